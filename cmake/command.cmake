@@ -1,0 +1,16 @@
+# attune, the command.
+set(ATTUNE_COMMAND_SOURCES "")
+foreach(room evolve report cli)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
+  list(APPEND ATTUNE_COMMAND_SOURCES ${sources})
+endforeach()
+list(REMOVE_ITEM ATTUNE_COMMAND_SOURCES ${CMAKE_SOURCE_DIR}/src/cli/main.c)
+if(ATTUNE_COMMAND_SOURCES)
+  # Everything but main(), so that tests can link it.
+  add_library(attune_command STATIC ${ATTUNE_COMMAND_SOURCES})
+  target_link_libraries(attune_command PUBLIC attune_static PRIVATE attune_flags)
+endif()
+if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
+  add_executable(attune ${CMAKE_SOURCE_DIR}/src/cli/main.c)
+  target_link_libraries(attune PRIVATE attune_flags attune_command)
+endif()

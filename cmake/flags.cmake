@@ -1,0 +1,13 @@
+# What every target of ours is compiled with.
+add_library(attune_flags INTERFACE)
+target_compile_options(attune_flags INTERFACE
+  -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
+  -fvisibility=hidden -fno-math-errno)
+target_compile_definitions(attune_flags INTERFACE _GNU_SOURCE)
+target_include_directories(attune_flags INTERFACE
+  ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${JANSSON_INCLUDE_DIRS})
+if(ATTUNE_SANITIZE)
+  target_compile_options(attune_flags INTERFACE -fsanitize=${ATTUNE_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  target_link_options(attune_flags INTERFACE -fsanitize=${ATTUNE_SANITIZE})
+endif()

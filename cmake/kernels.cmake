@@ -1,0 +1,28 @@
+# CPU kernels: kernels/cpu/NAME.c is the descriptor, NAME.kernel.c the source, compiled once for each ISA tier with
+# ATTUNE_TIER(symbol) giving the symbol its tier's suffix.
+include(CheckCCompilerFlag)
+set(ATTUNE_TIERS baseline)
+set(ATTUNE_TIER_FLAGS_baseline "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(ATTUNE_TIER_FLAGS_avx2 -mavx2 -mfma -mf16c -mtune=haswell)
+  set(ATTUNE_TIER_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+    -mprefer-vector-width=512 -mtune=icelake-server)
+  list(APPEND ATTUNE_TIERS avx2 avx512)
+endif()
+
+file(GLOB ATTUNE_CPU_DESCRIPTORS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.c)
+file(GLOB ATTUNE_CPU_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.kernel.c)
+list(REMOVE_ITEM ATTUNE_CPU_DESCRIPTORS ${ATTUNE_CPU_SOURCES})
+file(GLOB ATTUNE_CUDA_DESCRIPTORS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)
+
+set(ATTUNE_KERNEL_OBJECTS "")
+foreach(tier ${ATTUNE_TIERS})
+  if(ATTUNE_CPU_SOURCES)
+    add_library(attune_cpu_${tier} OBJECT ${ATTUNE_CPU_SOURCES})
+    target_link_libraries(attune_cpu_${tier} PRIVATE attune_flags)
+    target_compile_options(attune_cpu_${tier} PRIVATE -O3 -ffp-contract=fast ${ATTUNE_TIER_FLAGS_${tier}})
+    target_compile_definitions(attune_cpu_${tier} PRIVATE "ATTUNE_TIER(symbol)=symbol##_${tier}"
+      ATTUNE_TIER_${tier}=1)
+    list(APPEND ATTUNE_KERNEL_OBJECTS $<TARGET_OBJECTS:attune_cpu_${tier}>)
+  endif()
+endforeach()

@@ -1,0 +1,19 @@
+# libattune: base ... gate, and the kernels. One set of objects makes the static library, which the executables and tests
+# link with jansson's static one, and the shared library, which uses jansson's shared one.
+set(ATTUNE_ROOMS base core reference cpu cuda measure library peers gate)
+set(ATTUNE_SOURCES ${ATTUNE_CPU_DESCRIPTORS} ${ATTUNE_CUDA_DESCRIPTORS})
+foreach(room ${ATTUNE_ROOMS})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
+  list(APPEND ATTUNE_SOURCES ${sources})
+endforeach()
+
+add_library(attune_objects OBJECT ${ATTUNE_SOURCES})
+target_link_libraries(attune_objects PRIVATE attune_flags)
+
+add_library(attune_static STATIC $<TARGET_OBJECTS:attune_objects> ${ATTUNE_KERNEL_OBJECTS})
+set_target_properties(attune_static PROPERTIES OUTPUT_NAME attune)
+target_link_libraries(attune_static PUBLIC Threads::Threads m ${CMAKE_DL_LIBS} ${JANSSON_STATIC})
+
+add_library(attune_shared SHARED $<TARGET_OBJECTS:attune_objects> ${ATTUNE_KERNEL_OBJECTS})
+set_target_properties(attune_shared PROPERTIES OUTPUT_NAME attune VERSION ${PROJECT_VERSION} SOVERSION 0)
+target_link_libraries(attune_shared PRIVATE attune_flags Threads::Threads m ${CMAKE_DL_LIBS} ${JANSSON_LINK_LIBRARIES})

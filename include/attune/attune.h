@@ -1,0 +1,254 @@
+/* attune.h: fused scaled dot-product attention that plans, proves and runs. This header is the manual.
+ *
+ * State a problem (what is asked), make a plan for it (which kernel and config, on which target), execute the plan on
+ * your buffers as often as you like:
+ *
+ *     attune_problem problem;
+ *     attune_context *context;
+ *     attune_plan *plan;
+ *     attune_call call;
+ *     attune_problem_parse("b1,h8,s512,d64,fp32,causal", &problem);
+ *     attune_context_create(NULL, &context);
+ *     attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &plan);
+ *     attune_call_init(&call, &problem);
+ *     call.tensor[ATTUNE_Q].data = q; ... K, V, O
+ *     attune_plan_execute(plan, &call);
+ *
+ * Conventions
+ * - Every function that can fail returns an attune_status; what happened, with the field, the value and the limit, is
+ *   in attune_last_detail() of the same thread. On failure outputs are left as they were (pointers set to NULL).
+ * - The library never prints, aborts, exits or throws.
+ * - Handles are opaque and freed by their destroy function, which accepts NULL. Tensors always belong to the caller.
+ * - Public structs begin with their size: fill them with their init function, or zero them and set `size`.
+ * - Sizes are element counts unless a name ends in _bytes. Times do not appear in this header.
+ * - Contexts and plans may be used from several threads at once; a single call or problem struct may not be changed
+ *   while it is in use.
+ */
+#ifndef ATTUNE_H
+#define ATTUNE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attune/args.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ATTUNE_API __attribute__((visibility("default")))
+#else
+#define ATTUNE_API
+#endif
+
+/* ---- Version ---------------------------------------------------------------------------------------------------- */
+
+#define ATTUNE_VERSION_MAJOR 0
+#define ATTUNE_VERSION_MINOR 1
+#define ATTUNE_VERSION_PATCH 0
+#define ATTUNE_VERSION (ATTUNE_VERSION_MAJOR * 10000 + ATTUNE_VERSION_MINOR * 100 + ATTUNE_VERSION_PATCH)
+
+/* The version of the library that is linked, as ATTUNE_VERSION is of the header. */
+ATTUNE_API int attune_version(void);
+/* The same as "0.1.0". Static storage. */
+ATTUNE_API const char *attune_version_string(void);
+
+/* ---- Errors ----------------------------------------------------------------------------------------------------- */
+
+typedef enum attune_status {
+    ATTUNE_OK = 0,
+    ATTUNE_INVALID_ARGUMENT = 1, /* a pointer, size, stride or option is wrong */
+    ATTUNE_INVALID_PROBLEM = 2,  /* the problem contradicts itself, or its text does not parse */
+    ATTUNE_UNSUPPORTED = 3,      /* valid, but the kernel asked for, or this build, cannot do it */
+    ATTUNE_NOT_FOUND = 4,        /* no such kernel, file, device or wisdom row */
+    ATTUNE_OUT_OF_MEMORY = 5,
+    ATTUNE_WORKSPACE_TOO_SMALL = 6,
+    ATTUNE_IO_ERROR = 7,       /* the operating system refused to read or write */
+    ATTUNE_CORRUPT = 8,        /* a file is not what it says it is */
+    ATTUNE_NO_DEVICE = 9,      /* no usable driver or device for this target */
+    ATTUNE_DEVICE_ERROR = 10,  /* the device, or its driver, failed */
+    ATTUNE_COMPILE_ERROR = 11, /* the run-time compiler refused a kernel, or is missing */
+    ATTUNE_INTERRUPTED = 12,   /* stopped on request; nothing half-done was kept */
+    ATTUNE_WRONG_RESULT = 13,  /* a kernel's output broke the rules for numbers */
+    ATTUNE_INTERNAL = 14,      /* a bug in attune: please report it */
+    ATTUNE_STATUS_COUNT = 15
+} attune_status;
+
+/* A few words on a status, never NULL. Static storage. */
+ATTUNE_API const char *attune_status_string(attune_status status);
+/* What the last failing call of this thread had to say: one sentence with names, values and limits; "" before any
+ * failure. Valid until the next failing call of the same thread. */
+ATTUNE_API const char *attune_last_detail(void);
+
+/* ---- Problems: what is asked ------------------------------------------------------------------------------------ */
+
+typedef enum attune_op { ATTUNE_FORWARD = 0 } attune_op;
+
+/* Memory order of tensors whose strides attune_call_init fills in. */
+typedef enum attune_layout {
+    ATTUNE_BHSD = 0, /* [batch, heads, seqlen, head_dim] */
+    ATTUNE_BSHD = 1  /* [batch, seqlen, heads, head_dim]; the only one for varlen: [total, heads, head_dim] */
+} attune_layout;
+
+/* Shape of the additive bias: which of batch and heads_q it has. */
+typedef enum attune_bias {
+    ATTUNE_BIAS_NONE = 0,
+    ATTUNE_BIAS_1X1 = 1,
+    ATTUNE_BIAS_BX1 = 2,
+    ATTUNE_BIAS_1XH = 3,
+    ATTUNE_BIAS_BXH = 4
+} attune_bias;
+
+/* S = scale Q K^T; S = softcap tanh(S / softcap); S += bias; S -= slope |i + offset - j|; masks; P = softmax(S), the
+ * sink joining its denominator; O = P V; LSE = ln sum exp S. Query head h reads key/value head h / (heads_q/heads_kv).
+ * A row that sees no key gives O = 0 and LSE = -inf (with a sink: LSE = the sink).
+ *
+ * Sizes are maxima: a plan serves every call whose sizes do not exceed them. */
+typedef struct attune_problem {
+    size_t size; /* sizeof(attune_problem) */
+    attune_op op;
+    attune_dtype dtype;   /* of Q, K, V, O and BIAS: fp32, fp16 or bf16 */
+    int64_t batch;        /* >= 1 */
+    int64_t heads_q;      /* >= 1, a multiple of heads_kv */
+    int64_t heads_kv;     /* >= 1 */
+    int64_t seqlen_q;     /* >= 0 */
+    int64_t seqlen_kv;    /* >= 0 */
+    int32_t head_dim_qk;  /* 1 ... 256 */
+    int32_t head_dim_v;   /* 1 ... 256 */
+    float scale;          /* finite; 0 means 1 / sqrt(head_dim_qk) */
+    float softcap;        /* finite, > 0; 0 means none */
+    int64_t window_left;  /* keeps keys j >= i + offset - window_left; -1 unbounded */
+    int64_t window_right; /* keeps keys j <= i + offset + window_right; -1 unbounded */
+    int64_t offset;       /* with ATTUNE_OFFSET_NUMBER: the number, of magnitude below 2^31 */
+    attune_offset offset_kind;
+    attune_layout layout;
+    attune_bias bias;
+    int32_t align;      /* bytes, a power of two 1 ... 256: what pointers and strides of Q, K, V and O are multiples of.
+                           0: 16, or less where contiguous rows of these head dims give less */
+    int32_t causal;     /* keeps keys j <= i + offset. This and the next six are 0 or 1 */
+    int32_t mask;       /* a boolean MASK tensor is given */
+    int32_t alibi;      /* SLOPES are given */
+    int32_t sink;       /* a SINK is given */
+    int32_t seqused_kv; /* USED_KV is given */
+    int32_t strict;     /* non-finite keys and values that a row does not see leave no trace in it, in any kernel */
+    int32_t varlen;     /* packed sequences: CU_Q and CU_KV are given */
+    uint64_t varlen_seed; /* how test and bench inputs draw their lengths; no meaning in a plan */
+} attune_problem;
+
+/* Enough for any problem's text form, its terminating zero included. */
+#define ATTUNE_PROBLEM_TEXT_MAX 384
+
+/* Fills in the defaults: forward, batch 1, one head, both seqlens 0, head dims 64, fp32, no mask, no feature. */
+ATTUNE_API void attune_problem_init(attune_problem *problem);
+/* Reads the text form, for example "b2,h32,hkv8,s4096,d128,bf16,causal" (docs/problems.md has the grammar). Returns
+ * ATTUNE_INVALID_PROBLEM, naming the term, for unknown, repeated, malformed or contradictory terms. */
+ATTUNE_API attune_status attune_problem_parse(const char *text, attune_problem *problem);
+/* Writes the canonical text form, defaults omitted. Returns ATTUNE_INVALID_ARGUMENT where `bytes` is too small (never
+ * with ATTUNE_PROBLEM_TEXT_MAX) and what attune_problem_check returns for an invalid problem. */
+ATTUNE_API attune_status attune_problem_print(const attune_problem *problem, char *text, size_t bytes);
+/* ATTUNE_OK for a valid problem; ATTUNE_INVALID_PROBLEM, naming the field, the value and the limit, for others. */
+ATTUNE_API attune_status attune_problem_check(const attune_problem *problem);
+/* Equal problems have equal hashes, on every machine. NULL hashes to 0. */
+ATTUNE_API uint64_t attune_problem_hash(const attune_problem *problem);
+/* Multiply-adds times two of the forward pass with masked work left out where the mask is known from the problem
+ * alone (causal, window); 4 * batch * heads_q * seqlen_q * seqlen_kv * (head_dim_qk + head_dim_v) / 2 without. */
+ATTUNE_API double attune_problem_flops(const attune_problem *problem);
+
+/* ---- Context: where ------------------------------------------------------------------------------------------- */
+
+typedef struct attune_context attune_context;
+
+typedef enum attune_target_kind { ATTUNE_TARGET_CPU = 0, ATTUNE_TARGET_CUDA = 1 } attune_target_kind;
+
+typedef struct attune_options {
+    size_t size;        /* sizeof(attune_options) */
+    const char *target; /* "cpu", "cuda", "cuda:N"; NULL: $ATTUNE_TARGET, else cuda where usable, else cpu */
+    const char
+        *kernel;     /* "NAME" or "NAME:PARAM=VALUE,...": plans use this kernel alone; NULL: $ATTUNE_KERNEL, else any */
+    const char *isa; /* "baseline", "avx2", "avx512": the highest CPU tier used; NULL: $ATTUNE_ISA, else the best */
+    int32_t threads; /* CPU threads, 1 ... 1024; 0: $ATTUNE_THREADS, else the CPUs this process may use */
+    int32_t reserved;   /* 0 */
+    const char *wisdom; /* a wisdom file to read; NULL: $ATTUNE_WISDOM, else only what is shipped */
+    const char *cache;  /* directory for compiled kernels; NULL: $ATTUNE_CACHE, else $XDG_CACHE_HOME/attune */
+} attune_options;
+
+ATTUNE_API void attune_options_init(attune_options *options);
+/* Opens the target: starts the CPU threads, or attaches to the CUDA device's current (else primary) context. NULL
+ * options are the defaults. A wisdom file that cannot be read is an error; corrupt lines in it are skipped and counted
+ * (attune_wisdom_skipped). Destroy with attune_context_destroy, after every plan made from it. */
+ATTUNE_API attune_status attune_context_create(const attune_options *options, attune_context **context);
+ATTUNE_API void attune_context_destroy(attune_context *context);
+/* The target's text, for example "cpu/AMD_EPYC_7B13/avx2,threads=2". Belongs to the context. NULL gives "". */
+ATTUNE_API const char *attune_context_target(const attune_context *context);
+
+/* ---- Plans: how ------------------------------------------------------------------------------------------------- */
+
+typedef struct attune_plan attune_plan;
+
+/* How much work the planner may do to choose; wisdom that knows the problem's class answers at any level. */
+typedef enum attune_effort {
+    ATTUNE_ESTIMATE = 0,   /* wisdom, else the kernels' own heuristics: runs nothing */
+    ATTUNE_MEASURE = 1,    /* wisdom, else a short race of the likeliest configs, each checked for right results */
+    ATTUNE_PATIENT = 2,    /* the same over every valid config within reason */
+    ATTUNE_WISDOM_ONLY = 3 /* wisdom, else ATTUNE_NOT_FOUND */
+} attune_effort;
+
+/* Whether a kernel could run the problem on the context's target. `kernel` is a name or NULL for any; valid problems
+ * are always supported by one. ATTUNE_UNSUPPORTED: the detail names the field and the limit. */
+ATTUNE_API attune_status attune_supports(const attune_context *context, const attune_problem *problem,
+                                         const char *kernel);
+/* Chooses kernel and config, compiles what must be compiled, and returns an immutable plan that any number of threads
+ * may execute. Classes already seen in this context are answered from memory. The context must outlive the plan. */
+ATTUNE_API attune_status attune_plan_create(attune_context *context, const attune_problem *problem,
+                                            attune_effort effort, attune_plan **plan);
+ATTUNE_API void attune_plan_destroy(attune_plan *plan);
+/* "NAME:PARAM=VALUE,..." of what would run, accepted by options.kernel. Belongs to the plan. NULL gives "". */
+ATTUNE_API const char *attune_plan_kernel(const attune_plan *plan);
+/* Where the choice came from: "proven", "measured", "heuristic" or "named". Static storage. */
+ATTUNE_API const char *attune_plan_origin(const attune_plan *plan);
+
+/* One execution: actual sizes, and buffers by role. */
+typedef struct attune_call {
+    size_t size;     /* sizeof(attune_call) */
+    int64_t batch;   /* 1 ... the problem's; this and the next four at most the problem's */
+    int64_t heads_q; /* a multiple of heads_kv */
+    int64_t heads_kv;
+    int64_t seqlen_q; /* varlen: the longest sequence's, at most the problem's */
+    int64_t seqlen_kv;
+    int64_t total_q;  /* varlen: rows of Q, O (at least CU_Q[batch]); else ignored */
+    int64_t total_kv; /* varlen: rows of K, V */
+    int64_t offset;   /* replaces the problem's number with ATTUNE_OFFSET_NUMBER; else ignored */
+    void *workspace;  /* at least attune_plan_workspace bytes, 256-byte aligned; NULL where that is 0 */
+    size_t workspace_bytes;
+    void *stream; /* CUDA: the CUstream to enqueue on, NULL for the default stream; CPU: NULL */
+    attune_tensor tensor[ATTUNE_ROLE_COUNT];
+} attune_call;
+
+/* Fills in the problem's sizes, its offset, and dtypes and contiguous strides of its layout; data pointers are NULL.
+ * Set the data of Q, K, V, O, of every role the problem names, and of LSE if wanted. After changing sizes, set the
+ * strides that they imply, or call this with a problem of the actual sizes. */
+ATTUNE_API attune_status attune_call_init(attune_call *call, const attune_problem *problem);
+/* Exact bytes of workspace for a call of these sizes; with `call` NULL, the upper bound over every allowed call. */
+ATTUNE_API attune_status attune_plan_workspace(const attune_plan *plan, const attune_call *call, size_t *bytes);
+/* Runs the plan. Checks the call (sizes within the plan's, pointers, dtypes, alignment, overlap of outputs with
+ * anything, workspace; on the CPU also that CU_Q and CU_KV do not decrease) and returns an error without having written
+ * anything, or: CPU: returns when O is complete. CUDA: enqueues on the stream and returns; nothing is allocated,
+ * compiled or synchronised, so it can be captured into a graph. */
+ATTUNE_API attune_status attune_plan_execute(const attune_plan *plan, const attune_call *call);
+
+/* ---- Wisdom: what has been learned ------------------------------------------------------------------------------ */
+
+/* Adds the rows of a file to the context's. Corrupt lines are skipped and counted in *skipped (may be NULL). */
+ATTUNE_API attune_status attune_wisdom_read(attune_context *context, const char *path, size_t *skipped);
+/* Writes the context's rows, measured ones included, merged with what the file already has: proven rows stand before
+ * measured ones, newer before older. The file is replaced whole or not at all. */
+ATTUNE_API attune_status attune_wisdom_write(const attune_context *context, const char *path);
+/* Lines that were skipped as corrupt when the context was created. NULL gives 0. */
+ATTUNE_API size_t attune_wisdom_skipped(const attune_context *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,65 @@
+#include "base/half.h"
+
+#include <string.h>
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+uint16_t at_fp16_from_float(float value)
+{
+    uint32_t bits = bits_of(value);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) {
+        return (uint16_t)(sign | 0x7e00u); /* quiet NaN */
+    }
+    if (magnitude >= 0x477ff000u) {
+        return (uint16_t)(sign | 0x7c00u); /* rounds to 65536 or more, infinity included */
+    }
+    if (magnitude < 0x38800000u) {
+        /* Subnormal or zero: adding 0.5 leaves the value in the low bits, in units of 2^-24, rounded to even by the
+         * addition itself. */
+        return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u));
+    }
+    uint32_t odd = magnitude >> 13 & 1u;
+    return (uint16_t)(sign | ((magnitude + 0xfffu + odd - 0x38000000u) >> 13));
+}
+
+float at_fp16_to_float(uint16_t bits)
+{
+    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
+    uint32_t magnitude = bits & 0x7fffu;
+    if (magnitude >= 0x7c00u) {
+        return float_of(sign | 0x7f800000u | magnitude << 13);
+    }
+    if (magnitude < 0x0400u) {
+        float value = (float)magnitude * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    return float_of(sign | ((magnitude << 13) + 0x38000000u));
+}
+
+uint16_t at_bf16_from_float(float value)
+{
+    uint32_t bits = bits_of(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return (uint16_t)(bits >> 16 | 0x40u); /* keep it a NaN whatever the low bits held */
+    }
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+float at_bf16_to_float(uint16_t bits)
+{
+    return float_of((uint32_t)bits << 16);
+}

@@ -1,0 +1,14 @@
+/* From a public call to the args a kernel sees. */
+#ifndef CORE_CALL_H
+#define CORE_CALL_H
+
+#include "attune/kernel.h"
+
+/* Checks everything about a call that does not need to read its buffers: sizes against the problem's, roles present,
+ * dtypes, strides (sign, alignment, overflow of extents), pointers' alignment, overlap of O and LSE with any other
+ * buffer. The error names the field, the value and the limit. */
+attune_status at_call_check(const attune_problem *problem, const attune_call *call);
+/* Fills args from a checked call. Tensor maps and params are left zero; workspace is the call's. */
+void at_call_args(const attune_problem *problem, const attune_call *call, attune_args *args);
+
+#endif

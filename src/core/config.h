@@ -1,0 +1,27 @@
+/* Configs and their text form "NAME:PARAM=VALUE,...". */
+#ifndef CORE_CONFIG_H
+#define CORE_CONFIG_H
+
+#include "attune/kernel.h"
+
+#define AT_KERNEL_TEXT_MAX 512
+
+/* Splits "NAME" or "NAME:PARAM=VALUE,..." at the colon: copies the name; *params points at what follows it, "" if
+ * nothing. ATTUNE_INVALID_ARGUMENT for an empty or too long name. */
+attune_status at_kernel_text_split(const char *text, char *name, size_t name_bytes, const char **params);
+/* Reads "PARAM=VALUE,..." over `config`, which holds the values of parameters that are not named. Unknown or repeated
+ * parameters and values that are not allowed are refused with a list of what is. */
+attune_status at_config_parse(const attune_kernel *kernel, const char *params, attune_config *config);
+/* Writes "NAME:PARAM=VALUE,..." with every parameter in the descriptor's order ("NAME" for a kernel without any). */
+void at_config_print(const attune_kernel *kernel, const attune_config *config, char text[AT_KERNEL_TEXT_MAX]);
+/* How many configs of allowed values there are, and the index-th of them (mixed radix, last parameter fastest). */
+int64_t at_config_count(const attune_kernel *kernel);
+void at_config_at(const attune_kernel *kernel, int64_t index, attune_config *config);
+
+/* ATTUNE_OK if the descriptor keeps the contract: names, terms, counts, functions present, heuristic index 0. */
+attune_status at_kernel_check(const attune_kernel *kernel);
+/* Whether (problem, target, config) can run: supports, allowed values, valid, and resources against the target's. */
+bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                    const attune_config *config, attune_reason *reason);
+
+#endif

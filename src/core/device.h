@@ -1,0 +1,44 @@
+/* A device: an opened target that loads kernels, holds buffers and launches. src/cpu and src/cuda implement it, so that
+ * the planner, the gate and the benches need not know which one they hold. */
+#ifndef CORE_DEVICE_H
+#define CORE_DEVICE_H
+
+#include "attune/kernel.h"
+
+typedef struct at_device at_device;
+
+/* A kernel made ready to launch for (problem, config): compiled, loaded, terms checked. Immutable; belongs to whoever
+ * loaded it. Implementations embed it as their first member. */
+typedef struct at_loaded {
+    at_device *device;
+    const attune_kernel *kernel;
+    attune_config config;
+    attune_resources resources;
+    attune_steps steps;
+} at_loaded;
+
+typedef struct at_device_ops {
+    /* Makes a kernel ready. `config` has passed at_kernel_fits. */
+    attune_status (*load)(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
+                          const attune_config *config, at_loaded **loaded);
+    void (*unload)(at_loaded *loaded);
+    /* Target's own checks of a validated call's args (host arrays on a CPU); may be NULL. */
+    attune_status (*inspect)(const at_loaded *loaded, const attune_args *args);
+    /* Runs (CPU) or enqueues (CUDA) all steps. `args` is complete but for tensor maps and may be changed. */
+    attune_status (*launch)(const at_loaded *loaded, attune_args *args, void *stream);
+    /* Waits for everything on the stream. */
+    attune_status (*synchronise)(at_device *device, void *stream);
+    /* Buffers for the planner, the gate and the benches, 256-byte aligned, contents arbitrary. */
+    attune_status (*allocate)(at_device *device, size_t bytes, void **data);
+    void (*release)(at_device *device, void *data);
+    attune_status (*upload)(at_device *device, void *to, const void *from, size_t bytes);
+    attune_status (*download)(at_device *device, void *to, const void *from, size_t bytes);
+    void (*close)(at_device *device);
+} at_device_ops;
+
+struct at_device {
+    const at_device_ops *ops;
+    attune_target target;
+};
+
+#endif

@@ -1,0 +1,20 @@
+/* Targets and their text forms. */
+#ifndef CORE_TARGET_H
+#define CORE_TARGET_H
+
+#include "attune/kernel.h"
+
+#define AT_TARGET_TEXT_MAX 160
+
+/* The exact target, key of wisdom: "cpu/AMD_EPYC_7B13/avx2,threads=2", "cuda/NVIDIA_H200/90a,sm=132,driver=13000,
+ * compiler=13000" (in one piece). */
+void at_target_print(const attune_target *target, char text[AT_TARGET_TEXT_MAX]);
+/* Whether two target texts are of the same device model: their first two parts are equal. */
+int at_target_same_model(const char *a, const char *b);
+const char *at_isa_name(attune_isa isa);
+/* Reads "baseline", "avx2" or "avx512". */
+attune_status at_isa_parse(const char *text, attune_isa *isa);
+/* Reads "cpu", "cuda" or "cuda:N" (device 0 if not given; -1 for cpu). */
+attune_status at_target_parse(const char *text, attune_target_kind *kind, int *device);
+
+#endif

@@ -1,0 +1,18 @@
+/* Evaluating terms: postfix integer expressions over a call's actual sizes. */
+#ifndef CORE_TERM_H
+#define CORE_TERM_H
+
+#include "attune/kernel.h"
+
+typedef struct at_sizes {
+    int64_t value[ATTUNE_SIZE_COUNT];
+} at_sizes;
+
+/* Collects the sizes of args on target (a CPU's threads stand for its sm_count). */
+void at_sizes_fill(at_sizes *sizes, const attune_args *args, const attune_target *target);
+/* ATTUNE_OK for a term that is well formed: every op known, no stack under- or overflow, one result. */
+attune_status at_term_check(const attune_term *term);
+/* The value; ATTUNE_INVALID_ARGUMENT on overflow of int64 or division by a number below 1. Checks as it goes. */
+attune_status at_term_evaluate(const attune_term *term, const at_sizes *sizes, int64_t *value);
+
+#endif

@@ -1,0 +1,16 @@
+/* The context behind the public handle, and the way from a problem to a loaded kernel. */
+#ifndef LIBRARY_CONTEXT_H
+#define LIBRARY_CONTEXT_H
+
+#include "base/threads.h"
+#include "core/plan.h"
+
+/* The device the context opened; belongs to it. */
+at_device *at_context_device(const attune_context *context);
+/* A pool of the context's CPU threads for host-side work (references, inputs); belongs to it. */
+at_pool *at_context_pool(const attune_context *context);
+/* Plans with this kernel and config, whatever wisdom says. `kernel_text` is "NAME" or "NAME:PARAM=VALUE,...". */
+attune_status at_plan_named(attune_context *context, const attune_problem *problem, const char *kernel_text,
+                            attune_plan **plan);
+
+#endif

@@ -1,0 +1,57 @@
+/* Inputs that find bugs: host buffers for every role of a problem, drawn from (problem, family, seed) alone. */
+#ifndef REFERENCE_INPUTS_H
+#define REFERENCE_INPUTS_H
+
+#include <stdbool.h>
+
+#include "attune/attune.h"
+
+/* Ways to fill Q, K, V and the optional roles. */
+typedef enum at_family {
+    AT_FAMILY_NORMAL = 0, /* standard normal */
+    AT_FAMILY_LARGE,      /* logits far above 88 before the maximum is subtracted */
+    AT_FAMILY_EQUAL,      /* all rows of K equal: P is uniform */
+    AT_FAMILY_NEEDLE,     /* one key matches its query, among noise */
+    AT_FAMILY_MIXED,      /* a batch that mixes the kinds across heads */
+    AT_FAMILY_NEGATIVE,   /* very negative logits, worst on a partial tile */
+    AT_FAMILY_HIDDEN,     /* NaN and inf in keys and values that no row of their head sees */
+    AT_FAMILY_VISIBLE,    /* a few NaN and inf that some rows see */
+    AT_FAMILY_SUBNORMAL,  /* values in the subnormal range of the dtype */
+    AT_FAMILY_COUNT
+} at_family;
+
+const char *at_family_name(at_family family);
+/* Whether the family has anything to say about the problem (HIDDEN: hidden slots or gaps exist). */
+bool at_family_applies(at_family family, const attune_problem *problem);
+
+/* How buffers are laid out. */
+typedef struct at_draw {
+    uint64_t seed;
+    at_family family;
+    bool gaps;      /* strides with gaps between rows and heads, filled with poison */
+    bool far;       /* element offsets beyond 2^31 (sparse memory; only small problems) */
+    uint8_t poison; /* byte pattern of outputs and gaps before the run: 0xff is a NaN pattern */
+} at_draw;
+
+/* One set of host buffers and the call that points at them. Outputs (O, LSE) are poisoned; each buffer stands between
+ * guard bands. Owned by whoever drew it. */
+typedef struct at_inputs {
+    attune_problem problem; /* of exactly these sizes */
+    attune_call call;
+    struct at_buffer {
+        unsigned char *base; /* guard + data + guard; NULL where the role is absent */
+        size_t bytes;        /* of the data */
+    } buffer[ATTUNE_ROLE_COUNT];
+} at_inputs;
+
+/* Draws all tensors of the problem. ATTUNE_OUT_OF_MEMORY leaves nothing behind. */
+attune_status at_inputs_draw(const attune_problem *problem, const at_draw *draw, at_inputs *inputs);
+/* Fills O and LSE, and nothing else, with the pattern. */
+void at_inputs_poison(at_inputs *inputs, uint8_t pattern);
+/* A digest of all input buffers (gaps included), to see that a kernel changed none. */
+uint64_t at_inputs_digest(const at_inputs *inputs);
+/* ATTUNE_OK while every guard band is intact; else ATTUNE_WRONG_RESULT naming role and place. */
+attune_status at_inputs_guards(const at_inputs *inputs);
+void at_inputs_free(at_inputs *inputs);
+
+#endif

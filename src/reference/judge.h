@@ -1,0 +1,45 @@
+/* Is a result right? The rules for numbers, stated in docs/numbers.md, as pure functions of results. */
+#ifndef REFERENCE_JUDGE_H
+#define REFERENCE_JUDGE_H
+
+#include <stdbool.h>
+
+#include "reference/reference.h"
+
+/* What one case is judged by, all in fp64 and in the order of `rows`. */
+typedef struct at_case {
+    const attune_args *args; /* sizes, dtype, softcap; O and LSE are read from its tensors (LSE may be absent) */
+    const at_rows *rows;
+    const double *o_reference, *lse_reference;
+    const double *o_naive, *lse_naive;
+    double naive_error;   /* max |O_naive - O_reference|, the largest over redraws where the case is small */
+    bool standard_normal; /* fp16 and standard-normal inputs: the fixed bar of 2e-3 applies too */
+} at_case;
+
+/* Sums for the suite-wide rule on bias, filled case by case. */
+typedef struct at_bias {
+    double error, error_naive; /* sums of signed errors */
+    double reference_square;   /* sum of O64^2 */
+    double cross, cross_naive; /* sums of O * O64 */
+    double reference_absolute; /* sum of |O64| */
+    int64_t count;
+} at_bias;
+
+/* Numbers of one case, for people and evidence. */
+typedef struct at_finding {
+    double max_error, max_error_limit; /* rule 1 */
+    double l2, l2_limit;               /* rule 2 */
+    double worst_cosine;               /* rule 3; 1 where no row qualifies */
+    double lse_error, lse_limit;       /* rule 4, of the worst row */
+    bool fixed_bar;                    /* max |error| <= 2e-3 (reported where it applies) */
+    bool allclose;                     /* atol = rtol = 1e-3 holds (reported only) */
+    at_row worst;                      /* where max_error is */
+} at_finding;
+
+/* ATTUNE_OK if every rule of a single case holds; ATTUNE_WRONG_RESULT with the rule, the row and the numbers in the
+ * detail. ATTUNE_INTERNAL when a tolerance is not finite: an error of the suite. Adds to `bias` (may be NULL). */
+attune_status at_judge_case(const at_case *one, at_finding *finding, at_bias *bias);
+/* The suite-wide half of rule 2. */
+attune_status at_judge_bias(const at_bias *bias);
+
+#endif
