@@ -42,7 +42,7 @@ const char *attune_last_detail(void)
 attune_status at_fail(attune_status status, const char *format, ...)
 {
     /* Arguments may point into the old detail, so the new one is written beside it first. */
-    char text[DETAIL_MAX];
+    char text[DETAIL_MAX] = "";
     va_list list;
     va_start(list, format);
     (void)vsnprintf(text, sizeof text, format, list);
@@ -53,14 +53,16 @@ attune_status at_fail(attune_status status, const char *format, ...)
 
 attune_status at_fail_in(attune_status status, const char *format, ...)
 {
-    char text[DETAIL_MAX];
+    char text[DETAIL_MAX] = "";
     va_list list;
     va_start(list, format);
     int used = vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (used >= 0 && used < (int)sizeof text) {
-        (void)snprintf(text + used, sizeof text - (size_t)used, ": %s", detail);
-    }
+    size_t at = used < 0 ? 0 : (size_t)used < sizeof text - 3 ? (size_t)used : sizeof text - 3;
+    size_t kept = strnlen(detail, sizeof text - at - 3);
+    memcpy(text + at, ": ", 2);
+    memcpy(text + at + 2, detail, kept);
+    text[at + 2 + kept] = '\0';
     memcpy(detail, text, sizeof detail);
     return status;
 }
