@@ -19,7 +19,8 @@ attune_status at_pool_create(int threads, size_t scratch_bytes, at_pool **pool);
 void at_pool_destroy(at_pool *pool);
 int at_pool_threads(const at_pool *pool);
 /* Runs work for items 0 ... items - 1, each once, in any order; returns when all are done. Allocates nothing. Callable
- * from several threads: one run has the pool at a time. One item runs on the caller without waking anyone. */
+ * from several threads: one run has the pool at a time (so never from within work on the same pool). One item runs on
+ * the caller without waking anyone. */
 void at_pool_run(at_pool *pool, int64_t items, at_work work, void *context);
 
 #endif
