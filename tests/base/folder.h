@@ -1,0 +1,60 @@
+/* A folder for one test's files, removed with all that is in it. */
+#ifndef TESTS_BASE_FOLDER_H
+#define TESTS_BASE_FOLDER_H
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct folder {
+    char path[64];
+    char file[PATH_MAX]; /* what folder_file wrote last */
+} folder;
+
+static inline int folder_make(folder *f)
+{
+    strcpy(f->path, "/tmp/attune-test-XXXXXX");
+    return mkdtemp(f->path) == NULL ? -1 : 0;
+}
+
+/* The path of a file in the folder; valid until the next call. */
+static inline const char *folder_file(folder *f, const char *name)
+{
+    (void)snprintf(f->file, sizeof f->file, "%s/%s", f->path, name);
+    return f->file;
+}
+
+/* How many entries the folder has, hidden ones included. */
+static inline int folder_count(const folder *f)
+{
+    int count = 0;
+    DIR *directory = opendir(f->path);
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    }
+    if (directory != NULL) {
+        (void)closedir(directory);
+    }
+    return count;
+}
+
+static inline void folder_remove(folder *f)
+{
+    (void)chmod(f->path, 0700);
+    DIR *directory = opendir(f->path);
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            (void)unlinkat(dirfd(directory), entry->d_name, 0);
+        }
+    }
+    if (directory != NULL) {
+        (void)closedir(directory);
+    }
+    (void)rmdir(f->path);
+}
+
+#endif
