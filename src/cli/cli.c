@@ -1,0 +1,316 @@
+#include "cli/cli.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* ---- Saying things --------------------------------------------------------------------------------------------------
+ */
+
+static void say(const at_cli *cli, const char *format, va_list list)
+{
+    (void)fprintf(cli->err, cli->verb != NULL ? "attune: %s: " : "attune: ", cli->verb != NULL ? cli->verb->name : "");
+    (void)vfprintf(cli->err, format, list);
+    (void)fputc('\n', cli->err);
+}
+
+void at_cli_say(const at_cli *cli, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    say(cli, format, list);
+    va_end(list);
+}
+
+at_exit at_cli_exit(attune_status status)
+{
+    switch (status) {
+    case ATTUNE_OK:
+        return AT_EXIT_OK;
+    case ATTUNE_WRONG_RESULT:
+        return AT_EXIT_WRONG;
+    case ATTUNE_INVALID_ARGUMENT:
+    case ATTUNE_INVALID_PROBLEM:
+    case ATTUNE_UNSUPPORTED:
+    case ATTUNE_NOT_FOUND:
+    case ATTUNE_CORRUPT:
+        return AT_EXIT_USAGE;
+    case ATTUNE_INTERRUPTED:
+        return AT_EXIT_INTERRUPTED;
+    default:
+        return AT_EXIT_FAILED;
+    }
+}
+
+int at_cli_fail(const at_cli *cli, attune_status status)
+{
+    const char *detail = attune_last_detail();
+    at_cli_say(cli, "%s", detail[0] != '\0' ? detail : attune_status_string(status));
+    return at_cli_exit(status);
+}
+
+int at_cli_usage(const at_cli *cli, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    say(cli, format, list);
+    va_end(list);
+    (void)fprintf(cli->err, "Try `attune %s%s--help`.\n", cli->verb != NULL ? cli->verb->name : "",
+                  cli->verb != NULL ? " " : "");
+    return AT_EXIT_USAGE;
+}
+
+/* ---- Interrupts -----------------------------------------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+void at_cli_catch_signals(void)
+{
+    /* One interrupt asks for a clean stop; the handler is then gone, so that a second one stops for sure. */
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+bool at_cli_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+/* ---- Reading options ------------------------------------------------------------------------------------------------
+ */
+
+static int option_index(const at_verb *verb, const char *name, size_t length)
+{
+    const at_option *option;
+    for (int i = 0; (option = at_verb_option(verb, i)) != NULL; ++i) {
+        if (strlen(option->name) == length && memcmp(option->name, name, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const char *at_cli_text(const at_cli *cli, const char *name)
+{
+    int index = option_index(cli->verb, name, strlen(name));
+    assert(index >= 0);
+    return cli->value[index];
+}
+
+bool at_cli_given(const at_cli *cli, const char *name)
+{
+    return at_cli_text(cli, name) != NULL;
+}
+
+attune_status at_cli_integer(const at_cli *cli, const char *name, int64_t low, int64_t high, int64_t fallback,
+                             int64_t *value)
+{
+    const char *text = at_cli_text(cli, name);
+    if (text == NULL) {
+        *value = fallback;
+        return ATTUNE_OK;
+    }
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    AT_FAIL_IF(end == text || *end != '\0' || errno != 0 || number < low || number > high, ATTUNE_INVALID_ARGUMENT,
+               "%s %s: an integer from %" PRId64 " to %" PRId64 " is needed", name, text, low, high);
+    *value = number;
+    return ATTUNE_OK;
+}
+
+attune_status at_cli_number(const at_cli *cli, const char *name, double low, double high, double fallback,
+                            double *value)
+{
+    const char *text = at_cli_text(cli, name);
+    if (text == NULL) {
+        *value = fallback;
+        return ATTUNE_OK;
+    }
+    char *end = NULL;
+    double number = strtod(text, &end);
+    AT_FAIL_IF(end == text || *end != '\0' || !isfinite(number) || number < low || number > high,
+               ATTUNE_INVALID_ARGUMENT, "%s %s: a number from %g to %g is needed", name, text, low, high);
+    *value = number;
+    return ATTUNE_OK;
+}
+
+at_format at_cli_format(const at_cli *cli)
+{
+    const char *text = at_cli_text(cli, "--format");
+    at_format format = AT_FORMAT_TEXT;
+    if (text != NULL) {
+        (void)at_format_parse(text, &format); /* checked against the option's values when it was read */
+    }
+    return format;
+}
+
+/* ---- Parsing --------------------------------------------------------------------------------------------------------
+ */
+
+static bool value_allowed(const at_option *option, const char *value)
+{
+    size_t length = strlen(value);
+    if (strcmp(option->name, "--target") == 0 && strncmp(value, "cuda:", 5) == 0) {
+        return true; /* which devices there are is for the library to say */
+    }
+    for (const char *at = option->values; at != NULL && *at != '\0'; at += *at == ' ') {
+        size_t word = strcspn(at, " ");
+        if (word == length && memcmp(at, value, length) == 0) {
+            return true;
+        }
+        at += word;
+    }
+    return option->values == NULL;
+}
+
+static int unknown_option(const at_cli *cli, const char *text, size_t length)
+{
+    const char *names[AT_CLI_OPTIONS_MAX];
+    char word[64];
+    int count = 0;
+    const at_option *option;
+    while ((option = at_verb_option(cli->verb, count)) != NULL) {
+        names[count++] = option->name;
+    }
+    (void)snprintf(word, sizeof word, "%.*s", (int)length, text);
+    const char *nearest = at_nearest(word, names, count);
+    if (nearest != NULL) {
+        return at_cli_usage(cli, "unknown option %s: did you mean %s?", word, nearest);
+    }
+    return at_cli_usage(cli, "unknown option %s", word);
+}
+
+/* Reads the option at argv[*at] and moves *at over a value that stands apart. */
+static int parse_option(at_cli *cli, int argc, const char *const *argv, int *at)
+{
+    const char *text = argv[*at];
+    size_t length = strcspn(text, "=");
+    const char *value = text[length] == '=' ? text + length + 1 : NULL;
+    int index = option_index(cli->verb, text, length);
+    if (index < 0) {
+        return unknown_option(cli, text, length);
+    }
+    const at_option *option = at_verb_option(cli->verb, index);
+    if (cli->value[index] != NULL) {
+        return at_cli_usage(cli, "%s is given twice", option->name);
+    }
+    if (option->argument == NULL) {
+        cli->value[index] = "";
+        return value == NULL ? AT_EXIT_OK : at_cli_usage(cli, "%s takes no value", option->name);
+    }
+    if (value == NULL) {
+        if (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0) {
+            return at_cli_usage(cli, "%s needs a value: %s=%s", option->name, option->name, option->argument);
+        }
+        value = argv[++*at];
+    }
+    if (!value_allowed(option, value)) {
+        return at_cli_usage(cli, "%s %s: one of %s is needed", option->name, value, option->values);
+    }
+    cli->value[index] = value;
+    return AT_EXIT_OK;
+}
+
+/* Operands are gathered into `operands`, room for argc of them. */
+static int parse(at_cli *cli, int argc, const char *const *argv, const char **operands)
+{
+    bool options = true;
+    cli->operand = operands;
+    for (int at = 0; at < argc; ++at) {
+        if (options && strcmp(argv[at], "--") == 0) {
+            options = false;
+        } else if (options && strcmp(argv[at], "-h") == 0) {
+            cli->value[option_index(cli->verb, "--help", 6)] = "";
+        } else if (options && argv[at][0] == '-' && argv[at][1] != '\0') {
+            int code = parse_option(cli, argc, argv, &at);
+            if (code != AT_EXIT_OK) {
+                return code;
+            }
+        } else {
+            operands[cli->operand_count++] = argv[at];
+        }
+    }
+    return AT_EXIT_OK;
+}
+
+/* ---- Dispatch -------------------------------------------------------------------------------------------------------
+ */
+
+static int unknown_verb(const at_cli *cli, const char *name)
+{
+    const char *names[AT_CLI_OPTIONS_MAX];
+    int count = 0;
+    for (const at_verb *const *verb = at_verbs; *verb != NULL && count < AT_CLI_OPTIONS_MAX; ++verb) {
+        names[count++] = (*verb)->name;
+    }
+    const char *nearest = at_nearest(name, names, count);
+    if (nearest != NULL) {
+        return at_cli_usage(cli, "unknown verb %s: did you mean %s?", name, nearest);
+    }
+    return at_cli_usage(cli, "unknown verb %s", name);
+}
+
+static int run_verb(at_cli *cli, int argc, const char *const *argv)
+{
+    const char **operands = calloc((size_t)argc + 1, sizeof *operands);
+    if (operands == NULL) {
+        at_cli_say(cli, "out of memory");
+        return AT_EXIT_FAILED;
+    }
+    int code = parse(cli, argc, argv, operands);
+    if (code == AT_EXIT_OK && at_cli_given(cli, "--help")) {
+        at_help_verb(cli->verb, cli->out);
+    } else if (code == AT_EXIT_OK) {
+        code = cli->verb->run(cli);
+    }
+    free(operands);
+    return code;
+}
+
+static int dispatch(at_cli *cli, int argc, const char *const *argv)
+{
+    if (argc < 2) {
+        at_help_command(cli->err);
+        return AT_EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        name = "help";
+    } else if (strcmp(name, "--version") == 0) {
+        name = "version";
+    } else if (name[0] == '-') {
+        return at_cli_usage(cli, "unknown option %s: a verb comes first", name);
+    }
+    cli->verb = at_verb_find(name);
+    return cli->verb == NULL ? unknown_verb(cli, name) : run_verb(cli, argc - 2, argv + 2);
+}
+
+int at_cli_main(int argc, const char *const *argv, FILE *out, FILE *err)
+{
+    at_cli cli = {.out = out, .err = err};
+    int code = dispatch(&cli, argc, argv);
+    errno = 0;
+    if (fflush(out) != 0 || ferror(out)) {
+        at_cli_say(&cli, "writing the output failed: %s", errno != 0 ? strerror(errno) : "an earlier write failed");
+        return AT_EXIT_FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,99 @@
+#include <string.h>
+
+#include "cli/cli.h"
+
+const at_verb *const at_verbs[] = {
+    &at_verb_help,
+    &at_verb_version,
+    NULL,
+};
+
+static const at_option target_options[] = {
+    {"--target", "TARGET", "cpu cuda", "cpu, cuda or cuda:N; without it $ATTUNE_TARGET, else cuda where usable"},
+    {"--kernel", "KERNEL", NULL, "NAME or NAME:PARAM=VALUE,...: use this kernel alone; without it $ATTUNE_KERNEL"},
+    {"--isa", "TIER", "baseline avx2 avx512", "highest CPU tier to use; without it $ATTUNE_ISA, else the CPU's best"},
+    {"--threads", "N", NULL, "CPU threads; without it $ATTUNE_THREADS, else all this process may use"},
+    {"--wisdom", "FILE", NULL, "read what was learned from this file; without it $ATTUNE_WISDOM"},
+    {NULL, NULL, NULL, NULL},
+};
+
+static const at_option format_options[] = {
+    {"--format", "FORMAT", "text tsv json", "text (for people, the default), tsv or json"},
+    {NULL, NULL, NULL, NULL},
+};
+
+static const at_option help_options[] = {
+    {"--help", NULL, NULL, "show this help"},
+    {NULL, NULL, NULL, NULL},
+};
+
+const at_option *at_verb_option(const at_verb *verb, int index)
+{
+    const at_option *lists[] = {
+        verb->options,
+        verb->common & AT_COMMON_TARGET ? target_options : NULL,
+        verb->common & AT_COMMON_FORMAT ? format_options : NULL,
+        help_options,
+    };
+    for (size_t list = 0; list < sizeof lists / sizeof lists[0]; ++list) {
+        for (const at_option *option = lists[list]; option != NULL && option->name != NULL; ++option) {
+            if (index-- == 0) {
+                return option;
+            }
+        }
+    }
+    return NULL;
+}
+
+const at_verb *at_verb_find(const char *name)
+{
+    for (const at_verb *const *verb = at_verbs; *verb != NULL; ++verb) {
+        if (strcmp((*verb)->name, name) == 0) {
+            return *verb;
+        }
+    }
+    return NULL;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein 1966, one row at a time; words longer than the row are never near. */
+static int edit_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 63 };
+    int row[LONGEST + 1];
+    int length = (int)strlen(b);
+    if (length > LONGEST) {
+        return LONGEST;
+    }
+    for (int j = 0; j <= length; ++j) {
+        row[j] = j;
+    }
+    for (int i = 1; a[i - 1] != '\0'; ++i) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= length; ++j) {
+            int replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = least(replaced, least(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[length];
+}
+
+const char *at_nearest(const char *word, const char *const *words, int count)
+{
+    const char *best = NULL;
+    int limit = 1 + (int)strlen(word) / 3; /* further away is another word, not a slip */
+    for (int i = 0; i < count; ++i) {
+        int distance = edit_distance(word, words[i]);
+        if (distance <= limit) {
+            limit = distance - 1;
+            best = words[i];
+        }
+    }
+    return best;
+}

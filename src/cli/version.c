@@ -1,0 +1,16 @@
+#include "cli/cli.h"
+
+static int run(const at_cli *cli)
+{
+    (void)fprintf(cli->out, "attune %s\n", attune_version_string());
+    return AT_EXIT_OK;
+}
+
+const at_verb at_verb_version = {
+    .name = "version",
+    .arguments = "",
+    .summary = "print the version",
+    .help = "Prints the version of the command, which is that of the library it is linked with.\n",
+    .examples = "  attune version\n",
+    .run = run,
+};
