@@ -1,0 +1,57 @@
+# The way in: every target is one line away, and the work is CMake's and CTest's.
+BUILD  ?= build
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+BENCH  ?= b1,h8,s512,d64,fp32 b1,h8,s2048,d64,fp32,causal
+export CTEST_PARALLEL_LEVEL ?= $(JOBS)
+
+.PHONY: help deps deps-test configure build test demo bench format lint install clean
+
+help:
+	@echo "attune: fused attention that plans, proves and runs"
+	@echo
+	@echo "  make demo      build, then attention on a real transformer's layer: run, compare, bench"
+	@echo "  make test      everything that can be checked here: tests, sanitizers, fuzzers, lint"
+	@echo
+	@echo "  make build     libattune and attune, into $(BUILD)/"
+	@echo "  make bench     time BENCH=\"$(BENCH)\""
+	@echo "  make install   install below PREFIX=$(PREFIX)"
+	@echo "  make format    rewrite the sources in the house's format"
+	@echo "  make lint      only the checks of style and structure"
+	@echo "  make deps      the Debian packages that building needs (the other targets see to it themselves)"
+	@echo "  make clean     remove $(BUILD)/"
+
+deps:
+	@tools/install-deps.sh build
+
+deps-test:
+	@tools/install-deps.sh build test
+
+configure: deps
+	@mkdir -p $(BUILD)
+	@cmake -G Ninja -S . -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
+
+build: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+
+# The last lines are CTest's own account. Whatever can fail is a test of it: docs/maintaining.md lists them.
+test: deps-test build
+	@ctest --test-dir $(BUILD) --output-on-failure --no-label-summary
+
+demo: build
+	@tools/demo.sh $(BUILD)
+
+bench: build
+	@$(BUILD)/bin/attune bench $(BENCH)
+
+format: deps-test
+	@tools/checks/format.sh --write
+
+lint: deps-test build
+	@ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -L check
+
+install: build
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	rm -rf $(BUILD)
