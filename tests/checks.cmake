@@ -1,0 +1,12 @@
+# Style and structure: tools/checks/NAME.{py,sh} looks at the tree and ends with a status; with --self-test it looks at
+# trees with planted mistakes and fails unless it finds each of them.
+set(checks include_order words tidiness headers format cppcheck tidy docs)
+foreach(check ${checks})
+  file(GLOB script ${CMAKE_SOURCE_DIR}/tools/checks/${check}.py ${CMAKE_SOURCE_DIR}/tools/checks/${check}.sh)
+  add_test(NAME check.${check} COMMAND ${script} ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  add_test(NAME selftest.${check} COMMAND ${script} --self-test)
+  set_tests_properties(check.${check} selftest.${check} PROPERTIES TIMEOUT 300 LABELS check
+    ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+endforeach()
+# These use every processor themselves; starting them first keeps them off the end of the run.
+set_tests_properties(check.tidy check.cppcheck PROPERTIES PROCESSORS ${ATTUNE_PROCESSORS} COST 1000)

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Includes point leftward only.
+
+Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- gate <- evolve <- report
+         <- cli
+Device:  args, ptx <- tile <- {softmax, mask, schedule} <- kernels
+Kernels include attune/kernel.h and system headers; device code includes nothing of the system's.
+"""
+import os
+import re
+
+import tree
+
+ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure"], ["library"], ["peers"], ["gate"],
+         ["evolve"], ["report"], ["cli"]]
+RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
+PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"]}
+DEVICE = [["args", "ptx"], ["tile"], ["softmax", "mask", "schedule"]]
+DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
+# measure knows arms, not kernels; evolve has no clock of its own.
+FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),
+             "evolve": ("measure/clock.h",)}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def host(path, target):
+    """Why src/ROOM/FILE may not include target, or None."""
+    room = path.split("/")[1]
+    if "/" not in target:
+        return "name the room: ROOM/FILE.h"
+    other = target.split("/")[0]
+    if room not in RANK or other not in RANK:
+        return f"there is no room '{room if room not in RANK else other}'"
+    if target in FORBIDDEN.get(room, ()):
+        return f"{room} knows nothing of that"
+    if other != room and RANK[other] >= RANK[room]:
+        return f"{other} is not left of {room}"
+    return None
+
+
+def public(path, target):
+    allowed = PUBLIC.get(os.path.basename(path))
+    if allowed is None:
+        return "public headers are " + ", ".join(PUBLIC)
+    return None if target in ["attune/" + name for name in allowed] else "a public header includes only public ones"
+
+
+def device(path, target):
+    """Device headers, and the kernels right of them."""
+    if target == "attune/args.h":
+        return None
+    other = os.path.splitext(os.path.basename(target))[0]
+    if other not in DEVICE_RANK:
+        return "device code includes attune/args.h and the headers of kernels/cuda/device/"
+    if "/device/" in path:
+        own = os.path.splitext(os.path.basename(path))[0]
+        if own not in DEVICE_RANK:
+            return f"device header '{own}' has no place in the order"
+        if DEVICE_RANK[other] >= DEVICE_RANK[own]:
+            return f"{other} is not left of {own}"
+    return None
+
+
+def descriptor(_path, target):
+    return None if target == "attune/kernel.h" else "a kernel includes attune/kernel.h alone"
+
+
+def rule(path):
+    if path.startswith("include/attune/"):
+        return public
+    if path.startswith("src/"):
+        return host
+    if path.startswith("kernels/cuda/") and (path.endswith((".cu", ".cuh")) or "/device/" in path):
+        return device
+    return descriptor if path.startswith("kernels/") else None
+
+
+def check(root):
+    complaints = []
+    for path in tree.files(root, tree.CODE):
+        why = rule(path)
+        if why is None:
+            continue
+        for bracket, target in INCLUDE.findall(tree.read(root, path)):
+            ours = bracket == '"' or target.startswith("attune/")
+            if not ours and why is not device:
+                continue
+            reason = why(path, target) if ours else "the run-time compiler has no system headers"
+            if reason:
+                complaints.append(f"{path}: includes {target}: {reason}")
+    return complaints
+
+
+MISTAKES = [
+    ({"src/base/a.c": '#include "core/problem.h"\n'}, "not left"),
+    ({"src/cpu/a.h": '#  include "cuda/cuda.h"\n'}, "not left"),
+    ({"src/core/a.c": '#include "problem.h"\n'}, "name the room"),
+    ({"src/core/a.c": '#include "attic/problem.h"\n'}, "no room"),
+    ({"src/measure/a.c": '#include "attune/kernel.h"\n'}, "knows nothing"),
+    ({"src/library/a.c": '#include "cli/cli.h"\n'}, "not left"),
+    ({"include/attune/args.h": '#include "attune/attune.h"\n'}, "public"),
+    ({"include/attune/more.h": '#include "attune/attune.h"\n'}, "public headers are"),
+    ({"kernels/cpu/a.c": '#include "core/problem.h"\n'}, "attune/kernel.h alone"),
+    ({"kernels/cuda/a.cu": "#include <cuda_fp16.h>\n"}, "no system headers"),
+    ({"kernels/cuda/device/tile.cuh": '#include "softmax.cuh"\n'}, "not left"),
+    ({"kernels/cuda/device/mask.cuh": '#include "schedule.cuh"\n'}, "not left"),
+]
+CLEAN = {
+    "src/base/a.c": '#include "base/a.h"\n#include <stdio.h>\n#include "attune/attune.h"\n',
+    "src/cli/a.c": '#include "gate/a.h"\n#include "measure/clock.h"\n',
+    "include/attune/kernel.h": '#include <stdio.h>\n#include "attune/attune.h"\n',
+    "kernels/cpu/a.c": '#include "attune/kernel.h"\n#include <math.h>\n',
+    "kernels/cuda/a.cu": '#include "attune/args.h"\n#include "device/softmax.cuh"\n',
+    "kernels/cuda/device/softmax.cuh": '#include "tile.cuh"\n#include "ptx.cuh"\n',
+}
+
+if __name__ == "__main__":
+    tree.main(check, MISTAKES, CLEAN)

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Files stay short and clean: 700 lines of code, 120 columns, no trailing blanks, no tabs, one final newline."""
+import re
+
+import tree
+
+LINES, COLUMNS = 700, 120
+TEXT = tree.CODE + (".md", ".py", ".sh", ".cmake", ".yml", ".in", ".txt")
+LENGTHY = tree.CODE + (".py", ".sh", ".cmake", ".txt")
+GIVEN = ("tests/fuzz/corpus/", "evidence/", "wisdom/", "tests/data/", "examples/data/")  # data, not ours to format
+
+
+def faults(path, text):
+    lines = text.split("\n")
+    if path.endswith(LENGTHY) and len(lines) - 1 > LINES:
+        yield f"{path}: {len(lines) - 1} lines, at most {LINES}"
+    for number, line in enumerate(lines, 1):
+        if re.search(r"[ \t\r]$", line):
+            yield f"{path}:{number}: trailing blanks"
+        if "\t" in line:
+            yield f"{path}:{number}: a tab"
+        if len(line) > COLUMNS and path.endswith(LENGTHY):
+            yield f"{path}:{number}: {len(line)} columns, at most {COLUMNS}"
+    if text and not text.endswith("\n"):
+        yield f"{path}: no newline at the end"
+    if text.endswith("\n\n"):
+        yield f"{path}: blank lines at the end"
+
+
+def check(root):
+    return [fault for path in tree.files(root, TEXT) if not path.startswith(GIVEN)
+            for fault in faults(path, tree.read(root, path))]
+
+
+MISTAKES = [
+    ({"src/a.c": "int x;\n" * 701}, "701 lines"),
+    ({"src/a.c": "int x; \n"}, "trailing"),
+    ({"src/a.c": "\tint x;\n"}, "a tab"),
+    ({"a.md": "text\r\n"}, "trailing"),
+    ({"a.sh": "echo " + "x" * 120 + "\n"}, "125 columns"),
+    ({"src/a.c": "int x;"}, "no newline"),
+    ({"src/a.c": "int x;\n\n"}, "blank lines"),
+]
+CLEAN = {"src/a.c": "int x;\n" * 700, "a.md": "x" * 500 + "\n", "empty.txt": "", "evidence/a.txt": "a \n"}
+
+if __name__ == "__main__":
+    tree.main(check, MISTAKES, CLEAN)

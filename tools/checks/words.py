@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Code, documents and commit messages speak of attune, not of how it came to be written, and promise nothing."""
+import re
+import subprocess
+
+import tree
+
+# Words and why they do not belong. A GPU may "issue" instructions; a numbered issue is somebody's planning.
+WORDS = [
+    (r"\bissues?\s*#?\s*\d+\b|\b(?:this|that|a later|an earlier|later|earlier|first|next|the) issues?\b", "planning"),
+    (r"\bsessions?\b", "planning"),
+    (r"\bhelpers?\b", "planning"),
+    (r"\bwork-?trees?\b(?! *\*/)", "planning"),
+    (r"\bsub-?agents?\b|\bchatgpt\b|\bclaude\b|\banthropic\b|\bopenai\b", "planning"),
+    (r"/work/|/root/|/home/\w+", "a path of one machine"),
+    (r"\b(?:TODO|FIXME|XXX|HACK|WIP)\b", "a promise instead of the work"),
+    (r"\bplaceholders?\b|\bnot (?:yet )?implemented\b|\bcoming soon\b", "a promise instead of the work"),
+]
+PATTERNS = [(re.compile(pattern, 0 if "TODO" in pattern else re.I), why) for pattern, why in WORDS]
+TEXT = tree.CODE + (".md", ".py", ".sh", ".txt", ".cmake", ".yml", ".in", ".html")
+OWN = "tools/checks/words.py"
+
+
+def complaints_of(name, text):
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        for pattern, why in PATTERNS:
+            match = pattern.search(line)
+            if match:
+                found.append(f"{name}:{number}: '{match.group(0)}': {why}")
+    return found
+
+
+def messages(root):
+    """Commit messages, where there is a history."""
+    log = subprocess.run(["git", "-C", root, "log", "--format=%h %B"], capture_output=True, text=True, check=False)
+    return log.stdout if log.returncode == 0 else ""
+
+
+def check(root):
+    complaints = []
+    for path in tree.files(root):
+        if path != OWN and (path.endswith(TEXT) or path in ("Makefile", ".ci/run")):
+            complaints += complaints_of(path, tree.read(root, path))
+    return complaints + complaints_of("commit message", messages(root))
+
+
+MISTAKES = [
+    ({"a.md": "see issue 12\n"}, "planning"),
+    ({"a.md": "a later issue makes it fast\n"}, "planning"),
+    ({"src/a.c": "/* the last session left this */\n"}, "planning"),
+    ({"a.sh": "cd /home/ada/attune\n"}, "a path"),
+    ({"src/a.c": "int x; /* TODO */\n"}, "promise"),
+    ({"Makefile": "# not yet implemented\n"}, "promise"),
+]
+CLEAN = {"a.md": "The scheduler issues one instruction a cycle; an issue slot is free. Todo lists are fine.\n"}
+
+if __name__ == "__main__":
+    tree.main(check, MISTAKES, CLEAN)
