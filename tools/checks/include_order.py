@@ -3,7 +3,7 @@
 
 Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- gate <- evolve <- report
          <- cli
-Device:  args, ptx <- tile <- {softmax, mask, schedule} <- kernels
+Device:  args, ptx <- {element, sequence} <- tile <- {softmax, mask, schedule} <- kernels
 Kernels include attune/kernel.h and system headers; device code includes nothing of the system's.
 """
 import os
@@ -15,7 +15,7 @@ ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure
          ["evolve"], ["report"], ["cli"]]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"]}
-DEVICE = [["args", "ptx"], ["tile"], ["softmax", "mask", "schedule"]]
+DEVICE = [["args", "ptx"], ["element", "sequence"], ["tile"], ["softmax", "mask", "schedule"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),
