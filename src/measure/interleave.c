@@ -16,22 +16,22 @@ void at_interleave_init(at_interleave *how)
                            .settled = 0.02};
 }
 
-/* One running session. */
-typedef struct session {
+/* One run in progress. */
+typedef struct timing {
     const at_interleave *how;
     const at_arm *arms;
     int arm_count;
     at_samples *samples;
     at_order order;
     int64_t batch_ns; /* shortest sample */
-} session;
+} timing;
 
-static int64_t now_ns(const session *run)
+static int64_t now_ns(const timing *run)
 {
     return run->how->clock.now_ns(run->how->clock.self);
 }
 
-static double since_s(const session *run, int64_t start_ns)
+static double since_s(const timing *run, int64_t start_ns)
 {
     return (double)(now_ns(run) - start_ns) * 1e-9;
 }
@@ -48,7 +48,7 @@ static attune_status check(const at_interleave *how, int arm_count)
 }
 
 /* Times `calls` calls of an arm together, after the hook. */
-static attune_status time_calls(const session *run, int arm, int64_t calls, double *call_ns)
+static attune_status time_calls(const timing *run, int arm, int64_t calls, double *call_ns)
 {
     const at_arm *timed = &run->arms[arm];
     AT_FAIL_IF(run->how->stop != NULL && run->how->stop(run->how->stop_self), ATTUNE_INTERRUPTED, "interrupted");
@@ -69,7 +69,7 @@ static attune_status time_calls(const session *run, int arm, int64_t calls, doub
 /* ---- Warm-up --------------------------------------------------------------------------------------------------------
  */
 
-static bool all_settled(const session *run, const at_warmup *warmups)
+static bool all_settled(const timing *run, const at_warmup *warmups)
 {
     for (int arm = 0; arm < run->arm_count; ++arm) {
         if (!at_warmup_settled(&warmups[arm], run->how->settled)) {
@@ -79,7 +79,7 @@ static bool all_settled(const session *run, const at_warmup *warmups)
     return true;
 }
 
-static void set_calls(session *run, const at_warmup *warmups)
+static void set_calls(timing *run, const at_warmup *warmups)
 {
     for (int arm = 0; arm < run->arm_count; ++arm) {
         int64_t call_ns = (int64_t)at_warmup_recent(&warmups[arm]);
@@ -89,7 +89,7 @@ static void set_calls(session *run, const at_warmup *warmups)
 
 /* Rounds in which each arm makes one sample, whose batch follows from the rounds before, until all are stable or half
  * the budget is gone; one round at least. */
-static attune_status warm_up(session *run)
+static attune_status warm_up(timing *run)
 {
     at_warmup warmups[AT_ARMS_MAX] = {{0}};
     int block[2 * AT_ARMS_MAX];
@@ -112,7 +112,7 @@ static attune_status warm_up(session *run)
 /* ---- Samples --------------------------------------------------------------------------------------------------------
  */
 
-static attune_status sample_block(session *run)
+static attune_status sample_block(timing *run)
 {
     int block[2 * AT_ARMS_MAX];
     at_order_block(&run->order, block);
@@ -125,7 +125,7 @@ static attune_status sample_block(session *run)
     return ATTUNE_OK;
 }
 
-static void tell_progress(const session *run, double spent_s, int blocks, int blocks_min, int blocks_max)
+static void tell_progress(const timing *run, double spent_s, int blocks, int blocks_min, int blocks_max)
 {
     if (run->how->progress == NULL) {
         return;
@@ -138,7 +138,7 @@ static void tell_progress(const session *run, double spent_s, int blocks, int bl
     run->how->progress(run->how->progress_self, done < 1 ? done : 1);
 }
 
-static attune_status sample_all(session *run)
+static attune_status sample_all(timing *run)
 {
     int blocks_min = (run->how->samples_min + 1) / 2;
     int blocks_max = run->how->samples_max / 2 > blocks_min ? run->how->samples_max / 2 : blocks_min;
@@ -157,7 +157,7 @@ static attune_status sample_all(session *run)
     return ATTUNE_OK;
 }
 
-static attune_status make_room(session *run)
+static attune_status make_room(timing *run)
 {
     size_t room = (size_t)run->how->samples_max + 2;
     for (int arm = 0; arm < run->arm_count; ++arm) {
@@ -168,7 +168,7 @@ static attune_status make_room(session *run)
     return ATTUNE_OK;
 }
 
-static attune_status run_session(session *run)
+static attune_status run_timing(timing *run)
 {
     AT_FORWARD(make_room(run));
     AT_FORWARD(warm_up(run));
@@ -178,7 +178,7 @@ static attune_status run_session(session *run)
 attune_status at_interleave_run(const at_interleave *how, const at_arm *arms, int arm_count, at_samples *samples)
 {
     AT_FORWARD(check(how, arm_count));
-    session run = {.how = how,
+    timing run = {.how = how,
                    .arms = arms,
                    .arm_count = arm_count,
                    .samples = samples,
@@ -187,7 +187,7 @@ attune_status at_interleave_run(const at_interleave *how, const at_arm *arms, in
     for (int arm = 0; arm < arm_count; ++arm) {
         samples[arm] = (at_samples){0};
     }
-    attune_status status = run_session(&run);
+    attune_status status = run_timing(&run);
     for (int arm = 0; status != ATTUNE_OK && arm < arm_count; ++arm) {
         at_samples_free(&samples[arm]);
     }

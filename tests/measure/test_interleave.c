@@ -101,7 +101,7 @@ static void a_quiet_machine_is_measured_exactly(void **state)
     free_both(samples);
 }
 
-/* A machine that becomes half as slow again during the session. One arm after the other gets the ratio wrong by far
+/* A machine that becomes half as slow again during the trial. One arm after the other gets the ratio wrong by far
  * more than the arms differ; alternating gets it right. */
 static void drift_that_fools_sequential_timing_cancels(void **state)
 {

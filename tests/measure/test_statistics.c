@@ -131,30 +131,30 @@ static double noisy(at_random *random, double truth)
 static void bootstrap_median_covers_the_truth_as_often_as_it_says(void **state)
 {
     (void)state;
-    enum { SESSIONS = 600, SAMPLES = 40 };
+    enum { TRIALS = 600, SAMPLES = 40 };
     at_random random = at_random_seed(11, 0);
     int covered = 0;
-    for (int session = 0; session < SESSIONS; ++session) {
+    for (int trial = 0; trial < TRIALS; ++trial) {
         double values[SAMPLES];
         for (int i = 0; i < SAMPLES; ++i) {
             values[i] = noisy(&random, 100);
         }
         at_interval interval;
-        assert_int_equal(at_bootstrap_median(values, SAMPLES, 0.95, 400, (uint64_t)session, &interval), ATTUNE_OK);
+        assert_int_equal(at_bootstrap_median(values, SAMPLES, 0.95, 400, (uint64_t)trial, &interval), ATTUNE_OK);
         /* 2 % of outliers move the median by about 1.3 % of a deviation. */
         covered += interval.low <= 100.05 && interval.high >= 100.05;
     }
-    assert_in_range(covered, SESSIONS * 92 / 100, SESSIONS * 98 / 100);
+    assert_in_range(covered, TRIALS * 92 / 100, TRIALS * 98 / 100);
 }
 
 /* Five processes whose effects dominate: where the bootstrap claims too much, Student's t keeps its word. */
 static void student_covers_where_the_bootstrap_does_not(void **state)
 {
     (void)state;
-    enum { SESSIONS = 2000, PROCESSES = 5 };
+    enum { TRIALS = 2000, PROCESSES = 5 };
     at_random random = at_random_seed(12, 0);
     int student = 0, bootstrap = 0;
-    for (int session = 0; session < SESSIONS; ++session) {
+    for (int trial = 0; trial < TRIALS; ++trial) {
         double ratios[PROCESSES], ones[PROCESSES];
         for (int i = 0; i < PROCESSES; ++i) {
             ratios[i] = 1.05 * exp(0.03 * at_random_normal(&random));
@@ -163,12 +163,11 @@ static void student_covers_where_the_bootstrap_does_not(void **state)
         at_interval interval;
         assert_int_equal(at_student_ratio(ratios, PROCESSES, 0.95, &interval), ATTUNE_OK);
         student += interval.low <= 1.05 && interval.high >= 1.05;
-        assert_int_equal(at_bootstrap_ratio(ratios, ones, PROCESSES, 0.95, 300, (uint64_t)session, &interval),
-                         ATTUNE_OK);
+        assert_int_equal(at_bootstrap_ratio(ratios, ones, PROCESSES, 0.95, 300, (uint64_t)trial, &interval), ATTUNE_OK);
         bootstrap += interval.low <= 1.05 && interval.high >= 1.05;
     }
-    assert_in_range(student, SESSIONS * 93 / 100, SESSIONS * 97 / 100);
-    assert_in_range(bootstrap, SESSIONS * 75 / 100, SESSIONS * 91 / 100);
+    assert_in_range(student, TRIALS * 93 / 100, TRIALS * 97 / 100);
+    assert_in_range(bootstrap, TRIALS * 75 / 100, TRIALS * 91 / 100);
 }
 
 /* A drift common to both of a pair, far larger than their difference, cancels in the ratio. */
