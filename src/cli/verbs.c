@@ -54,3 +54,46 @@ const at_verb *at_verb_find(const char *name)
     }
     return NULL;
 }
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein 1966, one row at a time; words longer than the row are never near. */
+static int edit_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 63 };
+    int row[LONGEST + 1];
+    int length = (int)strlen(b);
+    if (length > LONGEST) {
+        return LONGEST;
+    }
+    for (int j = 0; j <= length; ++j) {
+        row[j] = j;
+    }
+    for (int i = 1; a[i - 1] != '\0'; ++i) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= length; ++j) {
+            int replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = least(replaced, least(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[length];
+}
+
+const char *at_nearest(const char *word, const char *const *words, int count)
+{
+    const char *best = NULL;
+    int limit = 1 + (int)strlen(word) / 3; /* further away is another word, not a slip */
+    for (int i = 0; i < count; ++i) {
+        int distance = edit_distance(word, words[i]);
+        if (distance <= limit) {
+            limit = distance - 1;
+            best = words[i];
+        }
+    }
+    return best;
+}

@@ -1,0 +1,30 @@
+/* jansson with errors that say where: every getter names the object's path, the key, what is there and what should be.
+ */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attune/attune.h"
+
+/* Reads one JSON object that is the whole text; repeated keys are refused. `what` names the text in errors. Release
+ * with json_decref. ATTUNE_CORRUPT with line and column otherwise. */
+attune_status at_json_parse(const char *what, const char *text, size_t bytes, json_t **object);
+
+/* A field that must be there, of this type; ATTUNE_CORRUPT otherwise. `path` names the object. Results are borrowed
+ * from the object. */
+attune_status at_json_field(const json_t *object, const char *path, const char *key, json_type type, json_t **field);
+attune_status at_json_string(const json_t *object, const char *path, const char *key, const char **value);
+attune_status at_json_int(const json_t *object, const char *path, const char *key, int64_t least, int64_t most,
+                          int64_t *value);
+/* Any finite number, whole or not. */
+attune_status at_json_double(const json_t *object, const char *path, const char *key, double *value);
+attune_status at_json_bool(const json_t *object, const char *path, const char *key, bool *value);
+
+/* "an object", "a string", ... of a value; NULL is "nothing". */
+const char *at_json_kind(const json_t *value);
+
+#endif
