@@ -2,8 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "base/text.h"
 
 /* ---- Saying things --------------------------------------------------------------------------------------------------
  */
@@ -74,7 +73,7 @@ int at_cli_usage(const at_cli *cli, const char *format, ...)
 static void on_interrupt(int number)
 {
     (void)number;
-    at_file_interrupt(); /* the one flag of the process, which readers and writers of files look at too */
+    at_file_interrupt();
 }
 
 void at_cli_catch_signals(void)
@@ -126,13 +125,7 @@ attune_status at_cli_integer(const at_cli *cli, const char *name, int64_t low, i
         *value = fallback;
         return ATTUNE_OK;
     }
-    char *end = NULL;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    AT_FAIL_IF(end == text || *end != '\0' || errno != 0 || number < low || number > high, ATTUNE_INVALID_ARGUMENT,
-               "%s %s: an integer from %" PRId64 " to %" PRId64 " is needed", name, text, low, high);
-    *value = number;
-    return ATTUNE_OK;
+    return at_parse_int64(name, text, low, high, value);
 }
 
 attune_status at_cli_number(const at_cli *cli, const char *name, double low, double high, double fallback,
@@ -143,10 +136,10 @@ attune_status at_cli_number(const at_cli *cli, const char *name, double low, dou
         *value = fallback;
         return ATTUNE_OK;
     }
-    char *end = NULL;
-    double number = strtod(text, &end);
-    AT_FAIL_IF(end == text || *end != '\0' || !isfinite(number) || number < low || number > high,
-               ATTUNE_INVALID_ARGUMENT, "%s %s: a number from %g to %g is needed", name, text, low, high);
+    double number;
+    AT_FORWARD(at_parse_double(name, text, &number));
+    AT_FAIL_IF(number < low || number > high, ATTUNE_INVALID_ARGUMENT, "%s is %s, allowed are %g ... %g", name, text,
+               low, high);
     *value = number;
     return ATTUNE_OK;
 }
@@ -190,7 +183,7 @@ static int unknown_option(const at_cli *cli, const char *text, size_t length)
         names[count++] = option->name;
     }
     (void)snprintf(word, sizeof word, "%.*s", (int)length, text);
-    const char *nearest = at_nearest(word, names, count);
+    const char *nearest = at_text_nearest(word, names, (size_t)count);
     if (nearest != NULL) {
         return at_cli_usage(cli, "unknown option %s: did you mean %s?", word, nearest);
     }
@@ -260,7 +253,7 @@ static int unknown_verb(const at_cli *cli, const char *name)
     for (const at_verb *const *verb = at_verbs; *verb != NULL && count < AT_CLI_OPTIONS_MAX; ++verb) {
         names[count++] = (*verb)->name;
     }
-    const char *nearest = at_nearest(name, names, count);
+    const char *nearest = at_text_nearest(name, names, (size_t)count);
     if (nearest != NULL) {
         return at_cli_usage(cli, "unknown verb %s: did you mean %s?", name, nearest);
     }

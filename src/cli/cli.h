@@ -117,8 +117,6 @@ extern const at_verb *const at_verbs[];
 /* The index-th option of a verb, common ones after its own; NULL after the last. */
 const at_option *at_verb_option(const at_verb *verb, int index);
 const at_verb *at_verb_find(const char *name);
-/* The likeliest of `count` words for a misspelt one; NULL if none is near. */
-const char *at_nearest(const char *word, const char *const *words, int count);
 /* The whole command's help, or one verb's. */
 void at_help_command(FILE *out);
 void at_help_verb(const at_verb *verb, FILE *out);

@@ -18,8 +18,11 @@ void at_config_print(const attune_kernel *kernel, const attune_config *config, c
 int64_t at_config_count(const attune_kernel *kernel);
 void at_config_at(const attune_kernel *kernel, int64_t index, attune_config *config);
 
-/* ATTUNE_OK if the descriptor keeps the contract: names, terms, counts, functions present, heuristic index 0. */
+/* ATTUNE_OK if the descriptor keeps the contract: names, counts and functions present, and, asked about a range of
+ * problems and targets, well-formed reasons, configs, resources, terms and steps. */
 attune_status at_kernel_check(const attune_kernel *kernel);
+/* The same for the steps alone: counts, entries, dimensions, roles and terms. Loaders call it on what they will run. */
+attune_status at_steps_check(const attune_kernel *kernel, const attune_steps *steps);
 /* Whether (problem, target, config) can run: supports, allowed values, valid, and resources against the target's. */
 bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                     const attune_config *config, attune_reason *reason);

@@ -6,25 +6,62 @@
 
 #include "attune/kernel.h"
 
+/* A size of the problem, with its term in the text form and its limits. */
+typedef struct at_size_field {
+    const char *term;  /* "b" */
+    const char *field; /* "batch" */
+    size_t offset;     /* in attune_problem */
+    size_t bytes;      /* of the field: 8 or 4 */
+    int64_t least, most;
+} at_size_field;
+
+enum {
+    AT_FIELD_BATCH,
+    AT_FIELD_HEADS_Q,
+    AT_FIELD_HEADS_KV,
+    AT_FIELD_SEQLEN_Q,
+    AT_FIELD_SEQLEN_KV,
+    AT_FIELD_HEAD_DIM_QK,
+    AT_FIELD_HEAD_DIM_V,
+    AT_FIELD_COUNT
+};
+extern const at_size_field at_size_fields[AT_FIELD_COUNT];
+
+#define AT_DIM_MAX INT64_C(2147483647)           /* batch, heads, lengths, window sides, magnitude of an offset */
+#define AT_ALIGN_MAX 256                         /* bytes */
+#define AT_ELEMENTS_MAX ((INT64_C(1) << 62) - 1) /* of any tensor of a problem */
+
 /* Bytes of one element; 0 for an unknown dtype. */
 size_t at_dtype_bytes(int dtype);
-const char *at_dtype_name(int dtype); /* "fp16"; "?" for an unknown one */
-const char *at_role_name(int role);   /* "Q", "CU_KV"; "?" */
+const char *at_dtype_name(int dtype);   /* "fp16"; "?" for an unknown one */
+const char *at_role_name(int role);     /* "Q", "CU_KV"; "?" */
+const char *at_bias_name(int bias);     /* "1xh"; "?" for none or an unknown one */
+const char *at_layout_name(int layout); /* "bhsd"; "?" */
 
 /* The scale in effect: the problem's, or 1 / sqrt(head_dim_qk). */
 float at_problem_scale(const attune_problem *problem);
-/* The alignment in effect, in bytes. */
+/* The alignment in effect, in bytes: at least one element; and the one in effect where none is given. */
 int at_problem_align(const attune_problem *problem);
+int at_problem_align_default(const attune_problem *problem);
+/* The layout of a problem that gives none. */
+attune_layout at_problem_layout_default(const attune_problem *problem);
+/* The same problem with what has no meaning, or equals its default, set to its default. Equal problems have equal
+ * canonical forms. */
+attune_problem at_problem_canonical(const attune_problem *problem);
 /* ATTUNE_FEATURE_ bits of the problem. */
 uint32_t at_problem_features(const attune_problem *problem);
 bool at_problem_equal(const attune_problem *a, const attune_problem *b);
 /* Whether the problem needs the role's tensor (LSE: false, it is always optional). */
 bool at_problem_needs(const attune_problem *problem, attune_role role);
 
+/* (query, key) pairs that causal, window and offset leave visible in one head of one sequence of these lengths. */
+uint64_t at_problem_pairs(const attune_problem *problem, int64_t seqlen_q, int64_t seqlen_kv);
+
 #define AT_CLASS_TEXT_MAX 256
 /* The key of wisdom and of the plan cache: the static part, heads_q / heads_kv, and the power-of-two buckets (rounded
  * up) of batch * heads_q, seqlen_q and seqlen_kv; for example "fwd,bh8,g1,sq512,skv512,d64,dv64,fp16,causal". Equal
- * classes have equal texts. `problem` is valid. */
+ * classes have equal texts. Values that kernels read at run time (scale, softcap, offset, seed) are not part of it; a
+ * window's sides are, as buckets. `problem` is valid. */
 void at_problem_class(const attune_problem *problem, char text[AT_CLASS_TEXT_MAX]);
 
 #endif

@@ -17,3 +17,32 @@ at_clock at_clock_monotonic(void)
     at_clock clock = {NULL, monotonic_now};
     return clock;
 }
+
+static int64_t hand_now(void *self)
+{
+    at_hand_clock *hand = self;
+    hand->now_ns += hand->read_ns;
+    return hand->tick_ns > 1 ? hand->now_ns - hand->now_ns % hand->tick_ns : hand->now_ns;
+}
+
+at_clock at_clock_by_hand(at_hand_clock *hand)
+{
+    at_clock clock = {hand, hand_now};
+    return clock;
+}
+
+int64_t at_clock_grain(const at_clock *clock)
+{
+    enum { READINGS = 100000, STEPS = 100 }; /* a clock of 1 ms grain read in 25 ns still steps twice */
+    int64_t grain = INT64_MAX;
+    int64_t last = clock->now_ns(clock->self);
+    for (int reading = 0, steps = 0; reading < READINGS && steps < STEPS; ++reading) {
+        int64_t now = clock->now_ns(clock->self);
+        if (now > last) {
+            grain = now - last < grain ? now - last : grain;
+            ++steps;
+        }
+        last = now;
+    }
+    return grain == INT64_MAX ? 1 : grain;
+}

@@ -247,7 +247,6 @@ static void print_line(const at_table *table, const int *widths, size_t first, b
         int left = table->columns[c].kind == AT_COLUMN_TEXT ? 0 : widths[c] - width;
         if (width > 0) {
             put_pad(owed + left, out);
-            owed = 0;
             if (is_heading) {
                 (void)fputs(text, out);
             } else {

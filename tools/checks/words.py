@@ -5,14 +5,15 @@ import subprocess
 
 import tree
 
-# Words and why they do not belong. A GPU may "issue" instructions; a numbered issue is somebody's planning.
+# Words and why they do not belong. A GPU may "issue" instructions and a clock may have sessions; a numbered issue or
+# the last session is somebody's planning.
 WORDS = [
     (r"\bissues?\s*#?\s*\d+\b|\b(?:this|that|a later|an earlier|later|earlier|first|next|the) issues?\b", "planning"),
-    (r"\bsessions?\b", "planning"),
+    (r"\b(?:this|last|later|next|previous|earlier|another|other|my|our) sessions?\b", "planning"),
     (r"\bhelpers?\b", "planning"),
     (r"\bwork-?trees?\b(?! *\*/)", "planning"),
     (r"\bsub-?agents?\b|\bchatgpt\b|\bclaude\b|\banthropic\b|\bopenai\b", "planning"),
-    (r"/work/|/root/|/home/\w+", "a path of one machine"),
+    (r"/work/|/root/|/tmp/bash", "a path of one machine"),
     (r"\b(?:TODO|FIXME|XXX|HACK|WIP)\b", "a promise instead of the work"),
     (r"\bplaceholders?\b|\bnot (?:yet )?implemented\b|\bcoming soon\b", "a promise instead of the work"),
 ]
@@ -49,7 +50,7 @@ MISTAKES = [
     ({"a.md": "see issue 12\n"}, "planning"),
     ({"a.md": "a later issue makes it fast\n"}, "planning"),
     ({"src/a.c": "/* the last session left this */\n"}, "planning"),
-    ({"a.sh": "cd /home/ada/attune\n"}, "a path"),
+    ({"a.sh": "cd /root/attune\n"}, "a path"),
     ({"src/a.c": "int x; /* TODO */\n"}, "promise"),
     ({"Makefile": "# not yet implemented\n"}, "promise"),
 ]

@@ -1,0 +1,441 @@
+#include "core/call.h"
+
+#include <string.h>
+
+#include "base/status.h"
+#include "core/problem.h"
+
+/* ---- Roles' shapes ---------------------------------------------------------------------------------------------- */
+
+/* The shape of a role's tensor: outer extents in the order of attune_tensor.stride, and the contiguous row inside.
+ * Dimensions that a role lacks, or that the problem's bias has not, have extent 1. */
+struct shape {
+    int64_t extent[3];
+    int64_t row;
+};
+
+static struct shape shape_rows(const attune_problem *p, const attune_call *call, bool of_query, int64_t row)
+{
+    int64_t batch = p->varlen ? 1 : call->batch;
+    if (of_query) {
+        return (struct shape){{batch, call->heads_q, p->varlen ? call->total_q : call->seqlen_q}, row};
+    }
+    return (struct shape){{batch, call->heads_kv, p->varlen ? call->total_kv : call->seqlen_kv}, row};
+}
+
+static struct shape shape_bias(const attune_problem *p, const attune_call *call)
+{
+    bool of_batch = p->bias == ATTUNE_BIAS_BX1 || p->bias == ATTUNE_BIAS_BXH;
+    bool of_heads = p->bias == ATTUNE_BIAS_1XH || p->bias == ATTUNE_BIAS_BXH;
+    return (struct shape){{of_batch ? call->batch : 1, of_heads ? call->heads_q : 1, call->seqlen_q}, call->seqlen_kv};
+}
+
+static struct shape shape_of(const attune_problem *p, const attune_call *call, int role)
+{
+    switch (role) {
+    case ATTUNE_Q:
+        return shape_rows(p, call, true, p->head_dim_qk);
+    case ATTUNE_K:
+        return shape_rows(p, call, false, p->head_dim_qk);
+    case ATTUNE_V:
+        return shape_rows(p, call, false, p->head_dim_v);
+    case ATTUNE_O:
+        return shape_rows(p, call, true, p->head_dim_v);
+    case ATTUNE_LSE:
+        return shape_rows(p, call, true, 1);
+    case ATTUNE_BIAS:
+        return shape_bias(p, call);
+    case ATTUNE_MASK:
+        return (struct shape){{call->batch, call->heads_q, call->seqlen_q}, call->seqlen_kv};
+    case ATTUNE_SINK:
+    case ATTUNE_SLOPES:
+        return (struct shape){{1, call->heads_q, 1}, 1};
+    case ATTUNE_USED_KV:
+        return (struct shape){{call->batch, 1, 1}, 1};
+    default: /* CU_Q, CU_KV */
+        return (struct shape){{call->batch + 1, 1, 1}, 1};
+    }
+}
+
+static bool is_empty(const struct shape *shape)
+{
+    return shape->extent[0] == 0 || shape->extent[1] == 0 || shape->extent[2] == 0 || shape->row == 0;
+}
+
+/* Q, K, V and O: rows of head_dim elements, of the problem's dtype and alignment. */
+static bool has_head_dim(int role)
+{
+    return role <= ATTUNE_O;
+}
+
+/* CU_Q, CU_KV, USED_KV: plain int32 arrays. */
+static bool is_array(int role)
+{
+    return role >= ATTUNE_CU_Q;
+}
+
+static int dtype_of(const attune_problem *problem, int role)
+{
+    static const int8_t own[ATTUNE_ROLE_COUNT] = {
+        [ATTUNE_LSE] = ATTUNE_FP32,     [ATTUNE_MASK] = ATTUNE_BOOL,  [ATTUNE_SINK] = ATTUNE_FP32,
+        [ATTUNE_SLOPES] = ATTUNE_FP32,  [ATTUNE_CU_Q] = ATTUNE_INT32, [ATTUNE_CU_KV] = ATTUNE_INT32,
+        [ATTUNE_USED_KV] = ATTUNE_INT32};
+    return has_head_dim(role) || role == ATTUNE_BIAS ? (int)problem->dtype : own[role];
+}
+
+/* ---- Filling in a call ------------------------------------------------------------------------------------------ */
+
+static void stride_rows(const attune_problem *problem, const struct shape *shape, int64_t stride[3])
+{
+    /* Where align asks for more than a row has, rows are padded. */
+    int64_t step = at_problem_align(problem) / (int64_t)at_dtype_bytes((int)problem->dtype);
+    int64_t row = (shape->row + step - 1) / step * step;
+    int64_t heads = shape->extent[ATTUNE_STRIDE_HEAD];
+    int64_t rows = shape->extent[ATTUNE_STRIDE_SEQ];
+    bool heads_inside = problem->layout == ATTUNE_BSHD;
+    stride[ATTUNE_STRIDE_SEQ] = heads_inside ? heads * row : row;
+    stride[ATTUNE_STRIDE_HEAD] = heads_inside ? row : rows * row;
+    stride[ATTUNE_STRIDE_BATCH] = problem->varlen ? 0 : heads * rows * row;
+}
+
+/* Contiguous in the order of the dimensions. */
+static void stride_plain(const struct shape *shape, int64_t stride[3])
+{
+    stride[2] = shape->row;
+    stride[1] = stride[2] * shape->extent[2];
+    stride[0] = stride[1] * shape->extent[1];
+}
+
+static void init_tensor(const attune_problem *problem, const attune_call *call, int role, attune_tensor *tensor)
+{
+    struct shape shape = shape_of(problem, call, role);
+    tensor->dtype = dtype_of(problem, role);
+    if (has_head_dim(role)) {
+        stride_rows(problem, &shape, tensor->stride);
+        return;
+    }
+    stride_plain(&shape, tensor->stride);
+    for (int i = 0; i < 2; ++i) {
+        if ((role == ATTUNE_BIAS || (role == ATTUNE_LSE && problem->varlen)) && shape.extent[i] == 1) {
+            tensor->stride[i] = 0;
+        }
+    }
+}
+
+attune_status attune_call_init(attune_call *call, const attune_problem *problem)
+{
+    AT_FAIL_IF(call == NULL, ATTUNE_INVALID_ARGUMENT, "call is NULL");
+    AT_FORWARD(attune_problem_check(problem));
+    memset(call, 0, sizeof *call);
+    call->size = sizeof *call;
+    call->batch = problem->batch;
+    call->heads_q = problem->heads_q;
+    call->heads_kv = problem->heads_kv;
+    call->seqlen_q = problem->seqlen_q;
+    call->seqlen_kv = problem->seqlen_kv;
+    call->total_q = problem->batch * problem->seqlen_q;
+    call->total_kv = problem->batch * problem->seqlen_kv;
+    call->offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? problem->offset : 0;
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        init_tensor(problem, call, role, &call->tensor[role]);
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Checking sizes --------------------------------------------------------------------------------------------- */
+
+static attune_status check_size(const char *name, int64_t value, int64_t least, int64_t most)
+{
+    AT_FAIL_IF(value < least || value > most, ATTUNE_INVALID_ARGUMENT, "%s is %lld: this plan takes %lld ... %lld",
+               name, (long long)value, (long long)least, (long long)most);
+    return ATTUNE_OK;
+}
+
+static attune_status check_sizes(const attune_problem *problem, const attune_call *call)
+{
+    AT_FAIL_IF(call->size != sizeof *call, ATTUNE_INVALID_ARGUMENT,
+               "size is %zu: %zu is needed; attune_call_init sets it", call->size, sizeof *call);
+    AT_FORWARD(check_size("batch", call->batch, 1, problem->batch));
+    AT_FORWARD(check_size("heads_q", call->heads_q, 1, problem->heads_q));
+    AT_FORWARD(check_size("heads_kv", call->heads_kv, 1, problem->heads_kv));
+    AT_FORWARD(check_size("seqlen_q", call->seqlen_q, 0, problem->seqlen_q));
+    AT_FORWARD(check_size("seqlen_kv", call->seqlen_kv, 0, problem->seqlen_kv));
+    AT_FAIL_IF(call->heads_q % call->heads_kv != 0, ATTUNE_INVALID_ARGUMENT,
+               "heads_q is %lld: a multiple of heads_kv %lld is needed", (long long)call->heads_q,
+               (long long)call->heads_kv);
+    if (problem->varlen) {
+        AT_FORWARD(check_size("total_q", call->total_q, 0, problem->batch * problem->seqlen_q));
+        AT_FORWARD(check_size("total_kv", call->total_kv, 0, problem->batch * problem->seqlen_kv));
+    }
+    return problem->offset_kind == ATTUNE_OFFSET_NUMBER ? check_size("offset", call->offset, -AT_DIM_MAX, AT_DIM_MAX)
+                                                        : ATTUNE_OK;
+}
+
+/* ---- Checking one tensor ---------------------------------------------------------------------------------------- */
+
+/* The memory of a buffer that has elements: `row` bytes at begin + the sum of index * stride for every index below the
+ * extents. Strides of dimensions without a second index are 0. */
+struct view {
+    const char *name;
+    uintptr_t begin;
+    int64_t span; /* bytes from the first to the last */
+    int64_t extent[3];
+    int64_t stride[3]; /* bytes */
+    int64_t row;       /* bytes */
+};
+
+static const char *const dimension_names[3] = {"batch", "head", "sequence"};
+
+/* Whether a stride of 0, all indices reading the same elements, makes sense: never for outputs. */
+static bool may_repeat(int role, int dimension)
+{
+    return role == ATTUNE_BIAS || role == ATTUNE_MASK || (role <= ATTUNE_V && dimension != ATTUNE_STRIDE_SEQ);
+}
+
+/* A stride of a dimension that has a second index. `align` is in elements. */
+static attune_status check_stride(int role, int dimension, int64_t stride, int64_t row, int64_t align)
+{
+    /* Rows of a bias may overlap, as a compact table of relative positions does; those of Q ... O may not. */
+    int64_t least = has_head_dim(role) ? row : 1;
+    bool repeats = stride == 0 && may_repeat(role, dimension);
+    AT_FAIL_IF(stride < least && !repeats, ATTUNE_INVALID_ARGUMENT,
+               "%s: the %s stride is %lld elements: at least %lld%s is needed", at_role_name(role),
+               dimension_names[dimension], (long long)stride, (long long)least,
+               may_repeat(role, dimension) ? ", or 0 to repeat," : "");
+    AT_FAIL_IF(stride % align != 0, ATTUNE_INVALID_ARGUMENT,
+               "%s: the %s stride is %lld elements: a multiple of %lld is needed, the problem's align",
+               at_role_name(role), dimension_names[dimension], (long long)stride, (long long)align);
+    return ATTUNE_OK;
+}
+
+/* The view of a tensor whose extents are at least 1, its strides checked. */
+static attune_status view_tensor(const attune_tensor *tensor, int role, const struct shape *shape, int64_t align,
+                                 struct view *view)
+{
+    int64_t bytes = (int64_t)at_dtype_bytes(tensor->dtype);
+    bool overflow = __builtin_mul_overflow(shape->row, bytes, &view->row);
+    view->name = at_role_name(role);
+    view->begin = (uintptr_t)tensor->data;
+    view->span = view->row;
+    for (int i = 0; i < 3; ++i) {
+        int64_t more;
+        view->extent[i] = shape->extent[i];
+        view->stride[i] = 0;
+        if (shape->extent[i] == 1) {
+            continue;
+        }
+        int64_t stride = is_array(role) ? 1 : tensor->stride[i];
+        AT_FORWARD(check_stride(role, i, stride, shape->row, align));
+        overflow |= __builtin_mul_overflow(stride, bytes, &view->stride[i]);
+        overflow |= __builtin_mul_overflow(view->stride[i], shape->extent[i] - 1, &more);
+        overflow |= __builtin_add_overflow(view->span, more, &view->span);
+    }
+    uintptr_t end;
+    AT_FAIL_IF(overflow || __builtin_add_overflow(view->begin, (uintptr_t)view->span, &end), ATTUNE_INVALID_ARGUMENT,
+               "%s: its sizes and strides (%lld, %lld, %lld) reach beyond the end of memory", at_role_name(role),
+               (long long)tensor->stride[0], (long long)tensor->stride[1], (long long)tensor->stride[2]);
+    return ATTUNE_OK;
+}
+
+static attune_status check_array(const attune_tensor *tensor, int role)
+{
+    int64_t stride = tensor->stride[ATTUNE_STRIDE_BATCH];
+    AT_FAIL_IF(stride != 0 && stride != 1, ATTUNE_INVALID_ARGUMENT,
+               "%s: the batch stride is %lld: 1 is needed, the array being contiguous", at_role_name(role),
+               (long long)stride);
+    return ATTUNE_OK;
+}
+
+/* Everything about one tensor. Leaves view->name NULL where there is no memory to speak of. */
+static attune_status check_tensor(const attune_problem *problem, const attune_call *call, int role, struct view *view)
+{
+    const attune_tensor *tensor = &call->tensor[role];
+    bool needed = at_problem_needs(problem, (attune_role)role);
+    const char *name = at_role_name(role);
+    view->name = NULL;
+    if (tensor->data == NULL && !needed) {
+        return ATTUNE_OK;
+    }
+    AT_FAIL_IF(!needed && role != ATTUNE_LSE, ATTUNE_INVALID_ARGUMENT,
+               "%s is given, but the problem has none: leave its data NULL or plan for it", name);
+    AT_FAIL_IF(tensor->dtype != dtype_of(problem, role), ATTUNE_INVALID_ARGUMENT, "%s: its dtype is %s: %s is needed",
+               name, at_dtype_name(tensor->dtype), at_dtype_name(dtype_of(problem, role)));
+    AT_FAIL_IF(tensor->reserved != 0, ATTUNE_INVALID_ARGUMENT, "%s: reserved is %d: 0 is needed", name,
+               tensor->reserved);
+    struct shape shape = shape_of(problem, call, role);
+    if (is_empty(&shape)) {
+        return ATTUNE_OK;
+    }
+    int bytes = (int)at_dtype_bytes(tensor->dtype);
+    int align = has_head_dim(role) ? at_problem_align(problem) : bytes;
+    AT_FAIL_IF(tensor->data == NULL, ATTUNE_INVALID_ARGUMENT, "%s: its data is NULL, but the problem needs it", name);
+    AT_FAIL_IF(((uintptr_t)tensor->data & (uintptr_t)(align - 1)) != 0, ATTUNE_INVALID_ARGUMENT,
+               "%s: its data is %d bytes past a multiple of %d: a multiple is needed", name,
+               (int)((uintptr_t)tensor->data & (uintptr_t)(align - 1)), align);
+    if (is_array(role)) {
+        AT_FORWARD(check_array(tensor, role));
+    }
+    return view_tensor(tensor, role, &shape, align / bytes, view);
+}
+
+static attune_status check_workspace(const attune_call *call, struct view *view)
+{
+    view->name = NULL;
+    if (call->workspace_bytes == 0) {
+        return ATTUNE_OK;
+    }
+    uintptr_t begin = (uintptr_t)call->workspace;
+    uintptr_t end;
+    AT_FAIL_IF(call->workspace == NULL, ATTUNE_INVALID_ARGUMENT, "workspace is NULL, but workspace_bytes is %zu",
+               call->workspace_bytes);
+    AT_FAIL_IF(begin % 256 != 0, ATTUNE_INVALID_ARGUMENT,
+               "workspace is %d bytes past a multiple of 256: a multiple is needed", (int)(begin % 256));
+    AT_FAIL_IF(call->workspace_bytes > INT64_MAX || __builtin_add_overflow(begin, call->workspace_bytes, &end),
+               ATTUNE_INVALID_ARGUMENT, "workspace_bytes is %zu: that reaches beyond the end of memory",
+               call->workspace_bytes);
+    *view = (struct view){"workspace", begin,     (int64_t)call->workspace_bytes,
+                          {1, 1, 1},   {0, 0, 0}, (int64_t)call->workspace_bytes};
+    return ATTUNE_OK;
+}
+
+/* ---- Overlap ---------------------------------------------------------------------------------------------------- */
+
+/* Whether no two indices of an output share a byte: each dimension, from the smallest stride up, steps over all that
+ * the ones before it span. */
+static attune_status check_distinct(const struct view *view)
+{
+    int64_t covered = view->row;
+    bool done[3] = {false, false, false};
+    for (int step = 0; step < 3; ++step) {
+        int next = -1;
+        for (int i = 0; i < 3; ++i) {
+            if (!done[i] && (next < 0 || view->stride[i] < view->stride[next])) {
+                next = i;
+            }
+        }
+        done[next] = true;
+        AT_FAIL_IF(view->extent[next] > 1 && view->stride[next] < covered, ATTUNE_INVALID_ARGUMENT,
+                   "%s: its elements overlap one another: the %s stride is %lld bytes, and what it steps over takes "
+                   "%lld",
+                   view->name, dimension_names[next], (long long)view->stride[next], (long long)covered);
+        covered += (view->extent[next] - 1) * view->stride[next];
+    }
+    return ATTUNE_OK;
+}
+
+/* Bytes from the first to the last that a view touches, counted modulo a stride: dimensions that step by multiples of
+ * it come back to the same residues. */
+static int64_t residue_span(const struct view *view, int64_t modulus)
+{
+    int64_t span = view->row;
+    for (int i = 0; i < 3; ++i) {
+        span += view->stride[i] % modulus != 0 ? (view->extent[i] - 1) * view->stride[i] : 0;
+    }
+    return span;
+}
+
+/* Proves two interleaved views disjoint: modulo some stride of theirs, they keep to separate residues. That is how
+ * parts of one buffer relate, for example Q, K and V in [batch, seqlen, 3, heads, head_dim]. */
+static bool is_interleaved(const struct view *a, const struct view *b)
+{
+    for (int i = 0; i < 6; ++i) {
+        int64_t modulus = i < 3 ? a->stride[i] : b->stride[i - 3];
+        if (modulus == 0) {
+            continue;
+        }
+        int64_t apart = ((int64_t)(b->begin % (uintptr_t)modulus) - (int64_t)(a->begin % (uintptr_t)modulus));
+        apart += apart < 0 ? modulus : 0;
+        if (apart >= residue_span(a, modulus) && modulus - apart >= residue_span(b, modulus)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static attune_status check_disjoint(const struct view *output, const struct view *other)
+{
+    bool apart = output->begin + (uintptr_t)output->span <= other->begin ||
+                 other->begin + (uintptr_t)other->span <= output->begin;
+    AT_FAIL_IF(!apart && !is_interleaved(output, other), ATTUNE_INVALID_ARGUMENT,
+               "%s overlaps %s: it begins %lld bytes from it and they span %lld and %lld bytes; what is written must "
+               "share no byte with any other buffer",
+               output->name, other->name, (long long)(output->begin - other->begin), (long long)output->span,
+               (long long)other->span);
+    return ATTUNE_OK;
+}
+
+enum { WORKSPACE = ATTUNE_ROLE_COUNT, VIEWS };
+
+static attune_status check_overlaps(const struct view view[VIEWS])
+{
+    static const int written[] = {ATTUNE_O, ATTUNE_LSE, WORKSPACE};
+    for (int i = 0; i < 3; ++i) {
+        const struct view *output = &view[written[i]];
+        if (output->name == NULL) {
+            continue;
+        }
+        AT_FORWARD(check_distinct(output));
+        for (int other = 0; other < VIEWS; ++other) {
+            if (other != written[i] && view[other].name != NULL) {
+                AT_FORWARD(check_disjoint(output, &view[other]));
+            }
+        }
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_call_check(const attune_problem *problem, const attune_call *call)
+{
+    struct view view[VIEWS];
+    AT_FAIL_IF(call == NULL, ATTUNE_INVALID_ARGUMENT, "call is NULL");
+    AT_FORWARD(check_sizes(problem, call));
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        AT_FORWARD(check_tensor(problem, call, role, &view[role]));
+    }
+    AT_FORWARD(check_workspace(call, &view[WORKSPACE]));
+    return check_overlaps(view);
+}
+
+/* ---- Args ------------------------------------------------------------------------------------------------------- */
+
+static void fill_tensor(const attune_problem *problem, const attune_call *call, int role, attune_tensor *tensor)
+{
+    if (call->tensor[role].data == NULL) {
+        return;
+    }
+    struct shape shape = shape_of(problem, call, role);
+    *tensor = call->tensor[role];
+    for (int i = 0; i < 3; ++i) {
+        int64_t stride = is_array(role) ? 1 : tensor->stride[i];
+        tensor->stride[i] = shape.extent[i] > 1 ? stride : 0;
+    }
+}
+
+void at_call_args(const attune_problem *problem, const attune_call *call, attune_args *args)
+{
+    memset(args, 0, sizeof *args);
+    args->size = sizeof *args;
+    args->abi = ATTUNE_ABI;
+    args->features = at_problem_features(problem);
+    args->dtype = (attune_i32)problem->dtype;
+    args->batch = call->batch;
+    args->heads_q = call->heads_q;
+    args->heads_kv = call->heads_kv;
+    args->seqlen_q = call->seqlen_q;
+    args->seqlen_kv = call->seqlen_kv;
+    args->total_q = problem->varlen ? call->total_q : call->batch * call->seqlen_q;
+    args->total_kv = problem->varlen ? call->total_kv : call->batch * call->seqlen_kv;
+    args->head_dim_qk = problem->head_dim_qk;
+    args->head_dim_v = problem->head_dim_v;
+    args->scale = at_problem_scale(problem);
+    args->softcap = problem->softcap;
+    args->window_left = problem->window_left;
+    args->window_right = problem->window_right;
+    args->offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? call->offset : 0;
+    args->offset_kind = (attune_i32)problem->offset_kind;
+    args->workspace = call->workspace_bytes > 0 ? call->workspace : NULL;
+    args->workspace_bytes = call->workspace_bytes;
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        fill_tensor(problem, call, role, &args->tensor[role]);
+    }
+}

@@ -1,0 +1,212 @@
+/* Configs, and whether one fits a problem and a target. The check of whole descriptors is in kernel_check.c. */
+#include "core/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/number.h"
+#include "core/term.h"
+
+attune_status at_kernel_text_split(const char *text, char *name, size_t name_bytes, const char **params)
+{
+    AT_FAIL_IF(text == NULL, ATTUNE_INVALID_ARGUMENT, "kernel is NULL");
+    size_t length = strcspn(text, ":");
+    AT_FAIL_IF(length == 0, ATTUNE_INVALID_ARGUMENT,
+               "kernel '%.40s' has no name: NAME or NAME:PARAM=VALUE,... is needed", text);
+    AT_FAIL_IF(length >= name_bytes, ATTUNE_INVALID_ARGUMENT,
+               "kernel '%.40s...' has a name of %zu characters: at most %zu are allowed", text, length, name_bytes - 1);
+    memcpy(name, text, length);
+    name[length] = '\0';
+    *params = text + length + (text[length] == ':');
+    return ATTUNE_OK;
+}
+
+/* ---- Text form -------------------------------------------------------------------------------------------------- */
+
+/* "16, 32, 64": an index -> text list for messages, cut where long. */
+static void list_values(const attune_param *param, char list[160])
+{
+    size_t used = 0;
+    list[0] = '\0';
+    for (int i = 0; i < param->count && used < 140; ++i) {
+        used += (size_t)snprintf(list + used, 160 - used, "%s%d", i > 0 ? ", " : "", param->values[i]);
+    }
+}
+
+static void list_params(const attune_kernel *kernel, char list[160])
+{
+    size_t used = 0;
+    (void)snprintf(list, 160, "none");
+    for (int i = 0; i < kernel->param_count && used < 120; ++i) {
+        used += (size_t)snprintf(list + used, 160 - used, "%s%.32s", i > 0 ? ", " : "", kernel->params[i].name);
+    }
+}
+
+static bool is_allowed(const attune_param *param, int64_t value)
+{
+    for (int i = 0; i < param->count; ++i) {
+        if (param->values[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int find_param(const attune_kernel *kernel, const char *name, size_t length)
+{
+    for (int i = 0; i < kernel->param_count; ++i) {
+        if (strlen(kernel->params[i].name) == length && memcmp(kernel->params[i].name, name, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* One "PARAM=VALUE"; `seen` has a bit for each parameter met before. */
+static attune_status parse_setting(const attune_kernel *kernel, const char *text, size_t length, uint32_t *seen,
+                                   attune_config *config)
+{
+    char list[160];
+    int64_t value = 0;
+    int shown = length < 60 ? (int)length : 60;
+    const char *equals = memchr(text, '=', length);
+    AT_FAIL_IF(equals == NULL, ATTUNE_INVALID_ARGUMENT, "kernel %s: '%.*s' is not PARAM=VALUE", kernel->name, shown,
+               text);
+    size_t name_length = (size_t)(equals - text);
+    int index = find_param(kernel, text, name_length);
+    if (index < 0) {
+        list_params(kernel, list);
+        return at_fail(ATTUNE_INVALID_ARGUMENT, "kernel %s: it has no parameter '%.*s'; it has %s", kernel->name,
+                       name_length < 60 ? (int)name_length : 60, text, list);
+    }
+    AT_FAIL_IF((*seen & 1u << index) != 0, ATTUNE_INVALID_ARGUMENT, "kernel %s: '%.*s' gives %s a second time",
+               kernel->name, shown, text, kernel->params[index].name);
+    at_number outcome = at_number_int64(equals + 1, length - name_length - 1, &value);
+    if (outcome != AT_NUMBER_OK || !is_allowed(&kernel->params[index], value)) {
+        list_values(&kernel->params[index], list);
+        return at_fail(ATTUNE_INVALID_ARGUMENT, "kernel %s: '%.*s' is not allowed; %s can be %s", kernel->name, shown,
+                       text, kernel->params[index].name, list);
+    }
+    *seen |= 1u << index;
+    config->value[index] = (int32_t)value;
+    return ATTUNE_OK;
+}
+
+attune_status at_config_parse(const attune_kernel *kernel, const char *params, attune_config *config)
+{
+    attune_config read = *config;
+    uint32_t seen = 0;
+    while (*params != '\0') {
+        size_t length = strcspn(params, ",");
+        AT_FORWARD(parse_setting(kernel, params, length, &seen, &read));
+        params += length;
+        AT_FAIL_IF(params[0] == ',' && params[1] == '\0', ATTUNE_INVALID_ARGUMENT,
+                   "kernel %s: a parameter is missing after the last comma", kernel->name);
+        params += *params == ',';
+    }
+    *config = read;
+    return ATTUNE_OK;
+}
+
+void at_config_print(const attune_kernel *kernel, const attune_config *config, char text[AT_KERNEL_TEXT_MAX])
+{
+    size_t used = (size_t)snprintf(text, AT_KERNEL_TEXT_MAX, "%s", kernel->name);
+    for (int i = 0; i < kernel->param_count && used < AT_KERNEL_TEXT_MAX; ++i) {
+        used += (size_t)snprintf(text + used, AT_KERNEL_TEXT_MAX - used, "%c%s=%d", i == 0 ? ':' : ',',
+                                 kernel->params[i].name, config->value[i]);
+    }
+}
+
+/* ---- The space of configs --------------------------------------------------------------------------------------- */
+
+int64_t at_config_count(const attune_kernel *kernel)
+{
+    int64_t count = 1;
+    for (int i = 0; i < kernel->param_count; ++i) {
+        if (__builtin_mul_overflow(count, (int64_t)kernel->params[i].count, &count)) {
+            return INT64_MAX;
+        }
+    }
+    return count;
+}
+
+void at_config_at(const attune_kernel *kernel, int64_t index, attune_config *config)
+{
+    memset(config, 0, sizeof *config);
+    for (int i = kernel->param_count - 1; i >= 0; --i) {
+        const attune_param *param = &kernel->params[i];
+        config->value[i] = param->values[index % param->count];
+        index /= param->count;
+    }
+}
+
+/* ---- Fit -------------------------------------------------------------------------------------------------------- */
+
+static const char *const kind_names[] = {"cpu", "cuda"};
+
+static bool has_allowed_values(const attune_kernel *kernel, const attune_config *config, attune_reason *reason)
+{
+    char list[160];
+    for (int i = 0; i < kernel->param_count; ++i) {
+        const attune_param *param = &kernel->params[i];
+        if (!is_allowed(param, config->value[i])) {
+            list_values(param, list);
+            return attune_refuse(reason, "%s %d: it can be %s", param->name, config->value[i], list);
+        }
+    }
+    return true;
+}
+
+static bool has_tier(const attune_kernel *kernel, const attune_target *target, attune_reason *reason)
+{
+    for (int isa = 0; isa <= (int)target->isa && isa < ATTUNE_ISA_COUNT; ++isa) {
+        if (kernel->attend[isa] != NULL) {
+            return true;
+        }
+    }
+    return attune_refuse(reason, "isa: %s has no code for this CPU's tier %d or below", kernel->name, (int)target->isa);
+}
+
+static bool fits_cpu(const attune_kernel *kernel, const attune_target *target, const attune_resources *resources,
+                     attune_reason *reason)
+{
+    if (resources->scratch_bytes < 0 || resources->scratch_bytes > ATTUNE_SCRATCH_MAX) {
+        return attune_refuse(reason, "scratch %lld B a thread: at most %d B are given",
+                             (long long)resources->scratch_bytes, ATTUNE_SCRATCH_MAX);
+    }
+    return has_tier(kernel, target, reason);
+}
+
+static bool fits_cuda(const attune_target *target, const attune_resources *resources, attune_reason *reason)
+{
+    if (resources->threads < 1 || resources->threads > 1024) {
+        return attune_refuse(reason, "threads %d a block: the device takes 1 ... 1024", resources->threads);
+    }
+    if (resources->smem_bytes < 0 || resources->smem_bytes > target->smem_optin_bytes) {
+        return attune_refuse(reason, "needs %d B of shared memory a block, the device gives %d", resources->smem_bytes,
+                             target->smem_optin_bytes);
+    }
+    return true;
+}
+
+bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                    const attune_config *config, attune_reason *reason)
+{
+    attune_resources resources;
+    memset(&resources, 0, sizeof resources);
+    if (kernel->target != target->kind) {
+        return attune_refuse(reason, "target %s: %s runs on %s", kind_names[target->kind == ATTUNE_TARGET_CUDA],
+                             kernel->name, kind_names[kernel->target == ATTUNE_TARGET_CUDA]);
+    }
+    if (!kernel->supports(problem, target, reason) || !has_allowed_values(kernel, config, reason) ||
+        !kernel->valid(problem, target, config, reason)) {
+        return false;
+    }
+    kernel->resources(problem, target, config, &resources);
+    if (at_term_check(&resources.workspace) != ATTUNE_OK) {
+        return attune_refuse(reason, "workspace of %s: %.180s", kernel->name, attune_last_detail());
+    }
+    return kernel->target == ATTUNE_TARGET_CPU ? fits_cpu(kernel, target, &resources, reason)
+                                               : fits_cuda(target, &resources, reason);
+}

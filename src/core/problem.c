@@ -1,0 +1,416 @@
+/* The problem noun: what is valid, what is equal, and what follows from it. Its text form is in problem_text.c. */
+#include "core/problem.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/status.h"
+
+#define SIZE_FIELD(term, name, least, most)                                                                            \
+    {                                                                                                                  \
+        term, #name, offsetof(attune_problem, name), sizeof(((attune_problem *)NULL)->name), least, most               \
+    }
+
+const at_size_field at_size_fields[AT_FIELD_COUNT] = {
+    [AT_FIELD_BATCH] = SIZE_FIELD("b", batch, 1, AT_DIM_MAX),
+    [AT_FIELD_HEADS_Q] = SIZE_FIELD("h", heads_q, 1, AT_DIM_MAX),
+    [AT_FIELD_HEADS_KV] = SIZE_FIELD("hkv", heads_kv, 1, AT_DIM_MAX),
+    [AT_FIELD_SEQLEN_Q] = SIZE_FIELD("sq", seqlen_q, 0, AT_DIM_MAX),
+    [AT_FIELD_SEQLEN_KV] = SIZE_FIELD("skv", seqlen_kv, 0, AT_DIM_MAX),
+    [AT_FIELD_HEAD_DIM_QK] = SIZE_FIELD("d", head_dim_qk, 1, 256),
+    [AT_FIELD_HEAD_DIM_V] = SIZE_FIELD("dv", head_dim_v, 1, 256),
+};
+
+static const struct {
+    const char *name;
+    size_t offset;
+} switches[] = {
+    {"causal", offsetof(attune_problem, causal)},         {"mask", offsetof(attune_problem, mask)},
+    {"alibi", offsetof(attune_problem, alibi)},           {"sink", offsetof(attune_problem, sink)},
+    {"seqused_kv", offsetof(attune_problem, seqused_kv)}, {"strict", offsetof(attune_problem, strict)},
+    {"varlen", offsetof(attune_problem, varlen)},
+};
+enum { SWITCHES = sizeof switches / sizeof *switches };
+
+static const char *const dtype_names[ATTUNE_DTYPE_COUNT] = {"fp32", "fp16", "bf16", "int32", "bool"};
+static const unsigned char dtype_bytes[ATTUNE_DTYPE_COUNT] = {4, 2, 2, 4, 1};
+static const char *const role_names[ATTUNE_ROLE_COUNT] = {"Q",    "K",    "V",      "O",    "LSE",   "BIAS",
+                                                          "MASK", "SINK", "SLOPES", "CU_Q", "CU_KV", "USED_KV"};
+static const char *const bias_names[] = {"?", "1x1", "bx1", "1xh", "bxh"};
+static const char *const layout_names[] = {"bhsd", "bshd"};
+
+size_t at_dtype_bytes(int dtype)
+{
+    return dtype >= 0 && dtype < ATTUNE_DTYPE_COUNT ? dtype_bytes[dtype] : 0;
+}
+
+const char *at_dtype_name(int dtype)
+{
+    return dtype >= 0 && dtype < ATTUNE_DTYPE_COUNT ? dtype_names[dtype] : "?";
+}
+
+const char *at_role_name(int role)
+{
+    return role >= 0 && role < ATTUNE_ROLE_COUNT ? role_names[role] : "?";
+}
+
+const char *at_bias_name(int bias)
+{
+    return bias >= 0 && bias <= ATTUNE_BIAS_BXH ? bias_names[bias] : "?";
+}
+
+const char *at_layout_name(int layout)
+{
+    return layout >= 0 && layout <= ATTUNE_BSHD ? layout_names[layout] : "?";
+}
+
+void attune_problem_init(attune_problem *problem)
+{
+    static const attune_problem defaults = {
+        .size = sizeof(attune_problem),
+        .dtype = ATTUNE_FP32,
+        .batch = 1,
+        .heads_q = 1,
+        .heads_kv = 1,
+        .head_dim_qk = 64,
+        .head_dim_v = 64,
+        .window_left = -1,
+        .window_right = -1,
+    };
+    if (problem != NULL) {
+        *problem = defaults;
+    }
+}
+
+/* ---- Derived facts ---------------------------------------------------------------------------------------------- */
+
+static int64_t size_of(const attune_problem *problem, const at_size_field *field)
+{
+    const char *at = (const char *)problem + field->offset;
+    int64_t wide = 0;
+    int32_t narrow = 0;
+    if (field->bytes == sizeof narrow) {
+        memcpy(&narrow, at, sizeof narrow);
+        return narrow;
+    }
+    memcpy(&wide, at, sizeof wide);
+    return wide;
+}
+
+static int32_t switch_of(const attune_problem *problem, int index)
+{
+    int32_t value;
+    memcpy(&value, (const char *)problem + switches[index].offset, sizeof value);
+    return value;
+}
+
+static float default_scale(const attune_problem *problem)
+{
+    return (float)(1.0 / sqrt((double)problem->head_dim_qk));
+}
+
+float at_problem_scale(const attune_problem *problem)
+{
+    return problem->scale != 0.0f ? problem->scale : default_scale(problem);
+}
+
+int at_problem_align_default(const attune_problem *problem)
+{
+    /* The lowest set bit of both row lengths together is the largest power of two that divides them. */
+    uint32_t bytes = (uint32_t)at_dtype_bytes((int)problem->dtype);
+    uint32_t rows = (uint32_t)problem->head_dim_qk * bytes | (uint32_t)problem->head_dim_v * bytes | 16u;
+    return (int)(rows & (0u - rows));
+}
+
+int at_problem_align(const attune_problem *problem)
+{
+    int element = (int)at_dtype_bytes((int)problem->dtype);
+    if (problem->align == 0) {
+        return at_problem_align_default(problem);
+    }
+    return problem->align > element ? problem->align : element;
+}
+
+attune_layout at_problem_layout_default(const attune_problem *problem)
+{
+    return problem->varlen ? ATTUNE_BSHD : ATTUNE_BHSD;
+}
+
+uint32_t at_problem_features(const attune_problem *problem)
+{
+    uint32_t features = 0;
+    features |= problem->causal ? ATTUNE_FEATURE_CAUSAL : 0u;
+    features |= problem->window_left >= 0 || problem->window_right >= 0 ? ATTUNE_FEATURE_WINDOW : 0u;
+    features |= problem->softcap > 0.0f ? ATTUNE_FEATURE_SOFTCAP : 0u;
+    features |= problem->bias != ATTUNE_BIAS_NONE ? ATTUNE_FEATURE_BIAS : 0u;
+    features |= problem->mask ? ATTUNE_FEATURE_MASK : 0u;
+    features |= problem->alibi ? ATTUNE_FEATURE_ALIBI : 0u;
+    features |= problem->sink ? ATTUNE_FEATURE_SINK : 0u;
+    features |= problem->seqused_kv ? ATTUNE_FEATURE_SEQUSED : 0u;
+    features |= problem->varlen ? ATTUNE_FEATURE_VARLEN : 0u;
+    features |= problem->strict ? ATTUNE_FEATURE_STRICT : 0u;
+    return features;
+}
+
+bool at_problem_needs(const attune_problem *problem, attune_role role)
+{
+    switch ((int)role) {
+    case ATTUNE_Q:
+    case ATTUNE_K:
+    case ATTUNE_V:
+    case ATTUNE_O:
+        return true;
+    case ATTUNE_BIAS:
+        return problem->bias != ATTUNE_BIAS_NONE;
+    case ATTUNE_MASK:
+        return problem->mask != 0;
+    case ATTUNE_SINK:
+        return problem->sink != 0;
+    case ATTUNE_SLOPES:
+        return problem->alibi != 0;
+    case ATTUNE_CU_Q:
+    case ATTUNE_CU_KV:
+        return problem->varlen != 0;
+    case ATTUNE_USED_KV:
+        return problem->seqused_kv != 0;
+    default:
+        return false;
+    }
+}
+
+/* ---- Equality --------------------------------------------------------------------------------------------------- */
+
+attune_problem at_problem_canonical(const attune_problem *problem)
+{
+    attune_problem canonical = *problem;
+    if (problem->scale == 0.0f || problem->scale == default_scale(problem)) {
+        canonical.scale = 0.0f; /* minus zero too */
+    }
+    if (problem->softcap == 0.0f) {
+        canonical.softcap = 0.0f;
+    }
+    if (problem->offset_kind != ATTUNE_OFFSET_NUMBER) {
+        canonical.offset = 0;
+    }
+    if (!problem->varlen) {
+        canonical.varlen_seed = 0;
+    }
+    int align = at_problem_align(problem);
+    canonical.align = align == at_problem_align_default(problem) ? 0 : align;
+    return canonical;
+}
+
+enum { WORDS = 27 };
+
+/* Every field of the canonical form as a number, so that equality and the hash see the same and no padding. */
+static void words_of(const attune_problem *problem, uint64_t word[WORDS])
+{
+    attune_problem canonical = at_problem_canonical(problem);
+    int at = 0;
+    for (int i = 0; i < AT_FIELD_COUNT; ++i) {
+        word[at++] = (uint64_t)size_of(&canonical, &at_size_fields[i]);
+    }
+    for (int i = 0; i < SWITCHES; ++i) {
+        word[at++] = (uint64_t)switch_of(&canonical, i);
+    }
+    uint32_t scale;
+    uint32_t softcap;
+    memcpy(&scale, &canonical.scale, sizeof scale);
+    memcpy(&softcap, &canonical.softcap, sizeof softcap);
+    word[at++] = scale;
+    word[at++] = softcap;
+    word[at++] = (uint64_t)canonical.op;
+    word[at++] = (uint64_t)canonical.dtype;
+    word[at++] = (uint64_t)canonical.window_left;
+    word[at++] = (uint64_t)canonical.window_right;
+    word[at++] = (uint64_t)canonical.offset;
+    word[at++] = (uint64_t)canonical.offset_kind;
+    word[at++] = (uint64_t)canonical.layout;
+    word[at++] = (uint64_t)canonical.bias;
+    word[at++] = (uint64_t)canonical.align;
+    word[at++] = canonical.varlen_seed;
+    word[at] = canonical.size;
+}
+
+_Static_assert(AT_FIELD_COUNT + SWITCHES + 13 == WORDS, "one word for each field");
+
+bool at_problem_equal(const attune_problem *a, const attune_problem *b)
+{
+    uint64_t left[WORDS];
+    uint64_t right[WORDS];
+    words_of(a, left);
+    words_of(b, right);
+    return memcmp(left, right, sizeof left) == 0;
+}
+
+uint64_t attune_problem_hash(const attune_problem *problem)
+{
+    uint64_t word[WORDS];
+    uint64_t hash = 0x617474756e65u;
+    if (problem == NULL) {
+        return 0;
+    }
+    words_of(problem, word);
+    /* The size of the struct, the last word, may differ between machines: left out. */
+    for (int i = 0; i < WORDS - 1; ++i) {
+        hash = (hash ^ word[i]) * 0xff51afd7ed558ccdu;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+/* ---- Validity --------------------------------------------------------------------------------------------------- */
+
+static attune_status check_sizes(const attune_problem *problem)
+{
+    for (int i = 0; i < AT_FIELD_COUNT; ++i) {
+        const at_size_field *field = &at_size_fields[i];
+        int64_t value = size_of(problem, field);
+        AT_FAIL_IF(value < field->least || value > field->most, ATTUNE_INVALID_PROBLEM,
+                   "%s (%s) is %lld: %lld ... %lld is allowed", field->field, field->term, (long long)value,
+                   (long long)field->least, (long long)field->most);
+    }
+    AT_FAIL_IF(problem->heads_q % problem->heads_kv != 0, ATTUNE_INVALID_PROBLEM,
+               "heads_q (h) is %lld: a multiple of heads_kv (hkv) %lld is needed", (long long)problem->heads_q,
+               (long long)problem->heads_kv);
+    return ATTUNE_OK;
+}
+
+static attune_status check_kinds(const attune_problem *problem)
+{
+    AT_FAIL_IF((int)problem->op != ATTUNE_FORWARD, ATTUNE_INVALID_PROBLEM, "op is %d: only %d (fwd) is known",
+               (int)problem->op, (int)ATTUNE_FORWARD);
+    AT_FAIL_IF((int)problem->dtype < 0 || (int)problem->dtype > ATTUNE_BF16, ATTUNE_INVALID_PROBLEM,
+               "dtype is %d (%s): fp32, fp16 or bf16 is needed", (int)problem->dtype,
+               at_dtype_name((int)problem->dtype));
+    AT_FAIL_IF((int)problem->offset_kind < 0 || (int)problem->offset_kind > ATTUNE_OFFSET_NUMBER,
+               ATTUNE_INVALID_PROBLEM, "offset_kind is %d: 0 (br), 1 (tl) or 2 (number) is needed",
+               (int)problem->offset_kind);
+    AT_FAIL_IF((int)problem->layout < 0 || (int)problem->layout > ATTUNE_BSHD, ATTUNE_INVALID_PROBLEM,
+               "layout is %d: 0 (bhsd) or 1 (bshd) is needed", (int)problem->layout);
+    AT_FAIL_IF((int)problem->bias < 0 || (int)problem->bias > ATTUNE_BIAS_BXH, ATTUNE_INVALID_PROBLEM,
+               "bias is %d: 0 (none), 1 (1x1), 2 (bx1), 3 (1xh) or 4 (bxh) is needed", (int)problem->bias);
+    for (int i = 0; i < SWITCHES; ++i) {
+        int value = switch_of(problem, i);
+        AT_FAIL_IF(value != 0 && value != 1, ATTUNE_INVALID_PROBLEM, "%s is %d: 0 or 1 is needed", switches[i].name,
+                   value);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status check_values(const attune_problem *problem)
+{
+    AT_FAIL_IF(!isfinite(problem->scale), ATTUNE_INVALID_PROBLEM,
+               "scale is %g: a finite number is needed, or 0 for 1/sqrt(head_dim_qk)", (double)problem->scale);
+    AT_FAIL_IF(!isfinite(problem->softcap) || problem->softcap < 0.0f, ATTUNE_INVALID_PROBLEM,
+               "softcap is %g: a finite number above 0 is needed, or 0 for none", (double)problem->softcap);
+    AT_FAIL_IF(problem->window_left < -1 || problem->window_left > AT_DIM_MAX, ATTUNE_INVALID_PROBLEM,
+               "window_left is %lld: -1 (unbounded) ... %lld is allowed", (long long)problem->window_left,
+               (long long)AT_DIM_MAX);
+    AT_FAIL_IF(problem->window_right < -1 || problem->window_right > AT_DIM_MAX, ATTUNE_INVALID_PROBLEM,
+               "window_right is %lld: -1 (unbounded) ... %lld is allowed", (long long)problem->window_right,
+               (long long)AT_DIM_MAX);
+    AT_FAIL_IF(problem->offset_kind == ATTUNE_OFFSET_NUMBER &&
+                   (problem->offset < -AT_DIM_MAX || problem->offset > AT_DIM_MAX),
+               ATTUNE_INVALID_PROBLEM, "offset is %lld: %lld ... %lld is allowed", (long long)problem->offset,
+               (long long)-AT_DIM_MAX, (long long)AT_DIM_MAX);
+    AT_FAIL_IF(problem->align < 0 || problem->align > AT_ALIGN_MAX || (problem->align & (problem->align - 1)) != 0,
+               ATTUNE_INVALID_PROBLEM, "align is %d: a power of two of 1 ... %d bytes is needed, or 0 for the default",
+               problem->align, AT_ALIGN_MAX);
+    AT_FAIL_IF(problem->varlen && problem->layout != ATTUNE_BSHD, ATTUNE_INVALID_PROBLEM,
+               "layout is bhsd: varlen needs bshd, packed tensors being [total, heads, head_dim]");
+    return ATTUNE_OK;
+}
+
+/* Extents of one count as one even where they are zero, so that strides stay within the limit too. */
+static attune_status check_elements(const char *role, int64_t batch, int64_t heads, int64_t rows, int64_t columns)
+{
+    const int64_t extent[4] = {batch, heads, rows, columns};
+    int64_t elements = 1;
+    bool overflow = false;
+    for (int i = 0; i < 4; ++i) {
+        overflow |= __builtin_mul_overflow(elements, extent[i] > 1 ? extent[i] : 1, &elements);
+    }
+    AT_FAIL_IF(overflow || elements > AT_ELEMENTS_MAX, ATTUNE_INVALID_PROBLEM,
+               "%s has %lld x %lld x %lld x %lld elements: fewer than 2^62 are allowed", role, (long long)batch,
+               (long long)heads, (long long)rows, (long long)columns);
+    return ATTUNE_OK;
+}
+
+static int64_t padded(const attune_problem *problem, int64_t head_dim)
+{
+    int64_t step = at_problem_align(problem) / (int64_t)at_dtype_bytes((int)problem->dtype);
+    return (head_dim + step - 1) / step * step;
+}
+
+static attune_status check_products(const attune_problem *problem)
+{
+    const attune_problem *p = problem;
+    int64_t row_qk = padded(p, p->head_dim_qk);
+    int64_t row_v = padded(p, p->head_dim_v);
+    AT_FORWARD(check_elements("Q", p->batch, p->heads_q, p->seqlen_q, row_qk));
+    AT_FORWARD(check_elements("K", p->batch, p->heads_kv, p->seqlen_kv, row_qk));
+    AT_FORWARD(check_elements("V", p->batch, p->heads_kv, p->seqlen_kv, row_v));
+    AT_FORWARD(check_elements("O", p->batch, p->heads_q, p->seqlen_q, row_v));
+    if (p->bias != ATTUNE_BIAS_NONE) {
+        bool of_batch = p->bias == ATTUNE_BIAS_BX1 || p->bias == ATTUNE_BIAS_BXH;
+        bool of_heads = p->bias == ATTUNE_BIAS_1XH || p->bias == ATTUNE_BIAS_BXH;
+        AT_FORWARD(
+            check_elements("BIAS", of_batch ? p->batch : 1, of_heads ? p->heads_q : 1, p->seqlen_q, p->seqlen_kv));
+    }
+    return p->mask ? check_elements("MASK", p->batch, p->heads_q, p->seqlen_q, p->seqlen_kv) : ATTUNE_OK;
+}
+
+attune_status attune_problem_check(const attune_problem *problem)
+{
+    AT_FAIL_IF(problem == NULL, ATTUNE_INVALID_ARGUMENT, "problem is NULL");
+    AT_FAIL_IF(problem->size != sizeof *problem, ATTUNE_INVALID_PROBLEM,
+               "size is %zu: %zu is needed; attune_problem_init sets it", problem->size, sizeof *problem);
+    AT_FORWARD(check_sizes(problem));
+    AT_FORWARD(check_kinds(problem));
+    AT_FORWARD(check_values(problem));
+    return check_products(problem);
+}
+
+/* ---- Work ------------------------------------------------------------------------------------------------------- */
+
+/* Sum of min(max(t, 0), most) over all integers t < end. */
+static uint64_t clamped_sum(int64_t end, int64_t most)
+{
+    if (end <= 0 || most == 0) {
+        return 0;
+    }
+    uint64_t ramp = (uint64_t)(end < most ? end : most);
+    uint64_t flat = (uint64_t)end - ramp;
+    return ramp * (ramp - 1) / 2 + flat * (uint64_t)most;
+}
+
+/* Row i sees the keys from clamp(first + i) to before clamp(last + i), both clamped to 0 ... seqlen_kv; sums over the
+ * rows of a clamped line are differences of clamped_sum. */
+uint64_t at_problem_pairs(const attune_problem *problem, int64_t seqlen_q, int64_t seqlen_kv)
+{
+    int64_t offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER     ? problem->offset
+                     : problem->offset_kind == ATTUNE_OFFSET_TOP_LEFT ? 0
+                                                                      : seqlen_kv - seqlen_q;
+    int64_t right = problem->causal ? 0 : problem->window_right;
+    uint64_t ends = (uint64_t)seqlen_q * (uint64_t)seqlen_kv;
+    uint64_t starts = 0;
+    if (right >= 0) {
+        ends = clamped_sum(offset + right + 1 + seqlen_q, seqlen_kv) - clamped_sum(offset + right + 1, seqlen_kv);
+    }
+    if (problem->window_left >= 0) {
+        int64_t first = offset - problem->window_left;
+        starts = clamped_sum(first + seqlen_q, seqlen_kv) - clamped_sum(first, seqlen_kv);
+    }
+    return ends - starts;
+}
+
+double attune_problem_flops(const attune_problem *problem)
+{
+    if (attune_problem_check(problem) != ATTUNE_OK) {
+        return 0.0;
+    }
+    double pairs = (double)at_problem_pairs(problem, problem->seqlen_q, problem->seqlen_kv);
+    return 2.0 * (problem->head_dim_qk + problem->head_dim_v) * pairs * (double)problem->batch *
+           (double)problem->heads_q;
+}

@@ -1,0 +1,88 @@
+#include "core/target.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/number.h"
+
+static const char *const isa_names[ATTUNE_ISA_COUNT] = {"baseline", "avx2", "avx512"};
+
+const char *at_isa_name(attune_isa isa)
+{
+    return (int)isa >= 0 && isa < ATTUNE_ISA_COUNT ? isa_names[isa] : "?";
+}
+
+attune_status at_isa_parse(const char *text, attune_isa *isa)
+{
+    AT_FAIL_IF(text == NULL, ATTUNE_INVALID_ARGUMENT, "isa is NULL");
+    for (int i = 0; i < ATTUNE_ISA_COUNT; ++i) {
+        if (strcmp(text, isa_names[i]) == 0) {
+            *isa = (attune_isa)i;
+            return ATTUNE_OK;
+        }
+    }
+    return at_fail(ATTUNE_INVALID_ARGUMENT, "isa '%.40s' is unknown: baseline, avx2 or avx512 is needed", text);
+}
+
+/* A model as one word without the separators of the text form. */
+static void print_model(const char *model, char word[64])
+{
+    size_t length = strnlen(model, 63);
+    for (size_t i = 0; i < length; ++i) {
+        unsigned char letter = (unsigned char)model[i];
+        word[i] = letter <= ' ' || letter >= 0x7f || letter == '/' || letter == ',' ? '_' : (char)letter;
+    }
+    word[length] = '\0';
+    if (length == 0) {
+        memcpy(word, "unknown", sizeof "unknown");
+    }
+}
+
+void at_target_print(const attune_target *target, char text[AT_TARGET_TEXT_MAX])
+{
+    char model[64];
+    print_model(target->model, model);
+    if (target->kind == ATTUNE_TARGET_CPU) {
+        (void)snprintf(text, AT_TARGET_TEXT_MAX, "cpu/%s/%s,threads=%d", model, at_isa_name(target->isa),
+                       target->threads);
+        return;
+    }
+    (void)snprintf(text, AT_TARGET_TEXT_MAX, "cuda/%s/%d%s,sm=%d,driver=%d,compiler=%d", model, target->arch,
+                   target->arch_features ? "a" : "", target->sm_count, target->driver, target->compiler);
+}
+
+/* Length of the first two parts, or 0 where there are fewer. */
+static size_t model_length(const char *text)
+{
+    const char *first = strchr(text, '/');
+    const char *second = first != NULL ? strchr(first + 1, '/') : NULL;
+    return second != NULL ? (size_t)(second - text) : 0;
+}
+
+int at_target_same_model(const char *a, const char *b)
+{
+    size_t length = model_length(a);
+    return length > 0 && length == model_length(b) && memcmp(a, b, length) == 0;
+}
+
+attune_status at_target_parse(const char *text, attune_target_kind *kind, int *device)
+{
+    int64_t number = 0;
+    AT_FAIL_IF(text == NULL, ATTUNE_INVALID_ARGUMENT, "target is NULL");
+    if (strcmp(text, "cpu") == 0) {
+        *kind = ATTUNE_TARGET_CPU;
+        *device = -1;
+        return ATTUNE_OK;
+    }
+    AT_FAIL_IF(strncmp(text, "cuda", 4) != 0 || (text[4] != '\0' && text[4] != ':'), ATTUNE_INVALID_ARGUMENT,
+               "target '%.40s' is unknown: cpu, cuda or cuda:N is needed", text);
+    if (text[4] == ':') {
+        at_number outcome = at_number_int64(text + 5, strlen(text + 5), &number);
+        AT_FAIL_IF(outcome != AT_NUMBER_OK || number < 0 || number > 1023, ATTUNE_INVALID_ARGUMENT,
+                   "target '%.40s': the device of cuda:N must be an integer 0 ... 1023", text);
+    }
+    *kind = ATTUNE_TARGET_CUDA;
+    *device = (int)number;
+    return ATTUNE_OK;
+}

@@ -1,0 +1,52 @@
+#!/bin/bash
+# A first look at attune, for whoever has just built it: demo.sh [BUILD]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build} attune=${1:-build}/bin/attune layer=examples/data/minilm_layer.safetensors
+out=$build/demo && mkdir -p "$out"
+
+if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; else bold='' plain=''; fi
+chapter() { printf '\n%s%s%s\n\n' "$bold" "$1" "$plain"; }
+show() { # prints a command as a person would type it, then runs it
+    printf '  $ %s\n' "${*/#$attune/attune}"
+    "$@" 2>&1 | sed 's/^/    /'
+    return "${PIPESTATUS[0]}"
+}
+# A text of the file's __metadata__. The header is JSON behind eight bytes that give its length.
+metadata() { head -c 4096 "$layer" | grep -a -o "\"$1\":\"[^\"]*\"" | head -1 | cut -d'"' -f4; }
+
+chapter '1. This machine, and what attune can run on it'
+show "$attune" info
+
+chapter '2. Attention on something real'
+echo "  $layer holds Q, K and V of layer $(metadata layer) of"
+echo "  $(metadata model), a sentence embedder, while it read these sentences:"
+echo
+metadata sentences | sed 's/\\n/\n/g' | sed 's/^/      /'
+echo
+echo "  and O as $(metadata framework) computed it. Does attune, which has none of it, agree?"
+echo
+show "$attune" run --in "$layer" --compare
+
+chapter '3. The same kernel against a proven suite of hard cases'
+show "$attune" check --cases 6 b1,h2,s64,d64,fp32,causal
+
+chapter '4. How fast? Against OpenBLAS doing GEMM, softmax, GEMM'
+lengths='128 256 512 1024 2048'
+problems=()
+for s in $lengths; do problems+=("b1,h8,s$s,d64,fp32"); done
+echo "  \$ attune bench ${problems[*]} --arms auto,openblas"
+"$attune" bench "${problems[@]}" --arms auto,openblas --format tsv >"$out/bench.tsv"
+column -t -s "$(printf '\t')" "$out/bench.tsv" 2>/dev/null | sed 's/^/    /' || sed 's/^/    /' "$out/bench.tsv"
+if command -v gnuplot >/dev/null; then
+    tools/demo_plot.sh "$out/bench.tsv" "$out"
+    echo "    (the same picture: $out/bench.png)"
+fi
+
+chapter '5. From here'
+cat <<END
+    $attune --help                 every verb explains itself
+    $attune info b1,h8,s512,d64,fp16   which kernel would run, and why not a faster one
+    examples/ten_lines.c                  the same from C
+    docs/README.md                        for callers, kernel authors and maintainers
+END
