@@ -339,7 +339,8 @@ static attune_status check_elements(const char *role, int64_t batch, int64_t hea
 
 static int64_t padded(const attune_problem *problem, int64_t head_dim)
 {
-    int64_t step = at_problem_align(problem) / (int64_t)at_dtype_bytes((int)problem->dtype);
+    int64_t bytes = (int64_t)at_dtype_bytes((int)problem->dtype);
+    int64_t step = bytes > 0 ? at_problem_align(problem) / bytes : 1;
     return (head_dim + step - 1) / step * step;
 }
 

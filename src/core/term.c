@@ -71,7 +71,7 @@ static bool combine(uint8_t op, int64_t a, int64_t b, int64_t *result)
 
 attune_status at_term_evaluate(const attune_term *term, const at_sizes *sizes, int64_t *value)
 {
-    int64_t stack[ATTUNE_TERM_NODES];
+    int64_t stack[ATTUNE_TERM_NODES] = {0};
     int length = attune_term_length(term);
     int depth = 0;
     for (int at = 0; at < length; ++at) {

@@ -179,11 +179,11 @@ attune_status at_interleave_run(const at_interleave *how, const at_arm *arms, in
 {
     AT_FORWARD(check(how, arm_count));
     timing run = {.how = how,
-                   .arms = arms,
-                   .arm_count = arm_count,
-                   .samples = samples,
-                   .order = at_order_seed(how->seed, arm_count),
-                   .batch_ns = at_batch_length(at_clock_grain(&how->clock))};
+                  .arms = arms,
+                  .arm_count = arm_count,
+                  .samples = samples,
+                  .order = at_order_seed(how->seed, arm_count),
+                  .batch_ns = at_batch_length(at_clock_grain(&how->clock))};
     for (int arm = 0; arm < arm_count; ++arm) {
         samples[arm] = (at_samples){0};
     }
