@@ -64,4 +64,54 @@ ATTUNE_INLINE float negative_infinity()
     return __int_as_float(0xff800000);
 }
 
+/* Whether x is neither infinite nor NaN. */
+ATTUNE_INLINE bool is_finite(float x)
+{
+    return (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+/* ---- Four at a time ---- */
+
+/* Four elements as they lie in memory. */
+struct alignas(4 * sizeof(element)) element4 {
+    element e[4];
+};
+
+/* Whether rows of `dim` elements can be read and written four at a time. */
+template <int dim> constexpr bool rows_of_four = dim % 4 == 0 && ATTUNE_ALIGN % (4 * sizeof(element)) == 0;
+
+/* row[at] ... row[at + 3] as floats; zeros from `dim` on. `at` is a multiple of 4. */
+template <int dim> ATTUNE_INLINE float4 load_four(const element *row, int at)
+{
+    if constexpr (rows_of_four<dim>) {
+        if (at >= dim) {
+            return make_float4(0, 0, 0, 0);
+        }
+        element4 x = *reinterpret_cast<const element4 *>(row + at);
+        return make_float4(to_float(x.e[0]), to_float(x.e[1]), to_float(x.e[2]), to_float(x.e[3]));
+    } else {
+        return make_float4(at < dim ? to_float(row[at]) : 0, at + 1 < dim ? to_float(row[at + 1]) : 0,
+                           at + 2 < dim ? to_float(row[at + 2]) : 0, at + 3 < dim ? to_float(row[at + 3]) : 0);
+    }
+}
+
+/* Writes the four values to row[at] ...; nothing from `dim` on. */
+template <int dim> ATTUNE_INLINE void store_four(element *row, int at, float4 x)
+{
+    const element e[4] = {from_float<element>(x.x), from_float<element>(x.y), from_float<element>(x.z),
+                          from_float<element>(x.w)};
+    if constexpr (rows_of_four<dim>) {
+        if (at < dim) {
+            *reinterpret_cast<element4 *>(row + at) = element4{{e[0], e[1], e[2], e[3]}};
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (at + i < dim) {
+                row[at + i] = e[i];
+            }
+        }
+    }
+}
+
 #endif

@@ -1,0 +1,24 @@
+/* Which tile of which head a block computes. */
+#ifndef DEVICE_SCHEDULE_CUH
+#define DEVICE_SCHEDULE_CUH
+
+#include "device/ptx.cuh"
+
+struct work {
+    int batch, head, tile;
+};
+
+/* One block a tile: tiles of a head are neighbours, so that they find its keys and values in L2. One dimension, since
+ * only the first of a grid reaches beyond 65,535. */
+template <int block_m> ATTUNE_INLINE work static_work(const attune_args &args)
+{
+    unsigned tiles = (unsigned)((args.seqlen_q + block_m - 1) / block_m);
+    unsigned row = blockIdx.x / tiles;
+    work w;
+    w.tile = (int)(blockIdx.x - row * tiles);
+    w.batch = (int)(row / (unsigned)args.heads_q);
+    w.head = (int)(row - (unsigned)w.batch * (unsigned)args.heads_q);
+    return w;
+}
+
+#endif

@@ -1,0 +1,162 @@
+/* tiled: descriptor. The source says how it works. */
+#include "tiled.h"
+
+enum { BLOCK_M, BLOCK_N, ROWS, MIN_BLOCKS };
+
+static const int32_t block_m_values[] = {16, 32, 64};
+static const int32_t block_n_values[] = {16, 32, 64};
+static const int32_t rows_values[] = {1, 2, 4};
+static const int32_t min_blocks_values[] = {1, 2, 3};
+
+const attune_param at_tiled_params[AT_TILED_PARAMS] = {
+    [BLOCK_M] = {"BLOCK_M", block_m_values, 3, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
+    [ROWS] = {"ROWS", rows_values, 3, 0},
+    [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 3, 0},
+};
+
+enum { LANES = 16, THREADS_MIN = 64, THREADS_MAX = 512, REGISTERS_SM = 65536 };
+
+static int32_t threads_of(const attune_config *config)
+{
+    return config->value[BLOCK_M] / config->value[ROWS] * LANES;
+}
+
+/* sizeof(Shared) of the source. */
+static int32_t smem_of(const attune_problem *problem, const attune_config *config)
+{
+    int32_t block_m = config->value[BLOCK_M];
+    int32_t block_n = config->value[BLOCK_N];
+    int32_t dim_v = problem->head_dim_v;
+    int32_t width = dim_v <= 16 ? 1 : dim_v <= 32 ? 2 : 4;
+    int32_t group = LANES * width;
+    int32_t pitch_qk = (problem->head_dim_qk + 3) / 4 * 4 + 4;
+    int32_t pitch_v = (dim_v + group - 1) / group * group;
+    int32_t floats = (block_m + block_n) * pitch_qk + block_n * pitch_v + block_m * (block_n + 4);
+    return floats * (int32_t)sizeof(float);
+}
+
+bool at_tiled_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    (void)problem;
+    if (target->arch < 80) {
+        return attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
+    }
+    return true;
+}
+
+bool at_tiled_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                    attune_reason *reason)
+{
+    (void)target;
+    int32_t threads = threads_of(config);
+    int32_t columns = (problem->head_dim_v + LANES - 1) / LANES;
+    if (threads < THREADS_MIN || threads > THREADS_MAX) {
+        return attune_refuse(reason, "BLOCK_M / ROWS * 16 = %d threads: %d to %d are allowed", threads, THREADS_MIN,
+                             THREADS_MAX);
+    }
+    /* Registers a thread holds at least: its parts of O and S, one step's operands, and about forty for the rest. */
+    int32_t held = config->value[ROWS] * (columns + config->value[BLOCK_N] / LANES) + 8 * config->value[ROWS] + 64;
+    int32_t given = REGISTERS_SM / (threads * config->value[MIN_BLOCKS]);
+    if (config->value[MIN_BLOCKS] > 1 && held > given) {
+        return attune_refuse(reason, "MIN_BLOCKS %d leaves %d registers a thread: about %d are needed",
+                             config->value[MIN_BLOCKS], given, held);
+    }
+    return true;
+}
+
+void at_tiled_resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                        attune_resources *out)
+{
+    (void)target;
+    *out = (attune_resources){.threads = threads_of(config),
+                              .smem_bytes = smem_of(problem, config),
+                              .scratch_bytes = 0,
+                              .workspace = attune_term_const(0)};
+}
+
+/* Likeliest first among those that fit: tiles as large as still give every multiprocessor a block, then smaller. */
+static const attune_config candidates[] = {
+    {{64, 32, 4, 2}}, {{64, 32, 4, 1}}, {{64, 64, 4, 1}}, {{32, 64, 2, 1}}, {{32, 32, 2, 2}},
+    {{32, 32, 2, 1}}, {{16, 64, 1, 1}}, {{16, 32, 1, 1}}, {{32, 16, 2, 1}}, {{16, 16, 1, 1}},
+};
+enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
+
+static bool usable(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    return smem_of(problem, config) <= target->smem_optin_bytes && at_tiled_valid(problem, target, config, NULL);
+}
+
+/* Whether this many query rows a block leave no multiprocessor idle. */
+static bool fills(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    int64_t tiles = (problem->seqlen_q + config->value[BLOCK_M] - 1) / config->value[BLOCK_M];
+    return tiles * problem->batch * problem->heads_q >= target->sm_count;
+}
+
+bool at_tiled_heuristic(const attune_problem *problem, const attune_target *target, int32_t index,
+                        attune_config *config)
+{
+    /* Two passes: configs that fill the device, then the others, smallest blocks first. */
+    for (int i = 0; i < CANDIDATES; ++i) {
+        if (usable(problem, target, &candidates[i]) && fills(problem, target, &candidates[i]) && index-- == 0) {
+            *config = candidates[i];
+            return true;
+        }
+    }
+    for (int i = CANDIDATES - 1; i >= 0; --i) {
+        if (usable(problem, target, &candidates[i]) && !fills(problem, target, &candidates[i]) && index-- == 0) {
+            *config = candidates[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+attune_step at_tiled_step(const attune_problem *problem, const attune_config *config, const char *entry)
+{
+    attune_term rows = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
+    attune_term tiles =
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(config->value[BLOCK_M]));
+    attune_step_kernel kernel = {.entry = entry,
+                                 .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
+                                 .block = {threads_of(config), 1, 1},
+                                 .cluster = {1, 1, 1},
+                                 .smem = attune_term_const(smem_of(problem, config))};
+    return (attune_step){.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}};
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    (void)target;
+    *out = (attune_steps){.count = 1, .step = {at_tiled_step(problem, config, "fwd_tiled")}};
+}
+
+static const attune_shipped shipped[] = {
+    {"b1,h8,s512,d64,fp16", ""},
+    {"b8,h16,s2048,d128,fp16", ""},
+    {"b1,h4,s256,d256,fp32,causal", ""},
+    {"b2,h8,hkv2,s300,d80,dv48,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused", ""},
+    {"b3,h4,s100,d5,fp16,causal,varlen=1,sink", ""},
+    {NULL, NULL},
+};
+
+extern const attune_kernel at_kernel_tiled;
+const attune_kernel at_kernel_tiled = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "tiled",
+    .summary = "general: shared-memory tiles, online softmax, scalar fp32 arithmetic; every problem",
+    .traits = ATTUNE_TRAIT_GENERAL,
+    .param_count = AT_TILED_PARAMS,
+    .params = at_tiled_params,
+    .shipped = shipped,
+    .supports = at_tiled_supports,
+    .valid = at_tiled_valid,
+    .resources = at_tiled_resources,
+    .heuristic = at_tiled_heuristic,
+    .steps = steps,
+    .source = "tiled.cu",
+};
