@@ -3,8 +3,9 @@
 
 Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- gate <- evolve <- report
          <- cli
-Device:  args, ptx <- {element, sequence} <- tile <- {softmax, mask, schedule} <- kernels
-Kernels include attune/kernel.h and system headers; device code includes nothing of the system's.
+Device:  args, ptx <- {element, sequence} <- tile <- {softmax, mask, schedule, guard} <- kernels
+Kernels include attune/kernel.h, what a sibling in their folder shares (NAME.h, NAME.cu) and system headers; device code
+includes nothing of the system's.
 """
 import os
 import re
@@ -15,7 +16,7 @@ ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure
          ["evolve"], ["report"], ["cli"]]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"]}
-DEVICE = [["args", "ptx"], ["element", "sequence"], ["tile"], ["softmax", "mask", "schedule"]]
+DEVICE = [["args", "ptx"], ["element", "sequence"], ["tile"], ["softmax", "mask", "schedule", "guard"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),
@@ -49,6 +50,8 @@ def device(path, target):
     """Device headers, and the kernels right of them."""
     if target == "attune/args.h":
         return None
+    if "/device/" not in path and "/" not in target and target.endswith(".cu"):
+        return None
     other = os.path.splitext(os.path.basename(target))[0]
     if other not in DEVICE_RANK:
         return "device code includes attune/args.h and the headers of kernels/cuda/device/"
@@ -62,7 +65,8 @@ def device(path, target):
 
 
 def descriptor(_path, target):
-    return None if target == "attune/kernel.h" else "a kernel includes attune/kernel.h alone"
+    sibling = "/" not in target and target.endswith(".h")
+    return None if sibling or target == "attune/kernel.h" else "a kernel includes attune/kernel.h alone"
 
 
 def rule(path):
@@ -111,6 +115,8 @@ CLEAN = {
     "include/attune/kernel.h": '#include <stdio.h>\n#include "attune/attune.h"\n',
     "kernels/cpu/a.c": '#include "attune/kernel.h"\n#include <math.h>\n',
     "kernels/cuda/a.cu": '#include "attune/args.h"\n#include "device/softmax.cuh"\n',
+    "kernels/cuda/b.cu": '#define GUARDED 1\n#include "a.cu"\n',
+    "kernels/cuda/b.c": '#include "a.h"\n',
     "kernels/cuda/device/softmax.cuh": '#include "tile.cuh"\n#include "ptx.cuh"\n',
 }
 
