@@ -35,14 +35,27 @@ typedef struct at_draw {
 
 /* One set of host buffers and the call that points at them. Outputs (O, LSE) are poisoned; each buffer stands between
  * guard bands. Owned by whoever drew it. */
+typedef struct at_buffer {
+    unsigned char *base; /* guard + data + guard, 256-byte aligned; NULL where the role is absent */
+    size_t total;        /* bytes at base */
+    size_t at;           /* of the data from base */
+    size_t bytes;        /* of the data, from its first to its last element */
+    bool sparse;         /* far: mostly untouched pages, which must not be read or copied as a whole */
+} at_buffer;
+
 typedef struct at_inputs {
     attune_problem problem; /* of exactly these sizes */
+    at_draw draw;
     attune_call call;
-    struct at_buffer {
-        unsigned char *base; /* guard + data + guard; NULL where the role is absent */
-        size_t bytes;        /* of the data */
-    } buffer[ATTUNE_ROLE_COUNT];
+    at_buffer buffer[ATTUNE_ROLE_COUNT];
 } at_inputs;
+
+/* A role's tensor as rows of contiguous elements: extents of batch, head and sequence (1 where the dimension does not
+ * exist, is packed or is broadcast) and elements in a row. */
+typedef struct at_extent {
+    int64_t count[3];
+    int64_t row;
+} at_extent;
 
 /* Draws all tensors of the problem. ATTUNE_OUT_OF_MEMORY leaves nothing behind. */
 attune_status at_inputs_draw(const attune_problem *problem, const at_draw *draw, at_inputs *inputs);
@@ -53,5 +66,12 @@ uint64_t at_inputs_digest(const at_inputs *inputs);
 /* ATTUNE_OK while every guard band is intact; else ATTUNE_WRONG_RESULT naming role and place. */
 attune_status at_inputs_guards(const at_inputs *inputs);
 void at_inputs_free(at_inputs *inputs);
+
+at_extent at_inputs_extent(const at_inputs *inputs, attune_role role);
+/* Byte offset of a row from the role's first element. */
+size_t at_inputs_row(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row);
+/* First rows of the packed sequences of a varlen problem, [batch + 1] each, from its varlen_seed alone: among several
+ * there are a full and an empty one. */
+void at_inputs_lengths(const attune_problem *problem, int32_t *cu_q, int32_t *cu_kv);
 
 #endif

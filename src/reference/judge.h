@@ -12,9 +12,18 @@ typedef struct at_case {
     const at_rows *rows;
     const double *o_reference, *lse_reference;
     const double *o_naive, *lse_naive;
-    double naive_error;   /* max |O_naive - O_reference|, the largest over redraws where the case is small */
+    /* Naive errors of redraws, where the case is too small for its own to mean much; 0 where none were made. The judge
+     * uses the larger of these and the case's own. */
+    double naive_error;   /* max |O_naive - O_reference| */
+    double naive_l2;      /* |O_naive - O_reference| / |O_reference| */
+    double naive_lse;     /* max |LSE_naive - LSE_reference| */
     bool standard_normal; /* fp16 and standard-normal inputs: the fixed bar of 2e-3 applies too */
+    bool taints;          /* the kernel declares ATTUNE_TRAIT_TAINTS: NaN where the reference is finite is not judged */
 } at_case;
+
+/* Outputs below which the naive error of one draw says little: the suite adds seven redraws. */
+#define AT_SMALL_CASE 4096
+#define AT_REDRAWS 7
 
 /* Sums for the suite-wide rule on bias, filled case by case. */
 typedef struct at_bias {
@@ -22,6 +31,8 @@ typedef struct at_bias {
     double reference_square;   /* sum of O64^2 */
     double cross, cross_naive; /* sums of O * O64 */
     double reference_absolute; /* sum of |O64| */
+    double error_square;       /* sum of squared errors, for the standard error of their mean */
+    double cross_square;       /* sum of (error * O64)^2, likewise for the gain */
     int64_t count;
 } at_bias;
 
@@ -39,6 +50,8 @@ typedef struct at_finding {
 /* ATTUNE_OK if every rule of a single case holds; ATTUNE_WRONG_RESULT with the rule, the row and the numbers in the
  * detail. ATTUNE_INTERNAL when a tolerance is not finite: an error of the suite. Adds to `bias` (may be NULL). */
 attune_status at_judge_case(const at_case *one, at_finding *finding, at_bias *bias);
+/* The naive errors of a case, for redraws: *error, *l2 and *lse grow to this case's. */
+void at_judge_naive(const at_case *one, double *error, double *l2, double *lse);
 /* The suite-wide half of rule 2. */
 attune_status at_judge_bias(const at_bias *bias);
 

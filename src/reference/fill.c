@@ -1,0 +1,420 @@
+#include "reference/fill.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "core/call.h"
+#include "core/problem.h"
+#include "reference/chunks.h"
+
+/* Keys of one of a kernel's tiles, so that NEGATIVE and MASK know where a partial or a whole one may lie. */
+enum { TILE = 64 };
+
+/* Random streams: one for each row of each role, so that values depend neither on layout nor on order. */
+static at_random stream(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    int64_t index = (batch * extent.count[1] + head) * (extent.count[2] + 1) + row + 1;
+    return at_random_seed(inputs->draw.seed, (uint64_t)index * ATTUNE_ROLE_COUNT + (uint64_t)role);
+}
+
+/* Standard normals, both values of each Box-Muller pair. */
+static void draw_normals(at_random *random, int64_t count, float *values)
+{
+    for (int64_t i = 0; i < count; i += 2) {
+        double radius = sqrt(-2.0 * log(1.0 - at_random_uniform(random)));
+        double angle = 6.283185307179586 * at_random_uniform(random);
+        values[i] = (float)(radius * cos(angle));
+        if (i + 1 < count) {
+            values[i + 1] = (float)(radius * sin(angle));
+        }
+    }
+}
+
+static void store(const at_inputs *inputs, attune_role role, size_t at, const float *values, int64_t count)
+{
+    unsigned char *to = (unsigned char *)inputs->call.tensor[role].data + at;
+    int32_t dtype = inputs->call.tensor[role].dtype;
+    for (int64_t i = 0; i < count; ++i) {
+        if (dtype == ATTUNE_FP32) {
+            ((float *)to)[i] = values[i];
+        } else {
+            ((uint16_t *)to)[i] = dtype == ATTUNE_FP16 ? at_fp16_from_float(values[i]) : at_bf16_from_float(values[i]);
+        }
+    }
+}
+
+/* ---- Families of Q, K, V ---------------------------------------------------------------------------------------- */
+
+/* The kind of one key/value head and of the query heads that read it. */
+static at_family kind_of(const at_inputs *inputs, int64_t batch, int64_t head_kv)
+{
+    static const at_family mix[] = {AT_FAMILY_NORMAL, AT_FAMILY_LARGE, AT_FAMILY_EQUAL, AT_FAMILY_NEEDLE,
+                                    AT_FAMILY_NEGATIVE};
+    if (inputs->draw.family != AT_FAMILY_MIXED) {
+        return inputs->draw.family;
+    }
+    return mix[(uint64_t)(batch + head_kv + (int64_t)(inputs->draw.seed % 5)) % 5];
+}
+
+static float capped(double value, double most)
+{
+    return (float)(isfinite(value) ? fmax(-most, fmin(most, value)) : most);
+}
+
+/* A key factor that makes q . k, with q of ones or of normals, about this logit. */
+static float key_factor(const at_inputs *inputs, double logit)
+{
+    return capped(logit / ((double)at_problem_scale(&inputs->problem) * inputs->problem.head_dim_qk), 1000.0);
+}
+
+/* What normals of LARGE are multiplied by: logits of standard deviation 50, the largest far above 88. */
+static float large_factor(const at_inputs *inputs)
+{
+    double root = sqrt(inputs->problem.head_dim_qk);
+    return capped(sqrt(50.0 / (fabs((double)at_problem_scale(&inputs->problem)) * root)), 100.0);
+}
+
+static float subnormal_factor(const at_inputs *inputs)
+{
+    return inputs->problem.dtype == ATTUNE_FP16 ? 0x1p-17F : 0x1p-129F;
+}
+
+static void multiply_all(float *values, int64_t count, float factor)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        values[i] *= factor;
+    }
+}
+
+static void query_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_t row, float *values)
+{
+    int64_t count = inputs->problem.head_dim_qk;
+    int64_t group = inputs->problem.heads_q / inputs->problem.heads_kv;
+    at_random random = stream(inputs, ATTUNE_Q, batch, head, row);
+    draw_normals(&random, count, values);
+    switch (kind_of(inputs, batch, head / group)) {
+    case AT_FAMILY_LARGE:
+        multiply_all(values, count, large_factor(inputs));
+        break;
+    case AT_FAMILY_NEGATIVE:
+        for (int64_t c = 0; c < count; ++c) {
+            values[c] = 1.0F + 0.05F * values[c];
+        }
+        break;
+    case AT_FAMILY_SUBNORMAL:
+        multiply_all(values, count, subnormal_factor(inputs));
+        break;
+    default:
+        break;
+    }
+}
+
+/* Whether NEEDLE makes this key match a query: the first, the last, two at a tile's edge and about one in a hundred. */
+static bool is_needle(const at_inputs *inputs, int64_t row, int64_t rows, at_random *random)
+{
+    (void)inputs;
+    bool drawn = at_random_below(random, 100) == 0;
+    return drawn || row == 0 || row == rows - 1 || row == TILE - 1 || row == TILE;
+}
+
+/* The key is its query, long enough to win by far. */
+static void needle_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_t row, float *values)
+{
+    const at_extent queries = at_inputs_extent(inputs, ATTUNE_Q);
+    int64_t group = inputs->problem.heads_q / inputs->problem.heads_kv;
+    if (queries.count[2] > 0) {
+        query_row(inputs, batch, head * group + row % group, row % queries.count[2], values);
+        multiply_all(values, inputs->problem.head_dim_qk, key_factor(inputs, 15.0));
+    }
+}
+
+static void key_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_t row, float *values)
+{
+    int64_t count = inputs->problem.head_dim_qk;
+    int64_t rows = at_inputs_extent(inputs, ATTUNE_K).count[2];
+    at_family kind = kind_of(inputs, batch, head);
+    at_random random = stream(inputs, ATTUNE_K, batch, head, kind == AT_FAMILY_EQUAL ? 0 : row);
+    draw_normals(&random, count, values);
+    switch (kind) {
+    case AT_FAMILY_LARGE:
+        multiply_all(values, count, large_factor(inputs));
+        break;
+    case AT_FAMILY_NEGATIVE: {
+        /* The last, partial tile is lower still: padding it with zero logits would drown everything. */
+        float factor = key_factor(inputs, row >= rows / TILE * TILE ? -300.0 : -200.0);
+        for (int64_t c = 0; c < count; ++c) {
+            values[c] = factor * (1.0F + 0.05F * values[c]);
+        }
+        break;
+    }
+    case AT_FAMILY_NEEDLE:
+        if (is_needle(inputs, row, rows, &random)) {
+            needle_row(inputs, batch, head, row, values);
+        }
+        break;
+    case AT_FAMILY_SUBNORMAL:
+        multiply_all(values, count, subnormal_factor(inputs));
+        break;
+    default:
+        break;
+    }
+}
+
+static void value_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_t row, float *values)
+{
+    int64_t count = inputs->problem.head_dim_v;
+    at_random random = stream(inputs, ATTUNE_V, batch, head, row);
+    draw_normals(&random, count, values);
+    if (kind_of(inputs, batch, head) == AT_FAMILY_SUBNORMAL) {
+        /* fp16 results must keep their subnormals. The other types' are so small that a device may flush them: there
+         * they stand beside values that count. */
+        bool all = inputs->problem.dtype == ATTUNE_FP16;
+        for (int64_t c = 0; c < count; c += all ? 1 : 4) {
+            values[c] *= all ? 0x1p-15F : 0x1p-129F;
+        }
+    }
+}
+
+static void fill_main(at_inputs *inputs, attune_role role,
+                      void (*row)(const at_inputs *, int64_t, int64_t, int64_t, float *))
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    float values[256];
+    for (int64_t b = 0; b < extent.count[0]; ++b) {
+        for (int64_t h = 0; h < extent.count[1]; ++h) {
+            for (int64_t i = 0; i < extent.count[2]; ++i) {
+                row(inputs, b, h, i, values);
+                store(inputs, role, at_inputs_row(inputs, role, b, h, i), values, extent.row);
+            }
+        }
+    }
+}
+
+/* ---- Optional roles --------------------------------------------------------------------------------------------- */
+
+static void fill_bias(at_inputs *inputs)
+{
+    const at_extent extent = at_inputs_extent(inputs, ATTUNE_BIAS);
+    for (int64_t b = 0; b < extent.count[0]; ++b) {
+        for (int64_t h = 0; h < extent.count[1]; ++h) {
+            for (int64_t i = 0; i < extent.count[2]; ++i) {
+                at_random random = stream(inputs, ATTUNE_BIAS, b, h, i);
+                size_t at = at_inputs_row(inputs, ATTUNE_BIAS, b, h, i);
+                bool hidden = at_random_below(&random, 32) == 0;
+                for (int64_t j = 0; j < extent.row; j += 64) {
+                    float values[64];
+                    int64_t count = extent.row - j < 64 ? extent.row - j : 64;
+                    draw_normals(&random, count, values);
+                    for (int64_t k = 0; k < count; ++k) {
+                        values[k] = hidden || at_random_below(&random, 16) == 0 ? -INFINITY : values[k];
+                    }
+                    store(inputs, ATTUNE_BIAS, at + (size_t)j * at_dtype_bytes(inputs->call.tensor[ATTUNE_BIAS].dtype),
+                          values, count);
+                }
+            }
+        }
+    }
+}
+
+/* One row of a mask: nothing, seven in ten, or whole tiles. Nonzero is seen, whatever the number. */
+static void mask_row(at_random *random, unsigned char *mask, int64_t count)
+{
+    uint64_t kind = at_random_below(random, 16);
+    uint64_t tiles = at_random_next(random);
+    for (int64_t j = 0; j < count; ++j) {
+        uint64_t draw = at_random_next(random);
+        bool seen = kind == 0 ? false : kind < 8 ? draw % 10 < 7 : tiles >> (j / TILE % 64) & 1;
+        mask[j] = seen ? (unsigned char)(1 + (draw >> 32) % 255) : 0;
+    }
+}
+
+static void fill_mask(at_inputs *inputs)
+{
+    const at_extent extent = at_inputs_extent(inputs, ATTUNE_MASK);
+    for (int64_t b = 0; b < extent.count[0]; ++b) {
+        for (int64_t h = 0; h < extent.count[1]; ++h) {
+            for (int64_t i = 0; i < extent.count[2]; ++i) {
+                at_random random = stream(inputs, ATTUNE_MASK, b, h, i);
+                unsigned char *mask = inputs->call.tensor[ATTUNE_MASK].data;
+                mask_row(&random, mask + at_inputs_row(inputs, ATTUNE_MASK, b, h, i), extent.row);
+            }
+        }
+    }
+}
+
+/* A number a head: sinks around the usual logits, slopes as ALiBi has them. */
+static void fill_heads(at_inputs *inputs, attune_role role)
+{
+    for (int64_t h = 0; h < inputs->problem.heads_q; ++h) {
+        at_random random = stream(inputs, role, 0, h, 0);
+        float value = (float)(2.0 * at_random_normal(&random));
+        if (role == ATTUNE_SLOPES) {
+            value = (float)exp2(-8.0 * (double)(h + 1) / (double)inputs->problem.heads_q);
+        }
+        store(inputs, role, at_inputs_row(inputs, role, 0, h, 0), &value, 1);
+    }
+}
+
+static void fill_used(at_inputs *inputs)
+{
+    int32_t *used = inputs->call.tensor[ATTUNE_USED_KV].data;
+    int64_t most = inputs->call.seqlen_kv;
+    for (int64_t b = 0; b < inputs->problem.batch; ++b) {
+        at_random random = stream(inputs, ATTUNE_USED_KV, 0, 0, b);
+        uint64_t kind = at_random_below(&random, 8);
+        uint64_t drawn = at_random_below(&random, (uint64_t)most + 1);
+        used[b] = (int32_t)(kind == 0 ? 0 : kind == 1 ? (uint64_t)most : drawn);
+    }
+}
+
+/* ---- Values that are not finite --------------------------------------------------------------------------------- */
+
+static const float strangers[] = {NAN, INFINITY, -INFINITY};
+
+static void set_element(at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row, int64_t column,
+                        float value)
+{
+    size_t at = at_inputs_row(inputs, role, inputs->problem.varlen ? 0 : batch, head, row);
+    store(inputs, role, at + (size_t)column * at_dtype_bytes(inputs->call.tensor[role].dtype), &value, 1);
+}
+
+/* Marks in `seen` the rows of K and V that some query row of the head sees. */
+static void mark_seen(const attune_args *args, int64_t batch, int64_t head_kv, unsigned char *seen, unsigned char *row)
+{
+    const at_sequence sequence = at_sequence_of(args, batch);
+    int64_t group = args->heads_q / args->heads_kv;
+    for (int64_t h = head_kv * group; h < (head_kv + 1) * group; ++h) {
+        for (int64_t i = 0; i < sequence.seqlen_q; ++i) {
+            const at_row where = {batch, h, i};
+            at_chunk chunk = {.rows = 1, .row = &where, .head = h, .head_kv = head_kv, .sequence = sequence};
+            at_sequence_range(args, &sequence, i, &chunk.key_first, &chunk.key_end);
+            at_chunk_seen(args, &chunk, 0, row);
+            for (int64_t j = chunk.key_first; j < chunk.key_end; ++j) {
+                seen[sequence.kv_first + j] |= row[j - chunk.key_first];
+            }
+        }
+    }
+}
+
+/* NaN and infinities in all of K and V that no row of the head sees. */
+static void strange_unseen(at_inputs *inputs, int64_t batch, int64_t head, const unsigned char *seen)
+{
+    const at_extent extent = at_inputs_extent(inputs, ATTUNE_K);
+    for (int64_t j = 0; j < extent.count[2]; ++j) {
+        for (int64_t c = 0; !seen[j] && c < inputs->problem.head_dim_qk; ++c) {
+            set_element(inputs, ATTUNE_K, batch, head, j, c, strangers[(j + c) % 3]);
+        }
+        for (int64_t c = 0; !seen[j] && c < inputs->problem.head_dim_v; ++c) {
+            set_element(inputs, ATTUNE_V, batch, head, j, c, strangers[(j + c) % 3]);
+        }
+    }
+}
+
+static attune_status fill_hidden(at_inputs *inputs, const attune_args *args)
+{
+    size_t rows = (size_t)at_inputs_extent(inputs, ATTUNE_K).count[2] + 1;
+    unsigned char *seen = malloc(2 * rows);
+    AT_FAIL_IF(seen == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu keys", rows);
+    int64_t batch = args->batch;
+    for (int64_t h = 0; h < args->heads_kv; ++h) {
+        for (int64_t b = 0; b < batch; ++b) {
+            if (b == 0 || !inputs->problem.varlen) {
+                memset(seen, 0, rows); /* packed sequences share one row of marks */
+            }
+            mark_seen(args, b, h, seen, seen + rows);
+            if (b == batch - 1 || !inputs->problem.varlen) {
+                strange_unseen(inputs, b, h, seen);
+            }
+        }
+    }
+    free(seen);
+    return ATTUNE_OK;
+}
+
+/* One stranger in one head of one sequence, where the sequence has room. */
+static void strange_visible(at_inputs *inputs, const attune_args *args, int64_t batch, int64_t head)
+{
+    const at_sequence sequence = at_sequence_of(args, batch);
+    at_random random = stream(inputs, ATTUNE_DO, batch, head, 0);
+    int64_t group = args->heads_q / args->heads_kv;
+    if (sequence.seqlen_kv < 2 || sequence.seqlen_q < 1) {
+        return;
+    }
+    int64_t key = sequence.kv_first + 1 + (int64_t)at_random_below(&random, (uint64_t)sequence.seqlen_kv - 1);
+    int64_t query = sequence.q_first + (int64_t)at_random_below(&random, (uint64_t)sequence.seqlen_q);
+    int64_t column_k = (int64_t)at_random_below(&random, (uint64_t)args->head_dim_qk);
+    int64_t column_v = (int64_t)at_random_below(&random, (uint64_t)args->head_dim_v);
+    /* An infinite key hides itself from half the queries, and an infinite value times a weight too small for fp32 is
+     * NaN there but not in fp64: only where neither can blur what is right. */
+    bool plain = !(args->features & (ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK |
+                                     ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_SINK)) &&
+                 fabs((double)args->scale) * sqrt(args->head_dim_qk) <= 1.001;
+    switch (at_random_below(&random, plain ? 5 : 3)) {
+    case 0:
+        set_element(inputs, ATTUNE_K, batch, head, key, column_k, NAN);
+        break;
+    case 1:
+        set_element(inputs, ATTUNE_V, batch, head, key, column_v, NAN);
+        break;
+    case 2:
+        set_element(inputs, ATTUNE_Q, batch, head * group, query, column_k, NAN);
+        break;
+    case 3:
+        set_element(inputs, ATTUNE_V, batch, head, key, column_v, INFINITY);
+        break;
+    default:
+        set_element(inputs, ATTUNE_K, batch, head, key, column_k, INFINITY);
+    }
+}
+
+static void fill_visible(at_inputs *inputs, const attune_args *args)
+{
+    int64_t index = (int64_t)(inputs->draw.seed % 3);
+    for (int64_t b = 0; b < args->batch; ++b) {
+        for (int64_t h = 0; h < args->heads_kv; ++h) {
+            if (index++ % 3 == 0 || args->batch * args->heads_kv < 3) {
+                strange_visible(inputs, args, b, h);
+            }
+        }
+    }
+}
+
+attune_status at_fill(at_inputs *inputs)
+{
+    const attune_problem *problem = &inputs->problem;
+    attune_args args;
+    fill_main(inputs, ATTUNE_Q, query_row);
+    fill_main(inputs, ATTUNE_K, key_row);
+    fill_main(inputs, ATTUNE_V, value_row);
+    if (problem->bias != ATTUNE_BIAS_NONE) {
+        fill_bias(inputs);
+    }
+    if (problem->mask) {
+        fill_mask(inputs);
+    }
+    if (problem->alibi) {
+        fill_heads(inputs, ATTUNE_SLOPES);
+    }
+    if (problem->sink) {
+        fill_heads(inputs, ATTUNE_SINK);
+    }
+    if (problem->varlen) {
+        at_inputs_lengths(problem, inputs->call.tensor[ATTUNE_CU_Q].data, inputs->call.tensor[ATTUNE_CU_KV].data);
+    }
+    if (problem->seqused_kv) {
+        fill_used(inputs);
+    }
+    at_call_args(problem, &inputs->call, &args);
+    if (inputs->draw.family == AT_FAMILY_HIDDEN) {
+        return fill_hidden(inputs, &args);
+    }
+    if (inputs->draw.family == AT_FAMILY_VISIBLE) {
+        fill_visible(inputs, &args);
+    }
+    return ATTUNE_OK;
+}

@@ -1,0 +1,10 @@
+/* The values of each family. */
+#ifndef REFERENCE_FILL_H
+#define REFERENCE_FILL_H
+
+#include "reference/inputs.h"
+
+/* Fills Q, K, V and every optional role of inputs whose buffers and strides stand. */
+attune_status at_fill(at_inputs *inputs);
+
+#endif

@@ -1,0 +1,450 @@
+/* Buffers for every role: extents, strides, guard bands. What stands in them is fill.c's. */
+#include "reference/inputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/random.h"
+#include "base/status.h"
+#include "core/problem.h"
+#include "reference/fill.h"
+
+enum {
+    GUARD_BYTES = 4096,
+    GUARD_INPUT = 0xff, /* NaN in every floating type: reading past an end taints the result */
+    GUARD_OUTPUT = 0xc3
+};
+
+static const char *const family_names[AT_FAMILY_COUNT] = {
+    "normal", "large", "equal", "needle", "mixed", "negative", "hidden", "visible", "subnormal",
+};
+
+const char *at_family_name(at_family family)
+{
+    return (unsigned)family < AT_FAMILY_COUNT ? family_names[family] : "?";
+}
+
+static bool has_hidden(const attune_problem *problem)
+{
+    bool some_range = problem->window_left >= 0 || problem->window_right >= 0;
+    bool past_end =
+        problem->causal && (problem->offset_kind == ATTUNE_OFFSET_NUMBER ||
+                            (problem->offset_kind == ATTUNE_OFFSET_TOP_LEFT && problem->seqlen_kv > problem->seqlen_q));
+    return problem->seqused_kv || problem->varlen || problem->mask || problem->bias != ATTUNE_BIAS_NONE || some_range ||
+           past_end;
+}
+
+bool at_family_applies(at_family family, const attune_problem *problem)
+{
+    switch (family) {
+    case AT_FAMILY_MIXED:
+        return problem->batch * problem->heads_kv > 1;
+    case AT_FAMILY_HIDDEN:
+        return has_hidden(problem);
+    default:
+        return family >= 0 && family < AT_FAMILY_COUNT;
+    }
+}
+
+/* ---- Sizes ------------------------------------------------------------------------------------------------------ */
+
+/* A length in [0, longest]: full, empty, or anything between. */
+static int64_t draw_length(at_random *random, int64_t longest)
+{
+    uint64_t kind = at_random_below(random, 8);
+    if (kind == 0) {
+        return 0;
+    }
+    return kind == 1 ? longest : (int64_t)at_random_below(random, (uint64_t)longest + 1);
+}
+
+void at_inputs_lengths(const attune_problem *problem, int32_t *cu_q, int32_t *cu_kv)
+{
+    at_random random = at_random_seed(problem->varlen_seed, 0x6c656e);
+    int64_t full = (int64_t)at_random_below(&random, (uint64_t)problem->batch);
+    int64_t empty = (full + 1) % problem->batch;
+    cu_q[0] = cu_kv[0] = 0;
+    for (int64_t b = 0; b < problem->batch; ++b) {
+        int64_t length_q = draw_length(&random, problem->seqlen_q);
+        int64_t length_kv = draw_length(&random, problem->seqlen_kv);
+        if (problem->seqlen_q == problem->seqlen_kv && at_random_below(&random, 4) != 0) {
+            length_kv = length_q; /* self-attention */
+        }
+        if (b == full) {
+            length_q = problem->seqlen_q;
+            length_kv = problem->seqlen_kv;
+        } else if (b == empty && problem->batch > 2) {
+            length_q = at_random_below(&random, 2) ? 0 : length_q;
+            length_kv = 0;
+        }
+        cu_q[b + 1] = (int32_t)(cu_q[b] + length_q);
+        cu_kv[b + 1] = (int32_t)(cu_kv[b] + length_kv);
+    }
+}
+
+static int64_t longest_of(const int32_t *cu, int64_t batch)
+{
+    int64_t longest = 0;
+    for (int64_t b = 0; b < batch; ++b) {
+        longest = cu[b + 1] - cu[b] > longest ? cu[b + 1] - cu[b] : longest;
+    }
+    return longest;
+}
+
+static void set_sizes(at_inputs *inputs)
+{
+    const attune_problem *problem = &inputs->problem;
+    attune_call *call = &inputs->call;
+    *call = (attune_call){
+        .size = sizeof *call,
+        .batch = problem->batch,
+        .heads_q = problem->heads_q,
+        .heads_kv = problem->heads_kv,
+        .seqlen_q = problem->seqlen_q,
+        .seqlen_kv = problem->seqlen_kv,
+        .total_q = problem->batch * problem->seqlen_q,
+        .total_kv = problem->batch * problem->seqlen_kv,
+        .offset = problem->offset,
+    };
+}
+
+/* Rows that follow the last packed sequence and belong to none. */
+static int64_t tail_rows(const at_inputs *inputs)
+{
+    return inputs->draw.gaps ? 3 : 0;
+}
+
+static attune_status set_packed_sizes(at_inputs *inputs)
+{
+    const attune_problem *problem = &inputs->problem;
+    attune_call *call = &inputs->call;
+    size_t entries = (size_t)problem->batch + 1;
+    int32_t *cu = malloc(2 * entries * sizeof *cu);
+    AT_FAIL_IF(cu == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %lld sequence lengths", (long long)problem->batch);
+    at_inputs_lengths(problem, cu, cu + entries);
+    call->total_q = cu[problem->batch] + tail_rows(inputs);
+    call->total_kv = cu[entries + (size_t)problem->batch] + tail_rows(inputs);
+    call->seqlen_q = longest_of(cu, problem->batch);
+    call->seqlen_kv = longest_of(cu + entries, problem->batch);
+    free(cu);
+    return ATTUNE_OK;
+}
+
+/* Which of batch, head and row the MASK really has: drawn, so that every broadcast is met. */
+static bool mask_has(const at_inputs *inputs, int dimension)
+{
+    at_random random = at_random_seed(inputs->draw.seed, 0x6d61736b);
+    uint64_t bits = at_random_next(&random);
+    bool broadcast = dimension == ATTUNE_STRIDE_SEQ ? (bits & 0x70) == 0 : bits >> (8 + dimension) & 1;
+    return !broadcast;
+}
+
+at_extent at_inputs_extent(const at_inputs *inputs, attune_role role)
+{
+    const attune_problem *problem = &inputs->problem;
+    const attune_call *call = &inputs->call;
+    int64_t batch = problem->varlen ? 1 : call->batch;
+    int64_t rows_q = problem->varlen ? call->total_q : call->seqlen_q;
+    int64_t rows_kv = problem->varlen ? call->total_kv : call->seqlen_kv;
+    switch (role) {
+    case ATTUNE_Q:
+        return (at_extent){{batch, call->heads_q, rows_q}, problem->head_dim_qk};
+    case ATTUNE_K:
+        return (at_extent){{batch, call->heads_kv, rows_kv}, problem->head_dim_qk};
+    case ATTUNE_V:
+        return (at_extent){{batch, call->heads_kv, rows_kv}, problem->head_dim_v};
+    case ATTUNE_O:
+        return (at_extent){{batch, call->heads_q, rows_q}, problem->head_dim_v};
+    case ATTUNE_LSE:
+        return (at_extent){{batch, call->heads_q, rows_q}, 1};
+    case ATTUNE_BIAS:
+        return (at_extent){{problem->bias == ATTUNE_BIAS_BX1 || problem->bias == ATTUNE_BIAS_BXH ? call->batch : 1,
+                            problem->bias == ATTUNE_BIAS_1XH || problem->bias == ATTUNE_BIAS_BXH ? call->heads_q : 1,
+                            call->seqlen_q},
+                           call->seqlen_kv};
+    case ATTUNE_MASK:
+        return (at_extent){{mask_has(inputs, ATTUNE_STRIDE_BATCH) ? call->batch : 1,
+                            mask_has(inputs, ATTUNE_STRIDE_HEAD) ? call->heads_q : 1,
+                            mask_has(inputs, ATTUNE_STRIDE_SEQ) ? call->seqlen_q : 1},
+                           call->seqlen_kv};
+    case ATTUNE_SINK:
+    case ATTUNE_SLOPES:
+        return (at_extent){{1, call->heads_q, 1}, 1};
+    case ATTUNE_CU_Q:
+    case ATTUNE_CU_KV:
+        return (at_extent){{1, 1, 1}, call->batch + 1};
+    default: /* USED_KV */
+        return (at_extent){{1, 1, 1}, call->batch};
+    }
+}
+
+/* ---- Strides ---------------------------------------------------------------------------------------------------- */
+
+static bool is_main(attune_role role)
+{
+    return role == ATTUNE_Q || role == ATTUNE_K || role == ATTUNE_V || role == ATTUNE_O;
+}
+
+static int32_t dtype_of(const at_inputs *inputs, attune_role role)
+{
+    switch (role) {
+    case ATTUNE_LSE:
+    case ATTUNE_SINK:
+    case ATTUNE_SLOPES:
+        return ATTUNE_FP32;
+    case ATTUNE_MASK:
+        return ATTUNE_BOOL;
+    case ATTUNE_CU_Q:
+    case ATTUNE_CU_KV:
+    case ATTUNE_USED_KV:
+        return ATTUNE_INT32;
+    default:
+        return (int32_t)inputs->problem.dtype;
+    }
+}
+
+/* Elements that strides of the role are multiples of. */
+static int64_t unit_of(const at_inputs *inputs, attune_role role)
+{
+    int64_t bytes = (int64_t)at_dtype_bytes(dtype_of(inputs, role));
+    int64_t align = is_main(role) ? at_problem_align(&inputs->problem) : bytes;
+    return align > bytes ? align / bytes : 1;
+}
+
+/* With gaps, rows, heads and batches stand one, three and five units further apart than they need. */
+static void set_strides(at_inputs *inputs, attune_role role)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    attune_tensor *tensor = &inputs->call.tensor[role];
+    bool interleaved = is_main(role) && (inputs->problem.layout == ATTUNE_BSHD || inputs->problem.varlen);
+    const int order[2][3] = {{ATTUNE_STRIDE_SEQ, ATTUNE_STRIDE_HEAD, ATTUNE_STRIDE_BATCH},
+                             {ATTUNE_STRIDE_HEAD, ATTUNE_STRIDE_SEQ, ATTUNE_STRIDE_BATCH}};
+    int64_t unit = unit_of(inputs, role);
+    int64_t stride = extent.row;
+    for (int k = 0; k < 3; ++k) {
+        int dimension = order[interleaved][k];
+        if (inputs->draw.gaps) {
+            stride = (stride + unit - 1) / unit * unit + unit * (2 * k + 1);
+        }
+        tensor->stride[dimension] = stride;
+        stride *= extent.count[dimension] > 0 ? extent.count[dimension] : 1;
+    }
+    for (int k = 0; k < 3 && (role == ATTUNE_BIAS || role == ATTUNE_MASK); ++k) {
+        tensor->stride[k] = extent.count[k] == 1 ? 0 : tensor->stride[k];
+    }
+}
+
+/* Moves the last index of the outermost dimension that has several beyond 2^31 elements. */
+static void set_far_stride(at_inputs *inputs, attune_role role)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    attune_tensor *tensor = &inputs->call.tensor[role];
+    int64_t unit = unit_of(inputs, role);
+    for (int k = ATTUNE_STRIDE_BATCH; k <= ATTUNE_STRIDE_SEQ; ++k) {
+        if (extent.count[k] > 1) {
+            int64_t stride = ((INT64_C(1) << 31) / (extent.count[k] - 1) / unit + 1) * unit;
+            tensor->stride[k] = stride > tensor->stride[k] ? stride : tensor->stride[k];
+            inputs->buffer[role].sparse = true;
+            return;
+        }
+    }
+}
+
+static size_t extent_bytes(const at_inputs *inputs, attune_role role)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    const attune_tensor *tensor = &inputs->call.tensor[role];
+    int64_t last = extent.row;
+    for (int k = 0; k < 3; ++k) {
+        if (extent.count[k] == 0) {
+            return 0;
+        }
+        last += (extent.count[k] - 1) * tensor->stride[k];
+    }
+    return (size_t)last * at_dtype_bytes(tensor->dtype);
+}
+
+size_t at_inputs_row(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row)
+{
+    const attune_tensor *tensor = &inputs->call.tensor[role];
+    int64_t index = batch * tensor->stride[ATTUNE_STRIDE_BATCH] + head * tensor->stride[ATTUNE_STRIDE_HEAD] +
+                    row * tensor->stride[ATTUNE_STRIDE_SEQ];
+    return (size_t)index * at_dtype_bytes(tensor->dtype);
+}
+
+/* ---- Memory ----------------------------------------------------------------------------------------------------- */
+
+static bool is_output(attune_role role)
+{
+    return role == ATTUNE_O || role == ATTUNE_LSE;
+}
+
+static int guard_of(attune_role role)
+{
+    return is_output(role) ? GUARD_OUTPUT : GUARD_INPUT;
+}
+
+static attune_status allocate(at_inputs *inputs, attune_role role)
+{
+    at_buffer *buffer = &inputs->buffer[role];
+    /* With gaps, pointers have no more alignment than was promised. */
+    size_t lead = inputs->draw.gaps && is_main(role) ? (size_t)at_problem_align(&inputs->problem) % 256 : 0;
+    buffer->at = GUARD_BYTES + lead;
+    buffer->bytes = extent_bytes(inputs, role);
+    buffer->total = (buffer->at + buffer->bytes + GUARD_BYTES + 255) / 256 * 256;
+    if (buffer->sparse) {
+        void *pages =
+            mmap(NULL, buffer->total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        buffer->base = pages == MAP_FAILED ? NULL : pages;
+    } else {
+        buffer->base = aligned_alloc(256, buffer->total);
+    }
+    AT_FAIL_IF(buffer->base == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %s: %zu bytes", at_role_name((int)role),
+               buffer->total);
+    inputs->call.tensor[role].data = buffer->base + buffer->at;
+    memset(buffer->base, guard_of(role), buffer->at);
+    memset(buffer->base + buffer->at + buffer->bytes, guard_of(role), buffer->total - buffer->at - buffer->bytes);
+    if (!buffer->sparse) {
+        memset(buffer->base + buffer->at, inputs->draw.poison, buffer->bytes);
+    }
+    return ATTUNE_OK;
+}
+
+static bool is_present(const attune_problem *problem, attune_role role)
+{
+    return role == ATTUNE_LSE || at_problem_needs(problem, role);
+}
+
+static attune_status prepare(at_inputs *inputs)
+{
+    set_sizes(inputs);
+    if (inputs->problem.varlen) {
+        AT_FORWARD(set_packed_sizes(inputs));
+    }
+    for (attune_role role = ATTUNE_Q; role < ATTUNE_ROLE_COUNT; ++role) {
+        if (!is_present(&inputs->problem, role)) {
+            continue;
+        }
+        inputs->call.tensor[role].dtype = dtype_of(inputs, role);
+        set_strides(inputs, role);
+        if (inputs->draw.far && is_main(role)) {
+            set_far_stride(inputs, role);
+        }
+        AT_FORWARD(allocate(inputs, role));
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_inputs_draw(const attune_problem *problem, const at_draw *draw, at_inputs *inputs)
+{
+    memset(inputs, 0, sizeof *inputs);
+    AT_FORWARD(attune_problem_check(problem));
+    inputs->problem = *problem;
+    inputs->draw = *draw;
+    attune_status status = prepare(inputs);
+    if (status == ATTUNE_OK) {
+        status = at_fill(inputs);
+    }
+    if (status == ATTUNE_OK) {
+        at_inputs_poison(inputs, draw->poison);
+    } else {
+        at_inputs_free(inputs);
+    }
+    return status;
+}
+
+void at_inputs_free(at_inputs *inputs)
+{
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        at_buffer *buffer = &inputs->buffer[role];
+        if (buffer->sparse && buffer->base != NULL) {
+            (void)munmap(buffer->base, buffer->total);
+        } else {
+            free(buffer->base);
+        }
+        *buffer = (at_buffer){0};
+        inputs->call.tensor[role].data = NULL;
+    }
+}
+
+/* ---- What a kernel may and may not touch ------------------------------------------------------------------------ */
+
+/* Calls `see` with every row of a role's tensor. */
+static void each_row(const at_inputs *inputs, attune_role role, void (*see)(void *, unsigned char *, size_t),
+                     void *context)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    const at_buffer *buffer = &inputs->buffer[role];
+    size_t bytes = (size_t)extent.row * at_dtype_bytes(inputs->call.tensor[role].dtype);
+    for (int64_t b = 0; b < extent.count[0]; ++b) {
+        for (int64_t h = 0; h < extent.count[1]; ++h) {
+            for (int64_t i = 0; i < extent.count[2]; ++i) {
+                see(context, buffer->base + buffer->at + at_inputs_row(inputs, role, b, h, i), bytes);
+            }
+        }
+    }
+}
+
+static void poison_range(void *context, unsigned char *data, size_t bytes)
+{
+    memset(data, *(const uint8_t *)context, bytes);
+}
+
+void at_inputs_poison(at_inputs *inputs, uint8_t pattern)
+{
+    inputs->draw.poison = pattern;
+    for (attune_role role = ATTUNE_O; role <= ATTUNE_LSE; ++role) {
+        const at_buffer *buffer = &inputs->buffer[role];
+        if (buffer->sparse) {
+            each_row(inputs, role, poison_range, &pattern);
+        } else if (buffer->base != NULL) {
+            memset(buffer->base + buffer->at, pattern, buffer->bytes);
+        }
+    }
+}
+
+static void digest_range(void *context, unsigned char *data, size_t bytes)
+{
+    uint64_t *digest = context;
+    while (bytes > 0) {
+        uint64_t word = bytes;
+        size_t step = bytes < sizeof word ? bytes : sizeof word;
+        memcpy(&word, data, step);
+        *digest = (*digest ^ word) * 0x9fb21c651e98df25u;
+        *digest ^= *digest >> 29;
+        data += step;
+        bytes -= step;
+    }
+}
+
+uint64_t at_inputs_digest(const at_inputs *inputs)
+{
+    uint64_t digest = 0x243f6a8885a308d3u;
+    for (attune_role role = ATTUNE_Q; role < ATTUNE_ROLE_COUNT; ++role) {
+        const at_buffer *buffer = &inputs->buffer[role];
+        if (buffer->base == NULL || is_output(role)) {
+            continue;
+        }
+        if (buffer->sparse) {
+            each_row(inputs, role, digest_range, &digest);
+        } else {
+            digest_range(&digest, buffer->base + buffer->at, buffer->bytes);
+        }
+    }
+    return digest;
+}
+
+attune_status at_inputs_guards(const at_inputs *inputs)
+{
+    for (attune_role role = ATTUNE_Q; role < ATTUNE_ROLE_COUNT; ++role) {
+        const at_buffer *buffer = &inputs->buffer[role];
+        size_t end = buffer->at + buffer->bytes;
+        for (size_t i = 0; i < buffer->total; i = i + 1 == buffer->at ? end : i + 1) {
+            AT_FAIL_IF(buffer->base[i] != guard_of(role), ATTUNE_WRONG_RESULT, "%s was written %lld bytes %s it",
+                       at_role_name((int)role), i < buffer->at ? (long long)(buffer->at - i) : (long long)(i - end + 1),
+                       i < buffer->at ? "before" : "past");
+        }
+    }
+    return ATTUNE_OK;
+}

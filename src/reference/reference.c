@@ -1,0 +1,307 @@
+/* Attention in fp64, by the plain formula: all scores of a row, then its softmax, then its sum of values. */
+#include "reference/reference.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "reference/chunks.h"
+
+/* Two lanes are what every x86-64 and every 64-bit Arm has; the compiler keeps these in registers. */
+typedef double lanes __attribute__((vector_size(16)));
+
+enum { STRIP = 8, LANES = STRIP / 2 };
+
+typedef struct job {
+    const attune_args *args;
+    const at_rows *rows;
+    at_chunks chunks;
+    double *o, *lse;
+    atomic_bool failed;
+} job;
+
+/* A thread's buffers for one chunk. */
+typedef struct buffers {
+    int64_t keys, columns;                          /* padded: row strides of score and o */
+    double query[AT_CHUNK_ROWS][256];               /* [rows][head_dim_qk] */
+    _Alignas(16) double block[256 * AT_BLOCK_KEYS]; /* K^T [head_dim_qk][64] or V [64][columns] */
+    _Alignas(16) double o[AT_CHUNK_ROWS * 256];     /* [rows][columns] */
+    double maximum[AT_CHUNK_ROWS], sum[AT_CHUNK_ROWS];
+    double *score;       /* [rows][keys], S and then P before its division by the sum */
+    unsigned char *seen; /* [rows][keys] */
+} buffers;
+
+static int64_t padded(int64_t count, int64_t unit)
+{
+    return (count + unit - 1) / unit * unit;
+}
+
+static buffers *buffers_create(const attune_args *args, const at_chunk *chunk)
+{
+    buffers *on = malloc(sizeof *on);
+    if (on == NULL) {
+        return NULL;
+    }
+    int64_t keys = padded(chunk->key_end - chunk->key_first, AT_BLOCK_KEYS);
+    size_t pairs = (size_t)(AT_CHUNK_ROWS * keys);
+    on->keys = keys;
+    on->columns = padded(args->head_dim_v, STRIP);
+    on->score = aligned_alloc(64, pairs > 0 ? pairs * sizeof *on->score : 64);
+    on->seen = calloc(pairs > 0 ? pairs : 1, 1);
+    if (on->score == NULL || on->seen == NULL) {
+        free(on->score);
+        free(on->seen);
+        free(on);
+        return NULL;
+    }
+    return on;
+}
+
+static void buffers_destroy(buffers *on)
+{
+    free(on->score);
+    free(on->seen);
+    free(on);
+}
+
+static void load_queries(const attune_args *args, const at_chunk *chunk, buffers *on)
+{
+    for (int64_t r = 0; r < AT_CHUNK_ROWS; ++r) {
+        int64_t row = chunk->row[r < chunk->rows ? r : 0].row; /* rows are computed in pairs: pad with the first */
+        int64_t at = at_row_index(args, ATTUNE_Q, chunk->sequence.batch, chunk->head, chunk->sequence.q_first, row);
+        at_elements_double(&args->tensor[ATTUNE_Q], at, args->head_dim_qk, on->query[r]);
+    }
+}
+
+/* K of keys [key, key + count) as [head_dim_qk][64], zeros beyond. */
+static void load_keys(const attune_args *args, const at_chunk *chunk, int64_t key, int64_t count, buffers *on)
+{
+    double row[256] = {0};
+    for (int64_t j = 0; j < AT_BLOCK_KEYS; ++j) {
+        if (j < count) {
+            int64_t at =
+                at_row_index(args, ATTUNE_K, chunk->sequence.batch, chunk->head_kv, chunk->sequence.kv_first, key + j);
+            at_elements_double(&args->tensor[ATTUNE_K], at, args->head_dim_qk, row);
+        }
+        for (int64_t c = 0; c < args->head_dim_qk; ++c) {
+            on->block[c * AT_BLOCK_KEYS + j] = j < count ? row[c] : 0.0;
+        }
+    }
+}
+
+/* V of keys [key, key + count) as [64][columns], zeros beyond. Whether all of it is finite. */
+static bool load_values(const attune_args *args, const at_chunk *chunk, int64_t key, int64_t count, buffers *on)
+{
+    double probe = 0;
+    for (int64_t j = 0; j < AT_BLOCK_KEYS; ++j) {
+        double *row = on->block + j * on->columns;
+        int64_t c = 0;
+        if (j < count) {
+            int64_t at =
+                at_row_index(args, ATTUNE_V, chunk->sequence.batch, chunk->head_kv, chunk->sequence.kv_first, key + j);
+            at_elements_double(&args->tensor[ATTUNE_V], at, args->head_dim_v, row);
+            for (; c < args->head_dim_v; ++c) {
+                probe += row[c] * 0.0;
+            }
+        }
+        for (; c < on->columns; ++c) {
+            row[c] = 0.0;
+        }
+    }
+    return probe == 0.0;
+}
+
+/* out[2][8] += left[2][depth] times right[depth][8]; right's rows are `pitch` apart. */
+static void multiply(const double *left0, const double *left1, int64_t depth, const double *right, int64_t pitch,
+                     double *out0, double *out1)
+{
+    lanes sum0[LANES], sum1[LANES];
+    for (int l = 0; l < LANES; ++l) {
+        sum0[l] = ((const lanes *)out0)[l];
+        sum1[l] = ((const lanes *)out1)[l];
+    }
+    for (int64_t k = 0; k < depth; ++k) {
+        const lanes *row = (const lanes *)(right + k * pitch);
+        for (int l = 0; l < LANES; ++l) {
+            sum0[l] += left0[k] * row[l];
+            sum1[l] += left1[k] * row[l];
+        }
+    }
+    for (int l = 0; l < LANES; ++l) {
+        ((lanes *)out0)[l] = sum0[l];
+        ((lanes *)out1)[l] = sum1[l];
+    }
+}
+
+/* Q K^T of the chunk against one block of keys, into score columns [column, column + 64). */
+static void dot_block(const attune_args *args, const at_chunk *chunk, int64_t column, buffers *on)
+{
+    for (int64_t r = 0; r < chunk->rows; r += 2) {
+        double *out0 = on->score + r * on->keys + column;
+        double *out1 = out0 + on->keys;
+        for (int64_t j = 0; j < AT_BLOCK_KEYS; j += STRIP) {
+            for (int l = 0; l < STRIP; ++l) {
+                out0[j + l] = out1[j + l] = 0.0;
+            }
+            multiply(on->query[r], on->query[r + 1], args->head_dim_qk, on->block + j, AT_BLOCK_KEYS, out0 + j,
+                     out1 + j);
+        }
+    }
+}
+
+/* Turns one row of Q K^T into S: scale, softcap, bias, ALiBi. Hidden keys are left as they are. */
+static void finish_scores(const attune_args *args, const at_chunk *chunk, int64_t r, buffers *on)
+{
+    double *score = on->score + r * on->keys;
+    const unsigned char *seen = on->seen + r * on->keys;
+    int64_t row = chunk->row[r].row;
+    bool biased = args->features & ATTUNE_FEATURE_BIAS;
+    int64_t bias = biased ? at_pair_index(args, ATTUNE_BIAS, chunk->sequence.batch, chunk->head, row) : 0;
+    const attune_tensor *slopes = &args->tensor[ATTUNE_SLOPES];
+    double slope = args->features & ATTUNE_FEATURE_ALIBI
+                       ? at_element(slopes, chunk->head * slopes->stride[ATTUNE_STRIDE_HEAD])
+                       : 0.0;
+    for (int64_t j = chunk->key_first; j < chunk->key_end; ++j) {
+        double s = score[j - chunk->key_first] * (double)args->scale;
+        if (!seen[j - chunk->key_first]) {
+            continue;
+        }
+        if (args->softcap > 0) {
+            s = (double)args->softcap * tanh(s / (double)args->softcap);
+        }
+        if (biased) {
+            s += at_element(&args->tensor[ATTUNE_BIAS], bias + j);
+        }
+        if (args->features & ATTUNE_FEATURE_ALIBI) {
+            s -= slope * fabs((double)(row + chunk->sequence.offset - j));
+        }
+        score[j - chunk->key_first] = s;
+    }
+}
+
+/* Replaces S by exp(S - maximum) (0 where hidden) and returns the row's LSE. */
+static double soften(const attune_args *args, const at_chunk *chunk, int64_t r, buffers *on)
+{
+    double *score = on->score + r * on->keys;
+    const unsigned char *seen = on->seen + r * on->keys;
+    const attune_tensor *sinks = &args->tensor[ATTUNE_SINK];
+    double sink = args->features & ATTUNE_FEATURE_SINK
+                      ? at_element(sinks, chunk->head * sinks->stride[ATTUNE_STRIDE_HEAD])
+                      : -INFINITY;
+    double maximum = sink;
+    bool empty = true;
+    for (int64_t j = 0; j < on->keys; ++j) {
+        if (seen[j]) {
+            empty = false;
+            maximum = fmax(maximum, score[j]);
+        }
+    }
+    on->sum[r] = 0;
+    /* exp(-inf - -inf): where every logit is -inf the sum is empty, as for a row that sees nothing. */
+    double shift = maximum == -INFINITY ? 0.0 : maximum;
+    for (int64_t j = 0; j < on->keys; ++j) {
+        score[j] = seen[j] ? exp(score[j] - shift) : 0.0;
+        on->sum[r] += score[j];
+    }
+    on->sum[r] = empty ? 1.0 : on->sum[r] + exp(sink - shift);
+    if (empty) {
+        return sink;
+    }
+    return shift + log(on->sum[r]);
+}
+
+/* As multiply, for blocks with a non-finite value: what a row does not see leaves no trace in it. */
+static void gather_seen(const at_chunk *chunk, int64_t column, buffers *on)
+{
+    for (int64_t r = 0; r < chunk->rows; ++r) {
+        for (int64_t j = 0; j < AT_BLOCK_KEYS; ++j) {
+            if (!on->seen[r * on->keys + column + j]) {
+                continue;
+            }
+            double weight = on->score[r * on->keys + column + j];
+            for (int64_t c = 0; c < on->columns; ++c) {
+                on->o[r * on->columns + c] += weight * on->block[j * on->columns + c];
+            }
+        }
+    }
+}
+
+static void gather_block(const at_chunk *chunk, int64_t column, buffers *on)
+{
+    for (int64_t r = 0; r < chunk->rows; r += 2) {
+        const double *weight = on->score + r * on->keys + column;
+        double *out = on->o + r * on->columns;
+        for (int64_t c = 0; c < on->columns; c += STRIP) {
+            multiply(weight, weight + on->keys, AT_BLOCK_KEYS, on->block + c, on->columns, out + c,
+                     out + on->columns + c);
+        }
+    }
+}
+
+static void store(const attune_args *args, const at_chunk *chunk, const buffers *on, double *o)
+{
+    for (int64_t r = 0; r < chunk->rows; ++r) {
+        for (int64_t c = 0; c < args->head_dim_v; ++c) {
+            double sum = on->o[r * on->columns + c];
+            o[(chunk->first + r) * args->head_dim_v + c] = on->sum[r] == 0.0 ? sum : sum / on->sum[r];
+        }
+    }
+}
+
+static void compute(const attune_args *args, const at_chunk *chunk, buffers *on, double *o, double *lse)
+{
+    int64_t keys = chunk->key_end - chunk->key_first;
+    load_queries(args, chunk, on);
+    for (int64_t at = 0; at < keys; at += AT_BLOCK_KEYS) {
+        load_keys(args, chunk, chunk->key_first + at, keys - at < AT_BLOCK_KEYS ? keys - at : AT_BLOCK_KEYS, on);
+        dot_block(args, chunk, at, on);
+    }
+    for (int64_t r = 0; r < chunk->rows; ++r) {
+        at_chunk_seen(args, chunk, r, on->seen + r * on->keys);
+        finish_scores(args, chunk, r, on);
+        lse[chunk->first + r] = soften(args, chunk, r, on);
+    }
+    for (int64_t i = 0; i < AT_CHUNK_ROWS * on->columns; ++i) {
+        on->o[i] = 0.0;
+    }
+    if (chunk->rows % 2 != 0) {
+        for (int64_t j = 0; j < on->keys; ++j) {
+            on->score[chunk->rows * on->keys + j] = 0.0; /* the pad row */
+        }
+    }
+    for (int64_t at = 0; at < keys; at += AT_BLOCK_KEYS) {
+        int64_t count = keys - at < AT_BLOCK_KEYS ? keys - at : AT_BLOCK_KEYS;
+        if (load_values(args, chunk, chunk->key_first + at, count, on)) {
+            gather_block(chunk, at, on);
+        } else {
+            gather_seen(chunk, at, on);
+        }
+    }
+    store(args, chunk, on, o);
+}
+
+static void work(void *context, int64_t item, void *scratch)
+{
+    job *all = context;
+    (void)scratch;
+    at_chunk chunk = at_chunk_of(all->args, all->rows, &all->chunks, item);
+    buffers *on = buffers_create(all->args, &chunk);
+    if (on == NULL) {
+        atomic_store(&all->failed, true);
+        return;
+    }
+    compute(all->args, &chunk, on, all->o, all->lse);
+    buffers_destroy(on);
+}
+
+attune_status at_reference_run(at_pool *pool, const attune_args *args, const at_rows *rows, double *o, double *lse)
+{
+    job all = {.args = args, .rows = rows, .o = o, .lse = lse};
+    AT_FORWARD(at_chunks_create(args, rows, &all.chunks));
+    at_pool_run(pool, all.chunks.count, work, &all);
+    at_chunks_destroy(&all.chunks);
+    AT_FAIL_IF(atomic_load(&all.failed), ATTUNE_OUT_OF_MEMORY, "no memory for the scores of %lld keys",
+               (long long)args->seqlen_kv);
+    return ATTUNE_OK;
+}

@@ -1,0 +1,129 @@
+#include "reference/sequence.h"
+
+#include "base/half.h"
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* First row and length of a packed sequence, kept inside [0, total] whatever the array says. */
+static void packed(const int32_t *cu, int64_t batch, int64_t longest, int64_t total, int64_t *first, int64_t *length)
+{
+    *first = clamp(cu[batch], 0, total);
+    *length = clamp((int64_t)cu[batch + 1] - cu[batch], 0, longest);
+    *length = clamp(*length, 0, total - *first);
+}
+
+at_sequence at_sequence_of(const attune_args *args, int64_t batch)
+{
+    at_sequence sequence = {.batch = batch, .seqlen_q = args->seqlen_q, .seqlen_kv = args->seqlen_kv};
+    if (args->features & ATTUNE_FEATURE_VARLEN) {
+        packed(args->tensor[ATTUNE_CU_Q].data, batch, args->seqlen_q, args->total_q, &sequence.q_first,
+               &sequence.seqlen_q);
+        packed(args->tensor[ATTUNE_CU_KV].data, batch, args->seqlen_kv, args->total_kv, &sequence.kv_first,
+               &sequence.seqlen_kv);
+    }
+    if (args->features & ATTUNE_FEATURE_SEQUSED) {
+        const int32_t *used = args->tensor[ATTUNE_USED_KV].data;
+        sequence.seqlen_kv = clamp(used[batch], 0, sequence.seqlen_kv);
+    }
+    switch (args->offset_kind) {
+    case ATTUNE_OFFSET_TOP_LEFT:
+        sequence.offset = 0;
+        break;
+    case ATTUNE_OFFSET_NUMBER:
+        sequence.offset = args->offset;
+        break;
+    default:
+        sequence.offset = sequence.seqlen_kv - sequence.seqlen_q;
+    }
+    return sequence;
+}
+
+void at_sequence_range(const attune_args *args, const at_sequence *sequence, int64_t row, int64_t *first, int64_t *end)
+{
+    /* Far beyond any position, far from overflow. */
+    const int64_t unbounded = INT64_C(1) << 60;
+    int64_t position = row + sequence->offset;
+    int64_t low = 0;
+    int64_t high = sequence->seqlen_kv;
+    if (args->features & ATTUNE_FEATURE_CAUSAL) {
+        high = clamp(position + 1, 0, high);
+    }
+    if (args->features & ATTUNE_FEATURE_WINDOW) {
+        if (args->window_left >= 0) {
+            low = clamp(position - clamp(args->window_left, 0, unbounded), 0, high);
+        }
+        if (args->window_right >= 0) {
+            high = clamp(position + clamp(args->window_right, 0, unbounded) + 1, low, high);
+        }
+    }
+    *first = low;
+    *end = high;
+}
+
+int64_t at_row_index(const attune_args *args, attune_role role, int64_t batch, int64_t head, int64_t first, int64_t row)
+{
+    const int64_t *stride = args->tensor[role].stride;
+    int64_t index = head * stride[ATTUNE_STRIDE_HEAD] + (first + row) * stride[ATTUNE_STRIDE_SEQ];
+    return args->features & ATTUNE_FEATURE_VARLEN ? index : index + batch * stride[ATTUNE_STRIDE_BATCH];
+}
+
+int64_t at_pair_index(const attune_args *args, attune_role role, int64_t batch, int64_t head, int64_t row)
+{
+    const int64_t *stride = args->tensor[role].stride;
+    return batch * stride[ATTUNE_STRIDE_BATCH] + head * stride[ATTUNE_STRIDE_HEAD] + row * stride[ATTUNE_STRIDE_SEQ];
+}
+
+void at_elements_float(const attune_tensor *tensor, int64_t index, int64_t count, float *to)
+{
+    const uint16_t *half = (const uint16_t *)tensor->data + index;
+    switch (tensor->dtype) {
+    case ATTUNE_FP16:
+        for (int64_t i = 0; i < count; ++i) {
+            to[i] = at_fp16_to_float(half[i]);
+        }
+        break;
+    case ATTUNE_BF16:
+        for (int64_t i = 0; i < count; ++i) {
+            to[i] = at_bf16_to_float(half[i]);
+        }
+        break;
+    default:
+        for (int64_t i = 0; i < count; ++i) {
+            to[i] = ((const float *)tensor->data)[index + i];
+        }
+    }
+}
+
+void at_elements_double(const attune_tensor *tensor, int64_t index, int64_t count, double *to)
+{
+    float value[64];
+    for (int64_t i = 0; i < count; i += 64) {
+        int64_t n = count - i < 64 ? count - i : 64;
+        at_elements_float(tensor, index + i, n, value);
+        for (int64_t k = 0; k < n; ++k) {
+            to[i + k] = value[k];
+        }
+    }
+}
+
+double at_element(const attune_tensor *tensor, int64_t index)
+{
+    float value;
+    at_elements_float(tensor, index, 1, &value);
+    return value;
+}
+
+float at_round(int dtype, float value)
+{
+    switch (dtype) {
+    case ATTUNE_FP16:
+        return at_fp16_to_float(at_fp16_from_float(value));
+    case ATTUNE_BF16:
+        return at_bf16_to_float(at_bf16_from_float(value));
+    default:
+        return value;
+    }
+}
