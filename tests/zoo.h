@@ -1,0 +1,251 @@
+/* A zoo of kernels for testing the judge and the gate: one honest kernel, and copies of it with one flaw each. */
+#ifndef TESTS_ZOO_H
+#define TESTS_ZOO_H
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attune/kernel.h"
+#include "base/half.h"
+
+typedef enum zoo_flaw {
+    ZOO_HONEST,
+    ZOO_SCALE_OFF,       /* scale one per cent too large */
+    ZOO_FP8_P,           /* P rounded to three mantissa bits */
+    ZOO_DROPS_TAIL,      /* the last 64 keys left out */
+    ZOO_MEAN_OF_V,       /* no softmax at all */
+    ZOO_CAUSAL_OFF,      /* sees one key too many */
+    ZOO_SWAPPED_HEADS,   /* reads the wrong key/value head */
+    ZOO_NAN_ROW,         /* one row in a hundred is NaN */
+    ZOO_ZEROS,           /* writes zeros */
+    ZOO_SKIPS_ROW,       /* one row in a hundred is never written */
+    ZOO_WRITES_PAST,     /* one element past its row's end */
+    ZOO_CHANGES_INPUT,   /* scales Q in place */
+    ZOO_RANDOM_BITS,     /* the last bit of some outputs depends on the call */
+    ZOO_READS_NEIGHBOUR, /* rounds otherwise when the batch is larger */
+    ZOO_LSE_OFF,         /* LSE in base 2 */
+    ZOO_EMPTY_NAN,       /* rows that see nothing are 0 / 0 */
+    ZOO_NO_MAXIMUM,      /* exp without subtracting the maximum */
+    ZOO_LEAKS,           /* hidden keys weigh zero, but are multiplied */
+    ZOO_BIASED,          /* rounds O towards zero */
+    ZOO_INT32,           /* element offsets in 32 bits: wraps onto the tensor's first rows */
+    ZOO_FLAWS
+} zoo_flaw;
+
+static inline float zoo_load(const attune_tensor *tensor, int64_t at)
+{
+    switch (tensor->dtype) {
+    case ATTUNE_FP16:
+        return at_fp16_to_float(((const uint16_t *)tensor->data)[at]);
+    case ATTUNE_BF16:
+        return at_bf16_to_float(((const uint16_t *)tensor->data)[at]);
+    default:
+        return ((const float *)tensor->data)[at];
+    }
+}
+
+static inline void zoo_store(const attune_tensor *tensor, int64_t at, float value)
+{
+    switch (tensor->dtype) {
+    case ATTUNE_FP16:
+        ((uint16_t *)tensor->data)[at] = at_fp16_from_float(value);
+        break;
+    case ATTUNE_BF16:
+        ((uint16_t *)tensor->data)[at] = at_bf16_from_float(value);
+        break;
+    default:
+        ((float *)tensor->data)[at] = value;
+    }
+}
+
+static inline float zoo_round(int dtype, float value)
+{
+    return dtype == ATTUNE_FP16   ? at_fp16_to_float(at_fp16_from_float(value))
+           : dtype == ATTUNE_BF16 ? at_bf16_to_float(at_bf16_from_float(value))
+                                  : value;
+}
+
+/* Drops mantissa bits below `kept`: to nearest, or towards zero. */
+static inline float zoo_chop(float value, int kept, bool nearest)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits += nearest ? 1u << (22 - kept) : 0u;
+    bits &= ~((1u << (23 - kept)) - 1);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+typedef struct zoo_row {
+    int64_t batch, head, head_kv, row, first_q, first_kv, keys, offset;
+} zoo_row;
+
+/* Where the item-th (batch, head, row) of the padded grid lies; false where a packed sequence is shorter. */
+static inline bool zoo_place(const attune_args *args, int64_t item, zoo_flaw flaw, zoo_row *at)
+{
+    int64_t rows = args->seqlen_q;
+    at->row = item % args->seqlen_q;
+    at->head = item / args->seqlen_q % args->heads_q;
+    at->batch = item / args->seqlen_q / args->heads_q;
+    at->head_kv = at->head / (args->heads_q / args->heads_kv);
+    if (flaw == ZOO_SWAPPED_HEADS) {
+        at->head_kv = (at->head_kv + 1) % args->heads_kv;
+    }
+    at->keys = args->seqlen_kv;
+    at->first_q = at->first_kv = 0;
+    if (args->features & ATTUNE_FEATURE_VARLEN) {
+        const int32_t *cu_q = args->tensor[ATTUNE_CU_Q].data;
+        const int32_t *cu_kv = args->tensor[ATTUNE_CU_KV].data;
+        at->first_q = cu_q[at->batch];
+        at->first_kv = cu_kv[at->batch];
+        rows = cu_q[at->batch + 1] - at->first_q;
+        at->keys = cu_kv[at->batch + 1] - at->first_kv;
+    }
+    if (args->features & ATTUNE_FEATURE_SEQUSED) {
+        int64_t used = ((const int32_t *)args->tensor[ATTUNE_USED_KV].data)[at->batch];
+        at->keys = used < at->keys ? used : at->keys;
+    }
+    at->offset = args->offset_kind == ATTUNE_OFFSET_TOP_LEFT ? 0
+                 : args->offset_kind == ATTUNE_OFFSET_NUMBER ? args->offset
+                                                             : at->keys - rows;
+    return at->row < rows;
+}
+
+static inline int64_t zoo_index(const attune_args *args, attune_role role, zoo_flaw flaw, int64_t batch, int64_t head,
+                                int64_t row)
+{
+    const int64_t *stride = args->tensor[role].stride;
+    int64_t at = head * stride[1] + row * stride[2] + (args->features & ATTUNE_FEATURE_VARLEN ? 0 : batch * stride[0]);
+    return flaw == ZOO_INT32 ? at & 0x7fffffff : at;
+}
+
+static inline bool zoo_sees(const attune_args *args, const zoo_row *at, int64_t key, zoo_flaw flaw)
+{
+    int64_t position = at->row + at->offset;
+    if (flaw == ZOO_DROPS_TAIL && at->keys > 128 && key >= at->keys - 64) {
+        return false;
+    }
+    if (args->features & ATTUNE_FEATURE_CAUSAL && key > position + (flaw == ZOO_CAUSAL_OFF)) {
+        return false;
+    }
+    if (args->features & ATTUNE_FEATURE_WINDOW) {
+        if ((args->window_left >= 0 && key < position - args->window_left) ||
+            (args->window_right >= 0 && key > position + args->window_right)) {
+            return false;
+        }
+    }
+    if (args->features & ATTUNE_FEATURE_MASK) {
+        const int64_t *stride = args->tensor[ATTUNE_MASK].stride;
+        const unsigned char *mask = args->tensor[ATTUNE_MASK].data;
+        return mask[at->batch * stride[0] + at->head * stride[1] + at->row * stride[2] + key] != 0;
+    }
+    return true;
+}
+
+/* The score of one pair, -inf where hidden. */
+static inline float zoo_score(const attune_args *args, const zoo_row *at, int64_t key, zoo_flaw flaw)
+{
+    int64_t q = zoo_index(args, ATTUNE_Q, flaw, at->batch, at->head, at->first_q + at->row);
+    int64_t k = zoo_index(args, ATTUNE_K, flaw, at->batch, at->head_kv, at->first_kv + key);
+    float dot = 0;
+    if (!zoo_sees(args, at, key, flaw)) {
+        return -INFINITY;
+    }
+    for (int32_t c = 0; c < args->head_dim_qk; ++c) {
+        dot += zoo_load(&args->tensor[ATTUNE_Q], q + c) * zoo_load(&args->tensor[ATTUNE_K], k + c);
+    }
+    float s = dot * args->scale * (flaw == ZOO_SCALE_OFF ? 1.01F : 1.0F);
+    if (args->softcap > 0) {
+        s = args->softcap * tanhf(s / args->softcap);
+    }
+    if (args->features & ATTUNE_FEATURE_BIAS) {
+        const int64_t *stride = args->tensor[ATTUNE_BIAS].stride;
+        float bias = zoo_load(&args->tensor[ATTUNE_BIAS],
+                              at->batch * stride[0] + at->head * stride[1] + at->row * stride[2] + key);
+        s = bias == -INFINITY ? bias : s + bias;
+    }
+    if (args->features & ATTUNE_FEATURE_ALIBI) {
+        const attune_tensor *slopes = &args->tensor[ATTUNE_SLOPES];
+        s -= zoo_load(slopes, at->head * slopes->stride[1]) * fabsf((float)(at->row + at->offset - key));
+    }
+    return s;
+}
+
+/* Scores into weights, not yet normalised. Returns their sum; *lse as the kernel would store it. */
+static inline float zoo_soften(const attune_args *args, const zoo_row *at, zoo_flaw flaw, float *score, float *lse)
+{
+    const attune_tensor *sinks = &args->tensor[ATTUNE_SINK];
+    float sink = args->features & ATTUNE_FEATURE_SINK ? zoo_load(sinks, at->head * sinks->stride[1]) : -INFINITY;
+    float maximum = sink;
+    float sum = 0;
+    for (int64_t j = 0; j < at->keys; ++j) {
+        score[j] = zoo_score(args, at, j, flaw);
+        maximum = fmaxf(maximum, score[j]);
+    }
+    float shift = maximum == -INFINITY || flaw == ZOO_NO_MAXIMUM ? 0.0F : maximum;
+    for (int64_t j = 0; j < at->keys; ++j) {
+        score[j] = flaw == ZOO_MEAN_OF_V ? 1.0F : expf(score[j] - shift);
+        sum += score[j];
+        score[j] = zoo_round(args->dtype, flaw == ZOO_FP8_P ? zoo_chop(score[j], 3, true) : score[j]);
+    }
+    sum += expf(sink - shift);
+    *lse = (shift + logf(sum)) * (flaw == ZOO_LSE_OFF ? 1.442695F : 1.0F);
+    return sum;
+}
+
+static inline float zoo_output(const attune_args *args, const zoo_row *at, zoo_flaw flaw, const float *weight,
+                               float sum, int32_t column)
+{
+    float o = 0;
+    for (int64_t j = 0; j < at->keys; ++j) {
+        /* Hidden keys, and those of weight zero, are skipped; a leaking kernel multiplies them by zero. */
+        if (flaw == ZOO_LEAKS || weight[j] != 0.0F) {
+            int64_t v = zoo_index(args, ATTUNE_V, flaw, at->batch, at->head_kv, at->first_kv + j);
+            o += weight[j] * zoo_load(&args->tensor[ATTUNE_V], v + column);
+        }
+    }
+    if (sum == 0.0F && flaw != ZOO_EMPTY_NAN) {
+        return 0.0F;
+    }
+    return o / sum;
+}
+
+static inline void zoo_attend(const attune_args *args, int64_t item, float *score, zoo_flaw flaw)
+{
+    static atomic_uint calls;
+    zoo_row at;
+    if (!zoo_place(args, item, flaw, &at)) {
+        return;
+    }
+    bool chosen = item % 100 == 7 % (args->batch * args->heads_q * args->seqlen_q);
+    if (flaw == ZOO_SKIPS_ROW && chosen) {
+        return;
+    }
+    const attune_tensor *to = &args->tensor[ATTUNE_O];
+    int64_t o = zoo_index(args, ATTUNE_O, flaw, at.batch, at.head, at.first_q + at.row);
+    float lse;
+    float sum = zoo_soften(args, &at, flaw, score, &lse);
+    for (int32_t c = 0; c < args->head_dim_v; ++c) {
+        float value = zoo_output(args, &at, flaw, score, sum, c);
+        value = flaw == ZOO_ZEROS || (flaw == ZOO_NAN_ROW && chosen) ? (flaw == ZOO_ZEROS ? 0.0F : NAN) : value;
+        value = flaw == ZOO_BIASED ? value * (1.0F - 0x1p-11F) : value;
+        value = flaw == ZOO_RANDOM_BITS && atomic_fetch_add(&calls, 1) % 3 == 0 ? value * 1.002F : value;
+        value = flaw == ZOO_READS_NEIGHBOUR && args->batch > 1 ? value * 1.002F : value;
+        zoo_store(to, o + c, value);
+    }
+    if (flaw == ZOO_WRITES_PAST) {
+        zoo_store(to, o + args->head_dim_v, 0.0F);
+    }
+    if (flaw == ZOO_CHANGES_INPUT && chosen) {
+        zoo_store(&args->tensor[ATTUNE_Q], zoo_index(args, ATTUNE_Q, flaw, at.batch, at.head, at.first_q + at.row),
+                  0.5F);
+    }
+    if (args->tensor[ATTUNE_LSE].data != NULL) {
+        zoo_store(&args->tensor[ATTUNE_LSE], zoo_index(args, ATTUNE_LSE, flaw, at.batch, at.head, at.first_q + at.row),
+                  lse);
+    }
+}
+
+#endif
