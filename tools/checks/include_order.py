@@ -64,9 +64,11 @@ def device(path, target):
     return None
 
 
-def descriptor(_path, target):
+def kernel(path, target):
+    """Descriptors, and CPU sources with the headers they share."""
     sibling = "/" not in target and target.endswith(".h")
-    return None if sibling or target == "attune/kernel.h" else "a kernel includes attune/kernel.h alone"
+    shared = target.startswith("device/") and (path.endswith(".kernel.c") or "/cpu/device/" in path)
+    return None if sibling or shared or target == "attune/kernel.h" else "a kernel includes attune/kernel.h alone"
 
 
 def rule(path):
@@ -76,7 +78,7 @@ def rule(path):
         return host
     if path.startswith("kernels/cuda/") and (path.endswith((".cu", ".cuh")) or "/device/" in path):
         return device
-    return descriptor if path.startswith("kernels/") else None
+    return kernel if path.startswith("kernels/") else None
 
 
 def check(root):
@@ -105,6 +107,7 @@ MISTAKES = [
     ({"include/attune/args.h": '#include "attune/attune.h"\n'}, "public"),
     ({"include/attune/more.h": '#include "attune/attune.h"\n'}, "public headers are"),
     ({"kernels/cpu/a.c": '#include "core/problem.h"\n'}, "attune/kernel.h alone"),
+    ({"kernels/cpu/a.c": '#include "device/vector.h"\n'}, "attune/kernel.h alone"),
     ({"kernels/cuda/a.cu": "#include <cuda_fp16.h>\n"}, "no system headers"),
     ({"kernels/cuda/device/tile.cuh": '#include "softmax.cuh"\n'}, "not left"),
     ({"kernels/cuda/device/mask.cuh": '#include "schedule.cuh"\n'}, "not left"),
@@ -114,6 +117,7 @@ CLEAN = {
     "src/cli/a.c": '#include "gate/a.h"\n#include "measure/clock.h"\n',
     "include/attune/kernel.h": '#include <stdio.h>\n#include "attune/attune.h"\n',
     "kernels/cpu/a.c": '#include "attune/kernel.h"\n#include <math.h>\n',
+    "kernels/cpu/a.kernel.c": '#include "attune/kernel.h"\n#include "device/vector.h"\n',
     "kernels/cuda/a.cu": '#include "attune/args.h"\n#include "device/softmax.cuh"\n',
     "kernels/cuda/b.cu": '#define GUARDED 1\n#include "a.cu"\n',
     "kernels/cuda/b.c": '#include "a.h"\n',
