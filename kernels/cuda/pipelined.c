@@ -1,0 +1,160 @@
+/* pipelined: descriptor. The source says how it works. */
+#include "attune/kernel.h"
+
+enum { BLOCK_M, ROWS, MIN_BLOCKS, PARAMS };
+
+static const int32_t block_m_values[] = {32, 64};
+static const int32_t rows_values[] = {4, 8};
+static const int32_t min_blocks_values[] = {1, 2};
+
+static const attune_param params[PARAMS] = {
+    [BLOCK_M] = {"BLOCK_M", block_m_values, 2, 0},
+    [ROWS] = {"ROWS", rows_values, 2, 0},
+    [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 2, 0},
+};
+
+enum { BLOCK_N = 64, LANES = 16, PITCH_P = BLOCK_N + 4, DIM_MAX = 128 };
+
+static int32_t bytes_of(const attune_problem *problem)
+{
+    return problem->dtype == ATTUNE_FP32 ? 4 : 2;
+}
+
+static int32_t threads_of(const attune_config *config)
+{
+    return config->value[BLOCK_M] / config->value[ROWS] * LANES;
+}
+
+/* sizeof(Shared) of the source: Q once, K and V twice, P in fp32. */
+static int32_t smem_of(const attune_problem *problem, const attune_config *config)
+{
+    int32_t block_m = config->value[BLOCK_M];
+    int32_t part = 16 / bytes_of(problem);
+    int32_t pitch_qk = problem->head_dim_qk + part;
+    int32_t pitch_v = problem->head_dim_v + part;
+    int32_t elements = block_m * pitch_qk + 2 * BLOCK_N * (pitch_qk + pitch_v);
+    return elements * bytes_of(problem) + block_m * PITCH_P * (int32_t)sizeof(float);
+}
+
+static bool dim_supported(const char *name, int32_t dim, int32_t part, attune_reason *reason)
+{
+    if (dim % part != 0 || dim > DIM_MAX) {
+        return attune_refuse(reason, "%s %d: a multiple of %d up to %d is needed", name, dim, part, DIM_MAX);
+    }
+    return true;
+}
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    int32_t part = 16 / bytes_of(problem);
+    if (target->arch < 80) {
+        return attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
+    }
+    if (problem->align != 0 && problem->align < 16) {
+        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
+    }
+    if (problem->softcap != 0 || problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi) {
+        return attune_refuse(reason, "%s: not among this kernel's features",
+                             problem->softcap != 0               ? "softcap"
+                             : problem->bias != ATTUNE_BIAS_NONE ? "bias"
+                             : problem->mask                     ? "mask"
+                                                                 : "alibi");
+    }
+    return dim_supported("head_dim_qk", problem->head_dim_qk, part, reason) &&
+           dim_supported("head_dim_v", problem->head_dim_v, part, reason);
+}
+
+/* Whether the main loop carries more than lengths. */
+static bool masked(const attune_problem *problem)
+{
+    return problem->causal || problem->window_left >= 0 || problem->window_right >= 0 || problem->sink ||
+           problem->seqused_kv || problem->varlen;
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)target;
+    int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
+    bool wide = config->value[ROWS] == 8;
+    if (threads_of(config) < 64) {
+        return attune_refuse(reason, "BLOCK_M / ROWS * 16 = %d threads: at least 64 are needed", threads_of(config));
+    }
+    if (wide && dim > 64 && masked(problem)) {
+        return attune_refuse(reason, "ROWS 8 with head dims above 64 and a mask: its registers would spill");
+    }
+    if (config->value[MIN_BLOCKS] == 2 && (dim > 64 || wide) && threads_of(config) > 128) {
+        return attune_refuse(reason, "MIN_BLOCKS 2 with %d threads: its registers would spill", threads_of(config));
+    }
+    return true;
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    (void)target;
+    *out = (attune_resources){.threads = threads_of(config),
+                              .smem_bytes = smem_of(problem, config),
+                              .scratch_bytes = 0,
+                              .workspace = attune_term_const(0)};
+}
+
+static const attune_config large_first[] = {{{64, 8, 1}}, {{64, 4, 1}}, {{32, 4, 1}}, {{32, 8, 1}}};
+static const attune_config small_first[] = {{{32, 4, 1}}, {{64, 4, 1}}, {{64, 8, 1}}, {{32, 8, 1}}};
+enum { CANDIDATES = 4 };
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    int64_t tiles = (problem->seqlen_q + 63) / 64 * problem->batch * problem->heads_q;
+    const attune_config *candidates = tiles >= 2 * (int64_t)target->sm_count ? large_first : small_first;
+    for (int i = 0; i < CANDIDATES; ++i) {
+        if (valid(problem, target, &candidates[i], NULL) &&
+            smem_of(problem, &candidates[i]) <= target->smem_optin_bytes && index-- == 0) {
+            *config = candidates[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    (void)target;
+    attune_term rows = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
+    attune_term tiles =
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(config->value[BLOCK_M]));
+    attune_step_kernel kernel = {.entry = "fwd_pipelined",
+                                 .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
+                                 .block = {threads_of(config), 1, 1},
+                                 .cluster = {1, 1, 1},
+                                 .smem = attune_term_const(smem_of(problem, config))};
+    *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
+}
+
+static const attune_shipped shipped[] = {
+    {"b1,h8,s512,d64,fp16", ""},
+    {"b8,h16,s2048,d128,fp16", ""},
+    {"b2,h8,hkv2,s1000,d96,dv64,bf16,causal,window=128:0,sink,seqused", ""},
+    {"b3,h4,s100,d64,fp32,causal,varlen=1", ""},
+    {NULL, NULL},
+};
+
+extern const attune_kernel at_kernel_pipelined;
+const attune_kernel at_kernel_pipelined = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "pipelined",
+    .summary = "64-key tiles, 16-byte asynchronous copies into two buffers, scalar fp32 arithmetic",
+    .traits = ATTUNE_TRAIT_TAINTS,
+    .param_count = PARAMS,
+    .params = params,
+    .shipped = shipped,
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = "pipelined.cu",
+};
