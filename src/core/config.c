@@ -1,11 +1,10 @@
 /* Configs, and whether one fits a problem and a target. The check of whole descriptors is in kernel_check.c. */
 #include "core/config.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "core/number.h"
+#include "base/text.h"
 #include "core/term.h"
 
 attune_status at_kernel_text_split(const char *text, char *name, size_t name_bytes, const char **params)
@@ -24,22 +23,25 @@ attune_status at_kernel_text_split(const char *text, char *name, size_t name_byt
 
 /* ---- Text form -------------------------------------------------------------------------------------------------- */
 
-/* "16, 32, 64": an index -> text list for messages, cut where long. */
-static void list_values(const attune_param *param, char list[160])
+enum { LIST_MAX = 160 };
+
+/* "16, 32, 64", for messages; cut where long. */
+static void list_values(const attune_param *param, char list[LIST_MAX])
 {
-    size_t used = 0;
-    list[0] = '\0';
-    for (int i = 0; i < param->count && used < 140; ++i) {
-        used += (size_t)snprintf(list + used, 160 - used, "%s%d", i > 0 ? ", " : "", param->values[i]);
+    at_text out;
+    at_text_init_fixed(&out, list, LIST_MAX);
+    for (int i = 0; i < param->count; ++i) {
+        at_text_add(&out, "%s%d", i > 0 ? ", " : "", param->values[i]);
     }
 }
 
-static void list_params(const attune_kernel *kernel, char list[160])
+static void list_params(const attune_kernel *kernel, char list[LIST_MAX])
 {
-    size_t used = 0;
-    (void)snprintf(list, 160, "none");
-    for (int i = 0; i < kernel->param_count && used < 120; ++i) {
-        used += (size_t)snprintf(list + used, 160 - used, "%s%.32s", i > 0 ? ", " : "", kernel->params[i].name);
+    at_text out;
+    at_text_init_fixed(&out, list, LIST_MAX);
+    at_text_add(&out, "%s", kernel->param_count == 0 ? "none" : "");
+    for (int i = 0; i < kernel->param_count; ++i) {
+        at_text_add(&out, "%s%s", i > 0 ? ", " : "", kernel->params[i].name);
     }
 }
 
@@ -53,44 +55,54 @@ static bool is_allowed(const attune_param *param, int64_t value)
     return false;
 }
 
-static int find_param(const attune_kernel *kernel, const char *name, size_t length)
+static int find_param(const attune_kernel *kernel, const char *name)
 {
     for (int i = 0; i < kernel->param_count; ++i) {
-        if (strlen(kernel->params[i].name) == length && memcmp(kernel->params[i].name, name, length) == 0) {
+        if (strcmp(kernel->params[i].name, name) == 0) {
             return i;
         }
     }
     return -1;
 }
 
-/* One "PARAM=VALUE"; `seen` has a bit for each parameter met before. */
-static attune_status parse_setting(const attune_kernel *kernel, const char *text, size_t length, uint32_t *seen,
-                                   attune_config *config)
+/* Sets one parameter; `seen` has a bit for each parameter met before. */
+static attune_status set_param(const attune_kernel *kernel, const char *name, const char *text, uint32_t *seen,
+                               attune_config *config)
 {
-    char list[160];
+    char list[LIST_MAX];
     int64_t value = 0;
-    int shown = length < 60 ? (int)length : 60;
-    const char *equals = memchr(text, '=', length);
-    AT_FAIL_IF(equals == NULL, ATTUNE_INVALID_ARGUMENT, "kernel %s: '%.*s' is not PARAM=VALUE", kernel->name, shown,
-               text);
-    size_t name_length = (size_t)(equals - text);
-    int index = find_param(kernel, text, name_length);
+    int index = find_param(kernel, name);
     if (index < 0) {
         list_params(kernel, list);
-        return at_fail(ATTUNE_INVALID_ARGUMENT, "kernel %s: it has no parameter '%.*s'; it has %s", kernel->name,
-                       name_length < 60 ? (int)name_length : 60, text, list);
+        return at_fail(ATTUNE_INVALID_ARGUMENT, "kernel %s: it has no parameter '%s'; its parameters: %s", kernel->name,
+                       name, list);
     }
-    AT_FAIL_IF((*seen & 1u << index) != 0, ATTUNE_INVALID_ARGUMENT, "kernel %s: '%.*s' gives %s a second time",
-               kernel->name, shown, text, kernel->params[index].name);
-    at_number outcome = at_number_int64(equals + 1, length - name_length - 1, &value);
-    if (outcome != AT_NUMBER_OK || !is_allowed(&kernel->params[index], value)) {
+    AT_FAIL_IF((*seen & 1u << index) != 0, ATTUNE_INVALID_ARGUMENT, "kernel %s: %s is given a second time, as %s",
+               kernel->name, name, text);
+    if (at_parse_int64(name, text, INT32_MIN, INT32_MAX, &value) != ATTUNE_OK ||
+        !is_allowed(&kernel->params[index], value)) {
         list_values(&kernel->params[index], list);
-        return at_fail(ATTUNE_INVALID_ARGUMENT, "kernel %s: '%.*s' is not allowed; %s can be %s", kernel->name, shown,
-                       text, kernel->params[index].name, list);
+        return at_fail(ATTUNE_INVALID_ARGUMENT, "kernel %s: %s cannot be '%s'; its values: %s", kernel->name, name,
+                       text, list);
     }
     *seen |= 1u << index;
     config->value[index] = (int32_t)value;
     return ATTUNE_OK;
+}
+
+/* One "PARAM=VALUE". */
+static attune_status parse_setting(const attune_kernel *kernel, const char *text, size_t length, uint32_t *seen,
+                                   attune_config *config)
+{
+    char setting[64] = "";
+    AT_FAIL_IF(length >= sizeof setting, ATTUNE_INVALID_ARGUMENT,
+               "kernel %s: setting '%.40s...' has %zu characters: at most %zu are read", kernel->name, text, length,
+               sizeof setting - 1);
+    memcpy(setting, text, length);
+    char *equals = strchr(setting, '=');
+    AT_FAIL_IF(equals == NULL, ATTUNE_INVALID_ARGUMENT, "kernel %s: '%s' is not PARAM=VALUE", kernel->name, setting);
+    *equals = '\0';
+    return set_param(kernel, setting, equals + 1, seen, config);
 }
 
 attune_status at_config_parse(const attune_kernel *kernel, const char *params, attune_config *config)
@@ -111,10 +123,11 @@ attune_status at_config_parse(const attune_kernel *kernel, const char *params, a
 
 void at_config_print(const attune_kernel *kernel, const attune_config *config, char text[AT_KERNEL_TEXT_MAX])
 {
-    size_t used = (size_t)snprintf(text, AT_KERNEL_TEXT_MAX, "%s", kernel->name);
-    for (int i = 0; i < kernel->param_count && used < AT_KERNEL_TEXT_MAX; ++i) {
-        used += (size_t)snprintf(text + used, AT_KERNEL_TEXT_MAX - used, "%c%s=%d", i == 0 ? ':' : ',',
-                                 kernel->params[i].name, config->value[i]);
+    at_text out;
+    at_text_init_fixed(&out, text, AT_KERNEL_TEXT_MAX);
+    at_text_add(&out, "%s", kernel->name);
+    for (int i = 0; i < kernel->param_count; ++i) {
+        at_text_add(&out, "%c%s=%d", i == 0 ? ':' : ',', kernel->params[i].name, config->value[i]);
     }
 }
 
@@ -147,7 +160,7 @@ static const char *const kind_names[] = {"cpu", "cuda"};
 
 static bool has_allowed_values(const attune_kernel *kernel, const attune_config *config, attune_reason *reason)
 {
-    char list[160];
+    char list[LIST_MAX];
     for (int i = 0; i < kernel->param_count; ++i) {
         const attune_param *param = &kernel->params[i];
         if (!is_allowed(param, config->value[i])) {

@@ -2,17 +2,18 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "core/number.h"
+#include "base/text.h"
 #include "core/problem.h"
 
 /* ---- What terms there are --------------------------------------------------------------------------------------- */
 
+enum { TERM_MAX = 96 };
+
+/* One term of the text, terminated, with what does not print replaced by '?', so that messages can show it. No such
+ * character is part of any valid term. */
 struct token {
-    const char *text; /* "softcap=30", not terminated */
-    size_t length;
-    const char *value; /* what follows the name, or the name and its '=' */
-    size_t value_length;
-    char shown[48]; /* for error messages */
+    char text[TERM_MAX];
+    const char *value; /* in text: what follows the name, or the name and its '=' */
 };
 
 typedef attune_status (*reader)(const struct token *token, attune_problem *problem);
@@ -59,22 +60,16 @@ struct term {
 
 /* ---- Reading values --------------------------------------------------------------------------------------------- */
 
-static bool value_is(const struct token *token, const char *word)
+/* Says which term it was, and that the problem is wrong rather than an argument. */
+static attune_status fail_in_term(const struct token *token)
 {
-    return strlen(word) == token->value_length && memcmp(token->value, word, token->value_length) == 0;
+    return at_fail_in(ATTUNE_INVALID_PROBLEM, "term '%s'", token->text);
 }
 
-/* The size a field's term gives. The check of the whole problem would find a bad one too, but not name the term. */
 static attune_status read_int(const struct token *token, const char *what, int64_t least, int64_t most, int64_t *value)
 {
-    int64_t number = 0;
-    at_number outcome = at_number_int64(token->value, token->value_length, &number);
-    AT_FAIL_IF(outcome == AT_NUMBER_MALFORMED, ATTUNE_INVALID_PROBLEM, "term '%s': %s must be an integer", token->shown,
-               what);
-    AT_FAIL_IF(outcome == AT_NUMBER_TOO_LARGE || number < least || number > most, ATTUNE_INVALID_PROBLEM,
-               "term '%s': %s must be %lld ... %lld", token->shown, what, (long long)least, (long long)most);
-    *value = number;
-    return ATTUNE_OK;
+    attune_status status = at_parse_int64(what, token->value, least, most, value);
+    return status == ATTUNE_OK ? ATTUNE_OK : fail_in_term(token);
 }
 
 static attune_status read_size(const struct token *token, int index, attune_problem *problem)
@@ -132,7 +127,7 @@ static attune_status read_head_dim_v(const struct token *token, attune_problem *
 static attune_status read_dtype(const struct token *token, attune_problem *problem)
 {
     for (int dtype = ATTUNE_FP32; dtype <= ATTUNE_BF16; ++dtype) {
-        if (strncmp(token->text, at_dtype_name(dtype), token->length) == 0) {
+        if (strcmp(token->text, at_dtype_name(dtype)) == 0) {
             problem->dtype = (attune_dtype)dtype;
         }
     }
@@ -156,69 +151,67 @@ READ_SWITCH(strict)
 
 static attune_status read_offset(const struct token *token, attune_problem *problem)
 {
-    if (value_is(token, "br")) {
+    if (strcmp(token->value, "br") == 0) {
         problem->offset_kind = ATTUNE_OFFSET_BOTTOM_RIGHT;
         return ATTUNE_OK;
     }
-    if (value_is(token, "tl")) {
+    if (strcmp(token->value, "tl") == 0) {
         problem->offset_kind = ATTUNE_OFFSET_TOP_LEFT;
         return ATTUNE_OK;
     }
     problem->offset_kind = ATTUNE_OFFSET_NUMBER;
-    return read_int(token, "offset (tl, br or an integer)", -AT_DIM_MAX, AT_DIM_MAX, &problem->offset);
+    return read_int(token, "offset, if not tl or br,", -AT_DIM_MAX, AT_DIM_MAX, &problem->offset);
 }
 
-static attune_status read_window(const struct token *whole, attune_problem *problem)
+static attune_status read_window(const struct token *token, attune_problem *problem)
 {
-    const char *colon = memchr(whole->value, ':', whole->value_length);
+    struct token side = *token;
+    char *colon = strchr(side.text + (token->value - token->text), ':');
     AT_FAIL_IF(colon == NULL, ATTUNE_INVALID_PROBLEM,
                "term '%s': a window is LEFT:RIGHT, each -1 (unbounded) or more; for example window=1023:0",
-               whole->shown);
-    struct token left = *whole;
-    struct token right = *whole;
-    left.value_length = (size_t)(colon - whole->value);
-    right.value = colon + 1;
-    right.value_length = whole->value_length - left.value_length - 1;
-    AT_FORWARD(read_int(&left, "the left side", -1, AT_DIM_MAX, &problem->window_left));
-    return read_int(&right, "the right side", -1, AT_DIM_MAX, &problem->window_right);
+               token->text);
+    *colon = '\0';
+    side.value = side.text + (token->value - token->text);
+    attune_status left = at_parse_int64("the left side", side.value, -1, AT_DIM_MAX, &problem->window_left);
+    if (left != ATTUNE_OK) {
+        return fail_in_term(token);
+    }
+    attune_status right = at_parse_int64("the right side", colon + 1, -1, AT_DIM_MAX, &problem->window_right);
+    return right == ATTUNE_OK ? ATTUNE_OK : fail_in_term(token);
 }
 
-static attune_status read_float(const struct token *token, const char *without, float *value)
+static attune_status read_float(const struct token *token, const char *what, const char *without, float *value)
 {
-    float number = 0.0f;
-    at_number outcome = at_number_float(token->value, token->value_length, &number);
-    AT_FAIL_IF(outcome == AT_NUMBER_MALFORMED, ATTUNE_INVALID_PROBLEM, "term '%s': a decimal number is needed",
-               token->shown);
-    AT_FAIL_IF(outcome == AT_NUMBER_TOO_LARGE, ATTUNE_INVALID_PROBLEM, "term '%s': the largest float is 3.4028235e+38",
-               token->shown);
-    AT_FAIL_IF(number == 0.0f, ATTUNE_INVALID_PROBLEM, "term '%s': zero is not allowed; without the term, %s",
-               token->shown, without);
-    *value = number;
+    if (at_parse_float(what, token->value, value) != ATTUNE_OK) {
+        return fail_in_term(token);
+    }
+    AT_FAIL_IF(*value == 0.0f, ATTUNE_INVALID_PROBLEM, "term '%s': zero is not allowed; without the term, %s",
+               token->text, without);
     return ATTUNE_OK;
 }
 
 static attune_status read_scale(const struct token *token, attune_problem *problem)
 {
-    return read_float(token, "the scale is 1/sqrt(d)", &problem->scale);
+    return read_float(token, "scale", "the scale is 1/sqrt(d)", &problem->scale);
 }
 
 static attune_status read_softcap(const struct token *token, attune_problem *problem)
 {
-    AT_FORWARD(read_float(token, "there is no cap", &problem->softcap));
-    AT_FAIL_IF(problem->softcap < 0.0f, ATTUNE_INVALID_PROBLEM, "term '%s': softcap must be above 0", token->shown);
+    AT_FORWARD(read_float(token, "softcap", "there is no cap", &problem->softcap));
+    AT_FAIL_IF(problem->softcap < 0.0f, ATTUNE_INVALID_PROBLEM, "term '%s': softcap must be above 0", token->text);
     return ATTUNE_OK;
 }
 
 static attune_status read_bias(const struct token *token, attune_problem *problem)
 {
     for (int bias = 1; bias <= ATTUNE_BIAS_BXH; ++bias) {
-        if (value_is(token, at_bias_name(bias))) {
+        if (strcmp(token->value, at_bias_name(bias)) == 0) {
             problem->bias = (attune_bias)bias;
             return ATTUNE_OK;
         }
     }
     return at_fail(ATTUNE_INVALID_PROBLEM, "term '%s': bias must be 1x1, bx1, 1xh or bxh (batch by heads)",
-                   token->shown);
+                   token->text);
 }
 
 static attune_status read_align(const struct token *token, attune_problem *problem)
@@ -226,16 +219,16 @@ static attune_status read_align(const struct token *token, attune_problem *probl
     int64_t align = 0;
     AT_FORWARD(read_int(token, "align", 1, AT_ALIGN_MAX, &align));
     AT_FAIL_IF((align & (align - 1)) != 0, ATTUNE_INVALID_PROBLEM,
-               "term '%s': align must be a power of two of 1 ... %d bytes", token->shown, AT_ALIGN_MAX);
+               "term '%s': align must be a power of two of 1 ... %d bytes", token->text, AT_ALIGN_MAX);
     problem->align = (int32_t)align;
     return ATTUNE_OK;
 }
 
 static attune_status read_varlen(const struct token *token, attune_problem *problem)
 {
-    at_number outcome = at_number_uint64(token->value, token->value_length, &problem->varlen_seed);
-    AT_FAIL_IF(outcome != AT_NUMBER_OK, ATTUNE_INVALID_PROBLEM,
-               "term '%s': the seed of varlen must be an integer 0 ... 18446744073709551615", token->shown);
+    if (at_parse_uint64("the seed", token->value, &problem->varlen_seed) != ATTUNE_OK) {
+        return fail_in_term(token);
+    }
     problem->varlen = 1;
     return ATTUNE_OK;
 }
@@ -243,12 +236,12 @@ static attune_status read_varlen(const struct token *token, attune_problem *prob
 static attune_status read_layout(const struct token *token, attune_problem *problem)
 {
     for (int layout = 0; layout <= ATTUNE_BSHD; ++layout) {
-        if (value_is(token, at_layout_name(layout))) {
+        if (strcmp(token->value, at_layout_name(layout)) == 0) {
             problem->layout = (attune_layout)layout;
             return ATTUNE_OK;
         }
     }
-    return at_fail(ATTUNE_INVALID_PROBLEM, "term '%s': layout must be bhsd or bshd", token->shown);
+    return at_fail(ATTUNE_INVALID_PROBLEM, "term '%s': layout must be bhsd or bshd", token->text);
 }
 
 static const struct term terms[] = {
@@ -282,26 +275,17 @@ enum { TERMS = sizeof terms / sizeof *terms };
 
 /* ---- Finding terms ---------------------------------------------------------------------------------------------- */
 
-/* A copy fit for a message: cut where long, with what does not print shown as '?'. */
-static void show(const char *text, size_t length, char shown[48])
+static attune_status copy_token(const char *text, size_t length, struct token *token)
 {
-    size_t kept = length < 48 ? length : 44;
+    size_t kept = length < TERM_MAX ? length : TERM_MAX - 1;
     for (size_t i = 0; i < kept; ++i) {
-        shown[i] = text[i];
-        if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] >= 0x7f) {
-            shown[i] = '?';
-        }
+        token->text[i] = text[i] < 0x20 || text[i] >= 0x7f ? '?' : text[i];
     }
-    memcpy(shown + kept, length < 48 ? "" : "...", length < 48 ? 1 : 4);
-}
-
-static size_t letters(const char *text, size_t length)
-{
-    size_t count = 0;
-    while (count < length && text[count] >= 'a' && text[count] <= 'z') {
-        ++count;
-    }
-    return count;
+    token->text[kept] = '\0';
+    token->value = token->text;
+    AT_FAIL_IF(kept < length, ATTUNE_INVALID_PROBLEM, "term '%.40s...' has %zu characters: at most %d are read",
+               token->text, length, TERM_MAX - 1);
+    return ATTUNE_OK;
 }
 
 static char lower(char letter)
@@ -309,102 +293,68 @@ static char lower(char letter)
     return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
 }
 
-/* Edits (insert, remove, replace, swap neighbours; case aside) that turn one word into the other. */
-static int distance(const char *a, int a_length, const char *b, int b_length)
-{
-    enum { LONGEST = 16 };
-    int cost[LONGEST + 1][LONGEST + 1];
-    if (a_length > LONGEST || b_length > LONGEST) {
-        return LONGEST;
-    }
-    for (int i = 0; i <= a_length; ++i) {
-        for (int j = 0; j <= b_length; ++j) {
-            if (i == 0 || j == 0) {
-                cost[i][j] = i + j;
-                continue;
-            }
-            int best = cost[i - 1][j - 1] + (lower(a[i - 1]) != lower(b[j - 1]));
-            best = cost[i - 1][j] + 1 < best ? cost[i - 1][j] + 1 : best;
-            best = cost[i][j - 1] + 1 < best ? cost[i][j - 1] + 1 : best;
-            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]) &&
-                cost[i - 2][j - 2] + 1 < best) {
-                best = cost[i - 2][j - 2] + 1;
-            }
-            cost[i][j] = best;
-        }
-    }
-    return cost[a_length][b_length];
-}
-
-/* Where a name ends that may be misspelt: at '=', and for sizes and values also at the first digit. */
-static int word_length(const struct token *token, enum form form)
-{
-    size_t at = 0;
-    while (at < token->length && token->text[at] != '=' &&
-           (form == FORM_FLAG || token->text[at] < '0' || token->text[at] > '9')) {
-        ++at;
-    }
-    return at < 32 ? (int)at : 32;
-}
-
+/* A term that the misspelt one may have meant, by its name; NULL if none is near. */
 static const struct term *nearest(const struct token *token)
 {
-    const struct term *best = NULL;
-    int least = 3; /* two edits at most, and never most of the word */
-    for (int i = 0; i < TERMS; ++i) {
-        int name_length = (int)strlen(terms[i].name);
-        int edits = distance(token->text, word_length(token, terms[i].form), terms[i].name, name_length);
-        if (edits < least && 2 * edits <= name_length) {
-            least = edits;
-            best = &terms[i];
-        }
+    const char *names[TERMS];
+    char word[TERM_MAX] = "";
+    for (size_t i = 0; token->text[i] != '\0' && token->text[i] != '='; ++i) {
+        word[i] = lower(token->text[i]);
     }
-    return best;
-}
-
-static attune_status unknown_term(const struct token *token)
-{
-    const struct term *meant = nearest(token);
-    AT_FAIL_IF(token->length == 0, ATTUNE_INVALID_PROBLEM,
-               "empty term: terms stand between single commas, for example b1,h8,s512,d64,fp16");
-    AT_FAIL_IF(memchr(token->text, ' ', token->length) != NULL, ATTUNE_INVALID_PROBLEM,
-               "term '%s': blanks are not allowed", token->shown);
-    AT_FAIL_IF(meant != NULL, ATTUNE_INVALID_PROBLEM, "unknown term '%s': did you mean %s?", token->shown,
-               meant->example);
-    return at_fail(ATTUNE_INVALID_PROBLEM,
-                   "unknown term '%s': known are b h hkv s sq skv d dv fp16 bf16 fp32 causal offset window softcap "
-                   "scale bias mask alibi sink seqused strict align varlen layout",
-                   token->shown);
-}
-
-/* The term of this token, whose value it sets, or NULL. */
-static const struct term *find_term(struct token *token)
-{
-    size_t before = letters(token->text, token->length);
-    const char *equals = memchr(token->text, '=', token->length);
-    size_t word = equals != NULL ? (size_t)(equals - token->text) : token->length;
     for (int i = 0; i < TERMS; ++i) {
-        size_t length = terms[i].form == FORM_FLAG ? word : before;
-        if (length == strlen(terms[i].name) && memcmp(token->text, terms[i].name, length) == 0) {
-            bool skip = terms[i].form == FORM_VALUE && length < token->length;
-            token->value = token->text + length + skip;
-            token->value_length = token->length - length - skip;
+        names[i] = terms[i].name;
+    }
+    const char *name = at_text_nearest(word, names, TERMS);
+    for (int i = 0; i < TERMS; ++i) {
+        if (name == terms[i].name) {
             return &terms[i];
         }
     }
     return NULL;
 }
 
-static attune_status check_form(const struct token *token, const struct term *term)
+static attune_status unknown_term(const struct token *token)
 {
-    char after = term->form == FORM_VALUE && token->value > token->text ? token->value[-1] : '\0';
-    AT_FAIL_IF(term->form == FORM_FLAG && token->value_length > 0, ATTUNE_INVALID_PROBLEM,
-               "term '%s': %s takes no value", token->shown, term->name);
-    AT_FAIL_IF(term->form == FORM_SIZE && (token->value_length == 0 || *token->value == '='), ATTUNE_INVALID_PROBLEM,
-               "term '%s': %s is followed by its number at once, for example %s", token->shown, term->name,
+    const struct term *meant = nearest(token);
+    AT_FAIL_IF(token->text[0] == '\0', ATTUNE_INVALID_PROBLEM,
+               "empty term: terms stand between single commas, for example b1,h8,s512,d64,fp16");
+    AT_FAIL_IF(strchr(token->text, ' ') != NULL, ATTUNE_INVALID_PROBLEM, "term '%s': blanks are not allowed",
+               token->text);
+    AT_FAIL_IF(meant != NULL, ATTUNE_INVALID_PROBLEM, "unknown term '%s': did you mean %s?", token->text,
+               meant->example);
+    return at_fail(ATTUNE_INVALID_PROBLEM,
+                   "unknown term '%s': known are b h hkv s sq skv d dv fp16 bf16 fp32 causal offset window softcap "
+                   "scale bias mask alibi sink seqused strict align varlen layout",
+                   token->text);
+}
+
+/* The term of this token, or NULL. Flags are named up to a '=', the others by the letters they begin with. */
+static const struct term *find_term(struct token *token)
+{
+    size_t word = strcspn(token->text, "=");
+    size_t letters = strspn(token->text, "abcdefghijklmnopqrstuvwxyz");
+    for (int i = 0; i < TERMS; ++i) {
+        size_t length = terms[i].form == FORM_FLAG ? word : letters;
+        if (length == strlen(terms[i].name) && memcmp(token->text, terms[i].name, length) == 0) {
+            token->value = token->text + length;
+            return &terms[i];
+        }
+    }
+    return NULL;
+}
+
+/* Checks what follows the name, and steps over the '=' of a value. */
+static attune_status check_form(struct token *token, const struct term *term)
+{
+    char after = *token->value;
+    AT_FAIL_IF(term->form == FORM_FLAG && after != '\0', ATTUNE_INVALID_PROBLEM, "term '%s': %s takes no value",
+               token->text, term->name);
+    AT_FAIL_IF(term->form == FORM_SIZE && (after == '\0' || after == '='), ATTUNE_INVALID_PROBLEM,
+               "term '%s': %s is followed by its number at once, for example %s", token->text, term->name,
                term->example);
-    AT_FAIL_IF(term->form == FORM_VALUE && (after != '=' || token->value_length == 0), ATTUNE_INVALID_PROBLEM,
-               "term '%s': %s needs a value, for example %s", token->shown, term->name, term->example);
+    AT_FAIL_IF(term->form == FORM_VALUE && (after != '=' || token->value[1] == '\0'), ATTUNE_INVALID_PROBLEM,
+               "term '%s': %s needs a value, for example %s", token->text, term->name, term->example);
+    token->value += term->form == FORM_VALUE;
     return ATTUNE_OK;
 }
 
@@ -412,15 +362,15 @@ static attune_status check_form(const struct token *token, const struct term *te
 
 static attune_status read_term(const char *text, size_t length, attune_problem *problem, uint32_t *settled)
 {
-    struct token token = {text, length, text, 0, ""};
-    show(text, length, token.shown);
+    struct token token;
+    AT_FORWARD(copy_token(text, length, &token));
     const struct term *term = find_term(&token);
     if (term == NULL) {
         return unknown_term(&token);
     }
     AT_FORWARD(check_form(&token, term));
     AT_FAIL_IF((*settled & term->sets) != 0, ATTUNE_INVALID_PROBLEM,
-               "term '%s' repeats what an earlier term has settled%s", token.shown,
+               "term '%s' repeats what an earlier term has settled%s", token.text,
                *term->name == 's' && (term->sets & (SETS_SEQLEN_Q | SETS_SEQLEN_KV)) != 0
                    ? ": give s, or sq and skv, each once"
                : term->sets == SETS_DTYPE ? ": give one dtype"
@@ -432,14 +382,12 @@ static attune_status read_term(const char *text, size_t length, attune_problem *
 /* Steps over "fwd:". */
 static attune_status read_op(const char **text)
 {
-    size_t length = letters(*text, strlen(*text));
-    char shown[48];
+    size_t length = strspn(*text, "abcdefghijklmnopqrstuvwxyz");
     if (length == 0 || (*text)[length] != ':') {
         return ATTUNE_OK;
     }
-    show(*text, length, shown);
-    AT_FAIL_IF(length != 3 || memcmp(*text, "fwd", 3) != 0, ATTUNE_INVALID_PROBLEM, "unknown op '%s': known is fwd",
-               shown);
+    AT_FAIL_IF(length != 3 || memcmp(*text, "fwd", 3) != 0, ATTUNE_INVALID_PROBLEM, "unknown op '%.*s': known is fwd",
+               length < 40 ? (int)length : 40, *text);
     *text += length + 1;
     return ATTUNE_OK;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "core/number.h"
+#include "base/text.h"
 
 static const char *const isa_names[ATTUNE_ISA_COUNT] = {"baseline", "avx2", "avx512"};
 
@@ -78,9 +78,7 @@ attune_status at_target_parse(const char *text, attune_target_kind *kind, int *d
     AT_FAIL_IF(strncmp(text, "cuda", 4) != 0 || (text[4] != '\0' && text[4] != ':'), ATTUNE_INVALID_ARGUMENT,
                "target '%.40s' is unknown: cpu, cuda or cuda:N is needed", text);
     if (text[4] == ':') {
-        at_number outcome = at_number_int64(text + 5, strlen(text + 5), &number);
-        AT_FAIL_IF(outcome != AT_NUMBER_OK || number < 0 || number > 1023, ATTUNE_INVALID_ARGUMENT,
-                   "target '%.40s': the device of cuda:N must be an integer 0 ... 1023", text);
+        AT_FORWARD(at_parse_int64("the device of target cuda:N", text + 5, 0, 1023, &number));
     }
     *kind = ATTUNE_TARGET_CUDA;
     *device = (int)number;

@@ -1,0 +1,119 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/target.h"
+
+static void prints(void **state)
+{
+    (void)state;
+    char text[AT_TARGET_TEXT_MAX];
+    attune_target cpu = {.kind = ATTUNE_TARGET_CPU, .model = "AMD_EPYC_7B13", .isa = ATTUNE_ISA_AVX2, .threads = 2};
+    at_target_print(&cpu, text);
+    assert_string_equal(text, "cpu/AMD_EPYC_7B13/avx2,threads=2");
+    attune_target cuda = {.kind = ATTUNE_TARGET_CUDA,
+                          .model = "NVIDIA_H200",
+                          .arch = 90,
+                          .arch_features = 1,
+                          .sm_count = 132,
+                          .driver = 13000,
+                          .compiler = 13000};
+    at_target_print(&cuda, text);
+    assert_string_equal(text, "cuda/NVIDIA_H200/90a,sm=132,driver=13000,compiler=13000");
+    cuda.arch_features = 0;
+    cuda.compiler = 0;
+    at_target_print(&cuda, text);
+    assert_string_equal(text, "cuda/NVIDIA_H200/90,sm=132,driver=13000,compiler=0");
+}
+
+/* Whatever a machine calls itself, the text stays one word of three parts. */
+static void strange_models_stay_in_one_piece(void **state)
+{
+    (void)state;
+    char text[AT_TARGET_TEXT_MAX];
+    attune_target cpu = {.kind = ATTUNE_TARGET_CPU, .model = "A/B C,\tD\x80", .isa = ATTUNE_ISA_BASELINE, .threads = 1};
+    at_target_print(&cpu, text);
+    assert_string_equal(text, "cpu/A_B_C__D_/baseline,threads=1");
+    cpu.model[0] = '\0';
+    at_target_print(&cpu, text);
+    assert_string_equal(text, "cpu/unknown/baseline,threads=1");
+    memset(cpu.model, 'm', sizeof cpu.model); /* not terminated */
+    cpu.threads = -2147483647;
+    at_target_print(&cpu, text);
+    assert_int_equal(strlen(text), 4 + 63 + 1 + strlen("baseline,threads=-2147483647"));
+    attune_target cuda = {.kind = ATTUNE_TARGET_CUDA,
+                          .arch = -2147483647,
+                          .arch_features = 1,
+                          .sm_count = -2147483647,
+                          .driver = -2147483647,
+                          .compiler = -2147483647};
+    memset(cuda.model, 'm', sizeof cuda.model);
+    at_target_print(&cuda, text);
+    assert_non_null(strstr(text, "compiler=-2147483647"));
+}
+
+static void same_model(void **state)
+{
+    (void)state;
+    assert_true(at_target_same_model("cpu/X/avx2,threads=2", "cpu/X/baseline,threads=64"));
+    assert_false(at_target_same_model("cpu/X/avx2", "cpu/XY/avx2"));
+    assert_false(at_target_same_model("cpu/X/avx2", "cuda/X/avx2"));
+    assert_false(at_target_same_model("cpu/X", "cpu/X"));
+    assert_false(at_target_same_model("", ""));
+    assert_false(at_target_same_model("cpu/X/a", "cpu/X"));
+}
+
+static void isas(void **state)
+{
+    (void)state;
+    attune_isa isa = ATTUNE_ISA_BASELINE;
+    for (int i = 0; i < ATTUNE_ISA_COUNT; ++i) {
+        assert_int_equal(at_isa_parse(at_isa_name((attune_isa)i), &isa), ATTUNE_OK);
+        assert_int_equal(isa, i);
+    }
+    assert_int_equal(at_isa_parse("sse9", &isa), ATTUNE_INVALID_ARGUMENT);
+    assert_non_null(strstr(attune_last_detail(), "'sse9'"));
+    assert_non_null(strstr(attune_last_detail(), "baseline, avx2 or avx512"));
+    assert_int_equal(at_isa_parse("", &isa), ATTUNE_INVALID_ARGUMENT);
+    assert_int_equal(at_isa_parse(NULL, &isa), ATTUNE_INVALID_ARGUMENT);
+    assert_int_equal(isa, ATTUNE_ISA_AVX512);
+    assert_string_equal(at_isa_name((attune_isa)9), "?");
+}
+
+static void parses(void **state)
+{
+    (void)state;
+    attune_target_kind kind = ATTUNE_TARGET_CUDA;
+    int device = 55;
+    assert_int_equal(at_target_parse("cpu", &kind, &device), ATTUNE_OK);
+    assert_true(kind == ATTUNE_TARGET_CPU && device == -1);
+    assert_int_equal(at_target_parse("cuda", &kind, &device), ATTUNE_OK);
+    assert_true(kind == ATTUNE_TARGET_CUDA && device == 0);
+    assert_int_equal(at_target_parse("cuda:1023", &kind, &device), ATTUNE_OK);
+    assert_true(kind == ATTUNE_TARGET_CUDA && device == 1023);
+    static const char *const bad[] = {"",       "CPU",     "cpu:0",   "cuda:",     "cuda:-1",
+                                      "cuda:x", "cuda:1x", "cuda 1",  "cuda:1024", "cuda:99999999999999999999",
+                                      "gpu",    "cudax",   "cuda:1:2"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
+        if (at_target_parse(bad[i], &kind, &device) != ATTUNE_INVALID_ARGUMENT) {
+            fail_msg("'%s' was not refused", bad[i]);
+        }
+        assert_true(kind == ATTUNE_TARGET_CUDA && device == 1023);
+        assert_non_null(strstr(attune_last_detail(), "target"));
+    }
+    assert_int_equal(at_target_parse(NULL, &kind, &device), ATTUNE_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prints),     cmocka_unit_test(strange_models_stay_in_one_piece),
+        cmocka_unit_test(same_model), cmocka_unit_test(isas),
+        cmocka_unit_test(parses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
