@@ -184,7 +184,7 @@ static void fill_main(at_inputs *inputs, attune_role role,
                       void (*row)(const at_inputs *, int64_t, int64_t, int64_t, float *))
 {
     const at_extent extent = at_inputs_extent(inputs, role);
-    float values[256];
+    float values[256] = {0};
     for (int64_t b = 0; b < extent.count[0]; ++b) {
         for (int64_t h = 0; h < extent.count[1]; ++h) {
             for (int64_t i = 0; i < extent.count[2]; ++i) {
