@@ -7,6 +7,16 @@ foreach(room ${ATTUNE_ROOMS})
   list(APPEND ATTUNE_SOURCES ${sources})
 endforeach()
 
+# Shipped wisdom, proven rows only.
+file(GLOB wisdom CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/wisdom/*.wisdom)
+set(pairs "")
+foreach(file ${wisdom})
+  get_filename_component(name ${file} NAME)
+  list(APPEND pairs "${name}=${file}")
+endforeach()
+attune_embed(${CMAKE_BINARY_DIR}/embedded/wisdom.c at_embedded_wisdom ${pairs})
+list(APPEND ATTUNE_SOURCES ${CMAKE_BINARY_DIR}/embedded/wisdom.c)
+
 add_library(attune_objects OBJECT ${ATTUNE_SOURCES})
 target_link_libraries(attune_objects PRIVATE attune_flags)
 

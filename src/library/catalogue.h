@@ -6,9 +6,12 @@
 
 /* Descriptors in the order of preference for each target, the general kernel last; ends with NULL. */
 extern const attune_kernel *const at_catalogue[];
-/* The kernel of this name, or NULL. */
+/* The kernel of this name in such a list, or NULL. */
+const attune_kernel *at_kernels_find(const attune_kernel *const *kernels, const char *name);
+/* A kernel of the list that may have been meant by a misspelt name; NULL if none is near. */
+const char *at_kernels_nearest(const attune_kernel *const *kernels, const char *name);
+/* The kernel of this name in the catalogue, or NULL. */
 const attune_kernel *at_catalogue_find(const char *name);
-/* A shipped kernel the caller may have meant by a misspelt name; NULL if none is near. */
 const char *at_catalogue_nearest(const char *name);
 
 #endif

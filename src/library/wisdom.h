@@ -6,6 +6,9 @@
 
 #include "core/config.h"
 
+#define AT_WISDOM_LINE_MAX 2048               /* bytes of a line, its newline excluded */
+#define AT_WISDOM_BYTES_MAX ((size_t)1 << 24) /* of a file */
+
 typedef enum at_standing { AT_MEASURED = 0, AT_PROVEN = 1 } at_standing;
 
 typedef struct at_wisdom_row {
@@ -20,16 +23,24 @@ typedef struct at_wisdom at_wisdom;
 
 attune_status at_wisdom_create(at_wisdom **wisdom);
 void at_wisdom_destroy(at_wisdom *wisdom);
-/* Adds a copy of the row. It replaces one of the same class, target and standing. */
+/* Adds a copy of the row, as the newest. It replaces one of the same class, target and standing.
+ * ATTUNE_INVALID_ARGUMENT where a field is missing, too long or has characters that the format cannot hold. */
 attune_status at_wisdom_add(at_wisdom *wisdom, const at_wisdom_row *row);
 size_t at_wisdom_count(const at_wisdom *wisdom);
-/* The index-th row, in insertion order; belongs to the wisdom. */
+/* The index-th row, in the order of insertion (a replacement keeps its place); belongs to the wisdom. */
 const at_wisdom_row *at_wisdom_at(const at_wisdom *wisdom, size_t index);
 /* The best row: exact target before same model, proven before measured, newer before older; NULL if none. */
 const at_wisdom_row *at_wisdom_find(const at_wisdom *wisdom, const char *class_text, const char *target_text);
-/* Adds the rows of a text. Corrupt lines are skipped and counted; a missing or unknown first line is ATTUNE_CORRUPT. */
+/* How well a row answers for a target, larger being better; 0: not at all. Equal ranks are decided by age. */
+int at_wisdom_rank(const at_wisdom_row *row, const char *target_text);
+/* Adds the rows of a text, so that those nearer its beginning are newer. Corrupt lines are skipped and counted; a
+ * missing or unknown first line is ATTUNE_CORRUPT. */
 attune_status at_wisdom_parse(at_wisdom *wisdom, const char *text, size_t bytes, size_t *skipped);
-/* The whole as text, malloced, for the caller to free. */
+/* Every row, oldest first, in an array that ends with NULL and is the caller's to free. */
+attune_status at_wisdom_order(const at_wisdom *wisdom, const at_wisdom_row ***rows);
+/* Adds copies of every row of `from`, which count as newer. */
+attune_status at_wisdom_merge(at_wisdom *wisdom, const at_wisdom *from);
+/* The whole as text, proven rows before measured ones, newer before older; malloced, for the caller to free. */
 attune_status at_wisdom_print(const at_wisdom *wisdom, char **text, size_t *bytes);
 
 #endif

@@ -1,0 +1,42 @@
+#include "library/catalogue.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+extern const attune_kernel at_kernel_cpu_tiled;
+
+const attune_kernel *const at_catalogue[] = {
+    &at_kernel_cpu_tiled,
+    NULL,
+};
+
+const attune_kernel *at_kernels_find(const attune_kernel *const *kernels, const char *name)
+{
+    for (; *kernels != NULL; ++kernels) {
+        if (strcmp((*kernels)->name, name) == 0) {
+            return *kernels;
+        }
+    }
+    return NULL;
+}
+
+const attune_kernel *at_catalogue_find(const char *name)
+{
+    return at_kernels_find(at_catalogue, name);
+}
+
+const char *at_kernels_nearest(const attune_kernel *const *kernels, const char *name)
+{
+    const char *best = NULL;
+    for (; *kernels != NULL; ++kernels) {
+        const char *pair[] = {best, (*kernels)->name};
+        best = at_text_nearest(name, pair, 2);
+    }
+    return best;
+}
+
+const char *at_catalogue_nearest(const char *name)
+{
+    return at_kernels_nearest(at_catalogue, name);
+}

@@ -1,0 +1,208 @@
+#include "library/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/embedded.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "core/target.h"
+#include "library/backend.h"
+#include "library/catalogue.h"
+#include "library/state.h"
+
+extern const at_embedded at_embedded_wisdom[];
+
+static void parts_free(const at_parts *parts)
+{
+    if (parts->device != NULL) {
+        parts->device->ops->close(parts->device);
+    }
+    at_pool_destroy(parts->pool);
+}
+
+static size_t count_kernels(const at_parts *parts)
+{
+    size_t count = 0;
+    while (parts->kernels[count] != NULL) {
+        ++count;
+    }
+    return count;
+}
+
+static attune_status build(attune_context *context)
+{
+    char text[AT_TARGET_TEXT_MAX];
+    at_target_print(&context->parts.device->target, text);
+    context->target_text = strdup(text);
+    context->failure = calloc(count_kernels(&context->parts) + 1, sizeof *context->failure);
+    AT_FAIL_IF(context->target_text == NULL || context->failure == NULL, ATTUNE_OUT_OF_MEMORY,
+               "no memory for a context");
+    AT_FORWARD(at_wisdom_create(&context->shipped));
+    AT_FORWARD(at_wisdom_create(&context->wisdom));
+    AT_FORWARD(at_table_create(sizeof(at_key), &context->choices));
+    return at_table_create(sizeof(at_load_key), &context->loaded);
+}
+
+attune_status at_context_assemble(const at_parts *parts, attune_context **context)
+{
+    *context = NULL;
+    attune_context *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        parts_free(parts);
+        return at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a context");
+    }
+    made->parts = *parts;
+    /* With default attributes these cannot fail on Linux. */
+    (void)pthread_mutex_init(&made->planning, NULL);
+    (void)pthread_rwlock_init(&made->lock, NULL);
+    attune_status status = build(made);
+    if (status != ATTUNE_OK) {
+        attune_context_destroy(made);
+        return status;
+    }
+    *context = made;
+    return ATTUNE_OK;
+}
+
+void attune_context_destroy(attune_context *context)
+{
+    if (context == NULL) {
+        return;
+    }
+    at_residents_free(context->loaded);
+    for (size_t i = 0; context->choices != NULL && i < at_table_count(context->choices); ++i) {
+        free(at_table_at(context->choices, i));
+    }
+    at_table_destroy(context->choices);
+    for (size_t i = 0; context->failure != NULL && i < count_kernels(&context->parts); ++i) {
+        free(context->failure[i]);
+    }
+    free(context->failure);
+    at_wisdom_destroy(context->shipped);
+    at_wisdom_destroy(context->wisdom);
+    free(context->named.params);
+    free(context->target_text);
+    pthread_rwlock_destroy(&context->lock);
+    pthread_mutex_destroy(&context->planning);
+    parts_free(&context->parts);
+    free(context);
+}
+
+/* What is built in is ours, yet a damaged binary should cost speed only: corrupt rows are counted like any other. */
+static attune_status read_shipped(attune_context *context)
+{
+    for (const at_embedded *file = at_embedded_wisdom; file->name != NULL; ++file) {
+        size_t skipped = 0;
+        attune_status status = at_wisdom_parse(context->shipped, (const char *)file->data, file->size, &skipped);
+        if (status != ATTUNE_OK) {
+            return at_fail_in(status, "shipped wisdom %s", file->name);
+        }
+        context->skipped += skipped;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status open_parts(const at_settings *settings, at_parts *parts)
+{
+    *parts = (at_parts){.kernels = at_catalogue, .clock = at_clock_monotonic()};
+    AT_FORWARD(at_pool_create(settings->threads, ATTUNE_SCRATCH_MAX, &parts->pool));
+    attune_status status = at_backend_open(settings, parts->pool, &parts->device);
+    if (status != ATTUNE_OK) {
+        at_pool_destroy(parts->pool);
+    }
+    return status;
+}
+
+static attune_status prepare(attune_context *context, const at_settings *settings)
+{
+    AT_FORWARD(read_shipped(context));
+    if (settings->kernel != NULL) {
+        AT_FORWARD(at_context_name(context, settings->kernel_from, settings->kernel));
+    }
+    if (settings->wisdom != NULL) {
+        size_t skipped = 0;
+        attune_status status = attune_wisdom_read(context, settings->wisdom, &skipped);
+        if (status != ATTUNE_OK) {
+            return at_fail_in(status, "%s", settings->wisdom_from);
+        }
+        context->skipped += skipped;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status create(const at_settings *settings, attune_context **context)
+{
+    at_parts parts;
+    attune_context *made = NULL;
+    AT_FORWARD(open_parts(settings, &parts));
+    AT_FORWARD(at_context_assemble(&parts, &made));
+    attune_status status = prepare(made, settings);
+    if (status != ATTUNE_OK) {
+        attune_context_destroy(made);
+        return status;
+    }
+    *context = made;
+    return ATTUNE_OK;
+}
+
+attune_status attune_context_create(const attune_options *options, attune_context **context)
+{
+    at_settings settings;
+    AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
+    *context = NULL;
+    AT_FORWARD(at_settings_resolve(options, &settings));
+    attune_status status = create(&settings, context);
+    at_settings_free(&settings);
+    return status;
+}
+
+const char *attune_context_target(const attune_context *context)
+{
+    return context == NULL ? "" : context->target_text;
+}
+
+at_device *at_context_device(const attune_context *context)
+{
+    return context->parts.device;
+}
+
+at_pool *at_context_pool(const attune_context *context)
+{
+    return context->parts.pool;
+}
+
+static size_t index_of(const attune_context *context, const attune_kernel *kernel)
+{
+    size_t index = 0;
+    while (context->parts.kernels[index] != NULL && context->parts.kernels[index] != kernel) {
+        ++index;
+    }
+    return index;
+}
+
+void at_remember_failure(attune_context *context, const attune_kernel *kernel)
+{
+    size_t index = index_of(context, kernel);
+    pthread_rwlock_wrlock(&context->lock);
+    /* The first stays: callers may hold it, and what failed first is usually the cause of the rest. */
+    if (context->parts.kernels[index] != NULL && context->failure[index] == NULL) {
+        context->failure[index] = strdup(attune_last_detail());
+    }
+    pthread_rwlock_unlock(&context->lock);
+}
+
+const char *at_context_failure(const attune_context *context, const attune_kernel *kernel)
+{
+    pthread_rwlock_t *lock = (pthread_rwlock_t *)&context->lock;
+    size_t index = index_of(context, kernel);
+    pthread_rwlock_rdlock(lock);
+    const char *failure = context->parts.kernels[index] == NULL ? NULL : context->failure[index];
+    pthread_rwlock_unlock(lock);
+    return failure;
+}
+
+size_t attune_wisdom_skipped(const attune_context *context)
+{
+    return context == NULL ? 0 : context->skipped;
+}

@@ -1,0 +1,34 @@
+/* What a race is run on: drawn inputs in the device's memory, and what the result must be. */
+#ifndef LIBRARY_COURSE_H
+#define LIBRARY_COURSE_H
+
+#include "core/plan.h"
+#include "library/context.h"
+#include "measure/clock.h"
+#include "reference/inputs.h"
+#include "reference/judge.h"
+
+typedef struct course {
+    at_device *device;
+    at_pool *pool;
+    at_clock clock;
+    at_inputs inputs; /* on the host; O and LSE come back here */
+    attune_call call; /* the same in the device's memory */
+    attune_args args; /* of the host's call */
+    void *buffer[ATTUNE_ROLE_COUNT];
+    void *workspace;
+    at_rows rows;  /* what is judged: all of a small problem, else a choice */
+    double *truth; /* one block: O and LSE of the reference, then of the naive computation */
+    at_case judged;
+} course;
+
+attune_status course_open(attune_context *context, const attune_problem *problem, course *track);
+void course_close(course *track);
+/* Makes sure of this much workspace. */
+attune_status course_reserve(course *track, size_t bytes);
+/* Runs once to the end. */
+attune_status course_run(const course *track, const attune_plan *plan);
+/* Runs once on poisoned outputs and judges what came out. */
+attune_status course_judge(course *track, const attune_plan *plan, int64_t *ns);
+
+#endif

@@ -1,0 +1,357 @@
+/* From a problem to a kernel and config: held to one by name, else wisdom, else a race, else the heuristics. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "core/problem.h"
+#include "core/target.h"
+#include "library/state.h"
+
+static const char *const kind_name[] = {[ATTUNE_TARGET_CPU] = "cpu", [ATTUNE_TARGET_CUDA] = "cuda"};
+
+/* ---- Which kernels could ---------------------------------------------------------------------------------------- */
+
+static bool keeps_demands(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                          attune_reason *reason)
+{
+    if (kernel->target != target->kind) {
+        return attune_refuse(reason, "it is for %s, the target is %s", kind_name[kernel->target],
+                             kind_name[target->kind]);
+    }
+    if (problem->strict && (kernel->traits & ATTUNE_TRAIT_TAINTS)) {
+        return attune_refuse(reason, "strict 1: a non-finite key or value may reach rows that do not see it");
+    }
+    return true;
+}
+
+bool at_first_fitting(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                      attune_config *config, attune_reason *reason)
+{
+    attune_reason later;
+    if (!keeps_demands(kernel, problem, target, reason) || !kernel->supports(problem, target, reason)) {
+        return false;
+    }
+    for (int32_t index = 0;; ++index) {
+        memset(config, 0, sizeof *config);
+        if (!kernel->heuristic(problem, target, index, config)) {
+            break;
+        }
+        if (at_kernel_fits(kernel, problem, target, config, index == 0 ? reason : &later)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool at_eligible(const attune_context *context, const attune_kernel *kernel, const attune_problem *problem,
+                 attune_reason *reason)
+{
+    if (kernel->traits & (ATTUNE_TRAIT_NAMED_ONLY | ATTUNE_TRAIT_ACC16)) {
+        return attune_refuse(reason, "it runs only where it is asked for by name");
+    }
+    return keeps_demands(kernel, problem, &context->parts.device->target, reason);
+}
+
+static attune_status find_kernel(const attune_context *context, const char *name, const attune_kernel **kernel)
+{
+    const attune_kernel *const *kernels = context->parts.kernels;
+    *kernel = at_kernels_find(kernels, name);
+    if (*kernel != NULL) {
+        return ATTUNE_OK;
+    }
+    const char *nearest = at_kernels_nearest(kernels, name);
+    return nearest == NULL
+               ? at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; attune info lists them", name)
+               : at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; did you mean \"%s\"?", name, nearest);
+}
+
+static attune_status supports_named(const attune_context *context, const attune_kernel *kernel,
+                                    const attune_problem *problem)
+{
+    attune_reason reason = {""};
+    attune_config config;
+    AT_FAIL_IF(!at_first_fitting(kernel, problem, &context->parts.device->target, &config, &reason), ATTUNE_UNSUPPORTED,
+               "kernel %s cannot: %s", kernel->name, reason.text);
+    return ATTUNE_OK;
+}
+
+static attune_status supports_any(const attune_context *context, const attune_problem *problem)
+{
+    attune_reason reason = {"there are no kernels for this target"};
+    attune_config config;
+    const char *last = "none";
+    for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
+        if (at_eligible(context, *at, problem, &reason) &&
+            at_first_fitting(*at, problem, &context->parts.device->target, &config, &reason)) {
+            return ATTUNE_OK;
+        }
+        last = (*at)->name;
+    }
+    return at_fail(ATTUNE_UNSUPPORTED, "no kernel can; the last one asked (%s) said: %s", last, reason.text);
+}
+
+attune_status attune_supports(const attune_context *context, const attune_problem *problem, const char *kernel)
+{
+    const attune_kernel *named;
+    AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
+    AT_FORWARD(attune_problem_check(problem));
+    if (kernel != NULL) {
+        AT_FORWARD(find_kernel(context, kernel, &named));
+        return supports_named(context, named, problem);
+    }
+    if (context->named.kernel != NULL) {
+        return supports_named(context, context->named.kernel, problem);
+    }
+    return supports_any(context, problem);
+}
+
+/* ---- By name ---------------------------------------------------------------------------------------------------- */
+
+static attune_status load(attune_context *context, const attune_problem *problem, const at_choice *choice,
+                          const at_loaded **loaded)
+{
+    AT_FORWARD(at_residents_get(context, problem, choice->kernel, &choice->config, false, loaded));
+    if (*loaded != NULL) {
+        return ATTUNE_OK;
+    }
+    pthread_mutex_lock(&context->planning);
+    attune_status status = at_residents_get(context, problem, choice->kernel, &choice->config, true, loaded);
+    pthread_mutex_unlock(&context->planning);
+    return status;
+}
+
+/* The config is the likeliest that fits, with the parameters that were named put over it. */
+static attune_status choose_named(const attune_context *context, const attune_problem *problem,
+                                  const attune_kernel *kernel, const char *params, at_choice *choice)
+{
+    const attune_target *target = &context->parts.device->target;
+    attune_reason reason = {""};
+    memset(&choice->config, 0, sizeof choice->config);
+    choice->kernel = kernel;
+    choice->origin = AT_ORIGIN_NAMED;
+    AT_FAIL_IF(!keeps_demands(kernel, problem, target, &reason) || !kernel->supports(problem, target, &reason),
+               ATTUNE_UNSUPPORTED, "kernel %s cannot: %s", kernel->name, reason.text);
+    bool fits = at_first_fitting(kernel, problem, target, &choice->config, &reason);
+    if (!fits && *params == '\0') {
+        return at_fail(ATTUNE_UNSUPPORTED, "kernel %s cannot: %s", kernel->name, reason.text);
+    }
+    if (!fits) {
+        (void)kernel->heuristic(problem, target, 0, &choice->config);
+    }
+    AT_FORWARD(at_config_parse(kernel, params, &choice->config));
+    AT_FAIL_IF(!at_kernel_fits(kernel, problem, target, &choice->config, &reason), ATTUNE_UNSUPPORTED,
+               "kernel %s:%s cannot: %s", kernel->name, params, reason.text);
+    return ATTUNE_OK;
+}
+
+static attune_status plan_choice(attune_context *context, const attune_problem *problem, const at_choice *choice,
+                                 attune_plan **plan)
+{
+    const at_loaded *loaded;
+    AT_FORWARD(load(context, problem, choice, &loaded));
+    return at_plan_bind(problem, loaded, choice->origin, plan);
+}
+
+static attune_status read_named(const attune_context *context, const char *text, const attune_kernel **kernel,
+                                const char **params)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    attune_config scratch = {{0}};
+    AT_FORWARD(at_kernel_text_split(text, name, sizeof name, params));
+    AT_FORWARD(find_kernel(context, name, kernel));
+    /* Values are checked here, so that a misspelt parameter is found before any problem is planned. */
+    AT_FORWARD(at_config_parse(*kernel, *params, &scratch));
+    attune_target_kind kind = context->parts.device->target.kind;
+    AT_FAIL_IF((*kernel)->target != kind, ATTUNE_UNSUPPORTED, "kernel %s is for %s, the context's target is %s", name,
+               kind_name[(*kernel)->target], context->target_text);
+    return ATTUNE_OK;
+}
+
+attune_status at_context_name(attune_context *context, const char *from, const char *kernel_text)
+{
+    const attune_kernel *kernel;
+    const char *params;
+    attune_status status = read_named(context, kernel_text, &kernel, &params);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "%s \"%s\"", from, kernel_text);
+    }
+    context->named.params = strdup(params);
+    AT_FAIL_IF(context->named.params == NULL, ATTUNE_OUT_OF_MEMORY, "%s: no memory for a copy", from);
+    context->named.kernel = kernel;
+    return ATTUNE_OK;
+}
+
+attune_status at_plan_named(attune_context *context, const attune_problem *problem, const char *kernel_text,
+                            attune_plan **plan)
+{
+    const attune_kernel *kernel;
+    const char *params;
+    at_choice choice;
+    *plan = NULL;
+    AT_FORWARD(attune_problem_check(problem));
+    AT_FORWARD(read_named(context, kernel_text, &kernel, &params));
+    AT_FORWARD(choose_named(context, problem, kernel, params, &choice));
+    return plan_choice(context, problem, &choice, plan);
+}
+
+/* ---- By wisdom -------------------------------------------------------------------------------------------------- */
+
+/* A row that cannot serve (an unknown kernel, a config that does not fit, a failed load) is passed over. */
+static bool use_row(attune_context *context, const attune_problem *problem, const at_wisdom_row *row, at_choice *choice)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    const char *params;
+    const at_loaded *loaded;
+    const attune_target *target = &context->parts.device->target;
+    memset(choice, 0, sizeof *choice);
+    if (at_kernel_text_split(row->kernel_text, name, sizeof name, &params) != ATTUNE_OK ||
+        (choice->kernel = at_kernels_find(context->parts.kernels, name)) == NULL ||
+        !at_eligible(context, choice->kernel, problem, NULL) || !choice->kernel->supports(problem, target, NULL)) {
+        return false;
+    }
+    (void)choice->kernel->heuristic(problem, target, 0, &choice->config);
+    if (at_config_parse(choice->kernel, params, &choice->config) != ATTUNE_OK ||
+        !at_kernel_fits(choice->kernel, problem, target, &choice->config, NULL)) {
+        return false;
+    }
+    choice->origin = row->standing == AT_PROVEN ? AT_ORIGIN_PROVEN : AT_ORIGIN_MEASURED;
+    if (at_residents_get(context, problem, choice->kernel, &choice->config, true, &loaded) != ATTUNE_OK) {
+        at_remember_failure(context, choice->kernel);
+        return false;
+    }
+    return true;
+}
+
+/* The context's own row and the shipped one, better first; the own one where they rank alike. Rows may change under
+ * other threads only with `planning` held, so they stay valid here. */
+static bool choose_by_wisdom(attune_context *context, const attune_problem *problem, at_choice *choice)
+{
+    char class_text[AT_CLASS_TEXT_MAX];
+    const char *target = context->target_text;
+    at_problem_class(problem, class_text);
+    const at_wisdom_row *first = at_wisdom_find(context->wisdom, class_text, target);
+    const at_wisdom_row *second = at_wisdom_find(context->shipped, class_text, target);
+    if (second != NULL && (first == NULL || at_wisdom_rank(second, target) > at_wisdom_rank(first, target))) {
+        const at_wisdom_row *swap = first;
+        first = second;
+        second = swap;
+    }
+    return (first != NULL && use_row(context, problem, first, choice)) ||
+           (second != NULL && use_row(context, problem, second, choice));
+}
+
+/* ---- By heuristic ----------------------------------------------------------------------------------------------- */
+
+static attune_status choose_by_heuristic(attune_context *context, const attune_problem *problem, at_choice *choice)
+{
+    const at_loaded *loaded;
+    attune_status failure = ATTUNE_OK;
+    for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
+        memset(choice, 0, sizeof *choice);
+        choice->kernel = *at;
+        choice->origin = AT_ORIGIN_HEURISTIC;
+        if (!at_eligible(context, *at, problem, NULL) ||
+            !at_first_fitting(*at, problem, &context->parts.device->target, &choice->config, NULL)) {
+            continue;
+        }
+        attune_status status = at_residents_get(context, problem, *at, &choice->config, true, &loaded);
+        if (status == ATTUNE_OK) {
+            return ATTUNE_OK;
+        }
+        at_remember_failure(context, *at);
+        failure = status;
+    }
+    return failure != ATTUNE_OK ? failure : supports_any(context, problem);
+}
+
+/* ---- Choosing and remembering ----------------------------------------------------------------------------------- */
+
+/* Whether an earlier choice answers at this effort: a heuristic one does not once the caller asked for more. */
+static bool satisfies(const at_choice *choice, attune_effort effort)
+{
+    return effort == ATTUNE_ESTIMATE || choice->origin != AT_ORIGIN_HEURISTIC;
+}
+
+static bool recall(attune_context *context, const at_key *key, attune_effort effort, const attune_problem *problem,
+                   at_choice *choice)
+{
+    pthread_rwlock_rdlock(&context->lock);
+    const at_choice *have = at_table_find(context->choices, key);
+    bool found = have != NULL && satisfies(have, effort);
+    if (found) {
+        *choice = *have;
+    }
+    pthread_rwlock_unlock(&context->lock);
+    /* A class covers sizes up to twice the one that was planned first: what it needs may have grown too much. */
+    return found && at_kernel_fits(choice->kernel, problem, &context->parts.device->target, &choice->config, NULL);
+}
+
+static attune_status remember(attune_context *context, const at_key *key, const at_choice *choice)
+{
+    at_choice *copy = malloc(sizeof *copy);
+    AT_FAIL_IF(copy == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to remember a choice");
+    *copy = *choice;
+    pthread_rwlock_wrlock(&context->lock);
+    void *before = at_table_find(context->choices, key);
+    attune_status status = at_table_set(context->choices, key, copy);
+    pthread_rwlock_unlock(&context->lock);
+    free(status == ATTUNE_OK ? before : copy);
+    return status;
+}
+
+static attune_status choose(attune_context *context, const attune_problem *problem, attune_effort effort,
+                            at_choice *choice)
+{
+    if (choose_by_wisdom(context, problem, choice)) {
+        return ATTUNE_OK;
+    }
+    if (effort == ATTUNE_WISDOM_ONLY) {
+        char class_text[AT_CLASS_TEXT_MAX];
+        at_problem_class(problem, class_text);
+        return at_fail(ATTUNE_NOT_FOUND, "no usable wisdom for class %s on %s", class_text, context->target_text);
+    }
+    bool computes = problem->seqlen_q > 0 && problem->seqlen_kv > 0;
+    if (effort != ATTUNE_ESTIMATE && computes) {
+        return at_race_run(context, problem, effort == ATTUNE_PATIENT, choice);
+    }
+    return choose_by_heuristic(context, problem, choice);
+}
+
+static attune_status choose_and_remember(attune_context *context, const at_key *key, const attune_problem *problem,
+                                         attune_effort effort, at_choice *choice)
+{
+    pthread_mutex_lock(&context->planning);
+    attune_status status = ATTUNE_OK;
+    if (!recall(context, key, effort, problem, choice)) { /* else another thread was faster */
+        status = choose(context, problem, effort, choice);
+        if (status == ATTUNE_OK) {
+            status = remember(context, key, choice);
+        }
+    }
+    pthread_mutex_unlock(&context->planning);
+    return status;
+}
+
+attune_status attune_plan_create(attune_context *context, const attune_problem *problem, attune_effort effort,
+                                 attune_plan **plan)
+{
+    at_key key;
+    at_choice choice;
+    AT_FAIL_IF(plan == NULL, ATTUNE_INVALID_ARGUMENT, "plan is NULL");
+    *plan = NULL;
+    AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
+    AT_FAIL_IF((int)effort < ATTUNE_ESTIMATE || effort > ATTUNE_WISDOM_ONLY, ATTUNE_INVALID_ARGUMENT,
+               "effort is %d; allowed are %d (estimate) ... %d (wisdom only)", (int)effort, ATTUNE_ESTIMATE,
+               ATTUNE_WISDOM_ONLY);
+    AT_FORWARD(attune_problem_check(problem));
+    if (context->named.kernel != NULL) {
+        AT_FORWARD(choose_named(context, problem, context->named.kernel, context->named.params, &choice));
+        return plan_choice(context, problem, &choice, plan);
+    }
+    at_key_fill(&key, problem);
+    if (!recall(context, &key, effort, problem, &choice)) {
+        AT_FORWARD(choose_and_remember(context, &key, problem, effort, &choice));
+    }
+    return plan_choice(context, problem, &choice, plan);
+}

@@ -1,0 +1,286 @@
+/* The planner's own race: candidates run on drawn inputs, each must be right before it is timed, the fastest wins. */
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/problem.h"
+#include "library/course.h"
+#include "library/state.h"
+#include "measure/interleave.h"
+#include "measure/statistics.h"
+
+enum {
+    SHORT_FIELD = 8,     /* candidates of a short race */
+    PATIENT_FIELD = 64,  /* and of a patient one, */
+    PATIENT_LIKELY = 16, /* of which the heuristics name so many first */
+    TRIES = 4096,        /* configs looked at to find ones that fit */
+    HOPELESS = 4         /* slower than the fastest by this in its first run: not timed further */
+};
+
+typedef struct racer {
+    at_choice choice;
+    attune_plan *plan;
+    const course *course;
+    int64_t first_ns; /* of the run that was judged */
+} racer;
+
+typedef struct field {
+    racer racer[PATIENT_FIELD];
+    int count, room;
+} field;
+
+/* ---- Who takes part --------------------------------------------------------------------------------------------- */
+
+static void enter(field *all, const attune_kernel *kernel, const attune_config *config)
+{
+    for (int i = 0; i < all->count; ++i) {
+        const at_choice *have = &all->racer[i].choice;
+        if (have->kernel == kernel && memcmp(&have->config, config, sizeof *config) == 0) {
+            return;
+        }
+    }
+    if (all->count < all->room) {
+        all->racer[all->count++].choice = (at_choice){kernel, *config, AT_ORIGIN_MEASURED};
+    }
+}
+
+/* Enters each kernel's likeliest, then each kernel's second likeliest, and so on. */
+static void enter_likely(field *all, const attune_context *context, const attune_problem *problem)
+{
+    const attune_target *target = &context->parts.device->target;
+    bool more = true;
+    for (int32_t index = 0; more && index < TRIES && all->count < all->room; ++index) {
+        more = false;
+        for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
+            attune_config config = {{0}};
+            if (!at_eligible(context, *at, problem, NULL) || !(*at)->supports(problem, target, NULL) ||
+                !(*at)->heuristic(problem, target, index, &config)) {
+                continue;
+            }
+            more = true;
+            if (at_kernel_fits(*at, problem, target, &config, NULL)) {
+                enter(all, *at, &config);
+            }
+        }
+    }
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Enters `share` configs of a kernel from all over its space: steps of about the golden section never cluster. */
+static void enter_spread(field *all, const attune_context *context, const attune_problem *problem,
+                         const attune_kernel *kernel, int share)
+{
+    const attune_target *target = &context->parts.device->target;
+    int64_t count = at_config_count(kernel);
+    int64_t step = (int64_t)(0.6180339887498949 * (double)count);
+    step = step < 1 ? 1 : step;
+    while (common_divisor(step, count) != 1) {
+        ++step;
+    }
+    int64_t index = 0;
+    int before = all->count;
+    for (int tries = 0; tries < TRIES && tries < count && all->count < before + share; ++tries) {
+        attune_config config = {{0}};
+        at_config_at(kernel, index, &config);
+        index = index < count - step ? index + step : index - (count - step);
+        if (at_kernel_fits(kernel, problem, target, &config, NULL)) {
+            enter(all, kernel, &config);
+        }
+    }
+}
+
+/* Rows of other devices are not trusted, but worth a try. */
+static void enter_seeds(field *all, const attune_context *context, const attune_problem *problem,
+                        const at_wisdom *wisdom)
+{
+    char class_text[AT_CLASS_TEXT_MAX];
+    char name[AT_KERNEL_TEXT_MAX];
+    const char *params;
+    const attune_target *target = &context->parts.device->target;
+    at_problem_class(problem, class_text);
+    for (size_t i = 0; i < at_wisdom_count(wisdom); ++i) {
+        const at_wisdom_row *row = at_wisdom_at(wisdom, i);
+        if (strcmp(row->class_text, class_text) != 0 ||
+            at_kernel_text_split(row->kernel_text, name, sizeof name, &params) != ATTUNE_OK) {
+            continue;
+        }
+        attune_config config = {{0}};
+        const attune_kernel *kernel = at_kernels_find(context->parts.kernels, name);
+        if (kernel != NULL && at_eligible(context, kernel, problem, NULL) && kernel->supports(problem, target, NULL) &&
+            kernel->heuristic(problem, target, 0, &config) && at_config_parse(kernel, params, &config) == ATTUNE_OK &&
+            at_kernel_fits(kernel, problem, target, &config, NULL) && all->count < SHORT_FIELD / 2) {
+            enter(all, kernel, &config);
+        }
+    }
+}
+
+static void enter_all(field *all, const attune_context *context, const attune_problem *problem, bool patient)
+{
+    int kernels = 0;
+    all->room = patient ? PATIENT_LIKELY : SHORT_FIELD;
+    enter_seeds(all, context, problem, context->shipped);
+    enter_seeds(all, context, problem, context->wisdom);
+    enter_likely(all, context, problem);
+    if (!patient) {
+        return;
+    }
+    all->room = PATIENT_FIELD;
+    for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
+        kernels += at_eligible(context, *at, problem, NULL);
+    }
+    int share = kernels == 0 ? 0 : (PATIENT_FIELD - all->count) / kernels;
+    for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
+        if (at_eligible(context, *at, problem, NULL)) {
+            enter_spread(all, context, problem, *at, share);
+        }
+    }
+}
+
+/* ---- Qualifying ------------------------------------------------------------------------------------------------- */
+
+static attune_status qualify(attune_context *context, const attune_problem *problem, course *track, racer *one)
+{
+    const at_loaded *loaded;
+    AT_FORWARD(at_residents_get(context, problem, one->choice.kernel, &one->choice.config, true, &loaded));
+    AT_FORWARD(at_plan_bind(problem, loaded, one->choice.origin, &one->plan));
+    AT_FORWARD(course_reserve(track, one->plan->workspace_max));
+    return course_judge(track, one->plan, &one->first_ns);
+}
+
+static void drop(field *all, int index)
+{
+    attune_plan_destroy(all->racer[index].plan);
+    all->racer[index] = all->racer[--all->count];
+}
+
+/* Drops who cannot be loaded, is wrong, or is hopelessly slow. The last failure if nobody is left. */
+static attune_status qualify_all(attune_context *context, const attune_problem *problem, course *track, field *all)
+{
+    attune_status failure = ATTUNE_OK;
+    int64_t fastest = INT64_MAX;
+    for (int i = 0; i < all->count;) {
+        attune_status status = qualify(context, problem, track, &all->racer[i]);
+        if (status == ATTUNE_OK) {
+            fastest = all->racer[i].first_ns < fastest ? all->racer[i].first_ns : fastest;
+            all->racer[i++].course = track;
+            continue;
+        }
+        failure = status;
+        at_remember_failure(context, all->racer[i].choice.kernel);
+        drop(all, i);
+    }
+    for (int i = 0; i < all->count;) {
+        if (all->racer[i].first_ns / HOPELESS > fastest) {
+            drop(all, i);
+        } else {
+            ++i;
+        }
+    }
+    return all->count > 0 ? ATTUNE_OK : failure;
+}
+
+/* ---- Running ---------------------------------------------------------------------------------------------------- */
+
+static attune_status run_racer(void *self)
+{
+    const racer *one = self;
+    return course_run(one->course, one->plan);
+}
+
+static attune_status fastest_of(const at_samples *samples, int count, int *winner)
+{
+    double best = DBL_MAX;
+    for (int i = 0; i < count; ++i) {
+        double median = 0.0;
+        AT_FORWARD(at_median(samples[i].us, samples[i].count, &median));
+        if (median < best) {
+            best = median;
+            *winner = i;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_race_time(const at_clock *clock, double budget_s, const at_arm *arms, int count, int *winner)
+{
+    at_interleave how;
+    at_samples samples[PATIENT_FIELD];
+    at_interleave_init(&how);
+    how.clock = *clock;
+    how.budget_s = budget_s;
+    how.samples_min = 4;
+    AT_FORWARD(at_interleave_run(&how, arms, count, samples));
+    attune_status status = fastest_of(samples, count, winner);
+    for (int i = 0; i < count; ++i) {
+        at_samples_free(&samples[i]);
+    }
+    return status;
+}
+
+static attune_status race(attune_context *context, field *all, bool patient, int *winner)
+{
+    at_arm arms[PATIENT_FIELD];
+    *winner = 0;
+    if (all->count == 1) {
+        return ATTUNE_OK;
+    }
+    for (int i = 0; i < all->count; ++i) {
+        arms[i] = (at_arm){all->racer[i].plan->kernel_text, &all->racer[i], run_racer};
+    }
+    return at_race_time(&context->parts.clock, patient ? 4.0 : 0.4, arms, all->count, winner);
+}
+
+/* ---- The result ------------------------------------------------------------------------------------------------- */
+
+static attune_status record(attune_context *context, const attune_problem *problem, const attune_plan *plan)
+{
+    char class_text[AT_CLASS_TEXT_MAX];
+    at_problem_class(problem, class_text);
+    at_wisdom_row row = {AT_MEASURED, class_text, context->target_text, (char *)plan->kernel_text, NULL};
+    pthread_rwlock_wrlock(&context->lock);
+    attune_status status = at_wisdom_add(context->wisdom, &row);
+    pthread_rwlock_unlock(&context->lock);
+    return status;
+}
+
+static attune_status hold(attune_context *context, const attune_problem *problem, bool patient, field *all,
+                          at_choice *winner)
+{
+    course track;
+    int first = 0;
+    AT_FORWARD(course_open(context, problem, &track));
+    attune_status status = qualify_all(context, problem, &track, all);
+    if (status == ATTUNE_OK) {
+        status = race(context, all, patient, &first);
+    }
+    if (status == ATTUNE_OK) {
+        *winner = all->racer[first].choice;
+        status = record(context, problem, all->racer[first].plan);
+    }
+    course_close(&track);
+    return status;
+}
+
+attune_status at_race_run(attune_context *context, const attune_problem *problem, bool patient, at_choice *winner)
+{
+    field *all = calloc(1, sizeof *all);
+    AT_FAIL_IF(all == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a race");
+    enter_all(all, context, problem, patient);
+    attune_status status =
+        all->count == 0 ? attune_supports(context, problem, NULL) : hold(context, problem, patient, all, winner);
+    for (int i = 0; i < all->count; ++i) {
+        attune_plan_destroy(all->racer[i].plan);
+    }
+    free(all);
+    return status;
+}

@@ -1,0 +1,145 @@
+#include "library/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "core/target.h"
+#include "cpu/cpu.h"
+
+enum { THREADS_MAX = 1024 };
+
+/* A value and who gave it, for error messages. */
+typedef struct setting {
+    const char *from;
+    const char *value; /* NULL: not given */
+} setting;
+
+/* Empty variables count as not set, as is the custom; an empty option is a value, and usually a wrong one. */
+static setting choose(const char *option_name, const char *option, const char *variable)
+{
+    if (option != NULL) {
+        return (setting){option_name, option};
+    }
+    const char *value = getenv(variable);
+    return (setting){variable, value == NULL || *value == '\0' ? NULL : value};
+}
+
+static attune_status copy_text(const setting *from, char **to)
+{
+    if (from->value == NULL) {
+        return ATTUNE_OK;
+    }
+    AT_FAIL_IF(*from->value == '\0', ATTUNE_INVALID_ARGUMENT, "%s is empty", from->from);
+    *to = strdup(from->value);
+    AT_FAIL_IF(*to == NULL, ATTUNE_OUT_OF_MEMORY, "%s: no memory for a copy", from->from);
+    return ATTUNE_OK;
+}
+
+static attune_status resolve_target(const attune_options *options, at_settings *settings)
+{
+    setting target = choose("options.target", options->target, "ATTUNE_TARGET");
+    if (target.value == NULL) {
+        return ATTUNE_OK;
+    }
+    settings->target_given = true;
+    attune_status status = at_target_parse(target.value, &settings->target, &settings->device);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", target.from);
+}
+
+static attune_status resolve_isa(const attune_options *options, at_settings *settings)
+{
+    setting isa = choose("options.isa", options->isa, "ATTUNE_ISA");
+    settings->isa = at_cpu_best_isa();
+    if (isa.value == NULL) {
+        return ATTUNE_OK;
+    }
+    attune_isa best = settings->isa;
+    attune_status status = at_isa_parse(isa.value, &settings->isa);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "%s", isa.from);
+    }
+    AT_FAIL_IF(settings->isa > best, ATTUNE_UNSUPPORTED, "%s: this CPU cannot run \"%s\"; its highest tier is \"%s\"",
+               isa.from, isa.value, at_isa_name(best));
+    return ATTUNE_OK;
+}
+
+static attune_status resolve_threads(const attune_options *options, at_settings *settings)
+{
+    int64_t threads = options->threads;
+    AT_FAIL_IF(threads < 0 || threads > THREADS_MAX, ATTUNE_INVALID_ARGUMENT,
+               "options.threads is %lld; allowed are 1 ... %d, and 0 for the default", (long long)threads, THREADS_MAX);
+    setting variable = choose("options.threads", NULL, "ATTUNE_THREADS");
+    if (threads == 0 && variable.value != NULL) {
+        AT_FORWARD(at_parse_int64(variable.from, variable.value, 1, THREADS_MAX, &threads));
+    }
+    if (threads == 0) {
+        int cpus = at_cpu_count();
+        threads = cpus < THREADS_MAX ? cpus : THREADS_MAX;
+    }
+    settings->threads = (int)threads;
+    return ATTUNE_OK;
+}
+
+static attune_status resolve_cache(const attune_options *options, at_settings *settings)
+{
+    setting cache = choose("options.cache", options->cache, "ATTUNE_CACHE");
+    if (cache.value != NULL) {
+        return copy_text(&cache, &settings->cache);
+    }
+    /* A machine without a home has no cache; kernels are then compiled anew in each process. */
+    attune_status status = at_path_user(AT_PLACE_CACHE, NULL, &settings->cache);
+    return status == ATTUNE_NOT_FOUND ? ATTUNE_OK : status;
+}
+
+static attune_status resolve(const attune_options *options, at_settings *settings)
+{
+    setting kernel = choose("options.kernel", options->kernel, "ATTUNE_KERNEL");
+    setting wisdom = choose("options.wisdom", options->wisdom, "ATTUNE_WISDOM");
+    settings->kernel_from = kernel.from;
+    settings->wisdom_from = wisdom.from;
+    AT_FORWARD(resolve_target(options, settings));
+    AT_FORWARD(resolve_isa(options, settings));
+    AT_FORWARD(resolve_threads(options, settings));
+    AT_FORWARD(copy_text(&kernel, &settings->kernel));
+    AT_FORWARD(copy_text(&wisdom, &settings->wisdom));
+    return resolve_cache(options, settings);
+}
+
+void attune_options_init(attune_options *options)
+{
+    if (options != NULL) {
+        *options = (attune_options){.size = sizeof *options};
+    }
+}
+
+attune_status at_settings_resolve(const attune_options *options, at_settings *settings)
+{
+    attune_options defaults;
+    attune_options_init(&defaults);
+    *settings = (at_settings){0};
+    if (options == NULL) {
+        options = &defaults;
+    }
+    AT_FAIL_IF(options->size != sizeof *options, ATTUNE_INVALID_ARGUMENT,
+               "options.size is %zu, expected %zu: fill it in with attune_options_init", options->size,
+               sizeof *options);
+    AT_FAIL_IF(options->reserved != 0, ATTUNE_INVALID_ARGUMENT, "options.reserved is %d, must be 0",
+               (int)options->reserved);
+    attune_status status = resolve(options, settings);
+    if (status != ATTUNE_OK) {
+        at_settings_free(settings);
+    }
+    return status;
+}
+
+void at_settings_free(at_settings *settings)
+{
+    free(settings->kernel);
+    free(settings->wisdom);
+    free(settings->cache);
+    *settings = (at_settings){0};
+}

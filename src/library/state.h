@@ -1,0 +1,103 @@
+/* What is behind a context's handle; for the files of this room and their tests only. */
+#ifndef LIBRARY_STATE_H
+#define LIBRARY_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "core/config.h"
+#include "library/catalogue.h"
+#include "library/context.h"
+#include "library/table.h"
+#include "library/wisdom.h"
+#include "measure/arm.h"
+#include "measure/clock.h"
+
+/* What a context is assembled from. Tests bring their own devices, kernels and clocks. */
+typedef struct at_parts {
+    at_pool *pool;                       /* these two then belong to the context, */
+    at_device *device;                   /* even where assembling fails */
+    const attune_kernel *const *kernels; /* in order of preference, ends with NULL; outlives the context */
+    at_clock clock;
+} at_parts;
+
+/* A kernel that plans are held to. */
+typedef struct at_named {
+    const attune_kernel *kernel; /* NULL: plans are free */
+    char *params;                /* "PARAM=VALUE,...", maybe empty */
+} at_named;
+
+/* Lock order: planning, then lock. */
+struct attune_context {
+    at_parts parts;
+    char *target_text;
+    at_named named;
+    at_wisdom *shipped; /* what is built in; never written to files */
+    size_t skipped;
+
+    pthread_mutex_t planning; /* one thread chooses, races or loads at a time */
+    pthread_rwlock_t lock;    /* guards everything below */
+    at_wisdom *wisdom;        /* read and measured rows */
+    at_table *choices;        /* at_key -> at_choice */
+    at_table *loaded;         /* at_load_key -> at_resident */
+    char **failure;           /* for each of parts.kernels: its first failure, or NULL */
+};
+
+attune_status at_context_assemble(const at_parts *parts, attune_context **context);
+/* Holds plans to a kernel; before the context is shared. `from` is the option or variable that asked for it. */
+attune_status at_context_name(attune_context *context, const char *from, const char *kernel_text);
+
+/* The static part of a problem and its buckets: as much as its class says, without text. All members are of one size,
+ * so that there is no padding and keys compare as bytes. */
+typedef struct at_key {
+    int64_t shape[5];  /* op, dtype, head_dim_qk, head_dim_v, heads_q / heads_kv */
+    int64_t form[5];   /* layout, bias, align in effect, offset kind, ATTUNE_FEATURE_ bits */
+    int64_t bucket[5]; /* window left and right, batch * heads_q, seqlen_q, seqlen_kv; the last three are 0 in keys of
+                          loaded kernels */
+} at_key;
+
+void at_key_fill(at_key *key, const attune_problem *problem);
+
+typedef struct at_choice {
+    const attune_kernel *kernel;
+    attune_config config;
+    at_origin origin;
+} at_choice;
+
+typedef struct at_load_key {
+    at_key key; /* buckets zero */
+    const attune_kernel *kernel;
+    attune_config config;
+} at_load_key;
+
+/* Kernels loaded for one key. There is more than one only where a descriptor's steps depend on sizes that it should
+ * have left to terms: such plans must not share. */
+typedef struct at_resident {
+    at_loaded *loaded;
+    struct at_resident *next;
+} at_resident;
+
+/* Finds the loaded kernel, or loads it. With `may_load` false: *loaded is NULL where it is not there yet. Call without
+ * the lock; with `planning` held where it may load. */
+attune_status at_residents_get(attune_context *context, const attune_problem *problem, const attune_kernel *kernel,
+                               const attune_config *config, bool may_load, const at_loaded **loaded);
+void at_residents_free(at_table *table);
+
+/* A kernel the planner may choose by itself: of the context's target, not reserved for those who name it, and keeping
+ * what the problem demands. */
+bool at_eligible(const attune_context *context, const attune_kernel *kernel, const attune_problem *problem,
+                 attune_reason *reason);
+/* The first heuristic config that fits. False, with the reason of the first that does not, if none does. */
+bool at_first_fitting(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                      attune_config *config, attune_reason *reason);
+/* Remembers the thread's detail as the kernel's failure, if it is its first. */
+void at_remember_failure(attune_context *context, const attune_kernel *kernel);
+
+/* Races the likeliest configs (or, if patient, many more) of eligible kernels on drawn inputs; each must give a right
+ * result before it is timed. With `planning` held. */
+attune_status at_race_run(attune_context *context, const attune_problem *problem, bool patient, at_choice *winner);
+
+/* The fastest of at most 64 arms, by their medians, in about the time given. Tests bring a clock of their own. */
+attune_status at_race_time(const at_clock *clock, double budget_s, const at_arm *arms, int count, int *winner);
+
+#endif

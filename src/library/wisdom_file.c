@@ -1,0 +1,99 @@
+/* Wisdom of a context, from and to files. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "library/state.h"
+
+static attune_status read_file(const char *path, at_wisdom *wisdom, size_t *skipped)
+{
+    void *data = NULL;
+    size_t bytes = 0;
+    AT_FORWARD(at_file_read(path, AT_WISDOM_BYTES_MAX, &data, &bytes));
+    attune_status status = at_wisdom_parse(wisdom, data, bytes, skipped);
+    free(data);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "wisdom file %s", path);
+}
+
+/* What is known has changed, so that every choice must be made anew. Loaded kernels stay. */
+static void forget_choices(attune_context *context)
+{
+    for (size_t i = 0; i < at_table_count(context->choices); ++i) {
+        free(at_table_at(context->choices, i));
+    }
+    at_table_clear(context->choices);
+}
+
+static attune_status adopt(attune_context *context, const at_wisdom *rows)
+{
+    pthread_mutex_lock(&context->planning);
+    pthread_rwlock_wrlock(&context->lock);
+    attune_status status = at_wisdom_merge(context->wisdom, rows);
+    forget_choices(context);
+    pthread_rwlock_unlock(&context->lock);
+    pthread_mutex_unlock(&context->planning);
+    return status;
+}
+
+attune_status attune_wisdom_read(attune_context *context, const char *path, size_t *skipped)
+{
+    at_wisdom *rows;
+    size_t bad = 0;
+    AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
+    AT_FAIL_IF(path == NULL || *path == '\0', ATTUNE_INVALID_ARGUMENT, "path of the wisdom file is %s",
+               path == NULL ? "NULL" : "empty");
+    AT_FORWARD(at_wisdom_create(&rows));
+    attune_status status = read_file(path, rows, &bad);
+    if (status == ATTUNE_OK) {
+        status = adopt(context, rows);
+    }
+    at_wisdom_destroy(rows);
+    if (status == ATTUNE_OK && skipped != NULL) {
+        *skipped = bad;
+    }
+    return status;
+}
+
+/* A file that is no wisdom of ours is not replaced: it may be something that the caller named by mistake. */
+static attune_status merge(const attune_context *context, const char *path, at_wisdom *rows)
+{
+    pthread_rwlock_t *lock = (pthread_rwlock_t *)&context->lock;
+    attune_status status = read_file(path, rows, NULL);
+    if (status != ATTUNE_OK && status != ATTUNE_NOT_FOUND) {
+        return status;
+    }
+    pthread_rwlock_rdlock(lock);
+    status = at_wisdom_merge(rows, context->wisdom);
+    pthread_rwlock_unlock(lock);
+    return status;
+}
+
+static attune_status write_file(const at_wisdom *rows, const char *path)
+{
+    char *text;
+    size_t bytes;
+    AT_FORWARD(at_wisdom_print(rows, &text, &bytes));
+    attune_status status =
+        bytes > AT_WISDOM_BYTES_MAX
+            ? at_fail(ATTUNE_INVALID_ARGUMENT, "wisdom for %s has %zu bytes, at most %zu can be read back", path, bytes,
+                      AT_WISDOM_BYTES_MAX)
+            : at_file_write(path, text, bytes);
+    free(text);
+    return status;
+}
+
+attune_status attune_wisdom_write(const attune_context *context, const char *path)
+{
+    at_wisdom *rows;
+    AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
+    AT_FAIL_IF(path == NULL || *path == '\0', ATTUNE_INVALID_ARGUMENT, "path of the wisdom file is %s",
+               path == NULL ? "NULL" : "empty");
+    AT_FORWARD(at_wisdom_create(&rows));
+    attune_status status = merge(context, path, rows);
+    if (status == ATTUNE_OK) {
+        status = write_file(rows, path);
+    }
+    at_wisdom_destroy(rows);
+    return status;
+}
