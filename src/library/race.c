@@ -14,6 +14,7 @@ enum {
     SHORT_FIELD = 8,     /* candidates of a short race */
     PATIENT_FIELD = 64,  /* and of a patient one, */
     PATIENT_LIKELY = 16, /* of which the heuristics name so many first */
+    FINALISTS = 12,      /* timed together */
     TRIES = 4096,        /* configs looked at to find ones that fit */
     HOPELESS = 4         /* slower than the fastest by this in its first run: not timed further */
 };
@@ -163,15 +164,30 @@ static void drop(field *all, int index)
     all->racer[index] = all->racer[--all->count];
 }
 
-/* Drops who cannot be loaded, is wrong, or is hopelessly slow. The last failure if nobody is left. */
+static int faster_first(const void *a, const void *b)
+{
+    int64_t left = ((const racer *)a)->first_ns;
+    int64_t right = ((const racer *)b)->first_ns;
+    return (left > right) - (left < right);
+}
+
+/* Drops who is hopelessly slow, or slower than the FINALISTS fastest. */
+static void thin_out(field *all)
+{
+    qsort(all->racer, (size_t)all->count, sizeof all->racer[0], faster_first);
+    while (all->count > 1 &&
+           (all->count > FINALISTS || all->racer[all->count - 1].first_ns / HOPELESS > all->racer[0].first_ns)) {
+        drop(all, all->count - 1);
+    }
+}
+
+/* Drops who cannot be loaded or is wrong, and then the slow. The last failure if nobody is left. */
 static attune_status qualify_all(attune_context *context, const attune_problem *problem, course *track, field *all)
 {
     attune_status failure = ATTUNE_OK;
-    int64_t fastest = INT64_MAX;
     for (int i = 0; i < all->count;) {
         attune_status status = qualify(context, problem, track, &all->racer[i]);
         if (status == ATTUNE_OK) {
-            fastest = all->racer[i].first_ns < fastest ? all->racer[i].first_ns : fastest;
             all->racer[i++].course = track;
             continue;
         }
@@ -179,13 +195,7 @@ static attune_status qualify_all(attune_context *context, const attune_problem *
         at_remember_failure(context, all->racer[i].choice.kernel);
         drop(all, i);
     }
-    for (int i = 0; i < all->count;) {
-        if (all->racer[i].first_ns / HOPELESS > fastest) {
-            drop(all, i);
-        } else {
-            ++i;
-        }
-    }
+    thin_out(all);
     return all->count > 0 ? ATTUNE_OK : failure;
 }
 
@@ -214,7 +224,7 @@ static attune_status fastest_of(const at_samples *samples, int count, int *winne
 attune_status at_race_time(const at_clock *clock, double budget_s, const at_arm *arms, int count, int *winner)
 {
     at_interleave how;
-    at_samples samples[PATIENT_FIELD];
+    at_samples samples[AT_ARMS_MAX];
     at_interleave_init(&how);
     how.clock = *clock;
     how.budget_s = budget_s;
@@ -229,7 +239,7 @@ attune_status at_race_time(const at_clock *clock, double budget_s, const at_arm 
 
 static attune_status race(attune_context *context, field *all, bool patient, int *winner)
 {
-    at_arm arms[PATIENT_FIELD];
+    at_arm arms[FINALISTS];
     *winner = 0;
     if (all->count == 1) {
         return ATTUNE_OK;

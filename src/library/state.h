@@ -97,7 +97,8 @@ void at_remember_failure(attune_context *context, const attune_kernel *kernel);
  * result before it is timed. With `planning` held. */
 attune_status at_race_run(attune_context *context, const attune_problem *problem, bool patient, at_choice *winner);
 
-/* The fastest of at most 64 arms, by their medians, in about the time given. Tests bring a clock of their own. */
+/* The fastest of at most AT_ARMS_MAX arms, by their medians, in about the time given. Tests bring a clock of their own.
+ */
 attune_status at_race_time(const at_clock *clock, double budget_s, const at_arm *arms, int count, int *winner);
 
 #endif
