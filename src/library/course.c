@@ -197,6 +197,7 @@ static attune_status fetch(course *track, int role)
 attune_status course_judge(course *track, const attune_plan *plan, int64_t *ns)
 {
     at_finding finding;
+    track->judged.taints = (plan->loaded->kernel->traits & ATTUNE_TRAIT_TAINTS) != 0;
     at_inputs_poison(&track->inputs, normal_draw.poison);
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         if (is_output(role)) {
