@@ -40,8 +40,8 @@ static attune_status build(attune_context *context)
                "no memory for a context");
     AT_FORWARD(at_wisdom_create(&context->shipped));
     AT_FORWARD(at_wisdom_create(&context->wisdom));
-    AT_FORWARD(at_table_create(sizeof(at_key), &context->choices));
-    return at_table_create(sizeof(at_load_key), &context->loaded);
+    AT_FORWARD(at_lookup_create(sizeof(at_key), &context->choices));
+    return at_lookup_create(sizeof(at_load_key), &context->loaded);
 }
 
 attune_status at_context_assemble(const at_parts *parts, attune_context **context)
@@ -71,10 +71,10 @@ void attune_context_destroy(attune_context *context)
         return;
     }
     at_residents_free(context->loaded);
-    for (size_t i = 0; context->choices != NULL && i < at_table_count(context->choices); ++i) {
-        free(at_table_at(context->choices, i));
+    for (size_t i = 0; context->choices != NULL && i < at_lookup_count(context->choices); ++i) {
+        free(at_lookup_at(context->choices, i));
     }
-    at_table_destroy(context->choices);
+    at_lookup_destroy(context->choices);
     for (size_t i = 0; context->failure != NULL && i < count_kernels(&context->parts); ++i) {
         free(context->failure[i]);
     }

@@ -277,7 +277,7 @@ static bool recall(attune_context *context, const at_key *key, attune_effort eff
                    at_choice *choice)
 {
     pthread_rwlock_rdlock(&context->lock);
-    const at_choice *have = at_table_find(context->choices, key);
+    const at_choice *have = at_lookup_find(context->choices, key);
     bool found = have != NULL && satisfies(have, effort);
     if (found) {
         *choice = *have;
@@ -293,8 +293,8 @@ static attune_status remember(attune_context *context, const at_key *key, const 
     AT_FAIL_IF(copy == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to remember a choice");
     *copy = *choice;
     pthread_rwlock_wrlock(&context->lock);
-    void *before = at_table_find(context->choices, key);
-    attune_status status = at_table_set(context->choices, key, copy);
+    void *before = at_lookup_find(context->choices, key);
+    attune_status status = at_lookup_set(context->choices, key, copy);
     pthread_rwlock_unlock(&context->lock);
     free(status == ATTUNE_OK ? before : copy);
     return status;

@@ -108,7 +108,7 @@ static const at_loaded *find(attune_context *context, const at_load_key *key, co
 {
     const at_loaded *found = NULL;
     pthread_rwlock_rdlock(&context->lock);
-    for (const at_resident *at = at_table_find(context->loaded, key); at != NULL && found == NULL; at = at->next) {
+    for (const at_resident *at = at_lookup_find(context->loaded, key); at != NULL && found == NULL; at = at->next) {
         found = serves(at->loaded, want) ? at->loaded : NULL;
     }
     pthread_rwlock_unlock(&context->lock);
@@ -120,8 +120,8 @@ static attune_status insert(attune_context *context, const at_load_key *key, at_
     at_resident *resident = malloc(sizeof *resident);
     AT_FAIL_IF(resident == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to keep a loaded kernel");
     pthread_rwlock_wrlock(&context->lock);
-    *resident = (at_resident){loaded, at_table_find(context->loaded, key)};
-    attune_status status = at_table_set(context->loaded, key, resident);
+    *resident = (at_resident){loaded, at_lookup_find(context->loaded, key)};
+    attune_status status = at_lookup_set(context->loaded, key, resident);
     pthread_rwlock_unlock(&context->lock);
     if (status != ATTUNE_OK) {
         free(resident);
@@ -156,10 +156,10 @@ attune_status at_residents_get(attune_context *context, const attune_problem *pr
     return ATTUNE_OK;
 }
 
-void at_residents_free(at_table *table)
+void at_residents_free(at_lookup *table)
 {
-    for (size_t i = 0; table != NULL && i < at_table_count(table); ++i) {
-        at_resident *at = at_table_at(table, i);
+    for (size_t i = 0; table != NULL && i < at_lookup_count(table); ++i) {
+        at_resident *at = at_lookup_at(table, i);
         while (at != NULL) {
             at_resident *next = at->next;
             at->loaded->device->ops->unload(at->loaded);
@@ -167,5 +167,5 @@ void at_residents_free(at_table *table)
             at = next;
         }
     }
-    at_table_destroy(table);
+    at_lookup_destroy(table);
 }

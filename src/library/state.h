@@ -8,7 +8,7 @@
 #include "core/config.h"
 #include "library/catalogue.h"
 #include "library/context.h"
-#include "library/table.h"
+#include "library/lookup.h"
 #include "library/wisdom.h"
 #include "measure/arm.h"
 #include "measure/clock.h"
@@ -38,8 +38,8 @@ struct attune_context {
     pthread_mutex_t planning; /* one thread chooses, races or loads at a time */
     pthread_rwlock_t lock;    /* guards everything below */
     at_wisdom *wisdom;        /* read and measured rows */
-    at_table *choices;        /* at_key -> at_choice */
-    at_table *loaded;         /* at_load_key -> at_resident */
+    at_lookup *choices;       /* at_key -> at_choice */
+    at_lookup *loaded;        /* at_load_key -> at_resident */
     char **failure;           /* for each of parts.kernels: its first failure, or NULL */
 };
 
@@ -81,7 +81,7 @@ typedef struct at_resident {
  * the lock; with `planning` held where it may load. */
 attune_status at_residents_get(attune_context *context, const attune_problem *problem, const attune_kernel *kernel,
                                const attune_config *config, bool may_load, const at_loaded **loaded);
-void at_residents_free(at_table *table);
+void at_residents_free(at_lookup *table);
 
 /* A kernel the planner may choose by itself: of the context's target, not reserved for those who name it, and keeping
  * what the problem demands. */

@@ -19,10 +19,10 @@ static attune_status read_file(const char *path, at_wisdom *wisdom, size_t *skip
 /* What is known has changed, so that every choice must be made anew. Loaded kernels stay. */
 static void forget_choices(attune_context *context)
 {
-    for (size_t i = 0; i < at_table_count(context->choices); ++i) {
-        free(at_table_at(context->choices, i));
+    for (size_t i = 0; i < at_lookup_count(context->choices); ++i) {
+        free(at_lookup_at(context->choices, i));
     }
-    at_table_clear(context->choices);
+    at_lookup_clear(context->choices);
 }
 
 static attune_status adopt(attune_context *context, const at_wisdom *rows)

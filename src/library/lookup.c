@@ -1,4 +1,4 @@
-#include "library/table.h"
+#include "library/lookup.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 enum { FIRST_SLOTS = 32 };
 
 /* Entries lie in one array in order of insertion; slots hold indexes into it, found by linear probing. */
-struct at_table {
+struct at_lookup {
     size_t key_bytes, count, slots; /* slots: a power of two, at least twice count */
     unsigned char *keys;
     void **values;
@@ -16,7 +16,7 @@ struct at_table {
     int64_t *slot; /* -1: free */
 };
 
-static uint64_t hash_of(const at_table *table, const void *key)
+static uint64_t hash_of(const at_lookup *table, const void *key)
 {
     const unsigned char *at = key;
     uint64_t hash = table->key_bytes;
@@ -29,7 +29,7 @@ static uint64_t hash_of(const at_table *table, const void *key)
     return hash;
 }
 
-static attune_status resize(at_table *table, size_t slots)
+static attune_status resize(at_lookup *table, size_t slots)
 {
     size_t room = slots / 2;
     unsigned char *keys = realloc(table->keys, room * table->key_bytes);
@@ -57,22 +57,22 @@ static attune_status resize(at_table *table, size_t slots)
     return ATTUNE_OK;
 }
 
-attune_status at_table_create(size_t key_bytes, at_table **table)
+attune_status at_lookup_create(size_t key_bytes, at_lookup **table)
 {
-    at_table *made = calloc(1, sizeof *made);
+    at_lookup *made = calloc(1, sizeof *made);
     *table = NULL;
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a table");
     made->key_bytes = key_bytes;
     attune_status status = resize(made, FIRST_SLOTS);
     if (status != ATTUNE_OK) {
-        at_table_destroy(made);
+        at_lookup_destroy(made);
         return status;
     }
     *table = made;
     return ATTUNE_OK;
 }
 
-void at_table_destroy(at_table *table)
+void at_lookup_destroy(at_lookup *table)
 {
     if (table != NULL) {
         free(table->keys);
@@ -84,7 +84,7 @@ void at_table_destroy(at_table *table)
 }
 
 /* The slot of the key, or the free one where it would go. */
-static size_t probe(const at_table *table, const void *key, uint64_t hash)
+static size_t probe(const at_lookup *table, const void *key, uint64_t hash)
 {
     size_t at = hash & (table->slots - 1);
     for (; table->slot[at] >= 0; at = (at + 1) & (table->slots - 1)) {
@@ -97,13 +97,13 @@ static size_t probe(const at_table *table, const void *key, uint64_t hash)
     return at;
 }
 
-void *at_table_find(const at_table *table, const void *key)
+void *at_lookup_find(const at_lookup *table, const void *key)
 {
     int64_t index = table->slot[probe(table, key, hash_of(table, key))];
     return index < 0 ? NULL : table->values[index];
 }
 
-attune_status at_table_set(at_table *table, const void *key, void *value)
+attune_status at_lookup_set(at_lookup *table, const void *key, void *value)
 {
     uint64_t hash = hash_of(table, key);
     int64_t have = table->slot[probe(table, key, hash)];
@@ -121,17 +121,17 @@ attune_status at_table_set(at_table *table, const void *key, void *value)
     return ATTUNE_OK;
 }
 
-size_t at_table_count(const at_table *table)
+size_t at_lookup_count(const at_lookup *table)
 {
     return table->count;
 }
 
-void *at_table_at(const at_table *table, size_t index)
+void *at_lookup_at(const at_lookup *table, size_t index)
 {
     return index < table->count ? table->values[index] : NULL;
 }
 
-void at_table_clear(at_table *table)
+void at_lookup_clear(at_lookup *table)
 {
     table->count = 0;
     memset(table->slot, 0xff, table->slots * sizeof *table->slot);
