@@ -122,15 +122,22 @@ static bool is_needle(const at_inputs *inputs, int64_t row, int64_t rows, at_ran
     return drawn || row == 0 || row == rows - 1 || row == TILE - 1 || row == TILE;
 }
 
-/* The key is its query, long enough to win by far. */
+/* The key is its query, long enough to win by far: a logit of 15. */
 static void needle_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_t row, float *values)
 {
     const at_extent queries = at_inputs_extent(inputs, ATTUNE_Q);
     int64_t group = inputs->problem.heads_q / inputs->problem.heads_kv;
-    if (queries.count[2] > 0) {
-        query_row(inputs, batch, head * group + row % group, row % queries.count[2], values);
-        multiply_all(values, inputs->problem.head_dim_qk, key_factor(inputs, 15.0));
+    int64_t count = inputs->problem.head_dim_qk;
+    double square = 0;
+    if (queries.count[2] == 0) {
+        return;
     }
+    query_row(inputs, batch, head * group + row % group, row % queries.count[2], values);
+    for (int64_t c = 0; c < count; ++c) {
+        square += (double)values[c] * (double)values[c];
+    }
+    double least = 0.5 * (double)count; /* a short query must not make a key that dwarfs every other logit */
+    multiply_all(values, count, key_factor(inputs, 15.0 * (double)count / fmax(square, least)));
 }
 
 static void key_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_t row, float *values)
@@ -221,15 +228,23 @@ static void fill_bias(at_inputs *inputs)
     }
 }
 
+/* Whether a key is hidden from every row: one in sixteen, and one tile in eight. */
+static bool is_column_hidden(uint64_t seed, int64_t key)
+{
+    at_random column = at_random_seed(seed, (uint64_t)key);
+    at_random tile = at_random_seed(~seed, (uint64_t)(key / TILE));
+    return at_random_next(&column) % 16 == 0 || at_random_next(&tile) % 8 == 0;
+}
+
 /* One row of a mask: nothing, seven in ten, or whole tiles. Nonzero is seen, whatever the number. */
-static void mask_row(at_random *random, unsigned char *mask, int64_t count)
+static void mask_row(at_random *random, uint64_t seed, unsigned char *mask, int64_t count)
 {
     uint64_t kind = at_random_below(random, 16);
     uint64_t tiles = at_random_next(random);
     for (int64_t j = 0; j < count; ++j) {
         uint64_t draw = at_random_next(random);
         bool seen = kind == 0 ? false : kind < 8 ? draw % 10 < 7 : tiles >> (j / TILE % 64) & 1;
-        mask[j] = seen ? (unsigned char)(1 + (draw >> 32) % 255) : 0;
+        mask[j] = seen && !is_column_hidden(seed, j) ? (unsigned char)(1 + (draw >> 32) % 255) : 0;
     }
 }
 
@@ -241,7 +256,7 @@ static void fill_mask(at_inputs *inputs)
             for (int64_t i = 0; i < extent.count[2]; ++i) {
                 at_random random = stream(inputs, ATTUNE_MASK, b, h, i);
                 unsigned char *mask = inputs->call.tensor[ATTUNE_MASK].data;
-                mask_row(&random, mask + at_inputs_row(inputs, ATTUNE_MASK, b, h, i), extent.row);
+                mask_row(&random, inputs->draw.seed, mask + at_inputs_row(inputs, ATTUNE_MASK, b, h, i), extent.row);
             }
         }
     }

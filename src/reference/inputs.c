@@ -212,6 +212,11 @@ static int64_t unit_of(const at_inputs *inputs, attune_role role)
     return align > bytes ? align / bytes : 1;
 }
 
+static bool is_array(attune_role role)
+{
+    return role == ATTUNE_CU_Q || role == ATTUNE_CU_KV || role == ATTUNE_USED_KV;
+}
+
 /* With gaps, rows, heads and batches stand one, three and five units further apart than they need. */
 static void set_strides(at_inputs *inputs, attune_role role)
 {
@@ -222,11 +227,13 @@ static void set_strides(at_inputs *inputs, attune_role role)
                              {ATTUNE_STRIDE_HEAD, ATTUNE_STRIDE_SEQ, ATTUNE_STRIDE_BATCH}};
     int64_t unit = unit_of(inputs, role);
     int64_t stride = extent.row;
+    if (is_array(role)) {
+        tensor->stride[ATTUNE_STRIDE_BATCH] = 1;
+        return;
+    }
     for (int k = 0; k < 3; ++k) {
         int dimension = order[interleaved][k];
-        if (inputs->draw.gaps) {
-            stride = (stride + unit - 1) / unit * unit + unit * (2 * k + 1);
-        }
+        stride = (stride + unit - 1) / unit * unit + (inputs->draw.gaps ? unit * (2 * k + 1) : 0);
         tensor->stride[dimension] = stride;
         stride *= extent.count[dimension] > 0 ? extent.count[dimension] : 1;
     }

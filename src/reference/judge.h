@@ -12,8 +12,8 @@ typedef struct at_case {
     const at_rows *rows;
     const double *o_reference, *lse_reference;
     const double *o_naive, *lse_naive;
-    /* Naive errors of redraws, where the case is too small for its own to mean much; 0 where none were made. The judge
-     * uses the larger of these and the case's own. */
+    /* Where the case is too small for its own naive error to mean much, the largest of redraws and of what at_noise_run
+     * says; else 0. The judge uses the larger of these and the case's own. */
     double naive_error;   /* max |O_naive - O_reference| */
     double naive_l2;      /* |O_naive - O_reference| / |O_reference| */
     double naive_lse;     /* max |LSE_naive - LSE_reference| */
@@ -21,8 +21,10 @@ typedef struct at_case {
     bool taints;          /* the kernel declares ATTUNE_TRAIT_TAINTS: NaN where the reference is finite is not judged */
 } at_case;
 
-/* Outputs below which the naive error of one draw says little: the suite adds seven redraws. */
+/* Outputs below which the naive error of one draw says little: seven redraws are added, and up to four times as many
+ * outputs what at_noise_run says. */
 #define AT_SMALL_CASE 4096
+#define AT_NOISE_CASE (4 * AT_SMALL_CASE)
 #define AT_REDRAWS 7
 
 /* Sums for the suite-wide rule on bias, filled case by case. */
@@ -50,8 +52,10 @@ typedef struct at_finding {
 /* ATTUNE_OK if every rule of a single case holds; ATTUNE_WRONG_RESULT with the rule, the row and the numbers in the
  * detail. ATTUNE_INTERNAL when a tolerance is not finite: an error of the suite. Adds to `bias` (may be NULL). */
 attune_status at_judge_case(const at_case *one, at_finding *finding, at_bias *bias);
-/* The naive errors of a case, for redraws: *error, *l2 and *lse grow to this case's. */
-void at_judge_naive(const at_case *one, double *error, double *l2, double *lse);
+/* Grows the three naive errors of `to` to those of `from`, a redraw (or the case itself). */
+void at_judge_naive(const at_case *from, at_case *to);
+/* Grows them to what at_noise_run said of the case `to` itself. */
+void at_judge_noise(at_case *to, const double *o_noise, const double *lse_noise);
 /* The suite-wide half of rule 2. */
 attune_status at_judge_bias(const at_bias *bias);
 

@@ -32,4 +32,9 @@ attune_status at_reference_run(at_pool *pool, const attune_args *args, const at_
 attune_status at_naive_run(at_pool *pool, const attune_args *args, const at_rows *rows, int acc16, double *o,
                            double *lse);
 
+/* How far rounding each score in fp32 may move the results, to first order; o and lse are the reference's. Cases too
+ * small for their naive error to mean much are granted this much. */
+void at_noise_run(at_pool *pool, const attune_args *args, const at_rows *rows, const double *o, const double *lse,
+                  double *o_noise, double *lse_noise);
+
 #endif

@@ -1,0 +1,350 @@
+/* Inputs: reproducible, guarded, laid out as promised, and nasty where they should be. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/half.h"
+#include "base/status.h"
+#include "core/call.h"
+#include "core/problem.h"
+#include "reference/inputs.h"
+#include "reference/reference.h"
+
+static attune_problem parsed(const char *text)
+{
+    attune_problem problem;
+    assert_int_equal(attune_problem_parse(text, &problem), ATTUNE_OK);
+    return problem;
+}
+
+static at_inputs drawn(const char *text, const at_draw *draw)
+{
+    attune_problem problem = parsed(text);
+    at_inputs inputs;
+    if (at_inputs_draw(&problem, draw, &inputs) != ATTUNE_OK) {
+        fail_msg("%s: %s", text, attune_last_detail());
+    }
+    return inputs;
+}
+
+static float half_at(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row,
+                     int64_t column)
+{
+    const unsigned char *data = inputs->call.tensor[role].data;
+    uint16_t bits;
+    memcpy(&bits, data + at_inputs_row(inputs, role, batch, head, row) + (size_t)column * 2, sizeof bits);
+    return at_fp16_to_float(bits);
+}
+
+static const char *const everything = "b3,h4,hkv2,sq20,skv70,d24,dv8,fp16,causal,window=40:-1,softcap=4,bias=bx1,mask,"
+                                      "alibi,sink,seqused";
+
+static void test_equal_draws_are_equal(void **state)
+{
+    (void)state;
+    for (int family = 0; family < AT_FAMILY_COUNT; ++family) {
+        at_draw draw = {.seed = 11, .family = (at_family)family, .gaps = true, .poison = 0xff};
+        at_inputs a = drawn(everything, &draw);
+        at_inputs b = drawn(everything, &draw);
+        draw.seed = 12;
+        at_inputs c = drawn(everything, &draw);
+        assert_true(at_inputs_digest(&a) == at_inputs_digest(&b));
+        assert_true(at_inputs_digest(&a) != at_inputs_digest(&c));
+        at_inputs_free(&a);
+        at_inputs_free(&b);
+        at_inputs_free(&c);
+    }
+}
+
+/* Layout and gaps move values, and change none. */
+static void test_values_do_not_depend_on_layout(void **state)
+{
+    (void)state;
+    at_draw plain = {.seed = 3, .family = AT_FAMILY_NORMAL};
+    at_draw gaps = {.seed = 3, .family = AT_FAMILY_NORMAL, .gaps = true};
+    at_inputs a = drawn("b2,h3,s20,d24,fp16", &plain);
+    at_inputs b = drawn("b2,h3,s20,d24,fp16,layout=bshd", &gaps);
+    for (int64_t i = 0; i < 2 * 3 * 20 * 24; ++i) {
+        int64_t at[4] = {i / (3 * 20 * 24), i / (20 * 24) % 3, i / 24 % 20, i % 24};
+        assert_true(half_at(&a, ATTUNE_K, at[0], at[1], at[2], at[3]) ==
+                    half_at(&b, ATTUNE_K, at[0], at[1], at[2], at[3]));
+    }
+    at_inputs_free(&a);
+    at_inputs_free(&b);
+}
+
+static void test_calls_are_accepted(void **state)
+{
+    (void)state;
+    const char *const texts[] = {everything,
+                                 "b1,h1,s1,d1,fp32",
+                                 "b4,h2,s40,d64,bf16,varlen=5",
+                                 "b1,h2,s0,d8,fp16",
+                                 "b2,h3,sq5,skv9,d7,dv3,fp16,layout=bshd",
+                                 "b2,h2,s9,d64,fp32,align=64"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+        for (int gaps = 0; gaps < 2; ++gaps) {
+            at_draw draw = {.seed = i, .gaps = gaps != 0};
+            at_inputs inputs = drawn(texts[i], &draw);
+            if (at_call_check(&inputs.problem, &inputs.call) != ATTUNE_OK) {
+                fail_msg("%s, gaps %d: %s", texts[i], gaps, attune_last_detail());
+            }
+            at_inputs_free(&inputs);
+        }
+    }
+}
+
+static void test_guards(void **state)
+{
+    (void)state;
+    at_draw draw = {.seed = 1, .gaps = true, .poison = 0xff};
+    at_inputs inputs = drawn("b2,h2,s9,d5,fp32", &draw);
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        at_buffer *buffer = &inputs.buffer[role];
+        if (buffer->base == NULL) {
+            continue;
+        }
+        const size_t places[] = {0, buffer->at - 1, buffer->at + buffer->bytes, buffer->total - 1};
+        for (size_t i = 0; i < sizeof places / sizeof *places; ++i) {
+            assert_int_equal(at_inputs_guards(&inputs), ATTUNE_OK);
+            buffer->base[places[i]] ^= 1;
+            assert_int_equal(at_inputs_guards(&inputs), ATTUNE_WRONG_RESULT);
+            assert_non_null(strstr(attune_last_detail(), at_role_name(role)));
+            buffer->base[places[i]] ^= 1;
+        }
+        buffer->base[buffer->at] ^= 1; /* the data are not a guard */
+        assert_int_equal(at_inputs_guards(&inputs), ATTUNE_OK);
+    }
+    at_inputs_free(&inputs);
+}
+
+static void test_digest_sees_every_input_byte_and_no_output(void **state)
+{
+    (void)state;
+    at_draw draw = {.seed = 1, .gaps = true, .poison = 0xff};
+    at_inputs inputs = drawn(everything, &draw);
+    uint64_t digest = at_inputs_digest(&inputs);
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        at_buffer *buffer = &inputs.buffer[role];
+        if (buffer->base == NULL) {
+            continue;
+        }
+        bool output = role == ATTUNE_O || role == ATTUNE_LSE;
+        for (size_t at = 0; at < buffer->bytes; at += 1 + buffer->bytes / 50) {
+            buffer->base[buffer->at + at] ^= 0x10;
+            assert_int_equal(at_inputs_digest(&inputs) == digest, output);
+            buffer->base[buffer->at + at] ^= 0x10;
+        }
+    }
+    at_inputs_poison(&inputs, 0x5a);
+    assert_true(at_inputs_digest(&inputs) == digest);
+    assert_int_equal(((unsigned char *)inputs.call.tensor[ATTUNE_O].data)[0], 0x5a);
+    at_inputs_free(&inputs);
+}
+
+static void test_gaps_hold_pointers_to_their_promise(void **state)
+{
+    (void)state;
+    at_draw draw = {.seed = 1, .gaps = true, .poison = 0xff};
+    at_inputs inputs = drawn("b2,h2,s9,d64,fp16", &draw);
+    assert_int_equal((uintptr_t)inputs.call.tensor[ATTUNE_Q].data % 32, 16);
+    assert_int_equal(inputs.call.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], 72);
+    const unsigned char *gap = (const unsigned char *)inputs.call.tensor[ATTUNE_K].data + (size_t)64 * 2;
+    for (int i = 0; i < 16; ++i) {
+        assert_int_equal(gap[i], 0xff);
+    }
+    at_inputs_free(&inputs);
+}
+
+static void test_lengths(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+        attune_problem problem = parsed("b6,h1,sq30,skv50,d8,fp32,varlen=1");
+        int32_t cu_q[7], cu_kv[7], again_q[7], again_kv[7];
+        problem.varlen_seed = seed;
+        at_inputs_lengths(&problem, cu_q, cu_kv);
+        at_inputs_lengths(&problem, again_q, again_kv);
+        assert_memory_equal(cu_q, again_q, sizeof cu_q);
+        assert_memory_equal(cu_kv, again_kv, sizeof cu_kv);
+        int full = 0, empty = 0;
+        for (int b = 0; b < 6; ++b) {
+            assert_in_range(cu_q[b + 1] - cu_q[b], 0, 30);
+            assert_in_range(cu_kv[b + 1] - cu_kv[b], 0, 50);
+            full += cu_q[b + 1] - cu_q[b] == 30 && cu_kv[b + 1] - cu_kv[b] == 50;
+            empty += cu_kv[b + 1] == cu_kv[b];
+        }
+        assert_true(full > 0 && empty > 0);
+    }
+}
+
+static void test_far_offsets(void **state)
+{
+    (void)state;
+    at_draw draw = {.seed = 4, .far = true, .poison = 0xff};
+    at_inputs inputs = drawn("b1,h2,s5,d8,fp16", &draw);
+    assert_true(inputs.call.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_HEAD] > INT32_MAX);
+    assert_true(inputs.buffer[ATTUNE_O].bytes > (size_t)1 << 32);
+    assert_int_equal(at_call_check(&inputs.problem, &inputs.call), ATTUNE_OK);
+    at_draw near = {.seed = 4, .poison = 0xff};
+    at_inputs same = drawn("b1,h2,s5,d8,fp16", &near);
+    assert_true(half_at(&inputs, ATTUNE_V, 0, 1, 4, 7) == half_at(&same, ATTUNE_V, 0, 1, 4, 7));
+    assert_true(isnan(half_at(&inputs, ATTUNE_O, 0, 1, 4, 7)));
+    uint64_t digest = at_inputs_digest(&inputs);
+    ((unsigned char *)inputs.call.tensor[ATTUNE_K].data)[at_inputs_row(&inputs, ATTUNE_K, 0, 1, 4)] ^= 1;
+    assert_true(at_inputs_digest(&inputs) != digest);
+    assert_int_equal(at_inputs_guards(&inputs), ATTUNE_OK);
+    at_inputs_free(&inputs);
+    at_inputs_free(&same);
+}
+
+/* ---- Families --------------------------------------------------------------------------------------------------- */
+
+static void reference_of(const at_inputs *inputs, at_rows *rows, double **o, double **lse)
+{
+    at_pool *pool;
+    attune_args args;
+    at_call_args(&inputs->problem, &inputs->call, &args);
+    assert_int_equal(at_pool_create(1, 0, &pool), ATTUNE_OK);
+    assert_int_equal(at_rows_all(&args, rows), ATTUNE_OK);
+    *o = malloc((size_t)(rows->count * args.head_dim_v + 1) * sizeof **o);
+    *lse = malloc((size_t)(rows->count + 1) * sizeof **lse);
+    assert_int_equal(at_reference_run(pool, &args, rows, *o, *lse), ATTUNE_OK);
+    at_pool_destroy(pool);
+}
+
+typedef struct summary {
+    double largest_lse, smallest_lse, largest_o;
+    int64_t strange; /* outputs that are not finite */
+    int64_t count;
+} summary;
+
+static summary summary_of(const char *text, at_family family, uint64_t seed)
+{
+    at_draw draw = {.seed = seed, .family = family, .poison = 0xff};
+    at_inputs inputs = drawn(text, &draw);
+    at_rows rows;
+    double *o, *lse;
+    summary found = {.largest_lse = -HUGE_VAL, .smallest_lse = HUGE_VAL};
+    reference_of(&inputs, &rows, &o, &lse);
+    for (int64_t r = 0; r < rows.count; ++r) {
+        found.largest_lse = fmax(found.largest_lse, lse[r]);
+        found.smallest_lse = fmin(found.smallest_lse, lse[r]);
+    }
+    for (int64_t i = 0; i < rows.count * inputs.problem.head_dim_v; ++i) {
+        found.strange += !isfinite(o[i]);
+        found.largest_o = isfinite(o[i]) ? fmax(found.largest_o, fabs(o[i])) : found.largest_o;
+        ++found.count;
+    }
+    free(o);
+    free(lse);
+    at_rows_free(&rows);
+    at_inputs_free(&inputs);
+    return found;
+}
+
+static void test_families_do_what_they_say(void **state)
+{
+    (void)state;
+    const char *const text = "b1,h4,s150,d64,fp16";
+    assert_true(summary_of(text, AT_FAMILY_NORMAL, 1).largest_lse < 20.0);
+    assert_true(summary_of(text, AT_FAMILY_LARGE, 1).largest_lse > 88.0);
+    assert_true(summary_of(text, AT_FAMILY_NEGATIVE, 1).largest_lse < -88.0);
+    assert_true(summary_of(text, AT_FAMILY_NEEDLE, 1).largest_lse > 12.0);
+    assert_true(summary_of(text, AT_FAMILY_SUBNORMAL, 1).largest_o < 0x1p-14);
+    assert_true(summary_of(text, AT_FAMILY_MIXED, 1).largest_lse > 88.0);
+    assert_true(summary_of(text, AT_FAMILY_MIXED, 1).smallest_lse < 20.0);
+    summary equal = summary_of(text, AT_FAMILY_EQUAL, 1);
+    assert_true(equal.largest_o < 0.6); /* means of 150 values */
+    summary visible = summary_of("b1,h4,s150,d64,fp16,causal", AT_FAMILY_VISIBLE, 1);
+    assert_true(visible.strange > 0 && visible.strange < visible.count);
+}
+
+/* HIDDEN holds strangers, and none of them shows. */
+static void test_hidden_is_hidden(void **state)
+{
+    (void)state;
+    const char *const texts[] = {
+        "b3,h4,hkv2,s70,d16,fp16,seqused",     "b1,h2,sq20,skv90,d16,fp32,causal,offset=tl",
+        "b5,h2,s40,d16,bf16,varlen=9,seqused", "b2,h4,hkv2,sq6,skv70,d16,fp16,mask",
+        "b1,h2,sq9,skv80,d16,fp32,window=3:3", "b2,h1,sq2,skv70,d16,fp16,bias=bxh",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+        assert_int_equal(summary_of(texts[i], AT_FAMILY_HIDDEN, i).strange, 0);
+        at_draw draw = {.seed = i, .family = AT_FAMILY_HIDDEN, .poison = 0};
+        at_inputs inputs = drawn(texts[i], &draw);
+        const at_extent extent = at_inputs_extent(&inputs, ATTUNE_K);
+        int64_t strangers = 0;
+        for (int64_t b = 0; b < extent.count[0]; ++b) {
+            for (int64_t h = 0; h < extent.count[1]; ++h) {
+                for (int64_t j = 0; j < extent.count[2]; ++j) {
+                    const unsigned char *row = inputs.call.tensor[ATTUNE_K].data;
+                    float value;
+                    uint16_t bits;
+                    row += at_inputs_row(&inputs, ATTUNE_K, b, h, j);
+                    memcpy(&value, row, sizeof value);
+                    memcpy(&bits, row, sizeof bits);
+                    value = inputs.problem.dtype == ATTUNE_FP16   ? at_fp16_to_float(bits)
+                            : inputs.problem.dtype == ATTUNE_BF16 ? at_bf16_to_float(bits)
+                                                                  : value;
+                    strangers += !isfinite(value);
+                }
+            }
+        }
+        if (strangers == 0) {
+            fail_msg("%s hides nothing", texts[i]);
+        }
+        at_inputs_free(&inputs);
+    }
+}
+
+static void test_families_apply(void **state)
+{
+    (void)state;
+    attune_problem plain = parsed("b1,h1,s8,d8,fp32");
+    attune_problem used = parsed("b2,h1,s8,d8,fp32,seqused");
+    assert_false(at_family_applies(AT_FAMILY_HIDDEN, &plain));
+    assert_false(at_family_applies(AT_FAMILY_MIXED, &plain));
+    assert_true(at_family_applies(AT_FAMILY_NEEDLE, &plain));
+    assert_true(at_family_applies(AT_FAMILY_HIDDEN, &used));
+    assert_true(at_family_applies(AT_FAMILY_MIXED, &used));
+    assert_false(at_family_applies(AT_FAMILY_COUNT, &used));
+    assert_string_equal(at_family_name(AT_FAMILY_NEEDLE), "needle");
+    assert_string_equal(at_family_name(AT_FAMILY_COUNT), "?");
+}
+
+static void test_bad_problem_leaves_nothing(void **state)
+{
+    (void)state;
+    attune_problem problem = parsed("b1,h1,s8,d8,fp32");
+    at_draw draw = {0};
+    at_inputs inputs;
+    problem.head_dim_qk = 0;
+    assert_int_equal(at_inputs_draw(&problem, &draw, &inputs), ATTUNE_INVALID_PROBLEM);
+    at_inputs_free(&inputs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equal_draws_are_equal),
+        cmocka_unit_test(test_values_do_not_depend_on_layout),
+        cmocka_unit_test(test_calls_are_accepted),
+        cmocka_unit_test(test_guards),
+        cmocka_unit_test(test_digest_sees_every_input_byte_and_no_output),
+        cmocka_unit_test(test_gaps_hold_pointers_to_their_promise),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_far_offsets),
+        cmocka_unit_test(test_families_do_what_they_say),
+        cmocka_unit_test(test_hidden_is_hidden),
+        cmocka_unit_test(test_families_apply),
+        cmocka_unit_test(test_bad_problem_leaves_nothing),
+    };
+    return cmocka_run_group_tests_name("inputs", tests, NULL, NULL);
+}

@@ -1,0 +1,382 @@
+/* The judge: honest noise passes over hundreds of draws, and every animal of the zoo is caught. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "core/call.h"
+#include "reference/inputs.h"
+#include "reference/judge.h"
+#include "zoo.h"
+
+/* A case drawn and computed, ready for outputs to be judged. */
+typedef struct trial {
+    at_inputs inputs;
+    attune_args args;
+    at_rows rows;
+    double *o, *lse, *o_naive, *lse_naive;
+    at_case one;
+} trial;
+
+static at_pool *pool;
+
+static void trial_compute(trial *on, const char *text, at_family family, uint64_t seed)
+{
+    attune_problem problem;
+    at_draw draw = {.seed = seed, .family = family, .poison = 0xff};
+    assert_int_equal(attune_problem_parse(text, &problem), ATTUNE_OK);
+    assert_int_equal(at_inputs_draw(&problem, &draw, &on->inputs), ATTUNE_OK);
+    at_call_args(&problem, &on->inputs.call, &on->args);
+    assert_int_equal(at_rows_all(&on->args, &on->rows), ATTUNE_OK);
+    size_t outputs = (size_t)on->rows.count * (size_t)problem.head_dim_v + 1;
+    size_t rows = (size_t)on->rows.count + 1;
+    on->o = malloc(outputs * sizeof *on->o);
+    on->lse = malloc(rows * sizeof *on->lse);
+    on->o_naive = malloc(outputs * sizeof *on->o);
+    on->lse_naive = malloc(rows * sizeof *on->lse);
+    assert_int_equal(at_reference_run(pool, &on->args, &on->rows, on->o, on->lse), ATTUNE_OK);
+    assert_int_equal(at_naive_run(pool, &on->args, &on->rows, 0, on->o_naive, on->lse_naive), ATTUNE_OK);
+    on->one = (at_case){.args = &on->args,
+                        .rows = &on->rows,
+                        .o_reference = on->o,
+                        .lse_reference = on->lse,
+                        .o_naive = on->o_naive,
+                        .lse_naive = on->lse_naive,
+                        .standard_normal = family == AT_FAMILY_NORMAL};
+}
+
+static void trial_free(trial *on)
+{
+    free(on->o);
+    free(on->lse);
+    free(on->o_naive);
+    free(on->lse_naive);
+    at_rows_free(&on->rows);
+    at_inputs_free(&on->inputs);
+}
+
+static void trial_draw(trial *on, const char *text, at_family family, uint64_t seed)
+{
+    trial_compute(on, text, family, seed);
+    int64_t outputs = on->rows.count * on->args.head_dim_v;
+    for (uint64_t k = 1; outputs < AT_SMALL_CASE && k <= AT_REDRAWS; ++k) {
+        trial redraw;
+        trial_compute(&redraw, text, family, seed * 8 + k + 1000000);
+        at_judge_naive(&redraw.one, &on->one);
+        trial_free(&redraw);
+    }
+    if (outputs < AT_NOISE_CASE) {
+        double *o = malloc((size_t)(outputs + 1) * sizeof *o);
+        double *lse = malloc((size_t)(on->rows.count + 1) * sizeof *lse);
+        at_noise_run(pool, &on->args, &on->rows, on->o, on->lse, o, lse);
+        at_judge_noise(&on->one, o, lse);
+        free(o);
+        free(lse);
+    }
+}
+
+static void attend(trial *on, zoo_flaw flaw)
+{
+    float *score = malloc((size_t)(on->args.seqlen_kv + 1) * sizeof *score);
+    for (int64_t i = 0; i < on->args.batch * on->args.heads_q * on->args.seqlen_q; ++i) {
+        zoo_attend(&on->args, i, score, flaw);
+    }
+    free(score);
+}
+
+static attune_status judged(const char *text, at_family family, uint64_t seed, zoo_flaw flaw, at_bias *bias)
+{
+    trial on;
+    at_finding finding;
+    trial_draw(&on, text, family, seed);
+    attend(&on, flaw);
+    attune_status status = at_judge_case(&on.one, &finding, bias);
+    trial_free(&on);
+    return status;
+}
+
+/* ---- Honest noise ----------------------------------------------------------------------------------------------- */
+
+static const char *const small[] = {
+    "b1,h2,s70,d32,%s",
+    "b1,h1,sq1,skv1,d8,%s",
+    "b1,h1,sq3,skv5,d1,dv1,%s",
+    "b2,h2,s40,d16,dv8,%s,causal",
+    "b1,h2,sq3,skv130,d64,%s,softcap=3",
+    "b2,h2,s33,d16,%s,bias=bxh,alibi,sink",
+    "b1,h2,s66,d40,%s,window=5:0,mask",
+    "b3,h2,s40,d16,%s,varlen=4,causal",
+};
+
+static void honest_passes(const char *dtype)
+{
+    at_bias bias = {0};
+    for (size_t i = 0; i < sizeof small / sizeof *small; ++i) {
+        char text[128];
+        (void)snprintf(text, sizeof text, small[i], dtype);
+        for (uint64_t draw = 0; draw < 45; ++draw) {
+            at_family family = (at_family)(draw % AT_FAMILY_COUNT);
+            if (judged(text, family, 7 * draw + i, ZOO_HONEST, &bias) != ATTUNE_OK) {
+                fail_msg("%s, %s, draw %llu: %s", text, at_family_name(family), (unsigned long long)draw,
+                         attune_last_detail());
+            }
+        }
+    }
+    if (at_judge_bias(&bias) != ATTUNE_OK) {
+        fail_msg("%s: %s", dtype, attune_last_detail());
+    }
+}
+
+static void test_honest_fp16_passes(void **state)
+{
+    (void)state;
+    honest_passes("fp16");
+}
+
+static void test_honest_bf16_passes(void **state)
+{
+    (void)state;
+    honest_passes("bf16");
+}
+
+static void test_honest_fp32_passes(void **state)
+{
+    (void)state;
+    honest_passes("fp32");
+}
+
+/* ---- Known-bad outputs ------------------------------------------------------------------------------------------ */
+
+typedef struct bad {
+    zoo_flaw flaw;
+    const char *problem;
+    at_family family;
+    const char *rule; /* in the detail */
+} bad;
+
+static const bad menagerie[] = {
+    {ZOO_SCALE_OFF, "b1,h2,s160,d64,%s", AT_FAMILY_NORMAL, "rule"},
+    {ZOO_FP8_P, "b1,h2,s160,d64,%s", AT_FAMILY_NORMAL, "rule"},
+    {ZOO_DROPS_TAIL, "b1,h1,s300,d64,%s", AT_FAMILY_NORMAL, "rule"},
+    {ZOO_MEAN_OF_V, "b1,h2,s160,d64,%s", AT_FAMILY_NORMAL, "rule"},
+    {ZOO_CAUSAL_OFF, "b1,h2,s160,d64,%s,causal", AT_FAMILY_NORMAL, "rule"},
+    {ZOO_SWAPPED_HEADS, "b1,h4,hkv2,s128,d64,%s", AT_FAMILY_NORMAL, "rule"},
+    {ZOO_NAN_ROW, "b1,h2,s160,d64,%s", AT_FAMILY_NORMAL, "inf and NaN"},
+    {ZOO_ZEROS, "b1,h1,s300,d64,%s", AT_FAMILY_NORMAL, "rule"},
+    {ZOO_SKIPS_ROW, "b1,h2,s160,d64,%s", AT_FAMILY_NORMAL, "rule"},
+    {ZOO_LSE_OFF, "b1,h2,s160,d64,%s", AT_FAMILY_NORMAL, "rule 4"},
+    {ZOO_EMPTY_NAN, "b1,h2,sq70,skv40,d64,%s,causal", AT_FAMILY_NORMAL, "inf and NaN"},
+    {ZOO_NO_MAXIMUM, "b1,h2,s160,d64,%s", AT_FAMILY_LARGE, "rule"},
+    {ZOO_NO_MAXIMUM, "b1,h2,s100,d64,%s", AT_FAMILY_NEGATIVE, "rule"},
+    {ZOO_LEAKS, "b6,h4,s40,d16,%s,causal,offset=tl", AT_FAMILY_VISIBLE, "inf and NaN"},
+    {ZOO_SWAPPED_HEADS, "b2,h4,hkv2,s70,d64,%s", AT_FAMILY_MIXED, "rule"},
+    {ZOO_DROPS_TAIL, "b1,h1,s200,d64,%s", AT_FAMILY_NEEDLE, "rule"},
+};
+
+static void bad_fails(const char *dtype)
+{
+    for (size_t i = 0; i < sizeof menagerie / sizeof *menagerie; ++i) {
+        const bad *animal = &menagerie[i];
+        char text[128];
+        (void)snprintf(text, sizeof text, animal->problem, dtype);
+        for (uint64_t seed = 1; seed <= 2; ++seed) {
+            if (judged(text, animal->family, seed, ZOO_HONEST, NULL) != ATTUNE_OK) {
+                fail_msg("%s, %s: honest, yet: %s", text, at_family_name(animal->family), attune_last_detail());
+            }
+            if (judged(text, animal->family, seed, animal->flaw, NULL) != ATTUNE_WRONG_RESULT) {
+                fail_msg("%s: flaw %d passes", text, (int)animal->flaw);
+            }
+            if (strstr(attune_last_detail(), animal->rule) == NULL) {
+                fail_msg("%s: flaw %d fails by another rule: %s", text, (int)animal->flaw, attune_last_detail());
+            }
+        }
+    }
+}
+
+static void test_bad_fp16_fails(void **state)
+{
+    (void)state;
+    bad_fails("fp16");
+}
+
+static void test_bad_bf16_fails(void **state)
+{
+    (void)state;
+    bad_fails("bf16");
+}
+
+static void test_bad_fp32_fails(void **state)
+{
+    (void)state;
+    bad_fails("fp32");
+}
+
+/* A gain of one part in two thousand hides in every single case, and shows over a suite. */
+static void test_bias_shows_over_a_suite(void **state)
+{
+    (void)state;
+    at_bias honest = {0}, biased = {0};
+    for (uint64_t seed = 0; seed < 12; ++seed) {
+        assert_int_equal(judged("b1,h2,s128,d64,bf16", AT_FAMILY_NORMAL, seed, ZOO_HONEST, &honest), ATTUNE_OK);
+        assert_int_equal(judged("b1,h2,s128,d64,bf16", AT_FAMILY_NORMAL, seed, ZOO_BIASED, &biased), ATTUNE_OK);
+    }
+    assert_int_equal(at_judge_bias(&honest), ATTUNE_OK);
+    assert_int_equal(at_judge_bias(&biased), ATTUNE_WRONG_RESULT);
+    assert_non_null(strstr(attune_last_detail(), "gain"));
+}
+
+static void test_nothing_summed_is_no_bias(void **state)
+{
+    (void)state;
+    at_bias bias = {0};
+    assert_int_equal(at_judge_bias(&bias), ATTUNE_OK);
+}
+
+/* ---- The judge's own errors ------------------------------------------------------------------------------------- */
+
+static void test_infinite_tolerance_is_our_error(void **state)
+{
+    (void)state;
+    const double strange[] = {NAN, INFINITY};
+    for (int i = 0; i < 2; ++i) {
+        trial on;
+        at_finding finding;
+        trial_draw(&on, "b1,h1,s8,d8,fp16", AT_FAMILY_NORMAL, 1);
+        attend(&on, ZOO_HONEST);
+        assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_OK);
+        on.one.naive_error = strange[i];
+        assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_INTERNAL);
+        on.one.naive_error = 0;
+        on.one.naive_lse = strange[i];
+        assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_INTERNAL);
+        on.one.naive_lse = 0;
+        on.o_naive[5] = strange[i];
+        assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_INTERNAL);
+        trial_free(&on);
+    }
+}
+
+static void test_finding_holds_the_numbers(void **state)
+{
+    (void)state;
+    trial on;
+    at_finding finding;
+    trial_draw(&on, "b1,h2,s128,d64,fp16", AT_FAMILY_NORMAL, 1);
+    attend(&on, ZOO_HONEST);
+    assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_OK);
+    assert_true(finding.max_error > 0 && finding.max_error <= finding.max_error_limit);
+    assert_true(finding.max_error_limit < 1e-2);
+    assert_true(finding.l2 > 0 && finding.l2 <= finding.l2_limit);
+    assert_true(finding.worst_cosine > 0.999 && finding.worst_cosine <= 1.0);
+    assert_true(finding.lse_error <= finding.lse_limit);
+    assert_true(finding.fixed_bar && finding.allclose);
+    uint16_t *o = on.args.tensor[ATTUNE_O].data;
+    o[64 * 77 + 3] = at_fp16_from_float(at_fp16_to_float(o[64 * 77 + 3]) + 0.05F);
+    assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_WRONG_RESULT);
+    assert_int_equal(finding.worst.row, 77);
+    assert_non_null(strstr(attune_last_detail(), "row 77"));
+    assert_false(finding.fixed_bar || finding.allclose);
+    trial_free(&on);
+}
+
+/* A kernel that taints may spread NaN, and nothing else. */
+static void test_taint(void **state)
+{
+    (void)state;
+    trial on;
+    at_finding finding;
+    trial_draw(&on, "b1,h3,s70,d64,fp16,causal,offset=tl", AT_FAMILY_VISIBLE, 2);
+    on.one.taints = true;
+    attend(&on, ZOO_LEAKS);
+    if (at_judge_case(&on.one, &finding, NULL) != ATTUNE_OK) {
+        fail_msg("%s", attune_last_detail());
+    }
+    attend(&on, ZOO_ZEROS);
+    assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_WRONG_RESULT);
+    trial_free(&on);
+}
+
+/* ---- The naive computation -------------------------------------------------------------------------------------- */
+
+static double naive_l2(const char *text, int acc16)
+{
+    trial on;
+    double l2;
+    trial_compute(&on, text, AT_FAMILY_NORMAL, 5);
+    assert_int_equal(at_naive_run(pool, &on.args, &on.rows, acc16, on.o_naive, on.lse_naive), ATTUNE_OK);
+    at_judge_naive(&on.one, &on.one);
+    l2 = on.one.naive_l2;
+    trial_free(&on);
+    return l2;
+}
+
+static void test_naive_errors_are_of_the_dtype(void **state)
+{
+    (void)state;
+    double fp32 = naive_l2("b1,h2,s160,d64,fp32", 0);
+    double fp16 = naive_l2("b1,h2,s160,d64,fp16", 0);
+    double bf16 = naive_l2("b1,h2,s160,d64,bf16", 0);
+    double acc16 = naive_l2("b1,h2,s160,d64,fp16", 1);
+    assert_true(fp32 > 1e-8 && fp32 < 2e-6);
+    assert_true(fp16 > 1e-4 && fp16 < 2e-3);
+    assert_true(bf16 > 1e-3 && bf16 < 1e-2);
+    assert_true(acc16 > 1.2 * fp16 && acc16 < 20 * fp16);
+}
+
+/* fp16 scores beyond 65,504 stay in fp32 where the truth is finite. */
+static void test_naive_survives_overflow(void **state)
+{
+    (void)state;
+    for (int acc16 = 0; acc16 < 2; ++acc16) {
+        trial on;
+        trial_compute(&on, "b1,h1,s64,d64,fp16,scale=100", AT_FAMILY_NORMAL, 5);
+        for (int64_t i = 0; i < 64 * 64; ++i) {
+            ((uint16_t *)on.args.tensor[ATTUNE_Q].data)[i] = at_fp16_from_float(200.0F);
+            ((uint16_t *)on.args.tensor[ATTUNE_K].data)[i] = at_fp16_from_float(i / 64 == 9 ? 200.0F : 150.0F);
+        }
+        assert_int_equal(at_naive_run(pool, &on.args, &on.rows, acc16, on.o_naive, on.lse_naive), ATTUNE_OK);
+        for (int64_t i = 0; i < 64 * 64; ++i) {
+            assert_true(isfinite(on.o_naive[i]));
+        }
+        trial_free(&on);
+    }
+}
+
+static int open_pool(void **state)
+{
+    (void)state;
+    return at_pool_create(1, 0, &pool) == ATTUNE_OK ? 0 : -1;
+}
+
+static int close_pool(void **state)
+{
+    (void)state;
+    at_pool_destroy(pool);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_honest_fp16_passes),
+        cmocka_unit_test(test_honest_bf16_passes),
+        cmocka_unit_test(test_honest_fp32_passes),
+        cmocka_unit_test(test_bad_fp16_fails),
+        cmocka_unit_test(test_bad_bf16_fails),
+        cmocka_unit_test(test_bad_fp32_fails),
+        cmocka_unit_test(test_bias_shows_over_a_suite),
+        cmocka_unit_test(test_nothing_summed_is_no_bias),
+        cmocka_unit_test(test_infinite_tolerance_is_our_error),
+        cmocka_unit_test(test_finding_holds_the_numbers),
+        cmocka_unit_test(test_taint),
+        cmocka_unit_test(test_naive_errors_are_of_the_dtype),
+        cmocka_unit_test(test_naive_survives_overflow),
+    };
+    return cmocka_run_group_tests_name("judge", tests, open_pool, close_pool);
+}
