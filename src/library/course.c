@@ -103,7 +103,7 @@ static attune_status redraw(course *track, uint64_t seed)
         status = compute(track->pool, &args, &rows, truth, &one);
     }
     if (status == ATTUNE_OK) {
-        at_judge_naive(&one, &track->judged.naive_error, &track->judged.naive_l2, &track->judged.naive_lse);
+        at_judge_naive(&one, &track->judged);
     }
     free(truth);
     at_rows_free(&rows);
