@@ -1,0 +1,30 @@
+/* What goes into a cubin, gathered before anything is compiled. */
+#ifndef CUDA_BUILD_H
+#define CUDA_BUILD_H
+
+#include "attune/kernel.h"
+#include "base/digest.h"
+#include "base/embedded.h"
+
+enum { AT_BUILD_OPTIONS_MAX = 64, AT_BUILD_OPTION_BYTES = 96, AT_BUILD_HEADERS_MAX = 32 };
+
+/* The library's own sources and device headers; ended by a NULL name. Written by the build. */
+extern const at_embedded at_cuda_sources[];
+
+typedef struct at_build {
+    at_embedded source;
+    int header_count;
+    const char *header_name[AT_BUILD_HEADERS_MAX]; /* as included */
+    const char *header_text[AT_BUILD_HEADERS_MAX];
+    int option_count;
+    char option[AT_BUILD_OPTIONS_MAX][AT_BUILD_OPTION_BYTES];
+    char digest[AT_DIGEST_TEXT_MAX]; /* of all the above and ATTUNE_ABI: everything but the compiler */
+    char names[AT_BUILD_HEADERS_MAX][64];
+} at_build;
+
+/* Gathers the source, the headers it reaches and the options for (kernel, problem, target, config), which fit one
+ * another. `sources` is where files are looked for (NULL: at_cuda_sources); it must outlive the build. */
+attune_status at_build_gather(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                              const attune_config *config, const at_embedded *sources, at_build *build);
+
+#endif

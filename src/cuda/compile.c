@@ -1,0 +1,96 @@
+#include "cuda/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+enum { QUOTED = 700 }; /* bytes of the log in an error */
+
+/* Copies the log's lines that tell of errors, as many as fit; all of its beginning where none does. */
+static void quote_errors(const char *log, char quoted[QUOTED])
+{
+    size_t used = 0;
+    for (const char *line = log; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        bool tells = memmem(line, length, "error", 5) != NULL || memmem(line, length, "fatal", 5) != NULL;
+        if (tells && used + length + 2 < QUOTED) {
+            memcpy(quoted + used, line, length);
+            used += length;
+            quoted[used++] = '\n';
+        }
+        line += length + (line[length] == '\n');
+    }
+    if (used == 0) {
+        used = strnlen(log, QUOTED - 1);
+        memcpy(quoted, log, used);
+    }
+    while (used > 0 && quoted[used - 1] == '\n') {
+        --used;
+    }
+    quoted[used] = '\0';
+}
+
+static attune_status refuse(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build, unsigned int error)
+{
+    char quoted[QUOTED] = "no log";
+    size_t bytes = 0;
+    char *log = NULL;
+    if (nvrtc->nvrtcGetProgramLogSize(program, &bytes) == AT_NVRTC_SUCCESS && bytes > 1) {
+        log = calloc(1, bytes + 1);
+    }
+    if (log != NULL && nvrtc->nvrtcGetProgramLog(program, log) == AT_NVRTC_SUCCESS) {
+        quote_errors(log, quoted);
+    }
+    free(log);
+    return at_fail(error == AT_NVRTC_OUT_OF_MEMORY ? ATTUNE_OUT_OF_MEMORY : ATTUNE_COMPILE_ERROR,
+                   "%s does not compile for %s (NVRTC %d.%d: %s):\n%s", build->source.name,
+                   strchr(build->option[0], '=') + 1, nvrtc->version / 1000, nvrtc->version % 1000 / 10,
+                   nvrtc->nvrtcGetErrorString(error), quoted);
+}
+
+static attune_status collect(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build,
+                             at_artifact *artifact)
+{
+    size_t cubin = 0;
+    size_t log = 0; /* with its terminating zero */
+    unsigned int error = nvrtc->nvrtcGetCUBINSize(program, &cubin);
+    AT_FAIL_IF(error != AT_NVRTC_SUCCESS || cubin == 0, ATTUNE_COMPILE_ERROR, "%s: NVRTC gives no cubin (%s)",
+               build->source.name, nvrtc->nvrtcGetErrorString(error));
+    if (nvrtc->nvrtcGetProgramLogSize(program, &log) != AT_NVRTC_SUCCESS || log == 0) {
+        log = 1;
+    }
+    AT_FORWARD(at_artifact_reserve(artifact, cubin, log));
+    memset(artifact->log, 0, log);
+    error = nvrtc->nvrtcGetCUBIN(program, (char *)artifact->cubin);
+    if (error == AT_NVRTC_SUCCESS && log > 1) {
+        error = nvrtc->nvrtcGetProgramLog(program, artifact->log);
+    }
+    if (error != AT_NVRTC_SUCCESS) {
+        at_artifact_free(artifact);
+        return at_fail(ATTUNE_COMPILE_ERROR, "%s: NVRTC: %s", build->source.name, nvrtc->nvrtcGetErrorString(error));
+    }
+    artifact->log_bytes = strlen(artifact->log);
+    artifact->compiler = nvrtc->version;
+    memcpy(artifact->build, build->digest, sizeof artifact->build);
+    return ATTUNE_OK;
+}
+
+attune_status at_compile(const at_nvrtc *nvrtc, const at_build *build, at_artifact *artifact)
+{
+    const char *option[AT_BUILD_OPTIONS_MAX];
+    at_nvrtc_program program = NULL;
+    *artifact = (at_artifact){0};
+    for (int i = 0; i < build->option_count; ++i) {
+        option[i] = build->option[i];
+    }
+    unsigned int error = nvrtc->nvrtcCreateProgram(&program, (const char *)build->source.data, build->source.name,
+                                                   build->header_count, build->header_text, build->header_name);
+    AT_FAIL_IF(error != AT_NVRTC_SUCCESS, ATTUNE_COMPILE_ERROR, "%s: NVRTC: %s", build->source.name,
+               nvrtc->nvrtcGetErrorString(error));
+    error = nvrtc->nvrtcCompileProgram(program, build->option_count, option);
+    attune_status status =
+        error == AT_NVRTC_SUCCESS ? collect(nvrtc, program, build, artifact) : refuse(nvrtc, program, build, error);
+    (void)nvrtc->nvrtcDestroyProgram(&program);
+    return status;
+}

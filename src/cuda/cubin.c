@@ -1,0 +1,358 @@
+#include "cuda/cubin.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* NOTE: NVIDIA's ELF dialect, as far as it is used here, found by looking at what NVRTC 13.0 writes:
+ * - e_flags of ABI 8 hold the architecture in bits 8-15, of ABI 7 and older in bits 0-7;
+ * - .text.NAME is a function; entries among them carry 0x10 in their symbol's st_other;
+ * - .nv.shared.NAME is an entry's static shared memory, of which sm_90 and later reserve the first 1,024 bytes, told by
+ * a section .nv.shared.reserved.0;
+ * - .nv.info (whole file) and .nv.info.NAME (one entry) are lists of {format, attribute, 16 bits or a sized payload}.
+ */
+enum {
+    MACHINE_CUDA = 190,
+    STO_ENTRY = 0x10,
+    SMEM_RESERVED = 1024,
+    INFO_SIZED = 4,
+    INFO_MAX_THREADS = 0x05,
+    INFO_FRAME_SIZE = 0x11,
+    INFO_PARAM = 0x17,
+    INFO_REGISTERS = 0x2f
+};
+
+typedef struct reader {
+    const unsigned char *data;
+    size_t bytes;
+    Elf64_Ehdr head;
+    const char *names; /* of sections; ends with a zero */
+    uint64_t names_bytes;
+    Elf64_Shdr symbols;
+    const char *strings; /* of symbols */
+    uint64_t strings_bytes;
+} reader;
+
+static const void *piece(const reader *file, uint64_t offset, uint64_t bytes)
+{
+    return offset > file->bytes || bytes > file->bytes - offset ? NULL : file->data + offset;
+}
+
+/* ---- Sections and symbols -----------------------------------------------------------------------------------------
+ */
+
+static attune_status section_at(const reader *file, uint32_t index, Elf64_Shdr *section)
+{
+    AT_FAIL_IF(index >= file->head.e_shnum, ATTUNE_CORRUPT, "cubin: section %u of %u", index, file->head.e_shnum);
+    const void *at = piece(file, file->head.e_shoff + (uint64_t)index * sizeof *section, sizeof *section);
+    AT_FAIL_IF(at == NULL, ATTUNE_CORRUPT, "cubin: section %u lies beyond the end", index);
+    memcpy(section, at, sizeof *section);
+    AT_FAIL_IF(section->sh_type != SHT_NOBITS && section->sh_type != SHT_NULL &&
+                   piece(file, section->sh_offset, section->sh_size) == NULL,
+               ATTUNE_CORRUPT, "cubin: the content of section %u lies beyond the end", index);
+    return ATTUNE_OK;
+}
+
+static attune_status string_table(const reader *file, uint32_t index, const char **strings, uint64_t *bytes)
+{
+    Elf64_Shdr section;
+    AT_FORWARD(section_at(file, index, &section));
+    AT_FAIL_IF(section.sh_type != SHT_STRTAB || section.sh_size == 0, ATTUNE_CORRUPT,
+               "cubin: section %u is no table of strings", index);
+    *strings = piece(file, section.sh_offset, section.sh_size);
+    *bytes = section.sh_size;
+    AT_FAIL_IF((*strings)[*bytes - 1] != '\0', ATTUNE_CORRUPT, "cubin: strings without an end");
+    return ATTUNE_OK;
+}
+
+static const char *string_at(const char *strings, uint64_t bytes, uint32_t offset)
+{
+    return offset < bytes ? strings + offset : "";
+}
+
+static const char *section_name(const reader *file, const Elf64_Shdr *section)
+{
+    return string_at(file->names, file->names_bytes, section->sh_name);
+}
+
+static uint64_t symbol_count(const reader *file)
+{
+    return file->symbols.sh_size / sizeof(Elf64_Sym);
+}
+
+static Elf64_Sym symbol_at(const reader *file, uint64_t index)
+{
+    Elf64_Sym symbol;
+    memcpy(&symbol, file->data + file->symbols.sh_offset + index * sizeof symbol, sizeof symbol);
+    return symbol;
+}
+
+static const char *symbol_name(const reader *file, const Elf64_Sym *symbol)
+{
+    return string_at(file->strings, file->strings_bytes, symbol->st_name);
+}
+
+static attune_status open_file(reader *file, const void *data, size_t bytes)
+{
+    *file = (reader){.data = data, .bytes = bytes};
+    AT_FAIL_IF(bytes < sizeof file->head, ATTUNE_CORRUPT, "cubin: %zu bytes are too few", bytes);
+    memcpy(&file->head, data, sizeof file->head);
+    const Elf64_Ehdr *head = &file->head;
+    AT_FAIL_IF(memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64 ||
+                   head->e_machine != MACHINE_CUDA,
+               ATTUNE_CORRUPT, "not a cubin: no 64-bit ELF file for CUDA");
+    AT_FAIL_IF(head->e_shentsize != sizeof(Elf64_Shdr) || head->e_shnum == 0, ATTUNE_CORRUPT,
+               "cubin: %u sections of %u bytes", head->e_shnum, head->e_shentsize);
+    AT_FORWARD(string_table(file, head->e_shstrndx, &file->names, &file->names_bytes));
+    for (uint32_t i = 1; i < head->e_shnum; ++i) {
+        Elf64_Shdr section;
+        AT_FORWARD(section_at(file, i, &section));
+        if (section.sh_type == SHT_SYMTAB) {
+            file->symbols = section;
+            return string_table(file, section.sh_link, &file->strings, &file->strings_bytes);
+        }
+    }
+    return at_fail(ATTUNE_CORRUPT, "cubin: no table of symbols");
+}
+
+/* ---- Symbols: entries, and what must not be there -------------------------------------------------------------------
+ */
+
+static void keep_name(char kept[AT_CUBIN_NAME_MAX], const char *name)
+{
+    (void)snprintf(kept, AT_CUBIN_NAME_MAX, "%s", name);
+}
+
+static attune_status add_entry(at_cubin *cubin, const char *name)
+{
+    AT_FAIL_IF(cubin->entry_count == AT_CUBIN_ENTRIES_MAX, ATTUNE_UNSUPPORTED, "cubin: more than %d entries",
+               AT_CUBIN_ENTRIES_MAX);
+    AT_FAIL_IF(strlen(name) >= AT_CUBIN_NAME_MAX, ATTUNE_UNSUPPORTED, "cubin: an entry's name of %zu bytes, at most %d",
+               strlen(name), AT_CUBIN_NAME_MAX - 1);
+    at_cubin_entry *entry = &cubin->entry[cubin->entry_count++];
+    *entry = (at_cubin_entry){.spill_bytes = -1};
+    keep_name(entry->name, name);
+    return ATTUNE_OK;
+}
+
+/* The linker's own marks for the shared memory that the system reserves; the driver fills them in. */
+static bool reserved_by_system(const Elf64_Sym *symbol, const char *name)
+{
+    return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && strncmp(name, ".nv.reservedSmem.", 17) == 0;
+}
+
+static attune_status read_symbols(const reader *file, at_cubin *cubin)
+{
+    for (uint64_t i = 1; i < symbol_count(file); ++i) {
+        Elf64_Sym symbol = symbol_at(file, i);
+        const char *name = symbol_name(file, &symbol);
+        if (symbol.st_shndx == SHN_UNDEF && name[0] != '\0' && !reserved_by_system(&symbol, name)) {
+            keep_name(cubin->undefined_name, name);
+        }
+        if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF &&
+            (symbol.st_other & STO_ENTRY) != 0) {
+            AT_FORWARD(add_entry(cubin, name));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static at_cubin_entry *entry_named(at_cubin *cubin, const char *name)
+{
+    for (int i = 0; i < cubin->entry_count; ++i) {
+        if (strcmp(cubin->entry[i].name, name) == 0) {
+            return &cubin->entry[i];
+        }
+    }
+    return NULL;
+}
+
+const at_cubin_entry *at_cubin_find(const at_cubin *cubin, const char *name)
+{
+    for (int i = 0; i < cubin->entry_count; ++i) {
+        if (strcmp(cubin->entry[i].name, name) == 0) {
+            return &cubin->entry[i];
+        }
+    }
+    return NULL;
+}
+
+/* The variable in a section of globals, or the section's name. */
+static void name_global(const reader *file, uint32_t index, const char *section, at_cubin *cubin)
+{
+    keep_name(cubin->globals, section);
+    for (uint64_t i = 1; i < symbol_count(file); ++i) {
+        Elf64_Sym symbol = symbol_at(file, i);
+        if (symbol.st_shndx == index && ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT) {
+            keep_name(cubin->globals, symbol_name(file, &symbol));
+            return;
+        }
+    }
+}
+
+/* ---- .nv.info -------------------------------------------------------------------------------------------------------
+ */
+
+static uint32_t word(const unsigned char *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static at_cubin_entry *entry_of_symbol(const reader *file, at_cubin *cubin, uint32_t index)
+{
+    if (index >= symbol_count(file)) {
+        return NULL;
+    }
+    Elf64_Sym symbol = symbol_at(file, index);
+    return entry_named(cubin, symbol_name(file, &symbol));
+}
+
+/* An attribute of the whole file names its function by symbol. */
+static void read_file_attribute(const reader *file, at_cubin *cubin, int attribute, const unsigned char *payload,
+                                uint32_t bytes)
+{
+    at_cubin_entry *entry = bytes >= 8 ? entry_of_symbol(file, cubin, word(payload)) : NULL;
+    if (entry != NULL && attribute == INFO_REGISTERS) {
+        entry->registers = (int32_t)word(payload + 4);
+    } else if (entry != NULL && attribute == INFO_FRAME_SIZE) {
+        entry->local_bytes = (int32_t)word(payload + 4);
+    }
+}
+
+static void read_entry_attribute(at_cubin_entry *entry, int attribute, const unsigned char *payload, uint32_t bytes)
+{
+    if (attribute == INFO_PARAM && bytes >= 12) {
+        ++entry->param_count;
+        entry->param_bytes = (int32_t)(word(payload + 8) >> 18);
+    } else if (attribute == INFO_MAX_THREADS && bytes >= 12) {
+        uint64_t threads = (uint64_t)word(payload) * word(payload + 4);
+        threads = threads > 65536 ? threads : threads * word(payload + 8);
+        entry->max_threads = threads > 65536 ? 65536 : (int32_t)threads;
+    }
+}
+
+/* `entry` NULL: the whole file's list. */
+static attune_status read_info(const reader *file, const Elf64_Shdr *section, at_cubin *cubin, at_cubin_entry *entry)
+{
+    const unsigned char *at = piece(file, section->sh_offset, section->sh_size);
+    uint64_t left = at == NULL ? 0 : section->sh_size;
+    while (left >= 4) {
+        uint32_t size = at[0] == INFO_SIZED ? (uint32_t)at[2] | (uint32_t)at[3] << 8 : 0;
+        AT_FAIL_IF(size > left - 4, ATTUNE_CORRUPT, "cubin: an attribute of %u bytes, %llu are left", size,
+                   (unsigned long long)(left - 4));
+        if (size > 0 && entry == NULL) {
+            read_file_attribute(file, cubin, at[1], at + 4, size);
+        } else if (size > 0) {
+            read_entry_attribute(entry, at[1], at + 4, size);
+        }
+        at += 4 + size;
+        left -= 4 + size;
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Sections --------------------------------------------------------------------------------------------------- */
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static attune_status read_section(const reader *file, uint32_t index, at_cubin *cubin, bool *reserves)
+{
+    Elf64_Shdr section;
+    at_cubin_entry *entry = NULL;
+    AT_FORWARD(section_at(file, index, &section));
+    const char *name = section_name(file, &section);
+    if (strcmp(name, ".nv.info") == 0) {
+        return read_info(file, &section, cubin, NULL);
+    }
+    if (starts(name, ".nv.info.") && (entry = entry_named(cubin, name + 9)) != NULL) {
+        return read_info(file, &section, cubin, entry);
+    }
+    if (starts(name, ".nv.shared.reserved.")) {
+        *reserves = true;
+    } else if (starts(name, ".nv.shared.") && (entry = entry_named(cubin, name + 11)) != NULL) {
+        AT_FAIL_IF(section.sh_size > INT32_MAX, ATTUNE_CORRUPT, "cubin: %llu bytes of shared memory",
+                   (unsigned long long)section.sh_size);
+        entry->smem_static = (int32_t)section.sh_size;
+    } else if (starts(name, ".nv.global") && section.sh_size > 0) {
+        name_global(file, index, name, cubin);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status read_sections(const reader *file, at_cubin *cubin)
+{
+    bool reserves = false;
+    for (uint32_t i = 1; i < file->head.e_shnum; ++i) {
+        AT_FORWARD(read_section(file, i, cubin, &reserves));
+    }
+    for (int i = 0; reserves && i < cubin->entry_count; ++i) {
+        at_cubin_entry *entry = &cubin->entry[i];
+        entry->smem_static -= entry->smem_static >= SMEM_RESERVED ? SMEM_RESERVED : entry->smem_static;
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- The log ------------------------------------------------------------------------------------------------------
+ */
+
+/* The number before `what` in the line, 0 if it is not there. */
+static long number_before(const char *line, size_t length, const char *what)
+{
+    const char *at = memmem(line, length, what, strlen(what));
+    while (at != NULL && at > line && at[-1] >= '0' && at[-1] <= '9') {
+        --at;
+    }
+    return at == NULL ? 0 : strtol(at, NULL, 10);
+}
+
+static void read_line(const char *line, size_t length, at_cubin *cubin, at_cubin_entry **of)
+{
+    static const char properties[] = "Function properties for ";
+    const char *at = memmem(line, length, properties, strlen(properties));
+    char name[AT_CUBIN_NAME_MAX];
+    if (at != NULL) {
+        at += strlen(properties);
+        (void)snprintf(name, sizeof name, "%.*s", (int)(line + length - at), at);
+        *of = entry_named(cubin, name);
+    } else if (*of != NULL && memmem(line, length, "spill stores", 12) != NULL) {
+        (*of)->spill_bytes = (int32_t)(number_before(line, length, " bytes spill stores") +
+                                       number_before(line, length, " bytes spill loads"));
+        *of = NULL;
+    } else if (memmem(line, length, "(C75", 4) != NULL && cubin->warnings++ == 0) {
+        (void)snprintf(cubin->warning, sizeof cubin->warning, "%.*s", (int)length, line);
+    }
+}
+
+static void read_log(const char *log, at_cubin *cubin)
+{
+    at_cubin_entry *of = NULL;
+    while (*log != '\0') {
+        size_t length = strcspn(log, "\n");
+        read_line(log, length < 4096 ? length : 4096, cubin, &of);
+        log += length + (log[length] == '\n');
+    }
+}
+
+attune_status at_cubin_inspect(const void *data, size_t bytes, const char *log, at_cubin *cubin)
+{
+    reader file;
+    memset(cubin, 0, sizeof *cubin);
+    AT_FORWARD(open_file(&file, data, bytes));
+    uint32_t flags = file.head.e_flags;
+    cubin->arch = (int32_t)(file.head.e_ident[EI_ABIVERSION] >= 8 ? flags >> 8 & 0xff : flags & 0xff);
+    cubin->linked = file.head.e_type == ET_EXEC;
+    AT_FORWARD(read_symbols(&file, cubin));
+    AT_FORWARD(read_sections(&file, cubin));
+    if (log != NULL) {
+        read_log(log, cubin);
+    }
+    return ATTUNE_OK;
+}

@@ -1,0 +1,48 @@
+/* Reading a cubin without running it: its ELF and the compiler's log say what the code needs and what it must not have.
+ */
+#ifndef CUDA_CUBIN_H
+#define CUDA_CUBIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attune/kernel.h"
+
+enum { AT_CUBIN_ENTRIES_MAX = 16, AT_CUBIN_NAME_MAX = 128 };
+
+typedef struct at_cubin_entry {
+    char name[AT_CUBIN_NAME_MAX];
+    int32_t registers;
+    int32_t smem_static; /* bytes of a block, what the system reserves left out */
+    int32_t local_bytes; /* of a thread: its stack frame */
+    int32_t spill_bytes; /* stores and loads of a thread; -1 where the log does not tell */
+    int32_t param_count;
+    int32_t param_bytes; /* of the first parameter */
+    int32_t max_threads; /* __launch_bounds__; 0 where there is none */
+} at_cubin_entry;
+
+typedef struct at_cubin {
+    int32_t arch; /* 90 */
+    int32_t entry_count;
+    int32_t warnings;                       /* C75xx in the log: serialised wgmma and the like */
+    bool linked;                            /* an executable, not relocatable code */
+    char globals[AT_CUBIN_NAME_MAX];        /* a mutable device global, or its section; "" where there is none */
+    char undefined_name[AT_CUBIN_NAME_MAX]; /* a symbol that nothing defines; "" where there is none */
+    char warning[256];                      /* the first warning */
+    at_cubin_entry entry[AT_CUBIN_ENTRIES_MAX];
+} at_cubin;
+
+/* Reads a cubin. `log` is the compiler's, NULL where there is none. ATTUNE_CORRUPT for what is not a sound cubin: every
+ * offset, size and index is checked, so any bytes may be given. */
+attune_status at_cubin_inspect(const void *data, size_t bytes, const char *log, at_cubin *cubin);
+/* NULL where there is none of that name. */
+const at_cubin_entry *at_cubin_find(const at_cubin *cubin, const char *name);
+
+/* Whether the code may run as (kernel, problem, config) on the target: linked, for its architecture, no mutable
+ * globals, nothing undefined, the entries that the steps name, one attune_args each, threads, registers and shared
+ * memory as predicted and within the device. */
+attune_status at_cubin_check(const at_cubin *cubin, const attune_kernel *kernel, const attune_problem *problem,
+                             const attune_target *target, const attune_config *config);
+
+#endif

@@ -1,0 +1,16 @@
+/* Libraries that are looked up at run time. */
+#ifndef CUDA_LOAD_H
+#define CUDA_LOAD_H
+
+#include "attune/attune.h"
+
+/* Opens the library that the environment variable names, else the first of `names` (ended by NULL) that opens. The
+ * failure has `status` and quotes the loader. It stays mapped to the end of the process: these start threads. */
+attune_status at_load_library(attune_status status, const char *what, const char *variable, const char *const *names,
+                              void **library);
+/* Finds a symbol and stores it in a function pointer of `bytes`. */
+attune_status at_load_symbol(attune_status status, const char *what, void *library, const char *name, void *function,
+                             size_t bytes);
+void at_load_close(void *library);
+
+#endif

@@ -1,0 +1,60 @@
+#include "cuda/provide.h"
+
+#include "base/status.h"
+#include "cuda/cache.h"
+
+static attune_status judge(const at_wanted *wanted, const at_artifact *artifact, at_cubin *cubin)
+{
+    attune_status status = at_cubin_inspect(artifact->cubin, artifact->cubin_bytes, artifact->log, cubin);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "%s", wanted->kernel->name);
+    }
+    return at_cubin_check(cubin, wanted->kernel, wanted->problem, wanted->target, wanted->config);
+}
+
+static attune_status compile(const at_provider *provider, const at_wanted *wanted, const at_build *build,
+                             at_artifact *artifact, at_cubin *cubin)
+{
+    AT_FAIL_IF(
+        provider->nvrtc == NULL, ATTUNE_COMPILE_ERROR,
+        "%s must be compiled and NVRTC is not to be found%s; install it, name it by ATTUNE_NVRTC, or bring a pack "
+        "(attune export)",
+        wanted->kernel->name, provider->pack != NULL ? ", and the pack has no code for this problem" : "");
+    AT_FORWARD(at_compile(provider->nvrtc, build, artifact));
+    attune_status status = judge(wanted, artifact, cubin);
+    if (status != ATTUNE_OK) {
+        at_artifact_free(artifact);
+        return status;
+    }
+    (void)at_cache_keep(provider->cache, artifact);
+    return ATTUNE_OK;
+}
+
+/* What is kept was right when it was kept; a check that fails now means that something else went wrong on the disk. */
+static bool kept(const at_provider *provider, const at_wanted *wanted, const at_build *build, at_artifact *artifact,
+                 at_cubin *cubin)
+{
+    if (!at_pack_find(provider->pack, build->digest, artifact) &&
+        (provider->nvrtc == NULL ||
+         !at_cache_find(provider->cache, build->digest, provider->nvrtc->version, artifact))) {
+        return false;
+    }
+    if (judge(wanted, artifact, cubin) == ATTUNE_OK) {
+        return true;
+    }
+    at_artifact_free(artifact);
+    return false;
+}
+
+attune_status at_provide(const at_provider *provider, const at_wanted *wanted, at_artifact *artifact, at_cubin *cubin)
+{
+    at_build build;
+    at_cubin own;
+    cubin = cubin != NULL ? cubin : &own;
+    AT_FORWARD(
+        at_build_gather(wanted->kernel, wanted->problem, wanted->target, wanted->config, wanted->sources, &build));
+    if (kept(provider, wanted, &build, artifact, cubin)) {
+        return ATTUNE_OK;
+    }
+    return compile(provider, wanted, &build, artifact, cubin);
+}

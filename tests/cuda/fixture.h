@@ -1,0 +1,140 @@
+/* A CUDA kernel made for tests: one entry, whatever source, whatever prediction. */
+#ifndef TESTS_CUDA_FIXTURE_H
+#define TESTS_CUDA_FIXTURE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "attune/kernel.h"
+#include "base/cm.h"
+#include "base/embedded.h"
+#include "cuda/build.h"
+#include "cuda/cuda.h"
+#include "cuda/nvrtc.h"
+
+/* What the fixture's descriptor says; tests change it. */
+typedef struct fixture_says {
+    int32_t threads, smem_bytes, dynamic_bytes;
+    int32_t cluster, programmatic, fill;
+    const char *entry;
+} fixture_says;
+
+static fixture_says fixture = {.threads = 128, .cluster = 1, .entry = "entry"};
+
+static bool fixture_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    (void)problem;
+    return target->arch >= 80 || attune_refuse(reason, "sm_%d: sm_80 or later is needed", (int)target->arch);
+}
+
+static bool fixture_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                          attune_reason *reason)
+{
+    (void)problem, (void)target, (void)config, (void)reason;
+    return true;
+}
+
+static void fixture_resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                              attune_resources *needs)
+{
+    (void)problem, (void)target, (void)config;
+    *needs = (attune_resources){.threads = fixture.threads,
+                                .smem_bytes = fixture.smem_bytes,
+                                .workspace = attune_term_const(fixture.fill ? 1024 : 0)};
+}
+
+static bool fixture_heuristic(const attune_problem *problem, const attune_target *target, int32_t index,
+                              attune_config *config)
+{
+    (void)problem, (void)target;
+    *config = (attune_config){{7}};
+    return index == 0;
+}
+
+static void fixture_steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                          attune_steps *steps)
+{
+    (void)problem, (void)target, (void)config;
+    attune_step kernel = {.kind = ATTUNE_STEP_KERNEL,
+                          .as.kernel = {.entry = fixture.entry,
+                                        .grid = {attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q),
+                                                                 attune_term_size(ATTUNE_SIZE_BATCH)),
+                                                 attune_term_const(1), attune_term_const(1)},
+                                        .block = {fixture.threads, 1, 1},
+                                        .cluster = {fixture.cluster, 1, 1},
+                                        .smem = attune_term_const(fixture.dynamic_bytes),
+                                        .programmatic = fixture.programmatic}};
+    attune_step fill = {
+        .kind = ATTUNE_STEP_FILL,
+        .as.fill = {.offset_bytes = attune_term_const(256), .bytes = attune_term_const(512), .pattern = 0xa5a5a5a5U}};
+    *steps = (attune_steps){.count = 0};
+    if (fixture.fill) {
+        steps->step[steps->count++] = fill;
+    }
+    steps->step[steps->count++] = kernel;
+}
+
+static const int32_t fixture_value[] = {7};
+static const attune_param fixture_param[] = {{"TEST_PARAM", fixture_value, 1, 0}};
+static const attune_kernel fixture_kernel = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "fixture",
+    .summary = "for tests",
+    .param_count = 1,
+    .params = fixture_param,
+    .supports = fixture_supports,
+    .valid = fixture_valid,
+    .resources = fixture_resources,
+    .heuristic = fixture_heuristic,
+    .steps = fixture_steps,
+    .source = "fixture.cu",
+};
+static const attune_config fixture_config = {{7}};
+
+static inline attune_problem fixture_problem(void)
+{
+    attune_problem problem;
+    assert_ok(attune_problem_parse("b2,h4,s64,d64,fp16", &problem));
+    return problem;
+}
+
+static inline attune_target fixture_target(int arch)
+{
+    attune_target target;
+    assert_ok(at_cuda_typical(arch, &target));
+    return target;
+}
+
+/* The list of files that a build of this source sees: the library's headers, and the source as fixture.cu. */
+static inline const at_embedded *fixture_sources(const char *source)
+{
+    static at_embedded files[40];
+    int count = 0;
+    for (const at_embedded *file = at_cuda_sources; file->name != NULL && count < 38; ++file) {
+        files[count++] = *file;
+    }
+    files[count++] = (at_embedded){"fixture.cu", (const unsigned char *)source, strlen(source)};
+    files[count] = (at_embedded){NULL, NULL, 0};
+    return files;
+}
+
+/* The compiler, or NULL where this machine has none: then what needs it is left out, and says so. A machine that must
+ * have one (ATTUNE_NVRTC is set) fails instead. */
+static inline at_nvrtc *fixture_compiler(void)
+{
+    at_nvrtc *nvrtc = NULL;
+    if (at_nvrtc_open(&nvrtc) != ATTUNE_OK) {
+        print_message("no run-time compiler: %s\n", attune_last_detail());
+        assert_null(getenv("ATTUNE_NVRTC"));
+    }
+    return nvrtc;
+}
+
+#define FIXTURE_ENTRY(body)                                                                                            \
+    "#include \"attune/args.h\"\n"                                                                                     \
+    "extern \"C\" __global__ void __launch_bounds__(128) entry(const __grid_constant__ attune_args args)\n{\n" body    \
+    "\n}\n"
+
+#endif

@@ -1,0 +1,252 @@
+/* From a descriptor to a cubin: what the source is told, which headers travel, what the compiler's refusals say, and
+ * where code comes from. */
+#include "base/folder.h"
+#include "cuda/cache.h"
+#include "cuda/fixture.h"
+#include "cuda/provide.h"
+
+static at_nvrtc *nvrtc;
+
+static int open_compiler(void **state)
+{
+    (void)state;
+    nvrtc = fixture_compiler();
+    return 0;
+}
+
+static int close_compiler(void **state)
+{
+    (void)state;
+    at_nvrtc_close(nvrtc);
+    return 0;
+}
+
+static void gather(const char *problem_text, int arch, const char *source, at_build *build)
+{
+    attune_problem problem;
+    attune_target target = fixture_target(arch);
+    assert_ok(attune_problem_parse(problem_text, &problem));
+    assert_ok(at_build_gather(&fixture_kernel, &problem, &target, &fixture_config, fixture_sources(source), build));
+}
+
+static bool has(const at_build *build, const char *option)
+{
+    for (int i = 0; i < build->option_count; ++i) {
+        if (strcmp(build->option[i], option) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void the_source_is_told(void **state)
+{
+    at_build build;
+    (void)state;
+    gather("b1,h8,hkv2,s512,d64,dv80,bf16,causal,window=3:-1,sink,offset=tl,align=4", 90, "", &build);
+    assert_true(has(&build, "--gpu-architecture=sm_90a"));
+    assert_true(has(&build, "-DATTUNE_ARCH=90"));
+    assert_true(has(&build, "-DATTUNE_ARCH_FEATURES=1"));
+    assert_true(has(&build, "-DATTUNE_DTYPE=2"));
+    assert_true(has(&build, "-DATTUNE_HEAD_DIM_QK=64"));
+    assert_true(has(&build, "-DATTUNE_HEAD_DIM_V=80"));
+    assert_true(has(&build, "-DATTUNE_HAS_CAUSAL=1"));
+    assert_true(has(&build, "-DATTUNE_HAS_WINDOW=1"));
+    assert_true(has(&build, "-DATTUNE_HAS_SINK=1"));
+    assert_true(has(&build, "-DATTUNE_HAS_BIAS=0"));
+    assert_true(has(&build, "-DATTUNE_HAS_STRICT=0"));
+    assert_true(has(&build, "-DATTUNE_OFFSET_KIND=1"));
+    assert_true(has(&build, "-DATTUNE_ALIGN=4"));
+    assert_true(has(&build, "-DATTUNE_THREADS=128"));
+    assert_true(has(&build, "-DATTUNE_SMEM_BYTES=0"));
+    assert_true(has(&build, "-DTEST_PARAM=7"));
+    gather("b1,h8,s512,d64,fp16", 80, "", &build);
+    assert_true(has(&build, "--gpu-architecture=sm_80"));
+    assert_true(has(&build, "-DATTUNE_ARCH_FEATURES=0"));
+}
+
+static void equal_builds_have_equal_digests(void **state)
+{
+    at_build one;
+    at_build two;
+    (void)state;
+    gather("b1,h8,s512,d64,fp16", 90, "x", &one);
+    gather("b9,h3,s77,d64,fp16,scale=2", 90, "x", &two); /* all of this travels in args */
+    assert_string_equal(one.digest, two.digest);
+    gather("b1,h8,s512,d64,fp16", 80, "x", &two);
+    assert_string_not_equal(one.digest, two.digest);
+    gather("b1,h8,s512,d64,fp16", 90, "y", &two);
+    assert_string_not_equal(one.digest, two.digest);
+    gather("b1,h8,s512,d64,fp16,causal", 90, "x", &two);
+    assert_string_not_equal(one.digest, two.digest);
+    gather("b1,h8,s512,d64,fp16", 90, "#include \"attune/args.h\"\n", &two);
+    assert_string_not_equal(one.digest, two.digest);
+    assert_int_equal(two.header_count, 1);
+}
+
+static void headers_travel_with_what_they_include(void **state)
+{
+    at_build build;
+    (void)state;
+    gather("b1,h8,s512,d64,fp16", 90, "#include <nothing>\n#include \"device/sequence.cuh\"\n#include \"no/such\"\n",
+           &build);
+    bool args = false;
+    for (int i = 0; i < build.header_count; ++i) {
+        args |= strcmp(build.header_name[i], "attune/args.h") == 0;
+        assert_string_not_equal(build.header_name[i], "no/such");
+    }
+    assert_true(args);
+    assert_true(build.header_count >= 3);
+}
+
+static void compile_errors_are_quoted(void **state)
+{
+    at_build build;
+    at_artifact artifact;
+    (void)state;
+    if (nvrtc == NULL) {
+        skip();
+    }
+    gather("b1,h8,s512,d64,fp16", 90, "int main( {\n", &build);
+    assert_fails(at_compile(nvrtc, &build, &artifact), ATTUNE_COMPILE_ERROR, "fixture.cu(1): error");
+    assert_non_null(strstr(attune_last_detail(), "sm_90a"));
+    gather("b1,h8,s512,d64,fp16", 90, "#include \"no/such\"\n", &build);
+    assert_fails(at_compile(nvrtc, &build, &artifact), ATTUNE_COMPILE_ERROR, "no/such");
+    gather("b1,h8,s512,d64,fp16", 90, "static_assert(TEST_PARAM == 8, \"seven is not eight\");", &build);
+    assert_fails(at_compile(nvrtc, &build, &artifact), ATTUNE_COMPILE_ERROR, "seven is not eight");
+    gather("b1,h8,s512,d64,fp16", 90,
+           "extern \"C\" __device__ int other(int);\nextern \"C\" __global__ void entry(int *x) { *x = other(1); }",
+           &build);
+    assert_fails(at_compile(nvrtc, &build, &artifact), ATTUNE_COMPILE_ERROR, "Unresolved extern function 'other'");
+    gather("b1,h8,s512,d64,fp16", 90, "", &build);
+    (void)snprintf(build.option[0], sizeof build.option[0], "--gpu-architecture=sm_1");
+    assert_fails(at_compile(nvrtc, &build, &artifact), ATTUNE_COMPILE_ERROR, "sm_1");
+}
+
+static void a_source_that_is_not_there(void **state)
+{
+    at_build build;
+    attune_kernel kernel = fixture_kernel;
+    attune_problem problem = fixture_problem();
+    attune_target target = fixture_target(90);
+    (void)state;
+    assert_fails(at_build_gather(&kernel, &problem, &target, &fixture_config, NULL, &build), ATTUNE_NOT_FOUND,
+                 "fixture.cu");
+    kernel.source = NULL;
+    assert_fails(at_build_gather(&kernel, &problem, &target, &fixture_config, NULL, &build), ATTUNE_INVALID_ARGUMENT,
+                 "no source");
+}
+
+static void a_compiler_that_is_not_there(void **state)
+{
+    at_nvrtc *other = NULL;
+    char *before = getenv("ATTUNE_NVRTC");
+    char kept[512] = "";
+    (void)state;
+    (void)snprintf(kept, sizeof kept, "%s", before == NULL ? "" : before);
+    assert_int_equal(setenv("ATTUNE_NVRTC", "/no/such/libnvrtc.so", 1), 0);
+    assert_fails(at_nvrtc_open(&other), ATTUNE_COMPILE_ERROR, "/no/such/libnvrtc.so");
+    assert_null(other);
+    assert_int_equal(setenv("ATTUNE_NVRTC", "libm.so.6", 1), 0);
+    assert_fails(at_nvrtc_open(&other), ATTUNE_COMPILE_ERROR, "no nvrtcVersion");
+    assert_int_equal(setenv("ATTUNE_NVRTC", kept, 1), 0);
+}
+
+/* ---- Where code comes from ------------------------------------------------------------------------------------------
+ */
+
+static const char plain[] =
+    FIXTURE_ENTRY("static_cast<float *>(args.tensor[ATTUNE_O].data)[threadIdx.x] = args.scale;");
+
+static void provided(at_provider *provider, attune_status expected, const char *words)
+{
+    at_artifact artifact;
+    attune_problem problem = fixture_problem();
+    attune_target target = fixture_target(90);
+    at_wanted wanted = {&fixture_kernel, &problem, &target, &fixture_config, fixture_sources(plain)};
+    if (expected == ATTUNE_OK) {
+        assert_ok(at_provide(provider, &wanted, &artifact, NULL));
+        at_artifact_free(&artifact);
+    } else {
+        assert_fails(at_provide(provider, &wanted, &artifact, NULL), expected, words);
+    }
+}
+
+static void the_cache_is_used_and_distrusted(void **state)
+{
+    folder here;
+    folder inner;
+    at_artifact artifact;
+    at_build build;
+    (void)state;
+    if (nvrtc == NULL) {
+        skip();
+    }
+    assert_int_equal(folder_make(&here), 0);
+    at_provider provider = {.cache = at_cache_place(here.path), .nvrtc = nvrtc};
+    provided(&provider, ATTUNE_OK, NULL);
+    gather("b2,h4,s64,d64,fp16", 90, plain, &build);
+    assert_true(at_cache_find(provider.cache, build.digest, nvrtc->version, &artifact));
+    /* A compiler that cannot compile shows that the cache answers. */
+    at_nvrtc broken = *nvrtc;
+    broken.nvrtcCreateProgram = NULL;
+    provider.nvrtc = &broken;
+    provided(&provider, ATTUNE_OK, NULL);
+    /* Sound as a file, no cubin inside: compiled anew and put right. */
+    memset(artifact.cubin, 0, artifact.cubin_bytes);
+    assert_true(at_cache_keep(provider.cache, &artifact));
+    at_artifact_free(&artifact);
+    provider.nvrtc = nvrtc;
+    provided(&provider, ATTUNE_OK, NULL);
+    provider.nvrtc = &broken;
+    provided(&provider, ATTUNE_OK, NULL);
+    (void)snprintf(inner.path, sizeof inner.path, "%.50s/cuda", here.path);
+    folder_remove(&inner);
+    folder_remove(&here);
+    free(provider.cache);
+}
+
+static void a_pack_needs_no_compiler(void **state)
+{
+    folder here;
+    at_artifact artifact;
+    at_pack *pack = NULL;
+    at_build build;
+    (void)state;
+    if (nvrtc == NULL) {
+        skip();
+    }
+    assert_int_equal(folder_make(&here), 0);
+    gather("b2,h4,s64,d64,fp16", 90, plain, &build);
+    assert_ok(at_compile(nvrtc, &build, &artifact));
+    assert_ok(at_pack_write(folder_file(&here, "pack"), &artifact, 1));
+    at_artifact_free(&artifact);
+    assert_ok(at_pack_read(folder_file(&here, "pack"), &pack));
+    at_provider provider = {.pack = pack};
+    provided(&provider, ATTUNE_OK, NULL);
+    at_pack_destroy(pack);
+    /* One without it, and without a compiler. */
+    assert_ok(at_pack_write(folder_file(&here, "pack"), NULL, 0));
+    assert_ok(at_pack_read(folder_file(&here, "pack"), &pack));
+    provider.pack = pack;
+    provided(&provider, ATTUNE_COMPILE_ERROR, "the pack has no code");
+    provider.pack = NULL;
+    provided(&provider, ATTUNE_COMPILE_ERROR, "NVRTC");
+    at_pack_destroy(pack);
+    folder_remove(&here);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_source_is_told),
+        cmocka_unit_test(equal_builds_have_equal_digests),
+        cmocka_unit_test(headers_travel_with_what_they_include),
+        cmocka_unit_test(compile_errors_are_quoted),
+        cmocka_unit_test(a_source_that_is_not_there),
+        cmocka_unit_test(a_compiler_that_is_not_there),
+        cmocka_unit_test(the_cache_is_used_and_distrusted),
+        cmocka_unit_test(a_pack_needs_no_compiler),
+    };
+    return cmocka_run_group_tests(tests, open_compiler, close_compiler);
+}

@@ -1,0 +1,264 @@
+/* Reading cubins: what NVRTC makes of small kernels with one property each, and damaged files. */
+#include "cuda/compile.h"
+#include "cuda/cubin.h"
+#include "cuda/fixture.h"
+
+static at_nvrtc *nvrtc;
+
+static int open_compiler(void **state)
+{
+    (void)state;
+    nvrtc = fixture_compiler();
+    return 0;
+}
+
+static int close_compiler(void **state)
+{
+    (void)state;
+    at_nvrtc_close(nvrtc);
+    return 0;
+}
+
+/* Compiles `source` for an architecture, with one more option where it is not NULL. */
+static at_artifact compiled(const char *source, int arch, const char *option)
+{
+    at_build build;
+    at_artifact artifact;
+    attune_problem problem = fixture_problem();
+    attune_target target = fixture_target(arch);
+    if (nvrtc == NULL) {
+        skip();
+    }
+    assert_ok(at_build_gather(&fixture_kernel, &problem, &target, &fixture_config, fixture_sources(source), &build));
+    if (option != NULL) {
+        (void)snprintf(build.option[build.option_count++], AT_BUILD_OPTION_BYTES, "%s", option);
+    }
+    assert_ok(at_compile(nvrtc, &build, &artifact));
+    return artifact;
+}
+
+static at_cubin inspected(const char *source, int arch, const char *option)
+{
+    at_cubin cubin;
+    at_artifact artifact = compiled(source, arch, option);
+    assert_ok(at_cubin_inspect(artifact.cubin, artifact.cubin_bytes, artifact.log, &cubin));
+    at_artifact_free(&artifact);
+    return cubin;
+}
+
+static const char plain[] =
+    FIXTURE_ENTRY("static_cast<float *>(args.tensor[ATTUNE_O].data)[threadIdx.x] = args.scale;");
+static const char shared[] =
+    FIXTURE_ENTRY("__shared__ float x[300]; extern __shared__ float y[];\n"
+                  "float *o = static_cast<float *>(args.tensor[ATTUNE_O].data);\n"
+                  "x[threadIdx.x] = o[threadIdx.x]; y[threadIdx.x] = args.scale;\n"
+                  "__syncthreads(); o[threadIdx.x] = x[127 - threadIdx.x] + y[threadIdx.x ^ 1];");
+static const char spilling[] =
+    "#include \"attune/args.h\"\n"
+    "extern \"C\" __global__ void __maxnreg__(24) entry(const __grid_constant__ attune_args args)\n{\n"
+    "float *p = static_cast<float *>(args.workspace); float a[64];\n"
+    "for (int i = 0; i < 64; i++) a[i] = p[i * 32 + threadIdx.x]; __syncthreads();\n"
+    "for (int j = 0; j < 64; j++) for (int i = 0; i < 64; i++) a[i] = a[i] * a[(i + 7) & 63] + p[j];\n"
+    "for (int i = 0; i < 64; i++) p[i * 32 + threadIdx.x] = a[i];\n}\n";
+
+static void an_entry_is_read(void **state)
+{
+    static const int archs[] = {80, 86, 89, 90, 100, 120};
+    (void)state;
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; ++i) {
+        at_cubin cubin = inspected(shared, archs[i], NULL);
+        assert_int_equal(cubin.arch, archs[i]);
+        assert_true(cubin.linked);
+        assert_int_equal(cubin.entry_count, 1);
+        const at_cubin_entry *entry = at_cubin_find(&cubin, "entry");
+        assert_non_null(entry);
+        assert_int_equal(entry->smem_static, 300 * sizeof(float));
+        assert_int_equal(entry->param_count, 1);
+        assert_int_equal(entry->param_bytes, sizeof(attune_args));
+        assert_int_equal(entry->max_threads, 128);
+        assert_int_equal(entry->spill_bytes, 0);
+        assert_int_equal(entry->local_bytes, 0);
+        assert_in_range(entry->registers, 4, 40);
+        assert_int_equal(cubin.warnings, 0);
+        assert_string_equal(cubin.globals, "");
+        assert_string_equal(cubin.undefined_name, "");
+        assert_null(at_cubin_find(&cubin, "other"));
+    }
+}
+
+static void spills_are_seen(void **state)
+{
+    (void)state;
+    at_cubin cubin = inspected(spilling, 90, NULL);
+    assert_int_equal(cubin.entry[0].registers, 24);
+    assert_true(cubin.entry[0].spill_bytes > 100);
+    assert_true(cubin.entry[0].local_bytes > 100);
+}
+
+static void without_a_log_spills_are_unknown(void **state)
+{
+    at_cubin cubin;
+    (void)state;
+    at_artifact artifact = compiled(plain, 90, NULL);
+    assert_ok(at_cubin_inspect(artifact.cubin, artifact.cubin_bytes, NULL, &cubin));
+    assert_int_equal(cubin.entry[0].spill_bytes, -1);
+    at_artifact_free(&artifact);
+}
+
+static attune_status judge(const char *source, int arch, const char *option)
+{
+    attune_problem problem = fixture_problem();
+    attune_target target = fixture_target(arch);
+    at_cubin cubin = inspected(source, arch, option);
+    return at_cubin_check(&cubin, &fixture_kernel, &problem, &target, &fixture_config);
+}
+
+static void mutable_globals_are_refused(void **state)
+{
+    (void)state;
+    assert_ok(judge(plain, 90, NULL));
+    assert_fails(judge("__device__ int counter;\n" FIXTURE_ENTRY("atomicAdd(&counter, 1);") "/* */", 90, NULL),
+                 ATTUNE_COMPILE_ERROR, "counter");
+    assert_fails(judge("__device__ int start = 3;\n" FIXTURE_ENTRY("atomicAdd(&start, 1);"), 80, NULL),
+                 ATTUNE_COMPILE_ERROR, "start");
+    assert_fails(judge(FIXTURE_ENTRY("static int seen; atomicAdd(&seen, 1);"), 120, NULL), ATTUNE_COMPILE_ERROR,
+                 "seen");
+    assert_ok(judge("__constant__ float table[2] = {1, 2};\n" FIXTURE_ENTRY(
+                        "static_cast<float *>(args.workspace)[0] = table[threadIdx.x & 1];"),
+                    90, NULL));
+}
+
+static void undefined_symbols_are_refused(void **state)
+{
+    (void)state;
+    assert_fails(
+        judge("extern \"C\" __device__ int printf(const char *, ...);\n" FIXTURE_ENTRY("printf(\"x\");"), 90, NULL),
+        ATTUNE_COMPILE_ERROR, "$str");
+    assert_fails(judge("extern \"C\" __device__ float other(float);\n" FIXTURE_ENTRY(
+                           "static_cast<float *>(args.workspace)[0] = other(1);"),
+                       90, "--relocatable-device-code=true"),
+                 ATTUNE_COMPILE_ERROR, "relocatable");
+    at_cubin cubin = inspected(
+        "extern \"C\" __device__ int vprintf(const char *, void *);\n" FIXTURE_ENTRY("vprintf(nullptr, nullptr);"), 90,
+        NULL);
+    assert_string_equal(cubin.undefined_name, "vprintf");
+}
+
+static void other_parameters_are_refused(void **state)
+{
+    (void)state;
+    assert_fails(judge("extern \"C\" __global__ void __launch_bounds__(128) entry(float *x) { *x = 1; }", 90, NULL),
+                 ATTUNE_COMPILE_ERROR, "1280");
+    assert_fails(judge("#include \"attune/args.h\"\nextern \"C\" __global__ void __launch_bounds__(128) entry(const "
+                       "__grid_constant__ attune_args a, int b) { *(int *)a.workspace = b; }",
+                       90, NULL),
+                 ATTUNE_COMPILE_ERROR, "2 parameters");
+    assert_fails(judge("#include \"attune/args.h\"\nextern \"C\" __global__ void main_entry(const __grid_constant__ "
+                       "attune_args a) { *(float *)a.workspace = a.scale; }",
+                       90, NULL),
+                 ATTUNE_COMPILE_ERROR, "no entry 'entry'");
+}
+
+static void resources_are_compared(void **state)
+{
+    (void)state;
+    fixture_says before = fixture;
+    assert_fails(judge(shared, 90, NULL), ATTUNE_COMPILE_ERROR,
+                 "predicts 0 B of shared memory a block, the code has 1200");
+    fixture.smem_bytes = 1200 + 512;
+    fixture.dynamic_bytes = 512;
+    assert_ok(judge(shared, 90, NULL));
+    fixture.dynamic_bytes = 131072;
+    fixture.smem_bytes = 131072 + 1200;
+    assert_ok(judge(shared, 90, NULL));
+    assert_fails(judge(shared, 89, NULL), ATTUNE_UNSUPPORTED,
+                 "132272 B of shared memory a block, the device gives 101376");
+    fixture = before;
+    fixture.threads = 256;
+    assert_fails(judge(plain, 90, NULL), ATTUNE_UNSUPPORTED, "at most 128 threads a block, the step has 256");
+    fixture = before;
+}
+
+static void another_architecture_is_refused(void **state)
+{
+    attune_problem problem = fixture_problem();
+    (void)state;
+    at_cubin cubin = inspected(plain, 86, NULL);
+    attune_target target = fixture_target(89);
+    assert_ok(at_cubin_check(&cubin, &fixture_kernel, &problem, &target, &fixture_config));
+    target = fixture_target(80);
+    assert_fails(at_cubin_check(&cubin, &fixture_kernel, &problem, &target, &fixture_config), ATTUNE_COMPILE_ERROR,
+                 "code for sm_86, the device is sm_80");
+    target = fixture_target(90);
+    assert_fails(at_cubin_check(&cubin, &fixture_kernel, &problem, &target, &fixture_config), ATTUNE_COMPILE_ERROR,
+                 "code for sm_86");
+}
+
+static void warnings_are_counted(void **state)
+{
+    static const char log[] = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+                              "serialized due to a call in the function 'entry'\nptxas info    : (C7519) and more\n"
+                              "ptxas info    : (C6000) not this one\n";
+    at_cubin cubin;
+    (void)state;
+    at_artifact artifact = compiled(plain, 90, NULL);
+    assert_ok(at_cubin_inspect(artifact.cubin, artifact.cubin_bytes, log, &cubin));
+    assert_int_equal(cubin.warnings, 2);
+    assert_non_null(strstr(cubin.warning, "C7510"));
+    at_artifact_free(&artifact);
+}
+
+/* Every truncation and a flip of every byte: whatever comes out, nothing breaks, and truncations are told. */
+static void damage_is_survived(void **state)
+{
+    at_cubin cubin;
+    (void)state;
+    at_artifact artifact = compiled(shared, 90, NULL);
+    unsigned char *copy = malloc(artifact.cubin_bytes);
+    assert_non_null(copy);
+    for (size_t bytes = 0; bytes < artifact.cubin_bytes; ++bytes) {
+        /* An exact allocation lets the sanitizer see a read one byte too far. */
+        unsigned char *part = malloc(bytes + 1);
+        assert_non_null(part);
+        memcpy(part, artifact.cubin, bytes);
+        attune_status status = at_cubin_inspect(part, bytes, artifact.log, &cubin);
+        assert_true(status == ATTUNE_CORRUPT || status == ATTUNE_OK);
+        assert_true(status == ATTUNE_CORRUPT || bytes > artifact.cubin_bytes / 2);
+        free(part);
+    }
+    memcpy(copy, artifact.cubin, artifact.cubin_bytes);
+    for (size_t at = 0; at < artifact.cubin_bytes; ++at) {
+        copy[at] ^= (unsigned char)(1U << at % 8) | 0x80U;
+        (void)at_cubin_inspect(copy, artifact.cubin_bytes, artifact.log, &cubin);
+        copy[at] = artifact.cubin[at];
+    }
+    free(copy);
+    at_artifact_free(&artifact);
+}
+
+static void rubbish_is_refused(void **state)
+{
+    at_cubin cubin;
+    unsigned char zeros[256] = {0};
+    (void)state;
+    assert_fails(at_cubin_inspect("", 0, NULL, &cubin), ATTUNE_CORRUPT, "0 bytes");
+    assert_fails(at_cubin_inspect(zeros, sizeof zeros, NULL, &cubin), ATTUNE_CORRUPT, "not a cubin");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_entry_is_read),
+        cmocka_unit_test(spills_are_seen),
+        cmocka_unit_test(without_a_log_spills_are_unknown),
+        cmocka_unit_test(mutable_globals_are_refused),
+        cmocka_unit_test(undefined_symbols_are_refused),
+        cmocka_unit_test(other_parameters_are_refused),
+        cmocka_unit_test(resources_are_compared),
+        cmocka_unit_test(another_architecture_is_refused),
+        cmocka_unit_test(warnings_are_counted),
+        cmocka_unit_test(damage_is_survived),
+        cmocka_unit_test(rubbish_is_refused),
+    };
+    return cmocka_run_group_tests(tests, open_compiler, close_compiler);
+}
