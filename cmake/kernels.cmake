@@ -1,5 +1,5 @@
 # CPU kernels: kernels/cpu/NAME.c is the descriptor, NAME.kernel.c the source, compiled once for each ISA tier with
-# ATTUNE_TIER(symbol) giving the symbol its tier's suffix.
+# ATTUNE_TIER(symbol) giving the symbol its tier's suffix. src/cpu/*.kernel.c are built the same way.
 include(CheckCCompilerFlag)
 set(ATTUNE_TIERS baseline)
 set(ATTUNE_TIER_FLAGS_baseline "")
@@ -13,6 +13,8 @@ endif()
 file(GLOB ATTUNE_CPU_DESCRIPTORS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.c)
 file(GLOB ATTUNE_CPU_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.kernel.c)
 list(REMOVE_ITEM ATTUNE_CPU_DESCRIPTORS ${ATTUNE_CPU_SOURCES})
+file(GLOB ATTUNE_CPU_TIERED CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cpu/*.kernel.c)
+list(APPEND ATTUNE_CPU_SOURCES ${ATTUNE_CPU_TIERED})
 file(GLOB ATTUNE_CUDA_DESCRIPTORS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)
 
 set(ATTUNE_KERNEL_OBJECTS "")
@@ -20,9 +22,9 @@ foreach(tier ${ATTUNE_TIERS})
   if(ATTUNE_CPU_SOURCES)
     add_library(attune_cpu_${tier} OBJECT ${ATTUNE_CPU_SOURCES})
     target_link_libraries(attune_cpu_${tier} PRIVATE attune_flags)
-    target_compile_options(attune_cpu_${tier} PRIVATE -O3 -ffp-contract=fast ${ATTUNE_TIER_FLAGS_${tier}})
-    target_compile_definitions(attune_cpu_${tier} PRIVATE "ATTUNE_TIER(symbol)=symbol##_${tier}"
-      ATTUNE_TIER_${tier}=1)
+    # As options: CMake drops definitions of macros with arguments.
+    target_compile_options(attune_cpu_${tier} PRIVATE -O3 -ffp-contract=fast ${ATTUNE_TIER_FLAGS_${tier}}
+      "-DATTUNE_TIER(symbol)=symbol##_${tier}" -DATTUNE_TIER_${tier}=1)
     list(APPEND ATTUNE_KERNEL_OBJECTS $<TARGET_OBJECTS:attune_cpu_${tier}>)
   endif()
 endforeach()

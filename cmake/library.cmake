@@ -4,6 +4,7 @@ set(ATTUNE_ROOMS base core reference cpu cuda measure library peers gate)
 set(ATTUNE_SOURCES ${ATTUNE_CPU_DESCRIPTORS} ${ATTUNE_CUDA_DESCRIPTORS} ${ATTUNE_CUDA_EMBEDDED})
 foreach(room ${ATTUNE_ROOMS})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
+  list(FILTER sources EXCLUDE REGEX "\\.kernel\\.c$")
   list(APPEND ATTUNE_SOURCES ${sources})
 endforeach()
 

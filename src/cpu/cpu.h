@@ -9,7 +9,7 @@
 attune_isa at_cpu_best_isa(void);
 /* Describes this machine; `isa` caps the tier (ATTUNE_UNSUPPORTED if the CPU has less than asked for). */
 attune_status at_cpu_probe(attune_isa isa, int threads, attune_target *target);
-/* Opens the CPU as a device that runs on `pool`, which must outlive it. */
+/* Opens the CPU as a device that runs on `pool`, which must outlive it and give ATTUNE_SCRATCH_MAX of scratch. */
 attune_status at_cpu_open(attune_isa isa, at_pool *pool, at_device **device);
 
 /* Ceilings of this machine at the given tier with the pool's threads, measured by running: fp32 FMA rate of register

@@ -1,0 +1,679 @@
+/* cpu_tiled: attention in tiles with an online softmax; the CPU's general kernel. docs/cpu.md explains it.
+ *
+ * A work item is BLOCK_M query rows of one head. Everything stands transposed, so that the lanes of a vector are query
+ * rows: S^T[key][row] = K Q^T, and O^T[column][row] = V^T P^T. Keys and values are then read as single numbers that are
+ * broadcast, in the order they have in memory, and the softmax's maximum and sum need no reduction across lanes. Only
+ * the queries and the result are ever transposed, once an item.
+ *
+ * One source for every tier: device/vector.h's vectors are as wide as the tier's registers.
+ */
+#include "device/vector.h"
+
+enum { BLOCK_M, BLOCK_N }; /* places in attune_args.param */
+
+/* Accumulators of a product: ROWS_1 by one vector, or ROWS_2 by two. NOTE: an FMA takes 4 cycles and two start each
+ * cycle, so at least 8 must be under way; 12 leave room for the operands in 16 registers, 24 in 32. */
+#define ROWS_1 12
+#if defined(__AVX512F__)
+#define ROWS_2 12
+#else
+#define ROWS_2 6
+#endif
+
+/* ---- The item: which rows, which keys --------------------------------------------------------------------------- */
+
+typedef struct item {
+    const attune_args *args;
+    int64_t batch, head, head_kv;
+    int64_t start_q, start_kv; /* rows of the tensors where the sequence begins; 0 unless varlen */
+    int64_t length_q, keys;    /* of the sequence; valid ones of its keys */
+    int64_t first;             /* query row of the sequence */
+    int64_t position;          /* of that row among the keys */
+    int64_t left, right;       /* it sees keys left ... right; each row after it, one further */
+    int rows;
+    int vectors; /* of a panel */
+    int panel;   /* rows (lanes) of a panel */
+    int panels;
+    int pitch;    /* floats from one row of `tile` to the next */
+    float *query; /* [panels][head_dim_qk][panel], scaled */
+    float *out;   /* [panels][head_dim_v][panel] */
+    float *score; /* [panels][BLOCK_N][panel]: S^T, then P^T */
+    float *tile;  /* [BLOCK_N][pitch]: keys or values as fp32 */
+    float *top;   /* [rows, padded]: maximum of each row so far */
+    float *sum;   /* likewise, of e^(S - maximum) */
+    float *decay; /* likewise, what the last tile multiplies earlier sums by */
+} item;
+
+/* Some keys of the sequence, and where they or their values stand as fp32. */
+typedef struct tile {
+    int64_t first;
+    int count;
+    int64_t pitch;
+    const float *data;
+} tile;
+
+INLINE int64_t lesser_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+INLINE int64_t greater_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Start and length of a packed sequence, clamped to what the tensor has and the plan allows. */
+static int64_t find_sequence(const attune_tensor *cu, int64_t batch, int64_t total, int64_t longest, int64_t *start)
+{
+    int32_t bounds[2];
+    memcpy(bounds, (const int32_t *)cu->data + batch, sizeof bounds);
+    *start = lesser_of(greater_of(bounds[0], 0), total);
+    int64_t end = lesser_of(greater_of(bounds[1], *start), total);
+    return lesser_of(end - *start, longest);
+}
+
+static void find_lengths(item *it)
+{
+    const attune_args *args = it->args;
+    it->start_q = 0;
+    it->start_kv = 0;
+    it->length_q = args->seqlen_q;
+    it->keys = args->seqlen_kv;
+    if (args->features & ATTUNE_FEATURE_VARLEN) {
+        it->length_q =
+            find_sequence(&args->tensor[ATTUNE_CU_Q], it->batch, args->total_q, args->seqlen_q, &it->start_q);
+        it->keys =
+            find_sequence(&args->tensor[ATTUNE_CU_KV], it->batch, args->total_kv, args->seqlen_kv, &it->start_kv);
+    }
+    if (args->features & ATTUNE_FEATURE_SEQUSED) {
+        int32_t used;
+        memcpy(&used, (const int32_t *)args->tensor[ATTUNE_USED_KV].data + it->batch, sizeof used);
+        it->keys = lesser_of(greater_of(used, 0), it->keys);
+    }
+}
+
+/* The keys that the item's first row sees, from the masks that are about positions. */
+static void find_window(item *it)
+{
+    const int64_t far = INT64_C(1) << 62;
+    const attune_args *args = it->args;
+    int64_t offset = 0;
+    if (args->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT) {
+        offset = it->keys - it->length_q;
+    } else if (args->offset_kind == ATTUNE_OFFSET_NUMBER) {
+        offset = args->offset;
+    }
+    int64_t left = -1;
+    int64_t right = -1;
+    if (args->features & ATTUNE_FEATURE_WINDOW) {
+        left = args->window_left;
+        right = args->window_right;
+    }
+    if (args->features & ATTUNE_FEATURE_CAUSAL) {
+        right = 0;
+    }
+    it->position = it->first + offset;
+    it->left = left < 0 || left > far / 2 ? -far : it->position - left;
+    it->right = right < 0 || right > far / 2 ? far : it->position + right;
+}
+
+/* Which rows item `index` has; false if its sequence ends before them. */
+static bool find_rows(item *it, const attune_args *args, int64_t index)
+{
+    int64_t block = args->param[BLOCK_M];
+    int64_t blocks = (args->seqlen_q + block - 1) / block;
+    int64_t nth = index % blocks;
+    int64_t head = index / blocks;
+    /* Under a causal mask the last rows see the most keys: they go first, so that threads finish together. */
+    nth = args->features & ATTUNE_FEATURE_CAUSAL ? blocks - 1 - nth : nth;
+    it->args = args;
+    it->first = nth * block;
+    it->batch = head / args->heads_q;
+    it->head = head - it->batch * args->heads_q;
+    it->head_kv = it->head / (args->heads_q / args->heads_kv);
+    find_lengths(it);
+    find_window(it);
+    it->rows = (int)lesser_of(it->length_q - it->first, block);
+    return it->rows > 0;
+}
+
+/* Lays the scratch out. The descriptor's resources() counts the same. */
+static void place(item *it, float *scratch)
+{
+    const attune_args *args = it->args;
+    int block_m = args->param[BLOCK_M];
+    int lanes = block_m < 16 ? 16 : block_m; /* of every tier: none has wider vectors */
+    int widest = args->head_dim_qk > args->head_dim_v ? args->head_dim_qk : args->head_dim_v;
+    it->vectors = it->rows <= VL || block_m <= VL ? 1 : 2;
+    it->panel = it->vectors * VL;
+    it->panels = (it->rows + it->panel - 1) / it->panel;
+    it->pitch = (widest + 15) / 16 * 16;
+    it->query = scratch;
+    it->out = it->query + lanes * args->head_dim_qk;
+    it->top = it->out + lanes * args->head_dim_v;
+    it->sum = it->top + lanes;
+    it->decay = it->sum + lanes;
+    it->score = it->decay + lanes;
+    it->tile = it->score + lanes * args->param[BLOCK_N];
+}
+
+/* Address of a row of Q, O, K or V, in its sequence. */
+static char *row_of(const item *it, attune_role role, int64_t head, int64_t start, int64_t row)
+{
+    const attune_tensor *t = &it->args->tensor[role];
+    int64_t batch = it->args->features & ATTUNE_FEATURE_VARLEN ? 0 : it->batch * t->stride[ATTUNE_STRIDE_BATCH];
+    int64_t at = batch + head * t->stride[ATTUNE_STRIDE_HEAD] + (start + row) * t->stride[ATTUNE_STRIDE_SEQ];
+    return (char *)t->data + at * bytes_of(it->args->dtype);
+}
+
+/* ---- Stages of an item ------------------------------------------------------------------------------------------ */
+
+static void pack_query(const item *it)
+{
+    int depth = it->args->head_dim_qk;
+    int dtype = it->args->dtype;
+    int64_t step = it->args->tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
+    const char *from = row_of(it, ATTUNE_Q, it->head, it->start_q, it->first);
+    for (int row = 0; row < it->panels * it->panel; row += VL) {
+        float *to = it->query + (int64_t)(row / it->panel) * depth * it->panel + row % it->panel;
+        for (int p = 0; p < depth; p += VL) {
+            vf x[VL];
+            UNROLL
+            for (int r = 0; r < VL; ++r) {
+                x[r] = splat(0);
+                if (row + r < it->rows) {
+                    const char *at = from + (row + r) * step + p * bytes_of(dtype);
+                    x[r] = load_some(at, dtype, depth - p) * it->args->scale;
+                }
+            }
+            transpose(x);
+            for (int c = 0; c < VL && p + c < depth; ++c) {
+                store(to + (p + c) * it->panel, x[c]);
+            }
+        }
+    }
+}
+
+static void clear_rows(const item *it)
+{
+    for (int row = 0; row < it->panels * it->panel; row += VL) {
+        store(it->top + row, splat(-INFINITY));
+        store(it->sum + row, splat(0));
+    }
+    memset(it->out, 0, sizeof(float) * (size_t)(it->panels * it->panel) * (size_t)it->args->head_dim_v);
+}
+
+/* The tile's rows of K or V as fp32: where they are, if they can be read there, else copied. */
+static void fetch(const item *it, attune_role role, int start_dim, tile *t)
+{
+    const int dtype = it->args->dtype;
+    const char *from = row_of(it, role, it->head_kv, it->start_kv, t->first);
+    int64_t step = it->args->tensor[role].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
+    /* NOTE: rows a multiple of 4096 bytes apart share one set of the L1 cache, whose 8 ways a product's rows would
+     * overflow; up to 1 KB apart they do not. */
+    if (dtype == ATTUNE_FP32 && (uintptr_t)from % sizeof(float) == 0 && step <= 1024) {
+        t->data = (const float *)from;
+        t->pitch = step / (int64_t)sizeof(float);
+        return;
+    }
+    for (int row = 0; row < t->count; ++row) {
+        for (int c = 0; c < start_dim; c += VL) {
+            store(it->tile + row * it->pitch + c,
+                  load_some(from + row * step + c * bytes_of(dtype), dtype, start_dim - c));
+        }
+    }
+    t->data = it->tile;
+    t->pitch = it->pitch;
+}
+
+/* sum over n of a[r * across + n * along] * b[n][vectors], for `rows` of r. */
+INLINE void product(int rows, int vectors, const float *a, int64_t across, int64_t along, const float *b, int count,
+                    vf sum[][2])
+{
+    UNROLL
+    for (int r = 0; r < rows; ++r) {
+        UNROLL
+        for (int v = 0; v < vectors; ++v) {
+            sum[r][v] = splat(0);
+        }
+    }
+    for (int n = 0; n < count; ++n) {
+        vf right[2];
+        UNROLL
+        for (int v = 0; v < vectors; ++v) {
+            right[v] = load(b + (n * vectors + v) * VL);
+        }
+        UNROLL
+        for (int r = 0; r < rows; ++r) {
+            float left = a[r * across + n * along];
+            UNROLL
+            for (int v = 0; v < vectors; ++v) {
+                sum[r][v] += left * right[v];
+            }
+        }
+    }
+}
+
+INLINE void score_keys(int rows, int vectors, const float *key, int64_t pitch, const float *query, int depth,
+                       float *score)
+{
+    vf sum[ROWS_1][2];
+    product(rows, vectors, key, pitch, 1, query, depth, sum);
+    UNROLL
+    for (int r = 0; r < rows; ++r) {
+        UNROLL
+        for (int v = 0; v < vectors; ++v) {
+            store(score + (r * vectors + v) * VL, sum[r][v]);
+        }
+    }
+}
+
+INLINE void add_columns(int rows, int vectors, const float *value, int64_t pitch, const float *weight, int keys,
+                        const float *decay, float *out)
+{
+    vf sum[ROWS_1][2];
+    product(rows, vectors, value, 1, pitch, weight, keys, sum);
+    UNROLL
+    for (int r = 0; r < rows; ++r) {
+        UNROLL
+        for (int v = 0; v < vectors; ++v) {
+            float *to = out + (r * vectors + v) * VL;
+            store(to, load(to) * load(decay + v * VL) + sum[r][v]);
+        }
+    }
+}
+
+/* Calls one of the functions above with numbers of rows and vectors that the compiler knows. */
+#define CASE(rows, function, vectors, ...)                                                                             \
+    case rows:                                                                                                         \
+        function(rows, vectors, __VA_ARGS__);                                                                          \
+        break;
+#define WITH_ROWS_6(...)                                                                                               \
+    CASE(1, __VA_ARGS__)                                                                                               \
+    CASE(2, __VA_ARGS__) CASE(3, __VA_ARGS__) CASE(4, __VA_ARGS__) CASE(5, __VA_ARGS__) CASE(6, __VA_ARGS__)
+#define WITH_ROWS_12(...)                                                                                              \
+    WITH_ROWS_6(__VA_ARGS__)                                                                                           \
+    CASE(7, __VA_ARGS__)                                                                                               \
+    CASE(8, __VA_ARGS__) CASE(9, __VA_ARGS__) CASE(10, __VA_ARGS__) CASE(11, __VA_ARGS__) CASE(12, __VA_ARGS__)
+#if ROWS_2 == 12
+#define WITH_ROWS_2 WITH_ROWS_12
+#else
+#define WITH_ROWS_2 WITH_ROWS_6
+#endif
+
+/* Splits `count` into groups of at most `most`, as even as can be: a small rest would leave the FMA units idle. */
+INLINE int next_group(int count, int most)
+{
+    int groups = (count + most - 1) / most;
+    return (count + groups - 1) / groups;
+}
+
+static void score_tile(const item *it, const tile *t)
+{
+    int depth = it->args->head_dim_qk;
+    int most = it->vectors == 1 ? ROWS_1 : ROWS_2;
+    int64_t step = (int64_t)it->args->param[BLOCK_N] * it->panel;
+    for (int n = 0, rows; n < t->count; n += rows) {
+        rows = next_group(t->count - n, most);
+        const float *key = t->data + n * t->pitch;
+        const float *query = it->query;
+        float *score = it->score + (int64_t)n * it->panel;
+        for (int panel = 0; panel < it->panels; ++panel, query += (int64_t)depth * it->panel, score += step) {
+            if (it->vectors == 1) {
+                switch (rows) {
+                    WITH_ROWS_12(score_keys, 1, key, t->pitch, query, depth, score)
+                }
+            } else {
+                switch (rows) {
+                    WITH_ROWS_2(score_keys, 2, key, t->pitch, query, depth, score)
+                }
+            }
+        }
+    }
+}
+
+static void add_values(const item *it, const tile *t)
+{
+    int columns = it->args->head_dim_v;
+    int most = it->vectors == 1 ? ROWS_1 : ROWS_2;
+    int64_t step = (int64_t)it->args->param[BLOCK_N] * it->panel;
+    for (int panel = 0; panel < it->panels; ++panel) {
+        const float *weight = it->score + panel * step;
+        const float *decay = it->decay + panel * it->panel;
+        float *out = it->out + (int64_t)panel * columns * it->panel;
+        for (int c = 0, rows; c < columns; c += rows, out += rows * it->panel) {
+            rows = next_group(columns - c, most);
+            const float *value = t->data + c;
+            if (it->vectors == 1) {
+                switch (rows) {
+                    WITH_ROWS_12(add_columns, 1, value, t->pitch, weight, t->count, decay, out)
+                }
+            } else {
+                switch (rows) {
+                    WITH_ROWS_2(add_columns, 2, value, t->pitch, weight, t->count, decay, out)
+                }
+            }
+        }
+    }
+}
+
+/* The same where values are not finite: a hidden key, whose weight is -0, is left out, for -0 times infinity is NaN. */
+static void add_values_seen(const item *it, const tile *t)
+{
+    int columns = it->args->head_dim_v;
+    for (int row = 0; row < it->panels * it->panel; row += VL) {
+        int panel = row / it->panel;
+        int lane = row % it->panel;
+        const float *weight = it->score + (int64_t)panel * it->args->param[BLOCK_N] * it->panel + lane;
+        float *out = it->out + (int64_t)panel * columns * it->panel + lane;
+        for (int c = 0; c < columns; ++c) {
+            vf sum = load(out + c * it->panel) * load(it->decay + row);
+            for (int n = 0; n < t->count; ++n) {
+                vf p = load(weight + n * it->panel);
+                sum += (vf)((vi)((vu)p != SIGN) & (vi)(p * t->data[n * t->pitch + c]));
+            }
+            store(out + c * it->panel, sum);
+        }
+    }
+}
+
+static bool all_finite(const tile *t, int columns)
+{
+    for (int row = 0; row < t->count; ++row) {
+        const char *from = (const char *)(t->data + row * t->pitch);
+        vu worst = {0};
+        for (int c = 0; c < columns; c += VL) {
+            worst |= (vu)((vi)(magnitude(load_some(from + c * 4, ATTUNE_FP32, columns - c))) >= 0x7f800000);
+        }
+        for (int lane = 0; lane < VL; ++lane) {
+            if (worst[lane] != 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- Scores: everything between Q K^T and the softmax ----------------------------------------------------------- */
+
+static void cap_scores(const item *it, const tile *t, float *score)
+{
+    float cap = it->args->softcap;
+    for (int i = 0; i < t->count * it->panel; i += VL) {
+        store(score + i, hyperbolic_tangent(load(score + i) / cap) * cap);
+    }
+}
+
+/* Address of element (row, key) of BIAS or MASK. */
+static const char *plane_of(const item *it, attune_role role, int64_t row, int64_t key, int64_t bytes)
+{
+    const attune_tensor *t = &it->args->tensor[role];
+    int64_t at = it->batch * t->stride[ATTUNE_STRIDE_BATCH] + it->head * t->stride[ATTUNE_STRIDE_HEAD] +
+                 row * t->stride[ATTUNE_STRIDE_SEQ] + key;
+    return (const char *)t->data + at * bytes;
+}
+
+/* VL lanes of rows from `row` on, for the VL keys from n on: bias, transposed. Zero where there is nothing. */
+INLINE void load_bias(const item *it, const tile *t, int row, int n, vf x[VL])
+{
+    int dtype = it->args->dtype;
+    UNROLL
+    for (int r = 0; r < VL; ++r) {
+        x[r] = splat(0);
+        if (row + r < it->rows) {
+            const char *from = plane_of(it, ATTUNE_BIAS, it->first + row + r, t->first + n, bytes_of(dtype));
+            x[r] = load_some(from, dtype, t->count - n);
+        }
+    }
+    transpose(x);
+}
+
+/* The same from the mask: all bits set where the key is hidden. */
+INLINE void load_mask(const item *it, const tile *t, int row, int n, vf x[VL])
+{
+    UNROLL
+    for (int r = 0; r < VL; ++r) {
+        vb seen = {0};
+        if (row + r < it->rows) {
+            int count = t->count - n < VL ? t->count - n : VL;
+            memcpy(&seen, plane_of(it, ATTUNE_MASK, it->first + row + r, t->first + n, 1), (size_t)count);
+        }
+        x[r] = (vf)(__builtin_convertvector(seen, vu) == 0u);
+    }
+    transpose(x);
+}
+
+/* Scores of rows row ... row + VL - 1 of the item, in the tile. */
+static float *scores_of(const item *it, int row)
+{
+    int64_t panel = row / it->panel;
+    return it->score + panel * it->args->param[BLOCK_N] * it->panel + row % it->panel;
+}
+
+static void add_bias(const item *it, const tile *t, int row)
+{
+    float *score = scores_of(it, row);
+    for (int n = 0; n < t->count; n += VL) {
+        vf x[VL];
+        load_bias(it, t, row, n, x);
+        for (int k = 0; k < VL && n + k < t->count; ++k) {
+            float *at = score + (n + k) * it->panel;
+            /* -infinity hides its key whatever the score: NaN and +infinity too. */
+            store(at, blend(x[k] == splat(-INFINITY), x[k], load(at) + x[k]));
+        }
+    }
+}
+
+static void add_alibi(const item *it, const tile *t, int row)
+{
+    const attune_tensor *slopes = &it->args->tensor[ATTUNE_SLOPES];
+    float slope;
+    memcpy(&slope, (const float *)slopes->data + it->head * slopes->stride[ATTUNE_STRIDE_HEAD], sizeof slope);
+    float *score = scores_of(it, row);
+    vf ahead = lane_numbers() + (float)(it->position + row - t->first);
+    for (int n = 0; n < t->count; ++n) {
+        float *at = score + n * it->panel;
+        store(at, load(at) - slope * magnitude(ahead - (float)n));
+    }
+}
+
+static void hide_masked(const item *it, const tile *t, int row)
+{
+    float *score = scores_of(it, row);
+    for (int n = 0; n < t->count; n += VL) {
+        vf x[VL];
+        load_mask(it, t, row, n, x);
+        for (int k = 0; k < VL && n + k < t->count; ++k) {
+            float *at = score + (n + k) * it->panel;
+            store(at, blend((vi)x[k], splat(-INFINITY), load(at)));
+        }
+    }
+}
+
+/* Hides keys outside of each row's window. */
+static void hide_outside(const item *it, const tile *t, int row)
+{
+    const int64_t far = 1 << 20; /* beyond any tile, exact in fp32 */
+    float *score = scores_of(it, row);
+    vf left = lane_numbers() + (float)lesser_of(greater_of(it->left + row - t->first, -far), far);
+    vf right = lane_numbers() + (float)lesser_of(greater_of(it->right + row - t->first, -far), far);
+    for (int n = 0; n < t->count; ++n) {
+        float *at = score + n * it->panel;
+        vf key = splat((float)n);
+        store(at, blend((key < left) | (key > right), splat(-INFINITY), load(at)));
+    }
+}
+
+/* Applies what the problem asks for; true if some row might not see some key of the tile. */
+static bool dress_scores(const item *it, const tile *t)
+{
+    uint32_t features = it->args->features;
+    bool cut = t->first < it->left + it->rows - 1 || t->first + t->count - 1 > it->right;
+    for (int panel = 0; (features & ATTUNE_FEATURE_SOFTCAP) && panel < it->panels; ++panel) {
+        cap_scores(it, t, scores_of(it, panel * it->panel));
+    }
+    for (int row = 0; row < it->panels * it->panel; row += VL) {
+        if (features & ATTUNE_FEATURE_BIAS) {
+            add_bias(it, t, row);
+        }
+        if (features & ATTUNE_FEATURE_ALIBI) {
+            add_alibi(it, t, row);
+        }
+        if (features & ATTUNE_FEATURE_MASK) {
+            hide_masked(it, t, row);
+        }
+        if (cut) {
+            hide_outside(it, t, row);
+        }
+    }
+    return cut || (features & (ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK));
+}
+
+/* ---- Softmax ---------------------------------------------------------------------------------------------------- */
+
+/* Turns a panel's scores into weights e^(S - maximum), and carries maximum and sum on. */
+INLINE void weigh(int vectors, bool hiding, int keys, float *score, float *top, float *sum, float *decay)
+{
+    vf highest[2], base[2], total[2];
+    UNROLL
+    for (int v = 0; v < vectors; ++v) {
+        highest[v] = load(top + v * VL);
+    }
+    for (int n = 0; n < keys; ++n) {
+        UNROLL
+        for (int v = 0; v < vectors; ++v) {
+            highest[v] = greater(load(score + (n * vectors + v) * VL), highest[v]);
+        }
+    }
+    UNROLL
+    for (int v = 0; v < vectors; ++v) {
+        /* A row that has seen nothing yet keeps its maximum of -infinity, from which nothing can be subtracted. */
+        base[v] = blend(highest[v] == splat(-INFINITY), splat(0), highest[v]);
+        store(decay + v * VL, exponential(load(top + v * VL) - base[v]));
+        store(top + v * VL, highest[v]);
+        total[v] = splat(0);
+    }
+    for (int n = 0; n < keys; ++n) {
+        UNROLL
+        for (int v = 0; v < vectors; ++v) {
+            float *at = score + (n * vectors + v) * VL;
+            vf s = load(at);
+            vf p = exponential(s - base[v]);
+            total[v] += p;
+            /* Hidden keys get the weight -0, by which add_values_seen knows them. */
+            store(at, hiding ? (vf)((vu)p | ((vu)(s == splat(-INFINITY)) & SIGN)) : p);
+        }
+    }
+    UNROLL
+    for (int v = 0; v < vectors; ++v) {
+        store(sum + v * VL, load(sum + v * VL) * load(decay + v * VL) + total[v]);
+    }
+}
+
+static void weigh_tile(const item *it, const tile *t, bool hiding)
+{
+    for (int panel = 0; panel < it->panels; ++panel) {
+        int row = panel * it->panel;
+        float *score = scores_of(it, row);
+        if (it->vectors == 1) {
+            weigh(1, true, t->count, score, it->top + row, it->sum + row, it->decay + row);
+        } else if (hiding) {
+            weigh(2, true, t->count, score, it->top + row, it->sum + row, it->decay + row);
+        } else {
+            weigh(2, false, t->count, score, it->top + row, it->sum + row, it->decay + row);
+        }
+    }
+}
+
+/* ---- The end of an item ----------------------------------------------------------------------------------------- */
+
+/* Lets the sink join the denominators; decay becomes what O must be multiplied by, top the LSE. */
+static void close_rows(const item *it)
+{
+    const attune_tensor *sinks = &it->args->tensor[ATTUNE_SINK];
+    bool has_sink = (it->args->features & ATTUNE_FEATURE_SINK) != 0;
+    float sink = -INFINITY;
+    if (has_sink) {
+        memcpy(&sink, (const float *)sinks->data + it->head * sinks->stride[ATTUNE_STRIDE_HEAD], sizeof sink);
+    }
+    for (int row = 0; row < it->rows; ++row) {
+        float top = it->top[row];
+        float sum = it->sum[row];
+        float share = 1;
+        if (has_sink && !(sink <= -INFINITY)) {
+            float highest = sink <= top ? top : sink;
+            share = expf(top - highest);
+            sum = sum * share + expf(sink - highest);
+            top = highest;
+        }
+        it->decay[row] = sum == 0 ? 0 : share / sum;
+        it->top[row] = sum == 0 ? -INFINITY : top + logf(sum);
+    }
+}
+
+static void store_lse(const item *it)
+{
+    const attune_tensor *lse = &it->args->tensor[ATTUNE_LSE];
+    if (lse->data == NULL) {
+        return;
+    }
+    int64_t batch = it->args->features & ATTUNE_FEATURE_VARLEN ? 0 : it->batch * lse->stride[ATTUNE_STRIDE_BATCH];
+    int64_t at = batch + it->head * lse->stride[ATTUNE_STRIDE_HEAD];
+    for (int row = 0; row < it->rows; ++row) {
+        int64_t i = at + (it->start_q + it->first + row) * lse->stride[ATTUNE_STRIDE_SEQ];
+        memcpy((float *)lse->data + i, &it->top[row], sizeof(float));
+    }
+}
+
+static void store_out(const item *it)
+{
+    int columns = it->args->head_dim_v;
+    int dtype = it->args->dtype;
+    int64_t step = it->args->tensor[ATTUNE_O].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
+    char *to = row_of(it, ATTUNE_O, it->head, it->start_q, it->first);
+    for (int row = 0; row < it->rows; row += VL) {
+        const float *from = it->out + (int64_t)(row / it->panel) * columns * it->panel + row % it->panel;
+        for (int c = 0; c < columns; c += VL) {
+            vf x[VL];
+            UNROLL
+            for (int k = 0; k < VL; ++k) {
+                x[k] = c + k < columns ? load(from + (c + k) * it->panel) : splat(0);
+            }
+            transpose(x);
+            for (int r = 0; r < VL && row + r < it->rows; ++r) {
+                store_some(to + (row + r) * step + c * bytes_of(dtype), dtype, columns - c, x[r] * it->decay[row + r]);
+            }
+        }
+    }
+}
+
+void ATTUNE_TIER(attune_cpu_tiled)(const attune_args *args, int64_t index, void *scratch);
+
+void ATTUNE_TIER(attune_cpu_tiled)(const attune_args *args, int64_t index, void *scratch)
+{
+    item it;
+    if (!find_rows(&it, args, index)) {
+        return;
+    }
+    place(&it, scratch);
+    pack_query(&it);
+    clear_rows(&it);
+    int64_t last = lesser_of(it.keys - 1, it.right + it.rows - 1);
+    tile t = {.first = greater_of(it.left, 0)};
+    for (; t.first <= last; t.first += t.count) {
+        t.count = (int)lesser_of(last + 1 - t.first, args->param[BLOCK_N]);
+        fetch(&it, ATTUNE_K, args->head_dim_qk, &t);
+        score_tile(&it, &t);
+        bool hiding = dress_scores(&it, &t);
+        weigh_tile(&it, &t, hiding);
+        fetch(&it, ATTUNE_V, args->head_dim_v, &t);
+        if (hiding && !all_finite(&t, args->head_dim_v)) {
+            add_values_seen(&it, &t);
+        } else {
+            add_values(&it, &t);
+        }
+    }
+    close_rows(&it);
+    store_lse(&it);
+    store_out(&it);
+}
