@@ -35,6 +35,7 @@ typedef struct item {
     int panel;   /* rows (lanes) of a panel */
     int panels;
     int pitch;    /* floats from one row of `tile` to the next */
+    bool careful; /* with keys and values that are not finite */
     float *query; /* [panels][head_dim_qk][panel], scaled */
     float *out;   /* [panels][head_dim_v][panel] */
     float *score; /* [panels][BLOCK_N][panel]: S^T, then P^T */
@@ -308,6 +309,13 @@ INLINE int next_group(int count, int most)
     return (count + groups - 1) / groups;
 }
 
+/* Scores of rows row ... row + VL - 1 of the item, in the tile. */
+static float *scores_of(const item *it, int row)
+{
+    int64_t panel = row / it->panel;
+    return it->score + panel * it->args->param[BLOCK_N] * it->panel + row % it->panel;
+}
+
 static void score_tile(const item *it, const tile *t)
 {
     int depth = it->args->head_dim_qk;
@@ -317,7 +325,7 @@ static void score_tile(const item *it, const tile *t)
         rows = next_group(t->count - n, most);
         const float *key = t->data + n * t->pitch;
         const float *query = it->query;
-        float *score = it->score + (int64_t)n * it->panel;
+        float *score = it->score + n * it->panel;
         for (int panel = 0; panel < it->panels; ++panel, query += (int64_t)depth * it->panel, score += step) {
             if (it->vectors == 1) {
                 switch (rows) {
@@ -357,41 +365,26 @@ static void add_values(const item *it, const tile *t)
     }
 }
 
-/* The same where values are not finite: a hidden key, whose weight is -0, is left out, for -0 times infinity is NaN. */
-static void add_values_seen(const item *it, const tile *t)
+/* The same, careful with values that are not finite: a hidden key, whose weight is -0, is left out, and a weight or a
+ * decay that has become 0 does not turn infinity into NaN. */
+static void add_values_carefully(const item *it, const tile *t)
 {
     int columns = it->args->head_dim_v;
     for (int row = 0; row < it->panels * it->panel; row += VL) {
-        int panel = row / it->panel;
-        int lane = row % it->panel;
-        const float *weight = it->score + (int64_t)panel * it->args->param[BLOCK_N] * it->panel + lane;
-        float *out = it->out + (int64_t)panel * columns * it->panel + lane;
-        for (int c = 0; c < columns; ++c) {
-            vf sum = load(out + c * it->panel) * load(it->decay + row);
+        const float *weight = scores_of(it, row);
+        float *out = it->out + (int64_t)(row / it->panel) * columns * it->panel + row % it->panel;
+        for (int c = 0; c < columns; ++c, out += it->panel) {
+            vf before = load(out);
+            vf sum = blend(magnitude(before) == splat(INFINITY), before, before * load(it->decay + row));
             for (int n = 0; n < t->count; ++n) {
+                float value = t->data[n * t->pitch + c];
                 vf p = load(weight + n * it->panel);
-                sum += (vf)((vi)((vu)p != SIGN) & (vi)(p * t->data[n * t->pitch + c]));
+                vi seen = (vi)((vu)p != SIGN);
+                sum += (vf)(seen & (vi)(greater(p, splat(isinf(value) ? 0x1p-126f : 0)) * value));
             }
-            store(out + c * it->panel, sum);
+            store(out, sum);
         }
     }
-}
-
-static bool all_finite(const tile *t, int columns)
-{
-    for (int row = 0; row < t->count; ++row) {
-        const char *from = (const char *)(t->data + row * t->pitch);
-        vu worst = {0};
-        for (int c = 0; c < columns; c += VL) {
-            worst |= (vu)((vi)(magnitude(load_some(from + c * 4, ATTUNE_FP32, columns - c))) >= 0x7f800000);
-        }
-        for (int lane = 0; lane < VL; ++lane) {
-            if (worst[lane] != 0) {
-                return false;
-            }
-        }
-    }
-    return true;
 }
 
 /* ---- Scores: everything between Q K^T and the softmax ----------------------------------------------------------- */
@@ -441,13 +434,6 @@ INLINE void load_mask(const item *it, const tile *t, int row, int n, vf x[VL])
         x[r] = (vf)(__builtin_convertvector(seen, vu) == 0u);
     }
     transpose(x);
-}
-
-/* Scores of rows row ... row + VL - 1 of the item, in the tile. */
-static float *scores_of(const item *it, int row)
-{
-    int64_t panel = row / it->panel;
-    return it->score + panel * it->args->param[BLOCK_N] * it->panel + row % it->panel;
 }
 
 static void add_bias(const item *it, const tile *t, int row)
@@ -504,8 +490,8 @@ static void hide_outside(const item *it, const tile *t, int row)
     }
 }
 
-/* Applies what the problem asks for; true if some row might not see some key of the tile. */
-static bool dress_scores(const item *it, const tile *t)
+/* Applies what the problem asks for. */
+static void dress_scores(const item *it, const tile *t)
 {
     uint32_t features = it->args->features;
     bool cut = t->first < it->left + it->rows - 1 || t->first + t->count - 1 > it->right;
@@ -526,13 +512,13 @@ static bool dress_scores(const item *it, const tile *t)
             hide_outside(it, t, row);
         }
     }
-    return cut || (features & (ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK));
 }
 
 /* ---- Softmax ---------------------------------------------------------------------------------------------------- */
 
-/* Turns a panel's scores into weights e^(S - maximum), and carries maximum and sum on. */
-INLINE void weigh(int vectors, bool hiding, int keys, float *score, float *top, float *sum, float *decay)
+/* Turns scores into weights e^(S - maximum), and carries maximum and sum on: so many vectors of each key, whose scores
+ * are `step` vectors from the next key's. */
+INLINE void weigh(int vectors, int step, bool careful, int keys, float *score, float *top, float *sum, float *decay)
 {
     vf highest[2], base[2], total[2];
     UNROLL
@@ -542,7 +528,7 @@ INLINE void weigh(int vectors, bool hiding, int keys, float *score, float *top, 
     for (int n = 0; n < keys; ++n) {
         UNROLL
         for (int v = 0; v < vectors; ++v) {
-            highest[v] = greater(load(score + (n * vectors + v) * VL), highest[v]);
+            highest[v] = greater(load(score + (n * step + v) * VL), highest[v]);
         }
     }
     UNROLL
@@ -556,12 +542,12 @@ INLINE void weigh(int vectors, bool hiding, int keys, float *score, float *top, 
     for (int n = 0; n < keys; ++n) {
         UNROLL
         for (int v = 0; v < vectors; ++v) {
-            float *at = score + (n * vectors + v) * VL;
+            float *at = score + (n * step + v) * VL;
             vf s = load(at);
             vf p = exponential(s - base[v]);
             total[v] += p;
-            /* Hidden keys get the weight -0, by which add_values_seen knows them. */
-            store(at, hiding ? (vf)((vu)p | ((vu)(s == splat(-INFINITY)) & SIGN)) : p);
+            /* Hidden keys get the weight -0, by which add_values_carefully knows them. */
+            store(at, careful ? (vf)((vu)p | ((vu)(s == splat(-INFINITY)) & SIGN)) : p);
         }
     }
     UNROLL
@@ -570,17 +556,20 @@ INLINE void weigh(int vectors, bool hiding, int keys, float *score, float *top, 
     }
 }
 
-static void weigh_tile(const item *it, const tile *t, bool hiding)
+static void weigh_tile(const item *it, const tile *t)
 {
     for (int panel = 0; panel < it->panels; ++panel) {
         int row = panel * it->panel;
         float *score = scores_of(it, row);
-        if (it->vectors == 1) {
-            weigh(1, true, t->count, score, it->top + row, it->sum + row, it->decay + row);
-        } else if (hiding) {
-            weigh(2, true, t->count, score, it->top + row, it->sum + row, it->decay + row);
+        if (it->careful) {
+            for (int v = 0; v < it->vectors; ++v) {
+                weigh(1, it->vectors, true, t->count, score + v * VL, it->top + row + v * VL, it->sum + row + v * VL,
+                      it->decay + row + v * VL);
+            }
+        } else if (it->vectors == 1) {
+            weigh(1, 1, false, t->count, score, it->top + row, it->sum + row, it->decay + row);
         } else {
-            weigh(2, false, t->count, score, it->top + row, it->sum + row, it->decay + row);
+            weigh(2, 2, false, t->count, score, it->top + row, it->sum + row, it->decay + row);
         }
     }
 }
@@ -625,8 +614,10 @@ static void store_lse(const item *it)
     }
 }
 
-static void store_out(const item *it)
+/* False if a row has NaN. */
+static bool store_out(const item *it)
 {
+    vi bad = {0};
     int columns = it->args->head_dim_v;
     int dtype = it->args->dtype;
     int64_t step = it->args->tensor[ATTUNE_O].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
@@ -641,10 +632,34 @@ static void store_out(const item *it)
             }
             transpose(x);
             for (int r = 0; r < VL && row + r < it->rows; ++r) {
+                bad |= x[r] != x[r];
                 store_some(to + (row + r) * step + c * bytes_of(dtype), dtype, columns - c, x[r] * it->decay[row + r]);
             }
         }
     }
+    return !any(bad);
+}
+
+static void sweep_keys(const item *it)
+{
+    const attune_args *args = it->args;
+    int64_t last = lesser_of(it->keys - 1, it->right + it->rows - 1);
+    tile t = {.first = greater_of(it->left, 0)};
+    clear_rows(it);
+    for (; t.first <= last; t.first += t.count) {
+        t.count = (int)lesser_of(last + 1 - t.first, args->param[BLOCK_N]);
+        fetch(it, ATTUNE_K, args->head_dim_qk, &t);
+        score_tile(it, &t);
+        dress_scores(it, &t);
+        weigh_tile(it, &t);
+        fetch(it, ATTUNE_V, args->head_dim_v, &t);
+        if (it->careful) {
+            add_values_carefully(it, &t);
+        } else {
+            add_values(it, &t);
+        }
+    }
+    close_rows(it);
 }
 
 void ATTUNE_TIER(attune_cpu_tiled)(const attune_args *args, int64_t index, void *scratch);
@@ -657,23 +672,14 @@ void ATTUNE_TIER(attune_cpu_tiled)(const attune_args *args, int64_t index, void 
     }
     place(&it, scratch);
     pack_query(&it);
-    clear_rows(&it);
-    int64_t last = lesser_of(it.keys - 1, it.right + it.rows - 1);
-    tile t = {.first = greater_of(it.left, 0)};
-    for (; t.first <= last; t.first += t.count) {
-        t.count = (int)lesser_of(last + 1 - t.first, args->param[BLOCK_N]);
-        fetch(&it, ATTUNE_K, args->head_dim_qk, &t);
-        score_tile(&it, &t);
-        bool hiding = dress_scores(&it, &t);
-        weigh_tile(&it, &t, hiding);
-        fetch(&it, ATTUNE_V, args->head_dim_v, &t);
-        if (hiding && !all_finite(&t, args->head_dim_v)) {
-            add_values_seen(&it, &t);
-        } else {
-            add_values(&it, &t);
-        }
-    }
-    close_rows(&it);
+    it.careful = false;
+    sweep_keys(&it);
     store_lse(&it);
-    store_out(&it);
+    if (!store_out(&it)) {
+        /* A NaN may be a row's own, or 0 times a value that the row does not see. The weights of hidden keys always
+         * meet such a value, so nothing else needs to be looked at: only then is the item done again, carefully. */
+        it.careful = true;
+        sweep_keys(&it);
+        (void)store_out(&it);
+    }
 }

@@ -88,6 +88,16 @@ INLINE vf greater(vf a, vf b)
 #endif
 }
 
+INLINE bool any(vi mask)
+{
+    int32_t all = 0;
+    UNROLL
+    for (int lane = 0; lane < VL; ++lane) {
+        all |= mask[lane];
+    }
+    return all != 0;
+}
+
 INLINE vf magnitude(vf x)
 {
     return (vf)((vu)x & ~SIGN);

@@ -1,0 +1,821 @@
+/* cpu_tiled against attention written out in fp64 below: every feature and their combinations, edges of lengths, dims
+ * and strides, what must not be read, every config, on every tier this machine runs (and $ATTUNE_ISA allows). */
+#include "base/cm.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/half.h"
+#include "base/random.h"
+#include "core/call.h"
+#include "core/config.h"
+#include "core/problem.h"
+#include "core/target.h"
+#include "cpu/cpu.h"
+
+extern const attune_kernel at_kernel_cpu_tiled;
+
+static const attune_kernel *const kernel = &at_kernel_cpu_tiled;
+
+/* ---- The world: a pool, and a device for each tier --------------------------------------------------------------- */
+
+typedef struct world {
+    at_pool *pool;
+    int tiers;
+    at_device *device[ATTUNE_ISA_COUNT];
+} world;
+
+static int open_world(void **state)
+{
+    world *w = calloc(1, sizeof *w);
+    attune_isa best = at_cpu_best_isa();
+    const char *wanted = getenv("ATTUNE_ISA");
+    attune_isa named;
+    if (wanted != NULL && at_isa_parse(wanted, &named) == ATTUNE_OK && named < best) {
+        best = named;
+    }
+    assert_ok(at_pool_create(3, ATTUNE_SCRATCH_MAX, &w->pool));
+    for (; w->tiers <= (int)best; ++w->tiers) {
+        assert_ok(at_cpu_open((attune_isa)w->tiers, w->pool, &w->device[w->tiers]));
+    }
+    *state = w;
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    world *w = *state;
+    for (int i = 0; i < w->tiers; ++i) {
+        w->device[i]->ops->close(w->device[i]);
+    }
+    at_pool_destroy(w->pool);
+    free(w);
+    return 0;
+}
+
+/* ---- A scene: a problem with its buffers --------------------------------------------------------------------------
+ */
+
+typedef struct scene {
+    attune_problem problem;
+    attune_call call;
+    at_random random;
+    unsigned char *memory[ATTUNE_ROLE_COUNT]; /* whole buffers; those of O and LSE are compared whole, too */
+    size_t bytes[ATTUNE_ROLE_COUNT];
+    int64_t gap;   /* elements between rows, heads and batches */
+    double spread; /* of the standard-normal inputs */
+    int bad_keys;  /* keys and values made NaN or infinite where rows may see them */
+    int skew;      /* bytes that buffers are shifted by */
+} scene;
+
+static double get(const void *data, int dtype, int64_t at)
+{
+    uint16_t half;
+    float value;
+    if (dtype == ATTUNE_FP32) {
+        memcpy(&value, (const char *)data + at * 4, 4);
+        return (double)value;
+    }
+    memcpy(&half, (const char *)data + at * 2, 2);
+    return dtype == ATTUNE_FP16 ? (double)at_fp16_to_float(half) : (double)at_bf16_to_float(half);
+}
+
+static void put(void *data, int dtype, int64_t at, double x)
+{
+    float value = (float)x;
+    if (dtype == ATTUNE_FP32) {
+        memcpy((char *)data + at * 4, &value, 4);
+        return;
+    }
+    uint16_t half = dtype == ATTUNE_FP16 ? at_fp16_from_float(value) : at_bf16_from_float(value);
+    memcpy((char *)data + at * 2, &half, 2);
+}
+
+static const attune_tensor *tensor_of(const scene *s, int role)
+{
+    return &s->call.tensor[role];
+}
+
+static int64_t index_of(const scene *s, int role, int64_t batch, int64_t head, int64_t row)
+{
+    const int64_t *stride = tensor_of(s, role)->stride;
+    return (s->problem.varlen && role <= ATTUNE_LSE ? 0 : batch * stride[0]) + head * stride[1] + row * stride[2];
+}
+
+/* Extents of a role's three strided dimensions, and of its row. */
+static void extents(const scene *s, int role, int64_t extent[4])
+{
+    const attune_problem *p = &s->problem;
+    bool of_query = role == ATTUNE_Q || role == ATTUNE_O || role == ATTUNE_LSE;
+    extent[0] = p->varlen && role <= ATTUNE_LSE ? 1 : s->call.batch;
+    extent[1] = role == ATTUNE_K || role == ATTUNE_V ? s->call.heads_kv : s->call.heads_q;
+    extent[2] = of_query ? (p->varlen ? s->call.total_q : s->call.seqlen_q)
+                         : (p->varlen ? s->call.total_kv : s->call.seqlen_kv);
+    extent[3] = role == ATTUNE_Q || role == ATTUNE_K ? p->head_dim_qk : role == ATTUNE_LSE ? 1 : p->head_dim_v;
+    if (role == ATTUNE_BIAS || role == ATTUNE_MASK) {
+        extent[2] = s->call.seqlen_q;
+        extent[3] = s->call.seqlen_kv;
+    }
+    if (role == ATTUNE_BIAS) {
+        extent[0] = p->bias == ATTUNE_BIAS_BX1 || p->bias == ATTUNE_BIAS_BXH ? extent[0] : 1;
+        extent[1] = p->bias == ATTUNE_BIAS_1XH || p->bias == ATTUNE_BIAS_BXH ? extent[1] : 1;
+    }
+}
+
+/* Strides with gaps, and a buffer full of NaN patterns. */
+static void give_memory(scene *s, int role)
+{
+    attune_tensor *t = &s->call.tensor[role];
+    int64_t extent[4];
+    extents(s, role, extent);
+    bool bshd = s->problem.layout == ATTUNE_BSHD && role <= ATTUNE_O;
+    int inner = bshd ? 1 : 2;
+    int outer = bshd ? 2 : 1;
+    t->stride[inner] = extent[3] + s->gap;
+    t->stride[outer] = extent[inner] * t->stride[inner] + s->gap * 3;
+    t->stride[0] = extent[outer] * t->stride[outer] + s->gap;
+    if (role == ATTUNE_LSE && s->problem.varlen) {
+        t->stride[0] = 0;
+    }
+    size_t elements = (size_t)(t->stride[0] * extent[0] + t->stride[outer] * extent[outer] + extent[3] + 1);
+    if (role == ATTUNE_BIAS || role == ATTUNE_MASK) {
+        t->stride[0] = extent[0] == 1 ? 0 : t->stride[0];
+        t->stride[1] = extent[1] == 1 ? 0 : t->stride[1];
+    }
+    s->bytes[role] = elements * at_dtype_bytes(t->dtype) + (size_t)s->skew;
+    s->memory[role] = malloc(s->bytes[role]);
+    assert_non_null(s->memory[role]);
+    memset(s->memory[role], 0xff, s->bytes[role]);
+    t->data = s->memory[role] + s->skew;
+}
+
+/* Lengths of sequence b and where it begins. */
+static int64_t span(const scene *s, int role, int64_t batch, int64_t *start)
+{
+    *start = 0;
+    if (!s->problem.varlen) {
+        return role == ATTUNE_CU_Q ? s->call.seqlen_q : s->call.seqlen_kv;
+    }
+    const int32_t *cu = tensor_of(s, role)->data;
+    *start = cu[batch];
+    return cu[batch + 1] - cu[batch];
+}
+
+static int64_t used_keys(const scene *s, int64_t batch)
+{
+    int64_t start;
+    int64_t keys = span(s, ATTUNE_CU_KV, batch, &start);
+    return s->problem.seqused_kv ? ((const int32_t *)tensor_of(s, ATTUNE_USED_KV)->data)[batch] : keys;
+}
+
+/* Rows that belong to a sequence get normal numbers; all else stays NaN, and so do keys beyond the used ones. */
+static void fill_rows(scene *s, int role)
+{
+    int64_t heads = role == ATTUNE_Q ? s->call.heads_q : s->call.heads_kv;
+    int64_t dims = role == ATTUNE_V ? s->problem.head_dim_v : s->problem.head_dim_qk;
+    for (int64_t b = 0; b < s->call.batch; ++b) {
+        int64_t start;
+        int64_t rows = span(s, role == ATTUNE_Q ? ATTUNE_CU_Q : ATTUNE_CU_KV, b, &start);
+        rows = role == ATTUNE_Q ? rows : used_keys(s, b);
+        for (int64_t h = 0; h < heads; ++h) {
+            for (int64_t r = 0; r < rows; ++r) {
+                for (int64_t c = 0; c < dims; ++c) {
+                    put(tensor_of(s, role)->data, s->problem.dtype, index_of(s, role, b, h, start + r) + c,
+                        s->spread * at_random_normal(&s->random));
+                }
+            }
+        }
+    }
+}
+
+static void spoil_keys(scene *s)
+{
+    for (int i = 0; i < s->bad_keys; ++i) {
+        int64_t start;
+        int64_t b = (int64_t)at_random_below(&s->random, (uint64_t)s->call.batch);
+        int64_t h = (int64_t)at_random_below(&s->random, (uint64_t)s->call.heads_kv);
+        int64_t keys = used_keys(s, b);
+        int role = at_random_below(&s->random, 2) ? ATTUNE_K : ATTUNE_V;
+        (void)span(s, ATTUNE_CU_KV, b, &start);
+        if (keys == 0) {
+            continue;
+        }
+        int64_t dims = role == ATTUNE_V ? s->problem.head_dim_v : s->problem.head_dim_qk;
+        int64_t key = start + (int64_t)at_random_below(&s->random, (uint64_t)keys);
+        int64_t at = index_of(s, role, b, h, key) + (int64_t)at_random_below(&s->random, (uint64_t)dims);
+        double bad[] = {NAN, INFINITY, -INFINITY};
+        put(tensor_of(s, role)->data, s->problem.dtype, at, bad[role == ATTUNE_V ? at_random_below(&s->random, 3) : 0]);
+    }
+}
+
+static void fill_plane(scene *s, int role)
+{
+    int64_t extent[4];
+    extents(s, role, extent);
+    for (int64_t b = 0; b < extent[0]; ++b) {
+        for (int64_t h = 0; h < extent[1]; ++h) {
+            for (int64_t r = 0; r < extent[2]; ++r) {
+                int64_t at = index_of(s, role, b, h, r);
+                bool blind = at_random_below(&s->random, 6) == 0; /* a row that sees nothing */
+                for (int64_t c = 0; c < extent[3]; ++c) {
+                    bool hidden = blind || at_random_below(&s->random, 3) == 0;
+                    if (role == ATTUNE_MASK) {
+                        ((unsigned char *)tensor_of(s, role)->data)[at + c] = hidden ? 0 : (unsigned char)(1 + c % 255);
+                    } else {
+                        put(tensor_of(s, role)->data, s->problem.dtype, at + c,
+                            hidden && s->bad_keys ? -INFINITY : at_random_normal(&s->random));
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void give_vector(scene *s, int role, int64_t count, size_t bytes)
+{
+    s->bytes[role] = (size_t)count * bytes;
+    s->memory[role] = malloc(s->bytes[role] + 1);
+    assert_non_null(s->memory[role]);
+    s->call.tensor[role].data = s->memory[role];
+}
+
+static void give_floats(scene *s, int role, double scale)
+{
+    give_vector(s, role, s->call.heads_q * 2, sizeof(float));
+    s->call.tensor[role].stride[ATTUNE_STRIDE_HEAD] = 2;
+    for (int64_t h = 0; h < s->call.heads_q * 2; ++h) {
+        put(s->memory[role], ATTUNE_FP32, h, h % 2 ? NAN : scale * at_random_normal(&s->random));
+    }
+}
+
+static void give_lengths(scene *s)
+{
+    if (s->problem.varlen) {
+        int64_t *total[2] = {&s->call.total_q, &s->call.total_kv};
+        for (int i = 0; i < 2; ++i) {
+            int role = ATTUNE_CU_Q + i;
+            int64_t longest = i == 0 ? s->call.seqlen_q : s->call.seqlen_kv;
+            give_vector(s, role, s->call.batch + 1, sizeof(int32_t));
+            int32_t *cu = s->call.tensor[role].data;
+            int64_t most = s->call.batch * longest; /* rows that the plan allows */
+            cu[0] = (int32_t)at_random_below(&s->random, (uint64_t)(most < 3 ? most : 3) + 1);
+            for (int64_t b = 0; b < s->call.batch; ++b) {
+                int64_t end = cu[b] + (int64_t)at_random_below(&s->random, (uint64_t)longest + 1);
+                cu[b + 1] = (int32_t)(end < most ? end : most);
+            }
+            *total[i] =
+                cu[s->call.batch] + (int64_t)at_random_below(&s->random, (uint64_t)(most - cu[s->call.batch]) + 1);
+        }
+    }
+    if (s->problem.seqused_kv) {
+        give_vector(s, ATTUNE_USED_KV, s->call.batch, sizeof(int32_t));
+        for (int64_t b = 0; b < s->call.batch; ++b) {
+            int64_t start;
+            int64_t keys = span(s, ATTUNE_CU_KV, b, &start);
+            ((int32_t *)s->memory[ATTUNE_USED_KV])[b] = (int32_t)at_random_below(&s->random, (uint64_t)keys + 1);
+        }
+    }
+}
+
+/* Draws everything for a scene whose problem, gap, spread, skew and bad_keys are set. */
+static void draw(scene *s, uint64_t seed)
+{
+    s->random = at_random_seed(seed, 1);
+    assert_ok(attune_call_init(&s->call, &s->problem));
+    give_lengths(s);
+    for (int role = ATTUNE_Q; role <= ATTUNE_LSE; ++role) {
+        give_memory(s, role);
+    }
+    for (int role = ATTUNE_Q; role <= ATTUNE_V; ++role) {
+        fill_rows(s, role);
+    }
+    spoil_keys(s);
+    for (int role = ATTUNE_BIAS; role <= ATTUNE_MASK; ++role) {
+        if (at_problem_needs(&s->problem, (attune_role)role)) {
+            give_memory(s, role);
+            fill_plane(s, role);
+        }
+    }
+    if (s->problem.sink) {
+        give_floats(s, ATTUNE_SINK, 2);
+    }
+    if (s->problem.alibi) {
+        give_floats(s, ATTUNE_SLOPES, 0.1);
+    }
+}
+
+static void clear(scene *s)
+{
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        free(s->memory[role]);
+        s->memory[role] = NULL;
+    }
+}
+
+/* ---- Attention in fp64 --------------------------------------------------------------------------------------------
+ */
+
+typedef struct row {
+    double out[256];
+    double lse;
+    double largest; /* |logit| */
+} row;
+
+/* The logit of one key; NaN-safe: *seen says whether the row sees the key at all. */
+static double logit(const scene *s, int64_t b, int64_t h, int64_t i, int64_t j, bool *seen)
+{
+    const attune_problem *p = &s->problem;
+    int64_t start_q, start_kv;
+    int64_t rows = span(s, ATTUNE_CU_Q, b, &start_q);
+    int64_t keys = used_keys(s, b);
+    (void)span(s, ATTUNE_CU_KV, b, &start_kv);
+    int64_t offset = p->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT ? keys - rows
+                     : p->offset_kind == ATTUNE_OFFSET_TOP_LEFT   ? 0
+                                                                  : s->call.offset;
+    int64_t at = i + offset;
+    *seen = j < keys && (!p->causal || j <= at) && (p->window_left < 0 || j >= at - p->window_left) &&
+            (p->window_right < 0 || j <= at + p->window_right);
+    int64_t q = index_of(s, ATTUNE_Q, b, h, start_q + i);
+    int64_t k = index_of(s, ATTUNE_K, b, h / (s->call.heads_q / s->call.heads_kv), start_kv + j);
+    if (p->mask) {
+        *seen =
+            *seen && ((const unsigned char *)tensor_of(s, ATTUNE_MASK)->data)[index_of(s, ATTUNE_MASK, b, h, i) + j];
+    }
+    if (!*seen) {
+        return 0;
+    }
+    double sum = 0;
+    for (int c = 0; c < p->head_dim_qk; ++c) {
+        sum += get(tensor_of(s, ATTUNE_Q)->data, p->dtype, q + c) * get(tensor_of(s, ATTUNE_K)->data, p->dtype, k + c);
+    }
+    sum *= (double)at_problem_scale(p);
+    if (p->softcap > 0) {
+        sum = (double)p->softcap * tanh(sum / (double)p->softcap);
+    }
+    if (p->bias != ATTUNE_BIAS_NONE) {
+        double bias = get(tensor_of(s, ATTUNE_BIAS)->data, p->dtype, index_of(s, ATTUNE_BIAS, b, h, i) + j);
+        *seen = !(bias == -INFINITY);
+        sum += bias;
+    }
+    if (p->alibi) {
+        sum -= get(tensor_of(s, ATTUNE_SLOPES)->data, ATTUNE_FP32, 2 * h) * fabs((double)(at - j));
+    }
+    return sum;
+}
+
+static void truth(const scene *s, int64_t b, int64_t h, int64_t i, row *r)
+{
+    int64_t start_kv;
+    int64_t keys = used_keys(s, b);
+    double top = s->problem.sink ? get(tensor_of(s, ATTUNE_SINK)->data, ATTUNE_FP32, 2 * h) : -INFINITY;
+    double sink = top;
+    double *score = malloc(sizeof(double) * (size_t)(keys + 1));
+    bool *seen = malloc((size_t)keys + 1);
+    (void)span(s, ATTUNE_CU_KV, b, &start_kv);
+    memset(r, 0, sizeof *r);
+    for (int64_t j = 0; j < keys; ++j) {
+        score[j] = logit(s, b, h, i, j, &seen[j]);
+        if (seen[j]) {
+            top = score[j] > top ? score[j] : top;
+            r->largest = fabs(score[j]) > r->largest ? fabs(score[j]) : r->largest;
+        }
+    }
+    double sum = s->problem.sink ? exp(sink - top) : 0;
+    for (int64_t j = 0; j < keys; ++j) {
+        if (!seen[j]) {
+            continue;
+        }
+        double weight = exp(score[j] - top);
+        int64_t v = index_of(s, ATTUNE_V, b, h / (s->call.heads_q / s->call.heads_kv), start_kv + j);
+        sum += weight;
+        for (int c = 0; c < s->problem.head_dim_v; ++c) {
+            r->out[c] += weight * get(tensor_of(s, ATTUNE_V)->data, s->problem.dtype, v + c);
+        }
+    }
+    for (int c = 0; c < s->problem.head_dim_v; ++c) {
+        r->out[c] = sum == 0 ? 0 : r->out[c] / sum;
+    }
+    r->lse = sum == 0 ? -INFINITY : top + log(sum);
+    free(score);
+    free(seen);
+}
+
+/* ---- Running and comparing ----------------------------------------------------------------------------------------
+ */
+
+static void run_scene(at_device *device, scene *s, const attune_config *config, bool with_lse)
+{
+    attune_args args;
+    at_loaded *loaded;
+    attune_reason reason;
+    if (!at_kernel_fits(kernel, &s->problem, &device->target, config, &reason)) {
+        fail_msg("refused: %s", reason.text);
+    }
+    for (int role = ATTUNE_O; role <= ATTUNE_LSE; ++role) {
+        memset(s->memory[role], 0xff, s->bytes[role]);
+    }
+    attune_call call = s->call;
+    if (!with_lse) {
+        call.tensor[ATTUNE_LSE].data = NULL;
+    }
+    if (s->skew == 0) {
+        assert_ok(at_call_check(&s->problem, &call));
+    }
+    at_call_args(&s->problem, &call, &args);
+    assert_ok(device->ops->load(device, kernel, &s->problem, config, &loaded));
+    assert_ok(device->ops->inspect(loaded, &args));
+    assert_ok(device->ops->launch(loaded, &args, NULL));
+    assert_ok(device->ops->synchronise(device, NULL));
+    device->ops->unload(loaded);
+}
+
+static bool near(double got, double want, double limit)
+{
+    if (isnan(want) || isinf(want)) {
+        return isnan(want) ? isnan(got) : got == want;
+    }
+    return fabs(got - want) <= limit;
+}
+
+static _Noreturn void show_failure(const scene *s, const char *what, const int64_t at[4], double got, double want)
+{
+    char text[ATTUNE_PROBLEM_TEXT_MAX] = "?";
+    (void)attune_problem_print(&s->problem, text, sizeof text);
+    fail_msg("%s of %s at batch %lld, head %lld, row %lld, column %lld: %.9g, expected %.9g", what, text,
+             (long long)at[0], (long long)at[1], (long long)at[2], (long long)at[3], got, want);
+    abort();
+}
+
+/* Compares every output, and sees that nothing else was written. Consumes the outputs. */
+static void compare(scene *s, bool with_lse)
+{
+    const int dtype = s->problem.dtype;
+    const double unit = dtype == ATTUNE_FP32 ? 0x1p-23 : dtype == ATTUNE_FP16 ? 0x1p-10 : 0x1p-7;
+    row r;
+    for (int64_t b = 0; b < s->call.batch; ++b) {
+        int64_t start;
+        int64_t rows = span(s, ATTUNE_CU_Q, b, &start);
+        for (int64_t h = 0; h < s->call.heads_q; ++h) {
+            for (int64_t i = 0; i < rows; ++i) {
+                truth(s, b, h, i, &r);
+                /* Logits carry an error of a few units of fp32, which weights turn into a relative one. */
+                double slack = 6e-6 * (1 + r.largest) * s->spread;
+                int64_t o = index_of(s, ATTUNE_O, b, h, start + i);
+                int64_t l = index_of(s, ATTUNE_LSE, b, h, start + i);
+                for (int64_t c = 0; c < s->problem.head_dim_v; ++c) {
+                    double got = get(tensor_of(s, ATTUNE_O)->data, dtype, o + c);
+                    if (!near(got, r.out[c], slack + unit * fabs(r.out[c]) + 0x1p-25 * (dtype == ATTUNE_FP16))) {
+                        show_failure(s, "O", (int64_t[]){b, h, i, c}, got, r.out[c]);
+                    }
+                }
+                double lse = get(tensor_of(s, ATTUNE_LSE)->data, ATTUNE_FP32, l);
+                if (with_lse && !near(lse, r.lse, 4e-6 * (1 + r.largest + fabs(r.lse)))) {
+                    show_failure(s, "LSE", (int64_t[]){b, h, i, 0}, lse, r.lse);
+                }
+                memset((char *)tensor_of(s, ATTUNE_O)->data + o * (int64_t)at_dtype_bytes(dtype), 0xff,
+                       (size_t)s->problem.head_dim_v * at_dtype_bytes(dtype));
+                memset((char *)tensor_of(s, ATTUNE_LSE)->data + l * 4, 0xff, 4);
+            }
+        }
+    }
+    for (int role = ATTUNE_O; role <= ATTUNE_LSE; ++role) {
+        for (size_t i = 0; i < s->bytes[role]; ++i) {
+            if (s->memory[role][i] != 0xff) {
+                fail_msg("%s: byte %zu was written, which no row owns", at_role_name(role), i);
+            }
+        }
+    }
+}
+
+static bool some_config(const scene *s, const attune_target *target, uint64_t choice, attune_config *config)
+{
+    int64_t count = at_config_count(kernel);
+    at_config_at(kernel, (int64_t)(choice % (uint64_t)count), config);
+    return at_kernel_fits(kernel, &s->problem, target, config, NULL);
+}
+
+static void try_scene(const world *w, scene *s, uint64_t choice)
+{
+    for (int tier = 0; tier < w->tiers; ++tier) {
+        attune_config config;
+        bool with_lse = choice % 3 != 0;
+        if (choice % 4 == 0 || !some_config(s, &w->device[tier]->target, choice / 4, &config)) {
+            assert_true(kernel->heuristic(&s->problem, &w->device[tier]->target, 0, &config));
+        }
+        run_scene(w->device[tier], s, &config, with_lse);
+        compare(s, with_lse);
+    }
+}
+
+/* ---- Tests --------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t pick(at_random *random, const int64_t *values, size_t count)
+{
+    return values[at_random_below(random, count)];
+}
+#define PICK(random, ...)                                                                                              \
+    pick((random), (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+static bool chance(at_random *random, int of)
+{
+    return at_random_below(random, (uint64_t)of) == 0;
+}
+
+static void random_features(at_random *random, attune_problem *p)
+{
+    p->causal = chance(random, 3);
+    if (chance(random, 3)) {
+        p->window_left = PICK(random, -1, 0, 1, 5, 40);
+        p->window_right = PICK(random, -1, 0, 3, 20);
+    }
+    p->offset_kind = (attune_offset)PICK(random, 0, 0, 1, 2);
+    p->offset = p->offset_kind == ATTUNE_OFFSET_NUMBER ? PICK(random, -70, -3, 4, 55, 2000000000) : 0;
+    p->softcap = chance(random, 4) ? 3.5f : 0;
+    p->scale = chance(random, 4) ? (float)PICK(random, -1, 1) * 0.3f : 0;
+    p->bias = chance(random, 3) ? (attune_bias)PICK(random, 1, 2, 3, 4) : ATTUNE_BIAS_NONE;
+    p->mask = chance(random, 4);
+    p->alibi = chance(random, 4);
+    p->sink = chance(random, 4);
+    p->seqused_kv = chance(random, 4);
+    p->varlen = chance(random, 4);
+    p->layout = p->varlen || chance(random, 2) ? ATTUNE_BSHD : ATTUNE_BHSD;
+}
+
+static void random_problem(at_random *random, attune_problem *p)
+{
+    attune_problem_init(p);
+    p->dtype = (attune_dtype)PICK(random, ATTUNE_FP32, ATTUNE_FP32, ATTUNE_FP16, ATTUNE_BF16);
+    p->batch = PICK(random, 1, 1, 2, 3);
+    p->heads_kv = PICK(random, 1, 2);
+    p->heads_q = p->heads_kv * PICK(random, 1, 1, 2, 3);
+    p->seqlen_q = PICK(random, 0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 70, 129);
+    p->seqlen_kv = PICK(random, 0, 1, 2, 5, 12, 15, 16, 17, 47, 48, 49, 64, 97, 130, 193);
+    p->head_dim_qk = (int32_t)PICK(random, 1, 2, 3, 8, 16, 31, 33, 64, 72, 96, 128, 256);
+    p->head_dim_v = chance(random, 2) ? p->head_dim_qk : (int32_t)PICK(random, 1, 5, 13, 17, 32, 64, 80, 160, 256);
+    p->align = 1;
+    random_features(random, p);
+}
+
+static void random_cases(void **state)
+{
+    for (uint64_t seed = 0; seed < 600; ++seed) {
+        at_random random = at_random_seed(seed, 0);
+        scene s = {.spread = 1};
+        random_problem(&random, &s.problem);
+        s.gap = PICK(&random, 0, 0, 1, 3, 8, 300);
+        s.bad_keys = chance(&random, 4) ? 1 + (int)at_random_below(&random, 3) : 0;
+        /* Not both: in fp64, too, a weight that underflows makes NaN of infinity. */
+        s.spread = s.bad_keys == 0 && chance(&random, 5) ? 6 : 1;
+        draw(&s, seed);
+        try_scene(*state, &s, at_random_next(&random));
+        clear(&s);
+    }
+}
+
+static void every_config(void **state)
+{
+    const world *w = *state;
+    static const char *const problems[] = {"b1,h2,s150,d64,fp32,causal", "b1,h1,sq37,skv201,d128,dv24,fp16",
+                                           "b1,h1,sq40,skv90,d256,bf16,window=30:10"};
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
+        scene s = {.spread = 1, .gap = 2};
+        int ran = 0;
+        assert_ok(attune_problem_parse(problems[i], &s.problem));
+        s.problem.align = 1;
+        draw(&s, i);
+        for (int tier = 0; tier < w->tiers; ++tier) {
+            for (int64_t c = 0; c < at_config_count(kernel); ++c) {
+                attune_config config;
+                if (some_config(&s, &w->device[tier]->target, (uint64_t)c, &config)) {
+                    run_scene(w->device[tier], &s, &config, true);
+                    compare(&s, true);
+                    ++ran;
+                }
+            }
+        }
+        assert_true(ran > 3 * w->tiers);
+        clear(&s);
+    }
+}
+
+/* The heuristic names every config that fits, each once, and nothing else; at every pair of head dims there is one. */
+static void heuristic_names_all_that_fit(void **state)
+{
+    const world *w = *state;
+    const attune_target *target = &w->device[w->tiers - 1]->target;
+    for (int32_t d = 1; d <= 256; d += d < 8 ? 1 : 31) {
+        attune_problem p;
+        attune_config config;
+        attune_problem_init(&p);
+        p.seqlen_q = p.seqlen_kv = 300;
+        p.head_dim_qk = d;
+        p.head_dim_v = 257 - d;
+        int64_t fitting = 0;
+        for (int64_t c = 0; c < at_config_count(kernel); ++c) {
+            at_config_at(kernel, c, &config);
+            fitting += at_kernel_fits(kernel, &p, target, &config, NULL);
+        }
+        int32_t named = 0;
+        for (; kernel->heuristic(&p, target, named, &config); ++named) {
+            assert_true(at_kernel_fits(kernel, &p, target, &config, NULL));
+        }
+        assert_true(named > 0);
+        assert_int_equal(named, fitting);
+    }
+}
+
+/* Scratch beyond what resources() declares stays untouched, whatever the config. */
+static void scratch_is_what_was_declared(void **state)
+{
+    const world *w = *state;
+    unsigned char *scratch = aligned_alloc(64, ATTUNE_SCRATCH_MAX + 64);
+    static const int32_t dims[][2] = {{1, 1}, {1, 256}, {64, 64}, {200, 16}, {256, 256}};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; ++i) {
+        scene s = {.spread = 1};
+        attune_problem_init(&s.problem);
+        s.problem.dtype = ATTUNE_FP16;
+        s.problem.seqlen_q = 140;
+        s.problem.seqlen_kv = 150;
+        s.problem.head_dim_qk = dims[i][0];
+        s.problem.head_dim_v = dims[i][1];
+        s.problem.align = 1;
+        s.problem.bias = ATTUNE_BIAS_1X1;
+        draw(&s, i);
+        for (int64_t c = 0; c < at_config_count(kernel) * w->tiers; ++c) {
+            attune_config config;
+            attune_args args;
+            attune_resources resources;
+            int tier = (int)(c % w->tiers);
+            const attune_target *target = &w->device[tier]->target;
+            if (!some_config(&s, target, (uint64_t)(c / w->tiers), &config)) {
+                continue;
+            }
+            kernel->resources(&s.problem, target, &config, &resources);
+            at_call_args(&s.problem, &s.call, &args);
+            memcpy(args.param, config.value, sizeof args.param);
+            memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
+            kernel->attend[tier](&args, 0, scratch);
+            for (int64_t at = resources.scratch_bytes; at < ATTUNE_SCRATCH_MAX + 64; ++at) {
+                assert_int_equal(scratch[at], 0xa5);
+            }
+        }
+        clear(&s);
+    }
+    free(scratch);
+}
+
+static void unaligned_buffers(void **state)
+{
+    static const char *const problems[] = {"b1,h2,s40,d24,fp32,bias=1x1", "b1,h2,s40,d24,fp16,bias=1xh,mask",
+                                           "b2,h1,s40,d33,bf16,causal"};
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
+        for (int skew = 1; skew < 4; ++skew) {
+            scene s = {.spread = 1, .skew = skew};
+            assert_ok(attune_problem_parse(problems[i], &s.problem));
+            draw(&s, i);
+            try_scene(*state, &s, 1);
+            clear(&s);
+        }
+    }
+}
+
+/* Logits far beyond the range of exp, before the maximum is subtracted. */
+static void large_logits(void **state)
+{
+    static const char *const problems[] = {"b1,h1,s70,d64,fp32,scale=1", "b1,h1,s70,d64,fp32,scale=-2,causal",
+                                           "b1,h1,s70,d64,bf16,scale=3,softcap=30", "b1,h1,s70,d64,fp16,scale=1,sink"};
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
+        scene s = {.spread = 4};
+        assert_ok(attune_problem_parse(problems[i], &s.problem));
+        draw(&s, i);
+        try_scene(*state, &s, 1);
+        clear(&s);
+    }
+}
+
+/* Bits must not depend on how many threads run, on the run, or on the neighbours in the batch. */
+static void same_bits(void **state)
+{
+    const world *w = *state;
+    at_pool *alone;
+    assert_ok(at_pool_create(1, ATTUNE_SCRATCH_MAX, &alone));
+    for (int tier = 0; tier < w->tiers; ++tier) {
+        at_device *single;
+        attune_config config;
+        scene s = {.spread = 1};
+        assert_ok(at_cpu_open((attune_isa)tier, alone, &single));
+        assert_ok(attune_problem_parse("b3,h2,s100,d48,fp32,causal,varlen=1,layout=bshd", &s.problem));
+        draw(&s, 5);
+        assert_true(kernel->heuristic(&s.problem, &single->target, 0, &config));
+        run_scene(single, &s, &config, true);
+        unsigned char *first = malloc(s.bytes[ATTUNE_O]);
+        memcpy(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
+        run_scene(w->device[tier], &s, &config, true);
+        assert_memory_equal(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
+        /* The second sequence alone. */
+        scene one = s;
+        int32_t cu[2][2];
+        one.call.batch = 1;
+        for (int i = 0; i < 2; ++i) {
+            const int32_t *all = s.call.tensor[ATTUNE_CU_Q + i].data;
+            memcpy(cu[i], all + 1, sizeof cu[i]);
+            one.call.tensor[ATTUNE_CU_Q + i].data = cu[i];
+        }
+        run_scene(w->device[tier], &one, &config, true);
+        const attune_tensor *o = &s.call.tensor[ATTUNE_O];
+        size_t row_bytes = (size_t)o->stride[2] * sizeof(float);
+        assert_memory_equal(first + (size_t)cu[0][0] * row_bytes, s.memory[ATTUNE_O] + (size_t)cu[0][0] * row_bytes,
+                            (size_t)(cu[0][1] - cu[0][0]) * row_bytes);
+        free(first);
+        clear(&s);
+        single->ops->close(single);
+    }
+    at_pool_destroy(alone);
+}
+
+/* Element offsets beyond 2^31, in memory that is mostly not there. */
+static void far_offsets(void **state)
+{
+    const world *w = *state;
+    const size_t bytes = (size_t)20 << 30;
+    const int64_t stride = INT64_C(2200000000);
+    unsigned char *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        skip(); /* an address space limit */
+    }
+    for (int which = 0; which < 3; ++which) {
+        scene s = {.spread = 1};
+        assert_ok(attune_problem_parse("b2,h2,s20,d16,fp16", &s.problem));
+        draw(&s, 9);
+        /* Batch, head and row in turn stand 2.2e9 elements apart: K's near ones are copied out to there. */
+        attune_tensor near_k = s.call.tensor[ATTUNE_K];
+        attune_tensor *k = &s.call.tensor[ATTUNE_K];
+        k->stride[which] = which == 2 ? stride / 10 : stride;
+        for (int64_t b = 0; b < 2; ++b) {
+            for (int64_t h = 0; h < 2; ++h) {
+                for (int64_t r = 0; r < 20; ++r) {
+                    int64_t from = b * near_k.stride[0] + h * near_k.stride[1] + r * near_k.stride[2];
+                    int64_t to = b * k->stride[0] + h * k->stride[1] + r * k->stride[2];
+                    memcpy(memory + to * 2, (const char *)near_k.data + from * 2, 32);
+                }
+            }
+        }
+        k->data = memory;
+        attune_config config;
+        for (int tier = 0; tier < w->tiers; ++tier) {
+            assert_true(kernel->heuristic(&s.problem, &w->device[tier]->target, 0, &config));
+            run_scene(w->device[tier], &s, &config, true);
+            compare(&s, true);
+        }
+        clear(&s);
+        assert_int_equal(madvise(memory, bytes, MADV_DONTNEED), 0);
+    }
+    munmap(memory, bytes);
+}
+
+/* A NaN value that only later rows see must leave the earlier rows of its own tile clean, at every place in the tile.
+ */
+static void hidden_values_leave_no_trace(void **state)
+{
+    for (int64_t key = 0; key < 64; key += 7) {
+        for (int what = 0; what < 4; ++what) {
+            scene s = {.spread = 1};
+            assert_ok(attune_problem_parse("b1,h1,s64,d20,fp32,causal", &s.problem));
+            draw(&s, (uint64_t)key);
+            int role = what & 1 ? ATTUNE_K : ATTUNE_V;
+            put(s.call.tensor[role].data, ATTUNE_FP32, index_of(&s, role, 0, 0, key) + key % 20,
+                what & 2 && role == ATTUNE_V ? INFINITY : NAN);
+            try_scene(*state, &s, 1 + (uint64_t)key * 4);
+            clear(&s);
+        }
+    }
+}
+
+static void descriptor_keeps_the_contract(void **state)
+{
+    (void)state;
+    assert_ok(at_kernel_check(kernel));
+    assert_true((kernel->traits & ATTUNE_TRAIT_GENERAL) != 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptor_keeps_the_contract),
+        cmocka_unit_test(heuristic_names_all_that_fit),
+        cmocka_unit_test(random_cases),
+        cmocka_unit_test(every_config),
+        cmocka_unit_test(scratch_is_what_was_declared),
+        cmocka_unit_test(unaligned_buffers),
+        cmocka_unit_test(large_logits),
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(far_offsets),
+        cmocka_unit_test(hidden_values_leave_no_trace),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
