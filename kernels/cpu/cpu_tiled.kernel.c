@@ -7,18 +7,10 @@
  *
  * One source for every tier: device/vector.h's vectors are as wide as the tier's registers.
  */
+#include "device/product.h"
 #include "device/vector.h"
 
 enum { BLOCK_M, BLOCK_N }; /* places in attune_args.param */
-
-/* Accumulators of a product: ROWS_1 by one vector, or ROWS_2 by two. NOTE: an FMA takes 4 cycles and two start each
- * cycle, so at least 8 must be under way; 12 leave room for the operands in 16 registers, 24 in 32. */
-#define ROWS_1 12
-#if defined(__AVX512F__)
-#define ROWS_2 12
-#else
-#define ROWS_2 6
-#endif
 
 /* ---- The item: which rows, which keys --------------------------------------------------------------------------- */
 
@@ -227,88 +219,6 @@ static void fetch(const item *it, attune_role role, int start_dim, tile *t)
     t->pitch = it->pitch;
 }
 
-/* sum over n of a[r * across + n * along] * b[n][vectors], for `rows` of r. */
-INLINE void product(int rows, int vectors, const float *a, int64_t across, int64_t along, const float *b, int count,
-                    vf sum[][2])
-{
-    UNROLL
-    for (int r = 0; r < rows; ++r) {
-        UNROLL
-        for (int v = 0; v < vectors; ++v) {
-            sum[r][v] = splat(0);
-        }
-    }
-    for (int n = 0; n < count; ++n) {
-        vf right[2];
-        UNROLL
-        for (int v = 0; v < vectors; ++v) {
-            right[v] = load(b + (n * vectors + v) * VL);
-        }
-        UNROLL
-        for (int r = 0; r < rows; ++r) {
-            float left = a[r * across + n * along];
-            UNROLL
-            for (int v = 0; v < vectors; ++v) {
-                sum[r][v] += left * right[v];
-            }
-        }
-    }
-}
-
-INLINE void score_keys(int rows, int vectors, const float *key, int64_t pitch, const float *query, int depth,
-                       float *score)
-{
-    vf sum[ROWS_1][2];
-    product(rows, vectors, key, pitch, 1, query, depth, sum);
-    UNROLL
-    for (int r = 0; r < rows; ++r) {
-        UNROLL
-        for (int v = 0; v < vectors; ++v) {
-            store(score + (r * vectors + v) * VL, sum[r][v]);
-        }
-    }
-}
-
-INLINE void add_columns(int rows, int vectors, const float *value, int64_t pitch, const float *weight, int keys,
-                        const float *decay, float *out)
-{
-    vf sum[ROWS_1][2];
-    product(rows, vectors, value, 1, pitch, weight, keys, sum);
-    UNROLL
-    for (int r = 0; r < rows; ++r) {
-        UNROLL
-        for (int v = 0; v < vectors; ++v) {
-            float *to = out + (r * vectors + v) * VL;
-            store(to, load(to) * load(decay + v * VL) + sum[r][v]);
-        }
-    }
-}
-
-/* Calls one of the functions above with numbers of rows and vectors that the compiler knows. */
-#define CASE(rows, function, vectors, ...)                                                                             \
-    case rows:                                                                                                         \
-        function(rows, vectors, __VA_ARGS__);                                                                          \
-        break;
-#define WITH_ROWS_6(...)                                                                                               \
-    CASE(1, __VA_ARGS__)                                                                                               \
-    CASE(2, __VA_ARGS__) CASE(3, __VA_ARGS__) CASE(4, __VA_ARGS__) CASE(5, __VA_ARGS__) CASE(6, __VA_ARGS__)
-#define WITH_ROWS_12(...)                                                                                              \
-    WITH_ROWS_6(__VA_ARGS__)                                                                                           \
-    CASE(7, __VA_ARGS__)                                                                                               \
-    CASE(8, __VA_ARGS__) CASE(9, __VA_ARGS__) CASE(10, __VA_ARGS__) CASE(11, __VA_ARGS__) CASE(12, __VA_ARGS__)
-#if ROWS_2 == 12
-#define WITH_ROWS_2 WITH_ROWS_12
-#else
-#define WITH_ROWS_2 WITH_ROWS_6
-#endif
-
-/* Splits `count` into groups of at most `most`, as even as can be: a small rest would leave the FMA units idle. */
-INLINE int next_group(int count, int most)
-{
-    int groups = (count + most - 1) / most;
-    return (count + groups - 1) / groups;
-}
-
 /* Scores of rows row ... row + VL - 1 of the item, in the tile. */
 static float *scores_of(const item *it, int row)
 {
@@ -319,23 +229,12 @@ static float *scores_of(const item *it, int row)
 static void score_tile(const item *it, const tile *t)
 {
     int depth = it->args->head_dim_qk;
-    int most = it->vectors == 1 ? ROWS_1 : ROWS_2;
-    int64_t step = (int64_t)it->args->param[BLOCK_N] * it->panel;
     for (int n = 0, rows; n < t->count; n += rows) {
-        rows = next_group(t->count - n, most);
-        const float *key = t->data + n * t->pitch;
-        const float *query = it->query;
-        float *score = it->score + n * it->panel;
-        for (int panel = 0; panel < it->panels; ++panel, query += (int64_t)depth * it->panel, score += step) {
-            if (it->vectors == 1) {
-                switch (rows) {
-                    WITH_ROWS_12(score_keys, 1, key, t->pitch, query, depth, score)
-                }
-            } else {
-                switch (rows) {
-                    WITH_ROWS_2(score_keys, 2, key, t->pitch, query, depth, score)
-                }
-            }
+        rows = next_group(t->count - n, it->vectors);
+        for (int panel = 0; panel < it->panels; ++panel) {
+            int row = panel * it->panel;
+            score_keys(rows, it->vectors, t->data + n * t->pitch, t->pitch, it->query + (int64_t)row * depth, depth,
+                       scores_of(it, row) + n * it->panel);
         }
     }
 }
@@ -343,24 +242,13 @@ static void score_tile(const item *it, const tile *t)
 static void add_values(const item *it, const tile *t)
 {
     int columns = it->args->head_dim_v;
-    int most = it->vectors == 1 ? ROWS_1 : ROWS_2;
-    int64_t step = (int64_t)it->args->param[BLOCK_N] * it->panel;
     for (int panel = 0; panel < it->panels; ++panel) {
-        const float *weight = it->score + panel * step;
-        const float *decay = it->decay + panel * it->panel;
-        float *out = it->out + (int64_t)panel * columns * it->panel;
-        for (int c = 0, rows; c < columns; c += rows, out += rows * it->panel) {
-            rows = next_group(columns - c, most);
-            const float *value = t->data + c;
-            if (it->vectors == 1) {
-                switch (rows) {
-                    WITH_ROWS_12(add_columns, 1, value, t->pitch, weight, t->count, decay, out)
-                }
-            } else {
-                switch (rows) {
-                    WITH_ROWS_2(add_columns, 2, value, t->pitch, weight, t->count, decay, out)
-                }
-            }
+        int row = panel * it->panel;
+        float *out = it->out + (int64_t)row * columns;
+        for (int c = 0, group; c < columns; c += group) {
+            group = next_group(columns - c, it->vectors);
+            add_columns(group, it->vectors, t->data + c, t->pitch, scores_of(it, row), t->count, it->decay + row,
+                        out + c * it->panel);
         }
     }
 }
