@@ -60,8 +60,16 @@ static bool supports(const attune_problem *problem, const attune_target *target,
                              : problem->mask                     ? "mask"
                                                                  : "alibi");
     }
-    return dim_supported("head_dim_qk", problem->head_dim_qk, part, reason) &&
-           dim_supported("head_dim_v", problem->head_dim_v, part, reason);
+    if (!dim_supported("head_dim_qk", problem->head_dim_qk, part, reason) ||
+        !dim_supported("head_dim_v", problem->head_dim_v, part, reason)) {
+        return false;
+    }
+    const attune_config smallest = {{32, 4, 1}};
+    if (smem_of(problem, &smallest) > target->smem_optin_bytes) {
+        return attune_refuse(reason, "shared memory %d B a block: the device gives %d", smem_of(problem, &smallest),
+                             target->smem_optin_bytes);
+    }
+    return true;
 }
 
 /* Whether the main loop carries more than lengths. */

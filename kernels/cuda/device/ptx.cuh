@@ -62,6 +62,14 @@ ATTUNE_INLINE unsigned ptx_cvt_rn_bf16x2_f32(float high, float low)
     return y;
 }
 
+/* Products of two pairs of fp16. */
+ATTUNE_INLINE unsigned ptx_mul_f16x2(unsigned x, unsigned y)
+{
+    unsigned z;
+    asm("mul.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+    return z;
+}
+
 /* ---- Asynchronous copies, global to shared (sm_80) ---- */
 
 ATTUNE_INLINE unsigned ptx_cvta_shared(const void *generic)

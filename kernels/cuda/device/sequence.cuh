@@ -67,7 +67,7 @@ struct key_range {
 ATTUNE_INLINE key_range keys_seen(const attune_args &args, const sequence &at, attune_i64 row)
 {
     key_range keys = {0, at.length_kv};
-    const attune_i64 position = row + at.offset;
+    [[maybe_unused]] const attune_i64 position = row + at.offset;
 #if ATTUNE_HAS_CAUSAL
     keys.end = min(keys.end, position + 1);
 #endif

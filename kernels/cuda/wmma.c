@@ -1,0 +1,216 @@
+/* wmma: descriptor. The source says how it works. */
+#include "wmma.h"
+
+enum { WARPS, BLOCK_N, FRAGMENT_M, TENSOR_CORES };
+
+static const int32_t warps_values[] = {2, 4, 8};
+static const int32_t block_n_values[] = {32, 64, 128};
+static const int32_t fragment_m_values[] = {8, 16, 32};
+static const int32_t tensor_cores_values[] = {0, 1};
+
+const attune_param at_wmma_params[AT_WMMA_PARAMS] = {
+    [WARPS] = {"WARPS", warps_values, 3, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
+    [FRAGMENT_M] = {"FRAGMENT_M", fragment_m_values, 3, 0},
+    [TENSOR_CORES] = {"TENSOR_CORES", tensor_cores_values, 2, 0},
+};
+
+enum { DIM_STEP = 16, DIM_MAX = 256, REGISTERS_MAX = 255 };
+
+static int32_t warp_rows(const attune_config *config)
+{
+    return config->value[FRAGMENT_M] == 32 ? 32 : 16;
+}
+
+static int32_t fragment_n(const attune_config *config)
+{
+    return 256 / config->value[FRAGMENT_M];
+}
+
+static int32_t block_m(const attune_config *config)
+{
+    return config->value[WARPS] * warp_rows(config);
+}
+
+/* sizeof(Shared) of the source. */
+static int32_t smem_of(const at_wmma_kind *kind, const attune_problem *problem, const attune_config *config)
+{
+    int32_t block_n = config->value[BLOCK_N];
+    int32_t rows = block_m(config);
+    int32_t elements = (rows + block_n) * (problem->head_dim_qk + 8) + block_n * (problem->head_dim_v + 8);
+    int32_t sums = rows * (block_n + (kind->acc16 ? 8 : 4)) + rows;
+    return 2 * elements + (kind->acc16 ? 2 : 4) * sums;
+}
+
+static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
+{
+    if (dim % DIM_STEP != 0 || dim > DIM_MAX) {
+        return attune_refuse(reason, "%s %d: a multiple of %d up to %d is needed", name, dim, DIM_STEP, DIM_MAX);
+    }
+    return true;
+}
+
+static bool dtype_supported(const at_wmma_kind *kind, const attune_problem *problem, attune_reason *reason)
+{
+    if (problem->dtype == ATTUNE_FP16 || (problem->dtype == ATTUNE_BF16 && !kind->acc16)) {
+        return true;
+    }
+    return attune_refuse(reason, "dtype %s: %s is needed", problem->dtype == ATTUNE_BF16 ? "bf16" : "fp32",
+                         kind->acc16 ? "fp16" : "fp16 or bf16");
+}
+
+static const attune_config smallest = {{2, 32, 16, 1}};
+
+bool at_wmma_supports(const at_wmma_kind *kind, const attune_problem *problem, const attune_target *target,
+                      attune_reason *reason)
+{
+    if (target->arch < 80) {
+        return attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
+    }
+    if (problem->align != 0 && problem->align < 16) {
+        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
+    }
+    if (!dtype_supported(kind, problem, reason) || !dim_supported("head_dim_qk", problem->head_dim_qk, reason) ||
+        !dim_supported("head_dim_v", problem->head_dim_v, reason)) {
+        return false;
+    }
+    if (smem_of(kind, problem, &smallest) > target->smem_optin_bytes) {
+        return attune_refuse(reason, "shared memory %d B a block: the device gives %d",
+                             smem_of(kind, problem, &smallest), target->smem_optin_bytes);
+    }
+    return true;
+}
+
+bool at_wmma_valid(const at_wmma_kind *kind, const attune_problem *problem, const attune_config *config,
+                   attune_reason *reason)
+{
+    int32_t columns = fragment_n(config);
+    if (problem->head_dim_v % columns != 0) {
+        return attune_refuse(reason, "FRAGMENT_M %d has %d columns: head_dim_v %d is no multiple",
+                             config->value[FRAGMENT_M], columns, problem->head_dim_v);
+    }
+    if (kind->acc16 && (!config->value[TENSOR_CORES] || config->value[FRAGMENT_M] == 8)) {
+        return attune_refuse(reason, "fp16 sums need TENSOR_CORES 1 and FRAGMENT_M 16 or 32");
+    }
+    /* Registers a thread holds at least: O, the logits (as fragments, then as numbers), and about sixty besides. */
+    int32_t rows = warp_rows(config);
+    int32_t held = rows * problem->head_dim_v / (kind->acc16 ? 64 : 32) + rows * config->value[BLOCK_N] / 32 + 80;
+    int32_t given = 65536 / (config->value[WARPS] * 32);
+    if (held > (given < REGISTERS_MAX ? given : REGISTERS_MAX)) {
+        return attune_refuse(reason, "WARPS %d and BLOCK_N %d leave %d registers a thread: about %d are needed",
+                             config->value[WARPS], config->value[BLOCK_N],
+                             given < REGISTERS_MAX ? given : REGISTERS_MAX, held);
+    }
+    return true;
+}
+
+void at_wmma_resources(const at_wmma_kind *kind, const attune_problem *problem, const attune_config *config,
+                       attune_resources *out)
+{
+    *out = (attune_resources){.threads = config->value[WARPS] * 32,
+                              .smem_bytes = smem_of(kind, problem, config),
+                              .scratch_bytes = 0,
+                              .workspace = attune_term_const(0)};
+}
+
+static const attune_config large_first[] = {
+    {{4, 64, 16, 1}}, {{8, 64, 16, 1}}, {{4, 32, 16, 1}}, {{2, 64, 16, 1}}, {{2, 32, 16, 1}}, {{2, 64, 32, 1}},
+};
+static const attune_config small_first[] = {
+    {{2, 64, 16, 1}}, {{4, 64, 16, 1}}, {{2, 32, 16, 1}}, {{2, 128, 16, 1}}, {{4, 32, 16, 1}},
+};
+
+bool at_wmma_heuristic(const at_wmma_kind *kind, const attune_problem *problem, const attune_target *target,
+                       int32_t index, attune_config *config)
+{
+    int64_t tiles = (problem->seqlen_q + 63) / 64 * problem->batch * problem->heads_q;
+    bool large = tiles >= 2 * (int64_t)target->sm_count;
+    const attune_config *candidates = large ? large_first : small_first;
+    int count =
+        large ? (int)(sizeof large_first / sizeof *large_first) : (int)(sizeof small_first / sizeof *small_first);
+    for (int i = 0; i < count; ++i) {
+        if (at_wmma_valid(kind, problem, &candidates[i], NULL) &&
+            smem_of(kind, problem, &candidates[i]) <= target->smem_optin_bytes && index-- == 0) {
+            *config = candidates[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+void at_wmma_steps(const at_wmma_kind *kind, const attune_problem *problem, const attune_config *config,
+                   attune_steps *out)
+{
+    attune_term rows = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
+    attune_term tiles =
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(block_m(config)));
+    attune_step_kernel kernel = {.entry = kind->entry,
+                                 .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
+                                 .block = {config->value[WARPS] * 32, 1, 1},
+                                 .cluster = {1, 1, 1},
+                                 .smem = attune_term_const(smem_of(kind, problem, config))};
+    *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
+}
+
+static const at_wmma_kind kind32 = {"fwd_wmma", false};
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    return at_wmma_supports(&kind32, problem, target, reason);
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)target;
+    return at_wmma_valid(&kind32, problem, config, reason);
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    (void)target;
+    at_wmma_resources(&kind32, problem, config, out);
+}
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    return at_wmma_heuristic(&kind32, problem, target, index, config);
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    (void)target;
+    at_wmma_steps(&kind32, problem, config, out);
+}
+
+static const attune_shipped shipped[] = {
+    {"b1,h8,s512,d64,fp16", ""},
+    {"b1,h8,s512,d64,fp16", "WARPS=4,BLOCK_N=64,FRAGMENT_M=8,TENSOR_CORES=1"},
+    {"b1,h8,s512,d64,fp16", "WARPS=2,BLOCK_N=64,FRAGMENT_M=32,TENSOR_CORES=1"},
+    {"b1,h8,s512,d64,fp16", "WARPS=4,BLOCK_N=64,FRAGMENT_M=16,TENSOR_CORES=0"},
+    {"b8,h16,s2048,d128,fp16", ""},
+    {"b8,h16,s2048,d128,bf16,causal", ""},
+    {"b2,h8,hkv2,s300,d80,dv48,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused", ""},
+    {NULL, NULL},
+};
+
+extern const attune_kernel at_kernel_wmma;
+const attune_kernel at_kernel_wmma = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "wmma",
+    .summary = "both products on tensor cores through wmma fragments of three shapes, sums in fp32",
+    .traits = ATTUNE_TRAIT_TAINTS,
+    .param_count = AT_WMMA_PARAMS,
+    .params = at_wmma_params,
+    .shipped = shipped,
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = "wmma.cu",
+};
