@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 const at_verb *const at_verbs[] = {
+    &at_verb_run,
     &at_verb_help,
     &at_verb_version,
     NULL,
