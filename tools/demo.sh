@@ -26,7 +26,7 @@ metadata sentences | sed 's/\\n/\n/g' | sed 's/^/      /'
 echo
 echo "  and O as $(metadata framework) computed it. Does attune, which has none of it, agree?"
 echo
-show "$attune" run --in "$layer" --compare
+show "$attune" run --in "$layer" --compare "$layer" --check
 
 chapter '3. The same kernel against a proven suite of hard cases'
 show "$attune" check --cases 6 b1,h2,s64,d64,fp32,causal

@@ -356,7 +356,7 @@ static const at_option options[] = {
     {"--lse", "FILE", NULL, "write LSE, the logarithm of each row's sum, here"},
     {"--layout", "LAYOUT", "bhsd bshd", "order of the dimensions: bhsd (the default), or bshd: seq before heads"},
     {"--causal", NULL, NULL, "a query sees no key after its own position"},
-    {"--window", "LEFT:RIGHT", NULL, "and none further away than this; -1: unbounded"},
+    {"--window", "L:R", NULL, "nor any further left than L or right than R; -1: unbounded"},
     {"--offset", "WHERE", NULL, "the first query's position: br (the default), tl, or a number"},
     {"--scale", "X", NULL, "multiplies Q K^T; without it 1 / sqrt(dim)"},
     {"--softcap", "X", NULL, "logits become X tanh(logit / X)"},
@@ -370,8 +370,7 @@ static const at_option options[] = {
     {"--strict", NULL, NULL, "hidden NaN and inf must leave no trace, whatever that costs"},
     {"--bf16", NULL, NULL, "two-byte numbers of unknown type in .npy files are bf16"},
     {"--effort", "LEVEL", "estimate measure patient wisdom",
-     "how hard to look for the fastest kernel: estimate (the "
-     "default), measure, patient, wisdom"},
+     "how hard to look for the fastest kernel; without it estimate"},
     {"--compare", "FILE", NULL, "an O that somebody else computed, .npy or .safetensors[:NAME]: how far apart?"},
     {"--check", NULL, NULL, "judge the result by the rules of numbers, against attention in fp64"},
     {NULL, NULL, NULL, NULL},
