@@ -1,0 +1,66 @@
+#include "base/cm.h"
+
+#include "core/config.h"
+#include "library/catalogue.h"
+
+static void every_row_keeps_the_contract(void **state)
+{
+    (void)state;
+    assert_non_null(at_catalogue[0]);
+    for (const attune_kernel *const *at = at_catalogue; *at != NULL; ++at) {
+        assert_ok(at_kernel_check(*at));
+    }
+}
+
+static void names_are_unique(void **state)
+{
+    (void)state;
+    for (const attune_kernel *const *a = at_catalogue; *a != NULL; ++a) {
+        for (const attune_kernel *const *b = at_catalogue; b != a; ++b) {
+            assert_string_not_equal((*a)->name, (*b)->name);
+        }
+        assert_ptr_equal(at_catalogue_find((*a)->name), *a);
+    }
+    assert_null(at_catalogue_find("no_such_kernel"));
+    assert_null(at_catalogue_find(""));
+}
+
+/* Each target that has kernels has one that supports everything, and it is the last to be preferred. */
+static void each_target_has_one_general_kernel(void **state)
+{
+    (void)state;
+    for (int kind = ATTUNE_TARGET_CPU; kind <= ATTUNE_TARGET_CUDA; ++kind) {
+        const attune_kernel *last = NULL;
+        int general = 0;
+        for (const attune_kernel *const *at = at_catalogue; *at != NULL; ++at) {
+            if ((int)(*at)->target == kind && !((*at)->traits & ATTUNE_TRAIT_NAMED_ONLY)) {
+                general += ((*at)->traits & ATTUNE_TRAIT_GENERAL) != 0;
+                last = *at;
+            }
+        }
+        assert_true(last != NULL || kind != ATTUNE_TARGET_CPU);
+        if (last != NULL) {
+            assert_int_equal(general, 1);
+            assert_true(last->traits & ATTUNE_TRAIT_GENERAL);
+        }
+    }
+}
+
+static void suggests_what_is_near(void **state)
+{
+    (void)state;
+    assert_string_equal(at_catalogue_nearest("cpu_tild"), "cpu_tiled");
+    assert_string_equal(at_catalogue_nearest("cpu-tiled"), "cpu_tiled");
+    assert_null(at_catalogue_nearest("zzzzzzzzzzzzzzzz"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_keeps_the_contract),
+        cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(each_target_has_one_general_kernel),
+        cmocka_unit_test(suggests_what_is_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
