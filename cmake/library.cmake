@@ -28,3 +28,13 @@ target_link_libraries(attune_static PUBLIC Threads::Threads m ${CMAKE_DL_LIBS} $
 add_library(attune_shared SHARED $<TARGET_OBJECTS:attune_objects> ${ATTUNE_KERNEL_OBJECTS})
 set_target_properties(attune_shared PROPERTIES OUTPUT_NAME attune VERSION ${PROJECT_VERSION} SOVERSION 0)
 target_link_libraries(attune_shared PRIVATE attune_flags Threads::Threads m ${CMAKE_DL_LIBS} ${JANSSON_LINK_LIBRARIES})
+
+# The build folder can be carried as it is: jansson lies beside the library, which looks there first.
+file(REAL_PATH ${JANSSON_LINK_LIBRARIES} jansson_file)
+get_filename_component(jansson_name ${jansson_file} NAME)
+string(REGEX MATCH "^libjansson\\.so\\.[0-9]+" jansson_soname ${jansson_name})
+if(jansson_soname)
+  add_custom_command(TARGET attune_shared POST_BUILD VERBATIM
+    COMMAND ${CMAKE_COMMAND} -E copy_if_different ${jansson_file} ${CMAKE_BINARY_DIR}/lib/${jansson_soname})
+endif()
+set_target_properties(attune_shared PROPERTIES BUILD_RPATH "$ORIGIN")

@@ -1,0 +1,30 @@
+/* Attention in ten lines. All keys are alike here, so each row of O is the mean of the rows of V that it sees. */
+#include <attune/attune.h>
+#include <stdio.h>
+
+static _Alignas(16) float q[8 * 512 * 64], k[8 * 512 * 64], v[8 * 512 * 64], o[8 * 512 * 64];
+
+int main(void)
+{
+    attune_options options = {.size = sizeof options, .target = "cpu"};
+    attune_problem problem;
+    attune_context *context = NULL;
+    attune_plan *plan = NULL;
+    attune_call call;
+    for (int i = 0; i < 8 * 512 * 64; ++i) {
+        v[i] = (float)(i / 64 % 512);
+    }
+    int failed = attune_problem_parse("b1,h8,s512,d64,fp32,causal", &problem) ||
+                 attune_context_create(&options, &context) ||
+                 attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &plan) || attune_call_init(&call, &problem);
+    call.tensor[ATTUNE_Q].data = q;
+    call.tensor[ATTUNE_K].data = k;
+    call.tensor[ATTUNE_V].data = v;
+    call.tensor[ATTUNE_O].data = o;
+    failed = failed || attune_plan_execute(plan, &call);
+    printf("%s: last row of O = %g\n", failed ? attune_last_detail() : attune_plan_kernel(plan),
+           (double)o[512 * 64 - 1]);
+    attune_plan_destroy(plan);
+    attune_context_destroy(context);
+    return failed;
+}

@@ -1,0 +1,66 @@
+#!/bin/bash
+# exports.sh SOURCE BUILD: libattune.so exports what attune.h declares and nothing else; the global names of libattune.a,
+# which share a name space with its user's, all begin with attune_ or at_.
+#
+# exports.sh --self-test: shows that each kind of mistake is found.
+set -euo pipefail
+
+declared() { # the functions of a header
+    grep -o '\battune_[a-z0-9_]*(' "$1" | tr -d '(' | sort -u
+}
+
+check() { # HEADER SHARED STATIC
+    local status=0 stray missing
+    stray=$(nm -D --defined-only "$2" | awk '$2 != "A" {print $3}' | grep -v '^attune_' || true)
+    if [ -n "$stray" ]; then
+        echo "$2 exports names without attune_:" $stray
+        status=1
+    fi
+    missing=$(comm -3 <(declared "$1") <(nm -D --defined-only "$2" | awk '$2 == "T" {print $3}' | grep '^attune_' | sort -u))
+    if [ -n "$missing" ]; then
+        echo "$1 (left) and $2 (right) do not agree:"
+        echo "$missing"
+        status=1
+    fi
+    stray=$(nm -g --defined-only "$3" 2>/dev/null | awk 'NF == 3 {print $3}' | grep -v -E '^(attune|at)_' | sort -u || true)
+    if [ -n "$stray" ]; then
+        echo "$3 defines names without attune_ or at_:" $stray
+        status=1
+    fi
+    return $status
+}
+
+public_header() { # attune.h without comments: what it declares with ATTUNE_API
+    sed -n '/^ATTUNE_API/,/;/p' "$1"
+}
+
+build_sample() { # FOLDER CODE: a header that declares attune_f and the two libraries made of the code
+    mkdir -p "$1"
+    echo 'ATTUNE_API int attune_f(void);' >"$1/sample.h"
+    echo "$2" | cc -x c -fPIC -c -o "$1/sample.o" -
+    cc -shared -o "$1/sample.so" "$1/sample.o"
+    ar rc "$1/sample.a" "$1/sample.o"
+}
+
+if [ "$1" = --self-test ]; then
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    build_sample "$folder/good" 'int attune_f(void) { return 0; } __attribute__((visibility("hidden"))) int at_g = 1;'
+    build_sample "$folder/stray" 'int attune_f(void) { return 0; } int helper(void) { return 1; }'
+    build_sample "$folder/hidden" '__attribute__((visibility("hidden"))) int attune_f(void) { return 0; }'
+    build_sample "$folder/static" 'int attune_f(void) { return 0; } __attribute__((visibility("hidden"))) int helper = 1;'
+    build_sample "$folder/secret" 'int attune_f(void) { return 0; } int attune_g(void) { return 0; }'
+    check "$folder/good/sample.h" "$folder/good/sample.so" "$folder/good/sample.a"
+    for bad in stray hidden static secret; do
+        if check "$folder/$bad/sample.h" "$folder/$bad/sample.so" "$folder/$bad/sample.a" >/dev/null; then
+            echo "the mistake \"$bad\" was not found"
+            exit 1
+        fi
+    done
+    exit 0
+fi
+
+header=$(mktemp)
+trap 'rm -f "$header"' EXIT
+public_header "$1/include/attune/attune.h" >"$header"
+check "$header" "$2/lib/libattune.so" "$2/lib/libattune.a"

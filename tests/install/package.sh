@@ -1,0 +1,62 @@
+#!/bin/bash
+# package.sh SOURCE BUILD WAY LINKAGE: builds the ten-line example against the installed package as a stranger would, and
+# runs it. WAY is "cmake" or "pkgconfig", LINKAGE "shared" or "static". The package is in BUILD/install-test/prefix,
+# which "package.sh SOURCE BUILD install" fills.
+set -euo pipefail
+source=$1 build=$2 way=$3 linkage=${4:-}
+root=$build/install-test
+prefix=$root/prefix
+example=$source/examples/ten_lines.c
+
+if [ "$way" = install ]; then
+    rm -rf "$root"
+    cmake --install "$build" --prefix "$root/elsewhere" >/dev/null
+    # Moved, because a package must not remember where it was installed.
+    mv "$root/elsewhere" "$prefix"
+    exit 0
+fi
+
+work=$root/$way-$linkage
+rm -rf "$work"
+mkdir -p "$work"
+config=$(find "$prefix" -name attuneConfig.cmake)
+libdir=$(dirname "$(find "$prefix" -name libattune.a)")
+
+case $way in
+cmake)
+    components=$linkage
+    [ "$linkage" = shared ] && components= # the default
+    cmake -S "$source/tests/install/consumer" -B "$work" -DEXAMPLE="$example" -DLINKAGE="$components" \
+        -Dattune_DIR="$(dirname "$config")" >/dev/null
+    cmake --build "$work" >/dev/null
+    ;;
+pkgconfig)
+    export PKG_CONFIG_PATH=$libdir/pkgconfig
+    [ "$(pkg-config --modversion attune)" = "$(sed -n 's/^project(attune VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")" ]
+    if [ "$linkage" = static ]; then
+        flags=$(pkg-config --static --cflags --libs attune)
+        flags=${flags/-lattune/-l:libattune.a}
+    else
+        flags=$(pkg-config --cflags --libs attune)
+        export LD_LIBRARY_PATH=$libdir
+    fi
+    # shellcheck disable=SC2086
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -o "$work/ten_lines" "$example" $flags
+    ;;
+esac
+
+# What it is linked to is what was asked for.
+if LC_ALL=C readelf -d "$work/ten_lines" | grep -q 'NEEDED.*libattune'; then is=shared; else is=static; fi
+if [ "$is" != "$linkage" ]; then
+    echo "ten_lines is linked to the $is library, not the $linkage one" >&2
+    exit 1
+fi
+said=$("$work/ten_lines")
+echo "$said"
+case $said in
+*"last row of O = 255.5") ;;
+*)
+    echo "expected the mean of 0 ... 511 in the last row of O" >&2
+    exit 1
+    ;;
+esac
