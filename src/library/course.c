@@ -137,7 +137,7 @@ static attune_status know_truth(course *track, uint64_t seed)
     return outputs < AT_NOISE_CASE ? allow_noise(track) : ATTUNE_OK;
 }
 
-attune_status course_open(attune_context *context, const attune_problem *problem, course *track)
+attune_status at_course_open(attune_context *context, const attune_problem *problem, course *track)
 {
     at_draw draw = normal_draw;
     draw.seed = attune_problem_hash(problem);
@@ -152,12 +152,12 @@ attune_status course_open(attune_context *context, const attune_problem *problem
         status = know_truth(track, draw.seed);
     }
     if (status != ATTUNE_OK) {
-        course_close(track);
+        at_course_close(track);
     }
     return status;
 }
 
-void course_close(course *track)
+void at_course_close(course *track)
 {
     const at_device_ops *ops = track->device->ops;
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
@@ -174,7 +174,7 @@ void course_close(course *track)
     memset(track, 0, sizeof *track);
 }
 
-attune_status course_reserve(course *track, size_t bytes)
+attune_status at_course_reserve(course *track, size_t bytes)
 {
     const at_device_ops *ops = track->device->ops;
     if (bytes <= track->call.workspace_bytes) {
@@ -192,7 +192,7 @@ attune_status course_reserve(course *track, size_t bytes)
     return ATTUNE_OK;
 }
 
-attune_status course_run(const course *track, const attune_plan *plan)
+attune_status at_course_run(const course *track, const attune_plan *plan)
 {
     AT_FORWARD(attune_plan_execute(plan, &track->call));
     return track->device->ops->synchronise(track->device, NULL);
@@ -208,7 +208,7 @@ static attune_status fetch(course *track, int role)
                                         bytes);
 }
 
-attune_status course_judge(course *track, const attune_plan *plan, int64_t *ns)
+attune_status at_course_judge(course *track, const attune_plan *plan, int64_t *ns)
 {
     at_finding finding;
     track->judged.taints = (plan->loaded->kernel->traits & ATTUNE_TRAIT_TAINTS) != 0;
@@ -219,7 +219,7 @@ attune_status course_judge(course *track, const attune_plan *plan, int64_t *ns)
         }
     }
     int64_t begin = track->clock.now_ns(track->clock.self);
-    AT_FORWARD(course_run(track, plan));
+    AT_FORWARD(at_course_run(track, plan));
     *ns = track->clock.now_ns(track->clock.self) - begin;
     AT_FORWARD(fetch(track, ATTUNE_O));
     AT_FORWARD(fetch(track, ATTUNE_LSE));

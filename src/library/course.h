@@ -22,13 +22,13 @@ typedef struct course {
     at_case judged;
 } course;
 
-attune_status course_open(attune_context *context, const attune_problem *problem, course *track);
-void course_close(course *track);
+attune_status at_course_open(attune_context *context, const attune_problem *problem, course *track);
+void at_course_close(course *track);
 /* Makes sure of this much workspace. */
-attune_status course_reserve(course *track, size_t bytes);
+attune_status at_course_reserve(course *track, size_t bytes);
 /* Runs once to the end. */
-attune_status course_run(const course *track, const attune_plan *plan);
+attune_status at_course_run(const course *track, const attune_plan *plan);
 /* Runs once on poisoned outputs and judges what came out. */
-attune_status course_judge(course *track, const attune_plan *plan, int64_t *ns);
+attune_status at_course_judge(course *track, const attune_plan *plan, int64_t *ns);
 
 #endif

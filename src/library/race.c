@@ -154,8 +154,8 @@ static attune_status qualify(attune_context *context, const attune_problem *prob
     const at_loaded *loaded;
     AT_FORWARD(at_residents_get(context, problem, one->choice.kernel, &one->choice.config, true, &loaded));
     AT_FORWARD(at_plan_bind(problem, loaded, one->choice.origin, &one->plan));
-    AT_FORWARD(course_reserve(track, one->plan->workspace_max));
-    return course_judge(track, one->plan, &one->first_ns);
+    AT_FORWARD(at_course_reserve(track, one->plan->workspace_max));
+    return at_course_judge(track, one->plan, &one->first_ns);
 }
 
 static void drop(field *all, int index)
@@ -204,7 +204,7 @@ static attune_status qualify_all(attune_context *context, const attune_problem *
 static attune_status run_racer(void *self)
 {
     const racer *one = self;
-    return course_run(one->course, one->plan);
+    return at_course_run(one->course, one->plan);
 }
 
 static attune_status fastest_of(const at_samples *samples, int count, int *winner)
@@ -268,7 +268,7 @@ static attune_status hold(attune_context *context, const attune_problem *problem
 {
     course track;
     int first = 0;
-    AT_FORWARD(course_open(context, problem, &track));
+    AT_FORWARD(at_course_open(context, problem, &track));
     attune_status status = qualify_all(context, problem, &track, all);
     if (status == ATTUNE_OK) {
         status = race(context, all, patient, &first);
@@ -277,7 +277,7 @@ static attune_status hold(attune_context *context, const attune_problem *problem
         *winner = all->racer[first].choice;
         status = record(context, problem, all->racer[first].plan);
     }
-    course_close(&track);
+    at_course_close(&track);
     return status;
 }
 
