@@ -70,6 +70,16 @@ ATTUNE_INLINE bool is_finite(float x)
     return (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u;
 }
 
+/* Two 16-bit elements in one register, `low` in bits 0 to 15. */
+ATTUNE_INLINE unsigned pack_two(float low, float high)
+{
+#if ATTUNE_DTYPE == 1
+    return ptx_cvt_rn_f16x2_f32(high, low);
+#else
+    return ptx_cvt_rn_bf16x2_f32(high, low);
+#endif
+}
+
 /* ---- Four at a time ---- */
 
 /* Four elements as they lie in memory. */

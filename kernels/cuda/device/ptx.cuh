@@ -94,6 +94,55 @@ template <int pending> ATTUNE_INLINE void ptx_cp_async_wait_group()
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+/* ---- Barriers in shared memory (sm_80) ---- */
+
+/* `count` arrivals complete a phase. */
+ATTUNE_INLINE void ptx_mbarrier_init(unsigned barrier, unsigned count)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+ATTUNE_INLINE void ptx_mbarrier_arrive(unsigned barrier)
+{
+    asm volatile("{\n .reg .b64 state;\n mbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(barrier) : "memory");
+}
+
+/* Arrives once all of this thread's cp.async so far have landed; the arrival was counted by init. */
+ATTUNE_INLINE void ptx_cp_async_mbarrier_arrive_noinc(unsigned barrier)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Whether the phase of this parity has completed. */
+ATTUNE_INLINE bool ptx_mbarrier_test_wait_parity(unsigned barrier, unsigned parity)
+{
+    unsigned done;
+    asm volatile("{\n .reg .pred p;\n mbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+
+/* ---- Matrices from shared memory ---- */
+
+/* Four 8x8 matrices of 16-bit elements; lane 8 i + r gives the address of row r of matrix i. */
+ATTUNE_INLINE void ptx_ldmatrix_x4(unsigned (&x)[4], unsigned shared)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(shared)
+                 : "memory");
+}
+
+ATTUNE_INLINE void ptx_ldmatrix_x4_trans(unsigned (&x)[4], unsigned shared)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(shared)
+                 : "memory");
+}
+
 /* ---- Named barriers ---- */
 
 ATTUNE_INLINE void ptx_barrier_sync(int id, int threads)

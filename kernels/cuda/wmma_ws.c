@@ -1,0 +1,175 @@
+/* wmma_ws: descriptor. The source says how it works. */
+#include "attune/kernel.h"
+
+enum { CONSUMERS, BLOCK_N, Q_REGISTERS, MIN_BLOCKS, PARAMS };
+
+static const int32_t consumers_values[] = {2, 3, 4, 7, 8};
+static const int32_t block_n_values[] = {32, 64, 128};
+static const int32_t q_registers_values[] = {0, 1};
+static const int32_t min_blocks_values[] = {1, 2, 3};
+
+static const attune_param params[PARAMS] = {
+    [CONSUMERS] = {"CONSUMERS", consumers_values, 5, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
+    [Q_REGISTERS] = {"Q_REGISTERS", q_registers_values, 2, 0},
+    [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 3, 0},
+};
+
+enum { WARP_ROWS = 16, STAGES = 2, BARRIER_BYTES = 128, DIM_STEP = 16, DIM_MAX = 128, REGISTERS_MAX = 255 };
+
+static int32_t threads_of(const attune_config *config)
+{
+    return (config->value[CONSUMERS] + 1) * 32;
+}
+
+static int32_t pitch_of(int32_t dim)
+{
+    return (dim + 63) / 64 * 64;
+}
+
+/* sizeof(Shared) of the source. */
+static int32_t smem_of(const attune_problem *problem, const attune_config *config)
+{
+    int32_t pitch_qk = pitch_of(problem->head_dim_qk);
+    int32_t pitch_v = pitch_of(problem->head_dim_v);
+    int32_t rows = config->value[CONSUMERS] * WARP_ROWS;
+    int32_t elements =
+        rows * (pitch_qk > pitch_v ? pitch_qk : pitch_v) + STAGES * config->value[BLOCK_N] * (pitch_qk + pitch_v);
+    return 2 * elements + BARRIER_BYTES;
+}
+
+static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
+{
+    if (dim % DIM_STEP != 0 || dim > DIM_MAX) {
+        return attune_refuse(reason, "%s %d: a multiple of %d up to %d is needed", name, dim, DIM_STEP, DIM_MAX);
+    }
+    return true;
+}
+
+static const attune_config smallest = {{2, 32, 0, 1}};
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    if (target->arch < 80) {
+        return attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
+    }
+    if (problem->dtype == ATTUNE_FP32) {
+        return attune_refuse(reason, "dtype fp32: fp16 or bf16 is needed");
+    }
+    if (problem->align != 0 && problem->align < 16) {
+        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
+    }
+    if (!dim_supported("head_dim_qk", problem->head_dim_qk, reason) ||
+        !dim_supported("head_dim_v", problem->head_dim_v, reason)) {
+        return false;
+    }
+    if (smem_of(problem, &smallest) > target->smem_optin_bytes) {
+        return attune_refuse(reason, "shared memory %d B a block: the device gives %d", smem_of(problem, &smallest),
+                             target->smem_optin_bytes);
+    }
+    return true;
+}
+
+/* Registers a thread is about to hold: O, logits, queries, and what the mask and the rest take. */
+static int32_t registers_held(const attune_problem *problem, const attune_config *config)
+{
+    bool elementwise = problem->softcap != 0 || problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi;
+    int32_t queries = config->value[Q_REGISTERS] ? problem->head_dim_qk / 4 : 4;
+    return problem->head_dim_v / 2 + config->value[BLOCK_N] / 2 + queries + (elementwise ? 132 : 72);
+}
+
+/* Registers a thread may have: each of a multiprocessor's four parts holds 512 for each lane of a warp. */
+static int32_t registers_given(const attune_config *config)
+{
+    int32_t warps = (config->value[CONSUMERS] + 1) * config->value[MIN_BLOCKS];
+    int32_t given = 512 / ((warps + 3) / 4) / 8 * 8;
+    return given < REGISTERS_MAX ? given : REGISTERS_MAX;
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)target;
+    if (registers_held(problem, config) > registers_given(config)) {
+        return attune_refuse(reason, "CONSUMERS %d, MIN_BLOCKS %d leave %d registers a thread: about %d are needed",
+                             config->value[CONSUMERS], config->value[MIN_BLOCKS], registers_given(config),
+                             registers_held(problem, config));
+    }
+    return true;
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    (void)target;
+    *out = (attune_resources){.threads = threads_of(config),
+                              .smem_bytes = smem_of(problem, config),
+                              .scratch_bytes = 0,
+                              .workspace = attune_term_const(0)};
+}
+
+static const attune_config large_first[] = {
+    {{3, 64, 1, 2}}, {{7, 64, 1, 1}}, {{4, 64, 1, 2}}, {{4, 32, 0, 2}}, {{4, 64, 1, 1}}, {{2, 32, 0, 1}},
+};
+static const attune_config small_first[] = {
+    {{2, 64, 1, 1}}, {{3, 64, 1, 2}}, {{4, 64, 1, 1}}, {{2, 32, 1, 1}}, {{2, 32, 0, 1}},
+};
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    int64_t tiles = (problem->seqlen_q + 63) / 64 * problem->batch * problem->heads_q;
+    bool large = tiles >= 2 * (int64_t)target->sm_count;
+    const attune_config *candidates = large ? large_first : small_first;
+    int count = (int)(large ? sizeof large_first / sizeof *large_first : sizeof small_first / sizeof *small_first);
+    for (int i = 0; i < count; ++i) {
+        if (valid(problem, target, &candidates[i], NULL) &&
+            smem_of(problem, &candidates[i]) <= target->smem_optin_bytes && index-- == 0) {
+            *config = candidates[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    (void)target;
+    attune_term rows = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
+    attune_term tiles = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q),
+                                             attune_term_const(config->value[CONSUMERS] * WARP_ROWS));
+    attune_step_kernel kernel = {.entry = "fwd_wmma_ws",
+                                 .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
+                                 .block = {threads_of(config), 1, 1},
+                                 .cluster = {1, 1, 1},
+                                 .smem = attune_term_const(smem_of(problem, config))};
+    *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
+}
+
+static const attune_shipped shipped[] = {
+    {"b1,h8,s512,d64,fp16", ""},
+    {"b8,h16,s2048,d128,fp16", ""},
+    {"b8,h16,s2048,d128,fp16", "CONSUMERS=7,BLOCK_N=64,Q_REGISTERS=1,MIN_BLOCKS=1"},
+    {"b8,h16,s2048,d128,bf16,causal", ""},
+    {"b2,h8,hkv2,s300,d80,dv48,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused", ""},
+    {NULL, NULL},
+};
+
+extern const attune_kernel at_kernel_wmma_ws;
+const attune_kernel at_kernel_wmma_ws = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "wmma_ws",
+    .summary = "wmma in registers, warp-specialised: a producer warp, a swizzled ring of two stages, consumer warps",
+    .traits = ATTUNE_TRAIT_TAINTS,
+    .param_count = PARAMS,
+    .params = params,
+    .shipped = shipped,
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = "wmma_ws.cu",
+};
