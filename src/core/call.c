@@ -176,12 +176,24 @@ static attune_status check_sizes(const attune_problem *problem, const attune_cal
 /* The memory of a buffer that has elements: `row` bytes at begin + the sum of index * stride for every index below the
  * extents. Strides of dimensions without a second index are 0. */
 struct view {
-    const char *name;
+    int role; /* or WORKSPACE */
     uintptr_t begin;
     int64_t span; /* bytes from the first to the last */
     int64_t extent[3];
     int64_t stride[3]; /* bytes */
     int64_t row;       /* bytes */
+};
+
+enum { WORKSPACE = ATTUNE_ROLE_COUNT, VIEWS };
+
+/* What a check has found out so far. */
+struct check {
+    const attune_problem *problem;
+    const attune_call *call;
+    uint32_t needed; /* a bit for each role */
+    int align;       /* of Q, K, V and O, bytes */
+    int count;
+    struct view view[VIEWS]; /* buffers that have elements */
 };
 
 static const char *const dimension_names[3] = {"batch", "head", "sequence"};
@@ -192,7 +204,7 @@ static bool may_repeat(int role, int dimension)
     return role == ATTUNE_BIAS || role == ATTUNE_MASK || (role <= ATTUNE_V && dimension != ATTUNE_STRIDE_SEQ);
 }
 
-/* A stride of a dimension that has a second index. `align` is in elements. */
+/* A stride of a dimension that has a second index. `align` is a power of two, in elements. */
 static attune_status check_stride(int role, int dimension, int64_t stride, int64_t row, int64_t align)
 {
     /* Rows of a bias may overlap, as a compact table of relative positions does; those of Q ... O may not. */
@@ -202,7 +214,7 @@ static attune_status check_stride(int role, int dimension, int64_t stride, int64
                "%s: the %s stride is %lld elements: at least %lld%s is needed", at_role_name(role),
                dimension_names[dimension], (long long)stride, (long long)least,
                may_repeat(role, dimension) ? ", or 0 to repeat," : "");
-    AT_FAIL_IF(stride % align != 0, ATTUNE_INVALID_ARGUMENT,
+    AT_FAIL_IF((stride & (align - 1)) != 0, ATTUNE_INVALID_ARGUMENT,
                "%s: the %s stride is %lld elements: a multiple of %lld is needed, the problem's align",
                at_role_name(role), dimension_names[dimension], (long long)stride, (long long)align);
     return ATTUNE_OK;
@@ -214,7 +226,7 @@ static attune_status view_tensor(const attune_tensor *tensor, int role, const st
 {
     int64_t bytes = (int64_t)at_dtype_bytes(tensor->dtype);
     bool overflow = __builtin_mul_overflow(shape->row, bytes, &view->row);
-    view->name = at_role_name(role);
+    view->role = role;
     view->begin = (uintptr_t)tensor->data;
     view->span = view->row;
     for (int i = 0; i < 3; ++i) {
@@ -246,41 +258,38 @@ static attune_status check_array(const attune_tensor *tensor, int role)
     return ATTUNE_OK;
 }
 
-/* Everything about one tensor. Leaves view->name NULL where there is no memory to speak of. */
-static attune_status check_tensor(const attune_problem *problem, const attune_call *call, int role, struct view *view)
+/* Everything about one tensor that is given or needed. */
+static attune_status check_tensor(struct check *check, int role)
 {
-    const attune_tensor *tensor = &call->tensor[role];
-    bool needed = at_problem_needs(problem, (attune_role)role);
-    const char *name = at_role_name(role);
-    view->name = NULL;
-    if (tensor->data == NULL && !needed) {
-        return ATTUNE_OK;
-    }
-    AT_FAIL_IF(!needed && role != ATTUNE_LSE, ATTUNE_INVALID_ARGUMENT,
-               "%s is given, but the problem has none: leave its data NULL or plan for it", name);
-    AT_FAIL_IF(tensor->dtype != dtype_of(problem, role), ATTUNE_INVALID_ARGUMENT, "%s: its dtype is %s: %s is needed",
-               name, at_dtype_name(tensor->dtype), at_dtype_name(dtype_of(problem, role)));
-    AT_FAIL_IF(tensor->reserved != 0, ATTUNE_INVALID_ARGUMENT, "%s: reserved is %d: 0 is needed", name,
+    const attune_problem *problem = check->problem;
+    const attune_tensor *tensor = &check->call->tensor[role];
+    AT_FAIL_IF((check->needed >> role & 1u) == 0 && role != ATTUNE_LSE, ATTUNE_INVALID_ARGUMENT,
+               "%s is given, but the problem has none: leave its data NULL or plan for it", at_role_name(role));
+    AT_FAIL_IF(tensor->dtype != dtype_of(problem, role), ATTUNE_INVALID_ARGUMENT,
+               "%s: its dtype is %s (%d): %s is needed", at_role_name(role), at_dtype_name(tensor->dtype),
+               tensor->dtype, at_dtype_name(dtype_of(problem, role)));
+    AT_FAIL_IF(tensor->reserved != 0, ATTUNE_INVALID_ARGUMENT, "%s: reserved is %d: 0 is needed", at_role_name(role),
                tensor->reserved);
-    struct shape shape = shape_of(problem, call, role);
+    struct shape shape = shape_of(problem, check->call, role);
     if (is_empty(&shape)) {
         return ATTUNE_OK;
     }
     int bytes = (int)at_dtype_bytes(tensor->dtype);
-    int align = has_head_dim(role) ? at_problem_align(problem) : bytes;
-    AT_FAIL_IF(tensor->data == NULL, ATTUNE_INVALID_ARGUMENT, "%s: its data is NULL, but the problem needs it", name);
+    int align = has_head_dim(role) ? check->align : bytes;
+    AT_FAIL_IF(tensor->data == NULL, ATTUNE_INVALID_ARGUMENT, "%s: its data is NULL, but the problem needs it",
+               at_role_name(role));
     AT_FAIL_IF(((uintptr_t)tensor->data & (uintptr_t)(align - 1)) != 0, ATTUNE_INVALID_ARGUMENT,
-               "%s: its data is %d bytes past a multiple of %d: a multiple is needed", name,
+               "%s: its data is %d bytes past a multiple of %d: a multiple is needed", at_role_name(role),
                (int)((uintptr_t)tensor->data & (uintptr_t)(align - 1)), align);
     if (is_array(role)) {
         AT_FORWARD(check_array(tensor, role));
     }
-    return view_tensor(tensor, role, &shape, align / bytes, view);
+    return view_tensor(tensor, role, &shape, align / bytes, &check->view[check->count++]);
 }
 
-static attune_status check_workspace(const attune_call *call, struct view *view)
+static attune_status check_workspace(struct check *check)
 {
-    view->name = NULL;
+    const attune_call *call = check->call;
     if (call->workspace_bytes == 0) {
         return ATTUNE_OK;
     }
@@ -293,12 +302,32 @@ static attune_status check_workspace(const attune_call *call, struct view *view)
     AT_FAIL_IF(call->workspace_bytes > INT64_MAX || __builtin_add_overflow(begin, call->workspace_bytes, &end),
                ATTUNE_INVALID_ARGUMENT, "workspace_bytes is %zu: that reaches beyond the end of memory",
                call->workspace_bytes);
-    *view = (struct view){"workspace", begin,     (int64_t)call->workspace_bytes,
-                          {1, 1, 1},   {0, 0, 0}, (int64_t)call->workspace_bytes};
+    int64_t bytes = (int64_t)call->workspace_bytes;
+    check->view[check->count++] = (struct view){WORKSPACE, begin, bytes, {1, 1, 1}, {0, 0, 0}, bytes};
     return ATTUNE_OK;
 }
 
+static attune_status check_buffers(struct check *check)
+{
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        if (check->call->tensor[role].data != NULL || (check->needed >> role & 1u) != 0) {
+            AT_FORWARD(check_tensor(check, role));
+        }
+    }
+    return check_workspace(check);
+}
+
 /* ---- Overlap ---------------------------------------------------------------------------------------------------- */
+
+static const char *name_of(const struct view *view)
+{
+    return view->role == WORKSPACE ? "workspace" : at_role_name(view->role);
+}
+
+static bool is_written(const struct view *view)
+{
+    return view->role == ATTUNE_O || view->role == ATTUNE_LSE || view->role == WORKSPACE;
+}
 
 /* Whether no two indices of an output share a byte: each dimension, from the smallest stride up, steps over all that
  * the ones before it span. */
@@ -317,7 +346,7 @@ static attune_status check_distinct(const struct view *view)
         AT_FAIL_IF(view->extent[next] > 1 && view->stride[next] < covered, ATTUNE_INVALID_ARGUMENT,
                    "%s: its elements overlap one another: the %s stride is %lld bytes, and what it steps over takes "
                    "%lld",
-                   view->name, dimension_names[next], (long long)view->stride[next], (long long)covered);
+                   name_of(view), dimension_names[next], (long long)view->stride[next], (long long)covered);
         covered += (view->extent[next] - 1) * view->stride[next];
     }
     return ATTUNE_OK;
@@ -359,25 +388,22 @@ static attune_status check_disjoint(const struct view *output, const struct view
     AT_FAIL_IF(!apart && !is_interleaved(output, other), ATTUNE_INVALID_ARGUMENT,
                "%s overlaps %s: it begins %lld bytes from it and they span %lld and %lld bytes; what is written must "
                "share no byte with any other buffer",
-               output->name, other->name, (long long)(output->begin - other->begin), (long long)output->span,
+               name_of(output), name_of(other), (long long)(output->begin - other->begin), (long long)output->span,
                (long long)other->span);
     return ATTUNE_OK;
 }
 
-enum { WORKSPACE = ATTUNE_ROLE_COUNT, VIEWS };
-
-static attune_status check_overlaps(const struct view view[VIEWS])
+static attune_status check_overlaps(const struct check *check)
 {
-    static const int written[] = {ATTUNE_O, ATTUNE_LSE, WORKSPACE};
-    for (int i = 0; i < 3; ++i) {
-        const struct view *output = &view[written[i]];
-        if (output->name == NULL) {
+    for (int i = 0; i < check->count; ++i) {
+        const struct view *output = &check->view[i];
+        if (!is_written(output)) {
             continue;
         }
         AT_FORWARD(check_distinct(output));
-        for (int other = 0; other < VIEWS; ++other) {
-            if (other != written[i] && view[other].name != NULL) {
-                AT_FORWARD(check_disjoint(output, &view[other]));
+        for (int other = 0; other < check->count; ++other) {
+            if (other != i) {
+                AT_FORWARD(check_disjoint(output, &check->view[other]));
             }
         }
     }
@@ -386,14 +412,16 @@ static attune_status check_overlaps(const struct view view[VIEWS])
 
 attune_status at_call_check(const attune_problem *problem, const attune_call *call)
 {
-    struct view view[VIEWS];
+    struct check check;
     AT_FAIL_IF(call == NULL, ATTUNE_INVALID_ARGUMENT, "call is NULL");
     AT_FORWARD(check_sizes(problem, call));
-    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        AT_FORWARD(check_tensor(problem, call, role, &view[role]));
-    }
-    AT_FORWARD(check_workspace(call, &view[WORKSPACE]));
-    return check_overlaps(view);
+    check.problem = problem;
+    check.call = call;
+    check.needed = at_problem_roles(problem);
+    check.align = at_problem_align(problem);
+    check.count = 0;
+    AT_FORWARD(check_buffers(&check));
+    return check_overlaps(&check);
 }
 
 /* ---- Args ------------------------------------------------------------------------------------------------------- */

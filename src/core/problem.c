@@ -152,30 +152,21 @@ uint32_t at_problem_features(const attune_problem *problem)
     return features;
 }
 
+uint32_t at_problem_roles(const attune_problem *problem)
+{
+    uint32_t roles = 1u << ATTUNE_Q | 1u << ATTUNE_K | 1u << ATTUNE_V | 1u << ATTUNE_O;
+    roles |= problem->bias != ATTUNE_BIAS_NONE ? 1u << ATTUNE_BIAS : 0u;
+    roles |= problem->mask ? 1u << ATTUNE_MASK : 0u;
+    roles |= problem->sink ? 1u << ATTUNE_SINK : 0u;
+    roles |= problem->alibi ? 1u << ATTUNE_SLOPES : 0u;
+    roles |= problem->varlen ? 1u << ATTUNE_CU_Q | 1u << ATTUNE_CU_KV : 0u;
+    roles |= problem->seqused_kv ? 1u << ATTUNE_USED_KV : 0u;
+    return roles;
+}
+
 bool at_problem_needs(const attune_problem *problem, attune_role role)
 {
-    switch ((int)role) {
-    case ATTUNE_Q:
-    case ATTUNE_K:
-    case ATTUNE_V:
-    case ATTUNE_O:
-        return true;
-    case ATTUNE_BIAS:
-        return problem->bias != ATTUNE_BIAS_NONE;
-    case ATTUNE_MASK:
-        return problem->mask != 0;
-    case ATTUNE_SINK:
-        return problem->sink != 0;
-    case ATTUNE_SLOPES:
-        return problem->alibi != 0;
-    case ATTUNE_CU_Q:
-    case ATTUNE_CU_KV:
-        return problem->varlen != 0;
-    case ATTUNE_USED_KV:
-        return problem->seqused_kv != 0;
-    default:
-        return false;
-    }
+    return (int)role >= 0 && (int)role < ATTUNE_ROLE_COUNT && (at_problem_roles(problem) >> role & 1u) != 0;
 }
 
 /* ---- Equality --------------------------------------------------------------------------------------------------- */

@@ -53,6 +53,8 @@ uint32_t at_problem_features(const attune_problem *problem);
 bool at_problem_equal(const attune_problem *a, const attune_problem *b);
 /* Whether the problem needs the role's tensor (LSE: false, it is always optional). */
 bool at_problem_needs(const attune_problem *problem, attune_role role);
+/* All of those, a bit for each role. */
+uint32_t at_problem_roles(const attune_problem *problem);
 
 /* (query, key) pairs that causal, window and offset leave visible in one head of one sequence of these lengths. */
 uint64_t at_problem_pairs(const attune_problem *problem, int64_t seqlen_q, int64_t seqlen_kv);
