@@ -515,6 +515,8 @@ static void workspaces(void **state)
     accepted(&problem, &call); /* no bytes of it are used */
     call.workspace_bytes = 512;
     refused(&problem, &call, "workspace is 1 bytes past", "256");
+    call.workspace = (char *)place(40) + 128;
+    refused(&problem, &call, "workspace is 128 bytes past", "256");
     call.workspace = NULL;
     refused(&problem, &call, "workspace is NULL", "512");
     call.workspace = place(40);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "core/problem.h"
 
 /* ---- Drawing valid problems ------------------------------------------------------------------------------------- */
@@ -123,7 +124,8 @@ static void order_does_not_matter(void **state)
         attune_problem drawn = draw(&random);
         attune_problem read;
         char text[ATTUNE_PROBLEM_TEXT_MAX];
-        char shuffled[ATTUNE_PROBLEM_TEXT_MAX + 8] = "";
+        char shuffled[ATTUNE_PROBLEM_TEXT_MAX + 8];
+        at_text out;
         char *term[32];
         size_t count = 0;
         assert_int_equal(attune_problem_print(&drawn, text, sizeof text), ATTUNE_OK);
@@ -131,11 +133,11 @@ static void order_does_not_matter(void **state)
         while ((term[count] = strsep(&rest, ",")) != NULL) {
             ++count;
         }
-        strcat(shuffled, coin(&random) ? "fwd:" : "");
+        at_text_init_fixed(&out, shuffled, sizeof shuffled);
+        at_text_add(&out, "%s", coin(&random) ? "fwd:" : "");
         while (count > 0) {
             size_t pick = at_random_below(&random, count);
-            strcat(shuffled, term[pick]);
-            strcat(shuffled, count > 1 ? "," : "");
+            at_text_add(&out, "%s%s", term[pick], count > 1 ? "," : "");
             term[pick] = term[--count];
         }
         if (attune_problem_parse(shuffled, &read) != ATTUNE_OK) {
@@ -303,13 +305,15 @@ static void bad_texts_are_refused_in_words(void **state)
     assert_non_null(file);
     while (fgets(line, sizeof line, file) != NULL) {
         attune_problem read;
-        char *rest = line;
-        char *text = strsep(&rest, "\t\n");
+        char *text = line;
+        char *arrow = strstr(line, " -> ");
         if (*text == '#') {
             continue;
         }
-        char *words = strsep(&rest, "\t\n");
-        assert_non_null(words);
+        assert_non_null(arrow);
+        *arrow = '\0';
+        char *words = arrow + strlen(" -> ");
+        words[strcspn(words, "\n")] = '\0';
         if (attune_problem_parse(text, &read) != ATTUNE_INVALID_PROBLEM) {
             fail_msg("'%s' was not refused", text);
         }
@@ -318,6 +322,23 @@ static void bad_texts_are_refused_in_words(void **state)
     }
     assert_int_equal(fclose(file), 0);
     assert_true(count > 100);
+}
+
+/* A term that is longer than any sensible one is not copied anywhere it does not fit. */
+static void long_terms_are_refused(void **state)
+{
+    (void)state;
+    for (size_t length = 80; length < 5000; length += length < 120 ? 1 : 977) {
+        char text[5001];
+        attune_problem read;
+        memset(text, '0', sizeof text);
+        memcpy(text, "h1,s1,d1,fp16,b", 15);
+        text[length] = '\0';
+        text[length - 1] = '1';
+        bool fits = length - 14 <= 95;
+        assert_int_equal(attune_problem_parse(text, &read), fits ? ATTUNE_OK : ATTUNE_INVALID_PROBLEM);
+        assert_true(fits || strstr(attune_last_detail(), "at most 95") != NULL);
+    }
 }
 
 static void odd_arguments(void **state)
@@ -400,6 +421,7 @@ int main(void)
         cmocka_unit_test(fields_are_set),
         cmocka_unit_test(classes),
         cmocka_unit_test(bad_texts_are_refused_in_words),
+        cmocka_unit_test(long_terms_are_refused),
         cmocka_unit_test(odd_arguments),
         cmocka_unit_test(print_fits_exactly),
         cmocka_unit_test(longest_text_fits),
