@@ -208,10 +208,10 @@ static attune_status fetch(course *track, int role)
                                         bytes);
 }
 
-attune_status at_course_judge(course *track, const attune_plan *plan, int64_t *ns)
+/* Runs on poisoned outputs and judges what came out. */
+static attune_status judge(course *track, const at_arm *arm, int64_t *ns)
 {
     at_finding finding;
-    track->judged.taints = (plan->loaded->kernel->traits & ATTUNE_TRAIT_TAINTS) != 0;
     at_inputs_poison(&track->inputs, normal_draw.poison);
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         if (is_output(role)) {
@@ -219,10 +219,39 @@ attune_status at_course_judge(course *track, const attune_plan *plan, int64_t *n
         }
     }
     int64_t begin = track->clock.now_ns(track->clock.self);
-    AT_FORWARD(at_course_run(track, plan));
+    AT_FORWARD(arm->run(arm->self));
+    if (arm->finish != NULL) {
+        AT_FORWARD(arm->finish(arm->self));
+    }
     *ns = track->clock.now_ns(track->clock.self) - begin;
     AT_FORWARD(fetch(track, ATTUNE_O));
     AT_FORWARD(fetch(track, ATTUNE_LSE));
     attune_status status = at_judge_case(&track->judged, &finding, NULL);
-    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", plan->kernel_text);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", arm->name);
+}
+
+attune_status at_course_judge_arm(course *track, const at_arm *arm, int64_t *ns)
+{
+    track->judged.taints = false;
+    return judge(track, arm, ns);
+}
+
+/* A plan on the course's call. */
+typedef struct runner {
+    const course *track;
+    const attune_plan *plan;
+} runner;
+
+static attune_status run_plan(void *self)
+{
+    const runner *one = self;
+    return at_course_run(one->track, one->plan);
+}
+
+attune_status at_course_judge(course *track, const attune_plan *plan, int64_t *ns)
+{
+    runner one = {track, plan};
+    at_arm arm = {.name = plan->kernel_text, .self = &one, .run = run_plan};
+    track->judged.taints = (plan->loaded->kernel->traits & ATTUNE_TRAIT_TAINTS) != 0;
+    return judge(track, &arm, ns);
 }

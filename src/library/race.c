@@ -245,7 +245,7 @@ static attune_status race(attune_context *context, field *all, bool patient, int
         return ATTUNE_OK;
     }
     for (int i = 0; i < all->count; ++i) {
-        arms[i] = (at_arm){all->racer[i].plan->kernel_text, &all->racer[i], run_racer};
+        arms[i] = (at_arm){.name = all->racer[i].plan->kernel_text, .self = &all->racer[i], .run = run_racer};
     }
     return at_race_time(&context->parts.clock, patient ? 4.0 : 0.4, arms, all->count, winner);
 }

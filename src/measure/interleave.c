@@ -56,11 +56,15 @@ static attune_status time_calls(const timing *run, int arm, int64_t calls, doubl
         AT_FORWARD(run->how->before(run->how->before_self));
     }
     int64_t start = now_ns(run);
-    for (int64_t call = 0; call < calls; ++call) {
-        attune_status status = timed->run(timed->self);
-        if (status != ATTUNE_OK) {
-            return at_fail_in(status, "arm %s", timed->name);
-        }
+    attune_status status = ATTUNE_OK;
+    for (int64_t call = 0; call < calls && status == ATTUNE_OK; ++call) {
+        status = timed->run(timed->self);
+    }
+    if (status == ATTUNE_OK && timed->finish != NULL) {
+        status = timed->finish(timed->self);
+    }
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "arm %s", timed->name);
     }
     *call_ns = (double)(now_ns(run) - start) / (double)calls;
     return ATTUNE_OK;

@@ -506,6 +506,6 @@ static attune_status run(void *self)
 
 at_arm at_openblas_arm(at_openblas_call *bound)
 {
-    at_arm arm = {"openblas", bound, run};
+    at_arm arm = {.name = "openblas", .self = bound, .run = run};
     return arm;
 }

@@ -58,7 +58,7 @@ static attune_status fake_run(void *self)
 
 static at_arm arm_of(fake *self, const char *name)
 {
-    return (at_arm){name, self, fake_run};
+    return (at_arm){.name = name, .self = self, .run = fake_run};
 }
 
 static double median_us(const at_samples *samples)
@@ -284,6 +284,38 @@ static void cold_samples_are_single_calls_after_an_untimed_hook(void **state)
     at_samples_free(&samples);
 }
 
+/* A queue: calls return at once, the work is waited for. */
+static attune_status enqueue(void *self)
+{
+    fake *arm = self;
+    ++arm->calls;
+    arm->on->hand.now_ns += 1000;
+    return ATTUNE_OK;
+}
+
+static attune_status wait_for_all(void *self)
+{
+    fake *arm = self;
+    arm->on->hand.now_ns += (int64_t)(arm->calls * arm->call_ns);
+    arm->calls = 0;
+    return ATTUNE_OK;
+}
+
+static void enqueued_work_is_waited_for_inside_the_time(void **state)
+{
+    (void)state;
+    machine on = {.hand = {.read_ns = 25}, .random = at_random_seed(14, 0)};
+    hooks seen = {.on = &on};
+    fake self = {.on = &on, .call_ns = 20000};
+    at_arm arm = {.name = "queue", .self = &self, .run = enqueue, .finish = wait_for_all};
+    at_interleave how = hooked(&seen);
+    at_samples samples;
+    assert_int_equal(at_interleave_run(&how, &arm, 1, &samples), ATTUNE_OK);
+    assert_int_equal(samples.calls, 5); /* 0.1 ms of 21 us */
+    assert_true(fabs(median_us(&samples) - 21) < 0.1);
+    at_samples_free(&samples);
+}
+
 static void a_stop_is_an_interrupt(void **state)
 {
     (void)state;
@@ -435,6 +467,7 @@ int main(void)
         cmocka_unit_test(a_machine_that_never_settles_is_measured_and_reported),
         cmocka_unit_test(budget_minimum_and_maximum_are_kept),
         cmocka_unit_test(cold_samples_are_single_calls_after_an_untimed_hook),
+        cmocka_unit_test(enqueued_work_is_waited_for_inside_the_time),
         cmocka_unit_test(a_stop_is_an_interrupt),
         cmocka_unit_test(a_failing_arm_is_named),
         cmocka_unit_test(blocks_are_balanced_permutations),
