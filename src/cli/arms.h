@@ -1,0 +1,55 @@
+/* The arms of a bench: read from a list of names, and made ready on one problem's inputs. */
+#ifndef CLI_ARMS_H
+#define CLI_ARMS_H
+
+#include "library/course.h"
+#include "measure/order.h"
+#include "peers/openblas.h"
+
+/* Names as given; duplicates are allowed, for controls. */
+typedef struct at_arm_names {
+    int count;
+    char *name[AT_ARMS_MAX]; /* "auto", "openblas", or a kernel text */
+} at_arm_names;
+
+/* Splits "auto,NAME:A=1,B=2,openblas": a piece with a "=" and no ":" goes on with the arm before it. Unknown kernels
+ * and parameters are refused. Free with at_arm_names_free, also after a failure. */
+attune_status at_arm_names_read(const char *list, at_arm_names *names);
+void at_arm_names_free(at_arm_names *names);
+
+typedef enum at_entry_state {
+    AT_ENTRY_READY,
+    AT_ENTRY_REFUSED, /* it cannot run this problem here */
+    AT_ENTRY_WRONG    /* its result broke the rules for numbers */
+} at_entry_state;
+
+/* One arm on one problem. */
+typedef struct at_entry {
+    at_entry_state state;
+    char reason[512]; /* unless it is ready */
+    at_arm arm;
+    attune_plan *plan;
+    at_openblas_call *peer;
+    const course *track;
+} at_entry;
+
+/* A problem's inputs and the arms that stand at its start. */
+typedef struct at_stand {
+    char problem_text[ATTUNE_PROBLEM_TEXT_MAX]; /* canonical */
+    course track;
+    at_openblas *blas;
+    int count;
+    at_entry entry[AT_ARMS_MAX];
+} at_stand;
+
+/* Draws the inputs, makes each arm ready and judges its output. An arm's refusal or error is no failure of the stand;
+ * what ends it is memory, an interrupt, or a device that broke. The stand must not be moved. */
+attune_status at_stand_open(attune_context *context, const attune_problem *problem, const at_arm_names *names,
+                            at_stand *stand);
+void at_stand_close(at_stand *stand);
+/* Collects the arms that are ready, in order; returns how many. */
+int at_stand_ready(const at_stand *stand, at_arm arms[AT_ARMS_MAX]);
+/* Bytes of all tensors of the problem: what has to be read or written at least once. */
+size_t at_stand_bytes(const at_stand *stand);
+
+#endif

@@ -1,0 +1,288 @@
+/* attune bench: arms against each other on the same inputs, each judged before it is timed. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/arms.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cpu/cpu.h"
+#include "measure/flush.h"
+#include "measure/interleave.h"
+#include "measure/statistics.h"
+
+static const char *const default_problems[] = {
+    "b1,h8,s512,d64,fp32",
+    "b1,h8,s1024,d128,fp32,causal",
+    "b1,h8,s512,d64,fp16",
+    "b1,h32,hkv8,sq1,skv4096,d128,bf16",
+};
+
+static const at_column columns[] = {
+    {"problem", AT_COLUMN_TEXT, NULL, 0},     {"arm", AT_COLUMN_TEXT, NULL, 0},
+    {"median_us", AT_COLUMN_NUMBER, NULL, 4}, {"lo_us", AT_COLUMN_NUMBER, NULL, 4},
+    {"hi_us", AT_COLUMN_NUMBER, NULL, 4},     {"gflops", AT_COLUMN_NUMBER, NULL, 4},
+    {"ratio", AT_COLUMN_NUMBER, NULL, 4},     {"peak_share", AT_COLUMN_NUMBER, NULL, 3},
+};
+
+/* The whole of a bench. */
+typedef struct bench {
+    const at_cli *cli;
+    attune_context *context;
+    at_arm_names names;
+    uint64_t seed;
+    double seconds; /* a problem */
+    int problem_count;
+    const char *const *problems;
+    double peak_flops, peak_bytes; /* a second; NaN where they are not known */
+    at_flush flush;                /* its buffer is NULL unless cold */
+    at_progress progress;
+    int problem; /* the one at work */
+    at_table *table;
+    bool wrong; /* an arm's result was */
+} bench;
+
+/* ---- One problem ----------------------------------------------------------------------------------------------------
+ */
+
+static bool stop(void *self)
+{
+    (void)self;
+    return at_file_interrupted();
+}
+
+static void show_progress(void *self, double done)
+{
+    bench *all = self;
+    at_progress_update(&all->progress, (all->problem + done) / all->problem_count);
+}
+
+/* Says something about the problem at work, under the bar. */
+static void say(bench *all, const char *arm, const char *what)
+{
+    at_progress_end(&all->progress);
+    at_cli_say(all->cli, "%s: %s: %s", all->problems[all->problem], arm, what);
+}
+
+static attune_status time_arms(bench *all, const at_stand *stand, at_samples *samples)
+{
+    at_interleave how;
+    at_interleave_init(&how);
+    how.seed = all->seed;
+    how.budget_s = all->seconds;
+    how.stop = stop;
+    how.progress = show_progress;
+    how.progress_self = all;
+    if (all->flush.buffer != NULL) {
+        how.before = at_flush_run;
+        how.before_self = &all->flush;
+    }
+    at_arm arms[AT_ARMS_MAX];
+    int count = at_stand_ready(stand, arms);
+    return count > 0 ? at_interleave_run(&how, arms, count, samples) : ATTUNE_OK;
+}
+
+/* The shortest time the machine's ceilings allow, in microseconds. */
+static double floor_us(const bench *all, const at_stand *stand)
+{
+    double by_flops = attune_problem_flops(&stand->track.inputs.problem) / all->peak_flops;
+    double by_bytes = (double)at_stand_bytes(stand) / all->peak_bytes;
+    return 1e6 * (by_flops > by_bytes ? by_flops : by_bytes);
+}
+
+static void add_row(bench *all, const at_stand *stand, const char *arm, const at_interval *us, double first_us)
+{
+    at_table_text(all->table, stand->problem_text);
+    at_table_text(all->table, arm);
+    at_table_number(all->table, us->middle);
+    at_table_number(all->table, us->low);
+    at_table_number(all->table, us->high);
+    at_table_number(all->table, attune_problem_flops(&stand->track.inputs.problem) / us->middle * 1e-3);
+    at_table_number(all->table, first_us / us->middle);
+    at_table_number(all->table, floor_us(all, stand) / us->middle);
+}
+
+/* A row for each arm named, in that order; of those that could not be timed, the numbers are missing. */
+static attune_status add_rows(bench *all, const at_stand *stand, const at_samples *samples)
+{
+    static const at_interval unknown = {NAN, NAN, NAN};
+    double first_us = NAN;
+    int timed = 0;
+    for (int i = 0; i < stand->count; ++i) {
+        at_interval us = unknown;
+        if (stand->entry[i].state == AT_ENTRY_READY) {
+            const at_samples *of = &samples[timed++];
+            AT_FORWARD(at_bootstrap_median(of->us, of->count, 0.95, AT_RESAMPLES, all->seed, &us));
+            if (!of->settled) {
+                say(all, all->names.name[i], "its times had not settled when the warm-up ended: is the machine busy?");
+            }
+        }
+        first_us = i == 0 ? us.middle : first_us;
+        add_row(all, stand, all->names.name[i], &us, first_us);
+    }
+    return ATTUNE_OK;
+}
+
+static void report_failures(bench *all, const at_stand *stand)
+{
+    for (int i = 0; i < stand->count; ++i) {
+        const at_entry *entry = &stand->entry[i];
+        if (entry->state != AT_ENTRY_READY) {
+            say(all, all->names.name[i], entry->reason);
+        }
+        all->wrong = all->wrong || entry->state == AT_ENTRY_WRONG;
+    }
+}
+
+static attune_status bench_stand(bench *all, const at_stand *stand)
+{
+    at_samples samples[AT_ARMS_MAX] = {{0}};
+    report_failures(all, stand);
+    AT_FORWARD(time_arms(all, stand, samples));
+    attune_status status = add_rows(all, stand, samples);
+    for (int i = 0; i < AT_ARMS_MAX; ++i) {
+        at_samples_free(&samples[i]);
+    }
+    return status;
+}
+
+static attune_status bench_problem(bench *all, const attune_problem *problem)
+{
+    at_stand stand;
+    char label[64];
+    (void)snprintf(label, sizeof label, "%.60s", all->problems[all->problem]);
+    at_progress_label(&all->progress, label);
+    show_progress(all, 0);
+    AT_FORWARD(at_stand_open(all->context, problem, &all->names, &stand));
+    attune_status status = bench_stand(all, &stand);
+    at_stand_close(&stand);
+    return status;
+}
+
+static attune_status bench_problems(bench *all)
+{
+    attune_problem problem;
+    for (int i = 0; i < all->problem_count; ++i) { /* nothing is timed before everything is known to be sound */
+        AT_FORWARD(attune_problem_parse(all->problems[i], &problem));
+    }
+    for (all->problem = 0; all->problem < all->problem_count; ++all->problem) {
+        AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
+        AT_FORWARD(attune_problem_parse(all->problems[all->problem], &problem));
+        attune_status status = bench_problem(all, &problem);
+        if (status != ATTUNE_OK) {
+            return at_fail_in(status, "%s", all->problems[all->problem]);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------------------------------
+ */
+
+static attune_status read_options(bench *all)
+{
+    const char *seed = at_cli_text(all->cli, "--seed");
+    const char *arms = at_cli_text(all->cli, "--arms");
+    all->seed = 1;
+    if (seed != NULL) {
+        AT_FORWARD(at_parse_uint64("--seed", seed, &all->seed));
+    }
+    AT_FORWARD(at_cli_number(all->cli, "--seconds", 0, 86400, 2, &all->seconds));
+    AT_FORWARD(at_arm_names_read(arms != NULL ? arms : "auto,openblas", &all->names));
+    bool given = all->cli->operand_count > 0;
+    all->problem_count = given ? all->cli->operand_count : (int)(sizeof default_problems / sizeof default_problems[0]);
+    all->problems = given ? all->cli->operand : default_problems;
+    return ATTUNE_OK;
+}
+
+/* What this machine could do at most, measured; a device's is not known yet. */
+static attune_status measure_peaks(bench *all)
+{
+    const attune_target *target = &at_context_device(all->context)->target;
+    all->peak_flops = NAN;
+    all->peak_bytes = NAN;
+    if (target->kind != ATTUNE_TARGET_CPU) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_cpu_peak_flops(target->isa, at_context_pool(all->context), &all->peak_flops));
+    return at_cpu_peak_copy(at_context_pool(all->context), &all->peak_bytes);
+}
+
+static attune_status prepare_cold(bench *all)
+{
+    const attune_target *target = &at_context_device(all->context)->target;
+    if (!at_cli_given(all->cli, "--cold")) {
+        return ATTUNE_OK;
+    }
+    AT_FAIL_IF(target->kind != ATTUNE_TARGET_CPU, ATTUNE_UNSUPPORTED, "--cold: only a CPU's caches are flushed so far");
+    int64_t caches = target->l3_bytes + target->threads * target->l2_bytes;
+    return at_flush_create(at_context_pool(all->context), (size_t)caches, &all->flush);
+}
+
+static attune_status run_bench(bench *all)
+{
+    AT_FORWARD(read_options(all));
+    AT_FORWARD(at_table_create(columns, (int)(sizeof columns / sizeof columns[0]), &all->table));
+    AT_FORWARD(at_cli_context(all->cli, &all->context));
+    AT_FORWARD(prepare_cold(all));
+    AT_FORWARD(measure_peaks(all));
+    return bench_problems(all);
+}
+
+static int run(const at_cli *cli)
+{
+    bench all = {.cli = cli};
+    at_progress_start(&all.progress, cli->err, "");
+    attune_status status = run_bench(&all);
+    at_progress_end(&all.progress);
+    int code = status == ATTUNE_OK ? all.wrong ? AT_EXIT_WRONG : AT_EXIT_OK : at_cli_fail(cli, status);
+    /* What was measured before a failure is printed all the same. */
+    if (all.table != NULL && (status == ATTUNE_OK || all.problem > 0)) {
+        status = at_table_print(all.table, at_cli_format(cli), cli->out);
+        code = status == ATTUNE_OK ? code : at_cli_fail(cli, status);
+    }
+    at_table_destroy(all.table);
+    at_flush_free(&all.flush);
+    at_arm_names_free(&all.names);
+    attune_context_destroy(all.context);
+    return code;
+}
+
+static const at_option options[] = {
+    {"--arms", "LIST", NULL, "what to time: auto, openblas, NAME, NAME:PARAM=VALUE,... (auto,openblas)"},
+    {"--seconds", "S", NULL, "time for the samples of each problem, all arms together (2)"},
+    {"--seed", "N", NULL, "decides the order of the arms (1)"},
+    {"--cold", NULL, NULL, "flush the caches before every call"},
+    {NULL, NULL, NULL, NULL},
+};
+
+const at_verb at_verb_bench = {
+    .name = "bench",
+    .arguments = "[PROBLEM...]",
+    .summary = "time kernels and peers against each other",
+    .help =
+        "Times arms on the same inputs, in turns, so that a machine's moods fall on all of them alike. An arm is\n"
+        "  auto               what attune would choose by itself\n"
+        "  NAME               a kernel with the config it would choose for the problem\n"
+        "  NAME:PARAM=VALUE   a kernel with this config\n"
+        "  openblas           GEMM, softmax, GEMM with OpenBLAS ($ATTUNE_OPENBLAS, else libopenblas.so.0)\n"
+        "Every arm's output is compared with the fp64 reference before it is timed: a wrong arm is reported as\n"
+        "wrong (exit code 1) and not as fast. An arm that cannot run a problem is named with the reason and has no\n"
+        "numbers. Without PROBLEM a few typical ones are timed.\n"
+        "\n"
+        "Columns: median_us is the median of a call, lo_us and hi_us its 95 % bootstrap interval; gflops counts\n"
+        "the multiply-adds that causal masks and windows leave; ratio is the first arm's median / this arm's, so\n"
+        "that more than 1 is faster than the first; peak_share is the share of what this machine could do at most,\n"
+        "by its measured FMA rate or its measured copy bandwidth, whichever bounds the problem (tensors that fit\n"
+        "into a cache can beat the memory's bandwidth).\n",
+    .examples = "  attune bench b1,h8,s1024,d64,fp32\n"
+                "  attune bench --arms auto,openblas b1,h8,s512,d64,fp32 b1,h8,s4096,d128,fp32,causal\n"
+                "  attune bench --arms auto,auto --seconds 10 b1,h8,s512,d64,fp16     (a control: the ratio is 1)\n"
+                "  attune bench --cold --format tsv b1,h32,hkv8,sq1,skv8192,d128,bf16 > decode.tsv\n",
+    .options = options,
+    .common = AT_COMMON_TARGET | AT_COMMON_FORMAT,
+    .run = run,
+};
