@@ -109,10 +109,12 @@ static void set_sizes(at_inputs *inputs)
     };
 }
 
-/* Rows that follow the last packed sequence and belong to none. */
-static int64_t tail_rows(const at_inputs *inputs)
+/* Rows of a packed tensor: with gaps, up to three follow the last sequence and belong to none. */
+static int64_t packed_rows(const at_inputs *inputs, int64_t used, int64_t longest)
 {
-    return inputs->draw.gaps ? 3 : 0;
+    int64_t most = inputs->problem.batch * longest;
+    int64_t rows = used + (inputs->draw.gaps ? 3 : 0);
+    return rows < most ? rows : most;
 }
 
 static attune_status set_packed_sizes(at_inputs *inputs)
@@ -123,8 +125,8 @@ static attune_status set_packed_sizes(at_inputs *inputs)
     int32_t *cu = malloc(2 * entries * sizeof *cu);
     AT_FAIL_IF(cu == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %lld sequence lengths", (long long)problem->batch);
     at_inputs_lengths(problem, cu, cu + entries);
-    call->total_q = cu[problem->batch] + tail_rows(inputs);
-    call->total_kv = cu[entries + (size_t)problem->batch] + tail_rows(inputs);
+    call->total_q = packed_rows(inputs, cu[problem->batch], problem->seqlen_q);
+    call->total_kv = packed_rows(inputs, cu[entries + (size_t)problem->batch], problem->seqlen_kv);
     call->seqlen_q = longest_of(cu, problem->batch);
     call->seqlen_kv = longest_of(cu + entries, problem->batch);
     free(cu);

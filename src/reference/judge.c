@@ -79,7 +79,8 @@ typedef struct errors {
 
 typedef struct row_sums {
     double square, output_square, cross, naive_square;
-    bool whole; /* every output and reference is finite */
+    double error, error_cross; /* sums of O - O64, and of it times O64 */
+    bool whole;                /* every output and reference is finite */
 } row_sums;
 
 static double l2_of(double error_square, double square)
@@ -96,6 +97,8 @@ static void add_output(double o, double reference, double naive, errors *sums, r
     row->output_square += o * o;
     row->cross += o * reference;
     row->naive_square += naive_error * naive_error;
+    row->error += error;
+    row->error_cross += error * reference;
     sums->largest = fmax(sums->largest, fabs(reference));
     sums->square += reference * reference;
     sums->error_square += error * error;
@@ -107,8 +110,6 @@ static void add_output(double o, double reference, double naive, errors *sums, r
         bias->cross += o * reference;
         bias->cross_naive += naive * reference;
         bias->reference_absolute += fabs(reference);
-        bias->error_square += error * error;
-        bias->cross_square += error * reference * error * reference;
         bias->count += 1;
     }
 }
@@ -150,6 +151,10 @@ static attune_status add_row(const at_case *one, int64_t r, errors *sums, row_su
             sums->worst = r;
         }
         add_output(o[c], reference[c], naive[c], sums, row, bias);
+    }
+    if (bias != NULL) {
+        bias->error_square += row->error * row->error;
+        bias->cross_square += row->error_cross * row->error_cross;
     }
     return ATTUNE_OK;
 }

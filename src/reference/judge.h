@@ -33,8 +33,9 @@ typedef struct at_bias {
     double reference_square;   /* sum of O64^2 */
     double cross, cross_naive; /* sums of O * O64 */
     double reference_absolute; /* sum of |O64| */
-    double error_square;       /* sum of squared errors, for the standard error of their mean */
-    double cross_square;       /* sum of (error * O64)^2, likewise for the gain */
+    /* Sums over rows of the squares of a row's summed errors, and of its summed error * O64: they give the standard
+     * errors of mean and gain. Errors within a row share its softmax and are not independent. */
+    double error_square, cross_square;
     int64_t count;
 } at_bias;
 

@@ -1,0 +1,378 @@
+#include "gate/trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/plan.h"
+#include "core/problem.h"
+#include "reference/sequence.h"
+
+/* Two patterns that no result equals twice. As fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
+enum { POISON = 0xff, OTHER_POISON = 0x5a };
+
+/* Big problems: rows beside the edges of every tile that are compared with fp64. */
+enum { SOME_ROWS = 512, TILE = 64 };
+
+static uint32_t traits_of(const at_trial *on)
+{
+    return on->plan->loaded->kernel->traits;
+}
+
+static bool is_big(const at_trial *on)
+{
+    return attune_problem_flops(&on->which->problem) > AT_BIG_FLOPS;
+}
+
+/* ---- Outputs as dense rows -------------------------------------------------------------------------------------- */
+
+static const attune_role outputs[2] = {ATTUNE_O, ATTUNE_LSE};
+
+typedef struct grid {
+    int64_t batch, heads, rows; /* packed: one batch, and the rows of all sequences */
+    size_t row_bytes, element_bytes;
+} grid;
+
+static grid grid_of(const at_inputs *inputs, attune_role role)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    const int32_t *cu = inputs->problem.varlen ? inputs->call.tensor[ATTUNE_CU_Q].data : NULL;
+    size_t element = at_dtype_bytes(inputs->call.tensor[role].dtype);
+    return (grid){extent.count[0], extent.count[1], cu == NULL ? extent.count[2] : cu[inputs->problem.batch],
+                  (size_t)extent.row * element, element};
+}
+
+static size_t grid_bytes(const grid *over)
+{
+    return (size_t)(over->batch * over->heads * over->rows) * over->row_bytes;
+}
+
+static const unsigned char *row_at(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row)
+{
+    const at_buffer *buffer = &inputs->buffer[role];
+    return buffer->base + buffer->at + at_inputs_row(inputs, role, batch, head, row);
+}
+
+static attune_status keep_first(at_trial *on)
+{
+    for (int k = 0; k < 2; ++k) {
+        const grid over = grid_of(&on->inputs, outputs[k]);
+        unsigned char *to = malloc(grid_bytes(&over) + 1);
+        AT_FAIL_IF(to == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to keep %zu bytes of output", grid_bytes(&over));
+        on->first[k] = to;
+        for (int64_t b = 0; b < over.batch; ++b) {
+            for (int64_t h = 0; h < over.heads; ++h) {
+                for (int64_t i = 0; i < over.rows; ++i, to += over.row_bytes) {
+                    memcpy(to, row_at(&on->inputs, outputs[k], b, h, i), over.row_bytes);
+                }
+            }
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static bool all_bytes(const unsigned char *data, size_t bytes, unsigned char value)
+{
+    for (size_t i = 0; i < bytes; ++i) {
+        if (data[i] != value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether some element still holds the poison of each run. */
+static bool is_unwritten(const unsigned char *first, const unsigned char *now, const grid *over)
+{
+    for (size_t at = 0; at < over->row_bytes; at += over->element_bytes) {
+        if (all_bytes(first + at, over->element_bytes, POISON) &&
+            all_bytes(now + at, over->element_bytes, OTHER_POISON)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A part of the outputs: everything, or one sequence. */
+typedef struct part {
+    int64_t first_batch, end_batch, first_row, end_row;
+} part;
+
+static part whole(const at_trial *on)
+{
+    const grid over = grid_of(&on->inputs, ATTUNE_O);
+    return (part){0, over.batch, 0, over.rows};
+}
+
+static part sequence_part(const at_trial *on, int64_t batch)
+{
+    const int32_t *cu = on->inputs.call.tensor[ATTUNE_CU_Q].data;
+    part only = whole(on);
+    if (on->inputs.problem.varlen) {
+        only.first_row = cu[batch];
+        only.end_row = cu[batch + 1];
+    } else {
+        only.first_batch = batch;
+        only.end_batch = batch + 1;
+    }
+    return only;
+}
+
+/* Compares one output with the first run's; `rule` says what a difference means. */
+static attune_status same_output(const at_trial *on, int k, const part *where, const char *rule)
+{
+    const grid over = grid_of(&on->inputs, outputs[k]);
+    const char *name = at_role_name((int)outputs[k]);
+    for (int64_t b = where->first_batch; b < where->end_batch; ++b) {
+        for (int64_t h = 0; h < over.heads; ++h) {
+            for (int64_t i = where->first_row; i < where->end_row; ++i) {
+                const unsigned char *first =
+                    on->first[k] + (size_t)((b * over.heads + h) * over.rows + i) * over.row_bytes;
+                const unsigned char *now = row_at(&on->inputs, outputs[k], b, h, i);
+                if (memcmp(first, now, over.row_bytes) == 0) {
+                    continue;
+                }
+                AT_FAIL_IF(is_unwritten(first, now, &over), ATTUNE_WRONG_RESULT,
+                           "outputs: %s of batch %lld, head %lld, row %lld was not written", name, (long long)b,
+                           (long long)h, (long long)i);
+                return at_fail(ATTUNE_WRONG_RESULT, "%s: %s of batch %lld, head %lld, row %lld has other bits", rule,
+                               name, (long long)b, (long long)h, (long long)i);
+            }
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------------------------- */
+
+static attune_status execute(at_trial *on, const attune_plan *plan, const attune_call *call)
+{
+    size_t bytes = 0;
+    attune_call with = *call;
+    AT_FORWARD(attune_plan_workspace(plan, call, &bytes));
+    AT_FORWARD(at_placement_reserve(&on->place, bytes));
+    with.workspace = on->place.call.workspace;
+    with.workspace_bytes = on->place.call.workspace_bytes;
+    AT_FORWARD(attune_plan_execute(plan, &with));
+    AT_FORWARD(on->place.device->ops->synchronise(on->place.device, NULL));
+    return at_placement_fetch(&on->place);
+}
+
+static attune_status run_first(at_trial *on)
+{
+    attune_status status = execute(on, on->plan, &on->place.call);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "execute");
+    }
+    AT_FORWARD(at_placement_untouched(&on->place));
+    return keep_first(on);
+}
+
+/* Once more, on other poison: every output written, every bit as before. */
+static attune_status run_again(at_trial *on)
+{
+    const part all = whole(on);
+    AT_FORWARD(at_placement_poison(&on->place, OTHER_POISON));
+    AT_FORWARD(execute(on, on->plan, &on->place.call));
+    AT_FORWARD(at_placement_untouched(&on->place));
+    for (int k = 0; k < 2; ++k) {
+        attune_status status = same_output(on, k, &all, "rule 5, determinism");
+        bool excused =
+            traits_of(on) & ATTUNE_TRAIT_NONDETERMINISTIC && strncmp(attune_last_detail(), "outputs", 7) != 0;
+        if (status != ATTUNE_OK && !excused) {
+            return status;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static void advance(attune_call *call, attune_role role, int64_t elements)
+{
+    attune_tensor *tensor = &call->tensor[role];
+    if (tensor->data != NULL) {
+        tensor->data = (unsigned char *)tensor->data + elements * (int64_t)at_dtype_bytes(tensor->dtype);
+    }
+}
+
+/* The call of one sequence alone, on the same buffers. */
+static attune_call alone(const at_trial *on, int64_t batch)
+{
+    attune_call call = on->place.call;
+    bool packed = on->inputs.problem.varlen != 0;
+    call.batch = 1;
+    for (attune_role role = ATTUNE_Q; role <= ATTUNE_MASK; ++role) {
+        bool of_batch = role == ATTUNE_BIAS || role == ATTUNE_MASK || !packed;
+        advance(&call, role, of_batch ? batch * call.tensor[role].stride[ATTUNE_STRIDE_BATCH] : 0);
+    }
+    for (attune_role role = ATTUNE_CU_Q; role <= ATTUNE_USED_KV; ++role) {
+        advance(&call, role, batch);
+    }
+    return call;
+}
+
+/* One sequence without its neighbours, and without LSE in every other case: its O must not change a bit. */
+static attune_status run_alone(at_trial *on)
+{
+    int64_t batch = (int64_t)(on->which->draw.seed % (uint64_t)on->inputs.problem.batch);
+    if (on->inputs.problem.batch < 2 ||
+        (traits_of(on) & (ATTUNE_TRAIT_BATCH_VARIANT | ATTUNE_TRAIT_NONDETERMINISTIC)) != 0) {
+        return ATTUNE_OK;
+    }
+    attune_call call = alone(on, batch);
+    bool with_lse = on->which->index % 2 == 0;
+    if (!with_lse) {
+        call.tensor[ATTUNE_LSE].data = NULL;
+    }
+    const part only = sequence_part(on, batch);
+    AT_FORWARD(at_placement_poison(&on->place, POISON));
+    attune_status status = execute(on, on->plan, &call);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "rule 5, batch invariance: sequence %lld alone", (long long)batch);
+    }
+    AT_FORWARD(at_inputs_guards(&on->inputs));
+    AT_FORWARD(same_output(on, 0, &only, "rule 5, batch invariance"));
+    return with_lse ? same_output(on, 1, &only, "rule 5, batch invariance") : ATTUNE_OK;
+}
+
+/* ---- Rows that the reference leaves out ------------------------------------------------------------------------- */
+
+/* Largest distance between the outputs in the buffers and the first run's; infinite where kinds differ. */
+static double distance(const at_trial *on, at_row *where)
+{
+    const grid over = grid_of(&on->inputs, ATTUNE_O);
+    const attune_tensor *tensor = &on->inputs.call.tensor[ATTUNE_O];
+    attune_tensor first = *tensor;
+    double worst = 0;
+    double a[256], b[256];
+    int64_t columns = on->inputs.problem.head_dim_v;
+    first.data = on->first[0];
+    for (int64_t r = 0; r < over.batch * over.heads * over.rows; ++r) {
+        const at_row row = {r / over.rows / over.heads, r / over.rows % over.heads, r % over.rows};
+        size_t at = at_inputs_row(&on->inputs, ATTUNE_O, row.batch, row.head, row.row);
+        at_elements_double(tensor, (int64_t)(at / over.element_bytes), columns, a);
+        at_elements_double(&first, r * columns, columns, b);
+        for (int64_t c = 0; c < columns; ++c) {
+            double apart = isfinite(a[c]) && isfinite(b[c])               ? fabs(a[c] - b[c])
+                           : (isnan(a[c]) && isnan(b[c])) || a[c] == b[c] ? 0.0
+                                                                          : HUGE_VAL;
+            if (apart > worst) {
+                worst = apart;
+                *where = row;
+            }
+        }
+    }
+    return worst;
+}
+
+/* The general kernel, judged on the same rows, stands in for the reference on the others. */
+static attune_status compare_general(at_trial *on, const attune_plan *general)
+{
+    at_finding of_general;
+    at_row where = {0, 0, 0};
+    AT_FORWARD(at_placement_poison(&on->place, POISON));
+    AT_FORWARD(execute(on, general, &on->place.call));
+    attune_status status = at_judge_case(&on->truth.one, &of_general, NULL);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(ATTUNE_INTERNAL, "the general kernel %s, needed to judge this one", general->kernel_text);
+    }
+    double limit = on->finding.max_error_limit + of_general.max_error;
+    double apart = distance(on, &where);
+    AT_FAIL_IF(!(apart <= limit), ATTUNE_WRONG_RESULT,
+               "rule 1, against the general kernel %s: batch %lld, head %lld, row %lld: they differ by %.4g, at most "
+               "%.4g is allowed",
+               general->kernel_text, (long long)where.batch, (long long)where.head, (long long)where.row, apart, limit);
+    return ATTUNE_OK;
+}
+
+static attune_status judge_other_rows(at_trial *on)
+{
+    attune_plan *general = NULL;
+    if (!is_big(on) || on->suite->general == NULL || traits_of(on) & ATTUNE_TRAIT_GENERAL) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(on->suite->general(on->suite->self, &on->which->problem, &general));
+    attune_status status = compare_general(on, general);
+    attune_plan_destroy(general);
+    return status;
+}
+
+/* ---- The trial -------------------------------------------------------------------------------------------------- */
+
+/* Every third of the inexact cases runs on a plan made for larger sizes, which must serve it all the same. */
+static attune_status make_plan(at_trial *on)
+{
+    attune_problem most = on->which->problem;
+    if (on->which->stratum != AT_STRATUM_EXACT && on->which->index % 3 == 1) {
+        most.batch += 1;
+        most.seqlen_q += most.seqlen_q + 5;
+        most.seqlen_kv += most.seqlen_kv + 3;
+    }
+    return on->suite->plan(on->suite->self, &most, &on->plan);
+}
+
+static attune_status find_truth(at_trial *on)
+{
+    at_truth_want want = {.acc16 = (traits_of(on) & ATTUNE_TRAIT_ACC16) != 0};
+    if (is_big(on)) {
+        want.wanted = SOME_ROWS;
+        want.tile = TILE;
+    }
+    AT_FORWARD(at_truth_compute(on->suite->pool, &on->inputs, &want, &on->truth));
+    on->truth.one.taints = (traits_of(on) & ATTUNE_TRAIT_TAINTS) && !on->which->problem.strict &&
+                           on->which->draw.family == AT_FAMILY_VISIBLE;
+    return ATTUNE_OK;
+}
+
+static attune_status judge(at_trial *on, at_bias *bias)
+{
+    AT_FORWARD(run_first(on));
+    AT_FORWARD(find_truth(on));
+    AT_FORWARD(at_judge_case(&on->truth.one, &on->finding, bias));
+    AT_FORWARD(run_again(on));
+    AT_FORWARD(run_alone(on));
+    return judge_other_rows(on);
+}
+
+/* An offset beyond 2^31 takes gigabytes of address space, and on a device of memory: lacking it refuses the case. */
+static attune_status prepare(at_trial *on)
+{
+    attune_status status = at_inputs_draw(&on->which->problem, &on->which->draw, &on->inputs);
+    if (status == ATTUNE_OK) {
+        status = at_placement_create(on->suite->device, &on->inputs, &on->place);
+    }
+    bool far = on->which->draw.far && status == ATTUNE_OUT_OF_MEMORY;
+    return far ? at_fail_in(ATTUNE_UNSUPPORTED, "offsets over 2^31") : status;
+}
+
+static void clean_up(at_trial *on)
+{
+    if (on->place.device != NULL) {
+        at_placement_free(&on->place);
+    }
+    at_truth_free(&on->truth);
+    at_inputs_free(&on->inputs);
+    free(on->first[0]);
+    free(on->first[1]);
+    attune_plan_destroy(on->plan);
+}
+
+attune_status at_trial_run(const at_suite *suite, const at_gate_case *which, at_finding *finding, at_bias *bias,
+                           char kernel[512])
+{
+    at_trial on = {.suite = suite, .which = which};
+    attune_status status = make_plan(&on);
+    if (status == ATTUNE_OK && kernel[0] == '\0') {
+        (void)snprintf(kernel, 512, "%s", attune_plan_kernel(on.plan));
+    }
+    if (status == ATTUNE_OK) {
+        status = prepare(&on);
+    }
+    if (status == ATTUNE_OK) {
+        status = judge(&on, bias);
+    }
+    *finding = on.finding;
+    clean_up(&on);
+    return status;
+}

@@ -1,0 +1,25 @@
+/* One case of a suite: runs a plan on it in every way that could show it wrong. */
+#ifndef GATE_TRIAL_H
+#define GATE_TRIAL_H
+
+#include "gate/placement.h"
+#include "gate/suite.h"
+#include "reference/truth.h"
+
+typedef struct at_trial {
+    const at_suite *suite;
+    const at_gate_case *which;
+    attune_plan *plan;
+    at_inputs inputs;
+    at_placement place;
+    at_truth truth;
+    unsigned char *first[2]; /* O and LSE of the first run, row after row */
+    at_finding finding;
+} at_trial;
+
+/* ATTUNE_OK: right. ATTUNE_WRONG_RESULT: wrong; the detail begins with the rule. ATTUNE_UNSUPPORTED: refused. Others:
+ * as the failing step said. Adds to `bias`; copies the plan's kernel to `kernel` where that is "". */
+attune_status at_trial_run(const at_suite *suite, const at_gate_case *which, at_finding *finding, at_bias *bias,
+                           char kernel[512]);
+
+#endif
