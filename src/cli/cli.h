@@ -122,6 +122,7 @@ void at_help_command(FILE *out);
 void at_help_verb(const at_verb *verb, FILE *out);
 
 extern const at_verb at_verb_bench;
+extern const at_verb at_verb_check;
 extern const at_verb at_verb_help;
 extern const at_verb at_verb_run;
 extern const at_verb at_verb_version;

@@ -278,9 +278,10 @@ static void fill_heads(at_inputs *inputs, attune_role role)
 static void fill_used(at_inputs *inputs)
 {
     int32_t *used = inputs->call.tensor[ATTUNE_USED_KV].data;
-    int64_t most = inputs->call.seqlen_kv;
+    const int32_t *cu = inputs->problem.varlen ? inputs->call.tensor[ATTUNE_CU_KV].data : NULL;
     for (int64_t b = 0; b < inputs->problem.batch; ++b) {
         at_random random = stream(inputs, ATTUNE_USED_KV, 0, 0, b);
+        int64_t most = cu != NULL ? cu[b + 1] - cu[b] : inputs->call.seqlen_kv;
         uint64_t kind = at_random_below(&random, 8);
         uint64_t drawn = at_random_below(&random, (uint64_t)most + 1);
         used[b] = (int32_t)(kind == 0 ? 0 : kind == 1 ? (uint64_t)most : drawn);

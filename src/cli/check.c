@@ -1,0 +1,311 @@
+/* attune check: the suite and the rules for numbers, over problems given or a built-in set that covers every feature.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "core/plan.h"
+#include "gate/suite.h"
+#include "library/catalogue.h"
+#include "library/context.h"
+
+enum { CASES_GIVEN = 100, CASES_BUILT_IN = 20 };
+
+/* Every dtype, feature, layout and shape of head at least once, small enough to be checked in a few minutes. */
+static const char *const built_in[] = {
+    "b1,h8,s512,d64,fp16",
+    "b1,h8,s512,d64,fp32",
+    "b1,h4,s300,d128,bf16",
+    "b2,h4,s257,d64,fp16,causal",
+    "b2,h8,hkv2,s256,d64,bf16,causal",
+    "b4,h8,hkv1,sq1,skv1024,d128,bf16",
+    "b2,h8,hkv2,sq4,skv513,d64,fp16,causal,seqused",
+    "b1,h4,sq300,skv130,d64,fp32,causal",
+    "b1,h4,s200,d64,fp16,causal,offset=tl",
+    "b1,h4,sq64,skv200,d64,bf16,causal,offset=17",
+    "b1,h4,s384,d64,fp16,causal,window=100:-1",
+    "b1,h4,s200,d40,fp32,window=30:30",
+    "b1,h4,s256,d128,bf16,causal,softcap=15",
+    "b2,h4,s128,d64,fp16,bias=1xh",
+    "b2,h2,s130,d64,fp32,bias=bxh,causal",
+    "b2,h4,s150,d64,bf16,mask",
+    "b1,h8,s200,d64,fp16,causal,alibi",
+    "b1,h8,s200,d64,bf16,causal,window=64:0,sink",
+    "b5,h4,s200,d64,fp16,causal,varlen=1",
+    "b4,h4,hkv2,sq40,skv300,d64,bf16,varlen=2,seqused,sink",
+    "b2,h3,s77,d72,dv24,fp32,scale=0.25",
+    "b1,h2,s129,d256,fp16,layout=bshd",
+    "b1,h2,s65,d1,dv3,fp32",
+    "b3,h6,hkv2,sq33,skv90,d64,fp16,causal,window=40:5,softcap=8,bias=bx1,mask,alibi,sink,seqused,strict",
+};
+enum { BUILT_IN = sizeof built_in / sizeof *built_in };
+
+/* One run of the verb. */
+typedef struct session {
+    const at_cli *cli;
+    attune_context *context;
+    attune_problem *problem;
+    at_suite_result *result;
+    int count, done; /* problems, and how many results stand */
+    at_suite suite;
+    char command[1024];
+    at_progress progress;
+} session;
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------ */
+
+static attune_status plan_chosen(void *self, const attune_problem *problem, attune_plan **plan)
+{
+    const session *on = self;
+    return attune_plan_create(on->context, problem, ATTUNE_ESTIMATE, plan);
+}
+
+static attune_status plan_general(void *self, const attune_problem *problem, attune_plan **plan)
+{
+    const session *on = self;
+    attune_target_kind kind = at_context_device(on->context)->target.kind;
+    for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
+        if ((*kernel)->target == kind && ((*kernel)->traits & ATTUNE_TRAIT_GENERAL) != 0) {
+            return at_plan_named(on->context, problem, (*kernel)->name, plan);
+        }
+    }
+    return at_fail(ATTUNE_NOT_FOUND, "this target has no general kernel to compare with");
+}
+
+/* ---- Setting up ------------------------------------------------------------------------------------------------- */
+
+/* Options that change what is run are repeated in the command that reproduces a failure. */
+static void write_command(session *on)
+{
+    static const char *const repeated[] = {"--target", "--kernel", "--isa", "--threads", "--wisdom"};
+    size_t length = (size_t)snprintf(on->command, sizeof on->command, "attune check");
+    for (size_t i = 0; i < sizeof repeated / sizeof *repeated && length < sizeof on->command; ++i) {
+        const char *value = at_cli_text(on->cli, repeated[i]);
+        if (value != NULL) {
+            length += (size_t)snprintf(on->command + length, sizeof on->command - length, " %s %s", repeated[i], value);
+        }
+    }
+}
+
+static attune_status read_problems(session *on)
+{
+    const at_cli *cli = on->cli;
+    bool given = cli->operand_count > 0;
+    on->count = given ? cli->operand_count : BUILT_IN;
+    on->problem = calloc((size_t)on->count, sizeof *on->problem);
+    on->result = calloc((size_t)on->count, sizeof *on->result);
+    AT_FAIL_IF(on->problem == NULL || on->result == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d problems", on->count);
+    for (int i = 0; i < on->count; ++i) {
+        const char *text = given ? cli->operand[i] : built_in[i];
+        attune_status status = attune_problem_parse(text, &on->problem[i]);
+        if (status != ATTUNE_OK) {
+            return at_fail_in(status, "problem \"%s\"", text);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static void show_progress(void *watcher, double done)
+{
+    session *on = watcher;
+    at_progress_update(&on->progress, (on->done + done) / on->count);
+}
+
+static bool is_stopped(void *watcher)
+{
+    (void)watcher;
+    return at_cli_interrupted();
+}
+
+static attune_status set_up(session *on)
+{
+    int64_t seed;
+    const at_cli *cli = on->cli;
+    AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, cli->operand_count > 0 ? CASES_GIVEN : CASES_BUILT_IN,
+                              &on->suite.cases));
+    AT_FORWARD(at_cli_integer(cli, "--case", 0, INT64_MAX, -1, &on->suite.only));
+    AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
+    AT_FAIL_IF(on->suite.only >= 0 && cli->operand_count != 1, ATTUNE_INVALID_ARGUMENT,
+               "--case belongs to one PROBLEM, %d are given", cli->operand_count);
+    AT_FORWARD(read_problems(on));
+    AT_FORWARD(at_cli_context(cli, &on->context));
+    write_command(on);
+    on->suite.device = at_context_device(on->context);
+    on->suite.pool = at_context_pool(on->context);
+    on->suite.plan = plan_chosen;
+    on->suite.general = plan_general;
+    on->suite.self = on->suite.watcher = on;
+    on->suite.seed = (uint64_t)seed;
+    on->suite.command = on->command;
+    on->suite.progress = show_progress;
+    on->suite.stop = is_stopped;
+    return ATTUNE_OK;
+}
+
+/* ---- Running and reporting -------------------------------------------------------------------------------------- */
+
+static attune_status run_all(session *on)
+{
+    char text[ATTUNE_PROBLEM_TEXT_MAX];
+    attune_status status = ATTUNE_OK;
+    at_progress_start(&on->progress, on->cli->err, "");
+    while (on->done < on->count && status == ATTUNE_OK && !at_cli_interrupted()) {
+        (void)attune_problem_print(&on->problem[on->done], text, sizeof text);
+        at_progress_label(&on->progress, text);
+        status = at_suite_run(&on->suite, &on->problem[on->done], &on->result[on->done]);
+        on->done += status == ATTUNE_OK;
+    }
+    at_progress_end(&on->progress);
+    return status;
+}
+
+static const char *verdict(const at_suite_result *result)
+{
+    if (result->executed == 0) {
+        return result->interrupted ? "interrupted" : "refused";
+    }
+    return at_suite_right(result) ? result->interrupted ? "interrupted" : "right" : "WRONG";
+}
+
+static const at_column columns[] = {
+    {"problem", AT_COLUMN_TEXT, NULL, 0},    {"kernel", AT_COLUMN_TEXT, NULL, 0},
+    {"cases", AT_COLUMN_INTEGER, NULL, 0},   {"exact", AT_COLUMN_INTEGER, NULL, 0},
+    {"refused", AT_COLUMN_INTEGER, NULL, 0}, {"failed", AT_COLUMN_INTEGER, NULL, 0},
+    {"error", AT_COLUMN_NUMBER, NULL, 2},    {"l2", AT_COLUMN_NUMBER, NULL, 2},
+    {"cosine", AT_COLUMN_NUMBER, NULL, 2},   {"lse", AT_COLUMN_NUMBER, NULL, 2},
+    {"verdict", AT_COLUMN_TEXT, NULL, 0},
+};
+
+static void add_row(at_table *table, const attune_problem *problem, const at_suite_result *result)
+{
+    char text[ATTUNE_PROBLEM_TEXT_MAX];
+    const at_margins *margins = &result->margins;
+    (void)attune_problem_print(problem, text, sizeof text);
+    at_table_text(table, text);
+    at_table_text(table, result->kernel);
+    at_table_integer(table, result->executed);
+    at_table_integer(table, result->exact);
+    at_table_integer(table, result->refused);
+    at_table_integer(table, result->failed);
+    at_table_number(table, margins->error);
+    at_table_number(table, margins->l2);
+    at_table_number(table, margins->cosine);
+    at_table_number(table, margins->lse);
+    at_table_text(table, verdict(result));
+}
+
+static attune_status print_table(const session *on)
+{
+    at_table *table;
+    AT_FORWARD(at_table_create(columns, (int)(sizeof columns / sizeof *columns), &table));
+    for (int i = 0; i < on->done; ++i) {
+        add_row(table, &on->problem[i], &on->result[i]);
+    }
+    attune_status status = at_table_print(table, at_cli_format(on->cli), on->cli->out);
+    at_table_destroy(table);
+    return status;
+}
+
+/* Failures and refusals, where they do not spoil a table that a program reads. */
+static void print_notes(const session *on, const at_suite_result *result, const attune_problem *problem)
+{
+    FILE *to = at_cli_format(on->cli) == AT_FORMAT_TEXT ? on->cli->out : on->cli->err;
+    char text[ATTUNE_PROBLEM_TEXT_MAX];
+    (void)attune_problem_print(problem, text, sizeof text);
+    for (int i = 0; i < result->failures; ++i) {
+        const at_failure *failure = &result->failure[i];
+        (void)fprintf(to, "\nWRONG: %s\n  case %" PRId64 " (%s): %s\n  %s\n", failure->what, failure->index,
+                      failure->how, failure->problem, failure->command);
+    }
+    if (result->failed > result->failures) {
+        (void)fprintf(to, "\nand %" PRId64 " more wrong cases of %s\n", result->failed - result->failures, text);
+    }
+    if (result->bias_status != ATTUNE_OK) {
+        (void)fprintf(to, "\nWRONG: %s\n  %s --cases %" PRId64 " --seed %" PRIu64 " \"%s\"\n", result->bias_what,
+                      on->command, on->suite.cases, on->suite.seed, text);
+    }
+    for (int i = 0; i < result->refusals; ++i) {
+        const at_refusal *refusal = &result->refusal[i];
+        (void)fprintf(to, "\nrefused, case %" PRId64 ": %s\n  %s\n", refusal->index, refusal->problem, refusal->why);
+    }
+    if (result->refused > result->refusals) {
+        (void)fprintf(to, "\nand %" PRId64 " more refused cases of %s\n", result->refused - result->refusals, text);
+    }
+}
+
+static int report(const session *on)
+{
+    bool wrong = false;
+    int64_t executed = 0;
+    attune_status status = print_table(on);
+    if (status != ATTUNE_OK) {
+        return at_cli_fail(on->cli, status);
+    }
+    for (int i = 0; i < on->done; ++i) {
+        print_notes(on, &on->result[i], &on->problem[i]);
+        executed += on->result[i].executed;
+        wrong |= on->result[i].executed > 0 && !at_suite_right(&on->result[i]);
+    }
+    if (at_cli_interrupted()) {
+        at_cli_say(on->cli, "interrupted: %d of %d problems were checked", on->done, on->count);
+        return AT_EXIT_INTERRUPTED;
+    }
+    if (executed == 0) {
+        at_cli_say(on->cli, "nothing was checked: every problem was refused");
+        return AT_EXIT_USAGE;
+    }
+    return wrong ? AT_EXIT_WRONG : AT_EXIT_OK;
+}
+
+static int run(const at_cli *cli)
+{
+    session on = {.cli = cli};
+    attune_status status = set_up(&on);
+    int code = AT_EXIT_OK;
+    if (status == ATTUNE_OK) {
+        status = run_all(&on);
+        /* What was found before the machine gave up is worth reading, too. */
+        code = status == ATTUNE_OK || on.done > 0 ? report(&on) : AT_EXIT_OK;
+    }
+    if (status != ATTUNE_OK) {
+        code = at_cli_fail(cli, status);
+    }
+    attune_context_destroy(on.context);
+    free(on.problem);
+    free(on.result);
+    return code;
+}
+
+static const at_option options[] = {
+    {"--cases", "N", NULL, "cases to execute a problem; without it 100, or 20 of each of the built-in problems"},
+    {"--case", "I", NULL, "run case I of one PROBLEM alone, as a failure's command does"},
+    {"--seed", "S", NULL, "which cases: case I of a problem depends on the problem, S and I alone; without it 1"},
+    {NULL, NULL, NULL, NULL},
+};
+
+const at_verb at_verb_check = {
+    .name = "check",
+    .arguments = "[PROBLEM...]",
+    .summary = "prove kernels right: the suite and the rules for numbers",
+    .help = "Runs the kernel that would be used (or --kernel) on drawn inputs and compares every output with a\n"
+            "reference in fp64, by the rules of docs/numbers.md: relative error, L2 and bias, every row, LSE,\n"
+            "determinism and batch invariance, all outputs written, nothing else touched.\n"
+            "\n"
+            "At least 40 of 100 cases are the PROBLEM itself with every family of inputs; the others vary lengths,\n"
+            "strides, heads, layouts, masks and features within what the kernel supports. Without a PROBLEM, a\n"
+            "built-in set that covers every feature is checked.\n"
+            "\n"
+            "One line a problem: the columns error, l2, cosine and lse are the worst case's share of what the rule\n"
+            "allows; 1 is the edge. What is wrong is printed with the one command that reproduces it.\n"
+            "Exit code: 0 right, 1 wrong, 2 bad usage or all refused, 3 could not run.\n",
+    .examples = "  attune check\n"
+                "  attune check --cases 1000 b1,h8,s512,d64,fp16\n"
+                "  attune check --kernel cpu_tiled --isa baseline b2,h4,s257,d64,bf16,causal\n",
+    .options = options,
+    .common = AT_COMMON_TARGET | AT_COMMON_FORMAT,
+    .run = run,
+};
