@@ -13,6 +13,9 @@
 #ifndef FWD_WMMA
 #define FWD_WMMA fwd_wmma
 #endif
+#ifndef LOGITS_GIVEN
+#define LOGITS_GIVEN 0 /* 1: S = Q K^T lies in the workspace in fp32, rows padded to a multiple of 8 */
+#endif
 #include "device/fragment.cuh"
 #include "device/mask.cuh"
 #include "device/schedule.cuh"
@@ -40,8 +43,10 @@ constexpr int pitch_p = 2 * pitch_s;
 #endif
 
 struct Shared {
+#if !LOGITS_GIVEN
     element q[BLOCK_M][pitch_qk];
     element k[BLOCK_N][pitch_qk];
+#endif
     element v[BLOCK_N][pitch_v];
     sum_type s[WARPS][WARP_ROWS][pitch_s]; /* then P, then O on its way out */
     sum_type factor[WARPS][WARP_ROWS];
@@ -62,6 +67,26 @@ struct warp_place {
     int row, part; /* of this lane in the softmax: row of the strip, share of its keys */
     int first_row; /* of the warp, in the sequence */
 };
+
+#if LOGITS_GIVEN
+
+/* Starts copying the warp's rows of S into its strip; zeros where there are none. */
+ATTUNE_INLINE void copy_logits(const attune_args &args, const work &w, Shared &shared, const warp_place &p,
+                               int first_key)
+{
+    constexpr int parts = BLOCK_N / 4;
+    attune_i64 pitch = (args.seqlen_kv + 7) / 8 * 8;
+    const float *rows = static_cast<const float *>(args.workspace) +
+                        ((attune_i64)w.batch * args.heads_q + w.head) * args.seqlen_q * pitch;
+    for (int i = p.lane; i < WARP_ROWS * parts; i += 32) {
+        int row = i / parts, key = i % parts * 4;
+        bool exists = p.first_row + row < args.seqlen_q && first_key + key < pitch;
+        const float *from = rows + (exists ? (p.first_row + row) * pitch + first_key + key : 0);
+        ptx_cp_async_cg_shared_global_16(ptx_cvta_shared(&shared.s[p.warp][row][key]), from, exists ? 16 : 0);
+    }
+}
+
+#else
 
 ATTUNE_INLINE void logits_tile(Shared &shared, const warp_place &p)
 {
@@ -84,6 +109,8 @@ ATTUNE_INLINE void logits_tile(Shared &shared, const warp_place &p)
     }
     __syncwarp();
 }
+
+#endif
 
 /* Reads the lane's logits, in units of log2; -inf where hidden. */
 ATTUNE_INLINE void read_logits(const attune_args &args, const sequence &at, const work &w, const Shared &shared,
@@ -244,10 +271,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
     key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
     key_range all_see = {keys_seen(args, at, end_row - 1).first, keys_seen(args, at, first_row).end};
     int head_kv = w.head / ((int)args.heads_q / (int)args.heads_kv);
-    const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
-    const element *k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
     const element *v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
-    attune_i64 stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
     attune_i64 stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
     int begin = (int)range.first / BLOCK_N * BLOCK_N, end = (int)range.end, kv_end = (int)at.length_kv;
 
@@ -260,12 +284,25 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
         }
     }
     state.soft = online_start(args, w.head, p.part == 0);
+#if !LOGITS_GIVEN
+    const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
+    const element *k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
+    attune_i64 stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
     if (begin < end) {
         tile_copy<BLOCK_M, dim_qk>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
         tile_copy<BLOCK_N, dim_qk>(shared.k, k, stride_k, begin, kv_end);
     }
     ptx_cp_async_commit_group();
+#endif
     for (int first_key = begin; first_key < end; first_key += BLOCK_N) {
+#if LOGITS_GIVEN
+        copy_logits(args, w, shared, p, first_key);
+        ptx_cp_async_commit_group();
+        tile_copy<BLOCK_N, dim_v>(shared.v, v, stride_v, first_key, kv_end);
+        ptx_cp_async_commit_group();
+        ptx_cp_async_wait_group<1>();
+        __syncwarp(); /* the warp's logits are there */
+#else
         tile_copy<BLOCK_N, dim_v>(shared.v, v, stride_v, first_key, kv_end);
         ptx_cp_async_commit_group();
         ptx_cp_async_wait_group<1>();
@@ -276,11 +313,12 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
             tile_copy<BLOCK_N, dim_qk>(shared.k, k, stride_k, first_key + BLOCK_N, kv_end);
         }
         ptx_cp_async_commit_group();
+#endif
         bool masked = first_key < all_see.first || first_key + BLOCK_N > all_see.end;
         float s[keys_lane];
         read_logits(args, at, w, shared, p, first_key, masked, s);
         softmax_tile(shared, p, state, s);
-        ptx_cp_async_wait_group<1>();
+        ptx_cp_async_wait_group<LOGITS_GIVEN ? 0 : 1>();
         __syncthreads(); /* V is there */
         weigh_values(shared, p, state);
         __syncthreads(); /* V is done with */
