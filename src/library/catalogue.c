@@ -5,9 +5,20 @@
 #include "base/text.h"
 
 extern const attune_kernel at_kernel_cpu_tiled;
+extern const attune_kernel at_kernel_wmma_ws, at_kernel_wmma, at_kernel_pipelined, at_kernel_tiled, at_kernel_guarded,
+    at_kernel_minimal, at_kernel_wmma_acc16;
 
 const attune_kernel *const at_catalogue[] = {
+    /* CPU */
     &at_kernel_cpu_tiled,
+    /* CUDA */
+    &at_kernel_wmma_ws,
+    &at_kernel_wmma,
+    &at_kernel_pipelined,
+    &at_kernel_tiled,
+    &at_kernel_guarded,
+    &at_kernel_minimal,
+    &at_kernel_wmma_acc16,
     NULL,
 };
 

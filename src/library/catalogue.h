@@ -4,7 +4,8 @@
 
 #include "attune/kernel.h"
 
-/* Descriptors in the order of preference for each target, the general kernel last; ends with NULL. */
+/* Descriptors in the order of preference for each target, the general kernel behind all that are faster; ends with
+ * NULL. */
 extern const attune_kernel *const at_catalogue[];
 /* The kernel of this name in such a list, or NULL. */
 const attune_kernel *at_kernels_find(const attune_kernel *const *kernels, const char *name);

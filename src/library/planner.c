@@ -78,17 +78,21 @@ static attune_status supports_named(const attune_context *context, const attune_
 
 static attune_status supports_any(const attune_context *context, const attune_problem *problem)
 {
-    attune_reason reason = {"there are no kernels for this target"};
+    const attune_target *target = &context->parts.device->target;
+    const attune_kernel *last = NULL;
+    attune_reason reason = {""};
     attune_config config;
-    const char *last = "none";
     for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
-        if (at_eligible(context, *at, problem, &reason) &&
-            at_first_fitting(*at, problem, &context->parts.device->target, &config, &reason)) {
+        if ((*at)->target != target->kind) {
+            continue;
+        }
+        last = *at;
+        if (at_eligible(context, last, problem, &reason) && at_first_fitting(last, problem, target, &config, &reason)) {
             return ATTUNE_OK;
         }
-        last = (*at)->name;
     }
-    return at_fail(ATTUNE_UNSUPPORTED, "no kernel can; the last one asked (%s) said: %s", last, reason.text);
+    AT_FAIL_IF(last == NULL, ATTUNE_UNSUPPORTED, "there is no kernel for %s", kind_name[target->kind]);
+    return at_fail(ATTUNE_UNSUPPORTED, "no kernel can; the last one asked (%s) said: %s", last->name, reason.text);
 }
 
 attune_status attune_supports(const attune_context *context, const attune_problem *problem, const char *kernel)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# exports.sh SOURCE BUILD: libattune.so exports what attune.h declares and nothing else; the global names of libattune.a,
-# which share a name space with its user's, all begin with attune_ or at_.
+# exports.sh SOURCE BUILD: libattune.so exports what attune.h declares and nothing else; the global names of
+# libattune.a, which share a name space with its user's, all begin with attune_ or at_.
 #
 # exports.sh --self-test: shows that each kind of mistake is found.
 set -euo pipefail
@@ -10,19 +10,21 @@ declared() { # the functions of a header
 }
 
 check() { # HEADER SHARED STATIC
-    local status=0 stray missing
+    local status=0 stray functions unequal
     stray=$(nm -D --defined-only "$2" | awk '$2 != "A" {print $3}' | grep -v '^attune_' || true)
     if [ -n "$stray" ]; then
         echo "$2 exports names without attune_:" $stray
         status=1
     fi
-    missing=$(comm -3 <(declared "$1") <(nm -D --defined-only "$2" | awk '$2 == "T" {print $3}' | grep '^attune_' | sort -u))
-    if [ -n "$missing" ]; then
-        echo "$1 (left) and $2 (right) do not agree:"
-        echo "$missing"
+    functions=$(nm -D --defined-only "$2" | awk '$2 == "T" {print $3}' | grep '^attune_' | sort -u || true)
+    unequal=$(comm -3 <(declared "$1") <(echo "$functions"))
+    if [ -n "$unequal" ]; then
+        echo "the header (left) and $2 (right) do not agree:"
+        echo "$unequal"
         status=1
     fi
-    stray=$(nm -g --defined-only "$3" 2>/dev/null | awk 'NF == 3 {print $3}' | grep -v -E '^(attune|at)_' | sort -u || true)
+    stray=$(nm -g --defined-only "$3" 2>/dev/null | awk 'NF == 3 {print $3}' | grep -v -E '^(attune|at)_' | sort -u ||
+        true)
     if [ -n "$stray" ]; then
         echo "$3 defines names without attune_ or at_:" $stray
         status=1
@@ -45,11 +47,13 @@ build_sample() { # FOLDER CODE: a header that declares attune_f and the two libr
 if [ "$1" = --self-test ]; then
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
-    build_sample "$folder/good" 'int attune_f(void) { return 0; } __attribute__((visibility("hidden"))) int at_g = 1;'
-    build_sample "$folder/stray" 'int attune_f(void) { return 0; } int helper(void) { return 1; }'
-    build_sample "$folder/hidden" '__attribute__((visibility("hidden"))) int attune_f(void) { return 0; }'
-    build_sample "$folder/static" 'int attune_f(void) { return 0; } __attribute__((visibility("hidden"))) int helper = 1;'
-    build_sample "$folder/secret" 'int attune_f(void) { return 0; } int attune_g(void) { return 0; }'
+    f='int attune_f(void) { return 0; }'
+    hidden='__attribute__((visibility("hidden")))'
+    build_sample "$folder/good" "$f $hidden int at_g = 1;"
+    build_sample "$folder/stray" "$f int twice(void) { return 2; }"
+    build_sample "$folder/hidden" "$hidden $f"
+    build_sample "$folder/static" "$f $hidden int twice = 2;"
+    build_sample "$folder/secret" "$f int attune_g(void) { return 0; }"
     check "$folder/good/sample.h" "$folder/good/sample.so" "$folder/good/sample.a"
     for bad in stray hidden static secret; do
         if check "$folder/$bad/sample.h" "$folder/$bad/sample.so" "$folder/$bad/sample.a" >/dev/null; then

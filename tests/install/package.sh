@@ -1,6 +1,6 @@
 #!/bin/bash
-# package.sh SOURCE BUILD WAY LINKAGE: builds the ten-line example against the installed package as a stranger would, and
-# runs it. WAY is "cmake" or "pkgconfig", LINKAGE "shared" or "static". The package is in BUILD/install-test/prefix,
+# package.sh SOURCE BUILD WAY LINKAGE: builds the ten-line example against the installed package as a stranger would,
+# and runs it. WAY is "cmake" or "pkgconfig", LINKAGE "shared" or "static". The package is in BUILD/install-test/prefix,
 # which "package.sh SOURCE BUILD install" fills.
 set -euo pipefail
 source=$1 build=$2 way=$3 linkage=${4:-}
@@ -32,7 +32,8 @@ cmake)
     ;;
 pkgconfig)
     export PKG_CONFIG_PATH=$libdir/pkgconfig
-    [ "$(pkg-config --modversion attune)" = "$(sed -n 's/^project(attune VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")" ]
+    version=$(sed -n 's/^project(attune VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
+    [ "$(pkg-config --modversion attune)" = "$version" ]
     if [ "$linkage" = static ]; then
         flags=$(pkg-config --static --cflags --libs attune)
         flags=${flags/-lattune/-l:libattune.a}
