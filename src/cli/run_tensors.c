@@ -131,7 +131,7 @@ attune_status at_run_gather(const at_cli *cli, at_run_job *job)
         const char *name = at_role_name((int)options[i].role), *spec = at_cli_text(cli, options[i].option);
         if (spec != NULL) {
             AT_FORWARD(at_run_load(spec, name, at_cli_given(cli, "--bf16"), tensor));
-        } else if (job->in != NULL) {
+        } else if (in != NULL) {
             AT_FORWARD(take_named(in, job->in, name, tensor));
         }
     }

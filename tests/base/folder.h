@@ -17,7 +17,7 @@ typedef struct folder {
 
 static inline int folder_make(folder *f)
 {
-    strcpy(f->path, "/tmp/attune-test-XXXXXX");
+    (void)snprintf(f->path, sizeof f->path, "/tmp/attune-test-XXXXXX");
     return mkdtemp(f->path) == NULL ? -1 : 0;
 }
 
@@ -26,6 +26,13 @@ static inline const char *folder_file(folder *f, const char *name)
 {
     (void)snprintf(f->file, sizeof f->file, "%s/%s", f->path, name);
     return f->file;
+}
+
+/* The same in memory of the caller's. */
+static inline const char *folder_path(const folder *f, const char *name, char path[PATH_MAX])
+{
+    (void)snprintf(path, PATH_MAX, "%s/%s", f->path, name);
+    return path;
 }
 
 /* How many entries the folder has, hidden ones included. */

@@ -250,8 +250,8 @@ static void permissions_and_links_are_kept(void **state)
 {
     (void)state;
     char target[PATH_MAX], link[PATH_MAX];
-    strcpy(target, folder_file(&home, "target"));
-    strcpy(link, folder_file(&home, "link"));
+    (void)folder_path(&home, "target", target);
+    (void)folder_path(&home, "link", link);
     assert_ok(at_file_write(target, "old", 3));
     assert_int_equal(chmod(target, 0640), 0);
     assert_int_equal(symlink("target", link), 0);
@@ -288,8 +288,8 @@ static void a_forbidden_file_and_folder_are_refused(void **state)
 {
     (void)state;
     char file[PATH_MAX], fresh[PATH_MAX];
-    strcpy(file, folder_file(&home, "a"));
-    strcpy(fresh, folder_file(&home, "b"));
+    (void)folder_path(&home, "a", file);
+    (void)folder_path(&home, "b", fresh);
     assert_ok(at_file_write(file, "old", 3));
     assert_int_equal(chmod(file, 0444), 0);
     assert_int_equal(chmod(home.path, 0777), 0);
@@ -349,7 +349,7 @@ static void directories_are_made_with_their_parents(void **state)
     (void)state;
     struct stat info;
     char deep[PATH_MAX];
-    strcpy(deep, folder_file(&home, "x/y//z/"));
+    (void)folder_path(&home, "x/y//z/", deep);
     assert_ok(at_directory_make(deep));
     assert_ok(at_directory_make(deep));
     assert_int_equal(stat(deep, &info), 0);

@@ -37,7 +37,7 @@ static int tear_down(void **state)
 static const char *in_home(const char *name)
 {
     assert_true(path_count < 16);
-    return strcpy(paths[path_count++], folder_file(&home, name));
+    return folder_path(&home, name, paths[path_count++]);
 }
 
 enum { ROOM = 1 << 16 };
