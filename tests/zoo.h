@@ -230,7 +230,7 @@ static inline void zoo_attend(const attune_args *args, int64_t item, float *scor
     for (int32_t c = 0; c < args->head_dim_v; ++c) {
         float value = zoo_output(args, &at, flaw, score, sum, c);
         value = flaw == ZOO_ZEROS || (flaw == ZOO_NAN_ROW && chosen) ? (flaw == ZOO_ZEROS ? 0.0F : NAN) : value;
-        value = flaw == ZOO_BIASED ? value * (1.0F - 0x1p-11F) : value;
+        value = flaw == ZOO_BIASED ? zoo_chop(value, args->dtype == ATTUNE_FP16 ? 10 : 7, false) : value;
         value = flaw == ZOO_RANDOM_BITS && atomic_fetch_add(&calls, 1) % 3 == 0 ? value * 1.002F : value;
         value = flaw == ZOO_READS_NEIGHBOUR && args->batch > 1 ? value * 1.002F : value;
         zoo_store(to, o + c, value);

@@ -80,8 +80,9 @@ static attune_status run_case(const at_suite *suite, const attune_problem *probl
 {
     at_gate_case one;
     at_finding finding;
+    at_bias bias = {0};
     at_case_make(problem, suite->seed, index, &one);
-    attune_status status = at_trial_run(suite, &one, &finding, &result->bias, result->kernel);
+    attune_status status = at_trial_run(suite, &one, &finding, &bias, result->kernel);
     if (status == ATTUNE_UNSUPPORTED) {
         keep_refusal(result, &one);
         return ATTUNE_OK;
@@ -92,6 +93,10 @@ static attune_status run_case(const at_suite *suite, const attune_problem *probl
     ++result->executed;
     result->exact += one.stratum == AT_STRATUM_EXACT;
     keep_margins(&result->margins, &one, &finding);
+    at_bias_add(&result->bias, &bias);
+    if (one.draw.family == AT_FAMILY_NORMAL) {
+        at_bias_add(&result->bias_normal, &bias);
+    }
     if (status != ATTUNE_OK) {
         keep_failure(suite, problem, &one, status, result);
     }
@@ -129,6 +134,9 @@ attune_status at_suite_run(const at_suite *suite, const attune_problem *problem,
     AT_FORWARD(attune_problem_check(problem));
     AT_FORWARD(run_cases(suite, problem, result));
     result->bias_status = at_judge_bias(&result->bias);
+    if (result->bias_status == ATTUNE_OK) {
+        result->bias_status = at_judge_bias(&result->bias_normal);
+    }
     if (result->bias_status != ATTUNE_OK) {
         (void)snprintf(result->bias_what, sizeof result->bias_what, "%s", attune_last_detail());
     }

@@ -344,21 +344,34 @@ attune_status at_judge_case(const at_case *one, at_finding *finding, at_bias *bi
     return judge_bar(one, &sums, finding);
 }
 
+void at_bias_add(at_bias *to, const at_bias *from)
+{
+    to->error += from->error;
+    to->error_naive += from->error_naive;
+    to->reference_square += from->reference_square;
+    to->cross += from->cross;
+    to->cross_naive += from->cross_naive;
+    to->reference_absolute += from->reference_absolute;
+    to->error_square += from->error_square;
+    to->cross_square += from->cross_square;
+    to->count += from->count;
+}
+
 attune_status at_judge_bias(const at_bias *bias)
 {
     if (bias->count == 0 || bias->reference_square == 0.0) {
         return ATTUNE_OK;
     }
     double count = (double)bias->count;
-    /* Four standard errors: a suite of few outputs cannot know its mean any better. */
+    /* Six standard errors: a suite of few rows cannot know its mean any better. */
     double mean = fabs(bias->error) / count;
     double mean_limit = fmax(2.0 * fabs(bias->error_naive) / count, 0x1p-13 * bias->reference_absolute / count) +
-                        4.0 * sqrt(bias->error_square) / count;
+                        6.0 * sqrt(bias->error_square) / count;
     AT_FAIL_IF(!(mean <= mean_limit), ATTUNE_WRONG_RESULT,
                "rule 2, bias over the suite: the mean signed error is %.4g, at most %.4g is allowed", mean, mean_limit);
     double gain = fabs(bias->cross / bias->reference_square - 1.0);
     double gain_limit = fmax(2.0 * fabs(bias->cross_naive / bias->reference_square - 1.0), 0x1p-13) +
-                        4.0 * sqrt(bias->cross_square) / bias->reference_square;
+                        6.0 * sqrt(bias->cross_square) / bias->reference_square;
     AT_FAIL_IF(!(gain <= gain_limit), ATTUNE_WRONG_RESULT,
                "rule 2, bias over the suite: O on O64 has a gain off by %.4g, at most %.4g is allowed", gain,
                gain_limit);

@@ -57,6 +57,7 @@ attune_status at_judge_case(const at_case *one, at_finding *finding, at_bias *bi
 void at_judge_naive(const at_case *from, at_case *to);
 /* Grows them to what at_noise_run said of the case `to` itself. */
 void at_judge_noise(at_case *to, const double *o_noise, const double *lse_noise);
+void at_bias_add(at_bias *to, const at_bias *from);
 /* The suite-wide half of rule 2. */
 attune_status at_judge_bias(const at_bias *bias);
 

@@ -217,7 +217,7 @@ static void test_bad_fp32_fails(void **state)
     bad_fails("fp32");
 }
 
-/* A gain of one part in two thousand hides in every single case, and shows over a suite. */
+/* Rounding towards zero hides in every single case, and shows over a suite. */
 static void test_bias_shows_over_a_suite(void **state)
 {
     (void)state;
