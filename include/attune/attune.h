@@ -171,6 +171,8 @@ typedef struct attune_options {
     int32_t reserved;   /* 0 */
     const char *wisdom; /* a wisdom file to read; NULL: $ATTUNE_WISDOM, else only what is shipped */
     const char *cache;  /* directory for compiled kernels; NULL: $ATTUNE_CACHE, else $XDG_CACHE_HOME/attune */
+    const char
+        *pack; /* kernels compiled ahead by `attune export`; NULL: $ATTUNE_PACK, else none. CUDA alone reads it */
 } attune_options;
 
 ATTUNE_API void attune_options_init(attune_options *options);

@@ -101,6 +101,7 @@ const attune_kernel at_kernel_minimal = {
     .target = ATTUNE_TARGET_CUDA,
     .name = "minimal",
     .summary = "one warp a query row, no tiles: the base of the ladder",
+    .traits = ATTUNE_TRAIT_NAMED_ONLY, /* tiled does all that it does, and faster */
     .param_count = 1,
     .params = params,
     .shipped = shipped,

@@ -99,6 +99,7 @@ static attune_status resolve(const attune_options *options, at_settings *setting
 {
     setting kernel = choose("options.kernel", options->kernel, "ATTUNE_KERNEL");
     setting wisdom = choose("options.wisdom", options->wisdom, "ATTUNE_WISDOM");
+    setting pack = choose("options.pack", options->pack, "ATTUNE_PACK");
     settings->kernel_from = kernel.from;
     settings->wisdom_from = wisdom.from;
     AT_FORWARD(resolve_target(options, settings));
@@ -106,6 +107,7 @@ static attune_status resolve(const attune_options *options, at_settings *setting
     AT_FORWARD(resolve_threads(options, settings));
     AT_FORWARD(copy_text(&kernel, &settings->kernel));
     AT_FORWARD(copy_text(&wisdom, &settings->wisdom));
+    AT_FORWARD(copy_text(&pack, &settings->pack));
     return resolve_cache(options, settings);
 }
 
@@ -140,6 +142,7 @@ void at_settings_free(at_settings *settings)
 {
     free(settings->kernel);
     free(settings->wisdom);
+    free(settings->pack);
     free(settings->cache);
     *settings = (at_settings){0};
 }

@@ -16,6 +16,7 @@ typedef struct at_settings {
     const char *kernel_from; /* "options.kernel" or "ATTUNE_KERNEL" */
     char *wisdom;            /* a file to read, or NULL */
     const char *wisdom_from; /* "options.wisdom" or "ATTUNE_WISDOM" */
+    char *pack;              /* a file of compiled kernels to read, or NULL */
     char *cache;             /* directory for compiled kernels, or NULL where the machine offers none */
 } at_settings;
 

@@ -1,0 +1,201 @@
+#include "cuda/cublas.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "core/problem.h"
+#include "cuda/load.h"
+
+static attune_status resolve(at_cublas *cublas)
+{
+#define ITEM(name, result, parameters)                                                                                 \
+    AT_FORWARD(                                                                                                        \
+        at_load_symbol(ATTUNE_UNSUPPORTED, "cuBLAS", cublas->library, #name, &cublas->name, sizeof cublas->name));
+    AT_CUBLAS_ITEMS(ITEM)
+#undef ITEM
+    return ATTUNE_OK;
+}
+
+static attune_status open_table(at_cublas *cublas)
+{
+    static const char *const names[] = {
+        "libcublas.so.13",
+        "libcublas.so.12",
+        "libcublas.so",
+        "/usr/local/cuda/lib64/libcublas.so.13",
+        "/usr/local/cuda/lib64/libcublas.so.12",
+        NULL,
+    };
+    AT_FORWARD(at_load_library(ATTUNE_UNSUPPORTED, "cuBLAS", "ATTUNE_CUBLAS", names, &cublas->library));
+    AT_FORWARD(resolve(cublas));
+    unsigned int error = cublas->cublasCreate_v2(&cublas->handle);
+    AT_FAIL_IF(error != AT_CUBLAS_SUCCESS, error == AT_CUBLAS_ALLOC_FAILED ? ATTUNE_OUT_OF_MEMORY : ATTUNE_DEVICE_ERROR,
+               "cuBLAS does not start: %s", cublas->cublasGetStatusString(error));
+    return ATTUNE_OK;
+}
+
+attune_status at_cublas_open(at_cublas **cublas)
+{
+    *cublas = NULL;
+    at_cublas *made = calloc(1, sizeof *made);
+    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for cuBLAS's table");
+    (void)pthread_mutex_init(&made->lock, NULL); /* cannot fail with default attributes on Linux */
+    attune_status status = open_table(made);
+    if (status != ATTUNE_OK) {
+        at_cublas_close(made);
+        return status;
+    }
+    *cublas = made;
+    return ATTUNE_OK;
+}
+
+void at_cublas_close(at_cublas *cublas)
+{
+    if (cublas == NULL) {
+        return;
+    }
+    if (cublas->handle != NULL) {
+        (void)cublas->cublasDestroy_v2(cublas->handle);
+    }
+    at_load_close(cublas->library);
+    (void)pthread_mutex_destroy(&cublas->lock);
+    free(cublas);
+}
+
+int64_t at_gemm_scratch(const attune_target *target)
+{
+    return target->arch >= 90 ? 32 << 20 : 4 << 20;
+}
+
+/* ---- Which multiplications one call can hold ------------------------------------------------------------------------
+ */
+
+bool at_gemm_batch_at(const at_gemm_operand operand[3], int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t index,
+                      at_gemm_batch *found)
+{
+    bool grouped = operand[0].shared || operand[1].shared || operand[2].shared;
+    int64_t heads = grouped ? heads_kv : heads_q; /* in one call */
+    int64_t members = heads_q / heads;            /* calls for the members of each group */
+    int64_t head[3];
+    bool joined = true;
+    for (int i = 0; i < 3; ++i) {
+        head[i] = operand[i].shared ? operand[i].head : operand[i].head * members;
+        joined = joined && (operand[i].batch == head[i] * heads || batch == 1);
+    }
+    bool along_heads = joined || heads >= batch;
+    int64_t outer = joined ? 1 : along_heads ? batch : heads;
+    if (index >= outer * members) {
+        return false;
+    }
+    found->count = joined ? batch * heads : along_heads ? heads : batch;
+    for (int i = 0; i < 3; ++i) {
+        int64_t member = operand[i].shared ? 0 : index % members * operand[i].head;
+        found->offset[i] = member + index / members * (along_heads ? operand[i].batch : head[i]);
+        found->stride[i] = along_heads ? head[i] : operand[i].batch;
+    }
+    return true;
+}
+
+/* ---- Running --------------------------------------------------------------------------------------------------------
+ */
+
+static attune_status find_operand(const attune_operand *wanted, const attune_args *args, const at_sizes *sizes,
+                                  at_gemm_operand *operand)
+{
+    if (wanted->role >= 0) {
+        const attune_tensor *tensor = &args->tensor[wanted->role];
+        *operand = (at_gemm_operand){.data = tensor->data,
+                                     .row = tensor->stride[ATTUNE_STRIDE_SEQ],
+                                     .head = tensor->stride[ATTUNE_STRIDE_HEAD],
+                                     .batch = tensor->stride[ATTUNE_STRIDE_BATCH],
+                                     .shared = wanted->role == ATTUNE_K || wanted->role == ATTUNE_V,
+                                     .dtype = tensor->dtype};
+        return ATTUNE_OK;
+    }
+    int64_t offset = 0;
+    *operand = (at_gemm_operand){.dtype = wanted->dtype};
+    AT_FORWARD(at_term_evaluate(&wanted->offset_bytes, sizes, &offset));
+    AT_FORWARD(at_term_evaluate(&wanted->row_stride, sizes, &operand->row));
+    AT_FORWARD(at_term_evaluate(&wanted->head_stride, sizes, &operand->head));
+    AT_FORWARD(at_term_evaluate(&wanted->batch_stride, sizes, &operand->batch));
+    AT_FAIL_IF(offset < 0 || (uint64_t)offset > args->workspace_bytes, ATTUNE_INTERNAL,
+               "a gemm step's operand lies at byte %lld of a workspace of %llu", (long long)offset,
+               (unsigned long long)args->workspace_bytes);
+    operand->data = (char *)args->workspace + offset;
+    return ATTUNE_OK;
+}
+
+static unsigned int cublas_type(int32_t dtype)
+{
+    return dtype == ATTUNE_FP16 ? AT_CUBLAS_FP16 : dtype == ATTUNE_BF16 ? AT_CUBLAS_BF16 : AT_CUBLAS_FP32;
+}
+
+/* m, n, k of the row-major product, and its operands A, B, C in this order. */
+typedef struct product {
+    int64_t m, n, k;
+    at_gemm_operand operand[3];
+    bool transpose_b;
+    float alpha;
+} product;
+
+static int64_t at_least(int64_t value, int64_t least)
+{
+    return value < least ? least : value;
+}
+
+/* NOTE: cuBLAS is column-major. A row-major C = A op(B) is the column-major C' = op(B)' A', so B goes first; a
+ * row-major [n,k] is a column-major [k,n] and is transposed, a row-major [k,n] is a column-major [n,k] and is not. fp32
+ * is computed as "pedantic", which keeps TF32 out whatever the environment says. */
+static unsigned int multiply(const at_cublas *cublas, const product *p, const at_gemm_batch *batch)
+{
+    static const float beta = 0.0F;
+    const char *at[3];
+    for (int i = 0; i < 3; ++i) {
+        at[i] = p->operand[i].data + batch->offset[i] * (int64_t)at_dtype_bytes(p->operand[i].dtype);
+    }
+    const at_gemm_operand *a = &p->operand[0];
+    const at_gemm_operand *b = &p->operand[1];
+    const at_gemm_operand *c = &p->operand[2];
+    return cublas->cublasGemmStridedBatchedEx_64(
+        cublas->handle, p->transpose_b ? AT_CUBLAS_OP_T : AT_CUBLAS_OP_N, AT_CUBLAS_OP_N, p->n, p->m, p->k, &p->alpha,
+        at[1], cublas_type(b->dtype), at_least(b->row, p->transpose_b ? p->k : p->n), batch->stride[1], at[0],
+        cublas_type(a->dtype), at_least(a->row, p->k), batch->stride[0], &beta, (char *)(uintptr_t)at[2],
+        cublas_type(c->dtype), at_least(c->row, p->n), batch->stride[2], batch->count,
+        a->dtype == ATTUNE_FP32 ? AT_CUBLAS_COMPUTE_32F_PEDANTIC : AT_CUBLAS_COMPUTE_32F, AT_CUBLAS_DEFAULT);
+}
+
+static unsigned int multiply_all(at_cublas *cublas, const product *p, const attune_args *args, at_cu_stream stream,
+                                 void *scratch, size_t scratch_bytes)
+{
+    at_gemm_batch batch;
+    (void)pthread_mutex_lock(&cublas->lock);
+    unsigned int error = cublas->cublasSetStream_v2(cublas->handle, stream);
+    /* After the stream: setting that takes the workspace back. */
+    error = error != AT_CUBLAS_SUCCESS ? error : cublas->cublasSetWorkspace_v2(cublas->handle, scratch, scratch_bytes);
+    for (int64_t i = 0; error == AT_CUBLAS_SUCCESS &&
+                        at_gemm_batch_at(p->operand, args->batch, args->heads_q, args->heads_kv, i, &batch);
+         ++i) {
+        error = multiply(cublas, p, &batch);
+    }
+    (void)pthread_mutex_unlock(&cublas->lock);
+    return error;
+}
+
+attune_status at_gemm_run(at_cublas *cublas, const attune_step_gemm *step, const attune_args *args,
+                          const at_sizes *sizes, at_cu_stream stream, void *scratch, size_t scratch_bytes)
+{
+    product p = {.transpose_b = step->transpose_b != 0, .alpha = step->scaled ? args->scale : 1.0F};
+    AT_FORWARD(find_operand(&step->a, args, sizes, &p.operand[0]));
+    AT_FORWARD(find_operand(&step->b, args, sizes, &p.operand[1]));
+    AT_FORWARD(find_operand(&step->c, args, sizes, &p.operand[2]));
+    AT_FORWARD(at_term_evaluate(&step->m, sizes, &p.m));
+    AT_FORWARD(at_term_evaluate(&step->n, sizes, &p.n));
+    AT_FORWARD(at_term_evaluate(&step->k, sizes, &p.k));
+    if (p.m <= 0 || p.n <= 0) {
+        return ATTUNE_OK;
+    }
+    unsigned int error = multiply_all(cublas, &p, args, stream, scratch, scratch_bytes);
+    AT_FAIL_IF(error != AT_CUBLAS_SUCCESS, ATTUNE_DEVICE_ERROR, "cuBLAS: [%lld,%lld] x [%lld,%lld]: %s", (long long)p.m,
+               (long long)p.k, (long long)p.k, (long long)p.n, cublas->cublasGetStatusString(error));
+    return ATTUNE_OK;
+}

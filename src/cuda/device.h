@@ -1,0 +1,67 @@
+/* The opened device behind at_device, and what its parts share. */
+#ifndef CUDA_DEVICE_H
+#define CUDA_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/device.h"
+#include "cuda/cublas.h"
+#include "cuda/driver.h"
+#include "cuda/provide.h"
+
+/* Addresses that were looked at and found good. NOTE: asking the driver costs about 0.1 us an address, a fifth of what
+ * a call may add; remembering costs a few ns. A slot holds one address; neighbours overwrite each other, which only
+ * costs the question again. */
+enum { AT_KNOWN_BITS = 10, AT_KNOWN = 1 << AT_KNOWN_BITS };
+
+typedef struct at_cuda_device {
+    at_device base;
+    at_driver *driver;
+    at_cu_device handle;
+    at_cu_context context;
+    bool retained; /* the primary context, ours to release */
+    at_pack *pack;
+    at_provider provider;
+    at_cublas *cublas; /* made by the first load that needs it, under the lock */
+    pthread_mutex_t lock;
+    atomic_uintptr_t known_memory[AT_KNOWN];
+    atomic_uintptr_t known_stream[AT_KNOWN];
+} at_cuda_device;
+
+static inline at_cuda_device *at_cuda_of(at_device *device)
+{
+    return (at_cuda_device *)device;
+}
+
+static inline size_t at_known_slot(uintptr_t address)
+{
+    return (size_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - AT_KNOWN_BITS));
+}
+
+static inline bool at_known(const atomic_uintptr_t *table, uintptr_t address)
+{
+    return atomic_load_explicit(&table[at_known_slot(address)], memory_order_relaxed) == address;
+}
+
+static inline void at_remember(atomic_uintptr_t *table, uintptr_t address)
+{
+    atomic_store_explicit(&table[at_known_slot(address)], address, memory_order_relaxed);
+}
+
+/* Makes the device's context current in this thread for as long as a call takes; *pushed says whether it was not. */
+attune_status at_cuda_enter(const at_cuda_device *device, bool *pushed);
+void at_cuda_leave(const at_cuda_device *device, bool pushed);
+
+/* The steps of a loaded kernel, made ready (launch.c). */
+attune_status at_cuda_load(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
+                           const attune_config *config, at_loaded **loaded);
+/* The same with the source and its headers looked for in `sources` (NULL: the library's own). */
+attune_status at_cuda_load_from(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
+                                const attune_config *config, const at_embedded *sources, at_loaded **loaded);
+void at_cuda_unload(at_loaded *loaded);
+attune_status at_cuda_launch(const at_loaded *loaded, attune_args *args, void *stream);
+attune_status at_cuda_look(const at_loaded *loaded, const attune_args *args);
+
+#endif
