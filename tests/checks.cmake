@@ -9,4 +9,4 @@ foreach(check ${checks})
     ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 endforeach()
 # These use every processor themselves; starting them first keeps them off the end of the run.
-set_tests_properties(check.tidy check.cppcheck PROPERTIES PROCESSORS ${ATTUNE_PROCESSORS} COST 1000)
+set_tests_properties(check.tidy check.cppcheck PROPERTIES PROCESSORS ${ATTUNE_PROCESSORS} COST 1000 TIMEOUT 900)

@@ -5,9 +5,9 @@ import re
 import tree
 
 LINES, COLUMNS = 700, 120
-TEXT = tree.CODE + (".md", ".py", ".sh", ".cmake", ".yml", ".in", ".txt")
-LENGTHY = tree.CODE + (".py", ".sh", ".cmake", ".txt")
-GIVEN = ("tests/fuzz/corpus/", "evidence/", "wisdom/", "tests/data/", "examples/data/")  # data, not ours to format
+TEXT = tree.CODE + (".md", ".py", ".sh", ".cmake", ".yml", ".in", "CMakeLists.txt")
+LENGTHY = tree.CODE + (".py", ".sh", ".cmake", "CMakeLists.txt")
+GIVEN = ("tests/fuzz/corpus/", "evidence/", "wisdom/", "examples/data/")  # data, not ours to format
 
 
 def faults(path, text):
@@ -41,7 +41,7 @@ MISTAKES = [
     ({"src/a.c": "int x;"}, "no newline"),
     ({"src/a.c": "int x;\n\n"}, "blank lines"),
 ]
-CLEAN = {"src/a.c": "int x;\n" * 700, "a.md": "x" * 500 + "\n", "empty.txt": "", "evidence/a.txt": "a \n"}
+CLEAN = {"src/a.c": "int x;\n" * 700, "a.md": "x" * 500 + "\n", "empty.md": "", "tests/a/data.txt": "a\t \n"}
 
 if __name__ == "__main__":
     tree.main(check, MISTAKES, CLEAN)

@@ -2,8 +2,10 @@
 """clang-tidy over src/, kernels/ and examples/, as .clang-tidy says: tidy.py ROOT BUILD | --self-test
 
 Works from the build's compile_commands.json. A source that is compiled for several instruction sets is read once, and
-gcc-only flags are left out, so that the build may use either compiler.
+gcc-only flags are left out, so that the build may use either compiler. A source found clean is not read again until it,
+what it includes, or the checks change: BUILD/tidy/ remembers.
 """
+import hashlib
 import json
 import multiprocessing.pool
 import os
@@ -11,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 import tree
 
@@ -32,21 +33,39 @@ def commands(root, build):
     return kept
 
 
-def complaints_of(source, database):
+def digest(root, entry):
+    """Of all that the answer depends on: the source with what it includes, the checks, the tool."""
+    command = re.sub(r" -o \S+| -c\b", "", entry["command"]) + " -E -o -"
+    text = subprocess.run(command, shell=True, cwd=entry["directory"], capture_output=True, check=True).stdout
+    with open(os.path.join(root, ".clang-tidy"), "rb") as file:
+        checks = file.read()
+    version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
+    return hashlib.sha256(b"\0".join([text, checks, version])).hexdigest()
+
+
+def complaints_of(root, entry, folder):
+    clean = os.path.join(folder, digest(root, entry))
+    if os.path.exists(clean):
+        return []
     # The analyser costs most of the time and nothing is shared between sources, so each is a process of its own.
-    run = subprocess.run([TIDY, "-p", database, "--quiet", source], capture_output=True, text=True, check=False)
-    return [] if run.returncode == 0 else [run.stdout.strip() or run.stderr.strip()]
+    run = subprocess.run([TIDY, "-p", folder, "--quiet", entry["file"]], capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        return [run.stdout.strip() or run.stderr.strip()]
+    with open(clean, "w", encoding="utf-8"):
+        return []
 
 
 def check(root, build):
-    kept = commands(root, build)
-    if not kept:
+    entries = list(commands(root, build).values())
+    if not entries:
         return [f"{build}/compile_commands.json names no source of ours"]
-    with tempfile.TemporaryDirectory() as database, multiprocessing.pool.ThreadPool(os.cpu_count()) as pool:
-        with open(os.path.join(database, "compile_commands.json"), "w", encoding="utf-8") as file:
-            json.dump(list(kept.values()), file)
-        sources = sorted((entry["file"] for entry in kept.values()), key=os.path.getsize, reverse=True)
-        found = pool.map(lambda source: complaints_of(source, database), sources, 1)
+    folder = os.path.join(build, "tidy")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "compile_commands.json"), "w", encoding="utf-8") as file:
+        json.dump(entries, file)
+    entries.sort(key=lambda entry: os.path.getsize(entry["file"]), reverse=True)
+    with multiprocessing.pool.ThreadPool(os.cpu_count()) as pool:
+        found = pool.map(lambda entry: complaints_of(root, entry, folder), entries, 1)
     return [complaint for complaints in found for complaint in complaints]
 
 
