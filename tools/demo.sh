@@ -36,8 +36,14 @@ lengths='128 256 512 1024 2048'
 problems=()
 for s in $lengths; do problems+=("b1,h8,s$s,d64,fp32"); done
 echo "  \$ attune bench ${problems[*]} --arms auto,openblas"
-"$attune" bench "${problems[@]}" --arms auto,openblas --format tsv >"$out/bench.tsv"
-column -t -s "$(printf '\t')" "$out/bench.tsv" 2>/dev/null | sed 's/^/    /' || sed 's/^/    /' "$out/bench.tsv"
+"$attune" bench "${problems[@]}" --arms auto,openblas --seconds 2 --format tsv >"$out/bench.tsv"
+awk -F'\t' '
+    NR == 1 { for (i = 1; i <= NF; ++i) column[$i] = i
+              printf "    %-24s %-10s %12s %12s %8s %14s\n", "problem", "arm", "median us", "GFLOP/s", "ratio", "share of peak" }
+    NR > 1 { printf "    %-24s %-10s %12.1f %12.1f %8.2f %13.0f%%\n", $column["problem"], $column["arm"],
+             $column["median_us"], $column["gflops"], $column["ratio"], 100 * $column["peak_share"] }' "$out/bench.tsv"
+echo
+echo "    ratio: the first arm's time / this arm's. share of peak: of what this machine could do at most, measured"
 if command -v gnuplot >/dev/null; then
     tools/demo_plot.sh "$out/bench.tsv" "$out"
     echo "    (the same picture: $out/bench.png)"

@@ -16,7 +16,8 @@ ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure
          ["evolve"], ["report"], ["cli"]]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"]}
-DEVICE = [["args", "ptx"], ["element", "sequence"], ["tile", "fragment", "swizzle"], ["softmax", "mask", "schedule", "guard"]]
+DEVICE = [["args", "ptx"], ["element", "sequence"], ["tile", "fragment", "swizzle"],
+          ["softmax", "mask", "schedule", "guard"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),

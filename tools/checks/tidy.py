@@ -82,8 +82,8 @@ def check_planted(root):
 
 MISTAKES = [
     ({"src/base/a.c": "int f(const int *p);\nint f(const int *p)\n{\n    return p == 0 ? *p : 0;\n}\n"}, "NullDeref"),
-    ({"src/base/a.c": "#define TWICE(x) x * 2\nint f(int x);\nint f(int x)\n{\n    return TWICE(x);\n}\n"},
-     "macro-parentheses"),
+    ({"src/base/a.c": "int f(unsigned x);\nint f(unsigned x)\n{\n    switch (x) {\n    case 1:\n        return 2;\n"
+      "    case 3:\n        return 2;\n    default:\n        return 0;\n    }\n}\n"}, "branch-clone"),
     ({"kernels/a.c": "int f(int x);\nint f(int x)\n{\n    if (x)\n        return 1;\n    return 0;\n}\n"}, "braces"),
 ]
 CLEAN = {"src/base/a.c": "int f(int x);\nint f(int x)\n{\n    return x + 1;\n}\n"}

@@ -10,7 +10,7 @@ import tree
 WORDS = [
     (r"\bissues?\s*#?\s*\d+\b|\b(?:this|that|a later|an earlier|later|earlier|first|next|the) issues?\b", "planning"),
     (r"\b(?:this|last|later|next|previous|earlier|another|other|my|our) sessions?\b", "planning"),
-    (r"\bhelpers?\b", "planning"),
+    (r"\b(?:another|other|our|by the|which) helpers?\b", "planning"),
     (r"\bwork-?trees?\b(?! *\*/)", "planning"),
     (r"\bsub-?agents?\b|\bchatgpt\b|\bclaude\b|\banthropic\b|\bopenai\b", "planning"),
     (r"/work/|/root/|/tmp/bash", "a path of one machine"),
