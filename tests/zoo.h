@@ -31,6 +31,7 @@ typedef enum zoo_flaw {
     ZOO_LEAKS,           /* hidden keys weigh zero, but are multiplied */
     ZOO_BIASED,          /* rounds O towards zero */
     ZOO_INT32,           /* element offsets in 32 bits: wraps onto the tensor's first rows */
+    ZOO_ONE_ROW,         /* one row in all is half as large again */
     ZOO_FLAWS
 } zoo_flaw;
 
@@ -232,6 +233,7 @@ static inline void zoo_attend(const attune_args *args, int64_t item, float *scor
         value = flaw == ZOO_ZEROS || (flaw == ZOO_NAN_ROW && chosen) ? (flaw == ZOO_ZEROS ? 0.0F : NAN) : value;
         value = flaw == ZOO_BIASED ? zoo_chop(value, args->dtype == ATTUNE_FP16 ? 10 : 7, false) : value;
         value = flaw == ZOO_RANDOM_BITS && atomic_fetch_add(&calls, 1) % 3 == 0 ? value * 1.002F : value;
+        value = flaw == ZOO_ONE_ROW && item == 1234 ? value * 1.5F : value;
         value = flaw == ZOO_READS_NEIGHBOUR && args->batch > 1 ? value * 1.002F : value;
         zoo_store(to, o + c, value);
     }

@@ -20,6 +20,7 @@ typedef struct at_suite {
     uint64_t seed;
     int64_t cases;       /* to execute */
     int64_t only;        /* -1, or the only case to run */
+    double big_flops;    /* above it the reference covers some rows only; 0: AT_BIG_FLOPS. For tests */
     const char *command; /* how a failure is reproduced, up to the seed: "attune check --kernel tiled" */
     void (*progress)(void *watcher, double done); /* may be NULL */
     bool (*stop)(void *watcher);                  /* asked between cases; may be NULL */

@@ -23,7 +23,8 @@ static uint32_t traits_of(const at_trial *on)
 
 static bool is_big(const at_trial *on)
 {
-    return attune_problem_flops(&on->which->problem) > AT_BIG_FLOPS;
+    double limit = on->suite->big_flops > 0 ? on->suite->big_flops : AT_BIG_FLOPS;
+    return attune_problem_flops(&on->which->problem) > limit;
 }
 
 /* ---- Outputs as dense rows -------------------------------------------------------------------------------------- */
