@@ -1,6 +1,11 @@
 /* Wisdom of a context, from and to files. */
+#include <fcntl.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -55,6 +60,28 @@ attune_status attune_wisdom_read(attune_context *context, const char *path, size
     return status;
 }
 
+enum { LOCK_TRIES = 200, LOCK_WAIT_NS = 10000000 }; /* two seconds in all */
+
+/* Locks the folder of a file, so that programs that merge into it at the same moment take turns. Returns a descriptor
+ * to close, or -1: where locks do not work, or someone holds this one for long, merging goes on without, for the file
+ * stays whole either way. The folder is locked, not the file, because the file is replaced. */
+static int lock_folder(const char *path)
+{
+    char *resolved = realpath(path, NULL);
+    char *copy = resolved != NULL ? resolved : strdup(path);
+    int folder = copy == NULL ? -1 : open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
+    for (int tries = 0; folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0; ++tries) {
+        const struct timespec wait = {0, LOCK_WAIT_NS};
+        if (tries >= LOCK_TRIES || at_file_interrupted()) {
+            (void)close(folder);
+            return -1;
+        }
+        (void)nanosleep(&wait, NULL);
+    }
+    return folder;
+}
+
 /* A file that is no wisdom of ours is not replaced: it may be something that the caller named by mistake. */
 static attune_status merge(const attune_context *context, const char *path, at_wisdom *rows)
 {
@@ -90,9 +117,13 @@ attune_status attune_wisdom_write(const attune_context *context, const char *pat
     AT_FAIL_IF(path == NULL || *path == '\0', ATTUNE_INVALID_ARGUMENT, "path of the wisdom file is %s",
                path == NULL ? "NULL" : "empty");
     AT_FORWARD(at_wisdom_create(&rows));
+    int folder = lock_folder(path);
     attune_status status = merge(context, path, rows);
     if (status == ATTUNE_OK) {
         status = write_file(rows, path);
+    }
+    if (folder >= 0) {
+        (void)close(folder);
     }
     at_wisdom_destroy(rows);
     return status;

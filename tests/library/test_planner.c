@@ -265,6 +265,54 @@ static void foreign_files_are_not_replaced(void **state)
     done();
 }
 
+enum { WRITERS = 6, WRITES = 15 };
+static folder shared_folder;
+
+/* Writes rows of its own, one more each time, to the file that all write to. */
+static void *writer(void *self)
+{
+    static const attune_kernel *const kernels[] = {&general, NULL};
+    static atomic_int number;
+    int mine = atomic_fetch_add(&number, 1);
+    char path[96], class_text[32];
+    fake_device device;
+    attune_context *own;
+    (void)snprintf(path, sizeof path, "%s/w", shared_folder.path);
+    if (fake_context(&device, kernels, &own) != ATTUNE_OK) {
+        return self;
+    }
+    for (int i = 0; i < WRITES; ++i) {
+        at_wisdom_row row = {AT_MEASURED, class_text, own->target_text, "general:A=1", NULL};
+        (void)snprintf(class_text, sizeof class_text, "class%d_%d", mine, i);
+        if (at_wisdom_add(own->wisdom, &row) != ATTUNE_OK || attune_wisdom_write(own, path) != ATTUNE_OK) {
+            attune_context_destroy(own);
+            return self;
+        }
+    }
+    attune_context_destroy(own);
+    return NULL;
+}
+
+static void writers_take_turns(void **state)
+{
+    WITH(&general);
+    pthread_t thread[WRITERS];
+    void *failed;
+    assert_int_equal(folder_make(&shared_folder), 0);
+    for (int i = 0; i < WRITERS; ++i) {
+        assert_int_equal(pthread_create(&thread[i], NULL, writer, &fake), 0);
+    }
+    for (int i = 0; i < WRITERS; ++i) {
+        assert_int_equal(pthread_join(thread[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_ok(attune_wisdom_read(context, folder_file(&shared_folder, "w"), NULL));
+    assert_int_equal(at_wisdom_count(context->wisdom), WRITERS * WRITES);
+    assert_int_equal(folder_count(&shared_folder), 1);
+    folder_remove(&shared_folder);
+    done();
+}
+
 /* ---- Measuring -------------------------------------------------------------------------------------------------- */
 
 static void the_fastest_right_config_wins(void **state)
@@ -550,6 +598,7 @@ int main(void)
         cmocka_unit_test(own_wisdom_before_shipped_of_the_same_rank),
         cmocka_unit_test(wisdom_goes_through_files),
         cmocka_unit_test(foreign_files_are_not_replaced),
+        cmocka_unit_test(writers_take_turns),
         cmocka_unit_test(the_fastest_right_config_wins),
         cmocka_unit_test(heuristic_choices_do_not_answer_for_measured_ones),
         cmocka_unit_test(patience_searches_the_same_and_more),
