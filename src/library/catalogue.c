@@ -6,7 +6,7 @@
 
 extern const attune_kernel at_kernel_cpu_tiled;
 extern const attune_kernel at_kernel_wmma_ws, at_kernel_wmma, at_kernel_pipelined, at_kernel_tiled, at_kernel_guarded,
-    at_kernel_minimal, at_kernel_wmma_acc16;
+    at_kernel_minimal, at_kernel_cublas, at_kernel_cublas_qk, at_kernel_wmma_acc16;
 
 const attune_kernel *const at_catalogue[] = {
     /* CPU */
@@ -16,6 +16,10 @@ const attune_kernel *const at_catalogue[] = {
     &at_kernel_wmma,
     &at_kernel_pipelined,
     &at_kernel_tiled,
+    /* Behind the general one: raced, or asked for by name. The GEMMs keep S in a workspace that grows with its square.
+     */
+    &at_kernel_cublas,
+    &at_kernel_cublas_qk,
     &at_kernel_guarded,
     &at_kernel_minimal,
     &at_kernel_wmma_acc16,

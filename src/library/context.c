@@ -131,6 +131,22 @@ static attune_status prepare(attune_context *context, const at_settings *setting
     return ATTUNE_OK;
 }
 
+/* Where nobody named a target, a kernel that was named brings its own: names are unique across targets. */
+static void take_target_of_kernel(at_settings *settings)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    const char *params;
+    if (settings->target_given || settings->kernel == NULL ||
+        at_kernel_text_split(settings->kernel, name, sizeof name, &params) != ATTUNE_OK) {
+        return;
+    }
+    const attune_kernel *kernel = at_catalogue_find(name);
+    if (kernel != NULL) {
+        settings->target_given = true;
+        settings->target = kernel->target;
+    }
+}
+
 static attune_status create(const at_settings *settings, attune_context **context)
 {
     at_parts parts;
@@ -152,6 +168,7 @@ attune_status attune_context_create(const attune_options *options, attune_contex
     AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
     *context = NULL;
     AT_FORWARD(at_settings_resolve(options, &settings));
+    take_target_of_kernel(&settings);
     attune_status status = create(&settings, context);
     at_settings_free(&settings);
     return status;

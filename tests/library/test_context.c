@@ -156,6 +156,21 @@ static void empty_variables_are_not_set(void **state)
     assert_ok(try_options(NULL));
 }
 
+static void a_named_kernel_brings_its_target(void **state)
+{
+    (void)state;
+    attune_context *context;
+    attune_options options;
+    attune_options_init(&options);
+    options.kernel = "cpu_tiled";
+    assert_ok(attune_context_create(&options, &context));
+    assert_memory_equal(attune_context_target(context), "cpu/", 4);
+    attune_context_destroy(context);
+    options.target = "cpu";
+    options.kernel = "tiled";
+    assert_fails(try_options(&options), ATTUNE_UNSUPPORTED, "kernel tiled is for cuda");
+}
+
 static void tiers_beyond_the_machine_are_refused(void **state)
 {
     (void)state;
@@ -398,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup(options_outrank_variables, clear),
         cmocka_unit_test_setup(variables_are_heeded, clear),
         cmocka_unit_test_setup(empty_variables_are_not_set, clear),
+        cmocka_unit_test_setup(a_named_kernel_brings_its_target, clear),
         cmocka_unit_test_setup(tiers_beyond_the_machine_are_refused, clear),
         cmocka_unit_test_setup(corrupt_wisdom_is_counted, clear),
         cmocka_unit_test_setup(attends, clear),
