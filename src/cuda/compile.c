@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
+#include "cuda/ptx.h"
 
 enum { QUOTED = 700 }; /* bytes of the log in an error */
 
@@ -49,31 +51,76 @@ static attune_status refuse(const at_nvrtc *nvrtc, at_nvrtc_program program, con
                    nvrtc->nvrtcGetErrorString(error), quoted);
 }
 
-static attune_status collect(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build,
-                             at_artifact *artifact)
+/* One line for the log: the global that the code uses, if any. */
+static attune_status name_global(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build, at_text *line)
 {
-    size_t cubin = 0;
-    size_t log = 0; /* with its terminating zero */
-    unsigned int error = nvrtc->nvrtcGetCUBINSize(program, &cubin);
-    AT_FAIL_IF(error != AT_NVRTC_SUCCESS || cubin == 0, ATTUNE_COMPILE_ERROR, "%s: NVRTC gives no cubin (%s)",
+    char name[128] = "";
+    size_t bytes = 0;
+    unsigned int error = nvrtc->nvrtcGetPTXSize(program, &bytes);
+    char *ptx = error == AT_NVRTC_SUCCESS && bytes > 1 ? calloc(1, bytes + 1) : NULL;
+    if (ptx == NULL || nvrtc->nvrtcGetPTX(program, ptx) != AT_NVRTC_SUCCESS) {
+        free(ptx);
+        return at_fail(ATTUNE_COMPILE_ERROR, "%s: NVRTC gives no PTX of %zu bytes (%s)", build->source.name, bytes,
+                       nvrtc->nvrtcGetErrorString(error));
+    }
+    bool used = at_ptx_uses_global(ptx, name, sizeof name);
+    free(ptx);
+    at_text_add(line, "\n%s%s%s\n", AT_PTX_GLOBALS, used ? " " : "", name);
+    return ATTUNE_OK;
+}
+
+/* The compiler's log with our line behind it, for the caller to free. */
+static attune_status read_log(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build, char **log,
+                              size_t *bytes)
+{
+    at_text text;
+    size_t size = 0;
+    char *own = NULL;
+    if (nvrtc->nvrtcGetProgramLogSize(program, &size) == AT_NVRTC_SUCCESS && size > 1) {
+        own = calloc(1, size + 1);
+    }
+    if (own != NULL && nvrtc->nvrtcGetProgramLog(program, own) != AT_NVRTC_SUCCESS) {
+        own[0] = '\0';
+    }
+    at_text_init(&text);
+    at_text_add(&text, "%s", own != NULL ? own : "");
+    free(own);
+    attune_status status = name_global(nvrtc, program, build, &text);
+    if (status != ATTUNE_OK) {
+        at_text_free(&text);
+        return status;
+    }
+    return at_text_take(&text, "a compiler's log", log, bytes);
+}
+
+static attune_status read_cubin(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build, const char *log,
+                                size_t log_bytes, at_artifact *artifact)
+{
+    size_t bytes = 0;
+    unsigned int error = nvrtc->nvrtcGetCUBINSize(program, &bytes);
+    AT_FAIL_IF(error != AT_NVRTC_SUCCESS || bytes == 0, ATTUNE_COMPILE_ERROR, "%s: NVRTC gives no cubin (%s)",
                build->source.name, nvrtc->nvrtcGetErrorString(error));
-    if (nvrtc->nvrtcGetProgramLogSize(program, &log) != AT_NVRTC_SUCCESS || log == 0) {
-        log = 1;
-    }
-    AT_FORWARD(at_artifact_reserve(artifact, cubin, log));
-    memset(artifact->log, 0, log);
+    AT_FORWARD(at_artifact_reserve(artifact, bytes, log_bytes));
     error = nvrtc->nvrtcGetCUBIN(program, (char *)artifact->cubin);
-    if (error == AT_NVRTC_SUCCESS && log > 1) {
-        error = nvrtc->nvrtcGetProgramLog(program, artifact->log);
-    }
     if (error != AT_NVRTC_SUCCESS) {
         at_artifact_free(artifact);
         return at_fail(ATTUNE_COMPILE_ERROR, "%s: NVRTC: %s", build->source.name, nvrtc->nvrtcGetErrorString(error));
     }
-    artifact->log_bytes = strlen(artifact->log);
+    memcpy(artifact->log, log, log_bytes);
     artifact->compiler = nvrtc->version;
     memcpy(artifact->build, build->digest, sizeof artifact->build);
     return ATTUNE_OK;
+}
+
+static attune_status collect(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build,
+                             at_artifact *artifact)
+{
+    char *log = NULL;
+    size_t bytes = 0;
+    AT_FORWARD(read_log(nvrtc, program, build, &log, &bytes));
+    attune_status status = read_cubin(nvrtc, program, build, log, bytes, artifact);
+    free(log);
+    return status;
 }
 
 attune_status at_compile(const at_nvrtc *nvrtc, const at_build *build, at_artifact *artifact)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "cuda/ptx.h"
 
 /* NOTE: NVIDIA's ELF dialect, as far as it is used here, found by looking at what NVRTC 13.0 writes:
  * - e_flags of ABI 8 hold the architecture in bits 8-15, of ABI 7 and older in bits 0-7;
@@ -331,11 +332,23 @@ static void read_line(const char *line, size_t length, at_cubin *cubin, at_cubin
     }
 }
 
+/* What compiling found out about globals outranks the sections: see cuda/ptx.h. The last such line is ours, whatever a
+ * source made the compiler print before. */
+static void read_globals(const char *line, size_t length, at_cubin *cubin)
+{
+    const size_t mark = strlen(AT_PTX_GLOBALS);
+    if (length >= mark && strncmp(line, AT_PTX_GLOBALS, mark) == 0) {
+        size_t from = length > mark ? mark + 1 : mark;
+        (void)snprintf(cubin->globals, sizeof cubin->globals, "%.*s", (int)(length - from), line + from);
+    }
+}
+
 static void read_log(const char *log, at_cubin *cubin)
 {
     at_cubin_entry *of = NULL;
     while (*log != '\0') {
         size_t length = strcspn(log, "\n");
+        read_globals(log, length < 4096 ? length : 4096, cubin);
         read_line(log, length < 4096 ? length : 4096, cubin, &of);
         log += length + (log[length] == '\n');
     }

@@ -161,6 +161,8 @@ enum { AT_NVRTC_SUCCESS = 0, AT_NVRTC_OUT_OF_MEMORY = 1, AT_NVRTC_INVALID_OPTION
     ITEM(nvrtcCompileProgram, unsigned int, (at_nvrtc_program, int, const char *const *))                              \
     ITEM(nvrtcGetCUBINSize, unsigned int, (at_nvrtc_program, size_t *))                                                \
     ITEM(nvrtcGetCUBIN, unsigned int, (at_nvrtc_program, char *))                                                      \
+    ITEM(nvrtcGetPTXSize, unsigned int, (at_nvrtc_program, size_t *))                                                  \
+    ITEM(nvrtcGetPTX, unsigned int, (at_nvrtc_program, char *))                                                        \
     ITEM(nvrtcGetProgramLogSize, unsigned int, (at_nvrtc_program, size_t *))                                           \
     ITEM(nvrtcGetProgramLog, unsigned int, (at_nvrtc_program, char *))
 

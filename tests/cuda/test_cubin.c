@@ -2,6 +2,7 @@
 #include "cuda/compile.h"
 #include "cuda/cubin.h"
 #include "cuda/fixture.h"
+#include "cuda/ptx.h"
 
 static at_nvrtc *nvrtc;
 
@@ -128,6 +129,42 @@ static void mutable_globals_are_refused(void **state)
                     90, NULL));
 }
 
+/* NVRTC keeps these among the globals although nobody reaches them there. */
+static void folded_constants_are_no_globals(void **state)
+{
+    (void)state;
+    assert_ok(judge("constexpr int TWO = 2; constexpr float HALF = 0.5f;\n" FIXTURE_ENTRY(
+                        "static_cast<float *>(args.workspace)[TWO] = args.scale * HALF;"),
+                    90, NULL));
+    assert_fails(judge("constexpr float TABLE[2] = {1, 2};\n" FIXTURE_ENTRY(
+                           "static_cast<float *>(args.workspace)[0] = TABLE[threadIdx.x & 1];"),
+                       90, NULL),
+                 ATTUNE_COMPILE_ERROR, "TABLE");
+    /* A source cannot talk it away. */
+    assert_fails(judge("#pragma message(\"\\nattune: globals in use:\\n\")\n__device__ int counter;\n" FIXTURE_ENTRY(
+                           "atomicAdd(&counter, 1);"),
+                       90, NULL),
+                 ATTUNE_COMPILE_ERROR, "counter");
+}
+
+static void ptx_tells_what_is_used(void **state)
+{
+    char name[16] = "";
+    (void)state;
+    assert_false(at_ptx_uses_global("", name, sizeof name));
+    assert_false(
+        at_ptx_uses_global(".global .align 4 .u32 WARP = 32;\nld.global.f32 %f1, [%rd1];\n", name, sizeof name));
+    assert_false(at_ptx_uses_global(".global .align 4 .u32 a;\n.global .align 4 .u32 ab;\nmov %a, _a, a_;\n", name,
+                                    sizeof name));
+    assert_true(at_ptx_uses_global(".visible .global .align 4 .u32 seen;\nmov.u64 %rd1, seen;", name, sizeof name));
+    assert_string_equal(name, "seen");
+    assert_true(at_ptx_uses_global(".extern .global .align 1 .b8 $str[7];\nmov.u64 %rd1, $str;\n", name, sizeof name));
+    assert_string_equal(name, "$str");
+    assert_true(at_ptx_uses_global(".global .u64 p = a_name_that_is_long;\n.global .u32 a_name_that_is_long;", name,
+                                   sizeof name));
+    assert_string_equal(name, "a_name_that_is_");
+}
+
 static void undefined_symbols_are_refused(void **state)
 {
     (void)state;
@@ -252,6 +289,8 @@ int main(void)
         cmocka_unit_test(spills_are_seen),
         cmocka_unit_test(without_a_log_spills_are_unknown),
         cmocka_unit_test(mutable_globals_are_refused),
+        cmocka_unit_test(folded_constants_are_no_globals),
+        cmocka_unit_test(ptx_tells_what_is_used),
         cmocka_unit_test(undefined_symbols_are_refused),
         cmocka_unit_test(other_parameters_are_refused),
         cmocka_unit_test(resources_are_compared),

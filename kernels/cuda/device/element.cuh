@@ -56,9 +56,8 @@ using element = bf16;
 #error "ATTUNE_DTYPE: fp32 (0), fp16 (1) or bf16 (2)"
 #endif
 
-/* NOTE: macros, because NVRTC gives a namespace-scope constexpr float a place among the mutable globals. */
-#define LOG2_E 1.4426950408889634f
-#define LN_2 0.6931471805599453f
+constexpr float LOG2_E = 1.4426950408889634f;
+constexpr float LN_2 = 0.6931471805599453f;
 
 ATTUNE_INLINE float negative_infinity()
 {

@@ -1,0 +1,421 @@
+#include "cuda/fake_driver.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The handles are addresses of these. */
+static char contexts[FAKE_CONTEXTS];
+static char streams[FAKE_CONTEXTS];
+static char module_handle;
+static char function_handle;
+
+static _Thread_local at_cu_context stack[16];
+static _Thread_local int depth;
+
+static at_cu_context context_at(int index)
+{
+    return (at_cu_context)(void *)&contexts[index];
+}
+
+static int index_of(at_cu_context context)
+{
+    return (int)((char *)(void *)context - contexts);
+}
+
+static void set_current(at_cu_context context)
+{
+    depth = 0;
+    if (context != NULL) {
+        stack[depth++] = context;
+    }
+}
+
+static at_cu_context current(void)
+{
+    return depth > 0 ? stack[depth - 1] : NULL;
+}
+
+EXPORT extern fake_record fake;
+fake_record fake = {
+    .version = 13000,
+    .memory = 1 << 30,
+    .context = {(at_cu_context)(void *)&contexts[0], (at_cu_context)(void *)&contexts[1],
+                (at_cu_context)(void *)&contexts[2], (at_cu_context)(void *)&contexts[3]},
+    .stream = {(at_cu_stream)(void *)&streams[0], (at_cu_stream)(void *)&streams[1], (at_cu_stream)(void *)&streams[2],
+               (at_cu_stream)(void *)&streams[3]},
+    .set_current = set_current,
+    .current = current,
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- Memory: the host's, in a list ----------------------------------------------------------------------------------
+ */
+
+enum { BLOCKS = 256 };
+
+static struct {
+    char *data;
+    size_t bytes;
+    int device;
+} block[BLOCKS];
+
+static int block_of(at_cu_pointer pointer)
+{
+    const char *at = (const char *)(uintptr_t)pointer;
+    for (int i = 0; i < BLOCKS; ++i) {
+        if (block[i].data != NULL && at >= block[i].data && at < block[i].data + block[i].bytes) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static at_cu_result mem_alloc(at_cu_pointer *pointer, size_t bytes)
+{
+    if (current() == NULL) {
+        return AT_CU_INVALID_CONTEXT;
+    }
+    if (bytes > fake.memory) {
+        return AT_CU_OUT_OF_MEMORY;
+    }
+    for (int i = 0; i < BLOCKS; ++i) {
+        if (block[i].data == NULL) {
+            block[i].data = aligned_alloc(256, (bytes + 255) / 256 * 256);
+            block[i].bytes = bytes;
+            block[i].device = index_of(current()) % FAKE_DEVICES;
+            *pointer = (uintptr_t)block[i].data;
+            ++fake.allocations;
+            return AT_CU_SUCCESS;
+        }
+    }
+    return AT_CU_OUT_OF_MEMORY;
+}
+
+static at_cu_result mem_free(at_cu_pointer pointer)
+{
+    int at = block_of(pointer);
+    if (at < 0) {
+        return AT_CU_INVALID_VALUE;
+    }
+    free(block[at].data);
+    block[at].data = NULL;
+    --fake.allocations;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result mem_info(size_t *left, size_t *total)
+{
+    *left = fake.memory;
+    *total = 2 * fake.memory;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result copy_to(at_cu_pointer to, const void *from, size_t bytes, at_cu_stream stream)
+{
+    (void)stream;
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return block_of(to) < 0 ? AT_CU_INVALID_VALUE : AT_CU_SUCCESS;
+}
+
+static at_cu_result copy_from(void *to, at_cu_pointer from, size_t bytes, at_cu_stream stream)
+{
+    (void)stream;
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return block_of(from) < 0 ? AT_CU_INVALID_VALUE : AT_CU_SUCCESS;
+}
+
+static at_cu_result pointer_attribute(void *value, unsigned int attribute, at_cu_pointer pointer)
+{
+    int at = block_of(pointer);
+    (void)pthread_mutex_lock(&lock);
+    ++fake.pointer_questions;
+    (void)pthread_mutex_unlock(&lock);
+    if (at < 0) {
+        return AT_CU_INVALID_VALUE;
+    }
+    int answer = attribute == AT_CU_POINTER_MEMORY_TYPE ? AT_CU_MEMORY_DEVICE
+                 : attribute == AT_CU_POINTER_DEVICE    ? block[at].device
+                                                        : 0;
+    memcpy(value, &answer, sizeof answer);
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result fill(at_cu_pointer at, unsigned int pattern, size_t words, at_cu_stream stream)
+{
+    (void)stream;
+    ++fake.fills;
+    fake.fill_at = at;
+    fake.fill_words = words;
+    fake.fill_pattern = pattern;
+    return AT_CU_SUCCESS;
+}
+
+/* ---- Devices and contexts -------------------------------------------------------------------------------------------
+ */
+
+static at_cu_result error_name(at_cu_result error, const char **name)
+{
+    *name = error == AT_CU_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_FAKE";
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result error_string(at_cu_result error, const char **text)
+{
+    (void)error;
+    *text = "a text";
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result device_get(at_cu_device *device, int ordinal)
+{
+    *device = ordinal;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result device_count(int *count)
+{
+    *count = FAKE_DEVICES;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result device_name(char *name, int bytes, at_cu_device device)
+{
+    strncpy(name, device == 0 ? "NVIDIA Fake 9000" : "NVIDIA Fake 8900", (size_t)bytes);
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result device_attribute(int *value, unsigned int attribute, at_cu_device device)
+{
+    static const struct {
+        unsigned int attribute;
+        int value[FAKE_DEVICES];
+    } known[] = {
+        {AT_CU_ATTRIBUTE_MAJOR, {9, 8}},
+        {AT_CU_ATTRIBUTE_MINOR, {0, 9}},
+        {AT_CU_ATTRIBUTE_SM_COUNT, {132, 58}},
+        {AT_CU_ATTRIBUTE_SMEM_BLOCK, {49152, 49152}},
+        {AT_CU_ATTRIBUTE_SMEM_OPTIN, {232448, 101376}},
+        {AT_CU_ATTRIBUTE_SMEM_SM, {233472, 102400}},
+        {AT_CU_ATTRIBUTE_REGS_SM, {65536, 65536}},
+        {AT_CU_ATTRIBUTE_THREADS_SM, {2048, 1536}},
+        {AT_CU_ATTRIBUTE_L2_BYTES, {60 << 20, 48 << 20}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
+        if (known[i].attribute == attribute) {
+            *value = known[i].value[device];
+            return AT_CU_SUCCESS;
+        }
+    }
+    return AT_CU_INVALID_VALUE;
+}
+
+static at_cu_result context_current(at_cu_context *context)
+{
+    *context = current();
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result context_device(at_cu_device *device)
+{
+    *device = current() == NULL ? -1 : index_of(current()) % FAKE_DEVICES;
+    return current() == NULL ? AT_CU_INVALID_CONTEXT : AT_CU_SUCCESS;
+}
+
+static at_cu_result context_push(at_cu_context context)
+{
+    stack[depth++] = context;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result context_pop(at_cu_context *context)
+{
+    *context = stack[--depth];
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result primary_retain(at_cu_context *context, at_cu_device device)
+{
+    ++fake.retained[device];
+    *context = context_at(device);
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result primary_release(at_cu_device device)
+{
+    --fake.retained[device];
+    return AT_CU_SUCCESS;
+}
+
+/* ---- Code -----------------------------------------------------------------------------------------------------------
+ */
+
+static at_cu_result module_load(at_cu_module *module, const void *image)
+{
+    if (fake.load != AT_CU_SUCCESS) {
+        return fake.load;
+    }
+    *module = (at_cu_module)(void *)&module_handle;
+    ++fake.modules;
+    return memcmp(image, "\177ELF", 4) == 0 ? AT_CU_SUCCESS : AT_CU_INVALID_IMAGE;
+}
+
+static at_cu_result module_unload(at_cu_module module)
+{
+    (void)module;
+    --fake.modules;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result module_function(at_cu_function *function, at_cu_module module, const char *name)
+{
+    (void)module;
+    strncpy(fake.entry, name, sizeof fake.entry - 1);
+    *function = (at_cu_function)(void *)&function_handle;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result function_set(at_cu_function function, unsigned int attribute, int value)
+{
+    (void)function;
+    if (attribute == AT_CU_FUNC_SMEM_DYNAMIC_MAX) {
+        fake.smem_limit = (unsigned int)value;
+    } else {
+        fake.non_portable = value;
+    }
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result function_get(int *value, unsigned int attribute, at_cu_function function)
+{
+    (void)attribute, (void)function;
+    *value = 1024;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result launch(const at_cu_launch_config *config, at_cu_function function, void **params, void **extra)
+{
+    (void)function, (void)extra;
+    if (fake.launch != AT_CU_SUCCESS) {
+        return fake.launch;
+    }
+    (void)pthread_mutex_lock(&lock);
+    ++fake.launches;
+    fake.config = *config;
+    if (config->attribute_count > 0) {
+        memcpy(fake.attribute, config->attributes, config->attribute_count * sizeof fake.attribute[0]);
+    }
+    memcpy(&fake.args, params[0], sizeof fake.args);
+    fake.launched_in = current();
+    (void)pthread_mutex_unlock(&lock);
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result encode(attune_tensor_map *map, unsigned int type, uint32_t rank, void *data, const uint64_t *size,
+                           const uint64_t *stride, const uint32_t *box, const uint32_t *steps, unsigned int interleave,
+                           unsigned int swizzle, unsigned int promotion, unsigned int out_of_bounds)
+{
+    (void)steps, (void)interleave, (void)out_of_bounds;
+    ++fake.map_encodes;
+    map->opaque[0] = (uintptr_t)data;
+    map->opaque[1] = size[0] | size[1] << 32;
+    map->opaque[2] = stride[0];
+    map->opaque[3] = box[0] | (uint64_t)box[1] << 32;
+    map->opaque[4] = type | (uint64_t)rank << 8 | (uint64_t)swizzle << 16 | (uint64_t)promotion << 24;
+    return stride[0] % 16 == 0 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
+}
+
+/* ---- Streams --------------------------------------------------------------------------------------------------------
+ */
+
+static at_cu_result stream_context(at_cu_stream stream, at_cu_context *context)
+{
+    ++fake.stream_questions;
+    *context = context_at((int)((char *)(void *)stream - streams));
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result stream_synchronise(at_cu_stream stream)
+{
+    (void)stream;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result unused(void)
+{
+    return AT_CU_NOT_FOUND;
+}
+
+/* ---- Finding all that -----------------------------------------------------------------------------------------------
+ */
+
+typedef void (*any)(void); /* compilers take this one for every function */
+
+static const struct {
+    const char *name;
+    any function;
+} items[] = {
+    {"cuGetErrorName", (any)error_name},
+    {"cuGetErrorString", (any)error_string},
+    {"cuDeviceGet", (any)device_get},
+    {"cuDeviceGetCount", (any)device_count},
+    {"cuDeviceGetName", (any)device_name},
+    {"cuDeviceGetAttribute", (any)device_attribute},
+    {"cuCtxGetCurrent", (any)context_current},
+    {"cuCtxGetDevice", (any)context_device},
+    {"cuCtxPushCurrent", (any)context_push},
+    {"cuCtxPopCurrent", (any)context_pop},
+    {"cuDevicePrimaryCtxRetain", (any)primary_retain},
+    {"cuDevicePrimaryCtxRelease", (any)primary_release},
+    {"cuModuleLoadData", (any)module_load},
+    {"cuModuleUnload", (any)module_unload},
+    {"cuModuleGetFunction", (any)module_function},
+    {"cuFuncSetAttribute", (any)function_set},
+    {"cuFuncGetAttribute", (any)function_get},
+    {"cuLaunchKernelEx", (any)launch},
+    {"cuTensorMapEncodeTiled", (any)encode},
+    {"cuMemsetD32Async", (any)fill},
+    {"cuMemAlloc", (any)mem_alloc},
+    {"cuMemFree", (any)mem_free},
+    {"cuMemGetInfo", (any)mem_info},
+    {"cuMemcpyHtoDAsync", (any)copy_to},
+    {"cuMemcpyDtoHAsync", (any)copy_from},
+    {"cuPointerGetAttribute", (any)pointer_attribute},
+    {"cuStreamGetCtx", (any)stream_context},
+    {"cuStreamSynchronize", (any)stream_synchronise},
+};
+
+EXPORT at_cu_result cuInit(unsigned int flags);
+EXPORT at_cu_result cuDriverGetVersion(int *version);
+EXPORT at_cu_result cuGetProcAddress_v2(const char *name, void **item, int since, uint64_t flags, int *why);
+
+at_cu_result cuInit(unsigned int flags)
+{
+    (void)flags;
+    return fake.init;
+}
+
+at_cu_result cuDriverGetVersion(int *version)
+{
+    *version = fake.version;
+    return AT_CU_SUCCESS;
+}
+
+at_cu_result cuGetProcAddress_v2(const char *name, void **item, int since, uint64_t flags, int *why)
+{
+    any function = (any)unused;
+    for (size_t i = 0; i < sizeof items / sizeof items[0]; ++i) {
+        function = strcmp(items[i].name, name) == 0 ? items[i].function : function;
+    }
+    if (since > fake.version || flags != AT_CU_PROC_LEGACY_STREAM ||
+        (fake.lacks != NULL && strcmp(fake.lacks, name) == 0)) {
+        *why = 1;
+        *item = NULL;
+        return AT_CU_NOT_FOUND;
+    }
+    memcpy(item, &function, sizeof function);
+    return AT_CU_SUCCESS;
+}

@@ -1,0 +1,40 @@
+/* A CUDA driver that runs nothing and remembers everything: what attune asks of a driver can be seen without one. Built
+ * as a library of its own, which ATTUNE_LIBCUDA names; tests reach its record with dlsym("fake"). */
+#ifndef TESTS_CUDA_FAKE_DRIVER_H
+#define TESTS_CUDA_FAKE_DRIVER_H
+
+#include "cuda/types.h"
+
+enum { FAKE_DEVICES = 2, FAKE_CONTEXTS = 4 };
+
+typedef struct fake_record {
+    /* What it is asked to be. */
+    int version;         /* 13000 */
+    at_cu_result init;   /* what cuInit says */
+    const char *lacks;   /* an item it does not have */
+    at_cu_result launch; /* what launches say */
+    at_cu_result load;   /* what loading a module says */
+    size_t memory;       /* bytes a device has */
+    /* What it was asked to do. */
+    int retained[FAKE_DEVICES];
+    int modules;     /* loaded less unloaded */
+    int allocations; /* likewise */
+    int launches, fills, pointer_questions, stream_questions, map_encodes;
+    unsigned int smem_limit; /* the last one set */
+    int non_portable;
+    at_cu_launch_config config; /* of the last launch; its pointers are not kept */
+    at_cu_launch_attribute attribute[2];
+    at_cu_context launched_in;
+    attune_args args; /* of the last launch */
+    at_cu_pointer fill_at;
+    size_t fill_words;
+    unsigned int fill_pattern;
+    char entry[64];
+    /* Contexts 0 and 1 are the primary ones of devices 0 and 1, 2 and 3 others of the same. */
+    at_cu_context context[FAKE_CONTEXTS];
+    at_cu_stream stream[FAKE_CONTEXTS]; /* one of each context */
+    void (*set_current)(at_cu_context context);
+    at_cu_context (*current)(void);
+} fake_record;
+
+#endif
