@@ -5,7 +5,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 BENCH  ?= b1,h8,s512,d64,fp32 b1,h8,s2048,d64,fp32,causal
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help deps deps-test configure build test demo bench format lint install clean
+.PHONY: help deps deps-test configure build test test-gpu demo bench format lint install clean
 
 help:
 	@echo "attune: fused attention that plans, proves and runs"
@@ -14,6 +14,7 @@ help:
 	@echo "  make test      everything that can be checked here: tests, sanitizers, fuzzers, lint"
 	@echo
 	@echo "  make build     libattune and attune, into $(BUILD)/"
+	@echo "  make test-gpu  the device tests, on a machine with an NVIDIA GPU"
 	@echo "  make bench     time BENCH=\"$(BENCH)\""
 	@echo "  make install   install below PREFIX=$(PREFIX)"
 	@echo "  make format    rewrite the sources in the house's format"
@@ -37,6 +38,11 @@ build: configure
 # The last lines are CTest's own account. Whatever can fail is a test of it: docs/maintaining.md lists them.
 test: deps-test build
 	@ctest --test-dir $(BUILD) --output-on-failure --no-label-summary
+
+# On a machine with a GPU; $(BUILD)/gpu, built elsewhere, is all it needs.
+test-gpu:
+	@[ -x $(BUILD)/gpu/attune ] || $(MAKE) --no-print-directory deps-test build
+	@tools/test-gpu.sh $(BUILD)/gpu
 
 demo: build
 	@tools/demo.sh $(BUILD)

@@ -1,0 +1,1 @@
+"""attune from Python: what the benches and the worker need of the C library."""

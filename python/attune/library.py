@@ -1,0 +1,120 @@
+"""libattune through ctypes: the structs of include/attune/attune.h, and plans that run on PyTorch's tensors.
+
+Nothing is copied: a call points at the tensors it is given, on the stream that is current in PyTorch.
+"""
+import ctypes as c
+import os
+
+ROLES = ["Q", "K", "V", "O", "LSE", "BIAS", "MASK", "SINK", "SLOPES", "CU_Q", "CU_KV", "USED_KV"]
+EFFORTS = {"estimate": 0, "measure": 1, "patient": 2, "wisdom-only": 3}
+DTYPES = {"torch.float32": 0, "torch.float16": 1, "torch.bfloat16": 2, "torch.int32": 3, "torch.bool": 4}
+
+
+class Tensor(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("stride", c.c_int64 * 3), ("dtype", c.c_int32), ("reserved", c.c_int32)]
+
+
+class Problem(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("op", c.c_int), ("dtype", c.c_int), ("batch", c.c_int64), ("heads_q", c.c_int64),
+                ("heads_kv", c.c_int64), ("seqlen_q", c.c_int64), ("seqlen_kv", c.c_int64), ("head_dim_qk", c.c_int32),
+                ("head_dim_v", c.c_int32), ("scale", c.c_float), ("softcap", c.c_float), ("window_left", c.c_int64),
+                ("window_right", c.c_int64), ("offset", c.c_int64), ("offset_kind", c.c_int), ("layout", c.c_int),
+                ("bias", c.c_int), ("align", c.c_int32), ("causal", c.c_int32), ("mask", c.c_int32),
+                ("alibi", c.c_int32), ("sink", c.c_int32), ("seqused_kv", c.c_int32), ("strict", c.c_int32),
+                ("varlen", c.c_int32), ("varlen_seed", c.c_uint64)]
+
+
+class Call(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("batch", c.c_int64), ("heads_q", c.c_int64), ("heads_kv", c.c_int64),
+                ("seqlen_q", c.c_int64), ("seqlen_kv", c.c_int64), ("total_q", c.c_int64), ("total_kv", c.c_int64),
+                ("offset", c.c_int64), ("workspace", c.c_void_p), ("workspace_bytes", c.c_size_t),
+                ("stream", c.c_void_p), ("tensor", Tensor * len(ROLES))]
+
+
+class Failed(RuntimeError):
+    """A call of the library failed; the message is its detail."""
+
+
+class Library:
+    """libattune, loaded from a path, $ATTUNE_LIBRARY or the loader's own places."""
+
+    def __init__(self, path=None):
+        self.c = c.CDLL(path or os.environ.get("ATTUNE_LIBRARY", "libattune.so.0"))
+        for name in ("attune_last_detail", "attune_status_string", "attune_plan_kernel", "attune_plan_origin",
+                     "attune_context_target", "attune_version_string"):
+            getattr(self.c, name).restype = c.c_char_p
+        self.c.attune_problem_flops.restype = c.c_double
+        self.c.attune_context_destroy.restype = self.c.attune_plan_destroy.restype = None
+
+    def check(self, status):
+        if status != 0:
+            what = self.c.attune_status_string(c.c_int(status)).decode()
+            raise Failed(f"{what}: {self.c.attune_last_detail().decode()}")
+
+    def problem(self, text):
+        problem = Problem()
+        self.check(self.c.attune_problem_parse(text.encode(), c.byref(problem)))
+        return problem
+
+    def flops(self, problem):
+        return self.c.attune_problem_flops(c.byref(problem))
+
+
+class Options(c.Structure):
+    """The first fields of attune_options; `size` says how many the library may read."""
+    _fields_ = [("size", c.c_size_t), ("target", c.c_char_p), ("kernel", c.c_char_p), ("isa", c.c_char_p),
+                ("threads", c.c_int32), ("reserved", c.c_int32), ("wisdom", c.c_char_p), ("cache", c.c_char_p)]
+
+
+class Context:
+    def __init__(self, library, target=None, kernel=None):
+        self.library, self.handle = library, c.c_void_p()
+        options = Options(size=c.sizeof(Options), target=target and target.encode(), kernel=kernel and kernel.encode())
+        library.check(library.c.attune_context_create(c.byref(options), c.byref(self.handle)))
+
+    def close(self):
+        self.library.c.attune_context_destroy(self.handle)
+        self.handle = c.c_void_p()
+
+    def plan(self, text, effort="estimate"):
+        return Plan(self, text, effort)
+
+
+class Plan:
+    """A plan for a problem's text. `bind` makes a call of tensors; `run` executes it."""
+
+    def __init__(self, context, text, effort):
+        self.library, self.problem, self.handle = context.library, context.library.problem(text), c.c_void_p()
+        lib = self.library
+        lib.check(lib.c.attune_plan_create(context.handle, c.byref(self.problem), EFFORTS[effort],
+                                           c.byref(self.handle)))
+        self.kernel = lib.c.attune_plan_kernel(self.handle).decode()
+        self.origin = lib.c.attune_plan_origin(self.handle).decode()
+
+    def bind(self, tensors, workspace=None, stream=0):
+        """A call over {role: tensor [batch, heads, seqlen, dim]}; the call keeps no reference to them."""
+        call = Call()
+        lib = self.library
+        lib.check(lib.c.attune_call_init(c.byref(call), c.byref(self.problem)))
+        for role, tensor in tensors.items():
+            slot = call.tensor[ROLES.index(role)]
+            slot.data = tensor.data_ptr()
+            slot.dtype = DTYPES[str(tensor.dtype)]
+            for i, stride in enumerate(tensor.stride()[:3]):
+                slot.stride[i] = stride
+        call.stream = stream
+        if workspace is not None:
+            call.workspace, call.workspace_bytes = workspace.data_ptr(), workspace.numel() * workspace.element_size()
+        return call
+
+    def workspace_bytes(self):
+        size = c.c_size_t()
+        self.library.check(self.library.c.attune_plan_workspace(self.handle, None, c.byref(size)))
+        return size.value
+
+    def run(self, call):
+        self.library.check(self.library.c.attune_plan_execute(self.handle, c.byref(call)))
+
+    def close(self):
+        self.library.c.attune_plan_destroy(self.handle)
+        self.handle = c.c_void_p()

@@ -1,0 +1,34 @@
+# What needs a GPU: built everywhere, run only by `make test-gpu`. ${CMAKE_BINARY_DIR}/gpu holds all that it takes, and
+# may be carried to a machine that has a GPU and nothing else: attune, the device tests, and cmocka beside them.
+set(ATTUNE_GPU_DIR ${CMAKE_BINARY_DIR}/gpu)
+file(GLOB gpu_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/gpu/test_*.c)
+
+# units.cu and the device headers it includes, under the names they are included by.
+file(GLOB gpu_units CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/gpu/*.cu)
+set(embedded attune/args.h=${CMAKE_SOURCE_DIR}/include/attune/args.h)
+foreach(file ${ATTUNE_CUDA_HEADERS})
+  file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR}/kernels/cuda ${file})
+  list(APPEND embedded ${name}=${file})
+endforeach()
+foreach(file ${gpu_units})
+  get_filename_component(name ${file} NAME)
+  list(APPEND embedded ${name}=${file})
+endforeach()
+attune_embed(${CMAKE_CURRENT_BINARY_DIR}/gpu_units.c at_gpu_units ${embedded})
+
+find_library(CMOCKA_SHARED NAMES cmocka REQUIRED)
+get_filename_component(CMOCKA_REAL ${CMOCKA_SHARED} REALPATH)
+foreach(source ${gpu_sources})
+  get_filename_component(name ${source} NAME_WE)
+  string(REGEX REPLACE "^test_" "" name ${name})
+  add_executable(test_gpu_${name} ${source} ${CMAKE_CURRENT_BINARY_DIR}/gpu_units.c)
+  target_link_libraries(test_gpu_${name} PRIVATE attune_flags attune_command attune_static ${CMOCKA_SHARED})
+  target_include_directories(test_gpu_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  set_target_properties(test_gpu_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${ATTUNE_GPU_DIR} BUILD_RPATH "$ORIGIN"
+    LINK_FLAGS "-Wl,-s")
+  list(APPEND gpu_targets test_gpu_${name})
+endforeach()
+add_custom_target(gpu_bundle ALL
+  COMMAND ${CMAKE_COMMAND} -E copy_if_different ${CMOCKA_REAL} ${ATTUNE_GPU_DIR}/libcmocka.so.0
+  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/attune $<TARGET_FILE:attune>
+  DEPENDS attune ${gpu_targets} VERBATIM)
