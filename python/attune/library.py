@@ -61,9 +61,9 @@ class Library:
 
 
 class Options(c.Structure):
-    """The first fields of attune_options; `size` says how many the library may read."""
     _fields_ = [("size", c.c_size_t), ("target", c.c_char_p), ("kernel", c.c_char_p), ("isa", c.c_char_p),
-                ("threads", c.c_int32), ("reserved", c.c_int32), ("wisdom", c.c_char_p), ("cache", c.c_char_p)]
+                ("threads", c.c_int32), ("reserved", c.c_int32), ("wisdom", c.c_char_p), ("cache", c.c_char_p),
+                ("pack", c.c_char_p)]
 
 
 class Context:
