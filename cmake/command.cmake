@@ -15,5 +15,10 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   target_link_libraries(attune PRIVATE attune_flags attune_command)
 endif()
 
-# The vector work around a peer's GEMMs: FMA contraction and unrolling where the tier has them, as the peer would itself.
+# The vector work around a peer's GEMMs: FMA contraction and unrolling, as a good peer would have.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/peers/vector.c PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=fast")
+
+# bash finds the completion of a command by the file's name.
+include(GNUInstallDirs)
+install(FILES ${CMAKE_SOURCE_DIR}/completions/attune.bash
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME attune)

@@ -121,6 +121,7 @@ const at_verb *at_verb_find(const char *name);
 void at_help_command(FILE *out);
 void at_help_verb(const at_verb *verb, FILE *out);
 
+extern const at_verb at_verb_info;
 extern const at_verb at_verb_bench;
 extern const at_verb at_verb_check;
 extern const at_verb at_verb_help;

@@ -4,6 +4,7 @@
 
 /* One a row, in the order of the help. */
 const at_verb *const at_verbs[] = {
+    &at_verb_info,    /* what there is */
     &at_verb_run,     /* attention from files to files */
     &at_verb_check,   /* right or wrong */
     &at_verb_bench,   /* times */

@@ -1,0 +1,15 @@
+# What the command's tests need beside their executables: bash's completion, and a BLAS that computes nothing, to see
+# that a wrong arm is not taken for a fast one.
+if(TARGET attune)
+  find_program(BASH_PROGRAM bash)
+  if(BASH_PROGRAM)
+    add_test(NAME cli.completion COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/completion.sh
+      $<TARGET_FILE:attune> ${CMAKE_SOURCE_DIR}/completions/attune.bash)
+    set_tests_properties(cli.completion PROPERTIES TIMEOUT 300 LABELS unit)
+  endif()
+  add_library(lazy_blas MODULE cli/lazy_blas.c)
+  target_link_libraries(lazy_blas PRIVATE attune_flags)
+  set_target_properties(lazy_blas PROPERTIES C_VISIBILITY_PRESET default
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(test_cli_bench lazy_blas)
+endif()

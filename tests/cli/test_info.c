@@ -1,0 +1,138 @@
+#include "base/cm.h"
+
+#include <jansson.h>
+
+#include "cli/command.h"
+#include "cli/facts.h"
+#include "cpu/cpu.h"
+#include "library/catalogue.h"
+
+static void shows(const outcome *result, const char *words)
+{
+    if (strstr(result->out, words) == NULL) {
+        fail_msg("\"%s\" lacks \"%s\"", result->out, words);
+    }
+}
+
+static void the_machine_and_every_kernel_are_shown(void **state)
+{
+    (void)state;
+    outcome result = COMMAND("info", "--target", "cpu", "--threads", "1", "--isa", "baseline", "--format", "tsv");
+    assert_int_equal(result.code, AT_EXIT_OK);
+    shows(&result, "subject\tname\tproperty\tvalue\nmachine\t\t");
+    shows(&result, "machine\t\tisa in use\tbaseline\n");
+    shows(&result, "machine\t\tthreads\t1 of ");
+    shows(&result, "machine\t\tgpus\t");
+    for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
+        char row[128];
+        (void)snprintf(row, sizeof row, "kernel\t%s\ttarget\t", (*kernel)->name);
+        shows(&result, row);
+        shows(&result, (*kernel)->summary);
+    }
+    assert_null(strstr(result.out, "\nproblem\t"));
+    outcome_free(&result);
+}
+
+static void a_problem_is_explained(void **state)
+{
+    (void)state;
+    outcome result = COMMAND("info", "--target", "cpu", "--format", "tsv", "fp32,d64,b1,h8,s512");
+    assert_int_equal(result.code, AT_EXIT_OK);
+    shows(&result, "problem\t\ttext\tb1,h8,s512,d64,fp32\n");
+    shows(&result, "problem\t\tplan\tcpu_tiled:");
+    shows(&result, "problem\t\tchosen\theuristic\n");
+    shows(&result, "problem\t\tworkspace bytes\t");
+    shows(&result, "kernel\tcpu_tiled\tfor the problem\truns it\n");
+    for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
+        char row[128];
+        (void)snprintf(row, sizeof row, "kernel\t%s\tfor the problem\tcannot: it runs on cuda", (*kernel)->name);
+        if ((*kernel)->target == ATTUNE_TARGET_CUDA) {
+            shows(&result, row);
+        }
+    }
+    outcome_free(&result);
+}
+
+static void a_kernels_configs_are_listed_with_what_they_need(void **state)
+{
+    (void)state;
+    outcome result =
+        COMMAND("info", "--target", "cpu", "--format", "tsv", "--kernel", "cpu_tiled", "b1,h8,s512,d256,fp32");
+    assert_int_equal(result.code, AT_EXIT_OK);
+    shows(&result, "problem\t\tchosen\tnamed\n");
+    shows(&result, "parameter\tBLOCK_M\tvalues\t");
+    shows(&result, "\tfits\tyes\nconfig\tcpu_tiled:");
+    shows(&result, "\tfits\tno\nconfig\tcpu_tiled:");
+    shows(&result, "\twhy not\tscratch ");
+    shows(&result, "\tscratch bytes a thread\t");
+    outcome_free(&result);
+}
+
+static void formats_agree(void **state)
+{
+    (void)state;
+    outcome json = COMMAND("info", "--target", "cpu", "--format", "json");
+    json_t *array = json_loads(json.out, 0, NULL);
+    assert_true(json_array_size(array) > 10);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(array, 0), "subject")), "machine");
+    json_decref(array);
+    outcome_free(&json);
+    outcome text = COMMAND("info", "--target", "cpu");
+    shows(&text, "machine\n");
+    shows(&text, "\n\nkernel ");
+    outcome_free(&text);
+}
+
+static void fails_with(outcome result, int code, const char *said)
+{
+    if (result.code != code || strstr(result.err, said) == NULL) {
+        fail_msg("code %d, \"%s\" lacks \"%s\"", result.code, result.err, said);
+    }
+    outcome_free(&result);
+}
+
+static void bad_command_lines(void **state)
+{
+    (void)state;
+    fails_with(COMMAND("info", "b1,h8,wrong"), AT_EXIT_USAGE, "wrong");
+    fails_with(COMMAND("info", "d64,s4,fp32", "d64,s4,fp32"), AT_EXIT_USAGE, "one problem at a time");
+    fails_with(COMMAND("info", "--kernel", "cpu_tild"), AT_EXIT_USAGE, "did you mean cpu_tiled?");
+    fails_with(COMMAND("info", "--isa", "sse9"), AT_EXIT_USAGE, "--isa sse9: one of baseline avx2 avx512 is needed");
+    fails_with(COMMAND("info", "--target", "cuda:99"), AT_EXIT_FAILED, "attune: info: ");
+    if (at_cpu_best_isa() < ATTUNE_ISA_AVX512) {
+        fails_with(COMMAND("info", "--isa", "avx512"), AT_EXIT_USAGE, "avx512");
+    }
+}
+
+static void facts_become_lists_and_grids(void **state)
+{
+    (void)state;
+    at_facts *facts = NULL;
+    assert_ok(at_facts_create(&facts));
+    at_facts_add(facts, "thing", "", "size", "%d", 3);
+    at_facts_add(facts, "cat", "Tom", "colour", "%s", "grey");
+    at_facts_add(facts, "thing", "", "weight", "heavy");
+    at_facts_add(facts, "cat", "Kit", "age", "%d", 7);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_ok(at_facts_print(facts, AT_FORMAT_TEXT, out));
+    (void)fclose(out);
+    assert_string_equal(text, "thing\nsize    3\nweight  heavy\n\ncat  colour  age\nTom  grey\nKit          7\n");
+    free(text);
+    at_facts_destroy(facts);
+    at_facts_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_machine_and_every_kernel_are_shown),
+        cmocka_unit_test(a_problem_is_explained),
+        cmocka_unit_test(a_kernels_configs_are_listed_with_what_they_need),
+        cmocka_unit_test(formats_agree),
+        cmocka_unit_test(bad_command_lines),
+        cmocka_unit_test(facts_become_lists_and_grids),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
