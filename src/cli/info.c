@@ -363,7 +363,16 @@ static attune_status open_context(info *all)
     attune_options options;
     AT_FORWARD(at_cli_options(all->cli, &options));
     options.kernel = NULL; /* a kernel that cannot run here shall be explained, not refused */
-    AT_FORWARD(attune_context_create(&options, &all->context));
+    bool brings_target = all->kernel != NULL && options.target == NULL;
+    if (brings_target) {
+        options.target = target_name(all->kernel->target);
+    }
+    attune_status status = attune_context_create(&options, &all->context);
+    if (status == ATTUNE_NO_DEVICE && brings_target) {
+        options.target = NULL;
+        status = attune_context_create(&options, &all->context);
+    }
+    AT_FORWARD(status);
     all->target = &at_context_device(all->context)->target;
     return ATTUNE_OK;
 }
