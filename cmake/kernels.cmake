@@ -17,13 +17,20 @@ file(GLOB ATTUNE_CPU_TIERED CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cpu/*.kern
 list(APPEND ATTUNE_CPU_SOURCES ${ATTUNE_CPU_TIERED})
 file(GLOB ATTUNE_CUDA_DESCRIPTORS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)
 
+# Unrolled code full of sanitizers' checks takes minutes to compile.
+set(ATTUNE_TIER_EFFORT -O3)
+if(ATTUNE_SANITIZE)
+  set(ATTUNE_TIER_EFFORT -O1 -DATTUNE_ROLLED)
+endif()
+
 set(ATTUNE_KERNEL_OBJECTS "")
 foreach(tier ${ATTUNE_TIERS})
   if(ATTUNE_CPU_SOURCES)
     add_library(attune_cpu_${tier} OBJECT ${ATTUNE_CPU_SOURCES})
     target_link_libraries(attune_cpu_${tier} PRIVATE attune_flags)
     # As options: CMake drops definitions of macros with arguments.
-    target_compile_options(attune_cpu_${tier} PRIVATE -O3 -ffp-contract=fast ${ATTUNE_TIER_FLAGS_${tier}}
+    target_compile_options(attune_cpu_${tier} PRIVATE ${ATTUNE_TIER_EFFORT} -ffp-contract=fast
+      ${ATTUNE_TIER_FLAGS_${tier}}
       "-DATTUNE_TIER(symbol)=symbol##_${tier}" -DATTUNE_TIER_${tier}=1)
     list(APPEND ATTUNE_KERNEL_OBJECTS $<TARGET_OBJECTS:attune_cpu_${tier}>)
   endif()

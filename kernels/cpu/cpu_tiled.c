@@ -58,6 +58,15 @@ static double padded(int64_t rows, int64_t block, int64_t lanes)
     return (double)((rows + panel - 1) / panel * panel);
 }
 
+/* Threads worth having: waking one takes as long as some 200,000 multiply-adds. */
+static double useful_threads(const attune_problem *problem, const attune_target *target)
+{
+    double rows = (double)problem->batch * (double)problem->heads_q * (double)problem->seqlen_q;
+    double work = rows * (double)problem->seqlen_kv * (problem->head_dim_qk + problem->head_dim_v);
+    double most = 1 + work / 200000;
+    return target->threads < most ? (target->threads > 0 ? target->threads : 1) : (double)(int64_t)most;
+}
+
 /* What a config costs, in arbitrary units: work for padded rows, keys and values read again for every block, results
  * updated once a tile, and threads that wait for the last item. */
 static double cost(const attune_problem *problem, const attune_target *target, int64_t m, int64_t n)
@@ -68,8 +77,7 @@ static double cost(const attune_problem *problem, const attune_target *target, i
     double blocks = (double)(whole + (rest > 0));
     double rows = (double)whole * padded(m, m, lanes) + (rest > 0 ? padded(rest, m, lanes) : 0);
     double items = (double)problem->batch * (double)problem->heads_q * blocks;
-    double threads = target->threads > 0 ? target->threads : 1;
-    double rounds = items / threads;
+    double rounds = items / useful_threads(problem, target);
     double waits = rounds > 0 && rounds < 16 ? (double)(int64_t)(rounds + 0.999) / rounds : 1;
     double reading = problem->dtype == ATTUNE_FP32 ? 1 : 2;
     double masked = problem->causal ? 0.5 * (double)(m + n) / (double)(problem->seqlen_kv + 1) : 0;

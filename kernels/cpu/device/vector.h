@@ -36,7 +36,11 @@ typedef uint16_t vh_unaligned __attribute__((vector_size(VL * 2), may_alias, ali
 typedef uint8_t vb __attribute__((vector_size(VL), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
+/* Before a loop whose count the compiler knows. Not for sanitizers, whose checks in unrolled code take minutes to
+ * compile. */
+#if defined(ATTUNE_ROLLED)
+#define UNROLL
+#elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
