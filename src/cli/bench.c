@@ -42,7 +42,8 @@ typedef struct bench {
     at_progress progress;
     int problem; /* the one at work */
     at_table *table;
-    bool wrong; /* an arm's result was */
+    bool wrong;      /* an arm's result was */
+    bool unrunnable; /* no arm ran some problem */
 } bench;
 
 /* ---- One problem ----------------------------------------------------------------------------------------------------
@@ -128,13 +129,16 @@ static attune_status add_rows(bench *all, const at_stand *stand, const at_sample
 
 static void report_failures(bench *all, const at_stand *stand)
 {
+    int refused = 0;
     for (int i = 0; i < stand->count; ++i) {
         const at_entry *entry = &stand->entry[i];
         if (entry->state != AT_ENTRY_READY) {
             say(all, all->names.name[i], entry->reason);
         }
         all->wrong = all->wrong || entry->state == AT_ENTRY_WRONG;
+        refused += entry->state == AT_ENTRY_REFUSED;
     }
+    all->unrunnable = all->unrunnable || refused == stand->count;
 }
 
 static attune_status bench_stand(bench *all, const at_stand *stand)
@@ -238,7 +242,10 @@ static int run(const at_cli *cli)
     at_progress_start(&all.progress, cli->err, "");
     attune_status status = run_bench(&all);
     at_progress_end(&all.progress);
-    int code = status == ATTUNE_OK ? all.wrong ? AT_EXIT_WRONG : AT_EXIT_OK : at_cli_fail(cli, status);
+    int code = status != ATTUNE_OK ? at_cli_fail(cli, status)
+               : all.wrong         ? AT_EXIT_WRONG
+               : all.unrunnable    ? AT_EXIT_USAGE
+                                   : AT_EXIT_OK;
     /* What was measured before a failure is printed all the same. */
     if (all.table != NULL && (status == ATTUNE_OK || all.problem > 0)) {
         status = at_table_print(all.table, at_cli_format(cli), cli->out);

@@ -1,5 +1,6 @@
 #include "base/cm.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -78,8 +79,13 @@ static void text_and_json_have_the_same_rows(void **state)
     assert_ptr_equal(strstr(text.out, "problem "), text.out);
     outcome_free(&text);
     outcome json = COMMAND("bench", "--target", "cpu", "--seconds", "0", "--arms", "auto", "--format", "json", TINY);
-    assert_non_null(strstr(json.out, "\"problem\": \"" TINY "\""));
-    assert_non_null(strstr(json.out, "\"peak_share\": "));
+    json_t *rows = json_loads(json.out, 0, NULL);
+    json_t *row = json_array_get(rows, 0);
+    assert_int_equal(json_array_size(rows), 1);
+    assert_string_equal(json_string_value(json_object_get(row, "problem")), TINY);
+    assert_true(json_real_value(json_object_get(row, "median_us")) > 0);
+    assert_true(json_is_real(json_object_get(row, "peak_share")));
+    json_decref(rows);
     outcome_free(&json);
 }
 
@@ -93,6 +99,17 @@ static void an_arm_that_cannot_run_is_named_with_the_reason(void **state)
     assert_string_equal(field_of(result.out, 2, 1, field), "openblas");
     assert_string_equal(field_of(result.out, 2, 2, field), "nan");
     assert_string_equal(field_of(result.out, 2, 6, field), "nan");
+    assert_true(number_of(result.out, 1, 2) > 0);
+    outcome_free(&result);
+}
+
+static void a_problem_that_no_arm_runs_is_bad_input(void **state)
+{
+    (void)state;
+    outcome result = COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", "--arms", "openblas",
+                             TINY, TINY ",sink");
+    assert_int_equal(result.code, AT_EXIT_USAGE);
+    assert_int_equal(lines_of(result.out), 3);
     assert_true(number_of(result.out, 1, 2) > 0);
     outcome_free(&result);
 }
@@ -203,6 +220,7 @@ int main(void)
         cmocka_unit_test(the_columns_are_exact_and_agree),
         cmocka_unit_test(text_and_json_have_the_same_rows),
         cmocka_unit_test(an_arm_that_cannot_run_is_named_with_the_reason),
+        cmocka_unit_test(a_problem_that_no_arm_runs_is_bad_input),
         cmocka_unit_test(a_missing_library_is_a_reason),
         cmocka_unit_test(a_wrong_arm_is_wrong_and_not_fast),
         cmocka_unit_test(bad_command_lines),
