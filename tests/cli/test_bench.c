@@ -11,6 +11,8 @@
 
 #define HEADER "problem\tarm\tmedian_us\tlo_us\thi_us\tgflops\tratio\tpeak_share\n"
 #define TINY "b1,h2,s16,d16,fp32"
+#define CAPPED "b1,h2,s16,d16,fp32,softcap=20"
+#define SINKING "b1,h2,s16,d16,fp32,sink"
 
 /* The column-th field of the line-th line of a TSV text, copied into `field`. */
 static const char *field_of(const char *text, int line, int column, char field[128])
@@ -92,7 +94,7 @@ static void text_and_json_have_the_same_rows(void **state)
 static void an_arm_that_cannot_run_is_named_with_the_reason(void **state)
 {
     (void)state;
-    outcome result = COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", TINY ",softcap=20");
+    outcome result = COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", CAPPED);
     char field[128];
     assert_int_equal(result.code, AT_EXIT_OK);
     assert_non_null(strstr(result.err, "openblas: cannot run: openblas: softcap"));
@@ -106,8 +108,8 @@ static void an_arm_that_cannot_run_is_named_with_the_reason(void **state)
 static void a_problem_that_no_arm_runs_is_bad_input(void **state)
 {
     (void)state;
-    outcome result = COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", "--arms", "openblas",
-                             TINY, TINY ",sink");
+    outcome result =
+        COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", "--arms", "openblas", TINY, SINKING);
     assert_int_equal(result.code, AT_EXIT_USAGE);
     assert_int_equal(lines_of(result.out), 3);
     assert_true(number_of(result.out, 1, 2) > 0);
