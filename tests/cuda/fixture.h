@@ -17,6 +17,8 @@ typedef struct fixture_says {
     int32_t threads, smem_bytes, dynamic_bytes;
     int32_t cluster, programmatic, fill;
     const char *entry;
+    int64_t workspace;
+    void (*adjust)(attune_steps *steps); /* has the last word on the steps; may be NULL */
 } fixture_says;
 
 static fixture_says fixture = {.threads = 128, .cluster = 1, .entry = "entry"};
@@ -40,7 +42,7 @@ static void fixture_resources(const attune_problem *problem, const attune_target
     (void)problem, (void)target, (void)config;
     *needs = (attune_resources){.threads = fixture.threads,
                                 .smem_bytes = fixture.smem_bytes,
-                                .workspace = attune_term_const(fixture.fill ? 1024 : 0)};
+                                .workspace = attune_term_const(fixture.fill ? 1024 : fixture.workspace)};
 }
 
 static bool fixture_heuristic(const attune_problem *problem, const attune_target *target, int32_t index,
@@ -72,6 +74,9 @@ static void fixture_steps(const attune_problem *problem, const attune_target *ta
         steps->step[steps->count++] = fill;
     }
     steps->step[steps->count++] = kernel;
+    if (fixture.adjust != NULL) {
+        fixture.adjust(steps);
+    }
 }
 
 static const int32_t fixture_value[] = {7};
