@@ -55,8 +55,11 @@ bool at_tiled_valid(const attune_problem *problem, const attune_target *target, 
         return attune_refuse(reason, "BLOCK_M / ROWS * 16 = %d threads: %d to %d are allowed", threads, THREADS_MIN,
                              THREADS_MAX);
     }
-    /* Registers a thread holds at least: its parts of O and S, one step's operands, and about forty for the rest. */
-    int32_t held = config->value[ROWS] * (columns + config->value[BLOCK_N] / LANES) + 8 * config->value[ROWS] + 64;
+    /* Registers a thread holds at least: its parts of O and S, one step's operands, and the rest, which is more where
+     * logits are more than dot products. */
+    bool adorned = problem->softcap > 0.0F || problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi;
+    int32_t held = config->value[ROWS] * (columns + config->value[BLOCK_N] / LANES) + 8 * config->value[ROWS] +
+                   (adorned ? 80 : 64);
     int32_t given = REGISTERS_SM / (threads * config->value[MIN_BLOCKS]);
     if (config->value[MIN_BLOCKS] > 1 && held > given) {
         return attune_refuse(reason, "MIN_BLOCKS %d leaves %d registers a thread: about %d are needed",
