@@ -221,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     int kv_end = (int)at.length_kv;
     tile_load<BLOCK_M, dim_qk, pitch_qk - 4>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row,
                                              end_row);
-    for (int first_key = (int)range.first / BLOCK_N * BLOCK_N; first_key < range.end; first_key += BLOCK_N) {
+    for (int first_key = range.first / BLOCK_N * BLOCK_N; first_key < range.end; first_key += BLOCK_N) {
         tile_load<BLOCK_N, dim_qk, pitch_qk - 4>(shared.k, k, args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
                                                  first_key, kv_end);
         bool finite = tile_load<BLOCK_N, dim_v, pitch_v>(shared.v, v, args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ],

@@ -273,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
     int head_kv = w.head / ((int)args.heads_q / (int)args.heads_kv);
     const element *v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
     attune_i64 stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
-    int begin = (int)range.first / BLOCK_N * BLOCK_N, end = (int)range.end, kv_end = (int)at.length_kv;
+    int begin = range.first / BLOCK_N * BLOCK_N, end = range.end, kv_end = (int)at.length_kv;
 
     warp_state state;
 #pragma unroll

@@ -1,25 +1,30 @@
 /* wmma_ws: descriptor. The source says how it works. */
 #include "attune/kernel.h"
 
-enum { CONSUMERS, BLOCK_N, Q_REGISTERS, MIN_BLOCKS, PARAMS };
+enum { CONSUMERS, STRIPS, BLOCK_N, Q_REGISTERS, MIN_BLOCKS, PARAMS };
 
 static const int32_t consumers_values[] = {2, 3, 4, 7, 8};
+static const int32_t strips_values[] = {1, 2};
 static const int32_t block_n_values[] = {32, 64, 128};
 static const int32_t q_registers_values[] = {0, 1};
 static const int32_t min_blocks_values[] = {1, 2, 3};
 
 static const attune_param params[PARAMS] = {
-    [CONSUMERS] = {"CONSUMERS", consumers_values, 5, 0},
-    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
-    [Q_REGISTERS] = {"Q_REGISTERS", q_registers_values, 2, 0},
+    [CONSUMERS] = {"CONSUMERS", consumers_values, 5, 0},    [STRIPS] = {"STRIPS", strips_values, 2, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},          [Q_REGISTERS] = {"Q_REGISTERS", q_registers_values, 2, 0},
     [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 3, 0},
 };
 
-enum { WARP_ROWS = 16, STAGES = 2, BARRIER_BYTES = 128, DIM_STEP = 16, DIM_MAX = 128, REGISTERS_MAX = 255 };
+enum { STRIP_ROWS = 16, STAGES = 2, BARRIER_BYTES = 128, DIM_STEP = 16, DIM_MAX = 128, REGISTERS_MAX = 255 };
 
 static int32_t threads_of(const attune_config *config)
 {
     return (config->value[CONSUMERS] + 1) * 32;
+}
+
+static int32_t block_m(const attune_config *config)
+{
+    return config->value[CONSUMERS] * config->value[STRIPS] * STRIP_ROWS;
 }
 
 static int32_t pitch_of(int32_t dim)
@@ -32,7 +37,7 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
 {
     int32_t pitch_qk = pitch_of(problem->head_dim_qk);
     int32_t pitch_v = pitch_of(problem->head_dim_v);
-    int32_t rows = config->value[CONSUMERS] * WARP_ROWS;
+    int32_t rows = block_m(config);
     int32_t elements =
         rows * (pitch_qk > pitch_v ? pitch_qk : pitch_v) + STAGES * config->value[BLOCK_N] * (pitch_qk + pitch_v);
     return 2 * elements + BARRIER_BYTES;
@@ -46,7 +51,7 @@ static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
     return true;
 }
 
-static const attune_config smallest = {{2, 32, 0, 1}};
+static const attune_config smallest = {{2, 1, 32, 0, 1}};
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
@@ -75,7 +80,8 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
 {
     bool elementwise = problem->softcap != 0 || problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi;
     int32_t queries = config->value[Q_REGISTERS] ? problem->head_dim_qk / 4 : 4;
-    return problem->head_dim_v / 2 + config->value[BLOCK_N] / 2 + queries + (elementwise ? 132 : 72);
+    int32_t strip = problem->head_dim_v / 2 + config->value[BLOCK_N] / 2 + queries;
+    return config->value[STRIPS] * strip + (elementwise ? 132 : 72);
 }
 
 /* Registers a thread may have: each of a multiprocessor's four parts holds 512 for each lane of a warp. */
@@ -109,10 +115,11 @@ static void resources(const attune_problem *problem, const attune_target *target
 }
 
 static const attune_config large_first[] = {
-    {{3, 64, 1, 2}}, {{7, 64, 1, 1}}, {{4, 64, 1, 2}}, {{4, 32, 0, 2}}, {{4, 64, 1, 1}}, {{2, 32, 0, 1}},
+    {{4, 2, 32, 0, 1}}, {{3, 1, 64, 1, 2}}, {{7, 1, 64, 1, 1}}, {{4, 1, 64, 1, 2}},
+    {{4, 1, 32, 0, 2}}, {{4, 1, 64, 1, 1}}, {{2, 1, 32, 0, 1}},
 };
 static const attune_config small_first[] = {
-    {{2, 64, 1, 1}}, {{3, 64, 1, 2}}, {{4, 64, 1, 1}}, {{2, 32, 1, 1}}, {{2, 32, 0, 1}},
+    {{2, 1, 64, 1, 1}}, {{3, 1, 64, 1, 2}}, {{4, 1, 64, 1, 1}}, {{2, 1, 32, 1, 1}}, {{2, 1, 32, 0, 1}},
 };
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
@@ -136,8 +143,8 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 {
     (void)target;
     attune_term rows = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
-    attune_term tiles = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q),
-                                             attune_term_const(config->value[CONSUMERS] * WARP_ROWS));
+    attune_term tiles =
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(block_m(config)));
     attune_step_kernel kernel = {.entry = "fwd_wmma_ws",
                                  .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
                                  .block = {threads_of(config), 1, 1},
@@ -149,7 +156,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 static const attune_shipped shipped[] = {
     {"b1,h8,s512,d64,fp16", ""},
     {"b8,h16,s2048,d128,fp16", ""},
-    {"b8,h16,s2048,d128,fp16", "CONSUMERS=7,BLOCK_N=64,Q_REGISTERS=1,MIN_BLOCKS=1"},
+    {"b8,h16,s2048,d128,fp16", "CONSUMERS=7,STRIPS=1,BLOCK_N=64,Q_REGISTERS=1,MIN_BLOCKS=1"},
     {"b8,h16,s2048,d128,bf16,causal", ""},
     {"b2,h8,hkv2,s300,d80,dv48,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused", ""},
     {NULL, NULL},

@@ -1,6 +1,6 @@
 /* wmma_ws: warp specialisation. One producer warp copies tiles of K and V into a ring of two swizzled buffers each,
- * by cp.async; CONSUMERS warps of 16 query rows multiply. They meet at barriers in shared memory: a tile is full when
- * its copies have landed, empty when every consumer has left it. Logits, P and O never leave registers.
+ * by cp.async; CONSUMERS warps of STRIPS x 16 query rows multiply. They meet at barriers in shared memory: a tile is
+ * full when its copies have landed, empty when every consumer has left it. Logits, P and O never leave registers.
  *
  * What it taught: with the layout of the fragments known, the way of S and P through shared memory, most of wmma's
  * time, is gone; a warp that only copies costs the others neither registers nor instructions.
@@ -12,7 +12,8 @@
 #include "device/swizzle.cuh"
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
-constexpr int BLOCK_M = CONSUMERS * 16;
+constexpr int WARP_ROWS = STRIPS * 16;
+constexpr int BLOCK_M = CONSUMERS * WARP_ROWS;
 constexpr int STAGES = 2;
 constexpr int pitch_qk = swizzled_pitch<dim_qk>, pitch_v = swizzled_pitch<dim_v>;
 constexpr int steps_qk = dim_qk / 16, columns_s = BLOCK_N / 16, columns_o = dim_v / 16;
@@ -83,51 +84,49 @@ ATTUNE_INLINE void produce(const attune_args &args, const journey &j, Shared &sh
 
 /* ---- The consumers ---- */
 
-/* A lane's share: rows `lane / 4` and 8 below of the warp's sixteen. */
+/* A lane's share: of each strip of sixteen rows, rows `lane / 4` and 8 below. */
 struct lane_state {
-    online soft[2];
-    float o[columns_o][8];
+    online soft[STRIPS][2];
+    float o[STRIPS][columns_o][8];
 };
+typedef float logits[STRIPS][columns_s][8];
 
 /* The warp's queries as operands: read once into registers, or again for every tile where registers are short. */
 struct queries {
-    const element *tile;
-    int row;
-    unsigned a[Q_REGISTERS ? steps_qk : 1][4];
+    unsigned rows; /* lane_rows of the warp's first strip */
+    unsigned a[Q_REGISTERS ? steps_qk : 1][STRIPS][4];
 };
 
-ATTUNE_INLINE void load_queries(queries &q, const element *tile, int row, int lane)
+ATTUNE_INLINE void load_queries(queries &q, int place, int d)
 {
-    q.tile = tile;
-    q.row = row;
-    if constexpr (Q_REGISTERS) {
 #pragma unroll
-        for (int d = 0; d < steps_qk; ++d) {
-            load_a16<pitch_qk>(q.a[d], tile, row, d, lane);
-        }
+    for (int t = 0; t < STRIPS; ++t) {
+        load_operand<pitch_qk>(q.a[place][t], q.rows, t, d);
     }
 }
 
-ATTUNE_INLINE void logits_tile(const element *k, queries &q, int lane, float (&s)[columns_s][8])
+/* NOTE: an operand of K or V is read once for all strips. A 16x16x16 product takes the tensor cores about as long as
+ * its B operand takes to leave shared memory, so with one strip the products wait for the reads. */
+ATTUNE_INLINE void logits_tile(const element *k, queries &q, int lane, logits &s)
 {
+    unsigned columns = lane_columns<pitch_qk>(k, 0, lane);
 #pragma unroll
-    for (int n = 0; n < columns_s; ++n) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            s[n][i] = 0;
-        }
+    for (int i = 0; i < STRIPS * columns_s * 8; ++i) {
+        s[i / 8 / columns_s][i / 8 % columns_s][i % 8] = 0;
     }
 #pragma unroll
     for (int d = 0; d < steps_qk; ++d) {
-        constexpr bool kept = Q_REGISTERS;
-        if constexpr (!kept) {
-            load_a16<pitch_qk>(q.a[0], q.tile, q.row, d, lane);
+        if constexpr (!Q_REGISTERS) {
+            load_queries(q, 0, d);
         }
 #pragma unroll
         for (int n = 0; n < columns_s; ++n) {
             unsigned b[4];
-            load_b16_transposed<pitch_qk>(b, k, n * 16, d, lane);
-            wmma_mma16(s[n], q.a[kept ? d : 0], b);
+            load_operand<pitch_qk>(b, columns, n, d);
+#pragma unroll
+            for (int t = 0; t < STRIPS; ++t) {
+                wmma_mma16(s[t][n], q.a[Q_REGISTERS ? d : 0][t], b);
+            }
         }
     }
 }
@@ -145,22 +144,19 @@ ATTUNE_INLINE int sum_column(int i, int lane)
 
 /* Logits in units of log2; -inf where hidden. */
 ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int first_row, int key, bool masked, int lane,
-                             float (&s)[columns_s][8])
+                             logits &s)
 {
     constexpr bool more = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK || ATTUNE_HAS_ALIBI || ATTUNE_HAS_SOFTCAP;
     if (!masked && !more) {
         float scale = args.scale * LOG2_E;
 #pragma unroll
-        for (int n = 0; n < columns_s; ++n) {
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                s[n][i] *= scale;
-            }
+        for (int i = 0; i < STRIPS * columns_s * 8; ++i) {
+            s[i / 8 / columns_s][i / 8 % columns_s][i % 8] *= scale;
         }
         return;
     }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < STRIPS * 2; ++r) {
         int query = first_row + lane / 4 + r * 8;
         bool exists = query < j.at.length_q;
         key_range sees = keys_seen(args, j.at, query);
@@ -169,18 +165,19 @@ ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int firs
         for (int n = 0; n < columns_s; ++n) {
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
-                if (sum_row(i) == r) {
+                if (sum_row(i) == r % 2) {
                     int at_key = key + n * 16 + sum_column(i, lane);
                     bool seen = exists && at_key >= sees.first && at_key < sees.end;
-                    s[n][i] = seen ? logit(args, j.at, x, query, at_key, s[n][i]) : negative_infinity();
+                    float dot = s[r / 2][n][i];
+                    s[r / 2][n][i] = seen ? logit(args, j.at, x, query, at_key, dot) : negative_infinity();
                 }
             }
         }
     }
 }
 
-/* The online softmax: logits become P; O is rescaled where a maximum has grown. */
-ATTUNE_INLINE void softmax_tile(float (&s)[columns_s][8], lane_state &state)
+/* The online softmax of one strip: logits become P; O is rescaled where a maximum has grown. */
+ATTUNE_INLINE void softmax_strip(float (&s)[columns_s][8], online (&soft)[2], float (&o)[columns_o][8])
 {
     float largest[2] = {negative_infinity(), negative_infinity()};
 #pragma unroll
@@ -193,15 +190,15 @@ ATTUNE_INLINE void softmax_tile(float (&s)[columns_s][8], lane_state &state)
     float factor[2], subtract[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        factor[r] = online_raise(&state.soft[r], group_max<4>(largest[r]));
-        subtract[r] = subtrahend(state.soft[r].maximum);
+        factor[r] = online_raise(&soft[r], group_max<4>(largest[r]));
+        subtract[r] = subtrahend(soft[r].maximum);
     }
 #pragma unroll
     for (int n = 0; n < columns_s; ++n) {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             s[n][i] = ptx_ex2_approx_ftz_f32(s[n][i] - subtract[sum_row(i)]);
-            state.soft[sum_row(i)].sum += s[n][i];
+            soft[sum_row(i)].sum += s[n][i];
         }
     }
     if (__any_sync(0xffffffff, factor[0] != 1.0f || factor[1] != 1.0f)) {
@@ -209,43 +206,49 @@ ATTUNE_INLINE void softmax_tile(float (&s)[columns_s][8], lane_state &state)
         for (int n = 0; n < columns_o; ++n) {
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
-                state.o[n][i] *= factor[sum_row(i)];
+                o[n][i] *= factor[sum_row(i)];
             }
         }
     }
 }
 
-ATTUNE_INLINE void weigh_values(const element *v, const float (&s)[columns_s][8], int lane, lane_state &state)
+ATTUNE_INLINE void weigh_values(const element *v, const logits &s, int lane, lane_state &state)
 {
+    unsigned rows = lane_rows<pitch_v>(v, 0, lane);
 #pragma unroll
     for (int n = 0; n < columns_s; ++n) {
-        unsigned p[4];
-        sums_as_a16(p, s[n]);
+        unsigned p[STRIPS][4];
+#pragma unroll
+        for (int t = 0; t < STRIPS; ++t) {
+            sums_as_a16(p[t], s[t][n]);
+        }
 #pragma unroll
         for (int c = 0; c < columns_o; ++c) {
             unsigned b[4];
-            load_b16<pitch_v>(b, v, n * 16, c, lane);
-            wmma_mma16(state.o[c], p, b);
+            load_operand_trans<pitch_v>(b, rows, n, c);
+#pragma unroll
+            for (int t = 0; t < STRIPS; ++t) {
+                wmma_mma16(state.o[t][c], p[t], b);
+            }
         }
     }
 }
 
-/* O through the warp's sixteen rows of Q's memory, so that it leaves 16 bytes at a time; and LSE. */
-ATTUNE_INLINE void store_rows(const attune_args &args, const journey &j, element *strip, int first_row, int lane,
-                              lane_state &state)
+/* One strip of O through sixteen rows of Q's memory, so that it leaves 16 bytes at a time; and its LSE. */
+ATTUNE_INLINE void store_strip(const attune_args &args, const journey &j, element *strip, int first_row, int lane,
+                               const online (&soft)[2], const float (&o)[columns_o][8])
 {
     float normaliser[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         int query = first_row + lane / 4 + r * 8;
-        float sum = group_sum<4>(state.soft[r].sum);
+        float sum = group_sum<4>(soft[r].sum);
         normaliser[r] = online_normaliser(sum);
         if (args.tensor[ATTUNE_LSE].data != nullptr && lane % 4 == 0 && query < j.at.length_q) {
             *row_of<float>(args.tensor[ATTUNE_LSE], j.at.batch, j.w.head, j.at.first_q + query) =
-                online_lse(state.soft[r].maximum, sum);
+                online_lse(soft[r].maximum, sum);
         }
     }
-    __syncwarp(); /* every lane has read its queries */
 #pragma unroll
     for (int c = 0; c < columns_o; ++c) {
 #pragma unroll
@@ -253,7 +256,7 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const journey &j, element
             float f = normaliser[sum_row(i)];
             int row = lane / 4 + sum_row(i) * 8, column = c * 16 + sum_column(i, lane);
             element *to = strip + swizzled_index<pitch_v>(row, column / 8) + column % 8;
-            *reinterpret_cast<unsigned *>(to) = pack_two(state.o[c][i] * f, state.o[c][i + 1] * f);
+            *reinterpret_cast<unsigned *>(to) = pack_two(o[c][i] * f, o[c][i + 1] * f);
         }
     }
     __syncwarp();
@@ -271,24 +274,32 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const journey &j, element
 ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &shared, int warp, int lane)
 {
     constexpr int strip_pitch = pitch_qk > pitch_v ? pitch_qk : pitch_v;
-    int first_row = j.first_row + warp * 16;
-    int last_row = min(first_row + 16, j.end_row) - 1;
+    int first_row = j.first_row + warp * WARP_ROWS;
+    int last_row = min(first_row + WARP_ROWS, j.end_row) - 1;
     key_range any_sees = {0, 0}, all_see = {0, 0};
     if (last_row >= first_row) {
         any_sees = keys_seen_by_rows(args, j.at, first_row, last_row);
         all_see = key_range{keys_seen(args, j.at, last_row).first, keys_seen(args, j.at, first_row).end};
     }
-    queries q;
+    queries q = {lane_rows<pitch_qk>(shared.q, warp * WARP_ROWS, lane), {}};
     wait(shared.full_q, 0);
-    load_queries(q, shared.q, warp * 16, lane);
+    if constexpr (Q_REGISTERS) {
+#pragma unroll
+        for (int d = 0; d < steps_qk; ++d) {
+            load_queries(q, d, d);
+        }
+    }
     lane_state state = {};
-    state.soft[0] = state.soft[1] = online_start(args, j.w.head, lane % 4 == 0);
+#pragma unroll
+    for (int r = 0; r < STRIPS * 2; ++r) {
+        state.soft[r / 2][r % 2] = online_start(args, j.w.head, lane % 4 == 0);
+    }
     int stage = 0;
     unsigned parity = 0;
     for (int key = j.begin; key < j.end; key += BLOCK_N) {
         bool seen = key < any_sees.end && key + BLOCK_N > any_sees.first;
         bool masked = key < all_see.first || key + BLOCK_N > all_see.end;
-        float s[columns_s][8];
+        logits s;
         wait(shared.full_k[stage], parity);
         if (seen) {
             logits_tile(shared.k[stage], q, lane, s);
@@ -299,7 +310,10 @@ ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &sh
         }
         if (seen) {
             mask_tile(args, j, first_row, key, masked, lane, s);
-            softmax_tile(s, state);
+#pragma unroll
+            for (int t = 0; t < STRIPS; ++t) {
+                softmax_strip(s[t], state.soft[t], state.o[t]);
+            }
         }
         wait(shared.full_v[stage], parity);
         if (seen) {
@@ -312,7 +326,12 @@ ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &sh
         stage ^= 1;
         parity ^= stage == 0;
     }
-    store_rows(args, j, shared.q + warp * 16 * strip_pitch, first_row, lane, state);
+    __syncwarp(); /* every lane has read its queries */
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        store_strip(args, j, shared.q + (warp * WARP_ROWS + t * 16) * strip_pitch, first_row + t * 16, lane,
+                    state.soft[t], state.o[t]);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
@@ -329,8 +348,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     }
     j.end_row = (int)min(j.at.length_q, (attune_i64)j.first_row + BLOCK_M);
     key_range range = keys_seen_by_rows(args, j.at, j.first_row, j.end_row - 1);
-    j.begin = (int)range.first / BLOCK_N * BLOCK_N;
-    j.end = (int)range.end;
+    j.begin = range.first / BLOCK_N * BLOCK_N;
+    j.end = range.end;
     if (threadIdx.x == 0) {
         init_barriers(shared);
     }

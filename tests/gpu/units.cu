@@ -79,10 +79,10 @@ extern "C" __global__ void unit_fragment16(const __grid_constant__ attune_args a
     }
     unsigned x[4], y[4], z[4];
     float transposed[8] = {}, plain[8] = {}, chained[8] = {};
-    load_a16<pitch>(x, a, 0, 1, lane);
-    load_b16_transposed<pitch>(y, b, 0, 1, lane);
+    load_operand<pitch>(x, lane_rows<pitch>(a, 0, lane), 0, 1);
+    load_operand<pitch>(y, lane_columns<pitch>(b, 0, lane), 0, 1);
     wmma_mma16(transposed, x, y);
-    load_b16<pitch>(z, v, 0, 1, lane);
+    load_operand_trans<pitch>(z, lane_rows<pitch>(v, 0, lane), 0, 1);
     wmma_mma16(plain, x, z);
     sums_as_a16(x, transposed);
     wmma_mma16(chained, x, z);

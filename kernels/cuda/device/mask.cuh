@@ -9,9 +9,7 @@
 ATTUNE_INLINE key_range keys_seen_by_rows(const attune_args &args, const sequence &at, attune_i64 first_row,
                                           attune_i64 last_row)
 {
-    key_range keys = {keys_seen(args, at, first_row).first, keys_seen(args, at, last_row).end};
-    keys.first = min(keys.first, at.length_kv); /* so that tile counts fit an int whatever the offset */
-    return keys;
+    return key_range{keys_seen(args, at, first_row).first, keys_seen(args, at, last_row).end};
 }
 
 /* Rows of optional tensors that belong to one query row. */

@@ -59,27 +59,28 @@ ATTUNE_INLINE sequence sequence_of(const attune_args &args, attune_i64 index)
     return at;
 }
 
-/* The keys [first, end) that causality and window let query row `row` see; first >= end where there are none. */
+/* The keys [first, end) that causality and window let query row `row` see, clamped to the sequence, so that they fit an
+ * int whatever the offset; first >= end where there are none. */
 struct key_range {
-    attune_i64 first, end;
+    int first, end;
 };
 
 ATTUNE_INLINE key_range keys_seen(const attune_args &args, const sequence &at, attune_i64 row)
 {
-    key_range keys = {0, at.length_kv};
+    attune_i64 first = 0, end = at.length_kv;
     [[maybe_unused]] const attune_i64 position = row + at.offset;
 #if ATTUNE_HAS_CAUSAL
-    keys.end = min(keys.end, position + 1);
+    end = min(end, position + 1);
 #endif
 #if ATTUNE_HAS_WINDOW
     if (args.window_left >= 0) {
-        keys.first = max(keys.first, position - args.window_left);
+        first = max(first, position - args.window_left);
     }
     if (args.window_right >= 0) {
-        keys.end = min(keys.end, position + args.window_right + 1);
+        end = min(end, position + args.window_right + 1);
     }
 #endif
-    return keys;
+    return key_range{(int)min(first, at.length_kv), (int)max(end, (attune_i64)0)};
 }
 
 #endif

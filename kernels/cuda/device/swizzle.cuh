@@ -36,24 +36,41 @@ ATTUNE_INLINE void swizzled_copy(element *tile, const element *origin, attune_i6
     }
 }
 
-/* A: rows row ... row + 15 of the tile, elements 16 k ... 16 k + 15. */
-template <int pitch> ATTUNE_INLINE void load_a16(unsigned (&a)[4], const element *tile, int row, int k, int lane)
+/* Where a lane reads operands of a tile: the address of the row it names for ldmatrix, part 0 or 1 already swizzled in.
+ * NOTE: parts are chosen by exclusive or, so that k-step 2 k of the row lies at the address ^ 16 (2 k % 8): one
+ * register serves all steps, where sums of swizzled parts would each keep an address of their own. Tiles are aligned to
+ * 128. */
+template <int pitch> ATTUNE_INLINE unsigned lane_address(const element *tile, int row, int part)
 {
-    ptx_ldmatrix_x4(a, ptx_cvta_shared(tile + swizzled_index<pitch>(row + lane % 16, 2 * k + lane / 16)));
+    return ptx_cvta_shared(tile) + (unsigned)(row * pitch * 2 + ((row & 7) ^ part) * 16);
 }
 
-/* B transposed: its columns are rows row ... row + 15 of the tile, its rows elements 16 k ... 16 k + 15. */
-template <int pitch>
-ATTUNE_INLINE void load_b16_transposed(unsigned (&b)[4], const element *tile, int row, int k, int lane)
+/* For A, and for B whose rows are the tile's: rows row ... row + 15. */
+template <int pitch> ATTUNE_INLINE unsigned lane_rows(const element *tile, int row, int lane)
 {
-    int from = row + lane % 8 + lane / 16 * 8;
-    ptx_ldmatrix_x4(b, ptx_cvta_shared(tile + swizzled_index<pitch>(from, 2 * k + lane / 8 % 2)));
+    return lane_address<pitch>(tile, row + lane % 16, lane / 16);
 }
 
-/* B: its rows are rows row ... row + 15 of the tile, its columns elements 16 n ... 16 n + 15. */
-template <int pitch> ATTUNE_INLINE void load_b16(unsigned (&b)[4], const element *tile, int row, int n, int lane)
+/* For B whose columns are the tile's rows row ... row + 15. */
+template <int pitch> ATTUNE_INLINE unsigned lane_columns(const element *tile, int row, int lane)
 {
-    ptx_ldmatrix_x4_trans(b, ptx_cvta_shared(tile + swizzled_index<pitch>(row + lane % 16, 2 * n + lane / 16)));
+    return lane_address<pitch>(tile, row + lane % 8 + lane / 16 * 8, lane / 8 % 2);
+}
+
+/* The place of 16 elements from 16 `step` on, `down` x 16 rows below. */
+template <int pitch> ATTUNE_INLINE unsigned operand_address(unsigned lane, int down, int step)
+{
+    return (lane ^ (unsigned)(2 * step % 8 * 16)) + (unsigned)(2 * step / 8 * 128 + down * 16 * pitch * 2);
+}
+
+template <int pitch> ATTUNE_INLINE void load_operand(unsigned (&x)[4], unsigned lane, int down, int step)
+{
+    ptx_ldmatrix_x4(x, operand_address<pitch>(lane, down, step));
+}
+
+template <int pitch> ATTUNE_INLINE void load_operand_trans(unsigned (&x)[4], unsigned lane, int down, int step)
+{
+    ptx_ldmatrix_x4_trans(x, operand_address<pitch>(lane, down, step));
 }
 
 /* c += a b, 16x16x16. Sums of lane l: row l / 4 in c[0], c[1], c[4], c[5], row l / 4 + 8 in the others; columns
