@@ -68,7 +68,8 @@ static double useful_threads(const attune_problem *problem, const attune_target 
 }
 
 /* What a config costs, in arbitrary units: work for padded rows, keys and values read again for every block, results
- * updated once a tile, and threads that wait for the last item. */
+ * updated once a tile, and threads that wait for the last item. The weights are fitted to measurements (docs/cpu.md).
+ */
 static double cost(const attune_problem *problem, const attune_target *target, int64_t m, int64_t n)
 {
     int64_t lanes = 4 * ((int64_t)1 << (int)target->isa);
@@ -79,9 +80,9 @@ static double cost(const attune_problem *problem, const attune_target *target, i
     double items = (double)problem->batch * (double)problem->heads_q * blocks;
     double rounds = items / useful_threads(problem, target);
     double waits = rounds > 0 && rounds < 16 ? (double)(int64_t)(rounds + 0.999) / rounds : 1;
-    double reading = problem->dtype == ATTUNE_FP32 ? 1 : 2;
+    double reading = problem->dtype == ATTUNE_FP32 ? 2.5 : 4;
     double masked = problem->causal ? 0.5 * (double)(m + n) / (double)(problem->seqlen_kv + 1) : 0;
-    return (rows * (1 + 1.5 / (double)n + masked) + blocks * reading) * waits;
+    return (rows * (1 + 3 / (double)n + masked) + blocks * reading) * waits;
 }
 
 /* Configs in ascending cost, those with the larger BLOCK_N first among equals. */

@@ -107,8 +107,8 @@ INLINE vf magnitude(vf x)
     return (vf)((vu)x & ~SIGN);
 }
 
-/* e^x for x <= 0: relative error below 3 units of 2^-24 plus that of x * log2(e) (docs/cpu.md); +0 below -87.3; NaN
- * stays NaN. */
+/* e^x for x <= 0, with a relative error below (2 + 0.3 |x|) 2^-24, or (2 + |x|) 2^-24 where there is no FMA
+ * (docs/cpu.md has the measurements); +0 below -87.3; NaN stays NaN. */
 INLINE vf exponential(vf x)
 {
     /* Adding 1.5 * 2^23 rounds to an integer that stands in the low bits, here with the exponent's bias. */
@@ -130,7 +130,7 @@ INLINE vf exponential(vf x)
 #endif
 }
 
-/* tanh: near zero an odd polynomial, whose error is relative to the result; elsewhere through e^-2|x|. */
+/* tanh with a relative error below 3 * 2^-24: near zero an odd polynomial, elsewhere through e^-2|x|. */
 INLINE vf hyperbolic_tangent(vf x)
 {
     vf u = x * x;
