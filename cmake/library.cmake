@@ -1,7 +1,8 @@
 # libattune: base ... gate, and the kernels. One set of objects makes the static library, which executables and tests
 # link with jansson's static one, and the shared library, which uses jansson's shared one.
 set(ATTUNE_ROOMS base core reference cpu cuda measure library peers gate)
-set(ATTUNE_SOURCES ${ATTUNE_CPU_DESCRIPTORS} ${ATTUNE_CUDA_DESCRIPTORS} ${ATTUNE_CUDA_EMBEDDED})
+set(ATTUNE_SOURCES ${ATTUNE_CPU_DESCRIPTORS} ${ATTUNE_CUDA_DESCRIPTORS} ${ATTUNE_CUDA_EMBEDDED}
+  ${ATTUNE_CUDA_IMAGES})
 foreach(room ${ATTUNE_ROOMS})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
   list(FILTER sources EXCLUDE REGEX "\\.kernel\\.c$")
@@ -20,6 +21,12 @@ list(APPEND ATTUNE_SOURCES ${CMAKE_BINARY_DIR}/embedded/wisdom.c)
 
 add_library(attune_objects OBJECT ${ATTUNE_SOURCES})
 target_link_libraries(attune_objects PRIVATE attune_flags)
+# The catalogue's rows of kernels that are built ahead, where they could be.
+foreach(image ${ATTUNE_IMAGES})
+  string(TOUPPER ${image} name)
+  set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/library/catalogue.c APPEND PROPERTY
+    COMPILE_DEFINITIONS ATTUNE_IMAGE_${name}=1)
+endforeach()
 
 add_library(attune_static STATIC $<TARGET_OBJECTS:attune_objects> ${ATTUNE_KERNEL_OBJECTS})
 set_target_properties(attune_static PROPERTIES OUTPUT_NAME attune)

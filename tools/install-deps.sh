@@ -3,6 +3,8 @@
 #
 #   tools/install-deps.sh build [test]
 #
+# Where nvcc is, CUTLASS's headers are fetched from PyPI too, into build/deps: what brings the kernel `cutlass`.
+#
 # As root, or where sudo works without a password, missing Debian packages are installed. Elsewhere the command that
 # installs them is printed: missing needs end with status 1, missing extras are only told.
 set -euo pipefail
@@ -74,6 +76,19 @@ for group in "$@"; do
     *) echo "install-deps.sh: unknown group '$group'; there are build and test" >&2 && exit 2 ;;
     esac
 done
+
+# The wheel is what it is called; nothing of it is installed but files in our own folder.
+fetch_cutlass() {
+    local to=${BUILD:-build}/deps/cutlass
+    [ ! -e "$to/cutlass_library/source/include/cutlass/cutlass.h" ] && [ -z "${ATTUNE_CUTLASS_INCLUDE:-}" ] &&
+        { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null &&
+        python3 -m pip --version >/dev/null 2>&1 || return 0
+    echo "fetching the headers of CUTLASS"
+    timeout 120 python3 -m pip install -q --disable-pip-version-check --retries 1 --timeout 10 --no-deps --target "$to" \
+        nvidia-cutlass==4.2.0.0 >/dev/null 2>&1 || echo "going on without: CUTLASS (the kernel cutlass is left out)"
+}
+
+case " $* " in *' build '*) fetch_cutlass ;; esac
 
 read -ra need <<<"$(missing "$needs")"
 read -ra extra <<<"$(missing "$extras")"

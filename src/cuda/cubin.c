@@ -367,5 +367,10 @@ attune_status at_cubin_inspect(const void *data, size_t bytes, const char *log, 
     if (log != NULL) {
         read_log(log, cubin);
     }
+    for (int i = 0; i < cubin->entry_count; ++i) {
+        at_cubin_entry *entry = &cubin->entry[i];
+        /* What is spilled goes into the stack frame: without one there is nothing. */
+        entry->spill_bytes = entry->spill_bytes < 0 && entry->local_bytes == 0 ? 0 : entry->spill_bytes;
+    }
     return ATTUNE_OK;
 }

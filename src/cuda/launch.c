@@ -138,7 +138,7 @@ static attune_status load_module(const at_cuda_device *device, const at_artifact
 {
     const at_driver *driver = device->driver;
     at_cu_result error = driver->cuModuleLoadData(&loaded->module, artifact->cubin);
-    if (error == AT_CU_NO_BINARY_FOR_GPU || error == AT_CU_INVALID_IMAGE) {
+    if ((error == AT_CU_NO_BINARY_FOR_GPU || error == AT_CU_INVALID_IMAGE) && artifact->compiler > 0) {
         return at_driver_fail(driver, error, "%s: code by NVRTC %d.%d for a driver of CUDA %d.%d",
                               loaded->base.kernel->name, artifact->compiler / 1000, artifact->compiler % 1000 / 10,
                               driver->version / 1000, driver->version % 1000 / 10);

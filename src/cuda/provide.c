@@ -1,7 +1,10 @@
 #include "cuda/provide.h"
 
+#include <string.h>
+
 #include "base/status.h"
 #include "cuda/cache.h"
+#include "cuda/image.h"
 
 static attune_status judge(const at_wanted *wanted, const at_artifact *artifact, at_cubin *cubin)
 {
@@ -46,11 +49,49 @@ static bool kept(const at_provider *provider, const at_wanted *wanted, const at_
     return false;
 }
 
+/* ---- Built ahead ------------------------------------------------------------------------------------------------ */
+
+static attune_status copy_code(const at_image_code *code, at_artifact *artifact)
+{
+    unsigned char digest[AT_DIGEST_BYTES];
+    at_sha256 sha;
+    AT_FORWARD(at_artifact_reserve(artifact, code->bytes, 0));
+    memcpy(artifact->cubin, code->data, code->bytes);
+    artifact->log[0] = '\0';
+    artifact->compiler = 0;
+    at_sha256_init(&sha);
+    at_sha256_add(&sha, code->data, code->bytes);
+    at_sha256_end(&sha, digest);
+    at_digest_text(digest, artifact->build);
+    return ATTUNE_OK;
+}
+
+static attune_status take_from_image(const at_wanted *wanted, at_artifact *artifact, at_cubin *cubin)
+{
+    const at_embedded *image = wanted->sources != NULL ? wanted->sources : at_cuda_images;
+    at_image_code code;
+    while (image->name != NULL && strcmp(image->name, wanted->kernel->image) != 0) {
+        ++image;
+    }
+    AT_FAIL_IF(image->name == NULL, ATTUNE_NOT_FOUND, "%s: the image %s is not in this build of the library",
+               wanted->kernel->name, wanted->kernel->image);
+    AT_FORWARD(at_image_choose(image, wanted->target, &code));
+    AT_FORWARD(copy_code(&code, artifact));
+    attune_status status = judge(wanted, artifact, cubin);
+    if (status != ATTUNE_OK) {
+        at_artifact_free(artifact);
+    }
+    return status;
+}
+
 attune_status at_provide(const at_provider *provider, const at_wanted *wanted, at_artifact *artifact, at_cubin *cubin)
 {
     at_build build;
     at_cubin own;
     cubin = cubin != NULL ? cubin : &own;
+    if (wanted->kernel->image != NULL) {
+        return take_from_image(wanted, artifact, cubin);
+    }
     AT_FORWARD(
         at_build_gather(wanted->kernel, wanted->problem, wanted->target, wanted->config, wanted->sources, &build));
     if (kept(provider, wanted, &build, artifact, cubin)) {

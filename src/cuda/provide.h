@@ -19,11 +19,12 @@ typedef struct at_wanted {
     const attune_problem *problem;
     const attune_target *target;
     const attune_config *config;
-    const at_embedded *sources; /* NULL: the library's own */
+    const at_embedded *sources; /* where sources and images are looked for; NULL: the library's own */
 } at_wanted;
 
-/* Pack, else cache, else compiler (and then into the cache); inspected and checked against the descriptor. What the
- * cache holds but does not pass is compiled anew. The caller frees the artifact; `cubin` may be NULL. */
+/* Pack, else cache, else compiler (and then into the cache), or the kernel's image; inspected and checked against the
+ * descriptor. What the cache holds but does not pass is compiled anew. The caller frees the artifact; `cubin` may be
+ * NULL. */
 attune_status at_provide(const at_provider *provider, const at_wanted *wanted, at_artifact *artifact, at_cubin *cubin);
 
 #endif

@@ -6,7 +6,7 @@
 
 extern const attune_kernel at_kernel_cpu_tiled;
 extern const attune_kernel at_kernel_wmma_ws, at_kernel_wmma, at_kernel_pipelined, at_kernel_tiled, at_kernel_guarded,
-    at_kernel_minimal, at_kernel_cublas, at_kernel_cublas_qk, at_kernel_wmma_acc16;
+    at_kernel_minimal, at_kernel_cublas, at_kernel_cublas_qk, at_kernel_wmma_acc16, at_kernel_cutlass;
 
 const attune_kernel *const at_catalogue[] = {
     /* CPU */
@@ -20,6 +20,9 @@ const attune_kernel *const at_catalogue[] = {
      */
     &at_kernel_cublas,
     &at_kernel_cublas_qk,
+#ifdef ATTUNE_IMAGE_CUTLASS /* by the build, where nvcc and CUTLASS's headers are */
+    &at_kernel_cutlass,
+#endif
     &at_kernel_guarded,
     &at_kernel_minimal,
     &at_kernel_wmma_acc16,

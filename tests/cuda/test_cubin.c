@@ -100,9 +100,15 @@ static void without_a_log_spills_are_unknown(void **state)
 {
     at_cubin cubin;
     (void)state;
-    at_artifact artifact = compiled(plain, 90, NULL);
+    at_artifact artifact = compiled(spilling, 90, NULL);
     assert_ok(at_cubin_inspect(artifact.cubin, artifact.cubin_bytes, NULL, &cubin));
     assert_int_equal(cubin.entry[0].spill_bytes, -1);
+    at_artifact_free(&artifact);
+    /* But what has no stack frame has spilled nothing. */
+    artifact = compiled(plain, 90, NULL);
+    assert_ok(at_cubin_inspect(artifact.cubin, artifact.cubin_bytes, NULL, &cubin));
+    assert_int_equal(cubin.entry[0].local_bytes, 0);
+    assert_int_equal(cubin.entry[0].spill_bytes, 0);
     at_artifact_free(&artifact);
 }
 

@@ -211,7 +211,8 @@ static void what_is_shipped_compiles(void **state)
     add_rows(&fixture_kernel, fixture_shipped, fixture_sources(fixture_source));
     assert_int_equal(row_count, 6);
     for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
-        if ((*kernel)->target == ATTUNE_TARGET_CUDA) {
+        /* What is built ahead depends on another compiler, and has a test of its own. */
+        if ((*kernel)->target == ATTUNE_TARGET_CUDA && (*kernel)->image == NULL) {
             assert_non_null((*kernel)->shipped);
             add_rows(*kernel, (*kernel)->shipped, NULL);
         }

@@ -5,7 +5,7 @@ Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library
          <- cli
 Device:  args, ptx <- {element, sequence} <- {tile, fragment, swizzle} <- {softmax, mask, schedule, guard} <- kernels
 Kernels include attune/kernel.h, what a sibling in their folder shares (NAME.h, NAME.cu) and system headers; device code
-includes nothing of the system's.
+includes nothing of the system's. What is built ahead (NAME.image.cu) may also include CUTLASS and its NAME.h.
 """
 import os
 import re
@@ -52,6 +52,8 @@ def device(path, target):
     if target == "attune/args.h":
         return None
     if "/device/" not in path and "/" not in target and target.endswith(".cu"):
+        return None
+    if path.endswith(".image.cu") and (target.startswith("cutlass/") or "/" not in target and target.endswith(".h")):
         return None
     other = os.path.splitext(os.path.basename(target))[0]
     if other not in DEVICE_RANK:
@@ -110,6 +112,8 @@ MISTAKES = [
     ({"kernels/cpu/a.c": '#include "core/problem.h"\n'}, "attune/kernel.h alone"),
     ({"kernels/cpu/a.c": '#include "device/vector.h"\n'}, "attune/kernel.h alone"),
     ({"kernels/cuda/a.cu": "#include <cuda_fp16.h>\n"}, "no system headers"),
+    ({"kernels/cuda/a.cu": '#include "cutlass/half.h"\n'}, "device code includes"),
+    ({"kernels/cuda/a.image.cu": '#include "thrust/sort.h"\n'}, "device code includes"),
     ({"kernels/cuda/device/tile.cuh": '#include "softmax.cuh"\n'}, "not left"),
     ({"kernels/cuda/device/mask.cuh": '#include "schedule.cuh"\n'}, "not left"),
 ]
@@ -121,6 +125,7 @@ CLEAN = {
     "kernels/cpu/a.kernel.c": '#include "attune/kernel.h"\n#include "device/vector.h"\n',
     "kernels/cuda/a.cu": '#include "attune/args.h"\n#include "device/softmax.cuh"\n',
     "kernels/cuda/b.cu": '#define GUARDED 1\n#include "a.cu"\n',
+    "kernels/cuda/c.image.cu": '#include "cutlass/half.h"\n#include "c.h"\n#include "device/softmax.cuh"\n',
     "kernels/cuda/b.c": '#include "a.h"\n',
     "kernels/cuda/device/softmax.cuh": '#include "tile.cuh"\n#include "ptx.cuh"\n',
 }

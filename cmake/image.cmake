@@ -1,0 +1,91 @@
+# Kernels built ahead: kernels/cuda/NAME.image.cu, which needs more than NVRTC can give (CUTLASS's headers), becomes
+# NAME.fatbin inside the library, code for every architecture. Without nvcc or without the headers there is no image,
+# and ATTUNE_IMAGES, which the catalogue asks, stays empty. Run as a script, this file does what nvcc does not.
+set(ATTUNE_IMAGE_ARCHS sm_80 sm_86 sm_89 sm_90 sm_100 sm_120)
+
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+  find_program(ATTUNE_NVCC nvcc PATHS /usr/local/cuda/bin)
+  execute_process(COMMAND python3 -c "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+    OUTPUT_VARIABLE python_packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  find_path(ATTUNE_CUTLASS_INCLUDE cutlass/gemm/threadblock/default_mma.h
+    HINTS $ENV{ATTUNE_CUTLASS_INCLUDE}
+    PATHS ${CMAKE_BINARY_DIR}/deps/cutlass ${CMAKE_SOURCE_DIR}/build/deps/cutlass ${python_packages}
+    PATH_SUFFIXES cutlass_library/source/include NO_CMAKE_SYSTEM_PATH)
+  mark_as_advanced(ATTUNE_NVCC ATTUNE_CUTLASS_INCLUDE)
+
+  # attune_image(NAME): kernels/cuda/NAME.image.cu to NAME.fatbin. CUTLASS's code for sm_80 is compiled to PTX once; only
+  # the assembler runs for each architecture. NOTE: nvcc keeps the empty tag objects of the headers ("cute::_",
+  # "std::in_place") as device globals, and attune refuses code with device globals. No code uses them: they are taken
+  # out of the PTX, and if one were used, the assembler would miss it.
+  function(attune_image name)
+    set(source ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.image.cu)
+    set(base ${CMAKE_BINARY_DIR}/images/${name})
+    list(JOIN ATTUNE_IMAGE_ARCHS "," archs)
+    file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/device/*.cuh ${CMAKE_SOURCE_DIR}/kernels/cuda/*.h)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/images)
+    add_custom_command(OUTPUT ${base}.fatbin
+      COMMAND ${ATTUNE_NVCC} -std=c++17 -ptx -arch=compute_80 --expt-relaxed-constexpr
+        -I ${CMAKE_SOURCE_DIR}/include -I ${CMAKE_SOURCE_DIR}/kernels/cuda -isystem ${ATTUNE_CUTLASS_INCLUDE}
+        ${source} -o ${base}.all.ptx
+      COMMAND ${CMAKE_COMMAND} -DPTX=${base}.all.ptx -DOUTPUT=${base}.ptx -P ${CMAKE_SOURCE_DIR}/cmake/image.cmake
+      COMMAND ${ATTUNE_NVCC} -fatbin --no-compress --threads 2 -gencode "arch=compute_80,code=[${archs}]"
+        ${base}.ptx -o ${base}.fatbin
+      DEPENDS ${source} ${headers} ${CMAKE_SOURCE_DIR}/include/attune/args.h ${CMAKE_SOURCE_DIR}/cmake/image.cmake
+      COMMENT "Building ${name}.fatbin for ${archs}" VERBATIM)
+  endfunction()
+
+  # attune_embed_images(OUTPUT NAME...): a C file that defines at_cuda_images[] (src/base/embedded.h).
+  function(attune_embed_images output)
+    set(files "")
+    foreach(name ${ARGN})
+      attune_image(${name})
+      list(APPEND files ${CMAKE_BINARY_DIR}/images/${name}.fatbin)
+    endforeach()
+    string(REPLACE ";" "|" joined "${files}")
+    add_custom_command(OUTPUT ${output}
+      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} "-DIMAGES=${joined}" -P ${CMAKE_SOURCE_DIR}/cmake/image.cmake
+      DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/image.cmake VERBATIM)
+  endfunction()
+
+  set(ATTUNE_IMAGES "")
+  set(why "")
+  if(ATTUNE_SANITIZE)
+    set(why "a sanitizer's build does without")
+  elseif(NOT ATTUNE_NVCC)
+    set(why "no nvcc")
+  elseif(NOT ATTUNE_CUTLASS_INCLUDE)
+    set(why "no CUTLASS headers: pip install nvidia-cutlass, or -DATTUNE_CUTLASS_INCLUDE=")
+  else()
+    list(APPEND ATTUNE_IMAGES cutlass)
+  endif()
+  if(why)
+    message(STATUS "kernel cutlass is left out: ${why}")
+  endif()
+  set(ATTUNE_CUDA_IMAGES ${CMAKE_BINARY_DIR}/cuda_images.c)
+  attune_embed_images(${ATTUNE_CUDA_IMAGES} ${ATTUNE_IMAGES})
+  return()
+endif()
+
+if(PTX)
+  file(READ ${PTX} text)
+  string(REGEX REPLACE "\n\\.global \\.align 1 \\.b8 [A-Za-z0-9_$]+(\\[1\\])?;" "" text "${text}")
+  file(WRITE ${OUTPUT} "${text}")
+  return()
+endif()
+
+# The assembler reads the images: as C text, millions of numbers would take the compiler longer than all the rest.
+string(REPLACE "|" ";" IMAGES "${IMAGES}")
+set(arrays "")
+set(rows "")
+set(index 0)
+foreach(file ${IMAGES})
+  get_filename_component(name ${file} NAME)
+  file(SIZE ${file} size)
+  string(APPEND arrays "__asm__(\".section .rodata\\n.balign 64\\nat_cuda_image_${index}:\\n\"
+        \".incbin \\\"${file}\\\"\\n.byte 0\\n.previous\");
+extern const unsigned char at_cuda_image_${index}[];\n")
+  string(APPEND rows "    {\"${name}\", at_cuda_image_${index}, ${size}},\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+file(WRITE ${OUTPUT} "/* Written by cmake/image.cmake. */\n#include \"base/embedded.h\"\n\n${arrays}
+extern const at_embedded at_cuda_images[];\nconst at_embedded at_cuda_images[] = {\n${rows}    {0, 0, 0},\n};\n")

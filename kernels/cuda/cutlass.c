@@ -1,0 +1,153 @@
+/* cutlass: descriptor of Q K^T, softmax and P V by CUTLASS's templates, built ahead. The source says how it works. */
+#include "cutlass.h"
+
+#include "cublas.h"
+
+enum { OPCLASS, PARAMS };
+
+enum { SIMT, TENSOR };
+
+static const int32_t opclass_values[] = {SIMT, TENSOR};
+
+static const attune_param params[PARAMS] = {[OPCLASS] = {"OPCLASS", opclass_values, 2, 0}};
+
+enum { WARP = 32, DIM_STEP = 8 };
+
+static bool tensor_cores(const attune_config *config)
+{
+    return config->value[OPCLASS] == TENSOR;
+}
+
+/* The image has code for these; what it has no code for is not run from PTX, which could not be inspected. */
+static bool arch_supported(int32_t arch, attune_reason *reason)
+{
+    int32_t generation = arch / 10;
+    if (generation == 8 || generation == 9 || generation == 10 || generation == 12) {
+        return true;
+    }
+    return attune_refuse(reason, "arch sm_%d: the image has code for sm_80, 86, 89, 90, 100 and 120", arch);
+}
+
+/* Beyond what every kernel of GEMMs has to refuse: all that the image's softmax does not know. */
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    const char *unknown = problem->softcap > 0 ? "softcap" : problem->alibi ? "alibi" : problem->sink ? "sink" : NULL;
+    if (!arch_supported(target->arch, reason)) {
+        return false;
+    }
+    if (unknown != NULL) {
+        return attune_refuse(reason, "%s: the image, one for all problems, has no code for it", unknown);
+    }
+    if (problem->head_dim_qk % DIM_STEP != 0 || problem->head_dim_v % DIM_STEP != 0) {
+        return attune_refuse(reason, "head dims %d and %d: multiples of %d are needed", problem->head_dim_qk,
+                             problem->head_dim_v, DIM_STEP);
+    }
+    return at_cublas_supports(problem, target, reason);
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)target;
+    if (problem->dtype == ATTUNE_FP32 && tensor_cores(config)) {
+        return attune_refuse(reason, "OPCLASS 1 with dtype fp32: tensor cores would round it to tf32");
+    }
+    if (problem->dtype == ATTUNE_BF16 && !tensor_cores(config)) {
+        return attune_refuse(reason, "OPCLASS 0 with dtype bf16: CUTLASS has no scalar multiply-add for it");
+    }
+    return true;
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    (void)target;
+    *out =
+        (attune_resources){.threads = AT_CUTLASS_THREADS,
+                           .smem_bytes = AT_CUTLASS_SMEM(tensor_cores(config), problem->dtype == ATTUNE_FP32 ? 4 : 2),
+                           .scratch_bytes = 0,
+                           .workspace = at_cublas_scores_bytes()};
+}
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    static const attune_config order[] = {{{TENSOR}}, {{SIMT}}};
+    for (size_t i = 0; i < sizeof order / sizeof *order; ++i) {
+        if (valid(problem, target, &order[i], NULL) && index-- == 0) {
+            *config = order[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The image's three entries for each pair of arithmetic and type. */
+static const char *entry_of(int32_t step, const attune_problem *problem, const attune_config *config)
+{
+    static const char *const names[][3] = {
+        {"cutlass_scores_simt_fp32", "cutlass_softmax_simt_fp32", "cutlass_values_simt_fp32"},
+        {"cutlass_scores_simt_fp16", "cutlass_softmax_simt_fp16", "cutlass_values_simt_fp16"},
+        {"cutlass_scores_tensor_fp16", "cutlass_softmax_tensor_fp16", "cutlass_values_tensor_fp16"},
+        {"cutlass_scores_tensor_bf16", "cutlass_softmax_tensor_bf16", "cutlass_values_tensor_bf16"},
+    };
+    int32_t pair = problem->dtype == ATTUNE_FP32 ? 0 : problem->dtype == ATTUNE_BF16 ? 3 : tensor_cores(config) ? 2 : 1;
+    return names[pair][step];
+}
+
+static attune_term rows_of_heads(void)
+{
+    return attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
+}
+
+/* A block for each tile of an m x n product of every query head. */
+static attune_term tiles(attune_term m, attune_term n)
+{
+    attune_term tile = attune_term_const(AT_CUTLASS_TILE);
+    return attune_term_mul(attune_term_mul(attune_term_ceil_div(m, tile), attune_term_ceil_div(n, tile)),
+                           rows_of_heads());
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    (void)target;
+    attune_term queries = attune_term_size(ATTUNE_SIZE_SEQLEN_Q);
+    attune_term rows = attune_term_mul(queries, rows_of_heads());
+    const attune_term grid[] = {tiles(queries, attune_term_size(ATTUNE_SIZE_SEQLEN_KV)),
+                                attune_term_ceil_div(rows, attune_term_const(AT_CUTLASS_THREADS / WARP)),
+                                tiles(queries, attune_term_const(problem->head_dim_v))};
+    *out = (attune_steps){.count = 3};
+    for (int32_t i = 0; i < out->count; ++i) {
+        attune_step_kernel kernel = {.entry = entry_of(i, problem, config),
+                                     .grid = {grid[i], attune_term_const(1), attune_term_const(1)},
+                                     .block = {AT_CUTLASS_THREADS, 1, 1},
+                                     .cluster = {1, 1, 1},
+                                     .smem = attune_term_const(0)};
+        out->step[i] = (attune_step){.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}};
+    }
+}
+
+static const attune_shipped shipped[] = {
+    {"b1,h8,s512,d64,fp16", ""},    {"b1,h8,s512,d64,fp16", "OPCLASS=0"},
+    {"b8,h16,s2048,d128,fp16", ""}, {"b2,h8,hkv2,s300,d80,dv48,bf16,causal", ""},
+    {"b1,h8,s512,d64,fp32", ""},    {NULL, NULL},
+};
+
+extern const attune_kernel at_kernel_cutlass;
+const attune_kernel at_kernel_cutlass = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "cutlass",
+    .summary = "Q K^T and P V by CUTLASS's templates in plain kernels, built ahead; S stands in the workspace",
+    .traits = ATTUNE_TRAIT_TAINTS,
+    .param_count = PARAMS,
+    .params = params,
+    .shipped = shipped,
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .image = "cutlass.fatbin",
+};

@@ -1,0 +1,28 @@
+/* Images: kernels built ahead for several architectures, as nvcc's fatbins. What is loaded is the one cubin that suits
+ * the device, and that is inspected like what NVRTC makes; PTX in an image is passed over, because what a driver would
+ * make of it cannot be inspected. */
+#ifndef CUDA_IMAGE_H
+#define CUDA_IMAGE_H
+
+#include "attune/kernel.h"
+#include "base/embedded.h"
+
+/* The library's own; ended by a NULL name. Written by the build. */
+extern const at_embedded at_cuda_images[];
+
+/* One cubin of an image. */
+typedef struct at_image_code {
+    const unsigned char *data;
+    size_t bytes;
+    int32_t arch; /* 90 */
+} at_image_code;
+
+/* The index-th cubin of a fatbin, from 0; ATTUNE_NOT_FOUND when there are no more, ATTUNE_CORRUPT for what is not a
+ * sound, uncompressed fatbin. Any bytes may be given. */
+attune_status at_image_code_at(const void *data, size_t bytes, int index, at_image_code *code);
+
+/* The cubin that runs on the target: of the same generation, the newest that is not newer. ATTUNE_UNSUPPORTED names
+ * what there is instead. */
+attune_status at_image_choose(const at_embedded *image, const attune_target *target, at_image_code *code);
+
+#endif
