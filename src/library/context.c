@@ -9,6 +9,7 @@
 #include "core/target.h"
 #include "library/backend.h"
 #include "library/catalogue.h"
+#include "library/offline.h"
 #include "library/state.h"
 
 extern const at_embedded at_embedded_wisdom[];
@@ -103,11 +104,12 @@ static attune_status read_shipped(attune_context *context)
     return ATTUNE_OK;
 }
 
-static attune_status open_parts(const at_settings *settings, at_parts *parts)
+static attune_status open_parts(const at_settings *settings, const attune_target *elsewhere, at_parts *parts)
 {
     *parts = (at_parts){.kernels = at_catalogue, .clock = at_clock_monotonic()};
     AT_FORWARD(at_pool_create(settings->threads, ATTUNE_SCRATCH_MAX, &parts->pool));
-    attune_status status = at_backend_open(settings, parts->pool, &parts->device);
+    attune_status status = elsewhere != NULL ? at_offline_open(elsewhere, &parts->device)
+                                             : at_backend_open(settings, parts->pool, &parts->device);
     if (status != ATTUNE_OK) {
         at_pool_destroy(parts->pool);
     }
@@ -147,11 +149,11 @@ static void take_target_of_kernel(at_settings *settings)
     }
 }
 
-static attune_status create(const at_settings *settings, attune_context **context)
+static attune_status create(const at_settings *settings, const attune_target *elsewhere, attune_context **context)
 {
     at_parts parts;
     attune_context *made = NULL;
-    AT_FORWARD(open_parts(settings, &parts));
+    AT_FORWARD(open_parts(settings, elsewhere, &parts));
     AT_FORWARD(at_context_assemble(&parts, &made));
     attune_status status = prepare(made, settings);
     if (status != ATTUNE_OK) {
@@ -162,16 +164,22 @@ static attune_status create(const at_settings *settings, attune_context **contex
     return ATTUNE_OK;
 }
 
-attune_status attune_context_create(const attune_options *options, attune_context **context)
+attune_status at_context_elsewhere(const attune_options *options, const attune_target *elsewhere,
+                                   attune_context **context)
 {
     at_settings settings;
     AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
     *context = NULL;
     AT_FORWARD(at_settings_resolve(options, &settings));
     take_target_of_kernel(&settings);
-    attune_status status = create(&settings, context);
+    attune_status status = create(&settings, elsewhere, context);
     at_settings_free(&settings);
     return status;
+}
+
+attune_status attune_context_create(const attune_options *options, attune_context **context)
+{
+    return at_context_elsewhere(options, NULL, context);
 }
 
 const char *attune_context_target(const attune_context *context)

@@ -5,6 +5,10 @@
 #include "base/threads.h"
 #include "core/plan.h"
 
+/* A context for a target that need not be here, which plans by wisdom and heuristics and runs nothing; with `elsewhere`
+ * NULL, the same as attune_context_create. */
+attune_status at_context_elsewhere(const attune_options *options, const attune_target *elsewhere,
+                                   attune_context **context);
 /* The device the context opened; belongs to it. */
 at_device *at_context_device(const attune_context *context);
 /* A pool of the context's CPU threads for host-side work (references, inputs); belongs to it. */

@@ -1,0 +1,208 @@
+/* attune export: kernels compiled ahead, for machines without a compiler. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "cli/cli.h"
+#include "core/config.h"
+#include "core/plan.h"
+#include "cuda/cuda.h"
+#include "library/context.h"
+
+enum { TARGETS_MAX = 8, CONFIGS_MAX = 64, CONFIGS = 4 };
+
+/* What is to be exported: items point into problems, targets and configs, which do not move. */
+typedef struct job {
+    const at_cli *cli;
+    attune_target target[TARGETS_MAX];
+    int target_count;
+    attune_problem *problem;
+    attune_config *config;
+    at_cuda_export_item *item;
+    size_t count;
+    int64_t configs; /* of one kernel for one problem and target, at most */
+} job;
+
+/* ---- For which targets ----------------------------------------------------------------------------------------------
+ */
+
+/* One of "80", "90a", "sm_90a": the letter is implied. */
+static attune_status add_arch(job *work, const char *text, size_t length)
+{
+    char name[16] = "";
+    char *end = NULL;
+    AT_FAIL_IF(work->target_count == TARGETS_MAX, ATTUNE_INVALID_ARGUMENT, "--arch: more than %d architectures",
+               TARGETS_MAX);
+    AT_FAIL_IF(length == 0 || length >= sizeof name, ATTUNE_INVALID_ARGUMENT, "--arch: \"%.*s\" is no architecture",
+               (int)length, text);
+    memcpy(name, text, length);
+    const char *number = strncmp(name, "sm_", 3) == 0 ? name + 3 : name;
+    long arch = strtol(number, &end, 10);
+    AT_FAIL_IF(end == number || (*end != '\0' && strcmp(end, "a") != 0) || arch < 0 || arch > 999,
+               ATTUNE_INVALID_ARGUMENT, "--arch: \"%s\" is no architecture; 80, 86, 89, 90a, 100a and 120a are", name);
+    attune_status status = at_cuda_typical((int)arch, &work->target[work->target_count]);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(ATTUNE_INVALID_ARGUMENT, "--arch");
+    }
+    ++work->target_count;
+    return ATTUNE_OK;
+}
+
+static attune_status read_targets(job *work)
+{
+    const char *list = at_cli_text(work->cli, "--arch");
+    if (list == NULL) {
+        attune_status status = at_cuda_describe(0, &work->target[0]);
+        work->target_count = 1;
+        return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "without --arch, code is for the device here");
+    }
+    while (*list != '\0') {
+        size_t length = strcspn(list, ",");
+        AT_FORWARD(add_arch(work, list, length));
+        list += length + (list[length] == ',');
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Which kernels and configs
+ * ---------------------------------------------------------------------------------------- */
+
+static void add_item(job *work, const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                     const attune_config *config)
+{
+    work->config[work->count] = *config;
+    work->item[work->count] = (at_cuda_export_item){kernel, problem, target, &work->config[work->count]};
+    ++work->count;
+}
+
+/* What the planner chooses, then the likeliest other configs of that kernel: heuristics look at how many
+ * multiprocessors there are, and devices of one architecture differ in that. */
+static attune_status add_choice(job *work, attune_context *context, const attune_problem *problem,
+                                const attune_target *target)
+{
+    attune_plan *plan = NULL;
+    attune_config config;
+    AT_FORWARD(attune_plan_create(context, problem, ATTUNE_ESTIMATE, &plan));
+    const attune_kernel *kernel = plan->loaded->kernel;
+    int64_t added = 1;
+    add_item(work, kernel, problem, target, &plan->loaded->config);
+    for (int32_t i = 0; added < work->configs && kernel->heuristic(problem, target, i, &config); ++i) {
+        if (at_kernel_fits(kernel, problem, target, &config, NULL) &&
+            memcmp(&config, &plan->loaded->config, sizeof config) != 0) {
+            add_item(work, kernel, problem, target, &config);
+            ++added;
+        }
+    }
+    attune_plan_destroy(plan);
+    return ATTUNE_OK;
+}
+
+static attune_status choose_on(job *work, const attune_target *target)
+{
+    attune_options options;
+    attune_context *context = NULL;
+    AT_FORWARD(at_cli_options(work->cli, &options));
+    AT_FORWARD(at_context_elsewhere(&options, target, &context));
+    attune_status status = ATTUNE_OK;
+    for (int i = 0; i < work->cli->operand_count && status == ATTUNE_OK; ++i) {
+        status = add_choice(work, context, &work->problem[i], target);
+        status = status == ATTUNE_OK ? status : at_fail_in(status, "%s for sm_%d", work->cli->operand[i], target->arch);
+    }
+    attune_context_destroy(context);
+    return status;
+}
+
+static attune_status choose(job *work)
+{
+    size_t problems = (size_t)work->cli->operand_count;
+    size_t most = problems * (size_t)work->target_count * (size_t)work->configs;
+    work->problem = calloc(problems, sizeof *work->problem);
+    work->config = calloc(most, sizeof *work->config);
+    work->item = calloc(most, sizeof *work->item);
+    AT_FAIL_IF(work->problem == NULL || work->config == NULL || work->item == NULL, ATTUNE_OUT_OF_MEMORY,
+               "no memory to export %zu kernels", most);
+    for (size_t i = 0; i < problems; ++i) {
+        AT_FORWARD(attune_problem_parse(work->cli->operand[i], &work->problem[i]));
+    }
+    for (int i = 0; i < work->target_count; ++i) {
+        AT_FORWARD(choose_on(work, &work->target[i]));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- The verb
+ * --------------------------------------------------------------------------------------------------------- */
+
+static attune_status print(const job *work)
+{
+    static const at_column columns[] = {{"problem", AT_COLUMN_TEXT, NULL, 0},
+                                        {"arch", AT_COLUMN_INTEGER, NULL, 0},
+                                        {"kernel", AT_COLUMN_TEXT, NULL, 0}};
+    char problem[ATTUNE_PROBLEM_TEXT_MAX];
+    char kernel[AT_KERNEL_TEXT_MAX];
+    at_table *table = NULL;
+    AT_FORWARD(at_table_create(columns, 3, &table));
+    for (size_t i = 0; i < work->count; ++i) {
+        const at_cuda_export_item *item = &work->item[i];
+        (void)attune_problem_print(item->problem, problem, sizeof problem);
+        at_config_print(item->kernel, item->config, kernel);
+        at_table_text(table, problem);
+        at_table_integer(table, item->target->arch);
+        at_table_text(table, kernel);
+    }
+    attune_status status = at_table_print(table, at_cli_format(work->cli), work->cli->out);
+    at_table_destroy(table);
+    return status;
+}
+
+static attune_status export(job *work)
+{
+    bool elsewhere = at_cli_given(work->cli, "--arch");
+    AT_FORWARD(at_cli_integer(work->cli, "--configs", 1, CONFIGS_MAX, elsewhere ? CONFIGS : 1, &work->configs));
+    AT_FORWARD(read_targets(work));
+    AT_FORWARD(choose(work));
+    AT_FORWARD(at_cuda_export(work->item, work->count, getenv("ATTUNE_CACHE"), at_cli_text(work->cli, "-o")));
+    return print(work);
+}
+
+static int run(const at_cli *cli)
+{
+    job work = {.cli = cli};
+    if (cli->operand_count == 0) {
+        return at_cli_usage(cli, "no PROBLEM to export kernels for");
+    }
+    if (!at_cli_given(cli, "-o")) {
+        return at_cli_usage(cli, "-o FILE is needed: where to write the pack");
+    }
+    attune_status status = export(&work);
+    free(work.problem);
+    free(work.config);
+    free(work.item);
+    return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
+}
+
+static const at_option options[] = {
+    {"-o", "FILE", NULL, "the pack to write; replaced whole or not at all"},
+    {"--arch", "LIST", NULL, "architectures to compile for, such as 80,90a; without it that of the device here"},
+    {"--configs", "N", NULL, "most configs of a problem's kernel: 4 with --arch, else 1, the one that would run here"},
+    {NULL, NULL, NULL, NULL},
+};
+
+const at_verb at_verb_export = {
+    .name = "export",
+    .arguments = "PROBLEM... -o FILE",
+    .summary = "compile CUDA kernels ahead, for machines without a compiler",
+    .help =
+        "Chooses kernels for the PROBLEMs as planning does (wisdom, else heuristics), compiles them, and writes the\n"
+        "code as one pack. A program that is given the pack by ATTUNE_PACK, or by options.pack, plans these\n"
+        "problems without NVRTC: all problems, that is, that differ in sizes alone.\n"
+        "\n"
+        "With --arch, no device is needed. Devices of one architecture differ in multiprocessors, and with them the\n"
+        "config that suits best; the pack then carries the likeliest few.\n",
+    .examples = "  attune export b8,h32,hkv8,s4096,d128,bf16,causal -o prefill.pack\n"
+                "  attune export --arch 80,90a b1,h8,s512,d64,fp16 -o both.pack\n"
+                "  ATTUNE_PACK=both.pack attune info b1,h8,s512,d64,fp16\n",
+    .options = options,
+    .common = AT_COMMON_TARGET | AT_COMMON_FORMAT,
+    .run = run,
+};
