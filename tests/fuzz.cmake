@@ -11,7 +11,8 @@ file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_*
 foreach(source ${fuzz_sources})
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${source})
-  target_compile_options(${name} PRIVATE -Wno-missing-prototypes)
+  # The entry point has no prototype anywhere: libFuzzer only calls it.
+  set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_libraries(${name} PRIVATE attune_flags attune_static)
   if(TARGET attune_command)
