@@ -3,6 +3,7 @@
  */
 #include "device/element.cuh"
 #include "device/sequence.cuh"
+#include "device/stage.cuh"
 
 constexpr int WARP = 32;
 constexpr int SHARE_QK = (ATTUNE_HEAD_DIM_QK + WARP - 1) / WARP; /* elements of a lane: lane, lane + 32, ... */
@@ -26,6 +27,10 @@ template <int DIM, int SHARE> ATTUNE_INLINE void load_row(float (&lane_part)[SHA
 #pragma unroll
     for (int i = 0; i < SHARE; ++i) {
         const int column = lane + i * WARP;
+        if constexpr (!with_loading) {
+            lane_part[i] = (float)((int)(size_t)row + column); /* the address: another number for every row */
+            continue;
+        }
         lane_part[i] = column < DIM ? to_float(row[column]) : 0.0f;
     }
 }
@@ -37,20 +42,34 @@ struct running {
     float sum;
 };
 
+/* With a stage left out: a number between 0 and 2 that needs every element, for one instruction or two a key. */
+template <int SHARE> ATTUNE_INLINE float use_of(const float (&lane_part)[SHARE])
+{
+    unsigned bits = 0;
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i) {
+        bits ^= __float_as_uint(lane_part[i]);
+    }
+    return __uint_as_float(bits & 0x3fffffffu);
+}
+
 /* Adds one key of score `score`. NOTE: `top` is rounded once and used for all keys, so its rounding cancels. */
 ATTUNE_INLINE void add_key(running &state, float score, const element *value_row)
 {
     if (score == negative_infinity()) {
         return; /* hidden, exactly as by a mask */
     }
-    const float top = fmaxf(state.top, score * LOG2_E);
-    const float kept = state.top == top ? 1.0f : ptx_ex2_approx_ftz_f32(state.top - top);
-    const float weight = ptx_ex2_approx_ftz_f32(fmaf(score, LOG2_E, -top));
+    const float top = with_softmax ? fmaxf(state.top, score * LOG2_E) : 0.0f;
+    const float kept = !with_softmax || state.top == top ? 1.0f : ptx_ex2_approx_ftz_f32(state.top - top);
+    const float weight = with_softmax ? ptx_ex2_approx_ftz_f32(fmaf(score, LOG2_E, -top)) : score;
     float value[SHARE_V];
     load_row<ATTUNE_HEAD_DIM_V>(value, value_row);
+    if constexpr (!with_pv) {
+        state.sum += use_of(value);
+    }
 #pragma unroll
     for (int i = 0; i < SHARE_V; ++i) {
-        state.out[i] = fmaf(weight, value[i], state.out[i] * kept);
+        state.out[i] = with_pv ? fmaf(weight, value[i], state.out[i] * kept) : state.out[i] * kept;
     }
     state.sum = fmaf(state.sum, kept, weight);
     state.top = top;
@@ -92,6 +111,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) fwd_minimal(const _
     float query[SHARE_QK];
     load_row<ATTUNE_HEAD_DIM_QK>(query, row_of<element>(args.tensor[ATTUNE_Q], batch, head, row));
     running state = {{}, negative_infinity(), 0.0f};
+    if constexpr (!with_pv) {
+        stand_in(state.out);
+    }
     for (attune_i64 j = keys.first; j < keys.end; ++j) {
         float key[SHARE_QK];
         load_row<ATTUNE_HEAD_DIM_QK>(key, row_of<element>(args.tensor[ATTUNE_K], batch, head_kv, j));
@@ -100,7 +122,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) fwd_minimal(const _
         for (int i = 0; i < SHARE_QK; ++i) {
             dot = fmaf(query[i], key[i], dot);
         }
-        add_key(state, warp_sum(dot) * args.scale, row_of<element>(args.tensor[ATTUNE_V], batch, head_kv, j));
+        dot = with_qk ? warp_sum(dot) : use_of(key);
+        add_key(state, dot * args.scale, row_of<element>(args.tensor[ATTUNE_V], batch, head_kv, j));
     }
     store_row(args, state, batch, head, row);
 }

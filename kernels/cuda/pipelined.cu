@@ -9,6 +9,7 @@
 #include "device/mask.cuh"
 #include "device/schedule.cuh"
 #include "device/softmax.cuh"
+#include "device/stage.cuh"
 #include "device/tile.cuh"
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
@@ -85,6 +86,14 @@ ATTUNE_INLINE void softmax_tile(const attune_args &args, const sequence &at, con
 {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
+        if constexpr (!with_softmax) {
+#pragma unroll
+            for (int j = 0; j < keys; ++j) {
+                shared.p[row + r][lane + j * lanes] = s[r][j];
+            }
+            state.soft[r].sum += s[r][0];
+            continue;
+        }
         int query = w.tile * BLOCK_M + row + r;
         bool exists = query < at.length_q;
         key_range sees = keys_seen(args, at, query);
@@ -202,6 +211,13 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         tile_copy<BLOCK_N, dim_v>(shared.v[0], v, stride_v, begin, kv_end);
     }
     ptx_cp_async_commit_group();
+    float s[ROWS][keys];
+    if constexpr (!with_qk) {
+        stand_in(s);
+    }
+    if constexpr (!with_pv) {
+        stand_in(state.o);
+    }
     for (int first_key = begin, buffer = 0; first_key < end; first_key += BLOCK_N, buffer ^= 1) {
         ptx_cp_async_wait_group<0>();
         __syncthreads(); /* this tile is there for all, and the other buffer is done with */
@@ -210,11 +226,14 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
             tile_copy<BLOCK_N, dim_v>(shared.v[buffer ^ 1], v, stride_v, first_key + BLOCK_N, kv_end);
             ptx_cp_async_commit_group();
         }
-        float s[ROWS][keys];
-        dot_products(shared, buffer, row, lane, s);
+        if constexpr (with_qk) {
+            dot_products(shared, buffer, row, lane, s);
+        }
         softmax_tile(args, at, w, shared, row, lane, first_key, s, state);
         __syncwarp();
-        weigh_values(shared, buffer, row, lane, state);
+        if constexpr (with_pv) {
+            weigh_values(shared, buffer, row, lane, state);
+        }
     }
     store_rows(args, at, w, row, lane, state);
 }

@@ -15,6 +15,7 @@
 #include "device/mask.cuh"
 #include "device/schedule.cuh"
 #include "device/softmax.cuh"
+#include "device/stage.cuh"
 #include "device/tile.cuh"
 
 #if ATTUNE_GUARDED
@@ -86,6 +87,14 @@ ATTUNE_INLINE void softmax_tile(const attune_args &args, const sequence &at, con
 {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
+        if constexpr (!with_softmax) {
+#pragma unroll
+            for (int j = 0; j < keys; ++j) {
+                shared.p[row + r][lane + j * lanes] = s[r][j];
+            }
+            state.soft[r].sum += s[r][0];
+            continue;
+        }
         int query = w.tile * BLOCK_M + row + r;
         bool exists = query < at.length_q;
         key_range sees = keys_seen(args, at, query);
@@ -221,17 +230,27 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     int kv_end = (int)at.length_kv;
     tile_load<BLOCK_M, dim_qk, pitch_qk - 4>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row,
                                              end_row);
+    float s[ROWS][keys];
+    if constexpr (!with_qk) {
+        stand_in(s);
+    }
+    if constexpr (!with_pv) {
+        stand_in(state.o);
+    }
     for (int first_key = range.first / BLOCK_N * BLOCK_N; first_key < range.end; first_key += BLOCK_N) {
         tile_load<BLOCK_N, dim_qk, pitch_qk - 4>(shared.k, k, args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
                                                  first_key, kv_end);
         bool finite = tile_load<BLOCK_N, dim_v, pitch_v>(shared.v, v, args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ],
                                                          first_key, kv_end);
         bool careful = __syncthreads_or(!finite);
-        float s[ROWS][keys];
-        dot_products(shared, row, lane, s);
+        if constexpr (with_qk) {
+            dot_products(shared, row, lane, s);
+        }
         softmax_tile(args, at, w, shared, row, lane, first_key, s, state);
         __syncwarp();
-        if (careful) {
+        if (!with_pv) {
+            /* left out */
+        } else if (careful) {
             weigh_values<true>(shared, row, lane, state);
         } else {
             weigh_values<false>(shared, row, lane, state);

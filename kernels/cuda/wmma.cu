@@ -20,6 +20,7 @@
 #include "device/mask.cuh"
 #include "device/schedule.cuh"
 #include "device/softmax.cuh"
+#include "device/stage.cuh"
 #include "device/tile.cuh"
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
@@ -78,7 +79,7 @@ ATTUNE_INLINE void copy_logits(const attune_args &args, const work &w, Shared &s
     attune_i64 pitch = (args.seqlen_kv + 7) / 8 * 8;
     const float *rows = static_cast<const float *>(args.workspace) +
                         ((attune_i64)w.batch * args.heads_q + w.head) * args.seqlen_q * pitch;
-    for (int i = p.lane; i < WARP_ROWS * parts; i += 32) {
+    for (int i = p.lane; with_loading && i < WARP_ROWS * parts; i += 32) {
         int row = i / parts, key = i % parts * 4;
         bool exists = p.first_row + row < args.seqlen_q && first_key + key < pitch;
         const float *from = rows + (exists ? (p.first_row + row) * pitch + first_key + key : 0);
@@ -283,6 +284,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
             fragment_clear(state.o[i][n]);
         }
     }
+    if constexpr (!with_pv) {
+        stand_in(state.o);
+    }
     state.soft = online_start(args, w.head, p.part == 0);
 #if !LOGITS_GIVEN
     const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
@@ -307,7 +311,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
         ptx_cp_async_commit_group();
         ptx_cp_async_wait_group<1>();
         __syncthreads(); /* K is there */
-        logits_tile(shared, p);
+        if constexpr (with_qk) {
+            logits_tile(shared, p);
+        }
         __syncthreads(); /* K is done with */
         if (first_key + BLOCK_N < end) {
             tile_copy<BLOCK_N, dim_qk>(shared.k, k, stride_k, first_key + BLOCK_N, kv_end);
@@ -315,12 +321,16 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
         ptx_cp_async_commit_group();
 #endif
         bool masked = first_key < all_see.first || first_key + BLOCK_N > all_see.end;
-        float s[keys_lane];
-        read_logits(args, at, w, shared, p, first_key, masked, s);
-        softmax_tile(shared, p, state, s);
+        if constexpr (with_softmax) {
+            float s[keys_lane];
+            read_logits(args, at, w, shared, p, first_key, masked, s);
+            softmax_tile(shared, p, state, s);
+        }
         ptx_cp_async_wait_group<LOGITS_GIVEN ? 0 : 1>();
         __syncthreads(); /* V is there */
-        weigh_values(shared, p, state);
+        if constexpr (with_pv) {
+            weigh_values(shared, p, state);
+        }
         __syncthreads(); /* V is done with */
     }
     store_rows(args, at, w, shared, p, state);

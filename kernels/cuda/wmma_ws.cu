@@ -9,6 +9,7 @@
 #include "device/mask.cuh"
 #include "device/schedule.cuh"
 #include "device/softmax.cuh"
+#include "device/stage.cuh"
 #include "device/swizzle.cuh"
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
@@ -294,21 +295,31 @@ ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &sh
     for (int r = 0; r < STRIPS * 2; ++r) {
         state.soft[r / 2][r % 2] = online_start(args, j.w.head, lane % 4 == 0);
     }
+    logits kept; /* from tile to tile where nothing computes them anew */
+    if constexpr (!with_qk) {
+        stand_in(kept);
+    }
+    if constexpr (!with_pv) {
+        stand_in(state.o);
+    }
     int stage = 0;
     unsigned parity = 0;
     for (int key = j.begin; key < j.end; key += BLOCK_N) {
         bool seen = key < any_sees.end && key + BLOCK_N > any_sees.first;
         bool masked = key < all_see.first || key + BLOCK_N > all_see.end;
-        logits s;
+        logits fresh;
+        logits &s = with_qk ? fresh : kept;
         wait(shared.full_k[stage], parity);
-        if (seen) {
+        if (with_qk && seen) {
             logits_tile(shared.k[stage], q, lane, s);
         }
         __syncwarp();
         if (lane == 0) {
             ptx_mbarrier_arrive(ptx_cvta_shared(&shared.empty_k[stage]));
         }
-        if (seen) {
+        if constexpr (!with_softmax) {
+            state.soft[0][0].sum += s[0][0][0];
+        } else if (seen) {
             mask_tile(args, j, first_row, key, masked, lane, s);
 #pragma unroll
             for (int t = 0; t < STRIPS; ++t) {
@@ -316,7 +327,7 @@ ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &sh
             }
         }
         wait(shared.full_v[stage], parity);
-        if (seen) {
+        if (with_pv && seen) {
             weigh_values(shared.v[stage], s, lane, state);
         }
         __syncwarp();

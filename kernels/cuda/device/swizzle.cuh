@@ -11,6 +11,7 @@
 #define DEVICE_SWIZZLE_CUH
 
 #include "device/element.cuh"
+#include "device/stage.cuh"
 
 /* Elements of a row in shared memory. */
 template <int dim> constexpr int swizzled_pitch = (dim + 63) / 64 * 64;
@@ -28,7 +29,7 @@ ATTUNE_INLINE void swizzled_copy(element *tile, const element *origin, attune_i6
     constexpr int pitch = swizzled_pitch<dim>, parts = dim / 8;
     static_assert(dim % 8 == 0 && sizeof(element) == 2 && ATTUNE_ALIGN % 16 == 0, "whole, aligned 16-byte parts");
 #pragma unroll 4
-    for (int i = thread; i < rows * parts; i += threads) {
+    for (int i = thread; with_loading && i < rows * parts; i += threads) {
         int r = i / parts, part = i % parts;
         bool exists = first + r < end;
         const element *from = origin + (exists ? (first + r) * stride : 0) + part * 8;

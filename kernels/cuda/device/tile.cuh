@@ -3,6 +3,7 @@
 #define DEVICE_TILE_CUH
 
 #include "device/element.cuh"
+#include "device/stage.cuh"
 
 /* Rows first ... first + rows - 1 into tile[0 ...], `columns` floats each (a multiple of the four that a thread
  * takes, or any); rows from `end` on and columns from `dim` on become zero. All threads take part; neighbours read
@@ -13,7 +14,7 @@ ATTUNE_INLINE bool tile_load(float (&tile)[rows][pitch], const element *origin, 
     constexpr int step = columns % 4 == 0 ? 4 : 1;
     constexpr int parts = columns / step;
     bool finite = true;
-    for (int i = (int)threadIdx.x; i < rows * parts; i += ATTUNE_THREADS) {
+    for (int i = (int)threadIdx.x; with_loading && i < rows * parts; i += ATTUNE_THREADS) {
         int r = i / parts, c = i % parts * step;
         const element *row = origin + (first + r) * stride;
         bool exists = first + r < end;
@@ -39,7 +40,7 @@ ATTUNE_INLINE void tile_copy(element (&tile)[rows][pitch], const element *origin
     constexpr int step = 16 / sizeof(element);
     constexpr int parts = dim / step;
     static_assert(dim % step == 0 && pitch % step == 0 && ATTUNE_ALIGN % 16 == 0, "whole, aligned 16-byte parts");
-    for (int i = (int)threadIdx.x; i < rows * parts; i += ATTUNE_THREADS) {
+    for (int i = (int)threadIdx.x; with_loading && i < rows * parts; i += ATTUNE_THREADS) {
         int r = i / parts, c = i % parts * step;
         bool exists = first + r < end;
         const element *from = origin + (exists ? (first + r) * stride : 0) + c;
