@@ -189,13 +189,13 @@ static void mark_rows(const at_inputs *inputs, attune_role role, unsigned char *
 static attune_status gaps_untouched(const at_placement *place, attune_role role)
 {
     const at_buffer *buffer = &place->inputs->buffer[role];
-    const unsigned char *data = buffer->base + buffer->at;
     if (buffer->base == NULL || buffer->sparse || buffer->bytes == 0 || !place->inputs->draw.gaps) {
         return ATTUNE_OK;
     }
     unsigned char *marks = calloc(buffer->bytes, 1);
     AT_FAIL_IF(marks == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look between %zu bytes", buffer->bytes);
     mark_rows(place->inputs, role, marks);
+    const unsigned char *data = buffer->base + buffer->at;
     size_t at = 0;
     while (at < buffer->bytes && (marks[at] != 0 || data[at] == place->inputs->draw.poison)) {
         ++at;

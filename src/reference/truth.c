@@ -89,7 +89,8 @@ attune_status at_truth_compute(at_pool *pool, const at_inputs *inputs, const at_
     for (uint64_t k = 1; outputs_of(truth) < AT_SMALL_CASE && k <= AT_REDRAWS; ++k) {
         AT_FORWARD(redraw(inputs, want, k, truth));
     }
-    return outputs_of(truth) < AT_NOISE_CASE ? add_noise(truth) : ATTUNE_OK;
+    int64_t most = truth->args.dtype == ATTUNE_FP32 ? AT_NOISE_CASE : AT_SMALL_CASE;
+    return outputs_of(truth) < most ? add_noise(truth) : ATTUNE_OK;
 }
 
 void at_truth_free(at_truth *truth)

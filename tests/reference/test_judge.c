@@ -71,7 +71,7 @@ static void trial_draw(trial *on, const char *text, at_family family, uint64_t s
         at_judge_naive(&redraw.one, &on->one);
         trial_free(&redraw);
     }
-    if (outputs < AT_NOISE_CASE) {
+    if (outputs < (on->args.dtype == ATTUNE_FP32 ? AT_NOISE_CASE : AT_SMALL_CASE)) {
         double *o = malloc((size_t)(outputs + 1) * sizeof *o);
         double *lse = malloc((size_t)(on->rows.count + 1) * sizeof *lse);
         at_noise_run(pool, &on->args, &on->rows, on->o, on->lse, o, lse);
