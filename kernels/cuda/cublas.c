@@ -101,7 +101,7 @@ static void resources(const attune_problem *problem, const attune_target *target
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    static const int32_t order[] = {4, 8, 2, 1};
+    static const int32_t order[] = {8, 4, 2, 1};
     (void)problem, (void)target;
     if (index >= (int32_t)(sizeof order / sizeof *order)) {
         return false;

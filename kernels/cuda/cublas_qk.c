@@ -63,8 +63,8 @@ static void resources(const attune_problem *problem, const attune_target *target
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    static const attune_config order[] = {
-        {{2, 64, 16, 1}}, {{4, 64, 16, 1}}, {{2, 128, 16, 1}}, {{4, 32, 16, 1}}, {{2, 32, 16, 1}}};
+    static const attune_config order[] = {{{4, 128, 16, 1}}, {{2, 128, 16, 1}}, {{2, 64, 16, 1}},
+                                          {{4, 64, 16, 1}},  {{4, 32, 16, 1}},  {{2, 32, 16, 1}}};
     for (size_t i = 0; i < sizeof order / sizeof *order; ++i) {
         if (valid(problem, target, &order[i], NULL) && index-- == 0) {
             *config = order[i];

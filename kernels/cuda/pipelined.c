@@ -4,12 +4,12 @@
 enum { BLOCK_M, ROWS, MIN_BLOCKS, PARAMS };
 
 static const int32_t block_m_values[] = {32, 64};
-static const int32_t rows_values[] = {4, 8};
+static const int32_t rows_values[] = {2, 4, 8};
 static const int32_t min_blocks_values[] = {1, 2};
 
 static const attune_param params[PARAMS] = {
     [BLOCK_M] = {"BLOCK_M", block_m_values, 2, 0},
-    [ROWS] = {"ROWS", rows_values, 2, 0},
+    [ROWS] = {"ROWS", rows_values, 3, 0},
     [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 2, 0},
 };
 

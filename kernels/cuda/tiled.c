@@ -58,6 +58,8 @@ bool at_tiled_valid(const attune_problem *problem, const attune_target *target, 
     /* Registers a thread holds at least: its parts of O and S, one step's operands, and the rest, which is more where
      * logits are more than dot products. */
     bool adorned = problem->softcap > 0.0F || problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi;
+    bool masked = problem->causal || problem->window_left >= 0 || problem->window_right >= 0 || problem->sink ||
+                  problem->seqused_kv || problem->varlen;
     int32_t held = config->value[ROWS] * (columns + config->value[BLOCK_N] / LANES) + 8 * config->value[ROWS] +
                    (adorned ? 80 : 64);
     int32_t given = REGISTERS_SM / (threads * config->value[MIN_BLOCKS]);
@@ -80,8 +82,8 @@ void at_tiled_resources(const attune_problem *problem, const attune_target *targ
 
 /* Likeliest first among those that fit: tiles as large as still give every multiprocessor a block, then smaller. */
 static const attune_config candidates[] = {
-    {{64, 32, 4, 2}}, {{64, 32, 4, 1}}, {{64, 64, 4, 1}}, {{32, 64, 2, 1}}, {{32, 32, 2, 2}},
-    {{32, 32, 2, 1}}, {{16, 64, 1, 1}}, {{16, 32, 1, 1}}, {{32, 16, 2, 1}}, {{16, 16, 1, 1}},
+    {{64, 32, 4, 2}}, {{64, 64, 4, 1}}, {{64, 32, 4, 1}}, {{32, 64, 2, 1}}, {{32, 64, 4, 1}},
+    {{32, 32, 2, 1}}, {{16, 64, 2, 1}}, {{16, 32, 1, 1}}, {{32, 16, 2, 1}}, {{16, 16, 1, 1}},
 };
 enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
 
@@ -90,11 +92,11 @@ static bool usable(const attune_problem *problem, const attune_target *target, c
     return smem_of(problem, config) <= target->smem_optin_bytes && at_tiled_valid(problem, target, config, NULL);
 }
 
-/* Whether this many query rows a block leave no multiprocessor idle. */
+/* Whether blocks of this many query rows leave hardly any multiprocessor idle. */
 static bool fills(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     int64_t tiles = (problem->seqlen_q + config->value[BLOCK_M] - 1) / config->value[BLOCK_M];
-    return tiles * problem->batch * problem->heads_q >= target->sm_count;
+    return tiles * problem->batch * problem->heads_q >= target->sm_count - target->sm_count / 8;
 }
 
 bool at_tiled_heuristic(const attune_problem *problem, const attune_target *target, int32_t index,

@@ -114,10 +114,11 @@ void at_wmma_resources(const at_wmma_kind *kind, const attune_problem *problem, 
 }
 
 static const attune_config large_first[] = {
-    {{4, 64, 16, 1}}, {{8, 64, 16, 1}}, {{4, 32, 16, 1}}, {{2, 64, 16, 1}}, {{2, 32, 16, 1}}, {{2, 64, 32, 1}},
+    {{4, 32, 32, 1}}, {{4, 64, 16, 1}}, {{8, 64, 16, 1}}, {{4, 32, 16, 1}},
+    {{2, 64, 16, 1}}, {{2, 32, 16, 1}}, {{2, 64, 32, 1}},
 };
 static const attune_config small_first[] = {
-    {{2, 64, 16, 1}}, {{4, 64, 16, 1}}, {{2, 32, 16, 1}}, {{2, 128, 16, 1}}, {{4, 32, 16, 1}},
+    {{2, 128, 16, 1}}, {{2, 64, 16, 1}}, {{4, 64, 16, 1}}, {{2, 32, 16, 1}}, {{4, 32, 16, 1}},
 };
 
 bool at_wmma_heuristic(const at_wmma_kind *kind, const attune_problem *problem, const attune_target *target,

@@ -1,25 +1,33 @@
 /* wmma_ws: descriptor. The source says how it works. */
 #include "attune/kernel.h"
 
-enum { CONSUMERS, STRIPS, BLOCK_N, Q_REGISTERS, MIN_BLOCKS, PARAMS };
+enum { CONSUMERS, SPLITS, PRODUCERS, STRIPS, BLOCK_N, Q_REGISTERS, MIN_BLOCKS, PARAMS };
 
-static const int32_t consumers_values[] = {2, 3, 4, 7, 8};
+static const int32_t consumers_values[] = {1, 2, 3, 4, 7, 8};
+static const int32_t splits_values[] = {1, 2, 4};
+static const int32_t producers_values[] = {1, 2, 4};
 static const int32_t strips_values[] = {1, 2};
 static const int32_t block_n_values[] = {32, 64, 128};
 static const int32_t q_registers_values[] = {0, 1};
 static const int32_t min_blocks_values[] = {1, 2, 3};
 
 static const attune_param params[PARAMS] = {
-    [CONSUMERS] = {"CONSUMERS", consumers_values, 5, 0},    [STRIPS] = {"STRIPS", strips_values, 2, 0},
+    [CONSUMERS] = {"CONSUMERS", consumers_values, 6, 0},    [SPLITS] = {"SPLITS", splits_values, 3, 0},
+    [PRODUCERS] = {"PRODUCERS", producers_values, 3, 0},    [STRIPS] = {"STRIPS", strips_values, 2, 0},
     [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},          [Q_REGISTERS] = {"Q_REGISTERS", q_registers_values, 2, 0},
     [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 3, 0},
 };
 
-enum { STRIP_ROWS = 16, STAGES = 2, BARRIER_BYTES = 128, DIM_STEP = 16, DIM_MAX = 128, REGISTERS_MAX = 255 };
+enum { STRIP_ROWS = 16, WARPS_MAX = 16, DIM_STEP = 16, DIM_MAX = 128, REGISTERS_MAX = 255 };
+
+static int32_t warps_of(const attune_config *config)
+{
+    return config->value[CONSUMERS] * config->value[SPLITS] + config->value[PRODUCERS];
+}
 
 static int32_t threads_of(const attune_config *config)
 {
-    return (config->value[CONSUMERS] + 1) * 32;
+    return warps_of(config) * 32;
 }
 
 static int32_t block_m(const attune_config *config)
@@ -32,15 +40,20 @@ static int32_t pitch_of(int32_t dim)
     return (dim + 63) / 64 * 64;
 }
 
-/* sizeof(Shared) of the source. */
+static int32_t stages_of(const attune_config *config)
+{
+    return 2 * config->value[SPLITS];
+}
+
+/* sizeof(Shared) of the source: Q, the ring, the barriers. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
     int32_t pitch_qk = pitch_of(problem->head_dim_qk);
     int32_t pitch_v = pitch_of(problem->head_dim_v);
-    int32_t rows = block_m(config);
-    int32_t elements =
-        rows * (pitch_qk > pitch_v ? pitch_qk : pitch_v) + STAGES * config->value[BLOCK_N] * (pitch_qk + pitch_v);
-    return 2 * elements + BARRIER_BYTES;
+    int32_t stages = stages_of(config);
+    int32_t elements = block_m(config) * (pitch_qk > pitch_v ? pitch_qk : pitch_v) +
+                       stages * config->value[BLOCK_N] * (pitch_qk + pitch_v);
+    return 2 * elements + (1 + 4 * stages + 15) / 16 * 128;
 }
 
 static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
@@ -51,7 +64,7 @@ static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
     return true;
 }
 
-static const attune_config smallest = {{2, 1, 32, 0, 1}};
+static const attune_config smallest = {{2, 1, 1, 1, 32, 0, 1}};
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
@@ -87,7 +100,7 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
 /* Registers a thread may have: each of a multiprocessor's four parts holds 512 for each lane of a warp. */
 static int32_t registers_given(const attune_config *config)
 {
-    int32_t warps = (config->value[CONSUMERS] + 1) * config->value[MIN_BLOCKS];
+    int32_t warps = warps_of(config) * config->value[MIN_BLOCKS];
     int32_t given = 512 / ((warps + 3) / 4) / 8 * 8;
     return given < REGISTERS_MAX ? given : REGISTERS_MAX;
 }
@@ -96,6 +109,18 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                   attune_reason *reason)
 {
     (void)target;
+    if (warps_of(config) > WARPS_MAX) {
+        return attune_refuse(reason, "CONSUMERS * SPLITS + PRODUCERS = %d warps: at most %d", warps_of(config),
+                             WARPS_MAX);
+    }
+    int32_t handed = (config->value[SPLITS] - 1) * config->value[CONSUMERS] * 128 * config->value[STRIPS] *
+                     (problem->head_dim_v / 2 + 4);
+    int32_t ring = 2 * stages_of(config) * config->value[BLOCK_N] *
+                   (pitch_of(problem->head_dim_qk) + pitch_of(problem->head_dim_v));
+    if (handed > ring) {
+        return attune_refuse(reason, "SPLITS %d hand over %d B at the end: the ring has %d", config->value[SPLITS],
+                             handed, ring);
+    }
     if (registers_held(problem, config) > registers_given(config)) {
         return attune_refuse(reason, "CONSUMERS %d, MIN_BLOCKS %d leave %d registers a thread: about %d are needed",
                              config->value[CONSUMERS], config->value[MIN_BLOCKS], registers_given(config),
@@ -115,11 +140,12 @@ static void resources(const attune_problem *problem, const attune_target *target
 }
 
 static const attune_config large_first[] = {
-    {{4, 2, 32, 0, 1}}, {{3, 1, 64, 1, 2}}, {{7, 1, 64, 1, 1}}, {{4, 1, 64, 1, 2}},
-    {{4, 1, 32, 0, 2}}, {{4, 1, 64, 1, 1}}, {{2, 1, 32, 0, 1}},
+    {{7, 1, 1, 2, 32, 0, 1}}, {{3, 1, 1, 2, 32, 0, 1}}, {{3, 1, 1, 2, 64, 1, 2}}, {{7, 1, 1, 1, 64, 1, 1}},
+    {{3, 1, 1, 1, 64, 1, 2}}, {{4, 1, 1, 1, 32, 0, 2}}, {{4, 1, 1, 1, 64, 1, 1}}, {{2, 1, 1, 1, 32, 0, 1}},
 };
 static const attune_config small_first[] = {
-    {{2, 1, 64, 1, 1}}, {{3, 1, 64, 1, 2}}, {{4, 1, 64, 1, 1}}, {{2, 1, 32, 1, 1}}, {{2, 1, 32, 0, 1}},
+    {{2, 2, 2, 1, 64, 1, 1}}, {{2, 1, 1, 1, 128, 1, 1}}, {{2, 1, 1, 1, 64, 1, 1}},
+    {{3, 1, 1, 1, 64, 1, 2}}, {{2, 1, 1, 1, 32, 1, 1}},  {{2, 1, 1, 1, 32, 0, 1}},
 };
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
@@ -156,7 +182,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 static const attune_shipped shipped[] = {
     {"b1,h8,s512,d64,fp16", ""},
     {"b8,h16,s2048,d128,fp16", ""},
-    {"b8,h16,s2048,d128,fp16", "CONSUMERS=7,STRIPS=1,BLOCK_N=64,Q_REGISTERS=1,MIN_BLOCKS=1"},
+    {"b8,h16,s2048,d128,fp16", "CONSUMERS=7,SPLITS=1,PRODUCERS=1,STRIPS=1,BLOCK_N=64,Q_REGISTERS=1,MIN_BLOCKS=1"},
     {"b8,h16,s2048,d128,bf16,causal", ""},
     {"b2,h8,hkv2,s300,d80,dv48,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused", ""},
     {NULL, NULL},

@@ -1,9 +1,14 @@
-/* wmma_ws: warp specialisation. One producer warp copies tiles of K and V into a ring of two swizzled buffers each,
- * by cp.async; CONSUMERS warps of STRIPS x 16 query rows multiply. They meet at barriers in shared memory: a tile is
- * full when its copies have landed, empty when every consumer has left it. Logits, P and O never leave registers.
+/* wmma_ws: warp specialisation. PRODUCERS warps copy tiles of K and V into a ring of swizzled buffers by cp.async;
+ * warps of STRIPS x 16 query rows multiply. They meet at barriers in shared memory: a tile is full when its copies have
+ * landed, empty when everyone who needs it has left it. Logits, P and O never leave registers.
+ *
+ * CONSUMERS warps cover the block's rows; SPLITS times as many share its keys, every SPLITS-th tile each, and the first
+ * of them merges the others' O at the end. That is for problems with fewer rows than the device has warps for.
  *
  * What it taught: with the layout of the fragments known, the way of S and P through shared memory, most of wmma's
- * time, is gone; a warp that only copies costs the others neither registers nor instructions.
+ * time, is gone. Then operands are what is waited for: an operand of K or V read for one strip of sixteen rows takes
+ * as long to leave shared memory as its product takes, so a warp needs two strips. A warp that only copies costs the
+ * others neither registers nor instructions.
  *
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
 #include "device/mask.cuh"
@@ -15,19 +20,23 @@
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
 constexpr int WARP_ROWS = STRIPS * 16;
 constexpr int BLOCK_M = CONSUMERS * WARP_ROWS;
-constexpr int STAGES = 2;
+constexpr int STAGES = 2 * SPLITS;
 constexpr int pitch_qk = swizzled_pitch<dim_qk>, pitch_v = swizzled_pitch<dim_v>;
+constexpr int pitch_q = pitch_qk > pitch_v ? pitch_qk : pitch_v; /* O leaves through its rows' part of Q's memory */
 constexpr int steps_qk = dim_qk / 16, columns_s = BLOCK_N / 16, columns_o = dim_v / 16;
 
+constexpr int consumer_warps = CONSUMERS * SPLITS;
+constexpr int barriers = 1 + 4 * STAGES;
+
 struct Shared {
-    element q[BLOCK_M * (pitch_qk > pitch_v ? pitch_qk : pitch_v)];
+    element q[BLOCK_M * pitch_q];
     element k[STAGES][BLOCK_N * pitch_qk];
     element v[STAGES][BLOCK_N * pitch_v];
     unsigned long long full_q, full_k[STAGES], full_v[STAGES], empty_k[STAGES], empty_v[STAGES];
-    unsigned long long spare[7]; /* to a multiple of 128 bytes */
+    unsigned long long spare[(barriers + 15) / 16 * 16 - barriers]; /* to a multiple of 128 bytes */
 };
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
-static_assert((CONSUMERS + 1) * 32 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
+static_assert((consumer_warps + PRODUCERS) * 32 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(dim_qk % 16 == 0 && dim_v % 16 == 0 && BLOCK_N % 16 == 0, "whole fragments");
 
 ATTUNE_INLINE void wait(const unsigned long long &barrier, unsigned parity)
@@ -38,10 +47,10 @@ ATTUNE_INLINE void wait(const unsigned long long &barrier, unsigned parity)
 
 ATTUNE_INLINE void init_barriers(Shared &shared)
 {
-    ptx_mbarrier_init(ptx_cvta_shared(&shared.full_q), 32);
+    ptx_mbarrier_init(ptx_cvta_shared(&shared.full_q), PRODUCERS * 32);
     for (int i = 0; i < STAGES; ++i) {
-        ptx_mbarrier_init(ptx_cvta_shared(&shared.full_k[i]), 32);
-        ptx_mbarrier_init(ptx_cvta_shared(&shared.full_v[i]), 32);
+        ptx_mbarrier_init(ptx_cvta_shared(&shared.full_k[i]), PRODUCERS * 32);
+        ptx_mbarrier_init(ptx_cvta_shared(&shared.full_v[i]), PRODUCERS * 32);
         ptx_mbarrier_init(ptx_cvta_shared(&shared.empty_k[i]), CONSUMERS);
         ptx_mbarrier_init(ptx_cvta_shared(&shared.empty_v[i]), CONSUMERS);
     }
@@ -55,9 +64,9 @@ struct journey {
     int begin, end; /* keys; begin is a multiple of BLOCK_N */
 };
 
-/* ---- The producer ---- */
+/* ---- The producers ---- */
 
-ATTUNE_INLINE void produce(const attune_args &args, const journey &j, Shared &shared, int lane)
+ATTUNE_INLINE void produce(const attune_args &args, const journey &j, Shared &shared, int thread)
 {
     int head_kv = j.w.head / ((int)args.heads_q / (int)args.heads_kv);
     const element *q = row_of<element>(args.tensor[ATTUNE_Q], j.at.batch, j.w.head, j.at.first_q);
@@ -66,19 +75,20 @@ ATTUNE_INLINE void produce(const attune_args &args, const journey &j, Shared &sh
     attune_i64 stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
     attune_i64 stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
     int kv_end = (int)j.at.length_kv;
-    swizzled_copy<BLOCK_M, dim_qk, 32>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], j.first_row,
-                                       j.end_row, lane);
+    constexpr int threads = PRODUCERS * 32;
+    swizzled_copy<BLOCK_M, dim_qk, threads, pitch_q>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ],
+                                                     j.first_row, j.end_row, thread);
     ptx_cp_async_mbarrier_arrive_noinc(ptx_cvta_shared(&shared.full_q));
     int stage = 0;
     unsigned parity = 1; /* a ring that nobody has filled is empty */
     for (int key = j.begin; key < j.end; key += BLOCK_N) {
         wait(shared.empty_k[stage], parity);
-        swizzled_copy<BLOCK_N, dim_qk, 32>(shared.k[stage], k, stride_k, key, kv_end, lane);
+        swizzled_copy<BLOCK_N, dim_qk, threads>(shared.k[stage], k, stride_k, key, kv_end, thread);
         ptx_cp_async_mbarrier_arrive_noinc(ptx_cvta_shared(&shared.full_k[stage]));
         wait(shared.empty_v[stage], parity);
-        swizzled_copy<BLOCK_N, dim_v, 32>(shared.v[stage], v, stride_v, key, kv_end, lane);
+        swizzled_copy<BLOCK_N, dim_v, threads>(shared.v[stage], v, stride_v, key, kv_end, thread);
         ptx_cp_async_mbarrier_arrive_noinc(ptx_cvta_shared(&shared.full_v[stage]));
-        stage ^= 1;
+        stage = (stage + 1) % STAGES;
         parity ^= stage == 0;
     }
 }
@@ -102,7 +112,7 @@ ATTUNE_INLINE void load_queries(queries &q, int place, int d)
 {
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
-        load_operand<pitch_qk>(q.a[place][t], q.rows, t, d);
+        load_operand<pitch_q>(q.a[place][t], q.rows, t, d);
     }
 }
 
@@ -272,28 +282,29 @@ ATTUNE_INLINE void store_strip(const attune_args &args, const journey &j, elemen
     }
 }
 
-ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &shared, int warp, int lane)
+/* A consumer's place: which rows of the block, which share of the keys. */
+struct consumer {
+    int group, split, lane;
+    int first_row; /* in the sequence */
+};
+
+/* The loop over the warp's tiles. */
+ATTUNE_INLINE void visit_tiles(const attune_args &args, const journey &j, Shared &shared, const consumer &c,
+                               lane_state &state)
 {
-    constexpr int strip_pitch = pitch_qk > pitch_v ? pitch_qk : pitch_v;
-    int first_row = j.first_row + warp * WARP_ROWS;
-    int last_row = min(first_row + WARP_ROWS, j.end_row) - 1;
+    int last_row = min(c.first_row + WARP_ROWS, j.end_row) - 1;
     key_range any_sees = {0, 0}, all_see = {0, 0};
-    if (last_row >= first_row) {
-        any_sees = keys_seen_by_rows(args, j.at, first_row, last_row);
-        all_see = key_range{keys_seen(args, j.at, last_row).first, keys_seen(args, j.at, first_row).end};
+    if (last_row >= c.first_row) {
+        any_sees = keys_seen_by_rows(args, j.at, c.first_row, last_row);
+        all_see = key_range{keys_seen(args, j.at, last_row).first, keys_seen(args, j.at, c.first_row).end};
     }
-    queries q = {lane_rows<pitch_qk>(shared.q, warp * WARP_ROWS, lane), {}};
+    queries q = {lane_rows<pitch_q>(shared.q, c.group * WARP_ROWS, c.lane), {}};
     wait(shared.full_q, 0);
     if constexpr (Q_REGISTERS) {
 #pragma unroll
         for (int d = 0; d < steps_qk; ++d) {
             load_queries(q, d, d);
         }
-    }
-    lane_state state = {};
-#pragma unroll
-    for (int r = 0; r < STRIPS * 2; ++r) {
-        state.soft[r / 2][r % 2] = online_start(args, j.w.head, lane % 4 == 0);
     }
     logits kept; /* from tile to tile where nothing computes them anew */
     if constexpr (!with_qk) {
@@ -302,25 +313,25 @@ ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &sh
     if constexpr (!with_pv) {
         stand_in(state.o);
     }
-    int stage = 0;
+    int stage = c.split;
     unsigned parity = 0;
-    for (int key = j.begin; key < j.end; key += BLOCK_N) {
+    for (int key = j.begin + c.split * BLOCK_N; key < j.end; key += SPLITS * BLOCK_N) {
         bool seen = key < any_sees.end && key + BLOCK_N > any_sees.first;
         bool masked = key < all_see.first || key + BLOCK_N > all_see.end;
         logits fresh;
         logits &s = with_qk ? fresh : kept;
         wait(shared.full_k[stage], parity);
         if (with_qk && seen) {
-            logits_tile(shared.k[stage], q, lane, s);
+            logits_tile(shared.k[stage], q, c.lane, s);
         }
         __syncwarp();
-        if (lane == 0) {
+        if (c.lane == 0) {
             ptx_mbarrier_arrive(ptx_cvta_shared(&shared.empty_k[stage]));
         }
         if constexpr (!with_softmax) {
             state.soft[0][0].sum += s[0][0][0];
         } else if (seen) {
-            mask_tile(args, j, first_row, key, masked, lane, s);
+            mask_tile(args, j, c.first_row, key, masked, c.lane, s);
 #pragma unroll
             for (int t = 0; t < STRIPS; ++t) {
                 softmax_strip(s[t], state.soft[t], state.o[t]);
@@ -328,19 +339,98 @@ ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &sh
         }
         wait(shared.full_v[stage], parity);
         if (with_pv && seen) {
-            weigh_values(shared.v[stage], s, lane, state);
+            weigh_values(shared.v[stage], s, c.lane, state);
         }
         __syncwarp();
-        if (lane == 0) {
+        if (c.lane == 0) {
             ptx_mbarrier_arrive(ptx_cvta_shared(&shared.empty_v[stage]));
         }
-        stage ^= 1;
-        parity ^= stage == 0;
+        stage = (stage + SPLITS) % STAGES;
+        parity ^= stage == c.split;
+    }
+}
+
+/* What a split hands over: O and the softmax's state as the lanes hold them, which all splits do alike. */
+constexpr int handed = STRIPS * (columns_o * 8 + 4); /* floats of a lane */
+static_assert((SPLITS - 1) * CONSUMERS * 32 * handed * sizeof(float) <= sizeof(Shared::k) + sizeof(Shared::v),
+              "what the splits hand over fits into the ring");
+
+/* Float i of this lane's of a split's group: lanes are neighbours, so that nobody waits for a bank. */
+ATTUNE_INLINE float &handed_float(Shared &shared, int split, const consumer &c, int i)
+{
+    float *ring = reinterpret_cast<float *>(&shared.k[0][0]);
+    return ring[(((split - 1) * CONSUMERS + c.group) * handed + i) * 32 + c.lane];
+}
+
+ATTUNE_INLINE void hand_over(Shared &shared, const consumer &c, const lane_state &state)
+{
+    int i = 0;
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            handed_float(shared, c.split, c, i++) = state.soft[t][r].maximum;
+            handed_float(shared, c.split, c, i++) = state.soft[t][r].sum;
+        }
+#pragma unroll
+        for (int n = 0; n < columns_o * 8; ++n) {
+            handed_float(shared, c.split, c, i++) = state.o[t][n / 8][n % 8];
+        }
+    }
+}
+
+/* Takes in what another split has handed over. */
+ATTUNE_INLINE void merge(Shared &shared, const consumer &c, int split, lane_state &state)
+{
+    int i = 0;
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        float own[2], other[2];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            float maximum = handed_float(shared, split, c, i++), sum = handed_float(shared, split, c, i++);
+            own[r] = online_raise(&state.soft[t][r], maximum);
+            other[r] = ptx_ex2_approx_ftz_f32(maximum - subtrahend(state.soft[t][r].maximum));
+            state.soft[t][r].sum += sum * other[r];
+        }
+#pragma unroll
+        for (int n = 0; n < columns_o * 8; ++n) {
+            float o = handed_float(shared, split, c, i++);
+            state.o[t][n / 8][n % 8] = state.o[t][n / 8][n % 8] * own[sum_row(n % 8)] + o * other[sum_row(n % 8)];
+        }
+    }
+}
+
+ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &shared, int warp, int lane)
+{
+    consumer c = {warp % CONSUMERS, warp / CONSUMERS, lane, j.first_row + warp % CONSUMERS * WARP_ROWS};
+    lane_state state = {};
+#pragma unroll
+    for (int r = 0; r < STRIPS * 2; ++r) {
+        /* The sink counts once: in the first split. */
+        online start = online_start(args, j.w.head, lane % 4 == 0 && c.split == 0);
+        state.soft[r / 2][r % 2] = start;
+    }
+    visit_tiles(args, j, shared, c, state);
+    if constexpr (SPLITS > 1) {
+        constexpr int threads = consumer_warps * 32;
+        ptx_barrier_sync(1, threads); /* nobody reads the ring any more */
+        if (c.split > 0) {
+            hand_over(shared, c, state);
+        }
+        ptx_barrier_sync(1, threads);
+        if (c.split > 0) {
+            return;
+        }
+#pragma unroll 1
+        for (int split = 1; split < SPLITS; ++split) {
+            merge(shared, c, split, state);
+        }
     }
     __syncwarp(); /* every lane has read its queries */
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
-        store_strip(args, j, shared.q + (warp * WARP_ROWS + t * 16) * strip_pitch, first_row + t * 16, lane,
+        store_strip(args, j, shared.q + (c.group * WARP_ROWS + t * 16) * pitch_q, c.first_row + t * 16, lane,
                     state.soft[t], state.o[t]);
     }
 }
@@ -366,8 +456,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     }
     __syncthreads();
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    if (warp == CONSUMERS) {
-        produce(args, j, shared, lane);
+    if (warp >= consumer_warps) {
+        produce(args, j, shared, (int)threadIdx.x - consumer_warps * 32);
         ptx_cp_async_commit_group();
         ptx_cp_async_wait_group<0>(); /* a block must not end with copies in flight */
     } else {

@@ -22,11 +22,11 @@ template <int pitch> ATTUNE_INLINE int swizzled_index(int row, int part)
 }
 
 /* Rows first ... into the tile by `threads` threads that call themselves `thread`; rows from `end` on become zero. */
-template <int rows, int dim, int threads>
+template <int rows, int dim, int threads, int pitch = swizzled_pitch<dim>>
 ATTUNE_INLINE void swizzled_copy(element *tile, const element *origin, attune_i64 stride, int first, int end,
                                  int thread)
 {
-    constexpr int pitch = swizzled_pitch<dim>, parts = dim / 8;
+    constexpr int parts = dim / 8;
     static_assert(dim % 8 == 0 && sizeof(element) == 2 && ATTUNE_ALIGN % 16 == 0, "whole, aligned 16-byte parts");
 #pragma unroll 4
     for (int i = thread; with_loading && i < rows * parts; i += threads) {
