@@ -142,7 +142,7 @@ static attune_status print(const job *work)
     char kernel[AT_KERNEL_TEXT_MAX];
     at_table *table = NULL;
     AT_FORWARD(at_table_create(columns, 3, &table));
-    for (size_t i = 0; i < work->count; ++i) {
+    for (size_t i = 0; i < work->count && work->item[i].target != NULL; ++i) {
         const at_cuda_export_item *item = &work->item[i];
         (void)attune_problem_print(item->problem, problem, sizeof problem);
         at_config_print(item->kernel, item->config, kernel);

@@ -15,8 +15,6 @@
 #include "base/folder.h"
 #include "cuda/cache.h"
 
-extern char **environ;
-
 static folder place_of_test;
 
 static int make_place(void **state)

@@ -1,6 +1,7 @@
 /* From a descriptor to a cubin: what the source is told, which headers travel, what the compiler's refusals say, and
  * where code comes from. */
 #include "base/folder.h"
+#include "core/config.h"
 #include "cuda/cache.h"
 #include "cuda/fixture.h"
 #include "cuda/provide.h"
@@ -236,6 +237,35 @@ static void a_pack_needs_no_compiler(void **state)
     folder_remove(&here);
 }
 
+/* ---- What is predicted to be too much -------------------------------------------------------------------------------
+ */
+
+/* Two kernels of the project's beginnings asked for 57,376 B and 131 KB where a block gets 49,152 without asking. */
+static void too_much_shared_memory_is_refused_with_numbers(void **state)
+{
+    attune_reason reason;
+    attune_problem problem = fixture_problem();
+    attune_target plain_device = fixture_target(89);
+    attune_target l4 = fixture_target(89);
+    attune_target h200 = fixture_target(90);
+    (void)state;
+    fixture_says before = fixture;
+    plain_device.smem_optin_bytes = plain_device.smem_block_bytes; /* gives no more when asked */
+    fixture.smem_bytes = fixture.dynamic_bytes = 57376;
+    assert_false(at_kernel_fits(&fixture_kernel, &problem, &plain_device, &fixture_config, &reason));
+    assert_non_null(strstr(reason.text, "57376"));
+    assert_non_null(strstr(reason.text, "49152"));
+    assert_true(at_kernel_fits(&fixture_kernel, &problem, &l4, &fixture_config, &reason));
+    fixture.smem_bytes = fixture.dynamic_bytes = 131 * 1024;
+    assert_false(at_kernel_fits(&fixture_kernel, &problem, &plain_device, &fixture_config, &reason));
+    assert_non_null(strstr(reason.text, "134144"));
+    assert_non_null(strstr(reason.text, "49152"));
+    assert_false(at_kernel_fits(&fixture_kernel, &problem, &l4, &fixture_config, &reason));
+    assert_non_null(strstr(reason.text, "101376"));
+    assert_true(at_kernel_fits(&fixture_kernel, &problem, &h200, &fixture_config, &reason));
+    fixture = before;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +277,7 @@ int main(void)
         cmocka_unit_test(a_compiler_that_is_not_there),
         cmocka_unit_test(the_cache_is_used_and_distrusted),
         cmocka_unit_test(a_pack_needs_no_compiler),
+        cmocka_unit_test(too_much_shared_memory_is_refused_with_numbers),
     };
     return cmocka_run_group_tests(tests, open_compiler, close_compiler);
 }

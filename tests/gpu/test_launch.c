@@ -14,8 +14,6 @@
 #include "cuda/graph.h"
 #include "measure/clock.h"
 
-extern char **environ;
-
 enum { BATCH = 2, HEADS = 4, HEADS_KV = 2, ROWS = 64, DIM = 64, ELEMENTS = BATCH * HEADS * ROWS * DIM };
 
 static at_device *device;
