@@ -1,5 +1,6 @@
 # What needs a GPU: built everywhere, run only by `make test-gpu`. ${CMAKE_BINARY_DIR}/gpu holds all that it takes, and
-# may be carried to a machine that has a GPU and nothing else: attune, the device tests, and cmocka beside them.
+# may be carried to a machine that has a GPU and nothing else: attune, the device tests with cmocka beside them, and
+# bench/stages.c.
 set(ATTUNE_GPU_DIR ${CMAKE_BINARY_DIR}/gpu)
 file(GLOB gpu_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/gpu/test_*.c)
 
@@ -31,4 +32,5 @@ endforeach()
 add_custom_target(gpu_bundle ALL
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${CMOCKA_REAL} ${ATTUNE_GPU_DIR}/libcmocka.so.0
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/attune $<TARGET_FILE:attune>
-  DEPENDS attune ${gpu_targets} VERBATIM)
+  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/stages $<TARGET_FILE:bench_stages>
+  DEPENDS attune bench_stages ${gpu_targets} VERBATIM)

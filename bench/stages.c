@@ -1,0 +1,458 @@
+/* What each stage of attention costs a CUDA kernel: QK, softmax, PV and loading, each left out in turn.
+ *
+ *     stages [--seconds S] [--kernel TEXT]... [PROBLEM...]      times; TSV, one line a variant
+ *     stages --once TEXT PROBLEM                                one execution and nothing else, for a profiler
+ *
+ * A kernel's source is compiled with `#define WITHOUT n` before it (kernels/cuda/device/stage.cuh says what that
+ * leaves); where a stage is a step of its own, the step is left out. All variants of a kernel take turns: calls are
+ * captured into a graph of some milliseconds, replayed in randomised ABBA blocks. share = 1 - variant / whole: what
+ * leaving the stage out saves. Stages overlap, so shares do not add up to 1. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "core/plan.h"
+#include "cuda/build.h"
+#include "cuda/device.h"
+#include "cuda/graph.h"
+#include "library/context.h"
+#include "measure/interleave.h"
+#include "measure/statistics.h"
+
+enum { WHOLE, QK, SOFTMAX, PV, LOADING, VARIANTS };
+enum { KERNELS_MAX = 16, PROBLEMS_MAX = 8, FILES_MAX = 64, SAMPLE_US = 3000, CALLS_MAX = 400 };
+
+static const char *const variant_names[VARIANTS] = {"whole", "qk", "softmax", "pv", "loading"};
+
+/* How a rung can do without each stage: by a step that is not run, or by its source. */
+enum { SOURCE = -1, NEVER = -2 };
+
+typedef struct rung {
+    const char *name;
+    int step[VARIANTS]; /* index of the step to leave out, or one of the above */
+} rung;
+
+static const rung rungs[] = {
+    {"minimal", {NEVER, SOURCE, SOURCE, SOURCE, SOURCE}},
+    {"tiled", {NEVER, SOURCE, SOURCE, SOURCE, SOURCE}},
+    {"pipelined", {NEVER, SOURCE, SOURCE, SOURCE, SOURCE}},
+    {"guarded", {NEVER, SOURCE, SOURCE, SOURCE, SOURCE}},
+    {"cublas", {NEVER, 0, 1, 2, NEVER}},
+    {"cublas_qk", {NEVER, 0, SOURCE, SOURCE, SOURCE}},
+    {"cutlass", {NEVER, 0, 1, 2, NEVER}},
+    {"wmma", {NEVER, SOURCE, SOURCE, SOURCE, SOURCE}},
+    {"wmma_acc16", {NEVER, SOURCE, SOURCE, SOURCE, SOURCE}},
+    {"wmma_ws", {NEVER, SOURCE, SOURCE, SOURCE, SOURCE}},
+};
+enum { RUNGS = sizeof rungs / sizeof *rungs };
+
+typedef struct wishes {
+    double seconds;
+    bool once;
+    int kernel_count, problem_count;
+    const char *kernel[KERNELS_MAX];
+    const char *problem[PROBLEMS_MAX];
+} wishes;
+
+/* A problem and its buffers, the same for all kernels. */
+typedef struct subject {
+    attune_context *context;
+    at_device *device;
+    void *stream;
+    const char *text;
+    attune_problem problem;
+    void *data[ATTUNE_O + 1];
+} subject;
+
+/* One variant of one kernel, ready to be timed. */
+typedef struct variant {
+    const subject *on;
+    at_loaded *loaded;
+    attune_plan *plan;
+    attune_call call;
+    at_cuda_graph *graph;
+    int calls;
+} variant;
+
+/* ---- Inputs ---------------------------------------------------------------------------------------------------------
+ */
+
+static size_t element_bytes(const attune_problem *problem)
+{
+    return problem->dtype == ATTUNE_FP32 ? 4 : 2;
+}
+
+static void store_element(const attune_problem *problem, void *at, float value)
+{
+    uint16_t bits = problem->dtype == ATTUNE_FP16 ? at_fp16_from_float(value) : at_bf16_from_float(value);
+    if (problem->dtype == ATTUNE_FP32) {
+        memcpy(at, &value, sizeof value);
+    } else {
+        memcpy(at, &bits, sizeof bits);
+    }
+}
+
+/* Standard normal; drawn once for a number of elements that no dimension divides, and repeated. */
+static void draw(const attune_problem *problem, int role, unsigned char *to, size_t elements)
+{
+    enum { DRAWN = 1048573 };
+    at_random random = at_random_seed(1, (uint64_t)role);
+    const size_t bytes = element_bytes(problem);
+    const size_t drawn = elements < DRAWN ? elements : DRAWN;
+    for (size_t i = 0; i < drawn; ++i) {
+        store_element(problem, to + i * bytes, (float)at_random_normal(&random));
+    }
+    for (size_t i = drawn; i < elements; i += drawn) {
+        memcpy(to + i * bytes, to, (elements - i < drawn ? elements - i : drawn) * bytes);
+    }
+}
+
+static attune_status make_tensor(subject *s, int role)
+{
+    const attune_problem *p = &s->problem;
+    const bool of_query = role == ATTUNE_Q || role == ATTUNE_O;
+    const int dim = role == ATTUNE_Q || role == ATTUNE_K ? p->head_dim_qk : p->head_dim_v;
+    const size_t rows = (size_t)(of_query ? p->heads_q * p->seqlen_q : p->heads_kv * p->seqlen_kv) * (size_t)p->batch;
+    const size_t elements = rows * (size_t)dim;
+    const size_t bytes = elements * element_bytes(p);
+    AT_FORWARD(s->device->ops->allocate(s->device, bytes, &s->data[role]));
+    unsigned char *host = malloc(bytes);
+    AT_FAIL_IF(host == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bytes", bytes);
+    draw(p, role, host, elements);
+    attune_status status = s->device->ops->upload(s->device, s->data[role], host, bytes);
+    free(host);
+    return status;
+}
+
+static attune_status make_subject(subject *s)
+{
+    AT_FORWARD(attune_problem_parse(s->text, &s->problem));
+    AT_FAIL_IF(s->problem.varlen || s->problem.seqused_kv || s->problem.mask || s->problem.bias != ATTUNE_BIAS_NONE ||
+                   s->problem.alibi || s->problem.sink,
+               ATTUNE_UNSUPPORTED, "%s: problems with Q, K, V and O alone can be timed here", s->text);
+    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
+        AT_FORWARD(make_tensor(s, role));
+    }
+    return ATTUNE_OK;
+}
+
+static void free_subject(subject *s)
+{
+    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
+        if (s->data[role] != NULL) {
+            s->device->ops->release(s->device, s->data[role]);
+        }
+        s->data[role] = NULL;
+    }
+}
+
+/* ---- A variant ------------------------------------------------------------------------------------------------------
+ */
+
+/* The library's files with WITHOUT defined before `source`, whose text goes into *prefixed. */
+static attune_status sources_without(const char *source, int stage, at_embedded files[FILES_MAX],
+                                     unsigned char **prefixed)
+{
+    int count = 0;
+    *prefixed = NULL;
+    for (const at_embedded *file = at_cuda_sources; file->name != NULL && count < FILES_MAX - 1; ++file) {
+        files[count++] = *file;
+    }
+    files[count] = (at_embedded){0};
+    for (int i = 0; i < count; ++i) {
+        if (strcmp(files[i].name, source) == 0) {
+            const size_t room = files[i].size + 32;
+            *prefixed = malloc(room);
+            AT_FAIL_IF(*prefixed == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %s", source);
+            files[i].size =
+                (size_t)snprintf((char *)*prefixed, room, "#define WITHOUT %d\n%s", stage, (const char *)files[i].data);
+            files[i].data = *prefixed;
+            return ATTUNE_OK;
+        }
+    }
+    return at_fail(ATTUNE_NOT_FOUND, "there is no embedded %s", source);
+}
+
+static attune_status load_without(const subject *s, const at_loaded *whole, int stage, at_loaded **loaded)
+{
+    at_embedded files[FILES_MAX];
+    unsigned char *prefixed;
+    AT_FORWARD(sources_without(whole->kernel->source, stage, files, &prefixed));
+    attune_status status = at_cuda_load_from(s->device, whole->kernel, &s->problem, &whole->config, files, loaded);
+    free(prefixed);
+    return status;
+}
+
+/* Loads the kernel of `whole` with a stage left out. A step is left out by filling no bytes in its place. */
+static attune_status load_variant(const subject *s, const rung *of, const at_loaded *whole, int stage,
+                                  at_loaded **loaded)
+{
+    if (of->step[stage] == SOURCE) {
+        return load_without(s, whole, stage, loaded);
+    }
+    AT_FORWARD(at_cuda_load(s->device, whole->kernel, &s->problem, &whole->config, loaded));
+    if (of->step[stage] >= 0) {
+        (*loaded)->steps.step[of->step[stage]] = (attune_step){
+            .kind = ATTUNE_STEP_FILL, .as.fill = {.offset_bytes = attune_term_const(0), .bytes = attune_term_const(0)}};
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status bind_variant(variant *v, void *workspace, size_t workspace_bytes)
+{
+    const subject *s = v->on;
+    AT_FORWARD(at_plan_bind(&s->problem, v->loaded, AT_ORIGIN_NAMED, &v->plan));
+    AT_FORWARD(attune_call_init(&v->call, &s->problem));
+    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
+        v->call.tensor[role].data = s->data[role];
+    }
+    v->call.workspace = workspace;
+    v->call.workspace_bytes = workspace_bytes;
+    v->call.stream = s->stream;
+    return ATTUNE_OK;
+}
+
+static attune_status execute(const variant *v)
+{
+    AT_FORWARD(attune_plan_execute(v->plan, &v->call));
+    return v->on->device->ops->synchronise(v->on->device, v->on->stream);
+}
+
+static attune_status capture(variant *v, int calls)
+{
+    const subject *s = v->on;
+    at_cuda_graph_destroy(v->graph);
+    v->graph = NULL;
+    AT_FORWARD(at_cuda_capture_begin(s->device, s->stream));
+    attune_status status = ATTUNE_OK;
+    for (int i = 0; i < calls && status == ATTUNE_OK; ++i) {
+        status = attune_plan_execute(v->plan, &v->call);
+    }
+    attune_status ended = at_cuda_capture_end(s->device, s->stream, &v->graph);
+    v->calls = calls;
+    return status != ATTUNE_OK ? status : ended;
+}
+
+static attune_status replay(void *self)
+{
+    const variant *v = self;
+    return at_cuda_graph_launch(v->graph, v->on->stream);
+}
+
+static attune_status await_stream(void *self)
+{
+    const variant *v = self;
+    return v->on->device->ops->synchronise(v->on->device, v->on->stream);
+}
+
+/* A graph that takes about SAMPLE_US, so that launching it and waiting for it are a small part. */
+static attune_status capture_sample(variant *v)
+{
+    enum { TRIAL = 5 };
+    at_clock clock = at_clock_monotonic();
+    AT_FORWARD(execute(v));
+    AT_FORWARD(capture(v, TRIAL));
+    AT_FORWARD(replay(v));
+    AT_FORWARD(await_stream(v));
+    int64_t begin = clock.now_ns(clock.self);
+    AT_FORWARD(replay(v));
+    AT_FORWARD(await_stream(v));
+    double us = (double)(clock.now_ns(clock.self) - begin) * 1e-3 / TRIAL;
+    int calls = (int)(SAMPLE_US / us);
+    return capture(v, calls < 1 ? 1 : calls > CALLS_MAX ? CALLS_MAX : calls);
+}
+
+static void free_variant(variant *v)
+{
+    at_cuda_graph_destroy(v->graph);
+    attune_plan_destroy(v->plan);
+    if (v->loaded != NULL) {
+        v->on->device->ops->unload(v->loaded);
+    }
+}
+
+/* ---- A kernel -------------------------------------------------------------------------------------------------------
+ */
+
+static const rung *rung_of(const at_loaded *loaded)
+{
+    for (int i = 0; i < RUNGS; ++i) {
+        if (strcmp(rungs[i].name, loaded->kernel->name) == 0) {
+            return &rungs[i];
+        }
+    }
+    return NULL;
+}
+
+static attune_status print_rows(const subject *s, const char *kernel, const int *stage, const variant *v,
+                                const at_samples *samples, int count)
+{
+    double whole = 0;
+    for (int i = 0; i < count; ++i) {
+        at_interval time;
+        AT_FORWARD(at_bootstrap_median(samples[i].us, samples[i].count, 0.95, AT_RESAMPLES, 1, &time));
+        const double calls = v[i].calls;
+        whole = i == 0 ? time.middle / calls : whole;
+        printf("%s\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.3f\n", s->text, kernel, variant_names[stage[i]], time.middle / calls,
+               time.low / calls, time.high / calls, i == 0 ? 1.0 : 1 - time.middle / calls / whole);
+    }
+    return fflush(stdout) == 0 ? ATTUNE_OK : at_fail(ATTUNE_IO_ERROR, "writing the table");
+}
+
+static attune_status time_variants(const subject *s, const char *kernel, double seconds, const int *stage, variant *v,
+                                   int count)
+{
+    at_interleave how;
+    at_arm arms[VARIANTS];
+    at_samples samples[VARIANTS];
+    at_interleave_init(&how);
+    how.budget_s = seconds;
+    for (int i = 0; i < count; ++i) {
+        AT_FORWARD(capture_sample(&v[i]));
+        arms[i] = (at_arm){.name = variant_names[stage[i]], .self = &v[i], .run = replay, .finish = await_stream};
+    }
+    AT_FORWARD(at_interleave_run(&how, arms, count, samples));
+    attune_status status = print_rows(s, kernel, stage, v, samples, count);
+    for (int i = 0; i < count; ++i) {
+        at_samples_free(&samples[i]);
+    }
+    return status;
+}
+
+static attune_status time_kernel(const subject *s, const attune_plan *plan, void *workspace, double seconds)
+{
+    const at_loaded *whole = plan->loaded;
+    const rung *of = rung_of(whole);
+    AT_FAIL_IF(of == NULL, ATTUNE_UNSUPPORTED, "%s has no stages to leave out", whole->kernel->name);
+    variant v[VARIANTS] = {{0}};
+    int stage[VARIANTS];
+    int count = 0;
+    attune_status status = ATTUNE_OK;
+    for (int i = WHOLE; i < VARIANTS && status == ATTUNE_OK; ++i) {
+        if (i != WHOLE && of->step[i] == NEVER) {
+            continue;
+        }
+        v[count].on = s;
+        stage[count] = i;
+        status = load_variant(s, of, whole, i, &v[count].loaded);
+        status = status == ATTUNE_OK ? bind_variant(&v[count], workspace, plan->workspace_max) : status;
+        ++count;
+    }
+    status = status == ATTUNE_OK ? time_variants(s, plan->kernel_text, seconds, stage, v, count) : status;
+    for (int i = 0; i < count; ++i) {
+        free_variant(&v[i]);
+    }
+    return status;
+}
+
+/* Executes once: nothing but the kernel's own launches. */
+static attune_status run_once(const subject *s, const attune_plan *plan, void *workspace)
+{
+    variant v = {.on = s};
+    AT_FORWARD(at_cuda_load(s->device, plan->loaded->kernel, &s->problem, &plan->loaded->config, &v.loaded));
+    attune_status status = bind_variant(&v, workspace, plan->workspace_max);
+    status = status == ATTUNE_OK ? execute(&v) : status;
+    free_variant(&v);
+    return status;
+}
+
+static attune_status take_kernel(const subject *s, const char *kernel, const wishes *w)
+{
+    attune_plan *plan;
+    void *workspace = NULL;
+    AT_FORWARD(at_plan_named(s->context, &s->problem, kernel, &plan));
+    attune_status status =
+        plan->workspace_max > 0 ? s->device->ops->allocate(s->device, plan->workspace_max, &workspace) : ATTUNE_OK;
+    if (status == ATTUNE_OK) {
+        status = w->once ? run_once(s, plan, workspace) : time_kernel(s, plan, workspace, w->seconds);
+    }
+    if (workspace != NULL) {
+        s->device->ops->release(s->device, workspace);
+    }
+    attune_plan_destroy(plan);
+    return status;
+}
+
+/* ---- The command ----------------------------------------------------------------------------------------------------
+ */
+
+static attune_status read_wishes(int count, char **words, wishes *w)
+{
+    *w = (wishes){.seconds = 1};
+    for (int i = 1; i < count; ++i) {
+        if (strcmp(words[i], "--seconds") == 0 && i + 1 < count) {
+            w->seconds = strtod(words[++i], NULL);
+        } else if (strcmp(words[i], "--kernel") == 0 && i + 1 < count && w->kernel_count < KERNELS_MAX) {
+            w->kernel[w->kernel_count++] = words[++i];
+        } else if (strcmp(words[i], "--once") == 0 && i + 1 < count && w->kernel_count == 0) {
+            w->once = true;
+            w->kernel[w->kernel_count++] = words[++i];
+        } else if (words[i][0] != '-' && w->problem_count < PROBLEMS_MAX) {
+            w->problem[w->problem_count++] = words[i];
+        } else {
+            return at_fail(ATTUNE_INVALID_ARGUMENT,
+                           "%s: stages [--seconds S] [--kernel TEXT]... [PROBLEM...] | --once TEXT PROBLEM", words[i]);
+        }
+    }
+    for (int i = 0; i < RUNGS && w->kernel_count == i; ++i) {
+        w->kernel[w->kernel_count++] = rungs[i].name;
+    }
+    if (w->problem_count == 0) {
+        w->problem[w->problem_count++] = "b1,h8,s512,d64,fp16";
+        w->problem[w->problem_count++] = "b8,h16,s2048,d128,fp16";
+    }
+    return ATTUNE_OK;
+}
+
+/* A kernel that cannot be timed is a comment in the table, and makes the exit code 1. */
+static attune_status take_problem(subject *s, const wishes *w)
+{
+    AT_FORWARD(make_subject(s));
+    attune_status worst = ATTUNE_OK;
+    for (int i = 0; i < w->kernel_count; ++i) {
+        attune_status status = take_kernel(s, w->kernel[i], w);
+        if (status != ATTUNE_OK) {
+            printf("# %s %s: %s: %s\n", s->text, w->kernel[i], attune_status_string(status), attune_last_detail());
+            worst = status;
+        }
+    }
+    return worst;
+}
+
+static attune_status take_all(const wishes *w, attune_context *context)
+{
+    subject s = {.context = context, .device = at_context_device(context)};
+    attune_status worst = ATTUNE_OK;
+    AT_FORWARD(at_cuda_stream_create(s.device, &s.stream));
+    if (!w->once) {
+        printf("# %s\nproblem\tkernel\twithout\tmedian_us\tlo_us\thi_us\tshare\n", attune_context_target(context));
+    }
+    for (int i = 0; i < w->problem_count; ++i) {
+        s.text = w->problem[i];
+        attune_status status = take_problem(&s, w);
+        worst = status == ATTUNE_OK ? worst : status;
+        free_subject(&s);
+    }
+    at_cuda_stream_destroy(s.device, s.stream);
+    return worst;
+}
+
+int main(int argc, char **argv)
+{
+    wishes w;
+    attune_options options;
+    attune_context *context = NULL;
+    attune_options_init(&options);
+    options.target = "cuda";
+    attune_status status = read_wishes(argc, argv, &w);
+    status = status == ATTUNE_OK ? attune_context_create(&options, &context) : status;
+    status = status == ATTUNE_OK ? take_all(&w, context) : status;
+    if (status != ATTUNE_OK) {
+        (void)fprintf(stderr, "%s: %s\n", attune_status_string(status), attune_last_detail());
+    }
+    attune_context_destroy(context);
+    return status == ATTUNE_OK ? 0 : 1;
+}
