@@ -58,7 +58,7 @@ static void keep_margins(at_margins *margins, const at_gate_case *one, const at_
 {
     margins->error = fmax(margins->error, ratio(finding->max_error, finding->max_error_limit));
     margins->l2 = fmax(margins->l2, ratio(finding->l2, finding->l2_limit));
-    margins->cosine = fmax(margins->cosine, (1.0 - finding->worst_cosine) / 0x1p-10);
+    margins->cosine = fmax(margins->cosine, finding->cosine_share);
     margins->lse = fmax(margins->lse, ratio(finding->lse_error, finding->lse_limit));
     if (one->draw.family == AT_FAMILY_NORMAL && one->problem.dtype == ATTUNE_FP16) {
         margins->max_error = fmax(margins->max_error, finding->max_error);

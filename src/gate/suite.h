@@ -46,7 +46,7 @@ typedef struct at_refusal {
 typedef struct at_margins {
     double error;            /* rule 1 */
     double l2;               /* rule 2 */
-    double cosine;           /* rule 3: (1 - cosine) / 2^-10 */
+    double cosine;           /* rule 3: 1 - cosine over what is allowed */
     double lse;              /* rule 4 */
     double max_error;        /* rule 6: the largest |O - O64| where the fixed bar applies; 0 where it never did */
     int64_t allclose_missed; /* cases outside of atol = rtol = 1e-3; reported only */

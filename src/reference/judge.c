@@ -64,17 +64,16 @@ static bool same_kind(double a, double b)
 
 /* Sums over the outputs whose reference is finite. */
 typedef struct errors {
-    double largest;       /* max |O64| */
-    double square;        /* sum O64^2 */
-    double error_square;  /* sum (O - O64)^2 */
-    double naive_square;  /* sum (O_naive - O64)^2 */
-    double max_error;     /* max |O - O64| */
-    double naive_error;   /* max |O_naive - O64| */
-    int64_t worst;        /* row of max_error */
-    double cosine_margin; /* of the row closest to its bound, or furthest below it */
-    double skewed_cosine;
-    int64_t skewed; /* row of the worst cosine */
-    int64_t finite; /* outputs summed */
+    double largest;                     /* max |O64| */
+    double square;                      /* sum O64^2 */
+    double error_square;                /* sum (O - O64)^2 */
+    double naive_square;                /* sum (O_naive - O64)^2 */
+    double max_error;                   /* max |O - O64| */
+    double naive_error;                 /* max |O_naive - O64| */
+    int64_t worst;                      /* row of max_error */
+    double skewed_cosine, skewed_least; /* of the row that uses most of its cosine's slack */
+    int64_t skewed;                     /* row of the worst cosine */
+    int64_t finite;                     /* outputs summed */
 } errors;
 
 typedef struct row_sums {
@@ -168,13 +167,15 @@ static void note_cosine(const at_case *one, int64_t r, const row_sums *row, doub
         return;
     }
     double naive = fmax(sqrt(row->naive_square / row->square), naive_l2);
-    double least = 1.0 - fmin(1.0, fmax(cosine_slack, 2.0 * naive * naive));
+    double slack = fmin(0.75, fmax(cosine_slack, 2.0 * naive * naive)); /* a row of zeros never passes */
     double cosine = cosine_of(row);
+    double share = (1.0 - cosine) / slack;
     finding->worst_cosine = fmin(finding->worst_cosine, cosine);
-    if (cosine - least < sums->cosine_margin) {
-        sums->cosine_margin = cosine - least;
+    if (share > finding->cosine_share) {
+        finding->cosine_share = share;
         sums->skewed = r;
         sums->skewed_cosine = cosine;
+        sums->skewed_least = 1.0 - slack;
     }
 }
 
@@ -260,12 +261,11 @@ static attune_status judge_l2(const at_case *one, const errors *sums, double nai
     return ATTUNE_OK;
 }
 
-static attune_status judge_cosine(const at_case *one, const errors *sums)
+static attune_status judge_cosine(const at_case *one, const errors *sums, const at_finding *finding)
 {
-    AT_FAIL_IF(!(sums->cosine_margin >= 0.0), ATTUNE_WRONG_RESULT,
+    AT_FAIL_IF(!(finding->cosine_share <= 1.0), ATTUNE_WRONG_RESULT,
                "rule 3, every row counts: %s: cosine with its reference %.6f, at least %.6f is needed",
-               place_of(&one->rows->row[sums->skewed]).text, sums->skewed_cosine,
-               sums->skewed_cosine - sums->cosine_margin);
+               place_of(&one->rows->row[sums->skewed]).text, sums->skewed_cosine, sums->skewed_least);
     return ATTUNE_OK;
 }
 
@@ -326,7 +326,7 @@ static bool row_allclose(const at_case *one, int64_t r)
 
 attune_status at_judge_case(const at_case *one, at_finding *finding, at_bias *bias)
 {
-    errors sums = {.cosine_margin = 1.0};
+    errors sums = {0};
     row_sums row;
     at_case with = *one;
     at_judge_naive(one, &with);
@@ -339,7 +339,7 @@ attune_status at_judge_case(const at_case *one, at_finding *finding, at_bias *bi
     finding->worst = one->rows->count > 0 ? one->rows->row[sums.worst] : (at_row){0, 0, 0};
     AT_FORWARD(judge_error(one, &sums, with.naive_error, finding));
     AT_FORWARD(judge_l2(one, &sums, with.naive_l2, finding));
-    AT_FORWARD(judge_cosine(one, &sums));
+    AT_FORWARD(judge_cosine(one, &sums, finding));
     AT_FORWARD(judge_lse(one, with.naive_lse, finding));
     return judge_bar(one, &sums, finding);
 }

@@ -44,6 +44,7 @@ typedef struct at_finding {
     double max_error, max_error_limit; /* rule 1 */
     double l2, l2_limit;               /* rule 2 */
     double worst_cosine;               /* rule 3; 1 where no row qualifies */
+    double cosine_share;               /* 1 - cosine over what is allowed, of the row that uses most of it */
     double lse_error, lse_limit;       /* rule 4, of the worst row */
     bool fixed_bar;                    /* max |error| <= 2e-3 (reported where it applies) */
     bool allclose;                     /* atol = rtol = 1e-3 holds (reported only) */
