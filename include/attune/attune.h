@@ -19,7 +19,11 @@
  *   in attune_last_detail() of the same thread. On failure outputs are left as they were (pointers set to NULL).
  * - The library never prints, aborts, exits or throws.
  * - Handles are opaque and freed by their destroy function, which accepts NULL. Tensors always belong to the caller.
- * - Public structs begin with their size: fill them with their init function, or zero them and set `size`.
+ * - Public structs begin with their size: fill them with their init function, or zero them and set `size` to what
+ * sizeof says. They only ever grow at their end, and 0 in a field that was appended means what was before it. So a
+ * program runs with a newer library unchanged, and with an older one as long as it leaves what that does not know at 0.
+ * - Functions that fill in a struct are given its size as this header has it, by the inline functions here. Bindings of
+ *   other languages call what ends in _sized, with the size of their own declaration.
  * - Sizes are element counts unless a name ends in _bytes. Times do not appear in this header.
  * - Contexts and plans may be used from several threads at once; a single call or problem struct may not be changed
  *   while it is in use.
@@ -140,10 +144,12 @@ typedef struct attune_problem {
 #define ATTUNE_PROBLEM_TEXT_MAX 384
 
 /* Fills in the defaults: forward, batch 1, one head, both seqlens 0, head dims 64, fp32, no mask, no feature. */
-ATTUNE_API void attune_problem_init(attune_problem *problem);
+static inline void attune_problem_init(attune_problem *problem);
+ATTUNE_API void attune_problem_init_sized(attune_problem *problem, size_t size);
 /* Reads the text form, for example "b2,h32,hkv8,s4096,d128,bf16,causal" (docs/problems.md has the grammar). Returns
  * ATTUNE_INVALID_PROBLEM, naming the term, for unknown, repeated, malformed or contradictory terms. */
-ATTUNE_API attune_status attune_problem_parse(const char *text, attune_problem *problem);
+static inline attune_status attune_problem_parse(const char *text, attune_problem *problem);
+ATTUNE_API attune_status attune_problem_parse_sized(const char *text, attune_problem *problem, size_t size);
 /* Writes the canonical text form, defaults omitted. Returns ATTUNE_INVALID_ARGUMENT where `bytes` is too small (never
  * with ATTUNE_PROBLEM_TEXT_MAX) and what attune_problem_check returns for an invalid problem. */
 ATTUNE_API attune_status attune_problem_print(const attune_problem *problem, char *text, size_t bytes);
@@ -175,7 +181,9 @@ typedef struct attune_options {
         *pack; /* kernels compiled ahead by `attune export`; NULL: $ATTUNE_PACK, else none. CUDA alone reads it */
 } attune_options;
 
-ATTUNE_API void attune_options_init(attune_options *options);
+/* No option given. */
+static inline void attune_options_init(attune_options *options);
+ATTUNE_API void attune_options_init_sized(attune_options *options, size_t size);
 /* Opens the target: starts the CPU threads, or attaches to the CUDA device's current (else primary) context. NULL
  * options are the defaults. A wisdom file that cannot be read is an error; corrupt lines in it are skipped and counted
  * (attune_wisdom_skipped). Destroy with attune_context_destroy, after every plan made from it. */
@@ -196,8 +204,9 @@ typedef enum attune_effort {
     ATTUNE_WISDOM_ONLY = 3 /* wisdom, else ATTUNE_NOT_FOUND */
 } attune_effort;
 
-/* Whether a kernel could run the problem on the context's target. `kernel` is a name or NULL for any; valid problems
- * are always supported by one. ATTUNE_UNSUPPORTED: the detail names the field and the limit. */
+/* Whether a kernel could run the problem on the context's target. `kernel` is a name, or NULL for the one that the
+ * context was made with, else any: valid problems are always supported by one. ATTUNE_UNSUPPORTED: the detail names the
+ * field and the limit. ATTUNE_NOT_FOUND: there is no kernel of that name. */
 ATTUNE_API attune_status attune_supports(const attune_context *context, const attune_problem *problem,
                                          const char *kernel);
 /* Chooses kernel and config, compiles what must be compiled, and returns an immutable plan that any number of threads
@@ -231,8 +240,10 @@ typedef struct attune_call {
  * where the problem's align asks for more than they have); data pointers are NULL.
  * Set the data of Q, K, V, O, of every role the problem names, and of LSE if wanted. After changing sizes, set the
  * strides that they imply, or call this with a problem of the actual sizes. */
-ATTUNE_API attune_status attune_call_init(attune_call *call, const attune_problem *problem);
-/* Exact bytes of workspace for a call of these sizes; with `call` NULL, the upper bound over every allowed call. */
+static inline attune_status attune_call_init(attune_call *call, const attune_problem *problem);
+ATTUNE_API attune_status attune_call_init_sized(attune_call *call, const attune_problem *problem, size_t size);
+/* Exact bytes of workspace for a call of these sizes (its buffers may still be missing); with `call` NULL, the upper
+ * bound over every allowed call. */
 ATTUNE_API attune_status attune_plan_workspace(const attune_plan *plan, const attune_call *call, size_t *bytes);
 /* Runs the plan. Checks the call (sizes within the plan's, pointers, dtypes, alignment, overlap of outputs with
  * anything, workspace; on the CPU also that CU_Q and CU_KV do not decrease) and returns an error without having written
@@ -249,6 +260,28 @@ ATTUNE_API attune_status attune_wisdom_read(attune_context *context, const char 
 ATTUNE_API attune_status attune_wisdom_write(const attune_context *context, const char *path);
 /* Lines that were skipped as corrupt when the context was created. NULL gives 0. */
 ATTUNE_API size_t attune_wisdom_skipped(const attune_context *context);
+
+/* ---- The size of a struct is the caller's ------------------------------------------------------------------------ */
+
+static inline void attune_problem_init(attune_problem *problem)
+{
+    attune_problem_init_sized(problem, sizeof(attune_problem));
+}
+
+static inline attune_status attune_problem_parse(const char *text, attune_problem *problem)
+{
+    return attune_problem_parse_sized(text, problem, sizeof(attune_problem));
+}
+
+static inline void attune_options_init(attune_options *options)
+{
+    attune_options_init_sized(options, sizeof(attune_options));
+}
+
+static inline attune_status attune_call_init(attune_call *call, const attune_problem *problem)
+{
+    return attune_call_init_sized(call, problem, sizeof(attune_call));
+}
 
 #ifdef __cplusplus
 }

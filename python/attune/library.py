@@ -53,7 +53,7 @@ class Library:
 
     def problem(self, text):
         problem = Problem()
-        self.check(self.c.attune_problem_parse(text.encode(), c.byref(problem)))
+        self.check(self.c.attune_problem_parse_sized(text.encode(), c.byref(problem), c.c_size_t(c.sizeof(problem))))
         return problem
 
     def flops(self, problem):
@@ -95,7 +95,8 @@ class Plan:
         """A call over {role: tensor [batch, heads, seqlen, dim]}; the call keeps no reference to them."""
         call = Call()
         lib = self.library
-        lib.check(lib.c.attune_call_init(c.byref(call), c.byref(self.problem)))
+        lib.check(lib.c.attune_call_init_sized(c.byref(call), c.byref(self.problem),
+                                               c.c_size_t(c.sizeof(call))))
         for role, tensor in tensors.items():
             slot = call.tensor[ROLES.index(role)]
             slot.data = tensor.data_ptr()

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/status.h"
 #include "core/problem.h"
 
@@ -122,12 +123,26 @@ static void init_tensor(const attune_problem *problem, const attune_call *call, 
     }
 }
 
-attune_status attune_call_init(attune_call *call, const attune_problem *problem)
+/* A program that was built when there were fewer roles leaves the rest out; the first four it needs. */
+static const at_sized sized = {.name = "call",
+                               .init = "attune_call_init",
+                               .least = offsetof(attune_call, tensor) + (ATTUNE_O + 1) * sizeof(attune_tensor),
+                               .bytes = sizeof(attune_call),
+                               .status = ATTUNE_INVALID_ARGUMENT};
+
+attune_status at_call_take(const attune_call *given, attune_call *room, const attune_call **call)
 {
-    AT_FAIL_IF(call == NULL, ATTUNE_INVALID_ARGUMENT, "call is NULL");
-    AT_FORWARD(attune_problem_check(problem));
-    memset(call, 0, sizeof *call);
-    call->size = sizeof *call;
+    AT_FAIL_IF(given == NULL, ATTUNE_INVALID_ARGUMENT, "call is NULL");
+    if (given->size != sizeof *given) {
+        AT_FORWARD(at_sized_read(&sized, given, room));
+    }
+    *call = given->size == sizeof *given ? given : room;
+    return ATTUNE_OK;
+}
+
+static void init(attune_call *call, const attune_problem *problem)
+{
+    *call = (attune_call){.size = sizeof *call};
     call->batch = problem->batch;
     call->heads_q = problem->heads_q;
     call->heads_kv = problem->heads_kv;
@@ -139,7 +154,16 @@ attune_status attune_call_init(attune_call *call, const attune_problem *problem)
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         init_tensor(problem, call, role, &call->tensor[role]);
     }
-    return ATTUNE_OK;
+}
+
+attune_status attune_call_init_sized(attune_call *call, const attune_problem *problem, size_t size)
+{
+    attune_problem asked;
+    attune_call whole;
+    AT_FAIL_IF(call == NULL, ATTUNE_INVALID_ARGUMENT, "call is NULL");
+    AT_FORWARD(at_problem_take(problem, &asked));
+    init(&whole, &asked);
+    return at_sized_write(&sized, &whole, call, size);
 }
 
 /* ---- Checking sizes --------------------------------------------------------------------------------------------- */
@@ -151,10 +175,8 @@ static attune_status check_size(const char *name, int64_t value, int64_t least, 
     return ATTUNE_OK;
 }
 
-static attune_status check_sizes(const attune_problem *problem, const attune_call *call)
+attune_status at_call_check_sizes(const attune_problem *problem, const attune_call *call)
 {
-    AT_FAIL_IF(call->size != sizeof *call, ATTUNE_INVALID_ARGUMENT,
-               "size is %zu: %zu is needed; attune_call_init sets it", call->size, sizeof *call);
     AT_FORWARD(check_size("batch", call->batch, 1, problem->batch));
     AT_FORWARD(check_size("heads_q", call->heads_q, 1, problem->heads_q));
     AT_FORWARD(check_size("heads_kv", call->heads_kv, 1, problem->heads_kv));
@@ -413,8 +435,7 @@ static attune_status check_overlaps(const struct check *check)
 attune_status at_call_check(const attune_problem *problem, const attune_call *call)
 {
     struct check check;
-    AT_FAIL_IF(call == NULL, ATTUNE_INVALID_ARGUMENT, "call is NULL");
-    AT_FORWARD(check_sizes(problem, call));
+    AT_FORWARD(at_call_check_sizes(problem, call));
     check.problem = problem;
     check.call = call;
     check.needed = at_problem_roles(problem);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/status.h"
 
 #define SIZE_FIELD(term, name, least, most)                                                                            \
@@ -64,7 +65,18 @@ const char *at_layout_name(int layout)
     return layout >= 0 && layout <= ATTUNE_BSHD ? layout_names[layout] : "?";
 }
 
-void attune_problem_init(attune_problem *problem)
+static const at_sized sized = {.name = "problem",
+                               .init = "attune_problem_init",
+                               .least = offsetof(attune_problem, varlen_seed),
+                               .bytes = sizeof(attune_problem),
+                               .status = ATTUNE_INVALID_PROBLEM};
+
+attune_status at_problem_give(const attune_problem *whole, attune_problem *problem, size_t size)
+{
+    return at_sized_write(&sized, whole, problem, size);
+}
+
+void attune_problem_init_sized(attune_problem *problem, size_t size)
 {
     static const attune_problem defaults = {
         .size = sizeof(attune_problem),
@@ -78,7 +90,7 @@ void attune_problem_init(attune_problem *problem)
         .window_right = -1,
     };
     if (problem != NULL) {
-        *problem = defaults;
+        (void)at_problem_give(&defaults, problem, size);
     }
 }
 
@@ -191,9 +203,10 @@ attune_problem at_problem_canonical(const attune_problem *problem)
     return canonical;
 }
 
-enum { WORDS = 27 };
+enum { WORDS = 26 };
 
-/* Every field of the canonical form as a number, so that equality and the hash see the same and no padding. */
+/* Every field of the canonical form but the struct's size as a number, so that equality and the hash see the same and
+ * no padding. */
 static void words_of(const attune_problem *problem, uint64_t word[WORDS])
 {
     attune_problem canonical = at_problem_canonical(problem);
@@ -219,11 +232,10 @@ static void words_of(const attune_problem *problem, uint64_t word[WORDS])
     word[at++] = (uint64_t)canonical.layout;
     word[at++] = (uint64_t)canonical.bias;
     word[at++] = (uint64_t)canonical.align;
-    word[at++] = canonical.varlen_seed;
-    word[at] = canonical.size;
+    word[at] = canonical.varlen_seed;
 }
 
-_Static_assert(AT_FIELD_COUNT + SWITCHES + 13 == WORDS, "one word for each field");
+_Static_assert(AT_FIELD_COUNT + SWITCHES + 12 == WORDS, "one word for each field");
 
 bool at_problem_equal(const attune_problem *a, const attune_problem *b)
 {
@@ -236,14 +248,14 @@ bool at_problem_equal(const attune_problem *a, const attune_problem *b)
 
 uint64_t attune_problem_hash(const attune_problem *problem)
 {
+    attune_problem whole;
     uint64_t word[WORDS];
     uint64_t hash = 0x617474756e65u;
-    if (problem == NULL) {
+    if (problem == NULL || at_sized_read(&sized, problem, &whole) != ATTUNE_OK) {
         return 0;
     }
-    words_of(problem, word);
-    /* The size of the struct, the last word, may differ between machines: left out. */
-    for (int i = 0; i < WORDS - 1; ++i) {
+    words_of(&whole, word);
+    for (int i = 0; i < WORDS; ++i) {
         hash = (hash ^ word[i]) * 0xff51afd7ed558ccdu;
         hash ^= hash >> 32;
     }
@@ -353,15 +365,20 @@ static attune_status check_products(const attune_problem *problem)
     return p->mask ? check_elements("MASK", p->batch, p->heads_q, p->seqlen_q, p->seqlen_kv) : ATTUNE_OK;
 }
 
-attune_status attune_problem_check(const attune_problem *problem)
+attune_status at_problem_take(const attune_problem *given, attune_problem *problem)
 {
-    AT_FAIL_IF(problem == NULL, ATTUNE_INVALID_ARGUMENT, "problem is NULL");
-    AT_FAIL_IF(problem->size != sizeof *problem, ATTUNE_INVALID_PROBLEM,
-               "size is %zu: %zu is needed; attune_problem_init sets it", problem->size, sizeof *problem);
+    AT_FAIL_IF(given == NULL, ATTUNE_INVALID_ARGUMENT, "problem is NULL");
+    AT_FORWARD(at_sized_read(&sized, given, problem));
     AT_FORWARD(check_sizes(problem));
     AT_FORWARD(check_kinds(problem));
     AT_FORWARD(check_values(problem));
     return check_products(problem);
+}
+
+attune_status attune_problem_check(const attune_problem *problem)
+{
+    attune_problem whole;
+    return at_problem_take(problem, &whole);
 }
 
 /* ---- Work ------------------------------------------------------------------------------------------------------- */
@@ -399,10 +416,10 @@ uint64_t at_problem_pairs(const attune_problem *problem, int64_t seqlen_q, int64
 
 double attune_problem_flops(const attune_problem *problem)
 {
-    if (attune_problem_check(problem) != ATTUNE_OK) {
+    attune_problem p;
+    if (at_problem_take(problem, &p) != ATTUNE_OK) {
         return 0.0;
     }
-    double pairs = (double)at_problem_pairs(problem, problem->seqlen_q, problem->seqlen_kv);
-    return 2.0 * (problem->head_dim_qk + problem->head_dim_v) * pairs * (double)problem->batch *
-           (double)problem->heads_q;
+    double pairs = (double)at_problem_pairs(&p, p.seqlen_q, p.seqlen_kv);
+    return 2.0 * (p.head_dim_qk + p.head_dim_v) * pairs * (double)p.batch * (double)p.heads_q;
 }

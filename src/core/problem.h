@@ -38,6 +38,11 @@ const char *at_role_name(int role);     /* "Q", "CU_KV"; "?" */
 const char *at_bias_name(int bias);     /* "1xh"; "?" for none or an unknown one */
 const char *at_layout_name(int layout); /* "bhsd"; "?" */
 
+/* The caller's problem, of whatever age, as a valid one of this library's; or what attune_problem_check returns. */
+attune_status at_problem_take(const attune_problem *given, attune_problem *problem);
+/* This library's problem into a caller's struct of `size` bytes. */
+attune_status at_problem_give(const attune_problem *whole, attune_problem *problem, size_t size);
+
 /* The scale in effect: the problem's, or 1 / sqrt(head_dim_qk). */
 float at_problem_scale(const attune_problem *problem);
 /* The alignment in effect, in bytes: at least one element; and the one in effect where none is given. */

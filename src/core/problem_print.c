@@ -70,8 +70,9 @@ attune_status attune_problem_print(const attune_problem *problem, char *text, si
     char whole[ATTUNE_PROBLEM_TEXT_MAX] = "";
     at_text out;
     AT_FAIL_IF(text == NULL, ATTUNE_INVALID_ARGUMENT, "text is NULL");
-    AT_FORWARD(attune_problem_check(problem));
-    attune_problem canonical = at_problem_canonical(problem);
+    attune_problem canonical;
+    AT_FORWARD(at_problem_take(problem, &canonical));
+    canonical = at_problem_canonical(&canonical);
     at_text_init_fixed(&out, whole, sizeof whole);
     write_sizes(&out, &canonical);
     write_positions(&out, &canonical);

@@ -409,7 +409,7 @@ static attune_status check_required(uint32_t settled)
     return ATTUNE_OK;
 }
 
-attune_status attune_problem_parse(const char *text, attune_problem *problem)
+attune_status attune_problem_parse_sized(const char *text, attune_problem *problem, size_t size)
 {
     attune_problem read;
     uint32_t settled = 0;
@@ -431,6 +431,6 @@ attune_status attune_problem_parse(const char *text, attune_problem *problem)
     read.head_dim_v = (settled & SETS_HEAD_DIM_V) != 0 ? read.head_dim_v : read.head_dim_qk;
     read.layout = (settled & SETS_LAYOUT) != 0 ? read.layout : at_problem_layout_default(&read);
     AT_FORWARD(attune_problem_check(&read));
-    *problem = at_problem_canonical(&read);
-    return ATTUNE_OK;
+    read = at_problem_canonical(&read);
+    return at_problem_give(&read, problem, size);
 }

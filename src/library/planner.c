@@ -98,8 +98,10 @@ static attune_status supports_any(const attune_context *context, const attune_pr
 attune_status attune_supports(const attune_context *context, const attune_problem *problem, const char *kernel)
 {
     const attune_kernel *named;
+    attune_problem asked;
     AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
-    AT_FORWARD(attune_problem_check(problem));
+    AT_FORWARD(at_problem_take(problem, &asked));
+    problem = &asked;
     if (kernel != NULL) {
         AT_FORWARD(find_kernel(context, kernel, &named));
         return supports_named(context, named, problem);
@@ -342,13 +344,15 @@ attune_status attune_plan_create(attune_context *context, const attune_problem *
 {
     at_key key;
     at_choice choice;
+    attune_problem asked;
     AT_FAIL_IF(plan == NULL, ATTUNE_INVALID_ARGUMENT, "plan is NULL");
     *plan = NULL;
     AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
     AT_FAIL_IF((int)effort < ATTUNE_ESTIMATE || effort > ATTUNE_WISDOM_ONLY, ATTUNE_INVALID_ARGUMENT,
                "effort is %d; allowed are %d (estimate) ... %d (wisdom only)", (int)effort, ATTUNE_ESTIMATE,
                ATTUNE_WISDOM_ONLY);
-    AT_FORWARD(attune_problem_check(problem));
+    AT_FORWARD(at_problem_take(problem, &asked));
+    problem = &asked;
     if (context->named.kernel != NULL) {
         AT_FORWARD(choose_named(context, problem, context->named.kernel, context->named.params, &choice));
         return plan_choice(context, problem, &choice, plan);

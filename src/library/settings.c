@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "base/threads.h"
@@ -111,27 +112,30 @@ static attune_status resolve(const attune_options *options, at_settings *setting
     return resolve_cache(options, settings);
 }
 
-void attune_options_init(attune_options *options)
+static const at_sized sized = {.name = "options",
+                               .init = "attune_options_init",
+                               .least = offsetof(attune_options, pack),
+                               .bytes = sizeof(attune_options),
+                               .status = ATTUNE_INVALID_ARGUMENT};
+
+void attune_options_init_sized(attune_options *options, size_t size)
 {
+    const attune_options defaults = {.size = sizeof defaults};
     if (options != NULL) {
-        *options = (attune_options){.size = sizeof *options};
+        (void)at_sized_write(&sized, &defaults, options, size);
     }
 }
 
 attune_status at_settings_resolve(const attune_options *options, at_settings *settings)
 {
-    attune_options defaults;
-    attune_options_init(&defaults);
+    attune_options whole;
     *settings = (at_settings){0};
-    if (options == NULL) {
-        options = &defaults;
+    attune_options_init(&whole);
+    if (options != NULL) {
+        AT_FORWARD(at_sized_read(&sized, options, &whole));
     }
-    AT_FAIL_IF(options->size != sizeof *options, ATTUNE_INVALID_ARGUMENT,
-               "options.size is %zu, expected %zu: fill it in with attune_options_init", options->size,
-               sizeof *options);
-    AT_FAIL_IF(options->reserved != 0, ATTUNE_INVALID_ARGUMENT, "options.reserved is %d, must be 0",
-               (int)options->reserved);
-    attune_status status = resolve(options, settings);
+    AT_FAIL_IF(whole.reserved != 0, ATTUNE_INVALID_ARGUMENT, "options.reserved is %d, must be 0", (int)whole.reserved);
+    attune_status status = resolve(&whole, settings);
     if (status != ATTUNE_OK) {
         at_settings_free(settings);
     }

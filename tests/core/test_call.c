@@ -175,8 +175,6 @@ static void sizes(void **state)
 {
     (void)state;
     attune_problem problem = parse(everything);
-    assert_int_equal(at_call_check(&problem, NULL), ATTUNE_INVALID_ARGUMENT);
-    REFUSED(&problem, size, 0, "size is 0", "attune_call_init");
     REFUSED(&problem, batch, 0, "batch is 0", "1 ... 3");
     REFUSED(&problem, batch, -1, "batch is -1", "1 ... 3");
     REFUSED(&problem, batch, 4, "batch is 4", "1 ... 3");

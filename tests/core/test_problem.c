@@ -62,7 +62,7 @@ static void bad_sizes(void **state)
     (void)state;
     assert_int_equal(attune_problem_check(NULL), ATTUNE_INVALID_ARGUMENT);
     REFUSED(size, 0, "size", "0", "attune_problem_init");
-    REFUSED(size, sizeof(attune_problem) - 8, "size", "", "attune_problem_init");
+    REFUSED(size, offsetof(attune_problem, varlen_seed) - 1, "problem.size", "", "attune_problem_init");
     REFUSED(batch, 0, "batch", "0", "1 ... 2147483647");
     REFUSED(batch, -1, "batch", "-1", "1 ... 2147483647");
     REFUSED(batch, INT64_MIN, "batch", "-9223372036854775808", "1 ... 2147483647");

@@ -33,7 +33,7 @@ check() { # HEADER SHARED STATIC
 }
 
 public_header() { # attune.h without comments: what it declares with ATTUNE_API
-    sed -n '/^ATTUNE_API/,/;/p' "$1"
+    awk '/^ATTUNE_API/ {on = 1} on {print} /;/ {on = 0}' "$1"
 }
 
 build_sample() { # FOLDER CODE: a header that declares attune_f and the two libraries made of the code
