@@ -25,7 +25,7 @@ void at_help_command(FILE *out)
                 "Also: dv offset= scale= bias= mask alibi sink seqused strict align= varlen= layout=\n"
                 "\n"
                 "Environment, where no option says otherwise\n"
-                "  ATTUNE_TARGET ATTUNE_KERNEL ATTUNE_ISA ATTUNE_THREADS ATTUNE_WISDOM ATTUNE_CACHE\n"
+                "  ATTUNE_TARGET ATTUNE_KERNEL ATTUNE_ISA ATTUNE_THREADS ATTUNE_WISDOM ATTUNE_CACHE ATTUNE_PACK\n"
                 "\n"
                 "Exit codes\n"
                 "  0    done, and right\n"

@@ -66,7 +66,8 @@ static attune_status check_workspace(const attune_plan *plan, const attune_call 
     size_t bytes = 0;
     AT_FORWARD(exact_workspace(plan, args, &bytes));
     AT_FAIL_IF(call->workspace_bytes < bytes, ATTUNE_WORKSPACE_TOO_SMALL,
-               "call.workspace_bytes is %zu, %zu bytes are needed (attune_plan_workspace)", call->workspace_bytes, bytes);
+               "call.workspace_bytes is %zu, %zu bytes are needed (attune_plan_workspace)", call->workspace_bytes,
+               bytes);
     return ATTUNE_OK;
 }
 

@@ -556,7 +556,7 @@ static void execute_wants_its_workspace(void **state)
     assert_fails(attune_plan_execute(plan, &call), ATTUNE_WORKSPACE_TOO_SMALL, "10240 bytes are needed");
     call.workspace = workspace;
     call.workspace_bytes = 10239;
-    assert_fails(attune_plan_execute(plan, &call), ATTUNE_WORKSPACE_TOO_SMALL, "is 10239, 10240 are needed");
+    assert_fails(attune_plan_execute(plan, &call), ATTUNE_WORKSPACE_TOO_SMALL, "is 10239, 10240 bytes are needed");
     call.workspace_bytes = 10240;
     call.workspace = workspace + 4;
     assert_fails(attune_plan_execute(plan, &call), ATTUNE_INVALID_ARGUMENT, "256");
