@@ -5,7 +5,7 @@ enum { CONSUMERS, SPLITS, PRODUCERS, STRIPS, BLOCK_N, Q_REGISTERS, MIN_BLOCKS, P
 
 static const int32_t consumers_values[] = {1, 2, 3, 4, 7, 8};
 static const int32_t splits_values[] = {1, 2, 4};
-static const int32_t producers_values[] = {1, 2, 4};
+static const int32_t producers_values[] = {1, 2, 4, 8};
 static const int32_t strips_values[] = {1, 2};
 static const int32_t block_n_values[] = {32, 64, 128};
 static const int32_t q_registers_values[] = {0, 1};
@@ -13,7 +13,7 @@ static const int32_t min_blocks_values[] = {1, 2, 3};
 
 static const attune_param params[PARAMS] = {
     [CONSUMERS] = {"CONSUMERS", consumers_values, 6, 0},    [SPLITS] = {"SPLITS", splits_values, 3, 0},
-    [PRODUCERS] = {"PRODUCERS", producers_values, 3, 0},    [STRIPS] = {"STRIPS", strips_values, 2, 0},
+    [PRODUCERS] = {"PRODUCERS", producers_values, 4, 0},    [STRIPS] = {"STRIPS", strips_values, 2, 0},
     [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},          [Q_REGISTERS] = {"Q_REGISTERS", q_registers_values, 2, 0},
     [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 3, 0},
 };
@@ -144,8 +144,8 @@ static const attune_config large_first[] = {
     {{3, 1, 1, 1, 64, 1, 2}}, {{4, 1, 1, 1, 32, 0, 2}}, {{4, 1, 1, 1, 64, 1, 1}}, {{2, 1, 1, 1, 32, 0, 1}},
 };
 static const attune_config small_first[] = {
-    {{2, 2, 2, 1, 64, 1, 1}}, {{2, 1, 1, 1, 128, 1, 1}}, {{2, 1, 1, 1, 64, 1, 1}},
-    {{3, 1, 1, 1, 64, 1, 2}}, {{2, 1, 1, 1, 32, 1, 1}},  {{2, 1, 1, 1, 32, 0, 1}},
+    {{2, 2, 4, 1, 128, 1, 1}}, {{2, 2, 4, 1, 64, 1, 1}}, {{2, 2, 4, 1, 32, 1, 1}}, {{2, 1, 1, 1, 128, 1, 1}},
+    {{2, 1, 1, 1, 64, 1, 1}},  {{3, 1, 1, 1, 64, 1, 2}}, {{2, 1, 1, 1, 32, 1, 1}}, {{2, 1, 1, 1, 32, 0, 1}},
 };
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
