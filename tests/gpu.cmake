@@ -33,4 +33,5 @@ add_custom_target(gpu_bundle ALL
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${CMOCKA_REAL} ${ATTUNE_GPU_DIR}/libcmocka.so.0
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/attune $<TARGET_FILE:attune>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/stages $<TARGET_FILE:bench_stages>
-  DEPENDS attune bench_stages ${gpu_targets} VERBATIM)
+  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/plan_times $<TARGET_FILE:bench_plan_times>
+  DEPENDS attune bench_stages bench_plan_times ${gpu_targets} VERBATIM)
