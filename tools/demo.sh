@@ -50,9 +50,8 @@ if command -v gnuplot >/dev/null; then
 fi
 
 chapter '5. From here'
-cat <<END
-    $attune --help                 every verb explains itself
-    $attune info b1,h8,s512,d64,fp16   which kernel would run, and why not a faster one
-    examples/ten_lines.c                  the same from C
-    docs/README.md                        for callers, kernel authors and maintainers
-END
+line() { printf '    %-40s %s\n' "$1" "$2"; }
+line "$attune --help" 'every verb explains itself'
+line "$attune info b1,h8,s512,d64,fp16" 'which kernel would run, and why not a faster one'
+line examples/ten_lines.c 'the same from C'
+line docs/README.md 'for callers, kernel authors and maintainers'

@@ -17,7 +17,7 @@ draw() { # terminal and other settings
         set terminal $1
         set logscale x 2
         set yrange [0:*]
-        set key top left
+        set key bottom right
         set xlabel "sequence length"
         set ylabel "GFLOP/s"
         set xtics 64,2,65536
