@@ -61,7 +61,9 @@ bool at_tiled_valid(const attune_problem *problem, const attune_target *target, 
     bool masked = problem->causal || problem->window_left >= 0 || problem->window_right >= 0 || problem->sink ||
                   problem->seqused_kv || problem->varlen;
     int32_t held = config->value[ROWS] * (columns + config->value[BLOCK_N] / LANES) + 8 * config->value[ROWS] +
-                   (adorned ? 80 : masked ? 72 : 56);
+                   (adorned  ? 80
+                    : masked ? 72
+                             : 56);
     int32_t given = REGISTERS_SM / (threads * config->value[MIN_BLOCKS]);
     if (config->value[MIN_BLOCKS] > 1 && held > given) {
         return attune_refuse(reason, "MIN_BLOCKS %d leaves %d registers a thread: about %d are needed",
