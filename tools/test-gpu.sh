@@ -1,40 +1,150 @@
 #!/usr/bin/env bash
-# The device tests: units, then the suite for every CUDA kernel on the problems it is made for, then compute-sanitizer
-# over short runs. test-gpu.sh DIRECTORY, which holds attune and test_gpu_*; exits with 1 where anything failed.
+# The device tests. test-gpu.sh DIRECTORY [PART...], where DIRECTORY holds attune and test_gpu_* (build/gpu, carried to a
+# machine with a GPU), and PART is one or more of
+#
+#   units      one tile, one fragment, one reduction, one barrier; launches, mistakes, threads
+#   suite      each CUDA kernel at the origin's shape, CASES cases (100), of which 40 are exactly that shape
+#   features   the general kernels on the built-in problems, which cover every feature
+#   params     each parameter value of each kernel that any config of a small problem can have, 10 cases a config
+#   sanitizer  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over each kernel
+#
+# Without a PART, all of them. KERNELS="wmma tiled" restricts to these. What fails is shown whole, with the command that
+# repeats it; the last line counts, and the exit code is 1 where anything failed.
 set -u
-dir=${1:?usage: test-gpu.sh DIRECTORY}
-cases=${CASES:-100}
+dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|sanitizer]...}" && pwd) || exit 2
+shift
 attune=$dir/attune
-passed=0 failed=0
-export ATTUNE_TARGET=cuda
+export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
+passed=0 failed=0 failures=()
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
 
+# A command as a person would type it.
+typed() {
+    local word text=
+    for word in "$@"; do
+        [[ $word =~ ^[A-Za-z0-9_,:=./+-]+$ ]] || word=$(printf '%q' "$word")
+        text+="$word "
+    done
+    printf '%s' "${text% }"
+}
+
+# missing WHAT: a failure without a command.
+missing() {
+    failed=$((failed + 1))
+    failures+=("# $1")
+    printf 'FAILED          %s\n' "$1"
+}
+
+# step NAME COMMAND...: runs it quietly; a failure is shown.
 step() {
-    local name=$1
+    local name=$1 begin=$SECONDS code=0
     shift
-    echo "== $name"
-    if "$@"; then passed=$((passed + 1)); else
+    timeout "${STEP_SECONDS:-500}" "$@" > "$output" 2>&1 || code=$?
+    if [ $code -eq 0 ]; then
+        passed=$((passed + 1))
+        printf 'passed  %4d s  %s\n' $((SECONDS - begin)) "$name"
+    else
         failed=$((failed + 1))
-        echo "FAILED: $name: $*"
+        failures+=("ATTUNE_TARGET=$ATTUNE_TARGET $(typed "$@")")
+        printf 'FAILED  %4d s  %s (exit code %d)\n' $((SECONDS - begin)) "$name" $code
+        tail -n 60 "$output" | sed 's/^/    /'
+        printf '    repeat with: %s\n' "${failures[-1]}"
     fi
 }
 
-for test in "$dir"/test_gpu_*; do
-    step "$(basename "$test")" "$test"
-done
-kernels=$("$attune" info --target cuda --format tsv --kernels | awk -F'\t' 'NR > 1 && $2 == "cuda" {print $1}')
-for kernel in $kernels; do
-    step "$kernel: suite" "$attune" check --kernel "$kernel" --cases "$cases" b1,h8,s512,d64,fp16
-done
-sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null)
-if [ -n "$sanitizer" ]; then
+# What `attune info` says, as tab-separated subject, name, property, value.
+facts() {
+    "$attune" info --format tsv "$@"
+}
+
+cuda_kernels() {
+    facts | awk -F'\t' '$1 == "kernel" && $3 == "target" && $4 == "cuda" { print $2 }'
+}
+
+# Configs of a kernel that run the problem: the first for each parameter value that no earlier one has.
+covering_configs() {
+    facts --kernel "$1" "$2" | awk -F'\t' '
+        $1 == "config" && $3 == "fits" && $4 == "yes" {
+            count = split(substr($2, index($2, ":") + 1), value, ",")
+            new = 0
+            for (i = 1; i <= count; i++) new += !(value[i] in seen)
+            if (new) print $2
+            for (i = 1; i <= count; i++) seen[value[i]] = 1
+        }'
+}
+
+units() {
+    for test in "$dir"/test_gpu_*; do
+        step "$(basename "$test")" "$test"
+    done
+}
+
+suite() {
+    for kernel in $kernels; do
+        step "$kernel: suite" "$attune" check --kernel "$kernel" --cases "${CASES:-100}" b1,h8,s512,d64,fp16
+    done
+}
+
+features() {
+    for kernel in $kernels; do
+        case $kernel in
+        tiled | guarded) step "$kernel: features" "$attune" check --kernel "$kernel" ;;
+        esac
+    done
+}
+
+params() {
+    local problem=b1,h4,s200,d64,fp16,causal
+    for kernel in $kernels; do
+        local configs
+        configs=$(covering_configs "$kernel" $problem)
+        if [ -z "$configs" ]; then
+            missing "$kernel: attune info --kernel $kernel $problem lists no config that fits"
+        fi
+        for config in $configs; do
+            step "$config" "$attune" check --kernel "$config" --cases 10 $problem
+        done
+    done
+}
+
+sanitizer() {
+    local tool sanitizer
+    sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer)
+    if [ -z "$sanitizer" ]; then
+        missing "compute-sanitizer is not here, in PATH or in /usr/local/cuda/bin"
+        return
+    fi
     for kernel in $kernels; do
         for tool in memcheck racecheck initcheck synccheck; do
             step "$kernel: $tool" "$sanitizer" --tool $tool --error-exitcode 1 --print-limit 5 \
-                "$attune" check --kernel "$kernel" --cases 4 b1,h2,s128,d64,fp16
+                "$attune" check --kernel "$kernel" --cases 3 b1,h2,s100,d64,fp16
         done
     done
-else
-    echo "compute-sanitizer is not here: its checks did not run"
+}
+
+kernels=${KERNELS:-$(cuda_kernels)}
+if [ -z "$kernels" ] || ! facts > "$output" 2>&1; then
+    cat "$output"
+    echo "no CUDA kernel can be listed: $attune info --format tsv"
+    exit 1
+fi
+[ $# -gt 0 ] || set -- units suite features params sanitizer
+for part in "$@"; do
+    case $part in
+    units | suite | features | params | sanitizer)
+        echo "== $part"
+        $part
+        ;;
+    *)
+        echo "there is no part $part: units, suite, features, params, sanitizer"
+        exit 2
+        ;;
+    esac
+done
+if [ $failed -gt 0 ]; then
+    printf '\nto repeat what failed:\n'
+    printf '  %s\n' "${failures[@]}"
 fi
 echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+[ $failed -eq 0 ]
