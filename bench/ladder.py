@@ -148,8 +148,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library")
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--arms", default="minimal,tiled,pipelined,guarded,cublas,cublas_qk,wmma,wmma_acc16,wmma_ws,"
-                                          "torch:flash,torch:cudnn")
+    parser.add_argument("--arms", default="minimal,tiled,pipelined,guarded,cublas,cublas_qk,cutlass,wmma,"
+                                          "wmma_acc16,wmma_ws,torch:flash,torch:cudnn")
     parser.add_argument("problems", nargs="*", default=[])
     options = parser.parse_args()
     library, contexts = Library(options.library), {}
