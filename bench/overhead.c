@@ -1,15 +1,16 @@
 /* What attune adds to a kernel: planning a class that was seen, and executing one tiny problem. Prints medians of
- * batches; the kernel's own time is measured by launching the same work without the library's checks. */
+ * batches; the kernel's own time is measured by launching the same work without the library's checks, and the overhead
+ * is the median of the differences. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/status.h"
 #include "core/call.h"
 #include "library/context.h"
-#include "measure/clock.h"
 #include "measure/statistics.h"
 
-enum { BATCHES = 201, CALLS = 2000 };
+enum { BATCHES = 201, CALLS = 500 };
 
 typedef struct subject {
     attune_context *context;
@@ -38,19 +39,39 @@ static attune_status launch(subject *s)
     return s->plan->loaded->device->ops->launch(s->plan->loaded, &args, NULL);
 }
 
-/* Median nanoseconds of a call. */
-static attune_status time_calls(attune_status (*call)(subject *), subject *s, double *ns)
+/* Time of this thread alone, so that a busy machine's other work does not count; a problem this small wakes no other.
+ */
+static double thread_ns(void)
 {
-    double batch[BATCHES];
-    at_clock clock = at_clock_monotonic();
-    for (int b = 0; b < BATCHES; ++b) {
-        int64_t begin = clock.now_ns(clock.self);
-        for (int i = 0; i < CALLS; ++i) {
-            AT_FORWARD(call(s));
-        }
-        batch[b] = (double)(clock.now_ns(clock.self) - begin) / CALLS;
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static attune_status time_batch(attune_status (*call)(subject *), subject *s, double *ns)
+{
+    double begin = thread_ns();
+    for (int i = 0; i < CALLS; ++i) {
+        AT_FORWARD(call(s));
     }
-    return at_median(batch, BATCHES, ns);
+    *ns = (thread_ns() - begin) / CALLS;
+    return ATTUNE_OK;
+}
+
+typedef struct samples {
+    double plan[BATCHES], execute[BATCHES], launch[BATCHES], overhead[BATCHES];
+} samples;
+
+/* In turns, so that what changes in the machine falls on both sides of a difference. */
+static attune_status take_samples(subject *s, samples *all)
+{
+    for (int b = 0; b < BATCHES; ++b) {
+        AT_FORWARD(time_batch(plan_seen_class, s, &all->plan[b]));
+        AT_FORWARD(time_batch(execute, s, &all->execute[b]));
+        AT_FORWARD(time_batch(launch, s, &all->launch[b]));
+        all->overhead[b] = all->execute[b] - all->launch[b];
+    }
+    return ATTUNE_OK;
 }
 
 static attune_status prepare(subject *s, float *buffer)
@@ -70,18 +91,23 @@ static attune_status prepare(subject *s, float *buffer)
     return ATTUNE_OK;
 }
 
+static attune_status report(const char *name, const double *batch)
+{
+    double median;
+    AT_FORWARD(at_median(batch, BATCHES, &median));
+    printf("%s\t%.0f\n", name, median);
+    return ATTUNE_OK;
+}
+
 static attune_status measure(subject *s, float *buffer)
 {
-    double plan_ns, execute_ns, launch_ns;
+    static samples all;
     AT_FORWARD(prepare(s, buffer));
-    AT_FORWARD(time_calls(plan_seen_class, s, &plan_ns));
-    AT_FORWARD(time_calls(launch, s, &launch_ns));
-    AT_FORWARD(time_calls(execute, s, &execute_ns));
-    printf("plan_seen_class_ns\t%.0f\n", plan_ns);
-    printf("execute_ns\t%.0f\n", execute_ns);
-    printf("kernel_ns\t%.0f\n", launch_ns);
-    printf("execute_overhead_ns\t%.0f\n", execute_ns - launch_ns);
-    return ATTUNE_OK;
+    AT_FORWARD(take_samples(s, &all));
+    AT_FORWARD(report("plan_seen_class_ns", all.plan));
+    AT_FORWARD(report("execute_ns", all.execute));
+    AT_FORWARD(report("kernel_ns", all.launch));
+    return report("execute_overhead_ns", all.overhead);
 }
 
 int main(void)
