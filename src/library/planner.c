@@ -229,22 +229,28 @@ static bool use_row(attune_context *context, const attune_problem *problem, cons
     return true;
 }
 
-/* The context's own row and the shipped one, better first; the own one where they rank alike. Rows may change under
+/* The context's own rows and the shipped ones, better first; the own one where they rank alike. Rows may change under
  * other threads only with `planning` held, so they stay valid here. */
 static bool choose_by_wisdom(attune_context *context, const attune_problem *problem, at_choice *choice)
 {
     char class_text[AT_CLASS_TEXT_MAX];
     const char *target = context->target_text;
     at_problem_class(problem, class_text);
-    const at_wisdom_row *first = at_wisdom_find(context->wisdom, class_text, target);
-    const at_wisdom_row *second = at_wisdom_find(context->shipped, class_text, target);
-    if (second != NULL && (first == NULL || at_wisdom_rank(second, target) > at_wisdom_rank(first, target))) {
-        const at_wisdom_row *swap = first;
-        first = second;
-        second = swap;
+    const at_wisdom_row *own = at_wisdom_find(context->wisdom, class_text, target, NULL);
+    const at_wisdom_row *shipped = at_wisdom_find(context->shipped, class_text, target, NULL);
+    while (own != NULL || shipped != NULL) {
+        bool of_own =
+            shipped == NULL || (own != NULL && at_wisdom_rank(own, target) >= at_wisdom_rank(shipped, target));
+        if (use_row(context, problem, of_own ? own : shipped, choice)) {
+            return true;
+        }
+        if (of_own) {
+            own = at_wisdom_find(context->wisdom, class_text, target, own);
+        } else {
+            shipped = at_wisdom_find(context->shipped, class_text, target, shipped);
+        }
     }
-    return (first != NULL && use_row(context, problem, first, choice)) ||
-           (second != NULL && use_row(context, problem, second, choice));
+    return false;
 }
 
 /* ---- By heuristic ----------------------------------------------------------------------------------------------- */

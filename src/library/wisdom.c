@@ -11,8 +11,8 @@ enum { FIRST_ROOM = 16, FIELD_MAX = 512, VERDICT_DIGITS = 64 };
 /* Rows of one class form a chain, and rows of one (class, target, standing) another, so that neither adding nor finding
  * looks at every row. Links are indexes into `node`, or -1. */
 typedef struct wisdom_node {
-    at_wisdom_row row;
-    uint64_t age; /* grows with every insertion */
+    at_wisdom_row row; /* first, so that a row that was given out leads back to its node */
+    uint64_t age;      /* grows with every insertion */
     int64_t next_class, next_exact;
 } wisdom_node;
 
@@ -224,18 +224,28 @@ int at_wisdom_rank(const at_wisdom_row *row, const char *target_text)
     return at_target_same_model(row->target_text, target_text) ? 1 + proven : 0;
 }
 
-const at_wisdom_row *at_wisdom_find(const at_wisdom *wisdom, const char *class_text, const char *target_text)
+/* Whether a row of this rank and age comes before the other; no other (NULL) comes last. */
+static bool is_before(const wisdom_node *node, int rank, const wisdom_node *other, int other_rank)
+{
+    return other == NULL || rank > other_rank || (rank == other_rank && node->age > other->age);
+}
+
+const at_wisdom_row *at_wisdom_find(const at_wisdom *wisdom, const char *class_text, const char *target_text,
+                                    const at_wisdom_row *after)
 {
     if (wisdom->room == 0) {
         return NULL;
     }
+    const wisdom_node *bound = (const wisdom_node *)after;
     const wisdom_node *best = NULL;
+    int bound_rank = after == NULL ? 0 : at_wisdom_rank(after, target_text);
     int best_rank = 0;
     int64_t at = wisdom->head_class[bucket_of(wisdom, hash_text(0xcbf29ce484222325u, class_text))];
     for (; at >= 0; at = wisdom->node[at].next_class) {
         const wisdom_node *node = &wisdom->node[at];
         int rank = strcmp(node->row.class_text, class_text) == 0 ? at_wisdom_rank(&node->row, target_text) : 0;
-        if (rank > best_rank || (rank > 0 && rank == best_rank && node->age > best->age)) {
+        bool passed = bound != NULL && (node == bound || is_before(node, rank, bound, bound_rank));
+        if (rank > 0 && !passed && is_before(node, rank, best, best_rank)) {
             best = node;
             best_rank = rank;
         }

@@ -29,8 +29,10 @@ attune_status at_wisdom_add(at_wisdom *wisdom, const at_wisdom_row *row);
 size_t at_wisdom_count(const at_wisdom *wisdom);
 /* The index-th row, in the order of insertion (a replacement keeps its place); belongs to the wisdom. */
 const at_wisdom_row *at_wisdom_at(const at_wisdom *wisdom, size_t index);
-/* The best row: exact target before same model, proven before measured, newer before older; NULL if none. */
-const at_wisdom_row *at_wisdom_find(const at_wisdom *wisdom, const char *class_text, const char *target_text);
+/* The best row: exact target before same model, proven before measured, newer before older; NULL if none. With `after`,
+ * a row that was found so: the next best. */
+const at_wisdom_row *at_wisdom_find(const at_wisdom *wisdom, const char *class_text, const char *target_text,
+                                    const at_wisdom_row *after);
 /* How well a row answers for a target, larger being better; 0: not at all. Equal ranks are decided by age. */
 int at_wisdom_rank(const at_wisdom_row *row, const char *target_text);
 /* Adds the rows of a text, so that those nearer its beginning are newer. Corrupt lines are skipped and counted; a

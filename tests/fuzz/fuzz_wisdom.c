@@ -18,7 +18,7 @@ static void read_back(const at_wisdom *wisdom)
     }
     for (size_t i = 0; i < at_wisdom_count(copy); ++i) {
         const at_wisdom_row *row = at_wisdom_at(copy, i);
-        if (at_wisdom_find(wisdom, row->class_text, row->target_text) == NULL) {
+        if (at_wisdom_find(wisdom, row->class_text, row->target_text, NULL) == NULL) {
             abort();
         }
     }

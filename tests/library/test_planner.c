@@ -208,6 +208,20 @@ static void unusable_wisdom_is_passed_over(void **state)
     done();
 }
 
+static void the_next_row_answers_for_an_unusable_one(void **state)
+{
+    WITH(&general, &broken);
+    at_wisdom *own = context->wisdom;
+    know(AT_PROVEN, "s4,fp32", context->target_text, "broken:A=1");
+    know(AT_MEASURED, "s4,fp32", context->target_text, "general:A=3");
+    context->wisdom = context->shipped;
+    know(AT_PROVEN, "s4,fp32", context->target_text, "gone:A=1");
+    know(AT_MEASURED, "s4,fp32", context->target_text, "general:A=1");
+    context->wisdom = own;
+    expect_plan("s4,fp32", ATTUNE_WISDOM_ONLY, "general:A=3", "measured");
+    done();
+}
+
 static void own_wisdom_before_shipped_of_the_same_rank(void **state)
 {
     WITH(&general);
@@ -595,6 +609,7 @@ int main(void)
         cmocka_unit_test(wisdom_outranks_heuristics),
         cmocka_unit_test(proven_wisdom_answers_every_effort),
         cmocka_unit_test(unusable_wisdom_is_passed_over),
+        cmocka_unit_test(the_next_row_answers_for_an_unusable_one),
         cmocka_unit_test(own_wisdom_before_shipped_of_the_same_rank),
         cmocka_unit_test(wisdom_goes_through_files),
         cmocka_unit_test(foreign_files_are_not_replaced),

@@ -38,7 +38,7 @@ static attune_status add_to(at_wisdom *wisdom, at_standing standing, const char 
 
 static const char *found(const at_wisdom *wisdom, const char *class_text, const char *target)
 {
-    const at_wisdom_row *row = at_wisdom_find(wisdom, class_text, target);
+    const at_wisdom_row *row = at_wisdom_find(wisdom, class_text, target, NULL);
     return row == NULL ? "" : row->kernel_text;
 }
 
@@ -58,6 +58,26 @@ static void finds_the_best_row(void **state)
     assert_string_equal(found(made, CLASS, HERE), "proven");
     assert_string_equal(found(made, CLASS ",causal", HERE), "");
     assert_int_equal(at_wisdom_count(made), 5);
+}
+
+static void goes_from_the_best_row_to_the_last(void **state)
+{
+    static const char *const order[] = {"proven", "measured", "newer_sibling_proven", "sibling_proven",
+                                        "sibling_measured"};
+    (void)state;
+    assert_ok(add_to(made, AT_MEASURED, CLASS, HERE, "measured"));
+    assert_ok(add_to(made, AT_PROVEN, CLASS, SIBLING, "sibling_proven"));
+    assert_ok(add_to(made, AT_PROVEN, CLASS, ELSEWHERE, "foreign"));
+    assert_ok(add_to(made, AT_PROVEN, CLASS, HERE, "proven"));
+    assert_ok(add_to(made, AT_PROVEN, CLASS, "cpu/EPYC/avx2,threads=8", "newer_sibling_proven"));
+    assert_ok(add_to(made, AT_MEASURED, CLASS, SIBLING, "sibling_measured"));
+    const at_wisdom_row *row = NULL;
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; ++i) {
+        row = at_wisdom_find(made, CLASS, HERE, row);
+        assert_non_null(row);
+        assert_string_equal(row->kernel_text, order[i]);
+    }
+    assert_null(at_wisdom_find(made, CLASS, HERE, row));
 }
 
 static void newer_models_win(void **state)
@@ -251,6 +271,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(finds_the_best_row, setup, teardown),
+        cmocka_unit_test_setup_teardown(goes_from_the_best_row_to_the_last, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(goes_from_the_best_row_to_the_last, setup, teardown),
         cmocka_unit_test_setup_teardown(newer_models_win, setup, teardown),
         cmocka_unit_test_setup_teardown(replaces_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_bad_fields, setup, teardown),
