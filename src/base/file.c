@@ -45,6 +45,9 @@ static attune_status stopped(const char *path, const char *doing)
 static attune_status open_to_read(const char *path, int *fd, struct stat *info)
 {
     *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0 && errno == EINTR) { /* a pipe that nobody writes to */
+        return stopped(path, "opening");
+    }
     AT_FAIL_IF(*fd < 0, errno == ENOENT || errno == ENOTDIR ? ATTUNE_NOT_FOUND : ATTUNE_IO_ERROR,
                "%s: cannot be opened: %s", path, strerror(errno));
     const char *trouble = fstat(*fd, info) != 0 ? strerror(errno) : S_ISDIR(info->st_mode) ? "it is a directory" : NULL;

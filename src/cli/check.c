@@ -251,7 +251,8 @@ static int report(const session *on)
         wrong |= on->result[i].executed > 0 && !at_suite_right(&on->result[i]);
     }
     if (at_cli_interrupted()) {
-        at_cli_say(on->cli, "interrupted: %d of %d problems were checked", on->done, on->count);
+        int whole = on->done - (on->done > 0 && on->result[on->done - 1].interrupted);
+        at_cli_say(on->cli, "interrupted: %d of %d problems were checked to the end", whole, on->count);
         return AT_EXIT_INTERRUPTED;
     }
     if (executed == 0) {

@@ -370,7 +370,7 @@ static const at_option options[] = {
     {"--strict", NULL, NULL, "hidden NaN and inf must leave no trace, whatever that costs"},
     {"--bf16", NULL, NULL, "two-byte numbers of unknown type in .npy files are bf16"},
     {"--effort", "LEVEL", "estimate measure patient wisdom",
-     "how hard to look for the fastest kernel; without it estimate"},
+     "how hard to look for a fast kernel: estimate (the default), measure, patient, wisdom"},
     {"--compare", "FILE", NULL, "an O that somebody else computed, .npy or .safetensors[:NAME]: how far apart?"},
     {"--check", NULL, NULL, "judge the result by the rules of numbers, against attention in fp64"},
     {NULL, NULL, NULL, NULL},

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "base/file.h"
@@ -198,6 +200,24 @@ static void on_signal(int number)
 {
     (void)number;
     at_file_interrupt();
+}
+
+/* Opening waits for a writer; only the signal ends that. */
+static void a_pipe_that_nobody_writes_to_can_be_left(void **state)
+{
+    (void)state;
+    void *data;
+    size_t bytes;
+    const char *path = folder_file(&home, "pipe");
+    const struct itimerval every = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
+    struct sigaction stop = {.sa_handler = on_signal}, before;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(sigaction(SIGALRM, &stop, &before), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &every, NULL), 0);
+    assert_fails(at_file_read(path, 10, &data, &bytes), ATTUNE_INTERRUPTED, "interrupted while opening");
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    at_file_resume();
 }
 
 /* In the child: writes without end until the signal stops it; the exit code tells how it ended. */
@@ -402,6 +422,7 @@ int main(void)
         TEST(a_file_that_cannot_grow_is_left_as_it_was),
         TEST(abandoned_writers_leave_nothing),
         TEST(interrupts_leave_nothing),
+        TEST(a_pipe_that_nobody_writes_to_can_be_left),
         TEST(a_signal_in_the_middle_of_a_write_leaves_nothing),
         TEST(permissions_and_links_are_kept),
         TEST(unwritable_places_are_named),

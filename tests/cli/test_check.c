@@ -1,13 +1,16 @@
 /* attune check: what it prints, and its exit codes. That it tells right from wrong is tests/gate's. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/file.h"
 #include "cli/command.h"
 
 static void ends(outcome result, int code, const char *said)
@@ -70,13 +73,32 @@ static void bad_usage(void **state)
     ends(COMMAND("check", "--kernel", "nonesuch", "--target", "cpu", "b1,h1,s8,d8,fp32"), AT_EXIT_USAGE, "nonesuch");
 }
 
+static void *interrupt_soon(void *unused)
+{
+    (void)unused;
+    (void)usleep(200000);
+    at_file_interrupt();
+    return NULL;
+}
+
+/* However far it came, the problem was not checked to the end. */
+static void an_interrupt_is_no_verdict(void **state)
+{
+    (void)state;
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, interrupt_soon, NULL), 0);
+    outcome result = COMMAND("check", "--cases", "1000000", "b1,h2,s40,d16,fp16", "--target", "cpu");
+    at_file_resume();
+    assert_int_equal(pthread_join(other, NULL), 0);
+    assert_null(strstr(result.out, "right"));
+    ends(result, AT_EXIT_INTERRUPTED, "interrupted: 0 of 1 problems were checked to the end");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_is_said),
-        cmocka_unit_test(tables_are_for_tools),
-        cmocka_unit_test(one_case_alone),
-        cmocka_unit_test(bad_usage),
+        cmocka_unit_test(right_is_said), cmocka_unit_test(tables_are_for_tools),       cmocka_unit_test(one_case_alone),
+        cmocka_unit_test(bad_usage),     cmocka_unit_test(an_interrupt_is_no_verdict),
     };
     return cmocka_run_group_tests_name("check", tests, NULL, NULL);
 }

@@ -47,7 +47,8 @@ static void done(void)
 static bool has_term(const char *text, const char *letters)
 {
     size_t length = strlen(letters);
-    for (const char *at = text; at != NULL; at = strchr(at, ','), at += at != NULL) {
+    for (const char *at = text, *comma; at != NULL; at = comma == NULL ? NULL : comma + 1) {
+        comma = strchr(at, ',');
         if (strncmp(at, letters, length) == 0 && at[length] >= '0' && at[length] <= '9') {
             return true;
         }

@@ -271,7 +271,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(finds_the_best_row, setup, teardown),
-        cmocka_unit_test_setup_teardown(goes_from_the_best_row_to_the_last, set_up, tear_down),
         cmocka_unit_test_setup_teardown(goes_from_the_best_row_to_the_last, setup, teardown),
         cmocka_unit_test_setup_teardown(newer_models_win, setup, teardown),
         cmocka_unit_test_setup_teardown(replaces_the_same, setup, teardown),
