@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Everything that docs/ladder.md shows, measured in one go on a machine with an NVIDIA GPU, PyTorch and ncu.
 # ladder.sh DIRECTORY OUT [PART...]: DIRECTORY is build/gpu; files go into OUT, under the names that bench/results/ and
-# tools/ladder_tables.py know. Parts, all without one: rungs, stages, tile, plans, counters.
+# tools/ladder_tables.py know. Parts, all without one: rungs, stages, tile, plans, guards, calls, counters.
 # shellcheck disable=SC2317 # functions are called by name
 set -u
-dir=$(cd "${1:?usage: ladder.sh DIRECTORY OUT [rungs|stages|tile|plans|counters]...}" && pwd) || exit 2
+dir=$(cd "${1:?usage: ladder.sh DIRECTORY OUT [PART...]}" && pwd) || exit 2
 out=${2:?usage: ladder.sh DIRECTORY OUT [PART...]}
 here=$(cd "$(dirname "$0")" && pwd)
 shift 2
@@ -13,30 +13,48 @@ failed=0
 export LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 machine() {
-    nvidia-smi --query-gpu=name,driver_version,clocks.current.sm,clocks.max.sm,power.limit --format=csv |
-        tee "$out/machine.csv"
+    nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv | tee "$out/machine.csv"
 }
-rungs() { python3 "$here/ladder.py" --library "$dir/libattune.so.0" --seconds "${SECONDS_EACH:-2}" > "$out/ladder.tsv"; }
+rungs() {
+    local ours=minimal,tiled,pipelined,guarded,cublas,cublas_qk,cutlass,wmma,wmma_acc16,wmma_ws
+    python3 "$here/ladder.py" --library "$dir/libattune.so.0" --seconds "${SECONDS_EACH:-2}" \
+        --arms "$ours,torch:flash,torch:efficient,torch:cudnn" > "$out/ladder.tsv"
+}
 stages() { "$dir/stages" --seconds 1 > "$out/stages.tsv"; }
 tile() { "$dir/attune" bench --tile --target cuda --format tsv > "$out/tile.tsv"; }
 plans() {
     local words=() kernel
     for kernel in minimal tiled pipelined wmma wmma_ws cublas; do
-        words+=("$kernel" b1,h8,s512,d64,fp16 "$kernel" b8,h16,s2048,d128,fp16)
+        words+=("$kernel" "b1,h8,s512,d64,fp16" "$kernel" "b8,h16,s2048,d128,fp16")
     done
     "$dir/plan_times" cuda "${words[@]}" > "$out/plans.tsv"
+}
+guards() {
+    "$dir/test_gpu_guarded" > "$out/guards.log" || return 1
+    {
+        printf 'problem\tinputs\texponents\tlogits\tdenominators\tulp\n'
+        awk '$3 == "exponents" { print $1 "\t" $2 "\t" $4 "\t" $6 "\t" $8 "\t" $12 }' "$out/guards.log"
+    } > "$out/guards.tsv"
+}
+calls() {
+    "$dir/test_gpu_launch" > "$out/calls.log" || return 1
+    {
+        printf 'bare_ns\texecute_ns\tforeign_ns\n'
+        sed -n 's/^bare launch \([0-9]*\) ns; plan execute \([0-9]*\) ns.* context \([0-9]*\) ns.*/\1\t\2\t\3/p' \
+            "$out/calls.log"
+    } > "$out/calls.tsv"
 }
 counters() {
     python3 "$here/counters.py" --stages "$dir/stages" --out "$out" --keep "${KEEP:-wmma_ws}" > "$out/counters.log" 2>&1
 }
 
 machine
-[ $# -gt 0 ] || set -- rungs stages tile plans counters
+[ $# -gt 0 ] || set -- rungs stages tile plans guards calls counters
 for part in "$@"; do
     case $part in
-    rungs | stages | tile | plans | counters) ;;
+    rungs | stages | tile | plans | guards | calls | counters) ;;
     *)
-        echo "there is no part $part: rungs, stages, tile, plans, counters"
+        echo "there is no part $part: rungs, stages, tile, plans, guards, calls, counters"
         exit 2
         ;;
     esac

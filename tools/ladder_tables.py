@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Fills the tables of docs/ladder.md from bench/results, as bench/ladder.sh measured them.
+
+    ladder_tables.py [--check] [ROOT]
+
+A table stands between "<!-- table NAME -->" and "<!-- end -->". With --check nothing is written: exit code 1 where the
+document shows other numbers than the files.
+"""
+import csv
+import os
+import re
+import sys
+
+DOCUMENT = "docs/ladder.md"
+RESULTS = "bench/results"
+SMALL, BIG = "b1,h8,s512,d64,fp16", "b8,h16,s2048,d128,fp16"
+RUNGS = ["minimal", "tiled", "guarded", "pipelined", "cublas", "cublas_qk", "cutlass", "wmma", "wmma_acc16", "wmma_ws"]
+PEERS = {"torch:flash": "PyTorch, FlashAttention-2", "torch:efficient": "PyTorch, memory-efficient",
+         "torch:cudnn": "PyTorch, cuDNN"}
+# What the program that this ladder retraces measured on an L4 at the small problem, in microseconds.
+BEGINNINGS = {"minimal": "2,870", "tiled": "1,634 → 1,028 → 839–870", "peers": "47–69.7"}
+STAGES = [("qk", "QKᵀ"), ("softmax", "softmax"), ("pv", "PV"), ("loading", "loading")]
+COUNTERS = [("tensor_pct", "tensor pipe %"), ("fma_pct", "FMA pipe %"), ("issue_pct", "issue slots %"),
+            ("sm_pct", "SM %"), ("warps_pct", "warps %"), ("shared_pct", "shared memory %"),
+            ("dram_read_mb", "DRAM read MB"), ("dram_write_mb", "written MB"), ("dram_pct", "DRAM %"),
+            ("l2_hit_pct", "L2 hits %")]
+SM_COUNT, FMA_LANES = 132, 128  # an H200; 128 fp32 lanes an SM, each 2 flops a cycle
+
+
+class Results:
+    def __init__(self, root):
+        self.folder = os.path.join(root, RESULTS)
+        self.times = {(row["problem"], row["arm"]): row for row in self.rows("ladder.tsv")}
+        self.stages, self.counters = self.rows("stages.tsv"), self.rows("counters.tsv")
+
+    def lines(self, name):
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path):
+            return []
+        with open(path, encoding="utf-8") as file:
+            return [line.rstrip("\n") for line in file]
+
+    def rows(self, name):
+        return list(csv.DictReader([x for x in self.lines(name) if x and x[0] != "#"], delimiter="\t"))
+
+    def us(self, problem, arm):
+        return float(self.times[problem, arm]["median_us"])
+
+    def clock_mhz(self):
+        return float(re.search(r"(\d+) MHz", self.lines("machine.csv")[1]).group(1))
+
+    def fma_peak(self):
+        """Tflop/s of fp32 FMAs at the clock the machine ran at."""
+        return SM_COUNT * FMA_LANES * 2 * self.clock_mhz() * 1e-6
+
+
+def microseconds(us):
+    return f"{us:,.0f}" if us >= 1000 else f"{us:.1f}"
+
+
+def table(header, rows):
+    return "\n".join(["| " + " | ".join(header) + " |", "|" + "|".join("---" if i == 0 else "--:" for i in
+                                                                       range(len(header))) + "|"] +
+                     ["| " + " | ".join(row) + " |" for row in rows])
+
+
+# ---- One function a table -------------------------------------------------------------------------------------------
+
+
+def machine(results):
+    name, driver, clock = [x.strip() for x in results.lines("machine.csv")[1].split(",")][:3]
+    software = results.lines("ladder.tsv")[0].lstrip("# ").split(", ", 1)[1]
+    return f"{name}, driver {driver}, clocks up to {clock}; {software}."
+
+
+def summary(results):
+    rows = []
+    for arm in RUNGS + list(PEERS):
+        if (SMALL, arm) not in results.times or (BIG, arm) not in results.times:
+            continue
+        cells = [f"`{arm}`" if arm in RUNGS else PEERS[arm],
+                 BEGINNINGS.get(arm, "") if arm in RUNGS else BEGINNINGS["peers"] if arm == "torch:flash" else ""]
+        for problem in SMALL, BIG:
+            row = results.times[problem, arm]
+            cells += [microseconds(float(row["median_us"])), f"{float(row['tflops']):.1f}",
+                      f"{results.us(problem, 'minimal') / float(row['median_us']):.1f}"]
+        rows.append(cells)
+    return table(["rung", "L4, µs", "small, µs", "TFLOP/s", "× minimal", "large, µs", "TFLOP/s", "× minimal"], rows)
+
+
+def stage_share(results, problem, kernel, stage):
+    for row in results.stages:
+        if row["problem"] == problem and row["kernel"].split(":")[0] == kernel and row["without"] == stage:
+            return f"{100 * float(row['share']):.0f} %"
+    return "–"
+
+
+def rung(results, kernel):
+    header = ["problem", "config", "µs", "95 % interval", "max error"]
+    split = any(row["kernel"].split(":")[0] == kernel for row in results.stages)
+    header += [f"without {name}" for _, name in STAGES] if split else []
+    rows = []
+    for problem in SMALL, BIG:
+        row = results.times.get((problem, kernel))
+        if row is None:
+            continue
+        config = row["kernel"].partition(":")[2].replace(",", " ")
+        cells = [f"`{problem}`", config, microseconds(float(row["median_us"])),
+                 f"{microseconds(float(row['lo_us']))}–{microseconds(float(row['hi_us']))}", row["error"]]
+        cells += [stage_share(results, problem, kernel, stage) for stage, _ in STAGES] if split else []
+        rows.append(cells)
+    text = table(header, rows)
+    counted = [row for row in results.counters if row["kernel"] == kernel]
+    if counted:
+        # A profiler replays the launches of a rung one by one: they are rows of their own.
+        text += "\n\n" + table(
+            ["counted in", "µs"] + [name for _, name in COUNTERS] + ["most frequent stalls"],
+            [[("small" if row["problem"] == SMALL else "large") + f", `{row['launch']}`", row["time_us"]] +
+             [row[column] for column, _ in COUNTERS] + [row["stalls"]] for row in counted])
+    return text
+
+
+def guards(results):
+    return table(["problem", "inputs", "exponents clamped", "logits not finite", "empty denominators",
+                  "largest difference from tiled, ulp"],
+                 [[f"`{r['problem']}`", r["inputs"], f"{int(r['exponents']):,}", r["logits"], r["denominators"],
+                   r["ulp"]] for r in results.rows("guards.tsv")])
+
+
+def tile(results):
+    rows = results.rows("tile.tsv")
+    if not rows:
+        return "No file of `attune bench --tile` is kept yet."
+    header = list(rows[0])
+    return table(header, [[row[name] for name in header] for row in rows])
+
+
+def plans(results):
+    return table(["kernel", "problem", "empty cache, ms", "full cache, new context, ms", "class seen, µs"],
+                 [[f"`{r['kernel']}`", f"`{r['problem']}`", r["cold_ms"], r["warm_ms"], r["seen_us"]]
+                  for r in results.rows("plans.tsv")])
+
+
+def calls(results):
+    row = results.rows("calls.tsv")[0]
+    return table(["what", "host time, ns", "more than the bare launch"],
+                 [["a bare `cuLaunchKernelEx`", row["bare_ns"], ""]] +
+                 [[what, row[name], f"{int(row[name]) - int(row['bare_ns'])}"] for what, name in
+                  (("`attune_plan_execute`", "execute_ns"),
+                   ("the same, in a thread without a context", "foreign_ns"))])
+
+
+def ratio_bar(results, upper, lower, factor):
+    """Whether `upper` is `factor` times as fast as `lower`, or as a `lower` that just met its own bar."""
+    found = results.us(SMALL, lower) / results.us(SMALL, upper)
+    slow_tiled = results.us(SMALL, "minimal") / 3.4
+    by_own_bar = lower == "tiled" and slow_tiled / results.us(SMALL, upper) >= factor
+    word = "met" if found >= factor else "met: tiled is faster than its bar" if by_own_bar else "missed"
+    name = f"`{upper}` ≥ {factor} × `{lower}`" if factor > 1 else f"`{upper}` faster than `{lower}`"
+    return [name + ", small", f"{found:.2f} ×", word]
+
+
+def least(name, found, bar, unit):
+    return [name, f"{found:.2f}{unit}", "met" if found >= bar else "missed"]
+
+
+def most(name, found, bar, unit):
+    return [name, f"{found:.2f}{unit}", "met" if found <= bar else "missed"]
+
+
+def bars(results):
+    peak = results.fma_peak()
+    rows = [ratio_bar(results, "tiled", "minimal", 3.4), ratio_bar(results, "pipelined", "tiled", 2),
+            ratio_bar(results, "cublas", "tiled", 1.7), ratio_bar(results, "wmma", "tiled", 5),
+            ratio_bar(results, "wmma_ws", "wmma", 1)]
+    for kernel, share in (("tiled", 10), ("pipelined", 25)):
+        found = 100 * float(results.times[BIG, kernel]["tflops"]) / peak
+        rows.append(least(f"`{kernel}` ≥ {share} % of the fp32 FMA peak, {peak:.1f} TFLOP/s, large", found, share,
+                          " %"))
+    rows.append(least("`wmma_ws` ≥ 0.5 × FlashAttention-2, large",
+                      results.us(BIG, "torch:flash") / results.us(BIG, "wmma_ws"), 0.5, " ×"))
+    plan = results.rows("plans.tsv")
+    for column, name, bar, unit in (("cold_ms", "plan, empty cache ≤ 1.5 s", 1500, " ms"),
+                                    ("warm_ms", "plan, full cache ≤ 5 ms", 5, " ms"),
+                                    ("seen_us", "plan, class seen ≤ 5 µs", 5, " µs")):
+        rows.append(most(name + ", slowest kernel", max(float(row[column]) for row in plan), bar, unit))
+    call = results.rows("calls.tsv")[0]
+    rows.append(most("`attune_plan_execute` ≤ 0.5 µs over a bare launch",
+                     (int(call["execute_ns"]) - int(call["bare_ns"])) * 1e-3, 0.5, " µs"))
+    return table(["bar", "measured", "verdict"], rows)
+
+
+TABLES = {"machine": machine, "summary": summary, "guards": guards, "tile": tile, "plans": plans, "calls": calls,
+          "bars": bars}
+PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
+
+
+def render(root, text):
+    results = Results(root)
+
+    def fill(match):
+        name, of = match.group(2), match.group(3)
+        body = rung(results, of) if name == "rung" else TABLES[name](results)
+        return f"{match.group(1)}{body}\n{match.group(4)}"
+    return PLACE.sub(fill, text)
+
+
+def main():
+    words = [word for word in sys.argv[1:] if word != "--check"]
+    root = words[0] if words else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    path = os.path.join(root, DOCUMENT)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    rendered = render(root, text)
+    if "--check" in sys.argv:
+        return 0 if rendered == text else 1
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(rendered)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
