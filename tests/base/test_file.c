@@ -9,24 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/file.h"
-#include "base/folder.h"
-
-static folder home;
-
-static int set_up(void **state)
-{
-    (void)state;
-    at_file_resume();
-    return folder_make(&home);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    at_file_resume();
-    folder_remove(&home);
-    return 0;
-}
+#include "base/home.h"
 
 static void assert_content(const char *path, const void *content, size_t bytes)
 {
@@ -407,8 +390,6 @@ static void user_places_follow_xdg(void **state)
     assert_null(path);
     assert_place(AT_PLACE_DATA, "w", "/data/attune/w");
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {

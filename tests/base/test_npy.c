@@ -3,25 +3,8 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "base/folder.h"
+#include "base/home.h"
 #include "base/npy.h"
-
-static folder home;
-
-static int set_up(void **state)
-{
-    (void)state;
-    at_file_resume();
-    return folder_make(&home);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    at_file_resume();
-    folder_remove(&home);
-    return 0;
-}
 
 /* A file of version 1 with this header text and `data_bytes` zeros. */
 typedef struct made {
@@ -273,8 +256,6 @@ static void shapes_as_text(void **state)
     at_array_shape_text(&array, text);
     assert_int_equal(strlen(text), 8 * 19 + 7 * 2 + 2);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {

@@ -3,25 +3,8 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "base/folder.h"
+#include "base/home.h"
 #include "base/safetensors.h"
-
-static folder home;
-
-static int set_up(void **state)
-{
-    (void)state;
-    at_file_resume();
-    return folder_make(&home);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    at_file_resume();
-    folder_remove(&home);
-    return 0;
-}
 
 typedef struct made {
     unsigned char bytes[1000];
@@ -250,8 +233,6 @@ static void bad_tensors_are_not_written(void **state)
     assert_fails(at_safetensors_write("/dev/full", four, 4, NULL, 0), ATTUNE_IO_ERROR, "No space left");
     assert_fails(at_safetensors_write(folder_file(&home, "no/a"), four, 4, NULL, 0), ATTUNE_NOT_FOUND, "no/a");
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
