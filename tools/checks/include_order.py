@@ -3,7 +3,8 @@
 
 Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- gate <- evolve <- report
          <- cli
-Device:  args, ptx <- {element, sequence, stage} <- {tile, fragment, swizzle} <- {softmax, mask, schedule, guard} <- kernels
+Device:  args, ptx <- {element, sequence, stage} <- {tile, fragment, swizzle} <- {softmax, mask, schedule, guard}
+         <- kernels
 Kernels include attune/kernel.h, what a sibling in their folder shares (NAME.h, NAME.cu) and system headers; device code
 includes nothing of the system's. What is built ahead (NAME.image.cu) may also include CUTLASS and its NAME.h.
 """
