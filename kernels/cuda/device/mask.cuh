@@ -41,12 +41,14 @@ ATTUNE_INLINE float logit(const attune_args &args, const sequence &at, const ext
     if constexpr (ATTUNE_HAS_SOFTCAP) {
         value = args.softcap * LOG2_E * tanhf(dot * args.scale / args.softcap);
     }
-    if constexpr (ATTUNE_HAS_BIAS) {
-        value += LOG2_E * to_float(x.bias[key]);
-    }
     if constexpr (ATTUNE_HAS_ALIBI) {
         attune_i64 distance = (attune_i64)row + at.offset - key;
         value -= x.slope * (float)(distance < 0 ? -distance : distance);
+    }
+    if constexpr (ATTUNE_HAS_BIAS) {
+        /* A bias of -inf hides its key exactly as a mask does: a NaN there must not survive the sum. */
+        float bias = to_float(x.bias[key]);
+        value = bias == negative_infinity() ? bias : fmaf(LOG2_E, bias, value);
     }
     if constexpr (ATTUNE_HAS_MASK) {
         value = x.mask[key] ? value : negative_infinity();
