@@ -1,4 +1,4 @@
-/* guarded: tiled with numerical guards: exponents clamped to exp's finite range, visible non-finite logits and empty
+/* guarded: tiled with numerical guards: exponents clamped to exp's range, visible non-finite logits and empty
  * denominators counted, an epsilon in the division. Equal to tiled within rounding on finite inputs.
  *
  * What it taught: in an online softmax the largest exponent argument is 0 by construction, a denominator is 0 only for

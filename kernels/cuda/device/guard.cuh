@@ -11,19 +11,20 @@
 
 /* This thread's catches. The kernel adds them up in the first three words of the workspace, in this order. */
 struct guards {
-    unsigned exponents;    /* arguments of exp below its finite range, clamped to its end */
+    unsigned exponents;    /* arguments of exp whose value is below the normal range */
     unsigned logits;       /* visible logits that are NaN or +inf; they follow the specification all the same */
     unsigned denominators; /* rows whose denominator was 0 */
 };
 
-/* 2^-126 is the smallest normal number: below it ex2.ftz gives 0. -inf is a hidden key and NaN a visible fault; both
- * pass. */
+/* 2^-126 is the smallest normal number: below it exp leaves the normal range, and ex2.ftz gives 0. Such arguments are
+ * clamped to the first whole one that gives 0: a clamp to anything larger would add 2^-126 a key to rows whose whole sum
+ * is smaller than that, as a row with a dominating sink has. -inf is a hidden key and NaN a visible fault; both pass. */
 ATTUNE_INLINE float guard_exponent(guards &caught, float x)
 {
     if constexpr (ATTUNE_GUARDED) {
         if (x < -126.0f && x > negative_infinity()) {
             ++caught.exponents;
-            return -126.0f;
+            return fmaxf(x, -127.0f);
         }
     }
     return x;
