@@ -114,13 +114,19 @@ static const char *const small[] = {
     "b3,h2,s40,d16,%s,varlen=4,causal",
 };
 
+#ifdef ATTUNE_SANITIZED
+enum { DRAWS = AT_FAMILY_COUNT };
+#else
+enum { DRAWS = 5 * AT_FAMILY_COUNT };
+#endif
+
 static void honest_passes(const char *dtype)
 {
     at_bias bias = {0};
     for (size_t i = 0; i < sizeof small / sizeof *small; ++i) {
         char text[128];
         (void)snprintf(text, sizeof text, small[i], dtype);
-        for (uint64_t draw = 0; draw < 45; ++draw) {
+        for (uint64_t draw = 0; draw < DRAWS; ++draw) {
             at_family family = (at_family)(draw % AT_FAMILY_COUNT);
             if (judged(text, family, 7 * draw + i, ZOO_HONEST, &bias) != ATTUNE_OK) {
                 fail_msg("%s, %s, draw %llu: %s", text, at_family_name(family), (unsigned long long)draw,
