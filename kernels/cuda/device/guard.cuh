@@ -17,8 +17,9 @@ struct guards {
 };
 
 /* 2^-126 is the smallest normal number: below it exp leaves the normal range, and ex2.ftz gives 0. Such arguments are
- * clamped to the first whole one that gives 0: a clamp to anything larger would add 2^-126 a key to rows whose whole sum
- * is smaller than that, as a row with a dominating sink has. -inf is a hidden key and NaN a visible fault; both pass. */
+ * clamped to the first whole one that gives 0: a clamp to anything larger would add 2^-126 a key to rows whose whole
+ * sum is smaller than that, as a row with a dominating sink has. -inf is a hidden key and NaN a visible fault; both
+ * pass. */
 ATTUNE_INLINE float guard_exponent(guards &caught, float x)
 {
     if constexpr (ATTUNE_GUARDED) {
