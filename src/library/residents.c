@@ -87,12 +87,13 @@ static void demand_fill(demand *want, const attune_kernel *kernel, const attune_
     kernel->steps(problem, target, config, &want->steps);
 }
 
-static bool serves(const at_loaded *loaded, const demand *want)
+static bool serves(const at_resident *at, const demand *want)
 {
+    const at_loaded *loaded = at->loaded;
     const attune_resources *have = &loaded->resources;
     if (have->threads != want->resources.threads || have->smem_bytes != want->resources.smem_bytes ||
         have->scratch_bytes != want->resources.scratch_bytes ||
-        !same_term(&have->workspace, &want->resources.workspace) || loaded->steps.count != want->steps.count) {
+        !same_term(&at->workspace, &want->resources.workspace) || loaded->steps.count != want->steps.count) {
         return false;
     }
     for (int i = 0; i < want->steps.count; ++i) {
@@ -109,18 +110,18 @@ static const at_loaded *find(attune_context *context, const at_load_key *key, co
     const at_loaded *found = NULL;
     pthread_rwlock_rdlock(&context->lock);
     for (const at_resident *at = at_lookup_find(context->loaded, key); at != NULL && found == NULL; at = at->next) {
-        found = serves(at->loaded, want) ? at->loaded : NULL;
+        found = serves(at, want) ? at->loaded : NULL;
     }
     pthread_rwlock_unlock(&context->lock);
     return found;
 }
 
-static attune_status insert(attune_context *context, const at_load_key *key, at_loaded *loaded)
+static attune_status insert(attune_context *context, const at_load_key *key, at_loaded *loaded, const demand *want)
 {
     at_resident *resident = malloc(sizeof *resident);
     AT_FAIL_IF(resident == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to keep a loaded kernel");
     pthread_rwlock_wrlock(&context->lock);
-    *resident = (at_resident){loaded, at_lookup_find(context->loaded, key)};
+    *resident = (at_resident){loaded, want->resources.workspace, at_lookup_find(context->loaded, key)};
     attune_status status = at_lookup_set(context->loaded, key, resident);
     pthread_rwlock_unlock(&context->lock);
     if (status != ATTUNE_OK) {
@@ -147,7 +148,7 @@ attune_status at_residents_get(attune_context *context, const attune_problem *pr
     }
     at_loaded *fresh = NULL;
     AT_FORWARD(device->ops->load(device, kernel, problem, config, &fresh));
-    attune_status status = insert(context, &key, fresh);
+    attune_status status = insert(context, &key, fresh, &want);
     if (status != ATTUNE_OK) {
         device->ops->unload(fresh);
         return status;

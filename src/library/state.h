@@ -74,6 +74,7 @@ typedef struct at_load_key {
  * have left to terms: such plans must not share. */
 typedef struct at_resident {
     at_loaded *loaded;
+    attune_term workspace; /* as the descriptor asked; a target may have added to what loaded->resources needs */
     struct at_resident *next;
 } at_resident;
 

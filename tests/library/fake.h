@@ -14,6 +14,7 @@ typedef struct fake_device {
     at_device device; /* first */
     at_hand_clock hand;
     atomic_int loads, unloads, launches, buffers;
+    int64_t adds; /* bytes that loading adds to a kernel's workspace, as cuBLAS's scratch does */
     bool closed;
 } fake_device;
 
@@ -56,6 +57,8 @@ static inline attune_status fake_load(at_device *device, const attune_kernel *ke
     made->config = *config;
     kernel->resources(problem, &device->target, config, &made->resources);
     kernel->steps(problem, &device->target, config, &made->steps);
+    made->resources.workspace =
+        attune_term_join(made->resources.workspace, ATTUNE_TERM_ADD, attune_term_const(fake->adds));
     atomic_fetch_add(&fake->loads, 1);
     *loaded = made;
     return ATTUNE_OK;

@@ -439,6 +439,16 @@ static void a_class_is_loaded_once(void **state)
     done();
 }
 
+static void what_a_target_adds_to_a_kernel_is_no_difference(void **state)
+{
+    WITH(&general);
+    fake.adds = 4096;
+    expect_plan("h2,s20,fp32", ATTUNE_ESTIMATE, "general:A=2", "heuristic");
+    expect_plan("h2,s20,fp32", ATTUNE_ESTIMATE, "general:A=2", "heuristic");
+    assert_int_equal(fake.loads, 1);
+    done();
+}
+
 static void steps_with_constants_are_not_shared(void **state)
 {
     WITH(&constant, &general);
@@ -623,6 +633,7 @@ int main(void)
         cmocka_unit_test(plans_by_name),
         cmocka_unit_test(a_context_can_be_held_to_a_kernel),
         cmocka_unit_test(a_class_is_loaded_once),
+        cmocka_unit_test(what_a_target_adds_to_a_kernel_is_no_difference),
         cmocka_unit_test(steps_with_constants_are_not_shared),
         cmocka_unit_test(exact_sizes_are_checked_within_a_class),
         cmocka_unit_test(keys_agree_with_classes),
