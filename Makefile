@@ -37,7 +37,7 @@ build: configure
 
 # The last lines are CTest's own account. Whatever can fail is a test of it: docs/maintaining.md lists them.
 test: deps-test build
-	@ctest --test-dir $(BUILD) --output-on-failure --no-label-summary
+	@ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -LE tidy
 
 # On a machine with a GPU; $(BUILD)/gpu, built elsewhere, is all it needs.
 test-gpu:
