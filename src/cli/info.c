@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/facts.h"
+#include "cli/progress.h"
 #include "core/call.h"
 #include "core/config.h"
 #include "core/problem.h"
@@ -251,7 +252,7 @@ static void add_usage(const info *all, const char *name, const attune_config *co
     at_facts_add(all->facts, "config", name, "limit", "%s", usage.limit != NULL ? usage.limit : "");
 }
 
-static void add_config(const info *all, const attune_config *config, bool likeliest)
+static void add_config(const info *all, const attune_config *config)
 {
     char name[AT_KERNEL_TEXT_MAX];
     attune_resources resources;
@@ -272,8 +273,8 @@ static void add_config(const info *all, const attune_config *config, bool likeli
         at_facts_add(all->facts, "config", name, "shared memory bytes", "%d", resources.smem_bytes);
     }
     add_workspace(all, name, &resources);
-    if (likeliest && all->kernel->target == ATTUNE_TARGET_CUDA) {
-        add_usage(all, name, config); /* compiling each would take minutes */
+    if (all->kernel->target == ATTUNE_TARGET_CUDA) {
+        add_usage(all, name, config);
     }
 }
 
@@ -286,16 +287,22 @@ static void add_configs(const info *all)
     for (int32_t i = 0; i < all->kernel->param_count; ++i) {
         add_parameter(all->facts, all->kernel, &all->kernel->params[i]);
     }
-    if (known) {
-        add_config(all, &likeliest, true);
+    if (!known) {
+        return;
     }
-    for (int64_t i = 0; known && i < count && i < CONFIGS_MAX; ++i) {
+    /* On CUDA each config is compiled, or found in the cache: a large space takes minutes the first time. */
+    at_progress progress;
+    at_progress_start(&progress, all->cli->err, all->kernel->name);
+    add_config(all, &likeliest);
+    for (int64_t i = 0; i < count && i < CONFIGS_MAX && !at_cli_interrupted(); ++i) {
         attune_config config = {{0}};
         at_config_at(all->kernel, i, &config);
         if (memcmp(&config, &likeliest, sizeof config) != 0) {
-            add_config(all, &config, false);
+            add_config(all, &config);
         }
+        at_progress_update(&progress, (double)(i + 1) / (double)count);
     }
+    at_progress_end(&progress);
 }
 
 /* ---- The problem ----------------------------------------------------------------------------------------------------
@@ -410,6 +417,9 @@ static int run(const at_cli *cli)
     attune_status status = gather(&all);
     at_facts_destroy(all.facts);
     attune_context_destroy(all.context);
+    if (status == ATTUNE_OK && at_cli_interrupted()) {
+        return AT_EXIT_INTERRUPTED;
+    }
     return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
 }
 
@@ -421,7 +431,8 @@ const at_verb at_verb_info = {
         "Shows the machine as attune sees it and the kernels it has. With PROBLEM: which kernel would run it, with\n"
         "which config, where that choice came from (proven or measured wisdom, a heuristic, or named), how many\n"
         "bytes of workspace it takes, and why the other kernels would not run it. With --kernel: that kernel's\n"
-        "parameters with the values allowed, and for each config whether it fits this target and what it needs.\n",
+        "parameters with the values allowed, and for each config whether it fits this target and what it needs; a\n"
+        "CUDA kernel's are compiled for that (registers, spills, occupancy), which takes minutes the first time.\n",
     .examples = "  attune info\n"
                 "  attune info b2,h32,hkv8,s4096,d128,bf16,causal\n"
                 "  attune info --kernel cpu_tiled b1,h8,s512,d64,fp32\n"
