@@ -26,7 +26,7 @@ static attune_status open_table(at_cublas *cublas)
         "/usr/local/cuda/lib64/libcublas.so.12",
         NULL,
     };
-    AT_FORWARD(at_load_library(ATTUNE_UNSUPPORTED, "cuBLAS", "ATTUNE_CUBLAS", names, &cublas->library));
+    AT_FORWARD(at_load_packaged_library(ATTUNE_UNSUPPORTED, "cuBLAS", "ATTUNE_CUBLAS", names, &cublas->library));
     AT_FORWARD(resolve(cublas));
     unsigned int error = cublas->cublasCreate_v2(&cublas->handle);
     AT_FAIL_IF(error != AT_CUBLAS_SUCCESS, error == AT_CUBLAS_ALLOC_FAILED ? ATTUNE_OUT_OF_MEMORY : ATTUNE_DEVICE_ERROR,

@@ -27,7 +27,7 @@ static attune_status open_table(at_nvrtc *nvrtc)
     };
     int major = 0;
     int minor = 0;
-    AT_FORWARD(at_load_library(ATTUNE_COMPILE_ERROR, "NVRTC", "ATTUNE_NVRTC", names, &nvrtc->library));
+    AT_FORWARD(at_load_packaged_library(ATTUNE_COMPILE_ERROR, "NVRTC", "ATTUNE_NVRTC", names, &nvrtc->library));
     AT_FORWARD(resolve(nvrtc));
     unsigned int error = nvrtc->nvrtcVersion(&major, &minor);
     AT_FAIL_IF(error != AT_NVRTC_SUCCESS, ATTUNE_COMPILE_ERROR, "NVRTC does not tell its version: error %u", error);

@@ -15,8 +15,8 @@ typedef struct at_nvrtc {
 #undef ITEM
 } at_nvrtc;
 
-/* Opens $ATTUNE_NVRTC, or the newest libnvrtc there is. ATTUNE_COMPILE_ERROR, saying what is missing or how old it is,
- * where that does not work. */
+/* Opens $ATTUNE_NVRTC, or the newest libnvrtc there is, PyTorch's packages included (cuda/load.h).
+ * ATTUNE_COMPILE_ERROR, saying what is missing or how old it is, where that does not work. */
 attune_status at_nvrtc_open(at_nvrtc **nvrtc);
 void at_nvrtc_close(at_nvrtc *nvrtc);
 
