@@ -100,23 +100,58 @@ static void percentile_interval(double *statistics, int count, double confidence
     interval->high = at_quantile(statistics, (size_t)count, (1 + confidence) / 2);
 }
 
-/* The median of one resample of sorted values. Ranks are drawn and counted, so that no resample is sorted. */
-static double resampled_median(const double *sorted, size_t count, uint32_t *drawn, at_random *random)
+/* A gamma variate of shape >= 1 and scale 1 (Marsaglia and Tsang 2000). */
+static double gamma_variate(double shape, at_random *random)
 {
-    memset(drawn, 0, count * sizeof *drawn);
-    for (size_t i = 0; i < count; ++i) {
-        ++drawn[at_random_below(random, count)];
+    double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
+    for (;;) {
+        double x = at_random_normal(random);
+        double v = (1 + c * x) * (1 + c * x) * (1 + c * x);
+        double u = 1 - at_random_uniform(random);
+        if (v > 0 && log(u) < x * x / 2 + d - d * v + d * log(v)) {
+            return d * v;
+        }
     }
-    size_t below = (count - 1) / 2, above = count / 2; /* the middle place, or the two around it */
-    size_t seen = 0, rank = 0;
-    while ((seen += drawn[rank]) <= below) {
-        ++rank;
+}
+
+static double value_at(const double *sorted, size_t count, double u)
+{
+    size_t rank = (size_t)(u * (double)count);
+    return sorted[rank < count ? rank : count - 1];
+}
+
+/* The median of one resample of sorted values, at a cost that does not depend on how many there are. A resample's ranks
+ * are floor(count u) of `count` uniform u, and their order that of the u; so its k-th smallest value stands at the rank
+ * of the k-th smallest u, which is a Beta(k, count - k + 1) variate. The next smallest u is that much further as the
+ * smallest of count - k uniform shares of what is left. */
+static double resampled_median(const double *sorted, size_t count, at_random *random)
+{
+    size_t k = (count + 1) / 2;
+    double below = gamma_variate((double)k, random), above = gamma_variate((double)(count - k + 1), random);
+    double u = below / (below + above);
+    double lower = value_at(sorted, count, u);
+    if (count % 2 == 1) {
+        return lower;
     }
-    double lower = sorted[rank];
-    while (seen <= above) {
-        seen += drawn[++rank];
+    double share = 1 - pow(1 - at_random_uniform(random), 1 / (double)(count - k));
+    return (lower + value_at(sorted, count, u + (1 - u) * share)) / 2;
+}
+
+/* Medians of resamples; of a alone where b is NULL, else a's - b's. Values are sorted. */
+static attune_status resample(const double *a, size_t a_count, const double *b, size_t b_count, double confidence,
+                              int resamples, uint64_t seed, at_interval *interval)
+{
+    double *medians = malloc((size_t)resamples * sizeof *medians);
+    AT_FAIL_IF(medians == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d resamples", resamples);
+    at_random random = at_random_seed(seed, 0);
+    for (int i = 0; i < resamples; ++i) {
+        medians[i] = resampled_median(a, a_count, &random);
+        medians[i] -= b != NULL ? resampled_median(b, b_count, &random) : 0;
     }
-    return below == above ? lower : (lower + sorted[rank]) / 2;
+    interval->middle = at_quantile(a, a_count, 0.5) - (b != NULL ? at_quantile(b, b_count, 0.5) : 0);
+    percentile_interval(medians, resamples, confidence, interval);
+    free(medians);
+    return ATTUNE_OK;
 }
 
 attune_status at_bootstrap_median(const double *values, size_t count, double confidence, int resamples, uint64_t seed,
@@ -125,24 +160,24 @@ attune_status at_bootstrap_median(const double *values, size_t count, double con
     double *sorted = NULL;
     AT_FORWARD(check_bootstrap(confidence, resamples));
     AT_FORWARD(sorted_copy(values, count, &sorted));
-    double *medians = malloc((size_t)resamples * sizeof *medians);
-    uint32_t *drawn = malloc(count * sizeof *drawn);
-    if (medians == NULL || drawn == NULL) {
-        free(medians);
-        free(drawn);
-        free(sorted);
-        return at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for %d resamples", resamples);
-    }
-    at_random random = at_random_seed(seed, 0);
-    for (int i = 0; i < resamples; ++i) {
-        medians[i] = resampled_median(sorted, count, drawn, &random);
-    }
-    interval->middle = at_quantile(sorted, count, 0.5);
-    percentile_interval(medians, resamples, confidence, interval);
-    free(medians);
-    free(drawn);
+    attune_status status = resample(sorted, count, NULL, 0, confidence, resamples, seed, interval);
     free(sorted);
-    return ATTUNE_OK;
+    return status;
+}
+
+attune_status at_bootstrap_difference(const double *a, size_t a_count, const double *b, size_t b_count,
+                                      double confidence, int resamples, uint64_t seed, at_interval *interval)
+{
+    double *sorted[2] = {NULL, NULL};
+    AT_FORWARD(check_bootstrap(confidence, resamples));
+    attune_status status = sorted_copy(a, a_count, &sorted[0]);
+    status = status == ATTUNE_OK ? sorted_copy(b, b_count, &sorted[1]) : status;
+    if (status == ATTUNE_OK) {
+        status = resample(sorted[0], a_count, sorted[1], b_count, confidence, resamples, seed, interval);
+    }
+    free(sorted[0]);
+    free(sorted[1]);
+    return status;
 }
 
 /* A malloced array of log(a[i] / b[i]); b NULL means ones. */

@@ -31,6 +31,9 @@ attune_status at_median(const double *values, size_t count, double *median);
  * no width; none is ATTUNE_INVALID_ARGUMENT, as is a confidence outside (0, 1). */
 attune_status at_bootstrap_median(const double *values, size_t count, double confidence, int resamples, uint64_t seed,
                                   at_interval *interval);
+/* The difference of two medians, a's - b's, each resampled by itself: how the origin of this project asked for it. */
+attune_status at_bootstrap_difference(const double *a, size_t a_count, const double *b, size_t b_count,
+                                      double confidence, int resamples, uint64_t seed, at_interval *interval);
 /* The ratio a / b of pairs measured close together (the geometric mean of a[i] / b[i]), with the percentile bootstrap
  * interval of the mean of their logarithms. All values must be > 0. */
 attune_status at_bootstrap_ratio(const double *a, const double *b, size_t pairs, double confidence, int resamples,

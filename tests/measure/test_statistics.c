@@ -147,6 +147,38 @@ static void bootstrap_median_covers_the_truth_as_often_as_it_says(void **state)
     assert_in_range(covered, TRIALS * 92 / 100, TRIALS * 98 / 100);
 }
 
+static void bootstrap_of_a_difference_covers_the_truth_as_often_as_it_says(void **state)
+{
+    (void)state;
+    enum { TRIALS = 600, SAMPLES = 41, OTHERS = 60 };
+    at_random random = at_random_seed(12, 0);
+    int covered = 0;
+    for (int trial = 0; trial < TRIALS; ++trial) {
+        double a[SAMPLES], b[OTHERS];
+        for (int i = 0; i < SAMPLES; ++i) {
+            a[i] = 100 + 3 * at_random_normal(&random);
+        }
+        for (int i = 0; i < OTHERS; ++i) {
+            b[i] = 105 + 3 * at_random_normal(&random);
+        }
+        at_interval interval;
+        assert_int_equal(at_bootstrap_difference(a, SAMPLES, b, OTHERS, 0.95, 400, (uint64_t)trial, &interval),
+                         ATTUNE_OK);
+        assert_true(interval.low <= interval.middle && interval.middle <= interval.high);
+        covered += interval.low <= -5 && interval.high >= -5;
+    }
+    assert_in_range(covered, TRIALS * 92 / 100, TRIALS * 98 / 100);
+    at_interval interval;
+    assert_int_equal(at_bootstrap_difference(NULL, 0, (const double[]){1}, 1, 0.95, 10, 1, &interval),
+                     ATTUNE_INVALID_ARGUMENT);
+    assert_int_equal(at_bootstrap_difference((const double[]){1}, 1, NULL, 0, 0.95, 10, 1, &interval),
+                     ATTUNE_INVALID_ARGUMENT);
+    assert_int_equal(at_bootstrap_difference((const double[]){3}, 1, (const double[]){1}, 1, 0.95, 10, 1, &interval),
+                     ATTUNE_OK);
+    near(interval.low, 2, 0);
+    near(interval.high, 2, 0);
+}
+
 /* Five processes whose effects dominate: where the bootstrap claims too much, Student's t keeps its word. */
 static void student_covers_where_the_bootstrap_does_not(void **state)
 {
@@ -214,6 +246,7 @@ int main(void)
         cmocka_unit_test(bootstrap_depends_on_the_seed_alone),
         cmocka_unit_test(bootstrap_of_three_is_the_exact_distribution),
         cmocka_unit_test(bootstrap_median_covers_the_truth_as_often_as_it_says),
+        cmocka_unit_test(bootstrap_of_a_difference_covers_the_truth_as_often_as_it_says),
         cmocka_unit_test(student_covers_where_the_bootstrap_does_not),
         cmocka_unit_test(ratios_of_pairs_see_through_drift),
         cmocka_unit_test(ratios_refuse_what_has_no_logarithm),
