@@ -180,10 +180,21 @@ static attune_status load_without(const subject *s, const at_loaded *whole, int 
 {
     at_embedded files[FILES_MAX];
     unsigned char *prefixed;
+    at_recipe recipe;
     AT_FORWARD(sources_without(whole->kernel->source, stage, files, &prefixed));
-    attune_status status = at_cuda_load_from(s->device, whole->kernel, &s->problem, &whole->config, files, loaded);
+    at_recipe_ask(whole->kernel, &s->problem, &s->device->target, &whole->config, &recipe);
+    recipe.sources = files;
+    attune_status status = at_cuda_load(s->device, &recipe, loaded);
     free(prefixed);
     return status;
+}
+
+/* Loads the kernel of `whole` once more. */
+static attune_status load_whole(const subject *s, const at_loaded *whole, at_loaded **loaded)
+{
+    at_recipe recipe;
+    at_recipe_ask(whole->kernel, &s->problem, &s->device->target, &whole->config, &recipe);
+    return at_cuda_load(s->device, &recipe, loaded);
 }
 
 /* Loads the kernel of `whole` with a stage left out. A step is left out by filling no bytes in its place. */
@@ -193,7 +204,7 @@ static attune_status load_variant(const subject *s, const rung *of, const at_loa
     if (of->step[stage] == SOURCE) {
         return load_without(s, whole, stage, loaded);
     }
-    AT_FORWARD(at_cuda_load(s->device, whole->kernel, &s->problem, &whole->config, loaded));
+    AT_FORWARD(load_whole(s, whole, loaded));
     if (of->step[stage] >= 0) {
         (*loaded)->steps.step[of->step[stage]] = (attune_step){
             .kind = ATTUNE_STEP_FILL, .as.fill = {.offset_bytes = attune_term_const(0), .bytes = attune_term_const(0)}};
@@ -352,7 +363,7 @@ static attune_status time_kernel(const subject *s, const attune_plan *plan, void
 static attune_status run_once(const subject *s, const attune_plan *plan, void *workspace)
 {
     variant v = {.on = s};
-    AT_FORWARD(at_cuda_load(s->device, plan->loaded->kernel, &s->problem, &plan->loaded->config, &v.loaded));
+    AT_FORWARD(load_whole(s, plan->loaded, &v.loaded));
     attune_status status = bind_variant(&v, workspace, plan->workspace_max);
     status = status == ATTUNE_OK ? execute(&v) : status;
     free_variant(&v);

@@ -184,12 +184,14 @@ static attune_status make_ready(product *one, stand *at, int index)
     const attune_kernel *kernel = &at_kernel_tile_product;
     attune_config config;
     attune_reason reason;
+    at_recipe recipe;
     *one = (product){.at = at};
     if (index > 0) {
         AT_FAIL_IF(!kernel->supports(&at->problem, &at->device->target, &reason), ATTUNE_UNSUPPORTED, "%s",
                    reason.text);
         (void)kernel->heuristic(&at->problem, &at->device->target, index - 1, &config);
-        AT_FORWARD(at->device->ops->load(at->device, kernel, &at->problem, &config, &one->loaded));
+        at_recipe_ask(kernel, &at->problem, &at->device->target, &config, &recipe);
+        AT_FORWARD(at->device->ops->load(at->device, &recipe, &one->loaded));
     } else {
         AT_FAIL_IF(at->cublas == NULL, ATTUNE_UNSUPPORTED, "there is no cuBLAS");
     }

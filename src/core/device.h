@@ -3,7 +3,7 @@
 #ifndef CORE_DEVICE_H
 #define CORE_DEVICE_H
 
-#include "attune/kernel.h"
+#include "core/recipe.h"
 
 typedef struct at_device at_device;
 
@@ -18,9 +18,9 @@ typedef struct at_loaded {
 } at_loaded;
 
 typedef struct at_device_ops {
-    /* Makes a kernel ready. `config` has passed at_kernel_fits. */
-    attune_status (*load)(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
-                          const attune_config *config, at_loaded **loaded);
+    /* Makes a kernel ready; the recipe itself is not kept, what it points to is. It may be a stranger's: whatever in
+     * it could do harm here is checked. */
+    attune_status (*load)(at_device *device, const at_recipe *recipe, at_loaded **loaded);
     void (*unload)(at_loaded *loaded);
     /* Target's own checks of a validated call's args (host arrays on a CPU); may be NULL. */
     attune_status (*inspect)(const at_loaded *loaded, const attune_args *args);

@@ -86,7 +86,7 @@ static attune_status check_resources(const attune_kernel *kernel, const attune_r
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s, workspace", kernel->name);
 }
 
-static attune_status fill_loaded(const attune_problem *problem, cpu_loaded *made)
+static attune_status fill_loaded(cpu_loaded *made)
 {
     const attune_kernel *kernel = made->base.kernel;
     const attune_target *target = &made->base.device->target;
@@ -94,22 +94,18 @@ static attune_status fill_loaded(const attune_problem *problem, cpu_loaded *made
     made->attend = choose_tier(kernel, target->isa);
     AT_FAIL_IF(made->attend == NULL, ATTUNE_UNSUPPORTED, "%s was built for none of the tiers up to %s", kernel->name,
                at_isa_name(target->isa));
-    kernel->resources(problem, target, &made->base.config, &made->base.resources);
     AT_FORWARD(check_resources(kernel, &made->base.resources));
-    kernel->steps(problem, target, &made->base.config, &made->base.steps);
     return check_steps(kernel, &made->base.steps);
 }
 
-static attune_status cpu_load(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
-                              const attune_config *config, at_loaded **loaded)
+static attune_status cpu_load(at_device *device, const at_recipe *recipe, at_loaded **loaded)
 {
     *loaded = NULL;
     cpu_loaded *made = calloc(1, sizeof *made);
-    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "%s: out of memory for %zu bytes", kernel->name, sizeof *made);
-    made->base.device = device;
-    made->base.kernel = kernel;
-    made->base.config = *config;
-    attune_status status = fill_loaded(problem, made);
+    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "%s: out of memory for %zu bytes", recipe->kernel->name,
+               sizeof *made);
+    made->base = (at_loaded){device, recipe->kernel, recipe->config, recipe->resources, recipe->steps};
+    attune_status status = fill_loaded(made);
     if (status != ATTUNE_OK) {
         free(made);
         return status;

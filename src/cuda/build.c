@@ -46,21 +46,19 @@ static attune_status add_problem(at_build *build, const attune_problem *problem)
     return add_features(build, at_problem_features(problem));
 }
 
-static attune_status add_options(at_build *build, const attune_kernel *kernel, const attune_problem *problem,
-                                 const attune_target *target, const attune_config *config)
+static attune_status add_options(at_build *build, const at_recipe *recipe, const attune_target *target)
 {
-    attune_resources needs = {0};
-    kernel->resources(problem, target, config, &needs);
+    const attune_kernel *kernel = recipe->kernel;
     AT_FORWARD(add_option(build, "--gpu-architecture=sm_%d%s", (int)target->arch, target->arch_features ? "a" : ""));
     AT_FORWARD(add_option(build, "--std=c++17"));
     AT_FORWARD(add_option(build, "--ptxas-options=-v"));
     AT_FORWARD(add_option(build, "-DATTUNE_ARCH=%d", (int)target->arch));
     AT_FORWARD(add_option(build, "-DATTUNE_ARCH_FEATURES=%d", target->arch_features != 0));
-    AT_FORWARD(add_option(build, "-DATTUNE_THREADS=%d", (int)needs.threads));
-    AT_FORWARD(add_option(build, "-DATTUNE_SMEM_BYTES=%d", (int)needs.smem_bytes));
-    AT_FORWARD(add_problem(build, problem));
+    AT_FORWARD(add_option(build, "-DATTUNE_THREADS=%d", (int)recipe->resources.threads));
+    AT_FORWARD(add_option(build, "-DATTUNE_SMEM_BYTES=%d", (int)recipe->resources.smem_bytes));
+    AT_FORWARD(add_problem(build, &recipe->problem));
     for (int i = 0; i < kernel->param_count; ++i) {
-        AT_FORWARD(add_option(build, "-D%s=%d", kernel->params[i].name, (int)config->value[i]));
+        AT_FORWARD(add_option(build, "-D%s=%d", kernel->params[i].name, (int)recipe->config.value[i]));
     }
     return ATTUNE_OK;
 }
@@ -179,13 +177,14 @@ static void digest_build(at_build *build)
     at_digest_text(digest, build->digest);
 }
 
-attune_status at_build_gather(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                              const attune_config *config, const at_embedded *sources, at_build *build)
+attune_status at_build_gather(const at_recipe *recipe, const attune_target *target, at_build *build)
 {
+    const attune_kernel *kernel = recipe->kernel;
+    const at_embedded *sources = recipe->sources != NULL ? recipe->sources : at_cuda_sources;
     memset(build, 0, sizeof *build);
     AT_FAIL_IF(kernel->source == NULL, ATTUNE_INVALID_ARGUMENT, "kernel %s has no source to compile", kernel->name);
-    AT_FORWARD(add_files(build, sources != NULL ? sources : at_cuda_sources, kernel->source));
-    AT_FORWARD(add_options(build, kernel, problem, target, config));
+    AT_FORWARD(add_files(build, sources, kernel->source));
+    AT_FORWARD(add_options(build, recipe, target));
     digest_build(build);
     return ATTUNE_OK;
 }

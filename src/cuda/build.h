@@ -2,9 +2,8 @@
 #ifndef CUDA_BUILD_H
 #define CUDA_BUILD_H
 
-#include "attune/kernel.h"
 #include "base/digest.h"
-#include "base/embedded.h"
+#include "core/recipe.h"
 
 enum { AT_BUILD_OPTIONS_MAX = 64, AT_BUILD_OPTION_BYTES = 96, AT_BUILD_HEADERS_MAX = 32 };
 
@@ -22,9 +21,7 @@ typedef struct at_build {
     char names[AT_BUILD_HEADERS_MAX][64];
 } at_build;
 
-/* Gathers the source, the headers it reaches and the options for (kernel, problem, target, config), which fit one
- * another. `sources` is where files are looked for (NULL: at_cuda_sources); it must outlive the build. */
-attune_status at_build_gather(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                              const attune_config *config, const at_embedded *sources, at_build *build);
+/* Gathers the source, the headers it reaches and the options for a recipe, whose sources must outlive the build. */
+attune_status at_build_gather(const at_recipe *recipe, const attune_target *target, at_build *build);
 
 #endif

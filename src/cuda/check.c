@@ -63,23 +63,20 @@ static at_sizes largest_sizes(const attune_problem *problem, const attune_target
     return sizes;
 }
 
-attune_status at_cubin_check(const at_cubin *cubin, const attune_kernel *kernel, const attune_problem *problem,
-                             const attune_target *target, const attune_config *config)
+attune_status at_cubin_check(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target)
 {
-    attune_resources needs = {0};
-    attune_steps steps = {0};
+    const char *name = recipe->kernel->name;
     int64_t smem = 0;
-    at_sizes largest = largest_sizes(problem, target);
-    kernel->resources(problem, target, config, &needs);
-    kernel->steps(problem, target, config, &steps);
-    AT_FORWARD(check_code(cubin, kernel->name, target));
-    for (int i = 0; i < steps.count; ++i) {
-        if (steps.step[i].kind == ATTUNE_STEP_KERNEL) {
-            AT_FORWARD(check_entry(cubin, kernel->name, target, &steps.step[i].as.kernel, &largest, &smem));
+    at_sizes largest = largest_sizes(&recipe->problem, target);
+    AT_FORWARD(check_code(cubin, name, target));
+    for (int i = 0; i < recipe->steps.count; ++i) {
+        const attune_step *step = &recipe->steps.step[i];
+        if (step->kind == ATTUNE_STEP_KERNEL) {
+            AT_FORWARD(check_entry(cubin, name, target, &step->as.kernel, &largest, &smem));
         }
     }
-    AT_FAIL_IF(smem != needs.smem_bytes, ATTUNE_COMPILE_ERROR,
-               "%s: the descriptor predicts %d B of shared memory a block, the code has %lld", kernel->name,
-               (int)needs.smem_bytes, (long long)smem);
+    AT_FAIL_IF(smem != recipe->resources.smem_bytes, ATTUNE_COMPILE_ERROR,
+               "%s: the descriptor predicts %d B of shared memory a block, the code has %lld", name,
+               (int)recipe->resources.smem_bytes, (long long)smem);
     return ATTUNE_OK;
 }

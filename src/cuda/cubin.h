@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "attune/kernel.h"
+#include "core/recipe.h"
 
 enum { AT_CUBIN_ENTRIES_MAX = 16, AT_CUBIN_NAME_MAX = 128 };
 
@@ -39,10 +39,9 @@ attune_status at_cubin_inspect(const void *data, size_t bytes, const char *log, 
 /* NULL where there is none of that name. */
 const at_cubin_entry *at_cubin_find(const at_cubin *cubin, const char *name);
 
-/* Whether the code may run as (kernel, problem, config) on the target: linked, for its architecture, no mutable
- * globals, nothing undefined, the entries that the steps name, one attune_args each, threads, registers and shared
- * memory as predicted and within the device. */
-attune_status at_cubin_check(const at_cubin *cubin, const attune_kernel *kernel, const attune_problem *problem,
-                             const attune_target *target, const attune_config *config);
+/* Whether the code may run by the recipe on the target: linked, for its architecture, no mutable globals, nothing
+ * undefined, the entries that the steps name, one attune_args each, threads, registers and shared memory as predicted
+ * and within the device. */
+attune_status at_cubin_check(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target);
 
 #endif

@@ -55,11 +55,7 @@ attune_status at_cuda_enter(const at_cuda_device *device, bool *pushed);
 void at_cuda_leave(const at_cuda_device *device, bool pushed);
 
 /* The steps of a loaded kernel, made ready (launch.c). */
-attune_status at_cuda_load(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
-                           const attune_config *config, at_loaded **loaded);
-/* The same with the source and its headers looked for in `sources` (NULL: the library's own). */
-attune_status at_cuda_load_from(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
-                                const attune_config *config, const at_embedded *sources, at_loaded **loaded);
+attune_status at_cuda_load(at_device *device, const at_recipe *recipe, at_loaded **loaded);
 void at_cuda_unload(at_loaded *loaded);
 attune_status at_cuda_launch(const at_loaded *loaded, attune_args *args, void *stream);
 attune_status at_cuda_look(const at_loaded *loaded, const attune_args *args);

@@ -147,14 +147,11 @@ static attune_status load_module(const at_cuda_device *device, const at_artifact
     return ATTUNE_OK;
 }
 
-static attune_status load_into(at_cuda_device *device, const attune_problem *problem, const at_embedded *sources,
-                               cuda_loaded *loaded)
+static attune_status load_into(at_cuda_device *device, const at_recipe *recipe, cuda_loaded *loaded)
 {
     at_artifact artifact;
     at_cubin cubin;
-    const at_loaded *base = &loaded->base;
-    at_wanted wanted = {base->kernel, problem, &device->base.target, &base->config, sources};
-    AT_FORWARD(at_provide(&device->provider, &wanted, &artifact, &cubin));
+    AT_FORWARD(at_provide(&device->provider, recipe, &device->base.target, &artifact, &cubin));
     bool pushed = false;
     attune_status status = at_cuda_enter(device, &pushed);
     if (status == ATTUNE_OK) {
@@ -166,30 +163,21 @@ static attune_status load_into(at_cuda_device *device, const attune_problem *pro
     return status;
 }
 
-attune_status at_cuda_load_from(at_device *base, const attune_kernel *kernel, const attune_problem *problem,
-                                const attune_config *config, const at_embedded *sources, at_loaded **loaded)
+attune_status at_cuda_load(at_device *base, const at_recipe *recipe, at_loaded **loaded)
 {
     at_cuda_device *device = at_cuda_of(base);
     *loaded = NULL;
     cuda_loaded *made = calloc(1, sizeof *made);
-    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to load %s", kernel->name);
-    made->base = (at_loaded){.device = base, .kernel = kernel, .config = *config};
-    made->varlen = problem->varlen != 0;
-    kernel->resources(problem, &base->target, config, &made->base.resources);
-    kernel->steps(problem, &base->target, config, &made->base.steps);
-    attune_status status = load_into(device, problem, sources, made);
+    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to load %s", recipe->kernel->name);
+    made->base = (at_loaded){base, recipe->kernel, recipe->config, recipe->resources, recipe->steps};
+    made->varlen = recipe->problem.varlen != 0;
+    attune_status status = load_into(device, recipe, made);
     if (status != ATTUNE_OK) {
         at_cuda_unload(&made->base);
         return status;
     }
     *loaded = &made->base;
     return ATTUNE_OK;
-}
-
-attune_status at_cuda_load(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
-                           const attune_config *config, at_loaded **loaded)
-{
-    return at_cuda_load_from(device, kernel, problem, config, NULL, loaded);
 }
 
 void at_cuda_unload(at_loaded *base)

@@ -6,25 +6,26 @@
 #include "cuda/cache.h"
 #include "cuda/image.h"
 
-static attune_status judge(const at_wanted *wanted, const at_artifact *artifact, at_cubin *cubin)
+static attune_status judge(const at_recipe *recipe, const attune_target *target, const at_artifact *artifact,
+                           at_cubin *cubin)
 {
     attune_status status = at_cubin_inspect(artifact->cubin, artifact->cubin_bytes, artifact->log, cubin);
     if (status != ATTUNE_OK) {
-        return at_fail_in(status, "%s", wanted->kernel->name);
+        return at_fail_in(status, "%s", recipe->kernel->name);
     }
-    return at_cubin_check(cubin, wanted->kernel, wanted->problem, wanted->target, wanted->config);
+    return at_cubin_check(cubin, recipe, target);
 }
 
-static attune_status compile(const at_provider *provider, const at_wanted *wanted, const at_build *build,
-                             at_artifact *artifact, at_cubin *cubin)
+static attune_status compile(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
+                             const at_build *build, at_artifact *artifact, at_cubin *cubin)
 {
     AT_FAIL_IF(
         provider->nvrtc == NULL, ATTUNE_COMPILE_ERROR,
         "%s must be compiled and NVRTC is not to be found%s; install it, name it by ATTUNE_NVRTC, or bring a pack "
         "(attune export)",
-        wanted->kernel->name, provider->pack != NULL ? ", and the pack has no code for this problem" : "");
+        recipe->kernel->name, provider->pack != NULL ? ", and the pack has no code for this problem" : "");
     AT_FORWARD(at_compile(provider->nvrtc, build, artifact));
-    attune_status status = judge(wanted, artifact, cubin);
+    attune_status status = judge(recipe, target, artifact, cubin);
     if (status != ATTUNE_OK) {
         at_artifact_free(artifact);
         return status;
@@ -34,15 +35,15 @@ static attune_status compile(const at_provider *provider, const at_wanted *wante
 }
 
 /* What is kept was right when it was kept; a check that fails now means that something else went wrong on the disk. */
-static bool kept(const at_provider *provider, const at_wanted *wanted, const at_build *build, at_artifact *artifact,
-                 at_cubin *cubin)
+static bool kept(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
+                 const at_build *build, at_artifact *artifact, at_cubin *cubin)
 {
     if (!at_pack_find(provider->pack, build->digest, artifact) &&
         (provider->nvrtc == NULL ||
          !at_cache_find(provider->cache, build->digest, provider->nvrtc->version, artifact))) {
         return false;
     }
-    if (judge(wanted, artifact, cubin) == ATTUNE_OK) {
+    if (judge(recipe, target, artifact, cubin) == ATTUNE_OK) {
         return true;
     }
     at_artifact_free(artifact);
@@ -66,36 +67,37 @@ static attune_status copy_code(const at_image_code *code, at_artifact *artifact)
     return ATTUNE_OK;
 }
 
-static attune_status take_from_image(const at_wanted *wanted, at_artifact *artifact, at_cubin *cubin)
+static attune_status take_from_image(const at_recipe *recipe, const attune_target *target, at_artifact *artifact,
+                                     at_cubin *cubin)
 {
-    const at_embedded *image = wanted->sources != NULL ? wanted->sources : at_cuda_images;
+    const at_embedded *image = recipe->sources != NULL ? recipe->sources : at_cuda_images;
     at_image_code code;
-    while (image->name != NULL && strcmp(image->name, wanted->kernel->image) != 0) {
+    while (image->name != NULL && strcmp(image->name, recipe->kernel->image) != 0) {
         ++image;
     }
     AT_FAIL_IF(image->name == NULL, ATTUNE_NOT_FOUND, "%s: the image %s is not in this build of the library",
-               wanted->kernel->name, wanted->kernel->image);
-    AT_FORWARD(at_image_choose(image, wanted->target, &code));
+               recipe->kernel->name, recipe->kernel->image);
+    AT_FORWARD(at_image_choose(image, target, &code));
     AT_FORWARD(copy_code(&code, artifact));
-    attune_status status = judge(wanted, artifact, cubin);
+    attune_status status = judge(recipe, target, artifact, cubin);
     if (status != ATTUNE_OK) {
         at_artifact_free(artifact);
     }
     return status;
 }
 
-attune_status at_provide(const at_provider *provider, const at_wanted *wanted, at_artifact *artifact, at_cubin *cubin)
+attune_status at_provide(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
+                         at_artifact *artifact, at_cubin *cubin)
 {
     at_build build;
     at_cubin own;
     cubin = cubin != NULL ? cubin : &own;
-    if (wanted->kernel->image != NULL) {
-        return take_from_image(wanted, artifact, cubin);
+    if (recipe->kernel->image != NULL) {
+        return take_from_image(recipe, target, artifact, cubin);
     }
-    AT_FORWARD(
-        at_build_gather(wanted->kernel, wanted->problem, wanted->target, wanted->config, wanted->sources, &build));
-    if (kept(provider, wanted, &build, artifact, cubin)) {
+    AT_FORWARD(at_build_gather(recipe, target, &build));
+    if (kept(provider, recipe, target, &build, artifact, cubin)) {
         return ATTUNE_OK;
     }
-    return compile(provider, wanted, &build, artifact, cubin);
+    return compile(provider, recipe, target, &build, artifact, cubin);
 }

@@ -13,18 +13,10 @@ typedef struct at_provider {
     at_nvrtc *nvrtc;
 } at_provider;
 
-/* One kernel to have code for. */
-typedef struct at_wanted {
-    const attune_kernel *kernel;
-    const attune_problem *problem;
-    const attune_target *target;
-    const attune_config *config;
-    const at_embedded *sources; /* where sources and images are looked for; NULL: the library's own */
-} at_wanted;
-
 /* Pack, else cache, else compiler (and then into the cache), or the kernel's image; inspected and checked against the
- * descriptor. What the cache holds but does not pass is compiled anew. The caller frees the artifact; `cubin` may be
+ * recipe. What the cache holds but does not pass is compiled anew. The caller frees the artifact; `cubin` may be
  * NULL. */
-attune_status at_provide(const at_provider *provider, const at_wanted *wanted, at_artifact *artifact, at_cubin *cubin);
+attune_status at_provide(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
+                         at_artifact *artifact, at_cubin *cubin);
 
 #endif

@@ -50,15 +50,14 @@ attune_status at_cuda_inspect(const attune_kernel *kernel, const attune_problem 
     at_provider provider;
     at_artifact artifact;
     at_cubin cubin;
-    attune_resources needs = {0};
-    at_wanted wanted = {kernel, problem, target, config, NULL};
+    at_recipe recipe;
+    at_recipe_ask(kernel, problem, target, config, &recipe);
     open_provider(cache, &provider);
-    attune_status status = at_provide(&provider, &wanted, &artifact, &cubin);
+    attune_status status = at_provide(&provider, &recipe, target, &artifact, &cubin);
     close_provider(&provider);
     AT_FORWARD(status);
     at_artifact_free(&artifact);
-    kernel->resources(problem, target, config, &needs);
-    sum_up(&cubin, target, &needs, usage);
+    sum_up(&cubin, target, &recipe.resources, usage);
     return ATTUNE_OK;
 }
 
@@ -66,8 +65,9 @@ static attune_status provide_all(const at_provider *provider, const at_cuda_expo
                                  at_artifact *artifacts)
 {
     for (size_t i = 0; i < count; ++i) {
-        at_wanted wanted = {items[i].kernel, items[i].problem, items[i].target, items[i].config, NULL};
-        AT_FORWARD(at_provide(provider, &wanted, &artifacts[i], NULL));
+        at_recipe recipe;
+        at_recipe_ask(items[i].kernel, items[i].problem, items[i].target, items[i].config, &recipe);
+        AT_FORWARD(at_provide(provider, &recipe, items[i].target, &artifacts[i], NULL));
     }
     return ATTUNE_OK;
 }

@@ -4,14 +4,11 @@
 
 #include "base/status.h"
 
-static attune_status load(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
-                          const attune_config *config, at_loaded **loaded)
+static attune_status load(at_device *device, const at_recipe *recipe, at_loaded **loaded)
 {
     *loaded = calloc(1, sizeof **loaded);
-    AT_FAIL_IF(*loaded == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for kernel %s", kernel->name);
-    **loaded = (at_loaded){.device = device, .kernel = kernel, .config = *config};
-    kernel->resources(problem, &device->target, config, &(*loaded)->resources);
-    kernel->steps(problem, &device->target, config, &(*loaded)->steps);
+    AT_FAIL_IF(*loaded == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for kernel %s", recipe->kernel->name);
+    **loaded = (at_loaded){device, recipe->kernel, recipe->config, recipe->resources, recipe->steps};
     return ATTUNE_OK;
 }
 

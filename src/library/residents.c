@@ -72,22 +72,8 @@ static bool same_step(const attune_step *a, const attune_step *b)
     return false;
 }
 
-/* What a kernel does and needs for a problem: what loaded kernels must agree on to be shared. */
-typedef struct demand {
-    attune_resources resources;
-    attune_steps steps;
-} demand;
-
-static void demand_fill(demand *want, const attune_kernel *kernel, const attune_problem *problem,
-                        const attune_target *target, const attune_config *config)
-{
-    want->resources = (attune_resources){0};
-    want->steps.count = 0;
-    kernel->resources(problem, target, config, &want->resources);
-    kernel->steps(problem, target, config, &want->steps);
-}
-
-static bool serves(const at_resident *at, const demand *want)
+/* What a kernel does and needs for a problem is what loaded kernels must agree on to be shared. */
+static bool serves(const at_resident *at, const at_recipe *want)
 {
     const at_loaded *loaded = at->loaded;
     const attune_resources *have = &loaded->resources;
@@ -105,7 +91,7 @@ static bool serves(const at_resident *at, const demand *want)
 }
 
 /* Reads under the lock. Residents are only ever added, so what is found stays. */
-static const at_loaded *find(attune_context *context, const at_load_key *key, const demand *want)
+static const at_loaded *find(attune_context *context, const at_load_key *key, const at_recipe *want)
 {
     const at_loaded *found = NULL;
     pthread_rwlock_rdlock(&context->lock);
@@ -116,7 +102,7 @@ static const at_loaded *find(attune_context *context, const at_load_key *key, co
     return found;
 }
 
-static attune_status insert(attune_context *context, const at_load_key *key, at_loaded *loaded, const demand *want)
+static attune_status insert(attune_context *context, const at_load_key *key, at_loaded *loaded, const at_recipe *want)
 {
     at_resident *resident = malloc(sizeof *resident);
     AT_FAIL_IF(resident == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to keep a loaded kernel");
@@ -135,19 +121,19 @@ attune_status at_residents_get(attune_context *context, const attune_problem *pr
 {
     at_device *device = context->parts.device;
     at_load_key key;
-    demand want;
+    at_recipe want;
     memset(&key, 0, sizeof key);
     at_key_fill(&key.key, problem);
     memset(&key.key.bucket[2], 0, 3 * sizeof key.key.bucket[2]);
     key.kernel = kernel;
     key.config = *config;
-    demand_fill(&want, kernel, problem, &device->target, config);
+    at_recipe_ask(kernel, problem, &device->target, config, &want);
     *loaded = find(context, &key, &want);
     if (*loaded != NULL || !may_load) {
         return ATTUNE_OK;
     }
     at_loaded *fresh = NULL;
-    AT_FORWARD(device->ops->load(device, kernel, problem, config, &fresh));
+    AT_FORWARD(device->ops->load(device, &want, &fresh));
     attune_status status = insert(context, &key, fresh, &want);
     if (status != ATTUNE_OK) {
         device->ops->unload(fresh);

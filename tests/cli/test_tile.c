@@ -97,8 +97,9 @@ static void the_kernel_compiles_as_predicted(void **state)
             if (shipped->config[0] != '\0') {
                 assert_ok(at_config_parse(&at_kernel_tile_product, shipped->config, &config));
             }
-            at_wanted wanted = {&at_kernel_tile_product, &problem, &target, &config, NULL};
-            assert_ok(at_provide(&provider, &wanted, &artifact, &cubin));
+            at_recipe recipe;
+            at_recipe_ask(&at_kernel_tile_product, &problem, &target, &config, &recipe);
+            assert_ok(at_provide(&provider, &recipe, &target, &artifact, &cubin));
             assert_int_equal(cubin.entry[0].spill_bytes, 0);
             assert_int_equal(cubin.warnings, 0);
             at_artifact_free(&artifact);

@@ -185,7 +185,9 @@ static int close_device(void **state)
 static attune_status load(at_device *on, const attune_kernel *kernel, at_loaded **loaded)
 {
     attune_config config = {.value = {41}};
-    return on->ops->load(on, kernel, &problem, &config, loaded);
+    at_recipe recipe;
+    at_recipe_ask(kernel, &problem, &on->target, &config, &recipe);
+    return on->ops->load(on, &recipe, loaded);
 }
 
 static attune_args args_of(int64_t seqlen_q, int64_t heads_q, uint32_t *workspace)

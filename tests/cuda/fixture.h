@@ -7,7 +7,7 @@
 
 #include "attune/kernel.h"
 #include "base/cm.h"
-#include "base/embedded.h"
+#include "core/device.h"
 #include "cuda/build.h"
 #include "cuda/cuda.h"
 #include "cuda/nvrtc.h"
@@ -123,6 +123,23 @@ static inline const at_embedded *fixture_sources(const char *source)
     files[count++] = (at_embedded){"fixture.cu", (const unsigned char *)source, strlen(source)};
     files[count] = (at_embedded){NULL, NULL, 0};
     return files;
+}
+
+/* The fixture by its descriptor, of that source. */
+static inline void fixture_recipe(const attune_problem *problem, const attune_target *target, const char *source,
+                                  at_recipe *recipe)
+{
+    at_recipe_ask(&fixture_kernel, problem, target, &fixture_config, recipe);
+    recipe->sources = fixture_sources(source);
+}
+
+/* Makes the fixture of that source ready on a device. */
+static inline attune_status fixture_load(at_device *device, const attune_problem *problem, const char *source,
+                                         at_loaded **loaded)
+{
+    at_recipe recipe;
+    fixture_recipe(problem, &device->target, source, &recipe);
+    return device->ops->load(device, &recipe, loaded);
 }
 
 /* The compiler, or NULL where this machine has none: then what needs it is left out, and says so. A machine that must

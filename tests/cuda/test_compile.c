@@ -27,7 +27,9 @@ static void gather(const char *problem_text, int arch, const char *source, at_bu
     attune_problem problem;
     attune_target target = fixture_target(arch);
     assert_ok(attune_problem_parse(problem_text, &problem));
-    assert_ok(at_build_gather(&fixture_kernel, &problem, &target, &fixture_config, fixture_sources(source), build));
+    at_recipe recipe;
+    fixture_recipe(&problem, &target, source, &recipe);
+    assert_ok(at_build_gather(&recipe, &target, build));
 }
 
 static bool has(const at_build *build, const char *option)
@@ -130,12 +132,12 @@ static void a_source_that_is_not_there(void **state)
     attune_kernel kernel = fixture_kernel;
     attune_problem problem = fixture_problem();
     attune_target target = fixture_target(90);
+    at_recipe recipe;
     (void)state;
-    assert_fails(at_build_gather(&kernel, &problem, &target, &fixture_config, NULL, &build), ATTUNE_NOT_FOUND,
-                 "fixture.cu");
+    at_recipe_ask(&kernel, &problem, &target, &fixture_config, &recipe);
+    assert_fails(at_build_gather(&recipe, &target, &build), ATTUNE_NOT_FOUND, "fixture.cu");
     kernel.source = NULL;
-    assert_fails(at_build_gather(&kernel, &problem, &target, &fixture_config, NULL, &build), ATTUNE_INVALID_ARGUMENT,
-                 "no source");
+    assert_fails(at_build_gather(&recipe, &target, &build), ATTUNE_INVALID_ARGUMENT, "no source");
 }
 
 static void a_compiler_that_is_not_there(void **state)
@@ -164,12 +166,13 @@ static void provided(at_provider *provider, attune_status expected, const char *
     at_artifact artifact;
     attune_problem problem = fixture_problem();
     attune_target target = fixture_target(90);
-    at_wanted wanted = {&fixture_kernel, &problem, &target, &fixture_config, fixture_sources(plain)};
+    at_recipe recipe;
+    fixture_recipe(&problem, &target, plain, &recipe);
     if (expected == ATTUNE_OK) {
-        assert_ok(at_provide(provider, &wanted, &artifact, NULL));
+        assert_ok(at_provide(provider, &recipe, &target, &artifact, NULL));
         at_artifact_free(&artifact);
     } else {
-        assert_fails(at_provide(provider, &wanted, &artifact, NULL), expected, words);
+        assert_fails(at_provide(provider, &recipe, &target, &artifact, NULL), expected, words);
     }
 }
 

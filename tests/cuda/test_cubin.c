@@ -30,7 +30,9 @@ static at_artifact compiled(const char *source, int arch, const char *option)
     if (nvrtc == NULL) {
         skip();
     }
-    assert_ok(at_build_gather(&fixture_kernel, &problem, &target, &fixture_config, fixture_sources(source), &build));
+    at_recipe recipe;
+    fixture_recipe(&problem, &target, source, &recipe);
+    assert_ok(at_build_gather(&recipe, &target, &build));
     if (option != NULL) {
         (void)snprintf(build.option[build.option_count++], AT_BUILD_OPTION_BYTES, "%s", option);
     }
@@ -112,12 +114,19 @@ static void without_a_log_spills_are_unknown(void **state)
     at_artifact_free(&artifact);
 }
 
-static attune_status judge(const char *source, int arch, const char *option)
+static attune_status judge_on(const at_cubin *cubin, int arch)
 {
+    at_recipe recipe;
     attune_problem problem = fixture_problem();
     attune_target target = fixture_target(arch);
+    fixture_recipe(&problem, &target, "", &recipe);
+    return at_cubin_check(cubin, &recipe, &target);
+}
+
+static attune_status judge(const char *source, int arch, const char *option)
+{
     at_cubin cubin = inspected(source, arch, option);
-    return at_cubin_check(&cubin, &fixture_kernel, &problem, &target, &fixture_config);
+    return judge_on(&cubin, arch);
 }
 
 static void mutable_globals_are_refused(void **state)
@@ -224,17 +233,11 @@ static void resources_are_compared(void **state)
 
 static void another_architecture_is_refused(void **state)
 {
-    attune_problem problem = fixture_problem();
     (void)state;
     at_cubin cubin = inspected(plain, 86, NULL);
-    attune_target target = fixture_target(89);
-    assert_ok(at_cubin_check(&cubin, &fixture_kernel, &problem, &target, &fixture_config));
-    target = fixture_target(80);
-    assert_fails(at_cubin_check(&cubin, &fixture_kernel, &problem, &target, &fixture_config), ATTUNE_COMPILE_ERROR,
-                 "code for sm_86, the device is sm_80");
-    target = fixture_target(90);
-    assert_fails(at_cubin_check(&cubin, &fixture_kernel, &problem, &target, &fixture_config), ATTUNE_COMPILE_ERROR,
-                 "code for sm_86");
+    assert_ok(judge_on(&cubin, 89));
+    assert_fails(judge_on(&cubin, 80), ATTUNE_COMPILE_ERROR, "code for sm_86, the device is sm_80");
+    assert_fails(judge_on(&cubin, 90), ATTUNE_COMPILE_ERROR, "code for sm_86");
 }
 
 static void warnings_are_counted(void **state)

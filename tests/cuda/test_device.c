@@ -178,8 +178,7 @@ static launcher loaded_on(int ordinal)
         made.device->ops->close(made.device);
         skip();
     }
-    assert_ok(at_cuda_load_from(made.device, &fixture_kernel, &problem, &fixture_config, fixture_sources(plain),
-                                &made.loaded));
+    assert_ok(fixture_load(made.device, &problem, plain, &made.loaded));
     assert_ok(made.device->ops->allocate(made.device, 1 << 16, &made.buffer));
     made.args = (attune_args){.size = sizeof(attune_args),
                               .abi = ATTUNE_ABI,
@@ -278,11 +277,11 @@ static void dynamic_shared_memory_is_asked_for(void **state)
     attune_problem problem = fixture_problem();
     at_loaded *loaded = NULL;
     at_device *device = opened(1); /* sm_89 */
-    assert_fails(at_cuda_load_from(device, &fixture_kernel, &problem, &fixture_config, fixture_sources(plain), &loaded),
-                 ATTUNE_UNSUPPORTED, "131072 B of shared memory a block, the device gives 101376");
+    assert_fails(fixture_load(device, &problem, plain, &loaded), ATTUNE_UNSUPPORTED,
+                 "131072 B of shared memory a block, the device gives 101376");
     assert_null(loaded);
     fixture.smem_bytes = fixture.dynamic_bytes = 57376;
-    assert_ok(at_cuda_load_from(device, &fixture_kernel, &problem, &fixture_config, fixture_sources(plain), &loaded));
+    assert_ok(fixture_load(device, &problem, plain, &loaded));
     assert_int_equal(fake->smem_limit, 57376);
     device->ops->unload(loaded);
     device->ops->close(device);
@@ -374,11 +373,9 @@ static void a_module_that_the_driver_refuses(void **state)
     }
     at_device *device = opened(0);
     fake->load = AT_CU_NO_BINARY_FOR_GPU;
-    assert_fails(at_cuda_load_from(device, &fixture_kernel, &problem, &fixture_config, fixture_sources(plain), &loaded),
-                 ATTUNE_DEVICE_ERROR, "for a driver of CUDA 13.0");
+    assert_fails(fixture_load(device, &problem, plain, &loaded), ATTUNE_DEVICE_ERROR, "for a driver of CUDA 13.0");
     fake->load = AT_CU_OUT_OF_MEMORY;
-    assert_fails(at_cuda_load_from(device, &fixture_kernel, &problem, &fixture_config, fixture_sources(plain), &loaded),
-                 ATTUNE_OUT_OF_MEMORY, "loading fixture");
+    assert_fails(fixture_load(device, &problem, plain, &loaded), ATTUNE_OUT_OF_MEMORY, "loading fixture");
     assert_null(loaded);
     device->ops->close(device);
     assert_int_equal(fake->modules, 0);

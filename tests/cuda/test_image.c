@@ -176,8 +176,9 @@ static void check_row(const attune_kernel *kernel, const attune_shipped *shipped
     }
     assert_true(at_kernel_fits(kernel, &problem, &target, &config, &reason));
     const at_provider nothing = {0};
-    at_wanted wanted = {kernel, &problem, &target, &config, NULL};
-    assert_ok(at_provide(&nothing, &wanted, &artifact, &cubin));
+    at_recipe recipe;
+    at_recipe_ask(kernel, &problem, &target, &config, &recipe);
+    assert_ok(at_provide(&nothing, &recipe, &target, &artifact, &cubin));
     for (int i = 0; i < cubin.entry_count; ++i) {
         assert_int_equal(cubin.entry[i].local_bytes, 0);
         assert_int_equal(cubin.entry[i].spill_bytes, 0);
@@ -231,8 +232,10 @@ static void an_image_that_is_not_there_is_told(void **state)
     (void)state;
     kernel.source = NULL;
     kernel.image = "fixture.fatbin";
-    at_wanted wanted = {&kernel, &problem, &target, &fixture_config, none};
-    assert_fails(at_provide(&nothing, &wanted, &artifact, NULL), ATTUNE_NOT_FOUND, "fixture.fatbin");
+    at_recipe recipe;
+    at_recipe_ask(&kernel, &problem, &target, &fixture_config, &recipe);
+    recipe.sources = none;
+    assert_fails(at_provide(&nothing, &recipe, &target, &artifact, NULL), ATTUNE_NOT_FOUND, "fixture.fatbin");
 }
 
 int main(void)

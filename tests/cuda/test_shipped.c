@@ -101,9 +101,11 @@ static void compile_row(void *context, int64_t item, void *scratch)
     row *at = &((row *)context)[item];
     at_artifact artifact;
     at_cubin cubin;
-    at_wanted wanted = {at->kernel, &at->problem, &at->target, &at->config, at->sources};
+    at_recipe recipe;
+    at_recipe_ask(at->kernel, &at->problem, &at->target, &at->config, &recipe);
+    recipe.sources = at->sources;
     (void)scratch;
-    if (at_provide(&provider, &wanted, &artifact, &cubin) != ATTUNE_OK) {
+    if (at_provide(&provider, &recipe, &at->target, &artifact, &cubin) != ATTUNE_OK) {
         (void)snprintf(at->fault, sizeof at->fault, "%.*s", (int)sizeof at->fault - 1, attune_last_detail());
         return;
     }

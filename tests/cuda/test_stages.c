@@ -39,8 +39,10 @@ static void compile_without(const char *name, int stage, at_artifact *artifact)
     assert_non_null(kernel);
     assert_ok(attune_problem_parse("b1,h8,s512,d64,fp16", &problem));
     assert_true(kernel->heuristic(&problem, &target, 0, &config));
-    at_wanted wanted = {kernel, &problem, &target, &config, sources_without(kernel->source, stage, text, sizeof text)};
-    assert_ok(at_provide(&provider, &wanted, artifact, NULL));
+    at_recipe recipe;
+    at_recipe_ask(kernel, &problem, &target, &config, &recipe);
+    recipe.sources = sources_without(kernel->source, stage, text, sizeof text);
+    assert_ok(at_provide(&provider, &recipe, &target, artifact, NULL));
 }
 
 static void every_stage_can_be_left_out(void **state)

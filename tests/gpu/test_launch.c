@@ -76,8 +76,7 @@ static subject *made(const char *problem, const char *source)
     subject *with = calloc(1, sizeof *with);
     assert_non_null(with);
     assert_ok(attune_problem_parse(problem, &with->problem));
-    assert_ok(at_cuda_load_from(device, &fixture_kernel, &with->problem, &fixture_config, fixture_sources(source),
-                                &with->loaded));
+    assert_ok(fixture_load(device, &with->problem, source, &with->loaded));
     assert_ok(at_plan_bind(&with->problem, with->loaded, AT_ORIGIN_NAMED, &with->plan));
     assert_ok(attune_call_init(&with->call, &with->problem));
     draw(with);
@@ -535,8 +534,9 @@ static void what_a_call_costs(void **state)
     (void)state;
     subject *with = made("b2,h4,hkv2,s64,d64,fp16", source);
     at_cuda_device *cuda = at_cuda_of(device);
-    at_wanted wanted = {&fixture_kernel, &with->problem, &device->target, &fixture_config, fixture_sources(source)};
-    assert_ok(at_provide(&cuda->provider, &wanted, &artifact, NULL));
+    at_recipe recipe;
+    fixture_recipe(&with->problem, &device->target, source, &recipe);
+    assert_ok(at_provide(&cuda->provider, &recipe, &device->target, &artifact, NULL));
     bare launch = {.driver = cuda->driver, .config = {.grid = {8, 1, 1}, .block = {128, 1, 1}}};
     assert_ok(at_cuda_enter(cuda, &pushed));
     assert_int_equal(cuda->driver->cuModuleLoadData(&module, artifact.cubin), AT_CU_SUCCESS);

@@ -131,11 +131,14 @@ static void run_unit(bench_top *top, const char *entry, const char *dtype, int f
     attune_problem problem;
     attune_config config = {{fragment_m, tensor_cores}};
     at_loaded *loaded = NULL;
+    at_recipe recipe;
     (void)snprintf(text, sizeof text, "b1,h1,s16,d%d,%s", DIM, dtype);
     assert_ok(attune_problem_parse(text, &problem));
     unit_entry = entry;
     unit_smem = smem;
-    assert_ok(at_cuda_load_from(top->device, &unit_kernel, &problem, &config, at_gpu_units, &loaded));
+    at_recipe_ask(&unit_kernel, &problem, &top->device->target, &config, &recipe);
+    recipe.sources = at_gpu_units;
+    assert_ok(top->device->ops->load(top->device, &recipe, &loaded));
     attune_args args = {.size = sizeof args, .abi = ATTUNE_ABI, .batch = 1, .heads_q = 1, .heads_kv = 1};
     for (int i = 0; i < 3; ++i) {
         args.tensor[ATTUNE_Q + i].data = top->in[i];

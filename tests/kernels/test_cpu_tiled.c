@@ -74,7 +74,9 @@ static void run_scene(at_device *device, scene *s, const attune_config *config, 
         assert_ok(at_call_check(&s->problem, &call));
     }
     at_call_args(&s->problem, &call, &args);
-    assert_ok(device->ops->load(device, kernel, &s->problem, config, &loaded));
+    at_recipe recipe;
+    at_recipe_ask(kernel, &s->problem, &device->target, config, &recipe);
+    assert_ok(device->ops->load(device, &recipe, &loaded));
     assert_ok(device->ops->inspect(loaded, &args));
     assert_ok(device->ops->launch(loaded, &args, NULL));
     assert_ok(device->ops->synchronise(device, NULL));

@@ -119,10 +119,12 @@ static void launch(at_device *on_device, trial *on)
 {
     attune_config config;
     at_loaded *loaded;
+    at_recipe recipe;
     attune_args args = on->args;
     at_inputs_poison(&on->inputs, 0xff);
     assert_true(kernel->heuristic(&on->problem, &on_device->target, 0, &config));
-    assert_ok(on_device->ops->load(on_device, kernel, &on->problem, &config, &loaded));
+    at_recipe_ask(kernel, &on->problem, &on_device->target, &config, &recipe);
+    assert_ok(on_device->ops->load(on_device, &recipe, &loaded));
     assert_ok(on_device->ops->inspect(loaded, &args));
     assert_ok(on_device->ops->launch(loaded, &args, NULL));
     on_device->ops->unload(loaded);

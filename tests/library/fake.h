@@ -44,19 +44,15 @@ static inline const fake_rule *fake_rule_of(const char *kernel)
 
 /* ---- Device ----------------------------------------------------------------------------------------------------- */
 
-static inline attune_status fake_load(at_device *device, const attune_kernel *kernel, const attune_problem *problem,
-                                      const attune_config *config, at_loaded **loaded)
+static inline attune_status fake_load(at_device *device, const at_recipe *recipe, at_loaded **loaded)
 {
+    const attune_kernel *kernel = recipe->kernel;
     fake_device *fake = (fake_device *)device;
     if (fake_rule_of(kernel->name)->broken) {
         return at_fail(ATTUNE_COMPILE_ERROR, "the fake compiler refused %s", kernel->name);
     }
     at_loaded *made = calloc(1, sizeof *made);
-    made->device = device;
-    made->kernel = kernel;
-    made->config = *config;
-    kernel->resources(problem, &device->target, config, &made->resources);
-    kernel->steps(problem, &device->target, config, &made->steps);
+    *made = (at_loaded){device, kernel, recipe->config, recipe->resources, recipe->steps};
     made->resources.workspace =
         attune_term_join(made->resources.workspace, ATTUNE_TERM_ADD, attune_term_const(fake->adds));
     atomic_fetch_add(&fake->loads, 1);

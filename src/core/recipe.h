@@ -1,0 +1,23 @@
+/* A recipe: one kernel for one (problem, target, config), with everything that its descriptor has to say about it
+ * already said. Loading takes recipes, so that nothing of a descriptor runs where code is loaded: a recipe may as well
+ * have come from another process. */
+#ifndef CORE_RECIPE_H
+#define CORE_RECIPE_H
+
+#include "attune/kernel.h"
+#include "base/embedded.h"
+
+typedef struct at_recipe {
+    const attune_kernel *kernel; /* its data: name, target, traits, parameters, code. Its functions are not called */
+    attune_problem problem;
+    attune_config config;
+    attune_resources resources;
+    attune_steps steps;         /* the texts in it are the kernel's, and live as long */
+    const at_embedded *sources; /* where the kernel's source or image is looked for; NULL: the library's own */
+} at_recipe;
+
+/* Asks the kernel's own functions. `config` has passed at_kernel_fits. */
+void at_recipe_ask(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                   const attune_config *config, at_recipe *recipe);
+
+#endif
