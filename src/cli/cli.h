@@ -128,5 +128,6 @@ extern const at_verb at_verb_export;
 extern const at_verb at_verb_help;
 extern const at_verb at_verb_run;
 extern const at_verb at_verb_version;
+extern const at_verb at_verb_worker;
 
 #endif

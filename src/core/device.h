@@ -39,6 +39,7 @@ typedef struct at_device_ops {
 struct at_device {
     const at_device_ops *ops;
     attune_target target;
+    bool apart; /* its buffers are not this process's memory, even where the target is a CPU */
 };
 
 #endif

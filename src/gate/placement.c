@@ -10,7 +10,7 @@ enum { GUARD_BYTES = 4096, GUARD = 0xc3 };
 
 static bool is_host(const at_placement *place)
 {
-    return place->device->target.kind == ATTUNE_TARGET_CPU;
+    return place->device->target.kind == ATTUNE_TARGET_CPU && !place->device->apart;
 }
 
 static bool is_output(int role)

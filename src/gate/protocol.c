@@ -13,8 +13,9 @@ static attune_status print(json_t *object, char **line, size_t *bytes)
     char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
     json_decref(object);
     *line = NULL;
-    AT_FAIL_IF(text == NULL, ATTUNE_OUT_OF_MEMORY, "a message of the gate's protocol: no memory, or text that is no "
-                                                   "UTF-8");
+    AT_FAIL_IF(text == NULL, ATTUNE_OUT_OF_MEMORY,
+               "a message of the gate's protocol: no memory, or text that is no "
+               "UTF-8");
     size_t length = strlen(text);
     char *ended = length + 1 > AT_LINE_MAX ? NULL : realloc(text, length + 2);
     if (ended == NULL) {
@@ -102,8 +103,7 @@ static attune_status read_answer(json_t *root, int64_t id, json_t **ok)
     int64_t of;
     json_t *object;
     AT_FORWARD(at_json_int(root, "answer", "id", 0, INT64_MAX, &of));
-    AT_FAIL_IF(of != id, ATTUNE_CORRUPT, "answer: it is to request %lld, %lld was asked", (long long)of,
-               (long long)id);
+    AT_FAIL_IF(of != id, ATTUNE_CORRUPT, "answer: it is to request %lld, %lld was asked", (long long)of, (long long)id);
     if (json_object_get(root, "error") != NULL) {
         AT_FORWARD(at_json_field(root, "answer", "error", JSON_OBJECT, &object));
         return forward_error(object);

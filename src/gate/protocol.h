@@ -4,7 +4,8 @@
  *     {"id":1,"ok":{"protocol":1}}              its answer
  *     {"id":1,"error":{"status":"not found","detail":"..."}}
  *
- * Lines have at most AT_LINE_MAX bytes; bulk bytes go through memory that both sides map. docs/gate.md lists the ops. */
+ * Lines have at most AT_LINE_MAX bytes; bulk bytes go through memory that both sides map. docs/gate.md lists the ops.
+ */
 #ifndef GATE_PROTOCOL_H
 #define GATE_PROTOCOL_H
 
@@ -20,8 +21,8 @@ enum { AT_LINE_MAX = 1 << 20 };
 
 typedef struct at_request {
     int64_t id;
-    const char *op;  /* belongs to root */
-    json_t *root;    /* the whole object, fields beside id and op; release with at_request_free */
+    const char *op; /* belongs to root */
+    json_t *root;   /* the whole object, fields beside id and op; release with at_request_free */
 } at_request;
 
 /* Makes a line, its newline included, for the caller to free. Takes `fields` (an object, or NULL) over, also on

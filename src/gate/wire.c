@@ -79,14 +79,27 @@ typedef struct target_field {
     int64_t most;
 } target_field;
 
-#define FIELD(name, most) {#name, offsetof(attune_target, name), sizeof(((attune_target *)0)->name), most}
+#define FIELD(name, most)                                                                                              \
+    {                                                                                                                  \
+#name, offsetof(attune_target, name), sizeof(((attune_target *)0)->name), most                                 \
+    }
 
 static const target_field target_fields[] = {
-    FIELD(threads, 1 << 20),      FIELD(l1d_bytes, INT64_MAX),     FIELD(l2_bytes, INT64_MAX),
-    FIELD(l3_bytes, INT64_MAX),   FIELD(device, 1 << 16),          FIELD(arch, 1 << 16),
-    FIELD(arch_features, 1),      FIELD(sm_count, 1 << 20),        FIELD(smem_block_bytes, INT32_MAX),
-    FIELD(smem_optin_bytes, INT32_MAX), FIELD(smem_sm_bytes, INT32_MAX), FIELD(regs_sm, INT32_MAX),
-    FIELD(threads_sm, INT32_MAX), FIELD(memory_l2_bytes, INT64_MAX), FIELD(driver, INT32_MAX),
+    FIELD(threads, 1 << 20),
+    FIELD(l1d_bytes, INT64_MAX),
+    FIELD(l2_bytes, INT64_MAX),
+    FIELD(l3_bytes, INT64_MAX),
+    FIELD(device, 1 << 16),
+    FIELD(arch, 1 << 16),
+    FIELD(arch_features, 1),
+    FIELD(sm_count, 1 << 20),
+    FIELD(smem_block_bytes, INT32_MAX),
+    FIELD(smem_optin_bytes, INT32_MAX),
+    FIELD(smem_sm_bytes, INT32_MAX),
+    FIELD(regs_sm, INT32_MAX),
+    FIELD(threads_sm, INT32_MAX),
+    FIELD(memory_l2_bytes, INT64_MAX),
+    FIELD(driver, INT32_MAX),
     FIELD(compiler, INT32_MAX),
 };
 enum { TARGET_FIELDS = sizeof target_fields / sizeof target_fields[0] };
@@ -117,8 +130,8 @@ attune_status at_wire_target(const json_t *object, attune_target *target)
 
 json_t *at_wire_from_target(const attune_target *target)
 {
-    json_t *object = json_pack("{s:i,s:i,s:s}", "kind", (int)target->kind, "isa", (int)target->isa, "model",
-                               target->model);
+    json_t *object =
+        json_pack("{s:i,s:i,s:s}", "kind", (int)target->kind, "isa", (int)target->isa, "model", target->model);
     for (size_t i = 0; i < TARGET_FIELDS && object != NULL; ++i) {
         const target_field *field = &target_fields[i];
         int32_t narrow = 0;
@@ -234,7 +247,7 @@ json_t *at_wire_from_call(const attune_call *call)
     return json_pack("{s:[I,I,I,I,I,I,I,I],s:I,s:I,s:I,s:o}", "sizes", (json_int_t)call->batch,
                      (json_int_t)call->heads_q, (json_int_t)call->heads_kv, (json_int_t)call->seqlen_q,
                      (json_int_t)call->seqlen_kv, (json_int_t)call->total_q, (json_int_t)call->total_kv,
-                     (json_int_t)call->offset, "workspace", (json_int_t)(uintptr_t)call->workspace,
-                     "workspace_bytes", (json_int_t)call->workspace_bytes, "stream",
-                     (json_int_t)(uintptr_t)call->stream, "tensors", tensors);
+                     (json_int_t)call->offset, "workspace", (json_int_t)(uintptr_t)call->workspace, "workspace_bytes",
+                     (json_int_t)call->workspace_bytes, "stream", (json_int_t)(uintptr_t)call->stream, "tensors",
+                     tensors);
 }

@@ -1,0 +1,60 @@
+/* The worker's side of the gate: a process that holds one device and all arms, and does what it is asked over its
+ * standard input and output until told to quit. It decides nothing: what is right, how long to measure and what follows
+ * are its parent's.
+ *
+ * Ops are rows of tables; a room of the gate that has more to ask of a worker adds a table (worker.c lists them). */
+#ifndef GATE_WORKER_H
+#define GATE_WORKER_H
+
+#include "core/plan.h"
+#include "gate/protocol.h"
+#include "library/context.h"
+#include "measure/contender.h"
+
+/* What a host language adds to a worker: see src/gate/contenders.h. */
+struct attune_arm_hooks;
+
+/* One arm, opened for one problem. */
+typedef struct at_worker_arm {
+    char *name;
+    attune_problem problem;
+    at_contender contender;
+    attune_plan *plan; /* of a kernel; NULL for peers */
+} at_worker_arm;
+
+typedef struct at_worker {
+    attune_context *context; /* from "open" on, and the device is its */
+    at_device *device;
+    unsigned char *arena; /* shared with the parent; NULL: none */
+    size_t arena_bytes;
+    at_worker_arm **arm; /* NULL where one was dropped */
+    size_t arm_count, arm_room;
+    const struct attune_arm_hooks *hooks;
+    void *stage; /* the executor's, from "stage" to "unstage" */
+    bool quits;
+} at_worker;
+
+/* Does what a request asks and adds what it found to `answer`, an empty object. */
+typedef attune_status (*at_worker_run)(at_worker *worker, const json_t *request, json_t *answer);
+
+typedef struct at_worker_op {
+    const char *name; /* NULL ends a table */
+    bool needs_device;
+    at_worker_run run;
+} at_worker_op;
+
+/* Serves requests from `in` to `out` until "quit" or the end of `in`; answers nothing else there. The arena, if its
+ * parent gave one, is descriptor AT_ARENA_FD. Fails where a line cannot be read or written. */
+attune_status at_worker_serve(int in, int out, const struct attune_arm_hooks *hooks);
+/* The same on standard input and output, which are moved away first, so that what libraries print cannot break the
+ * protocol. */
+attune_status at_worker_serve_standard(const struct attune_arm_hooks *hooks);
+
+/* The arm that a request's field names. */
+attune_status at_worker_arm_of(const at_worker *worker, const json_t *request, const char *key, at_worker_arm **arm);
+/* `bytes` of the arena from field "at" on; ATTUNE_INVALID_ARGUMENT where it is not so large. */
+attune_status at_worker_arena(const at_worker *worker, const json_t *request, size_t bytes, unsigned char **data);
+/* Sets a field; ATTUNE_OUT_OF_MEMORY where `value`, which is taken over, is NULL. */
+attune_status at_worker_put(json_t *answer, const char *key, json_t *value);
+
+#endif

@@ -1,0 +1,154 @@
+/* A worker's arms: load, workspace, run, drop. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "gate/worker_ops.h"
+
+static void arm_free(at_worker_arm *arm)
+{
+    if (arm == NULL) {
+        return;
+    }
+    at_contender_close(&arm->contender);
+    attune_plan_destroy(arm->plan);
+    free(arm->name);
+    free(arm);
+}
+
+void at_worker_close_arms(at_worker *worker)
+{
+    for (size_t i = 0; i < worker->arm_count; ++i) {
+        arm_free(worker->arm[i]);
+    }
+    free(worker->arm);
+    worker->arm = NULL;
+    worker->arm_count = worker->arm_room = 0;
+}
+
+static attune_status add_arm(at_worker *worker, at_worker_arm *arm)
+{
+    if (worker->arm_count == worker->arm_room) {
+        size_t room = 2 * worker->arm_room + 16;
+        at_worker_arm **more = realloc(worker->arm, room * sizeof(at_worker_arm *));
+        AT_FAIL_IF(more == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu arms", room);
+        worker->arm = more;
+        worker->arm_room = room;
+    }
+    worker->arm[worker->arm_count++] = arm;
+    return ATTUNE_OK;
+}
+
+/* ---- Kernels as contenders -------------------------------------------------------------------------------------- */
+
+static attune_status plan_workspace(void *self, const attune_call *call, size_t *bytes)
+{
+    return attune_plan_workspace(self, call, bytes);
+}
+
+static attune_status plan_run(void *self, const attune_call *call)
+{
+    return attune_plan_execute(self, call);
+}
+
+static attune_status open_kernel(at_worker *worker, at_worker_arm *arm)
+{
+    AT_FORWARD(at_plan_named(worker->context, &arm->problem, arm->name, &arm->plan));
+    arm->contender = (at_contender){.name = attune_plan_kernel(arm->plan),
+                                    .account = "",
+                                    .traits = arm->plan->loaded->kernel->traits,
+                                    .self = arm->plan,
+                                    .workspace = plan_workspace,
+                                    .run = plan_run};
+    return ATTUNE_OK;
+}
+
+/* ---- Loading ---------------------------------------------------------------------------------------------------- */
+
+static attune_status open_arm(at_worker *worker, const json_t *request, at_worker_arm *arm)
+{
+    const char *name;
+    AT_FORWARD(at_json_string(request, "request", "arm", &name));
+    AT_FORWARD(at_wire_problem(request, "problem", &arm->problem));
+    arm->name = strdup(name);
+    AT_FAIL_IF(arm->name == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
+    return open_kernel(worker, arm);
+}
+
+/* What a plan in another process needs to know. */
+static attune_status describe(const at_worker_arm *arm, json_t *answer)
+{
+    AT_FORWARD(at_worker_put(answer, "kernel", json_string(arm->contender.name)));
+    AT_FORWARD(at_worker_put(answer, "account", json_string(arm->contender.account)));
+    AT_FORWARD(at_worker_put(answer, "traits", json_integer(arm->contender.traits)));
+    return arm->plan == NULL
+               ? ATTUNE_OK
+               : at_worker_put(answer, "workspace", at_wire_from_term(&arm->plan->loaded->resources.workspace));
+}
+
+static attune_status load(at_worker *worker, const json_t *request, json_t *answer)
+{
+    at_worker_arm *arm = calloc(1, sizeof *arm);
+    AT_FAIL_IF(arm == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
+    attune_status status = open_arm(worker, request, arm);
+    if (status == ATTUNE_OK) {
+        status = add_arm(worker, arm);
+    }
+    if (status != ATTUNE_OK) {
+        arm_free(arm);
+        return status;
+    }
+    AT_FORWARD(at_worker_put(answer, "arm", json_integer((json_int_t)worker->arm_count - 1)));
+    return describe(arm, answer);
+}
+
+static attune_status drop(at_worker *worker, const json_t *request, json_t *answer)
+{
+    at_worker_arm *arm;
+    (void)answer;
+    AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
+    for (size_t i = 0; i < worker->arm_count; ++i) {
+        worker->arm[i] = worker->arm[i] == arm ? NULL : worker->arm[i];
+    }
+    arm_free(arm);
+    return ATTUNE_OK;
+}
+
+/* ---- Running ---------------------------------------------------------------------------------------------------- */
+
+static attune_status read_call(const json_t *request, attune_call *call)
+{
+    json_t *object;
+    AT_FORWARD(at_json_field(request, "request", "call", JSON_OBJECT, &object));
+    return at_wire_call(object, call);
+}
+
+static attune_status workspace(at_worker *worker, const json_t *request, json_t *answer)
+{
+    at_worker_arm *arm;
+    attune_call call;
+    size_t bytes = 0;
+    AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
+    AT_FORWARD(read_call(request, &call));
+    if (arm->contender.workspace != NULL) {
+        AT_FORWARD(arm->contender.workspace(arm->contender.self, &call, &bytes));
+    }
+    return at_worker_put(answer, "bytes", json_integer((json_int_t)bytes));
+}
+
+/* Runs one call to its end. */
+static attune_status run(at_worker *worker, const json_t *request, json_t *answer)
+{
+    at_worker_arm *arm;
+    attune_call call;
+    (void)answer;
+    AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
+    AT_FORWARD(read_call(request, &call));
+    AT_FAIL_IF(arm->contender.run == NULL, ATTUNE_UNSUPPORTED, "%s computes into outputs of its own only", arm->name);
+    AT_FORWARD(arm->contender.run(arm->contender.self, &call));
+    return worker->device->ops->synchronise(worker->device, call.stream);
+}
+
+const at_worker_op at_worker_arm_ops[] = {
+    {"load", true, load}, {"drop", true, drop}, {"workspace", true, workspace}, {"run", true, run}, {NULL, false, NULL},
+};

@@ -1,0 +1,12 @@
+/* The ops that every worker has; for worker.c and its tests. */
+#ifndef GATE_WORKER_OPS_H
+#define GATE_WORKER_OPS_H
+
+#include "gate/worker.h"
+
+extern const at_worker_op at_worker_device_ops[]; /* hello, quit, open, memory */
+extern const at_worker_op at_worker_arm_ops[];    /* load, build, workspace, run, drop */
+
+void at_worker_close_arms(at_worker *worker);
+
+#endif
