@@ -37,22 +37,25 @@ typedef struct at_session_policy {
     double warmup_s;     /* alternating arms at least so long in a fresh process */
     double warmup_max_s; /* and no longer, settled or not */
     double drift;        /* the warm-up ends when its times drift by less than this share */
+    double sustained_s;  /* a process works warm for at least so long, its warm-up included */
     unsigned modes;      /* bits 1 << at_mode; warm is always there */
     double must;         /* r is held against 1 / must: 0.95 asks for 1.0526 */
     double hopeless;     /* a candidate this many times slower than a peer may be stopped early: */
     int hopeless_pairs;  /* after so many pairs of the first process */
     double dropped_most; /* a larger share of dropped blocks leaves a session inconclusive */
-    double floor_us[AT_MODE_COUNT]; /* a shorter time is impossible (floor.h); 0: not known */
+    double floor_us[AT_MODE_COUNT]; /* a shorter time is impossible (at_floor_us); 0: not known */
     uint64_t seed;                  /* of orders, of input sets, and of nothing else */
     bool quick;                     /* fewer processes and samples: says so in evidence and never suffices for wisdom */
 } at_session_policy;
 
-/* What a verdict takes: 8 processes, pairs by time, warm-up of 1 to 10 s to 0.5 %, warm and cold, must 0.95. */
+/* What a verdict takes: 8 processes, pairs by time, warm-up of 1 to 5 s to 0.5 %, 2 s sustained, warm and cold, must
+ * 0.95. */
 void at_session_policy_init(at_session_policy *policy, uint64_t seed);
-/* A tenth of the time, for someone at work: 3 processes, 40 pairs, warm-up of 0.2 to 1 s, warm and cold. */
+/* A tenth of the time, for someone at work: 3 processes, 40 pairs, warm-up of 0.2 to 0.5 s, warm and cold. */
 void at_session_policy_quick(at_session_policy *policy, uint64_t seed);
-/* Pairs in each process for a peer's call of so many microseconds: 400 to 20, 200 to 200, 100 to 2000, then 40. */
-int at_session_pairs(const at_session_policy *policy, double peer_us);
+/* Pairs in each process and mode for a peer's call of so many microseconds: 400 up to 20, 200 up to 200, 100 up to
+ * 2000, 40 up to 10,000, then 20; rested at most 40. Sized by the fastest peer, never by how the candidate is doing. */
+int at_session_pairs(const at_session_policy *policy, at_mode mode, double peer_us);
 
 /* ---- Arms ------------------------------------------------------------------------------------------------------ */
 
@@ -68,16 +71,14 @@ typedef struct at_session_arm {
 
 /* What staging found. */
 typedef struct at_staged {
-    int calls;   /* in one sample */
-    int sets;    /* of inputs in the pool; a block's `set` counts modulo it */
-    int threads; /* CPU: of each call; else 0 */
+    int calls[AT_SESSION_ARMS_MAX]; /* in one sample of each arm */
 } at_staged;
 
 /* One block to run: `count` arms in this order, two of each. */
 typedef struct at_block_order {
     const int *arm;
     int count;
-    uint64_t set;    /* which input set each sample uses, from the session's secret order */
+    uint64_t set;    /* which inputs the block's samples use: secret, from the session's seed */
     double pause_us; /* after each sample (rested); else 0 */
 } at_block_order;
 
@@ -93,11 +94,10 @@ enum {
 typedef struct at_block {
     at_mode mode;
     int process;
-    double us[AT_SESSION_ARMS_MAX][2];      /* of one call: the first and the second sample of each arm */
-    double host_us[AT_SESSION_ARMS_MAX][2]; /* the same by the second clock, which may be coarse; 0: not read */
-    int wrong[AT_SESSION_ARMS_MAX];         /* timed calls of an arm whose output was not the validated one */
-    int sm_mhz, power_w;                    /* after the block; 0: not known */
-    unsigned throttle;                      /* bits above, of the whole block */
+    double us[AT_SESSION_ARMS_MAX][2]; /* of one call: the first and the second sample of each arm */
+    int wrong[AT_SESSION_ARMS_MAX];    /* timed calls of an arm whose output was not the validated one */
+    int sm_mhz, power_w;               /* after the block; 0: not known */
+    unsigned throttle;                 /* bits above, of the whole block */
 } at_block;
 
 /* One arm by two clocks: events on the device, and the wall clock's slope between so many samples and twice as many. On
@@ -111,8 +111,10 @@ typedef struct at_two_clocks {
  * in the detail. */
 typedef struct at_executor {
     void *self;
-    at_clock clock; /* the parent's, for warm-up; simulated in tests */
-    /* A fresh process with all arms opened and the problem's inputs in place. */
+    at_clock clock;  /* the parent's, for warm-up; simulated in tests */
+    double loaded_s; /* for how long the process was at work, all its sessions together; kept by them */
+    /* A fresh process with all arms opened and the problem's inputs in place; in processes of odd numbers the arms'
+     * buffers are made in reverse order. Nothing to do where another session of the gate has started that process. */
     attune_status (*start)(void *self, int process);
     /* Buffers and graphs of a mode. */
     attune_status (*stage)(void *self, at_mode mode, at_staged *staged);
@@ -128,9 +130,10 @@ typedef struct at_session {
     at_session_policy policy;
     at_session_arm arm[AT_SESSION_ARMS_MAX];
     int arm_count;
-    int processes;            /* finished */
-    int calls[AT_MODE_COUNT]; /* in a sample */
-    at_block *block;          /* all of them, dropped ones too, in order of time */
+    int processes;                                 /* finished */
+    int pairs[AT_MODE_COUNT];                      /* in each process; 0: not known yet */
+    int calls[AT_MODE_COUNT][AT_SESSION_ARMS_MAX]; /* in a sample */
+    at_block *block;                               /* all of them, dropped ones too, in order of time */
     size_t block_count, block_room;
     at_two_clocks *clocks;
     size_t clocks_count, clocks_room;
@@ -139,19 +142,20 @@ typedef struct at_session {
     bool stopped; /* every candidate was hopeless: the session ended early and can only fail */
 } at_session;
 
-/* Copies policy and arms (names stay the caller's). The first candidate and the peers make the pairs; a twin makes the
- * control. ATTUNE_INVALID_ARGUMENT names what is out of range. */
+/* Copies policy and arms (names stay the caller's). Candidates and peers make the pairs; a twin makes the control.
+ * ATTUNE_INVALID_ARGUMENT names what is out of range. */
 attune_status at_session_open(const at_session_policy *policy, const at_session_arm *arms, int arm_count,
                               at_session *session);
 /* The part of the session that process number session->processes runs: warm-up, two clocks, the blocks of each mode.
  * Call it until session->processes reaches the policy's or `stopped` is set; between the calls others may use the
  * executor's processes for their problems. ATTUNE_WRONG_RESULT when a timed output was wrong, ATTUNE_INTERRUPTED on an
  * interrupt; what was measured stays. */
-attune_status at_session_process(at_session *session, const at_executor *executor);
+attune_status at_session_process(at_session *session, at_executor *executor);
 /* Starts all processes and runs their parts. */
-attune_status at_session_run(at_session *session, const at_executor *executor);
-/* Adds a block as read from evidence. */
+attune_status at_session_run(at_session *session, at_executor *executor);
+/* Adds what was measured, also as read from evidence. */
 attune_status at_session_add(at_session *session, const at_block *block);
+attune_status at_session_add_clocks(at_session *session, const at_two_clocks *clocks);
 void at_session_close(at_session *session);
 
 /* Whether the block counts: nothing but its power limit slowed the device. */

@@ -304,6 +304,11 @@ double at_student_quantile(double p, double degrees)
     return (low + high) / 2;
 }
 
+double at_student_above(double t, double degrees)
+{
+    return t >= 0 ? student_tail(t, degrees) : 1 - student_tail(-t, degrees);
+}
+
 attune_status at_student_mean(const double *values, size_t count, double confidence, at_interval *interval)
 {
     AT_FORWARD(check_bootstrap(confidence, 1));

@@ -45,5 +45,7 @@ attune_status at_student_mean(const double *values, size_t count, double confide
 attune_status at_student_ratio(const double *ratios, size_t count, double confidence, at_interval *interval);
 /* The p-quantile of Student's t with this many degrees of freedom, p in (0, 1), degrees > 0. */
 double at_student_quantile(double p, double degrees);
+/* The probability that a value of that distribution is above t. */
+double at_student_above(double t, double degrees);
 
 #endif

@@ -1,0 +1,252 @@
+/* One process's part of a session, in stages: warm-up, two clocks, the blocks of each mode. */
+#include <math.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "measure/order.h"
+#include "measure/session.h"
+#include "measure/warmup.h"
+
+/* One mode in one process. */
+typedef struct part {
+    at_session *session;
+    at_executor *executor;
+    at_mode mode;
+    at_order order;
+    at_random sets;
+    at_warmup warmup[AT_SESSION_ARMS_MAX];
+    double pause_us;
+} part;
+
+static double now_s(const part *on)
+{
+    return (double)on->executor->clock.now_ns(on->executor->clock.self) * 1e-9;
+}
+
+/* ---- Blocks ------------------------------------------------------------------------------------------------------ */
+
+static attune_status check_outputs(const at_session *session, const at_block *block)
+{
+    for (int arm = 0; arm < session->arm_count; ++arm) {
+        AT_FAIL_IF(block->wrong[arm] != 0, ATTUNE_WRONG_RESULT,
+                   "timed outputs: %d calls of %s, in process %d, %s, gave another result than before they were timed",
+                   block->wrong[arm], session->arm[arm].name, block->process, at_mode_name(block->mode));
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status run_block(part *on, at_block *block)
+{
+    int order[2 * AT_ARMS_MAX];
+    double start = now_s(on);
+    AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
+    at_order_block(&on->order, order);
+    at_block_order wanted = {order, 2 * on->session->arm_count, at_random_next(&on->sets), on->pause_us};
+    *block = (at_block){.mode = on->mode, .process = on->session->processes};
+    AT_FORWARD(on->executor->block(on->executor->self, &wanted, block));
+    on->executor->loaded_s += now_s(on) - start;
+    return check_outputs(on->session, block);
+}
+
+static double mean_us(const at_block *block, int arm)
+{
+    return (block->us[arm][0] + block->us[arm][1]) / 2;
+}
+
+/* ---- Warm-up ----------------------------------------------------------------------------------------------------- */
+
+static attune_status run_round(part *on)
+{
+    at_block block;
+    AT_FORWARD(run_block(on, &block));
+    for (int arm = 0; arm < on->session->arm_count; ++arm) {
+        at_warmup_add(&on->warmup[arm], 1e3 * mean_us(&block, arm));
+    }
+    return ATTUNE_OK;
+}
+
+static bool settled(const part *on)
+{
+    for (int arm = 0; arm < on->session->arm_count; ++arm) {
+        if (!at_warmup_settled(&on->warmup[arm], on->session->policy.drift)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The seconds that the warm blocks will take, as the rounds so far took. */
+static double expected_s(const part *on, double spent_s, int rounds)
+{
+    return spent_s / rounds * on->session->pairs[AT_MODE_WARM] / 2;
+}
+
+static double fastest_peer_us(const part *on)
+{
+    double fastest = HUGE_VAL;
+    for (int arm = 0; arm < on->session->arm_count; ++arm) {
+        double us = 1e-3 * at_warmup_recent(&on->warmup[arm]);
+        fastest = on->session->arm[arm].part == AT_PART_PEER && us < fastest ? us : fastest;
+    }
+    return fastest;
+}
+
+/* Once for all processes, by the first. */
+static void size_mode(part *on)
+{
+    int *pairs = &on->session->pairs[on->mode];
+    if (*pairs == 0) {
+        *pairs = at_session_pairs(&on->session->policy, on->mode, fastest_peer_us(on));
+    }
+}
+
+/* The first session of a process warms it up; later ones, and other modes, only let their arms settle. */
+static attune_status warm_up(part *on)
+{
+    enum { ROUNDS = 2 };
+    static const double other_most_s = 0.2;
+    const at_session_policy *policy = &on->session->policy;
+    int process = on->session->processes;
+    bool judged = on->mode == AT_MODE_WARM;
+    double start = now_s(on);
+    double spent = 0;
+    bool enough = false;
+    for (int rounds = 1; !enough; ++rounds) {
+        AT_FORWARD(run_round(on));
+        if (rounds >= ROUNDS) {
+            size_mode(on);
+        }
+        spent = now_s(on) - start;
+        double loaded = on->executor->loaded_s;
+        bool worked = loaded >= policy->warmup_s && loaded + expected_s(on, spent, rounds) >= policy->sustained_s;
+        enough = rounds >= ROUNDS && (judged ? (worked && settled(on)) || (worked && spent >= policy->warmup_max_s)
+                                             : settled(on) || spent >= other_most_s);
+    }
+    if (judged) {
+        on->session->warmup_s[process] = spent;
+        on->session->settled[process] = settled(on);
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Two clocks -------------------------------------------------------------------------------------------------- */
+
+static attune_status read_two_clocks(const part *on)
+{
+    for (int arm = 0; arm < on->session->arm_count; ++arm) {
+        at_two_clocks clocks = {.process = on->session->processes, .arm = arm};
+        AT_FORWARD(on->executor->two_clocks(on->executor->self, arm, &clocks));
+        AT_FORWARD(at_session_add_clocks(on->session, &clocks));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Samples ----------------------------------------------------------------------------------------------------- */
+
+/* Whether the candidate is slower than this peer beyond hope, by this process's warm blocks so far. */
+static bool hopeless_against(const at_session *session, int candidate, int peer)
+{
+    double sum = 0;
+    int count = 0;
+    for (size_t i = 0; i < session->block_count; ++i) {
+        if (at_block_counts(&session->block[i])) {
+            sum += log(mean_us(&session->block[i], candidate) / mean_us(&session->block[i], peer));
+            ++count;
+        }
+    }
+    return 2 * count >= session->policy.hopeless_pairs &&
+           sum > count * log(session->policy.hopeless * session->policy.must);
+}
+
+/* Whether every candidate is hopeless against every peer. */
+static bool all_hopeless(const at_session *session)
+{
+    for (int candidate = 0; candidate < session->arm_count; ++candidate) {
+        for (int peer = 0; peer < session->arm_count; ++peer) {
+            bool pair = session->arm[candidate].part == AT_PART_CANDIDATE && session->arm[peer].part == AT_PART_PEER;
+            if (pair && !hopeless_against(session, candidate, peer)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static attune_status take_samples(part *on)
+{
+    at_session *session = on->session;
+    int blocks = (session->pairs[on->mode] + 1) / 2;
+    for (int i = 0; i < blocks && !session->stopped; ++i) {
+        at_block block;
+        AT_FORWARD(run_block(on, &block));
+        AT_FORWARD(at_session_add(session, &block));
+        session->stopped = session->processes == 0 && on->mode == AT_MODE_WARM && all_hopeless(session);
+    }
+    return ATTUNE_OK;
+}
+
+/* Pauses four times as long as a sample, at least 5 ms, so that a device that ramps down between bursts does. */
+static void find_pause(part *on, const at_staged *staged)
+{
+    double longest = 1250;
+    for (int arm = 0; arm < on->session->arm_count; ++arm) {
+        double us = 1e-3 * at_warmup_recent(&on->warmup[arm]) * staged->calls[arm];
+        longest = us > longest ? us : longest;
+    }
+    on->pause_us = on->mode == AT_MODE_RESTED ? 4 * longest : 0;
+}
+
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
+
+static attune_status run_staged(part *on, const at_staged *staged)
+{
+    AT_FORWARD(warm_up(on));
+    if (on->mode == AT_MODE_WARM) {
+        AT_FORWARD(read_two_clocks(on));
+    }
+    find_pause(on, staged);
+    return take_samples(on);
+}
+
+static attune_status run_mode(at_session *session, at_executor *executor, at_mode mode)
+{
+    uint64_t stream = (uint64_t)session->processes * AT_MODE_COUNT + (uint64_t)mode;
+    at_staged staged = {{0}};
+    part on = {.session = session,
+               .executor = executor,
+               .mode = mode,
+               .order = at_order_seed(session->policy.seed + stream, session->arm_count),
+               .sets = at_random_seed(session->policy.seed, stream)};
+    AT_FORWARD(executor->stage(executor->self, mode, &staged));
+    for (int arm = 0; arm < session->arm_count; ++arm) {
+        session->calls[mode][arm] = staged.calls[arm];
+    }
+    attune_status status = run_staged(&on, &staged);
+    if (status != ATTUNE_OK) {
+        return status; /* what failed may have left no worker to unstage */
+    }
+    return executor->unstage(executor->self);
+}
+
+attune_status at_session_process(at_session *session, at_executor *executor)
+{
+    AT_FAIL_IF(session->processes >= session->policy.processes || session->stopped, ATTUNE_INVALID_ARGUMENT,
+               "process %d: the session has ended", session->processes);
+    AT_FORWARD(executor->start(executor->self, session->processes));
+    for (int mode = 0; mode < AT_MODE_COUNT && !session->stopped; ++mode) {
+        if (session->policy.modes >> mode & 1U) {
+            AT_FORWARD(run_mode(session, executor, (at_mode)mode));
+        }
+    }
+    ++session->processes;
+    return ATTUNE_OK;
+}
+
+attune_status at_session_run(at_session *session, at_executor *executor)
+{
+    while (session->processes < session->policy.processes && !session->stopped) {
+        executor->loaded_s = 0;
+        AT_FORWARD(at_session_process(session, executor));
+    }
+    return ATTUNE_OK;
+}
