@@ -7,12 +7,6 @@
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
-const char *at_outcome_name(at_outcome outcome)
-{
-    static const char *const names[] = {"not run", "pass", "fail", "inconclusive"};
-    return names[outcome];
-}
-
 const char *at_stage_name(at_stage stage)
 {
     static const char *const names[AT_STAGE_COUNT] = {"build", "launch", "sanity", "correctness", "speed"};

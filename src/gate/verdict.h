@@ -10,7 +10,7 @@
 #include "core/config.h"
 #include "core/target.h"
 #include "gate/suite.h"
-#include "measure/statistics.h"
+#include "measure/ratio.h"
 
 enum {
     AT_VERDICT_ARMS = 12,     /* the candidate, its peers, and arms for controls */
@@ -23,13 +23,6 @@ enum {
 };
 
 /* ---- Findings ---------------------------------------------------------------------------------------------------- */
-
-typedef enum at_outcome {
-    AT_NOT_RUN = 0, /* an earlier stage ended the trial, or it was not asked for */
-    AT_PASS,
-    AT_FAIL,
-    AT_INCONCLUSIVE /* the numbers, or the machine, do not allow to say */
-} at_outcome;
 
 typedef enum at_stage {
     AT_STAGE_BUILD = 0,
@@ -203,8 +196,6 @@ attune_status at_verdict_blocks(at_process_record *process, int64_t blocks, uint
  * itself (a time that is not positive, an arm that is not there). */
 attune_status at_verdict_judge(at_verdict *verdict);
 
-/* "pass", "fail", "inconclusive", "not run". */
-const char *at_outcome_name(at_outcome outcome);
 /* "build", "launch", "sanity", "correctness", "speed". */
 const char *at_stage_name(at_stage stage);
 /* The exit code of `attune gate`: 0 right and fast, 1 one of them failed, 2 inconclusive, 3 could not run. */
