@@ -114,7 +114,8 @@ typedef struct at_executor {
     at_clock clock;  /* the parent's, for warm-up; simulated in tests */
     double loaded_s; /* for how long the process was at work, all its sessions together; kept by them */
     /* A fresh process with all arms opened and the problem's inputs in place; in processes of odd numbers the arms'
-     * buffers are made in reverse order. Nothing to do where another session of the gate has started that process. */
+     * buffers are made in reverse order. Nothing to do where that process runs already, for a problem before this one.
+     */
     attune_status (*start)(void *self, int process);
     /* Buffers and graphs of a mode. */
     attune_status (*stage)(void *self, at_mode mode, at_staged *staged);
