@@ -7,7 +7,7 @@
 #define GATE_WORKER_H
 
 #include "core/plan.h"
-#include "gate/protocol.h"
+#include "gate/serve.h"
 #include "library/context.h"
 #include "measure/contender.h"
 
@@ -31,7 +31,7 @@ typedef struct at_worker {
     size_t arm_count, arm_room;
     const struct attune_arm_hooks *hooks;
     void *stage; /* the executor's, from "stage" to "unstage" */
-    bool quits;
+    at_server server;
 } at_worker;
 
 /* Does what a request asks and adds what it found to `answer`, an empty object. */
@@ -54,7 +54,4 @@ attune_status at_worker_serve_standard(const struct attune_arm_hooks *hooks);
 attune_status at_worker_arm_of(const at_worker *worker, const json_t *request, const char *key, at_worker_arm **arm);
 /* `bytes` of the arena from field "at" on; ATTUNE_INVALID_ARGUMENT where it is not so large. */
 attune_status at_worker_arena(const at_worker *worker, const json_t *request, size_t bytes, unsigned char **data);
-/* Sets a field; ATTUNE_OUT_OF_MEMORY where `value`, which is taken over, is NULL. */
-attune_status at_worker_put(json_t *answer, const char *key, json_t *value);
-
 #endif

@@ -78,12 +78,12 @@ static attune_status open_arm(at_worker *worker, const json_t *request, at_worke
 /* What a plan in another process needs to know. */
 static attune_status describe(const at_worker_arm *arm, json_t *answer)
 {
-    AT_FORWARD(at_worker_put(answer, "kernel", json_string(arm->contender.name)));
-    AT_FORWARD(at_worker_put(answer, "account", json_string(arm->contender.account)));
-    AT_FORWARD(at_worker_put(answer, "traits", json_integer(arm->contender.traits)));
+    AT_FORWARD(at_answer_put(answer, "kernel", json_string(arm->contender.name)));
+    AT_FORWARD(at_answer_put(answer, "account", json_string(arm->contender.account)));
+    AT_FORWARD(at_answer_put(answer, "traits", json_integer(arm->contender.traits)));
     return arm->plan == NULL
                ? ATTUNE_OK
-               : at_worker_put(answer, "workspace", at_wire_from_term(&arm->plan->loaded->resources.workspace));
+               : at_answer_put(answer, "workspace", at_wire_from_term(&arm->plan->loaded->resources.workspace));
 }
 
 static attune_status load(at_worker *worker, const json_t *request, json_t *answer)
@@ -98,7 +98,7 @@ static attune_status load(at_worker *worker, const json_t *request, json_t *answ
         arm_free(arm);
         return status;
     }
-    AT_FORWARD(at_worker_put(answer, "arm", json_integer((json_int_t)worker->arm_count - 1)));
+    AT_FORWARD(at_answer_put(answer, "arm", json_integer((json_int_t)worker->arm_count - 1)));
     return describe(arm, answer);
 }
 
@@ -133,7 +133,7 @@ static attune_status workspace(at_worker *worker, const json_t *request, json_t 
     if (arm->contender.workspace != NULL) {
         AT_FORWARD(arm->contender.workspace(arm->contender.self, &call, &bytes));
     }
-    return at_worker_put(answer, "bytes", json_integer((json_int_t)bytes));
+    return at_answer_put(answer, "bytes", json_integer((json_int_t)bytes));
 }
 
 /* Runs one call to its end. */

@@ -32,15 +32,15 @@ static attune_status hello(at_worker *worker, const json_t *request, json_t *ans
                (long long)protocol, AT_PROTOCOL);
     AT_FORWARD(at_wire_bytes(request, "arena", SIZE_MAX, &arena));
     AT_FORWARD(arena == 0 ? ATTUNE_OK : map_arena(worker, arena));
-    AT_FORWARD(at_worker_put(answer, "protocol", json_integer(AT_PROTOCOL)));
-    return at_worker_put(answer, "attune", json_string(attune_version_string()));
+    AT_FORWARD(at_answer_put(answer, "protocol", json_integer(AT_PROTOCOL)));
+    return at_answer_put(answer, "attune", json_string(attune_version_string()));
 }
 
 static attune_status quit(at_worker *worker, const json_t *request, json_t *answer)
 {
     (void)request;
     (void)answer;
-    worker->quits = true;
+    worker->server.quits = true;
     return ATTUNE_OK;
 }
 
@@ -63,8 +63,8 @@ static attune_status open_device(at_worker *worker, const json_t *request, json_
     options.threads = (int32_t)threads;
     AT_FORWARD(attune_context_create(&options, &worker->context));
     worker->device = at_context_device(worker->context);
-    AT_FORWARD(at_worker_put(answer, "target", json_string(attune_context_target(worker->context))));
-    return at_worker_put(answer, "facts", at_wire_from_target(&worker->device->target));
+    AT_FORWARD(at_answer_put(answer, "target", json_string(attune_context_target(worker->context))));
+    return at_answer_put(answer, "facts", at_wire_from_target(&worker->device->target));
 }
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static attune_status allocate(at_worker *worker, const json_t *request, json_t *
     void *data;
     AT_FORWARD(at_wire_bytes(request, "bytes", SIZE_MAX, &bytes));
     AT_FORWARD(worker->device->ops->allocate(worker->device, bytes, &data));
-    attune_status status = at_worker_put(answer, "data", at_wire_from_address(data));
+    attune_status status = at_answer_put(answer, "data", at_wire_from_address(data));
     if (status != ATTUNE_OK) {
         worker->device->ops->release(worker->device, data);
     }
