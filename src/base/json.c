@@ -1,5 +1,8 @@
 #include "base/json.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/status.h"
 
 static const char *kind_of(json_type type)
@@ -89,4 +92,60 @@ attune_status at_json_bool(const json_t *object, const char *path, const char *k
     }
     *value = json_is_true(field);
     return ATTUNE_OK;
+}
+
+/* ---- Printing ---------------------------------------------------------------------------------------------------- */
+
+static void print_scalar(const json_t *value, at_text *text)
+{
+    char *printed = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    text->out_of_memory = text->out_of_memory || printed == NULL;
+    at_text_add(text, "%s", printed != NULL ? printed : "");
+    free(printed);
+}
+
+/* With a point or an exponent, so that it is read back as a decimal. */
+static void print_real(double value, at_text *text)
+{
+    size_t begin = text->length;
+    at_text_add_double(text, value);
+    if (text->length > begin && strpbrk(text->data + begin, ".e") == NULL) {
+        at_text_add(text, ".0");
+    }
+}
+
+static void print_object(const json_t *value, at_text *text)
+{
+    const char *key, *between = "";
+    json_t *member;
+    at_text_add(text, "{");
+    json_object_foreach((json_t *)value, key, member)
+    {
+        json_t *name = json_string(key);
+        at_text_add(text, "%s", between);
+        print_scalar(name, text);
+        at_text_add(text, ":");
+        at_json_print(member, text);
+        between = ",";
+        json_decref(name);
+    }
+    at_text_add(text, "}");
+}
+
+void at_json_print(const json_t *value, at_text *text)
+{
+    if (json_is_object(value)) {
+        print_object(value, text);
+    } else if (json_is_array(value)) {
+        at_text_add(text, "[");
+        for (size_t i = 0; i < json_array_size(value); ++i) {
+            at_text_add(text, "%s", i > 0 ? "," : "");
+            at_json_print(json_array_get(value, i), text);
+        }
+        at_text_add(text, "]");
+    } else if (json_is_real(value)) {
+        print_real(json_real_value(value), text);
+    } else {
+        print_scalar(value, text);
+    }
 }

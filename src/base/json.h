@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "attune/attune.h"
+#include "base/text.h"
 
 /* Reads one JSON object that is the whole text; repeated keys are refused. `what` names the text in errors. Release
  * with json_decref. ATTUNE_CORRUPT with line and column otherwise. */
@@ -23,6 +24,10 @@ attune_status at_json_int(const json_t *object, const char *path, const char *ke
 /* Any finite number, whole or not. */
 attune_status at_json_double(const json_t *object, const char *path, const char *key, double *value);
 attune_status at_json_bool(const json_t *object, const char *path, const char *key, bool *value);
+
+/* Appends a value without blanks, members in their order, decimals as the shortest that read back as the same. Equal
+ * values have equal texts, whatever text they were read from. */
+void at_json_print(const json_t *value, at_text *text);
 
 /* "an object", "a string", ... of a value; NULL is "nothing". */
 const char *at_json_kind(const json_t *value);

@@ -10,13 +10,11 @@
 #include "core/config.h"
 #include "core/target.h"
 #include "gate/suite.h"
-#include "measure/ratio.h"
+#include "measure/speed.h"
 
 enum {
-    AT_VERDICT_ARMS = 12,     /* the candidate, its peers, and arms for controls */
-    AT_VERDICT_MODES = 4,     /* warm, cold, rested, and one to spare */
+    AT_VERDICT_ABSENT = 16,   /* peers that could not run */
     AT_VERDICT_VERSIONS = 16, /* programs and libraries that took part */
-    AT_VERDICT_CONTROLS = 8,
     AT_VERDICT_COUNTERS = 32,
     AT_VERDICT_STALLS = 6,
     AT_SENTENCE_MAX = 512
@@ -67,47 +65,12 @@ typedef struct at_stage_run {
     double seconds;
 } at_stage_run;
 
-/* Something that was timed. */
+/* An arm of the session, or a peer that was asked for and could not run. */
 typedef struct at_arm_facts {
     char name[AT_KERNEL_TEXT_MAX]; /* as given: "cudnn", "torch:flash", "py:FILE:FUNCTION", a kernel's text */
-    char detail[AT_SENTENCE_MAX];  /* versions, digests, the engine chosen; why it could not run */
-    attune_status status;          /* ATTUNE_OK, or why it could not run */
-    bool peer;                     /* the candidate must beat it; neither candidate nor a control's arm */
-    bool nondeterministic;         /* its timed outputs are compared within a tolerance */
+    char account[AT_SENTENCE_MAX]; /* versions, digests, the engine chosen; of one that could not run: why */
+    uint32_t traits;
 } at_arm_facts;
-
-/* One worker process in one mode. Samples 2 b and 2 b + 1 of an arm are those of block b, as at_samples has them. */
-typedef struct at_process_record {
-    int64_t blocks;                   /* timed, dropped ones included */
-    double *us[AT_VERDICT_ARMS];      /* 2 * blocks of them, NULL for arms that did not run; malloced */
-    int32_t *sm_mhz;                  /* a block; NULL or 0 where the clock is not known; malloced */
-    uint8_t *dropped;                 /* a block: 1 where the device throttled; NULL: none; malloced */
-    double wall_us[AT_VERDICT_ARMS];  /* the second clock's time a call; 0 where it was not taken */
-    double event_us[AT_VERDICT_ARMS]; /* and the first clock's at the same replays */
-    int64_t outputs[AT_VERDICT_ARMS]; /* timed outputs compared afterwards, */
-    int64_t wrong[AT_VERDICT_ARMS];   /* and of those the wrong ones */
-} at_process_record;
-
-typedef struct at_mode_record {
-    char name[16];              /* "warm", "cold", "rested" */
-    int64_t calls;              /* in a timed graph */
-    double floor_us;            /* no right kernel is faster here (FLOPs or bytes over the device's peak); 0: unknown */
-    bool stopped;               /* ended early: the candidate could only fail */
-    int32_t process_count;      /* fresh worker processes */
-    at_process_record *process; /* malloced */
-} at_mode_record;
-
-/* A check of the instrument in this very session. */
-typedef struct at_control {
-    char name[16]; /* "wrong kernel", "label swap" or "A/A": the last two are derived from samples */
-    bool ran;
-    attune_status status; /* "wrong kernel": how its trial ended; ATTUNE_WRONG_RESULT is what should come */
-    char detail[AT_SENTENCE_MAX];
-    int32_t arm, twin; /* "A/A": two arms that are the same thing */
-    /* Derived. */
-    at_outcome outcome;
-    at_interval ratio;
-} at_control;
 
 typedef struct at_counter {
     char name[32]; /* "tensor_pipe_percent", "dram_read_bytes"; src/gate/counters.h lists them */
@@ -118,30 +81,27 @@ typedef struct at_counter {
 typedef struct at_counters {
     bool asked;
     char why_not[AT_SENTENCE_MAX]; /* asked for, and not to be had; else "" */
-    int32_t count;
+    int32_t count, stalls;
     at_counter counter[AT_VERDICT_COUNTERS];
-    int32_t stalls;
     at_counter stall[AT_VERDICT_STALLS]; /* reasons for not issuing, worst first, percent of samples */
     char diagnosis[AT_SENTENCE_MAX];
 } at_counters;
 
 /* ---- What follows ------------------------------------------------------------------------------------------------ */
 
-/* The candidate against one arm in one mode. */
-typedef struct at_comparison {
-    bool known;                   /* both were timed: the rest is filled in */
-    double candidate_us, peer_us; /* medians over all samples kept */
-    double ratio;                 /* peer_us / candidate_us */
-    at_interval r;                /* log-ratio a block, mean a process, Student's t over processes; 95 % */
-    at_interval difference_us;    /* candidate's median - peer's median, 10,000 bootstrap resamples; 95 % */
-} at_comparison;
+/* Checks of the instrument in this very session; the first three are src/measure/controls.h's. */
+typedef enum at_control_kind {
+    AT_CONTROL_TWIN = 0, /* A/A: an arm against itself must give 1 */
+    AT_CONTROL_SWAP,     /* labels swapped, the ratio must be inverted */
+    AT_CONTROL_CLOCKS,   /* two clocks must agree on every arm */
+    AT_CONTROL_WRONG,    /* a kernel that is wrong on purpose must fail */
+    AT_CONTROL_COUNT
+} at_control_kind;
 
-/* "faster" than one arm: judged warm, with the cold median ratio at least 1. */
-typedef struct at_faster {
-    at_outcome outcome;
+typedef struct at_control {
+    at_outcome outcome; /* AT_INCONCLUSIVE where it does not hold */
     char sentence[AT_SENTENCE_MAX];
-    at_comparison mode[AT_VERDICT_MODES]; /* in the order of the verdict's modes */
-} at_faster;
+} at_control;
 
 typedef struct at_verdict_options {
     double must;   /* r >= 1 / must; 0.95 unless asked for otherwise */
@@ -166,36 +126,39 @@ typedef struct at_verdict {
     at_build_facts build;
     at_stage_run stage[AT_STAGE_COUNT];
     at_suite_result suite;
-    int32_t arm_count; /* arm 0 is the candidate */
-    at_arm_facts arm[AT_VERDICT_ARMS];
-    int32_t mode_count;
-    at_mode_record mode[AT_VERDICT_MODES];
-    int32_t control_count;
-    at_control control[AT_VERDICT_CONTROLS];
+    at_session session;                    /* the candidate is arm 0 */
+    at_arm_facts arm[AT_SESSION_ARMS_MAX]; /* in the session's order */
+    int32_t absent_count;
+    at_arm_facts absent[AT_VERDICT_ABSENT];
+    at_stage_run wrong_kernel; /* the control: ATTUNE_WRONG_RESULT is what should come */
     at_counters counters;
 
     /* What follows: by at_verdict_judge. */
     at_stage_finding finding[AT_STAGE_COUNT];
-    at_faster faster[AT_VERDICT_ARMS]; /* of those arms that are peers */
-    at_outcome right;                  /* build, launch, sanity, correctness, and every timed output */
-    at_outcome fast;                   /* faster than every peer */
+    at_speed speed[AT_SESSION_ARMS_MAX]; /* against those arms that are peers */
+    at_control control[AT_CONTROL_COUNT];
+    at_outcome right; /* build, launch, sanity, correctness, and every timed output */
+    at_outcome fast;  /* faster than every peer */
 } at_verdict;
 
-/* A verdict with nothing in it, about 100 KB; free with at_verdict_destroy, its samples too. */
+/* A verdict with nothing in it, some 100 KB; free with at_verdict_destroy, its session too. */
 attune_status at_verdict_create(at_verdict **verdict);
 void at_verdict_destroy(at_verdict *verdict);
 
-/* Memory for `count` processes of a mode, all empty; and for one process's blocks: samples of the arms in the bit mask
- * `arms`, clocks and drops, all 0. Belong to the verdict. */
-attune_status at_verdict_processes(at_mode_record *mode, int32_t count);
-attune_status at_verdict_blocks(at_process_record *process, int64_t blocks, uint32_t arms);
+/* Copies a session, and its arms' names to `arm`; of a session that several candidates share, those `count` of its arms
+ * whose numbers are in `arms`, a candidate first. `arms` NULL: all. */
+attune_status at_verdict_session(at_verdict *verdict, const at_session *session, const int *arms, int count);
+/* Whether an arm of the session is one that the candidate must beat. */
+bool at_verdict_is_peer(const at_verdict *verdict, int arm);
 
-/* Rounds every time to what a file of evidence keeps (5 significant digits, at least a nanosecond), and fills in what
- * follows from what was seen. May be called again at any time, for a verdict in the making too: stages that have not
- * run are AT_NOT_RUN. Fails for want of memory only, or with ATTUNE_INVALID_ARGUMENT where what was seen contradicts
- * itself (a time that is not positive, an arm that is not there). */
+/* Rounds every time to what a file of evidence keeps (5 significant digits, at most to the nanosecond), and fills in
+ * what follows from what was seen. May be called again at any time, for a verdict in the making too: stages that have
+ * not run are AT_NOT_RUN. Fails for want of memory only, or with ATTUNE_INVALID_ARGUMENT where what was seen
+ * contradicts itself (a time that is not positive, a peer that is not there). */
 attune_status at_verdict_judge(at_verdict *verdict);
 
+/* "twin", "swap", "clocks", "wrong kernel". */
+const char *at_control_name(at_control_kind control);
 /* "build", "launch", "sanity", "correctness", "speed". */
 const char *at_stage_name(at_stage stage);
 /* The exit code of `attune gate`: 0 right and fast, 1 one of them failed, 2 inconclusive, 3 could not run. */

@@ -83,6 +83,39 @@ static void texts_that_are_no_object_are_refused(void **state)
     }
 }
 
+/* Texts that are printed as they stand, and what others become. */
+static void values_print_and_read_back_as_the_same(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *printed;
+    } cases[] = {
+        {"{}", "{}"},
+        {"{\"b\":1,\"a\":[]}", "{\"b\":1,\"a\":[]}"},
+        {"{ \"a\" : [ 8.890, 8.0, 1e300, -0.1, 3e-7 ] }", "{\"a\":[8.89,8.0,1e+300,-0.1,3e-07]}"},
+        {"{\"t\":[true,false,null,\"\\u0041\\n\\\"\"]}", "{\"t\":[true,false,null,\"A\\n\\\"\"]}"},
+        {"{\"a\":{\"b\":{\"c\":-9223372036854775807}}}", "{\"a\":{\"b\":{\"c\":-9223372036854775807}}}"},
+        {"{\"third\":0.333333333333333314829616256247}", "{\"third\":0.3333333333333333}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *value, *again;
+        at_text text, second;
+        at_text_init(&text);
+        at_text_init(&second);
+        assert_ok(at_json_parse("case", cases[i].text, strlen(cases[i].text), &value));
+        at_json_print(value, &text);
+        assert_string_equal(text.data, cases[i].printed);
+        assert_ok(at_json_parse("print", text.data, text.length, &again));
+        assert_true(json_equal(value, again));
+        at_json_print(again, &second);
+        assert_string_equal(text.data, second.data);
+        at_text_free(&text);
+        at_text_free(&second);
+        json_decref(value);
+        json_decref(again);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -91,6 +124,7 @@ int main(void)
         TEST(fields_of_their_type_are_found),
         TEST(other_fields_are_named),
         TEST(texts_that_are_no_object_are_refused),
+        TEST(values_print_and_read_back_as_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

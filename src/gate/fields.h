@@ -1,0 +1,49 @@
+/* Structs as JSON objects, by tables: one row a field says its key, its type and where it lies, and serves writing and
+ * reading alike. */
+#ifndef GATE_FIELDS_H
+#define GATE_FIELDS_H
+
+#include "base/json.h"
+
+typedef enum at_field_kind {
+    AT_FIELD_TEXT,  /* char[bytes], terminated */
+    AT_FIELD_INT,   /* int32_t or int64_t, by its bytes, within least ... most */
+    AT_FIELD_SEED,  /* uint64_t, written as text: JSON's numbers end at 2^53 for many readers */
+    AT_FIELD_REAL,  /* double; what is not finite is written as "inf", "-inf" or "nan" */
+    AT_FIELD_REALS, /* double[bytes / 8] */
+    AT_FIELD_BOOL,
+    AT_FIELD_GROUP /* a struct of its own table, as an object */
+} at_field_kind;
+
+typedef struct at_field {
+    const char *key; /* NULL ends a table */
+    at_field_kind kind;
+    size_t offset, bytes;
+    int64_t least, most;
+    const struct at_field *group;
+} at_field;
+
+#define AT_FIELD(kind, type, member, key)                                                                              \
+    {                                                                                                                  \
+        key, kind, offsetof(type, member), sizeof(((type *)0)->member), 0, 0, NULL                                     \
+    }
+#define AT_FIELD_RANGE(type, member, key, least, most)                                                                 \
+    {                                                                                                                  \
+        key, AT_FIELD_INT, offsetof(type, member), sizeof(((type *)0)->member), least, most, NULL                      \
+    }
+#define AT_FIELD_TABLE(type, member, key, table)                                                                       \
+    {                                                                                                                  \
+        key, AT_FIELD_GROUP, offsetof(type, member), sizeof(((type *)0)->member), 0, 0, table                          \
+    }
+
+/* A new object with the fields of the struct at `from`; NULL for want of memory. */
+json_t *at_fields_write(const at_field *table, const void *from);
+/* Fills in the fields of the struct at `to`, which all must be there; what else is in the object is passed over.
+ * ATTUNE_CORRUPT names `path`, the key and what is wrong. */
+attune_status at_fields_read(const at_field *table, const json_t *object, const char *path, void *to);
+
+/* A number of JSON, or one of the texts for what is not finite. */
+json_t *at_real_write(double value);
+attune_status at_real_read(const json_t *value, const char *path, const char *key, double *real);
+
+#endif
