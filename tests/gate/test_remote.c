@@ -188,10 +188,8 @@ static void poison(void)
             char *text = json_dumps(facts, JSON_COMPACT);
             (void)printf("{\"id\":2,\"ok\":{\"facts\":%s}}\n", text);
         } else {
-            (void)printf(
-                "{\"id\":%lld,\"error\":{\"status\":\"device error\",\"detail\":\"error 700: an illegal address "
-                "was met\"}}\n",
-                id);
+            (void)printf("{\"id\":%lld,\"error\":{\"status\":\"%s\",\"detail\":\"error 700: an illegal address\"}}\n",
+                         id, attune_status_string(ATTUNE_DEVICE_ERROR));
         }
         (void)fflush(stdout);
     }
@@ -228,7 +226,7 @@ static void test_poisoned(void **state)
     assert_string_equal(device->target.model, "Paper");
     assert_false(at_remote_spoilt(device));
     assert_int_equal(device->ops->synchronise(device, NULL), ATTUNE_DEVICE_ERROR);
-    assert_string_equal(attune_last_detail(), "error 700: an illegal address was met");
+    assert_string_equal(attune_last_detail(), "error 700: an illegal address");
     assert_true(at_remote_spoilt(device));
     assert_null(at_channel_death(at_remote_channel(device))); /* it answers; what it says is worthless */
     device->ops->close(device);
