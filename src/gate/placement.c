@@ -162,6 +162,19 @@ attune_status at_placement_poison(at_placement *place, uint8_t pattern)
     return place->workspace == NULL ? ATTUNE_OK : paint(place, place->workspace, pattern, place->workspace_bytes);
 }
 
+attune_status at_placement_replace(at_placement *place, const at_inputs *other)
+{
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        at_buffer *to = &place->inputs->buffer[role];
+        if (to->base != NULL && !is_output(role)) {
+            memcpy(to->base + to->at, other->buffer[role].base + other->buffer[role].at, to->bytes);
+            AT_FORWARD(move_role(place, role, send));
+        }
+    }
+    place->digest = at_inputs_digest(place->inputs);
+    return ATTUNE_OK;
+}
+
 attune_status at_placement_fetch(at_placement *place)
 {
     AT_FORWARD(move_role(place, ATTUNE_O, bring));

@@ -22,6 +22,9 @@ void at_placement_free(at_placement *place);
 attune_status at_placement_poison(at_placement *place, uint8_t pattern);
 /* At least so much workspace in place->call. */
 attune_status at_placement_reserve(at_placement *place, size_t bytes);
+/* Puts another draw of the same problem, without gaps, at the addresses where the inputs are; outputs and workspace
+ * stay as they are. */
+attune_status at_placement_replace(at_placement *place, const at_inputs *other);
 /* Brings O and LSE back to the host. */
 attune_status at_placement_fetch(at_placement *place);
 /* ATTUNE_WRONG_RESULT if a guard band was touched, outputs between rows were written, or an input was changed. */

@@ -27,125 +27,6 @@ static bool is_big(const at_trial *on)
     return attune_problem_flops(&on->which->problem) > limit;
 }
 
-/* ---- Outputs as dense rows -------------------------------------------------------------------------------------- */
-
-static const attune_role outputs[2] = {ATTUNE_O, ATTUNE_LSE};
-
-typedef struct grid {
-    int64_t batch, heads, rows; /* packed: one batch, and the rows of all sequences */
-    size_t row_bytes, element_bytes;
-} grid;
-
-static grid grid_of(const at_inputs *inputs, attune_role role)
-{
-    const at_extent extent = at_inputs_extent(inputs, role);
-    const int32_t *cu = inputs->problem.varlen ? inputs->call.tensor[ATTUNE_CU_Q].data : NULL;
-    size_t element = at_dtype_bytes(inputs->call.tensor[role].dtype);
-    return (grid){extent.count[0], extent.count[1], cu == NULL ? extent.count[2] : cu[inputs->problem.batch],
-                  (size_t)extent.row * element, element};
-}
-
-static size_t grid_bytes(const grid *over)
-{
-    return (size_t)(over->batch * over->heads * over->rows) * over->row_bytes;
-}
-
-static const unsigned char *row_at(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row)
-{
-    const at_buffer *buffer = &inputs->buffer[role];
-    return buffer->base + buffer->at + at_inputs_row(inputs, role, batch, head, row);
-}
-
-static attune_status keep_first(at_trial *on)
-{
-    for (int k = 0; k < 2; ++k) {
-        const grid over = grid_of(&on->inputs, outputs[k]);
-        unsigned char *to = malloc(grid_bytes(&over) + 1);
-        AT_FAIL_IF(to == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to keep %zu bytes of output", grid_bytes(&over));
-        on->first[k] = to;
-        for (int64_t b = 0; b < over.batch; ++b) {
-            for (int64_t h = 0; h < over.heads; ++h) {
-                for (int64_t i = 0; i < over.rows; ++i, to += over.row_bytes) {
-                    memcpy(to, row_at(&on->inputs, outputs[k], b, h, i), over.row_bytes);
-                }
-            }
-        }
-    }
-    return ATTUNE_OK;
-}
-
-static bool all_bytes(const unsigned char *data, size_t bytes, unsigned char value)
-{
-    for (size_t i = 0; i < bytes; ++i) {
-        if (data[i] != value) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether some element still holds the poison of each run. */
-static bool is_unwritten(const unsigned char *first, const unsigned char *now, const grid *over)
-{
-    for (size_t at = 0; at < over->row_bytes; at += over->element_bytes) {
-        if (all_bytes(first + at, over->element_bytes, POISON) &&
-            all_bytes(now + at, over->element_bytes, OTHER_POISON)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A part of the outputs: everything, or one sequence. */
-typedef struct part {
-    int64_t first_batch, end_batch, first_row, end_row;
-} part;
-
-static part whole(const at_trial *on)
-{
-    const grid over = grid_of(&on->inputs, ATTUNE_O);
-    return (part){0, over.batch, 0, over.rows};
-}
-
-static part sequence_part(const at_trial *on, int64_t batch)
-{
-    const int32_t *cu = on->inputs.call.tensor[ATTUNE_CU_Q].data;
-    part only = whole(on);
-    if (on->inputs.problem.varlen) {
-        only.first_row = cu[batch];
-        only.end_row = cu[batch + 1];
-    } else {
-        only.first_batch = batch;
-        only.end_batch = batch + 1;
-    }
-    return only;
-}
-
-/* Compares one output with the first run's; `rule` says what a difference means. */
-static attune_status same_output(const at_trial *on, int k, const part *where, const char *rule)
-{
-    const grid over = grid_of(&on->inputs, outputs[k]);
-    const char *name = at_role_name((int)outputs[k]);
-    for (int64_t b = where->first_batch; b < where->end_batch; ++b) {
-        for (int64_t h = 0; h < over.heads; ++h) {
-            for (int64_t i = where->first_row; i < where->end_row; ++i) {
-                const unsigned char *first =
-                    on->first[k] + (size_t)((b * over.heads + h) * over.rows + i) * over.row_bytes;
-                const unsigned char *now = row_at(&on->inputs, outputs[k], b, h, i);
-                if (memcmp(first, now, over.row_bytes) == 0) {
-                    continue;
-                }
-                AT_FAIL_IF(is_unwritten(first, now, &over), ATTUNE_WRONG_RESULT,
-                           "outputs: %s of batch %lld, head %lld, row %lld was not written", name, (long long)b,
-                           (long long)h, (long long)i);
-                return at_fail(ATTUNE_WRONG_RESULT, "%s: %s of batch %lld, head %lld, row %lld has other bits", rule,
-                               name, (long long)b, (long long)h, (long long)i);
-            }
-        }
-    }
-    return ATTUNE_OK;
-}
-
 /* ---- Runs ------------------------------------------------------------------------------------------------------- */
 
 static attune_status execute(at_trial *on, const attune_plan *plan, const attune_call *call)
@@ -168,18 +49,18 @@ static attune_status run_first(at_trial *on)
         return at_fail_in(status, "execute");
     }
     AT_FORWARD(at_placement_untouched(&on->place));
-    return keep_first(on);
+    return at_outputs_keep(&on->inputs, &on->first);
 }
 
 /* Once more, on other poison: every output written, every bit as before. */
 static attune_status run_again(at_trial *on)
 {
-    const part all = whole(on);
+    const at_part all = at_outputs_whole(&on->inputs);
     AT_FORWARD(at_placement_poison(&on->place, OTHER_POISON));
     AT_FORWARD(execute(on, on->plan, &on->place.call));
     AT_FORWARD(at_placement_untouched(&on->place));
     for (int k = 0; k < 2; ++k) {
-        attune_status status = same_output(on, k, &all, "rule 5, determinism");
+        attune_status status = at_outputs_same(&on->first, &on->inputs, k, &all, "rule 5, determinism");
         bool excused =
             traits_of(on) & ATTUNE_TRAIT_NONDETERMINISTIC && strncmp(attune_last_detail(), "outputs", 7) != 0;
         if (status != ATTUNE_OK && !excused) {
@@ -226,15 +107,16 @@ static attune_status run_alone(at_trial *on)
     if (!with_lse) {
         call.tensor[ATTUNE_LSE].data = NULL;
     }
-    const part only = sequence_part(on, batch);
+    const at_part only = at_outputs_sequence(&on->inputs, batch);
     AT_FORWARD(at_placement_poison(&on->place, POISON));
     attune_status status = execute(on, on->plan, &call);
     if (status != ATTUNE_OK) {
         return at_fail_in(status, "rule 5, batch invariance: sequence %lld alone", (long long)batch);
     }
     AT_FORWARD(at_inputs_guards(&on->inputs));
-    AT_FORWARD(same_output(on, 0, &only, "rule 5, batch invariance"));
-    return with_lse ? same_output(on, 1, &only, "rule 5, batch invariance") : ATTUNE_OK;
+    static const char rule[] = "rule 5, batch invariance";
+    AT_FORWARD(at_outputs_same(&on->first, &on->inputs, 0, &only, rule));
+    return with_lse ? at_outputs_same(&on->first, &on->inputs, 1, &only, rule) : ATTUNE_OK;
 }
 
 /* ---- Rows that the reference leaves out ------------------------------------------------------------------------- */
@@ -242,13 +124,13 @@ static attune_status run_alone(at_trial *on)
 /* Largest distance between the outputs in the buffers and the first run's; infinite where kinds differ. */
 static double distance(const at_trial *on, at_row *where)
 {
-    const grid over = grid_of(&on->inputs, ATTUNE_O);
+    const at_grid over = at_outputs_grid(&on->inputs, ATTUNE_O);
     const attune_tensor *tensor = &on->inputs.call.tensor[ATTUNE_O];
     attune_tensor first = *tensor;
     double worst = 0;
     double a[256], b[256];
     int64_t columns = on->inputs.problem.head_dim_v;
-    first.data = on->first[0];
+    first.data = on->first.row[0];
     for (int64_t r = 0; r < over.batch * over.heads * over.rows; ++r) {
         const at_row row = {r / over.rows / over.heads, r / over.rows % over.heads, r % over.rows};
         size_t at = at_inputs_row(&on->inputs, ATTUNE_O, row.batch, row.head, row.row);
@@ -354,8 +236,7 @@ static void clean_up(at_trial *on)
     }
     at_truth_free(&on->truth);
     at_inputs_free(&on->inputs);
-    free(on->first[0]);
-    free(on->first[1]);
+    at_outputs_free(&on->first);
     attune_plan_destroy(on->plan);
 }
 

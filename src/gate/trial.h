@@ -2,6 +2,7 @@
 #ifndef GATE_TRIAL_H
 #define GATE_TRIAL_H
 
+#include "gate/outputs.h"
 #include "gate/placement.h"
 #include "gate/suite.h"
 #include "reference/truth.h"
@@ -13,7 +14,7 @@ typedef struct at_trial {
     at_inputs inputs;
     at_placement place;
     at_truth truth;
-    unsigned char *first[2]; /* O and LSE of the first run, row after row */
+    at_outputs first; /* of the first run */
     at_finding finding;
 } at_trial;
 

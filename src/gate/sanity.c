@@ -1,0 +1,174 @@
+#include "gate/sanity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/plan.h"
+#include "gate/trial.h"
+
+/* As fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
+enum { POISON = 0xff, OTHER_POISON = 0x5a };
+
+/* One set of inputs in the device's memory. */
+typedef struct set {
+    at_inputs inputs;
+    at_placement place;
+} set;
+
+static attune_status set_open(const at_suite *suite, const attune_problem *problem, uint64_t seed, set *made)
+{
+    const at_draw draw = {.seed = seed, .family = AT_FAMILY_NORMAL, .poison = POISON};
+    memset(made, 0, sizeof *made);
+    AT_FORWARD(at_inputs_draw(problem, &draw, &made->inputs));
+    return at_placement_create(suite->device, &made->inputs, &made->place);
+}
+
+static void set_close(set *made)
+{
+    if (made->place.device != NULL) {
+        at_placement_free(&made->place);
+    }
+    at_inputs_free(&made->inputs);
+}
+
+static attune_status execute(set *on, const attune_plan *plan)
+{
+    size_t bytes = 0;
+    AT_FORWARD(attune_plan_workspace(plan, &on->place.call, &bytes));
+    AT_FORWARD(at_placement_reserve(&on->place, bytes));
+    AT_FORWARD(attune_plan_execute(plan, &on->place.call));
+    AT_FORWARD(on->place.device->ops->synchronise(on->place.device, NULL));
+    return at_placement_fetch(&on->place);
+}
+
+/* ---- Launch ----------------------------------------------------------------------------------------------------- */
+
+static attune_status launch_once(const at_suite *suite, const attune_problem *problem, const attune_plan *plan)
+{
+    set one;
+    attune_status status = set_open(suite, problem, suite->seed, &one);
+    if (status == ATTUNE_OK) {
+        status = execute(&one, plan);
+    }
+    set_close(&one);
+    return status;
+}
+
+attune_status at_sanity_launch(const at_suite *suite, const attune_problem *problem)
+{
+    attune_plan *plan;
+    AT_FORWARD(suite->plan(suite->self, problem, &plan));
+    attune_status status = launch_once(suite, problem, plan);
+    attune_plan_destroy(plan);
+    return status;
+}
+
+/* ---- The same again --------------------------------------------------------------------------------------------- */
+
+typedef struct bench {
+    const at_suite *suite;
+    const attune_problem *problem;
+    attune_plan *plan;
+    set here, there; /* `there` holds other inputs, at other addresses */
+    at_outputs kept, kept_there;
+    bool nondeterministic;
+} bench;
+
+/* Whether the outputs have the bits that were kept; other bits are fine where the kernel says that they may come. */
+static attune_status same(const bench *on, const at_outputs *kept, const char *rule)
+{
+    const at_part all = at_outputs_whole(&on->here.inputs);
+    for (int k = 0; k < 2; ++k) {
+        attune_status status = at_outputs_same(kept, &on->here.inputs, k, &all, rule);
+        if (status != ATTUNE_OK && (!on->nondeterministic || strncmp(attune_last_detail(), "outputs", 7) == 0)) {
+            return status;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status run_on_poison(bench *on)
+{
+    AT_FORWARD(execute(&on->here, on->plan));
+    AT_FORWARD(at_placement_untouched(&on->here.place));
+    AT_FORWARD(at_outputs_keep(&on->here.inputs, &on->kept));
+    AT_FORWARD(at_placement_poison(&on->here.place, OTHER_POISON));
+    AT_FORWARD(execute(&on->here, on->plan));
+    AT_FORWARD(at_placement_untouched(&on->here.place));
+    return same(on, &on->kept, "two poisons");
+}
+
+/* A missing barrier shows now and then only. */
+static attune_status run_repeatedly(bench *on, int repeats)
+{
+    char rule[40];
+    for (int i = 0; i < repeats; ++i) {
+        (void)snprintf(rule, sizeof rule, "repeated runs, run %d", i + 3);
+        AT_FORWARD(at_placement_poison(&on->here.place, i % 2 == 0 ? POISON : OTHER_POISON));
+        AT_FORWARD(execute(&on->here, on->plan));
+        AT_FORWARD(same(on, &on->kept, rule));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Other inputs at the same addresses ------------------------------------------------------------------------- */
+
+/* O, LSE and workspace are left as the last run left them: whoever returns early because O is written, gives what the
+ * workspace remembers, or knows inputs by their address, gives something else than on fresh buffers. */
+static attune_status run_on_other_inputs(bench *on)
+{
+    AT_FORWARD(set_open(on->suite, on->problem, on->suite->seed + 1, &on->there));
+    AT_FORWARD(execute(&on->there, on->plan));
+    AT_FORWARD(at_outputs_keep(&on->there.inputs, &on->kept_there));
+    AT_FORWARD(at_placement_replace(&on->here.place, &on->there.inputs));
+    AT_FORWARD(execute(&on->here, on->plan));
+    AT_FORWARD(at_placement_untouched(&on->here.place));
+    return same(on, &on->kept_there, "other inputs at the same addresses");
+}
+
+/* ---- NaN and infinities ----------------------------------------------------------------------------------------- */
+
+/* Non-finite values that no row sees, and ones that some rows see, by the rules for numbers. */
+static attune_status run_family(const bench *on, at_family family)
+{
+    at_finding finding;
+    at_bias bias = {0};
+    char kernel[512] = "";
+    const at_gate_case one = {.problem = *on->problem,
+                              .draw = {.seed = on->suite->seed, .family = family, .poison = POISON},
+                              .stratum = AT_STRATUM_EXACT};
+    if (!at_family_applies(family, on->problem)) {
+        return ATTUNE_OK;
+    }
+    attune_status status = at_trial_run(on->suite, &one, &finding, &bias, kernel);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s non-finite values", at_family_name(family));
+}
+
+/* ---- All of it -------------------------------------------------------------------------------------------------- */
+
+static attune_status run_all(bench *on, int repeats)
+{
+    AT_FORWARD(set_open(on->suite, on->problem, on->suite->seed, &on->here));
+    AT_FORWARD(run_on_poison(on));
+    AT_FORWARD(run_repeatedly(on, repeats));
+    AT_FORWARD(run_on_other_inputs(on));
+    AT_FORWARD(run_family(on, AT_FAMILY_HIDDEN));
+    return run_family(on, AT_FAMILY_VISIBLE);
+}
+
+attune_status at_sanity_run(const at_suite *suite, const attune_problem *problem, int repeats, const char **done)
+{
+    bench on = {.suite = suite, .problem = problem};
+    *done = "two poisons, guard bands, inputs unchanged, the same bits again, other inputs at the same addresses, "
+            "non-finite values";
+    AT_FORWARD(suite->plan(suite->self, problem, &on.plan));
+    on.nondeterministic = (on.plan->loaded->kernel->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
+    attune_status status = run_all(&on, repeats);
+    attune_plan_destroy(on.plan);
+    at_outputs_free(&on.kept);
+    at_outputs_free(&on.kept_there);
+    set_close(&on.here);
+    set_close(&on.there);
+    return status;
+}

@@ -1,0 +1,15 @@
+/* Sanity: what must hold of any kernel before its numbers are looked at. It ends; it writes all of its outputs and
+ * nothing else; it leaves its inputs alone; it gives the same bits again unless it says that it may not; and what it
+ * gives depends on what its inputs hold now, not on where they lie, nor on what the outputs or the workspace held
+ * before. */
+#ifndef GATE_SANITY_H
+#define GATE_SANITY_H
+
+#include "gate/suite.h"
+
+/* Runs the suite's plan once on standard-normal inputs: "launch". Any failure is the kernel's, unless at_ends_suite. */
+attune_status at_sanity_launch(const at_suite *suite, const attune_problem *problem);
+/* The rest, with so many repeated runs. ATTUNE_WRONG_RESULT says what was seen; *done (static) what was looked at. */
+attune_status at_sanity_run(const at_suite *suite, const attune_problem *problem, int repeats, const char **done);
+
+#endif
