@@ -3,6 +3,7 @@
 #ifndef CUDA_CUDA_H
 #define CUDA_CUDA_H
 
+#include "base/digest.h"
 #include "core/device.h"
 
 /* Devices the driver shows. ATTUNE_NO_DEVICE, with *count 0, where there is no usable driver or no device; the detail
@@ -20,12 +21,14 @@ attune_status at_cuda_typical(int arch, attune_target *target);
 
 /* A kernel's compiled entry on a target, as `attune info --kernel` prints it. */
 typedef struct at_cuda_usage {
-    int32_t threads, registers, smem_bytes, local_bytes; /* of a block; registers and local memory of a thread */
-    int32_t spill_bytes;                                 /* stores and loads of a thread; -1 where no log tells */
-    int32_t warnings;                                    /* C75xx of the compiler's log */
-    int32_t blocks_sm;                                   /* resident blocks of one multiprocessor */
-    double occupancy;                                    /* resident warps / possible warps */
-    const char *limit;                                   /* what bounds it: "registers", "shared memory", ... */
+    int32_t threads, registers, smem_bytes, local_bytes;       /* of a block; registers and local memory of a thread */
+    int32_t spill_bytes;                                       /* stores and loads of a thread; -1 where no log tells */
+    int32_t warnings;                                          /* C75xx of the compiler's log */
+    int32_t blocks_sm;                                         /* resident blocks of one multiprocessor */
+    double occupancy;                                          /* resident warps / possible warps */
+    const char *limit;                                         /* what bounds it: "registers", "shared memory", ... */
+    int32_t compiler;                                          /* 1000 * major + 10 * minor; 0: built ahead */
+    char build[AT_DIGEST_TEXT_MAX], cubin[AT_DIGEST_TEXT_MAX]; /* of at_build, and of the code itself */
 } at_cuda_usage;
 
 /* Compiles (or finds in the cache) and inspects; needs no device. The largest figures over the kernel's entries. */

@@ -56,8 +56,11 @@ attune_status at_cuda_inspect(const attune_kernel *kernel, const attune_problem 
     attune_status status = at_provide(&provider, &recipe, target, &artifact, &cubin);
     close_provider(&provider);
     AT_FORWARD(status);
-    at_artifact_free(&artifact);
     sum_up(&cubin, target, &recipe.resources, usage);
+    usage->compiler = artifact.compiler;
+    memcpy(usage->build, artifact.build, sizeof usage->build);
+    at_digest_of(artifact.cubin, artifact.cubin_bytes, usage->cubin);
+    at_artifact_free(&artifact);
     return ATTUNE_OK;
 }
 

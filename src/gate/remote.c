@@ -170,12 +170,7 @@ static attune_status read_loaded(const json_t *ok, remote_loaded *made)
     made->account = strdup(account);
     AT_FAIL_IF(made->account == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
     (void)snprintf(made->kernel_text, sizeof made->kernel_text, "%s", kernel);
-    const json_t *term = json_object_get(ok, "workspace");
-    if (term == NULL) {
-        made->base.resources.workspace = attune_term_const(0);
-        return ATTUNE_OK;
-    }
-    return at_wire_term(term, &made->base.resources.workspace);
+    return at_wire_term(json_object_get(ok, "workspace"), &made->base.resources.workspace);
 }
 
 static attune_status open_arm(remote *on, const attune_problem *problem, const char *arm, remote_loaded *made)

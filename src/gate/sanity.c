@@ -64,6 +64,38 @@ attune_status at_sanity_launch(const at_suite *suite, const attune_problem *prob
     return status;
 }
 
+/* ---- A peer's O ------------------------------------------------------------------------------------------------- */
+
+static attune_status judge_output(const at_suite *suite, const attune_plan *plan, set *on, at_finding *finding)
+{
+    at_truth truth = {.pool = suite->pool};
+    at_truth_want want = at_trial_rows(suite, &on->inputs.problem);
+    on->place.call.tensor[ATTUNE_LSE].data = NULL;
+    on->inputs.call.tensor[ATTUNE_LSE].data = NULL;
+    AT_FORWARD(execute(on, plan));
+    AT_FORWARD(at_inputs_guards(&on->inputs));
+    attune_status status = at_truth_compute(suite->pool, &on->inputs, &want, &truth);
+    if (status == ATTUNE_OK) {
+        status = at_judge_case(&truth.one, finding, NULL);
+    }
+    at_truth_free(&truth);
+    return status;
+}
+
+attune_status at_sanity_judge(const at_suite *suite, const attune_problem *problem, at_finding *finding)
+{
+    attune_plan *plan;
+    set one;
+    AT_FORWARD(suite->plan(suite->self, problem, &plan));
+    attune_status status = set_open(suite, problem, suite->seed, &one);
+    if (status == ATTUNE_OK) {
+        status = judge_output(suite, plan, &one, finding);
+    }
+    set_close(&one);
+    attune_plan_destroy(plan);
+    return status;
+}
+
 /* ---- The same again --------------------------------------------------------------------------------------------- */
 
 typedef struct bench {

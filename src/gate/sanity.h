@@ -12,4 +12,7 @@ attune_status at_sanity_launch(const at_suite *suite, const attune_problem *prob
 /* The rest, with so many repeated runs. ATTUNE_WRONG_RESULT says what was seen; *done (static) what was looked at. */
 attune_status at_sanity_run(const at_suite *suite, const attune_problem *problem, int repeats, const char **done);
 
+/* Whether O alone, on standard-normal inputs, is right: what is asked of a peer, which need not give LSE. */
+attune_status at_sanity_judge(const at_suite *suite, const attune_problem *problem, at_finding *finding);
+
 #endif

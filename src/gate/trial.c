@@ -21,10 +21,15 @@ static uint32_t traits_of(const at_trial *on)
     return on->plan->loaded->kernel->traits;
 }
 
-static bool is_big(const at_trial *on)
+static bool is_big(const at_suite *suite, const attune_problem *problem)
 {
-    double limit = on->suite->big_flops > 0 ? on->suite->big_flops : AT_BIG_FLOPS;
-    return attune_problem_flops(&on->which->problem) > limit;
+    double limit = suite->big_flops > 0 ? suite->big_flops : AT_BIG_FLOPS;
+    return attune_problem_flops(problem) > limit;
+}
+
+at_truth_want at_trial_rows(const at_suite *suite, const attune_problem *problem)
+{
+    return is_big(suite, problem) ? (at_truth_want){.wanted = SOME_ROWS, .tile = TILE} : (at_truth_want){0};
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------------------------- */
@@ -172,7 +177,7 @@ static attune_status compare_general(at_trial *on, const attune_plan *general)
 static attune_status judge_other_rows(at_trial *on)
 {
     attune_plan *general = NULL;
-    if (!is_big(on) || on->suite->general == NULL || traits_of(on) & ATTUNE_TRAIT_GENERAL) {
+    if (!is_big(on->suite, &on->which->problem) || on->suite->general == NULL || traits_of(on) & ATTUNE_TRAIT_GENERAL) {
         return ATTUNE_OK;
     }
     AT_FORWARD(on->suite->general(on->suite->self, &on->which->problem, &general));
@@ -197,11 +202,8 @@ static attune_status make_plan(at_trial *on)
 
 static attune_status find_truth(at_trial *on)
 {
-    at_truth_want want = {.acc16 = (traits_of(on) & ATTUNE_TRAIT_ACC16) != 0};
-    if (is_big(on)) {
-        want.wanted = SOME_ROWS;
-        want.tile = TILE;
-    }
+    at_truth_want want = at_trial_rows(on->suite, &on->which->problem);
+    want.acc16 = (traits_of(on) & ATTUNE_TRAIT_ACC16) != 0;
     AT_FORWARD(at_truth_compute(on->suite->pool, &on->inputs, &want, &on->truth));
     on->truth.one.taints = (traits_of(on) & ATTUNE_TRAIT_TAINTS) && !on->which->problem.strict &&
                            on->which->draw.family == AT_FAMILY_VISIBLE;

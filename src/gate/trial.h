@@ -18,6 +18,9 @@ typedef struct at_trial {
     at_finding finding;
 } at_trial;
 
+/* Which rows of a problem's outputs are compared with the reference: all of a small problem's. */
+at_truth_want at_trial_rows(const at_suite *suite, const attune_problem *problem);
+
 /* ATTUNE_OK: right. ATTUNE_WRONG_RESULT: wrong; the detail begins with the rule. ATTUNE_UNSUPPORTED: refused. Others:
  * as the failing step said. Adds to `bias`; copies the plan's kernel to `kernel` where that is "". */
 attune_status at_trial_run(const at_suite *suite, const at_gate_case *which, at_finding *finding, at_bias *bias,

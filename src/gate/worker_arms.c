@@ -1,8 +1,10 @@
 /* A worker's arms: load, workspace, run, drop. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "cuda/cuda.h"
 #include "gate/worker_ops.h"
 
 static void arm_free(at_worker_arm *arm)
@@ -75,15 +77,31 @@ static attune_status open_arm(at_worker *worker, const json_t *request, at_worke
     return open_kernel(worker, arm);
 }
 
-/* What a plan in another process needs to know. */
+/* Of a call of the problem's sizes, where no term tells it of every call. */
+static attune_status constant_workspace(const at_worker_arm *arm, attune_term *term)
+{
+    attune_call call;
+    size_t bytes = 0;
+    AT_FORWARD(attune_call_init(&call, &arm->problem));
+    if (arm->contender.workspace != NULL) {
+        AT_FORWARD(arm->contender.workspace(arm->contender.self, &call, &bytes));
+    }
+    *term = attune_term_const((int64_t)bytes);
+    return ATTUNE_OK;
+}
+
+/* What a plan in another process needs to know. What is no kernel of ours is asked for whole problems only. */
 static attune_status describe(const at_worker_arm *arm, json_t *answer)
 {
-    AT_FORWARD(at_answer_put(answer, "kernel", json_string(arm->contender.name)));
-    AT_FORWARD(at_answer_put(answer, "account", json_string(arm->contender.account)));
-    AT_FORWARD(at_answer_put(answer, "traits", json_integer(arm->contender.traits)));
-    return arm->plan == NULL
-               ? ATTUNE_OK
-               : at_answer_put(answer, "workspace", at_wire_from_term(&arm->plan->loaded->resources.workspace));
+    const at_contender *contender = &arm->contender;
+    attune_term term = {{0}, {0}};
+    uint32_t traits = contender->traits | (arm->plan == NULL ? (uint32_t)ATTUNE_TRAIT_BATCH_VARIANT : 0U);
+    AT_FORWARD(arm->plan == NULL ? constant_workspace(arm, &term) : ATTUNE_OK);
+    AT_FORWARD(at_answer_put(answer, "kernel", json_string(contender->name)));
+    AT_FORWARD(at_answer_put(answer, "account", json_string(contender->account)));
+    AT_FORWARD(at_answer_put(answer, "traits", json_integer(traits)));
+    const attune_term *workspace = arm->plan == NULL ? &term : &arm->plan->loaded->resources.workspace;
+    return at_answer_put(answer, "workspace", at_wire_from_term(workspace));
 }
 
 static attune_status load(at_worker *worker, const json_t *request, json_t *answer)
@@ -112,6 +130,48 @@ static attune_status drop(at_worker *worker, const json_t *request, json_t *answ
     }
     arm_free(arm);
     return ATTUNE_OK;
+}
+
+/* ---- How an arm was made ---------------------------------------------------------------------------------------- */
+
+#if defined(__clang__)
+static const char compiled_by[] = "clang " __clang_version__;
+#else
+static const char compiled_by[] = "gcc " __VERSION__;
+#endif
+
+static attune_status put_usage(const at_cuda_usage *usage, json_t *answer)
+{
+    char compiler[48];
+    if (usage->compiler > 0) {
+        (void)snprintf(compiler, sizeof compiler, "nvrtc %d.%d", usage->compiler / 1000, usage->compiler % 1000 / 10);
+    } else {
+        (void)snprintf(compiler, sizeof compiler, "nvcc, ahead of time");
+    }
+    json_t *numbers = json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:s,s:s}", "threads", usage->threads, "registers",
+                                usage->registers, "smem_bytes", usage->smem_bytes, "local_bytes", usage->local_bytes,
+                                "spill_bytes", usage->spill_bytes, "warnings", usage->warnings, "blocks_sm",
+                                usage->blocks_sm, "source", usage->build, "cubin", usage->cubin, "compiler", compiler);
+    AT_FAIL_IF(numbers == NULL || json_object_update(answer, numbers) != 0, ATTUNE_OUT_OF_MEMORY,
+               "no memory for an answer");
+    json_decref(numbers);
+    return ATTUNE_OK;
+}
+
+static attune_status build(at_worker *worker, const json_t *request, json_t *answer)
+{
+    at_worker_arm *arm;
+    at_cuda_usage usage = {.compiler = 0};
+    AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
+    AT_FAIL_IF(arm->plan == NULL, ATTUNE_UNSUPPORTED, "%s is no kernel of attune's", arm->name);
+    const at_loaded *loaded = arm->plan->loaded;
+    const attune_target *target = &worker->device->target;
+    if (target->kind == ATTUNE_TARGET_CPU) {
+        AT_FORWARD(put_usage(&usage, answer));
+        return at_answer_put(answer, "compiler", json_string(compiled_by));
+    }
+    AT_FORWARD(at_cuda_inspect(loaded->kernel, &arm->problem, target, &loaded->config, getenv("ATTUNE_CACHE"), &usage));
+    return put_usage(&usage, answer);
 }
 
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
@@ -150,5 +210,6 @@ static attune_status run(at_worker *worker, const json_t *request, json_t *answe
 }
 
 const at_worker_op at_worker_arm_ops[] = {
-    {"load", true, load}, {"drop", true, drop}, {"workspace", true, workspace}, {"run", true, run}, {NULL, false, NULL},
+    {"load", true, load},           {"drop", true, drop}, {"build", true, build},
+    {"workspace", true, workspace}, {"run", true, run},   {NULL, false, NULL},
 };

@@ -1,0 +1,58 @@
+/* The gate: is this kernel right, and really faster? Takes candidates and problems through the stages build, launch,
+ * sanity, correctness and speed, each candidate's ending at its first failure, and says what was seen as verdicts.
+ *
+ * Nothing here touches a device or a candidate's code: that is done in workers. docs/gate.md is the guide. */
+#ifndef GATE_GATE_H
+#define GATE_GATE_H
+
+#include "gate/verdict.h"
+
+/* Told what happens; any of them may be NULL. */
+typedef struct at_gate_watch {
+    void *self;
+    void (*machine)(void *self, const char *what, const char *found);     /* pre-flight, one finding at a time */
+    void (*problem)(void *self, const char *problem);                     /* its candidates follow */
+    void (*candidate)(void *self, const at_verdict *verdict);             /* its stages follow */
+    void (*stage)(void *self, const at_verdict *verdict, at_stage stage); /* ended, and judged */
+    void (*verdict)(void *self, const at_verdict *verdict);               /* all of it is there */
+    void (*note)(void *self, const char *text);                           /* anything else worth a line */
+    void (*progress)(void *self, const char *doing, double done);         /* 0 ... 1 of a stage */
+    bool (*stop)(void *self);
+} at_gate_watch;
+
+typedef struct at_gate_options {
+    const char *const *candidate; /* kernel texts */
+    int candidate_count;
+    const attune_problem *problem;
+    int problem_count;
+    const char *const *peer; /* names; "best" stands for all of PyTorch's back ends that run */
+    int peer_count;
+    double must;
+    int64_t cases;
+    uint64_t seed;
+    bool quick;
+    bool counters;
+    bool again;           /* judge anew what has fresh evidence already */
+    double limit_s;       /* begin nothing that would end later; 0: no limit */
+    const char *evidence; /* a directory; NULL: nothing is kept */
+    const char *wisdom;   /* a file that proven rows are added to; NULL: none */
+    const char *target, *isa;
+    int threads;                /* 0: all */
+    const char *const *worker;  /* the command that starts a worker, ends with NULL */
+    const char *const *fetcher; /* the one for arms of PyTorch; NULL: there is none */
+    at_gate_watch watch;
+} at_gate_options;
+
+/* What came of it. */
+typedef struct at_gate_result {
+    int passed, failed, inconclusive, not_run; /* verdicts, by their exit codes */
+    int known;                                 /* verdicts that fresh evidence had already */
+    int left;                                  /* (candidate, problem) pairs that the limit left over */
+    int exit_code;                             /* 0 pass, 1 fail, 2 inconclusive or unfinished, 3 could not run */
+} at_gate_result;
+
+/* ATTUNE_OK when the gate ran, whatever it found. Errors are the caller's (a kernel or target that is not there), the
+ * machine's, or ATTUNE_INTERRUPTED; verdicts that were finished before have been told and kept. */
+attune_status at_gate_run(const at_gate_options *options, at_gate_result *result);
+
+#endif

@@ -1,0 +1,253 @@
+/* Is it right? Build, launch, sanity, correctness: everything before the clock. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/plan.h"
+#include "core/problem.h"
+#include "gate/gate_parts.h"
+#include "gate/sanity.h"
+#include "gate/verdict_parts.h"
+#include "library/catalogue.h"
+
+enum { REPEATS = 20, REPEATS_QUICK = 3 };
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------ */
+
+/* What the suite's plans are made of. */
+typedef struct planner {
+    at_device *device;
+    const char *arm;
+    float off_scale; /* 1; or what the control's wrong kernel has its scale multiplied by */
+} planner;
+
+static attune_status plan_arm(void *self, const attune_problem *problem, attune_plan **plan)
+{
+    const planner *by = self;
+    attune_problem asked = *problem;
+    if (by->off_scale != 1) {
+        asked.scale = at_problem_scale(problem) * by->off_scale;
+    }
+    return at_remote_plan(by->device, &asked, by->arm, plan);
+}
+
+static attune_status plan_general(void *self, const attune_problem *problem, attune_plan **plan)
+{
+    const planner *by = self;
+    for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
+        if ((*kernel)->target == by->device->target.kind && ((*kernel)->traits & ATTUNE_TRAIT_GENERAL) != 0) {
+            return at_remote_plan(by->device, problem, (*kernel)->name, plan);
+        }
+    }
+    return at_fail(ATTUNE_NOT_FOUND, "this target has no general kernel to compare with");
+}
+
+/* ---- Stages ----------------------------------------------------------------------------------------------------- */
+
+/* What ends a gate rather than a candidate. */
+static bool ends_gate(attune_status status)
+{
+    return status == ATTUNE_INTERRUPTED || status == ATTUNE_NO_DEVICE || status == ATTUNE_IO_ERROR;
+}
+
+attune_status at_gate_stage(at_gate *gate, const at_gate_entry *entry, at_stage stage, at_gate_work work)
+{
+    at_stage_run *run = &entry->verdict->stage[stage];
+    double began = at_gate_seconds(gate);
+    run->status = work(gate, entry);
+    run->ran = true;
+    run->seconds = at_gate_seconds(gate) - began;
+    if (run->status != ATTUNE_OK) {
+        at_verdict_say(run->detail, "%s", attune_last_detail());
+    }
+    attune_status status = run->status;
+    at_gate_settle(gate);
+    AT_FORWARD(at_verdict_judge(entry->verdict));
+    if (gate->options->watch.stage != NULL) {
+        gate->options->watch.stage(gate->options->watch.self, entry->verdict, stage);
+    }
+    return ends_gate(status) ? at_fail(status, "%s", run->detail) : ATTUNE_OK;
+}
+
+static void look(const at_gate_entry *entry, at_stage stage, const char *what)
+{
+    at_verdict_say(entry->verdict->stage[stage].look, "%s \"%s\" \"%s\"", what, entry->candidate,
+                   entry->verdict->problem);
+}
+
+/* ---- Build ------------------------------------------------------------------------------------------------------ */
+
+static attune_status read_build(const json_t *ok, at_build_facts *build)
+{
+    const struct {
+        const char *key;
+        int32_t *value;
+    } numbers[] = {{"threads", &build->threads},         {"registers", &build->registers},
+                   {"smem_bytes", &build->smem_bytes},   {"local_bytes", &build->local_bytes},
+                   {"spill_bytes", &build->spill_bytes}, {"warnings", &build->warnings},
+                   {"blocks_sm", &build->blocks_sm}};
+    const char *text;
+    int64_t value;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
+        AT_FORWARD(at_json_int(ok, "answer", numbers[i].key, -1, INT32_MAX, &value));
+        *numbers[i].value = (int32_t)value;
+    }
+    AT_FORWARD(at_json_string(ok, "answer", "source", &text));
+    (void)snprintf(build->source, sizeof build->source, "%s", text);
+    AT_FORWARD(at_json_string(ok, "answer", "cubin", &text));
+    (void)snprintf(build->cubin, sizeof build->cubin, "%s", text);
+    AT_FORWARD(at_json_string(ok, "answer", "compiler", &text));
+    (void)snprintf(build->compiler, sizeof build->compiler, "%s", text);
+    return ATTUNE_OK;
+}
+
+/* Asks the worker how an arm was made. */
+static attune_status ask_build(at_device *device, const attune_plan *plan, at_build_facts *build)
+{
+    enum { PATIENCE_S = 120 };
+    json_t *ok;
+    AT_FORWARD(at_channel_ask(at_remote_channel(device), "build",
+                              json_pack("{s:I}", "arm", (json_int_t)at_remote_arm(plan)), PATIENCE_S, &ok));
+    attune_status status = read_build(ok, build);
+    json_decref(ok);
+    return status;
+}
+
+static attune_status build(at_gate *gate, const at_gate_entry *entry)
+{
+    at_device *device;
+    attune_plan *plan;
+    at_verdict *verdict = entry->verdict;
+    look(entry, AT_STAGE_BUILD, "attune info --kernel");
+    AT_FORWARD(at_gate_judge(gate, &device));
+    AT_FORWARD(at_remote_plan(device, entry->problem, entry->candidate, &plan));
+    (void)snprintf(verdict->kernel, sizeof verdict->kernel, "%s", plan->kernel_text);
+    verdict->traits = plan->loaded->kernel->traits;
+    attune_status status = ask_build(device, plan, &verdict->build);
+    verdict->build.workspace_bytes = (int64_t)plan->workspace_max;
+    attune_plan_destroy(plan);
+    return status;
+}
+
+/* ---- Launch, sanity, correctness -------------------------------------------------------------------------------- */
+
+static bool is_stopped(void *watcher)
+{
+    const at_gate *gate = watcher;
+    return at_gate_stopped(gate) || gate->judge == NULL || at_remote_spoilt(gate->judge);
+}
+
+static void show_progress(void *watcher, double done)
+{
+    at_gate_progress(watcher, "correctness", done);
+}
+
+static attune_status make_suite(at_gate *gate, const at_gate_entry *entry, planner *by, char command[1024],
+                                at_suite *suite)
+{
+    AT_FORWARD(at_gate_judge(gate, &by->device));
+    by->arm = entry->candidate;
+    by->off_scale = 1;
+    (void)snprintf(command, 1024, "attune check --kernel \"%s\"", entry->candidate);
+    *suite = (at_suite){.device = by->device,
+                        .pool = gate->pool,
+                        .plan = plan_arm,
+                        .general = plan_general,
+                        .self = by,
+                        .seed = gate->options->seed,
+                        .cases = gate->options->cases,
+                        .only = -1,
+                        .command = command,
+                        .progress = show_progress,
+                        .stop = is_stopped,
+                        .watcher = gate};
+    return ATTUNE_OK;
+}
+
+static attune_status launch(at_gate *gate, const at_gate_entry *entry)
+{
+    planner by;
+    at_suite suite;
+    char command[1024];
+    look(entry, AT_STAGE_LAUNCH, "compute-sanitizer attune check --cases 1 --kernel");
+    AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
+    AT_FORWARD(at_sanity_launch(&suite, entry->problem));
+    at_verdict_say(entry->verdict->stage[AT_STAGE_LAUNCH].detail, "one call of the problem ran to its end");
+    return ATTUNE_OK;
+}
+
+static attune_status sanity(at_gate *gate, const at_gate_entry *entry)
+{
+    planner by;
+    at_suite suite;
+    char command[1024];
+    const char *done;
+    look(entry, AT_STAGE_SANITY,
+         "compute-sanitizer --tool racecheck (or initcheck, memcheck) attune check --cases 1 "
+         "--kernel");
+    AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
+    AT_FORWARD(at_sanity_run(&suite, entry->problem, gate->options->quick ? REPEATS_QUICK : REPEATS, &done));
+    at_verdict_say(entry->verdict->stage[AT_STAGE_SANITY].detail, "%s", done);
+    return ATTUNE_OK;
+}
+
+static attune_status correctness(at_gate *gate, const at_gate_entry *entry)
+{
+    planner by;
+    at_suite suite;
+    char command[1024];
+    at_suite_result *result = &entry->verdict->suite;
+    look(entry, AT_STAGE_CORRECTNESS, "attune check --kernel");
+    AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
+    AT_FORWARD(at_suite_run(&suite, entry->problem, result));
+    AT_FAIL_IF(at_gate_stopped(gate), ATTUNE_INTERRUPTED, "interrupted");
+    AT_FAIL_IF(result->failed > 0, ATTUNE_WRONG_RESULT, "%.400s", result->failure[0].what);
+    AT_FAIL_IF(result->bias_status != ATTUNE_OK, ATTUNE_WRONG_RESULT, "%s", result->bias_what);
+    return ATTUNE_OK;
+}
+
+/* ---- The control ------------------------------------------------------------------------------------------------ */
+
+/* The candidate itself, made wrong: its scale is 2 % off. A suite that lets this pass would let anything pass. */
+static attune_status control(at_gate *gate, const at_gate_entry *entry, at_suite_result *result)
+{
+    enum { CASES = 5 };
+    planner by;
+    at_suite suite;
+    char command[1024];
+    AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
+    by.off_scale = 1.02F;
+    suite.cases = CASES;
+    suite.progress = NULL;
+    AT_FORWARD(at_suite_run(&suite, entry->problem, result));
+    AT_FAIL_IF(result->failed > 0, ATTUNE_WRONG_RESULT, "with its scale 2 %% off: %.300s", result->failure[0].what);
+    return at_judge_bias(&result->bias);
+}
+
+static attune_status run_control(at_gate *gate, const at_gate_entry *entry)
+{
+    at_suite_result result;
+    at_stage_run *run = &entry->verdict->wrong_kernel;
+    double began = at_gate_seconds(gate);
+    run->status = control(gate, entry, &result);
+    run->ran = true;
+    run->seconds = at_gate_seconds(gate) - began;
+    at_verdict_say(run->detail, "%s", run->status == ATTUNE_OK ? "" : attune_last_detail());
+    at_gate_settle(gate);
+    AT_FORWARD(at_verdict_judge(entry->verdict));
+    return ends_gate(run->status) ? run->status : ATTUNE_OK;
+}
+
+/* ---- All of it -------------------------------------------------------------------------------------------------- */
+
+attune_status at_gate_right(at_gate *gate, const at_gate_entry *entry)
+{
+    static const at_gate_work works[] = {build, launch, sanity, correctness};
+    for (int stage = AT_STAGE_BUILD; stage <= AT_STAGE_CORRECTNESS; ++stage) {
+        AT_FORWARD(at_gate_stage(gate, entry, (at_stage)stage, works[stage]));
+        if (entry->verdict->finding[stage].outcome != AT_PASS) {
+            return ATTUNE_OK;
+        }
+    }
+    return run_control(gate, entry);
+}

@@ -1,0 +1,105 @@
+/* The gate's workers: opened when needed, closed when spoilt. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "gate/gate_parts.h"
+
+double at_gate_seconds(const at_gate *gate)
+{
+    return (double)(gate->clock.now_ns(gate->clock.self) - gate->began_ns) * 1e-9;
+}
+
+bool at_gate_stopped(const at_gate *gate)
+{
+    const at_gate_watch *watch = &gate->options->watch;
+    return at_file_interrupted() || (watch->stop != NULL && watch->stop(watch->self));
+}
+
+void at_gate_note(const at_gate *gate, const char *format, ...)
+{
+    char text[AT_SENTENCE_MAX];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (gate->options->watch.note != NULL) {
+        gate->options->watch.note(gate->options->watch.self, text);
+    }
+}
+
+void at_gate_progress(const at_gate *gate, const char *doing, double done)
+{
+    if (gate->options->watch.progress != NULL) {
+        gate->options->watch.progress(gate->options->watch.self, doing, done);
+    }
+}
+
+/* Arms that need an interpreter. */
+bool at_gate_is_foreign(const char *arm)
+{
+    return strncmp(arm, "torch:", 6) == 0 || strncmp(arm, "py:", 3) == 0 || strcmp(arm, "best") == 0;
+}
+
+bool at_gate_wants_fetcher(const at_gate *gate)
+{
+    for (int i = 0; i < gate->options->peer_count; ++i) {
+        if (at_gate_is_foreign(gate->options->peer[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void at_gate_remote_options(const at_gate *gate, bool with_peers, at_remote_options *options)
+{
+    const at_gate_options *given = gate->options;
+    bool fetch = with_peers && at_gate_wants_fetcher(gate);
+    *options = (at_remote_options){.command = fetch ? given->fetcher : given->worker,
+                                   .target = given->target,
+                                   .isa = given->isa,
+                                   .threads = given->threads};
+}
+
+static attune_status get(const at_gate *gate, bool with_peers, at_device **kept, at_device **device)
+{
+    at_remote_options options;
+    at_gate_remote_options(gate, with_peers, &options);
+    AT_FAIL_IF(options.command == NULL, ATTUNE_NOT_FOUND,
+               "there is no Python that could run PyTorch's arms (ATTUNE_PYTHON can name one)");
+    attune_status status = *kept != NULL ? ATTUNE_OK : at_remote_open(&options, kept);
+    *device = *kept;
+    return status;
+}
+
+attune_status at_gate_judge(at_gate *gate, at_device **device)
+{
+    return get(gate, false, &gate->judge, device);
+}
+
+attune_status at_gate_court(at_gate *gate, at_device **device)
+{
+    return get(gate, true, &gate->court, device);
+}
+
+static void close_one(at_device **kept, bool only_spoilt)
+{
+    if (*kept != NULL && (!only_spoilt || at_remote_spoilt(*kept))) {
+        (*kept)->ops->close(*kept);
+        *kept = NULL;
+    }
+}
+
+void at_gate_settle(at_gate *gate)
+{
+    close_one(&gate->judge, true);
+    close_one(&gate->court, true);
+}
+
+void at_gate_close_workers(at_gate *gate)
+{
+    close_one(&gate->judge, false);
+    close_one(&gate->court, false);
+}
