@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Times configs of attune's kernels against PyTorch's cuDNN and any Python callable, in turns, in one process.
+
+    hopper.py [--library PATH] [--seconds S] [--rounds N] [--peer FILE:FUNCTION]... ITEM...
+
+An ITEM is PROBLEM@ARM+ARM+...: a problem's text and the arms to run on it. An arm is a kernel's text
+("wgmma:GROUPS=2,BLOCK_N=128" gives what it names and leaves the rest to the heuristic's first config), "auto" (the
+planner's choice), torch:cudnn, torch:flash, or peer:N, the N-th --peer: a function of (q, k, v, causal) that returns O,
+tensors being [batch, heads, seqlen, dim]. Without arms: auto and torch:cudnn.
+
+Each arm's calls on one set of buffers are captured into a CUDA graph (warm L2); graphs are replayed in random order; a
+sample is one replay's time by events, divided by its calls. Standard output is TSV:
+
+    problem arm kernel median_us lo_us hi_us tflops ratio error
+
+ratio: the fastest peer's median / this arm's, peers being all arms that are not attune's. error: max |O - O_fp64| over
+some rows. Arms that cannot run are told of in lines that begin with #.
+"""
+import argparse
+import importlib.util
+import math
+import os
+import random
+import sys
+
+import torch
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from ladder import capture, error_of, inputs, interval, replay_us, torch_call  # noqa: E402
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from attune.library import Context, Failed, Library  # noqa: E402
+
+
+def load_peer(text):
+    path, function = text.rsplit(":", 1)
+    spec = importlib.util.spec_from_file_location("peer_" + function, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, function)
+
+
+class Bench:
+    def __init__(self, options):
+        self.library, self.contexts, self.options = Library(options.library), {}, options
+        self.peers = [load_peer(text) for text in options.peer]
+
+    def attune(self, name, text, q, k, v, p):
+        if name not in self.contexts:
+            self.contexts[name] = Context(self.library, "cuda", None if name == "auto" else name)
+        plan = self.contexts[name].plan(text)
+        bshd = "layout=bshd" in text
+        shape = (p.batch, p.seqlen_q, p.heads_q, p.head_dim_v) if bshd else (p.batch, p.heads_q, p.seqlen_q,
+                                                                             p.head_dim_v)
+        out = torch.empty(shape, device="cuda", dtype=q.dtype)
+        out = out.transpose(1, 2) if bshd else out
+        need = plan.workspace_bytes()
+        workspace = torch.empty(max(need, 1), device="cuda", dtype=torch.uint8) if need else None
+
+        def call():
+            plan.run(plan.bind({"Q": q, "K": k, "V": v, "O": out}, workspace,
+                               torch.cuda.current_stream().cuda_stream))
+            return out
+        call.keep = (plan, workspace)
+        return call, plan.kernel
+
+    def arm(self, name, text, q, k, v, p):
+        if name.startswith("torch:"):
+            return torch_call(name[6:], q, k, v, p)
+        if name.startswith("peer:"):
+            function = self.peers[int(name[5:])]
+            return lambda: function(q, k, v, bool(p.causal)), self.options.peer[int(name[5:])]
+        return self.attune(name, text, q, k, v, p)
+
+    def prepare(self, name, text, q, k, v, p):
+        """(graph, calls a graph, error, kernel, what must stay alive)"""
+        call, kernel = self.arm(name, text, q, k, v, p)
+        graph, _ = capture(call, 1)
+        once = min(replay_us(graph, 1) for _ in range(2))
+        calls = max(1, min(200, int(self.options.graph_us / once)))
+        graph, out = capture(call, calls)
+        graph.replay()
+        torch.cuda.synchronize()
+        return graph, calls, error_of(out, q, k, v, p), kernel, call
+
+    def item(self, item):
+        text, _, names = item.partition("@")
+        p = self.library.problem(text)
+        q, k, v = inputs(p)
+        if "layout=bshd" in text:
+            q, k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v))
+        arms = {}
+        for name in (names or "auto+torch:cudnn").split("+"):
+            try:
+                arms[name] = self.prepare(name, text, q, k, v, p)
+            except (Failed, RuntimeError) as reason:
+                print(f"# {text} {name}: {str(reason).splitlines()[0]}", flush=True)
+                torch.cuda.synchronize()
+        self.report(text, p, arms, self.sample(arms))
+
+    def sample(self, arms):
+        samples = {name: [] for name in arms}
+        order, spent = random.Random(1), 0.0
+        for graph, calls, *_ in arms.values():
+            replay_us(graph, calls)
+        while arms and (spent < self.options.seconds * 1e6 or len(next(iter(samples.values()))) < self.options.rounds):
+            for name in order.sample(list(arms), len(arms)):
+                us = replay_us(arms[name][0], arms[name][1])
+                samples[name].append(us)
+                spent += us * arms[name][1]
+        return samples
+
+    def report(self, text, p, arms, samples):
+        peers = [interval(samples[name])[0] for name in arms if name.startswith(("torch:", "peer:"))]
+        for name, (_, _, error, kernel, _) in arms.items():
+            median, lo, hi = interval(samples[name])
+            ratio = f"{min(peers) / median:.3f}" if peers else "-"
+            print("\t".join([text, name, kernel, f"{median:.2f}", f"{lo:.2f}", f"{hi:.2f}",
+                             f"{self.library.flops(p) / median * 1e-6:.1f}", ratio, f"{error:.1e}"]), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of measuring, an item")
+    parser.add_argument("--rounds", type=int, default=7, help="samples of an arm, at least")
+    parser.add_argument("--graph-us", type=float, default=2000, help="length of a graph")
+    parser.add_argument("--peer", action="append", default=[], metavar="FILE:FUNCTION")
+    parser.add_argument("items", nargs="+")
+    options = parser.parse_args()
+    bench = Bench(options)
+    print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, attune "
+          f"{bench.library.c.attune_version_string().decode()}")
+    print("problem\tarm\tkernel\tmedian_us\tlo_us\thi_us\ttflops\tratio\terror")
+    for item in options.items:
+        bench.item(item)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+/* Jobs: the tiles of queries that a persistent block works through, each with all that its consumers need to know. One
+ * producer thread works them out, so that divisions and 64-bit arithmetic cost the consumers nothing, and leaves them
+ * in shared memory. */
+#ifndef DEVICE_JOB_CUH
+#define DEVICE_JOB_CUH
+
+#include "device/mask.cuh"
+
+/* A tile of queries of one head, and the tiles of keys it visits, from the right to the left. */
+struct job {
+    int batch, head, head_kv;   /* batch is 0 where sequences are packed */
+    int row, rows;              /* first row of the tile in its sequence; rows of the sequence */
+    int first_q, first_kv;      /* where the sequence begins in Q and in K */
+    int key, blocks;            /* first key of the rightmost tile; tiles to visit, at least one; 0: no more jobs */
+    int sees_first, sees_end;   /* the keys that the tile's first row sees; row r of the tile sees those r further on */
+    int keys;                   /* of the sequence */
+    int clean_first, clean_end; /* the keys that any row of the head sees: other values may hold anything */
+    int spare[2];
+};
+
+/* Numbers to which up to 512 may be added. */
+ATTUNE_INLINE int within_int(attune_i64 x)
+{
+    return (int)clamp_i64(x, -0x7ffffc00, 0x7ffffc00);
+}
+
+/* Whether rows see different keys on this side. */
+constexpr bool ends_move = ATTUNE_HAS_CAUSAL || ATTUNE_HAS_WINDOW;
+constexpr bool begins_move = ATTUNE_HAS_WINDOW;
+
+/* The keys that causality and window let row `row` see, without the sequence's own bounds. */
+ATTUNE_INLINE void keys_allowed(const attune_args &args, const sequence &at, attune_i64 row, job &j)
+{
+    [[maybe_unused]] const attune_i64 position = row + at.offset;
+    attune_i64 first = -0x7ffffc00, end = 0x7ffffc00;
+#if ATTUNE_HAS_CAUSAL
+    end = position + 1;
+#endif
+#if ATTUNE_HAS_WINDOW
+    if (args.window_left >= 0) {
+        first = position - args.window_left;
+    }
+    if (args.window_right >= 0) {
+        end = min(end, position + args.window_right + 1);
+    }
+#endif
+    j.sees_first = within_int(first);
+    j.sees_end = within_int(end);
+}
+
+/* The tiles of `block_n` keys that rows row ... row + block_m - 1 see any of; one that nobody sees where there are
+ * none, so that every job has a tile. */
+template <int block_m, int block_n> ATTUNE_INLINE void visit(const attune_args &args, const sequence &at, job &j)
+{
+    key_range any = keys_seen_by_rows(args, at, j.row, min((attune_i64)j.row + block_m, at.length_q) - 1);
+    int first = any.first / block_n, end = (any.end + block_n - 1) / block_n;
+    if (any.first >= any.end) {
+        first = 0, end = 1;
+    }
+    j.blocks = end - first;
+    j.key = (end - 1) * block_n;
+}
+
+/* Fills in the job of rows tile * block_m ... of a head; false where the sequence has no such rows. */
+template <int block_m, int block_n>
+ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile, job &j)
+{
+    sequence at = sequence_of(args, batch);
+    j.row = tile * block_m;
+    if (j.row >= at.length_q) {
+        return false;
+    }
+    j.batch = (int)at.batch;
+    j.head = head;
+    j.head_kv = head / ((int)args.heads_q / (int)args.heads_kv);
+    j.rows = (int)at.length_q;
+    j.keys = (int)at.length_kv;
+    j.first_q = (int)at.first_q;
+    j.first_kv = (int)at.first_kv;
+    keys_allowed(args, at, j.row, j);
+    visit<block_m, block_n>(args, at, j);
+    key_range clean = keys_seen_by_rows(args, at, 0, at.length_q - 1);
+    j.clean_first = clean.first;
+    j.clean_end = clean.end;
+    return true;
+}
+
+/* ---- The order of the jobs ---- */
+
+/* Numbers 0 ... count - 1 are tiles: heads in sections whose keys and values share L2, in a section the tiles that see
+ * most keys first (where that differs), else head by head. */
+struct queue {
+    int tiles, rows; /* of a head; heads of the batch */
+    int section;     /* heads that go together; a multiple of those that share keys */
+    int sections, count;
+};
+
+constexpr attune_i64 SECTION_BYTES = 32 << 20;
+
+template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
+{
+    queue q;
+    q.tiles = (int)((args.seqlen_q + block_m - 1) / block_m);
+    q.rows = (int)(args.batch * args.heads_q);
+    q.count = q.tiles * q.rows;
+    attune_i64 bytes = max(args.seqlen_kv, (attune_i64)1) * (ATTUNE_HEAD_DIM_QK + ATTUNE_HEAD_DIM_V) * 2;
+    int shared = (int)(args.heads_q / args.heads_kv);
+    q.section = (int)min(max(SECTION_BYTES / bytes, (attune_i64)1) * shared, (attune_i64)q.rows);
+    q.sections = (q.rows + q.section - 1) / q.section;
+    return q;
+}
+
+/* The tile of number `index`. Sections take turns in going down and up, so that work grows and shrinks without jumps:
+ * blocks that take numbers to and fro then get equal shares; the last one goes down. */
+template <int block_m, int block_n>
+ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, job &j)
+{
+    int row, tile;
+    if constexpr (ATTUNE_HAS_CAUSAL) {
+        int section = index / (q.section * q.tiles), at = index - section * q.section * q.tiles;
+        int heads = min(q.section, q.rows - section * q.section);
+        int rank = at / heads;
+        row = section * q.section + at - rank * heads;
+        tile = (q.sections - section) % 2 ? q.tiles - 1 - rank : rank;
+    } else {
+        row = index / q.tiles;
+        tile = index - row * q.tiles;
+    }
+    int batch = row / (int)args.heads_q;
+    return job_of<block_m, block_n>(args, batch, row - batch * (int)args.heads_q, tile, j);
+}
+
+/* The number of a block's turn: to and fro over the blocks with SNAKE, else in one direction. */
+template <bool snake> ATTUNE_INLINE int job_number(int turn)
+{
+    int place = snake && turn % 2 ? (int)gridDim.x - 1 - (int)blockIdx.x : (int)blockIdx.x;
+    return turn * (int)gridDim.x + place;
+}
+
+#endif

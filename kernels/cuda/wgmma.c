@@ -1,0 +1,227 @@
+/* wgmma: descriptor. The source and docs/hopper.md say how it works. */
+#include "attune/kernel.h"
+
+enum { GROUPS, BLOCK_N, STAGES, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, PARAMS };
+
+static const int32_t groups_values[] = {1, 2, 3};
+static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192};
+static const int32_t stages_values[] = {2, 3, 4};
+static const int32_t q_stages_values[] = {1, 2};
+static const int32_t switch_values[] = {0, 1};
+static const int32_t scheduler_values[] = {0, 1, 2};
+static const int32_t rescale_values[] = {0, 8};
+
+static const attune_param params[PARAMS] = {
+    [GROUPS] = {"GROUPS", groups_values, 3, 0},          [BLOCK_N] = {"BLOCK_N", block_n_values, 9, 0},
+    [STAGES] = {"STAGES", stages_values, 3, 0},          [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0},
+    [OVERLAP] = {"OVERLAP", switch_values, 2, 0},        [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
+    [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0}, [RESCALE] = {"RESCALE", rescale_values, 2, 0},
+};
+
+enum { DIM_STEP = 8, DIM_MIN = 32, DIM_MAX = 256, GROUP_ROWS = 64, CONTROL_BYTES = 1024 };
+
+static int32_t block_m(const attune_config *config)
+{
+    return config->value[GROUPS] * GROUP_ROWS;
+}
+
+static int32_t threads_of(const attune_config *config)
+{
+    return (config->value[GROUPS] + 1) * 128;
+}
+
+/* Bytes of a row in shared memory: whole chunks of 64 elements. */
+static int32_t pitch_of(int32_t dim)
+{
+    return (dim + 63) / 64 * 128;
+}
+
+/* sizeof(Shared) of the source: the rings of Q, K and V; jobs and barriers. */
+static int32_t smem_of(const attune_problem *problem, const attune_config *config)
+{
+    int32_t q = config->value[Q_STAGES] * block_m(config) * pitch_of(problem->head_dim_qk);
+    int32_t kv = config->value[STAGES] * config->value[BLOCK_N] *
+                 (pitch_of(problem->head_dim_qk) + pitch_of(problem->head_dim_v));
+    return q + kv + CONTROL_BYTES;
+}
+
+/* ---- What it computes ---- */
+
+static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
+{
+    if (dim % DIM_STEP != 0 || dim < DIM_MIN || dim > DIM_MAX) {
+        return attune_refuse(reason, "%s %d: a multiple of %d from %d to %d is needed", name, dim, DIM_STEP, DIM_MIN,
+                             DIM_MAX);
+    }
+    return true;
+}
+
+static bool features_supported(const attune_problem *problem, attune_reason *reason)
+{
+    if (problem->bias != ATTUNE_BIAS_NONE) {
+        return attune_refuse(reason, "bias: scores stay in registers without one");
+    }
+    if (problem->mask || problem->alibi || problem->sink) {
+        return attune_refuse(reason, "%s: not computed by this kernel",
+                             problem->mask    ? "mask"
+                             : problem->alibi ? "alibi"
+                                              : "sink");
+    }
+    if (problem->strict) {
+        return attune_refuse(reason, "strict: a non-finite value may reach rows of its tile that do not see it");
+    }
+    if (problem->scale < 0) {
+        return attune_refuse(reason, "scale %g: above 0 is needed", (double)problem->scale);
+    }
+    return true;
+}
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    if (target->arch != 90 || !target->arch_features) {
+        return attune_refuse(reason, "arch sm_%d%s: sm_90a is needed", target->arch, target->arch_features ? "a" : "");
+    }
+    if (problem->dtype == ATTUNE_FP32) {
+        return attune_refuse(reason, "dtype fp32: fp16 or bf16 is needed");
+    }
+    if (problem->align != 0 && problem->align < 16) {
+        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
+    }
+    return dim_supported("head_dim_qk", problem->head_dim_qk, reason) &&
+           dim_supported("head_dim_v", problem->head_dim_v, reason) && features_supported(problem, reason);
+}
+
+/* ---- Which configs ---- */
+
+/* Registers that a consumer thread has, and those that its fragments take; the rest of the code needs some 30 more. */
+static int32_t registers_given(const attune_config *config)
+{
+    return config->value[GROUPS] == 1 ? 255 : config->value[GROUPS] == 2 ? 240 : 160;
+}
+
+static int32_t registers_held(const attune_problem *problem, const attune_config *config)
+{
+    int32_t n = config->value[BLOCK_N];
+    int32_t scores = config->value[OVERLAP] || config->value[Q_STAGES] > 1 ? n / 2 + n / 4 : n / 2;
+    return scores + (problem->head_dim_v + 7) / 8 * 4;
+}
+
+enum { REGISTERS_BESIDES = 32 };
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)target;
+    int32_t held = registers_held(problem, config), given = registers_given(config);
+    if (held + REGISTERS_BESIDES > given) {
+        return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
+                             config->value[BLOCK_N], config->value[GROUPS], held, REGISTERS_BESIDES, given);
+    }
+    if (config->value[GROUPS] == 1 && config->value[PINGPONG]) {
+        return attune_refuse(reason, "PINGPONG 1: needs GROUPS of 2 or 3");
+    }
+    if (config->value[SCHEDULER] == 0 && config->value[Q_STAGES] > 1) {
+        return attune_refuse(reason, "Q_STAGES 2: a block of SCHEDULER 0 has one tile of queries");
+    }
+    return true;
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    (void)target;
+    *out = (attune_resources){.threads = threads_of(config),
+                              .smem_bytes = smem_of(problem, config),
+                              .scratch_bytes = 0,
+                              .workspace = attune_term_const(0)};
+}
+
+/* In the order of the parameters. */
+static const attune_config narrow[] = {{{3, 128, 2, 2, 1, 1, 1, 8}},
+                                       {{2, 128, 2, 2, 1, 1, 1, 8}},
+                                       {{2, 64, 2, 1, 1, 1, 1, 8}},
+                                       {{1, 64, 2, 1, 1, 0, 0, 8}}};
+static const attune_config middle[] = {{{2, 128, 2, 2, 1, 1, 1, 8}},
+                                       {{2, 128, 2, 1, 1, 1, 1, 8}},
+                                       {{2, 64, 2, 1, 1, 1, 1, 8}},
+                                       {{1, 64, 2, 1, 1, 0, 0, 8}}};
+static const attune_config wide[] = {
+    {{2, 80, 2, 1, 1, 1, 1, 8}}, {{2, 64, 2, 1, 1, 1, 1, 8}}, {{1, 64, 2, 1, 1, 0, 0, 8}}};
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
+    const attune_config *candidates = dim <= 64 ? narrow : dim <= 128 ? middle : wide;
+    int count = (int)(dim <= 64    ? sizeof narrow / sizeof *narrow
+                      : dim <= 128 ? sizeof middle / sizeof *middle
+                                   : sizeof wide / sizeof *wide);
+    for (int i = 0; i < count; ++i) {
+        attune_config chosen = candidates[i];
+        if (chosen.value[SCHEDULER] == 1 && problem->causal) {
+            chosen.value[SCHEDULER] = 2;
+        }
+        if (valid(problem, target, &chosen, NULL) && smem_of(problem, &chosen) <= target->smem_optin_bytes &&
+            index-- == 0) {
+            *config = chosen;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- What to launch ---- */
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    (void)target;
+    const int32_t m = block_m(config), n = config->value[BLOCK_N];
+    attune_term tiles =
+        attune_term_mul(attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(m)),
+                        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
+    attune_term blocks =
+        config->value[SCHEDULER] == 0 ? tiles : attune_term_min(tiles, attune_term_size(ATTUNE_SIZE_SM_COUNT));
+    attune_step_kernel kernel = {.entry = "sm90_fwd_wgmma",
+                                 .grid = {blocks, attune_term_const(1), attune_term_const(1)},
+                                 .block = {threads_of(config), 1, 1},
+                                 .cluster = {1, 1, 1},
+                                 .smem = attune_term_const(smem_of(problem, config)),
+                                 .map_count = 3,
+                                 .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, m, 1, 1}, 256},
+                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
+                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256}}};
+    *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
+}
+
+static const attune_shipped shipped[] = {
+    {"b8,h16,s2048,d128,fp16", ""},
+    {"b8,h16,s2048,d128,fp16,causal", ""},
+    {"b8,h16,s2048,d128,bf16,causal", ""},
+    {"b8,h32,s2048,d64,fp16", ""},
+    {"b8,h32,s2048,d64,fp16,causal", ""},
+    {"b8,h8,s2048,d256,fp16", ""},
+    {"b8,h8,s2048,d256,fp16,causal", ""},
+    {"b2,h8,s1000,d96,bf16,causal", ""},
+    {"b2,h8,s1000,d192,dv128,bf16,causal", ""},
+    {"b2,h8,hkv2,s300,d72,bf16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
+    {NULL, NULL},
+};
+
+extern const attune_kernel at_kernel_wgmma;
+const attune_kernel at_kernel_wgmma = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "wgmma",
+    .summary = "Hopper: warp group products, the copy engine, warp specialisation, persistent blocks",
+    .traits = ATTUNE_TRAIT_TAINTS,
+    .param_count = PARAMS,
+    .params = params,
+    .shipped = shipped,
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = "wgmma.cu",
+};

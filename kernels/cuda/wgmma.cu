@@ -1,0 +1,604 @@
+/* wgmma: attention forward for sm_90a. docs/hopper.md draws it.
+ *
+ * A block stays for many tiles of queries (jobs). One producer thread has the copy engine fill rings of Q, K and V
+ * tiles; GROUPS warp groups of 64 query rows each multiply by wgmma. Scores, weights and O never leave registers.
+ * With OVERLAP the scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
+ * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores.
+ *
+ * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
+#include "device/job.cuh"
+#include "device/softmax.cuh"
+#include "device/stage.cuh"
+#include "device/tma.cuh"
+#include "device/wgmma.cuh"
+
+constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
+constexpr int BLOCK_M = GROUPS * 64;
+constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64; /* of 64 columns, as boxes bring them */
+constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
+constexpr int columns_v = (dim_v + 7) / 8 * 8;
+constexpr int JOBS = 4;
+
+constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128;
+constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
+constexpr unsigned tile_k_bytes = chunks_qk * chunk_kv_bytes, tile_v_bytes = chunks_v * chunk_kv_bytes;
+
+struct alignas(1024) Shared {
+    unsigned char q[Q_STAGES][tile_q_bytes];
+    unsigned char k[STAGES][tile_k_bytes];
+    unsigned char v[STAGES][tile_v_bytes];
+    job jobs[JOBS];
+    unsigned long long full_q[Q_STAGES], empty_q[Q_STAGES];
+    unsigned long long full_k[STAGES], empty_k[STAGES], full_v[STAGES], empty_v[STAGES];
+};
+static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
+static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
+static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes and products take");
+static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
+
+/* Registers of a thread: 65,536 for all. One group has enough as it is. */
+constexpr int producer_registers = GROUPS == 2 ? 24 : 32, consumer_registers = GROUPS == 2 ? 240 : 160;
+
+/* A place in a ring: buffers are used in order; the parity that its users wait for changes with each round. */
+template <int stages> struct ring {
+    int stage = 0;
+    unsigned parity = 0;
+    __device__ __forceinline__ void step()
+    {
+        stage = stage + 1 == stages ? 0 : stage + 1;
+        parity ^= stage == 0;
+    }
+};
+
+ATTUNE_INLINE unsigned address(const unsigned long long &barrier)
+{
+    return ptx_cvta_shared(&barrier);
+}
+
+ATTUNE_INLINE void init_barriers(Shared &shared)
+{
+    for (int i = 0; i < Q_STAGES; ++i) {
+        ptx_mbarrier_init(address(shared.full_q[i]), 1);
+        ptx_mbarrier_init(address(shared.empty_q[i]), GROUPS);
+    }
+    for (int i = 0; i < STAGES; ++i) {
+        ptx_mbarrier_init(address(shared.full_k[i]), 1);
+        ptx_mbarrier_init(address(shared.full_v[i]), 1);
+        ptx_mbarrier_init(address(shared.empty_k[i]), GROUPS);
+        ptx_mbarrier_init(address(shared.empty_v[i]), GROUPS);
+    }
+    ptx_fence_mbarrier_init();
+}
+
+/* ---- The producer: one thread ---- */
+
+struct producer {
+    ring<Q_STAGES> q;
+    ring<STAGES> k, v;
+    int number; /* of the job */
+};
+
+/* Fills a stage with `chunks` boxes; a sequence without keys has none to bring. */
+template <int chunks, unsigned chunk_bytes>
+ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full, bool exists,
+                        attune_u64 policy, int row, int head, int batch)
+{
+    if (!exists || !with_loading) {
+        ptx_mbarrier_arrive(address(full));
+        return;
+    }
+    ptx_mbarrier_arrive_expect_tx(address(full), chunks * chunk_bytes);
+#pragma unroll
+    for (int c = 0; c < chunks; ++c) {
+        tma_load(ptx_cvta_shared(stage) + c * chunk_bytes, map, address(full), policy, c * 64, row, head, batch);
+    }
+}
+
+ATTUNE_INLINE void produce_keys(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
+{
+    barrier_wait(address(shared.empty_k[p.k.stage]), p.k.parity ^ 1);
+    fill<chunks_qk, chunk_kv_bytes>(shared.k[p.k.stage], &args.map[1], shared.full_k[p.k.stage], j.keys > 0,
+                                    L2_EVICT_LAST, j.first_kv + key, j.head_kv, j.batch);
+    p.k.step();
+}
+
+ATTUNE_INLINE void produce_values(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
+{
+    barrier_wait(address(shared.empty_v[p.v.stage]), p.v.parity ^ 1);
+    fill<chunks_v, chunk_kv_bytes>(shared.v[p.v.stage], &args.map[2], shared.full_v[p.v.stage], j.keys > 0,
+                                   L2_EVICT_LAST, j.first_kv + key, j.head_kv, j.batch);
+    p.v.step();
+}
+
+ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, producer &p, const job &j)
+{
+    barrier_wait(address(shared.empty_q[p.q.stage]), p.q.parity ^ 1);
+    shared.jobs[p.number % JOBS] = j;
+    fill<chunks_qk, chunk_q_bytes>(shared.q[p.q.stage], &args.map[0], shared.full_q[p.q.stage], j.blocks > 0,
+                                   L2_EVICT_FIRST, j.first_q + j.row, j.head, j.batch);
+    p.q.step();
+    ++p.number;
+}
+
+/* Values come one tile behind keys, as they are needed. */
+ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer &p, const job &j)
+{
+    produce_queries(args, shared, p, j);
+    produce_keys(args, shared, p, j, j.key);
+    for (int i = 1; i < j.blocks; ++i) {
+        produce_keys(args, shared, p, j, j.key - i * BLOCK_N);
+        produce_values(args, shared, p, j, j.key - (i - 1) * BLOCK_N);
+    }
+    produce_values(args, shared, p, j, j.key - (j.blocks - 1) * BLOCK_N);
+}
+
+ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
+{
+    producer p = {};
+    queue q = queue_of<BLOCK_M>(args);
+    job j;
+    for (int turn = 0; turn * (int)gridDim.x < q.count; ++turn) {
+        int number = job_number<SCHEDULER == 2>(turn);
+        if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
+            produce_job(args, shared, p, j);
+        }
+    }
+    j.blocks = 0;
+    produce_queries(args, shared, p, j);
+}
+
+/* ---- The consumers: GROUPS warp groups ---- */
+
+typedef float scores[BLOCK_N / 2];
+typedef unsigned weights[steps_kv][4];
+typedef float outputs[columns_v / 2];
+
+struct consumer {
+    int group, thread; /* of the block's, of the group's */
+    ring<Q_STAGES> q;
+    ring<STAGES> k, v;
+    int number; /* of the job */
+    float scale;
+    float maximum[2], sum[2]; /* of rows thread / 32 * 16 + thread % 32 / 4 and 8 below; sum is this lane's share */
+};
+
+ATTUNE_INLINE void release(const consumer &c, const unsigned long long &empty)
+{
+    if (c.thread == 0) {
+        ptx_mbarrier_arrive(address(empty));
+    }
+}
+
+/* What the groups take turns in: with OVERLAP in giving work to the tensor cores, without in the softmax. */
+constexpr bool turns_of_products = PINGPONG && GROUPS > 1 && OVERLAP;
+constexpr bool turns_of_softmax = PINGPONG && GROUPS > 1 && !OVERLAP;
+
+/* Named barriers: 1 ... GROUPS order the groups, the next GROUPS hold the threads of one together. */
+template <bool wanted> ATTUNE_INLINE void take_turn(const consumer &c)
+{
+    if constexpr (wanted) {
+        ptx_barrier_sync(1 + c.group, 256);
+    }
+}
+
+template <bool wanted> ATTUNE_INLINE void pass_turn(const consumer &c)
+{
+    if constexpr (wanted) {
+        ptx_barrier_arrive(1 + (c.group + 1 == GROUPS ? 0 : c.group + 1), 256);
+    }
+}
+
+ATTUNE_INLINE void sync_group(const consumer &c)
+{
+    ptx_barrier_sync(1 + GROUPS + c.group, 128);
+}
+
+ATTUNE_INLINE void multiply_keys(const Shared &shared, const consumer &c, scores &s)
+{
+    attune_u64 q = wgmma_descriptor_k(ptx_cvta_shared(shared.q[c.q.stage]) + c.group * 64 * 128);
+    attune_u64 k = wgmma_descriptor_k(ptx_cvta_shared(shared.k[c.k.stage]));
+    register_fence(s);
+    ptx_wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < steps_qk; ++i) {
+        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), i > 0);
+    }
+    ptx_wgmma_commit_group();
+}
+
+ATTUNE_INLINE void multiply_values(const Shared &shared, const consumer &c, weights &p, outputs &o, int accumulate)
+{
+    attune_u64 v = wgmma_descriptor_mn(ptx_cvta_shared(shared.v[c.v.stage]), chunk_kv_bytes);
+    register_fence(o);
+    ptx_wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < steps_kv; ++i) {
+        wgmma_shape<columns_v>::rs<1>(o, p[i], v + wgmma_step_mn<BLOCK_N>(i), i > 0 ? 1 : accumulate);
+    }
+    ptx_wgmma_commit_group();
+}
+
+template <int pending> ATTUNE_INLINE void await_scores(scores &s)
+{
+    ptx_wgmma_wait_group<pending>();
+    register_fence(s);
+}
+
+template <int pending> ATTUNE_INLINE void await_outputs(weights &p, outputs &o)
+{
+    ptx_wgmma_wait_group<pending>();
+    register_fence(o);
+#pragma unroll
+    for (int i = 0; i < steps_kv; ++i) {
+        register_fence(p[i]);
+    }
+}
+
+/* ---- Softmax ---- */
+
+/* softcap tanh(x scale / softcap), without the softcap, which joins the scale. */
+ATTUNE_INLINE void cap(const attune_args &args, scores &s)
+{
+    float scale = 2 * LOG2_E * args.scale / args.softcap;
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 2; ++i) {
+        s[i] = 1.0f - __fdividef(2.0f, ptx_ex2_approx_ftz_f32(s[i] * scale) + 1.0f);
+    }
+}
+
+/* -inf for keys that a row does not see. */
+ATTUNE_INLINE void hide(const job &j, const consumer &c, int key, scores &s)
+{
+    int column = key + c.thread % 4 * 2;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        int row = c.group * 64 + c.thread / 32 * 16 + c.thread % 32 / 4 + r * 8;
+        int end = (ends_move ? min(j.sees_end + row, j.keys) : j.keys) - column;
+        [[maybe_unused]] int first = begins_move ? j.sees_first + row - column : 0;
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 2; ++i) {
+            if (i / 2 % 2 == r) {
+                int at = i / 4 * 8 + i % 2;
+                bool seen = begins_move ? at < end && at >= first : at < end;
+                s[i] = seen ? s[i] : negative_infinity();
+            }
+        }
+    }
+}
+
+/* Whether some row of the group does not see some key of the tile. */
+ATTUNE_INLINE bool hides(const job &j, const consumer &c, int key)
+{
+    int row = c.group * 64;
+    int end = ends_move ? min(j.sees_end + row, j.keys) : j.keys;
+    return key + BLOCK_N > end || (begins_move && key < j.sees_first + row + 63);
+}
+
+/* Scores become weights against the running maximum; returns the factors for what was summed before. The maximum stays
+ * while it has grown by less than a factor of 2^RESCALE: weights are then at most that, and nothing needs rescaling. */
+ATTUNE_INLINE void soften(consumer &c, scores &s, float (&factor)[2])
+{
+    float largest[2][2];
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 2; ++i) {
+        float &m = largest[i / 2 % 2][i % 2];
+        m = i < 4 ? s[i] : fmaxf(m, s[i]);
+    }
+    float subtract[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float m = group_max<4>(fmaxf(largest[r][0], largest[r][1]));
+        m = fmaxf(m, c.maximum[r]);
+        if constexpr (RESCALE > 0) {
+            m = (m - c.maximum[r]) * c.scale > (float)RESCALE ? m : c.maximum[r];
+        }
+        subtract[r] = subtrahend(m) * c.scale;
+        factor[r] = ptx_ex2_approx_ftz_f32(fmaf(c.maximum[r], c.scale, -subtract[r]));
+        c.maximum[r] = m;
+        c.sum[r] *= factor[r];
+    }
+    float sum[2][2];
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 2; ++i) {
+        s[i] = ptx_ex2_approx_ftz_f32(fmaf(s[i], c.scale, -subtract[i / 2 % 2]));
+        float &l = sum[i / 2 % 2][i % 2];
+        l = i < 4 ? s[i] : l + s[i];
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        c.sum[r] += sum[r][0] + sum[r][1];
+    }
+}
+
+ATTUNE_INLINE void weigh(const attune_args &args, const job &j, consumer &c, int key, scores &s, float (&factor)[2])
+{
+    if constexpr (ATTUNE_HAS_SOFTCAP) {
+        cap(args, s);
+    }
+    if (hides(j, c, key)) {
+        hide(j, c, key, s);
+    }
+    take_turn<turns_of_softmax>(c);
+    soften(c, s, factor);
+    pass_turn<turns_of_softmax>(c);
+}
+
+ATTUNE_INLINE void pack(const scores &s, weights &p)
+{
+#pragma unroll
+    for (int i = 0; i < steps_kv; ++i) {
+        sums_as_a64(p[i], s + i * 8);
+    }
+}
+
+ATTUNE_INLINE void rescale(outputs &o, const float (&factor)[2])
+{
+    if (RESCALE == 0 || __any_sync(0xffffffff, factor[0] != 1.0f || factor[1] != 1.0f)) {
+#pragma unroll
+        for (int i = 0; i < columns_v / 2; ++i) {
+            o[i] *= factor[i / 2 % 2];
+        }
+    }
+}
+
+/* ---- Values that nobody sees ---- */
+
+/* Whether a tile can hold values that no row of the head sees and the copy engine did not replace by zeros. */
+constexpr bool may_hold_anything =
+    ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || ATTUNE_HAS_WINDOW || (ATTUNE_HAS_CAUSAL && ATTUNE_OFFSET_KIND != 0);
+
+/* Their weight is 0, and 0 x NaN is NaN: they are overwritten by zeros. Every group does so for itself. */
+ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c, int key)
+{
+    if constexpr (may_hold_anything) {
+        if (key >= j.clean_first && key + BLOCK_N <= j.clean_end) {
+            return;
+        }
+        uint4 *tile = reinterpret_cast<uint4 *>(shared.v[c.v.stage]);
+        for (int i = c.thread; i < (int)(tile_v_bytes / 16); i += 128) {
+            int at = key + i / 8 % BLOCK_N;
+            if (at < j.clean_first || at >= j.clean_end) {
+                tile[i] = make_uint4(0, 0, 0, 0);
+            }
+        }
+        ptx_fence_proxy_async_shared();
+        sync_group(c);
+    }
+}
+
+/* ---- Storing O ---- */
+
+/* A quad's lanes hold two neighbouring elements of each of four groups of eight; afterwards lane l holds group l. */
+ATTUNE_INLINE void exchange(unsigned (&x)[4], int lane)
+{
+    bool odd = lane % 2, upper = lane / 2 % 2;
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        unsigned got = __shfl_xor_sync(0xffffffff, odd ? x[i] : x[i + 1], 1);
+        x[i] = odd ? got : x[i];
+        x[i + 1] = odd ? x[i + 1] : got;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        unsigned got = __shfl_xor_sync(0xffffffff, upper ? x[i] : x[i + 2], 2);
+        x[i] = upper ? got : x[i];
+        x[i + 2] = upper ? x[i + 2] : got;
+    }
+}
+
+/* One row of the lane's two: 16 bytes a lane and 64 a row where 32 columns are left, else what the lane holds. */
+ATTUNE_INLINE void store_row(element *row, bool exists, const outputs &o, int r, float normaliser, int lane)
+{
+#pragma unroll
+    for (int n = 0; n < columns_v / 8; n += 4) {
+        unsigned x[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (n + i < columns_v / 8) {
+                const float *pair = &o[(n + i) * 4 + r * 2];
+                x[i] = pack_two(pair[0] * normaliser, pair[1] * normaliser);
+            }
+        }
+        if (n + 4 <= columns_v / 8) {
+            exchange(x, lane);
+            if (exists) {
+                *reinterpret_cast<uint4 *>(row + n * 8 + lane % 4 * 8) = make_uint4(x[0], x[1], x[2], x[3]);
+            }
+        } else if (exists) {
+#pragma unroll
+            for (int i = 0; n + i < columns_v / 8; ++i) {
+                *reinterpret_cast<unsigned *>(row + (n + i) * 8 + lane % 4 * 2) = x[i];
+            }
+        }
+    }
+}
+
+ATTUNE_INLINE void store(const attune_args &args, const job &j, const consumer &c, const outputs &o)
+{
+    int lane = c.thread % 32;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        int row = j.row + c.group * 64 + c.thread / 32 * 16 + lane / 4 + r * 8;
+        bool exists = row < j.rows;
+        float sum = group_sum<4>(c.sum[r]);
+        element *to = row_of<element>(args.tensor[ATTUNE_O], j.batch, j.head, (attune_i64)j.first_q + row);
+        store_row(to, exists, o, r, online_normaliser(sum), lane);
+        if (args.tensor[ATTUNE_LSE].data != nullptr && lane % 4 == 0 && exists) {
+            *row_of<float>(args.tensor[ATTUNE_LSE], j.batch, j.head, (attune_i64)j.first_q + row) =
+                sum == 0 ? negative_infinity() : LN_2 * (c.scale * c.maximum[r]) + logf(sum);
+        }
+    }
+}
+
+/* ---- A consumer's way through its jobs ---- */
+
+/* The next job, once its queries are here. */
+ATTUNE_INLINE const job &take_job(const Shared &shared, consumer &c)
+{
+    barrier_wait(address(shared.full_q[c.q.stage]), c.q.parity);
+    return shared.jobs[c.number++ % JOBS];
+}
+
+/* Gives the scores of a job's first tile to the tensor cores; of none, whatever lies there. */
+ATTUNE_INLINE void begin_job(const Shared &shared, const job &j, const consumer &c, scores &s)
+{
+    if (j.blocks > 0) {
+        barrier_wait(address(shared.full_k[c.k.stage]), c.k.parity);
+    }
+    multiply_keys(shared, c, s);
+}
+
+/* Scores have been read from this tile of keys, and from the queries too if it was the last. */
+ATTUNE_INLINE void leave_keys(const Shared &shared, consumer &c, bool last)
+{
+    release(c, shared.empty_k[c.k.stage]);
+    c.k.step();
+    if (last) {
+        release(c, shared.empty_q[c.q.stage]);
+        c.q.step();
+    }
+}
+
+ATTUNE_INLINE void leave_values(const Shared &shared, consumer &c)
+{
+    release(c, shared.empty_v[c.v.stage]);
+    c.v.step();
+}
+
+/* The first tile: nothing to multiply yet. */
+ATTUNE_INLINE void first_tile(const attune_args &args, const Shared &shared, const job &j, consumer &c, scores &s,
+                              weights &p)
+{
+    float unused[2];
+    c.maximum[0] = c.maximum[1] = negative_infinity();
+    c.sum[0] = c.sum[1] = 0;
+    await_scores<0>(s);
+    leave_keys(shared, c, j.blocks == 1);
+    weigh(args, j, c, j.key, s, unused);
+    pack(s, p);
+}
+
+/* Tile `i` of a job; the products of tile i - 1's values go with it, under its softmax. */
+ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
+                                   weights &p, outputs &o)
+{
+    int key = j.key - i * BLOCK_N;
+    float factor[2];
+    barrier_wait(address(shared.full_k[c.k.stage]), c.k.parity);
+    take_turn<turns_of_products>(c);
+    multiply_keys(shared, c, s);
+    barrier_wait(address(shared.full_v[c.v.stage]), c.v.parity);
+    clean_values(shared, j, c, key + BLOCK_N);
+    multiply_values(shared, c, p, o, i > 1);
+    pass_turn<turns_of_products>(c);
+    await_scores<1>(s);
+    leave_keys(shared, c, i + 1 == j.blocks);
+    weigh(args, j, c, key, s, factor);
+    await_outputs<0>(p, o);
+    leave_values(shared, c);
+    pack(s, p);
+    rescale(o, factor);
+}
+
+/* The same, one after the other: other groups fill the tensor cores meanwhile. */
+ATTUNE_INLINE void sequential_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
+                                   weights &p, outputs &o)
+{
+    int key = j.key - i * BLOCK_N;
+    float factor[2];
+    barrier_wait(address(shared.full_v[c.v.stage]), c.v.parity);
+    clean_values(shared, j, c, key + BLOCK_N);
+    multiply_values(shared, c, p, o, i > 1);
+    await_outputs<0>(p, o);
+    leave_values(shared, c);
+    barrier_wait(address(shared.full_k[c.k.stage]), c.k.parity);
+    multiply_keys(shared, c, s);
+    await_scores<0>(s);
+    leave_keys(shared, c, i + 1 == j.blocks);
+    weigh(args, j, c, key, s, factor);
+    pack(s, p);
+    rescale(o, factor);
+}
+
+ATTUNE_INLINE void last_values(Shared &shared, const job &j, consumer &c, weights &p, outputs &o)
+{
+    barrier_wait(address(shared.full_v[c.v.stage]), c.v.parity);
+    clean_values(shared, j, c, j.key - (j.blocks - 1) * BLOCK_N);
+    take_turn<turns_of_products>(c);
+    multiply_values(shared, c, p, o, j.blocks > 1);
+    pass_turn<turns_of_products>(c);
+}
+
+ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
+{
+    consumer c = {};
+    scores s;
+    weights p;
+    outputs o;
+    c.group = group;
+    c.thread = (int)threadIdx.x % 128;
+    c.scale = LOG2_E * (ATTUNE_HAS_SOFTCAP ? args.softcap : args.scale);
+    if (group == GROUPS - 1) {
+        pass_turn<PINGPONG && GROUPS != 1>(c);
+    }
+    const job *j = &take_job(shared, c);
+    if (j->blocks == 0) {
+        return;
+    }
+    begin_job(shared, *j, c, s);
+    for (;;) {
+        first_tile(args, shared, *j, c, s, p);
+#pragma unroll 1
+        for (int i = 1; i < j->blocks; ++i) {
+            if constexpr (OVERLAP) {
+                overlapped_tile(args, shared, *j, c, i, s, p, o);
+            } else {
+                sequential_tile(args, shared, *j, c, i, s, p, o);
+            }
+        }
+        last_values(shared, *j, c, p, o);
+        const job *next;
+        if constexpr (Q_STAGES > 1) {
+            next = &take_job(shared, c);
+            begin_job(shared, *next, c, s);
+            await_outputs<1>(p, o);
+        } else {
+            await_outputs<0>(p, o);
+        }
+        leave_values(shared, c);
+        store(args, *j, c, o);
+        if constexpr (Q_STAGES == 1) {
+            next = &take_job(shared, c);
+            begin_job(shared, *next, c, s);
+        }
+        if (next->blocks == 0) {
+            break;
+        }
+        j = next;
+    }
+    await_scores<0>(s);
+}
+
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(const __grid_constant__ attune_args args)
+{
+    extern __shared__ __align__(1024) unsigned char memory[];
+    Shared &shared = *reinterpret_cast<Shared *>(memory);
+    if (threadIdx.x == 0) {
+        init_barriers(shared);
+    }
+    __syncthreads();
+    int group = __shfl_sync(0xffffffff, (int)threadIdx.x / 128, 0);
+    if (group == 0) {
+        if constexpr (GROUPS > 1) {
+            ptx_setmaxnreg_dec<producer_registers>();
+        }
+        if (threadIdx.x == 0) {
+            produce(args, shared);
+        }
+    } else {
+        if constexpr (GROUPS > 1) {
+            ptx_setmaxnreg_inc<consumer_registers>();
+        }
+        consume(args, shared, group - 1);
+    }
+}
