@@ -278,17 +278,17 @@ ATTUNE_INLINE bool hides(const job &j, const consumer &c, int key)
  * while it has grown by less than a factor of 2^RESCALE: weights are then at most that, and nothing needs rescaling. */
 ATTUNE_INLINE void soften(consumer &c, scores &s, float (&factor)[2])
 {
-    float largest[2][2];
+    float largest[2][4];
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i) {
-        float &m = largest[i / 2 % 2][i % 2];
-        m = i < 4 ? s[i] : fmaxf(m, s[i]);
+        float &m = largest[i / 2 % 2][i / 4 % 2 * 2 + i % 2];
+        m = i < 8 ? s[i] : fmaxf(m, s[i]);
     }
     float subtract[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        float m = group_max<4>(fmaxf(largest[r][0], largest[r][1]));
-        m = fmaxf(m, c.maximum[r]);
+        float m = fmaxf(fmaxf(largest[r][0], largest[r][1]), fmaxf(largest[r][2], largest[r][3]));
+        m = fmaxf(group_max<4>(m), c.maximum[r]);
         if constexpr (RESCALE > 0) {
             m = (m - c.maximum[r]) * c.scale > (float)RESCALE ? m : c.maximum[r];
         }
@@ -308,6 +308,7 @@ ATTUNE_INLINE void soften(consumer &c, scores &s, float (&factor)[2])
     for (int r = 0; r < 2; ++r) {
         c.sum[r] += sum[r][0] + sum[r][1];
     }
+    register_fence(c.sum); /* here, not after the wait that comes next */
 }
 
 ATTUNE_INLINE void weigh(const attune_args &args, const job &j, consumer &c, int key, scores &s, float (&factor)[2])
@@ -494,6 +495,8 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     await_scores<1>(s);
     leave_keys(shared, c, i + 1 == j.blocks);
     weigh(args, j, c, key, s, factor);
+    /* NOTE: this tile has long been here. But without a branch the compiler moves the wait in front of the softmax. */
+    barrier_wait(address(shared.full_v[c.v.stage]), c.v.parity);
     await_outputs<0>(p, o);
     leave_values(shared, c);
     pack(s, p);
