@@ -53,3 +53,11 @@ endforeach()
 set(ATTUNE_CUDA_EMBEDDED ${CMAKE_BINARY_DIR}/cuda_sources.c)
 attune_embed(${ATTUNE_CUDA_EMBEDDED} at_cuda_sources ${embedded})
 include(cmake/image.cmake)
+
+# The public headers, for what strangers bring: their descriptors are compiled where attune may not be installed.
+set(embedded "")
+foreach(name args attune kernel)
+  list(APPEND embedded ${name}.h=${CMAKE_SOURCE_DIR}/include/attune/${name}.h)
+endforeach()
+set(ATTUNE_PUBLIC_EMBEDDED ${CMAKE_BINARY_DIR}/public_headers.c)
+attune_embed(${ATTUNE_PUBLIC_EMBEDDED} at_public_headers ${embedded})

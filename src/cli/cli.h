@@ -128,6 +128,7 @@ extern const at_verb at_verb_export;
 extern const at_verb at_verb_help;
 extern const at_verb at_verb_run;
 extern const at_verb at_verb_version;
+extern const at_verb at_verb_sandbox;
 extern const at_verb at_verb_worker;
 
 #endif

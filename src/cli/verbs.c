@@ -10,6 +10,7 @@ const at_verb *const at_verbs[] = {
     &at_verb_bench,   /* times */
     &at_verb_export,  /* kernels for machines without a compiler */
     &at_verb_worker,  /* a process of the gate's */
+    &at_verb_sandbox, /* another, for what strangers bring */
     &at_verb_help,    /* from the tables */
     &at_verb_version, /* of command and library */
     NULL,

@@ -181,14 +181,13 @@ static bool has_tier(const attune_kernel *kernel, const attune_target *target, a
     return attune_refuse(reason, "isa: %s has no code for this CPU's tier %d or below", kernel->name, (int)target->isa);
 }
 
-static bool fits_cpu(const attune_kernel *kernel, const attune_target *target, const attune_resources *resources,
-                     attune_reason *reason)
+static bool fits_cpu(const attune_resources *resources, attune_reason *reason)
 {
     if (resources->scratch_bytes < 0 || resources->scratch_bytes > ATTUNE_SCRATCH_MAX) {
         return attune_refuse(reason, "scratch %lld B a thread: at most %d B are given",
                              (long long)resources->scratch_bytes, ATTUNE_SCRATCH_MAX);
     }
-    return has_tier(kernel, target, reason);
+    return true;
 }
 
 static bool fits_cuda(const attune_target *target, const attune_resources *resources, attune_reason *reason)
@@ -201,6 +200,18 @@ static bool fits_cuda(const attune_target *target, const attune_resources *resou
                              target->smem_optin_bytes);
     }
     return true;
+}
+
+bool at_resources_fit(const attune_kernel *kernel, const attune_target *target, const attune_config *config,
+                      const attune_resources *resources, attune_reason *reason)
+{
+    if (!has_allowed_values(kernel, config, reason)) {
+        return false;
+    }
+    if (at_term_check(&resources->workspace) != ATTUNE_OK) {
+        return attune_refuse(reason, "workspace of %s: %.180s", kernel->name, attune_last_detail());
+    }
+    return kernel->target == ATTUNE_TARGET_CPU ? fits_cpu(resources, reason) : fits_cuda(target, resources, reason);
 }
 
 bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
@@ -217,9 +228,6 @@ bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, 
         return false;
     }
     kernel->resources(problem, target, config, &resources);
-    if (at_term_check(&resources.workspace) != ATTUNE_OK) {
-        return attune_refuse(reason, "workspace of %s: %.180s", kernel->name, attune_last_detail());
-    }
-    return kernel->target == ATTUNE_TARGET_CPU ? fits_cpu(kernel, target, &resources, reason)
-                                               : fits_cuda(target, &resources, reason);
+    return at_resources_fit(kernel, target, config, &resources, reason) &&
+           (kernel->target == ATTUNE_TARGET_CUDA || has_tier(kernel, target, reason));
 }

@@ -2,7 +2,7 @@
 #ifndef CORE_CONFIG_H
 #define CORE_CONFIG_H
 
-#include "attune/kernel.h"
+#include "core/recipe.h"
 
 #define AT_KERNEL_TEXT_MAX 512
 
@@ -21,10 +21,19 @@ void at_config_at(const attune_kernel *kernel, int64_t index, attune_config *con
 /* ATTUNE_OK if the descriptor keeps the contract: names, counts and functions present, and, asked about a range of
  * problems and targets, well-formed reasons, configs, resources, terms and steps. */
 attune_status at_kernel_check(const attune_kernel *kernel);
+/* The same for its data alone: name, traits, parameters. */
+attune_status at_kernel_check_data(const attune_kernel *kernel);
+/* Whether a recipe, wherever it comes from, keeps the contract and fits the target: allowed values, resources that the
+ * target has, well-formed terms, a workspace that does not shrink, steps. */
+attune_status at_recipe_check(const at_recipe *recipe, const attune_target *target);
 /* The same for the steps alone: counts, entries, dimensions, roles and terms. Loaders call it on what they will run. */
 attune_status at_steps_check(const attune_kernel *kernel, const attune_steps *steps);
 /* Whether (problem, target, config) can run: supports, allowed values, valid, and resources against the target's. */
 bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                     const attune_config *config, attune_reason *reason);
+
+/* The half of that which no descriptor is asked for: the values are allowed, and the target has the resources. */
+bool at_resources_fit(const attune_kernel *kernel, const attune_target *target, const attune_config *config,
+                      const attune_resources *resources, attune_reason *reason);
 
 #endif

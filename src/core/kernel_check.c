@@ -322,6 +322,15 @@ static attune_status check_workspace(const attune_term *workspace)
     return ATTUNE_OK;
 }
 
+static attune_status check_places(const attune_kernel *kernel, const attune_config *config)
+{
+    for (int i = kernel->param_count; i < ATTUNE_PARAMS_MAX; ++i) {
+        REFUSE_IF(config->value[i] != 0, "config: place %d is %d: places without a parameter must be 0", i,
+                  config->value[i]);
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status check_config(const attune_kernel *kernel, const attune_problem *problem,
                                   const attune_target *target, const attune_config *config, bool must_fit)
 {
@@ -333,10 +342,7 @@ static attune_status check_config(const attune_kernel *kernel, const attune_prob
     if (!fits) {
         return ATTUNE_OK;
     }
-    for (int i = kernel->param_count; i < ATTUNE_PARAMS_MAX; ++i) {
-        REFUSE_IF(config->value[i] != 0, "config: place %d is %d: places without a parameter must be 0", i,
-                  config->value[i]);
-    }
+    AT_FORWARD(check_places(kernel, config));
     memset(&resources, 0, sizeof resources);
     kernel->resources(problem, target, config, &resources);
     AT_FORWARD(check_workspace(&resources.workspace));
@@ -423,6 +429,31 @@ static attune_status check_all(const attune_kernel *kernel)
         AT_FORWARD(check_problem(kernel, questions[i], &supported));
     }
     return check_shipped(kernel);
+}
+
+attune_status at_kernel_check_data(const attune_kernel *kernel)
+{
+    AT_FORWARD(check_identity(kernel));
+    AT_FAIL_IF(kernel->target == ATTUNE_TARGET_CUDA && (kernel->source == NULL || *kernel->source == '\0'),
+               ATTUNE_INVALID_ARGUMENT, "kernel %s: source: the name of a file is needed", kernel->name);
+    return check_params(kernel);
+}
+
+static attune_status check_needs(const at_recipe *recipe, const attune_target *target)
+{
+    attune_reason reason = {""};
+    REFUSE_IF(recipe->kernel->target != target->kind, "it is for another kind of target");
+    AT_FORWARD(check_places(recipe->kernel, &recipe->config));
+    AT_FAIL_IF(!at_resources_fit(recipe->kernel, target, &recipe->config, &recipe->resources, &reason),
+               ATTUNE_UNSUPPORTED, "%s", reason.text);
+    return check_workspace(&recipe->resources.workspace);
+}
+
+attune_status at_recipe_check(const at_recipe *recipe, const attune_target *target)
+{
+    attune_status status = check_needs(recipe, target);
+    return status != ATTUNE_OK ? at_fail_in(status, "kernel %s", recipe->kernel->name)
+                               : at_steps_check(recipe->kernel, &recipe->steps);
 }
 
 attune_status at_kernel_check(const attune_kernel *kernel)

@@ -98,8 +98,7 @@ static bool known(const at_build *build, const char *name)
     return false;
 }
 
-/* Copies the name of the next #include "..." at or behind `text`; NULL when there is none. */
-static const char *next_include(const char *text, char *name, size_t bytes)
+const char *at_build_next_include(const char *text, char *name, size_t bytes)
 {
     while ((text = strstr(text, "#include")) != NULL) {
         text += strlen("#include");
@@ -118,7 +117,7 @@ static const char *next_include(const char *text, char *name, size_t bytes)
 static attune_status add_headers(at_build *build, const at_embedded *sources, const char *text)
 {
     char name[sizeof build->names[0]];
-    while ((text = next_include(text, name, sizeof name)) != NULL) {
+    while ((text = at_build_next_include(text, name, sizeof name)) != NULL) {
         const at_embedded *header = find_header(sources, name);
         if (header == NULL || known(build, name)) {
             continue;

@@ -24,4 +24,8 @@ typedef struct at_build {
 /* Gathers the source, the headers it reaches and the options for a recipe, whose sources must outlive the build. */
 attune_status at_build_gather(const at_recipe *recipe, const attune_target *target, at_build *build);
 
+/* Copies the name of the next #include "..." at or behind `text`, and returns what follows it; NULL where there is
+ * none. Names that do not fit are passed over. */
+const char *at_build_next_include(const char *text, char *name, size_t bytes);
+
 #endif

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "core/problem.h"
 #include "core/term.h"
+#include "gate/wire_kernel.h"
 
 enum { ARENA_BYTES = 64 << 20, PATIENCE_S = 10, LOAD_S = 120 };
 
@@ -173,7 +174,9 @@ static attune_status read_loaded(const json_t *ok, remote_loaded *made)
     return at_wire_term(json_object_get(ok, "workspace"), &made->base.resources.workspace);
 }
 
-static attune_status open_arm(remote *on, const attune_problem *problem, const char *arm, remote_loaded *made)
+/* Takes `fields`, what the arm is, over. */
+static attune_status open_arm(remote *on, const attune_problem *problem, const char *arm, json_t *fields,
+                              remote_loaded *made)
 {
     json_t *ok;
     made->base.device = &on->base;
@@ -181,23 +184,28 @@ static attune_status open_arm(remote *on, const attune_problem *problem, const c
     made->face = (attune_kernel){.size = sizeof made->face, .abi = ATTUNE_ABI, .target = on->base.target.kind};
     made->problem = *problem;
     made->asked = strdup(arm);
-    AT_FAIL_IF(made->asked == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
-    AT_FORWARD(
-        ask(on, "load", json_pack("{s:s,s:o}", "arm", arm, "problem", at_wire_from_problem(problem)), on->load_s, &ok));
+    if (made->asked == NULL || fields == NULL) {
+        json_decref(fields);
+        return at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
+    }
+    AT_FORWARD(ask(on, "load", fields, on->load_s, &ok));
     attune_status status = read_loaded(ok, made);
     json_decref(ok);
     return status;
 }
 
-static attune_status get_arm(remote *on, const attune_problem *problem, const char *arm, remote_loaded **loaded)
+/* Takes `fields` over. */
+static attune_status get_arm(remote *on, const attune_problem *problem, const char *arm, json_t *fields,
+                             remote_loaded **loaded)
 {
     *loaded = find(on, problem, arm);
     if (*loaded != NULL) {
+        json_decref(fields);
         return ATTUNE_OK;
     }
     remote_loaded *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
-    attune_status status = open_arm(on, problem, arm, made);
+    attune_status status = open_arm(on, problem, arm, fields, made);
     if (status != ATTUNE_OK) {
         loaded_free(made);
         return status;
@@ -213,10 +221,33 @@ attune_status at_remote_plan(at_device *device, const attune_problem *problem, c
     remote_loaded *loaded;
     *plan = NULL;
     AT_FORWARD(attune_problem_check(problem));
-    AT_FORWARD(get_arm(of(device), problem, arm, &loaded));
+    AT_FORWARD(get_arm(of(device), problem, arm,
+                       json_pack("{s:s,s:o}", "arm", arm, "problem", at_wire_from_problem(problem)), &loaded));
     AT_FORWARD(at_plan_bind(problem, &loaded->base, AT_ORIGIN_NAMED, plan));
     memcpy((*plan)->kernel_text, loaded->kernel_text, sizeof loaded->kernel_text);
     return ATTUNE_OK;
+}
+
+/* What is loaded belongs to the device. */
+static attune_status load(at_device *device, const at_recipe *recipe, at_loaded **loaded)
+{
+    char arm[AT_KERNEL_TEXT_MAX];
+    remote_loaded *made;
+    *loaded = NULL;
+    at_config_print(recipe->kernel, &recipe->config, arm);
+    AT_FORWARD(get_arm(of(device), &recipe->problem, arm,
+                       json_pack("{s:s,s:o,s:o}", "arm", arm, "problem", at_wire_from_problem(&recipe->problem),
+                                 "recipe", at_wire_from_recipe(recipe)),
+                       &made));
+    made->base.config = recipe->config;
+    made->base.steps = recipe->steps;
+    *loaded = &made->base;
+    return ATTUNE_OK;
+}
+
+static void unload(at_loaded *loaded)
+{
+    (void)loaded;
 }
 
 int64_t at_remote_arm(const attune_plan *plan)
@@ -245,6 +276,8 @@ static void close_device(at_device *device)
 }
 
 static const at_device_ops operations = {
+    .load = load,
+    .unload = unload,
     .launch = launch,
     .synchronise = synchronise,
     .allocate = allocate,
@@ -271,10 +304,10 @@ static attune_status open_target(remote *on, const at_remote_options *options)
 {
     json_t *ok;
     json_t *facts;
-    AT_FORWARD(
-        ask(on, "open",
-            json_pack("{s:i,s:s*,s:s*}", "threads", options->threads, "target", options->target, "isa", options->isa),
-            on->load_s, &ok));
+    AT_FORWARD(ask(on, "open",
+                   json_pack("{s:i,s:s*,s:s*,s:b}", "threads", options->threads, "target", options->target, "isa",
+                             options->isa, "guest", options->guest),
+                   on->load_s, &ok));
     attune_status status = at_json_field(ok, "answer", "facts", JSON_OBJECT, &facts);
     if (status == ATTUNE_OK) {
         status = at_wire_target(facts, &on->base.target);

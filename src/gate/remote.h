@@ -12,6 +12,7 @@ typedef struct at_remote_options {
     const char *target;         /* "cpu", "cuda", "cuda:1"; NULL: the worker chooses */
     const char *isa;            /* as attune_options has it; may be NULL */
     int threads;                /* 0: all */
+    bool guest;                 /* it will run a stranger's CPU kernel, and that alone */
     double patience_s;          /* for a launch, a copy, an allocation; 0: 10 s */
     double load_s;              /* for starting, opening and loading, which may compile; 0: 120 s */
 } at_remote_options;
@@ -26,8 +27,9 @@ bool at_remote_spoilt(const at_device *device);
 /* What the worker says it is: {"protocol":1,"attune":"0.1.0",...}. Borrowed. */
 const json_t *at_remote_greeting(const at_device *device);
 
-/* Opens an arm for a problem. The plan is destroyed as any other, before the device is closed; what it stands for stays
- * with the device, so that asking again for the same is cheap. */
+/* Opens an arm for a problem. A stranger's kernel is none: the device's load takes its recipe. The plan is destroyed as
+ * any other, before the device is closed; what it stands for stays with the device, so that asking again for the same
+ * is cheap. */
 attune_status at_remote_plan(at_device *device, const attune_problem *problem, const char *arm, attune_plan **plan);
 /* The worker's number of a plan's arm; what it says of itself ("" for kernels); and its name as it says it. */
 int64_t at_remote_arm(const attune_plan *plan);

@@ -66,26 +66,9 @@ attune_status at_sandbox_begin(const at_sandbox_limits *limits)
 
 /* What any code needs: memory, descriptors that are open, waiting for threads, its own end. */
 static const char *const running_calls[] = {
-    "read",
-    "write",
-    "readv",
-    "writev",
-    "futex",
-    "sched_yield",
-    "exit",
-    "exit_group",
-    "rt_sigreturn",
-    "munmap",
-    "mremap",
-    "madvise",
-    "brk",
-    "poll",
-    "ppoll",
-    "recvfrom",
-    "rt_sigprocmask",
-    "sigaltstack",
-    "set_robust_list",
-    "restart_syscall",
+    "read", "close",      "write",        "readv",          "writev",      "futex",           "sched_yield",
+    "exit", "exit_group", "rt_sigreturn", "munmap",         "mremap",      "madvise",         "brk",
+    "poll", "ppoll",      "recvfrom",     "rt_sigprocmask", "sigaltstack", "set_robust_list", "restart_syscall",
     NULL,
 };
 /* What the loader of shared objects needs beside them. The object itself is an anonymous file. */

@@ -7,6 +7,7 @@
 #define GATE_WORKER_H
 
 #include "core/plan.h"
+#include "gate/guest.h"
 #include "gate/serve.h"
 #include "library/context.h"
 #include "measure/contender.h"
@@ -20,6 +21,7 @@ typedef struct at_worker_arm {
     attune_problem problem;
     at_contender contender;
     attune_plan *plan; /* of a kernel; NULL for peers */
+    at_guest guest;    /* what a stranger's kernel was loaded from */
 } at_worker_arm;
 
 typedef struct at_worker {
@@ -30,6 +32,7 @@ typedef struct at_worker {
     at_worker_arm **arm; /* NULL where one was dropped */
     size_t arm_count, arm_room;
     const struct attune_arm_hooks *hooks;
+    at_guest_code guest_code;
     void *stage; /* the executor's, from "stage" to "unstage" */
     at_server server;
 } at_worker;

@@ -14,6 +14,7 @@ static void arm_free(at_worker_arm *arm)
     }
     at_contender_close(&arm->contender);
     attune_plan_destroy(arm->plan);
+    at_guest_free(&arm->guest);
     free(arm->name);
     free(arm);
 }
@@ -53,9 +54,20 @@ static attune_status plan_run(void *self, const attune_call *call)
     return attune_plan_execute(self, call);
 }
 
-static attune_status open_kernel(at_worker *worker, at_worker_arm *arm)
+/* A stranger's kernel comes with its recipe, ours by their names. */
+static attune_status make_plan(at_worker *worker, const json_t *request, at_worker_arm *arm)
 {
-    AT_FORWARD(at_plan_named(worker->context, &arm->problem, arm->name, &arm->plan));
+    json_t *recipe;
+    if (json_object_get(request, "recipe") == NULL) {
+        return at_plan_named(worker->context, &arm->problem, arm->name, &arm->plan);
+    }
+    AT_FORWARD(at_json_field(request, "request", "recipe", JSON_OBJECT, &recipe));
+    return at_guest_load(&worker->guest_code, worker->device, recipe, &arm->guest, &arm->plan);
+}
+
+static attune_status open_kernel(at_worker *worker, const json_t *request, at_worker_arm *arm)
+{
+    AT_FORWARD(make_plan(worker, request, arm));
     arm->contender = (at_contender){.name = attune_plan_kernel(arm->plan),
                                     .account = "",
                                     .traits = arm->plan->loaded->kernel->traits,
@@ -74,7 +86,7 @@ static attune_status open_arm(at_worker *worker, const json_t *request, at_worke
     AT_FORWARD(at_wire_problem(request, "problem", &arm->problem));
     arm->name = strdup(name);
     AT_FAIL_IF(arm->name == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
-    return open_kernel(worker, arm);
+    return open_kernel(worker, request, arm);
 }
 
 /* Of a call of the problem's sizes, where no term tells it of every call. */
