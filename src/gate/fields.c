@@ -96,6 +96,27 @@ static attune_status read_seed(const json_t *object, const char *path, const cha
     return ATTUNE_OK;
 }
 
+attune_status at_name_read(const char *text, const char *path, const char *key, const char *const *names, int *value)
+{
+    for (int i = 0; names[i] != NULL; ++i) {
+        if (strcmp(names[i], text) == 0) {
+            *value = i;
+            return ATTUNE_OK;
+        }
+    }
+    return at_fail(ATTUNE_CORRUPT, "%s: field \"%s\" is \"%.40s\", which is none of its names", path, key, text);
+}
+
+static attune_status read_name(const json_t *object, const char *path, const at_field *field, void *to)
+{
+    const char *text;
+    int value = 0;
+    AT_FORWARD(at_json_string(object, path, field->key, &text));
+    AT_FORWARD(at_name_read(text, path, field->key, field->names, &value));
+    set_int(to, field->bytes, value);
+    return ATTUNE_OK;
+}
+
 /* ---- Fields ------------------------------------------------------------------------------------------------------ */
 
 static json_t *write_field(const at_field *field, const void *at)
@@ -113,6 +134,8 @@ static json_t *write_field(const at_field *field, const void *at)
         return write_reals(at, field->bytes / sizeof(double));
     case AT_FIELD_BOOL:
         return json_boolean(*(const bool *)at);
+    case AT_FIELD_NAME:
+        return json_string(field->names[get_int(at, field->bytes)]);
     case AT_FIELD_GROUP:
         return at_fields_write(field->group, at);
     }
@@ -169,6 +192,8 @@ static attune_status read_field(const at_field *field, const json_t *object, con
         return read_reals(object, path, field->key, to, field->bytes / sizeof(double));
     case AT_FIELD_BOOL:
         return at_json_bool(object, path, field->key, to);
+    case AT_FIELD_NAME:
+        return read_name(object, path, field, to);
     case AT_FIELD_GROUP:
         return read_group(object, path, field, to);
     }
