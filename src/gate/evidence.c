@@ -105,7 +105,6 @@ static attune_status open_text(const char *what, const char *text, size_t bytes,
 static attune_status check_digest(json_t *object, const char *path, char digest[AT_DIGEST_TEXT_MAX])
 {
     const char *recorded;
-    AT_FAIL_IF(!json_is_object(object), ATTUNE_CORRUPT, "%s is %s, expected an object", path, at_json_kind(object));
     AT_FORWARD(at_json_string(object, path, "digest", &recorded));
     AT_FORWARD(digest_of(object, digest));
     AT_FAIL_IF(strcmp(recorded, digest) != 0, ATTUNE_CORRUPT,
@@ -115,9 +114,10 @@ static attune_status check_digest(json_t *object, const char *path, char digest[
 
 static attune_status read_exhibit(json_t *object, const char *path, at_exhibit *exhibit)
 {
-    AT_FORWARD(check_digest(object, path, exhibit->digest));
+    AT_FAIL_IF(!json_is_object(object), ATTUNE_CORRUPT, "%s is %s, expected an object", path, at_json_kind(object));
     AT_FORWARD(at_verdict_create(&exhibit->verdict));
-    return at_evidence_read_verdict(object, path, exhibit->verdict);
+    AT_FORWARD(at_evidence_read_verdict(object, path, exhibit->verdict));
+    return check_digest(object, path, exhibit->digest);
 }
 
 static attune_status read_all(const char *what, const json_t *list, at_evidence *evidence)

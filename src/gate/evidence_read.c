@@ -101,6 +101,16 @@ static attune_status open_session(const json_t *object, const char *path, at_ver
     return ATTUNE_OK;
 }
 
+static attune_status read_wrong(const json_t *object, const char *path, at_session *session)
+{
+    json_t *list;
+    AT_FORWARD(open_list(object, path, "wrong", (size_t)session->arm_count, &list));
+    for (size_t arm = 0; arm < json_array_size(list); ++arm) {
+        AT_FORWARD(get_int(list, arm, path, 0, INT32_MAX, &session->wrong[arm]));
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status read_warmups(const json_t *object, const char *path, at_session *session)
 {
     json_t *list;
@@ -174,7 +184,7 @@ typedef struct stretch {
     int process, mode;
     size_t blocks;
     const json_t *us[AT_SESSION_ARMS_MAX];
-    column wrong[AT_SESSION_ARMS_MAX], sm_mhz, power_w, throttle;
+    column sm_mhz, power_w, throttle;
 } stretch;
 
 static attune_status open_times(const json_t *object, const char *path, int arms, stretch *of)
@@ -195,17 +205,6 @@ static attune_status open_times(const json_t *object, const char *path, int arms
     return ATTUNE_OK;
 }
 
-static attune_status open_wrong(const json_t *object, const char *path, int arms, stretch *of)
-{
-    const json_t *wrong = json_object_get(object, "wrong");
-    for (int arm = 0; arm < arms; ++arm) {
-        char key[16];
-        (void)snprintf(key, sizeof key, "%d", arm);
-        AT_FORWARD(open_column(wrong, path, key, of->blocks, CALLS_MAX, &of->wrong[arm]));
-    }
-    return ATTUNE_OK;
-}
-
 static attune_status open_stretch(const json_t *object, const char *path, const at_session *session, stretch *of)
 {
     const char *mode;
@@ -215,7 +214,6 @@ static attune_status open_stretch(const json_t *object, const char *path, const 
     AT_FORWARD(at_json_string(object, path, "mode", &mode));
     AT_FORWARD(at_name_read(mode, path, "mode", at_names_of_modes, &of->mode));
     AT_FORWARD(open_times(object, path, session->arm_count, of));
-    AT_FORWARD(open_wrong(object, path, session->arm_count, of));
     AT_FORWARD(open_column(object, path, "sm_mhz", of->blocks, INT32_MAX, &of->sm_mhz));
     AT_FORWARD(open_column(object, path, "power_w", of->blocks, INT32_MAX, &of->power_w));
     return open_column(object, path, "throttle", of->blocks, 0xff, &of->throttle);
@@ -228,9 +226,6 @@ static attune_status read_block(const stretch *of, size_t index, const char *pat
     for (int i = 0; i < 2 * arms; ++i) {
         const json_t *value = json_array_get(of->us[i / 2], 2 * index + (size_t)(i % 2));
         AT_FORWARD(at_real_read(value, path, "us", &block->us[i / 2][i % 2]));
-    }
-    for (int arm = 0; arm < arms; ++arm) {
-        AT_FORWARD(read_entry(&of->wrong[arm], index, path, &block->wrong[arm]));
     }
     AT_FORWARD(read_entry(&of->sm_mhz, index, path, &block->sm_mhz));
     AT_FORWARD(read_entry(&of->power_w, index, path, &block->power_w));
@@ -270,6 +265,7 @@ static attune_status read_session(const json_t *verdict_object, const char *abov
     AT_FORWARD(at_json_int(object, path, "processes", 0, AT_SESSION_PROCESSES_MAX, &processes));
     session->processes = (int)processes;
     AT_FORWARD(at_json_bool(object, path, "stopped", &session->stopped));
+    AT_FORWARD(read_wrong(object, path, session));
     AT_FORWARD(read_calls(object, path, session));
     AT_FORWARD(read_warmups(object, path, session));
     AT_FORWARD(read_clocks(object, path, session));

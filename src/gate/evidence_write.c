@@ -147,28 +147,12 @@ static bool set_column(json_t *object, const char *key, const stretch *of, size_
     return !any || set(object, key, write_column(of, offset));
 }
 
-static bool set_wrong(json_t *object, const stretch *of)
-{
-    json_t *arms = json_object();
-    bool well = arms != NULL;
-    for (int arm = 0; well && arm < of->session->arm_count; ++arm) {
-        char key[16];
-        (void)snprintf(key, sizeof key, "%d", arm);
-        well = set_column(arms, key, of, offsetof(at_block, wrong) + (size_t)arm * sizeof of->block->wrong[0]);
-    }
-    bool any = well && json_object_size(arms) > 0;
-    well = well && (!any || json_object_set(object, "wrong", arms) == 0);
-    json_decref(arms);
-    return well;
-}
-
 static json_t *write_stretch(const stretch *of)
 {
     json_t *object = json_object();
     bool well = object != NULL && set(object, "process", json_integer(of->block->process)) &&
                 set(object, "mode", json_string(at_names_of_modes[of->block->mode])) &&
-                set(object, "us", write_times(of)) && set_wrong(object, of) &&
-                set_column(object, "sm_mhz", of, offsetof(at_block, sm_mhz)) &&
+                set(object, "us", write_times(of)) && set_column(object, "sm_mhz", of, offsetof(at_block, sm_mhz)) &&
                 set_column(object, "power_w", of, offsetof(at_block, power_w)) &&
                 set_column(object, "throttle", of, offsetof(at_block, throttle));
     return sound(object, well);
@@ -206,6 +190,7 @@ static json_t *write_session(const at_verdict *verdict)
                 set(object, "arms", write_arms(verdict)) &&
                 set(object, "processes", json_integer(session->processes)) &&
                 set(object, "stopped", json_boolean(session->stopped)) &&
+                set(object, "wrong", write_ints(session->wrong, session->arm_count)) &&
                 set(object, "pairs", write_ints(session->pairs, AT_MODE_COUNT)) &&
                 set(object, "calls", write_calls(session)) && set(object, "warmups", write_warmups(session)) &&
                 set(object, "clocks", write_clocks(session)) && set(object, "blocks", write_blocks(session));

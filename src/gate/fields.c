@@ -96,6 +96,22 @@ static attune_status read_seed(const json_t *object, const char *path, const cha
     return ATTUNE_OK;
 }
 
+json_t *at_words_write(const char *text)
+{
+    json_t *string = json_string(text);
+    if (string != NULL) {
+        return string;
+    }
+    at_text plain;
+    at_text_init(&plain);
+    for (; *text != '\0'; ++text) {
+        at_text_add(&plain, "%c", (unsigned char)*text < 0x80 ? *text : '?');
+    }
+    string = plain.out_of_memory ? NULL : json_string(plain.data);
+    at_text_free(&plain);
+    return string;
+}
+
 attune_status at_name_read(const char *text, const char *path, const char *key, const char *const *names, int *value)
 {
     for (int i = 0; names[i] != NULL; ++i) {
@@ -123,7 +139,7 @@ static json_t *write_field(const at_field *field, const void *at)
 {
     switch (field->kind) {
     case AT_FIELD_TEXT:
-        return json_string(at);
+        return at_words_write(at);
     case AT_FIELD_INT:
         return json_integer(get_int(at, field->bytes));
     case AT_FIELD_SEED:

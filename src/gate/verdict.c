@@ -86,7 +86,6 @@ static attune_status copy_samples(at_session *to, const at_session *session, con
         at_block block = *old;
         for (int i = 0; i < chosen->count; ++i) {
             memcpy(block.us[i], old->us[chosen->from[i]], sizeof block.us[i]);
-            block.wrong[i] = old->wrong[chosen->from[i]];
         }
         AT_FORWARD(at_session_add(to, &block));
     }
@@ -107,8 +106,9 @@ static void copy_rest(at_session *to, const at_session *session, const selection
     memcpy(to->pairs, session->pairs, sizeof to->pairs);
     memcpy(to->warmup_s, session->warmup_s, sizeof to->warmup_s);
     memcpy(to->settled, session->settled, sizeof to->settled);
-    for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
-        for (int i = 0; i < chosen->count; ++i) {
+    for (int i = 0; i < chosen->count; ++i) {
+        to->wrong[i] = session->wrong[chosen->from[i]];
+        for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
             to->calls[mode][i] = session->calls[mode][chosen->from[i]];
         }
     }

@@ -106,15 +106,6 @@ static int hardest_peer(const at_verdict *verdict)
 
 /* ---- The stage --------------------------------------------------------------------------------------------------- */
 
-static int64_t wrong_outputs(const at_session *session, int arm)
-{
-    int64_t wrong = 0;
-    for (size_t b = 0; b < session->block_count; ++b) {
-        wrong += session->block[b].wrong[arm];
-    }
-    return wrong;
-}
-
 bool at_verdict_betrayed(const at_verdict *verdict)
 {
     at_check check;
@@ -126,7 +117,7 @@ bool at_verdict_betrayed(const at_verdict *verdict)
         impossible |=
             at_check_floor(&verdict->session, (at_mode)mode, 0, &check) == ATTUNE_OK && check.outcome == AT_FAIL;
     }
-    return impossible || wrong_outputs(&verdict->session, 0) > 0;
+    return impossible || verdict->session.wrong[0] > 0;
 }
 
 static void conclude(at_verdict *verdict, at_outcome outcome)
@@ -138,12 +129,12 @@ static void conclude(at_verdict *verdict, at_outcome outcome)
 static bool judge_outputs(at_verdict *verdict)
 {
     for (int arm = 0; arm < verdict->session.arm_count; ++arm) {
-        int64_t wrong = wrong_outputs(&verdict->session, arm);
+        int wrong = verdict->session.wrong[arm];
         if (wrong > 0) {
             conclude(verdict, arm == 0 ? AT_FAIL : AT_INCONCLUSIVE);
             at_verdict_say(verdict->finding[AT_STAGE_SPEED].sentence,
-                           "%lld timed outputs of %.200s are not what it computes when nobody looks at the clock",
-                           (long long)wrong, verdict->arm[arm].name);
+                           "%d timed outputs of %.200s are not what it computes when nobody looks at the clock", wrong,
+                           verdict->arm[arm].name);
             return true;
         }
     }

@@ -140,7 +140,8 @@ typedef struct at_session {
     size_t clocks_count, clocks_room;
     double warmup_s[AT_SESSION_PROCESSES_MAX]; /* what it took */
     bool settled[AT_SESSION_PROCESSES_MAX];    /* whether the warm-up ended by itself */
-    bool stopped; /* every candidate was hopeless: the session ended early and can only fail */
+    int wrong[AT_SESSION_ARMS_MAX]; /* timed calls of each arm with a wrong output, which ended the session */
+    bool stopped;                   /* every candidate was hopeless: the session ended early and can only fail */
 } at_session;
 
 /* Copies policy and arms (names stay the caller's). Candidates and peers make the pairs; a twin makes the control.
