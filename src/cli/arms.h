@@ -2,14 +2,14 @@
 #ifndef CLI_ARMS_H
 #define CLI_ARMS_H
 
+#include "gate/contenders.h"
 #include "library/course.h"
 #include "measure/order.h"
-#include "peers/openblas.h"
 
 /* Names as given; duplicates are allowed, for controls. */
 typedef struct at_arm_names {
     int count;
-    char *name[AT_ARMS_MAX]; /* "auto", "openblas", or a kernel text */
+    char *name[AT_ARMS_MAX]; /* as in gate/contenders.h, but for what takes hooks */
 } at_arm_names;
 
 /* Splits "auto,NAME:A=1,B=2,openblas": a piece with a "=" and no ":" goes on with the arm before it. Unknown kernels
@@ -28,8 +28,7 @@ typedef struct at_entry {
     at_entry_state state;
     char reason[512]; /* unless it is ready */
     at_arm arm;
-    attune_plan *plan;
-    at_openblas_call *peer;
+    at_contender contender;
     const course *track;
 } at_entry;
 
@@ -37,7 +36,6 @@ typedef struct at_entry {
 typedef struct at_stand {
     char problem_text[ATTUNE_PROBLEM_TEXT_MAX]; /* canonical */
     course track;
-    at_openblas *blas;
     int count;
     at_entry entry[AT_ARMS_MAX];
 } at_stand;

@@ -263,7 +263,7 @@ static int run(const at_cli *cli)
 }
 
 static const at_option options[] = {
-    {"--arms", "LIST", NULL, "what to time: auto, openblas, NAME, NAME:PARAM=VALUE,... (auto,openblas)"},
+    {"--arms", "LIST", NULL, "what to time: auto, openblas, cudnn, NAME, NAME:PARAM=VALUE,... (auto,openblas)"},
     {"--seconds", "S", NULL, "time for the samples of each problem, all arms together (2)"},
     {"--seed", "N", NULL, "decides the order of the arms (1)"},
     {"--cold", NULL, NULL, "flush the caches before every call"},
@@ -280,7 +280,9 @@ const at_verb at_verb_bench = {
         "  auto               what attune would choose by itself\n"
         "  NAME               a kernel with the config it would choose for the problem\n"
         "  NAME:PARAM=VALUE   a kernel with this config\n"
-        "  openblas           GEMM, softmax, GEMM with OpenBLAS ($ATTUNE_OPENBLAS, else libopenblas.so.0)\n"
+        "  openblas           on a CPU: GEMM, softmax, GEMM with OpenBLAS ($ATTUNE_OPENBLAS, else libopenblas.so.0)\n"
+        "  cudnn              on CUDA: cuDNN's fused attention ($ATTUNE_CUDNN, else the loader's path, else PyTorch's\n"
+        "                     packages), as its heuristics choose; cudnn:fastest: the fastest of its choices\n"
         "Every arm's output is compared with the fp64 reference before it is timed: a wrong arm is reported as\n"
         "wrong (exit code 1) and not as fast. An arm that cannot run a problem is named with the reason and has no\n"
         "numbers. Without PROBLEM a few typical ones are timed.\n"

@@ -7,7 +7,7 @@ static int run(const at_cli *cli)
     if (cli->operand_count > 0) {
         return at_cli_usage(cli, "no arguments are taken");
     }
-    attune_status status = at_worker_serve_standard(NULL);
+    attune_status status = attune_worker_serve(NULL);
     return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
 }
 

@@ -61,7 +61,7 @@ static attune_status handle(void *self, const at_request *request, json_t *answe
     return dispatch(self, request, answer);
 }
 
-attune_status at_worker_serve(int in, int out, const struct attune_arm_hooks *hooks)
+attune_status at_worker_serve(int in, int out, const attune_arm_hooks *hooks)
 {
     at_worker worker = {.hooks = hooks, .server = {.handle = handle}};
     worker.server.self = &worker;
@@ -74,7 +74,7 @@ attune_status at_worker_serve(int in, int out, const struct attune_arm_hooks *ho
     return status;
 }
 
-attune_status at_worker_serve_standard(const struct attune_arm_hooks *hooks)
+attune_status attune_worker_serve(const attune_arm_hooks *hooks)
 {
     int in, out;
     AT_FORWARD(at_serve_take_line(&in, &out));

@@ -6,22 +6,17 @@
 #ifndef GATE_WORKER_H
 #define GATE_WORKER_H
 
-#include "core/plan.h"
 #include "gate/guest.h"
 #include "gate/serve.h"
 #include "library/context.h"
 #include "measure/contender.h"
-
-/* What a host language adds to a worker: see src/gate/contenders.h. */
-struct attune_arm_hooks;
 
 /* One arm, opened for one problem. */
 typedef struct at_worker_arm {
     char *name;
     attune_problem problem;
     at_contender contender;
-    attune_plan *plan; /* of a kernel; NULL for peers */
-    at_guest guest;    /* what a stranger's kernel was loaded from */
+    at_guest guest; /* what a stranger's kernel was loaded from */
 } at_worker_arm;
 
 typedef struct at_worker {
@@ -31,7 +26,7 @@ typedef struct at_worker {
     size_t arena_bytes;
     at_worker_arm **arm; /* NULL where one was dropped */
     size_t arm_count, arm_room;
-    const struct attune_arm_hooks *hooks;
+    const attune_arm_hooks *hooks; /* what a program adds to a worker; may be NULL */
     at_guest_code guest_code;
     void *stage; /* the executor's, from "stage" to "unstage" */
     at_server server;
@@ -47,11 +42,11 @@ typedef struct at_worker_op {
 } at_worker_op;
 
 /* Serves requests from `in` to `out` until "quit" or the end of `in`; answers nothing else there. The arena, if its
- * parent gave one, is descriptor AT_ARENA_FD. Fails where a line cannot be read or written. */
-attune_status at_worker_serve(int in, int out, const struct attune_arm_hooks *hooks);
-/* The same on standard input and output, which are moved away first, so that what libraries print cannot break the
- * protocol. */
-attune_status at_worker_serve_standard(const struct attune_arm_hooks *hooks);
+ * parent gave one, is descriptor AT_ARENA_FD. Fails where a line cannot be read or written. (attune_worker_serve is the
+ * same on standard input and output, which it moves away first, so that what libraries print cannot break the
+ * protocol.)
+ */
+attune_status at_worker_serve(int in, int out, const attune_arm_hooks *hooks);
 
 /* The arm that a request's field names. */
 attune_status at_worker_arm_of(const at_worker *worker, const json_t *request, const char *key, at_worker_arm **arm);

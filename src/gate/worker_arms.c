@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "cuda/cuda.h"
+#include "gate/contenders.h"
 #include "gate/worker_ops.h"
 
 static void arm_free(at_worker_arm *arm)
@@ -13,7 +14,6 @@ static void arm_free(at_worker_arm *arm)
         return;
     }
     at_contender_close(&arm->contender);
-    attune_plan_destroy(arm->plan);
     at_guest_free(&arm->guest);
     free(arm->name);
     free(arm);
@@ -42,42 +42,21 @@ static attune_status add_arm(at_worker *worker, at_worker_arm *arm)
     return ATTUNE_OK;
 }
 
-/* ---- Kernels as contenders -------------------------------------------------------------------------------------- */
+/* ---- Loading ---------------------------------------------------------------------------------------------------- */
 
-static attune_status plan_workspace(void *self, const attune_call *call, size_t *bytes)
-{
-    return attune_plan_workspace(self, call, bytes);
-}
-
-static attune_status plan_run(void *self, const attune_call *call)
-{
-    return attune_plan_execute(self, call);
-}
-
-/* A stranger's kernel comes with its recipe, ours by their names. */
-static attune_status make_plan(at_worker *worker, const json_t *request, at_worker_arm *arm)
+/* A stranger's kernel comes with its recipe, all else by its name. */
+static attune_status open_contender(at_worker *worker, const json_t *request, at_worker_arm *arm)
 {
     json_t *recipe;
+    attune_plan *plan = NULL;
     if (json_object_get(request, "recipe") == NULL) {
-        return at_plan_named(worker->context, &arm->problem, arm->name, &arm->plan);
+        return at_contenders_open(worker->context, arm->name, &arm->problem, worker->hooks, &arm->contender);
     }
     AT_FORWARD(at_json_field(request, "request", "recipe", JSON_OBJECT, &recipe));
-    return at_guest_load(&worker->guest_code, worker->device, recipe, &arm->guest, &arm->plan);
-}
-
-static attune_status open_kernel(at_worker *worker, const json_t *request, at_worker_arm *arm)
-{
-    AT_FORWARD(make_plan(worker, request, arm));
-    arm->contender = (at_contender){.name = attune_plan_kernel(arm->plan),
-                                    .account = "",
-                                    .traits = arm->plan->loaded->kernel->traits,
-                                    .self = arm->plan,
-                                    .workspace = plan_workspace,
-                                    .run = plan_run};
+    AT_FORWARD(at_guest_load(&worker->guest_code, worker->device, recipe, &arm->guest, &plan));
+    at_contender_of_plan(plan, &arm->contender);
     return ATTUNE_OK;
 }
-
-/* ---- Loading ---------------------------------------------------------------------------------------------------- */
 
 static attune_status open_arm(at_worker *worker, const json_t *request, at_worker_arm *arm)
 {
@@ -86,7 +65,7 @@ static attune_status open_arm(at_worker *worker, const json_t *request, at_worke
     AT_FORWARD(at_wire_problem(request, "problem", &arm->problem));
     arm->name = strdup(name);
     AT_FAIL_IF(arm->name == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
-    return open_kernel(worker, request, arm);
+    return open_contender(worker, request, arm);
 }
 
 /* Of a call of the problem's sizes, where no term tells it of every call. */
@@ -106,13 +85,14 @@ static attune_status constant_workspace(const at_worker_arm *arm, attune_term *t
 static attune_status describe(const at_worker_arm *arm, json_t *answer)
 {
     const at_contender *contender = &arm->contender;
+    const attune_plan *plan = at_contender_plan(contender);
     attune_term term = {{0}, {0}};
-    uint32_t traits = contender->traits | (arm->plan == NULL ? (uint32_t)ATTUNE_TRAIT_BATCH_VARIANT : 0U);
-    AT_FORWARD(arm->plan == NULL ? constant_workspace(arm, &term) : ATTUNE_OK);
+    uint32_t traits = contender->traits | (plan == NULL ? (uint32_t)ATTUNE_TRAIT_BATCH_VARIANT : 0U);
+    AT_FORWARD(plan == NULL ? constant_workspace(arm, &term) : ATTUNE_OK);
     AT_FORWARD(at_answer_put(answer, "kernel", json_string(contender->name)));
     AT_FORWARD(at_answer_put(answer, "account", json_string(contender->account)));
     AT_FORWARD(at_answer_put(answer, "traits", json_integer(traits)));
-    const attune_term *workspace = arm->plan == NULL ? &term : &arm->plan->loaded->resources.workspace;
+    const attune_term *workspace = plan == NULL ? &term : &plan->loaded->resources.workspace;
     return at_answer_put(answer, "workspace", at_wire_from_term(workspace));
 }
 
@@ -175,8 +155,9 @@ static attune_status build(at_worker *worker, const json_t *request, json_t *ans
     at_worker_arm *arm;
     at_cuda_usage usage = {.compiler = 0};
     AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
-    AT_FAIL_IF(arm->plan == NULL, ATTUNE_UNSUPPORTED, "%s is no kernel of attune's", arm->name);
-    const at_loaded *loaded = arm->plan->loaded;
+    const attune_plan *plan = at_contender_plan(&arm->contender);
+    AT_FAIL_IF(plan == NULL, ATTUNE_UNSUPPORTED, "%s is no kernel of attune's", arm->name);
+    const at_loaded *loaded = plan->loaded;
     const attune_target *target = &worker->device->target;
     if (target->kind == ATTUNE_TARGET_CPU) {
         AT_FORWARD(put_usage(&usage, answer));

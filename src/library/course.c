@@ -230,9 +230,9 @@ static attune_status judge(course *track, const at_arm *arm, int64_t *ns)
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", arm->name);
 }
 
-attune_status at_course_judge_arm(course *track, const at_arm *arm, int64_t *ns)
+attune_status at_course_judge_arm(course *track, const at_arm *arm, uint32_t traits, int64_t *ns)
 {
-    track->judged.taints = false;
+    track->judged.taints = (traits & ATTUNE_TRAIT_TAINTS) != 0;
     return judge(track, arm, ns);
 }
 
@@ -252,6 +252,5 @@ attune_status at_course_judge(course *track, const attune_plan *plan, int64_t *n
 {
     runner one = {track, plan};
     at_arm arm = {.name = plan->kernel_text, .self = &one, .run = run_plan};
-    track->judged.taints = (plan->loaded->kernel->traits & ATTUNE_TRAIT_TAINTS) != 0;
-    return judge(track, &arm, ns);
+    return at_course_judge_arm(track, &arm, plan->loaded->kernel->traits, ns);
 }

@@ -31,7 +31,7 @@ attune_status at_course_reserve(course *track, size_t bytes);
 attune_status at_course_run(const course *track, const attune_plan *plan);
 /* Runs once on poisoned outputs and judges what came out. */
 attune_status at_course_judge(course *track, const attune_plan *plan, int64_t *ns);
-/* The same of anything that runs on the course's call. */
-attune_status at_course_judge_arm(course *track, const at_arm *arm, int64_t *ns);
+/* The same of anything that runs on the course's call; `traits` are its ATTUNE_TRAIT_ bits. */
+attune_status at_course_judge_arm(course *track, const at_arm *arm, uint32_t traits, int64_t *ns);
 
 #endif

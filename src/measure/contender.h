@@ -17,8 +17,8 @@ typedef struct at_contender {
     /* Bytes of workspace that this call takes, 256-byte aligned. NULL: none. */
     attune_status (*workspace)(void *self, const attune_call *call, size_t *bytes);
     /* One call into the call's own O (and LSE). CPU: complete on return. CUDA: enqueued on call->stream, and
-     * capturable. NULL where the arm computes into outputs of its own only: then the next but one serves a CPU, the
-     * next CUDA. */
+     * capturable. Checks use it where it is there. What is timed is run_own or capture where the arm has those: an arm
+     * that owns its outputs copies them here, and no copy is ever timed. */
     attune_status (*run)(void *self, const attune_call *call);
     /* CUDA: a CUgraph of `count` calls, call i reading calls[i]'s inputs on calls[i]'s stream's device; output[i] says
      * where call i's O will lie (pointer and strides: both are the arm's choice). Whoever asked instantiates the graph

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "core/call.h"
 #include "core/problem.h"
+#include "peers/plain.h"
 #include "peers/vector.h"
 
 /* ---- The library ----------------------------------------------------------------------------------------------------
@@ -90,20 +91,8 @@ const char *at_openblas_version(const at_openblas *blas)
 
 bool at_openblas_supports(const attune_problem *problem, attune_reason *reason)
 {
-    const struct {
-        bool asked;
-        const char *what;
-    } features[] = {
-        {problem->varlen != 0, "varlen"},  {problem->seqused_kv != 0, "seqused"},
-        {problem->softcap > 0, "softcap"}, {problem->bias != ATTUNE_BIAS_NONE, "bias"},
-        {problem->mask != 0, "mask"},      {problem->alibi != 0, "alibi"},
-        {problem->sink != 0, "sink"},      {problem->strict != 0, "strict"},
-    };
-    for (size_t i = 0; i < sizeof features / sizeof features[0]; ++i) {
-        if (features[i].asked) {
-            return attune_refuse(reason, "%s: the GEMM, softmax, GEMM of this peer has no place for it",
-                                 features[i].what);
-        }
+    if (!at_plain(problem, "the GEMM, softmax, GEMM of this peer has no place for it", reason)) {
+        return false;
     }
     if (problem->seqlen_kv > INT_MAX || problem->seqlen_q > INT_MAX) {
         return attune_refuse(
@@ -252,6 +241,29 @@ attune_status at_openblas_bind(const at_openblas *blas, at_pool *pool, attune_is
         return status;
     }
     *bound = made;
+    return ATTUNE_OK;
+}
+
+static bool same_sizes(const attune_args *a, const attune_args *b)
+{
+    return a->batch == b->batch && a->heads_q == b->heads_q && a->heads_kv == b->heads_kv &&
+           a->seqlen_q == b->seqlen_q && a->seqlen_kv == b->seqlen_kv && a->head_dim_qk == b->head_dim_qk &&
+           a->head_dim_v == b->head_dim_v && a->dtype == b->dtype;
+}
+
+attune_status at_openblas_rebind(const attune_problem *problem, const attune_call *call, at_openblas_call *bound,
+                                 bool *done)
+{
+    attune_args args;
+    *done = false;
+    AT_FORWARD(at_call_check(problem, call));
+    at_call_args(problem, call, &args);
+    AT_FORWARD(check_strides(&args));
+    if (same_sizes(&args, &bound->args)) {
+        bound->args = args;
+        choose_blocks(bound);
+        *done = true;
+    }
     return ATTUNE_OK;
 }
 
@@ -493,19 +505,11 @@ static void convert_head(void *context, int64_t item, void *scratch)
     }
 }
 
-static attune_status run(void *self)
+void at_openblas_run(at_openblas_call *bound)
 {
-    at_openblas_call *bound = self;
     const attune_args *args = &bound->args;
     if (is_half(args)) {
         at_pool_run(bound->pool, args->batch * args->heads_kv, convert_head, bound);
     }
     at_pool_run(bound->pool, args->batch * args->heads_q * bound->blocks, attend_block, bound);
-    return ATTUNE_OK;
-}
-
-at_arm at_openblas_arm(at_openblas_call *bound)
-{
-    at_arm arm = {.name = "openblas", .self = bound, .run = run};
-    return arm;
 }

@@ -8,7 +8,7 @@
 
 #include "attune/kernel.h"
 #include "base/threads.h"
-#include "measure/arm.h"
+#include "measure/contender.h"
 
 typedef struct at_openblas at_openblas;
 
@@ -29,7 +29,16 @@ typedef struct at_openblas_call at_openblas_call;
 attune_status at_openblas_bind(const at_openblas *blas, at_pool *pool, attune_isa isa, const attune_problem *problem,
                                const attune_call *call, at_openblas_call **bound);
 void at_openblas_unbind(at_openblas_call *bound);
-/* Named "openblas"; runs `bound`, which must outlive it. */
-at_arm at_openblas_arm(at_openblas_call *bound);
+/* Moves the binding to another call of the same problem, taking no memory. *done is false, and nothing has changed,
+ * where that call's sizes are others. */
+attune_status at_openblas_rebind(const attune_problem *problem, const attune_call *call, at_openblas_call *bound,
+                                 bool *done);
+/* One call, complete on return. */
+void at_openblas_run(at_openblas_call *bound);
+
+/* Opens the peer for a problem on a CPU: runs on the pool with the vector code of `isa`. Memory is taken when sizes
+ * change, which is outside of what is timed. */
+attune_status at_openblas_contend(at_pool *pool, const attune_target *target, const attune_problem *problem,
+                                  at_contender *contender);
 
 #endif

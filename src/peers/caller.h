@@ -1,0 +1,13 @@
+/* What a caller brings as a peer: arms that a program, or a host language, offers through attune_arm_hooks. */
+#ifndef PEERS_CALLER_H
+#define PEERS_CALLER_H
+
+#include "measure/contender.h"
+
+/* Opens the caller's arm of this name for a problem on CUDA device `device`, or -1 for the CPU. ATTUNE_NOT_FOUND where
+ * the name is none of the caller's; ATTUNE_INVALID_ARGUMENT where its arm lacks what it must have; else what the caller
+ * reported. `hooks` must outlive the contender. */
+attune_status at_caller_contend(const attune_arm_hooks *hooks, const char *name, const attune_problem *problem,
+                                int device, at_contender *contender);
+
+#endif
