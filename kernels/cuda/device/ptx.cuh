@@ -24,6 +24,22 @@ ATTUNE_INLINE float ptx_lg2_approx_ftz_f32(float x)
     return y;
 }
 
+/* The larger; NaN if one is (sm_80). */
+ATTUNE_INLINE float ptx_max_nan_f32(float x, float y)
+{
+    float z;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
+}
+
+/* x + y, rounded down. */
+ATTUNE_INLINE float ptx_add_rm_f32(float x, float y)
+{
+    float z;
+    asm("add.rm.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
+}
+
 /* ---- Conversion ---- */
 
 ATTUNE_INLINE float ptx_cvt_f32_f16(unsigned short x)

@@ -1,0 +1,266 @@
+/* wgmma_small: descriptor. The source says how it works. */
+#include "attune/kernel.h"
+
+enum { ROWS, SPLITS, CLUSTER, SHARE, SHARE_Q, BLOCK_N, STAGES, STEPS_PV, EMULATED, MIN_BLOCKS, PROGRAMMATIC, PARAMS };
+
+static const int32_t one_to_three[] = {1, 2, 3, 4};
+static const int32_t programmatic_values[] = {0, 1, 2, 3};
+static const int32_t one_two_four[] = {1, 2, 4};
+static const int32_t one_to_eight[] = {1, 2, 4, 8};
+static const int32_t switch_values[] = {0, 1};
+static const int32_t block_n_values[] = {64, 128, 256};
+static const int32_t emulated_values[] = {0, 2, 4, 6, 8};
+
+static const attune_param params[PARAMS] = {
+    [ROWS] = {"ROWS", one_to_three, 4, 0},
+    [SPLITS] = {"SPLITS", one_two_four, 3, 0},
+    [CLUSTER] = {"CLUSTER", one_to_eight, 4, 0},
+    [SHARE] = {"SHARE", one_two_four, 3, 0},
+    [SHARE_Q] = {"SHARE_Q", switch_values, 2, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
+    [STAGES] = {"STAGES", one_to_eight, 4, 0},
+    [STEPS_PV] = {"STEPS_PV", one_to_eight, 4, 0},
+    [EMULATED] = {"EMULATED", emulated_values, 5, 0},
+    [MIN_BLOCKS] = {"MIN_BLOCKS", one_to_three, 3, 0},
+    [PROGRAMMATIC] = {"PROGRAMMATIC", programmatic_values, 4, 0},
+};
+
+enum { CHUNK = 64, GROUP = 128, DIM_STEP = 8, DIM_MAX = 128, BLOCKS_MAX = 16, WARP_GROUPS_MAX = 4 };
+
+static int32_t padded(int32_t dim)
+{
+    return (dim + CHUNK - 1) / CHUNK * CHUNK;
+}
+
+static int32_t block_m(const attune_config *config)
+{
+    return config->value[ROWS] * 64;
+}
+
+static int32_t threads_of(const attune_config *config)
+{
+    return config->value[ROWS] * config->value[SPLITS] * GROUP;
+}
+
+static int32_t parts_of(const attune_config *config)
+{
+    return config->value[CLUSTER] * config->value[SPLITS];
+}
+
+/* sizeof(Shared) of the source: Q, the ring, what other parts hand over, the barriers. */
+static int32_t smem_of(const attune_problem *problem, const attune_config *config)
+{
+    int32_t qk = padded(problem->head_dim_qk);
+    int32_t v = padded(problem->head_dim_v);
+    int32_t parts = parts_of(config);
+    int32_t slots = config->value[STAGES] * config->value[SPLITS];
+    int32_t tiles = 2 * (block_m(config) * qk + slots * config->value[BLOCK_N] * (qk + v));
+    int32_t received = parts == 1 ? 128 : (parts - 1) * (v / 8 / parts + 1) * threads_of(config) * 16;
+    int32_t barriers = 1 + 4 * slots + config->value[SPLITS] * config->value[ROWS];
+    return tiles + received + (barriers + 15) / 16 * 128;
+}
+
+static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
+{
+    if (dim % DIM_STEP != 0 || dim > DIM_MAX) {
+        return attune_refuse(reason, "%s %d: a multiple of %d up to %d is needed", name, dim, DIM_STEP, DIM_MAX);
+    }
+    return true;
+}
+
+/* The features it leaves to others, and the name of the field. */
+static const char *feature_refused(const attune_problem *problem)
+{
+    return problem->varlen                                           ? "varlen"
+           : problem->seqused_kv                                     ? "seqused_kv"
+           : problem->window_left >= 0 || problem->window_right >= 0 ? "window"
+           : problem->softcap != 0                                   ? "softcap"
+           : problem->bias != ATTUNE_BIAS_NONE                       ? "bias"
+           : problem->mask                                           ? "mask"
+           : problem->alibi                                          ? "alibi"
+           : problem->sink                                           ? "sink"
+                                                                     : NULL;
+}
+
+/* What it is for: at most so many tiles of 128 queries a multiprocessor, so many keys. */
+enum { TILES_SM = 4, KEYS_MAX = 2048, LINES_MAX = 65535 };
+
+static bool is_small(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    int64_t tiles = (problem->seqlen_q + 127) / 128 * problem->batch * problem->heads_q;
+    if (tiles > (int64_t)TILES_SM * target->sm_count) {
+        return attune_refuse(reason,
+                             "seqlen_q, heads_q, batch: %lld tiles of 128 queries, at most %d for each of %d SMs",
+                             (long long)tiles, TILES_SM, target->sm_count);
+    }
+    if (problem->seqlen_kv > KEYS_MAX) {
+        return attune_refuse(reason, "seqlen_kv %lld: at most %d", (long long)problem->seqlen_kv, KEYS_MAX);
+    }
+    return true;
+}
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    const char *feature = feature_refused(problem);
+    if (target->arch != 90 || target->arch_features == 0) {
+        return attune_refuse(reason, "arch sm_%d%s: sm_90a is needed", target->arch, target->arch_features ? "a" : "");
+    }
+    if (problem->dtype == ATTUNE_FP32) {
+        return attune_refuse(reason, "dtype fp32: fp16 or bf16 is needed");
+    }
+    if (problem->align != 0 && problem->align < 16) {
+        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
+    }
+    if (feature != NULL) {
+        return attune_refuse(reason, "%s: this kernel has none", feature);
+    }
+    if (problem->causal && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
+        /* Keys that no row sees may hold anything, and the tile that they share with others takes them in. */
+        return attune_refuse(reason, "offset: only br, where the last query sees every key");
+    }
+    return dim_supported("head_dim_qk", problem->head_dim_qk, reason) &&
+           dim_supported("head_dim_v", problem->head_dim_v, reason) && is_small(problem, target, reason);
+}
+
+/* Registers a thread is about to hold: O, logits, weights, and the rest. */
+static int32_t registers_held(const attune_problem *problem, const attune_config *config)
+{
+    return padded(problem->head_dim_v) / 2 + config->value[BLOCK_N] * 3 / 4 + 40;
+}
+
+static int32_t registers_given(const attune_config *config)
+{
+    int32_t given = 65536 / (config->value[MIN_BLOCKS] * (threads_of(config))) / 8 * 8;
+    return given < 255 ? given : 255;
+}
+
+static bool shares_well(const attune_problem *problem, const attune_config *config, attune_reason *reason)
+{
+    int64_t ring = (int64_t)config->value[STAGES] * parts_of(config) * config->value[BLOCK_N];
+    if (config->value[CLUSTER] * config->value[SHARE] > BLOCKS_MAX / 2) {
+        return attune_refuse(reason, "CLUSTER * SHARE = %d blocks: at most %d",
+                             config->value[CLUSTER] * config->value[SHARE], BLOCKS_MAX / 2);
+    }
+    if (config->value[SHARE] > 1 && ring < problem->seqlen_kv) {
+        return attune_refuse(reason, "SHARE %d: the ring has %lld keys, all %lld are needed", config->value[SHARE],
+                             (long long)ring, (long long)problem->seqlen_kv);
+    }
+    if (config->value[SHARE_Q] && config->value[CLUSTER] == 1) {
+        return attune_refuse(reason, "SHARE_Q 1: CLUSTER 1 has nobody to share with");
+    }
+    return true;
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)target;
+    if (config->value[ROWS] * config->value[SPLITS] > WARP_GROUPS_MAX) {
+        return attune_refuse(reason, "ROWS * SPLITS = %d warp groups: at most %d",
+                             config->value[ROWS] * config->value[SPLITS], WARP_GROUPS_MAX);
+    }
+    if (padded(problem->head_dim_v) / 8 % parts_of(config) != 0) {
+        return attune_refuse(reason, "CLUSTER * SPLITS = %d parts: head_dim_v %d has %d octets", parts_of(config),
+                             problem->head_dim_v, padded(problem->head_dim_v) / 8);
+    }
+    if (config->value[BLOCK_N] / 16 % config->value[STEPS_PV] != 0) {
+        return attune_refuse(reason, "STEPS_PV %d: BLOCK_N %d has %d steps of 16 keys", config->value[STEPS_PV],
+                             config->value[BLOCK_N], config->value[BLOCK_N] / 16);
+    }
+    if (registers_held(problem, config) > registers_given(config)) {
+        return attune_refuse(reason, "ROWS, SPLITS, MIN_BLOCKS leave %d registers a thread: about %d are needed",
+                             registers_given(config), registers_held(problem, config));
+    }
+    return shares_well(problem, config, reason);
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    (void)target;
+    *out = (attune_resources){.threads = threads_of(config),
+                              .smem_bytes = smem_of(problem, config),
+                              .scratch_bytes = 0,
+                              .workspace = attune_term_const(0)};
+}
+
+/* Queries in tiles of 64 while every tile can have two multiprocessors, then in tiles of 128, then one for each. */
+static const attune_config candidates[] = {
+    {{1, 2, 2, 1, 0, 128, 1, 4, 4, 1, 1}}, {{1, 2, 2, 1, 0, 128, 2, 4, 4, 1, 1}}, {{2, 1, 2, 1, 0, 128, 2, 4, 4, 1, 1}},
+    {{2, 1, 1, 1, 0, 64, 2, 4, 0, 2, 1}},  {{2, 1, 1, 1, 0, 64, 2, 4, 0, 1, 1}},
+};
+
+static bool suits(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const int32_t *value = config->value;
+    int64_t rows = block_m(config);
+    int64_t blocks = (problem->seqlen_q + rows - 1) / rows * problem->batch * problem->heads_q * value[CLUSTER];
+    int64_t ring = (int64_t)value[STAGES] * value[BLOCK_N] * parts_of(config);
+    return value[CLUSTER] == 1 || (blocks <= target->sm_count && (value[STAGES] > 1 || ring >= problem->seqlen_kv));
+}
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; ++i) {
+        const attune_config *at = &candidates[i];
+        if (suits(problem, target, at) && valid(problem, target, at, NULL) &&
+            smem_of(problem, at) <= target->smem_optin_bytes && index-- == 0) {
+            *config = *at;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    (void)target;
+    const int32_t *value = config->value;
+    int32_t share = value[SHARE];
+    int32_t lines_q = block_m(config) / (value[SHARE_Q] ? value[CLUSTER] : 1);
+    attune_term clusters = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q),
+                                                attune_term_const((int64_t)block_m(config) * share));
+    attune_step_kernel kernel = {
+        .entry = "sm90_fwd_wgmma_small",
+        .grid = {attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_const(value[CLUSTER])),
+                 attune_term_size(ATTUNE_SIZE_BATCH), attune_term_mul(clusters, attune_term_const(share))},
+        .block = {threads_of(config), 1, 1},
+        .cluster = {value[CLUSTER], 1, share},
+        .smem = attune_term_const(smem_of(problem, config)),
+        .programmatic = value[PROGRAMMATIC] != 0,
+        .map_count = 3,
+        .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {CHUNK, lines_q, 1, 1}, 256},
+                {ATTUNE_K, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N] / share, 1, 1}, 256},
+                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N] / share, 1, 1}, 256}}};
+    *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
+}
+
+static const attune_shipped shipped[] = {
+    {"b1,h8,s512,d64,fp16", ""},
+    {"b1,h8,s512,d64,bf16,causal", ""},
+    {"b2,h8,s512,d64,fp16,causal", ""},
+    {"b4,h16,s512,d64,fp16", ""},
+    {"b2,h8,hkv2,s1000,d128,bf16,causal", ""},
+    {"b4,h16,s512,d128,fp16", ""},
+    {NULL, NULL},
+};
+
+extern const attune_kernel at_kernel_wgmma_small;
+const attune_kernel at_kernel_wgmma_small = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "wgmma_small",
+    .summary = "Hopper's wgmma for few tiles: keys divided among a cluster, merged through its shared memory",
+    .traits = ATTUNE_TRAIT_TAINTS,
+    .param_count = PARAMS,
+    .params = params,
+    .shipped = shipped,
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = "wgmma_small.cu",
+};
