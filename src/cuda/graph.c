@@ -65,25 +65,30 @@ static attune_status make_ready(at_cuda_graph *graph, at_cu_graph captured, void
     return ATTUNE_OK;
 }
 
-attune_status at_cuda_capture_end(at_device *base, void *stream, at_cuda_graph **graph)
+attune_status at_cuda_graph_take(at_device *base, void *captured, void *stream, at_cuda_graph **graph)
 {
-    at_cuda_device *device = at_cuda_of(base);
-    at_cu_graph captured = NULL;
-    *graph = NULL;
-    IN_CONTEXT(device, cuStreamEndCapture(stream, &captured), "ending a capture on stream %p", stream);
     at_cuda_graph *made = calloc(1, sizeof *made);
-    attune_status status = ATTUNE_OUT_OF_MEMORY;
-    if (made != NULL) {
-        made->device = device;
-        status = make_ready(made, captured, stream);
-    }
-    (void)device->driver->cuGraphDestroy(captured);
+    *graph = NULL;
+    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a graph");
+    made->device = at_cuda_of(base);
+    attune_status status = make_ready(made, captured, stream);
     if (status != ATTUNE_OK) {
         at_cuda_graph_destroy(made);
         return status;
     }
     *graph = made;
     return ATTUNE_OK;
+}
+
+attune_status at_cuda_capture_end(at_device *base, void *stream, at_cuda_graph **graph)
+{
+    at_cuda_device *device = at_cuda_of(base);
+    at_cu_graph captured = NULL;
+    *graph = NULL;
+    IN_CONTEXT(device, cuStreamEndCapture(stream, &captured), "ending a capture on stream %p", stream);
+    attune_status status = at_cuda_graph_take(base, captured, stream, graph);
+    (void)device->driver->cuGraphDestroy(captured);
+    return status;
 }
 
 size_t at_cuda_graph_nodes(const at_cuda_graph *graph)
@@ -103,6 +108,14 @@ void at_cuda_graph_destroy(at_cuda_graph *graph)
         (void)graph->device->driver->cuGraphExecDestroy(graph->exec);
     }
     free(graph);
+}
+
+attune_status at_cuda_copy(at_device *base, void *to, const void *from, size_t bytes, void *stream)
+{
+    at_cuda_device *device = at_cuda_of(base);
+    IN_CONTEXT(device, cuMemcpyDtoDAsync((uintptr_t)to, (uintptr_t)from, bytes, stream),
+               "copying %zu bytes on the device", bytes);
+    return ATTUNE_OK;
 }
 
 /* ---- Events ---------------------------------------------------------------------------------------------------------
@@ -135,10 +148,42 @@ attune_status at_cuda_event_elapsed(at_device *base, void *begin, void *end, dou
     return ATTUNE_OK;
 }
 
+attune_status at_cuda_event_done(at_device *base, void *event, bool *done)
+{
+    at_cuda_device *device = at_cuda_of(base);
+    bool pushed = false;
+    AT_FORWARD(at_cuda_enter(device, &pushed));
+    at_cu_result error = device->driver->cuEventQuery(event);
+    at_cuda_leave(device, pushed);
+    *done = error == AT_CU_SUCCESS;
+    if (error != AT_CU_NOT_READY) {
+        AT_DRIVER_CHECK(device->driver, error, "asking whether an event has come");
+    }
+    return ATTUNE_OK;
+}
+
 void at_cuda_event_destroy(at_device *base, void *event)
 {
     at_cuda_device *device = at_cuda_of(base);
     if (event != NULL) {
         (void)device->driver->cuEventDestroy(event);
     }
+}
+
+/* ---- The device as a machine --------------------------------------------------------------------------------------
+ */
+
+attune_status at_cuda_reset_cache(at_device *base)
+{
+    at_cuda_device *device = at_cuda_of(base);
+    IN_CONTEXT(device, cuCtxResetPersistingL2Cache(), "giving back persisting cache lines");
+    return ATTUNE_OK;
+}
+
+attune_status at_cuda_bus_id(at_device *base, char id[AT_CUDA_BUS_ID_BYTES])
+{
+    at_cuda_device *device = at_cuda_of(base);
+    IN_CONTEXT(device, cuDeviceGetPCIBusId(id, AT_CUDA_BUS_ID_BYTES, device->handle), "bus id of device %d",
+               device->handle);
+    return ATTUNE_OK;
 }

@@ -38,6 +38,7 @@ enum {
     AT_CU_CONTAINED = 226,
     AT_CU_INVALID_HANDLE = 400,
     AT_CU_NOT_FOUND = 500,
+    AT_CU_NOT_READY = 600,
     AT_CU_ILLEGAL_ADDRESS = 700,
     AT_CU_LAUNCH_OUT_OF_RESOURCES = 701,
     AT_CU_LAUNCH_TIMEOUT = 702,
@@ -126,6 +127,7 @@ typedef struct at_cu_launch_config {
     ITEM(cuMemGetInfo, 3020, (size_t *, size_t *))                                                                     \
     ITEM(cuMemcpyHtoDAsync, 3020, (at_cu_pointer, const void *, size_t, at_cu_stream))                                 \
     ITEM(cuMemcpyDtoHAsync, 3020, (void *, at_cu_pointer, size_t, at_cu_stream))                                       \
+    ITEM(cuMemcpyDtoDAsync, 3020, (at_cu_pointer, at_cu_pointer, size_t, at_cu_stream))                                \
     ITEM(cuPointerGetAttribute, 4000, (void *, unsigned int, at_cu_pointer))                                           \
     ITEM(cuStreamCreate, 2000, (at_cu_stream *, unsigned int))                                                         \
     ITEM(cuStreamDestroy, 4000, (at_cu_stream))                                                                        \
@@ -143,6 +145,9 @@ typedef struct at_cu_launch_config {
     ITEM(cuEventDestroy, 4000, (at_cu_event))                                                                          \
     ITEM(cuEventRecord, 2000, (at_cu_event, at_cu_stream))                                                             \
     ITEM(cuEventSynchronize, 2000, (at_cu_event))                                                                      \
+    ITEM(cuEventQuery, 2000, (at_cu_event))                                                                            \
+    ITEM(cuCtxResetPersistingL2Cache, 11000, (void))                                                                   \
+    ITEM(cuDeviceGetPCIBusId, 4010, (char *, int, at_cu_device))                                                       \
     ITEM(cuEventElapsedTime, 2000, (float *, at_cu_event, at_cu_event))
 
 /* ---- NVRTC ----------------------------------------------------------------------------------------------------------

@@ -424,6 +424,11 @@ attune_status at_channel_ask(at_channel *channel, const char *op, json_t *fields
     return ATTUNE_OK;
 }
 
+int at_channel_process(const at_channel *channel)
+{
+    return (int)channel->pid;
+}
+
 const char *at_channel_death(const at_channel *channel)
 {
     return channel->death[0] == '\0' ? NULL : channel->death;

@@ -30,6 +30,8 @@ void at_channel_close(at_channel *channel);
  * not answer, ended or answered rubbish: ATTUNE_DEVICE_ERROR, and the channel is dead. ATTUNE_INTERRUPTED after
  * at_file_interrupt, likewise. */
 attune_status at_channel_ask(at_channel *channel, const char *op, json_t *fields, double seconds, json_t **ok);
+/* The worker's process; 0 when it is gone. */
+int at_channel_process(const at_channel *channel);
 /* Why the channel is dead; NULL while it is alive. */
 const char *at_channel_death(const at_channel *channel);
 

@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "gate/timing.h"
 #include "gate/worker_ops.h"
 
 /* In the order in which they are searched. */
-static const at_worker_op *const tables[] = {at_worker_device_ops, at_worker_arm_ops};
+static const at_worker_op *const tables[] = {at_worker_device_ops, at_worker_arm_ops, at_worker_timing_ops};
 
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
@@ -66,6 +67,7 @@ attune_status at_worker_serve(int in, int out, const attune_arm_hooks *hooks)
     at_worker worker = {.hooks = hooks, .server = {.handle = handle}};
     worker.server.self = &worker;
     attune_status status = at_serve(&worker.server, in, out);
+    at_worker_close_timing(&worker);
     at_worker_close_arms(&worker);
     attune_context_destroy(worker.context);
     if (worker.arena != NULL) {

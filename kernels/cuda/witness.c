@@ -1,0 +1,79 @@
+/* witness: descriptor of what stands around timed graphs. It computes no attention and is in no catalogue: the gate's
+ * executor loads it by itself, once for each STAGE. */
+#include "attune/kernel.h"
+
+enum { STAGE, PARAMS };
+enum { STAGES = 5, WAIT = 4, THREADS = 256, BLOCKS = 64 };
+
+static const int32_t stage_values[STAGES] = {0, 1, 2, 3, 4}; /* refill, poison, touch, compare, wait */
+
+static const attune_param params[PARAMS] = {[STAGE] = {"STAGE", stage_values, STAGES, 0}};
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    (void)problem;
+    return target->arch >= 80 || attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)problem, (void)target, (void)config, (void)reason;
+    return true;
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    (void)problem, (void)target, (void)config;
+    *out = (attune_resources){.threads = THREADS, .workspace = attune_term_const(0)};
+}
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    (void)problem, (void)target;
+    *config = (attune_config){{index}};
+    return index < STAGES;
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    int32_t stage = config->value[STAGE];
+    bool waits = stage == WAIT;
+    bool of_inputs = stage == 0 || stage == 2;
+    attune_step_kernel kernel = {.entry = "witness",
+                                 .grid = {attune_term_const(waits ? 1 : BLOCKS),
+                                          waits ? attune_term_const(1) : attune_term_size(ATTUNE_SIZE_TOTAL_Q),
+                                          attune_term_const(of_inputs ? 3 : 1)},
+                                 .block = {waits ? 32 : THREADS, 1, 1},
+                                 .cluster = {1, 1, 1},
+                                 .smem = attune_term_const(0)};
+    (void)problem, (void)target;
+    *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
+}
+
+static const attune_shipped shipped[] = {
+    {"b1,h1,s32,d64,fp16", "STAGE=0"}, {"b1,h1,s32,d64,fp32", "STAGE=0"}, {"b1,h1,s32,d64,fp16", "STAGE=1"},
+    {"b1,h1,s32,d64,fp16", "STAGE=2"}, {"b1,h1,s32,d64,fp16", "STAGE=3"}, {"b1,h1,s32,d64,bf16", "STAGE=3"},
+    {"b1,h1,s32,d64,fp32", "STAGE=3"}, {"b1,h1,s32,d64,fp16", "STAGE=4"}, {NULL, NULL},
+};
+
+extern const attune_kernel at_kernel_witness;
+const attune_kernel at_kernel_witness = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "witness",
+    .summary = "inputs anew, poison, and a look at every output, around what is timed",
+    .traits = ATTUNE_TRAIT_NAMED_ONLY,
+    .param_count = PARAMS,
+    .params = params,
+    .shipped = shipped,
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = "witness.cu",
+};

@@ -1,0 +1,257 @@
+/* witness: what stands around a timed graph. It fills inputs anew at fixed addresses, poisons outputs, brings inputs
+ * into the caches, keeps the device busy until the host has enqueued everything, and looks at every output afterwards.
+ * STAGE says which.
+ *
+ * Inputs are made from one base set under a guise, which is a number: signs of the columns of Q and K flip together, so
+ * that no score changes, signs of V's columns flip and O's with them, and, where no other tensor tells heads or batches
+ * apart, heads and batches change places. So every guise has other bits at the same addresses, in Q, K, V and O, and
+ * its right result is known from the base's: the same numbers, moved and with other signs.
+ *
+ * What the args mean here:
+ *   batch, heads_q, heads_kv, seqlen_q, seqlen_kv   of the tensors (packed ones: one batch of all rows)
+ *   tensor[Q], [K], [V]   the base set        tensor[O]   the base's validated result
+ *   tensor[BIAS].data     u64 table: refill and touch: addresses of Q of each set, then of K, then of V, strides as the
+ *                         base's; compare: addresses of outputs; poison: address and bytes of each range
+ *   tensor[LSE].stride    of the outputs in the table
+ *   total_q               entries: sets, outputs or ranges
+ *   offset                the guise of set 0 (set i has guise + i; 0 changes nothing); poison: the byte; wait: ns
+ *   window_left           sets that the outputs' calls went through in turn
+ *   window_right          1: heads and batches change places
+ *   scale                 how far an element may be off, as a share of its row's largest; 0: not by a bit
+ *   workspace             compare: u32 for each output, set to 1 where it is wrong; touch: a place to write to, never
+ *                         written */
+#include "device/element.cuh"
+#include "device/sequence.cuh"
+
+enum { REFILL, POISON, TOUCH, COMPARE, WAIT };
+
+#if ATTUNE_DTYPE == 0
+typedef unsigned bits;
+constexpr bits SIGN = 0x80000000u;
+#else
+typedef unsigned short bits;
+constexpr bits SIGN = 0x8000u;
+#endif
+
+constexpr int WARPS = ATTUNE_THREADS / 32;
+
+/* ---- Guises: the same as src/gate/guise.c ---- */
+
+/* NOTE: 0 stays 0, which is the guise that changes nothing. */
+
+ATTUNE_INLINE attune_u64 mixed(attune_u64 value)
+{
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+    return value ^ (value >> 31);
+}
+
+struct Guise {
+    attune_u64 key;
+    attune_i64 batch, head_kv; /* by how much they move */
+};
+
+ATTUNE_INLINE Guise guise_of(const attune_args &args, attune_i64 set)
+{
+    Guise guise = {mixed((attune_u64)(args.offset + set)), 0, 0};
+    if (args.window_right != 0) {
+        guise.batch = (attune_i64)((guise.key >> 8) % (attune_u64)args.batch);
+        guise.head_kv = (attune_i64)((guise.key >> 32) % (attune_u64)args.heads_kv);
+    }
+    return guise;
+}
+
+/* Whether the sign of a column flips: of V and O, or of Q and K. */
+ATTUNE_INLINE bool flips(const Guise &guise, int column, bool values)
+{
+    return guise.key != 0 && (mixed(guise.key + (attune_u64)column * 2 + (values ? 1 : 0)) & 1) != 0;
+}
+
+/* A row of a tensor, by its number; of `rows` rows and `heads` heads. */
+struct Place {
+    attune_i64 batch, head, row;
+};
+
+ATTUNE_INLINE Place place_of(attune_i64 index, attune_i64 heads, attune_i64 rows)
+{
+    return {index / rows / heads, index / rows % heads, index % rows};
+}
+
+/* The row of the base that stands at `at` under the guise; `group` heads move together. */
+ATTUNE_INLINE Place source_of(const attune_args &args, const Guise &guise, Place at, attune_i64 heads)
+{
+    attune_i64 moved = at.head + guise.head_kv * (heads / args.heads_kv);
+    return {(at.batch + guise.batch) % args.batch, moved % heads, at.row};
+}
+
+ATTUNE_INLINE attune_i64 index_of(const attune_tensor &tensor, Place at)
+{
+    return at.batch * tensor.stride[ATTUNE_STRIDE_BATCH] + at.head * tensor.stride[ATTUNE_STRIDE_HEAD] +
+           at.row * tensor.stride[ATTUNE_STRIDE_SEQ];
+}
+
+/* ---- Stages ---- */
+
+ATTUNE_INLINE attune_u64 entry_of(const attune_args &args, attune_i64 index)
+{
+    return static_cast<const attune_u64 *>(args.tensor[ATTUNE_BIAS].data)[index];
+}
+
+/* Rows of one role of one set: blockIdx.y is the set, blockIdx.z the role (Q, K, V). */
+struct Work {
+    attune_i64 heads, rows, first, step, end;
+    int columns;
+};
+
+ATTUNE_INLINE Work work_of(const attune_args &args, int role)
+{
+    Work work;
+    work.heads = role == ATTUNE_Q || role == ATTUNE_O ? args.heads_q : args.heads_kv;
+    work.rows = role == ATTUNE_Q || role == ATTUNE_O ? args.seqlen_q : args.seqlen_kv;
+    work.columns = role == ATTUNE_Q || role == ATTUNE_K ? args.head_dim_qk : args.head_dim_v;
+    work.first = (attune_i64)blockIdx.x * WARPS + threadIdx.x / 32;
+    work.step = (attune_i64)gridDim.x * WARPS;
+    work.end = args.batch * work.heads * work.rows;
+    return work;
+}
+
+ATTUNE_INLINE void refill(const attune_args &args, int lane)
+{
+    int role = (int)blockIdx.z;
+    const attune_tensor &base = args.tensor[role];
+    bits *to = reinterpret_cast<bits *>(entry_of(args, role * args.total_q + blockIdx.y));
+    const bits *from = static_cast<const bits *>(base.data);
+    Guise guise = guise_of(args, blockIdx.y);
+    Work work = work_of(args, role);
+    for (attune_i64 i = work.first; i < work.end; i += work.step) {
+        Place at = place_of(i, work.heads, work.rows);
+        attune_i64 source = index_of(base, source_of(args, guise, at, work.heads)), target = index_of(base, at);
+        for (int column = lane; column < work.columns; column += 32) {
+            bits flip = flips(guise, column, role == ATTUNE_V) ? SIGN : 0;
+            to[target + column] = from[source + column] ^ flip;
+        }
+    }
+}
+
+ATTUNE_INLINE void touch(const attune_args &args, int lane)
+{
+    int role = (int)blockIdx.z;
+    const attune_tensor &base = args.tensor[role];
+    const bits *from = reinterpret_cast<const bits *>(entry_of(args, role * args.total_q + blockIdx.y));
+    Work work = work_of(args, role);
+    unsigned seen = 0;
+    for (attune_i64 i = work.first; i < work.end; i += work.step) {
+        attune_i64 source = index_of(base, place_of(i, work.heads, work.rows));
+        for (int column = lane; column < work.columns; column += 32) {
+            seen = seen * 31 + from[source + column];
+        }
+    }
+    if (args.offset == -1) { /* never, but the compiler cannot know */
+        static_cast<unsigned *>(args.workspace)[0] = seen;
+    }
+}
+
+ATTUNE_INLINE void poison(const attune_args &args)
+{
+    unsigned char *to = reinterpret_cast<unsigned char *>(entry_of(args, 2 * (attune_i64)blockIdx.y));
+    attune_i64 bytes = (attune_i64)entry_of(args, 2 * (attune_i64)blockIdx.y + 1);
+    attune_i64 first = (attune_i64)blockIdx.x * ATTUNE_THREADS + threadIdx.x;
+    attune_i64 step = (attune_i64)gridDim.x * ATTUNE_THREADS;
+    unsigned word = (unsigned)args.offset * 0x01010101u;
+    bool whole = (reinterpret_cast<attune_u64>(to) & 3) == 0;
+    for (attune_i64 i = first; whole && i < bytes / 4; i += step) {
+        reinterpret_cast<unsigned *>(to)[i] = word;
+    }
+    for (attune_i64 i = (whole ? bytes / 4 * 4 : 0) + first; i < bytes; i += step) {
+        to[i] = (unsigned char)args.offset;
+    }
+}
+
+ATTUNE_INLINE float value_of(bits raw)
+{
+    element as;
+    static_assert(sizeof as == sizeof raw, "an element is its bits");
+    *reinterpret_cast<bits *>(&as) = raw;
+    return to_float(as);
+}
+
+ATTUNE_INLINE bool is_zero(bits raw)
+{
+    return (raw & (bits)~SIGN) == 0;
+}
+
+/* The largest finite size in a row of the base. */
+ATTUNE_INLINE float row_size(const bits *row, int columns, int lane)
+{
+    float most = 0;
+    for (int column = lane; column < columns; column += 32) {
+        float size = fabsf(value_of(row[column]));
+        most = is_finite(size) && size > most ? size : most;
+    }
+    for (int step = 16; step > 0; step /= 2) {
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, step));
+    }
+    return most;
+}
+
+ATTUNE_INLINE bool same(bits wanted, bits got, float may)
+{
+    if (wanted == got || (is_zero(wanted) && is_zero(got))) {
+        return true;
+    }
+    return may > 0 && fabsf(value_of(wanted) - value_of(got)) <= may; /* a NaN is never within anything */
+}
+
+ATTUNE_INLINE void compare(const attune_args &args, int lane)
+{
+    const attune_tensor &base = args.tensor[ATTUNE_O];
+    const bits *got = reinterpret_cast<const bits *>(entry_of(args, blockIdx.y));
+    Guise guise = guise_of(args, blockIdx.y % args.window_left);
+    Work work = work_of(args, ATTUNE_O);
+    bool wrong = false;
+    for (attune_i64 i = work.first; i < work.end; i += work.step) {
+        Place at = place_of(i, work.heads, work.rows);
+        const bits *wanted =
+            static_cast<const bits *>(base.data) + index_of(base, source_of(args, guise, at, work.heads));
+        attune_i64 target = index_of(args.tensor[ATTUNE_LSE], at);
+        float may = args.scale > 0 ? args.scale * row_size(wanted, work.columns, lane) : 0;
+        for (int column = lane; column < work.columns; column += 32) {
+            bits flip = flips(guise, column, true) ? SIGN : 0;
+            wrong = wrong || !same(wanted[column] ^ flip, got[target + column], may);
+        }
+    }
+    if (wrong) {
+        static_cast<unsigned *>(args.workspace)[blockIdx.y] = 1;
+    }
+}
+
+ATTUNE_INLINE attune_u64 now_ns()
+{
+    attune_u64 ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+}
+
+ATTUNE_INLINE void wait(const attune_args &args)
+{
+    attune_u64 start = now_ns();
+    while (now_ns() - start < (attune_u64)args.offset) {
+        __nanosleep(100);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) witness(const __grid_constant__ attune_args args)
+{
+    int lane = (int)threadIdx.x % 32;
+    if (STAGE == REFILL) {
+        refill(args, lane);
+    } else if (STAGE == POISON) {
+        poison(args);
+    } else if (STAGE == TOUCH) {
+        touch(args, lane);
+    } else if (STAGE == COMPARE) {
+        compare(args, lane);
+    } else {
+        wait(args);
+    }
+}

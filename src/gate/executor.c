@@ -1,0 +1,314 @@
+#include "gate/executor.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/status.h"
+#include "gate/timing.h"
+
+static const double stage_patience_s = 120, block_patience_s = 60;
+
+/* ---- Starting ---------------------------------------------------------------------------------------------------- */
+
+void at_timed_close(at_timed *timed)
+{
+    if (timed == NULL || timed->device == NULL) {
+        return;
+    }
+    for (int i = 0; i < AT_SESSION_ARMS_MAX; ++i) {
+        attune_plan_destroy(timed->plan[i]);
+        timed->plan[i] = NULL;
+    }
+    at_placement_free(&timed->place);
+    timed->device = NULL;
+}
+
+/* The first arm's result on the base, in the worker and, to be judged, here. */
+static attune_status validate(at_timed *timed)
+{
+    size_t bytes = 0;
+    AT_FORWARD(attune_plan_workspace(timed->plan[0], &timed->place.call, &bytes));
+    AT_FORWARD(at_placement_reserve(&timed->place, bytes));
+    AT_FORWARD(attune_plan_execute(timed->plan[0], &timed->place.call));
+    AT_FORWARD(timed->device->ops->synchronise(timed->device, NULL));
+    AT_FORWARD(at_placement_fetch(&timed->place));
+    return timed->judge == NULL ? ATTUNE_OK : timed->judge(timed->self, timed->inputs);
+}
+
+static attune_status open_in(at_timed *timed)
+{
+    for (int i = 0; i < timed->arm_count; ++i) {
+        AT_FORWARD(at_remote_plan(timed->device, &timed->problem, timed->arm[i], &timed->plan[i]));
+    }
+    AT_FORWARD(at_placement_create(timed->device, timed->inputs, &timed->place));
+    return validate(timed);
+}
+
+static attune_status start(void *self, int process)
+{
+    at_timed *timed = self;
+    at_timed_close(timed);
+    timed->process = process;
+    AT_FORWARD(timed->worker(timed->self, process, &timed->device));
+    return open_in(timed);
+}
+
+/* ---- Staging ----------------------------------------------------------------------------------------------------- */
+
+static attune_status ask(const at_timed *timed, const char *op, json_t *fields, double patience_s, json_t **ok)
+{
+    AT_FAIL_IF(fields == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to ask for \"%s\"", op);
+    return at_channel_ask(at_remote_channel(timed->device), op, fields, patience_s, ok);
+}
+
+static attune_status read_calls(const json_t *ok, at_timed *timed, at_staged *staged)
+{
+    json_t *calls;
+    AT_FORWARD(at_json_field(ok, "answer", "calls", JSON_ARRAY, &calls));
+    for (int i = 0; i < timed->arm_count; ++i) {
+        const json_t *number = json_array_get(calls, (size_t)i);
+        json_int_t value = json_is_integer(number) ? json_integer_value(number) : 0;
+        AT_FAIL_IF(value < 1 || value > INT32_MAX, ATTUNE_CORRUPT,
+                   "answer: calls of arm %d: a number above 0 is needed", i);
+        timed->calls[i] = staged->calls[i] = (int)value;
+    }
+    return ATTUNE_OK;
+}
+
+static json_t *arm_numbers(const at_timed *timed)
+{
+    json_t *arms = json_array();
+    for (int i = 0; i < timed->arm_count; ++i) {
+        (void)json_array_append_new(arms, json_integer((json_int_t)at_remote_arm(timed->plan[i])));
+    }
+    return arms;
+}
+
+static attune_status stage(void *self, at_mode mode, at_staged *staged)
+{
+    at_timed *timed = self;
+    json_t *ok;
+    json_t *fields = json_pack("{s:s,s:o,s:o,s:o,s:b}", "mode", at_mode_name(mode), "problem",
+                               at_wire_from_problem(&timed->problem), "call", at_wire_from_call(&timed->place.call),
+                               "arms", arm_numbers(timed), "reverse", timed->process % 2);
+    AT_FORWARD(ask(timed, "stage", fields, timed->stage_s > 0 ? timed->stage_s : stage_patience_s, &ok));
+    attune_status status = read_calls(ok, timed, staged);
+    json_decref(ok);
+    return status;
+}
+
+static attune_status unstage(void *self)
+{
+    return ask(self, "unstage", json_object(), stage_patience_s, NULL);
+}
+
+/* ---- Blocks ------------------------------------------------------------------------------------------------------ */
+
+static json_t *block_fields(const at_block_order *order)
+{
+    json_t *arms = json_array();
+    for (int i = 0; i < order->count; ++i) {
+        (void)json_array_append_new(arms, json_integer(order->arm[i]));
+    }
+    /* A guise is a positive number, and cold sets wear those that follow it. */
+    return json_pack("{s:o,s:I,s:f}", "order", arms, "set", (json_int_t)(order->set >> 2) + 1, "pause_us",
+                     order->pause_us);
+}
+
+static double patience(const at_timed *timed, const at_block_order *order)
+{
+    double block_s = timed->block_s > 0 ? timed->block_s : block_patience_s;
+    return block_s + 1e-6 * order->pause_us * order->count;
+}
+
+static attune_status read_us(const json_t *array, int arm, double us[2])
+{
+    const json_t *pair = json_array_get(array, (size_t)arm);
+    for (size_t i = 0; i < 2; ++i) {
+        const json_t *number = json_array_get(pair, i);
+        AT_FAIL_IF(!json_is_number(number), ATTUNE_CORRUPT, "answer: us of arm %d: two numbers are needed", arm);
+        us[i] = json_number_value(number);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status read_block(const json_t *ok, int arm_count, at_block *block)
+{
+    json_t *us, *wrong;
+    int64_t mhz, watts, throttle;
+    AT_FORWARD(at_json_field(ok, "answer", "us", JSON_ARRAY, &us));
+    AT_FORWARD(at_json_field(ok, "answer", "wrong", JSON_ARRAY, &wrong));
+    AT_FORWARD(at_json_int(ok, "answer", "sm_mhz", 0, INT32_MAX, &mhz));
+    AT_FORWARD(at_json_int(ok, "answer", "power_w", 0, INT32_MAX, &watts));
+    AT_FORWARD(at_json_int(ok, "answer", "throttle", 0, UINT32_MAX, &throttle));
+    for (int i = 0; i < arm_count; ++i) {
+        const json_t *count = json_array_get(wrong, (size_t)i);
+        AT_FAIL_IF(!json_is_integer(count), ATTUNE_CORRUPT, "answer: wrong of arm %d: a number is needed", i);
+        block->wrong[i] = (int)json_integer_value(count);
+        AT_FORWARD(read_us(us, i, block->us[i]));
+    }
+    block->sm_mhz = (int)mhz;
+    block->power_w = (int)watts;
+    block->throttle = (unsigned)throttle;
+    return ATTUNE_OK;
+}
+
+static attune_status ask_for_block(const at_timed *timed, const at_block_order *order, at_block *block)
+{
+    json_t *ok;
+    AT_FORWARD(ask(timed, "block", block_fields(order), patience(timed, order), &ok));
+    attune_status status = read_block(ok, timed->arm_count, block);
+    json_decref(ok);
+    return status;
+}
+
+/* ---- Blocks on a CPU: by the parent's clock ---------------------------------------------------------------------- */
+
+/* While a thread waits for the worker's answer, this one takes turns with it. */
+typedef struct question {
+    const at_timed *timed;
+    const at_block_order *order;
+    at_block *block;
+    attune_status status;
+    char detail[512];
+    atomic_bool answered;
+} question;
+
+static void *wait_for_answer(void *context)
+{
+    question *on = context;
+    on->status = ask_for_block(on->timed, on->order, on->block);
+    (void)snprintf(on->detail, sizeof on->detail, "%s", attune_last_detail());
+    atomic_store(&on->answered, true);
+    return NULL;
+}
+
+/* Waits until the turn is `wanted`; false when the worker has answered instead: it failed. */
+static bool wait_for_turn(question *on, at_turn *turn, uint32_t wanted)
+{
+    enum { LOOK_NS = 20000000 };
+    uint32_t now = atomic_load(&turn->turn);
+    while (now != wanted && !atomic_load(&on->answered)) {
+        at_turn_wait(turn, now, LOOK_NS);
+        now = atomic_load(&turn->turn);
+    }
+    return atomic_load(&turn->turn) == wanted;
+}
+
+/* What the samples of a block took: wall time, and the worker's CPU time. */
+typedef struct taken {
+    double wall_us[2 * AT_SESSION_ARMS_MAX];
+    double cpu_us[2 * AT_SESSION_ARMS_MAX];
+} taken;
+
+static double clock_us(clockid_t id)
+{
+    struct timespec now = {0, 0};
+    (void)clock_gettime(id, &now);
+    return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
+}
+
+static void take_turns(question *on, at_turn *turn, taken *by)
+{
+    clockid_t cpu = CLOCK_MONOTONIC_RAW;
+    (void)clock_getcpuclockid(at_channel_process(at_remote_channel(on->timed->device)), &cpu);
+    for (uint32_t i = 0; i < (uint32_t)on->order->count; ++i) {
+        if (!wait_for_turn(on, turn, 3 * i + 1)) {
+            return;
+        }
+        double cpu_start = clock_us(cpu);
+        double start = clock_us(CLOCK_MONOTONIC_RAW);
+        at_turn_set(turn, 3 * i + 2);
+        if (!wait_for_turn(on, turn, 3 * i + 3)) {
+            /* NOTE: the last sample's answer may overtake the turn. */
+            if (atomic_load(&turn->turn) != 3 * i + 3) {
+                return;
+            }
+        }
+        by->wall_us[i] = clock_us(CLOCK_MONOTONIC_RAW) - start;
+        by->cpu_us[i] = clock_us(cpu) - cpu_start;
+    }
+}
+
+static attune_status time_turns(const at_timed *timed, const at_block_order *order, at_block *block, taken *by)
+{
+    question on = {.timed = timed, .order = order, .block = block};
+    size_t bytes;
+    pthread_t thread;
+    at_turn *turn = (at_turn *)(void *)at_channel_arena(at_remote_channel(timed->device), &bytes);
+    memset(by, 0, sizeof *by);
+    AT_FAIL_IF(turn == NULL, ATTUNE_INVALID_ARGUMENT, "timing on a CPU needs an arena");
+    atomic_store(&turn->turn, 0);
+    AT_FAIL_IF(pthread_create(&thread, NULL, wait_for_answer, &on) != 0, ATTUNE_OUT_OF_MEMORY, "no thread to wait in");
+    take_turns(&on, turn, by);
+    (void)pthread_join(thread, NULL);
+    return on.status == ATTUNE_OK ? ATTUNE_OK : at_fail(on.status, "%s", on.detail);
+}
+
+static attune_status time_block(const at_timed *timed, const at_block_order *order, at_block *block)
+{
+    int seen[AT_SESSION_ARMS_MAX] = {0};
+    taken by;
+    AT_FORWARD(time_turns(timed, order, block, &by));
+    for (int i = 0; i < order->count; ++i) {
+        int arm = order->arm[i];
+        block->us[arm][seen[arm]++] = by.wall_us[i] / timed->calls[arm];
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status run_block(void *self, const at_block_order *order, at_block *block)
+{
+    const at_timed *timed = self;
+    bool cpu = timed->device->target.kind == ATTUNE_TARGET_CPU;
+    return cpu ? time_block(timed, order, block) : ask_for_block(timed, order, block);
+}
+
+/* ---- Two clocks -------------------------------------------------------------------------------------------------- */
+
+/* The worker must not have worked more than its threads can in the time: work outside of the time, or in other threads,
+ * shows here. Threads that wait may use less. */
+static attune_status cpu_clocks(const at_timed *timed, int arm, at_two_clocks *clocks)
+{
+    const int arms[] = {arm, arm};
+    const at_block_order order = {arms, 2, 1, 0};
+    at_block block = {.process = 0};
+    taken by;
+    AT_FORWARD(time_turns(timed, &order, &block, &by));
+    int quick = by.wall_us[0] <= by.wall_us[1] ? 0 : 1;
+    double calls = timed->calls[arm];
+    double by_cpu = by.cpu_us[quick] / timed->device->target.threads / calls;
+    clocks->us = by.wall_us[quick] / calls;
+    clocks->slope_us = by_cpu > clocks->us ? by_cpu : clocks->us;
+    return ATTUNE_OK;
+}
+
+static attune_status device_clocks(const at_timed *timed, int arm, at_two_clocks *clocks)
+{
+    json_t *ok;
+    AT_FORWARD(ask(timed, "clocks", json_pack("{s:i}", "arm", arm), block_patience_s, &ok));
+    attune_status status = at_json_double(ok, "answer", "us", &clocks->us);
+    status = status == ATTUNE_OK ? at_json_double(ok, "answer", "slope_us", &clocks->slope_us) : status;
+    json_decref(ok);
+    return status;
+}
+
+static attune_status two_clocks(void *self, int arm, at_two_clocks *clocks)
+{
+    const at_timed *timed = self;
+    bool cpu = timed->device->target.kind == ATTUNE_TARGET_CPU;
+    return cpu ? cpu_clocks(timed, arm, clocks) : device_clocks(timed, arm, clocks);
+}
+
+at_executor at_timed_executor(at_timed *timed)
+{
+    return (at_executor){.self = timed,
+                         .clock = at_clock_monotonic(),
+                         .start = start,
+                         .stage = stage,
+                         .block = run_block,
+                         .two_clocks = two_clocks,
+                         .unstage = unstage};
+}

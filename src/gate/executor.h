@@ -1,0 +1,37 @@
+/* The parent's side of timing: an at_executor (measure/session.h) whose arms run in worker processes. On a CPU the
+ * parent's own clock times them. */
+#ifndef GATE_EXECUTOR_H
+#define GATE_EXECUTOR_H
+
+#include "gate/placement.h"
+#include "gate/remote.h"
+#include "measure/session.h"
+
+/* One problem's arms in workers. */
+typedef struct at_timed {
+    /* Filled in by whoever starts a session. */
+    attune_problem problem;
+    at_inputs *inputs;      /* of the problem, on the host: the base that guises are made from */
+    const char *const *arm; /* names as a worker opens them, in the session's order; the first must run calls into the
+                               call's own O, as kernels do */
+    int arm_count;
+    /* The worker of process number `process`, the same as long as the number is; the caller's to close. */
+    attune_status (*worker)(void *self, int process, at_device **device);
+    /* Whether the first arm's result on the base, which now lies in inputs, is right. NULL: it is known to be. */
+    attune_status (*judge)(void *self, at_inputs *inputs);
+    void *self;
+    double stage_s, block_s; /* patience; 0: 120 s and 60 s */
+    /* The executor's own. */
+    at_device *device;
+    int process;
+    attune_plan *plan[AT_SESSION_ARMS_MAX];
+    at_placement place;
+    int calls[AT_SESSION_ARMS_MAX];
+} at_timed;
+
+/* `timed` must outlive it; at_timed_close afterwards, before its worker is closed. */
+at_executor at_timed_executor(at_timed *timed);
+/* Gives back what the executor holds in the worker. NULL is fine. */
+void at_timed_close(at_timed *timed);
+
+#endif

@@ -1,0 +1,62 @@
+/* The worker's side of timing: arms made ready on buffers of their own, timed in the order that the parent gives, every
+ * timed output looked at afterwards. timing_cuda.c and timing_cpu.c are the two ways; executor.h is the parent's side.
+ */
+#ifndef GATE_TIMING_H
+#define GATE_TIMING_H
+
+#include <stdatomic.h>
+
+#include "gate/guise.h"
+#include "gate/worker.h"
+#include "measure/session.h"
+
+/* What the parent asks for. */
+typedef struct at_timing_request {
+    at_mode mode;
+    attune_problem problem;
+    attune_call call; /* the base inputs; its O holds the validated result */
+    at_worker_arm *arm[AT_SESSION_ARMS_MAX];
+    int arm_count;
+    bool reverse; /* make them ready in reverse order */
+} at_timing_request;
+
+typedef struct at_timing at_timing;
+
+typedef struct at_timing_ops {
+    /* Times the block: fills in times, wrong outputs, clocks and throttle reasons. */
+    attune_status (*block)(at_timing *timing, const at_block_order *order, at_block *block);
+    attune_status (*clocks)(at_timing *timing, int arm, at_two_clocks *clocks);
+    void (*close)(at_timing *timing);
+} at_timing_ops;
+
+/* Implementations embed it as their first member. */
+struct at_timing {
+    const at_timing_ops *ops;
+    at_worker *worker;
+    at_timing_request wanted;
+    at_guised guised; /* the base inputs as guises see them */
+    int calls[AT_SESSION_ARMS_MAX];
+};
+
+/* Makes everything ready, and sees that it is: each arm's own outputs are right under a guise, and poison shows. */
+attune_status at_timing_cuda_open(at_worker *worker, const at_timing_request *request, at_timing **timing);
+attune_status at_timing_cpu_open(at_worker *worker, const at_timing_request *request, at_timing **timing);
+
+/* Where parent and worker take turns, at the start of the arena, while a block is timed by the parent's clock (CPU).
+ * Sample j: the worker, ready, sets 3 j + 1; the parent reads its clock and sets 3 j + 2; the worker runs the calls and
+ * sets 3 j + 3; the parent reads its clock. Both wait with a futex. */
+typedef struct at_turn {
+    _Atomic uint32_t turn;
+} at_turn;
+
+/* Sets the turn and wakes the other side; waits until it is no longer `from`, at most so many nanoseconds. */
+void at_turn_set(at_turn *turn, uint32_t to);
+void at_turn_wait(at_turn *turn, uint32_t from, int64_t most_ns);
+
+/* Inputs plus outputs of one call, as strides span them. */
+size_t at_timing_call_bytes(const at_timing *timing);
+
+extern const at_worker_op at_worker_timing_ops[]; /* stage, block, clocks, unstage */
+void at_worker_close_timing(at_worker *worker);
+
+#endif
