@@ -295,10 +295,12 @@ typedef struct attune_arm {
 typedef struct attune_arm_hooks {
     size_t size; /* sizeof(attune_arm_hooks) */
     void *self;  /* handed to open */
-    /* Makes the arm of this name ready for a problem, on CUDA device `device` or, with -1, on the CPU. `arm` comes with
-     * its size set and is otherwise all zeros. ATTUNE_NOT_FOUND: the name is none of this program's.
-     * ATTUNE_UNSUPPORTED: it is, but cannot run this problem here, for the reason that was reported. */
-    attune_status (*open)(void *self, const char *name, const attune_problem *problem, int32_t device, attune_arm *arm);
+    /* Makes the arm of this name ready for a problem, on CUDA device `device` or, with -1, on the CPU, where it is
+     * meant to use `threads` threads. `arm` comes with its size set and is otherwise all zeros. ATTUNE_NOT_FOUND: the
+     * name is none of this program's. ATTUNE_UNSUPPORTED: it is, but cannot run this problem here, for the reason that
+     * was reported. */
+    attune_status (*open)(void *self, const char *name, const attune_problem *problem, int32_t device, int32_t threads,
+                          attune_arm *arm);
 } attune_arm_hooks;
 
 /* For members and hooks that fail: makes `detail` what attune_last_detail says in this thread, and returns `status`. */

@@ -161,11 +161,8 @@ attune_status at_contenders_check(const char *name)
 static attune_status open_hooked(const attune_context *context, const char *name, const attune_problem *problem,
                                  const attune_arm_hooks *hooks, at_contender *contender)
 {
-    const attune_target *target = &at_context_device(context)->target;
-    if (hooks == NULL) {
-        return ATTUNE_NOT_FOUND;
-    }
-    return at_caller_contend(hooks, name, problem, target->kind == ATTUNE_TARGET_CUDA ? target->device : -1, contender);
+    return hooks == NULL ? ATTUNE_NOT_FOUND
+                         : at_caller_contend(hooks, name, problem, &at_context_device(context)->target, contender);
 }
 
 attune_status at_contenders_open(attune_context *context, const char *name, const attune_problem *problem,

@@ -115,30 +115,34 @@ static void close_caller(void *of)
 /* ---- Opening --------------------------------------------------------------------------------------------------------
  */
 
-static attune_status check_members(const caller *self, int device)
+static attune_status check_members(const caller *self, bool cuda)
 {
     const attune_arm *arm = &self->arm;
     AT_FAIL_IF((arm->capture == NULL) != (arm->release == NULL), ATTUNE_INVALID_ARGUMENT,
                "%s: capture and release go together", self->name);
-    bool runs = arm->run != NULL || (device < 0 ? arm->run_own != NULL : arm->capture != NULL);
-    AT_FAIL_IF(!runs, ATTUNE_INVALID_ARGUMENT, "%s: on %s an arm has run or %s", self->name,
-               device < 0 ? "a CPU" : "CUDA", device < 0 ? "run_own" : "capture");
+    bool runs = arm->run != NULL || (cuda ? arm->capture != NULL : arm->run_own != NULL);
+    AT_FAIL_IF(!runs, ATTUNE_INVALID_ARGUMENT, "%s: on %s an arm has run or %s", self->name, cuda ? "CUDA" : "a CPU",
+               cuda ? "capture" : "run_own");
     return ATTUNE_OK;
 }
 
-static attune_status open_arm(const attune_arm_hooks *hooks, const attune_problem *problem, int device, caller *self)
+static attune_status open_arm(const attune_arm_hooks *hooks, const attune_problem *problem, const attune_target *target,
+                              caller *self)
 {
+    bool cuda = target->kind == ATTUNE_TARGET_CUDA;
     attune_arm given = {.size = sizeof given};
     expect(self->name, "opening");
-    AT_FORWARD(take(self->name, "opening", hooks->open(hooks->self, self->name, problem, device, &given)));
+    AT_FORWARD(
+        take(self->name, "opening",
+             hooks->open(hooks->self, self->name, problem, cuda ? target->device : -1, target->threads, &given)));
     AT_FORWARD(at_sized_read(&sized_arm, &given, &self->arm));
     self->account = strdup(given.account != NULL ? given.account : "");
     AT_FAIL_IF(self->account == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
-    return check_members(self, device);
+    return check_members(self, cuda);
 }
 
 attune_status at_caller_contend(const attune_arm_hooks *hooks, const char *name, const attune_problem *problem,
-                                int device, at_contender *contender)
+                                const attune_target *target, at_contender *contender)
 {
     attune_arm_hooks known;
     *contender = (at_contender){0};
@@ -148,7 +152,7 @@ attune_status at_caller_contend(const attune_arm_hooks *hooks, const char *name,
     AT_FAIL_IF(self == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
     self->name = strdup(name);
     attune_status status = self->name == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for an arm")
-                                              : open_arm(&known, problem, device, self);
+                                              : open_arm(&known, problem, target, self);
     if (status != ATTUNE_OK) {
         close_caller(self);
         return status;

@@ -2,12 +2,13 @@
 #ifndef PEERS_CALLER_H
 #define PEERS_CALLER_H
 
+#include "attune/kernel.h"
 #include "measure/contender.h"
 
-/* Opens the caller's arm of this name for a problem on CUDA device `device`, or -1 for the CPU. ATTUNE_NOT_FOUND where
+/* Opens the caller's arm of this name for a problem on a target. ATTUNE_NOT_FOUND where
  * the name is none of the caller's; ATTUNE_INVALID_ARGUMENT where its arm lacks what it must have; else what the caller
  * reported. `hooks` must outlive the contender. */
 attune_status at_caller_contend(const attune_arm_hooks *hooks, const char *name, const attune_problem *problem,
-                                int device, at_contender *contender);
+                                const attune_target *target, at_contender *contender);
 
 #endif

@@ -23,6 +23,13 @@ static bool supports_dim(const char *field, int32_t dim, attune_reason *reason)
            attune_refuse(reason, "%s %d: cuDNN takes multiples of %d up to %d", field, dim, DIM_STEP, DIM_MAX);
 }
 
+static bool supports_align(const attune_problem *problem, attune_reason *reason)
+{
+    return at_problem_align(problem) >= ALIGNMENT ||
+           attune_refuse(reason, "align %d: cuDNN's tensors begin at multiples of %d bytes", at_problem_align(problem),
+                         ALIGNMENT);
+}
+
 static bool supports_lengths(const attune_problem *problem, attune_reason *reason)
 {
     bool bottom_right = problem->causal && problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT;
@@ -56,14 +63,10 @@ bool at_cudnn_supports(const attune_problem *problem, const attune_target *targe
         return attune_refuse(reason, "dtype %s: cuDNN's fused attention takes fp16 and bf16",
                              at_dtype_name((int)problem->dtype));
     }
-    if (at_problem_align(problem) < ALIGNMENT) {
-        return attune_refuse(reason, "align %d: cuDNN's tensors begin at multiples of %d bytes",
-                             at_problem_align(problem), ALIGNMENT);
-    }
     return at_plain(problem, "this peer has no place for it", reason) &&
            supports_dim("head_dim_qk", problem->head_dim_qk, reason) &&
-           supports_dim("head_dim_v", problem->head_dim_v, reason) && supports_mask(problem, reason) &&
-           supports_lengths(problem, reason);
+           supports_dim("head_dim_v", problem->head_dim_v, reason) && supports_align(problem, reason) &&
+           supports_mask(problem, reason) && supports_lengths(problem, reason);
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------------------------------
