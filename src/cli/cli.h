@@ -125,6 +125,7 @@ extern const at_verb at_verb_info;
 extern const at_verb at_verb_bench;
 extern const at_verb at_verb_check;
 extern const at_verb at_verb_export;
+extern const at_verb at_verb_gate;
 extern const at_verb at_verb_help;
 extern const at_verb at_verb_run;
 extern const at_verb at_verb_version;

@@ -8,6 +8,7 @@ const at_verb *const at_verbs[] = {
     &at_verb_run,     /* attention from files to files */
     &at_verb_check,   /* right or wrong */
     &at_verb_bench,   /* times */
+    &at_verb_gate,    /* right, and really faster? */
     &at_verb_export,  /* kernels for machines without a compiler */
     &at_verb_worker,  /* a process of the gate's */
     &at_verb_sandbox, /* another, for what strangers bring */

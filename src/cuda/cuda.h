@@ -34,6 +34,8 @@ typedef struct at_cuda_usage {
 /* Compiles (or finds in the cache) and inspects; needs no device. The largest figures over the kernel's entries. */
 attune_status at_cuda_inspect(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                               const attune_config *config, const char *cache, at_cuda_usage *usage);
+attune_status at_cuda_inspect_recipe(const at_recipe *recipe, const attune_target *target, const char *cache,
+                                     at_cuda_usage *usage);
 
 /* One kernel to export: for a target that need not be here. */
 typedef struct at_cuda_export_item {

@@ -44,24 +44,30 @@ static void sum_up(const at_cubin *cubin, const attune_target *target, const att
     usage->limit = occupancy.limit;
 }
 
-attune_status at_cuda_inspect(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                              const attune_config *config, const char *cache, at_cuda_usage *usage)
+attune_status at_cuda_inspect_recipe(const at_recipe *recipe, const attune_target *target, const char *cache,
+                                     at_cuda_usage *usage)
 {
     at_provider provider;
     at_artifact artifact;
     at_cubin cubin;
-    at_recipe recipe;
-    at_recipe_ask(kernel, problem, target, config, &recipe);
     open_provider(cache, &provider);
-    attune_status status = at_provide(&provider, &recipe, target, &artifact, &cubin);
+    attune_status status = at_provide(&provider, recipe, target, &artifact, &cubin);
     close_provider(&provider);
     AT_FORWARD(status);
-    sum_up(&cubin, target, &recipe.resources, usage);
+    sum_up(&cubin, target, &recipe->resources, usage);
     usage->compiler = artifact.compiler;
     memcpy(usage->build, artifact.build, sizeof usage->build);
     at_digest_of(artifact.cubin, artifact.cubin_bytes, usage->cubin);
     at_artifact_free(&artifact);
     return ATTUNE_OK;
+}
+
+attune_status at_cuda_inspect(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                              const attune_config *config, const char *cache, at_cuda_usage *usage)
+{
+    at_recipe recipe;
+    at_recipe_ask(kernel, problem, target, config, &recipe);
+    return at_cuda_inspect_recipe(&recipe, target, cache, usage);
 }
 
 static attune_status provide_all(const at_provider *provider, const at_cuda_export_item *items, size_t count,

@@ -20,6 +20,9 @@ typedef struct at_gate_watch {
     bool (*stop)(void *self);
 } at_gate_watch;
 
+/* How sessions are timed instead of by workers; for tests. */
+typedef struct at_gate_timing at_gate_timing;
+
 typedef struct at_gate_options {
     const char *const *candidate; /* kernel texts */
     int candidate_count;
@@ -37,9 +40,10 @@ typedef struct at_gate_options {
     const char *evidence; /* a directory; NULL: nothing is kept */
     const char *wisdom;   /* a file that proven rows are added to; NULL: none */
     const char *target, *isa;
-    int threads;                /* 0: all */
-    const char *const *worker;  /* the command that starts a worker, ends with NULL */
-    const char *const *fetcher; /* the one for arms of PyTorch; NULL: there is none */
+    int threads;                  /* 0: all */
+    const char *const *worker;    /* the command that starts a worker, ends with NULL */
+    const char *const *fetcher;   /* the one for arms of PyTorch; NULL: there is none */
+    const at_gate_timing *timing; /* NULL: by workers */
     at_gate_watch watch;
 } at_gate_options;
 

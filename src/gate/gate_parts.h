@@ -3,8 +3,11 @@
 #define GATE_GATE_PARTS_H
 
 #include "base/threads.h"
+#include "cuda/rates.h"
+#include "gate/evidence.h"
 #include "gate/gate.h"
 #include "gate/remote.h"
+#include "gate/stranger.h"
 #include "measure/clock.h"
 
 enum { AT_GATE_PEERS = 12 };
@@ -17,24 +20,51 @@ typedef struct at_gate_peer {
     bool runs;
 } at_gate_peer;
 
+/* A candidate, looked at once. */
+typedef struct at_gate_candidate {
+    const char *text;            /* as given */
+    const attune_kernel *kernel; /* its data; NULL for a stranger that does not build */
+    at_stranger *stranger;       /* NULL for the library's own */
+    const char *params;          /* of a stranger */
+    attune_status status;        /* why a stranger does not build */
+    char detail[AT_SENTENCE_MAX];
+} at_gate_candidate;
+
 typedef struct at_gate {
     const at_gate_options *options;
-    at_pool *pool; /* for references */
+    at_gate_candidate *candidate; /* as many as the options have */
+    const char *target_text;      /* the options', or what the candidates are for */
+    at_pool *pool;                /* for references */
     at_clock clock;
     int64_t began_ns;
-    at_device *judge; /* where candidates are looked at, opened when needed; NULL after they spoilt it */
-    at_device *court; /* where peers are, likewise */
+    at_device *judge;               /* where candidates are looked at, opened when needed; NULL after they spoilt it */
+    const at_gate_candidate *guest; /* whose CPU kernel the judge is locked for; NULL: nobody's */
+    at_device *court;               /* where peers are, likewise */
     attune_target target;
     int version_count;
     at_version version[AT_VERDICT_VERSIONS];
+    at_cuda_rates rates;
+    at_evidence *known; /* of the candidates, from earlier calls */
+    size_t known_count;
+    int next_problem; /* the first of the next batch */
 } at_gate;
 
 /* One candidate on one problem. */
 typedef struct at_gate_entry {
-    const char *candidate;
+    const at_gate_candidate *candidate;
     const attune_problem *problem;
     at_verdict *verdict;
+    bool known; /* fresh evidence answers the same question: nothing beyond the build was done */
 } at_gate_entry;
+
+/* One problem with its candidates and peers, which are timed together. */
+typedef struct at_gate_table {
+    const attune_problem *problem;
+    at_gate_entry *entry;
+    int count;
+    at_gate_peer peer[AT_GATE_PEERS];
+    int peer_count;
+} at_gate_table;
 
 /* Seconds since the gate began. */
 double at_gate_seconds(const at_gate *gate);
@@ -43,13 +73,20 @@ bool at_gate_stopped(const at_gate *gate);
 void at_gate_note(const at_gate *gate, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void at_gate_progress(const at_gate *gate, const char *doing, double done);
 
-/* A worker for candidates, for peers; opened if there is none. What is spoilt is closed by at_gate_settle. */
-attune_status at_gate_judge(at_gate *gate, at_device **device);
+/* Finds the candidates and the target. Close also after an error. */
+attune_status at_gate_candidates_open(at_gate *gate);
+void at_gate_candidates_close(at_gate *gate);
+/* Whether it needs a worker of its own, locked before its code is there. */
+bool at_gate_is_guest(const at_gate_candidate *candidate);
+attune_status at_gate_plan(const at_gate_candidate *candidate, at_device *device, const attune_problem *problem,
+                           attune_plan **plan);
+
+/* A worker for a candidate (NULL: any of the library's), for peers; opened if there is none. What is spoilt is closed
+ * by at_gate_settle. */
+attune_status at_gate_judge(at_gate *gate, const at_gate_candidate *candidate, at_device **device);
 attune_status at_gate_court(at_gate *gate, at_device **device);
 void at_gate_settle(at_gate *gate);
 void at_gate_close_workers(at_gate *gate);
-/* Whether an arm is one that only the fetcher's worker has. */
-bool at_gate_is_foreign(const char *arm);
 /* Whether any of the peers is. */
 bool at_gate_wants_fetcher(const at_gate *gate);
 /* How to start a worker that has all the peers. */
@@ -58,17 +95,29 @@ void at_gate_remote_options(const at_gate *gate, bool with_peers, at_remote_opti
 /* Says what the machine is, and fails where it cannot be used. */
 attune_status at_gate_preflight(at_gate *gate);
 /* Takes a candidate from build to correctness. An error is the machine's or the caller's wish. */
-attune_status at_gate_right(at_gate *gate, const at_gate_entry *entry);
-/* Which peers run on a problem, and whether what they compute is right. */
-attune_status at_gate_peers(at_gate *gate, const attune_problem *problem, at_gate_peer peers[AT_GATE_PEERS],
-                            int *count);
-/* Times those candidates of a problem that are right against its peers. */
-attune_status at_gate_speed(at_gate *gate, const at_gate_entry *entries, int count, const at_gate_peer *peers,
-                            int peer_count);
+attune_status at_gate_right(at_gate *gate, at_gate_entry *entry);
+/* Fills in which peers run on a table's problem, and whether what they compute is right. */
+attune_status at_gate_peers(at_gate *gate, at_gate_table *table);
+/* Times those candidates of the tables that are right against their peers, in processes that the tables share. */
+attune_status at_gate_speed(at_gate *gate, at_gate_table *tables, int count);
+
+/* Evidence of earlier calls, read where there is some. at_gate_is_known: whether one has the same kernel, build,
+ * problem, target, options and peers. */
+attune_status at_gate_read_known(at_gate *gate);
+void at_gate_forget_known(at_gate *gate);
+bool at_gate_is_known(const at_gate *gate, const at_verdict *verdict);
+/* Keeps a verdict as evidence, where that is wanted. */
+attune_status at_gate_keep(const at_gate *gate, const at_verdict *verdict);
+/* Adds a proven row for the fastest of a table's candidates that are right, where that is wanted. */
+attune_status at_gate_learn(const at_gate *gate, const at_gate_table *table);
 
 /* Runs a stage: `work` does what it does for the verdict; its failure is recorded as the stage's. Judges the verdict
  * and tells the watcher. Returns errors that are not the candidate's. */
 typedef attune_status (*at_gate_work)(at_gate *gate, const at_gate_entry *entry);
 attune_status at_gate_stage(at_gate *gate, const at_gate_entry *entry, at_stage stage, at_gate_work work);
+
+/* The end of it: records how a stage went. */
+attune_status at_gate_end_stage(at_gate *gate, const at_gate_entry *entry, at_stage stage, attune_status status,
+                                const char *detail, double seconds);
 
 #endif

@@ -4,13 +4,10 @@
 
 #include "base/status.h"
 #include "core/plan.h"
+#include "gate/contenders.h"
 #include "gate/gate_parts.h"
 #include "gate/sanity.h"
 #include "gate/verdict_parts.h"
-
-/* All of PyTorch's back ends: "best" is whichever is fastest, and so each of those that run must be beaten. */
-static const char *const best[] = {"torch:flash", "torch:cudnn", "torch:efficient", "torch:math"};
-enum { BEST = sizeof best / sizeof best[0] };
 
 typedef struct planner {
     at_device *device;
@@ -43,10 +40,10 @@ static attune_status try_peer(at_gate *gate, const attune_problem *problem, at_g
     return at_sanity_judge(&suite, problem, &finding);
 }
 
-static bool is_listed(const at_gate_peer *peers, int count, const char *name)
+static bool is_listed(const at_gate_table *table, const char *name)
 {
-    for (int i = 0; i < count; ++i) {
-        if (strcmp(peers[i].name, name) == 0) {
+    for (int i = 0; i < table->peer_count; ++i) {
+        if (strcmp(table->peer[i].name, name) == 0) {
             return true;
         }
     }
@@ -54,50 +51,46 @@ static bool is_listed(const at_gate_peer *peers, int count, const char *name)
 }
 
 /* Adds a peer with what came of trying it. `optional`: one that cannot run is not missed. */
-static attune_status add_peer(at_gate *gate, const attune_problem *problem, const char *name, bool optional,
-                              at_gate_peer *peers, int *count)
+static attune_status add_peer(at_gate *gate, at_gate_table *table, const char *name, bool optional)
 {
-    if (is_listed(peers, *count, name)) {
+    if (is_listed(table, name)) {
         return ATTUNE_OK;
     }
-    AT_FAIL_IF(*count == AT_GATE_PEERS, ATTUNE_INVALID_ARGUMENT, "more than %d peers: %d can be timed together",
-               AT_GATE_PEERS, AT_GATE_PEERS);
-    at_gate_peer *peer = &peers[*count];
+    AT_FAIL_IF(table->peer_count == AT_GATE_PEERS, ATTUNE_INVALID_ARGUMENT, "more than %d peers", AT_GATE_PEERS);
+    at_gate_peer *peer = &table->peer[table->peer_count];
     *peer = (at_gate_peer){.runs = true};
     (void)snprintf(peer->name, sizeof peer->name, "%s", name);
-    attune_status status = try_peer(gate, problem, peer);
+    attune_status status = try_peer(gate, table->problem, peer);
     at_gate_settle(gate);
-    if (status == ATTUNE_INTERRUPTED || at_gate_stopped(gate)) {
-        return at_fail(ATTUNE_INTERRUPTED, "interrupted");
-    }
+    AT_FAIL_IF(status == ATTUNE_INTERRUPTED || at_gate_stopped(gate), ATTUNE_INTERRUPTED, "interrupted");
     if (status != ATTUNE_OK) {
         peer->runs = false;
         at_verdict_say(peer->account, "%s%s", status == ATTUNE_WRONG_RESULT ? "its result is wrong: " : "",
                        attune_last_detail());
         at_gate_note(gate, "%s cannot be a peer here: %s", name, peer->account);
     }
-    *count += status == ATTUNE_OK || !optional;
+    table->peer_count += status == ATTUNE_OK || !optional;
     return ATTUNE_OK;
 }
 
-static attune_status add_best(at_gate *gate, const attune_problem *problem, at_gate_peer *peers, int *count)
+/* Whichever is fastest is the best, and so each that runs must be beaten. */
+static attune_status add_best(at_gate *gate, at_gate_table *table)
 {
-    int before = *count;
-    for (int i = 0; i < BEST; ++i) {
-        AT_FORWARD(add_peer(gate, problem, best[i], true, peers, count));
+    int before = table->peer_count;
+    const char *const *best = at_contenders_best(gate->target.kind);
+    for (int i = 0; best[i] != NULL; ++i) {
+        AT_FORWARD(add_peer(gate, table, best[i], true));
     }
     /* No other peer stands in for PyTorch. */
-    return *count > before ? ATTUNE_OK : add_peer(gate, problem, best[0], false, peers, count);
+    return table->peer_count > before ? ATTUNE_OK : add_peer(gate, table, best[0], false);
 }
 
-attune_status at_gate_peers(at_gate *gate, const attune_problem *problem, at_gate_peer peers[AT_GATE_PEERS], int *count)
+attune_status at_gate_peers(at_gate *gate, at_gate_table *table)
 {
     const at_gate_options *options = gate->options;
-    *count = 0;
     for (int i = 0; i < options->peer_count; ++i) {
-        AT_FORWARD(strcmp(options->peer[i], "best") == 0
-                       ? add_best(gate, problem, peers, count)
-                       : add_peer(gate, problem, options->peer[i], false, peers, count));
+        AT_FORWARD(strcmp(options->peer[i], "best") == 0 ? add_best(gate, table)
+                                                         : add_peer(gate, table, options->peer[i], false));
     }
     return ATTUNE_OK;
 }

@@ -17,7 +17,7 @@ enum { REPEATS = 20, REPEATS_QUICK = 3 };
 /* What the suite's plans are made of. */
 typedef struct planner {
     at_device *device;
-    const char *arm;
+    const at_gate_candidate *candidate;
     float off_scale; /* 1; or what the control's wrong kernel has its scale multiplied by */
 } planner;
 
@@ -28,7 +28,7 @@ static attune_status plan_arm(void *self, const attune_problem *problem, attune_
     if (by->off_scale != 1) {
         asked.scale = at_problem_scale(problem) * by->off_scale;
     }
-    return at_remote_plan(by->device, &asked, by->arm, plan);
+    return at_gate_plan(by->candidate, by->device, &asked, plan);
 }
 
 static attune_status plan_general(void *self, const attune_problem *problem, attune_plan **plan)
@@ -50,18 +50,16 @@ static bool ends_gate(attune_status status)
     return status == ATTUNE_INTERRUPTED || status == ATTUNE_NO_DEVICE || status == ATTUNE_IO_ERROR;
 }
 
-attune_status at_gate_stage(at_gate *gate, const at_gate_entry *entry, at_stage stage, at_gate_work work)
+attune_status at_gate_end_stage(at_gate *gate, const at_gate_entry *entry, at_stage stage, attune_status status,
+                                const char *detail, double seconds)
 {
     at_stage_run *run = &entry->verdict->stage[stage];
-    double began = at_gate_seconds(gate);
-    run->status = work(gate, entry);
     run->ran = true;
-    run->seconds = at_gate_seconds(gate) - began;
-    if (run->status != ATTUNE_OK) {
-        at_verdict_say(run->detail, "%s", attune_last_detail());
+    run->status = status;
+    run->seconds = seconds;
+    if (status != ATTUNE_OK) {
+        at_verdict_say(run->detail, "%s", detail);
     }
-    attune_status status = run->status;
-    at_gate_settle(gate);
     AT_FORWARD(at_verdict_judge(entry->verdict));
     if (gate->options->watch.stage != NULL) {
         gate->options->watch.stage(gate->options->watch.self, entry->verdict, stage);
@@ -69,9 +67,19 @@ attune_status at_gate_stage(at_gate *gate, const at_gate_entry *entry, at_stage 
     return ends_gate(status) ? at_fail(status, "%s", run->detail) : ATTUNE_OK;
 }
 
+attune_status at_gate_stage(at_gate *gate, const at_gate_entry *entry, at_stage stage, at_gate_work work)
+{
+    char detail[AT_SENTENCE_MAX];
+    double began = at_gate_seconds(gate);
+    attune_status status = work(gate, entry);
+    at_verdict_say(detail, "%s", attune_last_detail());
+    at_gate_settle(gate);
+    return at_gate_end_stage(gate, entry, stage, status, detail, at_gate_seconds(gate) - began);
+}
+
 static void look(const at_gate_entry *entry, at_stage stage, const char *what)
 {
-    at_verdict_say(entry->verdict->stage[stage].look, "%s \"%s\" \"%s\"", what, entry->candidate,
+    at_verdict_say(entry->verdict->stage[stage].look, "%s \"%s\" \"%s\"", what, entry->candidate->text,
                    entry->verdict->problem);
 }
 
@@ -119,8 +127,8 @@ static attune_status build(at_gate *gate, const at_gate_entry *entry)
     attune_plan *plan;
     at_verdict *verdict = entry->verdict;
     look(entry, AT_STAGE_BUILD, "attune info --kernel");
-    AT_FORWARD(at_gate_judge(gate, &device));
-    AT_FORWARD(at_remote_plan(device, entry->problem, entry->candidate, &plan));
+    AT_FORWARD(at_gate_judge(gate, entry->candidate, &device));
+    AT_FORWARD(at_gate_plan(entry->candidate, device, entry->problem, &plan));
     (void)snprintf(verdict->kernel, sizeof verdict->kernel, "%s", plan->kernel_text);
     verdict->traits = plan->loaded->kernel->traits;
     attune_status status = ask_build(device, plan, &verdict->build);
@@ -145,14 +153,14 @@ static void show_progress(void *watcher, double done)
 static attune_status make_suite(at_gate *gate, const at_gate_entry *entry, planner *by, char command[1024],
                                 at_suite *suite)
 {
-    AT_FORWARD(at_gate_judge(gate, &by->device));
-    by->arm = entry->candidate;
+    AT_FORWARD(at_gate_judge(gate, entry->candidate, &by->device));
+    by->candidate = entry->candidate;
     by->off_scale = 1;
-    (void)snprintf(command, 1024, "attune check --kernel \"%s\"", entry->candidate);
+    (void)snprintf(command, 1024, "attune check --kernel \"%s\"", entry->candidate->text);
     *suite = (at_suite){.device = by->device,
                         .pool = gate->pool,
                         .plan = plan_arm,
-                        .general = plan_general,
+                        .general = at_gate_is_guest(entry->candidate) ? NULL : plan_general,
                         .self = by,
                         .seed = gate->options->seed,
                         .cases = gate->options->cases,
@@ -240,12 +248,16 @@ static attune_status run_control(at_gate *gate, const at_gate_entry *entry)
 
 /* ---- All of it -------------------------------------------------------------------------------------------------- */
 
-attune_status at_gate_right(at_gate *gate, const at_gate_entry *entry)
+attune_status at_gate_right(at_gate *gate, at_gate_entry *entry)
 {
     static const at_gate_work works[] = {build, launch, sanity, correctness};
     for (int stage = AT_STAGE_BUILD; stage <= AT_STAGE_CORRECTNESS; ++stage) {
         AT_FORWARD(at_gate_stage(gate, entry, (at_stage)stage, works[stage]));
         if (entry->verdict->finding[stage].outcome != AT_PASS) {
+            return ATTUNE_OK;
+        }
+        entry->known = stage == AT_STAGE_BUILD && at_gate_is_known(gate, entry->verdict);
+        if (entry->known) {
             return ATTUNE_OK;
         }
     }

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "gate/contenders.h"
 #include "gate/gate_parts.h"
 
 double at_gate_seconds(const at_gate *gate)
@@ -37,16 +38,10 @@ void at_gate_progress(const at_gate *gate, const char *doing, double done)
     }
 }
 
-/* Arms that need an interpreter. */
-bool at_gate_is_foreign(const char *arm)
-{
-    return strncmp(arm, "torch:", 6) == 0 || strncmp(arm, "py:", 3) == 0 || strcmp(arm, "best") == 0;
-}
-
 bool at_gate_wants_fetcher(const at_gate *gate)
 {
     for (int i = 0; i < gate->options->peer_count; ++i) {
-        if (at_gate_is_foreign(gate->options->peer[i])) {
+        if (at_contenders_python(gate->options->peer[i]) || strcmp(gate->options->peer[i], "best") == 0) {
             return true;
         }
     }
@@ -58,30 +53,9 @@ void at_gate_remote_options(const at_gate *gate, bool with_peers, at_remote_opti
     const at_gate_options *given = gate->options;
     bool fetch = with_peers && at_gate_wants_fetcher(gate);
     *options = (at_remote_options){.command = fetch ? given->fetcher : given->worker,
-                                   .target = given->target,
+                                   .target = gate->target_text,
                                    .isa = given->isa,
                                    .threads = given->threads};
-}
-
-static attune_status get(const at_gate *gate, bool with_peers, at_device **kept, at_device **device)
-{
-    at_remote_options options;
-    at_gate_remote_options(gate, with_peers, &options);
-    AT_FAIL_IF(options.command == NULL, ATTUNE_NOT_FOUND,
-               "there is no Python that could run PyTorch's arms (ATTUNE_PYTHON can name one)");
-    attune_status status = *kept != NULL ? ATTUNE_OK : at_remote_open(&options, kept);
-    *device = *kept;
-    return status;
-}
-
-attune_status at_gate_judge(at_gate *gate, at_device **device)
-{
-    return get(gate, false, &gate->judge, device);
-}
-
-attune_status at_gate_court(at_gate *gate, at_device **device)
-{
-    return get(gate, true, &gate->court, device);
 }
 
 static void close_one(at_device **kept, bool only_spoilt)
@@ -90,6 +64,33 @@ static void close_one(at_device **kept, bool only_spoilt)
         (*kept)->ops->close(*kept);
         *kept = NULL;
     }
+}
+
+static attune_status get(const at_gate *gate, bool with_peers, at_device **kept, at_device **device)
+{
+    at_remote_options options;
+    at_gate_remote_options(gate, with_peers, &options);
+    options.guest = !with_peers && gate->guest != NULL;
+    AT_FAIL_IF(options.command == NULL, ATTUNE_NOT_FOUND,
+               "there is no Python that could run PyTorch's arms (ATTUNE_PYTHON can name one)");
+    attune_status status = *kept != NULL ? ATTUNE_OK : at_remote_open(&options, kept);
+    *device = *kept;
+    return status;
+}
+
+attune_status at_gate_judge(at_gate *gate, const at_gate_candidate *candidate, at_device **device)
+{
+    const at_gate_candidate *guest = candidate != NULL && at_gate_is_guest(candidate) ? candidate : NULL;
+    if (gate->guest != guest) {
+        close_one(&gate->judge, false);
+        gate->guest = guest;
+    }
+    return get(gate, false, &gate->judge, device);
+}
+
+attune_status at_gate_court(at_gate *gate, at_device **device)
+{
+    return get(gate, true, &gate->court, device);
 }
 
 void at_gate_settle(at_gate *gate)

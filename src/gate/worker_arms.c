@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "cpu/source.h"
 #include "cuda/cuda.h"
 #include "gate/contenders.h"
 #include "gate/worker_ops.h"
@@ -127,6 +126,12 @@ static attune_status drop(at_worker *worker, const json_t *request, json_t *answ
 
 /* ---- How an arm was made ---------------------------------------------------------------------------------------- */
 
+#if defined(__clang__)
+static const char compiled_by[] = "clang " __clang_version__;
+#else
+static const char compiled_by[] = "gcc " __VERSION__;
+#endif
+
 static attune_status put_usage(const at_cuda_usage *usage, json_t *answer)
 {
     char compiler[48];
@@ -152,16 +157,17 @@ static attune_status build(at_worker *worker, const json_t *request, json_t *ans
     AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
     const attune_plan *plan = at_contender_plan(&arm->contender);
     AT_FAIL_IF(plan == NULL, ATTUNE_UNSUPPORTED, "%s is no kernel of attune's", arm->name);
-    const at_loaded *loaded = plan->loaded;
     const attune_target *target = &worker->device->target;
     if (target->kind == ATTUNE_TARGET_CPU) {
-        if (at_cpu_source_digest(loaded->kernel->name, usage.build) != ATTUNE_OK) {
-            usage.build[0] = '\0';
-        }
         AT_FORWARD(put_usage(&usage, answer));
-        return at_answer_put(answer, "compiler", json_string(at_cpu_compiler()));
+        return at_answer_put(answer, "compiler", json_string(compiled_by));
     }
-    AT_FORWARD(at_cuda_inspect(loaded->kernel, &arm->problem, target, &loaded->config, getenv("ATTUNE_CACHE"), &usage));
+    at_recipe asked;
+    const at_recipe *recipe = arm->guest.data != NULL ? &arm->guest.data->recipe : &asked;
+    if (recipe == &asked) {
+        at_recipe_ask(plan->loaded->kernel, &arm->problem, target, &plan->loaded->config, &asked);
+    }
+    AT_FORWARD(at_cuda_inspect_recipe(recipe, target, getenv("ATTUNE_CACHE"), &usage));
     return put_usage(&usage, answer);
 }
 

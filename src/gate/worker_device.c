@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/status.h"
+#include "cuda/rates.h"
 #include "gate/channel.h"
 #include "gate/worker_ops.h"
 
@@ -68,6 +69,19 @@ static attune_status open_device(at_worker *worker, const json_t *request, json_
     worker->device = at_context_device(worker->context);
     AT_FORWARD(at_answer_put(answer, "target", json_string(attune_context_target(worker->context))));
     return at_answer_put(answer, "facts", at_wire_from_target(&worker->device->target));
+}
+
+/* What the device could do at most; nothing is known of a CPU. */
+static attune_status rates(at_worker *worker, const json_t *request, json_t *answer)
+{
+    at_cuda_rates read = {0};
+    (void)request;
+    if (worker->device->target.kind == ATTUNE_TARGET_CUDA) {
+        AT_FORWARD(at_cuda_rates_read(worker->device, &read));
+    }
+    AT_FORWARD(at_answer_put(answer, "sm_hz", json_real(read.sm_hz)));
+    AT_FORWARD(at_answer_put(answer, "memory_hz", json_real(read.memory_hz)));
+    return at_answer_put(answer, "bus_bits", json_integer(read.bus_bits));
 }
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
@@ -149,7 +163,7 @@ static attune_status synchronise(at_worker *worker, const json_t *request, json_
 }
 
 const at_worker_op at_worker_device_ops[] = {
-    {"hello", false, hello},     {"quit", false, quit}, {"open", false, open_device}, {"alloc", true, allocate},
-    {"free", true, release},     {"send", true, send},  {"fetch", true, fetch},       {"fill", true, fill},
-    {"sync", true, synchronise}, {NULL, false, NULL},
+    {"hello", false, hello},     {"quit", false, quit},  {"open", false, open_device}, {"alloc", true, allocate},
+    {"free", true, release},     {"send", true, send},   {"fetch", true, fetch},       {"fill", true, fill},
+    {"sync", true, synchronise}, {"rates", true, rates}, {NULL, false, NULL},
 };

@@ -45,4 +45,10 @@ attune_status at_wisdom_merge(at_wisdom *wisdom, const at_wisdom *from);
 /* The whole as text, proven rows before measured ones, newer before older; malloced, for the caller to free. */
 attune_status at_wisdom_print(const at_wisdom *wisdom, char **text, size_t *bytes);
 
+/* Adds a file's rows. ATTUNE_NOT_FOUND if there is no file. */
+attune_status at_wisdom_file_read(const char *path, at_wisdom *wisdom);
+/* Adds a row, as the newest, to a file, which is made where it is not there. Programs that add to the same file take
+ * turns; what is no wisdom of ours is left alone and reported. */
+attune_status at_wisdom_file_add(const char *path, const at_wisdom_row *row);
+
 #endif

@@ -82,20 +82,6 @@ static int lock_folder(const char *path)
     return folder;
 }
 
-/* A file that is no wisdom of ours is not replaced: it may be something that the caller named by mistake. */
-static attune_status merge(const attune_context *context, const char *path, at_wisdom *rows)
-{
-    pthread_rwlock_t *lock = (pthread_rwlock_t *)&context->lock;
-    attune_status status = read_file(path, rows, NULL);
-    if (status != ATTUNE_OK && status != ATTUNE_NOT_FOUND) {
-        return status;
-    }
-    pthread_rwlock_rdlock(lock);
-    status = at_wisdom_merge(rows, context->wisdom);
-    pthread_rwlock_unlock(lock);
-    return status;
-}
-
 static attune_status write_file(const at_wisdom *rows, const char *path)
 {
     char *text;
@@ -110,21 +96,58 @@ static attune_status write_file(const at_wisdom *rows, const char *path)
     return status;
 }
 
-attune_status attune_wisdom_write(const attune_context *context, const char *path)
+/* Puts rows before those of a file. A file that is no wisdom of ours is not replaced: it may be something that the
+ * caller named by mistake. */
+static attune_status merge(const char *path, const at_wisdom *newer, at_wisdom *rows)
+{
+    attune_status status = read_file(path, rows, NULL);
+    if (status != ATTUNE_OK && status != ATTUNE_NOT_FOUND) {
+        return status;
+    }
+    AT_FORWARD(at_wisdom_merge(rows, newer));
+    return write_file(rows, path);
+}
+
+static attune_status merge_in_turn(const char *path, const at_wisdom *newer)
 {
     at_wisdom *rows;
-    AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
-    AT_FAIL_IF(path == NULL || *path == '\0', ATTUNE_INVALID_ARGUMENT, "path of the wisdom file is %s",
-               path == NULL ? "NULL" : "empty");
     AT_FORWARD(at_wisdom_create(&rows));
     int folder = lock_folder(path);
-    attune_status status = merge(context, path, rows);
-    if (status == ATTUNE_OK) {
-        status = write_file(rows, path);
-    }
+    attune_status status = merge(path, newer, rows);
     if (folder >= 0) {
         (void)close(folder);
     }
     at_wisdom_destroy(rows);
+    return status;
+}
+
+attune_status attune_wisdom_write(const attune_context *context, const char *path)
+{
+    at_wisdom *own;
+    AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
+    AT_FAIL_IF(path == NULL || *path == '\0', ATTUNE_INVALID_ARGUMENT, "path of the wisdom file is %s",
+               path == NULL ? "NULL" : "empty");
+    AT_FORWARD(at_wisdom_create(&own));
+    pthread_rwlock_t *lock = (pthread_rwlock_t *)&context->lock;
+    pthread_rwlock_rdlock(lock);
+    attune_status status = at_wisdom_merge(own, context->wisdom);
+    pthread_rwlock_unlock(lock);
+    status = status == ATTUNE_OK ? merge_in_turn(path, own) : status;
+    at_wisdom_destroy(own);
+    return status;
+}
+
+attune_status at_wisdom_file_read(const char *path, at_wisdom *wisdom)
+{
+    return read_file(path, wisdom, NULL);
+}
+
+attune_status at_wisdom_file_add(const char *path, const at_wisdom_row *row)
+{
+    at_wisdom *one;
+    AT_FORWARD(at_wisdom_create(&one));
+    attune_status status = at_wisdom_add(one, row);
+    status = status == ATTUNE_OK ? merge_in_turn(path, one) : status;
+    at_wisdom_destroy(one);
     return status;
 }

@@ -1,0 +1,210 @@
+/* attune gate: is a kernel right, and really faster? */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "cli/cli.h"
+#include "cli/gate_print.h"
+#include "gate/gate.h"
+
+enum { CASES = 100, CASES_QUICK = 20, MANY = 256 };
+
+static const char default_problem[] = "b1,h8,s512,d64,fp16";
+
+static const at_option options[] = {
+    {"--against", "ARM,...", NULL,
+     "peers: best, cudnn, torch:flash, openblas, a kernel, py:FILE:FUNCTION; default best"},
+    {"--must", "SHARE", NULL, "pass where the candidate takes less than this share of a peer's time; default 0.95"},
+    {"--cases", "N", NULL, "cases of the suite; default 100, with --quick 20"},
+    {"--seed", "N", NULL, "of cases, inputs and orders; default 1"},
+    {"--quick", NULL, NULL, "a first impression in seconds: marked so, and never enough for wisdom"},
+    {"--evidence", "DIR", NULL, "keep verdicts there, and pass over what has a fresh one already"},
+    {"--again", NULL, NULL, "judge anew what has fresh evidence"},
+    {"--limit", "SECONDS", NULL, "begin nothing that would end later, and say what is left"},
+    {"--wisdom", "FILE", NULL, "add proven rows for those who are right and fastest of their problem"},
+    {"--counters", NULL, NULL, "ask the hardware's counters (ncu) what keeps a candidate busy"},
+    {"--target", "TARGET", NULL, "cpu, cuda or cuda:N; default: the candidates'"},
+    {"--isa", "TIER", "baseline avx2 avx512", "highest CPU tier to use"},
+    {"--threads", "N", NULL, "CPU threads; default: all this process may use"},
+    {"--worker", "PROGRAM", NULL, "a program that brings arms of its own (attune_worker_serve)"},
+    {NULL, NULL, NULL, NULL},
+};
+
+/* One run of the verb. */
+typedef struct job {
+    const at_cli *cli;
+    const char *candidate[MANY];
+    attune_problem problem[MANY];
+    const char *peer[MANY];
+    char *peers; /* what `peer` points into */
+    const char *worker[3], *fetcher[4];
+    at_gate_options gate;
+    at_gate_printer printer;
+} job;
+
+/* ---- The command line ------------------------------------------------------------------------------------------- */
+
+/* Problems are lists of terms; a candidate is a name, a name with parameters behind a colon, or a directory. */
+static bool looks_like_problem(const char *text)
+{
+    attune_problem problem;
+    return attune_problem_parse(text, &problem) == ATTUNE_OK ||
+           (strchr(text, ',') != NULL && strchr(text, ':') == NULL && strchr(text, '/') == NULL);
+}
+
+static attune_status read_problem(job *on, const char *text)
+{
+    AT_FAIL_IF(on->gate.problem_count == MANY, ATTUNE_INVALID_ARGUMENT, "more than %d problems", MANY);
+    attune_status status = attune_problem_parse(text, &on->problem[on->gate.problem_count++]);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "problem \"%s\"", text);
+}
+
+static attune_status read_operands(job *on)
+{
+    const at_cli *cli = on->cli;
+    for (int i = 0; i < cli->operand_count; ++i) {
+        if (looks_like_problem(cli->operand[i])) {
+            AT_FORWARD(read_problem(on, cli->operand[i]));
+        } else {
+            AT_FAIL_IF(on->gate.candidate_count == MANY, ATTUNE_INVALID_ARGUMENT, "more than %d candidates", MANY);
+            on->candidate[on->gate.candidate_count++] = cli->operand[i];
+        }
+    }
+    on->gate.candidate = on->candidate;
+    on->gate.problem = on->problem;
+    return on->gate.problem_count > 0 ? ATTUNE_OK : read_problem(on, default_problem);
+}
+
+/* Splits "cudnn,tiled:BLOCK_M=64,BLOCK_N=32,torch:flash": a piece with a "=" goes on with the arm before it. */
+static attune_status read_peers(job *on)
+{
+    const char *list = at_cli_text(on->cli, "--against");
+    on->peers = strdup(list == NULL ? "best" : list);
+    AT_FAIL_IF(on->peers == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the peers");
+    on->gate.peer = on->peer;
+    for (char *at = on->peers; at != NULL;) {
+        AT_FAIL_IF(*at == '\0' || *at == ',', ATTUNE_INVALID_ARGUMENT, "--against %s: a name is missing", list);
+        AT_FAIL_IF(on->gate.peer_count == MANY, ATTUNE_INVALID_ARGUMENT, "--against: more than %d peers", MANY);
+        on->peer[on->gate.peer_count++] = at;
+        char *comma = strchr(at, ',');
+        while (comma != NULL && strchr(comma, '=') != NULL && strcspn(comma + 1, "=") < strcspn(comma + 1, ",:")) {
+            comma = strchr(comma + 1, ',');
+        }
+        at = comma == NULL ? NULL : comma + 1;
+        if (comma != NULL) {
+            *comma = '\0';
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status read_numbers(job *on)
+{
+    const at_cli *cli = on->cli;
+    at_gate_options *gate = &on->gate;
+    int64_t seed, threads;
+    gate->quick = at_cli_given(cli, "--quick");
+    gate->counters = at_cli_given(cli, "--counters");
+    gate->again = at_cli_given(cli, "--again");
+    AT_FORWARD(at_cli_number(cli, "--must", 0.01, 100, 0.95, &gate->must));
+    AT_FORWARD(at_cli_number(cli, "--limit", 0, 1e6, 0, &gate->limit_s));
+    AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, gate->quick ? CASES_QUICK : CASES, &gate->cases));
+    AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
+    AT_FORWARD(at_cli_integer(cli, "--threads", 1, 1024, 0, &threads));
+    gate->seed = (uint64_t)seed;
+    gate->threads = (int)threads;
+    return ATTUNE_OK;
+}
+
+/* This program is a worker too; the one in Python comes with PyTorch. */
+static void choose_workers(job *on)
+{
+    const char *program = at_cli_text(on->cli, "--worker");
+    const char *python = getenv("ATTUNE_PYTHON");
+    on->worker[0] = program != NULL ? program : "/proc/self/exe";
+    on->worker[1] = program != NULL ? NULL : "worker";
+    on->fetcher[0] = python != NULL && python[0] != '\0' ? python : "python3";
+    on->fetcher[1] = "-m";
+    on->fetcher[2] = "attune.worker";
+    on->gate.worker = on->worker;
+    on->gate.fetcher = on->fetcher;
+}
+
+static attune_status read_job(job *on)
+{
+    const at_cli *cli = on->cli;
+    AT_FORWARD(read_operands(on));
+    AT_FORWARD(read_peers(on));
+    AT_FORWARD(read_numbers(on));
+    on->gate.evidence = at_cli_text(cli, "--evidence");
+    on->gate.wisdom = at_cli_text(cli, "--wisdom");
+    on->gate.target = at_cli_text(cli, "--target");
+    on->gate.isa = at_cli_text(cli, "--isa");
+    choose_workers(on);
+    return ATTUNE_OK;
+}
+
+/* ---- Running ---------------------------------------------------------------------------------------------------- */
+
+/* Nothing that the gate cannot do is a finding: 1 and 2 are findings, and what could not run is 3. */
+static int could_not_run(const at_cli *cli, attune_status status)
+{
+    int code = at_cli_fail(cli, status);
+    return code == AT_EXIT_INTERRUPTED ? code : AT_EXIT_FAILED;
+}
+
+static int run_job(job *on)
+{
+    at_gate_result result = {0};
+    attune_status status = read_job(on);
+    if (status == ATTUNE_OK) {
+        at_gate_printer_start(&on->printer, on->cli, &on->gate.watch);
+        status = at_gate_run(&on->gate, &result);
+        attune_status printed = at_gate_printer_end(&on->printer, &result);
+        status = status == ATTUNE_OK ? printed : status;
+    }
+    return status == ATTUNE_OK ? result.exit_code : could_not_run(on->cli, status);
+}
+
+static int run(const at_cli *cli)
+{
+    if (cli->operand_count == 0) {
+        return at_cli_usage(cli, "a candidate is needed: a kernel's name, NAME:PARAM=VALUE,..., or a directory");
+    }
+    job *on = calloc(1, sizeof *on);
+    if (on == NULL) {
+        at_cli_say(cli, "out of memory");
+        return AT_EXIT_FAILED;
+    }
+    on->cli = cli;
+    int code = run_job(on);
+    free(on->peers);
+    free(on);
+    return code;
+}
+
+const at_verb at_verb_gate = {
+    .name = "gate",
+    .arguments = "CANDIDATE... [PROBLEM...]",
+    .summary = "judge a kernel: right, and really faster?",
+    .help = "Takes each candidate through build, launch, sanity, correctness and speed, on each problem (without one:\n"
+            "b1,h8,s512,d64,fp16), and gives two findings, right and faster. A candidate is a kernel's name,\n"
+            "NAME:PARAM=VALUE,... or a directory with a stranger's source and descriptor. Nothing of it runs in this\n"
+            "process: what crashes or hangs is ended and reported.\n"
+            "\n"
+            "Faster is judged against each peer by itself: r = the peer's time / the candidate's. It passes where the "
+            "95 %\n"
+            "interval of r over at least 8 fresh processes lies above 1 / SHARE, warm, and the cold median r is at "
+            "least 1.\n"
+            "`best` stands for all of PyTorch's back ends that run.\n"
+            "\n"
+            "Exit codes: 0 right and faster, 1 one of them failed, 2 inconclusive or unfinished, 3 could not run.\n",
+    .examples =
+        "  attune gate wmma --against cudnn,torch:flash\n"
+        "  attune gate cpu_tiled b1,h4,s256,d64,fp32 --against openblas --quick\n"
+        "  attune gate tiled wmma b1,h8,s512,d64,fp16 b4,h16,s2048,d128,bf16,causal --evidence evidence --limit 500\n",
+    .options = options,
+    .common = AT_COMMON_FORMAT,
+    .run = run,
+};

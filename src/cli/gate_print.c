@@ -1,0 +1,231 @@
+#include "cli/gate_print.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+static const at_column columns[] = {
+    {"device", AT_COLUMN_TEXT, NULL, 0},         {"problem", AT_COLUMN_TEXT, NULL, 0},
+    {"kernel", AT_COLUMN_TEXT, NULL, 0},         {"peer", AT_COLUMN_TEXT, NULL, 0},
+    {"mode", AT_COLUMN_TEXT, NULL, 0},           {"ratio", AT_COLUMN_NUMBER, NULL, 4},
+    {"lo", AT_COLUMN_NUMBER, NULL, 4},           {"hi", AT_COLUMN_NUMBER, NULL, 4},
+    {"candidate_us", AT_COLUMN_NUMBER, NULL, 4}, {"peer_us", AT_COLUMN_NUMBER, NULL, 4},
+    {"tflops", AT_COLUMN_NUMBER, NULL, 4},       {"right", AT_COLUMN_TEXT, NULL, 0},
+    {"faster", AT_COLUMN_TEXT, NULL, 0},
+};
+
+/* ---- Words and colours ------------------------------------------------------------------------------------------ */
+
+static const char *colour_of(const at_gate_printer *on, at_outcome outcome)
+{
+    static const char *const code[] = {
+        [AT_NOT_RUN] = "\033[2m", [AT_PASS] = "\033[32m", [AT_FAIL] = "\033[31m", [AT_INCONCLUSIVE] = "\033[33m"};
+    return on->colour ? code[outcome] : "";
+}
+
+static const char *plain(const at_gate_printer *on)
+{
+    return on->colour ? "\033[0m" : "";
+}
+
+static void print_outcome(const at_gate_printer *on, at_outcome outcome, int width)
+{
+    (void)fprintf(on->out, "%s%-*s%s", colour_of(on, outcome), width, at_outcome_name(outcome), plain(on));
+}
+
+/* ---- As it goes ------------------------------------------------------------------------------------------------- */
+
+static void on_machine(void *self, const char *what, const char *found)
+{
+    const at_gate_printer *on = self;
+    (void)fprintf(on->out, "%-12s %s\n", what, found);
+    (void)fflush(on->out);
+}
+
+static void on_problem(void *self, const char *problem)
+{
+    const at_gate_printer *on = self;
+    (void)fprintf(on->out, "\n%s%s%s\n", on->colour ? "\033[1m" : "", problem, plain(on));
+}
+
+static void on_candidate(void *self, const at_verdict *verdict)
+{
+    at_gate_printer *on = self;
+    at_progress_end(&on->progress);
+    (void)fprintf(on->out, "  %s\n", verdict->kernel);
+    (void)fflush(on->out);
+}
+
+static void on_stage(void *self, const at_verdict *verdict, at_stage stage)
+{
+    at_gate_printer *on = self;
+    const at_stage_finding *finding = &verdict->finding[stage];
+    at_progress_end(&on->progress);
+    if (stage == AT_STAGE_SPEED) {
+        (void)fprintf(on->out, "  %s\n", verdict->kernel);
+    }
+    (void)fprintf(on->out, "    %-12s ", at_stage_name(stage));
+    print_outcome(on, finding->outcome, 12);
+    (void)fprintf(on->out, " %6.1f s  %s\n", verdict->stage[stage].seconds, finding->sentence);
+    if (finding->look[0] != '\0') {
+        (void)fprintf(on->out, "    %-12s %-12s %8s  look at: %s\n", "", "", "", finding->look);
+    }
+    (void)fflush(on->out);
+}
+
+static void on_note(void *self, const char *text)
+{
+    at_gate_printer *on = self;
+    at_progress_end(&on->progress);
+    (void)fprintf(on->out, "    %s\n", text);
+    (void)fflush(on->out);
+}
+
+static void on_progress(void *self, const char *doing, double done)
+{
+    at_gate_printer *on = self;
+    at_progress_label(&on->progress, doing);
+    at_progress_update(&on->progress, done);
+}
+
+static bool is_stopped(void *self)
+{
+    (void)self;
+    return at_cli_interrupted();
+}
+
+/* ---- A verdict -------------------------------------------------------------------------------------------------- */
+
+static double tflops(const at_verdict *verdict, double us)
+{
+    attune_problem problem;
+    return attune_problem_parse(verdict->problem, &problem) == ATTUNE_OK ? attune_problem_flops(&problem) / us * 1e-6
+                                                                         : 0;
+}
+
+static void print_ratio(const at_gate_printer *on, const at_verdict *verdict, int arm)
+{
+    const at_speed *speed = &verdict->speed[arm];
+    const at_ratio *warm = &speed->ratio[AT_MODE_WARM];
+    const at_ratio *cold = &speed->ratio[AT_MODE_COLD];
+    (void)fprintf(on->out, "      %-20s ", verdict->arm[arm].name);
+    print_outcome(on, speed->outcome, 12);
+    if (speed->known[AT_MODE_WARM]) {
+        (void)fprintf(on->out, "  r %.3f (%.3f to %.3f), %.4g us against %.4g us, %.3g TFLOP/s", warm->r.middle,
+                      warm->r.low, warm->r.high, warm->candidate_us, warm->peer_us,
+                      tflops(verdict, warm->candidate_us));
+    }
+    if (speed->known[AT_MODE_COLD]) {
+        (void)fprintf(on->out, "; cold r %.3f, %.4g us against %.4g us", cold->median_r, cold->candidate_us,
+                      cold->peer_us);
+    }
+    (void)fputc('\n', on->out);
+}
+
+static void print_controls(const at_gate_printer *on, const at_verdict *verdict)
+{
+    for (int i = 0; i < AT_CONTROL_COUNT; ++i) {
+        const at_control *control = &verdict->control[i];
+        if (control->outcome == AT_INCONCLUSIVE) {
+            (void)fprintf(on->out, "      control \"%s\" does not hold: %s\n", at_control_name((at_control_kind)i),
+                          control->sentence);
+        }
+    }
+}
+
+static void add_row(at_table *table, const at_verdict *verdict, int arm, int mode)
+{
+    char device[AT_TARGET_TEXT_MAX];
+    const at_speed *speed = &verdict->speed[arm];
+    const at_ratio *ratio = &speed->ratio[mode];
+    at_target_print(&verdict->target, device);
+    at_table_text(table, device);
+    at_table_text(table, verdict->problem);
+    at_table_text(table, verdict->kernel);
+    at_table_text(table, verdict->arm[arm].name);
+    at_table_text(table, at_mode_name((at_mode)mode));
+    at_table_number(table, ratio->median_r);
+    at_table_number(table, ratio->r.low);
+    at_table_number(table, ratio->r.high);
+    at_table_number(table, ratio->candidate_us);
+    at_table_number(table, ratio->peer_us);
+    at_table_number(table, tflops(verdict, ratio->candidate_us));
+    at_table_text(table, at_outcome_name(verdict->right));
+    at_table_text(table, at_outcome_name(speed->outcome));
+}
+
+static void each_ratio(const at_gate_printer *on, const at_verdict *verdict)
+{
+    for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
+        if (!at_verdict_is_peer(verdict, arm)) {
+            continue;
+        }
+        print_ratio(on, verdict, arm);
+        for (int mode = 0; on->table != NULL && mode < AT_MODE_COUNT; ++mode) {
+            if (verdict->speed[arm].known[mode]) {
+                add_row(on->table, verdict, arm, mode);
+            }
+        }
+    }
+}
+
+static void on_verdict(void *self, const at_verdict *verdict)
+{
+    at_gate_printer *on = self;
+    at_progress_end(&on->progress);
+    (void)fprintf(on->out, "  %s  %s\n", verdict->kernel, verdict->problem);
+    each_ratio(on, verdict);
+    print_controls(on, verdict);
+    (void)fprintf(on->out, "    right: ");
+    print_outcome(on, verdict->right, 0);
+    (void)fprintf(on->out, "   faster: ");
+    print_outcome(on, verdict->fast, 0);
+    (void)fprintf(on->out, "%s\n", verdict->options.quick ? "   (quick: a first impression)" : "");
+    (void)fflush(on->out);
+}
+
+/* ---- Beginning and end ------------------------------------------------------------------------------------------ */
+
+void at_gate_printer_start(at_gate_printer *printer, const at_cli *cli, at_gate_watch *watch)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    bool text = at_cli_format(cli) == AT_FORMAT_TEXT;
+    *printer = (at_gate_printer){.cli = cli, .out = text ? cli->out : cli->err};
+    int fd = fileno(printer->out);
+    printer->colour = fd >= 0 && isatty(fd) && (no_colour == NULL || no_colour[0] == '\0');
+    if (!text) {
+        (void)at_table_create(columns, (int)(sizeof columns / sizeof columns[0]), &printer->table);
+    }
+    at_progress_start(&printer->progress, cli->err, "");
+    *watch = (at_gate_watch){.self = printer,
+                             .machine = on_machine,
+                             .problem = on_problem,
+                             .candidate = on_candidate,
+                             .stage = on_stage,
+                             .verdict = on_verdict,
+                             .note = on_note,
+                             .progress = on_progress,
+                             .stop = is_stopped};
+}
+
+attune_status at_gate_printer_end(at_gate_printer *printer, const at_gate_result *result)
+{
+    attune_status status = ATTUNE_OK;
+    at_progress_end(&printer->progress);
+    (void)fprintf(printer->out, "\n%d pass, %d fail, %d inconclusive, %d could not run", result->passed, result->failed,
+                  result->inconclusive, result->not_run);
+    if (result->known > 0) {
+        (void)fprintf(printer->out, "; %d had fresh evidence", result->known);
+    }
+    if (result->left > 0) {
+        (void)fprintf(printer->out, "; %d left for the next call", result->left);
+    }
+    (void)fputc('\n', printer->out);
+    if (printer->table != NULL) {
+        status = at_table_print(printer->table, at_cli_format(printer->cli), printer->cli->out);
+        at_table_destroy(printer->table);
+    }
+    return status;
+}

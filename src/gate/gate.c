@@ -1,0 +1,220 @@
+#include "gate/gate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/status.h"
+#include "gate/gate_parts.h"
+
+/* Problems that share the processes of their sessions: starting a process costs seconds, and evidence is written when
+ * the problems of a batch are done. */
+enum { BATCH_PAIRS = 4 };
+
+/* ---- What is asked ---------------------------------------------------------------------------------------------- */
+
+static attune_status check_options(const at_gate_options *options)
+{
+    AT_FAIL_IF(options->candidate_count < 1, ATTUNE_INVALID_ARGUMENT, "no candidate is given");
+    AT_FAIL_IF(options->problem_count < 1, ATTUNE_INVALID_ARGUMENT, "no problem is given");
+    AT_FAIL_IF(!(options->must > 0 && options->must <= 100), ATTUNE_INVALID_ARGUMENT,
+               "must is %g: more than 0 and at most 100 is needed", options->must);
+    AT_FAIL_IF(options->cases < 1, ATTUNE_INVALID_ARGUMENT, "cases is %lld: at least 1 is needed",
+               (long long)options->cases);
+    for (int i = 0; i < options->problem_count; ++i) {
+        AT_FORWARD(attune_problem_check(&options->problem[i]));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Verdicts --------------------------------------------------------------------------------------------------- */
+
+static void stamp(char when[24])
+{
+    struct tm now;
+    time_t seconds = time(NULL);
+    if (gmtime_r(&seconds, &now) == NULL || strftime(when, 24, "%Y-%m-%dT%H:%M:%SZ", &now) == 0) {
+        when[0] = '\0';
+    }
+}
+
+static attune_status make_verdict(const at_gate *gate, const at_gate_candidate *candidate,
+                                  const attune_problem *problem, at_verdict **verdict)
+{
+    const at_gate_options *options = gate->options;
+    AT_FORWARD(at_verdict_create(verdict));
+    at_verdict *made = *verdict;
+    (void)snprintf(made->kernel, sizeof made->kernel, "%s", candidate->text);
+    made->stranger = candidate->stranger != NULL || candidate->kernel == NULL;
+    AT_FORWARD(attune_problem_print(problem, made->problem, sizeof made->problem));
+    stamp(made->when);
+    made->options = (at_verdict_options){options->must, options->cases, options->seed, options->quick};
+    made->target = gate->target;
+    made->version_count = gate->version_count;
+    memcpy(made->version, gate->version, sizeof made->version);
+    return ATTUNE_OK;
+}
+
+/* ---- Batches ---------------------------------------------------------------------------------------------------- */
+
+static void free_table(at_gate_table *table)
+{
+    for (int i = 0; table->entry != NULL && i < table->count; ++i) {
+        at_verdict_destroy(table->entry[i].verdict);
+    }
+    free(table->entry);
+    *table = (at_gate_table){0};
+}
+
+static attune_status judge_candidates(at_gate *gate, at_gate_table *table)
+{
+    const at_gate_options *options = gate->options;
+    for (int i = 0; i < options->candidate_count; ++i) {
+        at_gate_entry *entry = &table->entry[table->count];
+        *entry = (at_gate_entry){.candidate = &gate->candidate[i], .problem = table->problem};
+        ++table->count;
+        AT_FORWARD(make_verdict(gate, entry->candidate, entry->problem, &entry->verdict));
+        if (options->watch.candidate != NULL) {
+            options->watch.candidate(options->watch.self, entry->verdict);
+        }
+        AT_FORWARD(at_gate_right(gate, entry));
+        if (entry->known) {
+            at_gate_note(gate, "there is fresh evidence already (--again judges anew)");
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* Whether anyone's time is wanted. */
+static bool needs_peers(const at_gate_table *table)
+{
+    for (int i = 0; i < table->count; ++i) {
+        if (!table->entry[i].known && table->entry[i].verdict->right == AT_PASS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static attune_status judge_problem(at_gate *gate, const attune_problem *problem, at_gate_table *table)
+{
+    char text[ATTUNE_PROBLEM_TEXT_MAX];
+    const at_gate_options *options = gate->options;
+    *table = (at_gate_table){.problem = problem};
+    table->entry = calloc((size_t)options->candidate_count, sizeof *table->entry);
+    AT_FAIL_IF(table->entry == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d verdicts", options->candidate_count);
+    AT_FORWARD(attune_problem_print(problem, text, sizeof text));
+    if (options->watch.problem != NULL) {
+        options->watch.problem(options->watch.self, text);
+    }
+    AT_FORWARD(judge_candidates(gate, table));
+    return needs_peers(table) ? at_gate_peers(gate, table) : ATTUNE_OK;
+}
+
+static void count_verdict(const at_verdict *verdict, at_gate_result *result)
+{
+    int *counts[] = {&result->passed, &result->failed, &result->inconclusive, &result->not_run};
+    ++*counts[at_verdict_exit(verdict)];
+}
+
+static attune_status tell_verdict(at_gate *gate, const at_gate_entry *entry, at_gate_result *result)
+{
+    const at_gate_watch *watch = &gate->options->watch;
+    if (entry->known) {
+        ++result->known;
+        return ATTUNE_OK;
+    }
+    count_verdict(entry->verdict, result);
+    if (watch->verdict != NULL) {
+        watch->verdict(watch->self, entry->verdict);
+    }
+    return at_gate_keep(gate, entry->verdict);
+}
+
+static attune_status tell_verdicts(at_gate *gate, const at_gate_table *table, at_gate_result *result)
+{
+    for (int i = 0; i < table->count; ++i) {
+        AT_FORWARD(tell_verdict(gate, &table->entry[i], result));
+    }
+    return at_gate_learn(gate, table);
+}
+
+static attune_status run_tables(at_gate *gate, at_gate_table *tables, int count, at_gate_result *result)
+{
+    for (int i = 0; i < count; ++i) {
+        AT_FORWARD(judge_problem(gate, &gate->options->problem[gate->next_problem + i], &tables[i]));
+    }
+    at_gate_close_workers(gate); /* what is timed has the device for itself */
+    AT_FORWARD(at_gate_speed(gate, tables, count));
+    for (int i = 0; i < count; ++i) {
+        AT_FORWARD(tell_verdicts(gate, &tables[i], result));
+    }
+    gate->next_problem += count;
+    return ATTUNE_OK;
+}
+
+static attune_status run_batch(at_gate *gate, int count, at_gate_result *result)
+{
+    at_gate_table table[BATCH_PAIRS] = {{0}};
+    attune_status status = run_tables(gate, table, count, result);
+    for (int i = 0; i < count; ++i) {
+        free_table(&table[i]);
+    }
+    return status;
+}
+
+/* Whether a batch as long as the longest so far would end within the limit. */
+static bool has_time(const at_gate *gate, double longest_s)
+{
+    double limit = gate->options->limit_s;
+    return limit <= 0 || gate->next_problem == 0 || at_gate_seconds(gate) + 1.1 * longest_s <= limit;
+}
+
+static attune_status run_batches(at_gate *gate, at_gate_result *result)
+{
+    const at_gate_options *options = gate->options;
+    int most = BATCH_PAIRS / options->candidate_count > 0 ? BATCH_PAIRS / options->candidate_count : 1;
+    double longest_s = 0;
+    while (gate->next_problem < options->problem_count && has_time(gate, longest_s)) {
+        int left = options->problem_count - gate->next_problem;
+        double began = at_gate_seconds(gate);
+        AT_FORWARD(run_batch(gate, left < most ? left : most, result));
+        longest_s = fmax(longest_s, at_gate_seconds(gate) - began);
+    }
+    result->left = (options->problem_count - gate->next_problem) * options->candidate_count;
+    return ATTUNE_OK;
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------------------- */
+
+static int exit_code(const at_gate_result *result)
+{
+    return result->failed > 0 ? 1 : result->not_run > 0 ? 3 : result->inconclusive > 0 || result->left > 0 ? 2 : 0;
+}
+
+attune_status at_gate_run(const at_gate_options *options, at_gate_result *result)
+{
+    at_gate gate = {.options = options, .clock = at_clock_monotonic()};
+    *result = (at_gate_result){0};
+    AT_FORWARD(check_options(options));
+    AT_FORWARD(at_pool_create(options->threads > 0 ? options->threads : at_cpu_count(), 0, &gate.pool));
+    gate.began_ns = gate.clock.now_ns(gate.clock.self);
+    attune_status status = at_gate_candidates_open(&gate);
+    if (status == ATTUNE_OK) {
+        status = at_gate_preflight(&gate);
+    }
+    if (status == ATTUNE_OK) {
+        status = at_gate_read_known(&gate);
+    }
+    if (status == ATTUNE_OK) {
+        status = run_batches(&gate, result);
+    }
+    at_gate_close_workers(&gate);
+    at_gate_forget_known(&gate);
+    at_gate_candidates_close(&gate);
+    at_pool_destroy(gate.pool);
+    result->exit_code = exit_code(result);
+    return status;
+}

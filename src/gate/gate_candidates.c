@@ -1,0 +1,125 @@
+/* Candidates: kernels of the library by name, and strangers by their folder. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/status.h"
+#include "gate/gate_parts.h"
+#include "library/catalogue.h"
+
+/* "FOLDER" or "FOLDER:PARAM=VALUE,...". */
+static attune_status open_stranger(at_gate_candidate *candidate)
+{
+    struct stat is;
+    const char *colon = strrchr(candidate->text, ':');
+    bool with_params = colon != NULL && strchr(colon, '=') != NULL;
+    char *folder = with_params ? strndup(candidate->text, (size_t)(colon - candidate->text)) : strdup(candidate->text);
+    AT_FAIL_IF(folder == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the name of a candidate");
+    candidate->params = with_params ? colon + 1 : "";
+    attune_status status = ATTUNE_OK;
+    if (stat(folder, &is) != 0 || !S_ISDIR(is.st_mode)) {
+        status = at_fail(ATTUNE_NOT_FOUND, "there is no folder \"%s\"", folder);
+    } else {
+        status = at_stranger_open(folder, NULL, &candidate->stranger);
+    }
+    free(folder);
+    return status;
+}
+
+static bool is_folder(const char *text)
+{
+    struct stat is;
+    return strchr(text, '/') != NULL ||
+           (at_catalogue_find(text) == NULL && stat(text, &is) == 0 && S_ISDIR(is.st_mode));
+}
+
+/* A name that is not a kernel's is refused before anything is started. */
+static attune_status find_kernel(at_gate_candidate *candidate)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    const char *params;
+    attune_config config = {{0}};
+    AT_FORWARD(at_kernel_text_split(candidate->text, name, sizeof name, &params));
+    const attune_kernel *kernel = at_catalogue_find(name);
+    if (kernel == NULL) {
+        const char *nearest = at_catalogue_nearest(name);
+        return nearest == NULL
+                   ? at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; attune info lists them", name)
+                   : at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; did you mean \"%s\"?", name, nearest);
+    }
+    at_config_at(kernel, 0, &config);
+    candidate->kernel = kernel;
+    return at_config_parse(kernel, params, &config);
+}
+
+static attune_status open_one(const char *text, at_gate_candidate *candidate)
+{
+    *candidate = (at_gate_candidate){.text = text};
+    if (!is_folder(text)) {
+        return find_kernel(candidate);
+    }
+    attune_status status = open_stranger(candidate);
+    if (status == ATTUNE_OK) {
+        candidate->kernel = at_stranger_kernel(candidate->stranger);
+        return ATTUNE_OK;
+    }
+    /* A folder whose descriptor is at fault is a candidate that does not build; the first stage says why. */
+    if (status == ATTUNE_COMPILE_ERROR || status == ATTUNE_CORRUPT || status == ATTUNE_INVALID_ARGUMENT) {
+        candidate->status = status;
+        (void)snprintf(candidate->detail, sizeof candidate->detail, "%s", attune_last_detail());
+        return ATTUNE_OK;
+    }
+    return status;
+}
+
+/* Where nobody names a target, the candidates bring it. */
+static attune_status choose_target(at_gate *gate)
+{
+    const at_gate_candidate *first = NULL;
+    gate->target_text = gate->options->target;
+    for (int i = 0; gate->target_text == NULL && i < gate->options->candidate_count; ++i) {
+        const at_gate_candidate *one = &gate->candidate[i];
+        first = first == NULL && one->kernel != NULL ? one : first;
+        AT_FAIL_IF(one->kernel != NULL && one->kernel->target != first->kernel->target, ATTUNE_INVALID_ARGUMENT,
+                   "%s and %s are for different targets: each needs a call of its own", first->text, one->text);
+    }
+    if (gate->target_text == NULL && first != NULL) {
+        gate->target_text = first->kernel->target == ATTUNE_TARGET_CPU ? "cpu" : "cuda";
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_gate_candidates_open(at_gate *gate)
+{
+    int count = gate->options->candidate_count;
+    gate->candidate = calloc((size_t)count + 1, sizeof *gate->candidate);
+    AT_FAIL_IF(gate->candidate == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d candidates", count);
+    for (int i = 0; i < count; ++i) {
+        AT_FORWARD(open_one(gate->options->candidate[i], &gate->candidate[i]));
+    }
+    return choose_target(gate);
+}
+
+void at_gate_candidates_close(at_gate *gate)
+{
+    for (int i = 0; gate->candidate != NULL && i < gate->options->candidate_count; ++i) {
+        at_stranger_close(gate->candidate[i].stranger);
+    }
+    free(gate->candidate);
+    gate->candidate = NULL;
+}
+
+bool at_gate_is_guest(const at_gate_candidate *candidate)
+{
+    return candidate->stranger != NULL && candidate->kernel->target == ATTUNE_TARGET_CPU;
+}
+
+attune_status at_gate_plan(const at_gate_candidate *candidate, at_device *device, const attune_problem *problem,
+                           attune_plan **plan)
+{
+    *plan = NULL;
+    AT_FAIL_IF(candidate->status != ATTUNE_OK, candidate->status, "%s", candidate->detail);
+    return candidate->stranger != NULL ? at_stranger_plan(candidate->stranger, device, problem, candidate->params, plan)
+                                       : at_remote_plan(device, problem, candidate->text, plan);
+}
