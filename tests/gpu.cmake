@@ -37,6 +37,7 @@ add_custom_target(gpu_bundle ALL
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/stages $<TARGET_FILE:bench_stages>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/plan_times $<TARGET_FILE:bench_plan_times>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/launches $<TARGET_FILE:bench_launches>
+  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/instrument $<TARGET_FILE:bench_instrument>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/libattune.so.0 $<TARGET_FILE:attune_shared>
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${JANSSON_SHARED_REAL} ${ATTUNE_GPU_DIR}/libjansson.so.4
-  DEPENDS attune attune_shared bench_stages bench_plan_times bench_launches ${gpu_targets} VERBATIM)
+  DEPENDS attune attune_shared bench_stages bench_plan_times bench_launches bench_instrument ${gpu_targets} VERBATIM)
