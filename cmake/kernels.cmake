@@ -54,6 +54,18 @@ set(ATTUNE_CUDA_EMBEDDED ${CMAKE_BINARY_DIR}/cuda_sources.c)
 attune_embed(${ATTUNE_CUDA_EMBEDDED} at_cuda_sources ${embedded})
 include(cmake/image.cmake)
 
+# CPU kernels' sources with the headers of their folder, for the digests in evidence.
+file(GLOB ATTUNE_CPU_HEADERS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/device/*.h)
+set(embedded "")
+foreach(file ${ATTUNE_CPU_HEADERS} ${ATTUNE_CPU_SOURCES})
+  if(file MATCHES "/kernels/cpu/")
+    file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR}/kernels/cpu ${file})
+    list(APPEND embedded ${name}=${file})
+  endif()
+endforeach()
+set(ATTUNE_CPU_EMBEDDED ${CMAKE_BINARY_DIR}/cpu_sources.c)
+attune_embed(${ATTUNE_CPU_EMBEDDED} at_cpu_sources ${embedded})
+
 # The public headers, for what strangers bring: their descriptors are compiled where attune may not be installed.
 set(embedded "")
 foreach(name args attune kernel)

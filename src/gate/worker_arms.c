@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "cpu/source.h"
 #include "cuda/cuda.h"
 #include "gate/contenders.h"
 #include "gate/worker_ops.h"
@@ -126,12 +127,6 @@ static attune_status drop(at_worker *worker, const json_t *request, json_t *answ
 
 /* ---- How an arm was made ---------------------------------------------------------------------------------------- */
 
-#if defined(__clang__)
-static const char compiled_by[] = "clang " __clang_version__;
-#else
-static const char compiled_by[] = "gcc " __VERSION__;
-#endif
-
 static attune_status put_usage(const at_cuda_usage *usage, json_t *answer)
 {
     char compiler[48];
@@ -159,8 +154,11 @@ static attune_status build(at_worker *worker, const json_t *request, json_t *ans
     AT_FAIL_IF(plan == NULL, ATTUNE_UNSUPPORTED, "%s is no kernel of attune's", arm->name);
     const attune_target *target = &worker->device->target;
     if (target->kind == ATTUNE_TARGET_CPU) {
+        if (at_cpu_source_digest(plan->loaded->kernel->name, usage.build) != ATTUNE_OK) {
+            usage.build[0] = '\0';
+        }
         AT_FORWARD(put_usage(&usage, answer));
-        return at_answer_put(answer, "compiler", json_string(compiled_by));
+        return at_answer_put(answer, "compiler", json_string(at_cpu_compiler()));
     }
     at_recipe asked;
     const at_recipe *recipe = arm->guest.data != NULL ? &arm->guest.data->recipe : &asked;
