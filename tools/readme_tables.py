@@ -3,8 +3,8 @@
 
     readme_tables.py [ROOT [BUILD]]
 
-Runs BUILD/bin/attune report on ROOT/evidence and writes what stands between "<!-- table measured -->" and "<!-- end -->"
-in README.md: of each device and problem the fastest right kernel beside its peers.
+Runs BUILD/bin/attune report on ROOT/evidence, and writes what stands between "<!-- table measured -->" and
+"<!-- end -->" in README.md: of each device and problem the fastest right kernel beside its peers.
 """
 import csv
 import os

@@ -36,43 +36,66 @@ static const at_column row_columns[] = {
     {"state", AT_COLUMN_TEXT, NULL, 0},
 };
 
-static void add_row(at_table *table, const at_record *record, int arm, at_mode mode)
+/* A verdict beside one peer in one mode, or beside nobody. */
+typedef struct row {
+    const at_record *record;
+    const char *peer, *mode;
+    const at_ratio *ratio;
+    at_outcome faster;
+} row;
+
+static const at_ratio no_ratio = {.r = {NAN, NAN, NAN}, .candidate_us = NAN, .peer_us = NAN, .median_r = NAN};
+
+static row row_of_none(const at_record *record)
+{
+    return (row){record, "", "", &no_ratio, verdict_of(record)->fast};
+}
+
+static row row_of(const at_record *record, int arm, at_mode mode)
 {
     const at_verdict *verdict = verdict_of(record);
-    const at_ratio *ratio = arm > 0 ? &verdict->speed[arm].ratio[mode] : NULL;
+    const at_speed *speed = &verdict->speed[arm];
+    return (row){record, verdict->arm[arm].name, at_mode_name(mode),
+                 speed->known[mode] ? &speed->ratio[mode] : &no_ratio, speed->outcome};
+}
+
+static void add_row(at_table *table, const row *of)
+{
+    const at_verdict *verdict = verdict_of(of->record);
     char name[AT_KERNEL_TEXT_MAX];
     at_record_kernel(verdict, name);
     at_table_text(table, verdict->target.model);
     at_table_text(table, verdict->problem);
     at_table_text(table, name);
     at_table_text(table, at_record_config(verdict));
-    at_table_text(table, arm > 0 ? verdict->arm[arm].name : "");
-    at_table_text(table, arm > 0 ? at_mode_name(mode) : "");
-    at_table_number(table, arm > 0 ? ratio->median_r : NAN);
-    at_table_number(table, arm > 0 ? ratio->r.low : NAN);
-    at_table_number(table, arm > 0 ? ratio->r.high : NAN);
-    at_table_number(table, arm > 0 ? ratio->candidate_us : NAN);
-    at_table_number(table, arm > 0 ? ratio->peer_us : NAN);
-    at_table_number(table, arm > 0 ? tflops(verdict, ratio->candidate_us) : NAN);
+    at_table_text(table, of->peer);
+    at_table_text(table, of->mode);
+    at_table_number(table, of->ratio->median_r);
+    at_table_number(table, of->ratio->r.low);
+    at_table_number(table, of->ratio->r.high);
+    at_table_number(table, of->ratio->candidate_us);
+    at_table_number(table, of->ratio->peer_us);
+    at_table_number(table, tflops(verdict, of->ratio->candidate_us));
     at_table_text(table, at_outcome_name(verdict->right));
-    at_table_text(table, at_outcome_name(arm > 0 ? verdict->speed[arm].outcome : verdict->fast));
-    at_table_text(table, at_standing_name(record->standing));
+    at_table_text(table, at_outcome_name(of->faster));
+    at_table_text(table, at_standing_name(of->record->standing));
 }
 
 static void add_rows(at_table *table, const at_record *record)
 {
     const at_verdict *verdict = verdict_of(record);
     int rows = 0;
-    for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
-        for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
-            if (at_verdict_is_peer(verdict, arm) && verdict->speed[arm].known[mode]) {
-                add_row(table, record, arm, (at_mode)mode);
-                ++rows;
-            }
+    for (int i = 0; i < verdict->session.arm_count * AT_MODE_COUNT; ++i) {
+        int arm = i / AT_MODE_COUNT, mode = i % AT_MODE_COUNT;
+        if (at_verdict_is_peer(verdict, arm) && verdict->speed[arm].known[mode]) {
+            const row one = row_of(record, arm, (at_mode)mode);
+            add_row(table, &one);
+            ++rows;
         }
     }
     if (rows == 0) {
-        add_row(table, record, 0, AT_MODE_WARM);
+        const row none = row_of_none(record);
+        add_row(table, &none);
     }
 }
 
@@ -101,38 +124,37 @@ static const at_column text_columns[] = {
     {"faster", AT_COLUMN_TEXT, NULL, 0},    {"state", AT_COLUMN_TEXT, NULL, 0},
 };
 
-static void add_line(at_table *table, const at_record *record, int arm, bool first)
+static void add_line(at_table *table, const char *kernel, const row *of, double cold)
 {
-    const at_verdict *verdict = verdict_of(record);
-    const at_speed *speed = &verdict->speed[arm];
-    const at_ratio *warm = &speed->ratio[AT_MODE_WARM];
-    bool known = arm > 0 && speed->known[AT_MODE_WARM];
-    at_table_text(table, first ? verdict->kernel : "");
-    at_table_number(table, known ? warm->candidate_us : NAN);
-    at_table_number(table, known ? tflops(verdict, warm->candidate_us) : NAN);
-    at_table_text(table, arm > 0 ? verdict->arm[arm].name : "");
-    at_table_number(table, known ? warm->peer_us : NAN);
-    at_table_number(table, known ? warm->median_r : NAN);
-    at_table_number(table, known ? warm->r.low : NAN);
-    at_table_number(table, known ? warm->r.high : NAN);
-    at_table_number(table, arm > 0 && speed->known[AT_MODE_COLD] ? speed->ratio[AT_MODE_COLD].median_r : NAN);
+    const at_verdict *verdict = verdict_of(of->record);
+    at_table_text(table, kernel);
+    at_table_number(table, of->ratio->candidate_us);
+    at_table_number(table, tflops(verdict, of->ratio->candidate_us));
+    at_table_text(table, of->peer);
+    at_table_number(table, of->ratio->peer_us);
+    at_table_number(table, of->ratio->median_r);
+    at_table_number(table, of->ratio->r.low);
+    at_table_number(table, of->ratio->r.high);
+    at_table_number(table, cold);
     at_table_text(table, at_outcome_name(verdict->right));
-    at_table_text(table, at_outcome_name(arm > 0 ? speed->outcome : verdict->fast));
-    at_table_text(table, at_standing_name(record->standing));
+    at_table_text(table, at_outcome_name(of->faster));
+    at_table_text(table, at_standing_name(of->record->standing));
 }
 
 static void add_lines(at_table *table, const at_record *record)
 {
     const at_verdict *verdict = verdict_of(record);
-    bool first = true;
+    const char *kernel = verdict->kernel; /* in the first of its lines */
     for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
         if (at_verdict_is_peer(verdict, arm)) {
-            add_line(table, record, arm, first);
-            first = false;
+            const row warm = row_of(record, arm, AT_MODE_WARM), cold = row_of(record, arm, AT_MODE_COLD);
+            add_line(table, kernel, &warm, cold.ratio->median_r);
+            kernel = "";
         }
     }
-    if (first) {
-        add_line(table, record, 0, true);
+    if (kernel[0] != '\0') {
+        const row none = row_of_none(record);
+        add_line(table, kernel, &none, NAN);
     }
 }
 
