@@ -435,8 +435,8 @@ static attune_status time_replays(cuda_timing *on, const cuda_arm *arm, int repl
  * it is that result. */
 static double generous_share(const cuda_timing *on, const cuda_arm *arm)
 {
-    static const double epsilon[] = {
-        [ATTUNE_FP32] = 0x1p-20, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8}; /* fp32: sums in another order */
+    static const double epsilon[] = {[ATTUNE_FP32] = 0x1p-14, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
+    /* fp32: a score of hundreds is rounded by 2^-16, which its exponential passes on */
     return ((arm->contender->traits & ATTUNE_TRAIT_ACC16) != 0 ? 128 : 16) * epsilon[on->base.wanted.problem.dtype];
 }
 
