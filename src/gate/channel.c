@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "gate/sandbox.h"
 #include "measure/clock.h"
 
 extern char **environ;
@@ -252,10 +253,8 @@ static attune_status die_ended(at_channel *channel)
         return die(channel, "closed its line without ending");
     }
     channel->pid = 0;
-    if (WIFSIGNALED(how)) {
-        return die(channel, "was ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
-    }
-    return die(channel, "ended by itself with exit code %d", WEXITSTATUS(how));
+    char end[160];
+    return die(channel, "%s", at_sandbox_end(how, end));
 }
 
 /* Says "quit" and lets driver and interpreter take their leave; no failure of that is of interest any more. */

@@ -9,8 +9,9 @@
 #include "library/catalogue.h"
 
 /* "FOLDER" or "FOLDER:PARAM=VALUE,...". */
-static attune_status open_stranger(at_gate_candidate *candidate)
+static attune_status open_stranger(const at_gate_options *options, at_gate_candidate *candidate)
 {
+    const at_stranger_tools tools = {.patience_s = options->patience_s};
     struct stat is;
     const char *colon = strrchr(candidate->text, ':');
     bool with_params = colon != NULL && strchr(colon, '=') != NULL;
@@ -21,7 +22,7 @@ static attune_status open_stranger(at_gate_candidate *candidate)
     if (stat(folder, &is) != 0 || !S_ISDIR(is.st_mode)) {
         status = at_fail(ATTUNE_NOT_FOUND, "there is no folder \"%s\"", folder);
     } else {
-        status = at_stranger_open(folder, NULL, &candidate->stranger);
+        status = at_stranger_open(folder, &tools, &candidate->stranger);
     }
     free(folder);
     return status;
@@ -53,13 +54,13 @@ static attune_status find_kernel(at_gate_candidate *candidate)
     return at_config_parse(kernel, params, &config);
 }
 
-static attune_status open_one(const char *text, at_gate_candidate *candidate)
+static attune_status open_one(const at_gate_options *options, const char *text, at_gate_candidate *candidate)
 {
     *candidate = (at_gate_candidate){.text = text};
     if (!is_folder(text)) {
         return find_kernel(candidate);
     }
-    attune_status status = open_stranger(candidate);
+    attune_status status = open_stranger(options, candidate);
     if (status == ATTUNE_OK) {
         candidate->kernel = at_stranger_kernel(candidate->stranger);
         return ATTUNE_OK;
@@ -96,7 +97,7 @@ attune_status at_gate_candidates_open(at_gate *gate)
     gate->candidate = calloc((size_t)count + 1, sizeof *gate->candidate);
     AT_FAIL_IF(gate->candidate == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d candidates", count);
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(open_one(gate->options->candidate[i], &gate->candidate[i]));
+        AT_FORWARD(open_one(gate->options, gate->options->candidate[i], &gate->candidate[i]));
     }
     return choose_target(gate);
 }

@@ -55,7 +55,8 @@ void at_gate_remote_options(const at_gate *gate, bool with_peers, at_remote_opti
     *options = (at_remote_options){.command = fetch ? given->fetcher : given->worker,
                                    .target = gate->target_text,
                                    .isa = given->isa,
-                                   .threads = given->threads};
+                                   .threads = given->threads,
+                                   .patience_s = given->patience_s};
 }
 
 static void close_one(at_device **kept, bool only_spoilt)

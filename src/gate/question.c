@@ -9,12 +9,13 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "core/config.h"
 #include "gate/object.h"
 #include "gate/sandbox.h"
 #include "gate/serve.h"
 #include "gate/wire_kernel.h"
 
-enum { OBJECT_MAX = 16 << 20, MEMORY_MAX = 1 << 30, SECONDS_MAX = 60 };
+enum { OBJECT_MAX = 16 << 20, MEMORY_MAX = 1 << 30, SECONDS_MAX = 60, VALUES_MAX = 256 };
 
 typedef struct witness {
     at_server server;
@@ -47,8 +48,12 @@ static attune_status read_choice(const at_request *request, witness *on)
 static attune_status put_opinion(json_t *answer, bool can, const attune_reason *reason)
 {
     AT_FORWARD(at_answer_put(answer, "can", json_boolean(can)));
-    return can ? ATTUNE_OK
-               : at_answer_put(answer, "why", json_stringn(reason->text, strnlen(reason->text, sizeof reason->text)));
+    if (can) {
+        return ATTUNE_OK;
+    }
+    json_t *why = json_stringn(reason->text, strnlen(reason->text, sizeof reason->text));
+    AT_FAIL_IF(why == NULL, ATTUNE_INVALID_ARGUMENT, "its reason is not UTF-8 text");
+    return at_answer_put(answer, "why", why);
 }
 
 static attune_status about(witness *on, const at_request *request, json_t *answer)
@@ -90,8 +95,7 @@ static attune_status plan(witness *on, const at_request *request, json_t *answer
     at_recipe recipe;
     AT_FORWARD(read_choice(request, on));
     at_recipe_ask(on->kernel, &on->problem, &on->target, &on->config, &recipe);
-    AT_FAIL_IF(recipe.steps.count < 1 || recipe.steps.count > ATTUNE_STEPS_MAX, ATTUNE_INVALID_ARGUMENT,
-               "%d steps: 1 ... %d is allowed", recipe.steps.count, ATTUNE_STEPS_MAX);
+    AT_FORWARD(at_steps_check(on->kernel, &recipe.steps)); /* what is not sound cannot be printed */
     return at_answer_put(answer, "plan", at_wire_from_plan(&recipe.resources, &recipe.steps));
 }
 
@@ -162,6 +166,14 @@ static attune_status check_head(const attune_kernel *kernel)
                    (kernel->param_count > 0 && kernel->params == NULL),
                ATTUNE_INVALID_ARGUMENT, "param_count is %d, and params %s: 0 ... %d is allowed", kernel->param_count,
                kernel->params == NULL ? "is NULL" : "is there", ATTUNE_PARAMS_MAX);
+    for (int i = 0; i < kernel->param_count; ++i) {
+        const attune_param *param = &kernel->params[i];
+        AT_FAIL_IF(param->name == NULL || param->values == NULL || param->count < 1 || param->count > VALUES_MAX,
+                   ATTUNE_INVALID_ARGUMENT,
+                   "parameter %d has %d values and its name or values may be NULL: both, and "
+                   "1 ... %d values, are needed",
+                   i, param->count, VALUES_MAX);
+    }
     AT_FAIL_IF(kernel->supports == NULL || kernel->valid == NULL || kernel->resources == NULL ||
                    kernel->heuristic == NULL || kernel->steps == NULL,
                ATTUNE_INVALID_ARGUMENT, "supports, valid, resources, heuristic or steps is NULL");
@@ -179,7 +191,8 @@ static attune_status load(const char *path, const attune_kernel **kernel)
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     AT_FAIL_IF(object == NULL, ATTUNE_COMPILE_ERROR, "the descriptor cannot be loaded: %s", dlerror());
     *kernel = find_kernel(object);
-    AT_FAIL_IF(*kernel == NULL, ATTUNE_NOT_FOUND, "the descriptor defines no `const attune_kernel at_kernel_NAME`");
+    AT_FAIL_IF(*kernel == NULL, ATTUNE_INVALID_ARGUMENT,
+               "the descriptor defines no `const attune_kernel at_kernel_NAME`");
     return check_head(*kernel);
 }
 

@@ -204,9 +204,9 @@ const char *at_sandbox_end(int wait_status, char text[160])
         (void)snprintf(text, MOST, "was ended by the sandbox: it used more processor time than it had");
     } else if (signal != 0) {
         const char *name = sigdescr_np(signal);
-        (void)snprintf(text, MOST, "crashed (signal %d, %s)", signal, name != NULL ? name : "unknown");
+        (void)snprintf(text, MOST, "was ended by signal %d (%s)", signal, name != NULL ? name : "unknown");
     } else {
-        (void)snprintf(text, MOST, "ended with status %d", WEXITSTATUS(wait_status));
+        (void)snprintf(text, MOST, "ended by itself with exit code %d", WEXITSTATUS(wait_status));
     }
     return text;
 }

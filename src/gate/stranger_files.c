@@ -273,7 +273,7 @@ static void add_words(command *to, const char *const *words)
 static void begin_command(const at_stranger_files *files, const at_stranger_tools *tools, command *made)
 {
     const char *cc = tools->compiler != NULL ? tools->compiler : getenv("CC");
-    const char *const words[] = {tools->program != NULL ? tools->program : "/proc/self/exe",
+    const char *const words[] = {"/proc/self/exe",
                                  "sandbox",
                                  "compile",
                                  "--",

@@ -24,10 +24,11 @@ typedef struct at_stranger_files {
 attune_status at_stranger_files_read(const char *folder, at_stranger_files *files);
 void at_stranger_files_free(at_stranger_files *files);
 
-/* How the compiler is run: in a sandbox, by attune's own command. */
+/* How strangers' files are looked at. Compilers and descriptors run in processes of this program, which must know the
+ * verb `sandbox`. */
 typedef struct at_stranger_tools {
-    const char *program;  /* attune's executable; NULL: this process's */
     const char *compiler; /* NULL: $CC, else cc */
+    double patience_s;    /* for an answer of a descriptor; 0: 10 s */
 } at_stranger_tools;
 
 /* Compiles the descriptor, or the kernel for a tier, to an object in the temporary folder, and looks at it

@@ -1,4 +1,4 @@
-/* honest_plain: nothing is wrong with it, and nothing fast. */
+/* honest_plain: a row at a time, as a textbook has it. */
 #define NAME honest_plain
-#define SUMMARY "plain attention, a row at a time"
+#define SUMMARY "a row at a time, as a textbook has it"
 #include "../descriptor.h"

@@ -1,3 +1,3 @@
-/* honest_plain: nothing is wrong with it, and nothing fast. */
+/* honest_plain: a row at a time, as a textbook has it. */
 #define ENTRY attend_honest_plain
 #include "../attend.h"

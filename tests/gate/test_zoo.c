@@ -1,0 +1,99 @@
+/* The zoo for CPUs, and descriptors that lie: each goes through the gate's own stages, and must be rejected at the
+ * right one for the right reason; an honest kernel must not be. Its workers and sandboxes are this program itself. */
+#include "gate/zoo.h"
+
+#include "cli/cli.h"
+#include "core/problem.h"
+#include "gate/gate.h"
+
+static zoo_animal kernels[ZOO_MOST], descriptors[ZOO_MOST];
+
+/* What the gate said: the stage that failed, and why. */
+typedef struct word {
+    bool right;
+    char stage[32];
+    char why[AT_SENTENCE_MAX];
+} word;
+
+static void hear(void *self, const at_verdict *verdict)
+{
+    word *said = self;
+    said->right = verdict->right == AT_PASS;
+    for (int stage = 0; stage < AT_STAGE_SPEED && said->stage[0] == '\0'; ++stage) {
+        if (verdict->finding[stage].outcome != AT_PASS) {
+            (void)snprintf(said->stage, sizeof said->stage, "%s", at_stage_name((at_stage)stage));
+            (void)snprintf(said->why, sizeof said->why, "%s", verdict->finding[stage].sentence);
+        }
+    }
+}
+
+static void judge(const zoo_animal *animal, word *said)
+{
+    static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
+    const char *const candidate[] = {animal->folder};
+    attune_problem problem;
+    at_gate_result result;
+    *said = (word){.stage = ""};
+    assert_ok(attune_problem_parse(animal->problem, &problem));
+    const at_gate_options options = {.candidate = candidate,
+                                     .candidate_count = 1,
+                                     .problem = &problem,
+                                     .problem_count = 1,
+                                     .must = 0.95,
+                                     .cases = 24,
+                                     .seed = 1,
+                                     .target = "cpu",
+                                     .threads = 2,
+                                     .patience_s = 3,
+                                     .worker = worker,
+                                     .watch = {.self = said, .verdict = hear}};
+    assert_ok(at_gate_run(&options, &result));
+}
+
+static void animal_is_judged(void **state)
+{
+    const zoo_animal *animal = *state;
+    word said;
+    judge(animal, &said);
+    if (zoo_is_honest(animal)) {
+        if (!said.right) {
+            fail_msg("%s is honest, and was called wrong in stage %s: %s", animal->name, said.stage, said.why);
+        }
+    } else if (said.right || !zoo_expects(animal, said.stage, said.why)) {
+        fail_msg("%s: expected\n%sbut stage '%s' says: %s", animal->name, animal->expect, said.stage, said.why);
+    }
+}
+
+/* At least so many of each kind, so that none gets lost unseen. */
+static void zoo_is_whole(void **state)
+{
+    int bad = 0;
+    int honest = 0;
+    (void)state;
+    for (const zoo_animal *animal = kernels; animal->name[0] != '\0'; ++animal) {
+        honest += zoo_is_honest(animal);
+        bad += !zoo_is_honest(animal);
+    }
+    assert_true(bad >= 20);
+    assert_true(honest >= 2);
+}
+
+static int add_tests(zoo_animal *animals, int count, struct CMUnitTest *tests)
+{
+    for (int i = 0; i < count; ++i) {
+        tests[i] = (struct CMUnitTest){animals[i].name, animal_is_judged, NULL, NULL, &animals[i]};
+    }
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[2 * ZOO_MOST + 1] = {cmocka_unit_test(zoo_is_whole)};
+    if (argc > 1) {
+        return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
+    }
+    int count = 1;
+    count += add_tests(kernels, zoo_read_all("cpu", "b1,h2,s64,d64,fp16", kernels), tests + count);
+    count += add_tests(descriptors, zoo_read_all("descriptor", "b1,h2,s64,d64,fp16", descriptors), tests + count);
+    return _cmocka_run_group_tests("zoo", tests, (size_t)count, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+/* The zoo: folders of kernels that are known to be bad, or known to be honest, and what the gate must say of each.
+ *
+ *     problem b1,h4,s200,d64,fp16,causal      instead of the test's own
+ *     sanity: was not written                 a stage, and words of the reason it must give; any one such line will do
+ *     right                                   an honest kernel: never called wrong
+ */
+#ifndef TESTS_GATE_ZOO_H
+#define TESTS_GATE_ZOO_H
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cm.h"
+#include "base/file.h"
+
+enum { ZOO_MOST = 80 };
+
+typedef struct zoo_animal {
+    char folder[512];
+    char name[64];
+    char problem[128];
+    char expect[2048]; /* the lines that are no problem */
+} zoo_animal;
+
+static inline void zoo_read(zoo_animal *animal, const char *problem)
+{
+    char path[600];
+    void *text;
+    (void)snprintf(path, sizeof path, "%s/expect.txt", animal->folder);
+    assert_ok(at_file_read(path, sizeof animal->expect - 1, &text, &(size_t){0}));
+    (void)snprintf(animal->problem, sizeof animal->problem, "%s", problem);
+    (void)snprintf(animal->expect, sizeof animal->expect, "%s", (const char *)text);
+    if (strncmp(text, "problem ", 8) == 0) {
+        (void)snprintf(animal->problem, sizeof animal->problem, "%.*s", (int)strcspn((const char *)text + 8, "\n"),
+                       (const char *)text + 8);
+        (void)snprintf(animal->expect, sizeof animal->expect, "%s", strchr(text, '\n') + 1);
+    }
+    free(text);
+}
+
+/* Reads all folders of a part of the zoo, in the order of their names; returns how many there are. */
+static inline int zoo_read_all(const char *part, const char *problem, zoo_animal animal[ZOO_MOST])
+{
+    char folder[400];
+    struct dirent **entry;
+    int count = 0;
+    (void)snprintf(folder, sizeof folder, "%s/tests/gate/zoo/%s", ATTUNE_SOURCE_DIR, part);
+    int entries = scandir(folder, &entry, NULL, alphasort);
+    assert_true(entries > 0);
+    for (int i = 0; i < entries; ++i) {
+        if (strchr(entry[i]->d_name, '.') == NULL) {
+            assert_true(count < ZOO_MOST);
+            (void)snprintf(animal[count].folder, sizeof animal[count].folder, "%s/%.60s", folder, entry[i]->d_name);
+            (void)snprintf(animal[count].name, sizeof animal[count].name, "%.60s", entry[i]->d_name);
+            zoo_read(&animal[count++], problem);
+        }
+        free(entry[i]);
+    }
+    free(entry);
+    return count;
+}
+
+/* Whether a failure of `stage` for the reason `why` is one of those expected. */
+static inline bool zoo_expects(const zoo_animal *animal, const char *stage, const char *why)
+{
+    for (const char *line = animal->expect; *line != '\0';) {
+        char words[256];
+        size_t length = strcspn(line, "\n");
+        size_t to_words = strlen(stage) + 2;
+        if (length > to_words && strncmp(line, stage, strlen(stage)) == 0 && line[strlen(stage)] == ':') {
+            (void)snprintf(words, sizeof words, "%.*s", (int)(length - to_words), line + to_words);
+            if (strstr(why, words) != NULL) {
+                return true;
+            }
+        }
+        line += length + (line[length] == '\n');
+    }
+    return false;
+}
+
+static inline bool zoo_is_honest(const zoo_animal *animal)
+{
+    return strncmp(animal->expect, "right", 5) == 0;
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* The descriptor that the CUDA zoo shares: what attend.cuh computes. A kernel's descriptor defines NAME and SUMMARY,
+ * and perhaps some of the other macros, and includes this. */
+#ifndef ZOO_CUDA_DESCRIPTOR_H
+#define ZOO_CUDA_DESCRIPTOR_H
+
+#include "attune/kernel.h"
+
+#define TEXT(x) TEXT_OF(x)
+#define TEXT_OF(x) #x
+#define JOIN(a, b) JOIN_OF(a, b)
+#define JOIN_OF(a, b) a##b
+
+#ifndef TRAITS
+#define TRAITS 0
+#endif
+#ifndef THREADS
+#define THREADS 128
+#endif
+#ifndef BLOCK /* threads that the step launches */
+#define BLOCK THREADS
+#endif
+#ifndef SMEM /* bytes; `p` is the problem */
+#define SMEM(p) (32 * (p->head_dim_qk + p->head_dim_v) * 4)
+#endif
+#ifndef ENTRY
+#define ENTRY "attend"
+#endif
+#ifndef WORKSPACE
+#define WORKSPACE attune_term_const(0)
+#endif
+#ifndef GRID
+#define GRID row_tiles()
+#endif
+#ifndef REFUSES /* what else it does not support: a text, or NULL */
+#define REFUSES(p, t) NULL
+#endif
+
+/* 32 query rows of one head a block. */
+static inline attune_term row_tiles(void)
+{
+    attune_term tiles = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(32));
+    return attune_term_mul(tiles,
+                           attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
+}
+
+/* Query rows of all heads, and what `bytes` for each of them comes to. */
+static inline attune_term per_row(int64_t bytes)
+{
+    attune_term rows =
+        attune_term_mul(attune_term_size(ATTUNE_SIZE_SEQLEN_Q),
+                        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
+    return attune_term_mul(rows, attune_term_const(bytes));
+}
+
+static inline attune_step kernel_step(const char *entry, attune_term grid, int32_t threads, int32_t smem)
+{
+    return (attune_step){.kind = ATTUNE_STEP_KERNEL,
+                         .as.kernel = {.entry = entry,
+                                       .grid = {grid, attune_term_const(1), attune_term_const(1)},
+                                       .block = {threads, 1, 1},
+                                       .cluster = {1, 1, 1},
+                                       .smem = attune_term_const(smem)}};
+}
+
+static inline attune_step fill_step(attune_term offset, attune_term bytes, uint32_t pattern)
+{
+    return (attune_step){.kind = ATTUNE_STEP_FILL,
+                         .as.fill = {.offset_bytes = offset, .bytes = bytes, .pattern = pattern}};
+}
+
+#ifndef STEPS
+#define STEPS(p, list)                                                                                                 \
+    list->step[0] = kernel_step(ENTRY, GRID, BLOCK, SMEM(p));                                                          \
+    list->count = 1;
+#endif
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    const char *refused = REFUSES(problem, target);
+    if (target->arch < 80) {
+        return attune_refuse(reason, "sm_%d: sm_80 or later is needed", (int)target->arch);
+    }
+    if (problem->softcap > 0 || problem->bias || problem->mask || problem->alibi || problem->sink ||
+        problem->seqused_kv || problem->varlen) {
+        return attune_refuse(reason, "features: causal masks and windows only");
+    }
+    if (problem->seqlen_q / 32 * problem->heads_q * problem->batch > (1 << 30)) {
+        return attune_refuse(reason, "seqlen_q %lld: too many blocks", (long long)problem->seqlen_q);
+    }
+    return refused == NULL || attune_refuse(reason, "%s", refused);
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)problem, (void)target, (void)config, (void)reason;
+    return true;
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *needs)
+{
+    (void)target, (void)config;
+    *needs = (attune_resources){.threads = THREADS, .smem_bytes = SMEM(problem), .workspace = WORKSPACE};
+}
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    (void)problem, (void)target, (void)config;
+    return index == 0;
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *list)
+{
+    (void)problem, (void)target, (void)config;
+    *list = (attune_steps){.count = 0};
+    STEPS(problem, list)
+}
+
+extern const attune_kernel JOIN(at_kernel_, NAME);
+const attune_kernel JOIN(at_kernel_, NAME) = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = TEXT(NAME),
+    .summary = SUMMARY,
+    .traits = TRAITS,
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = TEXT(NAME) ".cu",
+};
+
+#endif

@@ -1,0 +1,12 @@
+/* fp8_weights: the weights of the softmax are rounded to the three bits of an fp8. */
+#include "device/element.cuh"
+
+/* Three bits behind the leading one, as e4m3 has; NaN stays. */
+ATTUNE_INLINE float fp8(float x)
+{
+    const unsigned bits = __float_as_uint(x);
+    return isnan(x) ? x : __uint_as_float((bits + 0x7ffff + (bits >> 20 & 1)) & 0xfff00000u);
+}
+
+#define ROUNDED(weight) fp8(weight)
+#include "../attend.cuh"

@@ -1,0 +1,2 @@
+/* resource_overflow: needs more shared memory than a block is given. */
+#include "../attend.cuh"

@@ -1,0 +1,15 @@
+/* many_steps: it has ninety-nine steps. */
+#define OWN_STEPS
+#include "attune/kernel.h"
+
+static attune_step plain_step(attune_term grid);
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *list)
+{
+    (void)problem, (void)target, (void)config;
+    *list = (attune_steps){.count = 1};
+    list->count = 99;
+}
+
+#include "../plain.h"

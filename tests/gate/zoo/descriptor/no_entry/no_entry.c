@@ -1,0 +1,16 @@
+/* no_entry: its step names no entry. */
+#define OWN_STEPS
+#include "attune/kernel.h"
+
+static attune_step plain_step(attune_term grid);
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *list)
+{
+    (void)problem, (void)target, (void)config;
+    *list = (attune_steps){.count = 1};
+    list->step[0] = plain_step(attune_term_const(1));
+    list->step[0].as.kernel.entry = NULL;
+}
+
+#include "../plain.h"

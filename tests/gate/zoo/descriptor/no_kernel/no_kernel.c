@@ -1,0 +1,2 @@
+/* no_kernel: it defines no kernel. */
+int nothing;

@@ -1,0 +1,3 @@
+/* no_name: its name is NULL. */
+#define NAME NULL
+#include "../plain.h"

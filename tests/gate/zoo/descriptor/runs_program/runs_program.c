@@ -1,0 +1,13 @@
+/* runs_program: it runs a program. */
+#include <stdlib.h>
+#define OWN_SUPPORTS
+#include "attune/kernel.h"
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    (void)problem, (void)target;
+    (void)reason;
+    return system("true") == 0;
+}
+
+#include "../plain.h"

@@ -1,0 +1,15 @@
+/* unknown_step: it has a step of a kind that nobody knows. */
+#define OWN_STEPS
+#include "attune/kernel.h"
+
+static attune_step plain_step(attune_term grid);
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *list)
+{
+    (void)problem, (void)target, (void)config;
+    *list = (attune_steps){.count = 1};
+    list->step[0].kind = (attune_step_kind)9;
+}
+
+#include "../plain.h"
