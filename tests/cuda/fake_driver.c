@@ -344,6 +344,84 @@ static at_cu_result stream_synchronise(at_cu_stream stream)
     return AT_CU_SUCCESS;
 }
 
+static at_cu_result stream_create(at_cu_stream *stream, unsigned int flags)
+{
+    (void)flags;
+    ++fake.handles;
+    *stream = (at_cu_stream)(void *)&streams[index_of(current())];
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result stream_begin_capture(at_cu_stream stream, unsigned int mode)
+{
+    (void)stream, (void)mode;
+    return AT_CU_SUCCESS;
+}
+
+/* Graphs, their nodes, executables and events: handles without anything behind them. */
+static at_cu_result make_handle(void **handle)
+{
+    ++fake.handles;
+    *handle = &module_handle;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result drop_handle(void *handle)
+{
+    --fake.handles;
+    return handle == NULL ? AT_CU_INVALID_VALUE : AT_CU_SUCCESS;
+}
+
+static at_cu_result stream_end_capture(at_cu_stream stream, at_cu_graph *graph)
+{
+    (void)stream;
+    return make_handle((void **)graph);
+}
+
+static at_cu_result graph_nodes(at_cu_graph graph, at_cu_graph_node *nodes, size_t *count)
+{
+    (void)graph, (void)nodes;
+    *count = 1;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result graph_instantiate(at_cu_graph_exec *exec, at_cu_graph graph, unsigned long long flags)
+{
+    (void)graph, (void)flags;
+    return make_handle((void **)exec);
+}
+
+static at_cu_result graph_run(at_cu_graph_exec exec, at_cu_stream stream)
+{
+    (void)exec, (void)stream;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result event_create(at_cu_event *event, unsigned int flags)
+{
+    (void)flags;
+    return make_handle((void **)event);
+}
+
+static at_cu_result event_record(at_cu_event event, at_cu_stream stream)
+{
+    (void)event, (void)stream;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result event_synchronise(at_cu_event event)
+{
+    (void)event;
+    return AT_CU_SUCCESS;
+}
+
+static at_cu_result event_elapsed(float *ms, at_cu_event begin, at_cu_event end)
+{
+    (void)begin, (void)end;
+    *ms = fake.elapsed_ms;
+    return AT_CU_SUCCESS;
+}
+
 static at_cu_result unused(void)
 {
     return AT_CU_NOT_FOUND;
@@ -386,6 +464,21 @@ static const struct {
     {"cuPointerGetAttribute", (any)pointer_attribute},
     {"cuStreamGetCtx", (any)stream_context},
     {"cuStreamSynchronize", (any)stream_synchronise},
+    {"cuStreamCreate", (any)stream_create},
+    {"cuStreamDestroy", (any)drop_handle},
+    {"cuStreamBeginCapture", (any)stream_begin_capture},
+    {"cuStreamEndCapture", (any)stream_end_capture},
+    {"cuGraphGetNodes", (any)graph_nodes},
+    {"cuGraphInstantiateWithFlags", (any)graph_instantiate},
+    {"cuGraphUpload", (any)graph_run},
+    {"cuGraphLaunch", (any)graph_run},
+    {"cuGraphDestroy", (any)drop_handle},
+    {"cuGraphExecDestroy", (any)drop_handle},
+    {"cuEventCreate", (any)event_create},
+    {"cuEventDestroy", (any)drop_handle},
+    {"cuEventRecord", (any)event_record},
+    {"cuEventSynchronize", (any)event_synchronise},
+    {"cuEventElapsedTime", (any)event_elapsed},
 };
 
 EXPORT at_cu_result cuInit(unsigned int flags);

@@ -15,10 +15,12 @@ typedef struct fake_record {
     at_cu_result launch; /* what launches say */
     at_cu_result load;   /* what loading a module says */
     size_t memory;       /* bytes a device has */
+    float elapsed_ms;    /* between any two events */
     /* What it was asked to do. */
     int retained[FAKE_DEVICES];
     int modules;     /* loaded less unloaded */
     int allocations; /* likewise */
+    int handles;     /* likewise: streams, graphs, events */
     int launches, fills, pointer_questions, stream_questions, map_encodes;
     unsigned int smem_limit; /* the last one set */
     int non_portable;
