@@ -5,7 +5,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 BENCH  ?= b1,h8,s512,d64,fp32 b1,h8,s2048,d64,fp32,causal
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help deps deps-test configure build test test-gpu demo bench format lint install clean
+.PHONY: help deps deps-test configure build test test-gpu demo bench readme format lint install clean
 
 help:
 	@echo "attune: fused attention that plans, proves and runs"
@@ -16,6 +16,7 @@ help:
 	@echo "  make build     libattune and attune, into $(BUILD)/"
 	@echo "  make test-gpu  the device tests, on a machine with an NVIDIA GPU"
 	@echo "  make bench     time BENCH=\"$(BENCH)\""
+	@echo "  make readme    write README's table of measurements from recorded evidence"
 	@echo "  make install   install below PREFIX=$(PREFIX)"
 	@echo "  make format    rewrite the sources in the house's format"
 	@echo "  make lint      only the checks of style and structure"
@@ -49,6 +50,9 @@ demo: build
 
 bench: build
 	@$(BUILD)/bin/attune bench $(BENCH)
+
+readme: build
+	@tools/readme_tables.py . $(BUILD)
 
 format: deps-test
 	@tools/checks/format.sh --write

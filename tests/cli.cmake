@@ -7,6 +7,10 @@ if(TARGET attune)
       $<TARGET_FILE:attune> ${CMAKE_SOURCE_DIR}/completions/attune.bash)
     set_tests_properties(cli.completion PROPERTIES TIMEOUT 300 LABELS unit)
   endif()
+  # The evidence of the tree itself: broken is an error anywhere, stale is what a change of a kernel makes of it.
+  add_test(NAME evidence.verify COMMAND attune verify --allow-stale ${CMAKE_SOURCE_DIR}/evidence)
+  set_tests_properties(evidence.verify PROPERTIES TIMEOUT 600 LABELS check
+    ENVIRONMENT ATTUNE_CACHE=${CMAKE_BINARY_DIR}/kernel-cache)
   add_library(lazy_blas MODULE cli/lazy_blas.c)
   target_link_libraries(lazy_blas PRIVATE attune_flags)
   set_target_properties(lazy_blas PROPERTIES C_VISIBILITY_PRESET default

@@ -17,12 +17,12 @@ static const attune_param params[PARAMS] = {
 
 enum { ROWS_WARP = 16, DIM_STEP = 16, DIM_MAX = 256 };
 
-/* sizeof(Shared) of the source: V, the strips of logits, a factor for each row. */
+/* sizeof(Shared) of the source: V, the strips of logits, a factor, a maximum and a sum for each row. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
     int32_t rows = config->value[WARPS] * ROWS_WARP;
     int32_t block_n = config->value[BLOCK_N];
-    return 2 * block_n * (problem->head_dim_v + 8) + (int32_t)sizeof(float) * rows * (block_n + 4 + 1);
+    return 2 * block_n * (problem->head_dim_v + 8) + (int32_t)sizeof(float) * rows * (block_n + 4 + 1 + 2);
 }
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)

@@ -1,19 +1,21 @@
 /* pipelined: descriptor. The source says how it works. */
 #include "attune/kernel.h"
 
-enum { BLOCK_M, ROWS, MIN_BLOCKS, PARAMS };
+enum { BLOCK_M, ROWS, MIN_BLOCKS, SPLITS, PARAMS };
 
 static const int32_t block_m_values[] = {32, 64};
 static const int32_t rows_values[] = {2, 4, 8};
 static const int32_t min_blocks_values[] = {1, 2};
+static const int32_t splits_values[] = {1, 2, 4, 8};
 
 static const attune_param params[PARAMS] = {
     [BLOCK_M] = {"BLOCK_M", block_m_values, 2, 0},
     [ROWS] = {"ROWS", rows_values, 3, 0},
     [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 2, 0},
+    [SPLITS] = {"SPLITS", splits_values, 4, 0},
 };
 
-enum { BLOCK_N = 64, LANES = 16, PITCH_P = BLOCK_N + 4, DIM_MAX = 128 };
+enum { BLOCK_N = 64, LANES = 16, PITCH_P = BLOCK_N + 4, DIM_MAX = 128, THREADS_MAX = 512 };
 
 static int32_t bytes_of(const attune_problem *problem)
 {
@@ -22,18 +24,19 @@ static int32_t bytes_of(const attune_problem *problem)
 
 static int32_t threads_of(const attune_config *config)
 {
-    return config->value[BLOCK_M] / config->value[ROWS] * LANES;
+    return config->value[BLOCK_M] / config->value[ROWS] * LANES * config->value[SPLITS];
 }
 
-/* sizeof(Shared) of the source: Q once, K and V twice, P in fp32. */
+/* sizeof(Shared) of the source: Q in fp32; for each split K and V twice, P in fp32. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
     int32_t block_m = config->value[BLOCK_M];
     int32_t part = 16 / bytes_of(problem);
     int32_t pitch_qk = problem->head_dim_qk + part;
     int32_t pitch_v = problem->head_dim_v + part;
-    int32_t elements = block_m * pitch_qk + 2 * BLOCK_N * (pitch_qk + pitch_v);
-    return elements * bytes_of(problem) + block_m * PITCH_P * (int32_t)sizeof(float);
+    int32_t queries = block_m * (problem->head_dim_qk + 4) * (int32_t)sizeof(float);
+    int32_t split = 2 * BLOCK_N * (pitch_qk + pitch_v) * bytes_of(problem) + block_m * PITCH_P * (int32_t)sizeof(float);
+    return queries + config->value[SPLITS] * split;
 }
 
 static bool dim_supported(const char *name, int32_t dim, int32_t part, attune_reason *reason)
@@ -64,19 +67,12 @@ static bool supports(const attune_problem *problem, const attune_target *target,
         !dim_supported("head_dim_v", problem->head_dim_v, part, reason)) {
         return false;
     }
-    const attune_config smallest = {{32, 4, 1}};
+    const attune_config smallest = {{32, 4, 1, 1}};
     if (smem_of(problem, &smallest) > target->smem_optin_bytes) {
         return attune_refuse(reason, "shared memory %d B a block: the device gives %d", smem_of(problem, &smallest),
                              target->smem_optin_bytes);
     }
     return true;
-}
-
-/* Whether the main loop carries more than lengths. */
-static bool masked(const attune_problem *problem)
-{
-    return problem->causal || problem->window_left >= 0 || problem->window_right >= 0 || problem->sink ||
-           problem->seqused_kv || problem->varlen;
 }
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -85,13 +81,16 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     (void)target;
     int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
     bool wide = config->value[ROWS] == 8;
+    if (threads_of(config) > THREADS_MAX) {
+        return attune_refuse(reason, "BLOCK_M / ROWS * 16 * SPLITS = %d threads: at most %d", threads_of(config),
+                             THREADS_MAX);
+    }
     if (threads_of(config) < 64) {
-        return attune_refuse(reason, "BLOCK_M / ROWS * 16 = %d threads: at least 64 are needed", threads_of(config));
+        return attune_refuse(reason, "BLOCK_M / ROWS * 16 * SPLITS = %d threads: at least 64 are needed",
+                             threads_of(config));
     }
-    if (wide && dim > 64 && masked(problem)) {
-        return attune_refuse(reason, "ROWS 8 with head dims above 64 and a mask: its registers would spill");
-    }
-    if (config->value[MIN_BLOCKS] == 2 && (dim > 64 || wide) && threads_of(config) > 128) {
+    if (config->value[MIN_BLOCKS] == 2 &&
+        (threads_of(config) > 256 || (threads_of(config) > 128 && (dim > 64 || wide)))) {
         return attune_refuse(reason, "MIN_BLOCKS 2 with %d threads: its registers would spill", threads_of(config));
     }
     return true;
@@ -107,15 +106,18 @@ static void resources(const attune_problem *problem, const attune_target *target
                               .workspace = attune_term_const(0)};
 }
 
-static const attune_config large_first[] = {{{64, 8, 1}}, {{64, 4, 1}}, {{32, 4, 1}}, {{32, 8, 1}}};
-static const attune_config small_first[] = {{{32, 4, 1}}, {{64, 4, 1}}, {{64, 8, 1}}, {{32, 8, 1}}};
-enum { CANDIDATES = 4 };
+static const attune_config large_first[] = {
+    {{64, 8, 1, 2}}, {{64, 8, 1, 1}}, {{64, 4, 1, 1}}, {{32, 4, 1, 1}}, {{32, 8, 1, 1}}};
+static const attune_config small_first[] = {{{32, 8, 1, 4}}, {{32, 8, 1, 2}}, {{32, 4, 1, 1}},
+                                            {{64, 4, 1, 1}}, {{64, 8, 1, 1}}, {{32, 8, 1, 1}}};
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     int64_t tiles = (problem->seqlen_q + 63) / 64 * problem->batch * problem->heads_q;
-    const attune_config *candidates = tiles >= 2 * (int64_t)target->sm_count ? large_first : small_first;
-    for (int i = 0; i < CANDIDATES; ++i) {
+    bool large = tiles >= 2 * (int64_t)target->sm_count;
+    const attune_config *candidates = large ? large_first : small_first;
+    int count = (int)(large ? sizeof large_first / sizeof *large_first : sizeof small_first / sizeof *small_first);
+    for (int i = 0; i < count; ++i) {
         if (valid(problem, target, &candidates[i], NULL) &&
             smem_of(problem, &candidates[i]) <= target->smem_optin_bytes && index-- == 0) {
             *config = candidates[i];

@@ -1,6 +1,11 @@
 /* pipelined: scalar fp32 arithmetic at its best effort. Tiles of BLOCK_M x 64 keys, copied as stored by 16-byte
  * asynchronous copies into two buffers, so that the next tile of K and V travels while this one is computed; a thread
- * holds ROWS x 4 logits and ROWS x dim_v/16 outputs, and elements are converted as they are read.
+ * holds ROWS x 4 logits and ROWS x dim_v/16 outputs. Keys and values are converted as they are read, queries, which
+ * every tile reads again, once.
+ *
+ * SPLITS groups of threads share the block's rows and go through every SPLITS-th tile of keys each, with buffers of
+ * their own; the first of them takes in the others' sums at the end. A large register tile leaves few threads for few
+ * rows: splits make up for it.
  *
  * What it taught: with loads out of the way a scalar kernel is bound by issue slots, of which conversions of 16-bit
  * elements take a share that only a larger register tile can thin out; the rest of the way is tensor cores.
@@ -17,25 +22,50 @@ constexpr int BLOCK_N = 64;
 constexpr int lanes = 16;                  /* that share a row */
 constexpr int keys = BLOCK_N / lanes;      /* logits of one row in one lane */
 constexpr int part = 16 / sizeof(element); /* elements of 16 bytes */
+constexpr int pitch_q = dim_qk + 4;        /* floats */
 constexpr int pitch_qk = dim_qk + part;    /* 16 rows read side by side fall into different banks */
 constexpr int pitch_v = dim_v + part;
 constexpr int pitch_p = BLOCK_N + 4;
 constexpr int part_v = dim_v <= 64 ? 4 : part; /* neighbouring columns of O in one lane: no lane idle at d = 64 */
 constexpr int parts_v = (dim_v + lanes * part_v - 1) / (lanes * part_v);
+constexpr int columns = parts_v * part_v; /* of O in one lane */
 
-struct Shared {
-    element q[BLOCK_M][pitch_qk];
+constexpr int row_step = BLOCK_M / ROWS; /* between the rows of a lane: those of a warp are neighbours */
+constexpr int split_threads = row_step * lanes;
+
+/* A split's own. */
+struct Split {
     element k[2][BLOCK_N][pitch_qk];
     element v[2][BLOCK_N][pitch_v];
     float p[BLOCK_M][pitch_p];
 };
+struct Shared {
+    float q[BLOCK_M][pitch_q];
+    Split split[SPLITS];
+};
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
-static_assert(BLOCK_M / ROWS * lanes == ATTUNE_THREADS, "the descriptor predicts another number of threads");
+static_assert(SPLITS * split_threads == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 
 struct lane_state {
     online soft[ROWS];
-    float o[ROWS][parts_v * part_v];
+    float o[ROWS][columns];
 };
+
+/* A thread's place in the block. */
+struct lane_place {
+    int split, thread; /* of the split */
+    int row, lane;     /* first of its rows, row_step apart; share of their keys and columns */
+};
+
+/* All threads of a split meet. */
+ATTUNE_INLINE void split_barrier(int split)
+{
+    if constexpr (SPLITS == 1) {
+        __syncthreads();
+    } else {
+        ptx_barrier_sync(1 + split, split_threads);
+    }
+}
 
 /* Neighbouring elements as floats, read at once. */
 template <int count> ATTUNE_INLINE void load_part(const element *from, float (&x)[count])
@@ -49,7 +79,44 @@ template <int count> ATTUNE_INLINE void load_part(const element *from, float (&x
     }
 }
 
-ATTUNE_INLINE void dot_products(const Shared &shared, int buffer, int row, int lane, float (&s)[ROWS][keys])
+/* A thread's 16-byte parts of the block's queries, on their way. */
+constexpr int parts_q = dim_qk / part, parts_thread = (BLOCK_M * parts_q + ATTUNE_THREADS - 1) / ATTUNE_THREADS;
+struct alignas(16) query_part {
+    element e[part];
+};
+
+/* Reads them; rows from `end` on are zero. NOTE: before any copy is started: a read stands in line behind those. */
+ATTUNE_INLINE void fetch_queries(query_part (&x)[parts_thread], const element *origin, attune_i64 stride, int first,
+                                 int end)
+{
+#pragma unroll
+    for (int i = 0; i < parts_thread; ++i) {
+        int at = (int)threadIdx.x + i * ATTUNE_THREADS, row = first + at / parts_q;
+        x[i] = query_part{};
+        if (with_loading && at < BLOCK_M * parts_q && row < end) {
+            x[i] = *reinterpret_cast<const query_part *>(origin + row * stride + at % parts_q * part);
+        }
+    }
+}
+
+/* Leaves them in shared memory as floats. */
+ATTUNE_INLINE void keep_queries(float (&tile)[BLOCK_M][pitch_q], const query_part (&x)[parts_thread])
+{
+#pragma unroll
+    for (int i = 0; i < parts_thread; ++i) {
+        int at = (int)threadIdx.x + i * ATTUNE_THREADS;
+        if (with_loading && at < BLOCK_M * parts_q) {
+#pragma unroll
+            for (int c = 0; c < part; c += 4) {
+                *reinterpret_cast<float4 *>(&tile[at / parts_q][at % parts_q * part + c]) = make_float4(
+                    to_float(x[i].e[c]), to_float(x[i].e[c + 1]), to_float(x[i].e[c + 2]), to_float(x[i].e[c + 3]));
+            }
+        }
+    }
+}
+
+ATTUNE_INLINE void dot_products(const Shared &shared, const Split &mine, int buffer, const lane_place &at,
+                                float (&s)[ROWS][keys])
 {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -58,78 +125,104 @@ ATTUNE_INLINE void dot_products(const Shared &shared, int buffer, int row, int l
             s[r][j] = 0;
         }
     }
-#pragma unroll 1
+#pragma unroll 2
     for (int d = 0; d < dim_qk; d += part) {
         float k[keys][part];
 #pragma unroll
         for (int j = 0; j < keys; ++j) {
-            load_part(&shared.k[buffer][lane + j * lanes][d], k[j]);
+            load_part(&mine.k[buffer][at.lane + j * lanes][d], k[j]);
         }
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
-            float q[part];
-            load_part(&shared.q[row + r][d], q);
 #pragma unroll
-            for (int j = 0; j < keys; ++j) {
+            for (int i = 0; i < part; i += 4) {
+                float4 q = *reinterpret_cast<const float4 *>(&shared.q[at.row + r * row_step][d + i]);
 #pragma unroll
-                for (int i = 0; i < part; ++i) {
-                    s[r][j] = fmaf(q[i], k[j][i], s[r][j]);
+                for (int j = 0; j < keys; ++j) {
+                    s[r][j] = fmaf(q.x, k[j][i], s[r][j]);
+                    s[r][j] = fmaf(q.y, k[j][i + 1], s[r][j]);
+                    s[r][j] = fmaf(q.z, k[j][i + 2], s[r][j]);
+                    s[r][j] = fmaf(q.w, k[j][i + 3], s[r][j]);
                 }
             }
         }
     }
 }
 
-/* Logits, the online softmax, P into shared memory; rescales the lane's part of O. */
-ATTUNE_INLINE void softmax_tile(const attune_args &args, const sequence &at, const work &w, Shared &shared, int row,
-                                int lane, int first_key, float (&s)[ROWS][keys], lane_state &state)
+/* Logits, in units of log2; -inf where hidden. */
+ATTUNE_INLINE void mask_tile(const attune_args &args, const sequence &at, const work &w, const lane_place &place,
+                             int first_key, bool masked, float (&s)[ROWS][keys])
 {
+    if (!masked) {
+        float scale = args.scale * LOG2_E;
+#pragma unroll
+        for (int i = 0; i < ROWS * keys; ++i) {
+            s[i / keys][i % keys] *= scale;
+        }
+        return;
+    }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        if constexpr (!with_softmax) {
-#pragma unroll
-            for (int j = 0; j < keys; ++j) {
-                shared.p[row + r][lane + j * lanes] = s[r][j];
-            }
-            state.soft[r].sum += s[r][0];
-            continue;
-        }
-        int query = w.tile * BLOCK_M + row + r;
+        int query = w.tile * BLOCK_M + place.row + r * row_step;
         bool exists = query < at.length_q;
         key_range sees = keys_seen(args, at, query);
         extras x = exists ? extras_of(args, w.batch, w.head, query) : extras{};
+#pragma unroll
+        for (int i = 0; i < keys; ++i) {
+            int key = first_key + place.lane + i * lanes;
+            bool seen = exists && key >= sees.first && key < sees.end;
+            s[r][i] = seen ? logit(args, at, x, query, key, s[r][i]) : negative_infinity();
+        }
+    }
+}
+
+/* The online softmax of the lane's logits; P into shared memory; rescales the lane's part of O. */
+ATTUNE_INLINE void softmax_tile(Split &mine, const lane_place &place, const float (&s)[ROWS][keys], lane_state &state)
+{
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
         float largest = negative_infinity();
 #pragma unroll
-        for (int j = 0; j < keys; ++j) {
-            int key = first_key + lane + j * lanes;
-            bool seen = exists && key >= sees.first && key < sees.end;
-            s[r][j] = seen ? logit(args, at, x, query, key, s[r][j]) : negative_infinity();
-            largest = fmaxf(largest, s[r][j]);
+        for (int i = 0; i < keys; ++i) {
+            largest = fmaxf(largest, s[r][i]);
         }
         float factor = online_raise(&state.soft[r], group_max<lanes>(largest));
         float subtract = subtrahend(state.soft[r].maximum);
 #pragma unroll
-        for (int j = 0; j < keys; ++j) {
-            float p = ptx_ex2_approx_ftz_f32(s[r][j] - subtract);
+        for (int i = 0; i < keys; ++i) {
+            float p = ptx_ex2_approx_ftz_f32(s[r][i] - subtract);
             state.soft[r].sum += p;
-            shared.p[row + r][lane + j * lanes] = p;
+            mine.p[place.row + r * row_step][place.lane + i * lanes] = p;
         }
 #pragma unroll
-        for (int c = 0; c < parts_v * part_v; ++c) {
+        for (int c = 0; c < columns; ++c) {
             state.o[r][c] *= factor;
         }
     }
 }
 
-/* O += P V over the tile; a lane's columns are neighbours in parts of part_v. */
-ATTUNE_INLINE void weigh_values(const Shared &shared, int buffer, int row, int lane, lane_state &state)
+/* In its place where the softmax is left out. */
+ATTUNE_INLINE void pass_on(Split &mine, const lane_place &place, const float (&s)[ROWS][keys], lane_state &state)
 {
-#pragma unroll 1
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+        for (int i = 0; i < keys; ++i) {
+            mine.p[place.row + r * row_step][place.lane + i * lanes] = s[r][i];
+        }
+        state.soft[r].sum += s[r][0];
+    }
+}
+
+/* O += P V over the tile; a lane's columns are neighbours in parts of part_v. */
+ATTUNE_INLINE void weigh_values(const Split &mine, int buffer, int row, int lane, lane_state &state)
+{
+#pragma unroll 2
     for (int n = 0; n < BLOCK_N; n += 4) {
         float p[ROWS][4];
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
-            float4 x = *reinterpret_cast<const float4 *>(&shared.p[row + r][n]);
+            float4 x = *reinterpret_cast<const float4 *>(&mine.p[row + r * row_step][n]);
             p[r][0] = x.x, p[r][1] = x.y, p[r][2] = x.z, p[r][3] = x.w;
         }
 #pragma unroll
@@ -139,7 +232,7 @@ ATTUNE_INLINE void weigh_values(const Shared &shared, int buffer, int row, int l
                 float v[part_v];
                 int column = (c * lanes + lane) * part_v;
                 /* Lanes beyond a narrow head re-read column 0: harmless, and no branch around the arithmetic. */
-                load_part(&shared.v[buffer][n + i][column < dim_v ? column : 0], v);
+                load_part(&mine.v[buffer][n + i][column < dim_v ? column : 0], v);
 #pragma unroll
                 for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
@@ -152,30 +245,142 @@ ATTUNE_INLINE void weigh_values(const Shared &shared, int buffer, int row, int l
     }
 }
 
-ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const work &w, int row, int lane,
-                              const lane_state &state)
+/* O and LSE of one row of the block. */
+ATTUNE_INLINE void store_row(const attune_args &args, const sequence &at, const work &w, int row, int lane,
+                             const online &soft, const float (&o)[columns])
+{
+    int query = w.tile * BLOCK_M + row;
+    float sum = group_sum<lanes>(soft.sum);
+    if (query >= at.length_q) {
+        return;
+    }
+    float normaliser = online_normaliser(sum);
+    element *out = row_of<element>(args.tensor[ATTUNE_O], at.batch, w.head, at.first_q + query);
+#pragma unroll
+    for (int c = 0; c < columns; c += 4) {
+        int column = (c / part_v * lanes + lane) * part_v + c % part_v;
+        store_four<dim_v>(
+            out, column,
+            make_float4(o[c] * normaliser, o[c + 1] * normaliser, o[c + 2] * normaliser, o[c + 3] * normaliser));
+    }
+    if (args.tensor[ATTUNE_LSE].data != nullptr && lane == 0) {
+        *row_of<float>(args.tensor[ATTUNE_LSE], at.batch, w.head, at.first_q + query) = online_lse(soft.maximum, sum);
+    }
+}
+
+/* ---- Joining the splits ---- */
+
+/* What a thread hands over: its rows' maxima and sums, and its part of O, as the same thread of every split has them.
+ * Threads are neighbours, so that nobody waits for a bank. */
+struct Handed {
+    online soft[ROWS][split_threads];
+    float4 o[ROWS][columns / 4][split_threads];
+};
+static_assert(sizeof(Split) >= sizeof(Handed), "what a split hands over fits into its own memory");
+
+ATTUNE_INLINE Handed &handed_by(Shared &shared, int split)
+{
+    return *reinterpret_cast<Handed *>(&shared.split[split]);
+}
+
+ATTUNE_INLINE void hand_over(Handed &to, int thread, const lane_state &state)
 {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        int query = w.tile * BLOCK_M + row + r;
-        float sum = group_sum<lanes>(state.soft[r].sum);
-        if (query >= at.length_q) {
-            continue;
-        }
-        float normaliser = online_normaliser(sum);
-        element *out = row_of<element>(args.tensor[ATTUNE_O], at.batch, w.head, at.first_q + query);
+        to.soft[r][thread] = state.soft[r];
 #pragma unroll
-        for (int c = 0; c < parts_v * part_v; c += 4) {
-            int column = (c / part_v * lanes + lane) * part_v + c % part_v;
+        for (int c = 0; c < columns; c += 4) {
             const float *o = &state.o[r][c];
-            store_four<dim_v>(out, column,
-                              make_float4(o[0] * normaliser, o[1] * normaliser, o[2] * normaliser, o[3] * normaliser));
-        }
-        if (args.tensor[ATTUNE_LSE].data != nullptr && lane == 0) {
-            *row_of<float>(args.tensor[ATTUNE_LSE], at.batch, w.head, at.first_q + query) =
-                online_lse(state.soft[r].maximum, sum);
+            to.o[r][c / 4][thread] = make_float4(o[0], o[1], o[2], o[3]);
         }
     }
+}
+
+/* The r-th row of all splits' threads of this number as one. */
+ATTUNE_INLINE online join_row(Shared &shared, int r, int thread, float (&o)[columns])
+{
+    online whole = {negative_infinity(), 0};
+#pragma unroll
+    for (int split = 0; split < SPLITS; ++split) {
+        whole.maximum = fmaxf(whole.maximum, handed_by(shared, split).soft[r][thread].maximum);
+    }
+#pragma unroll
+    for (int c = 0; c < columns; ++c) {
+        o[c] = 0;
+    }
+#pragma unroll
+    for (int split = 0; split < SPLITS; ++split) {
+        const Handed &part = handed_by(shared, split);
+        float factor = ptx_ex2_approx_ftz_f32(part.soft[r][thread].maximum - subtrahend(whole.maximum));
+        whole.sum = fmaf(part.soft[r][thread].sum, factor, whole.sum);
+#pragma unroll
+        for (int c = 0; c < columns; c += 4) {
+            float4 x = part.o[r][c / 4][thread];
+            o[c] = fmaf(x.x, factor, o[c]), o[c + 1] = fmaf(x.y, factor, o[c + 1]);
+            o[c + 2] = fmaf(x.z, factor, o[c + 2]), o[c + 3] = fmaf(x.w, factor, o[c + 3]);
+        }
+    }
+    return whole;
+}
+
+/* The rows of the block; of splits each writes its share of them. */
+ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const work &w, Shared &shared,
+                              const lane_place &place, const lane_state &state)
+{
+    if constexpr (SPLITS == 1) {
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+            store_row(args, at, w, place.row + r * row_step, place.lane, state.soft[r], state.o[r]);
+        }
+    } else {
+        constexpr int share = (ROWS + SPLITS - 1) / SPLITS;
+        split_barrier(place.split); /* the split's memory is done with */
+        hand_over(handed_by(shared, place.split), place.thread, state);
+        __syncthreads();
+        for (int r = place.split * share; r < min(ROWS, (place.split + 1) * share); ++r) {
+            float o[columns];
+            online whole = join_row(shared, r, place.thread, o);
+            store_row(args, at, w, place.row + r * row_step, place.lane, whole, o);
+        }
+    }
+}
+
+/* The keys and values of the block's head, and those that its rows see. */
+struct journey {
+    const element *k, *v;
+    attune_i64 stride_k, stride_v;
+    int begin, end; /* begin is a multiple of BLOCK_N */
+    int kv_end;
+    key_range all_see; /* keys between need no mask */
+};
+
+ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, const work &w, int first_row, int end_row)
+{
+    key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
+    int head_kv = kv_head(args, w.head);
+    journey j;
+    j.k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
+    j.v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
+    j.stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
+    j.stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
+    j.begin = range.first / BLOCK_N * BLOCK_N;
+    j.end = range.end;
+    j.kv_end = (int)at.length_kv;
+    j.all_see = {keys_seen(args, at, end_row - 1).first, keys_seen(args, at, first_row).end};
+    return j;
+}
+
+/* Starts copying the split's tile from this key on, if there is one: K first, V in a group of its own. */
+ATTUNE_INLINE void copy_tile(Split &mine, int buffer, int thread, const journey &j, int key)
+{
+    if (key < j.end) {
+        tile_copy<BLOCK_N, dim_qk, split_threads>(mine.k[buffer], j.k, j.stride_k, key, j.kv_end, thread);
+    }
+    ptx_cp_async_commit_group();
+    if (key < j.end) {
+        tile_copy<BLOCK_N, dim_v, split_threads>(mine.v[buffer], j.v, j.stride_v, key, j.kv_end, thread);
+    }
+    ptx_cp_async_commit_group();
 }
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
@@ -189,28 +394,27 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     if (first_row >= at.length_q) {
         return;
     }
-    int lane = (int)threadIdx.x % lanes, row = (int)threadIdx.x / lanes * ROWS;
+    lane_place place;
+    place.split = SPLITS == 1 ? 0 : (int)threadIdx.x / split_threads;
+    place.thread = (int)threadIdx.x % split_threads;
+    place.lane = place.thread % lanes;
+    place.row = place.thread / lanes;
     int end_row = (int)min(at.length_q, (attune_i64)first_row + BLOCK_M);
-    key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
-    int head_kv = w.head / ((int)args.heads_q / (int)args.heads_kv);
-    const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
-    const element *k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
-    const element *v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
-    attune_i64 stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
-    attune_i64 stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
-    int begin = range.first / BLOCK_N * BLOCK_N, end = range.end, kv_end = (int)at.length_kv;
+    query_part q[parts_thread];
+    fetch_queries(q, row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q),
+                  args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
+    journey j = journey_of(args, at, w, first_row, end_row);
+    Split &mine = shared.split[place.split];
+    int first_key = j.begin + place.split * BLOCK_N;
+    copy_tile(mine, 0, place.thread, j, first_key);
+    copy_tile(mine, 1, place.thread, j, first_key + SPLITS * BLOCK_N);
+    keep_queries(shared.q, q);
 
     lane_state state = {};
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        state.soft[r] = online_start(args, w.head, lane == 0);
+        state.soft[r] = online_start(args, w.head, place.lane == 0 && place.split == 0); /* the sink counts once */
     }
-    if (begin < end) {
-        tile_copy<BLOCK_M, dim_qk>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
-        tile_copy<BLOCK_N, dim_qk>(shared.k[0], k, stride_k, begin, kv_end);
-        tile_copy<BLOCK_N, dim_v>(shared.v[0], v, stride_v, begin, kv_end);
-    }
-    ptx_cp_async_commit_group();
     float s[ROWS][keys];
     if constexpr (!with_qk) {
         stand_in(s);
@@ -218,22 +422,29 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     if constexpr (!with_pv) {
         stand_in(state.o);
     }
-    for (int first_key = begin, buffer = 0; first_key < end; first_key += BLOCK_N, buffer ^= 1) {
-        ptx_cp_async_wait_group<0>();
-        __syncthreads(); /* this tile is there for all, and the other buffer is done with */
-        if (first_key + BLOCK_N < end) {
-            tile_copy<BLOCK_N, dim_qk>(shared.k[buffer ^ 1], k, stride_k, first_key + BLOCK_N, kv_end);
-            tile_copy<BLOCK_N, dim_v>(shared.v[buffer ^ 1], v, stride_v, first_key + BLOCK_N, kv_end);
-            ptx_cp_async_commit_group();
-        }
+    __syncthreads(); /* the queries are there */
+    for (int buffer = 0; first_key < j.end; first_key += SPLITS * BLOCK_N, buffer ^= 1) {
+        ptx_cp_async_wait_group<3>();
+        split_barrier(place.split); /* K is there */
         if constexpr (with_qk) {
-            dot_products(shared, buffer, row, lane, s);
+            dot_products(shared, mine, buffer, place, s);
         }
-        softmax_tile(args, at, w, shared, row, lane, first_key, s, state);
-        __syncwarp();
+        if constexpr (with_softmax) {
+            bool masked = first_key < j.all_see.first || first_key + BLOCK_N > j.all_see.end;
+            mask_tile(args, at, w, place, first_key, masked, s);
+            softmax_tile(mine, place, s, state);
+        } else {
+            pass_on(mine, place, s, state);
+        }
+        ptx_cp_async_wait_group<2>();
+        split_barrier(place.split); /* V is there, and the lanes' P */
         if constexpr (with_pv) {
-            weigh_values(shared, buffer, row, lane, state);
+            weigh_values(mine, buffer, place.row, place.lane, state);
         }
+        if (first_key + 2 * SPLITS * BLOCK_N < j.end) {
+            split_barrier(place.split); /* the buffer is done with */
+        }
+        copy_tile(mine, buffer, place.thread, j, first_key + 2 * SPLITS * BLOCK_N);
     }
-    store_rows(args, at, w, row, lane, state);
+    store_rows(args, at, w, shared, place, state);
 }

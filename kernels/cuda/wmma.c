@@ -1,21 +1,25 @@
 /* wmma: descriptor. The source says how it works. */
 #include "wmma.h"
 
-enum { WARPS, BLOCK_N, FRAGMENT_M, TENSOR_CORES };
+enum { WARPS, BLOCK_N, FRAGMENT_M, TENSOR_CORES, SPLITS, STAGES };
 
 static const int32_t warps_values[] = {2, 4, 8};
 static const int32_t block_n_values[] = {32, 64, 128};
 static const int32_t fragment_m_values[] = {8, 16, 32};
 static const int32_t tensor_cores_values[] = {0, 1};
+static const int32_t splits_values[] = {1, 2, 4, 8};
+static const int32_t stages_values[] = {1, 2, 4};
 
 const attune_param at_wmma_params[AT_WMMA_PARAMS] = {
     [WARPS] = {"WARPS", warps_values, 3, 0},
     [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
     [FRAGMENT_M] = {"FRAGMENT_M", fragment_m_values, 3, 0},
     [TENSOR_CORES] = {"TENSOR_CORES", tensor_cores_values, 2, 0},
+    [SPLITS] = {"SPLITS", splits_values, 4, 0},
+    [STAGES] = {"STAGES", stages_values, 3, 0},
 };
 
-enum { DIM_STEP = 16, DIM_MAX = 256, REGISTERS_MAX = 255 };
+enum { DIM_STEP = 16, DIM_MAX = 256, REGISTERS_MAX = 255, WARPS_MAX = 16 };
 
 static int32_t warp_rows(const attune_config *config)
 {
@@ -32,14 +36,21 @@ static int32_t block_m(const attune_config *config)
     return config->value[WARPS] * warp_rows(config);
 }
 
-/* sizeof(Shared) of the source. */
+static int32_t warps_of(const attune_config *config)
+{
+    return config->value[WARPS] * config->value[SPLITS];
+}
+
+/* sizeof(Shared) of the source: Q; for each split K, V, the strips of its warps, maxima and sums. */
 static int32_t smem_of(const at_wmma_kind *kind, const attune_problem *problem, const attune_config *config)
 {
     int32_t block_n = config->value[BLOCK_N];
     int32_t rows = block_m(config);
-    int32_t elements = (rows + block_n) * (problem->head_dim_qk + 8) + block_n * (problem->head_dim_v + 8);
+    int32_t pitch_qk = problem->head_dim_qk + 8;
+    int32_t keys = config->value[STAGES] * block_n * (pitch_qk + problem->head_dim_v + 8);
     int32_t sums = rows * (block_n + (kind->acc16 ? 8 : 4)) + rows;
-    return 2 * elements + (kind->acc16 ? 2 : 4) * sums;
+    int32_t shares = rows * (int32_t)(2 * sizeof(float));
+    return 2 * rows * pitch_qk + config->value[SPLITS] * (2 * keys + (kind->acc16 ? 2 : 4) * sums + shares);
 }
 
 static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
@@ -59,7 +70,7 @@ static bool dtype_supported(const at_wmma_kind *kind, const attune_problem *prob
                          kind->acc16 ? "fp16" : "fp16 or bf16");
 }
 
-static const attune_config smallest = {{2, 32, 16, 1}};
+static const attune_config smallest = {{2, 32, 16, 1, 1, 1}};
 
 bool at_wmma_supports(const at_wmma_kind *kind, const attune_problem *problem, const attune_target *target,
                       attune_reason *reason)
@@ -89,17 +100,23 @@ bool at_wmma_valid(const at_wmma_kind *kind, const attune_problem *problem, cons
         return attune_refuse(reason, "FRAGMENT_M %d has %d columns: head_dim_v %d is no multiple",
                              config->value[FRAGMENT_M], columns, problem->head_dim_v);
     }
+    if (!config->value[TENSOR_CORES] && (config->value[SPLITS] > 1 || config->value[STAGES] > 1)) {
+        return attune_refuse(reason, "TENSOR_CORES 0 is for comparing: SPLITS 1 and STAGES 1");
+    }
     if (kind->acc16 && (!config->value[TENSOR_CORES] || config->value[FRAGMENT_M] == 8)) {
         return attune_refuse(reason, "fp16 sums need TENSOR_CORES 1 and FRAGMENT_M 16 or 32");
     }
+    if (warps_of(config) > WARPS_MAX) {
+        return attune_refuse(reason, "WARPS * SPLITS = %d warps: at most %d", warps_of(config), WARPS_MAX);
+    }
     /* Registers a thread holds at least: O, the logits (as fragments, then as numbers), and about sixty besides. */
     int32_t rows = warp_rows(config);
-    int32_t held = rows * problem->head_dim_v / (kind->acc16 ? 64 : 32) + rows * config->value[BLOCK_N] / 32 + 80;
-    int32_t given = 65536 / (config->value[WARPS] * 32);
+    int32_t held = rows * problem->head_dim_v / (kind->acc16 ? 64 : 32) + rows * config->value[BLOCK_N] / 32 + 64;
+    int32_t given = 65536 / (warps_of(config) * 32);
     if (held > (given < REGISTERS_MAX ? given : REGISTERS_MAX)) {
-        return attune_refuse(reason, "WARPS %d and BLOCK_N %d leave %d registers a thread: about %d are needed",
-                             config->value[WARPS], config->value[BLOCK_N],
-                             given < REGISTERS_MAX ? given : REGISTERS_MAX, held);
+        return attune_refuse(
+            reason, "WARPS * SPLITS %d and BLOCK_N %d leave %d registers a thread: about %d are needed",
+            warps_of(config), config->value[BLOCK_N], given < REGISTERS_MAX ? given : REGISTERS_MAX, held);
     }
     return true;
 }
@@ -107,18 +124,20 @@ bool at_wmma_valid(const at_wmma_kind *kind, const attune_problem *problem, cons
 void at_wmma_resources(const at_wmma_kind *kind, const attune_problem *problem, const attune_config *config,
                        attune_resources *out)
 {
-    *out = (attune_resources){.threads = config->value[WARPS] * 32,
+    *out = (attune_resources){.threads = warps_of(config) * 32,
                               .smem_bytes = smem_of(kind, problem, config),
                               .scratch_bytes = 0,
                               .workspace = attune_term_const(0)};
 }
 
 static const attune_config large_first[] = {
-    {{4, 32, 32, 1}}, {{4, 64, 16, 1}}, {{8, 64, 16, 1}}, {{4, 32, 16, 1}},
-    {{2, 64, 16, 1}}, {{2, 32, 16, 1}}, {{2, 64, 32, 1}},
+    {{4, 32, 32, 1, 1, 1}}, {{4, 64, 16, 1, 1, 1}}, {{8, 64, 16, 1, 1, 1}}, {{4, 32, 16, 1, 1, 1}},
+    {{2, 64, 16, 1, 1, 1}}, {{2, 32, 16, 1, 1, 1}}, {{2, 64, 32, 1, 1, 1}},
 };
 static const attune_config small_first[] = {
-    {{2, 128, 16, 1}}, {{2, 64, 16, 1}}, {{4, 64, 16, 1}}, {{2, 32, 16, 1}}, {{4, 32, 16, 1}},
+    {{2, 64, 16, 1, 4, 2}}, {{2, 64, 16, 1, 4, 1}}, {{2, 64, 16, 1, 2, 2}},
+    {{2, 64, 16, 1, 2, 1}}, {{2, 32, 16, 1, 2, 1}}, {{2, 64, 16, 1, 1, 1}},
+    {{4, 64, 16, 1, 1, 1}}, {{2, 32, 16, 1, 1, 1}}, {{4, 32, 16, 1, 1, 1}},
 };
 
 bool at_wmma_heuristic(const at_wmma_kind *kind, const attune_problem *problem, const attune_target *target,
@@ -147,7 +166,7 @@ void at_wmma_steps(const at_wmma_kind *kind, const attune_problem *problem, cons
         attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(block_m(config)));
     attune_step_kernel kernel = {.entry = kind->entry,
                                  .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
-                                 .block = {config->value[WARPS] * 32, 1, 1},
+                                 .block = {warps_of(config) * 32, 1, 1},
                                  .cluster = {1, 1, 1},
                                  .smem = attune_term_const(smem_of(kind, problem, config))};
     *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
@@ -188,9 +207,9 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 
 static const attune_shipped shipped[] = {
     {"b1,h8,s512,d64,fp16", ""},
-    {"b1,h8,s512,d64,fp16", "WARPS=4,BLOCK_N=64,FRAGMENT_M=8,TENSOR_CORES=1"},
-    {"b1,h8,s512,d64,fp16", "WARPS=2,BLOCK_N=64,FRAGMENT_M=32,TENSOR_CORES=1"},
-    {"b1,h8,s512,d64,fp16", "WARPS=4,BLOCK_N=64,FRAGMENT_M=16,TENSOR_CORES=0"},
+    {"b1,h8,s512,d64,fp16", "WARPS=4,BLOCK_N=64,FRAGMENT_M=8,TENSOR_CORES=1,SPLITS=1,STAGES=1"},
+    {"b1,h8,s512,d64,fp16", "WARPS=2,BLOCK_N=32,FRAGMENT_M=32,TENSOR_CORES=1,SPLITS=2,STAGES=2"},
+    {"b1,h8,s512,d64,fp16", "WARPS=4,BLOCK_N=64,FRAGMENT_M=16,TENSOR_CORES=0,SPLITS=1,STAGES=1"},
     {"b8,h16,s2048,d128,fp16", ""},
     {"b8,h16,s2048,d128,bf16,causal", ""},
     {"b2,h8,hkv2,s300,d80,dv48,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused", ""},

@@ -1,13 +1,16 @@
-/* wmma: Q K^T and P V on tensor cores through wmma fragments. Each warp owns WARP_ROWS query rows from start to end:
- * its logits go through its own strip of shared memory, where lanes know which row and key they hold, come back as P,
- * and O stays in fragments. Rows are rescaled without knowing which lane holds what: a fragment whose columns are all
- * the row factors is loaded and multiplied in.
+/* wmma: Q K^T and P V on tensor cores through wmma fragments. Each warp owns WARP_ROWS query rows: its logits go
+ * through its own strip of shared memory, where lanes know which row and key they hold, come back as P, and O stays in
+ * fragments. Rows are rescaled without knowing which lane holds what: a fragment whose columns are all the row factors
+ * is loaded and multiplied in.
  *
- * K of the next tile travels under the softmax and P V, V under the next Q K^T.
+ * WARPS warps cover the block's rows; SPLITS times as many share its keys, every SPLITS-th tile each, and add up their
+ * O at the end. Tiles are copied by all of the split's warps, STAGES of them under way; with one, K of the next tile
+ * travels under the softmax and P V, V under the next Q K^T.
  *
  * What it taught: with the products on tensor cores the way of S and P through shared memory is what remains; and one
- * opaque layout is no reason to give up registers for O. TENSOR_CORES 0 computes the same in scalar arithmetic, for
- * telling mistakes of the tiling from mistakes of the fragments.
+ * opaque layout is no reason to give up registers for O. Where rows are few, time is the length of one chain, copy,
+ * product, strip, softmax, strip, product, a tile: splits run chains side by side. TENSOR_CORES 0 computes the same in
+ * scalar arithmetic, for telling mistakes of the tiling from mistakes of the fragments.
  *
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
 #ifndef FWD_WMMA
@@ -15,6 +18,10 @@
 #endif
 #ifndef LOGITS_GIVEN
 #define LOGITS_GIVEN 0 /* 1: S = Q K^T lies in the workspace in fp32, rows padded to a multiple of 8 */
+#endif
+#if LOGITS_GIVEN
+#define SPLITS 1
+#define STAGES 1
 #endif
 #include "device/fragment.cuh"
 #include "device/mask.cuh"
@@ -28,6 +35,7 @@ constexpr int WARP_ROWS = FRAGMENT_M == 32 ? 32 : 16;
 constexpr int BLOCK_M = WARPS * WARP_ROWS;
 constexpr int lanes_row = 32 / WARP_ROWS;      /* lanes that share a row in the softmax */
 constexpr int keys_lane = BLOCK_N / lanes_row; /* neighbouring keys of one lane */
+constexpr int split_threads = WARPS * 32;
 constexpr int strips = WARP_ROWS / FRAGMENT_M;
 constexpr int fragments_s = BLOCK_N / FRAGMENT_N, fragments_o = dim_v / FRAGMENT_N;
 /* Rows a multiple of 16 bytes, and an odd one: eight rows read side by side fall into different banks. */
@@ -46,15 +54,19 @@ constexpr int pitch_p = 2 * pitch_s;
 struct Shared {
 #if !LOGITS_GIVEN
     element q[BLOCK_M][pitch_qk];
-    element k[BLOCK_N][pitch_qk];
+    element k[SPLITS][STAGES][BLOCK_N][pitch_qk];
 #endif
-    element v[BLOCK_N][pitch_v];
-    sum_type s[WARPS][WARP_ROWS][pitch_s]; /* then P, then O on its way out */
-    sum_type factor[WARPS][WARP_ROWS];
+    element v[SPLITS][STAGES][BLOCK_N][pitch_v];
+    sum_type s[SPLITS * WARPS][WARP_ROWS][pitch_s]; /* then P, then O on its way out */
+    sum_type factor[SPLITS * WARPS][WARP_ROWS];
+    online share[SPLITS][BLOCK_M]; /* of each row, at the end */
 };
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
-static_assert(WARPS * 32 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
+static_assert(SPLITS * split_threads == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(dim_qk % 16 == 0 && dim_v % FRAGMENT_N == 0 && BLOCK_N % FRAGMENT_N == 0, "whole fragments");
+
+/* Steps of a product written out: all of them, but for scalar arithmetic, whose steps are long enough. */
+constexpr int unrolled_steps = TENSOR_CORES ? 16 : 1;
 
 /* What a warp carries from tile to tile. */
 struct warp_state {
@@ -64,10 +76,22 @@ struct warp_state {
 
 /* A warp's place in the block and the problem. */
 struct warp_place {
-    int warp, lane;
+    int warp, lane; /* the warp's strip of shared memory */
+    int split;
+    int strip_row; /* of the warp's rows in the block */
     int row, part; /* of this lane in the softmax: row of the strip, share of its keys */
     int first_row; /* of the warp, in the sequence */
 };
+
+/* All threads of a split meet. */
+ATTUNE_INLINE void split_barrier(int split)
+{
+    if constexpr (SPLITS == 1) {
+        __syncthreads();
+    } else {
+        ptx_barrier_sync(1 + split, split_threads);
+    }
+}
 
 #if LOGITS_GIVEN
 
@@ -89,7 +113,7 @@ ATTUNE_INLINE void copy_logits(const attune_args &args, const work &w, Shared &s
 
 #else
 
-ATTUNE_INLINE void logits_tile(Shared &shared, const warp_place &p)
+ATTUNE_INLINE void logits_tile(Shared &shared, const warp_place &p, int stage)
 {
 #pragma unroll
     for (int i = 0; i < strips; ++i) {
@@ -98,10 +122,11 @@ ATTUNE_INLINE void logits_tile(Shared &shared, const warp_place &p)
         for (int n = 0; n < fragments_s; ++n) {
             fragment_clear(s[n]);
         }
-#pragma unroll
+#pragma unroll(unrolled_steps)
         for (int d = 0; d < dim_qk; d += FRAGMENT_K) {
-            fragment_multiply<fragments_s, true>(s, place{&shared.q[p.warp * WARP_ROWS + i * FRAGMENT_M][d], pitch_qk},
-                                                 place{&shared.k[0][d], pitch_qk}, FRAGMENT_N * pitch_qk);
+            fragment_multiply<fragments_s, true>(s, place{&shared.q[p.strip_row + i * FRAGMENT_M][d], pitch_qk},
+                                                 place{&shared.k[p.split][stage][0][d], pitch_qk},
+                                                 FRAGMENT_N * pitch_qk);
         }
 #pragma unroll
         for (int n = 0; n < fragments_s; ++n) {
@@ -178,19 +203,19 @@ ATTUNE_INLINE void softmax_tile(Shared &shared, const warp_place &p, warp_state 
 {
     float largest = negative_infinity();
 #pragma unroll
-    for (int j = 0; j < keys_lane; ++j) {
-        largest = fmaxf(largest, s[j]);
+    for (int j = 0; j < keys_lane; j += 4) { /* by fours: in one chain each number waits for the one before */
+        largest = fmaxf(largest, fmaxf(fmaxf(s[j], s[j + 1]), fmaxf(s[j + 2], s[j + 3])));
     }
     float factor = online_raise(&state.soft, row_max(largest));
     float subtract = subtrahend(state.soft.maximum);
     element *to = reinterpret_cast<element *>(&shared.s[p.warp][0][0]) + p.row * pitch_p + p.part * keys_lane;
     __syncwarp(); /* every lane has read its logits */
 #pragma unroll
-    for (int j = 0; j < keys_lane; j += 2) {
+    for (int j = 0; j < keys_lane; j += 4) {
         float a = ptx_ex2_approx_ftz_f32(s[j] - subtract), b = ptx_ex2_approx_ftz_f32(s[j + 1] - subtract);
-        state.soft.sum += a + b;
-        to[j] = from_float<element>(a);
-        to[j + 1] = from_float<element>(b);
+        float c = ptx_ex2_approx_ftz_f32(s[j + 2] - subtract), d = ptx_ex2_approx_ftz_f32(s[j + 3] - subtract);
+        state.soft.sum += (a + b) + (c + d);
+        *reinterpret_cast<uint2 *>(to + j) = make_uint2(pack_two(a, b), pack_two(c, d));
     }
     if (__any_sync(0xffffffff, factor != 1.0f)) {
         scale_rows(shared, p, state, factor);
@@ -198,33 +223,101 @@ ATTUNE_INLINE void softmax_tile(Shared &shared, const warp_place &p, warp_state 
     __syncwarp();
 }
 
-ATTUNE_INLINE void weigh_values(const Shared &shared, const warp_place &p, warp_state &state)
+ATTUNE_INLINE void weigh_values(const Shared &shared, const warp_place &p, int stage, warp_state &state)
 {
     const element *weights = reinterpret_cast<const element *>(&shared.s[p.warp][0][0]);
 #pragma unroll
     for (int i = 0; i < strips; ++i) {
-#pragma unroll
+#pragma unroll(unrolled_steps)
         for (int n = 0; n < BLOCK_N; n += FRAGMENT_K) {
             fragment_multiply<fragments_o, false>(state.o[i], place{weights + i * FRAGMENT_M * pitch_p + n, pitch_p},
-                                                  place{&shared.v[n][0], pitch_v}, FRAGMENT_N);
+                                                  place{&shared.v[p.split][stage][n][0], pitch_v}, FRAGMENT_N);
         }
     }
     __syncwarp(); /* before the strip becomes logits again */
 }
 
-/* O through the warp's strip, BLOCK_N columns at a time, and LSE. */
-ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const work &w, Shared &shared,
-                              const warp_place &p, warp_state &state)
+/* ---- Leaving ---- */
+
+/* Who adds up and writes which rows: a warp its own, or, of splits, all threads all rows. */
+constexpr int writers = SPLITS > 1 ? ATTUNE_THREADS : 32, written_rows = SPLITS > 1 ? BLOCK_M : WARP_ROWS;
+
+ATTUNE_INLINE void writers_barrier()
 {
-    float sum = row_sum(state.soft.sum);
-    int query = p.first_row + p.row;
-    if (args.tensor[ATTUNE_LSE].data != nullptr && p.part == 0 && query < at.length_q) {
-        *row_of<float>(args.tensor[ATTUNE_LSE], at.batch, w.head, at.first_q + query) =
-            online_lse(state.soft.maximum, sum);
+    if constexpr (SPLITS > 1) {
+        __syncthreads();
+    } else {
+        __syncwarp();
     }
-    scale_rows(shared, p, state, online_normaliser(sum));
-    constexpr int columns = dim_v < BLOCK_N ? dim_v : BLOCK_N;
+}
+
+/* The row's maximum and sum over all splits, and what each split's part of O is multiplied by. */
+ATTUNE_INLINE online whole_row(const Shared &shared, int row, float (&factor)[SPLITS])
+{
+    online whole = {negative_infinity(), 0};
+#pragma unroll
+    for (int i = 0; i < SPLITS; ++i) {
+        whole.maximum = fmaxf(whole.maximum, shared.share[i][row].maximum);
+    }
+#pragma unroll
+    for (int i = 0; i < SPLITS; ++i) {
+        factor[i] = ptx_ex2_approx_ftz_f32(shared.share[i][row].maximum - subtrahend(whole.maximum));
+        whole.sum = fmaf(shared.share[i][row].sum, factor[i], whole.sum);
+    }
+    float normaliser = online_normaliser(whole.sum);
+#pragma unroll
+    for (int i = 0; i < SPLITS; ++i) {
+        factor[i] *= normaliser;
+    }
+    return whole;
+}
+
+/* Four columns of the row, summed over the splits. */
+ATTUNE_INLINE float4 summed_four(const Shared &shared, int row, int column, const float (&factor)[SPLITS])
+{
+    float4 x = make_float4(0, 0, 0, 0);
+#pragma unroll
+    for (int i = 0; i < SPLITS; ++i) {
+        const sum_type *from = &shared.s[i * WARPS + row / WARP_ROWS][row % WARP_ROWS][column];
+        x.x = fmaf(to_float(from[0]), factor[i], x.x), x.y = fmaf(to_float(from[1]), factor[i], x.y);
+        x.z = fmaf(to_float(from[2]), factor[i], x.z), x.w = fmaf(to_float(from[3]), factor[i], x.w);
+    }
+    return x;
+}
+
+/* Writes columns first ... of O from the strips; with the first of them LSE. */
+template <int columns>
+ATTUNE_INLINE void write_columns(const attune_args &args, const sequence &at, const work &w, const Shared &shared,
+                                 const warp_place &p, int first)
+{
     constexpr int lanes = columns / 4;
+    int first_row = SPLITS > 1 ? 0 : p.strip_row;
+    for (int i = SPLITS > 1 ? (int)threadIdx.x : p.lane; i < written_rows * lanes; i += writers) {
+        int row = first_row + i / lanes, column = i % lanes * 4;
+        int query = w.tile * BLOCK_M + row;
+        if (query >= at.length_q || first + column >= dim_v) {
+            continue;
+        }
+        float factor[SPLITS];
+        online whole = whole_row(shared, row, factor);
+        store_four<dim_v>(row_of<element>(args.tensor[ATTUNE_O], at.batch, w.head, at.first_q + query), first + column,
+                          summed_four(shared, row, column, factor));
+        if (args.tensor[ATTUNE_LSE].data != nullptr && first + column == 0) {
+            *row_of<float>(args.tensor[ATTUNE_LSE], at.batch, w.head, at.first_q + query) =
+                online_lse(whole.maximum, whole.sum);
+        }
+    }
+}
+
+/* O through the strips, BLOCK_N columns at a time, and LSE. */
+ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const work &w, Shared &shared,
+                              const warp_place &p, const warp_state &state)
+{
+    constexpr int columns = dim_v < BLOCK_N ? dim_v : BLOCK_N;
+    float sum = row_sum(state.soft.sum);
+    if (p.part == 0) {
+        shared.share[p.split][p.strip_row + p.row] = {state.soft.maximum, sum};
+    }
 #pragma unroll
     for (int first = 0; first < dim_v; first += columns) {
 #pragma unroll
@@ -237,19 +330,167 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const
                 }
             }
         }
-        __syncwarp();
-        for (int i = p.lane; i < WARP_ROWS * lanes; i += 32) {
-            int row = i / lanes, column = i % lanes * 4;
-            if (p.first_row + row < at.length_q && first + column < dim_v) {
-                const sum_type *from = &shared.s[p.warp][row][column];
-                store_four<dim_v>(
-                    row_of<element>(args.tensor[ATTUNE_O], at.batch, w.head, at.first_q + p.first_row + row),
-                    first + column,
-                    make_float4(to_float(from[0]), to_float(from[1]), to_float(from[2]), to_float(from[3])));
-            }
+        writers_barrier();
+        write_columns<columns>(args, at, w, shared, p, first);
+        if (first + columns < dim_v) {
+            writers_barrier();
         }
-        __syncwarp();
     }
+}
+
+/* The keys and values of the block's head, and the tiles that its rows see. */
+struct journey {
+    const element *k, *v;
+    attune_i64 stride_k, stride_v;
+    int begin, end; /* keys; begin is a multiple of BLOCK_N */
+    int kv_end;
+    key_range all_see; /* keys between need no mask */
+};
+
+ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, const work &w, int first_row, int end_row)
+{
+    key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
+    int head_kv = kv_head(args, w.head);
+    journey j;
+    j.k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
+    j.v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
+    j.stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
+    j.stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
+    j.begin = range.first / BLOCK_N * BLOCK_N;
+    j.end = range.end;
+    j.kv_end = (int)at.length_kv;
+    j.all_see = {keys_seen(args, at, end_row - 1).first, keys_seen(args, at, first_row).end};
+    return j;
+}
+
+/* NOTE: read anew for each tile, so that addresses are computed again instead of kept in registers, which O needs. */
+ATTUNE_INLINE int copying_thread()
+{
+    return (int)(ptx_mov_tid_x() % split_threads);
+}
+
+/* Starts copying the split's tile of K or V from this key on, if there is one. */
+ATTUNE_INLINE void copy_keys(Shared &shared, const warp_place &p, const journey &j, int stage, int key)
+{
+#if !LOGITS_GIVEN
+    if (key < j.end) {
+        tile_copy<BLOCK_N, dim_qk, split_threads>(shared.k[p.split][stage], j.k, j.stride_k, key, j.kv_end,
+                                                  copying_thread());
+    }
+#endif
+    ptx_cp_async_commit_group();
+}
+
+ATTUNE_INLINE void copy_values(Shared &shared, const warp_place &p, const journey &j, int stage, int key)
+{
+    if (key < j.end) {
+        tile_copy<BLOCK_N, dim_v, split_threads>(shared.v[p.split][stage], j.v, j.stride_v, key, j.kv_end,
+                                                 copying_thread());
+    }
+    ptx_cp_async_commit_group();
+}
+
+ATTUNE_INLINE void softmax_stage(const attune_args &args, const sequence &at, const work &w, Shared &shared,
+                                 const warp_place &p, const journey &j, int first_key, warp_state &state)
+{
+    if constexpr (with_softmax) {
+        bool masked = first_key < j.all_see.first || first_key + BLOCK_N > j.all_see.end;
+        float s[keys_lane];
+        read_logits(args, at, w, shared, p, first_key, masked, s);
+        softmax_tile(shared, p, state, s);
+    }
+}
+
+constexpr int split_step = SPLITS * BLOCK_N;
+
+#if LOGITS_GIVEN
+
+ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, const work &w, Shared &shared,
+                               const warp_place &p, const journey &j, warp_state &state)
+{
+    for (int first_key = j.begin; first_key < j.end; first_key += BLOCK_N) {
+        copy_logits(args, w, shared, p, first_key);
+        ptx_cp_async_commit_group();
+        copy_values(shared, p, j, 0, first_key);
+        ptx_cp_async_wait_group<1>();
+        __syncwarp(); /* the warp's logits are there */
+        softmax_stage(args, at, w, shared, p, j, first_key, state);
+        ptx_cp_async_wait_group<0>();
+        __syncthreads(); /* V is there */
+        if constexpr (with_pv) {
+            weigh_values(shared, p, 0, state);
+        }
+        __syncthreads(); /* V is done with */
+    }
+}
+
+#else
+
+/* Copies of a thread that may be under way while it uses what came before them: groups are K, V, K, V, ... */
+constexpr int groups_pending = 2 * STAGES - 1;
+
+/* The split's tiles one after the other, STAGES of them under way. */
+ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, const work &w, Shared &shared,
+                               const warp_place &p, const journey &j, warp_state &state)
+{
+    int stage = 0;
+    for (int first_key = j.begin + p.split * BLOCK_N; first_key < j.end; first_key += split_step) {
+        int refill = first_key + STAGES * split_step;
+        if constexpr (with_qk) {
+            logits_tile(shared, p, stage);
+        }
+        if (refill < j.end) {
+            split_barrier(p.split); /* K is done with */
+        }
+        copy_keys(shared, p, j, stage, refill);
+        softmax_stage(args, at, w, shared, p, j, first_key, state);
+        ptx_cp_async_wait_group<groups_pending>();
+        split_barrier(p.split); /* V is there */
+        if constexpr (with_pv) {
+            weigh_values(shared, p, stage, state);
+        }
+        if (refill < j.end) {
+            split_barrier(p.split); /* V is done with */
+        }
+        copy_values(shared, p, j, stage, refill);
+        if (first_key + split_step < j.end) {
+            ptx_cp_async_wait_group<groups_pending>();
+            split_barrier(p.split); /* the next K is there */
+        }
+        stage = (stage + 1) % STAGES;
+    }
+}
+
+/* Starts on Q and the first STAGES tiles of each split; returns when Q and each split's first K are there. */
+ATTUNE_INLINE void fill(const attune_args &args, const sequence &at, const work &w, Shared &shared, const warp_place &p,
+                        const journey &j, int first_row, int end_row)
+{
+    const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
+    tile_copy<BLOCK_M, dim_qk>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
+    for (int stage = 0; stage < STAGES; ++stage) {
+        int key = j.begin + p.split * BLOCK_N + stage * split_step;
+        copy_keys(shared, p, j, stage, key);
+        copy_values(shared, p, j, stage, key);
+    }
+    ptx_cp_async_wait_group<groups_pending>();
+    __syncthreads();
+}
+
+#endif
+
+ATTUNE_INLINE void start(const attune_args &args, const work &w, const warp_place &p, warp_state &state)
+{
+#pragma unroll
+    for (int i = 0; i < strips; ++i) {
+#pragma unroll
+        for (int n = 0; n < fragments_o; ++n) {
+            fragment_clear(state.o[i][n]);
+        }
+    }
+    if constexpr (!with_pv) {
+        stand_in(state.o);
+    }
+    state.soft = online_start(args, w.head, p.part == 0 && p.split == 0); /* the sink counts once */
 }
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const __grid_constant__ attune_args args)
@@ -265,73 +506,18 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
     warp_place p;
     p.warp = (int)threadIdx.x / 32;
     p.lane = (int)threadIdx.x % 32;
+    p.split = SPLITS == 1 ? 0 : p.warp / WARPS;
+    p.strip_row = (SPLITS == 1 ? p.warp : p.warp % WARPS) * WARP_ROWS;
     p.row = p.lane % WARP_ROWS;
     p.part = p.lane / WARP_ROWS;
-    p.first_row = first_row + p.warp * WARP_ROWS;
+    p.first_row = first_row + p.strip_row;
     int end_row = (int)min(at.length_q, (attune_i64)first_row + BLOCK_M);
-    key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
-    key_range all_see = {keys_seen(args, at, end_row - 1).first, keys_seen(args, at, first_row).end};
-    int head_kv = w.head / ((int)args.heads_q / (int)args.heads_kv);
-    const element *v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
-    attune_i64 stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
-    int begin = range.first / BLOCK_N * BLOCK_N, end = range.end, kv_end = (int)at.length_kv;
-
+    journey j = journey_of(args, at, w, first_row, end_row);
     warp_state state;
-#pragma unroll
-    for (int i = 0; i < strips; ++i) {
-#pragma unroll
-        for (int n = 0; n < fragments_o; ++n) {
-            fragment_clear(state.o[i][n]);
-        }
-    }
-    if constexpr (!with_pv) {
-        stand_in(state.o);
-    }
-    state.soft = online_start(args, w.head, p.part == 0);
+    start(args, w, p, state);
 #if !LOGITS_GIVEN
-    const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
-    const element *k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
-    attune_i64 stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
-    if (begin < end) {
-        tile_copy<BLOCK_M, dim_qk>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
-        tile_copy<BLOCK_N, dim_qk>(shared.k, k, stride_k, begin, kv_end);
-    }
-    ptx_cp_async_commit_group();
+    fill(args, at, w, shared, p, j, first_row, end_row);
 #endif
-    for (int first_key = begin; first_key < end; first_key += BLOCK_N) {
-#if LOGITS_GIVEN
-        copy_logits(args, w, shared, p, first_key);
-        ptx_cp_async_commit_group();
-        tile_copy<BLOCK_N, dim_v>(shared.v, v, stride_v, first_key, kv_end);
-        ptx_cp_async_commit_group();
-        ptx_cp_async_wait_group<1>();
-        __syncwarp(); /* the warp's logits are there */
-#else
-        tile_copy<BLOCK_N, dim_v>(shared.v, v, stride_v, first_key, kv_end);
-        ptx_cp_async_commit_group();
-        ptx_cp_async_wait_group<1>();
-        __syncthreads(); /* K is there */
-        if constexpr (with_qk) {
-            logits_tile(shared, p);
-        }
-        __syncthreads(); /* K is done with */
-        if (first_key + BLOCK_N < end) {
-            tile_copy<BLOCK_N, dim_qk>(shared.k, k, stride_k, first_key + BLOCK_N, kv_end);
-        }
-        ptx_cp_async_commit_group();
-#endif
-        bool masked = first_key < all_see.first || first_key + BLOCK_N > all_see.end;
-        if constexpr (with_softmax) {
-            float s[keys_lane];
-            read_logits(args, at, w, shared, p, first_key, masked, s);
-            softmax_tile(shared, p, state, s);
-        }
-        ptx_cp_async_wait_group<LOGITS_GIVEN ? 0 : 1>();
-        __syncthreads(); /* V is there */
-        if constexpr (with_pv) {
-            weigh_values(shared, p, state);
-        }
-        __syncthreads(); /* V is done with */
-    }
+    visit_tiles(args, at, w, shared, p, j, state);
     store_rows(args, at, w, shared, p, state);
 }

@@ -68,7 +68,7 @@ struct journey {
 
 ATTUNE_INLINE void produce(const attune_args &args, const journey &j, Shared &shared, int thread)
 {
-    int head_kv = j.w.head / ((int)args.heads_q / (int)args.heads_kv);
+    int head_kv = kv_head(args, j.w.head);
     const element *q = row_of<element>(args.tensor[ATTUNE_Q], j.at.batch, j.w.head, j.at.first_q);
     const element *k = row_of<element>(args.tensor[ATTUNE_K], j.at.batch, head_kv, j.at.first_kv);
     const element *v = row_of<element>(args.tensor[ATTUNE_V], j.at.batch, head_kv, j.at.first_kv);
@@ -192,10 +192,11 @@ ATTUNE_INLINE void softmax_strip(float (&s)[columns_s][8], online (&soft)[2], fl
 {
     float largest[2] = {negative_infinity(), negative_infinity()};
 #pragma unroll
-    for (int n = 0; n < columns_s; ++n) {
+    for (int n = 0; n < columns_s; ++n) { /* by fours: in one chain each number waits for the one before */
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            largest[sum_row(i)] = fmaxf(largest[sum_row(i)], s[n][i]);
+        for (int r = 0; r < 2; ++r) {
+            const float *x = &s[n][2 * r];
+            largest[r] = fmaxf(largest[r], fmaxf(fmaxf(x[0], x[1]), fmaxf(x[4], x[5])));
         }
     }
     float factor[2], subtract[2];
@@ -209,7 +210,11 @@ ATTUNE_INLINE void softmax_strip(float (&s)[columns_s][8], online (&soft)[2], fl
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             s[n][i] = ptx_ex2_approx_ftz_f32(s[n][i] - subtract[sum_row(i)]);
-            soft[sum_row(i)].sum += s[n][i];
+        }
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const float *x = &s[n][2 * r];
+            soft[r].sum += (x[0] + x[1]) + (x[4] + x[5]);
         }
     }
     if (__any_sync(0xffffffff, factor[0] != 1.0f || factor[1] != 1.0f)) {

@@ -31,15 +31,51 @@ class Call(c.Structure):
                 ("stream", c.c_void_p), ("tensor", Tensor * len(ROLES))]
 
 
+# What attune.h calls attune_arm and attune_arm_hooks: see there.
+WORKSPACE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Call), c.POINTER(c.c_size_t))
+RUN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Call))
+RUN_OWN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Call), c.POINTER(Tensor))
+CAPTURE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Call), c.c_int32, c.POINTER(c.c_void_p), c.POINTER(Tensor))
+RELEASE = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p)
+CLOSE = c.CFUNCTYPE(None, c.c_void_p)
+
+
+class Arm(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("self", c.c_void_p), ("account", c.c_char_p), ("traits", c.c_uint32),
+                ("reserved", c.c_uint32), ("workspace", WORKSPACE), ("run", RUN), ("run_own", RUN_OWN),
+                ("capture", CAPTURE), ("release", RELEASE), ("close", CLOSE)]
+
+
+OPEN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.POINTER(Problem), c.c_int32, c.c_int32, c.POINTER(Arm))
+
+
+class ArmHooks(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("self", c.c_void_p), ("open", OPEN)]
+
+
+NAME = "libattune.so.0"
+
+
+def beside():
+    """The library that came with this package: in its folder, in the lib of the tree it was installed into, or in the
+    build folder of the source tree; None where it came without."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    for folder in (package, f"{package}/../../lib", f"{package}/../../build/lib"):
+        path = os.path.join(folder, NAME)
+        if os.path.exists(path):
+            return path
+    return None
+
+
 class Failed(RuntimeError):
     """A call of the library failed; the message is its detail."""
 
 
 class Library:
-    """libattune, loaded from a path, $ATTUNE_LIBRARY or the loader's own places."""
+    """libattune, loaded from a path, $ATTUNE_LIBRARY, beside this package or the loader's own places."""
 
     def __init__(self, path=None):
-        self.c = c.CDLL(path or os.environ.get("ATTUNE_LIBRARY", "libattune.so.0"))
+        self.c = c.CDLL(path or os.environ.get("ATTUNE_LIBRARY") or beside() or NAME)
         for name in ("attune_last_detail", "attune_status_string", "attune_plan_kernel", "attune_plan_origin",
                      "attune_context_target", "attune_version_string"):
             getattr(self.c, name).restype = c.c_char_p

@@ -58,14 +58,9 @@ static void on_candidate(void *self, const at_verdict *verdict)
     (void)fflush(on->out);
 }
 
-static void on_stage(void *self, const at_verdict *verdict, at_stage stage)
+static void print_stage(const at_gate_printer *on, const at_verdict *verdict, at_stage stage)
 {
-    at_gate_printer *on = self;
     const at_stage_finding *finding = &verdict->finding[stage];
-    at_progress_end(&on->progress);
-    if (stage == AT_STAGE_SPEED) {
-        (void)fprintf(on->out, "  %s\n", verdict->kernel);
-    }
     (void)fprintf(on->out, "    %-12s ", at_stage_name(stage));
     print_outcome(on, finding->outcome, 12);
     (void)fprintf(on->out, " %6.1f s  %s\n", verdict->stage[stage].seconds, finding->sentence);
@@ -73,6 +68,16 @@ static void on_stage(void *self, const at_verdict *verdict, at_stage stage)
         (void)fprintf(on->out, "    %-12s %-12s %8s  look at: %s\n", "", "", "", finding->look);
     }
     (void)fflush(on->out);
+}
+
+/* Times are told with the verdict: candidates and problems are timed together. */
+static void on_stage(void *self, const at_verdict *verdict, at_stage stage)
+{
+    at_gate_printer *on = self;
+    at_progress_end(&on->progress);
+    if (stage != AT_STAGE_SPEED) {
+        print_stage(on, verdict, stage);
+    }
 }
 
 static void on_note(void *self, const char *text)
@@ -175,7 +180,10 @@ static void on_verdict(void *self, const at_verdict *verdict)
 {
     at_gate_printer *on = self;
     at_progress_end(&on->progress);
-    (void)fprintf(on->out, "  %s  %s\n", verdict->kernel, verdict->problem);
+    (void)fprintf(on->out, "\n  %s on %s\n", verdict->kernel, verdict->problem);
+    if (verdict->stage[AT_STAGE_SPEED].ran) {
+        print_stage(on, verdict, AT_STAGE_SPEED);
+    }
     each_ratio(on, verdict);
     print_controls(on, verdict);
     (void)fprintf(on->out, "    right: ");

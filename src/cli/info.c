@@ -1,10 +1,13 @@
 /* attune info: the machine, the kernels, and which of them would run a problem. */
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "cli/cli.h"
 #include "cli/facts.h"
 #include "cli/progress.h"
@@ -238,34 +241,50 @@ static void add_workspace(const info *all, const char *name, const attune_resour
     }
 }
 
-static void add_usage(const info *all, const char *name, const attune_config *config)
-{
+/* A config and, where it is one of a CUDA kernel and fits, what its compiled code uses. */
+typedef struct config_row {
+    attune_config config;
+    bool fits;
+    attune_reason reason;
+    attune_status status; /* of compiling */
+    char *detail;         /* why not, for the list's owner to free */
     at_cuda_usage usage;
-    if (at_cuda_inspect(all->kernel, &all->problem, all->target, config, NULL, &usage) != ATTUNE_OK) {
-        at_facts_add(all->facts, "config", name, "compiled", "no: %s", attune_last_detail());
+} config_row;
+
+typedef struct config_list {
+    const info *all;
+    config_row *row;
+    int64_t count;
+    pthread_mutex_t lock; /* of what follows */
+    int64_t compiled;
+    at_progress progress;
+} config_list;
+
+static void add_usage(const info *all, const char *name, const config_row *row)
+{
+    if (row->status != ATTUNE_OK) {
+        at_facts_add(all->facts, "config", name, "compiled", "no: %s", row->detail != NULL ? row->detail : "");
         return;
     }
-    at_facts_add(all->facts, "config", name, "registers", "%d", usage.registers);
-    at_facts_add(all->facts, "config", name, "spill bytes", "%d", usage.spill_bytes);
-    at_facts_add(all->facts, "config", name, "blocks/sm", "%d", usage.blocks_sm);
-    at_facts_add(all->facts, "config", name, "occupancy", "%.2f", usage.occupancy);
-    at_facts_add(all->facts, "config", name, "limit", "%s", usage.limit != NULL ? usage.limit : "");
+    at_facts_add(all->facts, "config", name, "registers", "%d", row->usage.registers);
+    at_facts_add(all->facts, "config", name, "spill bytes", "%d", row->usage.spill_bytes);
+    at_facts_add(all->facts, "config", name, "blocks/sm", "%d", row->usage.blocks_sm);
+    at_facts_add(all->facts, "config", name, "occupancy", "%.2f", row->usage.occupancy);
+    at_facts_add(all->facts, "config", name, "limit", "%s", row->usage.limit != NULL ? row->usage.limit : "");
 }
 
-static void add_config(const info *all, const attune_config *config)
+static void add_config(const info *all, const config_row *row)
 {
     char name[AT_KERNEL_TEXT_MAX];
     attune_resources resources;
-    attune_reason reason = {""};
     memset(&resources, 0, sizeof resources);
-    at_config_print(all->kernel, config, name);
-    bool fits = at_kernel_fits(all->kernel, &all->problem, all->target, config, &reason);
-    at_facts_add(all->facts, "config", name, "fits", "%s", fits ? "yes" : "no");
-    if (!fits) {
-        at_facts_add(all->facts, "config", name, "why not", "%s", reason.text);
+    at_config_print(all->kernel, &row->config, name);
+    at_facts_add(all->facts, "config", name, "fits", "%s", row->fits ? "yes" : "no");
+    if (!row->fits) {
+        at_facts_add(all->facts, "config", name, "why not", "%s", row->reason.text);
         return;
     }
-    all->kernel->resources(&all->problem, all->target, config, &resources);
+    all->kernel->resources(&all->problem, all->target, &row->config, &resources);
     if (all->kernel->target == ATTUNE_TARGET_CPU) {
         at_facts_add(all->facts, "config", name, "scratch bytes a thread", "%" PRId64, resources.scratch_bytes);
     } else {
@@ -274,35 +293,88 @@ static void add_config(const info *all, const attune_config *config)
     }
     add_workspace(all, name, &resources);
     if (all->kernel->target == ATTUNE_TARGET_CUDA) {
-        add_usage(all, name, config);
+        add_usage(all, name, row);
     }
 }
 
-static void add_configs(const info *all)
+/* The heuristic's choice first, then all others. */
+static void list_configs(config_list *list, const attune_config *likeliest, int64_t count)
+{
+    const info *all = list->all;
+    list->row[list->count++].config = *likeliest;
+    for (int64_t i = 0; i < count; ++i) {
+        attune_config config = {{0}};
+        at_config_at(all->kernel, i, &config);
+        if (memcmp(&config, likeliest, sizeof config) != 0) {
+            list->row[list->count++].config = config;
+        }
+    }
+    for (int64_t i = 0; i < list->count; ++i) {
+        config_row *row = &list->row[i];
+        row->fits = at_kernel_fits(all->kernel, &all->problem, all->target, &row->config, &row->reason);
+    }
+}
+
+static void compile_config(void *context, int64_t item, void *scratch)
+{
+    config_list *list = context;
+    const info *all = list->all;
+    config_row *row = &list->row[item];
+    (void)scratch;
+    if (row->fits && !at_cli_interrupted()) {
+        row->status = at_cuda_inspect(all->kernel, &all->problem, all->target, &row->config, NULL, &row->usage);
+        row->detail = row->status == ATTUNE_OK ? NULL : strdup(attune_last_detail());
+    }
+    (void)pthread_mutex_lock(&list->lock);
+    at_progress_update(&list->progress, (double)++list->compiled / (double)list->count);
+    (void)pthread_mutex_unlock(&list->lock);
+}
+
+/* Each config is compiled, or found in the cache, by as many threads as there are processors: a large space still takes
+ * a while the first time. */
+static attune_status compile_configs(config_list *list)
+{
+    at_pool *pool = NULL;
+    if (list->all->kernel->target != ATTUNE_TARGET_CUDA) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_pool_create(at_cpu_count(), 64, &pool));
+    at_progress_start(&list->progress, list->all->cli->err, list->all->kernel->name);
+    at_pool_run(pool, list->count, compile_config, list);
+    at_progress_end(&list->progress);
+    at_pool_destroy(pool);
+    return ATTUNE_OK;
+}
+
+static attune_status add_listed(const info *all, const attune_config *likeliest)
+{
+    int64_t count = at_config_count(all->kernel);
+    count = count < CONFIGS_MAX ? count : CONFIGS_MAX;
+    config_list list = {.all = all, .row = calloc((size_t)count + 1, sizeof *list.row)};
+    AT_FAIL_IF(list.row == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %" PRId64 " configs", count);
+    (void)pthread_mutex_init(&list.lock, NULL); /* cannot fail with default attributes on Linux */
+    list_configs(&list, likeliest, count);
+    attune_status status = compile_configs(&list);
+    for (int64_t i = 0; i < list.count; ++i) {
+        if (status == ATTUNE_OK && !at_cli_interrupted()) {
+            add_config(all, &list.row[i]);
+        }
+        free(list.row[i].detail);
+    }
+    (void)pthread_mutex_destroy(&list.lock);
+    free(list.row);
+    return status;
+}
+
+static attune_status add_configs(const info *all)
 {
     attune_config likeliest = {{0}};
-    int64_t count = at_config_count(all->kernel);
     bool known = all->kernel->target == all->target->kind && all->kernel->supports(&all->problem, all->target, NULL) &&
                  all->kernel->heuristic(&all->problem, all->target, 0, &likeliest);
     for (int32_t i = 0; i < all->kernel->param_count; ++i) {
         add_parameter(all->facts, all->kernel, &all->kernel->params[i]);
     }
-    if (!known) {
-        return;
-    }
-    /* On CUDA each config is compiled, or found in the cache: a large space takes minutes the first time. */
-    at_progress progress;
-    at_progress_start(&progress, all->cli->err, all->kernel->name);
-    add_config(all, &likeliest);
-    for (int64_t i = 0; i < count && i < CONFIGS_MAX && !at_cli_interrupted(); ++i) {
-        attune_config config = {{0}};
-        at_config_at(all->kernel, i, &config);
-        if (memcmp(&config, &likeliest, sizeof config) != 0) {
-            add_config(all, &config);
-        }
-        at_progress_update(&progress, (double)(i + 1) / (double)count);
-    }
-    at_progress_end(&progress);
+    return known ? add_listed(all, &likeliest) : ATTUNE_OK;
 }
 
 /* ---- The problem ----------------------------------------------------------------------------------------------------
@@ -403,7 +475,7 @@ static attune_status gather(info *all)
     }
     add_kernels(all, chosen);
     if (all->kernel != NULL) {
-        add_configs(all);
+        AT_FORWARD(add_configs(all));
     }
     return at_facts_print(all->facts, at_cli_format(all->cli), all->cli->out);
 }
@@ -432,7 +504,7 @@ const at_verb at_verb_info = {
         "which config, where that choice came from (proven or measured wisdom, a heuristic, or named), how many\n"
         "bytes of workspace it takes, and why the other kernels would not run it. With --kernel: that kernel's\n"
         "parameters with the values allowed, and for each config whether it fits this target and what it needs; a\n"
-        "CUDA kernel's are compiled for that (registers, spills, occupancy), which takes minutes the first time.\n",
+        "CUDA kernel's are compiled for that (registers, spills, occupancy), which takes a while the first time.\n",
     .examples = "  attune info\n"
                 "  attune info b2,h32,hkv8,s4096,d128,bf16,causal\n"
                 "  attune info --kernel cpu_tiled b1,h8,s512,d64,fp32\n"

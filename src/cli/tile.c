@@ -218,7 +218,8 @@ static attune_status open_cublas(stand *at)
     const at_cuda_device *device = at_cuda_of(at->device);
     bool pushed = false;
     AT_FORWARD(at_cuda_enter(device, &pushed));
-    if (at_cublas_open(&at->cublas) != ATTUNE_OK) {
+    if (at_cublas_open(&at->cublas) == ATTUNE_OK && at_cublas_prepare(at->cublas) != ATTUNE_OK) {
+        at_cublas_close(at->cublas);
         at->cublas = NULL;
     }
     at_cuda_leave(device, pushed);

@@ -10,6 +10,9 @@ const at_verb *const at_verbs[] = {
     &at_verb_bench,   /* times */
     &at_verb_gate,    /* right, and really faster? */
     &at_verb_export,  /* kernels for machines without a compiler */
+    &at_verb_verify,  /* evidence, judged again */
+    &at_verb_report,  /* evidence in tables */
+    &at_verb_ratchet, /* evidence that got worse */
     &at_verb_worker,  /* a process of the gate's */
     &at_verb_sandbox, /* another, for what strangers bring */
     &at_verb_help,    /* from the tables */

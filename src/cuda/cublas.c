@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/digest.h"
 #include "base/status.h"
 #include "core/problem.h"
 #include "cuda/load.h"
@@ -27,11 +28,7 @@ static attune_status open_table(at_cublas *cublas)
         NULL,
     };
     AT_FORWARD(at_load_packaged_library(ATTUNE_UNSUPPORTED, "cuBLAS", "ATTUNE_CUBLAS", names, &cublas->library));
-    AT_FORWARD(resolve(cublas));
-    unsigned int error = cublas->cublasCreate_v2(&cublas->handle);
-    AT_FAIL_IF(error != AT_CUBLAS_SUCCESS, error == AT_CUBLAS_ALLOC_FAILED ? ATTUNE_OUT_OF_MEMORY : ATTUNE_DEVICE_ERROR,
-               "cuBLAS does not start: %s", cublas->cublasGetStatusString(error));
-    return ATTUNE_OK;
+    return resolve(cublas);
 }
 
 attune_status at_cublas_open(at_cublas **cublas)
@@ -39,7 +36,6 @@ attune_status at_cublas_open(at_cublas **cublas)
     *cublas = NULL;
     at_cublas *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for cuBLAS's table");
-    (void)pthread_mutex_init(&made->lock, NULL); /* cannot fail with default attributes on Linux */
     attune_status status = open_table(made);
     if (status != ATTUNE_OK) {
         at_cublas_close(made);
@@ -54,12 +50,72 @@ void at_cublas_close(at_cublas *cublas)
     if (cublas == NULL) {
         return;
     }
-    if (cublas->handle != NULL) {
-        (void)cublas->cublasDestroy_v2(cublas->handle);
+    for (int i = 0; i < cublas->count; ++i) {
+        (void)cublas->cublasDestroy_v2(cublas->slot[i].handle);
+        (void)pthread_mutex_destroy(&cublas->slot[i].lock);
     }
     at_load_close(cublas->library);
-    (void)pthread_mutex_destroy(&cublas->lock);
     free(cublas);
+}
+
+/* ---- A handle for each stream ---------------------------------------------------------------------------------------
+ */
+
+#define NOBODY UINTPTR_MAX
+
+attune_status at_cublas_prepare(at_cublas *cublas)
+{
+    int count = cublas->count;
+    int spare = 0;
+    for (int i = 0; i < count; ++i) {
+        spare += atomic_load(&cublas->slot[i].owner) == NOBODY;
+    }
+    for (; spare < AT_CUBLAS_SPARES && count < AT_CUBLAS_HANDLES_MAX; ++spare, ++count) {
+        at_cublas_slot *slot = &cublas->slot[count];
+        unsigned int error = cublas->cublasCreate_v2(&slot->handle);
+        if (error != AT_CUBLAS_SUCCESS && count > 0) {
+            return ATTUNE_OK; /* streams share what there is */
+        }
+        AT_FAIL_IF(error != AT_CUBLAS_SUCCESS,
+                   error == AT_CUBLAS_ALLOC_FAILED ? ATTUNE_OUT_OF_MEMORY : ATTUNE_DEVICE_ERROR,
+                   "cuBLAS does not start: %s", cublas->cublasGetStatusString(error));
+        (void)pthread_mutex_init(&slot->lock, NULL); /* cannot fail with default attributes on Linux */
+        atomic_store(&slot->owner, NOBODY);
+        atomic_store(&cublas->count, count + 1); /* others see it from here on */
+    }
+    return ATTUNE_OK;
+}
+
+/* What a stream is known by. The driver's name for "this thread's default stream" means another one in each thread, so
+ * the thread is named in its place, by the address of something that each has; its other name for the legacy default
+ * stream is 0. */
+static uintptr_t owner_of(at_cu_stream stream)
+{
+    static _Thread_local char thread;
+    switch ((uintptr_t)stream) {
+    case AT_CU_STREAM_LEGACY:
+        return 0;
+    case AT_CU_STREAM_PER_THREAD:
+        return (uintptr_t)&thread;
+    default:
+        return (uintptr_t)stream;
+    }
+}
+
+/* The stream's handle, taken where it has none yet. NOTE: slots are taken from the first on and never given back, so
+ * two threads that bring the same new stream meet at the same slot. */
+static at_cublas_slot *slot_of(at_cublas *cublas, at_cu_stream stream)
+{
+    uintptr_t owner = owner_of(stream);
+    int count = atomic_load(&cublas->count);
+    for (int i = 0; i < count; ++i) {
+        uintptr_t there = NOBODY;
+        if (atomic_load(&cublas->slot[i].owner) == owner ||
+            atomic_compare_exchange_strong(&cublas->slot[i].owner, &there, owner) || there == owner) {
+            return &cublas->slot[i];
+        }
+    }
+    return &cublas->slot[at_hash64(&owner, sizeof owner, 0) % (uint64_t)count];
 }
 
 int64_t at_gemm_scratch(const attune_target *target)
@@ -146,7 +202,8 @@ static int64_t at_least(int64_t value, int64_t least)
 /* NOTE: cuBLAS is column-major. A row-major C = A op(B) is the column-major C' = op(B)' A', so B goes first; a
  * row-major [n,k] is a column-major [k,n] and is transposed, a row-major [k,n] is a column-major [n,k] and is not. fp32
  * is computed as "pedantic", which keeps TF32 out whatever the environment says. */
-static unsigned int multiply(const at_cublas *cublas, const product *p, const at_gemm_batch *batch)
+static unsigned int multiply(const at_cublas *cublas, at_cublas_handle handle, const product *p,
+                             const at_gemm_batch *batch)
 {
     static const float beta = 0.0F;
     const char *at[3];
@@ -157,8 +214,8 @@ static unsigned int multiply(const at_cublas *cublas, const product *p, const at
     const at_gemm_operand *b = &p->operand[1];
     const at_gemm_operand *c = &p->operand[2];
     return cublas->cublasGemmStridedBatchedEx_64(
-        cublas->handle, p->transpose_b ? AT_CUBLAS_OP_T : AT_CUBLAS_OP_N, AT_CUBLAS_OP_N, p->n, p->m, p->k, &p->alpha,
-        at[1], cublas_type(b->dtype), at_least(b->row, p->transpose_b ? p->k : p->n), batch->stride[1], at[0],
+        handle, p->transpose_b ? AT_CUBLAS_OP_T : AT_CUBLAS_OP_N, AT_CUBLAS_OP_N, p->n, p->m, p->k, &p->alpha, at[1],
+        cublas_type(b->dtype), at_least(b->row, p->transpose_b ? p->k : p->n), batch->stride[1], at[0],
         cublas_type(a->dtype), at_least(a->row, p->k), batch->stride[0], &beta, (char *)(uintptr_t)at[2],
         cublas_type(c->dtype), at_least(c->row, p->n), batch->stride[2], batch->count,
         a->dtype == ATTUNE_FP32 ? AT_CUBLAS_COMPUTE_32F_PEDANTIC : AT_CUBLAS_COMPUTE_32F, AT_CUBLAS_DEFAULT);
@@ -168,16 +225,17 @@ static unsigned int multiply_all(at_cublas *cublas, const product *p, const attu
                                  void *scratch, size_t scratch_bytes)
 {
     at_gemm_batch batch;
-    (void)pthread_mutex_lock(&cublas->lock);
-    unsigned int error = cublas->cublasSetStream_v2(cublas->handle, stream);
+    at_cublas_slot *slot = slot_of(cublas, stream);
+    (void)pthread_mutex_lock(&slot->lock);
+    unsigned int error = cublas->cublasSetStream_v2(slot->handle, stream);
     /* After the stream: setting that takes the workspace back. */
-    error = error != AT_CUBLAS_SUCCESS ? error : cublas->cublasSetWorkspace_v2(cublas->handle, scratch, scratch_bytes);
+    error = error != AT_CUBLAS_SUCCESS ? error : cublas->cublasSetWorkspace_v2(slot->handle, scratch, scratch_bytes);
     for (int64_t i = 0; error == AT_CUBLAS_SUCCESS &&
                         at_gemm_batch_at(p->operand, args->batch, args->heads_q, args->heads_kv, i, &batch);
          ++i) {
-        error = multiply(cublas, p, &batch);
+        error = multiply(cublas, slot->handle, p, &batch);
     }
-    (void)pthread_mutex_unlock(&cublas->lock);
+    (void)pthread_mutex_unlock(&slot->lock);
     return error;
 }
 

@@ -1,30 +1,47 @@
 /* Gemm steps, by cuBLAS, looked up at run time.
  *
- * One handle a device, used under a lock by one thread at a time for the few microseconds a call takes. Its scratch
- * memory is a part of each call's own workspace, so calls on different streams share none, nothing is allocated at
- * execute, and a call can be captured without having run before. */
+ * A handle belongs to a stream: the first call on a stream takes one of the spares that were made at load, so that
+ * nothing is made or allocated at execute, a call can be captured without having run before, and threads on streams of
+ * their own do not wait for each other. Streams beyond the spares share handles; a lock for each handle keeps that
+ * right, and a handle is told its stream at every call, so that a stream which took a dead one's address is no danger.
+ *
+ * Scratch memory is a part of each call's own workspace: so streams share none, nor do graphs that were captured from
+ * one stream and are replayed on several. */
 #ifndef CUDA_CUBLAS_H
 #define CUDA_CUBLAS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "attune/kernel.h"
 #include "core/term.h"
 #include "cuda/types.h"
 
+/* Handles of a device: at the most, and spare ones after each load. */
+enum { AT_CUBLAS_HANDLES_MAX = 32, AT_CUBLAS_SPARES = 8 };
+
+typedef struct at_cublas_slot {
+    at_cublas_handle handle;
+    _Atomic(uintptr_t) owner; /* the stream, or UINTPTR_MAX for a spare */
+    pthread_mutex_t lock;     /* held while the handle is used */
+} at_cublas_slot;
+
 typedef struct at_cublas {
     void *library;
-    at_cublas_handle handle;
-    pthread_mutex_t lock;
+    at_cublas_slot slot[AT_CUBLAS_HANDLES_MAX];
+    _Atomic int count;
 #define ITEM(name, result, parameters) result(*name) parameters;
     AT_CUBLAS_ITEMS(ITEM)
 #undef ITEM
 } at_cublas;
 
-/* Opens $ATTUNE_CUBLAS or the newest cuBLAS there is, and makes a handle in the current context. ATTUNE_UNSUPPORTED
- * where there is none. */
+/* Opens $ATTUNE_CUBLAS or the newest cuBLAS there is (cuda/load.h), without a handle. ATTUNE_UNSUPPORTED where there is
+ * none. */
 attune_status at_cublas_open(at_cublas **cublas);
+/* Makes handles in the current context until AT_CUBLAS_SPARES are spare or AT_CUBLAS_HANDLES_MAX are there; fails only
+ * where that leaves none. One thread at a time; others may be multiplying. */
+attune_status at_cublas_prepare(at_cublas *cublas);
 /* In the context it was made in. NULL is fine. */
 void at_cublas_close(at_cublas *cublas);
 
@@ -52,6 +69,7 @@ typedef struct at_gemm_operand {
 bool at_gemm_batch_at(const at_gemm_operand operand[3], int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t index,
                       at_gemm_batch *found);
 
+/* Any thread, after at_cublas_prepare. */
 attune_status at_gemm_run(at_cublas *cublas, const attune_step_gemm *step, const attune_args *args,
                           const at_sizes *sizes, at_cu_stream stream, void *scratch, size_t scratch_bytes);
 

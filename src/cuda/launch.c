@@ -103,7 +103,7 @@ static attune_status load_kernel_step(const at_cuda_device *device, cuda_loaded 
     return set_limits(device, step, ready, ready->smem.term == NULL ? (int32_t)ready->smem.value : dynamic);
 }
 
-/* The handle is the device's; its scratch memory stands before the kernel's own workspace. */
+/* The handles are the device's; scratch memory stands before the kernel's own workspace. */
 static attune_status prepare_gemm(at_cuda_device *device, cuda_loaded *loaded)
 {
     attune_status status = ATTUNE_OK;
@@ -111,6 +111,7 @@ static attune_status prepare_gemm(at_cuda_device *device, cuda_loaded *loaded)
     if (device->cublas == NULL) {
         status = at_cublas_open(&device->cublas);
     }
+    status = status == ATTUNE_OK ? at_cublas_prepare(device->cublas) : status;
     (void)pthread_mutex_unlock(&device->lock);
     if (status != ATTUNE_OK || loaded->scratch_bytes > 0) {
         return status;

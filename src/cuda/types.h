@@ -68,6 +68,7 @@ enum {
 enum { AT_CU_POINTER_MEMORY_TYPE = 2, AT_CU_POINTER_IS_MANAGED = 8, AT_CU_POINTER_DEVICE = 9 };
 enum { AT_CU_MEMORY_HOST = 1, AT_CU_MEMORY_DEVICE = 2 };
 enum { AT_CU_STREAM_NON_BLOCKING = 1, AT_CU_CAPTURE_THREAD_LOCAL = 1 };
+enum { AT_CU_STREAM_LEGACY = 1, AT_CU_STREAM_PER_THREAD = 2 }; /* names of streams, in place of handles */
 enum { AT_CU_PROC_LEGACY_STREAM = 1 }; /* a NULL stream is the legacy default stream, as in the documentation */
 
 /* Tensor maps. */

@@ -141,10 +141,20 @@ static attune_status tell_verdicts(at_gate *gate, const at_gate_table *table, at
     return at_gate_learn(gate, table);
 }
 
+/* References serve all that are judged on a problem, and then go. */
+static attune_status judge_with_memo(at_gate *gate, const attune_problem *problem, at_gate_table *table)
+{
+    AT_FORWARD(at_memo_create(0, &gate->memo));
+    attune_status status = judge_problem(gate, problem, table);
+    at_memo_destroy(gate->memo);
+    gate->memo = NULL;
+    return status;
+}
+
 static attune_status run_tables(at_gate *gate, at_gate_table *tables, int count, at_gate_result *result)
 {
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(judge_problem(gate, &gate->options->problem[gate->next_problem + i], &tables[i]));
+        AT_FORWARD(judge_with_memo(gate, &gate->options->problem[gate->next_problem + i], &tables[i]));
     }
     at_gate_close_workers(gate); /* what is timed has the device for itself */
     AT_FORWARD(at_gate_speed(gate, tables, count));

@@ -34,7 +34,8 @@ typedef struct at_gate {
     const at_gate_options *options;
     at_gate_candidate *candidate; /* as many as the options have */
     const char *target_text;      /* the options', or what the candidates are for */
-    at_pool *pool;                /* for references */
+    at_pool *pool;                /* for references, */
+    at_memo *memo;                /* which the candidates of a problem share */
     at_clock clock;
     int64_t began_ns;
     at_device *judge;               /* where candidates are looked at, opened when needed; NULL after they spoilt it */

@@ -159,6 +159,7 @@ static attune_status make_suite(at_gate *gate, const at_gate_entry *entry, plann
     (void)snprintf(command, 1024, "attune check --kernel \"%s\"", entry->candidate->text);
     *suite = (at_suite){.device = by->device,
                         .pool = gate->pool,
+                        .memo = gate->memo,
                         .plan = plan_arm,
                         .general = at_gate_is_guest(entry->candidate) ? NULL : plan_general,
                         .self = by,

@@ -158,7 +158,7 @@ static attune_status finish(at_gate *gate, const at_gate_bench *on, int candidat
         arms[count++] = arm;
     }
     name_absent(on->table, verdict);
-    if (on->arm_count > on->candidates && (on->session.block_count > 0 || on->status == ATTUNE_OK)) {
+    if (on->session.arm_count > 0) {
         AT_FORWARD(at_verdict_session(verdict, &on->session, arms, count));
         describe_arms(on, verdict);
     }

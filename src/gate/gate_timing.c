@@ -73,7 +73,7 @@ static attune_status draw(const at_gate *gate, const at_gate_bench *bench, cours
     const at_suite suite = {.device = NULL};
     at_truth_want want = at_trial_rows(&suite, problem);
     at_draw drawn = {.seed = gate->options->seed ^ attune_problem_hash(problem), .poison = 0xff};
-    drawn.family = AT_FAMILY_NORMAL;
+    drawn.family = at_family_applies(AT_FAMILY_MIXED, problem) ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL;
     want.acc16 = (bench->entry[0]->verdict->traits & ATTUNE_TRAIT_ACC16) != 0;
     AT_FORWARD(at_inputs_draw(problem, &drawn, &made->inputs));
     return at_truth_compute(gate->pool, &made->inputs, &want, &made->truth);

@@ -74,7 +74,7 @@ static attune_status judge_output(const at_suite *suite, const attune_plan *plan
     on->inputs.call.tensor[ATTUNE_LSE].data = NULL;
     AT_FORWARD(execute(on, plan));
     AT_FORWARD(at_inputs_guards(&on->inputs));
-    attune_status status = at_truth_compute(suite->pool, &on->inputs, &want, &truth);
+    attune_status status = at_memo_truth(suite->memo, suite->pool, &on->inputs, &want, &truth);
     if (status == ATTUNE_OK) {
         status = at_judge_case(&truth.one, finding, NULL);
     }

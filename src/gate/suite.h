@@ -4,6 +4,7 @@
 
 #include "core/device.h"
 #include "gate/cases.h"
+#include "gate/memo.h"
 #include "reference/judge.h"
 
 enum { AT_KEPT_FAILURES = 8, AT_KEPT_REFUSALS = 8 };
@@ -20,6 +21,7 @@ typedef struct at_suite {
     uint64_t seed;
     int64_t cases;       /* to execute */
     int64_t only;        /* -1, or the only case to run */
+    at_memo *memo;       /* references that are kept for other kernels; NULL: none are */
     double big_flops;    /* above it the reference covers some rows only; 0: AT_BIG_FLOPS. For tests */
     const char *command; /* how a failure is reproduced, up to the seed: "attune check --kernel tiled" */
     void (*progress)(void *watcher, double done); /* may be NULL */

@@ -155,7 +155,7 @@ static attune_status keep_result(const cpu_timing *on, cpu_arm *arm)
 
 static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
 {
-    static const double epsilon[] = {[ATTUNE_FP32] = 0x1p-20, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
+    static const double epsilon[] = {[ATTUNE_FP32] = 0x1p-14, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
     double share = 16 * epsilon[on->base.wanted.problem.dtype];
     refill(on, 0);
     AT_FORWARD(run_calls(arm));

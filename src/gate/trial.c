@@ -204,7 +204,7 @@ static attune_status find_truth(at_trial *on)
 {
     at_truth_want want = at_trial_rows(on->suite, &on->which->problem);
     want.acc16 = (traits_of(on) & ATTUNE_TRAIT_ACC16) != 0;
-    AT_FORWARD(at_truth_compute(on->suite->pool, &on->inputs, &want, &on->truth));
+    AT_FORWARD(at_memo_truth(on->suite->memo, on->suite->pool, &on->inputs, &want, &on->truth));
     on->truth.one.taints = (traits_of(on) & ATTUNE_TRAIT_TAINTS) && !on->which->problem.strict &&
                            on->which->draw.family == AT_FAMILY_VISIBLE;
     return ATTUNE_OK;

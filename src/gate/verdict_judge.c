@@ -79,6 +79,19 @@ static void judge_run(const at_stage_run *run, at_stage_finding *finding)
     }
 }
 
+/* Whether timing failed, and by nothing that a kernel can do: a wrong output, or a device that no longer answers. */
+static bool is_timings(const at_stage_run *run)
+{
+    return run->ran && run->status != ATTUNE_OK && run->status != ATTUNE_WRONG_RESULT &&
+           run->status != ATTUNE_DEVICE_ERROR;
+}
+
+static void judge_timing(const at_stage_run *run, at_stage_finding *finding)
+{
+    judge_run(run, finding);
+    finding->outcome = is_timings(run) ? AT_INCONCLUSIVE : finding->outcome;
+}
+
 static void judge_build(at_verdict *verdict)
 {
     const at_build_facts *build = &verdict->build;
@@ -192,7 +205,7 @@ attune_status at_verdict_judge(at_verdict *verdict)
     judge_run(&verdict->stage[AT_STAGE_LAUNCH], &verdict->finding[AT_STAGE_LAUNCH]);
     judge_run(&verdict->stage[AT_STAGE_SANITY], &verdict->finding[AT_STAGE_SANITY]);
     judge_correctness(verdict);
-    judge_run(&verdict->stage[AT_STAGE_SPEED], &verdict->finding[AT_STAGE_SPEED]);
+    judge_timing(&verdict->stage[AT_STAGE_SPEED], &verdict->finding[AT_STAGE_SPEED]);
     AT_FORWARD(at_verdict_judge_speed(verdict));
     verdict->right = is_right(verdict);
     verdict->fast = verdict->finding[AT_STAGE_SPEED].outcome;
@@ -208,7 +221,7 @@ static bool could_not_run(const at_verdict *verdict)
             return true;
         }
     }
-    return verdict->absent_count > 0;
+    return verdict->absent_count > 0 || is_timings(&verdict->stage[AT_STAGE_SPEED]);
 }
 
 int at_verdict_exit(const at_verdict *verdict)

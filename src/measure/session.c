@@ -46,7 +46,7 @@ void at_session_policy_quick(at_session_policy *policy, uint64_t seed)
 
 int at_session_pairs(const at_session_policy *policy, at_mode mode, double peer_us)
 {
-    enum { RESTED_MOST = 40 };
+    static const int most[AT_MODE_COUNT] = {[AT_MODE_WARM] = INT32_MAX, [AT_MODE_COLD] = 100, [AT_MODE_RESTED] = 40};
     static const struct {
         double us;
         int pairs;
@@ -56,7 +56,7 @@ int at_session_pairs(const at_session_policy *policy, at_mode mode, double peer_
         pairs = peer_us <= sizes[i].us ? sizes[i].pairs : pairs;
     }
     pairs = policy->pairs > 0 ? policy->pairs : pairs;
-    return mode == AT_MODE_RESTED && pairs > RESTED_MOST ? RESTED_MOST : pairs;
+    return pairs > most[mode] ? most[mode] : pairs;
 }
 
 static attune_status check_policy(const at_session_policy *policy)

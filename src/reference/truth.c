@@ -95,7 +95,23 @@ attune_status at_truth_compute(at_pool *pool, const at_inputs *inputs, const at_
 
 void at_truth_free(at_truth *truth)
 {
-    free(truth->block);
-    at_rows_free(&truth->rows);
+    if (!truth->is_view) {
+        free(truth->block);
+        at_rows_free(&truth->rows);
+    }
     truth->block = NULL;
+}
+
+void at_truth_view(const at_truth *from, const at_inputs *inputs, at_truth *view)
+{
+    *view = *from;
+    view->is_view = true;
+    at_call_args(&inputs->problem, &inputs->call, &view->args);
+    view->one.args = &view->args;
+    view->one.rows = &view->rows;
+}
+
+size_t at_truth_bytes(const at_truth *truth)
+{
+    return 2 * (size_t)(truth->rows.count + outputs_of(truth)) * sizeof *truth->block;
 }

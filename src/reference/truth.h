@@ -11,6 +11,7 @@ typedef struct at_truth {
     at_rows rows;
     double *block; /* all arrays of `one` */
     at_case one;
+    bool is_view; /* rows and block are another's */
 } at_truth;
 
 typedef struct at_truth_want {
@@ -23,5 +24,9 @@ typedef struct at_truth_want {
  * at_truth_free, also after an error. */
 attune_status at_truth_compute(at_pool *pool, const at_inputs *inputs, const at_truth_want *want, at_truth *truth);
 void at_truth_free(at_truth *truth);
+/* The same truth over other host buffers with the same inputs; what it was made from must outlive it. */
+void at_truth_view(const at_truth *from, const at_inputs *inputs, at_truth *view);
+/* Bytes of the arrays. */
+size_t at_truth_bytes(const at_truth *truth);
 
 #endif

@@ -122,8 +122,10 @@ static int compile_rows(row *which, int count)
     at_pool_destroy(pool);
     for (int i = 0; i < count; ++i) {
         if (which[i].fault[0] != '\0') {
-            print_error("%s, %s, sm_%d: %s\n", which[i].kernel->name, which[i].shipped->problem,
-                        (int)which[i].target.arch, which[i].fault);
+            char config[AT_KERNEL_TEXT_MAX];
+            at_config_print(which[i].kernel, &which[i].config, config);
+            print_error("%s, %s, sm_%d: %s\n", config, which[i].shipped->problem, (int)which[i].target.arch,
+                        which[i].fault);
             ++faults;
         }
     }

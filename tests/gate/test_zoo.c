@@ -1,6 +1,6 @@
 /* The zoo for CPUs, and descriptors that lie: each goes through the gate's own stages, and must be rejected at the
  * right one for the right reason; an honest kernel must not be. Its workers and sandboxes are this program itself. */
-#include "gate/zoo.h"
+#include "gate/zoo_folders.h"
 
 #include "cli/cli.h"
 #include "core/problem.h"

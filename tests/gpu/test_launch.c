@@ -319,6 +319,54 @@ static void gemms_multiply(void **state)
     at_cuda_stream_destroy(device, stream);
 }
 
+/* Executes often on a stream of its own, a capture among the calls. NULL if all went well. */
+static void *multiply_often(void *context)
+{
+    subject *with = context;
+    at_cuda_graph *graph = NULL;
+    void *stream = NULL;
+    if (at_cuda_stream_create(device, &stream) != ATTUNE_OK) {
+        return context;
+    }
+    with->call.stream = stream;
+    attune_status status = at_cuda_capture_begin(device, stream);
+    status = status == ATTUNE_OK ? attune_plan_execute(with->plan, &with->call) : status;
+    status = status == ATTUNE_OK ? at_cuda_capture_end(device, stream, &graph) : status;
+    for (int i = 0; i < 50 && status == ATTUNE_OK; ++i) {
+        status = i % 2 == 0 ? attune_plan_execute(with->plan, &with->call) : at_cuda_graph_launch(graph, stream);
+    }
+    status = status == ATTUNE_OK ? device->ops->synchronise(device, stream) : status;
+    at_cuda_graph_destroy(graph);
+    at_cuda_stream_destroy(device, stream);
+    return status == ATTUNE_OK ? NULL : context;
+}
+
+/* More streams than there are handles of cuBLAS, each in a thread of its own. */
+static void streams_multiply_side_by_side(void **state)
+{
+    enum { STREAMS = AT_CUBLAS_SPARES + 4 };
+    pthread_t thread[STREAMS];
+    subject *with[STREAMS];
+    (void)state;
+    fixture.adjust = add_gemms;
+    fixture.workspace = SCORES * 6;
+    for (int i = 0; i < STREAMS; ++i) {
+        with[i] = made("b2,h4,hkv2,s64,d64,fp16,scale=0.5", FIXTURE_ENTRY(""));
+    }
+    for (int i = 0; i < STREAMS; ++i) {
+        assert_int_equal(pthread_create(&thread[i], NULL, multiply_often, with[i]), 0);
+    }
+    for (int i = 0; i < STREAMS; ++i) {
+        void *bad = NULL;
+        assert_int_equal(pthread_join(thread[i], &bad), 0);
+        assert_null(bad);
+    }
+    for (int i = 0; i < STREAMS; ++i) {
+        check_gemms(with[i]);
+        done(with[i]);
+    }
+}
+
 /* ---- Graphs and threads ---------------------------------------------------------------------------------------------
  */
 
@@ -560,12 +608,19 @@ int main(int count, char **arguments)
         return break_the_context();
     }
     const struct CMUnitTest tests[] = {
-        TEST(the_argument_arrives),     TEST(clusters_are_formed),
-        TEST(most_shared_memory),       TEST(tensor_maps_find_their_rows),
-        TEST(gemms_multiply),           TEST(graphs_replay),
-        TEST(threads_share_a_plan),     TEST(host_memory_is_told),
-        TEST(too_much_memory_is_told),  TEST(streams_of_another_device_are_told),
-        TEST(a_broken_context_is_told), TEST(what_a_call_costs),
+        TEST(the_argument_arrives),
+        TEST(clusters_are_formed),
+        TEST(most_shared_memory),
+        TEST(tensor_maps_find_their_rows),
+        TEST(gemms_multiply),
+        TEST(streams_multiply_side_by_side),
+        TEST(graphs_replay),
+        TEST(threads_share_a_plan),
+        TEST(host_memory_is_told),
+        TEST(too_much_memory_is_told),
+        TEST(streams_of_another_device_are_told),
+        TEST(a_broken_context_is_told),
+        TEST(what_a_call_costs),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -3,8 +3,8 @@
 
 Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- gate <- evolve <- report
          <- cli
-Device:  args, ptx <- barrier <- {element, sequence, stage, tma} <- {tile, fragment, swizzle, wgmma}
-         <- {softmax, mask, schedule, guard} <- job <- kernels
+Device:  args, ptx <- barrier <- {element, sequence, stage, tma} <- copy <- {tile, fragment, swizzle,
+         wgmma} <- {softmax, mask, schedule, guard} <- job <- kernels
 Kernels include attune/kernel.h, what a sibling in their folder shares (NAME.h, NAME.cu) and system headers; device code
 includes nothing of the system's. What is built ahead (NAME.image.cu) may also include CUTLASS and its NAME.h.
 """
@@ -17,7 +17,7 @@ ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure
          ["evolve"], ["report"], ["cli"]]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"]}
-DEVICE = [["args", "ptx"], ["barrier"], ["element", "sequence", "stage", "tma"],
+DEVICE = [["args", "ptx"], ["barrier"], ["element", "sequence", "stage", "tma"], ["copy"],
           ["tile", "fragment", "swizzle", "wgmma"],
           ["softmax", "mask", "schedule", "guard"], ["job"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}

@@ -41,6 +41,8 @@ def plant(root, planted):
         os.makedirs(os.path.dirname(full), exist_ok=True)
         with open(full, "w", encoding="utf-8", newline="") as file:
             file.write(text)
+        if text.startswith("#!"):
+            os.chmod(full, 0o755)
 
 
 def main(check, mistakes, clean):

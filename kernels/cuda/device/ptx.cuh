@@ -159,6 +159,16 @@ ATTUNE_INLINE void ptx_ldmatrix_x4_trans(unsigned (&x)[4], unsigned shared)
                  : "memory");
 }
 
+/* ---- Special registers ---- */
+
+/* threadIdx.x, read anew each time: what is computed from it is not kept in registers from one use to the next. */
+ATTUNE_INLINE unsigned ptx_mov_tid_x()
+{
+    unsigned x;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    return x;
+}
+
 /* ---- Named barriers ---- */
 
 ATTUNE_INLINE void ptx_barrier_sync(int id, int threads)

@@ -21,4 +21,12 @@ template <int block_m> ATTUNE_INLINE work static_work(const attune_args &args)
     return w;
 }
 
+/* The head of K and V that a query head reads. NOTE: a division takes some forty dependent instructions, and most
+ * problems do not need it. */
+ATTUNE_INLINE int kv_head(const attune_args &args, int head)
+{
+    int heads_q = (int)args.heads_q, heads_kv = (int)args.heads_kv;
+    return heads_q == heads_kv ? head : head / (heads_q / heads_kv);
+}
+
 #endif

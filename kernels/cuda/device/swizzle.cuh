@@ -10,8 +10,7 @@
 #ifndef DEVICE_SWIZZLE_CUH
 #define DEVICE_SWIZZLE_CUH
 
-#include "device/element.cuh"
-#include "device/stage.cuh"
+#include "device/copy.cuh"
 
 /* Elements of a row in shared memory. */
 template <int dim> constexpr int swizzled_pitch = (dim + 63) / 64 * 64;
@@ -26,15 +25,11 @@ template <int rows, int dim, int threads, int pitch = swizzled_pitch<dim>>
 ATTUNE_INLINE void swizzled_copy(element *tile, const element *origin, attune_i64 stride, int first, int end,
                                  int thread)
 {
-    constexpr int parts = dim / 8;
     static_assert(dim % 8 == 0 && sizeof(element) == 2 && ATTUNE_ALIGN % 16 == 0, "whole, aligned 16-byte parts");
-#pragma unroll 4
-    for (int i = thread; with_loading && i < rows * parts; i += threads) {
-        int r = i / parts, part = i % parts;
-        bool exists = first + r < end;
-        const element *from = origin + (exists ? (first + r) * stride : 0) + part * 8;
-        ptx_cp_async_cg_shared_global_16(ptx_cvta_shared(tile + swizzled_index<pitch>(r, part)), from, exists ? 16 : 0);
-    }
+    unsigned base = ptx_cvta_shared(tile);
+    copy_parts<rows, dim / 8, threads>(origin, stride, first, end, thread, [base](int row, int part) {
+        return base + (unsigned)(2 * swizzled_index<pitch>(row, part));
+    });
 }
 
 /* Where a lane reads operands of a tile: the address of the row it names for ldmatrix, part 0 or 1 already swizzled in.

@@ -2,8 +2,7 @@
 #ifndef DEVICE_TILE_CUH
 #define DEVICE_TILE_CUH
 
-#include "device/element.cuh"
-#include "device/stage.cuh"
+#include "device/copy.cuh"
 
 /* Rows first ... first + rows - 1 into tile[0 ...], `columns` floats each (a multiple of the four that a thread
  * takes, or any); rows from `end` on and columns from `dim` on become zero. All threads take part; neighbours read
@@ -31,21 +30,18 @@ ATTUNE_INLINE bool tile_load(float (&tile)[rows][pitch], const element *origin, 
     return finite;
 }
 
-/* Rows first ... first + rows - 1 into tile[0 ...] as they are stored, 16 bytes a copy, asynchronously: commit and wait
- * with the cp.async groups. Rows from `end` on become zero. `dim` is a whole number of 16-byte parts, and rows are
- * aligned to 16 bytes on both sides. */
-template <int rows, int dim, int pitch>
-ATTUNE_INLINE void tile_copy(element (&tile)[rows][pitch], const element *origin, attune_i64 stride, int first, int end)
+/* Rows first ... first + rows - 1 into tile[0 ...] as they are stored. `dim` is a whole number of 16-byte parts, and
+ * rows are aligned to 16 bytes on both sides. */
+template <int rows, int dim, int threads = ATTUNE_THREADS, int pitch>
+ATTUNE_INLINE void tile_copy(element (&tile)[rows][pitch], const element *origin, attune_i64 stride, int first, int end,
+                             int thread = (int)threadIdx.x)
 {
     constexpr int step = 16 / sizeof(element);
-    constexpr int parts = dim / step;
     static_assert(dim % step == 0 && pitch % step == 0 && ATTUNE_ALIGN % 16 == 0, "whole, aligned 16-byte parts");
-    for (int i = (int)threadIdx.x; with_loading && i < rows * parts; i += ATTUNE_THREADS) {
-        int r = i / parts, c = i % parts * step;
-        bool exists = first + r < end;
-        const element *from = origin + (exists ? (first + r) * stride : 0) + c;
-        ptx_cp_async_cg_shared_global_16(ptx_cvta_shared(&tile[r][c]), from, exists ? 16 : 0);
-    }
+    unsigned base = ptx_cvta_shared(&tile[0][0]);
+    copy_parts<rows, dim / step, threads>(origin, stride, first, end, thread, [base](int row, int part) {
+        return base + (unsigned)(row * pitch * (int)sizeof(element) + part * 16);
+    });
 }
 
 #endif

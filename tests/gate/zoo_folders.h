@@ -4,8 +4,8 @@
  *     sanity: was not written                 a stage, and words of the reason it must give; any one such line will do
  *     right                                   an honest kernel: never called wrong
  */
-#ifndef TESTS_GATE_ZOO_H
-#define TESTS_GATE_ZOO_H
+#ifndef TESTS_GATE_ZOO_FOLDERS_H
+#define TESTS_GATE_ZOO_FOLDERS_H
 
 #include <dirent.h>
 #include <stdio.h>

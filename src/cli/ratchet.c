@@ -1,0 +1,62 @@
+/* attune ratchet: kernels do not get worse unseen. */
+#include "gate/ratchet.h"
+#include "cli/archive.h"
+
+static void print_slip(const at_slip *slip, FILE *out)
+{
+    const at_verdict *now = slip->newest->exhibit->verdict, *then = slip->best->exhibit->verdict;
+    (void)fprintf(out, "%s on %s, %s\n", now->kernel, now->problem, now->target.model);
+    if (slip->peer[0] == '\0') {
+        (void)fprintf(out, "  %s: right: %s\n  %s, %s: right: pass\n", now->when, at_outcome_name(now->right),
+                      then->when, then->kernel);
+        return;
+    }
+    (void)fprintf(out, "  %s: %.4f (%.4f ... %.4f) times as fast as %s, %s\n", now->when, slip->now.middle,
+                  slip->now.low, slip->now.high, slip->peer, at_mode_name(slip->mode));
+    (void)fprintf(out, "  %s, %s: %.4f (%.4f ... %.4f)\n", then->when, then->kernel, slip->then.middle, slip->then.low,
+                  slip->then.high);
+    (void)fprintf(out, "  worse by %.1f %%: the intervals do not touch\n",
+                  100 * (slip->then.middle / slip->now.middle - 1));
+}
+
+static attune_status look(const at_cli *cli, at_ratchet *ratchet)
+{
+    at_archive archive;
+    attune_status status = at_cli_archive(cli, &archive);
+    if (status == ATTUNE_OK) {
+        status = at_ratchet_run(&archive, ratchet);
+    }
+    for (size_t i = 0; i < ratchet->count && status == ATTUNE_OK; ++i) {
+        print_slip(&ratchet->slip[i], cli->out);
+    }
+    at_archive_close(&archive);
+    return status;
+}
+
+static int run(const at_cli *cli)
+{
+    at_ratchet ratchet = {0};
+    attune_status status = look(cli, &ratchet);
+    size_t slips = ratchet.count;
+    if (status == ATTUNE_OK) {
+        at_cli_say(cli, "%lld newest verdicts have earlier ones; %zu comparisons show them worse",
+                   (long long)ratchet.compared, slips);
+    }
+    at_ratchet_free(&ratchet);
+    return status != ATTUNE_OK ? at_cli_fail(cli, status) : slips > 0 ? AT_EXIT_WRONG : AT_EXIT_OK;
+}
+
+const at_verb at_verb_ratchet = {
+    .name = "ratchet",
+    .arguments = "[DIR]",
+    .summary = "fail where newer evidence is worse than older",
+    .help = "Holds the newest verdict of each kernel, problem and device below DIR (evidence) against the best one\n"
+            "before it: the exit code is 1 where its ratio to a peer, warm or cold, is worse by more than the\n"
+            "intervals allow, or where it is no longer right. A peer counts as the same where it gives the same\n"
+            "account of itself: a newer cuDNN is another peer. Quick and broken verdicts do not count.\n",
+    .examples = "  attune ratchet\n"
+                "  attune ratchet evidence/NVIDIA_H200\n",
+    .options = NULL,
+    .common = 0,
+    .run = run,
+};

@@ -1,0 +1,132 @@
+#include "gate/ratchet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+static bool counts(const at_record *record)
+{
+    return record->standing != AT_BROKEN && !record->exhibit->verdict->options.quick;
+}
+
+static attune_status add(at_ratchet *ratchet, const at_slip *slip)
+{
+    at_slip *grown = realloc(ratchet->slip, (ratchet->count + 1) * sizeof *grown);
+    AT_FAIL_IF(grown == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu comparisons", ratchet->count + 1);
+    ratchet->slip = grown;
+    ratchet->slip[ratchet->count++] = *slip;
+    return ATTUNE_OK;
+}
+
+/* The verdicts of one kernel on one problem, from old to new. */
+typedef struct series {
+    const at_record *record;
+    size_t count;
+} series;
+
+/* The arm of a verdict that is this peer in every word; 0, the candidate, where there is none. */
+static int same_peer(const at_verdict *verdict, const at_arm_facts *peer)
+{
+    for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
+        if (at_verdict_is_peer(verdict, arm) && strcmp(verdict->arm[arm].name, peer->name) == 0 &&
+            strcmp(verdict->arm[arm].account, peer->account) == 0) {
+            return arm;
+        }
+    }
+    return 0;
+}
+
+/* Of verdicts before the newest, the best right one against a peer in a mode. */
+static const at_record *best_of(const series *of, const at_record *newest, const at_arm_facts *peer, at_mode mode,
+                                at_interval *r)
+{
+    const at_record *best = NULL;
+    for (const at_record *record = of->record; record < newest; ++record) {
+        const at_verdict *verdict = counts(record) ? record->exhibit->verdict : NULL;
+        int arm = verdict != NULL && verdict->right == AT_PASS ? same_peer(verdict, peer) : 0;
+        if (arm > 0 && verdict->speed[arm].known[mode] &&
+            (best == NULL || verdict->speed[arm].ratio[mode].r.middle > r->middle)) {
+            best = record;
+            *r = verdict->speed[arm].ratio[mode].r;
+        }
+    }
+    return best;
+}
+
+static attune_status compare_speed(const series *of, const at_record *newest, at_ratchet *ratchet)
+{
+    const at_verdict *verdict = newest->exhibit->verdict;
+    for (int i = 0; i < verdict->session.arm_count * AT_MODE_COUNT; ++i) {
+        int arm = i / AT_MODE_COUNT;
+        at_slip slip = {.newest = newest, .mode = (at_mode)(i % AT_MODE_COUNT)};
+        if (!at_verdict_is_peer(verdict, arm) || !verdict->speed[arm].known[slip.mode]) {
+            continue;
+        }
+        slip.now = verdict->speed[arm].ratio[slip.mode].r;
+        slip.best = best_of(of, newest, &verdict->arm[arm], slip.mode, &slip.then);
+        if (slip.best != NULL && slip.now.high < slip.then.low) {
+            (void)snprintf(slip.peer, sizeof slip.peer, "%s", verdict->arm[arm].name);
+            AT_FORWARD(add(ratchet, &slip));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* The newest right one before a record; NULL if there is none. */
+static const at_record *right_before(const series *of, const at_record *newest)
+{
+    for (const at_record *record = newest; record-- > of->record;) {
+        if (counts(record) && record->exhibit->verdict->right == AT_PASS) {
+            return record;
+        }
+    }
+    return NULL;
+}
+
+static attune_status compare(const series *of, at_ratchet *ratchet)
+{
+    const at_record *newest = of->record + of->count;
+    while (newest > of->record && !counts(newest - 1)) {
+        --newest;
+    }
+    if (newest == of->record) {
+        return ATTUNE_OK;
+    }
+    --newest;
+    const at_record *before = right_before(of, newest);
+    ratchet->compared += before != NULL;
+    if (before != NULL && newest->exhibit->verdict->right != AT_PASS) {
+        const at_slip slip = {.newest = newest, .best = before};
+        return add(ratchet, &slip);
+    }
+    return before != NULL ? compare_speed(of, newest, ratchet) : ATTUNE_OK;
+}
+
+attune_status at_ratchet_run(const at_archive *archive, at_ratchet *ratchet)
+{
+    series of = {archive->record, 0};
+    *ratchet = (at_ratchet){0};
+    for (size_t i = 0; i < archive->count; ++i) {
+        ++of.count;
+        if (!archive->record[i].newest) {
+            continue;
+        }
+        attune_status status = archive->record[i].exhibit == NULL || archive->record[i].exhibit->verdict == NULL
+                                   ? ATTUNE_OK
+                                   : compare(&of, ratchet);
+        if (status != ATTUNE_OK) {
+            at_ratchet_free(ratchet);
+            return status;
+        }
+        of = (series){archive->record + i + 1, 0};
+    }
+    return ATTUNE_OK;
+}
+
+void at_ratchet_free(at_ratchet *ratchet)
+{
+    free(ratchet->slip);
+    *ratchet = (at_ratchet){0};
+}

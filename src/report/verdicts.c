@@ -1,0 +1,273 @@
+#include "report/verdicts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/status.h"
+
+static const at_verdict *verdict_of(const at_record *record)
+{
+    return record->exhibit != NULL ? record->exhibit->verdict : NULL;
+}
+
+/* Operations a second that the candidate did, in 1e12. */
+static double tflops(const at_verdict *verdict, double us)
+{
+    attune_problem problem;
+    return attune_problem_parse(verdict->problem, &problem) == ATTUNE_OK ? attune_problem_flops(&problem) / us * 1e-6
+                                                                         : NAN;
+}
+
+static bool shown(const at_record *record, bool all)
+{
+    return verdict_of(record) != NULL && (all || record->newest);
+}
+
+/* ---- Rows for tools ---------------------------------------------------------------------------------------------- */
+
+static const at_column row_columns[] = {
+    {"device", AT_COLUMN_TEXT, NULL, 0},    {"problem", AT_COLUMN_TEXT, NULL, 0},
+    {"kernel", AT_COLUMN_TEXT, NULL, 0},    {"config", AT_COLUMN_TEXT, NULL, 0},
+    {"peer", AT_COLUMN_TEXT, NULL, 0},      {"mode", AT_COLUMN_TEXT, NULL, 0},
+    {"ratio", AT_COLUMN_NUMBER, NULL, 4},   {"lo", AT_COLUMN_NUMBER, NULL, 4},
+    {"hi", AT_COLUMN_NUMBER, NULL, 4},      {"candidate_us", AT_COLUMN_NUMBER, NULL, 4},
+    {"peer_us", AT_COLUMN_NUMBER, NULL, 4}, {"tflops", AT_COLUMN_NUMBER, NULL, 3},
+    {"right", AT_COLUMN_TEXT, NULL, 0},     {"faster", AT_COLUMN_TEXT, NULL, 0},
+    {"state", AT_COLUMN_TEXT, NULL, 0},
+};
+
+/* A verdict beside one peer in one mode, or beside nobody. */
+typedef struct row {
+    const at_record *record;
+    const char *peer, *mode;
+    const at_ratio *ratio;
+    at_outcome faster;
+} row;
+
+static const at_ratio no_ratio = {.r = {NAN, NAN, NAN}, .candidate_us = NAN, .peer_us = NAN, .median_r = NAN};
+
+static row row_of_none(const at_record *record)
+{
+    return (row){record, "", "", &no_ratio, verdict_of(record)->fast};
+}
+
+static row row_of(const at_record *record, int arm, at_mode mode)
+{
+    const at_verdict *verdict = verdict_of(record);
+    const at_speed *speed = &verdict->speed[arm];
+    return (row){record, verdict->arm[arm].name, at_mode_name(mode),
+                 speed->known[mode] ? &speed->ratio[mode] : &no_ratio, speed->outcome};
+}
+
+static void add_row(at_table *table, const row *of)
+{
+    const at_verdict *verdict = verdict_of(of->record);
+    char name[AT_KERNEL_TEXT_MAX];
+    at_record_kernel(verdict, name);
+    at_table_text(table, verdict->target.model);
+    at_table_text(table, verdict->problem);
+    at_table_text(table, name);
+    at_table_text(table, at_record_config(verdict));
+    at_table_text(table, of->peer);
+    at_table_text(table, of->mode);
+    at_table_number(table, of->ratio->median_r);
+    at_table_number(table, of->ratio->r.low);
+    at_table_number(table, of->ratio->r.high);
+    at_table_number(table, of->ratio->candidate_us);
+    at_table_number(table, of->ratio->peer_us);
+    at_table_number(table, tflops(verdict, of->ratio->candidate_us));
+    at_table_text(table, at_outcome_name(verdict->right));
+    at_table_text(table, at_outcome_name(of->faster));
+    at_table_text(table, at_standing_name(of->record->standing));
+}
+
+static void add_rows(at_table *table, const at_record *record)
+{
+    const at_verdict *verdict = verdict_of(record);
+    int rows = 0;
+    for (int i = 0; i < verdict->session.arm_count * AT_MODE_COUNT; ++i) {
+        int arm = i / AT_MODE_COUNT, mode = i % AT_MODE_COUNT;
+        if (at_verdict_is_peer(verdict, arm) && verdict->speed[arm].known[mode]) {
+            const row one = row_of(record, arm, (at_mode)mode);
+            add_row(table, &one);
+            ++rows;
+        }
+    }
+    if (rows == 0) {
+        const row none = row_of_none(record);
+        add_row(table, &none);
+    }
+}
+
+static attune_status print_rows(const at_archive *archive, bool all, at_format format, FILE *out)
+{
+    at_table *table = NULL;
+    AT_FORWARD(at_table_create(row_columns, sizeof row_columns / sizeof row_columns[0], &table));
+    for (size_t i = 0; i < archive->count; ++i) {
+        if (shown(&archive->record[i], all)) {
+            add_rows(table, &archive->record[i]);
+        }
+    }
+    attune_status status = at_table_print(table, format, out);
+    at_table_destroy(table);
+    return status;
+}
+
+/* ---- Text for people --------------------------------------------------------------------------------------------- */
+
+static const at_column text_columns[] = {
+    {"kernel", AT_COLUMN_TEXT, NULL, 0},    {"us", AT_COLUMN_NUMBER, NULL, 4},
+    {"TFLOP/s", AT_COLUMN_NUMBER, NULL, 3}, {"peer", AT_COLUMN_TEXT, NULL, 0},
+    {"us", AT_COLUMN_NUMBER, NULL, 4},      {"times as fast", AT_COLUMN_NUMBER, NULL, 4},
+    {"from", AT_COLUMN_NUMBER, NULL, 4},    {"to", AT_COLUMN_NUMBER, NULL, 4},
+    {"cold", AT_COLUMN_NUMBER, NULL, 4},    {"right", AT_COLUMN_TEXT, NULL, 0},
+    {"faster", AT_COLUMN_TEXT, NULL, 0},    {"state", AT_COLUMN_TEXT, NULL, 0},
+};
+
+static void add_line(at_table *table, const char *kernel, const row *of, double cold)
+{
+    const at_verdict *verdict = verdict_of(of->record);
+    at_table_text(table, kernel);
+    at_table_number(table, of->ratio->candidate_us);
+    at_table_number(table, tflops(verdict, of->ratio->candidate_us));
+    at_table_text(table, of->peer);
+    at_table_number(table, of->ratio->peer_us);
+    at_table_number(table, of->ratio->median_r);
+    at_table_number(table, of->ratio->r.low);
+    at_table_number(table, of->ratio->r.high);
+    at_table_number(table, cold);
+    at_table_text(table, at_outcome_name(verdict->right));
+    at_table_text(table, at_outcome_name(of->faster));
+    at_table_text(table, at_standing_name(of->record->standing));
+}
+
+static void add_lines(at_table *table, const at_record *record)
+{
+    const at_verdict *verdict = verdict_of(record);
+    const char *kernel = verdict->kernel; /* in the first of its lines */
+    for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
+        if (at_verdict_is_peer(verdict, arm)) {
+            const row warm = row_of(record, arm, AT_MODE_WARM), cold = row_of(record, arm, AT_MODE_COLD);
+            add_line(table, kernel, &warm, cold.ratio->median_r);
+            kernel = "";
+        }
+    }
+    if (kernel[0] != '\0') {
+        const row none = row_of_none(record);
+        add_line(table, kernel, &none, NAN);
+    }
+}
+
+/* What a table has no room for. */
+static void print_notes(const at_record *record, FILE *out)
+{
+    const at_verdict *verdict = verdict_of(record);
+    (void)fprintf(out, "  %s, %s%s\n", verdict->kernel, verdict->when, verdict->options.quick ? ", quick" : "");
+    for (int stage = 0; stage < AT_STAGE_SPEED; ++stage) {
+        const at_stage_finding *finding = &verdict->finding[stage];
+        if (finding->outcome != AT_PASS && finding->outcome != AT_NOT_RUN) {
+            (void)fprintf(out, "    %s: %s: %s\n", at_stage_name((at_stage)stage), at_outcome_name(finding->outcome),
+                          finding->sentence);
+        }
+    }
+    if (verdict->finding[AT_STAGE_SPEED].sentence[0] != '\0') {
+        (void)fprintf(out, "    speed: %s\n", verdict->finding[AT_STAGE_SPEED].sentence);
+    }
+    for (int control = 0; control < AT_CONTROL_COUNT; ++control) {
+        if (verdict->control[control].outcome != AT_NOT_RUN) {
+            (void)fprintf(out, "    control %s: %s: %s\n", at_control_name((at_control_kind)control),
+                          at_outcome_name(verdict->control[control].outcome), verdict->control[control].sentence);
+        }
+    }
+    if (verdict->counters.asked) {
+        const at_counters *counters = &verdict->counters;
+        (void)fprintf(out, "    counters: %s\n",
+                      counters->why_not[0] != '\0' ? counters->why_not : counters->diagnosis);
+    }
+    if (record->why[0] != '\0') {
+        (void)fprintf(out, "    %s: %s\n", at_standing_name(record->standing), record->why);
+    }
+}
+
+static bool same_section(const at_verdict *a, const at_verdict *b)
+{
+    return strcmp(a->target.model, b->target.model) == 0 && strcmp(a->problem, b->problem) == 0;
+}
+
+/* Whether an earlier record opened this one's section. */
+static bool opened_before(const at_archive *archive, size_t index, bool all)
+{
+    for (size_t i = 0; i < index; ++i) {
+        if (shown(&archive->record[i], all) &&
+            same_section(verdict_of(&archive->record[i]), verdict_of(&archive->record[index]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static attune_status print_section(const at_archive *archive, size_t first, bool all, FILE *out)
+{
+    const at_verdict *head = verdict_of(&archive->record[first]);
+    at_table *table = NULL;
+    AT_FORWARD(at_table_create(text_columns, sizeof text_columns / sizeof text_columns[0], &table));
+    for (size_t i = first; i < archive->count; ++i) {
+        if (shown(&archive->record[i], all) && same_section(head, verdict_of(&archive->record[i]))) {
+            add_lines(table, &archive->record[i]);
+        }
+    }
+    (void)fprintf(out, "%s on %s\n\n", head->problem, head->target.model);
+    attune_status status = at_table_print(table, AT_FORMAT_TEXT, out);
+    (void)fputc('\n', out);
+    for (size_t i = first; i < archive->count; ++i) {
+        if (shown(&archive->record[i], all) && same_section(head, verdict_of(&archive->record[i]))) {
+            print_notes(&archive->record[i], out);
+        }
+    }
+    (void)fputc('\n', out);
+    at_table_destroy(table);
+    return status;
+}
+
+static attune_status print_text(const at_archive *archive, bool all, FILE *out)
+{
+    for (size_t i = 0; i < archive->count; ++i) {
+        if (shown(&archive->record[i], all) && !opened_before(archive, i, all)) {
+            AT_FORWARD(print_section(archive, i, all, out));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_report_verdicts(const at_archive *archive, bool all, at_format format, FILE *out)
+{
+    return format == AT_FORMAT_TEXT ? print_text(archive, all, out) : print_rows(archive, all, format, out);
+}
+
+/* ---- Standings --------------------------------------------------------------------------------------------------- */
+
+attune_status at_report_standings(const at_archive *archive, at_format format, FILE *out)
+{
+    static const at_column columns[] = {
+        {"state", AT_COLUMN_TEXT, NULL, 0},   {"device", AT_COLUMN_TEXT, NULL, 0}, {"kernel", AT_COLUMN_TEXT, NULL, 0},
+        {"problem", AT_COLUMN_TEXT, NULL, 0}, {"when", AT_COLUMN_TEXT, NULL, 0},   {"newest", AT_COLUMN_TEXT, NULL, 0},
+        {"file", AT_COLUMN_TEXT, NULL, 0},    {"why", AT_COLUMN_TEXT, NULL, 0},
+    };
+    at_table *table = NULL;
+    AT_FORWARD(at_table_create(columns, sizeof columns / sizeof columns[0], &table));
+    for (size_t i = 0; i < archive->count; ++i) {
+        const at_record *record = &archive->record[i];
+        const at_verdict *verdict = verdict_of(record);
+        at_table_text(table, at_standing_name(record->standing));
+        at_table_text(table, verdict != NULL ? verdict->target.model : "");
+        at_table_text(table, verdict != NULL ? verdict->kernel : "");
+        at_table_text(table, verdict != NULL ? verdict->problem : "");
+        at_table_text(table, verdict != NULL ? verdict->when : "");
+        at_table_text(table, record->newest ? "yes" : "no");
+        at_table_text(table, record->file);
+        at_table_text(table, record->why);
+    }
+    attune_status status = at_table_print(table, format, out);
+    at_table_destroy(table);
+    return status;
+}

@@ -1,0 +1,436 @@
+/* The gate from end to end, on the CPU: real workers judge a real kernel, a machine made of numbers says what time it
+ * takes. The workers are this program itself. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/folder.h"
+#include "gate/evidence.h"
+#include "gate/gate_speed.h"
+#include "library/wisdom.h"
+#include "measure/simulated.h"
+
+static const char candidate[] = "cpu_tiled:BLOCK_M=64,BLOCK_N=48", other[] = "cpu_tiled:BLOCK_M=32,BLOCK_N=48";
+static const char peer[] = "cpu_tiled:BLOCK_M=16,BLOCK_N=48";
+static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
+
+/* ---- A gate whose clock is simulated ---------------------------------------------------------------------------- */
+
+/* What the watch was told. */
+typedef struct seen {
+    int problems, candidates, stages, verdicts, notes;
+    char last_note[AT_SENTENCE_MAX];
+    at_outcome right[8], fast[8];
+    char sentence[8][AT_SENTENCE_MAX]; /* of the speed stage */
+} seen;
+
+typedef struct scene {
+    simulated clock;
+    at_gate_timing timing;
+    at_gate_options options;
+    at_gate_result result;
+    attune_problem problem[2];
+    const char *candidate[2], *peer[2];
+    seen seen;
+} scene;
+
+static attune_status open_simulated(void *self, at_gate *gate, at_gate_bench *bench, at_executor *executor)
+{
+    (void)gate, (void)bench;
+    *executor = simulated_executor(self);
+    return ATTUNE_OK;
+}
+
+static void leave_simulated(void *self, attune_status status)
+{
+    (void)self, (void)status;
+}
+
+static void nothing(void *self)
+{
+    (void)self;
+}
+
+static void on_problem(void *self, const char *problem)
+{
+    (void)problem;
+    ++((seen *)self)->problems;
+}
+
+static void on_candidate(void *self, const at_verdict *verdict)
+{
+    (void)verdict;
+    ++((seen *)self)->candidates;
+}
+
+static void on_stage(void *self, const at_verdict *verdict, at_stage stage)
+{
+    (void)verdict, (void)stage;
+    ++((seen *)self)->stages;
+}
+
+static void on_verdict(void *self, const at_verdict *verdict)
+{
+    seen *on = self;
+    on->right[on->verdicts] = verdict->right;
+    on->fast[on->verdicts] = verdict->fast;
+    (void)snprintf(on->sentence[on->verdicts], AT_SENTENCE_MAX, "%s", verdict->finding[AT_STAGE_SPEED].sentence);
+    ++on->verdicts;
+}
+
+static void on_note(void *self, const char *text)
+{
+    seen *on = self;
+    ++on->notes;
+    (void)snprintf(on->last_note, sizeof on->last_note, "%s", text);
+}
+
+/* One candidate of so many microseconds against a peer of 100, on a quiet machine; arm 2 is the peer's twin. */
+static void set(scene *on, double us)
+{
+    *on = (scene){.clock = {.seed = 3, .calls = 10, .process = 0.002, .block = 0.01},
+                  .candidate = {candidate, other},
+                  .peer = {peer, "cudnn"}};
+    for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
+        const double all[] = {us, 100, 100};
+        for (int arm = 0; arm < 3; ++arm) {
+            on->clock.us[arm][mode] = all[arm];
+        }
+    }
+    assert_int_equal(attune_problem_parse("b1,h2,s64,d64,fp32", &on->problem[0]), ATTUNE_OK);
+    assert_int_equal(attune_problem_parse("b1,h2,s96,d64,fp16,causal", &on->problem[1]), ATTUNE_OK);
+    on->timing = (at_gate_timing){&on->clock, open_simulated, leave_simulated, nothing, nothing};
+    on->options = (at_gate_options){.candidate = on->candidate,
+                                    .candidate_count = 1,
+                                    .problem = on->problem,
+                                    .problem_count = 1,
+                                    .peer = on->peer,
+                                    .peer_count = 1,
+                                    .must = 0.95,
+                                    .cases = 10,
+                                    .seed = 1,
+                                    .threads = 2,
+                                    .worker = worker,
+                                    .timing = &on->timing,
+                                    .watch = {.self = &on->seen,
+                                              .problem = on_problem,
+                                              .candidate = on_candidate,
+                                              .stage = on_stage,
+                                              .verdict = on_verdict,
+                                              .note = on_note}};
+}
+
+static void run(scene *on)
+{
+    on->seen = (seen){0};
+    attune_status status = at_gate_run(&on->options, &on->result);
+    if (status != ATTUNE_OK) {
+        print_message("%s\n", attune_last_detail());
+    }
+    assert_int_equal(status, ATTUNE_OK);
+}
+
+/* ---- Verdicts --------------------------------------------------------------------------------------------------- */
+
+static void expect(scene *on, at_outcome right, at_outcome fast, int exit_code)
+{
+    run(on);
+    assert_int_equal(on->seen.verdicts, 1);
+    if (on->seen.fast[0] != fast) {
+        print_message("%s\n", on->seen.sentence[0]);
+    }
+    assert_int_equal(on->seen.right[0], right);
+    assert_int_equal(on->seen.fast[0], fast);
+    assert_int_equal(on->result.exit_code, exit_code);
+}
+
+static void test_all_is_told(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, 90);
+    expect(&on, AT_PASS, AT_PASS, 0);
+    assert_int_equal(on.result.passed, 1);
+    assert_int_equal(on.seen.problems, 1);
+    assert_int_equal(on.seen.candidates, 1);
+    assert_int_equal(on.seen.stages, AT_STAGE_COUNT);
+}
+
+static void test_cold_must_not_be_slower(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, 80);
+    on.clock.us[0][AT_MODE_COLD] = 104;
+    expect(&on, AT_PASS, AT_FAIL, 1);
+    assert_non_null(strstr(on.seen.sentence[0], "cold"));
+}
+
+static void test_a_wrong_timed_output_fails(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, 80);
+    on.clock.wrong_arm = 0;
+    on.clock.wrong_at = 150;
+    run(&on);
+    assert_int_equal(on.seen.right[0], AT_FAIL);
+    assert_int_equal(on.result.exit_code, 1);
+}
+
+static void test_quick(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, 80);
+    on.options.quick = true;
+    expect(&on, AT_PASS, AT_PASS, 0);
+}
+
+static void test_absent_peer(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, 90);
+    on.options.peer_count = 2; /* cuDNN, on a CPU */
+    expect(&on, AT_PASS, AT_INCONCLUSIVE, 3);
+    assert_non_null(strstr(on.seen.sentence[0], "cudnn could not run"));
+    assert_int_equal(on.result.not_run, 1);
+    on.peer[0] = "cudnn";
+    on.options.peer_count = 1;
+    expect(&on, AT_PASS, AT_INCONCLUSIVE, 3);
+}
+
+static void test_candidate_that_cannot(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, 90);
+    on.candidate[0] = "wmma";
+    on.options.target = "cpu";
+    run(&on);
+    assert_int_equal(on.seen.verdicts, 1);
+    assert_int_equal(on.seen.stages, 1); /* it ends at the first */
+    assert_int_not_equal(on.seen.right[0], AT_PASS);
+    assert_int_not_equal(on.result.exit_code, 0);
+}
+
+/* ---- Many at once ----------------------------------------------------------------------------------------------- */
+
+static void test_candidates_and_problems(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, 90);
+    on.options.candidate_count = on.options.problem_count = 2;
+    for (int mode = 0; mode < AT_MODE_COUNT; ++mode) { /* two candidates, the peer, its twin */
+        on.clock.us[1][mode] = 110;
+        on.clock.us[2][mode] = on.clock.us[3][mode] = 100;
+    }
+    run(&on);
+    assert_int_equal(on.seen.problems, 2);
+    assert_int_equal(on.seen.verdicts, 4);
+    assert_int_equal(on.result.passed, 2);
+    assert_int_equal(on.result.failed, 2);
+    for (int i = 0; i < 4; ++i) {
+        assert_int_equal(on.seen.right[i], AT_PASS);
+        assert_int_equal(on.seen.fast[i], i % 2 == 0 ? AT_PASS : AT_FAIL);
+    }
+    assert_int_equal(on.result.exit_code, 1);
+}
+
+static void test_limit_leaves_the_rest(void **state)
+{
+    (void)state;
+    scene on;
+    attune_problem many[6];
+    set(&on, 90);
+    for (int i = 0; i < 6; ++i) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "b1,h1,s%d,d64,fp32", 40 + i);
+        assert_int_equal(attune_problem_parse(text, &many[i]), ATTUNE_OK);
+    }
+    on.options.problem = many;
+    on.options.problem_count = 6;
+    on.options.limit_s = 1e-3; /* the first batch is always done */
+    run(&on);
+    assert_int_equal(on.seen.verdicts, 4);
+    assert_int_equal(on.result.left, 2);
+    assert_int_equal(on.result.exit_code, 2);
+}
+
+/* ---- What it leaves --------------------------------------------------------------------------------------------- */
+
+static void test_evidence_is_kept_and_found(void **state)
+{
+    (void)state;
+    scene on;
+    char **files;
+    size_t count;
+    folder here;
+    assert_int_equal(folder_make(&here), 0);
+    set(&on, 90);
+    on.options.evidence = here.path;
+    expect(&on, AT_PASS, AT_PASS, 0);
+    assert_int_equal(at_evidence_find(here.path, &files, &count), ATTUNE_OK);
+    assert_int_equal(count, 1);
+    assert_non_null(strstr(files[0], "/cpu_tiled.json"));
+    free(files[0]);
+    free(files);
+    on.options.problem_count = 2; /* the call that was interrupted goes on */
+    run(&on);
+    assert_int_equal(on.result.known, 1);
+    assert_int_equal(on.seen.verdicts, 1);
+    run(&on);
+    assert_int_equal(on.result.known, 2);
+    assert_int_equal(on.seen.verdicts, 0);
+    assert_int_equal(on.result.exit_code, 0);
+    on.options.seed = 2; /* another question */
+    run(&on);
+    assert_int_equal(on.result.known, 0);
+    on.options.again = true;
+    run(&on);
+    assert_int_equal(on.seen.verdicts, 2);
+    folder_remove(&here);
+}
+
+static size_t rows_of(const char *path, char kernel[AT_KERNEL_TEXT_MAX])
+{
+    at_wisdom *wisdom;
+    assert_int_equal(at_wisdom_create(&wisdom), ATTUNE_OK);
+    attune_status status = at_wisdom_file_read(path, wisdom);
+    assert_true(status == ATTUNE_OK || status == ATTUNE_NOT_FOUND);
+    size_t count = at_wisdom_count(wisdom);
+    if (count > 0) {
+        const at_wisdom_row *row = at_wisdom_at(wisdom, 0);
+        assert_int_equal(row->standing, AT_PROVEN);
+        assert_int_equal(strlen(row->verdict), 64);
+        (void)snprintf(kernel, AT_KERNEL_TEXT_MAX, "%s", row->kernel_text);
+    }
+    at_wisdom_destroy(wisdom);
+    return count;
+}
+
+static void test_wisdom(void **state)
+{
+    (void)state;
+    scene on;
+    folder here;
+    char path[PATH_MAX];
+    char kernel[AT_KERNEL_TEXT_MAX];
+    assert_int_equal(folder_make(&here), 0);
+    (void)folder_path(&here, "x.wisdom", path);
+    set(&on, 300); /* beating a peer is not asked for */
+    on.options.wisdom = path;
+    on.options.quick = true;
+    run(&on);
+    assert_int_equal(rows_of(path, kernel), 0);
+    on.options.quick = false;
+    run(&on);
+    assert_int_equal(rows_of(path, kernel), 1);
+    assert_string_equal(kernel, candidate);
+    on.candidate[0] = other; /* it did not race against who stands there */
+    run(&on);
+    assert_int_equal(rows_of(path, kernel), 1);
+    assert_string_equal(kernel, candidate);
+    assert_non_null(strstr(on.seen.last_note, "stands for"));
+    on.candidate[1] = candidate;
+    on.options.candidate_count = 2;
+    for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
+        on.clock.us[0][mode] = 200;
+        on.clock.us[1][mode] = 300;
+        on.clock.us[3][mode] = 100;
+    }
+    run(&on);
+    assert_int_equal(rows_of(path, kernel), 1);
+    assert_string_equal(kernel, other);
+    folder_remove(&here);
+}
+
+/* ---- What cannot run -------------------------------------------------------------------------------------------- */
+
+static void expect_error(scene *on, attune_status status, const char *what)
+{
+    assert_int_equal(at_gate_run(&on->options, &on->result), status);
+    if (strstr(attune_last_detail(), what) == NULL) {
+        print_message("%s\n", attune_last_detail());
+    }
+    assert_non_null(strstr(attune_last_detail(), what));
+    assert_int_equal(on->seen.verdicts, 0);
+}
+
+static void test_bad_candidates(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, 90);
+    on.candidate[0] = "cpu_tilde";
+    expect_error(&on, ATTUNE_NOT_FOUND, "did you mean \"cpu_tiled\"?");
+    on.candidate[0] = "cpu_tiled:BLOCK_M=7";
+    expect_error(&on, ATTUNE_INVALID_ARGUMENT, "BLOCK_M");
+    on.candidate[0] = "./no/such/folder";
+    expect_error(&on, ATTUNE_NOT_FOUND, "there is no folder \"./no/such/folder\"");
+    on.candidate[0] = "wmma";
+    on.candidate[1] = candidate;
+    on.options.candidate_count = 2;
+    expect_error(&on, ATTUNE_INVALID_ARGUMENT, "different targets");
+}
+
+static void test_bad_options(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, 90);
+    on.options.must = 0;
+    expect_error(&on, ATTUNE_INVALID_ARGUMENT, "must is 0");
+    on.options.must = 0.95;
+    on.options.cases = 0;
+    expect_error(&on, ATTUNE_INVALID_ARGUMENT, "cases is 0");
+    on.options.cases = 1;
+    on.options.problem_count = 0;
+    expect_error(&on, ATTUNE_INVALID_ARGUMENT, "no problem");
+}
+
+static void test_no_worker(void **state)
+{
+    (void)state;
+    static const char *const dies[] = {"/proc/self/exe", "die", NULL};
+    static const char *const missing[] = {"/no/such/program", NULL};
+    scene on;
+    set(&on, 90);
+    on.options.worker = dies;
+    expect_error(&on, ATTUNE_DEVICE_ERROR, "pre-flight: the worker ended by itself with exit code 5");
+    on.options.worker = missing;
+    expect_error(&on, ATTUNE_IO_ERROR, "/no/such/program");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_is_told),
+        cmocka_unit_test(test_cold_must_not_be_slower),
+        cmocka_unit_test(test_a_wrong_timed_output_fails),
+        cmocka_unit_test(test_quick),
+        cmocka_unit_test(test_absent_peer),
+        cmocka_unit_test(test_candidate_that_cannot),
+        cmocka_unit_test(test_candidates_and_problems),
+        cmocka_unit_test(test_limit_leaves_the_rest),
+        cmocka_unit_test(test_evidence_is_kept_and_found),
+        cmocka_unit_test(test_wisdom),
+        cmocka_unit_test(test_bad_candidates),
+        cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_no_worker),
+    };
+    if (argc > 1) {
+        return strcmp(argv[1], "worker") == 0 && attune_worker_serve(NULL) == ATTUNE_OK ? 0 : 5;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

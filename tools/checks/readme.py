@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""README shows the numbers of fresh evidence, and no others."""
+import os
+import sys
+
+import tree
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import readme_tables  # noqa: E402
+
+
+def check(root):
+    build = sys.argv[2] if len(sys.argv) > 2 else os.path.join(root, "build")
+    text = tree.read(root, readme_tables.DOCUMENT)
+    if not readme_tables.PLACE.search(text):
+        return [f"{readme_tables.DOCUMENT}: no table of what was measured"]
+    rows = readme_tables.report(root, build)
+    # Where the compiler that made the code is not installed, whether it is fresh cannot be told: both are then right.
+    if text in (readme_tables.render(text, rows), readme_tables.render(text, rows, ("fresh", "unchecked"))):
+        return []
+    return [f"{readme_tables.DOCUMENT}: its table is not that of the evidence: make readme writes it"]
+
+
+HEAD = "device\tproblem\tkernel\tconfig\tpeer\tmode\tratio\tlo\thi\tcandidate_us\tpeer_us\ttflops\tright\tfaster\tstate"
+ROWS = ["D\tp\tslow\tA=1\tq\twarm\t0.5\t0.4\t0.6\t20\t10\t1\tpass\tfail\tfresh",
+        "D\tp\tfast\tA=1\tq\twarm\t1.25\t1.2\t1.3\t8\t10\t2.5\tpass\tpass\tfresh",
+        "D\tp\tfast\tA=1\tq\tcold\t1.1\t1\t1.2\t9\t10\t2\tpass\tpass\tfresh",
+        "D\tp\twrong\tA=1\tq\twarm\t9\t9\t9\t1\t10\t9\tfail\tpass\tfresh",
+        "D\tp\told\tA=1\tq\twarm\t9\t9\t9\t1\t10\t9\tpass\tpass\tstale"]
+SHOWN = """<!-- table measured -->
+| D | kernel | µs | TFLOP/s | q |
+|---|---|--:|--:|--:|
+| `p` | `fast` | 8 | 2.5 | **1.250 (1.200 … 1.300)** |
+<!-- end -->
+"""
+
+
+def planted(rows, shown):
+    printed = "\n".join([HEAD] + rows)
+    return {"README.md": shown, "evidence/D/k.json": "{}",
+            "build/bin/attune": f"#!/bin/sh\ncat <<'EOF'\n{printed}\nEOF\n"}
+
+
+MISTAKES = [
+    (planted(ROWS, SHOWN.replace("2.5", "2.6")), "not that of the evidence"),
+    (planted([row.replace("fresh", "stale") for row in ROWS], SHOWN), "not that of the evidence"),
+    (planted([row.replace("pass\tfresh", "fail\tfresh") for row in ROWS], SHOWN), "not that of the evidence"),
+    (planted(ROWS, "nothing"), "no table"),
+]
+CLEAN = planted([row.replace("fresh", "unchecked") for row in ROWS[1:]] + [ROWS[0]], SHOWN)
+
+if __name__ == "__main__":
+    tree.main(check, MISTAKES, CLEAN)

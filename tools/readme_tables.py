@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Fills README's table of measurements from recorded evidence, fresh verdicts only.
+
+    readme_tables.py [ROOT [BUILD]]
+
+Runs BUILD/bin/attune report on ROOT/evidence, and writes what stands between "<!-- table measured -->" and
+"<!-- end -->" in README.md: of each device and problem the fastest right kernel beside its peers.
+"""
+import csv
+import os
+import re
+import subprocess
+import sys
+
+DOCUMENT = "README.md"
+PLACE = re.compile(r"(<!-- table measured -->\n).*?(<!-- end -->)", re.S)
+NOTHING = "No fresh verdict is recorded.\n"
+
+
+def report(root, build):
+    """The rows of attune report: of the newest verdict of each kernel, problem and device."""
+    evidence = os.path.join(root, "evidence")
+    if not os.path.isdir(evidence):
+        return []
+    cache = {"ATTUNE_CACHE": os.path.join(build, "kernel-cache"), **os.environ}
+    printed = subprocess.run([os.path.join(build, "bin", "attune"), "report", "--format", "tsv", evidence],
+                             capture_output=True, text=True, check=True, env=cache).stdout
+    return list(csv.DictReader(printed.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def fastest(rows):
+    """The rows of the fastest right kernel, by its warm median."""
+    right = [row for row in rows if row["right"] == "pass" and row["mode"] == "warm"]
+    if not right:
+        return []
+    best = min(right, key=lambda row: float(row["candidate_us"]))
+    return [row for row in right if (row["kernel"], row["config"]) == (best["kernel"], best["config"])]
+
+
+def unique(values):
+    return list(dict.fromkeys(values))
+
+
+def cell(row):
+    if row is None:
+        return ""
+    text = f"{float(row['ratio']):.3f} ({float(row['lo']):.3f} … {float(row['hi']):.3f})"
+    return f"**{text}**" if row["faster"] == "pass" else text
+
+
+def line(problem, rows, peers):
+    beside = {row["peer"]: row for row in rows}
+    us, tflops = float(rows[0]["candidate_us"]), float(rows[0]["tflops"])
+    cells = [f"`{problem}`", f"`{rows[0]['kernel']}`", f"{us:.4g}", f"{tflops:.3g}"]
+    return "| " + " | ".join(cells + [cell(beside.get(peer)) for peer in peers]) + " |\n"
+
+
+def device_table(device, rows):
+    chosen = {problem: fastest([row for row in rows if row["problem"] == problem])
+              for problem in unique(row["problem"] for row in rows)}
+    chosen = {problem: picked for problem, picked in chosen.items() if picked}
+    peers = unique(row["peer"] for picked in chosen.values() for row in picked)
+    if not chosen:
+        return ""
+    head = "| " + " | ".join([device.replace("_", " "), "kernel", "µs", "TFLOP/s"] + peers) + " |\n"
+    head += "|---|---|--:|--:|" + "--:|" * len(peers) + "\n"
+    return head + "".join(line(problem, picked, peers) for problem, picked in chosen.items())
+
+
+def table(rows, states):
+    """What stands in the document for these rows; only those of the states count."""
+    rows = [row for row in rows if row["state"] in states]
+    tables = [device_table(device, [row for row in rows if row["device"] == device])
+              for device in unique(row["device"] for row in rows)]
+    return "\n".join(text for text in tables if text) or NOTHING
+
+
+def render(text, rows, states=("fresh",)):
+    return PLACE.sub(lambda match: match.group(1) + table(rows, states) + match.group(2), text)
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    build = sys.argv[2] if len(sys.argv) > 2 else os.path.join(root, "build")
+    path = os.path.join(root, DOCUMENT)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    rows = report(root, build)
+    if any(row["state"] == "unchecked" for row in rows):
+        print("some verdicts are unchecked here, and left out: attune verify says why", file=sys.stderr)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(render(text, rows))
+
+
+if __name__ == "__main__":
+    main()
