@@ -2,9 +2,10 @@
  *
  *     instrument TARGET must|quick=MUST REPEATS PROBLEM CANDIDATE PEER...
  *
- * A twin of the candidate is added (A/A). Prints TSV, a line for each repeat, peer and mode: what was found, the
- * medians, the controls and the seconds that it took; then each arm's two clocks. Results are not judged right here:
- * the gate does that. */
+ * Peers are whatever a worker opens by name; with torch:NAME among them, workers are PyTorch's (PYTHONPATH must lead to
+ * attune's package). A twin of the candidate is added (A/A). Prints TSV, a line for each repeat, peer and mode: what
+ * was found, the medians, the controls and the seconds that it took; then each arm's two clocks. Results are not judged
+ * right here: the gate does that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ enum { CANDIDATE = 0 };
 typedef struct instrument {
     const char *target;
     double must;
-    bool quick;
+    bool quick, foreign; /* an arm of PyTorch's is among them */
     int arm_count;
     const char *name[AT_SESSION_ARMS_MAX];
     at_session_arm arm[AT_SESSION_ARMS_MAX];
@@ -32,9 +33,10 @@ typedef struct instrument {
 
 static attune_status fresh_worker(void *self, int process, at_device **device)
 {
-    static const char *const command[] = {"/proc/self/exe", "worker", NULL};
+    static const char *const own[] = {"/proc/self/exe", "worker", NULL};
+    static const char *const python[] = {"python3", "-m", "attune.worker", NULL};
     instrument *on = self;
-    const at_remote_options options = {.command = command, .target = on->target};
+    const at_remote_options options = {.command = on->foreign ? python : own, .target = on->target};
     (void)process;
     if (on->device != NULL) {
         on->device->ops->close(on->device);
@@ -126,6 +128,7 @@ static attune_status prepare(instrument *on, char **argv, int argc)
     for (int i = 0; i < on->arm_count; ++i) {
         bool twin = i == on->arm_count - 1;
         on->name[i] = twin ? argv[5] : argv[5 + i];
+        on->foreign = on->foreign || strncmp(on->name[i], "torch:", 6) == 0;
         on->arm[i] = (at_session_arm){on->name[i],
                                       twin     ? AT_PART_TWIN
                                       : i == 0 ? AT_PART_CANDIDATE
