@@ -1,5 +1,6 @@
 #include "cli/arms.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,20 +62,43 @@ void at_arm_names_free(at_arm_names *names)
 static attune_status run_entry(void *self)
 {
     const at_entry *entry = self;
-    return entry->contender.run(entry->contender.self, &entry->track->call);
+    return entry->graph != NULL ? at_cuda_graph_launch(entry->graph, entry->track->call.stream)
+                                : entry->contender.run(entry->contender.self, &entry->track->call);
 }
 
 static attune_status wait_for_device(void *self)
 {
     const at_entry *entry = self;
-    return entry->track->device->ops->synchronise(entry->track->device, NULL);
+    return entry->track->device->ops->synchronise(entry->track->device, entry->track->call.stream);
+}
+
+/* A graph of as many calls as fit into two milliseconds, by what the first took, and no more than 20. */
+static attune_status capture(at_entry *entry, int64_t call_ns)
+{
+    enum { CALLS_MAX = 20, GRAPH_NS = 2000000 };
+    const course *track = entry->track;
+    int64_t fits = GRAPH_NS / (call_ns > 0 ? call_ns : 1);
+    int calls = fits < 1 ? 1 : fits > CALLS_MAX ? CALLS_MAX : (int)fits;
+    at_cuda_graph *graph = NULL;
+    char why[sizeof entry->reason];
+    AT_FORWARD(at_cuda_capture_begin(track->device, track->call.stream));
+    attune_status status = ATTUNE_OK;
+    for (int i = 0; i < calls && status == ATTUNE_OK; ++i) {
+        status = run_entry(entry);
+    }
+    (void)snprintf(why, sizeof why, "%s", attune_last_detail());
+    attune_status ended = at_cuda_capture_end(track->device, track->call.stream, &graph);
+    entry->graph = graph;
+    entry->calls = calls;
+    return status == ATTUNE_OK ? ended : at_fail(status, "%s", why);
 }
 
 static attune_status prepare(attune_context *context, at_stand *stand, const char *name, at_entry *entry)
 {
-    int64_t unused;
+    int64_t call_ns;
     size_t workspace = 0;
     entry->track = &stand->track;
+    entry->calls = 1;
     AT_FORWARD(at_contenders_open(context, name, &stand->track.inputs.problem, NULL, &entry->contender));
     if (entry->contender.workspace != NULL) {
         AT_FORWARD(entry->contender.workspace(entry->contender.self, &stand->track.call, &workspace));
@@ -82,7 +106,8 @@ static attune_status prepare(attune_context *context, at_stand *stand, const cha
     AT_FORWARD(at_course_reserve(&stand->track, workspace));
     bool enqueues = stand->track.device->target.kind == ATTUNE_TARGET_CUDA;
     entry->arm = (at_arm){.name = name, .self = entry, .run = run_entry, .finish = enqueues ? wait_for_device : NULL};
-    return at_course_judge_arm(&stand->track, &entry->arm, entry->contender.traits, &unused);
+    AT_FORWARD(at_course_judge_arm(&stand->track, &entry->arm, entry->contender.traits, &call_ns));
+    return enqueues ? capture(entry, call_ns) : ATTUNE_OK;
 }
 
 /* Turns what an arm alone is to blame for into its state; the rest ends the stand. */
@@ -111,7 +136,9 @@ attune_status at_stand_open(attune_context *context, const attune_problem *probl
     memset(stand, 0, sizeof *stand);
     AT_FORWARD(attune_problem_print(problem, stand->problem_text, sizeof stand->problem_text));
     AT_FORWARD(at_course_open(context, problem, &stand->track));
-    attune_status status = ATTUNE_OK;
+    attune_status status = stand->track.device->target.kind != ATTUNE_TARGET_CUDA
+                               ? ATTUNE_OK
+                               : at_cuda_stream_create(stand->track.device, &stand->track.call.stream);
     for (int i = 0; status == ATTUNE_OK && i < names->count; ++i) {
         at_entry *entry = &stand->entry[stand->count++];
         status = blame(entry, prepare(context, stand, names->name[i], entry));
@@ -128,16 +155,21 @@ attune_status at_stand_open(attune_context *context, const attune_problem *probl
 void at_stand_close(at_stand *stand)
 {
     for (int i = 0; i < stand->count; ++i) {
+        at_cuda_graph_destroy(stand->entry[i].graph);
         at_contender_close(&stand->entry[i].contender);
+    }
+    if (stand->track.call.stream != NULL) {
+        at_cuda_stream_destroy(stand->track.device, stand->track.call.stream);
     }
     at_course_close(&stand->track);
 }
 
-int at_stand_ready(const at_stand *stand, at_arm arms[AT_ARMS_MAX])
+int at_stand_ready(const at_stand *stand, at_arm arms[AT_ARMS_MAX], int calls[AT_ARMS_MAX])
 {
     int count = 0;
     for (int i = 0; i < stand->count; ++i) {
         if (stand->entry[i].state == AT_ENTRY_READY) {
+            calls[count] = stand->entry[i].calls;
             arms[count++] = stand->entry[i].arm;
         }
     }

@@ -2,6 +2,7 @@
 #ifndef CLI_ARMS_H
 #define CLI_ARMS_H
 
+#include "cuda/graph.h"
 #include "gate/contenders.h"
 #include "library/course.h"
 #include "measure/order.h"
@@ -30,6 +31,8 @@ typedef struct at_entry {
     at_arm arm;
     at_contender contender;
     const course *track;
+    at_cuda_graph *graph; /* on CUDA what a run of the arm replays, so that the host is left out; else NULL */
+    int calls;            /* in a run of the arm */
 } at_entry;
 
 /* A problem's inputs and the arms that stand at its start. */
@@ -45,8 +48,8 @@ typedef struct at_stand {
 attune_status at_stand_open(attune_context *context, const attune_problem *problem, const at_arm_names *names,
                             at_stand *stand);
 void at_stand_close(at_stand *stand);
-/* Collects the arms that are ready, in order; returns how many. */
-int at_stand_ready(const at_stand *stand, at_arm arms[AT_ARMS_MAX]);
+/* Collects the arms that are ready, in order, and how many calls a run of each makes; returns how many arms. */
+int at_stand_ready(const at_stand *stand, at_arm arms[AT_ARMS_MAX], int calls[AT_ARMS_MAX]);
 /* Bytes of all tensors of the problem: what has to be read or written at least once. */
 size_t at_stand_bytes(const at_stand *stand);
 
