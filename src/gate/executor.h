@@ -17,15 +17,19 @@ typedef struct at_timed {
     int arm_count;
     /* The worker of process number `process`, the same as long as the number is; the caller's to close. */
     attune_status (*worker)(void *self, int process, at_device **device);
+    /* Opens an arm in the worker; NULL: at_remote_plan with its name. */
+    attune_status (*plan)(void *self, int arm, at_device *device, attune_plan **plan);
     /* Whether the first arm's result on the base, which now lies in inputs, is right. NULL: it is known to be. */
     attune_status (*judge)(void *self, at_inputs *inputs);
     void *self;
+    bool guest;              /* the worker may not read a clock: what a call takes is told to it */
     double stage_s, block_s; /* patience; 0: 120 s and 60 s */
     /* The executor's own. */
     at_device *device;
     int process;
-    attune_plan *plan[AT_SESSION_ARMS_MAX];
+    attune_plan *opened[AT_SESSION_ARMS_MAX];
     at_placement place;
+    double call_us; /* of a guest's */
     int calls[AT_SESSION_ARMS_MAX];
 } at_timed;
 

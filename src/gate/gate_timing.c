@@ -1,20 +1,34 @@
-/* Sessions timed by workers: a fresh one for each process, which all benches share. */
+/* Sessions timed by workers: a fresh one for each process, which all benches share. A stranger's CPU kernel has a
+ * worker of its own beside it, locked for that kernel; samples of a block then go to and fro between them. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "gate/executor.h"
 #include "gate/gate_speed.h"
 #include "gate/trial.h"
 
+/* The arms of a bench that one worker has. */
+typedef struct part {
+    struct course *of;
+    at_timed timed;
+    at_executor executor;
+    const char *name[AT_SESSION_ARMS_MAX];
+    int arm[AT_SESSION_ARMS_MAX]; /* their numbers in the bench */
+    const at_gate_candidate *guest;
+    at_device *worker; /* the guest's */
+} part;
+
 /* What a bench is timed on: the same inputs in every process, in ever other guises. */
 typedef struct course {
-    at_timed timed;
+    struct timing *timing;
+    const at_gate_bench *bench;
     at_inputs inputs;
     at_truth truth;
-    const char *name[AT_SESSION_ARMS_MAX];
-    const at_gate_bench *bench;
-    struct timing *timing;
+    int parts;
+    part part[AT_SESSION_ARMS_MAX];
+    int part_of[AT_SESSION_ARMS_MAX], place_of[AT_SESSION_ARMS_MAX]; /* by the bench's numbers */
 } course;
 
 typedef struct timing {
@@ -23,47 +37,137 @@ typedef struct timing {
     course *current;
 } timing;
 
-static void close_worker(timing *on)
+static void close_worker(at_device **worker)
 {
-    if (on->worker != NULL) {
-        on->worker->ops->close(on->worker);
-        on->worker = NULL;
+    if (*worker != NULL) {
+        (*worker)->ops->close(*worker);
+        *worker = NULL;
     }
 }
 
-/* ---- What an executor asks -------------------------------------------------------------------------------------- */
+/* ---- What the executor of a part asks --------------------------------------------------------------------------- */
 
 static attune_status get_worker(void *self, int process, at_device **device)
 {
-    timing *on = ((course *)self)->timing;
+    part *on = self;
+    timing *by = on->of->timing;
+    at_device **worker = on->guest != NULL ? &on->worker : &by->worker;
     at_remote_options options;
     (void)process;
-    at_gate_remote_options(on->gate, true, &options);
-    attune_status status = on->worker != NULL ? ATTUNE_OK : at_remote_open(&options, &on->worker);
-    *device = on->worker;
+    at_gate_remote_options(by->gate, on->guest == NULL, &options);
+    options.guest = on->guest != NULL;
+    attune_status status = *worker != NULL ? ATTUNE_OK : at_remote_open(&options, worker);
+    *device = *worker;
     return status;
+}
+
+static attune_status open_arm(void *self, int index, at_device *device, attune_plan **plan)
+{
+    const part *on = self;
+    const at_gate_bench *bench = on->of->bench;
+    int arm = on->arm[index];
+    return arm < bench->candidates ? at_gate_plan(bench->entry[arm]->candidate, device, bench->table->problem, plan)
+                                   : at_remote_plan(device, bench->table->problem, on->name[index], plan);
 }
 
 static attune_status judge(void *self, at_inputs *inputs)
 {
-    course *on = self;
+    const part *on = self;
     at_finding finding;
     (void)inputs; /* they are the truth's own */
-    attune_status status = at_judge_case(&on->truth.one, &finding, NULL);
+    attune_status status = at_judge_case(&on->of->truth.one, &finding, NULL);
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "before it was timed, %s", on->name[0]);
+}
+
+/* ---- Parts as one ----------------------------------------------------------------------------------------------- */
+
+static attune_status start_parts(void *self, int process)
+{
+    course *on = self;
+    for (int i = 0; i < on->parts; ++i) {
+        AT_FORWARD(on->part[i].executor.start(on->part[i].executor.self, process));
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status stage_parts(void *self, at_mode mode, at_staged *staged)
+{
+    course *on = self;
+    for (int i = 0; i < on->parts; ++i) {
+        at_staged own = {{0}};
+        part *one = &on->part[i];
+        AT_FORWARD(one->executor.stage(one->executor.self, mode, &own));
+        for (int k = 0; k < one->timed.arm_count; ++k) {
+            staged->calls[one->arm[k]] = own.calls[k];
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* One sample after the other, each in the worker that has its arm. */
+static attune_status run_samples(void *self, const at_block_order *order, at_block *block)
+{
+    course *on = self;
+    int seen[AT_SESSION_ARMS_MAX] = {0};
+    for (int i = 0; i < order->count; ++i) {
+        int arm = order->arm[i];
+        int place = on->place_of[arm];
+        const part *one = &on->part[on->part_of[arm]];
+        const at_block_order alone = {&place, 1, order->set, order->pause_us};
+        at_block sample = {.mode = block->mode, .process = block->process};
+        AT_FORWARD(one->executor.block(one->executor.self, &alone, &sample));
+        block->us[arm][seen[arm]++] = sample.us[place][0];
+        block->wrong[arm] += sample.wrong[place];
+        block->throttle |= sample.throttle;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status read_clocks(void *self, int arm, at_two_clocks *clocks)
+{
+    course *on = self;
+    const part *one = &on->part[on->part_of[arm]];
+    return one->executor.two_clocks(one->executor.self, on->place_of[arm], clocks);
+}
+
+static attune_status unstage_parts(void *self)
+{
+    course *on = self;
+    for (int i = 0; i < on->parts; ++i) {
+        AT_FORWARD(on->part[i].executor.unstage(on->part[i].executor.self));
+    }
+    return ATTUNE_OK;
+}
+
+static at_executor executor_of(course *on)
+{
+    return on->parts == 1 ? on->part[0].executor
+                          : (at_executor){.self = on,
+                                          .clock = at_clock_monotonic(),
+                                          .start = start_parts,
+                                          .stage = stage_parts,
+                                          .block = run_samples,
+                                          .two_clocks = read_clocks,
+                                          .unstage = unstage_parts};
 }
 
 /* ---- Courses ---------------------------------------------------------------------------------------------------- */
 
+static void leave_course(course *on)
+{
+    for (int i = 0; i < on->parts; ++i) {
+        at_timed_close(&on->part[i].timed);
+        close_worker(&on->part[i].worker);
+    }
+}
+
 static void close_course(void *data)
 {
     course *on = data;
-    if (on != NULL) {
-        at_timed_close(&on->timed);
-        at_truth_free(&on->truth);
-        at_inputs_free(&on->inputs);
-        free(on);
-    }
+    leave_course(on);
+    at_truth_free(&on->truth);
+    at_inputs_free(&on->inputs);
+    free(on);
 }
 
 /* Heads of every kind, so that who looks for a short cut in the inputs finds none that serves all of them. */
@@ -79,25 +183,54 @@ static attune_status draw(const at_gate *gate, const at_gate_bench *bench, cours
     return at_truth_compute(gate->pool, &made->inputs, &want, &made->truth);
 }
 
-static attune_status make_course(timing *on, at_gate_bench *bench)
+/* The part that an arm belongs to, made where there is none: each guest its own, all others one. */
+static part *part_for(course *on, const at_gate_candidate *guest)
+{
+    int i = 0;
+    while (i < on->parts && on->part[i].guest != guest) {
+        ++i;
+    }
+    part *one = &on->part[i];
+    if (i == on->parts) {
+        ++on->parts;
+        one->of = on;
+        one->guest = guest;
+        one->timed = (at_timed){.problem = *on->bench->table->problem,
+                                .inputs = &on->inputs,
+                                .arm = one->name,
+                                .worker = get_worker,
+                                .plan = open_arm,
+                                .judge = judge,
+                                .self = one,
+                                .guest = guest != NULL};
+        one->executor = at_timed_executor(&one->timed);
+    }
+    return one;
+}
+
+static void divide(course *on)
+{
+    for (int arm = 0; arm < on->bench->arm_count; ++arm) {
+        const at_gate_candidate *candidate = arm < on->bench->candidates ? on->bench->entry[arm]->candidate : NULL;
+        part *one = part_for(on, candidate != NULL && at_gate_is_guest(candidate) ? candidate : NULL);
+        on->part_of[arm] = (int)(one - on->part);
+        on->place_of[arm] = one->timed.arm_count;
+        one->arm[one->timed.arm_count] = arm;
+        one->name[one->timed.arm_count] = on->bench->arm[arm].name;
+        ++one->timed.arm_count;
+    }
+}
+
+static attune_status make_course(timing *by, at_gate_bench *bench)
 {
     course *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
     bench->course = made;
     bench->close_course = close_course;
     made->bench = bench;
-    made->timing = on;
-    for (int i = 0; i < bench->arm_count; ++i) {
-        made->name[i] = bench->arm[i].name;
-    }
-    made->timed = (at_timed){.problem = *bench->table->problem,
-                             .inputs = &made->inputs,
-                             .arm = made->name,
-                             .arm_count = bench->arm_count,
-                             .worker = get_worker,
-                             .judge = judge,
-                             .self = made};
-    return draw(on->gate, bench, made);
+    made->timing = by;
+    divide(made);
+    return draw(by->gate, bench, made);
 }
 
 /* ---- The timing ------------------------------------------------------------------------------------------------- */
@@ -108,7 +241,7 @@ static attune_status open_part(void *self, at_gate *gate, at_gate_bench *bench, 
     (void)gate;
     AT_FORWARD(bench->course == NULL ? make_course(on, bench) : ATTUNE_OK);
     on->current = bench->course;
-    *executor = at_timed_executor(&on->current->timed);
+    *executor = executor_of(on->current);
     return ATTUNE_OK;
 }
 
@@ -116,23 +249,23 @@ static void leave_part(void *self, attune_status status)
 {
     timing *on = self;
     if (on->current != NULL) {
-        at_timed_close(&on->current->timed);
+        leave_course(on->current);
         on->current = NULL;
     }
     /* What a session that failed has left staged goes with its worker. */
     if (on->worker != NULL && (status != ATTUNE_OK || at_remote_spoilt(on->worker))) {
-        close_worker(on);
+        close_worker(&on->worker);
     }
 }
 
 static void end_process(void *self)
 {
-    close_worker(self);
+    close_worker(&((timing *)self)->worker);
 }
 
 static void close_timing(void *self)
 {
-    close_worker(self);
+    end_process(self);
     free(self);
 }
 

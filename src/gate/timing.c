@@ -81,12 +81,16 @@ static attune_status stage(at_worker *worker, const json_t *request, json_t *ans
     at_timing_request wanted = {.arm_count = 0};
     at_timing *timing;
     json_t *call;
+    int64_t seed;
     AT_FAIL_IF(worker->stage != NULL, ATTUNE_INVALID_ARGUMENT, "something is staged already");
     AT_FORWARD(read_mode(request, &wanted.mode));
     AT_FORWARD(at_wire_problem(request, "problem", &wanted.problem));
     AT_FORWARD(at_json_field(request, "request", "call", JSON_OBJECT, &call));
     AT_FORWARD(at_wire_call(call, &wanted.call));
     AT_FORWARD(at_json_bool(request, "request", "reverse", &wanted.reverse));
+    AT_FORWARD(at_json_int(request, "request", "seed", 0, INT64_MAX, &seed));
+    AT_FORWARD(at_json_double(request, "request", "call_us", &wanted.call_us));
+    wanted.seed = (uint64_t)seed;
     AT_FORWARD(read_arms(worker, request, &wanted));
     AT_FORWARD(check_call(&wanted));
     bool cuda = worker->device->target.kind == ATTUNE_TARGET_CUDA;

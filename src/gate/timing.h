@@ -17,7 +17,9 @@ typedef struct at_timing_request {
     attune_call call; /* the base inputs; its O holds the validated result */
     at_worker_arm *arm[AT_SESSION_ARMS_MAX];
     int arm_count;
-    bool reverse; /* make them ready in reverse order */
+    bool reverse;   /* make them ready in reverse order */
+    uint64_t seed;  /* of distances */
+    double call_us; /* CPU: about what a call takes, for workers that may not read a clock; 0: they find out */
 } at_timing_request;
 
 typedef struct at_timing at_timing;

@@ -177,18 +177,26 @@ static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
     return ATTUNE_OK;
 }
 
-/* Calls in a sample: by what one takes, cold one. The time is only for that. */
-static attune_status size_samples(const cpu_timing *on, cpu_arm *arm, int *calls)
+/* The time is only for choosing how many calls make a sample. */
+static attune_status time_call(cpu_arm *arm, int64_t *best)
 {
     at_clock clock = at_clock_monotonic();
-    int64_t best = INT64_MAX;
+    *best = INT64_MAX;
     for (int i = 0; i < 3; ++i) {
         int64_t start = clock.now_ns(clock.self);
         AT_FORWARD(run_calls(arm));
         int64_t spent = clock.now_ns(clock.self) - start;
-        best = spent < best ? spent : best;
+        *best = spent < *best ? spent : *best;
     }
-    int64_t wanted = SAMPLE_NS / (best > 0 ? best : 1) + 1;
+    return ATTUNE_OK;
+}
+
+/* Calls in a sample: by what one takes, cold one. */
+static attune_status size_samples(const cpu_timing *on, cpu_arm *arm, int *calls)
+{
+    int64_t one = (int64_t)(1e3 * on->base.wanted.call_us);
+    AT_FORWARD(one > 0 ? ATTUNE_OK : time_call(arm, &one));
+    int64_t wanted = SAMPLE_NS / (one > 0 ? one : 1) + 1;
     *calls = on->base.wanted.mode == AT_MODE_COLD ? 1 : wanted > CALLS_MAX ? CALLS_MAX : (int)wanted;
     return ATTUNE_OK;
 }
@@ -316,7 +324,7 @@ attune_status at_timing_cpu_open(at_worker *worker, const at_timing_request *req
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
     made->base = (at_timing){.ops = &operations, .worker = worker, .wanted = *request};
     made->turn = (at_turn *)(void *)worker->arena;
-    made->random = at_random_seed((uint64_t)at_clock_monotonic().now_ns(NULL), 0x737061636573);
+    made->random = at_random_seed(request->seed, 0x737061636573);
     attune_status status = worker->arena_bytes < sizeof(at_turn)
                                ? at_fail(ATTUNE_INVALID_ARGUMENT, "timing on a CPU needs an arena")
                                : open_all(made);
