@@ -75,6 +75,12 @@ class Hooks:
 
 
 def main():
+    # PyTorch must find the cuDNN that it brings: were another loaded first, it would refuse to work. Without PyTorch
+    # there are still py: arms.
+    try:
+        arms.import_torch()
+    except arms.Refused:
+        pass
     lib = library.Library()
     hooks = Hooks(lib)
     try:
