@@ -36,7 +36,9 @@ static int open_all(void **state)
 static int close_all(void **state)
 {
     (void)state;
-    device->ops->close(device);
+    if (device != NULL) {
+        device->ops->close(device);
+    }
     at_pool_destroy(pool);
     return 0;
 }
