@@ -1,6 +1,6 @@
 # What needs a GPU: built everywhere, run only by `make test-gpu`. ${CMAKE_BINARY_DIR}/gpu holds all that it takes, and
-# may be carried to a machine that has a GPU and nothing else: attune, the device tests with cmocka beside them, and
-# the benches of the ladder.
+# may be carried to a machine that has a GPU and nothing else: attune, the device tests with cmocka beside them, the
+# zoo's device kernels, and the benches of the ladder.
 set(ATTUNE_GPU_DIR ${CMAKE_BINARY_DIR}/gpu)
 file(GLOB gpu_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/gpu/test_*.c)
 
@@ -32,6 +32,7 @@ endforeach()
 find_library(JANSSON_SHARED NAMES libjansson.so.4 REQUIRED)
 get_filename_component(JANSSON_SHARED_REAL ${JANSSON_SHARED} REALPATH)
 add_custom_target(gpu_bundle ALL
+  COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_CURRENT_SOURCE_DIR}/gate/zoo/cuda ${ATTUNE_GPU_DIR}/zoo
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${CMOCKA_REAL} ${ATTUNE_GPU_DIR}/libcmocka.so.0
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/attune $<TARGET_FILE:attune>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/stages $<TARGET_FILE:bench_stages>

@@ -6,12 +6,14 @@
 #   suite      each CUDA kernel at the origin's shape, CASES cases (100), of which 40 are exactly that shape
 #   features   the general kernels on the built-in problems, which cover every feature
 #   params     each parameter value of each kernel that any config of a small problem can have, 10 cases a config
+#   zoo        the gate on kernels that are known to be bad, each to be rejected at the right stage for the right reason,
+#              and on honest ones, which must not be called wrong (tests/gate/zoo_folders.h says how they are written)
 #   sanitizer  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over each kernel
 #
 # Without a PART, all of them. KERNELS="wmma tiled" restricts to these. What fails is shown whole, with the command that
 # repeats it; the last line counts, and the exit code is 1 where anything failed.
 set -u
-dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|sanitizer]...}" && pwd) || exit 2
+dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|zoo|sanitizer]...}" && pwd) || exit 2
 shift
 attune=$dir/attune
 export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
@@ -108,6 +110,43 @@ params() {
     done
 }
 
+# Whether a zoo's folder was judged as it should be; says what was expected where it was not. FOLDER, what the gate said.
+judged_well() {
+    local stage words line said
+    said=$(awk '$1 ~ /^(build|launch|sanity|correctness)$/ && $2 != "pass"' "$2" | head -n 1)
+    while IFS= read -r line; do
+        stage=${line%%: *} words=${line#*: }
+        case $line in
+        'problem '*) ;;
+        right) grep -q 'right: pass' "$2" && return 0 ;;
+        *) [[ $said =~ ^\ *$stage\  && $said == *"$words"* ]] && return 0 ;;
+        esac
+    done < "$1/expect.txt"
+    echo "$(basename "$1"): expected"
+    cat "$1/expect.txt" "$2"
+    return 1
+}
+
+# Judges one folder of the zoo, in a fresh gate.
+judge_one() {
+    local problem said code
+    problem=$(sed -n 's/^problem //p' "$1/expect.txt")
+    said=$(mktemp)
+    "$attune" gate "$1" "${problem:-b1,h8,s512,d64,fp16}" --quick --cases 24 --against tiled > "$said" 2>&1
+    judged_well "$1" "$said"
+    code=$?
+    rm -f "$said"
+    return $code
+}
+
+zoo() {
+    local folder
+    [ -d "$dir/zoo" ] || missing "there is no zoo in $dir"
+    for folder in "$dir"/zoo/*/; do
+        step "zoo: $(basename "$folder")" "$BASH" "$0" "$dir" "judge:${folder%/}"
+    done
+}
+
 sanitizer() {
     local tool sanitizer
     sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer)
@@ -123,21 +162,29 @@ sanitizer() {
     done
 }
 
+# What zoo calls this script for.
+case ${1:-} in
+judge:*)
+    judge_one "${1#judge:}"
+    exit $?
+    ;;
+esac
+
 kernels=${KERNELS:-$(cuda_kernels)}
 if [ -z "$kernels" ] || ! facts > "$output" 2>&1; then
     cat "$output"
     echo "no CUDA kernel can be listed: $attune info --format tsv"
     exit 1
 fi
-[ $# -gt 0 ] || set -- units suite features params sanitizer
+[ $# -gt 0 ] || set -- units suite features params zoo sanitizer
 for part in "$@"; do
     case $part in
-    units | suite | features | params | sanitizer)
+    units | suite | features | params | zoo | sanitizer)
         echo "== $part"
         $part
         ;;
     *)
-        echo "there is no part $part: units, suite, features, params, sanitizer"
+        echo "there is no part $part: units, suite, features, params, zoo, sanitizer"
         exit 2
         ;;
     esac
