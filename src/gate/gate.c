@@ -82,6 +82,8 @@ static attune_status judge_candidates(at_gate *gate, at_gate_table *table)
         AT_FORWARD(at_gate_right(gate, entry));
         if (entry->known) {
             at_gate_note(gate, "there is fresh evidence already (--again judges anew)");
+        } else if (options->counters && entry->verdict->right == AT_PASS) {
+            AT_FORWARD(at_gate_counters(gate, entry));
         }
     }
     return ATTUNE_OK;

@@ -97,6 +97,8 @@ void at_gate_remote_options(const at_gate *gate, bool with_peers, at_remote_opti
 attune_status at_gate_preflight(at_gate *gate);
 /* Takes a candidate from build to correctness. An error is the machine's or the caller's wish. */
 attune_status at_gate_right(at_gate *gate, at_gate_entry *entry);
+/* Asks the hardware's counters about one call of a candidate; where they are not to be had the verdict says why. */
+attune_status at_gate_counters(const at_gate *gate, const at_gate_entry *entry);
 /* Fills in which peers run on a table's problem, and whether what they compute is right. */
 attune_status at_gate_peers(at_gate *gate, at_gate_table *table);
 /* Times those candidates of the tables that are right against their peers, in processes that the tables share. */

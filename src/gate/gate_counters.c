@@ -1,0 +1,154 @@
+/* --counters: one call of a candidate in a worker that runs below ncu. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "gate/counters.h"
+#include "gate/gate_parts.h"
+#include "gate/placement.h"
+
+/* A profiler repeats each launch, a few counters at a time. */
+enum { PATIENCE_S = 120, LEAVE_S = 60, WORDS_MAX = 32, LOG_MAX = 16 << 20 };
+
+/* ---- The worker below ncu ---------------------------------------------------------------------------------------- */
+
+typedef struct profiled {
+    const char *word[WORDS_MAX]; /* of the command */
+    char program[PATH_MAX];      /* of the worker: below ncu, /proc/self/exe would be ncu */
+    at_device *device;
+    attune_plan *plan;
+    at_inputs inputs;
+    at_placement place;
+} profiled;
+
+static attune_status make_command(const at_gate *gate, const char *ncu, const char *metrics, const char *log,
+                                  profiled *on)
+{
+    const char *const *worker = gate->options->worker;
+    const char *const ours[] = {ncu,         "--clock-control", "none",       "--csv",     "--page",
+                                "raw",       "--print-units",   "base",       "--section", "WarpStateStats",
+                                "--metrics", metrics,           "--log-file", log};
+    size_t count = sizeof ours / sizeof ours[0];
+    memcpy(on->word, ours, sizeof ours);
+    ssize_t length = readlink(worker[0], on->program, sizeof on->program - 1);
+    on->program[length > 0 ? length : 0] = '\0';
+    on->word[count++] = length > 0 ? on->program : worker[0];
+    for (int i = 1; worker[i] != NULL; ++i) {
+        AT_FAIL_IF(count + 1 == WORDS_MAX, ATTUNE_INVALID_ARGUMENT, "the worker's command has too many words for ncu");
+        on->word[count++] = worker[i];
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status prepare(const at_gate *gate, const at_gate_entry *entry, profiled *on)
+{
+    const at_draw draw = {.seed = gate->options->seed, .family = AT_FAMILY_NORMAL, .poison = 0xff};
+    at_remote_options options;
+    size_t bytes = 0;
+    at_gate_remote_options(gate, false, &options);
+    options.command = on->word;
+    options.patience_s = options.load_s = PATIENCE_S;
+    AT_FORWARD(at_remote_open(&options, &on->device));
+    AT_FORWARD(at_gate_plan(entry->candidate, on->device, entry->problem, &on->plan));
+    AT_FORWARD(at_inputs_draw(entry->problem, &draw, &on->inputs));
+    AT_FORWARD(at_placement_create(on->device, &on->inputs, &on->place));
+    AT_FORWARD(attune_plan_workspace(on->plan, &on->place.call, &bytes));
+    return at_placement_reserve(&on->place, bytes);
+}
+
+/* ncu writes its table when the worker has ended, and keeps the line open until it has. */
+static attune_status run_and_leave(profiled *on)
+{
+    at_channel *channel = at_remote_channel(on->device);
+    AT_FORWARD(attune_plan_execute(on->plan, &on->place.call));
+    AT_FORWARD(on->device->ops->synchronise(on->device, NULL));
+    AT_FORWARD(at_channel_ask(channel, "quit", NULL, PATIENCE_S, NULL));
+    (void)at_channel_ask(channel, "hello", NULL, LEAVE_S, NULL); /* the end of the line is the answer */
+    return ATTUNE_OK;
+}
+
+static void clean_up(profiled *on)
+{
+    if (on->place.device != NULL) {
+        at_placement_free(&on->place);
+    }
+    at_inputs_free(&on->inputs);
+    attune_plan_destroy(on->plan);
+    if (on->device != NULL) {
+        on->device->ops->close(on->device);
+    }
+}
+
+/* ---- The table --------------------------------------------------------------------------------------------------- */
+
+static attune_status read_log(const char *log, at_counters *counters)
+{
+    void *text;
+    size_t bytes;
+    AT_FORWARD(at_file_read(log, LOG_MAX, &text, &bytes));
+    attune_status status = at_counters_parse("ncu", text, bytes, counters);
+    free(text);
+    if (status == ATTUNE_OK) {
+        at_counters_diagnose(counters);
+    }
+    return status;
+}
+
+/* What ncu says in its log is nearer to the reason than what its end looks like from here. */
+static attune_status count_into(const at_gate *gate, const at_gate_entry *entry, const char *ncu, const char *metrics,
+                                const char *log)
+{
+    profiled *on = calloc(1, sizeof *on);
+    AT_FAIL_IF(on == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to ask for counters");
+    attune_status status = make_command(gate, ncu, metrics, log, on);
+    if (status == ATTUNE_OK) {
+        status = prepare(gate, entry, on);
+    }
+    if (status == ATTUNE_OK) {
+        status = run_and_leave(on);
+    }
+    clean_up(on);
+    free(on);
+    attune_status read = status == ATTUNE_OUT_OF_MEMORY ? status : read_log(log, &entry->verdict->counters);
+    return read == ATTUNE_CORRUPT || status == ATTUNE_OK ? read : status;
+}
+
+static attune_status count_with(const at_gate *gate, const at_gate_entry *entry, const char *ncu)
+{
+    char folder[] = "/tmp/attune-ncu-XXXXXX", log[sizeof folder + 8];
+    char *metrics;
+    AT_FORWARD(at_counters_metrics(ncu, &metrics));
+    attune_status status =
+        mkdtemp(folder) == NULL ? at_fail(ATTUNE_IO_ERROR, "no temporary folder in /tmp for ncu") : ATTUNE_OK;
+    if (status == ATTUNE_OK) {
+        (void)snprintf(log, sizeof log, "%s/log", folder);
+        status = count_into(gate, entry, ncu, metrics, log);
+        (void)unlink(log);
+        (void)rmdir(folder);
+    }
+    free(metrics);
+    return status;
+}
+
+attune_status at_gate_counters(const at_gate *gate, const at_gate_entry *entry)
+{
+    at_counters *counters = &entry->verdict->counters;
+    char *ncu = NULL;
+    *counters = (at_counters){.asked = true};
+    attune_status status = gate->target.kind == ATTUNE_TARGET_CUDA
+                               ? at_counters_find(&ncu)
+                               : at_fail(ATTUNE_UNSUPPORTED, "counters are read on CUDA devices only");
+    if (status == ATTUNE_OK) {
+        status = count_with(gate, entry, ncu);
+    }
+    free(ncu);
+    if (status != ATTUNE_OK) {
+        (void)snprintf(counters->why_not, sizeof counters->why_not, "%s", attune_last_detail());
+    }
+    at_gate_note(gate, "counters: %s", status == ATTUNE_OK ? counters->diagnosis : counters->why_not);
+    return status == ATTUNE_INTERRUPTED || status == ATTUNE_OUT_OF_MEMORY ? status : ATTUNE_OK;
+}
