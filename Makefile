@@ -5,7 +5,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 BENCH  ?= b1,h8,s512,d64,fp32 b1,h8,s2048,d64,fp32,causal
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help deps deps-test configure build test test-gpu demo bench readme format lint install clean
+.PHONY: help deps deps-test configure build test test-gpu gate verify ratchet demo bench readme format lint install clean
 
 help:
 	@echo "attune: fused attention that plans, proves and runs"
@@ -15,6 +15,9 @@ help:
 	@echo
 	@echo "  make build     libattune and attune, into $(BUILD)/"
 	@echo "  make test-gpu  the device tests, on a machine with an NVIDIA GPU"
+	@echo "  make gate      the gate on every CUDA kernel, into evidence/; KERNELS=, PROBLEMS=, AGAINST= restrict it"
+	@echo "  make verify    judge the evidence in evidence/ again"
+	@echo "  make ratchet   fail where a kernel's newest evidence is worse than its best"
 	@echo "  make bench     time BENCH=\"$(BENCH)\""
 	@echo "  make readme    write README's table of measurements from recorded evidence"
 	@echo "  make install   install below PREFIX=$(PREFIX)"
@@ -44,6 +47,16 @@ test: deps-test build
 test-gpu:
 	@[ -x $(BUILD)/gpu/attune ] || $(MAKE) --no-print-directory deps-test build
 	@tools/test-gpu.sh $(BUILD)/gpu
+
+gate: build
+	@ATTUNE_LIBRARY="$(abspath $(BUILD))/lib/libattune.so.0" \
+		PYTHONPATH="$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}" tools/gate.sh $(BUILD)/bin evidence
+
+verify: build
+	@$(BUILD)/bin/attune verify evidence
+
+ratchet: build
+	@$(BUILD)/bin/attune ratchet evidence
 
 demo: build
 	@tools/demo.sh $(BUILD)

@@ -44,7 +44,8 @@ def unique(values):
 def cell(row):
     if row is None:
         return ""
-    text = f"{float(row['ratio']):.3f} ({float(row['lo']):.3f} … {float(row['hi']):.3f})"
+    low, high = float(row["lo"]), float(row["hi"])
+    text = f"{(low * high) ** 0.5:.3f} ({low:.3f} … {high:.3f})"  # the interval is symmetric on a logarithmic scale
     return f"**{text}**" if row["faster"] == "pass" else text
 
 

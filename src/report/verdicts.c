@@ -132,7 +132,7 @@ static void add_line(at_table *table, const char *kernel, const row *of, double 
     at_table_number(table, tflops(verdict, of->ratio->candidate_us));
     at_table_text(table, of->peer);
     at_table_number(table, of->ratio->peer_us);
-    at_table_number(table, of->ratio->median_r);
+    at_table_number(table, of->ratio->r.middle);
     at_table_number(table, of->ratio->r.low);
     at_table_number(table, of->ratio->r.high);
     at_table_number(table, cold);
