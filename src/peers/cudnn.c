@@ -121,12 +121,20 @@ static void shape_fill(const attune_problem *problem, const attune_call *call, a
 /* ---- Plans of shapes ------------------------------------------------------------------------------------------------
  */
 
-/* One shape planned. The plan rests on the choices, and they on the graph. */
-typedef struct resident {
-    at_cudnn_shape shape;
+/* One graph with the engine chosen for it. The plan rests on the choices, and they on the graph. */
+typedef struct chosen {
+    at_cudnn_shape form; /* the shape, with the mask as it is asked for */
     at_cudnn_graph graph;
     at_cudnn_choices choices;
     at_cudnn_plan plan;
+    double us; /* a run, where it was raced */
+} chosen;
+
+/* One shape planned. */
+typedef struct resident {
+    at_cudnn_shape shape;
+    chosen *by;
+    int choices; /* of all graphs */
     struct resident *next;
 } resident;
 
@@ -141,7 +149,7 @@ typedef struct peer {
     char account[160];
 } peer;
 
-static void resident_free(resident *one)
+static void chosen_free(chosen *one)
 {
     if (one == NULL) {
         return;
@@ -152,8 +160,14 @@ static void resident_free(resident *one)
     free(one);
 }
 
+static void resident_free(resident *one)
+{
+    chosen_free(one->by);
+    free(one);
+}
+
 /* The first choice that compiles: cuDNN offers engines that refuse a graph only then. */
-static attune_status take_first(resident *one)
+static attune_status take_first(chosen *one)
 {
     attune_status status = ATTUNE_UNSUPPORTED;
     for (int i = 0; i < one->choices.count && status == ATTUNE_UNSUPPORTED; ++i) {
@@ -162,14 +176,45 @@ static attune_status take_first(resident *one)
     return status;
 }
 
-static attune_status plan(const peer *self, resident *one)
+static attune_status choose_engine(const peer *self, chosen *one)
 {
-    AT_FORWARD(at_cudnn_graph_build(self->cudnn, &one->shape, &one->graph));
+    AT_FORWARD(at_cudnn_graph_build(self->cudnn, &one->form, &one->graph));
     AT_FORWARD(at_cudnn_choose(&one->graph, self->fastest, &one->choices));
     if (!self->fastest) {
         return take_first(one);
     }
-    return at_cudnn_race(&self->device->base, &one->shape, self->scale, &one->choices, &one->plan);
+    return at_cudnn_race(&self->device->base, &one->form, self->scale, &one->choices, &one->plan, &one->us);
+}
+
+/* Plans the shape with this mask; of several, the fastest stays. */
+static attune_status try_mask(const peer *self, int64_t mask, resident *one)
+{
+    chosen *made = calloc(1, sizeof *made);
+    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a plan of cuDNN");
+    made->form = one->shape;
+    made->form.mask = mask;
+    attune_status status = choose_engine(self, made);
+    one->choices += made->choices.count;
+    if (status == ATTUNE_OK && (one->by == NULL || made->us < one->by->us)) {
+        chosen *slower = one->by;
+        one->by = made;
+        made = slower;
+    }
+    chosen_free(made);
+    return status;
+}
+
+/* NOTE: with as many queries as keys both masks are the same, and which graph is faster depends on the shape. The
+ * top-left one is what PyTorch asks for. */
+static attune_status plan_shape(const peer *self, resident *one)
+{
+    const at_cudnn_shape *shape = &one->shape;
+    if (shape->mask != AT_CUDNN_MASK_BOTTOM_RIGHT || shape->seqlen_q != shape->seqlen_kv) {
+        return try_mask(self, shape->mask, one);
+    }
+    AT_FORWARD(try_mask(self, AT_CUDNN_MASK_TOP_LEFT, one));
+    attune_status other = self->fastest ? try_mask(self, AT_CUDNN_MASK_BOTTOM_RIGHT, one) : ATTUNE_OK;
+    return other == ATTUNE_UNSUPPORTED ? ATTUNE_OK : other;
 }
 
 /* The shape's plan; made where it is not there yet. With the lock held, in the device's context. */
@@ -184,7 +229,7 @@ static attune_status resident_get(peer *self, const at_cudnn_shape *shape, const
     resident *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a plan of cuDNN");
     made->shape = *shape;
-    attune_status status = plan(self, made);
+    attune_status status = plan_shape(self, made);
     if (status != ATTUNE_OK) {
         resident_free(made);
         return status;
@@ -226,7 +271,7 @@ static attune_status workspace_locked(peer *self, const attune_call *call, size_
 {
     const resident *one;
     AT_FORWARD(find_plan(self, call, &one));
-    *bytes = (size_t)one->plan.workspace_bytes;
+    *bytes = (size_t)one->by->plan.workspace_bytes;
     return ATTUNE_OK;
 }
 
@@ -253,14 +298,15 @@ static attune_status run_locked(peer *self, const attune_call *call)
 {
     const resident *one;
     AT_FORWARD(find_plan(self, call, &one));
-    AT_FAIL_IF((int64_t)call->workspace_bytes < one->plan.workspace_bytes, ATTUNE_WORKSPACE_TOO_SMALL,
+    const at_cudnn_plan *plan = &one->by->plan;
+    AT_FAIL_IF((int64_t)call->workspace_bytes < plan->workspace_bytes, ATTUNE_WORKSPACE_TOO_SMALL,
                "cudnn: workspace_bytes %zu: this call takes %lld", call->workspace_bytes,
-               (long long)one->plan.workspace_bytes);
+               (long long)plan->workspace_bytes);
     at_cudnn_operands operands = {.workspace = call->workspace, .stream = call->stream, .scale = self->scale};
     for (int role = ATTUNE_Q; role <= ATTUNE_LSE; ++role) {
         operands.data[role] = call->tensor[role].data;
     }
-    return at_cudnn_plan_run(&one->plan, &one->shape, &operands);
+    return at_cudnn_plan_run(plan, &one->by->form, &operands);
 }
 
 static attune_status run(void *of, const attune_call *call)
@@ -319,9 +365,9 @@ static attune_status plan_ahead(peer *self)
     int written = snprintf(self->account, sizeof self->account, "cuDNN %s", self->cudnn->version_text);
     if (one != NULL) {
         (void)snprintf(self->account + written, sizeof self->account - (size_t)written,
-                       ", engine %lld, %s of %d choices, %lld bytes of workspace", (long long)one->plan.engine,
-                       self->fastest ? "the fastest" : "the first", one->choices.count,
-                       (long long)one->plan.workspace_bytes);
+                       ", engine %lld, %s of %d choices, %lld bytes of workspace", (long long)one->by->plan.engine,
+                       self->fastest ? "the fastest" : "the first", one->choices,
+                       (long long)one->by->plan.workspace_bytes);
     }
     return ATTUNE_OK;
 }

@@ -130,7 +130,9 @@ static attune_status time_graph(const ground *on, const at_cuda_graph *graph, do
     for (int i = 0; i < REPLAYS; ++i) {
         AT_FORWARD(replay(on, graph, &sample[i]));
     }
-    return at_median(sample, REPLAYS, us);
+    AT_FORWARD(at_median(sample, REPLAYS, us));
+    *us /= RUNS;
+    return ATTUNE_OK;
 }
 
 static attune_status time_plan(ground *on, const at_cudnn_plan *plan, double *us)
@@ -169,14 +171,14 @@ static attune_status enter(ground *on, const at_cudnn_choices *choices, int inde
 }
 
 attune_status at_cudnn_race(at_device *device, const at_cudnn_shape *shape, float scale,
-                            const at_cudnn_choices *choices, at_cudnn_plan *fastest)
+                            const at_cudnn_choices *choices, at_cudnn_plan *fastest, double *us)
 {
     ground on = {.device = device, .shape = shape, .operands = {.scale = scale}};
-    double best_us = INFINITY;
+    *us = INFINITY;
     *fastest = (at_cudnn_plan){0};
     attune_status status = prepare(&on);
     for (int i = 0; i < choices->count && (status == ATTUNE_OK || status == ATTUNE_UNSUPPORTED); ++i) {
-        status = enter(&on, choices, i, fastest, &best_us);
+        status = enter(&on, choices, i, fastest, us);
     }
     clear(&on);
     bool found = fastest->ready != NULL && (status == ATTUNE_OK || status == ATTUNE_UNSUPPORTED);

@@ -7,8 +7,8 @@
 
 /* Compiles every choice and times it on buffers of its own, replaying a graph of several runs, so that launches are not
  * what is timed. `device` is a CUDA device, the cuDNN handle of its context. *fastest is the plan with the least
- * median; ATTUNE_UNSUPPORTED, with the last refusal, where every engine refuses. */
+ * median, *us the microseconds of a run; ATTUNE_UNSUPPORTED, with the last refusal, where every engine refuses. */
 attune_status at_cudnn_race(at_device *device, const at_cudnn_shape *shape, float scale,
-                            const at_cudnn_choices *choices, at_cudnn_plan *fastest);
+                            const at_cudnn_choices *choices, at_cudnn_plan *fastest, double *us);
 
 #endif

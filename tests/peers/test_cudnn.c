@@ -104,8 +104,9 @@ static void graphs_have_the_form_that_engines_know(void **state)
 #define SOFTMAX "max sub exp sum log add div matmul"
     has_form("b1,h2,s64,d64,fp16", "matmul mul " SOFTMAX);
     has_form("b1,h2,s64,d64,bf16,causal,offset=tl", "matmul mul row column ge select " SOFTMAX);
-    has_form("b1,h2,s64,d64,fp16,causal", "matmul mul row column add sub ge select " SOFTMAX);
-    has_form("b1,h2,sq1,skv64,d64,fp16,causal", "matmul mul " SOFTMAX); /* the last row sees every key */
+    has_form("b1,h2,sq32,skv64,d64,fp16,causal", "matmul mul row column add sub ge select " SOFTMAX);
+    has_form("b1,h2,s64,d64,fp16,causal", "matmul mul row column ge select " SOFTMAX); /* the same mask, in fewer */
+    has_form("b1,h2,sq1,skv64,d64,fp16,causal", "matmul mul " SOFTMAX);                /* the last row sees every key */
     has_form("b1,h2,sq1,skv64,d64,fp16,causal,offset=tl", "matmul mul row column ge select " SOFTMAX);
 #undef SOFTMAX
 }
@@ -200,6 +201,10 @@ static void the_fastest_of_all_choices(void **state)
     fake->broken = 1 << 9;
     assert_ok(contend("b1,h2,s64,d64,fp16,causal", true, &contender));
     assert_string_equal(contender.name, "cudnn:fastest");
+    assert_non_null(strstr(contender.account, "engine 3, the fastest of 10 choices")); /* of two graphs */
+    at_contender_close(&contender);
+    nothing_is_left();
+    assert_ok(contend("b1,h2,sq32,skv64,d64,fp16,causal", true, &contender));
     assert_non_null(strstr(contender.account, "engine 3, the fastest of 5 choices"));
     at_contender_close(&contender);
     nothing_is_left();
