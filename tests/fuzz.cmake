@@ -6,7 +6,7 @@ endif()
 foreach(target attune_objects attune_command)
   if(TARGET ${target})
     get_target_property(watched ${target} SOURCES)
-    list(FILTER watched INCLUDE REGEX "/src/(base|core|library|report|cli)/|/src/gate/(evidence|fields|counters)")
+    list(FILTER watched INCLUDE REGEX "/src/(base|core|library|report|cli)/|/src/gate/(evidence|fields|counters|protocol|wire)")
     list(FILTER watched EXCLUDE REGEX "/(half|random|threads)\\.c$")
     set_source_files_properties(${watched} DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES
       COMPILE_OPTIONS -fsanitize=fuzzer-no-link)

@@ -1,5 +1,6 @@
 #include "cuda/rates.h"
 
+#include "base/status.h"
 #include "cuda/device.h"
 
 enum { ATTRIBUTE_CLOCK_KHZ = 13, ATTRIBUTE_MEMORY_CLOCK_KHZ = 36, ATTRIBUTE_BUS_BITS = 37 };
@@ -18,6 +19,17 @@ attune_status at_cuda_rates_read(at_device *base, at_cuda_rates *rates)
     AT_DRIVER_CHECK(device->driver, device->driver->cuDeviceGetAttribute(&bits, ATTRIBUTE_BUS_BITS, device->handle),
                     "memory bus of device %d", device->handle);
     *rates = (at_cuda_rates){clock * 1e3, memory * 1e3, bits};
+    return ATTUNE_OK;
+}
+
+attune_status at_cuda_memory(at_device *base, size_t *left, size_t *total)
+{
+    const at_cuda_device *device = at_cuda_of(base);
+    bool pushed = false;
+    AT_FORWARD(at_cuda_enter(device, &pushed));
+    at_cu_result error = device->driver->cuMemGetInfo(left, total);
+    at_cuda_leave(device, pushed);
+    AT_DRIVER_CHECK(device->driver, error, "memory of device %d", device->handle);
     return ATTUNE_OK;
 }
 

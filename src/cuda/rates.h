@@ -11,6 +11,8 @@ typedef struct at_cuda_rates {
 
 /* As the driver tells them, for an opened CUDA device. */
 attune_status at_cuda_rates_read(at_device *device, at_cuda_rates *rates);
+/* Bytes of the device's memory. */
+attune_status at_cuda_memory(at_device *device, size_t *left, size_t *total);
 /* Multiply-adds times two a second of the tensor cores on 16-bit elements (half as many of TF32, which is the most that
  * fp32 can be had by); 0 for architectures that are not known. Published peaks over clock and multiprocessors, rounded
  * up to what the wider of their forms does. */

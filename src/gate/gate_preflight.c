@@ -1,6 +1,8 @@
 /* Pre-flight: what the machine is, and whether it is fit to be measured. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "gate/gate_parts.h"
@@ -61,21 +63,77 @@ static void tell_compiler(const at_gate *gate)
     }
 }
 
-static attune_status read_rates(const json_t *ok, at_cuda_rates *rates)
+/* ---- What the machine is doing ---------------------------------------------------------------------------------- */
+
+static const double gib = 1024.0 * 1024 * 1024;
+
+/* What a CUDA device says of itself. */
+typedef struct state {
+    int64_t left_bytes, total_bytes, sm_mhz, sm_top_mhz, power_w, processes;
+} state;
+
+static attune_status read_state(const json_t *ok, at_cuda_rates *rates, state *now)
 {
+    const struct {
+        const char *key;
+        int64_t *value;
+    } numbers[] = {{"left_bytes", &now->left_bytes}, {"total_bytes", &now->total_bytes}, {"sm_mhz", &now->sm_mhz},
+                   {"sm_top_mhz", &now->sm_top_mhz}, {"power_w", &now->power_w},         {"processes", &now->processes},
+                   {"bus_bits", &rates->bus_bits}};
     AT_FORWARD(at_json_double(ok, "answer", "sm_hz", &rates->sm_hz));
     AT_FORWARD(at_json_double(ok, "answer", "memory_hz", &rates->memory_hz));
-    return at_json_int(ok, "answer", "bus_bits", 0, INT32_MAX, &rates->bus_bits);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
+        AT_FORWARD(at_json_int(ok, "answer", numbers[i].key, -1, INT64_MAX, numbers[i].value));
+    }
+    return ATTUNE_OK;
 }
 
-static attune_status ask_rates(at_gate *gate)
+static void tell_device(const at_gate *gate, const state *now)
+{
+    char text[200];
+    (void)snprintf(text, sizeof text, "%.1f of %.1f GiB free", (double)now->left_bytes / gib,
+                   (double)now->total_bytes / gib);
+    tell(gate, "memory", text);
+    if (now->sm_top_mhz == 0) {
+        tell(gate, "clocks", "not told (no NVML): blocks on which the device throttled cannot be dropped");
+        return;
+    }
+    (void)snprintf(text, sizeof text, "%lld MHz now, %lld at most; %lld W", (long long)now->sm_mhz,
+                   (long long)now->sm_top_mhz, (long long)now->power_w);
+    tell(gate, "clocks", text);
+    if (now->processes > 1) {
+        (void)snprintf(text, sizeof text, "%lld besides this one: blocks that they disturb are dropped",
+                       (long long)now->processes - 1);
+        tell(gate, "others", text);
+    }
+}
+
+static attune_status look_at_device(at_gate *gate)
 {
     enum { PATIENCE_S = 10 };
+    state now = {0};
     json_t *ok;
-    AT_FORWARD(at_channel_ask(at_remote_channel(gate->judge), "rates", NULL, PATIENCE_S, &ok));
-    attune_status status = read_rates(ok, &gate->rates);
+    AT_FORWARD(at_channel_ask(at_remote_channel(gate->judge), "machine", NULL, PATIENCE_S, &ok));
+    attune_status status = read_state(ok, &gate->rates, &now);
     json_decref(ok);
+    if (status == ATTUNE_OK) {
+        tell_device(gate, &now);
+    }
     return status;
+}
+
+static void look_at_host(const at_gate *gate)
+{
+    char text[120];
+    double load = 0;
+    double page = (double)sysconf(_SC_PAGESIZE);
+    (void)snprintf(text, sizeof text, "%.1f of %.1f GiB free", (double)sysconf(_SC_AVPHYS_PAGES) * page / gib,
+                   (double)sysconf(_SC_PHYS_PAGES) * page / gib);
+    tell(gate, "memory", text);
+    if (getloadavg(&load, 1) == 1 && load > 0.5) {
+        (void)snprintf(text, sizeof text, "%.1f threads had work over the last minute: intervals will be wider", load);
+        tell(gate, "others", text);
+    }
 }
 
 attune_status at_gate_preflight(at_gate *gate)
@@ -91,5 +149,9 @@ attune_status at_gate_preflight(at_gate *gate)
     tell(gate, "device", text);
     tell_compiler(gate);
     record_versions(gate);
-    return ask_rates(gate);
+    if (gate->target.kind == ATTUNE_TARGET_CUDA) {
+        return look_at_device(gate);
+    }
+    look_at_host(gate);
+    return ATTUNE_OK;
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/status.h"
+#include "cuda/nvml.h"
 #include "cuda/rates.h"
 #include "gate/channel.h"
 #include "gate/worker_ops.h"
@@ -71,17 +72,40 @@ static attune_status open_device(at_worker *worker, const json_t *request, json_
     return at_answer_put(answer, "facts", at_wire_from_target(&worker->device->target));
 }
 
-/* What the device could do at most; nothing is known of a CPU. */
-static attune_status rates(at_worker *worker, const json_t *request, json_t *answer)
+/* What the device could do at most, and what it is doing. Of a CPU nothing is told: the parent can see for itself. */
+static attune_status put_state(at_worker *worker, json_t *answer)
 {
-    at_cuda_rates read = {0};
-    (void)request;
-    if (worker->device->target.kind == ATTUNE_TARGET_CUDA) {
-        AT_FORWARD(at_cuda_rates_read(worker->device, &read));
+    at_nvml *nvml = NULL;
+    at_nvml_reading now = {0};
+    size_t left = 0;
+    size_t total = 0;
+    int processes = -1;
+    AT_FORWARD(at_cuda_memory(worker->device, &left, &total));
+    if (at_nvml_open(worker->device, &nvml) == ATTUNE_OK) {
+        at_nvml_read(nvml, &now);
+        processes = at_nvml_processes(nvml);
+        at_nvml_close(nvml);
     }
+    AT_FORWARD(at_answer_put(answer, "left_bytes", json_integer((json_int_t)left)));
+    AT_FORWARD(at_answer_put(answer, "total_bytes", json_integer((json_int_t)total)));
+    AT_FORWARD(at_answer_put(answer, "sm_mhz", json_integer(now.sm_mhz)));
+    AT_FORWARD(at_answer_put(answer, "sm_top_mhz", json_integer(now.sm_top_mhz)));
+    AT_FORWARD(at_answer_put(answer, "power_w", json_integer(now.power_w)));
+    return at_answer_put(answer, "processes", json_integer(processes));
+}
+
+static attune_status machine(at_worker *worker, const json_t *request, json_t *answer)
+{
+    at_cuda_rates read;
+    (void)request;
+    if (worker->device->target.kind == ATTUNE_TARGET_CPU) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_cuda_rates_read(worker->device, &read));
     AT_FORWARD(at_answer_put(answer, "sm_hz", json_real(read.sm_hz)));
     AT_FORWARD(at_answer_put(answer, "memory_hz", json_real(read.memory_hz)));
-    return at_answer_put(answer, "bus_bits", json_integer(read.bus_bits));
+    AT_FORWARD(at_answer_put(answer, "bus_bits", json_integer(read.bus_bits)));
+    return put_state(worker, answer);
 }
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
@@ -163,7 +187,7 @@ static attune_status synchronise(at_worker *worker, const json_t *request, json_
 }
 
 const at_worker_op at_worker_device_ops[] = {
-    {"hello", false, hello},     {"quit", false, quit},  {"open", false, open_device}, {"alloc", true, allocate},
-    {"free", true, release},     {"send", true, send},   {"fetch", true, fetch},       {"fill", true, fill},
-    {"sync", true, synchronise}, {"rates", true, rates}, {NULL, false, NULL},
+    {"hello", false, hello},     {"quit", false, quit},      {"open", false, open_device}, {"alloc", true, allocate},
+    {"free", true, release},     {"send", true, send},       {"fetch", true, fetch},       {"fill", true, fill},
+    {"sync", true, synchronise}, {"machine", true, machine}, {NULL, false, NULL},
 };
