@@ -149,11 +149,12 @@ static bool may_be_row(const at_gate_entry *entry)
            verdict->stage[AT_STAGE_SPEED].status == ATTUNE_OK && verdict->session.block_count > 0;
 }
 
-static double warm_us(const at_verdict *verdict)
+/* How much faster than the first peer, which was timed beside each of them, in the same processes. */
+static double gain(const at_verdict *verdict)
 {
     for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
-        if (at_verdict_is_peer(verdict, arm) && verdict->speed[arm].known[AT_MODE_WARM]) {
-            return verdict->speed[arm].ratio[AT_MODE_WARM].candidate_us;
+        if (at_verdict_is_peer(verdict, arm)) {
+            return verdict->speed[arm].known[AT_MODE_WARM] ? verdict->speed[arm].ratio[AT_MODE_WARM].median_r : 0;
         }
     }
     return 0;
@@ -164,8 +165,7 @@ static const at_gate_entry *fastest(const at_gate_table *table)
     const at_gate_entry *best = NULL;
     for (int i = 0; i < table->count; ++i) {
         const at_gate_entry *one = &table->entry[i];
-        if (may_be_row(one) && warm_us(one->verdict) > 0 &&
-            (best == NULL || warm_us(one->verdict) < warm_us(best->verdict))) {
+        if (may_be_row(one) && gain(one->verdict) > 0 && (best == NULL || gain(one->verdict) > gain(best->verdict))) {
             best = one;
         }
     }

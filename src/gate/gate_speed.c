@@ -147,22 +147,16 @@ static void describe_arms(const at_gate_bench *on, at_verdict *verdict)
     verdict->arm[0].traits = verdict->traits;
 }
 
-/* Gives one candidate its part of what the bench saw. */
-static attune_status finish(at_gate *gate, const at_gate_bench *on, int candidate)
+/* Gives the candidate what its bench saw. */
+static attune_status finish(at_gate *gate, const at_gate_bench *on)
 {
-    int arms[AT_SESSION_ARMS_MAX] = {candidate};
-    int count = 1;
-    const at_gate_entry *entry = on->entry[candidate];
-    at_verdict *verdict = entry->verdict;
-    for (int arm = on->candidates; arm < on->arm_count; ++arm) {
-        arms[count++] = arm;
-    }
+    at_verdict *verdict = on->entry->verdict;
     name_absent(on->table, verdict);
     if (on->session.arm_count > 0) {
-        AT_FORWARD(at_verdict_session(verdict, &on->session, arms, count));
+        AT_FORWARD(at_verdict_session(verdict, &on->session, NULL, 0));
         describe_arms(on, verdict);
     }
-    return at_gate_end_stage(gate, entry, AT_STAGE_SPEED, on->status, on->detail, on->seconds);
+    return at_gate_end_stage(gate, on->entry, AT_STAGE_SPEED, on->status, on->detail, on->seconds);
 }
 
 /* ---- Benches ---------------------------------------------------------------------------------------------------- */
@@ -175,66 +169,34 @@ static void close_bench(at_gate_bench *on)
     }
 }
 
-/* A bench for as many of the entries, from *next on, as fit beside the peers. */
-static attune_status open_bench(const at_gate *gate, at_gate_table *table, int *next, int most, at_gate_bench *on)
+static attune_status open_bench(const at_gate *gate, at_gate_table *table, const at_gate_entry *entry,
+                                at_gate_bench *on)
 {
-    int peers = running_peers(table);
-    int room = AT_SESSION_ARMS_MAX - 1 - peers;
-    *on = (at_gate_bench){.table = table};
-    for (; *next < table->count && on->candidates < room && on->candidates < most; ++*next) {
-        if (table->entry[*next].verdict->right == AT_PASS) {
-            on->entry[on->candidates] = &table->entry[*next];
-            on->candidates = add_arm(on, table->entry[*next].verdict->kernel, AT_PART_CANDIDATE, 0) + 1;
-        }
-    }
-    if (on->candidates == 0 || peers == 0) {
-        on->session.stopped = true; /* nothing to time; what candidates there are hear so */
+    *on = (at_gate_bench){.table = table, .entry = entry};
+    if (running_peers(table) == 0) {
+        on->session.stopped = true; /* nothing to time, and so the verdict will say */
         return ATTUNE_OK;
     }
+    (void)add_arm(on, entry->verdict->kernel, AT_PART_CANDIDATE, 0);
     add_others(on);
     return open_session(gate, on);
-}
-
-/* Alone, so that one that failed in front of the clock spoils nothing for others. */
-static attune_status run_alone(at_gate *gate, const at_gate_bench *together, at_gate_timing *timing)
-{
-    for (int i = 0; i < together->candidates; ++i) {
-        at_gate_bench alone;
-        int next = (int)(together->entry[i] - together->table->entry);
-        attune_status status = open_bench(gate, together->table, &next, 1, &alone);
-        status = status == ATTUNE_OK ? run_benches(gate, &alone, 1, timing) : status;
-        status = status == ATTUNE_OK ? finish(gate, &alone, 0) : status;
-        close_bench(&alone);
-        AT_FORWARD(status);
-    }
-    return ATTUNE_OK;
-}
-
-static attune_status finish_bench(at_gate *gate, const at_gate_bench *on, at_gate_timing *timing)
-{
-    if (on->status != ATTUNE_OK && on->candidates > 1) {
-        at_gate_note(gate, "timed together: %s; each is timed alone", on->detail);
-        return run_alone(gate, on, timing);
-    }
-    for (int i = 0; i < on->candidates; ++i) {
-        AT_FORWARD(finish(gate, on, i));
-    }
-    return ATTUNE_OK;
 }
 
 static attune_status run_all(at_gate *gate, at_gate_table *tables, int count, at_gate_bench *benches, int *opened)
 {
     at_gate_timing timing;
     for (int i = 0; i < count; ++i) {
-        int next = 0;
-        while (next < tables[i].count) {
-            AT_FORWARD(open_bench(gate, &tables[i], &next, AT_SESSION_ARMS_MAX, &benches[(*opened)++]));
+        for (int k = 0; k < tables[i].count; ++k) {
+            const at_gate_entry *entry = &tables[i].entry[k];
+            if (entry->verdict->right == AT_PASS) {
+                AT_FORWARD(open_bench(gate, &tables[i], entry, &benches[(*opened)++]));
+            }
         }
     }
     AT_FORWARD(at_gate_timing_open(gate, &timing));
     attune_status status = run_benches(gate, benches, *opened, &timing);
     for (int i = 0; i < *opened && status == ATTUNE_OK; ++i) {
-        status = finish_bench(gate, &benches[i], &timing);
+        status = finish(gate, &benches[i]);
     }
     timing.close(timing.self);
     return status;

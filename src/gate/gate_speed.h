@@ -4,13 +4,15 @@
 
 #include "gate/gate_parts.h"
 
-/* One session of one problem: candidates first, then the peers that run, then the twin of the first peer. */
+/* One session: a candidate, the peers that run, and the twin of the first peer. Each candidate has its own, so that one
+ * that is hopeless ends its session early, and one that fails in front of the clock spoils nothing for others; their
+ * processes they share. */
 typedef struct at_gate_bench {
     at_gate_table *table;
     at_session session;
     at_session_arm arm[AT_SESSION_ARMS_MAX];
-    int arm_count, candidates;
-    at_gate_entry *entry[AT_SESSION_ARMS_MAX]; /* of the candidates */
+    int arm_count;
+    const at_gate_entry *entry;
     double seconds;
     attune_status status; /* how its session ended */
     char detail[AT_SENTENCE_MAX];

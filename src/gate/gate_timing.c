@@ -20,12 +20,19 @@ typedef struct part {
     at_device *worker; /* the guest's */
 } part;
 
-/* What a bench is timed on: the same inputs in every process, in ever other guises. */
+/* What benches of one problem are timed on: the same inputs in every process, in ever other guises. */
+typedef struct ground {
+    const attune_problem *problem;
+    bool acc16;
+    at_inputs inputs;
+    at_truth truth;
+    struct ground *next;
+} ground;
+
 typedef struct course {
     struct timing *timing;
     const at_gate_bench *bench;
-    at_inputs inputs;
-    at_truth truth;
+    ground *ground;
     int parts;
     part part[AT_SESSION_ARMS_MAX];
     int part_of[AT_SESSION_ARMS_MAX], place_of[AT_SESSION_ARMS_MAX]; /* by the bench's numbers */
@@ -35,6 +42,7 @@ typedef struct timing {
     at_gate *gate;
     at_device *worker; /* of this process; NULL before the first bench, and after one that spoilt it */
     course *current;
+    ground *grounds;
 } timing;
 
 static void close_worker(at_device **worker)
@@ -66,8 +74,8 @@ static attune_status open_arm(void *self, int index, at_device *device, attune_p
     const part *on = self;
     const at_gate_bench *bench = on->of->bench;
     int arm = on->arm[index];
-    return arm < bench->candidates ? at_gate_plan(bench->entry[arm]->candidate, device, bench->table->problem, plan)
-                                   : at_remote_plan(device, bench->table->problem, on->name[index], plan);
+    return arm == 0 ? at_gate_plan(bench->entry->candidate, device, bench->table->problem, plan)
+                    : at_remote_plan(device, bench->table->problem, on->name[index], plan);
 }
 
 static attune_status judge(void *self, at_inputs *inputs)
@@ -75,7 +83,7 @@ static attune_status judge(void *self, at_inputs *inputs)
     const part *on = self;
     at_finding finding;
     (void)inputs; /* they are the truth's own */
-    attune_status status = at_judge_case(&on->of->truth.one, &finding, NULL);
+    attune_status status = at_judge_case(&on->of->ground->truth.one, &finding, NULL);
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "before it was timed, %s", on->name[0]);
 }
 
@@ -163,24 +171,57 @@ static void leave_course(course *on)
 
 static void close_course(void *data)
 {
-    course *on = data;
-    leave_course(on);
-    at_truth_free(&on->truth);
-    at_inputs_free(&on->inputs);
-    free(on);
+    leave_course(data);
+    free(data);
 }
 
 /* Heads of every kind, so that who looks for a short cut in the inputs finds none that serves all of them. */
-static attune_status draw(const at_gate *gate, const at_gate_bench *bench, course *made)
+static attune_status draw(const at_gate *gate, ground *made)
 {
-    const attune_problem *problem = bench->table->problem;
     const at_suite suite = {.device = NULL};
-    at_truth_want want = at_trial_rows(&suite, problem);
-    at_draw drawn = {.seed = gate->options->seed ^ attune_problem_hash(problem), .poison = 0xff};
-    drawn.family = at_family_applies(AT_FAMILY_MIXED, problem) ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL;
-    want.acc16 = (bench->entry[0]->verdict->traits & ATTUNE_TRAIT_ACC16) != 0;
-    AT_FORWARD(at_inputs_draw(problem, &drawn, &made->inputs));
+    at_truth_want want = at_trial_rows(&suite, made->problem);
+    at_draw drawn = {.seed = gate->options->seed ^ attune_problem_hash(made->problem), .poison = 0xff};
+    drawn.family = at_family_applies(AT_FAMILY_MIXED, made->problem) ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL;
+    want.acc16 = made->acc16;
+    AT_FORWARD(at_inputs_draw(made->problem, &drawn, &made->inputs));
     return at_truth_compute(gate->pool, &made->inputs, &want, &made->truth);
+}
+
+static void free_ground(ground *one)
+{
+    at_truth_free(&one->truth);
+    at_inputs_free(&one->inputs);
+    free(one);
+}
+
+static attune_status find_ground(timing *on, const attune_problem *problem, bool acc16, ground **found)
+{
+    *found = on->grounds;
+    while (*found != NULL && ((*found)->problem != problem || (*found)->acc16 != acc16)) {
+        *found = (*found)->next;
+    }
+    if (*found != NULL) {
+        return ATTUNE_OK;
+    }
+    ground *made = calloc(1, sizeof *made);
+    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
+    *made = (ground){.problem = problem, .acc16 = acc16, .next = on->grounds};
+    attune_status status = draw(on->gate, made);
+    if (status != ATTUNE_OK) {
+        free_ground(made);
+        return status;
+    }
+    *found = on->grounds = made;
+    return ATTUNE_OK;
+}
+
+static void free_grounds(timing *on)
+{
+    while (on->grounds != NULL) {
+        ground *next = on->grounds->next;
+        free_ground(on->grounds);
+        on->grounds = next;
+    }
 }
 
 /* The part that an arm belongs to, made where there is none: each guest its own, all others one. */
@@ -196,7 +237,7 @@ static part *part_for(course *on, const at_gate_candidate *guest)
         one->of = on;
         one->guest = guest;
         one->timed = (at_timed){.problem = *on->bench->table->problem,
-                                .inputs = &on->inputs,
+                                .inputs = &on->ground->inputs,
                                 .arm = one->name,
                                 .worker = get_worker,
                                 .plan = open_arm,
@@ -211,7 +252,7 @@ static part *part_for(course *on, const at_gate_candidate *guest)
 static void divide(course *on)
 {
     for (int arm = 0; arm < on->bench->arm_count; ++arm) {
-        const at_gate_candidate *candidate = arm < on->bench->candidates ? on->bench->entry[arm]->candidate : NULL;
+        const at_gate_candidate *candidate = arm == 0 ? on->bench->entry->candidate : NULL;
         part *one = part_for(on, candidate != NULL && at_gate_is_guest(candidate) ? candidate : NULL);
         on->part_of[arm] = (int)(one - on->part);
         on->place_of[arm] = one->timed.arm_count;
@@ -229,8 +270,10 @@ static attune_status make_course(timing *by, at_gate_bench *bench)
     bench->close_course = close_course;
     made->bench = bench;
     made->timing = by;
+    bool acc16 = (bench->entry->verdict->traits & ATTUNE_TRAIT_ACC16) != 0;
+    AT_FORWARD(find_ground(by, bench->table->problem, acc16, &made->ground));
     divide(made);
-    return draw(by->gate, bench, made);
+    return ATTUNE_OK;
 }
 
 /* ---- The timing ------------------------------------------------------------------------------------------------- */
@@ -266,6 +309,7 @@ static void end_process(void *self)
 static void close_timing(void *self)
 {
     end_process(self);
+    free_grounds(self);
     free(self);
 }
 

@@ -34,6 +34,7 @@ typedef struct seen {
 
 typedef struct scene {
     simulated clock;
+    double other_us; /* of `other`; 0: as the first candidate */
     at_gate_timing timing;
     at_gate_options options;
     at_gate_result result;
@@ -44,8 +45,12 @@ typedef struct scene {
 
 static attune_status open_simulated(void *self, at_gate *gate, at_gate_bench *bench, at_executor *executor)
 {
-    (void)gate, (void)bench;
-    *executor = simulated_executor(self);
+    scene *on = self;
+    (void)gate;
+    for (int mode = 0; mode < AT_MODE_COUNT && on->other_us > 0; ++mode) {
+        on->clock.us[0][mode] = strcmp(bench->entry->candidate->text, other) == 0 ? on->other_us : 90;
+    }
+    *executor = simulated_executor(&on->clock);
     return ATTUNE_OK;
 }
 
@@ -107,7 +112,7 @@ static void set(scene *on, double us)
     }
     assert_int_equal(attune_problem_parse("b1,h2,s64,d64,fp32", &on->problem[0]), ATTUNE_OK);
     assert_int_equal(attune_problem_parse("b1,h2,s96,d64,fp16,causal", &on->problem[1]), ATTUNE_OK);
-    on->timing = (at_gate_timing){&on->clock, open_simulated, leave_simulated, nothing, nothing};
+    on->timing = (at_gate_timing){on, open_simulated, leave_simulated, nothing, nothing};
     on->options = (at_gate_options){.candidate = on->candidate,
                                     .candidate_count = 1,
                                     .problem = on->problem,
@@ -231,10 +236,7 @@ static void test_candidates_and_problems(void **state)
     scene on;
     set(&on, 90);
     on.options.candidate_count = on.options.problem_count = 2;
-    for (int mode = 0; mode < AT_MODE_COUNT; ++mode) { /* two candidates, the peer, its twin */
-        on.clock.us[1][mode] = 110;
-        on.clock.us[2][mode] = on.clock.us[3][mode] = 100;
-    }
+    on.other_us = 110;
     run(&on);
     assert_int_equal(on.seen.problems, 2);
     assert_int_equal(on.seen.verdicts, 4);
@@ -344,11 +346,7 @@ static void test_wisdom(void **state)
     assert_non_null(strstr(on.seen.last_note, "stands for"));
     on.candidate[1] = candidate;
     on.options.candidate_count = 2;
-    for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
-        on.clock.us[0][mode] = 200;
-        on.clock.us[1][mode] = 300;
-        on.clock.us[3][mode] = 100;
-    }
+    on.other_us = 80;
     run(&on);
     assert_int_equal(rows_of(path, kernel), 1);
     assert_string_equal(kernel, other);
