@@ -40,11 +40,12 @@ _attune() {
 }
 
 _attune_value() { # command option argument values current
-    local start=
+    local start= words="cudnn openblas"
     case $2:$3 in
-    --arms:*) # the last of a list
+    --arms:* | --against:*) # the last of a list
         [[ $5 == *,* ]] && start=${5%,*},
-        mapfile -t COMPREPLY < <(compgen -P "$start" -W "auto openblas $(_attune_kernels "$1")" -- "${5##*,}")
+        [[ $2 == --arms ]] && words+=" auto" || words+=" best"
+        mapfile -t COMPREPLY < <(compgen -P "$start" -W "$words $(_attune_kernels "$1")" -- "${5##*,}")
         compopt -o nospace 2>/dev/null
         ;;
     *:KERNEL) mapfile -t COMPREPLY < <(compgen -W "$(_attune_kernels "$1")" -- "$5") ;;

@@ -43,7 +43,9 @@ count 'attune bench --format t' 2
 offers 'attune bench --format = j' json # as COMP_WORDBREAKS splits --format=j
 offers 'attune info --isa ' baseline avx2 avx512
 offers 'attune info --kernel cpu_' cpu_tiled
-offers 'attune bench --arms ' auto openblas cpu_tiled
+offers 'attune bench --arms ' auto openblas cudnn cpu_tiled
+offers 'attune gate --against ' best openblas cudnn cpu_tiled
+offers 'attune gate --against best,cud' best,cudnn
 offers 'attune bench --arms auto,op' auto,openblas
 offers 'attune help in' info
 cd "$(dirname "$2")" || exit 1
