@@ -6,8 +6,7 @@
 #include "library/context.h"
 #include "measure/arm.h"
 #include "measure/clock.h"
-#include "reference/inputs.h"
-#include "reference/judge.h"
+#include "reference/truth.h"
 
 typedef struct course {
     at_device *device;
@@ -15,12 +14,9 @@ typedef struct course {
     at_clock clock;
     at_inputs inputs; /* on the host; O and LSE come back here */
     attune_call call; /* the same in the device's memory */
-    attune_args args; /* of the host's call */
     void *buffer[ATTUNE_ROLE_COUNT];
     void *workspace;
-    at_rows rows;  /* what is judged: all of a small problem, else a choice */
-    double *truth; /* one block: O and LSE of the reference, then of the naive computation */
-    at_case judged;
+    at_truth truth; /* of all rows of a small problem, else of some */
 } course;
 
 attune_status at_course_open(attune_context *context, const attune_problem *problem, course *track);

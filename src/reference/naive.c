@@ -19,96 +19,10 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-/* A thread's buffers for one chunk. */
-typedef struct buffers {
-    int64_t keys, columns; /* padded: row strides of score and o */
-    bool acc16;
-    float query[AT_CHUNK_ROWS][256];
-    _Alignas(16) float block[256 * AT_BLOCK_KEYS]; /* K^T [head_dim_qk][64] or V [64][columns] */
-    _Alignas(16) float o[AT_CHUNK_ROWS * 256];     /* [rows][columns] */
-    float *score;                                  /* [rows][keys], Q K^T, then S, then P */
-    unsigned char *seen;                           /* [rows][keys] */
-} buffers;
-
-static int64_t padded(int64_t count, int64_t unit)
-{
-    return (count + unit - 1) / unit * unit;
-}
-
-static buffers *buffers_create(const attune_args *args, const at_chunk *chunk, bool acc16)
-{
-    buffers *on = malloc(sizeof *on);
-    if (on == NULL) {
-        return NULL;
-    }
-    int64_t keys = padded(chunk->key_end - chunk->key_first, AT_BLOCK_KEYS);
-    size_t pairs = (size_t)(AT_CHUNK_ROWS * keys);
-    on->keys = keys;
-    on->columns = padded(args->head_dim_v, STRIP);
-    on->acc16 = acc16;
-    on->score = aligned_alloc(64, pairs > 0 ? pairs * sizeof *on->score : 64);
-    on->seen = calloc(pairs > 0 ? pairs : 1, 1);
-    if (on->score == NULL || on->seen == NULL) {
-        free(on->score);
-        free(on->seen);
-        free(on);
-        return NULL;
-    }
-    return on;
-}
-
-static void buffers_destroy(buffers *on)
-{
-    free(on->score);
-    free(on->seen);
-    free(on);
-}
-
-static void load_queries(const attune_args *args, const at_chunk *chunk, buffers *on)
-{
-    for (int64_t r = 0; r < AT_CHUNK_ROWS; ++r) {
-        int64_t row = chunk->row[r < chunk->rows ? r : 0].row;
-        int64_t at = at_row_index(args, ATTUNE_Q, chunk->sequence.batch, chunk->head, chunk->sequence.q_first, row);
-        at_elements_float(&args->tensor[ATTUNE_Q], at, args->head_dim_qk, on->query[r]);
-    }
-}
-
-static void load_keys(const attune_args *args, const at_chunk *chunk, int64_t key, int64_t count, buffers *on)
-{
-    float row[256] = {0};
-    for (int64_t j = 0; j < AT_BLOCK_KEYS; ++j) {
-        if (j < count) {
-            int64_t at =
-                at_row_index(args, ATTUNE_K, chunk->sequence.batch, chunk->head_kv, chunk->sequence.kv_first, key + j);
-            at_elements_float(&args->tensor[ATTUNE_K], at, args->head_dim_qk, row);
-        }
-        for (int64_t c = 0; c < args->head_dim_qk; ++c) {
-            on->block[c * AT_BLOCK_KEYS + j] = j < count ? row[c] : 0.0F;
-        }
-    }
-}
-
-/* Whether all values are finite. */
-static bool load_values(const attune_args *args, const at_chunk *chunk, int64_t key, int64_t count, buffers *on)
-{
-    float probe = 0;
-    for (int64_t j = 0; j < AT_BLOCK_KEYS; ++j) {
-        float *row = on->block + j * on->columns;
-        int64_t c = 0;
-        if (j < count) {
-            int64_t at =
-                at_row_index(args, ATTUNE_V, chunk->sequence.batch, chunk->head_kv, chunk->sequence.kv_first, key + j);
-            at_elements_float(&args->tensor[ATTUNE_V], at, args->head_dim_v, row);
-            for (; c < args->head_dim_v; ++c) {
-                probe += row[c] * 0.0F;
-            }
-        }
-        for (; c < on->columns; ++c) {
-            row[c] = 0.0F;
-        }
-    }
-    return probe == 0.0F;
-}
+#define NUMBER float
+#define LOAD_NUMBERS at_elements_float
+#define OWN_FIELDS bool acc16; /* sums are carried in fp16 */
+#include "reference/buffers.inc"
 
 /* out[16] += left[depth] times right[depth][16]: one product after another in fp32, as the plain loop would. */
 static void multiply(const float *left, int64_t depth, const float *right, int64_t pitch, float *out)
@@ -286,11 +200,12 @@ static void work(void *context, int64_t item, void *scratch)
     job *all = context;
     (void)scratch;
     at_chunk chunk = at_chunk_of(all->args, all->rows, &all->chunks, item);
-    buffers *on = buffers_create(all->args, &chunk, all->acc16);
+    buffers *on = buffers_create(all->args, &chunk);
     if (on == NULL) {
         atomic_store(&all->failed, true);
         return;
     }
+    on->acc16 = all->acc16;
     compute(all->args, &chunk, on, all->o, all->lse);
     buffers_destroy(on);
 }

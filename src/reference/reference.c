@@ -21,96 +21,10 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-/* A thread's buffers for one chunk. */
-typedef struct buffers {
-    int64_t keys, columns;                          /* padded: row strides of score and o */
-    double query[AT_CHUNK_ROWS][256];               /* [rows][head_dim_qk] */
-    _Alignas(16) double block[256 * AT_BLOCK_KEYS]; /* K^T [head_dim_qk][64] or V [64][columns] */
-    _Alignas(16) double o[AT_CHUNK_ROWS * 256];     /* [rows][columns] */
-    double maximum[AT_CHUNK_ROWS], sum[AT_CHUNK_ROWS];
-    double *score;       /* [rows][keys], S and then P before its division by the sum */
-    unsigned char *seen; /* [rows][keys] */
-} buffers;
-
-static int64_t padded(int64_t count, int64_t unit)
-{
-    return (count + unit - 1) / unit * unit;
-}
-
-static buffers *buffers_create(const attune_args *args, const at_chunk *chunk)
-{
-    buffers *on = malloc(sizeof *on);
-    if (on == NULL) {
-        return NULL;
-    }
-    int64_t keys = padded(chunk->key_end - chunk->key_first, AT_BLOCK_KEYS);
-    size_t pairs = (size_t)(AT_CHUNK_ROWS * keys);
-    on->keys = keys;
-    on->columns = padded(args->head_dim_v, STRIP);
-    on->score = aligned_alloc(64, pairs > 0 ? pairs * sizeof *on->score : 64);
-    on->seen = calloc(pairs > 0 ? pairs : 1, 1);
-    if (on->score == NULL || on->seen == NULL) {
-        free(on->score);
-        free(on->seen);
-        free(on);
-        return NULL;
-    }
-    return on;
-}
-
-static void buffers_destroy(buffers *on)
-{
-    free(on->score);
-    free(on->seen);
-    free(on);
-}
-
-static void load_queries(const attune_args *args, const at_chunk *chunk, buffers *on)
-{
-    for (int64_t r = 0; r < AT_CHUNK_ROWS; ++r) {
-        int64_t row = chunk->row[r < chunk->rows ? r : 0].row; /* rows are computed in pairs: pad with the first */
-        int64_t at = at_row_index(args, ATTUNE_Q, chunk->sequence.batch, chunk->head, chunk->sequence.q_first, row);
-        at_elements_double(&args->tensor[ATTUNE_Q], at, args->head_dim_qk, on->query[r]);
-    }
-}
-
-/* K of keys [key, key + count) as [head_dim_qk][64], zeros beyond. */
-static void load_keys(const attune_args *args, const at_chunk *chunk, int64_t key, int64_t count, buffers *on)
-{
-    double row[256] = {0};
-    for (int64_t j = 0; j < AT_BLOCK_KEYS; ++j) {
-        if (j < count) {
-            int64_t at =
-                at_row_index(args, ATTUNE_K, chunk->sequence.batch, chunk->head_kv, chunk->sequence.kv_first, key + j);
-            at_elements_double(&args->tensor[ATTUNE_K], at, args->head_dim_qk, row);
-        }
-        for (int64_t c = 0; c < args->head_dim_qk; ++c) {
-            on->block[c * AT_BLOCK_KEYS + j] = j < count ? row[c] : 0.0;
-        }
-    }
-}
-
-/* V of keys [key, key + count) as [64][columns], zeros beyond. Whether all of it is finite. */
-static bool load_values(const attune_args *args, const at_chunk *chunk, int64_t key, int64_t count, buffers *on)
-{
-    double probe = 0;
-    for (int64_t j = 0; j < AT_BLOCK_KEYS; ++j) {
-        double *row = on->block + j * on->columns;
-        int64_t c = 0;
-        if (j < count) {
-            int64_t at =
-                at_row_index(args, ATTUNE_V, chunk->sequence.batch, chunk->head_kv, chunk->sequence.kv_first, key + j);
-            at_elements_double(&args->tensor[ATTUNE_V], at, args->head_dim_v, row);
-            for (; c < args->head_dim_v; ++c) {
-                probe += row[c] * 0.0;
-            }
-        }
-        for (; c < on->columns; ++c) {
-            row[c] = 0.0;
-        }
-    }
-    return probe == 0.0;
-}
+#define NUMBER double
+#define LOAD_NUMBERS at_elements_double
+#define OWN_FIELDS double maximum[AT_CHUNK_ROWS], sum[AT_CHUNK_ROWS]; /* of each row's scores, and of their powers */
+#include "reference/buffers.inc"
 
 /* out[2][8] += left[2][depth] times right[depth][8]; right's rows are `pitch` apart. */
 static void multiply(const double *left0, const double *left1, int64_t depth, const double *right, int64_t pitch,
