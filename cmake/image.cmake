@@ -28,7 +28,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
         -I ${CMAKE_SOURCE_DIR}/include -I ${CMAKE_SOURCE_DIR}/kernels/cuda -isystem ${ATTUNE_CUTLASS_INCLUDE}
         ${source} -o ${base}.all.ptx
       COMMAND ${CMAKE_COMMAND} -DPTX=${base}.all.ptx -DOUTPUT=${base}.ptx -P ${CMAKE_SOURCE_DIR}/cmake/image.cmake
-      COMMAND ${ATTUNE_NVCC} -fatbin --no-compress --threads 2 -gencode "arch=compute_80,code=[${archs}]"
+      COMMAND ${ATTUNE_NVCC} -fatbin --no-compress --threads 2 -gencode "arch=compute_80,code=[${archs},compute_80]"
         ${base}.ptx -o ${base}.fatbin
       DEPENDS ${source} ${headers} ${CMAKE_SOURCE_DIR}/include/attune/args.h ${CMAKE_SOURCE_DIR}/cmake/image.cmake
       COMMENT "Building ${name}.fatbin for ${archs}" VERBATIM)

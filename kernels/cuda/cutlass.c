@@ -18,14 +18,10 @@ static bool tensor_cores(const attune_config *config)
     return config->value[OPCLASS] == TENSOR;
 }
 
-/* The image has code for these; what it has no code for is not run from PTX, which could not be inspected. */
+/* The image has code for some architectures, and PTX for all that come after the first. */
 static bool arch_supported(int32_t arch, attune_reason *reason)
 {
-    int32_t generation = arch / 10;
-    if (generation == 8 || generation == 9 || generation == 10 || generation == 12) {
-        return true;
-    }
-    return attune_refuse(reason, "arch sm_%d: the image has code for sm_80, 86, 89, 90, 100 and 120", arch);
+    return arch >= 80 || attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", arch);
 }
 
 /* Beyond what every kernel of GEMMs has to refuse: all that the image's softmax does not know. */

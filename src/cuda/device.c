@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "cuda/cache.h"
 #include "cuda/cuda.h"
+#include "cuda/link.h"
 
 /* ---- Contexts -------------------------------------------------------------------------------------------------------
  */
@@ -251,6 +252,7 @@ static attune_status open_device(at_cuda_device *device, int ordinal, const char
     }
     device->provider.pack = device->pack;
     device->provider.cache = at_cache_place(cache);
+    device->provider.assembler = (at_assembler){at_cuda_assemble, device, device->driver->version};
     return choose_context(device);
 }
 

@@ -1,6 +1,6 @@
 /* Images: kernels built ahead for several architectures, as nvcc's fatbins. What is loaded is the one cubin that suits
- * the device, and that is inspected like what NVRTC makes; PTX in an image is passed over, because what a driver would
- * make of it cannot be inspected. */
+ * the device, and that is inspected like what NVRTC makes. For architectures that came later there is PTX, of which the
+ * device's driver makes a cubin; that is inspected likewise. */
 #ifndef CUDA_IMAGE_H
 #define CUDA_IMAGE_H
 
@@ -10,7 +10,7 @@
 /* The library's own; ended by a NULL name. Written by the build. */
 extern const at_embedded at_cuda_images[];
 
-/* One cubin of an image. */
+/* One cubin of an image, or its PTX: text, with zeros behind it or not. */
 typedef struct at_image_code {
     const unsigned char *data;
     size_t bytes;
@@ -24,5 +24,9 @@ attune_status at_image_code_at(const void *data, size_t bytes, int index, at_ima
 /* The cubin that runs on the target: of the same generation, the newest that is not newer. ATTUNE_UNSUPPORTED names
  * what there is instead. */
 attune_status at_image_choose(const at_embedded *image, const attune_target *target, at_image_code *code);
+
+/* The newest PTX that is not newer than the target, whatever the target's generation; ATTUNE_NOT_FOUND where there is
+ * none. */
+attune_status at_image_ptx(const at_embedded *image, const attune_target *target, at_image_code *code);
 
 #endif

@@ -1,5 +1,6 @@
 #include "cuda/provide.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -52,23 +53,69 @@ static bool kept(const at_provider *provider, const at_recipe *recipe, const att
 
 /* ---- Built ahead ------------------------------------------------------------------------------------------------ */
 
-static attune_status copy_code(const at_image_code *code, at_artifact *artifact)
+static void digest_code(const at_image_code *code, const attune_target *target, char digest_text[AT_DIGEST_TEXT_MAX])
 {
     unsigned char digest[AT_DIGEST_BYTES];
     at_sha256 sha;
+    at_sha256_init(&sha);
+    at_sha256_add(&sha, code->data, code->bytes);
+    at_sha256_add(&sha, &target->arch, sizeof target->arch);
+    at_sha256_end(&sha, digest);
+    at_digest_text(digest, digest_text);
+}
+
+static attune_status copy_code(const at_image_code *code, const attune_target *target, at_artifact *artifact)
+{
     AT_FORWARD(at_artifact_reserve(artifact, code->bytes, 0));
     memcpy(artifact->cubin, code->data, code->bytes);
     artifact->log[0] = '\0';
     artifact->compiler = 0;
-    at_sha256_init(&sha);
-    at_sha256_add(&sha, code->data, code->bytes);
-    at_sha256_end(&sha, digest);
-    at_digest_text(digest, artifact->build);
+    digest_code(code, target, artifact->build);
     return ATTUNE_OK;
 }
 
-static attune_status take_from_image(const at_recipe *recipe, const attune_target *target, at_artifact *artifact,
-                                     at_cubin *cubin)
+static attune_status judge_or_free(const at_recipe *recipe, const attune_target *target, at_artifact *artifact,
+                                   at_cubin *cubin)
+{
+    attune_status status = judge(recipe, target, artifact, cubin);
+    if (status != ATTUNE_OK) {
+        at_artifact_free(artifact);
+    }
+    return status;
+}
+
+static attune_status assemble(const at_assembler *assembler, const at_image_code *code, at_artifact *artifact)
+{
+    char *text = calloc(1, code->bytes + 1);
+    AT_FAIL_IF(text == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bytes of PTX", code->bytes);
+    memcpy(text, code->data, code->bytes);
+    attune_status status = assembler->assemble(assembler->context, text, strlen(text), artifact);
+    free(text);
+    return status;
+}
+
+/* For an architecture that came after the image: of its PTX, by the device's driver. That takes a while, so what comes
+ * of it is kept. */
+static attune_status take_from_ptx(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
+                                   const at_image_code *code, at_artifact *artifact, at_cubin *cubin)
+{
+    char digest[AT_DIGEST_TEXT_MAX];
+    digest_code(code, target, digest);
+    if (at_cache_find(provider->cache, digest, provider->assembler.version, artifact) &&
+        judge_or_free(recipe, target, artifact, cubin) == ATTUNE_OK) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(assemble(&provider->assembler, code, artifact));
+    artifact->log[0] = '\0';
+    artifact->compiler = provider->assembler.version;
+    memcpy(artifact->build, digest, sizeof digest);
+    AT_FORWARD(judge_or_free(recipe, target, artifact, cubin));
+    (void)at_cache_keep(provider->cache, artifact);
+    return ATTUNE_OK;
+}
+
+static attune_status take_from_image(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
+                                     at_artifact *artifact, at_cubin *cubin)
 {
     const at_embedded *image = recipe->sources != NULL ? recipe->sources : at_cuda_images;
     at_image_code code;
@@ -77,13 +124,14 @@ static attune_status take_from_image(const at_recipe *recipe, const attune_targe
     }
     AT_FAIL_IF(image->name == NULL, ATTUNE_NOT_FOUND, "%s: the image %s is not in this build of the library",
                recipe->kernel->name, recipe->kernel->image);
-    AT_FORWARD(at_image_choose(image, target, &code));
-    AT_FORWARD(copy_code(&code, artifact));
-    attune_status status = judge(recipe, target, artifact, cubin);
-    if (status != ATTUNE_OK) {
-        at_artifact_free(artifact);
+    attune_status status = at_image_choose(image, target, &code);
+    if (status == ATTUNE_UNSUPPORTED && provider->assembler.assemble != NULL &&
+        at_image_ptx(image, target, &code) == ATTUNE_OK) {
+        return take_from_ptx(provider, recipe, target, &code, artifact, cubin);
     }
-    return status;
+    AT_FORWARD(status);
+    AT_FORWARD(copy_code(&code, target, artifact));
+    return judge_or_free(recipe, target, artifact, cubin);
 }
 
 attune_status at_provide(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
@@ -93,7 +141,7 @@ attune_status at_provide(const at_provider *provider, const at_recipe *recipe, c
     at_cubin own;
     cubin = cubin != NULL ? cubin : &own;
     if (recipe->kernel->image != NULL) {
-        return take_from_image(recipe, target, artifact, cubin);
+        return take_from_image(provider, recipe, target, artifact, cubin);
     }
     AT_FORWARD(at_build_gather(recipe, target, &build));
     if (kept(provider, recipe, target, &build, artifact, cubin)) {

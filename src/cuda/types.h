@@ -17,6 +17,7 @@ typedef int at_cu_device;
 typedef unsigned long long at_cu_pointer;
 typedef struct CUctx_st *at_cu_context;
 typedef struct CUmod_st *at_cu_module;
+typedef struct CUlinkState_st *at_cu_link;
 typedef struct CUfunc_st *at_cu_function;
 typedef struct CUstream_st *at_cu_stream;
 typedef struct CUevent_st *at_cu_event;
@@ -68,6 +69,7 @@ enum {
 enum { AT_CU_POINTER_MEMORY_TYPE = 2, AT_CU_POINTER_IS_MANAGED = 8, AT_CU_POINTER_DEVICE = 9 };
 enum { AT_CU_MEMORY_HOST = 1, AT_CU_MEMORY_DEVICE = 2 };
 enum { AT_CU_STREAM_NON_BLOCKING = 1, AT_CU_CAPTURE_THREAD_LOCAL = 1 };
+enum { AT_CU_JIT_PTX = 1, AT_CU_JIT_ERROR_BUFFER = 5, AT_CU_JIT_ERROR_BYTES = 6 };
 enum { AT_CU_STREAM_LEGACY = 1, AT_CU_STREAM_PER_THREAD = 2 }; /* names of streams, in place of handles */
 enum { AT_CU_PROC_LEGACY_STREAM = 1 }; /* a NULL stream is the legacy default stream, as in the documentation */
 
@@ -114,6 +116,11 @@ typedef struct at_cu_launch_config {
     ITEM(cuDevicePrimaryCtxRetain, 7000, (at_cu_context *, at_cu_device))                                              \
     ITEM(cuDevicePrimaryCtxRelease, 11000, (at_cu_device))                                                             \
     ITEM(cuModuleLoadData, 2000, (at_cu_module *, const void *))                                                       \
+    ITEM(cuLinkCreate, 6050, (unsigned int, unsigned int *, void **, at_cu_link *))                                    \
+    ITEM(cuLinkAddData, 6050,                                                                                          \
+         (at_cu_link, unsigned int, void *, size_t, const char *, unsigned int, unsigned int *, void **))              \
+    ITEM(cuLinkComplete, 5050, (at_cu_link, void **, size_t *))                                                        \
+    ITEM(cuLinkDestroy, 5050, (at_cu_link))                                                                            \
     ITEM(cuModuleUnload, 2000, (at_cu_module))                                                                         \
     ITEM(cuModuleGetFunction, 2000, (at_cu_function *, at_cu_module, const char *))                                    \
     ITEM(cuFuncSetAttribute, 9000, (at_cu_function, unsigned int, int))                                                \

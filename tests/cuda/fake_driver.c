@@ -1,6 +1,7 @@
 #include "cuda/fake_driver.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -430,6 +431,41 @@ static at_cu_result unused(void)
 /* ---- Finding all that -----------------------------------------------------------------------------------------------
  */
 
+/* ---- Linking: PTX becomes the code that the test has put by --------------------------------------------------------
+ */
+
+static at_cu_result link_create(unsigned int count, unsigned int *option, void **value, at_cu_link *link)
+{
+    static char handle;
+    (void)count, (void)option, (void)value;
+    *link = (at_cu_link)(void *)&handle;
+    ++fake.links;
+    return current() == NULL ? AT_CU_INVALID_CONTEXT : AT_CU_SUCCESS;
+}
+
+static at_cu_result link_add(at_cu_link link, unsigned int kind, void *data, size_t bytes, const char *name,
+                             unsigned int count, unsigned int *option, void **value)
+{
+    (void)link, (void)name, (void)count, (void)option, (void)value;
+    bool text = kind == AT_CU_JIT_PTX && ((const char *)data)[bytes - 1] == '\0';
+    return text && strstr(data, ".target") != NULL ? AT_CU_SUCCESS : AT_CU_INVALID_IMAGE;
+}
+
+static at_cu_result link_complete(at_cu_link link, void **code, size_t *bytes)
+{
+    (void)link;
+    *code = (void *)(uintptr_t)fake.linked;
+    *bytes = fake.linked_bytes;
+    return fake.linked == NULL ? AT_CU_INVALID_IMAGE : AT_CU_SUCCESS;
+}
+
+static at_cu_result link_destroy(at_cu_link link)
+{
+    (void)link;
+    --fake.links;
+    return AT_CU_SUCCESS;
+}
+
 typedef void (*any)(void); /* compilers take this one for every function */
 
 static const struct {
@@ -448,6 +484,10 @@ static const struct {
     {"cuCtxPopCurrent", (any)context_pop},
     {"cuDevicePrimaryCtxRetain", (any)primary_retain},
     {"cuDevicePrimaryCtxRelease", (any)primary_release},
+    {"cuLinkCreate", (any)link_create},
+    {"cuLinkAddData", (any)link_add},
+    {"cuLinkComplete", (any)link_complete},
+    {"cuLinkDestroy", (any)link_destroy},
     {"cuModuleLoadData", (any)module_load},
     {"cuModuleUnload", (any)module_unload},
     {"cuModuleGetFunction", (any)module_function},

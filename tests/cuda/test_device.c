@@ -381,6 +381,28 @@ static void a_module_that_the_driver_refuses(void **state)
     assert_int_equal(fake->modules, 0);
 }
 
+static void the_driver_makes_code_of_ptx(void **state)
+{
+    static const char ptx[] = ".version 7.0\n.target sm_80\n";
+    at_artifact artifact = {.cubin = NULL};
+    (void)state;
+    at_device *device = opened(0);
+    const at_assembler *assembler = &at_cuda_of(device)->provider.assembler;
+    assert_int_equal(assembler->version, 13000);
+    assert_fails(assembler->assemble(assembler->context, ptx, sizeof ptx - 1, &artifact), ATTUNE_COMPILE_ERROR,
+                 "no code of an image's PTX");
+    fake->linked = "code";
+    fake->linked_bytes = 4;
+    assert_fails(assembler->assemble(assembler->context, "nonsense", 8, &artifact), ATTUNE_COMPILE_ERROR, "error 200");
+    assert_ok(assembler->assemble(assembler->context, ptx, sizeof ptx - 1, &artifact));
+    assert_int_equal(artifact.cubin_bytes, 4);
+    assert_memory_equal(artifact.cubin, "code", 4);
+    assert_int_equal(fake->links, 0);
+    assert_null(fake->current());
+    at_artifact_free(&artifact);
+    device->ops->close(device);
+}
+
 static void *launch_from_elsewhere(void *context)
 {
     launcher *with = context;
@@ -429,6 +451,7 @@ int main(void)
         TEST(streams_of_other_contexts_are_told),
         TEST(sticky_errors_are_not_ours),
         TEST(a_module_that_the_driver_refuses),
+        TEST(the_driver_makes_code_of_ptx),
         TEST(any_thread_may_launch),
     };
     return cmocka_run_group_tests(tests, find_fake, NULL);

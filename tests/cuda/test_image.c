@@ -1,15 +1,31 @@
 /* Images: finding code in a fatbin, whatever the bytes; and that the library's own hold sound code for every
  * architecture. */
+#include <ftw.h>
+
+#include "base/folder.h"
 #include "base/random.h"
+#include "base/status.h"
 #include "core/config.h"
 #include "cuda/fixture.h"
 #include "cuda/image.h"
+#include "cuda/image_without_cubins.h"
 #include "cuda/provide.h"
 #include "library/catalogue.h"
 
 static const int archs[] = {80, 86, 89, 90, 100, 120};
 
 enum { ARCHS = sizeof archs / sizeof archs[0] };
+
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *at)
+{
+    (void)about, (void)kind, (void)at;
+    return remove(path);
+}
+
+static void remove_all(const folder *f)
+{
+    assert_int_equal(nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
 
 static bool library_has_images(void)
 {
@@ -206,6 +222,115 @@ static void shipped_rows_are_as_predicted(void **state)
     assert_true(rows > 0);
 }
 
+/* ---- PTX, for what came later ---------------------------------------------------------------------------------------
+ */
+
+static void ptx_for_what_came_later(void **state)
+{
+    at_image_code code;
+    attune_target target = fixture_target(90);
+    made_fatbin made = {.bytes = 16};
+    static const char first[] = "// .target\n.version 7.0\n.target sm_80\n", second[] = ".target sm_100a, debug\n";
+    (void)state;
+    add_entry(&made, 1, first, sizeof first, 0);
+    add_entry(&made, 1, second, sizeof second, 0);
+    close_fatbin(&made);
+    const at_embedded image = {"made", made.data, made.bytes};
+    target.arch = 75;
+    assert_fails(at_image_ptx(&image, &target, &code), ATTUNE_NOT_FOUND, "no PTX for sm_75");
+    target.arch = 90;
+    assert_ok(at_image_ptx(&image, &target, &code));
+    assert_int_equal(code.arch, 80);
+    target.arch = 110;
+    assert_ok(at_image_ptx(&image, &target, &code));
+    assert_int_equal(code.arch, 100);
+    assert_int_equal(code.bytes, sizeof second);
+    add_entry(&made, 1, "no target", 9, 0);
+    close_fatbin(&made);
+    const at_embedded without = {"made", made.data, made.bytes};
+    assert_fails(at_image_ptx(&without, &target, &code), ATTUNE_CORRUPT, "no architecture");
+}
+
+static void the_librarys_images_have_ptx(void **state)
+{
+    at_image_code code;
+    attune_target target = fixture_target(120);
+    (void)state;
+    for (const at_embedded *image = at_cuda_images; image->name != NULL; ++image) {
+        target.arch = 130;
+        assert_ok(at_image_ptx(image, &target, &code));
+        assert_int_equal(code.arch, 80);
+        assert_non_null(memmem(code.data, code.bytes, ".entry", 6));
+    }
+}
+
+/* A device whose driver makes code of PTX: what the image has for sm_90, given out as if it were new. */
+typedef struct driver_made {
+    at_image_code code;
+    int asked;
+    attune_status status;
+} driver_made;
+
+static attune_status assemble(void *context, const char *ptx, size_t bytes, at_artifact *artifact)
+{
+    driver_made *made = context;
+    ++made->asked;
+    assert_int_equal(strlen(ptx), bytes);
+    assert_non_null(strstr(ptx, ".target sm_80"));
+    if (made->status != ATTUNE_OK) {
+        return at_fail(made->status, "as asked");
+    }
+    assert_ok(at_artifact_reserve(artifact, made->code.bytes, 0));
+    memcpy(artifact->cubin, made->code.data, made->code.bytes);
+    return ATTUNE_OK;
+}
+
+static void drivers_make_code_of_ptx(void **state)
+{
+    driver_made made = {.status = ATTUNE_OK};
+    folder cache;
+    (void)state;
+    if (!library_has_images()) {
+        skip();
+    }
+    assert_int_equal(folder_make(&cache), 0);
+    attune_target target = fixture_target(90);
+    assert_ok(at_image_choose(at_cuda_images, &target, &made.code));
+    unsigned char *copy = image_without_cubins(at_cuda_images);
+    const at_embedded later[] = {{at_cuda_images[0].name, copy, at_cuda_images[0].size}, {NULL, NULL, 0}};
+    at_provider provider = {.cache = cache.path};
+    const attune_kernel *kernel = at_catalogue_find("cutlass");
+    attune_problem problem;
+    attune_config config;
+    at_recipe recipe;
+    at_artifact artifact;
+    at_cubin cubin;
+    assert_ok(attune_problem_parse("b1,h8,s512,d64,fp16", &problem));
+    assert_true(kernel->heuristic(&problem, &target, 0, &config));
+    at_recipe_ask(kernel, &problem, &target, &config, &recipe);
+    recipe.sources = later;
+    assert_fails(at_provide(&provider, &recipe, &target, &artifact, &cubin), ATTUNE_UNSUPPORTED, "code for nothing");
+    provider.assembler = (at_assembler){assemble, &made, 13000};
+    made.status = ATTUNE_COMPILE_ERROR;
+    assert_fails(at_provide(&provider, &recipe, &target, &artifact, &cubin), ATTUNE_COMPILE_ERROR, "as asked");
+    made.status = ATTUNE_OK;
+    for (int i = 0; i < 2; ++i) { /* the second time from the cache */
+        assert_ok(at_provide(&provider, &recipe, &target, &artifact, &cubin));
+        assert_int_equal(cubin.arch, 90);
+        at_artifact_free(&artifact);
+    }
+    assert_int_equal(made.asked, 2);
+    provider.assembler.version = 13010; /* another driver may make better code */
+    assert_ok(at_provide(&provider, &recipe, &target, &artifact, &cubin));
+    at_artifact_free(&artifact);
+    assert_int_equal(made.asked, 3);
+    provider.cache = NULL;
+    target.arch = 100; /* what comes of it is judged: this is code for sm_90 */
+    assert_fails(at_provide(&provider, &recipe, &target, &artifact, &cubin), ATTUNE_COMPILE_ERROR, "sm_90");
+    free(copy);
+    remove_all(&cache);
+}
+
 /* A kernel is in the catalogue exactly where its image is in the library. */
 static void catalogue_and_images_agree(void **state)
 {
@@ -245,6 +370,8 @@ int main(void)
         cmocka_unit_test(damage_is_survived),           cmocka_unit_test(every_architecture_has_code),
         cmocka_unit_test(devices_in_between_find_code), cmocka_unit_test(shipped_rows_are_as_predicted),
         cmocka_unit_test(catalogue_and_images_agree),   cmocka_unit_test(an_image_that_is_not_there_is_told),
+        cmocka_unit_test(ptx_for_what_came_later),      cmocka_unit_test(the_librarys_images_have_ptx),
+        cmocka_unit_test(drivers_make_code_of_ptx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

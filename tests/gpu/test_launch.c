@@ -12,6 +12,9 @@
 #include "cuda/device.h"
 #include "cuda/fixture.h"
 #include "cuda/graph.h"
+#include "cuda/image.h"
+#include "cuda/image_without_cubins.h"
+#include "library/catalogue.h"
 #include "measure/clock.h"
 
 enum { BATCH = 2, HEADS = 4, HEADS_KV = 2, ROWS = 64, DIM = 64, ELEMENTS = BATCH * HEADS * ROWS * DIM };
@@ -367,6 +370,41 @@ static void streams_multiply_side_by_side(void **state)
     }
 }
 
+/* ---- Images
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+/* What an image's cubins do on a device that has them, its PTX does on one that came later: here the cubins are hidden,
+ * and the driver makes the code. */
+static void an_images_ptx_is_assembled(void **state)
+{
+    const attune_kernel *kernel = at_catalogue_find("cutlass");
+    attune_problem problem;
+    attune_config config;
+    at_recipe recipe;
+    at_artifact artifact;
+    at_cubin cubin;
+    (void)state;
+    if (kernel == NULL) {
+        print_message("this build has no images\n");
+        skip();
+    }
+    unsigned char *copy = image_without_cubins(at_cuda_images);
+    const at_embedded later[] = {{at_cuda_images[0].name, copy, at_cuda_images[0].size}, {NULL, NULL, 0}};
+    assert_ok(attune_problem_parse("b1,h8,s512,d64,fp16", &problem));
+    assert_true(kernel->heuristic(&problem, &device->target, 0, &config));
+    at_recipe_ask(kernel, &problem, &device->target, &config, &recipe);
+    recipe.sources = later;
+    assert_ok(at_provide(&at_cuda_of(device)->provider, &recipe, &device->target, &artifact, &cubin));
+    assert_int_equal(cubin.arch, device->target.arch);
+    print_message("%d entries, %zu bytes\n", (int)cubin.entry_count, artifact.cubin_bytes);
+    at_artifact_free(&artifact);
+    at_loaded *loaded = NULL;
+    assert_ok(device->ops->load(device, &recipe, &loaded));
+    device->ops->unload(loaded);
+    free(copy);
+}
+
 /* ---- Graphs and threads ---------------------------------------------------------------------------------------------
  */
 
@@ -608,19 +646,11 @@ int main(int count, char **arguments)
         return break_the_context();
     }
     const struct CMUnitTest tests[] = {
-        TEST(the_argument_arrives),
-        TEST(clusters_are_formed),
-        TEST(most_shared_memory),
-        TEST(tensor_maps_find_their_rows),
-        TEST(gemms_multiply),
-        TEST(streams_multiply_side_by_side),
-        TEST(graphs_replay),
-        TEST(threads_share_a_plan),
-        TEST(host_memory_is_told),
-        TEST(too_much_memory_is_told),
-        TEST(streams_of_another_device_are_told),
-        TEST(a_broken_context_is_told),
-        TEST(what_a_call_costs),
+        TEST(the_argument_arrives),        TEST(clusters_are_formed),     TEST(most_shared_memory),
+        TEST(tensor_maps_find_their_rows), TEST(gemms_multiply),          TEST(streams_multiply_side_by_side),
+        TEST(an_images_ptx_is_assembled),  TEST(graphs_replay),           TEST(threads_share_a_plan),
+        TEST(host_memory_is_told),         TEST(too_much_memory_is_told), TEST(streams_of_another_device_are_told),
+        TEST(a_broken_context_is_told),    TEST(what_a_call_costs),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
