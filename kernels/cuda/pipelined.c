@@ -138,6 +138,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                                  .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
                                  .block = {threads_of(config), 1, 1},
                                  .cluster = {1, 1, 1},
+                                 .programmatic = 1,
                                  .smem = attune_term_const(smem_of(problem, config))};
     *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
 }

@@ -386,6 +386,7 @@ ATTUNE_INLINE void copy_tile(Split &mine, int buffer, int thread, const journey 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     fwd_pipelined(const __grid_constant__ attune_args args)
 {
+    follow_launch();
     extern __shared__ __align__(16) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     work w = static_work<BLOCK_M>(args);

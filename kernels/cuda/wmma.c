@@ -168,6 +168,7 @@ void at_wmma_steps(const at_wmma_kind *kind, const attune_problem *problem, cons
                                  .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
                                  .block = {warps_of(config) * 32, 1, 1},
                                  .cluster = {1, 1, 1},
+                                 .programmatic = 1,
                                  .smem = attune_term_const(smem_of(kind, problem, config))};
     *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
 }

@@ -502,6 +502,7 @@ ATTUNE_INLINE void start(const attune_args &args, const work &w, const warp_plac
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const __grid_constant__ attune_args args)
 {
+    follow_launch();
     extern __shared__ __align__(32) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     work w = static_work<BLOCK_M>(args);

@@ -443,6 +443,7 @@ ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &sh
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     fwd_wmma_ws(const __grid_constant__ attune_args args)
 {
+    follow_launch();
     extern __shared__ __align__(128) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     journey j;

@@ -15,21 +15,15 @@ typedef struct fake_record {
     at_cu_result launch; /* what launches say */
     at_cu_result load;   /* what loading a module says */
     size_t memory;       /* bytes a device has */
-<<<<<<< HEAD
     float elapsed_ms;    /* between any two events */
-=======
     const void *linked;  /* what comes of PTX; NULL: a failure */
     size_t linked_bytes;
->>>>>>> f8b5aa4 (Images hold PTX, of which a later device's driver makes code; wmma's weights leave 16 bytes at a time)
     /* What it was asked to do. */
     int retained[FAKE_DEVICES];
     int modules;     /* loaded less unloaded */
     int allocations; /* likewise */
-<<<<<<< HEAD
     int handles;     /* likewise: streams, graphs, events */
-=======
     int links;       /* created less destroyed */
->>>>>>> f8b5aa4 (Images hold PTX, of which a later device's driver makes code; wmma's weights leave 16 bytes at a time)
     int launches, fills, pointer_questions, stream_questions, map_encodes;
     unsigned int smem_limit; /* the last one set */
     int non_portable;

@@ -2,7 +2,7 @@
 #ifndef DEVICE_SCHEDULE_CUH
 #define DEVICE_SCHEDULE_CUH
 
-#include "device/ptx.cuh"
+#include "device/barrier.cuh"
 
 struct work {
     int batch, head, tile;
@@ -27,6 +27,16 @@ ATTUNE_INLINE int kv_head(const attune_args &args, int head)
 {
     int heads_q = (int)args.heads_q, heads_kv = (int)args.heads_kv;
     return heads_q == heads_kv ? head : head / (heads_q / heads_kv);
+}
+
+/* From sm_90 on a programmatic step starts while the launch before it drains: lets the next one do so, and waits until
+ * what came before has been written. Before the first access to a tensor. */
+ATTUNE_INLINE void follow_launch()
+{
+#if ATTUNE_ARCH >= 90
+    ptx_griddepcontrol_launch_dependents();
+    ptx_griddepcontrol_wait();
+#endif
 }
 
 #endif
