@@ -64,18 +64,41 @@ attune_status at_sandbox_begin(const at_sandbox_limits *limits)
 
 /* ---- Filters ---------------------------------------------------------------------------------------------------- */
 
-/* What any code needs: memory, descriptors that are open, waiting for threads, its own end. */
+/* What any code needs: memory, descriptors that are open, waiting for threads, its own end. NOTE: a thread that was
+ * made a moment before the lock has still to tell the system about itself (rseq, set_robust_list), and a thread's first
+ * allocation counts processors. */
 static const char *const running_calls[] = {
-    "read", "close",      "write",        "readv",          "writev",      "futex",           "sched_yield",
-    "exit", "exit_group", "rt_sigreturn", "munmap",         "mremap",      "madvise",         "brk",
-    "poll", "ppoll",      "recvfrom",     "rt_sigprocmask", "sigaltstack", "set_robust_list", "restart_syscall",
+    "rseq",
+    "gettid",
+    "sched_getaffinity",
+    "read",
+    "close",
+    "write",
+    "readv",
+    "writev",
+    "futex",
+    "sched_yield",
+    "exit",
+    "exit_group",
+    "rt_sigreturn",
+    "munmap",
+    "mremap",
+    "madvise",
+    "brk",
+    "poll",
+    "ppoll",
+    "recvfrom",
+    "rt_sigprocmask",
+    "sigaltstack",
+    "set_robust_list",
+    "restart_syscall",
     NULL,
 };
 /* What the loader of shared objects needs beside them. The object itself is an anonymous file. */
 static const char *const loading_calls[] = {
-    "close",     "fstat",        "newfstatat", "stat",   "lstat",  "pread64",   "lseek",
-    "getrandom", "memfd_create", "ftruncate",  "fcntl",  "getpid", "prlimit64", "readlink",
-    "access",    "prctl",        "seccomp",    "gettid", "getcwd", "statx",     NULL,
+    "fstat",        "newfstatat", "stat",   "lstat",  "pread64",   "lseek",    "getrandom",
+    "memfd_create", "ftruncate",  "fcntl",  "getpid", "prlimit64", "readlink", "access",
+    "prctl",        "seccomp",    "getcwd", "statx",  NULL,
 };
 /* What no compiler needs. */
 static const char *const foreign_calls[] = {
