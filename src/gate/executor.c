@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,6 +13,16 @@ static const double stage_patience_s = 120, block_patience_s = 60;
 
 /* ---- Starting ---------------------------------------------------------------------------------------------------- */
 
+static void forget_outputs(at_timed *timed)
+{
+    for (int i = 0; i < AT_SESSION_ARMS_MAX; ++i) {
+        free(timed->output_at[i]);
+        timed->output_at[i] = NULL;
+    }
+    free(timed->copy);
+    timed->copy = NULL;
+}
+
 void at_timed_close(at_timed *timed)
 {
     if (timed == NULL || timed->device == NULL) {
@@ -21,6 +32,7 @@ void at_timed_close(at_timed *timed)
         attune_plan_destroy(timed->opened[i]);
         timed->opened[i] = NULL;
     }
+    forget_outputs(timed);
     at_placement_free(&timed->place);
     timed->device = NULL;
 }
@@ -95,6 +107,46 @@ static attune_status read_calls(const json_t *ok, at_timed *timed, at_staged *st
     return ATTUNE_OK;
 }
 
+/* Where an arm's outputs are; none is fine. Each must lie in the arena as a whole. */
+static attune_status read_places(const json_t *places, at_timed *timed, int arm)
+{
+    size_t room = 0;
+    size_t bytes = timed->guised.role[ATTUNE_O].bytes;
+    size_t count = json_array_size(places);
+    (void)at_channel_arena(at_remote_channel(timed->device), &room);
+    AT_FAIL_IF(count != 0 && count != (size_t)timed->calls[arm], ATTUNE_CORRUPT,
+               "answer: outputs of arm %d: one for each of %d calls is needed", arm, timed->calls[arm]);
+    timed->output_at[arm] = count > 0 ? calloc(count, sizeof *timed->output_at[arm]) : NULL;
+    AT_FAIL_IF(count > 0 && timed->output_at[arm] == NULL, ATTUNE_OUT_OF_MEMORY,
+               "no memory for the places of %zu outputs", count);
+    for (size_t i = 0; i < count; ++i) {
+        json_int_t at = json_integer_value(json_array_get(places, i));
+        AT_FAIL_IF(at < AT_OUTPUTS_AT || (uint64_t)at > room || bytes > room - (size_t)at, ATTUNE_CORRUPT,
+                   "answer: output %zu of arm %d: byte %lld of an arena of %zu", i, arm, (long long)at, room);
+        timed->output_at[arm][i] = (size_t)at;
+    }
+    return ATTUNE_OK;
+}
+
+/* On a CPU the parent looks at outputs itself: one of each sample, as it is when the clock stops. */
+static attune_status prepare_to_look(at_timed *timed, const json_t *ok)
+{
+    const attune_call *call = &timed->inputs->call;
+    const int32_t *cu = call->tensor[ATTUNE_CU_Q].data;
+    json_t *outputs;
+    at_clock clock = at_clock_monotonic();
+    forget_outputs(timed);
+    at_guised_of(&timed->problem, call, cu == NULL ? call->seqlen_q : cu[call->batch], &timed->guised);
+    timed->random = at_random_seed((uint64_t)clock.now_ns(clock.self), 0x6c6f6f6b);
+    timed->copy = malloc(timed->guised.role[ATTUNE_O].bytes + 1);
+    AT_FAIL_IF(timed->copy == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to copy an output to");
+    AT_FORWARD(at_json_field(ok, "answer", "outputs", JSON_ARRAY, &outputs));
+    for (int i = 0; i < timed->arm_count; ++i) {
+        AT_FORWARD(read_places(json_array_get(outputs, (size_t)i), timed, i));
+    }
+    return ATTUNE_OK;
+}
+
 static json_t *arm_numbers(const at_timed *timed)
 {
     json_t *arms = json_array();
@@ -116,6 +168,9 @@ static attune_status stage(void *self, at_mode mode, at_staged *staged)
                   at_wire_from_call(&timed->place.call), "arms", arm_numbers(timed), "reverse", timed->process % 2);
     AT_FORWARD(ask(timed, "stage", fields, timed->stage_s > 0 ? timed->stage_s : stage_patience_s, &ok));
     attune_status status = read_calls(ok, timed, staged);
+    if (status == ATTUNE_OK && timed->device->target.kind == ATTUNE_TARGET_CPU) {
+        status = prepare_to_look(timed, ok);
+    }
     json_decref(ok);
     return status;
 }
@@ -127,15 +182,19 @@ static attune_status unstage(void *self)
 
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
+/* A guise is a positive number, and cold sets wear those that follow it. */
+static uint64_t guise_of(const at_block_order *order)
+{
+    return (order->set >> 2) + 1;
+}
+
 static json_t *block_fields(const at_block_order *order)
 {
     json_t *arms = json_array();
     for (int i = 0; i < order->count; ++i) {
         (void)json_array_append_new(arms, json_integer(order->arm[i]));
     }
-    /* A guise is a positive number, and cold sets wear those that follow it. */
-    return json_pack("{s:o,s:I,s:f}", "order", arms, "set", (json_int_t)(order->set >> 2) + 1, "pause_us",
-                     order->pause_us);
+    return json_pack("{s:o,s:I,s:f}", "order", arms, "set", (json_int_t)guise_of(order), "pause_us", order->pause_us);
 }
 
 static double patience(const at_timed *timed, const at_block_order *order)
@@ -189,7 +248,7 @@ static attune_status ask_for_block(const at_timed *timed, const at_block_order *
 
 /* While a thread waits for the worker's answer, this one takes turns with it. */
 typedef struct question {
-    const at_timed *timed;
+    at_timed *timed;
     const at_block_order *order;
     at_block *block;
     attune_status status;
@@ -219,10 +278,11 @@ static bool wait_for_turn(question *on, at_turn *turn, uint32_t wanted)
     return atomic_load(&turn->turn) >= wanted;
 }
 
-/* What the samples of a block took: wall time, and the worker's CPU time. */
+/* What the samples of a block took: wall time, and the worker's CPU time; and what was seen of their outputs. */
 typedef struct taken {
     double wall_us[2 * AT_SESSION_ARMS_MAX];
     double cpu_us[2 * AT_SESSION_ARMS_MAX];
+    int wrong[AT_SESSION_ARMS_MAX];
 } taken;
 
 static double clock_us(clockid_t id)
@@ -232,26 +292,51 @@ static double clock_us(clockid_t id)
     return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
 }
 
+/* Copies one of the sample's outputs, as it is now that the clock has stopped, and gives the turn back. */
+static bool take_copy(const question *on, at_turn *turn, uint32_t sample, int arm)
+{
+    at_timed *timed = on->timed;
+    const size_t *places = timed->output_at[arm];
+    if (places != NULL) {
+        size_t at = places[at_random_below(&timed->random, (uint64_t)timed->calls[arm])];
+        memcpy(timed->copy, (const unsigned char *)turn + at, timed->guised.role[ATTUNE_O].bytes);
+    }
+    at_turn_set(turn, 4 * sample + 4);
+    return places != NULL;
+}
+
+static bool copy_is_right(const at_timed *timed, uint64_t guise, int arm)
+{
+    attune_tensor got = timed->guised.role[ATTUNE_O].tensor;
+    got.data = timed->copy;
+    double share = at_guise_share((int)timed->problem.dtype, timed->opened[arm]->loaded->kernel->traits);
+    return at_guise_right(&timed->guised, guise, &got, share);
+}
+
 static void take_turns(question *on, at_turn *turn, taken *by)
 {
     clockid_t cpu = CLOCK_MONOTONIC_RAW;
     (void)clock_getcpuclockid(at_channel_process(at_remote_channel(on->timed->device)), &cpu);
     for (uint32_t i = 0; i < (uint32_t)on->order->count; ++i) {
-        if (!wait_for_turn(on, turn, 3 * i + 1)) {
+        int arm = on->order->arm[i];
+        if (!wait_for_turn(on, turn, 4 * i + 1)) {
             return;
         }
         double cpu_start = clock_us(cpu);
         double start = clock_us(CLOCK_MONOTONIC_RAW);
-        at_turn_set(turn, 3 * i + 2);
-        if (!wait_for_turn(on, turn, 3 * i + 3)) {
+        at_turn_set(turn, 4 * i + 2);
+        if (!wait_for_turn(on, turn, 4 * i + 3)) {
             return;
         }
         by->wall_us[i] = clock_us(CLOCK_MONOTONIC_RAW) - start;
         by->cpu_us[i] = clock_us(cpu) - cpu_start;
+        if (take_copy(on, turn, i, arm)) {
+            by->wrong[arm] += !copy_is_right(on->timed, guise_of(on->order), arm);
+        }
     }
 }
 
-static attune_status time_turns(const at_timed *timed, const at_block_order *order, at_block *block, taken *by)
+static attune_status time_turns(at_timed *timed, const at_block_order *order, at_block *block, taken *by)
 {
     question on = {.timed = timed, .order = order, .block = block};
     size_t bytes;
@@ -266,7 +351,7 @@ static attune_status time_turns(const at_timed *timed, const at_block_order *ord
     return on.status == ATTUNE_OK ? ATTUNE_OK : at_fail(on.status, "%s", on.detail);
 }
 
-static attune_status time_block(const at_timed *timed, const at_block_order *order, at_block *block)
+static attune_status time_block(at_timed *timed, const at_block_order *order, at_block *block)
 {
     int seen[AT_SESSION_ARMS_MAX] = {0};
     taken by;
@@ -275,12 +360,15 @@ static attune_status time_block(const at_timed *timed, const at_block_order *ord
         int arm = order->arm[i];
         block->us[arm][seen[arm]++] = by.wall_us[i] / timed->calls[arm];
     }
+    for (int arm = 0; arm < timed->arm_count; ++arm) {
+        block->wrong[arm] += by.wrong[arm];
+    }
     return ATTUNE_OK;
 }
 
 static attune_status run_block(void *self, const at_block_order *order, at_block *block)
 {
-    const at_timed *timed = self;
+    at_timed *timed = self;
     bool cpu = timed->device->target.kind == ATTUNE_TARGET_CPU;
     return cpu ? time_block(timed, order, block) : ask_for_block(timed, order, block);
 }
@@ -289,7 +377,7 @@ static attune_status run_block(void *self, const at_block_order *order, at_block
 
 /* The worker must not have worked more than its threads can in the time: work outside of the time, or in other threads,
  * shows here. Threads that wait may use less. */
-static attune_status cpu_clocks(const at_timed *timed, int arm, at_two_clocks *clocks)
+static attune_status cpu_clocks(at_timed *timed, int arm, at_two_clocks *clocks)
 {
     const int arms[] = {arm, arm};
     const at_block_order order = {arms, 2, 1, 0};
@@ -316,7 +404,7 @@ static attune_status device_clocks(const at_timed *timed, int arm, at_two_clocks
 
 static attune_status two_clocks(void *self, int arm, at_two_clocks *clocks)
 {
-    const at_timed *timed = self;
+    at_timed *timed = self;
     bool cpu = timed->device->target.kind == ATTUNE_TARGET_CPU;
     return cpu ? cpu_clocks(timed, arm, clocks) : device_clocks(timed, arm, clocks);
 }

@@ -3,6 +3,8 @@
 #ifndef GATE_EXECUTOR_H
 #define GATE_EXECUTOR_H
 
+#include "base/random.h"
+#include "gate/guise.h"
 #include "gate/placement.h"
 #include "gate/remote.h"
 #include "measure/session.h"
@@ -31,6 +33,10 @@ typedef struct at_timed {
     at_placement place;
     double call_us; /* of a guest's */
     int calls[AT_SESSION_ARMS_MAX];
+    size_t *output_at[AT_SESSION_ARMS_MAX]; /* CPU: of each call's output in the arena; NULL: it is not there */
+    at_guised guised;                       /* CPU: of the host's inputs */
+    void *copy;                             /* of one timed output */
+    at_random random;                       /* which */
 } at_timed;
 
 /* `timed` must outlive it; at_timed_close afterwards, before its worker is closed. */

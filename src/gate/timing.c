@@ -70,9 +70,16 @@ static attune_status check_call(const at_timing_request *wanted)
 static attune_status put_calls(json_t *answer, const at_timing *timing)
 {
     json_t *calls = json_array();
-    for (int i = 0; i < timing->wanted.arm_count; ++i) {
-        (void)json_array_append_new(calls, json_integer(timing->calls[i]));
+    json_t *outputs = json_array();
+    for (int arm = 0; arm < timing->wanted.arm_count; ++arm) {
+        json_t *places = json_array();
+        for (int i = 0; timing->output_at[arm] != NULL && i < timing->calls[arm]; ++i) {
+            (void)json_array_append_new(places, json_integer((json_int_t)timing->output_at[arm][i]));
+        }
+        (void)json_array_append_new(calls, json_integer(timing->calls[arm]));
+        (void)json_array_append_new(outputs, places);
     }
+    AT_FORWARD(at_answer_put(answer, "outputs", outputs));
     return at_answer_put(answer, "calls", calls);
 }
 

@@ -38,6 +38,7 @@ struct at_timing {
     at_timing_request wanted;
     at_guised guised; /* the base inputs as guises see them */
     int calls[AT_SESSION_ARMS_MAX];
+    const size_t *output_at[AT_SESSION_ARMS_MAX]; /* of each call's output in the arena; NULL: it is not there */
 };
 
 /* Makes everything ready, and sees that it is: each arm's own outputs are right under a guise, and poison shows. */
@@ -45,11 +46,15 @@ attune_status at_timing_cuda_open(at_worker *worker, const at_timing_request *re
 attune_status at_timing_cpu_open(at_worker *worker, const at_timing_request *request, at_timing **timing);
 
 /* Where parent and worker take turns, at the start of the arena, while a block is timed by the parent's clock (CPU).
- * Sample j: the worker, ready, sets 3 j + 1; the parent reads its clock and sets 3 j + 2; the worker runs the calls and
- * sets 3 j + 3; the parent reads its clock. Both wait with a futex. */
+ * Sample j: the worker, ready, sets 4 j + 1; the parent reads its clock and sets 4 j + 2; the worker runs the calls and
+ * sets 4 j + 3; the parent reads its clock, takes a copy of what it will look at, and sets 4 j + 4. Both wait with a
+ * futex. */
 typedef struct at_turn {
     _Atomic uint32_t turn;
 } at_turn;
+
+/* Outputs stand in the arena, from here on, so that the parent sees them as they are when its clock stops. */
+enum { AT_OUTPUTS_AT = 4096 };
 
 /* Sets the turn and wakes the other side; waits until it is no longer `from`, at most so many nanoseconds. */
 void at_turn_set(at_turn *turn, uint32_t to);

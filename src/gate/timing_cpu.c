@@ -1,6 +1,7 @@
 /* Timing on a CPU. The parent's clock times: the worker makes a sample ready, waits for its turn, runs the calls, and
  * gives the turn back (at_turn). Every call has an output and a workspace of its own, poisoned before and looked at
- * afterwards. Cold, a sample is one call with the caches flushed before it. */
+ * afterwards: all of them here, and one, which it chooses when its clock has stopped, by the parent, from memory that
+ * both map. Cold, a sample is one call with the caches flushed before it. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,8 +26,10 @@ typedef struct cpu_arm {
     at_contender *contender;
     int calls;
     double share; /* by how much outputs may be off; 0: not by a bit */
-    void *slab;   /* outputs and workspaces */
+    void *slab;   /* workspaces, and outputs where they do not fit into the arena */
     size_t slab_bytes;
+    bool shown;                  /* outputs are in the arena, which arms use in turns */
+    size_t output_at[CALLS_MAX]; /* there */
     attune_call *call;
     attune_tensor output;    /* where the last call's O lies, of an arm that chooses the place */
     attune_tensor validated; /* the arm's own result on the base */
@@ -89,16 +92,21 @@ static at_guised own_of(const cpu_timing *on, const cpu_arm *arm)
     return own;
 }
 
-static void poison(cpu_arm *arm)
+static void poison(const cpu_timing *on, cpu_arm *arm)
 {
+    size_t bytes = on->base.guised.role[ATTUNE_O].bytes;
     memset(arm->slab, PATTERN, arm->slab_bytes);
+    for (int i = 0; arm->shown && i < arm->calls; ++i) {
+        memset(arm->call[i].tensor[ATTUNE_O].data, PATTERN, bytes);
+    }
 }
 
 /* ---- Arms -------------------------------------------------------------------------------------------------------- */
 
+enum { LINE = 256, GAPS = 61, SPACED_MAX = LINE * (GAPS + 2) };
+
 static size_t spaced(cpu_timing *on, size_t bytes)
 {
-    enum { LINE = 256, GAPS = 61 };
     return (bytes + LINE - 1) / LINE * LINE + LINE * (1 + (size_t)at_random_below(&on->random, GAPS));
 }
 
@@ -110,31 +118,50 @@ static void free_calls(cpu_arm *arm)
     arm->call = NULL;
 }
 
+/* Places for so many pieces, at irregular distances; returns where the last ends. */
+static size_t lay_out(cpu_timing *on, size_t from, size_t bytes, int count, size_t *at)
+{
+    for (int i = 0; i < count; ++i) {
+        at[i] = from;
+        from += spaced(on, bytes);
+    }
+    return from;
+}
+
+/* As many calls as the arena has room for outputs; where it has none for even one, as memory allows. */
+static void choose_calls(const cpu_timing *on, cpu_arm *arm, int calls, size_t workspace)
+{
+    size_t output = on->base.guised.role[ATTUNE_O].bytes + SPACED_MAX;
+    size_t room = on->base.worker->arena_bytes;
+    arm->shown = arm->contender->run != NULL && room >= AT_OUTPUTS_AT + output;
+    size_t outputs = (arm->shown ? room - AT_OUTPUTS_AT : MEMORY_MAX) / output;
+    size_t workspaces = MEMORY_MAX / (workspace + SPACED_MAX);
+    size_t fits = outputs < workspaces ? outputs : workspaces;
+    arm->calls = fits < 1 ? 1 : (size_t)calls > fits ? (int)fits : calls;
+}
+
 static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
 {
     size_t output = on->base.guised.role[ATTUNE_O].bytes;
-    size_t workspace = 0;
-    size_t at[2 * CALLS_MAX], used = 0;
+    size_t workspace = 0, at[CALLS_MAX];
     if (arm->contender->workspace != NULL) {
         AT_FORWARD(arm->contender->workspace(arm->contender->self, &on->set, &workspace));
     }
-    size_t fits = MEMORY_MAX / (output + workspace + 1);
-    arm->calls = fits < 1 ? 1 : (size_t)calls > fits ? (int)fits : calls;
-    for (int i = 0; i < 2 * arm->calls; ++i) {
-        at[i] = used;
-        used += spaced(on, i % 2 == 0 ? output : workspace);
-    }
-    arm->slab_bytes = used;
-    arm->slab = aligned_alloc(256, used);
+    choose_calls(on, arm, calls, workspace);
+    arm->slab_bytes = lay_out(on, 0, workspace, arm->calls, at);
+    size_t end = lay_out(on, arm->shown ? AT_OUTPUTS_AT : arm->slab_bytes, output, arm->calls, arm->output_at);
+    arm->slab_bytes = arm->shown ? arm->slab_bytes : end;
+    arm->slab = aligned_alloc(256, arm->slab_bytes);
     arm->call = calloc((size_t)arm->calls, sizeof *arm->call);
     AT_FAIL_IF(arm->slab == NULL || arm->call == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d calls", arm->calls);
     for (int i = 0; i < arm->calls; ++i) {
+        unsigned char *outputs = arm->shown ? on->base.worker->arena : arm->slab;
         arm->call[i] = on->set;
-        arm->call[i].tensor[ATTUNE_O].data = (char *)arm->slab + at[2 * i];
-        arm->call[i].workspace = workspace > 0 ? (char *)arm->slab + at[2 * i + 1] : NULL;
+        arm->call[i].tensor[ATTUNE_O].data = outputs + arm->output_at[i];
+        arm->call[i].workspace = workspace > 0 ? (char *)arm->slab + at[i] : NULL;
         arm->call[i].workspace_bytes = workspace;
     }
-    poison(arm);
+    poison(on, arm);
     return ATTUNE_OK;
 }
 
@@ -155,8 +182,7 @@ static attune_status keep_result(const cpu_timing *on, cpu_arm *arm)
 
 static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
 {
-    static const double epsilon[] = {[ATTUNE_FP32] = 0x1p-14, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
-    double share = 16 * epsilon[on->base.wanted.problem.dtype];
+    double share = at_guise_share((int)on->base.wanted.problem.dtype, arm->contender->traits);
     refill(on, 0);
     AT_FORWARD(run_calls(arm));
     AT_FAIL_IF(count_wrong(on, arm, &on->base.guised, share) != 0, ATTUNE_WRONG_RESULT,
@@ -165,7 +191,7 @@ static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
                arm->contender->name, share);
     AT_FORWARD(keep_result(on, arm));
     const at_guised own = own_of(on, arm);
-    poison(arm);
+    poison(on, arm);
     refill(on, 1 + at_random_below(&on->random, INT32_MAX));
     AT_FAIL_IF(arm->contender->run != NULL && count_wrong(on, arm, &own, share) != arm->calls, ATTUNE_INTERNAL,
                "%s: poisoned outputs were not seen", arm->contender->name);
@@ -214,31 +240,32 @@ static attune_status make_arm(cpu_timing *on, int index)
         AT_FORWARD(make_calls(on, arm, calls));
     }
     on->base.calls[index] = arm->calls;
+    on->base.output_at[index] = arm->shown ? arm->output_at : NULL;
     return ATTUNE_OK;
 }
 
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
-static attune_status wait_for_go(cpu_timing *on, uint32_t ready)
+static attune_status wait_for_parent(cpu_timing *on, uint32_t from)
 {
-    for (int64_t waited = 0; atomic_load(&on->turn->turn) == ready; waited += TURN_NS) {
+    for (int64_t waited = 0; atomic_load(&on->turn->turn) == from; waited += TURN_NS) {
         AT_FAIL_IF(waited > patience_ns, ATTUNE_INTERNAL, "the parent did not take its turn");
-        at_turn_wait(on->turn, ready, TURN_NS);
+        at_turn_wait(on->turn, from, TURN_NS);
     }
     return ATTUNE_OK;
 }
 
 static attune_status run_sample(cpu_timing *on, cpu_arm *arm, uint32_t number)
 {
-    poison(arm);
+    poison(on, arm);
     if (on->flush.buffer != NULL) {
         AT_FORWARD(at_flush_run(&on->flush));
     }
-    at_turn_set(on->turn, 3 * number + 1);
-    AT_FORWARD(wait_for_go(on, 3 * number + 1));
-    attune_status status = run_calls(arm);
-    at_turn_set(on->turn, 3 * number + 3);
-    return status;
+    at_turn_set(on->turn, 4 * number + 1);
+    AT_FORWARD(wait_for_parent(on, 4 * number + 1));
+    AT_FORWARD(run_calls(arm));
+    at_turn_set(on->turn, 4 * number + 3);
+    return wait_for_parent(on, 4 * number + 3);
 }
 
 static attune_status run_block(at_timing *timing, const at_block_order *order, at_block *block)

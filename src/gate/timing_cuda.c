@@ -431,13 +431,9 @@ static attune_status time_replays(cuda_timing *on, const cuda_arm *arm, int repl
 
 /* ---- Making sure ------------------------------------------------------------------------------------------------- */
 
-/* What 16 roundings in a row could make of it. Whether a result is right is for the reference to say; this says whether
- * it is that result. */
 static double generous_share(const cuda_timing *on, const cuda_arm *arm)
 {
-    static const double epsilon[] = {[ATTUNE_FP32] = 0x1p-14, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
-    /* fp32: a score of hundreds is rounded by 2^-16, which its exponential passes on */
-    return ((arm->contender->traits & ATTUNE_TRAIT_ACC16) != 0 ? 128 : 16) * epsilon[on->base.wanted.problem.dtype];
+    return at_guise_share((int)on->base.wanted.problem.dtype, arm->contender->traits);
 }
 
 static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attune_tensor *wanted, double share,

@@ -154,6 +154,30 @@ static void a_result_that_is_not_the_validated_one_is_seen(void **state)
     bench_close(&on);
 }
 
+/* Outputs are looked at here as well, whatever the worker says of them. */
+static void the_parent_looks_for_itself(void **state)
+{
+    (void)state;
+    bench on;
+    at_staged staged;
+    const int order[] = {0, 1, 2, 2, 1, 0};
+    const at_block_order wanted = {order, 6, 99, 0};
+    at_block right = {.process = 0}, wrong = {.process = 0};
+    bench_open(&on, "b1,h2,s32,d16,fp32");
+    at_executor executor = at_timed_executor(&on.timed);
+    assert_ok(executor.start(executor.self, 0));
+    assert_ok(executor.stage(executor.self, AT_MODE_WARM, &staged));
+    assert_ok(executor.block(executor.self, &wanted, &right));
+    ((float *)on.inputs.call.tensor[ATTUNE_O].data)[17] += 1; /* what is expected, not what is there */
+    assert_ok(executor.block(executor.self, &wanted, &wrong));
+    for (int arm = 0; arm < ARMS; ++arm) {
+        assert_int_equal(right.wrong[arm], 0);
+        assert_int_equal(wrong.wrong[arm], 2);
+    }
+    assert_ok(executor.unstage(executor.self));
+    bench_close(&on);
+}
+
 static void a_worker_that_dies_in_a_block_is_reported(void **state)
 {
     (void)state;
@@ -272,6 +296,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_session_times_every_arm),
         cmocka_unit_test(every_kind_of_problem_can_be_timed),
         cmocka_unit_test(a_result_that_is_not_the_validated_one_is_seen),
+        cmocka_unit_test(the_parent_looks_for_itself),
         cmocka_unit_test(a_worker_that_dies_in_a_block_is_reported),
         cmocka_unit_test(requests_that_make_no_sense_are_refused),
         cmocka_unit_test(a_guise_changes_inputs_and_is_known_by_its_result),
