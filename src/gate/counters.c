@@ -293,11 +293,17 @@ static void add_launch(sums *all, const line *head, const line *row)
     }
 }
 
+/* To a thousandth: what is beyond is not in the counters. */
+static double rounded(double value)
+{
+    return round(value * 1000) / 1000;
+}
+
 static void put(at_counters *counters, const char *name, double value)
 {
     at_counter *counter = &counters->counter[counters->count++];
     (void)snprintf(counter->name, sizeof counter->name, "%s", name);
-    counter->value = value;
+    counter->value = rounded(value);
 }
 
 static int larger_first(const void *left, const void *right)
@@ -322,7 +328,7 @@ static void sum_up(sums *all, at_counters *counters)
     qsort(all->reason, (size_t)all->reasons, sizeof all->reason[0], larger_first);
     for (int i = 0; i < all->reasons && i < AT_VERDICT_STALLS; ++i) {
         counters->stall[i] = all->reason[i];
-        counters->stall[i].value *= 100 / total;
+        counters->stall[i].value = rounded(100 / total * counters->stall[i].value);
         counters->stalls = i + 1;
     }
 }

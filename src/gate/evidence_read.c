@@ -82,9 +82,9 @@ static attune_status read_part(const json_t *item, const char *path, at_session_
 static attune_status open_session(const json_t *object, const char *path, at_verdict *verdict)
 {
     at_session_policy policy = {0};
-    at_session_arm arm[AT_SESSION_ARMS_MAX];
+    at_session_arm arm[AT_SESSION_ARMS_MAX] = {{NULL, AT_PART_CANDIDATE, 0}};
     json_t *part;
-    int count;
+    int count = 0;
     AT_FORWARD(at_json_field(object, path, "policy", JSON_OBJECT, &part));
     AT_FORWARD(at_fields_read(at_fields_of_policy, part, path, &policy));
     AT_FORWARD(read_list(at_fields_of_arm, object, path, "arms", verdict->arm, sizeof verdict->arm[0],

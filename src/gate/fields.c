@@ -176,8 +176,8 @@ static attune_status read_text(const json_t *object, const char *path, const at_
     AT_FORWARD(at_json_string(object, path, field->key, &text));
     AT_FAIL_IF(strlen(text) >= field->bytes, ATTUNE_CORRUPT, "%s: field \"%s\" has %zu bytes, at most %zu are allowed",
                path, field->key, strlen(text), field->bytes - 1);
-    memset(to, 0, field->bytes);
-    memcpy(to, text, strlen(text));
+    memset(to, 0, field->bytes); /* equal texts make equal structs */
+    memcpy(to, text, strlen(text) + 1);
     return ATTUNE_OK;
 }
 

@@ -141,7 +141,7 @@ static double resampled_median(const double *sorted, size_t count, at_random *ra
 static attune_status resample(const double *a, size_t a_count, const double *b, size_t b_count, double confidence,
                               int resamples, uint64_t seed, at_interval *interval)
 {
-    double *medians = malloc((size_t)resamples * sizeof *medians);
+    double *medians = calloc((size_t)resamples, sizeof *medians);
     AT_FAIL_IF(medians == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d resamples", resamples);
     at_random random = at_random_seed(seed, 0);
     for (int i = 0; i < resamples; ++i) {

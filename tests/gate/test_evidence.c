@@ -5,6 +5,7 @@
 #include "base/folder.h"
 #include "gate/evidence.h"
 #include "gate/verdicts.h"
+#include "gate/verify.h"
 
 static at_verdict *judged(double first_us, double second_us)
 {
@@ -150,6 +151,20 @@ static void golden_corrupt_files_are_refused_with_reasons(void **state)
     assert_true(kept >= 10);
 }
 
+/* A file as version 1 wrote it: whatever changes here, what lies in repositories must stay readable, and true. */
+static void old_files_stay_readable(void **state)
+{
+    (void)state;
+    at_evidence evidence;
+    at_record record = {0};
+    assert_ok(at_evidence_read(ATTUNE_SOURCE_DIR "/tests/gate/evidence_1.json", &evidence));
+    assert_int_equal(evidence.count, 1);
+    assert_string_equal(evidence.exhibit[0].what, "");
+    assert_ok(at_verify(&evidence.exhibit[0], "", &record));
+    assert_string_equal(record.why, "there is no kernel k");
+    at_evidence_close(&evidence);
+}
+
 static void files_grow_verdict_by_verdict(void **state)
 {
     (void)state;
@@ -234,6 +249,7 @@ int main(void)
         cmocka_unit_test(a_verdict_without_a_session_reads_back),
         cmocka_unit_test(what_was_changed_is_seen),
         cmocka_unit_test(golden_corrupt_files_are_refused_with_reasons),
+        cmocka_unit_test(old_files_stay_readable),
         cmocka_unit_test(files_grow_verdict_by_verdict),
         cmocka_unit_test(what_is_no_evidence_is_left_alone),
         cmocka_unit_test(kernels_have_their_places),
