@@ -3,6 +3,7 @@
 Nothing is copied: a call points at the tensors it is given, on the stream that is current in PyTorch.
 """
 import ctypes as c
+import glob
 import os
 
 ROLES = ["Q", "K", "V", "O", "LSE", "BIAS", "MASK", "SINK", "SLOPES", "CU_Q", "CU_KV", "USED_KV"]
@@ -57,14 +58,14 @@ NAME = "libattune.so.0"
 
 
 def beside():
-    """The library that came with this package: in its folder, in the lib of the tree it was installed into, or in the
-    build folder of the source tree; None where it came without."""
+    """The library that came with this package: in its folder or two above, in the build folder of the source tree, or
+    in the lib of the PREFIX that has it as PREFIX/share/attune/python/attune; None where it came without."""
     package = os.path.dirname(os.path.abspath(__file__))
-    for folder in (package, f"{package}/../../lib", f"{package}/../../build/lib"):
-        path = os.path.join(folder, NAME)
-        if os.path.exists(path):
-            return path
-    return None
+    prefix = glob.escape(os.path.abspath(f"{package}/../../../.."))
+    places = [package, os.path.abspath(f"{package}/../.."), os.path.abspath(f"{package}/../../build/lib"),
+              *glob.glob(f"{prefix}/lib*"), *glob.glob(f"{prefix}/lib*/*")]
+    paths = (os.path.join(place, NAME) for place in places)
+    return next((path for path in paths if os.path.exists(path)), None)
 
 
 class Failed(RuntimeError):

@@ -10,27 +10,11 @@
 /* ---- Names ----------------------------------------------------------------------------------------------------------
  */
 
-/* Length of the first arm of a list: up to the comma that ends it. */
-static size_t first_length(const char *list)
-{
-    size_t length = strcspn(list, ",");
-    bool params = memchr(list, ':', length) != NULL;
-    while (params && list[length] == ',') {
-        const char *next = list + length + 1;
-        size_t more = strcspn(next, ",");
-        if (memchr(next, '=', more) == NULL || memchr(next, ':', more) != NULL) {
-            break;
-        }
-        length += more + 1;
-    }
-    return length;
-}
-
 attune_status at_arm_names_read(const char *list, at_arm_names *names)
 {
     *names = (at_arm_names){0};
     while (true) {
-        size_t length = first_length(list);
+        size_t length = at_contender_length(list);
         AT_FAIL_IF(length == 0, ATTUNE_INVALID_ARGUMENT, "--arms: a name is missing before \"%s\"", list);
         AT_FAIL_IF(names->count == AT_ARMS_MAX, ATTUNE_INVALID_ARGUMENT, "--arms: at most %d can be timed together",
                    AT_ARMS_MAX);

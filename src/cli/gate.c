@@ -6,6 +6,8 @@
 #include "base/status.h"
 #include "cli/cli.h"
 #include "cli/gate_print.h"
+#include "cli/python.h"
+#include "gate/contenders.h"
 #include "gate/gate.h"
 
 enum { CASES = 100, CASES_QUICK = 20, MANY = 256 };
@@ -84,17 +86,12 @@ static attune_status read_peers(job *on)
     AT_FAIL_IF(on->peers == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the peers");
     on->gate.peer = on->peer;
     for (char *at = on->peers; at != NULL;) {
-        AT_FAIL_IF(*at == '\0' || *at == ',', ATTUNE_INVALID_ARGUMENT, "--against %s: a name is missing", list);
+        char *end = at + at_contender_length(at);
+        AT_FAIL_IF(end == at, ATTUNE_INVALID_ARGUMENT, "--against %s: a name is missing", list);
         AT_FAIL_IF(on->gate.peer_count == MANY, ATTUNE_INVALID_ARGUMENT, "--against: more than %d peers", MANY);
         on->peer[on->gate.peer_count++] = at;
-        char *comma = strchr(at, ',');
-        while (comma != NULL && strchr(comma, '=') != NULL && strcspn(comma + 1, "=") < strcspn(comma + 1, ",:")) {
-            comma = strchr(comma + 1, ',');
-        }
-        at = comma == NULL ? NULL : comma + 1;
-        if (comma != NULL) {
-            *comma = '\0';
-        }
+        at = *end == '\0' ? NULL : end + 1;
+        *end = '\0';
     }
     return ATTUNE_OK;
 }
@@ -124,6 +121,7 @@ static void choose_workers(job *on)
     const char *python = getenv("ATTUNE_PYTHON");
     on->worker[0] = program != NULL ? program : "/proc/self/exe";
     on->worker[1] = program != NULL ? NULL : "worker";
+    at_cli_python_path();
     on->fetcher[0] = python != NULL && python[0] != '\0' ? python : "python3";
     on->fetcher[1] = "-m";
     on->fetcher[2] = "attune.worker";

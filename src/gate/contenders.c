@@ -121,6 +121,21 @@ const char *const *at_contenders_best(attune_target_kind kind)
     return kind == ATTUNE_TARGET_CUDA ? cuda : cpu;
 }
 
+size_t at_contender_length(const char *list)
+{
+    size_t length = strcspn(list, ",");
+    bool params = memchr(list, ':', length) != NULL;
+    while (params && list[length] == ',') {
+        const char *next = list + length + 1;
+        size_t more = strcspn(next, ",");
+        if (memchr(next, '=', more) == NULL || memchr(next, ':', more) != NULL) {
+            break;
+        }
+        length += more + 1;
+    }
+    return length;
+}
+
 static attune_status unknown(const char *name)
 {
     const char *candidates[PEERS + 2] = {auto_name, at_catalogue_nearest(name)};

@@ -13,6 +13,12 @@ if [ "$way" = install ]; then
     cmake --install "$build" --prefix "$root/elsewhere" >/dev/null
     # Moved, because a package must not remember where it was installed.
     mv "$root/elsewhere" "$prefix"
+    # So must the package in Python, which finds its own library.
+    PYTHONPATH=$prefix/share/attune/python PYTHONDONTWRITEBYTECODE=1 python3 -c '
+from attune import library
+path = library.beside()
+assert path and path.startswith("'"$prefix"'"), path
+library.Library().problem("b1,h1,s1,d8,fp32")'
     exit 0
 fi
 
