@@ -10,7 +10,8 @@
 #include "gate/verdict_parts.h"
 #include "library/catalogue.h"
 
-enum { REPEATS = 20, REPEATS_QUICK = 3 };
+/* Runs that must give the same bits; fewer of problems whose many blocks are as good as many runs. */
+enum { REPEATS = 20, REPEATS_FEW = 3 };
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
@@ -195,7 +196,8 @@ static attune_status sanity(at_gate *gate, const at_gate_entry *entry)
          "compute-sanitizer --tool racecheck (or initcheck, memcheck) attune check --cases 1 "
          "--kernel");
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
-    AT_FORWARD(at_sanity_run(&suite, entry->problem, gate->options->quick ? REPEATS_QUICK : REPEATS, &done));
+    bool few = gate->options->quick || attune_problem_flops(entry->problem) > AT_BIG_FLOPS;
+    AT_FORWARD(at_sanity_run(&suite, entry->problem, few ? REPEATS_FEW : REPEATS, &done));
     at_verdict_say(entry->verdict->stage[AT_STAGE_SANITY].detail, "%s", done);
     return ATTUNE_OK;
 }

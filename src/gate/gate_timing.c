@@ -180,7 +180,8 @@ static attune_status draw(const at_gate *gate, ground *made)
 {
     const at_suite suite = {.device = NULL};
     at_truth_want want = at_trial_rows(&suite, made->problem);
-    at_draw drawn = {.seed = gate->options->seed ^ attune_problem_hash(made->problem), .poison = 0xff};
+    at_draw drawn = {
+        .seed = gate->options->seed ^ attune_problem_hash(made->problem), .poison = 0xff, .pool = gate->pool};
     drawn.family = at_family_applies(AT_FAMILY_MIXED, made->problem) ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL;
     want.acc16 = made->acc16;
     AT_FORWARD(at_inputs_draw(made->problem, &drawn, &made->inputs));

@@ -9,6 +9,9 @@
 #include "core/term.h"
 #include "gate/wire_kernel.h"
 
+/* A right kernel may be as slow as this, and has so much longer for large problems before it is said to hang. */
+static const double slowest_flops[] = {[ATTUNE_TARGET_CPU] = 1e8, [ATTUNE_TARGET_CUDA] = 2e10};
+
 enum { ARENA_BYTES = 64 << 20, PATIENCE_S = 10, LOAD_S = 120 };
 
 /* An arm as its plans see it. */
@@ -136,7 +139,7 @@ static attune_status launch(const at_loaded *loaded, attune_args *args, void *st
     remote *on = of(loaded->device);
     const attune_call call = call_of(args, stream);
     return ask(on, "run", json_pack("{s:I,s:o}", "arm", (json_int_t)own->arm, "call", at_wire_from_call(&call)),
-               on->patience_s, NULL);
+               on->patience_s + attune_problem_flops(&own->problem) / slowest_flops[on->base.target.kind], NULL);
 }
 
 /* ---- Arms ------------------------------------------------------------------------------------------------------- */

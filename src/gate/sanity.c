@@ -18,7 +18,7 @@ typedef struct set {
 
 static attune_status set_open(const at_suite *suite, const attune_problem *problem, uint64_t seed, set *made)
 {
-    const at_draw draw = {.seed = seed, .family = AT_FAMILY_NORMAL, .poison = POISON};
+    const at_draw draw = {.seed = seed, .family = AT_FAMILY_NORMAL, .poison = POISON, .pool = suite->pool};
     memset(made, 0, sizeof *made);
     AT_FORWARD(at_inputs_draw(problem, &draw, &made->inputs));
     return at_placement_create(suite->device, &made->inputs, &made->place);

@@ -223,7 +223,9 @@ static attune_status judge(at_trial *on, at_bias *bias)
 /* An offset beyond 2^31 takes gigabytes of address space, and on a device of memory: lacking it refuses the case. */
 static attune_status prepare(at_trial *on)
 {
-    attune_status status = at_inputs_draw(&on->which->problem, &on->which->draw, &on->inputs);
+    at_draw draw = on->which->draw;
+    draw.pool = on->suite->pool;
+    attune_status status = at_inputs_draw(&on->which->problem, &draw, &on->inputs);
     if (status == ATTUNE_OK) {
         status = at_placement_create(on->suite->device, &on->inputs, &on->place);
     }

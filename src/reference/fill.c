@@ -187,18 +187,40 @@ static void value_row(const at_inputs *inputs, int64_t batch, int64_t head, int6
     }
 }
 
-static void fill_main(at_inputs *inputs, attune_role role,
-                      void (*row)(const at_inputs *, int64_t, int64_t, int64_t, float *))
+typedef void (*row_maker)(const at_inputs *inputs, int64_t batch, int64_t head, int64_t row, float *values);
+
+/* One role's rows, each drawn from a stream of its own. */
+typedef struct main_role {
+    at_inputs *inputs;
+    attune_role role;
+    at_extent extent;
+    row_maker row;
+} main_role;
+
+/* The rows of one head of one sequence. */
+static void fill_head(void *context, int64_t item, void *scratch)
 {
-    const at_extent extent = at_inputs_extent(inputs, role);
+    const main_role *on = context;
+    int64_t batch = item / on->extent.count[1];
+    int64_t head = item % on->extent.count[1];
     float values[256] = {0};
-    for (int64_t b = 0; b < extent.count[0]; ++b) {
-        for (int64_t h = 0; h < extent.count[1]; ++h) {
-            for (int64_t i = 0; i < extent.count[2]; ++i) {
-                row(inputs, b, h, i, values);
-                store(inputs, role, at_inputs_row(inputs, role, b, h, i), values, extent.row);
-            }
-        }
+    (void)scratch;
+    for (int64_t i = 0; i < on->extent.count[2]; ++i) {
+        on->row(on->inputs, batch, head, i, values);
+        store(on->inputs, on->role, at_inputs_row(on->inputs, on->role, batch, head, i), values, on->extent.row);
+    }
+}
+
+static void fill_main(at_inputs *inputs, attune_role role, row_maker row)
+{
+    main_role on = {inputs, role, at_inputs_extent(inputs, role), row};
+    int64_t heads = on.extent.count[0] * on.extent.count[1];
+    if (inputs->draw.pool != NULL) {
+        at_pool_run(inputs->draw.pool, heads, fill_head, &on);
+        return;
+    }
+    for (int64_t item = 0; item < heads; ++item) {
+        fill_head(&on, item, NULL);
     }
 }
 

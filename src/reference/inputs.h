@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "attune/attune.h"
+#include "base/threads.h"
 
 /* Ways to fill Q, K, V and the optional roles. */
 typedef enum at_family {
@@ -31,6 +32,7 @@ typedef struct at_draw {
     bool gaps;      /* strides with gaps between rows and heads, filled with poison */
     bool far;       /* element offsets beyond 2^31 (sparse memory; only small problems) */
     uint8_t poison; /* byte pattern of outputs and gaps before the run: 0xff is a NaN pattern */
+    at_pool *pool;  /* draws with its threads; NULL: with the caller's alone. The values are the same */
 } at_draw;
 
 /* One set of host buffers and the call that points at them. Outputs (O, LSE) are poisoned; each buffer stands between
