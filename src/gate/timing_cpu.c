@@ -94,10 +94,12 @@ static at_guised own_of(const cpu_timing *on, const cpu_arm *arm)
 
 static void poison(const cpu_timing *on, cpu_arm *arm)
 {
-    size_t bytes = on->base.guised.role[ATTUNE_O].bytes;
-    memset(arm->slab, PATTERN, arm->slab_bytes);
-    for (int i = 0; arm->shown && i < arm->calls; ++i) {
-        memset(arm->call[i].tensor[ATTUNE_O].data, PATTERN, bytes);
+    unsigned char *arena = on->base.worker->arena;
+    if (arm->slab != NULL) {
+        memset(arm->slab, PATTERN, arm->slab_bytes);
+    }
+    for (int i = 0; arm->shown && arena != NULL && i < arm->calls; ++i) {
+        memset(arena + arm->output_at[i], PATTERN, on->base.guised.role[ATTUNE_O].bytes);
     }
 }
 
@@ -128,26 +130,27 @@ static size_t lay_out(cpu_timing *on, size_t from, size_t bytes, int count, size
     return from;
 }
 
-/* As many calls as the arena has room for outputs; where it has none for even one, as memory allows. */
-static void choose_calls(const cpu_timing *on, cpu_arm *arm, int calls, size_t workspace)
+/* As many calls as the arena has room for outputs, at least one; where it has none for even one, as memory allows. */
+static int choose_calls(const cpu_timing *on, cpu_arm *arm, int calls, size_t workspace)
 {
     size_t output = on->base.guised.role[ATTUNE_O].bytes + SPACED_MAX;
     size_t room = on->base.worker->arena_bytes;
-    arm->shown = arm->contender->run != NULL && room >= AT_OUTPUTS_AT + output;
+    bool there = on->base.worker->arena != NULL && room >= AT_OUTPUTS_AT + output;
+    arm->shown = there && arm->contender->run != NULL;
     size_t outputs = (arm->shown ? room - AT_OUTPUTS_AT : MEMORY_MAX) / output;
     size_t workspaces = MEMORY_MAX / (workspace + SPACED_MAX);
     size_t fits = outputs < workspaces ? outputs : workspaces;
-    arm->calls = fits < 1 ? 1 : (size_t)calls > fits ? (int)fits : calls;
+    return fits < 1 || calls < 1 ? 1 : (size_t)calls > fits ? (int)fits : calls;
 }
 
 static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
 {
     size_t output = on->base.guised.role[ATTUNE_O].bytes;
-    size_t workspace = 0, at[CALLS_MAX];
+    size_t workspace = 0, at[CALLS_MAX] = {0};
     if (arm->contender->workspace != NULL) {
         AT_FORWARD(arm->contender->workspace(arm->contender->self, &on->set, &workspace));
     }
-    choose_calls(on, arm, calls, workspace);
+    arm->calls = choose_calls(on, arm, calls, workspace);
     arm->slab_bytes = lay_out(on, 0, workspace, arm->calls, at);
     size_t end = lay_out(on, arm->shown ? AT_OUTPUTS_AT : arm->slab_bytes, output, arm->calls, arm->output_at);
     arm->slab_bytes = arm->shown ? arm->slab_bytes : end;
