@@ -23,7 +23,7 @@ def report(root, build):
     if not os.path.isdir(evidence):
         return []
     cache = {"ATTUNE_CACHE": os.path.join(build, "kernel-cache"), **os.environ}
-    printed = subprocess.run([os.path.join(build, "bin", "attune"), "report", "--format", "tsv", evidence],
+    printed = subprocess.run([os.path.join(build, "bin", "attune"), "report", "--earnest", "--format", "tsv", evidence],
                              capture_output=True, text=True, check=True, env=cache).stdout
     return list(csv.DictReader(printed.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
 

@@ -5,9 +5,11 @@
 static int run(const at_cli *cli)
 {
     at_archive archive;
+    unsigned which =
+        (at_cli_given(cli, "--all") ? AT_REPORT_ALL : 0U) | (at_cli_given(cli, "--earnest") ? AT_REPORT_EARNEST : 0U);
     attune_status status = at_cli_archive(cli, &archive);
     if (status == ATTUNE_OK) {
-        status = at_report_verdicts(&archive, at_cli_given(cli, "--all"), at_cli_format(cli), cli->out);
+        status = at_report_verdicts(&archive, which, at_cli_format(cli), cli->out);
     }
     for (size_t i = 0; i < archive.count; ++i) {
         if (archive.record[i].standing == AT_BROKEN) {
@@ -20,6 +22,7 @@ static int run(const at_cli *cli)
 
 static const at_option options[] = {
     {"--all", NULL, NULL, "also verdicts that a newer one of the same kernel, problem and device superseded"},
+    {"--earnest", NULL, NULL, "no verdicts of attune gate --quick"},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -106,21 +106,18 @@ static attune_status compare(const series *of, at_ratchet *ratchet)
 
 attune_status at_ratchet_run(const at_archive *archive, at_ratchet *ratchet)
 {
-    series of = {archive->record, 0};
     *ratchet = (at_ratchet){0};
-    for (size_t i = 0; i < archive->count; ++i) {
-        ++of.count;
-        if (!archive->record[i].newest) {
-            continue;
+    for (size_t i = 0; i < archive->count;) {
+        series of = {&archive->record[i], 1};
+        while (i + of.count < archive->count && at_record_same_series(of.record, of.record + of.count)) {
+            ++of.count;
         }
-        attune_status status = archive->record[i].exhibit == NULL || archive->record[i].exhibit->verdict == NULL
-                                   ? ATTUNE_OK
-                                   : compare(&of, ratchet);
+        i += of.count;
+        attune_status status = at_record_same_series(of.record, of.record) ? compare(&of, ratchet) : ATTUNE_OK;
         if (status != ATTUNE_OK) {
             at_ratchet_free(ratchet);
             return status;
         }
-        of = (series){archive->record + i + 1, 0};
     }
     return ATTUNE_OK;
 }

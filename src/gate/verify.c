@@ -239,11 +239,23 @@ static int by_name_and_time(const void *left, const void *right)
     return order != 0 ? order : (a->exhibit > b->exhibit) - (a->exhibit < b->exhibit);
 }
 
+bool at_record_same_series(const at_record *a, const at_record *b)
+{
+    return a->exhibit != NULL && b->exhibit != NULL && a->exhibit->verdict != NULL && b->exhibit->verdict != NULL &&
+           by_name(a, b) == 0;
+}
+
+/* Of a series the last that is in earnest; where all are quick, the last. What has no verdict is always new. */
 static void mark_newest(at_archive *archive)
 {
-    for (size_t i = 0; i < archive->count; ++i) {
-        bool last = i + 1 == archive->count || by_name(&archive->record[i], &archive->record[i + 1]) != 0;
-        archive->record[i].newest = last || archive->record[i].exhibit == NULL;
+    for (size_t begin = 0, end; begin < archive->count; begin = end) {
+        size_t newest = begin;
+        for (end = begin + 1;
+             end < archive->count && at_record_same_series(&archive->record[begin], &archive->record[end]); ++end) {
+            bool quick = archive->record[end].exhibit->verdict->options.quick;
+            newest = !quick || archive->record[newest].exhibit->verdict->options.quick ? end : newest;
+        }
+        archive->record[newest].newest = true;
     }
 }
 

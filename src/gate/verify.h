@@ -20,7 +20,7 @@ typedef struct at_record {
     at_exhibit *exhibit; /* likewise; what follows from its verdict's samples was derived anew */
     at_standing standing;
     char why[AT_SENTENCE_MAX]; /* "" for a fresh one */
-    bool newest;               /* of its kernel (whatever the config), problem and device */
+    bool newest;               /* of its series; a quick verdict only where there are no others */
 } at_record;
 
 /* All evidence below a directory (or of one file). */
@@ -40,6 +40,8 @@ attune_status at_verify(at_exhibit *exhibit, const char *cache, at_record *recor
 attune_status at_archive_open(const char *path, const char *cache, at_archive *archive);
 void at_archive_close(at_archive *archive);
 
+/* Whether both have verdicts on the same device, kernel (whatever its config) and problem. */
+bool at_record_same_series(const at_record *a, const at_record *b);
 /* The name of a verdict's kernel, without its config. */
 void at_record_kernel(const at_verdict *verdict, char name[AT_KERNEL_TEXT_MAX]);
 /* "PARAM=VALUE,..." of it; "" where there is none. */

@@ -18,9 +18,10 @@ static double tflops(const at_verdict *verdict, double us)
                                                                          : NAN;
 }
 
-static bool shown(const at_record *record, bool all)
+static bool shown(const at_record *record, unsigned which)
 {
-    return verdict_of(record) != NULL && (all || record->newest);
+    return verdict_of(record) != NULL && (record->newest || (which & AT_REPORT_ALL) != 0) &&
+           (!verdict_of(record)->options.quick || (which & AT_REPORT_EARNEST) == 0);
 }
 
 /* ---- Rows for tools ---------------------------------------------------------------------------------------------- */
@@ -99,12 +100,12 @@ static void add_rows(at_table *table, const at_record *record)
     }
 }
 
-static attune_status print_rows(const at_archive *archive, bool all, at_format format, FILE *out)
+static attune_status print_rows(const at_archive *archive, unsigned which, at_format format, FILE *out)
 {
     at_table *table = NULL;
     AT_FORWARD(at_table_create(row_columns, sizeof row_columns / sizeof row_columns[0], &table));
     for (size_t i = 0; i < archive->count; ++i) {
-        if (shown(&archive->record[i], all)) {
+        if (shown(&archive->record[i], which)) {
             add_rows(table, &archive->record[i]);
         }
     }
@@ -195,10 +196,10 @@ static bool same_section(const at_verdict *a, const at_verdict *b)
 }
 
 /* Whether an earlier record opened this one's section. */
-static bool opened_before(const at_archive *archive, size_t index, bool all)
+static bool opened_before(const at_archive *archive, size_t index, unsigned which)
 {
     for (size_t i = 0; i < index; ++i) {
-        if (shown(&archive->record[i], all) &&
+        if (shown(&archive->record[i], which) &&
             same_section(verdict_of(&archive->record[i]), verdict_of(&archive->record[index]))) {
             return true;
         }
@@ -206,13 +207,13 @@ static bool opened_before(const at_archive *archive, size_t index, bool all)
     return false;
 }
 
-static attune_status print_section(const at_archive *archive, size_t first, bool all, FILE *out)
+static attune_status print_section(const at_archive *archive, size_t first, unsigned which, FILE *out)
 {
     const at_verdict *head = verdict_of(&archive->record[first]);
     at_table *table = NULL;
     AT_FORWARD(at_table_create(text_columns, sizeof text_columns / sizeof text_columns[0], &table));
     for (size_t i = first; i < archive->count; ++i) {
-        if (shown(&archive->record[i], all) && same_section(head, verdict_of(&archive->record[i]))) {
+        if (shown(&archive->record[i], which) && same_section(head, verdict_of(&archive->record[i]))) {
             add_lines(table, &archive->record[i]);
         }
     }
@@ -220,7 +221,7 @@ static attune_status print_section(const at_archive *archive, size_t first, bool
     attune_status status = at_table_print(table, AT_FORMAT_TEXT, out);
     (void)fputc('\n', out);
     for (size_t i = first; i < archive->count; ++i) {
-        if (shown(&archive->record[i], all) && same_section(head, verdict_of(&archive->record[i]))) {
+        if (shown(&archive->record[i], which) && same_section(head, verdict_of(&archive->record[i]))) {
             print_notes(&archive->record[i], out);
         }
     }
@@ -229,19 +230,19 @@ static attune_status print_section(const at_archive *archive, size_t first, bool
     return status;
 }
 
-static attune_status print_text(const at_archive *archive, bool all, FILE *out)
+static attune_status print_text(const at_archive *archive, unsigned which, FILE *out)
 {
     for (size_t i = 0; i < archive->count; ++i) {
-        if (shown(&archive->record[i], all) && !opened_before(archive, i, all)) {
-            AT_FORWARD(print_section(archive, i, all, out));
+        if (shown(&archive->record[i], which) && !opened_before(archive, i, which)) {
+            AT_FORWARD(print_section(archive, i, which, out));
         }
     }
     return ATTUNE_OK;
 }
 
-attune_status at_report_verdicts(const at_archive *archive, bool all, at_format format, FILE *out)
+attune_status at_report_verdicts(const at_archive *archive, unsigned which, at_format format, FILE *out)
 {
-    return format == AT_FORMAT_TEXT ? print_text(archive, all, out) : print_rows(archive, all, format, out);
+    return format == AT_FORMAT_TEXT ? print_text(archive, which, out) : print_rows(archive, which, format, out);
 }
 
 /* ---- Standings --------------------------------------------------------------------------------------------------- */

@@ -5,12 +5,18 @@
 #include "gate/verify.h"
 #include "report/table.h"
 
+/* Which verdicts to show: */
+enum {
+    AT_REPORT_ALL = 1 << 0,    /* those that a newer one superseded too */
+    AT_REPORT_EARNEST = 1 << 1 /* no quick ones */
+};
+
 /* Rows of TSV and JSON, one a peer and mode: device problem kernel config peer mode ratio lo hi candidate_us peer_us
  * tflops right faster state. `ratio` is the peer's median / the candidate's; lo and hi the 95 % interval of the
  * session's statistics; tflops the candidate's, masked work left out where the problem alone says what is masked. A
  * verdict whose kernel never came to be timed is one row without a peer. As text: a table for each device and problem,
- * and below it what was found wrong, and the session's controls. `all`: superseded verdicts too. */
-attune_status at_report_verdicts(const at_archive *archive, bool all, at_format format, FILE *out);
+ * and below it what was found wrong, and the session's controls. */
+attune_status at_report_verdicts(const at_archive *archive, unsigned which, at_format format, FILE *out);
 
 /* How each verdict stands: state, device, kernel, problem, when, file, and why it is not fresh. */
 attune_status at_report_standings(const at_archive *archive, at_format format, FILE *out);

@@ -19,10 +19,7 @@ static at_verdict *put(shelf *on, double flash_us)
     size_t i = on->archive.count++;
     on->exhibit[i].verdict = verdicts_make(&of);
     assert_ok(at_verdict_judge(on->exhibit[i].verdict));
-    on->record[i] = (at_record){.exhibit = &on->exhibit[i], .newest = true};
-    if (i > 0) {
-        on->record[i - 1].newest = false;
-    }
+    on->record[i] = (at_record){.exhibit = &on->exhibit[i]};
     on->archive.record = on->record;
     return on->exhibit[i].verdict;
 }

@@ -199,6 +199,8 @@ static void keep(const folder *f, const char *kernel, const char *problem, const
 {
     at_exhibit exhibit = judged(kernel);
     char path[PATH_MAX];
+    exhibit.verdict->options.quick = strstr(kernel, "QUICK") != NULL;
+    assert_ok(at_verdict_judge(exhibit.verdict));
     (void)snprintf(exhibit.verdict->problem, ATTUNE_PROBLEM_TEXT_MAX, "%s", problem);
     (void)snprintf(exhibit.verdict->when, sizeof exhibit.verdict->when, "%s", when);
     assert_ok(
@@ -217,9 +219,11 @@ static void archives_are_in_order_and_know_the_newest(void **state)
     keep(&f, "a:X=1", "b1,h1,s64,d64,fp16", "2026-02-01T00:00:00Z");
     keep(&f, "a:X=2", "b1,h1,s64,d64,fp16", "2026-01-01T00:00:00Z");
     keep(&f, "a:X=1", "b1,h1,s32,d64,fp16", "2026-01-01T00:00:00Z");
+    keep(&f, "a:QUICK=1", "b1,h1,s64,d64,fp16", "2026-04-01T00:00:00Z");
+    keep(&f, "b:QUICK=1", "b1,h1,s32,d64,fp16", "2026-04-01T00:00:00Z");
     assert_ok(at_file_write(folder_path(&f, "c.json", path), "{}", 2));
     assert_ok(at_archive_open(f.path, "", &archive));
-    assert_int_equal(archive.count, 5);
+    assert_int_equal(archive.count, 7);
     assert_int_equal(archive.record[0].standing, AT_BROKEN);
     assert_null(archive.record[0].exhibit);
     static const struct {
@@ -229,9 +233,11 @@ static void archives_are_in_order_and_know_the_newest(void **state)
         {"a:X=1", "b1,h1,s32,d64,fp16", "2026-01-01T00:00:00Z", true},
         {"a:X=2", "b1,h1,s64,d64,fp16", "2026-01-01T00:00:00Z", false},
         {"a:X=1", "b1,h1,s64,d64,fp16", "2026-02-01T00:00:00Z", true},
+        {"a:QUICK=1", "b1,h1,s64,d64,fp16", "2026-04-01T00:00:00Z", false},
+        {"b:QUICK=1", "b1,h1,s32,d64,fp16", "2026-04-01T00:00:00Z", true},
         {"b:X=2", "b1,h1,s64,d64,fp16", "2026-03-01T00:00:00Z", true},
     };
-    for (size_t i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < 6; ++i) {
         const at_record *record = &archive.record[i + 1];
         assert_string_equal(record->exhibit->verdict->kernel, order[i].kernel);
         assert_string_equal(record->exhibit->verdict->problem, order[i].problem);
