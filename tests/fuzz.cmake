@@ -6,7 +6,7 @@ endif()
 foreach(target attune_objects attune_command)
   if(TARGET ${target})
     get_target_property(watched ${target} SOURCES)
-    set(readers "/src/gate/(evidence|fields|counters|protocol|wire)|/src/cuda/(artifact|pack)")
+    set(readers "/src/gate/(evidence|fields|counters|protocol|wire|object)|/src/cuda/(artifact|pack)")
     list(FILTER watched INCLUDE REGEX "/src/(base|core|library|report|cli)/|${readers}")
     list(FILTER watched EXCLUDE REGEX "/(half|random|threads)\\.c$")
     set_source_files_properties(${watched} DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES
