@@ -9,6 +9,8 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "core/plan.h"
+#include "gate/remote.h"
+#include "gate/stranger.h"
 #include "gate/suite.h"
 #include "library/catalogue.h"
 #include "library/context.h"
@@ -52,6 +54,10 @@ typedef struct session {
     at_suite_result *result;
     int count, done; /* problems, and how many results stand */
     at_suite suite;
+    at_stranger *stranger; /* NULL: the context's kernels */
+    const char *params;    /* its */
+    at_device *worker;     /* that it runs in */
+    at_pool *pool;
     char command[1024];
     at_progress progress;
 } session;
@@ -68,12 +74,20 @@ static attune_status plan_general(void *self, const attune_problem *problem, att
 {
     const session *on = self;
     attune_target_kind kind = at_context_device(on->context)->target.kind;
-    for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
-        if ((*kernel)->target == kind && ((*kernel)->traits & ATTUNE_TRAIT_GENERAL) != 0) {
-            return at_plan_named(on->context, problem, (*kernel)->name, plan);
-        }
-    }
-    return at_fail(ATTUNE_NOT_FOUND, "this target has no general kernel to compare with");
+    return at_plan_named(on->context, problem, at_catalogue_general(kind)->name, plan);
+}
+
+/* A stranger's kernel, in a worker; and a kernel of ours beside it, where that can be. */
+static attune_status plan_stranger(void *self, const attune_problem *problem, attune_plan **plan)
+{
+    const session *on = self;
+    return at_stranger_plan(on->stranger, on->worker, problem, on->params, plan);
+}
+
+static attune_status plan_general_there(void *self, const attune_problem *problem, attune_plan **plan)
+{
+    const session *on = self;
+    return at_remote_plan(on->worker, problem, at_catalogue_general(on->worker->target.kind)->name, plan);
 }
 
 /* ---- Setting up ------------------------------------------------------------------------------------------------- */
@@ -121,6 +135,40 @@ static bool is_stopped(void *watcher)
     return at_cli_interrupted();
 }
 
+static attune_status use_context(session *on)
+{
+    AT_FORWARD(at_cli_context(on->cli, &on->context));
+    on->suite.device = at_context_device(on->context);
+    on->suite.pool = at_context_pool(on->context);
+    on->suite.plan = plan_chosen;
+    on->suite.general = plan_general;
+    return ATTUNE_OK;
+}
+
+/* Nothing of a stranger's runs here: its descriptor has a process of its own, its kernel a worker. */
+static attune_status use_stranger(session *on, const char *kernel)
+{
+    static const char *const command[] = {"/proc/self/exe", "worker", NULL};
+    attune_options options;
+    AT_FORWARD(at_cli_options(on->cli, &options));
+    AT_FORWARD(at_stranger_find(kernel, NULL, &on->stranger, &on->params));
+    bool cpu = at_stranger_kernel(on->stranger)->target == ATTUNE_TARGET_CPU;
+    const at_remote_options remote = {.command = command,
+                                      .target = options.target != NULL ? options.target
+                                                : cpu                  ? "cpu"
+                                                                       : "cuda",
+                                      .isa = options.isa,
+                                      .threads = options.threads,
+                                      .guest = cpu};
+    AT_FORWARD(at_remote_open(&remote, &on->worker));
+    AT_FORWARD(at_pool_create(options.threads > 0 ? options.threads : at_cpu_count(), 0, &on->pool));
+    on->suite.device = on->worker;
+    on->suite.pool = on->pool;
+    on->suite.plan = plan_stranger;
+    on->suite.general = cpu ? NULL : plan_general_there;
+    return ATTUNE_OK;
+}
+
 static attune_status set_up(session *on)
 {
     int64_t seed;
@@ -132,12 +180,9 @@ static attune_status set_up(session *on)
     AT_FAIL_IF(on->suite.only >= 0 && cli->operand_count != 1, ATTUNE_INVALID_ARGUMENT,
                "--case belongs to one PROBLEM, %d are given", cli->operand_count);
     AT_FORWARD(read_problems(on));
-    AT_FORWARD(at_cli_context(cli, &on->context));
+    const char *kernel = at_cli_text(cli, "--kernel");
+    AT_FORWARD(kernel != NULL && at_stranger_is_meant(kernel) ? use_stranger(on, kernel) : use_context(on));
     write_command(on);
-    on->suite.device = at_context_device(on->context);
-    on->suite.pool = at_context_pool(on->context);
-    on->suite.plan = plan_chosen;
-    on->suite.general = plan_general;
     on->suite.self = on->suite.watcher = on;
     on->suite.seed = (uint64_t)seed;
     on->suite.command = on->command;
@@ -275,6 +320,11 @@ static int run(const at_cli *cli)
     if (status != ATTUNE_OK) {
         code = at_cli_fail(cli, status);
     }
+    if (on.worker != NULL) {
+        on.worker->ops->close(on.worker);
+    }
+    at_stranger_close(on.stranger);
+    at_pool_destroy(on.pool);
     attune_context_destroy(on.context);
     free(on.problem);
     free(on.result);
@@ -299,6 +349,8 @@ const at_verb at_verb_check = {
             "At least 40 of 100 cases are the PROBLEM itself with every family of inputs; the others vary lengths,\n"
             "strides, heads, layouts, masks and features within what the kernel supports. Without a PROBLEM, a\n"
             "built-in set that covers every feature is checked.\n"
+            "\n"
+            "--kernel takes a stranger's folder, too (docs/kernels.md), which then runs in a worker of its own.\n"
             "\n"
             "One line a problem: the columns error, l2, cosine and lse are the worst case's share of what the rule\n"
             "allows; 1 is the edge. What is wrong is printed with the one command that reproduces it.\n"

@@ -2,38 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/status.h"
 #include "gate/gate_parts.h"
 #include "library/catalogue.h"
-
-/* "FOLDER" or "FOLDER:PARAM=VALUE,...". */
-static attune_status open_stranger(const at_gate_options *options, at_gate_candidate *candidate)
-{
-    const at_stranger_tools tools = {.patience_s = options->patience_s};
-    struct stat is;
-    const char *colon = strrchr(candidate->text, ':');
-    bool with_params = colon != NULL && strchr(colon, '=') != NULL;
-    char *folder = with_params ? strndup(candidate->text, (size_t)(colon - candidate->text)) : strdup(candidate->text);
-    AT_FAIL_IF(folder == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the name of a candidate");
-    candidate->params = with_params ? colon + 1 : "";
-    attune_status status = ATTUNE_OK;
-    if (stat(folder, &is) != 0 || !S_ISDIR(is.st_mode)) {
-        status = at_fail(ATTUNE_NOT_FOUND, "there is no folder \"%s\"", folder);
-    } else {
-        status = at_stranger_open(folder, &tools, &candidate->stranger);
-    }
-    free(folder);
-    return status;
-}
-
-static bool is_folder(const char *text)
-{
-    struct stat is;
-    return strchr(text, '/') != NULL ||
-           (at_catalogue_find(text) == NULL && stat(text, &is) == 0 && S_ISDIR(is.st_mode));
-}
 
 /* A name that is not a kernel's is refused before anything is started. */
 static attune_status find_kernel(at_gate_candidate *candidate)
@@ -57,10 +29,11 @@ static attune_status find_kernel(at_gate_candidate *candidate)
 static attune_status open_one(const at_gate_options *options, const char *text, at_gate_candidate *candidate)
 {
     *candidate = (at_gate_candidate){.text = text};
-    if (!is_folder(text)) {
+    if (!at_stranger_is_meant(text)) {
         return find_kernel(candidate);
     }
-    attune_status status = open_stranger(options, candidate);
+    const at_stranger_tools tools = {.patience_s = options->patience_s};
+    attune_status status = at_stranger_find(text, &tools, &candidate->stranger, &candidate->params);
     if (status == ATTUNE_OK) {
         candidate->kernel = at_stranger_kernel(candidate->stranger);
         return ATTUNE_OK;

@@ -35,12 +35,7 @@ static attune_status plan_arm(void *self, const attune_problem *problem, attune_
 static attune_status plan_general(void *self, const attune_problem *problem, attune_plan **plan)
 {
     const planner *by = self;
-    for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
-        if ((*kernel)->target == by->device->target.kind && ((*kernel)->traits & ATTUNE_TRAIT_GENERAL) != 0) {
-            return at_remote_plan(by->device, problem, (*kernel)->name, plan);
-        }
-    }
-    return at_fail(ATTUNE_NOT_FOUND, "this target has no general kernel to compare with");
+    return at_remote_plan(by->device, problem, at_catalogue_general(by->device->target.kind)->name, plan);
 }
 
 /* ---- Stages ----------------------------------------------------------------------------------------------------- */

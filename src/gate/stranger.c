@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -10,6 +11,7 @@
 #include "gate/channel.h"
 #include "gate/sandbox.h"
 #include "gate/wire_kernel.h"
+#include "library/catalogue.h"
 
 enum { OBJECT_MAX = 400 << 10, CONFIGS_MAX = 64, ANSWER_S = 10 };
 
@@ -197,6 +199,31 @@ attune_status at_stranger_open(const char *folder, const at_stranger_tools *tool
     }
     *stranger = on;
     return ATTUNE_OK;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat is;
+    return stat(path, &is) == 0 && S_ISDIR(is.st_mode);
+}
+
+bool at_stranger_is_meant(const char *text)
+{
+    return strchr(text, '/') != NULL || (at_catalogue_find(text) == NULL && is_directory(text));
+}
+
+attune_status at_stranger_find(const char *text, const at_stranger_tools *tools, at_stranger **stranger,
+                               const char **params)
+{
+    const char *colon = strrchr(text, ':');
+    bool with_params = colon != NULL && strchr(colon, '=') != NULL;
+    char *folder = with_params ? strndup(text, (size_t)(colon - text)) : strdup(text);
+    AT_FAIL_IF(folder == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the name of a folder");
+    *params = with_params ? colon + 1 : "";
+    attune_status status = is_directory(folder) ? at_stranger_open(folder, tools, stranger)
+                                                : at_fail(ATTUNE_NOT_FOUND, "there is no folder \"%s\"", folder);
+    free(folder);
+    return status;
 }
 
 void at_stranger_close(at_stranger *on)

@@ -4,6 +4,8 @@
 #ifndef GATE_STRANGER_H
 #define GATE_STRANGER_H
 
+#include <stdbool.h>
+
 #include "core/plan.h"
 #include "gate/stranger_files.h"
 
@@ -12,6 +14,12 @@ typedef struct at_stranger at_stranger;
 /* Compiles the descriptor and asks it what it is. NULL tools are the defaults. ATTUNE_UNSUPPORTED where no sandbox is
  * to be had; ATTUNE_COMPILE_ERROR, ATTUNE_CORRUPT, ATTUNE_INVALID_ARGUMENT where the folder is at fault. */
 attune_status at_stranger_open(const char *folder, const at_stranger_tools *tools, at_stranger **stranger);
+/* Whether a kernel's text is that of a stranger, "FOLDER" or "FOLDER:PARAM=VALUE,...": a folder has a slash in it, or
+ * is there under a name that the catalogue has not. */
+bool at_stranger_is_meant(const char *text);
+/* Opens the folder of such a text; *params points at what follows the colon, "" if nothing. */
+attune_status at_stranger_find(const char *text, const at_stranger_tools *tools, at_stranger **stranger,
+                               const char **params);
 /* NULL is fine. */
 void at_stranger_close(at_stranger *stranger);
 

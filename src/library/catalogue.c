@@ -61,3 +61,13 @@ const char *at_catalogue_nearest(const char *name)
 {
     return at_kernels_nearest(at_catalogue, name);
 }
+
+const attune_kernel *at_catalogue_general(attune_target_kind target)
+{
+    for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
+        if ((*kernel)->target == target && ((*kernel)->traits & ATTUNE_TRAIT_GENERAL) != 0) {
+            return *kernel;
+        }
+    }
+    return NULL;
+}

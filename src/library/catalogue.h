@@ -9,6 +9,8 @@
 extern const attune_kernel *const at_catalogue[];
 /* The kernel of this name in such a list, or NULL. */
 const attune_kernel *at_kernels_find(const attune_kernel *const *kernels, const char *name);
+/* The kernel that supports every problem on this kind of target. */
+const attune_kernel *at_catalogue_general(attune_target_kind target);
 /* A kernel of the list that may have been meant by a misspelt name; NULL if none is near. */
 const char *at_kernels_nearest(const attune_kernel *const *kernels, const char *name);
 /* The kernel of this name in the catalogue, or NULL. */

@@ -94,11 +94,39 @@ static void an_interrupt_is_no_verdict(void **state)
     ends(result, AT_EXIT_INTERRUPTED, "interrupted: 0 of 1 problems were checked to the end");
 }
 
-int main(void)
+/* Its processes are this program itself. */
+static void a_strangers_folder(void **state)
 {
+    static const char zoo[] = ATTUNE_SOURCE_DIR "/tests/gate/zoo/cpu/";
+    char folder[400];
+    (void)state;
+    (void)snprintf(folder, sizeof folder, "%shonest_plain", zoo);
+    outcome result = COMMAND("check", "--kernel", folder, "--cases", "10", "b1,h2,s40,d16,fp16,causal");
+    assert_int_equal(result.code, AT_EXIT_OK);
+    assert_non_null(strstr(result.out, "honest_plain"));
+    outcome_free(&result);
+    (void)snprintf(folder, sizeof folder, "%sscale_off", zoo);
+    result = COMMAND("check", "--kernel", folder, "--case", "0", "b1,h2,s40,d16,fp16,causal");
+    assert_int_equal(result.code, AT_EXIT_WRONG);
+    assert_non_null(strstr(result.out, "WRONG: rule 1"));
+    assert_non_null(strstr(result.out, "scale_off --seed 1 --case 0"));
+    outcome_free(&result);
+    ends(COMMAND("check", "--kernel", "/no/such/folder"), AT_EXIT_USAGE, "there is no folder");
+    ends(COMMAND("check", "--kernel", folder, "--target", "cuda:7"), AT_EXIT_FAILED, "");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
+    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_is_said), cmocka_unit_test(tables_are_for_tools),       cmocka_unit_test(one_case_alone),
-        cmocka_unit_test(bad_usage),     cmocka_unit_test(an_interrupt_is_no_verdict),
+        cmocka_unit_test(right_is_said),
+        cmocka_unit_test(tables_are_for_tools),
+        cmocka_unit_test(one_case_alone),
+        cmocka_unit_test(bad_usage),
+        cmocka_unit_test(an_interrupt_is_no_verdict),
+        cmocka_unit_test(a_strangers_folder),
     };
     return cmocka_run_group_tests_name("check", tests, NULL, NULL);
 }

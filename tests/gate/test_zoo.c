@@ -54,6 +54,9 @@ static void animal_is_judged(void **state)
 {
     const zoo_animal *animal = *state;
     word said;
+    if (zoo_is_beyond_sanitizers(animal)) {
+        skip();
+    }
     judge(animal, &said);
     if (zoo_is_honest(animal)) {
         if (!said.right) {
@@ -92,6 +95,7 @@ int main(int argc, char **argv)
     if (argc > 1) {
         return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
     }
+    zoo_calm_sanitizers();
     int count = 1;
     count += add_tests(kernels, zoo_read_all("cpu", "b1,h2,s64,d64,fp16", kernels), tests + count);
     count += add_tests(descriptors, zoo_read_all("descriptor", "b1,h2,s64,d64,fp16", descriptors), tests + count);
