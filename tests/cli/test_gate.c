@@ -1,0 +1,98 @@
+/* attune gate on the command line: what it takes, what it prints, how it ends. Its workers are this program itself. */
+#include "base/cm.h"
+
+#include "cli/command.h"
+
+static const char peer[] = "cpu_tiled:BLOCK_M=16,BLOCK_N=48";
+
+static void expect(outcome got, int code, const char *said)
+{
+    if (got.code != code || strstr(got.err, said) == NULL) {
+        fail_msg("exit code %d, expected %d; \"%s\" lacks \"%s\"", got.code, code, got.err, said);
+    }
+    outcome_free(&got);
+}
+
+static void what_is_refused(void **state)
+{
+    (void)state;
+    expect(COMMAND("gate"), AT_EXIT_USAGE, "a candidate is needed");
+    expect(COMMAND("gate", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
+    expect(COMMAND("gate", "cpu_tiled:BLOCK_M=7"), AT_EXIT_FAILED, "BLOCK_M");
+    expect(COMMAND("gate", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_FAILED, "fp61");
+    expect(COMMAND("gate", "cpu_tiled", "--must", "nought"), AT_EXIT_FAILED, "--must");
+    expect(COMMAND("gate", "cpu_tiled", "--against", "cudnn,,openblas"), AT_EXIT_FAILED, "a name is missing");
+    expect(COMMAND("gate", "cpu_tiled", "--worker", "/no/such/program"), AT_EXIT_FAILED, "/no/such/program");
+    expect(COMMAND("gate", "b1,h8,s512,d64,fp16"), AT_EXIT_FAILED, "no candidate is given");
+}
+
+static void help(void **state)
+{
+    (void)state;
+    outcome got = COMMAND("gate", "--help");
+    assert_int_equal(got.code, AT_EXIT_OK);
+    assert_non_null(strstr(got.out, "--against"));
+    assert_non_null(strstr(got.out, "Exit codes: 0 right and faster"));
+    outcome_free(&got);
+}
+
+/* Every stage is told, and that it could not be timed against a peer that is not here. */
+static void the_account(void **state)
+{
+    (void)state;
+    outcome got = COMMAND("gate", "cpu_tiled", "b1,h1,s40,d64,fp32", "--against", "cudnn", "--cases", "10");
+    static const char *const told[] = {"device ",
+                                       "memory ",
+                                       "b1,h1,s40,d64,fp32\n",
+                                       "  cpu_tiled\n",
+                                       "build        pass",
+                                       "launch       pass",
+                                       "sanity       pass",
+                                       "correctness  pass",
+                                       "10 of 10 cases right",
+                                       "cudnn cannot be a peer here",
+                                       "speed        inconclusive",
+                                       "right: pass   faster: inconclusive",
+                                       "0 pass, 0 fail, 0 inconclusive, 1 could not run"};
+    assert_int_equal(got.code, 3);
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; ++i) {
+        if (strstr(got.out, told[i]) == NULL) {
+            fail_msg("\"%s\" lacks \"%s\"", got.out, told[i]);
+        }
+    }
+    assert_null(strchr(got.out, '\033')); /* colours are for terminals */
+    outcome_free(&got);
+}
+
+/* Really timed, whatever comes of it. */
+static void ratios_for_programs(void **state)
+{
+    (void)state;
+    outcome got = COMMAND("gate", "cpu_tiled", "b1,h1,s64,d64,fp32", "--against", peer, "--quick", "--cases", "5",
+                          "--threads", "1", "--format", "tsv");
+    static const char header[] =
+        "device\tproblem\tkernel\tpeer\tmode\tratio\tlo\thi\tcandidate_us\tpeer_us\ttflops\tright\tfaster\n";
+    assert_true(got.code >= 0 && got.code <= 2);
+    assert_memory_equal(got.out, header, sizeof header - 1);
+    const char *row = got.out + sizeof header - 1;
+    assert_non_null(strstr(row, "\tb1,h1,s64,d64,fp32\tcpu_tiled:"));
+    assert_non_null(strstr(row, peer));
+    assert_non_null(strstr(row, "\twarm\t"));
+    assert_non_null(strstr(row, "\tpass\t"));
+    assert_non_null(strstr(got.err, "correctness  pass"));
+    outcome_free(&got);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(help),
+        cmocka_unit_test(the_account),
+        cmocka_unit_test(ratios_for_programs),
+    };
+    if (argc > 1 && strcmp(argv[1], "worker") == 0) {
+        return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
