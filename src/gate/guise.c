@@ -9,16 +9,26 @@
 
 /* ---- What there is ----------------------------------------------------------------------------------------------- */
 
+/* From the first element to the last, laid out like the tensor. */
+static size_t span(const attune_tensor *tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns)
+{
+    int64_t last = (batch - 1) * tensor->stride[ATTUNE_STRIDE_BATCH] +
+                   (heads - 1) * tensor->stride[ATTUNE_STRIDE_HEAD] + (rows - 1) * tensor->stride[ATTUNE_STRIDE_SEQ] +
+                   columns;
+    return rows > 0 ? (size_t)last * at_dtype_bytes(tensor->dtype) : 0;
+}
+
 static at_guised_role role_of(const attune_call *call, attune_role role, int64_t batch, int64_t heads, int64_t rows,
                               int64_t columns)
 {
     const attune_tensor *tensor = &call->tensor[role];
-    at_guised_role made = {heads, rows, columns, *tensor, 0};
-    int64_t last = (batch - 1) * tensor->stride[ATTUNE_STRIDE_BATCH] +
-                   (heads - 1) * tensor->stride[ATTUNE_STRIDE_HEAD] + (rows - 1) * tensor->stride[ATTUNE_STRIDE_SEQ] +
-                   columns;
-    made.bytes = rows > 0 ? (size_t)last * at_dtype_bytes(tensor->dtype) : 0;
-    return made;
+    return (at_guised_role){heads, rows, columns, *tensor, span(tensor, batch, heads, rows, columns)};
+}
+
+size_t at_guised_result_bytes(const at_guised *guised, const attune_tensor *strides)
+{
+    const at_guised_role *of = &guised->role[ATTUNE_O];
+    return span(strides, guised->batch, of->heads, of->rows, of->columns);
 }
 
 void at_guised_of(const attune_problem *problem, const attune_call *call, int64_t rows_q, at_guised *guised)

@@ -28,6 +28,9 @@ typedef struct at_guised {
 /* What guises do to calls of the problem. `rows_q` is the number of rows of Q that count, where they are packed. */
 void at_guised_of(const attune_problem *problem, const attune_call *call, int64_t rows_q, at_guised *guised);
 
+/* Bytes from the first element of a result to its last, where it is laid out with these strides. */
+size_t at_guised_result_bytes(const at_guised *guised, const attune_tensor *strides);
+
 /* Writes Q, K or V of the base under the guise to `to`, with the base's strides. Guise 0 changes nothing. */
 void at_guise_wear(const at_guised *guised, attune_role role, uint64_t guise, void *to);
 /* Whether `got` (strides its own) is the base's O under the guise: bit by bit where `share` is 0, else within this

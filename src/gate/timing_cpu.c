@@ -170,12 +170,8 @@ static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
 
 static attune_status keep_result(const cpu_timing *on, cpu_arm *arm)
 {
-    const at_guised_role *result = &on->base.guised.role[ATTUNE_O];
     const attune_tensor *from = arm->contender->run != NULL ? &arm->call[0].tensor[ATTUNE_O] : &arm->output;
-    int64_t last = (on->base.guised.batch - 1) * from->stride[ATTUNE_STRIDE_BATCH] +
-                   (result->heads - 1) * from->stride[ATTUNE_STRIDE_HEAD] +
-                   (result->rows - 1) * from->stride[ATTUNE_STRIDE_SEQ] + result->columns;
-    size_t bytes = (size_t)last * at_dtype_bytes(from->dtype);
+    size_t bytes = at_guised_result_bytes(&on->base.guised, from);
     arm->validated = *from;
     arm->validated.data = malloc(bytes);
     AT_FAIL_IF(arm->validated.data == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a result of %zu bytes", bytes);

@@ -320,17 +320,6 @@ static attune_status take_graph(cuda_timing *on, cuda_arm *arm, const attune_cal
     return at_cuda_graph_take(on->device, arm->captured, on->stream, &arm->graph);
 }
 
-/* Bytes from the first element of an output to its last, with the output's own strides. */
-static size_t output_bytes(const cuda_timing *on, const attune_tensor *output)
-{
-    const at_guised *guised = &on->base.guised;
-    const at_guised_role *result = &guised->role[ATTUNE_O];
-    int64_t last = (guised->batch - 1) * output->stride[ATTUNE_STRIDE_BATCH] +
-                   (result->heads - 1) * output->stride[ATTUNE_STRIDE_HEAD] +
-                   (result->rows - 1) * output->stride[ATTUNE_STRIDE_SEQ] + result->columns;
-    return (size_t)last * at_dtype_bytes(output->dtype);
-}
-
 static attune_status make_graph(cuda_timing *on, cuda_arm *arm, size_t workspace)
 {
     attune_call *call = calloc((size_t)arm->calls, sizeof *call);
@@ -342,7 +331,7 @@ static attune_status make_graph(cuda_timing *on, cuda_arm *arm, size_t workspace
         }
         status = take_graph(on, arm, call);
         for (int i = 0; i < arm->calls && status == ATTUNE_OK; ++i) {
-            add_range(arm, arm->output[i].data, output_bytes(on, &arm->output[i]));
+            add_range(arm, arm->output[i].data, at_guised_result_bytes(&on->base.guised, &arm->output[i]));
         }
     } else {
         status = make_calls(on, arm, workspace, call);
@@ -449,7 +438,7 @@ static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attun
  * guises, but set 0 of guise 0 is the base. */
 static attune_status keep_result(cuda_timing *on, cuda_arm *arm)
 {
-    size_t bytes = output_bytes(on, &arm->output[0]);
+    size_t bytes = at_guised_result_bytes(&on->base.guised, &arm->output[0]);
     arm->validated = arm->output[0];
     arm->validated.data = NULL;
     AT_FORWARD(on->device->ops->allocate(on->device, bytes, &arm->validated.data));

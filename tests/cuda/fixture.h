@@ -7,10 +7,12 @@
 
 #include "attune/kernel.h"
 #include "base/cm.h"
+#include "core/config.h"
 #include "core/device.h"
 #include "cuda/build.h"
 #include "cuda/cuda.h"
 #include "cuda/nvrtc.h"
+#include "cuda/provide.h"
 
 /* What the fixture's descriptor says; tests change it. */
 typedef struct fixture_says {
@@ -152,6 +154,38 @@ static inline at_nvrtc *fixture_compiler(void)
         assert_null(getenv("ATTUNE_NVRTC"));
     }
     return nvrtc;
+}
+
+/* Compiles each row that a kernel ships for every architecture, as predicted and without spills or warnings. For
+ * kernels that are in no catalogue; false where there is no compiler. */
+static inline bool fixture_ships(const attune_kernel *kernel)
+{
+    static const int archs[] = {80, 86, 89, 90, 100, 120};
+    at_provider provider = {.nvrtc = fixture_compiler()};
+    for (const attune_shipped *shipped = kernel->shipped; provider.nvrtc != NULL && shipped->problem != NULL;
+         ++shipped) {
+        for (size_t i = 0; i < sizeof archs / sizeof archs[0]; ++i) {
+            attune_target target = fixture_target(archs[i]);
+            attune_problem problem;
+            attune_config config;
+            at_artifact artifact;
+            at_recipe recipe;
+            at_cubin cubin;
+            assert_ok(attune_problem_parse(shipped->problem, &problem));
+            assert_true(kernel->heuristic(&problem, &target, 0, &config));
+            if (shipped->config[0] != '\0') {
+                assert_ok(at_config_parse(kernel, shipped->config, &config));
+            }
+            at_recipe_ask(kernel, &problem, &target, &config, &recipe);
+            assert_ok(at_provide(&provider, &recipe, &target, &artifact, &cubin));
+            assert_int_equal(cubin.entry[0].spill_bytes, 0);
+            assert_int_equal(cubin.warnings, 0);
+            at_artifact_free(&artifact);
+        }
+    }
+    bool compiled = provider.nvrtc != NULL;
+    at_nvrtc_close(provider.nvrtc);
+    return compiled;
 }
 
 #define FIXTURE_ENTRY(body)                                                                                            \
