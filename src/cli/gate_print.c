@@ -101,15 +101,6 @@ static bool is_stopped(void *self)
     return at_cli_interrupted();
 }
 
-/* ---- A verdict -------------------------------------------------------------------------------------------------- */
-
-static double tflops(const at_verdict *verdict, double us)
-{
-    attune_problem problem;
-    return attune_problem_parse(verdict->problem, &problem) == ATTUNE_OK ? attune_problem_flops(&problem) / us * 1e-6
-                                                                         : 0;
-}
-
 static void print_ratio(const at_gate_printer *on, const at_verdict *verdict, int arm)
 {
     const at_speed *speed = &verdict->speed[arm];
@@ -120,7 +111,7 @@ static void print_ratio(const at_gate_printer *on, const at_verdict *verdict, in
     if (speed->known[AT_MODE_WARM]) {
         (void)fprintf(on->out, "  r %.3f (%.3f to %.3f), %.4g us against %.4g us, %.3g TFLOP/s", warm->r.middle,
                       warm->r.low, warm->r.high, warm->candidate_us, warm->peer_us,
-                      tflops(verdict, warm->candidate_us));
+                      at_verdict_tflops(verdict, warm->candidate_us));
     }
     if (speed->known[AT_MODE_COLD]) {
         (void)fprintf(on->out, "; cold r %.3f, %.4g us against %.4g us", cold->median_r, cold->candidate_us,
@@ -165,7 +156,7 @@ static void add_row(at_table *table, const at_verdict *verdict, int arm, int mod
     at_table_number(table, ratio->r.high);
     at_table_number(table, ratio->candidate_us);
     at_table_number(table, ratio->peer_us);
-    at_table_number(table, tflops(verdict, ratio->candidate_us));
+    at_table_number(table, at_verdict_tflops(verdict, ratio->candidate_us));
     at_table_text(table, at_outcome_name(verdict->right));
     at_table_text(table, at_outcome_name(speed->outcome));
 }

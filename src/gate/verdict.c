@@ -1,5 +1,6 @@
 #include "gate/verdict.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,13 @@ void at_verdict_destroy(at_verdict *verdict)
 bool at_verdict_is_peer(const at_verdict *verdict, int arm)
 {
     return arm > 0 && arm < verdict->session.arm_count && verdict->session.arm[arm].part == AT_PART_PEER;
+}
+
+double at_verdict_tflops(const at_verdict *verdict, double us)
+{
+    attune_problem problem;
+    return attune_problem_parse(verdict->problem, &problem) == ATTUNE_OK ? attune_problem_flops(&problem) / us * 1e-6
+                                                                         : NAN;
 }
 
 /* ---- Taking over a session --------------------------------------------------------------------------------------- */

@@ -151,6 +151,10 @@ attune_status at_verdict_session(at_verdict *verdict, const at_session *session,
 /* Whether an arm of the session is one that the candidate must beat. */
 bool at_verdict_is_peer(const at_verdict *verdict, int arm);
 
+/* Operations a second, in 1e12, of a call that took so long; masked work is left out where the problem alone says what
+ * is masked. NAN for a problem that is none. */
+double at_verdict_tflops(const at_verdict *verdict, double us);
+
 /* Rounds every time to what a file of evidence keeps (5 significant digits, at most to the nanosecond), and fills in
  * what follows from what was seen. May be called again at any time, for a verdict in the making too: stages that have
  * not run are AT_NOT_RUN. Fails for want of memory only, or with ATTUNE_INVALID_ARGUMENT where what was seen

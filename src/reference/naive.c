@@ -10,18 +10,9 @@ typedef float lanes __attribute__((vector_size(16)));
 
 enum { STRIP = 16, LANES = STRIP / 4, GROUP = 16 };
 
-typedef struct job {
-    const attune_args *args;
-    const at_rows *rows;
-    at_chunks chunks;
-    double *o, *lse;
-    bool acc16;
-    atomic_bool failed;
-} job;
-
 #define NUMBER float
 #define LOAD_NUMBERS at_elements_float
-#define OWN_FIELDS bool acc16; /* sums are carried in fp16 */
+#define OWN_FIELDS
 #include "reference/buffers.inc"
 
 /* out[16] += left[depth] times right[depth][16]: one product after another in fp32, as the plain loop would. */
@@ -151,7 +142,7 @@ static double soften(const attune_args *args, const at_chunk *chunk, int64_t r, 
     return empty ? (double)sink : (double)(shift + logf(sum));
 }
 
-static void gather_block(const at_chunk *chunk, int64_t column, bool finite, buffers *on)
+static void gather(const at_chunk *chunk, int64_t column, bool finite, buffers *on)
 {
     for (int64_t r = 0; r < chunk->rows; ++r) {
         const float *weight = on->score + r * on->keys + column;
@@ -168,26 +159,8 @@ static void gather_block(const at_chunk *chunk, int64_t column, bool finite, buf
     }
 }
 
-static void compute(const attune_args *args, const at_chunk *chunk, buffers *on, double *o, double *lse)
+static void store(const attune_args *args, const at_chunk *chunk, const buffers *on, double *o)
 {
-    int64_t keys = chunk->key_end - chunk->key_first;
-    load_queries(args, chunk, on);
-    for (int64_t at = 0; at < keys; at += AT_BLOCK_KEYS) {
-        load_keys(args, chunk, chunk->key_first + at, keys - at < AT_BLOCK_KEYS ? keys - at : AT_BLOCK_KEYS, on);
-        dot_block(args, chunk, at, on);
-    }
-    for (int64_t r = 0; r < chunk->rows; ++r) {
-        at_chunk_seen(args, chunk, r, on->seen + r * on->keys);
-        finish_scores(args, chunk, r, on);
-        lse[chunk->first + r] = soften(args, chunk, r, on);
-    }
-    for (int64_t i = 0; i < AT_CHUNK_ROWS * on->columns; ++i) {
-        on->o[i] = 0.0F;
-    }
-    for (int64_t at = 0; at < keys; at += AT_BLOCK_KEYS) {
-        int64_t count = keys - at < AT_BLOCK_KEYS ? keys - at : AT_BLOCK_KEYS;
-        gather_block(chunk, at, load_values(args, chunk, chunk->key_first + at, count, on), on);
-    }
     for (int64_t r = 0; r < chunk->rows; ++r) {
         for (int64_t c = 0; c < args->head_dim_v; ++c) {
             o[(chunk->first + r) * args->head_dim_v + c] = at_round(args->dtype, on->o[r * on->columns + c]);
@@ -195,29 +168,10 @@ static void compute(const attune_args *args, const at_chunk *chunk, buffers *on,
     }
 }
 
-static void work(void *context, int64_t item, void *scratch)
-{
-    job *all = context;
-    (void)scratch;
-    at_chunk chunk = at_chunk_of(all->args, all->rows, &all->chunks, item);
-    buffers *on = buffers_create(all->args, &chunk);
-    if (on == NULL) {
-        atomic_store(&all->failed, true);
-        return;
-    }
-    on->acc16 = all->acc16;
-    compute(all->args, &chunk, on, all->o, all->lse);
-    buffers_destroy(on);
-}
+#include "reference/flow.inc"
 
 attune_status at_naive_run(at_pool *pool, const attune_args *args, const at_rows *rows, int acc16, double *o,
                            double *lse)
 {
-    job all = {.args = args, .rows = rows, .o = o, .lse = lse, .acc16 = acc16 != 0};
-    AT_FORWARD(at_chunks_create(args, rows, &all.chunks));
-    at_pool_run(pool, all.chunks.count, work, &all);
-    at_chunks_destroy(&all.chunks);
-    AT_FAIL_IF(atomic_load(&all.failed), ATTUNE_OUT_OF_MEMORY, "no memory for the scores of %lld keys",
-               (long long)args->seqlen_kv);
-    return ATTUNE_OK;
+    return run(pool, args, rows, acc16 != 0, o, lse);
 }

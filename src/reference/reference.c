@@ -13,14 +13,6 @@ typedef double lanes __attribute__((vector_size(16)));
 
 enum { STRIP = 8, LANES = STRIP / 2 };
 
-typedef struct job {
-    const attune_args *args;
-    const at_rows *rows;
-    at_chunks chunks;
-    double *o, *lse;
-    atomic_bool failed;
-} job;
-
 #define NUMBER double
 #define LOAD_NUMBERS at_elements_double
 #define OWN_FIELDS double maximum[AT_CHUNK_ROWS], sum[AT_CHUNK_ROWS]; /* of each row's scores, and of their powers */
@@ -153,6 +145,15 @@ static void gather_block(const at_chunk *chunk, int64_t column, buffers *on)
     }
 }
 
+static void gather(const at_chunk *chunk, int64_t at, bool finite, buffers *on)
+{
+    if (finite) {
+        gather_block(chunk, at, on);
+    } else {
+        gather_seen(chunk, at, on);
+    }
+}
+
 static void store(const attune_args *args, const at_chunk *chunk, const buffers *on, double *o)
 {
     for (int64_t r = 0; r < chunk->rows; ++r) {
@@ -163,59 +164,9 @@ static void store(const attune_args *args, const at_chunk *chunk, const buffers 
     }
 }
 
-static void compute(const attune_args *args, const at_chunk *chunk, buffers *on, double *o, double *lse)
-{
-    int64_t keys = chunk->key_end - chunk->key_first;
-    load_queries(args, chunk, on);
-    for (int64_t at = 0; at < keys; at += AT_BLOCK_KEYS) {
-        load_keys(args, chunk, chunk->key_first + at, keys - at < AT_BLOCK_KEYS ? keys - at : AT_BLOCK_KEYS, on);
-        dot_block(args, chunk, at, on);
-    }
-    for (int64_t r = 0; r < chunk->rows; ++r) {
-        at_chunk_seen(args, chunk, r, on->seen + r * on->keys);
-        finish_scores(args, chunk, r, on);
-        lse[chunk->first + r] = soften(args, chunk, r, on);
-    }
-    for (int64_t i = 0; i < AT_CHUNK_ROWS * on->columns; ++i) {
-        on->o[i] = 0.0;
-    }
-    if (chunk->rows % 2 != 0) {
-        for (int64_t j = 0; j < on->keys; ++j) {
-            on->score[chunk->rows * on->keys + j] = 0.0; /* the pad row */
-        }
-    }
-    for (int64_t at = 0; at < keys; at += AT_BLOCK_KEYS) {
-        int64_t count = keys - at < AT_BLOCK_KEYS ? keys - at : AT_BLOCK_KEYS;
-        if (load_values(args, chunk, chunk->key_first + at, count, on)) {
-            gather_block(chunk, at, on);
-        } else {
-            gather_seen(chunk, at, on);
-        }
-    }
-    store(args, chunk, on, o);
-}
-
-static void work(void *context, int64_t item, void *scratch)
-{
-    job *all = context;
-    (void)scratch;
-    at_chunk chunk = at_chunk_of(all->args, all->rows, &all->chunks, item);
-    buffers *on = buffers_create(all->args, &chunk);
-    if (on == NULL) {
-        atomic_store(&all->failed, true);
-        return;
-    }
-    compute(all->args, &chunk, on, all->o, all->lse);
-    buffers_destroy(on);
-}
+#include "reference/flow.inc"
 
 attune_status at_reference_run(at_pool *pool, const attune_args *args, const at_rows *rows, double *o, double *lse)
 {
-    job all = {.args = args, .rows = rows, .o = o, .lse = lse};
-    AT_FORWARD(at_chunks_create(args, rows, &all.chunks));
-    at_pool_run(pool, all.chunks.count, work, &all);
-    at_chunks_destroy(&all.chunks);
-    AT_FAIL_IF(atomic_load(&all.failed), ATTUNE_OUT_OF_MEMORY, "no memory for the scores of %lld keys",
-               (long long)args->seqlen_kv);
-    return ATTUNE_OK;
+    return run(pool, args, rows, false, o, lse);
 }

@@ -10,14 +10,6 @@ static const at_verdict *verdict_of(const at_record *record)
     return record->exhibit != NULL ? record->exhibit->verdict : NULL;
 }
 
-/* Operations a second that the candidate did, in 1e12. */
-static double tflops(const at_verdict *verdict, double us)
-{
-    attune_problem problem;
-    return attune_problem_parse(verdict->problem, &problem) == ATTUNE_OK ? attune_problem_flops(&problem) / us * 1e-6
-                                                                         : NAN;
-}
-
 static bool shown(const at_record *record, unsigned which)
 {
     return verdict_of(record) != NULL && (record->newest || (which & AT_REPORT_ALL) != 0) &&
@@ -76,7 +68,7 @@ static void add_row(at_table *table, const row *of)
     at_table_number(table, of->ratio->r.high);
     at_table_number(table, of->ratio->candidate_us);
     at_table_number(table, of->ratio->peer_us);
-    at_table_number(table, tflops(verdict, of->ratio->candidate_us));
+    at_table_number(table, at_verdict_tflops(verdict, of->ratio->candidate_us));
     at_table_text(table, at_outcome_name(verdict->right));
     at_table_text(table, at_outcome_name(of->faster));
     at_table_text(table, at_standing_name(of->record->standing));
@@ -130,7 +122,7 @@ static void add_line(at_table *table, const char *kernel, const row *of, double 
     const at_verdict *verdict = verdict_of(of->record);
     at_table_text(table, kernel);
     at_table_number(table, of->ratio->candidate_us);
-    at_table_number(table, tflops(verdict, of->ratio->candidate_us));
+    at_table_number(table, at_verdict_tflops(verdict, of->ratio->candidate_us));
     at_table_text(table, of->peer);
     at_table_number(table, of->ratio->peer_us);
     at_table_number(table, of->ratio->r.middle);
