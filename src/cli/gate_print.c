@@ -101,6 +101,8 @@ static bool is_stopped(void *self)
     return at_cli_interrupted();
 }
 
+/* ---- A verdict -------------------------------------------------------------------------------------------------- */
+
 static void print_ratio(const at_gate_printer *on, const at_verdict *verdict, int arm)
 {
     const at_speed *speed = &verdict->speed[arm];

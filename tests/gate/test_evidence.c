@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/json.h"
 #include "gate/evidence.h"
 #include "gate/verdicts.h"
 #include "gate/verify.h"
@@ -227,6 +228,46 @@ static void kernels_have_their_places(void **state)
     folder_remove(&f);
 }
 
+/* Every member by its name, but for the target's (attune_target has them) and names that are data. */
+static void look_for_members(const json_t *object, const char *page)
+{
+    static const char *const data[] = {"target", "versions", "values", "stalls", "calls"};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        bool is_data = false;
+        char quoted[64];
+        (void)snprintf(quoted, sizeof quoted, "`%s`", key);
+        if (strstr(page, quoted) == NULL) {
+            fail_msg("docs/evidence.md does not name the member %s", quoted);
+        }
+        for (size_t i = 0; i < sizeof data / sizeof data[0]; ++i) {
+            is_data = is_data || strcmp(key, data[i]) == 0;
+        }
+        if (!is_data) {
+            look_for_members(json_is_array(value) ? json_array_get(value, 0) : value, page);
+        }
+    }
+}
+
+static void every_member_is_documented(void **state)
+{
+    (void)state;
+    at_verdict *verdict = judged(11.5, 12);
+    json_t *object;
+    void *page;
+    size_t bytes;
+    char *text = text_of(verdict, &bytes);
+    assert_ok(at_json_parse("text", text, bytes, &object));
+    assert_ok(at_file_read(ATTUNE_SOURCE_DIR "/docs/evidence.md", 1 << 20, &page, &bytes));
+    look_for_members(object, page);
+    json_decref(object);
+    free(page);
+    free(text);
+    at_verdict_destroy(verdict);
+}
+
 /* Ten kernels, four problems, three peers, two modes, eight processes, sized by the peer's time: a few megabytes. */
 static void evidence_is_compact(void **state)
 {
@@ -253,6 +294,7 @@ int main(void)
         cmocka_unit_test(files_grow_verdict_by_verdict),
         cmocka_unit_test(what_is_no_evidence_is_left_alone),
         cmocka_unit_test(kernels_have_their_places),
+        cmocka_unit_test(every_member_is_documented),
         cmocka_unit_test(evidence_is_compact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
