@@ -37,7 +37,9 @@ static void add_others(at_gate_bench *on)
             first = first < 0 ? arm : first;
         }
     }
-    (void)add_arm(on, on->arm[first].name, AT_PART_TWIN, first);
+    if (first >= 0) {
+        (void)add_arm(on, on->arm[first].name, AT_PART_TWIN, first);
+    }
 }
 
 /* ---- Policy ----------------------------------------------------------------------------------------------------- */
