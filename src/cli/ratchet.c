@@ -53,7 +53,8 @@ const at_verb at_verb_ratchet = {
     .help = "Holds the newest verdict of each kernel, problem and device below DIR (evidence) against the best one\n"
             "before it: the exit code is 1 where its ratio to a peer, warm or cold, is worse by more than the\n"
             "intervals allow, or where it is no longer right. A peer counts as the same where it gives the same\n"
-            "account of itself: a newer cuDNN is another peer. Quick and broken verdicts do not count.\n",
+            "account of itself: a newer cuDNN is another peer. Broken verdicts do not count, nor those\n"
+            "that were quick or asked for less than 100 cases and r of 1 / 0.95.\n",
     .examples = "  attune ratchet\n"
                 "  attune ratchet evidence/NVIDIA_H200\n",
     .options = NULL,

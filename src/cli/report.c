@@ -22,7 +22,7 @@ static int run(const at_cli *cli)
 
 static const at_option options[] = {
     {"--all", NULL, NULL, "also verdicts that a newer one of the same kernel, problem and device superseded"},
-    {"--earnest", NULL, NULL, "no verdicts of attune gate --quick"},
+    {"--earnest", NULL, NULL, "no verdicts that asked for less than 100 cases and r of 1 / 0.95, or were quick"},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -8,7 +8,7 @@
 
 static bool counts(const at_record *record)
 {
-    return record->standing != AT_BROKEN && !record->exhibit->verdict->options.quick;
+    return record->standing != AT_BROKEN && at_verdict_is_earnest(record->exhibit->verdict);
 }
 
 static attune_status add(at_ratchet *ratchet, const at_slip *slip)

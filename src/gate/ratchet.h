@@ -21,7 +21,8 @@ typedef struct at_ratchet {
 /* Compares verdicts of the same device, kernel and problem (its config may have changed), against the same peer with
  * the same account of itself (a newer cuDNN is another peer), warm and cold: the newest is worse where its interval of
  * r lies wholly below the best one's. A newest one that is not right, where an earlier was, is worse in any case.
- * Broken and quick verdicts are passed over. Records of the archive must outlive the result; free with at_ratchet_free.
+ * Broken verdicts, and those that were not in earnest, are passed over. Records of the archive must outlive the result;
+ * free with at_ratchet_free.
  */
 attune_status at_ratchet_run(const at_archive *archive, at_ratchet *ratchet);
 void at_ratchet_free(at_ratchet *ratchet);

@@ -39,6 +39,12 @@ bool at_verdict_is_peer(const at_verdict *verdict, int arm)
     return arm > 0 && arm < verdict->session.arm_count && verdict->session.arm[arm].part == AT_PART_PEER;
 }
 
+bool at_verdict_is_earnest(const at_verdict *verdict)
+{
+    enum { CASES = 100 };
+    return !verdict->options.quick && verdict->options.must <= 0.95 && verdict->options.cases >= CASES;
+}
+
 double at_verdict_tflops(const at_verdict *verdict, double us)
 {
     attune_problem problem;

@@ -245,15 +245,15 @@ bool at_record_same_series(const at_record *a, const at_record *b)
            by_name(a, b) == 0;
 }
 
-/* Of a series the last that is in earnest; where all are quick, the last. What has no verdict is always new. */
+/* Of a series the last that is in earnest; where none is, the last. What has no verdict is always new. */
 static void mark_newest(at_archive *archive)
 {
     for (size_t begin = 0, end; begin < archive->count; begin = end) {
         size_t newest = begin;
         for (end = begin + 1;
              end < archive->count && at_record_same_series(&archive->record[begin], &archive->record[end]); ++end) {
-            bool quick = archive->record[end].exhibit->verdict->options.quick;
-            newest = !quick || archive->record[newest].exhibit->verdict->options.quick ? end : newest;
+            bool earnest = at_verdict_is_earnest(archive->record[end].exhibit->verdict);
+            newest = earnest || !at_verdict_is_earnest(archive->record[newest].exhibit->verdict) ? end : newest;
         }
         archive->record[newest].newest = true;
     }

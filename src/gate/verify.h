@@ -20,7 +20,7 @@ typedef struct at_record {
     at_exhibit *exhibit; /* likewise; what follows from its verdict's samples was derived anew */
     at_standing standing;
     char why[AT_SENTENCE_MAX]; /* "" for a fresh one */
-    bool newest;               /* of its series; a quick verdict only where there are no others */
+    bool newest;               /* of its series; not in earnest only where none was */
 } at_record;
 
 /* All evidence below a directory (or of one file). */

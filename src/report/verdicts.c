@@ -13,7 +13,7 @@ static const at_verdict *verdict_of(const at_record *record)
 static bool shown(const at_record *record, unsigned which)
 {
     return verdict_of(record) != NULL && (record->newest || (which & AT_REPORT_ALL) != 0) &&
-           (!verdict_of(record)->options.quick || (which & AT_REPORT_EARNEST) == 0);
+           (at_verdict_is_earnest(verdict_of(record)) || (which & AT_REPORT_EARNEST) == 0);
 }
 
 /* ---- Rows for tools ---------------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 /* Which verdicts to show: */
 enum {
     AT_REPORT_ALL = 1 << 0,    /* those that a newer one superseded too */
-    AT_REPORT_EARNEST = 1 << 1 /* no quick ones */
+    AT_REPORT_EARNEST = 1 << 1 /* none that asked for less than a verdict should */
 };
 
 /* Rows of TSV and JSON, one a peer and mode: device problem kernel config peer mode ratio lo hi candidate_us peer_us

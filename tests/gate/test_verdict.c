@@ -236,6 +236,24 @@ static void judging_twice_changes_nothing(void **state)
     at_verdict_destroy(verdict);
 }
 
+static void less_than_all_is_not_in_earnest(void **state)
+{
+    (void)state;
+    scene of = scene_of(11.5, 12);
+    of.processes = 2;
+    at_verdict *verdict = verdicts_make(&of);
+    assert_true(at_verdict_is_earnest(verdict));
+    verdict->options.quick = true;
+    assert_false(at_verdict_is_earnest(verdict));
+    verdict->options = (at_verdict_options){.must = 1.05, .cases = 100};
+    assert_false(at_verdict_is_earnest(verdict));
+    verdict->options = (at_verdict_options){.must = 0.8, .cases = 99};
+    assert_false(at_verdict_is_earnest(verdict));
+    verdict->options.cases = 1000;
+    assert_true(at_verdict_is_earnest(verdict));
+    at_verdict_destroy(verdict);
+}
+
 static void contradictions_are_refused(void **state)
 {
     (void)state;
@@ -287,6 +305,7 @@ int main(void)
         cmocka_unit_test(correctness_is_judged_from_its_numbers),
         cmocka_unit_test(a_stage_that_failed_ends_it),
         cmocka_unit_test(judging_twice_changes_nothing),
+        cmocka_unit_test(less_than_all_is_not_in_earnest),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(shared_sessions_are_split),
     };
