@@ -5,6 +5,8 @@
 
 #include "base/status.h"
 #include "core/plan.h"
+#include "gate/guise.h"
+#include "gate/neighbours.h"
 #include "gate/trial.h"
 
 /* As fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
@@ -159,6 +161,16 @@ static attune_status run_on_other_inputs(bench *on)
     return same(on, &on->kept_there, "other inputs at the same addresses");
 }
 
+/* ---- What earlier calls left ------------------------------------------------------------------------------------- */
+
+static attune_status run_beside_others(bench *on)
+{
+    double share =
+        on->nondeterministic ? at_guise_share((int)on->problem->dtype, on->plan->loaded->kernel->traits) : 0.0;
+    AT_FORWARD(at_neighbours_run(&on->here.place, on->plan, on->suite->seed, share));
+    return at_placement_untouched(&on->here.place);
+}
+
 /* ---- NaN and infinities ----------------------------------------------------------------------------------------- */
 
 /* Whether a failure is about finite numbers, which the next stage judges with more inputs than these. */
@@ -200,6 +212,7 @@ static attune_status run_all(bench *on, int repeats)
     AT_FORWARD(run_on_poison(on));
     AT_FORWARD(run_repeatedly(on, repeats));
     AT_FORWARD(run_on_other_inputs(on));
+    AT_FORWARD(run_beside_others(on));
     AT_FORWARD(run_family(on, AT_FAMILY_HIDDEN));
     return run_family(on, AT_FAMILY_VISIBLE);
 }
@@ -208,7 +221,7 @@ attune_status at_sanity_run(const at_suite *suite, const attune_problem *problem
 {
     bench on = {.suite = suite, .problem = problem};
     *done = "two poisons, guard bands, inputs unchanged, the same bits again, other inputs at the same addresses, "
-            "non-finite values";
+            "neighbours, non-finite values";
     AT_FORWARD(suite->plan(suite->self, problem, &on.plan));
     on.nondeterministic = (on.plan->loaded->kernel->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
     attune_status status = run_all(&on, repeats);
