@@ -133,9 +133,11 @@ bool at_gate_is_known(const at_gate *gate, const at_verdict *verdict)
     return false;
 }
 
+/* That a kernel is not for a problem is in its descriptor, and needs no evidence. */
 attune_status at_gate_keep(const at_gate *gate, const at_verdict *verdict)
 {
-    return gate->options->evidence == NULL ? ATTUNE_OK : at_evidence_keep(gate->options->evidence, verdict);
+    bool refused = verdict->stage[AT_STAGE_BUILD].status == ATTUNE_UNSUPPORTED && !verdict->stranger;
+    return gate->options->evidence == NULL || refused ? ATTUNE_OK : at_evidence_keep(gate->options->evidence, verdict);
 }
 
 /* ---- Wisdom ----------------------------------------------------------------------------------------------------- */

@@ -92,11 +92,19 @@ static void judge_timing(const at_stage_run *run, at_stage_finding *finding)
     finding->outcome = is_timings(run) ? AT_INCONCLUSIVE : finding->outcome;
 }
 
+/* Whether a kernel of the library's says that the problem is none of its own, which is no fault. */
+static bool is_refused(const at_verdict *verdict)
+{
+    const at_stage_run *run = &verdict->stage[AT_STAGE_BUILD];
+    return run->ran && run->status == ATTUNE_UNSUPPORTED && !verdict->stranger;
+}
+
 static void judge_build(at_verdict *verdict)
 {
     const at_build_facts *build = &verdict->build;
     at_stage_finding *finding = &verdict->finding[AT_STAGE_BUILD];
     judge_run(&verdict->stage[AT_STAGE_BUILD], finding);
+    finding->outcome = is_refused(verdict) ? AT_INCONCLUSIVE : finding->outcome;
     if (finding->outcome != AT_PASS) {
         return;
     }
@@ -221,7 +229,7 @@ static bool could_not_run(const at_verdict *verdict)
             return true;
         }
     }
-    return verdict->absent_count > 0 || is_timings(&verdict->stage[AT_STAGE_SPEED]);
+    return verdict->absent_count > 0 || is_refused(verdict) || is_timings(&verdict->stage[AT_STAGE_SPEED]);
 }
 
 int at_verdict_exit(const at_verdict *verdict)
