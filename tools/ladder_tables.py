@@ -127,6 +127,12 @@ def guards(results):
                    r["ulp"]] for r in results.rows("guards.tsv")])
 
 
+def steps(results):
+    return table(["rung", "change", "predicted, µs", "measured, µs"],
+                 [[f"`{r['rung']}`", r["change"], r["predicted_us"] or "–", r["measured_us"]]
+                  for r in results.rows("steps.tsv")])
+
+
 def tile(results):
     rows = results.rows("tile.tsv")
     if not rows:
@@ -191,7 +197,7 @@ def bars(results):
 
 
 TABLES = {"machine": machine, "summary": summary, "guards": guards, "tile": tile, "plans": plans, "calls": calls,
-          "bars": bars}
+          "bars": bars, "steps": steps}
 PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 
 
