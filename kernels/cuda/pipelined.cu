@@ -370,13 +370,17 @@ ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, co
     return j;
 }
 
-/* Starts copying the split's tile from this key on, if there is one: K first, V in a group of its own. */
-ATTUNE_INLINE void copy_tile(Split &mine, int buffer, int thread, const journey &j, int key)
+/* Starts copying the split's K, or V, from this key on, if there is one. */
+ATTUNE_INLINE void copy_keys(Split &mine, int buffer, int thread, const journey &j, int key)
 {
     if (key < j.end) {
         tile_copy<BLOCK_N, dim_qk, split_threads>(mine.k[buffer], j.k, j.stride_k, key, j.kv_end, thread);
     }
     ptx_cp_async_commit_group();
+}
+
+ATTUNE_INLINE void copy_values(Split &mine, int buffer, int thread, const journey &j, int key)
+{
     if (key < j.end) {
         tile_copy<BLOCK_N, dim_v, split_threads>(mine.v[buffer], j.v, j.stride_v, key, j.kv_end, thread);
     }
@@ -407,8 +411,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     journey j = journey_of(args, at, w, first_row, end_row);
     Split &mine = shared.split[place.split];
     int first_key = j.begin + place.split * BLOCK_N;
-    copy_tile(mine, 0, place.thread, j, first_key);
-    copy_tile(mine, 1, place.thread, j, first_key + SPLITS * BLOCK_N);
+    copy_keys(mine, 0, place.thread, j, first_key);
+    copy_values(mine, 0, place.thread, j, first_key);
     keep_queries(shared.q, q);
 
     lane_state state = {};
@@ -424,12 +428,16 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         stand_in(state.o);
     }
     __syncthreads(); /* the queries are there */
+    /* NOTE: a thread stands still until the memory system has taken its requests, so the second tile is asked for when
+     * the first product is done, not before. */
     for (int buffer = 0; first_key < j.end; first_key += SPLITS * BLOCK_N, buffer ^= 1) {
-        ptx_cp_async_wait_group<3>();
-        split_barrier(place.split); /* K is there */
+        int next = first_key + SPLITS * BLOCK_N;
+        ptx_cp_async_wait_group<1>();
+        split_barrier(place.split); /* K is there, and the other buffer is done with */
         if constexpr (with_qk) {
             dot_products(shared, mine, buffer, place, s);
         }
+        copy_keys(mine, buffer ^ 1, place.thread, j, next);
         if constexpr (with_softmax) {
             bool masked = first_key < j.all_see.first || first_key + BLOCK_N > j.all_see.end;
             mask_tile(args, at, w, place, first_key, masked, s);
@@ -437,15 +445,12 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         } else {
             pass_on(mine, place, s, state);
         }
+        copy_values(mine, buffer ^ 1, place.thread, j, next);
         ptx_cp_async_wait_group<2>();
         split_barrier(place.split); /* V is there, and the lanes' P */
         if constexpr (with_pv) {
             weigh_values(mine, buffer, place.row, place.lane, state);
         }
-        if (first_key + 2 * SPLITS * BLOCK_N < j.end) {
-            split_barrier(place.split); /* the buffer is done with */
-        }
-        copy_tile(mine, buffer, place.thread, j, first_key + 2 * SPLITS * BLOCK_N);
     }
     store_rows(args, at, w, shared, place, state);
 }

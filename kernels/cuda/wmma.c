@@ -8,7 +8,7 @@ static const int32_t block_n_values[] = {32, 64, 128};
 static const int32_t fragment_m_values[] = {8, 16, 32};
 static const int32_t tensor_cores_values[] = {0, 1};
 static const int32_t splits_values[] = {1, 2, 4, 8};
-static const int32_t stages_values[] = {1, 2, 4};
+static const int32_t stages_values[] = {1, 2};
 
 const attune_param at_wmma_params[AT_WMMA_PARAMS] = {
     [WARPS] = {"WARPS", warps_values, 3, 0},
@@ -16,7 +16,7 @@ const attune_param at_wmma_params[AT_WMMA_PARAMS] = {
     [FRAGMENT_M] = {"FRAGMENT_M", fragment_m_values, 3, 0},
     [TENSOR_CORES] = {"TENSOR_CORES", tensor_cores_values, 2, 0},
     [SPLITS] = {"SPLITS", splits_values, 4, 0},
-    [STAGES] = {"STAGES", stages_values, 3, 0},
+    [STAGES] = {"STAGES", stages_values, 2, 0},
 };
 
 enum { DIM_STEP = 16, DIM_MAX = 256, REGISTERS_MAX = 255, WARPS_MAX = 16 };
