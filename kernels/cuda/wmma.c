@@ -109,9 +109,9 @@ bool at_wmma_valid(const at_wmma_kind *kind, const attune_problem *problem, cons
     if (warps_of(config) > WARPS_MAX) {
         return attune_refuse(reason, "WARPS * SPLITS = %d warps: at most %d", warps_of(config), WARPS_MAX);
     }
-    /* Registers a thread holds at least: O, the logits (as fragments, then as numbers), and about sixty besides. */
+    /* Registers a thread holds at least: O, the logits (as fragments, then as numbers), and about seventy besides. */
     int32_t rows = warp_rows(config);
-    int32_t held = rows * problem->head_dim_v / (kind->acc16 ? 64 : 32) + rows * config->value[BLOCK_N] / 32 + 64;
+    int32_t held = rows * problem->head_dim_v / (kind->acc16 ? 64 : 32) + rows * config->value[BLOCK_N] / 32 + 72;
     int32_t given = 65536 / (warps_of(config) * 32);
     if (held > (given < REGISTERS_MAX ? given : REGISTERS_MAX)) {
         return attune_refuse(
