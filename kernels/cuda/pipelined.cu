@@ -63,7 +63,12 @@ ATTUNE_INLINE void split_barrier(int split)
     if constexpr (SPLITS == 1) {
         __syncthreads();
     } else {
-        ptx_barrier_sync(1 + split, split_threads);
+#pragma unroll
+        for (int i = 0; i < SPLITS; ++i) { /* by numbers that the code names: racecheck follows no others */
+            if (split == i) {
+                ptx_barrier_sync(1 + i, split_threads);
+            }
+        }
     }
 }
 

@@ -4,7 +4,8 @@
  * is loaded and multiplied in.
  *
  * WARPS warps cover the block's rows; SPLITS times as many share its keys, every SPLITS-th tile each, and add up their
- * O at the end. Tiles are copied by all of the split's warps into one buffer, or into two in turn.
+ * O at the end. Tiles are copied by all of the split's warps, STAGES of them under way; with one, K of the next tile
+ * travels under the softmax and P V, V under the next Q K^T.
  *
  * What it taught: with the products on tensor cores the way of S and P through shared memory is what remains; and one
  * opaque layout is no reason to give up registers for O. Where rows are few, time is the length of one chain, copy,
@@ -88,7 +89,12 @@ ATTUNE_INLINE void split_barrier(int split)
     if constexpr (SPLITS == 1) {
         __syncthreads();
     } else {
-        ptx_barrier_sync(1 + split, split_threads);
+#pragma unroll
+        for (int i = 0; i < SPLITS; ++i) { /* by numbers that the code names: racecheck follows no others */
+            if (split == i) {
+                ptx_barrier_sync(1 + i, split_threads);
+            }
+        }
     }
 }
 
@@ -432,54 +438,53 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, cons
 
 #else
 
-/* The split's tiles one after the other; the next one travels while this one is computed. With two stages it has a
- * buffer of its own; with one, K is copied over K once that is done with, and V over V. NOTE: a thread stands still
- * until the memory system has taken its requests, so nothing is asked for before the first tile is there that it can do
- * without. */
+/* Copies of a thread that may be under way while it uses what came before them: groups are K, V, K, V, ... */
+constexpr int groups_pending = 2 * STAGES - 1;
+
+/* The split's tiles one after the other, STAGES of them under way. */
 ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, const work &w, Shared &shared,
                                const warp_place &p, const journey &j, warp_state &state)
 {
     int stage = 0;
     for (int first_key = j.begin + p.split * BLOCK_N; first_key < j.end; first_key += split_step) {
-        int next = first_key + split_step, refilled = (stage + 1) % STAGES;
+        int refill = first_key + STAGES * split_step;
         if constexpr (with_qk) {
             logits_tile(shared, p, stage);
         }
-        if (STAGES == 1 && next < j.end) {
+        if (refill < j.end) {
             split_barrier(p.split); /* K is done with */
         }
-        copy_keys(shared, p, j, refilled, next);
+        copy_keys(shared, p, j, stage, refill);
         softmax_stage(args, at, w, shared, p, j, first_key, state);
-        if (STAGES == 2) {
-            copy_values(shared, p, j, refilled, next);
-        }
-        ptx_cp_async_wait_group<STAGES>();
+        ptx_cp_async_wait_group<groups_pending>();
         split_barrier(p.split); /* V is there */
         if constexpr (with_pv) {
             weigh_values(shared, p, stage, state);
         }
-        if (next >= j.end) {
-            break;
-        }
-        if (STAGES == 1) {
+        if (refill < j.end) {
             split_barrier(p.split); /* V is done with */
-            copy_values(shared, p, j, refilled, next);
         }
-        ptx_cp_async_wait_group<1>();
-        split_barrier(p.split); /* the next K is there */
-        stage = refilled;
+        copy_values(shared, p, j, stage, refill);
+        if (first_key + split_step < j.end) {
+            ptx_cp_async_wait_group<groups_pending>();
+            split_barrier(p.split); /* the next K is there */
+        }
+        stage = (stage + 1) % STAGES;
     }
 }
 
-/* Starts on Q and the first tile of each split; returns when Q and each split's first K are there. */
+/* Starts on Q and the first STAGES tiles of each split; returns when Q and each split's first K are there. */
 ATTUNE_INLINE void fill(const attune_args &args, const sequence &at, const work &w, Shared &shared, const warp_place &p,
                         const journey &j, int first_row, int end_row)
 {
     const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
     tile_copy<BLOCK_M, dim_qk>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
-    copy_keys(shared, p, j, 0, j.begin + p.split * BLOCK_N);
-    copy_values(shared, p, j, 0, j.begin + p.split * BLOCK_N);
-    ptx_cp_async_wait_group<1>();
+    for (int stage = 0; stage < STAGES; ++stage) {
+        int key = j.begin + p.split * BLOCK_N + stage * split_step;
+        copy_keys(shared, p, j, stage, key);
+        copy_values(shared, p, j, stage, key);
+    }
+    ptx_cp_async_wait_group<groups_pending>();
     __syncthreads();
 }
 

@@ -288,15 +288,31 @@ static attune_status read_section(const reader *file, uint32_t index, at_cubin *
     return ATTUNE_OK;
 }
 
+static void take_reserve(at_cubin *cubin)
+{
+    for (int i = 0; i < cubin->entry_count; ++i) {
+        at_cubin_entry *entry = &cubin->entry[i];
+        entry->smem_static -= entry->smem_static >= SMEM_RESERVED ? SMEM_RESERVED : entry->smem_static;
+    }
+}
+
+void at_cubin_take_reserve(at_cubin *cubin)
+{
+    if (cubin->arch >= 90 && !cubin->tells_reserve) {
+        take_reserve(cubin);
+        cubin->tells_reserve = true;
+    }
+}
+
 static attune_status read_sections(const reader *file, at_cubin *cubin)
 {
     bool reserves = false;
     for (uint32_t i = 1; i < file->head.e_shnum; ++i) {
         AT_FORWARD(read_section(file, i, cubin, &reserves));
     }
-    for (int i = 0; reserves && i < cubin->entry_count; ++i) {
-        at_cubin_entry *entry = &cubin->entry[i];
-        entry->smem_static -= entry->smem_static >= SMEM_RESERVED ? SMEM_RESERVED : entry->smem_static;
+    cubin->tells_reserve = reserves;
+    if (reserves) {
+        take_reserve(cubin);
     }
     return ATTUNE_OK;
 }

@@ -25,9 +25,10 @@ typedef struct at_cubin_entry {
 typedef struct at_cubin {
     int32_t arch; /* 90 */
     int32_t entry_count;
-    int32_t warnings;                       /* C75xx in the log: serialised wgmma and the like */
-    bool linked;                            /* an executable, not relocatable code */
-    char globals[AT_CUBIN_NAME_MAX];        /* a mutable device global, or its section; "" where there is none */
+    int32_t warnings;                /* C75xx in the log: serialised wgmma and the like */
+    bool linked;                     /* an executable, not relocatable code */
+    bool tells_reserve;              /* a section names the shared memory that the system reserves; it is taken off */
+    char globals[AT_CUBIN_NAME_MAX]; /* a mutable device global, or its section; "" where there is none */
     char undefined_name[AT_CUBIN_NAME_MAX]; /* a symbol that nothing defines; "" where there is none */
     char warning[256];                      /* the first warning */
     at_cubin_entry entry[AT_CUBIN_ENTRIES_MAX];
@@ -43,5 +44,9 @@ const at_cubin_entry *at_cubin_find(const at_cubin *cubin, const char *name);
  * undefined, the entries that the steps name, one attune_args each, threads, registers and shared memory as predicted
  * and within the device. */
 attune_status at_cubin_check(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target);
+
+/* For code that the driver has linked, of sm_90 and later: it still counts the system's reserve as an entry's own
+ * static shared memory, and has lost the section that tells so. */
+void at_cubin_take_reserve(at_cubin *cubin);
 
 #endif

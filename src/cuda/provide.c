@@ -14,6 +14,9 @@ static attune_status judge(const at_recipe *recipe, const attune_target *target,
     if (status != ATTUNE_OK) {
         return at_fail_in(status, "%s", recipe->kernel->name);
     }
+    if (recipe->kernel->image != NULL && artifact->compiler > 0) {
+        at_cubin_take_reserve(cubin); /* the driver made it of the image's PTX */
+    }
     return at_cubin_check(cubin, recipe, target);
 }
 
