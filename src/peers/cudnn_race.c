@@ -7,9 +7,14 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "cuda/graph.h"
+#include "measure/clock.h"
 #include "measure/statistics.h"
 
-enum { RUNS = 8, REPLAYS = 5, BLOCK_BYTES = 1 << 20 };
+enum { RUNS = 8, REPLAYS = 5, BLOCK_BYTES = 1 << 20, FAR_BEHIND = 4, LAUNCH_US = 200 };
+
+/* NOTE: engines take up to seconds to compile, and the fallbacks come last: a race that has a winner ends after this.
+ */
+static const int64_t budget_ns = INT64_C(8000000000);
 
 /* The place of a race: buffers filled with normal numbers (zeros would run at another clock), stream and events. */
 typedef struct ground {
@@ -135,12 +140,25 @@ static attune_status time_graph(const ground *on, const at_cuda_graph *graph, do
     return ATTUNE_OK;
 }
 
-static attune_status time_plan(ground *on, const at_cudnn_plan *plan, double *us)
+/* One run, launch and all. The first loads what engines load then, and is not counted. */
+static attune_status time_launch(const ground *on, const at_cudnn_plan *plan, double *us)
+{
+    AT_FORWARD(at_cudnn_plan_run(plan, on->shape, &on->operands));
+    AT_FORWARD(at_cuda_event_record(on->device, on->begin, on->operands.stream));
+    AT_FORWARD(at_cudnn_plan_run(plan, on->shape, &on->operands));
+    AT_FORWARD(at_cuda_event_record(on->device, on->end, on->operands.stream));
+    return at_cuda_event_elapsed(on->device, on->begin, on->end, us);
+}
+
+/* Those that one run shows to be far behind are not looked at more closely. */
+static attune_status time_plan(ground *on, const at_cudnn_plan *plan, double best_us, double *us)
 {
     at_cuda_graph *graph = NULL;
     AT_FORWARD(reserve(on, plan->workspace_bytes));
-    AT_FORWARD(at_cudnn_plan_run(plan, on->shape, &on->operands)); /* loads what engines load at their first run */
-    AT_FORWARD(on->device->ops->synchronise(on->device, on->operands.stream));
+    AT_FORWARD(time_launch(on, plan, us));
+    if (*us > FAR_BEHIND * best_us + LAUNCH_US) {
+        return ATTUNE_OK;
+    }
     attune_status status = capture(on, plan, &graph);
     status = status == ATTUNE_OK ? time_graph(on, graph, us) : status;
     at_cuda_graph_destroy(graph);
@@ -159,7 +177,7 @@ static attune_status enter(ground *on, const at_cudnn_choices *choices, int inde
     if (status != ATTUNE_OK) {
         return status;
     }
-    status = time_plan(on, &plan, &us);
+    status = time_plan(on, &plan, *best_us, &us);
     if (status == ATTUNE_OK && us < *best_us) {
         at_cudnn_plan slower = *best;
         *best = plan;
@@ -174,11 +192,15 @@ attune_status at_cudnn_race(at_device *device, const at_cudnn_shape *shape, floa
                             const at_cudnn_choices *choices, at_cudnn_plan *fastest, double *us)
 {
     ground on = {.device = device, .shape = shape, .operands = {.scale = scale}};
+    at_clock clock = at_clock_monotonic();
     *us = INFINITY;
     *fastest = (at_cudnn_plan){0};
     attune_status status = prepare(&on);
+    int64_t end_ns = clock.now_ns(clock.self) + budget_ns;
     for (int i = 0; i < choices->count && (status == ATTUNE_OK || status == ATTUNE_UNSUPPORTED); ++i) {
-        status = enter(&on, choices, i, fastest, us);
+        if (fastest->ready == NULL || clock.now_ns(clock.self) < end_ns) {
+            status = enter(&on, choices, i, fastest, us);
+        }
     }
     clear(&on);
     bool found = fastest->ready != NULL && (status == ATTUNE_OK || status == ATTUNE_UNSUPPORTED);
