@@ -133,15 +133,6 @@ static void print_controls(const at_gate_printer *on, const at_verdict *verdict)
     }
 }
 
-static void print_counters(const at_gate_printer *on, const at_verdict *verdict)
-{
-    const at_counters *counters = &verdict->counters;
-    if (counters->asked) {
-        (void)fprintf(on->out, "      counters: %s\n",
-                      counters->why_not[0] != '\0' ? counters->why_not : counters->diagnosis);
-    }
-}
-
 static void add_row(at_table *table, const at_verdict *verdict, int arm, int mode)
 {
     char device[AT_TARGET_TEXT_MAX];
@@ -188,7 +179,6 @@ static void on_verdict(void *self, const at_verdict *verdict)
     }
     each_ratio(on, verdict);
     print_controls(on, verdict);
-    print_counters(on, verdict);
     (void)fprintf(on->out, "    right: ");
     print_outcome(on, verdict->right, 0);
     (void)fprintf(on->out, "   faster: ");
