@@ -278,7 +278,7 @@ void at_channel_close(at_channel *channel)
     if (channel == NULL) {
         return;
     }
-    if (channel->pid > 0 && channel->line >= 0) {
+    if (channel->pid > 0 && channel->line >= 0 && channel->last_id > 0) { /* one that was never asked holds nothing */
         take_leave(channel);
     }
     hang_up(channel);

@@ -41,6 +41,7 @@ typedef struct course {
 typedef struct timing {
     at_gate *gate;
     at_device *worker; /* of this process; NULL before the first bench, and after one that spoilt it */
+    at_device *next;   /* of the next one, started ahead, since an interpreter takes seconds to get ready; or NULL */
     course *current;
     ground *grounds;
 } timing;
@@ -55,16 +56,36 @@ static void close_worker(at_device **worker)
 
 /* ---- What the executor of a part asks --------------------------------------------------------------------------- */
 
+/* The worker that was started ahead, or a new one. */
+static attune_status open_worker(const at_remote_options *options, at_device **ahead, at_device **worker)
+{
+    if (*ahead == NULL) {
+        return at_remote_open(options, worker);
+    }
+    *worker = *ahead;
+    *ahead = NULL;
+    attune_status status = at_remote_begin(*worker, options);
+    if (status != ATTUNE_OK) {
+        close_worker(worker);
+    }
+    return status;
+}
+
 static attune_status get_worker(void *self, int process, at_device **device)
 {
     part *on = self;
     timing *by = on->of->timing;
-    at_device **worker = on->guest != NULL ? &on->worker : &by->worker;
+    bool guest = on->guest != NULL;
+    at_device *none = NULL;
+    at_device **worker = guest ? &on->worker : &by->worker;
     at_remote_options options;
-    (void)process;
-    at_gate_remote_options(by->gate, on->guest == NULL, &options);
-    options.guest = on->guest != NULL;
-    attune_status status = *worker != NULL ? ATTUNE_OK : at_remote_open(&options, worker);
+    at_gate_remote_options(by->gate, !guest, &options);
+    options.guest = guest;
+    attune_status status = *worker != NULL ? ATTUNE_OK : open_worker(&options, guest ? &none : &by->next, worker);
+    bool more = process + 1 < on->of->bench->session.policy.processes;
+    if (status == ATTUNE_OK && !guest && more && by->next == NULL && at_gate_wants_fetcher(by->gate)) {
+        status = at_remote_start(&options, &by->next);
+    }
     *device = *worker;
     return status;
 }
@@ -310,6 +331,7 @@ static void end_process(void *self)
 static void close_timing(void *self)
 {
     end_process(self);
+    close_worker(&((timing *)self)->next);
     free_grounds(self);
     free(self);
 }

@@ -319,7 +319,7 @@ static attune_status open_target(remote *on, const at_remote_options *options)
     return status;
 }
 
-attune_status at_remote_open(const at_remote_options *options, at_device **device)
+attune_status at_remote_start(const at_remote_options *options, at_device **device)
 {
     const at_channel_options channel = {.command = options->command, .arena_bytes = ARENA_BYTES};
     *device = NULL;
@@ -330,18 +330,29 @@ attune_status at_remote_open(const at_remote_options *options, at_device **devic
     made->patience_s = options->patience_s > 0 ? options->patience_s : PATIENCE_S;
     made->load_s = options->load_s > 0 ? options->load_s : LOAD_S;
     attune_status status = at_channel_open(&channel, &made->channel);
-    if (status == ATTUNE_OK) {
-        status = greet(made);
-    }
-    if (status == ATTUNE_OK) {
-        status = open_target(made, options);
-    }
     if (status != ATTUNE_OK) {
         close_device(&made->base);
         return status;
     }
     *device = &made->base;
     return ATTUNE_OK;
+}
+
+attune_status at_remote_begin(at_device *device, const at_remote_options *options)
+{
+    AT_FORWARD(greet(of(device)));
+    return open_target(of(device), options);
+}
+
+attune_status at_remote_open(const at_remote_options *options, at_device **device)
+{
+    AT_FORWARD(at_remote_start(options, device));
+    attune_status status = at_remote_begin(*device, options);
+    if (status != ATTUNE_OK) {
+        close_device(*device);
+        *device = NULL;
+    }
+    return status;
 }
 
 at_channel *at_remote_channel(const at_device *device)

@@ -19,6 +19,10 @@ typedef struct at_remote_options {
 
 /* Starts a worker and opens its target. Close through the device's ops, which ends the worker. */
 attune_status at_remote_open(const at_remote_options *options, at_device **device);
+/* The same in two steps: a started worker makes itself ready (an interpreter loads what it needs) while its parent does
+ * something else, and touches no device before it begins. Until then it can only be closed. */
+attune_status at_remote_start(const at_remote_options *options, at_device **device);
+attune_status at_remote_begin(at_device *device, const at_remote_options *options);
 /* The line to the worker, for what is no device's business; belongs to the device. */
 at_channel *at_remote_channel(const at_device *device);
 /* Whether the worker is of no more use: it died, or its device reported an error, after which nothing that it says can
