@@ -504,7 +504,8 @@ const at_verb at_verb_info = {
         "which config, where that choice came from (proven or measured wisdom, a heuristic, or named), how many\n"
         "bytes of workspace it takes, and why the other kernels would not run it. With --kernel: that kernel's\n"
         "parameters with the values allowed, and for each config whether it fits this target and what it needs; a\n"
-        "CUDA kernel's are compiled for that (registers, spills, occupancy), which takes a while the first time.\n",
+        "CUDA kernel's are compiled for that (registers, spills, occupancy), as many at a time as there are\n"
+        "processors: hundreds of configs take two of them about a minute the first time.\n",
     .examples = "  attune info\n"
                 "  attune info b2,h32,hkv8,s4096,d128,bf16,causal\n"
                 "  attune info --kernel cpu_tiled b1,h8,s512,d64,fp32\n"
