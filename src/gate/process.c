@@ -26,6 +26,7 @@ static int spawn(const char *const *command, int words, pid_t *pid)
     int error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, words, STDOUT_FILENO);
     error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, words, STDERR_FILENO);
+    error = error != 0 ? error : posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     if (error == 0) {
         error = posix_spawnp(pid, command[0], &actions, &attributes, (char *const *)(uintptr_t)command, environ);
     }

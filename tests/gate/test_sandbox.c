@@ -212,6 +212,12 @@ static void processes_are_run_to_their_end(void **state)
     assert_ok(at_process_run(many, 60, said, &end));
     assert_int_equal(strlen(said), AT_SAID_MAX - 1);
     assert_fails(at_process_run(stays, 0.2, said, &end), ATTUNE_DEVICE_ERROR, "did not end within 0.2 s");
+    /* What the caller has open stays the caller's. */
+    static const char *const lists[] = {"sh", "-c", "echo there >&77", NULL};
+    assert_int_equal(dup2(STDERR_FILENO, 77), 77);
+    assert_ok(at_process_run(lists, 60, said, &end));
+    assert_int_not_equal(end, 0);
+    assert_int_equal(close(77), 0);
     assert_fails(at_process_run(none, 60, said, &end), ATTUNE_IO_ERROR, "does not start");
     free(said);
 }
