@@ -163,8 +163,11 @@ static void remake_cuda(const at_verdict *verdict, const attune_kernel *kernel, 
     if (at_cuda_inspect(kernel, problem, &verdict->target, config, cache, &usage) != ATTUNE_OK) {
         stand(record, AT_STALE, "%.400s", attune_last_detail());
     } else if (strcmp(usage.cubin, verdict->build.cubin) != 0) {
-        stand(record, image ? AT_UNCHECKED : AT_STALE, "today's %s gives the cubin %.16s..., recorded is %.16s...",
-              image ? "build of its image" : "source", usage.cubin, verdict->build.cubin);
+        /* The same source, headers and options: then it is the compiler that differs, in what it does not tell. */
+        bool same = image || strcmp(usage.build, verdict->build.source) == 0;
+        stand(record, same ? AT_UNCHECKED : AT_STALE, "today's %s gives the cubin %.16s..., recorded is %.16s...%s",
+              image ? "build of its image" : "source", usage.cubin, verdict->build.cubin,
+              same && !image ? ", and the source is the same: another build of the compiler" : "");
     }
 }
 

@@ -97,6 +97,8 @@ static void cuda_kernels_stand_by_their_cubin(void **state)
     expect(&exhibit, AT_FRESH, "");
     verdict->build.cubin[0] = verdict->build.cubin[0] == '0' ? '1' : '0';
     expect(&exhibit, AT_STALE, "today's source gives the cubin");
+    memcpy(verdict->build.source, usage.build, sizeof usage.build);
+    expect(&exhibit, AT_UNCHECKED, "the source is the same: another build of the compiler");
     verdict->target.compiler = 12080;
     expect(&exhibit, AT_UNCHECKED, "nvrtc 12.8 made its code");
     at_verdict_destroy(verdict);
