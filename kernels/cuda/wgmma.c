@@ -1,24 +1,49 @@
 /* wgmma: descriptor. The source and docs/hopper.md say how it works. */
 #include "attune/kernel.h"
 
-enum { GROUPS, BLOCK_N, STAGES, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, PARAMS };
+enum {
+    GROUPS,
+    BLOCK_N,
+    STAGES,
+    Q_STAGES,
+    Q_REGISTERS,
+    OVERLAP,
+    PINGPONG,
+    SCHEDULER,
+    RESCALE,
+    EMULATED,
+    AHEAD,
+    BOXED,
+    PARAMS
+};
 
 static const int32_t groups_values[] = {1, 2, 3};
 static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192};
-static const int32_t stages_values[] = {2, 3, 4};
+static const int32_t stages_values[] = {4, 5, 6, 8};
 static const int32_t q_stages_values[] = {1, 2};
 static const int32_t switch_values[] = {0, 1};
-static const int32_t scheduler_values[] = {0, 1, 2};
+static const int32_t pingpong_values[] = {0, 1, 2};
+static const int32_t scheduler_values[] = {0, 1, 2, 3};
+static const int32_t emulated_values[] = {0, 1, 2, 3, 4};
+static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
 static const int32_t rescale_values[] = {0, 8};
 
 static const attune_param params[PARAMS] = {
-    [GROUPS] = {"GROUPS", groups_values, 3, 0},          [BLOCK_N] = {"BLOCK_N", block_n_values, 9, 0},
-    [STAGES] = {"STAGES", stages_values, 3, 0},          [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0},
-    [OVERLAP] = {"OVERLAP", switch_values, 2, 0},        [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
-    [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0}, [RESCALE] = {"RESCALE", rescale_values, 2, 0},
+    [GROUPS] = {"GROUPS", groups_values, 3, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 9, 0},
+    [STAGES] = {"STAGES", stages_values, 4, 0},
+    [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0},
+    [Q_REGISTERS] = {"Q_REGISTERS", switch_values, 2, 0},
+    [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
+    [PINGPONG] = {"PINGPONG", pingpong_values, 3, 0},
+    [SCHEDULER] = {"SCHEDULER", scheduler_values, 4, 0},
+    [RESCALE] = {"RESCALE", rescale_values, 2, 0},
+    [EMULATED] = {"EMULATED", emulated_values, 5, 0},
+    [AHEAD] = {"AHEAD", ahead_values, 5, 0},
+    [BOXED] = {"BOXED", switch_values, 2, 0},
 };
 
-enum { DIM_STEP = 8, DIM_MIN = 32, DIM_MAX = 256, GROUP_ROWS = 64, CONTROL_BYTES = 1024 };
+enum { DIM_STEP = 8, DIM_MIN = 32, DIM_MAX = 256, GROUP_ROWS = 64, CONTROL_BYTES = 1024, COUNTER_BYTES = 16 };
 
 static int32_t block_m(const attune_config *config)
 {
@@ -36,13 +61,13 @@ static int32_t pitch_of(int32_t dim)
     return (dim + 63) / 64 * 128;
 }
 
-/* sizeof(Shared) of the source: the rings of Q, K and V; jobs and barriers. */
+/* sizeof(Shared) of the source: queries, the ring of keys and values, jobs and barriers. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
-    int32_t q = config->value[Q_STAGES] * block_m(config) * pitch_of(problem->head_dim_qk);
-    int32_t kv = config->value[STAGES] * config->value[BLOCK_N] *
-                 (pitch_of(problem->head_dim_qk) + pitch_of(problem->head_dim_v));
-    return q + kv + CONTROL_BYTES;
+    int32_t pitch_qk = pitch_of(problem->head_dim_qk), pitch_v = pitch_of(problem->head_dim_v);
+    int32_t queries = config->value[Q_STAGES] * block_m(config) * pitch_qk;
+    int32_t tiles = config->value[STAGES] * config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
+    return queries + tiles + CONTROL_BYTES;
 }
 
 /* ---- What it computes ---- */
@@ -103,7 +128,8 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
 {
     int32_t n = config->value[BLOCK_N];
     int32_t scores = config->value[OVERLAP] || config->value[Q_STAGES] > 1 ? n / 2 + n / 4 : n / 2;
-    return scores + (problem->head_dim_v + 7) / 8 * 4;
+    int32_t queries = config->value[Q_REGISTERS] ? (problem->head_dim_qk + 15) / 16 * 4 : 0;
+    return scores + queries + (problem->head_dim_v + 7) / 8 * 4;
 }
 
 enum { REGISTERS_BESIDES = 32 };
@@ -120,8 +146,10 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[GROUPS] == 1 && config->value[PINGPONG]) {
         return attune_refuse(reason, "PINGPONG 1: needs GROUPS of 2 or 3");
     }
-    if (config->value[SCHEDULER] == 0 && config->value[Q_STAGES] > 1) {
-        return attune_refuse(reason, "Q_STAGES 2: a block of SCHEDULER 0 has one tile of queries");
+    if (config->value[BOXED] &&
+        (config->value[Q_REGISTERS] || config->value[Q_STAGES] == 1 || problem->head_dim_v % 16 != 0 ||
+         pitch_of(problem->head_dim_v) > pitch_of(problem->head_dim_qk))) {
+        return attune_refuse(reason, "BOXED 1: O leaves through one of two places of Q, in steps of 16 columns");
     }
     return true;
 }
@@ -133,20 +161,21 @@ static void resources(const attune_problem *problem, const attune_target *target
     *out = (attune_resources){.threads = threads_of(config),
                               .smem_bytes = smem_of(problem, config),
                               .scratch_bytes = 0,
-                              .workspace = attune_term_const(0)};
+                              .workspace = attune_term_const(config->value[SCHEDULER] == 3 ? COUNTER_BYTES : 0)};
 }
 
 /* In the order of the parameters. */
-static const attune_config narrow[] = {{{3, 128, 2, 2, 1, 1, 1, 8}},
-                                       {{2, 128, 2, 2, 1, 1, 1, 8}},
-                                       {{2, 64, 2, 1, 1, 1, 1, 8}},
-                                       {{1, 64, 2, 1, 1, 0, 0, 8}}};
-static const attune_config middle[] = {{{2, 128, 2, 2, 1, 1, 1, 8}},
-                                       {{2, 128, 2, 1, 1, 1, 1, 8}},
-                                       {{2, 64, 2, 1, 1, 1, 1, 8}},
-                                       {{1, 64, 2, 1, 1, 0, 0, 8}}};
-static const attune_config wide[] = {
-    {{2, 80, 2, 1, 1, 1, 1, 8}}, {{2, 64, 2, 1, 1, 1, 1, 8}}, {{1, 64, 2, 1, 1, 0, 0, 8}}};
+static const attune_config narrow[] = {{{3, 128, 8, 2, 0, 1, 1, 1, 0, 0, 2, 1}},
+                                       {{2, 128, 8, 2, 0, 1, 1, 1, 0, 0, 2, 1}},
+                                       {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0}},
+                                       {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0}}};
+static const attune_config middle[] = {{{2, 128, 5, 2, 0, 1, 1, 1, 8, 0, 2, 1}},
+                                       {{2, 128, 5, 2, 0, 1, 1, 1, 8, 0, 2, 0}},
+                                       {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0}},
+                                       {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0}}};
+static const attune_config wide[] = {{{2, 80, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0}},
+                                     {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0}},
+                                     {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0}}};
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
@@ -176,6 +205,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 {
     (void)target;
     const int32_t m = block_m(config), n = config->value[BLOCK_N];
+    const bool boxed = config->value[BOXED] && !problem->varlen;
     attune_term tiles =
         attune_term_mul(attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(m)),
                         attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
@@ -186,11 +216,18 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                                  .block = {threads_of(config), 1, 1},
                                  .cluster = {1, 1, 1},
                                  .smem = attune_term_const(smem_of(problem, config)),
-                                 .map_count = 3,
+                                 .map_count = boxed ? 4 : 3,
                                  .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, m, 1, 1}, 256},
                                          {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
-                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256}}};
-    *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
+                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
+                                         {ATTUNE_O, ATTUNE_SWIZZLE_128B, {64, 16, 1, 1}, 0}}};
+    attune_step_fill reset = {
+        .offset_bytes = attune_term_const(0), .bytes = attune_term_const(COUNTER_BYTES), .pattern = 0};
+    *out = (attune_steps){0};
+    if (config->value[SCHEDULER] == 3) {
+        out->step[out->count++] = (attune_step){.kind = ATTUNE_STEP_FILL, .as = {.fill = reset}};
+    }
+    out->step[out->count++] = (attune_step){.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}};
 }
 
 static const attune_shipped shipped[] = {

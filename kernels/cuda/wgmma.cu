@@ -18,18 +18,22 @@ constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64; /* o
 constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
 constexpr int columns_v = (dim_v + 7) / 8 * 8;
 constexpr int JOBS = 4;
+/* Whether the scores of a job's first tile can be given out before the job before has been stored. */
+constexpr bool early = Q_STAGES > 1 || Q_REGISTERS;
+/* Whether O leaves through the copy engine: from the place of its queries, box by box, sixteen rows a warp. */
+constexpr bool boxed = BOXED && !ATTUNE_HAS_VARLEN;
+static_assert(!BOXED || (!Q_REGISTERS && Q_STAGES > 1 && chunks_v <= chunks_qk && dim_v % 16 == 0), "O's way out");
 
 constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128;
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
-constexpr unsigned tile_k_bytes = chunks_qk * chunk_kv_bytes, tile_v_bytes = chunks_v * chunk_kv_bytes;
+constexpr unsigned tile_v_bytes = chunks_v * chunk_kv_bytes;
+constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
 
 struct alignas(1024) Shared {
     unsigned char q[Q_STAGES][tile_q_bytes];
-    unsigned char k[STAGES][tile_k_bytes];
-    unsigned char v[STAGES][tile_v_bytes];
+    unsigned char tile[STAGES][tile_bytes];
     job jobs[JOBS];
-    unsigned long long full_q[Q_STAGES], empty_q[Q_STAGES];
-    unsigned long long full_k[STAGES], empty_k[STAGES], full_v[STAGES], empty_v[STAGES];
+    unsigned long long full_q[Q_STAGES], empty_q[Q_STAGES], full[STAGES], empty[STAGES];
 };
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
@@ -37,7 +41,8 @@ static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
 
 /* Registers of a thread: 65,536 for all. One group has enough as it is. */
-constexpr int producer_registers = GROUPS == 2 ? 24 : 32, consumer_registers = GROUPS == 2 ? 240 : 160;
+constexpr int producer_registers = GROUPS == 3 ? 32 : SCHEDULER == 3 ? 40 : 24;
+constexpr int consumer_registers = GROUPS == 3 ? 160 : SCHEDULER == 3 ? 232 : 240;
 
 /* A place in a ring: buffers are used in order; the parity that its users wait for changes with each round. */
 template <int stages> struct ring {
@@ -59,13 +64,11 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
 {
     for (int i = 0; i < Q_STAGES; ++i) {
         ptx_mbarrier_init(address(shared.full_q[i]), 1);
-        ptx_mbarrier_init(address(shared.empty_q[i]), GROUPS);
+        ptx_mbarrier_init(address(shared.empty_q[i]), Q_REGISTERS || boxed ? 4 * GROUPS : GROUPS);
     }
     for (int i = 0; i < STAGES; ++i) {
-        ptx_mbarrier_init(address(shared.full_k[i]), 1);
-        ptx_mbarrier_init(address(shared.full_v[i]), 1);
-        ptx_mbarrier_init(address(shared.empty_k[i]), GROUPS);
-        ptx_mbarrier_init(address(shared.empty_v[i]), GROUPS);
+        ptx_mbarrier_init(address(shared.full[i]), 1);
+        ptx_mbarrier_init(address(shared.empty[i]), GROUPS);
     }
     ptx_fence_mbarrier_init();
 }
@@ -74,7 +77,7 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
 
 struct producer {
     ring<Q_STAGES> q;
-    ring<STAGES> k, v;
+    ring<STAGES> tiles;
     int number; /* of the job */
 };
 
@@ -96,18 +99,20 @@ ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, cons
 
 ATTUNE_INLINE void produce_keys(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
 {
-    barrier_wait(address(shared.empty_k[p.k.stage]), p.k.parity ^ 1);
-    fill<chunks_qk, chunk_kv_bytes>(shared.k[p.k.stage], &args.map[1], shared.full_k[p.k.stage], j.keys > 0,
-                                    L2_EVICT_LAST, j.first_kv + key, j.head_kv, j.batch);
-    p.k.step();
+    int stage = p.tiles.stage;
+    barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
+    fill<chunks_qk, chunk_kv_bytes>(shared.tile[stage], &args.map[1], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
+                                    j.first_kv + key, j.head_kv, j.batch);
+    p.tiles.step();
 }
 
 ATTUNE_INLINE void produce_values(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
 {
-    barrier_wait(address(shared.empty_v[p.v.stage]), p.v.parity ^ 1);
-    fill<chunks_v, chunk_kv_bytes>(shared.v[p.v.stage], &args.map[2], shared.full_v[p.v.stage], j.keys > 0,
-                                   L2_EVICT_LAST, j.first_kv + key, j.head_kv, j.batch);
-    p.v.step();
+    int stage = p.tiles.stage;
+    barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
+    fill<chunks_v, chunk_kv_bytes>(shared.tile[stage], &args.map[2], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
+                                   j.first_kv + key, j.head_kv, j.batch);
+    p.tiles.step();
 }
 
 ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, producer &p, const job &j)
@@ -137,10 +142,20 @@ ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
     producer p = {};
     queue q = queue_of<BLOCK_M>(args);
     job j;
-    for (int turn = 0; turn * (int)gridDim.x < q.count; ++turn) {
-        int number = job_number<SCHEDULER == 2>(turn);
-        if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
-            produce_job(args, shared, p, j);
+    if constexpr (SCHEDULER == 3) {
+        for (int number = (int)blockIdx.x; number < q.count;) {
+            int next = atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x;
+            if (job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
+                produce_job(args, shared, p, j);
+            }
+            number = next;
+        }
+    } else {
+        for (int turn = 0; turn * (int)gridDim.x < q.count; ++turn) {
+            int number = job_number<SCHEDULER == 2>(turn);
+            if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
+                produce_job(args, shared, p, j);
+            }
         }
     }
     j.blocks = 0;
@@ -150,28 +165,50 @@ ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
 /* ---- The consumers: GROUPS warp groups ---- */
 
 typedef float scores[BLOCK_N / 2];
+typedef unsigned queries[Q_REGISTERS ? steps_qk : 1][4];
 typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
 
 struct consumer {
     int group, thread; /* of the block's, of the group's */
     ring<Q_STAGES> q;
-    ring<STAGES> k, v;
-    int number; /* of the job */
+    ring<STAGES> tiles;
+    int number;                        /* of the next job */
+    int blocks, right_edge, left_edge; /* tiles of the job; those before right_edge and from left_edge on need a mask */
     float scale;
+    queries queried;
     float maximum[2], sum[2]; /* of rows thread / 32 * 16 + thread % 32 / 4 and 8 below; sum is this lane's share */
 };
 
-ATTUNE_INLINE void release(const consumer &c, const unsigned long long &empty)
+/* A tile of the ring that a consumer has its hands on. */
+struct held {
+    int stage;
+    unsigned parity;
+};
+
+ATTUNE_INLINE held next_tile(consumer &c)
+{
+    held tile = {c.tiles.stage, c.tiles.parity};
+    c.tiles.step();
+    return tile;
+}
+
+ATTUNE_INLINE void await_tile(const Shared &shared, held tile)
+{
+    barrier_wait(address(shared.full[tile.stage]), tile.parity);
+}
+
+ATTUNE_INLINE void leave_tile(const Shared &shared, const consumer &c, held tile)
 {
     if (c.thread == 0) {
-        ptx_mbarrier_arrive(address(empty));
+        ptx_mbarrier_arrive(address(shared.empty[tile.stage]));
     }
 }
 
 /* What the groups take turns in: with OVERLAP in giving work to the tensor cores, without in the softmax. */
 constexpr bool turns_of_products = PINGPONG && GROUPS > 1 && OVERLAP;
 constexpr bool turns_of_softmax = PINGPONG && GROUPS > 1 && !OVERLAP;
+constexpr bool short_turns = PINGPONG == 2;
 
 /* Named barriers: 1 ... GROUPS order the groups, the next GROUPS hold the threads of one together. */
 template <bool wanted> ATTUNE_INLINE void take_turn(const consumer &c)
@@ -193,22 +230,42 @@ ATTUNE_INLINE void sync_group(const consumer &c)
     ptx_barrier_sync(1 + GROUPS + c.group, 128);
 }
 
-ATTUNE_INLINE void multiply_keys(const Shared &shared, const consumer &c, scores &s)
+/* The warp's sixteen rows of queries as operands. */
+ATTUNE_INLINE void load_queries(const Shared &shared, consumer &c)
+{
+    int lane = c.thread % 32, row = c.group * 64 + c.thread / 32 * 16 + lane % 16;
+    unsigned at = ptx_cvta_shared(shared.q[c.q.stage]) + row * 128;
+#pragma unroll
+    for (int i = 0; i < steps_qk; ++i) {
+        ptx_ldmatrix_x4(c.queried[i], at + i / 4 * chunk_q_bytes + ((i % 4 * 2 + lane / 16) ^ (row & 7)) * 16);
+    }
+    __syncwarp();
+    if (lane == 0) {
+        ptx_mbarrier_arrive(address(shared.empty_q[c.q.stage]));
+    }
+    c.q.step();
+}
+
+ATTUNE_INLINE void multiply_keys(const Shared &shared, const consumer &c, held tile, scores &s)
 {
     attune_u64 q = wgmma_descriptor_k(ptx_cvta_shared(shared.q[c.q.stage]) + c.group * 64 * 128);
-    attune_u64 k = wgmma_descriptor_k(ptx_cvta_shared(shared.k[c.k.stage]));
+    attune_u64 k = wgmma_descriptor_k(ptx_cvta_shared(shared.tile[tile.stage]));
     register_fence(s);
     ptx_wgmma_fence();
 #pragma unroll
     for (int i = 0; i < steps_qk; ++i) {
-        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), i > 0);
+        if constexpr (Q_REGISTERS) {
+            wgmma_shape<BLOCK_N>::rs<0>(s, c.queried[i], k + wgmma_step_k<BLOCK_N>(i), i > 0);
+        } else {
+            wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), i > 0);
+        }
     }
     ptx_wgmma_commit_group();
 }
 
-ATTUNE_INLINE void multiply_values(const Shared &shared, const consumer &c, weights &p, outputs &o, int accumulate)
+ATTUNE_INLINE void multiply_values(const Shared &shared, held tile, weights &p, outputs &o, int accumulate)
 {
-    attune_u64 v = wgmma_descriptor_mn(ptx_cvta_shared(shared.v[c.v.stage]), chunk_kv_bytes);
+    attune_u64 v = wgmma_descriptor_mn(ptx_cvta_shared(shared.tile[tile.stage]), chunk_kv_bytes);
     register_fence(o);
     ptx_wgmma_fence();
 #pragma unroll
@@ -266,17 +323,58 @@ ATTUNE_INLINE void hide(const job &j, const consumer &c, int key, scores &s)
     }
 }
 
-/* Whether some row of the group does not see some key of the tile. */
-ATTUNE_INLINE bool hides(const job &j, const consumer &c, int key)
+/* Which of the job's tiles some row of the group does not see whole: those on the right, and with a window those on the
+ * left. NOTE: kept in registers. A load from shared memory in the loop waits behind the products, some 400 cycles. */
+ATTUNE_INLINE void find_edges(const job &j, consumer &c)
 {
     int row = c.group * 64;
-    int end = ends_move ? min(j.sees_end + row, j.keys) : j.keys;
-    return key + BLOCK_N > end || (begins_move && key < j.sees_first + row + 63);
+    int end = ends_move ? max(min(j.sees_end + row, j.keys), 0) : j.keys;
+    c.right_edge = (j.key - end + 2 * BLOCK_N - 1) / BLOCK_N;
+    if constexpr (begins_move) {
+        int first = max(j.sees_first + row + 63, 0);
+        c.left_edge = j.key < first ? 0 : (j.key - first) / BLOCK_N + 1;
+    }
 }
 
-/* Scores become weights against the running maximum; returns the factors for what was summed before. The maximum stays
- * while it has grown by less than a factor of 2^RESCALE: weights are then at most that, and nothing needs rescaling. */
-ATTUNE_INLINE void soften(consumer &c, scores &s, float (&factor)[2])
+/* Scores as the softmax wants them: capped, hidden where that is so. */
+ATTUNE_INLINE void prepare(const attune_args &args, const job &j, const consumer &c, int i, scores &s)
+{
+    if constexpr (ATTUNE_HAS_SOFTCAP) {
+        cap(args, s);
+    }
+    if (i < c.right_edge || (begins_move && i >= c.left_edge)) {
+        hide(j, c, j.key - i * BLOCK_N, s);
+    }
+}
+
+/* 2^x without the special function unit, which has a quarter of the rate of a product; relative error 9e-5, less than
+ * rounding to fp16. -inf gives 0; NaN does not survive. */
+ATTUNE_INLINE float ex2_polynomial(float x)
+{
+    constexpr float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, in the low bits */
+    x = fmaxf(x, -127.0f);
+    float whole = x + shift;
+    float part = x - (whole - shift); /* -0.5 ... 0.5 */
+    float y = fmaf(fmaf(fmaf(0.05550411f, part, 0.24022651f), part, 0.69314718f), part, 1.0f);
+    return __int_as_float(__float_as_int(y) + (__float_as_int(whole) << 23));
+}
+
+/* EMULATED of each sixteen. */
+ATTUNE_INLINE constexpr bool emulated(int i)
+{
+    return (i + 1) * EMULATED / 16 != i * EMULATED / 16;
+}
+
+/* What a tile's softmax carries from its maximum to its end. */
+struct softening {
+    float factor[2];   /* for what was summed before */
+    float subtract[2]; /* the maximum, scaled */
+    float sum[2][2];
+};
+
+/* Takes in the scores' maximum. It stays while it has grown by less than a factor of 2^RESCALE: weights are then at
+ * most that, and nothing needs rescaling. */
+ATTUNE_INLINE void raise(consumer &c, const scores &s, softening &f)
 {
     float largest[2][4];
 #pragma unroll
@@ -284,7 +382,6 @@ ATTUNE_INLINE void soften(consumer &c, scores &s, float (&factor)[2])
         float &m = largest[i / 2 % 2][i / 4 % 2 * 2 + i % 2];
         m = i < 8 ? s[i] : fmaxf(m, s[i]);
     }
-    float subtract[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float m = fmaxf(fmaxf(largest[r][0], largest[r][1]), fmaxf(largest[r][2], largest[r][3]));
@@ -292,36 +389,31 @@ ATTUNE_INLINE void soften(consumer &c, scores &s, float (&factor)[2])
         if constexpr (RESCALE > 0) {
             m = (m - c.maximum[r]) * c.scale > (float)RESCALE ? m : c.maximum[r];
         }
-        subtract[r] = subtrahend(m) * c.scale;
-        factor[r] = ptx_ex2_approx_ftz_f32(fmaf(c.maximum[r], c.scale, -subtract[r]));
+        f.subtract[r] = subtrahend(m) * c.scale;
+        f.factor[r] = ptx_ex2_approx_ftz_f32(fmaf(c.maximum[r], c.scale, -f.subtract[r]));
+        f.sum[r][0] = c.sum[r] * f.factor[r];
+        f.sum[r][1] = 0;
         c.maximum[r] = m;
-        c.sum[r] *= factor[r];
     }
-    float sum[2][2];
-#pragma unroll
-    for (int i = 0; i < BLOCK_N / 2; ++i) {
-        s[i] = ptx_ex2_approx_ftz_f32(fmaf(s[i], c.scale, -subtract[i / 2 % 2]));
-        float &l = sum[i / 2 % 2][i % 2];
-        l = i < 4 ? s[i] : l + s[i];
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        c.sum[r] += sum[r][0] + sum[r][1];
-    }
-    register_fence(c.sum); /* here, not after the wait that comes next */
 }
 
-ATTUNE_INLINE void weigh(const attune_args &args, const job &j, consumer &c, int key, scores &s, float (&factor)[2])
+/* Scores first ... end - 1 of the thread's become weights. */
+template <int first, int end> ATTUNE_INLINE void soften(const consumer &c, scores &s, softening &f)
 {
-    if constexpr (ATTUNE_HAS_SOFTCAP) {
-        cap(args, s);
+#pragma unroll
+    for (int i = first; i < end; ++i) {
+        float x = fmaf(s[i], c.scale, -f.subtract[i / 2 % 2]);
+        s[i] = emulated(i) ? ex2_polynomial(x) : ptx_ex2_approx_ftz_f32(x);
+        f.sum[i / 2 % 2][i % 2] += s[i];
     }
-    if (hides(j, c, key)) {
-        hide(j, c, key, s);
+}
+
+ATTUNE_INLINE void finish(consumer &c, const softening &f)
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        c.sum[r] = f.sum[r][0] + f.sum[r][1];
     }
-    take_turn<turns_of_softmax>(c);
-    soften(c, s, factor);
-    pass_turn<turns_of_softmax>(c);
 }
 
 ATTUNE_INLINE void pack(const scores &s, weights &p)
@@ -349,17 +441,18 @@ constexpr bool may_hold_anything =
     ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || ATTUNE_HAS_WINDOW || (ATTUNE_HAS_CAUSAL && ATTUNE_OFFSET_KIND != 0);
 
 /* Their weight is 0, and 0 x NaN is NaN: they are overwritten by zeros. Every group does so for itself. */
-ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c, int key)
+ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c, held tile, int number)
 {
     if constexpr (may_hold_anything) {
+        int key = j.key - number * BLOCK_N;
         if (key >= j.clean_first && key + BLOCK_N <= j.clean_end) {
             return;
         }
-        uint4 *tile = reinterpret_cast<uint4 *>(shared.v[c.v.stage]);
+        uint4 *values = reinterpret_cast<uint4 *>(shared.tile[tile.stage]);
         for (int i = c.thread; i < (int)(tile_v_bytes / 16); i += 128) {
             int at = key + i / 8 % BLOCK_N;
             if (at < j.clean_first || at >= j.clean_end) {
-                tile[i] = make_uint4(0, 0, 0, 0);
+                values[i] = make_uint4(0, 0, 0, 0);
             }
         }
         ptx_fence_proxy_async_shared();
@@ -414,20 +507,55 @@ ATTUNE_INLINE void store_row(element *row, bool exists, const outputs &o, int r,
     }
 }
 
-ATTUNE_INLINE void store(const attune_args &args, const job &j, const consumer &c, const outputs &o)
+/* O through the warp's rows of its job's queries, whose last product is done: the copy engine takes it from there. */
+ATTUNE_INLINE void store_box(const attune_args &args, Shared &shared, const job &j, const consumer &c, int stage,
+                             const outputs &o, const float (&normaliser)[2])
+{
+    int lane = c.thread % 32, first = c.group * 64 + c.thread / 32 * 16, row = lane % 16;
+    unsigned at = ptx_cvta_shared(shared.q[stage]) + first * 128;
+#pragma unroll
+    for (int n = 0; n < columns_v / 16; ++n) {
+        unsigned x[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            x[i] = pack_two(o[n * 8 + i * 2] * normaliser[i % 2], o[n * 8 + i * 2 + 1] * normaliser[i % 2]);
+        }
+        ptx_stmatrix_x4(at + n / 4 * chunk_q_bytes + row * 128 + ((n % 4 * 2 + lane / 16) ^ (row & 7)) * 16, x);
+    }
+    ptx_fence_proxy_async_shared();
+    __syncwarp();
+    if (lane == 0) {
+#pragma unroll
+        for (int n = 0; n < chunks_v; ++n) {
+            ptx_cp_async_bulk_tensor_4d_store(&args.map[3], at + n * chunk_q_bytes, n * 64, j.row + first, j.head,
+                                              j.batch);
+        }
+        ptx_cp_async_bulk_commit_group();
+    }
+}
+
+ATTUNE_INLINE void store(const attune_args &args, Shared &shared, const job &j, const consumer &c, int stage,
+                         const outputs &o)
 {
     int lane = c.thread % 32;
+    float normaliser[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         int row = j.row + c.group * 64 + c.thread / 32 * 16 + lane / 4 + r * 8;
         bool exists = row < j.rows;
         float sum = group_sum<4>(c.sum[r]);
-        element *to = row_of<element>(args.tensor[ATTUNE_O], j.batch, j.head, (attune_i64)j.first_q + row);
-        store_row(to, exists, o, r, online_normaliser(sum), lane);
+        normaliser[r] = online_normaliser(sum);
         if (args.tensor[ATTUNE_LSE].data != nullptr && lane % 4 == 0 && exists) {
             *row_of<float>(args.tensor[ATTUNE_LSE], j.batch, j.head, (attune_i64)j.first_q + row) =
                 sum == 0 ? negative_infinity() : LN_2 * (c.scale * c.maximum[r]) + logf(sum);
         }
+        if constexpr (!boxed) {
+            element *to = row_of<element>(args.tensor[ATTUNE_O], j.batch, j.head, (attune_i64)j.first_q + row);
+            store_row(to, exists, o, r, normaliser[r], lane);
+        }
+    }
+    if constexpr (boxed) {
+        store_box(args, shared, j, c, stage, o, normaliser);
     }
 }
 
@@ -441,41 +569,56 @@ ATTUNE_INLINE const job &take_job(const Shared &shared, consumer &c)
 }
 
 /* Gives the scores of a job's first tile to the tensor cores; of none, whatever lies there. */
-ATTUNE_INLINE void begin_job(const Shared &shared, const job &j, const consumer &c, scores &s)
+ATTUNE_INLINE held begin_job(const Shared &shared, bool exists, consumer &c, scores &s)
 {
-    if (j.blocks > 0) {
-        barrier_wait(address(shared.full_k[c.k.stage]), c.k.parity);
+    if constexpr (Q_REGISTERS) {
+        load_queries(shared, c);
     }
-    multiply_keys(shared, c, s);
+    held keys = next_tile(c);
+    if (exists) {
+        await_tile(shared, keys);
+    }
+    multiply_keys(shared, c, keys, s);
+    return keys;
 }
 
-/* Scores have been read from this tile of keys, and from the queries too if it was the last. */
-ATTUNE_INLINE void leave_keys(const Shared &shared, consumer &c, bool last)
+/* The scores of tile `i` are here: its keys are needed no more, nor are the queries after the last. */
+ATTUNE_INLINE void leave_keys(const Shared &shared, const consumer &c, held keys, int i)
 {
-    release(c, shared.empty_k[c.k.stage]);
-    c.k.step();
-    if (last) {
-        release(c, shared.empty_q[c.q.stage]);
-        c.q.step();
+    leave_tile(shared, c, keys);
+    if constexpr (!Q_REGISTERS && !boxed) {
+        if (i + 1 == c.blocks && c.thread == 0) {
+            ptx_mbarrier_arrive(address(shared.empty_q[c.q.stage]));
+        }
     }
 }
 
-ATTUNE_INLINE void leave_values(const Shared &shared, consumer &c)
+/* The outputs that went through the place of a job's queries are out. */
+ATTUNE_INLINE void leave_outputs(const Shared &shared, const consumer &c, int stage)
 {
-    release(c, shared.empty_v[c.v.stage]);
-    c.v.step();
+    if constexpr (boxed) {
+        if (c.thread % 32 == 0) {
+            ptx_cp_async_bulk_wait_group_read<0>();
+            ptx_mbarrier_arrive(address(shared.empty_q[stage]));
+        }
+    }
 }
 
 /* The first tile: nothing to multiply yet. */
-ATTUNE_INLINE void first_tile(const attune_args &args, const Shared &shared, const job &j, consumer &c, scores &s,
-                              weights &p)
+ATTUNE_INLINE void first_tile(const attune_args &args, const Shared &shared, const job &j, consumer &c, held keys,
+                              scores &s, weights &p)
 {
-    float unused[2];
+    softening f;
     c.maximum[0] = c.maximum[1] = negative_infinity();
     c.sum[0] = c.sum[1] = 0;
     await_scores<0>(s);
-    leave_keys(shared, c, j.blocks == 1);
-    weigh(args, j, c, j.key, s, unused);
+    leave_keys(shared, c, keys, 0);
+    prepare(args, j, c, 0, s);
+    take_turn<turns_of_softmax>(c);
+    raise(c, s, f);
+    soften<0, BLOCK_N / 2>(c, s, f);
+    finish(c, f);
+    pass_turn<turns_of_softmax>(c);
     pack(s, p);
 }
 
@@ -483,53 +626,65 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const Shared &shared, con
 ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
                                    weights &p, outputs &o)
 {
-    int key = j.key - i * BLOCK_N;
-    float factor[2];
-    barrier_wait(address(shared.full_k[c.k.stage]), c.k.parity);
+    constexpr int before = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
+    softening f;
+    held keys = next_tile(c), values = next_tile(c);
+    await_tile(shared, keys);
     take_turn<turns_of_products>(c);
-    multiply_keys(shared, c, s);
-    barrier_wait(address(shared.full_v[c.v.stage]), c.v.parity);
-    clean_values(shared, j, c, key + BLOCK_N);
-    multiply_values(shared, c, p, o, i > 1);
+    multiply_keys(shared, c, keys, s);
+    await_tile(shared, values);
+    clean_values(shared, j, c, values, i - 1);
+    multiply_values(shared, values, p, o, i > 1);
     pass_turn<turns_of_products>(c);
     await_scores<1>(s);
-    leave_keys(shared, c, i + 1 == j.blocks);
-    weigh(args, j, c, key, s, factor);
-    /* NOTE: this tile has long been here. But without a branch the compiler moves the wait in front of the softmax. */
-    barrier_wait(address(shared.full_v[c.v.stage]), c.v.parity);
+    leave_keys(shared, c, keys, i);
+    prepare(args, j, c, i, s);
+    raise(c, s, f);
+    soften<0, before>(c, s, f);
+    /* NOTE: this tile has long been here. But without a branch the compiler moves the wait that follows in front of the
+     * softmax. Behind it exponentials and packing share the time of the slower ones. */
+    await_tile(shared, values);
     await_outputs<0>(p, o);
-    leave_values(shared, c);
+    leave_tile(shared, c, values);
+    rescale(o, f.factor);
+    soften<before, BLOCK_N / 2>(c, s, f);
+    finish(c, f);
     pack(s, p);
-    rescale(o, factor);
 }
 
 /* The same, one after the other: other groups fill the tensor cores meanwhile. */
 ATTUNE_INLINE void sequential_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
                                    weights &p, outputs &o)
 {
-    int key = j.key - i * BLOCK_N;
-    float factor[2];
-    barrier_wait(address(shared.full_v[c.v.stage]), c.v.parity);
-    clean_values(shared, j, c, key + BLOCK_N);
-    multiply_values(shared, c, p, o, i > 1);
+    softening f;
+    held keys = next_tile(c), values = next_tile(c);
+    await_tile(shared, values);
+    clean_values(shared, j, c, values, i - 1);
+    multiply_values(shared, values, p, o, i > 1);
     await_outputs<0>(p, o);
-    leave_values(shared, c);
-    barrier_wait(address(shared.full_k[c.k.stage]), c.k.parity);
-    multiply_keys(shared, c, s);
+    leave_tile(shared, c, values);
+    multiply_keys(shared, c, keys, s);
     await_scores<0>(s);
-    leave_keys(shared, c, i + 1 == j.blocks);
-    weigh(args, j, c, key, s, factor);
+    leave_keys(shared, c, keys, i);
+    prepare(args, j, c, i, s);
+    take_turn<turns_of_softmax>(c);
+    raise(c, s, f);
+    soften<0, BLOCK_N / 2>(c, s, f);
+    finish(c, f);
+    pass_turn<turns_of_softmax>(c);
     pack(s, p);
-    rescale(o, factor);
+    rescale(o, f.factor);
 }
 
-ATTUNE_INLINE void last_values(Shared &shared, const job &j, consumer &c, weights &p, outputs &o)
+ATTUNE_INLINE held last_values(Shared &shared, const job &j, consumer &c, weights &p, outputs &o)
 {
-    barrier_wait(address(shared.full_v[c.v.stage]), c.v.parity);
-    clean_values(shared, j, c, j.key - (j.blocks - 1) * BLOCK_N);
+    held values = next_tile(c);
+    await_tile(shared, values);
+    clean_values(shared, j, c, values, c.blocks - 1);
     take_turn<turns_of_products>(c);
-    multiply_values(shared, c, p, o, j.blocks > 1);
+    multiply_values(shared, values, p, o, c.blocks > 1);
     pass_turn<turns_of_products>(c);
+    return values;
 }
 
 ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
@@ -545,41 +700,59 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         pass_turn<PINGPONG && GROUPS != 1>(c);
     }
     const job *j = &take_job(shared, c);
-    if (j->blocks == 0) {
+    c.blocks = j->blocks;
+    if (c.blocks == 0) {
         return;
     }
-    begin_job(shared, *j, c, s);
+    find_edges(*j, c);
+    held keys = begin_job(shared, true, c, s);
+    int stage = 0, stored = -1; /* where this job's queries lie; where the job before left its outputs */
     for (;;) {
-        first_tile(args, shared, *j, c, s, p);
+        first_tile(args, shared, *j, c, keys, s, p);
+        if (stored >= 0) {
+            leave_outputs(shared, c, stored);
+        }
 #pragma unroll 1
-        for (int i = 1; i < j->blocks; ++i) {
+        for (int i = 1; i < c.blocks; ++i) {
             if constexpr (OVERLAP) {
                 overlapped_tile(args, shared, *j, c, i, s, p, o);
             } else {
                 sequential_tile(args, shared, *j, c, i, s, p, o);
             }
         }
-        last_values(shared, *j, c, p, o);
+        stage = c.q.stage;
+        if constexpr (!Q_REGISTERS) {
+            c.q.step();
+        }
+        held values = last_values(shared, *j, c, p, o);
         const job *next;
-        if constexpr (Q_STAGES > 1) {
+        if constexpr (early) {
             next = &take_job(shared, c);
-            begin_job(shared, *next, c, s);
+            c.blocks = next->blocks;
+            find_edges(*next, c);
+            keys = begin_job(shared, c.blocks > 0, c, s);
             await_outputs<1>(p, o);
         } else {
             await_outputs<0>(p, o);
         }
-        leave_values(shared, c);
-        store(args, *j, c, o);
-        if constexpr (Q_STAGES == 1) {
+        leave_tile(shared, c, values);
+        store(args, shared, *j, c, stage, o);
+        stored = stage;
+        if constexpr (!early) {
             next = &take_job(shared, c);
-            begin_job(shared, *next, c, s);
+            c.blocks = next->blocks;
+            find_edges(*next, c);
+            keys = begin_job(shared, c.blocks > 0, c, s);
         }
-        if (next->blocks == 0) {
+        if (c.blocks == 0) {
             break;
         }
         j = next;
     }
     await_scores<0>(s);
+    if constexpr (boxed) {
+        ptx_cp_async_bulk_wait_group<0>();
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(const __grid_constant__ attune_args args)
