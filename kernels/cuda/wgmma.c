@@ -14,6 +14,7 @@ enum {
     EMULATED,
     AHEAD,
     BOXED,
+    CLUSTER,
     PARAMS
 };
 
@@ -25,6 +26,7 @@ static const int32_t switch_values[] = {0, 1};
 static const int32_t pingpong_values[] = {0, 1, 2};
 static const int32_t scheduler_values[] = {0, 1, 2, 3};
 static const int32_t emulated_values[] = {0, 1, 2, 3, 4};
+static const int32_t cluster_values[] = {1, 2};
 static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
 static const int32_t rescale_values[] = {0, 8};
 
@@ -41,6 +43,7 @@ static const attune_param params[PARAMS] = {
     [EMULATED] = {"EMULATED", emulated_values, 5, 0},
     [AHEAD] = {"AHEAD", ahead_values, 5, 0},
     [BOXED] = {"BOXED", switch_values, 2, 0},
+    [CLUSTER] = {"CLUSTER", cluster_values, 2, 0},
 };
 
 enum { DIM_STEP = 8, DIM_MIN = 32, DIM_MAX = 256, GROUP_ROWS = 64, CONTROL_BYTES = 1024, COUNTER_BYTES = 16 };
@@ -151,6 +154,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
          pitch_of(problem->head_dim_v) > pitch_of(problem->head_dim_qk))) {
         return attune_refuse(reason, "BOXED 1: O leaves through one of two places of Q, in steps of 16 columns");
     }
+    if (config->value[CLUSTER] > 1 && (problem->causal || problem->window_left >= 0 || problem->window_right >= 0)) {
+        return attune_refuse(reason, "CLUSTER %d: all rows must see the same keys", config->value[CLUSTER]);
+    }
     return true;
 }
 
@@ -165,17 +171,17 @@ static void resources(const attune_problem *problem, const attune_target *target
 }
 
 /* In the order of the parameters. */
-static const attune_config narrow[] = {{{3, 128, 8, 2, 0, 1, 1, 1, 0, 0, 2, 1}},
-                                       {{2, 128, 8, 2, 0, 1, 1, 1, 0, 0, 2, 1}},
-                                       {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0}},
-                                       {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0}}};
-static const attune_config middle[] = {{{2, 128, 5, 2, 0, 1, 1, 1, 8, 0, 2, 1}},
-                                       {{2, 128, 5, 2, 0, 1, 1, 1, 8, 0, 2, 0}},
-                                       {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0}},
-                                       {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0}}};
-static const attune_config wide[] = {{{2, 80, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0}},
-                                     {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0}},
-                                     {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0}}};
+static const attune_config narrow[] = {{{3, 128, 8, 2, 0, 1, 1, 1, 0, 0, 2, 1, 1}},
+                                       {{2, 128, 8, 2, 0, 1, 1, 1, 0, 0, 2, 1, 1}},
+                                       {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
+                                       {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0, 1}}};
+static const attune_config middle[] = {{{2, 128, 5, 2, 0, 1, 1, 1, 8, 0, 2, 1, 1}},
+                                       {{2, 128, 5, 2, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
+                                       {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
+                                       {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0, 1}}};
+static const attune_config wide[] = {{{2, 80, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
+                                     {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
+                                     {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0, 1}}};
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
@@ -206,20 +212,22 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     (void)target;
     const int32_t m = block_m(config), n = config->value[BLOCK_N];
     const bool boxed = config->value[BOXED] && !problem->varlen;
-    attune_term tiles =
-        attune_term_mul(attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(m)),
-                        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
-    attune_term blocks =
-        config->value[SCHEDULER] == 0 ? tiles : attune_term_min(tiles, attune_term_size(ATTUNE_SIZE_SM_COUNT));
+    const int32_t cluster = config->value[CLUSTER];
+    attune_term tiles = attune_term_mul(
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const((int64_t)m * cluster)),
+        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
+    attune_term clusters = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SM_COUNT), attune_term_const(cluster));
+    attune_term blocks = attune_term_mul(config->value[SCHEDULER] == 0 ? tiles : attune_term_min(tiles, clusters),
+                                         attune_term_const(cluster));
     attune_step_kernel kernel = {.entry = "sm90_fwd_wgmma",
                                  .grid = {blocks, attune_term_const(1), attune_term_const(1)},
                                  .block = {threads_of(config), 1, 1},
-                                 .cluster = {1, 1, 1},
+                                 .cluster = {cluster, 1, 1},
                                  .smem = attune_term_const(smem_of(problem, config)),
                                  .map_count = boxed ? 4 : 3,
                                  .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, m, 1, 1}, 256},
-                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
-                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
+                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n / cluster, 1, 1}, 256},
+                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n / cluster, 1, 1}, 256},
                                          {ATTUNE_O, ATTUNE_SWIZZLE_128B, {64, 16, 1, 1}, 0}}};
     attune_step_fill reset = {
         .offset_bytes = attune_term_const(0), .bytes = attune_term_const(COUNTER_BYTES), .pattern = 0};

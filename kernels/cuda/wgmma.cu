@@ -17,7 +17,7 @@ constexpr int BLOCK_M = GROUPS * 64;
 constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64; /* of 64 columns, as boxes bring them */
 constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
 constexpr int columns_v = (dim_v + 7) / 8 * 8;
-constexpr int JOBS = 4;
+constexpr int JOBS = 8;
 /* Whether the scores of a job's first tile can be given out before the job before has been stored. */
 constexpr bool early = Q_STAGES > 1 || Q_REGISTERS;
 /* Whether O leaves through the copy engine: from the place of its queries, box by box, sixteen rows a warp. */
@@ -33,6 +33,7 @@ struct alignas(1024) Shared {
     unsigned char q[Q_STAGES][tile_q_bytes];
     unsigned char tile[STAGES][tile_bytes];
     job jobs[JOBS];
+    queue jobs_to_do;
     unsigned long long full_q[Q_STAGES], empty_q[Q_STAGES], full[STAGES], empty[STAGES];
 };
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
@@ -41,8 +42,8 @@ static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
 
 /* Registers of a thread: 65,536 for all. One group has enough as it is. */
-constexpr int producer_registers = GROUPS == 3 ? 32 : SCHEDULER == 3 ? 40 : 24;
-constexpr int consumer_registers = GROUPS == 3 ? 160 : SCHEDULER == 3 ? 232 : 240;
+constexpr int producer_registers = GROUPS == 3 ? 32 : 24;
+constexpr int consumer_registers = GROUPS == 3 ? 160 : 240;
 
 /* A place in a ring: buffers are used in order; the parity that its users wait for changes with each round. */
 template <int stages> struct ring {
@@ -68,7 +69,7 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
     }
     for (int i = 0; i < STAGES; ++i) {
         ptx_mbarrier_init(address(shared.full[i]), 1);
-        ptx_mbarrier_init(address(shared.empty[i]), GROUPS);
+        ptx_mbarrier_init(address(shared.empty[i]), CLUSTER * GROUPS);
     }
     ptx_fence_mbarrier_init();
 }
@@ -97,28 +98,55 @@ ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, cons
     }
 }
 
+/* The same for a stage that all blocks of the cluster want: each brings its share of the rows to all of them. */
+template <int chunks>
+ATTUNE_INLINE void fill_shared(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full,
+                               bool exists, int row, int head, int batch)
+{
+    if (CLUSTER == 1 || !exists || !with_loading) {
+        fill<chunks, chunk_kv_bytes>(stage, map, full, exists, L2_EVICT_LAST, row, head, batch);
+        return;
+    }
+    constexpr int share = BLOCK_N / CLUSTER;
+    int first = (int)ptx_cluster_ctarank() * share;
+    ptx_mbarrier_arrive_expect_tx(address(full), chunks * chunk_kv_bytes);
+#pragma unroll
+    for (int c = 0; c < chunks; ++c) {
+        tma_multicast(ptx_cvta_shared(stage) + c * chunk_kv_bytes + first * 128, map, address(full), (1 << CLUSTER) - 1,
+                      L2_EVICT_LAST, c * 64, row + first, head, batch);
+    }
+}
+
+ATTUNE_INLINE void await_empty(const Shared &shared, const producer &p)
+{
+    if constexpr (CLUSTER > 1) {
+        barrier_wait_cluster(address(shared.empty[p.tiles.stage]), p.tiles.parity ^ 1);
+    } else {
+        barrier_wait(address(shared.empty[p.tiles.stage]), p.tiles.parity ^ 1);
+    }
+}
+
 ATTUNE_INLINE void produce_keys(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
 {
     int stage = p.tiles.stage;
-    barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
-    fill<chunks_qk, chunk_kv_bytes>(shared.tile[stage], &args.map[1], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
-                                    j.first_kv + key, j.head_kv, j.batch);
+    await_empty(shared, p);
+    fill_shared<chunks_qk>(shared.tile[stage], &args.map[1], shared.full[stage], j.keys > 0, j.first_kv + key,
+                           j.head_kv, j.batch);
     p.tiles.step();
 }
 
 ATTUNE_INLINE void produce_values(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
 {
     int stage = p.tiles.stage;
-    barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
-    fill<chunks_v, chunk_kv_bytes>(shared.tile[stage], &args.map[2], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
-                                   j.first_kv + key, j.head_kv, j.batch);
+    await_empty(shared, p);
+    fill_shared<chunks_v>(shared.tile[stage], &args.map[2], shared.full[stage], j.keys > 0, j.first_kv + key, j.head_kv,
+                          j.batch);
     p.tiles.step();
 }
 
 ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, producer &p, const job &j)
 {
     barrier_wait(address(shared.empty_q[p.q.stage]), p.q.parity ^ 1);
-    shared.jobs[p.number % JOBS] = j;
     fill<chunks_qk, chunk_q_bytes>(shared.q[p.q.stage], &args.map[0], shared.full_q[p.q.stage], j.blocks > 0,
                                    L2_EVICT_FIRST, j.first_q + j.row, j.head, j.batch);
     p.q.step();
@@ -137,29 +165,35 @@ ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer
     produce_values(args, shared, p, j, j.key - (j.blocks - 1) * BLOCK_N);
 }
 
+/* NOTE: jobs and queue are written to shared memory and read again from there: a producer has few registers. */
+ATTUNE_INLINE void produce_number(const attune_args &args, Shared &shared, producer &p, int number)
+{
+    job &j = shared.jobs[p.number % JOBS];
+    const queue &q = shared.jobs_to_do;
+    if (number < q.count && job_at<BLOCK_M, BLOCK_N, CLUSTER>(args, q, number, j)) {
+        produce_job(args, shared, p, j);
+    }
+}
+
 ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
 {
     producer p = {};
-    queue q = queue_of<BLOCK_M>(args);
-    job j;
+    const queue &q = shared.jobs_to_do;
+    shared.jobs_to_do = queue_of<BLOCK_M, CLUSTER>(args);
     if constexpr (SCHEDULER == 3) {
-        for (int number = (int)blockIdx.x; number < q.count;) {
-            int next = atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x;
-            if (job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
-                produce_job(args, shared, p, j);
-            }
+        for (int number = taker<CLUSTER>(); number < q.count;) {
+            int next = atomicAdd(static_cast<int *>(args.workspace), 1) + takers<CLUSTER>();
+            produce_number(args, shared, p, number);
             number = next;
         }
     } else {
-        for (int turn = 0; turn * (int)gridDim.x < q.count; ++turn) {
-            int number = job_number<SCHEDULER == 2>(turn);
-            if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
-                produce_job(args, shared, p, j);
-            }
+        for (int turn = 0; turn * takers<CLUSTER>() < q.count; ++turn) {
+            produce_number(args, shared, p, job_number<SCHEDULER == 2, CLUSTER>(turn));
         }
     }
-    j.blocks = 0;
-    produce_queries(args, shared, p, j);
+    job &end = shared.jobs[p.number % JOBS];
+    end.blocks = 0;
+    produce_queries(args, shared, p, end);
 }
 
 /* ---- The consumers: GROUPS warp groups ---- */
@@ -200,7 +234,11 @@ ATTUNE_INLINE void await_tile(const Shared &shared, held tile)
 
 ATTUNE_INLINE void leave_tile(const Shared &shared, const consumer &c, held tile)
 {
-    if (c.thread == 0) {
+    if constexpr (CLUSTER > 1) {
+        if (c.thread < CLUSTER) {
+            ptx_mbarrier_arrive_cluster(ptx_mapa(address(shared.empty[tile.stage]), c.thread));
+        }
+    } else if (c.thread == 0) {
         ptx_mbarrier_arrive(address(shared.empty[tile.stage]));
     }
 }
@@ -702,7 +740,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     const job *j = &take_job(shared, c);
     c.blocks = j->blocks;
     if (c.blocks == 0) {
-        return;
+        return; /* more blocks than jobs */
     }
     find_edges(*j, c);
     held keys = begin_job(shared, true, c, s);
@@ -755,6 +793,17 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     }
 }
 
+/* All threads of the block, or of the cluster's blocks. */
+ATTUNE_INLINE void sync_cluster()
+{
+    if constexpr (CLUSTER > 1) {
+        ptx_barrier_cluster_arrive();
+        ptx_barrier_cluster_wait();
+    } else {
+        __syncthreads();
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -762,7 +811,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
     if (threadIdx.x == 0) {
         init_barriers(shared);
     }
-    __syncthreads();
+    sync_cluster();
     int group = __shfl_sync(0xffffffff, (int)threadIdx.x / 128, 0);
     if (group == 0) {
         if constexpr (GROUPS > 1) {
@@ -771,10 +820,14 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
         if (threadIdx.x == 0) {
             produce(args, shared);
         }
+        __syncwarp();
     } else {
         if constexpr (GROUPS > 1) {
             ptx_setmaxnreg_inc<consumer_registers>();
         }
         consume(args, shared, group - 1);
+    }
+    if constexpr (CLUSTER > 1) {
+        sync_cluster(); /* nobody writes to a block that has ended */
     }
 }
