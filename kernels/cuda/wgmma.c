@@ -1,49 +1,28 @@
 /* wgmma: descriptor. The source and docs/hopper.md say how it works. */
 #include "attune/kernel.h"
 
-enum {
-    GROUPS,
-    BLOCK_N,
-    STAGES,
-    Q_STAGES,
-    Q_REGISTERS,
-    OVERLAP,
-    PINGPONG,
-    SCHEDULER,
-    RESCALE,
-    EMULATED,
-    AHEAD,
-    BOXED,
-    CLUSTER,
-    PARAMS
-};
+enum { GROUPS, BLOCK_N, STAGES, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, BOXED, PARAMS };
 
 static const int32_t groups_values[] = {1, 2, 3};
 static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192};
 static const int32_t stages_values[] = {4, 5, 6, 8};
 static const int32_t q_stages_values[] = {1, 2};
 static const int32_t switch_values[] = {0, 1};
-static const int32_t pingpong_values[] = {0, 1, 2};
 static const int32_t scheduler_values[] = {0, 1, 2, 3};
-static const int32_t emulated_values[] = {0, 1, 2, 3, 4};
-static const int32_t cluster_values[] = {1, 2};
-static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
 static const int32_t rescale_values[] = {0, 8};
+static const int32_t ahead_values[] = {0, 2, 4};
 
 static const attune_param params[PARAMS] = {
     [GROUPS] = {"GROUPS", groups_values, 3, 0},
     [BLOCK_N] = {"BLOCK_N", block_n_values, 9, 0},
     [STAGES] = {"STAGES", stages_values, 4, 0},
     [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0},
-    [Q_REGISTERS] = {"Q_REGISTERS", switch_values, 2, 0},
     [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
-    [PINGPONG] = {"PINGPONG", pingpong_values, 3, 0},
+    [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
     [SCHEDULER] = {"SCHEDULER", scheduler_values, 4, 0},
     [RESCALE] = {"RESCALE", rescale_values, 2, 0},
-    [EMULATED] = {"EMULATED", emulated_values, 5, 0},
-    [AHEAD] = {"AHEAD", ahead_values, 5, 0},
+    [AHEAD] = {"AHEAD", ahead_values, 3, 0},
     [BOXED] = {"BOXED", switch_values, 2, 0},
-    [CLUSTER] = {"CLUSTER", cluster_values, 2, 0},
 };
 
 enum { DIM_STEP = 8, DIM_MIN = 32, DIM_MAX = 256, GROUP_ROWS = 64, CONTROL_BYTES = 1024, COUNTER_BYTES = 16 };
@@ -131,8 +110,7 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
 {
     int32_t n = config->value[BLOCK_N];
     int32_t scores = config->value[OVERLAP] || config->value[Q_STAGES] > 1 ? n / 2 + n / 4 : n / 2;
-    int32_t queries = config->value[Q_REGISTERS] ? (problem->head_dim_qk + 15) / 16 * 4 : 0;
-    return scores + queries + (problem->head_dim_v + 7) / 8 * 4;
+    return scores + (problem->head_dim_v + 7) / 8 * 4;
 }
 
 enum { REGISTERS_BESIDES = 32 };
@@ -149,13 +127,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[GROUPS] == 1 && config->value[PINGPONG]) {
         return attune_refuse(reason, "PINGPONG 1: needs GROUPS of 2 or 3");
     }
-    if (config->value[BOXED] &&
-        (config->value[Q_REGISTERS] || config->value[Q_STAGES] == 1 || problem->head_dim_v % 16 != 0 ||
-         pitch_of(problem->head_dim_v) > pitch_of(problem->head_dim_qk))) {
+    if (config->value[BOXED] && (config->value[Q_STAGES] == 1 || problem->head_dim_v % 16 != 0 ||
+                                 pitch_of(problem->head_dim_v) > pitch_of(problem->head_dim_qk))) {
         return attune_refuse(reason, "BOXED 1: O leaves through one of two places of Q, in steps of 16 columns");
-    }
-    if (config->value[CLUSTER] > 1 && (problem->causal || problem->window_left >= 0 || problem->window_right >= 0)) {
-        return attune_refuse(reason, "CLUSTER %d: all rows must see the same keys", config->value[CLUSTER]);
     }
     return true;
 }
@@ -171,17 +145,16 @@ static void resources(const attune_problem *problem, const attune_target *target
 }
 
 /* In the order of the parameters. */
-static const attune_config narrow[] = {{{3, 128, 8, 2, 0, 1, 1, 1, 0, 0, 2, 1, 1}},
-                                       {{2, 128, 8, 2, 0, 1, 1, 1, 0, 0, 2, 1, 1}},
-                                       {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
-                                       {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0, 1}}};
-static const attune_config middle[] = {{{2, 128, 5, 2, 0, 1, 1, 1, 8, 0, 2, 1, 1}},
-                                       {{2, 128, 5, 2, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
-                                       {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
-                                       {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0, 1}}};
-static const attune_config wide[] = {{{2, 80, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
-                                     {{2, 64, 4, 1, 0, 1, 1, 1, 8, 0, 2, 0, 1}},
-                                     {{1, 64, 4, 1, 0, 1, 0, 0, 8, 0, 2, 0, 1}}};
+static const attune_config narrow[] = {{{3, 128, 8, 2, 1, 1, 1, 0, 0, 1}},
+                                       {{2, 128, 8, 2, 1, 1, 1, 0, 0, 1}},
+                                       {{2, 64, 4, 1, 1, 1, 1, 8, 0, 0}},
+                                       {{1, 64, 4, 1, 1, 0, 0, 8, 0, 0}}};
+static const attune_config middle[] = {{{2, 128, 5, 2, 1, 1, 1, 0, 0, 1}},
+                                       {{2, 128, 5, 2, 1, 1, 1, 0, 0, 0}},
+                                       {{2, 64, 4, 1, 1, 1, 1, 8, 0, 0}},
+                                       {{1, 64, 4, 1, 1, 0, 0, 8, 0, 0}}};
+static const attune_config wide[] = {
+    {{2, 80, 4, 1, 1, 1, 1, 8, 2, 0}}, {{2, 64, 4, 1, 1, 1, 1, 8, 2, 0}}, {{1, 64, 4, 1, 1, 0, 0, 8, 2, 0}}};
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
@@ -212,22 +185,20 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     (void)target;
     const int32_t m = block_m(config), n = config->value[BLOCK_N];
     const bool boxed = config->value[BOXED] && !problem->varlen;
-    const int32_t cluster = config->value[CLUSTER];
-    attune_term tiles = attune_term_mul(
-        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const((int64_t)m * cluster)),
-        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
-    attune_term clusters = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SM_COUNT), attune_term_const(cluster));
-    attune_term blocks = attune_term_mul(config->value[SCHEDULER] == 0 ? tiles : attune_term_min(tiles, clusters),
-                                         attune_term_const(cluster));
+    attune_term tiles =
+        attune_term_mul(attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(m)),
+                        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
+    attune_term blocks =
+        config->value[SCHEDULER] == 0 ? tiles : attune_term_min(tiles, attune_term_size(ATTUNE_SIZE_SM_COUNT));
     attune_step_kernel kernel = {.entry = "sm90_fwd_wgmma",
                                  .grid = {blocks, attune_term_const(1), attune_term_const(1)},
                                  .block = {threads_of(config), 1, 1},
-                                 .cluster = {cluster, 1, 1},
+                                 .cluster = {1, 1, 1},
                                  .smem = attune_term_const(smem_of(problem, config)),
                                  .map_count = boxed ? 4 : 3,
                                  .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, m, 1, 1}, 256},
-                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n / cluster, 1, 1}, 256},
-                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n / cluster, 1, 1}, 256},
+                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
+                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
                                          {ATTUNE_O, ATTUNE_SWIZZLE_128B, {64, 16, 1, 1}, 0}}};
     attune_step_fill reset = {
         .offset_bytes = attune_term_const(0), .bytes = attune_term_const(COUNTER_BYTES), .pattern = 0};

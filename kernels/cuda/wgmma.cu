@@ -19,10 +19,10 @@ constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
 constexpr int columns_v = (dim_v + 7) / 8 * 8;
 constexpr int JOBS = 8;
 /* Whether the scores of a job's first tile can be given out before the job before has been stored. */
-constexpr bool early = Q_STAGES > 1 || Q_REGISTERS;
+constexpr bool early = Q_STAGES > 1;
 /* Whether O leaves through the copy engine: from the place of its queries, box by box, sixteen rows a warp. */
 constexpr bool boxed = BOXED && !ATTUNE_HAS_VARLEN;
-static_assert(!BOXED || (!Q_REGISTERS && Q_STAGES > 1 && chunks_v <= chunks_qk && dim_v % 16 == 0), "O's way out");
+static_assert(!BOXED || (Q_STAGES > 1 && chunks_v <= chunks_qk && dim_v % 16 == 0), "O's way out");
 
 constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128;
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
@@ -65,11 +65,11 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
 {
     for (int i = 0; i < Q_STAGES; ++i) {
         ptx_mbarrier_init(address(shared.full_q[i]), 1);
-        ptx_mbarrier_init(address(shared.empty_q[i]), Q_REGISTERS || boxed ? 4 * GROUPS : GROUPS);
+        ptx_mbarrier_init(address(shared.empty_q[i]), boxed ? 4 * GROUPS : GROUPS);
     }
     for (int i = 0; i < STAGES; ++i) {
         ptx_mbarrier_init(address(shared.full[i]), 1);
-        ptx_mbarrier_init(address(shared.empty[i]), CLUSTER * GROUPS);
+        ptx_mbarrier_init(address(shared.empty[i]), GROUPS);
     }
     ptx_fence_mbarrier_init();
 }
@@ -98,49 +98,21 @@ ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, cons
     }
 }
 
-/* The same for a stage that all blocks of the cluster want: each brings its share of the rows to all of them. */
-template <int chunks>
-ATTUNE_INLINE void fill_shared(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full,
-                               bool exists, int row, int head, int batch)
-{
-    if (CLUSTER == 1 || !exists || !with_loading) {
-        fill<chunks, chunk_kv_bytes>(stage, map, full, exists, L2_EVICT_LAST, row, head, batch);
-        return;
-    }
-    constexpr int share = BLOCK_N / CLUSTER;
-    int first = (int)ptx_cluster_ctarank() * share;
-    ptx_mbarrier_arrive_expect_tx(address(full), chunks * chunk_kv_bytes);
-#pragma unroll
-    for (int c = 0; c < chunks; ++c) {
-        tma_multicast(ptx_cvta_shared(stage) + c * chunk_kv_bytes + first * 128, map, address(full), (1 << CLUSTER) - 1,
-                      L2_EVICT_LAST, c * 64, row + first, head, batch);
-    }
-}
-
-ATTUNE_INLINE void await_empty(const Shared &shared, const producer &p)
-{
-    if constexpr (CLUSTER > 1) {
-        barrier_wait_cluster(address(shared.empty[p.tiles.stage]), p.tiles.parity ^ 1);
-    } else {
-        barrier_wait(address(shared.empty[p.tiles.stage]), p.tiles.parity ^ 1);
-    }
-}
-
 ATTUNE_INLINE void produce_keys(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
 {
     int stage = p.tiles.stage;
-    await_empty(shared, p);
-    fill_shared<chunks_qk>(shared.tile[stage], &args.map[1], shared.full[stage], j.keys > 0, j.first_kv + key,
-                           j.head_kv, j.batch);
+    barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
+    fill<chunks_qk, chunk_kv_bytes>(shared.tile[stage], &args.map[1], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
+                                    j.first_kv + key, j.head_kv, j.batch);
     p.tiles.step();
 }
 
 ATTUNE_INLINE void produce_values(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
 {
     int stage = p.tiles.stage;
-    await_empty(shared, p);
-    fill_shared<chunks_v>(shared.tile[stage], &args.map[2], shared.full[stage], j.keys > 0, j.first_kv + key, j.head_kv,
-                          j.batch);
+    barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
+    fill<chunks_v, chunk_kv_bytes>(shared.tile[stage], &args.map[2], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
+                                   j.first_kv + key, j.head_kv, j.batch);
     p.tiles.step();
 }
 
@@ -170,7 +142,7 @@ ATTUNE_INLINE void produce_number(const attune_args &args, Shared &shared, produ
 {
     job &j = shared.jobs[p.number % JOBS];
     const queue &q = shared.jobs_to_do;
-    if (number < q.count && job_at<BLOCK_M, BLOCK_N, CLUSTER>(args, q, number, j)) {
+    if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
         produce_job(args, shared, p, j);
     }
 }
@@ -179,16 +151,16 @@ ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
 {
     producer p = {};
     const queue &q = shared.jobs_to_do;
-    shared.jobs_to_do = queue_of<BLOCK_M, CLUSTER>(args);
+    shared.jobs_to_do = queue_of<BLOCK_M>(args);
     if constexpr (SCHEDULER == 3) {
-        for (int number = taker<CLUSTER>(); number < q.count;) {
-            int next = atomicAdd(static_cast<int *>(args.workspace), 1) + takers<CLUSTER>();
+        for (int number = (int)blockIdx.x; number < q.count;) {
+            int next = atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x;
             produce_number(args, shared, p, number);
             number = next;
         }
     } else {
-        for (int turn = 0; turn * takers<CLUSTER>() < q.count; ++turn) {
-            produce_number(args, shared, p, job_number<SCHEDULER == 2, CLUSTER>(turn));
+        for (int turn = 0; turn * (int)gridDim.x < q.count; ++turn) {
+            produce_number(args, shared, p, job_number<SCHEDULER == 2>(turn));
         }
     }
     job &end = shared.jobs[p.number % JOBS];
@@ -199,20 +171,24 @@ ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
 /* ---- The consumers: GROUPS warp groups ---- */
 
 typedef float scores[BLOCK_N / 2];
-typedef unsigned queries[Q_REGISTERS ? steps_qk : 1][4];
 typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
 
 struct consumer {
     int group, thread; /* of the block's, of the group's */
-    ring<Q_STAGES> q;
     ring<STAGES> tiles;
-    int number;                        /* of the next job */
-    int blocks, right_edge, left_edge; /* tiles of the job; those before right_edge and from left_edge on need a mask */
+    int number;                /* jobs taken so far, this one among them */
+    int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
+    int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
     float scale;
-    queries queried;
     float maximum[2], sum[2]; /* of rows thread / 32 * 16 + thread % 32 / 4 and 8 below; sum is this lane's share */
 };
+
+/* Where the queries lie of the job `before` jobs ago. */
+ATTUNE_INLINE int queries_stage(const consumer &c, int before)
+{
+    return (c.number - 1 - before) % Q_STAGES;
+}
 
 /* A tile of the ring that a consumer has its hands on. */
 struct held {
@@ -234,19 +210,22 @@ ATTUNE_INLINE void await_tile(const Shared &shared, held tile)
 
 ATTUNE_INLINE void leave_tile(const Shared &shared, const consumer &c, held tile)
 {
-    if constexpr (CLUSTER > 1) {
-        if (c.thread < CLUSTER) {
-            ptx_mbarrier_arrive_cluster(ptx_mapa(address(shared.empty[tile.stage]), c.thread));
-        }
-    } else if (c.thread == 0) {
+    if (c.thread == 0) {
         ptx_mbarrier_arrive(address(shared.empty[tile.stage]));
     }
+}
+
+/* A tile that the group does not need. NOTE: not before it is here, or this would count for the tile before. */
+ATTUNE_INLINE void let_pass(const Shared &shared, consumer &c)
+{
+    held tile = next_tile(c);
+    await_tile(shared, tile);
+    leave_tile(shared, c, tile);
 }
 
 /* What the groups take turns in: with OVERLAP in giving work to the tensor cores, without in the softmax. */
 constexpr bool turns_of_products = PINGPONG && GROUPS > 1 && OVERLAP;
 constexpr bool turns_of_softmax = PINGPONG && GROUPS > 1 && !OVERLAP;
-constexpr bool short_turns = PINGPONG == 2;
 
 /* Named barriers: 1 ... GROUPS order the groups, the next GROUPS hold the threads of one together. */
 template <bool wanted> ATTUNE_INLINE void take_turn(const consumer &c)
@@ -268,35 +247,15 @@ ATTUNE_INLINE void sync_group(const consumer &c)
     ptx_barrier_sync(1 + GROUPS + c.group, 128);
 }
 
-/* The warp's sixteen rows of queries as operands. */
-ATTUNE_INLINE void load_queries(const Shared &shared, consumer &c)
-{
-    int lane = c.thread % 32, row = c.group * 64 + c.thread / 32 * 16 + lane % 16;
-    unsigned at = ptx_cvta_shared(shared.q[c.q.stage]) + row * 128;
-#pragma unroll
-    for (int i = 0; i < steps_qk; ++i) {
-        ptx_ldmatrix_x4(c.queried[i], at + i / 4 * chunk_q_bytes + ((i % 4 * 2 + lane / 16) ^ (row & 7)) * 16);
-    }
-    __syncwarp();
-    if (lane == 0) {
-        ptx_mbarrier_arrive(address(shared.empty_q[c.q.stage]));
-    }
-    c.q.step();
-}
-
 ATTUNE_INLINE void multiply_keys(const Shared &shared, const consumer &c, held tile, scores &s)
 {
-    attune_u64 q = wgmma_descriptor_k(ptx_cvta_shared(shared.q[c.q.stage]) + c.group * 64 * 128);
+    attune_u64 q = wgmma_descriptor_k(ptx_cvta_shared(shared.q[queries_stage(c, 0)]) + c.group * 64 * 128);
     attune_u64 k = wgmma_descriptor_k(ptx_cvta_shared(shared.tile[tile.stage]));
     register_fence(s);
     ptx_wgmma_fence();
 #pragma unroll
     for (int i = 0; i < steps_qk; ++i) {
-        if constexpr (Q_REGISTERS) {
-            wgmma_shape<BLOCK_N>::rs<0>(s, c.queried[i], k + wgmma_step_k<BLOCK_N>(i), i > 0);
-        } else {
-            wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), i > 0);
-        }
+        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), i > 0);
     }
     ptx_wgmma_commit_group();
 }
@@ -361,13 +320,22 @@ ATTUNE_INLINE void hide(const job &j, const consumer &c, int key, scores &s)
     }
 }
 
+/* Whether groups leave out tiles on the right that none of their rows sees. */
+constexpr bool skips = ends_move && GROUPS > 1;
+
 /* Which of the job's tiles some row of the group does not see whole: those on the right, and with a window those on the
  * left. NOTE: kept in registers. A load from shared memory in the loop waits behind the products, some 400 cycles. */
 ATTUNE_INLINE void find_edges(const job &j, consumer &c)
 {
     int row = c.group * 64;
     int end = ends_move ? max(min(j.sees_end + row, j.keys), 0) : j.keys;
+    c.blocks = j.blocks;
     c.right_edge = (j.key - end + 2 * BLOCK_N - 1) / BLOCK_N;
+    if constexpr (skips) {
+        int last_end = max(min(j.sees_end + row + 63, j.keys), 0);
+        int hidden = j.key < last_end ? 0 : (j.key - last_end) / BLOCK_N + 1;
+        c.first = max(j.row + row < j.rows ? min(hidden, c.blocks - 1) : c.blocks - 1, 0);
+    }
     if constexpr (begins_move) {
         int first = max(j.sees_first + row + 63, 0);
         c.left_edge = j.key < first ? 0 : (j.key - first) / BLOCK_N + 1;
@@ -383,24 +351,6 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, const consumer
     if (i < c.right_edge || (begins_move && i >= c.left_edge)) {
         hide(j, c, j.key - i * BLOCK_N, s);
     }
-}
-
-/* 2^x without the special function unit, which has a quarter of the rate of a product; relative error 9e-5, less than
- * rounding to fp16. -inf gives 0; NaN does not survive. */
-ATTUNE_INLINE float ex2_polynomial(float x)
-{
-    constexpr float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, in the low bits */
-    x = fmaxf(x, -127.0f);
-    float whole = x + shift;
-    float part = x - (whole - shift); /* -0.5 ... 0.5 */
-    float y = fmaf(fmaf(fmaf(0.05550411f, part, 0.24022651f), part, 0.69314718f), part, 1.0f);
-    return __int_as_float(__float_as_int(y) + (__float_as_int(whole) << 23));
-}
-
-/* EMULATED of each sixteen. */
-ATTUNE_INLINE constexpr bool emulated(int i)
-{
-    return (i + 1) * EMULATED / 16 != i * EMULATED / 16;
 }
 
 /* What a tile's softmax carries from its maximum to its end. */
@@ -440,8 +390,7 @@ template <int first, int end> ATTUNE_INLINE void soften(const consumer &c, score
 {
 #pragma unroll
     for (int i = first; i < end; ++i) {
-        float x = fmaf(s[i], c.scale, -f.subtract[i / 2 % 2]);
-        s[i] = emulated(i) ? ex2_polynomial(x) : ptx_ex2_approx_ftz_f32(x);
+        s[i] = ptx_ex2_approx_ftz_f32(fmaf(s[i], c.scale, -f.subtract[i / 2 % 2]));
         f.sum[i / 2 % 2][i % 2] += s[i];
     }
 }
@@ -602,18 +551,24 @@ ATTUNE_INLINE void store(const attune_args &args, Shared &shared, const job &j, 
 /* The next job, once its queries are here. */
 ATTUNE_INLINE const job &take_job(const Shared &shared, consumer &c)
 {
-    barrier_wait(address(shared.full_q[c.q.stage]), c.q.parity);
-    return shared.jobs[c.number++ % JOBS];
+    int number = c.number++;
+    barrier_wait(address(shared.full_q[number % Q_STAGES]), number / Q_STAGES % 2);
+    return shared.jobs[number % JOBS];
 }
 
-/* Gives the scores of a job's first tile to the tensor cores; of none, whatever lies there. */
-ATTUNE_INLINE held begin_job(const Shared &shared, bool exists, consumer &c, scores &s)
+/* Gives the scores of the group's first tile to the tensor cores; of no job, whatever lies there. */
+ATTUNE_INLINE held begin_job(const Shared &shared, consumer &c, scores &s)
 {
-    if constexpr (Q_REGISTERS) {
-        load_queries(shared, c);
+    for (int i = 0; skips && i < c.first; ++i) {
+        let_pass(shared, c);
+        if (i > 0) {
+            let_pass(shared, c);
+        }
+        take_turn<turns_of_products || turns_of_softmax>(c);
+        pass_turn<turns_of_products || turns_of_softmax>(c);
     }
     held keys = next_tile(c);
-    if (exists) {
+    if (c.blocks > 0) {
         await_tile(shared, keys);
     }
     multiply_keys(shared, c, keys, s);
@@ -624,9 +579,9 @@ ATTUNE_INLINE held begin_job(const Shared &shared, bool exists, consumer &c, sco
 ATTUNE_INLINE void leave_keys(const Shared &shared, const consumer &c, held keys, int i)
 {
     leave_tile(shared, c, keys);
-    if constexpr (!Q_REGISTERS && !boxed) {
+    if constexpr (!boxed) {
         if (i + 1 == c.blocks && c.thread == 0) {
-            ptx_mbarrier_arrive(address(shared.empty_q[c.q.stage]));
+            ptx_mbarrier_arrive(address(shared.empty_q[queries_stage(c, 0)]));
         }
     }
 }
@@ -650,14 +605,17 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const Shared &shared, con
     c.maximum[0] = c.maximum[1] = negative_infinity();
     c.sum[0] = c.sum[1] = 0;
     await_scores<0>(s);
-    leave_keys(shared, c, keys, 0);
-    prepare(args, j, c, 0, s);
+    leave_keys(shared, c, keys, c.first);
+    prepare(args, j, c, c.first, s);
     take_turn<turns_of_softmax>(c);
     raise(c, s, f);
     soften<0, BLOCK_N / 2>(c, s, f);
     finish(c, f);
     pass_turn<turns_of_softmax>(c);
     pack(s, p);
+    if (skips && c.first > 0) {
+        let_pass(shared, c);
+    }
 }
 
 /* Tile `i` of a job; the products of tile i - 1's values go with it, under its softmax. */
@@ -672,7 +630,7 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     multiply_keys(shared, c, keys, s);
     await_tile(shared, values);
     clean_values(shared, j, c, values, i - 1);
-    multiply_values(shared, values, p, o, i > 1);
+    multiply_values(shared, values, p, o, i > c.first + 1);
     pass_turn<turns_of_products>(c);
     await_scores<1>(s);
     leave_keys(shared, c, keys, i);
@@ -698,7 +656,7 @@ ATTUNE_INLINE void sequential_tile(const attune_args &args, Shared &shared, cons
     held keys = next_tile(c), values = next_tile(c);
     await_tile(shared, values);
     clean_values(shared, j, c, values, i - 1);
-    multiply_values(shared, values, p, o, i > 1);
+    multiply_values(shared, values, p, o, i > c.first + 1);
     await_outputs<0>(p, o);
     leave_tile(shared, c, values);
     multiply_keys(shared, c, keys, s);
@@ -720,7 +678,7 @@ ATTUNE_INLINE held last_values(Shared &shared, const job &j, consumer &c, weight
     await_tile(shared, values);
     clean_values(shared, j, c, values, c.blocks - 1);
     take_turn<turns_of_products>(c);
-    multiply_values(shared, values, p, o, c.blocks > 1);
+    multiply_values(shared, values, p, o, c.blocks > c.first + 1);
     pass_turn<turns_of_products>(c);
     return values;
 }
@@ -738,49 +696,40 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         pass_turn<PINGPONG && GROUPS != 1>(c);
     }
     const job *j = &take_job(shared, c);
-    c.blocks = j->blocks;
+    find_edges(*j, c);
     if (c.blocks == 0) {
         return; /* more blocks than jobs */
     }
-    find_edges(*j, c);
-    held keys = begin_job(shared, true, c, s);
-    int stage = 0, stored = -1; /* where this job's queries lie; where the job before left its outputs */
+    held keys = begin_job(shared, c, s);
     for (;;) {
         first_tile(args, shared, *j, c, keys, s, p);
-        if (stored >= 0) {
-            leave_outputs(shared, c, stored);
+        if (c.number > 1) {
+            leave_outputs(shared, c, queries_stage(c, 1));
         }
 #pragma unroll 1
-        for (int i = 1; i < c.blocks; ++i) {
+        for (int i = c.first + 1; i < c.blocks; ++i) {
             if constexpr (OVERLAP) {
                 overlapped_tile(args, shared, *j, c, i, s, p, o);
             } else {
                 sequential_tile(args, shared, *j, c, i, s, p, o);
             }
         }
-        stage = c.q.stage;
-        if constexpr (!Q_REGISTERS) {
-            c.q.step();
-        }
         held values = last_values(shared, *j, c, p, o);
         const job *next;
         if constexpr (early) {
             next = &take_job(shared, c);
-            c.blocks = next->blocks;
             find_edges(*next, c);
-            keys = begin_job(shared, c.blocks > 0, c, s);
+            keys = begin_job(shared, c, s);
             await_outputs<1>(p, o);
         } else {
             await_outputs<0>(p, o);
         }
         leave_tile(shared, c, values);
-        store(args, shared, *j, c, stage, o);
-        stored = stage;
+        store(args, shared, *j, c, queries_stage(c, early), o);
         if constexpr (!early) {
             next = &take_job(shared, c);
-            c.blocks = next->blocks;
             find_edges(*next, c);
-            keys = begin_job(shared, c.blocks > 0, c, s);
+            keys = begin_job(shared, c, s);
         }
         if (c.blocks == 0) {
             break;
@@ -793,17 +742,6 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     }
 }
 
-/* All threads of the block, or of the cluster's blocks. */
-ATTUNE_INLINE void sync_cluster()
-{
-    if constexpr (CLUSTER > 1) {
-        ptx_barrier_cluster_arrive();
-        ptx_barrier_cluster_wait();
-    } else {
-        __syncthreads();
-    }
-}
-
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -811,7 +749,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
     if (threadIdx.x == 0) {
         init_barriers(shared);
     }
-    sync_cluster();
+    __syncthreads();
     int group = __shfl_sync(0xffffffff, (int)threadIdx.x / 128, 0);
     if (group == 0) {
         if constexpr (GROUPS > 1) {
@@ -820,14 +758,10 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
         if (threadIdx.x == 0) {
             produce(args, shared);
         }
-        __syncwarp();
     } else {
         if constexpr (GROUPS > 1) {
             ptx_setmaxnreg_inc<consumer_registers>();
         }
         consume(args, shared, group - 1);
-    }
-    if constexpr (CLUSTER > 1) {
-        sync_cluster(); /* nobody writes to a block that has ended */
     }
 }

@@ -52,8 +52,7 @@ ATTUNE_INLINE void keys_allowed(const attune_args &args, const sequence &at, att
  * none, so that every job has a tile. */
 template <int block_m, int block_n> ATTUNE_INLINE void visit(const attune_args &args, const sequence &at, job &j)
 {
-    attune_i64 last = min((attune_i64)j.row + block_m, at.length_q) - 1;
-    key_range any = keys_seen_by_rows(args, at, min((attune_i64)j.row, last), last);
+    key_range any = keys_seen_by_rows(args, at, j.row, min((attune_i64)j.row + block_m, at.length_q) - 1);
     int first = any.first / block_n, end = (any.end + block_n - 1) / block_n;
     if (any.first >= any.end) {
         first = 0, end = 1;
@@ -62,16 +61,13 @@ template <int block_m, int block_n> ATTUNE_INLINE void visit(const attune_args &
     j.key = (end - 1) * block_n;
 }
 
-/* Fills in the job of rows tile * block_m ... of a head, or of a share of them: of the blocks of a cluster, which go
- * through the same keys together, each has block_m rows. False where the sequence has no such rows; a share beyond the
- * last row is a job all the same. */
-template <int block_m, int block_n, int cluster>
-ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile, int share, job &j)
+/* Fills in the job of rows tile * block_m ... of a head; false where the sequence has no such rows. */
+template <int block_m, int block_n>
+ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile, job &j)
 {
-    static_assert(cluster == 1 || !ends_move, "the blocks of a cluster see the same keys");
     sequence at = sequence_of(args, batch);
-    j.row = (tile * cluster + share) * block_m;
-    if (tile * cluster * block_m >= at.length_q) {
+    j.row = tile * block_m;
+    if (j.row >= at.length_q) {
         return false;
     }
     j.batch = (int)at.batch;
@@ -91,7 +87,7 @@ ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile
 
 /* ---- The order of the jobs ---- */
 
-/* Numbers 0 ... count - 1 are tiles, as many for each cluster: heads in sections whose keys and values share L2, in a
+/* Numbers 0 ... count - 1 are tiles: heads in sections whose keys and values share L2, in a
  * section the tiles that see most keys first (where that differs), else head by head. */
 struct queue {
     int tiles, rows; /* of a head; heads of the batch */
@@ -101,10 +97,10 @@ struct queue {
 
 constexpr attune_i64 SECTION_BYTES = 32 << 20;
 
-template <int block_m, int cluster> ATTUNE_INLINE queue queue_of(const attune_args &args)
+template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
 {
     queue q;
-    q.tiles = (int)((args.seqlen_q + block_m * cluster - 1) / (block_m * cluster));
+    q.tiles = (int)((args.seqlen_q + block_m - 1) / block_m);
     q.rows = (int)(args.batch * args.heads_q);
     q.count = q.tiles * q.rows;
     attune_i64 bytes = max(args.seqlen_kv, (attune_i64)1) * (ATTUNE_HEAD_DIM_QK + ATTUNE_HEAD_DIM_V) * 2;
@@ -116,7 +112,7 @@ template <int block_m, int cluster> ATTUNE_INLINE queue queue_of(const attune_ar
 
 /* The tile of number `index`. Sections take turns in going down and up, so that work grows and shrinks without jumps:
  * blocks that take numbers to and fro then get equal shares; the last one goes down. */
-template <int block_m, int block_n, int cluster>
+template <int block_m, int block_n>
 ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, job &j)
 {
     int row, tile;
@@ -131,26 +127,14 @@ ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, jo
         tile = index - row * q.tiles;
     }
     int batch = row / (int)args.heads_q;
-    return job_of<block_m, block_n, cluster>(args, batch, row - batch * (int)args.heads_q, tile,
-                                             (int)blockIdx.x % cluster, j);
+    return job_of<block_m, block_n>(args, batch, row - batch * (int)args.heads_q, tile, j);
 }
 
-/* Clusters there are, and which this is. */
-template <int cluster> ATTUNE_INLINE int takers()
+/* The number of a block's turn: to and fro over the blocks, or in one direction. */
+template <bool to_and_fro> ATTUNE_INLINE int job_number(int turn)
 {
-    return (int)gridDim.x / cluster;
-}
-
-template <int cluster> ATTUNE_INLINE int taker()
-{
-    return (int)blockIdx.x / cluster;
-}
-
-/* The number of a cluster's turn: to and fro over the clusters with SNAKE, else in one direction. */
-template <bool snake, int cluster> ATTUNE_INLINE int job_number(int turn)
-{
-    int place = snake && turn % 2 ? takers<cluster>() - 1 - taker<cluster>() : taker<cluster>();
-    return turn * takers<cluster>() + place;
+    int place = to_and_fro && turn % 2 ? (int)gridDim.x - 1 - (int)blockIdx.x : (int)blockIdx.x;
+    return turn * (int)gridDim.x + place;
 }
 
 #endif
