@@ -7,10 +7,9 @@
  *
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
 #include "device/job.cuh"
-#include "device/softmax.cuh"
+#include "device/rows.cuh"
 #include "device/stage.cuh"
 #include "device/tma.cuh"
-#include "device/wgmma.cuh"
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
 constexpr int BLOCK_M = GROUPS * 64;
@@ -82,12 +81,16 @@ struct producer {
     int number; /* of the job */
 };
 
-/* Fills a stage with `chunks` boxes; a sequence without keys has none to bring. */
+/* Fills a stage with `chunks` boxes. A sequence without keys has none to bring: zeros, so that no NaN lies there. */
 template <int chunks, unsigned chunk_bytes>
 ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full, bool exists,
                         attune_u64 policy, int row, int head, int batch)
 {
     if (!exists || !with_loading) {
+        for (unsigned i = 0; with_loading && i < chunks * chunk_bytes; i += 16) {
+            *reinterpret_cast<uint4 *>(stage + i) = make_uint4(0, 0, 0, 0);
+        }
+        ptx_fence_proxy_async_shared();
         ptx_mbarrier_arrive(address(full));
         return;
     }
@@ -119,8 +122,12 @@ ATTUNE_INLINE void produce_values(const attune_args &args, Shared &shared, produ
 ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, producer &p, const job &j)
 {
     barrier_wait(address(shared.empty_q[p.q.stage]), p.q.parity ^ 1);
-    fill<chunks_qk, chunk_q_bytes>(shared.q[p.q.stage], &args.map[0], shared.full_q[p.q.stage], j.blocks > 0,
-                                   L2_EVICT_FIRST, j.first_q + j.row, j.head, j.batch);
+    if (j.blocks == 0) {
+        ptx_mbarrier_arrive(address(shared.full_q[p.q.stage]));
+        return;
+    }
+    fill<chunks_qk, chunk_q_bytes>(shared.q[p.q.stage], &args.map[0], shared.full_q[p.q.stage], true, L2_EVICT_FIRST,
+                                   j.first_q + j.row, j.head, j.batch);
     p.q.step();
     ++p.number;
 }
@@ -181,7 +188,7 @@ struct consumer {
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
     float scale;
-    float maximum[2], sum[2]; /* of rows thread / 32 * 16 + thread % 32 / 4 and 8 below; sum is this lane's share */
+    row_pair rows;
 };
 
 /* Where the queries lie of the job `before` jobs ago. */
@@ -290,34 +297,23 @@ template <int pending> ATTUNE_INLINE void await_outputs(weights &p, outputs &o)
 
 /* ---- Softmax ---- */
 
-/* softcap tanh(x scale / softcap), without the softcap, which joins the scale. */
-ATTUNE_INLINE void cap(const attune_args &args, scores &s)
+/* The first of the lane's two rows, within the tile of queries; the other is 8 below. */
+ATTUNE_INLINE int first_row(const consumer &c)
 {
-    float scale = 2 * LOG2_E * args.scale / args.softcap;
-#pragma unroll
-    for (int i = 0; i < BLOCK_N / 2; ++i) {
-        s[i] = 1.0f - __fdividef(2.0f, ptx_ex2_approx_ftz_f32(s[i] * scale) + 1.0f);
-    }
+    return c.group * 64 + c.thread / 32 * 16 + c.thread % 32 / 4;
 }
 
 /* -inf for keys that a row does not see. */
 ATTUNE_INLINE void hide(const job &j, const consumer &c, int key, scores &s)
 {
-    int column = key + c.thread % 4 * 2;
+    int first[2], end[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        int row = c.group * 64 + c.thread / 32 * 16 + c.thread % 32 / 4 + r * 8;
-        int end = (ends_move ? min(j.sees_end + row, j.keys) : j.keys) - column;
-        [[maybe_unused]] int first = begins_move ? j.sees_first + row - column : 0;
-#pragma unroll
-        for (int i = 0; i < BLOCK_N / 2; ++i) {
-            if (i / 2 % 2 == r) {
-                int at = i / 4 * 8 + i % 2;
-                bool seen = begins_move ? at < end && at >= first : at < end;
-                s[i] = seen ? s[i] : negative_infinity();
-            }
-        }
+        int row = first_row(c) + r * 8;
+        first[r] = begins_move ? j.sees_first + row - key : 0;
+        end[r] = (ends_move ? min(j.sees_end + row, j.keys) : j.keys) - key;
     }
+    rows_hide<begins_move>(s, first, end, c.thread % 32);
 }
 
 /* Whether groups leave out tiles on the right that none of their rows sees. */
@@ -346,78 +342,10 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
 ATTUNE_INLINE void prepare(const attune_args &args, const job &j, const consumer &c, int i, scores &s)
 {
     if constexpr (ATTUNE_HAS_SOFTCAP) {
-        cap(args, s);
+        rows_tanh(s, args.scale / args.softcap); /* the cap itself has joined the scale */
     }
     if (i < c.right_edge || (begins_move && i >= c.left_edge)) {
         hide(j, c, j.key - i * BLOCK_N, s);
-    }
-}
-
-/* What a tile's softmax carries from its maximum to its end. */
-struct softening {
-    float factor[2];   /* for what was summed before */
-    float subtract[2]; /* the maximum, scaled */
-    float sum[2][2];
-};
-
-/* Takes in the scores' maximum. It stays while it has grown by less than a factor of 2^RESCALE: weights are then at
- * most that, and nothing needs rescaling. */
-ATTUNE_INLINE void raise(consumer &c, const scores &s, softening &f)
-{
-    float largest[2][4];
-#pragma unroll
-    for (int i = 0; i < BLOCK_N / 2; ++i) {
-        float &m = largest[i / 2 % 2][i / 4 % 2 * 2 + i % 2];
-        m = i < 8 ? s[i] : fmaxf(m, s[i]);
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        float m = fmaxf(fmaxf(largest[r][0], largest[r][1]), fmaxf(largest[r][2], largest[r][3]));
-        m = fmaxf(group_max<4>(m), c.maximum[r]);
-        if constexpr (RESCALE > 0) {
-            m = (m - c.maximum[r]) * c.scale > (float)RESCALE ? m : c.maximum[r];
-        }
-        f.subtract[r] = subtrahend(m) * c.scale;
-        f.factor[r] = ptx_ex2_approx_ftz_f32(fmaf(c.maximum[r], c.scale, -f.subtract[r]));
-        f.sum[r][0] = c.sum[r] * f.factor[r];
-        f.sum[r][1] = 0;
-        c.maximum[r] = m;
-    }
-}
-
-/* Scores first ... end - 1 of the thread's become weights. */
-template <int first, int end> ATTUNE_INLINE void soften(const consumer &c, scores &s, softening &f)
-{
-#pragma unroll
-    for (int i = first; i < end; ++i) {
-        s[i] = ptx_ex2_approx_ftz_f32(fmaf(s[i], c.scale, -f.subtract[i / 2 % 2]));
-        f.sum[i / 2 % 2][i % 2] += s[i];
-    }
-}
-
-ATTUNE_INLINE void finish(consumer &c, const softening &f)
-{
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        c.sum[r] = f.sum[r][0] + f.sum[r][1];
-    }
-}
-
-ATTUNE_INLINE void pack(const scores &s, weights &p)
-{
-#pragma unroll
-    for (int i = 0; i < steps_kv; ++i) {
-        sums_as_a64(p[i], s + i * 8);
-    }
-}
-
-ATTUNE_INLINE void rescale(outputs &o, const float (&factor)[2])
-{
-    if (RESCALE == 0 || __any_sync(0xffffffff, factor[0] != 1.0f || factor[1] != 1.0f)) {
-#pragma unroll
-        for (int i = 0; i < columns_v / 2; ++i) {
-            o[i] *= factor[i / 2 % 2];
-        }
     }
 }
 
@@ -449,69 +377,16 @@ ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c,
 
 /* ---- Storing O ---- */
 
-/* A quad's lanes hold two neighbouring elements of each of four groups of eight; afterwards lane l holds group l. */
-ATTUNE_INLINE void exchange(unsigned (&x)[4], int lane)
-{
-    bool odd = lane % 2, upper = lane / 2 % 2;
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-        unsigned got = __shfl_xor_sync(0xffffffff, odd ? x[i] : x[i + 1], 1);
-        x[i] = odd ? got : x[i];
-        x[i + 1] = odd ? x[i + 1] : got;
-    }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        unsigned got = __shfl_xor_sync(0xffffffff, upper ? x[i] : x[i + 2], 2);
-        x[i] = upper ? got : x[i];
-        x[i + 2] = upper ? x[i + 2] : got;
-    }
-}
-
-/* One row of the lane's two: 16 bytes a lane and 64 a row where 32 columns are left, else what the lane holds. */
-ATTUNE_INLINE void store_row(element *row, bool exists, const outputs &o, int r, float normaliser, int lane)
-{
-#pragma unroll
-    for (int n = 0; n < columns_v / 8; n += 4) {
-        unsigned x[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            if (n + i < columns_v / 8) {
-                const float *pair = &o[(n + i) * 4 + r * 2];
-                x[i] = pack_two(pair[0] * normaliser, pair[1] * normaliser);
-            }
-        }
-        if (n + 4 <= columns_v / 8) {
-            exchange(x, lane);
-            if (exists) {
-                *reinterpret_cast<uint4 *>(row + n * 8 + lane % 4 * 8) = make_uint4(x[0], x[1], x[2], x[3]);
-            }
-        } else if (exists) {
-#pragma unroll
-            for (int i = 0; n + i < columns_v / 8; ++i) {
-                *reinterpret_cast<unsigned *>(row + (n + i) * 8 + lane % 4 * 2) = x[i];
-            }
-        }
-    }
-}
-
 /* O through the warp's rows of its job's queries, whose last product is done: the copy engine takes it from there. */
 ATTUNE_INLINE void store_box(const attune_args &args, Shared &shared, const job &j, const consumer &c, int stage,
                              const outputs &o, const float (&normaliser)[2])
 {
-    int lane = c.thread % 32, first = c.group * 64 + c.thread / 32 * 16, row = lane % 16;
+    int first = c.group * 64 + c.thread / 32 * 16;
     unsigned at = ptx_cvta_shared(shared.q[stage]) + first * 128;
-#pragma unroll
-    for (int n = 0; n < columns_v / 16; ++n) {
-        unsigned x[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            x[i] = pack_two(o[n * 8 + i * 2] * normaliser[i % 2], o[n * 8 + i * 2 + 1] * normaliser[i % 2]);
-        }
-        ptx_stmatrix_x4(at + n / 4 * chunk_q_bytes + row * 128 + ((n % 4 * 2 + lane / 16) ^ (row & 7)) * 16, x);
-    }
+    rows_stage<chunk_q_bytes>(at, o, normaliser, c.thread % 32);
     ptx_fence_proxy_async_shared();
     __syncwarp();
-    if (lane == 0) {
+    if (c.thread % 32 == 0) {
 #pragma unroll
         for (int n = 0; n < chunks_v; ++n) {
             ptx_cp_async_bulk_tensor_4d_store(&args.map[3], at + n * chunk_q_bytes, n * 64, j.row + first, j.head,
@@ -528,17 +403,17 @@ ATTUNE_INLINE void store(const attune_args &args, Shared &shared, const job &j, 
     float normaliser[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        int row = j.row + c.group * 64 + c.thread / 32 * 16 + lane / 4 + r * 8;
+        int row = j.row + first_row(c) + r * 8;
         bool exists = row < j.rows;
-        float sum = group_sum<4>(c.sum[r]);
+        float sum = group_sum<4>(c.rows.sum[r]);
         normaliser[r] = online_normaliser(sum);
         if (args.tensor[ATTUNE_LSE].data != nullptr && lane % 4 == 0 && exists) {
             *row_of<float>(args.tensor[ATTUNE_LSE], j.batch, j.head, (attune_i64)j.first_q + row) =
-                sum == 0 ? negative_infinity() : LN_2 * (c.scale * c.maximum[r]) + logf(sum);
+                sum == 0 ? negative_infinity() : LN_2 * (c.scale * c.rows.maximum[r]) + logf(sum);
         }
         if constexpr (!boxed) {
             element *to = row_of<element>(args.tensor[ATTUNE_O], j.batch, j.head, (attune_i64)j.first_q + row);
-            store_row(to, exists, o, r, normaliser[r], lane);
+            rows_store(to, exists, o, r, normaliser[r], lane);
         }
     }
     if constexpr (boxed) {
@@ -602,17 +477,16 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const Shared &shared, con
                               scores &s, weights &p)
 {
     softening f;
-    c.maximum[0] = c.maximum[1] = negative_infinity();
-    c.sum[0] = c.sum[1] = 0;
+    c.rows = {{negative_infinity(), negative_infinity()}, {0, 0}};
     await_scores<0>(s);
     leave_keys(shared, c, keys, c.first);
     prepare(args, j, c, c.first, s);
     take_turn<turns_of_softmax>(c);
-    raise(c, s, f);
-    soften<0, BLOCK_N / 2>(c, s, f);
-    finish(c, f);
+    rows_raise<RESCALE>(c.rows, s, c.scale, f);
+    rows_soften<0, BLOCK_N / 2>(s, c.scale, f);
+    rows_finish(c.rows, f);
     pass_turn<turns_of_softmax>(c);
-    pack(s, p);
+    rows_pack(s, p);
     if (skips && c.first > 0) {
         let_pass(shared, c);
     }
@@ -635,17 +509,17 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     await_scores<1>(s);
     leave_keys(shared, c, keys, i);
     prepare(args, j, c, i, s);
-    raise(c, s, f);
-    soften<0, before>(c, s, f);
+    rows_raise<RESCALE>(c.rows, s, c.scale, f);
+    rows_soften<0, before>(s, c.scale, f);
     /* NOTE: this tile has long been here. But without a branch the compiler moves the wait that follows in front of the
      * softmax. Behind it exponentials and packing share the time of the slower ones. */
     await_tile(shared, values);
     await_outputs<0>(p, o);
     leave_tile(shared, c, values);
-    rescale(o, f.factor);
-    soften<before, BLOCK_N / 2>(c, s, f);
-    finish(c, f);
-    pack(s, p);
+    rows_rescale<RESCALE>(o, f.factor);
+    rows_soften<before, BLOCK_N / 2>(s, c.scale, f);
+    rows_finish(c.rows, f);
+    rows_pack(s, p);
 }
 
 /* The same, one after the other: other groups fill the tensor cores meanwhile. */
@@ -664,12 +538,12 @@ ATTUNE_INLINE void sequential_tile(const attune_args &args, Shared &shared, cons
     leave_keys(shared, c, keys, i);
     prepare(args, j, c, i, s);
     take_turn<turns_of_softmax>(c);
-    raise(c, s, f);
-    soften<0, BLOCK_N / 2>(c, s, f);
-    finish(c, f);
+    rows_raise<RESCALE>(c.rows, s, c.scale, f);
+    rows_soften<0, BLOCK_N / 2>(s, c.scale, f);
+    rows_finish(c.rows, f);
     pass_turn<turns_of_softmax>(c);
-    pack(s, p);
-    rescale(o, f.factor);
+    rows_pack(s, p);
+    rows_rescale<RESCALE>(o, f.factor);
 }
 
 ATTUNE_INLINE held last_values(Shared &shared, const job &j, consumer &c, weights &p, outputs &o)
