@@ -11,6 +11,7 @@ foreach(file ${ATTUNE_CUDA_HEADERS})
   file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR}/kernels/cuda ${file})
   list(APPEND embedded ${name}=${file})
 endforeach()
+list(APPEND embedded wgmma.cu=${CMAKE_SOURCE_DIR}/kernels/cuda/wgmma.cu) # which hopper.cu takes apart
 foreach(file ${gpu_units})
   get_filename_component(name ${file} NAME)
   list(APPEND embedded ${name}=${file})

@@ -616,6 +616,22 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     }
 }
 
+/* The producer's group leaves its registers to the others. NOTE: each in its own branch from the beginning to the end of
+ * what it does, or the compiler takes no notice. */
+ATTUNE_INLINE void leave_registers()
+{
+    if constexpr (GROUPS > 1) {
+        ptx_setmaxnreg_dec<producer_registers>();
+    }
+}
+
+ATTUNE_INLINE void take_registers()
+{
+    if constexpr (GROUPS > 1) {
+        ptx_setmaxnreg_inc<consumer_registers>();
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -626,16 +642,12 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
     __syncthreads();
     int group = __shfl_sync(0xffffffff, (int)threadIdx.x / 128, 0);
     if (group == 0) {
-        if constexpr (GROUPS > 1) {
-            ptx_setmaxnreg_dec<producer_registers>();
-        }
+        leave_registers();
         if (threadIdx.x == 0) {
             produce(args, shared);
         }
     } else {
-        if constexpr (GROUPS > 1) {
-            ptx_setmaxnreg_inc<consumer_registers>();
-        }
+        take_registers();
         consume(args, shared, group - 1);
     }
 }

@@ -1,9 +1,9 @@
-/* Stages of the wgmma kernel, one entry each, run by the kernel's own functions: what the copy engine brings, one tile of
- * each product, rings that wrap, a tile's softmax, a tile's way out. One block, sizes and threads those of the kernel;
- * results are floats at the workspace. */
+/* Stages of the wgmma kernel, one entry each, run by the kernel's own functions: what the copy engine brings over rings
+ * that wrap, one tile of each product, a tile's softmax, a tile's way out. One block, sizes and threads those of the
+ * kernel; results are floats at LSE, but for the way out, which writes O and LSE themselves. */
 #include "wgmma.cu"
 
-ATTUNE_INLINE Shared &begin(const attune_args &args)
+ATTUNE_INLINE Shared &begin(const attune_args &)
 {
     extern __shared__ __align__(1024) unsigned char unit_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(unit_memory);
@@ -16,18 +16,18 @@ ATTUNE_INLINE Shared &begin(const attune_args &args)
 
 ATTUNE_INLINE float *results(const attune_args &args)
 {
-    return static_cast<float *>(args.workspace);
+    return static_cast<float *>(args.tensor[ATTUNE_LSE].data);
 }
 
-/* The only job: all of head 0. */
-ATTUNE_INLINE job whole(const attune_args &args)
+/* The only job: the first rows of head 0, with all its keys. */
+ATTUNE_INLINE void whole(const attune_args &args, Shared &shared)
 {
     job j = {};
     j.rows = (int)args.seqlen_q;
     j.keys = j.sees_end = j.clean_end = (int)args.seqlen_kv;
     j.blocks = (int)args.seqlen_kv / BLOCK_N;
     j.key = (j.blocks - 1) * BLOCK_N;
-    return j;
+    shared.jobs[0] = j;
 }
 
 ATTUNE_INLINE consumer unit_consumer(const attune_args &args)
@@ -39,13 +39,13 @@ ATTUNE_INLINE consumer unit_consumer(const attune_args &args)
     return c;
 }
 
-/* Where sum `i` of a thread stands in its block's tile. */
-ATTUNE_INLINE int sum_row(const consumer &c, int i)
+/* Where element i of a thread's sums stands in its block's tile. */
+ATTUNE_INLINE int row_of_sum(const consumer &c, int i)
 {
-    return c.group * 64 + c.thread / 32 * 16 + c.thread % 32 / 4 + i / 2 % 2 * 8;
+    return first_row(c) + i / 2 % 2 * 8;
 }
 
-ATTUNE_INLINE int sum_column(const consumer &c, int i)
+ATTUNE_INLINE int column_of_sum(const consumer &c, int i)
 {
     return i / 4 * 8 + c.thread % 4 * 2 + i % 2;
 }
@@ -54,81 +54,86 @@ ATTUNE_INLINE int sum_column(const consumer &c, int i)
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(const __grid_constant__ attune_args args)
 {
     Shared &shared = begin(args);
-    job j = whole(args);
     if (threadIdx.x < 128) {
+        leave_registers();
         if (threadIdx.x == 0) {
             producer p = {};
+            whole(args, shared);
+            const job &j = shared.jobs[0];
             produce_queries(args, shared, p, j);
             produce_keys(args, shared, p, j, j.key);
             produce_values(args, shared, p, j, j.key);
         }
         return;
     }
+    take_registers();
     consumer c = unit_consumer(args);
     scores s;
     weights p;
     outputs o = {};
-    const job &taken = take_job(shared, c);
-    begin_job(shared, taken, c, s);
+    find_edges(take_job(shared, c), c);
+    (void)begin_job(shared, c, s);
     await_scores<0>(s);
-    pack(s, p);
-    barrier_wait(address(shared.full_v[0]), 0);
-    multiply_values(shared, c, p, o, 0);
+    rows_pack(s, p);
+    held values = next_tile(c);
+    await_tile(shared, values);
+    multiply_values(shared, values, p, o, 0);
     await_outputs<0>(p, o);
     float *out = results(args);
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i) {
-        out[sum_row(c, i) * BLOCK_N + sum_column(c, i)] = s[i];
+        out[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)] = s[i];
     }
     out += BLOCK_M * BLOCK_N;
 #pragma unroll
     for (int i = 0; i < columns_v / 2; ++i) {
-        out[sum_row(c, i) * columns_v + sum_column(c, i)] = o[i];
+        out[row_of_sum(c, i) * columns_v + column_of_sum(c, i)] = o[i];
     }
 }
 
-/* The rings of K and V over all tiles, right to left: the consumers write out what they find. */
+/* Element (row, column) of a stage. */
+ATTUNE_INLINE float staged(const unsigned char *stage, int row, int column)
+{
+    int place = (column / 64 * BLOCK_N + row) * 64 + ((column / 8 % 8) ^ (row % 8)) * 8 + column % 8;
+    return to_float(reinterpret_cast<const element *>(stage)[place]);
+}
+
+/* The ring over all tiles, right to left: the first group writes out what it finds. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const __grid_constant__ attune_args args)
 {
     Shared &shared = begin(args);
-    job j = whole(args);
+    int blocks = (int)args.seqlen_kv / BLOCK_N;
     if (threadIdx.x < 128) {
         if (threadIdx.x == 0) {
             producer p = {};
-            for (int i = 0; i < j.blocks; ++i) {
-                produce_keys(args, shared, p, j, j.key - i * BLOCK_N);
-                produce_values(args, shared, p, j, j.key - i * BLOCK_N);
+            whole(args, shared);
+            for (int i = blocks - 1; i >= 0; --i) {
+                produce_keys(args, shared, p, shared.jobs[0], i * BLOCK_N);
+                produce_values(args, shared, p, shared.jobs[0], i * BLOCK_N);
             }
         }
         return;
     }
     consumer c = unit_consumer(args);
     float *keys = results(args), *values = keys + args.seqlen_kv * dim_qk;
-    for (int i = 0; i < j.blocks; ++i) {
-        int first = j.key - i * BLOCK_N;
-        barrier_wait(address(shared.full_k[c.k.stage]), c.k.parity);
-        barrier_wait(address(shared.full_v[c.v.stage]), c.v.parity);
-        const element *k = reinterpret_cast<const element *>(shared.k[c.k.stage]);
-        const element *v = reinterpret_cast<const element *>(shared.v[c.v.stage]);
-        for (int at = c.thread; at < BLOCK_N * dim_qk; at += 128) {
-            int row = at / dim_qk, column = at % dim_qk;
-            int place = (column / 64 * BLOCK_N + row) * 64 + ((column / 8 % 8) ^ (row % 8)) * 8 + column % 8;
-            keys[(first + row) * dim_qk + column] = to_float(k[place]);
+    for (int first = (blocks - 1) * BLOCK_N; first >= 0; first -= BLOCK_N) {
+        held k = next_tile(c), v = next_tile(c);
+        await_tile(shared, k);
+        await_tile(shared, v);
+        for (int at = c.thread; c.group == 0 && at < BLOCK_N * dim_qk; at += 128) {
+            keys[first * dim_qk + at] = staged(shared.tile[k.stage], at / dim_qk, at % dim_qk);
         }
-        for (int at = c.thread; at < BLOCK_N * dim_v; at += 128) {
-            int row = at / dim_v, column = at % dim_v;
-            int place = (column / 64 * BLOCK_N + row) * 64 + ((column / 8 % 8) ^ (row % 8)) * 8 + column % 8;
-            values[(first + row) * dim_v + column] = to_float(v[place]);
+        for (int at = c.thread; c.group == 0 && at < BLOCK_N * dim_v; at += 128) {
+            values[first * dim_v + at] = staged(shared.tile[v.stage], at / dim_v, at % dim_v);
         }
         sync_group(c);
-        release(c, shared.empty_k[c.k.stage]);
-        release(c, shared.empty_v[c.v.stage]);
-        c.k.step();
-        c.v.step();
+        leave_tile(shared, c, k);
+        leave_tile(shared, c, v);
     }
 }
 
-/* Two tiles of scores, floats at LSE [2][BLOCK_M][BLOCK_N]: the weights of the second, and each row's maximum and sum. */
+/* Two tiles of scores, floats at K and V, [64 GROUPS][BLOCK_N]: the weights of the second, then of each row its maximum
+ * and sum. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_softmax(const __grid_constant__ attune_args args)
 {
     if (threadIdx.x < 128) {
@@ -136,49 +141,58 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_softmax(con
     }
     consumer c = unit_consumer(args);
     scores s;
-    float factor[2];
+    softening f;
     float *out = results(args);
-    c.maximum[0] = c.maximum[1] = negative_infinity();
+    c.rows = {{negative_infinity(), negative_infinity()}, {0, 0}};
     for (int tile = 0; tile < 2; ++tile) {
-        const float *from = static_cast<const float *>(args.tensor[ATTUNE_LSE].data) + tile * BLOCK_M * BLOCK_N;
+        const float *from = static_cast<const float *>(args.tensor[tile == 0 ? ATTUNE_K : ATTUNE_V].data);
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 2; ++i) {
-            s[i] = from[sum_row(c, i) * BLOCK_N + sum_column(c, i)];
+            s[i] = from[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)];
         }
-        soften(c, s, factor);
+        rows_raise<RESCALE>(c.rows, s, c.scale, f);
+        rows_soften<0, BLOCK_N / 2>(s, c.scale, f);
+        rows_finish(c.rows, f);
     }
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i) {
-        out[sum_row(c, i) * BLOCK_N + sum_column(c, i)] = s[i];
+        out[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)] = s[i];
     }
     out += BLOCK_M * BLOCK_N;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        float sum = group_sum<4>(c.sum[r]);
+        float sum = group_sum<4>(c.rows.sum[r]);
         if (c.thread % 4 == 0) {
-            out[sum_row(c, 2 * r) * 2] = c.maximum[r];
-            out[sum_row(c, 2 * r) * 2 + 1] = sum;
+            out[row_of_sum(c, 2 * r) * 2] = c.rows.maximum[r];
+            out[row_of_sum(c, 2 * r) * 2 + 1] = sum;
         }
     }
 }
 
-/* A tile's way out: sums row * 1000 + column over a denominator of 2 with maximum `row`. */
+/* A tile's way out: sums row % 4 * 256 + column over a denominator of 2, with maximum `row`. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_store(const __grid_constant__ attune_args args)
 {
+    Shared &shared = begin(args);
+    if (threadIdx.x == 0) {
+        whole(args, shared);
+    }
+    __syncthreads();
     if (threadIdx.x < 128) {
         return;
     }
     consumer c = unit_consumer(args);
-    job j = whole(args);
     outputs o;
 #pragma unroll
     for (int i = 0; i < columns_v / 2; ++i) {
-        o[i] = (float)(sum_row(c, i) % 4 * 256 + sum_column(c, i));
+        o[i] = (float)(row_of_sum(c, i) % 4 * 256 + column_of_sum(c, i));
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        c.maximum[r] = (float)sum_row(c, 2 * r);
-        c.sum[r] = c.thread % 4 == 0 ? 2.0f : 0.0f;
+        c.rows.maximum[r] = (float)row_of_sum(c, 2 * r);
+        c.rows.sum[r] = c.thread % 4 == 0 ? 2.0f : 0.0f;
     }
-    store(args, j, c, o);
+    store(args, shared, shared.jobs[0], c, 0, o);
+    if constexpr (boxed) {
+        ptx_cp_async_bulk_wait_group<0>();
+    }
 }

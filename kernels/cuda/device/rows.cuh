@@ -162,11 +162,11 @@ ATTUNE_INLINE void rows_store(element *row, bool exists, const float (&o)[n], in
 }
 
 /* The warp's sixteen rows to shared memory, as a box of the copy engine with the 128-byte swizzle wants them: sixteen
- * lines of 128 bytes at `at` (a multiple of 1,024), the next 64 columns `chunk_bytes` further on. */
+ * lines of 128 bytes at `at` (a multiple of 1,024), the next 64 columns `chunk_bytes` further on. Columns are a
+ * multiple of 16. */
 template <unsigned chunk_bytes, int n>
 ATTUNE_INLINE void rows_stage(unsigned at, const float (&o)[n], const float (&normaliser)[2], int lane)
 {
-    static_assert(n % 8 == 0, "whole steps of sixteen columns");
     int row = lane % 16;
 #pragma unroll
     for (int c = 0; c < n / 8; ++c) {

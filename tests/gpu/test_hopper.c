@@ -1,0 +1,333 @@
+/* What the wgmma kernel is made of, checked on the device element by element, by the kernel's own functions: rings that
+ * the copy engine fills, one tile of each product for every head dim, a tile's softmax, a tile's way out. The entries
+ * are those of hopper.cu. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cm.h"
+#include "base/embedded.h"
+#include "base/half.h"
+#include "base/random.h"
+#include "core/config.h"
+#include "cuda/build.h"
+#include "cuda/cuda.h"
+#include "cuda/device.h"
+#include "library/catalogue.h"
+
+extern const at_embedded at_gpu_units[];
+
+enum { ROWS_MAX = 192, KEYS_MAX = 4 * 192, ELEMENTS = KEYS_MAX * 256, RESULTS = 2 * KEYS_MAX * 256 };
+
+/* The kernel as it stands, with one of the units for an entry. */
+static const attune_kernel *whole;
+static attune_kernel unit_kernel;
+static const char *unit_entry;
+
+static void unit_steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                       attune_steps *out)
+{
+    whole->steps(problem, target, config, out);
+    attune_step_kernel *step = &out->step[out->count - 1].as.kernel;
+    step->entry = unit_entry;
+    step->grid[0] = attune_term_const(1);
+}
+
+typedef struct bench_top {
+    at_device *device;
+    void *buffer[ATTUNE_LSE + 1];
+    attune_problem problem;
+    attune_config config;
+    int rows, keys, block_n; /* of a tile of queries; in all; of a tile of keys */
+    uint16_t bits[3][ELEMENTS];
+    float value[3][ELEMENTS];
+    float result[RESULTS];
+    uint16_t out[ELEMENTS];
+} bench_top;
+
+static int setup(void **state)
+{
+    bench_top *top = calloc(1, sizeof *top);
+    assert_non_null(top);
+    assert_ok(at_cuda_open(0, NULL, NULL, &top->device));
+    for (int i = 0; i <= ATTUNE_LSE; ++i) {
+        assert_ok(top->device->ops->allocate(top->device, RESULTS * sizeof(float), &top->buffer[i]));
+    }
+    whole = at_catalogue_find("wgmma");
+    assert_non_null(whole);
+    unit_kernel = *whole;
+    unit_kernel.steps = unit_steps;
+    unit_kernel.source = "hopper.cu";
+    *state = top;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    bench_top *top = *state;
+    for (int i = 0; i <= ATTUNE_LSE; ++i) {
+        top->device->ops->release(top->device, top->buffer[i]);
+    }
+    top->device->ops->close(top->device);
+    free(top);
+    return 0;
+}
+
+/* Whether there is something to test: another architecture has no such instructions. */
+static bool here(const bench_top *top)
+{
+    attune_reason reason;
+    attune_problem problem;
+    assert_ok(attune_problem_parse("b1,h1,s64,d64,fp16", &problem));
+    return whole->supports(&problem, &top->device->target, &reason);
+}
+
+static int32_t value_of(const bench_top *top, const char *name)
+{
+    for (int i = 0; i < whole->param_count; ++i) {
+        if (strcmp(whole->params[i].name, name) == 0) {
+            return top->config.value[i];
+        }
+    }
+    fail_msg("wgmma has no parameter %s", name);
+    return 0;
+}
+
+/* A problem of one head whose queries are one tile, and whose keys are four; `params` change the heuristic's config. */
+static void choose(bench_top *top, const char *dims, const char *params)
+{
+    char text[96];
+    (void)snprintf(text, sizeof text, "b1,h1,s64,%s", dims);
+    assert_ok(attune_problem_parse(text, &top->problem));
+    assert_true(whole->heuristic(&top->problem, &top->device->target, 0, &top->config));
+    assert_ok(at_config_parse(whole, params, &top->config));
+    assert_true(whole->valid(&top->problem, &top->device->target, &top->config, NULL));
+    top->rows = 64 * value_of(top, "GROUPS");
+    top->block_n = value_of(top, "BLOCK_N");
+    top->keys = 4 * top->block_n;
+    top->problem.seqlen_q = top->rows;
+    top->problem.seqlen_kv = top->keys;
+}
+
+static attune_args args_of(bench_top *top)
+{
+    const attune_problem *p = &top->problem;
+    attune_args args = {.size = sizeof args,
+                        .abi = ATTUNE_ABI,
+                        .dtype = p->dtype,
+                        .batch = 1,
+                        .heads_q = 1,
+                        .heads_kv = 1,
+                        .seqlen_q = top->rows,
+                        .seqlen_kv = top->keys,
+                        .total_q = top->rows,
+                        .total_kv = top->keys,
+                        .head_dim_qk = p->head_dim_qk,
+                        .head_dim_v = p->head_dim_v,
+                        .scale = 0.5F};
+    for (int i = 0; i <= ATTUNE_LSE; ++i) {
+        int64_t dim = i == ATTUNE_Q || i == ATTUNE_K ? p->head_dim_qk : i == ATTUNE_LSE ? 1 : p->head_dim_v;
+        args.tensor[i] = (attune_tensor){.data = top->buffer[i],
+                                         .stride = {dim * KEYS_MAX, dim * KEYS_MAX, dim},
+                                         .dtype = i == ATTUNE_LSE ? ATTUNE_FP32 : p->dtype};
+    }
+    return args;
+}
+
+/* Compiles the entry, runs one block, brings LSE's memory back. */
+static void run_unit(bench_top *top, const char *entry)
+{
+    at_loaded *loaded = NULL;
+    at_recipe recipe;
+    unit_entry = entry;
+    at_recipe_ask(&unit_kernel, &top->problem, &top->device->target, &top->config, &recipe);
+    recipe.sources = at_gpu_units;
+    assert_ok(top->device->ops->load(top->device, &recipe, &loaded));
+    attune_args args = args_of(top);
+    assert_ok(top->device->ops->launch(loaded, &args, NULL));
+    assert_ok(top->device->ops->synchronise(top->device, NULL));
+    assert_ok(top->device->ops->download(top->device, top->result, top->buffer[ATTUNE_LSE], sizeof top->result));
+    top->device->ops->unload(loaded);
+}
+
+static float rounded(const bench_top *top, float x)
+{
+    return top->problem.dtype == ATTUNE_BF16 ? at_bf16_to_float(at_bf16_from_float(x))
+                                             : at_fp16_to_float(at_fp16_from_float(x));
+}
+
+/* Elements that are small integers, so that sums are exact. */
+static void draw(bench_top *top)
+{
+    for (int role = 0; role < 3; ++role) {
+        at_random random = at_random_seed(11, (uint64_t)role);
+        for (int i = 0; i < ELEMENTS; ++i) {
+            float x = (float)((int)at_random_below(&random, 7) - 3);
+            top->value[role][i] = x;
+            top->bits[role][i] = top->problem.dtype == ATTUNE_BF16 ? at_bf16_from_float(x) : at_fp16_from_float(x);
+        }
+        assert_ok(top->device->ops->upload(top->device, top->buffer[role], top->bits[role], sizeof top->bits[role]));
+    }
+}
+
+/* ---- Products ---- */
+
+static void check_products(bench_top *top, const char *dims, const char *params)
+{
+    choose(top, dims, params);
+    draw(top);
+    run_unit(top, "unit_products");
+    int dim = top->problem.head_dim_qk, dim_v = top->problem.head_dim_v, n = top->block_n, first = top->keys - n;
+    const float *o = top->result + (ptrdiff_t)top->rows * n;
+    static float s[192];
+    for (int r = 0; r < top->rows; ++r) {
+        for (int c = 0; c < n; ++c) {
+            s[c] = 0;
+            for (int k = 0; k < dim; ++k) {
+                s[c] += top->value[0][r * dim + k] * top->value[1][(first + c) * dim + k];
+            }
+            assert_true(top->result[r * n + c] == s[c]);
+        }
+        for (int c = 0; c < dim_v; ++c) {
+            float sum = 0;
+            for (int k = 0; k < n; ++k) {
+                sum += rounded(top, s[k]) * top->value[2][(first + k) * dim_v + c];
+            }
+            assert_true(o[r * dim_v + c] == sum);
+        }
+    }
+}
+
+static void test_products(void **state)
+{
+    static const char *const dims[] = {"d32,fp16",  "d64,fp16",  "d72,fp16",  "d96,bf16",       "d128,fp16",
+                                       "d128,bf16", "d192,fp16", "d256,bf16", "d192,dv128,fp16"};
+    bench_top *top = *state;
+    for (size_t i = 0; here(top) && i < sizeof dims / sizeof *dims; ++i) {
+        check_products(top, dims[i], "");
+    }
+    if (here(top)) {
+        check_products(top, "d64,fp16", "GROUPS=1,BLOCK_N=64,PINGPONG=0,BOXED=0");
+        check_products(top, "d64,fp16", "GROUPS=2,BLOCK_N=192");
+        check_products(top, "d128,fp16", "BLOCK_N=176,STAGES=4,Q_STAGES=1,BOXED=0");
+    }
+}
+
+/* ---- Rings ---- */
+
+static void check_ring(bench_top *top, const char *dims, const char *params)
+{
+    choose(top, dims, params);
+    draw(top);
+    run_unit(top, "unit_ring");
+    int keys = top->keys * top->problem.head_dim_qk, values = top->keys * top->problem.head_dim_v;
+    assert_memory_equal(top->result, top->value[1], (size_t)keys * sizeof(float));
+    assert_memory_equal(top->result + keys, top->value[2], (size_t)values * sizeof(float));
+}
+
+/* Four tiles of keys and of values pass through rings of four and of five stages. */
+static void test_ring(void **state)
+{
+    bench_top *top = *state;
+    if (here(top)) {
+        check_ring(top, "d64,fp16", "STAGES=4");
+        check_ring(top, "d128,fp16", "STAGES=5");
+        check_ring(top, "d72,bf16", "STAGES=4");
+        check_ring(top, "d192,dv128,fp16", "");
+    }
+}
+
+/* ---- Softmax ---- */
+
+/* Exact integers at times a scale of 1/2: the reference in double, against the maximum that the kernel kept. */
+static void check_softmax(bench_top *top, const char *params)
+{
+    static float tile[2][ROWS_MAX * 192];
+    choose(top, "d64,fp16", params);
+    int n = top->block_n, lazy = value_of(top, "RESCALE");
+    at_random random = at_random_seed(12, 0);
+    for (int i = 0; i < 2 * ROWS_MAX * 192; ++i) {
+        tile[i / (ROWS_MAX * 192)][i % (ROWS_MAX * 192)] = (float)at_random_normal(&random) * 6;
+    }
+    for (int i = 0; i < n; ++i) {
+        tile[0][i] = tile[1][i] = -INFINITY; /* row 0 sees nothing; row 1 nothing in the first tile */
+        tile[0][n + i] = -INFINITY;
+        tile[1][2 * n + i] += 100; /* row 2 must move its maximum */
+    }
+    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_K], tile[0], sizeof tile[0]));
+    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_V], tile[1], sizeof tile[1]));
+    run_unit(top, "unit_softmax");
+    const float *ends = top->result + (ptrdiff_t)top->rows * n;
+    const double scale = 0.5 * 1.4426950408889634;
+    for (int r = 0; r < top->rows; ++r) {
+        double largest = -INFINITY, sum = 0, kept = ends[2 * r];
+        for (int i = 0; i < 2 * n; ++i) {
+            largest = fmax(largest, tile[i / n][r * n + i % n]);
+        }
+        assert_true(kept == largest || (kept < largest && (largest - kept) * scale <= lazy));
+        for (int i = 0; i < 2 * n; ++i) {
+            double x = tile[i / n][r * n + i % n], p = isinf(x) ? 0 : exp2((x - kept) * scale);
+            sum += p;
+            assert_true(i < n || fabs(top->result[r * n + i - n] - p) <= 1e-5 * p + 1e-37);
+        }
+        assert_true(fabs(ends[2 * r + 1] - sum) <= 2e-5 * sum);
+    }
+}
+
+static void test_softmax(void **state)
+{
+    bench_top *top = *state;
+    if (here(top)) {
+        check_softmax(top, "RESCALE=0");
+        check_softmax(top, "RESCALE=8");
+        check_softmax(top, "GROUPS=2,BLOCK_N=192,RESCALE=8");
+    }
+}
+
+/* ---- The way out ---- */
+
+static void check_store(bench_top *top, const char *dims, const char *params)
+{
+    choose(top, dims, params);
+    memset(top->out, 0xff, sizeof top->out);
+    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_O], top->out, sizeof top->out));
+    run_unit(top, "unit_store");
+    assert_ok(top->device->ops->download(top->device, top->out, top->buffer[ATTUNE_O], sizeof top->out));
+    int dim = top->problem.head_dim_v, is_bf16 = top->problem.dtype == ATTUNE_BF16;
+    for (int r = 0; r < top->rows; ++r) {
+        for (int c = 0; c < dim; ++c) {
+            uint16_t bits = top->out[r * dim + c];
+            float expected = rounded(top, (float)(r % 4 * 256 + c) * 0.5F);
+            assert_true((is_bf16 ? at_bf16_to_float(bits) : at_fp16_to_float(bits)) == expected);
+        }
+        assert_true(fabs(top->result[r] - (0.5 * r + log(2.0))) <= 1e-5 * fmax(1, 0.5 * r));
+    }
+    for (int i = top->rows * dim; i < ELEMENTS; ++i) {
+        assert_true(top->out[i] == 0xffff);
+    }
+}
+
+static void test_store(void **state)
+{
+    bench_top *top = *state;
+    if (here(top)) {
+        check_store(top, "d64,fp16", "BOXED=1");
+        check_store(top, "d128,bf16", "BOXED=1");
+        check_store(top, "d128,fp16", "BOXED=0");
+        check_store(top, "d72,fp16", "BOXED=0");
+        check_store(top, "d256,fp16", "");
+        check_store(top, "d192,dv128,fp16", "");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_store),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
