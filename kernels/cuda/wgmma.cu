@@ -431,10 +431,11 @@ ATTUNE_INLINE const job &take_job(const Shared &shared, consumer &c)
     return shared.jobs[number % JOBS];
 }
 
-/* Gives the scores of the group's first tile to the tensor cores; of no job, whatever lies there. */
-ATTUNE_INLINE held begin_job(const Shared &shared, consumer &c, scores &s)
+/* The tiles before the group's first. NOTE: a group that holds none of the ring's stages may wait for a stage to be
+ * filled again, one that holds some would wait for itself. */
+ATTUNE_INLINE void pass_tiles(const Shared &shared, consumer &c)
 {
-    for (int i = 0; skips && i < c.first; ++i) {
+    for (int i = 0; i < c.first; ++i) {
         let_pass(shared, c);
         if (i > 0) {
             let_pass(shared, c);
@@ -442,6 +443,11 @@ ATTUNE_INLINE held begin_job(const Shared &shared, consumer &c, scores &s)
         take_turn<turns_of_products || turns_of_softmax>(c);
         pass_turn<turns_of_products || turns_of_softmax>(c);
     }
+}
+
+/* Gives the scores of the group's first tile to the tensor cores; of no job, whatever lies there. */
+ATTUNE_INLINE held begin_job(const Shared &shared, consumer &c, scores &s)
+{
     held keys = next_tile(c);
     if (c.blocks > 0) {
         await_tile(shared, keys);
@@ -574,6 +580,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     if (c.blocks == 0) {
         return; /* more blocks than jobs */
     }
+    pass_tiles(shared, c);
     held keys = begin_job(shared, c, s);
     for (;;) {
         first_tile(args, shared, *j, c, keys, s, p);
@@ -593,16 +600,24 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         if constexpr (early) {
             next = &take_job(shared, c);
             find_edges(*next, c);
+            if (c.first > 0) {
+                await_outputs<0>(p, o);
+                leave_tile(shared, c, values);
+                pass_tiles(shared, c);
+            }
             keys = begin_job(shared, c, s);
             await_outputs<1>(p, o);
         } else {
             await_outputs<0>(p, o);
         }
-        leave_tile(shared, c, values);
+        if (!early || c.first == 0) {
+            leave_tile(shared, c, values);
+        }
         store(args, shared, *j, c, queries_stage(c, early), o);
         if constexpr (!early) {
             next = &take_job(shared, c);
             find_edges(*next, c);
+            pass_tiles(shared, c);
             keys = begin_job(shared, c, s);
         }
         if (c.blocks == 0) {
@@ -616,8 +631,8 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     }
 }
 
-/* The producer's group leaves its registers to the others. NOTE: each in its own branch from the beginning to the end of
- * what it does, or the compiler takes no notice. */
+/* The producer's group leaves its registers to the others. NOTE: each in its own branch from the beginning to the end
+ * of what it does, or the compiler takes no notice. */
 ATTUNE_INLINE void leave_registers()
 {
     if constexpr (GROUPS > 1) {
