@@ -144,7 +144,7 @@ static void resources(const attune_problem *problem, const attune_target *target
                               .workspace = attune_term_const(config->value[SCHEDULER] == 3 ? COUNTER_BYTES : 0)};
 }
 
-/* In the order of the parameters. */
+/* In the order of the parameters; from the best on, whatever fits. docs/hopper.md has the measurements. */
 static const attune_config narrow[] = {{{3, 128, 8, 2, 1, 1, 1, 0, 0, 1}},
                                        {{2, 128, 8, 2, 1, 1, 1, 0, 0, 1}},
                                        {{2, 64, 4, 1, 1, 1, 1, 8, 0, 0}},
@@ -153,21 +153,50 @@ static const attune_config middle[] = {{{2, 128, 5, 2, 1, 1, 1, 0, 0, 1}},
                                        {{2, 128, 5, 2, 1, 1, 1, 0, 0, 0}},
                                        {{2, 64, 4, 1, 1, 1, 1, 8, 0, 0}},
                                        {{1, 64, 4, 1, 1, 0, 0, 8, 0, 0}}};
-static const attune_config wide[] = {
-    {{2, 80, 4, 1, 1, 1, 1, 8, 2, 0}}, {{2, 64, 4, 1, 1, 1, 1, 8, 2, 0}}, {{1, 64, 4, 1, 1, 0, 0, 8, 2, 0}}};
+static const attune_config wide[] = {{{2, 112, 4, 1, 1, 1, 1, 0, 0, 0}},
+                                     {{2, 80, 4, 1, 1, 1, 1, 8, 2, 0}},
+                                     {{2, 64, 4, 1, 1, 1, 1, 8, 2, 0}},
+                                     {{1, 64, 4, 1, 1, 0, 0, 8, 2, 0}}};
+
+typedef struct choices {
+    const attune_config *config;
+    int32_t count;
+} choices;
+
+static choices choices_for(const attune_problem *problem)
+{
+    int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
+    if (dim <= 64) {
+        return (choices){narrow, sizeof narrow / sizeof *narrow};
+    }
+    return dim <= 128 ? (choices){middle, sizeof middle / sizeof *middle} : (choices){wide, sizeof wide / sizeof *wide};
+}
+
+enum { SHORT = 1024, LONG = 4096, COUNTED = 3, TO_AND_FRO = 2, ONE_WAY = 1 };
+
+/* What depends on the mask and the lengths: causal jobs differ in size, which short ones even out by a counter and long
+ * ones by their order; few tiles a job leave more time between products than turns are good for. */
+static void suit(const attune_problem *problem, attune_config *config)
+{
+    int32_t dim = problem->head_dim_v;
+    if (problem->causal && config->value[SCHEDULER] == ONE_WAY) {
+        config->value[SCHEDULER] = dim > 64 && problem->seqlen_q < LONG ? COUNTED : TO_AND_FRO;
+    }
+    if (problem->causal && dim <= 64 && problem->seqlen_q <= SHORT) {
+        config->value[PINGPONG] = 0;
+    }
+    if (problem->causal && dim > 128 && problem->seqlen_q < SHORT && config->value[GROUPS] == 2) {
+        config->value[BLOCK_N] = 64;
+        config->value[STAGES] = 5;
+    }
+}
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
-    const attune_config *candidates = dim <= 64 ? narrow : dim <= 128 ? middle : wide;
-    int count = (int)(dim <= 64    ? sizeof narrow / sizeof *narrow
-                      : dim <= 128 ? sizeof middle / sizeof *middle
-                                   : sizeof wide / sizeof *wide);
-    for (int i = 0; i < count; ++i) {
-        attune_config chosen = candidates[i];
-        if (chosen.value[SCHEDULER] == 1 && problem->causal) {
-            chosen.value[SCHEDULER] = 2;
-        }
+    choices from = choices_for(problem);
+    for (int32_t i = 0; i < from.count; ++i) {
+        attune_config chosen = from.config[i];
+        suit(problem, &chosen);
         if (valid(problem, target, &chosen, NULL) && smem_of(problem, &chosen) <= target->smem_optin_bytes &&
             index-- == 0) {
             *config = chosen;
@@ -217,6 +246,8 @@ static const attune_shipped shipped[] = {
     {"b8,h32,s2048,d64,fp16,causal", ""},
     {"b8,h8,s2048,d256,fp16", ""},
     {"b8,h8,s2048,d256,fp16,causal", ""},
+    {"b32,h8,s512,d256,fp16,causal", ""},
+    {"b1,h16,s16384,d128,fp16,causal", ""},
     {"b2,h8,s1000,d96,bf16,causal", ""},
     {"b2,h8,s1000,d192,dv128,bf16,causal", ""},
     {"b2,h8,hkv2,s300,d72,bf16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
