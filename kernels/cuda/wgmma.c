@@ -100,10 +100,23 @@ static bool supports(const attune_problem *problem, const attune_target *target,
 
 /* ---- Which configs ---- */
 
-/* Registers that a consumer thread has, and those that its fragments take; the rest of the code needs some 30 more. */
-static int32_t registers_given(const attune_config *config)
+static bool windowed(const attune_problem *problem)
 {
-    return config->value[GROUPS] == 1 ? 255 : config->value[GROUPS] == 2 ? 240 : 160;
+    return problem->window_left >= 0 || problem->window_right >= 0;
+}
+
+/* Whether a producer needs more registers than the least. */
+static bool elaborate(const attune_problem *problem)
+{
+    return problem->varlen || problem->seqused_kv || windowed(problem);
+}
+
+/* Registers that a consumer thread has, and those that its fragments take; the rest of the code needs some 30 more. */
+static int32_t registers_given(const attune_problem *problem, const attune_config *config)
+{
+    static const int32_t given[] = {255, 240, 160};
+    int32_t groups = config->value[GROUPS];
+    return groups == 2 && elaborate(problem) ? 232 : given[groups - 1];
 }
 
 static int32_t registers_held(const attune_problem *problem, const attune_config *config)
@@ -119,7 +132,7 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                   attune_reason *reason)
 {
     (void)target;
-    int32_t held = registers_held(problem, config), given = registers_given(config);
+    int32_t held = registers_held(problem, config), given = registers_given(problem, config);
     if (held + REGISTERS_BESIDES > given) {
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
                              config->value[BLOCK_N], config->value[GROUPS], held, REGISTERS_BESIDES, given);
@@ -176,18 +189,31 @@ enum { SHORT = 1024, LONG = 4096, COUNTED = 3, TO_AND_FRO = 2, ONE_WAY = 1 };
 
 /* What depends on the mask and the lengths: causal jobs differ in size, which short ones even out by a counter and long
  * ones by their order; few tiles a job leave more time between products than turns are good for. */
-static void suit(const attune_problem *problem, attune_config *config)
+static void suit_causal(const attune_problem *problem, attune_config *config)
 {
-    int32_t dim = problem->head_dim_v;
-    if (problem->causal && config->value[SCHEDULER] == ONE_WAY) {
-        config->value[SCHEDULER] = dim > 64 && problem->seqlen_q < LONG ? COUNTED : TO_AND_FRO;
+    if (config->value[SCHEDULER] == ONE_WAY) {
+        config->value[SCHEDULER] = problem->head_dim_v > 64 && problem->seqlen_q < LONG ? COUNTED : TO_AND_FRO;
     }
-    if (problem->causal && dim <= 64 && problem->seqlen_q <= SHORT) {
+    if (problem->head_dim_v <= 64 && problem->seqlen_q <= SHORT) {
         config->value[PINGPONG] = 0;
     }
-    if (problem->causal && dim > 128 && problem->seqlen_q < SHORT && config->value[GROUPS] == 2) {
+    if (problem->head_dim_v > 128 && problem->seqlen_q < SHORT && config->value[GROUPS] == 2) {
         config->value[BLOCK_N] = 64;
         config->value[STAGES] = 5;
+    }
+}
+
+/* Features cost registers: smaller tiles instead of spills. */
+static void suit(const attune_problem *problem, attune_config *config)
+{
+    if (problem->causal) {
+        suit_causal(problem, config);
+    }
+    if (windowed(problem) && config->value[GROUPS] == 3) {
+        config->value[GROUPS] = 2;
+    }
+    if (elaborate(problem) && problem->head_dim_v > 192) {
+        config->value[BLOCK_N] = 64;
     }
 }
 
@@ -251,6 +277,9 @@ static const attune_shipped shipped[] = {
     {"b2,h8,s1000,d96,bf16,causal", ""},
     {"b2,h8,s1000,d192,dv128,bf16,causal", ""},
     {"b2,h8,hkv2,s300,d72,bf16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
+    {"b2,h8,hkv2,s300,d64,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
+    {"b2,h8,hkv2,s300,d256,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
+    {"b2,h8,s300,d64,fp16,varlen=1", ""},
     {NULL, NULL},
 };
 

@@ -41,8 +41,9 @@ static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
 
 /* Registers of a thread: 65,536 for all. One group has enough as it is. */
-constexpr int producer_registers = GROUPS == 3 ? 32 : 24;
-constexpr int consumer_registers = GROUPS == 3 ? 160 : 240;
+constexpr bool elaborate = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || ATTUNE_HAS_WINDOW; /* for the producer */
+constexpr int producer_registers = GROUPS == 3 ? 32 : elaborate ? 40 : 24;
+constexpr int consumer_registers = GROUPS == 3 ? 160 : elaborate ? 232 : 240;
 
 /* A place in a ring: buffers are used in order; the parity that its users wait for changes with each round. */
 template <int stages> struct ring {
@@ -157,13 +158,13 @@ ATTUNE_INLINE void produce_number(const attune_args &args, Shared &shared, produ
 ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
 {
     producer p = {};
-    const queue &q = shared.jobs_to_do;
-    shared.jobs_to_do = queue_of<BLOCK_M>(args);
+    queue &q = shared.jobs_to_do;
+    q = queue_of<BLOCK_M>(args);
     if constexpr (SCHEDULER == 3) {
         for (int number = (int)blockIdx.x; number < q.count;) {
-            int next = atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x;
+            q.next = atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x;
             produce_number(args, shared, p, number);
-            number = next;
+            number = q.next;
         }
     } else {
         for (int turn = 0; turn * (int)gridDim.x < q.count; ++turn) {

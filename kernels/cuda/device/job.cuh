@@ -93,6 +93,7 @@ struct queue {
     int tiles, rows; /* of a head; heads of the batch */
     int section;     /* heads that go together; a multiple of those that share keys */
     int sections, count;
+    int next; /* of the block's turns by counter */
 };
 
 constexpr attune_i64 SECTION_BYTES = 32 << 20;
