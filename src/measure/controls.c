@@ -57,7 +57,7 @@ attune_status at_check_twin(const at_session *session, int twin, at_check *check
 
 attune_status at_check_swap(const at_session *session, int candidate, int peer, at_check *check)
 {
-    static const double sure = 0.999, near = 0.005;
+    static const double sure = 0.9999, near = 0.01;
     double even[AT_SESSION_PROCESSES_MAX], odd[AT_SESSION_PROCESSES_MAX];
     int n = process_means(session, candidate, peer, 0, even);
     int m = process_means(session, peer, candidate, 1, odd);

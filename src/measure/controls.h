@@ -18,7 +18,7 @@ attune_status at_check_twin(const at_session *session, int twin, at_check *check
 
 /* Label swap. Noise: a bias in favour of whoever comes first. Processes of odd numbers make the arms ready in reverse
  * order (at_executor.start), so that swapped labels must give the inverse ratio: even and odd processes agree by
- * Welch's test at 0.1 %, or within 0.5 %. Needs two of each. */
+ * Welch's test at 0.01 %, or within 1 %, of which their mean, the ratio, keeps nothing. Needs two of each. */
 attune_status at_check_swap(const at_session *session, int candidate, int peer, at_check *check);
 
 /* Two clocks. Noise: a clock that does not see all of the work. In each process the two must agree, within

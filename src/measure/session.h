@@ -41,7 +41,7 @@ typedef struct at_session_policy {
     unsigned modes;      /* bits 1 << at_mode; warm is always there */
     double must;         /* r is held against 1 / must: 0.95 asks for 1.0526 */
     double hopeless;     /* a candidate this many times slower than a peer may be stopped early: */
-    int hopeless_pairs;  /* after so many pairs of the first process */
+    int hopeless_pairs;  /* after so many pairs of the first process, a fifth of them if twice as slow again */
     double dropped_most; /* a larger share of dropped blocks leaves a session inconclusive */
     double floor_us[AT_MODE_COUNT]; /* a shorter time is impossible (at_floor_us); 0: not known */
     uint64_t seed;                  /* of orders, of input sets, and of nothing else */

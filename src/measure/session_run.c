@@ -1,4 +1,4 @@
-/* One process's part of a session, in stages: warm-up, two clocks, the blocks of each mode. */
+/* One process's part of a session, in stages: warm-up, the blocks of each mode, two clocks. */
 #include <math.h>
 #include <string.h>
 
@@ -55,6 +55,21 @@ static double mean_us(const at_block *block, int arm)
     return (block->us[arm][0] + block->us[arm][1]) / 2;
 }
 
+/* ---- Hope ------------------------------------------------------------------------------------------------------- */
+
+enum { FAR = 2 }; /* times as long as what is hopeless */
+
+static bool is_pair(const at_session *session, int candidate, int peer)
+{
+    return session->arm[candidate].part == AT_PART_CANDIDATE && session->arm[peer].part == AT_PART_PEER;
+}
+
+/* Whether a candidate needs so many times as long as what is hopeless, by the logarithm of its time over the peer's. */
+static bool is_beyond_hope(const at_session_policy *policy, double log_ratio, double times)
+{
+    return log_ratio > log(times * policy->hopeless * policy->must);
+}
+
 /* ---- Warm-up ----------------------------------------------------------------------------------------------------- */
 
 static attune_status run_round(part *on)
@@ -102,6 +117,21 @@ static void size_mode(part *on)
     }
 }
 
+/* So far beyond hope already that warming up would not change it. Only the first process may stop a session. */
+static bool all_far_off(const part *on)
+{
+    const at_session *session = on->session;
+    for (int candidate = 0; candidate < session->arm_count; ++candidate) {
+        for (int peer = 0; peer < session->arm_count; ++peer) {
+            double ratio = at_warmup_recent(&on->warmup[candidate]) / at_warmup_recent(&on->warmup[peer]);
+            if (is_pair(session, candidate, peer) && !is_beyond_hope(&session->policy, log(ratio), FAR)) {
+                return false;
+            }
+        }
+    }
+    return session->processes == 0;
+}
+
 /* The first session of a process warms it up; later ones, and other modes, only let their arms settle. */
 static attune_status warm_up(part *on)
 {
@@ -121,8 +151,8 @@ static attune_status warm_up(part *on)
         spent = now_s(on) - start;
         double loaded = on->executor->loaded_s;
         bool worked = loaded >= policy->warmup_s && loaded + expected_s(on, spent, rounds) >= policy->sustained_s;
-        enough = rounds >= ROUNDS && (judged ? (worked && settled(on)) || (worked && spent >= policy->warmup_max_s)
-                                             : settled(on) || spent >= other_most_s);
+        bool done = settled(on) || spent >= (judged ? policy->warmup_max_s : other_most_s);
+        enough = rounds >= ROUNDS && (judged ? (worked && done) || all_far_off(on) : done);
     }
     if (judged) {
         on->session->warmup_s[process] = spent;
@@ -145,9 +175,11 @@ static attune_status read_two_clocks(const part *on)
 
 /* ---- Samples ----------------------------------------------------------------------------------------------------- */
 
-/* Whether the candidate is slower than this peer beyond hope, by this process's warm blocks so far. */
+/* Whether the candidate is slower than this peer beyond hope, by this process's warm blocks so far. One that is far off
+ * needs a fifth of the pairs to show it. */
 static bool hopeless_against(const at_session *session, int candidate, int peer)
 {
+    const at_session_policy *policy = &session->policy;
     double sum = 0;
     int count = 0;
     for (size_t i = 0; i < session->block_count; ++i) {
@@ -156,8 +188,8 @@ static bool hopeless_against(const at_session *session, int candidate, int peer)
             ++count;
         }
     }
-    return 2 * count >= session->policy.hopeless_pairs &&
-           sum > count * log(session->policy.hopeless * session->policy.must);
+    bool far = 10 * count >= policy->hopeless_pairs && is_beyond_hope(policy, sum / count, FAR);
+    return far || (2 * count >= policy->hopeless_pairs && is_beyond_hope(policy, sum / count, 1));
 }
 
 /* Whether every candidate is hopeless against every peer. */
@@ -165,13 +197,12 @@ static bool all_hopeless(const at_session *session)
 {
     for (int candidate = 0; candidate < session->arm_count; ++candidate) {
         for (int peer = 0; peer < session->arm_count; ++peer) {
-            bool pair = session->arm[candidate].part == AT_PART_CANDIDATE && session->arm[peer].part == AT_PART_PEER;
-            if (pair && !hopeless_against(session, candidate, peer)) {
+            if (is_pair(session, candidate, peer) && !hopeless_against(session, candidate, peer)) {
                 return false;
             }
         }
     }
-    return true;
+    return session->block_count > 0;
 }
 
 static attune_status take_samples(part *on)
@@ -203,11 +234,9 @@ static void find_pause(part *on, const at_staged *staged)
 static attune_status run_staged(part *on, const at_staged *staged)
 {
     AT_FORWARD(warm_up(on));
-    if (on->mode == AT_MODE_WARM) {
-        AT_FORWARD(read_two_clocks(on));
-    }
     find_pause(on, staged);
-    return take_samples(on);
+    AT_FORWARD(take_samples(on));
+    return on->mode == AT_MODE_WARM && !on->session->stopped ? read_two_clocks(on) : ATTUNE_OK;
 }
 
 static attune_status run_mode(at_session *session, at_executor *executor, at_mode mode)

@@ -319,6 +319,14 @@ static void a_hopeless_candidate_is_stopped_and_fails(void **state)
     assert_ok(at_speed_judge(&session, CANDIDATE, PEER, &speed));
     assert_decided(&speed, AT_FAIL, "stopped");
     at_session_close(&session);
+    on = machine(11, 0.01, 0.3); /* far beyond: neither warmed up nor timed by two clocks */
+    session = run(&on, &policy);
+    assert_true(session.stopped);
+    assert_int_equal(session.block_count, 2);
+    assert_int_equal(session.clocks_count, 0);
+    assert_ok(at_speed_judge(&session, CANDIDATE, PEER, &speed));
+    assert_decided(&speed, AT_FAIL, "stopped");
+    at_session_close(&session);
     on = machine(11, 0.01, 0.8); /* slower, and not beyond hope */
     session = run(&on, &policy);
     assert_false(session.stopped);
