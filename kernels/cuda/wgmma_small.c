@@ -1,31 +1,26 @@
 /* wgmma_small: descriptor. The source says how it works. */
 #include "attune/kernel.h"
 
-enum { ROWS, SPLITS, CLUSTER, SHARE, SHARE_Q, BLOCK_N, STAGES, STEPS_PV, EMULATED, MIN_BLOCKS, PROGRAMMATIC, PARAMS };
+enum { ROWS, SPLITS, CLUSTER, BLOCK_N, STAGES, LOOPED, STEPS_PV, MIN_BLOCKS, PROGRAMMATIC, PARAMS };
 
-static const int32_t one_to_three[] = {1, 2, 3, 4};
-static const int32_t programmatic_values[] = {0, 1, 2, 3};
-static const int32_t one_two_four[] = {1, 2, 4};
-static const int32_t one_to_eight[] = {1, 2, 4, 8};
+static const int32_t one_to_four[] = {1, 2, 3, 4};
+static const int32_t powers_of_two[] = {1, 2, 4, 8};
+static const int32_t block_n_values[] = {64, 128};
 static const int32_t switch_values[] = {0, 1};
-static const int32_t block_n_values[] = {64, 128, 256};
-static const int32_t emulated_values[] = {0, 2, 4, 6, 8};
 
 static const attune_param params[PARAMS] = {
-    [ROWS] = {"ROWS", one_to_three, 4, 0},
-    [SPLITS] = {"SPLITS", one_two_four, 3, 0},
-    [CLUSTER] = {"CLUSTER", one_to_eight, 4, 0},
-    [SHARE] = {"SHARE", one_two_four, 3, 0},
-    [SHARE_Q] = {"SHARE_Q", switch_values, 2, 0},
-    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
-    [STAGES] = {"STAGES", one_to_eight, 4, 0},
-    [STEPS_PV] = {"STEPS_PV", one_to_eight, 4, 0},
-    [EMULATED] = {"EMULATED", emulated_values, 5, 0},
-    [MIN_BLOCKS] = {"MIN_BLOCKS", one_to_three, 3, 0},
-    [PROGRAMMATIC] = {"PROGRAMMATIC", programmatic_values, 4, 0},
+    [ROWS] = {"ROWS", one_to_four, 4, 0},
+    [SPLITS] = {"SPLITS", powers_of_two, 3, 0},
+    [CLUSTER] = {"CLUSTER", powers_of_two, 3, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 2, 0},
+    [STAGES] = {"STAGES", one_to_four, 4, 0},
+    [LOOPED] = {"LOOPED", switch_values, 2, 0},
+    [STEPS_PV] = {"STEPS_PV", powers_of_two, 4, 0},
+    [MIN_BLOCKS] = {"MIN_BLOCKS", one_to_four, 4, 0},
+    [PROGRAMMATIC] = {"PROGRAMMATIC", switch_values, 2, 0},
 };
 
-enum { CHUNK = 64, GROUP = 128, DIM_STEP = 8, DIM_MAX = 128, BLOCKS_MAX = 16, WARP_GROUPS_MAX = 4 };
+enum { CHUNK = 64, GROUP = 128, DIM_STEP = 8, DIM_MAX = 128, WARP_GROUPS_MAX = 4, REGISTERS_MAX = 255 };
 
 static int32_t padded(int32_t dim)
 {
@@ -47,17 +42,30 @@ static int32_t parts_of(const attune_config *config)
     return config->value[CLUSTER] * config->value[SPLITS];
 }
 
-/* sizeof(Shared) of the source: Q, the ring, what other parts hand over, the barriers. */
+static int32_t slots_of(const attune_config *config)
+{
+    return config->value[STAGES] * config->value[SPLITS];
+}
+
+/* What parts hand to one another; something where nobody does. */
+static int32_t parcels_of(int32_t octets, const attune_config *config)
+{
+    int32_t splits = config->value[SPLITS];
+    int32_t blocks = config->value[CLUSTER];
+    int32_t warps = threads_of(config) / 32;
+    int32_t from_splits = (octets / splits * 512 + 128) * (splits - 1) * warps;
+    int32_t from_blocks = (octets / parts_of(config) * 512 + 128) * (blocks - 1) * warps;
+    return parts_of(config) == 1 ? 128 : from_splits + from_blocks;
+}
+
+/* sizeof(Shared) of the source: Q, the ring, parcels, barriers. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
     int32_t qk = padded(problem->head_dim_qk);
     int32_t v = padded(problem->head_dim_v);
-    int32_t parts = parts_of(config);
-    int32_t slots = config->value[STAGES] * config->value[SPLITS];
-    int32_t tiles = 2 * (block_m(config) * qk + slots * config->value[BLOCK_N] * (qk + v));
-    int32_t received = parts == 1 ? 128 : (parts - 1) * (v / 8 / parts + 1) * threads_of(config) * 16;
-    int32_t barriers = 1 + 4 * slots + config->value[SPLITS] * config->value[ROWS];
-    return tiles + received + (barriers + 15) / 16 * 128;
+    int32_t tiles = 2 * (block_m(config) * qk + slots_of(config) * config->value[BLOCK_N] * (qk + v));
+    int32_t barriers = 1 + slots_of(config) * 4 + threads_of(config) / 32;
+    return tiles + parcels_of(v / 8, config) + (barriers + 15) / 16 * 128;
 }
 
 static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
@@ -128,27 +136,18 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
     return padded(problem->head_dim_v) / 2 + config->value[BLOCK_N] * 3 / 4 + 40;
 }
 
+/* Registers a thread may have: each of a multiprocessor's four parts holds 512 for each lane of a warp. */
 static int32_t registers_given(const attune_config *config)
 {
-    int32_t given = 65536 / (config->value[MIN_BLOCKS] * (threads_of(config))) / 8 * 8;
-    return given < 255 ? given : 255;
+    int32_t warps = config->value[MIN_BLOCKS] * threads_of(config) / 32;
+    int32_t given = 512 / ((warps + 3) / 4) / 8 * 8;
+    return given < REGISTERS_MAX ? given : REGISTERS_MAX;
 }
 
-static bool shares_well(const attune_problem *problem, const attune_config *config, attune_reason *reason)
+/* Keys that are in flight at once. */
+static int64_t ring_of(const attune_config *config)
 {
-    int64_t ring = (int64_t)config->value[STAGES] * parts_of(config) * config->value[BLOCK_N];
-    if (config->value[CLUSTER] * config->value[SHARE] > BLOCKS_MAX / 2) {
-        return attune_refuse(reason, "CLUSTER * SHARE = %d blocks: at most %d",
-                             config->value[CLUSTER] * config->value[SHARE], BLOCKS_MAX / 2);
-    }
-    if (config->value[SHARE] > 1 && ring < problem->seqlen_kv) {
-        return attune_refuse(reason, "SHARE %d: the ring has %lld keys, all %lld are needed", config->value[SHARE],
-                             (long long)ring, (long long)problem->seqlen_kv);
-    }
-    if (config->value[SHARE_Q] && config->value[CLUSTER] == 1) {
-        return attune_refuse(reason, "SHARE_Q 1: CLUSTER 1 has nobody to share with");
-    }
-    return true;
+    return (int64_t)slots_of(config) * config->value[CLUSTER] * config->value[BLOCK_N];
 }
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -159,9 +158,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "ROWS * SPLITS = %d warp groups: at most %d",
                              config->value[ROWS] * config->value[SPLITS], WARP_GROUPS_MAX);
     }
-    if (padded(problem->head_dim_v) / 8 % parts_of(config) != 0) {
-        return attune_refuse(reason, "CLUSTER * SPLITS = %d parts: head_dim_v %d has %d octets", parts_of(config),
-                             problem->head_dim_v, padded(problem->head_dim_v) / 8);
+    if (padded(problem->head_dim_v) / 16 % parts_of(config) != 0) {
+        return attune_refuse(reason, "CLUSTER * SPLITS = %d parts: head_dim_v %d has %d stripes of 16",
+                             parts_of(config), problem->head_dim_v, padded(problem->head_dim_v) / 16);
     }
     if (config->value[BLOCK_N] / 16 % config->value[STEPS_PV] != 0) {
         return attune_refuse(reason, "STEPS_PV %d: BLOCK_N %d has %d steps of 16 keys", config->value[STEPS_PV],
@@ -171,7 +170,11 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "ROWS, SPLITS, MIN_BLOCKS leave %d registers a thread: about %d are needed",
                              registers_given(config), registers_held(problem, config));
     }
-    return shares_well(problem, config, reason);
+    if (!config->value[LOOPED] && ring_of(config) < problem->seqlen_kv) {
+        return attune_refuse(reason, "LOOPED 0: the ring has %lld keys, all %lld are needed",
+                             (long long)ring_of(config), (long long)problem->seqlen_kv);
+    }
+    return true;
 }
 
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -186,8 +189,8 @@ static void resources(const attune_problem *problem, const attune_target *target
 
 /* Queries in tiles of 64 while every tile can have two multiprocessors, then in tiles of 128, then one for each. */
 static const attune_config candidates[] = {
-    {{1, 2, 2, 1, 0, 128, 1, 4, 4, 1, 1}}, {{1, 2, 2, 1, 0, 128, 2, 4, 4, 1, 1}}, {{2, 1, 2, 1, 0, 128, 2, 4, 4, 1, 1}},
-    {{2, 1, 1, 1, 0, 64, 2, 4, 0, 2, 1}},  {{2, 1, 1, 1, 0, 64, 2, 4, 0, 1, 1}},
+    {{1, 2, 2, 128, 1, 0, 2, 1, 1}}, {{1, 2, 2, 128, 2, 1, 2, 1, 1}}, {{1, 2, 1, 128, 2, 0, 2, 1, 1}},
+    {{2, 1, 2, 128, 2, 1, 2, 1, 1}}, {{1, 2, 1, 64, 2, 1, 4, 2, 1}},  {{2, 1, 1, 64, 2, 1, 4, 1, 1}},
 };
 
 static bool suits(const attune_problem *problem, const attune_target *target, const attune_config *config)
@@ -195,8 +198,7 @@ static bool suits(const attune_problem *problem, const attune_target *target, co
     const int32_t *value = config->value;
     int64_t rows = block_m(config);
     int64_t blocks = (problem->seqlen_q + rows - 1) / rows * problem->batch * problem->heads_q * value[CLUSTER];
-    int64_t ring = (int64_t)value[STAGES] * value[BLOCK_N] * parts_of(config);
-    return value[CLUSTER] == 1 || (blocks <= target->sm_count && (value[STAGES] > 1 || ring >= problem->seqlen_kv));
+    return value[MIN_BLOCKS] > 1 || (value[LOOPED] && value[CLUSTER] == 1) || blocks <= target->sm_count;
 }
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
@@ -217,22 +219,20 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 {
     (void)target;
     const int32_t *value = config->value;
-    int32_t share = value[SHARE];
-    int32_t lines_q = block_m(config) / (value[SHARE_Q] ? value[CLUSTER] : 1);
-    attune_term clusters = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q),
-                                                attune_term_const((int64_t)block_m(config) * share));
+    attune_term tiles =
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(block_m(config)));
     attune_step_kernel kernel = {
         .entry = "sm90_fwd_wgmma_small",
         .grid = {attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_const(value[CLUSTER])),
-                 attune_term_size(ATTUNE_SIZE_BATCH), attune_term_mul(clusters, attune_term_const(share))},
+                 attune_term_size(ATTUNE_SIZE_BATCH), tiles},
         .block = {threads_of(config), 1, 1},
-        .cluster = {value[CLUSTER], 1, share},
+        .cluster = {value[CLUSTER], 1, 1},
         .smem = attune_term_const(smem_of(problem, config)),
-        .programmatic = value[PROGRAMMATIC] != 0,
+        .programmatic = value[PROGRAMMATIC],
         .map_count = 3,
-        .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {CHUNK, lines_q, 1, 1}, 256},
-                {ATTUNE_K, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N] / share, 1, 1}, 256},
-                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N] / share, 1, 1}, 256}}};
+        .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {CHUNK, block_m(config), 1, 1}, 256},
+                {ATTUNE_K, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N], 1, 1}, 256},
+                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N], 1, 1}, 256}}};
     *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
 }
 

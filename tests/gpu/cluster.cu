@@ -1,6 +1,4 @@
-/* What blocks of a cluster do with one another, one entry each; and what the kernel for small problems computes beside
- * products. Results are floats at O. */
-#include "device/softmax.cuh"
+/* What blocks of a cluster do with one another, one entry each. Results are floats at O. */
 #include "device/swizzle.cuh"
 #include "device/tma.cuh"
 
@@ -66,12 +64,4 @@ extern "C" __global__ void cluster_multicast(const __grid_constant__ attune_args
     }
     ptx_barrier_cluster_arrive();
     ptx_barrier_cluster_wait(); /* nobody leaves while others copy to it */
-}
-
-/* 2^x of 4,096 floats at Q. */
-extern "C" __global__ void powers(const __grid_constant__ attune_args args)
-{
-    for (int i = (int)threadIdx.x; i < 4096; i += ATTUNE_THREADS) {
-        results(args)[i] = exp2_by_quartic(static_cast<const float *>(args.tensor[ATTUNE_Q].data)[i]);
-    }
 }

@@ -1,7 +1,5 @@
-/* Clusters on the device: what blocks write into one another's shared memory arrives, and is waited for; and 2^x
- * without the unit for special functions. The entries are those of cluster.cu. */
-#include <math.h>
-
+/* Clusters on the device: what blocks write into one another's shared memory arrives, and is waited for. The entries
+ * are those of cluster.cu. */
 #include "base/cm.h"
 #include "base/embedded.h"
 #include "base/half.h"
@@ -112,38 +110,11 @@ static void slices_reach_all_blocks(void **state)
     }
 }
 
-static void powers_of_two(void **state)
-{
-    float x[4096];
-    (void)state;
-    if (device->target.arch < 90) {
-        skip(); /* the source as a whole is for sm_90 */
-    }
-    for (int i = 0; i < 4096; ++i) {
-        x[i] = (float)i * -0.03125F - (float)(i % 31) * 0.001F; /* 0 ... -128 */
-    }
-    x[1] = -INFINITY;
-    x[2] = -127.0F;
-    x[3] = -1e30F;
-    x[4] = -126.0F;
-    run("powers", 1, 0, x, sizeof x);
-    assert_true(result[0] == 1.0F);
-    assert_true(result[1] == 0.0F);
-    assert_true(result[2] == 0.0F);
-    assert_true(result[3] == 0.0F);
-    assert_true(result[4] == 0x1p-126F);
-    for (int i = 0; i < 4096; ++i) {
-        double expected = exp2((double)x[i]);
-        assert_true(fabs(result[i] - expected) <= 3.5e-6 * expected + 0x1p-126);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_give_one_another),
         cmocka_unit_test(slices_reach_all_blocks),
-        cmocka_unit_test(powers_of_two),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

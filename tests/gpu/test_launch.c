@@ -209,26 +209,48 @@ static void add_map(attune_steps *steps)
     step->map[0] = (attune_map){.role = ATTUNE_Q, .box = {DIM, BOX_ROWS, 1, 1}, .l2_bytes = 128};
 }
 
-static void tensor_maps_find_their_rows(void **state)
+/* Executes, and compares each block's tile with the rows that Q's strides name in the memory that `role` was drawn in.
+ */
+static void check_rows(subject *with, attune_role role)
 {
     static uint16_t got[BATCH * HEADS][BOX_ROWS][DIM];
+    const int64_t *stride = with->call.tensor[ATTUNE_Q].stride;
+    with->call.tensor[ATTUNE_Q].data = with->buffer[role];
+    assert_ok(attune_plan_execute(with->plan, &with->call));
+    read_back(with->workspace, got, sizeof got);
+    for (int block = 0; block < BATCH * HEADS; ++block) {
+        int64_t first = block / HEADS * stride[ATTUNE_STRIDE_BATCH] + block % HEADS * stride[ATTUNE_STRIDE_HEAD];
+        for (int row = 0; row < BOX_ROWS; ++row) {
+            for (int i = 0; i < DIM; ++i) {
+                int64_t from = first + (FIRST_ROW + row) * stride[ATTUNE_STRIDE_SEQ] + i;
+                int expected = FIRST_ROW + row < ROWS ? with->host[role][from] : 0; /* zeros beyond the tensor */
+                assert_int_equal(got[block][row][i], expected);
+            }
+        }
+    }
+}
+
+/* Another pointer, other strides, a stride that repeats a head, and back: the map is always this call's. */
+static void tensor_maps_follow_the_call(void **state)
+{
+    static const int64_t strides[][2] = {{HEADS * ROWS * DIM, ROWS * DIM}, /* of batch and head */
+                                         {ROWS * DIM, BATCH * ROWS * DIM},
+                                         {HEADS * ROWS * DIM, 0},
+                                         {0, ROWS * DIM}};
     (void)state;
     if (device->target.arch < 90) {
         skip();
     }
     fixture.adjust = add_map;
-    fixture.workspace = sizeof got;
+    fixture.workspace = BATCH * HEADS * BOX_ROWS * DIM * 2;
     fixture.smem_bytes = 2048 + 8;
     subject *with = made("b2,h4,s64,d64,fp16", copies_a_tile);
-    assert_ok(attune_plan_execute(with->plan, &with->call));
-    read_back(with->workspace, got, sizeof got);
-    for (int block = 0; block < BATCH * HEADS; ++block) {
-        for (int row = 0; row < BOX_ROWS; ++row) {
-            for (int i = 0; i < DIM; ++i) {
-                int from = (block * ROWS + FIRST_ROW + row) * DIM + i;
-                int expected = FIRST_ROW + row < ROWS ? with->host[ATTUNE_Q][from] : 0; /* zeros beyond the tensor */
-                assert_int_equal(got[block][row][i], expected);
-            }
+    for (int round = 0; round < 2; ++round) {
+        for (size_t i = 0; i < sizeof strides / sizeof strides[0]; ++i) {
+            with->call.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_BATCH] = strides[i][0];
+            with->call.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_HEAD] = strides[i][1];
+            check_rows(with, ATTUNE_Q);
+            check_rows(with, ATTUNE_K);
         }
     }
     done(with);
@@ -647,7 +669,7 @@ int main(int count, char **arguments)
     }
     const struct CMUnitTest tests[] = {
         TEST(the_argument_arrives),        TEST(clusters_are_formed),     TEST(most_shared_memory),
-        TEST(tensor_maps_find_their_rows), TEST(gemms_multiply),          TEST(streams_multiply_side_by_side),
+        TEST(tensor_maps_follow_the_call), TEST(gemms_multiply),          TEST(streams_multiply_side_by_side),
         TEST(an_images_ptx_is_assembled),  TEST(graphs_replay),           TEST(threads_share_a_plan),
         TEST(host_memory_is_told),         TEST(too_much_memory_is_told), TEST(streams_of_another_device_are_told),
         TEST(a_broken_context_is_told),    TEST(what_a_call_costs),

@@ -16,28 +16,20 @@ ATTUNE_INLINE float ptx_ex2_approx_ftz_f32(float x)
     return y;
 }
 
+/* 1 / x, relative error 2^-23; 1 / 0 = inf. */
+ATTUNE_INLINE float ptx_rcp_approx_ftz_f32(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* log2 x, absolute error 2^-22 near 1; lg2 0 = -inf. */
 ATTUNE_INLINE float ptx_lg2_approx_ftz_f32(float x)
 {
     float y;
     asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
-}
-
-/* The larger; NaN if one is (sm_80). */
-ATTUNE_INLINE float ptx_max_nan_f32(float x, float y)
-{
-    float z;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-    return z;
-}
-
-/* x + y, rounded down. */
-ATTUNE_INLINE float ptx_add_rm_f32(float x, float y)
-{
-    float z;
-    asm("add.rm.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-    return z;
 }
 
 /* ---- Conversion ---- */

@@ -25,18 +25,6 @@ template <int lanes> ATTUNE_INLINE float group_sum(float x)
     return x;
 }
 
-/* 2^x for x <= 0 without the unit for special functions: x = n + f, 2^f by a quartic that is 1 at 0, n into the
- * exponent; within 2.9e-6. From -127 down it is 0. */
-ATTUNE_INLINE float exp2_by_quartic(float x)
-{
-    constexpr float shift = 12582912.0f; /* 1.5 x 2^23: sums with it are whole */
-    float y = fmaxf(x, -127.0f);
-    float n = ptx_add_rm_f32(y, shift);
-    float f = y - (n - shift);
-    float power = fmaf(fmaf(fmaf(0.0134268f, f, 0.0522422f), f, 0.2412803f), f, 0.6930448f);
-    return __int_as_float(__float_as_int(fmaf(power, f, 1.0f)) + (__float_as_int(n) << 23));
-}
-
 /* `sum` is this lane's share; the lanes of a row add theirs up at the end. */
 struct online {
     float maximum, sum;
