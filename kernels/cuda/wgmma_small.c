@@ -90,19 +90,28 @@ static const char *feature_refused(const attune_problem *problem)
                                                                      : NULL;
 }
 
-/* What it is for: at most so many tiles of 128 queries a multiprocessor, so many keys. */
-enum { TILES_SM = 4, KEYS_MAX = 2048, LINES_MAX = 65535 };
+static int64_t tiles_of(const attune_problem *problem, int32_t rows)
+{
+    return (problem->seqlen_q + rows - 1) / rows * problem->batch * problem->heads_q;
+}
+
+/* What it is for: at most two tiles of 128 queries a multiprocessor, one where heads are wide, and not too many keys.
+ */
+enum { KEYS_MAX = 1024, KEYS_MAX_FEW = 2048, TILE = 128 };
 
 static bool is_small(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    int64_t tiles = (problem->seqlen_q + 127) / 128 * problem->batch * problem->heads_q;
-    if (tiles > (int64_t)TILES_SM * target->sm_count) {
-        return attune_refuse(reason,
-                             "seqlen_q, heads_q, batch: %lld tiles of 128 queries, at most %d for each of %d SMs",
-                             (long long)tiles, TILES_SM, target->sm_count);
+    bool wide = padded(problem->head_dim_qk) > CHUNK || padded(problem->head_dim_v) > CHUNK;
+    int64_t tiles = tiles_of(problem, TILE);
+    int64_t most = (int64_t)target->sm_count * (wide ? 1 : 2);
+    int32_t keys = 2 * tiles <= target->sm_count ? KEYS_MAX_FEW : KEYS_MAX;
+    if (tiles > most) {
+        return attune_refuse(reason, "seqlen_q, heads_q, batch: %lld tiles of %d queries, at most %lld for %d SMs",
+                             (long long)tiles, TILE, (long long)most, target->sm_count);
     }
-    if (problem->seqlen_kv > KEYS_MAX) {
-        return attune_refuse(reason, "seqlen_kv %lld: at most %d", (long long)problem->seqlen_kv, KEYS_MAX);
+    if (problem->seqlen_kv > keys) {
+        return attune_refuse(reason, "seqlen_kv %lld: at most %d with %lld tiles of queries",
+                             (long long)problem->seqlen_kv, keys, (long long)tiles);
     }
     return true;
 }
@@ -170,6 +179,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "ROWS, SPLITS, MIN_BLOCKS leave %d registers a thread: about %d are needed",
                              registers_given(config), registers_held(problem, config));
     }
+    if (config->value[LOOPED] && config->value[STAGES] == 1) {
+        return attune_refuse(reason, "STAGES 1: LOOPED 1 needs 2, values being copied a tile after their keys");
+    }
     if (!config->value[LOOPED] && ring_of(config) < problem->seqlen_kv) {
         return attune_refuse(reason, "LOOPED 0: the ring has %lld keys, all %lld are needed",
                              (long long)ring_of(config), (long long)problem->seqlen_kv);
@@ -187,25 +199,39 @@ static void resources(const attune_problem *problem, const attune_target *target
                               .workspace = attune_term_const(0)};
 }
 
-/* Queries in tiles of 64 while every tile can have two multiprocessors, then in tiles of 128, then one for each. */
-static const attune_config candidates[] = {
-    {{1, 2, 2, 128, 1, 0, 2, 1, 1}}, {{1, 2, 2, 128, 2, 1, 2, 1, 1}}, {{1, 2, 1, 128, 2, 0, 2, 1, 1}},
-    {{2, 1, 2, 128, 2, 1, 2, 1, 1}}, {{1, 2, 1, 64, 2, 1, 4, 2, 1}},  {{2, 1, 1, 64, 2, 1, 4, 1, 1}},
-};
-
-static bool suits(const attune_problem *problem, const attune_target *target, const attune_config *config)
+static bool is_long_causal(const attune_problem *problem)
 {
-    const int32_t *value = config->value;
-    int64_t rows = block_m(config);
-    int64_t blocks = (problem->seqlen_q + rows - 1) / rows * problem->batch * problem->heads_q * value[CLUSTER];
-    return value[MIN_BLOCKS] > 1 || (value[LOOPED] && value[CLUSTER] == 1) || blocks <= target->sm_count;
+    return problem->causal && problem->seqlen_kv > 512;
 }
+
+static bool is_causal(const attune_problem *problem)
+{
+    return problem->causal;
+}
+
+/* By what has won on an H200 (132 multiprocessors), likeliest first: tiles of 64 queries with two multiprocessors each,
+ * with one each, tiles of 128 likewise; where there are more tiles than that, several blocks a multiprocessor, small
+ * ones under a causal mask, whose tiles differ in length. `waves` is the most blocks there may be for each
+ * multiprocessor. */
+static const struct {
+    attune_config config;
+    int32_t waves;
+    bool (*suits)(const attune_problem *problem); /* NULL: any */
+} candidates[] = {
+    {{{1, 2, 2, 128, 1, 0, 2, 1, 1}}, 1, NULL},           {{{1, 2, 2, 128, 2, 1, 2, 1, 1}}, 1, NULL},
+    {{{1, 2, 1, 128, 2, 0, 2, 1, 1}}, 1, NULL},           {{{2, 1, 2, 128, 2, 1, 2, 1, 1}}, 1, NULL},
+    {{{1, 2, 1, 128, 3, 1, 2, 1, 1}}, 2, is_long_causal}, {{{2, 1, 1, 128, 2, 1, 2, 1, 1}}, 1, NULL},
+    {{{1, 1, 1, 128, 2, 1, 2, 3, 1}}, 4, is_causal},      {{{2, 1, 1, 64, 2, 1, 4, 2, 1}}, 2, NULL},
+    {{{2, 1, 1, 64, 2, 1, 4, 1, 1}}, INT32_MAX, NULL},
+};
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; ++i) {
-        const attune_config *at = &candidates[i];
-        if (suits(problem, target, at) && valid(problem, target, at, NULL) &&
+        const attune_config *at = &candidates[i].config;
+        int64_t blocks = tiles_of(problem, block_m(at)) * at->value[CLUSTER];
+        bool suits = candidates[i].suits == NULL || candidates[i].suits(problem);
+        if (suits && blocks <= (int64_t)candidates[i].waves * target->sm_count && valid(problem, target, at, NULL) &&
             smem_of(problem, at) <= target->smem_optin_bytes && index-- == 0) {
             *config = *at;
             return true;
@@ -239,10 +265,15 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 static const attune_shipped shipped[] = {
     {"b1,h8,s512,d64,fp16", ""},
     {"b1,h8,s512,d64,bf16,causal", ""},
+    {"b1,h8,s512,d128,fp16", ""},
     {"b2,h8,s512,d64,fp16,causal", ""},
+    {"b1,h8,s1024,d64,fp16", ""},
+    {"b2,h8,s1024,d64,fp16,causal", ""},
+    {"b2,h16,s512,d64,fp16", ""},
     {"b4,h16,s512,d64,fp16", ""},
+    {"b4,h16,s512,d64,fp16,causal", ""},
     {"b2,h8,hkv2,s1000,d128,bf16,causal", ""},
-    {"b4,h16,s512,d128,fp16", ""},
+    {"b2,h4,hkv2,s300,d80,dv48,bf16,causal", ""},
     {NULL, NULL},
 };
 

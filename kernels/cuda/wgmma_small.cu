@@ -33,6 +33,7 @@ constexpr int threads = ROWS * SPLITS * GROUP, warps = threads / 32;
 static_assert(threads == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(octets_part * PARTS == octets_o && octets_part % 2 == 0, "stripes of whole pairs of octets");
 static_assert(steps_p % STEPS_PV == 0, "whole groups of steps");
+static_assert(!LOOPED || STAGES > 1, "values are asked for a tile later than keys");
 
 /* What a warp hands to the one of another part that has the same rows: sums of some octets, and for each of its sixteen
  * rows, two in a place, the maximum and the sum of weights. */
