@@ -13,8 +13,6 @@
 #include "base/status.h"
 #include "measure/clock.h"
 
-extern char **environ;
-
 /* In a process group of its own, so that it can be ended with all that it started. */
 static int spawn(const char *const *command, int words, pid_t *pid)
 {

@@ -45,7 +45,7 @@ static attune_status walked(bool takes_all, float gain, double share)
     attune_problem problem;
     at_inputs inputs;
     at_placement place;
-    attune_plan *plan;
+    attune_plan *plan = NULL;
     assert_ok(attune_problem_parse("b1,h2,s20,d64,fp16", &problem));
     zoo_open(&on.zoo, ZOO_HONEST, ATTUNE_TARGET_CUDA, 0);
     on.ops = zoo_ops;

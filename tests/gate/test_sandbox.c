@@ -116,7 +116,7 @@ static int attempt(const char *name, const char *lock, bool no_clock)
     if (at_sandbox_begin(&limits) != ATTUNE_OK || pthread_create(&thread, NULL, wait_and_open, NULL) != 0) {
         _exit(NOT_LOCKED);
     }
-    if (lock != NULL && at_sandbox_lock((at_lock)atoi(lock)) != ATTUNE_OK) {
+    if (lock != NULL && at_sandbox_lock((at_lock)(lock[0] - '0')) != ATTUNE_OK) {
         _exit(NOT_LOCKED);
     }
     for (size_t i = 0; i < TRIALS; ++i) {

@@ -58,7 +58,7 @@ static void same_kernel(const attune_kernel *a, const attune_kernel *b)
 
 static void there_and_back(const at_recipe *recipe)
 {
-    at_recipe_data *data;
+    at_recipe_data *data = NULL;
     attune_target target = target_of(recipe->kernel);
     json_t *message = message_of(recipe);
     char *text = json_dumps(message, JSON_COMPACT | JSON_SORT_KEYS);
@@ -99,8 +99,8 @@ static void a_recipe_brings_its_own_files_first(void **state)
     static const at_embedded files[] = {{"tiled.cu", (const unsigned char *)"own", 3},
                                         {"../own.cuh", (const unsigned char *)"more", 4},
                                         {NULL, NULL, 0}};
-    at_recipe recipe;
-    at_recipe_data *data;
+    at_recipe recipe = {.kernel = NULL};
+    at_recipe_data *data = NULL;
     (void)state;
     assert_true(recipe_of(at_catalogue_find("tiled"), "b1,h8,s512,d64,fp16", &recipe));
     attune_target target = target_of(recipe.kernel);
@@ -119,8 +119,8 @@ static void an_object_travels_byte_by_byte(void **state)
 {
     unsigned char bytes[300];
     const at_embedded object[] = {{"mine", bytes, sizeof bytes}, {NULL, NULL, 0}};
-    at_recipe recipe;
-    at_recipe_data *data;
+    at_recipe recipe = {.kernel = NULL};
+    at_recipe_data *data = NULL;
     (void)state;
     for (size_t i = 0; i < sizeof bytes; ++i) {
         bytes[i] = (unsigned char)(i * 37);
@@ -147,12 +147,13 @@ static void set_at(json_t *message, const char *path, json_t *value)
         (void)snprintf(step, sizeof step, "%.*s", (int)length, path);
         bool last = path[length] == '\0';
         if (last) {
-            assert_int_equal(json_is_array(message) ? json_array_set_new(message, (size_t)atoi(step), value)
+            assert_int_equal(json_is_array(message) ? json_array_set_new(message, strtoul(step, NULL, 10), value)
                                                     : json_object_set_new(message, step, value),
                              0);
             return;
         }
-        message = json_is_array(message) ? json_array_get(message, (size_t)atoi(step)) : json_object_get(message, step);
+        message =
+            json_is_array(message) ? json_array_get(message, strtoul(step, NULL, 10)) : json_object_get(message, step);
         assert_non_null(message);
         path += length + 1;
     }
@@ -201,8 +202,8 @@ static void wild_answers_are_refused(void **state)
         {"plan.steps.0.maps", "[{\"role\":0,\"swizzle\":0,\"l2_bytes\":0,\"box\":[1,1]}]", "4 are needed"},
         {"sources", "[{\"name\":\"x\"}]", "text"},
     };
-    at_recipe recipe;
-    at_recipe_data *data;
+    at_recipe recipe = {.kernel = NULL};
+    at_recipe_data *data = NULL;
     (void)state;
     assert_true(recipe_of(at_catalogue_find("tiled"), "b1,h8,s512,d64,fp16", &recipe));
     attune_target target = target_of(recipe.kernel);
@@ -220,8 +221,8 @@ static void wild_answers_are_refused(void **state)
 /* A kernel for one kind of target is none for another. */
 static void a_recipe_is_for_its_target(void **state)
 {
-    at_recipe recipe;
-    at_recipe_data *data;
+    at_recipe recipe = {.kernel = NULL};
+    at_recipe_data *data = NULL;
     (void)state;
     assert_true(recipe_of(at_catalogue_find("tiled"), "b1,h8,s512,d64,fp16", &recipe));
     attune_target cpu = target_of(at_catalogue_find("cpu_tiled"));
