@@ -114,6 +114,21 @@ static void test_suite(void **state)
     device->ops->close(device);
 }
 
+static void test_started_ahead(void **state)
+{
+    (void)state;
+    const at_remote_options options = {.command = worker, .target = "cpu", .threads = 1, .patience_s = 60};
+    at_device *used, *unused;
+    void *data;
+    assert_int_equal(at_remote_start(&options, &used), ATTUNE_OK);
+    assert_int_equal(at_remote_start(&options, &unused), ATTUNE_OK);
+    assert_int_equal(at_remote_begin(used, &options), ATTUNE_OK);
+    assert_int_equal(used->ops->allocate(used, 100, &data), ATTUNE_OK);
+    used->ops->release(used, data);
+    used->ops->close(used);
+    unused->ops->close(unused);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -248,10 +263,15 @@ static int tear_down(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_target),        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_suite),         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_other_version), cmocka_unit_test(test_death_at_open),
-        cmocka_unit_test(test_poisoned),      cmocka_unit_test(test_plans_of_one_arm_share_it),
+        cmocka_unit_test(test_target),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_suite),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_started_ahead),
+        cmocka_unit_test(test_other_version),
+        cmocka_unit_test(test_death_at_open),
+        cmocka_unit_test(test_poisoned),
+        cmocka_unit_test(test_plans_of_one_arm_share_it),
     };
     if (argc > 1) {
         if (strcmp(argv[1], "worker") == 0) {
