@@ -13,6 +13,7 @@
 #include "cuda/build.h"
 #include "cuda/cuda.h"
 #include "gate/stranger.h"
+#include "gate/zoo_folders.h"
 
 static folder here;
 
@@ -241,5 +242,6 @@ int main(int argc, char **argv)
     if (argc > 1) {
         return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
     }
+    zoo_calm_sanitizers();
     return cmocka_run_group_tests_name("stranger", tests, make_folder, drop_folder);
 }

@@ -99,11 +99,12 @@ static void a_recipe_brings_its_own_files_first(void **state)
     static const at_embedded files[] = {{"tiled.cu", (const unsigned char *)"own", 3},
                                         {"../own.cuh", (const unsigned char *)"more", 4},
                                         {NULL, NULL, 0}};
-    at_recipe recipe = {.kernel = NULL};
+    at_recipe recipe;
     at_recipe_data *data = NULL;
     (void)state;
-    assert_true(recipe_of(at_catalogue_find("tiled"), "b1,h8,s512,d64,fp16", &recipe));
-    attune_target target = target_of(recipe.kernel);
+    const attune_kernel *kernel = at_catalogue_find("tiled");
+    attune_target target = target_of(kernel);
+    assert_true(recipe_of(kernel, "b1,h8,s512,d64,fp16", &recipe));
     recipe.sources = files;
     json_t *message = message_of(&recipe);
     assert_ok(at_wire_recipe(message, &target, &data));
@@ -119,14 +120,15 @@ static void an_object_travels_byte_by_byte(void **state)
 {
     unsigned char bytes[300];
     const at_embedded object[] = {{"mine", bytes, sizeof bytes}, {NULL, NULL, 0}};
-    at_recipe recipe = {.kernel = NULL};
+    at_recipe recipe;
     at_recipe_data *data = NULL;
     (void)state;
     for (size_t i = 0; i < sizeof bytes; ++i) {
         bytes[i] = (unsigned char)(i * 37);
     }
-    assert_true(recipe_of(at_catalogue_find("cpu_tiled"), "b1,h8,s512,d64,fp16", &recipe));
-    attune_target target = target_of(recipe.kernel);
+    const attune_kernel *kernel = at_catalogue_find("cpu_tiled");
+    attune_target target = target_of(kernel);
+    assert_true(recipe_of(kernel, "b1,h8,s512,d64,fp16", &recipe));
     recipe.sources = object;
     json_t *message = message_of(&recipe);
     assert_ok(at_wire_recipe(message, &target, &data));
@@ -202,11 +204,12 @@ static void wild_answers_are_refused(void **state)
         {"plan.steps.0.maps", "[{\"role\":0,\"swizzle\":0,\"l2_bytes\":0,\"box\":[1,1]}]", "4 are needed"},
         {"sources", "[{\"name\":\"x\"}]", "text"},
     };
-    at_recipe recipe = {.kernel = NULL};
+    at_recipe recipe;
     at_recipe_data *data = NULL;
     (void)state;
-    assert_true(recipe_of(at_catalogue_find("tiled"), "b1,h8,s512,d64,fp16", &recipe));
-    attune_target target = target_of(recipe.kernel);
+    const attune_kernel *kernel = at_catalogue_find("tiled");
+    attune_target target = target_of(kernel);
+    assert_true(recipe_of(kernel, "b1,h8,s512,d64,fp16", &recipe));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         json_t *message = message_of(&recipe);
         set_at(message, rows[i].path, json_loads(rows[i].value, JSON_DECODE_ANY, NULL));
@@ -221,7 +224,7 @@ static void wild_answers_are_refused(void **state)
 /* A kernel for one kind of target is none for another. */
 static void a_recipe_is_for_its_target(void **state)
 {
-    at_recipe recipe = {.kernel = NULL};
+    at_recipe recipe;
     at_recipe_data *data = NULL;
     (void)state;
     assert_true(recipe_of(at_catalogue_find("tiled"), "b1,h8,s512,d64,fp16", &recipe));

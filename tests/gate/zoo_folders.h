@@ -43,16 +43,16 @@ static inline void zoo_read(zoo_animal *animal, const char *problem)
 /* Reads all folders of a part of the zoo, in the order of their names; returns how many there are. */
 static inline int zoo_read_all(const char *part, const char *problem, zoo_animal animal[ZOO_MOST])
 {
-    char folder[400];
+    char where[400];
     struct dirent **entry;
     int count = 0;
-    (void)snprintf(folder, sizeof folder, "%s/tests/gate/zoo/%s", ATTUNE_SOURCE_DIR, part);
-    int entries = scandir(folder, &entry, NULL, alphasort);
+    (void)snprintf(where, sizeof where, "%s/tests/gate/zoo/%s", ATTUNE_SOURCE_DIR, part);
+    int entries = scandir(where, &entry, NULL, alphasort);
     assert_true(entries > 0);
     for (int i = 0; i < entries; ++i) {
         if (strchr(entry[i]->d_name, '.') == NULL) {
             assert_true(count < ZOO_MOST);
-            (void)snprintf(animal[count].folder, sizeof animal[count].folder, "%s/%.60s", folder, entry[i]->d_name);
+            (void)snprintf(animal[count].folder, sizeof animal[count].folder, "%s/%.60s", where, entry[i]->d_name);
             (void)snprintf(animal[count].name, sizeof animal[count].name, "%.60s", entry[i]->d_name);
             zoo_read(&animal[count++], problem);
         }
