@@ -10,7 +10,7 @@
 enum {
     SLOTS = 4,
     SLOTS_LARGE = 2,
-    LARGE = 32 << 20, /* bytes of an output from which on two calls must do */
+    LARGE = 32 << 20, /* bytes of a call from which on two calls must do; and no more of a workspace is touched */
     LINE = 256,
     GAPS = 61,
     POISON = 0xff,
@@ -27,8 +27,8 @@ typedef struct street {
     const attune_plan *plan;
     double share;
     at_random random;
-    at_guised guised; /* its O is what is wanted */
-    size_t output_bytes, workspace_bytes;
+    at_guised guised;                                    /* its O is what is wanted */
+    size_t output_bytes, workspace_bytes, touched_bytes; /* the last: of a workspace */
     slot slot[SLOTS];
     int slots;
     size_t bytes;
@@ -95,10 +95,10 @@ static attune_status change_all_but_last(street *on)
 {
     for (int i = 0; i < on->slots - 1; ++i) {
         AT_FORWARD(change(on, on->slot[i].output, on->output_bytes));
-        AT_FORWARD(change(on, on->slot[i].workspace, on->workspace_bytes));
+        AT_FORWARD(change(on, on->slot[i].workspace, on->touched_bytes));
     }
     AT_FORWARD(poison(on, on->slot[on->slots - 1].output, on->output_bytes));
-    return poison(on, on->slot[on->slots - 1].workspace, on->workspace_bytes);
+    return poison(on, on->slot[on->slots - 1].workspace, on->touched_bytes);
 }
 
 static attune_status walk(street *on)
@@ -106,7 +106,7 @@ static attune_status walk(street *on)
     bool right = false;
     for (int i = 0; i < on->slots; ++i) {
         AT_FORWARD(poison(on, on->slot[i].output, on->output_bytes));
-        AT_FORWARD(poison(on, on->slot[i].workspace, on->workspace_bytes));
+        AT_FORWARD(poison(on, on->slot[i].workspace, on->touched_bytes));
     }
     for (int i = 0; i < on->slots; ++i) {
         AT_FORWARD(run(on, i, &right));
@@ -144,12 +144,13 @@ static attune_status build(street *on)
     AT_FORWARD(attune_plan_workspace(on->plan, &on->place->call, &on->workspace_bytes));
     AT_FORWARD(at_placement_reserve(on->place, on->workspace_bytes));
     AT_FORWARD(find_wanted(on));
-    on->slots = on->output_bytes < LARGE ? SLOTS : SLOTS_LARGE;
+    on->slots = on->output_bytes + on->workspace_bytes < LARGE ? SLOTS : SLOTS_LARGE;
+    on->touched_bytes = on->workspace_bytes < LARGE ? on->workspace_bytes : LARGE;
     for (int i = 0; i < on->slots; ++i) {
         on->slot[i].output = lay(on, on->output_bytes);
         on->slot[i].workspace = on->workspace_bytes > 0 ? lay(on, on->workspace_bytes) : 0;
     }
-    size_t larger = on->output_bytes > on->workspace_bytes ? on->output_bytes : on->workspace_bytes;
+    size_t larger = on->output_bytes > on->touched_bytes ? on->output_bytes : on->touched_bytes;
     on->room = malloc(larger + 1);
     AT_FAIL_IF(on->room == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bytes of output", larger);
     return ops_of(on)->allocate(on->place->device, on->bytes, (void **)&on->slab);
