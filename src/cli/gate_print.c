@@ -5,16 +5,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-
-static const at_column columns[] = {
-    {"device", AT_COLUMN_TEXT, NULL, 0},         {"problem", AT_COLUMN_TEXT, NULL, 0},
-    {"kernel", AT_COLUMN_TEXT, NULL, 0},         {"peer", AT_COLUMN_TEXT, NULL, 0},
-    {"mode", AT_COLUMN_TEXT, NULL, 0},           {"ratio", AT_COLUMN_NUMBER, NULL, 4},
-    {"lo", AT_COLUMN_NUMBER, NULL, 4},           {"hi", AT_COLUMN_NUMBER, NULL, 4},
-    {"candidate_us", AT_COLUMN_NUMBER, NULL, 4}, {"peer_us", AT_COLUMN_NUMBER, NULL, 4},
-    {"tflops", AT_COLUMN_NUMBER, NULL, 4},       {"right", AT_COLUMN_TEXT, NULL, 0},
-    {"faster", AT_COLUMN_TEXT, NULL, 0},
-};
+#include "report/verdicts.h"
 
 /* ---- Words and colours ------------------------------------------------------------------------------------------ */
 
@@ -133,42 +124,6 @@ static void print_controls(const at_gate_printer *on, const at_verdict *verdict)
     }
 }
 
-static void add_row(at_table *table, const at_verdict *verdict, int arm, int mode)
-{
-    char device[AT_TARGET_TEXT_MAX];
-    const at_speed *speed = &verdict->speed[arm];
-    const at_ratio *ratio = &speed->ratio[mode];
-    at_target_print(&verdict->target, device);
-    at_table_text(table, device);
-    at_table_text(table, verdict->problem);
-    at_table_text(table, verdict->kernel);
-    at_table_text(table, verdict->arm[arm].name);
-    at_table_text(table, at_mode_name((at_mode)mode));
-    at_table_number(table, ratio->median_r);
-    at_table_number(table, ratio->r.low);
-    at_table_number(table, ratio->r.high);
-    at_table_number(table, ratio->candidate_us);
-    at_table_number(table, ratio->peer_us);
-    at_table_number(table, at_verdict_tflops(verdict, ratio->candidate_us));
-    at_table_text(table, at_outcome_name(verdict->right));
-    at_table_text(table, at_outcome_name(speed->outcome));
-}
-
-static void each_ratio(const at_gate_printer *on, const at_verdict *verdict)
-{
-    for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
-        if (!at_verdict_is_peer(verdict, arm)) {
-            continue;
-        }
-        print_ratio(on, verdict, arm);
-        for (int mode = 0; on->table != NULL && mode < AT_MODE_COUNT; ++mode) {
-            if (verdict->speed[arm].known[mode]) {
-                add_row(on->table, verdict, arm, mode);
-            }
-        }
-    }
-}
-
 static void on_verdict(void *self, const at_verdict *verdict)
 {
     at_gate_printer *on = self;
@@ -177,7 +132,14 @@ static void on_verdict(void *self, const at_verdict *verdict)
     if (verdict->stage[AT_STAGE_SPEED].ran) {
         print_stage(on, verdict, AT_STAGE_SPEED);
     }
-    each_ratio(on, verdict);
+    for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
+        if (at_verdict_is_peer(verdict, arm)) {
+            print_ratio(on, verdict, arm);
+        }
+    }
+    if (on->table != NULL) {
+        at_report_add(on->table, verdict, at_standing_name(AT_FRESH));
+    }
     print_controls(on, verdict);
     (void)fprintf(on->out, "    right: ");
     print_outcome(on, verdict->right, 0);
@@ -197,7 +159,7 @@ void at_gate_printer_start(at_gate_printer *printer, const at_cli *cli, at_gate_
     int fd = fileno(printer->out);
     printer->colour = fd >= 0 && isatty(fd) && (no_colour == NULL || no_colour[0] == '\0');
     if (!text) {
-        (void)at_table_create(columns, (int)(sizeof columns / sizeof columns[0]), &printer->table);
+        (void)at_report_rows(&printer->table);
     }
     at_progress_start(&printer->progress, cli->err, "");
     *watch = (at_gate_watch){.self = printer,

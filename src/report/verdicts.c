@@ -31,7 +31,8 @@ static const at_column row_columns[] = {
 
 /* A verdict beside one peer in one mode, or beside nobody. */
 typedef struct row {
-    const at_record *record;
+    const at_verdict *verdict;
+    const char *state;
     const char *peer, *mode;
     const at_ratio *ratio;
     at_outcome faster;
@@ -39,22 +40,25 @@ typedef struct row {
 
 static const at_ratio no_ratio = {.r = {NAN, NAN, NAN}, .candidate_us = NAN, .peer_us = NAN, .median_r = NAN};
 
-static row row_of_none(const at_record *record)
+static row row_of_none(const at_verdict *verdict, const char *state)
 {
-    return (row){record, "", "", &no_ratio, verdict_of(record)->fast};
+    return (row){verdict, state, "", "", &no_ratio, verdict->fast};
 }
 
-static row row_of(const at_record *record, int arm, at_mode mode)
+static row row_of(const at_verdict *verdict, const char *state, int arm, at_mode mode)
 {
-    const at_verdict *verdict = verdict_of(record);
     const at_speed *speed = &verdict->speed[arm];
-    return (row){record, verdict->arm[arm].name, at_mode_name(mode),
-                 speed->known[mode] ? &speed->ratio[mode] : &no_ratio, speed->outcome};
+    return (row){verdict,
+                 state,
+                 verdict->arm[arm].name,
+                 at_mode_name(mode),
+                 speed->known[mode] ? &speed->ratio[mode] : &no_ratio,
+                 speed->outcome};
 }
 
 static void add_row(at_table *table, const row *of)
 {
-    const at_verdict *verdict = verdict_of(of->record);
+    const at_verdict *verdict = of->verdict;
     char name[AT_KERNEL_TEXT_MAX];
     at_record_kernel(verdict, name);
     at_table_text(table, verdict->target.model);
@@ -71,23 +75,27 @@ static void add_row(at_table *table, const row *of)
     at_table_number(table, at_verdict_tflops(verdict, of->ratio->candidate_us));
     at_table_text(table, at_outcome_name(verdict->right));
     at_table_text(table, at_outcome_name(of->faster));
-    at_table_text(table, at_standing_name(of->record->standing));
+    at_table_text(table, of->state);
 }
 
-static void add_rows(at_table *table, const at_record *record)
+attune_status at_report_rows(at_table **table)
 {
-    const at_verdict *verdict = verdict_of(record);
+    return at_table_create(row_columns, sizeof row_columns / sizeof row_columns[0], table);
+}
+
+void at_report_add(at_table *table, const at_verdict *verdict, const char *state)
+{
     int rows = 0;
     for (int i = 0; i < verdict->session.arm_count * AT_MODE_COUNT; ++i) {
         int arm = i / AT_MODE_COUNT, mode = i % AT_MODE_COUNT;
         if (at_verdict_is_peer(verdict, arm) && verdict->speed[arm].known[mode]) {
-            const row one = row_of(record, arm, (at_mode)mode);
+            const row one = row_of(verdict, state, arm, (at_mode)mode);
             add_row(table, &one);
             ++rows;
         }
     }
     if (rows == 0) {
-        const row none = row_of_none(record);
+        const row none = row_of_none(verdict, state);
         add_row(table, &none);
     }
 }
@@ -95,10 +103,10 @@ static void add_rows(at_table *table, const at_record *record)
 static attune_status print_rows(const at_archive *archive, unsigned which, at_format format, FILE *out)
 {
     at_table *table = NULL;
-    AT_FORWARD(at_table_create(row_columns, sizeof row_columns / sizeof row_columns[0], &table));
+    AT_FORWARD(at_report_rows(&table));
     for (size_t i = 0; i < archive->count; ++i) {
         if (shown(&archive->record[i], which)) {
-            add_rows(table, &archive->record[i]);
+            at_report_add(table, verdict_of(&archive->record[i]), at_standing_name(archive->record[i].standing));
         }
     }
     attune_status status = at_table_print(table, format, out);
@@ -119,7 +127,7 @@ static const at_column text_columns[] = {
 
 static void add_line(at_table *table, const char *kernel, const row *of, double cold)
 {
-    const at_verdict *verdict = verdict_of(of->record);
+    const at_verdict *verdict = of->verdict;
     at_table_text(table, kernel);
     at_table_number(table, of->ratio->candidate_us);
     at_table_number(table, at_verdict_tflops(verdict, of->ratio->candidate_us));
@@ -131,22 +139,24 @@ static void add_line(at_table *table, const char *kernel, const row *of, double 
     at_table_number(table, cold);
     at_table_text(table, at_outcome_name(verdict->right));
     at_table_text(table, at_outcome_name(of->faster));
-    at_table_text(table, at_standing_name(of->record->standing));
+    at_table_text(table, of->state);
 }
 
 static void add_lines(at_table *table, const at_record *record)
 {
     const at_verdict *verdict = verdict_of(record);
+    const char *state = at_standing_name(record->standing);
     const char *kernel = verdict->kernel; /* in the first of its lines */
     for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
         if (at_verdict_is_peer(verdict, arm)) {
-            const row warm = row_of(record, arm, AT_MODE_WARM), cold = row_of(record, arm, AT_MODE_COLD);
+            const row warm = row_of(verdict, state, arm, AT_MODE_WARM),
+                      cold = row_of(verdict, state, arm, AT_MODE_COLD);
             add_line(table, kernel, &warm, cold.ratio->median_r);
             kernel = "";
         }
     }
     if (kernel[0] != '\0') {
-        const row none = row_of_none(record);
+        const row none = row_of_none(verdict, state);
         add_line(table, kernel, &none, NAN);
     }
 }

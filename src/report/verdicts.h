@@ -18,6 +18,10 @@ enum {
  * and below it what was found wrong, and the session's controls. */
 attune_status at_report_verdicts(const at_archive *archive, unsigned which, at_format format, FILE *out);
 
+/* The table of those rows, and the rows of one verdict. */
+attune_status at_report_rows(at_table **table);
+void at_report_add(at_table *table, const at_verdict *verdict, const char *state);
+
 /* How each verdict stands: state, device, kernel, problem, when, file, and why it is not fresh. */
 attune_status at_report_standings(const at_archive *archive, at_format format, FILE *out);
 

@@ -71,11 +71,12 @@ static void ratios_for_programs(void **state)
     outcome got = COMMAND("gate", "cpu_tiled", "b1,h1,s64,d64,fp32", "--against", peer, "--quick", "--cases", "5",
                           "--threads", "1", "--format", "tsv");
     static const char header[] =
-        "device\tproblem\tkernel\tpeer\tmode\tratio\tlo\thi\tcandidate_us\tpeer_us\ttflops\tright\tfaster\n";
+        "device\tproblem\tkernel\tconfig\tpeer\tmode\tratio\tlo\thi\tcandidate_us\tpeer_us\ttflops\tright\t"
+        "faster\tstate\n";
     assert_true(got.code >= 0 && got.code <= 2);
     assert_memory_equal(got.out, header, sizeof header - 1);
     const char *row = got.out + sizeof header - 1;
-    assert_non_null(strstr(row, "\tb1,h1,s64,d64,fp32\tcpu_tiled:"));
+    assert_non_null(strstr(row, "\tb1,h1,s64,d64,fp32\tcpu_tiled\tBLOCK_M="));
     assert_non_null(strstr(row, peer));
     assert_non_null(strstr(row, "\twarm\t"));
     assert_non_null(strstr(row, "\tpass\t"));
