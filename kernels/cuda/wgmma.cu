@@ -179,6 +179,7 @@ ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
 /* ---- The consumers: GROUPS warp groups ---- */
 
 typedef float scores[BLOCK_N / 2];
+constexpr int all_scores = BLOCK_N / 2, some_scores = BLOCK_N / 4 / 8 * 8;
 typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
 
@@ -188,6 +189,7 @@ struct consumer {
     int number;                /* jobs taken so far, this one among them */
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
+    bool narrow;               /* the first one is seen in its left half at most */
     float scale;
     row_pair rows;
 };
@@ -305,7 +307,7 @@ ATTUNE_INLINE int first_row(const consumer &c)
 }
 
 /* -inf for keys that a row does not see. */
-ATTUNE_INLINE void hide(const job &j, const consumer &c, int key, scores &s)
+template <int count> ATTUNE_INLINE void hide(const job &j, const consumer &c, int key, scores &s)
 {
     int first[2], end[2];
 #pragma unroll
@@ -314,7 +316,7 @@ ATTUNE_INLINE void hide(const job &j, const consumer &c, int key, scores &s)
         first[r] = begins_move ? j.sees_first + row - key : 0;
         end[r] = (ends_move ? min(j.sees_end + row, j.keys) : j.keys) - key;
     }
-    rows_hide<begins_move>(s, first, end, c.thread % 32);
+    rows_hide<begins_move, count>(s, first, end, c.thread % 32);
 }
 
 /* Whether groups leave out tiles on the right that none of their rows sees. */
@@ -332,6 +334,7 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
         int last_end = max(min(j.sees_end + row + 63, j.keys), 0);
         int hidden = j.key < last_end ? 0 : (j.key - last_end) / BLOCK_N + 1;
         c.first = max(j.row + row < j.rows ? min(hidden, c.blocks - 1) : c.blocks - 1, 0);
+        c.narrow = last_end - (j.key - c.first * BLOCK_N) <= 2 * some_scores;
     }
     if constexpr (begins_move) {
         int first = max(j.sees_first + row + 63, 0);
@@ -340,13 +343,14 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
 }
 
 /* Scores as the softmax wants them: capped, hidden where that is so. */
+template <int count>
 ATTUNE_INLINE void prepare(const attune_args &args, const job &j, const consumer &c, int i, scores &s)
 {
     if constexpr (ATTUNE_HAS_SOFTCAP) {
-        rows_tanh(s, args.scale / args.softcap); /* the cap itself has joined the scale */
+        rows_tanh<count>(s, args.scale / args.softcap); /* the cap itself has joined the scale */
     }
     if (i < c.right_edge || (begins_move && i >= c.left_edge)) {
-        hide(j, c, j.key - i * BLOCK_N, s);
+        hide<count>(j, c, j.key - i * BLOCK_N, s);
     }
 }
 
@@ -480,20 +484,30 @@ ATTUNE_INLINE void leave_outputs(const Shared &shared, const consumer &c, int st
 }
 
 /* The first tile: nothing to multiply yet. */
+template <int count>
+ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer &c, scores &s, weights &p)
+{
+    softening f;
+    prepare<count>(args, j, c, c.first, s);
+    take_turn<turns_of_softmax>(c);
+    rows_raise<RESCALE, count>(c.rows, s, c.scale, f);
+    rows_soften<0, count>(s, c.scale, f);
+    rows_finish(c.rows, f);
+    pass_turn<turns_of_softmax>(c);
+    rows_pack<count>(s, p);
+}
+
 ATTUNE_INLINE void first_tile(const attune_args &args, const Shared &shared, const job &j, consumer &c, held keys,
                               scores &s, weights &p)
 {
-    softening f;
     c.rows = {{negative_infinity(), negative_infinity()}, {0, 0}};
     await_scores<0>(s);
     leave_keys(shared, c, keys, c.first);
-    prepare(args, j, c, c.first, s);
-    take_turn<turns_of_softmax>(c);
-    rows_raise<RESCALE>(c.rows, s, c.scale, f);
-    rows_soften<0, BLOCK_N / 2>(s, c.scale, f);
-    rows_finish(c.rows, f);
-    pass_turn<turns_of_softmax>(c);
-    rows_pack(s, p);
+    if (skips && c.narrow) {
+        first_weights<some_scores>(args, j, c, s, p);
+    } else {
+        first_weights<all_scores>(args, j, c, s, p);
+    }
     if (skips && c.first > 0) {
         let_pass(shared, c);
     }
@@ -515,8 +529,8 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     pass_turn<turns_of_products>(c);
     await_scores<1>(s);
     leave_keys(shared, c, keys, i);
-    prepare(args, j, c, i, s);
-    rows_raise<RESCALE>(c.rows, s, c.scale, f);
+    prepare<all_scores>(args, j, c, i, s);
+    rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
     rows_soften<0, before>(s, c.scale, f);
     /* NOTE: this tile has long been here. But without a branch the compiler moves the wait that follows in front of the
      * softmax. Behind it exponentials and packing share the time of the slower ones. */
@@ -526,7 +540,7 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     rows_rescale<RESCALE>(o, f.factor);
     rows_soften<before, BLOCK_N / 2>(s, c.scale, f);
     rows_finish(c.rows, f);
-    rows_pack(s, p);
+    rows_pack<all_scores>(s, p);
 }
 
 /* The same, one after the other: other groups fill the tensor cores meanwhile. */
@@ -543,13 +557,13 @@ ATTUNE_INLINE void sequential_tile(const attune_args &args, Shared &shared, cons
     multiply_keys(shared, c, keys, s);
     await_scores<0>(s);
     leave_keys(shared, c, keys, i);
-    prepare(args, j, c, i, s);
+    prepare<all_scores>(args, j, c, i, s);
     take_turn<turns_of_softmax>(c);
-    rows_raise<RESCALE>(c.rows, s, c.scale, f);
+    rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
     rows_soften<0, BLOCK_N / 2>(s, c.scale, f);
     rows_finish(c.rows, f);
     pass_turn<turns_of_softmax>(c);
-    rows_pack(s, p);
+    rows_pack<all_scores>(s, p);
     rows_rescale<RESCALE>(o, f.factor);
 }
 

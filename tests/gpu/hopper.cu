@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
     find_edges(take_job(shared, c), c);
     (void)begin_job(shared, c, s);
     await_scores<0>(s);
-    rows_pack(s, p);
+    rows_pack<all_scores>(s, p);
     held values = next_tile(c);
     await_tile(shared, values);
     multiply_values(shared, values, p, o, 0);
@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_softmax(con
         for (int i = 0; i < BLOCK_N / 2; ++i) {
             s[i] = from[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)];
         }
-        rows_raise<RESCALE>(c.rows, s, c.scale, f);
+        rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
         rows_soften<0, BLOCK_N / 2>(s, c.scale, f);
         rows_finish(c.rows, f);
     }

@@ -20,31 +20,41 @@ struct softening {
     float sum[2][2];
 };
 
-/* ---- Softmax ---- */
+/* ---- Softmax: of the first `count` sums, where the rest stands for columns that nobody sees ---- */
 
 /* tanh(x scale). */
-template <int n> ATTUNE_INLINE void rows_tanh(float (&s)[n], float scale)
+template <int count, int n> ATTUNE_INLINE void rows_tanh(float (&s)[n], float scale)
 {
 #pragma unroll
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < count; ++i) {
         s[i] = 1.0f - __fdividef(2.0f, ptx_ex2_approx_ftz_f32(s[i] * (2 * LOG2_E * scale)) + 1.0f);
     }
 }
 
-/* -inf outside of columns first ... end - 1 of the tile; `bounded` says whether first matters. */
-template <bool bounded, int n>
+/* A bit for each group of eight columns whose column `place` stands before `end`. */
+ATTUNE_INLINE unsigned groups_before(int end, int place)
+{
+    int groups = min(max((end - place + 7) >> 3, 0), 32);
+    return groups == 32 ? ~0u : (1u << groups) - 1;
+}
+
+/* -inf outside of columns first ... end - 1 of the tile; `bounded` says whether first matters. NOTE: as bits, which one
+ * instruction turns into seven predicates; comparisons would be one each. */
+template <bool bounded, int count, int n>
 ATTUNE_INLINE void rows_hide(float (&s)[n], const int (&first)[2], const int (&end)[2], int lane)
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        [[maybe_unused]] int least = first[r] - lane % 4 * 2;
-        int most = end[r] - lane % 4 * 2;
 #pragma unroll
-        for (int i = 0; i < n; ++i) {
-            if (i / 2 % 2 == r) {
-                int column = i / 4 * 8 + i % 2;
-                bool seen = bounded ? column < most && column >= least : column < most;
-                s[i] = seen ? s[i] : negative_infinity();
+        for (int e = 0; e < 2; ++e) {
+            unsigned seen = groups_before(end[r], lane % 4 * 2 + e);
+            if constexpr (bounded) {
+                seen &= ~groups_before(first[r], lane % 4 * 2 + e);
+            }
+#pragma unroll
+            for (int i = 0; i < count / 4; ++i) {
+                float &x = s[i * 4 + r * 2 + e];
+                x = seen >> i & 1 ? x : negative_infinity();
             }
         }
     }
@@ -52,11 +62,12 @@ ATTUNE_INLINE void rows_hide(float (&s)[n], const int (&first)[2], const int (&e
 
 /* Takes in the scores' maximum. It stays while it has grown by less than a factor of 2^lazy (always moves with 0):
  * weights are then at most that, and what was summed before needs no rescaling. */
-template <int lazy, int n> ATTUNE_INLINE void rows_raise(row_pair &rows, const float (&s)[n], float scale, softening &f)
+template <int lazy, int count, int n>
+ATTUNE_INLINE void rows_raise(row_pair &rows, const float (&s)[n], float scale, softening &f)
 {
     float largest[2][4];
 #pragma unroll
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < count; ++i) {
         float &m = largest[i / 2 % 2][i / 4 % 2 * 2 + i % 2];
         m = i < 8 ? s[i] : fmaxf(m, s[i]);
     }
@@ -93,12 +104,17 @@ ATTUNE_INLINE void rows_finish(row_pair &rows, const softening &f)
     }
 }
 
-/* Weights as operands of the next product. */
-template <int n> ATTUNE_INLINE void rows_pack(const float (&s)[n], unsigned (&p)[n / 8][4])
+/* Weights as operands of the next product; 0 behind the first `count`. */
+template <int count, int n> ATTUNE_INLINE void rows_pack(const float (&s)[n], unsigned (&p)[n / 8][4])
 {
+    static_assert(count % 8 == 0, "whole operands");
 #pragma unroll
     for (int i = 0; i < n / 8; ++i) {
-        sums_as_a64(p[i], s + i * 8);
+        if (i < count / 8) {
+            sums_as_a64(p[i], s + i * 8);
+        } else {
+            p[i][0] = p[i][1] = p[i][2] = p[i][3] = 0;
+        }
     }
 }
 
