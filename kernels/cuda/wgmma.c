@@ -1,31 +1,36 @@
 /* wgmma: descriptor. The source and docs/hopper.md say how it works. */
 #include "attune/kernel.h"
 
-enum { GROUPS, BLOCK_N, STAGES, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, BOXED, PARAMS };
+enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, PARAMS };
 
-static const int32_t groups_values[] = {1, 2, 3};
-static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192};
-static const int32_t stages_values[] = {4, 5, 6, 8};
+static const int32_t groups_values[] = {2, 3};
+static const int32_t block_n_values[] = {64, 80, 112, 128, 176};
 static const int32_t q_stages_values[] = {1, 2};
 static const int32_t switch_values[] = {0, 1};
-static const int32_t scheduler_values[] = {0, 1, 2, 3};
+static const int32_t scheduler_values[] = {0, 1, 2};
 static const int32_t rescale_values[] = {0, 8};
-static const int32_t ahead_values[] = {0, 2, 4};
+static const int32_t ahead_values[] = {0, 2};
 
 static const attune_param params[PARAMS] = {
-    [GROUPS] = {"GROUPS", groups_values, 3, 0},
-    [BLOCK_N] = {"BLOCK_N", block_n_values, 9, 0},
-    [STAGES] = {"STAGES", stages_values, 4, 0},
-    [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0},
-    [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
-    [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
-    [SCHEDULER] = {"SCHEDULER", scheduler_values, 4, 0},
-    [RESCALE] = {"RESCALE", rescale_values, 2, 0},
-    [AHEAD] = {"AHEAD", ahead_values, 3, 0},
-    [BOXED] = {"BOXED", switch_values, 2, 0},
+    [GROUPS] = {"GROUPS", groups_values, 2, 0},       [BLOCK_N] = {"BLOCK_N", block_n_values, 5, 0},
+    [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0}, [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
+    [PINGPONG] = {"PINGPONG", switch_values, 2, 0},   [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0},
+    [RESCALE] = {"RESCALE", rescale_values, 2, 0},    [AHEAD] = {"AHEAD", ahead_values, 2, 0},
 };
 
-enum { DIM_STEP = 8, DIM_MIN = 32, DIM_MAX = 256, GROUP_ROWS = 64, CONTROL_BYTES = 1024, COUNTER_BYTES = 16 };
+/* Of SCHEDULER: a block a job; blocks that take turns; blocks that take the next job from a counter. */
+enum { A_BLOCK_EACH, TURNS, COUNTER };
+
+enum {
+    DIM_STEP = 8,
+    DIM_MIN = 32,
+    DIM_MAX = 256,
+    GROUP_ROWS = 64,
+    CONTROL_BYTES = 1024,
+    STAGES_MAX = 8,
+    STAGES_MIN = 3,
+    COUNTER_BYTES = 16
+};
 
 static int32_t block_m(const attune_config *config)
 {
@@ -43,13 +48,23 @@ static int32_t pitch_of(int32_t dim)
     return (dim + 63) / 64 * 128;
 }
 
-/* sizeof(Shared) of the source: queries, the ring of keys and values, jobs and barriers. */
-static int32_t smem_of(const attune_problem *problem, const attune_config *config)
+/* Stages of the ring of keys and values: as many as there is room for. */
+static int32_t stages_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     int32_t pitch_qk = pitch_of(problem->head_dim_qk), pitch_v = pitch_of(problem->head_dim_v);
     int32_t queries = config->value[Q_STAGES] * block_m(config) * pitch_qk;
-    int32_t tiles = config->value[STAGES] * config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
-    return queries + tiles + CONTROL_BYTES;
+    int32_t tile = config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
+    int32_t stages = (target->smem_optin_bytes - CONTROL_BYTES - queries) / tile;
+    return stages < STAGES_MIN ? STAGES_MIN : stages > STAGES_MAX ? STAGES_MAX : stages;
+}
+
+/* sizeof(Shared) of the source: queries, the ring of keys and values, jobs and barriers. */
+static int32_t smem_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    int32_t pitch_qk = pitch_of(problem->head_dim_qk), pitch_v = pitch_of(problem->head_dim_v);
+    int32_t queries = config->value[Q_STAGES] * block_m(config) * pitch_qk;
+    int32_t tile = config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
+    return queries + stages_of(problem, target, config) * tile + CONTROL_BYTES;
 }
 
 /* ---- What it computes ---- */
@@ -114,9 +129,7 @@ static bool elaborate(const attune_problem *problem)
 /* Registers that a consumer thread has, and those that its fragments take; the rest of the code needs some 30 more. */
 static int32_t registers_given(const attune_problem *problem, const attune_config *config)
 {
-    static const int32_t given[] = {255, 240, 160};
-    int32_t groups = config->value[GROUPS];
-    return groups == 2 && elaborate(problem) ? 232 : given[groups - 1];
+    return config->value[GROUPS] == 3 ? 160 : elaborate(problem) ? 232 : 240;
 }
 
 static int32_t registers_held(const attune_problem *problem, const attune_config *config)
@@ -137,12 +150,12 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
                              config->value[BLOCK_N], config->value[GROUPS], held, REGISTERS_BESIDES, given);
     }
-    if (config->value[GROUPS] == 1 && config->value[PINGPONG]) {
-        return attune_refuse(reason, "PINGPONG 1: needs GROUPS of 2 or 3");
+    if (config->value[SCHEDULER] == A_BLOCK_EACH && config->value[Q_STAGES] > 1) {
+        return attune_refuse(reason, "Q_STAGES 2: a block of SCHEDULER 0 has one tile of queries");
     }
-    if (config->value[BOXED] && (config->value[Q_STAGES] == 1 || problem->head_dim_v % 16 != 0 ||
-                                 pitch_of(problem->head_dim_v) > pitch_of(problem->head_dim_qk))) {
-        return attune_refuse(reason, "BOXED 1: O leaves through one of two places of Q, in steps of 16 columns");
+    if (!config->value[OVERLAP] &&
+        (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 || config->value[AHEAD] > 0)) {
+        return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE 0 and AHEAD 0 only");
     }
     return true;
 }
@@ -150,26 +163,19 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *out)
 {
-    (void)target;
     *out = (attune_resources){.threads = threads_of(config),
-                              .smem_bytes = smem_of(problem, config),
+                              .smem_bytes = smem_of(problem, target, config),
                               .scratch_bytes = 0,
-                              .workspace = attune_term_const(config->value[SCHEDULER] == 3 ? COUNTER_BYTES : 0)};
+                              .workspace = attune_term_const(config->value[SCHEDULER] == COUNTER ? COUNTER_BYTES : 0)};
 }
 
 /* In the order of the parameters; from the best on, whatever fits. docs/hopper.md has the measurements. */
-static const attune_config narrow[] = {{{3, 128, 8, 2, 1, 1, 1, 0, 0, 1}},
-                                       {{2, 128, 8, 2, 1, 1, 1, 0, 0, 1}},
-                                       {{2, 64, 4, 1, 1, 1, 1, 8, 0, 0}},
-                                       {{1, 64, 4, 1, 1, 0, 0, 8, 0, 0}}};
-static const attune_config middle[] = {{{2, 128, 5, 2, 1, 1, 1, 0, 0, 1}},
-                                       {{2, 128, 5, 2, 1, 1, 1, 0, 0, 0}},
-                                       {{2, 64, 4, 1, 1, 1, 1, 8, 0, 0}},
-                                       {{1, 64, 4, 1, 1, 0, 0, 8, 0, 0}}};
-static const attune_config wide[] = {{{2, 112, 4, 1, 1, 1, 1, 0, 0, 0}},
-                                     {{2, 80, 4, 1, 1, 1, 1, 8, 2, 0}},
-                                     {{2, 64, 4, 1, 1, 1, 1, 8, 2, 0}},
-                                     {{1, 64, 4, 1, 1, 0, 0, 8, 2, 0}}};
+static const attune_config narrow[] = {
+    {{3, 128, 2, 1, 1, 1, 0, 0}}, {{2, 128, 2, 1, 1, 1, 0, 0}}, {{2, 64, 1, 1, 1, 1, 8, 0}}};
+static const attune_config middle[] = {
+    {{2, 128, 2, 1, 1, 1, 0, 0}}, {{2, 176, 1, 1, 1, 1, 0, 0}}, {{2, 64, 1, 1, 1, 1, 8, 0}}};
+static const attune_config wide[] = {
+    {{2, 112, 1, 1, 1, 1, 0, 0}}, {{2, 80, 1, 1, 1, 1, 8, 2}}, {{2, 64, 1, 1, 1, 1, 8, 2}}};
 
 typedef struct choices {
     const attune_config *config;
@@ -185,21 +191,20 @@ static choices choices_for(const attune_problem *problem)
     return dim <= 128 ? (choices){middle, sizeof middle / sizeof *middle} : (choices){wide, sizeof wide / sizeof *wide};
 }
 
-enum { SHORT = 1024, LONG = 4096, COUNTED = 3, TO_AND_FRO = 2, ONE_WAY = 1 };
+enum { SHORT = 1024, LONG = 4096 };
 
-/* What depends on the mask and the lengths: causal jobs differ in size, which short ones even out by a counter and long
- * ones by their order; few tiles a job leave more time between products than turns are good for. */
+/* Causal jobs differ in size, which short ones even out by a counter and long ones by their order; few tiles a job
+ * leave more time between products than turns are good for. */
 static void suit_causal(const attune_problem *problem, attune_config *config)
 {
-    if (config->value[SCHEDULER] == ONE_WAY) {
-        config->value[SCHEDULER] = problem->head_dim_v > 64 && problem->seqlen_q < LONG ? COUNTED : TO_AND_FRO;
+    if (problem->head_dim_v > 64 && problem->seqlen_q < LONG) {
+        config->value[SCHEDULER] = COUNTER;
     }
     if (problem->head_dim_v <= 64 && problem->seqlen_q <= SHORT) {
         config->value[PINGPONG] = 0;
     }
-    if (problem->head_dim_v > 128 && problem->seqlen_q < SHORT && config->value[GROUPS] == 2) {
+    if (config->value[BLOCK_N] == 80 && problem->seqlen_q < SHORT) {
         config->value[BLOCK_N] = 64;
-        config->value[STAGES] = 5;
     }
 }
 
@@ -212,7 +217,7 @@ static void suit(const attune_problem *problem, attune_config *config)
     if (windowed(problem) && config->value[GROUPS] == 3) {
         config->value[GROUPS] = 2;
     }
-    if (elaborate(problem) && problem->head_dim_v > 192) {
+    if (elaborate(problem) && config->value[BLOCK_N] == 80) {
         config->value[BLOCK_N] = 64;
     }
 }
@@ -223,7 +228,7 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     for (int32_t i = 0; i < from.count; ++i) {
         attune_config chosen = from.config[i];
         suit(problem, &chosen);
-        if (valid(problem, target, &chosen, NULL) && smem_of(problem, &chosen) <= target->smem_optin_bytes &&
+        if (valid(problem, target, &chosen, NULL) && smem_of(problem, target, &chosen) <= target->smem_optin_bytes &&
             index-- == 0) {
             *config = chosen;
             return true;
@@ -237,19 +242,19 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
-    (void)target;
     const int32_t m = block_m(config), n = config->value[BLOCK_N];
-    const bool boxed = config->value[BOXED] && !problem->varlen;
+    const bool boxed = config->value[Q_STAGES] > 1 && !problem->varlen;
     attune_term tiles =
         attune_term_mul(attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(m)),
                         attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
-    attune_term blocks =
-        config->value[SCHEDULER] == 0 ? tiles : attune_term_min(tiles, attune_term_size(ATTUNE_SIZE_SM_COUNT));
+    attune_term blocks = config->value[SCHEDULER] == A_BLOCK_EACH
+                             ? tiles
+                             : attune_term_min(tiles, attune_term_size(ATTUNE_SIZE_SM_COUNT));
     attune_step_kernel kernel = {.entry = "sm90_fwd_wgmma",
                                  .grid = {blocks, attune_term_const(1), attune_term_const(1)},
                                  .block = {threads_of(config), 1, 1},
                                  .cluster = {1, 1, 1},
-                                 .smem = attune_term_const(smem_of(problem, config)),
+                                 .smem = attune_term_const(smem_of(problem, target, config)),
                                  .map_count = boxed ? 4 : 3,
                                  .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, m, 1, 1}, 256},
                                          {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
@@ -258,7 +263,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     attune_step_fill reset = {
         .offset_bytes = attune_term_const(0), .bytes = attune_term_const(COUNTER_BYTES), .pattern = 0};
     *out = (attune_steps){0};
-    if (config->value[SCHEDULER] == 3) {
+    if (config->value[SCHEDULER] == COUNTER) {
         out->step[out->count++] = (attune_step){.kind = ATTUNE_STEP_FILL, .as = {.fill = reset}};
     }
     out->step[out->count++] = (attune_step){.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}};

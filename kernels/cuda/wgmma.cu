@@ -20,13 +20,15 @@ constexpr int JOBS = 8;
 /* Whether the scores of a job's first tile can be given out before the job before has been stored. */
 constexpr bool early = Q_STAGES > 1;
 /* Whether O leaves through the copy engine: from the place of its queries, box by box, sixteen rows a warp. */
-constexpr bool boxed = BOXED && !ATTUNE_HAS_VARLEN;
-static_assert(!BOXED || (Q_STAGES > 1 && chunks_v <= chunks_qk && dim_v % 16 == 0), "O's way out");
+constexpr bool boxed = Q_STAGES > 1 && chunks_v <= chunks_qk && dim_v % 16 == 0 && !ATTUNE_HAS_VARLEN;
 
 constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128;
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
 constexpr unsigned tile_v_bytes = chunks_v * chunk_kv_bytes;
 constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
+
+/* As many stages as the descriptor has found room for. */
+constexpr int STAGES = (ATTUNE_SMEM_BYTES - 1024 - Q_STAGES * (int)tile_q_bytes) / (int)tile_bytes;
 
 struct alignas(1024) Shared {
     unsigned char q[Q_STAGES][tile_q_bytes];
@@ -36,11 +38,12 @@ struct alignas(1024) Shared {
     unsigned long long full_q[Q_STAGES], empty_q[Q_STAGES], full[STAGES], empty[STAGES];
 };
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
+static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes and products take");
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
 
-/* Registers of a thread: 65,536 for all. One group has enough as it is. */
+/* Registers of a thread: together what the launch has given. */
 constexpr bool elaborate = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || ATTUNE_HAS_WINDOW; /* for the producer */
 constexpr int producer_registers = GROUPS == 3 ? 32 : elaborate ? 40 : 24;
 constexpr int consumer_registers = GROUPS == 3 ? 160 : elaborate ? 232 : 240;
@@ -160,7 +163,7 @@ ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
     producer p = {};
     queue &q = shared.jobs_to_do;
     q = queue_of<BLOCK_M>(args);
-    if constexpr (SCHEDULER == 3) {
+    if constexpr (SCHEDULER == 2) {
         for (int number = (int)blockIdx.x; number < q.count;) {
             q.next = atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x;
             produce_number(args, shared, p, number);
@@ -168,7 +171,7 @@ ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
         }
     } else {
         for (int turn = 0; turn * (int)gridDim.x < q.count; ++turn) {
-            produce_number(args, shared, p, job_number<SCHEDULER == 2>(turn));
+            produce_number(args, shared, p, job_number<ATTUNE_HAS_CAUSAL>(turn));
         }
     }
     job &end = shared.jobs[p.number % JOBS];
@@ -234,8 +237,8 @@ ATTUNE_INLINE void let_pass(const Shared &shared, consumer &c)
 }
 
 /* What the groups take turns in: with OVERLAP in giving work to the tensor cores, without in the softmax. */
-constexpr bool turns_of_products = PINGPONG && GROUPS > 1 && OVERLAP;
-constexpr bool turns_of_softmax = PINGPONG && GROUPS > 1 && !OVERLAP;
+constexpr bool turns_of_products = PINGPONG && OVERLAP;
+constexpr bool turns_of_softmax = PINGPONG && !OVERLAP;
 
 /* Named barriers: 1 ... GROUPS order the groups, the next GROUPS hold the threads of one together. */
 template <bool wanted> ATTUNE_INLINE void take_turn(const consumer &c)
@@ -320,7 +323,7 @@ template <int count> ATTUNE_INLINE void hide(const job &j, const consumer &c, in
 }
 
 /* Whether groups leave out tiles on the right that none of their rows sees. */
-constexpr bool skips = ends_move && GROUPS > 1;
+constexpr bool skips = ends_move;
 
 /* Which of the job's tiles some row of the group does not see whole: those on the right, and with a window those on the
  * left. NOTE: kept in registers. A load from shared memory in the loop waits behind the products, some 400 cycles. */
@@ -588,7 +591,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     c.thread = (int)threadIdx.x % 128;
     c.scale = LOG2_E * (ATTUNE_HAS_SOFTCAP ? args.softcap : args.scale);
     if (group == GROUPS - 1) {
-        pass_turn<PINGPONG && GROUPS != 1>(c);
+        pass_turn<PINGPONG>(c);
     }
     const job *j = &take_job(shared, c);
     find_edges(*j, c);
@@ -650,16 +653,12 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
  * of what it does, or the compiler takes no notice. */
 ATTUNE_INLINE void leave_registers()
 {
-    if constexpr (GROUPS > 1) {
-        ptx_setmaxnreg_dec<producer_registers>();
-    }
+    ptx_setmaxnreg_dec<producer_registers>();
 }
 
 ATTUNE_INLINE void take_registers()
 {
-    if constexpr (GROUPS > 1) {
-        ptx_setmaxnreg_inc<consumer_registers>();
-    }
+    ptx_setmaxnreg_inc<consumer_registers>();
 }
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(const __grid_constant__ attune_args args)
