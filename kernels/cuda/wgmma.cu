@@ -20,7 +20,7 @@ constexpr int JOBS = 8;
 /* Whether the scores of a job's first tile can be given out before the job before has been stored. */
 constexpr bool early = Q_STAGES > 1;
 /* Whether O leaves through the copy engine: from the place of its queries, box by box, sixteen rows a warp. */
-constexpr bool boxed = Q_STAGES > 1 && chunks_v <= chunks_qk && dim_v % 16 == 0 && !ATTUNE_HAS_VARLEN;
+constexpr bool boxed = Q_STAGES > 1 && chunks_v <= chunks_qk &&dim_v % 16 == 0 && !ATTUNE_HAS_VARLEN;
 
 constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128;
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
