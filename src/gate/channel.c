@@ -19,8 +19,6 @@
 #include "gate/sandbox.h"
 #include "measure/clock.h"
 
-extern char **environ;
-
 struct at_channel {
     pid_t pid; /* 0: reaped */
     int line;  /* our end of the socket pair that is the worker's standard input and output */

@@ -79,6 +79,7 @@ static attune_status add_best(at_gate *gate, at_gate_table *table)
 {
     int before = table->peer_count;
     const char *const *best = at_contenders_best(gate->target.kind);
+    AT_FAIL_IF(best[0] == NULL, ATTUNE_UNSUPPORTED, "PyTorch has no back end for this target");
     for (int i = 0; best[i] != NULL; ++i) {
         AT_FORWARD(add_peer(gate, table, best[i], true));
     }
