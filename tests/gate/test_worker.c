@@ -2,6 +2,8 @@
  */
 #include "base/cm.h"
 
+#include <stdlib.h>
+
 #include "gate/channel.h"
 #include "gate/worker.h"
 
@@ -19,6 +21,7 @@ static int start(void **state)
     (void)state;
     const char *const command[] = {"/proc/self/exe", "worker", NULL};
     const at_channel_options options = {command, ARENA};
+    (void)setenv("ASAN_OPTIONS", "allocator_may_return_null=1", 0); /* too much memory is refused, not a crash */
     return at_channel_open(&options, &channel) == ATTUNE_OK ? 0 : -1;
 }
 
