@@ -309,7 +309,9 @@ static bool copy_is_right(const at_timed *timed, uint64_t guise, int arm)
 {
     attune_tensor got = timed->guised.role[ATTUNE_O].tensor;
     got.data = timed->copy;
-    double share = at_guise_share((int)timed->problem.dtype, timed->opened[arm]->loaded->kernel->traits);
+    /* What it is compared with is the first arm's result: the coarser of the two arms says how closely. */
+    uint32_t traits = timed->opened[arm]->loaded->kernel->traits | timed->opened[0]->loaded->kernel->traits;
+    double share = at_guise_share((int)timed->problem.dtype, traits);
     return at_guise_right(&timed->guised, guise, &got, share);
 }
 

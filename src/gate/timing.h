@@ -41,6 +41,9 @@ struct at_timing {
     const size_t *output_at[AT_SESSION_ARMS_MAX]; /* of each call's output in the arena; NULL: it is not there */
 };
 
+/* How far an arm's result may lie from the validated one, which is the first arm's: the coarser of the two says. */
+double at_timing_share(const at_timing *timing, const at_contender *contender);
+
 /* Makes everything ready, and sees that it is: each arm's own outputs are right under a guise, and poison shows. */
 attune_status at_timing_cuda_open(at_worker *worker, const at_timing_request *request, at_timing **timing);
 attune_status at_timing_cpu_open(at_worker *worker, const at_timing_request *request, at_timing **timing);

@@ -181,7 +181,7 @@ static attune_status keep_result(const cpu_timing *on, cpu_arm *arm)
 
 static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
 {
-    double share = at_guise_share((int)on->base.wanted.problem.dtype, arm->contender->traits);
+    double share = at_timing_share(&on->base, arm->contender);
     refill(on, 0);
     AT_FORWARD(run_calls(arm));
     AT_FAIL_IF(count_wrong(on, arm, &on->base.guised, share) != 0, ATTUNE_WRONG_RESULT,

@@ -422,7 +422,7 @@ static attune_status time_replays(cuda_timing *on, const cuda_arm *arm, int repl
 
 static double generous_share(const cuda_timing *on, const cuda_arm *arm)
 {
-    return at_guise_share((int)on->base.wanted.problem.dtype, arm->contender->traits);
+    return at_timing_share(&on->base, arm->contender);
 }
 
 static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attune_tensor *wanted, double share,

@@ -154,6 +154,21 @@ static void a_result_that_is_not_the_validated_one_is_seen(void **state)
     bench_close(&on);
 }
 
+/* A peer's result is as far from a coarse kernel's as that kernel is coarse; its own, bit for bit, is another matter.
+ */
+static void the_coarser_arm_says_how_close_results_lie(void **state)
+{
+    (void)state;
+    at_worker_arm coarse = {.contender = {.traits = ATTUNE_TRAIT_ACC16}};
+    at_worker_arm fine = {.contender = {.traits = 0}};
+    at_timing timing = {.wanted = {.problem = {.dtype = ATTUNE_FP16}, .arm = {&coarse, &fine}, .arm_count = 2}};
+    double generous = at_guise_share(ATTUNE_FP16, ATTUNE_TRAIT_ACC16);
+    assert_true(at_timing_share(&timing, &fine.contender) == generous);
+    timing.wanted.arm[0] = &fine;
+    assert_true(at_timing_share(&timing, &fine.contender) < generous);
+    assert_true(at_timing_share(&timing, &coarse.contender) == generous);
+}
+
 /* Outputs are looked at here as well, whatever the worker says of them. */
 static void the_parent_looks_for_itself(void **state)
 {
@@ -296,6 +311,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_session_times_every_arm),
         cmocka_unit_test(every_kind_of_problem_can_be_timed),
         cmocka_unit_test(a_result_that_is_not_the_validated_one_is_seen),
+        cmocka_unit_test(the_coarser_arm_says_how_close_results_lie),
         cmocka_unit_test(the_parent_looks_for_itself),
         cmocka_unit_test(a_worker_that_dies_in_a_block_is_reported),
         cmocka_unit_test(requests_that_make_no_sense_are_refused),
