@@ -80,7 +80,7 @@ static attune_status judge_candidates(at_gate *gate, at_gate_table *table)
             options->watch.candidate(options->watch.self, entry->verdict);
         }
         AT_FORWARD(at_gate_right(gate, entry));
-        if (entry->known) {
+        if (entry->known != NULL) {
             at_gate_note(gate, "there is fresh evidence already (--again judges anew)");
         } else if (options->counters && entry->verdict->right == AT_PASS) {
             AT_FORWARD(at_gate_counters(gate, entry));
@@ -93,7 +93,7 @@ static attune_status judge_candidates(at_gate *gate, at_gate_table *table)
 static bool needs_peers(const at_gate_table *table)
 {
     for (int i = 0; i < table->count; ++i) {
-        if (!table->entry[i].known && table->entry[i].verdict->right == AT_PASS) {
+        if (table->entry[i].known == NULL && table->entry[i].verdict->right == AT_PASS) {
             return true;
         }
     }
@@ -124,8 +124,9 @@ static void count_verdict(const at_verdict *verdict, at_gate_result *result)
 static attune_status tell_verdict(at_gate *gate, const at_gate_entry *entry, at_gate_result *result)
 {
     const at_gate_watch *watch = &gate->options->watch;
-    if (entry->known) {
+    if (entry->known != NULL) {
         ++result->known;
+        count_verdict(entry->known, result);
         return ATTUNE_OK;
     }
     count_verdict(entry->verdict, result);

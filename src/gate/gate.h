@@ -50,8 +50,8 @@ typedef struct at_gate_options {
 
 /* What came of it. */
 typedef struct at_gate_result {
-    int passed, failed, inconclusive, not_run; /* verdicts, by their exit codes */
-    int known;                                 /* verdicts that fresh evidence had already */
+    int passed, failed, inconclusive, not_run; /* verdicts, those known too, by their exit codes */
+    int known;                                 /* of these, those that fresh evidence had already */
     int left;                                  /* (candidate, problem) pairs that the limit left over */
     int exit_code;                             /* 0 pass, 1 fail, 2 inconclusive or unfinished, 3 could not run */
 } at_gate_result;

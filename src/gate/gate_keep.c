@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "core/problem.h"
+#include "gate/contenders.h"
 #include "gate/gate_parts.h"
 #include "library/wisdom.h"
 
@@ -73,22 +74,33 @@ void at_gate_forget_known(at_gate *gate)
 }
 
 /* Whether a verdict says something of this peer: that it was timed, or why not. */
-static bool mentions(const at_verdict *verdict, const char *peer)
+static bool mentions_one(const at_verdict *verdict, const char *peer)
 {
-    bool best = strcmp(peer, "best") == 0;
-    size_t length = best ? strlen("torch:") : strlen(peer) + 1;
-    const char *wanted = best ? "torch:" : peer;
     for (int arm = 0; arm < verdict->session.arm_count; ++arm) {
-        if (at_verdict_is_peer(verdict, arm) && strncmp(verdict->arm[arm].name, wanted, length) == 0) {
+        if (at_verdict_is_peer(verdict, arm) && strcmp(verdict->arm[arm].name, peer) == 0) {
             return true;
         }
     }
     for (int i = 0; i < verdict->absent_count; ++i) {
-        if (strncmp(verdict->absent[i].name, wanted, length) == 0) {
+        if (strcmp(verdict->absent[i].name, peer) == 0) {
             return true;
         }
     }
     return false;
+}
+
+/* Of the best, a verdict may leave out those that do not run its problem; what was asked for by name alone does not
+ * stand for all: the last, which runs whatever the others refuse, must be there. */
+static bool mentions(const at_verdict *verdict, const char *peer)
+{
+    const char *const *best = at_contenders_best(verdict->target.kind);
+    if (strcmp(peer, "best") != 0) {
+        return mentions_one(verdict, peer);
+    }
+    while (best[0] != NULL && best[1] != NULL) {
+        ++best;
+    }
+    return best[0] != NULL && mentions_one(verdict, best[0]);
 }
 
 /* A candidate that is not right was not timed, and need not be. */
@@ -118,19 +130,21 @@ static bool same_question(const at_verdict *a, const at_verdict *b)
            a->options.seed == b->options.seed && a->options.quick == b->options.quick;
 }
 
-bool at_gate_is_known(const at_gate *gate, const at_verdict *verdict)
+const at_verdict *at_gate_find_known(const at_gate *gate, const at_verdict *verdict)
 {
     enum { COULD_NOT_RUN = 3 };
+    const at_verdict *newest = NULL;
     for (size_t i = 0; i < gate->known_count; ++i) {
         for (size_t k = 0; k < gate->known[i].count; ++k) {
             const at_verdict *kept = gate->known[i].exhibit[k].verdict;
             if (kept != NULL && at_verdict_exit(kept) != COULD_NOT_RUN && same_question(kept, verdict) &&
-                same_build(kept, verdict) && answers_peers(gate, kept)) {
-                return true;
+                same_build(kept, verdict) && answers_peers(gate, kept) &&
+                (newest == NULL || strcmp(kept->when, newest->when) >= 0)) {
+                newest = kept;
             }
         }
     }
-    return false;
+    return newest;
 }
 
 /* That a kernel is not for a problem is in its descriptor, and needs no evidence. */

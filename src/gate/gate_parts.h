@@ -55,7 +55,7 @@ typedef struct at_gate_entry {
     const at_gate_candidate *candidate;
     const attune_problem *problem;
     at_verdict *verdict;
-    bool known; /* fresh evidence answers the same question: nothing beyond the build was done */
+    const at_verdict *known; /* fresh evidence answers the same question: nothing beyond the build was done; or NULL */
 } at_gate_entry;
 
 /* One problem with its candidates and peers, which are timed together. */
@@ -104,11 +104,11 @@ attune_status at_gate_peers(at_gate *gate, at_gate_table *table);
 /* Times those candidates of the tables that are right against their peers, in processes that the tables share. */
 attune_status at_gate_speed(at_gate *gate, at_gate_table *tables, int count);
 
-/* Evidence of earlier calls, read where there is some. at_gate_is_known: whether one has the same kernel, build,
- * problem, target, options and peers. */
+/* Evidence of earlier calls, read where there is some. at_gate_find_known: the newest that has the same
+ * kernel, build, problem, target, options and peers, or NULL. */
 attune_status at_gate_read_known(at_gate *gate);
 void at_gate_forget_known(at_gate *gate);
-bool at_gate_is_known(const at_gate *gate, const at_verdict *verdict);
+const at_verdict *at_gate_find_known(const at_gate *gate, const at_verdict *verdict);
 /* Keeps a verdict as evidence, where that is wanted. */
 attune_status at_gate_keep(const at_gate *gate, const at_verdict *verdict);
 /* Adds a proven row for the fastest of a table's candidates that are right, where that is wanted. */

@@ -254,8 +254,8 @@ attune_status at_gate_right(at_gate *gate, at_gate_entry *entry)
         if (entry->verdict->finding[stage].outcome != AT_PASS) {
             return ATTUNE_OK;
         }
-        entry->known = stage == AT_STAGE_BUILD && at_gate_is_known(gate, entry->verdict);
-        if (entry->known) {
+        entry->known = stage == AT_STAGE_BUILD ? at_gate_find_known(gate, entry->verdict) : NULL;
+        if (entry->known != NULL) {
             return ATTUNE_OK;
         }
     }

@@ -296,8 +296,14 @@ static void test_evidence_is_kept_and_found(void **state)
     assert_int_equal(on.seen.verdicts, 0);
     assert_int_equal(on.result.exit_code, 0);
     on.options.seed = 2; /* another question */
+    on.clock.us[0][AT_MODE_WARM] = on.clock.us[0][AT_MODE_COLD] = 120;
     run(&on);
     assert_int_equal(on.result.known, 0);
+    assert_int_equal(on.result.exit_code, 1);
+    run(&on); /* what was found stays found */
+    assert_int_equal(on.result.known, 2);
+    assert_int_equal(on.result.failed, 2);
+    assert_int_equal(on.result.exit_code, 1);
     on.options.again = true;
     run(&on);
     assert_int_equal(on.seen.verdicts, 2);
