@@ -206,8 +206,20 @@ static at_outcome is_right(const at_verdict *verdict)
     return at_verdict_betrayed(verdict) ? AT_FAIL : right;
 }
 
+/* The session's bound decides, and the options' is what is told: they must be the same. */
+static attune_status check_policy(const at_verdict *verdict)
+{
+    const at_session_policy *policy = &verdict->session.policy;
+    AT_FAIL_IF(verdict->session.arm_count > 0 && policy->must != verdict->options.must, ATTUNE_INVALID_ARGUMENT,
+               "must is %g, and the session was judged by %g", verdict->options.must, policy->must);
+    AT_FAIL_IF(verdict->session.arm_count > 0 && policy->quick && !verdict->options.quick, ATTUNE_INVALID_ARGUMENT,
+               "a quick session, and a verdict that is not");
+    return ATTUNE_OK;
+}
+
 attune_status at_verdict_judge(at_verdict *verdict)
 {
+    AT_FORWARD(check_policy(verdict));
     AT_FORWARD(round_times(verdict));
     judge_build(verdict);
     judge_run(&verdict->stage[AT_STAGE_LAUNCH], &verdict->finding[AT_STAGE_LAUNCH]);

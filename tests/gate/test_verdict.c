@@ -267,6 +267,21 @@ static void contradictions_are_refused(void **state)
     at_verdict_destroy(verdict);
 }
 
+/* What a verdict says that it asked for is what its session was judged by. */
+static void a_session_keeps_to_the_options(void **state)
+{
+    (void)state;
+    scene of = scene_of(11.5, 12);
+    of.processes = 2;
+    at_verdict *verdict = verdicts_make(&of);
+    verdict->session.policy.must = 2;
+    assert_fails(at_verdict_judge(verdict), ATTUNE_INVALID_ARGUMENT, "must is 0.95, and the session was judged by 2");
+    verdict->session.policy.must = 0.95;
+    verdict->session.policy.quick = true;
+    assert_fails(at_verdict_judge(verdict), ATTUNE_INVALID_ARGUMENT, "a quick session");
+    at_verdict_destroy(verdict);
+}
+
 static void shared_sessions_are_split(void **state)
 {
     (void)state;
@@ -307,6 +322,7 @@ int main(void)
         cmocka_unit_test(judging_twice_changes_nothing),
         cmocka_unit_test(less_than_all_is_not_in_earnest),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(a_session_keeps_to_the_options),
         cmocka_unit_test(shared_sessions_are_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
