@@ -1,7 +1,6 @@
 /* attune gate: is a kernel right, and really faster? */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/status.h"
 #include "cli/cli.h"
@@ -114,27 +113,6 @@ static attune_status read_numbers(job *on)
     return ATTUNE_OK;
 }
 
-/* Lets Python find the package where it stands beside this program: in a build folder's tree, or installed. */
-static void add_python_path(void)
-{
-    static const char *const places[] = {"python", "../python", "../../python", "../share/attune/python"};
-    char program[1024], found[2 * sizeof program], path[4096];
-    const char *old = getenv("PYTHONPATH");
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(program, '/');
-    for (size_t i = 0; slash != NULL && i < sizeof places / sizeof places[0]; ++i) {
-        *slash = '\0';
-        (void)snprintf(found, sizeof found, "%s/%s/attune/worker.py", program, places[i]);
-        if (access(found, R_OK) == 0) {
-            (void)snprintf(path, sizeof path, "%s/%s%s%s", program, places[i], old != NULL ? ":" : "",
-                           old != NULL ? old : "");
-            (void)setenv("PYTHONPATH", path, 1);
-            return;
-        }
-    }
-}
-
 /* This program is a worker too; the one in Python comes with PyTorch. */
 static void choose_workers(job *on)
 {
@@ -146,7 +124,6 @@ static void choose_workers(job *on)
     on->fetcher[0] = python != NULL && python[0] != '\0' ? python : "python3";
     on->fetcher[1] = "-m";
     on->fetcher[2] = "attune.worker";
-    add_python_path();
     on->gate.worker = on->worker;
     on->gate.fetcher = on->fetcher;
 }
