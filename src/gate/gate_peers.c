@@ -51,7 +51,14 @@ static bool is_listed(const at_gate_table *table, const char *name)
     return false;
 }
 
-/* Adds a peer with what came of trying it. `optional`: one that cannot run is not missed. */
+/* Whether a back end that did not run is one that does not run: a worker that died, or gave no answer, shows nothing
+ * of the kind. */
+static bool is_excused(attune_status status)
+{
+    return status == ATTUNE_UNSUPPORTED || status == ATTUNE_OUT_OF_MEMORY || status == ATTUNE_WRONG_RESULT;
+}
+
+/* Adds a peer with what came of trying it. `optional`: one that does not run this problem is not missed. */
 static attune_status add_peer(at_gate *gate, at_gate_table *table, const char *name, bool optional)
 {
     if (is_listed(table, name)) {
@@ -70,7 +77,7 @@ static attune_status add_peer(at_gate *gate, at_gate_table *table, const char *n
                        attune_last_detail());
         at_gate_note(gate, "%s cannot be a peer here: %s", name, peer->account);
     }
-    table->peer_count += status == ATTUNE_OK || !optional;
+    table->peer_count += status == ATTUNE_OK || !optional || !is_excused(status);
     return ATTUNE_OK;
 }
 
