@@ -1,11 +1,14 @@
 #include "gate/gate.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/status.h"
 #include "gate/gate_parts.h"
 
@@ -200,6 +203,17 @@ static attune_status run_batches(at_gate *gate, at_gate_result *result)
     return ATTUNE_OK;
 }
 
+/* That verdicts can be kept is seen before hours go into them. */
+static attune_status check_folder(const char *folder)
+{
+    if (folder == NULL) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_directory_make(folder));
+    AT_FAIL_IF(access(folder, W_OK | X_OK) != 0, ATTUNE_IO_ERROR, "evidence folder %s: %s", folder, strerror(errno));
+    return ATTUNE_OK;
+}
+
 /* ---- The whole -------------------------------------------------------------------------------------------------- */
 
 static int exit_code(const at_gate_result *result)
@@ -212,6 +226,7 @@ attune_status at_gate_run(const at_gate_options *options, at_gate_result *result
     at_gate gate = {.options = options, .clock = at_clock_monotonic()};
     *result = (at_gate_result){0};
     AT_FORWARD(check_options(options));
+    AT_FORWARD(check_folder(options->evidence));
     AT_FORWARD(at_pool_create(options->threads > 0 ? options->threads : at_cpu_count(), 0, &gate.pool));
     gate.began_ns = gate.clock.now_ns(gate.clock.self);
     attune_status status = at_gate_candidates_open(&gate);

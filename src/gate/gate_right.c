@@ -122,7 +122,7 @@ static attune_status build(at_gate *gate, const at_gate_entry *entry)
     at_device *device;
     attune_plan *plan;
     at_verdict *verdict = entry->verdict;
-    look(entry, AT_STAGE_BUILD, "attune info --kernel");
+    look(entry, AT_STAGE_BUILD, verdict->stranger ? "attune check --kernel" : "attune info --kernel");
     AT_FORWARD(at_gate_judge(gate, entry->candidate, &device));
     AT_FORWARD(at_gate_plan(entry->candidate, device, entry->problem, &plan));
     (void)snprintf(verdict->kernel, sizeof verdict->kernel, "%s", plan->kernel_text);

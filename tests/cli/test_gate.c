@@ -23,6 +23,7 @@ static void what_is_refused(void **state)
     expect(COMMAND("gate", "cpu_tiled", "--must", "nought"), AT_EXIT_FAILED, "--must");
     expect(COMMAND("gate", "cpu_tiled", "--against", "cudnn,,openblas"), AT_EXIT_FAILED, "a name is missing");
     expect(COMMAND("gate", "cpu_tiled", "--worker", "/no/such/program"), AT_EXIT_FAILED, "/no/such/program");
+    expect(COMMAND("gate", "cpu_tiled", "--evidence", "/dev/null/here"), AT_EXIT_FAILED, "something else has its name");
     expect(COMMAND("gate", "b1,h8,s512,d64,fp16"), AT_EXIT_FAILED, "no candidate is given");
 }
 
