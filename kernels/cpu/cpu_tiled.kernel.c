@@ -8,6 +8,7 @@
  * One source for every tier: device/vector.h's vectors are as wide as the tier's registers.
  */
 #include "device/product.h"
+#include "device/sequence.h"
 #include "device/vector.h"
 
 enum { BLOCK_M, BLOCK_N }; /* places in attune_args.param */
@@ -45,71 +46,6 @@ typedef struct tile {
     const float *data;
 } tile;
 
-INLINE int64_t lesser_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-INLINE int64_t greater_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Start and length of a packed sequence, clamped to what the tensor has and the plan allows. */
-static int64_t find_sequence(const attune_tensor *cu, int64_t batch, int64_t total, int64_t longest, int64_t *start)
-{
-    int32_t bounds[2];
-    memcpy(bounds, (const int32_t *)cu->data + batch, sizeof bounds);
-    *start = lesser_of(greater_of(bounds[0], 0), total);
-    int64_t end = lesser_of(greater_of(bounds[1], *start), total);
-    return lesser_of(end - *start, longest);
-}
-
-static void find_lengths(item *it)
-{
-    const attune_args *args = it->args;
-    it->start_q = 0;
-    it->start_kv = 0;
-    it->length_q = args->seqlen_q;
-    it->keys = args->seqlen_kv;
-    if (args->features & ATTUNE_FEATURE_VARLEN) {
-        it->length_q =
-            find_sequence(&args->tensor[ATTUNE_CU_Q], it->batch, args->total_q, args->seqlen_q, &it->start_q);
-        it->keys =
-            find_sequence(&args->tensor[ATTUNE_CU_KV], it->batch, args->total_kv, args->seqlen_kv, &it->start_kv);
-    }
-    if (args->features & ATTUNE_FEATURE_SEQUSED) {
-        int32_t used;
-        memcpy(&used, (const int32_t *)args->tensor[ATTUNE_USED_KV].data + it->batch, sizeof used);
-        it->keys = lesser_of(greater_of(used, 0), it->keys);
-    }
-}
-
-/* The keys that the item's first row sees, from the masks that are about positions. */
-static void find_window(item *it)
-{
-    const int64_t far = INT64_C(1) << 62;
-    const attune_args *args = it->args;
-    int64_t offset = 0;
-    if (args->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT) {
-        offset = it->keys - it->length_q;
-    } else if (args->offset_kind == ATTUNE_OFFSET_NUMBER) {
-        offset = args->offset;
-    }
-    int64_t left = -1;
-    int64_t right = -1;
-    if (args->features & ATTUNE_FEATURE_WINDOW) {
-        left = args->window_left;
-        right = args->window_right;
-    }
-    if (args->features & ATTUNE_FEATURE_CAUSAL) {
-        right = 0;
-    }
-    it->position = it->first + offset;
-    it->left = left < 0 || left > far / 2 ? -far : it->position - left;
-    it->right = right < 0 || right > far / 2 ? far : it->position + right;
-}
-
 /* Which rows item `index` has; false if its sequence ends before them. */
 static bool find_rows(item *it, const attune_args *args, int64_t index)
 {
@@ -124,8 +60,15 @@ static bool find_rows(item *it, const attune_args *args, int64_t index)
     it->batch = head / args->heads_q;
     it->head = head - it->batch * args->heads_q;
     it->head_kv = it->head / (args->heads_q / args->heads_kv);
-    find_lengths(it);
-    find_window(it);
+    lengths of = find_lengths(args, it->batch);
+    it->start_q = of.start_q;
+    it->start_kv = of.start_kv;
+    it->length_q = of.length_q;
+    it->keys = of.keys;
+    window seen = find_window(args, &of, it->first);
+    it->position = seen.position;
+    it->left = seen.left;
+    it->right = seen.right;
     it->rows = (int)lesser_of(it->length_q - it->first, block);
     return it->rows > 0;
 }
@@ -153,10 +96,7 @@ static void place(item *it, float *scratch)
 /* Address of a row of Q, O, K or V, in its sequence. */
 static char *row_of(const item *it, attune_role role, int64_t head, int64_t start, int64_t row)
 {
-    const attune_tensor *t = &it->args->tensor[role];
-    int64_t batch = it->args->features & ATTUNE_FEATURE_VARLEN ? 0 : it->batch * t->stride[ATTUNE_STRIDE_BATCH];
-    int64_t at = batch + head * t->stride[ATTUNE_STRIDE_HEAD] + (start + row) * t->stride[ATTUNE_STRIDE_SEQ];
-    return (char *)t->data + at * bytes_of(it->args->dtype);
+    return row_address(it->args, role, it->batch, head, start + row);
 }
 
 /* ---- Stages of an item ------------------------------------------------------------------------------------------ */
@@ -464,41 +404,19 @@ static void weigh_tile(const item *it, const tile *t)
 
 /* ---- The end of an item ----------------------------------------------------------------------------------------- */
 
-/* Lets the sink join the denominators; decay becomes what O must be multiplied by, top the LSE. */
+/* Decay becomes what O must be multiplied by, top the LSE. */
 static void close_rows(const item *it)
 {
-    const attune_tensor *sinks = &it->args->tensor[ATTUNE_SINK];
-    bool has_sink = (it->args->features & ATTUNE_FEATURE_SINK) != 0;
-    float sink = -INFINITY;
-    if (has_sink) {
-        memcpy(&sink, (const float *)sinks->data + it->head * sinks->stride[ATTUNE_STRIDE_HEAD], sizeof sink);
-    }
+    float sink = sink_of(it->args, it->head);
     for (int row = 0; row < it->rows; ++row) {
-        float top = it->top[row];
-        float sum = it->sum[row];
-        float share = 1;
-        if (has_sink && !(sink <= -INFINITY)) {
-            float highest = sink <= top ? top : sink;
-            share = expf(top - highest);
-            sum = sum * share + expf(sink - highest);
-            top = highest;
-        }
-        it->decay[row] = sum == 0 ? 0 : share / sum;
-        it->top[row] = sum == 0 ? -INFINITY : top + logf(sum);
+        it->decay[row] = close_row(sink, it->sum[row], &it->top[row]);
     }
 }
 
 static void store_lse(const item *it)
 {
-    const attune_tensor *lse = &it->args->tensor[ATTUNE_LSE];
-    if (lse->data == NULL) {
-        return;
-    }
-    int64_t batch = it->args->features & ATTUNE_FEATURE_VARLEN ? 0 : it->batch * lse->stride[ATTUNE_STRIDE_BATCH];
-    int64_t at = batch + it->head * lse->stride[ATTUNE_STRIDE_HEAD];
     for (int row = 0; row < it->rows; ++row) {
-        int64_t i = at + (it->start_q + it->first + row) * lse->stride[ATTUNE_STRIDE_SEQ];
-        memcpy((float *)lse->data + i, &it->top[row], sizeof(float));
+        store_row_lse(it->args, it->batch, it->head, it->start_q + it->first + row, it->top[row]);
     }
 }
 

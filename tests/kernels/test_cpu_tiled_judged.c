@@ -2,153 +2,13 @@
  * this machine runs (and $ATTUNE_ISA allows). */
 #include "base/cm.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "core/call.h"
-#include "core/target.h"
-#include "cpu/cpu.h"
-#include "reference/inputs.h"
-#include "reference/judge.h"
+#include "attune/kernel.h"
 
 extern const attune_kernel at_kernel_cpu_tiled;
 
 static const attune_kernel *const kernel = &at_kernel_cpu_tiled;
 
-static at_pool *pool;
-static at_device *device[ATTUNE_ISA_COUNT];
-static int tiers;
-
-static int open_tiers(void **state)
-{
-    (void)state;
-    attune_isa best = at_cpu_best_isa();
-    attune_isa named;
-    if (getenv("ATTUNE_ISA") != NULL && at_isa_parse(getenv("ATTUNE_ISA"), &named) == ATTUNE_OK && named < best) {
-        best = named;
-    }
-    assert_ok(at_pool_create(2, ATTUNE_SCRATCH_MAX, &pool));
-    for (; tiers <= (int)best; ++tiers) {
-        assert_ok(at_cpu_open((attune_isa)tiers, pool, &device[tiers]));
-    }
-    return 0;
-}
-
-static int close_tiers(void **state)
-{
-    (void)state;
-    while (tiers > 0) {
-        --tiers;
-        device[tiers]->ops->close(device[tiers]);
-    }
-    at_pool_destroy(pool);
-    return 0;
-}
-
-/* A case drawn, with what is right computed. */
-typedef struct trial {
-    attune_problem problem;
-    at_inputs inputs;
-    attune_args args;
-    at_rows rows;
-    double *o, *lse, *o_naive, *lse_naive;
-    at_case one;
-} trial;
-
-static double *numbers(int64_t count)
-{
-    double *data = malloc(sizeof *data * (size_t)(count + 1));
-    assert_non_null(data);
-    return data;
-}
-
-static void trial_compute(trial *on, const char *text, const at_draw *draw)
-{
-    assert_ok(attune_problem_parse(text, &on->problem));
-    assert_ok(at_inputs_draw(&on->problem, draw, &on->inputs));
-    at_call_args(&on->problem, &on->inputs.call, &on->args);
-    assert_ok(at_rows_all(&on->args, &on->rows));
-    on->o = numbers(on->rows.count * on->args.head_dim_v);
-    on->o_naive = numbers(on->rows.count * on->args.head_dim_v);
-    on->lse = numbers(on->rows.count);
-    on->lse_naive = numbers(on->rows.count);
-    assert_ok(at_reference_run(pool, &on->args, &on->rows, on->o, on->lse));
-    assert_ok(at_naive_run(pool, &on->args, &on->rows, 0, on->o_naive, on->lse_naive));
-    on->one = (at_case){.args = &on->args,
-                        .rows = &on->rows,
-                        .o_reference = on->o,
-                        .lse_reference = on->lse,
-                        .o_naive = on->o_naive,
-                        .lse_naive = on->lse_naive,
-                        .standard_normal = draw->family == AT_FAMILY_NORMAL};
-}
-
-static void trial_free(trial *on)
-{
-    free(on->o);
-    free(on->lse);
-    free(on->o_naive);
-    free(on->lse_naive);
-    at_rows_free(&on->rows);
-    at_inputs_free(&on->inputs);
-}
-
-/* Adds what small cases need to have a naive error worth comparing with. */
-static void trial_temper(trial *on, const char *text, const at_draw *draw)
-{
-    int64_t outputs = on->rows.count * on->args.head_dim_v;
-    for (uint64_t k = 1; outputs < AT_SMALL_CASE && k <= AT_REDRAWS; ++k) {
-        trial redraw;
-        at_draw other = *draw;
-        other.seed = draw->seed * 8 + k + 1000000;
-        trial_compute(&redraw, text, &other);
-        at_judge_naive(&redraw.one, &on->one);
-        trial_free(&redraw);
-    }
-    if (outputs < AT_NOISE_CASE) {
-        double *o = numbers(outputs);
-        double *lse = numbers(on->rows.count);
-        at_noise_run(pool, &on->args, &on->rows, on->o, on->lse, o, lse);
-        at_judge_noise(&on->one, o, lse);
-        free(o);
-        free(lse);
-    }
-}
-
-static void launch(at_device *on_device, trial *on)
-{
-    attune_config config;
-    at_loaded *loaded;
-    at_recipe recipe;
-    attune_args args = on->args;
-    at_inputs_poison(&on->inputs, 0xff);
-    assert_true(kernel->heuristic(&on->problem, &on_device->target, 0, &config));
-    at_recipe_ask(kernel, &on->problem, &on_device->target, &config, &recipe);
-    assert_ok(on_device->ops->load(on_device, &recipe, &loaded));
-    assert_ok(on_device->ops->inspect(loaded, &args));
-    assert_ok(on_device->ops->launch(loaded, &args, NULL));
-    on_device->ops->unload(loaded);
-}
-
-static void judge(const char *text, const at_draw *draw, at_bias bias[ATTUNE_ISA_COUNT])
-{
-    trial on;
-    trial_compute(&on, text, draw);
-    trial_temper(&on, text, draw);
-    uint64_t digest = draw->far ? 0 : at_inputs_digest(&on.inputs);
-    for (int tier = 0; tier < tiers; ++tier) {
-        at_finding finding;
-        launch(device[tier], &on);
-        if (at_judge_case(&on.one, &finding, draw->family == AT_FAMILY_NORMAL ? &bias[tier] : NULL) != ATTUNE_OK) {
-            fail_msg("%s, %s, seed %llu%s%s, %s: %s", text, at_family_name(draw->family),
-                     (unsigned long long)draw->seed, draw->gaps ? ", gaps" : "", draw->far ? ", far" : "",
-                     at_isa_name((attune_isa)tier), attune_last_detail());
-        }
-        assert_ok(at_inputs_guards(&on.inputs));
-        assert_true(draw->far || at_inputs_digest(&on.inputs) == digest);
-    }
-    trial_free(&on);
-}
+#include "kernels/cpu_judged.h"
 
 static const char *const problems[] = {
     "b1,h2,s130,d64,%s",
@@ -163,40 +23,22 @@ static const char *const problems[] = {
     "b2,h2,s40,d256,%s,causal,varlen=3,layout=bshd,seqused",
 };
 
-static void judged(void **state, const char *dtype)
-{
-    at_bias bias[ATTUNE_ISA_COUNT] = {{0}};
-    (void)state;
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
-        char text[128];
-        attune_problem problem;
-        (void)snprintf(text, sizeof text, problems[i], dtype);
-        assert_ok(attune_problem_parse(text, &problem));
-        for (int family = 0; family < AT_FAMILY_COUNT; ++family) {
-            for (int gaps = 0; gaps < 2 && at_family_applies((at_family)family, &problem); ++gaps) {
-                at_draw draw = {.seed = i + 1, .family = (at_family)family, .gaps = gaps, .poison = 0xff};
-                judge(text, &draw, bias);
-            }
-        }
-    }
-    for (int tier = 0; tier < tiers; ++tier) {
-        assert_ok(at_judge_bias(&bias[tier]));
-    }
-}
-
 static void fp32_is_right(void **state)
 {
-    judged(state, "fp32");
+    (void)state;
+    judged(problems, sizeof problems / sizeof *problems, "fp32");
 }
 
 static void fp16_is_right(void **state)
 {
-    judged(state, "fp16");
+    (void)state;
+    judged(problems, sizeof problems / sizeof *problems, "fp16");
 }
 
 static void bf16_is_right(void **state)
 {
-    judged(state, "bf16");
+    (void)state;
+    judged(problems, sizeof problems / sizeof *problems, "bf16");
 }
 
 static void far_offsets_are_right(void **state)

@@ -1,0 +1,420 @@
+/* cpu_decode: attention of a few query rows over many keys, as fast as K and V can be read. docs/cpu.md explains it.
+ *
+ * A work item is one part of the keys of one KV head, with all query rows that share the head: those of its query
+ * heads, and of each of them seqlen_q. Each key is read once. Lanes run along the head dims; while a block of keys is
+ * computed with, the next is fetched from memory. Where the keys are in several parts, each leaves its maximum, sum
+ * and output in the workspace, and items of a second step merge them.
+ */
+#include "device/packed.h"
+#include "device/sequence.h"
+#include "device/vector.h"
+
+enum { SPLIT, BLOCK_N }; /* places in attune_args.param */
+enum { ROWS = 16 };      /* packed at once: more are done 16 by 16 */
+
+/* ---- The item: which rows, which keys --------------------------------------------------------------------------- */
+
+typedef struct item {
+    const attune_args *args;
+    int64_t batch, head_kv, part, parts;
+    lengths of;
+    int64_t packed;              /* query rows of the KV head: row r is query r % length_q of its head r / length_q */
+    int64_t start;               /* the first of them that is done now */
+    int64_t first, last;         /* keys of the part that a row may see */
+    int64_t left[ROWS];          /* the keys that each row sees */
+    int64_t right[ROWS];         /* likewise, the last */
+    int64_t position[ROWS];      /* of each row among the keys */
+    int64_t all_left, all_right; /* the keys that every row sees */
+    int rows;
+    int pitch_qk, pitch_v, across; /* floats from row to row of query, out and score */
+    bool careful;                  /* with values that are not finite */
+    float *query;                  /* [ROWS][pitch_qk], scaled, padded with zeros */
+    float *out;                    /* [ROWS][pitch_v] */
+    float *score;                  /* [ROWS][across]: S, then P */
+    float *sum;                    /* [ROWS][16]: lanes of the sums of e^(S - maximum) */
+    float *top;                    /* [ROWS]: maximum of each row so far */
+} item;
+
+INLINE int padded(int count)
+{
+    return (count + 15) / 16 * 16;
+}
+
+static int64_t count_parts(const attune_args *args)
+{
+    int64_t split = args->param[SPLIT];
+    return split == 0 ? 1 : greater_of((args->seqlen_kv + split - 1) / split, 1);
+}
+
+static int64_t head_of(const item *it, int64_t row)
+{
+    return it->head_kv * (it->args->heads_q / it->args->heads_kv) + row / it->of.length_q;
+}
+
+/* Where a query head's row is in Q, O and LSE. */
+static int64_t query_of(const item *it, int64_t row)
+{
+    return it->of.start_q + row % it->of.length_q;
+}
+
+/* Finds the sequence of KV head `head`, counted over the batch. */
+static void find_head(item *it, const attune_args *args, int64_t head)
+{
+    it->args = args;
+    it->batch = head / args->heads_kv;
+    it->head_kv = head % args->heads_kv;
+    it->of = find_lengths(args, it->batch);
+    it->packed = it->of.length_q * (args->heads_q / args->heads_kv);
+    it->pitch_qk = padded(args->head_dim_qk);
+    it->pitch_v = padded(args->head_dim_v);
+    it->across = args->param[BLOCK_N] + 16;
+}
+
+/* Lays the scratch out. The descriptor's resources() counts the same. */
+static void place(item *it, float *scratch)
+{
+    it->query = scratch;
+    it->out = it->query + (int64_t)ROWS * it->pitch_qk;
+    it->score = it->out + (int64_t)ROWS * it->pitch_v;
+    it->sum = it->score + (int64_t)ROWS * it->across;
+    it->top = it->sum + (int64_t)ROWS * 16;
+}
+
+/* Which rows are done now, and which keys they see. */
+static void find_keys(item *it, int64_t start)
+{
+    int64_t split = it->args->param[SPLIT];
+    int64_t lowest = INT64_MAX;
+    int64_t highest = INT64_MIN;
+    it->start = start;
+    it->rows = (int)lesser_of(it->packed - start, ROWS);
+    it->all_left = INT64_MIN;
+    it->all_right = INT64_MAX;
+    for (int r = 0; r < it->rows; ++r) {
+        window seen = find_window(it->args, &it->of, (start + r) % it->of.length_q);
+        it->position[r] = seen.position;
+        it->left[r] = seen.left;
+        it->right[r] = seen.right;
+        it->all_left = greater_of(it->all_left, seen.left);
+        it->all_right = lesser_of(it->all_right, seen.right);
+        lowest = lesser_of(lowest, seen.left);
+        highest = greater_of(highest, seen.right);
+    }
+    it->first = greater_of(lowest, it->part * split);
+    it->last = lesser_of(highest, it->of.keys - 1);
+    it->last = it->parts == 1 ? it->last : lesser_of(it->last, (it->part + 1) * split - 1);
+}
+
+static void pack_query(const item *it)
+{
+    const attune_args *args = it->args;
+    int dtype = args->dtype;
+    memset(it->query, 0, sizeof(float) * (size_t)ROWS * (size_t)it->pitch_qk);
+    for (int r = 0; r < it->rows; ++r) {
+        const char *from =
+            row_address(args, ATTUNE_Q, it->batch, head_of(it, it->start + r), query_of(it, it->start + r));
+        for (int c = 0; c < args->head_dim_qk; c += VL) {
+            vf x = load_some(from + c * bytes_of(dtype), dtype, args->head_dim_qk - c);
+            store(it->query + r * it->pitch_qk + c, x * args->scale);
+        }
+    }
+}
+
+static void clear_rows(const item *it)
+{
+    memset(it->out, 0, sizeof(float) * (size_t)ROWS * (size_t)it->pitch_v);
+    memset(it->sum, 0, sizeof(float) * (size_t)ROWS * 16);
+    for (int r = 0; r < ROWS; ++r) {
+        it->top[r] = -INFINITY;
+    }
+}
+
+/* ---- A block of keys -------------------------------------------------------------------------------------------- */
+
+typedef struct block {
+    int64_t first;
+    int count;
+    const char *key, *value;
+    int64_t key_step, value_step; /* bytes */
+} block;
+
+/* Raw scores of all rows; those of keys beyond the block, up to a whole vector, are of its last key. */
+static void score_block(const item *it, const block *b)
+{
+    int dtype = it->args->dtype;
+    int depth = it->args->head_dim_qk;
+    int64_t ahead = it->args->param[BLOCK_N] * b->key_step;
+    for (int n = 0; n < b->count; n += VL) {
+        const char *key[VL];
+        for (int k = 0; k < VL; ++k) {
+            key[k] = b->key + lesser_of(n + k, b->count - 1) * b->key_step;
+        }
+        for (int r = 0, group; r < it->rows; r += group) {
+            group = group_of(it->rows - r);
+            for (int k = 0; k < VL; k += VL / group) {
+                score_group(group, dtype, key + k, ahead, it->query + r * it->pitch_qk, it->pitch_qk, depth,
+                            it->score + r * it->across + n + k, it->across);
+            }
+        }
+    }
+}
+
+static void add_alibi(const item *it, const block *b, int row, float *score)
+{
+    const attune_tensor *slopes = &it->args->tensor[ATTUNE_SLOPES];
+    float slope;
+    memcpy(&slope, (const float *)slopes->data + head_of(it, it->start + row) * slopes->stride[ATTUNE_STRIDE_HEAD],
+           sizeof slope);
+    vf behind = lane_numbers() - (float)(it->position[row] - b->first);
+    for (int n = 0; n < b->count; n += VL) {
+        store(score + n, load(score + n) - slope * magnitude(behind + (float)n));
+    }
+}
+
+/* Applies what the problem asks for, and hides what the row does not see. */
+static void dress_row(const item *it, const block *b, int row, float *score)
+{
+    float cap = it->args->softcap;
+    if (it->args->features & ATTUNE_FEATURE_SOFTCAP) {
+        for (int n = 0; n < b->count; n += VL) {
+            store(score + n, hyperbolic_tangent(load(score + n) / cap) * cap);
+        }
+    }
+    if (it->args->features & ATTUNE_FEATURE_ALIBI) {
+        add_alibi(it, b, row, score);
+    }
+    for (int64_t n = 0; n < lesser_of(it->left[row] - b->first, b->count); ++n) {
+        score[n] = -INFINITY;
+    }
+    for (int64_t n = greater_of(lesser_of(it->right[row] - b->first + 1, b->count), 0); n % VL != 0 || n < b->count;
+         ++n) {
+        score[n] = -INFINITY;
+    }
+}
+
+/* Multiplies a row of O and its sum by `decay`; what is infinite stays so. */
+static void decay_row(const item *it, int row, float decay)
+{
+    float *out = it->out + row * it->pitch_v;
+    for (int c = 0; c < it->pitch_v; c += VL) {
+        vf x = load(out + c);
+        store(out + c, blend(magnitude(x) == splat(INFINITY), x, x * decay));
+    }
+    store(it->sum + row * 16, load(it->sum + row * 16) * decay);
+}
+
+/* Turns a row's scores into weights e^(S - maximum), and carries maximum and sum on. */
+static void weigh_row(const item *it, int count, int row, float *score)
+{
+    float before = it->top[row];
+    vf highest = splat(before);
+    for (int n = 0; n < count; n += VL) {
+        highest = greater(load(score + n), highest);
+    }
+    float top = before;
+    for (int lane = 0; lane < VL; ++lane) {
+        top = highest[lane] > top ? highest[lane] : top;
+    }
+    /* A row that has seen nothing yet keeps its maximum of -infinity, from which nothing can be subtracted. */
+    float base = top == -INFINITY ? 0 : top;
+    if (top != before) {
+        decay_row(it, row, exponential(splat(before - base))[0]);
+    }
+    vf sum = load(it->sum + row * 16);
+    for (int n = 0; n < count; n += VL) {
+        vf p = exponential(load(score + n) - base);
+        sum += p;
+        store(score + n, p);
+    }
+    store(it->sum + row * 16, sum);
+    it->top[row] = top;
+}
+
+/* Adds the values that the row sees; where it is careful, a weight that has become 0 does not turn infinity into NaN.
+ */
+static void add_row(const item *it, const block *b, int row)
+{
+    int dtype = it->args->dtype;
+    int columns = it->args->head_dim_v;
+    float *out = it->out + row * it->pitch_v;
+    const float *weight = it->score + row * it->across;
+    int from = (int)lesser_of(greater_of(it->left[row] - b->first, 0), b->count);
+    int to = (int)lesser_of(greater_of(it->right[row] - b->first + 1, from), b->count);
+    if (!it->careful) {
+        add_group(1, dtype, b->value + from * b->value_step, b->value_step, 0, weight + from, it->across, to - from,
+                  out, it->pitch_v, columns);
+        return;
+    }
+    for (int n = from; n < to; ++n) {
+        for (int c = 0; c < columns; c += VL) {
+            vf x = load_some(b->value + n * b->value_step + c * bytes_of(dtype), dtype, columns - c);
+            vf least = blend(magnitude(x) == splat(INFINITY), splat(0x1p-126f), splat(0));
+            store(out + c, load(out + c) + greater(splat(weight[n]), least) * x);
+        }
+    }
+}
+
+static void add_block(const item *it, const block *b)
+{
+    const int few = 16; /* values that stay in the L1 cache for all groups of rows and columns */
+    int dtype = it->args->dtype;
+    int columns = it->args->head_dim_v;
+    int64_t ahead = it->args->param[BLOCK_N] * b->value_step;
+    for (int n = 0; n < b->count; n += few) {
+        const char *value = b->value + n * b->value_step;
+        int count = (int)lesser_of(b->count - n, few);
+        for (int r = 0, group; r < it->rows; r += group) {
+            group = group_of(it->rows - r);
+            add_group(group, dtype, value, b->value_step, ahead, it->score + r * it->across + n, it->across, count,
+                      it->out + r * it->pitch_v, it->pitch_v, columns);
+        }
+    }
+}
+
+static void do_block(const item *it, const block *b)
+{
+    score_block(it, b);
+    for (int row = 0; row < it->rows; ++row) {
+        float *score = it->score + row * it->across;
+        dress_row(it, b, row, score);
+        weigh_row(it, b->count, row, score);
+    }
+    bool cut = b->first < it->all_left || b->first + b->count - 1 > it->all_right;
+    if (!cut && !it->careful) {
+        add_block(it, b);
+        return;
+    }
+    for (int row = 0; row < it->rows; ++row) {
+        add_row(it, b, row);
+    }
+}
+
+static void sweep_keys(const item *it)
+{
+    const attune_args *args = it->args;
+    int64_t most = args->param[BLOCK_N];
+    block b = {.first = it->first,
+               .key_step = args->tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] * bytes_of(args->dtype),
+               .value_step = args->tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] * bytes_of(args->dtype)};
+    clear_rows(it);
+    for (; b.first <= it->last; b.first += b.count) {
+        b.count = (int)lesser_of(it->last + 1 - b.first, most);
+        b.key = row_address(args, ATTUNE_K, it->batch, it->head_kv, it->of.start_kv + b.first);
+        b.value = row_address(args, ATTUNE_V, it->batch, it->head_kv, it->of.start_kv + b.first);
+        do_block(it, &b);
+    }
+}
+
+/* ---- The end of an item ----------------------------------------------------------------------------------------- */
+
+static bool has_nan(const item *it)
+{
+    vi bad = {0};
+    for (int i = 0; i < it->rows * it->pitch_v; i += VL) {
+        vf x = load(it->out + i);
+        bad |= x != x;
+    }
+    return any(bad);
+}
+
+/* Lets the sink join, and stores the row's output and LSE. */
+static void store_row(const item *it, int64_t row, const float *out, float top, float sum)
+{
+    const attune_args *args = it->args;
+    int64_t head = head_of(it, row);
+    float share = close_row(sink_of(args, head), sum, &top);
+    char *to = row_address(args, ATTUNE_O, it->batch, head, query_of(it, row));
+    for (int c = 0; c < args->head_dim_v; c += VL) {
+        store_some(to + c * bytes_of(args->dtype), args->dtype, args->head_dim_v - c, load(out + c) * share);
+    }
+    store_row_lse(args, it->batch, head, query_of(it, row), top);
+}
+
+/* A row of a part in the workspace: its output, then its maximum and sum. */
+static float *part_of(const item *it, int64_t part, int64_t row)
+{
+    const int64_t head_bytes = 64; /* of the workspace, before the parts */
+    int64_t rows = it->args->seqlen_q * (it->args->heads_q / it->args->heads_kv);
+    int64_t at = ((it->batch * it->args->heads_kv + it->head_kv) * it->parts + part) * rows + row;
+    return (float *)((char *)it->args->workspace + head_bytes) + at * (it->pitch_v + 16);
+}
+
+static void finish_row(const item *it, int row)
+{
+    const float *out = it->out + row * it->pitch_v;
+    float sum = 0;
+    for (int lane = 0; lane < VL; ++lane) {
+        sum += it->sum[row * 16 + lane];
+    }
+    if (it->parts == 1) {
+        store_row(it, it->start + row, out, it->top[row], sum);
+        return;
+    }
+    float *to = part_of(it, it->part, it->start + row);
+    memcpy(to, out, sizeof(float) * (size_t)it->pitch_v);
+    to[it->pitch_v] = it->top[row];
+    to[it->pitch_v + 1] = sum;
+}
+
+/* The rows from `start` on, over the item's keys. */
+static void attend_rows(item *it, int64_t start)
+{
+    find_keys(it, start);
+    pack_query(it);
+    it->careful = false;
+    sweep_keys(it);
+    if (has_nan(it)) {
+        /* A NaN may be a row's own, or a weight of 0 times infinity: only then are the rows done again, carefully. */
+        it->careful = true;
+        sweep_keys(it);
+    }
+    for (int row = 0; row < it->rows; ++row) {
+        finish_row(it, row);
+    }
+}
+
+/* ---- Merging parts ---------------------------------------------------------------------------------------------- */
+
+static void merge_row(const item *it, int64_t row)
+{
+    float top = -INFINITY;
+    float sum = 0;
+    for (int64_t part = 0; part < it->parts; ++part) {
+        float own = part_of(it, part, row)[it->pitch_v];
+        top = own > top ? own : top;
+    }
+    memset(it->out, 0, sizeof(float) * (size_t)it->pitch_v);
+    for (int64_t part = 0; part < it->parts; ++part) {
+        const float *from = part_of(it, part, row);
+        float own = from[it->pitch_v];
+        /* Parts that have seen nothing (-infinity) or only NaN weigh nothing, but NaN stays NaN. */
+        float share = own == top ? 1 : expf(own - top);
+        sum += from[it->pitch_v + 1] * share;
+        for (int c = 0; c < it->pitch_v; c += VL) {
+            vf x = load(from + c);
+            store(it->out + c, load(it->out + c) + blend(magnitude(x) == splat(INFINITY), x, x * share));
+        }
+    }
+    store_row(it, row, it->out, top, sum);
+}
+
+void ATTUNE_TIER(attune_cpu_decode)(const attune_args *args, int64_t index, void *scratch);
+
+void ATTUNE_TIER(attune_cpu_decode)(const attune_args *args, int64_t index, void *scratch)
+{
+    item it = {.parts = count_parts(args)};
+    /* The step before told which this is. */
+    bool merging = it.parts > 1 && *(const uint32_t *)args->workspace != 0;
+    find_head(&it, args, merging ? index : index / it.parts);
+    place(&it, scratch);
+    if (merging) {
+        for (int64_t row = 0; row < it.packed; ++row) {
+            merge_row(&it, row);
+        }
+        return;
+    }
+    it.part = index % it.parts;
+    for (int64_t start = 0; start < it.packed; start += ROWS) {
+        attend_rows(&it, start);
+    }
+}

@@ -1,0 +1,193 @@
+/* The two products of attention for a few packed query rows: lanes run along the head dims, and what is read of K or V
+ * serves all rows of a group while it is in registers. Storage types are widened on the way. */
+#ifndef KERNELS_CPU_DEVICE_PACKED_H
+#define KERNELS_CPU_DEVICE_PACKED_H
+
+#include "vector.h"
+
+/* Vectors of columns whose sums a group of 4, 2 or 1 rows keeps in registers. NOTE: 8 chains of FMAs hide their
+ * latency; 32 registers hold 16 beside the operands. */
+#if VL == 16
+#define VECTORS_4 4
+#define VECTORS_2 8
+#else
+#define VECTORS_4 2
+#define VECTORS_2 4
+#endif
+#define VECTORS_1 8
+
+/* Adds vectors s apart, two into one: the lanes with bit s are the second's. */
+#define FOLD(x, s)                                                                                                     \
+    UNROLL                                                                                                             \
+    for (int i_ = 0; i_ < VL; i_ += 2 * (s)) {                                                                         \
+        (x)[i_] = __builtin_shufflevector((x)[i_], (x)[i_ + (s)], LANES(LOW, s)) +                                     \
+                  __builtin_shufflevector((x)[i_], (x)[i_ + (s)], LANES(HIGH, s));                                     \
+    }
+
+/* Lane i is the sum of x[i]'s lanes. */
+INLINE vf lane_sums(vf x[VL])
+{
+    FOLD(x, 1)
+    FOLD(x, 2)
+#if VL >= 8
+    FOLD(x, 4)
+#endif
+#if VL >= 16
+    FOLD(x, 8)
+#endif
+    return x[0];
+}
+
+/* Fetches what will be read `ahead` bytes further. NOTE: one line for each vector that is computed with. Many at once
+ * fill the buffers of the L1 cache's misses, and computing waits until they have come. */
+INLINE void prefetch(const char *from, int64_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)ahead));
+}
+
+/* sum[r][k] += query[r] key[k], for the `count` dims from c on. */
+INLINE void add_dims(int rows, int dtype, const char *const *key, int64_t ahead, const float *query, int pitch, int c,
+                     int count, vf sum[VL])
+{
+    const int keys = VL / rows;
+    vf q[4];
+    UNROLL
+    for (int r = 0; r < rows; ++r) {
+        q[r] = load(query + r * pitch + c);
+    }
+    UNROLL
+    for (int k = 0; k < keys; ++k) {
+        vf x = load_some(key[k] + c * bytes_of(dtype), dtype, count);
+        prefetch(key[k] + c * bytes_of(dtype), ahead);
+        UNROLL
+        for (int r = 0; r < rows; ++r) {
+            sum[r * keys + k] += x * q[r];
+        }
+    }
+}
+
+/* score[r * across + k] = query[r] key[k], for 4, 2 or 1 rows and VL / rows keys. Rows of `query` are padded with
+ * zeros to whole vectors. */
+INLINE void score_group_of(int dtype, int rows, const char *const *key, int64_t ahead, const float *query, int pitch,
+                           int depth, float *score, int across)
+{
+    vf sum[VL];
+    UNROLL
+    for (int i = 0; i < VL; ++i) {
+        sum[i] = splat(0);
+    }
+    int c = 0;
+    for (; c + VL <= depth; c += VL) {
+        add_dims(rows, dtype, key, ahead, query, pitch, c, VL, sum);
+    }
+    if (c < depth) {
+        add_dims(rows, dtype, key, ahead, query, pitch, c, depth - c, sum);
+    }
+    float whole[VL];
+    vf all = lane_sums(sum);
+    memcpy(whole, &all, sizeof whole);
+    UNROLL
+    for (int r = 0; r < rows; ++r) {
+        memcpy(score + r * across, whole + r * (VL / rows), sizeof(float) * (size_t)(VL / rows));
+    }
+}
+
+/* out[r][columns] += sum over n of weight[r * across + n] * value[n][columns], for so many vectors of columns, the
+ * last one perhaps not whole. */
+INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const char *value, int64_t step, int64_t ahead,
+                         const float *weight, int across, int keys, float *out, int pitch)
+{
+    vf sum[4][8];
+    UNROLL
+    for (int r = 0; r < rows; ++r) {
+        UNROLL
+        for (int v = 0; v < vectors; ++v) {
+            sum[r][v] = load(out + r * pitch + v * VL);
+        }
+    }
+    for (int n = 0; n < keys; ++n, value += step) {
+        vf x[8];
+        UNROLL
+        for (int v = 0; v < vectors; ++v) {
+            x[v] = load_some(value + v * VL * bytes_of(dtype), dtype, columns - v * VL);
+            prefetch(value + v * VL * bytes_of(dtype), ahead);
+        }
+        UNROLL
+        for (int r = 0; r < rows; ++r) {
+            float w = weight[r * across + n];
+            UNROLL
+            for (int v = 0; v < vectors; ++v) {
+                sum[r][v] += w * x[v];
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; ++r) {
+        UNROLL
+        for (int v = 0; v < vectors; ++v) {
+            store(out + r * pitch + v * VL, sum[r][v]);
+        }
+    }
+}
+
+/* All columns, as many vectors at once as the group's registers hold. */
+INLINE void add_columns_of(int dtype, int rows, int most, const char *value, int64_t step, int64_t ahead,
+                           const float *weight, int across, int keys, float *out, int pitch, int columns)
+{
+    const int64_t bytes = VL * bytes_of(dtype);
+    for (; columns >= most * VL; columns -= most * VL, value += most * bytes, out += most * VL) {
+        add_group_of(rows, most, most * VL, dtype, value, step, ahead, weight, across, keys, out, pitch);
+    }
+    for (; columns >= VL; columns -= VL, value += bytes, out += VL) {
+        add_group_of(rows, 1, VL, dtype, value, step, ahead, weight, across, keys, out, pitch);
+    }
+    if (columns > 0) {
+        add_group_of(rows, 1, columns, dtype, value, step, ahead, weight, across, keys, out, pitch);
+    }
+}
+
+/* Calls a function with a dtype that the compiler knows. */
+#define WITH_DTYPE(dtype, function, ...)                                                                               \
+    switch (dtype) {                                                                                                   \
+    case ATTUNE_FP32:                                                                                                  \
+        function(ATTUNE_FP32, __VA_ARGS__);                                                                            \
+        break;                                                                                                         \
+    case ATTUNE_FP16:                                                                                                  \
+        function(ATTUNE_FP16, __VA_ARGS__);                                                                            \
+        break;                                                                                                         \
+    default:                                                                                                           \
+        function(ATTUNE_BF16, __VA_ARGS__);                                                                            \
+        break;                                                                                                         \
+    }
+
+/* The rows of the next group: 4, 2 or 1; three are done as four. */
+INLINE int group_of(int rows)
+{
+    return rows > 2 ? 4 : rows;
+}
+
+static void score_group(int rows, int dtype, const char *const *key, int64_t ahead, const float *query, int pitch,
+                        int depth, float *score, int across)
+{
+    if (rows == 4) {
+        WITH_DTYPE(dtype, score_group_of, 4, key, ahead, query, pitch, depth, score, across)
+    } else if (rows == 2) {
+        WITH_DTYPE(dtype, score_group_of, 2, key, ahead, query, pitch, depth, score, across)
+    } else {
+        WITH_DTYPE(dtype, score_group_of, 1, key, ahead, query, pitch, depth, score, across)
+    }
+}
+
+static void add_group(int rows, int dtype, const char *value, int64_t step, int64_t ahead, const float *weight,
+                      int across, int keys, float *out, int pitch, int columns)
+{
+    if (rows == 4) {
+        WITH_DTYPE(dtype, add_columns_of, 4, VECTORS_4, value, step, ahead, weight, across, keys, out, pitch, columns)
+    } else if (rows == 2) {
+        WITH_DTYPE(dtype, add_columns_of, 2, VECTORS_2, value, step, ahead, weight, across, keys, out, pitch, columns)
+    } else {
+        WITH_DTYPE(dtype, add_columns_of, 1, VECTORS_1, value, step, ahead, weight, across, keys, out, pitch, columns)
+    }
+}
+
+#endif

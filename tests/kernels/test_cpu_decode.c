@@ -1,0 +1,296 @@
+/* cpu_decode against attention written out in fp64: few rows and many keys in every way the kernel supports, parts of
+ * the keys and how they merge, what must not be read, every config, on every tier this machine runs (and $ATTUNE_ISA
+ * allows). */
+#include "attune/kernel.h"
+
+extern const attune_kernel at_kernel_cpu_decode;
+
+static const attune_kernel *const kernel = &at_kernel_cpu_decode;
+
+#include "kernels/cpu_world.h"
+
+static void random_problem(at_random *random, attune_problem *p)
+{
+    attune_problem_init(p);
+    p->dtype = (attune_dtype)PICK(random, ATTUNE_FP32, ATTUNE_FP32, ATTUNE_FP16, ATTUNE_BF16);
+    p->batch = PICK(random, 1, 1, 2, 3);
+    p->heads_kv = PICK(random, 1, 2);
+    p->heads_q = p->heads_kv * PICK(random, 1, 1, 2, 3, 4, 7, 16);
+    p->seqlen_q = PICK(random, 0, 1, 1, 1, 2, 3, 5, 16);
+    while (p->seqlen_q * (p->heads_q / p->heads_kv) > 16) {
+        p->seqlen_q /= 2;
+    }
+    p->seqlen_kv = PICK(random, 0, 1, 2, 5, 15, 16, 17, 49, 64, 193, 255, 256, 257, 300, 513, 700, 1100);
+    p->head_dim_qk = (int32_t)PICK(random, 1, 2, 3, 8, 16, 31, 33, 64, 72, 96, 128, 256);
+    p->head_dim_v = chance(random, 2) ? p->head_dim_qk : (int32_t)PICK(random, 1, 5, 13, 17, 32, 64, 80, 160, 256);
+    p->align = 1;
+    random_features(random, p);
+    p->bias = ATTUNE_BIAS_NONE;
+    p->mask = 0;
+}
+
+static void random_cases(void **state)
+{
+    for (uint64_t seed = 0; seed < 600; ++seed) {
+        at_random random = at_random_seed(seed, 1);
+        scene s = {.spread = 1};
+        random_problem(&random, &s.problem);
+        s.gap = PICK(&random, 0, 0, 1, 3, 8, 300);
+        s.bad_keys = chance(&random, 4) ? 1 + (int)at_random_below(&random, 3) : 0;
+        /* Not both: in fp64, too, a weight that underflows makes NaN of infinity. */
+        s.spread = s.bad_keys == 0 && chance(&random, 5) ? 6 : 1;
+        draw(&s, seed);
+        try_scene(*state, &s, at_random_next(&random));
+        clear(&s);
+    }
+}
+
+static void every_config(void **state)
+{
+    const world *w = *state;
+    static const char *const problems[] = {"b1,h8,hkv2,sq1,skv1500,d64,fp32",
+                                           "b2,h3,hkv1,sq5,skv777,d128,dv24,fp16,causal",
+                                           "b1,h2,sq7,skv600,d256,bf16,window=300:10"};
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
+        scene s = {.spread = 1, .gap = 2};
+        assert_ok(attune_problem_parse(problems[i], &s.problem));
+        s.problem.align = 1;
+        draw(&s, i);
+        for (int tier = 0; tier < w->tiers; ++tier) {
+            for (int64_t c = 0; c < at_config_count(kernel); ++c) {
+                attune_config config;
+                assert_true(some_config(&s, &w->device[tier]->target, (uint64_t)c, &config));
+                run_scene(w->device[tier], &s, &config, true);
+                compare(&s, true);
+            }
+        }
+        clear(&s);
+    }
+}
+
+/* A call may have fewer KV heads than the plan, and so more rows a head than are packed at once. */
+static void more_rows_than_packed(void **state)
+{
+    const world *w = *state;
+    scene s = {.spread = 1};
+    assert_ok(attune_problem_parse("b2,h36,hkv1,sq1,skv700,d40,fp32,causal,sink", &s.problem));
+    draw(&s, 3);
+    attune_problem planned = s.problem;
+    planned.heads_kv = 36;
+    for (int tier = 0; tier < w->tiers; ++tier) {
+        for (int64_t c = 0; c < at_config_count(kernel); ++c) {
+            attune_config config;
+            at_config_at(kernel, c, &config);
+            run_planned(w->device[tier], &planned, &s, &config, true);
+            compare(&s, true);
+        }
+    }
+    clear(&s);
+}
+
+/* The heuristic names every config once, all fit, and the first splits keys only where threads would be idle. */
+static void heuristic_names_all(void **state)
+{
+    const world *w = *state;
+    attune_target target = w->device[w->tiers - 1]->target;
+    attune_problem p;
+    attune_config config;
+    bool seen[64] = {false};
+    assert_ok(attune_problem_parse("b1,h32,hkv8,sq1,skv16384,d256,fp32", &p));
+    for (int32_t i = 0; i < at_config_count(kernel); ++i) {
+        assert_true(kernel->heuristic(&p, &target, i, &config));
+        assert_true(at_kernel_fits(kernel, &p, &target, &config, NULL));
+        for (int32_t c = 0; c < at_config_count(kernel); ++c) {
+            attune_config other;
+            at_config_at(kernel, c, &other);
+            if (memcmp(&other, &config, sizeof config) == 0) {
+                assert_false(seen[c]);
+                seen[c] = true;
+            }
+        }
+        assert_true(i < 64);
+    }
+    assert_false(kernel->heuristic(&p, &target, (int32_t)at_config_count(kernel), &config));
+    static const struct {
+        int32_t threads;
+        int64_t batch;
+        bool split;
+    } expected[] = {{1, 1, false}, {2, 1, false}, {16, 1, true}, {16, 8, false}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; ++i) {
+        target.threads = expected[i].threads;
+        p.batch = expected[i].batch;
+        assert_true(kernel->heuristic(&p, &target, 0, &config));
+        assert_int_equal(config.value[0] > 0, expected[i].split);
+    }
+}
+
+/* Scratch and workspace beyond what resources() declares stay untouched, whatever the config. */
+static void scratch_is_what_was_declared(void **state)
+{
+    const world *w = *state;
+    unsigned char *scratch = aligned_alloc(64, ATTUNE_SCRATCH_MAX + 64);
+    static const int32_t dims[][2] = {{1, 1}, {1, 256}, {64, 64}, {200, 16}, {256, 256}};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; ++i) {
+        scene s = {.spread = 1};
+        attune_problem_init(&s.problem);
+        s.problem.dtype = ATTUNE_FP16;
+        s.problem.heads_q = 16;
+        s.problem.seqlen_q = 1;
+        s.problem.seqlen_kv = 300;
+        s.problem.head_dim_qk = dims[i][0];
+        s.problem.head_dim_v = dims[i][1];
+        s.problem.align = 1;
+        draw(&s, i);
+        for (int64_t c = 0; c < at_config_count(kernel) * w->tiers; ++c) {
+            attune_config config;
+            attune_args args;
+            attune_resources resources;
+            uint32_t workspace[64 / 4 + 2 * 16 * (256 + 16)] = {0};
+            int tier = (int)(c % w->tiers);
+            const attune_target *target = &w->device[tier]->target;
+            assert_true(some_config(&s, target, (uint64_t)(c / w->tiers), &config));
+            kernel->resources(&s.problem, target, &config, &resources);
+            at_call_args(&s.problem, &s.call, &args);
+            memcpy(args.param, config.value, sizeof args.param);
+            args.workspace = workspace;
+            memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
+            kernel->attend[tier](&args, 0, scratch);
+            for (int64_t at = resources.scratch_bytes; at < ATTUNE_SCRATCH_MAX + 64; ++at) {
+                assert_int_equal(scratch[at], 0xa5);
+            }
+        }
+        clear(&s);
+    }
+    free(scratch);
+}
+
+static void unaligned_buffers(void **state)
+{
+    static const char *const problems[] = {"b1,h2,sq1,skv300,d24,fp32", "b1,h6,hkv2,sq2,skv40,d24,fp16,causal",
+                                           "b2,h1,sq3,skv400,d33,bf16"};
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
+        for (int skew = 1; skew < 4; ++skew) {
+            scene s = {.spread = 1, .skew = skew};
+            assert_ok(attune_problem_parse(problems[i], &s.problem));
+            draw(&s, i);
+            try_scene(*state, &s, 1);
+            clear(&s);
+        }
+    }
+}
+
+/* Logits far beyond the range of exp, before the maximum is subtracted. */
+static void large_logits(void **state)
+{
+    static const char *const problems[] = {
+        "b1,h4,hkv1,sq1,skv900,d64,fp32,scale=1", "b1,h1,sq4,skv600,d64,fp32,scale=-2,causal",
+        "b1,h1,sq1,skv700,d64,bf16,scale=3,softcap=30", "b1,h4,sq1,skv700,d64,fp16,scale=1,sink"};
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
+        for (uint64_t choice = 1; choice < 4 * (uint64_t)at_config_count(kernel); choice += 4) {
+            scene s = {.spread = 4};
+            assert_ok(attune_problem_parse(problems[i], &s.problem));
+            draw(&s, i);
+            try_scene(*state, &s, choice);
+            clear(&s);
+        }
+    }
+}
+
+/* An infinite value under a weight that rounds to zero, in its own block, block after block and part after part, stays
+ * infinite, as it does in the mathematics; what a row does not see leaves no trace. */
+static void values_that_are_not_finite(void **state)
+{
+    for (int64_t key = 0; key < 600; key += 37) {
+        for (int what = 0; what < 4; ++what) {
+            scene s = {.spread = 1};
+            assert_ok(attune_problem_parse("b1,h2,hkv1,sq6,skv600,d20,fp32,causal", &s.problem));
+            draw(&s, (uint64_t)key);
+            int role = what & 1 ? ATTUNE_K : ATTUNE_V;
+            put(s.call.tensor[role].data, ATTUNE_FP32, index_of(&s, role, 0, 0, 594 + key % 6) + key % 20,
+                what & 2 && role == ATTUNE_V ? INFINITY : NAN);
+            if (role == ATTUNE_V) {
+                put(s.call.tensor[role].data, ATTUNE_FP32, index_of(&s, role, 0, 0, key) + 3, -INFINITY);
+            }
+            try_scene(*state, &s, 1 + (uint64_t)key * 4);
+            clear(&s);
+        }
+    }
+}
+
+/* Bits must not depend on how many threads run, on the run, or on the neighbours in the batch. */
+static void same_bits(void **state)
+{
+    const world *w = *state;
+    at_pool *alone;
+    assert_ok(at_pool_create(1, ATTUNE_SCRATCH_MAX, &alone));
+    for (int tier = 0; tier < w->tiers; ++tier) {
+        at_device *single;
+        attune_config config = {.value = {256, 64}};
+        scene s = {.spread = 1};
+        assert_ok(at_cpu_open((attune_isa)tier, alone, &single));
+        assert_ok(attune_problem_parse("b3,h4,hkv2,sq2,skv900,d48,fp32,causal", &s.problem));
+        draw(&s, 5);
+        run_scene(single, &s, &config, true);
+        unsigned char *first = malloc(s.bytes[ATTUNE_O]);
+        memcpy(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
+        run_scene(w->device[tier], &s, &config, true);
+        assert_memory_equal(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
+        /* The second sequence alone. */
+        scene one = s;
+        one.call.batch = 1;
+        for (int role = ATTUNE_Q; role <= ATTUNE_LSE; ++role) {
+            attune_tensor *t = &one.call.tensor[role];
+            t->data = (char *)t->data + t->stride[0] * 4;
+        }
+        run_scene(w->device[tier], &one, &config, true);
+        size_t batch_bytes = (size_t)s.call.tensor[ATTUNE_O].stride[0] * sizeof(float);
+        assert_memory_equal(first + batch_bytes, s.memory[ATTUNE_O] + batch_bytes, batch_bytes);
+        free(first);
+        clear(&s);
+        single->ops->close(single);
+    }
+    at_pool_destroy(alone);
+}
+
+static void refusals_say_why(void **state)
+{
+    const world *w = *state;
+    static const char *const refused[][2] = {
+        {"b1,h8,hkv2,sq5,skv90,d64,fp32",
+         "seqlen_q 5, with 4 query heads a KV head: at most 16 query rows a KV head are packed"},
+        {"b1,h1,sq1,skv90,d64,fp32,bias=bx1", "bias 2: none (0) is needed"},
+        {"b1,h1,sq1,skv90,d64,fp32,mask", "mask 1: none is needed"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
+        attune_problem p;
+        attune_reason reason;
+        assert_ok(attune_problem_parse(refused[i][0], &p));
+        assert_false(kernel->supports(&p, &w->device[0]->target, &reason));
+        assert_string_equal(reason.text, refused[i][1]);
+    }
+}
+
+static void descriptor_keeps_the_contract(void **state)
+{
+    (void)state;
+    assert_ok(at_kernel_check(kernel));
+    assert_int_equal(kernel->traits, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptor_keeps_the_contract),
+        cmocka_unit_test(refusals_say_why),
+        cmocka_unit_test(heuristic_names_all),
+        cmocka_unit_test(random_cases),
+        cmocka_unit_test(every_config),
+        cmocka_unit_test(more_rows_than_packed),
+        cmocka_unit_test(scratch_is_what_was_declared),
+        cmocka_unit_test(unaligned_buffers),
+        cmocka_unit_test(large_logits),
+        cmocka_unit_test(values_that_are_not_finite),
+        cmocka_unit_test(same_bits),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
