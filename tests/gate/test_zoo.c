@@ -35,6 +35,8 @@ static void judge(const zoo_animal *animal, word *said)
     at_gate_result result;
     *said = (word){.stage = ""};
     assert_ok(attune_problem_parse(animal->problem, &problem));
+    /* Only what hangs is waited for so long: a busy machine must not make others look as if they did. */
+    const double patience = zoo_is_honest(animal) ? 120 : 20;
     const at_gate_options options = {.candidate = candidate,
                                      .candidate_count = 1,
                                      .problem = &problem,
@@ -44,7 +46,7 @@ static void judge(const zoo_animal *animal, word *said)
                                      .seed = 1,
                                      .target = "cpu",
                                      .threads = 2,
-                                     .patience_s = 3,
+                                     .patience_s = patience,
                                      .worker = worker,
                                      .watch = {.self = said, .verdict = hear}};
     assert_ok(at_gate_run(&options, &result));
