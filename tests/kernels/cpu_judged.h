@@ -1,5 +1,6 @@
 /* CPU kernels judged by the rules for numbers against the library's reference, on every family of inputs and every tier
- * this machine runs (and $ATTUNE_ISA allows). Who includes this has defined `kernel`, the descriptor under test. */
+ * this machine runs (and $ATTUNE_ISA allows). Who includes this has defined `kernel`, the descriptor under test,
+ * and `problems`, in which "%s" stands for the dtype, ended by NULL. */
 #ifndef TESTS_KERNELS_CPU_JUDGED_H
 #define TESTS_KERNELS_CPU_JUDGED_H
 
@@ -158,11 +159,11 @@ static void judge(const char *text, const at_draw *draw, at_bias bias[ATTUNE_ISA
     trial_free(&on);
 }
 
-/* Judges problems, in which "%s" stands for the dtype. */
-static void judged(const char *const *problems, size_t count, const char *dtype)
+/* Judges the problems in this dtype. */
+static void judged(const char *dtype)
 {
     at_bias bias[ATTUNE_ISA_COUNT] = {{0}};
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; problems[i] != NULL; ++i) {
         char text[128];
         attune_problem problem;
         (void)snprintf(text, sizeof text, problems[i], dtype);
@@ -177,6 +178,24 @@ static void judged(const char *const *problems, size_t count, const char *dtype)
     for (int tier = 0; tier < tiers; ++tier) {
         assert_ok(at_judge_bias(&bias[tier]));
     }
+}
+
+static void fp32_is_right(void **state)
+{
+    (void)state;
+    judged("fp32");
+}
+
+static void fp16_is_right(void **state)
+{
+    (void)state;
+    judged("fp16");
+}
+
+static void bf16_is_right(void **state)
+{
+    (void)state;
+    judged("bf16");
 }
 
 #endif

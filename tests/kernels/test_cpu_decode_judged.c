@@ -6,8 +6,6 @@ extern const attune_kernel at_kernel_cpu_decode;
 
 static const attune_kernel *const kernel = &at_kernel_cpu_decode;
 
-#include "kernels/cpu_judged.h"
-
 static const char *const problems[] = {
     "b1,h8,hkv2,sq1,skv1300,d128,%s",
     "b1,h2,sq1,skv700,d64,%s,softcap=5",
@@ -16,25 +14,10 @@ static const char *const problems[] = {
     "b3,h2,sq6,skv400,d24,%s,alibi,varlen=7,layout=bshd",
     "b2,h3,sq16,skv77,d33,dv72,%s,causal,sink",
     "b2,h16,hkv1,sq1,skv300,d256,%s,sink",
+    NULL,
 };
 
-static void fp32_is_right(void **state)
-{
-    (void)state;
-    judged(problems, sizeof problems / sizeof *problems, "fp32");
-}
-
-static void fp16_is_right(void **state)
-{
-    (void)state;
-    judged(problems, sizeof problems / sizeof *problems, "fp16");
-}
-
-static void bf16_is_right(void **state)
-{
-    (void)state;
-    judged(problems, sizeof problems / sizeof *problems, "bf16");
-}
+#include "kernels/cpu_judged.h"
 
 static void far_offsets_are_right(void **state)
 {

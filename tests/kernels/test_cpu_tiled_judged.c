@@ -8,8 +8,6 @@ extern const attune_kernel at_kernel_cpu_tiled;
 
 static const attune_kernel *const kernel = &at_kernel_cpu_tiled;
 
-#include "kernels/cpu_judged.h"
-
 static const char *const problems[] = {
     "b1,h2,s130,d64,%s",
     "b1,h2,s97,d128,%s,causal",
@@ -21,25 +19,10 @@ static const char *const problems[] = {
     "b2,h2,sq90,skv40,d8,%s,causal,offset=tl,bias=1x1,sink",
     "b1,h2,sq1,skv300,d96,%s",
     "b2,h2,s40,d256,%s,causal,varlen=3,layout=bshd,seqused",
+    NULL,
 };
 
-static void fp32_is_right(void **state)
-{
-    (void)state;
-    judged(problems, sizeof problems / sizeof *problems, "fp32");
-}
-
-static void fp16_is_right(void **state)
-{
-    (void)state;
-    judged(problems, sizeof problems / sizeof *problems, "fp16");
-}
-
-static void bf16_is_right(void **state)
-{
-    (void)state;
-    judged(problems, sizeof problems / sizeof *problems, "bf16");
-}
+#include "kernels/cpu_judged.h"
 
 static void far_offsets_are_right(void **state)
 {
