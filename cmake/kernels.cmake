@@ -3,11 +3,19 @@
 include(CheckCCompilerFlag)
 set(ATTUNE_TIERS baseline)
 set(ATTUNE_TIER_FLAGS_baseline "")
+# Tiers of single instructions are for sources that name them, by the file's name; what has no code of its own for such a
+# tier runs there as the one below.
+set(ATTUNE_TIERS_OF_dots "")
+set(ATTUNE_TIERS_OF_cpu_bf16 "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(ATTUNE_TIER_FLAGS_avx2 -mavx2 -mfma -mf16c -mtune=haswell)
   set(ATTUNE_TIER_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
     -mprefer-vector-width=512 -mtune=icelake-server)
+  set(ATTUNE_TIER_FLAGS_avx512_bf16 ${ATTUNE_TIER_FLAGS_avx512} -mavx512bf16)
+  set(ATTUNE_TIER_FLAGS_amx ${ATTUNE_TIER_FLAGS_avx512_bf16} -mamx-tile -mamx-bf16)
   list(APPEND ATTUNE_TIERS avx2 avx512)
+  set(ATTUNE_TIERS_OF_dots avx512_bf16 amx)
+  set(ATTUNE_TIERS_OF_cpu_bf16 avx512_bf16 amx)
 endif()
 
 file(GLOB ATTUNE_CPU_DESCRIPTORS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.c)
@@ -23,10 +31,21 @@ if(ATTUNE_SANITIZE)
   set(ATTUNE_TIER_EFFORT -O1 -DATTUNE_ROLLED)
 endif()
 
+foreach(source ${ATTUNE_CPU_SOURCES})
+  get_filename_component(name ${source} NAME_WE)
+  set(tiers ${ATTUNE_TIERS})
+  if(DEFINED ATTUNE_TIERS_OF_${name})
+    set(tiers ${ATTUNE_TIERS_OF_${name}})
+  endif()
+  foreach(tier ${tiers})
+    list(APPEND ATTUNE_CPU_SOURCES_${tier} ${source})
+  endforeach()
+endforeach()
+
 set(ATTUNE_KERNEL_OBJECTS "")
-foreach(tier ${ATTUNE_TIERS})
-  if(ATTUNE_CPU_SOURCES)
-    add_library(attune_cpu_${tier} OBJECT ${ATTUNE_CPU_SOURCES})
+foreach(tier ${ATTUNE_TIERS} avx512_bf16 amx)
+  if(ATTUNE_CPU_SOURCES_${tier})
+    add_library(attune_cpu_${tier} OBJECT ${ATTUNE_CPU_SOURCES_${tier}})
     target_link_libraries(attune_cpu_${tier} PRIVATE attune_flags)
     # As options: CMake drops definitions of macros with arguments.
     target_compile_options(attune_cpu_${tier} PRIVATE ${ATTUNE_TIER_EFFORT} -ffp-contract=fast

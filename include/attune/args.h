@@ -20,8 +20,8 @@ typedef int32_t attune_i32;
 typedef uint32_t attune_u32;
 #endif
 
-/* Raised whenever the layout of attune_args or the meaning of one of its fields changes. */
-#define ATTUNE_ABI 1u
+/* Raised whenever the layout of attune_args or of a descriptor, or the meaning of one of their fields, changes. */
+#define ATTUNE_ABI 2u
 
 #define ATTUNE_PARAMS_MAX 16 /* parameters of one kernel */
 #define ATTUNE_MAPS_MAX 4    /* tensor maps of one launch */

@@ -172,7 +172,8 @@ typedef struct attune_options {
     const char *target; /* "cpu", "cuda", "cuda:N"; NULL: $ATTUNE_TARGET, else cuda where usable, else cpu */
     const char
         *kernel;     /* "NAME" or "NAME:PARAM=VALUE,...": plans use this kernel alone; NULL: $ATTUNE_KERNEL, else any */
-    const char *isa; /* "baseline", "avx2", "avx512": the highest CPU tier used; NULL: $ATTUNE_ISA, else the best */
+    const char *isa; /* "baseline", "avx2", "avx512", "avx512_bf16", "amx": the highest CPU tier used; NULL:
+                        $ATTUNE_ISA, else the best */
     int32_t threads; /* CPU threads, 1 ... 1024; 0: $ATTUNE_THREADS, else the CPUs this process may use */
     int32_t reserved;   /* 0 */
     const char *wisdom; /* a wisdom file to read; NULL: $ATTUNE_WISDOM, else only what is shipped */

@@ -21,10 +21,12 @@ extern "C" {
 
 /* Instruction sets a CPU source is built for, each including the ones before it. */
 typedef enum attune_isa {
-    ATTUNE_ISA_BASELINE = 0, /* what every CPU of the architecture has */
-    ATTUNE_ISA_AVX2 = 1,     /* AVX2, FMA, F16C */
-    ATTUNE_ISA_AVX512 = 2,   /* AVX-512 F, BW, DQ, VL */
-    ATTUNE_ISA_COUNT = 3
+    ATTUNE_ISA_BASELINE = 0,    /* what every CPU of the architecture has */
+    ATTUNE_ISA_AVX2 = 1,        /* AVX2, FMA, F16C */
+    ATTUNE_ISA_AVX512 = 2,      /* AVX-512 F, BW, DQ, VL */
+    ATTUNE_ISA_AVX512_BF16 = 3, /* dot products of bf16 pairs, accumulated in fp32 */
+    ATTUNE_ISA_AMX = 4,         /* AMX TILE and BF16: the same in tiles of 16 x 16 */
+    ATTUNE_ISA_COUNT = 5
 } attune_isa;
 
 typedef struct attune_target {

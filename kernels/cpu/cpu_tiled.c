@@ -72,7 +72,7 @@ static double useful_threads(const attune_problem *problem, const attune_target 
  */
 static double cost(const attune_problem *problem, const attune_target *target, int64_t m, int64_t n)
 {
-    int64_t lanes = 4 * ((int64_t)1 << (int)target->isa);
+    int64_t lanes = target->isa >= ATTUNE_ISA_AVX512 ? 16 : 4 * ((int64_t)1 << (int)target->isa);
     int64_t whole = problem->seqlen_q / m;
     int64_t rest = problem->seqlen_q % m;
     double blocks = (double)(whole + (rest > 0));

@@ -160,12 +160,12 @@ static attune_status measure_copy(bench *all)
 
 /* The larger of the arithmetic peaks before and after the arms ran: a CPU's clock wanders, and an arm that met it at
  * its best must not seem to do more than the machine can. */
-static attune_status raise_peak(bench *all, bool first)
+static attune_status raise_peak(bench *all, attune_dtype dtype, bool first)
 {
     const attune_target *target = &at_context_device(all->context)->target;
     double flops = NAN;
     if (target->kind == ATTUNE_TARGET_CPU) {
-        AT_FORWARD(at_cpu_peak_flops(target->isa, at_context_pool(all->context), &flops));
+        AT_FORWARD(at_cpu_peak_flops(target->isa, dtype, at_context_pool(all->context), &flops));
     }
     all->peak_flops = first || flops > all->peak_flops ? flops : all->peak_flops;
     return ATTUNE_OK;
@@ -173,9 +173,10 @@ static attune_status raise_peak(bench *all, bool first)
 
 static attune_status time_between_peaks(bench *all, const at_stand *stand, at_samples *samples)
 {
-    AT_FORWARD(raise_peak(all, true));
+    attune_dtype dtype = stand->track.inputs.problem.dtype;
+    AT_FORWARD(raise_peak(all, dtype, true));
     AT_FORWARD(time_arms(all, stand, samples));
-    return raise_peak(all, false);
+    return raise_peak(all, dtype, false);
 }
 
 static attune_status bench_stand(bench *all, const at_stand *stand)
@@ -313,7 +314,8 @@ const at_verb at_verb_bench = {
         "Columns: median_us is the median of a call, lo_us and hi_us its 95 % bootstrap interval; gflops counts\n"
         "the multiply-adds that causal masks and windows leave; ratio is the first arm's median / this arm's, so\n"
         "that more than 1 is faster than the first; peak_share is the share of what this machine could do at most,\n"
-        "by its measured FMA rate or its measured copy bandwidth, whichever bounds the problem (tensors that fit\n"
+        "by its measured FMA rate (bf16: dot products, where the tier has them) or its measured copy bandwidth, "
+        "whichever bounds the problem (tensors that fit\n"
         "into a cache can beat the memory's bandwidth).\n"
         "\n"
         "With --tile, products of one tile in fp16 are timed: by cuBLAS, by wmma fragments in one block, and in\n"

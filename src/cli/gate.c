@@ -26,7 +26,7 @@ static const at_option options[] = {
     {"--wisdom", "FILE", NULL, "add proven rows for those who are right and fastest of their problem"},
     {"--counters", NULL, NULL, "ask the hardware's counters (ncu) what keeps a candidate busy"},
     {"--target", "TARGET", NULL, "cpu, cuda or cuda:N; default: the candidates'"},
-    {"--isa", "TIER", "baseline avx2 avx512", "highest CPU tier to use"},
+    {"--isa", "TIER", "baseline avx2 avx512 avx512_bf16 amx", "highest CPU tier to use"},
     {"--threads", "N", NULL, "CPU threads; default: all this process may use"},
     {"--worker", "PROGRAM", NULL, "a program that brings arms of its own (attune_worker_serve)"},
     {NULL, NULL, NULL, NULL},

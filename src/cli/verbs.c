@@ -23,7 +23,8 @@ const at_verb *const at_verbs[] = {
 static const at_option target_options[] = {
     {"--target", "TARGET", "cpu cuda", "cpu, cuda or cuda:N; without it $ATTUNE_TARGET, else cuda where usable"},
     {"--kernel", "KERNEL", NULL, "NAME or NAME:PARAM=VALUE,...: use this kernel alone; without it $ATTUNE_KERNEL"},
-    {"--isa", "TIER", "baseline avx2 avx512", "highest CPU tier to use; without it $ATTUNE_ISA, else the CPU's best"},
+    {"--isa", "TIER", "baseline avx2 avx512 avx512_bf16 amx",
+     "highest CPU tier to use; without it $ATTUNE_ISA, else the CPU's best"},
     {"--threads", "N", NULL, "CPU threads; without it $ATTUNE_THREADS, else all this process may use"},
     {"--wisdom", "FILE", NULL, "read what was learned from this file; without it $ATTUNE_WISDOM"},
     {NULL, NULL, NULL, NULL},

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "core/target.h"
 #include "core/term.h"
 
 attune_status at_kernel_text_split(const char *text, char *name, size_t name_bytes, const char **params)
@@ -178,7 +179,8 @@ static bool has_tier(const attune_kernel *kernel, const attune_target *target, a
             return true;
         }
     }
-    return attune_refuse(reason, "isa: %s has no code for this CPU's tier %d or below", kernel->name, (int)target->isa);
+    return attune_refuse(reason, "isa %s: %s has no code for it or a lower tier", at_isa_name(target->isa),
+                         kernel->name);
 }
 
 static bool fits_cpu(const attune_resources *resources, attune_reason *reason)

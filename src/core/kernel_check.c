@@ -258,6 +258,7 @@ static const attune_target places[] = {
      .threads = 2},
     {.size = sizeof(attune_target), .kind = ATTUNE_TARGET_CPU, .model = "any", .isa = ATTUNE_ISA_AVX2, .threads = 8},
     {.size = sizeof(attune_target), .kind = ATTUNE_TARGET_CPU, .model = "any", .isa = ATTUNE_ISA_AVX512, .threads = 64},
+    {.size = sizeof(attune_target), .kind = ATTUNE_TARGET_CPU, .model = "any", .isa = ATTUNE_ISA_AMX, .threads = 16},
     {.size = sizeof(attune_target),
      .kind = ATTUNE_TARGET_CUDA,
      .model = "any",

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "base/text.h"
 
-static const char *const isa_names[ATTUNE_ISA_COUNT] = {"baseline", "avx2", "avx512"};
+static const char *const isa_names[ATTUNE_ISA_COUNT] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 
 const char *at_isa_name(attune_isa isa)
 {
@@ -22,7 +22,8 @@ attune_status at_isa_parse(const char *text, attune_isa *isa)
             return ATTUNE_OK;
         }
     }
-    return at_fail(ATTUNE_INVALID_ARGUMENT, "isa '%.40s' is unknown: baseline, avx2 or avx512 is needed", text);
+    return at_fail(ATTUNE_INVALID_ARGUMENT,
+                   "isa '%.40s' is unknown: baseline, avx2, avx512, avx512_bf16 or amx is needed", text);
 }
 
 /* A model as one word without the separators of the text form. */

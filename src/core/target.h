@@ -12,7 +12,7 @@ void at_target_print(const attune_target *target, char text[AT_TARGET_TEXT_MAX])
 /* Whether two target texts are of the same device model: their first two parts are equal. */
 int at_target_same_model(const char *a, const char *b);
 const char *at_isa_name(attune_isa isa);
-/* Reads "baseline", "avx2" or "avx512". */
+/* Reads "baseline", "avx2", "avx512", "avx512_bf16" or "amx". */
 attune_status at_isa_parse(const char *text, attune_isa *isa);
 /* Reads "cpu", "cuda" or "cuda:N" (device 0 if not given; -1 for cpu). */
 attune_status at_target_parse(const char *text, attune_target_kind *kind, int *device);

@@ -25,19 +25,21 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static at_fma_loop loop_of(attune_isa isa)
+static at_peak_loop loop_of(attune_isa isa, attune_dtype dtype)
 {
 #if defined(__x86_64__)
-    static const at_fma_loop loops[ATTUNE_ISA_COUNT] = {at_cpu_fma_baseline, at_cpu_fma_avx2, at_cpu_fma_avx512};
-    return loops[isa];
+    static const at_peak_loop loops[ATTUNE_ISA_COUNT] = {at_cpu_fma_baseline, at_cpu_fma_avx2, at_cpu_fma_avx512,
+                                                         at_cpu_dots_avx512_bf16, at_cpu_dots_amx};
+    return loops[dtype == ATTUNE_BF16 || isa < ATTUNE_ISA_AVX512 ? isa : ATTUNE_ISA_AVX512];
 #else
     (void)isa;
+    (void)dtype;
     return at_cpu_fma_baseline;
 #endif
 }
 
 typedef struct chains {
-    at_fma_loop loop;
+    at_peak_loop loop;
     int64_t rounds;
 } chains;
 
@@ -50,13 +52,13 @@ static void run_chains(void *context, int64_t item, void *scratch)
     memcpy(scratch, &sink, sizeof sink);
 }
 
-attune_status at_cpu_peak_flops(attune_isa isa, at_pool *pool, double *flops)
+attune_status at_cpu_peak_flops(attune_isa isa, attune_dtype dtype, at_pool *pool, double *flops)
 {
     AT_FAIL_IF((int)isa < 0 || isa > at_cpu_best_isa(), ATTUNE_UNSUPPORTED, "isa %s: this CPU has %s at most",
                at_isa_name(isa), at_isa_name(at_cpu_best_isa()));
     int threads = at_pool_threads(pool);
     float sink = 0;
-    chains c = {.loop = loop_of(isa), .rounds = 1000};
+    chains c = {.loop = loop_of(isa, dtype), .rounds = 1000};
     double per_round = (double)c.loop(1, &sink);
     double best = 0;
     for (int repeat = 0; repeat < REPEATS;) {

@@ -1,15 +1,23 @@
-/* The loop that measures a tier's FMA rate: peak.kernel.c, compiled once for each tier. */
+/* The loops that measure a tier's rates: peak.kernel.c and dots.kernel.c, compiled once for each of their tiers. */
 #ifndef CPU_PEAK_H
 #define CPU_PEAK_H
 
 #include <stdint.h>
 
-/* Runs independent chains of multiply-adds in registers, `rounds` steps of each; returns the flops done and adds to
- * *sink what came out, so that nothing can be left out. */
-typedef int64_t (*at_fma_loop)(int64_t rounds, float *sink);
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* Runs independent chains of multiply-adds, or of bf16 dot products, in registers, `rounds` steps of each; returns the
+ * flops done and adds to *sink what came out, so that nothing can be left out. */
+typedef int64_t (*at_peak_loop)(int64_t rounds, float *sink);
 
 int64_t at_cpu_fma_baseline(int64_t rounds, float *sink);
 int64_t at_cpu_fma_avx2(int64_t rounds, float *sink);
 int64_t at_cpu_fma_avx512(int64_t rounds, float *sink);
+int64_t at_cpu_dots_avx512_bf16(int64_t rounds, float *sink);
+int64_t at_cpu_dots_amx(int64_t rounds, float *sink);
 
 #endif

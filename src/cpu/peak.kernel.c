@@ -12,12 +12,6 @@
  * registers with the operands. Where there is no FMA, a multiplication and an addition stand for one. */
 #define CHAINS 12
 
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 typedef float vf __attribute__((vector_size(VL * 4)));
 
 int64_t ATTUNE_TIER(at_cpu_fma)(int64_t rounds, float *sink)

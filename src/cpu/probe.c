@@ -7,6 +7,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 #endif
 
 #include "base/status.h"
@@ -21,14 +22,38 @@ enum { FMA = 1u << 12, OSXSAVE = 1u << 27, AVX = 1u << 28, F16C = 1u << 29 };
 /* Leaf 7, EBX. */
 #define AVX2 (1u << 5)
 #define AVX512 (1u << 16 | 1u << 17 | 1u << 30 | 1u << 31) /* F, DQ, BW, VL */
-/* What the operating system saves and restores (XCR0): SSE, AVX; opmask, upper halves of ZMM0-15, ZMM16-31. */
-enum { STATE_AVX = 0x06, STATE_AVX512 = 0xe0 };
+/* Leaf 7, EDX. */
+enum { AMX = 1u << 22 | 1u << 24 }; /* BF16, TILE */
+/* Leaf 7, subleaf 1, EAX. */
+enum { AVX512_BF16 = 1u << 5 };
+/* What the operating system saves and restores (XCR0): SSE, AVX; opmask, upper halves of ZMM0-15, ZMM16-31; the tiles'
+ * configuration, the tiles. */
+enum { STATE_AVX = 0x06, STATE_AVX512 = 0xe0, STATE_AMX = 0x60000 };
 
 static unsigned saved_state(void)
 {
     unsigned low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
+}
+
+/* NOTE: Linux gives a process the 8 KB a thread that tiles need only if it asks; before that, the first instruction on
+ * tiles ends the process. All threads have what one asked for, and asking again changes nothing. */
+static bool may_use_tiles(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+
+/* The highest of the tiers above AVX-512; `d` is of leaf 7. */
+static attune_isa best_of_avx512(unsigned d)
+{
+    unsigned a, b, c, unused;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &unused) || (a & AVX512_BF16) == 0) {
+        return ATTUNE_ISA_AVX512;
+    }
+    bool tiles = (d & AMX) == AMX && (saved_state() & STATE_AMX) == STATE_AMX && may_use_tiles();
+    return tiles ? ATTUNE_ISA_AMX : ATTUNE_ISA_AVX512_BF16;
 }
 
 attune_isa at_cpu_best_isa(void)
@@ -42,7 +67,7 @@ attune_isa at_cpu_best_isa(void)
         return ATTUNE_ISA_BASELINE;
     }
     bool wide = (b & AVX512) == AVX512 && (saved_state() & STATE_AVX512) == STATE_AVX512;
-    return wide ? ATTUNE_ISA_AVX512 : ATTUNE_ISA_AVX2;
+    return wide ? best_of_avx512(d) : ATTUNE_ISA_AVX2;
 }
 
 static void read_brand(char brand[49])

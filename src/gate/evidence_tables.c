@@ -10,7 +10,7 @@ const char *const at_names_of_modes[] = {"warm", "cold", "rested", NULL};
 const char *const at_names_of_stages[] = {"build", "launch", "sanity", "correctness", "speed", NULL};
 const char *const at_names_of_controls[] = {"twin", "swap", "clocks", "wrong_kernel", NULL};
 static const char *const targets[] = {"cpu", "cuda", NULL};
-static const char *const tiers[] = {"baseline", "avx2", "avx512", NULL};
+static const char *const tiers[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx", NULL};
 static const char *const statuses[] = {
     "ok",
     "invalid_argument",

@@ -249,7 +249,21 @@ static const char *const *tier_flags(attune_isa isa)
     static const char *const avx2[] = {"-mavx2", "-mfma", "-mf16c", "-mtune=haswell", NULL};
     static const char *const avx512[] = {
         "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c", "-mprefer-vector-width=512", NULL};
-    return isa == ATTUNE_ISA_AVX512 ? avx512 : isa == ATTUNE_ISA_AVX2 ? avx2 : baseline;
+    static const char *const avx512_bf16[] = {"-mavx512f",
+                                              "-mavx512bw",
+                                              "-mavx512dq",
+                                              "-mavx512vl",
+                                              "-mavx512bf16",
+                                              "-mfma",
+                                              "-mf16c",
+                                              "-mprefer-vector-width=512",
+                                              NULL};
+    static const char *const amx[] = {
+        "-mavx512f",  "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16",
+        "-mamx-tile", "-mamx-bf16", "-mfma",      "-mf16c",     "-mprefer-vector-width=512",
+        NULL};
+    static const char *const *const tiers[ATTUNE_ISA_COUNT] = {baseline, avx2, avx512, avx512_bf16, amx};
+    return tiers[isa];
 #else
     (void)isa;
     return baseline;

@@ -40,5 +40,9 @@ const at_vector_ops *at_vector_of(attune_isa isa)
         [ATTUNE_ISA_AVX512] = {exponentials_avx512, scale_avx512, widen_avx512, narrow_avx512},
 #endif
     };
-    return &tiers[isa < ATTUNE_ISA_COUNT && tiers[isa].scale != NULL ? isa : ATTUNE_ISA_BASELINE];
+    int best = isa < ATTUNE_ISA_COUNT ? (int)isa : (int)ATTUNE_ISA_BASELINE;
+    while (tiers[best].scale == NULL) {
+        --best;
+    }
+    return &tiers[best];
 }

@@ -41,7 +41,7 @@ offers 'attune bench --format ' text tsv json
 offers 'attune bench --format t' text tsv
 count 'attune bench --format t' 2
 offers 'attune bench --format = j' json # as COMP_WORDBREAKS splits --format=j
-offers 'attune info --isa ' baseline avx2 avx512
+offers 'attune info --isa ' baseline avx2 avx512 avx512_bf16 amx
 offers 'attune info --kernel cpu_' cpu_tiled
 offers 'attune bench --arms ' auto openblas cudnn cpu_tiled
 offers 'attune gate --against ' best openblas cudnn cpu_tiled

@@ -11,7 +11,7 @@ static bool runs(attune_isa isa)
 {
 #if defined(__x86_64__)
     return isa == ATTUNE_ISA_BASELINE || (isa == ATTUNE_ISA_AVX2 && __builtin_cpu_supports("avx2")) ||
-           (isa == ATTUNE_ISA_AVX512 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
+           (isa >= ATTUNE_ISA_AVX512 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
 #else
     return isa == ATTUNE_ISA_BASELINE;
 #endif
