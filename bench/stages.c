@@ -158,7 +158,8 @@ static attune_status sources_without(const char *source, int stage, at_embedded 
 {
     int count = 0;
     *prefixed = NULL;
-    for (const at_embedded *file = at_cuda_sources; file->name != NULL && count < FILES_MAX - 1; ++file) {
+    for (const at_embedded *file = at_cuda_sources; file->name != NULL; ++file) {
+        AT_FAIL_IF(count == FILES_MAX - 1, ATTUNE_UNSUPPORTED, "more than %d embedded files", FILES_MAX - 1);
         files[count++] = *file;
     }
     files[count] = (at_embedded){0};

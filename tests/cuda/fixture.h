@@ -117,9 +117,11 @@ static inline attune_target fixture_target(int arch)
 /* The list of files that a build of this source sees: the library's headers, and the source as fixture.cu. */
 static inline const at_embedded *fixture_sources(const char *source)
 {
-    static at_embedded files[40];
+    enum { FILES_MAX = 64 };
+    static at_embedded files[FILES_MAX];
     int count = 0;
-    for (const at_embedded *file = at_cuda_sources; file->name != NULL && count < 38; ++file) {
+    for (const at_embedded *file = at_cuda_sources; file->name != NULL; ++file) {
+        assert_true(count < FILES_MAX - 2); /* the source and the list's end come after the library's own */
         files[count++] = *file;
     }
     files[count++] = (at_embedded){"fixture.cu", (const unsigned char *)source, strlen(source)};
