@@ -6,9 +6,10 @@ foreach(room evolve report cli)
 endforeach()
 list(REMOVE_ITEM ATTUNE_COMMAND_SOURCES ${CMAKE_SOURCE_DIR}/src/cli/main.c)
 if(ATTUNE_COMMAND_SOURCES)
-  # Everything but main(), so that tests can link it.
+  # Everything but main(), so that tests can link it. zlib, static like jansson, reads ledgers that are kept compressed.
+  find_library(ZLIB_STATIC libz.a REQUIRED)
   add_library(attune_command STATIC ${ATTUNE_COMMAND_SOURCES})
-  target_link_libraries(attune_command PUBLIC attune_static PRIVATE attune_flags)
+  target_link_libraries(attune_command PUBLIC attune_static ${ZLIB_STATIC} PRIVATE attune_flags)
 endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   add_executable(attune ${CMAKE_SOURCE_DIR}/src/cli/main.c)

@@ -17,6 +17,7 @@ cmake                  cmake
 ninja                  ninja-build
 pkg-config             pkg-config
 pc:jansson             libjansson-dev
+pc:zlib                zlib1g-dev
 pc:cmocka              libcmocka-dev'
 extras_build='
 pc:openblas            libopenblas-dev

@@ -1,0 +1,217 @@
+#include "evolve/replay.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "measure/statistics.h"
+
+/* ---- What a ledger recorded ----------------------------------------------------------------------------------------
+ */
+
+/* Appends `count` values to *list, which has *length of them. */
+static attune_status append(double **list, int *length, const double *values, int count)
+{
+    double *grown = realloc(*list, ((size_t)*length + (size_t)count) * sizeof *grown);
+    AT_FAIL_IF(grown == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the times of a ledger");
+    memcpy(grown + *length, values, (size_t)count * sizeof *grown);
+    *list = grown;
+    *length += count;
+    return ATTUNE_OK;
+}
+
+/* A champion, and the logarithm of the median of its times. */
+typedef struct level {
+    const char *champion; /* NULL: none looked up yet */
+    double log_us;
+} level;
+
+static attune_status find_level(const at_ledger_log *from, const char *champion, level *of)
+{
+    double *all = NULL;
+    double median = 1;
+    int count = 0;
+    attune_status status = ATTUNE_OK;
+    if (of->champion != NULL && strcmp(of->champion, champion) == 0) {
+        return ATTUNE_OK;
+    }
+    for (size_t i = 0; i < from->count && status == ATTUNE_OK; ++i) {
+        const at_event_measurement *measured = &from->event[i].as.measurement;
+        if (from->event[i].kind == AT_EVENT_MEASUREMENT && strcmp(measured->champion, champion) == 0) {
+            status = append(&all, &count, measured->champion_us, measured->pairs);
+        }
+    }
+    if (status == ATTUNE_OK) {
+        status = at_median(all, (size_t)count, &median);
+    }
+    free(all);
+    *of = (level){champion, log(median)};
+    return status;
+}
+
+static attune_status take_measurement(const at_event_measurement *measured, double log_us, at_record *record)
+{
+    double sample[AT_EVENT_PAIRS_MAX];
+    for (int i = 0; i < measured->pairs; ++i) {
+        sample[i] = log(measured->us[i] / measured->champion_us[i]) + log_us;
+    }
+    return append(&record->log_us, &record->pairs, sample, measured->pairs);
+}
+
+/* The record of a config; NULL, which is passed over, for one that is no candidate of the space. */
+static at_record *record_of(at_recorded *recorded, const char *config)
+{
+    int candidate = at_space_find_text(recorded->space, config);
+    return candidate < 0 ? NULL : &recorded->record[candidate];
+}
+
+static attune_status take_event(const at_ledger_log *log, const at_event *event, level *of, at_recorded *recorded)
+{
+    at_record *record;
+    switch (event->kind) {
+    case AT_EVENT_MEASUREMENT:
+        record = record_of(recorded, event->as.measurement.config);
+        AT_FORWARD(find_level(log, event->as.measurement.champion, of));
+        return record == NULL ? ATTUNE_OK : take_measurement(&event->as.measurement, of->log_us, record);
+    case AT_EVENT_REFUSAL:
+        record = record_of(recorded, event->as.refusal.config);
+        if (record != NULL) {
+            record->refused = event->as.refusal.refused;
+        }
+        return ATTUNE_OK;
+    case AT_EVENT_BUILD:
+        record = record_of(recorded, event->as.build.config);
+        if (record != NULL) {
+            record->figures = event->as.build.figures;
+        }
+        return ATTUNE_OK;
+    default:
+        return ATTUNE_OK;
+    }
+}
+
+static attune_status summarise(at_recorded *recorded)
+{
+    int missing = 0;
+    recorded->best = -1;
+    for (int i = 0; i < recorded->space->count; ++i) {
+        at_record *record = &recorded->record[i];
+        missing += record->pairs == 0 && record->refused == AT_RAN;
+        if (record->pairs == 0 || record->refused != AT_RAN) {
+            continue;
+        }
+        AT_FORWARD(at_median(record->log_us, (size_t)record->pairs, &record->middle));
+        ++recorded->ran;
+        if (recorded->best < 0 || record->middle < recorded->record[recorded->best].middle) {
+            recorded->best = i;
+        }
+    }
+    AT_FAIL_IF(
+        missing > 0, ATTUNE_UNSUPPORTED,
+        "%d of the ledger's %d candidates were never measured: a replay needs the ledger of an exhaustive search",
+        missing, recorded->space->count);
+    AT_FAIL_IF(recorded->best < 0, ATTUNE_UNSUPPORTED, "every candidate of the ledger was refused");
+    return ATTUNE_OK;
+}
+
+static attune_status take_log(const at_ledger_log *log, at_recorded *recorded)
+{
+    level of = {NULL, 0};
+    recorded->space = log->space;
+    recorded->record = calloc((size_t)log->space->count, sizeof *recorded->record);
+    AT_FAIL_IF(recorded->record == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a ledger's records");
+    for (size_t i = 0; i < log->count; ++i) {
+        AT_FORWARD(take_event(log, &log->event[i], &of, recorded));
+    }
+    return summarise(recorded);
+}
+
+attune_status at_recorded_open(const at_ledger_log *log, at_recorded **recorded)
+{
+    *recorded = NULL;
+    AT_FAIL_IF(log->space == NULL, ATTUNE_UNSUPPORTED, "the ledger has no space event: its search never began");
+    at_recorded *made = calloc(1, sizeof *made);
+    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a ledger's records");
+    attune_status status = take_log(log, made);
+    if (status != ATTUNE_OK) {
+        at_recorded_close(made);
+        return status;
+    }
+    *recorded = made;
+    return ATTUNE_OK;
+}
+
+void at_recorded_close(at_recorded *recorded)
+{
+    if (recorded != NULL) {
+        for (int i = 0; recorded->record != NULL && i < recorded->space->count; ++i) {
+            free(recorded->record[i].log_us);
+        }
+        free(recorded->record);
+        free(recorded);
+    }
+}
+
+/* ---- Running a strategy --------------------------------------------------------------------------------------------
+ */
+
+/* The median of `look` pairs drawn by chance, none twice. */
+static attune_status look_at(const at_record *record, int look, at_random *random, double *log_us)
+{
+    double *drawn = malloc((size_t)record->pairs * sizeof *drawn);
+    AT_FAIL_IF(drawn == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a look at %d pairs", record->pairs);
+    int count = look > 0 && look < record->pairs ? look : record->pairs;
+    memcpy(drawn, record->log_us, (size_t)record->pairs * sizeof *drawn);
+    for (int i = 0; i < count; ++i) {
+        int other = i + (int)at_random_below(random, (uint64_t)(record->pairs - i));
+        double moved = drawn[i];
+        drawn[i] = drawn[other];
+        drawn[other] = moved;
+    }
+    attune_status status = at_median(drawn, (size_t)count, log_us);
+    free(drawn);
+    return status;
+}
+
+static attune_status answer(const at_recorded *recorded, int candidate, int look, at_random *random,
+                            at_strategy *strategy)
+{
+    const at_record *record = &recorded->record[candidate];
+    at_tried tried = {.candidate = candidate, .refused = record->refused, .figures = record->figures};
+    if (record->refused == AT_RAN) {
+        AT_FORWARD(look_at(record, look, random, &tried.log_us));
+    }
+    return at_strategy_tell(strategy, &tried);
+}
+
+static double reached_by(const at_recorded *recorded, int chosen)
+{
+    return chosen < 0 ? 0 : exp(recorded->record[recorded->best].middle - recorded->record[chosen].middle);
+}
+
+static attune_status drive(const at_recorded *recorded, const at_replay_options *options, at_strategy *strategy,
+                           int budget, double *reached)
+{
+    at_random random = at_random_seed(options->seed, 2);
+    for (int i = 0; i < budget; ++i) {
+        int candidate = at_strategy_ask(strategy);
+        if (candidate >= 0) {
+            AT_FORWARD(answer(recorded, candidate, options->look, &random, strategy));
+        }
+        reached[i] = reached_by(recorded, strategy->best);
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_replay_run(const at_recorded *recorded, const at_replay_options *options, double *reached)
+{
+    int all = recorded->space->count;
+    int budget = options->budget > 0 && options->budget < all ? options->budget : all;
+    at_strategy_options how = {.seed = options->seed, .fitness = options->fitness, .budget = budget};
+    at_strategy *strategy;
+    AT_FORWARD(at_strategy_create(options->strategy, recorded->space, &how, &strategy));
+    attune_status status = drive(recorded, options, strategy, budget, reached);
+    at_strategy_destroy(strategy);
+    return status;
+}
