@@ -29,7 +29,17 @@ typedef struct at_cuda_usage {
     const char *limit;                                         /* what bounds it: "registers", "shared memory", ... */
     int32_t compiler;                                          /* 1000 * major + 10 * minor; 0: built ahead */
     char build[AT_DIGEST_TEXT_MAX], cubin[AT_DIGEST_TEXT_MAX]; /* of at_build, and of the code itself */
+    uint64_t code;                                             /* as at_cuda_proof has it */
 } at_cuda_usage;
+
+/* What a kernel that was loaded launches: proof that what is timed is what was compiled. */
+typedef struct at_cuda_proof {
+    char build[AT_DIGEST_TEXT_MAX]; /* of the build that its code came from */
+    uint64_t code;                  /* at_hash64 of that code */
+    uintptr_t function;             /* the driver's handle of the first entry; 0 where there is none */
+} at_cuda_proof;
+
+void at_cuda_prove(const at_loaded *loaded, at_cuda_proof *proof);
 
 /* Compiles (or finds in the cache) and inspects; needs no device. The largest figures over the kernel's entries. */
 attune_status at_cuda_inspect(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "core/problem.h"
 #include "core/term.h"
+#include "cuda/cuda.h"
 #include "cuda/device.h"
 #include "cuda/maps.h"
 
@@ -29,6 +30,8 @@ typedef struct cuda_loaded {
     at_cu_module module;
     bool varlen;
     int64_t scratch_bytes; /* of cuBLAS, at the beginning of the call's workspace */
+    char build[AT_DIGEST_TEXT_MAX];
+    uint64_t code;
     ready_step step[ATTUNE_STEPS_MAX];
 } cuda_loaded;
 
@@ -153,6 +156,8 @@ static attune_status load_into(at_cuda_device *device, const at_recipe *recipe, 
     at_artifact artifact;
     at_cubin cubin;
     AT_FORWARD(at_provide(&device->provider, recipe, &device->base.target, &artifact, &cubin));
+    memcpy(loaded->build, artifact.build, sizeof loaded->build);
+    loaded->code = at_hash64(artifact.cubin, artifact.cubin_bytes, 0);
     bool pushed = false;
     attune_status status = at_cuda_enter(device, &pushed);
     if (status == ATTUNE_OK) {
@@ -179,6 +184,16 @@ attune_status at_cuda_load(at_device *base, const at_recipe *recipe, at_loaded *
     }
     *loaded = &made->base;
     return ATTUNE_OK;
+}
+
+void at_cuda_prove(const at_loaded *base, at_cuda_proof *proof)
+{
+    const cuda_loaded *loaded = (const cuda_loaded *)base;
+    *proof = (at_cuda_proof){.code = loaded->code};
+    memcpy(proof->build, loaded->build, sizeof proof->build);
+    for (int i = 0; i < base->steps.count && proof->function == 0; ++i) {
+        proof->function = (uintptr_t)loaded->step[i].function;
+    }
 }
 
 void at_cuda_unload(at_loaded *base)

@@ -58,6 +58,7 @@ attune_status at_cuda_inspect_recipe(const at_recipe *recipe, const attune_targe
     usage->compiler = artifact.compiler;
     memcpy(usage->build, artifact.build, sizeof usage->build);
     at_digest_of(artifact.cubin, artifact.cubin_bytes, usage->cubin);
+    usage->code = at_hash64(artifact.cubin, artifact.cubin_bytes, 0);
     at_artifact_free(&artifact);
     return ATTUNE_OK;
 }

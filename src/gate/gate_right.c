@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "core/plan.h"
 #include "core/problem.h"
+#include "gate/built.h"
 #include "gate/gate_parts.h"
 #include "gate/sanity.h"
 #include "gate/verdict_parts.h"
@@ -81,42 +82,6 @@ static void look(const at_gate_entry *entry, at_stage stage, const char *what)
 
 /* ---- Build ------------------------------------------------------------------------------------------------------ */
 
-static attune_status read_build(const json_t *ok, at_build_facts *build)
-{
-    const struct {
-        const char *key;
-        int32_t *value;
-    } numbers[] = {{"threads", &build->threads},         {"registers", &build->registers},
-                   {"smem_bytes", &build->smem_bytes},   {"local_bytes", &build->local_bytes},
-                   {"spill_bytes", &build->spill_bytes}, {"warnings", &build->warnings},
-                   {"blocks_sm", &build->blocks_sm}};
-    const char *text;
-    int64_t value;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
-        AT_FORWARD(at_json_int(ok, "answer", numbers[i].key, -1, INT32_MAX, &value));
-        *numbers[i].value = (int32_t)value;
-    }
-    AT_FORWARD(at_json_string(ok, "answer", "source", &text));
-    (void)snprintf(build->source, sizeof build->source, "%s", text);
-    AT_FORWARD(at_json_string(ok, "answer", "cubin", &text));
-    (void)snprintf(build->cubin, sizeof build->cubin, "%s", text);
-    AT_FORWARD(at_json_string(ok, "answer", "compiler", &text));
-    (void)snprintf(build->compiler, sizeof build->compiler, "%s", text);
-    return ATTUNE_OK;
-}
-
-/* Asks the worker how an arm was made. */
-static attune_status ask_build(at_device *device, const attune_plan *plan, at_build_facts *build)
-{
-    enum { PATIENCE_S = 120 };
-    json_t *ok;
-    AT_FORWARD(at_channel_ask(at_remote_channel(device), "build",
-                              json_pack("{s:I}", "arm", (json_int_t)at_remote_arm(plan)), PATIENCE_S, &ok));
-    attune_status status = read_build(ok, build);
-    json_decref(ok);
-    return status;
-}
-
 static attune_status build(at_gate *gate, const at_gate_entry *entry)
 {
     at_device *device;
@@ -127,7 +92,7 @@ static attune_status build(at_gate *gate, const at_gate_entry *entry)
     AT_FORWARD(at_gate_plan(entry->candidate, device, entry->problem, &plan));
     (void)snprintf(verdict->kernel, sizeof verdict->kernel, "%s", plan->kernel_text);
     verdict->traits = plan->loaded->kernel->traits;
-    attune_status status = ask_build(device, plan, &verdict->build);
+    attune_status status = at_built_ask(device, plan, &verdict->build, NULL);
     verdict->build.workspace_bytes = (int64_t)plan->workspace_max;
     attune_plan_destroy(plan);
     return status;

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "gate/executor.h"
 #include "gate/gate_speed.h"
-#include "gate/trial.h"
+#include "gate/ground.h"
 
 /* The arms of a bench that one worker has. */
 typedef struct part {
@@ -24,8 +24,7 @@ typedef struct part {
 typedef struct ground {
     const attune_problem *problem;
     bool acc16;
-    at_inputs inputs;
-    at_truth truth;
+    at_ground of;
     struct ground *next;
 } ground;
 
@@ -102,9 +101,8 @@ static attune_status open_arm(void *self, int index, at_device *device, attune_p
 static attune_status judge(void *self, at_inputs *inputs)
 {
     const part *on = self;
-    at_finding finding;
-    (void)inputs; /* they are the truth's own */
-    attune_status status = at_judge_case(&on->of->ground->truth.one, &finding, NULL);
+    (void)inputs; /* they are the ground's own */
+    attune_status status = at_ground_judge(&on->of->ground->of);
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "before it was timed, %s", on->name[0]);
 }
 
@@ -196,23 +194,9 @@ static void close_course(void *data)
     free(data);
 }
 
-/* Heads of every kind, so that who looks for a short cut in the inputs finds none that serves all of them. */
-static attune_status draw(const at_gate *gate, ground *made)
-{
-    const at_suite suite = {.device = NULL};
-    at_truth_want want = at_trial_rows(&suite, made->problem);
-    at_draw drawn = {
-        .seed = gate->options->seed ^ attune_problem_hash(made->problem), .poison = 0xff, .pool = gate->pool};
-    drawn.family = at_family_applies(AT_FAMILY_MIXED, made->problem) ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL;
-    want.acc16 = made->acc16;
-    AT_FORWARD(at_inputs_draw(made->problem, &drawn, &made->inputs));
-    return at_truth_compute(gate->pool, &made->inputs, &want, &made->truth);
-}
-
 static void free_ground(ground *one)
 {
-    at_truth_free(&one->truth);
-    at_inputs_free(&one->inputs);
+    at_ground_free(&one->of);
     free(one);
 }
 
@@ -228,7 +212,7 @@ static attune_status find_ground(timing *on, const attune_problem *problem, bool
     ground *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
     *made = (ground){.problem = problem, .acc16 = acc16, .next = on->grounds};
-    attune_status status = draw(on->gate, made);
+    attune_status status = at_ground_draw(problem, on->gate->options->seed, acc16, on->gate->pool, &made->of);
     if (status != ATTUNE_OK) {
         free_ground(made);
         return status;
@@ -259,7 +243,7 @@ static part *part_for(course *on, const at_gate_candidate *guest)
         one->of = on;
         one->guest = guest;
         one->timed = (at_timed){.problem = *on->bench->table->problem,
-                                .inputs = &on->ground->inputs,
+                                .inputs = &on->ground->of.inputs,
                                 .arm = one->name,
                                 .worker = get_worker,
                                 .plan = open_arm,

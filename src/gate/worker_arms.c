@@ -8,6 +8,7 @@
 #include "cuda/cuda.h"
 #include "gate/contenders.h"
 #include "gate/worker_ops.h"
+#include "library/catalogue.h"
 
 static void arm_free(at_worker_arm *arm)
 {
@@ -145,27 +146,90 @@ static attune_status put_usage(const at_cuda_usage *usage, json_t *answer)
     return ATTUNE_OK;
 }
 
+/* The address of what is launched tells functions apart, and nothing else. */
+static attune_status put_function(json_t *answer, uintptr_t function)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)function);
+    return at_answer_put(answer, "function", json_string(text));
+}
+
+static uintptr_t cpu_function(const attune_kernel *kernel, attune_isa isa)
+{
+    int tier = (int)isa;
+    while (tier > 0 && kernel->attend[tier] == NULL) {
+        --tier;
+    }
+    return (uintptr_t)kernel->attend[tier];
+}
+
+static attune_status put_cpu_build(const attune_plan *plan, attune_isa isa, json_t *answer)
+{
+    at_cuda_usage usage = {.compiler = 0};
+    if (at_cpu_source_digest(plan->loaded->kernel->name, usage.build) != ATTUNE_OK) {
+        usage.build[0] = '\0';
+    }
+    AT_FORWARD(put_usage(&usage, answer));
+    AT_FORWARD(put_function(answer, cpu_function(plan->loaded->kernel, isa)));
+    return at_answer_put(answer, "compiler", json_string(at_cpu_compiler()));
+}
+
+/* What is said of the code must be said of the code that is loaded. */
+static attune_status put_cuda_build(const at_recipe *recipe, const attune_plan *plan, const attune_target *target,
+                                    json_t *answer)
+{
+    at_cuda_usage usage;
+    at_cuda_proof proof;
+    AT_FORWARD(at_cuda_inspect_recipe(recipe, target, getenv("ATTUNE_CACHE"), &usage));
+    at_cuda_prove(plan->loaded, &proof);
+    AT_FAIL_IF(proof.code != usage.code || strcmp(proof.build, usage.build) != 0, ATTUNE_INTERNAL,
+               "%s: the code that is loaded is not what was built", plan->kernel_text);
+    AT_FORWARD(put_usage(&usage, answer));
+    return put_function(answer, proof.function);
+}
+
 static attune_status build(at_worker *worker, const json_t *request, json_t *answer)
 {
     at_worker_arm *arm;
-    at_cuda_usage usage = {.compiler = 0};
     AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
     const attune_plan *plan = at_contender_plan(&arm->contender);
     AT_FAIL_IF(plan == NULL, ATTUNE_UNSUPPORTED, "%s is no kernel of attune's", arm->name);
     const attune_target *target = &worker->device->target;
     if (target->kind == ATTUNE_TARGET_CPU) {
-        if (at_cpu_source_digest(plan->loaded->kernel->name, usage.build) != ATTUNE_OK) {
-            usage.build[0] = '\0';
-        }
-        AT_FORWARD(put_usage(&usage, answer));
-        return at_answer_put(answer, "compiler", json_string(at_cpu_compiler()));
+        return put_cpu_build(plan, target->isa, answer);
     }
     at_recipe asked;
     const at_recipe *recipe = arm->guest.data != NULL ? &arm->guest.data->recipe : &asked;
     if (recipe == &asked) {
         at_recipe_ask(plan->loaded->kernel, &arm->problem, target, &plan->loaded->config, &asked);
     }
-    AT_FORWARD(at_cuda_inspect_recipe(recipe, target, getenv("ATTUNE_CACHE"), &usage));
+    return put_cuda_build(recipe, plan, target, answer);
+}
+
+/* Into the cache, for a target that need not be here. */
+static attune_status compile(at_worker *worker, const json_t *request, json_t *answer)
+{
+    const char *text, *params;
+    char name[AT_KERNEL_TEXT_MAX];
+    attune_problem problem;
+    attune_target target;
+    attune_reason reason;
+    attune_config config = {{0}};
+    at_cuda_usage usage;
+    json_t *facts;
+    (void)worker;
+    AT_FORWARD(at_json_string(request, "request", "kernel", &text));
+    AT_FORWARD(at_wire_problem(request, "problem", &problem));
+    AT_FORWARD(at_json_field(request, "request", "target", JSON_OBJECT, &facts));
+    AT_FORWARD(at_wire_target(facts, &target));
+    AT_FORWARD(at_kernel_text_split(text, name, sizeof name, &params));
+    const attune_kernel *kernel = at_catalogue_find(name);
+    AT_FAIL_IF(kernel == NULL || kernel->target != ATTUNE_TARGET_CUDA, ATTUNE_NOT_FOUND,
+               "there is no CUDA kernel \"%s\"", name);
+    at_config_at(kernel, 0, &config);
+    AT_FORWARD(at_config_parse(kernel, params, &config));
+    AT_FAIL_IF(!at_kernel_fits(kernel, &problem, &target, &config, &reason), ATTUNE_UNSUPPORTED, "%s", reason.text);
+    AT_FORWARD(at_cuda_inspect(kernel, &problem, &target, &config, getenv("ATTUNE_CACHE"), &usage));
     return put_usage(&usage, answer);
 }
 
@@ -205,6 +269,6 @@ static attune_status run(at_worker *worker, const json_t *request, json_t *answe
 }
 
 const at_worker_op at_worker_arm_ops[] = {
-    {"load", true, load},           {"drop", true, drop}, {"build", true, build},
-    {"workspace", true, workspace}, {"run", true, run},   {NULL, false, NULL},
+    {"load", true, load}, {"drop", true, drop},        {"build", true, build}, {"workspace", true, workspace},
+    {"run", true, run},   {"compile", false, compile}, {NULL, false, NULL},
 };

@@ -1,0 +1,433 @@
+#include "evolve/live.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "core/problem.h"
+#include "cpu/source.h"
+#include "gate/executor.h"
+#include "gate/ground.h"
+#include "gate/wire_kernel.h"
+#include "measure/clock.h"
+
+enum { GUESTS_MAX = 8, BLOCK_TRIES = 5 };
+
+/* A worker is warm when it has worked for so long. */
+static const double warm_s = 0.4;
+
+struct at_live {
+    at_live_options options;
+    int guests; /* that are not of the space */
+    char guest[GUESTS_MAX][AT_KERNEL_TEXT_MAX];
+    int *job; /* [space->count], of the compilers; -1: not queued */
+    at_ground ground;
+    at_device *worker; /* NULL: the next question starts one */
+    at_placement place;
+    bool placed;
+    double worked_s; /* of this worker */
+    /* The stage. */
+    at_timed timed;
+    at_executor executor;
+    char name[AT_RACE_ARMS_MAX][AT_KERNEL_TEXT_MAX];
+    const char *arm[AT_RACE_ARMS_MAX];
+    int stages;
+    at_random sets;
+};
+
+static void name_of(const at_live *on, int candidate, char text[AT_KERNEL_TEXT_MAX])
+{
+    if (candidate < on->options.space->count) {
+        at_space_print(on->options.space, candidate, text);
+    } else {
+        (void)snprintf(text, AT_KERNEL_TEXT_MAX, "%s", on->guest[candidate - on->options.space->count]);
+    }
+}
+
+/* ---- The worker -------------------------------------------------------------------------------------------------- */
+
+static void close_worker(at_live *on)
+{
+    at_timed_close(&on->timed);
+    if (on->placed) {
+        at_placement_free(&on->place);
+        on->placed = false;
+    }
+    if (on->worker != NULL) {
+        on->worker->ops->close(on->worker);
+        on->worker = NULL;
+    }
+    on->worked_s = 0;
+}
+
+static attune_status get_worker(at_live *on)
+{
+    if (on->worker != NULL && at_remote_spoilt(on->worker)) {
+        close_worker(on);
+    }
+    AT_FORWARD(on->worker != NULL ? ATTUNE_OK : at_remote_open(on->options.worker, &on->worker));
+    if (!on->placed) {
+        AT_FORWARD(at_placement_create(on->worker, &on->ground.inputs, &on->place));
+        on->placed = true;
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- First launches ---------------------------------------------------------------------------------------------- */
+
+/* What ends a search rather than a candidate. */
+static bool ends_search(attune_status status)
+{
+    return status == ATTUNE_INTERRUPTED || status == ATTUNE_NO_DEVICE || status == ATTUNE_IO_ERROR ||
+           at_file_interrupted();
+}
+
+static at_refused refusal_of(attune_status status)
+{
+    return status == ATTUNE_UNSUPPORTED     ? AT_REFUSED_RESOURCES
+           : status == ATTUNE_COMPILE_ERROR ? AT_REFUSED_COMPILE
+           : status == ATTUNE_WRONG_RESULT  ? AT_REFUSED_WRONG
+                                            : AT_REFUSED_LAUNCH;
+}
+
+static attune_status launch(at_live *on, const attune_plan *plan, double *us)
+{
+    at_clock clock = at_clock_monotonic();
+    size_t bytes = 0;
+    AT_FORWARD(attune_plan_workspace(plan, &on->place.call, &bytes));
+    AT_FORWARD(at_placement_reserve(&on->place, bytes));
+    AT_FORWARD(at_placement_poison(&on->place, 0xff));
+    int64_t began = clock.now_ns(clock.self);
+    AT_FORWARD(attune_plan_execute(plan, &on->place.call));
+    AT_FORWARD(on->worker->ops->synchronise(on->worker, NULL));
+    *us = 1e-3 * (double)(clock.now_ns(clock.self) - began);
+    AT_FORWARD(at_placement_fetch(&on->place));
+    return at_ground_judge(&on->ground);
+}
+
+static attune_status load_and_launch(at_live *on, const attune_problem *problem, const char *name, double *us)
+{
+    attune_plan *plan;
+    AT_FORWARD(at_remote_plan(on->worker, problem, name, &plan));
+    attune_status status = launch(on, plan, us);
+    attune_plan_destroy(plan);
+    return status;
+}
+
+static attune_status try_problem(at_live *on, const attune_problem *problem, int candidate, at_first_run *seen)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    name_of(on, candidate, name);
+    *seen = (at_first_run){.refused = AT_RAN};
+    AT_FORWARD(get_worker(on));
+    attune_status status = load_and_launch(on, problem, name, &seen->us);
+    if (status != ATTUNE_OK) {
+        AT_FAIL_IF(ends_search(status), status, "%s", attune_last_detail());
+        seen->refused = refusal_of(status);
+        (void)snprintf(seen->why, sizeof seen->why, "%.300s", attune_last_detail());
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status try_candidate(void *self, int candidate, at_first_run *seen)
+{
+    at_live *on = self;
+    return try_problem(on, &on->options.problem, candidate, seen);
+}
+
+static attune_status try_mutant(void *self, int candidate, at_first_run *seen)
+{
+    static const float off = 1.02F;
+    at_live *on = self;
+    attune_problem asked = on->options.problem;
+    asked.scale = at_problem_scale(&asked) * off;
+    return try_problem(on, &asked, candidate, seen);
+}
+
+/* ---- The stage --------------------------------------------------------------------------------------------------- */
+
+static attune_status stage_worker(void *self, int process, at_device **device)
+{
+    (void)process;
+    *device = ((at_live *)self)->worker;
+    return ATTUNE_OK;
+}
+
+static attune_status judge_stage(void *self, at_inputs *inputs)
+{
+    (void)inputs; /* they are the ground's own */
+    return at_ground_judge(&((at_live *)self)->ground);
+}
+
+static double now_s(void)
+{
+    at_clock clock = at_clock_monotonic();
+    return 1e-9 * (double)clock.now_ns(clock.self);
+}
+
+/* A block that counts: one that was disturbed is run again. */
+static attune_status run_block(at_live *on, const int *order, int count, at_block *block)
+{
+    for (int tries = 0; tries < BLOCK_TRIES; ++tries) {
+        const at_block_order wanted = {order, count, at_random_next(&on->sets), 0};
+        double began = now_s();
+        *block = (at_block){.mode = AT_MODE_WARM};
+        AT_FORWARD(on->executor.block(on->executor.self, &wanted, block));
+        on->worked_s += now_s() - began;
+        if (at_block_counts(block)) {
+            return ATTUNE_OK;
+        }
+    }
+    return at_fail(ATTUNE_DEVICE_ERROR, "%d blocks in a row were disturbed: the device is too hot, or others use it",
+                   BLOCK_TRIES);
+}
+
+/* At least one block is for nothing: the first calls are not like the later ones. */
+static attune_status warm_up(at_live *on)
+{
+    int order[2 * AT_RACE_ARMS_MAX];
+    for (int i = 0; i < 2 * on->timed.arm_count; ++i) {
+        order[i] = i % on->timed.arm_count;
+    }
+    do {
+        at_block block;
+        AT_FORWARD(run_block(on, order, 2 * on->timed.arm_count, &block));
+    } while (on->worked_s < warm_s);
+    return ATTUNE_OK;
+}
+
+/* Failures of one arm begin with its name; the copy of the first has the first one's. */
+static int blamed(const at_live *on, const char *detail)
+{
+    for (int i = 0; i < on->timed.arm_count; ++i) {
+        size_t length = strlen(on->name[i]);
+        if (strncmp(detail, on->name[i], length) == 0 && detail[length] == ':') {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static attune_status stage_arms(at_live *on)
+{
+    at_staged staged = {{0}};
+    AT_FORWARD(on->executor.start(on->executor.self, on->stages));
+    AT_FORWARD(on->executor.stage(on->executor.self, AT_MODE_WARM, &staged));
+    attune_status status = warm_up(on);
+    if (status != ATTUNE_OK) {
+        char why[AT_SENTENCE_MAX];
+        (void)snprintf(why, sizeof why, "%s", attune_last_detail());
+        (void)on->executor.unstage(on->executor.self);
+        return at_fail(status, "%s", why);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status stage(void *self, const int *candidate, int count, int *culprit, at_first_run *seen)
+{
+    at_live *on = self;
+    AT_FORWARD(get_worker(on));
+    for (int i = 0; i < count; ++i) {
+        name_of(on, candidate[i], on->name[i]);
+        on->arm[i] = on->name[i];
+    }
+    on->timed = (at_timed){.problem = on->options.problem,
+                           .inputs = &on->ground.inputs,
+                           .arm = on->arm,
+                           .arm_count = count,
+                           .worker = stage_worker,
+                           .judge = judge_stage,
+                           .self = on};
+    on->executor = at_timed_executor(&on->timed);
+    ++on->stages;
+    attune_status status = stage_arms(on);
+    if (status == ATTUNE_OK) {
+        return ATTUNE_OK;
+    }
+    *seen = (at_first_run){.refused = refusal_of(status)};
+    (void)snprintf(seen->why, sizeof seen->why, "%.300s", attune_last_detail());
+    *culprit = blamed(on, seen->why);
+    at_timed_close(&on->timed);
+    return *culprit >= 0 && !ends_search(status) ? ATTUNE_OK : at_fail(status, "%s", seen->why);
+}
+
+static attune_status block(void *self, const int *order, int count, double (*us)[2], int *culprit, at_first_run *seen)
+{
+    at_live *on = self;
+    at_block block;
+    AT_FORWARD(run_block(on, order, count, &block));
+    for (int i = 0; i < on->timed.arm_count; ++i) {
+        memcpy(us[i], block.us[i], sizeof block.us[i]);
+        if (block.wrong[i] > 0 && *culprit < 0) {
+            *culprit = i;
+            *seen = (at_first_run){.refused = AT_REFUSED_WRONG};
+            (void)snprintf(seen->why, sizeof seen->why,
+                           "%.200s: %d timed calls gave another result than before they were timed", on->name[i],
+                           block.wrong[i]);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status unstage(void *self)
+{
+    at_live *on = self;
+    attune_status status = on->executor.unstage(on->executor.self);
+    at_timed_close(&on->timed);
+    return status;
+}
+
+static attune_status renew(void *self)
+{
+    close_worker(self);
+    return ATTUNE_OK;
+}
+
+/* ---- How candidates are made ------------------------------------------------------------------------------------- */
+
+static attune_status ahead(void *self, int candidate)
+{
+    at_live *on = self;
+    char name[AT_KERNEL_TEXT_MAX];
+    if (on->options.compilers == NULL || candidate >= on->options.space->count || on->job[candidate] >= 0) {
+        return ATTUNE_OK;
+    }
+    name_of(on, candidate, name);
+    return at_compilers_add(on->options.compilers, name, &on->options.problem, &on->job[candidate]);
+}
+
+static attune_status compile(at_live *on, int candidate, at_variant *variant)
+{
+    at_compiled compiled;
+    AT_FORWARD(ahead(on, candidate));
+    AT_FORWARD(at_compilers_wait(on->options.compilers, on->job[candidate], &compiled));
+    variant->build = compiled.build;
+    variant->seconds = compiled.seconds;
+    if (compiled.status == ATTUNE_OK && compiled.build.blocks_sm == 0) {
+        variant->refused = AT_REFUSED_RESOURCES;
+        (void)snprintf(variant->why, sizeof variant->why,
+                       "%d registers a thread, %d threads and %d B of shared memory: no block of it fits",
+                       compiled.build.registers, compiled.build.threads, compiled.build.smem_bytes);
+    } else if (compiled.status != ATTUNE_OK) {
+        variant->refused = compiled.status == ATTUNE_UNSUPPORTED ? AT_REFUSED_RESOURCES : AT_REFUSED_COMPILE;
+        (void)snprintf(variant->why, sizeof variant->why, "%.300s", compiled.why);
+    }
+    return ATTUNE_OK;
+}
+
+/* What is launched is more than code: how many blocks of how many threads, with how much shared memory. */
+static attune_status digest_code(const at_recipe *recipe, const char *name, at_variant *variant)
+{
+    at_text text;
+    json_t *plan = at_wire_from_plan(&recipe->resources, &recipe->steps);
+    AT_FAIL_IF(plan == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a digest");
+    bool cpu = recipe->kernel->target == ATTUNE_TARGET_CPU;
+    at_text_init(&text);
+    at_text_add(&text, "%s\n%s\n", cpu ? variant->build.source : variant->build.cubin, cpu ? name : "");
+    at_json_print(plan, &text);
+    json_decref(plan);
+    attune_status status = at_text_status(&text, "what is launched");
+    at_digest_of(text.data, text.length, variant->code);
+    at_text_free(&text);
+    return status;
+}
+
+static attune_status describe(const at_live *on, int candidate, at_variant *variant)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    at_recipe recipe;
+    attune_config config;
+    name_of(on, candidate, name);
+    at_space_config(on->options.space, candidate, &config);
+    at_recipe_ask(on->options.kernel, &on->options.problem, &on->options.target, &config, &recipe);
+    for (int i = recipe.steps.count - 1; i >= 0; --i) {
+        if (recipe.steps.step[i].kind == ATTUNE_STEP_KERNEL) {
+            (void)snprintf(variant->entry, sizeof variant->entry, "%s", recipe.steps.step[i].as.kernel.entry);
+        }
+    }
+    memcpy(variant->source, variant->build.source, sizeof variant->source);
+    return digest_code(&recipe, name, variant);
+}
+
+/* Without compilers there is no code to look at before it is loaded. */
+static attune_status build(void *self, int candidate, at_variant *variant)
+{
+    at_live *on = self;
+    *variant = (at_variant){.refused = AT_RAN};
+    if (on->options.compilers != NULL) {
+        AT_FORWARD(compile(on, candidate, variant));
+    } else if (at_cpu_source_digest(on->options.kernel->name, variant->build.source) != ATTUNE_OK) {
+        variant->build.source[0] = '\0';
+    }
+    return variant->refused != AT_RAN ? ATTUNE_OK : describe(on, candidate, variant);
+}
+
+static attune_status proof(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX])
+{
+    at_live *on = self;
+    char name[AT_KERNEL_TEXT_MAX];
+    attune_plan *plan;
+    at_build_facts facts;
+    name_of(on, candidate, name);
+    AT_FORWARD(get_worker(on));
+    AT_FORWARD(at_remote_plan(on->worker, &on->options.problem, name, &plan));
+    attune_status status = at_built_ask(on->worker, plan, &facts, function);
+    attune_plan_destroy(plan);
+    return status;
+}
+
+/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
+
+attune_status at_live_admit(at_live *on, const char *kernel_text, int *number)
+{
+    AT_FAIL_IF(on->guests == GUESTS_MAX, ATTUNE_INVALID_ARGUMENT, "more than %d besides the candidates", GUESTS_MAX);
+    (void)snprintf(on->guest[on->guests], sizeof on->guest[0], "%s", kernel_text);
+    *number = on->options.space->count + on->guests++;
+    return ATTUNE_OK;
+}
+
+attune_status at_live_open(const at_live_options *options, at_live **live)
+{
+    *live = NULL;
+    at_live *made = calloc(1, sizeof *made);
+    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to race");
+    made->options = *options;
+    made->sets = at_random_seed(options->seed, 0x6c697665);
+    made->job = malloc(((size_t)options->space->count + 1) * sizeof *made->job);
+    attune_status status = made->job == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory to race") : ATTUNE_OK;
+    for (int i = 0; status == ATTUNE_OK && i < options->space->count; ++i) {
+        made->job[i] = -1;
+    }
+    bool acc16 = (options->kernel->traits & ATTUNE_TRAIT_ACC16) != 0;
+    status = status == ATTUNE_OK ? at_ground_draw(&options->problem, options->seed, acc16, options->pool, &made->ground)
+                                 : status;
+    if (status != ATTUNE_OK) {
+        at_live_close(made);
+        return status;
+    }
+    *live = made;
+    return ATTUNE_OK;
+}
+
+void at_live_close(at_live *on)
+{
+    if (on == NULL) {
+        return;
+    }
+    close_worker(on);
+    at_ground_free(&on->ground);
+    free(on->job);
+    free(on);
+}
+
+at_stand at_live_stand(at_live *on)
+{
+    return (at_stand){.racer = {on, try_candidate, stage, block, unstage, renew},
+                      .self = on,
+                      .ahead = on->options.compilers != NULL ? ahead : NULL,
+                      .build = build,
+                      .proof = proof,
+                      .mutant = try_mutant};
+}

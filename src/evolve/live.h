@@ -1,0 +1,59 @@
+/* Candidates on a real machine: compiled ahead by a pool of processes, loaded, launched and timed in a worker of the
+ * gate's, which alone holds the device. What a candidate does to that worker (it crashes, hangs, poisons the device)
+ * costs that worker: the next question is put to a fresh one.
+ *
+ * Several candidates of one kernel are loaded at once, each as an arm of its own; what is timed is bound to the digests
+ * of source and code and to the function that is launched (at_variant). */
+#ifndef EVOLVE_LIVE_H
+#define EVOLVE_LIVE_H
+
+#include "evolve/pool.h"
+#include "evolve/race.h"
+#include "gate/built.h"
+#include "gate/remote.h"
+
+/* How a candidate was made: what its times are bound to. */
+typedef struct at_variant {
+    at_refused refused; /* AT_RAN: it was made */
+    char why[AT_RACE_WHY_MAX];
+    char source[AT_DIGEST_TEXT_MAX]; /* digest of what was given to the compiler */
+    char code[AT_DIGEST_TEXT_MAX];   /* of what runs: code, resources and steps; of a CPU's, source and config too */
+    char entry[64];                  /* that is launched first */
+    at_build_facts build;
+    double seconds; /* that compiling took */
+} at_variant;
+
+/* Everything that a search asks of the machine. Tests bring one made of numbers. */
+typedef struct at_stand {
+    at_racer racer;
+    void *self;
+    /* Begins to make a candidate; returns at once. NULL: nothing is made ahead. */
+    attune_status (*ahead)(void *self, int candidate);
+    attune_status (*build)(void *self, int candidate, at_variant *variant);
+    /* The function that is launched for a candidate that was tried: another text for every function. */
+    attune_status (*proof)(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX]);
+    /* The first launch of a kernel that is wrong on purpose: the candidate with its scale 2 % off. */
+    attune_status (*mutant)(void *self, int candidate, at_first_run *seen);
+} at_stand;
+
+typedef struct at_live_options {
+    const at_space *space;       /* whose candidates they are; outlives it, as do the others */
+    const attune_kernel *kernel; /* of the space */
+    attune_problem problem;
+    attune_target target;
+    const at_remote_options *worker;
+    at_compilers *compilers; /* NULL: workers compile what they load */
+    at_pool *pool;           /* for the reference */
+    uint64_t seed;
+} at_live_options;
+
+typedef struct at_live at_live;
+
+/* Draws the inputs; starts no worker yet. Close with at_live_close. */
+attune_status at_live_open(const at_live_options *options, at_live **live);
+void at_live_close(at_live *live);
+at_stand at_live_stand(at_live *live);
+/* Lets something else take part, by its text ("NAME:PARAM=VALUE,..."), and says its number, which no candidate has. */
+attune_status at_live_admit(at_live *live, const char *kernel_text, int *number);
+
+#endif

@@ -1,0 +1,437 @@
+#include "evolve/race.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "measure/order.h"
+
+enum { CHAMPION = 0, PLACEBO = 1, FIRST = 2 }; /* arms of a heat's stage */
+
+const char *at_fate_name(at_fate fate)
+{
+    static const char *const name[] = {"refused", "slow", "lost", "tied", "won"};
+    return name[fate];
+}
+
+void at_race_policy_init(at_race_policy *policy, uint64_t seed)
+{
+    *policy = (at_race_policy){.slow = 4,
+                               .grain_us = 2000,
+                               .far = 1.5,
+                               .band = 0.02,
+                               .confidence = 0.99,
+                               .blocks_min = 3,
+                               .blocks_max = 12,
+                               .seed = seed};
+}
+
+/* ---- Arithmetic -------------------------------------------------------------------------------------------------- */
+
+enum { TRIM = 6, TRIMMED_MIN = 3 }; /* a sixth at each end */
+
+/* Student's with the winsorised deviation: what is cut off counts as the last that is not. `sorted` is changed. */
+static attune_status trimmed(double *sorted, int count, double confidence, at_interval *interval)
+{
+    int cut = count / TRIM;
+    int kept = count - 2 * cut;
+    interval->middle = at_mean(sorted + cut, (size_t)kept);
+    for (int i = 0; i < cut; ++i) {
+        sorted[i] = sorted[cut];
+        sorted[count - 1 - i] = sorted[count - 1 - cut];
+    }
+    double error = at_deviation(sorted, (size_t)count) * sqrt((double)count) / kept;
+    double reach = at_student_quantile((1 + confidence) / 2, kept - 1) * error;
+    interval->low = interval->middle - reach;
+    interval->high = interval->middle + reach;
+    return ATTUNE_OK;
+}
+
+attune_status at_trimmed_mean(const double *values, int count, double confidence, at_interval *interval)
+{
+    double sorted[AT_HEAT_BLOCKS_MAX];
+    AT_FAIL_IF(count < 1 || count > AT_HEAT_BLOCKS_MAX, ATTUNE_INVALID_ARGUMENT, "%d values: 1 to %d are needed", count,
+               AT_HEAT_BLOCKS_MAX);
+    memcpy(sorted, values, (size_t)count * sizeof *values);
+    at_sort(sorted, (size_t)count);
+    if (count < TRIMMED_MIN) {
+        *interval = (at_interval){at_mean(values, (size_t)count), -HUGE_VAL, HUGE_VAL};
+        return ATTUNE_OK;
+    }
+    return trimmed(sorted, count, confidence, interval);
+}
+
+bool at_race_ties(const at_race_policy *policy, const at_interval *a, const at_interval *b)
+{
+    bool near = fabs(a->middle - b->middle) < log1p(policy->band);
+    return near || (a->low <= b->high && b->low <= a->high);
+}
+
+static const at_interval same = {0, 0, 0}; /* the champion's own ratio */
+
+static at_fate fate_of(const at_race_policy *policy, const at_interval *ratio)
+{
+    return at_race_ties(policy, ratio, &same) ? AT_FATE_TIED : ratio->middle < 0 ? AT_FATE_WON : AT_FATE_LOST;
+}
+
+static double log_mean(const double us[2])
+{
+    return log((us[0] + us[1]) / 2);
+}
+
+/* ---- Who takes part ---------------------------------------------------------------------------------------------- */
+
+static bool is_in(const at_entrant *entrant)
+{
+    return entrant->fate != AT_FATE_REFUSED && entrant->fate != AT_FATE_SLOW;
+}
+
+/* The first launch of each; one that took k times the champion's is known well enough. */
+static attune_status try_one(const at_race_policy *policy, const at_racer *racer, const at_entrant *champion,
+                             at_entrant *entrant)
+{
+    AT_FORWARD(racer->try(racer->self, entrant->candidate, &entrant->first));
+    double us = entrant->first.us, best = champion->first.us;
+    bool slow = us > policy->slow * best && us > best + policy->grain_us;
+    entrant->fate = entrant->first.refused != AT_RAN ? AT_FATE_REFUSED : slow ? AT_FATE_SLOW : AT_FATE_TIED;
+    if (entrant->fate == AT_FATE_SLOW) {
+        double ratio = log(us / best);
+        entrant->ratio = (at_interval){ratio, ratio, ratio};
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status try_champion(const at_racer *racer, at_entrant *champion)
+{
+    AT_FORWARD(racer->try(racer->self, champion->candidate, &champion->first));
+    AT_FAIL_IF(champion->first.refused != AT_RAN, ATTUNE_WRONG_RESULT, "the champion: %.280s", champion->first.why);
+    champion->fate = AT_FATE_TIED;
+    return ATTUNE_OK;
+}
+
+/* ---- Blocks ------------------------------------------------------------------------------------------------------ */
+
+/* A heat while it runs. */
+typedef struct course {
+    const at_race_policy *policy;
+    const at_racer *racer;
+    at_heat *heat;
+    int arms; /* of the stage */
+    at_entrant *arm[AT_RACE_ARMS_MAX];
+    bool done[AT_RACE_ARMS_MAX]; /* timed enough */
+} course;
+
+/* The arms that are still running, twice each, in an order of their own. */
+static int draw_order(const course *on, int order[2 * AT_ARMS_MAX])
+{
+    int running[AT_RACE_ARMS_MAX];
+    int count = 0;
+    for (int i = 0; i < on->arms; ++i) {
+        if (!on->done[i]) {
+            running[count++] = i;
+        }
+    }
+    at_order drawn = at_order_seed(on->policy->seed + (uint64_t)on->heat->blocks * 7919U, count);
+    at_order_block(&drawn, order);
+    for (int i = 0; i < 2 * count; ++i) {
+        order[i] = running[order[i]];
+    }
+    return 2 * count;
+}
+
+static attune_status keep_times(course *on, double (*us)[2])
+{
+    for (int i = 0; i < on->arms; ++i) {
+        at_entrant *one = on->arm[i];
+        if (!on->done[i]) {
+            AT_FAIL_IF(!(us[i][0] > 0 && us[i][1] > 0), ATTUNE_INTERNAL, "arm %d took %g and %g us", i, us[i][0],
+                       us[i][1]);
+            memcpy(one->us[one->blocks++], us[i], sizeof one->us[0]);
+        }
+    }
+    ++on->heat->blocks;
+    return ATTUNE_OK;
+}
+
+static attune_status look(const course *on, at_entrant *one)
+{
+    double log_ratio[AT_HEAT_BLOCKS_MAX];
+    for (int i = 0; i < one->blocks; ++i) {
+        log_ratio[i] = log_mean(one->us[i]) - log_mean(on->heat->champion.us[i]);
+    }
+    AT_FORWARD(at_trimmed_mean(log_ratio, one->blocks, on->policy->confidence, &one->ratio));
+    one->fate = fate_of(on->policy, &one->ratio);
+    return ATTUNE_OK;
+}
+
+/* Whether more blocks would change what is said of it. Winners run on, for the next race is between them. */
+static bool is_decided(const at_race_policy *policy, const at_entrant *one)
+{
+    double band = log1p(policy->band);
+    bool far = one->ratio.middle > log(policy->far) && (!policy->whole || one->blocks >= policy->blocks_min);
+    bool within = one->ratio.low > -band && one->ratio.high < band;
+    return far || (!policy->whole && one->blocks >= policy->blocks_min && (one->fate == AT_FATE_LOST || within));
+}
+
+/* Whether anyone but champion and placebo is running. */
+static attune_status look_at_all(course *on, bool *more)
+{
+    *more = false;
+    for (int i = PLACEBO; i < on->arms; ++i) {
+        if (!on->done[i]) {
+            AT_FORWARD(look(on, on->arm[i]));
+            on->done[i] = i >= FIRST && is_decided(on->policy, on->arm[i]);
+            *more = *more || (i >= FIRST && !on->done[i]);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* Whoever was wrong where it was timed has no time. */
+static attune_status expel(course *on, int culprit, const at_first_run *seen)
+{
+    at_entrant *one = on->arm[culprit];
+    AT_FAIL_IF(culprit < FIRST, ATTUNE_WRONG_RESULT, "the champion: %.280s", seen->why);
+    one->fate = AT_FATE_REFUSED;
+    one->first.refused = seen->refused;
+    memcpy(one->first.why, seen->why, sizeof one->first.why);
+    one->blocks = 0;
+    on->done[culprit] = true;
+    return ATTUNE_OK;
+}
+
+static attune_status run_blocks(course *on)
+{
+    bool more = true;
+    while (on->heat->blocks < on->policy->blocks_max && (more || on->heat->blocks < on->policy->blocks_min)) {
+        int order[2 * AT_ARMS_MAX];
+        double us[AT_RACE_ARMS_MAX][2] = {{0}};
+        int culprit = -1;
+        at_first_run seen;
+        int count = draw_order(on, order);
+        AT_FORWARD(on->racer->block(on->racer->self, order, count, us, &culprit, &seen));
+        AT_FORWARD(culprit < 0 ? ATTUNE_OK : expel(on, culprit, &seen));
+        AT_FORWARD(keep_times(on, us));
+        AT_FORWARD(look_at_all(on, &more));
+    }
+    for (int i = FIRST; i < on->arms; ++i) { /* who left after one block was far off */
+        at_entrant *one = on->arm[i];
+        one->fate = one->fate == AT_FATE_TIED && one->blocks < TRIMMED_MIN ? AT_FATE_LOST : one->fate;
+    }
+    return ATTUNE_OK;
+}
+
+static void leave_out(course *on, int index)
+{
+    for (int i = index; i + 1 < on->arms; ++i) {
+        on->arm[i] = on->arm[i + 1];
+        on->done[i] = on->done[i + 1];
+    }
+    --on->arms;
+}
+
+/* Stages whoever can be staged. */
+static attune_status stage_all(course *on)
+{
+    for (;;) {
+        int candidate[AT_RACE_ARMS_MAX];
+        int culprit = -1;
+        at_first_run seen;
+        for (int i = 0; i < on->arms; ++i) {
+            candidate[i] = on->arm[i]->candidate;
+        }
+        AT_FORWARD(on->racer->stage(on->racer->self, candidate, on->arms, &culprit, &seen));
+        if (culprit < 0) {
+            return ATTUNE_OK;
+        }
+        AT_FORWARD(expel(on, culprit, &seen));
+        leave_out(on, culprit);
+    }
+}
+
+static attune_status run_staged(course *on)
+{
+    AT_FORWARD(stage_all(on));
+    memset(on->done, 0, sizeof on->done);
+    AT_FORWARD(run_blocks(on));
+    return on->racer->unstage(on->racer->self);
+}
+
+/* ---- A heat ------------------------------------------------------------------------------------------------------ */
+
+static attune_status check_heat(const at_race_policy *policy, const at_heat *heat)
+{
+    AT_FAIL_IF(heat->count < 0 || heat->count > AT_HEAT_MAX, ATTUNE_INVALID_ARGUMENT, "%d entrants: at most %d",
+               heat->count, AT_HEAT_MAX);
+    bool blocks = policy->blocks_min >= TRIMMED_MIN && policy->blocks_min <= policy->blocks_max &&
+                  policy->blocks_max <= AT_HEAT_BLOCKS_MAX;
+    AT_FAIL_IF(!blocks, ATTUNE_INVALID_ARGUMENT, "%d to %d blocks: %d to %d are possible", policy->blocks_min,
+               policy->blocks_max, TRIMMED_MIN, AT_HEAT_BLOCKS_MAX);
+    return ATTUNE_OK;
+}
+
+static void clear(at_entrant *entrant, int candidate)
+{
+    *entrant = (at_entrant){.candidate = candidate};
+}
+
+attune_status at_heat_run(const at_race_policy *policy, const at_racer *racer, at_heat *heat)
+{
+    course on = {.policy = policy,
+                 .racer = racer,
+                 .heat = heat,
+                 .arms = FIRST,
+                 .arm = {[CHAMPION] = &heat->champion, [PLACEBO] = &heat->placebo}};
+    AT_FORWARD(check_heat(policy, heat));
+    heat->blocks = 0;
+    clear(&heat->champion, heat->champion.candidate);
+    clear(&heat->placebo, heat->champion.candidate);
+    AT_FORWARD(try_champion(racer, &heat->champion));
+    for (int i = 0; i < heat->count; ++i) {
+        at_entrant *one = &heat->entrant[i];
+        clear(one, one->candidate);
+        AT_FORWARD(try_one(policy, racer, &heat->champion, one));
+        if (is_in(one)) {
+            on.arm[on.arms++] = one;
+        }
+    }
+    heat->fair = true;
+    AT_FORWARD(on.arms > FIRST ? run_staged(&on) : ATTUNE_OK);
+    heat->fair = heat->placebo.blocks == 0 || heat->placebo.fate == AT_FATE_TIED;
+    return ATTUNE_OK;
+}
+
+attune_status at_heat_duel(const at_race_policy *policy, const at_racer *racer, at_heat *heat)
+{
+    at_race_policy longer = *policy;
+    AT_FAIL_IF(heat->count != 1, ATTUNE_INVALID_ARGUMENT, "a duel of %d challengers", heat->count);
+    longer.whole = true;
+    longer.seed = policy->seed + 15485863U;
+    return at_heat_run(&longer, racer, heat);
+}
+
+int at_heat_winner(const at_race_policy *policy, const at_heat *heat, at_key_of key, void *self)
+{
+    int best = -1;
+    for (int i = 0; i < heat->count; ++i) {
+        const at_entrant *one = &heat->entrant[i];
+        bool faster = best < 0 || one->ratio.middle < heat->entrant[best].ratio.middle;
+        best = one->fate == AT_FATE_WON && faster ? i : best;
+    }
+    const int fastest = best;
+    for (int i = 0; i < heat->count && fastest >= 0; ++i) {
+        const at_entrant *one = &heat->entrant[i];
+        bool ties = one->fate == AT_FATE_WON && at_race_ties(policy, &one->ratio, &heat->entrant[fastest].ratio);
+        best = ties && key(self, one->candidate) < key(self, heat->entrant[best].candidate) ? i : best;
+    }
+    return best;
+}
+
+/* ---- The final --------------------------------------------------------------------------------------------------- */
+
+/* By process: the mean of log-ratios to candidate[0] of each arm, the placebo behind the candidates, and medians. */
+typedef struct gathered {
+    double ratio[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX];
+    double us[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX];
+} gathered;
+
+static attune_status check_culprit(int culprit, const at_first_run *seen)
+{
+    AT_FAIL_IF(culprit >= 0, ATTUNE_WRONG_RESULT, "in a fresh process: %.280s", seen->why);
+    return ATTUNE_OK;
+}
+
+static attune_status run_process(const at_race_policy *policy, const at_racer *racer, at_final *final, int process,
+                                 gathered *all)
+{
+    const int arms = final->count + 1;
+    double log_ratio[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX], own[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX];
+    at_order drawn = at_order_seed(policy->seed + 104729U * ((uint64_t)process + 1), arms);
+    for (int b = 0; b < final->blocks; ++b) {
+        int order[2 * AT_ARMS_MAX];
+        double us[AT_RACE_ARMS_MAX][2] = {{0}};
+        int culprit = -1;
+        at_first_run seen;
+        at_order_block(&drawn, order);
+        AT_FORWARD(racer->block(racer->self, order, 2 * arms, us, &culprit, &seen));
+        AT_FORWARD(check_culprit(culprit, &seen));
+        for (int i = 0; i < arms; ++i) {
+            log_ratio[i][b] = log_mean(us[i]) - log_mean(us[0]);
+            own[i][b] = (us[i][0] + us[i][1]) / 2;
+        }
+    }
+    for (int i = 0; i < arms; ++i) {
+        at_interval mean;
+        AT_FORWARD(at_trimmed_mean(log_ratio[i], final->blocks, policy->confidence, &mean));
+        AT_FORWARD(at_median(own[i], (size_t) final->blocks, &all->us[i][process]));
+        all->ratio[i][process] = mean.middle;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status run_fresh(const at_race_policy *policy, const at_racer *racer, at_final *final, int process,
+                               gathered *all)
+{
+    int candidate[AT_RACE_ARMS_MAX];
+    int culprit = -1;
+    at_first_run seen;
+    memcpy(candidate, final->candidate, (size_t) final->count * sizeof candidate[0]);
+    candidate[final->count] = final->candidate[0];
+    AT_FORWARD(racer->renew(racer->self));
+    for (int i = 0; i < final->count; ++i) {
+        AT_FORWARD(racer->try(racer->self, candidate[i], &seen));
+        AT_FORWARD(check_culprit(seen.refused == AT_RAN ? -1 : i, &seen));
+    }
+    AT_FORWARD(racer->stage(racer->self, candidate, final->count + 1, &culprit, &seen));
+    AT_FORWARD(check_culprit(culprit, &seen));
+    AT_FORWARD(run_process(policy, racer, final, process, all));
+    return racer->unstage(racer->self);
+}
+
+static int choose(const at_race_policy *policy, at_key_of key, void *self, const at_final *final)
+{
+    int fastest = 0;
+    for (int i = 1; i < final->count; ++i) {
+        fastest = final->ratio[i].middle < final->ratio[fastest].middle ? i : fastest;
+    }
+    int best = fastest;
+    for (int i = 0; i < final->count; ++i) {
+        bool ties = at_race_ties(policy, &final->ratio[i], &final->ratio[fastest]);
+        best = ties && key(self, final->candidate[i]) < key(self, final->candidate[best]) ? i : best;
+    }
+    return best;
+}
+
+static attune_status conclude(const at_race_policy *policy, at_final *final, const gathered *all)
+{
+    final->ratio[0] = same;
+    for (int i = 0; i <= final->count; ++i) {
+        at_interval *to = i == final->count ? &final->placebo : &final->ratio[i];
+        if (i > 0) {
+            AT_FORWARD(at_trimmed_mean(all->ratio[i], final->processes, policy->confidence, to));
+        }
+        if (i < final->count) {
+            AT_FORWARD(at_median(all->us[i], (size_t) final->processes, &final->us[i]));
+        }
+    }
+    final->fair = at_race_ties(policy, &final->placebo, &same);
+    return ATTUNE_OK;
+}
+
+attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_key_of key, void *self,
+                           at_final *final)
+{
+    gathered all;
+    bool sized = final->count >= 1 && final->count <= AT_HEAT_MAX && final->processes >= TRIMMED_MIN &&
+                 final->processes <= AT_HEAT_BLOCKS_MAX && final->blocks >= TRIMMED_MIN &&
+                 final->blocks <= AT_HEAT_BLOCKS_MAX;
+    AT_FAIL_IF(!sized, ATTUNE_INVALID_ARGUMENT, "a final of %d candidates, %d processes, %d blocks", final->count,
+               final->processes, final->blocks);
+    for (int process = 0; process < final->processes; ++process) {
+        AT_FORWARD(run_fresh(policy, racer, final, process, &all));
+    }
+    AT_FORWARD(conclude(policy, final, &all));
+    final->winner = choose(policy, key, self, final);
+    return ATTUNE_OK;
+}

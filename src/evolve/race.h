@@ -1,0 +1,141 @@
+/* Racing: candidates against the live champion, interleaved with it in blocks (measure/order.h), so that each is
+ * compared with what the champion took at that very moment, never with a time of long ago. Those that are shown slower
+ * leave (successive elimination); what lies within a band is a tie, and ties change nothing: the luckiest of many equal
+ * candidates does not become champion.
+ *
+ * Times and ratios here are a candidate's over the champion's, as logarithms: below 0 the candidate is faster.
+ * Intervals are Student's over blocks with a share of the extremes trimmed at both ends (Tukey and McLaughlin 1963),
+ * since a machine's interruptions only ever make one sample longer.
+ *
+ * Nothing here reads a clock or knows what a candidate is. */
+#ifndef EVOLVE_RACE_H
+#define EVOLVE_RACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "evolve/strategy.h"
+#include "measure/statistics.h"
+
+enum {
+    AT_RACE_ARMS_MAX = 16,              /* timed beside each other */
+    AT_HEAT_MAX = AT_RACE_ARMS_MAX - 2, /* of them not the champion, nor its copy */
+    AT_HEAT_BLOCKS_MAX = 64,
+    AT_RACE_WHY_MAX = 320
+};
+
+/* ---- Who times --------------------------------------------------------------------------------------------------- */
+
+typedef struct at_first_run {
+    at_refused refused; /* AT_RAN: it ran, and its result is right */
+    char why[AT_RACE_WHY_MAX];
+    double us;
+} at_first_run;
+
+/* Times candidates, which are numbers. Functions fail for reasons that are no candidate's; what one candidate did wrong
+ * is told with ATTUNE_OK: `refused` is then set in what was seen, and who it was is in *culprit (else -1), an index
+ * into the stage. */
+typedef struct at_racer {
+    void *self;
+    /* The first launch of a candidate, its result judged: microseconds, about. */
+    attune_status (*try)(void *self, int candidate, at_first_run *seen);
+    /* Makes candidates ready beside each other. One that stands twice is two arms. With a culprit nothing is staged. */
+    attune_status (*stage)(void *self, const int *candidate, int count, int *culprit, at_first_run *seen);
+    /* Times arms of the stage in this order, two samples of each: microseconds of a call. */
+    attune_status (*block)(void *self, const int *order, int count, double (*us)[2], int *culprit, at_first_run *seen);
+    attune_status (*unstage)(void *self);
+    /* From here on in a process that has run nothing yet. */
+    attune_status (*renew)(void *self);
+} at_racer;
+
+/* ---- A heat ------------------------------------------------------------------------------------------------------ */
+
+typedef struct at_race_policy {
+    double slow;       /* stopped after its first launch where that took so many times the champion's */
+    double grain_us;   /* and so much longer at least: first launches are timed from afar */
+    double far;        /* leaves after one block that is so many times slower */
+    double band;       /* what differs by less is a tie: 0.02 */
+    double confidence; /* of intervals: many looks at many candidates need more than 0.95 */
+    int blocks_min;    /* of those that are not far off; at least 3 */
+    int blocks_max;
+    bool whole;    /* all that are not far off run all blocks: for ground truth */
+    uint64_t seed; /* of orders */
+} at_race_policy;
+
+/* slow 4, grain 2000 us, far 1.5, band 0.02, confidence 0.99, 3 to 12 blocks. */
+void at_race_policy_init(at_race_policy *policy, uint64_t seed);
+
+typedef enum at_fate {
+    AT_FATE_REFUSED = 0,
+    AT_FATE_SLOW, /* by its first launch alone */
+    AT_FATE_LOST, /* shown slower by more than the band */
+    AT_FATE_TIED, /* within the band, or not shown otherwise */
+    AT_FATE_WON   /* shown faster by more than the band */
+} at_fate;
+
+/* "refused", "slow", "lost", "tied", "won". */
+const char *at_fate_name(at_fate fate);
+
+/* One candidate in a heat, and all that was measured of it. */
+typedef struct at_entrant {
+    int candidate;
+    at_fate fate;
+    at_first_run first;
+    int blocks;                       /* in which it was timed; the same blocks of the champion are the first ones */
+    double us[AT_HEAT_BLOCKS_MAX][2]; /* microseconds of a call, two samples a block */
+    at_interval ratio;                /* logarithm of its time / the champion's; SLOW: of first launches, no width */
+} at_entrant;
+
+typedef struct at_heat {
+    at_entrant champion, placebo; /* the placebo is the champion once more */
+    int count;
+    at_entrant entrant[AT_HEAT_MAX];
+    int blocks; /* of the champion */
+    bool fair;  /* the placebo tied: differences that are seen are differences */
+} at_heat;
+
+/* Runs a heat: `heat` has champion.candidate, count and each entrant's candidate filled in, all different. ATTUNE_OK
+ * whatever the candidates did. A champion that is refused fails the heat with its refusal, as does a racer. */
+attune_status at_heat_run(const at_race_policy *policy, const at_racer *racer, at_heat *heat);
+
+/* A winner wins twice: against the champion alone, staged anew, all blocks. What was the luck of one heat among many is
+ * not faster here. `heat` has both candidates filled in, count 1; its entrant has WON where the challenger did. */
+attune_status at_heat_duel(const at_race_policy *policy, const at_racer *racer, at_heat *heat);
+
+/* What breaks ties: the same whatever was measured, the least wins. */
+typedef int64_t (*at_key_of)(void *self, int candidate);
+
+/* Which entrant is to be champion: of those that won, the fastest, or who of them ties with it and has the least key.
+ * -1: the champion stays. */
+int at_heat_winner(const at_race_policy *policy, const at_heat *heat, at_key_of key, void *self);
+
+/* ---- The final --------------------------------------------------------------------------------------------------- */
+
+/* Those that may be best, once more and for longer, each time in a fresh process: what one process was lucky with (its
+ * addresses, its place among others) the next one is not. */
+typedef struct at_final {
+    int count;
+    int candidate[AT_HEAT_MAX];
+    int processes;
+    int blocks;                     /* in each */
+    double us[AT_HEAT_MAX];         /* median of the processes' medians */
+    at_interval ratio[AT_HEAT_MAX]; /* against candidate[0], Student's over processes; of itself 0 */
+    at_interval placebo;            /* of candidate[0] against itself */
+    bool fair;
+    int winner; /* the least key among those that tie with the fastest */
+} at_final;
+
+/* `final` has count, candidates, processes and blocks filled in. */
+attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_key_of key, void *self,
+                           at_final *final);
+
+/* ---- Arithmetic -------------------------------------------------------------------------------------------------- */
+
+/* The trimmed mean with its interval, of at least 3 values; of fewer, the mean and an interval without bounds. */
+attune_status at_trimmed_mean(const double *values, int count, double confidence, at_interval *interval);
+
+/* Whether two ratios to the same champion are a tie: their middles differ by less than the band, or their intervals
+ * overlap. */
+bool at_race_ties(const at_race_policy *policy, const at_interval *a, const at_interval *b);
+
+#endif

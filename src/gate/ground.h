@@ -1,0 +1,22 @@
+/* The ground that candidates of one problem are timed on: inputs, and what their result must be. */
+#ifndef GATE_GROUND_H
+#define GATE_GROUND_H
+
+#include "base/threads.h"
+#include "reference/truth.h"
+
+typedef struct at_ground {
+    at_inputs inputs;
+    at_truth truth;
+} at_ground;
+
+/* Draws heads of every kind, so that who looks for a short cut in the inputs finds none that serves all of them, and
+ * computes the truth, of a large problem that of some rows. `ground` must stay where it is; the pool must outlive it.
+ * Free with at_ground_free, also after an error. */
+attune_status at_ground_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool,
+                             at_ground *ground);
+void at_ground_free(at_ground *ground);
+/* ATTUNE_OK where the result that lies in the inputs is right; ATTUNE_WRONG_RESULT names the rule. */
+attune_status at_ground_judge(const at_ground *ground);
+
+#endif
