@@ -11,7 +11,6 @@
 #include "gate/executor.h"
 #include "gate/ground.h"
 #include "gate/wire_kernel.h"
-#include "measure/clock.h"
 
 enum { GUESTS_MAX = 8, BLOCK_TRIES = 5 };
 
@@ -92,26 +91,11 @@ static at_refused refusal_of(attune_status status)
                                             : AT_REFUSED_LAUNCH;
 }
 
-static attune_status launch(at_live *on, const attune_plan *plan, double *us)
-{
-    at_clock clock = at_clock_monotonic();
-    size_t bytes = 0;
-    AT_FORWARD(attune_plan_workspace(plan, &on->place.call, &bytes));
-    AT_FORWARD(at_placement_reserve(&on->place, bytes));
-    AT_FORWARD(at_placement_poison(&on->place, 0xff));
-    int64_t began = clock.now_ns(clock.self);
-    AT_FORWARD(attune_plan_execute(plan, &on->place.call));
-    AT_FORWARD(on->worker->ops->synchronise(on->worker, NULL));
-    *us = 1e-3 * (double)(clock.now_ns(clock.self) - began);
-    AT_FORWARD(at_placement_fetch(&on->place));
-    return at_ground_judge(&on->ground);
-}
-
 static attune_status load_and_launch(at_live *on, const attune_problem *problem, const char *name, double *us)
 {
     attune_plan *plan;
     AT_FORWARD(at_remote_plan(on->worker, problem, name, &plan));
-    attune_status status = launch(on, plan, us);
+    attune_status status = at_ground_run(&on->ground, &on->place, plan, us);
     attune_plan_destroy(plan);
     return status;
 }
@@ -161,9 +145,10 @@ static attune_status judge_stage(void *self, at_inputs *inputs)
     return at_ground_judge(&((at_live *)self)->ground);
 }
 
-static double now_s(void)
+static double seconds(void *self)
 {
-    at_clock clock = at_clock_monotonic();
+    at_live *on = self;
+    at_clock clock = at_timed_executor(&on->timed).clock;
     return 1e-9 * (double)clock.now_ns(clock.self);
 }
 
@@ -172,10 +157,10 @@ static attune_status run_block(at_live *on, const int *order, int count, at_bloc
 {
     for (int tries = 0; tries < BLOCK_TRIES; ++tries) {
         const at_block_order wanted = {order, count, at_random_next(&on->sets), 0};
-        double began = now_s();
+        double began = seconds(on);
         *block = (at_block){.mode = AT_MODE_WARM};
         AT_FORWARD(on->executor.block(on->executor.self, &wanted, block));
-        on->worked_s += now_s() - began;
+        on->worked_s += seconds(on) - began;
         if (at_block_counts(block)) {
             return ATTUNE_OK;
         }
@@ -429,5 +414,6 @@ at_stand at_live_stand(at_live *on)
                       .ahead = on->options.compilers != NULL ? ahead : NULL,
                       .build = build,
                       .proof = proof,
-                      .mutant = try_mutant};
+                      .mutant = try_mutant,
+                      .seconds = seconds};
 }

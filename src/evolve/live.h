@@ -34,6 +34,7 @@ typedef struct at_stand {
     attune_status (*proof)(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX]);
     /* The first launch of a kernel that is wrong on purpose: the candidate with its scale 2 % off. */
     attune_status (*mutant)(void *self, int candidate, at_first_run *seen);
+    double (*seconds)(void *self); /* a clock that never goes back */
 } at_stand;
 
 typedef struct at_live_options {

@@ -10,7 +10,6 @@
 #include "base/status.h"
 #include "base/threads.h"
 #include "gate/built.h"
-#include "measure/clock.h"
 
 enum { COMPILERS_MAX = 16, KNOWN_MIN = 4 };
 
@@ -59,16 +58,13 @@ static double allowed_s(const at_compilers *on)
 
 static void compile(const at_compilers *on, at_channel **channel, job *one, double seconds)
 {
-    at_clock clock = at_clock_monotonic();
-    int64_t began = clock.now_ns(clock.self);
     attune_status status = *channel == NULL ? open_channel(on, channel) : ATTUNE_OK;
     if (status == ATTUNE_OK) {
-        status =
-            at_built_compile(*channel, one->kernel, &one->problem, &on->options.target, seconds, &one->compiled.build);
+        status = at_built_compile(*channel, one->kernel, &one->problem, &on->options.target, seconds,
+                                  &one->compiled.build, &one->compiled.seconds);
     }
     one->compiled.status = status;
     (void)snprintf(one->compiled.why, sizeof one->compiled.why, "%s", status == ATTUNE_OK ? "" : attune_last_detail());
-    one->compiled.seconds = 1e-9 * (double)(clock.now_ns(clock.self) - began);
     if (*channel != NULL && at_channel_death(*channel) != NULL) {
         at_channel_close(*channel);
         *channel = NULL;

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "gate/remote.h"
+#include "measure/clock.h"
 
 static attune_status read_digests(const json_t *ok, at_build_facts *build)
 {
@@ -64,14 +65,19 @@ attune_status at_built_ask(at_device *device, const attune_plan *plan, at_build_
 }
 
 attune_status at_built_compile(at_channel *channel, const char *kernel, const attune_problem *problem,
-                               const attune_target *target, double seconds, at_build_facts *build)
+                               const attune_target *target, double seconds, at_build_facts *build, double *took)
 {
+    at_clock clock = at_clock_monotonic();
+    int64_t began = clock.now_ns(clock.self);
+    *took = 0;
     json_t *ok;
     json_t *fields = json_pack("{s:s,s:o,s:o}", "kernel", kernel, "problem", at_wire_from_problem(problem), "target",
                                at_wire_from_target(target));
     AT_FAIL_IF(fields == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to ask for \"compile\"");
-    AT_FORWARD(at_channel_ask(channel, "compile", fields, seconds, &ok));
-    attune_status status = read_facts(ok, build);
+    attune_status status = at_channel_ask(channel, "compile", fields, seconds, &ok);
+    *took = 1e-9 * (double)(clock.now_ns(clock.self) - began);
+    AT_FORWARD(status);
+    status = read_facts(ok, build);
     json_decref(ok);
     return status;
 }

@@ -15,8 +15,8 @@ attune_status at_built_ask(at_device *device, const attune_plan *plan, at_build_
                            char function[AT_FUNCTION_TEXT_MAX]);
 
 /* Has any worker compile a kernel, "NAME:PARAM=VALUE,...", for a target that it need not have, into the cache that all
- * workers share; at most so many seconds. */
+ * workers share; at most so many seconds. *took: those that were needed. */
 attune_status at_built_compile(at_channel *channel, const char *kernel, const attune_problem *problem,
-                               const attune_target *target, double seconds, at_build_facts *build);
+                               const attune_target *target, double seconds, at_build_facts *build, double *took);
 
 #endif

@@ -3,6 +3,8 @@
 #define GATE_GROUND_H
 
 #include "base/threads.h"
+#include "core/plan.h"
+#include "gate/placement.h"
 #include "reference/truth.h"
 
 typedef struct at_ground {
@@ -16,6 +18,9 @@ typedef struct at_ground {
 attune_status at_ground_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool,
                              at_ground *ground);
 void at_ground_free(at_ground *ground);
+/* One call to its end on the ground's inputs, which `place` has brought to the plan's device; judged. *us is what it
+ * took the caller: about. */
+attune_status at_ground_run(const at_ground *ground, at_placement *place, const attune_plan *plan, double *us);
 /* ATTUNE_OK where the result that lies in the inputs is right; ATTUNE_WRONG_RESULT names the rule. */
 attune_status at_ground_judge(const at_ground *ground);
 
