@@ -11,8 +11,7 @@
  * elements take a share that only a larger register tile can thin out; the rest of the way is tensor cores.
  *
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
-#include "device/mask.cuh"
-#include "device/schedule.cuh"
+#include "device/journey.cuh"
 #include "device/softmax.cuh"
 #include "device/stage.cuh"
 #include "device/tile.cuh"
@@ -56,21 +55,6 @@ struct lane_place {
     int split, thread; /* of the split */
     int row, lane;     /* first of its rows, row_step apart; share of their keys and columns */
 };
-
-/* All threads of a split meet. */
-ATTUNE_INLINE void split_barrier(int split)
-{
-    if constexpr (SPLITS == 1) {
-        __syncthreads();
-    } else {
-#pragma unroll
-        for (int i = 0; i < SPLITS; ++i) { /* by numbers that the code names: racecheck follows no others */
-            if (split == i) {
-                ptx_barrier_sync(1 + i, split_threads);
-            }
-        }
-    }
-}
 
 /* Neighbouring elements as floats, read at once. */
 template <int count> ATTUNE_INLINE void load_part(const element *from, float (&x)[count])
@@ -339,40 +323,15 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const
         }
     } else {
         constexpr int share = (ROWS + SPLITS - 1) / SPLITS;
-        split_barrier(place.split); /* the split's memory is done with */
+        split_barrier<SPLITS, split_threads>(place.split); /* the split's memory is done with */
         hand_over(handed_by(shared, place.split), place.thread, state);
-        __syncthreads();
+        splits_join();
         for (int r = place.split * share; r < min(ROWS, (place.split + 1) * share); ++r) {
             float o[columns];
             online whole = join_row(shared, r, place.thread, o);
             store_row(args, at, w, place.row + r * row_step, place.lane, whole, o);
         }
     }
-}
-
-/* The keys and values of the block's head, and those that its rows see. */
-struct journey {
-    const element *k, *v;
-    attune_i64 stride_k, stride_v;
-    int begin, end; /* begin is a multiple of BLOCK_N */
-    int kv_end;
-    key_range all_see; /* keys between need no mask */
-};
-
-ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, const work &w, int first_row, int end_row)
-{
-    key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
-    int head_kv = kv_head(args, w.head);
-    journey j;
-    j.k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
-    j.v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
-    j.stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
-    j.stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
-    j.begin = range.first / BLOCK_N * BLOCK_N;
-    j.end = range.end;
-    j.kv_end = (int)at.length_kv;
-    j.all_see = {keys_seen(args, at, end_row - 1).first, keys_seen(args, at, first_row).end};
-    return j;
 }
 
 /* Starts copying the split's K, or V, from this key on, if there is one. */
@@ -413,7 +372,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     query_part q[parts_thread];
     fetch_queries(q, row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q),
                   args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
-    journey j = journey_of(args, at, w, first_row, end_row);
+    journey j = journey_of<BLOCK_N>(args, at, w, first_row, end_row);
     Split &mine = shared.split[place.split];
     int first_key = j.begin + place.split * BLOCK_N;
     copy_keys(mine, 0, place.thread, j, first_key);
@@ -438,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     for (int buffer = 0; first_key < j.end; first_key += SPLITS * BLOCK_N, buffer ^= 1) {
         int next = first_key + SPLITS * BLOCK_N;
         ptx_cp_async_wait_group<1>();
-        split_barrier(place.split); /* K is there, and the other buffer is done with */
+        split_barrier<SPLITS, split_threads>(place.split); /* K is there, and the other buffer is done with */
         if constexpr (with_qk) {
             dot_products(shared, mine, buffer, place, s);
         }
@@ -452,7 +411,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         }
         copy_values(mine, buffer ^ 1, place.thread, j, next);
         ptx_cp_async_wait_group<2>();
-        split_barrier(place.split); /* V is there, and the lanes' P */
+        split_barrier<SPLITS, split_threads>(place.split); /* V is there, and the lanes' P */
         if constexpr (with_pv) {
             weigh_values(mine, buffer, place.row, place.lane, state);
         }

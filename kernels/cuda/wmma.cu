@@ -24,8 +24,7 @@
 #define STAGES 1
 #endif
 #include "device/fragment.cuh"
-#include "device/mask.cuh"
-#include "device/schedule.cuh"
+#include "device/journey.cuh"
 #include "device/softmax.cuh"
 #include "device/stage.cuh"
 #include "device/tile.cuh"
@@ -82,21 +81,6 @@ struct warp_place {
     int row, part; /* of this lane in the softmax: row of the strip, share of its keys */
     int first_row; /* of the warp, in the sequence */
 };
-
-/* All threads of a split meet. */
-ATTUNE_INLINE void split_barrier(int split)
-{
-    if constexpr (SPLITS == 1) {
-        __syncthreads();
-    } else {
-#pragma unroll
-        for (int i = 0; i < SPLITS; ++i) { /* by numbers that the code names: racecheck follows no others */
-            if (split == i) {
-                ptx_barrier_sync(1 + i, split_threads);
-            }
-        }
-    }
-}
 
 #if LOGITS_GIVEN
 
@@ -257,7 +241,7 @@ constexpr int writers = SPLITS > 1 ? ATTUNE_THREADS : 32, written_rows = SPLITS 
 ATTUNE_INLINE void writers_barrier()
 {
     if constexpr (SPLITS > 1) {
-        __syncthreads();
+        splits_join();
     } else {
         __syncwarp();
     }
@@ -350,31 +334,6 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const
     }
 }
 
-/* The keys and values of the block's head, and the tiles that its rows see. */
-struct journey {
-    const element *k, *v;
-    attune_i64 stride_k, stride_v;
-    int begin, end; /* keys; begin is a multiple of BLOCK_N */
-    int kv_end;
-    key_range all_see; /* keys between need no mask */
-};
-
-ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, const work &w, int first_row, int end_row)
-{
-    key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
-    int head_kv = kv_head(args, w.head);
-    journey j;
-    j.k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
-    j.v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
-    j.stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
-    j.stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
-    j.begin = range.first / BLOCK_N * BLOCK_N;
-    j.end = range.end;
-    j.kv_end = (int)at.length_kv;
-    j.all_see = {keys_seen(args, at, end_row - 1).first, keys_seen(args, at, first_row).end};
-    return j;
-}
-
 /* NOTE: read anew for each tile, so that addresses are computed again instead of kept in registers, which O needs. */
 ATTUNE_INLINE int copying_thread()
 {
@@ -452,22 +411,22 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, cons
             logits_tile(shared, p, stage);
         }
         if (refill < j.end) {
-            split_barrier(p.split); /* K is done with */
+            split_barrier<SPLITS, split_threads>(p.split); /* K is done with */
         }
         copy_keys(shared, p, j, stage, refill);
         softmax_stage(args, at, w, shared, p, j, first_key, state);
         ptx_cp_async_wait_group<groups_pending>();
-        split_barrier(p.split); /* V is there */
+        split_barrier<SPLITS, split_threads>(p.split); /* V is there */
         if constexpr (with_pv) {
             weigh_values(shared, p, stage, state);
         }
         if (refill < j.end) {
-            split_barrier(p.split); /* V is done with */
+            split_barrier<SPLITS, split_threads>(p.split); /* V is done with */
         }
         copy_values(shared, p, j, stage, refill);
         if (first_key + split_step < j.end) {
             ptx_cp_async_wait_group<groups_pending>();
-            split_barrier(p.split); /* the next K is there */
+            split_barrier<SPLITS, split_threads>(p.split); /* the next K is there */
         }
         stage = (stage + 1) % STAGES;
     }
@@ -525,7 +484,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
     p.part = p.lane / WARP_ROWS;
     p.first_row = first_row + p.strip_row;
     int end_row = (int)min(at.length_q, (attune_i64)first_row + BLOCK_M);
-    journey j = journey_of(args, at, w, first_row, end_row);
+    journey j = journey_of<BLOCK_N>(args, at, w, first_row, end_row);
     warp_state state;
     start(args, w, p, state);
 #if !LOGITS_GIVEN

@@ -168,6 +168,12 @@ ATTUNE_INLINE void ptx_barrier_sync(int id, int threads)
     asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/* The same where all threads of a warp are sure to come here together. */
+ATTUNE_INLINE void ptx_barrier_sync_aligned(int id, int threads)
+{
+    asm volatile("barrier.sync.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 ATTUNE_INLINE void ptx_barrier_arrive(int id, int threads)
 {
     asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");

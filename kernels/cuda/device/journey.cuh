@@ -1,0 +1,58 @@
+/* A block's way through the keys that its rows see: one after the other, or by splits of its threads, each of which
+ * goes through every SPLITS-th tile; and where splits meet. */
+#ifndef DEVICE_JOURNEY_CUH
+#define DEVICE_JOURNEY_CUH
+
+#include "device/mask.cuh"
+#include "device/schedule.cuh"
+
+/* The keys and values of the block's head, and those that its rows see. */
+struct journey {
+    const element *k, *v;
+    attune_i64 stride_k, stride_v;
+    int begin, end; /* keys; begin is a multiple of the tile */
+    int kv_end;
+    key_range all_see; /* keys between need no mask */
+};
+
+/* That of rows first_row ... end_row - 1, in tiles of block_n keys. */
+template <int block_n>
+ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, const work &w, int first_row, int end_row)
+{
+    key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
+    int head_kv = kv_head(args, w.head);
+    journey j;
+    j.k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
+    j.v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
+    j.stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
+    j.stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
+    j.begin = range.first / block_n * block_n;
+    j.end = range.end;
+    j.kv_end = (int)at.length_kv;
+    j.all_see = {keys_seen(args, at, end_row - 1).first, keys_seen(args, at, first_row).end};
+    return j;
+}
+
+/* All threads of a split meet: whole warps, `threads` of them. */
+template <int splits, int threads> ATTUNE_INLINE void split_barrier(int split)
+{
+    if constexpr (splits == 1) {
+        __syncthreads();
+    } else {
+        ptx_barrier_sync_aligned(1 + split, threads);
+    }
+}
+
+/* All threads of a block meet whose splits have met among themselves.
+ *
+ * NOTE: twice, for racecheck alone. Where splits have met unequally often, which they do whenever tiles do not divide
+ * evenly, the tool loses count and takes the block's next barrier for passed before it is: it reports races between
+ * what stands before and behind that barrier. docs/ladder.md shows it by a kernel of twenty lines. Between two barriers
+ * its count is right again. The second takes 0.02 us; equal numbers of meetings would take ten times that. */
+ATTUNE_INLINE void splits_join()
+{
+    __syncthreads();
+    __syncthreads();
+}
+
+#endif
