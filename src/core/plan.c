@@ -29,6 +29,12 @@ static attune_status workspace_at_most(const attune_problem *problem, const at_l
     return ATTUNE_OK;
 }
 
+static bool keeps_launches(const at_loaded *loaded)
+{
+    return loaded->device->ops->make != NULL && loaded->steps.count == 1 &&
+           loaded->steps.step[0].kind == ATTUNE_STEP_KERNEL;
+}
+
 attune_status at_plan_bind(const attune_problem *problem, const at_loaded *loaded, at_origin origin, attune_plan **plan)
 {
     size_t workspace = 0;
@@ -41,6 +47,7 @@ attune_status at_plan_bind(const attune_problem *problem, const at_loaded *loade
     bound->loaded = loaded;
     bound->origin = origin;
     bound->workspace_max = workspace;
+    bound->recents = keeps_launches(loaded) ? at_recents_create() : NULL;
     at_config_print(loaded->kernel, &loaded->config, bound->kernel_text);
     *plan = bound;
     return ATTUNE_OK;

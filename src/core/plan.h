@@ -4,6 +4,7 @@
 
 #include "core/config.h"
 #include "core/device.h"
+#include "core/recent.h"
 
 typedef enum at_origin { AT_ORIGIN_HEURISTIC, AT_ORIGIN_MEASURED, AT_ORIGIN_PROVEN, AT_ORIGIN_NAMED } at_origin;
 
@@ -12,6 +13,7 @@ struct attune_plan {
     const at_loaded *loaded; /* shared with the context's cache, which outlives the plan */
     at_origin origin;
     size_t workspace_max; /* bytes, over every allowed call */
+    at_recent *recents;   /* NULL: launches are not kept */
     char kernel_text[AT_KERNEL_TEXT_MAX];
 };
 

@@ -58,6 +58,8 @@ void at_cuda_leave(const at_cuda_device *device, bool pushed);
 attune_status at_cuda_load(at_device *device, const at_recipe *recipe, at_loaded **loaded);
 void at_cuda_unload(at_loaded *loaded);
 attune_status at_cuda_launch(const at_loaded *loaded, attune_args *args, void *stream);
+attune_status at_cuda_make(const at_loaded *loaded, at_made *made);
+attune_status at_cuda_launch_made(const at_loaded *loaded, const at_made *made, void *stream);
 attune_status at_cuda_look(const at_loaded *loaded, const attune_args *args);
 
 #endif

@@ -288,12 +288,16 @@ static attune_status value_of(const ready_term *ready, const at_sizes *sizes, in
     return ready->term == NULL ? ATTUNE_OK : at_term_evaluate(ready->term, sizes, value);
 }
 
-/* A grid may be empty; then *blocks is 0. */
+/* A launch's blocks; none is an empty grid. */
+typedef struct extent {
+    uint32_t grid[3];
+    uint32_t smem_bytes;
+} extent;
+
 static attune_status grid_of(const attune_step_kernel *step, const ready_step *ready, const at_sizes *sizes,
-                             at_cu_launch_config *config, int64_t *blocks)
+                             uint32_t grid[3])
 {
     static const int64_t most[3] = {INT32_MAX, 65535, 65535};
-    *blocks = 1;
     for (int i = 0; i < 3; ++i) {
         int64_t value = 0;
         AT_FORWARD(value_of(&ready->grid[i], sizes, &value));
@@ -302,33 +306,51 @@ static attune_status grid_of(const attune_step_kernel *step, const ready_step *r
         AT_FAIL_IF(step->cluster[i] > 1 && value % step->cluster[i] != 0, ATTUNE_INTERNAL,
                    "%s: grid[%d] is %lld blocks, not a multiple of the cluster's %d", step->entry, i, (long long)value,
                    (int)step->cluster[i]);
-        config->grid[i] = (unsigned int)value;
-        config->block[i] = (unsigned int)step->block[i];
-        *blocks = value == 0 ? 0 : *blocks;
+        grid[i] = (uint32_t)value;
+    }
+    return ATTUNE_OK;
+}
+
+static bool is_empty(const uint32_t grid[3])
+{
+    return grid[0] == 0 || grid[1] == 0 || grid[2] == 0;
+}
+
+/* What the sizes and tensors of a call make of a step: its grid, and tensor maps in args. */
+static attune_status make_kernel(const at_cuda_device *device, const cuda_loaded *loaded, int index,
+                                 const at_sizes *sizes, attune_args *args, extent *made)
+{
+    const attune_step_kernel *step = &loaded->base.steps.step[index].as.kernel;
+    const ready_step *ready = &loaded->step[index];
+    int64_t smem = 0;
+    AT_FORWARD(grid_of(step, ready, sizes, made->grid));
+    if (is_empty(made->grid)) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(value_of(&ready->smem, sizes, &smem));
+    made->smem_bytes = (uint32_t)smem;
+    for (int i = 0; i < step->map_count; ++i) {
+        AT_FORWARD(at_map_encode(device->driver, &step->map[i], args, loaded->varlen, &args->map[i]));
     }
     return ATTUNE_OK;
 }
 
 static attune_status launch_kernel(const at_cuda_device *device, const cuda_loaded *loaded, int index,
-                                   const at_sizes *sizes, attune_args *args, at_cu_stream stream)
+                                   const attune_args *args, const extent *made, at_cu_stream stream)
 {
     const attune_step_kernel *step = &loaded->base.steps.step[index].as.kernel;
     const ready_step *ready = &loaded->step[index];
-    int64_t blocks = 0;
-    int64_t smem = 0;
-    void *params[] = {args};
-    at_cu_launch_config config = {.stream = stream,
-                                  .attributes = (at_cu_launch_attribute *)(uintptr_t)ready->attribute,
-                                  .attribute_count = ready->attribute_count};
-    AT_FORWARD(grid_of(step, ready, sizes, &config, &blocks));
-    if (blocks == 0) {
+    void *params[] = {(void *)(uintptr_t)args};
+    if (is_empty(made->grid)) {
         return ATTUNE_OK;
     }
-    AT_FORWARD(value_of(&ready->smem, sizes, &smem));
-    config.smem_bytes = (unsigned int)smem;
-    for (int i = 0; i < step->map_count; ++i) {
-        AT_FORWARD(at_map_encode(device->driver, &step->map[i], args, loaded->varlen, &args->map[i]));
-    }
+    const at_cu_launch_config config = {
+        .grid = {made->grid[0], made->grid[1], made->grid[2]},
+        .block = {(unsigned)step->block[0], (unsigned)step->block[1], (unsigned)step->block[2]},
+        .smem_bytes = made->smem_bytes,
+        .stream = stream,
+        .attributes = (at_cu_launch_attribute *)(uintptr_t)ready->attribute,
+        .attribute_count = ready->attribute_count};
     AT_DRIVER_CHECK(device->driver, device->driver->cuLaunchKernelEx(&config, ready->function, params, NULL),
                     "launching %s on stream %p", step->entry, (void *)stream);
     return ATTUNE_OK;
@@ -369,7 +391,9 @@ static attune_status launch_steps(const at_cuda_device *device, const cuda_loade
     for (int i = 0; i < steps->count; ++i) {
         const attune_step *step = &steps->step[i];
         if (step->kind == ATTUNE_STEP_KERNEL) {
-            AT_FORWARD(launch_kernel(device, loaded, i, &sizes, args, stream));
+            extent made = {{0}, 0};
+            AT_FORWARD(make_kernel(device, loaded, i, &sizes, args, &made));
+            AT_FORWARD(launch_kernel(device, loaded, i, args, &made, stream));
         } else if (step->kind == ATTUNE_STEP_FILL) {
             AT_FORWARD(launch_fill(device, &step->as.fill, &sizes, args, stream));
         } else {
@@ -391,6 +415,35 @@ attune_status at_cuda_launch(const at_loaded *base, attune_args *args, void *str
         memcpy(args->param, base->config.value, sizeof args->param);
         status = launch_steps(device, loaded, args, stream);
     }
+    at_cuda_leave(device, pushed);
+    return status;
+}
+
+attune_status at_cuda_make(const at_loaded *base, at_made *made)
+{
+    const cuda_loaded *loaded = (const cuda_loaded *)base;
+    at_cuda_device *device = at_cuda_of(base->device);
+    extent blocks = {{0}, 0};
+    at_sizes sizes;
+    bool pushed = false;
+    at_sizes_fill(&sizes, &made->args, &device->base.target);
+    AT_FORWARD(at_cuda_enter(device, &pushed));
+    attune_status status = make_kernel(device, loaded, 0, &sizes, &made->args, &blocks);
+    at_cuda_leave(device, pushed);
+    memcpy(made->grid, blocks.grid, sizeof made->grid);
+    made->smem_bytes = blocks.smem_bytes;
+    return status;
+}
+
+attune_status at_cuda_launch_made(const at_loaded *base, const at_made *made, void *stream)
+{
+    const cuda_loaded *loaded = (const cuda_loaded *)base;
+    at_cuda_device *device = at_cuda_of(base->device);
+    extent blocks = {{made->grid[0], made->grid[1], made->grid[2]}, made->smem_bytes};
+    bool pushed = false;
+    AT_FORWARD(at_cuda_enter(device, &pushed));
+    attune_status status = look_at_stream(device, stream);
+    status = status == ATTUNE_OK ? launch_kernel(device, loaded, 0, &made->args, &blocks, stream) : status;
     at_cuda_leave(device, pushed);
     return status;
 }

@@ -10,6 +10,9 @@
 
 void attune_plan_destroy(attune_plan *plan)
 {
+    if (plan != NULL) {
+        free(plan->recents);
+    }
     free(plan); /* the loaded kernel is the context's */
 }
 
@@ -71,22 +74,52 @@ static attune_status check_workspace(const attune_plan *plan, const attune_call 
     return ATTUNE_OK;
 }
 
-attune_status attune_plan_execute(const attune_plan *plan, const attune_call *call)
+/* Everything about a call that is checked, and what a kernel is told of it. */
+static attune_status prepare(const attune_plan *plan, const attune_call *call, attune_args *args)
 {
-    attune_call room;
-    attune_args args;
-    AT_FAIL_IF(plan == NULL, ATTUNE_INVALID_ARGUMENT, "plan is NULL");
-    AT_FORWARD(at_call_take(call, &room, &call));
     const at_loaded *loaded = plan->loaded;
     const at_device_ops *ops = loaded->device->ops;
     AT_FORWARD(at_call_check(&plan->problem, call));
     AT_FAIL_IF(call->stream != NULL && loaded->device->target.kind == ATTUNE_TARGET_CPU, ATTUNE_INVALID_ARGUMENT,
                "call.stream is %p; the CPU has no streams, so it must be NULL", call->stream);
-    at_call_args(&plan->problem, call, &args);
-    AT_FORWARD(check_workspace(plan, call, &args));
-    memcpy(args.param, loaded->config.value, sizeof args.param);
-    if (ops->inspect != NULL) {
-        AT_FORWARD(ops->inspect(loaded, &args));
+    at_call_args(&plan->problem, call, args);
+    AT_FORWARD(check_workspace(plan, call, args));
+    memcpy(args->param, loaded->config.value, sizeof args->param);
+    return ops->inspect == NULL ? ATTUNE_OK : ops->inspect(loaded, args);
+}
+
+static attune_status launch(const attune_plan *plan, const attune_call *call)
+{
+    attune_args args;
+    AT_FORWARD(prepare(plan, call, &args));
+    return plan->loaded->device->ops->launch(plan->loaded, &args, call->stream);
+}
+
+/* A call that came before is launched as it was then. */
+static attune_status launch_recent(const attune_plan *plan, const attune_call *call, at_recent *recent)
+{
+    const at_device_ops *ops = plan->loaded->device->ops;
+    at_made made;
+    if (at_recent_is(recent, call)) {
+        return ops->launch_made(plan->loaded, &recent->made, call->stream);
     }
-    return ops->launch(loaded, &args, call->stream);
+    AT_FORWARD(prepare(plan, call, &made.args));
+    AT_FORWARD(ops->make(plan->loaded, &made));
+    AT_FORWARD(ops->launch_made(plan->loaded, &made, call->stream));
+    at_recent_keep(recent, call, &made);
+    return ATTUNE_OK;
+}
+
+attune_status attune_plan_execute(const attune_plan *plan, const attune_call *call)
+{
+    attune_call room;
+    AT_FAIL_IF(plan == NULL, ATTUNE_INVALID_ARGUMENT, "plan is NULL");
+    AT_FORWARD(at_call_take(call, &room, &call));
+    if (plan->recents == NULL) {
+        return launch(plan, call);
+    }
+    at_recent *recent = at_recent_take(plan->recents, call);
+    attune_status status = launch_recent(plan, call, recent);
+    at_recent_leave(recent);
+    return status;
 }

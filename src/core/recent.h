@@ -1,0 +1,35 @@
+/* The latest calls of a plan. A call that comes again word for word was checked before, and everything that its launch
+ * takes is at hand: nothing is left to do but to launch. Whoever makes calls on several threads needs to know nothing
+ * of it: a place is used by one thread at a time, and who finds it taken does as if there were none. */
+#ifndef CORE_RECENT_H
+#define CORE_RECENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/device.h"
+
+/* One call. It is only kept when it is made for the second time, so that calls that never come again cost next to
+ * nothing. */
+typedef struct at_recent {
+    atomic_flag taken;
+    uint64_t mark; /* of the call that was last seen here */
+    bool kept;     /* whether call and made are those of that mark */
+    attune_call call;
+    at_made made;
+} at_recent;
+
+enum { AT_RECENT_BITS = 4, AT_RECENTS = 1 << AT_RECENT_BITS };
+
+/* AT_RECENTS of them that hold nothing, the caller's to free; NULL without memory, which all below put up with. */
+at_recent *at_recents_create(void);
+/* The place of a call, to be given back by at_recent_leave; NULL where another thread has it, where there are none or
+ * where the call is of another version's size. */
+at_recent *at_recent_take(at_recent *recents, const attune_call *call);
+void at_recent_leave(at_recent *recent);
+/* Whether this is the very call that is kept there. */
+bool at_recent_is(const at_recent *recent, const attune_call *call);
+/* The call was launched: keeps it if this was not the first time. */
+void at_recent_keep(at_recent *recent, const attune_call *call, const at_made *made);
+
+#endif

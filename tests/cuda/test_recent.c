@@ -1,0 +1,251 @@
+/* Calls that come again, against a driver that only remembers: they are launched as they were, with nothing done anew,
+ * and whatever differs from them is seen. */
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "base/status.h"
+#include "core/plan.h"
+#include "cuda/device.h"
+#include "cuda/fake_driver.h"
+#include "cuda/fixture.h"
+
+enum { BUFFER_BYTES = 1 << 16, THREADS = 8, ROUNDS = 400, DIM = 64 };
+
+static fake_record *fake;
+static fake_record untouched;
+static bool has_compiler;
+
+static int find_fake(void **state)
+{
+    (void)state;
+    void *library = dlopen(ATTUNE_FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    fake = library == NULL ? NULL : dlsym(library, "fake");
+    if (fake == NULL || setenv("ATTUNE_LIBCUDA", ATTUNE_FAKE_DRIVER, 1) != 0) {
+        return -1;
+    }
+    untouched = *fake;
+    at_nvrtc *nvrtc = fixture_compiler();
+    has_compiler = nvrtc != NULL;
+    at_nvrtc_close(nvrtc);
+    return 0;
+}
+
+/* One tensor map, so that work on them can be counted. */
+static void map_queries(attune_steps *steps)
+{
+    attune_step_kernel *kernel = &steps->step[steps->count - 1].as.kernel;
+    kernel->map_count = 1;
+    kernel->map[0] = (attune_map){ATTUNE_Q, ATTUNE_SWIZZLE_128B, {DIM, 8, 1, 1}, 0};
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    *fake = untouched;
+    fake->set_current(NULL);
+    fixture = (fixture_says){.threads = 128, .cluster = 1, .entry = "entry", .adjust = map_queries};
+    return 0;
+}
+
+static const char plain[] =
+    FIXTURE_ENTRY("static_cast<float *>(args.tensor[ATTUNE_O].data)[threadIdx.x] = args.scale;");
+
+typedef struct caller {
+    at_device *device;
+    at_loaded *loaded;
+    void *buffer[ATTUNE_O + 1];
+    attune_plan *plan;
+    attune_call call;
+} caller;
+
+static caller planned(void)
+{
+    caller made = {.device = NULL};
+    attune_problem problem = fixture_problem();
+    if (!has_compiler) {
+        skip();
+    }
+    assert_ok(at_cuda_open(0, "", NULL, &made.device));
+    assert_ok(fixture_load(made.device, &problem, plain, &made.loaded));
+    assert_ok(at_plan_bind(&problem, made.loaded, AT_ORIGIN_NAMED, &made.plan));
+    assert_ok(attune_call_init(&made.call, &problem));
+    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
+        assert_ok(made.device->ops->allocate(made.device, BUFFER_BYTES, &made.buffer[role]));
+        made.call.tensor[role].data = made.buffer[role];
+    }
+    return made;
+}
+
+static void done(caller *with)
+{
+    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
+        with->device->ops->release(with->device, with->buffer[role]);
+    }
+    attune_plan_destroy(with->plan);
+    with->device->ops->unload(with->loaded);
+    with->device->ops->close(with->device);
+    assert_int_equal(fake->modules, 0);
+    assert_int_equal(fake->allocations, 0);
+    assert_null(fake->current());
+}
+
+static void execute_times(const caller *with, int times)
+{
+    for (int i = 0; i < times; ++i) {
+        assert_ok(attune_plan_execute(with->plan, &with->call));
+    }
+}
+
+static void a_call_that_comes_again_is_launched_as_it_was(void **state)
+{
+    (void)state;
+    caller with = planned();
+    execute_times(&with, 1);
+    attune_args first = fake->args;
+    assert_int_equal(fake->map_encodes, 1);
+    execute_times(&with, 1); /* kept from here on */
+    assert_int_equal(fake->map_encodes, 2);
+    memset(&fake->args, 0, sizeof fake->args);
+    memset(&fake->config, 0, sizeof fake->config);
+    execute_times(&with, 5);
+    assert_int_equal(fake->map_encodes, 2);
+    assert_int_equal(fake->launches, 7);
+    assert_memory_equal(&fake->args, &first, sizeof first);
+    assert_int_equal(fake->config.grid[0], 8);
+    assert_int_equal(fake->config.grid[1], 1);
+    assert_int_equal(fake->config.block[0], 128);
+    assert_ptr_equal(fake->launched_in, fake->context[0]);
+    done(&with);
+}
+
+/* Everything but a word is as in the call that is kept. */
+static void what_differs_is_seen(void **state)
+{
+    static _Alignas(256) char host[64];
+    (void)state;
+    caller with = planned();
+    const attune_call kept = with.call;
+    execute_times(&with, 3);
+    with.call.batch = 1;
+    execute_times(&with, 1);
+    assert_int_equal(fake->config.grid[0], 4);
+    assert_int_equal(fake->args.batch, 1);
+    with.call = kept;
+    with.call.tensor[ATTUNE_O].data = host;
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_INVALID_ARGUMENT, "O: ");
+    with.call.tensor[ATTUNE_O].data = NULL;
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_INVALID_ARGUMENT, "O: its data is NULL");
+    with.call = kept;
+    with.call.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] = 1;
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_INVALID_ARGUMENT, "K: the sequence stride is 1");
+    with.call = kept;
+    with.call.seqlen_kv = 65;
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_INVALID_ARGUMENT, "seqlen_kv is 65");
+    with.call = kept;
+    with.call.stream = fake->stream[1];
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_INVALID_ARGUMENT, "another device or context");
+    with.call.stream = fake->stream[0];
+    execute_times(&with, 1);
+    assert_ptr_equal(fake->config.stream, fake->stream[0]);
+    done(&with);
+}
+
+static void a_failed_launch_is_told_each_time(void **state)
+{
+    (void)state;
+    caller with = planned();
+    execute_times(&with, 3);
+    fake->launch = AT_CU_ILLEGAL_ADDRESS;
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_DEVICE_ERROR, "CUDA_ERROR_ILLEGAL_ADDRESS");
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_DEVICE_ERROR, "CUDA_ERROR_ILLEGAL_ADDRESS");
+    fake->launch = AT_CU_SUCCESS;
+    execute_times(&with, 1);
+    done(&with);
+}
+
+/* More calls than there are places: each is launched with its own tensors, kept or not. */
+static void many_calls_in_turns(void **state)
+{
+    (void)state;
+    caller with = planned();
+    for (int round = 0; round < 4; ++round) {
+        for (int i = 0; i < 3 * AT_RECENTS; ++i) {
+            with.call.batch = 1;
+            with.call.tensor[ATTUNE_V].data = (char *)with.buffer[ATTUNE_V] + (ptrdiff_t)i * 256;
+            execute_times(&with, i % 3 + 1);
+            assert_ptr_equal(fake->args.tensor[ATTUNE_V].data, with.call.tensor[ATTUNE_V].data);
+        }
+    }
+    done(&with);
+}
+
+static void kernels_of_two_steps_keep_nothing(void **state)
+{
+    (void)state;
+    fixture.fill = 1;
+    caller with = planned();
+    assert_null(with.plan->recents);
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_WORKSPACE_TOO_SMALL, "1024 bytes are needed");
+    void *workspace = NULL;
+    assert_ok(with.device->ops->allocate(with.device, 1024, &workspace));
+    with.call.workspace = workspace;
+    with.call.workspace_bytes = 1024;
+    execute_times(&with, 3);
+    assert_int_equal(fake->fills, 3);
+    assert_int_equal(fake->launches, 3);
+    assert_int_equal(fake->map_encodes, 3);
+    with.device->ops->release(with.device, workspace);
+    done(&with);
+}
+
+/* Two calls in turns, which differ in batch; some threads at the same two. */
+static void *execute_from_elsewhere(void *context)
+{
+    const caller *with = context;
+    caller own = *with;
+    for (int i = 0; i < ROUNDS; ++i) {
+        own.call.batch = 1 + i / 3 % 2;
+        if (attune_plan_execute(own.plan, &own.call) != ATTUNE_OK || fake->current() != NULL) {
+            return context;
+        }
+    }
+    return NULL;
+}
+
+static void any_thread_may_execute(void **state)
+{
+    pthread_t thread[THREADS];
+    (void)state;
+    caller with = planned();
+    for (int i = 0; i < THREADS; ++i) {
+        assert_int_equal(pthread_create(&thread[i], NULL, execute_from_elsewhere, &with), 0);
+    }
+    for (int i = 0; i < THREADS; ++i) {
+        void *failed = &with;
+        assert_int_equal(pthread_join(thread[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(fake->launches, THREADS * ROUNDS);
+    for (int batch = 1; batch <= 2; ++batch) {
+        with.call.batch = batch;
+        for (int i = 0; i < 3; ++i) {
+            execute_times(&with, 1);
+            assert_int_equal(fake->args.batch, batch);
+            assert_int_equal(fake->config.grid[0], 4 * batch);
+        }
+    }
+    done(&with);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_call_that_comes_again_is_launched_as_it_was, forget),
+        cmocka_unit_test_setup(what_differs_is_seen, forget),
+        cmocka_unit_test_setup(a_failed_launch_is_told_each_time, forget),
+        cmocka_unit_test_setup(many_calls_in_turns, forget),
+        cmocka_unit_test_setup(kernels_of_two_steps_keep_nothing, forget),
+        cmocka_unit_test_setup(any_thread_may_execute, forget),
+    };
+    return cmocka_run_group_tests(tests, find_fake, NULL);
+}
