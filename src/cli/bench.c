@@ -314,9 +314,8 @@ const at_verb at_verb_bench = {
         "Columns: median_us is the median of a call, lo_us and hi_us its 95 % bootstrap interval; gflops counts\n"
         "the multiply-adds that causal masks and windows leave; ratio is the first arm's median / this arm's, so\n"
         "that more than 1 is faster than the first; peak_share is the share of what this machine could do at most,\n"
-        "by its measured FMA rate (bf16: dot products, where the tier has them) or its measured copy bandwidth, "
-        "whichever bounds the problem (tensors that fit\n"
-        "into a cache can beat the memory's bandwidth).\n"
+        "by its measured FMA rate (bf16: that of dot products, where the tier has them) or its measured copy\n"
+        "bandwidth, whichever bounds the problem (tensors that fit into a cache can beat the memory's bandwidth).\n"
         "\n"
         "With --tile, products of one tile in fp16 are timed: by cuBLAS, by wmma fragments in one block, and in\n"
         "scalar arithmetic in one block; replayed from a graph of 100 (graph), and launched one by one (launch).\n",

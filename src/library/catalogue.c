@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-extern const attune_kernel at_kernel_cpu_decode, at_kernel_cpu_tiled;
+extern const attune_kernel at_kernel_cpu_decode, at_kernel_cpu_bf16, at_kernel_cpu_tiled;
 extern const attune_kernel at_kernel_wgmma_small, at_kernel_wgmma;
 extern const attune_kernel at_kernel_wmma_ws, at_kernel_wmma, at_kernel_pipelined, at_kernel_tiled, at_kernel_guarded,
     at_kernel_minimal, at_kernel_cublas, at_kernel_cublas_qk, at_kernel_wmma_acc16, at_kernel_cutlass;
@@ -12,6 +12,9 @@ extern const attune_kernel at_kernel_wmma_ws, at_kernel_wmma, at_kernel_pipeline
 const attune_kernel *const at_catalogue[] = {
     /* CPU */
     &at_kernel_cpu_decode, /* few query rows only */
+#if defined(__x86_64__)
+    &at_kernel_cpu_bf16, /* on tiers with its instructions only */
+#endif
     &at_kernel_cpu_tiled,
     /* CUDA */
     &at_kernel_wgmma_small, /* few tiles only */

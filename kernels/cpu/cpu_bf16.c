@@ -1,0 +1,218 @@
+/* cpu_bf16: bf16 by the CPU's own dot products, in vectors (AVX-512 BF16) or tiles (AMX). A first step packs K and V;
+ * a work item of the second is a block of query rows, of one head or of several that share a KV head. docs/cpu.md
+ * explains it. */
+#include "attune/kernel.h"
+
+enum { BLOCK_M, BLOCK_N, HEADS, EXP, PARAMS };
+
+enum { LANES = 16, TILE_BYTES = 64 }; /* as in the source */
+
+static const int32_t block_m[] = {16, 32, 64, 96, 128}; /* rows of an item, of all its heads */
+static const int32_t block_n[] = {32, 64, 128, 256};
+static const int32_t heads[] = {1, 2, 4, 8, 16}; /* query heads of one KV head in an item */
+static const int32_t degree[] = {4, 5};          /* of 2^x's polynomial */
+static const attune_param params[PARAMS] = {
+    [BLOCK_M] = {.name = "BLOCK_M", .values = block_m, .count = sizeof block_m / sizeof *block_m},
+    [BLOCK_N] = {.name = "BLOCK_N", .values = block_n, .count = sizeof block_n / sizeof *block_n},
+    [HEADS] = {.name = "HEADS", .values = heads, .count = sizeof heads / sizeof *heads},
+    [EXP] = {.name = "EXP", .values = degree, .count = sizeof degree / sizeof *degree},
+};
+
+enum {
+    ROWS = sizeof block_m / sizeof *block_m,
+    KEYS = sizeof block_n / sizeof *block_n,
+    BUNDLES = sizeof heads / sizeof *heads,
+    DEGREES = sizeof degree / sizeof *degree,
+    CONFIGS = ROWS * KEYS * BUNDLES * DEGREES
+};
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    if (target->isa < ATTUNE_ISA_AVX512_BF16) {
+        return attune_refuse(reason, "isa %d: avx512_bf16 (%d) or amx (%d) is needed", (int)target->isa,
+                             (int)ATTUNE_ISA_AVX512_BF16, (int)ATTUNE_ISA_AMX);
+    }
+    if (problem->op != ATTUNE_FORWARD) {
+        return attune_refuse(reason, "op %d: only forward (%d) is there", (int)problem->op, (int)ATTUNE_FORWARD);
+    }
+    if (problem->dtype != ATTUNE_BF16) {
+        return attune_refuse(reason, "dtype %d: bf16 (%d) is needed", (int)problem->dtype, (int)ATTUNE_BF16);
+    }
+    if (problem->bias != ATTUNE_BIAS_NONE) {
+        return attune_refuse(reason, "bias %d: none (%d) is needed", (int)problem->bias, (int)ATTUNE_BIAS_NONE);
+    }
+    if (problem->mask) {
+        return attune_refuse(reason, "mask 1: none is needed");
+    }
+    return true;
+}
+
+static int64_t group_of(const attune_problem *problem)
+{
+    return problem->heads_kv > 0 ? problem->heads_q / problem->heads_kv : 1;
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)target;
+    if (config->value[HEADS] > 1 && config->value[HEADS] > group_of(problem)) {
+        return attune_refuse(reason, "HEADS %d: a KV head has %lld query heads", (int)config->value[HEADS],
+                             (long long)group_of(problem));
+    }
+    return true;
+}
+
+static int64_t whole(int64_t count, int64_t unit)
+{
+    return (count + unit - 1) / unit * unit;
+}
+
+/* Bytes of the arrays that the source's place() lays out. */
+static int64_t scratch_bytes(const attune_problem *problem, const attune_config *config)
+{
+    int64_t rows = 4; /* top, sum, ahead and slope */
+    int64_t lane = whole(problem->head_dim_qk, 32) / 2 + whole(problem->head_dim_v, 16) + rows;
+    return (int64_t)sizeof(float) * (config->value[BLOCK_M] * lane + 2 * LANES * (int64_t)config->value[BLOCK_N]);
+}
+
+/* Tiles of keys, of all KV heads. */
+static attune_term key_tiles(const attune_config *config)
+{
+    return attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_KV), attune_term_const(config->value[BLOCK_N]));
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *needed)
+{
+    (void)target;
+    int64_t columns = whole(problem->head_dim_qk, 32) + whole(problem->head_dim_v, 16);
+    attune_term owners = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_KV), attune_term_size(ATTUNE_SIZE_BATCH));
+    attune_term bytes = attune_term_const(TILE_BYTES + 2 * config->value[BLOCK_N] * columns);
+    needed->scratch_bytes = scratch_bytes(problem, config);
+    needed->workspace = attune_term_join(attune_term_mul(attune_term_mul(key_tiles(config), owners), bytes),
+                                         ATTUNE_TERM_ADD, attune_term_const(TILE_BYTES));
+}
+
+/* What a config costs, in arbitrary units: work for the padded rows of an item, O touched again for each tile of keys,
+ * keys read again for each item, masked halves of tiles, and threads that wait for the last item. The weights are
+ * fitted to measurements (docs/cpu.md). */
+static double cost(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const int32_t *value = config->value;
+    int64_t each = value[BLOCK_M] / value[HEADS];
+    int64_t group = group_of(problem);
+    int64_t queries = problem->seqlen_q < each ? problem->seqlen_q : each;
+    int64_t lanes = whole(value[HEADS] == 1 ? queries : value[BLOCK_M], LANES);
+    double panels = lanes == LANES ? 1.3 : (double)whole(lanes, 2 * LANES) / LANES;
+    double items = (double)(problem->batch * problem->heads_kv * ((group + value[HEADS] - 1) / value[HEADS])) *
+                   (double)((problem->seqlen_q + each - 1) / each);
+    double threads = target->threads > 0 ? target->threads : 1;
+    double rounds = items / threads;
+    double waits = rounds > 0 && rounds < 16 ? (double)(int64_t)(rounds + 0.999) / rounds : 1;
+    double keys = (double)problem->seqlen_kv + 1;
+    double short_tile = value[BLOCK_N] > problem->seqlen_kv ? 0.1 * value[BLOCK_N] / keys : 0;
+    double masked = problem->causal ? 0.5 * (double)queries / keys : 0;
+    double exponential = value[EXP] == 4 ? 0.98 : 1;
+    return items * waits * exponential * (panels * (1 + 16.0 / value[BLOCK_N] + masked + short_tile) + 0.1);
+}
+
+static bool is_candidate(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    return scratch_bytes(problem, config) <= ATTUNE_SCRATCH_MAX && valid(problem, target, config, NULL);
+}
+
+/* Configs in ascending cost; among equals those with fewer HEADS, and then the larger BLOCK_N, first. */
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    double costs[CONFIGS];
+    attune_config found[CONFIGS];
+    int32_t count = 0;
+    for (int32_t i = CONFIGS - 1; i >= 0; --i) {
+        attune_config one = {.value = {[BLOCK_M] = block_m[i % ROWS],
+                                       [BLOCK_N] = block_n[i / ROWS % KEYS],
+                                       [HEADS] = heads[BUNDLES - 1 - i / (ROWS * KEYS) % BUNDLES],
+                                       [EXP] = degree[i / (ROWS * KEYS * BUNDLES)]}};
+        if (!is_candidate(problem, target, &one)) {
+            continue;
+        }
+        double own = cost(problem, target, &one);
+        int32_t at = count++;
+        for (; at > 0 && costs[at - 1] > own; --at) {
+            costs[at] = costs[at - 1];
+            found[at] = found[at - 1];
+        }
+        costs[at] = own;
+        found[at] = one;
+    }
+    if (index < 0 || index >= count) {
+        return false;
+    }
+    *config = found[index];
+    return true;
+}
+
+static attune_step attend_step(attune_term items, attune_term heads_of)
+{
+    return (attune_step){.kind = ATTUNE_STEP_KERNEL,
+                         .as.kernel = {
+                             .entry = "attune_cpu_bf16",
+                             .grid = {items, heads_of, attune_term_size(ATTUNE_SIZE_BATCH)},
+                             .block = {1, 1, 1},
+                             .cluster = {1, 1, 1},
+                             .smem = attune_term_const(0),
+                         }};
+}
+
+/* Says in the workspace's first word which step is next: a CPU kernel has one entry for all. */
+static attune_step tell_step(uint32_t number)
+{
+    return (attune_step){
+        .kind = ATTUNE_STEP_FILL,
+        .as.fill = {.offset_bytes = attune_term_const(0), .bytes = attune_term_const(4), .pattern = number}};
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *list)
+{
+    (void)problem;
+    (void)target;
+    attune_term kv_heads = attune_term_size(ATTUNE_SIZE_HEADS_KV);
+    attune_term group = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_HEADS_Q), kv_heads);
+    attune_term bundles =
+        attune_term_mul(attune_term_ceil_div(group, attune_term_const(config->value[HEADS])), kv_heads);
+    attune_term each = attune_term_const(config->value[BLOCK_M] / config->value[HEADS]);
+    attune_term blocks = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), each);
+    *list = (attune_steps){
+        .count = 4,
+        .step = {tell_step(0), attend_step(key_tiles(config), kv_heads), tell_step(1), attend_step(blocks, bundles)}};
+}
+
+#if defined(__x86_64__)
+void attune_cpu_bf16_avx512_bf16(const attune_args *args, int64_t item, void *scratch);
+void attune_cpu_bf16_amx(const attune_args *args, int64_t item, void *scratch);
+#endif
+
+extern const attune_kernel at_kernel_cpu_bf16;
+
+const attune_kernel at_kernel_cpu_bf16 = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CPU,
+    .name = "cpu_bf16",
+    .summary = "bf16 by the CPU's dot products of pairs, in vectors or AMX tiles; K and V packed once",
+    .param_count = PARAMS,
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .attend =
+        {
+#if defined(__x86_64__)
+            [ATTUNE_ISA_AVX512_BF16] = attune_cpu_bf16_avx512_bf16,
+            [ATTUNE_ISA_AMX] = attune_cpu_bf16_amx,
+#endif
+        },
+};

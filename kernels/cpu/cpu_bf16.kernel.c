@@ -1,0 +1,639 @@
+/* cpu_bf16: attention in bf16 by the CPU's own dot products of bf16 pairs, in vectors or in tiles. docs/cpu.md explains
+ * it.
+ *
+ * As in cpu_tiled everything stands transposed: S^T[key][row] = K Q^T and O^T[column][row] = V^T P^T, lanes being query
+ * rows, so that the softmax is lane by lane. A first step packs K (its rows padded) and V (transposed) by tiles of keys
+ * into the workspace, once for all query rows; a work item of the second step is a block of query rows, of one head or
+ * of several that share their KV head. Both products then have the same form, that of device/dots.h.
+ */
+#include "device/dots.h"
+#include "device/sequence.h"
+#include "device/vector.h"
+
+enum { BLOCK_M, BLOCK_N, HEADS, EXP }; /* places in attune_args.param */
+enum { HEAD_BYTES = 64 };              /* of the workspace: the number of the running step; of a tile: its flag */
+enum { LANES = 16 };                   /* of a panel */
+
+#define LOG2_E 0x1.715476p0f
+#define LN_2 0x1.62e430p-1f
+
+typedef uint16_t words __attribute__((vector_size(64), may_alias));
+typedef uint16_t words_unaligned __attribute__((vector_size(64), may_alias, aligned(1)));
+
+/* ---- Packed keys and values ------------------------------------------------------------------------------------- */
+
+/* What one tile of BLOCK_N keys of one KV head is packed into. */
+typedef struct packed {
+    uint32_t *flag;  /* 1: values that the products do not treat as they should: not finite, or tiny */
+    uint16_t *key;   /* [BLOCK_N][pitch_k]: rows of K, then zeros */
+    uint16_t *value; /* [pitch_v][BLOCK_N]: columns of V, then zeros */
+} packed;
+
+INLINE int whole(int count, int unit)
+{
+    return (count + unit - 1) / unit * unit;
+}
+
+static int pitch_k(const attune_args *args)
+{
+    return whole(args->head_dim_qk, 32);
+}
+
+static int pitch_v(const attune_args *args)
+{
+    return whole(args->head_dim_v, 16);
+}
+
+static packed find_packed(const attune_args *args, int64_t batch, int64_t head_kv, int64_t nth)
+{
+    int64_t block = args->param[BLOCK_N];
+    int64_t tiles = (args->seqlen_kv + block - 1) / block;
+    int64_t bytes = HEAD_BYTES + 2 * block * (pitch_k(args) + pitch_v(args));
+    char *at = (char *)args->workspace + HEAD_BYTES + ((batch * args->heads_kv + head_kv) * tiles + nth) * bytes;
+    uint16_t *key = (uint16_t *)(at + HEAD_BYTES);
+    return (packed){(uint32_t *)at, key, key + block * pitch_k(args)};
+}
+
+/* `count` bf16 numbers of any alignment, at most 32; the others are zero. */
+INLINE words load_words(const char *from, int count)
+{
+    if (count >= 32) {
+        return *(const words_unaligned *)from;
+    }
+    uint16_t some[32] = {0};
+    memcpy(some, from, (size_t)(count > 0 ? count : 0) * sizeof *some);
+    return *(const words_unaligned *)some;
+}
+
+/* Where a value is not finite, or nearer to zero than 2^-100: products with it could be subnormal. */
+INLINE words find_special(words x)
+{
+    words size = x & 0x7fff;
+    return (words)(size >= 0x7f80) | (words)((size - 1) < (27 << 7) - 1);
+}
+
+static void pack_keys(const attune_args *args, const char *from, int64_t step, int count, uint16_t *to)
+{
+    int pitch = pitch_k(args);
+    for (int n = 0; n < whole(count, 32); ++n) {
+        for (int c = 0; c < pitch; c += 32) {
+            words x = {0};
+            if (n < count) {
+                x = load_words(from + n * step + (int64_t)c * 2, args->head_dim_qk - c);
+            }
+            *(words *)(to + n * pitch + c) = x;
+        }
+    }
+}
+
+/* Rows n ... n + 31 and columns c ... c + 31 of V, transposed. */
+INLINE words pack_values_of(const attune_args *args, const char *from, int64_t step, int n, int c, int count,
+                            uint16_t *to)
+{
+    int block = args->param[BLOCK_N];
+    words special = {0};
+    vf x[2][LANES]; /* pairs of columns */
+    for (int half = 0; half < 2; ++half) {
+        UNROLL
+        for (int r = 0; r < LANES; ++r) {
+            int row = n + half * LANES + r;
+            words some = {0};
+            if (row < count) {
+                some = load_words(from + row * step + (int64_t)c * 2, args->head_dim_v - c);
+            }
+            special |= find_special(some);
+            x[half][r] = (vf)some;
+        }
+        transpose(x[half]);
+    }
+    UNROLL
+    for (int pair = 0; pair < LANES; ++pair) {
+        words even =
+            __builtin_shufflevector((words)x[0][pair], (words)x[1][pair], 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,
+                                    26, 28, 30, 32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62);
+        words odd =
+            __builtin_shufflevector((words)x[0][pair], (words)x[1][pair], 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25,
+                                    27, 29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63);
+        if (c + 2 * pair < pitch_v(args)) {
+            *(words *)(to + (int64_t)(c + 2 * pair) * block + n) = even;
+            *(words *)(to + (int64_t)(c + 2 * pair + 1) * block + n) = odd;
+        }
+    }
+    return special;
+}
+
+static bool pack_values(const attune_args *args, const char *from, int64_t step, int count, uint16_t *to)
+{
+    words special = {0};
+    for (int n = 0; n < count; n += 32) {
+        for (int c = 0; c < args->head_dim_v; c += 32) {
+            special |= pack_values_of(args, from, step, n, c, count, to);
+        }
+    }
+    return any((vi)special);
+}
+
+/* Packs the tile of keys that is item `index`, as far as some row of its sequence sees them: the others become zeros.
+ */
+static void pack_tile(const attune_args *args, int64_t index)
+{
+    int64_t block = args->param[BLOCK_N];
+    int64_t tiles = (args->seqlen_kv + block - 1) / block;
+    int64_t batch = index / tiles / args->heads_kv;
+    int64_t head = index / tiles % args->heads_kv;
+    int64_t nth = index % tiles;
+    lengths of = find_lengths(args, batch);
+    window first = find_window(args, &of, 0);
+    window last = find_window(args, &of, of.length_q - 1);
+    int64_t begin = greater_of(first.left, nth * block);
+    int64_t end = lesser_of(lesser_of(last.right + 1, of.keys), (nth + 1) * block);
+    if (of.length_q <= 0 || begin >= end) {
+        return; /* no item reads it */
+    }
+    begin = begin / 32 * 32; /* NOTE: what a row does not see of these keys has no weight, but 0 times NaN is NaN */
+    packed to = find_packed(args, batch, head, nth);
+    int64_t step_k = args->tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] * 2;
+    int64_t step_v = args->tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] * 2;
+    int at = (int)(begin - nth * block);
+    pack_keys(args, row_address(args, ATTUNE_K, batch, head, of.start_kv + begin), step_k, (int)(end - begin),
+              to.key + (int64_t)at * pitch_k(args));
+    *to.flag = pack_values(args, row_address(args, ATTUNE_V, batch, head, of.start_kv + begin), step_v,
+                           (int)(end - begin), to.value + at);
+}
+
+/* ---- The item: which rows, which keys --------------------------------------------------------------------------- */
+
+typedef struct item {
+    const attune_args *args;
+    int64_t batch, head_kv;
+    int64_t head; /* of the first row; `heads` from there on have `each` lanes one after another */
+    int heads, each;
+    lengths of;
+    int64_t first; /* query of each head's first row */
+    window seen;   /* by that row */
+    int queries;   /* rows of each head; its other lanes are idle */
+    int panels;
+    bool careful;    /* with values that are flagged */
+    uint32_t *query; /* [panels][pitch_k / 2][LANES]: pairs of columns */
+    float *out;      /* [panels][pitch_v][LANES] */
+    float *score;    /* [2][BLOCK_N][LANES]: S^T of two panels, then pairs of P^T */
+    float *top;      /* [panels][LANES]: what is subtracted from each row's scores, times log2 e */
+    float *sum;      /* likewise, of 2^(S - top) */
+    float *ahead;    /* likewise, queries after the first */
+    float *slope;    /* likewise, ALiBi's */
+} item;
+
+/* Some keys of the sequence, of one packed tile. */
+typedef struct tile {
+    int64_t first;
+    int count;
+    const uint16_t *key, *value; /* from the first on */
+} tile;
+
+/* Which rows item `index` has; false if its sequence ends before them. */
+static bool find_rows(item *it, const attune_args *args, int64_t index)
+{
+    int most = args->param[HEADS];
+    int64_t group = args->heads_q / args->heads_kv;
+    int64_t bundles = (group + most - 1) / most; /* of heads, of one KV head */
+    it->each = args->param[BLOCK_M] / most;
+    int64_t blocks = (args->seqlen_q + it->each - 1) / it->each;
+    int64_t nth = index % blocks;
+    int64_t bundle = index / blocks;
+    /* Under a causal mask the last rows see the most keys: they go first, so that threads finish together. */
+    nth = args->features & ATTUNE_FEATURE_CAUSAL ? blocks - 1 - nth : nth;
+    it->args = args;
+    it->batch = bundle / (args->heads_kv * bundles);
+    it->head_kv = bundle / bundles % args->heads_kv;
+    it->head = it->head_kv * group + bundle % bundles * most;
+    it->heads = (int)lesser_of((it->head_kv + 1) * group - it->head, most);
+    it->of = find_lengths(args, it->batch);
+    it->first = nth * it->each;
+    it->seen = find_window(args, &it->of, it->first);
+    it->queries = (int)lesser_of(it->of.length_q - it->first, it->each);
+    it->panels = whole(it->heads == 1 ? it->queries : it->heads * it->each, LANES) / LANES;
+    return it->queries > 0;
+}
+
+/* Lays the scratch out. The descriptor's resources() counts the same. */
+static void place(item *it, float *scratch)
+{
+    const attune_args *args = it->args;
+    int lanes = args->param[BLOCK_M];
+    it->query = (uint32_t *)scratch;
+    it->out = scratch + lanes * pitch_k(args) / 2;
+    it->score = it->out + lanes * pitch_v(args);
+    it->top = it->score + 2 * LANES * args->param[BLOCK_N];
+    it->sum = it->top + lanes;
+    it->ahead = it->sum + lanes;
+    it->slope = it->ahead + lanes;
+}
+
+/* Whether a lane has a row. */
+static bool has_row(const item *it, int lane)
+{
+    return lane / it->each < it->heads && lane % it->each < it->queries;
+}
+
+static int64_t head_of(const item *it, int lane)
+{
+    return it->head + lane / it->each;
+}
+
+/* The lane's row in Q, O and LSE. */
+static int64_t row_of(const item *it, int lane)
+{
+    return it->of.start_q + it->first + lane % it->each;
+}
+
+/* ---- Stages of an item ------------------------------------------------------------------------------------------ */
+
+/* Q in pairs, its signs changed where the scale is negative: what scores are multiplied by is then not. */
+static void pack_query(const item *it)
+{
+    const attune_args *args = it->args;
+    const uint32_t signs = args->scale < 0 ? 0x80008000u : 0;
+    int pairs = pitch_k(args) / 2;
+    for (int panel = 0; panel < it->panels; ++panel) {
+        for (int p = 0; p < pairs; p += LANES) {
+            vf x[LANES];
+            for (int lane = 0; lane < LANES; ++lane) {
+                int at = panel * LANES + lane;
+                x[lane] = splat(0);
+                if (has_row(it, at)) {
+                    const char *row = row_address(args, ATTUNE_Q, it->batch, head_of(it, at), row_of(it, at));
+                    x[lane] = (vf)load_words(row + (int64_t)p * 4, args->head_dim_qk - 2 * p);
+                }
+            }
+            transpose(x);
+            for (int k = 0; k < LANES; ++k) {
+                *(vu *)(it->query + ((int64_t)panel * pairs + p + k) * LANES) = (vu)x[k] ^ signs;
+            }
+        }
+    }
+}
+
+static void clear_rows(const item *it)
+{
+    const attune_args *args = it->args;
+    const attune_tensor *slopes = &args->tensor[ATTUNE_SLOPES];
+    for (int lane = 0; lane < it->panels * LANES; ++lane) {
+        it->top[lane] = -INFINITY;
+        it->sum[lane] = 0;
+        it->ahead[lane] = (float)(lane % it->each);
+        it->slope[lane] = 0;
+        if ((args->features & ATTUNE_FEATURE_ALIBI) && has_row(it, lane)) {
+            int64_t at = head_of(it, lane) * slopes->stride[ATTUNE_STRIDE_HEAD];
+            memcpy(&it->slope[lane], (const float *)slopes->data + at, sizeof it->slope[lane]);
+        }
+    }
+    memset(it->out, 0, sizeof(float) * (size_t)(it->panels * LANES) * (size_t)pitch_v(args));
+}
+
+static void score_tile(const item *it, const tile *t, int panel, int panels)
+{
+    int pairs = pitch_k(it->args) / 2;
+    dots d = {.a = (const uint32_t *)t->key,
+              .a_step = pairs,
+              .b = it->query + (int64_t)panel * pairs * LANES,
+              .b_step = (int64_t)pairs * LANES,
+              .c = it->score,
+              .c_step = (int64_t)it->args->param[BLOCK_N] * LANES,
+              .rows = whole(t->count, 32),
+              .pairs = pairs};
+    if (panels == 2) {
+        multiply_dots(2, false, &d);
+    } else {
+        multiply_dots(1, false, &d);
+    }
+}
+
+static void add_values(const item *it, const tile *t, int panel, int panels)
+{
+    int columns = pitch_v(it->args);
+    int64_t block = it->args->param[BLOCK_N];
+    dots d = {.a = (const uint32_t *)t->value,
+              .a_step = block / 2,
+              .b = (const uint32_t *)it->score,
+              .b_step = block * LANES,
+              .c = it->out + (int64_t)panel * columns * LANES,
+              .c_step = (int64_t)columns * LANES,
+              .rows = columns,
+              .pairs = whole(t->count, 32) / 2};
+    if (panels == 2) {
+        multiply_dots(2, true, &d);
+    } else {
+        multiply_dots(1, true, &d);
+    }
+}
+
+/* The same for flagged values, in fp32: a hidden key, whose weight is -0, is left out, and a weight that has become 0
+ * does not turn infinity into NaN. Values are read where they are. */
+static void add_values_carefully(const item *it, const tile *t, int panel, const uint32_t *weight)
+{
+    const attune_args *args = it->args;
+    float *out = it->out + (int64_t)panel * pitch_v(args) * LANES;
+    for (int n = 0; n < t->count; ++n) {
+        const char *row = row_address(args, ATTUNE_V, it->batch, it->head_kv, it->of.start_kv + t->first + n);
+        vu pair = *(const vu *)(weight + (int64_t)(n / 2) * LANES);
+        vu bits = n % 2 == 0 ? pair << 16 : pair;
+        vf p = (vf)(bits & 0xffff0000u);
+        vi seen = (vi)((vu)p != SIGN);
+        for (int c = 0; c < args->head_dim_v; ++c) {
+            uint16_t half;
+            float value;
+            memcpy(&half, row + (int64_t)c * 2, sizeof half);
+            uint32_t wide = (uint32_t)half << 16;
+            memcpy(&value, &wide, sizeof value);
+            vf product = greater(p, splat(isinf(value) ? 0x1p-126f : 0)) * value;
+            store(out + c * LANES, load(out + c * LANES) + (vf)(seen & (vi)product));
+        }
+    }
+}
+
+/* ---- Scores: everything between Q K^T and the softmax ----------------------------------------------------------- */
+
+static void scale_scores(const item *it, const tile *t, float *score)
+{
+    float scale = fabsf(it->args->scale);
+    float cap = it->args->softcap;
+    for (int i = 0; i < t->count * LANES; i += VL) {
+        vf s = load(score + i) * scale;
+        if (cap > 0) {
+            s = hyperbolic_tangent(s / cap) * cap;
+        }
+        store(score + i, s);
+    }
+}
+
+static void add_alibi(const item *it, const tile *t, int panel, float *score)
+{
+    vf slope = load(it->slope + panel * LANES);
+    vf ahead = load(it->ahead + panel * LANES) + (float)(it->seen.position - t->first);
+    for (int n = 0; n < t->count; ++n) {
+        store(score + n * LANES, load(score + n * LANES) - slope * magnitude(ahead - (float)n));
+    }
+}
+
+/* Hides keys outside of each row's window. */
+static void hide_outside(const item *it, const tile *t, int panel, float *score)
+{
+    const int64_t far = 1 << 20; /* beyond any tile, exact in fp32 */
+    vf ahead = load(it->ahead + panel * LANES);
+    vf left = ahead + (float)lesser_of(greater_of(it->seen.left - t->first, -far), far);
+    vf right = ahead + (float)lesser_of(greater_of(it->seen.right - t->first, -far), far);
+    for (int n = 0; n < t->count; ++n) {
+        vf key = splat((float)n);
+        store(score + n * LANES, blend((key < left) | (key > right), splat(-INFINITY), load(score + n * LANES)));
+    }
+}
+
+/* Applies what the problem asks for, and hides what fills the tile up to whole pairs of tiles. */
+static void dress_scores(const item *it, const tile *t, int panel, float *score)
+{
+    uint32_t features = it->args->features;
+    if (features & (ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI)) {
+        scale_scores(it, t, score);
+    }
+    if (features & ATTUNE_FEATURE_ALIBI) {
+        add_alibi(it, t, panel, score);
+    }
+    if (t->first < it->seen.left + it->queries - 1 || t->first + t->count - 1 > it->seen.right) {
+        hide_outside(it, t, panel, score);
+    }
+    for (int n = t->count; n < whole(t->count, 32); ++n) {
+        store(score + n * LANES, splat(-INFINITY));
+    }
+}
+
+/* ---- Softmax ---------------------------------------------------------------------------------------------------- */
+
+/* What scores are multiplied by to be powers of two. */
+static float factor_of(const item *it)
+{
+    bool scaled = it->args->features & (ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI);
+    return LOG2_E * (scaled ? 1 : fabsf(it->args->scale));
+}
+
+/* 2^x by a polynomial of degree 4, 5 or 6, for x below 128; +0 below -126; NaN stays NaN. */
+INLINE vf power(int degree, vf x)
+{
+    const float magic = 0x1.8p23f + 127; /* see exponential_of() */
+    vf shifted = x + magic;
+    vf scale = (vf)((vu)shifted << 23);
+    vf p = power_of_two(degree, x - (shifted - magic));
+    return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-126), _CMP_NLT_UQ), p, scale);
+}
+
+INLINE vf highest_score(const float *score, int count)
+{
+    vf top[4];
+    UNROLL
+    for (int i = 0; i < 4; ++i) {
+        top[i] = load(score + i * LANES);
+    }
+    for (int n = 4; n < count; n += 4) {
+        UNROLL
+        for (int i = 0; i < 4; ++i) {
+            top[i] = greater(load(score + (n + i) * LANES), top[i]);
+        }
+    }
+    return greater(greater(top[0], top[1]), greater(top[2], top[3]));
+}
+
+/* Multiplies what a panel's rows have so far. */
+static void shrink_rows(const item *it, int panel, vf decay)
+{
+    int columns = pitch_v(it->args);
+    float *out = it->out + (int64_t)panel * columns * LANES;
+    for (int c = 0; c < columns; ++c) {
+        vf before = load(out + c * LANES);
+        vf after = before * decay;
+        store(out + c * LANES, it->careful ? blend(magnitude(before) == splat(INFINITY), before, after) : after);
+    }
+    store(it->sum + panel * LANES, load(it->sum + panel * LANES) * decay);
+}
+
+/* Raises what is subtracted from the scores of rows whose maximum has grown by much. NOTE: bf16 weights up to 2^8 are
+ * as exact as those up to 1, so a little growth need not cost a pass over O. Returns what is subtracted, finite. */
+static vf raise_top(const item *it, int panel, vf highest)
+{
+    vf before = load(it->top + panel * LANES);
+    vi grown = (vi)(highest > before + 8.0f);
+    vf top = blend(grown, highest, before);
+    vf base = blend(top == splat(-INFINITY), splat(0), top);
+    if (any(grown)) {
+        store(it->top + panel * LANES, top);
+        shrink_rows(it, panel, power(6, before - base));
+    }
+    return base;
+}
+
+/* Turns scores into pairs of weights 2^(S factor - base), in place; returns their sum. */
+INLINE vf weigh(int degree, bool careful, float *score, int count, vf factor, vf base)
+{
+    const __m512i pairs = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    vf total[2] = {splat(0), splat(0)};
+    for (int n = 0; n < count; n += 4) {
+        UNROLL
+        for (int pair = 0; pair < 2; ++pair) {
+            vf p[2];
+            UNROLL
+            for (int i = 0; i < 2; ++i) {
+                vf s = load(score + (n + pair * 2 + i) * LANES);
+                p[i] = power(degree, s * factor - base);
+                total[i] += p[i];
+                if (careful) { /* hidden keys get the weight -0, by which add_values_carefully knows them */
+                    p[i] = (vf)((vu)p[i] | ((vu)(s == splat(-INFINITY)) & SIGN));
+                }
+            }
+            __m512i both = (__m512i)_mm512_cvtne2ps_pbh(p[1], p[0]);
+            store(score + (n / 2 + pair) * LANES, (vf)_mm512_permutexvar_epi16(pairs, both));
+        }
+    }
+    return total[0] + total[1];
+}
+
+static void weigh_tile(const item *it, const tile *t, int panel, float *score)
+{
+    int count = whole(t->count, 32);
+    vf factor = splat(factor_of(it));
+    vf base = raise_top(it, panel, highest_score(score, count) * factor);
+    vf sum;
+    if (it->careful) {
+        sum = weigh(6, true, score, count, factor, base);
+    } else if (it->args->param[EXP] == 4) {
+        sum = weigh(4, false, score, count, factor, base);
+    } else {
+        sum = weigh(5, false, score, count, factor, base);
+    }
+    store(it->sum + panel * LANES, load(it->sum + panel * LANES) + sum);
+}
+
+/* ---- The end of an item ----------------------------------------------------------------------------------------- */
+
+/* Sum becomes what O must be multiplied by. */
+static void close_rows(const item *it)
+{
+    for (int lane = 0; lane < it->panels * LANES; ++lane) {
+        if (has_row(it, lane)) {
+            int64_t head = head_of(it, lane);
+            float top = it->top[lane] * LN_2;
+            it->sum[lane] = close_row(sink_of(it->args, head), it->sum[lane], &top);
+            store_row_lse(it->args, it->batch, head, row_of(it, lane), top);
+        }
+    }
+}
+
+static void store_out(const item *it)
+{
+    const attune_args *args = it->args;
+    int columns = pitch_v(args);
+    for (int panel = 0; panel < it->panels; ++panel) {
+        vf share = load(it->sum + panel * LANES);
+        for (int c = 0; c < columns; c += LANES) {
+            vf x[LANES];
+            UNROLL
+            for (int k = 0; k < LANES; ++k) {
+                x[k] = load(it->out + ((int64_t)panel * columns + c + k) * LANES) * share;
+            }
+            transpose(x);
+            for (int lane = 0; lane < LANES; ++lane) {
+                int at = panel * LANES + lane;
+                if (has_row(it, at)) {
+                    char *row = row_address(args, ATTUNE_O, it->batch, head_of(it, at), row_of(it, at));
+                    store_some(row + (int64_t)c * 2, ATTUNE_BF16, args->head_dim_v - c, x[lane]);
+                }
+            }
+        }
+    }
+}
+
+/* The keys of packed tile `nth` that some row of the item sees; false if there are none. */
+static bool find_tile(const item *it, int64_t nth, tile *t)
+{
+    int64_t block = it->args->param[BLOCK_N];
+    int64_t begin = greater_of(it->seen.left, nth * block) / 32 * 32;
+    int64_t end = lesser_of(lesser_of(it->seen.right + it->queries, it->of.keys), (nth + 1) * block);
+    packed from = find_packed(it->args, it->batch, it->head_kv, nth);
+    int64_t at = begin - nth * block;
+    *t = (tile){begin, (int)(end - begin), from.key + at * pitch_k(it->args), from.value + at};
+    return begin < end;
+}
+
+/* The tiles that some row of the item sees: *first ... last. */
+static int64_t find_tiles(const item *it, int64_t *first)
+{
+    int64_t block = it->args->param[BLOCK_N];
+    int64_t end = lesser_of(it->seen.right + it->queries, it->of.keys);
+    *first = greater_of(it->seen.left, 0) / block;
+    return end <= greater_of(it->seen.left, 0) ? -1 : (end - 1) / block;
+}
+
+static bool has_flags(const item *it)
+{
+    int64_t first;
+    int64_t last = find_tiles(it, &first);
+    uint32_t flags = 0;
+    for (int64_t nth = first; nth <= last; ++nth) {
+        flags |= *find_packed(it->args, it->batch, it->head_kv, nth).flag;
+    }
+    return flags != 0;
+}
+
+/* One or two panels and a tile of keys, from scores to values. */
+static void attend_tile(const item *it, const tile *t, int panel)
+{
+    int panels = it->panels - panel > 1 ? 2 : 1;
+    float *second = it->score + (int64_t)it->args->param[BLOCK_N] * LANES;
+    score_tile(it, t, panel, panels);
+    for (int i = 0; i < panels; ++i) {
+        float *score = i == 0 ? it->score : second;
+        dress_scores(it, t, panel + i, score);
+        weigh_tile(it, t, panel + i, score);
+        if (it->careful) {
+            add_values_carefully(it, t, panel + i, (const uint32_t *)score);
+        }
+    }
+    if (!it->careful) {
+        add_values(it, t, panel, panels);
+    }
+}
+
+static void attend_rows(const attune_args *args, int64_t index, void *scratch)
+{
+    item it;
+    if (!find_rows(&it, args, index)) {
+        return;
+    }
+    int64_t first;
+    int64_t last = find_tiles(&it, &first);
+    place(&it, scratch);
+    pack_query(&it);
+    clear_rows(&it);
+    it.careful = has_flags(&it);
+    tiles_open();
+    for (int64_t nth = first; nth <= last; ++nth) {
+        tile t;
+        if (find_tile(&it, nth, &t)) {
+            for (int panel = 0; panel < it.panels; panel += 2) {
+                attend_tile(&it, &t, panel);
+            }
+        }
+    }
+    tiles_close();
+    close_rows(&it);
+    store_out(&it);
+}
+
+void ATTUNE_TIER(attune_cpu_bf16)(const attune_args *args, int64_t index, void *scratch);
+
+void ATTUNE_TIER(attune_cpu_bf16)(const attune_args *args, int64_t index, void *scratch)
+{
+    if (*(const uint32_t *)args->workspace == 0) {
+        pack_tile(args, index);
+    } else {
+        attend_rows(args, index, scratch);
+    }
+}
