@@ -19,6 +19,10 @@ endforeach()
 attune_embed(${CMAKE_BINARY_DIR}/embedded/wisdom.c at_embedded_wisdom ${pairs})
 list(APPEND ATTUNE_SOURCES ${CMAKE_BINARY_DIR}/embedded/wisdom.c)
 
+# The reference's products: unrolled, and nothing fused, so that all tiers give the same bits.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reference/product.c PROPERTIES
+  COMPILE_OPTIONS "-O3;-ffp-contract=off")
+
 add_library(attune_objects OBJECT ${ATTUNE_SOURCES})
 target_link_libraries(attune_objects PRIVATE attune_flags)
 # The catalogue's rows of kernels that are built ahead, where they could be.

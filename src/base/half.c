@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 static uint32_t bits_of(float value)
 {
     uint32_t bits;
@@ -62,4 +66,28 @@ uint16_t at_bf16_from_float(float value)
 float at_bf16_to_float(uint16_t bits)
 {
     return float_of((uint32_t)bits << 16);
+}
+
+/* ---- Many at once ------------------------------------------------------------------------------------------------ */
+
+#if defined(__x86_64__)
+__attribute__((target("avx,f16c"))) static int64_t widen_eights(const uint16_t *bits, int64_t count, float *to)
+{
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(bits + i))));
+    }
+    return i;
+}
+#endif
+
+void at_fp16_to_floats(const uint16_t *bits, int64_t count, float *to)
+{
+    int64_t i = 0;
+#if defined(__x86_64__)
+    i = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c") ? widen_eights(bits, count, to) : 0;
+#endif
+    for (; i < count; ++i) {
+        to[i] = at_fp16_to_float(bits[i]);
+    }
 }

@@ -2,77 +2,61 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "reference/chunks.h"
+#include "reference/product.h"
 
-typedef float lanes __attribute__((vector_size(16)));
-
-enum { STRIP = 16, LANES = STRIP / 4, GROUP = 16 };
+enum { STRIP = AT_PRODUCT_COLUMNS, GROUP = 16 }; /* of fp16 sums: columns and depth at a time */
 
 #define NUMBER float
 #define LOAD_NUMBERS at_elements_float
 #define OWN_FIELDS
 #include "reference/buffers.inc"
 
-/* out[16] += left[depth] times right[depth][16]: one product after another in fp32, as the plain loop would. */
-static void multiply(const float *left, int64_t depth, const float *right, int64_t pitch, float *out)
+/* As a product, with the sum carried in fp16 from one group of products to the next, as a tensor core's accumulator is.
+ * An fp16 sum that overflowed gives way to the fp32 one. */
+static void multiply_acc16(const at_product *shape, const float *left, const float *right, float *out)
 {
-    lanes sum[LANES];
-    for (int l = 0; l < LANES; ++l) {
-        sum[l] = ((const lanes *)out)[l];
-    }
-    for (int64_t k = 0; k < depth; ++k) {
-        const lanes *row = (const lanes *)(right + k * pitch);
-        for (int l = 0; l < LANES; ++l) {
-            sum[l] += left[k] * row[l];
-        }
-    }
-    for (int l = 0; l < LANES; ++l) {
-        ((lanes *)out)[l] = sum[l];
-    }
-}
-
-/* The same with the sum carried in fp16 from one group of products to the next, as a tensor core's accumulator is. */
-static void multiply_acc16(const float *left, int64_t depth, const float *right, int64_t pitch, float *out)
-{
-    for (int64_t k = 0; k < depth; k += GROUP) {
-        multiply(left + k, depth - k < GROUP ? depth - k : GROUP, right + k * pitch, pitch, out);
+    const at_product_ops *ops = at_product_best();
+    at_product part = {1, STRIP, shape->depth, shape->left_pitch, shape->right_pitch, shape->out_pitch};
+    _Alignas(64) float wide[STRIP];
+    memcpy(wide, out, sizeof wide);
+    ops->of_float(&part, left, right, wide);
+    for (int64_t k = 0; k < shape->depth; k += GROUP) {
+        part.depth = shape->depth - k < GROUP ? shape->depth - k : GROUP;
+        ops->of_float(&part, left + k, right + k * shape->right_pitch, out);
         for (int c = 0; c < STRIP; ++c) {
             out[c] = at_round(ATTUNE_FP16, out[c]);
         }
     }
+    for (int c = 0; c < STRIP; ++c) {
+        out[c] = isfinite(out[c]) ? out[c] : wide[c];
+    }
 }
 
-static void accumulate(const buffers *on, const float *left, int64_t depth, const float *right, int64_t pitch,
-                       float *out)
+static void accumulate(const buffers *on, const at_product *shape, const float *left, const float *right, float *out)
 {
     if (!on->acc16) {
-        multiply(left, depth, right, pitch, out);
+        at_product_best()->of_float(shape, left, right, out);
         return;
     }
-    _Alignas(16) float wide[STRIP];
-    for (int c = 0; c < STRIP; ++c) {
-        wide[c] = out[c];
-    }
-    multiply(left, depth, right, pitch, wide);
-    multiply_acc16(left, depth, right, pitch, out);
-    for (int c = 0; c < STRIP; ++c) {
-        out[c] = isfinite(out[c]) ? out[c] : wide[c]; /* an fp16 sum that overflowed gives way to the fp32 one */
+    for (int64_t r = 0; r < shape->rows; ++r) {
+        for (int64_t c = 0; c < shape->columns; c += STRIP) {
+            multiply_acc16(shape, left + r * shape->left_pitch, right + c, out + r * shape->out_pitch + c);
+        }
     }
 }
 
 static void dot_block(const attune_args *args, const at_chunk *chunk, int64_t column, buffers *on)
 {
+    const at_product shape = {chunk->rows, AT_BLOCK_KEYS, args->head_dim_qk, 256, AT_BLOCK_KEYS, on->keys};
+    float *out = on->score + column;
     for (int64_t r = 0; r < chunk->rows; ++r) {
-        float *out = on->score + r * on->keys + column;
-        for (int64_t j = 0; j < AT_BLOCK_KEYS; ++j) {
-            out[j] = 0.0F;
-        }
-        for (int64_t j = 0; j < AT_BLOCK_KEYS; j += STRIP) {
-            accumulate(on, on->query[r], args->head_dim_qk, on->block + j, AT_BLOCK_KEYS, out + j);
-        }
+        memset(out + r * on->keys, 0, AT_BLOCK_KEYS * sizeof *out);
     }
+    accumulate(on, &shape, on->query[0], on->block, out);
 }
 
 /* Rounds as stored; where that overflows a finite number, S stays fp32. */
@@ -142,20 +126,28 @@ static double soften(const attune_args *args, const at_chunk *chunk, int64_t r, 
     return empty ? (double)sink : (double)(shift + logf(sum));
 }
 
-static void gather(const at_chunk *chunk, int64_t column, bool finite, buffers *on)
+/* For blocks with a non-finite value: what a row does not see leaves no trace in it. */
+static void gather_seen(const at_chunk *chunk, int64_t column, buffers *on)
 {
     for (int64_t r = 0; r < chunk->rows; ++r) {
         const float *weight = on->score + r * on->keys + column;
         const unsigned char *seen = on->seen + r * on->keys + column;
         float *out = on->o + r * on->columns;
-        for (int64_t c = 0; finite && c < on->columns; c += STRIP) {
-            accumulate(on, weight, AT_BLOCK_KEYS, on->block + c, on->columns, out + c);
-        }
-        for (int64_t j = 0; !finite && j < AT_BLOCK_KEYS; ++j) {
+        for (int64_t j = 0; j < AT_BLOCK_KEYS; ++j) {
             for (int64_t c = 0; seen[j] && c < on->columns; ++c) {
                 out[c] += weight[j] * on->block[j * on->columns + c];
             }
         }
+    }
+}
+
+static void gather(const at_chunk *chunk, int64_t column, bool finite, buffers *on)
+{
+    const at_product shape = {chunk->rows, on->columns, AT_BLOCK_KEYS, on->keys, on->columns, on->columns};
+    if (finite) {
+        accumulate(on, &shape, on->score + column, on->block, on->o);
+    } else {
+        gather_seen(chunk, column, on);
     }
 }
 

@@ -4,56 +4,26 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "reference/chunks.h"
-
-/* Two lanes are what every x86-64 and every 64-bit Arm has; the compiler keeps these in registers. */
-typedef double lanes __attribute__((vector_size(16)));
-
-enum { STRIP = 8, LANES = STRIP / 2 };
+#include "reference/product.h"
 
 #define NUMBER double
 #define LOAD_NUMBERS at_elements_double
 #define OWN_FIELDS double maximum[AT_CHUNK_ROWS], sum[AT_CHUNK_ROWS]; /* of each row's scores, and of their powers */
 #include "reference/buffers.inc"
 
-/* out[2][8] += left[2][depth] times right[depth][8]; right's rows are `pitch` apart. */
-static void multiply(const double *left0, const double *left1, int64_t depth, const double *right, int64_t pitch,
-                     double *out0, double *out1)
-{
-    lanes sum0[LANES], sum1[LANES];
-    for (int l = 0; l < LANES; ++l) {
-        sum0[l] = ((const lanes *)out0)[l];
-        sum1[l] = ((const lanes *)out1)[l];
-    }
-    for (int64_t k = 0; k < depth; ++k) {
-        const lanes *row = (const lanes *)(right + k * pitch);
-        for (int l = 0; l < LANES; ++l) {
-            sum0[l] += left0[k] * row[l];
-            sum1[l] += left1[k] * row[l];
-        }
-    }
-    for (int l = 0; l < LANES; ++l) {
-        ((lanes *)out0)[l] = sum0[l];
-        ((lanes *)out1)[l] = sum1[l];
-    }
-}
-
 /* Q K^T of the chunk against one block of keys, into score columns [column, column + 64). */
 static void dot_block(const attune_args *args, const at_chunk *chunk, int64_t column, buffers *on)
 {
-    for (int64_t r = 0; r < chunk->rows; r += 2) {
-        double *out0 = on->score + r * on->keys + column;
-        double *out1 = out0 + on->keys;
-        for (int64_t j = 0; j < AT_BLOCK_KEYS; j += STRIP) {
-            for (int l = 0; l < STRIP; ++l) {
-                out0[j + l] = out1[j + l] = 0.0;
-            }
-            multiply(on->query[r], on->query[r + 1], args->head_dim_qk, on->block + j, AT_BLOCK_KEYS, out0 + j,
-                     out1 + j);
-        }
+    const at_product shape = {chunk->rows, AT_BLOCK_KEYS, args->head_dim_qk, 256, AT_BLOCK_KEYS, on->keys};
+    double *out = on->score + column;
+    for (int64_t r = 0; r < chunk->rows; ++r) {
+        memset(out + r * on->keys, 0, AT_BLOCK_KEYS * sizeof *out);
     }
+    at_product_best()->of_double(&shape, on->query[0], on->block, out);
 }
 
 /* Turns one row of Q K^T into S: scale, softcap, bias, ALiBi. Hidden keys are left as they are. */
@@ -117,7 +87,7 @@ static double soften(const attune_args *args, const at_chunk *chunk, int64_t r, 
     return shift + log(on->sum[r]);
 }
 
-/* As multiply, for blocks with a non-finite value: what a row does not see leaves no trace in it. */
+/* As gather_block, for blocks with a non-finite value: what a row does not see leaves no trace in it. */
 static void gather_seen(const at_chunk *chunk, int64_t column, buffers *on)
 {
     for (int64_t r = 0; r < chunk->rows; ++r) {
@@ -135,14 +105,8 @@ static void gather_seen(const at_chunk *chunk, int64_t column, buffers *on)
 
 static void gather_block(const at_chunk *chunk, int64_t column, buffers *on)
 {
-    for (int64_t r = 0; r < chunk->rows; r += 2) {
-        const double *weight = on->score + r * on->keys + column;
-        double *out = on->o + r * on->columns;
-        for (int64_t c = 0; c < on->columns; c += STRIP) {
-            multiply(weight, weight + on->keys, AT_BLOCK_KEYS, on->block + c, on->columns, out + c,
-                     out + on->columns + c);
-        }
-    }
+    const at_product shape = {chunk->rows, on->columns, AT_BLOCK_KEYS, on->keys, on->columns, on->columns};
+    at_product_best()->of_double(&shape, on->score + column, on->block, on->o);
 }
 
 static void gather(const at_chunk *chunk, int64_t at, bool finite, buffers *on)

@@ -19,7 +19,10 @@ typedef struct at_rows {
 
 /* Every row of the call: batch outermost, then head, then row. Free with at_rows_free. */
 attune_status at_rows_all(const attune_args *args, at_rows *rows);
-/* A seeded choice of about `wanted` rows plus the first and last rows of every `tile` rows, sorted as above. */
+/* A seeded choice of about `wanted` rows, the first and last row of every head, and the first and last rows of every
+ * `tile` rows, sorted as above. Of more than AT_EDGES_MOST such edges each tile's are taken in some of the heads only,
+ * other tiles' in other heads, so that about so many remain. */
+enum { AT_EDGES_MOST = 8192 };
 attune_status at_rows_some(const attune_args *args, int64_t wanted, int64_t tile, uint64_t seed, at_rows *rows);
 void at_rows_free(at_rows *rows);
 

@@ -15,16 +15,22 @@ static int64_t rows_total(const attune_args *args)
     return total;
 }
 
-/* Whether a row is taken: every row without a tile, else tile edges and a seeded share of the rest. */
+/* Every row without a tile; else the first and last row of every head, the edges of tiles, and a seeded share of the
+ * rest. Where there are many heads, a tile's edges are taken in every `deal`-th of them. */
 typedef struct choice {
-    int64_t tile;
+    int64_t tile, deal;
     double share;
     uint64_t seed;
 } choice;
 
-static bool taken(const choice *which, int64_t row, int64_t rows, uint64_t index)
+/* `head` counts those of all sequences. */
+static bool taken(const choice *which, int64_t head, int64_t row, int64_t rows, uint64_t index)
 {
-    if (which->tile == 0 || row % which->tile == 0 || row % which->tile == which->tile - 1 || row == rows - 1) {
+    if (which->tile == 0 || row == 0 || row == rows - 1) {
+        return true;
+    }
+    bool edge = row % which->tile == 0 || row % which->tile == which->tile - 1;
+    if (edge && ((uint64_t)(row / which->tile + head) + which->seed) % (uint64_t)which->deal == 0) {
         return true;
     }
     at_random random = at_random_seed(which->seed, index);
@@ -42,7 +48,7 @@ static attune_status choose(const attune_args *args, const choice *which, at_row
         int64_t length = at_sequence_of(args, b).seqlen_q;
         for (int64_t h = 0; h < args->heads_q; ++h) {
             for (int64_t i = 0; i < length; ++i) {
-                if (taken(which, i, length, index++)) {
+                if (taken(which, b * args->heads_q + h, i, length, index++)) {
                     rows->row[rows->count++] = (at_row){b, h, i};
                 }
             }
@@ -60,7 +66,13 @@ attune_status at_rows_all(const attune_args *args, at_rows *rows)
 attune_status at_rows_some(const attune_args *args, int64_t wanted, int64_t tile, uint64_t seed, at_rows *rows)
 {
     int64_t total = rows_total(args);
-    const choice some = {tile > 0 ? tile : INT64_MAX, total > 0 ? (double)wanted / (double)total : 0, seed};
+    int64_t heads = args->batch * args->heads_q;
+    int64_t edges = tile > 0 ? total / tile * 2 : 0;
+    int64_t deal = edges / AT_EDGES_MOST < heads ? edges / AT_EDGES_MOST : heads;
+    const choice some = {.tile = tile > 0 ? tile : INT64_MAX,
+                         .deal = deal > 1 ? deal : 1,
+                         .share = total > 0 ? (double)wanted / (double)total : 0,
+                         .seed = seed};
     return choose(args, &some, rows);
 }
 

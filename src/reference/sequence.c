@@ -81,9 +81,7 @@ void at_elements_float(const attune_tensor *tensor, int64_t index, int64_t count
     const uint16_t *half = (const uint16_t *)tensor->data + index;
     switch (tensor->dtype) {
     case ATTUNE_FP16:
-        for (int64_t i = 0; i < count; ++i) {
-            to[i] = at_fp16_to_float(half[i]);
-        }
+        at_fp16_to_floats(half, count, to);
         break;
     case ATTUNE_BF16:
         for (int64_t i = 0; i < count; ++i) {

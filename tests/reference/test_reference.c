@@ -587,6 +587,31 @@ static void test_some_rows(void **state)
     at_rows_free(&all);
 }
 
+/* Of many heads, each tile has its edges taken in as many as every other tile, and not all in the same ones. */
+static void test_edges_are_dealt_to_heads(void **state)
+{
+    enum { HEADS = 64, LENGTH = 16384, TILES = LENGTH / 64, DEAL = 4 };
+    static int heads_of[TILES], tiles_of[HEADS];
+    tiny on;
+    at_rows some;
+    (void)state;
+    tiny_init(&on, LENGTH, 1);
+    on.args.heads_q = HEADS;
+    assert_int_equal(at_rows_some(&on.args, 0, 64, 7, &some), ATTUNE_OK);
+    for (int64_t r = 0; r < some.count; ++r) {
+        heads_of[some.row[r].row / 64] += some.row[r].row % 64 == 0;
+        tiles_of[some.row[r].head] += some.row[r].row % 64 == 63;
+    }
+    assert_int_equal(heads_of[0], HEADS); /* the first row of every head */
+    for (int tile = 1; tile < TILES; ++tile) {
+        assert_int_equal(heads_of[tile], HEADS / DEAL);
+    }
+    for (int head = 0; head < HEADS; ++head) {
+        assert_in_range(tiles_of[head], TILES / DEAL, TILES / DEAL + 1); /* the last row of every head */
+    }
+    at_rows_free(&some);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,6 +622,7 @@ int main(void)
         cmocka_unit_test(test_softcap_comes_before_bias),
         cmocka_unit_test(test_alibi),
         cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_edges_are_dealt_to_heads),
         cmocka_unit_test(test_rows_that_see_nothing),
         cmocka_unit_test(test_no_keys_at_all),
         cmocka_unit_test(test_mask_and_bias_hide),
