@@ -156,62 +156,120 @@ void at_recorded_close(at_recorded *recorded)
 /* ---- Running a strategy --------------------------------------------------------------------------------------------
  */
 
-/* The median of `look` pairs drawn by chance, none twice. */
-static attune_status look_at(const at_record *record, int look, at_random *random, double *log_us)
+enum { LOOKS = 3 /* at who leads */ };
+
+typedef struct player {
+    const at_recorded *recorded;
+    const at_replay_options *options;
+    at_strategy *strategy;
+    unsigned char *looks; /* [candidates]: how often each was looked at */
+    double *drawn;        /* room for any record's pairs */
+    double *reached;
+    int used, budget;
+} player;
+
+/* The recorded pairs in an order by chance, which is the same at every look of one replay. */
+static void shuffle(const player *of, int candidate)
 {
-    double *drawn = malloc((size_t)record->pairs * sizeof *drawn);
-    AT_FAIL_IF(drawn == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a look at %d pairs", record->pairs);
-    int count = look > 0 && look < record->pairs ? look : record->pairs;
-    memcpy(drawn, record->log_us, (size_t)record->pairs * sizeof *drawn);
-    for (int i = 0; i < count; ++i) {
-        int other = i + (int)at_random_below(random, (uint64_t)(record->pairs - i));
-        double moved = drawn[i];
-        drawn[i] = drawn[other];
-        drawn[other] = moved;
+    const at_record *record = &of->recorded->record[candidate];
+    at_random random = at_random_seed(of->options->seed, 16 + (uint64_t)candidate);
+    for (int i = 0; i < record->pairs; ++i) {
+        int other = (int)at_random_below(&random, (uint64_t)i + 1);
+        of->drawn[i] = of->drawn[other];
+        of->drawn[other] = record->log_us[i];
     }
-    attune_status status = at_median(drawn, (size_t)count, log_us);
-    free(drawn);
-    return status;
 }
 
-static attune_status answer(const at_recorded *recorded, int candidate, int look, at_random *random,
-                            at_strategy *strategy)
+/* How many of its pairs are seen after the looks so far. */
+static int pairs_seen(const player *of, int candidate)
 {
-    const at_record *record = &recorded->record[candidate];
+    int all = of->recorded->record[candidate].pairs;
+    int64_t seen = (int64_t)of->options->look * of->looks[candidate];
+    return of->options->look <= 0 || seen > all ? all : (int)seen;
+}
+
+/* One measurement: tells the strategy all that was seen of the candidate so far. */
+static attune_status look_at(player *of, int candidate)
+{
+    const at_record *record = &of->recorded->record[candidate];
     at_tried tried = {.candidate = candidate, .refused = record->refused, .figures = record->figures};
+    ++of->looks[candidate];
     if (record->refused == AT_RAN) {
-        AT_FORWARD(look_at(record, look, random, &tried.log_us));
+        shuffle(of, candidate);
+        AT_FORWARD(at_median(of->drawn, (size_t)pairs_seen(of, candidate), &tried.log_us));
     }
-    return at_strategy_tell(strategy, &tried);
+    AT_FORWARD(at_strategy_tell(of->strategy, &tried));
+    int best = of->strategy->best;
+    of->reached[of->used++] =
+        best < 0 ? 0 : exp(of->recorded->record[of->recorded->best].middle - of->recorded->record[best].middle);
+    return ATTUNE_OK;
 }
 
-static double reached_by(const at_recorded *recorded, int chosen)
+/* Looks at who leads until it is known well. */
+static attune_status confirm(player *of)
 {
-    return chosen < 0 ? 0 : exp(recorded->record[recorded->best].middle - recorded->record[chosen].middle);
-}
-
-static attune_status drive(const at_recorded *recorded, const at_replay_options *options, at_strategy *strategy,
-                           int budget, double *reached)
-{
-    at_random random = at_random_seed(options->seed, 2);
-    for (int i = 0; i < budget; ++i) {
-        int candidate = at_strategy_ask(strategy);
-        if (candidate >= 0) {
-            AT_FORWARD(answer(recorded, candidate, options->look, &random, strategy));
-        }
-        reached[i] = reached_by(recorded, strategy->best);
+    int best = of->strategy->best;
+    while (of->used < of->budget && best >= 0 && of->looks[best] < LOOKS &&
+           pairs_seen(of, best) < of->recorded->record[best].pairs) {
+        AT_FORWARD(look_at(of, best));
+        best = of->strategy->best;
     }
     return ATTUNE_OK;
 }
 
-attune_status at_replay_run(const at_recorded *recorded, const at_replay_options *options, double *reached)
+/* Asks for a batch as long as there is budget; returns how many there were. */
+static int ask_batch(const player *of, int batch, int *asked)
+{
+    int most = of->budget - of->used;
+    int count = 0;
+    while (count < batch && count < most && (asked[count] = at_strategy_ask(of->strategy)) >= 0) {
+        ++count;
+    }
+    return count;
+}
+
+static attune_status play(player *of)
+{
+    int batch = of->options->batch < AT_REPLAY_BATCH_MAX ? of->options->batch : AT_REPLAY_BATCH_MAX;
+    int asked[AT_REPLAY_BATCH_MAX];
+    int count;
+    while ((count = ask_batch(of, batch > 1 ? batch : 1, asked)) > 0) {
+        for (int i = 0; i < count; ++i) {
+            AT_FORWARD(look_at(of, asked[i]));
+        }
+        AT_FORWARD(confirm(of));
+    }
+    for (; of->used < of->budget; ++of->used) { /* it has ended by itself */
+        of->reached[of->used] = of->used > 0 ? of->reached[of->used - 1] : 0;
+    }
+    return ATTUNE_OK;
+}
+
+int at_replay_budget(const at_recorded *recorded, const at_replay_options *options)
 {
     int all = recorded->space->count;
-    int budget = options->budget > 0 && options->budget < all ? options->budget : all;
+    return options->budget > 0 && options->budget < all ? options->budget : all;
+}
+
+attune_status at_replay_run(const at_recorded *recorded, const at_replay_options *options, double *reached)
+{
+    int budget = at_replay_budget(recorded, options);
     at_strategy_options how = {.seed = options->seed, .fitness = options->fitness, .budget = budget};
-    at_strategy *strategy;
-    AT_FORWARD(at_strategy_create(options->strategy, recorded->space, &how, &strategy));
-    attune_status status = drive(recorded, options, strategy, budget, reached);
-    at_strategy_destroy(strategy);
+    player of = {.recorded = recorded, .options = options, .reached = reached, .budget = budget};
+    at_space space = *recorded->space; /* borrows */
+    space.order_count = options->blind ? 0 : space.order_count;
+    size_t pairs = 1;
+    for (int i = 0; i < recorded->space->count; ++i) {
+        pairs = (size_t)recorded->record[i].pairs > pairs ? (size_t)recorded->record[i].pairs : pairs;
+    }
+    AT_FORWARD(at_strategy_create(options->strategy, &space, &how, &of.strategy));
+    of.looks = calloc((size_t)recorded->space->count, 1);
+    of.drawn = malloc(pairs * sizeof *of.drawn);
+    attune_status status = of.looks != NULL && of.drawn != NULL
+                               ? play(&of)
+                               : at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a replay of %d candidates", budget);
+    free(of.looks);
+    free(of.drawn);
+    at_strategy_destroy(of.strategy);
     return status;
 }

@@ -1,8 +1,9 @@
 /* Strategies run offline on what a ledger recorded: the same candidates, the same times, no device.
  *
- * What a strategy is told is drawn from the recorded pairs as a short race would have given it (`look` of them, by
- * chance); what it is judged by is all pairs of the candidate it would choose. So luck with the minimum shows as what
- * it is. A candidate that was refused costs as much as one that ran. */
+ * A measurement is a look at one candidate: `look` of its recorded pairs, drawn by chance, as a short race would have
+ * seen it. Who leads is looked at again, at the budget's cost, until it has been looked at three times or leads no
+ * more: else the luckiest of many would lead. A candidate that was refused costs as much as one that ran. What is
+ * reached is judged by all recorded pairs. */
 #ifndef EVOLVE_REPLAY_H
 #define EVOLVE_REPLAY_H
 
@@ -31,17 +32,23 @@ typedef struct at_recorded {
 attune_status at_recorded_open(const at_ledger_log *log, at_recorded **recorded);
 void at_recorded_close(at_recorded *recorded);
 
+enum { AT_REPLAY_BATCH_MAX = 64 };
+
 typedef struct at_replay_options {
     const char *strategy; /* NULL: the default */
     uint64_t seed;
     at_fitness fitness;
-    int budget; /* candidates; 0: all */
-    int look;   /* pairs that a strategy is shown of a candidate; 0: all */
+    int budget; /* measurements; 0: as many as there are candidates */
+    int look;   /* pairs of a measurement; 0: all */
+    int batch;  /* candidates that are asked for before the first is told, as when they are raced together; 0: one */
+    bool blind; /* without the heuristic order: what the search itself is worth */
 } at_replay_options;
 
-/* reached[i]: after i + 1 candidates, the optimum's time / the time of the one that would be chosen then (0 as long as
- * none ran); 1 is the optimum. `reached` has room for the budget (0: the space's count) and is filled to its end: where
- * a strategy ends by itself, its last word stands. */
+/* The budget in effect. */
+int at_replay_budget(const at_recorded *recorded, const at_replay_options *options);
+/* reached[i]: after i + 1 measurements, the optimum's time / the time of the one that would be chosen then (0 as long
+ * as none ran); 1 is the optimum. `reached` has room for the budget and is filled to its end: where a strategy ends by
+ * itself, its last word stands. */
 attune_status at_replay_run(const at_recorded *recorded, const at_replay_options *options, double *reached);
 
 #endif

@@ -13,7 +13,11 @@
 #include "evolve/forest.h"
 #include "evolve/strategy_kinds.h"
 
-enum { TREES = 40 };
+enum {
+    TREES = 40,
+    BEGINNING = 8, /* candidates before the first forest */
+    FAR_DRAWS = 4  /* of which the farthest is taken */
+};
 
 typedef struct modeller {
     int columns;
@@ -69,13 +73,11 @@ static void destroy(at_strategy *strategy)
 /* ---- Beginning -----------------------------------------------------------------------------------------------------
  */
 
-/* A fifth of the budget, but enough to see each parameter move, and no more than half. */
+/* As many as a forest needs to say anything, and no more than half of a small budget. */
 static int beginning(const at_strategy *strategy)
 {
-    int wanted = strategy->options.budget / 5;
-    int least = 2 * at_space_live(strategy->space);
-    wanted = wanted > least ? wanted : least;
-    return wanted < strategy->options.budget / 2 ? wanted : strategy->options.budget / 2;
+    int half = strategy->options.budget / 2;
+    return BEGINNING < half ? BEGINNING : half;
 }
 
 /* Of some candidates drawn by chance, the one farthest from all that were asked for. */
@@ -83,7 +85,7 @@ static int far_away(at_strategy *strategy)
 {
     int best = -1;
     double farthest = -1;
-    for (int draw = 0; draw < 16; ++draw) {
+    for (int draw = 0; draw < FAR_DRAWS; ++draw) {
         int candidate = at_strategy_any(strategy);
         double nearest = HUGE_VAL;
         for (int other = 0; other < strategy->space->count; ++other) {
