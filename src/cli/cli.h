@@ -124,6 +124,7 @@ void at_help_verb(const at_verb *verb, FILE *out);
 extern const at_verb at_verb_info;
 extern const at_verb at_verb_bench;
 extern const at_verb at_verb_check;
+extern const at_verb at_verb_evolve;
 extern const at_verb at_verb_export;
 extern const at_verb at_verb_gate;
 extern const at_verb at_verb_help;

@@ -1,17 +1,13 @@
 /* attune gate: is a kernel right, and really faster? */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "cli/cli.h"
 #include "cli/gate_print.h"
-#include "cli/python.h"
-#include "gate/contenders.h"
+#include "cli/judging.h"
 #include "gate/gate.h"
 
-enum { CASES = 100, CASES_QUICK = 20, MANY = 256 };
-
-static const char default_problem[] = "b1,h8,s512,d64,fp16";
+enum { CASES = 100, CASES_QUICK = 20 };
 
 static const at_option options[] = {
     {"--against", "ARM,...", NULL,
@@ -35,11 +31,8 @@ static const at_option options[] = {
 /* One run of the verb. */
 typedef struct job {
     const at_cli *cli;
-    const char *candidate[MANY];
-    attune_problem problem[MANY];
-    const char *peer[MANY];
-    char *peers; /* what `peer` points into */
-    const char *worker[3], *fetcher[4];
+    const char *candidate[AT_MANY];
+    at_judging of;
     at_gate_options gate;
     at_gate_printer printer;
 } job;
@@ -47,51 +40,22 @@ typedef struct job {
 /* ---- The command line ------------------------------------------------------------------------------------------- */
 
 /* Problems are lists of terms; a candidate is a name, a name with parameters behind a colon, or a directory. */
-static bool looks_like_problem(const char *text)
-{
-    attune_problem problem;
-    return attune_problem_parse(text, &problem) == ATTUNE_OK ||
-           (strchr(text, ',') != NULL && strchr(text, ':') == NULL && strchr(text, '/') == NULL);
-}
-
-static attune_status read_problem(job *on, const char *text)
-{
-    AT_FAIL_IF(on->gate.problem_count == MANY, ATTUNE_INVALID_ARGUMENT, "more than %d problems", MANY);
-    attune_status status = attune_problem_parse(text, &on->problem[on->gate.problem_count++]);
-    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "problem \"%s\"", text);
-}
-
 static attune_status read_operands(job *on)
 {
     const at_cli *cli = on->cli;
     for (int i = 0; i < cli->operand_count; ++i) {
-        if (looks_like_problem(cli->operand[i])) {
-            AT_FORWARD(read_problem(on, cli->operand[i]));
+        if (at_judging_is_problem(cli->operand[i])) {
+            AT_FORWARD(at_judging_add_problem(&on->of, cli->operand[i]));
         } else {
-            AT_FAIL_IF(on->gate.candidate_count == MANY, ATTUNE_INVALID_ARGUMENT, "more than %d candidates", MANY);
+            AT_FAIL_IF(on->gate.candidate_count == AT_MANY, ATTUNE_INVALID_ARGUMENT, "more than %d candidates",
+                       AT_MANY);
             on->candidate[on->gate.candidate_count++] = cli->operand[i];
         }
     }
+    AT_FORWARD(at_judging_default_problem(&on->of));
     on->gate.candidate = on->candidate;
-    on->gate.problem = on->problem;
-    return on->gate.problem_count > 0 ? ATTUNE_OK : read_problem(on, default_problem);
-}
-
-/* Splits "cudnn,tiled:BLOCK_M=64,BLOCK_N=32,torch:flash": a piece with a "=" goes on with the arm before it. */
-static attune_status read_peers(job *on)
-{
-    const char *list = at_cli_text(on->cli, "--against");
-    on->peers = strdup(list == NULL ? "best" : list);
-    AT_FAIL_IF(on->peers == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the peers");
-    on->gate.peer = on->peer;
-    for (char *at = on->peers; at != NULL;) {
-        char *end = at + at_contender_length(at);
-        AT_FAIL_IF(end == at, ATTUNE_INVALID_ARGUMENT, "--against %s: a name is missing", list);
-        AT_FAIL_IF(on->gate.peer_count == MANY, ATTUNE_INVALID_ARGUMENT, "--against: more than %d peers", MANY);
-        on->peer[on->gate.peer_count++] = at;
-        at = *end == '\0' ? NULL : end + 1;
-        *end = '\0';
-    }
+    on->gate.problem = on->of.problem;
+    on->gate.problem_count = on->of.problem_count;
     return ATTUNE_OK;
 }
 
@@ -113,32 +77,21 @@ static attune_status read_numbers(job *on)
     return ATTUNE_OK;
 }
 
-/* This program is a worker too; the one in Python comes with PyTorch. */
-static void choose_workers(job *on)
-{
-    const char *program = at_cli_text(on->cli, "--worker");
-    const char *python = getenv("ATTUNE_PYTHON");
-    on->worker[0] = program != NULL ? program : "/proc/self/exe";
-    on->worker[1] = program != NULL ? NULL : "worker";
-    at_cli_python_path();
-    on->fetcher[0] = python != NULL && python[0] != '\0' ? python : "python3";
-    on->fetcher[1] = "-m";
-    on->fetcher[2] = "attune.worker";
-    on->gate.worker = on->worker;
-    on->gate.fetcher = on->fetcher;
-}
-
 static attune_status read_job(job *on)
 {
     const at_cli *cli = on->cli;
     AT_FORWARD(read_operands(on));
-    AT_FORWARD(read_peers(on));
+    AT_FORWARD(at_judging_read_peers(cli, "best", &on->of));
     AT_FORWARD(read_numbers(on));
     on->gate.evidence = at_cli_text(cli, "--evidence");
     on->gate.wisdom = at_cli_text(cli, "--wisdom");
     on->gate.target = at_cli_text(cli, "--target");
     on->gate.isa = at_cli_text(cli, "--isa");
-    choose_workers(on);
+    at_judging_choose_workers(cli, &on->of);
+    on->gate.peer = on->of.peer;
+    on->gate.peer_count = on->of.peer_count;
+    on->gate.worker = on->of.worker;
+    on->gate.fetcher = on->of.fetcher;
     return ATTUNE_OK;
 }
 
@@ -176,7 +129,7 @@ static int run(const at_cli *cli)
     }
     on->cli = cli;
     int code = run_job(on);
-    free(on->peers);
+    at_judging_free(&on->of);
     free(on);
     return code;
 }

@@ -36,8 +36,9 @@ struct at_live {
     at_random sets;
 };
 
-static void name_of(const at_live *on, int candidate, char text[AT_KERNEL_TEXT_MAX])
+static void name_of(void *self, int candidate, char text[AT_KERNEL_TEXT_MAX])
 {
+    const at_live *on = self;
     if (candidate < on->options.space->count) {
         at_space_print(on->options.space, candidate, text);
     } else {
@@ -147,9 +148,8 @@ static attune_status judge_stage(void *self, at_inputs *inputs)
 
 static double seconds(void *self)
 {
-    at_live *on = self;
-    at_clock clock = at_timed_executor(&on->timed).clock;
-    return 1e-9 * (double)clock.now_ns(clock.self);
+    (void)self;
+    return at_timed_seconds();
 }
 
 /* A block that counts: one that was disturbed is run again. */
@@ -157,10 +157,10 @@ static attune_status run_block(at_live *on, const int *order, int count, at_bloc
 {
     for (int tries = 0; tries < BLOCK_TRIES; ++tries) {
         const at_block_order wanted = {order, count, at_random_next(&on->sets), 0};
-        double began = seconds(on);
+        double began = at_timed_seconds();
         *block = (at_block){.mode = AT_MODE_WARM};
         AT_FORWARD(on->executor.block(on->executor.self, &wanted, block));
-        on->worked_s += seconds(on) - began;
+        on->worked_s += at_timed_seconds() - began;
         if (at_block_counts(block)) {
             return ATTUNE_OK;
         }
@@ -319,7 +319,7 @@ static attune_status digest_code(const at_recipe *recipe, const char *name, at_v
     return status;
 }
 
-static attune_status describe(const at_live *on, int candidate, at_variant *variant)
+static attune_status describe(at_live *on, int candidate, at_variant *variant)
 {
     char name[AT_KERNEL_TEXT_MAX];
     at_recipe recipe;
@@ -360,6 +360,10 @@ static attune_status proof(void *self, int candidate, char function[AT_FUNCTION_
     AT_FORWARD(at_remote_plan(on->worker, &on->options.problem, name, &plan));
     attune_status status = at_built_ask(on->worker, plan, &facts, function);
     attune_plan_destroy(plan);
+    if (status == ATTUNE_OK && on->options.target.kind == ATTUNE_TARGET_CPU) { /* its config is an argument */
+        uint64_t with = at_hash64(name, strlen(name), at_hash64(function, strlen(function), 0));
+        (void)snprintf(function, AT_FUNCTION_TEXT_MAX, "%016llx", (unsigned long long)with);
+    }
     return status;
 }
 
@@ -415,5 +419,6 @@ at_stand at_live_stand(at_live *on)
                       .build = build,
                       .proof = proof,
                       .mutant = try_mutant,
-                      .seconds = seconds};
+                      .seconds = seconds,
+                      .name = name_of};
 }

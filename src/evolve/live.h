@@ -35,6 +35,7 @@ typedef struct at_stand {
     /* The first launch of a kernel that is wrong on purpose: the candidate with its scale 2 % off. */
     attune_status (*mutant)(void *self, int candidate, at_first_run *seen);
     double (*seconds)(void *self); /* a clock that never goes back */
+    void (*name)(void *self, int candidate, char text[AT_KERNEL_TEXT_MAX]);
 } at_stand;
 
 typedef struct at_live_options {

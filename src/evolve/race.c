@@ -70,14 +70,28 @@ bool at_race_ties(const at_race_policy *policy, const at_interval *a, const at_i
 
 static const at_interval same = {0, 0, 0}; /* the champion's own ratio */
 
-static at_fate fate_of(const at_race_policy *policy, const at_interval *ratio)
+/* Who left after one or two blocks was far off. */
+at_fate at_race_fate(const at_race_policy *policy, const at_interval *ratio, int blocks)
 {
+    if (blocks < TRIMMED_MIN && ratio->middle > log(policy->far)) {
+        return AT_FATE_LOST;
+    }
     return at_race_ties(policy, ratio, &same) ? AT_FATE_TIED : ratio->middle < 0 ? AT_FATE_WON : AT_FATE_LOST;
 }
 
 static double log_mean(const double us[2])
 {
     return log((us[0] + us[1]) / 2);
+}
+
+attune_status at_race_ratio(const double (*us)[2], const double (*champion_us)[2], int blocks, double confidence,
+                            at_interval *ratio)
+{
+    double log_ratio[AT_HEAT_BLOCKS_MAX];
+    for (int i = 0; i < blocks && i < AT_HEAT_BLOCKS_MAX; ++i) {
+        log_ratio[i] = log_mean(us[i]) - log_mean(champion_us[i]);
+    }
+    return at_trimmed_mean(log_ratio, blocks, confidence, ratio);
 }
 
 /* ---- Who takes part ---------------------------------------------------------------------------------------------- */
@@ -156,12 +170,9 @@ static attune_status keep_times(course *on, double (*us)[2])
 
 static attune_status look(const course *on, at_entrant *one)
 {
-    double log_ratio[AT_HEAT_BLOCKS_MAX];
-    for (int i = 0; i < one->blocks; ++i) {
-        log_ratio[i] = log_mean(one->us[i]) - log_mean(on->heat->champion.us[i]);
-    }
-    AT_FORWARD(at_trimmed_mean(log_ratio, one->blocks, on->policy->confidence, &one->ratio));
-    one->fate = fate_of(on->policy, &one->ratio);
+    AT_FORWARD(at_race_ratio((const double(*)[2])one->us, (const double(*)[2])on->heat->champion.us, one->blocks,
+                             on->policy->confidence, &one->ratio));
+    one->fate = at_race_fate(on->policy, &one->ratio, one->blocks);
     return ATTUNE_OK;
 }
 
@@ -169,7 +180,8 @@ static attune_status look(const course *on, at_entrant *one)
 static bool is_decided(const at_race_policy *policy, const at_entrant *one)
 {
     double band = log1p(policy->band);
-    bool far = one->ratio.middle > log(policy->far) && (!policy->whole || one->blocks >= policy->blocks_min);
+    double far_off = one->blocks == 1 ? 2 * policy->far : policy->far; /* one block may have been interrupted */
+    bool far = one->ratio.middle > log(far_off) && (!policy->whole || one->blocks >= policy->blocks_min);
     bool within = one->ratio.low > -band && one->ratio.high < band;
     return far || (!policy->whole && one->blocks >= policy->blocks_min && (one->fate == AT_FATE_LOST || within));
 }
@@ -214,10 +226,6 @@ static attune_status run_blocks(course *on)
         AT_FORWARD(culprit < 0 ? ATTUNE_OK : expel(on, culprit, &seen));
         AT_FORWARD(keep_times(on, us));
         AT_FORWARD(look_at_all(on, &more));
-    }
-    for (int i = FIRST; i < on->arms; ++i) { /* who left after one block was far off */
-        at_entrant *one = on->arm[i];
-        one->fate = one->fate == AT_FATE_TIED && one->blocks < TRIMMED_MIN ? AT_FATE_LOST : one->fate;
     }
     return ATTUNE_OK;
 }
@@ -330,10 +338,9 @@ int at_heat_winner(const at_race_policy *policy, const at_heat *heat, at_key_of 
 
 /* ---- The final --------------------------------------------------------------------------------------------------- */
 
-/* By process: the mean of log-ratios to candidate[0] of each arm, the placebo behind the candidates, and medians. */
+/* By process: the mean of log-ratios to candidate[0] of each arm, the placebo behind the candidates. */
 typedef struct gathered {
-    double ratio[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX];
-    double us[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX];
+    double ratio[AT_RACE_ARMS_MAX][AT_FINAL_PROCESSES_MAX];
 } gathered;
 
 static attune_status check_culprit(int culprit, const at_first_run *seen)
@@ -342,13 +349,13 @@ static attune_status check_culprit(int culprit, const at_first_run *seen)
     return ATTUNE_OK;
 }
 
-static attune_status run_process(const at_race_policy *policy, const at_racer *racer, at_final *final, int process,
+static attune_status run_process(const at_race_policy *policy, const at_racer *racer, at_final *last, int process,
                                  gathered *all)
 {
-    const int arms = final->count + 1;
+    const int arms = last->count + 1;
     double log_ratio[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX], own[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX];
     at_order drawn = at_order_seed(policy->seed + 104729U * ((uint64_t)process + 1), arms);
-    for (int b = 0; b < final->blocks; ++b) {
+    for (int b = 0; b < last->blocks; ++b) {
         int order[2 * AT_ARMS_MAX];
         double us[AT_RACE_ARMS_MAX][2] = {{0}};
         int culprit = -1;
@@ -363,75 +370,74 @@ static attune_status run_process(const at_race_policy *policy, const at_racer *r
     }
     for (int i = 0; i < arms; ++i) {
         at_interval mean;
-        AT_FORWARD(at_trimmed_mean(log_ratio[i], final->blocks, policy->confidence, &mean));
-        AT_FORWARD(at_median(own[i], (size_t) final->blocks, &all->us[i][process]));
+        AT_FORWARD(at_trimmed_mean(log_ratio[i], last->blocks, policy->confidence, &mean));
         all->ratio[i][process] = mean.middle;
+        if (i < last->count) {
+            AT_FORWARD(at_median(own[i], (size_t)last->blocks, &last->process_us[i][process]));
+        }
     }
     return ATTUNE_OK;
 }
 
-static attune_status run_fresh(const at_race_policy *policy, const at_racer *racer, at_final *final, int process,
+static attune_status run_fresh(const at_race_policy *policy, const at_racer *racer, at_final *last, int process,
                                gathered *all)
 {
     int candidate[AT_RACE_ARMS_MAX];
     int culprit = -1;
     at_first_run seen;
-    memcpy(candidate, final->candidate, (size_t) final->count * sizeof candidate[0]);
-    candidate[final->count] = final->candidate[0];
+    memcpy(candidate, last->candidate, (size_t)last->count * sizeof candidate[0]);
+    candidate[last->count] = last->candidate[0];
     AT_FORWARD(racer->renew(racer->self));
-    for (int i = 0; i < final->count; ++i) {
+    for (int i = 0; i < last->count; ++i) {
         AT_FORWARD(racer->try(racer->self, candidate[i], &seen));
         AT_FORWARD(check_culprit(seen.refused == AT_RAN ? -1 : i, &seen));
     }
-    AT_FORWARD(racer->stage(racer->self, candidate, final->count + 1, &culprit, &seen));
+    AT_FORWARD(racer->stage(racer->self, candidate, last->count + 1, &culprit, &seen));
     AT_FORWARD(check_culprit(culprit, &seen));
-    AT_FORWARD(run_process(policy, racer, final, process, all));
+    AT_FORWARD(run_process(policy, racer, last, process, all));
     return racer->unstage(racer->self);
 }
 
-static int choose(const at_race_policy *policy, at_key_of key, void *self, const at_final *final)
+int at_final_winner(const at_race_policy *policy, const at_final *last, int from, at_key_of key, void *self)
 {
-    int fastest = 0;
-    for (int i = 1; i < final->count; ++i) {
-        fastest = final->ratio[i].middle < final->ratio[fastest].middle ? i : fastest;
+    int fastest = from;
+    for (int i = from; i < last->count; ++i) {
+        fastest = last->ratio[i].middle < last->ratio[fastest].middle ? i : fastest;
     }
     int best = fastest;
-    for (int i = 0; i < final->count; ++i) {
-        bool ties = at_race_ties(policy, &final->ratio[i], &final->ratio[fastest]);
-        best = ties && key(self, final->candidate[i]) < key(self, final->candidate[best]) ? i : best;
+    for (int i = from; i < last->count; ++i) {
+        bool ties = at_race_ties(policy, &last->ratio[i], &last->ratio[fastest]);
+        best = ties && key(self, last->candidate[i]) < key(self, last->candidate[best]) ? i : best;
     }
     return best;
 }
 
-static attune_status conclude(const at_race_policy *policy, at_final *final, const gathered *all)
+static attune_status conclude(const at_race_policy *policy, at_final *last, const gathered *all)
 {
-    final->ratio[0] = same;
-    for (int i = 0; i <= final->count; ++i) {
-        at_interval *to = i == final->count ? &final->placebo : &final->ratio[i];
+    last->ratio[0] = same;
+    for (int i = 0; i <= last->count; ++i) {
+        at_interval *to = i == last->count ? &last->placebo : &last->ratio[i];
         if (i > 0) {
-            AT_FORWARD(at_trimmed_mean(all->ratio[i], final->processes, policy->confidence, to));
+            AT_FORWARD(at_trimmed_mean(all->ratio[i], last->processes, policy->confidence, to));
         }
-        if (i < final->count) {
-            AT_FORWARD(at_median(all->us[i], (size_t) final->processes, &final->us[i]));
+        if (i < last->count) {
+            AT_FORWARD(at_median(last->process_us[i], (size_t)last->processes, &last->us[i]));
         }
     }
-    final->fair = at_race_ties(policy, &final->placebo, &same);
+    last->fair = at_race_ties(policy, &last->placebo, &same);
     return ATTUNE_OK;
 }
 
-attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_key_of key, void *self,
-                           at_final *final)
+attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_final *last)
 {
     gathered all;
-    bool sized = final->count >= 1 && final->count <= AT_HEAT_MAX && final->processes >= TRIMMED_MIN &&
-                 final->processes <= AT_HEAT_BLOCKS_MAX && final->blocks >= TRIMMED_MIN &&
-                 final->blocks <= AT_HEAT_BLOCKS_MAX;
-    AT_FAIL_IF(!sized, ATTUNE_INVALID_ARGUMENT, "a final of %d candidates, %d processes, %d blocks", final->count,
-               final->processes, final->blocks);
-    for (int process = 0; process < final->processes; ++process) {
-        AT_FORWARD(run_fresh(policy, racer, final, process, &all));
+    bool sized = last->count >= 1 && last->count <= AT_HEAT_MAX && last->processes >= TRIMMED_MIN &&
+                 last->processes <= AT_FINAL_PROCESSES_MAX && last->blocks >= TRIMMED_MIN &&
+                 last->blocks <= AT_HEAT_BLOCKS_MAX;
+    AT_FAIL_IF(!sized, ATTUNE_INVALID_ARGUMENT, "a final of %d candidates, %d processes, %d blocks", last->count,
+               last->processes, last->blocks);
+    for (int process = 0; process < last->processes; ++process) {
+        AT_FORWARD(run_fresh(policy, racer, last, process, &all));
     }
-    AT_FORWARD(conclude(policy, final, &all));
-    final->winner = choose(policy, key, self, final);
-    return ATTUNE_OK;
+    return conclude(policy, last, &all);
 }

@@ -21,6 +21,7 @@ enum {
     AT_RACE_ARMS_MAX = 16,              /* timed beside each other */
     AT_HEAT_MAX = AT_RACE_ARMS_MAX - 2, /* of them not the champion, nor its copy */
     AT_HEAT_BLOCKS_MAX = 64,
+    AT_FINAL_PROCESSES_MAX = 16,
     AT_RACE_WHY_MAX = 320
 };
 
@@ -53,7 +54,7 @@ typedef struct at_racer {
 typedef struct at_race_policy {
     double slow;       /* stopped after its first launch where that took so many times the champion's */
     double grain_us;   /* and so much longer at least: first launches are timed from afar */
-    double far;        /* leaves after one block that is so many times slower */
+    double far;        /* leaves after two blocks that are so many times slower, or one that is twice that */
     double band;       /* what differs by less is a tie: 0.02 */
     double confidence; /* of intervals: many looks at many candidates need more than 0.95 */
     int blocks_min;    /* of those that are not far off; at least 3 */
@@ -122,17 +123,24 @@ typedef struct at_final {
     at_interval ratio[AT_HEAT_MAX]; /* against candidate[0], Student's over processes; of itself 0 */
     at_interval placebo;            /* of candidate[0] against itself */
     bool fair;
-    int winner; /* the least key among those that tie with the fastest */
+    double process_us[AT_HEAT_MAX][AT_FINAL_PROCESSES_MAX]; /* medians */
 } at_final;
 
-/* `final` has count, candidates, processes and blocks filled in. */
-attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_key_of key, void *self,
-                           at_final *final);
+/* `last` has count, candidates, processes and blocks filled in. */
+attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_final *last);
+/* Who has the least key among those from index `from` on that tie with the fastest of them: an index. */
+int at_final_winner(const at_race_policy *policy, const at_final *last, int from, at_key_of key, void *self);
 
 /* ---- Arithmetic -------------------------------------------------------------------------------------------------- */
 
 /* The trimmed mean with its interval, of at least 3 values; of fewer, the mean and an interval without bounds. */
 attune_status at_trimmed_mean(const double *values, int count, double confidence, at_interval *interval);
+
+/* The ratio of a candidate to the champion beside it, in `blocks` blocks of two samples each. */
+attune_status at_race_ratio(const double (*us)[2], const double (*champion_us)[2], int blocks, double confidence,
+                            at_interval *ratio);
+/* What follows of a ratio after so many blocks. */
+at_fate at_race_fate(const at_race_policy *policy, const at_interval *ratio, int blocks);
 
 /* Whether two ratios to the same champion are a tie: their middles differ by less than the band, or their intervals
  * overlap. */

@@ -12,6 +12,12 @@
 
 static const double stage_patience_s = 120, block_patience_s = 60;
 
+double at_timed_seconds(void)
+{
+    at_clock clock = at_clock_monotonic();
+    return 1e-9 * (double)clock.now_ns(clock.self);
+}
+
 /* ---- Starting ---------------------------------------------------------------------------------------------------- */
 
 static void forget_outputs(at_timed *timed)

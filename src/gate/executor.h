@@ -39,6 +39,9 @@ typedef struct at_timed {
     at_random random;                       /* which */
 } at_timed;
 
+/* Seconds of the parent's clock, for those who may have none of their own. */
+double at_timed_seconds(void);
+
 /* `timed` must outlive it; at_timed_close afterwards, before its worker is closed. */
 at_executor at_timed_executor(at_timed *timed);
 /* Gives back what the executor holds in the worker. NULL is fine. */

@@ -26,6 +26,8 @@ static attune_status check_options(const at_gate_options *options)
                "must is %g: more than 0 and at most 100 is needed", options->must);
     AT_FAIL_IF(options->cases < 1, ATTUNE_INVALID_ARGUMENT, "cases is %lld: at least 1 is needed",
                (long long)options->cases);
+    AT_FAIL_IF(options->paired && options->candidate_count != options->problem_count, ATTUNE_INVALID_ARGUMENT,
+               "%d candidates for %d problems: pairs are wanted", options->candidate_count, options->problem_count);
     for (int i = 0; i < options->problem_count; ++i) {
         AT_FORWARD(attune_problem_check(&options->problem[i]));
     }
@@ -74,8 +76,12 @@ static void free_table(at_gate_table *table)
 static attune_status judge_candidates(at_gate *gate, at_gate_table *table)
 {
     const at_gate_options *options = gate->options;
+    const int problem = (int)(table->problem - options->problem);
     for (int i = 0; i < options->candidate_count; ++i) {
         at_gate_entry *entry = &table->entry[table->count];
+        if (options->paired && i != problem) {
+            continue;
+        }
         *entry = (at_gate_entry){.candidate = &gate->candidate[i], .problem = table->problem};
         ++table->count;
         AT_FORWARD(make_verdict(gate, entry->candidate, entry->problem, &entry->verdict));
@@ -127,6 +133,9 @@ static void count_verdict(const at_verdict *verdict, at_gate_result *result)
 static attune_status tell_verdict(at_gate *gate, const at_gate_entry *entry, at_gate_result *result)
 {
     const at_gate_watch *watch = &gate->options->watch;
+    if (watch->keep != NULL) {
+        watch->keep(watch->keeper, entry->known != NULL ? entry->known : entry->verdict);
+    }
     if (entry->known != NULL) {
         ++result->known;
         count_verdict(entry->known, result);
@@ -191,7 +200,8 @@ static bool has_time(const at_gate *gate, double longest_s)
 static attune_status run_batches(at_gate *gate, at_gate_result *result)
 {
     const at_gate_options *options = gate->options;
-    int most = BATCH_PAIRS / options->candidate_count > 0 ? BATCH_PAIRS / options->candidate_count : 1;
+    int each = options->paired ? 1 : options->candidate_count; /* candidates of a problem */
+    int most = BATCH_PAIRS / each > 0 ? BATCH_PAIRS / each : 1;
     double longest_s = 0;
     while (gate->next_problem < options->problem_count && has_time(gate, longest_s)) {
         int left = options->problem_count - gate->next_problem;
@@ -199,7 +209,7 @@ static attune_status run_batches(at_gate *gate, at_gate_result *result)
         AT_FORWARD(run_batch(gate, left < most ? left : most, result));
         longest_s = fmax(longest_s, at_gate_seconds(gate) - began);
     }
-    result->left = (options->problem_count - gate->next_problem) * options->candidate_count;
+    result->left = (options->problem_count - gate->next_problem) * each;
     return ATTUNE_OK;
 }
 

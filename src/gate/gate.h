@@ -18,6 +18,8 @@ typedef struct at_gate_watch {
     void (*note)(void *self, const char *text);                           /* anything else worth a line */
     void (*progress)(void *self, const char *doing, double done);         /* 0 ... 1 of a stage */
     bool (*stop)(void *self);
+    void *keeper;
+    void (*keep)(void *keeper, const at_verdict *verdict); /* of each pair: the new one, or that of earlier evidence */
 } at_gate_watch;
 
 /* How sessions are timed instead of by workers; for tests. */
@@ -26,6 +28,7 @@ typedef struct at_gate_timing at_gate_timing;
 typedef struct at_gate_options {
     const char *const *candidate; /* kernel texts */
     int candidate_count;
+    bool paired; /* candidate i is judged on problem i alone, instead of each on all */
     const attune_problem *problem;
     int problem_count;
     const char *const *peer; /* names; "best" stands for all of PyTorch's back ends that run */

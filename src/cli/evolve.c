@@ -1,0 +1,226 @@
+/* attune evolve: finds a faster config, has it proven, and teaches the planner. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/evolve_print.h"
+#include "cli/judging.h"
+
+enum { CASES = 100, CASES_QUICK = 20, SEEDS_RUNS = 8, BUDGET_S = 60 };
+
+static const at_option options[] = {
+    {"--budget", "BUDGET", NULL, "of each problem's search: 10m, 90s, 1h or 200runs; default 60s, of seeds 8runs"},
+    {"--strategy", "NAME", "surrogate annealing generations seeds random",
+     "how candidates are chosen; default surrogate. seeds: what is known already, and no search"},
+    {"--exhaustive", NULL, NULL, "every candidate instead of a strategy's, all as carefully: ground truth"},
+    {"--seed", "N", NULL, "of the strategy, of inputs and orders; default 1"},
+    {"--ledger", "FILE", NULL, "keep every step there; of several problems a directory, one file each"},
+    {"--resume", NULL, NULL, "go on with ledgers that are there"},
+    {"--one", "CONFIG", NULL, "KERNEL:PARAM=VALUE,...: look at this config alone, against what would run without it"},
+    {"--each", NULL, NULL, "print a line for every candidate"},
+    {"--no-gate", NULL, NULL, "find, and prove nothing"},
+    {"--against", "ARM,...", NULL,
+     "peers in the gate: best, cudnn, torch:flash, openblas, a kernel; default: who came second"},
+    {"--must", "SHARE", NULL, "pass where the winner takes less than this share of a peer's time; default 0.95"},
+    {"--cases", "N", NULL, "cases of the gate's suite; default 100, with --quick 20"},
+    {"--quick", NULL, NULL, "a quick gate: a first impression, never enough for wisdom"},
+    {"--again", NULL, NULL, "have judged anew what has fresh evidence"},
+    {"--evidence", "DIR", NULL, "keep verdicts there"},
+    {"--wisdom", "FILE", NULL, "begin with what this file knows, and add proven rows to it"},
+    {"--limit", "SECONDS", NULL, "begin nothing that would end later, and say what is left"},
+    {"--target", "TARGET", NULL, "cpu, cuda or cuda:N; default: the kernel's"},
+    {"--isa", "TIER", "baseline avx2 avx512", "highest CPU tier to use"},
+    {"--threads", "N", NULL, "CPU threads; default: all this process may use"},
+    {"--worker", "PROGRAM", NULL, "a program that brings arms of its own (attune_worker_serve)"},
+    {NULL, NULL, NULL, NULL},
+};
+
+/* One run of the verb. */
+typedef struct job {
+    const at_cli *cli;
+    at_judging of;
+    char kernel[AT_KERNEL_TEXT_MAX];
+    char budget[64];
+    at_evolve_options evolve;
+    at_evolve_printer printer;
+} job;
+
+/* ---- The command line -------------------------------------------------------------------------------------------- */
+
+static attune_status read_operands(job *on)
+{
+    const at_cli *cli = on->cli;
+    const char *one = at_cli_text(cli, "--one");
+    const char *params;
+    int first = 0;
+    on->evolve.one = one;
+    if (one == NULL) {
+        AT_FORWARD(at_kernel_text_split(cli->operand[first++], on->kernel, sizeof on->kernel, &params));
+        AT_FAIL_IF(params[0] != '\0', ATTUNE_INVALID_ARGUMENT,
+                   "%s: the search chooses parameters; --one looks at one config", cli->operand[0]);
+    } else {
+        AT_FORWARD(at_kernel_text_split(one, on->kernel, sizeof on->kernel, &params));
+    }
+    for (int i = first; i < cli->operand_count; ++i) {
+        AT_FORWARD(at_judging_add_problem(&on->of, cli->operand[i]));
+    }
+    AT_FORWARD(at_judging_default_problem(&on->of));
+    on->evolve.kernel = on->kernel;
+    on->evolve.problem = on->of.problem;
+    on->evolve.problem_count = on->of.problem_count;
+    return ATTUNE_OK;
+}
+
+/* "10m", "90s", "1h", "200runs". */
+static attune_status read_budget_text(const char *text, at_evolve_options *evolve)
+{
+    static const struct {
+        const char *unit;
+        double seconds; /* 0: runs */
+    } units[] = {{"runs", 0}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    char number[32];
+    size_t length = strspn(text, "0123456789.");
+    for (size_t i = 0; i < sizeof units / sizeof units[0] && length > 0 && length < sizeof number; ++i) {
+        double value;
+        if (strcmp(text + length, units[i].unit) != 0) {
+            continue;
+        }
+        memcpy(number, text, length);
+        number[length] = '\0';
+        AT_FORWARD(at_parse_double("--budget", number, &value));
+        bool whole = units[i].seconds > 0 || value == (double)(int)value;
+        AT_FAIL_IF(value <= 0 || value > 1e6 || !whole, ATTUNE_INVALID_ARGUMENT, "--budget %s: above 0, at most 1e6",
+                   text);
+        evolve->budget_s = value * units[i].seconds;
+        evolve->budget_runs = units[i].seconds > 0 ? 0 : (int)value;
+        return ATTUNE_OK;
+    }
+    return at_fail(ATTUNE_INVALID_ARGUMENT, "--budget %s: a number and a unit are needed: 10m, 90s, 1h or 200runs",
+                   text);
+}
+
+static attune_status read_budget(job *on)
+{
+    const char *text = at_cli_text(on->cli, "--budget");
+    at_evolve_options *evolve = &on->evolve;
+    bool seeds = evolve->strategy != NULL && strcmp(evolve->strategy, "seeds") == 0;
+    evolve->budget = text;
+    if (text != NULL) {
+        return read_budget_text(text, evolve);
+    }
+    evolve->budget_s = evolve->exhaustive || seeds ? 0 : BUDGET_S;
+    evolve->budget_runs = seeds ? SEEDS_RUNS : 0;
+    evolve->budget = evolve->exhaustive ? "all" : seeds ? "8runs" : "60s";
+    return ATTUNE_OK;
+}
+
+static attune_status read_numbers(job *on)
+{
+    const at_cli *cli = on->cli;
+    at_evolve_options *evolve = &on->evolve;
+    int64_t seed, threads;
+    evolve->quick = at_cli_given(cli, "--quick");
+    evolve->again = at_cli_given(cli, "--again");
+    evolve->resume = at_cli_given(cli, "--resume");
+    evolve->exhaustive = at_cli_given(cli, "--exhaustive");
+    evolve->prove = !at_cli_given(cli, "--no-gate") && evolve->one == NULL;
+    AT_FORWARD(at_cli_number(cli, "--must", 0.01, 100, 0.95, &evolve->must));
+    AT_FORWARD(at_cli_number(cli, "--limit", 0, 1e6, 0, &evolve->limit_s));
+    AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, evolve->quick ? CASES_QUICK : CASES, &evolve->cases));
+    AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
+    AT_FORWARD(at_cli_integer(cli, "--threads", 1, 1024, 0, &threads));
+    evolve->seed = (uint64_t)seed;
+    evolve->threads = (int)threads;
+    return ATTUNE_OK;
+}
+
+static attune_status read_job(job *on)
+{
+    const at_cli *cli = on->cli;
+    at_evolve_options *evolve = &on->evolve;
+    evolve->strategy = at_cli_text(cli, "--strategy");
+    AT_FORWARD(read_operands(on));
+    AT_FORWARD(at_judging_read_peers(cli, NULL, &on->of));
+    AT_FORWARD(read_numbers(on));
+    AT_FORWARD(read_budget(on));
+    evolve->ledger = at_cli_text(cli, "--ledger");
+    evolve->evidence = at_cli_text(cli, "--evidence");
+    evolve->wisdom = at_cli_text(cli, "--wisdom");
+    evolve->target = at_cli_text(cli, "--target");
+    evolve->isa = at_cli_text(cli, "--isa");
+    evolve->peer = on->of.peer;
+    evolve->peer_count = on->of.peer_count;
+    at_judging_choose_workers(cli, &on->of);
+    evolve->worker = on->of.worker;
+    evolve->fetcher = on->of.fetcher;
+    return ATTUNE_OK;
+}
+
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
+
+/* What could not run is 3, as with the gate: 1 is a finding, and 2 the command line's. */
+static int could_not_run(const at_cli *cli, attune_status status)
+{
+    int code = at_cli_fail(cli, status);
+    return code == AT_EXIT_INTERRUPTED ? code : AT_EXIT_FAILED;
+}
+
+static int run_job(job *on)
+{
+    at_evolve_result result = {0};
+    attune_status status = read_job(on);
+    if (status != ATTUNE_OK) {
+        return at_cli_usage(on->cli, "%s", attune_last_detail());
+    }
+    at_evolve_printer_start(&on->printer, on->cli, on->kernel, at_cli_given(on->cli, "--each"), &on->evolve.watch);
+    status = at_evolve_run(&on->evolve, &result);
+    attune_status printed = at_evolve_printer_end(&on->printer, &result);
+    status = status == ATTUNE_OK ? printed : status;
+    return status == ATTUNE_OK ? result.exit_code : could_not_run(on->cli, status);
+}
+
+static int run(const at_cli *cli)
+{
+    if (cli->operand_count == 0 && !at_cli_given(cli, "--one")) {
+        return at_cli_usage(cli, "a kernel is needed: attune info lists them");
+    }
+    job *on = calloc(1, sizeof *on);
+    if (on == NULL) {
+        at_cli_say(cli, "out of memory");
+        return AT_EXIT_FAILED;
+    }
+    on->cli = cli;
+    int code = run_job(on);
+    at_judging_free(&on->of);
+    free(on);
+    return code;
+}
+
+const at_verb at_verb_evolve = {
+    .name = "evolve",
+    .arguments = "KERNEL [PROBLEM...]",
+    .summary = "find a faster config of a kernel, and prove it",
+    .help =
+        "Searches a kernel's parameters on each problem (without one: b1,h8,s512,d64,fp16). Candidates are compiled "
+        "ahead,\n"
+        "raced against the live champion, and the best once more in fresh processes; what wins is put through the "
+        "gate,\n"
+        "and becomes a row of wisdom with --wisdom. Ties within 2 % are ties: luck is no gain, and \"no gain\" is an "
+        "answer.\n"
+        "Every search looks at itself: a copy of the champion must tie, a wrong kernel must be rejected, what is "
+        "timed\n"
+        "must be what was compiled. One that does not pass is void, and says nothing else.\n"
+        "\n"
+        "Exit codes: 0 searched, and what was found is right, 1 it is wrong or slower than a peer that was named,\n"
+        "2 the command line, 3 could not run, 4 void, not proven or unfinished, 130 interrupted (--resume goes "
+        "on).\n",
+    .examples = "  attune evolve cpu_tiled b1,h8,s512,d64,fp32 --budget 30s --wisdom my.wisdom\n"
+                "  attune evolve wmma --budget 200runs --ledger wmma.jsonl\n"
+                "  attune evolve --one cpu_tiled:BLOCK_M=64,BLOCK_N=48 b1,h8,s512,d64,fp32\n"
+                "  attune evolve wgmma --strategy seeds --against cudnn,torch:flash --evidence evidence --limit 500 "
+                "PROBLEM...\n",
+    .options = options,
+    .common = AT_COMMON_FORMAT,
+    .run = run,
+};

@@ -1,0 +1,67 @@
+#include "cli/judging.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "cli/python.h"
+#include "gate/contenders.h"
+
+static const char default_problem[] = "b1,h8,s512,d64,fp16";
+
+bool at_judging_is_problem(const char *text)
+{
+    attune_problem problem;
+    return attune_problem_parse(text, &problem) == ATTUNE_OK ||
+           (strchr(text, ',') != NULL && strchr(text, ':') == NULL && strchr(text, '/') == NULL);
+}
+
+attune_status at_judging_add_problem(at_judging *on, const char *text)
+{
+    AT_FAIL_IF(on->problem_count == AT_MANY, ATTUNE_INVALID_ARGUMENT, "more than %d problems", AT_MANY);
+    attune_status status = attune_problem_parse(text, &on->problem[on->problem_count++]);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "problem \"%s\"", text);
+}
+
+attune_status at_judging_default_problem(at_judging *on)
+{
+    return on->problem_count > 0 ? ATTUNE_OK : at_judging_add_problem(on, default_problem);
+}
+
+/* Splits "cudnn,tiled:BLOCK_M=64,BLOCK_N=32,torch:flash": a piece with a "=" goes on with the arm before it. */
+attune_status at_judging_read_peers(const at_cli *cli, const char *fallback, at_judging *on)
+{
+    const char *given = at_cli_text(cli, "--against");
+    const char *list = given == NULL ? fallback : given;
+    if (list == NULL) {
+        return ATTUNE_OK;
+    }
+    on->peers = strdup(list);
+    AT_FAIL_IF(on->peers == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the peers");
+    for (char *at = on->peers; at != NULL;) {
+        char *end = at + at_contender_length(at);
+        AT_FAIL_IF(end == at, ATTUNE_INVALID_ARGUMENT, "--against %s: a name is missing", list);
+        AT_FAIL_IF(on->peer_count == AT_MANY, ATTUNE_INVALID_ARGUMENT, "--against: more than %d peers", AT_MANY);
+        on->peer[on->peer_count++] = at;
+        at = *end == '\0' ? NULL : end + 1;
+        *end = '\0';
+    }
+    return ATTUNE_OK;
+}
+
+void at_judging_choose_workers(const at_cli *cli, at_judging *on)
+{
+    const char *program = at_cli_text(cli, "--worker");
+    const char *python = getenv("ATTUNE_PYTHON");
+    on->worker[0] = program != NULL ? program : "/proc/self/exe";
+    on->worker[1] = program != NULL ? NULL : "worker";
+    at_cli_python_path();
+    on->fetcher[0] = python != NULL && python[0] != '\0' ? python : "python3";
+    on->fetcher[1] = "-m";
+    on->fetcher[2] = "attune.worker";
+}
+
+void at_judging_free(at_judging *on)
+{
+    free(on->peers);
+}

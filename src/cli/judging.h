@@ -1,0 +1,29 @@
+/* What verbs that judge have in common on their command lines: problems, peers, and the programs that are workers. */
+#ifndef CLI_JUDGING_H
+#define CLI_JUDGING_H
+
+#include "cli/cli.h"
+
+enum { AT_MANY = 256 };
+
+typedef struct at_judging {
+    attune_problem problem[AT_MANY];
+    int problem_count;
+    const char *peer[AT_MANY];
+    int peer_count;
+    char *peers; /* what `peer` points into */
+    const char *worker[3], *fetcher[4];
+} at_judging;
+
+/* Whether an operand is meant to be a problem: a list of terms; else it is a kernel or a directory. */
+bool at_judging_is_problem(const char *text);
+attune_status at_judging_add_problem(at_judging *on, const char *text);
+/* The question that there was first, where nobody asks another one. */
+attune_status at_judging_default_problem(at_judging *on);
+/* Reads --against, which is `fallback` where it is not given (NULL: no peers). Release with at_judging_free. */
+attune_status at_judging_read_peers(const at_cli *cli, const char *fallback, at_judging *on);
+/* This program is a worker too, unless --worker names another; the one in Python comes with PyTorch. */
+void at_judging_choose_workers(const at_cli *cli, at_judging *on);
+void at_judging_free(at_judging *on);
+
+#endif

@@ -1,0 +1,184 @@
+#include "evolve/engine.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "core/problem.h"
+#include "evolve/engine_parts.h"
+#include "gate/executor.h"
+#include "library/catalogue.h"
+#include "library/context.h"
+
+double at_engine_seconds(const at_engine *on)
+{
+    return at_timed_seconds() - on->began_s;
+}
+
+void at_engine_note(const at_engine *on, const char *format, ...)
+{
+    char text[AT_SENTENCE_MAX];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (on->options->watch.gate.note != NULL) {
+        on->options->watch.gate.note(on->options->watch.gate.self, text);
+    }
+}
+
+/* ---- Where ------------------------------------------------------------------------------------------------------- */
+
+static attune_status find_kernel(at_engine *on)
+{
+    const char *name = on->options->kernel;
+    on->kernel = at_catalogue_find(name);
+    if (on->kernel == NULL) {
+        const char *nearest = at_catalogue_nearest(name);
+        return nearest == NULL
+                   ? at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; attune info lists them", name)
+                   : at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; did you mean \"%s\"?", name, nearest);
+    }
+    return ATTUNE_OK;
+}
+
+/* A worker says what the target is; this process opens none. */
+static attune_status find_target(at_engine *on)
+{
+    const at_evolve_options *options = on->options;
+    const char *kind = on->kernel->target == ATTUNE_TARGET_CPU ? "cpu" : "cuda";
+    at_device *device;
+    on->worker = (at_remote_options){.command = options->worker,
+                                     .target = options->target != NULL ? options->target : kind,
+                                     .isa = options->isa,
+                                     .threads = options->threads};
+    AT_FORWARD(at_remote_open(&on->worker, &device));
+    on->target = device->target;
+    device->ops->close(device);
+    AT_FAIL_IF(on->target.kind != on->kernel->target, ATTUNE_INVALID_ARGUMENT, "kernel %s is for %s, the target is %s",
+               on->kernel->name, kind, on->worker.target);
+    at_target_print(&on->target, on->target_text);
+    if (options->watch.gate.machine != NULL) {
+        options->watch.gate.machine(options->watch.gate.self, "device", on->target_text);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status open_planner(at_engine *on)
+{
+    attune_options options;
+    attune_options_init(&options);
+    if (on->options->wisdom != NULL && access(on->options->wisdom, F_OK) == 0) {
+        options.wisdom = on->options->wisdom;
+    }
+    return at_context_elsewhere(&options, &on->target, &on->planner);
+}
+
+static attune_status open_compilers(at_engine *on)
+{
+    const at_compilers_options wanted = {.worker = on->options->worker, .target = on->target};
+    return on->target.kind == ATTUNE_TARGET_CUDA ? at_compilers_open(&wanted, &on->compilers) : ATTUNE_OK;
+}
+
+/* ---- Cells ------------------------------------------------------------------------------------------------------- */
+
+static void close_cell(at_cell *cell)
+{
+    at_ledger_close(cell->ledger);
+    at_ledger_free(cell->before);
+    at_space_close(cell->space);
+}
+
+static attune_status run_cells(at_engine *on, at_cell *cells, int first, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        cells[i].problem = &on->options->problem[first + i];
+        AT_FORWARD(at_engine_search(on, &cells[i]));
+    }
+    return at_engine_prove(on, cells, count);
+}
+
+/* Whether cells that take as long as the longest so far would end within the limit. */
+static bool has_time(const at_engine *on, int next, double longest_s)
+{
+    double limit = on->options->limit_s;
+    return limit <= 0 || next == 0 || at_engine_seconds(on) + 1.1 * longest_s <= limit;
+}
+
+static attune_status run_all(at_engine *on)
+{
+    const at_evolve_options *options = on->options;
+    double longest_s = 0;
+    int next = 0;
+    while (next < options->problem_count && has_time(on, next, longest_s)) {
+        at_cell cells[AT_CELLS_MAX];
+        int left = options->problem_count - next;
+        int count = left < AT_CELLS_MAX ? left : AT_CELLS_MAX;
+        double began_s = at_engine_seconds(on);
+        memset(cells, 0, sizeof cells);
+        attune_status status = run_cells(on, cells, next, count);
+        for (int i = 0; i < count; ++i) {
+            close_cell(&cells[i]);
+        }
+        AT_FORWARD(status);
+        double took_s = at_engine_seconds(on) - began_s;
+        longest_s = took_s > longest_s ? took_s : longest_s;
+        next += count;
+    }
+    on->result->left = options->problem_count - next;
+    return ATTUNE_OK;
+}
+
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
+
+static attune_status check_options(const at_evolve_options *options)
+{
+    AT_FAIL_IF(options->problem_count < 1, ATTUNE_INVALID_ARGUMENT, "no problem is given");
+    AT_FAIL_IF(options->resume && options->ledger == NULL, ATTUNE_INVALID_ARGUMENT,
+               "to go on, the ledger to go on with is needed");
+    for (int i = 0; i < options->problem_count; ++i) {
+        AT_FORWARD(attune_problem_check(&options->problem[i]));
+    }
+    return options->strategy == NULL || at_strategy_find(options->strategy) != NULL ? ATTUNE_OK : ATTUNE_NOT_FOUND;
+}
+
+static attune_status open_all(at_engine *on)
+{
+    const at_evolve_options *options = on->options;
+    AT_FORWARD(check_options(options));
+    AT_FORWARD(find_kernel(on));
+    AT_FORWARD(find_target(on));
+    AT_FORWARD(at_pool_create(options->threads > 0 ? options->threads : at_cpu_count(), 0, &on->pool));
+    AT_FORWARD(open_planner(on));
+    return open_compilers(on);
+}
+
+static int exit_code(const at_evolve_result *result)
+{
+    enum { FINE = 0, WRONG = 1, COULD_NOT = 3, UNFINISHED = 4 };
+    int done = result->gains + result->no_gains + result->voids + result->known;
+    return result->wrong > 0 || result->slower > 0                         ? WRONG
+           : done == 0 && result->refused > 0                              ? COULD_NOT
+           : result->voids > 0 || result->unproven > 0 || result->left > 0 ? UNFINISHED
+                                                                           : FINE;
+}
+
+attune_status at_evolve_run(const at_evolve_options *options, at_evolve_result *result)
+{
+    at_engine on = {.options = options, .result = result, .began_s = at_timed_seconds()};
+    *result = (at_evolve_result){0};
+    attune_status status = open_all(&on);
+    if (status == ATTUNE_OK) {
+        status = run_all(&on);
+    }
+    at_compilers_close(on.compilers);
+    attune_context_destroy(on.planner);
+    at_pool_destroy(on.pool);
+    result->exit_code = exit_code(result);
+    return status;
+}

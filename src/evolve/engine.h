@@ -1,0 +1,64 @@
+/* The engine: finds the fastest config of a kernel on each of several problems, has the gate prove what it found, and
+ * teaches the planner. Everything that touches a device or compiles happens in worker processes. docs/evolve.md is the
+ * guide. */
+#ifndef EVOLVE_ENGINE_H
+#define EVOLVE_ENGINE_H
+
+#include "evolve/search.h"
+#include "gate/gate.h"
+#include "library/wisdom.h"
+
+/* Told what happens; any of them may be NULL. */
+typedef struct at_evolve_watch {
+    void *self;
+    void (*problem)(void *self, const char *problem, const at_space *space, const char *champion, const char *from);
+    void (*found)(void *self, const at_search_result *result, const char *winner, const char *opponent);
+    void (*top)(void *self, int place, const char *config, double us);
+    void (*wisdom)(void *self, const at_wisdom_row *row, const char *why_not); /* NULL: it was added */
+    at_search_watch search; /* of every search; its self is its own */
+    at_gate_watch gate;     /* of what follows */
+} at_evolve_watch;
+
+typedef struct at_evolve_options {
+    const char *kernel; /* a name */
+    const char *one;    /* "NAME:PARAM=VALUE,...": this config alone, instead of a search; or NULL */
+    const attune_problem *problem;
+    int problem_count;
+    const char *strategy; /* NULL: the default */
+    uint64_t seed;
+    double budget_s;    /* 0: none. Of each problem's search, the final and the gate not included */
+    int budget_runs;    /* 0: none */
+    const char *budget; /* as it was given, for the ledger */
+    bool exhaustive;
+    const char *ledger; /* a file, or of several problems a directory; NULL: none is kept */
+    bool resume;
+    bool prove;              /* have the gate judge the winners */
+    const char *const *peer; /* of the gate; none: the one that came second */
+    int peer_count;
+    double must;
+    int64_t cases;
+    bool quick, again;
+    double limit_s;       /* begin nothing that would end later; 0: no limit */
+    const char *evidence; /* a directory; NULL: nothing is kept */
+    const char *wisdom;   /* a file to read, and to add proven rows to; NULL: none */
+    const char *target, *isa;
+    int threads;
+    const char *const *worker, *const *fetcher;
+    at_evolve_watch watch;
+} at_evolve_options;
+
+typedef struct at_evolve_result {
+    int gains, no_gains, voids; /* searches by their ends */
+    int right, wrong, unproven; /* verdicts: right; not; inconclusive, or none where one was wanted */
+    int slower;                 /* right ones that are not faster than a peer that was asked for by name */
+    int refused;                /* problems that the kernel does not support */
+    int known;                  /* problems whose ledger had its end already */
+    int left;                   /* problems that the limit left over */
+    int rows;                   /* of wisdom */
+    int exit_code;              /* 0 fine, 1 something is wrong or slower, 3 could not run, 4 void or unfinished */
+} at_evolve_result;
+
+/* ATTUNE_OK when the engine ran, whatever it found. Errors are the caller's, the machine's, or ATTUNE_INTERRUPTED. */
+attune_status at_evolve_run(const at_evolve_options *options, at_evolve_result *result);
+
+#endif

@@ -1,0 +1,53 @@
+/* What the files of the engine share. */
+#ifndef EVOLVE_ENGINE_PARTS_H
+#define EVOLVE_ENGINE_PARTS_H
+
+#include "base/threads.h"
+#include "evolve/engine.h"
+
+enum { AT_CELLS_MAX = 4 }; /* searched before the gate judges them together, so that they share its processes */
+
+/* One problem: its search, and what follows. */
+typedef struct at_cell {
+    const attune_problem *problem;
+    char text[ATTUNE_PROBLEM_TEXT_MAX];
+    at_space *space;
+    at_live *live; /* while it is searched */
+    at_ledger *ledger;
+    at_ledger_log *before;
+    at_search_result result;
+    bool searched;
+    char winner[AT_KERNEL_TEXT_MAX], opponent[AT_KERNEL_TEXT_MAX]; /* "" where there is none */
+    bool judged;
+} at_cell;
+
+typedef struct at_engine {
+    const at_evolve_options *options;
+    at_evolve_result *result;
+    const attune_kernel *kernel;
+    attune_target target;
+    char target_text[AT_TARGET_TEXT_MAX];
+    at_remote_options worker;
+    at_pool *pool;
+    at_compilers *compilers;                        /* NULL on a CPU */
+    attune_context *planner;                        /* for the target, which it does not open */
+    char learned[AT_CELLS_MAX][AT_KERNEL_TEXT_MAX]; /* the last winners of this call */
+    int learned_count;
+    double began_s;
+} at_engine;
+
+/* Seconds since the engine began. */
+double at_engine_seconds(const at_engine *on);
+void at_engine_note(const at_engine *on, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What to begin a cell's search with: what the planner would take now, where that is this kernel's, the winners of the
+ * problems before it, the micro-benchmark's, and the kernel's own order. `chosen` is the planner's choice, whatever
+ * kernel's. */
+attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed, int *count,
+                              char chosen[AT_KERNEL_TEXT_MAX]);
+/* Searches one problem. */
+attune_status at_engine_search(at_engine *on, at_cell *cell);
+/* Has the gate judge the winners of the cells, adds rows of wisdom, and ends their ledgers. */
+attune_status at_engine_prove(at_engine *on, at_cell *cells, int count);
+
+#endif

@@ -1,0 +1,297 @@
+#include "evolve/search.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "evolve/search_parts.h"
+
+const char *at_search_end_name(at_search_end end)
+{
+    static const char *const name[] = {"gain", "no gain", "void"};
+    return name[end];
+}
+
+/* ---- What all parts use ------------------------------------------------------------------------------------------ */
+
+double at_search_seconds(const at_search *on)
+{
+    return on->before_s + on->stand->seconds(on->stand->self) - on->began_s;
+}
+
+attune_status at_search_stopped(const at_search *on)
+{
+    const at_search_watch *watch = &on->options->watch;
+    bool stop = at_file_interrupted() || (watch->stop != NULL && watch->stop(watch->self));
+    AT_FAIL_IF(stop, ATTUNE_INTERRUPTED, "interrupted");
+    return ATTUNE_OK;
+}
+
+void at_search_note(const at_search *on, const char *format, ...)
+{
+    char text[AT_EVENT_WHY_MAX];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (on->options->watch.note != NULL) {
+        on->options->watch.note(on->options->watch.self, text);
+    }
+}
+
+void at_search_text(const at_search *on, int candidate, char text[AT_KERNEL_TEXT_MAX])
+{
+    on->stand->name(on->stand->self, candidate, text);
+}
+
+attune_status at_search_write(const at_search *on, at_event *event)
+{
+    event->at_s = at_search_seconds(on);
+    return on->ledger == NULL || at_search_is_written(on, event) ? ATTUNE_OK : at_ledger_append(on->ledger, event);
+}
+
+attune_status at_search_checked(at_search *on, at_self_check check, bool holds, bool voids, const char *format, ...)
+{
+    at_event event = {.kind = AT_EVENT_CHECK, .as.check = {.check = check, .holds = holds}};
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(event.as.check.why, sizeof event.as.check.why, format, list);
+    va_end(list);
+    if (!holds && voids && !on->is_void) {
+        on->is_void = true;
+        (void)snprintf(on->result->why, sizeof on->result->why, "self-check \"%s\": %.400s", at_names_of_checks[check],
+                       event.as.check.why);
+    }
+    if (on->options->watch.checked != NULL) {
+        on->options->watch.checked(on->options->watch.self, &event.as.check);
+    }
+    return at_search_write(on, &event);
+}
+
+/* ---- What next --------------------------------------------------------------------------------------------------- */
+
+static int counted(const at_search *on)
+{
+    return on->result->measured + on->result->refused;
+}
+
+static bool has_time(const at_search *on)
+{
+    const at_search_options *options = on->options;
+    return (options->budget_s <= 0 || at_search_seconds(on) < options->budget_s) &&
+           (options->budget_runs <= 0 || counted(on) < options->budget_runs);
+}
+
+static int ask(at_search *on)
+{
+    int candidate = on->strategy != NULL          ? at_strategy_ask(on->strategy)
+                    : on->next < on->space->count ? on->next++
+                                                  : -1;
+    while (candidate >= 0 && on->known[candidate].seen && on->strategy != NULL) {
+        candidate = at_strategy_ask(on->strategy);
+    }
+    return candidate;
+}
+
+/* Asks for the next batch; `waiting` are asked for and not told. Compiling them begins. */
+static attune_status draw(at_search *on, int waiting, int *batch, int *count)
+{
+    const at_search_options *options = on->options;
+    int left = options->budget_runs > 0 ? options->budget_runs - counted(on) - waiting : options->batch;
+    *count = 0;
+    while (has_time(on) && *count < options->batch && *count < left) {
+        int candidate = ask(on);
+        if (candidate < 0) {
+            break;
+        }
+        batch[(*count)++] = candidate;
+        AT_FORWARD(on->stand->ahead != NULL ? on->stand->ahead(on->stand->self, candidate) : ATTUNE_OK);
+    }
+    return ATTUNE_OK;
+}
+
+static const char *origin_of(const at_search *on, int candidate)
+{
+    for (int i = 0; i < on->options->first_count; ++i) {
+        if (on->options->first[i].candidate == candidate) {
+            return on->options->first[i].from;
+        }
+    }
+    return on->strategy != NULL ? on->strategy->kind->name : "exhaustive";
+}
+
+static void show_progress(const at_search *on)
+{
+    const at_search_options *options = on->options;
+    double by_time = options->budget_s > 0 ? at_search_seconds(on) / options->budget_s : 0;
+    double by_runs = options->budget_runs > 0 ? (double)counted(on) / options->budget_runs : 0;
+    double by_space = (double)counted(on) / on->space->count;
+    if (options->watch.progress != NULL) {
+        options->watch.progress(options->watch.self, "searching", fmin(1, fmax(by_space, fmax(by_time, by_runs))));
+    }
+}
+
+static attune_status process(at_search *on, const int *batch, int count)
+{
+    const char *from[AT_SEARCH_BATCH_MAX];
+    int ready[AT_SEARCH_BATCH_MAX];
+    int ready_count = 0;
+    AT_FORWARD(at_search_stopped(on));
+    for (int i = 0; i < count; ++i) {
+        from[i] = origin_of(on, batch[i]);
+    }
+    AT_FORWARD(at_search_build(on, batch, count, from, ready, &ready_count));
+    AT_FORWARD(ready_count > 0 ? at_search_race(on, ready, ready_count) : ATTUNE_OK);
+    show_progress(on);
+    return ATTUNE_OK;
+}
+
+/* Where candidates are made ahead, the next batch is asked for before this one is raced. */
+static attune_status run_batches(at_search *on)
+{
+    int batch[2][AT_SEARCH_BATCH_MAX];
+    int count[2] = {0, 0};
+    bool ahead = on->stand->ahead != NULL;
+    AT_FORWARD(draw(on, 0, batch[0], &count[0]));
+    for (int turn = 0; count[turn] > 0 && has_time(on) && !on->is_void; turn = 1 - turn) {
+        AT_FORWARD(ahead ? draw(on, count[turn], batch[1 - turn], &count[1 - turn]) : ATTUNE_OK);
+        AT_FORWARD(process(on, batch[turn], count[turn]));
+        AT_FORWARD(ahead ? ATTUNE_OK : draw(on, 0, batch[1 - turn], &count[1 - turn]));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- The first champion ------------------------------------------------------------------------------------------ */
+
+/* The first of those given that can be made and runs right. What does not is refused like anyone else. */
+static attune_status find_champion(at_search *on)
+{
+    for (int i = 0; i < on->options->first_count && on->champion < 0; ++i) {
+        const at_seed *seed = &on->options->first[i];
+        int ready[1];
+        int ready_count = 0;
+        at_first_run seen;
+        AT_FORWARD(at_search_stopped(on));
+        AT_FORWARD(at_search_build(on, &seed->candidate, 1, &seed->from, ready, &ready_count));
+        if (ready_count == 0) {
+            continue;
+        }
+        AT_FORWARD(on->stand->racer.try(on->stand->racer.self, seed->candidate, &seen));
+        if (seen.refused == AT_RAN) {
+            on->champion = on->first_champion = seed->candidate;
+        } else {
+            AT_FORWARD(at_search_refuse(on, seed->candidate, seen.refused, seen.why));
+        }
+    }
+    AT_FAIL_IF(on->champion < 0, ATTUNE_UNSUPPORTED, "none of the %d configs to begin with runs",
+               on->options->first_count);
+    if (on->options->exhaustive) {
+        on->known[on->champion].seen = false; /* it is measured like all others */
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Beginning and end ------------------------------------------------------------------------------------------- */
+
+static attune_status open_strategy(at_search *on)
+{
+    const at_search_options *options = on->options;
+    int first[AT_SEARCH_FIRST_MAX];
+    for (int i = 0; i < options->first_count; ++i) {
+        first[i] = options->first[i].candidate;
+    }
+    const at_strategy_options wanted = {
+        .seed = options->seed, .budget = options->budget_runs, .first = first, .first_count = options->first_count};
+    return options->exhaustive ? ATTUNE_OK : at_strategy_create(options->strategy, on->space, &wanted, &on->strategy);
+}
+
+static attune_status write_beginning(at_search *on)
+{
+    at_event space = {.kind = AT_EVENT_SPACE, .as.space = (at_space *)(uintptr_t)on->space};
+    at_event resume = {.kind = AT_EVENT_RESUME};
+    if (on->ledger != NULL && on->before != NULL && on->before->count > 0) {
+        resume.at_s = on->before_s;
+        AT_FORWARD(at_ledger_append(on->ledger, &resume));
+    }
+    return on->before != NULL && on->before->space != NULL ? ATTUNE_OK : at_search_write(on, &space);
+}
+
+static void rank_top(at_search *on)
+{
+    enum { TOP = sizeof on->result->top / sizeof on->result->top[0] };
+    at_search_result *result = on->result;
+    for (int i = 0; i < on->space->count; ++i) {
+        const at_known_candidate *one = &on->known[i];
+        if (!one->told || one->refused != AT_RAN || one->censored || one->same_as >= 0) {
+            continue;
+        }
+        double us = exp(one->log_us);
+        int at = result->top_count < TOP ? result->top_count++ : TOP;
+        for (; at > 0 && result->top_us[at - 1] > us; --at) {
+            if (at < TOP) {
+                result->top[at] = result->top[at - 1];
+                result->top_us[at] = result->top_us[at - 1];
+            }
+        }
+        if (at < TOP) {
+            result->top[at] = i;
+            result->top_us[at] = us;
+        }
+    }
+}
+
+static attune_status search(at_search *on)
+{
+    AT_FORWARD(write_beginning(on));
+    AT_FORWARD(open_strategy(on));
+    AT_FORWARD(find_champion(on));
+    AT_FORWARD(at_search_check_mutant(on));
+    AT_FORWARD(on->is_void ? ATTUNE_OK : run_batches(on));
+    AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_check_alarm(on));
+    AT_FORWARD(on->is_void || on->options->exhaustive ? ATTUNE_OK : at_search_check_dead(on));
+    AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_final(on));
+    rank_top(on);
+    on->result->end = on->is_void ? AT_SEARCH_VOID : on->result->end;
+    on->result->seconds = at_search_seconds(on);
+    return ATTUNE_OK;
+}
+
+static attune_status check_options(const at_search_options *options)
+{
+    AT_FAIL_IF(options->first_count < 1 || options->first_count > AT_SEARCH_FIRST_MAX, ATTUNE_INVALID_ARGUMENT,
+               "%d candidates to begin with: 1 to %d are needed", options->first_count, AT_SEARCH_FIRST_MAX);
+    AT_FAIL_IF(options->batch < 1 || options->batch > AT_SEARCH_BATCH_MAX, ATTUNE_INVALID_ARGUMENT,
+               "batches of %d: 1 to %d are possible", options->batch, AT_SEARCH_BATCH_MAX);
+    return ATTUNE_OK;
+}
+
+attune_status at_search_run(const at_search_options *options, const at_stand *stand, at_ledger *ledger,
+                            const at_ledger_log *before, at_search_result *result)
+{
+    at_search on = {.options = options,
+                    .space = options->space,
+                    .stand = stand,
+                    .ledger = ledger,
+                    .before = before,
+                    .result = result,
+                    .champion = -1,
+                    .first_champion = -1,
+                    .champion_log_us = NAN};
+    *result = (at_search_result){.winner = -1, .opponent = -1, .gain = {1, 1, 1}};
+    AT_FORWARD(check_options(options));
+    on.began_s = stand->seconds(stand->self);
+    on.before_s = before != NULL && before->count > 0 ? before->event[before->count - 1].at_s : 0;
+    on.known = calloc((size_t)options->space->count, sizeof *on.known);
+    AT_FAIL_IF(on.known == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d candidates", options->space->count);
+    for (int i = 0; i < options->space->count; ++i) {
+        on.known[i].same_as = -1;
+    }
+    attune_status status = search(&on);
+    at_strategy_destroy(on.strategy);
+    free(on.known);
+    return status;
+}

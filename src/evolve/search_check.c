@@ -1,0 +1,170 @@
+/* How a search looks at itself. Each of these is a mistake that somebody made: docs/evolve.md tells the stories. */
+#include <math.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "evolve/search_parts.h"
+
+/* ---- A wrong kernel must be rejected ----------------------------------------------------------------------------- */
+
+attune_status at_search_check_mutant(at_search *on)
+{
+    at_first_run seen;
+    char name[AT_KERNEL_TEXT_MAX];
+    at_search_text(on, on->champion, name);
+    AT_FORWARD(on->stand->mutant(on->stand->self, on->champion, &seen));
+    if (seen.refused == AT_REFUSED_WRONG) {
+        return at_search_checked(on, AT_CHECK_MUTANT, true, true, "with its scale 2 %% off, %s is rejected: %.200s",
+                                 on->space->kernel, seen.why);
+    }
+    return at_search_checked(on, AT_CHECK_MUTANT, false, true,
+                             "%s with its scale 2 %% off was %s: wrong kernels would not be seen here", name,
+                             seen.refused == AT_RAN ? "taken for right" : seen.why);
+}
+
+/* ---- One module under many names --------------------------------------------------------------------------------- */
+
+attune_status at_search_check_execution(at_search *on, const int *candidate, int count)
+{
+    char function[AT_HEAT_MAX][AT_FUNCTION_TEXT_MAX];
+    char a[AT_KERNEL_TEXT_MAX], b[AT_KERNEL_TEXT_MAX];
+    for (int i = 0; i < count; ++i) {
+        AT_FORWARD(on->stand->proof(on->stand->self, candidate[i], function[i]));
+        for (int k = 0; k < i; ++k) {
+            const at_known_candidate *one = &on->known[candidate[i]], *other = &on->known[candidate[k]];
+            if (strcmp(function[i], function[k]) != 0 || strcmp(one->code, other->code) == 0) {
+                continue;
+            }
+            at_search_text(on, candidate[k], a);
+            at_search_text(on, candidate[i], b);
+            return at_search_checked(
+                on, AT_CHECK_EXECUTION, false, true,
+                "one function, %s, was launched for %.150s and for %.150s, whose code differs: one "
+                "module is measured under many names",
+                function[i], a, b);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- One time for all -------------------------------------------------------------------------------------------- */
+
+/* Variants of different code that were timed: how many, and how far apart. */
+typedef struct spread {
+    int count, apart;
+    double least, most;
+} spread;
+
+static spread spread_of(const at_search *on)
+{
+    spread seen = {0, 0, HUGE_VAL, -HUGE_VAL};
+    for (int i = 0; i < on->space->count; ++i) {
+        const at_known_candidate *one = &on->known[i];
+        if (one->told && one->refused == AT_RAN && one->same_as < 0) {
+            ++seen.count;
+            seen.apart += one->censored || fabs(one->log_us - on->champion_log_us) > one->ratio_half;
+            seen.least = fmin(seen.least, one->log_us);
+            seen.most = fmax(seen.most, one->log_us);
+        }
+    }
+    return seen;
+}
+
+/* Of many that tie with one another, a few lie outside of their intervals by chance. */
+attune_status at_search_check_alarm(at_search *on)
+{
+    enum { ENOUGH = 8, CHANCE = 10 };
+    spread seen = spread_of(on);
+    if (seen.count < ENOUGH) {
+        return ATTUNE_OK;
+    }
+    double width = expm1(seen.most - seen.least);
+    bool flat = seen.apart * CHANCE <= seen.count && width < 2 * on->options->policy.band;
+    if (flat) {
+        return at_search_checked(on, AT_CHECK_ALARM, false, false,
+                                 "%d variants of different code answered with one time, within %.1f %%: no parameter "
+                                 "matters on this problem, or it is not they that are measured",
+                                 seen.count, 100 * width);
+    }
+    return at_search_checked(on, AT_CHECK_ALARM, true, false, "%d variants lie up to %.0f %% apart", seen.count,
+                             100 * width);
+}
+
+/* ---- Dead parameters --------------------------------------------------------------------------------------------- */
+
+/* The one parameter in which two candidates differ; -1 where that is none or several. */
+static int differs_in(const at_space *space, int a, int b)
+{
+    int found = -1;
+    for (int p = 0; p < space->param_count; ++p) {
+        bool same = space->position[(size_t)a * (size_t)space->param_count + (size_t)p] ==
+                    space->position[(size_t)b * (size_t)space->param_count + (size_t)p];
+        if (!same && found >= 0) {
+            return -1;
+        }
+        found = same ? found : p;
+    }
+    return found;
+}
+
+/* Makes, and does not time, the neighbours of the champion in each parameter. */
+static attune_status build_neighbours(at_search *on)
+{
+    enum { NEIGHBOURS_MAX = 64 };
+    int list[NEIGHBOURS_MAX];
+    int count = 0;
+    for (int i = 0; i < on->space->count && count < NEIGHBOURS_MAX; ++i) {
+        if (!on->known[i].built && !on->known[i].seen && differs_in(on->space, on->champion, i) >= 0) {
+            list[count++] = i;
+            AT_FORWARD(on->stand->ahead(on->stand->self, i));
+        }
+    }
+    for (int i = 0; i < count; ++i) {
+        at_variant variant;
+        at_known_candidate *one = &on->known[list[i]];
+        AT_FORWARD(at_search_stopped(on));
+        AT_FORWARD(on->stand->build(on->stand->self, list[i], &variant));
+        one->built = variant.refused == AT_RAN;
+        memcpy(one->code, variant.code, sizeof one->code);
+    }
+    return ATTUNE_OK;
+}
+
+static void compare_codes(const at_search *on, int compared[ATTUNE_PARAMS_MAX], int changed[ATTUNE_PARAMS_MAX])
+{
+    for (int a = 0; a < on->space->count; ++a) {
+        for (int b = 0; b < a && on->known[a].built; ++b) {
+            int param = on->known[b].built ? differs_in(on->space, a, b) : -1;
+            if (param >= 0) {
+                ++compared[param];
+                changed[param] += strcmp(on->known[a].code, on->known[b].code) != 0;
+            }
+        }
+    }
+}
+
+/* Only where code can be told apart without running it: where candidates are compiled. */
+attune_status at_search_check_dead(at_search *on)
+{
+    int compared[ATTUNE_PARAMS_MAX] = {0}, changed[ATTUNE_PARAMS_MAX] = {0};
+    char names[240] = "";
+    at_text dead;
+    if (on->stand->ahead == NULL) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(build_neighbours(on));
+    compare_codes(on, compared, changed);
+    at_text_init_fixed(&dead, names, sizeof names);
+    int live = 0;
+    for (int p = 0; p < on->space->param_count; ++p) {
+        live += changed[p] > 0;
+        if (compared[p] > 0 && changed[p] == 0) {
+            at_text_add(&dead, "%s%s (%d pairs)", dead.length > 0 ? ", " : "", on->space->param[p].name, compared[p]);
+        }
+    }
+    if (dead.length > 0) {
+        return at_search_checked(on, AT_CHECK_DEAD, false, false, "dead, for no value changes the code: %s", names);
+    }
+    return at_search_checked(on, AT_CHECK_DEAD, true, false, "each of %d parameters changes the code", live);
+}

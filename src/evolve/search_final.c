@@ -1,0 +1,170 @@
+/* The end of a search: the best of it once more, in fresh processes, beside what would run without it. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "evolve/search_parts.h"
+
+enum { FINAL = 2, BASE = 0 }; /* the round, as measurements have it; the place of who the others are held against */
+
+/* ---- Who takes part ---------------------------------------------------------------------------------------------- */
+
+static bool is_in(const at_final *last, int candidate)
+{
+    for (int i = 0; i < last->count; ++i) {
+        if (last->candidate[i] == candidate) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Timed, and not shown slower than the champion by more than the band and what its interval leaves open. */
+static bool is_near(const at_search *on, int candidate)
+{
+    const at_known_candidate *one = &on->known[candidate];
+    return one->told && one->refused == AT_RAN && !one->censored && one->same_as < 0 &&
+           one->log_us - on->champion_log_us < log1p(on->options->policy.band) + one->half;
+}
+
+/* The fastest that is not in yet; -1 where there is none. With `any`, of all that were timed. */
+static int next_best(const at_search *on, const at_final *last, bool any)
+{
+    int best = -1;
+    for (int i = 0; i < on->space->count; ++i) {
+        const at_known_candidate *one = &on->known[i];
+        bool may = is_near(on, i) || (any && one->told && one->refused == AT_RAN && one->same_as < 0);
+        if (may && !is_in(last, i) && (best < 0 || one->log_us < on->known[best].log_us)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+static void choose_finalists(const at_search *on, at_final *last)
+{
+    last->candidate[last->count++] = on->options->rival >= 0 ? on->options->rival : on->first_champion;
+    if (!is_in(last, on->champion)) {
+        last->candidate[last->count++] = on->champion;
+    }
+    for (int next = next_best(on, last, false); next >= 0 && last->count < AT_FINALISTS_MAX;
+         next = next_best(on, last, false)) {
+        last->candidate[last->count++] = next;
+    }
+    int second = last->count == 1 ? next_best(on, last, true) : -1;
+    if (second >= 0) {
+        last->candidate[last->count++] = second;
+    }
+}
+
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
+
+static attune_status run_fair(at_search *on, at_final *last)
+{
+    enum { TRIES = 2 };
+    at_race_policy policy = on->options->policy;
+    for (int tries = 0; tries < TRIES; ++tries) {
+        policy.seed += 15487469U;
+        AT_FORWARD(at_final_run(&policy, &on->stand->racer, last));
+        if (last->fair) {
+            return ATTUNE_OK;
+        }
+        at_search_note(on, "in the final a copy took %.3f of its original's time: it is run again",
+                       exp(last->placebo.middle));
+    }
+    return at_search_checked(on, AT_CHECK_PLACEBO, false, true, "in the final a copy took %.3f of its original's time",
+                             exp(last->placebo.middle));
+}
+
+static attune_status write_times(const at_search *on, const at_final *last, int place)
+{
+    at_event event = {.kind = AT_EVENT_MEASUREMENT, .as.measurement = {.round = FINAL, .pairs = last->processes}};
+    at_event_measurement *to = &event.as.measurement;
+    at_search_text(on, last->candidate[place], to->config);
+    at_search_text(on, last->candidate[BASE], to->champion);
+    if (last->candidate[place] < on->space->count) {
+        memcpy(to->code, on->known[last->candidate[place]].code, sizeof to->code);
+    }
+    for (int i = 0; i < last->processes; ++i) {
+        to->us[i] = last->process_us[place][i];
+        to->champion_us[i] = last->process_us[BASE][i];
+    }
+    return at_search_write(on, &event);
+}
+
+/* ---- What follows ------------------------------------------------------------------------------------------------ */
+
+static at_interval as_gain(const at_interval *ratio)
+{
+    return (at_interval){exp(-ratio->middle), exp(-ratio->high), exp(-ratio->low)};
+}
+
+static void say_gain(at_search *on, const at_final *last, int winner)
+{
+    char base[AT_KERNEL_TEXT_MAX];
+    at_search_result *result = on->result;
+    static const at_interval same = {0, 0, 0};
+    const at_interval *ratio = &last->ratio[winner];
+    bool ties = at_race_ties(&on->options->policy, ratio, &same);
+    at_search_text(on, last->candidate[BASE], base);
+    result->gain = as_gain(ratio);
+    result->end = !ties && ratio->middle < 0 ? AT_SEARCH_GAIN : AT_SEARCH_NO_GAIN;
+    (void)snprintf(result->why, sizeof result->why,
+                   "%.4g us against %.4g us of %.300s: %.3f times as fast (%.3f to %.3f)%s", last->us[winner],
+                   last->us[BASE], base, result->gain.middle, result->gain.low, result->gain.high,
+                   ties ? ", a tie" : "");
+}
+
+/* The winner among the kernel's own; against the base, or where that is itself, against who came second. */
+static void conclude(at_search *on, const at_final *last)
+{
+    at_search_result *result = on->result;
+    int from = on->options->rival >= 0 ? 1 : 0;
+    int winner = at_final_winner(&on->options->policy, last, from, at_search_key, on);
+    int second = -1;
+    for (int i = from; i < last->count; ++i) {
+        bool faster = second < 0 || last->ratio[i].middle < last->ratio[second].middle;
+        second = i != winner && faster ? i : second;
+    }
+    result->winner = last->candidate[winner];
+    result->us = last->us[winner];
+    if (winner != BASE) {
+        result->opponent = last->candidate[BASE];
+        say_gain(on, last, winner);
+        return;
+    }
+    result->end = AT_SEARCH_NO_GAIN;
+    result->opponent = second >= 0 ? last->candidate[second] : -1;
+    (void)snprintf(result->why, sizeof result->why,
+                   "%.4g us, and nothing is faster than what would run without a search", result->us);
+}
+
+static attune_status write_end(const at_search *on, const at_final *last)
+{
+    at_interval ratio = {0, 0, 0};
+    for (int i = 0; i < last->count; ++i) {
+        AT_FORWARD(write_times(on, last, i));
+        ratio = last->candidate[i] == on->result->winner ? last->ratio[i] : ratio;
+    }
+    return at_search_decide(on, AT_DECIDED_CONFIRMED, on->result->winner, last->candidate[BASE], &ratio,
+                            on->result->why);
+}
+
+attune_status at_search_final(at_search *on)
+{
+    at_final last = {.processes = on->options->final_processes, .blocks = on->options->final_blocks};
+    choose_finalists(on, &last);
+    if (on->options->watch.progress != NULL) {
+        on->options->watch.progress(on->options->watch.self, "final", 0);
+    }
+    AT_FORWARD(run_fair(on, &last));
+    if (on->is_void) {
+        return ATTUNE_OK;
+    }
+    conclude(on, &last);
+    AT_FORWARD(at_search_checked(on, AT_CHECK_PLACEBO, true, true,
+                                 "a copy of the champion tied in every heat, and in the final: %.3f (%.3f to %.3f)",
+                                 exp(last.placebo.middle), exp(last.placebo.low), exp(last.placebo.high)));
+    return write_end(on, &last);
+}

@@ -1,0 +1,432 @@
+/* From a batch of candidates to what became of them: made, told apart, raced, told. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "evolve/search_parts.h"
+
+enum { HEAT = 0, DUEL = 1 }; /* rounds, as measurements have them */
+
+/* ---- Telling ----------------------------------------------------------------------------------------------------- */
+
+static attune_status tell_strategy(at_search *on, int candidate)
+{
+    const at_known_candidate *one = &on->known[candidate];
+    const at_tried tried = {.candidate = candidate,
+                            .refused = one->refused,
+                            .log_us = one->refused == AT_RAN ? one->log_us : 0,
+                            .half = one->half,
+                            .censored = one->censored,
+                            .figures = one->figures};
+    return on->strategy == NULL ? ATTUNE_OK : at_strategy_tell(on->strategy, &tried);
+}
+
+/* Its twins, which were not raced, had the same fate. */
+static attune_status tell(at_search *on, int candidate)
+{
+    on->known[candidate].told = true;
+    AT_FORWARD(tell_strategy(on, candidate));
+    for (int i = 0; i < on->space->count; ++i) {
+        at_known_candidate *twin = &on->known[i];
+        if (twin->same_as == candidate && !twin->told) {
+            const at_known_candidate *one = &on->known[candidate];
+            twin->told = true;
+            twin->refused = one->refused;
+            twin->log_us = one->log_us;
+            twin->half = one->half;
+            twin->censored = one->censored;
+            AT_FORWARD(tell_strategy(on, i));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_search_refuse(at_search *on, int candidate, at_refused refused, const char *why)
+{
+    at_event event = {.kind = AT_EVENT_REFUSAL, .as.refusal = {.refused = refused}};
+    at_entrant entrant = {.candidate = candidate, .fate = AT_FATE_REFUSED, .first = {.refused = refused}};
+    at_search_text(on, candidate, event.as.refusal.config);
+    (void)snprintf(event.as.refusal.why, sizeof event.as.refusal.why, "%s", why);
+    (void)snprintf(entrant.first.why, sizeof entrant.first.why, "%.300s", why);
+    AT_FORWARD(at_search_write(on, &event));
+    on->known[candidate].refused = refused;
+    ++on->result->refused;
+    if (on->options->watch.tried != NULL) {
+        on->options->watch.tried(on->options->watch.self, event.as.refusal.config, &entrant);
+    }
+    return tell(on, candidate);
+}
+
+/* ---- Making ------------------------------------------------------------------------------------------------------ */
+
+static int find_twin(const at_search *on, int candidate)
+{
+    for (int i = 0; i < on->space->count; ++i) {
+        if (i != candidate && on->known[i].built && on->known[i].same_as < 0 &&
+            strcmp(on->known[i].code, on->known[candidate].code) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static attune_status write_build(const at_search *on, int candidate, const at_variant *variant)
+{
+    const at_known_candidate *one = &on->known[candidate];
+    at_event event = {
+        .kind = AT_EVENT_BUILD,
+        .as.build = {.smem_bytes = variant->build.smem_bytes, .figures = one->figures, .seconds = variant->seconds}};
+    at_event_build *build = &event.as.build;
+    at_search_text(on, candidate, build->config);
+    memcpy(build->source, one->source, sizeof build->source);
+    memcpy(build->code, one->code, sizeof build->code);
+    (void)snprintf(build->entry, sizeof build->entry, "%s", variant->entry);
+    if (one->same_as >= 0) {
+        at_search_text(on, one->same_as, build->same_as);
+    }
+    return at_search_write(on, &event);
+}
+
+/* One that has the code of another is no candidate of its own: told when that one is, or now. */
+static attune_status take_twin(at_search *on, int candidate, bool *is_twin)
+{
+    at_known_candidate *one = &on->known[candidate];
+    one->same_as = find_twin(on, candidate);
+    *is_twin = one->same_as >= 0;
+    if (!*is_twin) {
+        return ATTUNE_OK;
+    }
+    ++on->result->duplicates;
+    if (on->known[one->same_as].told) {
+        return tell(on, one->same_as);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status build_one(at_search *on, int candidate, const char *from, bool *races)
+{
+    at_event event = {.kind = AT_EVENT_CANDIDATE};
+    at_known_candidate *one = &on->known[candidate];
+    at_variant variant;
+    bool is_twin = false;
+    *races = false;
+    one->seen = true;
+    at_search_text(on, candidate, event.as.candidate.config);
+    (void)snprintf(event.as.candidate.from, sizeof event.as.candidate.from, "%s", from);
+    AT_FORWARD(at_search_write(on, &event));
+    if (on->strategy != NULL) {
+        at_strategy_offer(on->strategy, candidate);
+    }
+    AT_FORWARD(on->stand->build(on->stand->self, candidate, &variant));
+    if (variant.refused != AT_RAN) {
+        return at_search_refuse(on, candidate, variant.refused, variant.why);
+    }
+    memcpy(one->source, variant.source, sizeof one->source);
+    memcpy(one->code, variant.code, sizeof one->code);
+    one->figures.registers = variant.build.registers;
+    one->figures.spill_bytes = variant.build.spill_bytes > 0 ? variant.build.spill_bytes : 0;
+    AT_FORWARD(one->built ? ATTUNE_OK : take_twin(on, candidate, &is_twin));
+    AT_FORWARD(write_build(on, candidate, &variant));
+    one->built = true;
+    *races = !is_twin;
+    return ATTUNE_OK;
+}
+
+attune_status at_search_build(at_search *on, const int *batch, int count, const char *const *from, int *ready,
+                              int *ready_count)
+{
+    *ready_count = 0;
+    for (int i = 0; i < count; ++i) {
+        bool races;
+        AT_FORWARD(build_one(on, batch[i], from[i], &races));
+        if (races) {
+            ready[(*ready_count)++] = batch[i];
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- A heat ------------------------------------------------------------------------------------------------------ */
+
+/* A batch while it races: entrants from the ledger, and from the machine. */
+typedef struct batch {
+    at_heat live; /* those that the ledger does not have */
+    at_heat all;
+    double champion_us[AT_HEAT_MAX][AT_HEAT_BLOCKS_MAX][2]; /* beside each of `all` */
+} batch;
+
+static void recall_all(at_search *on, const int *ready, int count, batch *of)
+{
+    of->live.champion.candidate = on->champion;
+    for (int i = 0; i < count; ++i) {
+        at_entrant *one = &of->all.entrant[of->all.count];
+        if (at_search_recall_refusal(on, ready[i], one) ||
+            at_search_recall(on, ready[i], on->champion, HEAT, one, of->champion_us[of->all.count])) {
+            ++of->all.count;
+            ++on->result->reused;
+        } else {
+            of->live.entrant[of->live.count++].candidate = ready[i];
+        }
+    }
+}
+
+/* A device that failed while several were at work: each by itself, to see who it was. */
+static attune_status run_alone(at_search *on, const at_race_policy *policy, at_heat *heat)
+{
+    at_search_note(on, "the worker was lost: each of %d candidates by itself", heat->count);
+    for (int i = 0; i < heat->count; ++i) {
+        at_heat alone = {.champion = {.candidate = on->champion}, .count = 1};
+        alone.entrant[0].candidate = heat->entrant[i].candidate;
+        AT_FORWARD(on->stand->racer.renew(on->stand->racer.self));
+        attune_status status = at_heat_run(policy, &on->stand->racer, &alone);
+        AT_FAIL_IF(status != ATTUNE_OK && status != ATTUNE_DEVICE_ERROR, status, "%s", attune_last_detail());
+        if (status == ATTUNE_DEVICE_ERROR) {
+            at_entrant *one = &alone.entrant[0];
+            *one = (at_entrant){.candidate = one->candidate, .first = {.refused = AT_REFUSED_LAUNCH}};
+            (void)snprintf(one->first.why, sizeof one->first.why, "%.300s", attune_last_detail());
+            AT_FORWARD(on->stand->racer.renew(on->stand->racer.self));
+        }
+        heat->entrant[i] = alone.entrant[0];
+        /* Each has its own champion's times; those of the last stand for all, and ratios are kept. */
+        heat->champion = alone.champion.blocks >= heat->champion.blocks ? alone.champion : heat->champion;
+    }
+    heat->fair = true;
+    return ATTUNE_OK;
+}
+
+static attune_status run_heat(at_search *on, at_heat *heat)
+{
+    at_race_policy policy = on->options->policy;
+    policy.seed += 7907U * (uint64_t)(on->result->measured + on->result->refused);
+    policy.whole = on->options->exhaustive;
+    attune_status status = at_heat_run(&policy, &on->stand->racer, heat);
+    if (status == ATTUNE_DEVICE_ERROR && heat->count > 1) {
+        return run_alone(on, &policy, heat);
+    }
+    return status;
+}
+
+/* A heat whose placebo did not tie says nothing; neither does a search with two of them in a row. */
+static attune_status run_fair_heat(at_search *on, at_heat *heat)
+{
+    enum { TRIES = 2 };
+    for (int tries = 0; tries < TRIES; ++tries) {
+        AT_FORWARD(run_heat(on, heat));
+        if (heat->fair) {
+            return ATTUNE_OK;
+        }
+        at_search_note(on, "the placebo, a copy of the champion, took %.3f of its time: the heat is run again",
+                       exp(heat->placebo.ratio.middle));
+        AT_FORWARD(on->stand->racer.renew(on->stand->racer.self));
+    }
+    return at_search_checked(on, AT_CHECK_PLACEBO, false, true,
+                             "a copy of the champion took %.3f of its time (%.3f to %.3f), twice in a row",
+                             exp(heat->placebo.ratio.middle), exp(heat->placebo.ratio.low),
+                             exp(heat->placebo.ratio.high));
+}
+
+static attune_status write_measurement(const at_search *on, const at_entrant *one,
+                                       const double champion_us[AT_HEAT_BLOCKS_MAX][2], double champion_first_us,
+                                       int round)
+{
+    at_event event = {.kind = AT_EVENT_MEASUREMENT,
+                      .as.measurement = {.round = round,
+                                         .censored = one->fate == AT_FATE_SLOW || one->blocks < 3,
+                                         .pairs = one->fate == AT_FATE_SLOW ? 1 : 2 * one->blocks}};
+    at_event_measurement *to = &event.as.measurement;
+    at_search_text(on, one->candidate, to->config);
+    at_search_text(on, on->champion, to->champion);
+    memcpy(to->code, on->known[one->candidate].code, sizeof to->code);
+    for (int i = 0; i < to->pairs && i < AT_EVENT_PAIRS_MAX; ++i) {
+        to->us[i] = one->fate == AT_FATE_SLOW ? one->first.us : one->us[i / 2][i % 2];
+        to->champion_us[i] = one->fate == AT_FATE_SLOW ? champion_first_us : champion_us[i / 2][i % 2];
+    }
+    return at_search_write(on, &event);
+}
+
+/* Adds what was just raced to the batch. */
+static attune_status take_live(const at_search *on, batch *of)
+{
+    for (int i = 0; i < of->live.count; ++i) {
+        const at_entrant *one = &of->live.entrant[i];
+        memcpy(of->champion_us[of->all.count], of->live.champion.us, sizeof of->live.champion.us);
+        of->all.entrant[of->all.count++] = *one;
+        if (one->fate != AT_FATE_REFUSED) {
+            AT_FORWARD(
+                write_measurement(on, one, (const double(*)[2])of->live.champion.us, of->live.champion.first.us, HEAT));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* The first champion's own time: the base of all that is told. */
+static void find_base(at_search *on, const batch *of)
+{
+    double sum = 0;
+    int most = 0, best = -1;
+    for (int i = 0; i < of->all.count; ++i) {
+        best = of->all.entrant[i].blocks > most ? i : best;
+        most = of->all.entrant[i].blocks > most ? of->all.entrant[i].blocks : most;
+    }
+    for (int b = 0; b < most; ++b) {
+        sum += log((of->champion_us[best][b][0] + of->champion_us[best][b][1]) / 2);
+    }
+    if (best >= 0 && isnan(on->champion_log_us)) {
+        on->champion_log_us = on->first_log_us = sum / most;
+    }
+}
+
+static double half_of(const at_entrant *one, const double champion_us[AT_HEAT_BLOCKS_MAX][2])
+{
+    static const double confidence = 0.95;
+    at_interval told;
+    return one->blocks >= 3 &&
+                   at_race_ratio((const double(*)[2])one->us, champion_us, one->blocks, confidence, &told) == ATTUNE_OK
+               ? (told.high - told.low) / 2
+               : 0;
+}
+
+static attune_status take_entrant(at_search *on, const at_entrant *one, const double champion_us[AT_HEAT_BLOCKS_MAX][2])
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    at_known_candidate *known = &on->known[one->candidate];
+    if (one->fate == AT_FATE_REFUSED) {
+        return at_search_refuse(on, one->candidate, one->first.refused, one->first.why);
+    }
+    known->log_us = (isnan(on->champion_log_us) ? log(one->first.us) : on->champion_log_us) + one->ratio.middle;
+    known->half = half_of(one, champion_us);
+    known->ratio_half = one->blocks >= 3 ? (one->ratio.high - one->ratio.low) / 2 : 0;
+    known->censored = one->fate == AT_FATE_SLOW || one->blocks < 3;
+    ++on->result->measured;
+    at_search_text(on, one->candidate, name);
+    if (on->options->watch.tried != NULL) {
+        on->options->watch.tried(on->options->watch.self, name, one);
+    }
+    return tell(on, one->candidate);
+}
+
+attune_status at_search_decide(const at_search *on, at_decision decision, int candidate, int against,
+                               const at_interval *ratio, const char *why)
+{
+    at_event event = {.kind = AT_EVENT_DECISION, .as.decision = {.decision = decision}};
+    at_search_text(on, candidate, event.as.decision.config);
+    at_search_text(on, against, event.as.decision.against);
+    event.as.decision.ratio = (at_interval){exp(-ratio->middle), exp(-ratio->high), exp(-ratio->low)};
+    (void)snprintf(event.as.decision.why, sizeof event.as.decision.why, "%s", why);
+    return at_search_write(on, &event);
+}
+
+static attune_status decide_entrant(const at_search *on, const at_entrant *one)
+{
+    if (one->fate == AT_FATE_REFUSED || one->fate == AT_FATE_WON || one->candidate == on->champion) {
+        return ATTUNE_OK;
+    }
+    bool ties = one->fate == AT_FATE_TIED;
+    return at_search_decide(on, ties ? AT_DECIDED_TIE : AT_DECIDED_ELIMINATED, ties ? on->champion : one->candidate,
+                            ties ? one->candidate : on->champion,
+                            ties ? &(at_interval){-one->ratio.middle, -one->ratio.high, -one->ratio.low} : &one->ratio,
+                            at_fate_name(one->fate));
+}
+
+/* ---- Who wins twice ---------------------------------------------------------------------------------------------- */
+
+/* The kernel's own order first, then the space's. */
+int64_t at_search_key(void *self, int candidate)
+{
+    const at_search *on = self;
+    return candidate >= on->space->count ? -1 : (int64_t)on->space->rank[candidate] * on->space->count + candidate;
+}
+
+static attune_status duel(at_search *on, int challenger, at_entrant *outcome)
+{
+    double champion_us[AT_HEAT_BLOCKS_MAX][2];
+    at_race_policy policy = on->options->policy;
+    at_heat heat = {.champion = {.candidate = on->champion}, .count = 1};
+    if (at_search_recall(on, challenger, on->champion, DUEL, outcome, champion_us)) {
+        return ATTUNE_OK;
+    }
+    policy.seed += 104723U * (uint64_t)(on->result->measured + 1);
+    heat.entrant[0].candidate = challenger;
+    AT_FORWARD(at_heat_duel(&policy, &on->stand->racer, &heat));
+    *outcome = heat.entrant[0];
+    outcome->fate = heat.fair || outcome->fate == AT_FATE_REFUSED ? outcome->fate : AT_FATE_TIED;
+    return outcome->fate == AT_FATE_REFUSED
+               ? ATTUNE_OK
+               : write_measurement(on, outcome, (const double(*)[2])heat.champion.us, heat.champion.first.us, DUEL);
+}
+
+static attune_status crown(at_search *on, int challenger)
+{
+    at_entrant outcome;
+    char name[AT_KERNEL_TEXT_MAX];
+    AT_FORWARD(duel(on, challenger, &outcome));
+    if (outcome.fate != AT_FATE_WON) {
+        at_search_text(on, challenger, name);
+        at_search_note(on, "%s won a heat and not the duel: no champion", name);
+        return at_search_decide(on, AT_DECIDED_NOT_CONFIRMED, challenger, on->champion, &outcome.ratio,
+                                "lost the duel");
+    }
+    AT_FORWARD(at_search_decide(on, AT_DECIDED_CHAMPION, challenger, on->champion, &outcome.ratio, "won twice"));
+    on->champion = challenger;
+    on->champion_log_us += outcome.ratio.middle;
+    on->known[challenger].log_us = on->champion_log_us;
+    ++on->result->champions;
+    if (on->options->watch.champion != NULL) {
+        at_search_text(on, challenger, name);
+        on->options->watch.champion(on->options->watch.self, name, exp(on->first_log_us - on->champion_log_us));
+    }
+    return tell_strategy(on, challenger);
+}
+
+/* The first champion is a candidate like others: its time is what the first heat saw beside the others. */
+static attune_status tell_champion(at_search *on)
+{
+    at_known_candidate *one = &on->known[on->champion];
+    if (one->told || on->options->exhaustive || isnan(on->champion_log_us)) {
+        return ATTUNE_OK;
+    }
+    one->log_us = on->champion_log_us;
+    ++on->result->measured;
+    return tell(on, on->champion);
+}
+
+static attune_status conclude(at_search *on, batch *of)
+{
+    find_base(on, of);
+    AT_FORWARD(tell_champion(on));
+    for (int i = 0; i < of->all.count; ++i) {
+        AT_FORWARD(take_entrant(on, &of->all.entrant[i], (const double(*)[2])of->champion_us[i]));
+        AT_FORWARD(decide_entrant(on, &of->all.entrant[i]));
+    }
+    int winner = on->options->exhaustive ? -1 : at_heat_winner(&on->options->policy, &of->all, at_search_key, on);
+    return winner < 0 ? ATTUNE_OK : crown(on, of->all.entrant[winner].candidate);
+}
+
+static attune_status race(at_search *on, const int *ready, int count, batch *of)
+{
+    int raced[AT_HEAT_MAX];
+    int raced_count = 0;
+    recall_all(on, ready, count, of);
+    if (of->live.count > 0) {
+        AT_FORWARD(run_fair_heat(on, &of->live));
+        for (int i = 0; i < of->live.count; ++i) {
+            if (of->live.entrant[i].fate != AT_FATE_REFUSED) {
+                raced[raced_count++] = of->live.entrant[i].candidate;
+            }
+        }
+        AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_check_execution(on, raced, raced_count));
+        AT_FORWARD(on->is_void ? ATTUNE_OK : take_live(on, of));
+    }
+    return on->is_void ? ATTUNE_OK : conclude(on, of);
+}
+
+attune_status at_search_race(at_search *on, const int *ready, int count)
+{
+    batch *of = calloc(1, sizeof *of);
+    AT_FAIL_IF(of == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a heat");
+    attune_status status = race(on, ready, count, of);
+    free(of);
+    return status;
+}

@@ -1,0 +1,80 @@
+/* What a search begins with: what is known already, best first. */
+#include <string.h>
+
+#include "base/status.h"
+#include "evolve/engine_parts.h"
+
+enum { OF_ORDER = 8 };
+
+static void add(const at_space *space, const char *config, const char *from, at_seed *seed, int *count)
+{
+    int candidate = at_space_find_text(space, config);
+    for (int i = 0; i < *count; ++i) {
+        if (seed[i].candidate == candidate) {
+            return;
+        }
+    }
+    if (candidate >= 0 && *count < AT_SEARCH_FIRST_MAX) {
+        seed[(*count)++] = (at_seed){candidate, from};
+    }
+}
+
+/* What would run if nothing were searched for; "" where nothing would. */
+static const char *ask_planner(const at_engine *on, const at_cell *cell, char chosen[AT_KERNEL_TEXT_MAX])
+{
+    attune_plan *plan;
+    chosen[0] = '\0';
+    if (attune_plan_create(on->planner, cell->problem, ATTUNE_ESTIMATE, &plan) != ATTUNE_OK) {
+        return "";
+    }
+    memcpy(chosen, plan->kernel_text, AT_KERNEL_TEXT_MAX);
+    const char *from = plan->origin == AT_ORIGIN_HEURISTIC ? "heuristic" : "wisdom";
+    attune_plan_destroy(plan);
+    return from;
+}
+
+/* The one config that is asked about, behind what it is held against. */
+static attune_status add_one(const at_engine *on, const at_cell *cell, at_seed *seed, int *count)
+{
+    const char *params;
+    char name[AT_KERNEL_TEXT_MAX], config_text[AT_KERNEL_TEXT_MAX];
+    attune_reason reason = {""};
+    attune_config config;
+    AT_FORWARD(at_kernel_text_split(on->options->one, name, sizeof name, &params));
+    if (*count > 0) {
+        at_space_config(cell->space, seed[0].candidate, &config);
+    } else {
+        at_config_at(on->kernel, 0, &config);
+    }
+    AT_FORWARD(at_config_parse(on->kernel, params, &config));
+    at_config_print(on->kernel, &config, config_text);
+    AT_FAIL_IF(!at_kernel_fits(on->kernel, cell->problem, &on->target, &config, &reason), ATTUNE_UNSUPPORTED,
+               "%s on %s: %s", config_text, cell->text, reason.text);
+    add(cell->space, config_text, "one", seed, count);
+    return ATTUNE_OK;
+}
+
+attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed, int *count,
+                              char chosen[AT_KERNEL_TEXT_MAX])
+{
+    const at_space *space = cell->space;
+    const char *from = ask_planner(on, cell, chosen);
+    *count = 0;
+    add(space, chosen, from, seed, count);
+    for (int i = 0; i < space->order_count && i < (on->options->one != NULL ? 1 : OF_ORDER); ++i) {
+        char config[AT_KERNEL_TEXT_MAX];
+        at_space_print(space, space->order[i], config);
+        add(space, config, "heuristic", seed, count);
+    }
+    if (on->options->one != NULL) {
+        *count = *count > 1 ? 1 : *count;
+        return add_one(on, cell, seed, count);
+    }
+    for (int i = 0; i < on->learned_count && i < AT_CELLS_MAX; ++i) {
+        add(space, on->learned[i], "earlier", seed, count);
+    }
+    if (*count == 0 && space->count > 0) { /* a kernel whose own order fits nowhere */
+        seed[(*count)++] = (at_seed){0, "first"};
+    }
+    return ATTUNE_OK;
+}
