@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/evolve_print.h"
+#include "cli/evolve_replay.h"
 #include "cli/judging.h"
 
 enum { CASES = 100, CASES_QUICK = 20, SEEDS_RUNS = 8, BUDGET_S = 60 };
@@ -28,6 +29,8 @@ static const at_option options[] = {
     {"--again", NULL, NULL, "have judged anew what has fresh evidence"},
     {"--evidence", "DIR", NULL, "keep verdicts there"},
     {"--wisdom", "FILE", NULL, "begin with what this file knows, and add proven rows to it"},
+    {"--repeat", "N", NULL, "of replay: searches by each strategy, with seeds from --seed on; default 20"},
+    {"--blind", NULL, NULL, "of replay: without the kernel's own order of configs"},
     {"--limit", "SECONDS", NULL, "begin nothing that would end later, and say what is left"},
     {"--target", "TARGET", NULL, "cpu, cuda or cuda:N; default: the kernel's"},
     {"--isa", "TIER", "baseline avx2 avx512", "highest CPU tier to use"},
@@ -185,6 +188,9 @@ static int run(const at_cli *cli)
     if (cli->operand_count == 0 && !at_cli_given(cli, "--one")) {
         return at_cli_usage(cli, "a kernel is needed: attune info lists them");
     }
+    if (cli->operand_count > 0 && strcmp(cli->operand[0], "replay") == 0) {
+        return at_cli_evolve_replay(cli);
+    }
     job *on = calloc(1, sizeof *on);
     if (on == NULL) {
         at_cli_say(cli, "out of memory");
@@ -212,11 +218,16 @@ const at_verb at_verb_evolve = {
         "timed\n"
         "must be what was compiled. One that does not pass is void, and says nothing else.\n"
         "\n"
+        "attune evolve replay LEDGER... runs strategies (or the one named) on what exhaustive searches recorded, and\n"
+        "shows how near to the optimum they come: no device, no clock.\n"
+        "\n"
         "Exit codes: 0 searched, and what was found is right, 1 it is wrong or slower than a peer that was named,\n"
         "2 the command line, 3 could not run, 4 void, not proven or unfinished, 130 interrupted (--resume goes "
         "on).\n",
     .examples = "  attune evolve cpu_tiled b1,h8,s512,d64,fp32 --budget 30s --wisdom my.wisdom\n"
                 "  attune evolve wmma --budget 200runs --ledger wmma.jsonl\n"
+                "  attune evolve cpu_tiled b1,h2,s128,d64,fp32 --exhaustive --ledger all.jsonl\n"
+                "  attune evolve replay all.jsonl --strategy annealing\n"
                 "  attune evolve --one cpu_tiled:BLOCK_M=64,BLOCK_N=48 b1,h8,s512,d64,fp32\n"
                 "  attune evolve wgmma --strategy seeds --against cudnn,torch:flash --evidence evidence --limit 500 "
                 "PROBLEM...\n",
