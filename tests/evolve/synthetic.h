@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "evolve/race.h"
 
-enum { SYNTHETIC_MAX = 512 };
+enum { SYNTHETIC_MAX = 1024 };
 
 typedef struct synthetic {
     double us[SYNTHETIC_MAX]; /* the truth */

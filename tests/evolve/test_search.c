@@ -1,0 +1,509 @@
+/* Whole searches on a machine made of numbers: what they find, and that they find themselves out. */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cm.h"
+#include "base/folder.h"
+#include "evolve/stand.h"
+
+/* ---- Running one ------------------------------------------------------------------------------------------------- */
+
+/* What a watch was told. */
+typedef struct told {
+    int tried, champions, checks;
+    bool failed[5]; /* by check */
+    char why[5][AT_EVENT_WHY_MAX];
+} told;
+
+static void on_tried(void *self, const char *config, const at_entrant *entrant)
+{
+    (void)config, (void)entrant;
+    ++((told *)self)->tried;
+}
+
+static void on_champion(void *self, const char *config, double gain)
+{
+    (void)config, (void)gain;
+    ++((told *)self)->champions;
+}
+
+static void on_checked(void *self, const at_event_check *check)
+{
+    told *on = self;
+    ++on->checks;
+    on->failed[check->check] = on->failed[check->check] || !check->holds;
+    memcpy(on->why[check->check], check->why, sizeof check->why);
+}
+
+static at_search_options options_of(const stand *on, const at_seed *first, int first_count, told *seen)
+{
+    at_search_options options = {
+        .space = on->space,
+        .seed = 1,
+        .budget_runs = 80,
+        .batch = 8,
+        .first = first,
+        .first_count = first_count,
+        .rival = -1,
+        .final_processes = 4,
+        .final_blocks = 6,
+        .watch = {.self = seen, .tried = on_tried, .champion = on_champion, .checked = on_checked}};
+    at_race_policy_init(&options.policy, 1);
+    return options;
+}
+
+static at_search_result run_with(stand *on, at_search_options *options)
+{
+    at_search_result result;
+    const at_stand at = stand_of(on);
+    assert_ok(at_search_run(options, &at, NULL, NULL, &result));
+    return result;
+}
+
+static at_search_result run(stand *on, told *seen)
+{
+    const at_seed first[] = {{on->space->order[0], "heuristic"}};
+    memset(seen, 0, sizeof *seen);
+    at_search_options options = options_of(on, first, 1, seen);
+    return run_with(on, &options);
+}
+
+static double least_log_us(const at_space *space)
+{
+    double least = HUGE_VAL;
+    for (int i = 0; i < space->count; ++i) {
+        least = landscape_refused(space, i) ? least : fmin(least, landscape_log_us(space, i));
+    }
+    return least;
+}
+
+/* ---- What is found ----------------------------------------------------------------------------------------------- */
+
+static void what_is_found_is_near_the_best(void **state)
+{
+    (void)state;
+    told seen;
+    stand on = stand_open(1, 0.01);
+    on.machine.process = 0.002;
+    at_search_result result = run(&on, &seen);
+    assert_int_equal(result.end, AT_SEARCH_GAIN);
+    assert_true(landscape_log_us(on.space, result.winner) - least_log_us(on.space) < 0.03);
+    assert_true(result.gain.low > 1);
+    assert_float_equal(log(result.gain.middle),
+                       landscape_log_us(on.space, on.space->order[0]) - landscape_log_us(on.space, result.winner),
+                       0.02);
+    assert_int_equal(result.measured + result.refused, 80);
+    assert_int_equal(result.opponent, on.space->order[0]);
+    assert_true(seen.champions >= 1 && result.champions == seen.champions);
+    assert_int_equal(on.mutants, 1);
+    assert_false(seen.failed[AT_CHECK_PLACEBO] || seen.failed[AT_CHECK_MUTANT] || seen.failed[AT_CHECK_ALARM]);
+    assert_true(result.top_count == 8 && result.top_us[0] <= result.top_us[7]);
+    stand_close(&on);
+}
+
+/* The best of all candidates, where the search begins with it: nothing is faster, and that is the answer. */
+static void no_gain_is_an_answer(void **state)
+{
+    (void)state;
+    told seen = {0};
+    stand on = stand_open(2, 0.01);
+    int best = 0;
+    for (int i = 0; i < on.space->count; ++i) {
+        best = !landscape_refused(on.space, i) && landscape_log_us(on.space, i) < landscape_log_us(on.space, best)
+                   ? i
+                   : best;
+    }
+    const at_seed first[] = {{best, "wisdom"}};
+    at_search_options options = options_of(&on, first, 1, &seen);
+    at_search_result result = run_with(&on, &options);
+    assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
+    assert_true(landscape_log_us(on.space, result.winner) - least_log_us(on.space) < 0.03);
+    stand_close(&on);
+}
+
+static void two_seeds_agree_within_the_band(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+        told seen;
+        double found[2];
+        for (int i = 0; i < 2; ++i) {
+            stand on = stand_open(10 * seed + (uint64_t)i, 0.01);
+            const at_seed first[] = {{on.space->order[0], "heuristic"}};
+            at_search_options options = options_of(&on, first, 1, &seen);
+            options.seed = options.policy.seed = 10 * seed + (uint64_t)i;
+            options.budget_runs = 160;
+            at_search_result result = run_with(&on, &options);
+            found[i] = landscape_log_us(on.space, result.winner);
+            stand_close(&on);
+        }
+        assert_true(fabs(found[0] - found[1]) < 0.02);
+    }
+}
+
+/* What would run without the search may be another kernel's: it takes part in the final, and may win it. */
+static void a_rival_may_be_faster(void **state)
+{
+    (void)state;
+    told seen = {0};
+    stand on = stand_open(3, 0.01);
+    const at_seed first[] = {{on.space->order[0], "heuristic"}};
+    at_search_options options = options_of(&on, first, 1, &seen);
+    options.rival = on.space->count;
+    on.machine.us[on.space->count] = 50;
+    at_search_result result = run_with(&on, &options);
+    assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
+    assert_int_equal(result.opponent, options.rival);
+    assert_true(result.winner >= 0 && result.gain.high < 1);
+    stand_close(&on);
+}
+
+static void an_exhaustive_search_measures_every_candidate(void **state)
+{
+    (void)state;
+    told seen = {0};
+    stand on = stand_open(4, 0.005);
+    const at_seed first[] = {{on.space->order[0], "heuristic"}};
+    at_search_options options = options_of(&on, first, 1, &seen);
+    options.exhaustive = true;
+    options.budget_runs = 0;
+    options.batch = AT_SEARCH_BATCH_MAX;
+    at_search_result result = run_with(&on, &options);
+    assert_int_equal(result.measured + result.refused, on.space->count);
+    assert_true(landscape_log_us(on.space, result.winner) - least_log_us(on.space) < 0.02);
+    stand_close(&on);
+}
+
+static void a_budget_in_seconds_ends_it(void **state)
+{
+    (void)state;
+    told seen = {0};
+    stand on = stand_open(5, 0.01);
+    const at_seed first[] = {{on.space->order[0], "heuristic"}};
+    at_search_options options = options_of(&on, first, 1, &seen);
+    options.budget_runs = 0;
+    options.budget_s = 10;
+    on.second_s = 0.1; /* a question */
+    at_search_result result = run_with(&on, &options);
+    assert_true(result.measured > 8 && result.measured < 100);
+    stand_close(&on);
+}
+
+/* ---- Who loses the machine --------------------------------------------------------------------------------------- */
+
+static void who_takes_the_device_down_is_found_and_refused(void **state)
+{
+    (void)state;
+    told seen;
+    stand on = stand_open(6, 0.01);
+    on.machine.fails_at = 2; /* a block of the first heat */
+    at_search_result result = run(&on, &seen);
+    assert_int_equal(result.end, AT_SEARCH_GAIN);
+    assert_true(on.machine.processes > 4);
+    stand_close(&on);
+}
+
+/* ---- The origin's mistakes, and what is said of them ------------------------------------------------------------- */
+
+/* Every variant of its sweep reported the same 1,099.78 us: all were loaded under one module name, so that each later
+ * one measured the first again. */
+static void one_module_under_many_names_is_found_out(void **state)
+{
+    (void)state;
+    told seen;
+    stand on = stand_open(7, 0.01);
+    on.one_module = true;
+    on.flat = true;
+    at_search_result result = run(&on, &seen);
+    assert_int_equal(result.end, AT_SEARCH_VOID);
+    assert_true(seen.failed[AT_CHECK_EXECUTION]);
+    assert_non_null(strstr(result.why, "one module is measured under many names"));
+    stand_close(&on);
+}
+
+/* Were it not for the functions, the times would still tell: they are all one. */
+static void one_time_for_all_raises_an_alarm(void **state)
+{
+    (void)state;
+    told seen;
+    stand on = stand_open(8, 0.01);
+    on.flat = true;
+    at_search_result result = run(&on, &seen);
+    assert_true(seen.failed[AT_CHECK_ALARM]);
+    assert_non_null(strstr(seen.why[AT_CHECK_ALARM], "answered with one time"));
+    assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
+    stand_close(&on);
+}
+
+/* Half of its parameters were macros that the source never read. */
+static void a_dead_parameter_is_named_and_costs_no_measurement(void **state)
+{
+    (void)state;
+    told seen;
+    stand on = stand_open(9, 0.01);
+    on.dead_param = ORDER;
+    at_search_result result = run(&on, &seen);
+    assert_true(seen.failed[AT_CHECK_DEAD]);
+    assert_non_null(strstr(seen.why[AT_CHECK_DEAD], "ORDER"));
+    assert_null(strstr(seen.why[AT_CHECK_DEAD], "TILE"));
+    assert_true(result.duplicates > 0);
+    stand_close(&on);
+}
+
+static void every_parameter_that_lives_is_said_to_live(void **state)
+{
+    (void)state;
+    told seen;
+    stand on = stand_open(10, 0.01);
+    (void)run(&on, &seen);
+    assert_false(seen.failed[AT_CHECK_DEAD]);
+    assert_non_null(strstr(seen.why[AT_CHECK_DEAD], "each of 5 parameters"));
+    stand_close(&on);
+}
+
+/* Its large tiles needed more shared memory than there is and were taken for hangs: here they are no candidates, and
+ * the reason has its numbers. */
+static void oversize_tiles_are_left_out_with_their_numbers(void **state)
+{
+    (void)state;
+    at_space *space = landscape_open();
+    bool found = false;
+    for (int i = 0; i < space->refusal_count; ++i) {
+        found = found || strstr(space->refusal[i].first.text, "a tile of 16384 cells: at most 12288") != NULL;
+    }
+    assert_true(found);
+    assert_true(space->count < space->total);
+    at_space_close(space);
+}
+
+/* Its best result was the luckiest of 51 runs of one and the same call. */
+static void luck_is_no_gain(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+        told seen;
+        stand on = stand_open(100 + seed, 0.03);
+        on.machine.spikes = 0.02;
+        on.machine.process = 0.004;
+        on.flat = true;
+        at_search_result result = run(&on, &seen);
+        assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
+        stand_close(&on);
+    }
+}
+
+static void a_wrong_kernel_that_passes_voids_the_search(void **state)
+{
+    (void)state;
+    told seen;
+    stand on = stand_open(11, 0.01);
+    on.takes_mutant = true;
+    at_search_result result = run(&on, &seen);
+    assert_int_equal(result.end, AT_SEARCH_VOID);
+    assert_non_null(strstr(result.why, "wrong kernels would not be seen here"));
+    assert_int_equal(on.machine.staged, 0);
+    stand_close(&on);
+}
+
+static void a_placebo_that_differs_voids_the_search(void **state)
+{
+    (void)state;
+    told seen;
+    stand on = stand_open(12, 0.005);
+    on.machine.second_place = 0.1;
+    at_search_result result = run(&on, &seen);
+    assert_int_equal(result.end, AT_SEARCH_VOID);
+    assert_true(seen.failed[AT_CHECK_PLACEBO]);
+    stand_close(&on);
+}
+
+/* ---- Killed and gone on with ------------------------------------------------------------------------------------- */
+
+static int questions_left; /* of the process that is to be killed; below 0: all it likes */
+
+static void die_at_last(stand *on)
+{
+    (void)on;
+    if (questions_left >= 0 && questions_left-- == 0) {
+        (void)kill(getpid(), SIGKILL);
+    }
+}
+
+/* A search with a ledger, noiseless so that its course is known; exit code 0 at its end. */
+static int search_with_ledger(const char *path, int questions)
+{
+    told seen = {0};
+    stand on = stand_open(1, 0);
+    const at_seed first[] = {{on.space->order[0], "heuristic"}};
+    at_search_options options = options_of(&on, first, 1, &seen);
+    at_event start = {.kind = AT_EVENT_START};
+    at_ledger *ledger;
+    at_ledger_log *before = NULL;
+    at_search_result result;
+    questions_left = questions;
+    on.passes = die_at_last;
+    const at_stand at = stand_of(&on);
+    attune_status status =
+        access(path, F_OK) == 0 ? at_ledger_resume(path, &ledger, &before) : at_ledger_create(path, &start, &ledger);
+    status = status == ATTUNE_OK ? at_search_run(&options, &at, ledger, before, &result) : status;
+    if (status != ATTUNE_OK) {
+        (void)fprintf(stderr, "%s\n", attune_last_detail());
+        return 1;
+    }
+    at_event end = {.kind = AT_EVENT_END, .as.end = {.measured = result.measured}};
+    (void)snprintf(end.as.end.outcome, sizeof end.as.end.outcome, "%s", at_search_end_name(result.end));
+    at_space_print(on.space, result.winner, end.as.end.best);
+    status = at_ledger_append(ledger, &end);
+    at_ledger_close(ledger);
+    at_ledger_free(before);
+    stand_close(&on);
+    return status == ATTUNE_OK ? 0 : 1;
+}
+
+/* In a process of its own, started by exec. Whether it came to its end. */
+static bool run_apart(const char *path, int questions)
+{
+    char number[16];
+    int status = 0;
+    (void)snprintf(number, sizeof number, "%d", questions);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)execl("/proc/self/exe", "test_search", path, number, (char *)NULL);
+        _exit(9);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) {
+        assert_int_equal(WTERMSIG(status), SIGKILL);
+        return false;
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
+    return true;
+}
+
+static at_ledger_log *read_log(const char *path)
+{
+    at_ledger_log *log;
+    assert_ok(at_ledger_read(path, &log));
+    return log;
+}
+
+/* A machine that lost its power in the middle of a write. */
+static void tear(const char *path, at_random *random)
+{
+    at_ledger_log *log = read_log(path);
+    off_t bytes = (off_t)log->bytes;
+    at_ledger_free(log);
+    if (at_random_below(random, 3) == 0) {
+        FILE *file = fopen(path, "a");
+        assert_non_null(file);
+        (void)fputs("{\"seq\":12,\"kind\":\"measu", file);
+        assert_int_equal(fclose(file), 0);
+        assert_true(bytes > 0);
+    }
+}
+
+/* No candidate is measured twice beside the same champion in the same round. */
+static int count_measurements(const at_ledger_log *log)
+{
+    int count = 0;
+    for (size_t i = 0; i < log->count; ++i) {
+        const at_event_measurement *one = &log->event[i].as.measurement;
+        if (log->event[i].kind != AT_EVENT_MEASUREMENT) {
+            continue;
+        }
+        ++count;
+        for (size_t k = 0; k < i; ++k) {
+            const at_event_measurement *other = &log->event[k].as.measurement;
+            bool twice = log->event[k].kind == AT_EVENT_MEASUREMENT && one->round == other->round &&
+                         strcmp(one->config, other->config) == 0 && strcmp(one->champion, other->champion) == 0;
+            if (twice) {
+                fail_msg("%s was measured twice in round %d", one->config, one->round);
+            }
+        }
+    }
+    return count;
+}
+
+static void killed_at_fifty_points_it_ends_as_if_it_had_not_been(void **state)
+{
+    (void)state;
+    folder in;
+    char killed[PATH_MAX], whole[PATH_MAX];
+    at_random random = at_random_seed(5, 5);
+    int kills = 0;
+    assert_int_equal(folder_make(&in), 0);
+    (void)folder_path(&in, "killed.jsonl", killed);
+    (void)folder_path(&in, "whole.jsonl", whole);
+    assert_true(run_apart(whole, -1));
+    for (bool over = false; kills < 50 && !over;) {
+        /* Few questions beyond what the ledger has: in the making of its start, in tries, blocks, duels, the final. */
+        over = run_apart(killed, (int)at_random_below(&random, 14));
+        kills += !over;
+        if (!over && access(killed, F_OK) == 0) {
+            tear(killed, &random);
+        }
+    }
+    assert_int_equal(kills, 50);
+    assert_true(run_apart(killed, -1));
+    at_ledger_log *one = read_log(whole), *other = read_log(killed);
+    assert_true(one->ended && other->ended);
+    assert_string_equal(one->event[one->count - 1].as.end.best, other->event[other->count - 1].as.end.best);
+    assert_string_equal(one->event[one->count - 1].as.end.outcome, other->event[other->count - 1].as.end.outcome);
+    assert_int_equal(count_measurements(one), count_measurements(other));
+    at_ledger_free(one);
+    at_ledger_free(other);
+    folder_remove(&in);
+}
+
+static void what_is_asked_for_must_be_possible(void **state)
+{
+    (void)state;
+    told seen = {0};
+    stand on = stand_open(1, 0);
+    at_search_result result;
+    const at_seed first[] = {{0, "heuristic"}};
+    at_search_options options = options_of(&on, first, 0, &seen);
+    const at_stand at = stand_of(&on);
+    assert_fails(at_search_run(&options, &at, NULL, NULL, &result), ATTUNE_INVALID_ARGUMENT, "to begin with");
+    options.first_count = 1;
+    options.batch = 99;
+    assert_fails(at_search_run(&options, &at, NULL, NULL, &result), ATTUNE_INVALID_ARGUMENT, "batches of 99");
+    options.batch = 8;
+    options.strategy = "luck";
+    assert_fails(at_search_run(&options, &at, NULL, NULL, &result), ATTUNE_NOT_FOUND, "luck");
+    options.strategy = NULL;
+    for (int i = 0; i < on.space->count; ++i) {
+        on.machine.refused[i] = AT_REFUSED_LAUNCH;
+    }
+    assert_fails(at_search_run(&options, &at, NULL, NULL, &result), ATTUNE_UNSUPPORTED, "none of the 1 configs");
+    stand_close(&on);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3) {
+        return search_with_ledger(argv[1], atoi(argv[2]));
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_found_is_near_the_best),
+        cmocka_unit_test(no_gain_is_an_answer),
+        cmocka_unit_test(two_seeds_agree_within_the_band),
+        cmocka_unit_test(a_rival_may_be_faster),
+        cmocka_unit_test(an_exhaustive_search_measures_every_candidate),
+        cmocka_unit_test(a_budget_in_seconds_ends_it),
+        cmocka_unit_test(who_takes_the_device_down_is_found_and_refused),
+        cmocka_unit_test(one_module_under_many_names_is_found_out),
+        cmocka_unit_test(one_time_for_all_raises_an_alarm),
+        cmocka_unit_test(a_dead_parameter_is_named_and_costs_no_measurement),
+        cmocka_unit_test(every_parameter_that_lives_is_said_to_live),
+        cmocka_unit_test(oversize_tiles_are_left_out_with_their_numbers),
+        cmocka_unit_test(luck_is_no_gain),
+        cmocka_unit_test(a_wrong_kernel_that_passes_voids_the_search),
+        cmocka_unit_test(a_placebo_that_differs_voids_the_search),
+        cmocka_unit_test(killed_at_fifty_points_it_ends_as_if_it_had_not_been),
+        cmocka_unit_test(what_is_asked_for_must_be_possible),
+    };
+    return cmocka_run_group_tests_name("evolve.search", tests, NULL, NULL);
+}
