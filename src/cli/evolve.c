@@ -31,6 +31,8 @@ static const at_option options[] = {
     {"--wisdom", "FILE", NULL, "begin with what this file knows, and add proven rows to it"},
     {"--repeat", "N", NULL, "of replay: searches by each strategy, with seeds from --seed on; default 20"},
     {"--blind", NULL, NULL, "of replay: without the kernel's own order of configs"},
+    {"--seeds", "FILE", NULL,
+     "the file of the tile micro-benchmark; default: in the user's cache; none: there is none"},
     {"--limit", "SECONDS", NULL, "begin nothing that would end later, and say what is left"},
     {"--target", "TARGET", NULL, "cpu, cuda or cuda:N; default: the kernel's"},
     {"--isa", "TIER", "baseline avx2 avx512", "highest CPU tier to use"},
@@ -150,6 +152,7 @@ static attune_status read_job(job *on)
     evolve->ledger = at_cli_text(cli, "--ledger");
     evolve->evidence = at_cli_text(cli, "--evidence");
     evolve->wisdom = at_cli_text(cli, "--wisdom");
+    evolve->seeds = at_cli_text(cli, "--seeds");
     evolve->target = at_cli_text(cli, "--target");
     evolve->isa = at_cli_text(cli, "--isa");
     evolve->peer = on->of.peer;

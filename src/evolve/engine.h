@@ -41,6 +41,7 @@ typedef struct at_evolve_options {
     double limit_s;       /* begin nothing that would end later; 0: no limit */
     const char *evidence; /* a directory; NULL: nothing is kept */
     const char *wisdom;   /* a file to read, and to add proven rows to; NULL: none */
+    const char *seeds;    /* the file of the micro-benchmark; NULL: in the user's cache; "none": there is none */
     const char *target, *isa;
     int threads;
     const char *const *worker, *const *fetcher;

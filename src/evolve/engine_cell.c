@@ -9,6 +9,7 @@
 #include "cpu/source.h"
 #include "cuda/build.h"
 #include "evolve/engine_parts.h"
+#include "evolve/micro.h"
 
 static int batch_of(const at_engine *on)
 {
@@ -45,6 +46,15 @@ static void digest_source(const attune_kernel *kernel, char digest[AT_DIGEST_TEX
             at_digest_of(file->data, file->size, digest);
         }
     }
+}
+
+void at_engine_micro_key(const at_engine *on, const at_cell *cell, at_micro_key *key)
+{
+    *key = (at_micro_key){.kernel = ""};
+    (void)snprintf(key->kernel, sizeof key->kernel, "%s", on->kernel->name);
+    (void)snprintf(key->target, sizeof key->target, "%s", on->target_text);
+    at_problem_class(cell->problem, key->class_text);
+    digest_source(on->kernel, key->source);
 }
 
 static void fill_start(const at_engine *on, const at_cell *cell, at_event_start *start)

@@ -45,6 +45,9 @@ void at_engine_note(const at_engine *on, const char *format, ...) __attribute__(
  * kernel's. */
 attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed, int *count,
                               char chosen[AT_KERNEL_TEXT_MAX]);
+/* What a file of the micro-benchmark knows a cell by. */
+struct at_micro_key;
+void at_engine_micro_key(const at_engine *on, const at_cell *cell, struct at_micro_key *key);
 /* Searches one problem. */
 attune_status at_engine_search(at_engine *on, at_cell *cell);
 /* Has the gate judge the winners of the cells, adds rows of wisdom, and ends their ledgers. */

@@ -1,8 +1,11 @@
 /* What a search begins with: what is known already, best first. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/status.h"
 #include "evolve/engine_parts.h"
+#include "evolve/micro.h"
 
 enum { OF_ORDER = 8 };
 
@@ -33,6 +36,53 @@ static const char *ask_planner(const at_engine *on, const at_cell *cell, char ch
     return from;
 }
 
+/* ---- The micro-benchmark ----------------------------------------------------------------------------------------- */
+
+static attune_status benchmark(at_engine *on, const at_cell *cell, at_micro_best *best)
+{
+    enum { COMPILED = 48, ALL = 4096 };
+    at_live *live;
+    const at_live_options options = {.space = cell->space,
+                                     .kernel = on->kernel,
+                                     .problem = at_micro_slice(cell->problem, on->target.kind),
+                                     .target = on->target,
+                                     .worker = &on->worker,
+                                     .compilers = on->compilers,
+                                     .pool = on->pool,
+                                     .seed = on->options->seed};
+    AT_FORWARD(at_live_open(&options, &live));
+    const at_stand stand = at_live_stand(live);
+    attune_status status = at_micro_run(cell->space, &stand, on->compilers != NULL ? COMPILED : ALL, best);
+    at_live_close(live);
+    return status;
+}
+
+/* From the file, else benchmarked, and then kept there. What is known already, and no search, is no place for it. */
+static attune_status find_micro(at_engine *on, const at_cell *cell, at_micro_best *best)
+{
+    at_micro_key key;
+    char *path = NULL;
+    const at_evolve_options *options = on->options;
+    bool brief = options->strategy != NULL && strcmp(options->strategy, "seeds") == 0;
+    *best = (at_micro_best){0};
+    if (options->exhaustive || (options->seeds != NULL && strcmp(options->seeds, "none") == 0) ||
+        (options->seeds == NULL && at_path_user(AT_PLACE_CACHE, "micro.txt", &path) != ATTUNE_OK)) {
+        return ATTUNE_OK;
+    }
+    const char *file = path != NULL ? path : options->seeds;
+    at_engine_micro_key(on, cell, &key);
+    attune_status status = at_micro_read(file, &key, best);
+    if (status == ATTUNE_OK && best->count == 0 && !brief) {
+        at_engine_note(on, "micro-benchmark of tiles, for %s", file);
+        status = benchmark(on, cell, best);
+        status = status == ATTUNE_OK && best->count > 0 ? at_micro_write(file, &key, best) : status;
+    }
+    free(path);
+    return status;
+}
+
+/* ---- All together ------------------------------------------------------------------------------------------------ */
+
 /* The one config that is asked about, behind what it is held against. */
 static attune_status add_one(const at_engine *on, const at_cell *cell, at_seed *seed, int *count)
 {
@@ -57,6 +107,7 @@ static attune_status add_one(const at_engine *on, const at_cell *cell, at_seed *
 attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed, int *count,
                               char chosen[AT_KERNEL_TEXT_MAX])
 {
+    at_micro_best best;
     const at_space *space = cell->space;
     const char *from = ask_planner(on, cell, chosen);
     *count = 0;
@@ -72,6 +123,10 @@ attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed,
     }
     for (int i = 0; i < on->learned_count && i < AT_CELLS_MAX; ++i) {
         add(space, on->learned[i], "earlier", seed, count);
+    }
+    AT_FORWARD(find_micro(on, cell, &best));
+    for (int i = 0; i < best.count; ++i) {
+        add(space, best.config[i], "micro", seed, count);
     }
     if (*count == 0 && space->count > 0) { /* a kernel whose own order fits nowhere */
         seed[(*count)++] = (at_seed){0, "first"};

@@ -1,0 +1,109 @@
+/* attune evolve on the command line, on a real machine: what it takes, what it prints, what it keeps. What it finds is
+ * the machine's business; no test judges by the clock. Its workers are this program itself. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cm.h"
+#include "base/folder.h"
+#include "cli/command.h"
+#include "evolve/ledger.h"
+
+static void expect(outcome got, int code, const char *said)
+{
+    if (got.code != code || strstr(got.err, said) == NULL) {
+        fail_msg("exit code %d, expected %d; \"%s\" lacks \"%s\"", got.code, code, got.err, said);
+    }
+    outcome_free(&got);
+}
+
+static void what_is_refused(void **state)
+{
+    (void)state;
+    expect(COMMAND("evolve"), AT_EXIT_USAGE, "a kernel is needed");
+    expect(COMMAND("evolve", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
+    expect(COMMAND("evolve", "cpu_tiled:BLOCK_M=8"), AT_EXIT_USAGE, "--one looks at one config");
+    expect(COMMAND("evolve", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_USAGE, "fp61");
+    expect(COMMAND("evolve", "cpu_tiled", "--budget", "10"), AT_EXIT_USAGE, "a number and a unit are needed");
+    expect(COMMAND("evolve", "cpu_tiled", "--budget", "1.5runs"), AT_EXIT_USAGE, "--budget 1.5runs");
+    expect(COMMAND("evolve", "cpu_tiled", "--budget", "0s"), AT_EXIT_USAGE, "above 0");
+    expect(COMMAND("evolve", "cpu_tiled", "--strategy", "luck"), AT_EXIT_USAGE, "luck");
+    expect(COMMAND("evolve", "cpu_tiled", "--resume"), AT_EXIT_FAILED, "the ledger to go on with is needed");
+    expect(COMMAND("evolve", "cpu_tiled", "--target", "cuda", "--worker", "/no/such/program"), AT_EXIT_FAILED,
+           "/no/such/program");
+    expect(COMMAND("evolve", "--one", "cpu_tiled:BLOCK_M=128,BLOCK_N=128", "b1,h1,s64,d128,fp32"), AT_EXIT_FAILED,
+           "scratch ");
+}
+
+static void holds(const char *text, const char *words)
+{
+    if (strstr(text, words) == NULL) {
+        fail_msg("\"%s\" lacks \"%s\"", text, words);
+    }
+}
+
+/* A bounded search from its first candidate to a quick gate, with everything that it says of itself. The machine may be
+ * busy: a void search is then an answer, and is said to be one. */
+static void a_small_search(void **state)
+{
+    (void)state;
+    folder in;
+    char ledger[PATH_MAX], seeds[PATH_MAX];
+    assert_int_equal(folder_make(&in), 0);
+    (void)folder_path(&in, "search.jsonl", ledger);
+    (void)folder_path(&in, "micro.txt", seeds);
+    outcome got = COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--budget", "6runs", "--quick", "--cases", "5",
+                          "--ledger", ledger, "--seeds", seeds);
+    assert_true(got.code == 0 || got.code == 4);
+    holds(got.out, "b1,h2,s96,d64,fp32\n");
+    holds(got.out, "candidates of");
+    holds(got.out, "left out before they were made: scratch");
+    holds(got.out, "check        mutant holds");
+    if (strstr(got.out, "\n  void") == NULL) {
+        holds(got.out, "check        placebo holds");
+        holds(got.out, "correctness  pass");
+        holds(got.out, "right: pass");
+        holds(got.out, "1 right, 0 wrong");
+        assert_int_equal(access(seeds, R_OK), 0);
+    }
+    outcome_free(&got);
+    at_ledger_log *log;
+    assert_ok(at_ledger_read(ledger, &log));
+    assert_true(log->ended && log->space != NULL);
+    assert_string_equal(log->event[0].as.start.kernel, "cpu_tiled");
+    assert_string_equal(log->event[0].as.start.budget, "6runs");
+    at_ledger_free(log);
+    expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--ledger", ledger), AT_EXIT_FAILED, ledger);
+    got = COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--budget", "6runs", "--ledger", ledger, "--resume");
+    holds(got.out, "its ledger has an end already");
+    assert_int_equal(got.code, 0);
+    outcome_free(&got);
+    expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s97,d64,fp32", "--ledger", ledger, "--resume"), AT_EXIT_FAILED,
+           "it is of another search");
+    folder_remove(&in);
+}
+
+static void one_config_alone(void **state)
+{
+    (void)state;
+    outcome got = COMMAND("evolve", "--one", "cpu_tiled:BLOCK_M=16,BLOCK_N=32", "b1,h1,s64,d64,fp32", "--each",
+                          "--format", "tsv");
+    assert_true(got.code == 0 || got.code == 4);
+    holds(got.err, "BLOCK_M=16,BLOCK_N=32: ");
+    holds(got.err, "of the champion's time");
+    holds(got.out, "problem\tkernel\toutcome\twinner\t");
+    holds(got.out, "b1,h1,s64,d64,fp32\tcpu_tiled\t");
+    outcome_free(&got);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) { /* a worker, started by one of the commands below */
+        return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(a_small_search),
+        cmocka_unit_test(one_config_alone),
+    };
+    return cmocka_run_group_tests_name("cli.evolve", tests, NULL, NULL);
+}
