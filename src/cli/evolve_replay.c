@@ -43,8 +43,7 @@ typedef struct job {
     at_table *table;
 } job;
 
-/* ---- The command line ----------------------------------------------------------------------------------------------
- */
+/* ---- The command line -------------------------------------------------------------------------------------------- */
 
 /* "200runs"; without it a share of the candidates, of each ledger its own. */
 static attune_status read_budget(job *on)
@@ -82,8 +81,7 @@ static attune_status read_job(job *on)
     return read_budget(on);
 }
 
-/* ---- Rows ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
 static void add_row(job *on, const char *problem, const char *strategy, const tally *row)
 {

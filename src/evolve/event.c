@@ -13,8 +13,7 @@ const char *const at_names_of_decisions[] = {"eliminated", "champion", "tie", "c
 const char *const at_names_of_checks[] = {"placebo", "mutant", "execution", "alarm", "dead", NULL};
 static const char *const names_of_findings[] = {"not run", "pass", "fail", "inconclusive", NULL};
 
-/* ---- Tables --------------------------------------------------------------------------------------------------------
- */
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
 #define TEXT(type, member, key) AT_FIELD(AT_FIELD_TEXT, type, member, key)
 #define REAL(type, member, key) AT_FIELD(AT_FIELD_REAL, type, member, key)
@@ -124,8 +123,7 @@ static const at_field *const tables[AT_EVENT_KINDS] = {
     [AT_EVENT_WISDOM] = of_wisdom,     [AT_EVENT_RESUME] = of_nothing, [AT_EVENT_END] = of_end,
 };
 
-/* ---- Writing -------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 static json_t *write_samples(const double *us, int pairs)
 {
@@ -168,8 +166,7 @@ json_t *at_event_write(const at_event *event)
     return well ? object : NULL;
 }
 
-/* ---- Reading -------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 static attune_status read_samples(const json_t *object, const char *path, const char *key, double *us, int32_t *pairs)
 {

@@ -21,8 +21,7 @@ struct at_ledger {
     char digest[AT_DIGEST_TEXT_MAX]; /* of the line before */
 };
 
-/* ---- Files ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
 
 /* Opens and locks: two processes that append to one ledger would break its chain. */
 static attune_status open_file(const char *path, int flags, at_ledger **ledger)
@@ -93,8 +92,7 @@ static attune_status write_all(at_ledger *ledger, const char *data, size_t bytes
     return ATTUNE_OK;
 }
 
-/* ---- Lines ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
 void at_ledger_digest(const char *before, const char *body, size_t bytes, char digest[AT_DIGEST_TEXT_MAX])
 {
@@ -147,8 +145,7 @@ attune_status at_ledger_append(at_ledger *ledger, const at_event *event)
     return status;
 }
 
-/* ---- Beginning and going on ----------------------------------------------------------------------------------------
- */
+/* ---- Beginning and going on -------------------------------------------------------------------------------------- */
 
 static attune_status begin(at_ledger *ledger, const at_event *start)
 {

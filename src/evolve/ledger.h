@@ -15,8 +15,7 @@
 
 #define AT_LEDGER_VERSION 1
 
-/* ---- Writing -------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 typedef struct at_ledger at_ledger;
 
@@ -32,8 +31,7 @@ attune_status at_ledger_resume(const char *path, at_ledger **ledger, struct at_l
 attune_status at_ledger_append(at_ledger *ledger, const at_event *event);
 void at_ledger_close(at_ledger *ledger);
 
-/* ---- Reading -------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct at_ledger_log {
     at_event *event; /* [count]; the first is the start */

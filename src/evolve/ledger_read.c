@@ -11,8 +11,7 @@
 
 #define BYTES_MAX ((size_t)1 << 30)
 
-/* ---- Lines ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
 /* The bytes before the digest of a line (its newline not counted); 0 where it does not end in one. */
 static size_t body_of(const char *line, size_t bytes, char digest[AT_DIGEST_TEXT_MAX])
@@ -100,8 +99,7 @@ static attune_status take_line(const char *path, const char *line, size_t bytes,
     return status;
 }
 
-/* ---- Texts ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Texts ------------------------------------------------------------------------------------------------------- */
 
 /* Bytes of the next line with its newline; 0 for a tail that is no whole line: one without a newline, or the last one
  * with zeros in it, as file systems leave what they had no time to write. */
@@ -155,8 +153,7 @@ void at_ledger_free(at_ledger_log *log)
     }
 }
 
-/* ---- Files ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
 
 static attune_status inflate_all(const char *path, gzFile file, at_text *text)
 {

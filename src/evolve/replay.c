@@ -7,8 +7,7 @@
 #include "base/status.h"
 #include "measure/statistics.h"
 
-/* ---- What a ledger recorded ----------------------------------------------------------------------------------------
- */
+/* ---- What a ledger recorded -------------------------------------------------------------------------------------- */
 
 /* Appends `count` values to *list, which has *length of them. */
 static attune_status append(double **list, int *length, const double *values, int count)
@@ -153,8 +152,7 @@ void at_recorded_close(at_recorded *recorded)
     }
 }
 
-/* ---- Running a strategy --------------------------------------------------------------------------------------------
- */
+/* ---- Running a strategy ------------------------------------------------------------------------------------------ */
 
 enum { LOOKS = 3 /* at who leads */ };
 

@@ -9,8 +9,7 @@
 #include "base/text.h"
 #include "evolve/space_parts.h"
 
-/* ---- The descriptor's answers --------------------------------------------------------------------------------------
- */
+/* ---- The descriptor's answers ------------------------------------------------------------------------------------ */
 
 static attune_status take_params(const attune_kernel *kernel, at_space *space)
 {
@@ -141,8 +140,7 @@ void at_space_close(at_space *space)
     }
 }
 
-/* ---- Making one ----------------------------------------------------------------------------------------------------
- */
+/* ---- Making one -------------------------------------------------------------------------------------------------- */
 
 attune_status at_space_make_room(at_space *space, int candidates)
 {
@@ -188,8 +186,7 @@ void at_space_rank(at_space *space, int candidate)
     }
 }
 
-/* ---- Config, number, text ------------------------------------------------------------------------------------------
- */
+/* ---- Config, number, text ---------------------------------------------------------------------------------------- */
 
 static const uint8_t *positions_of(const at_space *space, int candidate)
 {
@@ -293,8 +290,7 @@ int at_space_find_text(const at_space *space, const char *text)
     return *text == '\0' ? at_space_find(space, &config) : -1;
 }
 
-/* ---- Geometry ------------------------------------------------------------------------------------------------------
- */
+/* ---- Geometry ---------------------------------------------------------------------------------------------------- */
 
 double at_space_feature(const at_space *space, int candidate, int param)
 {

@@ -7,8 +7,7 @@
 #include "base/status.h"
 #include "evolve/space_parts.h"
 
-/* ---- Writing -------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 static json_t *write_values(const at_space_param *param)
 {
@@ -57,8 +56,7 @@ json_t *at_space_write(const at_space *space)
                      write_codes(space, space->order, space->order_count), "refused", write_refusals(space));
 }
 
-/* ---- Reading -------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 static attune_status read_name(const json_t *object, const char *path, const char *key, size_t bytes, char *name)
 {

@@ -40,8 +40,7 @@ const at_strategy_kind *at_strategy_find(const char *name)
     return NULL;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Life -------------------------------------------------------------------------------------------------------- */
 
 static attune_status take_first(at_strategy *strategy, const at_strategy_options *options)
 {
@@ -118,8 +117,7 @@ void at_strategy_destroy(at_strategy *strategy)
     free(strategy);
 }
 
-/* ---- Asking --------------------------------------------------------------------------------------------------------
- */
+/* ---- Asking ------------------------------------------------------------------------------------------------------ */
 
 void at_strategy_offer(at_strategy *strategy, int candidate)
 {
@@ -181,8 +179,7 @@ int at_strategy_ask(at_strategy *strategy)
     return candidate;
 }
 
-/* ---- Telling -------------------------------------------------------------------------------------------------------
- */
+/* ---- Telling ----------------------------------------------------------------------------------------------------- */
 
 static double cost_of(at_strategy *strategy, const at_tried *tried)
 {

@@ -116,8 +116,7 @@ void at_strategy_offer(at_strategy *strategy, int candidate);
  * ATTUNE_INVALID_ARGUMENT for one that was neither, or a time that is no number. */
 attune_status at_strategy_tell(at_strategy *strategy, const at_tried *tried);
 
-/* ---- For strategies ------------------------------------------------------------------------------------------------
- */
+/* ---- For strategies ---------------------------------------------------------------------------------------------- */
 
 /* Whether a candidate was neither asked nor offered. */
 static inline bool at_strategy_open(const at_strategy *strategy, int candidate)

@@ -16,6 +16,7 @@
 enum {
     TREES = 40,
     BEGINNING = 8, /* candidates before the first forest */
+    SERVES = 24,   /* known candidates */
     FAR_DRAWS = 4  /* of which the farthest is taken */
 };
 
@@ -23,10 +24,11 @@ typedef struct modeller {
     int columns;
     double *x;        /* [space->count][columns] */
     double *rows, *y; /* what the forest is grown from, [space->count][columns] */
+    double *worth;    /* [space->count], what the last forest promised */
+    int served;       /* asks that it answered; -1: there was none */
 } modeller;
 
-/* ---- Life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Life -------------------------------------------------------------------------------------------------------- */
 
 /* Live parameters, then the place in the heuristic order, logarithmically: first places differ more than last ones. */
 static void fill_columns(const at_space *space, modeller *made)
@@ -55,7 +57,9 @@ static attune_status create(at_strategy *strategy)
     made->x = malloc(cells * sizeof *made->x);
     made->rows = malloc(cells * sizeof *made->rows);
     made->y = malloc((size_t)space->count * sizeof *made->y);
-    AT_FAIL_IF(made->x == NULL || made->rows == NULL || made->y == NULL, ATTUNE_OUT_OF_MEMORY,
+    made->worth = malloc((size_t)space->count * sizeof *made->worth);
+    made->served = -1;
+    AT_FAIL_IF(made->x == NULL || made->rows == NULL || made->y == NULL || made->worth == NULL, ATTUNE_OUT_OF_MEMORY,
                "no memory for a model of %d configs", space->count);
     fill_columns(space, made);
     return ATTUNE_OK;
@@ -67,11 +71,11 @@ static void destroy(at_strategy *strategy)
     free(self->x);
     free(self->rows);
     free(self->y);
+    free(self->worth);
     free(self);
 }
 
-/* ---- Beginning -----------------------------------------------------------------------------------------------------
- */
+/* ---- Beginning --------------------------------------------------------------------------------------------------- */
 
 /* As many as a forest needs to say anything, and no more than half of a small budget. */
 static int beginning(const at_strategy *strategy)
@@ -101,8 +105,7 @@ static int far_away(at_strategy *strategy)
     return best;
 }
 
-/* ---- Modelling -----------------------------------------------------------------------------------------------------
- */
+/* ---- Modelling --------------------------------------------------------------------------------------------------- */
 
 static attune_status grow(at_strategy *strategy, at_forest **forest)
 {
@@ -133,26 +136,48 @@ static double expected_improvement(double mean, double deviation, double best)
     return (best - mean) * below + deviation * density;
 }
 
-static int most_promising(at_strategy *strategy, const at_forest *forest)
+/* Expected improvements on the best, times the chance not to be refused. */
+static void find_worths(at_strategy *strategy, const at_forest *forest)
+{
+    modeller *self = strategy->self;
+    double best = strategy->cost[strategy->best];
+    for (int candidate = 0; candidate < strategy->space->count; ++candidate) {
+        if (at_strategy_open(strategy, candidate)) {
+            double deviation;
+            double mean = at_forest_ask(forest, self->x + (size_t)candidate * (size_t)self->columns, &deviation);
+            double chance = at_boundary_chance(strategy->boundary, candidate);
+            self->worth[candidate] = expected_improvement(mean, deviation, best) * (1 - chance);
+        }
+    }
+}
+
+static int most_promising(const at_strategy *strategy)
 {
     const modeller *self = strategy->self;
-    double best_cost = strategy->cost[strategy->best];
-    double most = -1;
     int best = -1;
     for (int candidate = 0; candidate < strategy->space->count; ++candidate) {
-        if (!at_strategy_open(strategy, candidate)) {
-            continue;
-        }
-        double deviation;
-        double mean = at_forest_ask(forest, self->x + (size_t)candidate * (size_t)self->columns, &deviation);
-        double worth =
-            expected_improvement(mean, deviation, best_cost) * (1 - at_boundary_chance(strategy->boundary, candidate));
-        if (worth > most) {
+        bool open = at_strategy_open(strategy, candidate);
+        if (open && (best < 0 || self->worth[candidate] > self->worth[best])) {
             best = candidate;
-            most = worth;
         }
     }
     return best;
+}
+
+/* The more is known, the less one more measurement changes: a forest answers once, and once more for every SERVES that
+ * it knows. */
+static attune_status renew(at_strategy *strategy)
+{
+    modeller *self = strategy->self;
+    at_forest *forest;
+    if (self->served >= 0 && self->served <= strategy->tried_count / SERVES) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(grow(strategy, &forest));
+    find_worths(strategy, forest);
+    at_forest_destroy(forest);
+    self->served = 0;
+    return ATTUNE_OK;
 }
 
 static int ask(at_strategy *strategy)
@@ -161,13 +186,12 @@ static int ask(at_strategy *strategy)
         int next = strategy->asked_count % 2 == 0 ? at_strategy_next_of_order(strategy) : -1;
         return next >= 0 && at_strategy_dares(strategy, next) ? next : far_away(strategy);
     }
-    at_forest *forest;
-    if (grow(strategy, &forest) != ATTUNE_OK) {
+    modeller *self = strategy->self;
+    if (renew(strategy) != ATTUNE_OK) {
         return -1; /* no memory for a model: chance goes on */
     }
-    int chosen = most_promising(strategy, forest);
-    at_forest_destroy(forest);
-    return chosen;
+    ++self->served;
+    return most_promising(strategy);
 }
 
 const at_strategy_kind at_strategy_surrogate = {

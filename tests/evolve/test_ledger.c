@@ -31,8 +31,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- Helpers -------------------------------------------------------------------------------------------------------
- */
+/* ---- Helpers ----------------------------------------------------------------------------------------------------- */
 
 static at_ledger *create(const char *path)
 {
@@ -83,8 +82,7 @@ static char *chain(const char *const *bodies, size_t count, size_t *bytes)
     return data;
 }
 
-/* ---- Writing and reading -------------------------------------------------------------------------------------------
- */
+/* ---- Writing and reading ----------------------------------------------------------------------------------------- */
 
 static void assert_same_event(const at_event *read, const at_event *written)
 {
@@ -198,8 +196,7 @@ static void a_disk_that_is_full_ends_the_ledger(void **state)
     assert_fails(at_ledger_create("/dev/full", &start, &ledger), ATTUNE_IO_ERROR, "No space left");
 }
 
-/* ---- What was changed ----------------------------------------------------------------------------------------------
- */
+/* ---- What was changed -------------------------------------------------------------------------------------------- */
 
 static void every_changed_byte_is_noticed(void **state)
 {
@@ -346,8 +343,7 @@ static void what_is_no_ledger_is_none(void **state)
     }
 }
 
-/* ---- What a process that died leaves -------------------------------------------------------------------------------
- */
+/* ---- What a process that died leaves ----------------------------------------------------------------------------- */
 
 static void a_tail_torn_anywhere_is_cut_off(void **state)
 {

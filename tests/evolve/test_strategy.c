@@ -45,8 +45,7 @@ static int drive(at_strategy *strategy, int budget, double noise, int *asked)
     return count;
 }
 
-/* ---- What all kinds keep -------------------------------------------------------------------------------------------
- */
+/* ---- What all kinds keep ----------------------------------------------------------------------------------------- */
 
 static void asks_for_everything_once(void **state)
 {
@@ -174,8 +173,7 @@ static void refuses_what_makes_no_sense(void **state)
     at_strategy_destroy(strategy);
 }
 
-/* ---- Searching -----------------------------------------------------------------------------------------------------
- */
+/* ---- Searching --------------------------------------------------------------------------------------------------- */
 
 enum { SEEDS = 20, BUDGET = 60 };
 
@@ -240,8 +238,7 @@ static void refusals_teach(void **state)
     }
 }
 
-/* ---- The origin's score --------------------------------------------------------------------------------------------
- */
+/* ---- The origin's score ------------------------------------------------------------------------------------------ */
 
 static void scores_as_the_origin_did(void **state)
 {
