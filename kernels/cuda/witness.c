@@ -3,7 +3,7 @@
 #include "attune/kernel.h"
 
 enum { STAGE, PARAMS };
-enum { STAGES = 5, WAIT = 4, THREADS = 256, BLOCKS = 64 };
+enum { STAGES = 5, WAIT = 4, THREADS = 256, BLOCKS_MOST = 1056, ROWS_LEAST = 64 /* of a block */ };
 
 static const int32_t stage_values[STAGES] = {0, 1, 2, 3, 4}; /* refill, poison, touch, compare, wait */
 
@@ -36,6 +36,18 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     return index < STAGES;
 }
 
+/* Enough to fill a device with one large set, and no more than small ones have work for. */
+static attune_term blocks(void)
+{
+    attune_term queries =
+        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_SEQLEN_Q));
+    attune_term keys = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_KV), attune_term_size(ATTUNE_SIZE_SEQLEN_KV));
+    attune_term rows =
+        attune_term_mul(attune_term_join(queries, ATTUNE_TERM_ADD, keys), attune_term_size(ATTUNE_SIZE_BATCH));
+    attune_term wanted = attune_term_ceil_div(rows, attune_term_const(ROWS_LEAST));
+    return attune_term_min(wanted, attune_term_const(BLOCKS_MOST));
+}
+
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
@@ -43,7 +55,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     bool waits = stage == WAIT;
     bool of_inputs = stage == 0 || stage == 2;
     attune_step_kernel kernel = {.entry = "witness",
-                                 .grid = {attune_term_const(waits ? 1 : BLOCKS),
+                                 .grid = {waits ? attune_term_const(1) : blocks(),
                                           waits ? attune_term_const(1) : attune_term_size(ATTUNE_SIZE_TOTAL_Q),
                                           attune_term_const(of_inputs ? 3 : 1)},
                                  .block = {waits ? 32 : THREADS, 1, 1},

@@ -67,6 +67,16 @@ ATTUNE_INLINE bool flips(const Guise &guise, int column, bool values)
     return guise.key != 0 && (mixed(guise.key + (attune_u64)column * 2 + (values ? 1 : 0)) & 1) != 0;
 }
 
+/* The same of a lane's columns, which are every 32nd: bit i is the i-th's. */
+ATTUNE_INLINE unsigned flips_of_lane(const Guise &guise, int lane, int columns, bool values)
+{
+    unsigned all = 0;
+    for (int column = lane; column < columns; column += 32) {
+        all |= (unsigned)flips(guise, column, values) << (column / 32);
+    }
+    return all;
+}
+
 /* A row of a tensor, by its number; of `rows` rows and `heads` heads. */
 struct Place {
     attune_i64 batch, head, row;
@@ -74,14 +84,20 @@ struct Place {
 
 ATTUNE_INLINE Place place_of(attune_i64 index, attune_i64 heads, attune_i64 rows)
 {
-    return {index / rows / heads, index / rows % heads, index % rows};
+    if ((index | heads | rows) >> 32 != 0) {
+        return {index / rows / heads, index / rows % heads, index % rows};
+    }
+    unsigned head = (unsigned)index / (unsigned)rows; /* a fraction of what it takes in 64 bits */
+    unsigned batch = head / (unsigned)heads;
+    return {batch, head - batch * (unsigned)heads, (unsigned)index - head * (unsigned)rows};
 }
 
 /* The row of the base that stands at `at` under the guise; `group` heads move together. */
 ATTUNE_INLINE Place source_of(const attune_args &args, const Guise &guise, Place at, attune_i64 heads)
 {
-    attune_i64 moved = at.head + guise.head_kv * (heads / args.heads_kv);
-    return {(at.batch + guise.batch) % args.batch, moved % heads, at.row};
+    attune_i64 head = at.head + guise.head_kv * (heads / args.heads_kv); /* both moves stay below a whole turn */
+    attune_i64 batch = at.batch + guise.batch;
+    return {batch < args.batch ? batch : batch - args.batch, head < heads ? head : head - heads, at.row};
 }
 
 ATTUNE_INLINE attune_i64 index_of(const attune_tensor &tensor, Place at)
@@ -123,11 +139,12 @@ ATTUNE_INLINE void refill(const attune_args &args, int lane)
     const bits *from = static_cast<const bits *>(base.data);
     Guise guise = guise_of(args, blockIdx.y);
     Work work = work_of(args, role);
+    unsigned flipped = flips_of_lane(guise, lane, work.columns, role == ATTUNE_V);
     for (attune_i64 i = work.first; i < work.end; i += work.step) {
         Place at = place_of(i, work.heads, work.rows);
         attune_i64 source = index_of(base, source_of(args, guise, at, work.heads)), target = index_of(base, at);
         for (int column = lane; column < work.columns; column += 32) {
-            bits flip = flips(guise, column, role == ATTUNE_V) ? SIGN : 0;
+            bits flip = flipped >> (column / 32) & 1 ? SIGN : 0;
             to[target + column] = from[source + column] ^ flip;
         }
     }
@@ -208,6 +225,7 @@ ATTUNE_INLINE void compare(const attune_args &args, int lane)
     const bits *got = reinterpret_cast<const bits *>(entry_of(args, blockIdx.y));
     Guise guise = guise_of(args, blockIdx.y % args.window_left);
     Work work = work_of(args, ATTUNE_O);
+    unsigned flipped = flips_of_lane(guise, lane, work.columns, true);
     bool wrong = false;
     for (attune_i64 i = work.first; i < work.end; i += work.step) {
         Place at = place_of(i, work.heads, work.rows);
@@ -216,7 +234,7 @@ ATTUNE_INLINE void compare(const attune_args &args, int lane)
         attune_i64 target = index_of(args.tensor[ATTUNE_LSE], at);
         float may = args.scale > 0 ? args.scale * row_size(wanted, work.columns, lane) : 0;
         for (int column = lane; column < work.columns; column += 32) {
-            bits flip = flips(guise, column, true) ? SIGN : 0;
+            bits flip = flipped >> (column / 32) & 1 ? SIGN : 0;
             wrong = wrong || !same(wanted[column] ^ flip, got[target + column], may);
         }
     }

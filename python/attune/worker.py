@@ -4,6 +4,8 @@
     torch:default                                           as PyTorch chooses; torch:cpu on a CPU
     py:FILE:FUNCTION                                        any callable: see arms.python_arm
 
+--validated: another worker has found that PyTorch's back ends agree, and this one need not look again.
+
 The protocol, the device and attune's arms are the C library's; this adds what only Python can do.
 """
 import ctypes as c
@@ -81,6 +83,7 @@ def main():
         arms.import_torch()
     except arms.Refused:
         pass
+    arms.trusted = "--validated" in sys.argv[1:]
     lib = library.Library()
     hooks = Hooks(lib)
     try:

@@ -390,8 +390,9 @@ attune_status at_live_open(const at_live_options *options, at_live **live)
         made->job[i] = -1;
     }
     bool acc16 = (options->kernel->traits & ATTUNE_TRAIT_ACC16) != 0;
-    status = status == ATTUNE_OK ? at_ground_draw(&options->problem, options->seed, acc16, options->pool, &made->ground)
-                                 : status;
+    status = status == ATTUNE_OK
+                 ? at_ground_draw(&options->problem, options->seed, acc16, options->pool, NULL, &made->ground)
+                 : status;
     if (status != ATTUNE_OK) {
         at_live_close(made);
         return status;

@@ -14,7 +14,7 @@
 
 /* Problems that share the processes of their sessions: starting a process costs seconds, and evidence is written when
  * the problems of a batch are done. */
-enum { BATCH_PAIRS = 4 };
+enum { BATCH_PAIRS = 6 };
 
 /* ---- What is asked ---------------------------------------------------------------------------------------------- */
 
@@ -156,23 +156,38 @@ static attune_status tell_verdicts(at_gate *gate, const at_gate_table *table, at
     return at_gate_learn(gate, table);
 }
 
-/* References serve all that are judged on a problem, and then go. */
-static attune_status judge_with_memo(at_gate *gate, const attune_problem *problem, at_gate_table *table)
+/* Inputs and references serve all that are judged on a problem, and then go. */
+static attune_status judge_by_memo(at_gate *gate, int index, at_gate_table *table)
 {
-    AT_FORWARD(at_memo_create(0, &gate->memo));
-    attune_status status = judge_problem(gate, problem, table);
-    at_memo_destroy(gate->memo);
-    gate->memo = NULL;
+    enum { AHEAD = 2 };
+    AT_FORWARD(at_gate_foresee(gate, index + AHEAD));
+    at_memo_chapter(gate->memo, at_gate_chapter(index, false));
+    attune_status status = judge_problem(gate, &gate->options->problem[index], table);
+    at_memo_drop(gate->memo, at_gate_chapter(index, false));
+    return status;
+}
+
+static attune_status time_tables(at_gate *gate, at_gate_table *tables, int count)
+{
+    int first = gate->next_problem;
+    AT_FORWARD(at_gate_foresee(gate, first + 2 * count));
+    at_memo_chapter(gate->memo, at_gate_chapter(first, true));
+    attune_status status = at_gate_speed(gate, tables, count);
+    for (int i = 0; i < count; ++i) {
+        at_memo_drop(gate->memo, at_gate_chapter(first + i, true));
+    }
     return status;
 }
 
 static attune_status run_tables(at_gate *gate, at_gate_table *tables, int count, at_gate_result *result)
 {
+    AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_COURT));
+    AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_TIMER));
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(judge_with_memo(gate, &gate->options->problem[gate->next_problem + i], &tables[i]));
+        AT_FORWARD(judge_by_memo(gate, gate->next_problem + i, &tables[i]));
     }
     at_gate_close_workers(gate); /* what is timed has the device for itself */
-    AT_FORWARD(at_gate_speed(gate, tables, count));
+    AT_FORWARD(time_tables(gate, tables, count));
     for (int i = 0; i < count; ++i) {
         AT_FORWARD(tell_verdicts(gate, &tables[i], result));
     }
@@ -231,9 +246,21 @@ static int exit_code(const at_gate_result *result)
     return result->failed > 0 ? 1 : result->not_run > 0 ? 3 : result->inconclusive > 0 || result->left > 0 ? 2 : 0;
 }
 
+/* The fetcher for sessions need not validate its back ends again: the court's has. */
+static void set_timer(at_gate *gate)
+{
+    const char *const *word = gate->options->fetcher;
+    int count = 0;
+    for (; word != NULL && word[count] != NULL && count < AT_COMMAND_WORDS - 2; ++count) {
+        gate->timer[count] = word[count];
+    }
+    gate->timer[count] = "--validated";
+}
+
 attune_status at_gate_run(const at_gate_options *options, at_gate_result *result)
 {
     at_gate gate = {.options = options, .clock = at_clock_monotonic()};
+    set_timer(&gate);
     *result = (at_gate_result){0};
     AT_FORWARD(check_options(options));
     AT_FORWARD(check_folder(options->evidence));
@@ -247,9 +274,14 @@ attune_status at_gate_run(const at_gate_options *options, at_gate_result *result
         status = at_gate_read_known(&gate);
     }
     if (status == ATTUNE_OK) {
+        status = at_memo_create(0, &gate.memo);
+    }
+    if (status == ATTUNE_OK) {
         status = run_batches(&gate, result);
     }
     at_gate_close_workers(&gate);
+    at_gate_close_coming(&gate);
+    at_memo_destroy(gate.memo);
     at_gate_forget_known(&gate);
     at_gate_candidates_close(&gate);
     at_pool_destroy(gate.pool);

@@ -10,7 +10,10 @@
 #include "gate/stranger.h"
 #include "measure/clock.h"
 
-enum { AT_GATE_PEERS = 12 };
+enum { AT_GATE_PEERS = 12, AT_COMMAND_WORDS = 16 };
+
+/* Workers of a gate: for candidates, for peers, and for sessions, which have both. */
+typedef enum at_gate_worker { AT_WORKER_JUDGE = 0, AT_WORKER_COURT, AT_WORKER_TIMER, AT_WORKER_COUNT } at_gate_worker;
 
 /* A peer, looked at once for each problem. */
 typedef struct at_gate_peer {
@@ -35,12 +38,15 @@ typedef struct at_gate {
     at_gate_candidate *candidate; /* as many as the options have */
     const char *target_text;      /* the options', or what the candidates are for */
     at_pool *pool;                /* for references, */
-    at_memo *memo;                /* which the candidates of a problem share */
+    at_memo *memo;                /* which candidates share, */
+    int foreseen;                 /* and which makes ahead what these first problems need */
     at_clock clock;
     int64_t began_ns;
     at_device *judge;               /* where candidates are looked at, opened when needed; NULL after they spoilt it */
     const at_gate_candidate *guest; /* whose CPU kernel the judge is locked for; NULL: nobody's */
     at_device *court;               /* where peers are, likewise */
+    at_device *coming[AT_WORKER_COUNT];  /* started ahead, not begun; or NULL */
+    const char *timer[AT_COMMAND_WORDS]; /* the fetcher's command, told that its back ends have been validated */
     attune_target target;
     int version_count;
     at_version version[AT_VERDICT_VERSIONS];
@@ -88,10 +94,22 @@ attune_status at_gate_judge(at_gate *gate, const at_gate_candidate *candidate, a
 attune_status at_gate_court(at_gate *gate, at_device **device);
 void at_gate_settle(at_gate *gate);
 void at_gate_close_workers(at_gate *gate);
+/* Those that were started and never asked. */
+void at_gate_close_coming(at_gate *gate);
 /* Whether any of the peers is. */
 bool at_gate_wants_fetcher(const at_gate *gate);
-/* How to start a worker that has all the peers. */
-void at_gate_remote_options(const at_gate *gate, bool with_peers, at_remote_options *options);
+/* How to start a worker. */
+void at_gate_remote_options(const at_gate *gate, at_gate_worker which, at_remote_options *options);
+
+/* Starts an interpreter that will be asked for, unless one has been. */
+attune_status at_gate_start_ahead(at_gate *gate, at_gate_worker which);
+/* One that was started ahead, or a new one. */
+attune_status at_gate_open_worker(at_gate *gate, at_gate_worker which, const at_remote_options *options,
+                                  at_device **worker);
+/* Has made ahead what the problems before `end` will need. */
+attune_status at_gate_foresee(at_gate *gate, int end);
+/* The memo's chapter of what judging or timing a problem needs. */
+int at_gate_chapter(int index, bool timed);
 
 /* Says what the machine is, and fails where it cannot be used. */
 attune_status at_gate_preflight(at_gate *gate);

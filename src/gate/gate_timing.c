@@ -40,7 +40,6 @@ typedef struct course {
 typedef struct timing {
     at_gate *gate;
     at_device *worker; /* of this process; NULL before the first bench, and after one that spoilt it */
-    at_device *next;   /* of the next one, started ahead, since an interpreter takes seconds to get ready; or NULL */
     course *current;
     ground *grounds;
 } timing;
@@ -55,35 +54,21 @@ static void close_worker(at_device **worker)
 
 /* ---- What the executor of a part asks --------------------------------------------------------------------------- */
 
-/* The worker that was started ahead, or a new one. */
-static attune_status open_worker(const at_remote_options *options, at_device **ahead, at_device **worker)
-{
-    if (*ahead == NULL) {
-        return at_remote_open(options, worker);
-    }
-    *worker = *ahead;
-    *ahead = NULL;
-    attune_status status = at_remote_begin(*worker, options);
-    if (status != ATTUNE_OK) {
-        close_worker(worker);
-    }
-    return status;
-}
-
 static attune_status get_worker(void *self, int process, at_device **device)
 {
     part *on = self;
-    timing *by = on->of->timing;
+    at_gate *gate = on->of->timing->gate;
     bool guest = on->guest != NULL;
-    at_device *none = NULL;
-    at_device **worker = guest ? &on->worker : &by->worker;
+    at_gate_worker which = guest ? AT_WORKER_JUDGE : AT_WORKER_TIMER;
+    at_device **worker = guest ? &on->worker : &on->of->timing->worker;
     at_remote_options options;
-    at_gate_remote_options(by->gate, !guest, &options);
+    at_gate_remote_options(gate, which, &options);
     options.guest = guest;
-    attune_status status = *worker != NULL ? ATTUNE_OK : open_worker(&options, guest ? &none : &by->next, worker);
+    attune_status status = *worker != NULL ? ATTUNE_OK : at_gate_open_worker(gate, which, &options, worker);
     bool more = process + 1 < on->of->bench->session.policy.processes;
-    if (status == ATTUNE_OK && !guest && more && by->next == NULL && at_gate_wants_fetcher(by->gate)) {
-        status = at_remote_start(&options, &by->next);
+    /* On a CPU an interpreter that loads would take time from what is measured. */
+    if (status == ATTUNE_OK && !guest && more && gate->target.kind == ATTUNE_TARGET_CUDA) {
+        status = at_gate_start_ahead(gate, AT_WORKER_TIMER);
     }
     *device = *worker;
     return status;
@@ -212,7 +197,8 @@ static attune_status find_ground(timing *on, const attune_problem *problem, bool
     ground *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
     *made = (ground){.problem = problem, .acc16 = acc16, .next = on->grounds};
-    attune_status status = at_ground_draw(problem, on->gate->options->seed, acc16, on->gate->pool, &made->of);
+    attune_status status =
+        at_ground_draw(problem, on->gate->options->seed, acc16, on->gate->pool, on->gate->memo, &made->of);
     if (status != ATTUNE_OK) {
         free_ground(made);
         return status;
@@ -315,7 +301,6 @@ static void end_process(void *self)
 static void close_timing(void *self)
 {
     end_process(self);
-    close_worker(&((timing *)self)->next);
     free_grounds(self);
     free(self);
 }

@@ -48,11 +48,12 @@ bool at_gate_wants_fetcher(const at_gate *gate)
     return false;
 }
 
-void at_gate_remote_options(const at_gate *gate, bool with_peers, at_remote_options *options)
+void at_gate_remote_options(const at_gate *gate, at_gate_worker which, at_remote_options *options)
 {
     const at_gate_options *given = gate->options;
-    bool fetch = with_peers && at_gate_wants_fetcher(gate);
-    *options = (at_remote_options){.command = fetch ? given->fetcher : given->worker,
+    bool fetch = which != AT_WORKER_JUDGE && at_gate_wants_fetcher(gate);
+    const char *const *fetcher = which == AT_WORKER_TIMER && given->fetcher != NULL ? gate->timer : given->fetcher;
+    *options = (at_remote_options){.command = fetch ? fetcher : given->worker,
                                    .target = gate->target_text,
                                    .isa = given->isa,
                                    .threads = given->threads,
@@ -67,14 +68,14 @@ static void close_one(at_device **kept, bool only_spoilt)
     }
 }
 
-static attune_status get(const at_gate *gate, bool with_peers, at_device **kept, at_device **device)
+static attune_status get(at_gate *gate, at_gate_worker which, at_device **kept, at_device **device)
 {
     at_remote_options options;
-    at_gate_remote_options(gate, with_peers, &options);
-    options.guest = !with_peers && gate->guest != NULL;
+    at_gate_remote_options(gate, which, &options);
+    options.guest = which == AT_WORKER_JUDGE && gate->guest != NULL;
     AT_FAIL_IF(options.command == NULL, ATTUNE_NOT_FOUND,
                "there is no Python that could run PyTorch's arms (ATTUNE_PYTHON can name one)");
-    attune_status status = *kept != NULL ? ATTUNE_OK : at_remote_open(&options, kept);
+    attune_status status = *kept != NULL ? ATTUNE_OK : at_gate_open_worker(gate, which, &options, kept);
     *device = *kept;
     return status;
 }
@@ -86,18 +87,25 @@ attune_status at_gate_judge(at_gate *gate, const at_gate_candidate *candidate, a
         close_one(&gate->judge, false);
         gate->guest = guest;
     }
-    return get(gate, false, &gate->judge, device);
+    return get(gate, AT_WORKER_JUDGE, &gate->judge, device);
 }
 
 attune_status at_gate_court(at_gate *gate, at_device **device)
 {
-    return get(gate, true, &gate->court, device);
+    return get(gate, AT_WORKER_COURT, &gate->court, device);
 }
 
 void at_gate_settle(at_gate *gate)
 {
     close_one(&gate->judge, true);
     close_one(&gate->court, true);
+}
+
+void at_gate_close_coming(at_gate *gate)
+{
+    for (int which = 0; which < AT_WORKER_COUNT; ++which) {
+        close_one(&gate->coming[which], false);
+    }
 }
 
 void at_gate_close_workers(at_gate *gate)

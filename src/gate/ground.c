@@ -6,22 +6,33 @@
 #include "gate/trial.h"
 #include "measure/clock.h"
 
-attune_status at_ground_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool, at_ground *ground)
+void at_ground_foresee(const attune_problem *problem, uint64_t seed, bool acc16, at_foresight *wanted)
 {
     const at_suite suite = {.device = NULL};
-    at_truth_want want = at_trial_rows(&suite, problem);
-    at_draw drawn = {.seed = seed ^ attune_problem_hash(problem), .poison = 0xff, .pool = pool};
-    drawn.family = at_family_applies(AT_FAMILY_MIXED, problem) ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL;
-    want.acc16 = acc16;
+    bool mixed = at_family_applies(AT_FAMILY_MIXED, problem);
+    *wanted = (at_foresight){.problem = *problem, .judged = true, .want = at_trial_rows(&suite, problem)};
+    wanted->draw = (at_draw){.seed = seed ^ attune_problem_hash(problem),
+                             .family = mixed ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL,
+                             .poison = 0xff};
+    wanted->want.acc16 = acc16;
+}
+
+attune_status at_ground_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool, at_memo *memo,
+                             at_ground *ground)
+{
+    at_foresight wanted;
+    at_ground_foresee(problem, seed, acc16, &wanted);
+    wanted.draw.pool = pool;
     memset(ground, 0, sizeof *ground);
-    attune_status status = at_inputs_draw(problem, &drawn, &ground->inputs);
-    return status == ATTUNE_OK ? at_truth_compute(pool, &ground->inputs, &want, &ground->truth) : status;
+    ground->memo = memo;
+    AT_FORWARD(at_memo_inputs(memo, problem, &wanted.draw, &ground->inputs));
+    return at_memo_truth(memo, pool, &ground->inputs, &wanted.want, &ground->truth);
 }
 
 void at_ground_free(at_ground *ground)
 {
     at_truth_free(&ground->truth);
-    at_inputs_free(&ground->inputs);
+    at_memo_return(ground->memo, &ground->inputs, true);
 }
 
 attune_status at_ground_judge(const at_ground *ground)

@@ -8,9 +8,9 @@
 
 enum { GUARD_BYTES = 4096, GUARD = 0xc3 };
 
-static bool is_host(const at_placement *place)
+bool at_placement_apart(const at_placement *place)
 {
-    return place->device->target.kind == ATTUNE_TARGET_CPU && !place->device->apart;
+    return place->device != NULL && (place->device->target.kind != ATTUNE_TARGET_CPU || place->device->apart);
 }
 
 static bool is_output(int role)
@@ -34,6 +34,22 @@ static attune_status bring(at_placement *place, int role, size_t at, size_t byte
                                         bytes);
 }
 
+/* Rows that follow one another are moved together. */
+typedef struct run {
+    size_t at, bytes;
+} run;
+
+static attune_status add_row(at_placement *place, int role, mover move, size_t at, size_t bytes, run *now)
+{
+    if (now->bytes > 0 && at == now->at + now->bytes) {
+        now->bytes += bytes;
+        return ATTUNE_OK;
+    }
+    const run before = *now;
+    *now = (run){at, bytes};
+    return before.bytes > 0 ? move(place, role, before.at, before.bytes) : ATTUNE_OK;
+}
+
 /* A sparse buffer's guards and rows alone: the pages between do not exist. */
 static attune_status move_rows(at_placement *place, int role, mover move)
 {
@@ -41,23 +57,23 @@ static attune_status move_rows(at_placement *place, int role, mover move)
     const at_extent extent = at_inputs_extent(place->inputs, (attune_role)role);
     size_t row_bytes = (size_t)extent.row * at_dtype_bytes(place->inputs->call.tensor[role].dtype);
     size_t end = buffer->at + buffer->bytes;
-    AT_FORWARD(move(place, role, 0, buffer->at));
-    AT_FORWARD(move(place, role, end, buffer->total - end));
+    run now = {0, buffer->at};
     for (int64_t b = 0; b < extent.count[0]; ++b) {
         for (int64_t h = 0; h < extent.count[1]; ++h) {
             for (int64_t i = 0; i < extent.count[2]; ++i) {
                 size_t at = buffer->at + at_inputs_row(place->inputs, (attune_role)role, b, h, i);
-                AT_FORWARD(move(place, role, at, row_bytes));
+                AT_FORWARD(add_row(place, role, move, at, row_bytes, &now));
             }
         }
     }
-    return ATTUNE_OK;
+    AT_FORWARD(add_row(place, role, move, end, buffer->total - end, &now));
+    return move(place, role, now.at, now.bytes);
 }
 
 static attune_status move_role(at_placement *place, int role, mover move)
 {
     const at_buffer *buffer = &place->inputs->buffer[role];
-    if (buffer->base == NULL || is_host(place)) {
+    if (buffer->base == NULL || !at_placement_apart(place)) {
         return ATTUNE_OK;
     }
     return buffer->sparse ? move_rows(place, role, move) : move(place, role, 0, buffer->total);
@@ -72,7 +88,7 @@ attune_status at_placement_create(at_device *device, at_inputs *inputs, at_place
     place->digest = at_inputs_digest(inputs);
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         const at_buffer *buffer = &inputs->buffer[role];
-        if (buffer->base == NULL || is_host(place)) {
+        if (buffer->base == NULL || !at_placement_apart(place)) {
             continue;
         }
         void *twin = NULL;
@@ -219,15 +235,20 @@ static attune_status gaps_untouched(const at_placement *place, attune_role role)
     return ATTUNE_OK;
 }
 
-/* Compares a range of a twin with the host's. */
+/* Compares a range of a twin with the host's, some of it at a time: what has just been copied is still in the cache. */
 static attune_status compare(at_placement *place, int role, size_t at, size_t bytes)
 {
+    enum { PIECE = 8 << 20 };
     const unsigned char *host = place->inputs->buffer[role].base + at;
-    unsigned char *copy = malloc(bytes + 1);
+    unsigned char *copy = malloc(bytes < PIECE ? bytes + 1 : PIECE);
+    attune_status status = ATTUNE_OK;
     AT_FAIL_IF(copy == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look at %zu bytes", bytes);
-    attune_status status = place->device->ops->download(place->device, copy, place->twin[role] + at, bytes);
-    if (status == ATTUNE_OK && memcmp(copy, host, bytes) != 0) {
-        status = at_fail(ATTUNE_WRONG_RESULT, "inputs: %s was changed", at_role_name(role));
+    for (size_t done = 0; done < bytes && status == ATTUNE_OK; done += PIECE) {
+        size_t step = bytes - done < PIECE ? bytes - done : PIECE;
+        status = place->device->ops->download(place->device, copy, place->twin[role] + at + done, step);
+        if (status == ATTUNE_OK && memcmp(copy, host + done, step) != 0) {
+            status = at_fail(ATTUNE_WRONG_RESULT, "inputs: %s was changed", at_role_name(role));
+        }
     }
     free(copy);
     return status;

@@ -15,6 +15,8 @@ typedef struct at_placement {
     uint64_t digest; /* of the inputs as drawn */
 } at_placement;
 
+/* Whether the device has copies of its own, so that nothing it does reaches the host's inputs. */
+bool at_placement_apart(const at_placement *place);
 /* Sends the inputs, which must outlive the placement. Free with at_placement_free, also after an error. */
 attune_status at_placement_create(at_device *device, at_inputs *inputs, at_placement *place);
 void at_placement_free(at_placement *place);

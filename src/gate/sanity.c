@@ -14,24 +14,28 @@ enum { POISON = 0xff, OTHER_POISON = 0x5a };
 
 /* One set of inputs in the device's memory. */
 typedef struct set {
+    at_memo *memo;
     at_inputs inputs;
     at_placement place;
+    bool clean; /* what was drawn is still what it holds, guards included */
 } set;
 
 static attune_status set_open(const at_suite *suite, const attune_problem *problem, uint64_t seed, set *made)
 {
     const at_draw draw = {.seed = seed, .family = AT_FAMILY_NORMAL, .poison = POISON, .pool = suite->pool};
     memset(made, 0, sizeof *made);
-    AT_FORWARD(at_inputs_draw(problem, &draw, &made->inputs));
+    made->memo = suite->memo;
+    AT_FORWARD(at_memo_inputs(made->memo, problem, &draw, &made->inputs));
     return at_placement_create(suite->device, &made->inputs, &made->place);
 }
 
 static void set_close(set *made)
 {
+    bool spoilt = !made->clean || !at_placement_apart(&made->place);
     if (made->place.device != NULL) {
         at_placement_free(&made->place);
     }
-    at_inputs_free(&made->inputs);
+    at_memo_return(made->memo, &made->inputs, spoilt);
 }
 
 static attune_status execute(set *on, const attune_plan *plan)
@@ -53,6 +57,7 @@ static attune_status launch_once(const at_suite *suite, const attune_problem *pr
     if (status == ATTUNE_OK) {
         status = execute(&one, plan);
     }
+    one.clean = status == ATTUNE_OK && at_inputs_guards(&one.inputs) == ATTUNE_OK;
     set_close(&one);
     return status;
 }
@@ -93,6 +98,7 @@ attune_status at_sanity_judge(const at_suite *suite, const attune_problem *probl
     if (status == ATTUNE_OK) {
         status = judge_output(suite, plan, &one, finding);
     }
+    one.clean = status == ATTUNE_OK;
     set_close(&one);
     attune_plan_destroy(plan);
     return status;
@@ -204,6 +210,29 @@ static attune_status run_family(const bench *on, at_family family)
     return at_fail_in(status, "%s non-finite values", at_family_name(family));
 }
 
+/* ---- Ahead ------------------------------------------------------------------------------------------------------ */
+
+attune_status at_sanity_ahead(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead)
+{
+    static const struct {
+        at_family family;
+        int seed;
+        bool judged, of_peers;
+    } all[] = {{AT_FAMILY_NORMAL, 0, true, true},
+               {AT_FAMILY_NORMAL, 1, false, false},
+               {AT_FAMILY_HIDDEN, 0, true, false},
+               {AT_FAMILY_VISIBLE, 0, true, false}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
+        at_foresight wanted = {.problem = *problem, .judged = all[i].judged, .want = at_trial_rows(suite, problem)};
+        wanted.draw = (at_draw){.seed = suite->seed + (uint64_t)all[i].seed, .family = all[i].family, .poison = POISON};
+        wanted.want.acc16 = ahead->acc16 && !all[i].of_peers;
+        if (at_family_applies(all[i].family, problem)) {
+            AT_FORWARD(at_memo_ahead(suite->memo, ahead->chapter, ahead->threads, &wanted));
+        }
+    }
+    return ATTUNE_OK;
+}
+
 /* ---- All of it -------------------------------------------------------------------------------------------------- */
 
 static attune_status run_all(bench *on, int repeats)
@@ -225,6 +254,7 @@ attune_status at_sanity_run(const at_suite *suite, const attune_problem *problem
     AT_FORWARD(suite->plan(suite->self, problem, &on.plan));
     on.nondeterministic = (on.plan->loaded->kernel->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
     attune_status status = run_all(&on, repeats);
+    on.there.clean = status == ATTUNE_OK; /* `here` holds other inputs by now */
     attune_plan_destroy(on.plan);
     at_outputs_free(&on.kept);
     at_outputs_free(&on.kept_there);

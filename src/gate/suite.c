@@ -143,6 +143,18 @@ attune_status at_suite_run(const at_suite *suite, const attune_problem *problem,
     return ATTUNE_OK;
 }
 
+attune_status at_suite_ahead(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead)
+{
+    for (int64_t index = 0; index < suite->cases; ++index) {
+        at_gate_case one;
+        at_case_make(problem, suite->seed, index, &one);
+        at_foresight wanted = {one.problem, one.draw, true, at_trial_rows(suite, &one.problem)};
+        wanted.want.acc16 = ahead->acc16;
+        AT_FORWARD(at_memo_ahead(suite->memo, ahead->chapter, ahead->threads, &wanted));
+    }
+    return ATTUNE_OK;
+}
+
 bool at_suite_right(const at_suite_result *result)
 {
     return result->executed > 0 && result->failed == 0 && result->bias_status == ATTUNE_OK;

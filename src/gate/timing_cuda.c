@@ -198,12 +198,13 @@ static attune_status put_table(const cuda_timing *on, const uint64_t *entries, s
 
 /* ---- Inputs ------------------------------------------------------------------------------------------------------ */
 
+/* Cold: three times the L2. One call that is as large by itself finds nothing that serves it. */
 static int choose_sets(const cuda_timing *on)
 {
     size_t bytes = at_timing_call_bytes(&on->base);
     size_t wanted = 3 * (size_t)on->device->target.memory_l2_bytes;
     size_t sets = bytes > 0 ? (wanted + bytes - 1) / bytes : 1;
-    return on->base.wanted.mode != AT_MODE_COLD ? 1 : sets < 2 ? 2 : sets > COLD_CALLS_MAX ? COLD_CALLS_MAX : (int)sets;
+    return on->base.wanted.mode != AT_MODE_COLD ? 1 : sets > COLD_CALLS_MAX ? COLD_CALLS_MAX : (int)sets;
 }
 
 static attune_status make_inputs(cuda_timing *on)
@@ -573,14 +574,14 @@ static attune_status wall_us(const cuda_timing *on, const cuda_arm *arm, int rep
 /* The wall clock's slope between `replays` and twice as many has no start and no end in it. */
 static attune_status two_clocks(at_timing *timing, int index, at_two_clocks *clocks)
 {
-    enum { TIMES = 5, LEAST_US = 5000, MOST = 1000 };
+    enum { TIMES = 3, LEAST_US = 5000, MOST = 1000 };
     cuda_timing *on = of(timing);
     const cuda_arm *arm = &on->arm[index];
     double us[TIMES], slope[TIMES], once = 0, single = 0, twice = 0;
     int64_t wait_ns = on->wait_ns;
     AT_FORWARD(time_replays(on, arm, 1, &once));
     double wanted = LEAST_US / (once * arm->calls);
-    int replays = wanted < 1 ? 1 : wanted > MOST ? MOST : (int)wanted + 1;
+    int replays = wanted < 1 ? 1 : wanted > MOST ? MOST : (int)(wanted + 0.5);
     for (int i = 0; i < TIMES; ++i) {
         AT_FORWARD(time_replays(on, arm, replays, &us[i]));
         AT_FORWARD(wall_us(on, arm, replays, &single));

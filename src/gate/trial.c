@@ -16,6 +16,9 @@ enum { POISON = 0xff, OTHER_POISON = 0x5a };
 /* Big problems: rows beside the edges of every tile that are compared with fp64. */
 enum { SOME_ROWS = 512, TILE = 64 };
 
+/* Rows that a thread compares at a time. */
+enum { COMPARED_ROWS = 256 };
+
 static uint32_t traits_of(const at_trial *on)
 {
     return on->plan->loaded->kernel->traits;
@@ -126,32 +129,68 @@ static attune_status run_alone(at_trial *on)
 
 /* ---- Rows that the reference leaves out ------------------------------------------------------------------------- */
 
-/* Largest distance between the outputs in the buffers and the first run's; infinite where kinds differ. */
-static double distance(const at_trial *on, at_row *where)
+typedef struct comparison {
+    const at_trial *on;
+    at_grid over;
+    attune_tensor now, first;
+    int64_t rows;
+    double *apart; /* of each row */
+} comparison;
+
+static double distance(double a, double b)
 {
-    const at_grid over = at_outputs_grid(&on->inputs, ATTUNE_O);
-    const attune_tensor *tensor = &on->inputs.call.tensor[ATTUNE_O];
-    attune_tensor first = *tensor;
-    double worst = 0;
-    double a[256], b[256];
-    int64_t columns = on->inputs.problem.head_dim_v;
-    first.data = on->first.row[0];
-    for (int64_t r = 0; r < over.batch * over.heads * over.rows; ++r) {
-        const at_row row = {r / over.rows / over.heads, r / over.rows % over.heads, r % over.rows};
-        size_t at = at_inputs_row(&on->inputs, ATTUNE_O, row.batch, row.head, row.row);
-        at_elements_double(tensor, (int64_t)(at / over.element_bytes), columns, a);
-        at_elements_double(&first, r * columns, columns, b);
-        for (int64_t c = 0; c < columns; ++c) {
-            double apart = isfinite(a[c]) && isfinite(b[c])               ? fabs(a[c] - b[c])
-                           : (isnan(a[c]) && isnan(b[c])) || a[c] == b[c] ? 0.0
-                                                                          : HUGE_VAL;
-            if (apart > worst) {
-                worst = apart;
-                *where = row;
-            }
+    if (isfinite(a) && isfinite(b)) {
+        return fabs(a - b);
+    }
+    return (isnan(a) && isnan(b)) || a == b ? 0.0 : HUGE_VAL;
+}
+
+static void compare_row(const comparison *by, int64_t r)
+{
+    double a[256], b[256], worst = 0;
+    int64_t columns = by->on->inputs.problem.head_dim_v;
+    int64_t head = r / by->over.rows;
+    size_t at =
+        at_inputs_row(&by->on->inputs, ATTUNE_O, head / by->over.heads, head % by->over.heads, r % by->over.rows);
+    at_elements_double(&by->now, (int64_t)(at / by->over.element_bytes), columns, a);
+    at_elements_double(&by->first, r * columns, columns, b);
+    for (int64_t c = 0; c < columns; ++c) {
+        double apart = distance(a[c], b[c]);
+        worst = apart > worst ? apart : worst;
+    }
+    by->apart[r] = worst;
+}
+
+static void compare_rows(void *context, int64_t item, void *scratch)
+{
+    const comparison *by = context;
+    int64_t first = item * COMPARED_ROWS;
+    (void)scratch;
+    for (int64_t r = first; r < by->rows && r < first + COMPARED_ROWS; ++r) {
+        compare_row(by, r);
+    }
+}
+
+/* The largest distance between the outputs in the buffers and the first run's, and its row; infinite where kinds
+ * differ. */
+static attune_status compare_outputs(const at_trial *on, double *apart, at_row *where)
+{
+    comparison by = {.on = on, .over = at_outputs_grid(&on->inputs, ATTUNE_O), .now = on->inputs.call.tensor[ATTUNE_O]};
+    by.rows = by.over.batch * by.over.heads * by.over.rows;
+    by.first = by.now;
+    by.first.data = on->first.row[0];
+    by.apart = malloc((size_t)(by.rows + 1) * sizeof *by.apart);
+    AT_FAIL_IF(by.apart == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to compare %lld rows", (long long)by.rows);
+    at_pool_run(on->suite->pool, (by.rows + COMPARED_ROWS - 1) / COMPARED_ROWS, compare_rows, &by);
+    *apart = 0;
+    for (int64_t r = 0; r < by.rows; ++r) {
+        if (by.apart[r] > *apart) {
+            *apart = by.apart[r];
+            *where = (at_row){r / by.over.rows / by.over.heads, r / by.over.rows % by.over.heads, r % by.over.rows};
         }
     }
-    return worst;
+    free(by.apart);
+    return ATTUNE_OK;
 }
 
 /* The general kernel, judged on the same rows, stands in for the reference on the others. */
@@ -159,6 +198,7 @@ static attune_status compare_general(at_trial *on, const attune_plan *general)
 {
     at_finding of_general;
     at_row where = {0, 0, 0};
+    double apart = 0;
     AT_FORWARD(at_placement_poison(&on->place, POISON));
     AT_FORWARD(execute(on, general, &on->place.call));
     attune_status status = at_judge_case(&on->truth.one, &of_general, NULL);
@@ -166,7 +206,7 @@ static attune_status compare_general(at_trial *on, const attune_plan *general)
         return at_fail_in(ATTUNE_INTERNAL, "the general kernel %s, needed to judge this one", general->kernel_text);
     }
     double limit = on->finding.max_error_limit + of_general.max_error;
-    double apart = distance(on, &where);
+    AT_FORWARD(compare_outputs(on, &apart, &where));
     AT_FAIL_IF(!(apart <= limit), ATTUNE_WRONG_RESULT,
                "rule 1, against the general kernel %s: batch %lld, head %lld, row %lld: they differ by %.4g, at most "
                "%.4g is allowed",
@@ -225,7 +265,7 @@ static attune_status prepare(at_trial *on)
 {
     at_draw draw = on->which->draw;
     draw.pool = on->suite->pool;
-    attune_status status = at_inputs_draw(&on->which->problem, &draw, &on->inputs);
+    attune_status status = at_memo_inputs(on->suite->memo, &on->which->problem, &draw, &on->inputs);
     if (status == ATTUNE_OK) {
         status = at_placement_create(on->suite->device, &on->inputs, &on->place);
     }
@@ -233,13 +273,14 @@ static attune_status prepare(at_trial *on)
     return far ? at_fail_in(ATTUNE_UNSUPPORTED, "offsets over 2^31") : status;
 }
 
-static void clean_up(at_trial *on)
+static void clean_up(at_trial *on, bool right)
 {
+    bool spoilt = !right || !at_placement_apart(&on->place);
     if (on->place.device != NULL) {
         at_placement_free(&on->place);
     }
     at_truth_free(&on->truth);
-    at_inputs_free(&on->inputs);
+    at_memo_return(on->suite->memo, &on->inputs, spoilt);
     at_outputs_free(&on->first);
     attune_plan_destroy(on->plan);
 }
@@ -259,6 +300,6 @@ attune_status at_trial_run(const at_suite *suite, const at_gate_case *which, at_
         status = judge(&on, bias);
     }
     *finding = on.finding;
-    clean_up(&on);
+    clean_up(&on, status == ATTUNE_OK);
     return status;
 }

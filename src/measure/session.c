@@ -55,7 +55,7 @@ int at_session_pairs(const at_session_policy *policy, at_mode mode, double peer_
     for (size_t i = sizeof sizes / sizeof sizes[0]; i-- > 0;) {
         pairs = peer_us <= sizes[i].us ? sizes[i].pairs : pairs;
     }
-    pairs = policy->pairs > 0 ? policy->pairs : pairs;
+    pairs = policy->pairs > 0 ? policy->pairs : mode == AT_MODE_WARM ? pairs : pairs / 2;
     return pairs > most[mode] ? most[mode] : pairs;
 }
 

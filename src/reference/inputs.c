@@ -11,6 +11,7 @@
 #include "reference/fill.h"
 
 enum {
+    PIECE_BYTES = 1 << 20, /* painted by one thread at a time */
     GUARD_BYTES = 4096,
     GUARD_INPUT = 0xff, /* NaN in every floating type: reading past an end taints the result */
     GUARD_OUTPUT = 0xc3
@@ -294,6 +295,32 @@ static int guard_of(attune_role role)
     return is_output(role) ? GUARD_OUTPUT : GUARD_INPUT;
 }
 
+typedef struct painting {
+    unsigned char *at;
+    size_t bytes;
+    uint8_t pattern;
+} painting;
+
+static void paint_piece(void *context, int64_t piece, void *scratch)
+{
+    const painting *on = context;
+    size_t first = (size_t)piece * PIECE_BYTES;
+    (void)scratch;
+    memset(on->at + first, on->pattern, on->bytes - first < PIECE_BYTES ? on->bytes - first : PIECE_BYTES);
+}
+
+/* Fresh pages take longer to get than to write: all threads help. */
+static void paint(const at_inputs *inputs, const at_buffer *buffer)
+{
+    painting on = {buffer->base + buffer->at, buffer->bytes, inputs->draw.poison};
+    int64_t pieces = (int64_t)((buffer->bytes + PIECE_BYTES - 1) / PIECE_BYTES);
+    if (inputs->draw.pool != NULL) {
+        at_pool_run(inputs->draw.pool, pieces, paint_piece, &on);
+    } else {
+        memset(on.at, on.pattern, on.bytes);
+    }
+}
+
 static attune_status allocate(at_inputs *inputs, attune_role role)
 {
     at_buffer *buffer = &inputs->buffer[role];
@@ -315,7 +342,7 @@ static attune_status allocate(at_inputs *inputs, attune_role role)
     memset(buffer->base, guard_of(role), buffer->at);
     memset(buffer->base + buffer->at + buffer->bytes, guard_of(role), buffer->total - buffer->at - buffer->bytes);
     if (!buffer->sparse) {
-        memset(buffer->base + buffer->at, inputs->draw.poison, buffer->bytes);
+        paint(inputs, buffer);
     }
     return ATTUNE_OK;
 }
@@ -413,17 +440,30 @@ void at_inputs_poison(at_inputs *inputs, uint8_t pattern)
     }
 }
 
+static uint64_t digest_word(uint64_t digest, uint64_t word)
+{
+    digest = (digest ^ word) * 0x9fb21c651e98df25u;
+    return digest ^ digest >> 29;
+}
+
+/* In four chains, for each step waits for the one before it. */
 static void digest_range(void *context, unsigned char *data, size_t bytes)
 {
+    enum { CHAINS = 4 };
     uint64_t *digest = context;
-    while (bytes > 0) {
-        uint64_t word = bytes;
-        size_t step = bytes < sizeof word ? bytes : sizeof word;
-        memcpy(&word, data, step);
-        *digest = (*digest ^ word) * 0x9fb21c651e98df25u;
-        *digest ^= *digest >> 29;
-        data += step;
-        bytes -= step;
+    uint64_t chain[CHAINS] = {*digest, 1, 2, 3};
+    uint64_t word[CHAINS];
+    for (; bytes >= sizeof word; data += sizeof word, bytes -= sizeof word) {
+        memcpy(word, data, sizeof word);
+        for (int i = 0; i < CHAINS; ++i) {
+            chain[i] = digest_word(chain[i], word[i]);
+        }
+    }
+    memset(word, 0, sizeof word);
+    memcpy(word, data, bytes);
+    *digest = digest_word(chain[0], bytes);
+    for (int i = 0; i < CHAINS; ++i) {
+        *digest = digest_word(digest_word(*digest, chain[i]), word[i]);
     }
 }
 

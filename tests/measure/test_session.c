@@ -385,7 +385,7 @@ static void pairs_follow_the_peers_time(void **state)
         assert_int_equal(at_session_pairs(&policy, AT_MODE_WARM, wanted[i].us), wanted[i].pairs);
     }
     assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3), 100);
-    assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3000), 40);
+    assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3000), 20);
     assert_int_equal(at_session_pairs(&policy, AT_MODE_RESTED, 3), 40);
     at_session_policy_quick(&policy, 1);
     assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3), 40);
