@@ -5,17 +5,18 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 BENCH  ?= b1,h8,s512,d64,fp32 b1,h8,s2048,d64,fp32,causal
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help deps deps-test configure build test test-gpu gate verify ratchet demo bench readme format lint install clean
+.PHONY: help deps deps-test configure build test test-gpu gate evolve verify ratchet demo bench readme format lint install clean
 
 help:
 	@echo "attune: fused attention that plans, proves and runs"
 	@echo
-	@echo "  make demo      build, then attention on a real transformer's layer: run, compare, bench"
+	@echo "  make demo      build, then attention on a real transformer's layer: run, compare, bench, search"
 	@echo "  make test      everything that can be checked here: tests, sanitizers, fuzzers, lint"
 	@echo
 	@echo "  make build     libattune and attune, into $(BUILD)/"
 	@echo "  make test-gpu  the device tests, on a machine with an NVIDIA GPU"
 	@echo "  make gate      the gate on every CUDA kernel, into evidence/; KERNELS=, PROBLEMS=, AGAINST= restrict it"
+	@echo "  make evolve    search, gate and wisdom on a grid of CUDA problems; KERNELS=, PROBLEMS=, STRATEGY= restrict it"
 	@echo "  make verify    judge the evidence in evidence/ again"
 	@echo "  make ratchet   fail where a kernel's newest evidence is worse than its best"
 	@echo "  make bench     time BENCH=\"$(BENCH)\""
@@ -51,6 +52,11 @@ test-gpu:
 gate: build
 	@ATTUNE_LIBRARY="$(abspath $(BUILD))/lib/libattune.so.0" \
 		PYTHONPATH="$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}" tools/gate.sh $(BUILD)/bin evidence
+
+evolve: build
+	@ATTUNE_LIBRARY="$(abspath $(BUILD))/lib/libattune.so.0" \
+		PYTHONPATH="$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}" \
+		LEDGERS="$(abspath $(BUILD))/ledgers" tools/evolve.sh $(BUILD)/bin evidence $(BUILD)/device.wisdom
 
 verify: build
 	@$(BUILD)/bin/attune verify evidence

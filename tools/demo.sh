@@ -49,7 +49,12 @@ if command -v gnuplot >/dev/null; then
     echo "    (the same picture: $out/bench.png)"
 fi
 
-chapter '5. From here'
+chapter '5. Can it be faster? Twenty seconds of searching'
+echo "  A search that finds nothing says so: what wins must win twice, and once more in fresh processes."
+echo
+show "$attune" evolve cpu_tiled b1,h8,s384,d64,fp32,causal --budget 10s --no-gate || true
+
+chapter '6. From here'
 line() { printf '    %-40s %s\n' "$1" "$2"; }
 line "$attune --help" 'every verb explains itself'
 line "$attune info b1,h8,s512,d64,fp16" 'which kernel would run, and why not a faster one'

@@ -1,7 +1,9 @@
 /* One problem: its ledger, what to begin with, its search. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -19,18 +21,24 @@ static int batch_of(const at_engine *on)
 
 /* ---- Ledgers ----------------------------------------------------------------------------------------------------- */
 
-/* DIR/KERNEL_PROBLEM.jsonl, where there are several. */
-static attune_status ledger_path(const at_engine *on, const at_cell *cell, char path[4096])
+static bool is_directory(const char *path)
+{
+    struct stat seen;
+    return stat(path, &seen) == 0 && S_ISDIR(seen.st_mode);
+}
+
+/* DIR/KERNEL_PROBLEM.jsonl, where there are several or a directory is given. */
+static attune_status ledger_path(const at_engine *on, const at_cell *cell, char path[PATH_MAX])
 {
     const at_evolve_options *options = on->options;
-    int length = options->problem_count == 1
-                     ? snprintf(path, 4096, "%s", options->ledger)
-                     : snprintf(path, 4096, "%s/%s_%s.jsonl", options->ledger, on->kernel->name, cell->text);
-    AT_FAIL_IF(length >= 4096, ATTUNE_INVALID_ARGUMENT, "the ledger's name is too long: %.60s...", options->ledger);
+    bool within = options->problem_count > 1 || is_directory(options->ledger);
+    int length = within ? snprintf(path, PATH_MAX, "%s/%s_%s.jsonl", options->ledger, on->kernel->name, cell->text)
+                        : snprintf(path, PATH_MAX, "%s", options->ledger);
+    AT_FAIL_IF(length >= PATH_MAX, ATTUNE_INVALID_ARGUMENT, "the ledger's name is too long: %.60s...", options->ledger);
     for (char *at = path + strlen(options->ledger); *at != '\0'; ++at) {
         *at = *at == ':' || *at == ',' || *at == '=' ? '_' : *at;
     }
-    return options->problem_count == 1 ? ATTUNE_OK : at_directory_make(options->ledger);
+    return within ? at_directory_make(options->ledger) : ATTUNE_OK;
 }
 
 /* Of the kernel's own file; what it includes is in the digests of builds. */
@@ -109,7 +117,7 @@ static attune_status resume_ledger(at_cell *cell, const char *path, const at_eve
 
 static attune_status open_ledger(at_engine *on, at_cell *cell, bool *ended)
 {
-    char path[4096];
+    char path[PATH_MAX];
     at_event event = {.kind = AT_EVENT_START};
     fill_start(on, cell, &event.as.start);
     if (on->options->ledger == NULL) {

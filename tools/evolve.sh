@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Wisdom and evidence for a whole grid of problems on a GPU: evolve.sh DIRECTORY EVIDENCE WISDOM, where DIRECTORY holds
+# attune (build/bin, or build/gpu carried to a machine with a GPU). Of each problem a short race among what is known, then
+# the gate: verdicts go below EVIDENCE, proven rows into the file WISDOM, and every step into EVIDENCE/../ledgers.
+#
+# KERNELS, PROBLEMS and AGAINST restrict it, STRATEGY and BUDGET make it search. It begins nothing that would end after LIMIT
+# seconds: the last line says what is left, and the same command goes on there. A winner that is slower than a peer is a
+# finding, and no failure of this script: the exit code is 1 where one is not right, 3 where nothing could run, 4 where
+# something is left, void or not proven.
+set -u
+dir=$(cd "${1:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}" && pwd) || exit 2
+evidence=${2:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}
+wisdom=${3:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}
+attune=$dir/attune
+against=${AGAINST:-cudnn,torch:flash,torch:default}
+strategy=${STRATEGY:-seeds}
+ledgers=${LEDGERS:-$(dirname "$evidence")/ledgers}
+limit=${LIMIT:-1200}
+export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
+
+# 16,384 tokens and 2,048 columns of queries, from many short sequences to one long one; then grouped heads.
+grid() {
+    local heads length mask
+    for heads in 32 16 8; do
+        for length in 512 1024 2048 4096 8192 16384; do
+            for mask in '' ,causal; do
+                echo "b$((16384 / length)),h$heads,s$length,d$((2048 / heads)),fp16$mask"
+            done
+        done
+    done
+    echo b1,h64,hkv8,s2048,d128,bf16 b1,h64,hkv8,s2048,d128,bf16,causal b1,h64,hkv8,s8192,d128,bf16,causal
+}
+
+# The smallest problems have a kernel of their own.
+small='b1,h8,s512,d64,fp16 b1,h8,s512,d64,fp16,causal b2,h8,s512,d64,fp16 b2,h8,s512,d64,fp16,causal'
+
+began=$SECONDS worst=0
+# run KERNEL PROBLEM...: in the time that is left.
+run() {
+    local kernel=$1 left=$((limit - SECONDS + began)) code=0
+    shift
+    [ "$left" -gt 30 ] || { echo "$kernel: no time is left" && worst=$((worst > 4 ? worst : 4)) && return; }
+    "$attune" evolve "$kernel" "$@" --strategy "$strategy" ${BUDGET:+--budget "$BUDGET"} --against "$against" \
+        --evidence "$evidence" --wisdom "$wisdom" --ledger "$ledgers" --resume --limit "$left" || code=$?
+    [ $code -ge 128 ] && exit $code
+    # Slower than a peer is 1 as well; what is not right stands in the evidence, in the column of that name.
+    if [ $code -eq 1 ] && ! "$attune" report --format tsv "$evidence" | cut -f 13 | grep -qx fail; then
+        code=0
+    fi
+    worst=$((code > worst ? code : worst))
+}
+
+mkdir -p "$ledgers"
+# shellcheck disable=SC2046,SC2086 # problems are words
+if [ -n "${PROBLEMS:-}" ]; then
+    for kernel in ${KERNELS:-wgmma}; do
+        run "$kernel" $PROBLEMS
+    done
+else
+    [[ " ${KERNELS:-wgmma_small} " == *" wgmma_small "* ]] && run wgmma_small $small
+    [[ " ${KERNELS:-wgmma} " == *" wgmma "* ]] && run wgmma $(grid)
+fi
+exit $worst
