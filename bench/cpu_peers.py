@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Times attune beside PyTorch's scaled_dot_product_attention and ONNX Runtime's MultiHeadAttention on a CPU.
+
+    cpu_peers.py [--library PATH] [--threads N,N...] [--rounds N] [--milliseconds N] [PROBLEM]...
+
+All run in one process on as many threads. Attune and PyTorch work on the same tensors [batch, heads, seqlen, dim]; ONNX
+Runtime, which has fp32 only and no GQA, on copies in its own layout [batch, seqlen, heads * dim]. Arms take turns in an
+order drawn anew each round. A sample begins with a rest, so that the threads of the arm before have gone to sleep, and
+two calls that are not timed; then so many calls are timed as last --milliseconds, and divided. Without problems: the
+twelve below. Standard output is TSV:
+
+    problem threads arm kernel median_us lo_us hi_us gflops ratio error
+
+ratio: this arm's median / attune's. lo_us, hi_us: the quartiles. gflops counts what causal masks leave. error: max
+|O - O_fp64| over some rows. Arms that cannot run are told of in lines that begin with #.
+"""
+import argparse
+import math
+import os
+import random
+import statistics
+import sys
+import time
+
+import numpy
+import torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from attune.library import Context, Failed, Library  # noqa: E402
+
+try:
+    import onnxruntime
+except ImportError:
+    onnxruntime = None
+
+PROBLEMS = ["b4,h12,s128,d64,fp32", "b1,h8,s256,d64,fp32", "b1,h8,s512,d64,fp32", "b1,h8,s1024,d64,fp32",
+            "b1,h8,s2048,d64,fp32", "b1,h8,s2048,d64,fp32,causal", "b1,h8,s1024,d128,fp32", "b1,h8,s2048,d128,fp32",
+            "b1,h8,s2048,d128,fp32,causal", "b1,h16,sq1,skv8192,d128,fp32", "b1,h8,s1024,d128,bf16",
+            "b1,h8,s1024,d64,fp16"]
+TYPES = {0: torch.float32, 1: torch.float16, 2: torch.bfloat16}
+REST_S = 0.02  # longer than the threads of any arm wait busily for more work
+
+
+# ---- An ONNX model of one node, as the protobuf messages are written ------------------------------------------------
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, value):
+    """A field of a message: an integer, or text or a message by length."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def tensor_info(name, shape):
+    dims = b"".join(field(1, field(1, extent)) for extent in shape)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, dims)))  # elem_type 1: float
+
+
+def attention_model(problem, shapes):
+    integer = 2  # AttributeProto.type
+    attributes = field(5, field(1, "num_heads") + field(3, problem.heads_q) + field(20, integer))
+    if problem.causal:
+        attributes += field(5, field(1, "unidirectional") + field(3, 1) + field(20, integer))
+    node = b"".join(field(1, name) for name in "QKV") + field(2, "O") + field(4, "MultiHeadAttention")
+    node += attributes + field(7, "com.microsoft")
+    inputs = b"".join(field(11, tensor_info(name, shapes[name])) for name in "QKV")
+    graph = field(1, node) + field(2, "attention") + inputs + field(12, tensor_info("O", shapes["O"]))
+    opsets = field(8, field(1, "") + field(2, 17)) + field(8, field(1, "com.microsoft") + field(2, 1))
+    return field(1, 8) + field(7, graph) + opsets
+
+
+# ---- Arms: name, kernel, call and the output ---------------------------------------------------------------------------
+
+
+class Arm:
+    def __init__(self, name, kernel, call, output):
+        self.name, self.kernel, self.call, self.output, self.samples = name, kernel, call, output, []
+
+
+def attune_arm(library, text, tensors):
+    context = Context(library, "cpu")
+    plan = context.plan(text)
+    bytes_needed = plan.workspace_bytes()
+    room = torch.empty(bytes_needed + 256, dtype=torch.uint8)
+    skip = -room.data_ptr() % 256
+    output = torch.empty_like(tensors["Q"])
+    call = plan.bind({**tensors, "O": output}, room[skip:skip + bytes_needed] if bytes_needed else None)
+    arm = Arm("attune", plan.kernel, lambda: plan.run(call), lambda: output)
+    arm.keep = (context, plan, room, tensors)
+    return arm
+
+
+def torch_arm(problem, tensors):
+    q, k, v = (tensors[role] for role in "QKV")
+    grouped = problem.heads_q != problem.heads_kv
+    last = []
+
+    def call():
+        last[:] = [torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=bool(problem.causal),
+                                                                    enable_gqa=grouped)]
+
+    return Arm("torch", f"torch-{torch.__version__}", call, lambda: last[0])
+
+
+def onnx_arm(problem, tensors, threads):
+    if onnxruntime is None:
+        raise Failed("there is no onnxruntime here")
+    if problem.dtype != 0 or problem.heads_q != problem.heads_kv:
+        raise Failed("its MultiHeadAttention has fp32 only, and no GQA")
+    packed = {role: tensors[role].transpose(1, 2).reshape(problem.batch, tensors[role].shape[2], -1).contiguous().numpy()
+              for role in "QKV"}
+    shapes = {**{role: array.shape for role, array in packed.items()}, "O": packed["Q"].shape}
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(attention_model(problem, shapes), options,
+                                           providers=["CPUExecutionProvider"])
+    values = {role: onnxruntime.OrtValue.ortvalue_from_numpy(array) for role, array in packed.items()}
+    output = onnxruntime.OrtValue.ortvalue_from_numpy(numpy.empty_like(packed["Q"]))
+    binding = session.io_binding()
+    for role, value in values.items():
+        binding.bind_ortvalue_input(role, value)
+    binding.bind_ortvalue_output("O", output)
+
+    def result():
+        rows = torch.from_numpy(output.numpy())
+        return rows.reshape(problem.batch, -1, problem.heads_q, problem.head_dim_v).transpose(1, 2)
+
+    arm = Arm("onnxruntime", f"onnxruntime-{onnxruntime.__version__}", lambda: session.run_with_iobinding(binding),
+              result)
+    arm.keep = values
+    return arm
+
+
+# ---- Right, and how fast -------------------------------------------------------------------------------------------------
+
+
+def draw(problem):
+    torch.manual_seed(1)
+    shapes = {"Q": (problem.heads_q, problem.seqlen_q), "K": (problem.heads_kv, problem.seqlen_kv),
+              "V": (problem.heads_kv, problem.seqlen_kv)}
+    return {role: torch.randn(problem.batch, heads, rows, problem.head_dim_qk).to(TYPES[problem.dtype])
+            for role, (heads, rows) in shapes.items()}
+
+
+def error_of(problem, tensors, output):
+    """Over 24 rows of each of three heads, in fp64."""
+    worst = 0.0
+    for head in {0, problem.heads_q // 2, problem.heads_q - 1}:
+        rows = torch.linspace(0, problem.seqlen_q - 1, 24).long()
+        of_kv = head // (problem.heads_q // problem.heads_kv)
+        k, v = (tensors[role][-1, of_kv].double() for role in "KV")
+        scores = tensors["Q"][-1, head][rows].double() @ k.T / math.sqrt(problem.head_dim_qk)
+        if problem.causal:
+            last = rows + problem.seqlen_kv - problem.seqlen_q
+            scores.masked_fill_(torch.arange(problem.seqlen_kv)[None, :] > last[:, None], -math.inf)
+        right = torch.softmax(scores, -1) @ v
+        worst = max(worst, (output[-1, head][rows].double() - right).abs().max().item())
+    return worst
+
+
+def sample_us(arm, milliseconds):
+    time.sleep(REST_S)
+    arm.call()
+    begin = time.perf_counter()
+    arm.call()
+    calls = max(1, math.ceil(milliseconds * 1e-3 / (time.perf_counter() - begin)))
+    begin = time.perf_counter()
+    for _ in range(calls):
+        arm.call()
+    return (time.perf_counter() - begin) * 1e6 / calls
+
+
+def prepare(library, text, problem, threads):
+    tensors, arms = draw(problem), []
+    for make in (lambda: attune_arm(library, text, tensors), lambda: torch_arm(problem, tensors),
+                 lambda: onnx_arm(problem, tensors, threads)):
+        try:
+            arm = make()
+            arm.call()
+            arm.error = error_of(problem, tensors, arm.output())
+            arms.append(arm)
+        except Failed as why:
+            print(f"# {text}: {why}")
+    return arms
+
+
+def run(library, text, threads, options):
+    problem = library.problem(text)
+    arms = prepare(library, text, problem, threads)
+    for number in range(options.rounds):
+        order = list(arms)
+        random.Random(number).shuffle(order)
+        for arm in order:
+            arm.samples.append(sample_us(arm, options.milliseconds))
+    base = statistics.median(arms[0].samples)
+    for arm in arms:
+        middle = statistics.median(arm.samples)
+        lo, _, hi = statistics.quantiles(arm.samples, n=4)
+        print(text, threads, arm.name, arm.kernel, f"{middle:.1f}", f"{lo:.1f}", f"{hi:.1f}",
+              f"{library.flops(problem) / middle * 1e-3:.1f}", f"{middle / base:.3f}", f"{arm.error:.2e}", sep="\t",
+              flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--library")
+    parser.add_argument("--threads", default=str(len(os.sched_getaffinity(0))))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--milliseconds", type=float, default=20)
+    parser.add_argument("problem", nargs="*", default=PROBLEMS)
+    options = parser.parse_args()
+    library = Library(options.library)
+    print("problem\tthreads\tarm\tkernel\tmedian_us\tlo_us\thi_us\tgflops\tratio\terror")
+    for threads in map(int, options.threads.split(",")):
+        os.environ["ATTUNE_THREADS"] = str(threads)
+        torch.set_num_threads(threads)
+        for text in options.problem:
+            run(library, text, threads, options)
+
+
+if __name__ == "__main__":
+    main()
