@@ -3,27 +3,24 @@
  * explains it. */
 #include "attune/kernel.h"
 
-enum { BLOCK_M, BLOCK_N, HEADS, EXP, PARAMS };
+enum { BLOCK_M, BLOCK_N, HEADS, PARAMS };
 
-enum { LANES = 16, TILE_BYTES = 64 }; /* as in the source */
+enum { LANES = 16, TILE_BYTES = 64, MEETINGS = 3 }; /* as in the source */
 
 static const int32_t block_m[] = {16, 32, 64, 96, 128}; /* rows of an item, of all its heads */
 static const int32_t block_n[] = {32, 64, 128, 256};
 static const int32_t heads[] = {1, 2, 4, 8, 16}; /* query heads of one KV head in an item */
-static const int32_t degree[] = {4, 5};          /* of 2^x's polynomial */
 static const attune_param params[PARAMS] = {
     [BLOCK_M] = {.name = "BLOCK_M", .values = block_m, .count = sizeof block_m / sizeof *block_m},
     [BLOCK_N] = {.name = "BLOCK_N", .values = block_n, .count = sizeof block_n / sizeof *block_n},
     [HEADS] = {.name = "HEADS", .values = heads, .count = sizeof heads / sizeof *heads},
-    [EXP] = {.name = "EXP", .values = degree, .count = sizeof degree / sizeof *degree},
 };
 
 enum {
     ROWS = sizeof block_m / sizeof *block_m,
     KEYS = sizeof block_n / sizeof *block_n,
     BUNDLES = sizeof heads / sizeof *heads,
-    DEGREES = sizeof degree / sizeof *degree,
-    CONFIGS = ROWS * KEYS * BUNDLES * DEGREES
+    CONFIGS = ROWS * KEYS * BUNDLES
 };
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
@@ -73,7 +70,8 @@ static int64_t scratch_bytes(const attune_problem *problem, const attune_config 
 {
     int64_t rows = 4; /* top, sum, ahead and slope */
     int64_t lane = whole(problem->head_dim_qk, 32) / 2 + whole(problem->head_dim_v, 16) + rows;
-    return (int64_t)sizeof(float) * (config->value[BLOCK_M] * lane + 2 * LANES * (int64_t)config->value[BLOCK_N]);
+    return (int64_t)sizeof(float) *
+           (config->value[BLOCK_M] * lane + MEETINGS * 2 * LANES * (int64_t)config->value[BLOCK_N]);
 }
 
 /* Tiles of keys, of all KV heads. */
@@ -113,8 +111,7 @@ static double cost(const attune_problem *problem, const attune_target *target, c
     double keys = (double)problem->seqlen_kv + 1;
     double short_tile = value[BLOCK_N] > problem->seqlen_kv ? 0.1 * value[BLOCK_N] / keys : 0;
     double masked = problem->causal ? 0.5 * (double)queries / keys : 0;
-    double exponential = value[EXP] == 4 ? 0.98 : 1;
-    return items * waits * exponential * (panels * (1 + 16.0 / value[BLOCK_N] + masked + short_tile) + 0.1);
+    return items * waits * (panels * (1 + 16.0 / value[BLOCK_N] + masked + short_tile) + 0.1);
 }
 
 static bool is_candidate(const attune_problem *problem, const attune_target *target, const attune_config *config)
@@ -131,8 +128,7 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     for (int32_t i = CONFIGS - 1; i >= 0; --i) {
         attune_config one = {.value = {[BLOCK_M] = block_m[i % ROWS],
                                        [BLOCK_N] = block_n[i / ROWS % KEYS],
-                                       [HEADS] = heads[BUNDLES - 1 - i / (ROWS * KEYS) % BUNDLES],
-                                       [EXP] = degree[i / (ROWS * KEYS * BUNDLES)]}};
+                                       [HEADS] = heads[BUNDLES - 1 - i / (ROWS * KEYS)]}};
         if (!is_candidate(problem, target, &one)) {
             continue;
         }

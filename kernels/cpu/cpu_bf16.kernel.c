@@ -10,9 +10,10 @@
 #include "device/sequence.h"
 #include "device/vector.h"
 
-enum { BLOCK_M, BLOCK_N, HEADS, EXP }; /* places in attune_args.param */
-enum { HEAD_BYTES = 64 };              /* of the workspace: the number of the running step; of a tile: its flag */
-enum { LANES = 16 };                   /* of a panel */
+enum { BLOCK_M, BLOCK_N, HEADS }; /* places in attune_args.param */
+enum { HEAD_BYTES = 64 };         /* of the workspace: the number of the running step; of a tile: its flag */
+enum { LANES = 16 };              /* of a panel */
+enum { MEETINGS = 3 };            /* under way at once */
 
 #define LOG2_E 0x1.715476p0f
 #define LN_2 0x1.62e430p-1f
@@ -176,7 +177,7 @@ typedef struct item {
     bool careful;    /* with values that are flagged */
     uint32_t *query; /* [panels][pitch_k / 2][LANES]: pairs of columns */
     float *out;      /* [panels][pitch_v][LANES] */
-    float *score;    /* [2][BLOCK_N][LANES]: S^T of two panels, then pairs of P^T */
+    float *score;    /* [MEETINGS][2][BLOCK_N][LANES]: S^T of two panels, then pairs of P^T */
     float *top;      /* [panels][LANES]: what is subtracted from each row's scores, times log2 e */
     float *sum;      /* likewise, of 2^(S - top) */
     float *ahead;    /* likewise, queries after the first */
@@ -189,6 +190,15 @@ typedef struct tile {
     int count;
     const uint16_t *key, *value; /* from the first on */
 } tile;
+
+/* A tile of keys meets one or two panels: what goes through three stages, to scores, to weights, and into O. */
+typedef struct meeting {
+    tile t;
+    int panel, panels; /* panels 0: there is none */
+    float *score;      /* [2][BLOCK_N][LANES] */
+    bool shrinks[2];   /* by the panel's decay, before values are added */
+    float decay[2][LANES] __attribute__((aligned(64)));
+} meeting;
 
 /* Which rows item `index` has; false if its sequence ends before them. */
 static bool find_rows(item *it, const attune_args *args, int64_t index)
@@ -223,7 +233,7 @@ static void place(item *it, float *scratch)
     it->query = (uint32_t *)scratch;
     it->out = scratch + lanes * pitch_k(args) / 2;
     it->score = it->out + lanes * pitch_v(args);
-    it->top = it->score + 2 * LANES * args->param[BLOCK_N];
+    it->top = it->score + MEETINGS * 2 * LANES * args->param[BLOCK_N];
     it->sum = it->top + lanes;
     it->ahead = it->sum + lanes;
     it->slope = it->ahead + lanes;
@@ -290,41 +300,64 @@ static void clear_rows(const item *it)
     memset(it->out, 0, sizeof(float) * (size_t)(it->panels * LANES) * (size_t)pitch_v(args));
 }
 
-static void score_tile(const item *it, const tile *t, int panel, int panels)
+/* Multiplies, and computes something else meanwhile. */
+INLINE void multiply_beside(int panels, bool add, const dots *d, meanwhile other)
 {
-    int pairs = pitch_k(it->args) / 2;
-    dots d = {.a = (const uint32_t *)t->key,
-              .a_step = pairs,
-              .b = it->query + (int64_t)panel * pairs * LANES,
-              .b_step = (int64_t)pairs * LANES,
-              .c = it->score,
-              .c_step = (int64_t)it->args->param[BLOCK_N] * LANES,
-              .rows = whole(t->count, 32),
-              .pairs = pairs};
     if (panels == 2) {
-        multiply_dots(2, false, &d);
+        multiply_dots(2, add, d, other);
     } else {
-        multiply_dots(1, false, &d);
+        multiply_dots(1, add, d, other);
     }
 }
 
-static void add_values(const item *it, const tile *t, int panel, int panels)
+INLINE void score_keys(const item *it, const meeting *m, meanwhile other)
+{
+    int pairs = pitch_k(it->args) / 2;
+    dots d = {.a = (const uint32_t *)m->t.key,
+              .a_step = pairs,
+              .b = it->query + (int64_t)m->panel * pairs * LANES,
+              .b_step = (int64_t)pairs * LANES,
+              .c = m->score,
+              .c_step = (int64_t)it->args->param[BLOCK_N] * LANES,
+              .rows = whole(m->t.count, 32),
+              .pairs = pairs};
+    multiply_beside(m->panels, false, &d, other);
+}
+
+/* Multiplies what a panel's rows have so far. */
+static void shrink_rows(const item *it, int panel, vf decay)
+{
+    int columns = pitch_v(it->args);
+    float *out = it->out + (int64_t)panel * columns * LANES;
+    for (int c = 0; c < columns; ++c) {
+        vf before = load(out + c * LANES);
+        vf after = before * decay;
+        store(out + c * LANES, it->careful ? blend(magnitude(before) == splat(INFINITY), before, after) : after);
+    }
+}
+
+static void shrink_panels(const item *it, const meeting *m)
+{
+    for (int i = 0; i < m->panels; ++i) {
+        if (m->shrinks[i]) {
+            shrink_rows(it, m->panel + i, load(m->decay[i]));
+        }
+    }
+}
+
+INLINE void add_values(const item *it, const meeting *m, meanwhile other)
 {
     int columns = pitch_v(it->args);
     int64_t block = it->args->param[BLOCK_N];
-    dots d = {.a = (const uint32_t *)t->value,
+    dots d = {.a = (const uint32_t *)m->t.value,
               .a_step = block / 2,
-              .b = (const uint32_t *)it->score,
+              .b = (const uint32_t *)m->score,
               .b_step = block * LANES,
-              .c = it->out + (int64_t)panel * columns * LANES,
+              .c = it->out + (int64_t)m->panel * columns * LANES,
               .c_step = (int64_t)columns * LANES,
               .rows = columns,
-              .pairs = whole(t->count, 32) / 2};
-    if (panels == 2) {
-        multiply_dots(2, true, &d);
-    } else {
-        multiply_dots(1, true, &d);
-    }
+              .pairs = whole(m->t.count, 32) / 2};
+    multiply_beside(m->panels, true, &d, other);
 }
 
 /* The same for flagged values, in fp32: a hidden key, whose weight is -0, is left out, and a weight that has become 0
@@ -415,13 +448,14 @@ static float factor_of(const item *it)
     return LOG2_E * (scaled ? 1 : fabsf(it->args->scale));
 }
 
-/* 2^x by a polynomial of degree 4, 5 or 6, for x below 128; +0 below -126; NaN stays NaN. */
-INLINE vf power(int degree, vf x)
+/* 2^x for x below 128, with a relative error of 3e-6, a thousandth of what rounding to bf16 adds; +0 below -126; NaN
+ * stays NaN. */
+INLINE vf power(vf x)
 {
     const float magic = 0x1.8p23f + 127; /* see exponential_of() */
     vf shifted = x + magic;
     vf scale = (vf)((vu)shifted << 23);
-    vf p = power_of_two(degree, x - (shifted - magic));
+    vf p = power_of_two(4, x - (shifted - magic));
     return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-126), _CMP_NLT_UQ), p, scale);
 }
 
@@ -441,74 +475,105 @@ INLINE vf highest_score(const float *score, int count)
     return greater(greater(top[0], top[1]), greater(top[2], top[3]));
 }
 
-/* Multiplies what a panel's rows have so far. */
-static void shrink_rows(const item *it, int panel, vf decay)
-{
-    int columns = pitch_v(it->args);
-    float *out = it->out + (int64_t)panel * columns * LANES;
-    for (int c = 0; c < columns; ++c) {
-        vf before = load(out + c * LANES);
-        vf after = before * decay;
-        store(out + c * LANES, it->careful ? blend(magnitude(before) == splat(INFINITY), before, after) : after);
-    }
-    store(it->sum + panel * LANES, load(it->sum + panel * LANES) * decay);
-}
-
 /* Raises what is subtracted from the scores of rows whose maximum has grown by much. NOTE: bf16 weights up to 2^8 are
  * as exact as those up to 1, so a little growth need not cost a pass over O. Returns what is subtracted, finite. */
-static vf raise_top(const item *it, int panel, vf highest)
+static vf raise_top(const item *it, meeting *m, int i, vf highest)
 {
-    vf before = load(it->top + panel * LANES);
+    int row = (m->panel + i) * LANES;
+    vf before = load(it->top + row);
     vi grown = (vi)(highest > before + 8.0f);
     vf top = blend(grown, highest, before);
     vf base = blend(top == splat(-INFINITY), splat(0), top);
-    if (any(grown)) {
-        store(it->top + panel * LANES, top);
-        shrink_rows(it, panel, power(6, before - base));
+    m->shrinks[i] = any(grown);
+    if (m->shrinks[i]) {
+        vf decay = power(before - base);
+        store(it->top + row, top);
+        store(m->decay[i], decay);
+        store(it->sum + row, load(it->sum + row) * decay);
     }
     return base;
 }
 
-/* Turns scores into pairs of weights 2^(S factor - base), in place; returns their sum. */
-INLINE vf weigh(int degree, bool careful, float *score, int count, vf factor, vf base)
+/* Scores that become weights, four keys of each panel at a time. */
+typedef struct weighing {
+    float *score[2];
+    int at, count;
+    bool careful;
+    vf factor, base[2], total[2];
+} weighing;
+
+static void begin_weighing(const item *it, meeting *m, weighing *w)
 {
-    const __m512i pairs = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    vf total[2] = {splat(0), splat(0)};
-    for (int n = 0; n < count; n += 4) {
-        UNROLL
-        for (int pair = 0; pair < 2; ++pair) {
-            vf p[2];
-            UNROLL
-            for (int i = 0; i < 2; ++i) {
-                vf s = load(score + (n + pair * 2 + i) * LANES);
-                p[i] = power(degree, s * factor - base);
-                total[i] += p[i];
-                if (careful) { /* hidden keys get the weight -0, by which add_values_carefully knows them */
-                    p[i] = (vf)((vu)p[i] | ((vu)(s == splat(-INFINITY)) & SIGN));
-                }
-            }
-            __m512i both = (__m512i)_mm512_cvtne2ps_pbh(p[1], p[0]);
-            store(score + (n / 2 + pair) * LANES, (vf)_mm512_permutexvar_epi16(pairs, both));
-        }
+    int64_t panel = (int64_t)it->args->param[BLOCK_N] * LANES;
+    *w = (weighing){.score = {m->score, m->score + panel},
+                    .count = whole(m->t.count, 32),
+                    .careful = it->careful,
+                    .factor = splat(factor_of(it))};
+    for (int i = 0; i < m->panels; ++i) {
+        dress_scores(it, &m->t, m->panel + i, w->score[i]);
+        w->base[i] = raise_top(it, m, i, highest_score(w->score[i], w->count) * w->factor);
     }
-    return total[0] + total[1];
 }
 
-static void weigh_tile(const item *it, const tile *t, int panel, float *score)
+/* Turns two scores into a pair of weights 2^(S factor - base), in place; returns their sum. */
+INLINE vf weigh_pair(bool careful, float *score, int n, vf factor, vf base)
 {
-    int count = whole(t->count, 32);
-    vf factor = splat(factor_of(it));
-    vf base = raise_top(it, panel, highest_score(score, count) * factor);
-    vf sum;
-    if (it->careful) {
-        sum = weigh(6, true, score, count, factor, base);
-    } else if (it->args->param[EXP] == 4) {
-        sum = weigh(4, false, score, count, factor, base);
-    } else {
-        sum = weigh(5, false, score, count, factor, base);
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    vf p[2];
+    UNROLL
+    for (int i = 0; i < 2; ++i) {
+        vf s = load(score + (n + i) * LANES);
+        p[i] = power(s * factor - base);
     }
-    store(it->sum + panel * LANES, load(it->sum + panel * LANES) + sum);
+    vf sum = p[0] + p[1];
+    if (careful) { /* hidden keys get the weight -0, by which add_values_carefully knows them */
+        for (int i = 0; i < 2; ++i) {
+            p[i] = (vf)((vu)p[i] | ((vu)(load(score + (n + i) * LANES) == splat(-INFINITY)) & SIGN));
+        }
+    }
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(p[1], p[0]);
+    store(score + n / 2 * LANES, (vf)_mm512_permutexvar_epi16(order, both));
+    return sum;
+}
+
+INLINE void weigh_keys(int panels, bool careful, weighing *w)
+{
+    UNROLL
+    for (int i = 0; i < panels; ++i) {
+        w->total[i] += weigh_pair(careful, w->score[i], w->at, w->factor, w->base[i]) +
+                       weigh_pair(careful, w->score[i], w->at + 2, w->factor, w->base[i]);
+    }
+    w->at += 4;
+}
+
+INLINE void weigh_some(void *work)
+{
+    weighing *w = work;
+    if (w->at < w->count) {
+        weigh_keys(2, false, w);
+    }
+}
+
+INLINE void weigh_nothing(void *work)
+{
+    (void)work;
+}
+
+/* Weighs what is left. */
+static void end_weighing(const item *it, const meeting *m, weighing *w)
+{
+    while (w->at < w->count) {
+        if (w->careful || m->panels == 1) {
+            weigh_keys(m->panels, w->careful, w);
+        } else {
+            weigh_keys(2, false, w);
+        }
+    }
+    for (int i = 0; i < m->panels; ++i) {
+        float *sum = it->sum + (m->panel + i) * LANES;
+        store(sum, load(sum) + w->total[i]);
+    }
 }
 
 /* ---- The end of an item ----------------------------------------------------------------------------------------- */
@@ -582,22 +647,80 @@ static bool has_flags(const item *it)
     return flags != 0;
 }
 
-/* One or two panels and a tile of keys, from scores to values. */
-static void attend_tile(const item *it, const tile *t, int panel)
+/* All stages of a meeting, one after the other. */
+static void attend_at_once(const item *it, meeting *m)
 {
-    int panels = it->panels - panel > 1 ? 2 : 1;
-    float *second = it->score + (int64_t)it->args->param[BLOCK_N] * LANES;
-    score_tile(it, t, panel, panels);
-    for (int i = 0; i < panels; ++i) {
-        float *score = i == 0 ? it->score : second;
-        dress_scores(it, t, panel + i, score);
-        weigh_tile(it, t, panel + i, score);
-        if (it->careful) {
-            add_values_carefully(it, t, panel + i, (const uint32_t *)score);
+    const meanwhile nothing = {weigh_nothing, NULL};
+    weighing w;
+    score_keys(it, m, nothing);
+    begin_weighing(it, m, &w);
+    end_weighing(it, m, &w);
+    shrink_panels(it, m);
+    if (!it->careful) {
+        add_values(it, m, nothing);
+        return;
+    }
+    for (int i = 0; i < m->panels; ++i) {
+        add_values_carefully(it, &m->t, m->panel + i, (const uint32_t *)w.score[i]);
+    }
+}
+
+/* A stage each of three meetings: while products of the first and the last keep their unit busy, the vector units turn
+ * the scores of the one between into weights. */
+static void attend_in_turn(const item *it, const meeting *scored, meeting *weighed, const meeting *added)
+{
+    const meanwhile nothing = {weigh_nothing, NULL};
+    weighing w;
+    const meanwhile beside = {weigh_some, &w};
+    if (weighed->panels > 0) {
+        begin_weighing(it, weighed, &w);
+    }
+    shrink_panels(it, added);
+    if (scored->panels == 2 && weighed->panels == 2 && added->panels == 2) {
+        score_keys(it, scored, beside);
+        add_values(it, added, beside);
+    } else {
+        if (scored->panels > 0) {
+            score_keys(it, scored, nothing);
+        }
+        if (added->panels > 0) {
+            add_values(it, added, nothing);
         }
     }
-    if (!it->careful) {
-        add_values(it, t, panel, panels);
+    if (weighed->panels > 0) {
+        end_weighing(it, weighed, &w);
+    }
+}
+
+/* Meetings follow one another; they are attended at once, or in turn. */
+typedef struct queue {
+    meeting m[MEETINGS];
+    int last;
+} queue;
+
+static void enter_meeting(const item *it, queue *q, const tile *t, int panel)
+{
+    q->last = (q->last + 1) % MEETINGS;
+    meeting *m = &q->m[q->last];
+    m->t = *t;
+    m->panel = panel;
+    m->panels = it->panels - panel > 2 ? 2 : it->panels - panel;
+    m->score = it->score + (int64_t)q->last * 2 * LANES * it->args->param[BLOCK_N];
+    if (!DOTS_OVERLAP || it->careful) {
+        attend_at_once(it, m);
+    } else {
+        attend_in_turn(it, m, &q->m[(q->last + 2) % MEETINGS], &q->m[(q->last + 1) % MEETINGS]);
+    }
+}
+
+/* The two stages that the last meetings lack. */
+static void end_meetings(const item *it, queue *q)
+{
+    const meeting none = {.panels = 0};
+    meeting over = none;
+    if (DOTS_OVERLAP && !it->careful) {
+        attend_in_turn(it, &none, &q->m[q->last], &q->m[(q->last + 2) % MEETINGS]);
+        attend_in_turn(it, &none, &over, &q->m[q->last]);
     }
 }
 
@@ -613,15 +736,17 @@ static void attend_rows(const attune_args *args, int64_t index, void *scratch)
     pack_query(&it);
     clear_rows(&it);
     it.careful = has_flags(&it);
+    queue q = {.last = 0};
     tiles_open();
     for (int64_t nth = first; nth <= last; ++nth) {
         tile t;
         if (find_tile(&it, nth, &t)) {
             for (int panel = 0; panel < it.panels; panel += 2) {
-                attend_tile(&it, &t, panel);
+                enter_meeting(&it, &q, &t, panel);
             }
         }
     }
+    end_meetings(&it, &q);
     tiles_close();
     close_rows(&it);
     store_out(&it);

@@ -15,7 +15,7 @@ static const attune_kernel *kernel = &at_kernel_cpu_bf16;
 #define WEIGHT_ERROR 0x1p-9
 #include "kernels/cpu_world.h"
 
-enum { BLOCK_M, BLOCK_N, HEADS, EXP };
+enum { BLOCK_M, BLOCK_N, HEADS };
 
 /* The tiers, of which some are slower than others by orders of magnitude. */
 static bool are_modelled(void)
@@ -282,7 +282,7 @@ static void refusals_say_why(void **state)
         .size = sizeof lower, .kind = ATTUNE_TARGET_CPU, .isa = ATTUNE_ISA_AVX512, .threads = 2};
     assert_false(kernel->supports(&p, &lower, &reason));
     assert_string_equal(reason.text, "isa 2: avx512_bf16 (3) or amx (4) is needed");
-    attune_config config = {.value = {[BLOCK_M] = 32, [BLOCK_N] = 64, [HEADS] = 4, [EXP] = 4}};
+    attune_config config = {.value = {[BLOCK_M] = 32, [BLOCK_N] = 64, [HEADS] = 4}};
     assert_false(kernel->valid(&p, &target, &config, &reason));
     assert_string_equal(reason.text, "HEADS 4: a KV head has 3 query heads");
 }

@@ -15,6 +15,13 @@
 /* Pairs and rows come in multiples of these: what a tile has. */
 enum { DOT_ROWS = 16, DOT_PAIRS = 16 };
 
+/* What a caller has to compute at the same time, in portions: the instructions of a product leave the vector units
+ * idle. `next` computes a portion. */
+typedef struct meanwhile {
+    void (*next)(void *work);
+    void *work;
+} meanwhile;
+
 typedef struct dots {
     const uint32_t *a; /* [rows][a_step], of which `pairs` count */
     int64_t a_step;
@@ -60,6 +67,8 @@ INLINE void tiles_close(void)
 
 #if defined(DOTS_IN_TILES)
 
+enum { DOTS_OVERLAP = 1 }; /* other work costs no time beside a product */
+
 /* NOTE: tiles 0 ... 3 are sums, 4 and 5 rows of a, 6 and 7 panels of b: two by two, so that four products (16 cycles
  * each) wait for four loads (8 cycles each). */
 #define LOAD_SUM(tile, c, add)                                                                                         \
@@ -70,7 +79,7 @@ INLINE void tiles_close(void)
     }
 
 /* Two tiles of rows and `panels` panels, 1 or 2. */
-INLINE void tiles_2(int panels, bool add, const dots *d, int row)
+INLINE void tiles_2(int panels, bool add, const dots *d, int row, meanwhile other)
 {
     const uint32_t *a = d->a + row * d->a_step;
     const uint32_t *b = d->b;
@@ -93,6 +102,7 @@ INLINE void tiles_2(int panels, bool add, const dots *d, int row)
             tile_dots(1, 4, 7);
             tile_dots(3, 5, 7);
         }
+        other.next(other.work);
     }
     tile_store(0, c, 64);
     tile_store(2, c + 256, 64);
@@ -103,7 +113,7 @@ INLINE void tiles_2(int panels, bool add, const dots *d, int row)
 }
 
 /* One tile of rows and one panel. */
-INLINE void tiles_1(bool add, const dots *d, int row, int panel)
+INLINE void tiles_1(bool add, const dots *d, int row, int panel, meanwhile other)
 {
     const uint32_t *a = d->a + row * d->a_step;
     const uint32_t *b = d->b + panel * d->b_step;
@@ -113,26 +123,29 @@ INLINE void tiles_1(bool add, const dots *d, int row, int panel)
         tile_load(4, a + p, d->a_step * 4);
         tile_load(6, b + (int64_t)p * 16, 64);
         tile_dots(0, 4, 6);
+        other.next(other.work);
     }
     tile_store(0, c, 64);
 }
 
-/* Adds to c, or writes it, for 1 or 2 panels. */
-INLINE void multiply_dots(int panels, bool add, const dots *d)
+/* Adds to c, or writes it, for 1 or 2 panels; of the other work there may be a portion too many, or too few. */
+INLINE void multiply_dots(int panels, bool add, const dots *d, meanwhile other)
 {
     int row = 0;
     /* NOTE: gcc 12 does not know that a tile is loaded from memory: what was stored must not be moved past this. */
     __asm__ volatile("" ::: "memory");
     for (; row + 32 <= d->rows; row += 32) {
-        tiles_2(panels, add, d, row);
+        tiles_2(panels, add, d, row, other);
     }
     for (int panel = 0; row < d->rows && panel < panels; ++panel) {
-        tiles_1(add, d, row, panel);
+        tiles_1(add, d, row, panel, other);
     }
     __asm__ volatile("" ::: "memory");
 }
 
 #else
+
+enum { DOTS_OVERLAP = 0 };
 
 INLINE void tiles_open(void)
 {
@@ -179,10 +192,11 @@ INLINE void vectors_of(int rows, int panels, bool add, const dots *d, int row)
     }
 }
 
-/* Adds to c, or writes it, for 1 or 2 panels. */
-INLINE void multiply_dots(int panels, bool add, const dots *d)
+/* Adds to c, or writes it, for 1 or 2 panels. The other work would only be in the way. */
+INLINE void multiply_dots(int panels, bool add, const dots *d, meanwhile other)
 {
     const int rows = panels == 1 ? 16 : 8;
+    (void)other;
     for (int row = 0; row < d->rows; row += rows) {
         vectors_of(rows, panels, add, d, row);
     }
