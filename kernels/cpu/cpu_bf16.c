@@ -1,18 +1,20 @@
-/* cpu_bf16: bf16 by the CPU's own dot products, in vectors (AVX-512 BF16) or tiles (AMX). A first step packs K and V;
- * a work item of the second is a block of query rows, of one head or of several that share a KV head. docs/cpu.md
- * explains it. */
+/* cpu_bf16: bf16 by the CPU's own dot products, in vectors (AVX-512 BF16) or tiles (AMX). A work item is a block of
+ * query rows, of one head or of several that share a KV head; K and V are packed by a step before, or by the item
+ * itself. docs/cpu.md explains it. */
 #include "attune/kernel.h"
 
-enum { BLOCK_M, BLOCK_N, HEADS, PARAMS };
+enum { BLOCK_M, BLOCK_N, HEADS, PACK, PARAMS };
 
 enum { LANES = 16, TILE_BYTES = 64, MEETINGS = 3 }; /* as in the source */
 
 static const int32_t block_m[] = {16, 32, 64, 96, 128}; /* rows of an item, of all its heads */
 static const int32_t block_n[] = {32, 64, 128, 256};
 static const int32_t heads[] = {1, 2, 4, 8, 16}; /* query heads of one KV head in an item */
+static const int32_t pack[] = {0, 1};            /* each item its own tiles; once, by a step before */
 static const attune_param params[PARAMS] = {
     [BLOCK_M] = {.name = "BLOCK_M", .values = block_m, .count = sizeof block_m / sizeof *block_m},
     [BLOCK_N] = {.name = "BLOCK_N", .values = block_n, .count = sizeof block_n / sizeof *block_n},
+    [PACK] = {.name = "PACK", .values = pack, .count = sizeof pack / sizeof *pack},
     [HEADS] = {.name = "HEADS", .values = heads, .count = sizeof heads / sizeof *heads},
 };
 
@@ -20,7 +22,8 @@ enum {
     ROWS = sizeof block_m / sizeof *block_m,
     KEYS = sizeof block_n / sizeof *block_n,
     BUNDLES = sizeof heads / sizeof *heads,
-    CONFIGS = ROWS * KEYS * BUNDLES
+    PACKS = sizeof pack / sizeof *pack,
+    CONFIGS = ROWS * KEYS * BUNDLES * PACKS
 };
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
@@ -65,13 +68,21 @@ static int64_t whole(int64_t count, int64_t unit)
     return (count + unit - 1) / unit * unit;
 }
 
+/* Bytes of BLOCK_N packed keys and values. */
+static int64_t tile_bytes(const attune_problem *problem, const attune_config *config)
+{
+    int64_t columns = whole(problem->head_dim_qk, 32) + whole(problem->head_dim_v, 16);
+    return (int64_t)sizeof(uint16_t) * config->value[BLOCK_N] * columns;
+}
+
 /* Bytes of the arrays that the source's place() lays out. */
 static int64_t scratch_bytes(const attune_problem *problem, const attune_config *config)
 {
     int64_t rows = 4; /* top, sum, ahead and slope */
     int64_t lane = whole(problem->head_dim_qk, 32) / 2 + whole(problem->head_dim_v, 16) + rows;
-    return (int64_t)sizeof(float) *
-           (config->value[BLOCK_M] * lane + MEETINGS * 2 * LANES * (int64_t)config->value[BLOCK_N]);
+    int64_t scores = MEETINGS * 2 * LANES * (int64_t)config->value[BLOCK_N];
+    int64_t own = config->value[PACK] == 0 ? tile_bytes(problem, config) : 0;
+    return (int64_t)sizeof(float) * (config->value[BLOCK_M] * lane + scores) + own;
 }
 
 /* Tiles of keys, of all KV heads. */
@@ -84,10 +95,13 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *needed)
 {
     (void)target;
-    int64_t columns = whole(problem->head_dim_qk, 32) + whole(problem->head_dim_v, 16);
     attune_term owners = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_KV), attune_term_size(ATTUNE_SIZE_BATCH));
-    attune_term bytes = attune_term_const(TILE_BYTES + 2 * config->value[BLOCK_N] * columns);
+    attune_term bytes = attune_term_const(TILE_BYTES + tile_bytes(problem, config));
     needed->scratch_bytes = scratch_bytes(problem, config);
+    if (config->value[PACK] == 0) {
+        needed->workspace = attune_term_const(0);
+        return;
+    }
     needed->workspace = attune_term_join(attune_term_mul(attune_term_mul(key_tiles(config), owners), bytes),
                                          ATTUNE_TERM_ADD, attune_term_const(TILE_BYTES));
 }
@@ -110,8 +124,9 @@ static double cost(const attune_problem *problem, const attune_target *target, c
     double waits = rounds > 0 && rounds < 16 ? (double)(int64_t)(rounds + 0.999) / rounds : 1;
     double keys = (double)problem->seqlen_kv + 1;
     double short_tile = value[BLOCK_N] > problem->seqlen_kv ? 0.1 * value[BLOCK_N] / keys : 0;
+    double packing = value[PACK] == 0 ? 0.6 * items : 1.6 * (double)(problem->batch * problem->heads_kv);
     double masked = problem->causal ? 0.5 * (double)queries / keys : 0;
-    return items * waits * (panels * (1 + 16.0 / value[BLOCK_N] + masked + short_tile) + 0.1);
+    return items * waits * (panels * (1 + 16.0 / value[BLOCK_N] + masked + short_tile) + 0.1) + packing * waits;
 }
 
 static bool is_candidate(const attune_problem *problem, const attune_target *target, const attune_config *config)
@@ -128,7 +143,8 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     for (int32_t i = CONFIGS - 1; i >= 0; --i) {
         attune_config one = {.value = {[BLOCK_M] = block_m[i % ROWS],
                                        [BLOCK_N] = block_n[i / ROWS % KEYS],
-                                       [HEADS] = heads[BUNDLES - 1 - i / (ROWS * KEYS)]}};
+                                       [HEADS] = heads[BUNDLES - 1 - i / (ROWS * KEYS) % BUNDLES],
+                                       [PACK] = pack[i / (ROWS * KEYS * BUNDLES)]}};
         if (!is_candidate(problem, target, &one)) {
             continue;
         }
@@ -179,6 +195,10 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         attune_term_mul(attune_term_ceil_div(group, attune_term_const(config->value[HEADS])), kv_heads);
     attune_term each = attune_term_const(config->value[BLOCK_M] / config->value[HEADS]);
     attune_term blocks = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), each);
+    if (config->value[PACK] == 0) {
+        *list = (attune_steps){.count = 1, .step = {attend_step(blocks, bundles)}};
+        return;
+    }
     *list = (attune_steps){
         .count = 4,
         .step = {tell_step(0), attend_step(key_tiles(config), kv_heads), tell_step(1), attend_step(blocks, bundles)}};

@@ -10,10 +10,10 @@
 #include "device/sequence.h"
 #include "device/vector.h"
 
-enum { BLOCK_M, BLOCK_N, HEADS }; /* places in attune_args.param */
-enum { HEAD_BYTES = 64 };         /* of the workspace: the number of the running step; of a tile: its flag */
-enum { LANES = 16 };              /* of a panel */
-enum { MEETINGS = 3 };            /* under way at once */
+enum { BLOCK_M, BLOCK_N, HEADS, PACK }; /* places in attune_args.param */
+enum { HEAD_BYTES = 64 };               /* of the workspace: the number of the running step; of a tile: its flag */
+enum { LANES = 16 };                    /* of a panel */
+enum { MEETINGS = 3 };                  /* under way at once */
 
 #define LOG2_E 0x1.715476p0f
 #define LN_2 0x1.62e430p-1f
@@ -134,8 +134,20 @@ static bool pack_values(const attune_args *args, const char *from, int64_t step,
     return any((vi)special);
 }
 
-/* Packs the tile of keys that is item `index`, as far as some row of its sequence sees them: the others become zeros.
- */
+/* Packs keys begin ... end - 1 of a sequence, to where the first of them belongs; returns whether values are to be
+ * flagged. */
+static bool pack_range(const attune_args *args, const lengths *of, int64_t batch, int64_t head_kv, int64_t begin,
+                       int64_t end, uint16_t *key, uint16_t *value)
+{
+    int count = (int)(end - begin);
+    int64_t row = of->start_kv + begin;
+    pack_keys(args, row_address(args, ATTUNE_K, batch, head_kv, row),
+              args->tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] * 2, count, key);
+    return pack_values(args, row_address(args, ATTUNE_V, batch, head_kv, row),
+                       args->tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] * 2, count, value);
+}
+
+/* Packs the tile of keys that is item `index`, as far as some row of its sequence sees them. */
 static void pack_tile(const attune_args *args, int64_t index)
 {
     int64_t block = args->param[BLOCK_N];
@@ -151,15 +163,10 @@ static void pack_tile(const attune_args *args, int64_t index)
     if (of.length_q <= 0 || begin >= end) {
         return; /* no item reads it */
     }
-    begin = begin / 32 * 32; /* NOTE: what a row does not see of these keys has no weight, but 0 times NaN is NaN */
+    begin = begin / 32 * 32;
+    int64_t at = begin - nth * block;
     packed to = find_packed(args, batch, head, nth);
-    int64_t step_k = args->tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] * 2;
-    int64_t step_v = args->tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] * 2;
-    int at = (int)(begin - nth * block);
-    pack_keys(args, row_address(args, ATTUNE_K, batch, head, of.start_kv + begin), step_k, (int)(end - begin),
-              to.key + (int64_t)at * pitch_k(args));
-    *to.flag = pack_values(args, row_address(args, ATTUNE_V, batch, head, of.start_kv + begin), step_v,
-                           (int)(end - begin), to.value + at);
+    *to.flag = pack_range(args, &of, batch, head, begin, end, to.key + at * pitch_k(args), to.value + at);
 }
 
 /* ---- The item: which rows, which keys --------------------------------------------------------------------------- */
@@ -175,6 +182,7 @@ typedef struct item {
     int queries;   /* rows of each head; its other lanes are idle */
     int panels;
     bool careful;    /* with values that are flagged */
+    bool flagged;    /* some are */
     uint32_t *query; /* [panels][pitch_k / 2][LANES]: pairs of columns */
     float *out;      /* [panels][pitch_v][LANES] */
     float *score;    /* [MEETINGS][2][BLOCK_N][LANES]: S^T of two panels, then pairs of P^T */
@@ -182,6 +190,7 @@ typedef struct item {
     float *sum;      /* likewise, of 2^(S - top) */
     float *ahead;    /* likewise, queries after the first */
     float *slope;    /* likewise, ALiBi's */
+    uint16_t *key;   /* [BLOCK_N][pitch_k], where an item packs its own tiles; then their values */
 } item;
 
 /* Some keys of the sequence, of one packed tile. */
@@ -237,6 +246,7 @@ static void place(item *it, float *scratch)
     it->sum = it->top + lanes;
     it->ahead = it->sum + lanes;
     it->slope = it->ahead + lanes;
+    it->key = (uint16_t *)(it->slope + lanes);
 }
 
 /* Whether a lane has a row. */
@@ -615,16 +625,21 @@ static void store_out(const item *it)
     }
 }
 
-/* The keys of packed tile `nth` that some row of the item sees; false if there are none. */
-static bool find_tile(const item *it, int64_t nth, tile *t)
+/* The keys of the `nth` tile that some row of the item sees, packed. */
+static tile find_tile(item *it, int64_t nth)
 {
-    int64_t block = it->args->param[BLOCK_N];
+    const attune_args *args = it->args;
+    int64_t block = args->param[BLOCK_N];
     int64_t begin = greater_of(it->seen.left, nth * block) / 32 * 32;
     int64_t end = lesser_of(lesser_of(it->seen.right + it->queries, it->of.keys), (nth + 1) * block);
-    packed from = find_packed(it->args, it->batch, it->head_kv, nth);
     int64_t at = begin - nth * block;
-    *t = (tile){begin, (int)(end - begin), from.key + at * pitch_k(it->args), from.value + at};
-    return begin < end;
+    if (args->param[PACK] == 0) {
+        uint16_t *value = it->key + block * pitch_k(args);
+        it->flagged |= pack_range(args, &it->of, it->batch, it->head_kv, begin, end, it->key, value);
+        return (tile){begin, (int)(end - begin), it->key, value};
+    }
+    packed from = find_packed(args, it->batch, it->head_kv, nth);
+    return (tile){begin, (int)(end - begin), from.key + at * pitch_k(args), from.value + at};
 }
 
 /* The tiles that some row of the item sees: *first ... last. */
@@ -636,12 +651,11 @@ static int64_t find_tiles(const item *it, int64_t *first)
     return end <= greater_of(it->seen.left, 0) ? -1 : (end - 1) / block;
 }
 
-static bool has_flags(const item *it)
+/* Whether there are flagged values among the tiles first ... last that were packed ahead. */
+static bool has_flags(const item *it, int64_t first, int64_t last)
 {
-    int64_t first;
-    int64_t last = find_tiles(it, &first);
     uint32_t flags = 0;
-    for (int64_t nth = first; nth <= last; ++nth) {
+    for (int64_t nth = first; it->args->param[PACK] == 1 && nth <= last; ++nth) {
         flags |= *find_packed(it->args, it->batch, it->head_kv, nth).flag;
     }
     return flags != 0;
@@ -692,11 +706,16 @@ static void attend_in_turn(const item *it, const meeting *scored, meeting *weigh
     }
 }
 
-/* Meetings follow one another; they are attended at once, or in turn. */
+/* Meetings follow one another. They are attended in turn only where their tiles stay. */
 typedef struct queue {
     meeting m[MEETINGS];
     int last;
 } queue;
+
+static bool in_turn(const item *it)
+{
+    return DOTS_OVERLAP && !it->careful && it->args->param[PACK] == 1;
+}
 
 static void enter_meeting(const item *it, queue *q, const tile *t, int panel)
 {
@@ -706,7 +725,7 @@ static void enter_meeting(const item *it, queue *q, const tile *t, int panel)
     m->panel = panel;
     m->panels = it->panels - panel > 2 ? 2 : it->panels - panel;
     m->score = it->score + (int64_t)q->last * 2 * LANES * it->args->param[BLOCK_N];
-    if (!DOTS_OVERLAP || it->careful) {
+    if (!in_turn(it)) {
         attend_at_once(it, m);
     } else {
         attend_in_turn(it, m, &q->m[(q->last + 2) % MEETINGS], &q->m[(q->last + 1) % MEETINGS]);
@@ -718,10 +737,25 @@ static void end_meetings(const item *it, queue *q)
 {
     const meeting none = {.panels = 0};
     meeting over = none;
-    if (DOTS_OVERLAP && !it->careful) {
+    if (in_turn(it)) {
         attend_in_turn(it, &none, &q->m[q->last], &q->m[(q->last + 2) % MEETINGS]);
         attend_in_turn(it, &none, &over, &q->m[q->last]);
     }
+}
+
+static void sweep_keys(item *it, int64_t first, int64_t last)
+{
+    queue q = {.last = 0};
+    clear_rows(it);
+    tiles_open();
+    for (int64_t nth = first; nth <= last; ++nth) {
+        tile t = find_tile(it, nth);
+        for (int panel = 0; panel < it->panels; panel += 2) {
+            enter_meeting(it, &q, &t, panel);
+        }
+    }
+    end_meetings(it, &q);
+    tiles_close();
 }
 
 static void attend_rows(const attune_args *args, int64_t index, void *scratch)
@@ -734,20 +768,12 @@ static void attend_rows(const attune_args *args, int64_t index, void *scratch)
     int64_t last = find_tiles(&it, &first);
     place(&it, scratch);
     pack_query(&it);
-    clear_rows(&it);
-    it.careful = has_flags(&it);
-    queue q = {.last = 0};
-    tiles_open();
-    for (int64_t nth = first; nth <= last; ++nth) {
-        tile t;
-        if (find_tile(&it, nth, &t)) {
-            for (int panel = 0; panel < it.panels; panel += 2) {
-                enter_meeting(&it, &q, &t, panel);
-            }
-        }
+    it.flagged = it.careful = has_flags(&it, first, last);
+    sweep_keys(&it, first, last);
+    if (it.flagged && !it.careful) { /* as the item's own packing has shown */
+        it.careful = true;
+        sweep_keys(&it, first, last);
     }
-    end_meetings(&it, &q);
-    tiles_close();
     close_rows(&it);
     store_out(&it);
 }
@@ -756,7 +782,7 @@ void ATTUNE_TIER(attune_cpu_bf16)(const attune_args *args, int64_t index, void *
 
 void ATTUNE_TIER(attune_cpu_bf16)(const attune_args *args, int64_t index, void *scratch)
 {
-    if (*(const uint32_t *)args->workspace == 0) {
+    if (args->param[PACK] == 1 && *(const uint32_t *)args->workspace == 0) {
         pack_tile(args, index);
     } else {
         attend_rows(args, index, scratch);

