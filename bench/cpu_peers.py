@@ -78,7 +78,7 @@ def attention_model(problem, shapes):
     return field(1, 8) + field(7, graph) + opsets
 
 
-# ---- Arms: name, kernel, call and the output ---------------------------------------------------------------------------
+# ---- Arms: name, kernel, call and the output ------------------------------------------------------------------------
 
 
 class Arm:
@@ -116,8 +116,7 @@ def onnx_arm(problem, tensors, threads):
         raise Failed("there is no onnxruntime here")
     if problem.dtype != 0 or problem.heads_q != problem.heads_kv:
         raise Failed("its MultiHeadAttention has fp32 only, and no GQA")
-    packed = {role: tensors[role].transpose(1, 2).reshape(problem.batch, tensors[role].shape[2], -1).contiguous().numpy()
-              for role in "QKV"}
+    packed = {role: tensors[role].transpose(1, 2).flatten(2).contiguous().numpy() for role in "QKV"}
     shapes = {**{role: array.shape for role, array in packed.items()}, "O": packed["Q"].shape}
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -141,7 +140,7 @@ def onnx_arm(problem, tensors, threads):
     return arm
 
 
-# ---- Right, and how fast -------------------------------------------------------------------------------------------------
+# ---- Right, and how fast --------------------------------------------------------------------------------------------
 
 
 def draw(problem):

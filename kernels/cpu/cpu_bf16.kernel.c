@@ -7,19 +7,16 @@
  * of several that share their KV head. Both products then have the same form, that of device/dots.h.
  */
 #include "device/dots.h"
+#include "device/pairs.h"
 #include "device/sequence.h"
 #include "device/vector.h"
 
 enum { BLOCK_M, BLOCK_N, HEADS, PACK }; /* places in attune_args.param */
 enum { HEAD_BYTES = 64 };               /* of the workspace: the number of the running step; of a tile: its flag */
-enum { LANES = 16 };                    /* of a panel */
 enum { MEETINGS = 3 };                  /* under way at once */
 
 #define LOG2_E 0x1.715476p0f
 #define LN_2 0x1.62e430p-1f
-
-typedef uint16_t words __attribute__((vector_size(64), may_alias));
-typedef uint16_t words_unaligned __attribute__((vector_size(64), may_alias, aligned(1)));
 
 /* ---- Packed keys and values ------------------------------------------------------------------------------------- */
 
@@ -30,21 +27,6 @@ typedef struct packed {
     uint16_t *value; /* [pitch_v][BLOCK_N]: columns of V, then zeros */
 } packed;
 
-INLINE int whole(int count, int unit)
-{
-    return (count + unit - 1) / unit * unit;
-}
-
-static int pitch_k(const attune_args *args)
-{
-    return whole(args->head_dim_qk, 32);
-}
-
-static int pitch_v(const attune_args *args)
-{
-    return whole(args->head_dim_v, 16);
-}
-
 static packed find_packed(const attune_args *args, int64_t batch, int64_t head_kv, int64_t nth)
 {
     int64_t block = args->param[BLOCK_N];
@@ -53,85 +35,6 @@ static packed find_packed(const attune_args *args, int64_t batch, int64_t head_k
     char *at = (char *)args->workspace + HEAD_BYTES + ((batch * args->heads_kv + head_kv) * tiles + nth) * bytes;
     uint16_t *key = (uint16_t *)(at + HEAD_BYTES);
     return (packed){(uint32_t *)at, key, key + block * pitch_k(args)};
-}
-
-/* `count` bf16 numbers of any alignment, at most 32; the others are zero. */
-INLINE words load_words(const char *from, int count)
-{
-    if (count >= 32) {
-        return *(const words_unaligned *)from;
-    }
-    uint16_t some[32] = {0};
-    memcpy(some, from, (size_t)(count > 0 ? count : 0) * sizeof *some);
-    return *(const words_unaligned *)some;
-}
-
-/* Where a value is not finite, or nearer to zero than 2^-100: products with it could be subnormal. */
-INLINE words find_special(words x)
-{
-    words size = x & 0x7fff;
-    return (words)(size >= 0x7f80) | (words)((size - 1) < (27 << 7) - 1);
-}
-
-static void pack_keys(const attune_args *args, const char *from, int64_t step, int count, uint16_t *to)
-{
-    int pitch = pitch_k(args);
-    for (int n = 0; n < whole(count, 32); ++n) {
-        for (int c = 0; c < pitch; c += 32) {
-            words x = {0};
-            if (n < count) {
-                x = load_words(from + n * step + (int64_t)c * 2, args->head_dim_qk - c);
-            }
-            *(words *)(to + n * pitch + c) = x;
-        }
-    }
-}
-
-/* Rows n ... n + 31 and columns c ... c + 31 of V, transposed. */
-INLINE words pack_values_of(const attune_args *args, const char *from, int64_t step, int n, int c, int count,
-                            uint16_t *to)
-{
-    int block = args->param[BLOCK_N];
-    words special = {0};
-    vf x[2][LANES]; /* pairs of columns */
-    for (int half = 0; half < 2; ++half) {
-        UNROLL
-        for (int r = 0; r < LANES; ++r) {
-            int row = n + half * LANES + r;
-            words some = {0};
-            if (row < count) {
-                some = load_words(from + row * step + (int64_t)c * 2, args->head_dim_v - c);
-            }
-            special |= find_special(some);
-            x[half][r] = (vf)some;
-        }
-        transpose(x[half]);
-    }
-    UNROLL
-    for (int pair = 0; pair < LANES; ++pair) {
-        words even =
-            __builtin_shufflevector((words)x[0][pair], (words)x[1][pair], 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,
-                                    26, 28, 30, 32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62);
-        words odd =
-            __builtin_shufflevector((words)x[0][pair], (words)x[1][pair], 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25,
-                                    27, 29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63);
-        if (c + 2 * pair < pitch_v(args)) {
-            *(words *)(to + (int64_t)(c + 2 * pair) * block + n) = even;
-            *(words *)(to + (int64_t)(c + 2 * pair + 1) * block + n) = odd;
-        }
-    }
-    return special;
-}
-
-static bool pack_values(const attune_args *args, const char *from, int64_t step, int count, uint16_t *to)
-{
-    words special = {0};
-    for (int n = 0; n < count; n += 32) {
-        for (int c = 0; c < args->head_dim_v; c += 32) {
-            special |= pack_values_of(args, from, step, n, c, count, to);
-        }
-    }
-    return any((vi)special);
 }
 
 /* Packs keys begin ... end - 1 of a sequence, to where the first of them belongs; returns whether values are to be
@@ -144,7 +47,7 @@ static bool pack_range(const attune_args *args, const lengths *of, int64_t batch
     pack_keys(args, row_address(args, ATTUNE_K, batch, head_kv, row),
               args->tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] * 2, count, key);
     return pack_values(args, row_address(args, ATTUNE_V, batch, head_kv, row),
-                       args->tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] * 2, count, value);
+                       args->tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] * 2, count, value, args->param[BLOCK_N]);
 }
 
 /* Packs the tile of keys that is item `index`, as far as some row of its sequence sees them. */
@@ -458,33 +361,6 @@ static float factor_of(const item *it)
     return LOG2_E * (scaled ? 1 : fabsf(it->args->scale));
 }
 
-/* 2^x for x below 128, with a relative error of 3e-6, a thousandth of what rounding to bf16 adds; +0 below -126; NaN
- * stays NaN. */
-INLINE vf power(vf x)
-{
-    const float magic = 0x1.8p23f + 127; /* see exponential_of() */
-    vf shifted = x + magic;
-    vf scale = (vf)((vu)shifted << 23);
-    vf p = power_of_two(4, x - (shifted - magic));
-    return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-126), _CMP_NLT_UQ), p, scale);
-}
-
-INLINE vf highest_score(const float *score, int count)
-{
-    vf top[4];
-    UNROLL
-    for (int i = 0; i < 4; ++i) {
-        top[i] = load(score + i * LANES);
-    }
-    for (int n = 4; n < count; n += 4) {
-        UNROLL
-        for (int i = 0; i < 4; ++i) {
-            top[i] = greater(load(score + (n + i) * LANES), top[i]);
-        }
-    }
-    return greater(greater(top[0], top[1]), greater(top[2], top[3]));
-}
-
 /* Raises what is subtracted from the scores of rows whose maximum has grown by much. NOTE: bf16 weights up to 2^8 are
  * as exact as those up to 1, so a little growth need not cost a pass over O. Returns what is subtracted, finite. */
 static vf raise_top(const item *it, meeting *m, int i, vf highest)
@@ -523,28 +399,6 @@ static void begin_weighing(const item *it, meeting *m, weighing *w)
         dress_scores(it, &m->t, m->panel + i, w->score[i]);
         w->base[i] = raise_top(it, m, i, highest_score(w->score[i], w->count) * w->factor);
     }
-}
-
-/* Turns two scores into a pair of weights 2^(S factor - base), in place; returns their sum. */
-INLINE vf weigh_pair(bool careful, float *score, int n, vf factor, vf base)
-{
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    vf p[2];
-    UNROLL
-    for (int i = 0; i < 2; ++i) {
-        vf s = load(score + (n + i) * LANES);
-        p[i] = power(s * factor - base);
-    }
-    vf sum = p[0] + p[1];
-    if (careful) { /* hidden keys get the weight -0, by which add_values_carefully knows them */
-        for (int i = 0; i < 2; ++i) {
-            p[i] = (vf)((vu)p[i] | ((vu)(load(score + (n + i) * LANES) == splat(-INFINITY)) & SIGN));
-        }
-    }
-    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(p[1], p[0]);
-    store(score + n / 2 * LANES, (vf)_mm512_permutexvar_epi16(order, both));
-    return sum;
 }
 
 INLINE void weigh_keys(int panels, bool careful, weighing *w)
