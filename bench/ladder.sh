@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that docs/ladder.md shows, measured in one go on a machine with an NVIDIA GPU, PyTorch and ncu.
 # ladder.sh DIRECTORY OUT [PART...]: DIRECTORY is build/gpu; files go into OUT, under the names that bench/results/ and
-# tools/ladder_tables.py know. Parts, all without one: rungs, stages, tile, plans, guards, calls, counters.
+# tools/ladder_tables.py know. Parts, all without one: rungs, stages, tile, plans, guards, calls, counters, racecheck.
 # shellcheck disable=SC2317 # functions are called by name
 set -u
 dir=$(cd "${1:?usage: ladder.sh DIRECTORY OUT [PART...]}" && pwd) || exit 2
@@ -48,14 +48,35 @@ calls() {
 counters() {
     python3 "$here/counters.py" --stages "$dir/stages" --out "$out" --keep "${KEEP:-wmma_ws}" > "$out/counters.log" 2>&1
 }
+# Built here by nvcc: it is about the tool that is here, and nothing of attune's.
+racecheck() {
+    local program
+    program=$(mktemp)
+    PATH=$PATH:/usr/local/cuda/bin
+    nvcc -arch=native "$here/racecheck.cu" -o "$program" || return 1
+    compute-sanitizer --tool racecheck --print-limit 1000 "$program" > "$out/racecheck.log"
+    rm -f "$program"
+    {
+        printf 'first\tsecond\tbarriers\tlaunches\treported\twrong\n'
+        awk '
+            $1 == "launch" { which = $2 "\t" $3 "\t" $4; told = 0; if (!launches[which]++) order[++count] = which }
+            /Race reported/ && !told { ++reported[which]; told = 1 }
+            $1 == "wrong" { wrong[which] += $2 }
+            END {
+                for (i = 1; i <= count; ++i) {
+                    print order[i] "\t" launches[order[i]] "\t" 0 + reported[order[i]] "\t" 0 + wrong[order[i]]
+                }
+            }' "$out/racecheck.log"
+    } > "$out/racecheck.tsv"
+}
 
 machine
-[ $# -gt 0 ] || set -- rungs stages tile plans guards calls counters
+[ $# -gt 0 ] || set -- rungs stages tile plans guards calls counters racecheck
 for part in "$@"; do
     case $part in
-    rungs | stages | tile | plans | guards | calls | counters) ;;
+    rungs | stages | tile | plans | guards | calls | counters | racecheck) ;;
     *)
-        echo "there is no part $part: rungs, stages, tile, plans, guards, calls, counters"
+        echo "there is no part $part: rungs, stages, tile, plans, guards, calls, counters, racecheck"
         exit 2
         ;;
     esac
