@@ -1,5 +1,6 @@
 /* cublas_qk: descriptor of Q K^T by GEMM and a fused softmax and P V. */
 #include "cublas.h"
+#include "launch.h"
 
 enum { WARPS, BLOCK_N, FRAGMENT_M, TENSOR_CORES, PARAMS };
 
@@ -78,14 +79,8 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                   attune_steps *out)
 {
     (void)target;
-    attune_term rows = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
-    attune_term tiles = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q),
-                                             attune_term_const(config->value[WARPS] * ROWS_WARP));
-    attune_step_kernel kernel = {.entry = "fwd_cublas_qk",
-                                 .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
-                                 .block = {config->value[WARPS] * 32, 1, 1},
-                                 .cluster = {1, 1, 1},
-                                 .smem = attune_term_const(smem_of(problem, config))};
+    attune_step_kernel kernel = at_launch_by_rows("fwd_cublas_qk", config->value[WARPS] * ROWS_WARP,
+                                                  config->value[WARPS] * 32, smem_of(problem, config));
     *out = (attune_steps){
         .count = 2, .step = {at_cublas_scores_step(problem), {.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
 }

@@ -1,5 +1,5 @@
 /* minimal: one warp a query row, no tiles. The first right kernel on the GPU; the base of the ladder's figures. */
-#include "attune/kernel.h"
+#include "launch.h"
 
 extern const attune_kernel at_kernel_minimal;
 
@@ -82,17 +82,10 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 {
     (void)problem;
     (void)target;
-    attune_term blocks =
-        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(config->value[ROWS]));
-    attune_term heads = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
     *list = (attune_steps){.count = 1};
     list->step[0] = (attune_step){
         .kind = ATTUNE_STEP_KERNEL,
-        .as.kernel = {.entry = "fwd_minimal",
-                      .grid = {attune_term_mul(blocks, heads), attune_term_const(1), attune_term_const(1)},
-                      .block = {WARP * config->value[ROWS], 1, 1},
-                      .cluster = {1, 1, 1},
-                      .smem = attune_term_const(0)}};
+        .as.kernel = at_launch_by_rows("fwd_minimal", config->value[ROWS], WARP * config->value[ROWS], 0)};
 }
 
 const attune_kernel at_kernel_minimal = {

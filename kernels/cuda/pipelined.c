@@ -1,5 +1,5 @@
 /* pipelined: descriptor. The source says how it works. */
-#include "attune/kernel.h"
+#include "launch.h"
 
 enum { BLOCK_M, ROWS, MIN_BLOCKS, SPLITS, PARAMS };
 
@@ -131,16 +131,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                   attune_steps *out)
 {
     (void)target;
-    attune_term rows = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
-    attune_term tiles =
-        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(config->value[BLOCK_M]));
-    attune_step_kernel kernel = {.entry = "fwd_pipelined",
-                                 .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
-                                 .block = {threads_of(config), 1, 1},
-                                 .cluster = {1, 1, 1},
-                                 .programmatic = 1,
-                                 .smem = attune_term_const(smem_of(problem, config))};
-    *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
+    *out = at_follow_by_rows("fwd_pipelined", config->value[BLOCK_M], threads_of(config), smem_of(problem, config));
 }
 
 static const attune_shipped shipped[] = {

@@ -1,5 +1,6 @@
 /* tiled: descriptor. The source says how it works. */
 #include "tiled.h"
+#include "launch.h"
 
 enum { BLOCK_M, BLOCK_N, ROWS, MIN_BLOCKS };
 
@@ -122,15 +123,9 @@ bool at_tiled_heuristic(const attune_problem *problem, const attune_target *targ
 
 attune_step at_tiled_step(const attune_problem *problem, const attune_config *config, const char *entry)
 {
-    attune_term rows = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
-    attune_term tiles =
-        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(config->value[BLOCK_M]));
-    attune_step_kernel kernel = {.entry = entry,
-                                 .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
-                                 .block = {threads_of(config), 1, 1},
-                                 .cluster = {1, 1, 1},
-                                 .smem = attune_term_const(smem_of(problem, config))};
-    return (attune_step){.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}};
+    return (attune_step){.kind = ATTUNE_STEP_KERNEL,
+                         .as = {.kernel = at_launch_by_rows(entry, config->value[BLOCK_M], threads_of(config),
+                                                            smem_of(problem, config))}};
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,

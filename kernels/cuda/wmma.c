@@ -1,5 +1,6 @@
 /* wmma: descriptor. The source says how it works. */
 #include "wmma.h"
+#include "launch.h"
 
 enum { WARPS, BLOCK_N, FRAGMENT_M, TENSOR_CORES, SPLITS, STAGES };
 
@@ -161,16 +162,7 @@ bool at_wmma_heuristic(const at_wmma_kind *kind, const attune_problem *problem, 
 void at_wmma_steps(const at_wmma_kind *kind, const attune_problem *problem, const attune_config *config,
                    attune_steps *out)
 {
-    attune_term rows = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH));
-    attune_term tiles =
-        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(block_m(config)));
-    attune_step_kernel kernel = {.entry = kind->entry,
-                                 .grid = {attune_term_mul(tiles, rows), attune_term_const(1), attune_term_const(1)},
-                                 .block = {warps_of(config) * 32, 1, 1},
-                                 .cluster = {1, 1, 1},
-                                 .programmatic = 1,
-                                 .smem = attune_term_const(smem_of(kind, problem, config))};
-    *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
+    *out = at_follow_by_rows(kind->entry, block_m(config), warps_of(config) * 32, smem_of(kind, problem, config));
 }
 
 static const at_wmma_kind kind32 = {"fwd_wmma", false};

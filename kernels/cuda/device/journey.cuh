@@ -46,9 +46,9 @@ template <int splits, int threads> ATTUNE_INLINE void split_barrier(int split)
 /* All threads of a block meet whose splits have met among themselves.
  *
  * NOTE: twice, for racecheck alone. Where splits have met unequally often, which they do whenever tiles do not divide
- * evenly, the tool loses count and takes the block's next barrier for passed before it is: it reports races between
- * what stands before and behind that barrier. docs/ladder.md shows it by a kernel of twenty lines. Between two barriers
- * its count is right again. The second takes 0.02 us; equal numbers of meetings would take ten times that. */
+ * evenly, the tool reports races between what stands before and behind the block's next barrier, and behind a second
+ * one no more: bench/racecheck.cu shows it. That one takes 0.02 us; equal numbers of meetings would take ten times
+ * that. */
 ATTUNE_INLINE void splits_join()
 {
     __syncthreads();
