@@ -52,7 +52,7 @@ fi
 chapter '5. Can it be faster? Twenty seconds of searching'
 echo "  A search that finds nothing says so: what wins must win twice, and once more in fresh processes."
 echo
-show "$attune" evolve cpu_tiled b1,h8,s384,d64,fp32,causal --budget 10s --no-gate || true
+show "$attune" evolve cpu_tiled b1,h8,s384,d64,fp32,causal --budget 8s --no-gate || true
 
 chapter '6. From here'
 line() { printf '    %-40s %s\n' "$1" "$2"; }
