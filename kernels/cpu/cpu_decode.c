@@ -1,6 +1,6 @@
 /* cpu_decode: few query rows a KV head. They are packed together, so that K and V are read once; the keys are split
  * over work items where there are too few heads, and a second step merges the parts. docs/cpu.md explains it. */
-#include "attune/kernel.h"
+#include "split.h"
 
 enum { SPLIT, BLOCK_N, PARAMS };
 
@@ -52,17 +52,6 @@ static int64_t padded(int64_t count)
     return (count + 15) / 16 * 16;
 }
 
-/* The parts that the keys are split into; at least one, so that outputs are written where there are no keys. */
-static attune_term parts_of(const attune_config *config)
-{
-    attune_term keys = attune_term_size(ATTUNE_SIZE_SEQLEN_KV);
-    attune_term parts = attune_term_ceil_div(keys, attune_term_const(config->value[SPLIT]));
-    return attune_term_join(parts, ATTUNE_TERM_MAX, attune_term_const(1));
-}
-
-/* Bytes of the workspace before the first part: the number of the running step, and what aligns the parts. */
-enum { WORKSPACE_HEAD = 64 };
-
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *needed)
 {
@@ -71,15 +60,7 @@ static void resources(const attune_problem *problem, const attune_target *target
     int64_t pitch_v = padded(problem->head_dim_v);
     int64_t row = pitch_qk + pitch_v + config->value[BLOCK_N] + 16 + 16 + 1; /* the source's place() */
     needed->scratch_bytes = ROWS * row * (int64_t)sizeof(float);
-    needed->workspace = attune_term_const(0);
-    if (config->value[SPLIT] > 0) {
-        attune_term rows = attune_term_mul(
-            attune_term_size(ATTUNE_SIZE_HEADS_Q),
-            attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH), attune_term_size(ATTUNE_SIZE_SEQLEN_Q)));
-        attune_term row_bytes = attune_term_const((pitch_v + 16) * (int64_t)sizeof(float));
-        attune_term parts = attune_term_mul(attune_term_mul(parts_of(config), rows), row_bytes);
-        needed->workspace = attune_term_join(parts, ATTUNE_TERM_ADD, attune_term_const(WORKSPACE_HEAD));
-    }
+    needed->workspace = split_workspace(problem, config->value[SPLIT]);
 }
 
 /* The longest split that gives every thread four items, so that they finish together. */
@@ -121,41 +102,12 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     return true;
 }
 
-static attune_step attend_step(attune_term items)
-{
-    return (attune_step){
-        .kind = ATTUNE_STEP_KERNEL,
-        .as.kernel = {
-            .entry = "attune_cpu_decode",
-            .grid = {items, attune_term_size(ATTUNE_SIZE_HEADS_KV), attune_term_size(ATTUNE_SIZE_BATCH)},
-            .block = {1, 1, 1},
-            .cluster = {1, 1, 1},
-            .smem = attune_term_const(0),
-        }};
-}
-
-/* Says in the workspace's first word which step is next: a CPU kernel has one entry for all. */
-static attune_step tell_step(uint32_t number)
-{
-    return (attune_step){
-        .kind = ATTUNE_STEP_FILL,
-        .as.fill = {.offset_bytes = attune_term_const(0), .bytes = attune_term_const(4), .pattern = number}};
-}
-
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *list)
 {
     (void)problem;
     (void)target;
-    if (config->value[SPLIT] == 0) {
-        *list = (attune_steps){.count = 1, .step = {attend_step(attune_term_const(1))}};
-        return;
-    }
-    /* One part is whole and needs no merging. */
-    attune_term others = attune_term_join(parts_of(config), ATTUNE_TERM_SUB, attune_term_const(1));
-    attune_term merges = attune_term_min(others, attune_term_const(1));
-    *list = (attune_steps){.count = 4,
-                           .step = {tell_step(0), attend_step(parts_of(config)), tell_step(1), attend_step(merges)}};
+    split_steps("attune_cpu_decode", attune_term_const(1), ATTUNE_SIZE_HEADS_KV, config->value[SPLIT], list);
 }
 
 void attune_cpu_decode_baseline(const attune_args *args, int64_t item, void *scratch);

@@ -6,7 +6,7 @@
  * and output in the workspace, and items of a second step merge them.
  */
 #include "device/packed.h"
-#include "device/sequence.h"
+#include "device/parts.h"
 #include "device/vector.h"
 
 enum { SPLIT, BLOCK_N }; /* places in attune_args.param */
@@ -38,12 +38,6 @@ typedef struct item {
 INLINE int padded(int count)
 {
     return (count + 15) / 16 * 16;
-}
-
-static int64_t count_parts(const attune_args *args)
-{
-    int64_t split = args->param[SPLIT];
-    return split == 0 ? 1 : greater_of((args->seqlen_kv + split - 1) / split, 1);
 }
 
 static int64_t head_of(const item *it, int64_t row)
@@ -320,23 +314,16 @@ static bool has_nan(const item *it)
 /* Lets the sink join, and stores the row's output and LSE. */
 static void store_row(const item *it, int64_t row, const float *out, float top, float sum)
 {
-    const attune_args *args = it->args;
     int64_t head = head_of(it, row);
-    float share = close_row(sink_of(args, head), sum, &top);
-    char *to = row_address(args, ATTUNE_O, it->batch, head, query_of(it, row));
-    for (int c = 0; c < args->head_dim_v; c += VL) {
-        store_some(to + c * bytes_of(args->dtype), args->dtype, args->head_dim_v - c, load(out + c) * share);
-    }
-    store_row_lse(args, it->batch, head, query_of(it, row), top);
+    float share = close_row(sink_of(it->args, head), sum, &top);
+    store_row_out(it->args, it->batch, head, query_of(it, row), out, share);
+    store_row_lse(it->args, it->batch, head, query_of(it, row), top);
 }
 
-/* A row of a part in the workspace: its output, then its maximum and sum. */
-static float *part_of(const item *it, int64_t part, int64_t row)
+static part_rows parts_of(const item *it)
 {
-    const int64_t head_bytes = 64; /* of the workspace, before the parts */
     int64_t rows = it->args->seqlen_q * (it->args->heads_q / it->args->heads_kv);
-    int64_t at = ((it->batch * it->args->heads_kv + it->head_kv) * it->parts + part) * rows + row;
-    return (float *)((char *)it->args->workspace + head_bytes) + at * (it->pitch_v + 16);
+    return find_parts(it->args, it->batch * it->args->heads_kv + it->head_kv, it->parts, rows, it->pitch_v);
 }
 
 static void finish_row(const item *it, int row)
@@ -350,10 +337,10 @@ static void finish_row(const item *it, int row)
         store_row(it, it->start + row, out, it->top[row], sum);
         return;
     }
-    float *to = part_of(it, it->part, it->start + row);
+    part_rows parts = parts_of(it);
+    float *to = part_row(&parts, it->part, it->start + row);
     memcpy(to, out, sizeof(float) * (size_t)it->pitch_v);
-    to[it->pitch_v] = it->top[row];
-    to[it->pitch_v + 1] = sum;
+    leave_part(&parts, to, it->top[row], sum);
 }
 
 /* The rows from `start` on, over the item's keys. */
@@ -377,24 +364,9 @@ static void attend_rows(item *it, int64_t start)
 
 static void merge_row(const item *it, int64_t row)
 {
-    float top = -INFINITY;
-    float sum = 0;
-    for (int64_t part = 0; part < it->parts; ++part) {
-        float own = part_of(it, part, row)[it->pitch_v];
-        top = own > top ? own : top;
-    }
-    memset(it->out, 0, sizeof(float) * (size_t)it->pitch_v);
-    for (int64_t part = 0; part < it->parts; ++part) {
-        const float *from = part_of(it, part, row);
-        float own = from[it->pitch_v];
-        /* Parts that have seen nothing (-infinity) or only NaN weigh nothing, but NaN stays NaN. */
-        float share = own == top ? 1 : expf(own - top);
-        sum += from[it->pitch_v + 1] * share;
-        for (int c = 0; c < it->pitch_v; c += VL) {
-            vf x = load(from + c);
-            store(it->out + c, load(it->out + c) + blend(magnitude(x) == splat(INFINITY), x, x * share));
-        }
-    }
+    part_rows parts = parts_of(it);
+    float top, sum;
+    merge_parts(&parts, row, it->out, &top, &sum);
     store_row(it, row, it->out, top, sum);
 }
 
@@ -402,9 +374,8 @@ void ATTUNE_TIER(attune_cpu_decode)(const attune_args *args, int64_t index, void
 
 void ATTUNE_TIER(attune_cpu_decode)(const attune_args *args, int64_t index, void *scratch)
 {
-    item it = {.parts = count_parts(args)};
-    /* The step before told which this is. */
-    bool merging = it.parts > 1 && *(const uint32_t *)args->workspace != 0;
+    item it = {.parts = count_parts(args, args->param[SPLIT])};
+    bool merging = are_merging(args, it.parts);
     find_head(&it, args, merging ? index : index / it.parts);
     place(&it, scratch);
     if (merging) {

@@ -7,11 +7,10 @@
  *
  * One source for every tier: device/vector.h's vectors are as wide as the tier's registers.
  */
+#include "device/parts.h"
 #include "device/product.h"
-#include "device/sequence.h"
-#include "device/vector.h"
 
-enum { BLOCK_M, BLOCK_N }; /* places in attune_args.param */
+enum { BLOCK_M, BLOCK_N, PANEL, EXP, PREFETCH, PACK, ORDER, SPLIT }; /* places in attune_args.param */
 
 /* ---- The item: which rows, which keys --------------------------------------------------------------------------- */
 
@@ -23,36 +22,48 @@ typedef struct item {
     int64_t first;             /* query row of the sequence */
     int64_t position;          /* of that row among the keys */
     int64_t left, right;       /* it sees keys left ... right; each row after it, one further */
+    int64_t part, parts;       /* of the keys */
     int rows;
     int vectors; /* of a panel */
     int panel;   /* rows (lanes) of a panel */
     int panels;
-    int pitch;    /* floats from one row of `tile` to the next */
     bool careful; /* with keys and values that are not finite */
     float *query; /* [panels][head_dim_qk][panel], scaled */
     float *out;   /* [panels][head_dim_v][panel] */
     float *score; /* [panels][BLOCK_N][panel]: S^T, then P^T */
-    float *tile;  /* [BLOCK_N][pitch]: keys or values as fp32 */
+    float *piece; /* [at most 12][head_dim_qk] or [BLOCK_N][PACKED_COLUMNS], padded: what is packed of K or V */
     float *top;   /* [rows, padded]: maximum of each row so far */
     float *sum;   /* likewise, of e^(S - maximum) */
     float *decay; /* likewise, what the last tile multiplies earlier sums by */
 } item;
 
-/* Some keys of the sequence, and where they or their values stand as fp32. */
+/* Some keys of the sequence, and where they or their values are in memory. */
 typedef struct tile {
     int64_t first;
     int count;
-    int64_t pitch;
-    const float *data;
+    const char *from;
+    int64_t step, ahead; /* bytes: from row to row, and to the rows that are asked for in advance */
 } tile;
 
-/* Which rows item `index` has; false if its sequence ends before them. */
+/* Numbers of a tile as fp32, some of its rows and columns. */
+typedef struct piece {
+    const float_unaligned *data;
+    int64_t pitch; /* floats */
+} piece;
+
+/* Columns of V that are packed at once. NOTE: whole groups of 12, 8 or 6 columns, and whole vectors. */
+enum { PACKED_COLUMNS = 48 };
+
+/* Which rows item `index` has, not counting parts; false if its sequence ends before them. Heads by heads, or all
+ * heads' blocks of the same rows together. */
 static bool find_rows(item *it, const attune_args *args, int64_t index)
 {
     int64_t block = args->param[BLOCK_M];
     int64_t blocks = (args->seqlen_q + block - 1) / block;
-    int64_t nth = index % blocks;
-    int64_t head = index / blocks;
+    int64_t heads = args->batch * args->heads_q;
+    bool by_blocks = args->param[ORDER] != 0;
+    int64_t nth = by_blocks ? index / heads : index % blocks;
+    int64_t head = by_blocks ? index % heads : index / blocks;
     /* Under a causal mask the last rows see the most keys: they go first, so that threads finish together. */
     nth = args->features & ATTUNE_FEATURE_CAUSAL ? blocks - 1 - nth : nth;
     it->args = args;
@@ -78,19 +89,17 @@ static void place(item *it, float *scratch)
 {
     const attune_args *args = it->args;
     int block_m = args->param[BLOCK_M];
-    int lanes = block_m < 16 ? 16 : block_m; /* of every tier: none has wider vectors */
-    int widest = args->head_dim_qk > args->head_dim_v ? args->head_dim_qk : args->head_dim_v;
-    it->vectors = it->rows <= VL || block_m <= VL ? 1 : 2;
+    int lanes = (block_m + VL - 1) / VL * VL;
+    it->vectors = (int)lesser_of(args->param[PANEL], (it->rows + VL - 1) / VL);
     it->panel = it->vectors * VL;
     it->panels = (it->rows + it->panel - 1) / it->panel;
-    it->pitch = (widest + 15) / 16 * 16;
     it->query = scratch;
     it->out = it->query + lanes * args->head_dim_qk;
     it->top = it->out + lanes * args->head_dim_v;
     it->sum = it->top + lanes;
     it->decay = it->sum + lanes;
     it->score = it->decay + lanes;
-    it->tile = it->score + lanes * args->param[BLOCK_N];
+    it->piece = it->score + lanes * args->param[BLOCK_N];
 }
 
 /* Address of a row of Q, O, K or V, in its sequence. */
@@ -99,31 +108,49 @@ static char *row_of(const item *it, attune_role role, int64_t head, int64_t star
     return row_address(it->args, role, it->batch, head, start + row);
 }
 
+/* Asks for `rows` rows of `bytes`, to read or to write, `ahead` bytes after `from`: that may be beyond all memory. */
+INLINE void ask_for(const char *from, int64_t ahead, int64_t step, int rows, int64_t bytes, const int writing)
+{
+    uintptr_t at = (uintptr_t)from + (uintptr_t)ahead;
+    for (int row = 0; row < rows; ++row, at += (uintptr_t)step) {
+        for (int64_t line = 0; line < bytes; line += 64) {
+            __builtin_prefetch((const void *)(at + (uintptr_t)line), writing);
+        }
+    }
+}
+
 /* ---- Stages of an item ------------------------------------------------------------------------------------------ */
+
+/* Packs VL rows from `row` on, of which `rows` are there; the others are zero. */
+INLINE void pack_rows(int dtype, const item *it, const char *from, int64_t step, int rows, float *to)
+{
+    int depth = it->args->head_dim_qk;
+    for (int p = 0; p < depth; p += VL) {
+        vf x[VL];
+        UNROLL
+        for (int r = 0; r < VL; ++r) {
+            x[r] = splat(0);
+            if (r < rows) {
+                x[r] = load_some(from + r * step + p * bytes_of(dtype), dtype, depth - p) * it->args->scale;
+            }
+        }
+        transpose(x);
+        for (int c = 0; c < VL && p + c < depth; ++c) {
+            store(to + (p + c) * it->panel, x[c]);
+        }
+    }
+}
 
 static void pack_query(const item *it)
 {
-    int depth = it->args->head_dim_qk;
     int dtype = it->args->dtype;
     int64_t step = it->args->tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
     const char *from = row_of(it, ATTUNE_Q, it->head, it->start_q, it->first);
+    /* A transposition reads few bytes of many rows at a time: too few for the hardware to see that all will be read. */
+    ask_for(from, 0, step, it->rows, it->args->head_dim_qk * bytes_of(dtype), 0);
     for (int row = 0; row < it->panels * it->panel; row += VL) {
-        float *to = it->query + (int64_t)(row / it->panel) * depth * it->panel + row % it->panel;
-        for (int p = 0; p < depth; p += VL) {
-            vf x[VL];
-            UNROLL
-            for (int r = 0; r < VL; ++r) {
-                x[r] = splat(0);
-                if (row + r < it->rows) {
-                    const char *at = from + (row + r) * step + p * bytes_of(dtype);
-                    x[r] = load_some(at, dtype, depth - p) * it->args->scale;
-                }
-            }
-            transpose(x);
-            for (int c = 0; c < VL && p + c < depth; ++c) {
-                store(to + (p + c) * it->panel, x[c]);
-            }
-        }
+        float *to = it->query + (int64_t)(row / it->panel) * it->args->head_dim_qk * it->panel + row % it->panel;
+        WITH_DTYPE(dtype, pack_rows, it, from + row * step, step, it->rows - row, to)
     }
 }
 
@@ -136,27 +163,50 @@ static void clear_rows(const item *it)
     memset(it->out, 0, sizeof(float) * (size_t)(it->panels * it->panel) * (size_t)it->args->head_dim_v);
 }
 
-/* The tile's rows of K or V as fp32: where they are, if they can be read there, else copied. */
-static void fetch(const item *it, attune_role role, int start_dim, tile *t)
+INLINE void copy_rows(int dtype, const char *from, int64_t step, int rows, int dims, float *to, int pitch)
 {
-    const int dtype = it->args->dtype;
-    const char *from = row_of(it, role, it->head_kv, it->start_kv, t->first);
-    int64_t step = it->args->tensor[role].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
-    /* NOTE: rows a multiple of 4096 bytes apart share one set of the L1 cache, whose 8 ways a product's rows would
-     * overflow; up to 1 KB apart they do not. */
-    if (dtype == ATTUNE_FP32 && (uintptr_t)from % sizeof(float) == 0 && step <= 1024) {
-        t->data = (const float *)from;
-        t->pitch = step / (int64_t)sizeof(float);
-        return;
-    }
-    for (int row = 0; row < t->count; ++row) {
-        for (int c = 0; c < start_dim; c += VL) {
-            store(it->tile + row * it->pitch + c,
-                  load_some(from + row * step + c * bytes_of(dtype), dtype, start_dim - c));
+    for (int row = 0; row < rows; ++row, from += step, to += pitch) {
+        for (int c = 0; c < dims; c += VL) {
+            store(to + c, load_some(from + c * bytes_of(dtype), dtype, dims - c));
         }
     }
-    t->data = it->tile;
-    t->pitch = it->pitch;
+}
+
+/* Finds the tile's rows in K or V. */
+static void find_tile(const item *it, attune_role role, tile *t)
+{
+    const attune_args *args = it->args;
+    t->from = row_of(it, role, it->head_kv, it->start_kv, t->first);
+    t->step = args->tensor[role].stride[ATTUNE_STRIDE_SEQ] * bytes_of(args->dtype);
+    t->ahead = t->step * args->param[BLOCK_N] * args->param[PREFETCH];
+}
+
+/* Rows and columns of the tile as fp32: where they are, or packed. */
+static piece fetch(const item *it, const tile *t, int row, int rows, int column, int columns)
+{
+    int dtype = it->args->dtype;
+    const char *from = t->from + row * t->step + column * bytes_of(dtype);
+    if (it->args->param[PACK] == 0) {
+        return (piece){(const float_unaligned *)from, t->step / (int64_t)sizeof(float)};
+    }
+    int pitch = (columns + 15) / 16 * 16;
+    WITH_DTYPE(dtype, copy_rows, from, t->step, rows, columns, it->piece, pitch)
+    return (piece){it->piece, pitch};
+}
+
+/* The columns of V from `column` on that are fetched at once. */
+static int columns_at_once(const item *it, int column)
+{
+    int rest = it->args->head_dim_v - column;
+    return it->args->param[PACK] == 0 || rest < PACKED_COLUMNS ? rest : PACKED_COLUMNS;
+}
+
+/* Asks for rows of K or V of a tile to come, `bytes` of each. */
+static void fetch_ahead(const tile *t, int row, int rows, int64_t bytes)
+{
+    if (t->ahead != 0) {
+        ask_for(t->from + row * t->step, t->ahead, t->step, rows, bytes, 0);
+    }
 }
 
 /* Scores of rows row ... row + VL - 1 of the item, in the tile. */
@@ -171,46 +221,72 @@ static void score_tile(const item *it, const tile *t)
     int depth = it->args->head_dim_qk;
     for (int n = 0, rows; n < t->count; n += rows) {
         rows = next_group(t->count - n, it->vectors);
+        piece keys = fetch(it, t, n, rows, 0, depth);
+        fetch_ahead(t, n, rows, depth * bytes_of(it->args->dtype));
         for (int panel = 0; panel < it->panels; ++panel) {
             int row = panel * it->panel;
-            score_keys(rows, it->vectors, t->data + n * t->pitch, t->pitch, it->query + (int64_t)row * depth, depth,
+            score_keys(rows, it->vectors, keys.data, keys.pitch, it->query + (int64_t)row * depth, depth,
                        scores_of(it, row) + n * it->panel);
         }
     }
 }
 
-static void add_values(const item *it, const tile *t)
+/* Asks for an even share of the rows to come with every group of columns. */
+static void fetch_share(const item *it, const tile *t, int column, int group)
 {
     int columns = it->args->head_dim_v;
+    int row = t->count * column / columns;
+    fetch_ahead(t, row, t->count * (column + group) / columns - row, columns * bytes_of(it->args->dtype));
+}
+
+/* Adds the values of some columns. */
+static void add_piece(const item *it, const tile *t, const piece *values, int first, int columns)
+{
     for (int panel = 0; panel < it->panels; ++panel) {
         int row = panel * it->panel;
-        float *out = it->out + (int64_t)row * columns;
+        float *out = it->out + (int64_t)row * it->args->head_dim_v + (int64_t)first * it->panel;
         for (int c = 0, group; c < columns; c += group) {
             group = next_group(columns - c, it->vectors);
-            add_columns(group, it->vectors, t->data + c, t->pitch, scores_of(it, row), t->count, it->decay + row,
-                        out + c * it->panel);
+            if (panel == 0) {
+                fetch_share(it, t, first + c, group);
+            }
+            add_columns(group, it->vectors, values->data + c, values->pitch, scores_of(it, row), t->count,
+                        it->decay + row, out + c * it->panel);
         }
     }
 }
 
 /* The same, careful with values that are not finite: a hidden key, whose weight is -0, is left out, and a weight or a
  * decay that has become 0 does not turn infinity into NaN. */
-static void add_values_carefully(const item *it, const tile *t)
+static void add_piece_carefully(const item *it, const tile *t, const piece *values, int first, int columns)
 {
-    int columns = it->args->head_dim_v;
     for (int row = 0; row < it->panels * it->panel; row += VL) {
         const float *weight = scores_of(it, row);
-        float *out = it->out + (int64_t)(row / it->panel) * columns * it->panel + row % it->panel;
-        for (int c = 0; c < columns; ++c, out += it->panel) {
-            vf before = load(out);
+        float *out = it->out + (int64_t)(row / it->panel) * it->args->head_dim_v * it->panel + row % it->panel;
+        for (int c = 0; c < columns; ++c) {
+            float *to = out + (first + c) * it->panel;
+            vf before = load(to);
             vf sum = blend(magnitude(before) == splat(INFINITY), before, before * load(it->decay + row));
             for (int n = 0; n < t->count; ++n) {
-                float value = t->data[n * t->pitch + c];
+                float value = values->data[n * values->pitch + c];
                 vf p = load(weight + n * it->panel);
                 vi seen = (vi)((vu)p != SIGN);
                 sum += (vf)(seen & (vi)(greater(p, splat(isinf(value) ? 0x1p-126f : 0)) * value));
             }
-            store(out, sum);
+            store(to, sum);
+        }
+    }
+}
+
+static void add_values(const item *it, const tile *t)
+{
+    for (int c = 0, columns; c < it->args->head_dim_v; c += columns) {
+        columns = columns_at_once(it, c);
+        piece values = fetch(it, t, 0, t->count, c, columns);
+        if (it->careful) {
+            add_piece_carefully(it, t, &values, c, columns);
+        } else {
+            add_piece(it, t, &values, c, columns);
         }
     }
 }
@@ -344,9 +420,10 @@ static void dress_scores(const item *it, const tile *t)
 
 /* ---- Softmax ---------------------------------------------------------------------------------------------------- */
 
-/* Turns scores into weights e^(S - maximum), and carries maximum and sum on: so many vectors of each key, whose scores
- * are `step` vectors from the next key's. */
-INLINE void weigh(int vectors, int step, bool careful, int keys, float *score, float *top, float *sum, float *decay)
+/* Turns scores into weights e^(S - maximum), by a polynomial of this degree, and carries maximum and sum on: so many
+ * vectors of each key, whose scores are `step` vectors from the next key's. */
+INLINE void weigh(int degree, int vectors, int step, bool careful, int keys, float *score, float *top, float *sum,
+                  float *decay)
 {
     vf highest[2], base[2], total[2];
     UNROLL
@@ -372,7 +449,7 @@ INLINE void weigh(int vectors, int step, bool careful, int keys, float *score, f
         for (int v = 0; v < vectors; ++v) {
             float *at = score + (n * step + v) * VL;
             vf s = load(at);
-            vf p = exponential(s - base[v]);
+            vf p = exponential_of(degree, s - base[v]);
             total[v] += p;
             /* Hidden keys get the weight -0, by which add_values_carefully knows them. */
             store(at, careful ? (vf)((vu)p | ((vu)(s == splat(-INFINITY)) & SIGN)) : p);
@@ -384,20 +461,33 @@ INLINE void weigh(int vectors, int step, bool careful, int keys, float *score, f
     }
 }
 
+INLINE void weigh_panel(int degree, const item *it, int keys, int row)
+{
+    float *score = scores_of(it, row);
+    int v = 0;
+    for (; !it->careful && v + 2 <= it->vectors; v += 2) {
+        int at = row + v * VL;
+        weigh(degree, 2, it->vectors, false, keys, score + v * VL, it->top + at, it->sum + at, it->decay + at);
+    }
+    for (; v < it->vectors; ++v) {
+        int at = row + v * VL;
+        weigh(degree, 1, it->vectors, it->careful, keys, score + v * VL, it->top + at, it->sum + at, it->decay + at);
+    }
+}
+
 static void weigh_tile(const item *it, const tile *t)
 {
-    for (int panel = 0; panel < it->panels; ++panel) {
-        int row = panel * it->panel;
-        float *score = scores_of(it, row);
-        if (it->careful) {
-            for (int v = 0; v < it->vectors; ++v) {
-                weigh(1, it->vectors, true, t->count, score + v * VL, it->top + row + v * VL, it->sum + row + v * VL,
-                      it->decay + row + v * VL);
-            }
-        } else if (it->vectors == 1) {
-            weigh(1, 1, false, t->count, score, it->top + row, it->sum + row, it->decay + row);
-        } else {
-            weigh(2, 2, false, t->count, score, it->top + row, it->sum + row, it->decay + row);
+    for (int row = 0; row < it->panels * it->panel; row += it->panel) {
+        switch (it->args->param[EXP]) {
+        case 4:
+            weigh_panel(4, it, t->count, row);
+            break;
+        case 5:
+            weigh_panel(5, it, t->count, row);
+            break;
+        default:
+            weigh_panel(6, it, t->count, row);
+            break;
         }
     }
 }
@@ -420,72 +510,144 @@ static void store_lse(const item *it)
     }
 }
 
-/* False if a row has NaN. */
+static part_rows parts_of(const item *it)
+{
+    const attune_args *args = it->args;
+    return find_parts(args, it->batch * args->heads_q + it->head, it->parts, args->seqlen_q,
+                      (args->head_dim_v + 15) / 16 * 16);
+}
+
+/* Columns c ... of rows row ... row + VL - 1, one vector a row. */
+INLINE void load_rows(const item *it, int row, int c, vf x[VL])
+{
+    int columns = it->args->head_dim_v;
+    const float *from = it->out + (int64_t)(row / it->panel) * columns * it->panel + row % it->panel;
+    UNROLL
+    for (int k = 0; k < VL; ++k) {
+        x[k] = c + k < columns ? load(from + (c + k) * it->panel) : splat(0);
+    }
+    transpose(x);
+}
+
+/* Stores VL rows of O from `row` on, as many of them as there are; `bad` becomes all ones where one has NaN. */
+INLINE void store_rows(int dtype, const item *it, int row, vi *bad)
+{
+    int columns = it->args->head_dim_v;
+    int64_t step = it->args->tensor[ATTUNE_O].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
+    char *to = row_of(it, ATTUNE_O, it->head, it->start_q, it->first + row);
+    for (int c = 0; c < columns; c += VL) {
+        vf x[VL];
+        load_rows(it, row, c, x);
+        for (int r = 0; r < VL && row + r < it->rows; ++r) {
+            *bad |= x[r] != x[r];
+            store_some(to + r * step + c * bytes_of(dtype), dtype, columns - c, x[r] * it->decay[row + r]);
+        }
+    }
+}
+
+/* Stores what O is; false if a row has NaN. */
 static bool store_out(const item *it)
 {
     vi bad = {0};
-    int columns = it->args->head_dim_v;
-    int dtype = it->args->dtype;
-    int64_t step = it->args->tensor[ATTUNE_O].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
-    char *to = row_of(it, ATTUNE_O, it->head, it->start_q, it->first);
     for (int row = 0; row < it->rows; row += VL) {
-        const float *from = it->out + (int64_t)(row / it->panel) * columns * it->panel + row % it->panel;
-        for (int c = 0; c < columns; c += VL) {
-            vf x[VL];
-            UNROLL
-            for (int k = 0; k < VL; ++k) {
-                x[k] = c + k < columns ? load(from + (c + k) * it->panel) : splat(0);
-            }
-            transpose(x);
-            for (int r = 0; r < VL && row + r < it->rows; ++r) {
-                bad |= x[r] != x[r];
-                store_some(to + (row + r) * step + c * bytes_of(dtype), dtype, columns - c, x[r] * it->decay[row + r]);
-            }
-        }
+        WITH_DTYPE(it->args->dtype, store_rows, it, row, &bad)
     }
     return !any(bad);
 }
 
+/* Leaves the rows in the workspace; false if a row has NaN. */
+static bool store_part(const item *it)
+{
+    vi bad = {0};
+    part_rows parts = parts_of(it);
+    for (int row = 0; row < it->rows; row += VL) {
+        for (int c = 0; c < parts.pitch; c += VL) {
+            vf x[VL];
+            load_rows(it, row, c, x);
+            for (int r = 0; r < VL && row + r < it->rows; ++r) {
+                bad |= x[r] != x[r];
+                store(part_row(&parts, it->part, it->first + row + r) + c, x[r]);
+            }
+        }
+    }
+    for (int row = 0; row < it->rows; ++row) {
+        leave_part(&parts, part_row(&parts, it->part, it->first + row), it->top[row], it->sum[row]);
+    }
+    return !any(bad);
+}
+
+/* Stores the rows' results; false if there is NaN. */
+static bool finish_rows(const item *it)
+{
+    if (it->parts > 1) {
+        return store_part(it);
+    }
+    const attune_args *args = it->args;
+    int64_t bytes = bytes_of(args->dtype);
+    ask_for(row_of(it, ATTUNE_O, it->head, it->start_q, it->first), 0,
+            args->tensor[ATTUNE_O].stride[ATTUNE_STRIDE_SEQ] * bytes, it->rows, args->head_dim_v * bytes, 1);
+    close_rows(it);
+    store_lse(it);
+    return store_out(it);
+}
+
+/* Merges what the parts left of the item's rows. */
+static void merge_rows(const item *it, float *out)
+{
+    part_rows parts = parts_of(it);
+    float sink = sink_of(it->args, it->head);
+    for (int row = 0; row < it->rows; ++row) {
+        float top, sum;
+        merge_parts(&parts, it->first + row, out, &top, &sum);
+        float share = close_row(sink, sum, &top);
+        store_row_out(it->args, it->batch, it->head, it->start_q + it->first + row, out, share);
+        store_row_lse(it->args, it->batch, it->head, it->start_q + it->first + row, top);
+    }
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------------------- */
+
 static void sweep_keys(const item *it)
 {
     const attune_args *args = it->args;
+    int64_t split = args->param[SPLIT];
     int64_t last = lesser_of(it->keys - 1, it->right + it->rows - 1);
-    tile t = {.first = greater_of(it->left, 0)};
+    last = it->parts == 1 ? last : lesser_of(last, (it->part + 1) * split - 1);
+    tile t = {.first = greater_of(it->left, it->part * split)};
     clear_rows(it);
     for (; t.first <= last; t.first += t.count) {
         t.count = (int)lesser_of(last + 1 - t.first, args->param[BLOCK_N]);
-        fetch(it, ATTUNE_K, args->head_dim_qk, &t);
+        find_tile(it, ATTUNE_K, &t);
         score_tile(it, &t);
         dress_scores(it, &t);
         weigh_tile(it, &t);
-        fetch(it, ATTUNE_V, args->head_dim_v, &t);
-        if (it->careful) {
-            add_values_carefully(it, &t);
-        } else {
-            add_values(it, &t);
-        }
+        find_tile(it, ATTUNE_V, &t);
+        add_values(it, &t);
     }
-    close_rows(it);
 }
 
 void ATTUNE_TIER(attune_cpu_tiled)(const attune_args *args, int64_t index, void *scratch);
 
 void ATTUNE_TIER(attune_cpu_tiled)(const attune_args *args, int64_t index, void *scratch)
 {
-    item it;
-    if (!find_rows(&it, args, index)) {
+    item it = {.parts = count_parts(args, args->param[SPLIT])};
+    bool merging = are_merging(args, it.parts);
+    it.part = merging ? 0 : index % it.parts;
+    if (!find_rows(&it, args, merging ? index : index / it.parts)) {
+        return;
+    }
+    if (merging) {
+        merge_rows(&it, scratch);
         return;
     }
     place(&it, scratch);
     pack_query(&it);
-    it.careful = false;
     sweep_keys(&it);
-    store_lse(&it);
-    if (!store_out(&it)) {
+    if (!finish_rows(&it)) {
         /* A NaN may be a row's own, or 0 times a value that the row does not see. The weights of hidden keys always
          * meet such a value, so nothing else needs to be looked at: only then is the item done again, carefully. */
         it.careful = true;
         sweep_keys(&it);
-        (void)store_out(&it);
+        (void)finish_rows(&it);
     }
 }

@@ -127,7 +127,25 @@ static attune_status load(attune_context *context, const attune_problem *problem
     return status;
 }
 
-/* The config is the likeliest that fits, with the parameters that were named put over it. */
+/* The likeliest config that fits once the parameters that were named are put over it; else the reason of the first. */
+static bool first_fitting_with(const attune_problem *problem, const attune_target *target, const char *params,
+                               at_choice *choice, attune_reason *reason)
+{
+    const attune_kernel *kernel = choice->kernel;
+    attune_reason later;
+    for (int32_t index = 0;; ++index) {
+        attune_config config = {{0}};
+        if (!kernel->heuristic(problem, target, index, &config) ||
+            at_config_parse(kernel, params, &config) != ATTUNE_OK) {
+            return false;
+        }
+        if (at_kernel_fits(kernel, problem, target, &config, index == 0 ? reason : &later)) {
+            choice->config = config;
+            return true;
+        }
+    }
+}
+
 static attune_status choose_named(const attune_context *context, const attune_problem *problem,
                                   const attune_kernel *kernel, const char *params, at_choice *choice)
 {
@@ -138,16 +156,9 @@ static attune_status choose_named(const attune_context *context, const attune_pr
     choice->origin = AT_ORIGIN_NAMED;
     AT_FAIL_IF(!keeps_demands(kernel, problem, target, &reason) || !kernel->supports(problem, target, &reason),
                ATTUNE_UNSUPPORTED, "kernel %s cannot: %s", kernel->name, reason.text);
-    bool fits = at_first_fitting(kernel, problem, target, &choice->config, &reason);
-    if (!fits && *params == '\0') {
-        return at_fail(ATTUNE_UNSUPPORTED, "kernel %s cannot: %s", kernel->name, reason.text);
-    }
-    if (!fits) {
-        (void)kernel->heuristic(problem, target, 0, &choice->config);
-    }
     AT_FORWARD(at_config_parse(kernel, params, &choice->config));
-    AT_FAIL_IF(!at_kernel_fits(kernel, problem, target, &choice->config, &reason), ATTUNE_UNSUPPORTED,
-               "kernel %s:%s cannot: %s", kernel->name, params, reason.text);
+    AT_FAIL_IF(!first_fitting_with(problem, target, params, choice, &reason), ATTUNE_UNSUPPORTED,
+               "kernel %s%s%s cannot: %s", kernel->name, *params != '\0' ? ":" : "", params, reason.text);
     return ATTUNE_OK;
 }
 

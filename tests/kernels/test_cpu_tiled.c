@@ -1,5 +1,6 @@
 /* cpu_tiled against attention written out in fp64 below: every feature and their combinations, edges of lengths, dims
- * and strides, what must not be read, every config, on every tier this machine runs (and $ATTUNE_ISA allows). */
+ * and strides, what must not be read, configs of every kind, on every tier this machine runs (and $ATTUNE_ISA allows).
+ */
 #include "base/cm.h"
 
 #include <sys/mman.h>
@@ -23,7 +24,7 @@ static void random_problem(at_random *random, attune_problem *p)
     p->heads_kv = PICK(random, 1, 2);
     p->heads_q = p->heads_kv * PICK(random, 1, 1, 2, 3);
     p->seqlen_q = PICK(random, 0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 70, 129);
-    p->seqlen_kv = PICK(random, 0, 1, 2, 5, 12, 15, 16, 17, 47, 48, 49, 64, 97, 130, 193);
+    p->seqlen_kv = PICK(random, 0, 1, 2, 5, 12, 15, 16, 17, 47, 48, 49, 64, 97, 130, 193, 257, 530);
     p->head_dim_qk = (int32_t)PICK(random, 1, 2, 3, 8, 16, 31, 33, 64, 72, 96, 128, 256);
     p->head_dim_v = chance(random, 2) ? p->head_dim_qk : (int32_t)PICK(random, 1, 5, 13, 17, 32, 64, 80, 160, 256);
     p->align = 1;
@@ -46,55 +47,110 @@ static void random_cases(void **state)
     }
 }
 
-static void every_config(void **state)
+/* Whether all of the kernel's values were seen, one bit each. */
+typedef struct seen {
+    uint32_t values[ATTUNE_PARAMS_MAX];
+} seen;
+
+static void note(seen *all, const attune_config *config)
 {
-    const world *w = *state;
-    static const char *const problems[] = {"b1,h2,s150,d64,fp32,causal", "b1,h1,sq37,skv201,d128,dv24,fp16",
-                                           "b1,h1,sq40,skv90,d256,bf16,window=30:10"};
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
-        scene s = {.spread = 1, .gap = 2};
-        int ran = 0;
-        assert_ok(attune_problem_parse(problems[i], &s.problem));
-        s.problem.align = 1;
-        draw(&s, i);
-        for (int tier = 0; tier < w->tiers; ++tier) {
-            for (int64_t c = 0; c < at_config_count(kernel); ++c) {
-                attune_config config;
-                if (some_config(&s, &w->device[tier]->target, (uint64_t)c, &config)) {
-                    run_scene(w->device[tier], &s, &config, true);
-                    compare(&s, true);
-                    ++ran;
-                }
-            }
+    for (int p = 0; p < kernel->param_count; ++p) {
+        for (int v = 0; v < kernel->params[p].count; ++v) {
+            all->values[p] |= (uint32_t)(config->value[p] == kernel->params[p].values[v]) << v;
         }
-        assert_true(ran > 3 * w->tiers);
-        clear(&s);
     }
 }
 
-/* The heuristic names every config that fits, each once, and nothing else; at every pair of head dims there is one. */
-static void heuristic_names_all_that_fit(void **state)
+/* Tries configs from all over the space, in steps that share no factor with its size; returns how many ran. */
+static int try_configs(const world *w, scene *s, int tier, int64_t first, seen *all)
+{
+    const int64_t step = 1237;
+    int64_t count = at_config_count(kernel);
+    int ran = 0;
+    for (int64_t c = 0; c < 6000 && ran < 100; ++c) {
+        attune_config config;
+        if (some_config(s, &w->device[tier]->target, (uint64_t)((first + c * step) % count), &config)) {
+            run_scene(w->device[tier], s, &config, true);
+            compare(s, true);
+            note(all, &config);
+            ++ran;
+        }
+    }
+    return ran;
+}
+
+static void configs_of_every_kind(void **state)
 {
     const world *w = *state;
-    const attune_target *target = &w->device[w->tiers - 1]->target;
-    for (int32_t d = 1; d <= 256; d += d < 8 ? 1 : 31) {
+    static const char *const problems[] = {"b1,h2,s150,d64,fp32,causal", "b1,h1,sq37,skv201,d128,dv24,fp16",
+                                           "b1,h1,sq40,skv90,d256,bf16,window=30:10", "b1,h2,sq21,skv4200,d20,fp32",
+                                           "b2,h1,sq33,skv700,d32,dv40,bf16,causal,sink"};
+    for (int tier = 0; tier < w->tiers; ++tier) {
+        seen all = {{0}};
+        for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
+            scene s = {.spread = 1, .gap = 2};
+            assert_ok(attune_problem_parse(problems[i], &s.problem));
+            s.problem.align = 1;
+            draw(&s, i);
+            assert_true(try_configs(w, &s, tier, (int64_t)i * 311, &all) > 3);
+            clear(&s);
+        }
+        for (int p = 0; p < kernel->param_count; ++p) {
+            assert_int_equal(all.values[p], (1u << kernel->params[p].count) - 1);
+        }
+    }
+}
+
+static bool same_config(const attune_config *a, const attune_config *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* The heuristic names only what fits, each config once, and enough of them; at every pair of head dims there is one. */
+static void heuristic_names_what_fits(void **state)
+{
+    const world *w = *state;
+    enum { MOST = 400 };
+    for (int tier = 0; tier < w->tiers; ++tier) {
+        const attune_target *target = &w->device[tier]->target;
+        for (int32_t d = 1; d <= 256; d += d < 8 ? 1 : 31) {
+            attune_problem p;
+            attune_config config[MOST];
+            attune_problem_init(&p);
+            p.dtype = d % 2 == 0 ? ATTUNE_FP32 : ATTUNE_BF16;
+            p.seqlen_q = 30;
+            p.seqlen_kv = d * 40;
+            p.head_dim_qk = d;
+            p.head_dim_v = 257 - d;
+            int32_t named = 0;
+            for (; kernel->heuristic(&p, target, named, &config[named]); ++named) {
+                assert_true(named < MOST - 1);
+                assert_true(at_kernel_fits(kernel, &p, target, &config[named], NULL));
+                for (int32_t before = 0; before < named; ++before) {
+                    assert_false(same_config(&config[before], &config[named]));
+                }
+            }
+            assert_true(named > 10);
+        }
+    }
+}
+
+/* A search has what to search: hundreds of configs, no two of which are the same work. */
+static void space_is_worth_searching(void **state)
+{
+    const world *w = *state;
+    static const char *const problems[] = {"b1,h8,s1024,d64,fp32", "b1,h8,s1024,d128,fp32,causal",
+                                           "b1,h8,s1024,d64,bf16"};
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
         attune_problem p;
         attune_config config;
-        attune_problem_init(&p);
-        p.seqlen_q = p.seqlen_kv = 300;
-        p.head_dim_qk = d;
-        p.head_dim_v = 257 - d;
         int64_t fitting = 0;
+        assert_ok(attune_problem_parse(problems[i], &p));
         for (int64_t c = 0; c < at_config_count(kernel); ++c) {
             at_config_at(kernel, c, &config);
-            fitting += at_kernel_fits(kernel, &p, target, &config, NULL);
+            fitting += at_kernel_fits(kernel, &p, &w->device[w->tiers - 1]->target, &config, NULL);
         }
-        int32_t named = 0;
-        for (; kernel->heuristic(&p, target, named, &config); ++named) {
-            assert_true(at_kernel_fits(kernel, &p, target, &config, NULL));
-        }
-        assert_true(named > 0);
-        assert_int_equal(named, fitting);
+        assert_true(fitting >= 300);
     }
 }
 
@@ -102,30 +158,34 @@ static void heuristic_names_all_that_fit(void **state)
 static void scratch_is_what_was_declared(void **state)
 {
     const world *w = *state;
+    const size_t workspace = (size_t)1 << 20;
     unsigned char *scratch = aligned_alloc(64, ATTUNE_SCRATCH_MAX + 64);
+    unsigned char *parts = aligned_alloc(256, workspace);
+    memset(parts, 0, workspace);
     static const int32_t dims[][2] = {{1, 1}, {1, 256}, {64, 64}, {200, 16}, {256, 256}};
     for (size_t i = 0; i < sizeof dims / sizeof *dims; ++i) {
         scene s = {.spread = 1};
         attune_problem_init(&s.problem);
         s.problem.dtype = ATTUNE_FP16;
         s.problem.seqlen_q = 140;
-        s.problem.seqlen_kv = 150;
+        s.problem.seqlen_kv = 290;
         s.problem.head_dim_qk = dims[i][0];
         s.problem.head_dim_v = dims[i][1];
         s.problem.align = 1;
         s.problem.bias = ATTUNE_BIAS_1X1;
         draw(&s, i);
-        for (int64_t c = 0; c < at_config_count(kernel) * w->tiers; ++c) {
+        for (int64_t c = 0; c < 900; ++c) {
             attune_config config;
             attune_args args;
             attune_resources resources;
             int tier = (int)(c % w->tiers);
             const attune_target *target = &w->device[tier]->target;
-            if (!some_config(&s, target, (uint64_t)(c / w->tiers), &config)) {
+            if (!some_config(&s, target, (uint64_t)(c * 1237), &config)) {
                 continue;
             }
             kernel->resources(&s.problem, target, &config, &resources);
             at_call_args(&s.problem, &s.call, &args);
+            args.workspace = parts;
             memcpy(args.param, config.value, sizeof args.param);
             memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
             kernel->attend[tier](&args, 0, scratch);
@@ -135,6 +195,7 @@ static void scratch_is_what_was_declared(void **state)
         }
         clear(&s);
     }
+    free(parts);
     free(scratch);
 }
 
@@ -277,9 +338,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptor_keeps_the_contract),
-        cmocka_unit_test(heuristic_names_all_that_fit),
+        cmocka_unit_test(heuristic_names_what_fits),
+        cmocka_unit_test(space_is_worth_searching),
         cmocka_unit_test(random_cases),
-        cmocka_unit_test(every_config),
+        cmocka_unit_test(configs_of_every_kind),
         cmocka_unit_test(scratch_is_what_was_declared),
         cmocka_unit_test(unaligned_buffers),
         cmocka_unit_test(large_logits),

@@ -19,6 +19,7 @@ static const char *const problems[] = {
     "b2,h2,sq90,skv40,d8,%s,causal,offset=tl,bias=1x1,sink",
     "b1,h2,sq1,skv300,d96,%s",
     "b2,h2,s40,d256,%s,causal,varlen=3,layout=bshd,seqused",
+    "b1,h2,sq20,skv1100,d32,%s,causal,sink",
     NULL,
 };
 

@@ -146,20 +146,6 @@ INLINE void add_columns_of(int dtype, int rows, int most, const char *value, int
     }
 }
 
-/* Calls a function with a dtype that the compiler knows. */
-#define WITH_DTYPE(dtype, function, ...)                                                                               \
-    switch (dtype) {                                                                                                   \
-    case ATTUNE_FP32:                                                                                                  \
-        function(ATTUNE_FP32, __VA_ARGS__);                                                                            \
-        break;                                                                                                         \
-    case ATTUNE_FP16:                                                                                                  \
-        function(ATTUNE_FP16, __VA_ARGS__);                                                                            \
-        break;                                                                                                         \
-    default:                                                                                                           \
-        function(ATTUNE_BF16, __VA_ARGS__);                                                                            \
-        break;                                                                                                         \
-    }
-
 /* The rows of the next group: 4, 2 or 1; three are done as four. */
 INLINE int group_of(int rows)
 {

@@ -29,6 +29,7 @@
 
 typedef float vf __attribute__((vector_size(VL * 4), may_alias));
 typedef float vf_unaligned __attribute__((vector_size(VL * 4), may_alias, aligned(1)));
+typedef float float_unaligned __attribute__((may_alias, aligned(1)));
 typedef uint32_t vu __attribute__((vector_size(VL * 4), may_alias));
 typedef int32_t vi __attribute__((vector_size(VL * 4), may_alias));
 typedef uint16_t vh __attribute__((vector_size(VL * 2), may_alias));

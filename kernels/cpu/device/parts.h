@@ -1,0 +1,82 @@
+/* Keys in several parts: what a part leaves of a row in the workspace, and how the parts of a row are merged. The
+ * descriptors' side is split.h. */
+#ifndef KERNELS_CPU_DEVICE_PARTS_H
+#define KERNELS_CPU_DEVICE_PARTS_H
+
+#include "sequence.h"
+
+/* The workspace: the number of the running step, then for each owner (a head of a sequence), part and row the output in
+ * whole vectors, the maximum and the sum. */
+enum { PARTS_HEAD = 64, PARTS_ROW = 16 }; /* bytes before the first row; floats after a row's output */
+
+/* The parts of `split` keys that there are; 1 where split is 0: all keys. */
+static inline int64_t count_parts(const attune_args *args, int64_t split)
+{
+    return split == 0 ? 1 : greater_of((args->seqlen_kv + split - 1) / split, 1);
+}
+
+/* Whether the step that runs is the one that merges: the fill before it told. */
+static inline bool are_merging(const attune_args *args, int64_t parts)
+{
+    return parts > 1 && *(const uint32_t *)args->workspace != 0;
+}
+
+typedef struct part_rows {
+    float *first; /* the owner's first row in its first part */
+    int64_t rows; /* of a part */
+    int64_t parts;
+    int pitch; /* floats of a row's output */
+} part_rows;
+
+static inline part_rows find_parts(const attune_args *args, int64_t owner, int64_t parts, int64_t rows, int pitch)
+{
+    float *all = (float *)((char *)args->workspace + PARTS_HEAD);
+    return (part_rows){all + owner * parts * rows * (pitch + PARTS_ROW), rows, parts, pitch};
+}
+
+/* The output of a row; its maximum and its sum follow. */
+static inline float *part_row(const part_rows *of, int64_t part, int64_t row)
+{
+    return of->first + (part * of->rows + row) * (of->pitch + PARTS_ROW);
+}
+
+static inline void leave_part(const part_rows *of, float *to, float top, float sum)
+{
+    to[of->pitch] = top;
+    to[of->pitch + 1] = sum;
+}
+
+/* Merges a row's parts into `out`, in whole vectors; not yet divided by *sum. */
+static inline void merge_parts(const part_rows *of, int64_t row, float *out, float *top, float *sum)
+{
+    *top = -INFINITY;
+    *sum = 0;
+    for (int64_t part = 0; part < of->parts; ++part) {
+        float own = part_row(of, part, row)[of->pitch];
+        *top = own > *top ? own : *top;
+    }
+    memset(out, 0, sizeof(float) * (size_t)of->pitch);
+    for (int64_t part = 0; part < of->parts; ++part) {
+        const float *from = part_row(of, part, row);
+        float own = from[of->pitch];
+        /* Parts that have seen nothing (-infinity) or only NaN weigh nothing, but NaN stays NaN. */
+        float share = own == *top ? 1 : expf(own - *top);
+        *sum += from[of->pitch + 1] * share;
+        for (int c = 0; c < of->pitch; c += VL) {
+            vf x = load(from + c);
+            store(out + c, load(out + c) + blend(magnitude(x) == splat(INFINITY), x, x * share));
+        }
+    }
+}
+
+/* Stores a row of O in its storage type, each number times `share`. */
+static inline void store_row_out(const attune_args *args, int64_t batch, int64_t head, int64_t row, const float *out,
+                                 float share)
+{
+    char *to = row_address(args, ATTUNE_O, batch, head, row);
+    for (int c = 0; c < args->head_dim_v; c += VL) {
+        store_some(to + c * bytes_of(args->dtype), args->dtype, args->head_dim_v - c, load(out + c) * share);
+    }
+}
+
+#endif
