@@ -49,6 +49,16 @@ static int open_world(void **state)
     return 0;
 }
 
+/* What a device of the world runs: the code of its tier, or of the next lower one that the kernel has. */
+static inline attune_attend code_for(const world *w, int tier)
+{
+    int isa = (int)w->device[tier]->target.isa;
+    while (kernel->attend[isa] == NULL) {
+        --isa;
+    }
+    return kernel->attend[isa];
+}
+
 static int close_world(void **state)
 {
     world *w = *state;

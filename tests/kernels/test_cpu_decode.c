@@ -154,7 +154,7 @@ static void scratch_is_what_was_declared(void **state)
             memcpy(args.param, config.value, sizeof args.param);
             args.workspace = workspace;
             memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
-            kernel->attend[tier](&args, 0, scratch);
+            code_for(w, tier)(&args, 0, scratch);
             for (int64_t at = resources.scratch_bytes; at < ATTUNE_SCRATCH_MAX + 64; ++at) {
                 assert_int_equal(scratch[at], 0xa5);
             }

@@ -174,13 +174,13 @@ static void scratch_is_what_was_declared(void **state)
         s.problem.align = 1;
         s.problem.bias = ATTUNE_BIAS_1X1;
         draw(&s, i);
-        for (int64_t c = 0; c < 900; ++c) {
+        for (int64_t c = 0; c < 1200; ++c) {
             attune_config config;
             attune_args args;
             attune_resources resources;
             int tier = (int)(c % w->tiers);
             const attune_target *target = &w->device[tier]->target;
-            if (!some_config(&s, target, (uint64_t)(c * 1237), &config)) {
+            if (!some_config(&s, target, (uint64_t)(c / w->tiers * 1237), &config)) {
                 continue;
             }
             kernel->resources(&s.problem, target, &config, &resources);
@@ -188,7 +188,7 @@ static void scratch_is_what_was_declared(void **state)
             args.workspace = parts;
             memcpy(args.param, config.value, sizeof args.param);
             memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
-            kernel->attend[tier](&args, 0, scratch);
+            code_for(w, tier)(&args, 0, scratch);
             for (int64_t at = resources.scratch_bytes; at < ATTUNE_SCRATCH_MAX + 64; ++at) {
                 assert_int_equal(scratch[at], 0xa5);
             }
