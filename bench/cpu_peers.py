@@ -5,9 +5,10 @@
 
 All run in one process on as many threads. Attune and PyTorch work on the same tensors [batch, heads, seqlen, dim]; ONNX
 Runtime, which has fp32 only and no GQA, on copies in its own layout [batch, seqlen, heads * dim]. Arms take turns in an
-order drawn anew each round. A sample begins with a rest, so that the threads of the arm before have gone to sleep, and
-two calls that are not timed; then so many calls are timed as last --milliseconds, and divided. Without problems: the
-twelve below. Standard output is TSV:
+order drawn anew each round. A sample begins when the process is quiet, for threads of the arm before that wait busily for
+more work would slow down whoever comes next, and with calls that are not timed for half of --milliseconds, until the
+arm's own threads are awake and on CPUs of their own; then so many calls are timed as last --milliseconds, and divided.
+Without problems: the twelve below. Standard output is TSV:
 
     problem threads arm kernel median_us lo_us hi_us gflops ratio error
 
@@ -38,7 +39,6 @@ PROBLEMS = ["b4,h12,s128,d64,fp32", "b1,h8,s256,d64,fp32", "b1,h8,s512,d64,fp32"
             "b1,h8,s2048,d128,fp32,causal", "b1,h16,sq1,skv8192,d128,fp32", "b1,h8,s1024,d128,bf16",
             "b1,h8,s1024,d64,fp16"]
 TYPES = {0: torch.float32, 1: torch.float16, 2: torch.bfloat16}
-REST_S = 0.02  # longer than the threads of any arm wait busily for more work
 
 
 # ---- An ONNX model of one node, as the protobuf messages are written ------------------------------------------------
@@ -167,12 +167,22 @@ def error_of(problem, tensors, output):
     return worst
 
 
+def wait_until_quiet():
+    """Until the process's threads sleep; ONNX Runtime's wait busily for some 50 ms."""
+    for _ in range(100):
+        before = time.process_time()
+        time.sleep(0.01)
+        if time.process_time() - before < 0.001:
+            return
+
+
 def sample_us(arm, milliseconds):
-    time.sleep(REST_S)
-    arm.call()
-    begin = time.perf_counter()
-    arm.call()
-    calls = max(1, math.ceil(milliseconds * 1e-3 / (time.perf_counter() - begin)))
+    wait_until_quiet()
+    begin, warmed = time.perf_counter(), 0
+    while warmed < 2 or time.perf_counter() - begin < milliseconds * 0.5e-3:
+        arm.call()
+        warmed += 1
+    calls = max(1, math.ceil(milliseconds * 1e-3 * warmed / (time.perf_counter() - begin)))
     begin = time.perf_counter()
     for _ in range(calls):
         arm.call()
