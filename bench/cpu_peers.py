@@ -5,10 +5,10 @@
 
 All run in one process on as many threads. Attune and PyTorch work on the same tensors [batch, heads, seqlen, dim];
 ONNX Runtime, which has fp32 only and no GQA, on copies in its own layout [batch, seqlen, heads * dim]. Arms take turns
-in an order drawn anew each round. A sample begins when the process is quiet, for threads of the arm before that wait busily for
-more work would slow down whoever comes next, and with calls that are not timed for half of --milliseconds, until the
-arm's own threads are awake and on CPUs of their own; then so many calls are timed as last --milliseconds, and divided.
-Without problems: the twelve below. Standard output is TSV:
+in an order drawn anew each round. A sample begins when the process is quiet, for threads of the arm before that wait
+busily for more work would slow down whoever comes next, and with calls that are not timed for half of --milliseconds,
+until the arm's own threads are awake and on CPUs of their own; then so many calls are timed as last --milliseconds, and
+divided. Without problems: the twelve below. Standard output is TSV:
 
     problem threads arm kernel median_us lo_us hi_us gflops ratio error
 

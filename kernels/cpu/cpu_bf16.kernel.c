@@ -428,10 +428,12 @@ INLINE void weigh_nothing(void *work)
 static void end_weighing(const item *it, const meeting *m, weighing *w)
 {
     while (w->at < w->count) {
-        if (w->careful || m->panels == 1) {
-            weigh_keys(m->panels, w->careful, w);
-        } else {
+        if (m->panels == 2 && !w->careful) {
             weigh_keys(2, false, w);
+        } else if (m->panels == 2) {
+            weigh_keys(2, true, w);
+        } else {
+            weigh_keys(1, w->careful, w);
         }
     }
     for (int i = 0; i < m->panels; ++i) {
