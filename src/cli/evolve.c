@@ -8,7 +8,7 @@
 #include "cli/evolve_replay.h"
 #include "cli/judging.h"
 
-enum { CASES = 100, CASES_QUICK = 20, SEEDS_RUNS = 8, BUDGET_S = 60 };
+enum { SEEDS_RUNS = 8, BUDGET_S = 60 };
 
 static const at_option options[] = {
     {"--budget", "BUDGET", NULL, "of each problem's search: 10m, 90s, 1h or 200runs; default 60s, of seeds 8runs"},
@@ -120,26 +120,6 @@ static attune_status read_budget(job *on)
     return ATTUNE_OK;
 }
 
-static attune_status read_numbers(job *on)
-{
-    const at_cli *cli = on->cli;
-    at_evolve_options *evolve = &on->evolve;
-    int64_t seed, threads;
-    evolve->quick = at_cli_given(cli, "--quick");
-    evolve->again = at_cli_given(cli, "--again");
-    evolve->resume = at_cli_given(cli, "--resume");
-    evolve->exhaustive = at_cli_given(cli, "--exhaustive");
-    evolve->prove = !at_cli_given(cli, "--no-gate") && evolve->one == NULL;
-    AT_FORWARD(at_cli_number(cli, "--must", 0.01, 100, 0.95, &evolve->must));
-    AT_FORWARD(at_cli_number(cli, "--limit", 0, 1e6, 0, &evolve->limit_s));
-    AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, evolve->quick ? CASES_QUICK : CASES, &evolve->cases));
-    AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
-    AT_FORWARD(at_cli_integer(cli, "--threads", 1, 1024, 0, &threads));
-    evolve->seed = (uint64_t)seed;
-    evolve->threads = (int)threads;
-    return ATTUNE_OK;
-}
-
 static attune_status read_job(job *on)
 {
     const at_cli *cli = on->cli;
@@ -147,7 +127,17 @@ static attune_status read_job(job *on)
     evolve->strategy = at_cli_text(cli, "--strategy");
     AT_FORWARD(read_operands(on));
     AT_FORWARD(at_judging_read_peers(cli, NULL, &on->of));
-    AT_FORWARD(read_numbers(on));
+    AT_FORWARD(at_judging_read_numbers(cli, &on->of));
+    evolve->must = on->of.must;
+    evolve->limit_s = on->of.limit_s;
+    evolve->cases = on->of.cases;
+    evolve->seed = on->of.seed;
+    evolve->threads = on->of.threads;
+    evolve->quick = on->of.quick;
+    evolve->again = on->of.again;
+    evolve->resume = at_cli_given(cli, "--resume");
+    evolve->exhaustive = at_cli_given(cli, "--exhaustive");
+    evolve->prove = !at_cli_given(cli, "--no-gate") && evolve->one == NULL;
     AT_FORWARD(read_budget(on));
     evolve->ledger = at_cli_text(cli, "--ledger");
     evolve->evidence = at_cli_text(cli, "--evidence");

@@ -53,6 +53,16 @@ static void on_problem(void *self, const char *problem, const at_space *space, c
     (void)fflush(on->gate.out);
 }
 
+/* One or two blocks, or a first launch, are enough to leave, and bound nothing. */
+static void print_interval(const at_evolve_printer *on, const at_entrant *entrant)
+{
+    if (entrant->blocks < 3) {
+        (void)fprintf(on->gate.out, ", about\n");
+    } else {
+        (void)fprintf(on->gate.out, " (%.3f to %.3f)\n", exp(entrant->ratio.low), exp(entrant->ratio.high));
+    }
+}
+
 static void on_tried(void *self, const char *config, const at_entrant *entrant)
 {
     at_evolve_printer *on = self;
@@ -68,9 +78,9 @@ static void on_tried(void *self, const char *config, const at_entrant *entrant)
         (void)fprintf(on->gate.out, "    %-8s %s: %s\n", at_names_of_refused[refused], parameters(on, config),
                       entrant->first.why);
     } else {
-        (void)fprintf(on->gate.out, "    %-8s %s: %.3f of the champion's time (%.3f to %.3f)\n",
-                      at_fate_name(entrant->fate), parameters(on, config), exp(entrant->ratio.middle),
-                      exp(entrant->ratio.low), exp(entrant->ratio.high));
+        (void)fprintf(on->gate.out, "    %-8s %s: %.3f of the champion's time", at_fate_name(entrant->fate),
+                      parameters(on, config), exp(entrant->ratio.middle));
+        print_interval(on, entrant);
     }
     (void)fflush(on->gate.out);
 }

@@ -7,8 +7,6 @@
 #include "cli/judging.h"
 #include "gate/gate.h"
 
-enum { CASES = 100, CASES_QUICK = 20 };
-
 static const at_option options[] = {
     {"--against", "ARM,...", NULL,
      "peers: best, cudnn, torch:flash, openblas, a kernel, py:FILE:FUNCTION; default best"},
@@ -59,30 +57,20 @@ static attune_status read_operands(job *on)
     return ATTUNE_OK;
 }
 
-static attune_status read_numbers(job *on)
-{
-    const at_cli *cli = on->cli;
-    at_gate_options *gate = &on->gate;
-    int64_t seed, threads;
-    gate->quick = at_cli_given(cli, "--quick");
-    gate->counters = at_cli_given(cli, "--counters");
-    gate->again = at_cli_given(cli, "--again");
-    AT_FORWARD(at_cli_number(cli, "--must", 0.01, 100, 0.95, &gate->must));
-    AT_FORWARD(at_cli_number(cli, "--limit", 0, 1e6, 0, &gate->limit_s));
-    AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, gate->quick ? CASES_QUICK : CASES, &gate->cases));
-    AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
-    AT_FORWARD(at_cli_integer(cli, "--threads", 1, 1024, 0, &threads));
-    gate->seed = (uint64_t)seed;
-    gate->threads = (int)threads;
-    return ATTUNE_OK;
-}
-
 static attune_status read_job(job *on)
 {
     const at_cli *cli = on->cli;
     AT_FORWARD(read_operands(on));
     AT_FORWARD(at_judging_read_peers(cli, "best", &on->of));
-    AT_FORWARD(read_numbers(on));
+    AT_FORWARD(at_judging_read_numbers(cli, &on->of));
+    on->gate.must = on->of.must;
+    on->gate.limit_s = on->of.limit_s;
+    on->gate.cases = on->of.cases;
+    on->gate.seed = on->of.seed;
+    on->gate.threads = on->of.threads;
+    on->gate.quick = on->of.quick;
+    on->gate.again = on->of.again;
+    on->gate.counters = at_cli_given(cli, "--counters");
     on->gate.evidence = at_cli_text(cli, "--evidence");
     on->gate.wisdom = at_cli_text(cli, "--wisdom");
     on->gate.target = at_cli_text(cli, "--target");

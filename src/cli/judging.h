@@ -13,6 +13,11 @@ typedef struct at_judging {
     int peer_count;
     char *peers; /* what `peer` points into */
     const char *worker[3], *fetcher[4];
+    double must, limit_s;
+    int64_t cases;
+    uint64_t seed;
+    int threads;
+    bool quick, again;
 } at_judging;
 
 /* Whether an operand is meant to be a problem: a list of terms; else it is a kernel or a directory. */
@@ -22,6 +27,8 @@ attune_status at_judging_add_problem(at_judging *on, const char *text);
 attune_status at_judging_default_problem(at_judging *on);
 /* Reads --against, which is `fallback` where it is not given (NULL: no peers). Release with at_judging_free. */
 attune_status at_judging_read_peers(const at_cli *cli, const char *fallback, at_judging *on);
+/* --must, --limit, --cases, --seed, --threads, --quick and --again, or what stands for them. */
+attune_status at_judging_read_numbers(const at_cli *cli, at_judging *on);
 /* This program is a worker too, unless --worker names another; the one in Python comes with PyTorch. */
 void at_judging_choose_workers(const at_cli *cli, at_judging *on);
 void at_judging_free(at_judging *on);

@@ -110,11 +110,34 @@ static bool has_time(const at_engine *on, int next, double longest_s)
     return limit <= 0 || next == 0 || at_engine_seconds(on) + 1.1 * longest_s <= limit;
 }
 
+/* Where many problems are to be refreshed, the likeliest of all of them are compiled from the first second on. */
+static attune_status compile_likely(const at_engine *on)
+{
+    enum { LIKELY = 3 };
+    const at_evolve_options *options = on->options;
+    bool brief = options->strategy != NULL && strcmp(options->strategy, "seeds") == 0;
+    for (int i = 1; on->compilers != NULL && brief && i < options->problem_count; ++i) {
+        const attune_problem *problem = &options->problem[i];
+        for (int32_t index = 0; index < LIKELY && on->kernel->supports(problem, &on->target, NULL); ++index) {
+            attune_config config = {{0}};
+            char text[AT_KERNEL_TEXT_MAX];
+            int job;
+            if (on->kernel->heuristic(problem, &on->target, index, &config) &&
+                at_kernel_fits(on->kernel, problem, &on->target, &config, NULL)) {
+                at_config_print(on->kernel, &config, text);
+                AT_FORWARD(at_compilers_add(on->compilers, text, problem, &job));
+            }
+        }
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status run_all(at_engine *on)
 {
     const at_evolve_options *options = on->options;
     double longest_s = 0;
     int next = 0;
+    AT_FORWARD(compile_likely(on));
     while (next < options->problem_count && has_time(on, next, longest_s)) {
         at_cell cells[AT_CELLS_MAX];
         int left = options->problem_count - next;

@@ -162,6 +162,7 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
                                   .rival = -1,
                                   .final_processes = brief ? 3 : 5,
                                   .final_blocks = brief ? 6 : 10,
+                                  .brief = brief,
                                   .watch = options->watch.search};
     if (options->one != NULL) { /* nothing but what it begins with */
         search->strategy = "seeds";

@@ -170,6 +170,9 @@ static attune_status run_batches(at_search *on)
 /* The first of those given that can be made and runs right. What does not is refused like anyone else. */
 static attune_status find_champion(at_search *on)
 {
+    for (int i = 0; on->stand->ahead != NULL && i < on->options->first_count; ++i) {
+        AT_FORWARD(on->stand->ahead(on->stand->self, on->options->first[i].candidate));
+    }
     for (int i = 0; i < on->options->first_count && on->champion < 0; ++i) {
         const at_seed *seed = &on->options->first[i];
         int ready[1];
@@ -252,7 +255,8 @@ static attune_status search(at_search *on)
     AT_FORWARD(at_search_check_mutant(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : run_batches(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_check_alarm(on));
-    AT_FORWARD(on->is_void || on->options->exhaustive ? ATTUNE_OK : at_search_check_dead(on));
+    bool skips = on->is_void || on->options->exhaustive || on->options->brief;
+    AT_FORWARD(skips ? ATTUNE_OK : at_search_check_dead(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_final(on));
     rank_top(on);
     on->result->end = on->is_void ? AT_SEARCH_VOID : on->result->end;

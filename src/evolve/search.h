@@ -41,6 +41,7 @@ typedef struct at_search_options {
     int rival;       /* what would run without this search, where that is no candidate; -1: the first champion would */
     at_race_policy policy;
     int final_processes, final_blocks;
+    bool brief; /* many problems wait: no final where nobody is near the champion, and no code is made to be compared */
     at_event_start start; /* of the ledger */
     at_search_watch watch;
 } at_search_options;
@@ -60,7 +61,7 @@ typedef struct at_search_result {
     int opponent; /* what it was held against in the final: the rival, else the first champion, else who came second;
                      -1: there was nobody */
     at_interval gain; /* the opponent's time / the winner's, over the final's processes; 1s without a final */
-    double us;        /* of a call, in the final */
+    double us;        /* of a call, in the final; without one, in the first heat */
     int measured, refused, duplicates, reused; /* candidates; reused: of these, those that the ledger had already */
     int champions;                             /* how often one was beaten */
     double seconds;

@@ -39,4 +39,14 @@ static inline void outcome_free(outcome *result)
     free(result->err);
 }
 
+/* The command ended with this code and said these words on standard error; for tests that include base/cm.h. */
+#define outcome_expect(call, wanted, said)                                                                             \
+    do {                                                                                                               \
+        outcome got_ = (call);                                                                                         \
+        if (got_.code != (wanted) || strstr(got_.err, (said)) == NULL) {                                               \
+            fail_msg("exit code %d, expected %d; \"%s\" lacks \"%s\"", got_.code, (int)(wanted), got_.err, (said));    \
+        }                                                                                                              \
+        outcome_free(&got_);                                                                                           \
+    } while (0)
+
 #endif

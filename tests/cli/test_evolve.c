@@ -8,30 +8,22 @@
 #include "cli/command.h"
 #include "evolve/ledger.h"
 
-static void expect(outcome got, int code, const char *said)
-{
-    if (got.code != code || strstr(got.err, said) == NULL) {
-        fail_msg("exit code %d, expected %d; \"%s\" lacks \"%s\"", got.code, code, got.err, said);
-    }
-    outcome_free(&got);
-}
-
 static void what_is_refused(void **state)
 {
     (void)state;
-    expect(COMMAND("evolve"), AT_EXIT_USAGE, "a kernel is needed");
-    expect(COMMAND("evolve", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
-    expect(COMMAND("evolve", "cpu_tiled:BLOCK_M=8"), AT_EXIT_USAGE, "--one looks at one config");
-    expect(COMMAND("evolve", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_USAGE, "fp61");
-    expect(COMMAND("evolve", "cpu_tiled", "--budget", "10"), AT_EXIT_USAGE, "a number and a unit are needed");
-    expect(COMMAND("evolve", "cpu_tiled", "--budget", "1.5runs"), AT_EXIT_USAGE, "--budget 1.5runs");
-    expect(COMMAND("evolve", "cpu_tiled", "--budget", "0s"), AT_EXIT_USAGE, "above 0");
-    expect(COMMAND("evolve", "cpu_tiled", "--strategy", "luck"), AT_EXIT_USAGE, "luck");
-    expect(COMMAND("evolve", "cpu_tiled", "--resume"), AT_EXIT_FAILED, "the ledger to go on with is needed");
-    expect(COMMAND("evolve", "cpu_tiled", "--target", "cuda", "--worker", "/no/such/program"), AT_EXIT_FAILED,
-           "/no/such/program");
-    expect(COMMAND("evolve", "--one", "cpu_tiled:BLOCK_M=128,BLOCK_N=128", "b1,h1,s64,d128,fp32"), AT_EXIT_FAILED,
-           "scratch ");
+    outcome_expect(COMMAND("evolve"), AT_EXIT_USAGE, "a kernel is needed");
+    outcome_expect(COMMAND("evolve", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
+    outcome_expect(COMMAND("evolve", "cpu_tiled:BLOCK_M=8"), AT_EXIT_USAGE, "--one looks at one config");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_USAGE, "fp61");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "10"), AT_EXIT_USAGE, "a number and a unit are needed");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "1.5runs"), AT_EXIT_USAGE, "--budget 1.5runs");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "0s"), AT_EXIT_USAGE, "above 0");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--strategy", "luck"), AT_EXIT_USAGE, "luck");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--resume"), AT_EXIT_FAILED, "the ledger to go on with is needed");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--target", "cuda", "--worker", "/no/such/program"), AT_EXIT_FAILED,
+                   "/no/such/program");
+    outcome_expect(COMMAND("evolve", "--one", "cpu_tiled:BLOCK_M=128,BLOCK_N=128", "b1,h1,s64,d128,fp32"),
+                   AT_EXIT_FAILED, "scratch ");
 }
 
 static void holds(const char *text, const char *words)
@@ -72,13 +64,13 @@ static void a_small_search(void **state)
     assert_string_equal(log->event[0].as.start.kernel, "cpu_tiled");
     assert_string_equal(log->event[0].as.start.budget, "6runs");
     at_ledger_free(log);
-    expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--ledger", ledger), AT_EXIT_FAILED, ledger);
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--ledger", ledger), AT_EXIT_FAILED, ledger);
     got = COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--budget", "6runs", "--ledger", ledger, "--resume");
     holds(got.out, "its ledger has an end already");
     assert_int_equal(got.code, 0);
     outcome_free(&got);
-    expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s97,d64,fp32", "--ledger", ledger, "--resume"), AT_EXIT_FAILED,
-           "it is of another search");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s97,d64,fp32", "--ledger", ledger, "--resume"), AT_EXIT_FAILED,
+                   "it is of another search");
     folder_remove(&in);
 }
 

@@ -5,26 +5,19 @@
 
 static const char peer[] = "cpu_tiled:BLOCK_M=16,BLOCK_N=48";
 
-static void expect(outcome got, int code, const char *said)
-{
-    if (got.code != code || strstr(got.err, said) == NULL) {
-        fail_msg("exit code %d, expected %d; \"%s\" lacks \"%s\"", got.code, code, got.err, said);
-    }
-    outcome_free(&got);
-}
-
 static void what_is_refused(void **state)
 {
     (void)state;
-    expect(COMMAND("gate"), AT_EXIT_USAGE, "a candidate is needed");
-    expect(COMMAND("gate", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
-    expect(COMMAND("gate", "cpu_tiled:BLOCK_M=7"), AT_EXIT_FAILED, "BLOCK_M");
-    expect(COMMAND("gate", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_FAILED, "fp61");
-    expect(COMMAND("gate", "cpu_tiled", "--must", "nought"), AT_EXIT_FAILED, "--must");
-    expect(COMMAND("gate", "cpu_tiled", "--against", "cudnn,,openblas"), AT_EXIT_FAILED, "a name is missing");
-    expect(COMMAND("gate", "cpu_tiled", "--worker", "/no/such/program"), AT_EXIT_FAILED, "/no/such/program");
-    expect(COMMAND("gate", "cpu_tiled", "--evidence", "/dev/null/here"), AT_EXIT_FAILED, "something else has its name");
-    expect(COMMAND("gate", "b1,h8,s512,d64,fp16"), AT_EXIT_FAILED, "no candidate is given");
+    outcome_expect(COMMAND("gate"), AT_EXIT_USAGE, "a candidate is needed");
+    outcome_expect(COMMAND("gate", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
+    outcome_expect(COMMAND("gate", "cpu_tiled:BLOCK_M=7"), AT_EXIT_FAILED, "BLOCK_M");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_FAILED, "fp61");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--must", "nought"), AT_EXIT_FAILED, "--must");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--against", "cudnn,,openblas"), AT_EXIT_FAILED, "a name is missing");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--worker", "/no/such/program"), AT_EXIT_FAILED, "/no/such/program");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--evidence", "/dev/null/here"), AT_EXIT_FAILED,
+                   "something else has its name");
+    outcome_expect(COMMAND("gate", "b1,h8,s512,d64,fp16"), AT_EXIT_FAILED, "no candidate is given");
 }
 
 static void help(void **state)
