@@ -2,6 +2,7 @@
 # Everything that docs/ladder.md shows, measured in one go on a machine with an NVIDIA GPU, PyTorch and ncu.
 # ladder.sh DIRECTORY OUT [PART...]: DIRECTORY is build/gpu; files go into OUT, under the names that bench/results/ and
 # tools/ladder_tables.py know. Parts, all without one: rungs, stages, tile, plans, guards, calls, counters, racecheck.
+# KERNELS=A,B restricts stages and counters to these; KEEP is the rung whose full report ncu keeps, or none.
 # shellcheck disable=SC2317 # functions are called by name
 set -u
 dir=$(cd "${1:?usage: ladder.sh DIRECTORY OUT [PART...]}" && pwd) || exit 2
@@ -10,6 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 shift 2
 mkdir -p "$out"
 failed=0
+KERNELS=${KERNELS:-}
 export LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 machine() {
@@ -20,7 +22,13 @@ rungs() {
     python3 "$here/ladder.py" --library "$dir/libattune.so.0" --seconds "${SECONDS_EACH:-2}" \
         --arms "$ours,torch:flash,torch:efficient,torch:cudnn" > "$out/ladder.tsv"
 }
-stages() { "$dir/stages" --seconds 1 > "$out/stages.tsv"; }
+stages() {
+    local words=() kernel
+    for kernel in ${KERNELS//,/ }; do
+        words+=(--kernel "$kernel")
+    done
+    "$dir/stages" --seconds 1 "${words[@]}" > "$out/stages.tsv"
+}
 tile() { "$dir/attune" bench --tile --target cuda --format tsv > "$out/tile.tsv"; }
 plans() {
     local words=() kernel
@@ -46,7 +54,9 @@ calls() {
     } > "$out/calls.tsv"
 }
 counters() {
-    python3 "$here/counters.py" --stages "$dir/stages" --out "$out" --keep "${KEEP:-wmma_ws}" > "$out/counters.log" 2>&1
+    local words=(--keep "${KEEP-wmma_ws}")
+    [ -z "$KERNELS" ] || words+=(--kernels "$KERNELS")
+    python3 "$here/counters.py" --stages "$dir/stages" --out "$out" "${words[@]}" > "$out/counters.log" 2>&1
 }
 # Built here by nvcc: it is about the tool that is here, and nothing of attune's.
 racecheck() {

@@ -1,40 +1,60 @@
 /* Whether racecheck follows barriers of parts of a block: compute-sanitizer --tool racecheck racecheck [LAUNCHES].
  *
- * Two parts of a block meet among themselves, each as often as it is told; then each thread writes its word, the whole
- * block meets, and each thread reads a word of the other part. With one barrier of the block or more nothing can go
- * wrong, and the words are checked; with none it is a race, which the tool has to report. docs/ladder.md shows what it
- * reports. */
+ * Two parts of a block exchange words among themselves, each in as many rounds as it is told, with two meetings a
+ * round. Then each thread writes its word, the whole block meets, and each thread reads a word of the other part. With
+ * one barrier of the block or more nothing can go wrong, and the words are checked; with none it is a race, which the
+ * tool has to report. docs/ladder.md shows what it reports. */
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { PART = 64, THREADS = 2 * PART, BLOCKS = 64 };
 
-__global__ void meet(int *out, int first, int second, int barriers)
+static __device__ void meet(int part)
 {
-    __shared__ int word[THREADS];
-    int part = (int)threadIdx.x / PART;
-    for (int i = 0; i < (part == 0 ? first : second); ++i) {
-        asm volatile("barrier.sync %0, %1;" ::"r"(1 + part), "r"(PART) : "memory");
+    asm volatile("barrier.sync %0, %1;" ::"r"(1 + part), "r"(PART) : "memory");
+}
+
+template <int barriers> __global__ void exchange(int *out, int first, int second)
+{
+    __shared__ int among[THREADS], word[THREADS];
+    int part = (int)threadIdx.x / PART, rounds = part == 0 ? first : second, sum = 0;
+    __syncthreads();
+    for (int i = 0; i < rounds; ++i) {
+        among[threadIdx.x] = i;
+        meet(part);
+        sum += among[threadIdx.x ^ 32];
+        meet(part);
     }
-    word[threadIdx.x] = (int)threadIdx.x;
-    for (int i = 0; i < barriers; ++i) {
+    word[threadIdx.x] = (int)threadIdx.x + sum;
+    if (barriers > 0) {
+        __syncthreads();
+    }
+    if (barriers > 1) {
         __syncthreads();
     }
     out[blockIdx.x * THREADS + threadIdx.x] = word[threadIdx.x ^ PART];
 }
 
+/* What the parts' own exchange sums up to. */
+static int sum_of(int rounds)
+{
+    return rounds * (rounds - 1) / 2;
+}
+
 /* Launches once and says how many words were not the other part's. */
 static int wrong_words(int *device, int first, int second, int barriers)
 {
+    static void (*const kernels[])(int *, int, int) = {exchange<0>, exchange<1>, exchange<2>};
     static int host[BLOCKS * THREADS];
     int wrong = 0;
-    meet<<<BLOCKS, THREADS>>>(device, first, second, barriers);
+    kernels[barriers]<<<BLOCKS, THREADS>>>(device, first, second);
     if (cudaMemcpy(host, device, sizeof host, cudaMemcpyDeviceToHost) != cudaSuccess) {
         fprintf(stderr, "%s\n", cudaGetErrorString(cudaGetLastError()));
         exit(1);
     }
     for (int i = 0; i < BLOCKS * THREADS; ++i) {
-        wrong += host[i] != (i % THREADS ^ PART);
+        int other = i % THREADS ^ PART;
+        wrong += host[i] != other + sum_of(other < PART ? first : second);
     }
     return wrong;
 }
@@ -47,7 +67,7 @@ int main(int argc, char **argv)
     for (const int *c : cases) {
         for (int i = 0; i < launches; ++i) {
             /* The tool's reports stand between these two lines. */
-            printf("launch %d %d %d\n", c[0], c[1], c[2]);
+            printf("launch %d %d %d\n", 2 * c[0], 2 * c[1], c[2]);
             fflush(stdout);
             printf("wrong %d\n", wrong_words(device, c[0], c[1], c[2]));
             fflush(stdout);

@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
 """Fills the tables of docs/ladder.md from bench/results, as bench/ladder.sh measured them.
 
-    ladder_tables.py [--check] [ROOT]
+    ladder_tables.py [--check] [--take OUT] [ROOT]
+
+With --take, what bench/ladder.sh has left in OUT comes into bench/results first; of files with a line a kernel only the
+lines of kernels measured anew.
 
 A table stands between "<!-- table NAME -->" and "<!-- end -->". With --check nothing is written: exit code 1 where the
 document shows other numbers than the files.
 """
+import argparse
 import csv
 import os
 import re
+import shutil
 import sys
 
 DOCUMENT = "docs/ladder.md"
 RESULTS = "bench/results"
+MERGED = ("stages.tsv", "counters.tsv")
 SMALL, BIG = "b1,h8,s512,d64,fp16", "b8,h16,s2048,d128,fp16"
 RUNGS = ["minimal", "tiled", "guarded", "pipelined", "cublas", "cublas_qk", "cutlass", "wmma", "wmma_acc16", "wmma_ws"]
 PEERS = {"torch:flash": "PyTorch, FlashAttention-2", "torch:efficient": "PyTorch, memory-efficient",
@@ -156,6 +162,21 @@ def calls(results):
                    ("the same, in a thread without a context", "foreign_ns"))])
 
 
+def racecheck(results):
+    times = {"0": "none", "1": "one", "2": "two"}
+    return table(["meetings of the parts", "barriers of the block", "launches", "reported", "wrong words"],
+                 [[f"{r['first']} and {r['second']}", times[r["barriers"]], r["launches"], r["reported"],
+                   r["wrong"]]
+                  for r in results.rows("racecheck.tsv")])
+
+
+def barriers(results):
+    return table(["splits meet by", "`pipelined`, µs", "`wmma`, µs", "`wmma_acc16`, µs", "racecheck: 8 tiles",
+                  "racecheck: 2 tiles"],
+                 [[r["barrier"], r["pipelined_us"], r["wmma_us"], r["wmma_acc16_us"], r["even"], r["uneven"]]
+                  for r in results.rows("barriers.tsv")])
+
+
 def ratio_bar(results, upper, lower, factor):
     """Whether `upper` is `factor` times as fast as `lower`, or as a `lower` that just met its own bar."""
     found = results.us(SMALL, lower) / results.us(SMALL, upper)
@@ -197,7 +218,7 @@ def bars(results):
 
 
 TABLES = {"machine": machine, "summary": summary, "guards": guards, "tile": tile, "plans": plans, "calls": calls,
-          "bars": bars, "steps": steps}
+          "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers}
 PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -211,14 +232,56 @@ def render(root, text):
     return PLACE.sub(fill, text)
 
 
+def key_of(line):
+    """Problem and kernel of a line of stages.tsv or counters.tsv, whatever the config."""
+    cells = line.split("\t")
+    return cells[0], cells[1].split(":")[0] if len(cells) > 1 else ""
+
+
+def merged(before, anew):
+    """Lines of a file with those of kernels measured anew in their place; those of new kernels at the end."""
+    rows = [line for line in anew if line and line[0] != "#"][1:]
+    fresh = {key_of(line) for line in rows}
+    lines, told = [], set()
+    for line in before:
+        key = key_of(line)
+        if key not in fresh:
+            lines.append(line)
+        elif key not in told:
+            told.add(key)
+            lines += [row for row in rows if key_of(row) == key]
+    return lines + [row for row in rows if key_of(row) not in told]
+
+
+def take(out, root):
+    for name in sorted(os.listdir(out)):
+        target = os.path.join(root, RESULTS, name)
+        if name.endswith(".ncu-rep") or name == "machine.csv":
+            shutil.copyfile(os.path.join(out, name), target)
+        elif name.endswith(".tsv"):
+            with open(os.path.join(out, name), encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            if name in MERGED and os.path.exists(target):
+                with open(target, encoding="utf-8") as file:
+                    lines = merged(file.read().splitlines(), lines)
+            with open(target, "w", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n")
+
+
 def main():
-    words = [word for word in sys.argv[1:] if word != "--check"]
-    root = words[0] if words else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--take", metavar="OUT")
+    parser.add_argument("root", nargs="?", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    options = parser.parse_args()
+    root = options.root
+    if options.take:
+        take(options.take, root)
     path = os.path.join(root, DOCUMENT)
     with open(path, encoding="utf-8") as file:
         text = file.read()
     rendered = render(root, text)
-    if "--check" in sys.argv:
+    if options.check:
         return 0 if rendered == text else 1
     with open(path, "w", encoding="utf-8") as file:
         file.write(rendered)
