@@ -1,7 +1,7 @@
 /* cpu_bf16: bf16 by the CPU's own dot products, in vectors (AVX-512 BF16) or tiles (AMX). A work item is a block of
  * query rows, of one head or of several that share a KV head; K and V are packed by a step before, or by the item
  * itself. docs/cpu.md explains it. */
-#include "attune/kernel.h"
+#include "split.h"
 
 enum { BLOCK_M, BLOCK_N, HEADS, PACK, PARAMS };
 
@@ -164,44 +164,24 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     return true;
 }
 
-static attune_step attend_step(attune_term items, attune_term heads_of)
-{
-    return (attune_step){.kind = ATTUNE_STEP_KERNEL,
-                         .as.kernel = {
-                             .entry = "attune_cpu_bf16",
-                             .grid = {items, heads_of, attune_term_size(ATTUNE_SIZE_BATCH)},
-                             .block = {1, 1, 1},
-                             .cluster = {1, 1, 1},
-                             .smem = attune_term_const(0),
-                         }};
-}
-
-/* Says in the workspace's first word which step is next: a CPU kernel has one entry for all. */
-static attune_step tell_step(uint32_t number)
-{
-    return (attune_step){
-        .kind = ATTUNE_STEP_FILL,
-        .as.fill = {.offset_bytes = attune_term_const(0), .bytes = attune_term_const(4), .pattern = number}};
-}
-
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *list)
 {
+    static const char entry[] = "attune_cpu_bf16";
     (void)problem;
     (void)target;
-    attune_term kv_heads = attune_term_size(ATTUNE_SIZE_HEADS_KV);
-    attune_term group = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_HEADS_Q), kv_heads);
-    attune_term bundles =
-        attune_term_mul(attune_term_ceil_div(group, attune_term_const(config->value[HEADS])), kv_heads);
+    attune_term group =
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_HEADS_KV));
+    attune_term bundles = attune_term_ceil_div(group, attune_term_const(config->value[HEADS]));
     attune_term each = attune_term_const(config->value[BLOCK_M] / config->value[HEADS]);
     attune_term blocks = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), each);
+    attune_step attend = split_attend(entry, bundles, blocks, ATTUNE_SIZE_HEADS_KV);
     if (config->value[PACK] == 0) {
-        *list = (attune_steps){.count = 1, .step = {attend_step(blocks, bundles)}};
+        *list = (attune_steps){.count = 1, .step = {attend}};
         return;
     }
-    *list = (attune_steps){
-        .count = 4,
-        .step = {tell_step(0), attend_step(key_tiles(config), kv_heads), tell_step(1), attend_step(blocks, bundles)}};
+    attune_step pack_all = split_attend(entry, attune_term_const(1), key_tiles(config), ATTUNE_SIZE_HEADS_KV);
+    *list = (attune_steps){.count = 4, .step = {split_tell(0), pack_all, split_tell(1), attend}};
 }
 
 #if defined(__x86_64__)
