@@ -45,6 +45,13 @@ MISTAKES = [
     ({"docs/ladder.md": SHOWN, "bench/results/calls.tsv": CALLS}, "no table of rung minimal"),
 ]
 CLEAN = {"docs/ladder.md": PLACES + SHOWN, "bench/results/calls.tsv": CALLS}
+# Lines of a kernel measured anew replace those of before, whatever its config; others stay, new ones come last.
+BEFORE = ["# machine", "problem\tkernel\tus", "s\tminimal:A=1\t9", "s\twmma:A=1\t8", "s\twmma:A=1\t7", "l\twmma:A=1\t6"]
+ANEW = ["# machine", "problem\tkernel\tus", "s\twmma:A=2\t5", "s\twmma_ws:A=1\t4"]
+MERGED = BEFORE[:3] + ANEW[2:3] + BEFORE[5:] + ANEW[3:]
 
 if __name__ == "__main__":
+    if "--self-test" in sys.argv and ladder_tables.merged(BEFORE, ANEW) != MERGED:
+        print("self-test: lines of single rungs are merged wrongly")
+        sys.exit(1)
     tree.main(check, MISTAKES, CLEAN)
