@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "cpu/source.h"
 #include "evolve/ledger.h"
 #include "library/course.h"
 #include "library/state.h"
@@ -106,6 +107,7 @@ static attune_status begin_ledger(bench *on, const char *path)
     (void)snprintf(start->policy, sizeof start->policy,
                    "bench/exhaust: %d pairs of samples of %.0f us each in rounds, the fastest %d then %d more", ROUNDS,
                    SAMPLE_US, TOP, TOP_ROUNDS);
+    AT_FORWARD(at_cpu_source_digest(on->kernel->name, start->source));
     AT_FORWARD(attune_problem_print(&on->problem, start->problem, sizeof start->problem));
     AT_FORWARD(at_ledger_create(path, &event, &on->ledger));
     event = (at_event){.kind = AT_EVENT_SPACE, .as.space = on->space};
