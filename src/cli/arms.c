@@ -16,8 +16,8 @@ attune_status at_arm_names_read(const char *list, at_arm_names *names)
     while (true) {
         size_t length = at_contender_length(list);
         AT_FAIL_IF(length == 0, ATTUNE_INVALID_ARGUMENT, "--arms: a name is missing before \"%s\"", list);
-        AT_FAIL_IF(names->count == AT_ARMS_MAX, ATTUNE_INVALID_ARGUMENT, "--arms: at most %d can be timed together",
-                   AT_ARMS_MAX);
+        AT_FAIL_IF(names->count == AT_LIST_ARMS_MAX, ATTUNE_INVALID_ARGUMENT,
+                   "--arms: at most %d can be timed together", AT_LIST_ARMS_MAX);
         char *name = strndup(list, length);
         AT_FAIL_IF(name == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the names of the arms");
         names->name[names->count++] = name;

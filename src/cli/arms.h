@@ -7,10 +7,13 @@
 #include "library/course.h"
 #include "measure/order.h"
 
+/* The arms of a list, at most; one more may be timed with them. */
+enum { AT_LIST_ARMS_MAX = AT_ARMS_MAX - 1 };
+
 /* Names as given; duplicates are allowed, for controls. */
 typedef struct at_arm_names {
     int count;
-    char *name[AT_ARMS_MAX]; /* as in gate/contenders.h, but for what takes hooks */
+    char *name[AT_LIST_ARMS_MAX]; /* as in gate/contenders.h, but for what takes hooks */
 } at_arm_names;
 
 /* Splits "auto,NAME:A=1,B=2,openblas": a piece with a "=" and no ":" goes on with the arm before it. Unknown kernels
@@ -40,7 +43,7 @@ typedef struct at_stand {
     char problem_text[ATTUNE_PROBLEM_TEXT_MAX]; /* canonical */
     course track;
     int count;
-    at_entry entry[AT_ARMS_MAX];
+    at_entry entry[AT_LIST_ARMS_MAX];
 } at_stand;
 
 /* Draws the inputs, makes each arm ready and judges its output. An arm's refusal or error is no failure of the stand;

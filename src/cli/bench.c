@@ -39,6 +39,7 @@ typedef struct bench {
     int problem_count;
     const char *const *problems;
     double peak_flops, peak_bytes; /* a second; NaN where they are not known */
+    at_gauge *read;                /* on a CPU; NULL elsewhere */
     at_flush flush;                /* its buffer is NULL unless cold */
     at_progress progress;
     int problem; /* the one at work */
@@ -69,7 +70,22 @@ static void say(bench *all, const char *arm, const char *what)
     at_cli_say(all->cli, "%s: %s: %s", all->problems[all->problem], arm, what);
 }
 
-static attune_status time_arms(bench *all, const at_stand *stand, at_samples *samples)
+/* A ceiling that is timed in turns with the arms, so that the machine's moods fall on it too. */
+typedef struct ceiling {
+    at_gauge *gauge; /* NULL where there is none */
+    double *rate;    /* where its rate goes, a second */
+} ceiling;
+
+/* The gauge's rate in the middle of its samples. */
+static attune_status read_ceiling(const ceiling *top, const at_samples *of)
+{
+    double us;
+    AT_FORWARD(at_median(of->us, of->count, &us));
+    *top->rate = at_gauge_work(top->gauge) / (us * 1e-6);
+    return ATTUNE_OK;
+}
+
+static attune_status time_arms(bench *all, const at_stand *stand, const ceiling *top, at_samples *samples)
 {
     at_interleave how;
     at_interleave_init(&how);
@@ -85,13 +101,17 @@ static attune_status time_arms(bench *all, const at_stand *stand, at_samples *sa
     at_arm arms[AT_ARMS_MAX];
     int calls[AT_ARMS_MAX];
     int count = at_stand_ready(stand, arms, calls);
-    AT_FORWARD(count > 0 ? at_interleave_run(&how, arms, count, samples) : ATTUNE_OK);
+    if (count == 0) {
+        return ATTUNE_OK;
+    }
+    arms[count] = (at_arm){.name = "peak", .self = top->gauge, .run = at_gauge_run};
+    AT_FORWARD(at_interleave_run(&how, arms, count + (top->gauge != NULL), samples));
     for (int arm = 0; arm < count; ++arm) {
         for (size_t i = 0; i < samples[arm].count; ++i) {
             samples[arm].us[i] /= calls[arm];
         }
     }
-    return ATTUNE_OK;
+    return top->gauge != NULL ? read_ceiling(top, &samples[count]) : ATTUNE_OK;
 }
 
 /* The shortest time the machine's ceilings allow, in microseconds. */
@@ -149,41 +169,53 @@ static void report_failures(bench *all, const at_stand *stand)
     all->unrunnable = all->unrunnable || refused == stand->count;
 }
 
-/* What this machine could do at most, measured; a device's is not known yet. */
-static attune_status measure_copy(bench *all)
+/* What this machine could do at most; a device's is not known yet. */
+static attune_status open_read(bench *all)
 {
     const attune_target *target = &at_context_device(all->context)->target;
     all->peak_flops = all->peak_bytes = NAN;
-    return target->kind != ATTUNE_TARGET_CPU ? ATTUNE_OK
-                                             : at_cpu_peak_copy(at_context_pool(all->context), &all->peak_bytes);
-}
-
-/* The larger of the arithmetic peaks before and after the arms ran: a CPU's clock wanders, and an arm that met it at
- * its best must not seem to do more than the machine can. */
-static attune_status raise_peak(bench *all, attune_dtype dtype, bool first)
-{
-    const attune_target *target = &at_context_device(all->context)->target;
-    double flops = NAN;
-    if (target->kind == ATTUNE_TARGET_CPU) {
-        AT_FORWARD(at_cpu_peak_flops(target->isa, dtype, at_context_pool(all->context), &flops));
+    if (target->kind != ATTUNE_TARGET_CPU) {
+        return ATTUNE_OK;
     }
-    all->peak_flops = first || flops > all->peak_flops ? flops : all->peak_flops;
+    AT_FORWARD(at_gauge_read(target->isa, at_context_pool(all->context), &all->read));
+    all->peak_bytes = at_gauge_best(all->read);
     return ATTUNE_OK;
 }
 
-static attune_status time_between_peaks(bench *all, const at_stand *stand, at_samples *samples)
+/* The ceiling that bounds the problem. Reading memory would empty the caches of tensors that fit into them: such a
+ * problem is held against the rate that was measured before. */
+static ceiling choose_ceiling(bench *all, const at_stand *stand, at_gauge *flops)
 {
-    attune_dtype dtype = stand->track.inputs.problem.dtype;
-    AT_FORWARD(raise_peak(all, dtype, true));
-    AT_FORWARD(time_arms(all, stand, samples));
-    return raise_peak(all, dtype, false);
+    const attune_target *target = &at_context_device(all->context)->target;
+    double by_flops = attune_problem_flops(&stand->track.inputs.problem) / all->peak_flops;
+    double bytes = (double)at_stand_bytes(stand);
+    double caches = (double)(target->l3_bytes + target->threads * target->l2_bytes);
+    if (bytes / all->peak_bytes > by_flops && bytes > caches) {
+        return (ceiling){all->read, &all->peak_bytes};
+    }
+    return (ceiling){flops, &all->peak_flops};
+}
+
+static attune_status time_under_ceiling(bench *all, const at_stand *stand, at_samples *samples)
+{
+    const attune_target *target = &at_context_device(all->context)->target;
+    at_gauge *flops = NULL;
+    if (target->kind == ATTUNE_TARGET_CPU) {
+        AT_FORWARD(
+            at_gauge_flops(target->isa, stand->track.inputs.problem.dtype, at_context_pool(all->context), &flops));
+        all->peak_flops = at_gauge_best(flops);
+    }
+    ceiling top = choose_ceiling(all, stand, flops);
+    attune_status status = time_arms(all, stand, &top, samples);
+    at_gauge_close(flops);
+    return status;
 }
 
 static attune_status bench_stand(bench *all, const at_stand *stand)
 {
     at_samples samples[AT_ARMS_MAX] = {{0}};
     report_failures(all, stand);
-    attune_status status = time_between_peaks(all, stand, samples);
+    attune_status status = time_under_ceiling(all, stand, samples);
     status = status == ATTUNE_OK ? add_rows(all, stand, samples) : status;
     for (int i = 0; i < AT_ARMS_MAX; ++i) {
         at_samples_free(&samples[i]);
@@ -257,7 +289,7 @@ static attune_status run_bench(bench *all)
     AT_FORWARD(at_table_create(columns, (int)(sizeof columns / sizeof columns[0]), &all->table));
     AT_FORWARD(at_cli_context(all->cli, &all->context));
     AT_FORWARD(prepare_cold(all));
-    AT_FORWARD(measure_copy(all));
+    AT_FORWARD(open_read(all));
     return bench_problems(all);
 }
 
@@ -281,6 +313,7 @@ static int run(const at_cli *cli)
     }
     at_table_destroy(all.table);
     at_flush_free(&all.flush);
+    at_gauge_close(all.read);
     at_arm_names_free(&all.names);
     attune_context_destroy(all.context);
     return code;

@@ -12,10 +12,20 @@ attune_status at_cpu_probe(attune_isa isa, int threads, attune_target *target);
 /* Opens the CPU as a device that runs on `pool`, which must outlive it and give ATTUNE_SCRATCH_MAX of scratch. */
 attune_status at_cpu_open(attune_isa isa, at_pool *pool, at_device **device);
 
-/* Ceilings of this machine at the given tier with the pool's threads, measured by running: the rate of register code,
- * in flop/s (of bf16 dot products for ATTUNE_BF16 where the tier has them, else of fp32 FMAs), and copy bandwidth of
- * memory, in bytes read plus written per second. About 0.1 s each. */
-attune_status at_cpu_peak_flops(attune_isa isa, attune_dtype dtype, at_pool *pool, double *flops);
-attune_status at_cpu_peak_copy(at_pool *pool, double *bytes_per_second);
+/* A gauge: a ceiling of this machine at the given tier with the pool's threads, as something that is run, so that it
+ * can be timed in turns with what it is a ceiling for. A run takes some milliseconds. */
+typedef struct at_gauge at_gauge;
+
+/* Register code: of bf16 dot products for ATTUNE_BF16 where the tier has them, else of fp32 FMAs. Its work is flops. */
+attune_status at_gauge_flops(attune_isa isa, attune_dtype dtype, at_pool *pool, at_gauge **gauge);
+/* Reading memory that no cache holds. Its work is bytes. */
+attune_status at_gauge_read(attune_isa isa, at_pool *pool, at_gauge **gauge);
+/* What a run does, in flops or bytes. */
+double at_gauge_work(const at_gauge *gauge);
+/* Runs it once; `self` is the gauge. Always ATTUNE_OK. */
+attune_status at_gauge_run(void *self);
+/* The best rate of a few runs, a second. */
+double at_gauge_best(at_gauge *gauge);
+void at_gauge_close(at_gauge *gauge);
 
 #endif

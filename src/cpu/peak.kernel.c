@@ -40,3 +40,18 @@ int64_t ATTUNE_TIER(at_cpu_fma)(int64_t rounds, float *sink)
     }
     return rounds * CHAINS * VL * 2;
 }
+
+typedef uint64_t vu __attribute__((vector_size(VL * 4)));
+
+uint64_t ATTUNE_TIER(at_cpu_read)(const void *from, size_t bytes)
+{
+    const vu *at = from;
+    vu seen[4] = {{0}};
+    for (size_t left = bytes / sizeof seen; left > 0; --left, at += 4) {
+        UNROLL
+        for (int i = 0; i < 4; ++i) {
+            seen[i] ^= at[i];
+        }
+    }
+    return (seen[0] ^ seen[1] ^ seen[2] ^ seen[3])[0];
+}

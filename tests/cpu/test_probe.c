@@ -100,20 +100,26 @@ static void peaks_are_plausible(void **state)
 {
     (void)state;
     at_pool *pool;
-    double flops = 0;
-    double bytes = 0;
+    at_gauge *gauge;
     assert_ok(at_pool_create(2, ATTUNE_SCRATCH_MAX, &pool));
     for (int isa = 0; isa <= (int)at_cpu_best_isa(); ++isa) {
-        assert_ok(at_cpu_peak_flops((attune_isa)isa, ATTUNE_FP32, pool, &flops));
-        assert_true(flops > 1e7 && flops < 1e12);
-        assert_ok(at_cpu_peak_flops((attune_isa)isa, ATTUNE_BF16, pool, &flops));
-        assert_true(flops > 1e7 && flops < 1e14);
+        for (int dtype = ATTUNE_FP32; dtype <= ATTUNE_BF16; ++dtype) {
+            assert_ok(at_gauge_flops((attune_isa)isa, (attune_dtype)dtype, pool, &gauge));
+            double flops = at_gauge_best(gauge);
+            assert_true(flops > 1e7 && flops < (dtype == ATTUNE_BF16 ? 1e14 : 1e12));
+            at_gauge_close(gauge);
+        }
+        assert_ok(at_gauge_read((attune_isa)isa, pool, &gauge));
+        double bytes = at_gauge_best(gauge);
+        assert_true(bytes > 1e6 && bytes < 1e13);
+        assert_true(at_gauge_work(gauge) >= 128 << 20);
+        at_gauge_close(gauge);
     }
     if (at_cpu_best_isa() < ATTUNE_ISA_AVX512) {
-        assert_fails(at_cpu_peak_flops(ATTUNE_ISA_AVX512, ATTUNE_FP32, pool, &flops), ATTUNE_UNSUPPORTED, "avx512");
+        assert_fails(at_gauge_flops(ATTUNE_ISA_AVX512, ATTUNE_FP32, pool, &gauge), ATTUNE_UNSUPPORTED, "avx512");
+        assert_fails(at_gauge_read(ATTUNE_ISA_AVX512, pool, &gauge), ATTUNE_UNSUPPORTED, "avx512");
     }
-    assert_ok(at_cpu_peak_copy(pool, &bytes));
-    assert_true(bytes > 1e6 && bytes < 1e13);
+    at_gauge_close(NULL);
     at_pool_destroy(pool);
 }
 
