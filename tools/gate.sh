@@ -16,12 +16,22 @@ export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
 kernels=${KERNELS:-$("$attune" info --format tsv | awk -F'\t' '$1 == "kernel" && $3 == "target" && $4 == "cuda" { print $2 }')}
 [ -n "$kernels" ] || { echo "no CUDA kernel can be listed: $attune info --format tsv" && exit 3; }
 
-# The first problem's code is compiled ahead, by all processors at once: the gate itself compiles one kernel at a time.
-first=${problems%% *}
-for kernel in $kernels; do
-    "$attune" check --threads 1 --kernel "$kernel" "$first" > /dev/null 2>&1 &
-done
-wait
+# The code is compiled ahead, by all processors at once, where this attune has not done so before: the gate itself
+# compiles one kernel at a time.
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/attune
+stamp=$cache/compiled-$({ sha256sum < "$attune"; echo "$kernels $problems"; } | sha256sum | cut -c 1-16)
+if [ ! -e "$stamp" ]; then
+    for problem in $problems; do
+        for kernel in $kernels; do
+            while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
+                wait -n
+            done
+            timeout 120 "$attune" check --threads 1 --kernel "$kernel" "$problem" > /dev/null 2>&1 &
+        done
+    done
+    wait
+    mkdir -p "$cache" && touch "$stamp"
+fi
 
 # All in one call: they share references, peers and processes.
 code=0

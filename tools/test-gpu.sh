@@ -38,21 +38,28 @@ missing() {
     printf 'FAILED          %s\n' "$1"
 }
 
-# step NAME COMMAND...: runs it quietly; a failure is shown.
+# tell NAME CODE SECONDS COMMAND...: how a step went whose words are in $output; a failure is shown.
+tell() {
+    local name=$1 code=$2 seconds=$3
+    shift 3
+    if [ "$code" -eq 0 ]; then
+        passed=$((passed + 1))
+        printf 'passed  %4d s  %s\n' "$seconds" "$name"
+    else
+        failed=$((failed + 1))
+        failures+=("ATTUNE_TARGET=$ATTUNE_TARGET $(typed "$@")")
+        printf 'FAILED  %4d s  %s (exit code %d)\n' "$seconds" "$name" "$code"
+        tail -n 60 "$output" | sed 's/^/    /'
+        printf '    repeat with: %s\n' "${failures[-1]}"
+    fi
+}
+
+# step NAME COMMAND...: runs it quietly.
 step() {
     local name=$1 begin=$SECONDS code=0
     shift
     timeout "${STEP_SECONDS:-500}" "$@" > "$output" 2>&1 || code=$?
-    if [ $code -eq 0 ]; then
-        passed=$((passed + 1))
-        printf 'passed  %4d s  %s\n' $((SECONDS - begin)) "$name"
-    else
-        failed=$((failed + 1))
-        failures+=("ATTUNE_TARGET=$ATTUNE_TARGET $(typed "$@")")
-        printf 'FAILED  %4d s  %s (exit code %d)\n' $((SECONDS - begin)) "$name" $code
-        tail -n 60 "$output" | sed 's/^/    /'
-        printf '    repeat with: %s\n' "${failures[-1]}"
-    fi
+    tell "$name" $code $((SECONDS - begin)) "$@"
 }
 
 # What `attune info` says, as tab-separated subject, name, property, value.
@@ -139,12 +146,33 @@ judge_one() {
     return $code
 }
 
+# As judge_one, with what it said, its exit code and its seconds in files NAME.said and NAME.end of a folder.
+judge_into() {
+    local name begin=$SECONDS code=0
+    name=$2/$(basename "$1")
+    timeout "${STEP_SECONDS:-500}" "$BASH" "$0" "$dir" "judge:$1" > "$name.said" 2>&1 || code=$?
+    echo "$code $((SECONDS - begin))" > "$name.end"
+}
+
+# Several at a time, each with processes of its own: most of the time goes into compilers. None is judged by its speed.
 zoo() {
-    local folder
+    local folder name code seconds work
     [ -d "$dir/zoo" ] || missing "there is no zoo in $dir"
+    work=$(mktemp -d)
     for folder in "$dir"/zoo/*/; do
-        step "zoo: $(basename "$folder")" "$BASH" "$0" "$dir" "judge:${folder%/}"
+        while [ "$(jobs -rp | wc -l)" -ge "${ZOO_JOBS:-6}" ]; do
+            wait -n
+        done
+        judge_into "${folder%/}" "$work" &
     done
+    wait
+    for folder in "$dir"/zoo/*/; do
+        name=$(basename "$folder")
+        read -r code seconds < "$work/$name.end"
+        cp "$work/$name.said" "$output"
+        tell "zoo: $name" "$code" "$seconds" "$BASH" "$0" "$dir" "judge:${folder%/}"
+    done
+    rm -rf "$work"
 }
 
 sanitizer() {

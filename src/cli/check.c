@@ -354,7 +354,7 @@ const at_verb at_verb_check = {
             "\n"
             "One line a problem: the columns error, l2, cosine and lse are the worst case's share of what the rule\n"
             "allows; 1 is the edge. What is wrong is printed with the one command that reproduces it.\n"
-            "Exit code: 0 right, 1 wrong, 2 bad usage or all refused, 3 could not run.\n",
+            "Exit code: 0 right, 1 wrong, 3 could not run, 64 bad usage or all refused.\n",
     .examples = "  attune check\n"
                 "  attune check --cases 1000 b1,h8,s512,d64,fp16\n"
                 "  attune check --kernel cpu_tiled --isa baseline b2,h4,s257,d64,bf16,causal\n",

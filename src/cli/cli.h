@@ -24,7 +24,7 @@
 typedef enum at_exit {
     AT_EXIT_OK = 0,
     AT_EXIT_WRONG = 1,        /* a result was wrong, or a check failed */
-    AT_EXIT_USAGE = 2,        /* the command line, a problem or an input is bad */
+    AT_EXIT_USAGE = 64,       /* the command line, a problem or an input is bad: no verb means this by a finding */
     AT_EXIT_FAILED = 3,       /* it could not run: input or output, device, memory */
     AT_EXIT_INTERRUPTED = 130 /* stopped by SIGINT or SIGTERM; nothing half-written was kept */
 } at_exit;

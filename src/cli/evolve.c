@@ -215,7 +215,7 @@ const at_verb at_verb_evolve = {
         "shows how near to the optimum they come: no device, no clock.\n"
         "\n"
         "Exit codes: 0 searched, and what was found is right, 1 it is wrong or slower than a peer that was named,\n"
-        "2 the command line, 3 could not run, 4 void, not proven or unfinished, 130 interrupted (--resume goes "
+        "3 could not run, 4 void, not proven or unfinished, 64 the command line, 130 interrupted (--resume goes "
         "on).\n",
     .examples = "  attune evolve cpu_tiled b1,h8,s512,d64,fp32 --budget 30s --wisdom my.wisdom\n"
                 "  attune evolve wmma --budget 200runs --ledger wmma.jsonl\n"

@@ -30,8 +30,8 @@ void at_help_command(FILE *out)
                 "Exit codes\n"
                 "  0    done, and right\n"
                 "  1    a result was wrong, or a check failed\n"
-                "  2    the command line, a problem or an input is bad\n"
                 "  3    it could not run: input or output, device, memory\n"
+                "  64   the command line, a problem or an input is bad\n"
                 "  130  interrupted; nothing half-written was kept\n",
                 out);
 }

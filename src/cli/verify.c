@@ -26,6 +26,10 @@ static tally count(const at_archive *archive)
 static int conclude(const at_cli *cli, const at_archive *archive)
 {
     const tally all = count(archive);
+    if (archive->count == 0) {
+        at_cli_say(cli, "there is no evidence to verify");
+        return AT_EXIT_FAILED;
+    }
     bool stale_matters = !at_cli_given(cli, "--allow-stale");
     at_cli_say(cli, "%lld fresh, %lld stale, %lld unchecked, %lld broken, %lld superseded", (long long)all.of[AT_FRESH],
                (long long)all.of[AT_STALE], (long long)all.of[AT_UNCHECKED], (long long)all.of[AT_BROKEN],
@@ -63,7 +67,7 @@ const at_verb at_verb_verify = {
             "Compiled kernels come from $ATTUNE_CACHE where they are there; empty, everything is compiled anew.\n"
             "\n"
             "The exit code is 1 where a verdict is broken, or where the newest of a kernel, problem and device is\n"
-            "stale. Older ones that have become stale are history.\n",
+            "stale. Older ones that have become stale are history. It is 3 where there is nothing to verify.\n",
     .examples = "  attune verify\n"
                 "  attune verify --allow-stale evidence/NVIDIA_H200\n"
                 "  attune verify --format tsv evidence/NVIDIA_H200/tiled.json\n",

@@ -123,10 +123,10 @@ attune_status at_gate_peers(at_gate *gate, at_gate_table *table);
 attune_status at_gate_speed(at_gate *gate, at_gate_table *tables, int count);
 
 /* Evidence of earlier calls, read where there is some. at_gate_find_known: the newest that has the same
- * kernel, build, problem, target, options and peers, or NULL. */
+ * kernel, build, problem, target, options, policy and peers, where its findings follow from its samples; or NULL. */
 attune_status at_gate_read_known(at_gate *gate);
 void at_gate_forget_known(at_gate *gate);
-const at_verdict *at_gate_find_known(const at_gate *gate, const at_verdict *verdict);
+attune_status at_gate_find_known(const at_gate *gate, const at_verdict *verdict, const at_verdict **known);
 /* Keeps a verdict as evidence, where that is wanted. */
 attune_status at_gate_keep(const at_gate *gate, const at_verdict *verdict);
 /* Adds a proven row for the fastest of a table's candidates that are right, where that is wanted. */

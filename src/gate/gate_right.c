@@ -219,7 +219,9 @@ attune_status at_gate_right(at_gate *gate, at_gate_entry *entry)
         if (entry->verdict->finding[stage].outcome != AT_PASS) {
             return ATTUNE_OK;
         }
-        entry->known = stage == AT_STAGE_BUILD ? at_gate_find_known(gate, entry->verdict) : NULL;
+        if (stage == AT_STAGE_BUILD) {
+            AT_FORWARD(at_gate_find_known(gate, entry->verdict, &entry->known));
+        }
         if (entry->known != NULL) {
             return ATTUNE_OK;
         }

@@ -13,6 +13,7 @@
 #include "cuda/graph.h"
 #include "cuda/nvml.h"
 #include "gate/timing.h"
+#include "gate/watch.h"
 #include "measure/clock.h"
 #include "measure/statistics.h"
 
@@ -25,7 +26,8 @@ enum {
     WARM_CALLS_MAX = 64,
     COLD_CALLS_MAX = 1024,
     SAMPLE_US = 300,       /* of a warm sample at most, but for one call: a grain of 0.5 us is a sixth of a percent */
-    WAIT_NS_FIRST = 40000, /* grows where the host needs longer to enqueue a replay */
+    WAIT_NS_FIRST = 40000, /* doubles where the host needs longer to enqueue a replay, */
+    WAIT_SHRINKS = 64,     /* and shrinks by such a share after each that was in time */
     WAIT_NS_MAX = 20000000,
     PATTERN = 0xff /* a NaN in every dtype */
 };
@@ -415,6 +417,7 @@ static attune_status time_replays(cuda_timing *on, const cuda_arm *arm, int repl
             on->wait_ns *= 2;
         }
     }
+    on->wait_ns -= on->wait_ns > WAIT_NS_FIRST ? on->wait_ns / WAIT_SHRINKS : 0;
     *us /= (double)replays * arm->calls;
     return ATTUNE_OK;
 }
@@ -511,32 +514,8 @@ static attune_status make_arm(cuda_timing *on, int index)
 
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
-static void read_clocks(const cuda_timing *on, at_block *block)
+static attune_status run_samples(cuda_timing *on, const at_block_order *order, at_block *block)
 {
-    static const struct {
-        unsigned long long reasons;
-        unsigned throttle;
-    } means[] = {
-        {AT_NVML_POWER_CAP, AT_THROTTLE_POWER},
-        {AT_NVML_SOFTWARE_THERMAL | AT_NVML_HARDWARE_THERMAL, AT_THROTTLE_THERMAL},
-        {AT_NVML_HARDWARE_SLOWDOWN | AT_NVML_POWER_BRAKE, AT_THROTTLE_HARDWARE},
-    };
-    at_nvml_reading reading;
-    if (on->nvml == NULL) {
-        return;
-    }
-    at_nvml_read(on->nvml, &reading);
-    block->sm_mhz = reading.sm_mhz;
-    block->power_w = reading.power_w;
-    block->throttle = on->others ? AT_THROTTLE_OTHER : 0;
-    for (size_t i = 0; i < sizeof means / sizeof means[0]; ++i) {
-        block->throttle |= (reading.reasons & means[i].reasons) != 0 ? means[i].throttle : 0;
-    }
-}
-
-static attune_status run_block(at_timing *timing, const at_block_order *order, at_block *block)
-{
-    cuda_timing *on = of(timing);
     int seen[AT_SESSION_ARMS_MAX] = {0};
     AT_FORWARD(refill(on, order->set));
     for (int i = 0; i < order->count; ++i) {
@@ -548,11 +527,21 @@ static attune_status run_block(at_timing *timing, const at_block_order *order, a
             (void)usleep((useconds_t)order->pause_us);
         }
     }
-    read_clocks(on, block);
-    for (int i = 0; i < timing->wanted.arm_count; ++i) {
+    for (int i = 0; i < on->base.wanted.arm_count; ++i) {
         AT_FORWARD(count_wrong(on, &on->arm[i], &block->wrong[i]));
     }
     return ATTUNE_OK;
+}
+
+static attune_status run_block(at_timing *timing, const at_block_order *order, at_block *block)
+{
+    cuda_timing *on = of(timing);
+    at_watch clocks;
+    at_watch_begin(on->nvml, &clocks);
+    attune_status status = run_samples(on, order, block);
+    at_watch_end(&clocks, block);
+    block->throttle |= on->nvml != NULL && on->others ? AT_THROTTLE_OTHER : 0;
+    return status;
 }
 
 /* ---- Two clocks -------------------------------------------------------------------------------------------------- */

@@ -120,6 +120,14 @@ static attune_status judge_again(at_verdict *verdict, at_record *record)
     return status;
 }
 
+attune_status at_verify_follows(at_verdict *verdict, bool *follows)
+{
+    at_record record = {.standing = AT_FRESH};
+    attune_status status = judge_again(verdict, &record);
+    *follows = status == ATTUNE_OK && record.standing == AT_FRESH;
+    return status;
+}
+
 /* ---- The code, again --------------------------------------------------------------------------------------------- */
 
 static void remake_cpu(const at_verdict *verdict, const char *name, at_record *record)

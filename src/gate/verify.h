@@ -31,6 +31,8 @@ typedef struct at_archive {
     at_record *record;     /* by device, kernel, problem, then from old to new; broken ones that have no name first */
 } at_archive;
 
+/* Judges a verdict again: whether the recorded findings follow from what was seen. Fails only for want of memory. */
+attune_status at_verify_follows(at_verdict *verdict, bool *follows);
 /* Looks at one verdict. `cache` is where compiled kernels are kept (NULL: the user's; "": nowhere). Fails only for want
  * of memory. */
 attune_status at_verify(at_exhibit *exhibit, const char *cache, at_record *record);

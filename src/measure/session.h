@@ -97,8 +97,8 @@ typedef struct at_block {
     int process;
     double us[AT_SESSION_ARMS_MAX][2]; /* of one call: the first and the second sample of each arm */
     int wrong[AT_SESSION_ARMS_MAX];    /* timed calls of an arm whose output was not the validated one */
-    int sm_mhz, power_w;               /* after the block; 0: not known */
-    unsigned throttle;                 /* bits above, of the whole block */
+    int sm_mhz, power_w;               /* during the block; 0: not known */
+    unsigned throttle;                 /* bits above */
 } at_block;
 
 /* One arm by two clocks: events on the device, and the wall clock's slope between so many samples and twice as many. On

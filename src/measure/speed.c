@@ -76,6 +76,8 @@ static attune_status look_at_controls(const at_session *session, int candidate, 
     need(speed, &check);
     for (int arm = 0; arm < session->arm_count; ++arm) {
         if (session->arm[arm].part == AT_PART_TWIN) {
+            at_check_clocks(session, arm, &check);
+            need(speed, &check);
             AT_FORWARD(at_check_twin(session, arm, &check, &speed->twin));
             need(speed, &check);
         }

@@ -467,6 +467,43 @@ static void digest_range(void *context, unsigned char *data, size_t bytes)
     }
 }
 
+enum { PIECES = 256 }; /* that are looked at together */
+
+typedef struct digests {
+    unsigned char *data;
+    size_t bytes;
+    uint64_t piece[PIECES];
+} digests;
+
+static void digest_piece(void *context, int64_t piece, void *scratch)
+{
+    digests *on = context;
+    size_t first = (size_t)piece * PIECE_BYTES;
+    (void)scratch;
+    on->piece[piece] = 0;
+    digest_range(&on->piece[piece], on->data + first,
+                 on->bytes - first < PIECE_BYTES ? on->bytes - first : PIECE_BYTES);
+}
+
+/* In pieces, by all threads. */
+static void digest_data(const at_inputs *inputs, const at_buffer *buffer, uint64_t *digest)
+{
+    const size_t most = (size_t)PIECES * PIECE_BYTES;
+    for (size_t at = 0; at < buffer->bytes; at += most) {
+        digests on = {buffer->base + buffer->at + at, buffer->bytes - at < most ? buffer->bytes - at : most, {0}};
+        int64_t pieces = (int64_t)((on.bytes + PIECE_BYTES - 1) / PIECE_BYTES);
+        if (inputs->draw.pool != NULL) {
+            at_pool_run(inputs->draw.pool, pieces, digest_piece, &on);
+        }
+        for (int64_t i = 0; i < pieces; ++i) {
+            if (inputs->draw.pool == NULL) {
+                digest_piece(&on, i, NULL);
+            }
+            *digest = digest_word(*digest, on.piece[i]);
+        }
+    }
+}
+
 uint64_t at_inputs_digest(const at_inputs *inputs)
 {
     uint64_t digest = 0x243f6a8885a308d3u;
@@ -478,7 +515,7 @@ uint64_t at_inputs_digest(const at_inputs *inputs)
         if (buffer->sparse) {
             each_row(inputs, role, digest_range, &digest);
         } else {
-            digest_range(&digest, buffer->base + buffer->at, buffer->bytes);
+            digest_data(inputs, buffer, &digest);
         }
     }
     return digest;

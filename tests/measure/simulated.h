@@ -20,7 +20,8 @@ typedef struct simulated {
     double outliers;                               /* share of samples that take 20 % longer */
     double bursts;                                 /* chance that throttling begins at a block; it lasts ten */
     double first;                                  /* share added to the first sample made ready: a bias of place */
-    double slope_off;                              /* the second clock is off by this share */
+    double slope_off;                              /* the second clock is off by this share, */
+    int slope_spares;                              /* but for the arms before this one */
     int wrong_arm, wrong_at;                       /* an arm gives a wrong output in this block, counted from 1 */
     /* What it is at. */
     at_hand_clock hand;
@@ -91,7 +92,7 @@ static attune_status simulated_clocks(void *self, int arm, at_two_clocks *clocks
 {
     simulated *on = self;
     clocks->us = simulated_sample(on, arm);
-    clocks->slope_us = clocks->us * (1 + on->slope_off);
+    clocks->slope_us = clocks->us * (1 + (arm >= on->slope_spares ? on->slope_off : 0));
     return ATTUNE_OK;
 }
 

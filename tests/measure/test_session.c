@@ -274,6 +274,9 @@ static void clocks_that_disagree_are_no_clocks(void **state)
     on.slope_off = 0.05;
     speed = judge(&on, &policy);
     assert_decided(&speed, AT_INCONCLUSIVE, "two clocks");
+    on.slope_spares = TWIN; /* the control's own clocks must agree too */
+    speed = judge(&on, &policy);
+    assert_decided(&speed, AT_INCONCLUSIVE, "two clocks: of twin");
     on = still(1.2); /* of 10 us, 5 % are within a microsecond */
     on.slope_off = 0.05;
     speed = judge(&on, &policy);
