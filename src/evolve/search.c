@@ -101,7 +101,8 @@ static int ask(at_search *on)
 static attune_status draw(at_search *on, int waiting, int *batch, int *count)
 {
     const at_search_options *options = on->options;
-    int left = options->budget_runs > 0 ? options->budget_runs - counted(on) - waiting : options->batch;
+    bool champion = !options->exhaustive && !on->known[on->champion].told; /* it counts when the first heat told it */
+    int left = options->budget_runs > 0 ? options->budget_runs - counted(on) - waiting - champion : options->batch;
     *count = 0;
     while (has_time(on) && *count < options->batch && *count < left) {
         int candidate = ask(on);

@@ -249,6 +249,47 @@ static void test_candidates_and_problems(void **state)
     assert_int_equal(on.result.exit_code, 1);
 }
 
+static void on_keep(void *keeper, const at_verdict *verdict)
+{
+    seen *on = keeper;
+    (void)snprintf(on->last_note, sizeof on->last_note, "%.200s on %.200s", verdict->kernel, verdict->problem);
+    ++on->notes;
+}
+
+/* Each candidate on its own problem; who keeps what is found is told of old verdicts as of new ones. */
+static void test_pairs(void **state)
+{
+    (void)state;
+    scene on;
+    folder here;
+    assert_int_equal(folder_make(&here), 0);
+    set(&on, 90);
+    on.options.candidate_count = on.options.problem_count = 2;
+    on.options.paired = true;
+    on.options.evidence = here.path;
+    on.options.watch.note = NULL;
+    on.options.watch.keeper = &on.seen;
+    on.options.watch.keep = on_keep;
+    on.other_us = 110;
+    for (int i = 0; i < 2; ++i) {
+        run(&on);
+        assert_int_equal(on.seen.problems, 2);
+        assert_int_equal(on.seen.verdicts, i == 0 ? 2 : 0);
+        assert_int_equal(on.result.known, i == 0 ? 0 : 2);
+        assert_int_equal(on.seen.notes, 2);
+        assert_ptr_equal(strstr(on.seen.last_note, other), on.seen.last_note);
+        assert_non_null(strstr(on.seen.last_note, " on b1,h2,s96,d64,fp16,causal"));
+        assert_int_equal(on.result.passed, 1);
+        assert_int_equal(on.result.failed, 1);
+    }
+    on.options.candidate_count = 1;
+    seen none = {0};
+    on.seen = none;
+    assert_int_equal(at_gate_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT);
+    assert_non_null(strstr(attune_last_detail(), "pairs are wanted"));
+    folder_remove(&here);
+}
+
 static void test_limit_leaves_the_rest(void **state)
 {
     (void)state;
@@ -426,6 +467,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_absent_peer),
         cmocka_unit_test(test_candidate_that_cannot),
         cmocka_unit_test(test_candidates_and_problems),
+        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_limit_leaves_the_rest),
         cmocka_unit_test(test_evidence_is_kept_and_found),
         cmocka_unit_test(test_wisdom),
