@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""How far wgmma's heuristic is from the best of its configs, on problems that nobody chose.
+
+    hopper_choice.py [--library PATH] [--seed N] [--shapes N] [--seconds S] [--list]
+
+Draws problems by the seed: head dims 64 to 256, fp16 and bf16, both masks, any length from 300 to 16,384, grouped heads
+or not, with at least a tile of queries for every multiprocessor and at most 0.5 TFLOP. Each is run with the heuristic's
+first config and with every config of RIVALS that the kernel admits, as bench/hopper.py runs its arms: graphs, in turns.
+Standard output is TSV:
+
+    problem chosen chosen_us best best_us behind
+
+behind: the chosen config's median / the best one's - 1; chosen and best are the parameters that differ from each other.
+The last line, a comment, has the largest of them and how many problems are more than 5 % behind. With --list nothing
+runs: PROBLEM and KERNEL of every arm are printed, for compiling ahead.
+"""
+import argparse
+import math
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import hopper  # noqa: E402
+
+BLOCKS, FLOP_MAX = 132, 0.5e12
+DIMS = (64, 64, 96, 128, 128, 128, 192, 256, 256)
+# Parameters that differ from the heuristic's, by the largest head dim they are for.
+RIVALS = {
+    64: ("PINGPONG=0", "PINGPONG=1", "SCHEDULER=1", "SCHEDULER=2", "GROUPS=2,PINGPONG=0", "GROUPS=2,BLOCK_N=176"),
+    128: ("PINGPONG=0", "SCHEDULER=1", "SCHEDULER=2", "BLOCK_N=176,Q_STAGES=1", "RESCALE=8", "AHEAD=2"),
+    256: ("PINGPONG=0", "SCHEDULER=1", "SCHEDULER=2", "BLOCK_N=64", "BLOCK_N=80", "RESCALE=0,AHEAD=0"),
+}
+
+
+def draw(number):
+    """One problem's text."""
+    while True:
+        dim, seqlen = number.choice(DIMS), int(math.exp(number.uniform(math.log(300), math.log(16384))))
+        heads, batch = number.choice((8, 16, 32, 64)), number.choice((1, 1, 2, 4, 8, 16, 32))
+        shared, causal = number.choice((1, 1, 4, 8)), number.random() < 0.5
+        dtype = number.choice(("fp16", "bf16"))
+        flop = 4 * batch * heads * seqlen * seqlen * dim / (2 if causal else 1)
+        if flop <= FLOP_MAX and batch * heads * (seqlen // 192) >= BLOCKS and batch * heads * seqlen * dim < 2 ** 27:
+            kv = f",hkv{heads // shared}" if shared > 1 else ""
+            return f"b{batch},h{heads}{kv},s{seqlen},d{dim},{dtype}" + (",causal" if causal else "")
+
+
+def rivals(text):
+    dim = int(text.split(",d")[1].split(",")[0])
+    return ["wgmma:" + params for params in RIVALS[min(d for d in RIVALS if d >= dim)]]
+
+
+def difference(config, other):
+    """The parameters of a kernel's text that another has otherwise."""
+    theirs = set(other.split(":")[1].split(","))
+    return ",".join(p for p in config.split(":")[1].split(",") if p not in theirs) or "-"
+
+
+def race(bench, text):
+    """(behind, line) of one problem."""
+    p = bench.library.problem(text)
+    q, k, v = hopper.inputs(p)
+    arms = {}
+    for name in ["wgmma", *rivals(text)]:
+        try:
+            graph, calls, error, kernel, call = bench.prepare(name, text, q, k, v, p)
+        except (hopper.Failed, RuntimeError) as reason:
+            print(f"# {text} {name}: {str(reason).splitlines()[0]}", flush=True)
+            continue
+        if kernel not in [arm[3] for arm in arms.values()]:
+            arms[name] = (graph, calls, error, kernel, call)
+    times = {name: hopper.interval(s)[0] for name, s in bench.sample(arms).items()}
+    best = min(times, key=times.get)
+    behind, chosen = times["wgmma"] / times[best] - 1, arms["wgmma"][3]
+    return behind, "\t".join([text, difference(chosen, arms[best][3]), f"{times['wgmma']:.2f}",
+                              difference(arms[best][3], chosen), f"{times[best]:.2f}", f"{behind:.3f}"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--shapes", type=int, default=30)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of measuring, a problem")
+    options = parser.parse_args()
+    options.rounds, options.graph_us, options.peer = 7, 1500, []
+    number = random.Random(options.seed)
+    texts = [draw(number) for _ in range(options.shapes)]
+    if options.list:
+        print("\n".join(f"{text} {name}" for text in texts for name in ["wgmma", *rivals(text)]))
+        return
+    bench = hopper.Bench(options)
+    print("problem\tchosen\tchosen_us\tbest\tbest_us\tbehind")
+    found = []
+    for text in texts:
+        behind, line = race(bench, text)
+        found.append(behind)
+        print(line, flush=True)
+    print(f"# most behind: {max(found):.3f}; more than 5 %: {sum(x > 0.05 for x in found)} of {len(found)}")
+
+
+if __name__ == "__main__":
+    main()
