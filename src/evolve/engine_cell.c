@@ -173,7 +173,6 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
     if (options->exhaustive) {
         search->policy.blocks_max = 8;
     }
-    fill_start(on, cell, &search->start);
 }
 
 /* What the planner would take now takes part in the final, where it is another kernel's. */

@@ -42,7 +42,6 @@ typedef struct at_search_options {
     at_race_policy policy;
     int final_processes, final_blocks;
     bool brief; /* many problems wait: no final where nobody is near the champion, and no code is made to be compared */
-    at_event_start start; /* of the ledger */
     at_search_watch watch;
 } at_search_options;
 
