@@ -14,6 +14,7 @@ static const at_option options[] = {
     {"--budget", "BUDGET", NULL, "of each problem's search: 10m, 90s, 1h or 200runs; default 60s, of seeds 8runs"},
     {"--strategy", "NAME", "surrogate annealing generations seeds random",
      "how candidates are chosen; default surrogate. seeds: what is known already, and no search"},
+    {"--fitness", "WHAT", "time composite", "what the strategy goes by; the race goes by time. Default time"},
     {"--exhaustive", NULL, NULL, "every candidate instead of a strategy's, all as carefully: ground truth"},
     {"--seed", "N", NULL, "of the strategy, of inputs and orders; default 1"},
     {"--ledger", "FILE", NULL, "keep every step there; of several problems a directory, one file each"},
@@ -125,6 +126,7 @@ static attune_status read_job(job *on)
     const at_cli *cli = on->cli;
     at_evolve_options *evolve = &on->evolve;
     evolve->strategy = at_cli_text(cli, "--strategy");
+    evolve->fitness = at_cli_evolve_fitness(cli);
     AT_FORWARD(read_operands(on));
     AT_FORWARD(at_judging_read_peers(cli, NULL, &on->of));
     AT_FORWARD(at_judging_read_numbers(cli, &on->of));

@@ -126,14 +126,14 @@ static bool is_stopped(void *self)
 
 /* ---- What was found ---------------------------------------------------------------------------------------------- */
 
-static void on_top(void *self, int place, const char *config, double us)
+static void on_top(void *self, int place, const char *config, double us, double score)
 {
     at_evolve_printer *on = self;
     at_progress_end(&on->gate.progress);
     if (place == 1) {
-        (void)fprintf(on->gate.out, "    the fastest, as seen on the way\n");
+        (void)fprintf(on->gate.out, "    the fastest, as seen on the way, with the composite score\n");
     }
-    (void)fprintf(on->gate.out, "      %d %10.4g us  %s\n", place, us, parameters(on, config));
+    (void)fprintf(on->gate.out, "      %d %10.4g us %6.0f  %s\n", place, us, score, parameters(on, config));
 }
 
 static void print_refusals(const at_evolve_printer *on)

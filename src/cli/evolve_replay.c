@@ -75,6 +75,7 @@ static attune_status read_job(job *on)
     AT_FORWARD(at_cli_integer(on->cli, "--seed", 0, INT64_MAX / 2, 1, &seed));
     AT_FORWARD(at_cli_integer(on->cli, "--repeat", 1, 10000, REPEAT, &repeat));
     on->options.seed = (uint64_t)seed;
+    on->options.fitness = at_cli_evolve_fitness(on->cli);
     on->options.look = LOOK;
     on->options.blind = at_cli_given(on->cli, "--blind");
     on->repeat = (int)repeat;
@@ -173,6 +174,12 @@ static attune_status run_all(job *on)
         add_row(on, "all", on->strategy[i], &on->tally[i]);
     }
     return at_table_print(on->table, at_cli_format(on->cli), on->cli->out);
+}
+
+at_fitness at_cli_evolve_fitness(const at_cli *cli)
+{
+    const char *text = at_cli_text(cli, "--fitness");
+    return text != NULL && strcmp(text, "composite") == 0 ? AT_FITNESS_COMPOSITE : AT_FITNESS_TIME;
 }
 
 int at_cli_evolve_replay(const at_cli *cli)

@@ -13,7 +13,7 @@ typedef struct at_evolve_watch {
     void *self;
     void (*problem)(void *self, const char *problem, const at_space *space, const char *champion, const char *from);
     void (*found)(void *self, const at_search_result *result, const char *winner, const char *opponent);
-    void (*top)(void *self, int place, const char *config, double us);
+    void (*top)(void *self, int place, const char *config, double us, double score);
     void (*wisdom)(void *self, const at_wisdom_row *row, const char *why_not); /* NULL: it was added */
     at_search_watch search; /* of every search; its self is its own */
     at_gate_watch gate;     /* of what follows */
@@ -25,6 +25,7 @@ typedef struct at_evolve_options {
     const attune_problem *problem;
     int problem_count;
     const char *strategy; /* NULL: the default */
+    at_fitness fitness;
     uint64_t seed;
     double budget_s;    /* 0: none. Of each problem's search, the final and the gate not included */
     int budget_runs;    /* 0: none */

@@ -75,7 +75,8 @@ static void fill_start(const at_engine *on, const at_cell *cell, at_event_start 
     (void)snprintf(start->problem, sizeof start->problem, "%s", cell->text);
     (void)snprintf(start->target, sizeof start->target, "%s", on->target_text);
     digest_source(on->kernel, start->source);
-    (void)snprintf(start->strategy, sizeof start->strategy, "%s", options->exhaustive ? "exhaustive" : strategy);
+    (void)snprintf(start->strategy, sizeof start->strategy, "%s%s", options->exhaustive ? "exhaustive" : strategy,
+                   options->fitness == AT_FITNESS_COMPOSITE ? ":composite" : "");
     (void)snprintf(start->budget, sizeof start->budget, "%s", options->budget != NULL ? options->budget : "");
     (void)snprintf(start->policy, sizeof start->policy,
                    "heats of up to %d beside the champion and its copy, two samples of each a block, trimmed means and "
@@ -154,6 +155,7 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
     bool brief = options->strategy != NULL && strcmp(options->strategy, "seeds") == 0;
     *search = (at_search_options){.space = cell->space,
                                   .strategy = options->strategy,
+                                  .fitness = options->fitness,
                                   .seed = options->seed,
                                   .budget_s = options->budget_s,
                                   .budget_runs = options->budget_runs,
@@ -209,7 +211,7 @@ static void tell_found(const at_engine *on, const at_cell *cell)
     for (int i = 0; watch->top != NULL && i < cell->result.top_count; ++i) {
         char config[AT_KERNEL_TEXT_MAX];
         at_space_print(cell->space, cell->result.top[i], config);
-        watch->top(watch->self, i + 1, config, cell->result.top_us[i]);
+        watch->top(watch->self, i + 1, config, cell->result.top_us[i], cell->result.top_score[i]);
     }
     if (watch->found != NULL) {
         watch->found(watch->self, &cell->result, cell->winner, cell->opponent);

@@ -208,8 +208,11 @@ static attune_status open_strategy(at_search *on)
     for (int i = 0; i < options->first_count; ++i) {
         first[i] = options->first[i].candidate;
     }
-    const at_strategy_options wanted = {
-        .seed = options->seed, .budget = options->budget_runs, .first = first, .first_count = options->first_count};
+    const at_strategy_options wanted = {.seed = options->seed,
+                                        .fitness = options->fitness,
+                                        .budget = options->budget_runs,
+                                        .first = first,
+                                        .first_count = options->first_count};
     return options->exhaustive ? ATTUNE_OK : at_strategy_create(options->strategy, on->space, &wanted, &on->strategy);
 }
 
@@ -248,6 +251,15 @@ static void rank_top(at_search *on)
     }
 }
 
+static void score_top(at_search *on)
+{
+    at_search_result *result = on->result;
+    double first_us = on->first_champion >= 0 ? exp(on->known[on->first_champion].log_us) : NAN;
+    for (int i = 0; i < result->top_count; ++i) {
+        result->top_score[i] = at_composite(first_us / result->top_us[i], &on->known[result->top[i]].figures);
+    }
+}
+
 static attune_status search(at_search *on)
 {
     AT_FORWARD(write_beginning(on));
@@ -260,6 +272,7 @@ static attune_status search(at_search *on)
     AT_FORWARD(skips ? ATTUNE_OK : at_search_check_dead(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_final(on));
     rank_top(on);
+    score_top(on);
     on->result->end = on->is_void ? AT_SEARCH_VOID : on->result->end;
     on->result->seconds = at_search_seconds(on);
     return ATTUNE_OK;

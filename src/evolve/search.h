@@ -31,6 +31,7 @@ typedef struct at_search_watch {
 typedef struct at_search_options {
     const at_space *space;
     const char *strategy; /* NULL: the default */
+    at_fitness fitness;   /* of the strategy; races and verdicts go by time */
     uint64_t seed;
     double budget_s; /* 0: no limit */
     int budget_runs; /* candidates that are measured or refused by the machine; 0: no limit */
@@ -68,6 +69,7 @@ typedef struct at_search_result {
     int top_count;              /* the fastest, as measured on the way: candidates and microseconds */
     int top[8];
     double top_us[8];
+    double top_score[8]; /* their composite scores, of the speed-up over the first champion */
 } at_search_result;
 
 /* Runs to its end. `ledger` may be NULL; `before` is what it held, NULL for a new one. The ledger stays open: what

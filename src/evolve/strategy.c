@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "evolve/strategy_kinds.h"
 
+enum { HORIZON = 128 }; /* of a search whose budget is not a number of candidates */
+
 const char *const at_names_of_refused[] = {"ran", "resources", "compile", "launch", "wrong", NULL};
 
 const at_strategy_kind *const at_strategy_kinds[] = {
@@ -75,6 +77,8 @@ static attune_status prepare(at_strategy *strategy, const at_strategy_options *o
     if (strategy->options.budget <= 0 || strategy->options.budget > strategy->space->count) {
         strategy->options.budget = strategy->space->count;
     }
+    bool open_end = options->budget <= 0 && strategy->options.budget > HORIZON;
+    strategy->horizon = open_end ? HORIZON : strategy->options.budget;
     AT_FORWARD(take_first(strategy, options));
     AT_FORWARD(at_boundary_create(strategy->space, options->seed, &strategy->boundary));
     return strategy->kind->create != NULL ? strategy->kind->create(strategy) : ATTUNE_OK;

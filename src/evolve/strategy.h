@@ -86,6 +86,7 @@ struct at_strategy {
     const at_space *space;
     at_strategy_options options;
     at_random random;
+    int horizon; /* candidates that schedules reckon with: the budget; where there is none, some hundred */
     at_boundary *boundary;
     bool *asked;     /* [space->count] */
     int asked_count; /* of those */

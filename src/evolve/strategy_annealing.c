@@ -46,7 +46,7 @@ static void destroy(at_strategy *strategy)
 
 static double temperature_of(const at_strategy *strategy)
 {
-    double spent = fmin(1, (double)strategy->asked_count / strategy->options.budget);
+    double spent = fmin(1, (double)strategy->asked_count / strategy->horizon);
     return HOT * pow(COLD / HOT, spent);
 }
 

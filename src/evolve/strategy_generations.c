@@ -48,7 +48,7 @@ static int find_elites(const at_strategy *strategy, int elite[ELITES])
 /* Up to three steps at first, one in the end. */
 static int radius_of(const at_strategy *strategy)
 {
-    double left = 1 - (double)strategy->asked_count / strategy->options.budget;
+    double left = 1 - (double)strategy->asked_count / strategy->horizon;
     return 1 + (int)(2.999 * fmax(0, left));
 }
 
