@@ -114,7 +114,12 @@ INLINE void ask_for(const char *from, int64_t ahead, int64_t step, int rows, int
     uintptr_t at = (uintptr_t)from + (uintptr_t)ahead;
     for (int row = 0; row < rows; ++row, at += (uintptr_t)step) {
         for (int64_t line = 0; line < bytes; line += 64) {
-            __builtin_prefetch((const void *)(at + (uintptr_t)line), writing);
+            const void *there = (const void *)(at + (uintptr_t)line);
+            if (writing) { /* clang takes the kind of a prefetch as a literal only */
+                __builtin_prefetch(there, 1);
+            } else {
+                __builtin_prefetch(there, 0);
+            }
         }
     }
 }
