@@ -176,6 +176,26 @@ static void an_exhaustive_search_measures_every_candidate(void **state)
     stand_close(&on);
 }
 
+/* The origin's composite score may lead a strategy, and is reported; time alone makes champions. */
+static void a_search_by_the_composite_score_is_judged_by_time(void **state)
+{
+    (void)state;
+    told seen = {0};
+    stand on = stand_open(13, 0.01);
+    const at_seed first[] = {{on.space->order[0], "heuristic"}};
+    at_search_options options = options_of(&on, first, 1, &seen);
+    options.fitness = AT_FITNESS_COMPOSITE;
+    options.strategy = "generations";
+    at_search_result result = run_with(&on, &options);
+    assert_int_equal(result.end, AT_SEARCH_GAIN);
+    for (int i = 0; i < result.top_count;
+         ++i) { /* nothing but speed is known of these: 1000 for the first champion's */
+        double speedup = stand_us(&on, on.space->order[0]) / result.top_us[i];
+        assert_float_equal(result.top_score[i], 1000 * speedup, 30);
+    }
+    stand_close(&on);
+}
+
 static void a_budget_in_seconds_ends_it(void **state)
 {
     (void)state;
@@ -492,6 +512,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(two_seeds_agree_within_the_band),
         cmocka_unit_test(a_rival_may_be_faster),
         cmocka_unit_test(an_exhaustive_search_measures_every_candidate),
+        cmocka_unit_test(a_search_by_the_composite_score_is_judged_by_time),
         cmocka_unit_test(a_budget_in_seconds_ends_it),
         cmocka_unit_test(who_takes_the_device_down_is_found_and_refused),
         cmocka_unit_test(one_module_under_many_names_is_found_out),
