@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "evolve/engine_parts.h"
 #include "evolve/micro.h"
+#include "library/context.h"
 
 enum { OF_ORDER = 8 };
 
@@ -83,24 +84,16 @@ static attune_status find_micro(at_engine *on, const at_cell *cell, at_micro_bes
 
 /* ---- All together ------------------------------------------------------------------------------------------------ */
 
-/* The one config that is asked about, behind what it is held against. */
+/* The one config that is asked about, behind what it is held against: the likeliest that has the named parameters. */
 static attune_status add_one(const at_engine *on, const at_cell *cell, at_seed *seed, int *count)
 {
-    const char *params;
-    char name[AT_KERNEL_TEXT_MAX], config_text[AT_KERNEL_TEXT_MAX];
-    attune_reason reason = {""};
-    attune_config config;
-    AT_FORWARD(at_kernel_text_split(on->options->one, name, sizeof name, &params));
-    if (*count > 0) {
-        at_space_config(cell->space, seed[0].candidate, &config);
-    } else {
-        at_config_at(on->kernel, 0, &config);
+    attune_plan *plan;
+    attune_status status = at_plan_named(on->planner, cell->problem, on->options->one, &plan);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "%s", cell->text);
     }
-    AT_FORWARD(at_config_parse(on->kernel, params, &config));
-    at_config_print(on->kernel, &config, config_text);
-    AT_FAIL_IF(!at_kernel_fits(on->kernel, cell->problem, &on->target, &config, &reason), ATTUNE_UNSUPPORTED,
-               "%s on %s: %s", config_text, cell->text, reason.text);
-    add(cell->space, config_text, "one", seed, count);
+    add(cell->space, plan->kernel_text, "one", seed, count);
+    attune_plan_destroy(plan);
     return ATTUNE_OK;
 }
 
