@@ -204,7 +204,7 @@ static attune_status look_at_all(course *on, bool *more)
 static attune_status expel(course *on, int culprit, const at_first_run *seen)
 {
     at_entrant *one = on->arm[culprit];
-    AT_FAIL_IF(culprit < FIRST, ATTUNE_WRONG_RESULT, "the champion: %.280s", seen->why);
+    AT_FAIL_IF(one->candidate == on->arm[CHAMPION]->candidate, ATTUNE_WRONG_RESULT, "the champion: %.280s", seen->why);
     one->fate = AT_FATE_REFUSED;
     one->first.refused = seen->refused;
     memcpy(one->first.why, seen->why, sizeof one->first.why);

@@ -10,6 +10,7 @@
 #include "evolve/strategy.h"
 
 enum { TILE, KEYS, STAGES, UNROLL, ORDER, IDLE, LANDSCAPE_PARAMS };
+enum { LANDSCAPE_TOTAL = 5 * 5 * 4 * 4 * 2 }; /* combinations */
 
 static const int32_t landscape_tile[] = {8, 16, 32, 64, 128};
 static const int32_t landscape_keys[] = {16, 32, 64, 96, 128};

@@ -407,8 +407,6 @@ static void what_has_ended_is_not_gone_on_with(void **state)
     assert_fails(at_ledger_resume(folder_file(&here, "none"), &ledger, &log), ATTUNE_NOT_FOUND, "cannot be opened");
 }
 
-extern char **environ;
-
 /* This program again, as `write PATH`, with its standard output in a pipe. */
 static pid_t start_writer(const char *path, int *told)
 {

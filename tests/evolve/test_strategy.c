@@ -1,7 +1,5 @@
 #include "evolve/landscape.h"
 
-#include <stdlib.h>
-
 static at_space *made;
 
 static int setup(void **state)
@@ -51,9 +49,8 @@ static void asks_for_everything_once(void **state)
 {
     (void)state;
     for (const at_strategy_kind *const *kind = at_strategy_kinds; *kind != NULL; ++kind) {
-        bool *seen = calloc((size_t)made->count, sizeof *seen);
-        int *asked = malloc((size_t)made->count * sizeof *asked);
-        assert_true(seen != NULL && asked != NULL);
+        bool seen[LANDSCAPE_TOTAL] = {false};
+        int asked[LANDSCAPE_TOTAL] = {0};
         at_strategy *strategy = create((*kind)->name, 1, 0);
         int count = drive(strategy, made->count, 0, asked);
         assert_int_equal(count, (*kind)->stops ? made->order_count : made->count);
@@ -63,8 +60,6 @@ static void asks_for_everything_once(void **state)
         }
         assert_int_equal(at_strategy_ask(strategy), -1);
         at_strategy_destroy(strategy);
-        free(seen);
-        free(asked);
     }
 }
 
@@ -213,7 +208,7 @@ static int refusals_of(const char *name)
 {
     int refused = 0;
     for (uint64_t seed = 0; seed < SEEDS; ++seed) {
-        int asked[BUDGET];
+        int asked[BUDGET] = {0};
         at_strategy *strategy = create(name, seed, BUDGET);
         (void)drive(strategy, BUDGET, 0, asked);
         for (int i = 20; i < BUDGET; ++i) {
