@@ -2,18 +2,27 @@
  * over work items where there are too few heads, and a second step merges the parts. docs/cpu.md explains it. */
 #include "split.h"
 
-enum { SPLIT, BLOCK_N, PARAMS };
+enum { SPLIT, BLOCK_N, AHEAD, ORDER, PARAMS };
 
 enum { ROWS = 16 }; /* packed at once, as in the source */
 
 static const int32_t split[] = {0, 256, 512, 1024, 2048, 4096, 8192, 16384}; /* keys of an item; 0: all */
 static const int32_t block_n[] = {16, 32, 64, 128, 256};
+static const int32_t ahead[] = {4, 8, 16, 32}; /* KB that K and V are fetched ahead */
+static const int32_t order[] = {0, 1};         /* several keys side by side; one after the other */
 static const attune_param params[PARAMS] = {
     [SPLIT] = {.name = "SPLIT", .values = split, .count = sizeof split / sizeof *split},
     [BLOCK_N] = {.name = "BLOCK_N", .values = block_n, .count = sizeof block_n / sizeof *block_n},
+    [AHEAD] = {.name = "AHEAD", .values = ahead, .count = sizeof ahead / sizeof *ahead},
+    [ORDER] = {.name = "ORDER", .values = order, .count = sizeof order / sizeof *order},
 };
 
-enum { SPLITS = sizeof split / sizeof *split, BLOCKS = sizeof block_n / sizeof *block_n };
+enum {
+    SPLITS = sizeof split / sizeof *split,
+    BLOCKS = sizeof block_n / sizeof *block_n,
+    AHEADS = sizeof ahead / sizeof *ahead,
+    ORDERS = sizeof order / sizeof *order
+};
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
@@ -40,11 +49,13 @@ static bool supports(const attune_problem *problem, const attune_target *target,
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
-    (void)problem;
     (void)target;
-    (void)config;
-    (void)reason;
-    return true; /* every pair goes together */
+    int64_t keys = config->value[SPLIT];
+    if (keys > 0 && keys >= problem->seqlen_kv) {
+        return attune_refuse(reason, "SPLIT %lld: the %lld keys are one part, as with 0", (long long)keys,
+                             (long long)problem->seqlen_kv);
+    }
+    return true;
 }
 
 static int64_t padded(int64_t count)
@@ -78,28 +89,31 @@ static int32_t best_split(const attune_problem *problem, const attune_target *ta
     return at;
 }
 
-/* While a block is computed with, the next is fetched: keys and values of a block fill half of the L1 cache. */
-static int32_t best_block(const attune_problem *problem, const attune_target *target)
+/* Which way to go through K and V. One row after the other is what memory gives the fastest. Numbers of 16 bits are
+ * computed with so slowly that loading less counts for more. */
+static bool best_order(const attune_problem *problem)
 {
-    int64_t bytes = (problem->head_dim_qk + problem->head_dim_v) * (problem->dtype == ATTUNE_FP32 ? 4 : 2);
-    int64_t room = (target->l1d_bytes > 0 ? target->l1d_bytes : 32768) / 2;
-    int32_t at = BLOCKS - 2; /* longer ones only delay the first values */
-    while (at > 0 && block_n[at] * bytes > room) {
-        --at;
-    }
-    return at;
+    return problem->dtype == ATTUNE_FP32;
 }
 
-/* Every pair, the best split and block first, then those after them in turn. */
+/* Every config, the best first, then those that differ in BLOCK_N, in AHEAD, in ORDER and at last in SPLIT. */
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    if (index < 0 || index >= SPLITS * BLOCKS) {
-        return false;
+    const int32_t likely_block = 3, likely_ahead = 1; /* 128 keys, 8 KB */
+    int32_t likely_split = best_split(problem, target);
+    for (int32_t i = 0; index >= 0 && i < BLOCKS * AHEADS * ORDERS * SPLITS; ++i) {
+        int32_t n = (likely_block + i) % BLOCKS;
+        int32_t a = (likely_ahead + i / BLOCKS) % AHEADS;
+        int32_t o = (best_order(problem) + i / BLOCKS / AHEADS) % ORDERS;
+        int32_t s = (likely_split + i / BLOCKS / AHEADS / ORDERS) % SPLITS;
+        attune_config one = {
+            .value = {[SPLIT] = split[s], [BLOCK_N] = block_n[n], [AHEAD] = ahead[a], [ORDER] = order[o]}};
+        if (valid(problem, target, &one, NULL) && index-- == 0) {
+            *config = one;
+            return true;
+        }
     }
-    int32_t s = (best_split(problem, target) + index / BLOCKS) % SPLITS;
-    int32_t b = (best_block(problem, target) + index % BLOCKS) % BLOCKS;
-    *config = (attune_config){.value = {[SPLIT] = split[s], [BLOCK_N] = block_n[b]}};
-    return true;
+    return false;
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,

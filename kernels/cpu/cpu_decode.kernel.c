@@ -9,8 +9,8 @@
 #include "device/parts.h"
 #include "device/vector.h"
 
-enum { SPLIT, BLOCK_N }; /* places in attune_args.param */
-enum { ROWS = 16 };      /* packed at once: more are done 16 by 16 */
+enum { SPLIT, BLOCK_N, AHEAD, ORDER }; /* places in attune_args.param */
+enum { ROWS = 16 };                    /* packed at once: more are done 16 by 16 */
 
 /* ---- The item: which rows, which keys --------------------------------------------------------------------------- */
 
@@ -129,7 +129,8 @@ typedef struct block {
     int64_t first;
     int count;
     const char *key, *value;
-    int64_t key_step, value_step; /* bytes */
+    int64_t key_step, value_step;   /* bytes */
+    int64_t key_ahead, value_ahead; /* to the rows that are asked for */
 } block;
 
 /* Raw scores of all rows; those of keys beyond the block, up to a whole vector, are of its last key. */
@@ -137,7 +138,7 @@ static void score_block(const item *it, const block *b)
 {
     int dtype = it->args->dtype;
     int depth = it->args->head_dim_qk;
-    int64_t ahead = it->args->param[BLOCK_N] * b->key_step;
+    bool key_by_key = it->args->param[ORDER] != 0;
     for (int n = 0; n < b->count; n += VL) {
         const char *key[VL];
         for (int k = 0; k < VL; ++k) {
@@ -146,8 +147,8 @@ static void score_block(const item *it, const block *b)
         for (int r = 0, group; r < it->rows; r += group) {
             group = group_of(it->rows - r);
             for (int k = 0; k < VL; k += VL / group) {
-                score_group(group, dtype, key + k, ahead, it->query + r * it->pitch_qk, it->pitch_qk, depth,
-                            it->score + r * it->across + n + k, it->across);
+                score_group(group, dtype, key_by_key, key + k, b->key_ahead, it->query + r * it->pitch_qk, it->pitch_qk,
+                            depth, it->score + r * it->across + n + k, it->across);
             }
         }
     }
@@ -251,16 +252,18 @@ static void add_row(const item *it, const block *b, int row)
 static void add_block(const item *it, const block *b)
 {
     const int few = 16; /* values that stay in the L1 cache for all groups of rows and columns */
+    /* Value by value, a group's sums are all columns, of fewer rows. */
+    const int most = it->args->param[ORDER] != 0 ? 2 : 4;
     int dtype = it->args->dtype;
     int columns = it->args->head_dim_v;
-    int64_t ahead = it->args->param[BLOCK_N] * b->value_step;
     for (int n = 0; n < b->count; n += few) {
         const char *value = b->value + n * b->value_step;
         int count = (int)lesser_of(b->count - n, few);
         for (int r = 0, group; r < it->rows; r += group) {
             group = group_of(it->rows - r);
-            add_group(group, dtype, value, b->value_step, ahead, it->score + r * it->across + n, it->across, count,
-                      it->out + r * it->pitch_v, it->pitch_v, columns);
+            group = group > most ? most : group;
+            add_group(group, dtype, value, b->value_step, b->value_ahead, it->score + r * it->across + n, it->across,
+                      count, it->out + r * it->pitch_v, it->pitch_v, columns);
         }
     }
 }
@@ -283,6 +286,13 @@ static void do_block(const item *it, const block *b)
     }
 }
 
+/* From a row to the one that is AHEAD KB after it, where rows stand without gaps. */
+static int64_t ahead_of(const attune_args *args, int dims, int64_t step)
+{
+    int64_t bytes = dims * bytes_of(args->dtype);
+    return (args->param[AHEAD] * 1024 + bytes - 1) / bytes * step;
+}
+
 static void sweep_keys(const item *it)
 {
     const attune_args *args = it->args;
@@ -290,6 +300,8 @@ static void sweep_keys(const item *it)
     block b = {.first = it->first,
                .key_step = args->tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] * bytes_of(args->dtype),
                .value_step = args->tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] * bytes_of(args->dtype)};
+    b.key_ahead = ahead_of(args, args->head_dim_qk, b.key_step);
+    b.value_ahead = ahead_of(args, args->head_dim_v, b.value_step);
     clear_rows(it);
     for (; b.first <= it->last; b.first += b.count) {
         b.count = (int)lesser_of(it->last + 1 - b.first, most);

@@ -38,14 +38,17 @@ INLINE vf lane_sums(vf x[VL])
     return x[0];
 }
 
-/* Fetches what will be read `ahead` bytes further. NOTE: one line for each vector that is computed with. Many at once
- * fill the buffers of the L1 cache's misses, and computing waits until they have come. */
-INLINE void prefetch(const char *from, int64_t ahead)
+/* Asks for the line that is `ahead` bytes after the number at `bytes` of a row, once a line. NOTE: as it is not asked
+ * for to stay, what the caches held of other rows is still there in the next call. Many at once fill the buffers of the
+ * L1 cache's misses, and computing waits until they have come. */
+INLINE void ask_for_line(const char *from, int64_t bytes, int64_t ahead)
 {
-    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)ahead));
+    if (bytes % 64 == 0) {
+        __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)bytes + (uintptr_t)ahead), 0, 0);
+    }
 }
 
-/* sum[r][k] += query[r] key[k], for the `count` dims from c on. */
+/* sum[r][k] += query[r] key[k], for the `count` dims from c on: so many keys side by side. */
 INLINE void add_dims(int rows, int dtype, const char *const *key, int64_t ahead, const float *query, int pitch, int c,
                      int count, vf sum[VL])
 {
@@ -58,7 +61,7 @@ INLINE void add_dims(int rows, int dtype, const char *const *key, int64_t ahead,
     UNROLL
     for (int k = 0; k < keys; ++k) {
         vf x = load_some(key[k] + c * bytes_of(dtype), dtype, count);
-        prefetch(key[k] + c * bytes_of(dtype), ahead);
+        ask_for_line(key[k], c * bytes_of(dtype), ahead);
         UNROLL
         for (int r = 0; r < rows; ++r) {
             sum[r * keys + k] += x * q[r];
@@ -66,22 +69,43 @@ INLINE void add_dims(int rows, int dtype, const char *const *key, int64_t ahead,
     }
 }
 
+/* sum[r][k] += query[r] key, for one key and all dims. */
+INLINE void add_key(int rows, int dtype, const char *key, int64_t ahead, const float *query, int pitch, int depth,
+                    int k, vf sum[VL])
+{
+    for (int c = 0; c < depth; c += VL) {
+        vf x = load_some(key + c * bytes_of(dtype), dtype, depth - c);
+        ask_for_line(key, c * bytes_of(dtype), ahead);
+        UNROLL
+        for (int r = 0; r < rows; ++r) {
+            sum[r * (VL / rows) + k] += x * load(query + r * pitch + c);
+        }
+    }
+}
+
 /* score[r * across + k] = query[r] key[k], for 4, 2 or 1 rows and VL / rows keys. Rows of `query` are padded with
  * zeros to whole vectors. */
-INLINE void score_group_of(int dtype, int rows, const char *const *key, int64_t ahead, const float *query, int pitch,
-                           int depth, float *score, int across)
+INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *const *key, int64_t ahead,
+                           const float *query, int pitch, int depth, float *score, int across)
 {
     vf sum[VL];
     UNROLL
     for (int i = 0; i < VL; ++i) {
         sum[i] = splat(0);
     }
-    int c = 0;
-    for (; c + VL <= depth; c += VL) {
-        add_dims(rows, dtype, key, ahead, query, pitch, c, VL, sum);
-    }
-    if (c < depth) {
-        add_dims(rows, dtype, key, ahead, query, pitch, c, depth - c, sum);
+    if (key_by_key) {
+        UNROLL
+        for (int k = 0; k < VL / rows; ++k) {
+            add_key(rows, dtype, key[k], ahead, query, pitch, depth, k, sum);
+        }
+    } else {
+        int c = 0;
+        for (; c + VL <= depth; c += VL) {
+            add_dims(rows, dtype, key, ahead, query, pitch, c, VL, sum);
+        }
+        if (c < depth) {
+            add_dims(rows, dtype, key, ahead, query, pitch, c, depth - c, sum);
+        }
     }
     float whole[VL];
     vf all = lane_sums(sum);
@@ -110,7 +134,7 @@ INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const ch
         UNROLL
         for (int v = 0; v < vectors; ++v) {
             x[v] = load_some(value + v * VL * bytes_of(dtype), dtype, columns - v * VL);
-            prefetch(value + v * VL * bytes_of(dtype), ahead);
+            ask_for_line(value, v * VL * bytes_of(dtype), ahead);
         }
         UNROLL
         for (int r = 0; r < rows; ++r) {
@@ -152,15 +176,25 @@ INLINE int group_of(int rows)
     return rows > 2 ? 4 : rows;
 }
 
-static void score_group(int rows, int dtype, const char *const *key, int64_t ahead, const float *query, int pitch,
-                        int depth, float *score, int across)
+INLINE void score_rows_of(int dtype, int rows, bool key_by_key, const char *const *key, int64_t ahead,
+                          const float *query, int pitch, int depth, float *score, int across)
+{
+    if (key_by_key) {
+        score_group_of(dtype, rows, true, key, ahead, query, pitch, depth, score, across);
+    } else {
+        score_group_of(dtype, rows, false, key, ahead, query, pitch, depth, score, across);
+    }
+}
+
+static void score_group(int rows, int dtype, bool key_by_key, const char *const *key, int64_t ahead, const float *query,
+                        int pitch, int depth, float *score, int across)
 {
     if (rows == 4) {
-        WITH_DTYPE(dtype, score_group_of, 4, key, ahead, query, pitch, depth, score, across)
+        WITH_DTYPE(dtype, score_rows_of, 4, key_by_key, key, ahead, query, pitch, depth, score, across)
     } else if (rows == 2) {
-        WITH_DTYPE(dtype, score_group_of, 2, key, ahead, query, pitch, depth, score, across)
+        WITH_DTYPE(dtype, score_rows_of, 2, key_by_key, key, ahead, query, pitch, depth, score, across)
     } else {
-        WITH_DTYPE(dtype, score_group_of, 1, key, ahead, query, pitch, depth, score, across)
+        WITH_DTYPE(dtype, score_rows_of, 1, key_by_key, key, ahead, query, pitch, depth, score, across)
     }
 }
 
