@@ -54,7 +54,22 @@ echo "  A search that finds nothing says so: what wins must win twice, and once 
 echo
 show "$attune" evolve cpu_tiled b1,h8,s384,d64,fp32,causal --budget 8s --no-gate || true
 
-chapter '6. From here'
+chapter '6. Right, and really faster? The gate'
+echo '  A claim is judged, not believed: every stage in processes of its own, each timed output looked at, and an interval'
+echo '  over fresh processes. This is the quick form; a verdict that is kept takes longer.'
+echo
+judge() { # a finding, whichever it is, is no failure of this script; that it could not run is
+    local code=0
+    show "$attune" gate "$@" --quick --against openblas || code=$?
+    [ $code -le 2 ]
+}
+judge cpu_tiled b1,h8,s128,d64,fp32
+echo
+echo '  And a stranger, whose kernel has its scale one percent wrong? A folder with its source is all that is needed:'
+echo
+judge tests/gate/zoo/cpu/scale_off b1,h8,s128,d64,fp32
+
+chapter '7. From here'
 line() { printf '    %-40s %s\n' "$1" "$2"; }
 line "$attune --help" 'every verb explains itself'
 line "$attune info b1,h8,s512,d64,fp16" 'which kernel would run, and why not a faster one'

@@ -231,6 +231,11 @@ attune_status at_gate_printer_end(at_gate_printer *printer, const at_gate_result
     if (result->left > 0) {
         (void)fprintf(printer->out, "; %d left for the next call", result->left);
     }
+    if (result->faster > 1) {
+        (void)fprintf(printer->out,
+                      "\n%d faster, each asked by itself; %d stand where it is asked whether any is (Holm)",
+                      result->faster, result->faster_among);
+    }
     (void)fputc('\n', printer->out);
     if (printer->table != NULL) {
         status = at_table_print(printer->table, at_cli_format(printer->cli), printer->cli->out);

@@ -133,6 +133,7 @@ static void count_verdict(const at_verdict *verdict, at_gate_result *result)
 static attune_status tell_verdict(at_gate *gate, const at_gate_entry *entry, at_gate_result *result)
 {
     const at_gate_watch *watch = &gate->options->watch;
+    AT_FORWARD(at_gate_question(gate, entry->known != NULL ? entry->known : entry->verdict));
     if (watch->keep != NULL) {
         watch->keep(watch->keeper, entry->known != NULL ? entry->known : entry->verdict);
     }
@@ -279,6 +280,8 @@ attune_status at_gate_run(const at_gate_options *options, at_gate_result *result
     if (status == ATTUNE_OK) {
         status = run_batches(&gate, result);
     }
+    status = status == ATTUNE_OK ? at_gate_weigh(&gate, result) : status;
+    free(gate.chance);
     at_gate_close_workers(&gate);
     at_gate_close_coming(&gate);
     at_memo_destroy(gate.memo);

@@ -55,6 +55,8 @@ typedef struct at_gate_options {
 typedef struct at_gate_result {
     int passed, failed, inconclusive, not_run; /* verdicts, those known too, by their exit codes */
     int known;                                 /* of these, those that fresh evidence had already */
+    int faster;                                /* verdicts whose candidate is faster, each asked by itself, */
+    int faster_among;                          /* and how many of these stand where it is asked whether any is (Holm) */
     int left;                                  /* (candidate, problem) pairs that the limit left over */
     int exit_code;                             /* 0 pass, 1 fail, 2 inconclusive or unfinished, 3 could not run */
 } at_gate_result;

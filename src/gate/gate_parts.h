@@ -54,6 +54,8 @@ typedef struct at_gate {
     at_evidence *known; /* of the candidates, from earlier calls */
     size_t known_count;
     int next_problem; /* the first of the next batch */
+    double *chance;   /* of each verdict told, that its candidate is faster by luck alone */
+    int questions;
 } at_gate;
 
 /* One candidate on one problem. */
@@ -131,6 +133,11 @@ attune_status at_gate_find_known(const at_gate *gate, const at_verdict *verdict,
 attune_status at_gate_keep(const at_gate *gate, const at_verdict *verdict);
 /* Adds a proven row for the fastest of a table's candidates that are right, where that is wanted. */
 attune_status at_gate_learn(const at_gate *gate, const at_gate_table *table);
+
+/* Adds one verdict to the questions that were asked. Who asks many kernels, or about many problems, whether any is
+ * faster, is lucky more often than who asks one: at_gate_weigh says how many of those that are stand that. */
+attune_status at_gate_question(at_gate *gate, const at_verdict *verdict);
+attune_status at_gate_weigh(const at_gate *gate, at_gate_result *result);
 
 /* Runs a stage: `work` does what it does for the verdict; its failure is recorded as the stage's. Judges the verdict
  * and tells the watcher. Returns errors that are not the candidate's. */

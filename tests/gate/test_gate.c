@@ -247,6 +247,8 @@ static void test_candidates_and_problems(void **state)
         assert_int_equal(on.seen.fast[i], i % 2 == 0 ? AT_PASS : AT_FAIL);
     }
     assert_int_equal(on.result.exit_code, 1);
+    assert_int_equal(on.result.faster, 2);
+    assert_int_equal(on.result.faster_among, 2); /* 10 % faster is no luck of four questions */
 }
 
 static void on_keep(void *keeper, const at_verdict *verdict)
