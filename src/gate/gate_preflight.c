@@ -131,7 +131,8 @@ static void look_at_host(const at_gate *gate)
                    (double)sysconf(_SC_PHYS_PAGES) * page / gib);
     tell(gate, "memory", text);
     if (getloadavg(&load, 1) == 1 && load > 0.5) {
-        (void)snprintf(text, sizeof text, "%.1f threads had work over the last minute: intervals will be wider", load);
+        (void)snprintf(text, sizeof text,
+                       "%.1f threads had work over the last minute: in such company nothing passes as faster", load);
         tell(gate, "others", text);
     }
 }

@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/status.h"
 #include "gate/executor.h"
 #include "gate/gate_speed.h"
 #include "gate/ground.h"
+#include "measure/others.h"
 
 /* The arms of a bench that one worker has. */
 typedef struct part {
@@ -28,12 +30,18 @@ typedef struct ground {
     struct ground *next;
 } ground;
 
+/* Seconds so far: of work of everyone on our processors, of our own, and by the clock. */
+typedef struct company {
+    double busy_s, own_s, wall_s;
+} company;
+
 typedef struct course {
     struct timing *timing;
     const at_gate_bench *bench;
     ground *ground;
     int parts;
     part part[AT_SESSION_ARMS_MAX];
+    company before;                                                  /* the part that a process runs */
     int part_of[AT_SESSION_ARMS_MAX], place_of[AT_SESSION_ARMS_MAX]; /* by the bench's numbers */
 } course;
 
@@ -151,7 +159,47 @@ static attune_status unstage_parts(void *self)
     return ATTUNE_OK;
 }
 
-static at_executor executor_of(course *on)
+static double process_s(clockid_t clock)
+{
+    struct timespec now = {0, 0};
+    return clock_gettime(clock, &now) == 0 ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec : 0;
+}
+
+static double worker_s(const at_device *worker)
+{
+    clockid_t clock;
+    int process = worker != NULL ? at_channel_process(at_remote_channel(worker)) : 0;
+    return process > 0 && clock_getcpuclockid(process, &clock) == 0 ? process_s(clock) : 0;
+}
+
+/* Processor time of this process and of its workers. */
+static double own_s(const course *on)
+{
+    double seconds = process_s(CLOCK_PROCESS_CPUTIME_ID) + worker_s(on->timing->worker);
+    for (int i = 0; i < on->parts; ++i) {
+        seconds += worker_s(on->part[i].worker);
+    }
+    return seconds;
+}
+
+static company look_around(const course *on)
+{
+    return (company){at_busy_s(), own_s(on), process_s(CLOCK_MONOTONIC_RAW)};
+}
+
+static bool is_disturbed(void *observer)
+{
+    const course *on = observer;
+    const company now = look_around(on), before = on->before;
+    double wall_s = now.wall_s - before.wall_s;
+    if (now.busy_s < 0 || before.busy_s < 0 || !(wall_s > 0)) {
+        return false;
+    }
+    double others = (now.busy_s - before.busy_s - (now.own_s - before.own_s)) / wall_s;
+    return at_others_disturb(others, at_cpu_count());
+}
+
+static at_executor parts_of(course *on)
 {
     return on->parts == 1 ? on->part[0].executor
                           : (at_executor){.self = on,
@@ -161,6 +209,18 @@ static at_executor executor_of(course *on)
                                           .block = run_samples,
                                           .two_clocks = read_clocks,
                                           .unstage = unstage_parts};
+}
+
+/* A GPU is told apart from its host, and NVML says who else is there. */
+static at_executor executor_of(course *on)
+{
+    at_executor made = parts_of(on);
+    if (on->timing->gate->target.kind == ATTUNE_TARGET_CPU) {
+        on->before = look_around(on);
+        made.disturbed = is_disturbed;
+        made.observer = on;
+    }
+    return made;
 }
 
 /* ---- Courses ---------------------------------------------------------------------------------------------------- */

@@ -131,6 +131,23 @@ void at_check_dropped(const at_session *session, at_mode mode, at_check *check)
                    (long long)all, at_mode_name(mode), 100 * check->limit);
 }
 
+void at_check_company(const at_session *session, at_check *check)
+{
+    size_t disturbed = 0;
+    *check = (at_check){.limit = session->policy.dropped_most};
+    for (size_t i = 0; i < session->block_count; ++i) {
+        disturbed += (session->block[i].throttle & AT_THROTTLE_COMPANY) != 0;
+    }
+    if (disturbed == 0) {
+        return;
+    }
+    check->worst = (double)disturbed / (double)session->block_count;
+    conclude(check, check->worst <= check->limit, AT_INCONCLUSIVE);
+    (void)snprintf(check->what, sizeof check->what,
+                   "company: others worked on these processors during %zu of %zu blocks, at most %.0f %% may be such",
+                   disturbed, session->block_count, 100 * check->limit);
+}
+
 /* ---- Impossible speed -------------------------------------------------------------------------------------------- */
 
 double at_floor_us(at_mode mode, double flops, double peak_flops, double bytes, double peak_bytes)

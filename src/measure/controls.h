@@ -30,6 +30,10 @@ void at_check_clocks(const at_session *session, int arm, at_check *check);
  * than the policy's share of a mode's blocks was, what is left is no fair sample. */
 void at_check_dropped(const at_session *session, at_mode mode, at_check *check);
 
+/* Company. Noise: others at work on a CPU's processors, which may slow one arm down more than another. No more than the
+ * policy's share of all blocks may have been taken in it. */
+void at_check_company(const at_session *session, at_check *check);
+
 /* Impossible speed. Noise: work that was not done. The median time of a call must not be below the policy's floor. */
 attune_status at_check_floor(const at_session *session, at_mode mode, int arm, at_check *check);
 /* The floor: 0.95 of what `flops` (without masked work) take at the peak of the top clock; and cold, of what the bytes

@@ -13,7 +13,7 @@ const char *at_mode_name(at_mode mode)
 
 bool at_block_counts(const at_block *block)
 {
-    return (block->throttle & ~(unsigned)AT_THROTTLE_POWER) == 0;
+    return (block->throttle & ~(unsigned)(AT_THROTTLE_POWER | AT_THROTTLE_COMPANY)) == 0;
 }
 
 /* ---- Policy ------------------------------------------------------------------------------------------------------ */

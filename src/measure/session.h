@@ -88,7 +88,8 @@ enum {
     AT_THROTTLE_POWER = 1 << 0,    /* at its power limit: what a sustained load meets, recorded and not dropped */
     AT_THROTTLE_THERMAL = 1 << 1,  /* too hot: dropped */
     AT_THROTTLE_HARDWARE = 1 << 2, /* slowed down or braked by hardware: dropped */
-    AT_THROTTLE_OTHER = 1 << 3     /* another process ran on the device: dropped */
+    AT_THROTTLE_OTHER = 1 << 3,    /* another process ran on the device: dropped */
+    AT_THROTTLE_COMPANY = 1 << 4   /* others worked on the processors: not dropped, and too many leave no pass */
 };
 
 /* One block, as measured. */
@@ -124,6 +125,9 @@ typedef struct at_executor {
     attune_status (*block)(void *self, const at_block_order *order, at_block *block);
     attune_status (*two_clocks)(void *self, int arm, at_two_clocks *clocks);
     attune_status (*unstage)(void *self);
+    /* Whether others were at work on the same processors while this process's part ran; NULL: that is not looked at. */
+    bool (*disturbed)(void *observer);
+    void *observer;
 } at_executor;
 
 /* ---- Session --------------------------------------------------------------------------------------------------- */
@@ -161,7 +165,7 @@ attune_status at_session_add(at_session *session, const at_block *block);
 attune_status at_session_add_clocks(at_session *session, const at_two_clocks *clocks);
 void at_session_close(at_session *session);
 
-/* Whether the block counts: nothing but its power limit slowed the device. */
+/* Whether the block counts: nothing but its power limit, or company, slowed the device. */
 bool at_block_counts(const at_block *block);
 
 #endif

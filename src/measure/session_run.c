@@ -259,6 +259,15 @@ static attune_status run_mode(at_session *session, at_executor *executor, at_mod
     return executor->unstage(executor->self);
 }
 
+/* A candidate beyond hope is that in company too. */
+static void mark_disturbed(at_session *session, const at_executor *executor)
+{
+    bool disturbed = !session->stopped && executor->disturbed != NULL && executor->disturbed(executor->observer);
+    for (size_t i = 0; disturbed && i < session->block_count; ++i) {
+        session->block[i].throttle |= session->block[i].process == session->processes ? AT_THROTTLE_COMPANY : 0;
+    }
+}
+
 attune_status at_session_process(at_session *session, at_executor *executor)
 {
     AT_FAIL_IF(session->processes >= session->policy.processes || session->stopped, ATTUNE_INVALID_ARGUMENT,
@@ -269,6 +278,7 @@ attune_status at_session_process(at_session *session, at_executor *executor)
             AT_FORWARD(run_mode(session, executor, (at_mode)mode));
         }
     }
+    mark_disturbed(session, executor);
     ++session->processes;
     return ATTUNE_OK;
 }

@@ -68,6 +68,8 @@ static attune_status look_at_controls(const at_session *session, int candidate, 
         at_check_dropped(session, (at_mode)mode, &check);
         need(speed, &check);
     }
+    at_check_company(session, &check);
+    need(speed, &check);
     at_check_clocks(session, candidate, &check);
     need(speed, &check);
     at_check_clocks(session, peer, &check);

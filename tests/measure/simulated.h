@@ -22,6 +22,7 @@ typedef struct simulated {
     double first;                                  /* share added to the first sample made ready: a bias of place */
     double slope_off;                              /* the second clock is off by this share, */
     int slope_spares;                              /* but for the arms before this one */
+    int disturbed;                                 /* processes, from the first on, that have company */
     int wrong_arm, wrong_at;                       /* an arm gives a wrong output in this block, counted from 1 */
     /* What it is at. */
     at_hand_clock hand;
@@ -102,6 +103,12 @@ static attune_status simulated_unstage(void *self)
     return ATTUNE_OK;
 }
 
+static bool simulated_disturbed(void *observer)
+{
+    const simulated *on = observer;
+    return on->number < on->disturbed;
+}
+
 /* `on` must outlive it. */
 static inline at_executor simulated_executor(simulated *on)
 {
@@ -111,7 +118,9 @@ static inline at_executor simulated_executor(simulated *on)
                          .stage = simulated_stage,
                          .block = simulated_block,
                          .two_clocks = simulated_clocks,
-                         .unstage = simulated_unstage};
+                         .unstage = simulated_unstage,
+                         .disturbed = simulated_disturbed,
+                         .observer = on};
 }
 
 #endif

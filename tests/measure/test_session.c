@@ -258,6 +258,25 @@ static void throttled_blocks_are_dropped_whole(void **state)
     assert_decided(&speed, AT_INCONCLUSIVE, "throttling");
 }
 
+/* What was timed while others were at work does not count, and too little that counts is no pass. */
+static void company_is_no_pass(void **state)
+{
+    (void)state;
+    simulated on = still(1.2);
+    at_session_policy policy = policy_of(1, 20);
+    on.disturbed = 1;
+    at_speed speed = judge(&on, &policy);
+    assert_decided(&speed, AT_INCONCLUSIVE, "company");
+    on = still(1.2);
+    on.disturbed = 100;
+    speed = judge(&on, &policy);
+    assert_decided(&speed, AT_INCONCLUSIVE, "company");
+    on = still(0.3); /* beyond hope, in company or not */
+    on.disturbed = 100;
+    speed = judge(&on, &policy);
+    assert_decided(&speed, AT_FAIL, "stopped");
+}
+
 static void clocks_that_disagree_are_no_clocks(void **state)
 {
     (void)state;
@@ -459,6 +478,7 @@ int main(void)
         cmocka_unit_test(drift_over_a_block_cancels),
         cmocka_unit_test(a_bias_of_place_shows_in_the_label_swap),
         cmocka_unit_test(an_arm_that_differs_from_its_twin_shows),
+        cmocka_unit_test(company_is_no_pass),
         cmocka_unit_test(throttled_blocks_are_dropped_whole),
         cmocka_unit_test(clocks_that_disagree_are_no_clocks),
         cmocka_unit_test(impossible_speed_fails),

@@ -1,0 +1,68 @@
+/* What others do on our processors, from the system's own account. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "measure/others.h"
+
+static bool is_even(void *self, int cpu)
+{
+    ++*(int *)self;
+    return cpu % 2 == 0;
+}
+
+static void the_work_of_our_processors_is_added(void **state)
+{
+    (void)state;
+    double hertz = (double)sysconf(_SC_CLK_TCK);
+    int asked = 0;
+    static const char text[] = "cpu  1000 2000 3000 4000 5000 6000 7000 8000 9000 10000\n"
+                               "cpu0 1 2 4 1000 2000 8 16 32 64 128\n"
+                               "cpu1 100 200 300 400 500 600 700 800 900 1000\n"
+                               "cpu2 64 0 0 7 7 0 0\n"
+                               "intr 5 6 7\n"
+                               "cpus 2 of them\n";
+    assert_true(fabs(at_busy_in(text, is_even, &asked) * hertz - (63 + 64)) < 1e-6);
+    assert_int_equal(asked, 3);
+}
+
+static void what_is_not_told_is_not_known(void **state)
+{
+    (void)state;
+    int asked = 0;
+    assert_true(at_busy_in("", is_even, &asked) < 0);
+    assert_true(at_busy_in("cpu  1 2 3 4\ncpu1 1 2 3 4\n", is_even, &asked) < 0);
+    assert_true(at_busy_in("cpu0", is_even, &asked) == 0);
+}
+
+static void a_little_company_is_borne(void **state)
+{
+    (void)state;
+    assert_false(at_others_disturb(0.2, 1));
+    assert_true(at_others_disturb(0.5, 2));
+    assert_false(at_others_disturb(0.5, 64));
+    assert_false(at_others_disturb(-0.1, 4)); /* ticks are coarse */
+}
+
+static void the_system_tells(void **state)
+{
+    (void)state;
+    double before = at_busy_s();
+    assert_true(before < 0 || at_busy_s() >= before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_work_of_our_processors_is_added),
+        cmocka_unit_test(what_is_not_told_is_not_known),
+        cmocka_unit_test(a_little_company_is_borne),
+        cmocka_unit_test(the_system_tells),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
