@@ -27,13 +27,13 @@ for name in "$@"; do
         done
         ;;
     held_out_1)
-        for problem in b1,h4,s96,d64,fp32,causal b1,h2,s160,d64,bf16 b2,h2,s64,d80,fp16; do
+        for problem in b1,h3,s144,d64,fp32 b1,h2,s128,d96,bf16,causal b2,h1,s112,d64,fp16; do
             record held_out "$problem"
         done
         ;;
     held_out_2)
-        for problem in b1,h1,s192,d128,fp32 b1,h4,hkv1,s96,d64,bf16,causal,window=32:0 \
-            b1,h1,sq32,skv768,d64,fp16; do
+        for problem in b1,h2,s256,d32,fp32,causal b1,h6,hkv2,s80,d64,fp16,softcap=30 \
+            b1,h1,sq48,skv640,d128,bf16; do
             record held_out "$problem"
         done
         ;;

@@ -20,6 +20,10 @@ enum {
     FAR_DRAWS = 4  /* of which the farthest is taken */
 };
 
+/* Of logarithms: what takes a sixth longer than the best is as bad as what takes a hundred times as long. Else the few
+ * that are hopeless would be all that a forest sees. */
+#define HOPELESS 0.15
+
 typedef struct modeller {
     int columns;
     double *x;        /* [space->count][columns] */
@@ -117,7 +121,7 @@ static attune_status grow(at_strategy *strategy, at_forest **forest)
         if (!isnan(strategy->cost[candidate])) {
             memcpy(self->rows + (size_t)rows * columns, self->x + (size_t)candidate * columns,
                    columns * sizeof *self->rows);
-            self->y[rows++] = strategy->cost[candidate];
+            self->y[rows++] = fmin(strategy->cost[candidate], strategy->cost[strategy->best] + HOPELESS);
         }
     }
     at_forest_options options = {.trees = TREES, .leaf = 1, .seed = at_random_next(&strategy->random)};
@@ -146,18 +150,21 @@ static void find_worths(at_strategy *strategy, const at_forest *forest)
             double deviation;
             double mean = at_forest_ask(forest, self->x + (size_t)candidate * (size_t)self->columns, &deviation);
             double chance = at_boundary_chance(strategy->boundary, candidate);
-            self->worth[candidate] = expected_improvement(mean, deviation, best) * (1 - chance);
+            double sure = chance < 0.5 ? 1 - chance : 0; /* where it knows nothing it would promise most */
+            self->worth[candidate] = expected_improvement(mean, deviation, best) * sure;
         }
     }
 }
 
+/* -1 where nothing is promised. */
 static int most_promising(const at_strategy *strategy)
 {
     const modeller *self = strategy->self;
+    double most = 0;
     int best = -1;
     for (int candidate = 0; candidate < strategy->space->count; ++candidate) {
-        bool open = at_strategy_open(strategy, candidate);
-        if (open && (best < 0 || self->worth[candidate] > self->worth[best])) {
+        if (at_strategy_open(strategy, candidate) && self->worth[candidate] > most) {
+            most = self->worth[candidate];
             best = candidate;
         }
     }
