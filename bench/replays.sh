@@ -11,5 +11,6 @@ sums() { # of all ledgers of a folder
 
 sums $ledgers/training/* >bench/results/replay_training.txt
 sums --blind $ledgers/training/* >bench/results/replay_training_blind.txt
+"$attune" evolve replay --blind --budget 40runs $ledgers/h200/* >bench/results/replay_h200_blind.txt
 "$attune" evolve replay $ledgers/held_out/* >bench/results/replay_held_out.txt
 sums --blind $ledgers/held_out/* >bench/results/replay_held_out_blind.txt
