@@ -1,5 +1,6 @@
 #include "gate/counters.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/scratch.h"
 #include "base/status.h"
 #include "gate/process.h"
 
@@ -133,12 +135,12 @@ static attune_status query(const char *ncu, const char *file, char **metrics)
 
 attune_status at_counters_metrics(const char *ncu, char **metrics)
 {
-    char file[] = "/tmp/attune-ncu-XXXXXX";
-    int fd = mkstemp(file);
-    AT_FAIL_IF(fd < 0, ATTUNE_IO_ERROR, "no temporary file in /tmp for ncu's list");
-    (void)close(fd);
+    char file[PATH_MAX];
+    at_scratch folder;
+    AT_FORWARD(at_scratch_make(&folder));
+    (void)snprintf(file, sizeof file, "%s/list", folder.path);
     attune_status status = query(ncu, file, metrics);
-    (void)unlink(file);
+    at_scratch_remove(&folder);
     return status;
 }
 

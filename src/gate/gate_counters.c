@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/scratch.h"
 #include "base/status.h"
 #include "gate/counters.h"
 #include "gate/gate_parts.h"
@@ -119,17 +120,16 @@ static attune_status count_into(const at_gate *gate, const at_gate_entry *entry,
 
 static attune_status count_with(const at_gate *gate, const at_gate_entry *entry, const char *ncu)
 {
-    char folder[] = "/tmp/attune-ncu-XXXXXX", log[sizeof folder + 8];
+    char log[PATH_MAX];
     char *metrics;
+    at_scratch folder;
     AT_FORWARD(at_counters_metrics(ncu, &metrics));
-    attune_status status =
-        mkdtemp(folder) == NULL ? at_fail(ATTUNE_IO_ERROR, "no temporary folder in /tmp for ncu") : ATTUNE_OK;
+    attune_status status = at_scratch_make(&folder);
     if (status == ATTUNE_OK) {
-        (void)snprintf(log, sizeof log, "%s/log", folder);
+        (void)snprintf(log, sizeof log, "%s/log", folder.path);
         status = count_into(gate, entry, ncu, metrics, log);
-        (void)unlink(log);
-        (void)rmdir(folder);
     }
+    at_scratch_remove(&folder);
     free(metrics);
     return status;
 }

@@ -165,54 +165,18 @@ static attune_status digest_all(at_stranger_files *files)
 
 static attune_status make_place(at_stranger_files *files)
 {
-    const char *where = getenv("TMPDIR");
     char *folder;
-    AT_FORWARD(make_path(&files->place, "%s/attune-XXXXXX", where != NULL && where[0] == '/' ? where : "/tmp"));
-    if (mkdtemp(files->place) == NULL) {
-        attune_status status = at_fail(ATTUNE_IO_ERROR, "%s: %s", files->place, strerror(errno));
-        free(files->place);
-        files->place = NULL;
-        return status;
-    }
-    AT_FORWARD(make_path(&folder, "%s/attune", files->place));
+    AT_FORWARD(at_scratch_make(&files->place));
+    AT_FORWARD(make_path(&folder, "%s/attune", files->place.path));
     attune_status status = at_directory_make(folder);
     free(folder);
     for (const at_embedded *header = at_public_headers; header->name != NULL && status == ATTUNE_OK; ++header) {
         char *path;
-        AT_FORWARD(make_path(&path, "%s/attune/%s", files->place, header->name));
+        AT_FORWARD(make_path(&path, "%s/attune/%s", files->place.path, header->name));
         status = at_file_write(path, header->data, header->size);
         free(path);
     }
     return status;
-}
-
-static void remove_from(const char *folder, const char *name)
-{
-    char *path;
-    if (make_path(&path, "%s/%s", folder, name) == ATTUNE_OK) {
-        (void)remove(path);
-        free(path);
-    }
-}
-
-/* Nothing is in it but what was put there by us. */
-static void remove_place(const char *place)
-{
-    char *folder;
-    if (make_path(&folder, "%s/attune", place) == ATTUNE_OK) {
-        for (const at_embedded *header = at_public_headers; header->name != NULL; ++header) {
-            remove_from(folder, header->name);
-        }
-        (void)rmdir(folder);
-        free(folder);
-    }
-    remove_from(place, "descriptor.so");
-    for (int isa = 0; isa < ATTUNE_ISA_COUNT; ++isa) {
-        char name[32];
-        (void)snprintf(name, sizeof name, "%s.so", at_isa_name((attune_isa)isa));
-        remove_from(place, name);
-    }
-    (void)rmdir(place);
 }
 
 attune_status at_stranger_files_read(const char *folder, at_stranger_files *files)
@@ -230,10 +194,7 @@ void at_stranger_files_free(at_stranger_files *files)
     for (int i = 0; i < files->count; ++i) {
         free((void *)(uintptr_t)files->file[i].data);
     }
-    if (files->place != NULL) {
-        remove_place(files->place);
-    }
-    free(files->place);
+    at_scratch_remove(&files->place);
     free(files->folder);
     free(files->descriptor);
     free(files->kernel);
@@ -299,7 +260,7 @@ static void begin_command(const at_stranger_files *files, const at_stranger_tool
                                  "-fno-math-errno",
                                  "-Wl,--hash-style=sysv,-z,relro,-z,now,-z,noexecstack,--build-id=none",
                                  "-I",
-                                 files->place,
+                                 files->place.path,
                                  NULL};
     *made = (command){.count = 0};
     add_words(made, words);
@@ -343,7 +304,7 @@ attune_status at_stranger_compile_descriptor(const at_stranger_files *files, con
 {
     static const char *const words[] = {"-O1", "-DATTUNE_STRANGER=1", NULL};
     command made;
-    AT_FORWARD(make_path(path, "%s/descriptor.so", files->place));
+    AT_FORWARD(make_path(path, "%s/descriptor.so", files->place.path));
     begin_command(files, tools, &made);
     add_words(&made, words);
     attune_status status = compile(&made, files->descriptor, *path, AT_OBJECT_DESCRIPTOR);
@@ -365,7 +326,7 @@ attune_status at_stranger_compile_kernel(const at_stranger_files *files, const a
     *path = NULL;
     AT_FAIL_IF(files->kernel == NULL, ATTUNE_NOT_FOUND, "%s has no kernel for a CPU: NAME.kernel.c is needed",
                files->folder);
-    AT_FORWARD(make_path(path, "%s/%s.so", files->place, at_isa_name(isa)));
+    AT_FORWARD(make_path(path, "%s/%s.so", files->place.path, at_isa_name(isa)));
     (void)snprintf(tier, sizeof tier, "-DATTUNE_TIER_%s=1", at_isa_name(isa));
     begin_command(files, tools, &made);
     add_words(&made, words);

@@ -5,6 +5,7 @@
 #include "attune/kernel.h"
 #include "base/digest.h"
 #include "base/embedded.h"
+#include "base/scratch.h"
 
 enum { AT_STRANGER_FILES_MAX = 24, AT_STRANGER_NAME_MAX = 64 };
 
@@ -16,7 +17,7 @@ typedef struct at_stranger_files {
     at_embedded file[AT_STRANGER_FILES_MAX + 1];
     char name[AT_STRANGER_FILES_MAX][AT_STRANGER_NAME_MAX];
     char digest[AT_DIGEST_TEXT_MAX]; /* of the descriptor's, the kernel's and the sources' names and bytes */
-    char *place;                     /* a temporary folder: the public headers, objects */
+    at_scratch place;                /* the public headers, objects */
 } at_stranger_files;
 
 /* Reads a folder. ATTUNE_NOT_FOUND where it has no descriptor, or more than one. Free with at_stranger_files_free, also
