@@ -125,7 +125,7 @@ static attune_status compile_likely(const at_engine *on)
             if (on->kernel->heuristic(problem, &on->target, index, &config) &&
                 at_kernel_fits(on->kernel, problem, &on->target, &config, NULL)) {
                 at_config_print(on->kernel, &config, text);
-                AT_FORWARD(at_compilers_add(on->compilers, text, problem, &job));
+                AT_FORWARD(at_compilers_add(on->compilers, text, problem, true, &job));
             }
         }
     }

@@ -280,7 +280,7 @@ static attune_status ahead(void *self, int candidate)
         return ATTUNE_OK;
     }
     name_of(on, candidate, name);
-    return at_compilers_add(on->options.compilers, name, &on->options.problem, &on->job[candidate]);
+    return at_compilers_add(on->options.compilers, name, &on->options.problem, false, &on->job[candidate]);
 }
 
 static attune_status compile(at_live *on, int candidate, at_variant *variant)

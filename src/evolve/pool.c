@@ -19,7 +19,7 @@ static const double patience = 8, patience_least_s = 20, longest_s = 120;
 typedef struct job {
     char kernel[AT_KERNEL_TEXT_MAX];
     attune_problem problem;
-    bool done;
+    bool likely, taken, done;
     at_compiled compiled;
 } job;
 
@@ -28,7 +28,7 @@ struct at_compilers {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t added, done;
     job **jobs;
-    int count, room, next; /* the first that nobody took */
+    int count, room, next; /* all before it were taken */
     int known;             /* compiled so far, */
     double known_s;        /* in so many seconds all together */
     bool closing;
@@ -81,19 +81,38 @@ static void finish(at_compilers *on, job *one)
     (void)pthread_cond_broadcast(&on->done);
 }
 
+/* Of those that nobody took the first that is wanted, else the first that is likely to be; NULL where there is none.
+ * With the lock. */
+static job *take(at_compilers *on)
+{
+    job *found = NULL;
+    while (on->next < on->count && on->jobs[on->next]->taken) {
+        ++on->next;
+    }
+    for (int i = on->next; i < on->count && (found == NULL || found->likely); ++i) {
+        job *one = on->jobs[i];
+        found = !one->taken && (found == NULL || !one->likely) ? one : found;
+    }
+    if (found != NULL) {
+        found->taken = true;
+    }
+    return found;
+}
+
 static void *work(void *context)
 {
     at_compilers *on = context;
     at_channel *channel = NULL;
     (void)pthread_mutex_lock(&on->lock);
     for (;;) {
-        while (!on->closing && on->next == on->count) {
+        job *one = on->closing ? NULL : take(on);
+        while (!on->closing && one == NULL) {
             (void)pthread_cond_wait(&on->added, &on->lock);
+            one = on->closing ? NULL : take(on);
         }
-        if (on->closing) {
+        if (one == NULL) {
             break;
         }
-        job *one = on->jobs[on->next++];
         double seconds = allowed_s(on);
         (void)pthread_mutex_unlock(&on->lock);
         compile(on, &channel, one, seconds);
@@ -168,12 +187,14 @@ static attune_status make_room(at_compilers *on)
     return ATTUNE_OK;
 }
 
-attune_status at_compilers_add(at_compilers *on, const char *kernel, const attune_problem *problem, int *number)
+attune_status at_compilers_add(at_compilers *on, const char *kernel, const attune_problem *problem, bool likely,
+                               int *number)
 {
     job *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a job");
     (void)snprintf(made->kernel, sizeof made->kernel, "%s", kernel);
     made->problem = *problem;
+    made->likely = likely;
     (void)pthread_mutex_lock(&on->lock);
     attune_status status = make_room(on);
     if (status == ATTUNE_OK) {

@@ -27,8 +27,10 @@ typedef struct at_compilers_options {
 attune_status at_compilers_open(const at_compilers_options *options, at_compilers **compilers);
 /* Drops what waits, ends what runs. NULL is fine. */
 void at_compilers_close(at_compilers *compilers);
-/* Queues "NAME:PARAM=VALUE,..." and says by which number it can be waited for. */
-attune_status at_compilers_add(at_compilers *compilers, const char *kernel, const attune_problem *problem, int *job);
+/* Queues "NAME:PARAM=VALUE,..." and says by which number it can be waited for. What is only likely to be wanted is
+ * compiled when nothing else waits. */
+attune_status at_compilers_add(at_compilers *compilers, const char *kernel, const attune_problem *problem, bool likely,
+                               int *job);
 /* Waits for a job. ATTUNE_OK whatever came of it; ATTUNE_INTERRUPTED after at_file_interrupt. */
 attune_status at_compilers_wait(at_compilers *compilers, int job, at_compiled *compiled);
 

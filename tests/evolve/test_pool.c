@@ -29,7 +29,7 @@ static at_compiled compile(at_compilers *on, const char *kernel, const char *pro
     at_compiled got;
     int job;
     assert_ok(attune_problem_parse(problem_text, &problem));
-    assert_ok(at_compilers_add(on, kernel, &problem, &job));
+    assert_ok(at_compilers_add(on, kernel, &problem, false, &job));
     assert_ok(at_compilers_wait(on, job, &got));
     return got;
 }
@@ -57,7 +57,7 @@ static void jobs_are_compiled_and_told_apart(void **state)
     int job[3];
     assert_ok(attune_problem_parse("b1,h8,s512,d64,fp16", &problem));
     for (int i = 0; i < 3; ++i) {
-        assert_ok(at_compilers_add(on, kernels[i], &problem, &job[i]));
+        assert_ok(at_compilers_add(on, kernels[i], &problem, i == 1, &job[i]));
         assert_int_equal(job[i], i);
     }
     for (int i = 2; i >= 0; --i) { /* in any order, and as often as one likes */
@@ -127,7 +127,7 @@ static void an_interrupt_ends_the_wait(void **state)
     int job;
     at_compilers *on = open_with(mute, 1, 5);
     assert_ok(attune_problem_parse("b1,h8,s512,d64,fp16", &problem));
-    assert_ok(at_compilers_add(on, "tiled", &problem, &job));
+    assert_ok(at_compilers_add(on, "tiled", &problem, false, &job));
     at_file_interrupt();
     assert_fails(at_compilers_wait(on, job, &got), ATTUNE_INTERRUPTED, "interrupted");
     at_compilers_close(on);
