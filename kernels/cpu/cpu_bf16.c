@@ -5,7 +5,7 @@
 
 enum { BLOCK_M, BLOCK_N, HEADS, PACK, PARAMS };
 
-enum { LANES = 16, TILE_BYTES = 64, MEETINGS = 3 }; /* as in the source */
+enum { LANES = 16, TILE_BYTES = 64, SCORES = 2 }; /* as in the source */
 
 static const int32_t block_m[] = {16, 32, 64, 96, 128}; /* rows of an item, of all its heads */
 static const int32_t block_n[] = {32, 64, 128, 256};
@@ -80,7 +80,7 @@ static int64_t scratch_bytes(const attune_problem *problem, const attune_config 
 {
     int64_t rows = 4; /* top, sum, ahead and slope */
     int64_t lane = whole(problem->head_dim_qk, 32) / 2 + whole(problem->head_dim_v, 16) + rows;
-    int64_t scores = MEETINGS * 2 * LANES * (int64_t)config->value[BLOCK_N];
+    int64_t scores = SCORES * 2 * LANES * (int64_t)config->value[BLOCK_N];
     int64_t own = config->value[PACK] == 0 ? tile_bytes(problem, config) : 0;
     return (int64_t)sizeof(float) * (config->value[BLOCK_M] * lane + scores) + own;
 }

@@ -13,7 +13,7 @@
 
 enum { BLOCK_M, BLOCK_N, HEADS, PACK }; /* places in attune_args.param */
 enum { HEAD_BYTES = 64 };               /* of the workspace: the number of the running step; of a tile: its flag */
-enum { MEETINGS = 3 };                  /* under way at once */
+enum { MEETINGS = 3, SCORES = 2 };      /* under way at once; arrays of scores that they need */
 
 #define LOG2_E 0x1.715476p0f
 #define LN_2 0x1.62e430p-1f
@@ -88,7 +88,7 @@ typedef struct item {
     bool flagged;    /* some are */
     uint32_t *query; /* [panels][pitch_k / 2][LANES]: pairs of columns */
     float *out;      /* [panels][pitch_v][LANES] */
-    float *score;    /* [MEETINGS][2][BLOCK_N][LANES]: S^T of two panels, then pairs of P^T */
+    float *score;    /* [SCORES][2][BLOCK_N][LANES]: S^T of two panels, then pairs of P^T */
     float *top;      /* [panels][LANES]: what is subtracted from each row's scores, times log2 e */
     float *sum;      /* likewise, of 2^(S - top) */
     float *ahead;    /* likewise, queries after the first */
@@ -145,7 +145,7 @@ static void place(item *it, float *scratch)
     it->query = (uint32_t *)scratch;
     it->out = scratch + lanes * pitch_k(args) / 2;
     it->score = it->out + lanes * pitch_v(args);
-    it->top = it->score + MEETINGS * 2 * LANES * args->param[BLOCK_N];
+    it->top = it->score + SCORES * 2 * LANES * args->param[BLOCK_N];
     it->sum = it->top + lanes;
     it->ahead = it->sum + lanes;
     it->slope = it->ahead + lanes;
@@ -536,7 +536,8 @@ static void attend_at_once(const item *it, meeting *m)
 }
 
 /* A stage each of three meetings: while products of the first and the last keep their unit busy, the vector units turn
- * the scores of the one between into weights. */
+ * the scores of the one between into weights. When values have been added, new scores take the place of their weights.
+ */
 static void attend_in_turn(const item *it, const meeting *scored, meeting *weighed, const meeting *added)
 {
     const meanwhile nothing = {weigh_nothing, NULL};
@@ -547,14 +548,14 @@ static void attend_in_turn(const item *it, const meeting *scored, meeting *weigh
     }
     shrink_panels(it, added);
     if (scored->panels == 2 && weighed->panels == 2 && added->panels == 2) {
-        score_keys(it, scored, beside);
         add_values(it, added, beside);
+        score_keys(it, scored, beside);
     } else {
-        if (scored->panels > 0) {
-            score_keys(it, scored, nothing);
-        }
         if (added->panels > 0) {
             add_values(it, added, nothing);
+        }
+        if (scored->panels > 0) {
+            score_keys(it, scored, nothing);
         }
     }
     if (weighed->panels > 0) {
@@ -565,7 +566,7 @@ static void attend_in_turn(const item *it, const meeting *scored, meeting *weigh
 /* Meetings follow one another. They are attended in turn only where their tiles stay. */
 typedef struct queue {
     meeting m[MEETINGS];
-    int last;
+    int last, count;
 } queue;
 
 static bool in_turn(const item *it)
@@ -580,7 +581,8 @@ static void enter_meeting(const item *it, queue *q, const tile *t, int panel)
     m->t = *t;
     m->panel = panel;
     m->panels = it->panels - panel > 2 ? 2 : it->panels - panel;
-    m->score = it->score + (int64_t)q->last * 2 * LANES * it->args->param[BLOCK_N];
+    m->score = it->score + (int64_t)(q->count % SCORES) * 2 * LANES * it->args->param[BLOCK_N];
+    ++q->count;
     if (!in_turn(it)) {
         attend_at_once(it, m);
     } else {
@@ -601,7 +603,7 @@ static void end_meetings(const item *it, queue *q)
 
 static void sweep_keys(item *it, int64_t first, int64_t last)
 {
-    queue q = {.last = 0};
+    queue q = {.count = 0};
     clear_rows(it);
     tiles_open();
     for (int64_t nth = first; nth <= last; ++nth) {
