@@ -1,10 +1,26 @@
 /* wgmma_small: descriptor. The source says how it works. */
 #include "attune/kernel.h"
 
-enum { ROWS, SPLITS, CLUSTER, BLOCK_N, STAGES, LOOPED, STEPS_PV, MIN_BLOCKS, PROGRAMMATIC, PARAMS };
+enum {
+    ROWS,
+    SPLITS,
+    CLUSTER,
+    BLOCK_N,
+    STAGES,
+    LOOPED,
+    STEPS_PV,
+    MIN_BLOCKS,
+    PROGRAMMATIC,
+    OVERLAP,
+    LAZY,
+    Q_REGISTERS,
+    PARAMS
+};
 
 static const int32_t one_to_four[] = {1, 2, 3, 4};
 static const int32_t powers_of_two[] = {1, 2, 4, 8};
+static const int32_t stages_values[] = {1, 2, 3, 4, 8};
+static const int32_t lazy_values[] = {0, 8};
 static const int32_t block_n_values[] = {64, 128};
 static const int32_t switch_values[] = {0, 1};
 
@@ -13,11 +29,14 @@ static const attune_param params[PARAMS] = {
     [SPLITS] = {"SPLITS", powers_of_two, 3, 0},
     [CLUSTER] = {"CLUSTER", powers_of_two, 3, 0},
     [BLOCK_N] = {"BLOCK_N", block_n_values, 2, 0},
-    [STAGES] = {"STAGES", one_to_four, 4, 0},
+    [STAGES] = {"STAGES", stages_values, 5, 0},
     [LOOPED] = {"LOOPED", switch_values, 2, 0},
     [STEPS_PV] = {"STEPS_PV", powers_of_two, 4, 0},
     [MIN_BLOCKS] = {"MIN_BLOCKS", one_to_four, 4, 0},
     [PROGRAMMATIC] = {"PROGRAMMATIC", switch_values, 2, 0},
+    [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
+    [LAZY] = {"LAZY", lazy_values, 2, 0},
+    [Q_REGISTERS] = {"Q_REGISTERS", switch_values, 2, 0},
 };
 
 enum { CHUNK = 64, GROUP = 128, DIM_STEP = 8, DIM_MAX = 128, WARP_GROUPS_MAX = 4, REGISTERS_MAX = 255 };
@@ -64,7 +83,7 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     int32_t qk = padded(problem->head_dim_qk);
     int32_t v = padded(problem->head_dim_v);
     int32_t tiles = 2 * (block_m(config) * qk + slots_of(config) * config->value[BLOCK_N] * (qk + v));
-    int32_t barriers = 1 + slots_of(config) * 4 + threads_of(config) / 32;
+    int32_t barriers = config->value[ROWS] + slots_of(config) * 4 + threads_of(config) / 32;
     return tiles + parcels_of(v / 8, config) + (barriers + 15) / 16 * 128;
 }
 
@@ -95,16 +114,16 @@ static int64_t tiles_of(const attune_problem *problem, int32_t rows)
     return (problem->seqlen_q + rows - 1) / rows * problem->batch * problem->heads_q;
 }
 
-/* What it is for: at most two tiles of 128 queries a multiprocessor, one where heads are wide, and not too many keys.
- */
-enum { KEYS_MAX = 1024, KEYS_MAX_FEW = 2048, TILE = 128 };
+/* What it is for: at most two tiles of 128 queries a multiprocessor, one where heads are wide; and the more tiles, the
+ * fewer keys. */
+enum { KEYS_MAX_MANY = 512, KEYS_MAX = 1024, KEYS_MAX_FEW = 2048, TILE = 128 };
 
 static bool is_small(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     bool wide = padded(problem->head_dim_qk) > CHUNK || padded(problem->head_dim_v) > CHUNK;
     int64_t tiles = tiles_of(problem, TILE);
     int64_t most = (int64_t)target->sm_count * (wide ? 1 : 2);
-    int32_t keys = 2 * tiles <= target->sm_count ? KEYS_MAX_FEW : KEYS_MAX;
+    int32_t keys = 2 * tiles <= target->sm_count ? KEYS_MAX_FEW : tiles <= target->sm_count ? KEYS_MAX : KEYS_MAX_MANY;
     if (tiles > most) {
         return attune_refuse(reason, "seqlen_q, heads_q, batch: %lld tiles of %d queries, at most %lld for %d SMs",
                              (long long)tiles, TILE, (long long)most, target->sm_count);
@@ -182,6 +201,13 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[LOOPED] && config->value[STAGES] == 1) {
         return attune_refuse(reason, "STAGES 1: LOOPED 1 needs 2, values being copied a tile after their keys");
     }
+    if (config->value[OVERLAP] &&
+        (config->value[LOOPED] || config->value[STAGES] == 1 || config->value[STEPS_PV] > 1)) {
+        return attune_refuse(reason, "OVERLAP 1: with LOOPED 0, STAGES above 1 and STEPS_PV 1 only");
+    }
+    if (!config->value[OVERLAP] && (config->value[LAZY] > 0 || config->value[Q_REGISTERS])) {
+        return attune_refuse(reason, "OVERLAP 0: with LAZY 0 and Q_REGISTERS 0 only");
+    }
     if (!config->value[LOOPED] && ring_of(config) < problem->seqlen_kv) {
         return attune_refuse(reason, "LOOPED 0: the ring has %lld keys, all %lld are needed",
                              (long long)ring_of(config), (long long)problem->seqlen_kv);
@@ -199,30 +225,37 @@ static void resources(const attune_problem *problem, const attune_target *target
                               .workspace = attune_term_const(0)};
 }
 
-static bool is_long_causal(const attune_problem *problem)
-{
-    return problem->causal && problem->seqlen_kv > 512;
-}
-
 static bool is_causal(const attune_problem *problem)
 {
     return problem->causal;
 }
 
+static bool is_not_causal(const attune_problem *problem)
+{
+    return !problem->causal;
+}
+
 /* By what has won on an H200 (132 multiprocessors), likeliest first: tiles of 64 queries with two multiprocessors each,
- * with one each, tiles of 128 likewise; where there are more tiles than that, several blocks a multiprocessor, small
- * ones under a causal mask, whose tiles differ in length. `waves` is the most blocks there may be for each
- * multiprocessor. */
+ * with one each; tiles of 128 likewise, then of 256; where keys are too many to be copied at once, rings. `waves` is
+ * the most blocks there may be for each multiprocessor. */
 static const struct {
     attune_config config;
     int32_t waves;
     bool (*suits)(const attune_problem *problem); /* NULL: any */
 } candidates[] = {
-    {{{1, 2, 2, 128, 1, 0, 2, 1, 1}}, 1, NULL},           {{{1, 2, 2, 128, 2, 1, 2, 1, 1}}, 1, NULL},
-    {{{1, 2, 1, 128, 2, 0, 2, 1, 1}}, 1, NULL},           {{{2, 1, 2, 128, 2, 1, 2, 1, 1}}, 1, NULL},
-    {{{1, 2, 1, 128, 3, 1, 2, 1, 1}}, 2, is_long_causal}, {{{2, 1, 1, 128, 2, 1, 2, 1, 1}}, 1, NULL},
-    {{{1, 1, 1, 128, 2, 1, 2, 3, 1}}, 4, is_causal},      {{{2, 1, 1, 64, 2, 1, 4, 2, 1}}, 2, NULL},
-    {{{2, 1, 1, 64, 2, 1, 4, 1, 1}}, INT32_MAX, NULL},
+    {{{1, 2, 2, 128, 1, 0, 2, 1, 1, 0, 0, 0}}, 1, NULL},
+    {{{1, 2, 2, 128, 2, 1, 2, 1, 1, 0, 0, 0}}, 1, NULL},
+    {{{1, 2, 1, 128, 2, 0, 2, 1, 1, 0, 0, 0}}, 1, NULL},
+    {{{2, 1, 2, 128, 4, 0, 1, 1, 1, 1, 8, 1}}, 1, is_not_causal},
+    {{{2, 2, 2, 64, 4, 0, 1, 1, 1, 1, 8, 1}}, 1, is_causal},
+    {{{2, 1, 2, 128, 2, 1, 2, 1, 1, 0, 0, 0}}, 1, NULL},
+    {{{2, 1, 1, 128, 2, 0, 1, 1, 1, 1, 8, 1}}, 1, is_not_causal},
+    {{{2, 2, 1, 64, 4, 0, 1, 1, 1, 1, 8, 0}}, 1, NULL},
+    {{{4, 1, 2, 64, 8, 0, 1, 1, 1, 1, 8, 1}}, 1, NULL},
+    {{{2, 1, 1, 128, 2, 1, 2, 1, 1, 0, 0, 0}}, 1, NULL},
+    {{{4, 1, 1, 64, 8, 0, 1, 1, 1, 1, 8, 1}}, 1, NULL},
+    {{{2, 1, 1, 64, 2, 1, 4, 2, 1, 0, 0, 0}}, 2, NULL},
+    {{{2, 1, 1, 64, 2, 1, 4, 1, 1, 0, 0, 0}}, INT32_MAX, NULL},
 };
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
@@ -240,6 +273,13 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     return false;
 }
 
+/* Whether O leaves through the copy engine, as the source decides it. */
+static bool boxed(const attune_problem *problem, const attune_config *config)
+{
+    return config->value[OVERLAP] && config->value[Q_REGISTERS] && parts_of(config) == 1 &&
+           problem->head_dim_v % 16 == 0 && padded(problem->head_dim_v) <= padded(problem->head_dim_qk);
+}
+
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
@@ -255,10 +295,11 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         .cluster = {value[CLUSTER], 1, 1},
         .smem = attune_term_const(smem_of(problem, config)),
         .programmatic = value[PROGRAMMATIC],
-        .map_count = 3,
-        .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {CHUNK, block_m(config), 1, 1}, 256},
+        .map_count = boxed(problem, config) ? 4 : 3,
+        .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {CHUNK, 64, 1, 1}, 256},
                 {ATTUNE_K, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N], 1, 1}, 256},
-                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N], 1, 1}, 256}}};
+                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N], 1, 1}, 256},
+                {ATTUNE_O, ATTUNE_SWIZZLE_128B, {CHUNK, 16, 1, 1}, 0}}};
     *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
 }
 
@@ -268,10 +309,15 @@ static const attune_shipped shipped[] = {
     {"b1,h8,s512,d128,fp16", ""},
     {"b2,h8,s512,d64,fp16,causal", ""},
     {"b1,h8,s1024,d64,fp16", ""},
+    {"b1,h8,s1024,d64,bf16,causal", ""},
+    {"b2,h8,s1024,d64,fp16", ""},
     {"b2,h8,s1024,d64,fp16,causal", ""},
     {"b2,h16,s512,d64,fp16", ""},
+    {"b2,h16,s512,d64,fp16,causal", ""},
+    {"b4,h16,s256,d64,fp16", ""},
     {"b4,h16,s512,d64,fp16", ""},
     {"b4,h16,s512,d64,fp16,causal", ""},
+    {"b2,h8,s512,d128,fp16", ""},
     {"b2,h8,hkv2,s1000,d128,bf16,causal", ""},
     {"b2,h4,hkv2,s300,d80,dv48,bf16,causal", ""},
     {NULL, NULL},

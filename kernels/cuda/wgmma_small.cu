@@ -1,243 +1,23 @@
-/* wgmma_small: attention where there are fewer tiles than multiprocessors, so that time is latency.
+/* wgmma_small: attention where there are few tiles for each multiprocessor, so that time is latency.
  *
  * A block takes ROWS x 64 queries. CLUSTER blocks divide the keys of its tile among them, SPLITS warp groups those of a
- * block. A warp group holds 64 rows against its own tiles of BLOCK_N keys: logits by wgmma from shared memory, weights
- * in registers, the products with V under the exponentials that are still to come. Then those that have the same rows
- * meet, warp by warp: the splits through shared memory, the blocks of a cluster through st.async; each ends with a
- * stripe of O's columns.
+ * block. A warp group holds 64 rows against its own tiles of BLOCK_N keys: logits by wgmma, weights in registers. Then
+ * those that have the same rows meet, warp by warp: the splits through shared memory, the blocks of a cluster through
+ * st.async; each ends with a stripe of O's columns.
  *
  * STAGES tiles of a split are in flight at once. Unless LOOPED, no split has more, and nothing is waited for but the
- * copies themselves. Nobody does nothing but copy: three warps of a group start the copies of K, Q and V, so that no
- * thread has to start many. With PROGRAMMATIC, a block sets itself up while the kernel before still runs.
+ * copies themselves. Without OVERLAP tiles are taken one after the other, the products with V under the exponentials
+ * that are still to come; with it, logits of the next tile and products of the one before are asked for together, and
+ * Q may lie in registers (Q_REGISTERS) and maxima stay while they are near enough (LAZY).
+ *
+ * Nobody does nothing but copy: three warps of a group start the copies of K, Q and V, so that no thread has to start
+ * many. With PROGRAMMATIC, a block sets itself up while the kernel before still runs.
  *
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
-#include "device/sequence.cuh"
+#include "device/rows.cuh"
+#include "device/small.cuh"
 #include "device/softmax.cuh"
-#include "device/tma.cuh"
 #include "device/wgmma.cuh"
-
-constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
-constexpr int CHUNK = 64; /* elements of a swizzled line */
-constexpr int chunks_qk = (dim_qk + CHUNK - 1) / CHUNK, chunks_v = (dim_v + CHUNK - 1) / CHUNK;
-constexpr int steps_qk = (dim_qk + 15) / 16, steps_p = BLOCK_N / 16;
-constexpr int logits = BLOCK_N / 2; /* of a thread, half of them in either of its rows */
-constexpr int GROUP = 128;          /* threads of a warp group */
-constexpr int BLOCK_M = ROWS * 64;
-constexpr int SLOTS = STAGES * SPLITS;
-constexpr int PARTS = CLUSTER * SPLITS;
-constexpr int columns_o = chunks_v * CHUNK;
-constexpr int octets_o = columns_o / 8;         /* of columns; a thread has two sums of each in either row */
-constexpr int octets_split = octets_o / SPLITS; /* that a warp group is left with when those of its block have met */
-constexpr int octets_part = octets_split / CLUSTER; /* and in the end */
-constexpr int threads = ROWS * SPLITS * GROUP, warps = threads / 32;
-static_assert(threads == ATTUNE_THREADS, "the descriptor predicts another number of threads");
-static_assert(octets_part * PARTS == octets_o && octets_part % 2 == 0, "stripes of whole pairs of octets");
-static_assert(steps_p % STEPS_PV == 0, "whole groups of steps");
-static_assert(!LOOPED || STAGES > 1, "values are asked for a tile later than keys");
-
-/* What a warp hands to the one of another part that has the same rows: sums of some octets, and for each of its sixteen
- * rows, two in a place, the maximum and the sum of weights. */
-template <int octets> struct parcel {
-    float4 o[octets][32];
-    float4 soft[8];
-};
-
-constexpr int parcels_splits = SPLITS * (SPLITS - 1) * ROWS * 4, parcels_blocks = (CLUSTER - 1) * warps;
-constexpr int parcel_bytes =
-    parcels_splits * sizeof(parcel<octets_split>) + parcels_blocks * sizeof(parcel<octets_part>);
-constexpr int barriers_copies = 1 + SLOTS * 4;
-
-struct Shared {
-    element q[chunks_qk * BLOCK_M * CHUNK];
-    element k[SLOTS][chunks_qk * BLOCK_N * CHUNK];
-    element v[SLOTS][chunks_v * BLOCK_N * CHUNK];
-    float4 parcels[PARTS > 1 ? parcel_bytes / 16 : 8];
-    unsigned long long full_q, full_k[SLOTS], full_v[SLOTS], empty_k[SLOTS], empty_v[SLOTS];
-    unsigned long long merged[(barriers_copies + warps + 15) / 16 * 16 - barriers_copies]; /* `warps` of them used */
-};
-static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
-
-ATTUNE_INLINE unsigned at(const void *shared)
-{
-    return ptx_cvta_shared(shared);
-}
-
-ATTUNE_INLINE parcel<octets_split> *parcels_from_splits(Shared &shared)
-{
-    return reinterpret_cast<parcel<octets_split> *>(shared.parcels);
-}
-
-ATTUNE_INLINE parcel<octets_part> *parcels_from_blocks(Shared &shared)
-{
-    return reinterpret_cast<parcel<octets_part> *>(parcels_from_splits(shared) + parcels_splits);
-}
-
-/* The block's place. */
-struct place {
-    int batch, head, head_kv;
-    int first_row;     /* of the block's tile */
-    int share;         /* which of the keys: 0 ... CLUSTER - 1 */
-    int tiles;         /* of keys, that some row of the block sees */
-    sequence sequence; /* lengths and offset */
-};
-
-ATTUNE_INLINE place find_place(const attune_args &args)
-{
-    place p;
-    p.share = (int)(blockIdx.x % CLUSTER);
-    p.head = (int)(blockIdx.x / CLUSTER);
-    p.batch = (int)blockIdx.y;
-    int heads = (int)args.heads_q, heads_kv = (int)args.heads_kv;
-    p.head_kv = heads == heads_kv ? p.head : p.head / (heads / heads_kv);
-    /* Under a causal mask the last rows see most: they go first. */
-    p.first_row = (int)(ATTUNE_HAS_CAUSAL ? gridDim.z - 1 - blockIdx.z : blockIdx.z) * BLOCK_M;
-    p.sequence = sequence_of(args, p.batch);
-    attune_i64 last_row = min(p.sequence.length_q, (attune_i64)p.first_row + BLOCK_M) - 1;
-    p.tiles = (keys_seen(args, p.sequence, last_row).end + BLOCK_N - 1) / BLOCK_N;
-    return p;
-}
-
-/* A warp group's rows and share of the keys, and its threads' place in it. */
-struct group {
-    int rows, split; /* which */
-    int warp, lane;
-    int first_row; /* of the thread's two; the other is 8 below */
-    int count;     /* of the split's tiles of keys */
-};
-
-ATTUNE_INLINE group find_group(const place &p)
-{
-    group g;
-    g.rows = (int)threadIdx.x / GROUP % ROWS;
-    g.split = (int)threadIdx.x / GROUP / ROWS;
-    g.warp = (int)threadIdx.x / 32 % 4;
-    g.lane = (int)threadIdx.x % 32;
-    g.first_row = p.first_row + g.rows * 64 + g.warp * 16 + g.lane / 4;
-    g.count = (p.tiles - p.share * SPLITS - g.split + PARTS - 1) / PARTS;
-    return g;
-}
-
-/* The first key of the group's i-th tile, and the tile's place in the ring. */
-ATTUNE_INLINE int key_of(const place &p, const group &g, int i)
-{
-    return (i * PARTS + p.share * SPLITS + g.split) * BLOCK_N;
-}
-
-ATTUNE_INLINE int slot_of(const group &g, int i)
-{
-    return i % STAGES * SPLITS + g.split;
-}
-
-ATTUNE_INLINE unsigned parity_of(int i)
-{
-    return (unsigned)(i / STAGES) & 1;
-}
-
-/* ---- Copies ---- */
-
-constexpr unsigned bytes_q = sizeof(Shared::q), bytes_k = sizeof(Shared::k) / SLOTS,
-                   bytes_v = sizeof(Shared::v) / SLOTS;
-
-/* Also announces what is copied first, so that after the launch before there is nothing to do but to start copying. */
-ATTUNE_INLINE void init_barriers(const attune_args &args, Shared &shared)
-{
-    for (int i = 0; i < 3; ++i) {
-        ptx_prefetch_tensormap(&args.map[i]);
-    }
-    ptx_mbarrier_init(at(&shared.full_q), 1);
-    ptx_mbarrier_arrive_expect_tx(at(&shared.full_q), bytes_q);
-    for (int i = 0; i < SLOTS; ++i) {
-        ptx_mbarrier_init(at(&shared.full_k[i]), 1);
-        ptx_mbarrier_init(at(&shared.full_v[i]), 1);
-        ptx_mbarrier_arrive_expect_tx(at(&shared.full_k[i]), bytes_k);
-        ptx_mbarrier_arrive_expect_tx(at(&shared.full_v[i]), bytes_v);
-        if (LOOPED) {
-            ptx_mbarrier_init(at(&shared.empty_k[i]), ROWS * 4);
-            ptx_mbarrier_init(at(&shared.empty_v[i]), ROWS * 4);
-        }
-    }
-    for (int i = 0; i < warps && CLUSTER > 1; ++i) {
-        ptx_mbarrier_init(at(&shared.merged[i]), 1);
-        ptx_mbarrier_arrive_expect_tx(at(&shared.merged[i]), (CLUSTER - 1) * sizeof(parcel<octets_part>));
-    }
-    ptx_fence_mbarrier_init();
-}
-
-/* Rows row ... of a map into the chunks of a tile. */
-template <int rows, int chunks>
-ATTUNE_INLINE void copy_tile(const attune_tensor_map *map, element *tile, unsigned long long *full, int row, int head,
-                             int batch)
-{
-#pragma unroll
-    for (int c = 0; c < chunks; ++c) {
-        tma_load(at(tile + c * rows * CHUNK), map, at(full), L2_EVICT_NORMAL, c * CHUNK, row, head, batch);
-    }
-}
-
-ATTUNE_INLINE void copy_keys(const attune_args &args, const place &p, const group &g, Shared &shared, int i)
-{
-    int slot = slot_of(g, i);
-    copy_tile<BLOCK_N, chunks_qk>(&args.map[1], shared.k[slot], &shared.full_k[slot], key_of(p, g, i), p.head_kv,
-                                  p.batch);
-}
-
-ATTUNE_INLINE void copy_values(const attune_args &args, const place &p, const group &g, Shared &shared, int i)
-{
-    int slot = slot_of(g, i);
-    copy_tile<BLOCK_N, chunks_v>(&args.map[2], shared.v[slot], &shared.full_v[slot], key_of(p, g, i), p.head_kv,
-                                 p.batch);
-}
-
-/* Who starts copies: lane 0 of three warps in the groups of the first rows, K in warp 0, Q in warp 1, V in warp 2. */
-ATTUNE_INLINE void fill_ring(const attune_args &args, const place &p, const group &g, Shared &shared)
-{
-    if (g.rows == 0 && g.lane == 0) {
-        if (g.warp == 1 && g.split == 0) {
-            copy_tile<BLOCK_M, chunks_qk>(&args.map[0], shared.q, &shared.full_q, p.first_row, p.head, p.batch);
-        }
-#pragma unroll
-        for (int i = 0; i < STAGES; ++i) {
-            if (g.warp == 0 && i < g.count) {
-                copy_keys(args, p, g, shared, i);
-            }
-            if (g.warp == 2 && i < g.count) {
-                copy_values(args, p, g, shared, i);
-            }
-        }
-    }
-    __syncwarp();
-}
-
-/* After the i-th tile: its place for K is asked for again, and that of the tile before it for V, which the other groups
- * have left by then. */
-ATTUNE_INLINE void refill(const attune_args &args, const place &p, const group &g, Shared &shared, int i)
-{
-    if (LOOPED && g.rows == 0 && g.lane == 0) {
-        int slot_k = slot_of(g, i), slot_v = slot_of(g, i + STAGES - 1);
-        if (g.warp == 0 && i + STAGES < g.count) {
-            barrier_wait(at(&shared.empty_k[slot_k]), parity_of(i));
-            ptx_mbarrier_arrive_expect_tx(at(&shared.full_k[slot_k]), bytes_k);
-            copy_keys(args, p, g, shared, i + STAGES);
-        }
-        if (g.warp == 2 && i > 0 && i - 1 + STAGES < g.count) {
-            barrier_wait(at(&shared.empty_v[slot_v]), parity_of(i - 1));
-            ptx_mbarrier_arrive_expect_tx(at(&shared.full_v[slot_v]), bytes_v);
-            copy_values(args, p, g, shared, i - 1 + STAGES);
-        }
-    }
-    __syncwarp();
-}
-
-/* The warp is done with the i-th tile's keys or values; nobody asks where the place is not needed again. */
-ATTUNE_INLINE void leave(unsigned long long *empty, const group &g, int i)
-{
-    if (LOOPED && i + STAGES < g.count) {
-        __syncwarp();
-        if (g.lane == 0) {
-            ptx_mbarrier_arrive(at(empty));
-        }
-    }
-}
 
 /* ---- A tile of keys ---- */
 
@@ -265,20 +45,60 @@ ATTUNE_INLINE constexpr int sum_column(int i)
     return i / 4 * 8 + i % 2;
 }
 
-ATTUNE_INLINE void multiply_keys(const Shared &shared, const group &g, int slot, float (&s)[logits])
+/* A warp's queries, where they are multiplied from registers: shared memory then has only keys and values to give. */
+struct queries {
+    unsigned a[Q_REGISTERS ? steps_qk : 1][4];
+};
+
+ATTUNE_INLINE void load_queries(const Shared &shared, const group &g, queries &q)
 {
-    attune_u64 q = wgmma_descriptor_k(at(shared.q) + (unsigned)g.rows * 64 * CHUNK * sizeof(element));
-    attune_u64 k = wgmma_descriptor_k(at(shared.k[slot]));
+    barrier_wait(at(&shared.full_q[g.rows]), 0);
+    if constexpr (Q_REGISTERS) {
+        int row = g.rows * 64 + g.warp * 16 + g.lane % 16;
+#pragma unroll
+        for (int step = 0; step < steps_qk; ++step) {
+            int place = (step % 4 * 2 + g.lane / 16) ^ (row & 7);
+            ptx_ldmatrix_x4(q.a[step], at(shared.q) + (unsigned)((step / 4 * BLOCK_M + row) * 128 + place * 16));
+        }
+    }
+}
+
+/* A descriptor of keys or values, whose high words are all the same. NOTE: sums of 64 bits would be two instructions.
+ */
+ATTUNE_INLINE attune_u64 descriptor(unsigned low)
+{
+    return wgmma_descriptor_bits(0, 1024) & ~0xffffffffull | low;
+}
+
+/* Asks for the logits of a place's keys. */
+ATTUNE_INLINE void issue_keys(const Shared &shared, const group &g, const queries &q, int slot, float (&s)[logits])
+{
+    attune_u64 rows = wgmma_descriptor_k(at(shared.q) + (unsigned)g.rows * 64 * CHUNK * sizeof(element));
+    unsigned keys = (unsigned)wgmma_descriptor_k(at(shared.k)) + (unsigned)slot * (bytes_k >> 4);
     register_fence(s);
     ptx_wgmma_fence();
 #pragma unroll
     for (int step = 0; step < steps_qk; ++step) {
-        wgmma_shape<BLOCK_N>::template ss<0>(s, q + wgmma_step_k<BLOCK_M>(step), k + wgmma_step_k<BLOCK_N>(step),
-                                             step > 0);
+        attune_u64 k = descriptor(keys + wgmma_step_k<BLOCK_N>(step));
+        if constexpr (Q_REGISTERS) {
+            wgmma_shape<BLOCK_N>::template rs<0>(s, q.a[step], k, step > 0);
+        } else {
+            wgmma_shape<BLOCK_N>::template ss<0>(s, rows + wgmma_step_k<BLOCK_M>(step), k, step > 0);
+        }
     }
     ptx_wgmma_commit_group();
-    ptx_wgmma_wait_group<0>();
+}
+
+/* Until logits are here, with `pending` groups of products still under way. NOTE: the compiler forgets that a product
+ * in flight reads its queries unless told. */
+template <int pending> ATTUNE_INLINE void await_logits(queries &q, float (&s)[logits])
+{
+    ptx_wgmma_wait_group<pending>();
     register_fence(s);
+#pragma unroll
+    for (auto &step : q.a) {
+        register_fence(step);
+    }
 }
 
 ATTUNE_INLINE void negate(float (&s)[logits])
@@ -289,33 +109,63 @@ ATTUNE_INLINE void negate(float (&s)[logits])
     }
 }
 
-/* -inf where a row does not see a key. */
-ATTUNE_INLINE void mask(const attune_args &args, const place &p, const group &g, int key, float (&s)[logits])
+/* How the group's rows see keys: all of them those before all_see, any of them those before any_sees; the thread's own
+ * those before end, the quad's place taken off. */
+struct view {
+    int all_see, any_sees, end[2];
+    float scale; /* of logits, in units of log2 */
+};
+
+ATTUNE_INLINE view find_view(const attune_args &args, const place &p, const group &g)
 {
+    int first_row = p.first_row + g.rows * 64;
+    int last_row = (int)min(p.sequence.length_q, (attune_i64)first_row + 64) - 1;
+    view seen;
+    seen.all_see = keys_seen(args, p.sequence, first_row).end;
+    seen.any_sees = last_row < first_row ? 0 : keys_seen(args, p.sequence, last_row).end;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        int end = keys_seen(args, p.sequence, g.first_row + 8 * r).end - key - g.lane % 4 * 2;
+        seen.end[r] = keys_seen(args, p.sequence, g.first_row + 8 * r).end - g.lane % 4 * 2;
+    }
+    seen.scale = args.scale * LOG2_E;
+    return seen;
+}
+
+/* Products as they came become logits of the keys from `key` on: -inf where a row does not see one. */
+ATTUNE_INLINE void prepare(const view &seen, int key, float (&s)[logits])
+{
+    if (seen.scale < 0) {
+        negate(s);
+    }
+    if (key + BLOCK_N > seen.all_see) {
 #pragma unroll
         for (int i = 0; i < logits; ++i) {
-            if (sum_row(i) == r) {
-                s[i] = sum_column(i) < end ? s[i] : negative_infinity();
-            }
+            s[i] = sum_column(i) < seen.end[sum_row(i)] - key ? s[i] : negative_infinity();
         }
     }
 }
 
-/* The rows' new maxima in units of log2; what was summed before is scaled down to them. Returns what to subtract. */
-ATTUNE_INLINE void raise_maxima(const float (&s)[logits], float scale, bool first, sums<octets_o> &state,
-                                float (&subtract)[2])
+/* A lane's largest logits of either row. */
+ATTUNE_INLINE void find_largest(const float (&s)[logits], float scale, float (&largest)[2])
 {
-    float largest[4] = {s[0], s[1], s[2], s[3]}, factor[2];
+    float some[4] = {s[0], s[1], s[2], s[3]};
 #pragma unroll
     for (int i = 4; i < logits; ++i) {
-        largest[i % 4] = fmaxf(largest[i % 4], s[i]);
+        some[i % 4] = fmaxf(some[i % 4], s[i]);
     }
+    largest[0] = fmaxf(some[0], some[1]) * scale;
+    largest[1] = fmaxf(some[2], some[3]) * scale;
+}
+
+/* The rows' new maxima in units of log2, what to subtract, and the factor for what was summed before. */
+ATTUNE_INLINE void raise_maxima(const float (&s)[logits], float scale, bool first, sums<octets_o> &state,
+                                float (&subtract)[2], float (&factor)[2])
+{
+    float largest[2];
+    find_largest(s, scale, largest);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        float maximum = group_max<4>(fmaxf(largest[2 * r], largest[2 * r + 1])) * scale;
+        float maximum = group_max<4>(largest[r]);
         if (first) {
             state.soft[r].maximum = maximum;
         } else {
@@ -323,36 +173,49 @@ ATTUNE_INLINE void raise_maxima(const float (&s)[logits], float scale, bool firs
         }
         subtract[r] = subtrahend(state.soft[r].maximum);
     }
-    if (!first && __any_sync(0xffffffff, factor[0] != 1 || factor[1] != 1)) {
+}
+
+/* What was summed before, scaled down to new maxima. */
+ATTUNE_INLINE void rescale(const float (&factor)[2], float (&o)[octets_o * 4])
+{
 #pragma unroll
-        for (int i = 0; i < octets_o * 4; ++i) {
-            state.o[i] *= factor[sum_row(i)];
-        }
+    for (int i = 0; i < octets_o * 4; ++i) {
+        o[i] *= factor[sum_row(i)];
     }
 }
 
-/* Logits of STEPS_PV x 16 keys from step `begin` on become weights. */
-ATTUNE_INLINE void weigh(float (&s)[logits], int begin, float scale, const float (&subtract)[2], float (&sum)[4],
-                         unsigned (&p)[steps_p][4])
+/* Logits of `steps` x 16 keys from step `begin` on become weights. */
+template <int steps>
+ATTUNE_INLINE void weigh(float (&s)[logits], int begin, float scale, const float (&subtract)[2], float (&sum)[4])
 {
 #pragma unroll
-    for (int i = begin * 8; i < (begin + STEPS_PV) * 8; ++i) {
+    for (int i = begin * 8; i < (begin + steps) * 8; ++i) {
         s[i] = ptx_ex2_approx_ftz_f32(fmaf(s[i], scale, -subtract[sum_row(i)]));
         sum[i % 4] += s[i];
     }
+}
+
+/* And operands. */
+template <int steps> ATTUNE_INLINE void pack(const float (&s)[logits], int begin, unsigned (&p)[steps_p][4])
+{
 #pragma unroll
-    for (int step = begin; step < begin + STEPS_PV; ++step) {
+    for (int step = begin; step < begin + steps; ++step) {
         sums_as_a64(p[step], s + step * 8);
         register_fence(p[step]);
     }
 }
 
-ATTUNE_INLINE void issue_values(attune_u64 v, int begin, const unsigned (&p)[steps_p][4], float (&o)[octets_o * 4])
+/* Asks for the products of `steps` steps of weights from `begin` on with a place's values. */
+template <int steps>
+ATTUNE_INLINE void issue_values(const Shared &shared, int slot, int begin, const unsigned (&p)[steps_p][4],
+                                float (&o)[octets_o * 4])
 {
+    unsigned values = (unsigned)wgmma_descriptor_mn(at(shared.v), BLOCK_N * CHUNK * sizeof(element)) +
+                      (unsigned)slot * (bytes_v >> 4);
     ptx_wgmma_fence();
 #pragma unroll
-    for (int step = begin; step < begin + STEPS_PV; ++step) {
-        wgmma_shape<columns_o>::template rs<1>(o, p[step], v + wgmma_step_mn<BLOCK_N>(step), 1);
+    for (int step = begin; step < begin + steps; ++step) {
+        wgmma_shape<columns_o>::template rs<1>(o, p[step], descriptor(values + wgmma_step_mn<BLOCK_N>(step)), 1);
     }
     ptx_wgmma_commit_group();
 }
@@ -361,17 +224,17 @@ ATTUNE_INLINE void issue_values(attune_u64 v, int begin, const unsigned (&p)[ste
 ATTUNE_INLINE void weigh_values(Shared &shared, int slot, unsigned parity, float scale, const float (&subtract)[2],
                                 float (&s)[logits], sums<octets_o> &state)
 {
-    attune_u64 v = wgmma_descriptor_mn(at(shared.v[slot]), BLOCK_N * CHUNK * sizeof(element));
     unsigned p[steps_p][4];
     float sum[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int begin = 0; begin < steps_p; begin += STEPS_PV) {
-        weigh(s, begin, scale, subtract, sum, p);
+        weigh<STEPS_PV>(s, begin, scale, subtract, sum);
+        pack<STEPS_PV>(s, begin, p);
         if (begin == 0) {
-            barrier_wait(at(&shared.full_v[slot]), parity);
+            barrier_wait(at(&shared.full[SLOTS + slot]), parity);
             register_fence(state.o);
         }
-        issue_values(v, begin, p, state.o);
+        issue_values<STEPS_PV>(shared, slot, begin, p, state.o);
     }
     state.soft[0].sum += sum[0] + sum[1];
     state.soft[1].sum += sum[2] + sum[3];
@@ -386,30 +249,27 @@ ATTUNE_INLINE void weigh_values(Shared &shared, int slot, unsigned parity, float
 ATTUNE_INLINE void visit_tiles(const attune_args &args, const place &p, const group &g, Shared &shared,
                                sums<octets_o> &state)
 {
-    int first_row = p.first_row + g.rows * 64;
-    int last_row = (int)min(p.sequence.length_q, (attune_i64)first_row + 64) - 1;
-    int all_see = keys_seen(args, p.sequence, first_row).end;
-    int any_sees = last_row < first_row ? 0 : keys_seen(args, p.sequence, last_row).end;
-    float scale = args.scale * LOG2_E;
-    barrier_wait(at(&shared.full_q), 0);
+    view seen = find_view(args, p, g);
+    float scale = fabsf(seen.scale);
+    queries q;
+    load_queries(shared, g, q);
 #pragma unroll 1
     for (int i = 0; i < (LOOPED ? g.count : min(g.count, STAGES)); ++i) {
         int slot = slot_of(g, i), key = key_of(p, g, i);
         unsigned parity = parity_of(i);
-        barrier_wait(at(&shared.full_k[slot]), parity);
-        if (key < any_sees) {
-            float s[logits], subtract[2];
-            multiply_keys(shared, g, slot, s);
-            if (scale < 0) {
-                negate(s);
+        barrier_wait(at(&shared.full[slot]), parity);
+        if (key < seen.any_sees) {
+            float s[logits], subtract[2], factor[2];
+            issue_keys(shared, g, q, slot, s);
+            await_logits<0>(q, s);
+            prepare(seen, key, s);
+            raise_maxima(s, scale, i == 0, state, subtract, factor);
+            if (i > 0 && __any_sync(0xffffffff, factor[0] != 1 || factor[1] != 1)) {
+                rescale(factor, state.o);
             }
-            if (key + BLOCK_N > all_see) {
-                mask(args, p, g, key, s);
-            }
-            raise_maxima(s, fabsf(scale), i == 0, state, subtract);
-            weigh_values(shared, slot, parity, fabsf(scale), subtract, s, state);
+            weigh_values(shared, slot, parity, scale, subtract, s, state);
         } else { /* nor is any key that follows seen; but copies must have landed before the block ends */
-            barrier_wait(at(&shared.full_v[slot]), parity);
+            barrier_wait(at(&shared.full[SLOTS + slot]), parity);
         }
         leave(&shared.empty_k[slot], g, i);
         leave(&shared.empty_v[slot], g, i);
@@ -420,6 +280,140 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const place &p, const gr
     }
     if constexpr (LOOPED || STAGES > 1) {
         sum_up(state);
+    }
+}
+
+/* ---- All tiles copied at once (OVERLAP) ----
+ *
+ * Logits of a tile are asked for together with the products of the one before, whose time its softmax has. NOTE: with
+ * a few warps for each scheduler it is instructions and registers that are short: what can be told from the number of
+ * the tile is uniform, and not kept; maxima move seldom, and what that takes stands in a branch. */
+
+/* The softmax of the thread's two rows so far. A maximum stays while logits exceed it by no more than LAZY: weights are
+ * then at most 2^LAZY. */
+struct progress {
+    float limit[2]; /* of logits until the maximum has to move; -inf before any was seen */
+    float subtract[2], sum[4];
+};
+
+/* Tiles of the group's share that some of its rows sees. NOTE: without a causal mask the same for all groups of a
+ * split, whether their rows exist or not. */
+ATTUNE_INLINE int tiles_seen(const place &p, const group &g, const view &seen)
+{
+    int tiles = ATTUNE_HAS_CAUSAL ? (seen.any_sees + BLOCK_N - 1) / BLOCK_N : p.tiles;
+    return max(tiles - p.share * SPLITS - g.split + PARTS - 1, 0) / PARTS;
+}
+
+/* Keys of the i-th tile, and values of the one before. */
+ATTUNE_INLINE void await_tile(const Shared &shared, const group &g, int i)
+{
+    barrier_wait(at(shared.full) + (unsigned)(i * SPLITS + g.split) * 8, 0);
+}
+
+/* Moves the maxima of rows that have passed their limits, given each lane's own largest logits; `factor` is for what
+ * was summed before. */
+ATTUNE_INLINE void move_maxima(const float (&own)[2], progress &now, float (&factor)[2])
+{
+    float largest[2] = {group_max<4>(own[0]), group_max<4>(own[1])};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        bool moves = largest[r] > now.limit[r], first = now.limit[r] == negative_infinity();
+        factor[r] = !moves ? 1.0f : first ? 0.0f : ptx_ex2_approx_ftz_f32(now.subtract[r] - largest[r]);
+        now.subtract[r] = moves ? largest[r] : now.subtract[r];
+        now.limit[r] = moves ? largest[r] + LAZY : now.limit[r];
+        now.sum[2 * r] *= factor[r];
+        now.sum[2 * r + 1] *= factor[r];
+    }
+}
+
+/* Logits become weights; whether maxima have moved. */
+ATTUNE_INLINE bool soften(float scale, progress &now, float (&s)[logits], float (&factor)[2])
+{
+    float own[2];
+    find_largest(s, scale, own);
+    bool moved = __any_sync(0xffffffff, own[0] > now.limit[0] || own[1] > now.limit[1]);
+    if (moved) {
+        move_maxima(own, now, factor);
+    }
+    weigh<steps_p>(s, 0, scale, now.subtract, now.sum);
+    return moved;
+}
+
+/* Nothing that follows is begun before the sums are there: the wait for products would else be moved in front of the
+ * softmax, whose time they have. NOTE: a branch holds the compiler back. Sums of weights are not negative. */
+ATTUNE_INLINE void hold_back(const progress &now)
+{
+    int bits = 0;
+#pragma unroll
+    for (float sum : now.sum) {
+        bits |= __float_as_int(sum);
+    }
+    if (bits == -1) {
+        ptx_nanosleep(0);
+    }
+}
+
+ATTUNE_INLINE void await_products(unsigned (&w)[steps_p][4], float (&o)[octets_o * 4])
+{
+    ptx_wgmma_wait_group<0>();
+    register_fence(o);
+#pragma unroll
+    for (auto &step : w) {
+        register_fence(step);
+    }
+}
+
+ATTUNE_INLINE void finish(const progress &now, sums<octets_o> &state)
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float maximum = now.limit[r] == negative_infinity() ? negative_infinity() : now.subtract[r];
+        state.soft[r] = online{maximum, now.sum[2 * r] + now.sum[2 * r + 1]};
+    }
+    sum_up(state);
+}
+
+ATTUNE_INLINE void visit_overlapped(const attune_args &args, const place &p, const group &g, Shared &shared,
+                                    sums<octets_o> &state)
+{
+    progress now = {{negative_infinity(), negative_infinity()}, {0, 0}, {0, 0, 0, 0}};
+    view seen = find_view(args, p, g);
+    queries q;
+    float s[logits], factor[2], scale = fabsf(seen.scale);
+    unsigned w[steps_p][4];
+    int count = tiles_seen(p, g, seen);
+    load_queries(shared, g, q);
+    if (count > 0) {
+        await_tile(shared, g, 0);
+        issue_keys(shared, g, q, g.split, s);
+        await_logits<0>(q, s);
+        prepare(seen, key_of(p, g, 0), s);
+        soften(scale, now, s, factor);
+        pack<steps_p>(s, 0, w);
+#pragma unroll 1
+        for (int i = 1; i < count; ++i) {
+            await_tile(shared, g, i);
+            issue_keys(shared, g, q, i * SPLITS + g.split, s);
+            register_fence(state.o);
+            issue_values<steps_p>(shared, (i - 1) * SPLITS + g.split, 0, w, state.o);
+            await_logits<1>(q, s);
+            prepare(seen, key_of(p, g, i), s);
+            bool moved = soften(scale, now, s, factor);
+            hold_back(now);
+            await_products(w, state.o);
+            if (moved) {
+                rescale(factor, state.o);
+            }
+            pack<steps_p>(s, 0, w);
+        }
+        await_tile(shared, g, count);
+        register_fence(state.o);
+        issue_values<steps_p>(shared, (count - 1) * SPLITS + g.split, 0, w, state.o);
+        finish(now, state);
+        await_products(w, state.o);
+    }
+    for (int i = count > 0 ? count + 1 : 0; i <= g.count; ++i) { /* copies must have landed before the block ends */
+        await_tile(shared, g, i);
     }
 }
 
@@ -577,13 +571,22 @@ ATTUNE_INLINE uint4 transpose_quad(unsigned x0, unsigned x1, unsigned x2, unsign
     return make_uint4(odd ? c : low[0], odd ? low[1] : c, odd ? d : high[0], odd ? high[1] : d);
 }
 
+ATTUNE_INLINE float normaliser_of(const online &soft)
+{
+    return soft.sum == 0 ? 0 : ptx_rcp_approx_ftz_f32(soft.sum);
+}
+
+ATTUNE_INLINE void store_lse(const destination &to, const sums<octets_part> &own)
+{
+    if (to.lse != nullptr) {
+        *to.lse = to.row == 0 ? online_lse(own.soft[0].maximum, own.soft[0].sum)
+                              : online_lse(own.soft[1].maximum, own.soft[1].sum);
+    }
+}
+
 ATTUNE_INLINE void store(const destination &to, const sums<octets_part> &own, int lane)
 {
-    float f[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        f[r] = own.soft[r].sum == 0 ? 0 : ptx_rcp_approx_ftz_f32(own.soft[r].sum);
-    }
+    const float f[2] = {normaliser_of(own.soft[0]), normaliser_of(own.soft[1])};
 #pragma unroll
     for (int n = 0; n < octets_part; n += 2) {
         const float *x = own.o + 4 * n;
@@ -593,9 +596,28 @@ ATTUNE_INLINE void store(const destination &to, const sums<octets_part> &own, in
             *reinterpret_cast<uint4 *>(to.o + n * 8) = line;
         }
     }
-    if (to.lse != nullptr) {
-        *to.lse = to.row == 0 ? online_lse(own.soft[0].maximum, own.soft[0].sum)
-                              : online_lse(own.soft[1].maximum, own.soft[1].sum);
+    store_lse(to, own);
+}
+
+/* O through the place of the warp's queries, which it alone has read: the copy engine takes it from there, and leaves
+ * out rows and columns that do not exist. */
+ATTUNE_INLINE void store_box(const attune_args &args, const place &p, const group &g, Shared &shared,
+                             const sums<octets_part> &own)
+{
+    int first = g.rows * 64 + g.warp * 16;
+    unsigned rows = at(shared.q) + (unsigned)first * CHUNK * sizeof(element);
+    const float f[2] = {normaliser_of(own.soft[0]), normaliser_of(own.soft[1])};
+    rows_stage<BLOCK_M * CHUNK * sizeof(element)>(rows, own.o, f, g.lane);
+    ptx_fence_proxy_async_shared();
+    __syncwarp();
+    if (g.lane == 0) {
+#pragma unroll
+        for (int c = 0; c < chunks_v; ++c) {
+            ptx_cp_async_bulk_tensor_4d_store(&args.map[3], rows + (unsigned)(c * BLOCK_M * CHUNK * sizeof(element)),
+                                              c * CHUNK, p.first_row + first, p.head, p.batch);
+        }
+        ptx_cp_async_bulk_commit_group();
+        ptx_cp_async_bulk_wait_group_read<0>();
     }
 }
 
@@ -605,12 +627,19 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     extern __shared__ __align__(1024) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     if (threadIdx.x == 0) {
-        init_barriers(args, shared);
+        if constexpr (!OVERLAP) {
+            init_barriers(args, shared);
+        }
         ptx_griddepcontrol_launch_dependents();
     }
     place p = find_place(args);
     group g = find_group(p);
-    destination to = find_destination(args, p, g);
+    destination to;
+    if constexpr (OVERLAP) {
+        init_all_barriers(args, p, shared);
+    } else {
+        to = find_destination(args, p, g);
+    }
     sums<octets_o> state = {};
     state.soft[0].maximum = state.soft[1].maximum = negative_infinity();
     if constexpr (CLUSTER == 1) {
@@ -622,10 +651,20 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     }
     ptx_griddepcontrol_wait();
     fill_ring(args, p, g, shared);
-    visit_tiles(args, p, g, shared, state);
+    if constexpr (OVERLAP) {
+        visit_overlapped(args, p, g, shared, state);
+        to = find_destination(args, p, g); /* its registers were needed */
+    } else {
+        visit_tiles(args, p, g, shared, state);
+    }
     sums<octets_split> of_block;
     sums<octets_part> own;
     meet_in_block(shared, g, state, of_block);
     meet_in_cluster(p, shared, of_block, own);
-    store(to, own, g.lane);
+    if constexpr (boxed) {
+        store_box(args, p, g, shared, own);
+        store_lse(to, own);
+    } else {
+        store(to, own, g.lane);
+    }
 }

@@ -179,4 +179,10 @@ ATTUNE_INLINE void ptx_barrier_arrive(int id, int threads)
     asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/* Sleeps for so many nanoseconds, more or less. */
+ATTUNE_INLINE void ptx_nanosleep(unsigned ns)
+{
+    asm volatile("nanosleep.u32 %0;" ::"r"(ns));
+}
+
 #endif
