@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Times kernels of attune against each other and PyTorch's SDPA back ends, in turns, in one process on one stream.
 
-    ladder.py [--library PATH] [--seconds S] [--arms A,B:P=V,...] PROBLEM...
+    ladder.py [--library PATH] [--seconds S] [--cold] [--arms A,B:P=V,...] PROBLEM...
 
-An arm is a kernel's text ("wmma:WARPS=4;BLOCK_N=64" with ; for , between parameters), or torch:flash, torch:cudnn,
-torch:efficient, torch:math. Each arm's calls on one set of buffers are captured into a CUDA graph (warm L2); graphs
-are replayed in random order; a sample is one replay's time by events, divided by its calls. Prints TSV:
+An arm is a kernel's text ("wmma:WARPS=4;BLOCK_N=64" with ; for , between parameters), auto for the planner's choice,
+or torch:flash, torch:cudnn, torch:efficient, torch:math. Each arm's calls on one set of buffers are captured into a
+CUDA graph (warm L2); graphs are replayed in random order; a sample is one replay's time by events, divided by its
+calls. With --cold a graph has one call, and other data fill the L2 before each replay. Prints TSV:
 
     problem arm kernel median_us lo_us hi_us tflops ratio error
 
@@ -24,6 +25,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 from attune.library import Context, Failed, Library  # noqa: E402
 
+COLD_BYTES, COLD_US = 256 << 20, 150  # more than any L2 has, and what writing it takes
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
             "efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
 TORCH = {0: torch.float32, 1: torch.float16, 2: torch.bfloat16}
@@ -61,7 +63,7 @@ def torch_call(backend, q, k, v, p):
 
 def attune_call(library, contexts, name, text, q, k, v, p):
     if name not in contexts:
-        contexts[name] = Context(library, "cuda", name.replace(";", ","))
+        contexts[name] = Context(library, "cuda", None if name == "auto" else name.replace(";", ","))
     plan = contexts[name].plan(text)
     out = torch.empty(p.batch, p.heads_q, p.seqlen_q, p.head_dim_v, device="cuda", dtype=q.dtype)
     need = plan.workspace_bytes()
@@ -87,7 +89,10 @@ def capture(call, calls):
     return graph, out
 
 
-def replay_us(graph, calls):
+def replay_us(graph, calls, other=None):
+    """Microseconds a call; `other`, where given, is data that are written before."""
+    if other is not None:
+        other.add_(1)
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     graph.replay()
@@ -103,7 +108,7 @@ def interval(samples):
     return s[n // 2], s[max(0, int(n / 2 - half))], s[min(n - 1, math.ceil(n / 2 + half))]
 
 
-def bench(library, contexts, text, names, seconds):
+def bench(library, contexts, text, names, seconds, other=None):
     p = library.problem(text)
     q, k, v = inputs(p)
     arms = []
@@ -115,7 +120,7 @@ def bench(library, contexts, text, names, seconds):
                 call, kernel = attune_call(library, contexts, name, text, q, k, v, p)
             graph, _ = capture(call, 1)
             once = min(replay_us(graph, 1) for _ in range(3))
-            calls = max(1, min(200, int(2000 / once)))
+            calls = 1 if other is not None else max(1, min(200, int(2000 / once)))
             graph, out = capture(call, calls)
             graph.replay()
             torch.cuda.synchronize()
@@ -129,12 +134,12 @@ def bench(library, contexts, text, names, seconds):
     spent = 0.0
     for _ in range(3):
         for arm in arms:
-            replay_us(arm[2], arm[3])
+            replay_us(arm[2], arm[3], other)
     while arms and (spent < seconds * 1e6 or len(arms[0][5]) < 7):
         for arm in order.sample(arms, len(arms)):
-            us = replay_us(arm[2], arm[3])
+            us = replay_us(arm[2], arm[3], other)
             arm[5].append(us)
-            spent += us * arm[3]
+            spent += us * arm[3] + (COLD_US if other is not None else 0)
     first = None
     for name, kernel, _, _, error, samples, _ in arms:
         median, lo, hi = interval(samples)
@@ -147,6 +152,7 @@ def bench(library, contexts, text, names, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library")
+    parser.add_argument("--cold", action="store_true")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--arms", default="minimal,tiled,pipelined,guarded,cublas,cublas_qk,cutlass,wmma,"
                                           "wmma_acc16,wmma_ws,torch:flash,torch:cudnn")
@@ -156,8 +162,9 @@ def main():
     print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, attune "
           f"{library.c.attune_version_string().decode()}")
     print("problem\tarm\tkernel\tmedian_us\tlo_us\thi_us\ttflops\tratio\terror")
+    other = torch.zeros(COLD_BYTES // 4, device="cuda", dtype=torch.int32) if options.cold else None
     for text in options.problems or ["b1,h8,s512,d64,fp16", "b8,h16,s2048,d128,fp16"]:
-        bench(library, contexts, text, options.arms.split(","), options.seconds)
+        bench(library, contexts, text, options.arms.split(","), options.seconds, other)
 
 
 if __name__ == "__main__":

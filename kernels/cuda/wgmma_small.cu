@@ -109,10 +109,10 @@ ATTUNE_INLINE void negate(float (&s)[logits])
     }
 }
 
-/* How the group's rows see keys: all of them those before all_see, any of them those before any_sees; the thread's own
- * those before end, the quad's place taken off. */
+/* How rows see keys: any of the group's those before any_sees, the first of the thread's own those before end, from which
+ * the quad's place is taken off. */
 struct view {
-    int all_see, any_sees, end[2];
+    int any_sees, end;
     float scale; /* of logits, in units of log2 */
 };
 
@@ -121,26 +121,25 @@ ATTUNE_INLINE view find_view(const attune_args &args, const place &p, const grou
     int first_row = p.first_row + g.rows * 64;
     int last_row = (int)min(p.sequence.length_q, (attune_i64)first_row + 64) - 1;
     view seen;
-    seen.all_see = keys_seen(args, p.sequence, first_row).end;
     seen.any_sees = last_row < first_row ? 0 : keys_seen(args, p.sequence, last_row).end;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        seen.end[r] = keys_seen(args, p.sequence, g.first_row + 8 * r).end - g.lane % 4 * 2;
-    }
+    seen.end = ATTUNE_HAS_CAUSAL ? g.first_row + (int)p.sequence.offset + 1 : (int)p.sequence.length_kv;
+    seen.end -= g.lane % 4 * 2;
     seen.scale = args.scale * LOG2_E;
     return seen;
 }
 
-/* Products as they came become logits of the keys from `key` on: -inf where a row does not see one. */
+/* Products as they came become logits of the keys from `key` on: -inf where a row does not see one. NOTE: under a
+ * causal mask a row sees one key more than the row above, down to the last, which sees all there are. */
 ATTUNE_INLINE void prepare(const view &seen, int key, float (&s)[logits])
 {
     if (seen.scale < 0) {
         negate(s);
     }
-    if (key + BLOCK_N > seen.all_see) {
+    if (sum_column(logits - 1) >= seen.end - key) {
 #pragma unroll
         for (int i = 0; i < logits; ++i) {
-            s[i] = sum_column(i) < seen.end[sum_row(i)] - key ? s[i] : negative_infinity();
+            int below = ATTUNE_HAS_CAUSAL ? 8 * sum_row(i) : 0;
+            s[i] = sum_column(i) - below < seen.end - key ? s[i] : negative_infinity();
         }
     }
 }
@@ -607,6 +606,7 @@ ATTUNE_INLINE void store_box(const attune_args &args, const place &p, const grou
     int first = g.rows * 64 + g.warp * 16;
     unsigned rows = at(shared.q) + (unsigned)first * CHUNK * sizeof(element);
     const float f[2] = {normaliser_of(own.soft[0]), normaliser_of(own.soft[1])};
+    __syncwarp();
     rows_stage<BLOCK_M * CHUNK * sizeof(element)>(rows, own.o, f, g.lane);
     ptx_fence_proxy_async_shared();
     __syncwarp();
