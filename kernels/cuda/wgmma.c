@@ -222,12 +222,24 @@ static void suit(const attune_problem *problem, attune_config *config)
     }
 }
 
+/* Where jobs are few, smaller ones leave fewer multiprocessors without. */
+static void suit_few(const attune_problem *problem, const attune_target *target, attune_config *config)
+{
+    enum { JOBS_EACH = 3 };
+    int64_t jobs = (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
+    if (config->value[GROUPS] == 3 && jobs <= (int64_t)JOBS_EACH * target->sm_count) {
+        config->value[GROUPS] = 2;
+        config->value[PINGPONG] = 1;
+    }
+}
+
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     choices from = choices_for(problem);
     for (int32_t i = 0; i < from.count; ++i) {
         attune_config chosen = from.config[i];
         suit(problem, &chosen);
+        suit_few(problem, target, &chosen);
         if (valid(problem, target, &chosen, NULL) && smem_of(problem, target, &chosen) <= target->smem_optin_bytes &&
             index-- == 0) {
             *config = chosen;

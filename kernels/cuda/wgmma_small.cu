@@ -109,8 +109,8 @@ ATTUNE_INLINE void negate(float (&s)[logits])
     }
 }
 
-/* How rows see keys: any of the group's those before any_sees, the first of the thread's own those before end, from which
- * the quad's place is taken off. */
+/* How rows see keys: any of the group's those before any_sees, the first of the thread's own those before end, from
+ * which the quad's place is taken off. */
 struct view {
     int any_sees, end;
     float scale; /* of logits, in units of log2 */

@@ -218,25 +218,14 @@ ATTUNE_INLINE void copy_values(const attune_args &args, const place &p, const gr
 }
 
 /* Who starts copies: lane 0 of three warps, K in warp 0 and V in warp 2 of the groups of the first rows, Q in warp 1 of
- * every row's. With OVERLAP there are many to start, which takes a thread longer than they take: each warp of a split
- * starts one, as a rule. */
+ * every row's. NOTE: a copy for each warp, so that nobody starts many, takes longer: tiles then arrive in any order. */
 ATTUNE_INLINE void fill_ring(const attune_args &args, const place &p, const group &g, Shared &shared)
 {
     if (g.warp == 1 && g.split == 0 && g.lane == 0) {
         copy_tile<BLOCK_M, chunks_qk>(&args.map[0], shared.q + g.rows * 64 * CHUNK, &shared.full_q[g.rows],
                                       p.first_row + g.rows * 64, p.head, p.batch);
     }
-    if (OVERLAP && g.lane == 0) {
-#pragma unroll 1
-        for (int i = g.rows * 4 + g.warp; i < 2 * g.count; i += ROWS * 4) {
-            if (i % 2 == 0) {
-                copy_keys(args, p, g, shared, i / 2);
-            } else {
-                copy_values(args, p, g, shared, i / 2);
-            }
-        }
-    }
-    if (!OVERLAP && g.rows == 0 && g.lane == 0) {
+    if (g.rows == 0 && g.lane == 0) {
 #pragma unroll
         for (int i = 0; i < STAGES; ++i) {
             if (g.warp == 0 && i < g.count) {
