@@ -167,7 +167,9 @@ static double cost(const attune_problem *problem, const attune_target *target, c
     double blocks = (double)(whole + (rest > 0));
     double rows = (double)whole * padded(m, config->value[PANEL], lanes) +
                   (rest > 0 ? padded(rest, config->value[PANEL], lanes) : 0);
-    double items = (double)problem->batch * (double)problem->heads_q * blocks;
+    int64_t keys = config->value[SPLIT];
+    double parts = keys > 0 ? (double)((problem->seqlen_kv + keys - 1) / keys) : 1;
+    double items = (double)problem->batch * (double)problem->heads_q * blocks * parts;
     double rounds = items / useful_threads(problem, target);
     double waits = rounds > 0 && rounds < 16 ? (double)(int64_t)(rounds + 0.999) / rounds : 1 + 0.5 / (rounds + 1);
     double reading = config->value[PACK] == 0 ? 1 : 3.4;
