@@ -121,7 +121,8 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 {
     (void)problem;
     (void)target;
-    split_steps("attune_cpu_decode", attune_term_const(1), ATTUNE_SIZE_HEADS_KV, config->value[SPLIT], list);
+    attune_term one = attune_term_const(1);
+    split_steps("attune_cpu_decode", one, one, ATTUNE_SIZE_HEADS_KV, config->value[SPLIT], list);
 }
 
 void attune_cpu_decode_baseline(const attune_args *args, int64_t item, void *scratch);

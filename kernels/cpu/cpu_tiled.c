@@ -291,7 +291,9 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     (void)target;
     attune_term rows = attune_term_const(config->value[BLOCK_M]);
     attune_term blocks = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), rows);
-    split_steps("attune_cpu_tiled", blocks, ATTUNE_SIZE_HEADS_Q, config->value[SPLIT], list);
+    const int64_t merged_rows = 8; /* of an item, as in the source */
+    attune_term merges = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(merged_rows));
+    split_steps("attune_cpu_tiled", blocks, merges, ATTUNE_SIZE_HEADS_Q, config->value[SPLIT], list);
 }
 
 void attune_cpu_tiled_baseline(const attune_args *args, int64_t item, void *scratch);

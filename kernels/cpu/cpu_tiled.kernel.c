@@ -54,11 +54,10 @@ typedef struct piece {
 /* Columns of V that are packed at once. NOTE: whole groups of 12, 8 or 6 columns, and whole vectors. */
 enum { PACKED_COLUMNS = 48 };
 
-/* Which rows item `index` has, not counting parts; false if its sequence ends before them. Heads by heads, or all
- * heads' blocks of the same rows together. */
-static bool find_rows(item *it, const attune_args *args, int64_t index)
+/* Which `block` rows item `index` has, not counting parts; false if its sequence ends before them. Heads by heads, or
+ * all heads' blocks of the same rows together. */
+static bool find_rows(item *it, const attune_args *args, int64_t block, int64_t index)
 {
-    int64_t block = args->param[BLOCK_M];
     int64_t blocks = (args->seqlen_q + block - 1) / block;
     int64_t heads = args->batch * args->heads_q;
     bool by_blocks = args->param[ORDER] != 0;
@@ -596,6 +595,9 @@ static bool finish_rows(const item *it)
     return store_out(it);
 }
 
+/* Rows of an item that merges: few, so that there is work for all threads. */
+enum { MERGED_ROWS = 8 };
+
 /* Merges what the parts left of the item's rows. */
 static void merge_rows(const item *it, float *out)
 {
@@ -637,12 +639,14 @@ void ATTUNE_TIER(attune_cpu_tiled)(const attune_args *args, int64_t index, void 
 {
     item it = {.parts = count_parts(args, args->param[SPLIT])};
     bool merging = are_merging(args, it.parts);
-    it.part = merging ? 0 : index % it.parts;
-    if (!find_rows(&it, args, merging ? index : index / it.parts)) {
+    it.part = index % it.parts;
+    if (merging) {
+        if (find_rows(&it, args, MERGED_ROWS, index)) {
+            merge_rows(&it, scratch);
+        }
         return;
     }
-    if (merging) {
-        merge_rows(&it, scratch);
+    if (!find_rows(&it, args, args->param[BLOCK_M], index / it.parts)) {
         return;
     }
     place(&it, scratch);

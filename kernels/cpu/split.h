@@ -50,10 +50,9 @@ static inline attune_step split_tell(uint32_t number)
         .as.fill = {.offset_bytes = attune_term_const(0), .bytes = attune_term_const(4), .pattern = number}};
 }
 
-/* The steps of a kernel whose items are `blocks` for each of `heads` and each part; those that merge, for each block.
- */
-static inline void split_steps(const char *entry, attune_term blocks, attune_size heads, int32_t split,
-                               attune_steps *list)
+/* The steps of a kernel whose items are `blocks` for each of `heads` and each part; those that merge, `merges`. */
+static inline void split_steps(const char *entry, attune_term blocks, attune_term merges, attune_size heads,
+                               int32_t split, attune_steps *list)
 {
     if (split == 0) {
         *list = (attune_steps){.count = 1, .step = {split_attend(entry, attune_term_const(1), blocks, heads)}};
@@ -61,10 +60,10 @@ static inline void split_steps(const char *entry, attune_term blocks, attune_siz
     }
     /* One part is whole and needs no merging. */
     attune_term others = attune_term_join(split_parts(split), ATTUNE_TERM_SUB, attune_term_const(1));
-    attune_term merges = attune_term_min(others, attune_term_const(1));
+    attune_term several = attune_term_min(others, attune_term_const(1));
     *list = (attune_steps){.count = 4,
                            .step = {split_tell(0), split_attend(entry, split_parts(split), blocks, heads),
-                                    split_tell(1), split_attend(entry, merges, blocks, heads)}};
+                                    split_tell(1), split_attend(entry, several, merges, heads)}};
 }
 
 #endif
