@@ -1,8 +1,8 @@
 #include "measure/others.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,10 +32,11 @@ double at_busy_in(const char *text, bool (*allowed)(void *self, int cpu), void *
     double ticks = -1;
     for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
         line += *line == '\n';
-        int cpu = -1, length = 0;
         bool one = strncmp(line, "cpu", 3) == 0 && isdigit((unsigned char)line[3]); /* "cpu " is all of them */
-        if (one && sscanf(line, "cpu%d%n", &cpu, &length) == 1 && allowed(self, cpu)) {
-            ticks = (ticks < 0 ? 0 : ticks) + busy_ticks(line + length);
+        char *rest = NULL;
+        long cpu = one ? strtol(line + 3, &rest, 10) : -1;
+        if (cpu >= 0 && cpu <= INT_MAX && allowed(self, (int)cpu)) {
+            ticks = (ticks < 0 ? 0 : ticks) + busy_ticks(rest);
         }
     }
     long hertz = sysconf(_SC_CLK_TCK);
