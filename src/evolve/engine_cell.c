@@ -13,10 +13,11 @@
 #include "evolve/engine_parts.h"
 #include "evolve/micro.h"
 
+/* Many at once share the champion's samples, few let a strategy learn sooner. */
 static int batch_of(const at_engine *on)
 {
-    enum { ON_CPU = 4, ON_CUDA = 8 };
-    return on->options->exhaustive ? AT_SEARCH_BATCH_MAX : on->target.kind == ATTUNE_TARGET_CPU ? ON_CPU : ON_CUDA;
+    enum { SEARCHED = 8 };
+    return on->options->exhaustive ? AT_SEARCH_BATCH_MAX : SEARCHED;
 }
 
 /* ---- Ledgers ----------------------------------------------------------------------------------------------------- */
