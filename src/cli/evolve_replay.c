@@ -157,8 +157,12 @@ static attune_status run_ledger(job *on, const char *path)
     at_recorded *recorded = NULL;
     AT_FORWARD(at_ledger_read(path, &log));
     attune_status status = at_recorded_open(log, &recorded);
-    status = status == ATTUNE_OK ? run_recorded(on, recorded, log->event[0].as.start.problem)
-                                 : at_fail_in(status, "%s", path);
+    if (status == ATTUNE_OK) {
+        status = run_recorded(on, recorded, log->event[0].as.start.problem);
+    }
+    if (status != ATTUNE_OK) {
+        status = at_fail_in(status, "%s", path);
+    }
     at_recorded_close(recorded);
     at_ledger_free(log);
     return status;

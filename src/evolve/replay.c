@@ -92,11 +92,10 @@ static attune_status take_event(const at_ledger_log *log, const at_event *event,
 
 static attune_status summarise(at_recorded *recorded)
 {
-    int missing = 0;
     recorded->best = -1;
     for (int i = 0; i < recorded->space->count; ++i) {
         at_record *record = &recorded->record[i];
-        missing += record->pairs == 0 && record->refused == AT_RAN;
+        recorded->missing += record->pairs == 0 && record->refused == AT_RAN;
         if (record->pairs == 0 || record->refused != AT_RAN) {
             continue;
         }
@@ -106,11 +105,6 @@ static attune_status summarise(at_recorded *recorded)
             recorded->best = i;
         }
     }
-    AT_FAIL_IF(
-        missing > 0, ATTUNE_UNSUPPORTED,
-        "%d of the ledger's %d candidates were never measured: a replay needs the ledger of an exhaustive search",
-        missing, recorded->space->count);
-    AT_FAIL_IF(recorded->best < 0, ATTUNE_UNSUPPORTED, "every candidate of the ledger was refused");
     return ATTUNE_OK;
 }
 
@@ -251,6 +245,11 @@ int at_replay_budget(const at_recorded *recorded, const at_replay_options *optio
 
 attune_status at_replay_run(const at_recorded *recorded, const at_replay_options *options, double *reached)
 {
+    AT_FAIL_IF(
+        recorded->missing > 0, ATTUNE_UNSUPPORTED,
+        "%d of the ledger's %d candidates were never measured: a replay needs the ledger of an exhaustive search",
+        recorded->missing, recorded->space->count);
+    AT_FAIL_IF(recorded->best < 0, ATTUNE_UNSUPPORTED, "every candidate of the ledger was refused");
     int budget = at_replay_budget(recorded, options);
     at_strategy_options how = {.seed = options->seed, .fitness = options->fitness, .budget = budget};
     player of = {.recorded = recorded, .options = options, .reached = reached, .budget = budget};

@@ -21,14 +21,13 @@ typedef struct at_record {
 typedef struct at_recorded {
     const at_space *space; /* the log's */
     at_record *record;     /* [space->count] */
-    int ran;               /* candidates that were not refused */
-    int best;              /* the one of least middle */
+    int ran;               /* candidates that were measured, and not refused */
+    int missing;           /* candidates that were neither */
+    int best;              /* the one of least middle; -1: none ran */
 } at_recorded;
 
-/* A champion's level is the logarithm of the median of its times beside all candidates. ATTUNE_UNSUPPORTED, with how
- * many are missing, where some candidate of the space was neither measured nor refused: only a full ledger (attune
- * evolve
- * --exhaustive) can be replayed. The log must outlive it. */
+/* A champion's level is the logarithm of the median of its times beside all candidates. ATTUNE_UNSUPPORTED where the
+ * ledger has no space. The log must outlive it. */
 attune_status at_recorded_open(const at_ledger_log *log, at_recorded **recorded);
 void at_recorded_close(at_recorded *recorded);
 
@@ -46,7 +45,9 @@ typedef struct at_replay_options {
 
 /* The budget in effect. */
 int at_replay_budget(const at_recorded *recorded, const at_replay_options *options);
-/* reached[i]: after i + 1 measurements, the optimum's time / the time of the one that would be chosen then (0 as long
+/* ATTUNE_UNSUPPORTED, with how many are missing, where some candidate was neither measured nor refused: only a full
+ * ledger (attune evolve --exhaustive) can be replayed; or where all were refused.
+ * reached[i]: after i + 1 measurements, the optimum's time / the time of the one that would be chosen then (0 as long
  * as none ran); 1 is the optimum. `reached` has room for the budget and is filled to its end: where a strategy ends by
  * itself, its last word stands. */
 attune_status at_replay_run(const at_recorded *recorded, const at_replay_options *options, double *reached);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "evolve/importance.h"
 #include "evolve/ledger_line.h"
 #include "evolve/study.h"
 
@@ -103,13 +104,16 @@ static void records_hold_what_was_measured(void **state)
     at_ledger_free(log);
 }
 
-static void a_ledger_with_gaps_is_refused(void **state)
+static void a_ledger_with_gaps_is_not_replayed(void **state)
 {
     (void)state;
     at_recorded *recorded;
     at_ledger_log *log = record(0, 7);
-    assert_fails(at_recorded_open(log, &recorded), ATTUNE_UNSUPPORTED, "7 of the ledger's");
-    assert_null(recorded);
+    assert_ok(at_recorded_open(log, &recorded));
+    assert_int_equal(recorded->missing, 7);
+    assert_fails(at_replay_run(recorded, &(at_replay_options){.budget = 1}, &(double){0}), ATTUNE_UNSUPPORTED,
+                 "7 of the ledger's");
+    at_recorded_close(recorded);
     at_ledger_free(log);
     book to = {.seq = 0};
     at_event event = story_event(AT_EVENT_START, NULL);
@@ -117,7 +121,42 @@ static void a_ledger_with_gaps_is_refused(void **state)
     add(&to, &event);
     assert_ok(at_ledger_parse("made up", to.text.data, to.text.length, &log));
     assert_fails(at_recorded_open(log, &recorded), ATTUNE_UNSUPPORTED, "no space event");
+    assert_null(recorded);
     at_text_free(&to.text);
+    at_ledger_free(log);
+}
+
+/* ---- What matters ------------------------------------------------------------------------------------------------ */
+
+/* In the landscape the tile's shape matters most, then stages; what has one value does not matter. */
+static void importance_tells_what_matters(void **state)
+{
+    (void)state;
+    at_ledger_log *log = record(0.005, 200); /* of a search that did not see everything */
+    at_recorded *recorded;
+    double importance[ATTUNE_PARAMS_MAX];
+    assert_ok(at_recorded_open(log, &recorded));
+    assert_ok(at_importance(recorded, 1, importance));
+    assert_true(importance[TILE] > 0.2 && importance[KEYS] > 0.2);
+    assert_true(importance[STAGES] > 0.02 && importance[STAGES] < importance[KEYS]);
+    assert_true(importance[STAGES] > importance[UNROLL]);
+    assert_true(importance[IDLE] == 0);
+    for (int p = 0; p < space->param_count; ++p) {
+        assert_true(importance[p] >= 0);
+    }
+    at_recorded_close(recorded);
+    at_ledger_free(log);
+}
+
+static void nothing_matters_where_little_was_seen(void **state)
+{
+    (void)state;
+    at_ledger_log *log = record(0, space->count - 2);
+    at_recorded *recorded;
+    double importance[ATTUNE_PARAMS_MAX];
+    assert_ok(at_recorded_open(log, &recorded));
+    assert_fails(at_importance(recorded, 1, importance), ATTUNE_UNSUPPORTED, "2 candidates");
+    at_recorded_close(recorded);
     at_ledger_free(log);
 }
 
@@ -234,7 +273,9 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(records_hold_what_was_measured),
-        CASE(a_ledger_with_gaps_is_refused),
+        CASE(a_ledger_with_gaps_is_not_replayed),
+        CASE(importance_tells_what_matters),
+        CASE(nothing_matters_where_little_was_seen),
         CASE(replays_are_functions_of_their_options),
         CASE(everything_measured_well_is_the_optimum),
         CASE(without_its_order_the_heuristic_is_no_help),
