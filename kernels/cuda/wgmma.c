@@ -197,7 +197,7 @@ enum { SHORT = 1024, LONG = 4096 };
  * leave more time between products than turns are good for. */
 static void suit_causal(const attune_problem *problem, attune_config *config)
 {
-    if (problem->head_dim_v > 64 && problem->seqlen_q < LONG) {
+    if (problem->seqlen_q < (problem->head_dim_v > 64 ? LONG : SHORT)) {
         config->value[SCHEDULER] = COUNTER;
     }
     if (problem->head_dim_v <= 64 && problem->seqlen_q <= SHORT) {
@@ -287,6 +287,7 @@ static const attune_shipped shipped[] = {
     {"b8,h16,s2048,d128,bf16,causal", ""},
     {"b8,h32,s2048,d64,fp16", ""},
     {"b8,h32,s2048,d64,fp16,causal", ""},
+    {"b32,h32,s512,d64,fp16,causal", ""},
     {"b8,h8,s2048,d256,fp16", ""},
     {"b8,h8,s2048,d256,fp16,causal", ""},
     {"b32,h8,s512,d256,fp16,causal", ""},
@@ -296,7 +297,7 @@ static const attune_shipped shipped[] = {
     {"b2,h8,hkv2,s300,d72,bf16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b2,h8,hkv2,s300,d64,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b2,h8,hkv2,s300,d256,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
-    {"b2,h8,s300,d64,fp16,varlen=1", ""},
+    {"b16,h16,s300,d64,fp16,varlen=1", ""},
     {NULL, NULL},
 };
 

@@ -17,6 +17,7 @@ constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64; /* o
 constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
 constexpr int columns_v = (dim_v + 7) / 8 * 8;
 constexpr int JOBS = 8;
+constexpr bool by_counter = SCHEDULER == 2; /* else in turns */
 /* Whether the scores of a job's first tile can be given out before the job before has been stored. */
 constexpr bool early = Q_STAGES > 1;
 /* Whether O leaves through the copy engine: from the place of its queries, box by box, sixteen rows a warp. */
@@ -36,6 +37,7 @@ struct alignas(1024) Shared {
     job jobs[JOBS];
     queue jobs_to_do;
     unsigned long long full_q[Q_STAGES], empty_q[Q_STAGES], full[STAGES], empty[STAGES];
+    unsigned long long planned, taken; /* the next job: worked out, begun */
 };
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
 static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
@@ -47,17 +49,6 @@ static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what
 constexpr bool elaborate = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || ATTUNE_HAS_WINDOW; /* for the producer */
 constexpr int producer_registers = GROUPS == 3 ? 32 : elaborate ? 40 : 24;
 constexpr int consumer_registers = GROUPS == 3 ? 160 : elaborate ? 232 : 240;
-
-/* A place in a ring: buffers are used in order; the parity that its users wait for changes with each round. */
-template <int stages> struct ring {
-    int stage = 0;
-    unsigned parity = 0;
-    __device__ __forceinline__ void step()
-    {
-        stage = stage + 1 == stages ? 0 : stage + 1;
-        parity ^= stage == 0;
-    }
-};
 
 ATTUNE_INLINE unsigned address(const unsigned long long &barrier)
 {
@@ -74,6 +65,8 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
         ptx_mbarrier_init(address(shared.full[i]), 1);
         ptx_mbarrier_init(address(shared.empty[i]), GROUPS);
     }
+    ptx_mbarrier_init(address(shared.planned), 1);
+    ptx_mbarrier_init(address(shared.taken), 1);
     ptx_fence_mbarrier_init();
 }
 
@@ -105,21 +98,15 @@ ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, cons
     }
 }
 
-ATTUNE_INLINE void produce_keys(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
+/* The tile of keys or values that begins with `key`. */
+template <int role>
+ATTUNE_INLINE void produce_tile(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
 {
     int stage = p.tiles.stage;
     barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
-    fill<chunks_qk, chunk_kv_bytes>(shared.tile[stage], &args.map[1], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
-                                    j.first_kv + key, j.head_kv, j.batch);
-    p.tiles.step();
-}
-
-ATTUNE_INLINE void produce_values(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
-{
-    int stage = p.tiles.stage;
-    barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
-    fill<chunks_v, chunk_kv_bytes>(shared.tile[stage], &args.map[2], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
-                                   j.first_kv + key, j.head_kv, j.batch);
+    fill<role == ATTUNE_K ? chunks_qk : chunks_v, chunk_kv_bytes>(shared.tile[stage], &args.map[role],
+                                                                  shared.full[stage], j.keys > 0, L2_EVICT_LAST,
+                                                                  j.first_kv + key, j.head_kv, j.batch);
     p.tiles.step();
 }
 
@@ -140,20 +127,56 @@ ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, prod
 ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer &p, const job &j)
 {
     produce_queries(args, shared, p, j);
-    produce_keys(args, shared, p, j, j.key);
-    for (int i = 1; i < j.blocks; ++i) {
-        produce_keys(args, shared, p, j, j.key - i * BLOCK_N);
-        produce_values(args, shared, p, j, j.key - (i - 1) * BLOCK_N);
+    if (j.blocks == 0) {
+        return;
     }
-    produce_values(args, shared, p, j, j.key - (j.blocks - 1) * BLOCK_N);
+    produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
+    for (int i = 1; i < j.blocks; ++i) {
+        produce_tile<ATTUNE_K>(args, shared, p, j, j.key - i * BLOCK_N);
+        produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (i - 1) * BLOCK_N);
+    }
+    produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (j.blocks - 1) * BLOCK_N);
 }
 
-/* NOTE: jobs and queue are written to shared memory and read again from there: a producer has few registers. */
-ATTUNE_INLINE void produce_number(const attune_args &args, Shared &shared, producer &p, int number)
+/* Works out the block's jobs in their order, one after the other, and gives each to `take`; last one without tiles.
+ * NOTE: jobs and queue are written to shared memory and read again from there: these threads have few registers. */
+template <class T> ATTUNE_INLINE void each_job(const attune_args &args, Shared &shared, T take)
 {
-    job &j = shared.jobs[p.number % JOBS];
-    const queue &q = shared.jobs_to_do;
-    if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
+    queue &q = shared.jobs_to_do;
+    q = queue_of<BLOCK_M>(args);
+    int count = 0, number = (int)blockIdx.x;
+    for (int turn = 1; (by_counter ? number : (turn - 1) * (int)gridDim.x) < q.count; ++turn) {
+        job &j = shared.jobs[count % JOBS];
+        if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
+            take(j, count++);
+        }
+        number = by_counter ? atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x
+                            : job_number<ATTUNE_HAS_CAUSAL>(turn);
+    }
+    job &end = shared.jobs[count % JOBS];
+    end.blocks = 0;
+    take(end, count);
+}
+
+/* By counter, jobs are short, and divisions and the counter's answer take two microseconds: another thread works out
+ * the next job while the producer brings this one. NOTE: in turns its polls cost long jobs 2 %. */
+ATTUNE_INLINE void plan(const attune_args &args, Shared &shared)
+{
+    each_job(args, shared, [&](const job &j, int count) {
+        ptx_mbarrier_arrive(address(shared.planned));
+        if (j.blocks > 0) {
+            barrier_wait(address(shared.taken), count % 2);
+        }
+    });
+}
+
+ATTUNE_INLINE void produce_planned(const attune_args &args, Shared &shared, producer &p)
+{
+    for (bool more = true; more;) {
+        const job &j = shared.jobs[p.number % JOBS];
+        barrier_wait(address(shared.planned), p.number % 2);
+        ptx_mbarrier_arrive(address(shared.taken));
+        more = j.blocks > 0;
         produce_job(args, shared, p, j);
     }
 }
@@ -161,22 +184,11 @@ ATTUNE_INLINE void produce_number(const attune_args &args, Shared &shared, produ
 ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
 {
     producer p = {};
-    queue &q = shared.jobs_to_do;
-    q = queue_of<BLOCK_M>(args);
-    if constexpr (SCHEDULER == 2) {
-        for (int number = (int)blockIdx.x; number < q.count;) {
-            q.next = atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x;
-            produce_number(args, shared, p, number);
-            number = q.next;
-        }
+    if constexpr (by_counter) {
+        produce_planned(args, shared, p);
     } else {
-        for (int turn = 0; turn * (int)gridDim.x < q.count; ++turn) {
-            produce_number(args, shared, p, job_number<ATTUNE_HAS_CAUSAL>(turn));
-        }
+        each_job(args, shared, [&](const job &j, int) { produce_job(args, shared, p, j); });
     }
-    job &end = shared.jobs[p.number % JOBS];
-    end.blocks = 0;
-    produce_queries(args, shared, p, end);
 }
 
 /* ---- The consumers: GROUPS warp groups ---- */
@@ -453,21 +465,10 @@ ATTUNE_INLINE void pass_tiles(const Shared &shared, consumer &c)
     }
 }
 
-/* Where the ring stands is the same in all lanes, which the compiler no longer sees once tiles have been let pass: it
- * then moves every descriptor of every product to a uniform register by itself. NOTE: a shuffle's result it takes for
- * the same. Worth 3 to 10 % of causal problems. */
-ATTUNE_INLINE void same_in_all_lanes(consumer &c)
-{
-    if constexpr (skips) {
-        c.tiles.stage = __shfl_sync(0xffffffff, c.tiles.stage, 0);
-        c.tiles.parity = __shfl_sync(0xffffffff, c.tiles.parity, 0);
-    }
-}
-
 /* Gives the scores of the group's first tile to the tensor cores; of no job, whatever lies there. */
 ATTUNE_INLINE held begin_job(const Shared &shared, consumer &c, scores &s)
 {
-    same_in_all_lanes(c);
+    c.tiles.declare_uniform<skips>();
     held keys = next_tile(c);
     if (c.blocks > 0) {
         await_tile(shared, keys);
@@ -526,7 +527,7 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const Shared &shared, con
     if (skips && c.first > 0) {
         let_pass(shared, c);
     }
-    same_in_all_lanes(c);
+    c.tiles.declare_uniform<skips>();
 }
 
 /* Tile `i` of a job; the products of tile i - 1's values go with it, under its softmax. */
@@ -687,6 +688,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
         leave_registers();
         if (threadIdx.x == 0) {
             produce(args, shared);
+        } else if (by_counter && threadIdx.x == 32) {
+            plan(args, shared);
         }
     } else {
         take_registers();

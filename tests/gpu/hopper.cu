@@ -61,8 +61,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
             whole(args, shared);
             const job &j = shared.jobs[0];
             produce_queries(args, shared, p, j);
-            produce_keys(args, shared, p, j, j.key);
-            produce_values(args, shared, p, j, j.key);
+            produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
+            produce_tile<ATTUNE_V>(args, shared, p, j, j.key);
         }
         return;
     }
@@ -108,8 +108,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
             producer p = {};
             whole(args, shared);
             for (int i = blocks - 1; i >= 0; --i) {
-                produce_keys(args, shared, p, shared.jobs[0], i * BLOCK_N);
-                produce_values(args, shared, p, shared.jobs[0], i * BLOCK_N);
+                produce_tile<ATTUNE_K>(args, shared, p, shared.jobs[0], i * BLOCK_N);
+                produce_tile<ATTUNE_V>(args, shared, p, shared.jobs[0], i * BLOCK_N);
             }
         }
         return;

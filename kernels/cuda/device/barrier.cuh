@@ -79,6 +79,26 @@ ATTUNE_INLINE void barrier_wait_cluster(unsigned barrier, unsigned parity)
     }
 }
 
+/* A place in a ring: buffers are used in order; the parity that its users wait for changes with each round. */
+template <int stages> struct ring {
+    int stage = 0;
+    unsigned parity = 0;
+    __device__ __forceinline__ void step()
+    {
+        stage = stage + 1 == stages ? 0 : stage + 1;
+        parity ^= stage == 0;
+    }
+    /* Tells that all lanes have the same. NOTE: the compiler no longer sees it where tiles were let pass in a loop that
+     * waits, and then moves every descriptor of every product to a uniform register; of a shuffle's result it does. */
+    template <bool needed> __device__ __forceinline__ void declare_uniform()
+    {
+        if constexpr (needed) {
+            stage = __shfl_sync(0xffffffff, stage, 0);
+            parity = __shfl_sync(0xffffffff, parity, 0);
+        }
+    }
+};
+
 /* ---- Clusters ---- */
 
 /* The address in block `rank` of the cluster that corresponds to an address of this block. */

@@ -93,10 +93,10 @@ struct queue {
     int tiles, rows; /* of a head; heads of the batch */
     int section;     /* heads that go together; a multiple of those that share keys */
     int sections, count;
-    int next; /* of the block's turns by counter */
 };
 
-constexpr attune_i64 SECTION_BYTES = 32 << 20;
+/* A section's keys and values; half of it where that still leaves enough heads, so that memory is read more evenly. */
+constexpr attune_i64 SECTION_BYTES = 32 << 20, SECTION_HEADS = 64;
 
 template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
 {
@@ -106,7 +106,8 @@ template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
     q.count = q.tiles * q.rows;
     attune_i64 bytes = max(args.seqlen_kv, (attune_i64)1) * (ATTUNE_HEAD_DIM_QK + ATTUNE_HEAD_DIM_V) * 2;
     int shared = (int)(args.heads_q / args.heads_kv);
-    q.section = (int)min(max(SECTION_BYTES / bytes, (attune_i64)1) * shared, (attune_i64)q.rows);
+    attune_i64 heads = min(SECTION_BYTES / bytes, max(SECTION_BYTES / 2 / bytes, SECTION_HEADS));
+    q.section = (int)min(max(heads, (attune_i64)1) * shared, (attune_i64)q.rows);
     q.sections = (q.rows + q.section - 1) / q.section;
     return q;
 }
