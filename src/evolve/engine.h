@@ -46,6 +46,7 @@ typedef struct at_evolve_options {
     const char *target, *isa;
     int threads;
     const char *const *worker, *const *fetcher;
+    const at_gate_timing *timing; /* of the gate; NULL: by workers */
     at_evolve_watch watch;
 } at_evolve_options;
 

@@ -143,6 +143,7 @@ static attune_status run_gate(proof *on, int first, int count, const char *const
                             .threads = options->threads,
                             .worker = options->worker,
                             .fetcher = options->fetcher,
+                            .timing = options->timing,
                             .watch = options->watch.gate};
     gate.watch.keeper = on;
     gate.watch.keep = keep;

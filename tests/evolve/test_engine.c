@@ -1,0 +1,229 @@
+/* The engine from a search to a row of wisdom, on the CPU: real candidates in real workers, which are this program
+ * itself; the gate's clock is simulated, since a real verdict takes minutes. Who wins the race is the machine's
+ * business. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cm.h"
+#include "base/folder.h"
+#include "core/plan.h"
+#include "evolve/engine.h"
+#include "gate/evidence.h"
+#include "gate/gate_speed.h"
+#include "gate/worker.h"
+#include "library/context.h"
+#include "measure/simulated.h"
+
+static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
+
+typedef struct scene {
+    simulated clock;
+    at_gate_timing timing;
+    at_evolve_options options;
+    at_evolve_result result;
+    attune_problem problem[2];
+    folder in;
+    char wisdom[PATH_MAX], ledgers[PATH_MAX], evidence[PATH_MAX];
+    int rows, refusals; /* of wisdom, as told */
+} scene;
+
+static attune_status open_simulated(void *self, at_gate *gate, at_gate_bench *bench, at_executor *executor)
+{
+    scene *on = self;
+    (void)gate, (void)bench;
+    *executor = simulated_executor(&on->clock);
+    return ATTUNE_OK;
+}
+
+static void leave_simulated(void *self, attune_status status)
+{
+    (void)self, (void)status;
+}
+
+static void nothing(void *self)
+{
+    (void)self;
+}
+
+static void on_wisdom(void *self, const at_wisdom_row *row, const char *why_not)
+{
+    scene *on = self;
+    assert_int_equal(row->standing, AT_PROVEN);
+    on->rows += why_not == NULL;
+    on->refusals += why_not != NULL;
+}
+
+static void set(scene *on)
+{
+    *on = (scene){.clock = {.seed = 3, .calls = 10, .process = 0.002, .block = 0.01}};
+    for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
+        const double all[] = {90, 100, 100};
+        for (int arm = 0; arm < 3; ++arm) {
+            on->clock.us[arm][mode] = all[arm];
+        }
+    }
+    assert_int_equal(folder_make(&on->in), 0);
+    (void)folder_path(&on->in, "my.wisdom", on->wisdom);
+    (void)folder_path(&on->in, "ledgers", on->ledgers);
+    (void)folder_path(&on->in, "evidence", on->evidence);
+    assert_ok(attune_problem_parse("b1,h1,s64,d64,fp32", &on->problem[0]));
+    assert_ok(attune_problem_parse("b1,h2,s128,d32,fp32,causal", &on->problem[1]));
+    on->timing = (at_gate_timing){on, open_simulated, leave_simulated, nothing, nothing};
+    on->options = (at_evolve_options){.kernel = "cpu_tiled",
+                                      .problem = on->problem,
+                                      .problem_count = 2,
+                                      .strategy = "seeds",
+                                      .seed = 1,
+                                      .budget_runs = 3,
+                                      .budget = "3runs",
+                                      .ledger = on->ledgers,
+                                      .prove = true,
+                                      .must = 0.95,
+                                      .cases = 100,
+                                      .evidence = on->evidence,
+                                      .wisdom = on->wisdom,
+                                      .seeds = "none",
+                                      .threads = 2,
+                                      .worker = worker,
+                                      .timing = &on->timing,
+                                      .watch = {.self = on, .wisdom = on_wisdom}};
+}
+
+static void run(scene *on)
+{
+    on->rows = on->refusals = 0;
+    assert_ok(at_evolve_run(&on->options, &on->result));
+}
+
+/* What the planner takes for a problem with what was learned. */
+static at_origin planned(const scene *on, const attune_problem *problem)
+{
+    attune_options options;
+    attune_context *context;
+    attune_plan *plan;
+    attune_options_init(&options);
+    options.target = "cpu";
+    options.threads = 2;
+    options.wisdom = on->wisdom;
+    assert_ok(attune_context_create(&options, &context));
+    assert_ok(attune_plan_create(context, problem, ATTUNE_ESTIMATE, &plan));
+    at_origin origin = plan->origin;
+    attune_plan_destroy(plan);
+    attune_context_destroy(context);
+    return origin;
+}
+
+static int count_events(const at_ledger_log *log, at_event_kind kind)
+{
+    int count = 0;
+    for (size_t i = 0; i < log->count; ++i) {
+        count += log->event[i].kind == kind;
+    }
+    return count;
+}
+
+/* The ledger of the first problem has the verdict, the row and the end, and the row the digest of the verdict. */
+static void look_at_ledger(const scene *on, bool has_row)
+{
+    char path[PATH_MAX + 64];
+    at_ledger_log *log;
+    (void)snprintf(path, sizeof path, "%s/cpu_tiled_b1_h1_s64_d64_fp32.jsonl", on->ledgers);
+    assert_ok(at_ledger_read(path, &log));
+    assert_true(log->ended);
+    assert_int_equal(count_events(log, AT_EVENT_GATE), 1);
+    assert_int_equal(count_events(log, AT_EVENT_WISDOM), has_row);
+    for (size_t i = 0; i < log->count; ++i) {
+        if (log->event[i].kind == AT_EVENT_GATE) {
+            assert_int_equal(log->event[i].as.gate.right, AT_PASS);
+            assert_int_equal(strlen(log->event[i].as.gate.verdict), AT_DIGEST_TEXT_MAX - 1);
+            if (has_row) {
+                assert_non_null(strstr(log->event[i + 1].as.wisdom.row, log->event[i].as.gate.verdict));
+            }
+        }
+    }
+    at_ledger_free(log);
+}
+
+/* A search on a machine that others use may be void: it then says nothing, and that is counted. */
+static void what_was_found_is_judged_and_learned(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on);
+    run(&on);
+    int found = on.result.gains + on.result.no_gains;
+    assert_int_equal(found + on.result.voids, 2);
+    assert_int_equal(on.result.right, found);
+    assert_int_equal(on.result.wrong, 0);
+    assert_int_equal(on.rows + on.refusals, found);
+    assert_int_equal(on.result.rows, on.rows);
+    if (on.result.voids == 0) {
+        assert_int_equal(on.result.exit_code, 0);
+        look_at_ledger(&on, on.refusals == 0);
+    }
+    if (on.result.voids == 0 && on.rows == 2) {
+        assert_int_equal(planned(&on, &on.problem[0]), AT_ORIGIN_PROVEN);
+        assert_int_equal(planned(&on, &on.problem[1]), AT_ORIGIN_PROVEN);
+    }
+    on.options.resume = true; /* both have their end */
+    run(&on);
+    assert_int_equal(on.result.known, 2);
+    assert_int_equal(on.rows, 0);
+    folder_remove(&on.in);
+}
+
+/* What was not judged in earnest, or only found, is not learned. */
+static void what_is_not_proven_is_not_learned(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on);
+    on.options.problem_count = 1;
+    on.options.ledger = NULL;
+    on.options.prove = false;
+    run(&on);
+    assert_int_equal(on.result.right + on.rows + on.refusals, 0);
+    on.options.prove = true;
+    on.options.quick = true;
+    on.options.cases = 5;
+    run(&on);
+    assert_int_equal(on.rows, 0);
+    assert_int_equal(on.refusals, on.result.gains + on.result.no_gains);
+    assert_int_not_equal(access(on.wisdom, F_OK), 0);
+    folder_remove(&on.in);
+}
+
+static void what_a_kernel_does_not_support_is_passed_over(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on);
+    on.options.kernel = "cpu_decode";
+    on.options.problem_count = 1;
+    assert_ok(attune_problem_parse("b1,h2,s4000,d64,fp32,bias=1x1,varlen=1", &on.problem[0]));
+    run(&on);
+    assert_int_equal(on.result.refused, 1);
+    assert_int_equal(on.result.exit_code, 3);
+    on.options.kernel = "cpu_tilde";
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_NOT_FOUND, "did you mean");
+    on.options.kernel = "wmma";
+    on.options.target = "cpu";
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "wmma is for cuda");
+    on.options.problem_count = 0;
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "no problem");
+    folder_remove(&on.in);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1) {
+        return (int)attune_worker_serve(NULL);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_found_is_judged_and_learned),
+        cmocka_unit_test(what_is_not_proven_is_not_learned),
+        cmocka_unit_test(what_a_kernel_does_not_support_is_passed_over),
+    };
+    return cmocka_run_group_tests_name("evolve.engine", tests, NULL, NULL);
+}
