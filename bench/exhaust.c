@@ -155,11 +155,10 @@ static attune_status size_samples(bench *on)
 
 /* ---- The bench --------------------------------------------------------------------------------------------------- */
 
-static const bench *sorted_for; /* qsort passes nothing */
-
-static int by_ratio(const void *a, const void *b)
+static int by_ratio(const void *a, const void *b, void *self)
 {
-    double difference = sorted_for->ratio[*(const int *)a] - sorted_for->ratio[*(const int *)b];
+    const bench *on = self;
+    double difference = on->ratio[*(const int *)a] - on->ratio[*(const int *)b];
     return difference < 0 ? -1 : difference > 0;
 }
 
@@ -190,8 +189,7 @@ static attune_status measure(bench *on, int *order)
     AT_FORWARD(run_rounds(on, order, count, ROUNDS));
     AT_FORWARD(write_rounds(on, order, count, 0));
     AT_FORWARD(find_ratios(on, order, count));
-    sorted_for = on;
-    qsort(order, (size_t)count, sizeof *order, by_ratio);
+    qsort_r(order, (size_t)count, sizeof *order, by_ratio, on);
     count = count < TOP ? count : TOP;
     AT_FORWARD(run_rounds(on, order, count, TOP_ROUNDS));
     return write_rounds(on, order, count, 1);

@@ -66,7 +66,7 @@ static attune_status read_job(job *on)
 {
     const char *strategy = at_cli_text(on->cli, "--strategy");
     int64_t seed, repeat;
-    for (int i = 0; strategy == NULL && at_strategy_kinds[i] != NULL && i < STRATEGIES; ++i) {
+    for (int i = 0; strategy == NULL && i < STRATEGIES && at_strategy_kinds[i] != NULL; ++i) {
         on->strategy[on->strategies++] = at_strategy_kinds[i]->name;
     }
     if (strategy != NULL) {

@@ -1,9 +1,57 @@
-/* attune report: tables of recorded evidence. */
+/* attune report: tables of recorded evidence, and what a search's ledger holds. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
 #include "cli/archive.h"
+#include "report/search.h"
 #include "report/verdicts.h"
+
+static bool wants_page(const at_cli *cli)
+{
+    const char *format = at_cli_text(cli, "--format");
+    return format != NULL && strcmp(format, "html") == 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    return strlen(text) >= strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
+}
+
+static bool names_ledger(const at_cli *cli)
+{
+    return cli->operand_count == 1 && (ends_with(cli->operand[0], ".jsonl") || ends_with(cli->operand[0], ".jsonl.gz"));
+}
+
+static attune_status write_page(const at_cli *cli, const at_ledger_log *log)
+{
+    char *page;
+    size_t bytes;
+    AT_FORWARD(at_report_search_page(log, &page, &bytes));
+    (void)fwrite(page, 1, bytes, cli->out);
+    free(page);
+    return ATTUNE_OK;
+}
+
+static int report_search(const at_cli *cli)
+{
+    at_ledger_log *log;
+    attune_status status = at_ledger_read(cli->operand[0], &log);
+    if (status == ATTUNE_OK) {
+        status = wants_page(cli) ? write_page(cli, log) : at_report_search(log, at_cli_format(cli), cli->out);
+    }
+    at_ledger_free(log);
+    return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
+}
 
 static int run(const at_cli *cli)
 {
+    if (names_ledger(cli)) {
+        return report_search(cli);
+    }
+    if (wants_page(cli)) {
+        return at_cli_usage(cli, "a page is made of a search's ledger, FILE.jsonl; evidence has text, tsv and json");
+    }
     at_archive archive;
     unsigned which =
         (at_cli_given(cli, "--all") ? AT_REPORT_ALL : 0U) | (at_cli_given(cli, "--earnest") ? AT_REPORT_EARNEST : 0U);
@@ -21,6 +69,7 @@ static int run(const at_cli *cli)
 }
 
 static const at_option options[] = {
+    {"--format", "FORMAT", "text tsv json html", "text (for people, the default), tsv, json, or html of a ledger"},
     {"--all", NULL, NULL, "also verdicts that a newer one of the same kernel, problem and device superseded"},
     {"--earnest", NULL, NULL, "no verdicts that asked for less than 100 cases and r of 1 / 0.95, or were quick"},
     {NULL, NULL, NULL, NULL},
@@ -28,18 +77,23 @@ static const at_option options[] = {
 
 const at_verb at_verb_report = {
     .name = "report",
-    .arguments = "[DIR]",
-    .summary = "tables of recorded evidence",
+    .arguments = "[DIR|LEDGER]",
+    .summary = "tables of recorded evidence, and what a search saw",
     .help = "Prints the evidence below DIR (evidence), or in one file: for each device and problem the kernels beside\n"
             "their peers, then what was found wrong, and what the session's controls showed. Ratios are the peer's\n"
             "time / the kernel's: above 1 the kernel is faster; `from` and `to` are the 95 % interval.\n"
             "\n"
             "As tsv or json, one row a peer and mode with the columns device, problem, kernel, config, peer, mode,\n"
-            "ratio, lo, hi, candidate_us, peer_us, tflops, right, faster, state. `state` is what attune verify says.\n",
+            "ratio, lo, hi, candidate_us, peer_us, tflops, right, faster, state. `state` is what attune verify says.\n"
+            "\n"
+            "Of a search's ledger, FILE.jsonl or FILE.jsonl.gz, the candidates that were looked at, the fastest\n"
+            "first; as html a page in one file: best so far (of every strategy, where the whole space is known),\n"
+            "which parameters matter, the fastest, and what was refused and why.\n",
     .examples = "  attune report\n"
                 "  attune report --format tsv evidence/NVIDIA_H200 > h200.tsv\n"
-                "  attune report --all evidence/NVIDIA_H200/tiled.json\n",
+                "  attune report --all evidence/NVIDIA_H200/tiled.json\n"
+                "  attune report search.jsonl --format html > search.html\n",
     .options = options,
-    .common = AT_COMMON_FORMAT,
+    .common = 0,
     .run = run,
 };
