@@ -234,4 +234,96 @@ static void random_features(at_random *random, attune_problem *p)
     p->layout = p->varlen || chance(random, 2) ? ATTUNE_BSHD : ATTUNE_BHSD;
 }
 
+/* ---- Tests that kernels share --------------------------------------------------------------------------------------
+ */
+
+/* Problems drawn at random, with gaps, keys that are not finite, or inputs far from 1. `stream` tells tests' draws
+ * apart. */
+static inline void try_random_scenes(const world *w, uint64_t count, uint64_t stream,
+                                     void (*draw_problem)(at_random *, attune_problem *))
+{
+    for (uint64_t seed = 0; seed < count; ++seed) {
+        at_random random = at_random_seed(seed, stream);
+        scene s = {.spread = 1};
+        draw_problem(&random, &s.problem);
+        s.gap = PICK(&random, 0, 0, 1, 3, 8, 300);
+        s.bad_keys = chance(&random, 4) ? 1 + (int)at_random_below(&random, 3) : 0;
+        /* Not both: in fp64, too, a weight that underflows makes NaN of infinity. */
+        s.spread = s.bad_keys == 0 && chance(&random, 5) ? 6 : 1;
+        draw(&s, seed);
+        try_scene(w, &s, at_random_next(&random));
+        clear(&s);
+    }
+}
+
+/* Problems by their text, ended by NULL: inputs of this spread, in buffers shifted by `skew` bytes. */
+static inline void try_problems(const world *w, const char *const *problems, double spread, int skew)
+{
+    for (uint64_t i = 0; problems[i] != NULL; ++i) {
+        scene s = {.spread = spread, .skew = skew};
+        assert_ok(attune_problem_parse(problems[i], &s.problem));
+        draw(&s, i);
+        try_scene(w, &s, 1);
+        clear(&s);
+    }
+}
+
+/* Runs a scene's first item: scratch beyond what resources() declares stays untouched. */
+static inline void expect_scratch_as_declared(const world *w, int tier, const scene *s, const attune_config *config,
+                                              void *workspace)
+{
+    attune_args args;
+    attune_resources resources;
+    unsigned char *scratch = aligned_alloc(64, ATTUNE_SCRATCH_MAX + 64);
+    assert_non_null(scratch);
+    kernel->resources(&s->problem, &w->device[tier]->target, config, &resources);
+    at_call_args(&s->problem, &s->call, &args);
+    memcpy(args.param, config->value, sizeof args.param);
+    args.workspace = workspace;
+    memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
+    code_for(w, tier)(&args, 0, scratch);
+    for (int64_t at = resources.scratch_bytes; at < ATTUNE_SCRATCH_MAX + 64; ++at) {
+        assert_int_equal(scratch[at], 0xa5);
+    }
+    free(scratch);
+}
+
+/* Bits of a batch of three or more that is not packed must not depend on how many threads run, on the run, or on the
+ * neighbours in the batch. Without a config: with the heuristic's first. */
+static inline void expect_same_bits(const world *w, const char *problem, const attune_config *named)
+{
+    at_pool *alone;
+    assert_ok(at_pool_create(1, ATTUNE_SCRATCH_MAX, &alone));
+    for (int tier = 0; tier < w->tiers; ++tier) {
+        at_device *single;
+        attune_config config;
+        scene s = {.spread = 1};
+        assert_ok(at_cpu_open(w->device[tier]->target.isa, alone, &single));
+        assert_ok(attune_problem_parse(problem, &s.problem));
+        draw(&s, 5);
+        assert_true(kernel->heuristic(&s.problem, &single->target, 0, &config));
+        config = named != NULL ? *named : config;
+        run_scene(single, &s, &config, true);
+        unsigned char *first = malloc(s.bytes[ATTUNE_O]);
+        memcpy(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
+        run_scene(w->device[tier], &s, &config, true);
+        assert_memory_equal(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
+        /* The second sequence alone. */
+        scene one = s;
+        one.call.batch = 1;
+        for (int role = ATTUNE_Q; role <= ATTUNE_LSE; ++role) {
+            attune_tensor *t = &one.call.tensor[role];
+            t->data = (char *)t->data + (size_t)t->stride[0] * at_dtype_bytes(t->dtype);
+        }
+        run_scene(w->device[tier], &one, &config, true);
+        const attune_tensor *o = tensor_of(&s, ATTUNE_O);
+        size_t batch_bytes = (size_t)o->stride[0] * at_dtype_bytes(o->dtype);
+        assert_memory_equal(first + batch_bytes, s.memory[ATTUNE_O] + batch_bytes, batch_bytes);
+        free(first);
+        clear(&s);
+        single->ops->close(single);
+    }
+    at_pool_destroy(alone);
+}
+
 #endif

@@ -42,19 +42,7 @@ static void random_problem(at_random *random, attune_problem *p)
 
 static void random_cases(void **state)
 {
-    const uint64_t count = are_modelled() ? 60 : 600;
-    for (uint64_t seed = 0; seed < count; ++seed) {
-        at_random random = at_random_seed(seed, 2);
-        scene s = {.spread = 1};
-        random_problem(&random, &s.problem);
-        s.gap = PICK(&random, 0, 0, 1, 3, 8, 300);
-        s.bad_keys = chance(&random, 4) ? 1 + (int)at_random_below(&random, 3) : 0;
-        /* Not both: in fp64, too, a weight that underflows makes NaN of infinity. */
-        s.spread = s.bad_keys == 0 && chance(&random, 5) ? 6 : 1;
-        draw(&s, seed);
-        try_scene(*state, &s, at_random_next(&random));
-        clear(&s);
-    }
+    try_random_scenes(*state, are_modelled() ? 60 : 600, 2, random_problem);
 }
 
 static void every_config(void **state)
@@ -138,7 +126,6 @@ static void heuristic_packs_few_rows(void **state)
 static void scratch_is_what_was_declared(void **state)
 {
     const world *w = *state;
-    unsigned char *scratch = aligned_alloc(64, ATTUNE_SCRATCH_MAX + 64);
     static const int32_t dims[][2] = {{1, 1}, {1, 256}, {64, 64}, {200, 16}, {256, 256}};
     for (size_t i = 0; i < sizeof dims / sizeof *dims; ++i) {
         scene s = {.spread = 1};
@@ -148,11 +135,12 @@ static void scratch_is_what_was_declared(void **state)
         draw(&s, i);
         for (int64_t c = 0; c < at_config_count(kernel) * w->tiers; c += are_modelled() ? 11 : 3) {
             attune_config config;
-            attune_args args;
             attune_resources resources;
+            attune_args args;
             at_sizes sizes;
             int64_t bytes;
-            const attune_target *target = &w->device[c % w->tiers]->target;
+            int tier = (int)(c % w->tiers);
+            const attune_target *target = &w->device[tier]->target;
             if (!some_config(&s, target, (uint64_t)(c / w->tiers), &config)) {
                 continue;
             }
@@ -160,36 +148,22 @@ static void scratch_is_what_was_declared(void **state)
             at_call_args(&s.problem, &s.call, &args);
             at_sizes_fill(&sizes, &args, target);
             assert_ok(at_term_evaluate(&resources.workspace, &sizes, &bytes));
-            memcpy(args.param, config.value, sizeof args.param);
-            size_t room = (size_t)bytes / 256 * 256 + 256;
-            args.workspace = aligned_alloc(256, room);
-            memset(args.workspace, 0, room);
-            *(uint32_t *)args.workspace = 1; /* the second step */
-            memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
-            attune_attend attend = kernel->attend[target->isa];
-            (attend != NULL ? attend : kernel->attend[ATTUNE_ISA_AVX512_BF16])(&args, 0, scratch);
-            for (int64_t at = resources.scratch_bytes; at < ATTUNE_SCRATCH_MAX + 64; ++at) {
-                assert_int_equal(scratch[at], 0xa5);
-            }
-            free(args.workspace);
+            uint32_t *workspace = aligned_alloc(256, (size_t)bytes / 256 * 256 + 256);
+            memset(workspace, 0, (size_t)bytes + 4);
+            *workspace = 1; /* the second step */
+            expect_scratch_as_declared(w, tier, &s, &config, workspace);
+            free(workspace);
         }
         clear(&s);
     }
-    free(scratch);
 }
 
 static void unaligned_buffers(void **state)
 {
     static const char *const problems[] = {"b1,h2,s40,d24,bf16,causal", "b1,h6,hkv2,s40,d64,bf16",
-                                           "b2,h1,s40,d33,bf16,window=7:2"};
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
-        for (int skew = 1; skew < 4; ++skew) {
-            scene s = {.spread = 1, .skew = skew};
-            assert_ok(attune_problem_parse(problems[i], &s.problem));
-            draw(&s, i);
-            try_scene(*state, &s, 1);
-            clear(&s);
-        }
+                                           "b2,h1,s40,d33,bf16,window=7:2", NULL};
+    for (int skew = 1; skew < 4; ++skew) {
+        try_problems(*state, problems, 1, skew);
     }
 }
 
@@ -197,52 +171,17 @@ static void unaligned_buffers(void **state)
  * and by more than what O is multiplied for. */
 static void large_logits(void **state)
 {
-    static const char *const problems[] = {"b1,h1,s170,d64,bf16,scale=1", "b1,h1,s70,d64,bf16,scale=-2,causal",
-                                           "b1,h1,s70,d64,bf16,scale=3,softcap=30", "b1,h1,s70,d64,bf16,scale=1,sink",
-                                           "b1,h1,s400,d64,bf16,scale=0.02"};
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
-        scene s = {.spread = 4};
-        assert_ok(attune_problem_parse(problems[i], &s.problem));
-        draw(&s, i);
-        try_scene(*state, &s, 1);
-        clear(&s);
-    }
+    static const char *const problems[] = {
+        "b1,h1,s170,d64,bf16,scale=1",           "b1,h1,s70,d64,bf16,scale=-2,causal",
+        "b1,h1,s70,d64,bf16,scale=3,softcap=30", "b1,h1,s70,d64,bf16,scale=1,sink",
+        "b1,h1,s400,d64,bf16,scale=0.02",        NULL};
+    try_problems(*state, problems, 4, 0);
 }
 
 /* Bits must not depend on how many threads run, on the run, or on the neighbours in the batch. */
 static void same_bits(void **state)
 {
-    const world *w = *state;
-    at_pool *alone;
-    assert_ok(at_pool_create(1, ATTUNE_SCRATCH_MAX, &alone));
-    for (int tier = 0; tier < w->tiers; ++tier) {
-        at_device *single;
-        attune_config config;
-        scene s = {.spread = 1};
-        assert_ok(at_cpu_open(w->device[tier]->target.isa, alone, &single));
-        assert_ok(attune_problem_parse("b3,h4,hkv2,sq9,skv300,d48,bf16,causal", &s.problem));
-        draw(&s, 5);
-        assert_true(kernel->heuristic(&s.problem, &single->target, 0, &config));
-        run_scene(single, &s, &config, true);
-        unsigned char *first = malloc(s.bytes[ATTUNE_O]);
-        memcpy(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
-        run_scene(w->device[tier], &s, &config, true);
-        assert_memory_equal(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
-        /* The second sequence alone. */
-        scene one = s;
-        one.call.batch = 1;
-        for (int role = ATTUNE_Q; role <= ATTUNE_LSE; ++role) {
-            attune_tensor *t = &one.call.tensor[role];
-            t->data = (char *)t->data + t->stride[0] * (role == ATTUNE_LSE ? 4 : 2);
-        }
-        run_scene(w->device[tier], &one, &config, true);
-        size_t batch_bytes = (size_t)s.call.tensor[ATTUNE_O].stride[0] * sizeof(uint16_t);
-        assert_memory_equal(first + batch_bytes, s.memory[ATTUNE_O] + batch_bytes, batch_bytes);
-        free(first);
-        clear(&s);
-        single->ops->close(single);
-    }
-    at_pool_destroy(alone);
+    expect_same_bits(*state, "b3,h4,hkv2,sq9,skv300,d48,bf16,causal", NULL);
 }
 
 /* A NaN value that only later rows see must leave the earlier rows of its own tile clean, at every place in the tile;

@@ -31,18 +31,7 @@ static void random_problem(at_random *random, attune_problem *p)
 
 static void random_cases(void **state)
 {
-    for (uint64_t seed = 0; seed < 600; ++seed) {
-        at_random random = at_random_seed(seed, 1);
-        scene s = {.spread = 1};
-        random_problem(&random, &s.problem);
-        s.gap = PICK(&random, 0, 0, 1, 3, 8, 300);
-        s.bad_keys = chance(&random, 4) ? 1 + (int)at_random_below(&random, 3) : 0;
-        /* Not both: in fp64, too, a weight that underflows makes NaN of infinity. */
-        s.spread = s.bad_keys == 0 && chance(&random, 5) ? 6 : 1;
-        draw(&s, seed);
-        try_scene(*state, &s, at_random_next(&random));
-        clear(&s);
-    }
+    try_random_scenes(*state, 600, 1, random_problem);
 }
 
 /* Steps through the space that share no factor with its size: every value of every parameter is met. */
@@ -137,7 +126,6 @@ static void heuristic_names_all(void **state)
 static void scratch_is_what_was_declared(void **state)
 {
     const world *w = *state;
-    unsigned char *scratch = aligned_alloc(64, ATTUNE_SCRATCH_MAX + 64);
     static const int32_t dims[][2] = {{1, 1}, {1, 256}, {64, 64}, {200, 16}, {256, 256}};
     for (size_t i = 0; i < sizeof dims / sizeof *dims; ++i) {
         scene s = {.spread = 1};
@@ -152,41 +140,24 @@ static void scratch_is_what_was_declared(void **state)
         draw(&s, i);
         for (int64_t c = 0; c < at_config_count(kernel) * w->tiers; ++c) {
             attune_config config;
-            attune_args args;
-            attune_resources resources;
             uint32_t workspace[64 / 4 + 2 * 16 * (256 + 16)] = {0};
             int tier = (int)(c % w->tiers);
             const attune_target *target = &w->device[tier]->target;
             if (!some_config(&s, target, (uint64_t)(c / w->tiers), &config)) {
                 continue;
             }
-            kernel->resources(&s.problem, target, &config, &resources);
-            at_call_args(&s.problem, &s.call, &args);
-            memcpy(args.param, config.value, sizeof args.param);
-            args.workspace = workspace;
-            memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
-            code_for(w, tier)(&args, 0, scratch);
-            for (int64_t at = resources.scratch_bytes; at < ATTUNE_SCRATCH_MAX + 64; ++at) {
-                assert_int_equal(scratch[at], 0xa5);
-            }
+            expect_scratch_as_declared(w, tier, &s, &config, workspace);
         }
         clear(&s);
     }
-    free(scratch);
 }
 
 static void unaligned_buffers(void **state)
 {
     static const char *const problems[] = {"b1,h2,sq1,skv300,d24,fp32", "b1,h6,hkv2,sq2,skv40,d24,fp16,causal",
-                                           "b2,h1,sq3,skv400,d33,bf16"};
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
-        for (int skew = 1; skew < 4; ++skew) {
-            scene s = {.spread = 1, .skew = skew};
-            assert_ok(attune_problem_parse(problems[i], &s.problem));
-            draw(&s, i);
-            try_scene(*state, &s, 1);
-            clear(&s);
-        }
+                                           "b2,h1,sq3,skv400,d33,bf16", NULL};
+    for (int skew = 1; skew < 4; ++skew) {
+        try_problems(*state, problems, 1, skew);
     }
 }
 
@@ -231,36 +202,8 @@ static void values_that_are_not_finite(void **state)
 /* Bits must not depend on how many threads run, on the run, or on the neighbours in the batch. */
 static void same_bits(void **state)
 {
-    const world *w = *state;
-    at_pool *alone;
-    assert_ok(at_pool_create(1, ATTUNE_SCRATCH_MAX, &alone));
-    for (int tier = 0; tier < w->tiers; ++tier) {
-        at_device *single;
-        attune_config config = {.value = {256, 64, 8, 1}};
-        scene s = {.spread = 1};
-        assert_ok(at_cpu_open((attune_isa)tier, alone, &single));
-        assert_ok(attune_problem_parse("b3,h4,hkv2,sq2,skv900,d48,fp32,causal", &s.problem));
-        draw(&s, 5);
-        run_scene(single, &s, &config, true);
-        unsigned char *first = malloc(s.bytes[ATTUNE_O]);
-        memcpy(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
-        run_scene(w->device[tier], &s, &config, true);
-        assert_memory_equal(first, s.memory[ATTUNE_O], s.bytes[ATTUNE_O]);
-        /* The second sequence alone. */
-        scene one = s;
-        one.call.batch = 1;
-        for (int role = ATTUNE_Q; role <= ATTUNE_LSE; ++role) {
-            attune_tensor *t = &one.call.tensor[role];
-            t->data = (char *)t->data + t->stride[0] * 4;
-        }
-        run_scene(w->device[tier], &one, &config, true);
-        size_t batch_bytes = (size_t)s.call.tensor[ATTUNE_O].stride[0] * sizeof(float);
-        assert_memory_equal(first + batch_bytes, s.memory[ATTUNE_O] + batch_bytes, batch_bytes);
-        free(first);
-        clear(&s);
-        single->ops->close(single);
-    }
-    at_pool_destroy(alone);
+    const attune_config config = {.value = {256, 64, 8, 1}};
+    expect_same_bits(*state, "b3,h4,hkv2,sq2,skv900,d48,fp32,causal", &config);
 }
 
 static void refusals_say_why(void **state)

@@ -33,18 +33,7 @@ static void random_problem(at_random *random, attune_problem *p)
 
 static void random_cases(void **state)
 {
-    for (uint64_t seed = 0; seed < 600; ++seed) {
-        at_random random = at_random_seed(seed, 0);
-        scene s = {.spread = 1};
-        random_problem(&random, &s.problem);
-        s.gap = PICK(&random, 0, 0, 1, 3, 8, 300);
-        s.bad_keys = chance(&random, 4) ? 1 + (int)at_random_below(&random, 3) : 0;
-        /* Not both: in fp64, too, a weight that underflows makes NaN of infinity. */
-        s.spread = s.bad_keys == 0 && chance(&random, 5) ? 6 : 1;
-        draw(&s, seed);
-        try_scene(*state, &s, at_random_next(&random));
-        clear(&s);
-    }
+    try_random_scenes(*state, 600, 0, random_problem);
 }
 
 /* Whether all of the kernel's values were seen, one bit each. */
@@ -159,7 +148,6 @@ static void scratch_is_what_was_declared(void **state)
 {
     const world *w = *state;
     const size_t workspace = (size_t)1 << 20;
-    unsigned char *scratch = aligned_alloc(64, ATTUNE_SCRATCH_MAX + 64);
     unsigned char *parts = aligned_alloc(256, workspace);
     memset(parts, 0, workspace);
     static const int32_t dims[][2] = {{1, 1}, {1, 256}, {64, 64}, {200, 16}, {256, 256}};
@@ -176,41 +164,24 @@ static void scratch_is_what_was_declared(void **state)
         draw(&s, i);
         for (int64_t c = 0; c < 1200; ++c) {
             attune_config config;
-            attune_args args;
-            attune_resources resources;
             int tier = (int)(c % w->tiers);
             const attune_target *target = &w->device[tier]->target;
             if (!some_config(&s, target, (uint64_t)(c / w->tiers * 1237), &config)) {
                 continue;
             }
-            kernel->resources(&s.problem, target, &config, &resources);
-            at_call_args(&s.problem, &s.call, &args);
-            args.workspace = parts;
-            memcpy(args.param, config.value, sizeof args.param);
-            memset(scratch, 0xa5, ATTUNE_SCRATCH_MAX + 64);
-            code_for(w, tier)(&args, 0, scratch);
-            for (int64_t at = resources.scratch_bytes; at < ATTUNE_SCRATCH_MAX + 64; ++at) {
-                assert_int_equal(scratch[at], 0xa5);
-            }
+            expect_scratch_as_declared(w, tier, &s, &config, parts);
         }
         clear(&s);
     }
     free(parts);
-    free(scratch);
 }
 
 static void unaligned_buffers(void **state)
 {
     static const char *const problems[] = {"b1,h2,s40,d24,fp32,bias=1x1", "b1,h2,s40,d24,fp16,bias=1xh,mask",
-                                           "b2,h1,s40,d33,bf16,causal"};
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
-        for (int skew = 1; skew < 4; ++skew) {
-            scene s = {.spread = 1, .skew = skew};
-            assert_ok(attune_problem_parse(problems[i], &s.problem));
-            draw(&s, i);
-            try_scene(*state, &s, 1);
-            clear(&s);
-        }
+                                           "b2,h1,s40,d33,bf16,causal", NULL};
+    for (int skew = 1; skew < 4; ++skew) {
+        try_problems(*state, problems, 1, skew);
     }
 }
 
@@ -218,14 +189,9 @@ static void unaligned_buffers(void **state)
 static void large_logits(void **state)
 {
     static const char *const problems[] = {"b1,h1,s70,d64,fp32,scale=1", "b1,h1,s70,d64,fp32,scale=-2,causal",
-                                           "b1,h1,s70,d64,bf16,scale=3,softcap=30", "b1,h1,s70,d64,fp16,scale=1,sink"};
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
-        scene s = {.spread = 4};
-        assert_ok(attune_problem_parse(problems[i], &s.problem));
-        draw(&s, i);
-        try_scene(*state, &s, 1);
-        clear(&s);
-    }
+                                           "b1,h1,s70,d64,bf16,scale=3,softcap=30", "b1,h1,s70,d64,fp16,scale=1,sink",
+                                           NULL};
+    try_problems(*state, problems, 4, 0);
 }
 
 /* Bits must not depend on how many threads run, on the run, or on the neighbours in the batch. */
