@@ -50,7 +50,7 @@ void at_html_begin(at_text *page, const char *title)
         "<style>\nbody{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;"
         "color:#1a1a1a;background:#fff}\nh1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}\n"
         "table{border-collapse:collapse;font-size:.9rem}\n"
-        "td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}\n"
+        "td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}td{overflow-wrap:anywhere}\n"
         "th{border-bottom:1px solid #999}.facts th{border:0}td.n{text-align:right;font-variant-numeric:tabular-nums}\n"
         "svg{max-width:100%%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#333}\n"
         "code{font-size:.85rem}\n</style>\n</head>\n<body>\n");
