@@ -157,7 +157,7 @@ static attune_status read_job(job *on)
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-/* What could not run is 3, as with the gate: 1 is a finding, and 2 the command line's. */
+/* What could not run is 3, as with the gate: 1 is a finding, and 64 the command line's. */
 static int could_not_run(const at_cli *cli, attune_status status)
 {
     int code = at_cli_fail(cli, status);

@@ -173,9 +173,9 @@ static void statuses_become_exit_codes(void **state)
     (void)state;
     assert_int_equal(at_cli_exit(ATTUNE_OK), 0);
     assert_int_equal(at_cli_exit(ATTUNE_WRONG_RESULT), 1);
-    assert_int_equal(at_cli_exit(ATTUNE_INVALID_PROBLEM), 2);
-    assert_int_equal(at_cli_exit(ATTUNE_UNSUPPORTED), 2);
-    assert_int_equal(at_cli_exit(ATTUNE_CORRUPT), 2);
+    assert_int_equal(at_cli_exit(ATTUNE_INVALID_PROBLEM), 64);
+    assert_int_equal(at_cli_exit(ATTUNE_UNSUPPORTED), 64);
+    assert_int_equal(at_cli_exit(ATTUNE_CORRUPT), 64);
     assert_int_equal(at_cli_exit(ATTUNE_IO_ERROR), 3);
     assert_int_equal(at_cli_exit(ATTUNE_NO_DEVICE), 3);
     assert_int_equal(at_cli_exit(ATTUNE_OUT_OF_MEMORY), 3);
