@@ -45,8 +45,8 @@ what_cpu_avx2() {
 
 # Few query rows: memory is the limit, and others on the same host use it too: so five times. Order 1 is key by key.
 what_cpu_decode() {
-    local dtype turn
-    for turn in 1 2 3 4 5; do
+    local dtype
+    for _ in 1 2 3 4 5; do
         for dtype in fp32 fp16 bf16; do
             echo "--arms cpu_decode,cpu_decode:ORDER=0,cpu_decode:ORDER=1 -- b1,h32,hkv8,sq1,skv16384,d128,$dtype"
         done
