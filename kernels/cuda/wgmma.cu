@@ -240,14 +240,6 @@ ATTUNE_INLINE void leave_tile(const Shared &shared, const consumer &c, held tile
     }
 }
 
-/* A tile that the group does not need. NOTE: not before it is here, or this would count for the tile before. */
-ATTUNE_INLINE void let_pass(const Shared &shared, consumer &c)
-{
-    held tile = next_tile(c);
-    await_tile(shared, tile);
-    leave_tile(shared, c, tile);
-}
-
 /* What the groups take turns in: with OVERLAP in giving work to the tensor cores, without in the softmax. */
 constexpr bool turns_of_products = PINGPONG && OVERLAP;
 constexpr bool turns_of_softmax = PINGPONG && !OVERLAP;
@@ -270,6 +262,16 @@ template <bool wanted> ATTUNE_INLINE void pass_turn(const consumer &c)
 ATTUNE_INLINE void sync_group(const consumer &c)
 {
     ptx_barrier_sync(1 + GROUPS + c.group, 128);
+}
+
+/* A tile that the group does not need. NOTE: not before it is here, or this would count for the tile before; and not
+ * before all four warps have seen it: one that comes late, after the stage was filled again, would wait for ever. */
+ATTUNE_INLINE void let_pass(const Shared &shared, consumer &c)
+{
+    held tile = next_tile(c);
+    await_tile(shared, tile);
+    sync_group(c);
+    leave_tile(shared, c, tile);
 }
 
 ATTUNE_INLINE void multiply_keys(const Shared &shared, const consumer &c, held tile, scores &s)
