@@ -26,7 +26,7 @@ if [ ! -e "$stamp" ]; then
             while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
                 wait -n
             done
-            timeout 120 "$attune" check --threads 1 --kernel "$kernel" "$problem" > /dev/null 2>&1 &
+            timeout 120 "$attune" check --threads 1 --cases 30 --kernel "$kernel" "$problem" > /dev/null 2>&1 &
         done
     done
     wait

@@ -163,5 +163,5 @@ bool at_guise_right(const at_guised *guised, uint64_t guise, const attune_tensor
 double at_guise_share(int dtype, uint32_t traits)
 {
     static const double rounding[] = {[ATTUNE_FP32] = 0x1p-14, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
-    return ((traits & ATTUNE_TRAIT_ACC16) != 0 ? 128 : 16) * rounding[dtype];
+    return ((traits & ATTUNE_TRAIT_ACC16) != 0 ? 512 : 16) * rounding[dtype];
 }

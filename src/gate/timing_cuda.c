@@ -424,9 +424,15 @@ static attune_status time_replays(cuda_timing *on, const cuda_arm *arm, int repl
 
 /* ---- Making sure ------------------------------------------------------------------------------------------------- */
 
+/* How far an arm's results may lie from the first arm's, and from its own on other days. */
 static double generous_share(const cuda_timing *on, const cuda_arm *arm)
 {
     return at_timing_share(&on->base, arm->contender);
+}
+
+static double own_share(const cuda_timing *on, const cuda_arm *arm)
+{
+    return at_guise_share((int)on->base.wanted.problem.dtype, arm->contender->traits);
 }
 
 static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attune_tensor *wanted, double share,
@@ -455,7 +461,7 @@ static attune_status check_look(cuda_timing *on, cuda_arm *arm)
 {
     int wrong = 0;
     AT_FORWARD(poison(on, arm));
-    AT_FORWARD(look(on, arm, &arm->validated, generous_share(on, arm)));
+    AT_FORWARD(look(on, arm, &arm->validated, own_share(on, arm)));
     AT_FORWARD(count_wrong(on, arm, &wrong));
     AT_FAIL_IF(wrong != arm->calls, ATTUNE_INTERNAL, "%s: %d of %d poisoned outputs were seen", arm->contender->name,
                wrong, arm->calls);
@@ -474,6 +480,7 @@ static attune_status check_arm(cuda_timing *on, cuda_arm *arm)
                "largest, before anything was timed",
                wrong, arm->calls, arm->contender->name, share);
     AT_FORWARD(keep_result(on, arm));
+    share = own_share(on, arm);
     AT_FORWARD(refill(on, 1 + at_random_below(&on->random, INT32_MAX)));
     AT_FORWARD(replay_and_look(on, arm, &arm->validated, 0, &wrong));
     arm->share = wrong > 0 || (arm->contender->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0 ? share : 0;
