@@ -201,7 +201,8 @@ static int64_t at_least(int64_t value, int64_t least)
 
 /* NOTE: cuBLAS is column-major. A row-major C = A op(B) is the column-major C' = op(B)' A', so B goes first; a
  * row-major [n,k] is a column-major [k,n] and is transposed, a row-major [k,n] is a column-major [n,k] and is not. fp32
- * is computed as "pedantic", which keeps TF32 out whatever the environment says. */
+ * is computed as "pedantic", which keeps TF32 out whatever the environment says. Where there are no keys, rows of none
+ * are still a stride apart: cuBLAS takes none below one. */
 static unsigned int multiply(const at_cublas *cublas, at_cublas_handle handle, const product *p,
                              const at_gemm_batch *batch)
 {
@@ -215,8 +216,8 @@ static unsigned int multiply(const at_cublas *cublas, at_cublas_handle handle, c
     const at_gemm_operand *c = &p->operand[2];
     return cublas->cublasGemmStridedBatchedEx_64(
         handle, p->transpose_b ? AT_CUBLAS_OP_T : AT_CUBLAS_OP_N, AT_CUBLAS_OP_N, p->n, p->m, p->k, &p->alpha, at[1],
-        cublas_type(b->dtype), at_least(b->row, p->transpose_b ? p->k : p->n), batch->stride[1], at[0],
-        cublas_type(a->dtype), at_least(a->row, p->k), batch->stride[0], &beta, (char *)(uintptr_t)at[2],
+        cublas_type(b->dtype), at_least(b->row, at_least(p->transpose_b ? p->k : p->n, 1)), batch->stride[1], at[0],
+        cublas_type(a->dtype), at_least(a->row, at_least(p->k, 1)), batch->stride[0], &beta, (char *)(uintptr_t)at[2],
         cublas_type(c->dtype), at_least(c->row, p->n), batch->stride[2], batch->count,
         a->dtype == ATTUNE_FP32 ? AT_CUBLAS_COMPUTE_32F_PEDANTIC : AT_CUBLAS_COMPUTE_32F, AT_CUBLAS_DEFAULT);
 }

@@ -1,5 +1,6 @@
 #include "cuda/fake_cublas.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -75,6 +76,11 @@ const char *cublasGetStatusString(unsigned int status)
     return status == AT_CUBLAS_ALLOC_FAILED ? "no room for a handle" : "well";
 }
 
+static bool too_narrow(int64_t leading, int64_t column)
+{
+    return leading < (column > 1 ? column : 1);
+}
+
 unsigned int cublasGemmStridedBatchedEx_64(at_cublas_handle handle, unsigned int transpose_a, unsigned int transpose_b,
                                            int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
                                            unsigned int type_a, int64_t lda, long long stride_a, const void *b,
@@ -82,9 +88,12 @@ unsigned int cublasGemmStridedBatchedEx_64(at_cublas_handle handle, unsigned int
                                            void *c, unsigned int type_c, int64_t ldc, long long stride_c, int64_t count,
                                            unsigned int compute, int algorithm)
 {
-    (void)transpose_a, (void)transpose_b, (void)m, (void)n, (void)k, (void)alpha, (void)a, (void)type_a, (void)lda;
-    (void)stride_a, (void)b, (void)type_b, (void)ldb, (void)stride_b, (void)beta, (void)c, (void)type_c, (void)ldc;
-    (void)stride_c, (void)count, (void)compute, (void)algorithm;
+    (void)alpha, (void)a, (void)type_a, (void)stride_a, (void)b, (void)type_b, (void)stride_b, (void)beta, (void)c;
+    (void)type_c, (void)stride_c, (void)count, (void)compute, (void)algorithm;
+    if (too_narrow(lda, transpose_a == AT_CUBLAS_OP_N ? m : k) ||
+        too_narrow(ldb, transpose_b == AT_CUBLAS_OP_N ? k : n) || too_narrow(ldc, m)) {
+        return AT_CUBLAS_INVALID_VALUE; /* as the real one does */
+    }
     enter(handle);
     if (fake_cublas.meet != NULL) {
         (void)pthread_barrier_wait(fake_cublas.meet);

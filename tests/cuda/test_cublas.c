@@ -33,22 +33,28 @@ static int forget(void **state)
     return 0;
 }
 
-/* A multiplication of one by one, all of it in the workspace. */
-static attune_status multiply(at_cublas *cublas, at_cu_stream stream, void *scratch)
+/* A product of [1,k] and [k,1] whose rows lie k apart, all of it in the workspace. */
+static attune_status multiply_depth(at_cublas *cublas, at_cu_stream stream, void *scratch, int64_t k)
 {
     float number[1] = {0};
     attune_args args = {
         .batch = 1, .heads_q = 1, .heads_kv = 1, .workspace = number, .workspace_bytes = sizeof number, .scale = 1};
     attune_term one = attune_term_const(1);
+    attune_term depth = attune_term_const(k);
     attune_operand operand = {.role = -1,
                               .dtype = ATTUNE_FP32,
                               .offset_bytes = attune_term_const(0),
-                              .row_stride = one,
+                              .row_stride = depth,
                               .head_stride = one,
                               .batch_stride = one};
-    attune_step_gemm step = {operand, operand, operand, one, one, one, .transpose_b = 1};
+    attune_step_gemm step = {operand, operand, operand, one, one, depth, .transpose_b = 1};
     at_sizes sizes = {{0}};
     return at_gemm_run(cublas, &step, &args, &sizes, stream, scratch, SCRATCH);
+}
+
+static attune_status multiply(at_cublas *cublas, at_cu_stream stream, void *scratch)
+{
+    return multiply_depth(cublas, stream, scratch, 1);
 }
 
 static at_cublas *prepared(void)
@@ -224,6 +230,17 @@ static void no_room_for_handles(void **state)
     assert_int_equal(fake->destroyed, 1);
 }
 
+/* A sequence without keys: the product is all zeros, and cuBLAS's to write. */
+static void products_of_no_keys(void **state)
+{
+    char scratch[1];
+    at_cublas *cublas = prepared();
+    (void)state;
+    assert_ok(multiply_depth(cublas, stream_of(1), scratch, 0));
+    assert_ptr_equal(last_call().workspace, scratch);
+    at_cublas_close(cublas);
+}
+
 static void no_library(void **state)
 {
     at_cublas *cublas = NULL;
@@ -249,6 +266,7 @@ int main(void)
         TEST(one_thread_at_a_time),
         TEST(default_streams),
         TEST(no_room_for_handles),
+        TEST(products_of_no_keys),
         TEST(no_library),
     };
     return cmocka_run_group_tests(tests, find_fake, NULL);
