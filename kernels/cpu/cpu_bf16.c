@@ -108,7 +108,7 @@ static void resources(const attune_problem *problem, const attune_target *target
 
 /* What a config costs, in arbitrary units: work for the padded rows of an item, O touched again for each tile of keys,
  * keys read again for each item, masked halves of tiles, and threads that wait for the last item. The weights are
- * fitted to measurements (docs/cpu.md). */
+ * fitted to measurements on 2 and on 16 threads. */
 static double cost(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const int32_t *value = config->value;
@@ -124,9 +124,11 @@ static double cost(const attune_problem *problem, const attune_target *target, c
     double waits = rounds > 0 && rounds < 16 ? (double)(int64_t)(rounds + 0.999) / rounds : 1;
     double keys = (double)problem->seqlen_kv + 1;
     double short_tile = value[BLOCK_N] > problem->seqlen_kv ? 0.1 * value[BLOCK_N] / keys : 0;
+    /* What a step packed ahead lies in other threads' caches, from where many threads with few rows each fetch it. */
+    double far = value[PACK] == 1 && threads >= 8 && items * (double)lanes <= 1024 * threads ? 1.3 : 1;
     double packing = value[PACK] == 0 ? 0.6 * items : 1.6 * (double)(problem->batch * problem->heads_kv);
     double masked = problem->causal ? 0.5 * (double)queries / keys : 0;
-    return items * waits * (panels * (1 + 16.0 / value[BLOCK_N] + masked + short_tile) + 0.1) + packing * waits;
+    return far * items * waits * (panels * (1 + 16.0 / value[BLOCK_N] + masked + short_tile) + 0.1) + packing * waits;
 }
 
 static bool is_candidate(const attune_problem *problem, const attune_target *target, const attune_config *config)
