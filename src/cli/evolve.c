@@ -36,7 +36,7 @@ static const at_option options[] = {
      "the file of the tile micro-benchmark; default: in the user's cache; none: there is none"},
     {"--limit", "SECONDS", NULL, "begin nothing that would end later, and say what is left"},
     {"--target", "TARGET", NULL, "cpu, cuda or cuda:N; default: the kernel's"},
-    {"--isa", "TIER", "baseline avx2 avx512", "highest CPU tier to use"},
+    {"--isa", "TIER", "baseline avx2 avx512 avx512_bf16 amx", "highest CPU tier to use"},
     {"--threads", "N", NULL, "CPU threads; default: all this process may use"},
     {"--worker", "PROGRAM", NULL, "a program that brings arms of its own (attune_worker_serve)"},
     {NULL, NULL, NULL, NULL},
@@ -95,9 +95,9 @@ static attune_status read_budget_text(const char *text, at_evolve_options *evolv
         memcpy(number, text, length);
         number[length] = '\0';
         AT_FORWARD(at_parse_double("--budget", number, &value));
+        AT_FAIL_IF(value <= 0 || value > 1e6, ATTUNE_INVALID_ARGUMENT, "--budget %s: above 0, at most 1e6", text);
         bool whole = units[i].seconds > 0 || value == (double)(int)value;
-        AT_FAIL_IF(value <= 0 || value > 1e6 || !whole, ATTUNE_INVALID_ARGUMENT, "--budget %s: above 0, at most 1e6",
-                   text);
+        AT_FAIL_IF(!whole, ATTUNE_INVALID_ARGUMENT, "--budget %s: a whole number of runs is needed", text);
         evolve->budget_s = value * units[i].seconds;
         evolve->budget_runs = units[i].seconds > 0 ? 0 : (int)value;
         return ATTUNE_OK;
@@ -216,8 +216,9 @@ const at_verb at_verb_evolve = {
         "attune evolve replay LEDGER... runs strategies (or the one named) on what exhaustive searches recorded, and\n"
         "shows how near to the optimum they come: no device, no clock.\n"
         "\n"
-        "Exit codes: 0 searched, and what was found is right, 1 it is wrong or slower than a peer that was named,\n"
-        "3 could not run, 4 void, not proven or unfinished, 64 the command line, 130 interrupted (--resume goes "
+        "Exit codes: 0 searched, and what was found is right, 1 it is wrong, or all is done and slower than a peer that\n"
+        "was named, 3 could not run, 4 void, not proven or unfinished, 64 the command line, 130 interrupted (--resume "
+        "goes\n"
         "on).\n",
     .examples = "  attune evolve cpu_tiled b1,h8,s512,d64,fp32 --budget 30s --wisdom my.wisdom\n"
                 "  attune evolve wmma --budget 200runs --ledger wmma.jsonl\n"

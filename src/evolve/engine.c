@@ -181,13 +181,15 @@ static attune_status open_all(at_engine *on)
     return open_compilers(on);
 }
 
-static int exit_code(const at_evolve_result *result)
+/* Slower is said last: whoever takes it for an answer must still hear that something is left. */
+int at_evolve_exit_code(const at_evolve_result *result)
 {
     enum { FINE = 0, WRONG = 1, COULD_NOT = 3, UNFINISHED = 4 };
     int done = result->gains + result->no_gains + result->voids + result->known;
-    return result->wrong > 0 || result->slower > 0                         ? WRONG
+    return result->wrong > 0                                               ? WRONG
            : done == 0 && result->refused > 0                              ? COULD_NOT
            : result->voids > 0 || result->unproven > 0 || result->left > 0 ? UNFINISHED
+           : result->slower > 0                                            ? WRONG
                                                                            : FINE;
 }
 
@@ -202,6 +204,6 @@ attune_status at_evolve_run(const at_evolve_options *options, at_evolve_result *
     at_compilers_close(on.compilers);
     attune_context_destroy(on.planner);
     at_pool_destroy(on.pool);
-    result->exit_code = exit_code(result);
+    result->exit_code = at_evolve_exit_code(result);
     return status;
 }

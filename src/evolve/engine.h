@@ -58,10 +58,14 @@ typedef struct at_evolve_result {
     int known;                  /* problems whose ledger had its end already */
     int left;                   /* problems that the limit left over */
     int rows;                   /* of wisdom */
-    int exit_code;              /* 0 fine, 1 something is wrong or slower, 3 could not run, 4 void or unfinished */
+    int exit_code;              /* of these */
 } at_evolve_result;
 
 /* ATTUNE_OK when the engine ran, whatever it found. Errors are the caller's, the machine's, or ATTUNE_INTERRUPTED. */
 attune_status at_evolve_run(const at_evolve_options *options, at_evolve_result *result);
+
+/* 1 something is wrong, 3 nothing could run, 4 void, unproven or left over, 1 all is right and something slower, 0 fine:
+ * the first that holds. */
+int at_evolve_exit_code(const at_evolve_result *result);
 
 #endif

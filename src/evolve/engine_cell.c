@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -117,6 +116,13 @@ static attune_status resume_ledger(at_cell *cell, const char *path, const at_eve
     return *ended ? ATTUNE_OK : at_ledger_resume(path, &cell->ledger, &cell->before);
 }
 
+/* A process that died at once leaves a file with nothing in it. */
+static bool has_begun(const char *path)
+{
+    struct stat seen;
+    return stat(path, &seen) == 0 && seen.st_size > 0;
+}
+
 static attune_status open_ledger(at_engine *on, at_cell *cell, bool *ended)
 {
     char path[PATH_MAX];
@@ -126,7 +132,7 @@ static attune_status open_ledger(at_engine *on, at_cell *cell, bool *ended)
         return ATTUNE_OK;
     }
     AT_FORWARD(ledger_path(on, cell, path));
-    if (on->options->resume && access(path, F_OK) == 0) {
+    if (on->options->resume && has_begun(path)) {
         return resume_ledger(cell, path, &event.as.start, ended);
     }
     attune_status status = at_ledger_create(path, &event, &cell->ledger);

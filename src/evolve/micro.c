@@ -74,13 +74,18 @@ attune_status at_micro_read(const char *path, const at_micro_key *key, at_micro_
     return ATTUNE_OK;
 }
 
+/* What is written last stands first; the oldest go where the file would become larger than is read. */
 static void add_others(const char *from, const char *start, at_text *to)
 {
     const char *line = from + strcspn(from, "\n");
     line += *line != '\0';
     while (*line != '\0') {
         size_t length = strcspn(line, "\n");
-        if (length > 0 && length < LINE_MAX_BYTES && strncmp(line, start, strlen(start)) != 0) {
+        bool wanted = length > 0 && length < LINE_MAX_BYTES && strncmp(line, start, strlen(start)) != 0;
+        if (wanted && to->length + length + 1 > FILE_MAX) {
+            return;
+        }
+        if (wanted) {
             at_text_add_bytes(to, line, length);
             at_text_add(to, "\n");
         }

@@ -13,10 +13,13 @@ static void what_is_refused(void **state)
     (void)state;
     outcome_expect(COMMAND("evolve"), AT_EXIT_USAGE, "a kernel is needed");
     outcome_expect(COMMAND("evolve", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--isa", "avx1024"), AT_EXIT_USAGE, "avx512 avx512_bf16 amx");
+    outcome_expect(COMMAND("evolve", "cpu_tilde", "--isa", "amx"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
     outcome_expect(COMMAND("evolve", "cpu_tiled:BLOCK_M=8"), AT_EXIT_USAGE, "--one looks at one config");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_USAGE, "fp61");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "10"), AT_EXIT_USAGE, "a number and a unit are needed");
-    outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "1.5runs"), AT_EXIT_USAGE, "--budget 1.5runs");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "1.5runs"), AT_EXIT_USAGE, "a whole number of runs");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "99999999999runs"), AT_EXIT_USAGE, "at most 1e6");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "0s"), AT_EXIT_USAGE, "above 0");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--strategy", "luck"), AT_EXIT_USAGE, "luck");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--resume"), AT_EXIT_FAILED, "the ledger to go on with is needed");

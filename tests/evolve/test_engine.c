@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/cm.h"
+#include "base/file.h"
 #include "base/folder.h"
 #include "core/plan.h"
 #include "evolve/engine.h"
@@ -214,6 +215,48 @@ static void what_a_kernel_does_not_support_is_passed_over(void **state)
     folder_remove(&on.in);
 }
 
+/* Scripts take "slower than a peer" for an answer, and call again while something is left: one must not hide the other. */
+static void the_exit_code_says_what_is_left(void **state)
+{
+    (void)state;
+    static const struct {
+        at_evolve_result result;
+        int code;
+    } cases[] = {
+        {{.gains = 1, .right = 1}, 0},
+        {{.no_gains = 1, .right = 1, .refused = 1}, 0},
+        {{.gains = 1, .right = 1, .slower = 1}, 1},
+        {{.gains = 1, .right = 1, .slower = 1, .left = 2}, 4},
+        {{.gains = 1, .right = 1, .slower = 1, .voids = 1}, 4},
+        {{.gains = 2, .right = 1, .slower = 1, .unproven = 1}, 4},
+        {{.gains = 1, .wrong = 1, .left = 2}, 1},
+        {{.refused = 1}, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        assert_int_equal(at_evolve_exit_code(&cases[i].result), cases[i].code);
+    }
+}
+
+/* A process may die when its ledger is there and nothing is in it. */
+static void a_ledger_without_a_line_is_begun(void **state)
+{
+    (void)state;
+    scene on;
+    char path[PATH_MAX];
+    at_ledger_log *log;
+    set(&on);
+    on.options.problem_count = 1;
+    on.options.prove = false;
+    on.options.resume = true;
+    on.options.ledger = folder_path(&on.in, "search.jsonl", path);
+    assert_ok(at_file_write(path, "", 0));
+    run(&on);
+    assert_ok(at_ledger_read(path, &log));
+    assert_true(log->ended);
+    at_ledger_free(log);
+    folder_remove(&on.in);
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
@@ -224,6 +267,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_was_found_is_judged_and_learned),
         cmocka_unit_test(what_is_not_proven_is_not_learned),
         cmocka_unit_test(what_a_kernel_does_not_support_is_passed_over),
+        cmocka_unit_test(the_exit_code_says_what_is_left),
+        cmocka_unit_test(a_ledger_without_a_line_is_begun),
     };
     return cmocka_run_group_tests_name("evolve.engine", tests, NULL, NULL);
 }

@@ -40,6 +40,31 @@ static void what_is_written_is_read(void **state)
     folder_remove(&in);
 }
 
+/* What is read is limited: a file that is written again and again must stay below it. */
+static void the_oldest_go_before_the_file_is_too_large(void **state)
+{
+    (void)state;
+    enum { MOST = 1 << 20, LINE = 1024 };
+    folder in;
+    at_micro_best got;
+    at_micro_best one = {1, {"cpu_tiled:A=1"}};
+    char *full = malloc(MOST);
+    assert_int_equal(folder_make(&in), 0);
+    assert_non_null(full);
+    const char *path = folder_file(&in, "micro.txt");
+    memset(full, 'x', MOST);
+    for (int i = LINE - 1; i < MOST; i += LINE) {
+        full[i] = '\n';
+    }
+    memcpy(full, "attune-micro 1\n", 15);
+    assert_ok(at_file_write(path, full, MOST));
+    free(full);
+    assert_ok(at_micro_write(path, &key, &one));
+    assert_ok(at_micro_read(path, &key, &got));
+    assert_int_equal(got.count, 1);
+    folder_remove(&in);
+}
+
 static void a_file_of_something_else_is_left_alone(void **state)
 {
     (void)state;
@@ -119,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(the_oldest_go_before_the_file_is_too_large),
         cmocka_unit_test(a_file_of_something_else_is_left_alone),
         cmocka_unit_test(lines_that_are_none_are_passed_over),
         cmocka_unit_test(a_slice_is_small_and_of_the_same_kind),
