@@ -216,9 +216,9 @@ const at_verb at_verb_evolve = {
         "attune evolve replay LEDGER... runs strategies (or the one named) on what exhaustive searches recorded, and\n"
         "shows how near to the optimum they come: no device, no clock.\n"
         "\n"
-        "Exit codes: 0 searched, and what was found is right, 1 it is wrong, or all is done and slower than a peer that\n"
-        "was named, 3 could not run, 4 void, not proven or unfinished, 64 the command line, 130 interrupted (--resume "
-        "goes\n"
+        "Exit codes: 0 searched, and what was found is right, 1 it is wrong, or all is done and slower than a named "
+        "peer,\n"
+        "3 could not run, 4 void, not proven or unfinished, 64 the command line, 130 interrupted (--resume goes "
         "on).\n",
     .examples = "  attune evolve cpu_tiled b1,h8,s512,d64,fp32 --budget 30s --wisdom my.wisdom\n"
                 "  attune evolve wmma --budget 200runs --ledger wmma.jsonl\n"

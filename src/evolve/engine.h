@@ -64,8 +64,8 @@ typedef struct at_evolve_result {
 /* ATTUNE_OK when the engine ran, whatever it found. Errors are the caller's, the machine's, or ATTUNE_INTERRUPTED. */
 attune_status at_evolve_run(const at_evolve_options *options, at_evolve_result *result);
 
-/* 1 something is wrong, 3 nothing could run, 4 void, unproven or left over, 1 all is right and something slower, 0 fine:
- * the first that holds. */
+/* The first that holds: 1 something is wrong, 3 nothing could run, 4 void, unproven or left over, 1 something is slower
+ * than a peer, 0 fine. */
 int at_evolve_exit_code(const at_evolve_result *result);
 
 #endif

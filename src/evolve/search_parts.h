@@ -65,6 +65,8 @@ bool at_search_is_written(const at_search *on, const at_event *event);
 /* The ledger's measurement of a candidate against this champion in this round, as an entrant; false: there is none. */
 bool at_search_recall(const at_search *on, int candidate, int champion, int round, at_entrant *entrant,
                       double champion_us[AT_HEAT_BLOCKS_MAX][2]);
+/* Whether a duel was decided against the challenger, which its times alone do not tell: it may not have been fair. */
+bool at_search_recall_no_champion(const at_search *on, int challenger, int champion);
 /* Whether the ledger has a refusal of the candidate by the machine. */
 bool at_search_recall_refusal(const at_search *on, int candidate, at_entrant *entrant);
 

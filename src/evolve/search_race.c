@@ -344,6 +344,10 @@ static attune_status duel(at_search *on, int challenger, at_entrant *outcome)
     double champion_us[AT_HEAT_BLOCKS_MAX][2];
     at_race_policy policy = on->options->policy;
     at_heat heat = {.champion = {.candidate = on->champion}, .count = 1};
+    if (at_search_recall_no_champion(on, challenger, on->champion)) {
+        *outcome = (at_entrant){.candidate = challenger, .fate = AT_FATE_TIED};
+        return ATTUNE_OK;
+    }
     if (at_search_recall(on, challenger, on->champion, DUEL, outcome, champion_us)) {
         return ATTUNE_OK;
     }
@@ -352,7 +356,7 @@ static attune_status duel(at_search *on, int challenger, at_entrant *outcome)
     AT_FORWARD(at_heat_duel(&policy, &on->stand->racer, &heat));
     *outcome = heat.entrant[0];
     outcome->fate = heat.fair || outcome->fate == AT_FATE_REFUSED ? outcome->fate : AT_FATE_TIED;
-    return outcome->fate == AT_FATE_REFUSED
+    return outcome->fate == AT_FATE_REFUSED || !heat.fair
                ? ATTUNE_OK
                : write_measurement(on, outcome, (const double(*)[2])heat.champion.us, heat.champion.first.us, DUEL);
 }

@@ -109,6 +109,14 @@ bool at_search_recall(const at_search *on, int candidate, int champion, int roun
     return false;
 }
 
+bool at_search_recall_no_champion(const at_search *on, int challenger, int champion)
+{
+    at_event decided = {.kind = AT_EVENT_DECISION, .as.decision = {.decision = AT_DECIDED_NOT_CONFIRMED}};
+    at_search_text(on, challenger, decided.as.decision.config);
+    at_search_text(on, champion, decided.as.decision.against);
+    return at_search_is_written(on, &decided);
+}
+
 bool at_search_recall_refusal(const at_search *on, int candidate, at_entrant *entrant)
 {
     char name[AT_KERNEL_TEXT_MAX];

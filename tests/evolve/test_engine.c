@@ -215,7 +215,7 @@ static void what_a_kernel_does_not_support_is_passed_over(void **state)
     folder_remove(&on.in);
 }
 
-/* Scripts take "slower than a peer" for an answer, and call again while something is left: one must not hide the other. */
+/* Scripts take "slower than a peer" for an answer, and call again while something is left: none may hide the other. */
 static void the_exit_code_says_what_is_left(void **state)
 {
     (void)state;

@@ -382,6 +382,46 @@ static int search_with_ledger(const char *path, int questions)
     return status == ATTUNE_OK ? 0 : 1;
 }
 
+/* A duel has three arms: champion, copy and challenger. */
+static void spoil_duels(stand *on)
+{
+    on->machine.second_place = on->machine.arms == 3 ? 0.2 : 0;
+}
+
+static int champions_of(const char *path, bool resumed)
+{
+    told seen = {0};
+    stand on = stand_open(1, 0);
+    const at_seed first[] = {{on.space->order[0], "heuristic"}};
+    at_search_options options = options_of(&on, first, 1, &seen);
+    at_event start = {.kind = AT_EVENT_START};
+    at_ledger *ledger;
+    at_ledger_log *before = NULL;
+    at_search_result result;
+    on.passes = spoil_duels;
+    const at_stand at = stand_of(&on);
+    assert_ok(resumed ? at_ledger_resume(path, &ledger, &before) : at_ledger_create(path, &start, &ledger));
+    assert_ok(at_search_run(&options, &at, ledger, before, &result));
+    assert_int_not_equal(result.end, AT_SEARCH_VOID);
+    assert_true(!resumed || result.reused > 0);
+    at_ledger_close(ledger);
+    at_ledger_free(before);
+    stand_close(&on);
+    return result.champions;
+}
+
+/* Whoever won a duel in which the copy of the champion did not tie has won nothing, in the process after it too. */
+static void a_duel_that_was_not_fair_stays_so(void **state)
+{
+    (void)state;
+    folder in;
+    assert_int_equal(folder_make(&in), 0);
+    const char *path = folder_file(&in, "search.jsonl");
+    assert_int_equal(champions_of(path, false), 0);
+    assert_int_equal(champions_of(path, true), 0);
+    folder_remove(&in);
+}
+
 /* In a process of its own, started by exec. Whether it came to its end. */
 static bool run_apart(const char *path, int questions)
 {
@@ -523,6 +563,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(luck_is_no_gain),
         cmocka_unit_test(a_wrong_kernel_that_passes_voids_the_search),
         cmocka_unit_test(a_placebo_that_differs_voids_the_search),
+        cmocka_unit_test(a_duel_that_was_not_fair_stays_so),
         cmocka_unit_test(killed_at_fifty_points_it_ends_as_if_it_had_not_been),
         cmocka_unit_test(what_is_asked_for_must_be_possible),
     };
