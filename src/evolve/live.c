@@ -165,7 +165,7 @@ static attune_status run_block(at_live *on, const int *order, int count, at_bloc
             return ATTUNE_OK;
         }
     }
-    return at_fail(ATTUNE_DEVICE_ERROR, "%d blocks in a row were disturbed: the device is too hot, or others use it",
+    return at_fail(AT_DISTURBED, "%d blocks in a row were disturbed: the device is too hot, or others use it",
                    BLOCK_TRIES);
 }
 

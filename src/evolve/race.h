@@ -33,6 +33,10 @@ typedef struct at_first_run {
     double us;
 } at_first_run;
 
+/* What a block fails with where the device is too hot or others use it. Not ATTUNE_DEVICE_ERROR, for which somebody
+ * among those that were timed may be to blame: this one is nobody's fault, and time cures it. */
+#define AT_DISTURBED ATTUNE_NO_DEVICE
+
 /* Times candidates, which are numbers. Functions fail for reasons that are no candidate's; what one candidate did wrong
  * is told with ATTUNE_OK: `refused` is then set in what was seen, and who it was is in *culprit (else -1), an index
  * into the stage. */

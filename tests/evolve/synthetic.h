@@ -28,6 +28,8 @@ typedef struct synthetic {
     int tried, staged, blocks, samples;
     int bad_stage, bad_block; /* candidates that are wrong where they are staged, or timed; 0: none */
     int fails_at;             /* the block that fails; 0: none */
+    int deadly;               /* a candidate that takes the device down in every block; 0: none */
+    bool disturbed;           /* by others, all the time */
 } synthetic;
 
 static inline synthetic synthetic_of(uint64_t seed, double noise)
@@ -81,6 +83,16 @@ static inline double synthetic_sample(synthetic *on, int arm)
     return us * (arm == 1 ? 1 + on->second_place : 1);
 }
 
+static inline bool synthetic_has(const synthetic *on, int candidate)
+{
+    for (int i = 0; i < on->arms; ++i) {
+        if (on->arm[i] == candidate) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static inline attune_status synthetic_block(void *self, const int *order, int count, double (*us)[2], int *culprit,
                                             at_first_run *seen_of)
 {
@@ -88,6 +100,8 @@ static inline attune_status synthetic_block(void *self, const int *order, int co
     int seen[AT_RACE_ARMS_MAX] = {0};
     ++on->blocks;
     AT_FAIL_IF(on->blocks == on->fails_at, ATTUNE_DEVICE_ERROR, "the machine is gone");
+    AT_FAIL_IF(on->deadly > 0 && synthetic_has(on, on->deadly), ATTUNE_DEVICE_ERROR, "an illegal address");
+    AT_FAIL_IF(on->disturbed, AT_DISTURBED, "others use the device");
     for (int i = 0; i < count; ++i) {
         us[order[i]][seen[order[i]]++] = synthetic_sample(on, order[i]);
         if (on->bad_block > 0 && on->arm[order[i]] == on->bad_block && on->blocks > 2) {

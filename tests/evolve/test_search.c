@@ -13,14 +13,20 @@
 /* What a watch was told. */
 typedef struct told {
     int tried, champions, checks;
+    int launch_refusals, last_launch_refusal;
     bool failed[5]; /* by check */
     char why[5][AT_EVENT_WHY_MAX];
 } told;
 
 static void on_tried(void *self, const char *config, const at_entrant *entrant)
 {
-    (void)config, (void)entrant;
-    ++((told *)self)->tried;
+    told *on = self;
+    (void)config;
+    ++on->tried;
+    if (entrant->fate == AT_FATE_REFUSED && entrant->first.refused == AT_REFUSED_LAUNCH) {
+        ++on->launch_refusals;
+        on->last_launch_refusal = entrant->candidate;
+    }
 }
 
 static void on_champion(void *self, const char *config, double gain)
@@ -213,7 +219,7 @@ static void a_budget_in_seconds_ends_it(void **state)
 
 /* ---- Who loses the machine --------------------------------------------------------------------------------------- */
 
-static void who_takes_the_device_down_is_found_and_refused(void **state)
+static void a_device_that_fails_once_is_nobodys_fault(void **state)
 {
     (void)state;
     told seen;
@@ -222,6 +228,39 @@ static void who_takes_the_device_down_is_found_and_refused(void **state)
     at_search_result result = run(&on, &seen);
     assert_int_equal(result.end, AT_SEARCH_GAIN);
     assert_true(on.machine.processes > 4);
+    assert_int_equal(seen.launch_refusals, 0);
+    stand_close(&on);
+}
+
+static void who_takes_the_device_down_is_found_and_refused(void **state)
+{
+    (void)state;
+    told seen;
+    stand on = stand_open(6, 0.01);
+    on.machine.deadly = on.space->order[1];
+    const at_seed first[] = {{on.space->order[0], "heuristic"}, {on.machine.deadly, "heuristic"}};
+    memset(&seen, 0, sizeof seen);
+    at_search_options options = options_of(&on, first, 2, &seen);
+    at_search_result result = run_with(&on, &options);
+    assert_int_equal(result.end, AT_SEARCH_GAIN);
+    assert_int_equal(seen.launch_refusals, 1);
+    assert_int_equal(seen.last_launch_refusal, on.machine.deadly);
+    stand_close(&on);
+}
+
+/* Candidates are not to blame for what others do: the search ends, and may go on when the device is free. */
+static void a_disturbed_device_refuses_nobody(void **state)
+{
+    (void)state;
+    told seen = {0};
+    stand on = stand_open(6, 0.01);
+    const at_seed first[] = {{on.space->order[0], "heuristic"}};
+    at_search_options options = options_of(&on, first, 1, &seen);
+    at_search_result result;
+    on.machine.disturbed = true;
+    const at_stand at = stand_of(&on);
+    assert_fails(at_search_run(&options, &at, NULL, NULL, &result), AT_DISTURBED, "others use the device");
+    assert_int_equal(seen.launch_refusals, 0);
     stand_close(&on);
 }
 
@@ -554,7 +593,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_exhaustive_search_measures_every_candidate),
         cmocka_unit_test(a_search_by_the_composite_score_is_judged_by_time),
         cmocka_unit_test(a_budget_in_seconds_ends_it),
+        cmocka_unit_test(a_device_that_fails_once_is_nobodys_fault),
         cmocka_unit_test(who_takes_the_device_down_is_found_and_refused),
+        cmocka_unit_test(a_disturbed_device_refuses_nobody),
         cmocka_unit_test(one_module_under_many_names_is_found_out),
         cmocka_unit_test(one_time_for_all_raises_an_alarm),
         cmocka_unit_test(a_dead_parameter_is_named_and_costs_no_measurement),
