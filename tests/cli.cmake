@@ -1,4 +1,4 @@
-# What the command's tests need beside their executables: bash's completion, and a BLAS that computes nothing, to see
+# What the command's tests need beside their executables: bash's completion, scripts that call it, and a BLAS that computes nothing, to see
 # that a wrong arm is not taken for a fast one.
 if(TARGET attune)
   find_program(BASH_PROGRAM bash)
@@ -6,6 +6,8 @@ if(TARGET attune)
     add_test(NAME cli.completion COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/completion.sh
       $<TARGET_FILE:attune> ${CMAKE_SOURCE_DIR}/completions/attune.bash)
     set_tests_properties(cli.completion PROPERTIES TIMEOUT 300 LABELS unit)
+    add_test(NAME cli.scripts COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/scripts.sh ${CMAKE_SOURCE_DIR}/tools)
+    set_tests_properties(cli.scripts PROPERTIES TIMEOUT 120 LABELS unit)
   endif()
   # The evidence of the tree itself: broken is an error anywhere, stale is what a change of a kernel makes of it.
   add_test(NAME evidence.verify COMMAND attune verify --allow-stale ${CMAKE_SOURCE_DIR}/evidence)
