@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "cli/archive.h"
+#include "report/evidence.h"
 #include "report/search.h"
 #include "report/verdicts.h"
 
@@ -23,13 +24,35 @@ static bool names_ledger(const at_cli *cli)
     return cli->operand_count == 1 && (ends_with(cli->operand[0], ".jsonl") || ends_with(cli->operand[0], ".jsonl.gz"));
 }
 
-static attune_status write_page(const at_cli *cli, const at_ledger_log *log)
+static void write_page(const at_cli *cli, char *page, size_t bytes)
+{
+    (void)fwrite(page, 1, bytes, cli->out);
+    free(page);
+}
+
+static attune_status write_search(const at_cli *cli, const at_ledger_log *log)
 {
     char *page;
     size_t bytes;
+    if (!wants_page(cli)) {
+        return at_report_search(log, at_cli_format(cli), cli->out);
+    }
     AT_FORWARD(at_report_search_page(log, &page, &bytes));
-    (void)fwrite(page, 1, bytes, cli->out);
-    free(page);
+    write_page(cli, page, bytes);
+    return ATTUNE_OK;
+}
+
+static attune_status write_evidence(const at_cli *cli, const at_archive *archive)
+{
+    unsigned which =
+        (at_cli_given(cli, "--all") ? AT_REPORT_ALL : 0U) | (at_cli_given(cli, "--earnest") ? AT_REPORT_EARNEST : 0U);
+    char *page;
+    size_t bytes;
+    if (!wants_page(cli)) {
+        return at_report_verdicts(archive, which, at_cli_format(cli), cli->out);
+    }
+    AT_FORWARD(at_report_evidence_page(archive, which, &page, &bytes));
+    write_page(cli, page, bytes);
     return ATTUNE_OK;
 }
 
@@ -38,7 +61,7 @@ static int report_search(const at_cli *cli)
     at_ledger_log *log;
     attune_status status = at_ledger_read(cli->operand[0], &log);
     if (status == ATTUNE_OK) {
-        status = wants_page(cli) ? write_page(cli, log) : at_report_search(log, at_cli_format(cli), cli->out);
+        status = write_search(cli, log);
     }
     at_ledger_free(log);
     return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
@@ -49,15 +72,10 @@ static int run(const at_cli *cli)
     if (names_ledger(cli)) {
         return report_search(cli);
     }
-    if (wants_page(cli)) {
-        return at_cli_usage(cli, "a page is made of a search's ledger, FILE.jsonl; evidence has text, tsv and json");
-    }
     at_archive archive;
-    unsigned which =
-        (at_cli_given(cli, "--all") ? AT_REPORT_ALL : 0U) | (at_cli_given(cli, "--earnest") ? AT_REPORT_EARNEST : 0U);
     attune_status status = at_cli_archive(cli, &archive);
     if (status == ATTUNE_OK) {
-        status = at_report_verdicts(&archive, which, at_cli_format(cli), cli->out);
+        status = write_evidence(cli, &archive);
     }
     for (size_t i = 0; i < archive.count; ++i) {
         if (archive.record[i].standing == AT_BROKEN) {
@@ -69,7 +87,7 @@ static int run(const at_cli *cli)
 }
 
 static const at_option options[] = {
-    {"--format", "FORMAT", "text tsv json html", "text (for people, the default), tsv, json, or html of a ledger"},
+    {"--format", "FORMAT", "text tsv json html", "text (for people, the default), tsv, json, or html, one page"},
     {"--all", NULL, NULL, "also verdicts that a newer one of the same kernel, problem and device superseded"},
     {"--earnest", NULL, NULL, "no verdicts that asked for less than 100 cases and r of 1 / 0.95, or were quick"},
     {NULL, NULL, NULL, NULL},
@@ -85,6 +103,7 @@ const at_verb at_verb_report = {
             "\n"
             "As tsv or json, one row a peer and mode with the columns device, problem, kernel, config, peer, mode,\n"
             "ratio, lo, hi, candidate_us, peer_us, tflops, right, faster, state. `state` is what attune verify says.\n"
+            "As html a page in one file: speed against length, a roofline, distributions, and the tables.\n"
             "\n"
             "Of a search's ledger, FILE.jsonl or FILE.jsonl.gz, the candidates that were looked at, the fastest\n"
             "first; as html a page in one file: best so far (of every strategy, where the whole space is known),\n"
@@ -92,6 +111,7 @@ const at_verb at_verb_report = {
     .examples = "  attune report\n"
                 "  attune report --format tsv evidence/NVIDIA_H200 > h200.tsv\n"
                 "  attune report --all evidence/NVIDIA_H200/tiled.json\n"
+                "  attune report evidence/NVIDIA_H200 --format html > h200.html\n"
                 "  attune report search.jsonl --format html > search.html\n",
     .options = options,
     .common = 0,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "report/html.h"
 #include "report/utf8.h"
 
 typedef union cell {
@@ -71,6 +72,18 @@ void at_table_destroy(at_table *table)
     }
     free(table->cells);
     free(table);
+}
+
+static attune_status whole(const at_table *table)
+{
+    AT_FAIL_IF(table->status != ATTUNE_OK, table->status, "no memory for the cells of a table");
+    return ATTUNE_OK;
+}
+
+/* Of complete rows. */
+static size_t cells_of(const at_table *table)
+{
+    return table->count - table->count % (size_t)table->column_count;
 }
 
 static bool grow(at_table *table)
@@ -324,10 +337,46 @@ static attune_status print_json(const at_table *table, size_t cells, FILE *out)
     return ATTUNE_OK;
 }
 
+/* ---- HTML ---------------------------------------------------------------------------------------------------------
+ */
+
+static void add_html_cell(const at_table *table, size_t index, at_text *page)
+{
+    const at_column *column = column_of(table, index);
+    char text[CELL_TEXT];
+    if (column->kind == AT_COLUMN_TEXT) {
+        at_html_element(page, "td", table->cells[index].text != NULL ? table->cells[index].text : "");
+        return;
+    }
+    print_cell(column, table->cells[index], column->digits, text);
+    bool empty = column->kind == AT_COLUMN_NUMBER && !isfinite(table->cells[index].number);
+    at_text_add(page, "<td class=\"n\">%s</td>\n", empty ? "" : text);
+}
+
+attune_status at_table_html(const at_table *table, at_text *page)
+{
+    AT_FORWARD(whole(table));
+    at_text_add(page, "<table class=\"rows\">\n<tr>");
+    for (int c = 0; c < table->column_count; ++c) {
+        char text[96];
+        heading(&table->columns[c], text);
+        at_html_element(page, "th", text);
+    }
+    for (size_t i = 0; i < cells_of(table); ++i) {
+        at_text_add(page, "%s", i % (size_t)table->column_count == 0 ? "</tr>\n<tr>" : "");
+        add_html_cell(table, i, page);
+    }
+    at_text_add(page, "</tr>\n</table>\n");
+    return ATTUNE_OK;
+}
+
+/* ---- All formats --------------------------------------------------------------------------------------------------
+ */
+
 attune_status at_table_print(const at_table *table, at_format format, FILE *out)
 {
-    AT_FAIL_IF(table->status != ATTUNE_OK, table->status, "no memory for the cells of a table");
-    size_t cells = table->count - table->count % (size_t)table->column_count;
+    AT_FORWARD(whole(table));
+    size_t cells = cells_of(table);
     switch (format) {
     case AT_FORMAT_TSV:
         print_tsv(table, cells, out);

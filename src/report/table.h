@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "attune/attune.h"
+#include "base/text.h"
 
 typedef enum at_format {
     AT_FORMAT_TEXT, /* columns aligned, numbers to the right; control characters escaped */
@@ -40,6 +40,9 @@ void at_table_number(at_table *table, double value);
 
 /* Prints header and complete rows. ATTUNE_OUT_OF_MEMORY if a cell was lost. Errors of `out` stay in ferror(out). */
 attune_status at_table_print(const at_table *table, at_format format, FILE *out);
+
+/* The same as a table of a page, with the digits of the text format; numbers that are not finite are empty cells. */
+attune_status at_table_html(const at_table *table, at_text *page);
 
 /* Columns of a terminal that a UTF-8 text takes; a byte that is no UTF-8 takes one. */
 int at_text_width(const char *text);

@@ -10,7 +10,7 @@ static const at_verdict *verdict_of(const at_record *record)
     return record->exhibit != NULL ? record->exhibit->verdict : NULL;
 }
 
-static bool shown(const at_record *record, unsigned which)
+bool at_report_shows(const at_record *record, unsigned which)
 {
     return verdict_of(record) != NULL && (record->newest || (which & AT_REPORT_ALL) != 0) &&
            (at_verdict_is_earnest(verdict_of(record)) || (which & AT_REPORT_EARNEST) == 0);
@@ -105,7 +105,7 @@ static attune_status print_rows(const at_archive *archive, unsigned which, at_fo
     at_table *table = NULL;
     AT_FORWARD(at_report_rows(&table));
     for (size_t i = 0; i < archive->count; ++i) {
-        if (shown(&archive->record[i], which)) {
+        if (at_report_shows(&archive->record[i], which)) {
             at_report_add(table, verdict_of(&archive->record[i]), at_standing_name(archive->record[i].standing));
         }
     }
@@ -162,7 +162,7 @@ static void add_lines(at_table *table, const at_record *record)
 }
 
 /* What a table has no room for. */
-static void print_notes(const at_record *record, FILE *out)
+void at_report_notes(const at_record *record, FILE *out)
 {
     const at_verdict *verdict = verdict_of(record);
     (void)fprintf(out, "  %s, %s%s\n", verdict->kernel, verdict->when, verdict->options.quick ? ", quick" : "");
@@ -192,39 +192,46 @@ static void print_notes(const at_record *record, FILE *out)
     }
 }
 
-static bool same_section(const at_verdict *a, const at_verdict *b)
+bool at_report_same_section(const at_archive *archive, size_t first, size_t index, unsigned which)
 {
-    return strcmp(a->target.model, b->target.model) == 0 && strcmp(a->problem, b->problem) == 0;
+    const at_record *one = &archive->record[first], *other = &archive->record[index];
+    const at_verdict *a = verdict_of(one), *b = verdict_of(other);
+    return a != NULL && b != NULL && at_report_shows(one, which) && at_report_shows(other, which) &&
+           strcmp(a->target.model, b->target.model) == 0 && strcmp(a->problem, b->problem) == 0;
 }
 
-/* Whether an earlier record opened this one's section. */
-static bool opened_before(const at_archive *archive, size_t index, unsigned which)
+bool at_report_opens(const at_archive *archive, size_t index, unsigned which)
 {
     for (size_t i = 0; i < index; ++i) {
-        if (shown(&archive->record[i], which) &&
-            same_section(verdict_of(&archive->record[i]), verdict_of(&archive->record[index]))) {
-            return true;
+        if (at_report_same_section(archive, index, i, which)) {
+            return false;
         }
     }
-    return false;
+    return at_report_shows(&archive->record[index], which);
+}
+
+attune_status at_report_section(const at_archive *archive, size_t first, unsigned which, at_table **table)
+{
+    AT_FORWARD(at_table_create(text_columns, sizeof text_columns / sizeof text_columns[0], table));
+    for (size_t i = first; i < archive->count; ++i) {
+        if (at_report_same_section(archive, first, i, which)) {
+            add_lines(*table, &archive->record[i]);
+        }
+    }
+    return ATTUNE_OK;
 }
 
 static attune_status print_section(const at_archive *archive, size_t first, unsigned which, FILE *out)
 {
     const at_verdict *head = verdict_of(&archive->record[first]);
     at_table *table = NULL;
-    AT_FORWARD(at_table_create(text_columns, sizeof text_columns / sizeof text_columns[0], &table));
-    for (size_t i = first; i < archive->count; ++i) {
-        if (shown(&archive->record[i], which) && same_section(head, verdict_of(&archive->record[i]))) {
-            add_lines(table, &archive->record[i]);
-        }
-    }
+    AT_FORWARD(at_report_section(archive, first, which, &table));
     (void)fprintf(out, "%s on %s\n\n", head->problem, head->target.model);
     attune_status status = at_table_print(table, AT_FORMAT_TEXT, out);
     (void)fputc('\n', out);
     for (size_t i = first; i < archive->count; ++i) {
-        if (shown(&archive->record[i], which) && same_section(head, verdict_of(&archive->record[i]))) {
-            print_notes(&archive->record[i], out);
+        if (at_report_same_section(archive, first, i, which)) {
+            at_report_notes(&archive->record[i], out);
         }
     }
     (void)fputc('\n', out);
@@ -235,7 +242,7 @@ static attune_status print_section(const at_archive *archive, size_t first, unsi
 static attune_status print_text(const at_archive *archive, unsigned which, FILE *out)
 {
     for (size_t i = 0; i < archive->count; ++i) {
-        if (shown(&archive->record[i], which) && !opened_before(archive, i, which)) {
+        if (at_report_opens(archive, i, which)) {
             AT_FORWARD(print_section(archive, i, which, out));
         }
     }

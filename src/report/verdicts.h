@@ -18,6 +18,15 @@ enum {
  * and below it what was found wrong, and the session's controls. */
 attune_status at_report_verdicts(const at_archive *archive, unsigned which, at_format format, FILE *out);
 
+/* Whether `which` shows a record; never one without a verdict. */
+bool at_report_shows(const at_record *record, unsigned which);
+/* The text's sections, one a device and problem: whether a record is the first of one, whether another belongs to the
+ * section that `first` opens, its table (to be destroyed, also after an error), and the notes on a record. */
+bool at_report_opens(const at_archive *archive, size_t index, unsigned which);
+bool at_report_same_section(const at_archive *archive, size_t first, size_t index, unsigned which);
+attune_status at_report_section(const at_archive *archive, size_t first, unsigned which, at_table **table);
+void at_report_notes(const at_record *record, FILE *out);
+
 /* The table of those rows, and the rows of one verdict. */
 attune_status at_report_rows(at_table **table);
 void at_report_add(at_table *table, const at_verdict *verdict, const char *state);

@@ -126,24 +126,19 @@ static void little_was_seen(void **state)
 static void the_verb_reads_ledgers(void **state)
 {
     (void)state;
-    const char *evidence = ATTUNE_SOURCE_DIR "/evidence";
     const char *kept = ATTUNE_SOURCE_DIR "/tests/evolve/data/version_1.jsonl";
     outcome table = COMMAND("report", kept, "--format", "tsv");
     outcome page = COMMAND("report", kept, "--format", "html");
     outcome none = COMMAND("report", "/nowhere.jsonl");
-    outcome folder = COMMAND("report", evidence, "--format", "html");
     assert_int_equal(table.code, AT_EXIT_OK);
     assert_int_equal(count_of(table.out, "\n"), 2);
     holds(table.out, "config\tus\tof_best\tpairs\trefused\nlandscape:TILE=8");
     assert_int_equal(page.code, AT_EXIT_OK);
     holds(page.out, "<!DOCTYPE html>");
     assert_int_equal(none.code, at_cli_exit(ATTUNE_NOT_FOUND));
-    assert_int_equal(folder.code, AT_EXIT_USAGE);
-    holds(folder.err, "a search's ledger");
     outcome_free(&table);
     outcome_free(&page);
     outcome_free(&none);
-    outcome_free(&folder);
 }
 
 int main(void)
