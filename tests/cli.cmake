@@ -1,5 +1,5 @@
-# What the command's tests need beside their executables: bash's completion, scripts that call it, and a BLAS that computes nothing, to see
-# that a wrong arm is not taken for a fast one.
+# What the command's tests need beside their executables: bash's completion, scripts that call the command, and a BLAS that
+# computes nothing, to see that a wrong arm is not taken for a fast one.
 if(TARGET attune)
   find_program(BASH_PROGRAM bash)
   if(BASH_PROGRAM)

@@ -152,7 +152,8 @@ attune_status at_search_build(at_search *on, const int *batch, int count, const 
 
 /* A batch while it races: entrants from the ledger, and from the machine. */
 typedef struct batch {
-    at_heat live; /* those that the ledger does not have */
+    at_heat live;                   /* those that the ledger does not have; */
+    at_entrant beside[AT_HEAT_MAX]; /* the champion as it was timed beside each of them */
     at_heat all;
     double champion_us[AT_HEAT_MAX][AT_HEAT_BLOCKS_MAX][2]; /* beside each of `all` */
 } batch;
@@ -172,9 +173,11 @@ static void recall_all(at_search *on, const int *ready, int count, batch *of)
     }
 }
 
-/* A device that failed while several were at work: each by itself, to see who it was. */
-static attune_status run_alone(at_search *on, const at_race_policy *policy, at_heat *heat)
+/* A device that failed while they were at work: each by itself, to see who it was. */
+static attune_status run_alone(at_search *on, const at_race_policy *policy, batch *of)
 {
+    at_heat *heat = &of->live;
+    heat->fair = true;
     at_search_note(on, "the worker was lost: each of %d candidates by itself", heat->count);
     for (int i = 0; i < heat->count; ++i) {
         at_heat alone = {.champion = {.candidate = on->champion}, .count = 1};
@@ -182,6 +185,10 @@ static attune_status run_alone(at_search *on, const at_race_policy *policy, at_h
         AT_FORWARD(on->stand->racer.renew(on->stand->racer.self));
         attune_status status = at_heat_run(policy, &on->stand->racer, &alone);
         AT_FAIL_IF(status != ATTUNE_OK && status != ATTUNE_DEVICE_ERROR, status, "%s", attune_last_detail());
+        if (status == ATTUNE_OK && !alone.fair) {
+            heat->fair = false;
+            heat->placebo = alone.placebo;
+        }
         if (status == ATTUNE_DEVICE_ERROR) {
             at_entrant *one = &alone.entrant[0];
             *one = (at_entrant){.candidate = one->candidate, .first = {.refused = AT_REFUSED_LAUNCH}};
@@ -189,31 +196,34 @@ static attune_status run_alone(at_search *on, const at_race_policy *policy, at_h
             AT_FORWARD(on->stand->racer.renew(on->stand->racer.self));
         }
         heat->entrant[i] = alone.entrant[0];
-        /* Each has its own champion's times; those of the last stand for all, and ratios are kept. */
-        heat->champion = alone.champion.blocks >= heat->champion.blocks ? alone.champion : heat->champion;
+        of->beside[i] = alone.champion;
     }
-    heat->fair = true;
     return ATTUNE_OK;
 }
 
-static attune_status run_heat(at_search *on, at_heat *heat)
+static attune_status run_heat(at_search *on, batch *of)
 {
+    at_heat *heat = &of->live;
     at_race_policy policy = on->options->policy;
     policy.seed += 7907U * (uint64_t)(on->result->measured + on->result->refused);
     policy.whole = on->options->exhaustive;
     attune_status status = at_heat_run(&policy, &on->stand->racer, heat);
-    if (status == ATTUNE_DEVICE_ERROR && heat->count > 1) {
-        return run_alone(on, &policy, heat);
+    if (status == ATTUNE_DEVICE_ERROR) {
+        return run_alone(on, &policy, of);
+    }
+    for (int i = 0; i < heat->count; ++i) {
+        of->beside[i] = heat->champion;
     }
     return status;
 }
 
 /* A heat whose placebo did not tie says nothing; neither does a search with two of them in a row. */
-static attune_status run_fair_heat(at_search *on, at_heat *heat)
+static attune_status run_fair_heat(at_search *on, batch *of)
 {
     enum { TRIES = 2 };
+    const at_heat *heat = &of->live;
     for (int tries = 0; tries < TRIES; ++tries) {
-        AT_FORWARD(run_heat(on, heat));
+        AT_FORWARD(run_heat(on, of));
         if (heat->fair) {
             return ATTUNE_OK;
         }
@@ -251,11 +261,11 @@ static attune_status take_live(const at_search *on, batch *of)
 {
     for (int i = 0; i < of->live.count; ++i) {
         const at_entrant *one = &of->live.entrant[i];
-        memcpy(of->champion_us[of->all.count], of->live.champion.us, sizeof of->live.champion.us);
+        const at_entrant *beside = &of->beside[i];
+        memcpy(of->champion_us[of->all.count], beside->us, sizeof beside->us);
         of->all.entrant[of->all.count++] = *one;
         if (one->fate != AT_FATE_REFUSED) {
-            AT_FORWARD(
-                write_measurement(on, one, (const double(*)[2])of->live.champion.us, of->live.champion.first.us, HEAT));
+            AT_FORWARD(write_measurement(on, one, beside->us, beside->first.us, HEAT));
         }
     }
     return ATTUNE_OK;
@@ -414,7 +424,7 @@ static attune_status race(at_search *on, const int *ready, int count, batch *of)
     int raced_count = 0;
     recall_all(on, ready, count, of);
     if (of->live.count > 0) {
-        AT_FORWARD(run_fair_heat(on, &of->live));
+        AT_FORWARD(run_fair_heat(on, of));
         for (int i = 0; i < of->live.count; ++i) {
             if (of->live.entrant[i].fate != AT_FATE_REFUSED) {
                 raced[raced_count++] = of->live.entrant[i].candidate;

@@ -235,17 +235,19 @@ static void a_device_that_fails_once_is_nobodys_fault(void **state)
 static void who_takes_the_device_down_is_found_and_refused(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(6, 0.01);
-    on.machine.deadly = on.space->order[1];
-    const at_seed first[] = {{on.space->order[0], "heuristic"}, {on.machine.deadly, "heuristic"}};
-    memset(&seen, 0, sizeof seen);
-    at_search_options options = options_of(&on, first, 2, &seen);
-    at_search_result result = run_with(&on, &options);
-    assert_int_equal(result.end, AT_SEARCH_GAIN);
-    assert_int_equal(seen.launch_refusals, 1);
-    assert_int_equal(seen.last_launch_refusal, on.machine.deadly);
-    stand_close(&on);
+    for (int batch = 1; batch <= 8; batch += 7) {
+        told seen = {0};
+        stand on = stand_open(6, 0.01);
+        on.machine.deadly = on.space->order[1];
+        const at_seed first[] = {{on.space->order[0], "heuristic"}, {on.machine.deadly, "heuristic"}};
+        at_search_options options = options_of(&on, first, 2, &seen);
+        options.batch = batch;
+        at_search_result result = run_with(&on, &options);
+        assert_int_equal(result.end, AT_SEARCH_GAIN);
+        assert_int_equal(seen.launch_refusals, 1);
+        assert_int_equal(seen.last_launch_refusal, on.machine.deadly);
+        stand_close(&on);
+    }
 }
 
 /* Candidates are not to blame for what others do: the search ends, and may go on when the device is free. */
@@ -461,6 +463,48 @@ static void a_duel_that_was_not_fair_stays_so(void **state)
     folder_remove(&in);
 }
 
+/* Each is held against the champion as it was timed beside it, and not in another process on a slower day. */
+static void times_are_written_beside_their_own_champion(void **state)
+{
+    (void)state;
+    folder in;
+    told seen = {0};
+    stand on = stand_open(1, 0);
+    at_event start = {.kind = AT_EVENT_START};
+    at_ledger *ledger;
+    at_ledger_log *read;
+    at_search_result result;
+    on.machine.drift = 0.01; /* a block: all of a block alike */
+    on.machine.deadly = on.space->order[1];
+    const at_seed first[] = {{on.space->order[0], "heuristic"}, {on.machine.deadly, "heuristic"}};
+    at_search_options options = options_of(&on, first, 2, &seen);
+    const at_stand at = stand_of(&on);
+    assert_int_equal(folder_make(&in), 0);
+    const char *path = folder_file(&in, "search.jsonl");
+    assert_ok(at_ledger_create(path, &start, &ledger));
+    assert_ok(at_search_run(&options, &at, ledger, NULL, &result));
+    at_ledger_close(ledger);
+    assert_int_equal(seen.launch_refusals, 1);
+    assert_ok(at_ledger_read(path, &read));
+    int looked_at = 0;
+    for (size_t i = 0; i < read->count; ++i) {
+        const at_event_measurement *one = &read->event[i].as.measurement;
+        if (read->event[i].kind != AT_EVENT_MEASUREMENT || one->round != 0 || one->pairs == 1) {
+            continue;
+        }
+        double wanted = landscape_log_us(on.space, at_space_find_text(on.space, one->config)) -
+                        landscape_log_us(on.space, at_space_find_text(on.space, one->champion));
+        for (int k = 0; k < one->pairs; ++k) {
+            assert_float_equal(log(one->us[k] / one->champion_us[k]), wanted, 1e-9);
+        }
+        ++looked_at;
+    }
+    assert_true(looked_at > 20);
+    at_ledger_free(read);
+    folder_remove(&in);
+    stand_close(&on);
+}
+
 /* In a process of its own, started by exec. Whether it came to its end. */
 static bool run_apart(const char *path, int questions)
 {
@@ -605,6 +649,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_wrong_kernel_that_passes_voids_the_search),
         cmocka_unit_test(a_placebo_that_differs_voids_the_search),
         cmocka_unit_test(a_duel_that_was_not_fair_stays_so),
+        cmocka_unit_test(times_are_written_beside_their_own_champion),
         cmocka_unit_test(killed_at_fifty_points_it_ends_as_if_it_had_not_been),
         cmocka_unit_test(what_is_asked_for_must_be_possible),
     };
