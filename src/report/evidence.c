@@ -6,11 +6,12 @@
 
 #include "base/status.h"
 #include "core/problem.h"
+#include "report/cloud.h"
 #include "report/html.h"
 #include "report/points.h"
 #include "report/svg.h"
 
-enum { HEIGHT = 360, LEFT = 62, RIGHT = 150, TOP = 14, BOTTOM = 44, ROW = 16, NAMES = 190, TIMES = 210 };
+enum { ROW = 16, NAMES = 190, TIMES = 210 };
 
 typedef struct sheet {
     const at_archive *archive;
@@ -40,208 +41,12 @@ static void add_standings(const sheet *of)
     }
 }
 
-/* ---- Clouds: points over two logarithmic axes, a line for each name ---------------------------------------------- */
-
-typedef struct cloud {
-    at_text *page;
-    const at_point **point; /* by line, then by x, then by problem */
-    int count;
-    double (*x)(const at_point *point);
-    at_axis across, up;
-    int height;
-    bool joined; /* points of a line */
-    int lines;
-} cloud;
+/* ---- Speed against length ---------------------------------------------------------------------------------------- */
 
 static double length_of(const at_point *point)
 {
     return (double)point->problem.seqlen_kv;
 }
-
-static double intensity_of(const at_point *point)
-{
-    return point->intensity;
-}
-
-static int by_line(const void *a, const void *b, void *self)
-{
-    const at_point *one = *(const at_point *const *)a, *other = *(const at_point *const *)b;
-    const cloud *in = self;
-    if (one->line != other->line) {
-        return one->line - other->line;
-    }
-    double x = in->x(one), y = in->x(other);
-    return x != y ? (x < y ? -1 : 1) : strcmp(one->verdict->problem, other->verdict->problem);
-}
-
-static bool can_stand(const cloud *in, const at_point *point)
-{
-    double x = in->x(point);
-    return isfinite(x) && x > 0 && isfinite(point->tflops) && point->tflops > 0;
-}
-
-/* To each side of the values. */
-static const double room = 1.3;
-
-/* An axis over all values that were put in, with some room at its ends. */
-static void widen(at_axis *axis, double value)
-{
-    axis->low = fmin(axis->low, value / room);
-    axis->high = fmax(axis->high, value * room);
-}
-
-/* Takes those points that belong to the head's picture. Free in->point in any case. */
-static attune_status cloud_make(const sheet *of, const at_point *head,
-                                bool (*belongs)(const at_point *head, const at_point *point), cloud *in)
-{
-    in->page = of->page;
-    in->point = calloc((size_t)of->points.count + 1, sizeof *in->point);
-    AT_FAIL_IF(in->point == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a plot");
-    in->across = (at_axis){HUGE_VAL, 0, LEFT, AT_SVG_WIDTH - RIGHT, true};
-    in->up = (at_axis){HUGE_VAL, 0, 0, TOP, true};
-    for (int i = 0; i < of->points.count; ++i) {
-        const at_point *point = &of->points.point[i];
-        if (belongs(head, point) && can_stand(in, point)) {
-            in->point[in->count++] = point;
-            widen(&in->across, in->x(point));
-            widen(&in->up, point->tflops);
-        }
-    }
-    qsort_r(in->point, (size_t)in->count, sizeof *in->point, by_line, in);
-    return ATTUNE_OK;
-}
-
-static int count_lines(const cloud *in)
-{
-    int lines = 0;
-    for (int i = 0; i < in->count; ++i) {
-        lines += i == 0 || in->point[i]->line != in->point[i - 1]->line;
-    }
-    return lines;
-}
-
-static void add_tick(at_text *page, double x, double y, const char *anchor, double value)
-{
-    char label[48];
-    at_text text;
-    at_text_init_fixed(&text, label, sizeof label);
-    at_text_add_float(&text, (float)value);
-    at_svg_words(page, x, y, anchor, label);
-}
-
-static void add_up(const cloud *in)
-{
-    double tick[AT_TICKS_MAX];
-    int count = at_axis_ticks(&in->up, tick);
-    for (int i = 0; i < count; ++i) {
-        double y = at_axis_place(&in->up, tick[i]);
-        at_svg_line(in->page, LEFT, y, AT_SVG_WIDTH - RIGHT, y, "#ddd", 1, NULL);
-        add_tick(in->page, LEFT - 6, y + 4, "end", tick[i]);
-    }
-}
-
-static void add_across(const cloud *in, const double *tick, int count)
-{
-    double y = in->height - BOTTOM;
-    for (int i = 0; i < count; ++i) {
-        double x = at_axis_place(&in->across, tick[i]);
-        at_svg_line(in->page, x, y, x, y + 5, "#333", 1, NULL);
-        add_tick(in->page, x, y + 18, "middle", tick[i]);
-    }
-    at_svg_line(in->page, LEFT, y, AT_SVG_WIDTH - RIGHT, y, "#333", 1, NULL);
-}
-
-static void cloud_begin(cloud *in, const char *x_name, const char *y_name)
-{
-    in->lines = count_lines(in);
-    int legend = TOP + 20 * in->lines + BOTTOM;
-    in->height = legend > HEIGHT ? legend : HEIGHT;
-    in->up.from = in->height - BOTTOM;
-    at_svg_begin(in->page, in->height, y_name);
-    add_up(in);
-    at_svg_words(in->page, (LEFT + AT_SVG_WIDTH - RIGHT) / 2.0, in->height - 6, "middle", x_name);
-}
-
-/* Where points of the line with this number in the legend stand: side by side where all have one x. */
-static double across(const cloud *in, const at_point *point, int number)
-{
-    double x = in->x(point);
-    bool alone = in->across.high <= in->across.low * room * room * 1.001;
-    return alone ? LEFT + (AT_SVG_WIDTH - LEFT - RIGHT) * (number + 0.5) / in->lines : at_axis_place(&in->across, x);
-}
-
-static void add_mark(const cloud *in, const at_point *point, int number, double tflops)
-{
-    char label[AT_KERNEL_TEXT_MAX + ATTUNE_PROBLEM_TEXT_MAX + 64], speed[48];
-    at_number_print(tflops, 4, speed);
-    (void)snprintf(label, sizeof label, "%s, %s: %s TFLOP/s", point->name, point->verdict->problem, speed);
-    at_svg_style style = {at_svg_colour(point->line), point->peer, point->peer};
-    at_svg_mark(in->page, across(in, point, number), at_axis_place(&in->up, tflops), &style, label);
-}
-
-/* Points of one line and problem: all of a candidate's; of a peer, which was timed beside every candidate, the
- * middle one. Returns the y of the line there. */
-static double add_run(const cloud *in, int number, int first, int end)
-{
-    double *all = calloc((size_t)(end - first), sizeof *all);
-    if (all == NULL) {
-        in->page->out_of_memory = true;
-        return in->point[first]->tflops;
-    }
-    for (int i = first; i < end; ++i) {
-        all[i - first] = in->point[i]->tflops;
-    }
-    at_sort(all, (size_t)(end - first));
-    double middle = at_quantile(all, (size_t)(end - first), 0.5);
-    for (int i = first; i < end && !in->point[first]->peer; ++i) {
-        add_mark(in, in->point[i], number, in->point[i]->tflops);
-    }
-    if (in->point[first]->peer) {
-        add_mark(in, in->point[first], number, middle);
-    }
-    free(all);
-    return middle;
-}
-
-static void add_legend(const cloud *in, const at_point *point, int number)
-{
-    double x = AT_SVG_WIDTH - RIGHT + 12, y = TOP + 14 + 20.0 * number;
-    at_svg_line(in->page, x, y - 4, x + 20, y - 4, at_svg_colour(point->line), 3, point->peer ? "4 3" : NULL);
-    at_svg_words(in->page, x + 26, y, "start", point->name);
-}
-
-/* Where the run that begins at `first` ends. */
-static int run_end(const cloud *in, int first)
-{
-    int end = first + 1;
-    while (end < in->count && in->point[end]->line == in->point[first]->line &&
-           strcmp(in->point[end]->verdict->problem, in->point[first]->verdict->problem) == 0) {
-        ++end;
-    }
-    return end;
-}
-
-static void add_points(const cloud *in)
-{
-    int number = -1;
-    double x_before = NAN, y_before = NAN;
-    for (int first = 0, end; first < in->count; first = end) {
-        const at_point *point = in->point[first];
-        bool goes_on = first > 0 && in->point[first - 1]->line == point->line;
-        if (!goes_on) {
-            add_legend(in, point, ++number);
-        }
-        end = run_end(in, first);
-        double x = across(in, point, number), y = at_axis_place(&in->up, add_run(in, number, first, end));
-        if (goes_on && in->joined) {
-            at_svg_line(in->page, x_before, y_before, x, y, at_svg_colour(point->line), 2, point->peer ? "4 3" : NULL);
-        }
-        x_before = x;
-        y_before = y;
-    }
-}
-
-/* ---- Speed against length ---------------------------------------------------------------------------------------- */
 
 static bool same_device(const at_point *head, const at_point *point)
 {
@@ -271,7 +76,7 @@ static int by_question(const void *a, const void *b)
 }
 
 /* The lengths that there are, where they do not stand too close. */
-static void add_lengths(const cloud *in)
+static void add_lengths(const at_cloud *in)
 {
     double tick[AT_TICKS_MAX];
     int count = 0;
@@ -286,21 +91,21 @@ static void add_lengths(const cloud *in)
         }
         tick[count++] = at = next;
     }
-    add_across(in, tick, count);
+    at_cloud_ticks(in, tick, count);
 }
 
 static attune_status plot_speed(const sheet *of, const at_point *head)
 {
     char title[ATTUNE_PROBLEM_TEXT_MAX + 256];
-    cloud in = {.x = length_of, .joined = true};
-    attune_status status = cloud_make(of, head, same_question, &in);
+    at_cloud in = {.page = of->page, .x = length_of, .joined = true};
+    attune_status status = at_cloud_make(&of->points, head, same_question, &in);
     if (status == ATTUNE_OK && in.count > 0) {
         (void)snprintf(title, sizeof title, "%s, head dim %d, %s: %s", head->verdict->target.model,
                        head->problem.head_dim_qk, mask_of(&head->problem), head->question);
         at_html_element(of->page, "h3", title);
-        cloud_begin(&in, "keys in a sequence", "TFLOP/s by length");
+        at_cloud_begin(&in, "keys in a sequence", "TFLOP/s by length");
         add_lengths(&in);
-        add_points(&in);
+        at_cloud_points(&in);
         at_svg_end(of->page);
     }
     free(in.point);
@@ -333,6 +138,11 @@ static attune_status add_speeds(const sheet *of)
 
 /* ---- Roofline ---------------------------------------------------------------------------------------------------- */
 
+static double intensity_of(const at_point *point)
+{
+    return point->intensity;
+}
+
 /* The bound below which a session held a time to be impossible, as a rate: of arithmetic by dtype, in TFLOP/s, and of
  * the memory, in TB/s; 0 where the evidence does not say. */
 typedef struct roof {
@@ -357,19 +167,19 @@ static void look_up(const at_point *point, roof *above)
     }
 }
 
-static void add_flat(const cloud *in, const roof *above, int dtype)
+static void add_flat(const at_cloud *in, const roof *above, int dtype)
 {
     char name[96], number[48];
     double y = at_axis_place(&in->up, above->tflops[dtype]);
     bool again = dtype > 0 && fabs(above->tflops[dtype] / above->tflops[dtype - 1] - 1) < 0.01;
-    at_svg_line(in->page, LEFT, y, AT_SVG_WIDTH - RIGHT, y, "#333", 1, "6 3");
+    at_svg_line(in->page, in->across.from, y, in->across.to, y, "#333", 1, "6 3");
     at_number_print(above->tflops[dtype], 4, number);
     (void)snprintf(name, sizeof name, "%s: %s TFLOP/s", at_dtype_name(dtype), number);
-    at_svg_words(in->page, LEFT + 4, y + (again ? 14 : -4), "start", name);
+    at_svg_words(in->page, in->across.from + 4, y + (again ? 14 : -4), "start", name);
 }
 
 /* From where the rate of the memory enters the picture to where it leaves it. */
-static void add_slope(const cloud *in, const roof *above)
+static void add_slope(const at_cloud *in, const roof *above)
 {
     double left = fmax(in->across.low, in->up.low / above->terabytes);
     double right = fmin(in->across.high, in->up.high / above->terabytes);
@@ -398,7 +208,7 @@ static void say_roof(at_text *page, const roof *above, bool flat)
     }
 }
 
-static void draw_roof(cloud *in)
+static void draw_roof(at_cloud *in)
 {
     roof above = {0};
     double tick[AT_TICKS_MAX];
@@ -408,12 +218,12 @@ static void draw_roof(cloud *in)
     }
     for (int dtype = 0; dtype <= ATTUNE_BF16; ++dtype) {
         if (above.tflops[dtype] > 0) {
-            widen(&in->up, above.tflops[dtype]);
+            at_cloud_widen(&in->up, above.tflops[dtype]);
             flat = true;
         }
     }
-    cloud_begin(in, "operations a byte of Q, K, V and O", "TFLOP/s by arithmetic intensity");
-    add_across(in, tick, at_axis_ticks(&in->across, tick));
+    at_cloud_begin(in, "operations a byte of Q, K, V and O", "TFLOP/s by arithmetic intensity");
+    at_cloud_ticks(in, tick, at_axis_ticks(&in->across, tick));
     for (int dtype = 0; dtype <= ATTUNE_BF16; ++dtype) {
         if (above.tflops[dtype] > 0) {
             add_flat(in, &above, dtype);
@@ -422,15 +232,15 @@ static void draw_roof(cloud *in)
     if (above.terabytes > 0) {
         add_slope(in, &above);
     }
-    add_points(in);
+    at_cloud_points(in);
     at_svg_end(in->page);
     say_roof(in->page, &above, flat);
 }
 
 static attune_status plot_roof(const sheet *of, const at_point *head)
 {
-    cloud in = {.x = intensity_of};
-    attune_status status = cloud_make(of, head, same_device, &in);
+    at_cloud in = {.page = of->page, .x = intensity_of};
+    attune_status status = at_cloud_make(&of->points, head, same_device, &in);
     if (status == ATTUNE_OK && in.count > 0) {
         at_html_element(of->page, "h3", head->verdict->target.model);
         draw_roof(&in);

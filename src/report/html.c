@@ -1,7 +1,6 @@
 #include "report/html.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "report/svg.h"
 
