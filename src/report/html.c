@@ -48,6 +48,7 @@ void at_html_begin(at_text *page, const char *title)
         "color:#1a1a1a;background:#fff}\nh1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}\n"
         "table{border-collapse:collapse;font-size:.9rem}\n"
         "td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}td{overflow-wrap:anywhere}\n"
+        "td:nth-child(2):not(:last-child){white-space:nowrap}\n"
         "th{border-bottom:1px solid #999}.facts th{border:0}td.n{text-align:right;font-variant-numeric:tabular-nums}\n"
         "svg{max-width:100%%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#333}\n"
         "code{font-size:.85rem}.rows td+td{overflow-wrap:normal}\n"
