@@ -170,7 +170,7 @@ static void wild_answers_are_refused(void **state)
         {"kernel.name", "\"../../x\"", "lower-case letters"},
         {"kernel.name", "null", "null"},
         {"kernel.name", "7", "a whole number"},
-        {"kernel.abi", "2", "abi is 2"},
+        {"kernel.abi", "99", "abi is 99"},
         {"kernel.traits", "4294967295", "traits are 0xffffffff"},
         {"kernel.target", "5", "target"},
         {"kernel.source", "\"\"", "name of a file"},
