@@ -167,13 +167,14 @@ static void look_up(const at_point *point, roof *above)
     }
 }
 
-static void add_flat(const at_cloud *in, const roof *above, int dtype)
+/* A dtype's ceiling; its name goes below the line where the ceiling `before`, 0 for none, has its own above it. */
+static void add_flat(const at_cloud *in, int dtype, double tflops, double before)
 {
     char name[96], number[48];
-    double y = at_axis_place(&in->up, above->tflops[dtype]);
-    bool again = dtype > 0 && fabs(above->tflops[dtype] / above->tflops[dtype - 1] - 1) < 0.01;
+    double y = at_axis_place(&in->up, tflops);
+    bool again = before > 0 && fabs(tflops / before - 1) < 0.01;
     at_svg_line(in->page, in->across.from, y, in->across.to, y, "#333", 1, "6 3");
-    at_number_print(above->tflops[dtype], 4, number);
+    at_number_print(tflops, 4, number);
     (void)snprintf(name, sizeof name, "%s: %s TFLOP/s", at_dtype_name(dtype), number);
     at_svg_words(in->page, in->across.from + 4, y + (again ? 14 : -4), "start", name);
 }
@@ -212,6 +213,7 @@ static void draw_roof(at_cloud *in)
 {
     roof above = {0};
     double tick[AT_TICKS_MAX];
+    double before = 0;
     bool flat = false;
     for (int i = 0; i < in->count; ++i) {
         look_up(in->point[i], &above);
@@ -226,7 +228,8 @@ static void draw_roof(at_cloud *in)
     at_cloud_ticks(in, tick, at_axis_ticks(&in->across, tick));
     for (int dtype = 0; dtype <= ATTUNE_BF16; ++dtype) {
         if (above.tflops[dtype] > 0) {
-            add_flat(in, &above, dtype);
+            add_flat(in, dtype, above.tflops[dtype], before);
+            before = above.tflops[dtype];
         }
     }
     if (above.terabytes > 0) {
