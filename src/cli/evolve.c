@@ -157,13 +157,6 @@ static attune_status read_job(job *on)
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-/* What could not run is 3, as with the gate: 1 is a finding, and 64 the command line's. */
-static int could_not_run(const at_cli *cli, attune_status status)
-{
-    int code = at_cli_fail(cli, status);
-    return code == AT_EXIT_INTERRUPTED ? code : AT_EXIT_FAILED;
-}
-
 static int run_job(job *on)
 {
     at_evolve_result result = {0};
@@ -175,7 +168,7 @@ static int run_job(job *on)
     status = at_evolve_run(&on->evolve, &result);
     attune_status printed = at_evolve_printer_end(&on->printer, &result);
     status = status == ATTUNE_OK ? printed : status;
-    return status == ATTUNE_OK ? result.exit_code : could_not_run(on->cli, status);
+    return status == ATTUNE_OK ? result.exit_code : at_judging_could_not_run(on->cli, status);
 }
 
 static int run(const at_cli *cli)

@@ -85,13 +85,6 @@ static attune_status read_job(job *on)
 
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
 
-/* Nothing that the gate cannot do is a finding: 1 and 2 are findings, and what could not run is 3. */
-static int could_not_run(const at_cli *cli, attune_status status)
-{
-    int code = at_cli_fail(cli, status);
-    return code == AT_EXIT_INTERRUPTED ? code : AT_EXIT_FAILED;
-}
-
 static int run_job(job *on)
 {
     at_gate_result result = {0};
@@ -102,7 +95,7 @@ static int run_job(job *on)
         attune_status printed = at_gate_printer_end(&on->printer, &result);
         status = status == ATTUNE_OK ? printed : status;
     }
-    return status == ATTUNE_OK ? result.exit_code : could_not_run(on->cli, status);
+    return status == ATTUNE_OK ? result.exit_code : at_judging_could_not_run(on->cli, status);
 }
 
 static int run(const at_cli *cli)

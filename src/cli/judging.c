@@ -81,3 +81,9 @@ void at_judging_free(at_judging *on)
 {
     free(on->peers);
 }
+
+int at_judging_could_not_run(const at_cli *cli, attune_status status)
+{
+    int code = at_cli_fail(cli, status);
+    return code == AT_EXIT_INTERRUPTED ? code : AT_EXIT_FAILED;
+}

@@ -32,5 +32,7 @@ attune_status at_judging_read_numbers(const at_cli *cli, at_judging *on);
 /* This program is a worker too, unless --worker names another; the one in Python comes with PyTorch. */
 void at_judging_choose_workers(const at_cli *cli, at_judging *on);
 void at_judging_free(at_judging *on);
+/* Says what could not be done, and gives the exit code for it: 1 and 2 are findings, 64 is the command line's. */
+int at_judging_could_not_run(const at_cli *cli, attune_status status);
 
 #endif
