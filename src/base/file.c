@@ -331,6 +331,13 @@ attune_status at_file_write(const char *path, const void *data, size_t bytes)
 
 /* ---- Places ----------------------------------------------------------------------------------------------------- */
 
+bool at_file_same(const char *a, const char *b)
+{
+    struct stat first, second;
+    return strcmp(a, b) == 0 || (stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) &&
+                                 first.st_dev == second.st_dev && first.st_ino == second.st_ino);
+}
+
 static attune_status make_one(const char *path)
 {
     struct stat info;

@@ -27,6 +27,9 @@ void at_writer_abandon(at_writer *writer);
 /* All of it in one call. */
 attune_status at_file_write(const char *path, const void *data, size_t bytes);
 
+/* Whether two paths are the same text, or lead to the same regular file. */
+bool at_file_same(const char *a, const char *b);
+
 /* Asks all readers and writers of the process to stop at the next opportunity with ATTUNE_INTERRUPTED, leaving nothing
  * half-written behind. For signal handlers, and async-signal-safe. NOTE: the flag behind it is the one piece of mutable
  * state that the process shares; signals have nothing else to reach. */

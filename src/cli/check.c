@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "core/plan.h"
@@ -92,15 +93,17 @@ static attune_status plan_general_there(void *self, const attune_problem *proble
 
 /* ---- Setting up ------------------------------------------------------------------------------------------------- */
 
-/* Options that change what is run are repeated in the command that reproduces a failure. */
+/* Options that change what is run are repeated in the command that reproduces a failure. Folders may have blanks. */
 static void write_command(session *on)
 {
     static const char *const repeated[] = {"--target", "--kernel", "--isa", "--threads", "--wisdom"};
-    size_t length = (size_t)snprintf(on->command, sizeof on->command, "attune check");
-    for (size_t i = 0; i < sizeof repeated / sizeof *repeated && length < sizeof on->command; ++i) {
+    at_text text;
+    at_text_init_fixed(&text, on->command, sizeof on->command);
+    at_text_add(&text, "attune check");
+    for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i) {
         const char *value = at_cli_text(on->cli, repeated[i]);
         if (value != NULL) {
-            length += (size_t)snprintf(on->command + length, sizeof on->command - length, " %s %s", repeated[i], value);
+            at_text_add(&text, strchr(value, ' ') == NULL ? " %s %s" : " %s '%s'", repeated[i], value);
         }
     }
 }
@@ -179,6 +182,8 @@ static attune_status set_up(session *on)
     AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
     AT_FAIL_IF(on->suite.only >= 0 && cli->operand_count != 1, ATTUNE_INVALID_ARGUMENT,
                "--case belongs to one PROBLEM, %d are given", cli->operand_count);
+    AT_FAIL_IF(on->suite.only >= 0 && at_cli_given(cli, "--cases"), ATTUNE_INVALID_ARGUMENT,
+               "--case runs one case, --cases many: give one of them");
     AT_FORWARD(read_problems(on));
     const char *kernel = at_cli_text(cli, "--kernel");
     AT_FORWARD(kernel != NULL && at_stranger_is_meant(kernel) ? use_stranger(on, kernel) : use_context(on));

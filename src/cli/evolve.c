@@ -47,7 +47,6 @@ typedef struct job {
     const at_cli *cli;
     at_judging of;
     char kernel[AT_KERNEL_TEXT_MAX];
-    char budget[64];
     at_evolve_options evolve;
     at_evolve_printer printer;
 } job;
@@ -178,6 +177,10 @@ static int run(const at_cli *cli)
     }
     if (cli->operand_count > 0 && strcmp(cli->operand[0], "replay") == 0) {
         return at_cli_evolve_replay(cli);
+    }
+    if (at_cli_given(cli, "--repeat") || at_cli_given(cli, "--blind")) {
+        return at_cli_usage(cli, "%s belongs to `attune evolve replay`",
+                            at_cli_given(cli, "--repeat") ? "--repeat" : "--blind");
     }
     job *on = calloc(1, sizeof *on);
     if (on == NULL) {

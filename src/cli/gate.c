@@ -89,12 +89,13 @@ static int run_job(job *on)
 {
     at_gate_result result = {0};
     attune_status status = read_job(on);
-    if (status == ATTUNE_OK) {
-        at_gate_printer_start(&on->printer, on->cli, &on->gate.watch);
-        status = at_gate_run(&on->gate, &result);
-        attune_status printed = at_gate_printer_end(&on->printer, &result);
-        status = status == ATTUNE_OK ? printed : status;
+    if (status != ATTUNE_OK) {
+        return at_cli_usage(on->cli, "%s", attune_last_detail());
     }
+    at_gate_printer_start(&on->printer, on->cli, &on->gate.watch);
+    status = at_gate_run(&on->gate, &result);
+    attune_status printed = at_gate_printer_end(&on->printer, &result);
+    status = status == ATTUNE_OK ? printed : status;
     return status == ATTUNE_OK ? result.exit_code : at_judging_could_not_run(on->cli, status);
 }
 
@@ -130,7 +131,8 @@ const at_verb at_verb_gate = {
             "least 1.\n"
             "`best` stands for all of PyTorch's back ends that run.\n"
             "\n"
-            "Exit codes: 0 right and faster, 1 one of them failed, 2 inconclusive or unfinished, 3 could not run.\n",
+            "Exit codes: 0 right and faster, 1 one of them failed, 2 inconclusive or unfinished, 3 could not run,\n"
+            "64 the command line, 130 interrupted.\n",
     .examples =
         "  attune gate wmma --against cudnn,torch:flash\n"
         "  attune gate cpu_tiled b1,h4,s256,d64,fp32 --against openblas --quick\n"

@@ -56,7 +56,7 @@ attune_status at_judging_read_numbers(const at_cli *cli, at_judging *on)
     on->quick = at_cli_given(cli, "--quick");
     on->again = at_cli_given(cli, "--again");
     AT_FORWARD(at_cli_number(cli, "--must", 0.01, 100, 0.95, &on->must));
-    AT_FORWARD(at_cli_number(cli, "--limit", 0, 1e6, 0, &on->limit_s));
+    AT_FORWARD(at_cli_number(cli, "--limit", 1, 1e6, 0, &on->limit_s));
     AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, on->quick ? CASES_QUICK : CASES, &on->cases));
     AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
     AT_FORWARD(at_cli_integer(cli, "--threads", 1, 1024, 0, &threads));

@@ -67,6 +67,19 @@ static int report_search(const at_cli *cli)
     return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
 }
 
+/* Names what is left out of a report; false where that is all there was. */
+static bool say_broken(const at_cli *cli, const at_archive *archive)
+{
+    size_t broken = 0;
+    for (size_t i = 0; i < archive->count; ++i) {
+        if (archive->record[i].standing == AT_BROKEN) {
+            at_cli_say(cli, "broken: %s", archive->record[i].why);
+            ++broken;
+        }
+    }
+    return broken == 0 || broken < archive->count;
+}
+
 static int run(const at_cli *cli)
 {
     if (names_ledger(cli)) {
@@ -77,13 +90,9 @@ static int run(const at_cli *cli)
     if (status == ATTUNE_OK) {
         status = write_evidence(cli, &archive);
     }
-    for (size_t i = 0; i < archive.count; ++i) {
-        if (archive.record[i].standing == AT_BROKEN) {
-            at_cli_say(cli, "broken: %s", archive.record[i].why);
-        }
-    }
+    bool some = status == ATTUNE_OK && say_broken(cli, &archive);
     at_archive_close(&archive);
-    return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
+    return status != ATTUNE_OK ? at_cli_fail(cli, status) : some ? AT_EXIT_OK : AT_EXIT_USAGE;
 }
 
 static const at_option options[] = {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/npy.h"
 #include "base/status.h"
 #include "cli/run.h"
@@ -105,15 +106,30 @@ static attune_status check_output(const char *option, const char *path)
     return ATTUNE_OK;
 }
 
+/* An output that replaces what it was computed from is a slip of the pen, and nothing brings the input back. */
+static attune_status spare_inputs(const at_cli *cli, const char *option, const char *path)
+{
+    const at_option *input;
+    for (int i = 0; path != NULL && (input = at_verb_option(cli->verb, i)) != NULL; i++) {
+        const char *given = at_cli_text(cli, input->name);
+        bool reads = input->argument != NULL && strcmp(input->argument, "FILE") == 0 &&
+                     strcmp(input->name, "--out") != 0 && strcmp(input->name, "--lse") != 0;
+        AT_FAIL_IF(reads && given != NULL && at_run_reads(given, path), ATTUNE_INVALID_ARGUMENT,
+                   "%s is %s, which %s reads: it would be replaced", option, path, input->name);
+    }
+    return ATTUNE_OK;
+}
+
 /* Before anything is computed: names that could not be written, or would overwrite one another. */
 static attune_status check_outputs(const at_cli *cli)
 {
     const char *out = at_cli_text(cli, "--out"), *lse = at_cli_text(cli, "--lse");
     AT_FORWARD(check_output("--out", out));
     AT_FORWARD(check_output("--lse", lse));
-    AT_FAIL_IF(out != NULL && lse != NULL && strcmp(out, lse) == 0, ATTUNE_INVALID_ARGUMENT,
+    AT_FAIL_IF(out != NULL && lse != NULL && at_file_same(out, lse), ATTUNE_INVALID_ARGUMENT,
                "--out and --lse are both %s: one would replace the other (a .safetensors of --out holds both)", out);
-    return ATTUNE_OK;
+    AT_FORWARD(spare_inputs(cli, "--out", out));
+    return spare_inputs(cli, "--lse", lse);
 }
 
 /* O and LSE of .safetensors stand in one file, with what made them. */

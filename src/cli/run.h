@@ -18,6 +18,8 @@ typedef struct at_run_tensor {
 /* Reads "FILE.npy", "FILE.safetensors" (the tensor called `name`, in either case) or "FILE.safetensors:NAME".
  * `v2_is_bf16` as in at_npy_options. */
 attune_status at_run_load(const char *spec, const char *name, bool v2_is_bf16, at_run_tensor *tensor);
+/* Whether such a spec reads the file that lies at `path`. */
+bool at_run_reads(const char *spec, const char *path);
 void at_run_unload(at_run_tensor *tensor);
 
 /* Whether the path ends in the extension, such as ".npy", in either case. */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/file.h"
 #include "base/npy.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -81,16 +82,29 @@ static attune_status load_npy(const char *path, bool v2_is_bf16, at_run_tensor *
     return ATTUNE_OK;
 }
 
+/* How much of "FILE" or "FILE.safetensors:NAME" is the file's path. */
+static size_t path_length(const char *spec)
+{
+    const char *colon = strcasestr(spec, ".safetensors:");
+    return colon != NULL ? (size_t)(colon - spec) + strlen(".safetensors") : strlen(spec);
+}
+
+bool at_run_reads(const char *spec, const char *path)
+{
+    char *file = strndup(spec, path_length(spec));
+    bool same = file != NULL && at_file_same(file, path);
+    free(file);
+    return same;
+}
+
 attune_status at_run_load(const char *spec, const char *name, bool v2_is_bf16, at_run_tensor *tensor)
 {
-    static const char extension[] = ".safetensors";
-    const char *colon = strcasestr(spec, ".safetensors:");
-    size_t length = colon != NULL ? (size_t)(colon - spec) + sizeof extension - 1 : strlen(spec);
+    size_t length = path_length(spec);
     char *path = strndup(spec, length);
     AT_FAIL_IF(path == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to read %s", spec);
-    name = colon != NULL ? spec + length + 1 : name;
+    name = spec[length] == ':' ? spec + length + 1 : name;
     attune_status status;
-    if (at_run_has_extension(path, extension)) {
+    if (at_run_has_extension(path, ".safetensors")) {
         status = load_safetensors(path, name, tensor);
     } else if (at_run_has_extension(path, ".npy")) {
         status = load_npy(path, v2_is_bf16, tensor);

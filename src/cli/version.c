@@ -2,6 +2,9 @@
 
 static int run(const at_cli *cli)
 {
+    if (cli->operand_count > 0) {
+        return at_cli_usage(cli, "%s: there is nothing to be named", cli->operand[0]);
+    }
     (void)fprintf(cli->out, "attune %s\n", attune_version_string());
     return AT_EXIT_OK;
 }

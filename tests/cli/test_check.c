@@ -67,6 +67,7 @@ static void bad_usage(void **state)
     (void)state;
     ends(COMMAND("check", "b1,h2,s40,d16"), AT_EXIT_USAGE, "b1,h2,s40,d16");
     ends(COMMAND("check", "--case", "3"), AT_EXIT_USAGE, "--case belongs to one PROBLEM");
+    ends(COMMAND("check", "--case", "3", "--cases", "5", "b1,h1,s8,d8,fp32"), AT_EXIT_USAGE, "give one of them");
     ends(COMMAND("check", "--cases", "0", "b1,h1,s8,d8,fp32"), AT_EXIT_USAGE, "--cases");
     ends(COMMAND("check", "--cases", "many", "b1,h1,s8,d8,fp32"), AT_EXIT_USAGE, "--cases");
     ends(COMMAND("check", "--seed", "-1", "b1,h1,s8,d8,fp32"), AT_EXIT_USAGE, "--seed");

@@ -72,6 +72,7 @@ static void unknown_words_suggest_the_nearest(void **state)
 {
     (void)state;
     ends(COMMAND("hlep"), AT_EXIT_USAGE, "attune: unknown verb hlep: did you mean help?");
+    ends(COMMAND("version", "all"), AT_EXIT_USAGE, "all: there is nothing to be named");
     ends(COMMAND("versoin"), AT_EXIT_USAGE, "did you mean version?");
     ends(COMMAND("xyzzy"), AT_EXIT_USAGE, "attune: unknown verb xyzzy\n");
     ends(COMMAND("help", "--fromat", "tsv"), AT_EXIT_USAGE,

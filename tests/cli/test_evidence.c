@@ -88,6 +88,7 @@ static void broken_evidence_fails(void **state)
     assert_ok(at_file_write(folder_path(&f, "other.json", path), "{}", 2));
     ends(COMMAND("verify", "--allow-stale", f.path), AT_EXIT_WRONG, "field \"format\" is nothing", "1 broken");
     ends(COMMAND("report", f.path), AT_EXIT_OK, "cpu_tiled", "broken: ");
+    ends(COMMAND("report", path), AT_EXIT_USAGE, "", "broken: "); /* that is all there is */
     ends(COMMAND("verify", "/nowhere"), AT_EXIT_USAGE, "", "/nowhere");
     assert_ok(at_directory_make(folder_path(&f, "empty", path)));
     ends(COMMAND("verify", path), AT_EXIT_FAILED, "", "there is no evidence to verify");

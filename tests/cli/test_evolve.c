@@ -21,6 +21,9 @@ static void what_is_refused(void **state)
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "1.5runs"), AT_EXIT_USAGE, "a whole number of runs");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "99999999999runs"), AT_EXIT_USAGE, "at most 1e6");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "0s"), AT_EXIT_USAGE, "above 0");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--repeat", "3"), AT_EXIT_USAGE, "--repeat belongs to");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--blind"), AT_EXIT_USAGE,
+                   "--blind belongs to `attune evolve replay`");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--strategy", "luck"), AT_EXIT_USAGE, "luck");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--resume"), AT_EXIT_FAILED, "the ledger to go on with is needed");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--target", "cuda", "--worker", "/no/such/program"), AT_EXIT_FAILED,

@@ -11,9 +11,10 @@ static void what_is_refused(void **state)
     outcome_expect(COMMAND("gate"), AT_EXIT_USAGE, "a candidate is needed");
     outcome_expect(COMMAND("gate", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
     outcome_expect(COMMAND("gate", "cpu_tiled:BLOCK_M=7"), AT_EXIT_FAILED, "BLOCK_M");
-    outcome_expect(COMMAND("gate", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_FAILED, "fp61");
-    outcome_expect(COMMAND("gate", "cpu_tiled", "--must", "nought"), AT_EXIT_FAILED, "--must");
-    outcome_expect(COMMAND("gate", "cpu_tiled", "--against", "cudnn,,openblas"), AT_EXIT_FAILED, "a name is missing");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_USAGE, "fp61");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--must", "nought"), AT_EXIT_USAGE, "--must");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--limit", "0"), AT_EXIT_USAGE, "--limit is 0, allowed are 1");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--against", "cudnn,,openblas"), AT_EXIT_USAGE, "a name is missing");
     outcome_expect(COMMAND("gate", "cpu_tiled", "--worker", "/no/such/program"), AT_EXIT_FAILED, "/no/such/program");
     outcome_expect(COMMAND("gate", "cpu_tiled", "--evidence", "/dev/null/here"), AT_EXIT_FAILED,
                    "something else has its name");
