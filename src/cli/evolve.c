@@ -120,10 +120,22 @@ static attune_status read_budget(job *on)
     return ATTUNE_OK;
 }
 
+/* One config is no search: nothing chooses, and nothing is budgeted. */
+static attune_status check_one(const at_cli *cli)
+{
+    static const char *const of_searches[] = {"--strategy", "--fitness", "--exhaustive", "--budget", "--seeds"};
+    for (size_t i = 0; i < sizeof of_searches / sizeof of_searches[0]; ++i) {
+        AT_FAIL_IF(at_cli_given(cli, "--one") && at_cli_given(cli, of_searches[i]), ATTUNE_INVALID_ARGUMENT,
+                   "--one looks at one config, and searches nothing: %s says nothing to it", of_searches[i]);
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status read_job(job *on)
 {
     const at_cli *cli = on->cli;
     at_evolve_options *evolve = &on->evolve;
+    AT_FORWARD(check_one(cli));
     evolve->strategy = at_cli_text(cli, "--strategy");
     evolve->fitness = at_cli_evolve_fitness(cli);
     AT_FORWARD(read_operands(on));

@@ -159,13 +159,26 @@ static attune_status run_all(at_engine *on)
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
+/* Each has a ledger, verdicts and a row of wisdom: two of one name would be one. */
+static attune_status check_problem(const at_evolve_options *options, int number)
+{
+    char text[ATTUNE_PROBLEM_TEXT_MAX];
+    AT_FORWARD(attune_problem_check(&options->problem[number]));
+    AT_FORWARD(attune_problem_print(&options->problem[number], text, sizeof text));
+    for (int i = 0; i < number; ++i) {
+        AT_FAIL_IF(at_problem_equal(&options->problem[i], &options->problem[number]), ATTUNE_INVALID_ARGUMENT,
+                   "problem %s is named twice, as number %d and %d", text, i + 1, number + 1);
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status check_options(const at_evolve_options *options)
 {
     AT_FAIL_IF(options->problem_count < 1, ATTUNE_INVALID_ARGUMENT, "no problem is given");
     AT_FAIL_IF(options->resume && options->ledger == NULL, ATTUNE_INVALID_ARGUMENT,
                "to go on, the ledger to go on with is needed");
     for (int i = 0; i < options->problem_count; ++i) {
-        AT_FORWARD(attune_problem_check(&options->problem[i]));
+        AT_FORWARD(check_problem(options, i));
     }
     return options->strategy == NULL || at_strategy_find(options->strategy) != NULL ? ATTUNE_OK : ATTUNE_NOT_FOUND;
 }

@@ -75,9 +75,14 @@ static void fill_start(const at_engine *on, const at_cell *cell, at_event_start 
     (void)snprintf(start->problem, sizeof start->problem, "%s", cell->text);
     (void)snprintf(start->target, sizeof start->target, "%s", on->target_text);
     digest_source(on->kernel, start->source);
-    (void)snprintf(start->strategy, sizeof start->strategy, "%s%s", options->exhaustive ? "exhaustive" : strategy,
+    (void)snprintf(start->strategy, sizeof start->strategy, "%s%s",
+                   options->one != NULL  ? "one"
+                   : options->exhaustive ? "exhaustive"
+                                         : strategy,
                    options->fitness == AT_FITNESS_COMPOSITE ? ":composite" : "");
-    (void)snprintf(start->budget, sizeof start->budget, "%s", options->budget != NULL ? options->budget : "");
+    (void)snprintf(start->budget, sizeof start->budget, "%s",
+                   options->one != NULL || options->budget == NULL ? "" : options->budget);
+    (void)snprintf(start->one, sizeof start->one, "%s", options->one != NULL ? options->one : "");
     (void)snprintf(start->policy, sizeof start->policy,
                    "heats of up to %d beside the champion and its copy, two samples of each a block, trimmed means and "
                    "99 %% intervals of log ratios, ties within 2 %% or by overlapping intervals, winners win twice",
@@ -89,11 +94,9 @@ static attune_status check_start(const char *path, const at_event_start *was, co
 {
     const struct {
         const char *what, *was, *is;
-    } fields[] = {{"kernel", was->kernel, is->kernel},
-                  {"problem", was->problem, is->problem},
-                  {"target", was->target, is->target},
-                  {"source", was->source, is->source},
-                  {"strategy", was->strategy, is->strategy}};
+    } fields[] = {{"kernel", was->kernel, is->kernel},       {"problem", was->problem, is->problem},
+                  {"target", was->target, is->target},       {"source", was->source, is->source},
+                  {"strategy", was->strategy, is->strategy}, {"one config", was->one, is->one}};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
         AT_FAIL_IF(strcmp(fields[i].was, fields[i].is) != 0, ATTUNE_INVALID_ARGUMENT,
                    "ledger %.200s: its %s is %.160s, not %.160s: it is of another search", path, fields[i].what,
@@ -116,13 +119,6 @@ static attune_status resume_ledger(at_cell *cell, const char *path, const at_eve
     return *ended ? ATTUNE_OK : at_ledger_resume(path, &cell->ledger, &cell->before);
 }
 
-/* A process that died at once leaves a file with nothing in it. */
-static bool has_begun(const char *path)
-{
-    struct stat seen;
-    return stat(path, &seen) == 0 && seen.st_size > 0;
-}
-
 static attune_status open_ledger(at_engine *on, at_cell *cell, bool *ended)
 {
     char path[PATH_MAX];
@@ -131,8 +127,10 @@ static attune_status open_ledger(at_engine *on, at_cell *cell, bool *ended)
     if (on->options->ledger == NULL) {
         return ATTUNE_OK;
     }
+    bool begun = false;
     AT_FORWARD(ledger_path(on, cell, path));
-    if (on->options->resume && has_begun(path)) {
+    AT_FORWARD(on->options->resume ? at_ledger_begun(path, &begun) : ATTUNE_OK);
+    if (begun) {
         return resume_ledger(cell, path, &event.as.start, ended);
     }
     attune_status status = at_ledger_create(path, &event, &cell->ledger);

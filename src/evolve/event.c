@@ -141,7 +141,9 @@ static bool write_rest(const at_event *event, json_t *object)
     switch (event->kind) {
     case AT_EVENT_START:
         return json_object_set_new(object, "format", json_string(FORMAT)) == 0 &&
-               json_object_set_new(object, "version", json_integer(AT_LEDGER_VERSION)) == 0;
+               json_object_set_new(object, "version", json_integer(AT_LEDGER_VERSION)) == 0 &&
+               (event->as.start.one[0] == '\0' ||
+                json_object_set_new(object, "one", json_string(event->as.start.one)) == 0);
     case AT_EVENT_SPACE:
         return json_object_set_new(object, "space", at_space_write(event->as.space)) == 0;
     case AT_EVENT_MEASUREMENT:
@@ -207,13 +209,25 @@ static attune_status read_version(const json_t *object, const char *path)
     return ATTUNE_OK;
 }
 
+/* Searches have no such field. */
+static attune_status read_one(const json_t *object, const char *path, at_event_start *start)
+{
+    const char *text = "";
+    AT_FORWARD(json_object_get(object, "one") == NULL ? ATTUNE_OK : at_json_string(object, path, "one", &text));
+    AT_FAIL_IF(strlen(text) >= sizeof start->one, ATTUNE_CORRUPT, "%s: field \"one\" has %zu bytes, at most %zu", path,
+               strlen(text), sizeof start->one - 1);
+    memcpy(start->one, text, strlen(text) + 1);
+    return ATTUNE_OK;
+}
+
 static attune_status read_rest(const json_t *object, const char *path, at_event *event)
 {
     json_t *space;
     char inner[160];
     switch (event->kind) {
     case AT_EVENT_START:
-        return read_version(object, path);
+        AT_FORWARD(read_version(object, path));
+        return read_one(object, path, &event->as.start);
     case AT_EVENT_SPACE:
         AT_FORWARD(at_json_field(object, path, "space", JSON_OBJECT, &space));
         (void)snprintf(inner, sizeof inner, "%.140s: space", path);

@@ -147,12 +147,46 @@ attune_status at_ledger_append(at_ledger *ledger, const at_event *event)
 
 /* ---- Beginning and going on -------------------------------------------------------------------------------------- */
 
+/* *bytes: that the file has. Looks at no more of them than a first line may have. */
+static attune_status has_begun(const char *path, int file, off_t *bytes, bool *begun)
+{
+    char head[16384];
+    struct stat about;
+    AT_FAIL_IF(fstat(file, &about) != 0, ATTUNE_IO_ERROR, "%s: %s", path, strerror(errno));
+    *bytes = about.st_size;
+    *begun = *bytes > (off_t)sizeof head;
+    if (*bytes == 0 || *begun) { /* a pipe has no bytes either, and cannot be looked into */
+        return ATTUNE_OK;
+    }
+    ssize_t got = pread(file, head, sizeof head, 0);
+    AT_FAIL_IF(got < 0, ATTUNE_IO_ERROR, "%s: %s", path, strerror(errno));
+    *begun = !at_ledger_is_torn_start(head, (size_t)got);
+    return ATTUNE_OK;
+}
+
+attune_status at_ledger_begun(const char *path, bool *begun)
+{
+    off_t bytes;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    *begun = false;
+    AT_FAIL_IF(file < 0 && errno != ENOENT, ATTUNE_IO_ERROR, "%s cannot be opened: %s", path, strerror(errno));
+    if (file < 0) {
+        return ATTUNE_OK;
+    }
+    attune_status status = has_begun(path, file, &bytes, begun);
+    (void)close(file);
+    return status;
+}
+
 static attune_status begin(at_ledger *ledger, const at_event *start)
 {
-    struct stat about;
-    AT_FAIL_IF(fstat(ledger->file, &about) != 0, ATTUNE_IO_ERROR, "%s: %s", ledger->path, strerror(errno));
-    AT_FAIL_IF(about.st_size > 0, ATTUNE_INVALID_ARGUMENT,
+    off_t bytes;
+    bool begun;
+    AT_FORWARD(has_begun(ledger->path, ledger->file, &bytes, &begun));
+    AT_FAIL_IF(begun, ATTUNE_INVALID_ARGUMENT,
                "%s exists: a ledger is never overwritten; go on with it, or name another file", ledger->path);
+    AT_FAIL_IF(bytes > 0 && ftruncate(ledger->file, 0) != 0, ATTUNE_IO_ERROR, "%s: its torn line cannot be cut off: %s",
+               ledger->path, strerror(errno));
     AT_FORWARD(at_ledger_append(ledger, start));
     return sync_folder(ledger->path);
 }

@@ -19,8 +19,11 @@
 
 typedef struct at_ledger at_ledger;
 
-/* A new ledger whose first event is `start`. ATTUNE_INVALID_ARGUMENT where the file exists and is not empty: nothing is
- * ever overwritten. */
+/* Whether there is a ledger with something in it: not where there is no file, an empty one, or one that is torn in its
+ * first line, as a process leaves it that died at once. */
+attune_status at_ledger_begun(const char *path, bool *begun);
+/* A new ledger whose first event is `start`. ATTUNE_INVALID_ARGUMENT where the file has begun, or is no ledger: nothing
+ * is ever overwritten. */
 attune_status at_ledger_create(const char *path, const at_event *start, at_ledger **ledger);
 
 struct at_ledger_log;

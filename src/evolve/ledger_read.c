@@ -110,6 +110,17 @@ static size_t next_line(const char *text, size_t bytes)
     return length == bytes && memchr(text, '\0', length) != NULL ? 0 : length;
 }
 
+bool at_ledger_is_torn_start(const char *text, size_t bytes)
+{
+    static const char start[] = "{\"seq\":0,\"kind\":\"start\",";
+    size_t known = 0;
+    while (known < bytes && known < strlen(start) && text[known] == start[known]) {
+        ++known;
+    }
+    bool fits = known == bytes || known == strlen(start) || text[known] == '\0';
+    return bytes > 0 && fits && next_line(text, bytes) == 0;
+}
+
 static attune_status take_text(const char *what, const char *text, size_t bytes, at_ledger_log *log)
 {
     for (int64_t number = 1; log->bytes < bytes; ++number) {
@@ -124,6 +135,9 @@ static attune_status take_text(const char *what, const char *text, size_t bytes,
         AT_FORWARD(take_line(path, line, length - 1, log));
         log->bytes += length;
     }
+    AT_FAIL_IF(log->count == 0 && at_ledger_is_torn_start(text, bytes), ATTUNE_CORRUPT,
+               "%s is torn in its first line: nothing of its search was kept, and with --resume it is begun anew",
+               what);
     AT_FAIL_IF(log->count == 0, ATTUNE_CORRUPT, "%s is no ledger: it has no whole line", what);
     return ATTUNE_OK;
 }

@@ -360,10 +360,6 @@ static attune_status proof(void *self, int candidate, char function[AT_FUNCTION_
     AT_FORWARD(at_remote_plan(on->worker, &on->options.problem, name, &plan));
     attune_status status = at_built_ask(on->worker, plan, &facts, function);
     attune_plan_destroy(plan);
-    if (status == ATTUNE_OK && on->options.target.kind == ATTUNE_TARGET_CPU) { /* its config is an argument */
-        uint64_t with = at_hash64(name, strlen(name), at_hash64(function, strlen(function), 0));
-        (void)snprintf(function, AT_FUNCTION_TEXT_MAX, "%016llx", (unsigned long long)with);
-    }
     return status;
 }
 

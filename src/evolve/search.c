@@ -267,9 +267,9 @@ static attune_status search(at_search *on)
     AT_FORWARD(find_champion(on));
     AT_FORWARD(at_search_check_mutant(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : run_batches(on));
+    AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_tell_execution(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_check_alarm(on));
-    bool skips = on->is_void || on->options->exhaustive || on->options->brief;
-    AT_FORWARD(skips ? ATTUNE_OK : at_search_check_dead(on));
+    AT_FORWARD(on->is_void || on->options->brief ? ATTUNE_OK : at_search_check_dead(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_final(on));
     rank_top(on);
     score_top(on);
@@ -308,8 +308,10 @@ attune_status at_search_run(const at_search_options *options, const at_stand *st
     for (int i = 0; i < options->space->count; ++i) {
         on.known[i].same_as = -1;
     }
-    attune_status status = search(&on);
+    attune_status status = at_recall_open(before, &on.recall);
+    status = status == ATTUNE_OK ? search(&on) : status;
     at_strategy_destroy(on.strategy);
+    at_recall_close(on.recall);
     free(on.known);
     return status;
 }

@@ -1,4 +1,5 @@
 /* How a search looks at itself. Each of these is a mistake that somebody made: docs/evolve.md tells the stories. */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -45,7 +46,17 @@ attune_status at_search_check_execution(at_search *on, const int *candidate, int
                 function[i], a, b);
         }
     }
+    on->launched += count;
     return ATTUNE_OK;
+}
+
+attune_status at_search_tell_execution(at_search *on)
+{
+    return on->launched == 0 ? ATTUNE_OK
+                             : at_search_checked(on, AT_CHECK_EXECUTION, true, true,
+                                                 "%d candidates were launched, each by another function than those of "
+                                                 "other code that it was timed beside",
+                                                 on->launched);
 }
 
 /* ---- One time for all -------------------------------------------------------------------------------------------- */
@@ -131,40 +142,80 @@ static attune_status build_neighbours(at_search *on)
     return ATTUNE_OK;
 }
 
-static void compare_codes(const at_search *on, int compared[ATTUNE_PARAMS_MAX], int changed[ATTUNE_PARAMS_MAX])
+/* Pairs of candidates that differ in one parameter alone: how many were compared, and how many of them differed. */
+typedef struct contrast {
+    int compared[ATTUNE_PARAMS_MAX], changed[ATTUNE_PARAMS_MAX];
+} contrast;
+
+static void compare_codes(const at_search *on, contrast *seen)
 {
     for (int a = 0; a < on->space->count; ++a) {
         for (int b = 0; b < a && on->known[a].built; ++b) {
             int param = on->known[b].built ? differs_in(on->space, a, b) : -1;
             if (param >= 0) {
-                ++compared[param];
-                changed[param] += strcmp(on->known[a].code, on->known[b].code) != 0;
+                ++seen->compared[param];
+                seen->changed[param] += strcmp(on->known[a].code, on->known[b].code) != 0;
             }
         }
     }
 }
 
-/* Only where code can be told apart without running it: where candidates are compiled. */
-attune_status at_search_check_dead(at_search *on)
+/* Whether its time is known so well that a difference as wide as the band would show beside another. */
+static bool is_sharp(const at_search *on, int candidate)
 {
-    int compared[ATTUNE_PARAMS_MAX] = {0}, changed[ATTUNE_PARAMS_MAX] = {0};
+    const at_known_candidate *one = &on->known[candidate];
+    return one->told && one->refused == AT_RAN && !one->censored && 2 * one->half < log1p(on->options->policy.band);
+}
+
+static void compare_times(const at_search *on, contrast *seen)
+{
+    const double band = log1p(on->options->policy.band);
+    for (int a = 0; a < on->space->count; ++a) {
+        for (int b = 0; b < a && is_sharp(on, a); ++b) {
+            int param = is_sharp(on, b) ? differs_in(on->space, a, b) : -1;
+            if (param >= 0) {
+                ++seen->compared[param];
+                seen->changed[param] += fabs(on->known[a].log_us - on->known[b].log_us) > band;
+            }
+        }
+    }
+}
+
+/* Names the dead among parameters of which `enough` pairs were compared; by chance one in `chance` differs. */
+static attune_status say_dead(at_search *on, const contrast *seen, int enough, int chance, const char *what)
+{
     char names[240] = "";
     at_text dead;
-    if (on->stand->ahead == NULL) {
-        return ATTUNE_OK;
-    }
-    AT_FORWARD(build_neighbours(on));
-    compare_codes(on, compared, changed);
-    at_text_init_fixed(&dead, names, sizeof names);
     int live = 0;
+    at_text_init_fixed(&dead, names, sizeof names);
     for (int p = 0; p < on->space->param_count; ++p) {
-        live += changed[p] > 0;
-        if (compared[p] > 0 && changed[p] == 0) {
-            at_text_add(&dead, "%s%s (%d pairs)", dead.length > 0 ? ", " : "", on->space->param[p].name, compared[p]);
+        bool known = seen->compared[p] >= enough;
+        bool lives = seen->changed[p] > seen->compared[p] / chance;
+        live += known && lives;
+        if (known && !lives) {
+            at_text_add(&dead, "%s%s (%d pairs)", dead.length > 0 ? ", " : "", on->space->param[p].name,
+                        seen->compared[p]);
         }
     }
     if (dead.length > 0) {
-        return at_search_checked(on, AT_CHECK_DEAD, false, false, "dead, for no value changes the code: %s", names);
+        return at_search_checked(on, AT_CHECK_DEAD, false, false, "dead, for no value changes the %s: %s", what, names);
     }
-    return at_search_checked(on, AT_CHECK_DEAD, true, false, "each of %d parameters changes the code", live);
+    return live == 0
+               ? ATTUNE_OK
+               : at_search_checked(on, AT_CHECK_DEAD, true, false, "each of %d parameters changes the %s", live, what);
+}
+
+/* Where candidates are compiled their code tells, and nothing has to run for it. Where the config is an argument of
+ * code that all share, times have to, as far as they were measured: of pairs that tie a few differ by chance. */
+attune_status at_search_check_dead(at_search *on)
+{
+    enum { ENOUGH = 8, CHANCE = 10 };
+    contrast seen = {{0}, {0}};
+    if (on->stand->ahead == NULL) {
+        compare_times(on, &seen);
+        return say_dead(on, &seen, ENOUGH, CHANCE, "time");
+    }
+    AT_FORWARD(on->options->exhaustive ? ATTUNE_OK : build_neighbours(on)); /* else all are built */
+    compare_codes(on, &seen);
+    return say_dead(on, &seen, 1, INT_MAX, "code");
 }

@@ -2,6 +2,7 @@
 #ifndef EVOLVE_SEARCH_PARTS_H
 #define EVOLVE_SEARCH_PARTS_H
 
+#include "evolve/recall.h"
 #include "evolve/search.h"
 
 /* What is known of a candidate. */
@@ -24,13 +25,14 @@ typedef struct at_search {
     const at_stand *stand;
     at_ledger *ledger;
     const at_ledger_log *before;
+    at_recall *recall;     /* of it */
     at_strategy *strategy; /* NULL: exhaustive */
     at_search_result *result;
     at_known_candidate *known; /* [space->count] */
     int champion, first_champion;
     double champion_log_us, first_log_us; /* NAN until the first heat */
     int next;                             /* exhaustive */
-    int unfair;                           /* heats in a row */
+    int launched;                         /* candidates whose functions were told apart */
     double began_s, before_s;
     bool is_void;
 } at_search;
@@ -74,7 +76,10 @@ bool at_search_recall_refusal(const at_search *on, int candidate, at_entrant *en
 attune_status at_search_check_mutant(at_search *on);
 /* Functions that are launched differ where their code does. */
 attune_status at_search_check_execution(at_search *on, const int *candidate, int count);
-/* Not all variants may answer with one time; every parameter that is live should change the code. */
+/* At the end: that it held. */
+attune_status at_search_tell_execution(at_search *on);
+/* Not all variants may answer with one time; every parameter that is live should change the code, or where all share
+ * their code, the time. */
 attune_status at_search_check_alarm(at_search *on);
 attune_status at_search_check_dead(at_search *on);
 

@@ -146,7 +146,7 @@ static attune_status put_usage(const at_cuda_usage *usage, json_t *answer)
     return ATTUNE_OK;
 }
 
-/* The address of what is launched tells functions apart, and nothing else. */
+/* The address of what is launched, or a hash of it, tells functions apart, and nothing else. */
 static attune_status put_function(json_t *answer, uintptr_t function)
 {
     char text[24];
@@ -154,13 +154,15 @@ static attune_status put_function(json_t *answer, uintptr_t function)
     return at_answer_put(answer, "function", json_string(text));
 }
 
-static uintptr_t cpu_function(const attune_kernel *kernel, attune_isa isa)
+/* One function serves all configs, each of which is an argument: what is called is both, as they were loaded. */
+static uintptr_t cpu_function(const at_loaded *loaded, attune_isa isa)
 {
     int tier = (int)isa;
-    while (tier > 0 && kernel->attend[tier] == NULL) {
+    while (tier > 0 && loaded->kernel->attend[tier] == NULL) {
         --tier;
     }
-    return (uintptr_t)kernel->attend[tier];
+    uintptr_t address = (uintptr_t)loaded->kernel->attend[tier];
+    return (uintptr_t)at_hash64(loaded->config.value, (size_t)loaded->kernel->param_count * sizeof(int32_t), address);
 }
 
 static attune_status put_cpu_build(const attune_plan *plan, attune_isa isa, json_t *answer)
@@ -170,7 +172,7 @@ static attune_status put_cpu_build(const attune_plan *plan, attune_isa isa, json
         usage.build[0] = '\0';
     }
     AT_FORWARD(put_usage(&usage, answer));
-    AT_FORWARD(put_function(answer, cpu_function(plan->loaded->kernel, isa)));
+    AT_FORWARD(put_function(answer, cpu_function(plan->loaded, isa)));
     return at_answer_put(answer, "compiler", json_string(at_cpu_compiler()));
 }
 

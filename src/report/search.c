@@ -128,6 +128,7 @@ static void add_facts(const sheet *of)
     add_fact(of, "problem", start->problem);
     add_fact(of, "target", start->target);
     add_fact(of, "strategy", start->strategy);
+    add_fact(of, "one config", start->one);
     add_fact(of, "budget", start->budget);
     add_fact(of, "candidates", counts);
     add_fact(of, "timed", start->policy);

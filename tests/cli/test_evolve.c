@@ -28,6 +28,10 @@ static void what_is_refused(void **state)
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--resume"), AT_EXIT_FAILED, "the ledger to go on with is needed");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--target", "cuda", "--worker", "/no/such/program"), AT_EXIT_FAILED,
                    "/no/such/program");
+    outcome_expect(COMMAND("evolve", "--one", "cpu_tiled:BLOCK_M=8", "--strategy", "random"), AT_EXIT_USAGE,
+                   "--strategy says nothing to it");
+    outcome_expect(COMMAND("evolve", "--one", "cpu_tiled:BLOCK_M=8", "--budget", "10s"), AT_EXIT_USAGE,
+                   "--budget says nothing to it");
     outcome_expect(COMMAND("evolve", "--one", "cpu_tiled:EXP=4", "b1,h1,s64,d128,fp32"), AT_EXIT_FAILED,
                    "EXP 4: fp32 needs at least degree 5");
 }

@@ -105,16 +105,21 @@ static inline bool landscape_refused(const at_space *space, int candidate)
 
 /* Logarithm of a time: a bowl with its bottom, 0, at TILE 64, KEYS 96, STAGES 3, UNROLL 2, ORDER 1; bent, as the best
  * KEYS depends on TILE. */
+static inline double landscape_of(const attune_config *config)
+{
+    double tile = log2(config->value[TILE] / 64.0);
+    double keys = log2(config->value[KEYS] / 96.0) + 0.5 * tile;
+    double stages = config->value[STAGES] - 3;
+    double unroll = log2(config->value[UNROLL] / 2.0);
+    return 0.06 * tile * tile + 0.05 * keys * keys + 0.03 * stages * stages + 0.02 * unroll * unroll +
+           0.04 * (config->value[ORDER] == 0);
+}
+
 static inline double landscape_log_us(const at_space *space, int candidate)
 {
     attune_config config;
     at_space_config(space, candidate, &config);
-    double tile = log2(config.value[TILE] / 64.0);
-    double keys = log2(config.value[KEYS] / 96.0) + 0.5 * tile;
-    double stages = config.value[STAGES] - 3;
-    double unroll = log2(config.value[UNROLL] / 2.0);
-    return 0.06 * tile * tile + 0.05 * keys * keys + 0.03 * stages * stages + 0.02 * unroll * unroll +
-           0.04 * (config.value[ORDER] == 0);
+    return landscape_of(&config);
 }
 
 /* What a machine with this noise (of logarithms) would tell. */

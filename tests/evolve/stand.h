@@ -17,6 +17,8 @@ typedef struct stand {
     /* Planted. */
     bool one_module;                  /* one function is launched whatever is asked for */
     int dead_param;                   /* its value changes no code; -1: none */
+    int idle_param;                   /* its value changes no time; -1: none */
+    bool compiled_once;               /* configs are arguments of one code: nothing is made ahead */
     bool takes_mutant;                /* a wrong kernel is taken for right */
     bool flat;                        /* all take the same time */
     void (*passes)(struct stand *on); /* told of every question; may be NULL */
@@ -32,7 +34,12 @@ static inline void stand_pass(stand *on)
 
 static inline double stand_us(const stand *on, int candidate)
 {
-    return on->us * (on->flat ? 1 : exp(landscape_log_us(on->space, candidate)));
+    attune_config config;
+    at_space_config(on->space, candidate, &config);
+    if (on->idle_param >= 0) {
+        config.value[on->idle_param] = 1;
+    }
+    return on->us * (on->flat ? 1 : exp(landscape_of(&config)));
 }
 
 static inline attune_status stand_try(void *self, int candidate, at_first_run *seen)
@@ -128,7 +135,8 @@ static inline void stand_name(void *self, int candidate, char text[AT_KERNEL_TEX
 /* Close with stand_close. */
 static inline stand stand_open(uint64_t seed, double noise)
 {
-    stand made = {.machine = synthetic_of(seed, noise), .space = landscape_open(), .us = 100, .dead_param = -1};
+    stand made = {
+        .machine = synthetic_of(seed, noise), .space = landscape_open(), .us = 100, .dead_param = -1, .idle_param = -1};
     assert_true(made.space->count + 1 < SYNTHETIC_MAX);
     return made;
 }
@@ -145,7 +153,7 @@ static inline at_stand stand_of(stand *on)
     }
     return (at_stand){.racer = {on, stand_try, stand_stage, stand_block, stand_unstage, stand_renew},
                       .self = on,
-                      .ahead = stand_ahead,
+                      .ahead = on->compiled_once ? NULL : stand_ahead,
                       .build = stand_build,
                       .proof = stand_proof,
                       .mutant = stand_mutant,

@@ -212,6 +212,11 @@ static void what_a_kernel_does_not_support_is_passed_over(void **state)
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "wmma is for cuda");
     on.options.problem_count = 0;
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "no problem");
+    on.options.problem_count = 2; /* the same, however it is said */
+    assert_ok(attune_problem_parse("b1,h2,s64,d64,fp32", &on.problem[0]));
+    assert_ok(attune_problem_parse("b1,h2,hkv2,sq64,skv64,d64,dv64,fp32", &on.problem[1]));
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT,
+                 "b1,h2,s64,d64,fp32 is named twice, as number 1 and 2");
     folder_remove(&on.in);
 }
 
@@ -237,10 +242,11 @@ static void the_exit_code_says_what_is_left(void **state)
     }
 }
 
-/* A process may die when its ledger is there and nothing is in it. */
+/* A process may die when its ledger is there and nothing is in it, or a part of its first line. */
 static void a_ledger_without_a_line_is_begun(void **state)
 {
     (void)state;
+    static const char *const left[] = {"", "{\"seq\":0,\"kind\":\"start\",\"at_s\":0.0,\"attu"};
     scene on;
     char path[PATH_MAX];
     at_ledger_log *log;
@@ -249,11 +255,45 @@ static void a_ledger_without_a_line_is_begun(void **state)
     on.options.prove = false;
     on.options.resume = true;
     on.options.ledger = folder_path(&on.in, "search.jsonl", path);
-    assert_ok(at_file_write(path, "", 0));
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; ++i) {
+        assert_ok(at_file_write(path, left[i], strlen(left[i])));
+        run(&on);
+        assert_ok(at_ledger_read(path, &log));
+        assert_true(log->ended);
+        at_ledger_free(log);
+    }
+    assert_ok(at_file_write(path, "notes", 5)); /* no ledger: it stays as it is */
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_CORRUPT, "is no ledger");
+    folder_remove(&on.in);
+}
+
+/* The ledger of one config says so, and is none of the search that would otherwise have been. */
+static void one_config_is_recorded_as_what_it_is(void **state)
+{
+    (void)state;
+    scene on;
+    char path[PATH_MAX];
+    at_ledger_log *log;
+    set(&on);
+    on.options.problem_count = 1;
+    on.options.prove = false;
+    on.options.strategy = NULL;
+    on.options.budget = "60s";
+    on.options.one = "cpu_tiled:BLOCK_M=16,BLOCK_N=32";
+    on.options.ledger = folder_path(&on.in, "one.jsonl", path);
     run(&on);
     assert_ok(at_ledger_read(path, &log));
-    assert_true(log->ended);
+    assert_string_equal(log->event[0].as.start.strategy, "one");
+    assert_string_equal(log->event[0].as.start.one, on.options.one);
+    assert_string_equal(log->event[0].as.start.budget, "");
     at_ledger_free(log);
+    on.options.resume = true;
+    run(&on);
+    assert_int_equal(on.result.known, 1);
+    on.options.one = "cpu_tiled:BLOCK_M=16,BLOCK_N=64";
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "its one config is");
+    on.options.one = NULL;
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "its strategy is one, not surrogate");
     folder_remove(&on.in);
 }
 
@@ -269,6 +309,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_a_kernel_does_not_support_is_passed_over),
         cmocka_unit_test(the_exit_code_says_what_is_left),
         cmocka_unit_test(a_ledger_without_a_line_is_begun),
+        cmocka_unit_test(one_config_is_recorded_as_what_it_is),
     };
     return cmocka_run_group_tests_name("evolve.engine", tests, NULL, NULL);
 }

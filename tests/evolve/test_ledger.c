@@ -117,6 +117,21 @@ static void what_is_written_is_read(void **state)
     at_ledger_free(log);
 }
 
+static void the_one_config_of_no_search_is_kept(void **state)
+{
+    (void)state;
+    const char *path = folder_file(&here, "one.jsonl");
+    at_event start = story_event(AT_EVENT_START, NULL);
+    at_ledger *ledger;
+    at_ledger_log *log;
+    (void)snprintf(start.as.start.one, sizeof start.as.start.one, "%s", STORY_CONFIG);
+    assert_ok(at_ledger_create(path, &start, &ledger));
+    at_ledger_close(ledger);
+    assert_ok(at_ledger_read(path, &log));
+    assert_string_equal(log->event[0].as.start.one, STORY_CONFIG);
+    at_ledger_free(log);
+}
+
 static void compressed_ones_are_read_alike(void **state)
 {
     (void)state;
@@ -373,6 +388,73 @@ static void a_tail_torn_anywhere_is_cut_off(void **state)
     free(text);
 }
 
+/* Nothing of the search was kept: it is begun as if there were no file, and whoever reads is told so. */
+static void a_ledger_torn_in_its_first_line_is_begun_anew(void **state)
+{
+    (void)state;
+    const char *path = folder_file(&here, "first.jsonl");
+    at_event start = story_event(AT_EVENT_START, NULL);
+    at_ledger_close(create(path));
+    size_t bytes;
+    char *text = read_bytes(path, &bytes);
+    for (size_t left = 0; left < bytes; ++left) {
+        at_ledger *ledger;
+        at_ledger_log *log;
+        bool begun = true;
+        assert_ok(at_file_write(path, text, left));
+        assert_ok(at_ledger_begun(path, &begun));
+        assert_false(begun);
+        assert_fails(at_ledger_read(path, &log), ATTUNE_CORRUPT, left > 0 ? "with --resume it is begun anew" : "");
+        assert_ok(at_ledger_create(path, &start, &ledger));
+        append(ledger, AT_EVENT_RESUME);
+        at_ledger_close(ledger);
+        assert_ok(at_ledger_begun(path, &begun));
+        assert_true(begun);
+        assert_ok(at_ledger_read(path, &log));
+        assert_int_equal(log->count, 2);
+        at_ledger_free(log);
+    }
+    free(text);
+}
+
+/* Zeros where the line should be, whole or from some byte on. */
+static void a_first_line_of_zeros_is_torn(void **state)
+{
+    (void)state;
+    const char *path = folder_file(&here, "zeros_first.jsonl");
+    at_event start = story_event(AT_EVENT_START, NULL);
+    for (size_t kept = 0; kept <= 40; kept += 10) {
+        char text[64] = "{\"seq\":0,\"kind\":\"start\",\"at_s\":0.0,\"format\":\"att";
+        at_ledger *ledger;
+        memset(text + kept, 0, sizeof text - kept);
+        text[sizeof text - 1] = '\n';
+        assert_ok(at_file_write(path, text, sizeof text));
+        assert_ok(at_ledger_create(path, &start, &ledger));
+        at_ledger_close(ledger);
+    }
+}
+
+/* What somebody else wrote is no torn line, and is left as it is. */
+static void what_is_somebody_elses_is_kept(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"no newline", "{\"seq\":0,\"kind\":\"stop", "{\"seq\":1,", "a line\n"};
+    const char *path = folder_file(&here, "foreign");
+    at_event start = story_event(AT_EVENT_START, NULL);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
+        at_ledger *ledger;
+        at_ledger_log *log;
+        size_t bytes;
+        assert_ok(at_file_write(path, texts[i], strlen(texts[i])));
+        assert_fails(at_ledger_create(path, &start, &ledger), ATTUNE_INVALID_ARGUMENT, "never overwritten");
+        assert_fails(at_ledger_resume(path, &ledger, &log), ATTUNE_CORRUPT, path);
+        char *text = read_bytes(path, &bytes);
+        assert_int_equal(bytes, strlen(texts[i]));
+        assert_memory_equal(text, texts[i], bytes);
+        free(text);
+    }
+}
+
 /* File systems may have grown the file before they wrote what is in it. */
 static void a_tail_of_zeros_is_torn(void **state)
 {
@@ -489,6 +571,7 @@ int main(int argc, char **argv)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(what_is_written_is_read),
+        CASE(the_one_config_of_no_search_is_kept),
         CASE(compressed_ones_are_read_alike),
         CASE(the_first_versions_ledger_is_read),
         CASE(nothing_is_overwritten),
@@ -501,6 +584,9 @@ int main(int argc, char **argv)
         CASE(what_later_versions_add_is_passed_over),
         CASE(what_is_no_ledger_is_none),
         CASE(a_tail_torn_anywhere_is_cut_off),
+        CASE(a_ledger_torn_in_its_first_line_is_begun_anew),
+        CASE(a_first_line_of_zeros_is_torn),
+        CASE(what_is_somebody_elses_is_kept),
         CASE(a_tail_of_zeros_is_torn),
         CASE(what_has_ended_is_not_gone_on_with),
         CASE(killed_at_fifty_points_it_loses_what_was_in_flight_at_most),

@@ -6,75 +6,7 @@
 
 #include "base/cm.h"
 #include "base/folder.h"
-#include "evolve/stand.h"
-
-/* ---- Running one ------------------------------------------------------------------------------------------------- */
-
-/* What a watch was told. */
-typedef struct told {
-    int tried, champions, checks;
-    int launch_refusals, last_launch_refusal;
-    bool failed[5]; /* by check */
-    char why[5][AT_EVENT_WHY_MAX];
-} told;
-
-static void on_tried(void *self, const char *config, const at_entrant *entrant)
-{
-    told *on = self;
-    (void)config;
-    ++on->tried;
-    if (entrant->fate == AT_FATE_REFUSED && entrant->first.refused == AT_REFUSED_LAUNCH) {
-        ++on->launch_refusals;
-        on->last_launch_refusal = entrant->candidate;
-    }
-}
-
-static void on_champion(void *self, const char *config, double gain)
-{
-    (void)config, (void)gain;
-    ++((told *)self)->champions;
-}
-
-static void on_checked(void *self, const at_event_check *check)
-{
-    told *on = self;
-    ++on->checks;
-    on->failed[check->check] = on->failed[check->check] || !check->holds;
-    memcpy(on->why[check->check], check->why, sizeof check->why);
-}
-
-static at_search_options options_of(const stand *on, const at_seed *first, int first_count, told *seen)
-{
-    at_search_options options = {
-        .space = on->space,
-        .seed = 1,
-        .budget_runs = 80,
-        .batch = 8,
-        .first = first,
-        .first_count = first_count,
-        .rival = -1,
-        .final_processes = 4,
-        .final_blocks = 6,
-        .watch = {.self = seen, .tried = on_tried, .champion = on_champion, .checked = on_checked}};
-    at_race_policy_init(&options.policy, 1);
-    return options;
-}
-
-static at_search_result run_with(stand *on, at_search_options *options)
-{
-    at_search_result result;
-    const at_stand at = stand_of(on);
-    assert_ok(at_search_run(options, &at, NULL, NULL, &result));
-    return result;
-}
-
-static at_search_result run(stand *on, told *seen)
-{
-    const at_seed first[] = {{on->space->order[0], "heuristic"}};
-    memset(seen, 0, sizeof *seen);
-    at_search_options options = options_of(on, first, 1, seen);
-    return run_with(on, &options);
-}
+#include "evolve/watched.h"
 
 static double least_log_us(const at_space *space)
 {
@@ -105,6 +37,7 @@ static void what_is_found_is_near_the_best(void **state)
     assert_true(seen.champions >= 1 && result.champions == seen.champions);
     assert_int_equal(on.mutants, 1);
     assert_false(seen.failed[AT_CHECK_PLACEBO] || seen.failed[AT_CHECK_MUTANT] || seen.failed[AT_CHECK_ALARM]);
+    assert_non_null(strstr(seen.why[AT_CHECK_EXECUTION], "candidates were launched, each by another function"));
     assert_true(result.top_count == 8 && result.top_us[0] <= result.top_us[7]);
     stand_close(&on);
 }
@@ -263,120 +196,6 @@ static void a_disturbed_device_refuses_nobody(void **state)
     const at_stand at = stand_of(&on);
     assert_fails(at_search_run(&options, &at, NULL, NULL, &result), AT_DISTURBED, "others use the device");
     assert_int_equal(seen.launch_refusals, 0);
-    stand_close(&on);
-}
-
-/* ---- The origin's mistakes, and what is said of them ------------------------------------------------------------- */
-
-/* Every variant of its sweep reported the same 1,099.78 us: all were loaded under one module name, so that each later
- * one measured the first again. */
-static void one_module_under_many_names_is_found_out(void **state)
-{
-    (void)state;
-    told seen;
-    stand on = stand_open(7, 0.01);
-    on.one_module = true;
-    on.flat = true;
-    at_search_result result = run(&on, &seen);
-    assert_int_equal(result.end, AT_SEARCH_VOID);
-    assert_true(seen.failed[AT_CHECK_EXECUTION]);
-    assert_non_null(strstr(result.why, "one module is measured under many names"));
-    stand_close(&on);
-}
-
-/* Were it not for the functions, the times would still tell: they are all one. */
-static void one_time_for_all_raises_an_alarm(void **state)
-{
-    (void)state;
-    told seen;
-    stand on = stand_open(8, 0.01);
-    on.flat = true;
-    at_search_result result = run(&on, &seen);
-    assert_true(seen.failed[AT_CHECK_ALARM]);
-    assert_non_null(strstr(seen.why[AT_CHECK_ALARM], "answered with one time"));
-    assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
-    stand_close(&on);
-}
-
-/* Half of its parameters were macros that the source never read. */
-static void a_dead_parameter_is_named_and_costs_no_measurement(void **state)
-{
-    (void)state;
-    told seen;
-    stand on = stand_open(9, 0.01);
-    on.dead_param = ORDER;
-    at_search_result result = run(&on, &seen);
-    assert_true(seen.failed[AT_CHECK_DEAD]);
-    assert_non_null(strstr(seen.why[AT_CHECK_DEAD], "ORDER"));
-    assert_null(strstr(seen.why[AT_CHECK_DEAD], "TILE"));
-    assert_true(result.duplicates > 0);
-    stand_close(&on);
-}
-
-static void every_parameter_that_lives_is_said_to_live(void **state)
-{
-    (void)state;
-    told seen;
-    stand on = stand_open(10, 0.01);
-    (void)run(&on, &seen);
-    assert_false(seen.failed[AT_CHECK_DEAD]);
-    assert_non_null(strstr(seen.why[AT_CHECK_DEAD], "each of 5 parameters"));
-    stand_close(&on);
-}
-
-/* Its large tiles needed more shared memory than there is and were taken for hangs: here they are no candidates, and
- * the reason has its numbers. */
-static void oversize_tiles_are_left_out_with_their_numbers(void **state)
-{
-    (void)state;
-    at_space *space = landscape_open();
-    bool found = false;
-    for (int i = 0; i < space->refusal_count; ++i) {
-        found = found || strstr(space->refusal[i].first.text, "a tile of 16384 cells: at most 12288") != NULL;
-    }
-    assert_true(found);
-    assert_true(space->count < space->total);
-    at_space_close(space);
-}
-
-/* Its best result was the luckiest of 51 runs of one and the same call. */
-static void luck_is_no_gain(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 1; seed <= 20; ++seed) {
-        told seen;
-        stand on = stand_open(100 + seed, 0.03);
-        on.machine.spikes = 0.02;
-        on.machine.process = 0.004;
-        on.flat = true;
-        at_search_result result = run(&on, &seen);
-        assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
-        stand_close(&on);
-    }
-}
-
-static void a_wrong_kernel_that_passes_voids_the_search(void **state)
-{
-    (void)state;
-    told seen;
-    stand on = stand_open(11, 0.01);
-    on.takes_mutant = true;
-    at_search_result result = run(&on, &seen);
-    assert_int_equal(result.end, AT_SEARCH_VOID);
-    assert_non_null(strstr(result.why, "wrong kernels would not be seen here"));
-    assert_int_equal(on.machine.staged, 0);
-    stand_close(&on);
-}
-
-static void a_placebo_that_differs_voids_the_search(void **state)
-{
-    (void)state;
-    told seen;
-    stand on = stand_open(12, 0.005);
-    on.machine.second_place = 0.1;
-    at_search_result result = run(&on, &seen);
-    assert_int_equal(result.end, AT_SEARCH_VOID);
-    assert_true(seen.failed[AT_CHECK_PLACEBO]);
     stand_close(&on);
 }
 
@@ -640,14 +459,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_device_that_fails_once_is_nobodys_fault),
         cmocka_unit_test(who_takes_the_device_down_is_found_and_refused),
         cmocka_unit_test(a_disturbed_device_refuses_nobody),
-        cmocka_unit_test(one_module_under_many_names_is_found_out),
-        cmocka_unit_test(one_time_for_all_raises_an_alarm),
-        cmocka_unit_test(a_dead_parameter_is_named_and_costs_no_measurement),
-        cmocka_unit_test(every_parameter_that_lives_is_said_to_live),
-        cmocka_unit_test(oversize_tiles_are_left_out_with_their_numbers),
-        cmocka_unit_test(luck_is_no_gain),
-        cmocka_unit_test(a_wrong_kernel_that_passes_voids_the_search),
-        cmocka_unit_test(a_placebo_that_differs_voids_the_search),
         cmocka_unit_test(a_duel_that_was_not_fair_stays_so),
         cmocka_unit_test(times_are_written_beside_their_own_champion),
         cmocka_unit_test(killed_at_fifty_points_it_ends_as_if_it_had_not_been),

@@ -1,0 +1,73 @@
+/* Searches on a machine made of numbers, and what they told their watch. */
+#ifndef TESTS_EVOLVE_WATCHED_H
+#define TESTS_EVOLVE_WATCHED_H
+
+#include "evolve/stand.h"
+
+/* What a watch was told. */
+typedef struct told {
+    int tried, champions, checks;
+    int launch_refusals, last_launch_refusal;
+    bool failed[5]; /* by check */
+    char why[5][AT_EVENT_WHY_MAX];
+} told;
+
+static inline void on_tried(void *self, const char *config, const at_entrant *entrant)
+{
+    told *on = self;
+    (void)config;
+    ++on->tried;
+    if (entrant->fate == AT_FATE_REFUSED && entrant->first.refused == AT_REFUSED_LAUNCH) {
+        ++on->launch_refusals;
+        on->last_launch_refusal = entrant->candidate;
+    }
+}
+
+static inline void on_champion(void *self, const char *config, double gain)
+{
+    (void)config, (void)gain;
+    ++((told *)self)->champions;
+}
+
+static inline void on_checked(void *self, const at_event_check *check)
+{
+    told *on = self;
+    ++on->checks;
+    on->failed[check->check] = on->failed[check->check] || !check->holds;
+    memcpy(on->why[check->check], check->why, sizeof check->why);
+}
+
+static inline at_search_options options_of(const stand *on, const at_seed *first, int first_count, told *seen)
+{
+    at_search_options options = {
+        .space = on->space,
+        .seed = 1,
+        .budget_runs = 80,
+        .batch = 8,
+        .first = first,
+        .first_count = first_count,
+        .rival = -1,
+        .final_processes = 4,
+        .final_blocks = 6,
+        .watch = {.self = seen, .tried = on_tried, .champion = on_champion, .checked = on_checked}};
+    at_race_policy_init(&options.policy, 1);
+    return options;
+}
+
+static inline at_search_result run_with(stand *on, at_search_options *options)
+{
+    at_search_result result;
+    const at_stand at = stand_of(on);
+    assert_ok(at_search_run(options, &at, NULL, NULL, &result));
+    return result;
+}
+
+static inline at_search_result run(stand *on, told *seen)
+{
+    const at_seed first[] = {{on->space->order[0], "heuristic"}};
+    memset(seen, 0, sizeof *seen);
+    at_search_options options = options_of(on, first, 1, seen);
+    return run_with(on, &options);
+}
+
+#endif
