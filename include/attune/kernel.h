@@ -257,7 +257,7 @@ typedef struct attune_resources {
     attune_term workspace; /* bytes, of a call's actual sizes; must not decrease when a size grows */
 } attune_resources;
 
-#define ATTUNE_SCRATCH_MAX 65536
+#define ATTUNE_SCRATCH_MAX 131072
 
 /* ---- The descriptor --------------------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "gate/executor.h"
 #include "gate/gate_speed.h"
 #include "gate/ground.h"
+#include "gate/timing.h"
 #include "measure/others.h"
 
 /* The arms of a bench that one worker has. */
@@ -217,6 +218,7 @@ static at_executor executor_of(course *on)
     at_executor made = parts_of(on);
     if (on->timing->gate->target.kind == ATTUNE_TARGET_CPU) {
         on->before = look_around(on);
+        made.sample_us = AT_TIMING_CPU_SAMPLE_US;
         made.disturbed = is_disturbed;
         made.observer = on;
     }

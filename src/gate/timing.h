@@ -59,6 +59,9 @@ typedef struct at_turn {
 /* Outputs stand in the arena, from here on, so that the parent sees them as they are when its clock stops. */
 enum { AT_OUTPUTS_AT = 4096 };
 
+/* A sample's calls take at least about so long on a CPU, cold ones excepted. */
+enum { AT_TIMING_CPU_SAMPLE_US = 5000 };
+
 /* Sets the turn and wakes the other side; waits until it is no longer `from`, at most so many nanoseconds. */
 void at_turn_set(at_turn *turn, uint32_t to);
 void at_turn_wait(at_turn *turn, uint32_t from, int64_t most_ns);

@@ -14,7 +14,7 @@
 
 enum {
     CALLS_MAX = 256,
-    SAMPLE_NS = 5000000, /* waking the other side takes up to 30 us: half a percent of this */
+    SAMPLE_NS = 1000 * AT_TIMING_CPU_SAMPLE_US, /* waking the other side takes up to 30 us: half a percent of this */
     MEMORY_MAX = 256 << 20,
     PATTERN = 0xff,
     TURN_NS = 100000000

@@ -55,7 +55,7 @@ void at_session_policy_init(at_session_policy *policy, uint64_t seed);
 void at_session_policy_quick(at_session_policy *policy, uint64_t seed);
 /* Pairs in each process for a peer's call of so many microseconds: 400 up to 20, 200 up to 200, 100 up to 2000, 40 up
  * to 10,000, then 20; modes that are not judged by an interval take half, cold 100 and rested 40 at most. Sized by the
- * fastest peer, never by how the candidate is doing. */
+ * fastest peer, never by how the candidate is doing; where an executor's samples last longer than a call, by those. */
 int at_session_pairs(const at_session_policy *policy, at_mode mode, double peer_us);
 
 /* ---- Arms ------------------------------------------------------------------------------------------------------ */
@@ -113,8 +113,9 @@ typedef struct at_two_clocks {
  * in the detail. */
 typedef struct at_executor {
     void *self;
-    at_clock clock;  /* the parent's, for warm-up; simulated in tests */
-    double loaded_s; /* for how long the process was at work, all its sessions together; kept by them */
+    at_clock clock;   /* the parent's, for warm-up; simulated in tests */
+    double sample_us; /* samples last at least so long, of however many calls: fewer of them are needed then; or 0 */
+    double loaded_s;  /* for how long the process was at work, all its sessions together; kept by them */
     /* A fresh process with all arms opened and the problem's inputs in place; in processes of odd numbers the arms'
      * buffers are made in reverse order. Nothing to do where that process runs already, for a problem before this one.
      */

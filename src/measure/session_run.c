@@ -113,7 +113,8 @@ static void size_mode(part *on)
 {
     int *pairs = &on->session->pairs[on->mode];
     if (*pairs == 0) {
-        *pairs = at_session_pairs(&on->session->policy, on->mode, fastest_peer_us(on));
+        double us = fmax(fastest_peer_us(on), on->executor->sample_us);
+        *pairs = at_session_pairs(&on->session->policy, on->mode, us);
     }
 }
 

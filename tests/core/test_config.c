@@ -210,7 +210,7 @@ static void refuses_greed(void **state)
     attune_kernel kernel = sample_kernel(ATTUNE_TARGET_CPU);
     kernel.resources = greedy;
     assert_false(at_kernel_fits(&kernel, &problem, &cpu, &config, &reason));
-    has_words(reason.text, "scratch 65537", "65536");
+    has_words(reason.text, "scratch 131073", "131072");
     kernel.resources = malformed;
     assert_false(at_kernel_fits(&kernel, &problem, &cpu, &config, &reason));
     has_words(reason.text, "workspace", "99");

@@ -282,7 +282,7 @@ static void load_refuses_broken_descriptors(void **state)
     assert_fails(load(device, &kernel, &loaded), ATTUNE_INVALID_ARGUMENT, "note, step 0: offset_bytes");
     kernel = kernel_of(steps);
     kernel.resources = resources_greedy;
-    assert_fails(load(device, &kernel, &loaded), ATTUNE_UNSUPPORTED, "65537 bytes of scratch");
+    assert_fails(load(device, &kernel, &loaded), ATTUNE_UNSUPPORTED, "131073 bytes of scratch");
     kernel = kernel_of(steps);
     kernel.target = ATTUNE_TARGET_CUDA;
     assert_fails(load(device, &kernel, &loaded), ATTUNE_UNSUPPORTED, "not a CPU kernel");

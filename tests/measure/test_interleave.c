@@ -437,6 +437,21 @@ static void warm_up_settles_when_groups_agree(void **state)
     assert_false(at_warmup_settled(&warmup, 0.005));
 }
 
+/* What a group scatters by is no drift; what drifts scatters a group by less than it parts two of them. */
+static void warm_up_tells_noise_from_drift(void **state)
+{
+    (void)state;
+    static const double noise[] = {100, 103, 96, 105, 98, 101, 99, 105, 102, 107};
+    at_warmup noisy = {0}, drifting = {0};
+    for (int i = 0; i < 10; ++i) {
+        at_warmup_add(&noisy, noise[i]);
+        at_warmup_add(&drifting, 100 - i);
+    }
+    assert_true(at_warmup_settled(&noisy, 0.005));
+    assert_false(at_warmup_settled(&drifting, 0.005));
+    assert_true(at_warmup_settled(&drifting, 0.06));
+}
+
 static void flushing_touches_every_line(void **state)
 {
     (void)state;
@@ -475,6 +490,7 @@ int main(void)
         cmocka_unit_test(grains_are_found),
         cmocka_unit_test(batches_are_long_and_bounded),
         cmocka_unit_test(warm_up_settles_when_groups_agree),
+        cmocka_unit_test(warm_up_tells_noise_from_drift),
         cmocka_unit_test(flushing_touches_every_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
