@@ -237,8 +237,8 @@ typedef struct attune_call {
     attune_tensor tensor[ATTUNE_ROLE_COUNT];
 } attune_call;
 
-/* Fills in the problem's sizes, its offset, and dtypes and contiguous strides of its layout (rows of head_dim padded
- * where the problem's align asks for more than they have); data pointers are NULL.
+/* Fills in the problem's sizes, its offset, all dtypes, and for the roles that it has contiguous strides of its layout
+ * (rows of head_dim padded where the problem's align asks for more than they have); data pointers are NULL.
  * Set the data of Q, K, V, O, of every role the problem names, and of LSE if wanted. After changing sizes, set the
  * strides that they imply, or call this with a problem of the actual sizes. */
 static inline attune_status attune_call_init(attune_call *call, const attune_problem *problem);

@@ -107,18 +107,17 @@ static void stride_plain(const struct shape *shape, int64_t stride[3])
     stride[0] = stride[1] * shape->extent[1];
 }
 
-static void init_tensor(const attune_problem *problem, const attune_call *call, int role, attune_tensor *tensor)
+static void init_strides(const attune_problem *problem, const attune_call *call, int role, int64_t stride[3])
 {
     struct shape shape = shape_of(problem, call, role);
-    tensor->dtype = dtype_of(problem, role);
     if (has_head_dim(role)) {
-        stride_rows(problem, &shape, tensor->stride);
+        stride_rows(problem, &shape, stride);
         return;
     }
-    stride_plain(&shape, tensor->stride);
+    stride_plain(&shape, stride);
     for (int i = 0; i < 2; ++i) {
         if ((role == ATTUNE_BIAS || (role == ATTUNE_LSE && problem->varlen)) && shape.extent[i] == 1) {
-            tensor->stride[i] = 0;
+            stride[i] = 0;
         }
     }
 }
@@ -152,7 +151,11 @@ static void init(attune_call *call, const attune_problem *problem)
     call->total_kv = problem->batch * problem->seqlen_kv;
     call->offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? problem->offset : 0;
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        init_tensor(problem, call, role, &call->tensor[role]);
+        call->tensor[role].dtype = dtype_of(problem, role);
+        /* A MASK of sizes that are allowed without one may be too large for strides. */
+        if (role == ATTUNE_LSE || at_problem_needs(problem, (attune_role)role)) {
+            init_strides(problem, call, role, call->tensor[role].stride);
+        }
     }
 }
 

@@ -115,9 +115,8 @@ static void query_row(const at_inputs *inputs, int64_t batch, int64_t head, int6
 }
 
 /* Whether NEEDLE makes this key match a query: the first, the last, two at a tile's edge and about one in a hundred. */
-static bool is_needle(const at_inputs *inputs, int64_t row, int64_t rows, at_random *random)
+static bool is_needle(int64_t row, int64_t rows, at_random *random)
 {
-    (void)inputs;
     bool drawn = at_random_below(random, 100) == 0;
     return drawn || row == 0 || row == rows - 1 || row == TILE - 1 || row == TILE;
 }
@@ -160,7 +159,7 @@ static void key_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_
         break;
     }
     case AT_FAMILY_NEEDLE:
-        if (is_needle(inputs, row, rows, &random)) {
+        if (is_needle(row, rows, &random)) {
             needle_row(inputs, batch, head, row, values);
         }
         break;

@@ -169,6 +169,19 @@ static void what_init_gives_is_accepted(void **state)
     }
 }
 
+/* A mask of these sizes would have 2^92 elements; the problem has none. */
+static void what_a_problem_lacks_has_no_strides(void **state)
+{
+    (void)state;
+    attune_problem problem = parse("b2147483647,h1,sq1073741823,skv2147483647,d1,dv1,fp16");
+    attune_call call = whole(&problem);
+    assert_int_equal(call.total_q, INT64_C(2147483647) * 1073741823);
+    strides_are(&call, ATTUNE_K, 2147483647, 2147483647, 1);
+    strides_are(&call, ATTUNE_MASK, 0, 0, 0);
+    strides_are(&call, ATTUNE_BIAS, 0, 0, 0);
+    assert_int_equal(call.tensor[ATTUNE_MASK].dtype, ATTUNE_BOOL);
+}
+
 /* ---- Sizes ------------------------------------------------------------------------------------------------------ */
 
 static void sizes(void **state)
@@ -300,6 +313,8 @@ static void strides(void **state)
     ACCEPTED(&problem, tensor[ATTUNE_USED_KV].stride[0], 0);
     ACCEPTED(&problem, tensor[ATTUNE_Q].stride[0], 0);
     ACCEPTED(&problem, tensor[ATTUNE_K].stride[1], 0);
+    ACCEPTED(&problem, tensor[ATTUNE_V].stride[0], 0);
+    ACCEPTED(&problem, tensor[ATTUNE_V].stride[1], 0);
     ACCEPTED(&problem, tensor[ATTUNE_SLOPES].stride[1], 7);
     for (int i = 0; i < 3; ++i) {
         ACCEPTED(&problem, tensor[ATTUNE_BIAS].stride[i], 0);
@@ -595,6 +610,7 @@ int main(void)
         cmocka_unit_test(init_knows_layouts),
         cmocka_unit_test(init_refuses),
         cmocka_unit_test(what_init_gives_is_accepted),
+        cmocka_unit_test(what_a_problem_lacks_has_no_strides),
         cmocka_unit_test(sizes),
         cmocka_unit_test(presence),
         cmocka_unit_test(empty_tensors_need_no_memory),

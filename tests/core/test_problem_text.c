@@ -348,6 +348,8 @@ static void odd_arguments(void **state)
     char text[ATTUNE_PROBLEM_TEXT_MAX];
     attune_problem_init(&p);
     assert_int_equal(attune_problem_parse(NULL, &p), ATTUNE_INVALID_ARGUMENT);
+    assert_int_equal(attune_problem_parse("", &p), ATTUNE_INVALID_PROBLEM);
+    assert_non_null(strstr(attune_last_detail(), "empty text"));
     assert_int_equal(attune_problem_parse("b1,h1,s1,d1,fp16", NULL), ATTUNE_INVALID_ARGUMENT);
     assert_int_equal(attune_problem_parse("", &p), ATTUNE_INVALID_PROBLEM);
     assert_int_equal(attune_problem_parse("b1,h1,s1,d1,fp16,\x01\xff", &p), ATTUNE_INVALID_PROBLEM);

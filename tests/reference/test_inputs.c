@@ -162,9 +162,23 @@ static void test_gaps_hold_pointers_to_their_promise(void **state)
     at_inputs_free(&inputs);
 }
 
+/* How many of `count` lengths are empty, full, and between. */
+typedef struct spread {
+    int empty, full, between;
+} spread;
+
+static void spread_add(spread *on, int32_t length, int32_t longest)
+{
+    assert_in_range(length, 0, longest);
+    on->empty += length == 0;
+    on->full += length == longest;
+    on->between += length > 0 && length < longest;
+}
+
 static void test_lengths(void **state)
 {
     (void)state;
+    spread all = {0, 0, 0};
     for (uint64_t seed = 0; seed < 50; ++seed) {
         attune_problem problem = parsed("b6,h1,sq30,skv50,d8,fp32,varlen=1");
         int32_t cu_q[7], cu_kv[7], again_q[7], again_kv[7];
@@ -176,12 +190,47 @@ static void test_lengths(void **state)
         int full = 0, empty = 0;
         for (int b = 0; b < 6; ++b) {
             assert_in_range(cu_q[b + 1] - cu_q[b], 0, 30);
-            assert_in_range(cu_kv[b + 1] - cu_kv[b], 0, 50);
+            spread_add(&all, cu_kv[b + 1] - cu_kv[b], 50);
             full += cu_q[b + 1] - cu_q[b] == 30 && cu_kv[b + 1] - cu_kv[b] == 50;
             empty += cu_kv[b + 1] == cu_kv[b];
         }
         assert_true(full > 0 && empty > 0);
     }
+    assert_true(all.between > 100); /* of 300, two in each draw being full and empty */
+}
+
+static void test_used_lengths(void **state)
+{
+    (void)state;
+    spread all = {0, 0, 0};
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+        at_draw draw = {.seed = seed};
+        at_inputs inputs = drawn("b16,h1,sq1,skv50,d8,fp32,seqused", &draw);
+        const int32_t *used = inputs.call.tensor[ATTUNE_USED_KV].data;
+        for (int b = 0; b < 16; ++b) {
+            spread_add(&all, used[b], 50);
+        }
+        at_inputs_free(&inputs);
+    }
+    assert_true(all.empty > 16 && all.full > 16 && all.between > 160); /* of 320: about 45, 45 and 230 */
+}
+
+/* A needle is a key as long as a logit of 15 makes it: about 15, where normal ones are about 8. */
+static void test_needles_are_few(void **state)
+{
+    (void)state;
+    at_draw draw = {.seed = 2, .family = AT_FAMILY_NEEDLE};
+    at_inputs inputs = drawn("b1,h1,sq64,skv1000,d64,fp16", &draw);
+    int needles = 0;
+    for (int64_t j = 0; j < 1000; ++j) {
+        double square = 0;
+        for (int64_t c = 0; c < 64; ++c) {
+            square += pow((double)half_at(&inputs, ATTUNE_K, 0, 0, j, c), 2);
+        }
+        needles += square > 150;
+    }
+    assert_in_range(needles, 5, 40); /* both ends, a tile's edge, and one in a hundred */
+    at_inputs_free(&inputs);
 }
 
 static void test_far_offsets(void **state)
@@ -340,6 +389,8 @@ int main(void)
         cmocka_unit_test(test_digest_sees_every_input_byte_and_no_output),
         cmocka_unit_test(test_gaps_hold_pointers_to_their_promise),
         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_used_lengths),
+        cmocka_unit_test(test_needles_are_few),
         cmocka_unit_test(test_far_offsets),
         cmocka_unit_test(test_families_do_what_they_say),
         cmocka_unit_test(test_hidden_is_hidden),
