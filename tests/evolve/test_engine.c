@@ -173,6 +173,33 @@ static void what_was_found_is_judged_and_learned(void **state)
     folder_remove(&on.in);
 }
 
+/* A peer that is faster is a finding. The planner cannot choose it: the fastest of ours that is proven is learned. */
+static void who_is_slower_than_a_peer_is_learned_all_the_same(void **state)
+{
+    (void)state;
+    static const char *const peer[] = {"cpu_tiled:BLOCK_M=8,BLOCK_N=16"};
+    scene on;
+    set(&on);
+    on.options.problem_count = 1;
+    on.options.ledger = NULL;
+    on.options.peer = peer;
+    on.options.peer_count = 1;
+    for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
+        on.clock.us[0][mode] = 130;
+    }
+    run(&on);
+    int found = on.result.gains + on.result.no_gains;
+    assert_int_equal(found + on.result.voids, 1);
+    assert_int_equal(on.result.right, found);
+    assert_int_equal(on.result.slower, found);
+    if (found > 0 && on.refusals == 0) { /* nothing else of ours was seen to be faster */
+        assert_int_equal(on.rows, 1);
+        assert_int_equal(on.result.exit_code, 1);
+        assert_int_equal(planned(&on, &on.problem[0]), AT_ORIGIN_PROVEN);
+    }
+    folder_remove(&on.in);
+}
+
 /* What was not judged in earnest, or only found, is not learned. */
 static void what_is_not_proven_is_not_learned(void **state)
 {
@@ -305,6 +332,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_found_is_judged_and_learned),
+        cmocka_unit_test(who_is_slower_than_a_peer_is_learned_all_the_same),
         cmocka_unit_test(what_is_not_proven_is_not_learned),
         cmocka_unit_test(what_a_kernel_does_not_support_is_passed_over),
         cmocka_unit_test(the_exit_code_says_what_is_left),

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "base/cm.h"
+#include "cuda/fixture.h"
 #include "evolve/watched.h"
+#include "library/catalogue.h"
 
 /* Every variant of its sweep reported the same 1,099.78 us: all were loaded under one module name, so that each later
  * one measured the first again. */
@@ -132,6 +134,75 @@ static void oversize_tiles_are_left_out_with_their_numbers(void **state)
     at_space_close(space);
 }
 
+/* A real kernel where a block gets no more than that: every candidate that is left fits, and what was left out is named
+ * with what it needs and what there is. */
+static void oversize_tiles_of_a_real_kernel_are_left_out(void **state)
+{
+    (void)state;
+    static const int limit = 49152;
+    const attune_kernel *kernel = at_catalogue_find("wmma");
+    attune_problem problem = fixture_problem();
+    attune_target small = fixture_target(89), target = fixture_target(89);
+    at_space *space, *whole;
+    small.smem_optin_bytes = limit;
+    assert_ok(at_space_open(kernel, &problem, &small, &space));
+    assert_ok(at_space_open(kernel, &problem, &target, &whole));
+    for (int i = 0; i < space->count; ++i) {
+        attune_config config;
+        attune_resources needs = {0};
+        at_space_config(space, i, &config);
+        kernel->resources(&problem, &small, &config, &needs);
+        assert_true(needs.smem_bytes <= limit);
+    }
+    int oversize = 0;
+    for (int i = 0; i < space->refusal_count; ++i) {
+        bool named = strstr(space->refusal[i].first.text, "of shared memory a block, the device gives 49152") != NULL;
+        oversize += named ? space->refusal[i].count : 0;
+    }
+    assert_true(oversize >= whole->count - space->count && whole->count > space->count);
+    at_space_close(space);
+    at_space_close(whole);
+}
+
+/* ---- What a real compiler makes of macros ------------------------------------------------------------------------ */
+
+/* The digest of the code that a source becomes with the fixture's one parameter set so. */
+static void compile_with(const char *source, int32_t value, char cubin[AT_DIGEST_TEXT_MAX])
+{
+    const attune_problem problem = fixture_problem();
+    const attune_target target = fixture_target(90);
+    const attune_config config = {{value}};
+    at_recipe recipe;
+    at_cuda_usage usage;
+    at_recipe_ask(&fixture_kernel, &problem, &target, &config, &recipe);
+    recipe.sources = fixture_sources(source);
+    assert_ok(at_cuda_inspect_recipe(&recipe, &target, "", &usage));
+    memcpy(cubin, usage.cubin, sizeof usage.cubin);
+}
+
+/* A macro that nothing reads leaves no trace in the code, whatever it is called with: that is what a search compares.
+ */
+static void a_macro_that_nothing_reads_changes_no_code(void **state)
+{
+    (void)state;
+    static const char *const reads = FIXTURE_ENTRY("    ((int *)args.workspace)[0] = TEST_PARAM;");
+    static const char *const ignores = FIXTURE_ENTRY("    ((int *)args.workspace)[0] = 3;");
+    at_nvrtc *nvrtc = fixture_compiler();
+    if (nvrtc == NULL) {
+        skip();
+    }
+    at_nvrtc_close(nvrtc);
+    char one[AT_DIGEST_TEXT_MAX], other[AT_DIGEST_TEXT_MAX];
+    compile_with(ignores, 1, one);
+    compile_with(ignores, 2, other);
+    assert_string_equal(one, other);
+    compile_with(reads, 1, one);
+    compile_with(reads, 2, other);
+    assert_string_not_equal(one, other);
+}
+
+/* ---- Luck, and whoever is wrong ---------------------------------------------------------------------------------- */
+
 /* Its best result was the luckiest of 51 runs of one and the same call. */
 static void luck_is_no_gain(void **state)
 {
@@ -184,6 +255,8 @@ int main(void)
         cmocka_unit_test(a_kernel_that_ignores_its_config_is_found_out),
         cmocka_unit_test(what_times_cannot_tell_is_not_said),
         cmocka_unit_test(oversize_tiles_are_left_out_with_their_numbers),
+        cmocka_unit_test(oversize_tiles_of_a_real_kernel_are_left_out),
+        cmocka_unit_test(a_macro_that_nothing_reads_changes_no_code),
         cmocka_unit_test(luck_is_no_gain),
         cmocka_unit_test(a_wrong_kernel_that_passes_voids_the_search),
         cmocka_unit_test(a_placebo_that_differs_voids_the_search),
