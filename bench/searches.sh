@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# What searches reach on a GPU: searches.sh DIRECTORY OUT KERNEL PROBLEM BUDGET [whole], where DIRECTORY holds attune
+# (build/bin, or build/gpu carried to a machine with a GPU; with ATTUNE_CACHE filled by build/bench/ahead nothing is
+# compiled there).
+#
+# Two searches by the default strategy, with seeds 1 and 2, each in a process of its own that knows nothing from before;
+# with "whole" every candidate besides, as ground truth. Then the winners of all of them beside each other, in one run.
+# Ledgers go below OUT/whole, OUT/seed_1 and OUT/seed_2, times to OUT/beside: bench/searches.py makes the table.
+# What is there already is not run again, so that a run that was ended goes on.
+set -uo pipefail
+dir=$(cd "${1:?usage: searches.sh DIRECTORY OUT KERNEL PROBLEM BUDGET [whole]}" && pwd) || exit 2
+out=${2:?a folder for results is needed} kernel=${3:?a kernel is needed} problem=${4:?a problem is needed}
+budget=${5:?a budget is needed} whole=${6:-}
+name=${kernel}_$(echo "$problem" | tr ',=:' '_')
+export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
+worst=0
+
+# search FOLDER OPTION...: into a ledger of its own; what the whole process took goes to OUT/seconds.tsv
+search() {
+    local folder=$out/$1 code=0 began=$EPOCHREALTIME
+    shift
+    mkdir -p "$folder"
+    "$dir/attune" evolve "$kernel" "$problem" --no-gate --ledger "$folder" --resume "$@" >>"$folder/$name.txt" 2>&1 ||
+        code=$?
+    tail -n 5 "$folder/$name.txt"
+    awk -v OFS='\t' -v began="$began" -v now="$EPOCHREALTIME" -v what="${folder##*/}" -v name="$name" \
+        'BEGIN { print what, name, now - began }' >>"$out/seconds.tsv"
+    worst=$((code > worst ? code : worst))
+}
+
+# Of a ledger that has its end.
+winner() {
+    sed -n 's/.*"kind":"end".*"best":"\([^"]*\)".*/\1/p' "$1"
+}
+
+[ "$whole" = whole ] && search whole --exhaustive
+for seed in 1 2; do
+    search seed_$seed --budget "$budget" --seed $seed --seeds "$out/seed_$seed/${name}_micro.txt"
+done
+arms=
+for ledger in "$out"/whole/"$name".jsonl "$out"/seed_[12]/"$name".jsonl; do
+    [ -f "$ledger" ] && arms=$arms${arms:+,}$(winner "$ledger")
+done
+mkdir -p "$out/beside"
+[ -s "$out/beside/$name.tsv" ] ||
+    "$dir/attune" bench --arms "$arms" --seconds 2 --format tsv "$problem" >"$out/beside/$name.tsv" || worst=$?
+cut -f 2,3,7 "$out/beside/$name.tsv"
+exit $worst
