@@ -10,8 +10,9 @@
 #              and on honest ones, which must not be called wrong (tests/gate/zoo_folders.h says how they are written)
 #   sanitizer  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over each kernel
 #
-# Without a PART, all of them. KERNELS="wmma tiled" restricts to these. What fails is shown whole, with the command that
-# repeats it; the last line counts, and the exit code is 1 where anything failed.
+# Without a PART, all of them. KERNELS="wmma tiled" restricts to these, TOOLS="racecheck" the sanitizer to these tools.
+# What fails is shown whole, with the command that repeats it; the last line counts, and the exit code is 1 where anything
+# failed.
 set -u
 dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|zoo|sanitizer]...}" && pwd) || exit 2
 shift
@@ -176,22 +177,35 @@ zoo() {
     rm -rf "$work"
 }
 
+# What the sanitizer looks at of a kernel: its text and a problem, a line each. Of wgmma_small also the configs in which
+# a warp group is a tile ahead: small problems are planned without.
+sanitized() {
+    echo "$1 b1,h2,s100,d64,fp16"
+    if [ "$1" = wgmma_small ]; then
+        local ahead=BLOCK_N=64,LOOPED=0,STEPS_PV=1,MIN_BLOCKS=1,PROGRAMMATIC=1,OVERLAP=1,LAZY=8,Q_REGISTERS=1
+        echo "$1:ROWS=4,SPLITS=1,CLUSTER=1,STAGES=8,$ahead b1,h2,s500,d64,fp16,causal"
+        echo "$1:ROWS=2,SPLITS=2,CLUSTER=2,STAGES=4,$ahead b1,h2,s500,d64,fp16,causal"
+    fi
+}
+
 # NOTE: synccheck has room for as many barriers in shared memory as the compiler counts instructions that set some up,
 # of which wgmma_small has one for many (docs/hopper_small.md): room is given for more than any kernel has.
 sanitizer() {
-    local tool sanitizer room
+    local tool sanitizer room subject problem
     sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer)
     if [ -z "$sanitizer" ]; then
         missing "compute-sanitizer is not here, in PATH or in /usr/local/cuda/bin"
         return
     fi
     for kernel in $kernels; do
-        for tool in memcheck racecheck initcheck synccheck; do
-            room=()
-            [ $tool = synccheck ] && room=(--num-cuda-barriers 128)
-            step "$kernel: $tool" "$sanitizer" --tool $tool "${room[@]}" --error-exitcode 1 --print-limit 5 \
-                "$attune" check --kernel "$kernel" --cases 3 b1,h2,s100,d64,fp16
-        done
+        while read -r subject problem; do
+            for tool in ${TOOLS:-memcheck racecheck initcheck synccheck}; do
+                room=()
+                [ "$tool" = synccheck ] && room=(--num-cuda-barriers 128)
+                step "$subject: $tool" "$sanitizer" --tool "$tool" "${room[@]}" --error-exitcode 1 --print-limit 5 \
+                    "$attune" check --kernel "$subject" --cases 3 "$problem" < /dev/null
+            done
+        done < <(sanitized "$kernel")
     done
 }
 

@@ -4,18 +4,18 @@
 enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, PARAMS };
 
 static const int32_t groups_values[] = {2, 3};
-static const int32_t block_n_values[] = {64, 80, 112, 128, 176};
+static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224};
 static const int32_t q_stages_values[] = {1, 2};
 static const int32_t switch_values[] = {0, 1};
 static const int32_t scheduler_values[] = {0, 1, 2};
 static const int32_t rescale_values[] = {0, 8};
-static const int32_t ahead_values[] = {0, 2};
+static const int32_t ahead_values[] = {0, 1, 2, 3};
 
 static const attune_param params[PARAMS] = {
-    [GROUPS] = {"GROUPS", groups_values, 2, 0},       [BLOCK_N] = {"BLOCK_N", block_n_values, 5, 0},
+    [GROUPS] = {"GROUPS", groups_values, 2, 0},       [BLOCK_N] = {"BLOCK_N", block_n_values, 11, 0},
     [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0}, [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
     [PINGPONG] = {"PINGPONG", switch_values, 2, 0},   [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0},
-    [RESCALE] = {"RESCALE", rescale_values, 2, 0},    [AHEAD] = {"AHEAD", ahead_values, 2, 0},
+    [RESCALE] = {"RESCALE", rescale_values, 2, 0},    [AHEAD] = {"AHEAD", ahead_values, 4, 0},
 };
 
 /* Of SCHEDULER: a block a job; blocks that take turns; blocks that take the next job from a counter. */

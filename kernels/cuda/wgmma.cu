@@ -4,7 +4,6 @@
  * tiles; GROUPS warp groups of 64 query rows each multiply by wgmma. Scores, weights and O never leave registers.
  * With OVERLAP the scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
  * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores.
- *
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
 #include "device/job.cuh"
 #include "device/rows.cuh"
@@ -25,7 +24,6 @@ constexpr bool boxed = Q_STAGES > 1 && chunks_v <= chunks_qk &&dim_v % 16 == 0 &
 
 constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128;
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
-constexpr unsigned tile_v_bytes = chunks_v * chunk_kv_bytes;
 constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
 
 /* As many stages as the descriptor has found room for. */
@@ -386,7 +384,7 @@ ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c,
             return;
         }
         uint4 *values = reinterpret_cast<uint4 *>(shared.tile[tile.stage]);
-        for (int i = c.thread; i < (int)(tile_v_bytes / 16); i += 128) {
+        for (int i = c.thread; i < (int)(chunks_v * chunk_kv_bytes / 16); i += 128) {
             int at = key + i / 8 % BLOCK_N;
             if (at < j.clean_first || at >= j.clean_end) {
                 values[i] = make_uint4(0, 0, 0, 0);
@@ -677,6 +675,7 @@ ATTUNE_INLINE void take_registers()
     ptx_setmaxnreg_inc<consumer_registers>();
 }
 
+#ifndef UNIT /* of a test: without the whole, which takes longest to compile */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -698,3 +697,4 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
         consume(args, shared, group - 1);
     }
 }
+#endif

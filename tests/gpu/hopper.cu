@@ -1,6 +1,7 @@
 /* Stages of the wgmma kernel, one entry each, run by the kernel's own functions: what the copy engine brings over rings
  * that wrap, one tile of each product, a tile's softmax, a tile's way out. One block, sizes and threads those of the
- * kernel; results are floats at LSE, but for the way out, which writes O and LSE themselves. */
+ * kernel; results are floats at LSE, but for the way out, which writes O and LSE themselves. Only the entry that UNIT
+ * names is compiled, which takes a fifth of the time of all and the kernel. */
 #include "wgmma.cu"
 
 ATTUNE_INLINE Shared &begin(const attune_args &)
@@ -50,6 +51,7 @@ ATTUNE_INLINE int column_of_sum(const consumer &c, int i)
     return i / 4 * 8 + c.thread % 4 * 2 + i % 2;
 }
 
+#if UNIT == 0
 /* Scores of the first BLOCK_M queries with the last BLOCK_N keys, then these scores as weights of the values. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(const __grid_constant__ attune_args args)
 {
@@ -90,6 +92,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
         out[row_of_sum(c, i) * columns_v + column_of_sum(c, i)] = o[i];
     }
 }
+#endif
 
 /* Element (row, column) of a stage. */
 ATTUNE_INLINE float staged(const unsigned char *stage, int row, int column)
@@ -98,6 +101,7 @@ ATTUNE_INLINE float staged(const unsigned char *stage, int row, int column)
     return to_float(reinterpret_cast<const element *>(stage)[place]);
 }
 
+#if UNIT == 1
 /* The ring over all tiles, right to left: the first group writes out what it finds. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const __grid_constant__ attune_args args)
 {
@@ -131,7 +135,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
         leave_tile(shared, c, v);
     }
 }
+#endif
 
+#if UNIT == 2
 /* Two tiles of scores, floats at K and V, [64 GROUPS][BLOCK_N]: the weights of the second, then of each row its maximum
  * and sum. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_softmax(const __grid_constant__ attune_args args)
@@ -168,7 +174,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_softmax(con
         }
     }
 }
+#endif
 
+#if UNIT == 3
 /* A tile's way out: sums row % 4 * 256 + column over a denominator of 2, with maximum `row`. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_store(const __grid_constant__ attune_args args)
 {
@@ -196,3 +204,4 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_store(const
         ptx_cp_async_bulk_wait_group<0>();
     }
 }
+#endif

@@ -20,9 +20,14 @@ extern const at_embedded at_gpu_units[];
 
 enum { ROWS_MAX = 192, KEYS_MAX = 4 * 192, ELEMENTS = KEYS_MAX * 256, RESULTS = 2 * KEYS_MAX * 256 };
 
-/* The kernel as it stands, with one of the units for an entry. */
+/* The units by their numbers in hopper.cu. */
+enum { PRODUCTS, RING, SOFTMAX, STORE };
+static const char *const unit_entries[] = {"unit_products", "unit_ring", "unit_softmax", "unit_store"};
+
+/* The kernel as it stands, with one of the units for an entry, and one parameter more: which of them is compiled. */
 static const attune_kernel *whole;
 static attune_kernel unit_kernel;
+static attune_param unit_params[ATTUNE_PARAMS_MAX];
 static const char *unit_entry;
 
 static void unit_steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -57,6 +62,10 @@ static int setup(void **state)
     whole = at_catalogue_find("wgmma");
     assert_non_null(whole);
     unit_kernel = *whole;
+    assert_true(whole->param_count < ATTUNE_PARAMS_MAX);
+    memcpy(unit_params, whole->params, (size_t)whole->param_count * sizeof *unit_params);
+    unit_params[unit_kernel.param_count++] = (attune_param){.name = "UNIT"};
+    unit_kernel.params = unit_params;
     unit_kernel.steps = unit_steps;
     unit_kernel.source = "hopper.cu";
     *state = top;
@@ -136,11 +145,12 @@ static attune_args args_of(bench_top *top)
 }
 
 /* Compiles the entry, runs one block, brings LSE's memory back. */
-static void run_unit(bench_top *top, const char *entry)
+static void run_unit(bench_top *top, int unit)
 {
     at_loaded *loaded = NULL;
     at_recipe recipe;
-    unit_entry = entry;
+    unit_entry = unit_entries[unit];
+    top->config.value[whole->param_count] = unit;
     at_recipe_ask(&unit_kernel, &top->problem, &top->device->target, &top->config, &recipe);
     recipe.sources = at_gpu_units;
     assert_ok(top->device->ops->load(top->device, &recipe, &loaded));
@@ -177,7 +187,7 @@ static void check_products(bench_top *top, const char *dims, const char *params)
 {
     choose(top, dims, params);
     draw(top);
-    run_unit(top, "unit_products");
+    run_unit(top, PRODUCTS);
     int dim = top->problem.head_dim_qk, dim_v = top->problem.head_dim_v, n = top->block_n, first = top->keys - n;
     const float *o = top->result + (ptrdiff_t)top->rows * n;
     static float s[192];
@@ -220,7 +230,7 @@ static void check_ring(bench_top *top, const char *dims, const char *params)
 {
     choose(top, dims, params);
     draw(top);
-    run_unit(top, "unit_ring");
+    run_unit(top, RING);
     int keys = top->keys * top->problem.head_dim_qk, values = top->keys * top->problem.head_dim_v;
     assert_memory_equal(top->result, top->value[1], (size_t)keys * sizeof(float));
     assert_memory_equal(top->result + keys, top->value[2], (size_t)values * sizeof(float));
@@ -257,7 +267,7 @@ static void check_softmax(bench_top *top, const char *params)
     }
     assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_K], tile[0], sizeof tile[0]));
     assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_V], tile[1], sizeof tile[1]));
-    run_unit(top, "unit_softmax");
+    run_unit(top, SOFTMAX);
     const float *ends = top->result + (ptrdiff_t)top->rows * n;
     const double scale = 0.5 * 1.4426950408889634;
     for (int r = 0; r < top->rows; ++r) {
@@ -292,7 +302,7 @@ static void check_store(bench_top *top, const char *dims, const char *params)
     choose(top, dims, params);
     memset(top->out, 0xff, sizeof top->out);
     assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_O], top->out, sizeof top->out));
-    run_unit(top, "unit_store");
+    run_unit(top, STORE);
     assert_ok(top->device->ops->download(top->device, top->out, top->buffer[ATTUNE_O], sizeof top->out));
     int dim = top->problem.head_dim_v, is_bf16 = top->problem.dtype == ATTUNE_BF16;
     for (int r = 0; r < top->rows; ++r) {
