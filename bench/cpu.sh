@@ -31,6 +31,7 @@ what_cpu() {
         for s in 128 256 512 1024 2048 4096; do echo "--isa avx512 --arms auto,openblas -- b1,h8,s$s,d64,fp32"; done
         echo '--isa avx512 --arms auto,openblas -- b1,h8,s4096,d64,fp32,causal'
         for s in 512 1024 2048 4096; do echo "--isa avx512 --arms auto,openblas -- b1,h8,s$s,d128,fp32"; done
+        echo '--isa avx512 --arms auto,openblas -- b1,h8,s1024,d256,fp32'
         for s in fp16 bf16; do echo "--isa avx512 --arms auto,openblas -- b1,h8,s2048,d64,$s"; done
         for s in fp16 bf16; do echo "--isa avx512 --arms auto,openblas -- b1,h8,s2048,d128,$s"; done
     } | table cpu "$remark; isa avx512"
@@ -60,7 +61,8 @@ what_cpu_decode() {
 what_cpu_threads() {
     local s threads
     for s in b1,h8,s256,d64,fp32 b1,h8,s1024,d64,fp32 b1,h8,s2048,d64,fp32 b1,h8,s2048,d128,fp32 b1,h8,s2048,d64,fp32,causal \
-        b1,h8,s2048,d64,fp16 b1,h1,sq64,skv8192,d64,fp32 b1,h32,hkv8,sq1,skv16384,d128,fp32; do
+        b1,h8,s2048,d64,fp16 b1,h1,sq64,skv8192,d64,fp32 b1,h32,hkv8,sq1,skv16384,d128,fp32 \
+        b1,h32,hkv8,sq1,skv16384,d128,fp16 b1,h32,hkv8,sq1,skv1024,d128,fp32; do
         for threads in '--threads 1' ''; do echo "--isa avx512 $threads --arms auto -- $s"; done
     done | table cpu_threads "$remark; isa avx512; of each problem on one thread, then on all"
 }

@@ -1,6 +1,7 @@
 /* cpu_decode: few query rows a KV head. They are packed together, so that K and V are read once; the keys are split
  * over work items where there are too few heads, and a second step merges the parts. docs/cpu.md explains it. */
 #include "split.h"
+#include "tiers.h"
 
 enum { SPLIT, BLOCK_N, AHEAD, ORDER, PARAMS };
 
@@ -125,11 +126,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     split_steps("attune_cpu_decode", one, one, ATTUNE_SIZE_HEADS_KV, config->value[SPLIT], list);
 }
 
-void attune_cpu_decode_baseline(const attune_args *args, int64_t item, void *scratch);
-#if defined(__x86_64__)
-void attune_cpu_decode_avx2(const attune_args *args, int64_t item, void *scratch);
-void attune_cpu_decode_avx512(const attune_args *args, int64_t item, void *scratch);
-#endif
+DECLARE_EVERY_TIER(attune_cpu_decode);
 
 extern const attune_kernel at_kernel_cpu_decode;
 
@@ -146,12 +143,5 @@ const attune_kernel at_kernel_cpu_decode = {
     .resources = resources,
     .heuristic = heuristic,
     .steps = steps,
-    .attend =
-        {
-            [ATTUNE_ISA_BASELINE] = attune_cpu_decode_baseline,
-#if defined(__x86_64__)
-            [ATTUNE_ISA_AVX2] = attune_cpu_decode_avx2,
-            [ATTUNE_ISA_AVX512] = attune_cpu_decode_avx512,
-#endif
-        },
+    .attend = EVERY_TIER(attune_cpu_decode),
 };

@@ -1,6 +1,7 @@
 /* cpu_tiled: the CPU's general kernel. Query rows in blocks, keys in tiles, an online softmax between two register-
  * blocked products; one work item is one block of rows of one head. docs/cpu.md explains it. */
 #include "split.h"
+#include "tiers.h"
 
 enum { BLOCK_M, BLOCK_N, PANEL, EXP, PREFETCH, PACK, ORDER, SPLIT, PARAMS };
 
@@ -296,11 +297,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     split_steps("attune_cpu_tiled", blocks, merges, ATTUNE_SIZE_HEADS_Q, config->value[SPLIT], list);
 }
 
-void attune_cpu_tiled_baseline(const attune_args *args, int64_t item, void *scratch);
-#if defined(__x86_64__)
-void attune_cpu_tiled_avx2(const attune_args *args, int64_t item, void *scratch);
-void attune_cpu_tiled_avx512(const attune_args *args, int64_t item, void *scratch);
-#endif
+DECLARE_EVERY_TIER(attune_cpu_tiled);
 
 extern const attune_kernel at_kernel_cpu_tiled;
 
@@ -318,12 +315,5 @@ const attune_kernel at_kernel_cpu_tiled = {
     .resources = resources,
     .heuristic = heuristic,
     .steps = steps,
-    .attend =
-        {
-            [ATTUNE_ISA_BASELINE] = attune_cpu_tiled_baseline,
-#if defined(__x86_64__)
-            [ATTUNE_ISA_AVX2] = attune_cpu_tiled_avx2,
-            [ATTUNE_ISA_AVX512] = attune_cpu_tiled_avx512,
-#endif
-        },
+    .attend = EVERY_TIER(attune_cpu_tiled),
 };

@@ -1,5 +1,6 @@
 #include "core/target.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,10 +62,11 @@ static size_t model_length(const char *text)
     return second != NULL ? (size_t)(second - text) : 0;
 }
 
-int at_target_same_model(const char *a, const char *b)
+int at_target_alike(const char *a, const char *b)
 {
     size_t length = model_length(a);
-    return length > 0 && length == model_length(b) && memcmp(a, b, length) == 0;
+    bool same_model = length > 0 && length == model_length(b) && memcmp(a, b, length) == 0;
+    return same_model && (strncmp(a, "cpu/", 4) != 0 || strcmp(a, b) == 0);
 }
 
 attune_status at_target_parse(const char *text, attune_target_kind *kind, int *device)

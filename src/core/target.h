@@ -9,8 +9,9 @@
 /* The exact target, key of wisdom: "cpu/AMD_EPYC_7B13/avx2,threads=2", "cuda/NVIDIA_H200/90a,sm=132,driver=13000,
  * compiler=13000" (in one piece). */
 void at_target_print(const attune_target *target, char text[AT_TARGET_TEXT_MAX]);
-/* Whether two target texts are of the same device model: their first two parts are equal. */
-int at_target_same_model(const char *a, const char *b);
+/* Whether what is fast on one target is so on the other, by their texts. Devices: of the same model, their first two
+ * parts are equal. CPUs: besides of the same tier and as many threads, for tiles are chosen by both. */
+int at_target_alike(const char *a, const char *b);
 const char *at_isa_name(attune_isa isa);
 /* Reads "baseline", "avx2", "avx512", "avx512_bf16" or "amx". */
 attune_status at_isa_parse(const char *text, attune_isa *isa);

@@ -221,7 +221,7 @@ int at_wisdom_rank(const at_wisdom_row *row, const char *target_text)
     if (strcmp(row->target_text, target_text) == 0) {
         return 3 + proven;
     }
-    return at_target_same_model(row->target_text, target_text) ? 1 + proven : 0;
+    return at_target_alike(row->target_text, target_text) ? 1 + proven : 0;
 }
 
 /* Whether a row of this rank and age comes before the other; no other (NULL) comes last. */

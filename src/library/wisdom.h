@@ -29,7 +29,7 @@ attune_status at_wisdom_add(at_wisdom *wisdom, const at_wisdom_row *row);
 size_t at_wisdom_count(const at_wisdom *wisdom);
 /* The index-th row, in the order of insertion (a replacement keeps its place); belongs to the wisdom. */
 const at_wisdom_row *at_wisdom_at(const at_wisdom *wisdom, size_t index);
-/* The best row: exact target before same model, proven before measured, newer before older; NULL if none. With `after`,
+/* The best row: exact target before one alike, proven before measured, newer before older; NULL if none. With `after`,
  * a row that was found so: the next best. */
 const at_wisdom_row *at_wisdom_find(const at_wisdom *wisdom, const char *class_text, const char *target_text,
                                     const at_wisdom_row *after);

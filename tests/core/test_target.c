@@ -57,15 +57,18 @@ static void strange_models_stay_in_one_piece(void **state)
     assert_non_null(strstr(text, "compiler=-2147483647"));
 }
 
-static void same_model(void **state)
+static void alike(void **state)
 {
     (void)state;
-    assert_true(at_target_same_model("cpu/X/avx2,threads=2", "cpu/X/baseline,threads=64"));
-    assert_false(at_target_same_model("cpu/X/avx2", "cpu/XY/avx2"));
-    assert_false(at_target_same_model("cpu/X/avx2", "cuda/X/avx2"));
-    assert_false(at_target_same_model("cpu/X", "cpu/X"));
-    assert_false(at_target_same_model("", ""));
-    assert_false(at_target_same_model("cpu/X/a", "cpu/X"));
+    assert_true(at_target_alike("cuda/X/90a,sm=132,driver=13000", "cuda/X/90a,sm=132,driver=12040"));
+    assert_false(at_target_alike("cuda/X/90a", "cuda/XY/90a"));
+    assert_false(at_target_alike("cpu/X/avx2", "cuda/X/avx2"));
+    assert_true(at_target_alike("cpu/X/avx2,threads=2", "cpu/X/avx2,threads=2"));
+    assert_false(at_target_alike("cpu/X/avx2,threads=2", "cpu/X/avx2,threads=64"));
+    assert_false(at_target_alike("cpu/X/avx2,threads=2", "cpu/X/avx512,threads=2"));
+    assert_false(at_target_alike("cuda/X", "cuda/X"));
+    assert_false(at_target_alike("", ""));
+    assert_false(at_target_alike("cuda/X/a", "cuda/X"));
 }
 
 static void isas(void **state)
@@ -112,8 +115,8 @@ static void parses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prints),     cmocka_unit_test(strange_models_stay_in_one_piece),
-        cmocka_unit_test(same_model), cmocka_unit_test(isas),
+        cmocka_unit_test(prints), cmocka_unit_test(strange_models_stay_in_one_piece),
+        cmocka_unit_test(alike),  cmocka_unit_test(isas),
         cmocka_unit_test(parses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

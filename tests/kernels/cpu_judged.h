@@ -1,6 +1,7 @@
 /* CPU kernels judged by the rules for numbers against the library's reference, on every family of inputs and every tier
- * this machine runs (and $ATTUNE_ISA allows). Who includes this has defined `kernel`, the descriptor under test,
- * and `problems`, in which "%s" stands for the dtype, ended by NULL. */
+ * this machine runs (and $ATTUNE_ISA allows). Who includes this has defined `kernel`, the descriptor under test;
+ * `dtypes` that it is judged in; `problems`, in which "%s" stands for the dtype; and `far_problems`, whose tensors are
+ * given rows that lie far apart: each ended by NULL. */
 #ifndef TESTS_KERNELS_CPU_JUDGED_H
 #define TESTS_KERNELS_CPU_JUDGED_H
 
@@ -184,23 +185,31 @@ static void judged(const char *dtype)
     }
 }
 
-/* Inline: not every kernel is for every dtype. */
-static inline void fp32_is_right(void **state)
+static void every_dtype_is_right(void **state)
 {
     (void)state;
-    judged("fp32");
+    for (size_t i = 0; dtypes[i] != NULL; ++i) {
+        judged(dtypes[i]);
+    }
 }
 
-static inline void fp16_is_right(void **state)
+static void far_offsets_are_right(void **state)
 {
+    at_bias bias[ATTUNE_ISA_COUNT] = {{0}};
+    at_draw draw = {.seed = 3, .family = AT_FAMILY_NORMAL, .far = true, .poison = 0xff};
     (void)state;
-    judged("fp16");
+    for (size_t i = 0; far_problems[i] != NULL; ++i) {
+        judge(far_problems[i], &draw, bias);
+    }
 }
 
-static inline void bf16_is_right(void **state)
+int main(void)
 {
-    (void)state;
-    judged("bf16");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_dtype_is_right),
+        cmocka_unit_test(far_offsets_are_right),
+    };
+    return cmocka_run_group_tests(tests, open_tiers, close_tiers);
 }
 
 #endif

@@ -6,6 +6,8 @@ extern const attune_kernel at_kernel_cpu_decode;
 
 static const attune_kernel *const kernel = &at_kernel_cpu_decode;
 
+static const char *const dtypes[] = {"fp32", "fp16", "bf16", NULL};
+
 static const char *const problems[] = {
     "b1,h8,hkv2,sq1,skv1300,d128,%s",
     "b1,h2,sq1,skv700,d64,%s,softcap=5",
@@ -17,24 +19,6 @@ static const char *const problems[] = {
     NULL,
 };
 
+static const char *const far_problems[] = {"b2,h2,sq2,skv20,d16,fp16", "b2,h4,hkv2,sq1,skv20,d16,fp32,causal", NULL};
+
 #include "kernels/cpu_judged.h"
-
-static void far_offsets_are_right(void **state)
-{
-    at_bias bias[ATTUNE_ISA_COUNT] = {{0}};
-    at_draw draw = {.seed = 3, .family = AT_FAMILY_NORMAL, .far = true, .poison = 0xff};
-    (void)state;
-    judge("b2,h2,sq2,skv20,d16,fp16", &draw, bias);
-    judge("b2,h4,hkv2,sq1,skv20,d16,fp32,causal", &draw, bias);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fp32_is_right),
-        cmocka_unit_test(fp16_is_right),
-        cmocka_unit_test(bf16_is_right),
-        cmocka_unit_test(far_offsets_are_right),
-    };
-    return cmocka_run_group_tests(tests, open_tiers, close_tiers);
-}

@@ -1,12 +1,12 @@
 /* cpu_tiled judged by the rules for numbers against the library's reference, on every family of inputs and every tier
  * this machine runs (and $ATTUNE_ISA allows). */
-#include "base/cm.h"
-
 #include "attune/kernel.h"
 
 extern const attune_kernel at_kernel_cpu_tiled;
 
 static const attune_kernel *const kernel = &at_kernel_cpu_tiled;
+
+static const char *const dtypes[] = {"fp32", "fp16", "bf16", NULL};
 
 static const char *const problems[] = {
     "b1,h2,s130,d64,%s",
@@ -23,24 +23,6 @@ static const char *const problems[] = {
     NULL,
 };
 
+static const char *const far_problems[] = {"b2,h2,s20,d16,fp16", "b2,h2,s20,d16,fp32,causal,bias=bxh,mask", NULL};
+
 #include "kernels/cpu_judged.h"
-
-static void far_offsets_are_right(void **state)
-{
-    at_bias bias[ATTUNE_ISA_COUNT] = {{0}};
-    at_draw draw = {.seed = 3, .family = AT_FAMILY_NORMAL, .far = true, .poison = 0xff};
-    (void)state;
-    judge("b2,h2,s20,d16,fp16", &draw, bias);
-    judge("b2,h2,s20,d16,fp32,causal,bias=bxh,mask", &draw, bias);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fp32_is_right),
-        cmocka_unit_test(fp16_is_right),
-        cmocka_unit_test(bf16_is_right),
-        cmocka_unit_test(far_offsets_are_right),
-    };
-    return cmocka_run_group_tests(tests, open_tiers, close_tiers);
-}

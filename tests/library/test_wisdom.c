@@ -8,9 +8,9 @@
 #include "library/wisdom.h"
 
 #define CLASS "fwd,bh8,g1,sq512,skv512,d64,dv64,fp16"
-#define HERE "cpu/EPYC/avx2,threads=2"
-#define SIBLING "cpu/EPYC/avx2,threads=64"
-#define ELSEWHERE "cpu/XEON/avx2,threads=2"
+#define HERE "cuda/H200/90a,driver=2"
+#define SIBLING "cuda/H200/90a,driver=64"
+#define ELSEWHERE "cuda/B200/90a,driver=2"
 #define DIGEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 static at_wisdom *made;
@@ -69,7 +69,7 @@ static void goes_from_the_best_row_to_the_last(void **state)
     assert_ok(add_to(made, AT_PROVEN, CLASS, SIBLING, "sibling_proven"));
     assert_ok(add_to(made, AT_PROVEN, CLASS, ELSEWHERE, "foreign"));
     assert_ok(add_to(made, AT_PROVEN, CLASS, HERE, "proven"));
-    assert_ok(add_to(made, AT_PROVEN, CLASS, "cpu/EPYC/avx2,threads=8", "newer_sibling_proven"));
+    assert_ok(add_to(made, AT_PROVEN, CLASS, "cuda/H200/90a,driver=8", "newer_sibling_proven"));
     assert_ok(add_to(made, AT_MEASURED, CLASS, SIBLING, "sibling_measured"));
     const at_wisdom_row *row = NULL;
     for (size_t i = 0; i < sizeof order / sizeof order[0]; ++i) {
@@ -83,12 +83,22 @@ static void goes_from_the_best_row_to_the_last(void **state)
 static void newer_models_win(void **state)
 {
     (void)state;
-    assert_ok(add_to(made, AT_PROVEN, CLASS, "cpu/EPYC/avx2,threads=8", "older"));
+    assert_ok(add_to(made, AT_PROVEN, CLASS, "cuda/H200/90a,driver=8", "older"));
     assert_ok(add_to(made, AT_PROVEN, CLASS, SIBLING, "newer"));
     assert_string_equal(found(made, CLASS, HERE), "newer");
-    assert_ok(add_to(made, AT_PROVEN, CLASS, "cpu/EPYC/avx2,threads=8", "newest"));
+    assert_ok(add_to(made, AT_PROVEN, CLASS, "cuda/H200/90a,driver=8", "newest"));
     assert_string_equal(found(made, CLASS, HERE), "newest");
     assert_int_equal(at_wisdom_count(made), 2);
+}
+
+/* Tiles for two threads may leave most of 64 idle. */
+static void cpus_are_alike_with_as_many_threads(void **state)
+{
+    (void)state;
+    assert_ok(add_to(made, AT_PROVEN, CLASS, "cpu/EPYC/avx2,threads=2", "two"));
+    assert_string_equal(found(made, CLASS, "cpu/EPYC/avx2,threads=2"), "two");
+    assert_string_equal(found(made, CLASS, "cpu/EPYC/avx2,threads=64"), "");
+    assert_string_equal(found(made, CLASS, "cpu/EPYC/avx512,threads=2"), "");
 }
 
 static void replaces_the_same(void **state)
@@ -273,6 +283,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(finds_the_best_row, setup, teardown),
         cmocka_unit_test_setup_teardown(goes_from_the_best_row_to_the_last, setup, teardown),
         cmocka_unit_test_setup_teardown(newer_models_win, setup, teardown),
+        cmocka_unit_test_setup_teardown(cpus_are_alike_with_as_many_threads, setup, teardown),
         cmocka_unit_test_setup_teardown(replaces_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_bad_fields, setup, teardown),
         cmocka_unit_test_setup_teardown(reads_what_it_prints, setup, teardown),
