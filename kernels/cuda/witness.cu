@@ -106,6 +106,57 @@ ATTUNE_INLINE attune_i64 index_of(const attune_tensor &tensor, Place at)
            at.row * tensor.stride[ATTUNE_STRIDE_SEQ];
 }
 
+/* ---- Pieces of 16 bytes, which is how rows are moved where they can be ---- */
+
+constexpr int PIECE = 16 / (int)sizeof(bits); /* elements */
+
+/* A lane's piece of a row. A warp takes 32 / lanes rows at once. */
+struct Piece {
+    int lanes; /* of a row; 0: rows do not come in such pieces */
+    int row;   /* of those that the warp takes at once */
+    int column;
+};
+
+ATTUNE_INLINE Piece piece_of(int columns, int lane)
+{
+    int lanes = columns / PIECE;
+    bool fits = columns % PIECE == 0 && lanes <= 32 && lanes > 0 && (lanes & (lanes - 1)) == 0;
+    return fits ? Piece{lanes, lane / lanes, lane % lanes * PIECE} : Piece{0, 0, 0};
+}
+
+/* Whether every row of a tensor begins at a multiple of 16 bytes. */
+ATTUNE_INLINE bool is_even(const attune_tensor &tensor, const void *data)
+{
+    attune_i64 strides =
+        tensor.stride[ATTUNE_STRIDE_BATCH] | tensor.stride[ATTUNE_STRIDE_HEAD] | tensor.stride[ATTUNE_STRIDE_SEQ];
+    return strides % PIECE == 0 && reinterpret_cast<attune_u64>(data) % 16 == 0;
+}
+
+/* The signs that flip in a lane's piece. */
+ATTUNE_INLINE uint4 flips_of_piece(const Guise &guise, const Piece &piece, bool values)
+{
+    attune_u64 half[2] = {0, 0};
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+#pragma unroll 1
+        for (int i = 0; i < PIECE / 2; ++i) {
+            bool flip = flips(guise, piece.column + k * (PIECE / 2) + i, values);
+            half[k] |= flip ? (attune_u64)SIGN << (int)sizeof(bits) * 8 * i : 0;
+        }
+    }
+    return make_uint4((unsigned)half[0], (unsigned)(half[0] >> 32), (unsigned)half[1], (unsigned)(half[1] >> 32));
+}
+
+ATTUNE_INLINE uint4 flipped_piece(uint4 piece, uint4 flip)
+{
+    return make_uint4(piece.x ^ flip.x, piece.y ^ flip.y, piece.z ^ flip.z, piece.w ^ flip.w);
+}
+
+ATTUNE_INLINE uint4 load_piece(const bits *from)
+{
+    return *reinterpret_cast<const uint4 *>(from);
+}
+
 /* ---- Stages ---- */
 
 ATTUNE_INLINE attune_u64 entry_of(const attune_args &args, attune_i64 index)
@@ -139,6 +190,18 @@ ATTUNE_INLINE void refill(const attune_args &args, int lane)
     const bits *from = static_cast<const bits *>(base.data);
     Guise guise = guise_of(args, blockIdx.y);
     Work work = work_of(args, role);
+    Piece piece = piece_of(work.columns, lane);
+    if (piece.lanes > 0 && is_even(base, from) && is_even(base, to)) {
+        uint4 flip = flips_of_piece(guise, piece, role == ATTUNE_V);
+        attune_i64 rows = 32 / piece.lanes;
+        for (attune_i64 i = work.first * rows + piece.row; i < work.end; i += work.step * rows) {
+            Place at = place_of(i, work.heads, work.rows);
+            attune_i64 source = index_of(base, source_of(args, guise, at, work.heads)), target = index_of(base, at);
+            uint4 moved = flipped_piece(load_piece(from + source + piece.column), flip);
+            *reinterpret_cast<uint4 *>(to + target + piece.column) = moved;
+        }
+        return;
+    }
     unsigned flipped = flips_of_lane(guise, lane, work.columns, role == ATTUNE_V);
     for (attune_i64 i = work.first; i < work.end; i += work.step) {
         Place at = place_of(i, work.heads, work.rows);
@@ -157,7 +220,14 @@ ATTUNE_INLINE void touch(const attune_args &args, int lane)
     const bits *from = reinterpret_cast<const bits *>(entry_of(args, role * args.total_q + blockIdx.y));
     Work work = work_of(args, role);
     unsigned seen = 0;
-    for (attune_i64 i = work.first; i < work.end; i += work.step) {
+    Piece piece = piece_of(work.columns, lane);
+    bool pieces = piece.lanes > 0 && is_even(base, from);
+    attune_i64 rows = pieces ? 32 / piece.lanes : 1;
+    for (attune_i64 i = work.first * rows + piece.row; pieces && i < work.end; i += work.step * rows) {
+        uint4 read = load_piece(from + index_of(base, place_of(i, work.heads, work.rows)) + piece.column);
+        seen += read.x ^ read.y ^ read.z ^ read.w;
+    }
+    for (attune_i64 i = work.first; !pieces && i < work.end; i += work.step) {
         attune_i64 source = index_of(base, place_of(i, work.heads, work.rows));
         for (int column = lane; column < work.columns; column += 32) {
             seen = seen * 31 + from[source + column];
@@ -175,11 +245,11 @@ ATTUNE_INLINE void poison(const attune_args &args)
     attune_i64 first = (attune_i64)blockIdx.x * ATTUNE_THREADS + threadIdx.x;
     attune_i64 step = (attune_i64)gridDim.x * ATTUNE_THREADS;
     unsigned word = (unsigned)args.offset * 0x01010101u;
-    bool whole = (reinterpret_cast<attune_u64>(to) & 3) == 0;
-    for (attune_i64 i = first; whole && i < bytes / 4; i += step) {
-        reinterpret_cast<unsigned *>(to)[i] = word;
+    bool whole = (reinterpret_cast<attune_u64>(to) & 15) == 0;
+    for (attune_i64 i = first; whole && i < bytes / 16; i += step) {
+        reinterpret_cast<uint4 *>(to)[i] = make_uint4(word, word, word, word);
     }
-    for (attune_i64 i = (whole ? bytes / 4 * 4 : 0) + first; i < bytes; i += step) {
+    for (attune_i64 i = (whole ? bytes / 16 * 16 : 0) + first; i < bytes; i += step) {
         to[i] = (unsigned char)args.offset;
     }
 }
@@ -219,12 +289,68 @@ ATTUNE_INLINE bool same(bits wanted, bits got, float may)
     return may > 0 && fabsf(value_of(wanted) - value_of(got)) <= may; /* a NaN is never within anything */
 }
 
-ATTUNE_INLINE void compare(const attune_args &args, int lane)
+/* One element of a piece. */
+ATTUNE_INLINE bits element_of(uint4 piece, int index)
+{
+    constexpr int EACH = PIECE / 4;
+    const unsigned word[4] = {piece.x, piece.y, piece.z, piece.w};
+    return (bits)(word[index / EACH] >> (32 / EACH * (index % EACH)));
+}
+
+/* The largest finite size in a row of which each of `lanes` lanes has a piece. */
+ATTUNE_INLINE float row_size_of_pieces(uint4 piece, int lanes)
+{
+    float most = 0;
+    for (int i = 0; i < PIECE; ++i) {
+        float size = fabsf(value_of(element_of(piece, i)));
+        most = is_finite(size) && size > most ? size : most;
+    }
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, step));
+    }
+    return most;
+}
+
+ATTUNE_INLINE bool same_piece(uint4 wanted, uint4 got, float may)
+{
+    bool all = true;
+    for (int i = 0; i < PIECE; ++i) {
+        all = all && same(element_of(wanted, i), element_of(got, i), may);
+    }
+    return all;
+}
+
+/* Whether any of the rows is wrong. Mostly all bits are the same, and nothing else is asked; the lanes of a warp stay
+ * together. */
+ATTUNE_INLINE bool compare_pieces(const attune_args &args, const bits *got, const Guise &guise, const Work &work,
+                                  const Piece &piece)
 {
     const attune_tensor &base = args.tensor[ATTUNE_O];
-    const bits *got = reinterpret_cast<const bits *>(entry_of(args, blockIdx.y));
-    Guise guise = guise_of(args, blockIdx.y % args.window_left);
-    Work work = work_of(args, ATTUNE_O);
+    uint4 flip = flips_of_piece(guise, piece, true);
+    attune_i64 rows = 32 / piece.lanes;
+    bool wrong = false;
+    for (attune_i64 first = work.first * rows; first < work.end; first += work.step * rows) {
+        bool there = first + piece.row < work.end;
+        uint4 wanted = make_uint4(0, 0, 0, 0), found = wanted;
+        if (there) {
+            Place at = place_of(first + piece.row, work.heads, work.rows);
+            attune_i64 source = index_of(base, source_of(args, guise, at, work.heads));
+            wanted = flipped_piece(load_piece(static_cast<const bits *>(base.data) + source + piece.column), flip);
+            found = load_piece(got + index_of(args.tensor[ATTUNE_LSE], at) + piece.column);
+        }
+        bool differs = wanted.x != found.x || wanted.y != found.y || wanted.z != found.z || wanted.w != found.w;
+        if (__any_sync(0xffffffffu, differs)) {
+            float may = args.scale > 0 ? args.scale * row_size_of_pieces(wanted, piece.lanes) : 0;
+            wrong = wrong || !same_piece(wanted, found, may);
+        }
+    }
+    return wrong;
+}
+
+ATTUNE_INLINE bool compare_elements(const attune_args &args, const bits *got, const Guise &guise, const Work &work,
+                                    int lane)
+{
+    const attune_tensor &base = args.tensor[ATTUNE_O];
     unsigned flipped = flips_of_lane(guise, lane, work.columns, true);
     bool wrong = false;
     for (attune_i64 i = work.first; i < work.end; i += work.step) {
@@ -238,7 +364,18 @@ ATTUNE_INLINE void compare(const attune_args &args, int lane)
             wrong = wrong || !same(wanted[column] ^ flip, got[target + column], may);
         }
     }
-    if (wrong) {
+    return wrong;
+}
+
+ATTUNE_INLINE void compare(const attune_args &args, int lane)
+{
+    const bits *got = reinterpret_cast<const bits *>(entry_of(args, blockIdx.y));
+    const attune_tensor &base = args.tensor[ATTUNE_O];
+    Guise guise = guise_of(args, blockIdx.y % args.window_left);
+    Work work = work_of(args, ATTUNE_O);
+    Piece piece = piece_of(work.columns, lane);
+    bool pieces = piece.lanes > 0 && is_even(base, base.data) && is_even(args.tensor[ATTUNE_LSE], got);
+    if (pieces ? compare_pieces(args, got, guise, work, piece) : compare_elements(args, got, guise, work, lane)) {
         static_cast<unsigned *>(args.workspace)[blockIdx.y] = 1;
     }
 }
@@ -258,7 +395,7 @@ ATTUNE_INLINE void wait(const attune_args &args)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) witness(const __grid_constant__ attune_args args)
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 4) witness(const __grid_constant__ attune_args args)
 {
     int lane = (int)threadIdx.x % 32;
     if (STAGE == REFILL) {

@@ -5,7 +5,7 @@
 #include "base/threads.h"
 #include "evolve/engine.h"
 
-enum { AT_CELLS_MAX = 6 }; /* searched before the gate judges them together, so that they share its processes */
+enum { AT_CELLS_MAX = 12 }; /* searched before the gate judges them together, so that they share its processes */
 
 /* One problem: its search, and what follows. */
 typedef struct at_cell {

@@ -151,26 +151,26 @@ static attune_status write_end(const at_search *on, const at_final *last)
                             on->result->why);
 }
 
-/* The champion is what would run without the search, and nobody came near it: a final would be with itself. */
+/* The champion is what would run without the search, and nobody beat it twice: a final could only say so again. */
 static attune_status stay(at_search *on)
 {
     at_search_result *result = on->result;
     result->end = AT_SEARCH_NO_GAIN;
     result->winner = on->champion;
     result->us = isnan(on->champion_log_us) ? 0 : exp(on->champion_log_us);
-    (void)snprintf(result->why, sizeof result->why, "nothing came near what would run without a search");
+    (void)snprintf(result->why, sizeof result->why, "nothing beat what would run without a search");
     return at_search_checked(on, AT_CHECK_PLACEBO, true, true, "a copy of the champion tied in every heat");
 }
 
 attune_status at_search_final(at_search *on)
 {
     at_final last = {.processes = on->options->final_processes, .blocks = on->options->final_blocks};
+    if (on->options->brief && on->options->rival < 0 && on->champion == on->first_champion) {
+        return stay(on);
+    }
     choose_finalists(on, &last);
     if (on->options->watch.progress != NULL) {
         on->options->watch.progress(on->options->watch.self, "final", 0);
-    }
-    if (last.count == 1 && on->options->brief) {
-        return stay(on);
     }
     AT_FORWARD(run_fair(on, &last));
     if (on->is_void) {

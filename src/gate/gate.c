@@ -12,10 +12,6 @@
 #include "base/status.h"
 #include "gate/gate_parts.h"
 
-/* Problems that share the processes of their sessions: starting a process costs seconds, and evidence is written when
- * the problems of a batch are done. */
-enum { BATCH_PAIRS = 6 };
-
 /* ---- What is asked ---------------------------------------------------------------------------------------------- */
 
 static attune_status check_options(const at_gate_options *options)
@@ -109,7 +105,7 @@ static bool needs_peers(const at_gate_table *table)
     return false;
 }
 
-static attune_status judge_problem(at_gate *gate, const attune_problem *problem, at_gate_table *table)
+attune_status at_gate_judge_problem(at_gate *gate, const attune_problem *problem, at_gate_table *table)
 {
     char text[ATTUNE_PROBLEM_TEXT_MAX];
     const at_gate_options *options = gate->options;
@@ -163,9 +159,34 @@ static attune_status judge_by_memo(at_gate *gate, int index, at_gate_table *tabl
     enum { AHEAD = 2 };
     AT_FORWARD(at_gate_foresee(gate, index + AHEAD));
     at_memo_chapter(gate->memo, at_gate_chapter(index, false));
-    attune_status status = judge_problem(gate, &gate->options->problem[index], table);
+    attune_status status = at_gate_judge_problem(gate, &gate->options->problem[index], table);
     at_memo_drop(gate->memo, at_gate_chapter(index, false));
     return status;
+}
+
+/* All at once; what they made stays until the last of them is done. */
+static attune_status judge_together(at_gate *gate, at_gate_table *tables, int count)
+{
+    int first = gate->next_problem;
+    AT_FORWARD(at_gate_foresee(gate, first + count));
+    at_memo_chapter(gate->memo, at_gate_chapter(first, false));
+    attune_status status = at_gate_judge_side_by_side(gate, tables, count);
+    for (int i = 0; i < count; ++i) {
+        at_memo_drop(gate->memo, at_gate_chapter(first + i, false));
+    }
+    return status;
+}
+
+static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int count)
+{
+    if (at_gate_lanes(gate, count) > 1) {
+        return judge_together(gate, tables, count);
+    }
+    AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_COURT));
+    for (int i = 0; i < count; ++i) {
+        AT_FORWARD(judge_by_memo(gate, gate->next_problem + i, &tables[i]));
+    }
+    return ATTUNE_OK;
 }
 
 static attune_status time_tables(at_gate *gate, at_gate_table *tables, int count)
@@ -182,13 +203,10 @@ static attune_status time_tables(at_gate *gate, at_gate_table *tables, int count
 
 static attune_status run_tables(at_gate *gate, at_gate_table *tables, int count, at_gate_result *result)
 {
-    AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_COURT));
     if (gate->target.kind == ATTUNE_TARGET_CUDA) { /* on a CPU, who loads takes time from who is timed */
         AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_TIMER));
     }
-    for (int i = 0; i < count; ++i) {
-        AT_FORWARD(judge_by_memo(gate, gate->next_problem + i, &tables[i]));
-    }
+    AT_FORWARD(judge_tables(gate, tables, count));
     at_gate_close_workers(gate); /* what is timed has the device for itself */
     AT_FORWARD(time_tables(gate, tables, count));
     for (int i = 0; i < count; ++i) {
@@ -200,7 +218,7 @@ static attune_status run_tables(at_gate *gate, at_gate_table *tables, int count,
 
 static attune_status run_batch(at_gate *gate, int count, at_gate_result *result)
 {
-    at_gate_table table[BATCH_PAIRS] = {{0}};
+    at_gate_table table[AT_GATE_BATCH] = {{0}};
     attune_status status = run_tables(gate, table, count, result);
     for (int i = 0; i < count; ++i) {
         free_table(&table[i]);
@@ -219,7 +237,7 @@ static attune_status run_batches(at_gate *gate, at_gate_result *result)
 {
     const at_gate_options *options = gate->options;
     int each = options->paired ? 1 : options->candidate_count; /* candidates of a problem */
-    int most = BATCH_PAIRS / each > 0 ? BATCH_PAIRS / each : 1;
+    int most = AT_GATE_BATCH / each > 0 ? AT_GATE_BATCH / each : 1;
     double longest_s = 0;
     while (gate->next_problem < options->problem_count && has_time(gate, longest_s)) {
         int left = options->problem_count - gate->next_problem;

@@ -44,6 +44,7 @@ typedef struct at_gate_options {
     const char *wisdom;   /* a file that proven rows are added to; NULL: none */
     const char *target, *isa;
     int threads;                  /* 0: all */
+    int lanes;                    /* problems judged side by side; 0: as many as the host has cores for */
     double patience_s;            /* for one launch, or one answer of a descriptor; 0: 10 s */
     const char *const *worker;    /* the command that starts a worker, ends with NULL */
     const char *const *fetcher;   /* the one for arms of PyTorch; NULL: there is none */

@@ -10,7 +10,12 @@
 #include "gate/stranger.h"
 #include "measure/clock.h"
 
-enum { AT_GATE_PEERS = 12, AT_COMMAND_WORDS = 16 };
+enum {
+    AT_GATE_PEERS = 12,
+    AT_COMMAND_WORDS = 16,
+    AT_GATE_BATCH = 12 /* problems that share the processes of their sessions: starting a process costs seconds, and
+                          evidence is written when the problems of a batch are done */
+};
 
 /* Workers of a gate: for candidates, for peers, and for sessions, which have both. */
 typedef enum at_gate_worker { AT_WORKER_JUDGE = 0, AT_WORKER_COURT, AT_WORKER_TIMER, AT_WORKER_COUNT } at_gate_worker;
@@ -112,6 +117,12 @@ attune_status at_gate_open_worker(at_gate *gate, at_gate_worker which, const at_
 attune_status at_gate_foresee(at_gate *gate, int end);
 /* The memo's chapter of what judging or timing a problem needs. */
 int at_gate_chapter(int index, bool timed);
+
+/* Takes a problem's candidates from build to correctness, and finds its peers where anyone's time is wanted. */
+attune_status at_gate_judge_problem(at_gate *gate, const attune_problem *problem, at_gate_table *table);
+/* How many problems can be judged side by side, and so they are: those from gate->next_problem on. */
+int at_gate_lanes(const at_gate *gate, int problems);
+attune_status at_gate_judge_side_by_side(at_gate *gate, at_gate_table *tables, int count);
 
 /* Says what the machine is, and fails where it cannot be used. */
 attune_status at_gate_preflight(at_gate *gate);

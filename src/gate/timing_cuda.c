@@ -570,7 +570,7 @@ static attune_status wall_us(const cuda_timing *on, const cuda_arm *arm, int rep
 /* The wall clock's slope between `replays` and twice as many has no start and no end in it. */
 static attune_status two_clocks(at_timing *timing, int index, at_two_clocks *clocks)
 {
-    enum { TIMES = 3, LEAST_US = 5000, MOST = 1000 };
+    enum { TIMES = 3, LEAST_US = 2000, MOST = 1000 };
     cuda_timing *on = of(timing);
     const cuda_arm *arm = &on->arm[index];
     double us[TIMES], slope[TIMES], once = 0, single = 0, twice = 0;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/folder.h"
+#include "base/text.h"
 #include "gate/evidence.h"
 #include "gate/gate_speed.h"
 #include "library/wisdom.h"
@@ -28,8 +29,8 @@ static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 typedef struct seen {
     int problems, candidates, stages, verdicts, notes;
     char last_note[AT_SENTENCE_MAX];
-    at_outcome right[8], fast[8];
-    char sentence[8][AT_SENTENCE_MAX]; /* of the speed stage */
+    at_outcome right[16], fast[16];
+    char sentence[16][AT_SENTENCE_MAX]; /* of the speed stage */
 } seen;
 
 typedef struct scene {
@@ -292,22 +293,91 @@ static void test_pairs(void **state)
     folder_remove(&here);
 }
 
+/* Each watch's words, in the order in which they came. */
+static void on_problem_text(void *self, const char *problem)
+{
+    at_text_add(self, "%s\n", problem);
+}
+
+static void on_stage_text(void *self, const at_verdict *verdict, at_stage stage)
+{
+    at_text_add(self, "%s of %s: %s\n", at_stage_name(stage), verdict->problem,
+                at_outcome_name(verdict->finding[stage].outcome));
+}
+
+static void on_note_text(void *self, const char *text)
+{
+    at_text_add(self, "note: %s\n", text);
+}
+
+/* Problems that are judged side by side are told of one after the other, and found as by themselves. */
+static void test_side_by_side(void **state)
+{
+    (void)state;
+    scene on;
+    attune_problem many[5];
+    at_text told[2];
+    for (int turn = 0; turn < 2; ++turn) {
+        set(&on, 90);
+        at_text_init(&told[turn]);
+        for (int i = 0; i < 5; ++i) {
+            char text[64];
+            (void)snprintf(text, sizeof text, "b1,h1,s%d,d64,fp32", 64 - 8 * i);
+            assert_int_equal(attune_problem_parse(text, &many[i]), ATTUNE_OK);
+        }
+        on.options.problem = many;
+        on.options.problem_count = 5;
+        on.options.candidate_count = 2;
+        on.options.peer_count = 2; /* cuDNN is none on a CPU, which a note says */
+        on.options.lanes = turn == 0 ? 1 : 3;
+        on.options.watch =
+            (at_gate_watch){.self = &told[turn], .problem = on_problem_text, .stage = on_stage_text, .note = on_note_text};
+        assert_int_equal(at_gate_run(&on.options, &on.result), ATTUNE_OK);
+        assert_int_equal(on.result.not_run, 10);
+    }
+    assert_string_equal(told[0].data, told[1].data);
+    assert_non_null(strstr(told[0].data, "note: cudnn cannot be a peer here"));
+    at_text_free(&told[0]);
+    at_text_free(&told[1]);
+}
+
+/* What ends a gate ends it from within any lane. */
+static bool stops(void *self)
+{
+    const at_text *told = self;
+    return strstr(told->data, "correctness of") != NULL;
+}
+
+static void test_side_by_side_interrupted(void **state)
+{
+    (void)state;
+    scene on;
+    at_text told;
+    set(&on, 90);
+    at_text_init(&told);
+    on.options.problem_count = 2;
+    on.options.lanes = 2;
+    on.options.watch = (at_gate_watch){.self = &told, .stage = on_stage_text, .stop = stops};
+    assert_int_equal(at_gate_run(&on.options, &on.result), ATTUNE_INTERRUPTED);
+    at_text_free(&told);
+}
+
 static void test_limit_leaves_the_rest(void **state)
 {
     (void)state;
     scene on;
-    attune_problem many[8];
+    attune_problem many[14];
     set(&on, 90);
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 14; ++i) {
         char text[64];
         (void)snprintf(text, sizeof text, "b1,h1,s%d,d64,fp32", 40 + i);
         assert_int_equal(attune_problem_parse(text, &many[i]), ATTUNE_OK);
     }
     on.options.problem = many;
-    on.options.problem_count = 8;
+    on.options.problem_count = 14;
     on.options.limit_s = 1e-3; /* the first batch is always done */
     run(&on);
-    assert_int_equal(on.seen.verdicts, 6);
+    assert_int_equal(on.seen.verdicts, 12);
     assert_int_equal(on.result.left, 2);
     assert_int_equal(on.result.exit_code, 2);
 }
@@ -470,6 +540,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_candidate_that_cannot),
         cmocka_unit_test(test_candidates_and_problems),
         cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_side_by_side_interrupted),
         cmocka_unit_test(test_limit_leaves_the_rest),
         cmocka_unit_test(test_evidence_is_kept_and_found),
         cmocka_unit_test(test_wisdom),

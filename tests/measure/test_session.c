@@ -406,8 +406,8 @@ static void pairs_follow_the_peers_time(void **state)
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; ++i) {
         assert_int_equal(at_session_pairs(&policy, AT_MODE_WARM, wanted[i].us), wanted[i].pairs);
     }
-    assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3), 100);
-    assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3000), 20);
+    assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3), 50);
+    assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3000), 10);
     assert_int_equal(at_session_pairs(&policy, AT_MODE_RESTED, 3), 40);
     at_session_policy_quick(&policy, 1);
     assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3), 40);
