@@ -94,13 +94,31 @@ static void close_cell(at_cell *cell)
     at_space_close(cell->space);
 }
 
-static attune_status run_cells(at_engine *on, at_cell *cells, int first, int count)
+/* Where many problems are to be refreshed: a short race each, no search. */
+static bool is_brief(const at_engine *on)
 {
-    for (int i = 0; i < count; ++i) {
-        cells[i].problem = &on->options->problem[first + i];
-        AT_FORWARD(at_engine_search(on, &cells[i]));
+    return on->options->strategy != NULL && strcmp(on->options->strategy, "seeds") == 0;
+}
+
+/* Whether the gate would be left too little of the limit if one more were searched. */
+static bool is_enough(const at_engine *on, int searched)
+{
+    static const double share = 0.25;
+    double limit = on->options->limit_s;
+    return searched >= AT_CELLS_SOME && limit > 0 && at_engine_seconds(on) > share * limit;
+}
+
+/* *count: at most so many; those that were run. */
+static attune_status run_cells(at_engine *on, at_cell *cells, int first, int *count)
+{
+    int searched = 0;
+    while (searched < *count && !is_enough(on, searched)) {
+        at_cell *cell = &cells[searched];
+        cell->problem = &on->options->problem[first + searched++];
+        AT_FORWARD(at_engine_search(on, cell));
     }
-    return at_engine_prove(on, cells, count);
+    *count = searched;
+    return at_engine_prove(on, cells, searched);
 }
 
 /* Whether cells that take as long as the longest so far would end within the limit. */
@@ -115,8 +133,7 @@ static attune_status compile_likely(const at_engine *on)
 {
     enum { LIKELY = 3 };
     const at_evolve_options *options = on->options;
-    bool brief = options->strategy != NULL && strcmp(options->strategy, "seeds") == 0;
-    for (int i = 1; on->compilers != NULL && brief && i < options->problem_count; ++i) {
+    for (int i = 1; on->compilers != NULL && is_brief(on) && i < options->problem_count; ++i) {
         const attune_problem *problem = &options->problem[i];
         for (int32_t index = 0; index < LIKELY && on->kernel->supports(problem, &on->target, NULL); ++index) {
             attune_config config = {{0}};
@@ -135,26 +152,30 @@ static attune_status compile_likely(const at_engine *on)
 static attune_status run_all(at_engine *on)
 {
     const at_evolve_options *options = on->options;
+    const int most = is_brief(on) ? AT_CELLS_MAX : AT_CELLS_SOME;
     double longest_s = 0;
     int next = 0;
     AT_FORWARD(compile_likely(on));
-    while (next < options->problem_count && has_time(on, next, longest_s)) {
-        at_cell cells[AT_CELLS_MAX];
+    at_cell *cells = calloc((size_t)most, sizeof *cells);
+    AT_FAIL_IF(cells == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d searches", most);
+    attune_status status = ATTUNE_OK;
+    while (status == ATTUNE_OK && next < options->problem_count && on->result->left == 0 &&
+           has_time(on, next, longest_s)) {
         int left = options->problem_count - next;
-        int count = left < AT_CELLS_MAX ? left : AT_CELLS_MAX;
+        int count = left < most ? left : most;
         double began_s = at_engine_seconds(on);
-        memset(cells, 0, sizeof cells);
-        attune_status status = run_cells(on, cells, next, count);
-        for (int i = 0; i < count; ++i) {
+        memset(cells, 0, (size_t)most * sizeof *cells);
+        status = run_cells(on, cells, next, &count);
+        for (int i = 0; i < most; ++i) {
             close_cell(&cells[i]);
         }
-        AT_FORWARD(status);
         double took_s = at_engine_seconds(on) - began_s;
         longest_s = took_s > longest_s ? took_s : longest_s;
         next += count;
     }
-    on->result->left = options->problem_count - next;
-    return ATTUNE_OK;
+    free(cells);
+    on->result->left += options->problem_count - next;
+    return status;
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */

@@ -230,7 +230,7 @@ static void count_end(at_engine *on, at_cell *cell)
                      [AT_SEARCH_VOID] = &on->result->voids};
     ++*counts[cell->result.end];
     if (cell->result.end != AT_SEARCH_VOID) {
-        (void)snprintf(on->learned[on->learned_count++ % AT_CELLS_MAX], AT_KERNEL_TEXT_MAX, "%s", cell->winner);
+        (void)snprintf(on->learned[on->learned_count++ % AT_CELLS_SOME], AT_KERNEL_TEXT_MAX, "%s", cell->winner);
     }
 }
 

@@ -5,7 +5,9 @@
 #include "base/threads.h"
 #include "evolve/engine.h"
 
-enum { AT_CELLS_MAX = 12 }; /* searched before the gate judges them together, so that they share its processes */
+/* Searched before the gate judges them together, so that they share its processes: some, or as many as are refreshed.
+ */
+enum { AT_CELLS_SOME = 6, AT_CELLS_MAX = 64 };
 
 /* One problem: its search, and what follows. */
 typedef struct at_cell {
@@ -19,6 +21,7 @@ typedef struct at_cell {
     bool searched;
     char winner[AT_KERNEL_TEXT_MAX], opponent[AT_KERNEL_TEXT_MAX]; /* "" where there is none */
     bool judged;
+    bool left; /* the gate had no time for it: its ledger has no end yet */
 } at_cell;
 
 typedef struct at_engine {
@@ -29,9 +32,9 @@ typedef struct at_engine {
     char target_text[AT_TARGET_TEXT_MAX];
     at_remote_options worker;
     at_pool *pool;
-    at_compilers *compilers;                        /* NULL on a CPU */
-    attune_context *planner;                        /* for the target, which it does not open */
-    char learned[AT_CELLS_MAX][AT_KERNEL_TEXT_MAX]; /* the last winners of this call */
+    at_compilers *compilers;                         /* NULL on a CPU */
+    attune_context *planner;                         /* for the target, which it does not open */
+    char learned[AT_CELLS_SOME][AT_KERNEL_TEXT_MAX]; /* the last winners of this call */
     int learned_count;
     double began_s;
 } at_engine;

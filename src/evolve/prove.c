@@ -121,6 +121,14 @@ static void keep(void *self, const at_verdict *verdict)
 
 /* ---- The gate ---------------------------------------------------------------------------------------------------- */
 
+/* Of what the engine may take, the rest; 0: no limit. */
+static double limit_s(const at_engine *on)
+{
+    static const double least = 1e-3;
+    double left = on->options->limit_s - at_engine_seconds(on);
+    return on->options->limit_s <= 0 ? 0 : left > least ? left : least;
+}
+
 static attune_status run_gate(proof *on, int first, int count, const char *const *peer, int peer_count, double must)
 {
     const at_evolve_options *options = on->engine->options;
@@ -137,6 +145,7 @@ static attune_status run_gate(proof *on, int first, int count, const char *const
                             .seed = options->seed,
                             .quick = options->quick,
                             .again = options->again,
+                            .limit_s = limit_s(on->engine),
                             .evidence = options->evidence,
                             .target = on->engine->worker.target,
                             .isa = options->isa,
@@ -148,6 +157,9 @@ static attune_status run_gate(proof *on, int first, int count, const char *const
     gate.watch.keeper = on;
     gate.watch.keep = keep;
     AT_FORWARD(at_gate_run(&gate, &result));
+    for (int i = first + count - result.left; i < first + count; ++i) {
+        on->cell[i]->left = true;
+    }
     return on->status;
 }
 
@@ -189,8 +201,9 @@ attune_status at_engine_prove(at_engine *on, at_cell *cells, int count)
     }
     AT_FORWARD(on->options->prove && of.count > 0 ? judge(&of) : ATTUNE_OK);
     for (int i = 0; i < count; ++i) {
-        on->result->unproven += on->options->prove && cells[i].searched && !cells[i].judged;
-        AT_FORWARD(cells[i].searched ? write_end(&cells[i]) : ATTUNE_OK);
+        on->result->left += cells[i].left;
+        on->result->unproven += on->options->prove && cells[i].searched && !cells[i].judged && !cells[i].left;
+        AT_FORWARD(cells[i].searched && !cells[i].left ? write_end(&cells[i]) : ATTUNE_OK);
     }
     return ATTUNE_OK;
 }

@@ -114,7 +114,7 @@ attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed,
         *count = *count > 1 ? 1 : *count;
         return add_one(on, cell, seed, count);
     }
-    for (int i = 0; i < on->learned_count && i < AT_CELLS_MAX; ++i) {
+    for (int i = 0; i < on->learned_count && i < AT_CELLS_SOME; ++i) {
         add(space, on->learned[i], "earlier", seed, count);
     }
     AT_FORWARD(find_micro(on, cell, &best));

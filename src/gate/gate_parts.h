@@ -13,7 +13,7 @@
 enum {
     AT_GATE_PEERS = 12,
     AT_COMMAND_WORDS = 16,
-    AT_GATE_BATCH = 12 /* problems that share the processes of their sessions: starting a process costs seconds, and
+    AT_GATE_BATCH = 10 /* problems that share the processes of their sessions: starting a process costs seconds, and
                           evidence is written when the problems of a batch are done */
 };
 

@@ -54,8 +54,9 @@ void at_session_policy_init(at_session_policy *policy, uint64_t seed);
 /* A tenth of the time, for someone at work: 3 processes, 40 pairs, warm-up of 0.2 to 0.5 s, warm and cold. */
 void at_session_policy_quick(at_session_policy *policy, uint64_t seed);
 /* Pairs in each process for a peer's call of so many microseconds: 400 up to 20, 200 up to 200, 100 up to 2000, 40 up
- * to 10,000, then 20; modes that are not judged by an interval take half, cold 100 and rested 40 at most. Sized by the
- * fastest peer, never by how the candidate is doing; where an executor's samples last longer than a call, by those. */
+ * to 10,000, then 20; modes that are not judged by an interval take a quarter, cold 50 and rested 40 at most. Sized by
+ * the fastest peer, never by how the candidate is doing; where an executor's samples last longer than a call, by those.
+ */
 int at_session_pairs(const at_session_policy *policy, at_mode mode, double peer_us);
 
 /* ---- Arms ------------------------------------------------------------------------------------------------------ */
