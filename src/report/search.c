@@ -142,23 +142,38 @@ static void add_facts(const sheet *of)
 
 /* ---- Best so far ------------------------------------------------------------------------------------------------- */
 
-/* What the search had reached when it had measured 1, 2, ... candidates; judged by all pairs of each. */
-static int follow_search(const sheet *of, double *reached)
+/* A walk along a ledger: what was known when 1, 2, ... candidates had been measured. */
+typedef struct walk {
+    const at_recorded *recorded;
+    bool *met;       /* [space->count] */
+    double *reached; /* [space->count]: the best time of all / the best so far */
+    double least;
+    int count;
+} walk;
+
+static void meet(walk *on, const char *config)
 {
-    const at_record *record = of->recorded->record;
-    double least = HUGE_VAL;
-    int count = 0;
-    for (size_t i = 0; i < of->log->count && count < of->recorded->space->count; ++i) {
-        const at_event *event = &of->log->event[i];
-        int candidate = event->kind == AT_EVENT_MEASUREMENT
-                            ? at_space_find_text(of->recorded->space, event->as.measurement.config)
-                            : -1;
-        if (candidate >= 0 && event->as.measurement.round == 0 && ran(&record[candidate])) {
-            least = fmin(least, record[candidate].middle);
-            reached[count++] = exp(record[of->recorded->best].middle - least);
+    int candidate = at_space_find_text(on->recorded->space, config);
+    const at_record *record = on->recorded->record;
+    if (candidate < 0 || on->met[candidate] || !ran(&record[candidate])) {
+        return;
+    }
+    on->met[candidate] = true;
+    on->least = fmin(on->least, record[candidate].middle);
+    on->reached[on->count++] = exp(record[on->recorded->best].middle - on->least);
+}
+
+/* Candidates are judged by all of their pairs. The first champion was timed beside the others and has no measurement of
+ * its own until the final. */
+static void follow_search(const at_ledger_log *log, walk *on)
+{
+    for (size_t i = 0; i < log->count; ++i) {
+        const at_event_measurement *measured = &log->event[i].as.measurement;
+        if (log->event[i].kind == AT_EVENT_MEASUREMENT && measured->round == 0) {
+            meet(on, measured->champion);
+            meet(on, measured->config);
         }
     }
-    return count;
 }
 
 static double least_of(const at_html_line *lines, int count)
@@ -174,13 +189,22 @@ static double least_of(const at_html_line *lines, int count)
 
 static attune_status plot_search(const sheet *of)
 {
-    double *reached = calloc((size_t)of->recorded->space->count, sizeof *reached);
-    AT_FAIL_IF(reached == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a plot");
-    at_html_line line = {of->log->event[0].as.start.strategy, reached, follow_search(of, reached)};
-    at_html_plot(of->page, "candidates measured", "the best time of all / the best so far", least_of(&line, 1), 1,
-                 &line, 1);
-    free(reached);
-    return ATTUNE_OK;
+    size_t count = (size_t)of->recorded->space->count;
+    walk on = {.recorded = of->recorded,
+               .met = calloc(count, sizeof *on.met),
+               .reached = calloc(count, sizeof *on.reached),
+               .least = HUGE_VAL};
+    attune_status status =
+        on.met == NULL || on.reached == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a plot") : ATTUNE_OK;
+    if (status == ATTUNE_OK) {
+        follow_search(of->log, &on);
+        at_html_line line = {of->log->event[0].as.start.strategy, on.reached, on.count};
+        at_html_plot(of->page, "candidates measured", "the best time of all / the best so far", least_of(&line, 1), 1,
+                     &line, 1);
+    }
+    free(on.met);
+    free(on.reached);
+    return status;
 }
 
 static attune_status study_all(const sheet *of, at_study **study, at_html_line *line, int *count)

@@ -95,6 +95,28 @@ static void a_search_shows_its_own_way(void **state)
     free(page);
 }
 
+/* The first champion has no measurement of its own until the final, and may be the best all the same: the line is then
+ * at the plot's top from its first point on. */
+static void who_a_search_begins_with_is_seen_from_the_first_on(void **state)
+{
+    (void)state;
+    static const char top[] = "d=\"M62.0 14.0L";
+    char *without = page_of(50), *with;
+    at_ledger_log *log = record(50);
+    at_event_measurement *last = &log->event[log->count - 3].as.measurement;
+    size_t bytes;
+    assert_int_equal(log->event[log->count - 3].kind, AT_EVENT_MEASUREMENT);
+    last->round = 2; /* of the final, and of the champion: STORY_OTHER is the best of all */
+    memcpy(last->config, last->champion, sizeof last->config);
+    memcpy(last->us, last->champion_us, sizeof last->us);
+    assert_ok(at_report_search_page(log, &with, &bytes));
+    holds(with, top);
+    assert_null(strstr(without, top));
+    at_ledger_free(log);
+    free(with);
+    free(without);
+}
+
 /* Nothing of what a ledger says becomes part of the page's own language, and nothing is fetched from elsewhere. */
 static void words_stay_words(void **state)
 {
@@ -146,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_space_shows_every_strategy),
         cmocka_unit_test(a_search_shows_its_own_way),
+        cmocka_unit_test(who_a_search_begins_with_is_seen_from_the_first_on),
         cmocka_unit_test(words_stay_words),
         cmocka_unit_test(little_was_seen),
         cmocka_unit_test(the_verb_reads_ledgers),
