@@ -36,9 +36,9 @@ static void the_machine_and_every_kernel_are_shown(void **state)
 static void a_problem_is_explained(void **state)
 {
     (void)state;
-    outcome result = COMMAND("info", "--target", "cpu", "--format", "tsv", "fp32,d64,b1,h8,s80");
+    outcome result = COMMAND("info", "--target", "cpu", "--format", "tsv", "fp32,d72,b1,h8,s80");
     assert_int_equal(result.code, AT_EXIT_OK);
-    shows(&result, "problem\t\ttext\tb1,h8,s80,d64,fp32\n");
+    shows(&result, "problem\t\ttext\tb1,h8,s80,d72,fp32\n");
     shows(&result, "problem\t\tplan\tcpu_tiled:");
     shows(&result, "problem\t\tchosen\theuristic\n");
     shows(&result, "problem\t\tworkspace bytes\t");

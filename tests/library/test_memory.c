@@ -1,4 +1,4 @@
-/* How much memory attention takes beyond its tensors: the declared workspace and 64 KB a thread, whatever the lengths.
+/* How much memory attention takes beyond its tensors: the declared workspace and 128 KB a thread, whatever the lengths.
  * The linker puts the functions below in place of the allocator's, for this library's calls and the test's own. */
 #include "base/cm.h"
 
@@ -11,7 +11,7 @@
 #include "library/context.h"
 #include "reference/inputs.h"
 
-enum { THREADS = 3, A_THREAD = 64 * 1024, LENGTHS = 4 };
+enum { THREADS = 3, A_THREAD = 128 * 1024, LENGTHS = 4 };
 
 /* ---- Counting --------------------------------------------------------------------------------------------------- */
 
@@ -188,7 +188,7 @@ static void planning_does_not_grow_with_the_lengths(void **state)
     }
 }
 
-static void a_context_has_64_kb_a_thread(void **state)
+static void a_context_has_128_kb_a_thread(void **state)
 {
     (void)state;
     long before = held;
@@ -223,7 +223,7 @@ int main(void)
         cmocka_unit_test(counts_what_is_allocated),
         cmocka_unit_test(executing_allocates_nothing),
         cmocka_unit_test(planning_does_not_grow_with_the_lengths),
-        cmocka_unit_test(a_context_has_64_kb_a_thread),
+        cmocka_unit_test(a_context_has_128_kb_a_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
