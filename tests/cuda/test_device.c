@@ -1,39 +1,8 @@
 /* The device against a driver that only remembers: contexts, loading, launching, and everything that can be wrong. */
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include "base/status.h"
-#include "cuda/device.h"
-#include "cuda/fake_driver.h"
-#include "cuda/fixture.h"
-
-static fake_record *fake;
-static fake_record untouched;
-static bool has_compiler;
-
-static int find_fake(void **state)
-{
-    (void)state;
-    void *library = dlopen(ATTUNE_FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL);
-    fake = library == NULL ? NULL : dlsym(library, "fake");
-    if (fake == NULL || setenv("ATTUNE_LIBCUDA", ATTUNE_FAKE_DRIVER, 1) != 0) {
-        return -1;
-    }
-    untouched = *fake;
-    at_nvrtc *nvrtc = fixture_compiler();
-    has_compiler = nvrtc != NULL;
-    at_nvrtc_close(nvrtc);
-    return 0;
-}
-
-static int forget(void **state)
-{
-    (void)state;
-    *fake = untouched;
-    fake->set_current(NULL);
-    fixture = (fixture_says){.threads = 128, .cluster = 1, .entry = "entry"};
-    return 0;
-}
+#include "cuda/driven.h"
 
 static at_device *opened(int ordinal)
 {
@@ -160,9 +129,6 @@ static void memory_comes_and_goes(void **state)
 /* ---- Launching ------------------------------------------------------------------------------------------------------
  */
 
-static const char plain[] =
-    FIXTURE_ENTRY("static_cast<float *>(args.tensor[ATTUNE_O].data)[threadIdx.x] = args.scale;");
-
 typedef struct launcher {
     at_device *device;
     at_loaded *loaded;
@@ -178,7 +144,7 @@ static launcher loaded_on(int ordinal)
         made.device->ops->close(made.device);
         skip();
     }
-    assert_ok(fixture_load(made.device, &problem, plain, &made.loaded));
+    assert_ok(fixture_load(made.device, &problem, driven_source, &made.loaded));
     assert_ok(made.device->ops->allocate(made.device, 1 << 16, &made.buffer));
     made.args = (attune_args){.size = sizeof(attune_args),
                               .abi = ATTUNE_ABI,
@@ -277,11 +243,11 @@ static void dynamic_shared_memory_is_asked_for(void **state)
     attune_problem problem = fixture_problem();
     at_loaded *loaded = NULL;
     at_device *device = opened(1); /* sm_89 */
-    assert_fails(fixture_load(device, &problem, plain, &loaded), ATTUNE_UNSUPPORTED,
+    assert_fails(fixture_load(device, &problem, driven_source, &loaded), ATTUNE_UNSUPPORTED,
                  "131072 B of shared memory a block, the device gives 101376");
     assert_null(loaded);
     fixture.smem_bytes = fixture.dynamic_bytes = 57376;
-    assert_ok(fixture_load(device, &problem, plain, &loaded));
+    assert_ok(fixture_load(device, &problem, driven_source, &loaded));
     assert_int_equal(fake->smem_limit, 57376);
     device->ops->unload(loaded);
     device->ops->close(device);
@@ -373,9 +339,10 @@ static void a_module_that_the_driver_refuses(void **state)
     }
     at_device *device = opened(0);
     fake->load = AT_CU_NO_BINARY_FOR_GPU;
-    assert_fails(fixture_load(device, &problem, plain, &loaded), ATTUNE_DEVICE_ERROR, "for a driver of CUDA 13.0");
+    assert_fails(fixture_load(device, &problem, driven_source, &loaded), ATTUNE_DEVICE_ERROR,
+                 "for a driver of CUDA 13.0");
     fake->load = AT_CU_OUT_OF_MEMORY;
-    assert_fails(fixture_load(device, &problem, plain, &loaded), ATTUNE_OUT_OF_MEMORY, "loading fixture");
+    assert_fails(fixture_load(device, &problem, driven_source, &loaded), ATTUNE_OUT_OF_MEMORY, "loading fixture");
     assert_null(loaded);
     device->ops->close(device);
     assert_int_equal(fake->modules, 0);
@@ -431,7 +398,7 @@ static void any_thread_may_launch(void **state)
     done(&with);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, forget)
+#define TEST(name) cmocka_unit_test_setup(name, driven_forget)
 
 int main(void)
 {
@@ -454,5 +421,5 @@ int main(void)
         TEST(the_driver_makes_code_of_ptx),
         TEST(any_thread_may_launch),
     };
-    return cmocka_run_group_tests(tests, find_fake, NULL);
+    return cmocka_run_group_tests(tests, driven_find, NULL);
 }

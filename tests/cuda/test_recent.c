@@ -1,34 +1,12 @@
 /* Calls that come again, against a driver that only remembers: they are launched as they were, with nothing done anew,
  * and whatever differs from them is seen. */
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include "base/status.h"
 #include "core/plan.h"
-#include "cuda/device.h"
-#include "cuda/fake_driver.h"
-#include "cuda/fixture.h"
+#include "cuda/driven.h"
 
 enum { BUFFER_BYTES = 1 << 16, THREADS = 8, ROUNDS = 400, DIM = 64 };
-
-static fake_record *fake;
-static fake_record untouched;
-static bool has_compiler;
-
-static int find_fake(void **state)
-{
-    (void)state;
-    void *library = dlopen(ATTUNE_FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL);
-    fake = library == NULL ? NULL : dlsym(library, "fake");
-    if (fake == NULL || setenv("ATTUNE_LIBCUDA", ATTUNE_FAKE_DRIVER, 1) != 0) {
-        return -1;
-    }
-    untouched = *fake;
-    at_nvrtc *nvrtc = fixture_compiler();
-    has_compiler = nvrtc != NULL;
-    at_nvrtc_close(nvrtc);
-    return 0;
-}
 
 /* One tensor map, so that work on them can be counted. */
 static void map_queries(attune_steps *steps)
@@ -40,15 +18,10 @@ static void map_queries(attune_steps *steps)
 
 static int forget(void **state)
 {
-    (void)state;
-    *fake = untouched;
-    fake->set_current(NULL);
-    fixture = (fixture_says){.threads = 128, .cluster = 1, .entry = "entry", .adjust = map_queries};
+    (void)driven_forget(state);
+    fixture.adjust = map_queries;
     return 0;
 }
-
-static const char plain[] =
-    FIXTURE_ENTRY("static_cast<float *>(args.tensor[ATTUNE_O].data)[threadIdx.x] = args.scale;");
 
 typedef struct caller {
     at_device *device;
@@ -66,7 +39,7 @@ static caller planned(void)
         skip();
     }
     assert_ok(at_cuda_open(0, "", NULL, &made.device));
-    assert_ok(fixture_load(made.device, &problem, plain, &made.loaded));
+    assert_ok(fixture_load(made.device, &problem, driven_source, &made.loaded));
     assert_ok(at_plan_bind(&problem, made.loaded, AT_ORIGIN_NAMED, &made.plan));
     assert_ok(attune_call_init(&made.call, &problem));
     for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
@@ -247,5 +220,5 @@ int main(void)
         cmocka_unit_test_setup(kernels_of_two_steps_keep_nothing, forget),
         cmocka_unit_test_setup(any_thread_may_execute, forget),
     };
-    return cmocka_run_group_tests(tests, find_fake, NULL);
+    return cmocka_run_group_tests(tests, driven_find, NULL);
 }

@@ -14,8 +14,7 @@
 #include "core/target.h"
 #include "core/term.h"
 #include "cpu/cpu.h"
-#include "reference/inputs.h"
-#include "reference/judge.h"
+#include "reference/truth.h"
 
 static at_pool *pool;
 static at_device *device[ATTUNE_ISA_COUNT];
@@ -51,85 +50,15 @@ static int close_tiers(void **state)
     return 0;
 }
 
-/* A case drawn, with what is right computed. */
-typedef struct trial {
-    attune_problem problem;
-    at_inputs inputs;
-    attune_args args;
-    at_rows rows;
-    double *o, *lse, *o_naive, *lse_naive;
-    at_case one;
-} trial;
-
-static double *numbers(int64_t count)
-{
-    double *data = malloc(sizeof *data * (size_t)(count + 1));
-    assert_non_null(data);
-    return data;
-}
-
-static void trial_compute(trial *on, const char *text, const at_draw *draw)
-{
-    assert_ok(attune_problem_parse(text, &on->problem));
-    assert_ok(at_inputs_draw(&on->problem, draw, &on->inputs));
-    at_call_args(&on->problem, &on->inputs.call, &on->args);
-    assert_ok(at_rows_all(&on->args, &on->rows));
-    on->o = numbers(on->rows.count * on->args.head_dim_v);
-    on->o_naive = numbers(on->rows.count * on->args.head_dim_v);
-    on->lse = numbers(on->rows.count);
-    on->lse_naive = numbers(on->rows.count);
-    assert_ok(at_reference_run(pool, &on->args, &on->rows, on->o, on->lse));
-    assert_ok(at_naive_run(pool, &on->args, &on->rows, 0, on->o_naive, on->lse_naive));
-    on->one = (at_case){.args = &on->args,
-                        .rows = &on->rows,
-                        .o_reference = on->o,
-                        .lse_reference = on->lse,
-                        .o_naive = on->o_naive,
-                        .lse_naive = on->lse_naive,
-                        .standard_normal = draw->family == AT_FAMILY_NORMAL};
-}
-
-static void trial_free(trial *on)
-{
-    free(on->o);
-    free(on->lse);
-    free(on->o_naive);
-    free(on->lse_naive);
-    at_rows_free(&on->rows);
-    at_inputs_free(&on->inputs);
-}
-
-/* Adds what small cases need to have a naive error worth comparing with. */
-static void trial_temper(trial *on, const char *text, const at_draw *draw)
-{
-    int64_t outputs = on->rows.count * on->args.head_dim_v;
-    for (uint64_t k = 1; outputs < AT_SMALL_CASE && k <= AT_REDRAWS; ++k) {
-        trial redraw;
-        at_draw other = *draw;
-        other.seed = draw->seed * 8 + k + 1000000;
-        trial_compute(&redraw, text, &other);
-        at_judge_naive(&redraw.one, &on->one);
-        trial_free(&redraw);
-    }
-    if (outputs < AT_NOISE_CASE) {
-        double *o = numbers(outputs);
-        double *lse = numbers(on->rows.count);
-        at_noise_run(pool, &on->args, &on->rows, on->o, on->lse, o, lse);
-        at_judge_noise(&on->one, o, lse);
-        free(o);
-        free(lse);
-    }
-}
-
-static void launch(at_device *on_device, trial *on)
+static void launch(at_device *on_device, at_inputs *inputs, const at_truth *truth)
 {
     attune_config config;
     at_loaded *loaded;
     at_recipe recipe;
-    attune_args args = on->args;
-    at_inputs_poison(&on->inputs, 0xff);
-    assert_true(kernel->heuristic(&on->problem, &on_device->target, 0, &config));
-    at_recipe_ask(kernel, &on->problem, &on_device->target, &config, &recipe);
+    attune_args args = truth->args;
+    at_inputs_poison(inputs, 0xff);
+    assert_true(kernel->heuristic(&inputs->problem, &on_device->target, 0, &config));
+    at_recipe_ask(kernel, &inputs->problem, &on_device->target, &config, &recipe);
     at_sizes sizes;
     int64_t bytes;
     at_sizes_fill(&sizes, &args, &on_device->target);
@@ -146,22 +75,27 @@ static void launch(at_device *on_device, trial *on)
 
 static void judge(const char *text, const at_draw *draw, at_bias bias[ATTUNE_ISA_COUNT])
 {
-    trial on;
-    trial_compute(&on, text, draw);
-    trial_temper(&on, text, draw);
-    uint64_t digest = draw->far ? 0 : at_inputs_digest(&on.inputs);
+    const at_truth_want all = {.wanted = 0};
+    attune_problem problem;
+    at_inputs inputs;
+    at_truth truth;
+    assert_ok(attune_problem_parse(text, &problem));
+    assert_ok(at_inputs_draw(&problem, draw, &inputs));
+    assert_ok(at_truth_compute(pool, &inputs, &all, &truth));
+    uint64_t digest = draw->far ? 0 : at_inputs_digest(&inputs);
     for (int tier = 0; tier < tiers; ++tier) {
         at_finding finding;
-        launch(device[tier], &on);
-        if (at_judge_case(&on.one, &finding, draw->family == AT_FAMILY_NORMAL ? &bias[tier] : NULL) != ATTUNE_OK) {
+        launch(device[tier], &inputs, &truth);
+        if (at_judge_case(&truth.one, &finding, draw->family == AT_FAMILY_NORMAL ? &bias[tier] : NULL) != ATTUNE_OK) {
             fail_msg("%s, %s, seed %llu%s%s, %s: %s", text, at_family_name(draw->family),
                      (unsigned long long)draw->seed, draw->gaps ? ", gaps" : "", draw->far ? ", far" : "",
                      at_isa_name(device[tier]->target.isa), attune_last_detail());
         }
-        assert_ok(at_inputs_guards(&on.inputs));
-        assert_true(draw->far || at_inputs_digest(&on.inputs) == digest);
+        assert_ok(at_inputs_guards(&inputs));
+        assert_true(draw->far || at_inputs_digest(&inputs) == digest);
     }
-    trial_free(&on);
+    at_truth_free(&truth);
+    at_inputs_free(&inputs);
 }
 
 /* Judges the problems in this dtype. */

@@ -10,82 +10,38 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "core/call.h"
-#include "reference/inputs.h"
-#include "reference/judge.h"
+#include "reference/truth.h"
 #include "zoo.h"
 
-/* A case drawn and computed, ready for outputs to be judged. */
+/* A case drawn and computed, ready for outputs to be judged; not to be moved. */
 typedef struct trial {
     at_inputs inputs;
-    attune_args args;
-    at_rows rows;
-    double *o, *lse, *o_naive, *lse_naive;
-    at_case one;
+    at_truth truth;
 } trial;
 
 static at_pool *pool;
 
-static void trial_compute(trial *on, const char *text, at_family family, uint64_t seed)
+static void trial_draw(trial *on, const char *text, at_family family, uint64_t seed, bool acc16)
 {
     attune_problem problem;
     at_draw draw = {.seed = seed, .family = family, .poison = 0xff};
+    const at_truth_want want = {.acc16 = acc16};
     assert_int_equal(attune_problem_parse(text, &problem), ATTUNE_OK);
     assert_int_equal(at_inputs_draw(&problem, &draw, &on->inputs), ATTUNE_OK);
-    at_call_args(&problem, &on->inputs.call, &on->args);
-    assert_int_equal(at_rows_all(&on->args, &on->rows), ATTUNE_OK);
-    size_t outputs = (size_t)on->rows.count * (size_t)problem.head_dim_v + 1;
-    size_t rows = (size_t)on->rows.count + 1;
-    on->o = malloc(outputs * sizeof *on->o);
-    on->lse = malloc(rows * sizeof *on->lse);
-    on->o_naive = malloc(outputs * sizeof *on->o);
-    on->lse_naive = malloc(rows * sizeof *on->lse);
-    assert_int_equal(at_reference_run(pool, &on->args, &on->rows, on->o, on->lse), ATTUNE_OK);
-    assert_int_equal(at_naive_run(pool, &on->args, &on->rows, 0, on->o_naive, on->lse_naive), ATTUNE_OK);
-    on->one = (at_case){.args = &on->args,
-                        .rows = &on->rows,
-                        .o_reference = on->o,
-                        .lse_reference = on->lse,
-                        .o_naive = on->o_naive,
-                        .lse_naive = on->lse_naive,
-                        .standard_normal = family == AT_FAMILY_NORMAL};
+    assert_int_equal(at_truth_compute(pool, &on->inputs, &want, &on->truth), ATTUNE_OK);
 }
 
 static void trial_free(trial *on)
 {
-    free(on->o);
-    free(on->lse);
-    free(on->o_naive);
-    free(on->lse_naive);
-    at_rows_free(&on->rows);
+    at_truth_free(&on->truth);
     at_inputs_free(&on->inputs);
-}
-
-static void trial_draw(trial *on, const char *text, at_family family, uint64_t seed)
-{
-    trial_compute(on, text, family, seed);
-    int64_t outputs = on->rows.count * on->args.head_dim_v;
-    for (uint64_t k = 1; outputs < AT_SMALL_CASE && k <= AT_REDRAWS; ++k) {
-        trial redraw;
-        trial_compute(&redraw, text, family, seed * 8 + k + 1000000);
-        at_judge_naive(&redraw.one, &on->one);
-        trial_free(&redraw);
-    }
-    if (outputs < (on->args.dtype == ATTUNE_FP32 ? AT_NOISE_CASE : AT_SMALL_CASE)) {
-        double *o = malloc((size_t)(outputs + 1) * sizeof *o);
-        double *lse = malloc((size_t)(on->rows.count + 1) * sizeof *lse);
-        at_noise_run(pool, &on->args, &on->rows, on->o, on->lse, o, lse);
-        at_judge_noise(&on->one, o, lse);
-        free(o);
-        free(lse);
-    }
 }
 
 static void attend(trial *on, zoo_flaw flaw)
 {
-    float *score = malloc((size_t)(on->args.seqlen_kv + 1) * sizeof *score);
-    for (int64_t i = 0; i < on->args.batch * on->args.heads_q * on->args.seqlen_q; ++i) {
-        zoo_attend(&on->args, i, score, flaw);
+    float *score = malloc((size_t)(on->truth.args.seqlen_kv + 1) * sizeof *score);
+    for (int64_t i = 0; i < on->truth.args.batch * on->truth.args.heads_q * on->truth.args.seqlen_q; ++i) {
+        zoo_attend(&on->truth.args, i, score, flaw);
     }
     free(score);
 }
@@ -94,9 +50,9 @@ static attune_status judged(const char *text, at_family family, uint64_t seed, z
 {
     trial on;
     at_finding finding;
-    trial_draw(&on, text, family, seed);
+    trial_draw(&on, text, family, seed, false);
     attend(&on, flaw);
-    attune_status status = at_judge_case(&on.one, &finding, bias);
+    attune_status status = at_judge_case(&on.truth.one, &finding, bias);
     trial_free(&on);
     return status;
 }
@@ -253,17 +209,18 @@ static void test_infinite_tolerance_is_our_error(void **state)
     for (int i = 0; i < 2; ++i) {
         trial on;
         at_finding finding;
-        trial_draw(&on, "b1,h1,s8,d8,fp16", AT_FAMILY_NORMAL, 1);
+        trial_draw(&on, "b1,h1,s8,d8,fp16", AT_FAMILY_NORMAL, 1, false);
         attend(&on, ZOO_HONEST);
-        assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_OK);
-        on.one.naive_error = strange[i];
-        assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_INTERNAL);
-        on.one.naive_error = 0;
-        on.one.naive_lse = strange[i];
-        assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_INTERNAL);
-        on.one.naive_lse = 0;
-        on.o_naive[5] = strange[i];
-        assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_INTERNAL);
+        assert_int_equal(at_judge_case(&on.truth.one, &finding, NULL), ATTUNE_OK);
+        on.truth.one.naive_error = strange[i];
+        assert_int_equal(at_judge_case(&on.truth.one, &finding, NULL), ATTUNE_INTERNAL);
+        on.truth.one.naive_error = 0;
+        on.truth.one.naive_lse = strange[i];
+        assert_int_equal(at_judge_case(&on.truth.one, &finding, NULL), ATTUNE_INTERNAL);
+        on.truth.one.naive_lse = 0;
+        double *naive = on.truth.block + (on.truth.one.o_naive - on.truth.block);
+        naive[5] = strange[i];
+        assert_int_equal(at_judge_case(&on.truth.one, &finding, NULL), ATTUNE_INTERNAL);
         trial_free(&on);
     }
 }
@@ -273,18 +230,18 @@ static void test_finding_holds_the_numbers(void **state)
     (void)state;
     trial on;
     at_finding finding;
-    trial_draw(&on, "b1,h2,s128,d64,fp16", AT_FAMILY_NORMAL, 1);
+    trial_draw(&on, "b1,h2,s128,d64,fp16", AT_FAMILY_NORMAL, 1, false);
     attend(&on, ZOO_HONEST);
-    assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_OK);
+    assert_int_equal(at_judge_case(&on.truth.one, &finding, NULL), ATTUNE_OK);
     assert_true(finding.max_error > 0 && finding.max_error <= finding.max_error_limit);
     assert_true(finding.max_error_limit < 1e-2);
     assert_true(finding.l2 > 0 && finding.l2 <= finding.l2_limit);
     assert_true(finding.worst_cosine > 0.999 && finding.worst_cosine <= 1.0);
     assert_true(finding.lse_error <= finding.lse_limit);
     assert_true(finding.fixed_bar && finding.allclose);
-    uint16_t *o = on.args.tensor[ATTUNE_O].data;
+    uint16_t *o = on.truth.args.tensor[ATTUNE_O].data;
     o[64 * 77 + 3] = at_fp16_from_float(at_fp16_to_float(o[64 * 77 + 3]) + 0.05F);
-    assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_WRONG_RESULT);
+    assert_int_equal(at_judge_case(&on.truth.one, &finding, NULL), ATTUNE_WRONG_RESULT);
     assert_int_equal(finding.worst.row, 77);
     assert_non_null(strstr(attune_last_detail(), "row 77"));
     assert_false(finding.fixed_bar || finding.allclose);
@@ -297,27 +254,25 @@ static void test_taint(void **state)
     (void)state;
     trial on;
     at_finding finding;
-    trial_draw(&on, "b1,h3,s70,d64,fp16,causal,offset=tl", AT_FAMILY_VISIBLE, 2);
-    on.one.taints = true;
+    trial_draw(&on, "b1,h3,s70,d64,fp16,causal,offset=tl", AT_FAMILY_VISIBLE, 2, false);
+    on.truth.one.taints = true;
     attend(&on, ZOO_LEAKS);
-    if (at_judge_case(&on.one, &finding, NULL) != ATTUNE_OK) {
+    if (at_judge_case(&on.truth.one, &finding, NULL) != ATTUNE_OK) {
         fail_msg("%s", attune_last_detail());
     }
     attend(&on, ZOO_ZEROS);
-    assert_int_equal(at_judge_case(&on.one, &finding, NULL), ATTUNE_WRONG_RESULT);
+    assert_int_equal(at_judge_case(&on.truth.one, &finding, NULL), ATTUNE_WRONG_RESULT);
     trial_free(&on);
 }
 
 /* ---- The naive computation -------------------------------------------------------------------------------------- */
 
-static double naive_l2(const char *text, int acc16)
+static double naive_l2(const char *text, bool acc16)
 {
     trial on;
-    double l2;
-    trial_compute(&on, text, AT_FAMILY_NORMAL, 5);
-    assert_int_equal(at_naive_run(pool, &on.args, &on.rows, acc16, on.o_naive, on.lse_naive), ATTUNE_OK);
-    at_judge_naive(&on.one, &on.one);
-    l2 = on.one.naive_l2;
+    trial_draw(&on, text, AT_FAMILY_NORMAL, 5, acc16);
+    at_judge_naive(&on.truth.one, &on.truth.one);
+    double l2 = on.truth.one.naive_l2;
     trial_free(&on);
     return l2;
 }
@@ -325,10 +280,10 @@ static double naive_l2(const char *text, int acc16)
 static void test_naive_errors_are_of_the_dtype(void **state)
 {
     (void)state;
-    double fp32 = naive_l2("b1,h2,s160,d64,fp32", 0);
-    double fp16 = naive_l2("b1,h2,s160,d64,fp16", 0);
-    double bf16 = naive_l2("b1,h2,s160,d64,bf16", 0);
-    double acc16 = naive_l2("b1,h2,s160,d64,fp16", 1);
+    double fp32 = naive_l2("b1,h2,s160,d64,fp32", false);
+    double fp16 = naive_l2("b1,h2,s160,d64,fp16", false);
+    double bf16 = naive_l2("b1,h2,s160,d64,bf16", false);
+    double acc16 = naive_l2("b1,h2,s160,d64,fp16", true);
     assert_true(fp32 > 1e-8 && fp32 < 2e-6);
     assert_true(fp16 > 1e-4 && fp16 < 2e-3);
     assert_true(bf16 > 1e-3 && bf16 < 1e-2);
@@ -339,19 +294,22 @@ static void test_naive_errors_are_of_the_dtype(void **state)
 static void test_naive_survives_overflow(void **state)
 {
     (void)state;
+    enum { VALUES = 64 * 64 };
+    double *o = malloc(VALUES * sizeof *o), lse[64];
     for (int acc16 = 0; acc16 < 2; ++acc16) {
         trial on;
-        trial_compute(&on, "b1,h1,s64,d64,fp16,scale=100", AT_FAMILY_NORMAL, 5);
-        for (int64_t i = 0; i < 64 * 64; ++i) {
-            ((uint16_t *)on.args.tensor[ATTUNE_Q].data)[i] = at_fp16_from_float(200.0F);
-            ((uint16_t *)on.args.tensor[ATTUNE_K].data)[i] = at_fp16_from_float(i / 64 == 9 ? 200.0F : 150.0F);
+        trial_draw(&on, "b1,h1,s64,d64,fp16,scale=100", AT_FAMILY_NORMAL, 5, acc16 != 0);
+        for (int64_t i = 0; i < VALUES; ++i) {
+            ((uint16_t *)on.truth.args.tensor[ATTUNE_Q].data)[i] = at_fp16_from_float(200.0F);
+            ((uint16_t *)on.truth.args.tensor[ATTUNE_K].data)[i] = at_fp16_from_float(i / 64 == 9 ? 200.0F : 150.0F);
         }
-        assert_int_equal(at_naive_run(pool, &on.args, &on.rows, acc16, on.o_naive, on.lse_naive), ATTUNE_OK);
-        for (int64_t i = 0; i < 64 * 64; ++i) {
-            assert_true(isfinite(on.o_naive[i]));
+        assert_int_equal(at_naive_run(pool, &on.truth.args, &on.truth.rows, acc16, o, lse), ATTUNE_OK);
+        for (int64_t i = 0; i < VALUES; ++i) {
+            assert_true(isfinite(o[i]));
         }
         trial_free(&on);
     }
+    free(o);
 }
 
 static int open_pool(void **state)
