@@ -9,6 +9,7 @@
 #include "device/rows.cuh"
 #include "device/stage.cuh"
 #include "device/tma.cuh"
+#include "device/turns.cuh"
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
 constexpr int BLOCK_M = GROUPS * 64;
@@ -32,11 +33,17 @@ constexpr int STAGES = (ATTUNE_SMEM_BYTES - 1024 - Q_STAGES * (int)tile_q_bytes)
 struct alignas(1024) Shared {
     unsigned char q[Q_STAGES][tile_q_bytes];
     unsigned char tile[STAGES][tile_bytes];
+    unsigned long long full[STAGES], empty[STAGES], full_q[Q_STAGES], empty_q[Q_STAGES];
+    unsigned long long planned, taken; /* the next job: worked out, begun */
     job jobs[JOBS];
     queue jobs_to_do;
-    unsigned long long full_q[Q_STAGES], empty_q[Q_STAGES], full[STAGES], empty[STAGES];
-    unsigned long long planned, taken; /* the next job: worked out, begun */
 };
+
+/* Where what consumers use begins. NOTE: NVRTC works out &shared.full[i] in 64 bits, and anew each time; base + place +
+ * i * size in 32 are 30 of 500 instructions less in the loop over tiles. */
+constexpr unsigned place_q = 0, place_tile = place_q + Q_STAGES * tile_q_bytes;
+constexpr unsigned place_full = place_tile + STAGES * tile_bytes, place_empty = place_full + STAGES * 8;
+constexpr unsigned place_full_q = place_empty + STAGES * 8, place_empty_q = place_full_q + Q_STAGES * 8;
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
 static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
@@ -197,7 +204,8 @@ typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
 
 struct consumer {
-    int group, thread; /* of the block's, of the group's */
+    int group, thread;      /* of the block's, of the group's */
+    unsigned base, queries; /* address of shared memory; of the group's queries, as a descriptor has it */
     ring<STAGES> tiles;
     int number;                /* jobs taken so far, this one among them */
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
@@ -207,34 +215,32 @@ struct consumer {
     row_pair rows;
 };
 
+ATTUNE_INLINE consumer consumer_of(const attune_args &args, const Shared &shared, int group)
+{
+    consumer c = {};
+    c.group = group;
+    c.thread = (int)threadIdx.x % 128;
+    c.base = ptx_cvta_shared(&shared);
+    asm("" : "+r"(c.base)); /* NOTE: or it would be known, and every place worked out in 64 bits again */
+    c.scale = LOG2_E * (ATTUNE_HAS_SOFTCAP ? args.softcap : args.scale);
+    return c;
+}
+
 /* Where the queries lie of the job `before` jobs ago. */
 ATTUNE_INLINE int queries_stage(const consumer &c, int before)
 {
     return (c.number - 1 - before) % Q_STAGES;
 }
 
-/* A tile of the ring that a consumer has its hands on. */
-struct held {
-    int stage;
-    unsigned parity;
-};
-
-ATTUNE_INLINE held next_tile(consumer &c)
+ATTUNE_INLINE void await_tile(const consumer &c, held tile)
 {
-    held tile = {c.tiles.stage, c.tiles.parity};
-    c.tiles.step();
-    return tile;
+    barrier_wait(c.base + place_full + tile.stage * 8, tile.parity);
 }
 
-ATTUNE_INLINE void await_tile(const Shared &shared, held tile)
-{
-    barrier_wait(address(shared.full[tile.stage]), tile.parity);
-}
-
-ATTUNE_INLINE void leave_tile(const Shared &shared, const consumer &c, held tile)
+ATTUNE_INLINE void leave_tile(const consumer &c, held tile)
 {
     if (c.thread == 0) {
-        ptx_mbarrier_arrive(address(shared.empty[tile.stage]));
+        ptx_mbarrier_arrive(c.base + place_empty + tile.stage * 8);
     }
 }
 
@@ -242,40 +248,25 @@ ATTUNE_INLINE void leave_tile(const Shared &shared, const consumer &c, held tile
 constexpr bool turns_of_products = PINGPONG && OVERLAP;
 constexpr bool turns_of_softmax = PINGPONG && !OVERLAP;
 
-/* Named barriers: 1 ... GROUPS order the groups, the next GROUPS hold the threads of one together. */
-template <bool wanted> ATTUNE_INLINE void take_turn(const consumer &c)
-{
-    if constexpr (wanted) {
-        ptx_barrier_sync(1 + c.group, 256);
-    }
-}
-
-template <bool wanted> ATTUNE_INLINE void pass_turn(const consumer &c)
-{
-    if constexpr (wanted) {
-        ptx_barrier_arrive(1 + (c.group + 1 == GROUPS ? 0 : c.group + 1), 256);
-    }
-}
-
-ATTUNE_INLINE void sync_group(const consumer &c)
-{
-    ptx_barrier_sync(1 + GROUPS + c.group, 128);
-}
-
 /* A tile that the group does not need. NOTE: not before it is here, or this would count for the tile before; and not
  * before all four warps have seen it: one that comes late, after the stage was filled again, would wait for ever. */
-ATTUNE_INLINE void let_pass(const Shared &shared, consumer &c)
+ATTUNE_INLINE void let_pass(consumer &c)
 {
-    held tile = next_tile(c);
-    await_tile(shared, tile);
-    sync_group(c);
-    leave_tile(shared, c, tile);
+    held tile = c.tiles.next();
+    await_tile(c, tile);
+    sync_group<GROUPS>(c.group);
+    leave_tile(c, tile);
 }
 
-ATTUNE_INLINE void multiply_keys(const Shared &shared, const consumer &c, held tile, scores &s)
+/* As a descriptor has it. */
+ATTUNE_INLINE unsigned place_of(const consumer &c, held tile)
 {
-    attune_u64 q = wgmma_descriptor_k(ptx_cvta_shared(shared.q[queries_stage(c, 0)]) + c.group * 64 * 128);
-    attune_u64 k = wgmma_descriptor_k(ptx_cvta_shared(shared.tile[tile.stage]));
+    return ((c.base + place_tile) >> 4) + tile.stage * (tile_bytes >> 4);
+}
+
+ATTUNE_INLINE void multiply_keys(const consumer &c, held tile, scores &s)
+{
+    attune_u64 q = wgmma_descriptor(c.queries), k = wgmma_descriptor(place_of(c, tile));
     register_fence(s);
     ptx_wgmma_fence();
 #pragma unroll
@@ -285,9 +276,9 @@ ATTUNE_INLINE void multiply_keys(const Shared &shared, const consumer &c, held t
     ptx_wgmma_commit_group();
 }
 
-ATTUNE_INLINE void multiply_values(const Shared &shared, held tile, weights &p, outputs &o, int accumulate)
+ATTUNE_INLINE void multiply_values(const consumer &c, held tile, weights &p, outputs &o, int accumulate)
 {
-    attune_u64 v = wgmma_descriptor_mn(ptx_cvta_shared(shared.tile[tile.stage]), chunk_kv_bytes);
+    attune_u64 v = wgmma_descriptor(place_of(c, tile) + (chunk_kv_bytes >> 4 << 16));
     register_fence(o);
     ptx_wgmma_fence();
 #pragma unroll
@@ -391,7 +382,7 @@ ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c,
             }
         }
         ptx_fence_proxy_async_shared();
-        sync_group(c);
+        sync_group<GROUPS>(c.group);
     }
 }
 
@@ -402,7 +393,7 @@ ATTUNE_INLINE void store_box(const attune_args &args, Shared &shared, const job 
                              const outputs &o, const float (&normaliser)[2])
 {
     int first = c.group * 64 + c.thread / 32 * 16;
-    unsigned at = ptx_cvta_shared(shared.q[stage]) + first * 128;
+    unsigned at = c.base + place_q + stage * tile_q_bytes + first * 128;
     rows_stage<chunk_q_bytes>(at, o, normaliser, c.thread % 32);
     ptx_fence_proxy_async_shared();
     __syncwarp();
@@ -447,54 +438,55 @@ ATTUNE_INLINE void store(const attune_args &args, Shared &shared, const job &j, 
 ATTUNE_INLINE const job &take_job(const Shared &shared, consumer &c)
 {
     int number = c.number++;
-    barrier_wait(address(shared.full_q[number % Q_STAGES]), number / Q_STAGES % 2);
+    barrier_wait(c.base + place_full_q + number % Q_STAGES * 8, number / Q_STAGES % 2);
     return shared.jobs[number % JOBS];
 }
 
 /* The tiles before the group's first. NOTE: a group that holds none of the ring's stages may wait for a stage to be
  * filled again, one that holds some would wait for itself. */
-ATTUNE_INLINE void pass_tiles(const Shared &shared, consumer &c)
+ATTUNE_INLINE void pass_tiles(consumer &c)
 {
     for (int i = 0; i < c.first; ++i) {
-        let_pass(shared, c);
+        let_pass(c);
         if (i > 0) {
-            let_pass(shared, c);
+            let_pass(c);
         }
-        take_turn<turns_of_products || turns_of_softmax>(c);
-        pass_turn<turns_of_products || turns_of_softmax>(c);
+        take_turn<turns_of_products || turns_of_softmax>(c.group);
+        pass_turn<turns_of_products || turns_of_softmax, GROUPS>(c.group);
     }
 }
 
 /* Gives the scores of the group's first tile to the tensor cores; of no job, whatever lies there. */
-ATTUNE_INLINE held begin_job(const Shared &shared, consumer &c, scores &s)
+ATTUNE_INLINE held begin_job(consumer &c, scores &s)
 {
     c.tiles.declare_uniform<skips>();
-    held keys = next_tile(c);
+    held keys = c.tiles.next();
+    c.queries = ((c.base + place_q) >> 4) + queries_stage(c, 0) * (tile_q_bytes >> 4) + c.group * (64 * 128 >> 4);
     if (c.blocks > 0) {
-        await_tile(shared, keys);
+        await_tile(c, keys);
     }
-    multiply_keys(shared, c, keys, s);
+    multiply_keys(c, keys, s);
     return keys;
 }
 
 /* The scores of tile `i` are here: its keys are needed no more, nor are the queries after the last. */
-ATTUNE_INLINE void leave_keys(const Shared &shared, const consumer &c, held keys, int i)
+ATTUNE_INLINE void leave_keys(const consumer &c, held keys, int i)
 {
-    leave_tile(shared, c, keys);
+    leave_tile(c, keys);
     if constexpr (!boxed) {
         if (i + 1 == c.blocks && c.thread == 0) {
-            ptx_mbarrier_arrive(address(shared.empty_q[queries_stage(c, 0)]));
+            ptx_mbarrier_arrive(c.base + place_empty_q + queries_stage(c, 0) * 8);
         }
     }
 }
 
 /* The outputs that went through the place of a job's queries are out. */
-ATTUNE_INLINE void leave_outputs(const Shared &shared, const consumer &c, int stage)
+ATTUNE_INLINE void leave_outputs(const consumer &c, int stage)
 {
     if constexpr (boxed) {
         if (c.thread % 32 == 0) {
             ptx_cp_async_bulk_wait_group_read<0>();
-            ptx_mbarrier_arrive(address(shared.empty_q[stage]));
+            ptx_mbarrier_arrive(c.base + place_empty_q + stage * 8);
         }
     }
 }
@@ -505,27 +497,26 @@ ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer
 {
     softening f;
     prepare<count>(args, j, c, c.first, s);
-    take_turn<turns_of_softmax>(c);
+    take_turn<turns_of_softmax>(c.group);
     rows_raise<RESCALE, count>(c.rows, s, c.scale, f);
     rows_soften<0, count>(s, c.scale, f);
     rows_finish(c.rows, f);
-    pass_turn<turns_of_softmax>(c);
+    pass_turn<turns_of_softmax, GROUPS>(c.group);
     rows_pack<count>(s, p);
 }
 
-ATTUNE_INLINE void first_tile(const attune_args &args, const Shared &shared, const job &j, consumer &c, held keys,
-                              scores &s, weights &p)
+ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c, held keys, scores &s, weights &p)
 {
     c.rows = {{negative_infinity(), negative_infinity()}, {0, 0}};
     await_scores<0>(s);
-    leave_keys(shared, c, keys, c.first);
+    leave_keys(c, keys, c.first);
     if (skips && c.narrow) {
         first_weights<some_scores>(args, j, c, s, p);
     } else {
         first_weights<all_scores>(args, j, c, s, p);
     }
     if (skips && c.first > 0) {
-        let_pass(shared, c);
+        let_pass(c);
     }
     c.tiles.declare_uniform<skips>();
 }
@@ -536,24 +527,24 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
 {
     constexpr int before = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
     softening f;
-    held keys = next_tile(c), values = next_tile(c);
-    await_tile(shared, keys);
-    take_turn<turns_of_products>(c);
-    multiply_keys(shared, c, keys, s);
-    await_tile(shared, values);
+    held keys = c.tiles.next(), values = c.tiles.next();
+    await_tile(c, keys);
+    take_turn<turns_of_products>(c.group);
+    multiply_keys(c, keys, s);
+    await_tile(c, values);
     clean_values(shared, j, c, values, i - 1);
-    multiply_values(shared, values, p, o, i > c.first + 1);
-    pass_turn<turns_of_products>(c);
+    multiply_values(c, values, p, o, i > c.first + 1);
+    pass_turn<turns_of_products, GROUPS>(c.group);
     await_scores<1>(s);
-    leave_keys(shared, c, keys, i);
+    leave_keys(c, keys, i);
     prepare<all_scores>(args, j, c, i, s);
     rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
     rows_soften<0, before>(s, c.scale, f);
     /* NOTE: this tile has long been here. But without a branch the compiler moves the wait that follows in front of the
      * softmax. Behind it exponentials and packing share the time of the slower ones. */
-    await_tile(shared, values);
+    await_tile(c, values);
     await_outputs<0>(p, o);
-    leave_tile(shared, c, values);
+    leave_tile(c, values);
     rows_rescale<RESCALE>(o, f.factor);
     rows_soften<before, BLOCK_N / 2>(s, c.scale, f);
     rows_finish(c.rows, f);
@@ -565,59 +556,56 @@ ATTUNE_INLINE void sequential_tile(const attune_args &args, Shared &shared, cons
                                    weights &p, outputs &o)
 {
     softening f;
-    held keys = next_tile(c), values = next_tile(c);
-    await_tile(shared, values);
+    held keys = c.tiles.next(), values = c.tiles.next();
+    await_tile(c, values);
     clean_values(shared, j, c, values, i - 1);
-    multiply_values(shared, values, p, o, i > c.first + 1);
+    multiply_values(c, values, p, o, i > c.first + 1);
     await_outputs<0>(p, o);
-    leave_tile(shared, c, values);
-    multiply_keys(shared, c, keys, s);
+    leave_tile(c, values);
+    multiply_keys(c, keys, s);
     await_scores<0>(s);
-    leave_keys(shared, c, keys, i);
+    leave_keys(c, keys, i);
     prepare<all_scores>(args, j, c, i, s);
-    take_turn<turns_of_softmax>(c);
+    take_turn<turns_of_softmax>(c.group);
     rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
     rows_soften<0, BLOCK_N / 2>(s, c.scale, f);
     rows_finish(c.rows, f);
-    pass_turn<turns_of_softmax>(c);
+    pass_turn<turns_of_softmax, GROUPS>(c.group);
     rows_pack<all_scores>(s, p);
     rows_rescale<RESCALE>(o, f.factor);
 }
 
 ATTUNE_INLINE held last_values(Shared &shared, const job &j, consumer &c, weights &p, outputs &o)
 {
-    held values = next_tile(c);
-    await_tile(shared, values);
+    held values = c.tiles.next();
+    await_tile(c, values);
     clean_values(shared, j, c, values, c.blocks - 1);
-    take_turn<turns_of_products>(c);
-    multiply_values(shared, values, p, o, c.blocks > c.first + 1);
-    pass_turn<turns_of_products>(c);
+    take_turn<turns_of_products>(c.group);
+    multiply_values(c, values, p, o, c.blocks > c.first + 1);
+    pass_turn<turns_of_products, GROUPS>(c.group);
     return values;
 }
 
 ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
 {
-    consumer c = {};
+    consumer c = consumer_of(args, shared, group);
     scores s;
     weights p;
     outputs o;
-    c.group = group;
-    c.thread = (int)threadIdx.x % 128;
-    c.scale = LOG2_E * (ATTUNE_HAS_SOFTCAP ? args.softcap : args.scale);
     if (group == GROUPS - 1) {
-        pass_turn<PINGPONG>(c);
+        pass_turn<PINGPONG, GROUPS>(c.group);
     }
     const job *j = &take_job(shared, c);
     find_edges(*j, c);
     if (c.blocks == 0) {
         return; /* more blocks than jobs */
     }
-    pass_tiles(shared, c);
-    held keys = begin_job(shared, c, s);
+    pass_tiles(c);
+    held keys = begin_job(c, s);
     for (;;) {
-        first_tile(args, shared, *j, c, keys, s, p);
+        first_tile(args, *j, c, keys, s, p);
         if (c.number > 1) {
-            leave_outputs(shared, c, queries_stage(c, 1));
+            leave_outputs(c, queries_stage(c, 1));
         }
 #pragma unroll 1
         for (int i = c.first + 1; i < c.blocks; ++i) {
@@ -634,23 +622,23 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
             find_edges(*next, c);
             if (c.first > 0) {
                 await_outputs<0>(p, o);
-                leave_tile(shared, c, values);
-                pass_tiles(shared, c);
+                leave_tile(c, values);
+                pass_tiles(c);
             }
-            keys = begin_job(shared, c, s);
+            keys = begin_job(c, s);
             await_outputs<1>(p, o);
         } else {
             await_outputs<0>(p, o);
         }
         if (!early || c.first == 0) {
-            leave_tile(shared, c, values);
+            leave_tile(c, values);
         }
         store(args, shared, *j, c, queries_stage(c, early), o);
         if constexpr (!early) {
             next = &take_job(shared, c);
             find_edges(*next, c);
-            pass_tiles(shared, c);
-            keys = begin_job(shared, c, s);
+            pass_tiles(c);
+            keys = begin_job(c, s);
         }
         if (c.blocks == 0) {
             break;

@@ -31,15 +31,6 @@ ATTUNE_INLINE void whole(const attune_args &args, Shared &shared)
     shared.jobs[0] = j;
 }
 
-ATTUNE_INLINE consumer unit_consumer(const attune_args &args)
-{
-    consumer c = {};
-    c.group = (int)threadIdx.x / 128 - 1;
-    c.thread = (int)threadIdx.x % 128;
-    c.scale = LOG2_E * args.scale;
-    return c;
-}
-
 /* Where element i of a thread's sums stands in its block's tile. */
 ATTUNE_INLINE int row_of_sum(const consumer &c, int i)
 {
@@ -69,17 +60,17 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
         return;
     }
     take_registers();
-    consumer c = unit_consumer(args);
+    consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
     scores s;
     weights p;
     outputs o = {};
     find_edges(take_job(shared, c), c);
-    (void)begin_job(shared, c, s);
+    (void)begin_job(c, s);
     await_scores<0>(s);
     rows_pack<all_scores>(s, p);
-    held values = next_tile(c);
-    await_tile(shared, values);
-    multiply_values(shared, values, p, o, 0);
+    held values = c.tiles.next();
+    await_tile(c, values);
+    multiply_values(c, values, p, o, 0);
     await_outputs<0>(p, o);
     float *out = results(args);
 #pragma unroll
@@ -118,21 +109,21 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
         }
         return;
     }
-    consumer c = unit_consumer(args);
+    consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
     float *keys = results(args), *values = keys + args.seqlen_kv * dim_qk;
     for (int first = (blocks - 1) * BLOCK_N; first >= 0; first -= BLOCK_N) {
-        held k = next_tile(c), v = next_tile(c);
-        await_tile(shared, k);
-        await_tile(shared, v);
+        held k = c.tiles.next(), v = c.tiles.next();
+        await_tile(c, k);
+        await_tile(c, v);
         for (int at = c.thread; c.group == 0 && at < BLOCK_N * dim_qk; at += 128) {
             keys[first * dim_qk + at] = staged(shared.tile[k.stage], at / dim_qk, at % dim_qk);
         }
         for (int at = c.thread; c.group == 0 && at < BLOCK_N * dim_v; at += 128) {
             values[first * dim_v + at] = staged(shared.tile[v.stage], at / dim_v, at % dim_v);
         }
-        sync_group(c);
-        leave_tile(shared, c, k);
-        leave_tile(shared, c, v);
+        sync_group<GROUPS>(c.group);
+        leave_tile(c, k);
+        leave_tile(c, v);
     }
 }
 #endif
@@ -142,10 +133,11 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
  * and sum. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_softmax(const __grid_constant__ attune_args args)
 {
+    Shared &shared = begin(args);
     if (threadIdx.x < 128) {
         return;
     }
-    consumer c = unit_consumer(args);
+    consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
     scores s;
     softening f;
     float *out = results(args);
@@ -188,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_store(const
     if (threadIdx.x < 128) {
         return;
     }
-    consumer c = unit_consumer(args);
+    consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
     outputs o;
 #pragma unroll
     for (int i = 0; i < columns_v / 2; ++i) {

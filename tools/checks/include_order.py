@@ -17,7 +17,7 @@ ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure
          ["evolve"], ["report"], ["cli"]]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"]}
-DEVICE = [["args", "ptx"], ["barrier"], ["element", "sequence", "stage", "tma"], ["copy"],
+DEVICE = [["args", "ptx"], ["barrier", "turns"], ["element", "sequence", "stage", "tma"], ["copy"],
           ["tile", "fragment", "swizzle", "wgmma"],
           ["softmax", "mask", "schedule", "guard"], ["job", "rows", "journey", "small"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}

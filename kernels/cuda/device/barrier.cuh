@@ -79,6 +79,12 @@ ATTUNE_INLINE void barrier_wait_cluster(unsigned barrier, unsigned parity)
     }
 }
 
+/* A buffer of a ring that somebody has its hands on. */
+struct held {
+    int stage;
+    unsigned parity;
+};
+
 /* A place in a ring: buffers are used in order; the parity that its users wait for changes with each round. */
 template <int stages> struct ring {
     int stage = 0;
@@ -87,6 +93,12 @@ template <int stages> struct ring {
     {
         stage = stage + 1 == stages ? 0 : stage + 1;
         parity ^= stage == 0;
+    }
+    __device__ __forceinline__ held next()
+    {
+        held now = {stage, parity};
+        step();
+        return now;
     }
     /* Tells that all lanes have the same. NOTE: the compiler no longer sees it where tiles were let pass in a loop that
      * waits, and then moves every descriptor of every product to a uniform register; of a shuffle's result it does. */

@@ -40,6 +40,13 @@ ATTUNE_INLINE attune_u64 wgmma_descriptor_mn(unsigned shared, unsigned chunk_byt
     return wgmma_descriptor_bits(chunk_bytes, 1024) | (shared >> 4 & 0x3fff);
 }
 
+/* A descriptor whose lower half, the address / 16 and from bit 16 on the leading offset / 16, is a number in 32 bits.
+ */
+ATTUNE_INLINE attune_u64 wgmma_descriptor(unsigned low)
+{
+    return (wgmma_descriptor_bits(0, 1024) & ~0xffffffffull) | low;
+}
+
 /* What to add to the descriptor of an operand along k for columns 16 step ... of a tile of `rows` rows. */
 template <int rows> ATTUNE_INLINE constexpr unsigned wgmma_step_k(int step)
 {
