@@ -28,7 +28,7 @@ attune_status at_search_check_mutant(at_search *on)
 
 attune_status at_search_check_execution(at_search *on, const int *candidate, int count)
 {
-    char function[AT_HEAT_MAX][AT_FUNCTION_TEXT_MAX];
+    char function[AT_HEAT_MAX + 1][AT_FUNCTION_TEXT_MAX];
     char a[AT_KERNEL_TEXT_MAX], b[AT_KERNEL_TEXT_MAX];
     for (int i = 0; i < count; ++i) {
         AT_FORWARD(on->stand->proof(on->stand->self, candidate[i], function[i]));
@@ -46,7 +46,7 @@ attune_status at_search_check_execution(at_search *on, const int *candidate, int
                 function[i], a, b);
         }
     }
-    on->launched += count;
+    on->launched += count - 1;
     return ATTUNE_OK;
 }
 
@@ -54,8 +54,8 @@ attune_status at_search_tell_execution(at_search *on)
 {
     return on->launched == 0 ? ATTUNE_OK
                              : at_search_checked(on, AT_CHECK_EXECUTION, true, true,
-                                                 "%d candidates were launched, each by another function than those of "
-                                                 "other code that it was timed beside",
+                                                 "%d candidates were launched beside the champion, and no function was "
+                                                 "launched for two codes",
                                                  on->launched);
 }
 

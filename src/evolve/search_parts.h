@@ -74,7 +74,7 @@ bool at_search_recall_refusal(const at_search *on, int candidate, at_entrant *en
 
 /* A wrong kernel must be rejected. */
 attune_status at_search_check_mutant(at_search *on);
-/* Functions that are launched differ where their code does. */
+/* Functions that are launched differ where their code does; the champion's is the first. */
 attune_status at_search_check_execution(at_search *on, const int *candidate, int count);
 /* At the end: that it held. */
 attune_status at_search_tell_execution(at_search *on);

@@ -420,8 +420,8 @@ static attune_status conclude(at_search *on, batch *of)
 
 static attune_status race(at_search *on, const int *ready, int count, batch *of)
 {
-    int raced[AT_HEAT_MAX];
-    int raced_count = 0;
+    int raced[AT_HEAT_MAX + 1] = {on->champion};
+    int raced_count = 1;
     recall_all(on, ready, count, of);
     if (of->live.count > 0) {
         AT_FORWARD(run_fair_heat(on, of));

@@ -23,6 +23,23 @@ static void one_module_under_many_names_is_found_out(void **state)
     stand_close(&on);
 }
 
+/* One candidate alone beside the champion is enough to see it. */
+static void one_module_under_two_names_is_found_out(void **state)
+{
+    (void)state;
+    told seen = {0};
+    stand on = stand_open(7, 0.01);
+    const at_seed first[] = {{on.space->order[0], "heuristic"}, {on.space->order[1], "one"}};
+    at_search_options options = options_of(&on, first, 2, &seen);
+    on.one_module = true;
+    options.strategy = "seeds";
+    options.budget_runs = 2;
+    at_search_result result = run_with(&on, &options);
+    assert_int_equal(result.end, AT_SEARCH_VOID);
+    assert_true(seen.failed[AT_CHECK_EXECUTION]);
+    stand_close(&on);
+}
+
 /* Were it not for the functions, the times would still tell: they are all one. */
 static void one_time_for_all_raises_an_alarm(void **state)
 {
@@ -248,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_module_under_many_names_is_found_out),
+        cmocka_unit_test(one_module_under_two_names_is_found_out),
         cmocka_unit_test(one_time_for_all_raises_an_alarm),
         cmocka_unit_test(a_dead_parameter_is_named_and_costs_no_measurement),
         cmocka_unit_test(every_parameter_that_lives_is_said_to_live),
