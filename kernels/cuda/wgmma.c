@@ -193,11 +193,19 @@ static choices choices_for(const attune_problem *problem)
 
 enum { SHORT = 1024, LONG = 4096 };
 
-/* Causal jobs differ in size, which short ones even out by a counter and long ones by their order; few tiles a job
- * leave more time between products than turns are good for. */
-static void suit_causal(const attune_problem *problem, attune_config *config)
+static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
 {
-    if (problem->seqlen_q < (problem->head_dim_v > 64 ? LONG : SHORT)) {
+    return (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
+}
+
+/* Causal jobs differ in size, which short ones even out by a counter and long ones by their order; where there are few,
+ * the counter costs more than it evens out. Few tiles a job leave more time between products than turns are good
+ * for. */
+static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
+{
+    enum { JOBS_EACH = 4 };
+    if (problem->seqlen_q < (problem->head_dim_v > 64 ? LONG : SHORT) &&
+        jobs_of(problem, config) > (int64_t)JOBS_EACH * target->sm_count) {
         config->value[SCHEDULER] = COUNTER;
     }
     if (problem->head_dim_v <= 64 && problem->seqlen_q <= SHORT) {
@@ -208,11 +216,35 @@ static void suit_causal(const attune_problem *problem, attune_config *config)
     }
 }
 
+/* Tiles of keys for head dims above 64, and what they take without a mask: each, and a job besides. */
+static const struct {
+    int32_t block_n, q_stages, ahead, tile, job;
+} lengths[] = {{128, 2, 0, 274, 202}, {160, 2, 1, 332, 280}, {176, 1, 1, 363, 334}, {192, 1, 1, 391, 340}};
+
+/* The larger tiles are faster, a job's first and last take longer, and what a last tile has too much counts. */
+static void suit_length(const attune_problem *problem, attune_config *config)
+{
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
+        int64_t tiles = (problem->seqlen_kv + lengths[i].block_n - 1) / lengths[i].block_n;
+        int64_t time = tiles * lengths[i].tile + lengths[i].job;
+        if (time < least) {
+            least = time;
+            config->value[BLOCK_N] = lengths[i].block_n;
+            config->value[Q_STAGES] = lengths[i].q_stages;
+            config->value[AHEAD] = lengths[i].ahead;
+        }
+    }
+}
+
 /* Features cost registers: smaller tiles instead of spills. */
-static void suit(const attune_problem *problem, attune_config *config)
+static void suit(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     if (problem->causal) {
-        suit_causal(problem, config);
+        suit_causal(problem, target, config);
+    } else if (config->value[BLOCK_N] == 128 && config->value[GROUPS] == 2 && problem->head_dim_v > 64 &&
+               !elaborate(problem) && problem->softcap == 0) {
+        suit_length(problem, config);
     }
     if (windowed(problem) && config->value[GROUPS] == 3) {
         config->value[GROUPS] = 2;
@@ -226,8 +258,7 @@ static void suit(const attune_problem *problem, attune_config *config)
 static void suit_few(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     enum { JOBS_EACH = 3 };
-    int64_t jobs = (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
-    if (config->value[GROUPS] == 3 && jobs <= (int64_t)JOBS_EACH * target->sm_count) {
+    if (config->value[GROUPS] == 3 && jobs_of(problem, config) <= (int64_t)JOBS_EACH * target->sm_count) {
         config->value[GROUPS] = 2;
         config->value[PINGPONG] = 1;
     }
@@ -238,7 +269,7 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     choices from = choices_for(problem);
     for (int32_t i = 0; i < from.count; ++i) {
         attune_config chosen = from.config[i];
-        suit(problem, &chosen);
+        suit(problem, target, &chosen);
         suit_few(problem, target, &chosen);
         if (valid(problem, target, &chosen, NULL) && smem_of(problem, target, &chosen) <= target->smem_optin_bytes &&
             index-- == 0) {
@@ -291,6 +322,8 @@ static const attune_shipped shipped[] = {
     {"b8,h8,s2048,d256,fp16", ""},
     {"b8,h8,s2048,d256,fp16,causal", ""},
     {"b32,h8,s512,d256,fp16,causal", ""},
+    {"b1,h16,s16384,d128,fp16", ""},
+    {"b8,h64,s300,d128,bf16", ""},
     {"b1,h16,s16384,d128,fp16,causal", ""},
     {"b2,h8,s1000,d96,bf16,causal", ""},
     {"b2,h8,s1000,d192,dv128,bf16,causal", ""},
