@@ -1,6 +1,6 @@
 /* witness: what stands around a timed graph. It fills inputs anew at fixed addresses, poisons outputs, brings inputs
- * into the caches, keeps the device busy until the host has enqueued everything, and looks at every output afterwards.
- * STAGE says which.
+ * into the caches, keeps the device busy until the host has enqueued everything, and looks at every output afterwards;
+ * and it leaves a pattern in shared memory for whoever comes next. STAGE says which.
  *
  * Inputs are made from one base set under a guise, which is a number: signs of the columns of Q and K flip together, so
  * that no score changes, signs of V's columns flip and O's with them, and, where no other tensor tells heads or batches
@@ -14,16 +14,15 @@
  *                         base's; compare: addresses of outputs; poison: address and bytes of each range
  *   tensor[LSE].stride    of the outputs in the table
  *   total_q               entries: sets, outputs or ranges
- *   offset                the guise of set 0 (set i has guise + i; 0 changes nothing); poison: the byte; wait: ns
- *   window_left           sets that the outputs' calls went through in turn
- *   window_right          1: heads and batches change places
- *   scale                 how far an element may be off, as a share of its row's largest; 0: not by a bit
- *   workspace             compare: u32 for each output, set to 1 where it is wrong; touch: a place to write to, never
- *                         written */
+ *   offset                the guise of set 0 (set i has guise + i; 0 changes nothing); poison and litter: the byte;
+ * wait: ns window_left           sets that the outputs' calls went through in turn window_right          1: heads and
+ * batches change places scale                 how far an element may be off, as a share of its row's largest; 0: not by
+ * a bit workspace             compare: u32 for each output, set to 1 where it is wrong; touch: a place to write to,
+ * never written */
 #include "device/element.cuh"
 #include "device/sequence.cuh"
 
-enum { REFILL, POISON, TOUCH, COMPARE, WAIT };
+enum { REFILL, POISON, TOUCH, COMPARE, WAIT, LITTER };
 
 #if ATTUNE_DTYPE == 0
 typedef unsigned bits;
@@ -395,6 +394,21 @@ ATTUNE_INLINE void wait(const attune_args &args)
     }
 }
 
+/* Stays for a while, so that the other multiprocessors get blocks too. */
+ATTUNE_INLINE void litter(const attune_args &args)
+{
+    constexpr attune_u64 STAY_NS = 20000;
+    extern __shared__ __align__(16) unsigned memory[];
+    attune_u64 start = now_ns();
+    volatile unsigned *to = memory;
+    for (int i = (int)threadIdx.x; i < ATTUNE_SMEM_BYTES / 4; i += ATTUNE_THREADS) {
+        to[i] = (unsigned)args.offset * 0x01010101u;
+    }
+    while (now_ns() - start < STAY_NS) {
+        __nanosleep(100);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 4) witness(const __grid_constant__ attune_args args)
 {
     int lane = (int)threadIdx.x % 32;
@@ -406,6 +420,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 4) witness(const __
         touch(args, lane);
     } else if (STAGE == COMPARE) {
         compare(args, lane);
+    } else if (STAGE == LITTER) {
+        litter(args);
     } else {
         wait(args);
     }

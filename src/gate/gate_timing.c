@@ -1,5 +1,6 @@
 /* Sessions timed by workers: a fresh one for each process, which all benches share. A stranger's CPU kernel has a
  * worker of its own beside it, locked for that kernel; samples of a block then go to and fro between them. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,8 @@ typedef struct timing {
     at_device *worker; /* of this process; NULL before the first bench, and after one that spoilt it */
     course *current;
     ground *grounds;
+    pthread_t closer; /* sees the process before this one to its end, */
+    bool closing;     /* where there is one */
 } timing;
 
 static void close_worker(at_device **worker)
@@ -58,6 +61,21 @@ static void close_worker(at_device **worker)
     if (*worker != NULL) {
         (*worker)->ops->close(*worker);
         *worker = NULL;
+    }
+}
+
+static void *close_aside(void *context)
+{
+    at_device *worker = context;
+    close_worker(&worker);
+    return NULL;
+}
+
+static void wait_for_closer(timing *on)
+{
+    if (on->closing) {
+        (void)pthread_join(on->closer, NULL);
+        on->closing = false;
     }
 }
 
@@ -95,7 +113,8 @@ static attune_status open_arm(void *self, int index, at_device *device, attune_p
 static attune_status judge(void *self, at_inputs *inputs)
 {
     const part *on = self;
-    (void)inputs; /* they are the ground's own */
+    (void)inputs;                    /* they are the ground's own */
+    wait_for_closer(on->of->timing); /* what is timed next has the device for itself */
     attune_status status = at_ground_judge(&on->of->ground->of);
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "before it was timed, %s", on->name[0]);
 }
@@ -355,14 +374,24 @@ static void leave_part(void *self, attune_status status)
     }
 }
 
+/* A driver takes its leave of a process in a third of a second, in which the next one makes itself ready. On a CPU that
+ * would be time of whoever is timed. */
 static void end_process(void *self)
 {
-    close_worker(&((timing *)self)->worker);
+    timing *on = self;
+    wait_for_closer(on);
+    on->closing = on->gate->target.kind == ATTUNE_TARGET_CUDA && on->worker != NULL &&
+                  pthread_create(&on->closer, NULL, close_aside, on->worker) == 0;
+    if (on->closing) {
+        on->worker = NULL;
+    }
+    close_worker(&on->worker);
 }
 
 static void close_timing(void *self)
 {
     end_process(self);
+    wait_for_closer(self);
     free_grounds(self);
     free(self);
 }

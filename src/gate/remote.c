@@ -111,6 +111,11 @@ static attune_status synchronise(at_device *device, void *stream)
     return ask(of(device), "sync", json_pack("{s:I}", "stream", number(stream)), of(device)->patience_s, NULL);
 }
 
+static attune_status litter(at_device *device, int pattern)
+{
+    return ask(of(device), "litter", json_pack("{s:i}", "pattern", pattern), of(device)->load_s, NULL);
+}
+
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
 
 /* Sizes and tensors as the call had them: the worker checks them again and makes its own args. */
@@ -287,6 +292,7 @@ static const at_device_ops operations = {
     .release = release,
     .upload = upload,
     .download = download,
+    .litter = litter,
     .close = close_device,
 };
 

@@ -9,7 +9,8 @@
 #include "gate/worker_ops.h"
 
 /* In the order in which they are searched. */
-static const at_worker_op *const tables[] = {at_worker_device_ops, at_worker_arm_ops, at_worker_timing_ops};
+static const at_worker_op *const tables[] = {at_worker_device_ops, at_worker_arm_ops, at_worker_timing_ops,
+                                             at_worker_litter_ops};
 
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
@@ -69,6 +70,7 @@ attune_status at_worker_serve(int in, int out, const attune_arm_hooks *hooks)
     attune_status status = at_serve(&worker.server, in, out);
     at_worker_close_timing(&worker);
     at_worker_close_arms(&worker);
+    at_worker_close_litter(&worker);
     attune_context_destroy(worker.context);
     if (worker.arena != NULL) {
         (void)munmap(worker.arena, worker.arena_bytes);

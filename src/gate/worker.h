@@ -28,7 +28,8 @@ typedef struct at_worker {
     size_t arm_count, arm_room;
     const attune_arm_hooks *hooks; /* what a program adds to a worker; may be NULL */
     at_guest_code guest_code;
-    void *stage; /* the executor's, from "stage" to "unstage" */
+    at_loaded *litter; /* NULL: not wanted yet */
+    void *stage;       /* the executor's, from "stage" to "unstage" */
     at_server server;
 } at_worker;
 
