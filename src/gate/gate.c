@@ -264,7 +264,12 @@ static attune_status check_folder(const char *folder)
 
 static int exit_code(const at_gate_result *result)
 {
-    return result->failed > 0 ? 1 : result->not_run > 0 ? 3 : result->inconclusive > 0 || result->left > 0 ? 2 : 0;
+    enum { PASS = 0, FAIL = 1, OPEN = 2, COULD_NOT = 3, UNFINISHED = 4 };
+    return result->left > 0           ? UNFINISHED
+           : result->failed > 0       ? FAIL
+           : result->not_run > 0      ? COULD_NOT
+           : result->inconclusive > 0 ? OPEN
+                                      : PASS;
 }
 
 /* The fetcher for sessions need not validate its back ends again: the court's has. */

@@ -59,7 +59,7 @@ typedef struct at_gate_result {
     int faster;                                /* verdicts whose candidate is faster, each asked by itself, */
     int faster_among;                          /* and how many of these stand where it is asked whether any is (Holm) */
     int left;                                  /* (candidate, problem) pairs that the limit left over */
-    int exit_code;                             /* 0 pass, 1 fail, 2 inconclusive or unfinished, 3 could not run */
+    int exit_code; /* 0 pass, 1 fail, 2 inconclusive, 3 could not run, 4 unfinished: the limit left some */
 } at_gate_result;
 
 /* ATTUNE_OK when the gate ran, whatever it found. Errors are the caller's (a kernel or target that is not there), the

@@ -191,6 +191,8 @@ static void remake(const at_verdict *verdict, const char *cache, at_record *reco
         stand(record, AT_UNCHECKED, "its source is a stranger's");
     } else if (verdict->stage[AT_STAGE_BUILD].status != ATTUNE_OK || !verdict->stage[AT_STAGE_BUILD].ran) {
         stand(record, AT_UNCHECKED, "it was not built");
+    } else if (kernel == NULL && at_catalogue_left_out(name) != NULL) {
+        stand(record, AT_UNCHECKED, "this build is without kernel %.100s: %s", name, at_catalogue_left_out(name));
     } else if (kernel == NULL || kernel->target != verdict->target.kind) {
         stand(record, AT_STALE, "there is no kernel %.200s", name);
     } else if (at_config_parse(kernel, at_record_config(verdict), &config) != ATTUNE_OK ||

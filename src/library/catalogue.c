@@ -9,6 +9,14 @@ extern const attune_kernel at_kernel_wgmma_small, at_kernel_wgmma;
 extern const attune_kernel at_kernel_wmma_ws, at_kernel_wmma, at_kernel_pipelined, at_kernel_tiled, at_kernel_guarded,
     at_kernel_minimal, at_kernel_cublas, at_kernel_cublas_qk, at_kernel_wmma_acc16, at_kernel_cutlass;
 
+/* Kernels that a build may have to do without. */
+static const struct {
+    const char *name, *needs;
+} optional[] = {
+    {"cpu_bf16", "it is for x86-64"},
+    {"cutlass", "it is built ahead, where nvcc and CUTLASS's headers are"},
+};
+
 const attune_kernel *const at_catalogue[] = {
     /* CPU */
     &at_kernel_cpu_decode, /* few query rows only */
@@ -64,6 +72,16 @@ const char *at_kernels_nearest(const attune_kernel *const *kernels, const char *
 const char *at_catalogue_nearest(const char *name)
 {
     return at_kernels_nearest(at_catalogue, name);
+}
+
+const char *at_catalogue_left_out(const char *name)
+{
+    for (size_t i = 0; i < sizeof optional / sizeof optional[0]; ++i) {
+        if (strcmp(optional[i].name, name) == 0 && at_catalogue_find(name) == NULL) {
+            return optional[i].needs;
+        }
+    }
+    return NULL;
 }
 
 const attune_kernel *at_catalogue_general(attune_target_kind target)

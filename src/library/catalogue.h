@@ -16,5 +16,8 @@ const char *at_kernels_nearest(const attune_kernel *const *kernels, const char *
 /* The kernel of this name in the catalogue, or NULL. */
 const attune_kernel *at_catalogue_find(const char *name);
 const char *at_catalogue_nearest(const char *name);
+/* What a kernel of attune's that is not in the catalogue needs, as a clause with a verb: this build, or this machine's
+ * architecture, had to do without. NULL where there is no such kernel, or it is there. */
+const char *at_catalogue_left_out(const char *name);
 
 #endif

@@ -379,7 +379,7 @@ static void test_limit_leaves_the_rest(void **state)
     run(&on);
     assert_int_equal(on.seen.verdicts, 10);
     assert_int_equal(on.result.left, 2);
-    assert_int_equal(on.result.exit_code, 2);
+    assert_int_equal(on.result.exit_code, 4);
 }
 
 /* ---- What it leaves --------------------------------------------------------------------------------------------- */

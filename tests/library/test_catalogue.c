@@ -46,13 +46,24 @@ static void suggests_what_is_near(void **state)
     assert_null(at_catalogue_nearest("zzzzzzzzzzzzzzzz"));
 }
 
+/* Whoever asks for an optional kernel is told what it needs, where it is not there; of others nothing is known. */
+static void what_is_left_out_is_known(void **state)
+{
+    (void)state;
+    static const char *const optional[] = {"cutlass", "cpu_bf16"};
+    for (size_t i = 0; i < sizeof optional / sizeof optional[0]; ++i) {
+        assert_true((at_catalogue_find(optional[i]) == NULL) == (at_catalogue_left_out(optional[i]) != NULL));
+    }
+    assert_null(at_catalogue_left_out("cpu_tiled"));
+    assert_null(at_catalogue_left_out("no_such_kernel"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_keeps_the_contract),
-        cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(each_target_has_one_general_kernel),
-        cmocka_unit_test(suggests_what_is_near),
+        cmocka_unit_test(every_row_keeps_the_contract),       cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(each_target_has_one_general_kernel), cmocka_unit_test(suggests_what_is_near),
+        cmocka_unit_test(what_is_left_out_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
