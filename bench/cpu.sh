@@ -72,6 +72,7 @@ what_cpu_parameters() {
     local k=cpu_tiled
     {
         echo "--arms $k,$k:BLOCK_M=16,$k:BLOCK_M=32,$k:BLOCK_N=16,$k:BLOCK_N=48,$k:PANEL=1,$k:PANEL=2,$k:PACK=1 -- b1,h8,s1024,d64,fp32"
+        echo "--arms $k,$k:BLOCK_M=16,$k:BLOCK_M=32 -- b1,h8,s1024,d256,fp32"
         echo "--arms $k,$k:EXP=5,$k:EXP=6 -- b1,h8,s512,d16,fp16"
         echo "--arms $k,$k:PREFETCH=1 -- b1,h8,s256,d64,fp32"
         echo "--arms $k,$k:PREFETCH=0,$k:ORDER=1 -- b1,h8,s4096,d64,fp32"
