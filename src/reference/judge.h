@@ -21,8 +21,9 @@ typedef struct at_case {
     bool taints;          /* the kernel declares ATTUNE_TRAIT_TAINTS: NaN where the reference is finite is not judged */
 } at_case;
 
-/* Outputs below which the naive error of one draw says little: seven redraws are added, and what at_noise_run says;
- * that also in larger cases of fp32, whose naive error hangs on the few rows where large scores compete. */
+/* Outputs, of rows that see a key, below which the naive error of one draw says little: seven redraws are added, and
+ * what at_noise_run says; that also in larger cases of fp32, whose naive error hangs on the few rows where large scores
+ * compete. */
 #define AT_SMALL_CASE 4096
 #define AT_NOISE_CASE (16 * AT_SMALL_CASE)
 #define AT_REDRAWS 7

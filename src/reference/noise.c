@@ -1,8 +1,10 @@
 /* What rounding in fp32 may do to each result: the first-order bound that no honest kernel can be asked to beat.
  *
- * A score computed in fp32 is off by up to 2^-24 of the sum of its terms' magnitudes, A_j. To first order that moves O
- * by sum_j P_j A_j |V_j - O| and LSE by sum_j P_j A_j, times 2^-24. Large cases show this in their naive error; in
- * small ones the naive result may be right by luck. */
+ * A score computed in fp32 is off by up to 2^-24 of the sum of its terms' magnitudes, A_j; by sqrt(d) / 3 times as much
+ * where that is more, for d terms that are added one after another round d times, each time by 2^-24 / sqrt(3) of what
+ * they have come to (root mean squares, of terms of one size and sign). To first order that moves O by
+ * sum_j P_j A_j |V_j - O| and LSE by sum_j P_j A_j, times 2^-24. Large cases show this in their naive error; in small
+ * ones the naive result may be right by luck. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,7 +32,7 @@ static double score_of(const attune_args *args, const at_chunk *chunk, const dou
         sizes += fabs(query[c] * key[c]);
     }
     double s = dot * (double)args->scale;
-    *magnitude = sizes * fabs((double)args->scale);
+    *magnitude = sizes * fabs((double)args->scale) * fmax(1, sqrt(args->head_dim_qk) / 3);
     if (args->softcap > 0) {
         s = (double)args->softcap * tanh(s / (double)args->softcap);
     }

@@ -95,6 +95,40 @@ static void honest_passes(const char *dtype)
     }
 }
 
+/* What a case is granted for being small. */
+static double granted(const char *text)
+{
+    trial on;
+    trial_draw(&on, text, AT_FAMILY_NEGATIVE, 1, false);
+    double error = on.truth.one.naive_error;
+    trial_free(&on);
+    return error;
+}
+
+/* Scores of 128 terms, all of one sign: what adding them up costs in two orders differs by luck, and both are honest.
+ */
+static void test_long_sums_are_granted_what_they_cost(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+        trial on;
+        double worst = 0;
+        trial_draw(&on, "b1,h2,s40,d128,fp32,causal", AT_FAMILY_NEGATIVE, seed, false);
+        for (int64_t i = 0; i < on.truth.rows.count * on.truth.args.head_dim_v; ++i) {
+            worst = fmax(worst, fabs(on.truth.one.o_naive[i] - on.truth.one.o_reference[i]));
+        }
+        assert_true(worst <= 1.5 * on.truth.one.naive_error);
+        trial_free(&on);
+    }
+}
+
+static void test_rows_without_keys_make_no_case_larger(void **state)
+{
+    (void)state;
+    assert_true(granted("b1,h2,sq600,skv50,d64,fp32") == 0);
+    assert_true(granted("b1,h2,sq600,skv50,d64,fp32,causal") > 0);
+}
+
 static void test_honest_fp16_passes(void **state)
 {
     (void)state;
@@ -280,7 +314,7 @@ static double naive_l2(const char *text, bool acc16)
 static void test_naive_errors_are_of_the_dtype(void **state)
 {
     (void)state;
-    double fp32 = naive_l2("b1,h2,s160,d64,fp32", false);
+    double fp32 = naive_l2("b1,h2,s520,d64,fp32", false); /* so large that nothing is granted */
     double fp16 = naive_l2("b1,h2,s160,d64,fp16", false);
     double bf16 = naive_l2("b1,h2,s160,d64,bf16", false);
     double acc16 = naive_l2("b1,h2,s160,d64,fp16", true);
@@ -328,6 +362,8 @@ static int close_pool(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_long_sums_are_granted_what_they_cost),
+        cmocka_unit_test(test_rows_without_keys_make_no_case_larger),
         cmocka_unit_test(test_honest_fp16_passes),
         cmocka_unit_test(test_honest_bf16_passes),
         cmocka_unit_test(test_honest_fp32_passes),
