@@ -562,6 +562,7 @@ ATTUNE_INLINE void sequential_tile(const attune_args &args, Shared &shared, cons
     multiply_values(c, values, p, o, i > c.first + 1);
     await_outputs<0>(p, o);
     leave_tile(c, values);
+    await_tile(c, keys); /* asked for before the values, they may come after them */
     multiply_keys(c, keys, s);
     await_scores<0>(s);
     leave_keys(c, keys, i);
