@@ -134,10 +134,11 @@ static attune_status set_packed_sizes(at_inputs *inputs)
     return ATTUNE_OK;
 }
 
-/* Which of batch, head and row the MASK really has: drawn, so that every broadcast is met. */
+/* Which of batch, head and row the MASK really has: drawn, so that every broadcast is met; by the seed's upper half, so
+ * that draws of neighbouring seeds fit into each other's buffers. */
 static bool mask_has(const at_inputs *inputs, int dimension)
 {
-    at_random random = at_random_seed(inputs->draw.seed, 0x6d61736b);
+    at_random random = at_random_seed(inputs->draw.seed >> 32, 0x6d61736b);
     uint64_t bits = at_random_next(&random);
     bool broadcast = dimension == ATTUNE_STRIDE_SEQ ? (bits & 0x70) == 0 : bits >> (8 + dimension) & 1;
     return !broadcast;

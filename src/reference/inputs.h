@@ -27,7 +27,8 @@ bool at_family_applies(at_family family, const attune_problem *problem);
 
 /* How buffers are laid out. */
 typedef struct at_draw {
-    uint64_t seed;
+    uint64_t seed; /* of the values; the upper half alone says which dimensions a MASK is broadcast in, so that draws
+                      whose seeds differ in the lower half have the same sizes and strides */
     at_family family;
     bool gaps;      /* strides with gaps between rows and heads, filled with poison */
     bool far;       /* element offsets beyond 2^31 (sparse memory; only small problems) */

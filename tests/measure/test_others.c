@@ -1,5 +1,6 @@
 /* What others do on our processors, from the system's own account. */
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,13 +57,40 @@ static void the_system_tells(void **state)
     assert_true(before < 0 || at_busy_s() >= before);
 }
 
+/* Seconds that the processor was busy, as a process sees it that may use no other. */
+static double busy_on(int cpu)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    return at_busy_s();
+}
+
+static void others_processors_do_not_count(void **state)
+{
+    (void)state;
+    enum { TOLD = 64 };
+    cpu_set_t all;
+    double sum = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    if (CPU_COUNT(&all) < 2 || at_busy_s() < 0) {
+        skip();
+    }
+    for (int cpu = 0, told = 0; cpu < CPU_SETSIZE && told < TOLD; ++cpu) {
+        sum += CPU_ISSET(cpu, &all) ? busy_on(cpu) : 0;
+        told += CPU_ISSET(cpu, &all);
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    assert_true(sum > 0 && at_busy_s() >= sum - 0.1); /* time goes on in between, and ticks are coarse */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_work_of_our_processors_is_added),
-        cmocka_unit_test(what_is_not_told_is_not_known),
-        cmocka_unit_test(a_little_company_is_borne),
-        cmocka_unit_test(the_system_tells),
+        cmocka_unit_test(the_work_of_our_processors_is_added), cmocka_unit_test(what_is_not_told_is_not_known),
+        cmocka_unit_test(a_little_company_is_borne),           cmocka_unit_test(the_system_tells),
+        cmocka_unit_test(others_processors_do_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -388,8 +388,13 @@ static void the_warm_up_lasts_and_sustains(void **state)
     assert_ok(at_session_open(&policy, arms, ARMS, &second));
     assert_ok(at_session_process(&second, &executor));
     assert_true(second.settled[0] && second.warmup_s[0] < 0.1 && executor.loaded_s > first);
-    at_session_close(&session);
     at_session_close(&second);
+    policy.processes = 2; /* a fresh process warms up anew */
+    at_session_close(&session);
+    assert_ok(at_session_open(&policy, arms, ARMS, &session));
+    assert_ok(at_session_run(&session, &executor));
+    assert_true(session.warmup_s[0] > 1.9 && session.warmup_s[1] > 1.9);
+    at_session_close(&session);
 }
 
 /* ---- Small things ------------------------------------------------------------------------------------------------ */
@@ -412,6 +417,20 @@ static void pairs_follow_the_peers_time(void **state)
     at_session_policy_quick(&policy, 1);
     assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 3), 40);
     assert_true(policy.quick);
+}
+
+/* And no other arm's. */
+static void a_session_sizes_itself_by_its_peers(void **state)
+{
+    (void)state;
+    simulated on = still(1.2);
+    at_session_policy policy = policy_of(1, 0);
+    policy.processes = 2;
+    policy.modes = 1U << AT_MODE_WARM;
+    on.us[PEER][AT_MODE_WARM] = 3000;
+    at_session session = run(&on, &policy);
+    assert_int_equal(session.pairs[AT_MODE_WARM], 40);
+    at_session_close(&session);
 }
 
 static void holm_takes_the_least_first(void **state)
@@ -487,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_wrong_timed_output_ends_the_session),
         cmocka_unit_test(the_warm_up_lasts_and_sustains),
         cmocka_unit_test(pairs_follow_the_peers_time),
+        cmocka_unit_test(a_session_sizes_itself_by_its_peers),
         cmocka_unit_test(holm_takes_the_least_first),
         cmocka_unit_test(what_is_out_of_range_is_named),
         cmocka_unit_test(samples_that_are_no_times_are_refused),
