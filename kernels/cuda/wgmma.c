@@ -191,7 +191,7 @@ static choices choices_for(const attune_problem *problem)
     return dim <= 128 ? (choices){middle, sizeof middle / sizeof *middle} : (choices){wide, sizeof wide / sizeof *wide};
 }
 
-enum { SHORT = 1024, LONG = 4096 };
+enum { SHORT = 1024, MEDIUM = 2048, LONG = 4096 };
 
 static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
 {
@@ -203,12 +203,12 @@ static int64_t jobs_of(const attune_problem *problem, const attune_config *confi
  * for. */
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
-    enum { JOBS_EACH = 4 };
-    if (problem->seqlen_q < (problem->head_dim_v > 64 ? LONG : SHORT) &&
+    enum { JOBS_EACH = 6 };
+    if (problem->seqlen_q < (problem->head_dim_v > 64 ? LONG : MEDIUM) &&
         jobs_of(problem, config) > (int64_t)JOBS_EACH * target->sm_count) {
         config->value[SCHEDULER] = COUNTER;
     }
-    if (problem->head_dim_v <= 64 && problem->seqlen_q <= SHORT) {
+    if (problem->head_dim_v <= 64 && problem->seqlen_q < MEDIUM) {
         config->value[PINGPONG] = 0;
     }
     if (config->value[BLOCK_N] == 80 && problem->seqlen_q < SHORT) {
@@ -216,24 +216,38 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
     }
 }
 
-/* Tiles of keys for head dims above 64, and what they take without a mask: each, and a job besides. */
+/* Tiles of keys for head dims above 64 and what they take without a mask: each, and a job besides. Those of 128 first,
+ * whose config stays as it is. */
 static const struct {
     int32_t block_n, q_stages, ahead, tile, job;
-} lengths[] = {{128, 2, 0, 274, 202}, {160, 2, 1, 332, 280}, {176, 1, 1, 363, 334}, {192, 1, 1, 391, 340}};
+} lengths[] = {{128, 2, 0, 260, 230}, {160, 2, 1, 328, 340}, {176, 1, 1, 360, 336}, {192, 1, 1, 389, 340}};
 
-/* The larger tiles are faster, a job's first and last take longer, and what a last tile has too much counts. */
+/* What a last tile has too much counts, so that now and then another than 128 is faster. */
 static void suit_length(const attune_problem *problem, attune_config *config)
 {
+    size_t best = 0;
     int64_t least = INT64_MAX;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
         int64_t tiles = (problem->seqlen_kv + lengths[i].block_n - 1) / lengths[i].block_n;
         int64_t time = tiles * lengths[i].tile + lengths[i].job;
-        if (time < least) {
-            least = time;
-            config->value[BLOCK_N] = lengths[i].block_n;
-            config->value[Q_STAGES] = lengths[i].q_stages;
-            config->value[AHEAD] = lengths[i].ahead;
-        }
+        best = time < least ? i : best;
+        least = time < least ? time : least;
+    }
+    if (best > 0) {
+        config->value[BLOCK_N] = lengths[best].block_n;
+        config->value[Q_STAGES] = lengths[best].q_stages;
+        config->value[PINGPONG] = 1;
+        config->value[AHEAD] = lengths[best].ahead;
+    }
+}
+
+/* Where a job has many tiles, larger ones, though there is room for three of them only. */
+static void suit_long(const attune_problem *problem, attune_config *config)
+{
+    enum { VERY_LONG = 8192 };
+    if (config->value[BLOCK_N] == 80 && problem->seqlen_kv >= VERY_LONG) {
+        config->value[BLOCK_N] = 96;
+        config->value[AHEAD] = 2;
     }
 }
 
@@ -245,6 +259,9 @@ static void suit(const attune_problem *problem, const attune_target *target, att
     } else if (config->value[BLOCK_N] == 128 && config->value[GROUPS] == 2 && problem->head_dim_v > 64 &&
                !elaborate(problem) && problem->softcap == 0) {
         suit_length(problem, config);
+    }
+    if (!elaborate(problem) && problem->softcap == 0) {
+        suit_long(problem, config);
     }
     if (windowed(problem) && config->value[GROUPS] == 3) {
         config->value[GROUPS] = 2;
@@ -323,7 +340,10 @@ static const attune_shipped shipped[] = {
     {"b8,h8,s2048,d256,fp16,causal", ""},
     {"b32,h8,s512,d256,fp16,causal", ""},
     {"b1,h16,s16384,d128,fp16", ""},
+    {"b2,h8,s1900,d128,fp16", ""},
     {"b8,h64,s300,d128,bf16", ""},
+    {"b1,h8,s16384,d256,fp16", ""},
+    {"b1,h8,s16384,d256,bf16,causal", ""},
     {"b1,h16,s16384,d128,fp16,causal", ""},
     {"b2,h8,s1000,d96,bf16,causal", ""},
     {"b2,h8,s1000,d192,dv128,bf16,causal", ""},

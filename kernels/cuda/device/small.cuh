@@ -187,6 +187,9 @@ ATTUNE_INLINE void init_all_barriers(const attune_args &args, const place &p, Sh
     }
     if (barrier != nullptr) {
         ptx_mbarrier_init(at(barrier), 1);
+    }
+    __syncwarp(); /* each thread's own order would do; racecheck wants the warp's */
+    if (barrier != nullptr) {
         ptx_mbarrier_arrive_expect_tx(at(barrier), bytes);
         ptx_fence_mbarrier_init();
     }
