@@ -1,7 +1,7 @@
 /* wgmma: descriptor. The source and docs/hopper.md say how it works. */
 #include "attune/kernel.h"
 
-enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, PARAMS };
+enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, BY_ROW, PARAMS };
 
 static const int32_t groups_values[] = {2, 3};
 static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224};
@@ -10,12 +10,14 @@ static const int32_t switch_values[] = {0, 1};
 static const int32_t scheduler_values[] = {0, 1, 2};
 static const int32_t rescale_values[] = {0, 8};
 static const int32_t ahead_values[] = {0, 1, 2, 3};
+static const int32_t by_row_values[] = {0, 6, 8, 16};
 
 static const attune_param params[PARAMS] = {
     [GROUPS] = {"GROUPS", groups_values, 2, 0},       [BLOCK_N] = {"BLOCK_N", block_n_values, 11, 0},
     [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0}, [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
     [PINGPONG] = {"PINGPONG", switch_values, 2, 0},   [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0},
     [RESCALE] = {"RESCALE", rescale_values, 2, 0},    [AHEAD] = {"AHEAD", ahead_values, 4, 0},
+    [BY_ROW] = {"BY_ROW", by_row_values, 4, 0},
 };
 
 /* Of SCHEDULER: a block a job; blocks that take turns; blocks that take the next job from a counter. */
@@ -153,9 +155,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[SCHEDULER] == A_BLOCK_EACH && config->value[Q_STAGES] > 1) {
         return attune_refuse(reason, "Q_STAGES 2: a block of SCHEDULER 0 has one tile of queries");
     }
-    if (!config->value[OVERLAP] &&
-        (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 || config->value[AHEAD] > 0)) {
-        return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE 0 and AHEAD 0 only");
+    if (!config->value[OVERLAP] && (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 ||
+                                    config->value[AHEAD] > 0 || config->value[BY_ROW] > 0)) {
+        return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE 0, AHEAD 0 and BY_ROW 0 only");
     }
     return true;
 }
@@ -171,11 +173,11 @@ static void resources(const attune_problem *problem, const attune_target *target
 
 /* In the order of the parameters; from the best on, whatever fits. docs/hopper.md has the measurements. */
 static const attune_config narrow[] = {
-    {{3, 128, 2, 1, 1, 1, 0, 0}}, {{2, 128, 2, 1, 1, 1, 0, 0}}, {{2, 64, 1, 1, 1, 1, 8, 0}}};
+    {{3, 128, 2, 1, 1, 1, 0, 0, 0}}, {{2, 128, 2, 1, 1, 1, 0, 0, 0}}, {{2, 64, 1, 1, 1, 1, 8, 0, 0}}};
 static const attune_config middle[] = {
-    {{2, 128, 2, 1, 1, 1, 0, 0}}, {{2, 176, 1, 1, 1, 1, 0, 0}}, {{2, 64, 1, 1, 1, 1, 8, 0}}};
+    {{2, 128, 2, 1, 0, 1, 0, 0, 6}}, {{2, 176, 1, 1, 1, 1, 0, 0, 0}}, {{2, 64, 1, 1, 1, 1, 8, 0, 0}}};
 static const attune_config wide[] = {
-    {{2, 112, 1, 1, 1, 1, 0, 0}}, {{2, 80, 1, 1, 1, 1, 8, 2}}, {{2, 64, 1, 1, 1, 1, 8, 2}}};
+    {{2, 112, 1, 1, 1, 1, 0, 0, 0}}, {{2, 80, 1, 1, 1, 1, 8, 2, 0}}, {{2, 64, 1, 1, 1, 1, 8, 2, 0}}};
 
 typedef struct choices {
     const attune_config *config;
@@ -199,8 +201,7 @@ static int64_t jobs_of(const attune_problem *problem, const attune_config *confi
 }
 
 /* Causal jobs differ in size, which short ones even out by a counter and long ones by their order; where there are few,
- * the counter costs more than it evens out. Few tiles a job leave more time between products than turns are good
- * for. */
+ * the counter costs more than it evens out. Where products are short turns cost more than they order. */
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     enum { JOBS_EACH = 6 };
@@ -208,8 +209,11 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
         jobs_of(problem, config) > (int64_t)JOBS_EACH * target->sm_count) {
         config->value[SCHEDULER] = COUNTER;
     }
-    if (problem->head_dim_v <= 64 && problem->seqlen_q < MEDIUM) {
+    if (problem->head_dim_v <= 64) {
         config->value[PINGPONG] = 0;
+    } else if (config->value[BY_ROW] > 0) {
+        config->value[PINGPONG] = 1;
+        config->value[BY_ROW] = 16;
     }
     if (config->value[BLOCK_N] == 80 && problem->seqlen_q < SHORT) {
         config->value[BLOCK_N] = 64;
@@ -238,6 +242,7 @@ static void suit_length(const attune_problem *problem, attune_config *config)
         config->value[Q_STAGES] = lengths[best].q_stages;
         config->value[PINGPONG] = 1;
         config->value[AHEAD] = lengths[best].ahead;
+        config->value[BY_ROW] = 0;
     }
 }
 

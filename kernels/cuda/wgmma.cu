@@ -258,7 +258,6 @@ ATTUNE_INLINE void let_pass(consumer &c)
     leave_tile(c, tile);
 }
 
-/* As a descriptor has it. */
 ATTUNE_INLINE unsigned place_of(const consumer &c, held tile)
 {
     return ((c.base + place_tile) >> 4) + tile.stage * (tile_bytes >> 4);
@@ -521,11 +520,14 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c
     c.tiles.declare_uniform<skips>();
 }
 
+/* Of a row's scores those that become weights before the wait for O: AHEAD quarters, or BY_ROW eighths of one row. */
+constexpr int ahead_second = BLOCK_N / 4 * (BY_ROW > 0 ? (BY_ROW > 8 ? BY_ROW - 8 : 0) : AHEAD * 2) / 8 / 2 * 2;
+constexpr int ahead_first = BLOCK_N / 4 * (BY_ROW > 0 ? (BY_ROW < 8 ? BY_ROW : 8) : AHEAD * 2) / 8 / 2 * 2;
+
 /* Tile `i` of a job; the products of tile i - 1's values go with it, under its softmax. */
 ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
                                    weights &p, outputs &o)
 {
-    constexpr int before = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
     softening f;
     held keys = c.tiles.next(), values = c.tiles.next();
     await_tile(c, keys);
@@ -538,15 +540,24 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     await_scores<1>(s);
     leave_keys(c, keys, i);
     prepare<all_scores>(args, j, c, i, s);
-    rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
-    rows_soften<0, before>(s, c.scale, f);
-    /* NOTE: this tile has long been here. But without a branch the compiler moves the wait that follows in front of the
-     * softmax. Behind it exponentials and packing share the time of the slower ones. */
-    await_tile(c, values);
+    /* NOTE: these values have long been here. But without a branch the compiler moves the second maximum before the
+     * first exponential, and the wait for O, behind which all else shares the time of the slower, before the softmax.
+     */
+    row_raise<RESCALE, all_scores>(c.rows, s, c.scale, f, 0);
+    if constexpr (BY_ROW > 0) {
+        await_tile(c, values);
+    }
+    row_soften<0, ahead_first>(s, c.scale, f, 0);
+    row_raise<RESCALE, all_scores>(c.rows, s, c.scale, f, 1);
+    row_soften<0, ahead_second>(s, c.scale, f, 1);
+    if constexpr (BY_ROW < 16) {
+        await_tile(c, values);
+    }
     await_outputs<0>(p, o);
     leave_tile(c, values);
     rows_rescale<RESCALE>(o, f.factor);
-    rows_soften<before, BLOCK_N / 2>(s, c.scale, f);
+    row_soften<ahead_first, BLOCK_N / 4>(s, c.scale, f, 0);
+    row_soften<ahead_second, BLOCK_N / 4>(s, c.scale, f, 1);
     rows_finish(c.rows, f);
     rows_pack<all_scores>(s, p);
 }
