@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/folder.h"
 #include "base/text.h"
 #include "gate/evidence.h"
@@ -400,6 +401,8 @@ static void test_evidence_is_kept_and_found(void **state)
     assert_non_null(strstr(files[0], "/cpu_tiled.json"));
     free(files[0]);
     free(files);
+    char path[PATH_MAX];
+    assert_int_equal(at_file_write(folder_path(&here, "tiled.json", path), "{", 1), ATTUNE_OK); /* another's, broken */
     on.options.problem_count = 2; /* the call that was interrupted goes on */
     run(&on);
     assert_int_equal(on.result.known, 1);

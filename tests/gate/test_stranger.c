@@ -12,6 +12,7 @@
 #include "core/config.h"
 #include "cuda/build.h"
 #include "cuda/cuda.h"
+#include "gate/remote.h"
 #include "gate/stranger.h"
 #include "gate/zoo_folders.h"
 
@@ -72,6 +73,15 @@ static void put_descriptor(const char *name, bool cuda)
     put(name, text);
 }
 
+/* The source that goes with it on a CPU. */
+static void put_kernel(void)
+{
+    put("mine.kernel.c", "#include \"attune/kernel.h\"\n"
+                         "void ATTUNE_TIER(attend_mine)(const attune_args *a, int64_t i, void *s);\n"
+                         "void ATTUNE_TIER(attend_mine)(const attune_args *a, int64_t i, void *s)\n"
+                         "{ (void)a; (void)i; (void)s; }\n");
+}
+
 static at_stranger *opened(void)
 {
     at_stranger *stranger;
@@ -120,10 +130,7 @@ static void configs_are_asked_for_until_one_fits(void **state)
     (void)state;
     fresh();
     put_descriptor("mine.c", false);
-    put("mine.kernel.c", "#include \"attune/kernel.h\"\n"
-                         "void ATTUNE_TIER(attend_mine)(const attune_args *a, int64_t i, void *s);\n"
-                         "void ATTUNE_TIER(attend_mine)(const attune_args *a, int64_t i, void *s)\n"
-                         "{ (void)a; (void)i; (void)s; }\n");
+    put_kernel();
     (void)snprintf(text, sizeof text, "%s:ROWS=1", here.path);
     assert_true(at_stranger_is_meant(text));
     assert_false(at_stranger_is_meant("tiled"));
@@ -139,6 +146,34 @@ static void configs_are_asked_for_until_one_fits(void **state)
     assert_fails(asked(stranger, "b1,h1,s8,d64,fp16", "ROWS=4", &recipe), ATTUNE_UNSUPPORTED, "scratch 1048576");
     assert_fails(asked(stranger, "b1,h1,s8,d64,fp16", "ROWS=3", &recipe), ATTUNE_INVALID_ARGUMENT, "ROWS cannot be");
     assert_fails(asked(stranger, "b1,h1,s8,d96,fp16", "", &recipe), ATTUNE_UNSUPPORTED, "head_dim_qk 96: at most 64");
+    at_stranger_close(stranger);
+}
+
+/* A worker that was not opened for a guest has no sandbox: it takes nobody's code. */
+static void code_runs_only_where_it_is_expected(void **state)
+{
+    static const char *const command[] = {"/proc/self/exe", "worker", NULL};
+    attune_problem problem;
+    attune_plan *plan = NULL;
+    (void)state;
+    fresh();
+    put_descriptor("mine.c", false);
+    put_kernel();
+    at_stranger *stranger = opened();
+    assert_ok(attune_problem_parse("b1,h1,s8,d64,fp16", &problem));
+    for (int guest = 0; guest < 2; ++guest) {
+        const at_remote_options options = {.command = command, .target = "cpu", .threads = 1, .guest = guest != 0};
+        at_device *worker;
+        assert_ok(at_remote_open(&options, &worker));
+        if (guest) {
+            assert_ok(at_stranger_plan(stranger, worker, &problem, "", &plan));
+        } else {
+            assert_fails(at_stranger_plan(stranger, worker, &problem, "", &plan), ATTUNE_UNSUPPORTED,
+                         "runs in a worker that was opened for it");
+        }
+        attune_plan_destroy(plan);
+        worker->ops->close(worker);
+    }
     at_stranger_close(stranger);
 }
 
@@ -235,8 +270,11 @@ static int drop_folder(void **state)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folders_that_are_none),           cmocka_unit_test(configs_are_asked_for_until_one_fits),
-        cmocka_unit_test(sources_bring_what_they_include), cmocka_unit_test(no_sandbox_no_strangers),
+        cmocka_unit_test(folders_that_are_none),
+        cmocka_unit_test(configs_are_asked_for_until_one_fits),
+        cmocka_unit_test(code_runs_only_where_it_is_expected),
+        cmocka_unit_test(sources_bring_what_they_include),
+        cmocka_unit_test(no_sandbox_no_strangers),
         cmocka_unit_test(nothing_is_left_behind),
     };
     if (argc > 1) {

@@ -150,6 +150,20 @@ static void test_animals_are_rejected(void **state)
     }
 }
 
+/* What is reported only, as PyTorch would ask. */
+static void test_allclose_is_counted(void **state)
+{
+    (void)state;
+    zoo_device zoo;
+    zoo_open(&zoo, ZOO_HONEST, ATTUNE_TARGET_CPU, 0);
+    at_suite suite = suite_of(&zoo, 10);
+    at_suite_result result = run(&suite, "b1,h2,s40,d32,fp32");
+    assert_int_equal(result.margins.allclose_missed, 0);
+    zoo.flaw = ZOO_ZEROS;
+    result = run(&suite, "b1,h2,s40,d32,fp32");
+    assert_true(result.margins.allclose_missed > 5);
+}
+
 /* Wrapped offsets land on other rows of the same buffer: the rows beyond 2^31 stay as they were. */
 static void test_far_offsets_find_32_bits(void **state)
 {
@@ -357,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_honest_passes),
         cmocka_unit_test(test_animals_are_rejected),
+        cmocka_unit_test(test_allclose_is_counted),
         cmocka_unit_test(test_far_offsets_find_32_bits),
         cmocka_unit_test(test_general_kernel_judges_the_other_rows),
         cmocka_unit_test(test_wrong_general_kernel_is_our_error),

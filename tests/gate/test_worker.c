@@ -2,7 +2,11 @@
  */
 #include "base/cm.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gate/channel.h"
 #include "gate/worker.h"
@@ -140,6 +144,21 @@ static void bad_arms(void **state)
     assert_fails(ask("drop", json_pack("{s:i}", "arm", 0)), ATTUNE_INVALID_ARGUMENT, "there is no arm 0");
 }
 
+/* It ends, and says so by its exit code, rather than try for ever. */
+static void answers_that_cannot_be_written(void **state)
+{
+    (void)state;
+    char self[PATH_MAX], command[PATH_MAX + 128];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = '\0';
+    (void)snprintf(command, sizeof command,
+                   "echo '{\"id\":1,\"op\":\"machine\"}' | timeout 60 '%s' worker >/dev/full 2>/dev/null", self);
+    int status = system(command);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 3);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +169,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(bad_memory, start_open, stop),
         cmocka_unit_test_setup_teardown(memory_works, start_open, stop),
         cmocka_unit_test_setup_teardown(bad_arms, start_open, stop),
+        cmocka_unit_test(answers_that_cannot_be_written),
     };
     if (argc > 1) {
         return strcmp(argv[1], "worker") == 0 && attune_worker_serve(NULL) == ATTUNE_OK ? 0 : 3;
