@@ -2,8 +2,8 @@
  */
 #include "base/cm.h"
 
-#include <limits.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,15 +148,24 @@ static void bad_arms(void **state)
 static void answers_that_cannot_be_written(void **state)
 {
     (void)state;
-    char self[PATH_MAX], command[PATH_MAX + 128];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    assert_true(length > 0);
-    self[length] = '\0';
-    (void)snprintf(command, sizeof command,
-                   "echo '{\"id\":1,\"op\":\"machine\"}' | timeout 60 '%s' worker >/dev/full 2>/dev/null", self);
-    int status = system(command);
+    static const char request[] = "{\"id\":1,\"op\":\"machine\"}\n";
+    static char self[] = "/proc/self/exe", verb[] = "worker";
+    char *const arguments[] = {self, verb, NULL};
+    posix_spawn_file_actions_t streams;
+    int line[2], status = 0;
+    pid_t child = 0;
+    assert_int_equal(pipe(line), 0);
+    assert_int_equal(write(line[1], request, sizeof request - 1), sizeof request - 1);
+    assert_int_equal(close(line[1]), 0);
+    assert_int_equal(posix_spawn_file_actions_init(&streams), 0);
+    assert_int_equal(posix_spawn_file_actions_adddup2(&streams, line[0], STDIN_FILENO), 0);
+    assert_int_equal(posix_spawn_file_actions_addopen(&streams, STDOUT_FILENO, "/dev/full", O_WRONLY, 0), 0);
+    assert_int_equal(posix_spawn(&child, self, &streams, NULL, arguments, environ), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 3);
+    (void)posix_spawn_file_actions_destroy(&streams);
+    (void)close(line[0]);
 }
 
 int main(int argc, char **argv)
