@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """What searches reached beside the best of their whole space: searches.py FOLDER, which bench/searches.sh filled.
 
-best_us is the fastest of all candidates that an exhaustive search found; without one, of what the two searches found.
-at_best_1 and at_best_2 are its time / the time of what each seed's search found, timed beside each other in one run; 1
-where it is the same config. measured and seconds are those of the slower of both searches, the seconds of its whole
-process; whole_s is what the exhaustive search took.
+best is the fastest of all candidates by an exhaustive search; without one, of what the two searches found. best_us is
+its time in the final of the search that found it. at_best_1 and at_best_2 are the best's time / that of what each
+seed's search found, timed beside each other in one run; 1 where it is the same config. measured and seconds are those
+of the slower of both searches, the seconds of its whole process (of all of them where it was ended and gone on with);
+whole_s is what the exhaustive search took.
 """
 import gzip
 import glob
 import json
 import os
+import statistics
 import sys
 
+FINAL = 2  # the round of a measurement
 COLUMNS = ["kernel", "problem", "candidates", "whole_s", "best_us", "measured", "seconds", "at_best_1", "at_best_2",
            "same"]
 
@@ -27,7 +30,9 @@ def lines(path):
 
 
 def times(path):
-    """The median of each arm of a run of `attune bench`, by its config."""
+    """The median of each arm of a run of `attune bench`, by its config; none where no run was needed."""
+    if not os.path.exists(path):
+        return {}
     with open(path, encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file]
     at = {name: place for place, name in enumerate(rows[0])}
@@ -37,27 +42,37 @@ def times(path):
     return medians
 
 
-def seconds(folder, what, name):
-    """Of the process, or of all that it took to end it."""
+def final_us(events):
+    """Of a search's winner: the median over the processes of its final."""
+    best = events[-1]["best"]
+    finals = [event for event in events
+              if event["kind"] == "measurement" and event["round"] == FINAL and event["config"] == best]
+    return statistics.median(finals[-1]["us"])
+
+
+def seconds(folder, what, name, events):
+    """Of the process, or of all that it took to end it; where none was timed, what the ledger says."""
     with open(os.path.join(folder, "seconds.tsv"), encoding="utf-8") as file:
         rows = [line.split("\t") for line in file]
-    return sum(float(row[2]) for row in rows if row[0] == what and row[1] == name)
+    timed = [float(row[2]) for row in rows if row[0] == what and row[1] == name]
+    return sum(timed) if timed else events[-1]["at_s"]
 
 
 def row(folder, name):
+    stem = name.removesuffix(".jsonl")
     whole = lines(os.path.join(folder, "whole", name))
     seeds = [lines(os.path.join(folder, f"seed_{seed}", name)) for seed in (1, 2)]
-    medians = times(os.path.join(folder, "beside", name.replace(".jsonl", ".tsv")))
+    medians = times(os.path.join(folder, "beside", stem + ".tsv"))
     found = [events[-1]["best"] for events in seeds]
-    best = whole[-1]["best"] if whole else min(found, key=medians.get)
-    start = seeds[0][0]
+    of = whole or min(seeds, key=lambda events: medians.get(events[-1]["best"], 0))
+    best = of[-1]["best"]
     space = next(event["space"] for event in seeds[0] if event["kind"] == "space")
-    stem = name.removesuffix(".jsonl")
-    took = max(seconds(folder, f"seed_{seed}", stem) for seed in (1, 2))
-    return [start["kernel"], start["problem"], len(space["candidates"]),
-            f"{seconds(folder, 'whole', stem):.1f}" if whole else "-", f"{medians[best]:.4g}",
-            max(events[-1]["measured"] for events in seeds), f"{took:.1f}",
-            *(f"{medians[best] / medians[one]:.4f}" for one in found), "yes" if found[0] == found[1] else "no"]
+    took = max(seconds(folder, f"seed_{seed}", stem, seeds[seed - 1]) for seed in (1, 2))
+    at_best = [1.0 if one == best else medians[best] / medians[one] for one in found]
+    return [seeds[0][0]["kernel"], seeds[0][0]["problem"], len(space["candidates"]),
+            f"{seconds(folder, 'whole', stem, whole):.1f}" if whole else "-", f"{final_us(of):.4g}",
+            max(events[-1]["measured"] for events in seeds), f"{took:.1f}", *(f"{one:.4f}" for one in at_best),
+            "yes" if found[0] == found[1] else "no"]
 
 
 def table(rows):

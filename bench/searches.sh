@@ -42,7 +42,10 @@ for ledger in "$out"/whole/"$name".jsonl "$out"/seed_[12]/"$name".jsonl; do
     [ -f "$ledger" ] && arms=$arms${arms:+,}$(winner "$ledger")
 done
 mkdir -p "$out/beside"
-[ -s "$out/beside/$name.tsv" ] ||
-    "$dir/attune" bench --arms "$arms" --seconds 2 --format tsv "$problem" >"$out/beside/$name.tsv" || worst=$?
-cut -f 2,3,7 "$out/beside/$name.tsv"
+beside=$out/beside/$name.tsv
+if [ ! -f "$beside" ]; then
+    "$dir/attune" bench --arms "$arms" --seconds 2 --format tsv "$problem" >"$beside.part" || worst=$?
+    [ -s "$beside.part" ] && mv "$beside.part" "$beside"
+fi
+[ -f "$beside" ] && cut -f 2,3,7 "$beside"
 exit $worst
