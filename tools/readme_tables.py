@@ -68,12 +68,27 @@ def device_table(device, rows):
     return head + "".join(line(problem, picked, peers) for problem, picked in chosen.items())
 
 
+def outdated(shown, every):
+    """What to say of the problems of one device where a faster kernel was changed after its verdict."""
+    names = []
+    for problem in unique(row["problem"] for row in shown):
+        here, all_here = ([row for row in some if row["problem"] == problem] for some in (shown, every))
+        best, before = fastest(here), fastest([row for row in all_here if row in here or row["state"] == "stale"])
+        if best and before[0] not in best:
+            names.append(f"`{before[0]['kernel']}` at `{problem}`")
+    if not names:
+        return ""
+    return f"\nFaster when it was judged, changed since, and so not shown: {', '.join(names)}.\n"
+
+
 def table(rows, states):
     """What stands in the document for these rows; only those of the states count."""
-    rows = [row for row in rows if row["state"] in states]
-    tables = [device_table(device, [row for row in rows if row["device"] == device])
-              for device in unique(row["device"] for row in rows)]
-    return "\n".join(text for text in tables if text) or NOTHING
+    texts = []
+    for device in unique(row["device"] for row in rows):
+        every = [row for row in rows if row["device"] == device]
+        shown = [row for row in every if row["state"] in states]
+        texts.append(device_table(device, shown) + outdated(shown, every))
+    return "\n".join(text for text in texts if text) or NOTHING
 
 
 def render(text, rows, states=("fresh",)):
