@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "gate/batch.h"
 #include "gate/gate_parts.h"
 
 /* ---- What is asked ---------------------------------------------------------------------------------------------- */
@@ -98,7 +99,8 @@ static attune_status judge_candidates(at_gate *gate, at_gate_table *table)
 static bool needs_peers(const at_gate_table *table)
 {
     for (int i = 0; i < table->count; ++i) {
-        if (table->entry[i].known == NULL && table->entry[i].verdict->right == AT_PASS) {
+        const at_gate_entry *entry = &table->entry[i];
+        if (entry->known == NULL && entry->verdict != NULL && entry->verdict->right == AT_PASS) {
             return true;
         }
     }
@@ -226,24 +228,22 @@ static attune_status run_batch(at_gate *gate, int count, at_gate_result *result)
     return status;
 }
 
-/* Whether a batch as long as the longest so far would end within the limit. */
-static bool has_time(const at_gate *gate, double longest_s)
-{
-    double limit = gate->options->limit_s;
-    return limit <= 0 || gate->next_problem == 0 || at_gate_seconds(gate) + 1.1 * longest_s <= limit;
-}
-
 static attune_status run_batches(at_gate *gate, at_gate_result *result)
 {
     const at_gate_options *options = gate->options;
     int each = options->paired ? 1 : options->candidate_count; /* candidates of a problem */
     int most = AT_GATE_BATCH / each > 0 ? AT_GATE_BATCH / each : 1;
-    double longest_s = 0;
-    while (gate->next_problem < options->problem_count && has_time(gate, longest_s)) {
+    at_batch_pace pace = {0};
+    while (gate->next_problem < options->problem_count) {
         int left = options->problem_count - gate->next_problem;
         double began = at_gate_seconds(gate);
-        AT_FORWARD(run_batch(gate, left < most ? left : most, result));
-        longest_s = fmax(longest_s, at_gate_seconds(gate) - began);
+        double left_s = options->limit_s > 0 ? options->limit_s - began : INFINITY;
+        int count = at_batch_size(&pace, left < most ? left : most, left_s);
+        if (count == 0) {
+            break;
+        }
+        AT_FORWARD(run_batch(gate, count, result));
+        at_batch_note(&pace, count, at_gate_seconds(gate) - began);
     }
     result->left = (options->problem_count - gate->next_problem) * each;
     return ATTUNE_OK;

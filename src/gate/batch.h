@@ -1,0 +1,24 @@
+/* How many problems of a call begin together, where the call is to end in time. */
+#ifndef GATE_BATCH_H
+#define GATE_BATCH_H
+
+/*
+ * What verdicts took in this call. Those of a batch come at its end, for its problems share the processes of their
+ * sessions: what is begun and cut is lost. Begins as zeros.
+ */
+typedef struct at_batch_pace {
+    int problems;   /* of the slowest batch so far; 0: none has ended */
+    double seconds; /* that it took */
+} at_batch_pace;
+
+/* A batch of so many problems took so long. */
+void at_batch_note(at_batch_pace *pace, int problems, double seconds);
+
+/*
+ * How many problems, at most `most` (1 or more), would have their verdicts within left_s seconds: 0 where none would.
+ * A batch is taken to cost the start of its processes and then the same for each problem, the slowest seen and a tenth
+ * more. Before one has ended the guess is a generous one, and no less than one problem is begun.
+ */
+int at_batch_size(const at_batch_pace *pace, int most, double left_s);
+
+#endif

@@ -1,0 +1,62 @@
+/* How many problems are begun together is what the time left suffices for. */
+#include "base/cm.h"
+
+#include "gate/batch.h"
+
+static void test_first_batch_is_by_guess_and_never_empty(void **state)
+{
+    (void)state;
+    const at_batch_pace none = {0};
+    assert_int_equal(at_batch_size(&none, 10, 1e6), 10);
+    assert_int_equal(at_batch_size(&none, 10, 186), 6); /* 15 s of starts, 25 s each */
+    assert_int_equal(at_batch_size(&none, 10, 60), 1);
+    assert_int_equal(at_batch_size(&none, 10, -5), 1);
+}
+
+static void test_later_batches_are_what_fits(void **state)
+{
+    (void)state;
+    at_batch_pace pace = {0};
+    at_batch_note(&pace, 10, 115); /* 10 s each, a tenth more is granted */
+    assert_int_equal(at_batch_size(&pace, 10, 1000), 10);
+    assert_int_equal(at_batch_size(&pace, 10, 125.1), 10);
+    assert_int_equal(at_batch_size(&pace, 10, 124.9), 9);
+    assert_int_equal(at_batch_size(&pace, 10, 26.1), 1);
+    assert_int_equal(at_batch_size(&pace, 10, 25.9), 0); /* what would be cut is not begun */
+    assert_int_equal(at_batch_size(&pace, 10, -1), 0);
+    assert_int_equal(at_batch_size(&pace, 3, 1000), 3);
+}
+
+static void test_slowest_batch_counts(void **state)
+{
+    (void)state;
+    at_batch_pace pace = {0};
+    at_batch_note(&pace, 10, 115);
+    at_batch_note(&pace, 2, 55); /* 20 s each */
+    at_batch_note(&pace, 10, 100);
+    assert_int_equal(pace.problems, 2);
+    assert_int_equal(at_batch_size(&pace, 10, 15 + 22 * 3 + 1), 3);
+}
+
+static void test_batches_that_take_next_to_nothing_fit_many_times(void **state)
+{
+    (void)state;
+    at_batch_pace pace = {0};
+    at_batch_note(&pace, 4, 0.4);
+    assert_int_equal(at_batch_size(&pace, 10, 100), 10);
+    assert_int_equal(at_batch_size(&pace, 10, 0.1), 0);
+    at_batch_pace instant = {0};
+    at_batch_note(&instant, 1, 0);
+    assert_int_equal(at_batch_size(&instant, 10, 1), 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_batch_is_by_guess_and_never_empty),
+        cmocka_unit_test(test_later_batches_are_what_fits),
+        cmocka_unit_test(test_slowest_batch_counts),
+        cmocka_unit_test(test_batches_that_take_next_to_nothing_fit_many_times),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
