@@ -200,6 +200,15 @@ static int64_t jobs_of(const attune_problem *problem, const attune_config *confi
     return (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
 }
 
+/* Where jobs are few, smaller ones leave fewer multiprocessors without. */
+static void suit_few(const attune_problem *problem, const attune_target *target, attune_config *config)
+{
+    enum { JOBS_EACH = 3 };
+    if (config->value[GROUPS] == 3 && jobs_of(problem, config) <= (int64_t)JOBS_EACH * target->sm_count) {
+        config->value[GROUPS] = 2;
+    }
+}
+
 /* Causal jobs differ in size, which short ones even out by a counter and long ones by their order; where there are few,
  * the counter costs more than it evens out. Where products are short turns cost more than they order. */
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
@@ -220,28 +229,32 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
     }
 }
 
-/* Tiles of keys for head dims above 64 and what they take without a mask: each, and a job besides. Those of 128 first,
- * whose config stays as it is. */
-static const struct {
+/* Tiles of keys for two groups and what they take without a mask: each, and a job besides. Those of 128 first, whose
+ * config stays as it is. */
+typedef struct length {
     int32_t block_n, q_stages, ahead, tile, job;
-} lengths[] = {{128, 2, 0, 260, 230}, {160, 2, 1, 328, 340}, {176, 1, 1, 360, 336}, {192, 1, 1, 389, 340}};
+} length;
+
+enum { LENGTHS = 4 };
+static const length wider_heads[LENGTHS] = {
+    {128, 2, 0, 260, 230}, {160, 2, 1, 328, 340}, {176, 1, 1, 360, 336}, {192, 1, 1, 389, 340}};
+static const length narrow_heads[LENGTHS] = {{128, 2, 0, 466, 200}, {176, 2, 0, 635, 300}, {192, 2, 1, 653, 340}};
 
 /* What a last tile has too much counts, so that now and then another than 128 is faster. */
 static void suit_length(const attune_problem *problem, attune_config *config)
 {
-    size_t best = 0;
+    const length *from = problem->head_dim_v > 64 ? wider_heads : narrow_heads, *best = from;
     int64_t least = INT64_MAX;
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
-        int64_t tiles = (problem->seqlen_kv + lengths[i].block_n - 1) / lengths[i].block_n;
-        int64_t time = tiles * lengths[i].tile + lengths[i].job;
-        best = time < least ? i : best;
+    for (const length *at = from; at < from + LENGTHS && at->block_n > 0; ++at) {
+        int64_t time = (problem->seqlen_kv + at->block_n - 1) / at->block_n * at->tile + at->job;
+        best = time < least ? at : best;
         least = time < least ? time : least;
     }
-    if (best > 0) {
-        config->value[BLOCK_N] = lengths[best].block_n;
-        config->value[Q_STAGES] = lengths[best].q_stages;
+    if (best > from) {
+        config->value[BLOCK_N] = best->block_n;
+        config->value[Q_STAGES] = best->q_stages;
         config->value[PINGPONG] = 1;
-        config->value[AHEAD] = lengths[best].ahead;
+        config->value[AHEAD] = best->ahead;
         config->value[BY_ROW] = 0;
     }
 }
@@ -261,8 +274,8 @@ static void suit(const attune_problem *problem, const attune_target *target, att
 {
     if (problem->causal) {
         suit_causal(problem, target, config);
-    } else if (config->value[BLOCK_N] == 128 && config->value[GROUPS] == 2 && problem->head_dim_v > 64 &&
-               !elaborate(problem) && problem->softcap == 0) {
+    } else if (config->value[BLOCK_N] == 128 && config->value[GROUPS] == 2 && !elaborate(problem) &&
+               problem->softcap == 0 && (problem->head_dim_qk > 64) == (problem->head_dim_v > 64)) {
         suit_length(problem, config);
     }
     if (!elaborate(problem) && problem->softcap == 0) {
@@ -276,23 +289,13 @@ static void suit(const attune_problem *problem, const attune_target *target, att
     }
 }
 
-/* Where jobs are few, smaller ones leave fewer multiprocessors without. */
-static void suit_few(const attune_problem *problem, const attune_target *target, attune_config *config)
-{
-    enum { JOBS_EACH = 3 };
-    if (config->value[GROUPS] == 3 && jobs_of(problem, config) <= (int64_t)JOBS_EACH * target->sm_count) {
-        config->value[GROUPS] = 2;
-        config->value[PINGPONG] = 1;
-    }
-}
-
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     choices from = choices_for(problem);
     for (int32_t i = 0; i < from.count; ++i) {
         attune_config chosen = from.config[i];
-        suit(problem, target, &chosen);
         suit_few(problem, target, &chosen);
+        suit(problem, target, &chosen);
         if (valid(problem, target, &chosen, NULL) && smem_of(problem, target, &chosen) <= target->smem_optin_bytes &&
             index-- == 0) {
             *config = chosen;
