@@ -178,8 +178,23 @@ attune_status at_placement_poison(at_placement *place, uint8_t pattern)
     return place->workspace == NULL ? ATTUNE_OK : paint(place, place->workspace, pattern, place->workspace_bytes);
 }
 
+/* Strides and bytes, without which a copy would put rows elsewhere, or read past their end. */
+static bool lies_alike(const at_inputs *a, const at_inputs *b, int role)
+{
+    const attune_tensor *of_a = &a->call.tensor[role], *of_b = &b->call.tensor[role];
+    return a->buffer[role].bytes == b->buffer[role].bytes && of_a->dtype == of_b->dtype &&
+           memcmp(of_a->stride, of_b->stride, sizeof of_a->stride) == 0;
+}
+
 attune_status at_placement_replace(at_placement *place, const at_inputs *other)
 {
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        if (place->inputs->buffer[role].base != NULL && !is_output(role)) {
+            AT_FAIL_IF(!lies_alike(place->inputs, other, role), ATTUNE_INTERNAL,
+                       "other inputs: %s has %zu bytes where %zu lie, or other strides", at_role_name(role),
+                       other->buffer[role].bytes, place->inputs->buffer[role].bytes);
+        }
+    }
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         at_buffer *to = &place->inputs->buffer[role];
         if (to->base != NULL && !is_output(role)) {

@@ -25,7 +25,7 @@ attune_status at_placement_poison(at_placement *place, uint8_t pattern);
 /* At least so much workspace in place->call. */
 attune_status at_placement_reserve(at_placement *place, size_t bytes);
 /* Puts another draw of the same problem, without gaps, at the addresses where the inputs are; outputs and workspace
- * stay as they are. */
+ * stay as they are. ATTUNE_INTERNAL, and nothing is changed, where a tensor of the other lies differently. */
 attune_status at_placement_replace(at_placement *place, const at_inputs *other);
 /* Brings O and LSE back to the host. */
 attune_status at_placement_fetch(at_placement *place);
