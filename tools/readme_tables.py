@@ -52,7 +52,7 @@ def cell(row):
 def line(problem, rows, peers):
     beside = {row["peer"]: row for row in rows}
     us, tflops = float(rows[0]["candidate_us"]), float(rows[0]["tflops"])
-    cells = [f"`{problem}`", f"`{rows[0]['kernel']}`", f"{us:.4g}", f"{tflops:.3g}"]
+    cells = [f"`{problem}`", f"`{rows[0]['kernel']}`", f"{us:.4g}" if us < 1e4 else f"{us:.0f}", f"{tflops:.3g}"]
     return "| " + " | ".join(cells + [cell(beside.get(peer)) for peer in peers]) + " |\n"
 
 
