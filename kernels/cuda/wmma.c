@@ -2,22 +2,24 @@
 #include "wmma.h"
 #include "launch.h"
 
-enum { WARPS, BLOCK_N, FRAGMENT_M, TENSOR_CORES, SPLITS, STAGES };
+enum { WARPS, BLOCK_N, FRAGMENT_M, TENSOR_CORES, SPLITS, STAGES, LAZY };
 
-static const int32_t warps_values[] = {2, 4, 8};
+static const int32_t warps_values[] = {1, 2, 4, 8};
 static const int32_t block_n_values[] = {32, 64, 128};
 static const int32_t fragment_m_values[] = {8, 16, 32};
 static const int32_t tensor_cores_values[] = {0, 1};
 static const int32_t splits_values[] = {1, 2, 4, 8};
-static const int32_t stages_values[] = {1, 2};
+static const int32_t stages_values[] = {1, 2, 3};
+static const int32_t lazy_values[] = {0, 8};
 
 const attune_param at_wmma_params[AT_WMMA_PARAMS] = {
-    [WARPS] = {"WARPS", warps_values, 3, 0},
+    [WARPS] = {"WARPS", warps_values, 4, 0},
     [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
     [FRAGMENT_M] = {"FRAGMENT_M", fragment_m_values, 3, 0},
     [TENSOR_CORES] = {"TENSOR_CORES", tensor_cores_values, 2, 0},
     [SPLITS] = {"SPLITS", splits_values, 4, 0},
-    [STAGES] = {"STAGES", stages_values, 2, 0},
+    [STAGES] = {"STAGES", stages_values, 3, 0},
+    [LAZY] = {"LAZY", lazy_values, 2, 0},
 };
 
 enum { DIM_STEP = 16, DIM_MAX = 256, REGISTERS_MAX = 255, WARPS_MAX = 16 };
@@ -101,8 +103,13 @@ bool at_wmma_valid(const at_wmma_kind *kind, const attune_problem *problem, cons
         return attune_refuse(reason, "FRAGMENT_M %d has %d columns: head_dim_v %d is no multiple",
                              config->value[FRAGMENT_M], columns, problem->head_dim_v);
     }
-    if (!config->value[TENSOR_CORES] && (config->value[SPLITS] > 1 || config->value[STAGES] > 1)) {
-        return attune_refuse(reason, "TENSOR_CORES 0 is for comparing: SPLITS 1 and STAGES 1");
+    if (!config->value[TENSOR_CORES] &&
+        (config->value[SPLITS] > 1 || config->value[STAGES] > 1 || config->value[LAZY] > 0)) {
+        return attune_refuse(reason, "TENSOR_CORES 0 is for comparing: SPLITS 1, STAGES 1 and LAZY 0");
+    }
+    if (kind->acc16 && config->value[LAZY] > 0) {
+        return attune_refuse(reason, "LAZY %d: weights up to 2^%d are too large for fp16 sums", config->value[LAZY],
+                             config->value[LAZY]);
     }
     if (kind->acc16 && (!config->value[TENSOR_CORES] || config->value[FRAGMENT_M] == 8)) {
         return attune_refuse(reason, "fp16 sums need TENSOR_CORES 1 and FRAGMENT_M 16 or 32");
@@ -203,9 +210,11 @@ static const attune_shipped shipped[] = {
     {"b1,h8,s512,d64,fp16", "WARPS=4,BLOCK_N=64,FRAGMENT_M=8,TENSOR_CORES=1,SPLITS=1,STAGES=1"},
     {"b1,h8,s512,d64,fp16", "WARPS=2,BLOCK_N=32,FRAGMENT_M=32,TENSOR_CORES=1,SPLITS=2,STAGES=2"},
     {"b1,h8,s512,d64,fp16", "WARPS=4,BLOCK_N=64,FRAGMENT_M=16,TENSOR_CORES=0,SPLITS=1,STAGES=1"},
+    {"b1,h8,s512,d64,fp16", "WARPS=1,BLOCK_N=32,FRAGMENT_M=16,TENSOR_CORES=1,SPLITS=2,STAGES=3,LAZY=8"},
     {"b8,h16,s2048,d128,fp16", ""},
     {"b8,h16,s2048,d128,bf16,causal", ""},
     {"b2,h8,hkv2,s300,d80,dv48,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused", ""},
+    {"b2,h8,hkv2,s300,d80,dv48,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused", "LAZY=8"},
     {NULL, NULL},
 };
 

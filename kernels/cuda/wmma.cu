@@ -7,6 +7,8 @@
  * O at the end. Tiles are copied by all of the split's warps, STAGES of them under way; with one, K of the next tile
  * travels under the softmax and P V, V under the next Q K^T.
  *
+ * With LAZY a maximum stays while logits exceed it by no more than that, so that most tiles multiply no row of O.
+ *
  * What it taught: with the products on tensor cores the way of S and P through shared memory is what remains; and one
  * opaque layout is no reason to give up registers for O. Where rows are few, time is the length of one chain, copy,
  * product, strip, softmax, strip, product, a tile: splits run chains side by side. TENSOR_CORES 0 computes the same in
@@ -22,6 +24,7 @@
 #if LOGITS_GIVEN
 #define SPLITS 1
 #define STAGES 1
+#define LAZY 0
 #endif
 #include "device/fragment.cuh"
 #include "device/journey.cuh"
@@ -187,6 +190,16 @@ ATTUNE_INLINE void scale_rows(Shared &shared, const warp_place &p, warp_state &s
     __syncwarp();
 }
 
+/* Takes in the largest of the row's logits; returns the factor for what was summed before. Within LAZY of the maximum
+ * so far they leave it where it is: the factor is then 1, no row of O is touched, and weights are at most 2^LAZY. */
+ATTUNE_INLINE float raise_maximum(online *soft, float largest)
+{
+    if constexpr (LAZY > 0) {
+        largest = largest > soft->maximum + LAZY ? largest : soft->maximum;
+    }
+    return online_raise(soft, largest);
+}
+
 /* The online softmax of the lane's logits; P goes where they were. */
 ATTUNE_INLINE void softmax_tile(Shared &shared, const warp_place &p, warp_state &state, float (&s)[keys_lane])
 {
@@ -195,7 +208,7 @@ ATTUNE_INLINE void softmax_tile(Shared &shared, const warp_place &p, warp_state 
     for (int j = 0; j < keys_lane; j += 4) { /* by fours: in one chain each number waits for the one before */
         largest = fmaxf(largest, fmaxf(fmaxf(s[j], s[j + 1]), fmaxf(s[j + 2], s[j + 3])));
     }
-    float factor = online_raise(&state.soft, row_max(largest));
+    float factor = raise_maximum(&state.soft, row_max(largest));
     float subtract = subtrahend(state.soft.maximum);
     element *to = reinterpret_cast<element *>(&shared.s[p.warp][0][0]) + p.row * pitch_p + p.part * keys_lane;
     __syncwarp(); /* every lane has read its logits */

@@ -21,7 +21,7 @@ bool at_wmma_heuristic(const at_wmma_kind *kind, const attune_problem *problem, 
 void at_wmma_steps(const at_wmma_kind *kind, const attune_problem *problem, const attune_config *config,
                    attune_steps *steps);
 
-enum { AT_WMMA_PARAMS = 6 };
+enum { AT_WMMA_PARAMS = 7 };
 extern const attune_param at_wmma_params[AT_WMMA_PARAMS];
 
 #endif

@@ -168,6 +168,7 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
                                   .batch = batch_of(on),
                                   .rival = -1,
                                   .final_processes = brief ? 3 : 5,
+                                  .final_processes_max = brief ? 3 : 11,
                                   .final_blocks = brief ? 6 : 10,
                                   .brief = brief,
                                   .watch = options->watch.search};

@@ -398,22 +398,30 @@ static attune_status run_fresh(const at_race_policy *policy, const at_racer *rac
     return racer->unstage(racer->self);
 }
 
-int at_final_winner(const at_race_policy *policy, const at_final *last, int from, at_key_of key, void *self)
+int at_final_winner(const at_race_policy *policy, const at_final *last, at_key_of key, void *self)
 {
-    int fastest = from;
-    for (int i = from; i < last->count; ++i) {
-        fastest = last->ratio[i].middle < last->ratio[fastest].middle ? i : fastest;
-    }
-    int best = fastest;
-    for (int i = from; i < last->count; ++i) {
-        bool ties = at_race_ties(policy, &last->ratio[i], &last->ratio[fastest]);
-        best = ties && key(self, last->candidate[i]) < key(self, last->candidate[best]) ? i : best;
+    int best = -1;
+    for (int i = last->from; i < last->count; ++i) {
+        bool ties = at_race_ties(policy, &last->behind[i], &same);
+        best = ties && (best < 0 || key(self, last->candidate[i]) < key(self, last->candidate[best])) ? i : best;
     }
     return best;
 }
 
+/* Arms are compared process by process, since what one process is slower in it is slower in for all of them. */
+static attune_status compare(const at_race_policy *policy, const gathered *all, int processes, int one, int with,
+                             at_interval *ratio)
+{
+    double difference[AT_FINAL_PROCESSES_MAX];
+    for (int i = 0; i < processes; ++i) {
+        difference[i] = all->ratio[one][i] - all->ratio[with][i];
+    }
+    return at_trimmed_mean(difference, processes, policy->confidence, ratio);
+}
+
 static attune_status conclude(const at_race_policy *policy, at_final *last, const gathered *all)
 {
+    int fastest = last->from;
     last->ratio[0] = same;
     for (int i = 0; i <= last->count; ++i) {
         at_interval *to = i == last->count ? &last->placebo : &last->ratio[i];
@@ -422,22 +430,51 @@ static attune_status conclude(const at_race_policy *policy, at_final *last, cons
         }
         if (i < last->count) {
             AT_FORWARD(at_median(last->process_us[i], (size_t)last->processes, &last->us[i]));
+            fastest = i > fastest && to->middle < last->ratio[fastest].middle ? i : fastest;
         }
+    }
+    for (int i = last->from; i < last->count; ++i) {
+        AT_FORWARD(compare(policy, all, last->processes, i, fastest, &last->behind[i]));
     }
     last->fair = at_race_ties(policy, &last->placebo, &same);
     return ATTUNE_OK;
 }
 
+/* Whether someone ties with the fastest only because its interval is wide. */
+static bool is_open(const at_race_policy *policy, const at_final *last)
+{
+    for (int i = last->from; i < last->count; ++i) {
+        const at_interval *behind = &last->behind[i];
+        if (behind->middle >= log1p(policy->band) && behind->low <= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static attune_status check_final(const at_final *last)
+{
+    bool sized = last->count >= 1 && last->count <= AT_HEAT_MAX && last->from >= 0 && last->from < last->count &&
+                 last->processes_min >= TRIMMED_MIN && last->processes_min <= last->processes_max &&
+                 last->processes_max <= AT_FINAL_PROCESSES_MAX && last->blocks >= TRIMMED_MIN &&
+                 last->blocks <= AT_HEAT_BLOCKS_MAX;
+    AT_FAIL_IF(!sized, ATTUNE_INVALID_ARGUMENT, "a final of %d candidates from %d on, %d to %d processes, %d blocks",
+               last->count, last->from, last->processes_min, last->processes_max, last->blocks);
+    return ATTUNE_OK;
+}
+
 attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_final *last)
 {
+    enum { MORE = 3 }; /* a sixth at each end is trimmed: one more than five would widen intervals */
     gathered all;
-    bool sized = last->count >= 1 && last->count <= AT_HEAT_MAX && last->processes >= TRIMMED_MIN &&
-                 last->processes <= AT_FINAL_PROCESSES_MAX && last->blocks >= TRIMMED_MIN &&
-                 last->blocks <= AT_HEAT_BLOCKS_MAX;
-    AT_FAIL_IF(!sized, ATTUNE_INVALID_ARGUMENT, "a final of %d candidates, %d processes, %d blocks", last->count,
-               last->processes, last->blocks);
-    for (int process = 0; process < last->processes; ++process) {
-        AT_FORWARD(run_fresh(policy, racer, last, process, &all));
+    AT_FORWARD(check_final(last));
+    last->processes = 0;
+    for (int goal = last->processes_min; last->processes < goal;) {
+        AT_FORWARD(run_fresh(policy, racer, last, last->processes, &all));
+        if (++last->processes == goal) {
+            AT_FORWARD(conclude(policy, last, &all));
+            goal += is_open(policy, last) && goal + MORE <= last->processes_max ? MORE : 0;
+        }
     }
-    return conclude(policy, last, &all);
+    return ATTUNE_OK;
 }

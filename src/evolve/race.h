@@ -121,19 +121,22 @@ int at_heat_winner(const at_race_policy *policy, const at_heat *heat, at_key_of 
 typedef struct at_final {
     int count;
     int candidate[AT_HEAT_MAX];
-    int processes;
-    int blocks;                     /* in each */
-    double us[AT_HEAT_MAX];         /* median of the processes' medians */
-    at_interval ratio[AT_HEAT_MAX]; /* against candidate[0], Student's over processes; of itself 0 */
-    at_interval placebo;            /* of candidate[0] against itself */
+    int from;                         /* index of the first of those that can win: those before are for comparison */
+    int processes_min, processes_max; /* more than the least only while a tie is one for want of samples alone */
+    int blocks;                       /* in each */
+    int processes;                    /* that there were */
+    double us[AT_HEAT_MAX];           /* median of the processes' medians */
+    at_interval ratio[AT_HEAT_MAX];   /* against candidate[0], Student's over processes; of itself 0 */
+    at_interval behind[AT_HEAT_MAX];  /* likewise against the fastest of those that can win */
+    at_interval placebo;              /* of candidate[0] against itself */
     bool fair;
     double process_us[AT_HEAT_MAX][AT_FINAL_PROCESSES_MAX]; /* medians */
 } at_final;
 
-/* `last` has count, candidates, processes and blocks filled in. */
+/* `last` has count, candidates, from, the numbers of processes and blocks filled in. */
 attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_final *last);
-/* Who has the least key among those from index `from` on that tie with the fastest of them: an index. */
-int at_final_winner(const at_race_policy *policy, const at_final *last, int from, at_key_of key, void *self);
+/* Who has the least key of those that can win and tie with the fastest of them: an index. */
+int at_final_winner(const at_race_policy *policy, const at_final *last, at_key_of key, void *self);
 
 /* ---- Arithmetic -------------------------------------------------------------------------------------------------- */
 

@@ -41,7 +41,7 @@ typedef struct at_search_options {
     int first_count; /* at least one; the first that runs is the first champion */
     int rival;       /* what would run without this search, where that is no candidate; -1: the first champion would */
     at_race_policy policy;
-    int final_processes, final_blocks;
+    int final_processes, final_processes_max, final_blocks;
     bool brief; /* many problems wait: no final where nobody is near the champion, and no code is made to be compared */
     at_search_watch watch;
 } at_search_options;

@@ -120,10 +120,9 @@ static void say_gain(at_search *on, const at_final *last, int winner)
 static void conclude(at_search *on, const at_final *last)
 {
     at_search_result *result = on->result;
-    int from = on->options->rival >= 0 ? 1 : 0;
-    int winner = at_final_winner(&on->options->policy, last, from, at_search_key, on);
+    int winner = at_final_winner(&on->options->policy, last, at_search_key, on);
     int second = -1;
-    for (int i = from; i < last->count; ++i) {
+    for (int i = last->from; i < last->count; ++i) {
         bool faster = second < 0 || last->ratio[i].middle < last->ratio[second].middle;
         second = i != winner && faster ? i : second;
     }
@@ -164,13 +163,17 @@ static attune_status stay(at_search *on)
 
 attune_status at_search_final(at_search *on)
 {
-    at_final last = {.processes = on->options->final_processes, .blocks = on->options->final_blocks};
-    if (on->options->brief && on->options->rival < 0 && on->champion == on->first_champion) {
+    const at_search_options *options = on->options;
+    at_final last = {.from = options->rival >= 0 ? 1 : 0,
+                     .processes_min = options->final_processes,
+                     .processes_max = options->final_processes_max,
+                     .blocks = options->final_blocks};
+    if (options->brief && options->rival < 0 && on->champion == on->first_champion) {
         return stay(on);
     }
     choose_finalists(on, &last);
-    if (on->options->watch.progress != NULL) {
-        on->options->watch.progress(on->options->watch.self, "final", 0);
+    if (options->watch.progress != NULL) {
+        options->watch.progress(options->watch.self, "final", 0);
     }
     AT_FORWARD(run_fair(on, &last));
     if (on->is_void) {

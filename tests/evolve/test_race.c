@@ -263,18 +263,18 @@ static void what_fails_is_forwarded(void **state)
 
 /* ---- Finals ------------------------------------------------------------------------------------------------------ */
 
-static int chosen(const at_final *final, int from)
+static int chosen(const at_final *final)
 {
     at_race_policy policy;
     at_race_policy_init(&policy, 1);
-    return at_final_winner(&policy, final, from, by_number, NULL);
+    return at_final_winner(&policy, final, by_number, NULL);
 }
 
-static at_final final_of(synthetic *on, uint64_t seed, int count)
+static at_final final_of(synthetic *on, uint64_t seed, int count, int from, int processes_max)
 {
     at_race_policy policy;
     const at_racer racer = synthetic_racer(on);
-    at_final final = {.count = count, .processes = 4, .blocks = 6};
+    at_final final = {.count = count, .from = from, .processes_min = 4, .processes_max = processes_max, .blocks = 6};
     at_race_policy_init(&policy, seed);
     for (int i = 0; i < count; ++i) {
         final.candidate[i] = count - 1 - i;
@@ -293,10 +293,10 @@ static void two_finals_agree_where_processes_differ(void **state)
         on.process = 0.01;
         on.us[1] = 99.2;
         on.us[2] = 120;
-        at_final final = final_of(&on, seed, 3);
+        at_final final = final_of(&on, seed, 3, 0, 4);
         assert_int_equal(on.processes, 4);
         assert_int_equal(final.candidate[0], 2);
-        others += final.candidate[chosen(&final, 0)] != 0;
+        others += final.candidate[chosen(&final)] != 0;
     }
     assert_true(others <= SEEDS / 100);
 }
@@ -308,14 +308,63 @@ static void a_final_finds_who_is_faster(void **state)
         synthetic on = synthetic_of(seed, 0.01);
         on.process = 0.003;
         on.us[1] = 90;
-        at_final final = final_of(&on, seed, 3);
-        int winner = chosen(&final, 0);
+        at_final final = final_of(&on, seed, 3, 0, 16);
+        int winner = chosen(&final);
         assert_int_equal(final.candidate[winner], 1);
-        assert_int_equal(final.candidate[chosen(&final, 2)], 0);
+        assert_int_equal(final.processes, 4);
         assert_true(final.fair);
         assert_float_equal(final.us[winner], 90, 3);
         assert_true(final.ratio[winner].high < 0);
     }
+}
+
+/* Those before `from` are for comparison: here the fastest, which cannot win. */
+static void who_is_there_for_comparison_does_not_win(void **state)
+{
+    (void)state;
+    synthetic on = synthetic_of(1, 0.01);
+    on.us[2] = 50;
+    on.us[1] = 90;
+    at_final final = final_of(&on, 1, 3, 1, 4);
+    assert_int_equal(final.candidate[chosen(&final)], 1);
+    assert_true(final.ratio[1].low > 0);
+    assert_float_equal(final.behind[1].middle, 0, 1e-12);
+}
+
+/* Four percent apart, and processes that differ by two: four of them leave it open who is faster, and the key would
+ * decide for the slower one. */
+static void a_final_goes_on_until_it_is_decided(void **state)
+{
+    (void)state;
+    int slower_of_four = 0, slower = 0, longer = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; ++seed) {
+        synthetic once = synthetic_of(seed, 0.005), on = synthetic_of(seed, 0.005);
+        once.process = on.process = 0.014;
+        once.us[1] = on.us[1] = 96;
+        at_final four = final_of(&once, seed, 2, 0, 4);
+        at_final final = final_of(&on, seed, 2, 0, 16);
+        assert_int_equal(on.processes, final.processes);
+        assert_true(final.processes % 3 == 1);
+        slower_of_four += four.candidate[chosen(&four)] == 0;
+        slower += final.candidate[chosen(&final)] == 0;
+        longer += final.processes > 4;
+    }
+    assert_true(slower_of_four > SEEDS / 4);
+    assert_true(slower < slower_of_four / 4);
+    assert_true(longer > SEEDS / 4 && longer < SEEDS);
+}
+
+/* What ties within the band needs no more processes, however wide its interval is. */
+static void a_tie_is_not_measured_any_longer(void **state)
+{
+    (void)state;
+    int longer = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; ++seed) {
+        synthetic on = synthetic_of(seed, 0.005);
+        on.process = 0.004;
+        longer += final_of(&on, seed, 2, 0, 16).processes > 4;
+    }
+    assert_true(longer <= SEEDS / 100);
 }
 
 static void a_final_needs_three_processes(void **state)
@@ -324,9 +373,14 @@ static void a_final_needs_three_processes(void **state)
     at_race_policy policy;
     synthetic on = synthetic_of(1, 0.01);
     const at_racer racer = synthetic_racer(&on);
-    at_final final = {.count = 1, .processes = 2, .blocks = 6};
+    at_final final = {.count = 1, .processes_min = 2, .processes_max = 4, .blocks = 6};
     at_race_policy_init(&policy, 1);
-    assert_fails(at_final_run(&policy, &racer, &final), ATTUNE_INVALID_ARGUMENT, "2 processes");
+    assert_fails(at_final_run(&policy, &racer, &final), ATTUNE_INVALID_ARGUMENT, "2 to 4 processes");
+    final.processes_min = 5;
+    assert_fails(at_final_run(&policy, &racer, &final), ATTUNE_INVALID_ARGUMENT, "5 to 4 processes");
+    final.processes_min = 4;
+    final.from = 1;
+    assert_fails(at_final_run(&policy, &racer, &final), ATTUNE_INVALID_ARGUMENT, "1 candidates from 1 on");
 }
 
 int main(void)
@@ -348,6 +402,9 @@ int main(void)
         cmocka_unit_test(what_fails_is_forwarded),
         cmocka_unit_test(two_finals_agree_where_processes_differ),
         cmocka_unit_test(a_final_finds_who_is_faster),
+        cmocka_unit_test(who_is_there_for_comparison_does_not_win),
+        cmocka_unit_test(a_final_goes_on_until_it_is_decided),
+        cmocka_unit_test(a_tie_is_not_measured_any_longer),
         cmocka_unit_test(a_final_needs_three_processes),
     };
     return cmocka_run_group_tests_name("evolve.race", tests, NULL, NULL);

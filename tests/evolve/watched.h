@@ -48,6 +48,7 @@ static inline at_search_options options_of(const stand *on, const at_seed *first
         .first_count = first_count,
         .rival = -1,
         .final_processes = 4,
+        .final_processes_max = 4,
         .final_blocks = 6,
         .watch = {.self = seen, .tried = on_tried, .champion = on_champion, .checked = on_checked}};
     at_race_policy_init(&options.policy, 1);
