@@ -321,6 +321,19 @@ attune_status at_writer_commit(at_writer *writer)
     return status;
 }
 
+attune_status at_writer_check(const char *path)
+{
+    struct stat there;
+    at_writer *writer;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) {
+        /* Who reads a pipe would take its opening and closing for an empty answer. */
+        return access(path, W_OK) == 0 ? ATTUNE_OK : cannot_write(path, errno);
+    }
+    AT_FORWARD(at_writer_open(path, &writer));
+    at_writer_abandon(writer);
+    return ATTUNE_OK;
+}
+
 attune_status at_file_write(const char *path, const void *data, size_t bytes)
 {
     at_writer *writer;

@@ -24,6 +24,9 @@ attune_status at_writer_add(at_writer *writer, const void *data, size_t bytes);
 attune_status at_writer_commit(at_writer *writer);
 /* Removes the temporary file and frees the writer. NULL is fine. */
 void at_writer_abandon(at_writer *writer);
+/* Whether at_writer_open would succeed, for those who ask before the work whose result they will write; leaves nothing
+ * behind. */
+attune_status at_writer_check(const char *path);
 /* All of it in one call. */
 attune_status at_file_write(const char *path, const void *data, size_t bytes);
 

@@ -60,6 +60,25 @@ void at_text_add_bytes(at_text *text, const char *data, size_t bytes)
     text->data[text->length] = '\0';
 }
 
+void at_text_add_word(at_text *text, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=+@%";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        at_text_add_bytes(text, word, strlen(word));
+        return;
+    }
+    at_text_add_bytes(text, "'", 1);
+    for (size_t length; *word != '\0'; word += length) {
+        length = strcspn(word, "'");
+        at_text_add_bytes(text, word, length);
+        if (length == 0) { /* a quote stands between the quoted, escaped */
+            at_text_add_bytes(text, "'\\''", 4);
+            length = 1;
+        }
+    }
+    at_text_add_bytes(text, "'", 1);
+}
+
 void at_text_add(at_text *text, const char *format, ...)
 {
     va_list list;

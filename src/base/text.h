@@ -26,6 +26,9 @@ void at_text_init_fixed(at_text *text, char *data, size_t bytes);
 /* Printf style. Numbers with fractions go through at_text_add_float: printf follows the locale. */
 void at_text_add(at_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void at_text_add_bytes(at_text *text, const char *data, size_t bytes);
+/* One word of a command that a reader pastes into a POSIX shell: as it is where a shell would take it so, else in
+ * single quotes. */
+void at_text_add_word(at_text *text, const char *word);
 /* The shortest decimal that reads back as the same value, with a point in every locale; "inf", "-inf", "nan". */
 void at_text_add_float(at_text *text, float value);
 void at_text_add_double(at_text *text, double value);

@@ -93,7 +93,7 @@ static attune_status plan_general_there(void *self, const attune_problem *proble
 
 /* ---- Setting up ------------------------------------------------------------------------------------------------- */
 
-/* Options that change what is run are repeated in the command that reproduces a failure. Folders may have blanks. */
+/* Options that change what is run are repeated in the command that reproduces a failure. */
 static void write_command(session *on)
 {
     static const char *const repeated[] = {"--target", "--kernel", "--isa", "--threads", "--wisdom"};
@@ -103,7 +103,8 @@ static void write_command(session *on)
     for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i) {
         const char *value = at_cli_text(on->cli, repeated[i]);
         if (value != NULL) {
-            at_text_add(&text, strchr(value, ' ') == NULL ? " %s %s" : " %s '%s'", repeated[i], value);
+            at_text_add(&text, " %s ", repeated[i]);
+            at_text_add_word(&text, value);
         }
     }
 }
@@ -275,7 +276,7 @@ static void print_notes(const session *on, const at_suite_result *result, const 
         (void)fprintf(to, "\nand %" PRId64 " more wrong cases of %s\n", result->failed - result->failures, text);
     }
     if (result->bias_status != ATTUNE_OK) {
-        (void)fprintf(to, "\nWRONG: %s\n  %s --cases %" PRId64 " --seed %" PRIu64 " \"%s\"\n", result->bias_what,
+        (void)fprintf(to, "\nWRONG: %s\n  %s --cases %" PRId64 " --seed %" PRIu64 " %s\n", result->bias_what,
                       on->command, on->suite.cases, on->suite.seed, text);
     }
     for (int i = 0; i < result->refusals; ++i) {

@@ -162,6 +162,7 @@ static attune_status read_job(job *on)
     evolve->peer_count = on->of.peer_count;
     at_judging_choose_workers(cli, &on->of);
     evolve->worker = on->of.worker;
+    evolve->own_arms = on->of.own_arms;
     evolve->fetcher = on->of.fetcher;
     return ATTUNE_OK;
 }
@@ -179,7 +180,7 @@ static int run_job(job *on)
     status = at_evolve_run(&on->evolve, &result);
     attune_status printed = at_evolve_printer_end(&on->printer, &result);
     status = status == ATTUNE_OK ? printed : status;
-    return status == ATTUNE_OK ? result.exit_code : at_judging_could_not_run(on->cli, status);
+    return status == ATTUNE_OK ? result.exit_code : at_judging_could_not_run(on->cli, status, result.begun);
 }
 
 static int run(const at_cli *cli)

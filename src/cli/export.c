@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/status.h"
 #include "cli/cli.h"
 #include "core/config.h"
@@ -160,6 +161,7 @@ static attune_status export(job *work)
     bool elsewhere = at_cli_given(work->cli, "--arch");
     AT_FORWARD(at_cli_integer(work->cli, "--configs", 1, CONFIGS_MAX, elsewhere ? CONFIGS : 1, &work->configs));
     AT_FORWARD(read_targets(work));
+    AT_FORWARD(at_writer_check(at_cli_text(work->cli, "-o"))); /* compiling takes minutes */
     AT_FORWARD(choose(work));
     AT_FORWARD(at_cuda_export(work->item, work->count, getenv("ATTUNE_CACHE"), at_cli_text(work->cli, "-o")));
     return print(work);

@@ -79,6 +79,7 @@ static attune_status read_job(job *on)
     on->gate.peer = on->of.peer;
     on->gate.peer_count = on->of.peer_count;
     on->gate.worker = on->of.worker;
+    on->gate.own_arms = on->of.own_arms;
     on->gate.fetcher = on->of.fetcher;
     return ATTUNE_OK;
 }
@@ -96,7 +97,7 @@ static int run_job(job *on)
     status = at_gate_run(&on->gate, &result);
     attune_status printed = at_gate_printer_end(&on->printer, &result);
     status = status == ATTUNE_OK ? printed : status;
-    return status == ATTUNE_OK ? result.exit_code : at_judging_could_not_run(on->cli, status);
+    return status == ATTUNE_OK ? result.exit_code : at_judging_could_not_run(on->cli, status, result.begun);
 }
 
 static int run(const at_cli *cli)
@@ -131,8 +132,8 @@ const at_verb at_verb_gate = {
             "least 1.\n"
             "`best` stands for all of PyTorch's back ends that run.\n"
             "\n"
-            "Exit codes: 0 right and faster, 1 one of them failed, 2 inconclusive or unfinished, 3 could not run,\n"
-            "64 the command line, 130 interrupted.\n",
+            "Exit codes: 0 right and faster, 1 one of them failed, 2 inconclusive, 3 could not run,\n"
+            "4 unfinished (--limit; the same command goes on), 64 the command line, 130 interrupted.\n",
     .examples =
         "  attune gate wmma --against cudnn,torch:flash\n"
         "  attune gate cpu_tiled b1,h4,s256,d64,fp32 --against openblas --quick\n"

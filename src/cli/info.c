@@ -427,14 +427,8 @@ static attune_status read_kernel(info *all)
         return ATTUNE_OK;
     }
     AT_FORWARD(at_kernel_text_split(text, name, sizeof name, &params));
-    all->kernel = at_catalogue_find(name);
-    if (all->kernel == NULL) {
-        const char *nearest = at_catalogue_nearest(name);
-        return at_fail(ATTUNE_NOT_FOUND, "--kernel: there is no kernel %s: %s%s%s", name,
-                       nearest != NULL ? "did you mean " : "`attune info` lists them", nearest != NULL ? nearest : "",
-                       nearest != NULL ? "?" : "");
-    }
-    return ATTUNE_OK;
+    attune_status status = at_catalogue_named(name, &all->kernel);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "--kernel");
 }
 
 static attune_status open_context(info *all)

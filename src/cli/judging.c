@@ -69,6 +69,7 @@ void at_judging_choose_workers(const at_cli *cli, at_judging *on)
 {
     const char *program = at_cli_text(cli, "--worker");
     const char *python = getenv("ATTUNE_PYTHON");
+    on->own_arms = program != NULL;
     on->worker[0] = program != NULL ? program : "/proc/self/exe";
     on->worker[1] = program != NULL ? NULL : "worker";
     at_cli_python_path();
@@ -82,8 +83,10 @@ void at_judging_free(at_judging *on)
     free(on->peers);
 }
 
-int at_judging_could_not_run(const at_cli *cli, attune_status status)
+int at_judging_could_not_run(const at_cli *cli, attune_status status, bool begun)
 {
     int code = at_cli_fail(cli, status);
-    return code == AT_EXIT_INTERRUPTED ? code : AT_EXIT_FAILED;
+    bool named = status == ATTUNE_NOT_FOUND || status == ATTUNE_INVALID_ARGUMENT || status == ATTUNE_INVALID_PROBLEM ||
+                 status == ATTUNE_CORRUPT;
+    return code == AT_EXIT_INTERRUPTED ? code : named && !begun ? AT_EXIT_USAGE : AT_EXIT_FAILED;
 }

@@ -13,6 +13,7 @@ typedef struct at_judging {
     int peer_count;
     char *peers; /* what `peer` points into */
     const char *worker[3], *fetcher[4];
+    bool own_arms; /* the worker is a program that was named */
     double must, limit_s;
     int64_t cases;
     uint64_t seed;
@@ -32,7 +33,8 @@ attune_status at_judging_read_numbers(const at_cli *cli, at_judging *on);
 /* This program is a worker too, unless --worker names another; the one in Python comes with PyTorch. */
 void at_judging_choose_workers(const at_cli *cli, at_judging *on);
 void at_judging_free(at_judging *on);
-/* Says what could not be done, and gives the exit code for it: 1 and 2 are findings, 64 is the command line's. */
-int at_judging_could_not_run(const at_cli *cli, attune_status status);
+/* Says what could not be done, and gives the exit code for it: 1 and 2 are findings, 64 is the command line's. `begun`:
+ * nothing is wrong with what was asked for. */
+int at_judging_could_not_run(const at_cli *cli, attune_status status, bool begun);
 
 #endif

@@ -103,7 +103,7 @@ static attune_status check_output(const char *option, const char *path)
     bool known = path == NULL || at_run_has_extension(path, ".npy") || at_run_has_extension(path, ".safetensors");
     AT_FAIL_IF(!known, ATTUNE_INVALID_ARGUMENT, "%s is %s: its name ends in neither .npy nor .safetensors", option,
                path);
-    return ATTUNE_OK;
+    return path == NULL ? ATTUNE_OK : at_writer_check(path);
 }
 
 /* An output that replaces what it was computed from is a slip of the pen, and nothing brings the input back. */

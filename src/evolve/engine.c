@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "core/problem.h"
 #include "evolve/engine_parts.h"
+#include "gate/evidence.h"
 #include "gate/executor.h"
 #include "library/catalogue.h"
 #include "library/context.h"
@@ -36,15 +37,9 @@ void at_engine_note(const at_engine *on, const char *format, ...)
 
 static attune_status find_kernel(at_engine *on)
 {
-    const char *name = on->options->kernel;
-    on->kernel = at_catalogue_find(name);
-    if (on->kernel == NULL) {
-        const char *nearest = at_catalogue_nearest(name);
-        return nearest == NULL
-                   ? at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; attune info lists them", name)
-                   : at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; did you mean \"%s\"?", name, nearest);
-    }
-    return ATTUNE_OK;
+    const at_evolve_options *options = on->options;
+    AT_FORWARD(at_catalogue_named(options->kernel, &on->kernel));
+    return options->one == NULL ? ATTUNE_OK : at_catalogue_check(options->one, NULL);
 }
 
 /* A worker says what the target is; this process opens none. */
@@ -197,11 +192,25 @@ static attune_status check_options(const at_evolve_options *options)
 {
     AT_FAIL_IF(options->problem_count < 1, ATTUNE_INVALID_ARGUMENT, "no problem is given");
     AT_FAIL_IF(options->resume && options->ledger == NULL, ATTUNE_INVALID_ARGUMENT,
-               "to go on, the ledger to go on with is needed");
+               "--resume goes on with a ledger: --ledger names it");
     for (int i = 0; i < options->problem_count; ++i) {
         AT_FORWARD(check_problem(options, i));
     }
+    AT_FORWARD(at_gate_check_peers(options->peer, options->peer_count, options->own_arms));
     return options->strategy == NULL || at_strategy_find(options->strategy) != NULL ? ATTUNE_OK : ATTUNE_NOT_FOUND;
+}
+
+/* That what is found can be kept is seen before hours go into it. */
+static attune_status check_places(const at_engine *on)
+{
+    const at_evolve_options *options = on->options;
+    AT_FORWARD(options->wisdom == NULL ? ATTUNE_OK : at_wisdom_file_check(options->wisdom));
+    AT_FORWARD(at_engine_check_micro(on));
+    for (int i = 0; options->ledger != NULL && i < options->problem_count; ++i) {
+        AT_FORWARD(at_engine_check_ledger(on, &options->problem[i]));
+    }
+    return options->evidence == NULL ? ATTUNE_OK
+                                     : at_evidence_check(options->evidence, on->target.model, on->kernel->name);
 }
 
 static attune_status open_all(at_engine *on)
@@ -209,7 +218,9 @@ static attune_status open_all(at_engine *on)
     const at_evolve_options *options = on->options;
     AT_FORWARD(check_options(options));
     AT_FORWARD(find_kernel(on));
+    AT_FORWARD(check_places(on));
     AT_FORWARD(find_target(on));
+    AT_FORWARD(check_places(on)); /* again: now it is known for which device's verdicts, and whose ledgers */
     AT_FORWARD(at_pool_create(options->threads > 0 ? options->threads : at_cpu_count(), 0, &on->pool));
     AT_FORWARD(open_planner(on));
     return open_compilers(on);
@@ -232,6 +243,7 @@ attune_status at_evolve_run(const at_evolve_options *options, at_evolve_result *
     at_engine on = {.options = options, .result = result, .began_s = at_timed_seconds()};
     *result = (at_evolve_result){0};
     attune_status status = open_all(&on);
+    result->begun = status == ATTUNE_OK;
     if (status == ATTUNE_OK) {
         status = run_all(&on);
     }

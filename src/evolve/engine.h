@@ -46,11 +46,13 @@ typedef struct at_evolve_options {
     const char *target, *isa;
     int threads;
     const char *const *worker, *const *fetcher;
+    bool own_arms;                /* of the gate: the worker is a program with arms of its own */
     const at_gate_timing *timing; /* of the gate; NULL: by workers */
     at_evolve_watch watch;
 } at_evolve_options;
 
 typedef struct at_evolve_result {
+    bool begun;                 /* what is asked for can be: names, ledgers and places were found fit */
     int gains, no_gains, voids; /* searches by their ends */
     int right, wrong, unproven; /* verdicts: right; not; inconclusive, or none where one was wanted */
     int slower;                 /* right ones that are not faster than a peer that was asked for by name */

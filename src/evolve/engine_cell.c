@@ -1,9 +1,11 @@
 /* One problem: its ledger, what to begin with, its search. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -107,6 +109,49 @@ static attune_status check_start(const char *path, const at_event_start *was, co
     return ATTUNE_OK;
 }
 
+/* Fills in what a ledger is known by, and finds its place. *begun: it is there. */
+static attune_status look_at_ledger(const at_engine *on, const at_cell *cell, at_event *event, char path[PATH_MAX],
+                                    bool *begun)
+{
+    fill_start(on, cell, &event->as.start);
+    AT_FORWARD(ledger_path(on, cell, path));
+    AT_FORWARD(at_ledger_begun(path, begun));
+    AT_FAIL_IF(
+        *begun && !on->options->resume, ATTUNE_INVALID_ARGUMENT,
+        "ledger %s is there already, and none is overwritten: --resume goes on with it, another name begins anew",
+        path);
+    return ATTUNE_OK;
+}
+
+/* Once the target is known, what is in it too. */
+static attune_status check_begun(const at_engine *on, const char *path, const at_event_start *start)
+{
+    at_ledger_log *log;
+    AT_FAIL_IF(access(path, W_OK) != 0, ATTUNE_IO_ERROR, "ledger %s cannot be written: %s", path, strerror(errno));
+    AT_FORWARD(at_ledger_read(path, &log));
+    bool known = on->target_text[0] != '\0' && log->count > 0;
+    attune_status status = known ? check_start(path, &log->event[0].as.start, start) : ATTUNE_OK;
+    at_ledger_free(log);
+    return status;
+}
+
+attune_status at_engine_check_ledger(const at_engine *on, const attune_problem *problem)
+{
+    char path[PATH_MAX];
+    at_event event = {.kind = AT_EVENT_START};
+    at_cell cell = {.problem = problem};
+    bool begun;
+    AT_FORWARD(attune_problem_print(problem, cell.text, sizeof cell.text));
+    AT_FORWARD(look_at_ledger(on, &cell, &event, path, &begun));
+    return begun ? check_begun(on, path, &event.as.start) : at_writer_check(path);
+}
+
+attune_status at_engine_check_micro(const at_engine *on)
+{
+    const char *path = on->options->seeds;
+    return path == NULL || strcmp(path, "none") == 0 || on->options->one != NULL ? ATTUNE_OK : at_micro_check(path);
+}
+
 /* *ended: there is nothing to go on with. */
 static attune_status resume_ledger(at_cell *cell, const char *path, const at_event_start *start, bool *ended)
 {
@@ -119,22 +164,16 @@ static attune_status resume_ledger(at_cell *cell, const char *path, const at_eve
     return *ended ? ATTUNE_OK : at_ledger_resume(path, &cell->ledger, &cell->before);
 }
 
-static attune_status open_ledger(at_engine *on, at_cell *cell, bool *ended)
+static attune_status open_ledger(const at_engine *on, at_cell *cell, bool *ended)
 {
     char path[PATH_MAX];
     at_event event = {.kind = AT_EVENT_START};
-    fill_start(on, cell, &event.as.start);
+    bool begun;
     if (on->options->ledger == NULL) {
         return ATTUNE_OK;
     }
-    bool begun = false;
-    AT_FORWARD(ledger_path(on, cell, path));
-    AT_FORWARD(on->options->resume ? at_ledger_begun(path, &begun) : ATTUNE_OK);
-    if (begun) {
-        return resume_ledger(cell, path, &event.as.start, ended);
-    }
-    attune_status status = at_ledger_create(path, &event, &cell->ledger);
-    return status == ATTUNE_OK || on->options->resume ? status : at_fail_in(status, "(--resume goes on with one)");
+    AT_FORWARD(look_at_ledger(on, cell, &event, path, &begun));
+    return begun ? resume_ledger(cell, path, &event.as.start, ended) : at_ledger_create(path, &event, &cell->ledger);
 }
 
 /* ---- The search -------------------------------------------------------------------------------------------------- */

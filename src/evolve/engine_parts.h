@@ -51,6 +51,10 @@ attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed,
 /* What a file of the micro-benchmark knows a cell by. */
 struct at_micro_key;
 void at_engine_micro_key(const at_engine *on, const at_cell *cell, struct at_micro_key *key);
+/* Whether a problem's ledger can be begun, or gone on with: asked before the first of the searches. */
+attune_status at_engine_check_ledger(const at_engine *on, const attune_problem *problem);
+/* Whether what the micro-benchmark finds can be kept where the caller wants it. */
+attune_status at_engine_check_micro(const at_engine *on);
 /* Searches one problem. */
 attune_status at_engine_search(at_engine *on, at_cell *cell);
 /* Has the gate judge the winners of the cells, adds rows of wisdom, and ends their ledgers. */

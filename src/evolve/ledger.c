@@ -167,7 +167,7 @@ static attune_status has_begun(const char *path, int file, off_t *bytes, bool *b
 attune_status at_ledger_begun(const char *path, bool *begun)
 {
     off_t bytes;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe would wait for someone who writes */
     *begun = false;
     AT_FAIL_IF(file < 0 && errno != ENOENT, ATTUNE_IO_ERROR, "%s cannot be opened: %s", path, strerror(errno));
     if (file < 0) {

@@ -107,6 +107,15 @@ static attune_status make_directory_of(const char *path)
     return status;
 }
 
+attune_status at_micro_check(const char *path)
+{
+    char *text;
+    AT_FORWARD(read_text(path, &text));
+    free(text);
+    AT_FORWARD(make_directory_of(path));
+    return at_writer_check(path);
+}
+
 attune_status at_micro_write(const char *path, const at_micro_key *key, const at_micro_best *best)
 {
     char start[1024];

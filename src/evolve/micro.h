@@ -34,6 +34,8 @@ typedef struct at_micro_key {
 void at_micro_find(const char *text, const at_micro_key *key, at_micro_best *best);
 /* Reads the file's entry; count 0 where there is none, or no file. ATTUNE_CORRUPT for what is no such file. */
 attune_status at_micro_read(const char *path, const at_micro_key *key, at_micro_best *best);
+/* Whether at_micro_write could write there; asked before the benchmark. The folder is made. */
+attune_status at_micro_check(const char *path);
 /* Puts an entry in front of the file's others, in place of those of the same key; makes the file where there is none.
  */
 attune_status at_micro_write(const char *path, const at_micro_key *key, const at_micro_best *best);

@@ -151,6 +151,7 @@ static attune_status run_gate(proof *on, int first, int count, const char *const
                             .isa = options->isa,
                             .threads = options->threads,
                             .worker = options->worker,
+                            .own_arms = options->own_arms,
                             .fetcher = options->fetcher,
                             .timing = options->timing,
                             .watch = options->watch.gate};

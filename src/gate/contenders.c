@@ -1,7 +1,9 @@
 #include "gate/contenders.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "base/text.h"
@@ -153,19 +155,53 @@ attune_status at_contenders_check(const char *name)
 {
     char kernel_name[AT_KERNEL_TEXT_MAX];
     const char *params;
-    attune_config config = {{0}};
     if (strcmp(name, auto_name) == 0 || find_peer(name) != NULL) {
         return ATTUNE_OK;
     }
     AT_FAIL_IF(at_contenders_python(name), ATTUNE_NOT_FOUND, "%s: only a worker in Python has it", name);
     AT_FORWARD(at_kernel_text_split(name, kernel_name, sizeof kernel_name, &params));
-    const attune_kernel *kernel = at_catalogue_find(kernel_name);
-    if (kernel == NULL) {
+    if (at_catalogue_find(kernel_name) == NULL) {
         return unknown(kernel_name);
     }
-    at_config_at(kernel, 0, &config);
-    attune_status status = at_config_parse(kernel, params, &config);
+    attune_status status = at_catalogue_check(name, NULL);
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", name);
+}
+
+static attune_status check_torch(const char *name)
+{
+    static const char *const known[] = {"torch:flash", "torch:cudnn",   "torch:efficient",
+                                        "torch:math",  "torch:default", "torch:cpu"};
+    enum { KNOWN = sizeof known / sizeof known[0] };
+    for (int i = 0; i < KNOWN; ++i) {
+        if (strcmp(known[i], name) == 0) {
+            return ATTUNE_OK;
+        }
+    }
+    return at_fail(ATTUNE_NOT_FOUND,
+                   "%s: PyTorch's back ends are torch:flash, cudnn, efficient, math, default, and on a CPU cpu", name);
+}
+
+static attune_status check_python(const char *name)
+{
+    const char *file = name + strlen("py:");
+    const char *function = strrchr(file, ':');
+    AT_FAIL_IF(function == NULL || function == file || function[1] == '\0', ATTUNE_INVALID_ARGUMENT,
+               "%s: py:FILE:FUNCTION is needed", name);
+    char *path = strndup(file, (size_t)(function - file));
+    AT_FAIL_IF(path == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the name of a file");
+    int error = access(path, R_OK) == 0 ? 0 : errno;
+    free(path);
+    AT_FAIL_IF(error != 0, error == ENOENT ? ATTUNE_NOT_FOUND : ATTUNE_IO_ERROR, "%s: its file cannot be read: %s",
+               name, strerror(error));
+    return ATTUNE_OK;
+}
+
+attune_status at_contenders_check_hooked(const char *name, bool own)
+{
+    if (at_contenders_python(name)) {
+        return begins(name, "py:") ? check_python(name) : check_torch(name);
+    }
+    return own ? ATTUNE_OK : at_contenders_check(name);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------------------------------

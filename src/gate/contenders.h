@@ -26,6 +26,9 @@ const attune_plan *at_contender_plan(const at_contender *contender);
 /* ATTUNE_OK for a name that needs no hooks to be known: saves opening a device for a misspelt kernel or parameter.
  * ATTUNE_NOT_FOUND or ATTUNE_INVALID_ARGUMENT otherwise. */
 attune_status at_contenders_check(const char *name);
+/* The same where workers may have hooks, as far as a name tells: of Python's, that there is such a back end of
+ * PyTorch's, or such a file. `own`: the worker is a program that has arms of its own, by names that only it knows. */
+attune_status at_contenders_check_hooked(const char *name, bool own);
 /* Length of the first name of a list such as "auto,NAME:A=1,B=2,openblas": a piece with a "=" and no ":" goes on with
  * the name before it. 0 where it is missing. */
 size_t at_contender_length(const char *list);

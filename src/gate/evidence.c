@@ -271,19 +271,39 @@ static void add_name(at_text *path, const char *text, const char *end)
     }
 }
 
+/* DIR/MODEL/NAME.json, whose folder is made. */
+static attune_status make_path(const char *dir, const char *model, const char *kernel, at_text *path)
+{
+    at_text_init(path);
+    at_text_add(path, "%s/", dir);
+    add_name(path, model, "");
+    attune_status status = at_text_status(path, "a path");
+    status = status == ATTUNE_OK ? at_directory_make(path->data) : status;
+    at_text_add(path, "/");
+    add_name(path, kernel, ":");
+    at_text_add(path, ".json");
+    return status == ATTUNE_OK ? at_text_status(path, "a path") : status;
+}
+
 attune_status at_evidence_keep(const char *dir, const at_verdict *verdict)
 {
     at_text path;
-    at_text_init(&path);
-    at_text_add(&path, "%s/", dir);
-    add_name(&path, verdict->target.model, "");
-    attune_status status = at_text_status(&path, "a path");
-    status = status == ATTUNE_OK ? at_directory_make(path.data) : status;
-    at_text_add(&path, "/");
-    add_name(&path, verdict->kernel, ":");
-    at_text_add(&path, ".json");
-    status = status == ATTUNE_OK ? at_text_status(&path, "a path") : status;
+    attune_status status = make_path(dir, verdict->target.model, verdict->kernel, &path);
     status = status == ATTUNE_OK ? at_evidence_add(path.data, verdict) : status;
+    at_text_free(&path);
+    return status;
+}
+
+attune_status at_evidence_check(const char *dir, const char *model, const char *kernel)
+{
+    at_text path;
+    AT_FORWARD(at_directory_make(dir));
+    AT_FAIL_IF(access(dir, W_OK | X_OK) != 0, ATTUNE_IO_ERROR, "evidence folder %s: %s", dir, strerror(errno));
+    if (model == NULL || model[0] == '\0' || kernel == NULL) {
+        return ATTUNE_OK;
+    }
+    attune_status status = make_path(dir, model, kernel, &path);
+    status = status == ATTUNE_OK ? at_writer_check(path.data) : status;
     at_text_free(&path);
     return status;
 }

@@ -1,17 +1,15 @@
 #include "gate/gate.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/status.h"
 #include "gate/batch.h"
 #include "gate/gate_parts.h"
+#include "library/wisdom.h"
 
 /* ---- What is asked ---------------------------------------------------------------------------------------------- */
 
@@ -28,7 +26,7 @@ static attune_status check_options(const at_gate_options *options)
     for (int i = 0; i < options->problem_count; ++i) {
         AT_FORWARD(attune_problem_check(&options->problem[i]));
     }
-    return ATTUNE_OK;
+    return at_gate_check_peers(options->peer, options->peer_count, options->own_arms);
 }
 
 /* ---- Verdicts --------------------------------------------------------------------------------------------------- */
@@ -249,15 +247,15 @@ static attune_status run_batches(at_gate *gate, at_gate_result *result)
     return ATTUNE_OK;
 }
 
-/* That verdicts can be kept is seen before hours go into them. */
-static attune_status check_folder(const char *folder)
+/* That what is found can be kept is seen before hours go into it. */
+static attune_status check_places(const at_gate *gate)
 {
-    if (folder == NULL) {
-        return ATTUNE_OK;
+    const at_gate_options *options = gate->options;
+    for (int i = 0; options->evidence != NULL && i < options->candidate_count; ++i) {
+        const attune_kernel *kernel = gate->candidate[i].kernel;
+        AT_FORWARD(at_evidence_check(options->evidence, gate->target.model, kernel != NULL ? kernel->name : NULL));
     }
-    AT_FORWARD(at_directory_make(folder));
-    AT_FAIL_IF(access(folder, W_OK | X_OK) != 0, ATTUNE_IO_ERROR, "evidence folder %s: %s", folder, strerror(errno));
-    return ATTUNE_OK;
+    return options->wisdom == NULL ? ATTUNE_OK : at_wisdom_file_check(options->wisdom);
 }
 
 /* ---- The whole -------------------------------------------------------------------------------------------------- */
@@ -283,29 +281,35 @@ static void set_timer(at_gate *gate)
     gate->timer[count] = "--validated";
 }
 
+/* All that can be wrong with what is asked for. */
+static attune_status begin(at_gate *gate)
+{
+    const at_gate_options *options = gate->options;
+    AT_FORWARD(check_options(options));
+    AT_FORWARD(at_pool_create(options->threads > 0 ? options->threads : at_cpu_count(), 0, &gate->pool));
+    AT_FORWARD(at_gate_candidates_open(gate));
+    AT_FORWARD(check_places(gate));
+    AT_FORWARD(at_gate_preflight(gate));
+    return check_places(gate); /* again: now it is known for which device's verdicts */
+}
+
+static attune_status go(at_gate *gate, at_gate_result *result)
+{
+    AT_FORWARD(at_gate_read_known(gate));
+    AT_FORWARD(at_memo_create(0, &gate->memo));
+    AT_FORWARD(run_batches(gate, result));
+    return at_gate_weigh(gate, result);
+}
+
 attune_status at_gate_run(const at_gate_options *options, at_gate_result *result)
 {
     at_gate gate = {.options = options, .clock = at_clock_monotonic()};
     set_timer(&gate);
     *result = (at_gate_result){0};
-    AT_FORWARD(check_options(options));
-    AT_FORWARD(check_folder(options->evidence));
-    AT_FORWARD(at_pool_create(options->threads > 0 ? options->threads : at_cpu_count(), 0, &gate.pool));
     gate.began_ns = gate.clock.now_ns(gate.clock.self);
-    attune_status status = at_gate_candidates_open(&gate);
-    if (status == ATTUNE_OK) {
-        status = at_gate_preflight(&gate);
-    }
-    if (status == ATTUNE_OK) {
-        status = at_gate_read_known(&gate);
-    }
-    if (status == ATTUNE_OK) {
-        status = at_memo_create(0, &gate.memo);
-    }
-    if (status == ATTUNE_OK) {
-        status = run_batches(&gate, result);
-    }
-    status = status == ATTUNE_OK ? at_gate_weigh(&gate, result) : status;
+    attune_status status = begin(&gate);
+    result->begun = status == ATTUNE_OK;
+    status = status == ATTUNE_OK ? go(&gate, result) : status;
     free(gate.chance);
     at_gate_close_workers(&gate);
     at_gate_close_coming(&gate);

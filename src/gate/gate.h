@@ -47,6 +47,7 @@ typedef struct at_gate_options {
     int lanes;                    /* problems judged side by side; 0: as many as the host has cores for */
     double patience_s;            /* for one launch, or one answer of a descriptor; 0: 10 s */
     const char *const *worker;    /* the command that starts a worker, ends with NULL */
+    bool own_arms;                /* it is a program with arms of its own, whose names nobody here knows */
     const char *const *fetcher;   /* the one for arms of PyTorch; NULL: there is none */
     const at_gate_timing *timing; /* NULL: by workers */
     at_gate_watch watch;
@@ -54,6 +55,7 @@ typedef struct at_gate_options {
 
 /* What came of it. */
 typedef struct at_gate_result {
+    bool begun; /* what is asked for can be: names are known, places can be written to, there is a machine */
     int passed, failed, inconclusive, not_run; /* verdicts, those known too, by their exit codes */
     int known;                                 /* of these, those that fresh evidence had already */
     int faster;                                /* verdicts whose candidate is faster, each asked by itself, */
@@ -62,8 +64,12 @@ typedef struct at_gate_result {
     int exit_code; /* 0 pass, 1 fail, 2 inconclusive, 3 could not run, 4 unfinished: the limit left some */
 } at_gate_result;
 
-/* ATTUNE_OK when the gate ran, whatever it found. Errors are the caller's (a kernel or target that is not there), the
- * machine's, or ATTUNE_INTERRUPTED; verdicts that were finished before have been told and kept. */
+/* ATTUNE_OK when the gate ran, whatever it found. Errors are the caller's (a kernel, an arm or a target that is not
+ * there, a place that cannot be written to), all of them before `begun`; the machine's; or ATTUNE_INTERRUPTED. Verdicts
+ * that were finished before have been told and kept. */
 attune_status at_gate_run(const at_gate_options *options, at_gate_result *result);
+
+/* Whether there can be peers of these names, before anything is done for them; "best" is one. */
+attune_status at_gate_check_peers(const char *const *peer, int count, bool own_arms);
 
 #endif

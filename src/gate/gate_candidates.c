@@ -7,30 +7,11 @@
 #include "gate/gate_parts.h"
 #include "library/catalogue.h"
 
-/* A name that is not a kernel's is refused before anything is started. */
-static attune_status find_kernel(at_gate_candidate *candidate)
-{
-    char name[AT_KERNEL_TEXT_MAX];
-    const char *params;
-    attune_config config = {{0}};
-    AT_FORWARD(at_kernel_text_split(candidate->text, name, sizeof name, &params));
-    const attune_kernel *kernel = at_catalogue_find(name);
-    if (kernel == NULL) {
-        const char *nearest = at_catalogue_nearest(name);
-        return nearest == NULL
-                   ? at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; attune info lists them", name)
-                   : at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; did you mean \"%s\"?", name, nearest);
-    }
-    at_config_at(kernel, 0, &config);
-    candidate->kernel = kernel;
-    return at_config_parse(kernel, params, &config);
-}
-
 static attune_status open_one(const at_gate_options *options, const char *text, at_gate_candidate *candidate)
 {
     *candidate = (at_gate_candidate){.text = text};
     if (!at_stranger_is_meant(text)) {
-        return find_kernel(candidate);
+        return at_catalogue_check(text, &candidate->kernel);
     }
     const at_stranger_tools tools = {.patience_s = options->patience_s};
     attune_status status = at_stranger_find(text, &tools, &candidate->stranger, &candidate->params);

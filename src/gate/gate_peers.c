@@ -9,6 +9,17 @@
 #include "gate/sanity.h"
 #include "gate/verdict_parts.h"
 
+attune_status at_gate_check_peers(const char *const *peer, int count, bool own_arms)
+{
+    for (int i = 0; i < count; ++i) {
+        attune_status status = strcmp(peer[i], "best") == 0 ? ATTUNE_OK : at_contenders_check_hooked(peer[i], own_arms);
+        if (status != ATTUNE_OK) {
+            return at_fail_in(status, "peer");
+        }
+    }
+    return ATTUNE_OK;
+}
+
 typedef struct planner {
     at_device *device;
     const char *arm;

@@ -13,6 +13,7 @@
 
 /* Runs that must give the same bits; fewer of problems whose many blocks are as good as many runs. */
 enum { REPEATS = 20, REPEATS_FEW = 3 };
+enum { COMMAND_MAX = 1024 };
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
@@ -74,10 +75,26 @@ attune_status at_gate_stage(at_gate *gate, const at_gate_entry *entry, at_stage 
     return at_gate_end_stage(gate, entry, stage, status, detail, at_gate_seconds(gate) - began);
 }
 
-static void look(const at_gate_entry *entry, at_stage stage, const char *what)
+/* A command that a reader can paste: `tool` over the candidate, and the problem where that is wanted. */
+static void write_command(const at_gate_entry *entry, const char *tool, const char *problem, char *command,
+                          size_t bytes)
 {
-    at_verdict_say(entry->verdict->stage[stage].look, "%s \"%s\" \"%s\"", what, entry->candidate->text,
-                   entry->verdict->problem);
+    at_text text;
+    at_text_init_fixed(&text, command, bytes);
+    at_text_add(&text, "%s ", tool);
+    at_text_add_word(&text, entry->candidate->text);
+    if (problem != NULL) {
+        at_text_add(&text, " ");
+        at_text_add_word(&text, problem);
+    }
+    if (at_text_status(&text, tool) != ATTUNE_OK) { /* half a command might do anything */
+        (void)snprintf(command, bytes, "%s (its name is too long)", tool);
+    }
+}
+
+static void look(const at_gate_entry *entry, at_stage stage, const char *tool)
+{
+    write_command(entry, tool, entry->verdict->problem, entry->verdict->stage[stage].look, AT_SENTENCE_MAX);
 }
 
 /* ---- Build ------------------------------------------------------------------------------------------------------ */
@@ -111,13 +128,13 @@ static void show_progress(void *watcher, double done)
     at_gate_progress(watcher, "correctness", done);
 }
 
-static attune_status make_suite(at_gate *gate, const at_gate_entry *entry, planner *by, char command[1024],
+static attune_status make_suite(at_gate *gate, const at_gate_entry *entry, planner *by, char command[COMMAND_MAX],
                                 at_suite *suite)
 {
     AT_FORWARD(at_gate_judge(gate, entry->candidate, &by->device));
     by->candidate = entry->candidate;
     by->off_scale = 1;
-    (void)snprintf(command, 1024, "attune check --kernel \"%s\"", entry->candidate->text);
+    write_command(entry, "attune check --kernel", NULL, command, COMMAND_MAX);
     *suite = (at_suite){.device = by->device,
                         .pool = gate->pool,
                         .memo = gate->memo,
@@ -138,7 +155,7 @@ static attune_status launch(at_gate *gate, const at_gate_entry *entry)
 {
     planner by;
     at_suite suite;
-    char command[1024];
+    char command[COMMAND_MAX];
     look(entry, AT_STAGE_LAUNCH, "compute-sanitizer attune check --cases 1 --kernel");
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
     AT_FORWARD(at_sanity_launch(&suite, entry->problem));
@@ -150,11 +167,9 @@ static attune_status sanity(at_gate *gate, const at_gate_entry *entry)
 {
     planner by;
     at_suite suite;
-    char command[1024];
+    char command[COMMAND_MAX];
     const char *done;
-    look(entry, AT_STAGE_SANITY,
-         "compute-sanitizer --tool racecheck (or initcheck, memcheck) attune check --cases 1 "
-         "--kernel");
+    look(entry, AT_STAGE_SANITY, "compute-sanitizer --tool racecheck attune check --cases 1 --kernel");
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
     bool few = gate->options->quick || attune_problem_flops(entry->problem) > AT_BIG_FLOPS;
     AT_FORWARD(at_sanity_run(&suite, entry->problem, few ? REPEATS_FEW : REPEATS, &done));
@@ -166,7 +181,7 @@ static attune_status correctness(at_gate *gate, const at_gate_entry *entry)
 {
     planner by;
     at_suite suite;
-    char command[1024];
+    char command[COMMAND_MAX];
     at_suite_result *result = &entry->verdict->suite;
     look(entry, AT_STAGE_CORRECTNESS, "attune check --kernel");
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
@@ -185,7 +200,7 @@ static attune_status control(at_gate *gate, const at_gate_entry *entry, at_suite
     enum { CASES = 5 };
     planner by;
     at_suite suite;
-    char command[1024];
+    char command[COMMAND_MAX];
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
     by.off_scale = 1.02F;
     suite.cases = CASES;

@@ -137,7 +137,8 @@ static void describe_failure(const at_suite_result *suite, at_stage_finding *fin
         const at_failure *first = &suite->failure[0];
         at_verdict_say(finding->sentence, "%lld of %lld cases wrong; case %lld (%s): %.300s", (long long)suite->failed,
                        (long long)suite->executed, (long long)first->index, first->how, first->what);
-        at_verdict_say(finding->look, "%.500s", first->command);
+        bool fits = strlen(first->command) < sizeof finding->look;
+        at_verdict_say(finding->look, "%s", fits ? first->command : "attune check (its command is too long)");
     } else {
         at_verdict_say(finding->sentence, "%lld of %lld cases wrong", (long long)suite->failed,
                        (long long)suite->executed);

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "base/status.h"
 #include "base/text.h"
+#include "core/config.h"
 
 extern const attune_kernel at_kernel_cpu_decode, at_kernel_cpu_bf16, at_kernel_cpu_tiled;
 extern const attune_kernel at_kernel_wgmma_small, at_kernel_wgmma;
@@ -72,6 +74,38 @@ const char *at_kernels_nearest(const attune_kernel *const *kernels, const char *
 const char *at_catalogue_nearest(const char *name)
 {
     return at_kernels_nearest(at_catalogue, name);
+}
+
+attune_status at_kernels_named(const attune_kernel *const *kernels, const char *name, const attune_kernel **kernel)
+{
+    *kernel = at_kernels_find(kernels, name);
+    if (*kernel != NULL) {
+        return ATTUNE_OK;
+    }
+    const char *nearest = at_kernels_nearest(kernels, name);
+    return nearest == NULL
+               ? at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; attune info lists them", name)
+               : at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; did you mean \"%s\"?", name, nearest);
+}
+
+attune_status at_catalogue_named(const char *name, const attune_kernel **kernel)
+{
+    return at_kernels_named(at_catalogue, name, kernel);
+}
+
+attune_status at_catalogue_check(const char *text, const attune_kernel **kernel)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    const char *params;
+    const attune_kernel *found;
+    attune_config config = {{0}};
+    AT_FORWARD(at_kernel_text_split(text, name, sizeof name, &params));
+    AT_FORWARD(at_catalogue_named(name, &found));
+    at_config_at(found, 0, &config);
+    if (kernel != NULL) {
+        *kernel = found;
+    }
+    return at_config_parse(found, params, &config);
 }
 
 const char *at_catalogue_left_out(const char *name)

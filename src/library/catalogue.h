@@ -16,6 +16,12 @@ const char *at_kernels_nearest(const attune_kernel *const *kernels, const char *
 /* The kernel of this name in the catalogue, or NULL. */
 const attune_kernel *at_catalogue_find(const char *name);
 const char *at_catalogue_nearest(const char *name);
+/* The kernel of this name in the list; ATTUNE_NOT_FOUND says which may have been meant. */
+attune_status at_kernels_named(const attune_kernel *const *kernels, const char *name, const attune_kernel **kernel);
+/* The same of the catalogue. */
+attune_status at_catalogue_named(const char *name, const attune_kernel **kernel);
+/* The same with parameters, "NAME:PARAM=VALUE,...", which must be the kernel's; `kernel` may be NULL. */
+attune_status at_catalogue_check(const char *text, const attune_kernel **kernel);
 /* What a kernel of attune's that is not in the catalogue needs, as a clause with a verb: this build, or this machine's
  * architecture, had to do without. NULL where there is no such kernel, or it is there. */
 const char *at_catalogue_left_out(const char *name);

@@ -53,19 +53,6 @@ bool at_eligible(const attune_context *context, const attune_kernel *kernel, con
     return keeps_demands(kernel, problem, &context->parts.device->target, reason);
 }
 
-static attune_status find_kernel(const attune_context *context, const char *name, const attune_kernel **kernel)
-{
-    const attune_kernel *const *kernels = context->parts.kernels;
-    *kernel = at_kernels_find(kernels, name);
-    if (*kernel != NULL) {
-        return ATTUNE_OK;
-    }
-    const char *nearest = at_kernels_nearest(kernels, name);
-    return nearest == NULL
-               ? at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; attune info lists them", name)
-               : at_fail(ATTUNE_NOT_FOUND, "there is no kernel \"%s\"; did you mean \"%s\"?", name, nearest);
-}
-
 static attune_status supports_named(const attune_context *context, const attune_kernel *kernel,
                                     const attune_problem *problem)
 {
@@ -103,7 +90,7 @@ attune_status attune_supports(const attune_context *context, const attune_proble
     AT_FORWARD(at_problem_take(problem, &asked));
     problem = &asked;
     if (kernel != NULL) {
-        AT_FORWARD(find_kernel(context, kernel, &named));
+        AT_FORWARD(at_kernels_named(context->parts.kernels, kernel, &named));
         return supports_named(context, named, problem);
     }
     if (context->named.kernel != NULL) {
@@ -176,7 +163,7 @@ static attune_status read_named(const attune_context *context, const char *text,
     char name[AT_KERNEL_TEXT_MAX];
     attune_config scratch = {{0}};
     AT_FORWARD(at_kernel_text_split(text, name, sizeof name, params));
-    AT_FORWARD(find_kernel(context, name, kernel));
+    AT_FORWARD(at_kernels_named(context->parts.kernels, name, kernel));
     /* Values are checked here, so that a misspelt parameter is found before any problem is planned. */
     AT_FORWARD(at_config_parse(*kernel, *params, &scratch));
     attune_target_kind kind = context->parts.device->target.kind;

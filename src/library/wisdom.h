@@ -47,6 +47,8 @@ attune_status at_wisdom_print(const at_wisdom *wisdom, char **text, size_t *byte
 
 /* Adds a file's rows. ATTUNE_NOT_FOUND if there is no file. */
 attune_status at_wisdom_file_read(const char *path, at_wisdom *wisdom);
+/* Whether rows can be added to a file: asked before the work that finds them. ATTUNE_CORRUPT where it is no wisdom. */
+attune_status at_wisdom_file_check(const char *path);
 /* Adds a row, as the newest, to a file, which is made where it is not there. Programs that add to the same file take
  * turns; what is no wisdom of ours is left alone and reported. */
 attune_status at_wisdom_file_add(const char *path, const at_wisdom_row *row);

@@ -142,6 +142,15 @@ attune_status at_wisdom_file_read(const char *path, at_wisdom *wisdom)
     return read_file(path, wisdom, NULL);
 }
 
+attune_status at_wisdom_file_check(const char *path)
+{
+    at_wisdom *rows;
+    AT_FORWARD(at_wisdom_create(&rows));
+    attune_status status = read_file(path, rows, NULL);
+    at_wisdom_destroy(rows);
+    return status == ATTUNE_OK || status == ATTUNE_NOT_FOUND ? at_writer_check(path) : status;
+}
+
 attune_status at_wisdom_file_add(const char *path, const at_wisdom_row *row)
 {
     at_wisdom *one;

@@ -286,6 +286,25 @@ static void unwritable_places_are_named(void **state)
     assert_int_equal(folder_count(&home), 0);
 }
 
+static void what_can_be_written_is_known_before(void **state)
+{
+    (void)state;
+    const char *path = folder_file(&home, "a");
+    assert_ok(at_writer_check(path));
+    assert_int_equal(folder_count(&home), 0);
+    assert_ok(at_file_write(path, "old", 3));
+    assert_ok(at_writer_check(path));
+    assert_content(path, "old", 3);
+    assert_int_equal(folder_count(&home), 1);
+    assert_ok(at_writer_check("/dev/null"));
+    assert_fails(at_writer_check(folder_file(&home, "no/such/a")), ATTUNE_NOT_FOUND, "its directory does not exist");
+    assert_fails(at_writer_check(home.path), ATTUNE_IO_ERROR, "it is a directory");
+    assert_fails(at_writer_check("/proc/attune-test"), ATTUNE_NOT_FOUND, "/proc/attune-test: cannot be written");
+    path = folder_file(&home, "pipe");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_ok(at_writer_check(path)); /* and does not wait for a reader */
+}
+
 /* Permissions do not bind root: a child gives it up first. */
 static void a_forbidden_file_and_folder_are_refused(void **state)
 {
@@ -406,6 +425,7 @@ int main(void)
         TEST(a_pipe_that_nobody_writes_to_can_be_left),
         TEST(a_signal_in_the_middle_of_a_write_leaves_nothing),
         TEST(permissions_and_links_are_kept),
+        TEST(what_can_be_written_is_known_before),
         TEST(unwritable_places_are_named),
         TEST(a_forbidden_file_and_folder_are_refused),
         TEST(long_names_have_room_for_the_temporary),

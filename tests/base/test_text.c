@@ -3,6 +3,7 @@
 #include <float.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -26,6 +27,33 @@ static void growing_text_holds_all(void **state)
     assert_string_equal(data + bytes - 7, "999,end");
     free(data);
     assert_string_equal(text.data, ""); /* usable again */
+}
+
+/* What a shell makes of a word is the word. */
+static void words_pass_through_a_shell(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "tiled:BLOCK_M=64,BLOCK_N=48", "/a/b-c_d.e", "",  "two words",    "it's",      "'", "''", "a'b c'd",
+        "$HOME `id` \"x\" \\",         "*?[a]{b,c}", "~", "!x;y&z|<>()#", "line\nline"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i) {
+        char heard[64] = "";
+        at_text text;
+        at_text_init(&text);
+        at_text_add(&text, "printf %%s ");
+        at_text_add_word(&text, words[i]);
+        FILE *shell = popen(text.data, "r"); /* NOLINT(cert-env33-c): a shell is what is asked */
+        assert_non_null(shell);
+        (void)fread(heard, 1, sizeof heard - 1, shell);
+        assert_int_equal(pclose(shell), 0);
+        assert_string_equal(heard, words[i]);
+        at_text_free(&text);
+    }
+    at_text plain;
+    at_text_init(&plain);
+    at_text_add_word(&plain, words[0]);
+    assert_string_equal(plain.data, words[0]); /* nothing stands in the way of reading it */
+    at_text_free(&plain);
 }
 
 static void empty_text_can_be_taken(void **state)
@@ -215,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(growing_text_holds_all),
+        cmocka_unit_test(words_pass_through_a_shell),
         cmocka_unit_test(empty_text_can_be_taken),
         cmocka_unit_test(fixed_text_keeps_its_bounds),
         cmocka_unit_test(nothing_follows_what_did_not_fit),

@@ -12,9 +12,9 @@ static void what_is_refused(void **state)
 {
     (void)state;
     outcome_expect(COMMAND("evolve"), AT_EXIT_USAGE, "a kernel is needed");
-    outcome_expect(COMMAND("evolve", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
+    outcome_expect(COMMAND("evolve", "cpu_tilde"), AT_EXIT_USAGE, "did you mean \"cpu_tiled\"?");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--isa", "avx1024"), AT_EXIT_USAGE, "avx512 avx512_bf16 amx");
-    outcome_expect(COMMAND("evolve", "cpu_tilde", "--isa", "amx"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
+    outcome_expect(COMMAND("evolve", "cpu_tilde", "--isa", "amx"), AT_EXIT_USAGE, "did you mean \"cpu_tiled\"?");
     outcome_expect(COMMAND("evolve", "cpu_tiled:BLOCK_M=8"), AT_EXIT_USAGE, "--one looks at one config");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_USAGE, "fp61");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "10"), AT_EXIT_USAGE, "a number and a unit are needed");
@@ -25,7 +25,16 @@ static void what_is_refused(void **state)
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--blind"), AT_EXIT_USAGE,
                    "--blind belongs to `attune evolve replay`");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--strategy", "luck"), AT_EXIT_USAGE, "luck");
-    outcome_expect(COMMAND("evolve", "cpu_tiled", "--resume"), AT_EXIT_FAILED, "the ledger to go on with is needed");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--resume"), AT_EXIT_USAGE, "--ledger names it");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--against", "torch:flush"), AT_EXIT_USAGE, "peer: torch:flush");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--wisdom", "/no/such/folder/x.wisdom"), AT_EXIT_USAGE,
+                   "/no/such/folder/x.wisdom");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--evidence", "/dev/null/here"), AT_EXIT_FAILED,
+                   "something else has its name");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--ledger", "/no/such/folder/x.jsonl"), AT_EXIT_USAGE,
+                   "/no/such/folder/x.jsonl");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--seeds", "/dev/null/x.txt"), AT_EXIT_FAILED,
+                   "something else has its name");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--target", "cuda", "--worker", "/no/such/program"), AT_EXIT_FAILED,
                    "/no/such/program");
     outcome_expect(COMMAND("evolve", "--one", "cpu_tiled:BLOCK_M=8", "--strategy", "random"), AT_EXIT_USAGE,
@@ -74,12 +83,13 @@ static void a_small_search(void **state)
     assert_string_equal(log->event[0].as.start.kernel, "cpu_tiled");
     assert_string_equal(log->event[0].as.start.budget, "6runs");
     at_ledger_free(log);
-    outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--ledger", ledger), AT_EXIT_FAILED, ledger);
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--ledger", ledger), AT_EXIT_USAGE,
+                   "none is overwritten: --resume goes on with it");
     got = COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--budget", "6runs", "--ledger", ledger, "--resume");
     holds(got.out, "its ledger has an end already");
     assert_int_equal(got.code, 0);
     outcome_free(&got);
-    outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s97,d64,fp32", "--ledger", ledger, "--resume"), AT_EXIT_FAILED,
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s97,d64,fp32", "--ledger", ledger, "--resume"), AT_EXIT_USAGE,
                    "it is of another search");
     folder_remove(&in);
 }

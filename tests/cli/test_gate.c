@@ -9,16 +9,25 @@ static void what_is_refused(void **state)
 {
     (void)state;
     outcome_expect(COMMAND("gate"), AT_EXIT_USAGE, "a candidate is needed");
-    outcome_expect(COMMAND("gate", "cpu_tilde"), AT_EXIT_FAILED, "did you mean \"cpu_tiled\"?");
-    outcome_expect(COMMAND("gate", "cpu_tiled:BLOCK_M=7"), AT_EXIT_FAILED, "BLOCK_M");
+    outcome_expect(COMMAND("gate", "cpu_tilde"), AT_EXIT_USAGE, "did you mean \"cpu_tiled\"?");
+    outcome_expect(COMMAND("gate", "cpu_tiled:BLOCK_M=7"), AT_EXIT_USAGE, "BLOCK_M");
     outcome_expect(COMMAND("gate", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_USAGE, "fp61");
     outcome_expect(COMMAND("gate", "cpu_tiled", "--must", "nought"), AT_EXIT_USAGE, "--must");
     outcome_expect(COMMAND("gate", "cpu_tiled", "--limit", "0"), AT_EXIT_USAGE, "--limit is 0, allowed are 1");
     outcome_expect(COMMAND("gate", "cpu_tiled", "--against", "cudnn,,openblas"), AT_EXIT_USAGE, "a name is missing");
+    outcome_expect(COMMAND("gate", "./no/such/folder"), AT_EXIT_USAGE, "there is no folder");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--against", "cudnn,openblass"), AT_EXIT_USAGE,
+                   "peer: there is no kernel openblass: did you mean openblas?");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--against", "torch:flush"), AT_EXIT_USAGE, "peer: torch:flush");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--wisdom", "/no/such/folder/x.wisdom"), AT_EXIT_USAGE,
+                   "/no/such/folder/x.wisdom");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--wisdom", "/"), AT_EXIT_FAILED, "/");
     outcome_expect(COMMAND("gate", "cpu_tiled", "--worker", "/no/such/program"), AT_EXIT_FAILED, "/no/such/program");
+    outcome_expect(COMMAND("gate", "cpu_tiled", "--against", "mine", "--worker", "/no/such/program"), AT_EXIT_FAILED,
+                   "/no/such/program"); /* whose arms nobody else knows */
     outcome_expect(COMMAND("gate", "cpu_tiled", "--evidence", "/dev/null/here"), AT_EXIT_FAILED,
                    "something else has its name");
-    outcome_expect(COMMAND("gate", "b1,h8,s512,d64,fp16"), AT_EXIT_FAILED, "no candidate is given");
+    outcome_expect(COMMAND("gate", "b1,h8,s512,d64,fp16"), AT_EXIT_USAGE, "no candidate is given");
 }
 
 static void help(void **state)

@@ -96,7 +96,7 @@ static void bad_command_lines(void **state)
     (void)state;
     fails_with(COMMAND("info", "b1,h8,wrong"), AT_EXIT_USAGE, "wrong");
     fails_with(COMMAND("info", "d64,s4,fp32", "d64,s4,fp32"), AT_EXIT_USAGE, "one problem at a time");
-    fails_with(COMMAND("info", "--kernel", "cpu_tild"), AT_EXIT_USAGE, "did you mean cpu_tiled?");
+    fails_with(COMMAND("info", "--kernel", "cpu_tild"), AT_EXIT_USAGE, "did you mean \"cpu_tiled\"?");
     fails_with(COMMAND("info", "--isa", "sse9"), AT_EXIT_USAGE,
                "--isa sse9: one of baseline avx2 avx512 avx512_bf16 amx is needed");
     fails_with(COMMAND("info", "--target", "cuda:99"), AT_EXIT_FAILED, "attune: info: ");

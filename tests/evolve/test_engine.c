@@ -324,6 +324,46 @@ static void one_config_is_recorded_as_what_it_is(void **state)
     folder_remove(&on.in);
 }
 
+/* Before the first search, and before a worker is started: ledgers of all problems, and where the rest is kept. */
+static void what_cannot_be_kept_is_known_before(void **state)
+{
+    (void)state;
+    static const char *const dies[] = {"/proc/self/exe", NULL};
+    scene on;
+    char path[PATH_MAX + 64];
+    set(&on);
+    on.options.worker = dies;
+    assert_int_equal(mkdir(on.ledgers, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/cpu_tiled_b1_h2_s128_d32_fp32_causal.jsonl", on.ledgers);
+    assert_ok(at_file_write(path, "notes\n", 6));
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT,
+                 "none is overwritten: --resume goes on with it");
+    assert_false(on.result.begun);
+    on.options.resume = true;
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_CORRUPT, path);
+    (void)unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_IO_ERROR, path);
+    (void)rmdir(path);
+    (void)rmdir(on.ledgers);
+    on.options.resume = false;
+    on.options.ledger = NULL;
+    on.options.wisdom = "/no/such/folder/x.wisdom";
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_NOT_FOUND, "/no/such/folder/x.wisdom");
+    on.options.wisdom = NULL;
+    on.options.evidence = "/dev/null/here";
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_IO_ERROR, "something else has its name");
+    on.options.evidence = NULL;
+    on.options.seeds = "/dev/null/x.txt";
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_IO_ERROR, "/dev/null");
+    on.options.seeds = "none";
+    on.options.peer = (const char *const[]){"cpu_tilde"};
+    on.options.peer_count = 1;
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_NOT_FOUND, "peer: there is no kernel cpu_tilde");
+    assert_int_equal(folder_count(&on.in), 0);
+    folder_remove(&on.in);
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
@@ -338,6 +378,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_exit_code_says_what_is_left),
         cmocka_unit_test(a_ledger_without_a_line_is_begun),
         cmocka_unit_test(one_config_is_recorded_as_what_it_is),
+        cmocka_unit_test(what_cannot_be_kept_is_known_before),
     };
     return cmocka_run_group_tests_name("evolve.engine", tests, NULL, NULL);
 }

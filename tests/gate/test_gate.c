@@ -29,7 +29,7 @@ static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 /* What the watch was told. */
 typedef struct seen {
     int problems, candidates, stages, verdicts, notes;
-    char last_note[AT_SENTENCE_MAX];
+    char last_note[AT_SENTENCE_MAX], look[AT_SENTENCE_MAX];
     at_outcome right[16], fast[16];
     char sentence[16][AT_SENTENCE_MAX]; /* of the speed stage */
 } seen;
@@ -80,8 +80,9 @@ static void on_candidate(void *self, const at_verdict *verdict)
 
 static void on_stage(void *self, const at_verdict *verdict, at_stage stage)
 {
-    (void)verdict, (void)stage;
-    ++((seen *)self)->stages;
+    seen *on = self;
+    ++on->stages;
+    (void)snprintf(on->look, sizeof on->look, "%s", verdict->finding[stage].look);
 }
 
 static void on_verdict(void *self, const at_verdict *verdict)
@@ -504,6 +505,99 @@ static void test_bad_candidates(void **state)
     expect_error(&on, ATTUNE_INVALID_ARGUMENT, "different targets");
 }
 
+/* What a reader pastes is one word for a shell, whatever a folder is called. */
+static void test_hints_can_be_pasted(void **state)
+{
+    (void)state;
+    scene on;
+    folder here;
+    char path[PATH_MAX], a[PATH_MAX + 8], b[PATH_MAX + 8], expected[PATH_MAX + 80];
+    assert_int_equal(folder_make(&here), 0);
+    (void)folder_path(&here, "it's $HOME", path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(a, sizeof a, "%s/a.c", path);
+    (void)snprintf(b, sizeof b, "%s/b.c", path);
+    assert_int_equal(at_file_write(a, "", 0), ATTUNE_OK); /* of two descriptors none is the one */
+    assert_int_equal(at_file_write(b, "", 0), ATTUNE_OK);
+    set(&on, 90);
+    on.candidate[0] = path;
+    on.options.target = "cpu";
+    run(&on);
+    assert_int_equal(on.seen.right[0], AT_FAIL);
+    (void)snprintf(expected, sizeof expected, "attune check --kernel '%s/it'\\''s $HOME' b1,h2,s64,d64,fp32",
+                   here.path);
+    assert_string_equal(on.seen.look, expected);
+    (void)unlink(a);
+    (void)unlink(b);
+    (void)rmdir(path);
+    folder_remove(&here);
+}
+
+/* Before anything is started: nothing is told, and no worker lives. */
+static void test_bad_peers(void **state)
+{
+    (void)state;
+    static const char *const dies[] = {"/proc/self/exe", "die", NULL};
+    scene on;
+    set(&on, 90);
+    on.options.worker = dies;
+    on.options.peer_count = 2;
+    on.peer[1] = "cpu_tilde";
+    expect_error(&on, ATTUNE_NOT_FOUND, "peer: there is no kernel cpu_tilde: did you mean cpu_tiled?");
+    assert_false(on.result.begun);
+    on.peer[1] = "cpu_tiled:BLOCK_M=7";
+    expect_error(&on, ATTUNE_INVALID_ARGUMENT, "BLOCK_M");
+    on.peer[1] = "torch:flush";
+    expect_error(&on, ATTUNE_NOT_FOUND, "torch:flush: PyTorch's back ends are torch:flash");
+    on.peer[1] = "py:nothing";
+    expect_error(&on, ATTUNE_INVALID_ARGUMENT, "py:nothing: py:FILE:FUNCTION is needed");
+    on.peer[1] = "py:/no/such/file.py:mine";
+    expect_error(&on, ATTUNE_NOT_FOUND, "its file cannot be read: No such file");
+    on.peer[1] = "mine";
+    on.options.own_arms = true; /* the program that dies may know it */
+    expect_error(&on, ATTUNE_DEVICE_ERROR, "pre-flight: the worker ended by itself");
+}
+
+static void test_bad_places(void **state)
+{
+    (void)state;
+    scene on;
+    folder here;
+    char path[PATH_MAX], model[PATH_MAX + 32], file[PATH_MAX + 32];
+    assert_int_equal(folder_make(&here), 0);
+    set(&on, 90);
+    on.options.wisdom = "/no/such/folder/x.wisdom";
+    expect_error(&on, ATTUNE_NOT_FOUND, "/no/such/folder/x.wisdom");
+    assert_false(on.result.begun);
+    on.options.wisdom = folder_path(&here, "x.wisdom", path);
+    assert_int_equal(at_file_write(path, "something else\n", 15), ATTUNE_OK);
+    expect_error(&on, ATTUNE_CORRUPT, path);
+    (void)unlink(path);
+    on.options.wisdom = NULL;
+    on.options.evidence = here.path;
+    on.options.quick = true;
+    run(&on);
+    assert_true(on.result.begun);
+    /* A folder where the kernel's evidence was, below the device's name. */
+    char **files;
+    size_t count;
+    assert_int_equal(at_evidence_find(here.path, &files, &count), ATTUNE_OK);
+    assert_int_equal(count, 1);
+    (void)snprintf(file, sizeof file, "%s", files[0]);
+    free(files[0]);
+    free(files);
+    (void)unlink(file);
+    assert_int_equal(mkdir(file, 0700), 0);
+    on.seen = (seen){0};
+    expect_error(&on, ATTUNE_IO_ERROR, "it is a directory");
+    assert_int_equal(on.seen.candidates, 0);
+    (void)rmdir(file);
+    (void)snprintf(model, sizeof model, "%s", file);
+    *strrchr(model, '/') = '\0';
+    (void)rmdir(model);
+    folder_remove(&here);
+}
+
 static void test_bad_options(void **state)
 {
     (void)state;
@@ -549,6 +643,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_evidence_is_kept_and_found),
         cmocka_unit_test(test_wisdom),
         cmocka_unit_test(test_bad_candidates),
+        cmocka_unit_test(test_hints_can_be_pasted),
+        cmocka_unit_test(test_bad_peers),
+        cmocka_unit_test(test_bad_places),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_no_worker),
     };

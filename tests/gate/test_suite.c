@@ -310,7 +310,7 @@ static void test_failures_are_reproduced(void **state)
     const at_failure *failure = &result.failure[result.failures - 1];
     char expected[256];
     (void)snprintf(expected, sizeof expected,
-                   "attune check --kernel zoo --seed 77 --case %lld \"b1,h2,s100,d64,fp16,causal\"",
+                   "attune check --kernel zoo --seed 77 --case %lld b1,h2,s100,d64,fp16,causal",
                    (long long)failure->index);
     assert_string_equal(failure->command, expected);
     suite.only = failure->index;
