@@ -1,7 +1,11 @@
-/* Code made ahead: every config of a CUDA kernel on some problems, compiled into the cache, so that a search on a
+/* Code made ahead: a CUDA kernel's configs on some problems, compiled into the cache, so that a search or a gate on a
  * borrowed device compiles nothing there.
  *
- *     ATTUNE_CACHE=cache build/bench/ahead ARCH KERNEL PROBLEM...
+ *     ATTUNE_CACHE=cache build/bench/ahead [--first N] [--cases N] ARCH KERNEL[:PARAM=VALUE,...] PROBLEM...
+ *
+ * Every config of the kernel; with --first the first N of its own order, with PARAM=VALUE the one that the planner
+ * would take by that name. With --cases not for the problem alone, but for the first N cases of the gate's suite on it
+ * (100, where the gate is not told otherwise), of which case 0 is the problem itself.
  *
  * It needs a compiler and no device. What a problem's code depends on is the kernel's business: problems that differ in
  * sizes alone share theirs, and cost nothing the second time. A line for each problem on standard output. */
@@ -9,33 +13,110 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "base/threads.h"
 #include "core/problem.h"
 #include "cuda/cuda.h"
 #include "evolve/space.h"
+#include "gate/cases.h"
 #include "library/catalogue.h"
 #include "measure/clock.h"
 
+enum { SEED = 1 }; /* the gate's, where it is not told otherwise */
+
+typedef struct item {
+    attune_problem problem;
+    attune_config config;
+} item;
+
 typedef struct job {
     const attune_kernel *kernel;
+    const char *params; /* "": none are named */
     attune_target target;
-    attune_problem problem;
-    const at_space *space;
+    int first, cases; /* 0: not asked for */
+    item *item;
+    int count, room;
     atomic_int refused;
 } job;
 
-static void compile(void *context, int64_t item, void *scratch)
+/* ---- What is to be compiled -------------------------------------------------------------------------------------- */
+
+static attune_status add(job *on, const attune_problem *problem, const attune_config *config)
+{
+    if (on->count == on->room) {
+        int room = on->room > 0 ? 2 * on->room : 256;
+        item *more = realloc(on->item, (size_t)room * sizeof *more);
+        AT_FAIL_IF(more == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d configs", room);
+        on->item = more;
+        on->room = room;
+    }
+    on->item[on->count++] = (item){*problem, *config};
+    return ATTUNE_OK;
+}
+
+static attune_status add_all(job *on, const attune_problem *problem)
+{
+    at_space *space;
+    attune_status status = ATTUNE_OK;
+    AT_FORWARD(at_space_open(on->kernel, problem, &on->target, &space));
+    for (int i = 0; i < space->count && status == ATTUNE_OK; ++i) {
+        attune_config config;
+        at_space_config(space, i, &config);
+        status = add(on, problem, &config);
+    }
+    at_space_close(space);
+    return status;
+}
+
+/* The first of the kernel's order that fit; with parameters named, the likeliest that has them. */
+static attune_status add_first(job *on, const attune_problem *problem)
+{
+    attune_config config;
+    int most = on->first > 0 ? on->first : 1;
+    for (int32_t i = 0; most > 0 && on->kernel->heuristic(problem, &on->target, i, &config); ++i) {
+        AT_FORWARD(at_config_parse(on->kernel, on->params, &config));
+        if (at_kernel_fits(on->kernel, problem, &on->target, &config, NULL)) {
+            AT_FORWARD(add(on, problem, &config));
+            --most;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status add_problem(job *on, const attune_problem *problem)
+{
+    if (!on->kernel->supports(problem, &on->target, NULL)) {
+        return ATTUNE_OK;
+    }
+    return on->first > 0 || on->params[0] != '\0' ? add_first(on, problem) : add_all(on, problem);
+}
+
+static attune_status add_cases(job *on, const attune_problem *problem)
+{
+    for (int64_t i = 0; i < (on->cases > 0 ? on->cases : 1); ++i) {
+        at_gate_case one = {.problem = *problem};
+        if (on->cases > 0) {
+            at_case_make(problem, SEED, i, &one);
+        }
+        AT_FORWARD(add_problem(on, &one.problem));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Compiling --------------------------------------------------------------------------------------------------- */
+
+static void compile(void *context, int64_t index, void *scratch)
 {
     job *on = context;
+    const item *one = &on->item[index];
     at_cuda_usage usage;
-    attune_config config;
     (void)scratch;
-    at_space_config(on->space, (int)item, &config);
-    if (at_cuda_inspect(on->kernel, &on->problem, &on->target, &config, getenv("ATTUNE_CACHE"), &usage) != ATTUNE_OK) {
+    if (at_cuda_inspect(on->kernel, &one->problem, &on->target, &one->config, getenv("ATTUNE_CACHE"), &usage) !=
+        ATTUNE_OK) {
         char text[AT_KERNEL_TEXT_MAX];
-        at_space_print(on->space, (int)item, text);
+        at_config_print(on->kernel, &one->config, text);
         (void)fprintf(stderr, "ahead: %s: %s\n", text, attune_last_detail());
         (void)atomic_fetch_add(&on->refused, 1);
     }
@@ -45,31 +126,31 @@ static attune_status compile_problem(at_pool *pool, job *on, const char *text)
 {
     at_clock clock = at_clock_monotonic();
     int64_t began_ns = clock.now_ns(clock.self);
-    at_space *space;
-    AT_FORWARD(attune_problem_parse(text, &on->problem));
-    AT_FORWARD(at_space_open(on->kernel, &on->problem, &on->target, &space));
-    on->space = space;
+    attune_problem problem;
+    AT_FORWARD(attune_problem_parse(text, &problem));
+    on->count = 0;
+    AT_FORWARD(add_cases(on, &problem));
     atomic_store(&on->refused, 0);
-    at_pool_run(pool, space->count, compile, on);
-    (void)printf("%s: %d configs of %s of %" PRId64 " combinations over %d live parameters, %d refused, %.1f s\n", text,
-                 space->count, space->kernel, space->total, at_space_live(space), atomic_load(&on->refused),
-                 1e-9 * (double)(clock.now_ns(clock.self) - began_ns));
+    at_pool_run(pool, on->count, compile, on);
+    (void)printf("%s: %d configs of %s, %d refused, %.1f s\n", text, on->count, on->kernel->name,
+                 atomic_load(&on->refused), 1e-9 * (double)(clock.now_ns(clock.self) - began_ns));
     (void)fflush(stdout);
-    at_space_close(space);
     return ATTUNE_OK;
 }
 
-static attune_status run(char **word, int count)
+static attune_status run(job *on, char **word, int count)
 {
-    job on = {.kernel = at_catalogue_find(word[1])};
+    char name[AT_KERNEL_TEXT_MAX];
     at_pool *pool;
-    AT_FAIL_IF(on.kernel == NULL || on.kernel->target != ATTUNE_TARGET_CUDA, ATTUNE_NOT_FOUND,
-               "there is no CUDA kernel \"%s\"", word[1]);
-    AT_FORWARD(at_cuda_typical(atoi(word[0]), &on.target));
+    AT_FORWARD(at_kernel_text_split(word[1], name, sizeof name, &on->params));
+    on->kernel = at_catalogue_find(name);
+    AT_FAIL_IF(on->kernel == NULL || on->kernel->target != ATTUNE_TARGET_CUDA, ATTUNE_NOT_FOUND,
+               "there is no CUDA kernel \"%s\"", name);
+    AT_FORWARD(at_cuda_typical(atoi(word[0]), &on->target));
     AT_FORWARD(at_pool_create(at_cpu_count(), 0, &pool));
     attune_status status = ATTUNE_OK;
     for (int i = 2; i < count && status == ATTUNE_OK; ++i) {
-        status = compile_problem(pool, &on, word[i]);
+        status = compile_problem(pool, on, word[i]);
     }
     at_pool_destroy(pool);
     return status;
@@ -77,11 +158,18 @@ static attune_status run(char **word, int count)
 
 int main(int argc, char **argv)
 {
-    if (argc < 4) {
-        (void)fprintf(stderr, "usage: ahead ARCH KERNEL PROBLEM...\n");
+    job on = {0};
+    int at = 1;
+    for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
+        *(strcmp(argv[at], "--first") == 0 ? &on.first : &on.cases) = atoi(argv[at + 1]);
+    }
+    if (argc - at < 3) {
+        (void)fprintf(stderr, "usage: ahead [--first N] [--cases N] ARCH KERNEL[:PARAM=VALUE,...] PROBLEM...\n");
         return 2;
     }
-    if (run(argv + 1, argc - 1) != ATTUNE_OK) {
+    attune_status status = run(&on, argv + at, argc - at);
+    free(on.item);
+    if (status != ATTUNE_OK) {
         (void)fprintf(stderr, "ahead: %s\n", attune_last_detail());
         return 1;
     }
