@@ -29,14 +29,14 @@ enum {
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     if (target->isa < ATTUNE_ISA_AVX512_BF16) {
-        return attune_refuse(reason, "isa %d: avx512_bf16 (%d) or amx (%d) is needed", (int)target->isa,
-                             (int)ATTUNE_ISA_AVX512_BF16, (int)ATTUNE_ISA_AMX);
+        static const char *const lower[] = {"baseline", "avx2", "avx512"};
+        return attune_refuse(reason, "isa %s: avx512_bf16 or amx is needed", lower[target->isa]);
     }
     if (problem->op != ATTUNE_FORWARD) {
         return attune_refuse(reason, "op %d: only forward (%d) is there", (int)problem->op, (int)ATTUNE_FORWARD);
     }
     if (problem->dtype != ATTUNE_BF16) {
-        return attune_refuse(reason, "dtype %d: bf16 (%d) is needed", (int)problem->dtype, (int)ATTUNE_BF16);
+        return attune_refuse(reason, "dtype %s: bf16 is needed", problem->dtype == ATTUNE_FP16 ? "fp16" : "fp32");
     }
     if (problem->bias != ATTUNE_BIAS_NONE) {
         return attune_refuse(reason, "bias %d: none (%d) is needed", (int)problem->bias, (int)ATTUNE_BIAS_NONE);

@@ -279,7 +279,7 @@ static bool wait_for_turn(question *on, at_turn *turn, uint32_t wanted)
     enum { LOOK_NS = 20000000 };
     uint32_t now = atomic_load(&turn->turn);
     while (now < wanted && !atomic_load(&on->answered)) {
-        at_turn_wait(turn, now, LOOK_NS);
+        (void)at_turn_wait(turn, now, LOOK_NS);
         now = atomic_load(&turn->turn);
     }
     return atomic_load(&turn->turn) >= wanted;

@@ -62,9 +62,13 @@ enum { AT_OUTPUTS_AT = 4096 };
 /* A sample's calls take at least about so long on a CPU, cold ones excepted. */
 enum { AT_TIMING_CPU_SAMPLE_US = 5000 };
 
-/* Sets the turn and wakes the other side; waits until it is no longer `from`, at most so many nanoseconds. */
+/* Sets the turn and wakes the other side. */
 void at_turn_set(at_turn *turn, uint32_t to);
-void at_turn_wait(at_turn *turn, uint32_t from, int64_t most_ns);
+/* Waits until somebody wakes who waits while the turn is `from`, whatever it is then; false when so many nanoseconds
+ * have gone by instead. */
+bool at_turn_wait(at_turn *turn, uint32_t from, int64_t most_ns);
+/* Waits until the turn is no longer `from`; false when so many slices of time have gone by instead. */
+bool at_turn_await(at_turn *turn, uint32_t from, int64_t slice_ns, int slices);
 
 /* Inputs plus outputs of one call, as strides span them. */
 size_t at_timing_call_bytes(const at_timing *timing);

@@ -16,11 +16,8 @@ enum {
     CALLS_MAX = 256,
     SAMPLE_NS = 1000 * AT_TIMING_CPU_SAMPLE_US, /* waking the other side takes up to 30 us: half a percent of this */
     MEMORY_MAX = 256 << 20,
-    PATTERN = 0xff,
-    TURN_NS = 100000000
+    PATTERN = 0xff
 };
-
-static const int64_t patience_ns = (int64_t)30 * 1000000000; /* for the parent's turn */
 
 typedef struct cpu_arm {
     at_contender *contender;
@@ -245,12 +242,10 @@ static attune_status make_arm(cpu_timing *on, int index)
 
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
-static attune_status wait_for_parent(cpu_timing *on, uint32_t from)
+static attune_status wait_for_parent(const cpu_timing *on, uint32_t from)
 {
-    for (int64_t waited = 0; atomic_load(&on->turn->turn) == from; waited += TURN_NS) {
-        AT_FAIL_IF(waited > patience_ns, ATTUNE_INTERNAL, "the parent did not take its turn");
-        at_turn_wait(on->turn, from, TURN_NS);
-    }
+    enum { SLICE_NS = 100000000, SLICES = 300 }; /* 30 s */
+    AT_FAIL_IF(!at_turn_await(on->turn, from, SLICE_NS, SLICES), ATTUNE_INTERNAL, "the parent did not take its turn");
     return ATTUNE_OK;
 }
 

@@ -3,7 +3,9 @@
 #include "base/cm.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "gate/executor.h"
 #include "gate/timing.h"
@@ -193,6 +195,37 @@ static void the_parent_looks_for_itself(void **state)
     bench_close(&on);
 }
 
+typedef struct waker {
+    at_turn turn;
+    int wakings;
+} waker;
+
+static void *wake_often(void *self)
+{
+    waker *on = self;
+    for (int i = 0; i < on->wakings; ++i) {
+        (void)usleep(1000);
+        at_turn_set(&on->turn, 0); /* as it is */
+    }
+    at_turn_set(&on->turn, 1);
+    return NULL;
+}
+
+/* Whoever waits is patient by time: being woken for nothing, a hundred times, is no reason to give up. */
+static void patience_is_time_and_not_wakings(void **state)
+{
+    (void)state;
+    static const int64_t slice_ns = (int64_t)20 * 1000000000; /* none of them runs out, however slow the machine is */
+    waker on = {.wakings = 100};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wake_often, &on), 0);
+    bool came = at_turn_await(&on.turn, 0, slice_ns, 3);
+    (void)pthread_join(thread, NULL);
+    assert_true(came);
+    assert_false(at_turn_await(&on.turn, 1, 1000000, 3)); /* nobody sets it any more */
+    assert_true(at_turn_await(&on.turn, 0, 1000000, 0));
+}
+
 static void a_worker_that_dies_in_a_block_is_reported(void **state)
 {
     (void)state;
@@ -313,6 +346,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_result_that_is_not_the_validated_one_is_seen),
         cmocka_unit_test(the_coarser_arm_says_how_close_results_lie),
         cmocka_unit_test(the_parent_looks_for_itself),
+        cmocka_unit_test(patience_is_time_and_not_wakings),
         cmocka_unit_test(a_worker_that_dies_in_a_block_is_reported),
         cmocka_unit_test(requests_that_make_no_sense_are_refused),
         cmocka_unit_test(a_guise_changes_inputs_and_is_known_by_its_result),
