@@ -429,21 +429,22 @@ static attune_status cpu_clocks(at_timed *timed, int arm, at_two_clocks *clocks)
     return ATTUNE_OK;
 }
 
-static attune_status device_clocks(const at_timed *timed, int arm, at_two_clocks *clocks)
+static attune_status device_clocks(const at_timed *timed, int arm, double stretch_us, at_two_clocks *clocks)
 {
     json_t *ok;
-    AT_FORWARD(ask(timed, "clocks", json_pack("{s:i}", "arm", arm), block_patience_s, &ok));
+    AT_FORWARD(
+        ask(timed, "clocks", json_pack("{s:i,s:f}", "arm", arm, "stretch_us", stretch_us), block_patience_s, &ok));
     attune_status status = at_json_double(ok, "answer", "us", &clocks->us);
     status = status == ATTUNE_OK ? at_json_double(ok, "answer", "slope_us", &clocks->slope_us) : status;
     json_decref(ok);
     return status;
 }
 
-static attune_status two_clocks(void *self, int arm, at_two_clocks *clocks)
+static attune_status two_clocks(void *self, int arm, double stretch_us, at_two_clocks *clocks)
 {
     at_timed *timed = self;
     bool cpu = timed->device->target.kind == ATTUNE_TARGET_CPU;
-    return cpu ? cpu_clocks(timed, arm, clocks) : device_clocks(timed, arm, clocks);
+    return cpu ? cpu_clocks(timed, arm, clocks) : device_clocks(timed, arm, stretch_us, clocks);
 }
 
 at_executor at_timed_executor(at_timed *timed)

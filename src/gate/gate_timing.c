@@ -163,11 +163,11 @@ static attune_status run_samples(void *self, const at_block_order *order, at_blo
     return ATTUNE_OK;
 }
 
-static attune_status read_clocks(void *self, int arm, at_two_clocks *clocks)
+static attune_status read_clocks(void *self, int arm, double stretch_us, at_two_clocks *clocks)
 {
     course *on = self;
     const part *one = &on->part[on->part_of[arm]];
-    return one->executor.two_clocks(one->executor.self, on->place_of[arm], clocks);
+    return one->executor.two_clocks(one->executor.self, on->place_of[arm], stretch_us, clocks);
 }
 
 static attune_status unstage_parts(void *self)

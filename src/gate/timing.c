@@ -182,12 +182,17 @@ static attune_status run_block(at_worker *worker, const json_t *request, json_t 
 
 static attune_status clocks(at_worker *worker, const json_t *request, json_t *answer)
 {
+    static const double most_us = 1e6;
     at_two_clocks both = {.arm = 0};
     at_timing *timing;
     int64_t arm;
+    double stretch_us;
     AT_FORWARD(staged(worker, &timing));
     AT_FORWARD(at_json_int(request, "request", "arm", 0, timing->wanted.arm_count - 1, &arm));
-    AT_FORWARD(timing->ops->clocks(timing, (int)arm, &both));
+    AT_FORWARD(at_json_double(request, "request", "stretch_us", &stretch_us));
+    AT_FAIL_IF(!(stretch_us > 0 && stretch_us <= most_us), ATTUNE_INVALID_ARGUMENT,
+               "stretch_us is %g: above 0 and at most %g is needed", stretch_us, most_us);
+    AT_FORWARD(timing->ops->clocks(timing, (int)arm, stretch_us, &both));
     AT_FORWARD(at_answer_put(answer, "us", json_real(both.us)));
     return at_answer_put(answer, "slope_us", json_real(both.slope_us));
 }

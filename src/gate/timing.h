@@ -27,7 +27,7 @@ typedef struct at_timing at_timing;
 typedef struct at_timing_ops {
     /* Times the block: fills in times, wrong outputs, clocks and throttle reasons. */
     attune_status (*block)(at_timing *timing, const at_block_order *order, at_block *block);
-    attune_status (*clocks)(at_timing *timing, int arm, at_two_clocks *clocks);
+    attune_status (*clocks)(at_timing *timing, int arm, double stretch_us, at_two_clocks *clocks);
     void (*close)(at_timing *timing);
 } at_timing_ops;
 

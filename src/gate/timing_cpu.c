@@ -278,9 +278,9 @@ static attune_status run_block(at_timing *timing, const at_block_order *order, a
     return ATTUNE_OK;
 }
 
-static attune_status no_clocks(at_timing *timing, int arm, at_two_clocks *clocks)
+static attune_status no_clocks(at_timing *timing, int arm, double stretch_us, at_two_clocks *clocks)
 {
-    (void)timing, (void)arm, (void)clocks;
+    (void)timing, (void)arm, (void)stretch_us, (void)clocks;
     return at_fail(ATTUNE_UNSUPPORTED, "a CPU's clocks are read by the parent");
 }
 

@@ -568,15 +568,15 @@ static attune_status wall_us(const cuda_timing *on, const cuda_arm *arm, int rep
 }
 
 /* The wall clock's slope between `replays` and twice as many has no start and no end in it. */
-static attune_status two_clocks(at_timing *timing, int index, at_two_clocks *clocks)
+static attune_status two_clocks(at_timing *timing, int index, double stretch_us, at_two_clocks *clocks)
 {
-    enum { TIMES = 3, LEAST_US = 2000, MOST = 1000 };
+    enum { TIMES = 3, MOST = 1000 };
     cuda_timing *on = of(timing);
     const cuda_arm *arm = &on->arm[index];
     double us[TIMES], slope[TIMES], once = 0, single = 0, twice = 0;
     int64_t wait_ns = on->wait_ns;
     AT_FORWARD(time_replays(on, arm, 1, &once));
-    double wanted = LEAST_US / (once * arm->calls);
+    double wanted = stretch_us / (once * arm->calls);
     int replays = wanted < 1 ? 1 : wanted > MOST ? MOST : (int)(wanted + 0.5);
     for (int i = 0; i < TIMES; ++i) {
         AT_FORWARD(time_replays(on, arm, replays, &us[i]));

@@ -83,9 +83,14 @@ attune_status at_check_swap(const at_session *session, int candidate, int peer, 
 
 /* ---- Two clocks -------------------------------------------------------------------------------------------------- */
 
-void at_check_clocks(const at_session *session, int arm, at_check *check)
+double at_clocks_apart(const at_two_clocks *clocks)
 {
     static const double least_us = 1, share = AT_CLOCKS_PERCENT / 100.0;
+    return fabs(clocks->us - clocks->slope_us) / fmax(share * clocks->us, least_us);
+}
+
+void at_check_clocks(const at_session *session, int arm, at_check *check)
+{
     double over[AT_SESSION_PROCESSES_MAX], us = 0, slope = 0;
     size_t count = 0;
     *check = (at_check){.limit = 1};
@@ -94,8 +99,7 @@ void at_check_clocks(const at_session *session, int arm, at_check *check)
         if (clocks->arm == arm) {
             us = clocks->us;
             slope = clocks->slope_us;
-            double may = share * us > least_us ? share * us : least_us;
-            over[count++] = fabs(us - slope) / may;
+            over[count++] = at_clocks_apart(clocks);
         }
     }
     if (count == 0) {

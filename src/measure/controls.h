@@ -24,6 +24,8 @@ attune_status at_check_swap(const at_session *session, int candidate, int peer, 
 /* Two clocks. Noise: a clock that does not see all of the work. In each process the two must agree, within
  * max(1 us, 3 %); the median over processes is what counts, since one may have been disturbed. */
 enum { AT_CLOCKS_PERCENT = 3 };
+/* How far apart a reading's clocks are, as a share of that. */
+double at_clocks_apart(const at_two_clocks *clocks);
 void at_check_clocks(const at_session *session, int arm, at_check *check);
 
 /* Throttling. Noise: a device slowed down while one arm runs. Whole blocks are dropped, never single samples; when more

@@ -125,7 +125,8 @@ typedef struct at_executor {
     attune_status (*stage)(void *self, at_mode mode, at_staged *staged);
     /* Fills in times, wrong outputs, clocks and throttle reasons. */
     attune_status (*block)(void *self, const at_block_order *order, at_block *block);
-    attune_status (*two_clocks)(void *self, int arm, at_two_clocks *clocks);
+    /* Over a stretch of about so many microseconds; an executor of samples that last (sample_us) reads one of those. */
+    attune_status (*two_clocks)(void *self, int arm, double stretch_us, at_two_clocks *clocks);
     attune_status (*unstage)(void *self);
     /* Whether others were at work on the same processors while this process's part ran; NULL: that is not looked at. */
     bool (*disturbed)(void *observer);

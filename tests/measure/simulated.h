@@ -21,7 +21,8 @@ typedef struct simulated {
     double bursts;                                 /* chance that throttling begins at a block; it lasts ten */
     double first;                                  /* share added to the first sample made ready: a bias of place */
     double slope_off;                              /* the second clock is off by this share, */
-    int slope_spares;                              /* but for the arms before this one */
+    int slope_spares;                              /* but for the arms before this one, */
+    double slope_late_us;                          /* and by so much of a stretch, however long that is */
     int disturbed;                                 /* processes, from the first on, that have company */
     int wrong_arm, wrong_at;                       /* an arm gives a wrong output in this block, counted from 1 */
     /* What it is at. */
@@ -29,6 +30,7 @@ typedef struct simulated {
     at_random random;
     at_mode mode;
     int number, arms, blocks, burst_left;
+    double stretched_us; /* by two clocks, all readings together */
     double luck[AT_SESSION_ARMS_MAX], drifted;
 } simulated;
 
@@ -89,11 +91,13 @@ static attune_status simulated_block(void *self, const at_block_order *order, at
     return ATTUNE_OK;
 }
 
-static attune_status simulated_clocks(void *self, int arm, at_two_clocks *clocks)
+static attune_status simulated_clocks(void *self, int arm, double stretch_us, at_two_clocks *clocks)
 {
     simulated *on = self;
+    double off = on->slope_off + on->slope_late_us / stretch_us;
     clocks->us = simulated_sample(on, arm);
-    clocks->slope_us = clocks->us * (1 + (arm >= on->slope_spares ? on->slope_off : 0));
+    clocks->slope_us = clocks->us * (1 + (arm >= on->slope_spares ? off : 0));
+    on->stretched_us += stretch_us;
     return ATTUNE_OK;
 }
 

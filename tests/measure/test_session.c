@@ -277,6 +277,41 @@ static void company_is_no_pass(void **state)
     assert_decided(&speed, AT_FAIL, "stopped");
 }
 
+/* What a host adds to a stretch is a smaller share of a longer one; who agrees pays for the short one alone. */
+static void clocks_are_read_over_stretches_that_are_long_enough(void **state)
+{
+    (void)state;
+    enum { READINGS = 8 * ARMS };
+    static const struct {
+        double late_us, off;
+        at_outcome outcome;
+        double stretched_us; /* of each reading */
+    } cases[] = {
+        {59, 0, AT_PASS, 2e3},
+        {-59, 0, AT_PASS, 2e3},
+        {83, 0, AT_PASS, 2e3 + 8e3},
+        {338, 0, AT_PASS, 2e3 + 8e3 + 32e3},
+        {-338, 0, AT_PASS, 2e3 + 8e3 + 32e3},
+        {1000, 0, AT_INCONCLUSIVE, 2e3 + 8e3 + 32e3},
+        {0, 0.031, AT_INCONCLUSIVE, 2e3 + 8e3 + 32e3}, /* a share of the time stays one */
+        {59, 0.031, AT_INCONCLUSIVE, 2e3 + 8e3 + 32e3},
+    };
+    at_session_policy policy = policy_of(1, 10);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        simulated on = still(1.2);
+        for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
+            on.us[CANDIDATE][mode] *= 100;
+            on.us[PEER][mode] *= 100;
+            on.us[TWIN][mode] *= 100;
+        }
+        on.slope_late_us = cases[i].late_us;
+        on.slope_off = cases[i].off;
+        at_speed speed = judge(&on, &policy);
+        assert_decided(&speed, cases[i].outcome, cases[i].outcome == AT_PASS ? "" : "two clocks");
+        assert_true(on.stretched_us == READINGS * cases[i].stretched_us);
+    }
+}
+
 static void clocks_that_disagree_are_no_clocks(void **state)
 {
     (void)state;
@@ -499,6 +534,7 @@ int main(void)
         cmocka_unit_test(an_arm_that_differs_from_its_twin_shows),
         cmocka_unit_test(company_is_no_pass),
         cmocka_unit_test(throttled_blocks_are_dropped_whole),
+        cmocka_unit_test(clocks_are_read_over_stretches_that_are_long_enough),
         cmocka_unit_test(clocks_that_disagree_are_no_clocks),
         cmocka_unit_test(impossible_speed_fails),
         cmocka_unit_test(cold_must_not_be_slower),
