@@ -3,7 +3,8 @@
 # attune (build/bin, or build/gpu carried to a machine with a GPU). Of each problem a short race among what is known, then
 # the gate: verdicts go below EVIDENCE, proven rows into the file WISDOM, and every step into EVIDENCE/../ledgers.
 #
-# KERNELS, PROBLEMS and AGAINST restrict it, STRATEGY and BUDGET make it search. It begins nothing that would end after LIMIT
+# KERNELS, PROBLEMS and AGAINST restrict it, STRATEGY and BUDGET make it search. What each call took is added to
+# calls.tsv beside the ledgers (bench/refresh.py sums it up). It begins nothing that would end after LIMIT
 # seconds: the last line says what is left, and the same command goes on there. A winner that is slower than a peer is a
 # finding, and no failure of this script: the exit code is 1 where one is not right, 3 where nothing could run, 4 where
 # something is left, void or not proven.
@@ -45,11 +46,13 @@ is_wrong() {
 
 # run KERNEL PROBLEM...: in the time that is left.
 run() {
-    local kernel=$1 left=$((limit - SECONDS + began)) code=0
+    local kernel=$1 left=$((limit - SECONDS + began)) code=0 start=$EPOCHREALTIME
     shift
     [ "$left" -gt 30 ] || { echo "$kernel: no time is left" && worst=$((worst > 4 ? worst : 4)) && return; }
     "$attune" evolve "$kernel" "$@" --strategy "$strategy" ${BUDGET:+--budget "$BUDGET"} --against "$against" \
         --evidence "$evidence" --wisdom "$wisdom" --ledger "$ledgers" --resume --limit "$left" || code=$?
+    awk -v OFS='\t' -v kernel="$kernel" -v cells=$# -v start="$start" -v end="$EPOCHREALTIME" -v code=$code \
+        'BEGIN { print kernel, cells, end - start, code }' >> "$ledgers/calls.tsv"
     [ $code -ge 128 ] && exit $code
     [ $code -eq 1 ] && ! is_wrong "$kernel" && code=0
     worst=$((code > worst ? code : worst))

@@ -38,6 +38,9 @@ expect 1 gate.sh 'not right'
 CODE=4 WRONG=
 expect 4 evolve.sh 'something is left'
 expect 4 gate.sh 'something is left'
+[ "$(cut -f 1,2,4 "$in/ledgers/calls.tsv" | tail -n 1)" = $'wgmma\t1\t4' ] || {
+    echo "evolve.sh: the last call is recorded as: $(tail -n 1 "$in/ledgers/calls.tsv")" && failures=$((failures + 1))
+}
 CODE=0
 expect 0 gate.sh 'all is well'
 CODE=1
