@@ -50,7 +50,7 @@ static attune_status prepare(const at_gate *gate, const at_gate_entry *entry, pr
     const at_draw draw = {.seed = gate->options->seed, .family = AT_FAMILY_NORMAL, .poison = 0xff};
     at_remote_options options;
     size_t bytes = 0;
-    at_gate_remote_options(gate, false, &options);
+    at_gate_remote_options(gate, AT_WORKER_JUDGE, &options);
     options.command = on->word;
     options.patience_s = options.load_s = PATIENCE_S;
     AT_FORWARD(at_remote_open(&options, &on->device));
@@ -112,10 +112,12 @@ static attune_status count_into(const at_gate *gate, const at_gate_entry *entry,
     if (status == ATTUNE_OK) {
         status = run_and_leave(on);
     }
+    char detail[AT_SENTENCE_MAX];
+    (void)snprintf(detail, sizeof detail, "%s", attune_last_detail());
     clean_up(on);
     free(on);
     attune_status read = status == ATTUNE_OUT_OF_MEMORY ? status : read_log(log, &entry->verdict->counters);
-    return read == ATTUNE_CORRUPT || status == ATTUNE_OK ? read : status;
+    return read == ATTUNE_CORRUPT || status == ATTUNE_OK ? read : at_fail(status, "%s", detail);
 }
 
 static attune_status count_with(const at_gate *gate, const at_gate_entry *entry, const char *ncu)

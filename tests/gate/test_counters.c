@@ -61,6 +61,30 @@ static void several_launches_are_added_up(void **state)
     assert_string_equal(counters.stall[0].name, "long_scoreboard");
 }
 
+/* What is counted in bytes and sectors adds up over launches; a rate is weighted by how long each took. */
+static void counts_add_up_and_rates_do_not(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\",\"dram__bytes_read.sum\",\"dram__bytes_write.sum\","
+        "\"dram__sectors_read.sum\",\"dram__sectors_write.sum\",\"lts__t_sector_hit_rate.pct\","
+        "\"sm__throughput.avg.pct_of_peak_sustained_elapsed\",\"dram__throughput.avg.pct_of_peak_sustained_elapsed\"\n"
+        "\"\",\"\",\"ns\",\"byte\",\"byte\",\"sector\",\"sector\",\"%\",\"%\",\"%\"\n"
+        "0,a,1000,320,640,10,20,50,8,4\n"
+        "1,b,3000,3200,6400,100,200,90,40,20\n";
+    at_counters counters = {.count = 0};
+    assert_ok(at_counters_parse("ncu", text, sizeof text - 1, &counters));
+    has(&counters, "launches", 2);
+    has(&counters, "duration_us", 4);
+    has(&counters, "dram_read_bytes", 3520);
+    has(&counters, "dram_write_bytes", 7040);
+    has(&counters, "dram_read_sectors", 110);
+    has(&counters, "dram_write_sectors", 220);
+    has(&counters, "l2_hit_percent", 80);
+    has(&counters, "sm_throughput_percent", 32);
+    has(&counters, "dram_percent", 16);
+}
+
 static void a_diagnosis_is_one_sentence(void **state)
 {
     (void)state;
@@ -150,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_launch_is_read),
         cmocka_unit_test(several_launches_are_added_up),
+        cmocka_unit_test(counts_add_up_and_rates_do_not),
         cmocka_unit_test(a_diagnosis_is_one_sentence),
         cmocka_unit_test(what_is_no_table_is_refused),
         cmocka_unit_test(quotes_commas_and_gaps_are_understood),

@@ -173,6 +173,25 @@ static void test_digest_sees_every_input_byte_and_no_output(void **state)
     at_inputs_free(&inputs);
 }
 
+/* Pieces are looked at some hundred megabytes at a time; what lies behind the first of them counts as well. */
+static void test_digest_sees_the_end_of_what_is_large(void **state)
+{
+    (void)state;
+    const size_t bytes = ((size_t)256 << 20) + 5;
+    at_inputs inputs = {.call = {.size = sizeof inputs.call}};
+    at_buffer *buffer = &inputs.buffer[ATTUNE_K];
+    *buffer =
+        (at_buffer){.base = calloc(bytes, 1), .total = bytes, .bytes = bytes}; /* pages that nobody writes are one */
+    assert_non_null(buffer->base);
+    uint64_t digest = at_inputs_digest(&inputs);
+    buffer->base[bytes - 1] = 1;
+    assert_true(at_inputs_digest(&inputs) != digest);
+    buffer->base[bytes - 1] = 0;
+    --buffer->bytes;
+    assert_true(at_inputs_digest(&inputs) != digest);
+    free(buffer->base);
+}
+
 static void test_gaps_hold_pointers_to_their_promise(void **state)
 {
     (void)state;
@@ -413,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_calls_are_accepted),
         cmocka_unit_test(test_guards),
         cmocka_unit_test(test_digest_sees_every_input_byte_and_no_output),
+        cmocka_unit_test(test_digest_sees_the_end_of_what_is_large),
         cmocka_unit_test(test_gaps_hold_pointers_to_their_promise),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_used_lengths),
