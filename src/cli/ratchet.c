@@ -15,8 +15,14 @@ static void print_slip(const at_slip *slip, FILE *out)
                   slip->now.low, slip->now.high, slip->peer, at_mode_name(slip->mode));
     (void)fprintf(out, "  %s, %s: %.4f (%.4f ... %.4f)\n", then->when, then->kernel, slip->then.middle, slip->then.low,
                   slip->then.high);
-    (void)fprintf(out, "  worse by %.1f %%: the intervals do not touch\n",
-                  100 * (slip->then.middle / slip->now.middle - 1));
+    (void)fprintf(out, "  worse by %.1f %%: ", 100 * (slip->then.middle / slip->now.middle - 1));
+    if (slip->unchanged < 2) {
+        (void)fprintf(out,
+                      "the intervals do not touch; nothing was timed in both that would show how sessions differ\n");
+        return;
+    }
+    (void)fprintf(out, "the intervals are further apart than sessions differ, %.1f %% by %d unchanged arms\n",
+                  100 * (slip->reach - 1), slip->unchanged);
 }
 
 static attune_status look(const at_cli *cli, at_ratchet *ratchet)
@@ -39,8 +45,10 @@ static int run(const at_cli *cli)
     attune_status status = look(cli, &ratchet);
     size_t slips = ratchet.count;
     if (status == ATTUNE_OK) {
-        at_cli_say(cli, "%lld newest verdicts have earlier ones; %zu comparisons show them worse",
-                   (long long)ratchet.compared, slips);
+        at_cli_say(cli,
+                   "%lld newest verdicts have earlier ones; %zu comparisons show them worse, %lld more by no more "
+                   "than sessions differ",
+                   (long long)ratchet.compared, slips, (long long)ratchet.excused);
     }
     at_ratchet_free(&ratchet);
     return status != ATTUNE_OK ? at_cli_fail(cli, status) : slips > 0 ? AT_EXIT_WRONG : AT_EXIT_OK;
@@ -52,7 +60,8 @@ const at_verb at_verb_ratchet = {
     .summary = "fail where newer evidence is worse than older",
     .help = "Holds the newest verdict of each kernel, problem and device below DIR (evidence) against the best one\n"
             "before it: the exit code is 1 where its ratio to a peer, warm or cold, is worse by more than the\n"
-            "intervals allow, or where it is no longer right. A peer counts as the same where it gives the same\n"
+            "intervals allow, and than unchanged arms differ between the two sessions, or where it is no\n"
+            "longer right. A peer counts as the same where it gives the same\n"
             "account of itself: a newer cuDNN is another peer. Broken verdicts do not count, nor those\n"
             "that were quick or asked for less than 100 cases and r of 1 / 0.95.\n",
     .examples = "  attune ratchet\n"

@@ -1,5 +1,6 @@
 #include "gate/ratchet.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,26 +27,61 @@ typedef struct series {
     size_t count;
 } series;
 
-/* The arm of a verdict that is this peer in every word; 0, the candidate, where there is none. */
-static int same_peer(const at_verdict *verdict, const at_arm_facts *peer)
+/* The arm of a verdict that is another verdict's in every word; 0, the candidate, where there is none. */
+static int same_arm(const at_verdict *verdict, const at_verdict *other, int number)
 {
+    const at_arm_facts *wanted = &other->arm[number];
+    at_arm_part part = other->session.arm[number].part;
     for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
-        if (at_verdict_is_peer(verdict, arm) && strcmp(verdict->arm[arm].name, peer->name) == 0 &&
-            strcmp(verdict->arm[arm].account, peer->account) == 0) {
+        if (verdict->session.arm[arm].part == part && strcmp(verdict->arm[arm].name, wanted->name) == 0 &&
+            strcmp(verdict->arm[arm].account, wanted->account) == 0) {
             return arm;
         }
     }
     return 0;
 }
 
+/* ---- Between sessions -------------------------------------------------------------------------------------------- */
+
+/* log r of a peer or a twin; false where the mode was not timed. */
+static bool log_of(const at_verdict *verdict, int arm, at_mode mode, double *value)
+{
+    at_ratio ratio;
+    if (at_verdict_is_peer(verdict, arm)) {
+        *value = log(verdict->speed[arm].ratio[mode].r.middle);
+        return verdict->speed[arm].known[mode];
+    }
+    bool known = at_ratio_of(&verdict->session, mode, 0, arm, &ratio) == ATTUNE_OK;
+    *value = known ? log(ratio.r.middle) : 0;
+    return known;
+}
+
+static void find_reach(at_slip *slip)
+{
+    const at_verdict *now = slip->newest->exhibit->verdict, *then = slip->best->exhibit->verdict;
+    double moved[AT_SESSION_ARMS_MAX];
+    size_t count = 0;
+    for (int arm = 1; arm < now->session.arm_count; ++arm) {
+        int before = same_arm(then, now, arm);
+        double here, there;
+        if (before > 0 && log_of(now, arm, slip->mode, &here) && log_of(then, before, slip->mode, &there)) {
+            moved[count++] = here - there;
+        }
+    }
+    slip->unchanged = (int)count;
+    slip->reach =
+        count < 2 ? 1 : exp(at_student_quantile(0.975, (double)count - 1) * sqrt(2) * at_deviation(moved, count));
+}
+
+/* ---- Series ------------------------------------------------------------------------------------------------------ */
+
 /* Of verdicts before the newest, the best right one against a peer in a mode. */
-static const at_record *best_of(const series *of, const at_record *newest, const at_arm_facts *peer, at_mode mode,
-                                at_interval *r)
+static const at_record *best_of(const series *of, const at_record *newest, int peer, at_mode mode, at_interval *r)
 {
     const at_record *best = NULL;
     for (const at_record *record = of->record; record < newest; ++record) {
         const at_verdict *verdict = counts(record) ? record->exhibit->verdict : NULL;
-        int arm = verdict != NULL && verdict->right == AT_PASS ? same_peer(verdict, peer) : 0;
+        int arm = verdict != NULL && verdict->right == AT_PASS ? same_arm(verdict, newest->exhibit->verdict, peer) : 0;
         if (arm > 0 && verdict->speed[arm].known[mode] &&
             (best == NULL || verdict->speed[arm].ratio[mode].r.middle > r->middle)) {
             best = record;
@@ -65,8 +101,14 @@ static attune_status compare_speed(const series *of, const at_record *newest, at
             continue;
         }
         slip.now = verdict->speed[arm].ratio[slip.mode].r;
-        slip.best = best_of(of, newest, &verdict->arm[arm], slip.mode, &slip.then);
-        if (slip.best != NULL && slip.now.high < slip.then.low) {
+        slip.best = best_of(of, newest, arm, slip.mode, &slip.then);
+        if (slip.best == NULL || slip.now.high >= slip.then.low) {
+            continue;
+        }
+        find_reach(&slip);
+        bool excused = slip.now.high * slip.reach >= slip.then.low;
+        ratchet->excused += excused;
+        if (!excused) {
             (void)snprintf(slip.peer, sizeof slip.peer, "%s", verdict->arm[arm].name);
             AT_FORWARD(add(ratchet, &slip));
         }

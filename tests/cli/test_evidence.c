@@ -25,9 +25,10 @@ static int clean(void **state)
 }
 
 /* A verdict of this library's CPU kernel, so that it is fresh wherever the test runs. */
-static void keep(double flash_us, const char *when, void (*change)(at_verdict *verdict))
+static void keep(double us, const char *when, void (*change)(at_verdict *verdict))
 {
-    scene of = scene_of(flash_us, 14);
+    scene of = scene_of(12, 14);
+    of.us = us;
     at_verdict *verdict = verdicts_make(&of);
     const attune_kernel *kernel = at_catalogue_find("cpu_tiled");
     attune_problem problem;
@@ -66,8 +67,8 @@ static void ends(outcome result, int code, const char *out, const char *err)
 static void fresh_evidence_verifies(void **state)
 {
     (void)state;
-    keep(12, "2026-01-01T00:00:00Z", age);
-    keep(12, "2026-01-02T00:00:00Z", NULL);
+    keep(10, "2026-01-01T00:00:00Z", age);
+    keep(10, "2026-01-02T00:00:00Z", NULL);
     ends(COMMAND("verify", f.path), AT_EXIT_OK, "fresh", "1 fresh, 0 stale, 0 unchecked, 0 broken, 1 superseded");
     ends(COMMAND("ratchet", f.path), AT_EXIT_OK, "", "1 newest verdicts have earlier ones; 0 comparisons");
 }
@@ -75,7 +76,7 @@ static void fresh_evidence_verifies(void **state)
 static void stale_evidence_fails_unless_it_may(void **state)
 {
     (void)state;
-    keep(12, "2026-01-02T00:00:00Z", age);
+    keep(10, "2026-01-02T00:00:00Z", age);
     ends(COMMAND("verify", f.path), AT_EXIT_WRONG, "its source has changed", "1 stale");
     ends(COMMAND("verify", "--allow-stale", f.path), AT_EXIT_OK, "stale", "1 stale");
 }
@@ -84,7 +85,7 @@ static void broken_evidence_fails(void **state)
 {
     (void)state;
     char path[PATH_MAX];
-    keep(12, "2026-01-02T00:00:00Z", NULL);
+    keep(10, "2026-01-02T00:00:00Z", NULL);
     assert_ok(at_file_write(folder_path(&f, "other.json", path), "{}", 2));
     ends(COMMAND("verify", "--allow-stale", f.path), AT_EXIT_WRONG, "field \"format\" is nothing", "1 broken");
     ends(COMMAND("report", f.path), AT_EXIT_OK, "cpu_tiled", "broken: ");
@@ -135,7 +136,7 @@ static double number(const char *text)
 static void rows_have_their_columns(void **state)
 {
     (void)state;
-    keep(12, "2026-01-02T00:00:00Z", NULL);
+    keep(10, "2026-01-02T00:00:00Z", NULL);
     outcome result = COMMAND("report", "--format", "tsv", f.path);
     static const char heading[] = "device\tproblem\tkernel\tconfig\tpeer\tmode\tratio\tlo\thi\tcandidate_us\tpeer_"
                                   "us\ttflops\tright\tfaster\tstate\n";
@@ -164,8 +165,8 @@ static void rows_have_their_columns(void **state)
 static void people_see_controls_and_failures(void **state)
 {
     (void)state;
-    keep(12, "2026-01-01T00:00:00Z", age);
-    keep(10, "2026-01-02T00:00:00Z", NULL);
+    keep(10, "2026-01-01T00:00:00Z", age);
+    keep(11, "2026-01-02T00:00:00Z", NULL);
     outcome result = COMMAND("report", f.path);
     static const char *const words[] = {"b1,h8,s512,d64,fp16 on Some_CPU", "control twin: pass: A/A",
                                         "control wrong kernel: pass", "speed: against torch:flash: r"};
@@ -175,7 +176,9 @@ static void people_see_controls_and_failures(void **state)
     assert_null(strstr(result.out, "2026-01-01"));
     outcome_free(&result);
     ends(COMMAND("report", "--all", f.path), AT_EXIT_OK, "2026-01-01", "");
-    ends(COMMAND("ratchet", f.path), AT_EXIT_WRONG, "the intervals do not touch", "2 comparisons show them worse");
+    ends(COMMAND("ratchet", f.path), AT_EXIT_WRONG,
+         "the intervals are further apart than sessions differ, 0.1 % by 3 unchanged arms",
+         "4 comparisons show them worse");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, clean)

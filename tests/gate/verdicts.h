@@ -10,7 +10,9 @@
 
 /* What is to be simulated. */
 typedef struct scene {
-    double peer[2]; /* times of the peers warm and cold; the candidate takes 10 us */
+    double peer[2]; /* times of the peers warm and cold */
+    double us;      /* the candidate's */
+    double twin;    /* as many times as long as the second peer's, of which it is the twin */
     double cold;    /* added to the candidate's time when cold */
     int pairs, processes;
     bool quick;
@@ -20,7 +22,7 @@ typedef struct scene {
 
 static inline scene scene_of(double flash_us, double cudnn_us)
 {
-    return (scene){.peer = {flash_us, cudnn_us}, .pairs = 20, .processes = 8};
+    return (scene){.peer = {flash_us, cudnn_us}, .us = 10, .twin = 1, .pairs = 20, .processes = 8};
 }
 
 static inline void verdicts_session(const scene *of, at_verdict *verdict)
@@ -37,9 +39,10 @@ static inline void verdicts_session(const scene *of, at_verdict *verdict)
                          .wrong_at = of->wrong_at,
                          .slope_off = of->slope_off};
     for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
-        machine.us[0][mode] = 10 + (mode == AT_MODE_COLD ? of->cold : 0);
+        machine.us[0][mode] = of->us + (mode == AT_MODE_COLD ? of->cold : 0);
         machine.us[1][mode] = of->peer[0];
-        machine.us[2][mode] = machine.us[3][mode] = of->peer[1];
+        machine.us[2][mode] = of->peer[1];
+        machine.us[3][mode] = of->peer[1] * of->twin;
     }
     at_session_policy policy;
     at_session session;
