@@ -17,6 +17,22 @@ static double least_log_us(const at_space *space)
     return least;
 }
 
+/* A search that begins with the kernel's own first choice, on a machine made of numbers. */
+typedef struct scene {
+    told seen;
+    stand on;
+    at_seed first[1];
+    at_search_options options;
+} scene;
+
+static void set(scene *a, uint64_t seed, double noise)
+{
+    a->seen = (told){0};
+    a->on = stand_open(seed, noise);
+    a->first[0] = (at_seed){a->on.space->order[0], "heuristic"};
+    a->options = options_of(&a->on, a->first, 1, &a->seen);
+}
+
 /* ---- What is found ----------------------------------------------------------------------------------------------- */
 
 static void what_is_found_is_near_the_best(void **state)
@@ -66,17 +82,15 @@ static void two_seeds_agree_within_the_band(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; ++seed) {
-        told seen;
         double found[2];
         for (int i = 0; i < 2; ++i) {
-            stand on = stand_open(10 * seed + (uint64_t)i, 0.01);
-            const at_seed first[] = {{on.space->order[0], "heuristic"}};
-            at_search_options options = options_of(&on, first, 1, &seen);
-            options.seed = options.policy.seed = 10 * seed + (uint64_t)i;
-            options.budget_runs = 160;
-            at_search_result result = run_with(&on, &options);
-            found[i] = landscape_log_us(on.space, result.winner);
-            stand_close(&on);
+            scene a;
+            set(&a, 10 * seed + (uint64_t)i, 0.01);
+            a.options.seed = a.options.policy.seed = 10 * seed + (uint64_t)i;
+            a.options.budget_runs = 160;
+            at_search_result result = run_with(&a.on, &a.options);
+            found[i] = landscape_log_us(a.on.space, result.winner);
+            stand_close(&a.on);
         }
         assert_true(fabs(found[0] - found[1]) < 0.02);
     }
@@ -86,68 +100,60 @@ static void two_seeds_agree_within_the_band(void **state)
 static void a_rival_may_be_faster(void **state)
 {
     (void)state;
-    told seen = {0};
-    stand on = stand_open(3, 0.01);
-    const at_seed first[] = {{on.space->order[0], "heuristic"}};
-    at_search_options options = options_of(&on, first, 1, &seen);
-    options.rival = on.space->count;
-    on.machine.us[on.space->count] = 50;
-    at_search_result result = run_with(&on, &options);
+    scene a;
+    set(&a, 3, 0.01);
+    a.options.rival = a.on.space->count;
+    a.on.machine.us[a.on.space->count] = 50;
+    at_search_result result = run_with(&a.on, &a.options);
     assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
-    assert_int_equal(result.opponent, options.rival);
+    assert_int_equal(result.opponent, a.options.rival);
     assert_true(result.winner >= 0 && result.gain.high < 1);
-    stand_close(&on);
+    stand_close(&a.on);
 }
 
 static void an_exhaustive_search_measures_every_candidate(void **state)
 {
     (void)state;
-    told seen = {0};
-    stand on = stand_open(4, 0.005);
-    const at_seed first[] = {{on.space->order[0], "heuristic"}};
-    at_search_options options = options_of(&on, first, 1, &seen);
-    options.exhaustive = true;
-    options.budget_runs = 0;
-    options.batch = AT_SEARCH_BATCH_MAX;
-    at_search_result result = run_with(&on, &options);
-    assert_int_equal(result.measured + result.refused, on.space->count);
-    assert_true(landscape_log_us(on.space, result.winner) - least_log_us(on.space) < 0.02);
-    stand_close(&on);
+    scene a;
+    set(&a, 4, 0.005);
+    a.options.exhaustive = true;
+    a.options.budget_runs = 0;
+    a.options.batch = AT_SEARCH_BATCH_MAX;
+    at_search_result result = run_with(&a.on, &a.options);
+    assert_int_equal(result.measured + result.refused, a.on.space->count);
+    assert_true(landscape_log_us(a.on.space, result.winner) - least_log_us(a.on.space) < 0.02);
+    stand_close(&a.on);
 }
 
 /* The origin's composite score may lead a strategy, and is reported; time alone makes champions. */
 static void a_search_by_the_composite_score_is_judged_by_time(void **state)
 {
     (void)state;
-    told seen = {0};
-    stand on = stand_open(13, 0.01);
-    const at_seed first[] = {{on.space->order[0], "heuristic"}};
-    at_search_options options = options_of(&on, first, 1, &seen);
-    options.fitness = AT_FITNESS_COMPOSITE;
-    options.strategy = "generations";
-    at_search_result result = run_with(&on, &options);
+    scene a;
+    set(&a, 13, 0.01);
+    a.options.fitness = AT_FITNESS_COMPOSITE;
+    a.options.strategy = "generations";
+    at_search_result result = run_with(&a.on, &a.options);
     assert_int_equal(result.end, AT_SEARCH_GAIN);
     for (int i = 0; i < result.top_count;
          ++i) { /* nothing but speed is known of these: 1000 for the first champion's */
-        double speedup = stand_us(&on, on.space->order[0]) / result.top_us[i];
+        double speedup = stand_us(&a.on, a.on.space->order[0]) / result.top_us[i];
         assert_float_equal(result.top_score[i], 1000 * speedup, 30);
     }
-    stand_close(&on);
+    stand_close(&a.on);
 }
 
 static void a_budget_in_seconds_ends_it(void **state)
 {
     (void)state;
-    told seen = {0};
-    stand on = stand_open(5, 0.01);
-    const at_seed first[] = {{on.space->order[0], "heuristic"}};
-    at_search_options options = options_of(&on, first, 1, &seen);
-    options.budget_runs = 0;
-    options.budget_s = 10;
-    on.second_s = 0.1; /* a question */
-    at_search_result result = run_with(&on, &options);
+    scene a;
+    set(&a, 5, 0.01);
+    a.options.budget_runs = 0;
+    a.options.budget_s = 10;
+    a.on.second_s = 0.1; /* a question */
+    at_search_result result = run_with(&a.on, &a.options);
     assert_true(result.measured > 8 && result.measured < 100);
-    stand_close(&on);
+    stand_close(&a.on);
 }
 
 /* ---- Who loses the machine --------------------------------------------------------------------------------------- */
@@ -187,16 +193,14 @@ static void who_takes_the_device_down_is_found_and_refused(void **state)
 static void a_disturbed_device_refuses_nobody(void **state)
 {
     (void)state;
-    told seen = {0};
-    stand on = stand_open(6, 0.01);
-    const at_seed first[] = {{on.space->order[0], "heuristic"}};
-    at_search_options options = options_of(&on, first, 1, &seen);
+    scene a;
+    set(&a, 6, 0.01);
     at_search_result result;
-    on.machine.disturbed = true;
-    const at_stand at = stand_of(&on);
-    assert_fails(at_search_run(&options, &at, NULL, NULL, &result), AT_DISTURBED, "others use the device");
-    assert_int_equal(seen.launch_refusals, 0);
-    stand_close(&on);
+    a.on.machine.disturbed = true;
+    const at_stand at = stand_of(&a.on);
+    assert_fails(at_search_run(&a.options, &at, NULL, NULL, &result), AT_DISTURBED, "others use the device");
+    assert_int_equal(a.seen.launch_refusals, 0);
+    stand_close(&a.on);
 }
 
 /* ---- Killed and gone on with ------------------------------------------------------------------------------------- */
@@ -214,31 +218,29 @@ static void die_at_last(stand *on)
 /* A search with a ledger, noiseless so that its course is known; exit code 0 at its end. */
 static int search_with_ledger(const char *path, int questions)
 {
-    told seen = {0};
-    stand on = stand_open(1, 0);
-    const at_seed first[] = {{on.space->order[0], "heuristic"}};
-    at_search_options options = options_of(&on, first, 1, &seen);
+    scene a;
+    set(&a, 1, 0);
     at_event start = {.kind = AT_EVENT_START};
     at_ledger *ledger;
     at_ledger_log *before = NULL;
     at_search_result result;
     questions_left = questions;
-    on.passes = die_at_last;
-    const at_stand at = stand_of(&on);
+    a.on.passes = die_at_last;
+    const at_stand at = stand_of(&a.on);
     attune_status status =
         access(path, F_OK) == 0 ? at_ledger_resume(path, &ledger, &before) : at_ledger_create(path, &start, &ledger);
-    status = status == ATTUNE_OK ? at_search_run(&options, &at, ledger, before, &result) : status;
+    status = status == ATTUNE_OK ? at_search_run(&a.options, &at, ledger, before, &result) : status;
     if (status != ATTUNE_OK) {
         (void)fprintf(stderr, "%s\n", attune_last_detail());
         return 1;
     }
     at_event end = {.kind = AT_EVENT_END, .as.end = {.measured = result.measured}};
     (void)snprintf(end.as.end.outcome, sizeof end.as.end.outcome, "%s", at_search_end_name(result.end));
-    at_space_print(on.space, result.winner, end.as.end.best);
+    at_space_print(a.on.space, result.winner, end.as.end.best);
     status = at_ledger_append(ledger, &end);
     at_ledger_close(ledger);
     at_ledger_free(before);
-    stand_close(&on);
+    stand_close(&a.on);
     return status == ATTUNE_OK ? 0 : 1;
 }
 
@@ -250,23 +252,21 @@ static void spoil_duels(stand *on)
 
 static int champions_of(const char *path, bool resumed)
 {
-    told seen = {0};
-    stand on = stand_open(1, 0);
-    const at_seed first[] = {{on.space->order[0], "heuristic"}};
-    at_search_options options = options_of(&on, first, 1, &seen);
+    scene a;
+    set(&a, 1, 0);
     at_event start = {.kind = AT_EVENT_START};
     at_ledger *ledger;
     at_ledger_log *before = NULL;
     at_search_result result;
-    on.passes = spoil_duels;
-    const at_stand at = stand_of(&on);
+    a.on.passes = spoil_duels;
+    const at_stand at = stand_of(&a.on);
     assert_ok(resumed ? at_ledger_resume(path, &ledger, &before) : at_ledger_create(path, &start, &ledger));
-    assert_ok(at_search_run(&options, &at, ledger, before, &result));
+    assert_ok(at_search_run(&a.options, &at, ledger, before, &result));
     assert_int_not_equal(result.end, AT_SEARCH_VOID);
     assert_true(!resumed || result.reused > 0);
     at_ledger_close(ledger);
     at_ledger_free(before);
-    stand_close(&on);
+    stand_close(&a.on);
     return result.champions;
 }
 

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
+#define POOL_THREADS 2
+#include "base/pool.h"
 #include "gate/memo.h"
-
-static at_pool *pool;
 
 static void draw(const char *text, uint64_t seed, at_inputs *inputs)
 {
@@ -231,19 +231,6 @@ static void without_a_memo(void **state)
     at_inputs_free(&inputs);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    return at_pool_create(2, 0, &pool) == ATTUNE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    at_pool_destroy(pool);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,5 +243,5 @@ int main(void)
         cmocka_unit_test(chapters_are_dropped),
         cmocka_unit_test(without_a_memo),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, pool_open, pool_close);
 }

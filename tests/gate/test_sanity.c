@@ -2,12 +2,11 @@
  * caught by the test that is meant for it. */
 #include "base/cm.h"
 
+#include "base/pool.h"
 #include "gate/sanity.h"
 #include "gate/zoo_device.h"
 
 enum { REPEATS = 3 };
-
-static at_pool *pool;
 
 static attune_status sanity(zoo_flaw flaw, attune_target_kind kind, uint32_t traits, const char *text)
 {
@@ -69,19 +68,6 @@ static void what_is_declared_is_excused(void **state)
                  "outputs");
 }
 
-static int open_pool(void **state)
-{
-    (void)state;
-    return at_pool_create(1, 0, &pool) == ATTUNE_OK ? 0 : -1;
-}
-
-static int close_pool(void **state)
-{
-    (void)state;
-    at_pool_destroy(pool);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,5 +76,5 @@ int main(void)
         cmocka_unit_test(each_test_catches_its_own),
         cmocka_unit_test(what_is_declared_is_excused),
     };
-    return cmocka_run_group_tests_name("sanity", tests, open_pool, close_pool);
+    return cmocka_run_group_tests_name("sanity", tests, pool_open, pool_close);
 }

@@ -10,10 +10,9 @@
 
 #include <cmocka.h>
 
+#include "base/pool.h"
 #include "gate/suite.h"
 #include "gate/zoo_device.h"
-
-static at_pool *pool;
 
 static at_suite suite_of(zoo_device *on, int64_t cases)
 {
@@ -353,19 +352,6 @@ static void test_stop(void **state)
     assert_int_equal(result.executed, 3);
 }
 
-static int open_pool(void **state)
-{
-    (void)state;
-    return at_pool_create(1, 0, &pool) == ATTUNE_OK ? 0 : -1;
-}
-
-static int close_pool(void **state)
-{
-    (void)state;
-    at_pool_destroy(pool);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,5 +368,5 @@ int main(void)
         cmocka_unit_test(test_failing_launch_is_a_failure),
         cmocka_unit_test(test_stop),
     };
-    return cmocka_run_group_tests_name("suite", tests, open_pool, close_pool);
+    return cmocka_run_group_tests_name("suite", tests, pool_open, pool_close);
 }

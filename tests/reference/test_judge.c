@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/pool.h"
 #include "base/status.h"
 #include "reference/truth.h"
 #include "zoo.h"
@@ -18,8 +19,6 @@ typedef struct trial {
     at_inputs inputs;
     at_truth truth;
 } trial;
-
-static at_pool *pool;
 
 static void trial_draw(trial *on, const char *text, at_family family, uint64_t seed, bool acc16)
 {
@@ -346,19 +345,6 @@ static void test_naive_survives_overflow(void **state)
     free(o);
 }
 
-static int open_pool(void **state)
-{
-    (void)state;
-    return at_pool_create(1, 0, &pool) == ATTUNE_OK ? 0 : -1;
-}
-
-static int close_pool(void **state)
-{
-    (void)state;
-    at_pool_destroy(pool);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,5 +364,5 @@ int main(void)
         cmocka_unit_test(test_naive_errors_are_of_the_dtype),
         cmocka_unit_test(test_naive_survives_overflow),
     };
-    return cmocka_run_group_tests_name("judge", tests, open_pool, close_pool);
+    return cmocka_run_group_tests_name("judge", tests, pool_open, pool_close);
 }

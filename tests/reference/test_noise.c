@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/pool.h"
 #include "base/status.h"
 #include "core/call.h"
 #include "reference/inputs.h"
@@ -18,8 +19,6 @@ typedef struct bench {
     at_rows rows;
     double o[ROWS_MAX * DIM_V], lse[ROWS_MAX], o_noise[ROWS_MAX * DIM_V], lse_noise[ROWS_MAX];
 } bench;
-
-static at_pool *pool;
 
 static void bench_open(bench *on, const char *text)
 {
@@ -142,19 +141,6 @@ static void rounding_stays_below(void **state)
     bench_close(&on);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    return at_pool_create(1, 0, &pool) == ATTUNE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    at_pool_destroy(pool);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,5 +148,5 @@ int main(void)
         cmocka_unit_test(nothing_seen),
         cmocka_unit_test(rounding_stays_below),
     };
-    return cmocka_run_group_tests_name("noise", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("noise", tests, pool_open, pool_close);
 }

@@ -3,21 +3,11 @@
 #ifndef ZOO_CPU_DESCRIPTOR_H
 #define ZOO_CPU_DESCRIPTOR_H
 
-#include "attune/kernel.h"
+#include "../cuda/frame.h"
 
-#ifndef TRAITS
-#define TRAITS 0
-#endif
 #ifndef SCRATCH
 #define SCRATCH ((12288 + 256) * 4)
 #endif
-#ifndef WORKSPACE
-#define WORKSPACE attune_term_const(0)
-#endif
-#define TEXT(x) TEXT_OF(x)
-#define TEXT_OF(x) #x
-#define JOIN(a, b) JOIN_OF(a, b)
-#define JOIN_OF(a, b) a##b
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
@@ -32,24 +22,11 @@ static bool supports(const attune_problem *problem, const attune_target *target,
     return true;
 }
 
-static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                  attune_reason *reason)
-{
-    (void)problem, (void)target, (void)config, (void)reason;
-    return true;
-}
-
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *needs)
 {
     (void)problem, (void)target, (void)config;
     *needs = (attune_resources){.scratch_bytes = SCRATCH, .workspace = WORKSPACE};
-}
-
-static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
-{
-    (void)problem, (void)target, (void)config;
-    return index == 0;
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -67,19 +44,6 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                       .smem = attune_term_const(0)}};
 }
 
-extern const attune_kernel JOIN(at_kernel_, NAME);
-const attune_kernel JOIN(at_kernel_, NAME) = {
-    .size = sizeof(attune_kernel),
-    .abi = ATTUNE_ABI,
-    .target = ATTUNE_TARGET_CPU,
-    .name = TEXT(NAME),
-    .summary = SUMMARY,
-    .traits = TRAITS,
-    .supports = supports,
-    .valid = valid,
-    .resources = resources,
-    .heuristic = heuristic,
-    .steps = steps,
-};
+ZOO_KERNEL(ATTUNE_TARGET_CPU, NULL);
 
 #endif

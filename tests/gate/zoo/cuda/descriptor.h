@@ -3,16 +3,8 @@
 #ifndef ZOO_CUDA_DESCRIPTOR_H
 #define ZOO_CUDA_DESCRIPTOR_H
 
-#include "attune/kernel.h"
+#include "frame.h"
 
-#define TEXT(x) TEXT_OF(x)
-#define TEXT_OF(x) #x
-#define JOIN(a, b) JOIN_OF(a, b)
-#define JOIN_OF(a, b) a##b
-
-#ifndef TRAITS
-#define TRAITS 0
-#endif
 #ifndef THREADS
 #define THREADS 128
 #endif
@@ -24,9 +16,6 @@
 #endif
 #ifndef ENTRY
 #define ENTRY "attend"
-#endif
-#ifndef WORKSPACE
-#define WORKSPACE attune_term_const(0)
 #endif
 #ifndef GRID
 #define GRID row_tiles()
@@ -90,24 +79,11 @@ static bool supports(const attune_problem *problem, const attune_target *target,
     return refused == NULL || attune_refuse(reason, "%s", refused);
 }
 
-static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                  attune_reason *reason)
-{
-    (void)problem, (void)target, (void)config, (void)reason;
-    return true;
-}
-
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *needs)
 {
     (void)target, (void)config;
     *needs = (attune_resources){.threads = THREADS, .smem_bytes = SMEM(problem), .workspace = WORKSPACE};
-}
-
-static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
-{
-    (void)problem, (void)target, (void)config;
-    return index == 0;
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -118,20 +94,6 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     STEPS(problem, list)
 }
 
-extern const attune_kernel JOIN(at_kernel_, NAME);
-const attune_kernel JOIN(at_kernel_, NAME) = {
-    .size = sizeof(attune_kernel),
-    .abi = ATTUNE_ABI,
-    .target = ATTUNE_TARGET_CUDA,
-    .name = TEXT(NAME),
-    .summary = SUMMARY,
-    .traits = TRAITS,
-    .supports = supports,
-    .valid = valid,
-    .resources = resources,
-    .heuristic = heuristic,
-    .steps = steps,
-    .source = TEXT(NAME) ".cu",
-};
+ZOO_KERNEL(ATTUNE_TARGET_CUDA, TEXT(NAME) ".cu");
 
 #endif
