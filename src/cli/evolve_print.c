@@ -226,11 +226,8 @@ void at_evolve_printer_start(at_evolve_printer *printer, const at_cli *cli, cons
     }
 }
 
-attune_status at_evolve_printer_end(at_evolve_printer *printer, const at_evolve_result *result)
+static void print_tally(const at_evolve_result *result, FILE *out)
 {
-    attune_status status = ATTUNE_OK;
-    FILE *out = printer->gate.out;
-    at_progress_end(&printer->gate.progress);
     (void)fprintf(out, "\n%d gain, %d no gain, %d void; %d right, %d wrong, %d not proven", result->gains,
                   result->no_gains, result->voids, result->right, result->wrong, result->unproven);
     if (result->slower > 0) {
@@ -249,9 +246,19 @@ attune_status at_evolve_printer_end(at_evolve_printer *printer, const at_evolve_
         (void)fprintf(out, "; %d left for the next call", result->left);
     }
     (void)fputc('\n', out);
-    if (printer->rows != NULL) {
-        status = at_table_print(printer->rows, at_cli_format(printer->gate.cli), printer->gate.cli->out);
-        at_table_destroy(printer->rows);
+}
+
+/* What has not begun has nothing to count, and no rows. */
+attune_status at_evolve_printer_end(at_evolve_printer *printer, const at_evolve_result *result)
+{
+    attune_status status = ATTUNE_OK;
+    at_progress_end(&printer->gate.progress);
+    if (result->begun) {
+        print_tally(result, printer->gate.out);
     }
+    if (printer->rows != NULL && result->begun) {
+        status = at_table_print(printer->rows, at_cli_format(printer->gate.cli), printer->gate.cli->out);
+    }
+    at_table_destroy(printer->rows);
     return status;
 }

@@ -219,27 +219,34 @@ void at_gate_printer_start(at_gate_printer *printer, const at_cli *cli, at_gate_
                              .stop = is_stopped};
 }
 
+static void print_tally(const at_gate_result *result, FILE *out)
+{
+    (void)fprintf(out, "\n%d pass, %d fail, %d inconclusive, %d could not run", result->passed, result->failed,
+                  result->inconclusive, result->not_run);
+    if (result->known > 0) {
+        (void)fprintf(out, "; %d had fresh evidence", result->known);
+    }
+    if (result->left > 0) {
+        (void)fprintf(out, "; %d left for the next call", result->left);
+    }
+    if (result->faster > 1) {
+        (void)fprintf(out, "\n%d faster, each asked by itself; %d stand where it is asked whether any is (Holm)",
+                      result->faster, result->faster_among);
+    }
+    (void)fputc('\n', out);
+}
+
+/* What has not begun has nothing to count, and no rows. */
 attune_status at_gate_printer_end(at_gate_printer *printer, const at_gate_result *result)
 {
     attune_status status = ATTUNE_OK;
     at_progress_end(&printer->progress);
-    (void)fprintf(printer->out, "\n%d pass, %d fail, %d inconclusive, %d could not run", result->passed, result->failed,
-                  result->inconclusive, result->not_run);
-    if (result->known > 0) {
-        (void)fprintf(printer->out, "; %d had fresh evidence", result->known);
+    if (result->begun) {
+        print_tally(result, printer->out);
     }
-    if (result->left > 0) {
-        (void)fprintf(printer->out, "; %d left for the next call", result->left);
-    }
-    if (result->faster > 1) {
-        (void)fprintf(printer->out,
-                      "\n%d faster, each asked by itself; %d stand where it is asked whether any is (Holm)",
-                      result->faster, result->faster_among);
-    }
-    (void)fputc('\n', printer->out);
-    if (printer->table != NULL) {
+    if (printer->table != NULL && result->begun) {
         status = at_table_print(printer->table, at_cli_format(printer->cli), printer->cli->out);
-        at_table_destroy(printer->table);
     }
+    at_table_destroy(printer->table);
     return status;
 }

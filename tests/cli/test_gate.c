@@ -30,6 +30,23 @@ static void what_is_refused(void **state)
     outcome_expect(COMMAND("gate", "b1,h8,s512,d64,fp16"), AT_EXIT_USAGE, "no candidate is given");
 }
 
+/* What has not begun has no account, and no rows for a program either. */
+static void what_is_refused_counts_nothing(void **state)
+{
+    (void)state;
+    const char *const formats[] = {"text", "tsv"};
+    for (int i = 0; i < 2; ++i) {
+        outcome got = COMMAND("gate", "cpu_tiled", "--against", "openblass", "--format", formats[i]);
+        assert_int_equal(got.code, AT_EXIT_USAGE);
+        assert_string_equal(got.out, "");
+        outcome_free(&got);
+        got = COMMAND("evolve", "cpu_tiled", "--against", "openblass", "--format", formats[i]);
+        assert_int_equal(got.code, AT_EXIT_USAGE);
+        assert_string_equal(got.out, "");
+        outcome_free(&got);
+    }
+}
+
 static void help(void **state)
 {
     (void)state;
@@ -93,6 +110,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(what_is_refused_counts_nothing),
         cmocka_unit_test(help),
         cmocka_unit_test(the_account),
         cmocka_unit_test(ratios_for_programs),
