@@ -3,9 +3,10 @@
  *
  *     ATTUNE_CACHE=cache build/bench/ahead [--first N] [--cases N] ARCH KERNEL[:PARAM=VALUE,...] PROBLEM...
  *
- * Every config of the kernel; with --first the first N of its own order, with PARAM=VALUE the one that the planner
- * would take by that name. With --cases not for the problem alone, but for the first N cases of the gate's suite on it
- * (100, where the gate is not told otherwise), of which case 0 is the problem itself.
+ * Every config of the kernel, or those with PARAM=VALUE; with --first the first N of its own order, which with
+ * PARAM=VALUE are those that the planner would take by that name. With --cases not for the problem alone, but for the
+ * first N cases of the gate's suite on it (100, where the gate is not told otherwise), of which case 0 is the problem
+ * itself.
  *
  * It needs a compiler and no device. What a problem's code depends on is the kernel's business: problems that differ in
  * sizes alone share theirs, and cost nothing the second time. A line for each problem on standard output. */
@@ -59,8 +60,10 @@ static attune_status add(job *on, const attune_problem *problem, const attune_co
 static attune_status add_all(job *on, const attune_problem *problem)
 {
     at_space *space;
-    attune_status status = ATTUNE_OK;
-    AT_FORWARD(at_space_open(on->kernel, problem, &on->target, &space));
+    attune_status status = at_space_open(on->kernel, problem, &on->target, on->params, &space);
+    if (status != ATTUNE_OK) {
+        return status == ATTUNE_UNSUPPORTED ? ATTUNE_OK : status;
+    }
     for (int i = 0; i < space->count && status == ATTUNE_OK; ++i) {
         attune_config config;
         at_space_config(space, i, &config);
@@ -74,7 +77,7 @@ static attune_status add_all(job *on, const attune_problem *problem)
 static attune_status add_first(job *on, const attune_problem *problem)
 {
     attune_config config;
-    int most = on->first > 0 ? on->first : 1;
+    int most = on->first;
     for (int32_t i = 0; most > 0 && on->kernel->heuristic(problem, &on->target, i, &config); ++i) {
         AT_FORWARD(at_config_parse(on->kernel, on->params, &config));
         if (at_kernel_fits(on->kernel, problem, &on->target, &config, NULL)) {
@@ -90,7 +93,7 @@ static attune_status add_problem(job *on, const attune_problem *problem)
     if (!on->kernel->supports(problem, &on->target, NULL)) {
         return ATTUNE_OK;
     }
-    return on->first > 0 || on->params[0] != '\0' ? add_first(on, problem) : add_all(on, problem);
+    return on->first > 0 ? add_first(on, problem) : add_all(on, problem);
 }
 
 static attune_status add_cases(job *on, const attune_problem *problem)

@@ -206,7 +206,7 @@ static attune_status open_all(bench *on, const char *kernel, const char *problem
     AT_FORWARD(attune_context_create(&options, &on->context));
     on->kernel = at_kernels_find(on->context->parts.kernels, kernel);
     AT_FAIL_IF(on->kernel == NULL, ATTUNE_NOT_FOUND, "there is no kernel \"%s\"", kernel);
-    AT_FORWARD(at_space_open(on->kernel, &on->problem, &on->context->parts.device->target, &on->space));
+    AT_FORWARD(at_space_open(on->kernel, &on->problem, &on->context->parts.device->target, "", &on->space));
     size_t count = (size_t)on->space->count;
     on->plan = calloc(count, sizeof(attune_plan *));
     on->measured = calloc(count, sizeof *on->measured);

@@ -5,7 +5,7 @@ best is the fastest of all candidates by an exhaustive search; without one, of w
 its time in the final of the search that found it. at_best_1 and at_best_2 are the best's time / that of what each
 seed's search found, timed beside each other in one run; 1 where it is the same config. measured and seconds are those
 of the slower of both searches, the seconds of its whole process (of all of them where it was ended and gone on with);
-whole_s is what the exhaustive search took.
+whole_s is what the exhaustive search took. Parameters that a kernel is named with were left as they are.
 """
 import gzip
 import glob
@@ -69,7 +69,9 @@ def row(folder, name):
     space = next(event["space"] for event in seeds[0] if event["kind"] == "space")
     took = max(seconds(folder, f"seed_{seed}", stem, seeds[seed - 1]) for seed in (1, 2))
     at_best = [1.0 if one == best else medians[best] / medians[one] for one in found]
-    return [seeds[0][0]["kernel"], seeds[0][0]["problem"], len(space["candidates"]),
+    start = seeds[0][0]
+    kernel = start["kernel"] + (":" + start["fixed"] if "fixed" in start else "")
+    return [kernel, start["problem"], len(space["candidates"]),
             f"{seconds(folder, 'whole', stem, whole):.1f}" if whole else "-", f"{final_us(of):.4g}",
             max(events[-1]["measured"] for events in seeds), f"{took:.1f}", *(f"{one:.4f}" for one in at_best),
             "yes" if found[0] == found[1] else "no"]

@@ -62,16 +62,15 @@ static attune_status read_operands(job *on)
     on->evolve.one = one;
     if (one == NULL) {
         AT_FORWARD(at_kernel_text_split(cli->operand[first++], on->kernel, sizeof on->kernel, &params));
-        AT_FAIL_IF(params[0] != '\0', ATTUNE_INVALID_ARGUMENT,
-                   "%s: the search chooses parameters; --one looks at one config", cli->operand[0]);
+        on->evolve.kernel = cli->operand[0];
     } else {
         AT_FORWARD(at_kernel_text_split(one, on->kernel, sizeof on->kernel, &params));
+        on->evolve.kernel = on->kernel;
     }
     for (int i = first; i < cli->operand_count; ++i) {
         AT_FORWARD(at_judging_add_problem(&on->of, cli->operand[i]));
     }
     AT_FORWARD(at_judging_default_problem(&on->of));
-    on->evolve.kernel = on->kernel;
     on->evolve.problem = on->of.problem;
     on->evolve.problem_count = on->of.problem_count;
     return ATTUNE_OK;
@@ -209,11 +208,11 @@ static int run(const at_cli *cli)
 
 const at_verb at_verb_evolve = {
     .name = "evolve",
-    .arguments = "KERNEL [PROBLEM...]",
+    .arguments = "KERNEL[:PARAM=VALUE,...] [PROBLEM...]",
     .summary = "find a faster config of a kernel, and prove it",
     .help =
-        "Searches a kernel's parameters on each problem (without one: b1,h8,s512,d64,fp16). Candidates are compiled "
-        "ahead,\n"
+        "Searches a kernel's parameters, but for those that are given, on each problem (without one:\n"
+        "b1,h8,s512,d64,fp16). Candidates are compiled ahead,\n"
         "raced against the live champion, and the best once more in fresh processes; what wins is put through the "
         "gate,\n"
         "and becomes a row of wisdom with --wisdom. Ties within 2 % are ties: luck is no gain, and \"no gain\" is an "

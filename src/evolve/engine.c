@@ -38,7 +38,9 @@ void at_engine_note(const at_engine *on, const char *format, ...)
 static attune_status find_kernel(at_engine *on)
 {
     const at_evolve_options *options = on->options;
-    AT_FORWARD(at_catalogue_named(options->kernel, &on->kernel));
+    AT_FORWARD(at_catalogue_check(options->kernel, &on->kernel));
+    on->fixed = options->kernel + strcspn(options->kernel, ":");
+    on->fixed += *on->fixed == ':';
     return options->one == NULL ? ATTUNE_OK : at_catalogue_check(options->one, NULL);
 }
 

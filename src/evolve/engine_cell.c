@@ -65,6 +65,11 @@ void at_engine_micro_key(const at_engine *on, const at_cell *cell, at_micro_key 
     (void)snprintf(key->target, sizeof key->target, "%s", on->target_text);
     at_problem_class(cell->problem, key->class_text);
     digest_source(on->kernel, key->source);
+    if (on->fixed[0] != '\0') { /* the best among few is not the best among all */
+        char of_both[AT_DIGEST_TEXT_MAX + AT_KERNEL_TEXT_MAX];
+        int length = snprintf(of_both, sizeof of_both, "%s %s", key->source, on->fixed);
+        at_digest_of(of_both, (size_t)length < sizeof of_both ? (size_t)length : sizeof of_both - 1, key->source);
+    }
 }
 
 static void fill_start(const at_engine *on, const at_cell *cell, at_event_start *start)
@@ -84,6 +89,7 @@ static void fill_start(const at_engine *on, const at_cell *cell, at_event_start 
                    options->fitness == AT_FITNESS_COMPOSITE ? ":composite" : "");
     (void)snprintf(start->budget, sizeof start->budget, "%s",
                    options->one != NULL || options->budget == NULL ? "" : options->budget);
+    (void)snprintf(start->fixed, sizeof start->fixed, "%s", on->fixed);
     (void)snprintf(start->one, sizeof start->one, "%s", options->one != NULL ? options->one : "");
     (void)snprintf(start->policy, sizeof start->policy,
                    "heats of up to %d beside the champion and its copy, two samples of each a block, trimmed means and "
@@ -96,9 +102,13 @@ static attune_status check_start(const char *path, const at_event_start *was, co
 {
     const struct {
         const char *what, *was, *is;
-    } fields[] = {{"kernel", was->kernel, is->kernel},       {"problem", was->problem, is->problem},
-                  {"target", was->target, is->target},       {"source", was->source, is->source},
-                  {"strategy", was->strategy, is->strategy}, {"one config", was->one, is->one}};
+    } fields[] = {{"kernel", was->kernel, is->kernel},
+                  {"problem", was->problem, is->problem},
+                  {"target", was->target, is->target},
+                  {"source", was->source, is->source},
+                  {"strategy", was->strategy, is->strategy},
+                  {"one config", was->one, is->one},
+                  {"list of fixed parameters", was->fixed, is->fixed}};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
         AT_FAIL_IF(strcmp(fields[i].was, fields[i].is) != 0, ATTUNE_INVALID_ARGUMENT,
                    "ledger %.200s: its %s is %.160s, not %.160s: it is of another search", path, fields[i].what,
@@ -222,12 +232,13 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
     }
 }
 
-/* What the planner would take now takes part in the final, where it is another kernel's. */
+/* What the planner would take now takes part in the final, where it is another kernel's, or is not searched. */
 static attune_status admit_rival(const at_engine *on, const at_cell *cell, const char *chosen,
                                  at_search_options *search)
 {
     size_t length = strlen(on->kernel->name);
     bool own = strncmp(chosen, on->kernel->name, length) == 0 && (chosen[length] == ':' || chosen[length] == '\0');
+    own = own && (on->fixed[0] == '\0' || at_space_find_text(cell->space, chosen) >= 0);
     return own || chosen[0] == '\0' ? ATTUNE_OK : at_live_admit(cell->live, chosen, &search->rival);
 }
 
@@ -299,7 +310,7 @@ attune_status at_engine_search(at_engine *on, at_cell *cell)
 {
     bool ended = false;
     AT_FORWARD(attune_problem_print(cell->problem, cell->text, sizeof cell->text));
-    attune_status status = at_space_open(on->kernel, cell->problem, &on->target, &cell->space);
+    attune_status status = at_space_open(on->kernel, cell->problem, &on->target, on->fixed, &cell->space);
     if (status == ATTUNE_UNSUPPORTED) {
         ++on->result->refused;
         at_engine_note(on, "%s: %s", cell->text, attune_last_detail());

@@ -135,6 +135,12 @@ static json_t *write_samples(const double *us, int pairs)
 }
 
 /* What no table can say. */
+/* Most searches have no such field. */
+static bool write_some(json_t *object, const char *field, const char *text)
+{
+    return text[0] == '\0' || json_object_set_new(object, field, json_string(text)) == 0;
+}
+
 static bool write_rest(const at_event *event, json_t *object)
 {
     const at_event_measurement *measured = &event->as.measurement;
@@ -142,8 +148,7 @@ static bool write_rest(const at_event *event, json_t *object)
     case AT_EVENT_START:
         return json_object_set_new(object, "format", json_string(FORMAT)) == 0 &&
                json_object_set_new(object, "version", json_integer(AT_LEDGER_VERSION)) == 0 &&
-               (event->as.start.one[0] == '\0' ||
-                json_object_set_new(object, "one", json_string(event->as.start.one)) == 0);
+               write_some(object, "one", event->as.start.one) && write_some(object, "fixed", event->as.start.fixed);
     case AT_EVENT_SPACE:
         return json_object_set_new(object, "space", at_space_write(event->as.space)) == 0;
     case AT_EVENT_MEASUREMENT:
@@ -209,14 +214,13 @@ static attune_status read_version(const json_t *object, const char *path)
     return ATTUNE_OK;
 }
 
-/* Searches have no such field. */
-static attune_status read_one(const json_t *object, const char *path, at_event_start *start)
+static attune_status read_some(const json_t *object, const char *path, const char *field, char to[AT_KERNEL_TEXT_MAX])
 {
     const char *text = "";
-    AT_FORWARD(json_object_get(object, "one") == NULL ? ATTUNE_OK : at_json_string(object, path, "one", &text));
-    AT_FAIL_IF(strlen(text) >= sizeof start->one, ATTUNE_CORRUPT, "%s: field \"one\" has %zu bytes, at most %zu", path,
-               strlen(text), sizeof start->one - 1);
-    memcpy(start->one, text, strlen(text) + 1);
+    AT_FORWARD(json_object_get(object, field) == NULL ? ATTUNE_OK : at_json_string(object, path, field, &text));
+    AT_FAIL_IF(strlen(text) >= AT_KERNEL_TEXT_MAX, ATTUNE_CORRUPT, "%s: field \"%s\" has %zu bytes, at most %d", path,
+               field, strlen(text), AT_KERNEL_TEXT_MAX - 1);
+    memcpy(to, text, strlen(text) + 1);
     return ATTUNE_OK;
 }
 
@@ -227,7 +231,8 @@ static attune_status read_rest(const json_t *object, const char *path, at_event 
     switch (event->kind) {
     case AT_EVENT_START:
         AT_FORWARD(read_version(object, path));
-        return read_one(object, path, &event->as.start);
+        AT_FORWARD(read_some(object, path, "one", event->as.start.one));
+        return read_some(object, path, "fixed", event->as.start.fixed);
     case AT_EVENT_SPACE:
         AT_FORWARD(at_json_field(object, path, "space", JSON_OBJECT, &space));
         (void)snprintf(inner, sizeof inner, "%.140s: space", path);

@@ -46,6 +46,7 @@ typedef struct at_event_start {
     char budget[AT_EVENT_WORD_MAX]; /* as it was asked for: "10m", "200runs", "exhaustive" */
     char policy[AT_EVENT_WHY_MAX];  /* how candidates are timed, in words */
     char one[AT_KERNEL_TEXT_MAX];   /* the one config that is asked about; "" in a search */
+    char fixed[AT_KERNEL_TEXT_MAX]; /* parameters that stay as they are; "" for none */
 } at_event_start;
 
 typedef struct at_event_candidate {

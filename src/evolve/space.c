@@ -69,15 +69,24 @@ static int by_count(const void *a, const void *b)
     return ((const at_space_refusal *)b)->count - ((const at_space_refusal *)a)->count;
 }
 
+static bool has_values(const attune_kernel *kernel, const char *fixed, const attune_config *config,
+                       attune_reason *reason)
+{
+    attune_config with = *config;
+    bool has = fixed[0] == '\0' ||
+               (at_config_parse(kernel, fixed, &with) == ATTUNE_OK && memcmp(&with, config, sizeof with) == 0);
+    return has || attune_refuse(reason, "not searched: %.200s stays as it is", fixed);
+}
+
 /* Asks about every combination; fills in code, as many as fit. */
 static void sift(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                 at_space *space)
+                 const char *fixed, at_space *space)
 {
     for (int64_t code = 0; code < space->total; ++code) {
         attune_config config;
         attune_reason reason = {""};
         at_config_at(kernel, code, &config);
-        if (at_kernel_fits(kernel, problem, target, &config, &reason)) {
+        if (has_values(kernel, fixed, &config, &reason) && at_kernel_fits(kernel, problem, target, &config, &reason)) {
             space->code[space->count++] = code;
         } else {
             count_refusal(space, &reason);
@@ -89,11 +98,11 @@ static void sift(const attune_kernel *kernel, const attune_problem *problem, con
 }
 
 static void take_order(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                       at_space *space)
+                       const char *fixed, at_space *space)
 {
     attune_config config;
     for (int32_t i = 0; i < AT_SPACE_TOTAL_MAX && kernel->heuristic(problem, target, i, &config); ++i) {
-        int candidate = at_space_find(space, &config);
+        int candidate = at_config_parse(kernel, fixed, &config) == ATTUNE_OK ? at_space_find(space, &config) : -1;
         if (candidate >= 0) {
             at_space_rank(space, candidate);
         }
@@ -101,27 +110,29 @@ static void take_order(const attune_kernel *kernel, const attune_problem *proble
 }
 
 static attune_status fill(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                          at_space *space)
+                          const char *fixed, at_space *space)
 {
     attune_reason reason = {""};
+    attune_config any = {{0}};
+    AT_FORWARD(at_config_parse(kernel, fixed, &any));
     AT_FAIL_IF(kernel->target == target->kind && !kernel->supports(problem, target, &reason), ATTUNE_UNSUPPORTED,
                "kernel %s does not support the problem: %s", kernel->name, reason.text);
     AT_FORWARD(take_params(kernel, space));
     AT_FORWARD(at_space_make_room(space, (int)space->total));
-    sift(kernel, problem, target, space);
+    sift(kernel, problem, target, fixed, space);
     AT_FAIL_IF(space->count == 0, ATTUNE_UNSUPPORTED, "kernel %s: none of its %lld configs fits: %s", kernel->name,
                (long long)space->total, space->refusal[0].first.text);
     AT_FORWARD(at_space_complete(space));
-    take_order(kernel, problem, target, space);
+    take_order(kernel, problem, target, fixed, space);
     return ATTUNE_OK;
 }
 
 attune_status at_space_open(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                            at_space **space)
+                            const char *fixed, at_space **space)
 {
     *space = calloc(1, sizeof **space);
     AT_FAIL_IF(*space == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a space");
-    attune_status status = fill(kernel, problem, target, *space);
+    attune_status status = fill(kernel, problem, target, fixed, *space);
     if (status != ATTUNE_OK) {
         at_space_close(*space);
         *space = NULL;

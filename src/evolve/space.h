@@ -52,10 +52,13 @@ typedef struct at_space {
     at_space_refusal refusal[AT_SPACE_REFUSALS_MAX]; /* the most frequent first; the last stands for all others */
 } at_space;
 
-/* Asks the descriptor about every combination. ATTUNE_UNSUPPORTED, with the reason, where the kernel does not support
- * the problem, no config fits or there are more than AT_SPACE_TOTAL_MAX combinations. */
+/* Asks the descriptor about every combination; of `fixed`, "PARAM=VALUE,...", only about those that have these values
+ * ("": about all). ATTUNE_UNSUPPORTED, with the reason, where the kernel does not support the problem, no config fits
+ * or there are more than AT_SPACE_TOTAL_MAX combinations; ATTUNE_INVALID_ARGUMENT for values that the kernel does not
+ * have.
+ */
 attune_status at_space_open(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                            at_space **space);
+                            const char *fixed, at_space **space);
 void at_space_close(at_space *space);
 
 /* As a ledger keeps it. NULL for want of memory. */

@@ -15,7 +15,8 @@ static void what_is_refused(void **state)
     outcome_expect(COMMAND("evolve", "cpu_tilde"), AT_EXIT_USAGE, "did you mean \"cpu_tiled\"?");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--isa", "avx1024"), AT_EXIT_USAGE, "avx512 avx512_bf16 amx");
     outcome_expect(COMMAND("evolve", "cpu_tilde", "--isa", "amx"), AT_EXIT_USAGE, "did you mean \"cpu_tiled\"?");
-    outcome_expect(COMMAND("evolve", "cpu_tiled:BLOCK_M=8"), AT_EXIT_USAGE, "--one looks at one config");
+    outcome_expect(COMMAND("evolve", "cpu_tiled:BLOCK_M=17"), AT_EXIT_USAGE, "BLOCK_M cannot be '17'");
+    outcome_expect(COMMAND("evolve", "cpu_tiled:BLOCK=8"), AT_EXIT_USAGE, "no parameter 'BLOCK'");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h8,s512,d64,fp61"), AT_EXIT_USAGE, "fp61");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "10"), AT_EXIT_USAGE, "a number and a unit are needed");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--budget", "1.5runs"), AT_EXIT_USAGE, "a whole number of runs");

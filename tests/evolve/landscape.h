@@ -91,7 +91,7 @@ static inline at_space *landscape_open(void)
     attune_target target = {.size = sizeof target, .kind = ATTUNE_TARGET_CPU, .threads = 1};
     at_space *space;
     assert_ok(attune_problem_parse("b1,h1,s64,d64,fp32", &problem));
-    assert_ok(at_space_open(&landscape_kernel, &problem, &target, &space));
+    assert_ok(at_space_open(&landscape_kernel, &problem, &target, "", &space));
     return space;
 }
 

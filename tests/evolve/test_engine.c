@@ -324,6 +324,42 @@ static void one_config_is_recorded_as_what_it_is(void **state)
     folder_remove(&on.in);
 }
 
+/* A search within a part of the space: candidates have the values, the ledger says so, and goes on with no other. */
+static void fixed_parameters_stay_as_they_are(void **state)
+{
+    (void)state;
+    scene on;
+    char path[PATH_MAX];
+    at_ledger_log *log;
+    size_t seen = 0;
+    set(&on);
+    on.options.problem_count = 1;
+    on.options.prove = false;
+    on.options.strategy = "random";
+    on.options.budget_runs = 4;
+    on.options.kernel = "cpu_tiled:BLOCK_M=16,BLOCK_N=32";
+    on.options.ledger = folder_path(&on.in, "fixed.jsonl", path);
+    run(&on);
+    assert_ok(at_ledger_read(path, &log));
+    assert_string_equal(log->event[0].as.start.kernel, "cpu_tiled");
+    assert_string_equal(log->event[0].as.start.fixed, "BLOCK_M=16,BLOCK_N=32");
+    for (size_t i = 0; i < log->count; ++i) {
+        if (log->event[i].kind == AT_EVENT_CANDIDATE) {
+            assert_non_null(strstr(log->event[i].as.candidate.config, "BLOCK_M=16,"));
+            assert_non_null(strstr(log->event[i].as.candidate.config, "BLOCK_N=32,"));
+            ++seen;
+        }
+    }
+    assert_true(seen > 1);
+    at_ledger_free(log);
+    on.options.resume = true;
+    on.options.kernel = "cpu_tiled";
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "its list of fixed parameters is");
+    on.options.kernel = "cpu_tiled:BLOCK_M=17";
+    assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "BLOCK_M cannot be '17'");
+    folder_remove(&on.in);
+}
+
 /* Before the first search, and before a worker is started: ledgers of all problems, and where the rest is kept. */
 static void what_cannot_be_kept_is_known_before(void **state)
 {
@@ -378,6 +414,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_exit_code_says_what_is_left),
         cmocka_unit_test(a_ledger_without_a_line_is_begun),
         cmocka_unit_test(one_config_is_recorded_as_what_it_is),
+        cmocka_unit_test(fixed_parameters_stay_as_they_are),
         cmocka_unit_test(what_cannot_be_kept_is_known_before),
     };
     return cmocka_run_group_tests_name("evolve.engine", tests, NULL, NULL);

@@ -117,7 +117,7 @@ static void what_is_written_is_read(void **state)
     at_ledger_free(log);
 }
 
-static void the_one_config_of_no_search_is_kept(void **state)
+static void what_a_search_leaves_alone_is_kept(void **state)
 {
     (void)state;
     const char *path = folder_file(&here, "one.jsonl");
@@ -125,10 +125,12 @@ static void the_one_config_of_no_search_is_kept(void **state)
     at_ledger *ledger;
     at_ledger_log *log;
     (void)snprintf(start.as.start.one, sizeof start.as.start.one, "%s", STORY_CONFIG);
+    (void)snprintf(start.as.start.fixed, sizeof start.as.start.fixed, "STAGES=1");
     assert_ok(at_ledger_create(path, &start, &ledger));
     at_ledger_close(ledger);
     assert_ok(at_ledger_read(path, &log));
     assert_string_equal(log->event[0].as.start.one, STORY_CONFIG);
+    assert_string_equal(log->event[0].as.start.fixed, "STAGES=1");
     at_ledger_free(log);
 }
 
@@ -571,7 +573,7 @@ int main(int argc, char **argv)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(what_is_written_is_read),
-        CASE(the_one_config_of_no_search_is_kept),
+        CASE(what_a_search_leaves_alone_is_kept),
         CASE(compressed_ones_are_read_alike),
         CASE(the_first_versions_ledger_is_read),
         CASE(nothing_is_overwritten),

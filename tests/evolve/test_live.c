@@ -29,7 +29,7 @@ static int setup(void **state)
         .kernel = kernel, .problem = problem, .target = device->target, .worker = &on.remote, .seed = 1};
     device->ops->close(device);
     assert_ok(at_pool_create(1, 0, &on.pool));
-    assert_ok(at_space_open(kernel, &problem, &options.target, &on.space));
+    assert_ok(at_space_open(kernel, &problem, &options.target, "", &on.space));
     options.space = on.space;
     options.pool = on.pool;
     assert_ok(at_live_open(&options, &on.live));

@@ -162,8 +162,8 @@ static void oversize_tiles_of_a_real_kernel_are_left_out(void **state)
     attune_target small = fixture_target(89), target = fixture_target(89);
     at_space *space, *whole;
     small.smem_optin_bytes = limit;
-    assert_ok(at_space_open(kernel, &problem, &small, &space));
-    assert_ok(at_space_open(kernel, &problem, &target, &whole));
+    assert_ok(at_space_open(kernel, &problem, &small, "", &space));
+    assert_ok(at_space_open(kernel, &problem, &target, "", &whole));
     for (int i = 0; i < space->count; ++i) {
         attune_config config;
         attune_resources needs = {0};

@@ -82,11 +82,53 @@ static void refuses_problems_that_the_kernel_does_not_support(void **state)
     attune_target target = {.size = sizeof target, .kind = ATTUNE_TARGET_CPU, .threads = 1};
     at_space *space;
     assert_ok(attune_problem_parse("b1,h1,s64,d64,fp16", &problem));
-    assert_fails(at_space_open(&landscape_kernel, &problem, &target, &space), ATTUNE_UNSUPPORTED,
+    assert_fails(at_space_open(&landscape_kernel, &problem, &target, "", &space), ATTUNE_UNSUPPORTED,
                  "dtype 1: fp32 is needed");
     assert_null(space);
     target.kind = ATTUNE_TARGET_CUDA;
-    assert_fails(at_space_open(&landscape_kernel, &problem, &target, &space), ATTUNE_UNSUPPORTED, "none of its 800");
+    assert_fails(at_space_open(&landscape_kernel, &problem, &target, "", &space), ATTUNE_UNSUPPORTED,
+                 "none of its 800");
+}
+
+static attune_status open_fixed(const char *fixed, at_space **space)
+{
+    attune_problem problem;
+    attune_target target = {.size = sizeof target, .kind = ATTUNE_TARGET_CPU, .threads = 1};
+    assert_ok(attune_problem_parse("b1,h1,s64,d64,fp32", &problem));
+    return at_space_open(&landscape_kernel, &problem, &target, fixed, space);
+}
+
+/* Those candidates of the whole space that have the values, the order's as they would be with them, and the reason. */
+static void what_is_fixed_is_not_searched(void **state)
+{
+    (void)state;
+    at_space *few;
+    int expected = 0;
+    assert_ok(open_fixed("STAGES=1,ORDER=1", &few));
+    for (int candidate = 0; candidate < made->count; ++candidate) {
+        attune_config config;
+        at_space_config(made, candidate, &config);
+        bool in = config.value[STAGES] == 1 && config.value[ORDER] == 1;
+        assert_int_equal(at_space_find(few, &config) >= 0, in);
+        expected += in;
+    }
+    assert_int_equal(few->count, expected);
+    assert_true(expected > 0 && expected < made->count);
+    assert_int_equal(few->total, made->total);
+    assert_int_equal(at_space_live(few), at_space_live(made) - 2);
+    attune_config first = {{32, 64, 1, 4, 1, 7}};
+    assert_int_equal(few->order[0], at_space_find(few, &first));
+    assert_string_equal(few->refusal[0].first.text, "not searched: STAGES=1,ORDER=1 stays as it is");
+    at_space_close(few);
+}
+
+static void what_is_fixed_has_to_be_possible(void **state)
+{
+    (void)state;
+    at_space *space;
+    assert_fails(open_fixed("STAGES=9", &space), ATTUNE_INVALID_ARGUMENT, "STAGES cannot be '9'");
+    assert_null(space);
+    assert_fails(open_fixed("STAGE=1", &space), ATTUNE_INVALID_ARGUMENT, "no parameter 'STAGE'");
 }
 
 static void refuses_spaces_without_end(void **state)
@@ -103,7 +145,7 @@ static void refuses_spaces_without_end(void **state)
     kernel.params = many;
     kernel.param_count = 12;
     assert_ok(attune_problem_parse("b1,h1,s64,d64,fp32", &problem));
-    assert_fails(at_space_open(&kernel, &problem, &target, &space), ATTUNE_UNSUPPORTED, "at most 1048576");
+    assert_fails(at_space_open(&kernel, &problem, &target, "", &space), ATTUNE_UNSUPPORTED, "at most 1048576");
 }
 
 /* ---- Texts ------------------------------------------------------------------------------------------------------- */
@@ -238,6 +280,8 @@ int main(void)
         CASE(counts_refusals_by_reason_whatever_their_numbers),
         CASE(knows_the_heuristic_order_as_far_as_it_fits),
         CASE(refuses_problems_that_the_kernel_does_not_support),
+        CASE(what_is_fixed_is_not_searched),
+        CASE(what_is_fixed_has_to_be_possible),
         CASE(refuses_spaces_without_end),
         CASE(texts_find_their_candidates),
         CASE(other_texts_find_none),
