@@ -1,23 +1,21 @@
 /* wgmma: descriptor. The source and docs/hopper.md say how it works. */
 #include "attune/kernel.h"
 
-enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, BY_ROW, PARAMS };
+enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, PARAMS };
 
 static const int32_t groups_values[] = {2, 3};
 static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224};
 static const int32_t q_stages_values[] = {1, 2};
 static const int32_t switch_values[] = {0, 1};
 static const int32_t scheduler_values[] = {0, 1, 2};
-static const int32_t rescale_values[] = {0, 8};
-static const int32_t ahead_values[] = {0, 1, 2, 3};
-static const int32_t by_row_values[] = {0, 6, 8, 16};
+static const int32_t rescale_values[] = {0, 8, 15};
+static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
 
 static const attune_param params[PARAMS] = {
     [GROUPS] = {"GROUPS", groups_values, 2, 0},       [BLOCK_N] = {"BLOCK_N", block_n_values, 11, 0},
     [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0}, [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
     [PINGPONG] = {"PINGPONG", switch_values, 2, 0},   [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0},
-    [RESCALE] = {"RESCALE", rescale_values, 2, 0},    [AHEAD] = {"AHEAD", ahead_values, 4, 0},
-    [BY_ROW] = {"BY_ROW", by_row_values, 4, 0},
+    [RESCALE] = {"RESCALE", rescale_values, 3, 0},    [AHEAD] = {"AHEAD", ahead_values, 5, 0},
 };
 
 /* Of SCHEDULER: a block a job; blocks that take turns; blocks that take the next job from a counter. */
@@ -155,9 +153,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[SCHEDULER] == A_BLOCK_EACH && config->value[Q_STAGES] > 1) {
         return attune_refuse(reason, "Q_STAGES 2: a block of SCHEDULER 0 has one tile of queries");
     }
-    if (!config->value[OVERLAP] && (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 ||
-                                    config->value[AHEAD] > 0 || config->value[BY_ROW] > 0)) {
-        return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE 0, AHEAD 0 and BY_ROW 0 only");
+    if (!config->value[OVERLAP] &&
+        (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 || config->value[AHEAD] > 0)) {
+        return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE 0 and AHEAD 0 only");
     }
     return true;
 }
@@ -173,11 +171,11 @@ static void resources(const attune_problem *problem, const attune_target *target
 
 /* In the order of the parameters; from the best on, whatever fits. docs/hopper.md has the measurements. */
 static const attune_config narrow[] = {
-    {{3, 128, 2, 1, 1, 1, 0, 0, 0}}, {{2, 128, 2, 1, 1, 1, 0, 0, 0}}, {{2, 64, 1, 1, 1, 1, 8, 0, 0}}};
+    {{3, 128, 2, 1, 1, 1, 15, 4}}, {{2, 128, 2, 1, 1, 1, 15, 4}}, {{2, 64, 1, 1, 1, 1, 15, 4}}};
 static const attune_config middle[] = {
-    {{2, 128, 2, 1, 0, 1, 0, 0, 6}}, {{2, 176, 1, 1, 1, 1, 0, 0, 0}}, {{2, 64, 1, 1, 1, 1, 8, 0, 0}}};
+    {{2, 128, 2, 1, 1, 1, 15, 2}}, {{2, 160, 2, 1, 1, 1, 15, 3}}, {{2, 64, 1, 1, 1, 1, 15, 3}}};
 static const attune_config wide[] = {
-    {{2, 112, 1, 1, 1, 1, 0, 0, 0}}, {{2, 80, 1, 1, 1, 1, 8, 2, 0}}, {{2, 64, 1, 1, 1, 1, 8, 2, 0}}};
+    {{2, 112, 1, 1, 1, 1, 15, 4}}, {{2, 64, 1, 1, 1, 1, 15, 4}}, {{2, 80, 1, 1, 1, 1, 15, 4}}};
 
 typedef struct choices {
     const attune_config *config;
@@ -193,7 +191,7 @@ static choices choices_for(const attune_problem *problem)
     return dim <= 128 ? (choices){middle, sizeof middle / sizeof *middle} : (choices){wide, sizeof wide / sizeof *wide};
 }
 
-enum { SHORT = 1024, MEDIUM = 2048, LONG = 4096 };
+enum { MEDIUM = 2048, LONG = 4096, VERY_LONG = 8192 };
 
 static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
 {
@@ -209,83 +207,80 @@ static void suit_few(const attune_problem *problem, const attune_target *target,
     }
 }
 
-/* Causal jobs differ in size, which short ones even out by a counter and long ones by their order; where there are few,
- * the counter costs more than it evens out. Where products are short turns cost more than they order. */
+/* Causal jobs differ in size, which shorter ones even out by a counter and long ones by their order; where there are
+ * few or each is large, the counter costs more than it evens out. Where products are short turns cost more than they
+ * order.
+ */
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     enum { JOBS_EACH = 6 };
-    if (problem->seqlen_q < (problem->head_dim_v > 64 ? LONG : MEDIUM) &&
+    const bool is_narrow = problem->head_dim_v <= 64;
+    if (problem->head_dim_v <= 128 && problem->seqlen_q < (is_narrow ? VERY_LONG : LONG) &&
         jobs_of(problem, config) > (int64_t)JOBS_EACH * target->sm_count) {
         config->value[SCHEDULER] = COUNTER;
     }
-    if (problem->head_dim_v <= 64) {
+    if (is_narrow && problem->seqlen_q < MEDIUM) {
         config->value[PINGPONG] = 0;
-    } else if (config->value[BY_ROW] > 0) {
-        config->value[PINGPONG] = 1;
-        config->value[BY_ROW] = 16;
     }
-    if (config->value[BLOCK_N] == 80 && problem->seqlen_q < SHORT) {
-        config->value[BLOCK_N] = 64;
+    if (config->value[AHEAD] == 2) {
+        config->value[AHEAD] = 3;
     }
 }
 
-/* Tiles of keys for two groups and what they take without a mask: each, and a job besides. Those of 128 first, whose
- * config stays as it is. */
+/* Tiles of keys for two groups and what they take without a mask, in 10 ns: each, and a job besides. The first are
+ * those of the config. */
 typedef struct length {
     int32_t block_n, q_stages, ahead, tile, job;
 } length;
 
 enum { LENGTHS = 4 };
-static const length wider_heads[LENGTHS] = {
-    {128, 2, 0, 260, 230}, {160, 2, 1, 328, 340}, {176, 1, 1, 360, 336}, {192, 1, 1, 389, 340}};
-static const length narrow_heads[LENGTHS] = {{128, 2, 0, 466, 200}, {176, 2, 0, 635, 300}, {192, 2, 1, 653, 340}};
+static const length narrow_lengths[LENGTHS] = {{128, 2, 4, 109, 101}, {176, 2, 4, 138, 142}, {192, 2, 4, 150, 137}};
+static const length middle_lengths[LENGTHS] = {
+    {128, 2, 2, 151, 150}, {160, 2, 3, 189, 199}, {176, 1, 3, 209, 237}, {192, 1, 1, 229, 205}};
+static const length wide_lengths[LENGTHS] = {{64, 1, 4, 149, 327}, {80, 1, 4, 186, 301}, {96, 1, 4, 222, 335}};
 
-/* What a last tile has too much counts, so that now and then another than 128 is faster. */
+static const length *lengths_for(const attune_problem *problem)
+{
+    return problem->head_dim_v <= 64 ? narrow_lengths : problem->head_dim_v <= 128 ? middle_lengths : wide_lengths;
+}
+
+/* What a last tile has too much counts, so that now and then another than the first is faster, by more than a
+ * hundredth.
+ */
 static void suit_length(const attune_problem *problem, attune_config *config)
 {
-    const length *from = problem->head_dim_v > 64 ? wider_heads : narrow_heads, *best = from;
-    int64_t least = INT64_MAX;
+    const length *from = lengths_for(problem), *best = from;
+    int64_t least = 0;
     for (const length *at = from; at < from + LENGTHS && at->block_n > 0; ++at) {
         int64_t time = (problem->seqlen_kv + at->block_n - 1) / at->block_n * at->tile + at->job;
-        best = time < least ? at : best;
-        least = time < least ? time : least;
+        if (at == from || time * 100 < least * 99) {
+            best = at;
+            least = time;
+        }
     }
-    if (best > from) {
+    if (config->value[BLOCK_N] == from->block_n) {
         config->value[BLOCK_N] = best->block_n;
         config->value[Q_STAGES] = best->q_stages;
-        config->value[PINGPONG] = 1;
         config->value[AHEAD] = best->ahead;
-        config->value[BY_ROW] = 0;
     }
 }
 
-/* Where a job has many tiles, larger ones, though there is room for three of them only. */
-static void suit_long(const attune_problem *problem, attune_config *config)
+/* Whether all tiles but the last are alike and the fragments of any length have room. */
+static bool is_plain(const attune_problem *problem, const attune_config *config)
 {
-    enum { VERY_LONG = 8192 };
-    if (config->value[BLOCK_N] == 80 && problem->seqlen_kv >= VERY_LONG) {
-        config->value[BLOCK_N] = 96;
-        config->value[AHEAD] = 2;
-    }
+    return config->value[GROUPS] == 2 && !elaborate(problem) && problem->softcap == 0 &&
+           problem->head_dim_qk == problem->head_dim_v;
 }
 
-/* Features cost registers: smaller tiles instead of spills. */
 static void suit(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     if (problem->causal) {
         suit_causal(problem, target, config);
-    } else if (config->value[BLOCK_N] == 128 && config->value[GROUPS] == 2 && !elaborate(problem) &&
-               problem->softcap == 0 && (problem->head_dim_qk > 64) == (problem->head_dim_v > 64)) {
+    } else if (is_plain(problem, config)) {
         suit_length(problem, config);
     }
-    if (!elaborate(problem) && problem->softcap == 0) {
-        suit_long(problem, config);
-    }
     if (windowed(problem) && config->value[GROUPS] == 3) {
-        config->value[GROUPS] = 2;
-    }
-    if (elaborate(problem) && config->value[BLOCK_N] == 80) {
-        config->value[BLOCK_N] = 64;
+        config->value[GROUPS] = 2; /* features cost registers */
     }
 }
 

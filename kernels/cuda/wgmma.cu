@@ -3,198 +3,12 @@
  * A block stays for many tiles of queries (jobs). One producer thread has the copy engine fill rings of Q, K and V
  * tiles; GROUPS warp groups of 64 query rows each multiply by wgmma. Scores, weights and O never leave registers.
  * With OVERLAP the scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
- * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores.
- * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
-#include "device/job.cuh"
-#include "device/rows.cuh"
-#include "device/stage.cuh"
-#include "device/tma.cuh"
+ * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0
+ * O follows each tile's maximum, with 8 where it has grown by 2^8, with 15 no tile has its maximum taken
+ * (standing.cuh). Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
+#include "device/standing.cuh"
 #include "device/turns.cuh"
-
-constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
-constexpr int BLOCK_M = GROUPS * 64;
-constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64; /* of 64 columns, as boxes bring them */
-constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
-constexpr int columns_v = (dim_v + 7) / 8 * 8;
-constexpr int JOBS = 8;
-constexpr bool by_counter = SCHEDULER == 2; /* else in turns */
-/* Whether the scores of a job's first tile can be given out before the job before has been stored. */
-constexpr bool early = Q_STAGES > 1;
-/* Whether O leaves through the copy engine: from the place of its queries, box by box, sixteen rows a warp. */
-constexpr bool boxed = Q_STAGES > 1 && chunks_v <= chunks_qk &&dim_v % 16 == 0 && !ATTUNE_HAS_VARLEN;
-
-constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128;
-constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
-constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
-
-/* As many stages as the descriptor has found room for. */
-constexpr int STAGES = (ATTUNE_SMEM_BYTES - 1024 - Q_STAGES * (int)tile_q_bytes) / (int)tile_bytes;
-
-struct alignas(1024) Shared {
-    unsigned char q[Q_STAGES][tile_q_bytes];
-    unsigned char tile[STAGES][tile_bytes];
-    unsigned long long full[STAGES], empty[STAGES], full_q[Q_STAGES], empty_q[Q_STAGES];
-    unsigned long long planned, taken; /* the next job: worked out, begun */
-    job jobs[JOBS];
-    queue jobs_to_do;
-};
-
-/* Where what consumers use begins. NOTE: NVRTC works out &shared.full[i] in 64 bits, and anew each time; base + place +
- * i * size in 32 are 30 of 500 instructions less in the loop over tiles. */
-constexpr unsigned place_q = 0, place_tile = place_q + Q_STAGES * tile_q_bytes;
-constexpr unsigned place_full = place_tile + STAGES * tile_bytes, place_empty = place_full + STAGES * 8;
-constexpr unsigned place_full_q = place_empty + STAGES * 8, place_empty_q = place_full_q + Q_STAGES * 8;
-static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
-static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
-static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
-static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes and products take");
-static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
-
-/* Registers of a thread: together what the launch has given. */
-constexpr bool elaborate = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || ATTUNE_HAS_WINDOW; /* for the producer */
-constexpr int producer_registers = GROUPS == 3 ? 32 : elaborate ? 40 : 24;
-constexpr int consumer_registers = GROUPS == 3 ? 160 : elaborate ? 232 : 240;
-
-ATTUNE_INLINE unsigned address(const unsigned long long &barrier)
-{
-    return ptx_cvta_shared(&barrier);
-}
-
-ATTUNE_INLINE void init_barriers(Shared &shared)
-{
-    for (int i = 0; i < Q_STAGES; ++i) {
-        ptx_mbarrier_init(address(shared.full_q[i]), 1);
-        ptx_mbarrier_init(address(shared.empty_q[i]), boxed ? 4 * GROUPS : GROUPS);
-    }
-    for (int i = 0; i < STAGES; ++i) {
-        ptx_mbarrier_init(address(shared.full[i]), 1);
-        ptx_mbarrier_init(address(shared.empty[i]), GROUPS);
-    }
-    ptx_mbarrier_init(address(shared.planned), 1);
-    ptx_mbarrier_init(address(shared.taken), 1);
-    ptx_fence_mbarrier_init();
-}
-
-/* ---- The producer: one thread ---- */
-
-struct producer {
-    ring<Q_STAGES> q;
-    ring<STAGES> tiles;
-    int number; /* of the job */
-};
-
-/* Fills a stage with `chunks` boxes. A sequence without keys has none to bring: zeros, so that no NaN lies there. */
-template <int chunks, unsigned chunk_bytes>
-ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full, bool exists,
-                        attune_u64 policy, int row, int head, int batch)
-{
-    if (!exists || !with_loading) {
-        for (unsigned i = 0; with_loading && i < chunks * chunk_bytes; i += 16) {
-            *reinterpret_cast<uint4 *>(stage + i) = make_uint4(0, 0, 0, 0);
-        }
-        ptx_fence_proxy_async_shared();
-        ptx_mbarrier_arrive(address(full));
-        return;
-    }
-    ptx_mbarrier_arrive_expect_tx(address(full), chunks * chunk_bytes);
-#pragma unroll
-    for (int c = 0; c < chunks; ++c) {
-        tma_load(ptx_cvta_shared(stage) + c * chunk_bytes, map, address(full), policy, c * 64, row, head, batch);
-    }
-}
-
-/* The tile of keys or values that begins with `key`. */
-template <int role>
-ATTUNE_INLINE void produce_tile(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
-{
-    int stage = p.tiles.stage;
-    barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
-    fill<role == ATTUNE_K ? chunks_qk : chunks_v, chunk_kv_bytes>(shared.tile[stage], &args.map[role],
-                                                                  shared.full[stage], j.keys > 0, L2_EVICT_LAST,
-                                                                  j.first_kv + key, j.head_kv, j.batch);
-    p.tiles.step();
-}
-
-ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, producer &p, const job &j)
-{
-    barrier_wait(address(shared.empty_q[p.q.stage]), p.q.parity ^ 1);
-    if (j.blocks == 0) {
-        ptx_mbarrier_arrive(address(shared.full_q[p.q.stage]));
-        return;
-    }
-    fill<chunks_qk, chunk_q_bytes>(shared.q[p.q.stage], &args.map[0], shared.full_q[p.q.stage], true, L2_EVICT_FIRST,
-                                   j.first_q + j.row, j.head, j.batch);
-    p.q.step();
-    ++p.number;
-}
-
-/* Values come one tile behind keys, as they are needed. */
-ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer &p, const job &j)
-{
-    produce_queries(args, shared, p, j);
-    if (j.blocks == 0) {
-        return;
-    }
-    produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
-    for (int i = 1; i < j.blocks; ++i) {
-        produce_tile<ATTUNE_K>(args, shared, p, j, j.key - i * BLOCK_N);
-        produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (i - 1) * BLOCK_N);
-    }
-    produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (j.blocks - 1) * BLOCK_N);
-}
-
-/* Works out the block's jobs in their order, one after the other, and gives each to `take`; last one without tiles.
- * NOTE: jobs and queue are written to shared memory and read again from there: these threads have few registers. */
-template <class T> ATTUNE_INLINE void each_job(const attune_args &args, Shared &shared, T take)
-{
-    queue &q = shared.jobs_to_do;
-    q = queue_of<BLOCK_M>(args);
-    int count = 0, number = (int)blockIdx.x;
-    for (int turn = 1; (by_counter ? number : (turn - 1) * (int)gridDim.x) < q.count; ++turn) {
-        job &j = shared.jobs[count % JOBS];
-        if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
-            take(j, count++);
-        }
-        number = by_counter ? atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x
-                            : job_number<ATTUNE_HAS_CAUSAL>(turn);
-    }
-    job &end = shared.jobs[count % JOBS];
-    end.blocks = 0;
-    take(end, count);
-}
-
-/* By counter, jobs are short, and divisions and the counter's answer take two microseconds: another thread works out
- * the next job while the producer brings this one. NOTE: in turns its polls cost long jobs 2 %. */
-ATTUNE_INLINE void plan(const attune_args &args, Shared &shared)
-{
-    each_job(args, shared, [&](const job &j, int count) {
-        ptx_mbarrier_arrive(address(shared.planned));
-        if (j.blocks > 0) {
-            barrier_wait(address(shared.taken), count % 2);
-        }
-    });
-}
-
-ATTUNE_INLINE void produce_planned(const attune_args &args, Shared &shared, producer &p)
-{
-    for (bool more = true; more;) {
-        const job &j = shared.jobs[p.number % JOBS];
-        barrier_wait(address(shared.planned), p.number % 2);
-        ptx_mbarrier_arrive(address(shared.taken));
-        more = j.blocks > 0;
-        produce_job(args, shared, p, j);
-    }
-}
-
-ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
-{
-    producer p = {};
-    if constexpr (by_counter) {
-        produce_planned(args, shared, p);
-    } else {
-        each_job(args, shared, [&](const job &j, int) { produce_job(args, shared, p, j); });
-    }
-}
+#include "device/wgmma_producer.cuh"
 
 /* ---- The consumers: GROUPS warp groups ---- */
 
@@ -202,6 +16,7 @@ typedef float scores[BLOCK_N / 2];
 constexpr int all_scores = BLOCK_N / 2, some_scores = BLOCK_N / 4 / 8 * 8;
 typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
+constexpr bool standing = RESCALE == 15; /* weights by a standing reference, no tile's maximum */
 
 struct consumer {
     int group, thread;      /* of the block's, of the group's */
@@ -210,6 +25,7 @@ struct consumer {
     int number;                /* jobs taken so far, this one among them */
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
+    int unsure;                /* up to this one a row may see its first key */
     bool narrow;               /* the first one is seen in its left half at most */
     float scale;
     row_pair rows;
@@ -235,6 +51,13 @@ ATTUNE_INLINE int queries_stage(const consumer &c, int before)
 ATTUNE_INLINE void await_tile(const consumer &c, held tile)
 {
     barrier_wait(c.base + place_full + tile.stage * 8, tile.parity);
+}
+
+/* A branch that is never taken, which the compiler does not know: it moves nothing across. NOTE: a barrier of a tile
+ * would do as well but for a warp that comes so late that the stage has been filled again: it would wait for ever. */
+ATTUNE_INLINE void keep_order(const consumer &c)
+{
+    barrier_wait(c.base + place_passed, 1);
 }
 
 ATTUNE_INLINE void leave_tile(const consumer &c, held tile)
@@ -340,6 +163,7 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
         int hidden = j.key < last_end ? 0 : (j.key - last_end) / BLOCK_N + 1;
         c.first = max(j.row + row < j.rows ? min(hidden, c.blocks - 1) : c.blocks - 1, 0);
         c.narrow = last_end - (j.key - c.first * BLOCK_N) <= 2 * some_scores;
+        c.unsure = end <= 0 ? c.blocks : j.key < end ? 0 : (j.key - end) / BLOCK_N + 1;
     }
     if constexpr (begins_move) {
         int first = max(j.sees_first + row + 63, 0);
@@ -419,7 +243,7 @@ ATTUNE_INLINE void store(const attune_args &args, Shared &shared, const job &j, 
         normaliser[r] = online_normaliser(sum);
         if (args.tensor[ATTUNE_LSE].data != nullptr && lane % 4 == 0 && exists) {
             *row_of<float>(args.tensor[ATTUNE_LSE], j.batch, j.head, (attune_i64)j.first_q + row) =
-                sum == 0 ? negative_infinity() : LN_2 * (c.scale * c.rows.maximum[r]) + logf(sum);
+                online_lse(standing ? c.rows.maximum[r] : c.scale * c.rows.maximum[r], sum);
         }
         if constexpr (!boxed) {
             element *to = row_of<element>(args.tensor[ATTUNE_O], j.batch, j.head, (attune_i64)j.first_q + row);
@@ -490,23 +314,37 @@ ATTUNE_INLINE void leave_outputs(const consumer &c, int stage)
     }
 }
 
+/* Before any key. */
+ATTUNE_INLINE row_pair no_keys()
+{
+    float none = standing ? positive_infinity() : negative_infinity();
+    return {{none, none}, {0, 0}};
+}
+
 /* The first tile: nothing to multiply yet. */
 template <int count>
 ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer &c, scores &s, weights &p)
 {
-    softening f;
     prepare<count>(args, j, c, c.first, s);
     take_turn<turns_of_softmax>(c.group);
-    rows_raise<RESCALE, count>(c.rows, s, c.scale, f);
-    rows_soften<0, count>(s, c.scale, f);
-    rows_finish(c.rows, f);
+    if constexpr (standing) {
+        float factor[2], sum[2][2] = {};
+        standing_raise<count>(c.rows, s, c.scale, factor);
+        standing_soften<0, count>(c.rows, s, c.scale, sum);
+        standing_finish(c.rows, sum);
+    } else {
+        softening f;
+        rows_raise<RESCALE, count>(c.rows, s, c.scale, f);
+        rows_soften<0, count>(s, c.scale, f);
+        rows_finish(c.rows, f);
+    }
     pass_turn<turns_of_softmax, GROUPS>(c.group);
     rows_pack<count>(s, p);
 }
 
 ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c, held keys, scores &s, weights &p)
 {
-    c.rows = {{negative_infinity(), negative_infinity()}, {0, 0}};
+    c.rows = no_keys();
     await_scores<0>(s);
     leave_keys(c, keys, c.first);
     if (skips && c.narrow) {
@@ -520,15 +358,93 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c
     c.tiles.declare_uniform<skips>();
 }
 
-/* Of a row's scores those that become weights before the wait for O: AHEAD quarters, or BY_ROW eighths of one row. */
-constexpr int ahead_second = BLOCK_N / 4 * (BY_ROW > 0 ? (BY_ROW > 8 ? BY_ROW - 8 : 0) : AHEAD * 2) / 8 / 2 * 2;
-constexpr int ahead_first = BLOCK_N / 4 * (BY_ROW > 0 ? (BY_ROW < 8 ? BY_ROW : 8) : AHEAD * 2) / 8 / 2 * 2;
+/* Scores that become weights before the wait for O: AHEAD quarters. NOTE: behind keep_order, or the compiler moves the
+ * wait before them. How much is best differs with mask and head dim; where it is all, so does whether the compiler has
+ * its way: it has. */
+constexpr int scores_ahead = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
+
+/* Until the products of the tile before are added to O; all that comes then shares the time of the slowest of it. */
+ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, outputs &o)
+{
+    if constexpr (AHEAD < 4) {
+        keep_order(c);
+    }
+    await_outputs<0>(p, o);
+    leave_tile(c, values);
+}
+
+/* A tile's softmax, each row by its maximum so far. */
+ATTUNE_INLINE void soften_by_maximum(consumer &c, held values, scores &s, weights &p, outputs &o)
+{
+    softening f;
+    rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
+    rows_soften<0, scores_ahead>(s, c.scale, f);
+    finish_values(c, values, p, o);
+    rows_rescale<RESCALE>(o, f.factor);
+    rows_soften<scores_ahead, all_scores>(s, c.scale, f);
+    rows_finish(c.rows, f);
+    rows_pack<all_scores>(s, p);
+}
+
+/* The scores of tile `i` once more: the tile itself may be gone from shared memory. */
+ATTUNE_INLINE void rescore(const attune_args &args, const job &j, const consumer &c, int i, scores &s)
+{
+    const attune_tensor &q = args.tensor[ATTUNE_Q], &k = args.tensor[ATTUNE_K];
+    rows_at queries = {row_of<element>(q, j.batch, j.head, (attune_i64)j.first_q + j.row), q.stride[ATTUNE_STRIDE_SEQ],
+                       j.rows - j.row};
+    rows_at keys = {row_of<element>(k, j.batch, j.head_kv, j.first_kv), k.stride[ATTUNE_STRIDE_SEQ], j.keys};
+    standing_rescore<dim_qk>(queries, keys, first_row(c), j.key - i * BLOCK_N, c.thread % 32, s);
+    prepare<all_scores>(args, j, c, i, s);
+}
+
+/* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. Rare, and a warp's own affair.
+ */
+ATTUNE_INLINE void lift(const attune_args &args, const job &j, consumer &c, int i, scores &s, outputs &o,
+                        float (&sum)[2][2])
+{
+    float factor[2];
+    if (standing_lost(s)) {
+        rescore(args, j, c, i, s);
+        standing_raise<all_scores>(c.rows, s, c.scale, factor);
+        sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
+        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+    } else {
+        standing_lower(c.rows, s, factor);
+        standing_sum(s, sum);
+    }
+    rows_rescale<0>(o, factor);
+}
+
+/* A tile's softmax by the standing reference; up to tile c.unsure by the maximum, which may be a row's first. */
+ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, consumer &c, int i, held values,
+                                       scores &s, weights &p, outputs &o)
+{
+    float sum[2][2] = {};
+    if (skips && i <= c.unsure) {
+        float factor[2];
+        standing_raise<all_scores>(c.rows, s, c.scale, factor);
+        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+        await_outputs<0>(p, o);
+        leave_tile(c, values);
+        rows_rescale<0>(o, factor);
+        rows_pack<all_scores>(s, p);
+    } else {
+        standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
+        finish_values(c, values, p, o);
+        standing_soften<scores_ahead, all_scores>(c.rows, s, c.scale, sum);
+        rows_pack<all_scores>(s, p);
+        if (!standing_holds(sum)) {
+            lift(args, j, c, i, s, o, sum);
+            rows_pack<all_scores>(s, p);
+        }
+    }
+    standing_finish(c.rows, sum);
+}
 
 /* Tile `i` of a job; the products of tile i - 1's values go with it, under its softmax. */
 ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
                                    weights &p, outputs &o)
 {
-    softening f;
     held keys = c.tiles.next(), values = c.tiles.next();
     await_tile(c, keys);
     take_turn<turns_of_products>(c.group);
@@ -540,26 +456,11 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     await_scores<1>(s);
     leave_keys(c, keys, i);
     prepare<all_scores>(args, j, c, i, s);
-    /* NOTE: these values have long been here. But without a branch the compiler moves the second maximum before the
-     * first exponential, and the wait for O, behind which all else shares the time of the slower, before the softmax.
-     */
-    row_raise<RESCALE, all_scores>(c.rows, s, c.scale, f, 0);
-    if constexpr (BY_ROW > 0) {
-        await_tile(c, values);
+    if constexpr (standing) {
+        soften_by_reference(args, j, c, i, values, s, p, o);
+    } else {
+        soften_by_maximum(c, values, s, p, o);
     }
-    row_soften<0, ahead_first>(s, c.scale, f, 0);
-    row_raise<RESCALE, all_scores>(c.rows, s, c.scale, f, 1);
-    row_soften<0, ahead_second>(s, c.scale, f, 1);
-    if constexpr (BY_ROW < 16) {
-        await_tile(c, values);
-    }
-    await_outputs<0>(p, o);
-    leave_tile(c, values);
-    rows_rescale<RESCALE>(o, f.factor);
-    row_soften<ahead_first, BLOCK_N / 4>(s, c.scale, f, 0);
-    row_soften<ahead_second, BLOCK_N / 4>(s, c.scale, f, 1);
-    rows_finish(c.rows, f);
-    rows_pack<all_scores>(s, p);
 }
 
 /* The same, one after the other: other groups fill the tensor cores meanwhile. */

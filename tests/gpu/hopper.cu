@@ -129,6 +129,28 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
 #endif
 
 #if UNIT == 2
+/* A tile of scores becomes weights: the first by its maximum, others as the kernel does. */
+ATTUNE_INLINE void soften(consumer &c, scores &s, bool first)
+{
+    if constexpr (standing) {
+        float factor[2], sum[2][2] = {};
+        if (first) {
+            standing_raise<all_scores>(c.rows, s, c.scale, factor);
+        }
+        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+        if (!standing_holds(sum)) {
+            standing_lower(c.rows, s, factor);
+            standing_sum(s, sum);
+        }
+        standing_finish(c.rows, sum);
+    } else {
+        softening f;
+        rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
+        rows_soften<0, all_scores>(s, c.scale, f);
+        rows_finish(c.rows, f);
+    }
+}
+
 /* Two tiles of scores, floats at K and V, [64 GROUPS][BLOCK_N]: the weights of the second, then of each row its maximum
  * and sum. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_softmax(const __grid_constant__ attune_args args)
@@ -139,18 +161,15 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_softmax(con
     }
     consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
     scores s;
-    softening f;
     float *out = results(args);
-    c.rows = {{negative_infinity(), negative_infinity()}, {0, 0}};
+    c.rows = no_keys();
     for (int tile = 0; tile < 2; ++tile) {
         const float *from = static_cast<const float *>(args.tensor[tile == 0 ? ATTUNE_K : ATTUNE_V].data);
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 2; ++i) {
             s[i] = from[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)];
         }
-        rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
-        rows_soften<0, BLOCK_N / 2>(s, c.scale, f);
-        rows_finish(c.rows, f);
+        soften(c, s, tile == 0);
     }
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i) {
@@ -188,12 +207,35 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_store(const
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        c.rows.maximum[r] = (float)row_of_sum(c, 2 * r);
+        c.rows.maximum[r] = (float)row_of_sum(c, 2 * r) * (standing ? c.scale : 1);
         c.rows.sum[r] = c.thread % 4 == 0 ? 2.0f : 0.0f;
     }
     store(args, shared, shared.jobs[0], c, 0, o);
     if constexpr (boxed) {
         ptx_cp_async_bulk_wait_group<0>();
+    }
+}
+#endif
+
+#if UNIT == 4
+/* Scores of the first BLOCK_M queries with the last BLOCK_N keys, from memory and warp by warp. */
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_rescore(const __grid_constant__ attune_args args)
+{
+    Shared &shared = begin(args);
+    if (threadIdx.x == 0) {
+        whole(args, shared);
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        return;
+    }
+    consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
+    scores s;
+    find_edges(shared.jobs[0], c);
+    rescore(args, shared.jobs[0], c, 0, s);
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 2; ++i) {
+        results(args)[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)] = s[i];
     }
 }
 #endif

@@ -21,8 +21,8 @@ extern const at_embedded at_gpu_units[];
 enum { ROWS_MAX = 192, KEYS_MAX = 4 * 192, ELEMENTS = KEYS_MAX * 256, RESULTS = 2 * KEYS_MAX * 256 };
 
 /* The units by their numbers in hopper.cu. */
-enum { PRODUCTS, RING, SOFTMAX, STORE };
-static const char *const unit_entries[] = {"unit_products", "unit_ring", "unit_softmax", "unit_store"};
+enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE };
+static const char *const unit_entries[] = {"unit_products", "unit_ring", "unit_softmax", "unit_store", "unit_rescore"};
 
 /* The kernel as it stands, with one of the units for an entry, and one parameter more: which of them is compiled. */
 static const attune_kernel *whole;
@@ -183,22 +183,29 @@ static void draw(bench_top *top)
 
 /* ---- Products ---- */
 
+/* Row r's scores with the last tile of keys, which the device found as well. */
+static void check_scores(const bench_top *top, int r, float *s)
+{
+    int dim = top->problem.head_dim_qk, n = top->block_n, first = top->keys - n;
+    for (int c = 0; c < n; ++c) {
+        s[c] = 0;
+        for (int k = 0; k < dim; ++k) {
+            s[c] += top->value[0][r * dim + k] * top->value[1][(first + c) * dim + k];
+        }
+        assert_true(top->result[r * n + c] == s[c]);
+    }
+}
+
 static void check_products(bench_top *top, const char *dims, const char *params)
 {
     choose(top, dims, params);
     draw(top);
     run_unit(top, PRODUCTS);
-    int dim = top->problem.head_dim_qk, dim_v = top->problem.head_dim_v, n = top->block_n, first = top->keys - n;
+    int dim_v = top->problem.head_dim_v, n = top->block_n, first = top->keys - n;
     const float *o = top->result + (ptrdiff_t)top->rows * n;
     static float s[192];
     for (int r = 0; r < top->rows; ++r) {
-        for (int c = 0; c < n; ++c) {
-            s[c] = 0;
-            for (int k = 0; k < dim; ++k) {
-                s[c] += top->value[0][r * dim + k] * top->value[1][(first + c) * dim + k];
-            }
-            assert_true(top->result[r * n + c] == s[c]);
-        }
+        check_scores(top, r, s);
         for (int c = 0; c < dim_v; ++c) {
             float sum = 0;
             for (int k = 0; k < n; ++k) {
@@ -221,6 +228,29 @@ static void test_products(void **state)
         check_products(top, "d64,fp16", "GROUPS=2,BLOCK_N=64,Q_STAGES=1");
         check_products(top, "d64,fp16", "GROUPS=2,BLOCK_N=176");
         check_products(top, "d128,fp16", "BLOCK_N=176,Q_STAGES=1");
+    }
+}
+
+static void check_rescore(bench_top *top, const char *dims, const char *params)
+{
+    static float s[192];
+    choose(top, dims, params);
+    draw(top);
+    run_unit(top, RESCORE);
+    for (int r = 0; r < top->rows; ++r) {
+        check_scores(top, r, s);
+    }
+}
+
+/* A warp finds alone, and from memory, the scores that the group's product gave. */
+static void test_rescore(void **state)
+{
+    bench_top *top = *state;
+    if (here(top)) {
+        check_rescore(top, "d64,fp16", "");
+        check_rescore(top, "d72,bf16", "");
+        check_rescore(top, "d128,fp16", "BLOCK_N=160");
+        check_rescore(top, "d256,bf16", "");
     }
 }
 
@@ -285,6 +315,42 @@ static void check_softmax(bench_top *top, const char *params)
     }
 }
 
+/* By a standing reference: the first tile's maximum, or what it was raised to; in a row that had seen nothing then,
+ * nothing has a weight. `grown`: what row 2's scores are larger by in the second tile. */
+static void check_standing(bench_top *top, const char *params, float grown)
+{
+    static float tile[2][ROWS_MAX * 192];
+    choose(top, "d64,fp16", params);
+    int n = top->block_n;
+    at_random random = at_random_seed(13, 0);
+    for (int i = 0; i < 2 * ROWS_MAX * 192; ++i) {
+        tile[i / (ROWS_MAX * 192)][i % (ROWS_MAX * 192)] = (float)at_random_normal(&random) * 6;
+    }
+    for (int i = 0; i < n; ++i) {
+        tile[0][n + i] = -INFINITY;
+        tile[1][2 * n + i] += grown;
+    }
+    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_K], tile[0], sizeof tile[0]));
+    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_V], tile[1], sizeof tile[1]));
+    run_unit(top, SOFTMAX);
+    const float *ends = top->result + (ptrdiff_t)top->rows * n;
+    const double scale = 0.5 * 1.4426950408889634;
+    for (int r = 0; r < top->rows; ++r) {
+        double largest[2] = {-INFINITY, -INFINITY}, sum = 0, reference = ends[2 * r];
+        for (int i = 0; i < 2 * n; ++i) {
+            largest[i / n] = fmax(largest[i / n], tile[i / n][r * n + i % n] * scale);
+        }
+        assert_true(r == 1 ? isinf(reference) : reference > largest[0] - 1e-3);
+        assert_true(r == 1 || largest[1] - reference <= 15); /* 2^15: what fp16 has room for */
+        for (int i = 0; i < 2 * n; ++i) {
+            double p = exp2(tile[i / n][r * n + i % n] * scale - reference);
+            sum += p;
+            assert_true(i < n || fabs(top->result[r * n + i - n] - p) <= 3e-5 * p + 1e-37);
+        }
+        assert_true(fabs(ends[2 * r + 1] - sum) <= 5e-5 * sum);
+    }
+}
+
 static void test_softmax(void **state)
 {
     bench_top *top = *state;
@@ -292,6 +358,10 @@ static void test_softmax(void **state)
         check_softmax(top, "RESCALE=0");
         check_softmax(top, "RESCALE=8");
         check_softmax(top, "GROUPS=2,BLOCK_N=176,RESCALE=8");
+        check_standing(top, "RESCALE=15", 0);
+        check_standing(top, "RESCALE=15", 30); /* by 2^22, 2^72 */
+        check_standing(top, "RESCALE=15", 100);
+        check_standing(top, "GROUPS=2,BLOCK_N=176,RESCALE=15", 100);
     }
 }
 
@@ -334,10 +404,8 @@ static void test_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_store),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_ring),  cmocka_unit_test(test_rescore),
+        cmocka_unit_test(test_softmax),  cmocka_unit_test(test_store),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

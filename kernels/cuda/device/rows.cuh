@@ -60,10 +60,8 @@ ATTUNE_INLINE void rows_hide(float (&s)[n], const int (&first)[2], const int (&e
     }
 }
 
-/* Takes in the maximum of row r's scores. It stays while it has grown by less than a factor of 2^lazy (always moves
- * with 0): weights are then at most that, and what was summed before needs no rescaling. */
-template <int lazy, int count, int n>
-ATTUNE_INLINE void row_raise(row_pair &rows, const float (&s)[n], float scale, softening &f, int r)
+/* This lane's largest of row r's scores. */
+template <int count, int n> ATTUNE_INLINE float row_maximum(const float (&s)[n], int r)
 {
     float largest[4];
 #pragma unroll
@@ -71,8 +69,15 @@ ATTUNE_INLINE void row_raise(row_pair &rows, const float (&s)[n], float scale, s
         float x = s[i / 2 * 4 + r * 2 + i % 2];
         largest[i % 4] = i < 4 ? x : fmaxf(largest[i % 4], x);
     }
-    float m = fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
-    m = fmaxf(group_max<4>(m), rows.maximum[r]);
+    return fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
+}
+
+/* Takes in the maximum of row r's scores. It stays while it has grown by less than a factor of 2^lazy (always moves
+ * with 0): weights are then at most that, and what was summed before needs no rescaling. */
+template <int lazy, int count, int n>
+ATTUNE_INLINE void row_raise(row_pair &rows, const float (&s)[n], float scale, softening &f, int r)
+{
+    float m = fmaxf(group_max<4>(row_maximum<count>(s, r)), rows.maximum[r]);
     if constexpr (lazy > 0) {
         m = (m - rows.maximum[r]) * scale > (float)lazy ? m : rows.maximum[r];
     }

@@ -1,0 +1,151 @@
+/* Softmax by a standing reference: weights are 2^(s - reference) where the reference is a maximum that was true once,
+ * of a row's first keys, and stays until weights have grown out of fp16's reach. So no tile needs its maximum before
+ * its exponentials, nor O its rescaling; all that is asked of a tile is whether the sum of its weights, which is needed
+ * anyway, is still in reach. Any reference gives the same quotient; one that is too low costs no precision, and none is
+ * too high, since some key had it (FlashDecoding++, Hong et al. 2023, guess one for all rows and recompute likewise).
+ *
+ * Of a row_pair maximum is the reference here: in units of log2, scale included, +inf while the row has seen no key
+ * (whatever it then sees weighs 0, so tiles in which that may change must raise the reference first). */
+#ifndef DEVICE_STANDING_CUH
+#define DEVICE_STANDING_CUH
+
+#include "device/rows.cuh"
+
+/* What a lane's share of a row in one tile may sum up to: no weight is above it, and fp16 ends at 65,504. */
+constexpr float STANDING_REACH = 32768.0f;
+/* Up to where weights and what was summed can come down by one factor that is no subnormal number. */
+constexpr float STANDING_SCALABLE = 0x1p100f;
+
+ATTUNE_INLINE float positive_infinity()
+{
+    return __int_as_float(0x7f800000);
+}
+
+/* Moves row r's reference to `maximum` where that is larger, or the first; returns the factor for what was summed. */
+ATTUNE_INLINE float standing_move(row_pair &rows, float maximum, int r)
+{
+    float before = rows.maximum[r];
+    bool begun = before != positive_infinity();
+    float after = begun ? fmaxf(before, maximum) : maximum;
+    rows.maximum[r] = after == negative_infinity() ? positive_infinity() : after;
+    float factor = begun ? ptx_ex2_approx_ftz_f32(before - after) : 0.0f;
+    rows.sum[r] *= factor;
+    return factor;
+}
+
+/* Both rows' references to the maximum of the tile's scores; the factors are for O. */
+template <int count, int n>
+ATTUNE_INLINE void standing_raise(row_pair &rows, const float (&s)[n], float scale, float (&factor)[2])
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        factor[r] = standing_move(rows, group_max<4>(row_maximum<count>(s, r)) * scale, r);
+    }
+}
+
+/* Scores first ... end - 1 become weights, which are added to `sum`. */
+template <int first, int end, int n>
+ATTUNE_INLINE void standing_soften(const row_pair &rows, float (&s)[n], float scale, float (&sum)[2][2])
+{
+#pragma unroll
+    for (int i = first; i < end; ++i) {
+        s[i] = ptx_ex2_approx_ftz_f32(fmaf(s[i], scale, -rows.maximum[i / 2 % 2]));
+        sum[i / 2 % 2][i % 2] += s[i];
+    }
+}
+
+/* Whether all of the warp's weights are in reach. */
+ATTUNE_INLINE bool standing_holds(const float (&sum)[2][2])
+{
+    float all = (sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]);
+    return !__any_sync(0xffffffff, !(all <= STANDING_REACH));
+}
+
+ATTUNE_INLINE void standing_finish(row_pair &rows, const float (&sum)[2][2])
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        rows.sum[r] += sum[r][0] + sum[r][1];
+    }
+}
+
+/* Whether some weight of the warp's is too large to come down by a factor. A NaN is passed over: it stays one. */
+template <int n> ATTUNE_INLINE bool standing_lost(const float (&s)[n])
+{
+    float largest = fmaxf(row_maximum<n>(s, 0), row_maximum<n>(s, 1));
+    return __any_sync(0xffffffff, largest > STANDING_SCALABLE);
+}
+
+/* Weights come down with their reference, by the same factor as what was summed. */
+template <int n> ATTUNE_INLINE void standing_lower(row_pair &rows, float (&s)[n], float (&factor)[2])
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float largest = group_max<4>(row_maximum<n>(s, r));
+        factor[r] = largest > 1 ? standing_move(rows, rows.maximum[r] + ptx_lg2_approx_ftz_f32(largest), r) : 1.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+        s[i] *= factor[i / 2 % 2];
+    }
+}
+
+template <int n> ATTUNE_INLINE void standing_sum(const float (&s)[n], float (&sum)[2][2])
+{
+    sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+        sum[i / 2 % 2][i % 2] += s[i];
+    }
+}
+
+/* ---- The scores once more ---- */
+
+/* c += a b for sixteen rows, eight columns and k of 16, all in registers of one warp. */
+ATTUNE_INLINE void ptx_mma_m16n8k16(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
+{
+#if ATTUNE_DTYPE == 1
+#define MMA_TYPES "f32.f16.f16.f32"
+#else
+#define MMA_TYPES "f32.bf16.bf16.f32"
+#endif
+    asm volatile("mma.sync.aligned.m16n8k16.row.col." MMA_TYPES
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* Rows in memory, `count` of them (none before row 0). */
+struct rows_at {
+    const element *first;
+    attune_i64 stride;
+    int count;
+};
+
+/* Two neighbouring elements of a row; zeros where there is none. */
+template <int dim> ATTUNE_INLINE unsigned two_of(const rows_at &rows, int row, int at)
+{
+    bool exists = row >= 0 && row < rows.count && at < dim;
+    return exists ? *reinterpret_cast<const unsigned *>(rows.first + row * rows.stride + at) : 0;
+}
+
+/* The scores of the warp's sixteen rows (`row`: this lane's first) with the tile's keys from `key` on, from memory: the
+ * tile in shared memory may be gone. Rare, and one warp's business alone, hence not by wgmma. */
+template <int dim, int n>
+ATTUNE_INLINE void standing_rescore(const rows_at &q, const rows_at &k, int row, int key, int lane, float (&s)[n])
+{
+#pragma unroll
+    for (int i = 0; i < n / 4; ++i) {
+        s[i * 4] = s[i * 4 + 1] = s[i * 4 + 2] = s[i * 4 + 3] = 0;
+#pragma unroll 1
+        for (int step = 0; step < dim; step += 16) {
+            int at = step + lane % 4 * 2, which = key + i * 8 + lane / 4;
+            unsigned a[4] = {two_of<dim>(q, row, at), two_of<dim>(q, row + 8, at), two_of<dim>(q, row, at + 8),
+                             two_of<dim>(q, row + 8, at + 8)};
+            unsigned b[2] = {two_of<dim>(k, which, at), two_of<dim>(k, which, at + 8)};
+            ptx_mma_m16n8k16(s + i * 4, a, b);
+        }
+    }
+}
+
+#endif

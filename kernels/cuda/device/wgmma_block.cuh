@@ -1,0 +1,75 @@
+/* What a block of the wgmma kernel is made of: sizes, shared memory, barriers. */
+#ifndef DEVICE_WGMMA_BLOCK_CUH
+#define DEVICE_WGMMA_BLOCK_CUH
+
+#include "device/barrier.cuh"
+#include "device/job.cuh"
+
+constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
+constexpr int BLOCK_M = GROUPS * 64;
+constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64; /* of 64 columns, as boxes bring them */
+constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
+constexpr int columns_v = (dim_v + 7) / 8 * 8;
+constexpr int JOBS = 8;
+constexpr bool by_counter = SCHEDULER == 2; /* else in turns */
+/* Whether the scores of a job's first tile can be given out before the job before has been stored. */
+constexpr bool early = Q_STAGES > 1;
+/* Whether O leaves through the copy engine: from the place of its queries, box by box, sixteen rows a warp. */
+constexpr bool boxed = Q_STAGES > 1 && chunks_v <= chunks_qk &&dim_v % 16 == 0 && !ATTUNE_HAS_VARLEN;
+
+constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128;
+constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
+constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
+
+/* As many stages as the descriptor has found room for. */
+constexpr int STAGES = (ATTUNE_SMEM_BYTES - 1024 - Q_STAGES * (int)tile_q_bytes) / (int)tile_bytes;
+
+struct alignas(1024) Shared {
+    unsigned char q[Q_STAGES][tile_q_bytes];
+    unsigned char tile[STAGES][tile_bytes];
+    unsigned long long full[STAGES], empty[STAGES], full_q[Q_STAGES], empty_q[Q_STAGES];
+    unsigned long long passed;         /* nobody arrives here */
+    unsigned long long planned, taken; /* the next job: worked out, begun */
+    job jobs[JOBS];
+    queue jobs_to_do;
+};
+
+/* Where what consumers use begins. NOTE: NVRTC works out &shared.full[i] in 64 bits, and anew each time; base + place +
+ * i * size in 32 are 30 of 500 instructions less in the loop over tiles. */
+constexpr unsigned place_q = 0, place_tile = place_q + Q_STAGES * tile_q_bytes;
+constexpr unsigned place_full = place_tile + STAGES * tile_bytes, place_empty = place_full + STAGES * 8;
+constexpr unsigned place_full_q = place_empty + STAGES * 8, place_empty_q = place_full_q + Q_STAGES * 8;
+constexpr unsigned place_passed = place_empty_q + Q_STAGES * 8;
+static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
+static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
+static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
+static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes and products take");
+static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
+
+/* Registers of a thread: together what the launch has given. */
+constexpr bool elaborate = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || ATTUNE_HAS_WINDOW; /* for the producer */
+constexpr int producer_registers = GROUPS == 3 ? 32 : elaborate ? 40 : 24;
+constexpr int consumer_registers = GROUPS == 3 ? 160 : elaborate ? 232 : 240;
+
+ATTUNE_INLINE unsigned address(const unsigned long long &barrier)
+{
+    return ptx_cvta_shared(&barrier);
+}
+
+ATTUNE_INLINE void init_barriers(Shared &shared)
+{
+    for (int i = 0; i < Q_STAGES; ++i) {
+        ptx_mbarrier_init(address(shared.full_q[i]), 1);
+        ptx_mbarrier_init(address(shared.empty_q[i]), boxed ? 4 * GROUPS : GROUPS);
+    }
+    for (int i = 0; i < STAGES; ++i) {
+        ptx_mbarrier_init(address(shared.full[i]), 1);
+        ptx_mbarrier_init(address(shared.empty[i]), GROUPS);
+    }
+    ptx_mbarrier_init(address(shared.planned), 1);
+    ptx_mbarrier_init(address(shared.taken), 1);
+    ptx_mbarrier_init(address(shared.passed), 1);
+    ptx_fence_mbarrier_init();
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* The wgmma kernel's producer: one thread that works out the block's jobs and has the copy engine bring their tiles. */
+#ifndef DEVICE_WGMMA_PRODUCER_CUH
+#define DEVICE_WGMMA_PRODUCER_CUH
+
+#include "device/stage.cuh"
+#include "device/tma.cuh"
+#include "device/wgmma_block.cuh"
+
+struct producer {
+    ring<Q_STAGES> q;
+    ring<STAGES> tiles;
+    int number; /* of the job */
+};
+
+/* Fills a stage with `chunks` boxes. A sequence without keys has none to bring: zeros, so that no NaN lies there. */
+template <int chunks, unsigned chunk_bytes>
+ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full, bool exists,
+                        attune_u64 policy, int row, int head, int batch)
+{
+    if (!exists || !with_loading) {
+        for (unsigned i = 0; with_loading && i < chunks * chunk_bytes; i += 16) {
+            *reinterpret_cast<uint4 *>(stage + i) = make_uint4(0, 0, 0, 0);
+        }
+        ptx_fence_proxy_async_shared();
+        ptx_mbarrier_arrive(address(full));
+        return;
+    }
+    ptx_mbarrier_arrive_expect_tx(address(full), chunks * chunk_bytes);
+#pragma unroll
+    for (int c = 0; c < chunks; ++c) {
+        tma_load(ptx_cvta_shared(stage) + c * chunk_bytes, map, address(full), policy, c * 64, row, head, batch);
+    }
+}
+
+/* The tile of keys or values that begins with `key`. */
+template <int role>
+ATTUNE_INLINE void produce_tile(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
+{
+    int stage = p.tiles.stage;
+    barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
+    fill<role == ATTUNE_K ? chunks_qk : chunks_v, chunk_kv_bytes>(shared.tile[stage], &args.map[role],
+                                                                  shared.full[stage], j.keys > 0, L2_EVICT_LAST,
+                                                                  j.first_kv + key, j.head_kv, j.batch);
+    p.tiles.step();
+}
+
+ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, producer &p, const job &j)
+{
+    barrier_wait(address(shared.empty_q[p.q.stage]), p.q.parity ^ 1);
+    if (j.blocks == 0) {
+        ptx_mbarrier_arrive(address(shared.full_q[p.q.stage]));
+        return;
+    }
+    fill<chunks_qk, chunk_q_bytes>(shared.q[p.q.stage], &args.map[0], shared.full_q[p.q.stage], true, L2_EVICT_FIRST,
+                                   j.first_q + j.row, j.head, j.batch);
+    p.q.step();
+    ++p.number;
+}
+
+/* Values come one tile behind keys, as they are needed. */
+ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer &p, const job &j)
+{
+    produce_queries(args, shared, p, j);
+    if (j.blocks == 0) {
+        return;
+    }
+    produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
+    for (int i = 1; i < j.blocks; ++i) {
+        produce_tile<ATTUNE_K>(args, shared, p, j, j.key - i * BLOCK_N);
+        produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (i - 1) * BLOCK_N);
+    }
+    produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (j.blocks - 1) * BLOCK_N);
+}
+
+/* Works out the block's jobs in their order, one after the other, and gives each to `take`; last one without tiles.
+ * NOTE: jobs and queue are written to shared memory and read again from there: these threads have few registers. */
+template <class T> ATTUNE_INLINE void each_job(const attune_args &args, Shared &shared, T take)
+{
+    queue &q = shared.jobs_to_do;
+    q = queue_of<BLOCK_M>(args);
+    int count = 0, number = (int)blockIdx.x;
+    for (int turn = 1; (by_counter ? number : (turn - 1) * (int)gridDim.x) < q.count; ++turn) {
+        job &j = shared.jobs[count % JOBS];
+        if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
+            take(j, count++);
+        }
+        number = by_counter ? atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x
+                            : job_number<ATTUNE_HAS_CAUSAL>(turn);
+    }
+    job &end = shared.jobs[count % JOBS];
+    end.blocks = 0;
+    take(end, count);
+}
+
+/* By counter, jobs are short, and divisions and the counter's answer take two microseconds: another thread works out
+ * the next job while the producer brings this one. NOTE: in turns its polls cost long jobs 2 %. */
+ATTUNE_INLINE void plan(const attune_args &args, Shared &shared)
+{
+    each_job(args, shared, [&](const job &j, int count) {
+        ptx_mbarrier_arrive(address(shared.planned));
+        if (j.blocks > 0) {
+            barrier_wait(address(shared.taken), count % 2);
+        }
+    });
+}
+
+ATTUNE_INLINE void produce_planned(const attune_args &args, Shared &shared, producer &p)
+{
+    for (bool more = true; more;) {
+        const job &j = shared.jobs[p.number % JOBS];
+        barrier_wait(address(shared.planned), p.number % 2);
+        ptx_mbarrier_arrive(address(shared.taken));
+        more = j.blocks > 0;
+        produce_job(args, shared, p, j);
+    }
+}
+
+ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
+{
+    producer p = {};
+    if constexpr (by_counter) {
+        produce_planned(args, shared, p);
+    } else {
+        each_job(args, shared, [&](const job &j, int) { produce_job(args, shared, p, j); });
+    }
+}
+
+#endif
