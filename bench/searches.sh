@@ -11,7 +11,7 @@ set -uo pipefail
 dir=$(cd "${1:?usage: searches.sh DIRECTORY OUT KERNEL PROBLEM BUDGET [whole]}" && pwd) || exit 2
 out=${2:?a folder for results is needed} kernel=${3:?a kernel is needed} problem=${4:?a problem is needed}
 budget=${5:?a budget is needed} whole=${6:-}
-name=${kernel}_$(echo "$problem" | tr ',=:' '_')
+name=${kernel%%:*}_$(echo "$problem" | tr ',=:' '_')
 export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
 worst=0
 
