@@ -398,7 +398,7 @@ static attune_status run_fresh(const at_race_policy *policy, const at_racer *rac
     return racer->unstage(racer->self);
 }
 
-int at_final_winner(const at_race_policy *policy, const at_final *last, at_key_of key, void *self)
+static int find_winner(const at_race_policy *policy, const at_final *last, at_key_of key, void *self)
 {
     int best = -1;
     for (int i = last->from; i < last->count; ++i) {
@@ -440,16 +440,10 @@ static attune_status conclude(const at_race_policy *policy, at_final *last, cons
     return ATTUNE_OK;
 }
 
-/* Whether someone ties with the fastest only because its interval is wide. */
+/* Whether the winner ties with the fastest only because its interval is wide. */
 static bool is_open(const at_race_policy *policy, const at_final *last)
 {
-    for (int i = last->from; i < last->count; ++i) {
-        const at_interval *behind = &last->behind[i];
-        if (behind->middle >= log1p(policy->band) && behind->low <= 0) {
-            return true;
-        }
-    }
-    return false;
+    return last->behind[last->winner].middle >= log1p(policy->band);
 }
 
 static attune_status check_final(const at_final *last)
@@ -463,7 +457,8 @@ static attune_status check_final(const at_final *last)
     return ATTUNE_OK;
 }
 
-attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_final *last)
+attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_key_of key, void *self,
+                           at_final *last)
 {
     enum { MORE = 3 }; /* a sixth at each end is trimmed: one more than five would widen intervals */
     gathered all;
@@ -473,6 +468,7 @@ attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, 
         AT_FORWARD(run_fresh(policy, racer, last, last->processes, &all));
         if (++last->processes == goal) {
             AT_FORWARD(conclude(policy, last, &all));
+            last->winner = find_winner(policy, last, key, self);
             goal += is_open(policy, last) && goal + MORE <= last->processes_max ? MORE : 0;
         }
     }

@@ -122,21 +122,21 @@ typedef struct at_final {
     int count;
     int candidate[AT_HEAT_MAX];
     int from;                         /* index of the first of those that can win: those before are for comparison */
-    int processes_min, processes_max; /* more than the least only while a tie is one for want of samples alone */
+    int processes_min, processes_max; /* more than the least only while the key decides for want of samples alone */
     int blocks;                       /* in each */
     int processes;                    /* that there were */
-    double us[AT_HEAT_MAX];           /* median of the processes' medians */
-    at_interval ratio[AT_HEAT_MAX];   /* against candidate[0], Student's over processes; of itself 0 */
-    at_interval behind[AT_HEAT_MAX];  /* likewise against the fastest of those that can win */
-    at_interval placebo;              /* of candidate[0] against itself */
+    int winner;                     /* an index: who has the least key of those that can win and tie with the fastest */
+    double us[AT_HEAT_MAX];         /* median of the processes' medians */
+    at_interval ratio[AT_HEAT_MAX]; /* against candidate[0], Student's over processes; of itself 0 */
+    at_interval behind[AT_HEAT_MAX]; /* likewise against the fastest of those that can win */
+    at_interval placebo;             /* of candidate[0] against itself */
     bool fair;
     double process_us[AT_HEAT_MAX][AT_FINAL_PROCESSES_MAX]; /* medians */
 } at_final;
 
 /* `last` has count, candidates, from, the numbers of processes and blocks filled in. */
-attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_final *last);
-/* Who has the least key of those that can win and tie with the fastest of them: an index. */
-int at_final_winner(const at_race_policy *policy, const at_final *last, at_key_of key, void *self);
+attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_key_of key, void *self,
+                           at_final *last);
 
 /* ---- Arithmetic -------------------------------------------------------------------------------------------------- */
 

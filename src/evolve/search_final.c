@@ -66,7 +66,7 @@ static attune_status run_fair(at_search *on, at_final *last)
     at_race_policy policy = on->options->policy;
     for (int tries = 0; tries < TRIES; ++tries) {
         policy.seed += 15487469U;
-        AT_FORWARD(at_final_run(&policy, &on->stand->racer, last));
+        AT_FORWARD(at_final_run(&policy, &on->stand->racer, at_search_key, on, last));
         if (last->fair) {
             return ATTUNE_OK;
         }
@@ -120,7 +120,7 @@ static void say_gain(at_search *on, const at_final *last, int winner)
 static void conclude(at_search *on, const at_final *last)
 {
     at_search_result *result = on->result;
-    int winner = at_final_winner(&on->options->policy, last, at_search_key, on);
+    const int winner = last->winner;
     int second = -1;
     for (int i = last->from; i < last->count; ++i) {
         bool faster = second < 0 || last->ratio[i].middle < last->ratio[second].middle;

@@ -263,13 +263,6 @@ static void what_fails_is_forwarded(void **state)
 
 /* ---- Finals ------------------------------------------------------------------------------------------------------ */
 
-static int chosen(const at_final *final)
-{
-    at_race_policy policy;
-    at_race_policy_init(&policy, 1);
-    return at_final_winner(&policy, final, by_number, NULL);
-}
-
 static at_final final_of(synthetic *on, uint64_t seed, int count, int from, int processes_max)
 {
     at_race_policy policy;
@@ -279,7 +272,7 @@ static at_final final_of(synthetic *on, uint64_t seed, int count, int from, int 
     for (int i = 0; i < count; ++i) {
         final.candidate[i] = count - 1 - i;
     }
-    assert_ok(at_final_run(&policy, &racer, &final));
+    assert_ok(at_final_run(&policy, &racer, by_number, NULL, &final));
     return final;
 }
 
@@ -296,7 +289,7 @@ static void two_finals_agree_where_processes_differ(void **state)
         at_final final = final_of(&on, seed, 3, 0, 4);
         assert_int_equal(on.processes, 4);
         assert_int_equal(final.candidate[0], 2);
-        others += final.candidate[chosen(&final)] != 0;
+        others += final.candidate[final.winner] != 0;
     }
     assert_true(others <= SEEDS / 100);
 }
@@ -309,7 +302,7 @@ static void a_final_finds_who_is_faster(void **state)
         on.process = 0.003;
         on.us[1] = 90;
         at_final final = final_of(&on, seed, 3, 0, 16);
-        int winner = chosen(&final);
+        int winner = final.winner;
         assert_int_equal(final.candidate[winner], 1);
         assert_int_equal(final.processes, 4);
         assert_true(final.fair);
@@ -326,7 +319,7 @@ static void who_is_there_for_comparison_does_not_win(void **state)
     on.us[2] = 50;
     on.us[1] = 90;
     at_final final = final_of(&on, 1, 3, 1, 4);
-    assert_int_equal(final.candidate[chosen(&final)], 1);
+    assert_int_equal(final.candidate[final.winner], 1);
     assert_true(final.ratio[1].low > 0);
     assert_float_equal(final.behind[1].middle, 0, 1e-12);
 }
@@ -345,8 +338,8 @@ static void a_final_goes_on_until_it_is_decided(void **state)
         at_final final = final_of(&on, seed, 2, 0, 16);
         assert_int_equal(on.processes, final.processes);
         assert_true(final.processes % 3 == 1);
-        slower_of_four += four.candidate[chosen(&four)] == 0;
-        slower += final.candidate[chosen(&final)] == 0;
+        slower_of_four += four.candidate[four.winner] == 0;
+        slower += final.candidate[final.winner] == 0;
         longer += final.processes > 4;
     }
     assert_true(slower_of_four > SEEDS / 4);
@@ -354,15 +347,19 @@ static void a_final_goes_on_until_it_is_decided(void **state)
     assert_true(longer > SEEDS / 4 && longer < SEEDS);
 }
 
-/* What ties within the band needs no more processes, however wide its interval is. */
-static void a_tie_is_not_measured_any_longer(void **state)
+/* Neither does a winner within the band, however wide its interval is, nor the fastest, whoever else may tie with it.
+ */
+static void a_final_is_no_longer_than_the_winner_needs(void **state)
 {
     (void)state;
     int longer = 0;
     for (uint64_t seed = 1; seed <= SEEDS; ++seed) {
-        synthetic on = synthetic_of(seed, 0.005);
-        on.process = 0.004;
-        longer += final_of(&on, seed, 2, 0, 16).processes > 4;
+        synthetic near = synthetic_of(seed, 0.005), fastest = synthetic_of(seed, 0.005);
+        near.process = 0.004;
+        fastest.process = 0.014;
+        fastest.us[1] = 106;
+        longer += final_of(&near, seed, 2, 0, 16).processes > 4;
+        longer += final_of(&fastest, seed, 2, 0, 16).processes > 4;
     }
     assert_true(longer <= SEEDS / 100);
 }
@@ -375,12 +372,13 @@ static void a_final_needs_three_processes(void **state)
     const at_racer racer = synthetic_racer(&on);
     at_final final = {.count = 1, .processes_min = 2, .processes_max = 4, .blocks = 6};
     at_race_policy_init(&policy, 1);
-    assert_fails(at_final_run(&policy, &racer, &final), ATTUNE_INVALID_ARGUMENT, "2 to 4 processes");
+    assert_fails(at_final_run(&policy, &racer, by_number, NULL, &final), ATTUNE_INVALID_ARGUMENT, "2 to 4 processes");
     final.processes_min = 5;
-    assert_fails(at_final_run(&policy, &racer, &final), ATTUNE_INVALID_ARGUMENT, "5 to 4 processes");
+    assert_fails(at_final_run(&policy, &racer, by_number, NULL, &final), ATTUNE_INVALID_ARGUMENT, "5 to 4 processes");
     final.processes_min = 4;
     final.from = 1;
-    assert_fails(at_final_run(&policy, &racer, &final), ATTUNE_INVALID_ARGUMENT, "1 candidates from 1 on");
+    assert_fails(at_final_run(&policy, &racer, by_number, NULL, &final), ATTUNE_INVALID_ARGUMENT,
+                 "1 candidates from 1 on");
 }
 
 int main(void)
@@ -404,7 +402,7 @@ int main(void)
         cmocka_unit_test(a_final_finds_who_is_faster),
         cmocka_unit_test(who_is_there_for_comparison_does_not_win),
         cmocka_unit_test(a_final_goes_on_until_it_is_decided),
-        cmocka_unit_test(a_tie_is_not_measured_any_longer),
+        cmocka_unit_test(a_final_is_no_longer_than_the_winner_needs),
         cmocka_unit_test(a_final_needs_three_processes),
     };
     return cmocka_run_group_tests_name("evolve.race", tests, NULL, NULL);
