@@ -273,6 +273,11 @@ static void requests_that_make_no_sense_are_refused(void **state)
     assert_fails(ask(&on, "block", json_pack("{s:[i],s:i,s:f}", "order", 0, "set", 0, "pause_us", 0.0)), ATTUNE_CORRUPT,
                  "set");
     assert_fails(ask(&on, "clocks", json_pack("{s:i}", "arm", 9)), ATTUNE_CORRUPT, "arm");
+    assert_fails(ask(&on, "clocks", json_pack("{s:i}", "arm", 0)), ATTUNE_CORRUPT, "stretch_us");
+    assert_fails(ask(&on, "clocks", json_pack("{s:i,s:f}", "arm", 0, "stretch_us", 0.0)), ATTUNE_INVALID_ARGUMENT,
+                 "stretch_us is 0");
+    assert_fails(ask(&on, "clocks", json_pack("{s:i,s:f}", "arm", 0, "stretch_us", 2e3)), ATTUNE_UNSUPPORTED,
+                 "read by the parent");
     assert_ok(executor.unstage(executor.self));
     bench_close(&on);
 }
