@@ -27,21 +27,18 @@ DIMS = (64, 64, 96, 128, 128, 128, 192, 256, 256)
 # Parameters that differ from the heuristic's, by the largest head dim they are for and whether there is a causal mask:
 # those that have been best or near it somewhere (docs/hopper.md), at most eight.
 RIVALS = {
-    (64, False): ("PINGPONG=0", "SCHEDULER=2", "GROUPS=2", "GROUPS=2,BLOCK_N=176", "GROUPS=2,BLOCK_N=192,AHEAD=1",
-                  "AHEAD=1"),
+    (64, False): ("PINGPONG=0", "SCHEDULER=2", "GROUPS=3,BLOCK_N=128", "GROUPS=2,BLOCK_N=128",
+                  "GROUPS=2,BLOCK_N=128,PINGPONG=0", "GROUPS=2,BLOCK_N=176", "GROUPS=2,BLOCK_N=192"),
     (64, True): ("PINGPONG=0,SCHEDULER=1", "PINGPONG=0,SCHEDULER=2", "PINGPONG=1,SCHEDULER=1", "PINGPONG=1,SCHEDULER=2",
-                 "GROUPS=2", "GROUPS=2,PINGPONG=0", "AHEAD=1"),
-    (128, False): ("SCHEDULER=2", "BLOCK_N=128,Q_STAGES=2,PINGPONG=0,AHEAD=0,BY_ROW=6",
-                   "BLOCK_N=128,Q_STAGES=2,PINGPONG=1,AHEAD=0,BY_ROW=6",
-                   "BLOCK_N=160,Q_STAGES=2,PINGPONG=1,AHEAD=1,BY_ROW=0",
-                   "BLOCK_N=176,Q_STAGES=1,PINGPONG=1,AHEAD=1,BY_ROW=0",
-                   "BLOCK_N=192,Q_STAGES=1,PINGPONG=1,AHEAD=1,BY_ROW=0"),
-    (128, True): ("PINGPONG=0", "SCHEDULER=1", "SCHEDULER=2", "BLOCK_N=112", "BLOCK_N=160,AHEAD=1,BY_ROW=0", "BY_ROW=0",
-                  "BY_ROW=6"),
-    (256, False): ("PINGPONG=0", "SCHEDULER=2", "BLOCK_N=64", "BLOCK_N=80", "BLOCK_N=96,AHEAD=2", "RESCALE=0,AHEAD=0",
-                   "AHEAD=0,BY_ROW=8"),
-    (256, True): ("PINGPONG=0", "SCHEDULER=1", "SCHEDULER=2", "BLOCK_N=64", "BLOCK_N=80", "BLOCK_N=96,AHEAD=2",
-                  "RESCALE=0,AHEAD=0"),
+                 "GROUPS=3", "GROUPS=2,PINGPONG=0", "GROUPS=2,PINGPONG=1"),
+    (128, False): ("SCHEDULER=2", "BLOCK_N=128,Q_STAGES=2,AHEAD=2", "BLOCK_N=128,Q_STAGES=2,AHEAD=4",
+                   "BLOCK_N=128,Q_STAGES=2,PINGPONG=0,AHEAD=2", "BLOCK_N=160,Q_STAGES=2,AHEAD=3",
+                   "BLOCK_N=176,Q_STAGES=1,AHEAD=3", "BLOCK_N=192,Q_STAGES=1,AHEAD=1"),
+    (128, True): ("PINGPONG=0", "SCHEDULER=1", "SCHEDULER=2", "SCHEDULER=1,AHEAD=4", "SCHEDULER=2,AHEAD=4",
+                  "SCHEDULER=1,PINGPONG=0,AHEAD=2", "BLOCK_N=112", "BLOCK_N=160"),
+    (256, False): ("PINGPONG=0", "SCHEDULER=2", "BLOCK_N=64", "BLOCK_N=80", "BLOCK_N=96", "BLOCK_N=112"),
+    (256, True): ("PINGPONG=0,SCHEDULER=1", "PINGPONG=0,SCHEDULER=2", "SCHEDULER=2", "BLOCK_N=64", "BLOCK_N=80",
+                  "BLOCK_N=96", "BLOCK_N=112"),
 }
 
 

@@ -173,9 +173,9 @@ static void resources(const attune_problem *problem, const attune_target *target
 static const attune_config narrow[] = {
     {{3, 128, 2, 1, 1, 1, 15, 4}}, {{2, 128, 2, 1, 1, 1, 15, 4}}, {{2, 64, 1, 1, 1, 1, 15, 4}}};
 static const attune_config middle[] = {
-    {{2, 128, 2, 1, 1, 1, 15, 2}}, {{2, 160, 2, 1, 1, 1, 15, 3}}, {{2, 64, 1, 1, 1, 1, 15, 3}}};
+    {{2, 128, 2, 1, 1, 1, 15, 3}}, {{2, 160, 2, 1, 1, 1, 15, 3}}, {{2, 64, 1, 1, 1, 1, 15, 3}}};
 static const attune_config wide[] = {
-    {{2, 112, 1, 1, 1, 1, 15, 4}}, {{2, 64, 1, 1, 1, 1, 15, 4}}, {{2, 80, 1, 1, 1, 1, 15, 4}}};
+    {{2, 64, 1, 1, 1, 1, 15, 4}}, {{2, 80, 1, 1, 1, 1, 15, 4}}, {{2, 96, 1, 1, 1, 1, 15, 4}}};
 
 typedef struct choices {
     const attune_config *config;
@@ -198,12 +198,26 @@ static int64_t jobs_of(const attune_problem *problem, const attune_config *confi
     return (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
 }
 
+/* What the multiprocessor with most work takes for its jobs, in 10 ns, at head dims up to 64 and 128 keys a tile. */
+static int64_t time_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const int64_t tile = config->value[GROUPS] == 3 ? 140 : 109, job = config->value[GROUPS] == 3 ? 119 : 101;
+    const int64_t jobs = jobs_of(problem, config), each = target->sm_count;
+    const int64_t longest = (problem->seqlen_kv + 127) / 128 * tile + job;
+    if (!problem->causal) {
+        return (jobs + each - 1) / each * longest;
+    }
+    const int64_t mean = (longest + job) / 2 * jobs / each;
+    return longest > mean ? longest : mean;
+}
+
 /* Where jobs are few, smaller ones leave fewer multiprocessors without. */
 static void suit_few(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
-    enum { JOBS_EACH = 3 };
-    if (config->value[GROUPS] == 3 && jobs_of(problem, config) <= (int64_t)JOBS_EACH * target->sm_count) {
-        config->value[GROUPS] = 2;
+    attune_config fewer = *config;
+    fewer.value[GROUPS] = 2;
+    if (config->value[GROUPS] == 3 && time_of(problem, target, &fewer) < time_of(problem, target, config)) {
+        *config = fewer;
     }
 }
 
@@ -222,9 +236,6 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
     if (is_narrow && problem->seqlen_q < MEDIUM) {
         config->value[PINGPONG] = 0;
     }
-    if (config->value[AHEAD] == 2) {
-        config->value[AHEAD] = 3;
-    }
 }
 
 /* Tiles of keys for two groups and what they take without a mask, in 10 ns: each, and a job besides. The first are
@@ -236,7 +247,7 @@ typedef struct length {
 enum { LENGTHS = 4 };
 static const length narrow_lengths[LENGTHS] = {{128, 2, 4, 109, 101}, {176, 2, 4, 138, 142}, {192, 2, 4, 150, 137}};
 static const length middle_lengths[LENGTHS] = {
-    {128, 2, 2, 151, 150}, {160, 2, 3, 189, 199}, {176, 1, 3, 209, 237}, {192, 1, 1, 229, 205}};
+    {128, 2, 3, 151, 150}, {160, 2, 3, 189, 199}, {176, 1, 3, 209, 237}, {192, 1, 1, 229, 205}};
 static const length wide_lengths[LENGTHS] = {{64, 1, 4, 149, 327}, {80, 1, 4, 186, 301}, {96, 1, 4, 222, 335}};
 
 static const length *lengths_for(const attune_problem *problem)

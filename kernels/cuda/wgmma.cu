@@ -25,7 +25,7 @@ struct consumer {
     int number;                /* jobs taken so far, this one among them */
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
-    int unsure;                /* up to this one a row may see its first key */
+    int unsure, caution;       /* up to this one by the maximum; for how many next */
     bool narrow;               /* the first one is seen in its left half at most */
     float scale;
     row_pair rows;
@@ -158,16 +158,21 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
     int end = ends_move ? max(min(j.sees_end + row, j.keys), 0) : j.keys;
     c.blocks = j.blocks;
     c.right_edge = (j.key - end + 2 * BLOCK_N - 1) / BLOCK_N;
+    int unseen = 0; /* up to this tile a row may see its first key */
     if constexpr (skips) {
         int last_end = max(min(j.sees_end + row + 63, j.keys), 0);
         int hidden = j.key < last_end ? 0 : (j.key - last_end) / BLOCK_N + 1;
         c.first = max(j.row + row < j.rows ? min(hidden, c.blocks - 1) : c.blocks - 1, 0);
         c.narrow = last_end - (j.key - c.first * BLOCK_N) <= 2 * some_scores;
-        c.unsure = end <= 0 ? c.blocks : j.key < end ? 0 : (j.key - end) / BLOCK_N + 1;
+        unseen = end <= 0 ? c.blocks : j.key < end ? 0 : (j.key - end) / BLOCK_N + 1;
     }
     if constexpr (begins_move) {
         int first = max(j.sees_first + row + 63, 0);
         c.left_edge = j.key < first ? 0 : (j.key - first) / BLOCK_N + 1;
+    }
+    if constexpr (standing) {
+        c.caution = c.caution / 2;
+        c.unsure = max(unseen, c.first + c.caution);
     }
 }
 
@@ -358,9 +363,8 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c
     c.tiles.declare_uniform<skips>();
 }
 
-/* Scores that become weights before the wait for O: AHEAD quarters. NOTE: behind keep_order, or the compiler moves the
- * wait before them. How much is best differs with mask and head dim; where it is all, so does whether the compiler has
- * its way: it has. */
+/* Scores that become weights before the wait for O: AHEAD quarters; with 4 the compiler puts the wait where it likes,
+ * which at head dim 64 is best. NOTE: else it stands behind keep_order, or the compiler moves it before them. */
 constexpr int scores_ahead = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
 
 /* Until the products of the tile before are added to O; all that comes then shares the time of the slowest of it. */
@@ -371,6 +375,18 @@ ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, out
     }
     await_outputs<0>(p, o);
     leave_tile(c, values);
+}
+
+/* The references as the compiler cannot have them before keep_order, since it moves no shuffle across: or all
+ * exponentials come before the wait, and the rounding, which would be free beside them, alone behind it. */
+ATTUNE_INLINE row_pair rows_behind(const consumer &c)
+{
+    row_pair rows = c.rows;
+    if constexpr (AHEAD > 0 && AHEAD < 4) {
+        rows.maximum[0] = __shfl_sync(0xffffffff, rows.maximum[0], c.thread % 32);
+        rows.maximum[1] = __shfl_sync(0xffffffff, rows.maximum[1], c.thread % 32);
+    }
+    return rows;
 }
 
 /* A tile's softmax, each row by its maximum so far. */
@@ -397,30 +413,32 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, const consumer
     prepare<all_scores>(args, j, c, i, s);
 }
 
-/* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. Rare, and a warp's own affair.
- */
+/* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. A warp's own affair, and dear,
+ * most of all where scores are lost: so some tiles by their maximum follow, twice as many as the last time. */
 ATTUNE_INLINE void lift(const attune_args &args, const job &j, consumer &c, int i, scores &s, outputs &o,
                         float (&sum)[2][2])
 {
     float factor[2];
+    c.caution = min(c.caution, c.blocks) * 2 + 1;
     if (standing_lost(s)) {
         rescore(args, j, c, i, s);
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
         sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
         standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+        c.caution = c.blocks * 2;
     } else {
-        standing_lower(c.rows, s, factor);
-        standing_sum(s, sum);
+        standing_lower(c.rows, s, sum, factor);
     }
+    c.unsure = i + c.caution / 2 + 1;
     rows_rescale<0>(o, factor);
 }
 
-/* A tile's softmax by the standing reference; up to tile c.unsure by the maximum, which may be a row's first. */
+/* A tile's softmax by the standing reference; up to tile c.unsure by the maximum. */
 ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, consumer &c, int i, held values,
                                        scores &s, weights &p, outputs &o)
 {
     float sum[2][2] = {};
-    if (skips && i <= c.unsure) {
+    if (i <= c.unsure) {
         float factor[2];
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
         standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
@@ -431,7 +449,7 @@ ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, co
     } else {
         standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
         finish_values(c, values, p, o);
-        standing_soften<scores_ahead, all_scores>(c.rows, s, c.scale, sum);
+        standing_soften<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
         rows_pack<all_scores>(s, p);
         if (!standing_holds(sum)) {
             lift(args, j, c, i, s, o, sum);

@@ -139,8 +139,7 @@ ATTUNE_INLINE void soften(consumer &c, scores &s, bool first)
         }
         standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
         if (!standing_holds(sum)) {
-            standing_lower(c.rows, s, factor);
-            standing_sum(s, sum);
+            standing_lower(c.rows, s, sum, factor);
         }
         standing_finish(c.rows, sum);
     } else {

@@ -1,8 +1,8 @@
-/* Softmax by a standing reference: weights are 2^(s - reference) where the reference is a maximum that was true once,
- * of a row's first keys, and stays until weights have grown out of fp16's reach. So no tile needs its maximum before
- * its exponentials, nor O its rescaling; all that is asked of a tile is whether the sum of its weights, which is needed
- * anyway, is still in reach. Any reference gives the same quotient; one that is too low costs no precision, and none is
- * too high, since some key had it (FlashDecoding++, Hong et al. 2023, guess one for all rows and recompute likewise).
+/* Softmax by a standing reference: weights are 2^(s - reference) where the reference was taken from a maximum that was
+ * true once, of a row's first keys, and stays until weights have grown out of reach. So no tile needs its maximum
+ * before its exponentials, nor O its rescaling; all that is asked of a tile is whether the sum of its weights, which is
+ * needed anyway, is still in reach. Any reference gives the same quotient, as long as weights stay normal numbers of
+ * their type (FlashDecoding++, Hong et al. 2023, guess one for all rows and recompute likewise).
  *
  * Of a row_pair maximum is the reference here: in units of log2, scale included, +inf while the row has seen no key
  * (whatever it then sees weighs 0, so tiles in which that may change must raise the reference first). */
@@ -11,8 +11,14 @@
 
 #include "device/rows.cuh"
 
-/* What a lane's share of a row in one tile may sum up to: no weight is above it, and fp16 ends at 65,504. */
-constexpr float STANDING_REACH = 32768.0f;
+/* A maximum's weight is 2^-STANDING_MARGIN at first; a lane's share of a tile may sum up to STANDING_REACH, so no
+ * weight is above it. fp16 ends at 65,504 and loses digits below 2^-14; bf16 has room to spare, which values need too.
+ */
+#if ATTUNE_DTYPE == 1
+constexpr float STANDING_MARGIN = 8, STANDING_REACH = 0x1p15f;
+#else
+constexpr float STANDING_MARGIN = 0, STANDING_REACH = 0x1p24f;
+#endif
 /* Up to where weights and what was summed can come down by one factor that is no subnormal number. */
 constexpr float STANDING_SCALABLE = 0x1p100f;
 
@@ -21,12 +27,13 @@ ATTUNE_INLINE float positive_infinity()
     return __int_as_float(0x7f800000);
 }
 
-/* Moves row r's reference to `maximum` where that is larger, or the first; returns the factor for what was summed. */
+/* Moves row r's reference to where `maximum` asks for it, if that is higher or the first; returns the factor for what
+ * was summed. */
 ATTUNE_INLINE float standing_move(row_pair &rows, float maximum, int r)
 {
-    float before = rows.maximum[r];
+    float before = rows.maximum[r], wanted = maximum + STANDING_MARGIN;
     bool begun = before != positive_infinity();
-    float after = begun ? fmaxf(before, maximum) : maximum;
+    float after = begun ? fmaxf(before, wanted) : wanted;
     rows.maximum[r] = after == negative_infinity() ? positive_infinity() : after;
     float factor = begun ? ptx_ex2_approx_ftz_f32(before - after) : 0.0f;
     rows.sum[r] *= factor;
@@ -76,26 +83,20 @@ template <int n> ATTUNE_INLINE bool standing_lost(const float (&s)[n])
     return __any_sync(0xffffffff, largest > STANDING_SCALABLE);
 }
 
-/* Weights come down with their reference, by the same factor as what was summed. */
-template <int n> ATTUNE_INLINE void standing_lower(row_pair &rows, float (&s)[n], float (&factor)[2])
+/* Weights and their sum come down with the reference, by the same factor as what was summed before. */
+template <int n>
+ATTUNE_INLINE void standing_lower(row_pair &rows, float (&s)[n], float (&sum)[2][2], float (&factor)[2])
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float largest = group_max<4>(row_maximum<n>(s, r));
-        factor[r] = largest > 1 ? standing_move(rows, rows.maximum[r] + ptx_lg2_approx_ftz_f32(largest), r) : 1.0f;
+        factor[r] = largest > 0 ? standing_move(rows, rows.maximum[r] + ptx_lg2_approx_ftz_f32(largest), r) : 1.0f;
+        sum[r][0] *= factor[r];
+        sum[r][1] *= factor[r];
     }
 #pragma unroll
     for (int i = 0; i < n; ++i) {
         s[i] *= factor[i / 2 % 2];
-    }
-}
-
-template <int n> ATTUNE_INLINE void standing_sum(const float (&s)[n], float (&sum)[2][2])
-{
-    sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
-#pragma unroll
-    for (int i = 0; i < n; ++i) {
-        sum[i / 2 % 2][i % 2] += s[i];
     }
 }
 
