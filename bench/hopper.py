@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times configs of attune's kernels against PyTorch's cuDNN and any Python callable, in turns, in one process.
 
-    hopper.py [--library PATH] [--seconds S] [--rounds N] [--spread X] [--peer FILE:FUNCTION]... ITEM...
+    hopper.py [--library PATH] [--seconds S] [--rounds N] [--spread X] [--sharp] [--peer FILE:FUNCTION]... ITEM...
 
 An ITEM is PROBLEM@ARM+ARM+...: a problem's text and the arms to run on it. An arm is a kernel's text
 ("wgmma:GROUPS=2,BLOCK_N=128" gives what it names and leaves the rest to the heuristic's first config), "auto" (the
@@ -91,6 +91,8 @@ class Bench:
         self.outs.clear()
         q, k, v = inputs(p)
         q = q * self.options.spread
+        if self.options.sharp:
+            q[:, ::5 * (p.heads_q // p.heads_kv)] *= 50
         if "layout=bshd" in text:
             q, k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v))
         arms = {}
@@ -130,6 +132,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7, help="samples of an arm, at least")
     parser.add_argument("--graph-us", type=float, default=2000, help="length of a graph")
     parser.add_argument("--spread", type=float, default=1, help="of scores: what queries are multiplied by")
+    parser.add_argument("--sharp", action="store_true", help="in every fifth head scores have a deviation of 50")
     parser.add_argument("--peer", action="append", default=[], metavar="FILE:FUNCTION")
     parser.add_argument("items", nargs="+")
     options = parser.parse_args()

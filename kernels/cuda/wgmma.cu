@@ -25,7 +25,7 @@ struct consumer {
     int number;                /* jobs taken so far, this one among them */
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
-    int unsure, caution;       /* up to this one by the maximum; for how many next */
+    int unsure;                /* up to this tile each takes its maximum */
     bool narrow;               /* the first one is seen in its left half at most */
     float scale;
     row_pair rows;
@@ -170,10 +170,7 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
         int first = max(j.sees_first + row + 63, 0);
         c.left_edge = j.key < first ? 0 : (j.key - first) / BLOCK_N + 1;
     }
-    if constexpr (standing) {
-        c.caution = c.caution / 2;
-        c.unsure = max(unseen, c.first + c.caution);
-    }
+    c.unsure = unseen;
 }
 
 /* Scores as the softmax wants them: capped, hidden where that is so. */
@@ -326,6 +323,24 @@ ATTUNE_INLINE row_pair no_keys()
     return {{none, none}, {0, 0}};
 }
 
+/* Where the maxima of the first tile say little about those to come, further tiles take their own. NOTE: nothing of
+ * this may outlast the job, or a head's bits would depend on which came before it. */
+ATTUNE_INLINE void beware(const job &j, consumer &c, const float (&sum)[2][2])
+{
+    int seen[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        int end = ends_move ? min(j.sees_end + first_row(c) + r * 8, j.keys) : j.keys;
+        seen[r] = end - (j.key - c.first * BLOCK_N);
+    }
+    standing_signs signs = standing_look(sum, seen);
+    if (2 * signs.sharp > signs.rows) {
+        c.unsure = c.blocks;
+    } else if (signs.few && (!ends_move || 2 * signs.mild > signs.rows)) {
+        c.unsure = max(c.unsure, c.first + 1);
+    }
+}
+
 /* The first tile: nothing to multiply yet. */
 template <int count>
 ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer &c, scores &s, weights &p)
@@ -337,6 +352,7 @@ ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer
         standing_raise<count>(c.rows, s, c.scale, factor);
         standing_soften<0, count>(c.rows, s, c.scale, sum);
         standing_finish(c.rows, sum);
+        beware(j, c, sum);
     } else {
         softening f;
         rows_raise<RESCALE, count>(c.rows, s, c.scale, f);
@@ -414,22 +430,20 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, const consumer
 }
 
 /* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. A warp's own affair, and dear,
- * most of all where scores are lost: so some tiles by their maximum follow, twice as many as the last time. */
+ * most of all where scores are lost: so the job's other tiles take their maxima. */
 ATTUNE_INLINE void lift(const attune_args &args, const job &j, consumer &c, int i, scores &s, outputs &o,
                         float (&sum)[2][2])
 {
     float factor[2];
-    c.caution = min(c.caution, c.blocks) * 2 + 1;
+    c.unsure = c.blocks;
     if (standing_lost(s)) {
         rescore(args, j, c, i, s);
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
         sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
         standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
-        c.caution = c.blocks * 2;
     } else {
         standing_lower(c.rows, s, sum, factor);
     }
-    c.unsure = i + c.caution / 2 + 1;
     rows_rescale<0>(o, factor);
 }
 
@@ -441,10 +455,10 @@ ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, co
     if (i <= c.unsure) {
         float factor[2];
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
-        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
         await_outputs<0>(p, o);
         leave_tile(c, values);
-        rows_rescale<0>(o, factor);
+        rows_rescale<1>(o, factor);
+        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
         rows_pack<all_scores>(s, p);
     } else {
         standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);

@@ -19,6 +19,7 @@ constexpr float STANDING_MARGIN = 8, STANDING_REACH = 0x1p15f;
 #else
 constexpr float STANDING_MARGIN = 0, STANDING_REACH = 0x1p24f;
 #endif
+constexpr float STANDING_SLACK = 8;
 /* Up to where weights and what was summed can come down by one factor that is no subnormal number. */
 constexpr float STANDING_SCALABLE = 0x1p100f;
 
@@ -27,26 +28,28 @@ ATTUNE_INLINE float positive_infinity()
     return __int_as_float(0x7f800000);
 }
 
-/* Moves row r's reference to where `maximum` asks for it, if that is higher or the first; returns the factor for what
- * was summed. */
-ATTUNE_INLINE float standing_move(row_pair &rows, float maximum, int r)
+/* Moves row r's reference to where `maximum` asks for it, if that is the first, or higher by more than `slack`; returns
+ * the factor for what was summed. */
+ATTUNE_INLINE float standing_move(row_pair &rows, float maximum, float slack, int r)
 {
     float before = rows.maximum[r], wanted = maximum + STANDING_MARGIN;
     bool begun = before != positive_infinity();
-    float after = begun ? fmaxf(before, wanted) : wanted;
+    float after = begun && !(wanted > before + slack) ? before : wanted;
     rows.maximum[r] = after == negative_infinity() ? positive_infinity() : after;
     float factor = begun ? ptx_ex2_approx_ftz_f32(before - after) : 0.0f;
     rows.sum[r] *= factor;
     return factor;
 }
 
-/* Both rows' references to the maximum of the tile's scores; the factors are for O. */
+/* Both rows' references to the maximum of the tile's scores, if it is out of reach by far enough for O's rescaling to
+ * be worth it; the factors are for O. */
 template <int count, int n>
 ATTUNE_INLINE void standing_raise(row_pair &rows, const float (&s)[n], float scale, float (&factor)[2])
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        factor[r] = standing_move(rows, group_max<4>(row_maximum<count>(s, r)) * scale, r);
+        float maximum = group_max<4>(row_maximum<count>(s, r)) * scale;
+        factor[r] = standing_move(rows, maximum, STANDING_MARGIN + STANDING_SLACK, r);
     }
 }
 
@@ -76,6 +79,29 @@ ATTUNE_INLINE void standing_finish(row_pair &rows, const float (&sum)[2][2])
     }
 }
 
+/* What a first tile says of those to come, from its weights by its own maximum: of the warp's `rows` that have seen a
+ * few keys, in how many one outweighs all others, by twice (mild) and by eight times (sharp). There the next tile may
+ * have one that outweighs it as much. `few`: some row has seen too few keys for its maximum to say anything. */
+struct standing_signs {
+    int rows, mild, sharp;
+    bool few;
+};
+
+ATTUNE_INLINE standing_signs standing_look(const float (&sum)[2][2], const int (&seen)[2])
+{
+    enum { FEW = 16, ANY = 4 };
+    const float largest = ptx_ex2_approx_ftz_f32(-STANDING_MARGIN);
+    standing_signs signs = {0, 0, 0, __any_sync(0xffffffff, min(seen[0], seen[1]) < FEW) != 0};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float all = group_sum<4>(sum[r][0] + sum[r][1]);
+        signs.rows += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY));
+        signs.mild += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY && all < 1.5f * largest));
+        signs.sharp += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY && all < 1.125f * largest));
+    }
+    return signs;
+}
+
 /* Whether some weight of the warp's is too large to come down by a factor. A NaN is passed over: it stays one. */
 template <int n> ATTUNE_INLINE bool standing_lost(const float (&s)[n])
 {
@@ -90,7 +116,7 @@ ATTUNE_INLINE void standing_lower(row_pair &rows, float (&s)[n], float (&sum)[2]
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float largest = group_max<4>(row_maximum<n>(s, r));
-        factor[r] = largest > 0 ? standing_move(rows, rows.maximum[r] + ptx_lg2_approx_ftz_f32(largest), r) : 1.0f;
+        factor[r] = largest > 0 ? standing_move(rows, rows.maximum[r] + ptx_lg2_approx_ftz_f32(largest), 0, r) : 1.0f;
         sum[r][0] *= factor[r];
         sum[r][1] *= factor[r];
     }
@@ -138,7 +164,7 @@ ATTUNE_INLINE void standing_rescore(const rows_at &q, const rows_at &k, int row,
 #pragma unroll
     for (int i = 0; i < n / 4; ++i) {
         s[i * 4] = s[i * 4 + 1] = s[i * 4 + 2] = s[i * 4 + 3] = 0;
-#pragma unroll 1
+#pragma unroll 2
         for (int step = 0; step < dim; step += 16) {
             int at = step + lane % 4 * 2, which = key + i * 8 + lane / 4;
             unsigned a[4] = {two_of<dim>(q, row, at), two_of<dim>(q, row + 8, at), two_of<dim>(q, row, at + 8),
