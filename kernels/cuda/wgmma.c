@@ -195,7 +195,7 @@ static choices choices_for(const attune_problem *problem)
     return dim <= 128 ? (choices){middle, sizeof middle / sizeof *middle} : (choices){wide, sizeof wide / sizeof *wide};
 }
 
-enum { MEDIUM = 2048, LONG = 4096, VERY_LONG = 8192 };
+enum { SHORT = 600, LONG = 4096, VERY_LONG = 8192 };
 
 static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
 {
@@ -231,28 +231,28 @@ static void suit_few(const attune_problem *problem, const attune_target *target,
  */
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
-    enum { JOBS_EACH = 6 };
     const bool is_narrow = problem->head_dim_v <= 64;
-    if (problem->head_dim_v <= 128 && problem->seqlen_q < (is_narrow ? VERY_LONG : LONG) &&
-        jobs_of(problem, config) > (int64_t)JOBS_EACH * target->sm_count) {
+    const int64_t jobs_each = is_narrow ? 4 : 6;
+    if (problem->seqlen_q < (is_narrow ? VERY_LONG : LONG) && jobs_of(problem, config) > jobs_each * target->sm_count) {
         config->value[SCHEDULER] = COUNTER;
     }
-    if (is_narrow && problem->seqlen_q < MEDIUM) {
+    if (is_narrow && problem->seqlen_q < SHORT) {
         config->value[PINGPONG] = 0;
     }
 }
 
-/* Tiles of keys for two groups and what they take without a mask, in 10 ns: each, and a job besides. The first are
- * those of the config. */
+/* Tiles of keys for two groups and what they take without a mask, in 10 ns: each, a job besides, and a last one that is
+ * not full. The first are those of the config; of the others few lengths are multiples, so that `job` has it all. */
 typedef struct length {
-    int32_t block_n, q_stages, ahead, tile, job;
+    int32_t block_n, q_stages, ahead, tile, job, ragged;
 } length;
 
 enum { LENGTHS = 4 };
-static const length narrow_lengths[LENGTHS] = {{128, 2, 4, 109, 101}, {176, 2, 4, 138, 142}, {192, 2, 4, 150, 137}};
+static const length narrow_lengths[LENGTHS] = {
+    {128, 2, 4, 109, 101, 0}, {176, 2, 4, 138, 142, 0}, {192, 2, 4, 150, 137, 0}};
 static const length middle_lengths[LENGTHS] = {
-    {128, 2, 3, 151, 150}, {160, 2, 3, 189, 199}, {176, 1, 3, 209, 237}, {192, 1, 1, 229, 205}};
-static const length wide_lengths[LENGTHS] = {{64, 1, 4, 149, 327}, {80, 1, 4, 186, 301}, {96, 1, 4, 222, 335}};
+    {128, 2, 3, 151, 150, 60}, {160, 2, 3, 189, 199, 0}, {176, 1, 3, 209, 237, 0}, {192, 1, 1, 229, 205, 0}};
+static const length wide_lengths[LENGTHS] = {{64, 1, 4, 149, 327, 0}, {80, 1, 4, 186, 301, 0}, {96, 1, 4, 222, 335, 0}};
 
 static const length *lengths_for(const attune_problem *problem)
 {
@@ -267,7 +267,8 @@ static void suit_length(const attune_problem *problem, attune_config *config)
     const length *from = lengths_for(problem), *best = from;
     int64_t least = 0;
     for (const length *at = from; at < from + LENGTHS && at->block_n > 0; ++at) {
-        int64_t time = (problem->seqlen_kv + at->block_n - 1) / at->block_n * at->tile + at->job;
+        int64_t time = (problem->seqlen_kv + at->block_n - 1) / at->block_n * at->tile + at->job +
+                       (problem->seqlen_kv % at->block_n != 0 ? at->ragged : 0);
         if (at == from || time * 100 < least * 99) {
             best = at;
             least = time;
