@@ -2,7 +2,8 @@
 """What searches reached beside the best of their whole space: searches.py FOLDER, which bench/searches.sh filled.
 
 best is the fastest of all candidates by an exhaustive search; without one, of what the two searches found. best_us is
-its time in the final of the search that found it. at_best_1 and at_best_2 are the best's time / that of what each
+its time in the final of the search that found it, and fastest_us that of the fastest there: what differs from it by
+less than the tie band ties, and a fixed key chooses. at_best_1 and at_best_2 are the best's time / that of what each
 seed's search found, timed beside each other in one run; 1 where it is the same config. measured and seconds are those
 of the slower of both searches, the seconds of its whole process (of all of them where it was ended and gone on with);
 whole_s is what the exhaustive search took. Parameters that a kernel is named with were left as they are.
@@ -15,8 +16,8 @@ import statistics
 import sys
 
 FINAL = 2  # the round of a measurement
-COLUMNS = ["kernel", "problem", "candidates", "whole_s", "best_us", "measured", "seconds", "at_best_1", "at_best_2",
-           "same"]
+COLUMNS = ["kernel", "problem", "candidates", "whole_s", "best_us", "fastest_us", "measured", "seconds", "at_best_1",
+           "at_best_2", "same"]
 
 
 def lines(path):
@@ -42,12 +43,11 @@ def times(path):
     return medians
 
 
-def final_us(events):
-    """Of a search's winner: the median over the processes of its final."""
-    best = events[-1]["best"]
-    finals = [event for event in events
-              if event["kind"] == "measurement" and event["round"] == FINAL and event["config"] == best]
-    return statistics.median(finals[-1]["us"])
+def finals_us(events):
+    """Of the searched kernel's configs in a search's final, by config: the median over its processes."""
+    return {event["config"]: statistics.median(event["us"]) for event in events
+            if event["kind"] == "measurement" and event["round"] == FINAL
+            and event["config"].startswith(events[0]["kernel"] + ":")}
 
 
 def seconds(folder, what, name, events):
@@ -67,20 +67,21 @@ def row(folder, name):
     of = whole or min(seeds, key=lambda events: medians.get(events[-1]["best"], 0))
     best = of[-1]["best"]
     space = next(event["space"] for event in seeds[0] if event["kind"] == "space")
+    finals = finals_us(of)
     took = max(seconds(folder, f"seed_{seed}", stem, seeds[seed - 1]) for seed in (1, 2))
     at_best = [1.0 if one == best else medians[best] / medians[one] for one in found]
     start = seeds[0][0]
     kernel = start["kernel"] + (":" + start["fixed"] if "fixed" in start else "")
     return [kernel, start["problem"], len(space["candidates"]),
-            f"{seconds(folder, 'whole', stem, whole):.1f}" if whole else "-", f"{final_us(of):.4g}",
-            max(events[-1]["measured"] for events in seeds), f"{took:.1f}", *(f"{one:.4f}" for one in at_best),
-            "yes" if found[0] == found[1] else "no"]
+            f"{seconds(folder, 'whole', stem, whole):.1f}" if whole else "-", f"{finals[best]:.4g}",
+            f"{min(finals.values()):.4g}", max(events[-1]["measured"] for events in seeds), f"{took:.1f}",
+            *(f"{one:.4f}" for one in at_best), "yes" if found[0] == found[1] else "no"]
 
 
 def table(rows):
     widths = [max(len(str(cell)) for cell in column) for column in zip(*rows)]
     for cells in rows:
-        texts = [str(cell).ljust(width) if place < 2 or place == 9 else str(cell).rjust(width)
+        texts = [str(cell).ljust(width) if place < 2 or place == 10 else str(cell).rjust(width)
                  for place, (cell, width) in enumerate(zip(cells, widths))]
         print("  ".join(texts).rstrip())
 
