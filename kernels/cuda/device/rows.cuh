@@ -72,37 +72,22 @@ template <int count, int n> ATTUNE_INLINE float row_maximum(const float (&s)[n],
     return fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
 }
 
-/* Takes in the maximum of row r's scores. It stays while it has grown by less than a factor of 2^lazy (always moves
+/* Takes in the maxima of both rows' scores. One stays while it has grown by less than a factor of 2^lazy (always moves
  * with 0): weights are then at most that, and what was summed before needs no rescaling. */
-template <int lazy, int count, int n>
-ATTUNE_INLINE void row_raise(row_pair &rows, const float (&s)[n], float scale, softening &f, int r)
-{
-    float m = fmaxf(group_max<4>(row_maximum<count>(s, r)), rows.maximum[r]);
-    if constexpr (lazy > 0) {
-        m = (m - rows.maximum[r]) * scale > (float)lazy ? m : rows.maximum[r];
-    }
-    f.subtract[r] = subtrahend(m) * scale;
-    f.factor[r] = ptx_ex2_approx_ftz_f32(fmaf(rows.maximum[r], scale, -f.subtract[r]));
-    f.sum[r][0] = rows.sum[r] * f.factor[r];
-    f.sum[r][1] = 0;
-    rows.maximum[r] = m;
-}
-
 template <int lazy, int count, int n>
 ATTUNE_INLINE void rows_raise(row_pair &rows, const float (&s)[n], float scale, softening &f)
 {
-    row_raise<lazy, count>(rows, s, scale, f, 0);
-    row_raise<lazy, count>(rows, s, scale, f, 1);
-}
-
-/* Row r's scores first ... end - 1 become weights. */
-template <int first, int end, int n> ATTUNE_INLINE void row_soften(float (&s)[n], float scale, softening &f, int r)
-{
 #pragma unroll
-    for (int i = first; i < end; ++i) {
-        float &x = s[i / 2 * 4 + r * 2 + i % 2];
-        x = ptx_ex2_approx_ftz_f32(fmaf(x, scale, -f.subtract[r]));
-        f.sum[r][i % 2] += x;
+    for (int r = 0; r < 2; ++r) {
+        float m = fmaxf(group_max<4>(row_maximum<count>(s, r)), rows.maximum[r]);
+        if constexpr (lazy > 0) {
+            m = (m - rows.maximum[r]) * scale > (float)lazy ? m : rows.maximum[r];
+        }
+        f.subtract[r] = subtrahend(m) * scale;
+        f.factor[r] = ptx_ex2_approx_ftz_f32(fmaf(rows.maximum[r], scale, -f.subtract[r]));
+        f.sum[r][0] = rows.sum[r] * f.factor[r];
+        f.sum[r][1] = 0;
+        rows.maximum[r] = m;
     }
 }
 

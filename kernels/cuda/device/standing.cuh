@@ -11,9 +11,9 @@
 
 #include "device/rows.cuh"
 
-/* A maximum's weight is 2^-STANDING_MARGIN at first; a lane's share of a tile may sum up to STANDING_REACH, so no
- * weight is above it. fp16 ends at 65,504 and loses digits below 2^-14; bf16 has room to spare, which values need too.
- */
+/* A maximum's weight is 2^-STANDING_MARGIN at first, and at most 2^STANDING_SLACK where each tile is asked for its own;
+ * a lane's share of a tile may sum up to STANDING_REACH, so no weight is above it. fp16 ends at 65,504 and loses digits
+ * below 2^-14; bf16 has room to spare, which values need too. */
 #if ATTUNE_DTYPE == 1
 constexpr float STANDING_MARGIN = 8, STANDING_REACH = 0x1p15f;
 #else
