@@ -9,6 +9,7 @@
 # finding, and no failure of this script: the exit code is 1 where one is not right, 3 where nothing could run, 4 where
 # something is left, void or not proven.
 set -u
+export LC_ALL=C # EPOCHREALTIME with a point
 dir=$(cd "${1:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}" && pwd) || exit 2
 evidence=${2:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}
 wisdom=${3:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}

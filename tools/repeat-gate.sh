@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Does the gate say the same again? repeat-gate.sh DIRECTORY RESULTS, where DIRECTORY holds attune: TIMES (10) gates in
 # full of KERNEL on PROBLEM against AGAINST, each with a seed of its own, none of them knowing of the others. A row of
-# each goes into the file RESULTS, what the gate said of it into RESULTS.SEED.txt; rows that are there already are not made
-# again, so that a call that ends after LIMIT seconds is continued by giving it again.
+# each goes into the file RESULTS, what the gate said of it into RESULTS.SEED.txt; rows that are there already are not
+# made again, so that a call that ends after LIMIT seconds is continued by giving it again.
 #
 # At the end: the verdicts, and how far ratios are from their mean. The exit code is 0 where all verdicts are the same
 # and no warm ratio is further from the mean than 1.5 %, 1 where not, 2 where repeats are left, 3 where one could not run.
@@ -22,9 +22,10 @@ for ((seed = 1; seed <= times; seed++)); do
         exit 2
     fi
     began=$SECONDS
-    said=$("$dir/attune" gate "$kernel" "$problem" --against "$against" --seed "$seed" ${OPTIONS:-} --format tsv 2> "$results.$seed.txt")
+    said=$("$dir/attune" gate "$kernel" "$problem" --against "$against" --seed "$seed" ${OPTIONS:-} --format tsv \
+        2> "$results.$seed.txt")
     code=$?
-    if ((code == 3 || code > 3)); then
+    if ((code >= 3)); then
         cat "$results.$seed.txt"
         exit 3
     fi

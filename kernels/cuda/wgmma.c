@@ -156,6 +156,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[SCHEDULER] == A_BLOCK_EACH && config->value[Q_STAGES] > 1) {
         return attune_refuse(reason, "Q_STAGES 2: a block of SCHEDULER 0 has one tile of queries");
     }
+    if (problem->varlen && config->value[RESCALE] == STANDING) {
+        return attune_refuse(reason, "RESCALE 15, varlen: the next sequence's rows would have a say in its references");
+    }
     if (!config->value[OVERLAP] &&
         (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 || config->value[AHEAD] > 0)) {
         return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE 0 and AHEAD 0 only");
@@ -297,6 +300,10 @@ static void suit(const attune_problem *problem, const attune_target *target, att
     }
     if (windowed(problem) && config->value[GROUPS] == 3) {
         config->value[GROUPS] = 2; /* features cost registers */
+    }
+    if (problem->varlen && config->value[RESCALE] == STANDING) {
+        config->value[RESCALE] = 0;
+        config->value[AHEAD] = 0;
     }
 }
 

@@ -16,7 +16,7 @@ typedef float scores[BLOCK_N / 2];
 constexpr int all_scores = BLOCK_N / 2, some_scores = BLOCK_N / 4 / 8 * 8;
 typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
-constexpr bool standing = RESCALE == 15; /* weights by a standing reference, no tile's maximum */
+constexpr bool standing = RESCALE == 15; /* weights by a standing reference */
 
 struct consumer {
     int group, thread;      /* of the block's, of the group's */
@@ -158,19 +158,17 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
     int end = ends_move ? max(min(j.sees_end + row, j.keys), 0) : j.keys;
     c.blocks = j.blocks;
     c.right_edge = (j.key - end + 2 * BLOCK_N - 1) / BLOCK_N;
-    int unseen = 0; /* up to this tile a row may see its first key */
     if constexpr (skips) {
         int last_end = max(min(j.sees_end + row + 63, j.keys), 0);
         int hidden = j.key < last_end ? 0 : (j.key - last_end) / BLOCK_N + 1;
         c.first = max(j.row + row < j.rows ? min(hidden, c.blocks - 1) : c.blocks - 1, 0);
         c.narrow = last_end - (j.key - c.first * BLOCK_N) <= 2 * some_scores;
-        unseen = end <= 0 ? c.blocks : j.key < end ? 0 : (j.key - end) / BLOCK_N + 1;
     }
     if constexpr (begins_move) {
         int first = max(j.sees_first + row + 63, 0);
         c.left_edge = j.key < first ? 0 : (j.key - first) / BLOCK_N + 1;
     }
-    c.unsure = unseen;
+    c.unsure = c.first;
 }
 
 /* Scores as the softmax wants them: capped, hidden where that is so. */
@@ -334,7 +332,8 @@ ATTUNE_INLINE void beware(const job &j, consumer &c, const float (&sum)[2][2])
         seen[r] = end - (j.key - c.first * BLOCK_N);
     }
     standing_signs signs = standing_look(sum, seen);
-    if (2 * signs.sharp > signs.rows) {
+    bool begun = c.rows.maximum[0] != positive_infinity() && c.rows.maximum[1] != positive_infinity();
+    if (2 * signs.sharp > signs.rows || !__all_sync(0xffffffff, begun)) {
         c.unsure = c.blocks;
     } else if (signs.few && (!ends_move || 2 * signs.mild > signs.rows)) {
         c.unsure = max(c.unsure, c.first + 1);

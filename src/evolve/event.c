@@ -134,13 +134,13 @@ static json_t *write_samples(const double *us, int pairs)
     return list;
 }
 
-/* What no table can say. */
 /* Most searches have no such field. */
 static bool write_some(json_t *object, const char *field, const char *text)
 {
     return text[0] == '\0' || json_object_set_new(object, field, json_string(text)) == 0;
 }
 
+/* What no table can say. */
 static bool write_rest(const at_event *event, json_t *object)
 {
     const at_event_measurement *measured = &event->as.measurement;

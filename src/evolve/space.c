@@ -69,13 +69,15 @@ static int by_count(const void *a, const void *b)
     return ((const at_space_refusal *)b)->count - ((const at_space_refusal *)a)->count;
 }
 
+static const char NOT_SEARCHED[] = "not searched";
+
 static bool has_values(const attune_kernel *kernel, const char *fixed, const attune_config *config,
                        attune_reason *reason)
 {
     attune_config with = *config;
     bool has = fixed[0] == '\0' ||
                (at_config_parse(kernel, fixed, &with) == ATTUNE_OK && memcmp(&with, config, sizeof with) == 0);
-    return has || attune_refuse(reason, "not searched: %.200s stays as it is", fixed);
+    return has || attune_refuse(reason, "%s: %.200s stays as it is", NOT_SEARCHED, fixed);
 }
 
 /* Asks about every combination; fills in code, as many as fit. */
@@ -109,6 +111,17 @@ static void take_order(const attune_kernel *kernel, const attune_problem *proble
     }
 }
 
+/* Why nothing fits, by a config that was asked for: values that stay as they are rule out most others. */
+static const char *why_none(const at_space *space)
+{
+    for (int i = 0; i < space->refusal_count; ++i) {
+        if (strncmp(space->refusal[i].first.text, NOT_SEARCHED, sizeof NOT_SEARCHED - 1) != 0) {
+            return space->refusal[i].first.text;
+        }
+    }
+    return space->refusal[0].first.text;
+}
+
 static attune_status fill(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                           const char *fixed, at_space *space)
 {
@@ -121,7 +134,7 @@ static attune_status fill(const attune_kernel *kernel, const attune_problem *pro
     AT_FORWARD(at_space_make_room(space, (int)space->total));
     sift(kernel, problem, target, fixed, space);
     AT_FAIL_IF(space->count == 0, ATTUNE_UNSUPPORTED, "kernel %s: none of its %lld configs fits: %s", kernel->name,
-               (long long)space->total, space->refusal[0].first.text);
+               (long long)space->total, why_none(space));
     AT_FORWARD(at_space_complete(space));
     take_order(kernel, problem, target, fixed, space);
     return ATTUNE_OK;

@@ -62,7 +62,7 @@ static void bench_close(bench *on)
 {
     at_verdict_destroy(on->verdict);
     folder_remove(&on->here);
-    assert_int_equal(unsetenv("ATTUNE_NCU"), 0);
+    assert_int_equal(unsetenv("ATTUNE_NCU") | unsetenv("NCU_TABLE"), 0);
 }
 
 static void what_ncu_saw_is_read(void **state)

@@ -315,8 +315,8 @@ static void check_softmax(bench_top *top, const char *params)
     }
 }
 
-/* By a standing reference: the first tile's maximum and a margin of 2^8, or what it was raised to; in a row that had
- * seen nothing then, nothing has a weight. `grown`: what row 2's scores are larger by in the second tile. */
+/* By a standing reference: the first tile's maximum, or what it was raised to, and never above what was seen; in a row
+ * that had seen nothing then, nothing has a weight. `grown`: what row 2's scores are larger by in the second tile. */
 static void check_standing(bench_top *top, const char *params, float grown)
 {
     static float tile[2][ROWS_MAX * 192];
@@ -340,7 +340,8 @@ static void check_standing(bench_top *top, const char *params, float grown)
         for (int i = 0; i < 2 * n; ++i) {
             largest[i / n] = fmax(largest[i / n], tile[i / n][r * n + i % n] * scale);
         }
-        assert_true(r == 1 ? isinf(reference) : reference > largest[0] + 8 - 1e-3);
+        assert_true(r == 1 ? isinf(reference) : reference > largest[0] - 1e-3);
+        assert_true(r == 1 || reference < fmax(largest[0], largest[1]) + 1e-3);
         assert_true(r == 1 || largest[1] - reference <= 15); /* 2^15: what fp16 has room for */
         for (int i = 0; i < 2 * n; ++i) {
             double p = exp2(tile[i / n][r * n + i % n] * scale - reference);
@@ -359,7 +360,7 @@ static void test_softmax(void **state)
         check_softmax(top, "RESCALE=8");
         check_softmax(top, "GROUPS=2,BLOCK_N=176,RESCALE=8");
         check_standing(top, "RESCALE=15", 0);
-        check_standing(top, "RESCALE=15", 40); /* by 2^29, 2^72 */
+        check_standing(top, "RESCALE=15", 30); /* by 2^22, 2^72 */
         check_standing(top, "RESCALE=15", 100);
         check_standing(top, "GROUPS=2,BLOCK_N=176,RESCALE=15", 100);
     }

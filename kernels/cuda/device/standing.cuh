@@ -1,8 +1,8 @@
 /* Softmax by a standing reference: weights are 2^(s - reference) where the reference was taken from a maximum that was
  * true once, of a row's first keys, and stays until weights have grown out of reach. So no tile needs its maximum
  * before its exponentials, nor O its rescaling; all that is asked of a tile is whether the sum of its weights, which is
- * needed anyway, is still in reach. Any reference gives the same quotient, as long as weights stay normal numbers of
- * their type (FlashDecoding++, Hong et al. 2023, guess one for all rows and recompute likewise).
+ * needed anyway, is still in reach. Any reference gives the same quotient, and one that is not above the maximum loses
+ * nothing in rounding (FlashDecoding++, Hong et al. 2023, guess one for all rows and recompute likewise).
  *
  * Of a row_pair maximum is the reference here: in units of log2, scale included, +inf while the row has seen no key
  * (whatever it then sees weighs 0, so tiles in which that may change must raise the reference first). */
@@ -11,15 +11,11 @@
 
 #include "device/rows.cuh"
 
-/* A maximum's weight is 2^-STANDING_MARGIN at first, and at most 2^STANDING_SLACK where each tile is asked for its own;
- * a lane's share of a tile may sum up to STANDING_REACH, so no weight is above it. fp16 ends at 65,504 and loses digits
- * below 2^-14; bf16 has room to spare, which values need too. */
-#if ATTUNE_DTYPE == 1
-constexpr float STANDING_MARGIN = 8, STANDING_REACH = 0x1p15f;
-#else
-constexpr float STANDING_MARGIN = 0, STANDING_REACH = 0x1p24f;
-#endif
-constexpr float STANDING_SLACK = 8;
+/* A lane's share of a row in one tile may sum up to STANDING_REACH, so no weight is above it: fp16 ends at 65,504.
+ * Where each tile is asked for its maximum, the reference moves if a weight would be above 2^STANDING_SLACK. NOTE: a
+ * reference above the maximum would have more room, and lose in fp16 what many small weights add up to beside a large
+ * one. */
+constexpr float STANDING_REACH = 0x1p15f, STANDING_SLACK = 8;
 /* Up to where weights and what was summed can come down by one factor that is no subnormal number. */
 constexpr float STANDING_SCALABLE = 0x1p100f;
 
@@ -28,13 +24,13 @@ ATTUNE_INLINE float positive_infinity()
     return __int_as_float(0x7f800000);
 }
 
-/* Moves row r's reference to where `maximum` asks for it, if that is the first, or higher by more than `slack`; returns
- * the factor for what was summed. */
+/* Moves row r's reference to `maximum`, if that is the first, or higher by more than `slack`; returns the factor for
+ * what was summed. */
 ATTUNE_INLINE float standing_move(row_pair &rows, float maximum, float slack, int r)
 {
-    float before = rows.maximum[r], wanted = maximum + STANDING_MARGIN;
+    float before = rows.maximum[r];
     bool begun = before != positive_infinity();
-    float after = begun && !(wanted > before + slack) ? before : wanted;
+    float after = begun && !(maximum > before + slack) ? before : maximum;
     rows.maximum[r] = after == negative_infinity() ? positive_infinity() : after;
     float factor = begun ? ptx_ex2_approx_ftz_f32(before - after) : 0.0f;
     rows.sum[r] *= factor;
@@ -49,7 +45,7 @@ ATTUNE_INLINE void standing_raise(row_pair &rows, const float (&s)[n], float sca
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float maximum = group_max<4>(row_maximum<count>(s, r)) * scale;
-        factor[r] = standing_move(rows, maximum, STANDING_MARGIN + STANDING_SLACK, r);
+        factor[r] = standing_move(rows, maximum, STANDING_SLACK, r);
     }
 }
 
@@ -90,14 +86,13 @@ struct standing_signs {
 ATTUNE_INLINE standing_signs standing_look(const float (&sum)[2][2], const int (&seen)[2])
 {
     enum { FEW = 16, ANY = 4 };
-    const float largest = ptx_ex2_approx_ftz_f32(-STANDING_MARGIN);
     standing_signs signs = {0, 0, 0, __any_sync(0xffffffff, min(seen[0], seen[1]) < FEW) != 0};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float all = group_sum<4>(sum[r][0] + sum[r][1]);
         signs.rows += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY));
-        signs.mild += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY && all < 1.5f * largest));
-        signs.sharp += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY && all < 1.125f * largest));
+        signs.mild += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY && all < 1.5f));
+        signs.sharp += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY && all < 1.125f));
     }
     return signs;
 }
