@@ -280,24 +280,36 @@ static void test_ring(void **state)
 
 /* ---- Softmax ---- */
 
-/* Exact integers at times a scale of 1/2: the reference in double, against the maximum that the kernel kept. */
-static void check_softmax(bench_top *top, const char *params)
+typedef float two_tiles[2][ROWS_MAX * 192]; /* of scores */
+
+static void draw_tiles(uint64_t seed, two_tiles tile)
 {
-    static float tile[2][ROWS_MAX * 192];
-    choose(top, "d64,fp16", params);
-    int n = top->block_n, lazy = value_of(top, "RESCALE");
-    at_random random = at_random_seed(12, 0);
+    at_random random = at_random_seed(seed, 0);
     for (int i = 0; i < 2 * ROWS_MAX * 192; ++i) {
         tile[i / (ROWS_MAX * 192)][i % (ROWS_MAX * 192)] = (float)at_random_normal(&random) * 6;
     }
+}
+
+static void run_softmax(bench_top *top, two_tiles tile)
+{
+    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_K], tile[0], sizeof(two_tiles) / 2));
+    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_V], tile[1], sizeof(two_tiles) / 2));
+    run_unit(top, SOFTMAX);
+}
+
+/* Exact integers at times a scale of 1/2: the reference in double, against the maximum that the kernel kept. */
+static void check_softmax(bench_top *top, const char *params)
+{
+    static two_tiles tile;
+    choose(top, "d64,fp16", params);
+    int n = top->block_n, lazy = value_of(top, "RESCALE");
+    draw_tiles(12, tile);
     for (int i = 0; i < n; ++i) {
         tile[0][i] = tile[1][i] = -INFINITY; /* row 0 sees nothing; row 1 nothing in the first tile */
         tile[0][n + i] = -INFINITY;
         tile[1][2 * n + i] += 100; /* row 2 must move its maximum */
     }
-    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_K], tile[0], sizeof tile[0]));
-    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_V], tile[1], sizeof tile[1]));
-    run_unit(top, SOFTMAX);
+    run_softmax(top, tile);
     const float *ends = top->result + (ptrdiff_t)top->rows * n;
     const double scale = 0.5 * 1.4426950408889634;
     for (int r = 0; r < top->rows; ++r) {
@@ -319,20 +331,15 @@ static void check_softmax(bench_top *top, const char *params)
  * that had seen nothing then, nothing has a weight. `grown`: what row 2's scores are larger by in the second tile. */
 static void check_standing(bench_top *top, const char *params, float grown)
 {
-    static float tile[2][ROWS_MAX * 192];
+    static two_tiles tile;
     choose(top, "d64,fp16", params);
     int n = top->block_n;
-    at_random random = at_random_seed(13, 0);
-    for (int i = 0; i < 2 * ROWS_MAX * 192; ++i) {
-        tile[i / (ROWS_MAX * 192)][i % (ROWS_MAX * 192)] = (float)at_random_normal(&random) * 6;
-    }
+    draw_tiles(13, tile);
     for (int i = 0; i < n; ++i) {
         tile[0][n + i] = -INFINITY;
         tile[1][2 * n + i] += grown;
     }
-    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_K], tile[0], sizeof tile[0]));
-    assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_V], tile[1], sizeof tile[1]));
-    run_unit(top, SOFTMAX);
+    run_softmax(top, tile);
     const float *ends = top->result + (ptrdiff_t)top->rows * n;
     const double scale = 0.5 * 1.4426950408889634;
     for (int r = 0; r < top->rows; ++r) {
