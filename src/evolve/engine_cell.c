@@ -91,10 +91,12 @@ static void fill_start(const at_engine *on, const at_cell *cell, at_event_start 
                    options->one != NULL || options->budget == NULL ? "" : options->budget);
     (void)snprintf(start->fixed, sizeof start->fixed, "%s", on->fixed);
     (void)snprintf(start->one, sizeof start->one, "%s", options->one != NULL ? options->one : "");
-    (void)snprintf(start->policy, sizeof start->policy,
-                   "heats of up to %d beside the champion and its copy, two samples of each a block, trimmed means and "
-                   "99 %% intervals of log ratios, ties within 2 %% or by overlapping intervals, winners win twice",
-                   batch_of(on));
+    (void)snprintf(
+        start->policy, sizeof start->policy,
+        "heats of up to %d beside the champion and its copy, two samples of each a block, trimmed means and "
+        "99 %% intervals of log ratios, ties within 2 %% or by overlapping intervals, winners win twice; the "
+        "final's ties are shown to be within 2 %% over fresh processes",
+        batch_of(on));
 }
 
 /* A ledger goes on only where it asked the same. */
@@ -206,7 +208,9 @@ static attune_status open_live(at_engine *on, at_cell *cell)
 static void fill_search(const at_engine *on, const at_cell *cell, at_search_options *search)
 {
     const at_evolve_options *options = on->options;
+    static const double final_s = 45;
     bool brief = options->strategy != NULL && strcmp(options->strategy, "seeds") == 0;
+    bool hurry = options->budget_s > 0 && options->budget_s < final_s; /* a final is no longer than its search */
     *search = (at_search_options){.space = cell->space,
                                   .strategy = options->strategy,
                                   .fitness = options->fitness,
@@ -217,8 +221,9 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
                                   .batch = batch_of(on),
                                   .rival = -1,
                                   .final_processes = brief ? 3 : 5,
-                                  .final_processes_max = brief ? 3 : 11,
+                                  .final_processes_max = brief ? 3 : 23,
                                   .final_blocks = brief ? 6 : 10,
+                                  .final_s = hurry ? options->budget_s : final_s,
                                   .brief = brief,
                                   .watch = options->watch.search};
     if (options->one != NULL) { /* nothing but what it begins with */

@@ -349,11 +349,20 @@ static attune_status check_culprit(int culprit, const at_first_run *seen)
     return ATTUNE_OK;
 }
 
+/* Arms take other places in every process: what a place is worth (its buffers, its turn at being made) is no arm's. */
+static void draw_places(const at_race_policy *policy, int process, int arms, int arm_at[AT_RACE_ARMS_MAX])
+{
+    int order[2 * AT_ARMS_MAX];
+    at_order drawn = at_order_seed(policy->seed + 15485867U * ((uint64_t)process + 1), arms);
+    at_order_block(&drawn, order);
+    memcpy(arm_at, order, (size_t)arms * sizeof *order);
+}
+
 static attune_status run_process(const at_race_policy *policy, const at_racer *racer, at_final *last, int process,
-                                 gathered *all)
+                                 const int arm_at[AT_RACE_ARMS_MAX], gathered *all)
 {
     const int arms = last->count + 1;
-    double log_ratio[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX], own[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX];
+    double taken[AT_RACE_ARMS_MAX][AT_HEAT_BLOCKS_MAX];
     at_order drawn = at_order_seed(policy->seed + 104729U * ((uint64_t)process + 1), arms);
     for (int b = 0; b < last->blocks; ++b) {
         int order[2 * AT_ARMS_MAX];
@@ -363,18 +372,21 @@ static attune_status run_process(const at_race_policy *policy, const at_racer *r
         at_order_block(&drawn, order);
         AT_FORWARD(racer->block(racer->self, order, 2 * arms, us, &culprit, &seen));
         AT_FORWARD(check_culprit(culprit, &seen));
-        for (int i = 0; i < arms; ++i) {
-            log_ratio[i][b] = log_mean(us[i]) - log_mean(us[0]);
-            own[i][b] = (us[i][0] + us[i][1]) / 2;
+        for (int place = 0; place < arms; ++place) {
+            taken[arm_at[place]][b] = (us[place][0] + us[place][1]) / 2;
         }
     }
     for (int i = 0; i < arms; ++i) {
+        double log_ratio[AT_HEAT_BLOCKS_MAX];
         at_interval mean;
-        AT_FORWARD(at_trimmed_mean(log_ratio[i], last->blocks, policy->confidence, &mean));
-        all->ratio[i][process] = mean.middle;
-        if (i < last->count) {
-            AT_FORWARD(at_median(own[i], (size_t)last->blocks, &last->process_us[i][process]));
+        for (int b = 0; b < last->blocks; ++b) {
+            log_ratio[b] = log(taken[i][b]) - log(taken[0][b]);
         }
+        AT_FORWARD(at_trimmed_mean(log_ratio, last->blocks, policy->confidence, &mean));
+        all->ratio[i][process] = mean.middle;
+    }
+    for (int i = 0; i < last->count; ++i) {
+        AT_FORWARD(at_median(taken[i], (size_t)last->blocks, &last->process_us[i][process]));
     }
     return ATTUNE_OK;
 }
@@ -382,28 +394,49 @@ static attune_status run_process(const at_race_policy *policy, const at_racer *r
 static attune_status run_fresh(const at_race_policy *policy, const at_racer *racer, at_final *last, int process,
                                gathered *all)
 {
-    int candidate[AT_RACE_ARMS_MAX];
+    int arm_at[AT_RACE_ARMS_MAX], candidate[AT_RACE_ARMS_MAX];
     int culprit = -1;
     at_first_run seen;
-    memcpy(candidate, last->candidate, (size_t)last->count * sizeof candidate[0]);
-    candidate[last->count] = last->candidate[0];
+    draw_places(policy, process, last->count + 1, arm_at);
+    for (int place = 0; place <= last->count; ++place) {
+        candidate[place] = last->candidate[arm_at[place] % last->count]; /* the placebo, behind all, is the first */
+    }
     AT_FORWARD(racer->renew(racer->self));
     for (int i = 0; i < last->count; ++i) {
-        AT_FORWARD(racer->try(racer->self, candidate[i], &seen));
+        AT_FORWARD(racer->try(racer->self, last->candidate[i], &seen));
         AT_FORWARD(check_culprit(seen.refused == AT_RAN ? -1 : i, &seen));
     }
     AT_FORWARD(racer->stage(racer->self, candidate, last->count + 1, &culprit, &seen));
     AT_FORWARD(check_culprit(culprit, &seen));
-    AT_FORWARD(run_process(policy, racer, last, process, all));
+    AT_FORWARD(run_process(policy, racer, last, process, arm_at, all));
     return racer->unstage(racer->self);
 }
 
-static int find_winner(const at_race_policy *policy, const at_final *last, at_key_of key, void *self)
+/* How a finalist stands beside the fastest. */
+typedef enum standing {
+    BEHIND = 0, /* by the band or more, and shown to be slower */
+    LEFT_OPEN,  /* not shown to be within the band: it is slower, or by the band or more as far as one can tell */
+    LIKELY_TIE, /* neither shown to be within the band nor to be slower */
+    TIES        /* shown to be within the band */
+} standing;
+
+static standing stand_of(const at_race_policy *policy, const at_interval *behind)
+{
+    const double band = log1p(policy->band);
+    if (behind->high < band) {
+        return TIES;
+    }
+    bool slower = behind->low > 0, far = behind->middle >= band;
+    return slower && far ? BEHIND : slower || far ? LEFT_OPEN : LIKELY_TIE;
+}
+
+/* Who has the least key of those that can win and stand so well at least; the fastest does. */
+static int find_winner(const at_race_policy *policy, const at_final *last, standing least, at_key_of key, void *self)
 {
     int best = -1;
     for (int i = last->from; i < last->count; ++i) {
-        bool ties = at_race_ties(policy, &last->behind[i], &same);
-        best = ties && (best < 0 || key(self, last->candidate[i]) < key(self, last->candidate[best])) ? i : best;
+        bool may = stand_of(policy, &last->behind[i]) >= least;
+        best = may && (best < 0 || key(self, last->candidate[i]) < key(self, last->candidate[best])) ? i : best;
     }
     return best;
 }
@@ -440,10 +473,10 @@ static attune_status conclude(const at_race_policy *policy, at_final *last, cons
     return ATTUNE_OK;
 }
 
-/* Whether the winner ties with the fastest only because its interval is wide. */
-static bool is_open(const at_race_policy *policy, const at_final *last)
+/* Whether somebody would win who is not shown to tie with the fastest, nor to be behind. */
+static bool is_open(const at_race_policy *policy, const at_final *last, at_key_of key, void *self)
 {
-    return last->behind[last->winner].middle >= log1p(policy->band);
+    return find_winner(policy, last, LEFT_OPEN, key, self) != find_winner(policy, last, TIES, key, self);
 }
 
 static attune_status check_final(const at_final *last)
@@ -468,8 +501,9 @@ attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, 
         AT_FORWARD(run_fresh(policy, racer, last, last->processes, &all));
         if (++last->processes == goal) {
             AT_FORWARD(conclude(policy, last, &all));
-            last->winner = find_winner(policy, last, key, self);
-            goal += is_open(policy, last) && goal + MORE <= last->processes_max ? MORE : 0;
+            last->winner = find_winner(policy, last, LIKELY_TIE, key, self);
+            bool may = goal + MORE <= last->processes_max && (last->may_go_on == NULL || last->may_go_on(self));
+            goal += may && is_open(policy, last, key, self) ? MORE : 0;
         }
     }
     return ATTUNE_OK;

@@ -21,7 +21,7 @@ enum {
     AT_RACE_ARMS_MAX = 16,              /* timed beside each other */
     AT_HEAT_MAX = AT_RACE_ARMS_MAX - 2, /* of them not the champion, nor its copy */
     AT_HEAT_BLOCKS_MAX = 64,
-    AT_FINAL_PROCESSES_MAX = 16,
+    AT_FINAL_PROCESSES_MAX = 24,
     AT_RACE_WHY_MAX = 320
 };
 
@@ -116,14 +116,20 @@ int at_heat_winner(const at_race_policy *policy, const at_heat *heat, at_key_of 
 
 /* ---- The final --------------------------------------------------------------------------------------------------- */
 
-/* Those that may be best, once more and for longer, each time in a fresh process: what one process was lucky with (its
- * addresses, its place among others) the next one is not. */
+/* Those that may be best, once more and for longer, each time in a fresh process and in another place among the arms:
+ * what one process was lucky with (its addresses, its place) the next one is not.
+ *
+ * Whoever is not the fastest may win by its key only where it was shown to be within the band of the fastest: the whole
+ * interval of its ratio over processes. So two finals whose winners differ are both within the band. While one that the
+ * key prefers is neither shown to tie nor to be behind, more processes follow; at the most there may be, it ties where
+ * it was not shown to be slower and its middle is within the band. */
 typedef struct at_final {
     int count;
     int candidate[AT_HEAT_MAX];
     int from;                         /* index of the first of those that can win: those before are for comparison */
-    int processes_min, processes_max; /* more than the least only while the key decides for want of samples alone */
+    int processes_min, processes_max; /* more than the least only while it is open who ties */
     int blocks;                       /* in each */
+    bool (*may_go_on)(void *self);    /* whether there is time for more than the least; NULL: there is */
     int processes;                    /* that there were */
     int winner;                     /* an index: who has the least key of those that can win and tie with the fastest */
     double us[AT_HEAT_MAX];         /* median of the processes' medians */
@@ -134,7 +140,8 @@ typedef struct at_final {
     double process_us[AT_HEAT_MAX][AT_FINAL_PROCESSES_MAX]; /* medians */
 } at_final;
 
-/* `last` has count, candidates, from, the numbers of processes and blocks filled in. */
+/* `last` has count, candidates, from, the numbers of processes and blocks, and who is asked for time filled in. `self`
+ * is the key's and the time's. */
 attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, at_key_of key, void *self,
                            at_final *last);
 

@@ -42,6 +42,7 @@ typedef struct at_search_options {
     int rival;       /* what would run without this search, where that is no candidate; -1: the first champion would */
     at_race_policy policy;
     int final_processes, final_processes_max, final_blocks;
+    double final_s; /* once it took so long, no more processes than the least; 0: no limit */
     bool brief; /* many problems wait: no final where nobody is near the champion, and no code is made to be compared */
     at_search_watch watch;
 } at_search_options;

@@ -60,6 +60,12 @@ static void choose_finalists(const at_search *on, at_final *last)
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
+static bool may_go_on(void *self)
+{
+    const at_search *on = self;
+    return on->options->final_s <= 0 || at_search_seconds(on) - on->final_began_s < on->options->final_s;
+}
+
 static attune_status run_fair(at_search *on, at_final *last)
 {
     enum { TRIES = 2 };
@@ -167,11 +173,13 @@ attune_status at_search_final(at_search *on)
     at_final last = {.from = options->rival >= 0 ? 1 : 0,
                      .processes_min = options->final_processes,
                      .processes_max = options->final_processes_max,
-                     .blocks = options->final_blocks};
+                     .blocks = options->final_blocks,
+                     .may_go_on = may_go_on};
     if (options->brief && options->rival < 0 && on->champion == on->first_champion) {
         return stay(on);
     }
     choose_finalists(on, &last);
+    on->final_began_s = at_search_seconds(on);
     if (options->watch.progress != NULL) {
         options->watch.progress(options->watch.self, "final", 0);
     }

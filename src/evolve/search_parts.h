@@ -33,7 +33,7 @@ typedef struct at_search {
     double champion_log_us, first_log_us; /* NAN until the first heat */
     int next;                             /* exhaustive */
     int launched;                         /* candidates whose functions were told apart */
-    double began_s, before_s;
+    double began_s, before_s, final_began_s;
     bool is_void;
 } at_search;
 

@@ -96,6 +96,29 @@ static void two_seeds_agree_within_the_band(void **state)
     }
 }
 
+/* Processes that differ leave it open who ties: more follow while there is time, and no more than the least without. */
+static void a_final_takes_the_time_it_is_given(void **state)
+{
+    (void)state;
+    static const double final_s[] = {0, 1};
+    int processes[2] = {0};
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+        for (int i = 0; i < 2; ++i) {
+            scene a;
+            set(&a, seed, 0.002);
+            a.on.second_s = 1;
+            a.on.machine.process = 0.015;
+            a.options.final_processes_max = 22;
+            a.options.final_s = final_s[i];
+            (void)run_with(&a.on, &a.options);
+            processes[i] += a.on.machine.processes;
+            stand_close(&a.on);
+        }
+    }
+    assert_int_equal(processes[1], 5 * 4);
+    assert_true(processes[0] > processes[1]);
+}
+
 /* What would run without the search may be another kernel's: it takes part in the final, and may win it. */
 static void a_rival_may_be_faster(void **state)
 {
@@ -452,6 +475,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_found_is_near_the_best),
         cmocka_unit_test(no_gain_is_an_answer),
         cmocka_unit_test(two_seeds_agree_within_the_band),
+        cmocka_unit_test(a_final_takes_the_time_it_is_given),
         cmocka_unit_test(a_rival_may_be_faster),
         cmocka_unit_test(an_exhaustive_search_measures_every_candidate),
         cmocka_unit_test(a_search_by_the_composite_score_is_judged_by_time),
