@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times configs of attune's kernels against PyTorch's cuDNN and any Python callable, in turns, in one process.
 
-    hopper.py [--library PATH] [--seconds S] [--rounds N] [--spread X] [--sharp] [--peer FILE:FUNCTION]... ITEM...
+    hopper.py [--library PATH] [--seconds S] [--rounds N] [--spread X] [--mixed] [--peer FILE:FUNCTION]... ITEM...
 
 An ITEM is PROBLEM@ARM+ARM+...: a problem's text and the arms to run on it. An arm is a kernel's text
 ("wgmma:GROUPS=2,BLOCK_N=128" gives what it names and leaves the rest to the heuristic's first config), "auto" (the
@@ -38,6 +38,27 @@ def load_peer(text):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, function)
+
+
+def mix_heads(q, k, p):
+    """Heads of five kinds in turns: standard normals; scores of deviation 50; equal keys; one key in a hundred that
+    matches one query by a score of 15; scores about -200."""
+    group, scale = p.heads_q // p.heads_kv, 1 / math.sqrt(p.head_dim_qk)
+    for b in range(p.batch):
+        for h in range(p.heads_kv):
+            kind, queries, keys = (b + h) % 5, q[b, h * group:(h + 1) * group], k[b, h]
+            if kind == 1:
+                queries *= math.sqrt(50)
+                keys *= math.sqrt(50)
+            elif kind == 2:
+                keys[:] = keys[0].clone()
+            elif kind == 3:
+                rows = torch.randperm(min(p.seqlen_q, p.seqlen_kv), device=q.device)[:max(p.seqlen_kv // 100, 1)]
+                needles = queries[0, rows].float()
+                keys[rows] = (needles * 15 / (scale * needles.square().sum(-1, keepdim=True))).to(keys.dtype)
+            elif kind == 4:
+                queries[:] = 1 + 0.05 * queries
+                keys[:] = -200 * scale * (1 + 0.05 * keys)
 
 
 class Bench:
@@ -91,8 +112,8 @@ class Bench:
         self.outs.clear()
         q, k, v = inputs(p)
         q = q * self.options.spread
-        if self.options.sharp:
-            q[:, ::5 * (p.heads_q // p.heads_kv)] *= 50
+        if self.options.mixed:
+            mix_heads(q, k, p)
         if "layout=bshd" in text:
             q, k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v))
         arms = {}
@@ -132,7 +153,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7, help="samples of an arm, at least")
     parser.add_argument("--graph-us", type=float, default=2000, help="length of a graph")
     parser.add_argument("--spread", type=float, default=1, help="of scores: what queries are multiplied by")
-    parser.add_argument("--sharp", action="store_true", help="in every fifth head scores have a deviation of 50")
+    parser.add_argument("--mixed", action="store_true", help="heads of five kinds, as the gate times")
     parser.add_argument("--peer", action="append", default=[], metavar="FILE:FUNCTION")
     parser.add_argument("items", nargs="+")
     options = parser.parse_args()

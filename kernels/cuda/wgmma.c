@@ -176,13 +176,14 @@ static void resources(const attune_problem *problem, const attune_target *target
 }
 
 /* In the order of the parameters, from the best on: by a standing reference, the same with a counter, which evens out
- * heads that take longer, by maxima. docs/hopper.md has the measurements. */
+ * heads that take longer, by maxima; above head dim 128 tiles of 80 keys, which heads that take maxima are better off
+ * with. docs/hopper.md has the measurements. */
 static const attune_config narrow[] = {
     {{3, 128, 2, 1, 1, 1, 15, 4}}, {{3, 128, 2, 1, 1, 2, 15, 4}}, {{3, 128, 2, 1, 1, 1, 0, 0}}};
 static const attune_config middle[] = {
     {{2, 128, 2, 1, 1, 1, 15, 3}}, {{2, 128, 2, 1, 1, 2, 15, 3}}, {{2, 128, 2, 1, 1, 1, 0, 0}}};
 static const attune_config wide[] = {
-    {{2, 64, 1, 1, 1, 1, 15, 4}}, {{2, 64, 1, 1, 1, 2, 15, 4}}, {{2, 80, 1, 1, 1, 1, 8, 2}}};
+    {{2, 64, 1, 1, 1, 1, 15, 3}}, {{2, 64, 1, 1, 1, 2, 15, 3}}, {{2, 80, 1, 1, 1, 1, 15, 4}}};
 
 typedef struct choices {
     const attune_config *config;
@@ -230,7 +231,7 @@ static void suit_few(const attune_problem *problem, const attune_target *target,
 
 /* Causal jobs differ in size, which shorter ones even out by a counter and long ones by their order; where there are
  * few or each is large, the counter costs more than it evens out. Where products are short turns cost more than they
- * order.
+ * order. At head dim 256 the longest want the larger tiles.
  */
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
@@ -241,6 +242,11 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
     }
     if (is_narrow && problem->seqlen_q < SHORT) {
         config->value[PINGPONG] = 0;
+    }
+    if (problem->head_dim_v > 192 && problem->seqlen_q > VERY_LONG) {
+        const bool larger = config->value[BLOCK_N] == 64;
+        config->value[BLOCK_N] = larger ? 80 : 64;
+        config->value[AHEAD] = larger ? 4 : 3;
     }
 }
 
@@ -255,7 +261,7 @@ static const length narrow_lengths[LENGTHS] = {
     {128, 2, 4, 109, 101, 0}, {176, 2, 4, 138, 142, 0}, {192, 2, 4, 150, 137, 0}};
 static const length middle_lengths[LENGTHS] = {
     {128, 2, 3, 151, 150, 60}, {160, 2, 3, 189, 199, 0}, {176, 1, 3, 209, 237, 0}, {192, 1, 1, 229, 205, 0}};
-static const length wide_lengths[LENGTHS] = {{64, 1, 4, 149, 327, 0}, {80, 1, 4, 186, 301, 0}, {96, 1, 4, 222, 335, 0}};
+static const length wide_lengths[LENGTHS] = {{64, 1, 3, 149, 327, 0}, {80, 1, 4, 186, 301, 0}, {96, 1, 4, 222, 335, 0}};
 
 static const length *lengths_for(const attune_problem *problem)
 {

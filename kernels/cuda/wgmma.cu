@@ -25,8 +25,8 @@ struct consumer {
     int number;                /* jobs taken so far, this one among them */
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
-    int unsure;                /* up to this tile each takes its maximum */
-    bool narrow;               /* the first one is seen in its left half at most */
+    int unsure;  /* up to this tile each takes its maximum; each lift sets it one further before `first` */
+    bool narrow; /* the first one is seen in its left half at most */
     float scale;
     row_pair rows;
 };
@@ -60,6 +60,7 @@ ATTUNE_INLINE void keep_order(const consumer &c)
     barrier_wait(c.base + place_passed, 1);
 }
 
+/* NOTE: one thread speaks for four warps: products are of the whole group, so what it has waited for is done. */
 ATTUNE_INLINE void leave_tile(const consumer &c, held tile)
 {
     if (c.thread == 0) {
@@ -381,11 +382,14 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c
 /* Scores that become weights before the wait for O: AHEAD quarters; with 4 the compiler puts the wait where it likes,
  * which at head dim 64 is best. NOTE: else it stands behind keep_order, or the compiler moves it before them. */
 constexpr int scores_ahead = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
+constexpr bool in_order = AHEAD<4, some_behind = AHEAD> 0 && AHEAD < 4;
+/* The same in a tile by its maximum under a standing reference: a quarter, above head dim 128 half of them. */
+constexpr int exact_ahead = BLOCK_N / (dim_v > 128 ? 4 : 8) / 4 * 4;
 
 /* Until the products of the tile before are added to O; all that comes then shares the time of the slowest of it. */
-ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, outputs &o)
+template <bool ordered> ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, outputs &o)
 {
-    if constexpr (AHEAD < 4) {
+    if constexpr (ordered) {
         keep_order(c);
     }
     await_outputs<0>(p, o);
@@ -394,10 +398,10 @@ ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, out
 
 /* The references as the compiler cannot have them before keep_order, since it moves no shuffle across: or all
  * exponentials come before the wait, and the rounding, which would be free beside them, alone behind it. */
-ATTUNE_INLINE row_pair rows_behind(const consumer &c)
+template <bool wanted> ATTUNE_INLINE row_pair rows_behind(const consumer &c)
 {
     row_pair rows = c.rows;
-    if constexpr (AHEAD > 0 && AHEAD < 4) {
+    if constexpr (wanted) {
         rows.maximum[0] = __shfl_sync(0xffffffff, rows.maximum[0], c.thread % 32);
         rows.maximum[1] = __shfl_sync(0xffffffff, rows.maximum[1], c.thread % 32);
     }
@@ -410,7 +414,7 @@ ATTUNE_INLINE void soften_by_maximum(consumer &c, held values, scores &s, weight
     softening f;
     rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
     rows_soften<0, scores_ahead>(s, c.scale, f);
-    finish_values(c, values, p, o);
+    finish_values<in_order>(c, values, p, o);
     rows_rescale<RESCALE>(o, f.factor);
     rows_soften<scores_ahead, all_scores>(s, c.scale, f);
     rows_finish(c.rows, f);
@@ -428,14 +432,19 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, const consumer
     prepare<all_scores>(args, j, c, i, s);
 }
 
-/* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. A warp's own affair, and dear,
- * most of all where scores are lost: so the job's other tiles take their maxima. */
+/* How often references may move in a job before its other tiles take their maxima: a lift costs half a tile, a maximum
+ * a tenth of one. */
+constexpr int LIFTS = 3;
+
+/* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. A warp's own affair, and dear
+ * where scores are lost: then this is the only time. */
 ATTUNE_INLINE void lift(const attune_args &args, const job &j, consumer &c, int i, scores &s, outputs &o,
                         float (&sum)[2][2])
 {
     float factor[2];
-    c.unsure = c.blocks;
-    if (standing_lost(s)) {
+    bool lost = standing_lost(s);
+    c.unsure = lost || c.unsure == c.first - LIFTS ? c.blocks : min(c.unsure, c.first) - 1;
+    if (lost) {
         rescore(args, j, c, i, s);
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
         sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
@@ -454,15 +463,15 @@ ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, co
     if (i <= c.unsure) {
         float factor[2];
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
-        await_outputs<0>(p, o);
-        leave_tile(c, values);
+        standing_soften<0, exact_ahead>(c.rows, s, c.scale, sum);
+        finish_values<true>(c, values, p, o);
         rows_rescale<1>(o, factor);
-        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+        standing_soften<exact_ahead, all_scores>(rows_behind<true>(c), s, c.scale, sum);
         rows_pack<all_scores>(s, p);
     } else {
         standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
-        finish_values(c, values, p, o);
-        standing_soften<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
+        finish_values<in_order>(c, values, p, o);
+        standing_soften<scores_ahead, all_scores>(rows_behind<some_behind>(c), s, c.scale, sum);
         rows_pack<all_scores>(s, p);
         if (!standing_holds(sum)) {
             lift(args, j, c, i, s, o, sum);
