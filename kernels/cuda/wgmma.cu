@@ -25,8 +25,8 @@ struct consumer {
     int number;                /* jobs taken so far, this one among them */
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
-    int unsure;  /* up to this tile each takes its maximum; each lift sets it one further before `first` */
-    bool narrow; /* the first one is seen in its left half at most */
+    int unsure;                /* tiles up to it take their maxima; before `first`: one was lifted */
+    bool narrow;               /* the first one is seen in its left half at most */
     float scale;
     row_pair rows;
 };
@@ -432,18 +432,15 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, const consumer
     prepare<all_scores>(args, j, c, i, s);
 }
 
-/* How often references may move in a job before its other tiles take their maxima: a lift costs half a tile, a maximum
- * a tenth of one. */
-constexpr int LIFTS = 3;
-
 /* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. A warp's own affair, and dear
- * where scores are lost: then this is the only time. */
+ * where scores are lost; one needle among the keys is the rule, but what rises twice may go on rising: then, and where
+ * scores are lost, the job's other tiles take their maxima. */
 ATTUNE_INLINE void lift(const attune_args &args, const job &j, consumer &c, int i, scores &s, outputs &o,
                         float (&sum)[2][2])
 {
     float factor[2];
     bool lost = standing_lost(s);
-    c.unsure = lost || c.unsure == c.first - LIFTS ? c.blocks : min(c.unsure, c.first) - 1;
+    c.unsure = lost || c.unsure < c.first ? c.blocks : c.first - 1;
     if (lost) {
         rescore(args, j, c, i, s);
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
