@@ -28,6 +28,7 @@ typedef enum zoo_flaw {
     ZOO_LSE_OFF,         /* LSE in base 2 */
     ZOO_EMPTY_NAN,       /* rows that see nothing are 0 / 0 */
     ZOO_NO_MAXIMUM,      /* exp without subtracting the maximum */
+    ZOO_HIGH_REFERENCE,  /* subtracts 2^8 times more than the maximum, and rounds weights to fp16 */
     ZOO_LEAKS,           /* hidden keys weigh zero, but are multiplied */
     ZOO_BIASED,          /* rounds O towards zero */
     ZOO_INT32,           /* element offsets in 32 bits: wraps onto the tensor's first rows */
@@ -186,10 +187,12 @@ static inline float zoo_soften(const attune_args *args, const zoo_row *at, zoo_f
         maximum = fmaxf(maximum, score[j]);
     }
     float shift = maximum == -INFINITY || flaw == ZOO_NO_MAXIMUM ? 0.0F : maximum;
+    shift += flaw == ZOO_HIGH_REFERENCE ? 5.545177F : 0.0F;
     for (int64_t j = 0; j < at->keys; ++j) {
         score[j] = flaw == ZOO_MEAN_OF_V ? 1.0F : expf(score[j] - shift);
         sum += score[j];
-        score[j] = zoo_round(args->dtype, flaw == ZOO_FP8_P ? zoo_chop(score[j], 3, true) : score[j]);
+        score[j] = zoo_round(flaw == ZOO_HIGH_REFERENCE ? ATTUNE_FP16 : args->dtype,
+                             flaw == ZOO_FP8_P ? zoo_chop(score[j], 3, true) : score[j]);
     }
     sum += expf(sink - shift);
     *lse = (shift + logf(sum)) * (flaw == ZOO_LSE_OFF ? 1.442695F : 1.0F);

@@ -5,7 +5,7 @@
 #include "base/random.h"
 
 static const char *const stratum_names[AT_STRATUM_COUNT] = {
-    "exact", "edges", "uneven", "heads", "layout", "far", "mask", "feature", "lengths",
+    "exact", "edges", "uneven", "heads", "layout", "far", "mask", "feature", "lengths", "long",
 };
 
 const char *at_stratum_name(at_stratum stratum)
@@ -127,7 +127,17 @@ static void vary_lengths(attune_problem *problem, at_random *random)
     }
 }
 
-static void vary(at_gate_case *one, at_random *random)
+/* Thousands of keys in one sequence, but so few heads and rows that the case stays small. */
+static void make_long(attune_problem *problem, at_random *random)
+{
+    problem->heads_q /= problem->heads_kv;
+    problem->heads_q = problem->heads_q < 8 ? problem->heads_q : 8;
+    problem->heads_kv = problem->batch = 1;
+    problem->seqlen_q = problem->seqlen_q == 1 ? 1 : draw_between(random, 33, 97);
+    problem->seqlen_kv = draw_between(random, 2048, 4160);
+}
+
+static void vary(at_gate_case *one, int64_t ordinal, bool big, at_random *random)
 {
     attune_problem *problem = &one->problem;
     switch (one->stratum) {
@@ -155,6 +165,10 @@ static void vary(at_gate_case *one, at_random *random)
     case AT_STRATUM_LENGTHS:
         vary_lengths(problem, random);
         break;
+    case AT_STRATUM_LONG:
+        make_long(problem, random);
+        problem->causal = !big && ordinal / 10 % 2 == 1 ? 1 : problem->causal;
+        break;
     default:
         break;
     }
@@ -163,12 +177,13 @@ static void vary(at_gate_case *one, at_random *random)
 /* Big problems keep their features: their cases differ in lengths, heads and strides. */
 static at_stratum stratum_of(bool big, int64_t ordinal)
 {
-    static const at_stratum all[] = {AT_STRATUM_EDGES,   AT_STRATUM_MASK,  AT_STRATUM_UNEVEN, AT_STRATUM_FEATURE,
-                                     AT_STRATUM_LENGTHS, AT_STRATUM_HEADS, AT_STRATUM_LAYOUT, AT_STRATUM_EDGES,
-                                     AT_STRATUM_MASK,    AT_STRATUM_FAR};
-    static const at_stratum same[] = {AT_STRATUM_EDGES, AT_STRATUM_UNEVEN, AT_STRATUM_HEADS, AT_STRATUM_EDGES,
-                                      AT_STRATUM_FAR};
-    return big ? same[ordinal % 5] : all[ordinal % 10];
+    static const at_stratum all[10] = {AT_STRATUM_EDGES,   AT_STRATUM_MASK,  AT_STRATUM_UNEVEN, AT_STRATUM_FEATURE,
+                                       AT_STRATUM_LENGTHS, AT_STRATUM_HEADS, AT_STRATUM_LAYOUT, AT_STRATUM_LONG,
+                                       AT_STRATUM_MASK,    AT_STRATUM_FAR};
+    static const at_stratum same[10] = {AT_STRATUM_EDGES, AT_STRATUM_UNEVEN, AT_STRATUM_HEADS, AT_STRATUM_EDGES,
+                                        AT_STRATUM_FAR,   AT_STRATUM_EDGES,  AT_STRATUM_LONG,  AT_STRATUM_HEADS,
+                                        AT_STRATUM_EDGES, AT_STRATUM_FAR};
+    return big ? same[ordinal % 10] : all[ordinal % 10];
 }
 
 /* Halves what is largest until the case is small; the lengths drawn are already short. */
@@ -220,7 +235,7 @@ void at_case_make(const attune_problem *problem, uint64_t seed, int64_t index, a
     one->stratum = stratum_of(big, ordinal);
     shrink_heads(&one->problem, &random);
     draw_lengths(&one->problem, &random);
-    vary(one, &random);
+    vary(one, ordinal, big, &random);
     make_small(&one->problem);
     if (attune_problem_check(&one->problem) != ATTUNE_OK) { /* whatever vary made of it, a case is a valid problem */
         one->problem = *problem;
@@ -228,5 +243,8 @@ void at_case_make(const attune_problem *problem, uint64_t seed, int64_t index, a
     }
     /* Another stride through the families than the strata's, so that in time each meets each. */
     one->draw.family = family_of(&one->problem, (ordinal + ordinal / 10) % 97);
+    if (one->stratum == AT_STRATUM_LONG && ordinal / 10 % 3 != 2) {
+        one->draw.family = AT_FAMILY_TAIL; /* which takes thousands of keys to show all that it can */
+    }
     one->draw.gaps = !one->draw.far && at_random_below(&random, 2) == 0;
 }

@@ -20,6 +20,7 @@ typedef enum at_stratum {
     AT_STRATUM_MASK,      /* causal, offsets, windows, boolean masks */
     AT_STRATUM_FEATURE,   /* softcap, bias, ALiBi, sink, scale */
     AT_STRATUM_LENGTHS,   /* seqused_kv, packed sequences, empty ones */
+    AT_STRATUM_LONG,      /* a few rows over thousands of keys, whatever the problem's length */
     AT_STRATUM_COUNT
 } at_stratum;
 

@@ -91,6 +91,88 @@ static void multiply_all(float *values, int64_t count, float factor)
     }
 }
 
+/* ---- TAIL: one key outweighs each of the others by far, and O is their sum's ------------------------------------ */
+
+/* Half the columns of queries and keys say by which key a query is outweighed, one column for each such key or two; the
+ * other half makes the flat rest not quite flat. */
+static int64_t tail_codes(const at_inputs *inputs)
+{
+    return inputs->problem.head_dim_qk > 1 ? inputs->problem.head_dim_qk / 2 : 1;
+}
+
+/* Kernels that walk the keys from left to right meet the first one in their first tile, those that walk from right to
+ * left the last one, and below a causal mask one beside the diagonal. */
+typedef enum tail_kind { TAIL_FIRST, TAIL_LAST, TAIL_TILE, TAIL_KINDS } tail_kind;
+
+/* The column of the first key, of the last, or of the first of a tile. */
+static int64_t tail_code(const at_inputs *inputs, tail_kind kind, int64_t tile)
+{
+    int64_t codes = tail_codes(inputs);
+    if (codes < TAIL_KINDS) {
+        return kind % codes;
+    }
+    return kind == TAIL_TILE ? TAIL_TILE + tile % (codes - TAIL_TILE) : kind;
+}
+
+/* The column of a key that outweighs others; -1: one of the others. */
+static int64_t tail_key(const at_inputs *inputs, int64_t row)
+{
+    int64_t rows = at_inputs_extent(inputs, ATTUNE_K).count[2];
+    if (row == 0 || row == rows - 1) {
+        return tail_code(inputs, row == 0 ? TAIL_FIRST : TAIL_LAST, 0);
+    }
+    return row % TILE == 0 ? tail_code(inputs, TAIL_TILE, row / TILE) : -1;
+}
+
+/* Of a query: the rows take turns; a tile is the one of the query's own position, which a causal mask leaves to it. */
+static int64_t tail_query(const at_inputs *inputs, int64_t row)
+{
+    const attune_problem *problem = &inputs->problem;
+    int64_t offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? problem->offset
+                     : problem->offset_kind == ATTUNE_OFFSET_TOP_LEFT || problem->varlen
+                         ? 0
+                         : problem->seqlen_kv - problem->seqlen_q;
+    int64_t position = row + offset > 0 ? row + offset : 0;
+    tail_kind kind = (tail_kind)(row % TAIL_KINDS);
+    return tail_code(inputs, kind == TAIL_LAST && problem->causal ? TAIL_TILE : kind, position / TILE);
+}
+
+/* The largest distance, and a query's entry that makes it; the key's entry follows from the scale. */
+static const double tail_nats = 13.0;
+static const double tail_entry = 4.0;
+
+static void tail_query_row(const at_inputs *inputs, int64_t row, at_random *random, float *values)
+{
+    double nats = 10.0 + (tail_nats - 10.0) * at_random_uniform(random);
+    memset(values, 0, (size_t)tail_codes(inputs) * sizeof *values);
+    values[tail_query(inputs, row)] = (float)(tail_entry * nats / tail_nats);
+}
+
+/* The others' logits deviate from 0 by about a quarter. */
+static void tail_key_row(const at_inputs *inputs, int64_t row, float *values)
+{
+    int64_t count = inputs->problem.head_dim_qk;
+    double scale = (double)at_problem_scale(&inputs->problem);
+    int64_t code = tail_key(inputs, row);
+    if (code < 0) {
+        multiply_all(values, count, capped(0.3 / (scale * sqrt((double)count)), 1000.0));
+        return;
+    }
+    memset(values, 0, (size_t)count * sizeof *values);
+    values[code] = capped(tail_nats / (tail_entry * scale), 1000.0);
+}
+
+/* Values of the few are 0, those of the many about 1: O is the share of the many. */
+static void tail_value_row(const at_inputs *inputs, int64_t row, float *values)
+{
+    bool outweighs = tail_key(inputs, row) >= 0;
+    for (int64_t c = 0; c < inputs->problem.head_dim_v; ++c) {
+        values[c] = outweighs ? 0.0F : 1.0F + 0.5F * values[c];
+    }
+}
+
+/* ---- Rows of all families --------------------------------------------------------------------------------------- */
+
 static void query_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_t row, float *values)
 {
     int64_t count = inputs->problem.head_dim_qk;
@@ -108,6 +190,9 @@ static void query_row(const at_inputs *inputs, int64_t batch, int64_t head, int6
         break;
     case AT_FAMILY_SUBNORMAL:
         multiply_all(values, count, subnormal_factor(inputs));
+        break;
+    case AT_FAMILY_TAIL:
+        tail_query_row(inputs, row, &random, values);
         break;
     default:
         break;
@@ -166,6 +251,9 @@ static void key_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_
     case AT_FAMILY_SUBNORMAL:
         multiply_all(values, count, subnormal_factor(inputs));
         break;
+    case AT_FAMILY_TAIL:
+        tail_key_row(inputs, row, values);
+        break;
     default:
         break;
     }
@@ -176,7 +264,9 @@ static void value_row(const at_inputs *inputs, int64_t batch, int64_t head, int6
     int64_t count = inputs->problem.head_dim_v;
     at_random random = stream(inputs, ATTUNE_V, batch, head, row);
     draw_normals(&random, count, values);
-    if (kind_of(inputs, batch, head) == AT_FAMILY_SUBNORMAL) {
+    if (kind_of(inputs, batch, head) == AT_FAMILY_TAIL) {
+        tail_value_row(inputs, row, values);
+    } else if (kind_of(inputs, batch, head) == AT_FAMILY_SUBNORMAL) {
         /* fp16 results must keep their subnormals. The other types' are so small that a device may flush them: there
          * they stand beside values that count. */
         bool all = inputs->problem.dtype == ATTUNE_FP16;

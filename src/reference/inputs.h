@@ -7,17 +7,18 @@
 #include "attune/attune.h"
 #include "base/threads.h"
 
-/* Ways to fill Q, K, V and the optional roles. */
+/* Ways to fill Q, K, V and the optional roles. The first four are what a big problem is given at its exact size. */
 typedef enum at_family {
     AT_FAMILY_NORMAL = 0, /* standard normal */
     AT_FAMILY_LARGE,      /* logits far above 88 before the maximum is subtracted */
-    AT_FAMILY_EQUAL,      /* all rows of K equal: P is uniform */
     AT_FAMILY_NEEDLE,     /* one key matches its query, among noise */
-    AT_FAMILY_MIXED,      /* a batch that mixes the kinds across heads */
-    AT_FAMILY_NEGATIVE,   /* very negative logits, worst on a partial tile */
-    AT_FAMILY_HIDDEN,     /* NaN and inf in keys and values that no row of their head sees */
-    AT_FAMILY_VISIBLE,    /* a few NaN and inf that some rows see */
-    AT_FAMILY_SUBNORMAL,  /* values in the subnormal range of the dtype */
+    AT_FAMILY_TAIL,      /* one key outweighs each of the others by 10 to 13 nats, and O is what the others sum up to */
+    AT_FAMILY_EQUAL,     /* all rows of K equal: P is uniform */
+    AT_FAMILY_MIXED,     /* a batch that mixes the kinds across heads */
+    AT_FAMILY_NEGATIVE,  /* very negative logits, worst on a partial tile */
+    AT_FAMILY_HIDDEN,    /* NaN and inf in keys and values that no row of their head sees */
+    AT_FAMILY_VISIBLE,   /* a few NaN and inf that some rows see */
+    AT_FAMILY_SUBNORMAL, /* values in the subnormal range of the dtype */
     AT_FAMILY_COUNT
 } at_family;
 

@@ -44,6 +44,7 @@ typedef struct counts {
     int stratum[AT_STRATUM_COUNT];
     int exact_family[AT_FAMILY_COUNT];
     int gaps, features;
+    int long_tail[2]; /* without and with a causal mask */
     bool tile_edge, empty, more_queries;
 } counts;
 
@@ -66,6 +67,11 @@ static counts count_cases(const char *text, int64_t cases)
             continue;
         }
         assert_true(attune_problem_flops(&one.problem) < AT_SMALL_FLOPS);
+        if (one.stratum == AT_STRATUM_LONG) {
+            assert_true(one.problem.seqlen_kv >= 2048);
+            found.long_tail[one.problem.causal] += one.draw.family == AT_FAMILY_TAIL;
+            continue;
+        }
         found.features += at_problem_features(&one.problem) != at_problem_features(&problem);
         found.tile_edge |= one.problem.seqlen_kv == 63 || one.problem.seqlen_kv == 65;
         found.empty |= one.problem.seqlen_kv == 0;
@@ -89,6 +95,7 @@ static void test_mix_of_an_ordinary_problem(void **state)
     }
     assert_true(found.gaps >= 30 && found.gaps <= 70);
     assert_true(found.tile_edge && found.more_queries);
+    assert_true(found.long_tail[0] >= 2 && found.long_tail[1] >= 2);
     assert_true(count_cases("b1,h8,s512,d64,fp16", 400).empty);
 }
 
@@ -100,6 +107,8 @@ static void test_mix_of_a_big_problem(void **state)
     assert_int_equal(found.features, 0);
     assert_int_equal(found.stratum[AT_STRATUM_MASK] + found.stratum[AT_STRATUM_FEATURE], 0);
     assert_true(found.stratum[AT_STRATUM_EDGES] >= 30);
+    assert_true(found.long_tail[1] >= 4);
+    assert_int_equal(found.exact_family[AT_FAMILY_TAIL], 1);
 }
 
 static void test_varlen_stays_valid(void **state)

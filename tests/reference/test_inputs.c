@@ -353,6 +353,9 @@ static void test_families_do_what_they_say(void **state)
     assert_true(summary_of(text, AT_FAMILY_SUBNORMAL, 1).largest_o < 0x1p-14);
     assert_true(summary_of(text, AT_FAMILY_MIXED, 1).largest_lse > 88.0);
     assert_true(summary_of(text, AT_FAMILY_MIXED, 1).smallest_lse < 20.0);
+    summary tail = summary_of("b1,h4,s2048,d64,fp16", AT_FAMILY_TAIL, 1); /* a share of 0.005 to 0.1 of values of 1 */
+    assert_true(tail.largest_lse < 13.9 && tail.smallest_lse > 9.9);
+    assert_true(tail.largest_o > 0.05 && tail.largest_o < 0.2);
     summary equal = summary_of(text, AT_FAMILY_EQUAL, 1);
     assert_true(equal.largest_o < 0.6); /* means of 150 values */
     summary visible = summary_of("b1,h4,s150,d64,fp16,causal", AT_FAMILY_VISIBLE, 1);

@@ -18,6 +18,12 @@
 #ifndef MASK_SHIFT
 #define MASK_SHIFT 0 /* causal: so many keys too many are seen */
 #endif
+#ifndef HEADROOM
+#define HEADROOM 0.0f /* what is subtracted from scores stands so far above their maximum */
+#endif
+#ifndef ROUNDED
+#define ROUNDED(weight) (weight) /* an element of P */
+#endif
 #ifndef WRITES_PAST
 #define WRITES_PAST 0 /* elements behind each head's last row are written */
 #endif
@@ -125,9 +131,10 @@ static void attend_row(const attune_args *args, int64_t item, void *scratch)
         score[j] = dot * (args->scale * SCALE_BY);
         top = fmaxf(top, score[j]);
     }
+    top += HEADROOM;
     memset(out, 0, sizeof *out * (size_t)args->head_dim_v);
     for (int64_t j = 0; j < keys; ++j) {
-        const float weight = score[j] == -INFINITY ? 0.0f : expf(score[j] - top);
+        const float weight = score[j] == -INFINITY ? 0.0f : ROUNDED(expf(score[j] - top));
         const int64_t v = row_of(&t[ATTUNE_V], batch, head_kv, j);
         sum += weight;
         for (int c = 0; c < args->head_dim_v && weight != 0; ++c) {
