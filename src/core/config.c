@@ -122,6 +122,26 @@ attune_status at_config_parse(const attune_kernel *kernel, const char *params, a
     return ATTUNE_OK;
 }
 
+/* What is named has one value whatever was there before. */
+attune_status at_config_settle(const attune_kernel *kernel, const char *params, char text[AT_KERNEL_TEXT_MAX])
+{
+    at_text out;
+    attune_config over_this, over_that;
+    for (int i = 0; i < ATTUNE_PARAMS_MAX; ++i) {
+        over_this.value[i] = 0;
+        over_that.value[i] = 1;
+    }
+    AT_FORWARD(at_config_parse(kernel, params, &over_this));
+    AT_FORWARD(at_config_parse(kernel, params, &over_that));
+    at_text_init_fixed(&out, text, AT_KERNEL_TEXT_MAX);
+    for (int i = 0; i < kernel->param_count; ++i) {
+        if (over_this.value[i] == over_that.value[i]) {
+            at_text_add(&out, "%s%s=%d", out.length > 0 ? "," : "", kernel->params[i].name, over_this.value[i]);
+        }
+    }
+    return at_text_status(&out, "parameters");
+}
+
 void at_config_print(const attune_kernel *kernel, const attune_config *config, char text[AT_KERNEL_TEXT_MAX])
 {
     at_text out;

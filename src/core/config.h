@@ -12,6 +12,9 @@ attune_status at_kernel_text_split(const char *text, char *name, size_t name_byt
 /* Reads "PARAM=VALUE,..." over `config`, which holds the values of parameters that are not named. Unknown or repeated
  * parameters and values that are not allowed are refused with a list of what is. */
 attune_status at_config_parse(const attune_kernel *kernel, const char *params, attune_config *config);
+/* Writes "PARAM=VALUE,..." again as this would be read, only what is named, in the descriptor's order: equal lists have
+ * equal texts. Refuses what at_config_parse does. */
+attune_status at_config_settle(const attune_kernel *kernel, const char *params, char text[AT_KERNEL_TEXT_MAX]);
 /* Writes "NAME:PARAM=VALUE,..." with every parameter in the descriptor's order ("NAME" for a kernel without any). */
 void at_config_print(const attune_kernel *kernel, const attune_config *config, char text[AT_KERNEL_TEXT_MAX]);
 /* How many configs of allowed values there are, and the index-th of them (mixed radix, last parameter fastest). */

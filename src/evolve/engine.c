@@ -39,8 +39,8 @@ static attune_status find_kernel(at_engine *on)
 {
     const at_evolve_options *options = on->options;
     AT_FORWARD(at_catalogue_check(options->kernel, &on->kernel));
-    on->fixed = options->kernel + strcspn(options->kernel, ":");
-    on->fixed += *on->fixed == ':';
+    const char *fixed = options->kernel + strcspn(options->kernel, ":");
+    AT_FORWARD(at_config_settle(on->kernel, fixed + (*fixed == ':'), on->fixed));
     return options->one == NULL ? ATTUNE_OK : at_catalogue_check(options->one, NULL);
 }
 

@@ -29,12 +29,13 @@ static bool is_directory(const char *path)
     return stat(path, &seen) == 0 && S_ISDIR(seen.st_mode);
 }
 
-/* DIR/KERNEL_PROBLEM.jsonl, where there are several or a directory is given. */
+/* DIR/KERNEL[_PARAM_VALUE...]_PROBLEM.jsonl, where there are several or a directory is given. */
 static attune_status ledger_path(const at_engine *on, const at_cell *cell, char path[PATH_MAX])
 {
     const at_evolve_options *options = on->options;
     bool within = options->problem_count > 1 || is_directory(options->ledger);
-    int length = within ? snprintf(path, PATH_MAX, "%s/%s_%s.jsonl", options->ledger, on->kernel->name, cell->text)
+    int length = within ? snprintf(path, PATH_MAX, "%s/%s%s%s_%s.jsonl", options->ledger, on->kernel->name,
+                                   on->fixed[0] != '\0' ? "_" : "", on->fixed, cell->text)
                         : snprintf(path, PATH_MAX, "%s", options->ledger);
     AT_FAIL_IF(length >= PATH_MAX, ATTUNE_INVALID_ARGUMENT, "the ledger's name is too long: %.60s...", options->ledger);
     for (char *at = path + strlen(options->ledger); *at != '\0'; ++at) {
@@ -100,8 +101,11 @@ static void fill_start(const at_engine *on, const at_cell *cell, at_event_start 
 }
 
 /* A ledger goes on only where it asked the same. */
-static attune_status check_start(const char *path, const at_event_start *was, const at_event_start *is)
+static attune_status check_start(const at_engine *on, const char *path, const at_event_start *was,
+                                 const at_event_start *is)
 {
+    char fixed[AT_KERNEL_TEXT_MAX];
+    bool settled = at_config_settle(on->kernel, was->fixed, fixed) == ATTUNE_OK;
     const struct {
         const char *what, *was, *is;
     } fields[] = {{"kernel", was->kernel, is->kernel},
@@ -110,7 +114,7 @@ static attune_status check_start(const char *path, const at_event_start *was, co
                   {"source", was->source, is->source},
                   {"strategy", was->strategy, is->strategy},
                   {"one config", was->one, is->one},
-                  {"list of fixed parameters", was->fixed, is->fixed}};
+                  {"list of fixed parameters", settled ? fixed : was->fixed, is->fixed}};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
         AT_FAIL_IF(strcmp(fields[i].was, fields[i].is) != 0, ATTUNE_INVALID_ARGUMENT,
                    "ledger %.200s: its %s is %.160s, not %.160s: it is of another search", path, fields[i].what,
@@ -142,7 +146,7 @@ static attune_status check_begun(const at_engine *on, const char *path, const at
     AT_FAIL_IF(access(path, W_OK) != 0, ATTUNE_IO_ERROR, "ledger %s cannot be written: %s", path, strerror(errno));
     AT_FORWARD(at_ledger_read(path, &log));
     bool known = on->target_text[0] != '\0' && log->count > 0;
-    attune_status status = known ? check_start(path, &log->event[0].as.start, start) : ATTUNE_OK;
+    attune_status status = known ? check_start(on, path, &log->event[0].as.start, start) : ATTUNE_OK;
     at_ledger_free(log);
     return status;
 }
@@ -165,12 +169,13 @@ attune_status at_engine_check_micro(const at_engine *on)
 }
 
 /* *ended: there is nothing to go on with. */
-static attune_status resume_ledger(at_cell *cell, const char *path, const at_event_start *start, bool *ended)
+static attune_status resume_ledger(const at_engine *on, at_cell *cell, const char *path, const at_event_start *start,
+                                   bool *ended)
 {
     at_ledger_log *log;
     AT_FORWARD(at_ledger_read(path, &log));
     *ended = log->ended;
-    attune_status status = log->count > 0 ? check_start(path, &log->event[0].as.start, start) : ATTUNE_OK;
+    attune_status status = log->count > 0 ? check_start(on, path, &log->event[0].as.start, start) : ATTUNE_OK;
     at_ledger_free(log);
     AT_FORWARD(status);
     return *ended ? ATTUNE_OK : at_ledger_resume(path, &cell->ledger, &cell->before);
@@ -185,7 +190,8 @@ static attune_status open_ledger(const at_engine *on, at_cell *cell, bool *ended
         return ATTUNE_OK;
     }
     AT_FORWARD(look_at_ledger(on, cell, &event, path, &begun));
-    return begun ? resume_ledger(cell, path, &event.as.start, ended) : at_ledger_create(path, &event, &cell->ledger);
+    return begun ? resume_ledger(on, cell, path, &event.as.start, ended)
+                 : at_ledger_create(path, &event, &cell->ledger);
 }
 
 /* ---- The search -------------------------------------------------------------------------------------------------- */

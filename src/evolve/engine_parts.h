@@ -28,7 +28,7 @@ typedef struct at_engine {
     const at_evolve_options *options;
     at_evolve_result *result;
     const attune_kernel *kernel;
-    const char *fixed; /* parameters that stay as they are: "PARAM=VALUE,..."; "" for none */
+    char fixed[AT_KERNEL_TEXT_MAX]; /* parameters that stay as they are, settled: "PARAM=VALUE,..."; "" for none */
     attune_target target;
     char target_text[AT_TARGET_TEXT_MAX];
     at_remote_options worker;

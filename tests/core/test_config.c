@@ -51,6 +51,20 @@ static void parses_over_what_is_there(void **state)
     assert_true(config.value[0] == 32 && config.value[1] == -1);
 }
 
+static void equal_lists_settle_to_equal_texts(void **state)
+{
+    (void)state;
+    attune_kernel kernel = sample_kernel(ATTUNE_TARGET_CPU);
+    char text[AT_KERNEL_TEXT_MAX];
+    assert_int_equal(at_config_settle(&kernel, "STAGES=-1,BLOCK_M=32", text), ATTUNE_OK);
+    assert_string_equal(text, "BLOCK_M=32,STAGES=-1");
+    assert_int_equal(at_config_settle(&kernel, "STAGES=2", text), ATTUNE_OK);
+    assert_string_equal(text, "STAGES=2");
+    assert_int_equal(at_config_settle(&kernel, "", text), ATTUNE_OK);
+    assert_string_equal(text, "");
+    assert_int_equal(at_config_settle(&kernel, "STAGES=7", text), ATTUNE_INVALID_ARGUMENT);
+}
+
 static void refuses_bad_params(void **state)
 {
     (void)state;
@@ -223,10 +237,15 @@ static void refuses_greed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(splits_names),           cmocka_unit_test(parses_over_what_is_there),
-        cmocka_unit_test(refuses_bad_params),     cmocka_unit_test(prints_back),
-        cmocka_unit_test(a_huge_space_saturates), cmocka_unit_test(fits),
-        cmocka_unit_test(fits_resources),         cmocka_unit_test(refuses_greed),
+        cmocka_unit_test(splits_names),
+        cmocka_unit_test(parses_over_what_is_there),
+        cmocka_unit_test(equal_lists_settle_to_equal_texts),
+        cmocka_unit_test(refuses_bad_params),
+        cmocka_unit_test(prints_back),
+        cmocka_unit_test(a_huge_space_saturates),
+        cmocka_unit_test(fits),
+        cmocka_unit_test(fits_resources),
+        cmocka_unit_test(refuses_greed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

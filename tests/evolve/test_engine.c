@@ -306,6 +306,7 @@ static void one_config_is_recorded_as_what_it_is(void **state)
     on.options.prove = false;
     on.options.strategy = NULL;
     on.options.budget = "60s";
+    on.options.budget_s = 2; /* finals are no longer than that */
     on.options.one = "cpu_tiled:BLOCK_M=16,BLOCK_N=32";
     on.options.ledger = folder_path(&on.in, "one.jsonl", path);
     run(&on);
@@ -337,6 +338,7 @@ static void fixed_parameters_stay_as_they_are(void **state)
     on.options.prove = false;
     on.options.strategy = "random";
     on.options.budget_runs = 4;
+    on.options.budget_s = 2; /* finals are no longer than that */
     on.options.kernel = "cpu_tiled:BLOCK_M=16,BLOCK_N=32";
     on.options.ledger = folder_path(&on.in, "fixed.jsonl", path);
     run(&on);
@@ -353,10 +355,19 @@ static void fixed_parameters_stay_as_they_are(void **state)
     assert_true(seen > 1);
     at_ledger_free(log);
     on.options.resume = true;
+    on.options.kernel = "cpu_tiled:BLOCK_N=32,BLOCK_M=16";
+    run(&on);
+    assert_int_equal(on.result.known, 1);
     on.options.kernel = "cpu_tiled";
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "its list of fixed parameters is");
     on.options.kernel = "cpu_tiled:BLOCK_M=17";
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "BLOCK_M cannot be '17'");
+    assert_int_equal(access(folder_path(&on.in, "cpu_tiled_b1_h1_s64_d64_fp32.jsonl", path), F_OK), -1);
+    on.options.kernel = "cpu_tiled:BLOCK_M=16,BLOCK_N=32";
+    on.options.ledger = on.in.path;
+    run(&on);
+    assert_int_equal(
+        access(folder_path(&on.in, "cpu_tiled_BLOCK_M_16_BLOCK_N_32_b1_h1_s64_d64_fp32.jsonl", path), F_OK), 0);
     folder_remove(&on.in);
 }
 
