@@ -4,7 +4,8 @@
 best is the fastest of all candidates by an exhaustive search; without one, of what the two searches found. best_us is
 its time in the final of the search that found it, and fastest_us that of the fastest there: what differs from it by
 less than the tie band ties, and a fixed key chooses. at_best_1 and at_best_2 are the best's time / that of what each
-seed's search found, timed beside each other in one run; 1 where it is the same config. measured and seconds are those
+seed's search found, as the gate saw them beside each other in eight fresh processes, by the inputs that searches go by;
+1 where it is the same config, - where they did not meet. measured and seconds are those
 of the slower of both searches, the seconds of its whole process (of all of them where it was ended and gone on with);
 whole_s is what the exhaustive search took. Parameters that a kernel is named with were left as they are.
 """
@@ -31,16 +32,15 @@ def lines(path):
 
 
 def times(path):
-    """The median of each arm of a run of `attune bench`, by its config; none where no run was needed."""
+    """Of the configs that met in the gate, by config: warm times / that of the first; none where no meeting was needed."""
     if not os.path.exists(path):
         return {}
     with open(path, encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file]
     at = {name: place for place, name in enumerate(rows[0])}
-    medians = {}
-    for row in rows[1:]:
-        medians.setdefault(row[at["arm"]], float(row[at["median_us"]]))
-    return medians
+    warm = [row for row in rows[1:] if row[at["mode"]] == "warm"]
+    first = ":".join(warm[0][at[name]] for name in ("kernel", "config"))
+    return {first: 1.0} | {row[at["peer"]]: float(row[at["ratio"]]) for row in warm}
 
 
 def finals_us(events):
@@ -62,20 +62,21 @@ def row(folder, name):
     stem = name.removesuffix(".jsonl")
     whole = lines(os.path.join(folder, "whole", name))
     seeds = [lines(os.path.join(folder, f"seed_{seed}", name)) for seed in (1, 2)]
-    medians = times(os.path.join(folder, "beside", stem + ".tsv"))
+    met = times(os.path.join(folder, "beside", stem + ".tsv"))
     found = [events[-1]["best"] for events in seeds]
-    of = whole or min(seeds, key=lambda events: medians.get(events[-1]["best"], 0))
+    of = whole or min(seeds, key=lambda events: met.get(events[-1]["best"], 0))
     best = of[-1]["best"]
     space = next(event["space"] for event in seeds[0] if event["kind"] == "space")
     finals = finals_us(of)
     took = max(seconds(folder, f"seed_{seed}", stem, seeds[seed - 1]) for seed in (1, 2))
-    at_best = [1.0 if one == best else medians[best] / medians[one] for one in found]
+    at_best = ["1.0000" if one == best else f"{met[best] / met[one]:.4f}" if {one, best} <= met.keys() else "-"
+               for one in found]
     start = seeds[0][0]
     kernel = start["kernel"] + (":" + start["fixed"] if "fixed" in start else "")
     return [kernel, start["problem"], len(space["candidates"]),
             f"{seconds(folder, 'whole', stem, whole):.1f}" if whole else "-", f"{finals[best]:.4g}",
             f"{min(finals.values()):.4g}", max(events[-1]["measured"] for events in seeds), f"{took:.1f}",
-            *(f"{one:.4f}" for one in at_best), "yes" if found[0] == found[1] else "no"]
+            *at_best, "yes" if found[0] == found[1] else "no"]
 
 
 def table(rows):
