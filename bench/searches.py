@@ -32,7 +32,7 @@ def lines(path):
 
 
 def times(path):
-    """Of the configs that met in the gate, by config: warm times / that of the first; none where no meeting was needed."""
+    """Of configs that met in the gate, by config: warm time / that of the first; none where no meeting was needed."""
     if not os.path.exists(path):
         return {}
     with open(path, encoding="utf-8") as file:
