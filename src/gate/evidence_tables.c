@@ -176,6 +176,7 @@ const at_field at_fields_of_policy[] = {
     AT_FIELD(AT_FIELD_REALS, at_session_policy, floor_us, "floor_us"),
     AT_FIELD(AT_FIELD_SEED, at_session_policy, seed, "seed"),
     AT_FIELD(AT_FIELD_BOOL, at_session_policy, quick, "quick"),
+    AT_FIELD(AT_FIELD_FLAG, at_session_policy, twin_by_reach, "twin_by_reach"),
     {.key = NULL},
 };
 

@@ -149,6 +149,7 @@ static json_t *write_field(const at_field *field, const void *at)
     case AT_FIELD_REALS:
         return write_reals(at, field->bytes / sizeof(double));
     case AT_FIELD_BOOL:
+    case AT_FIELD_FLAG:
         return json_boolean(*(const bool *)at);
     case AT_FIELD_NAME:
         return json_string(field->names[get_int(at, field->bytes)]);
@@ -162,7 +163,9 @@ json_t *at_fields_write(const at_field *table, const void *from)
 {
     json_t *object = json_object();
     for (; object != NULL && table->key != NULL; ++table) {
-        if (json_object_set_new(object, table->key, write_field(table, (const char *)from + table->offset)) != 0) {
+        const char *at = (const char *)from + table->offset;
+        bool left_out = table->kind == AT_FIELD_FLAG && !*(const bool *)(const void *)at;
+        if (!left_out && json_object_set_new(object, table->key, write_field(table, at)) != 0) {
             json_decref(object);
             object = NULL;
         }
@@ -208,6 +211,9 @@ static attune_status read_field(const at_field *field, const json_t *object, con
         return read_reals(object, path, field->key, to, field->bytes / sizeof(double));
     case AT_FIELD_BOOL:
         return at_json_bool(object, path, field->key, to);
+    case AT_FIELD_FLAG:
+        *(bool *)to = false;
+        return json_object_get(object, field->key) == NULL ? ATTUNE_OK : at_json_bool(object, path, field->key, to);
     case AT_FIELD_NAME:
         return read_name(object, path, field, to);
     case AT_FIELD_GROUP:

@@ -12,6 +12,7 @@ typedef enum at_field_kind {
     AT_FIELD_REAL,  /* double; what is not finite is written as "inf", "-inf" or "nan" */
     AT_FIELD_REALS, /* double[bytes / 8] */
     AT_FIELD_BOOL,
+    AT_FIELD_FLAG, /* bool, there only where it is true: what files of before it was thought of do not have */
     AT_FIELD_NAME, /* an enumerator by its name: names[value], ended by NULL */
     AT_FIELD_GROUP /* a struct of its own table, as an object */
 } at_field_kind;

@@ -1,5 +1,6 @@
 /* Controls: what a session must show of itself before its ratios are believed. Each names a noise and what it would do
- * to a verdict. A control that does not hold makes a verdict inconclusive, never a pass. */
+ * to a verdict. A control that does not hold makes a verdict inconclusive, never a pass; A/A alone is weighed
+ * (speed.h). */
 #ifndef MEASURE_CONTROLS_H
 #define MEASURE_CONTROLS_H
 

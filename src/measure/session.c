@@ -30,7 +30,8 @@ void at_session_policy_init(at_session_policy *policy, uint64_t seed)
                                   .hopeless = 1.5,
                                   .hopeless_pairs = 20,
                                   .dropped_most = 0.1,
-                                  .seed = seed};
+                                  .seed = seed,
+                                  .twin_by_reach = true};
 }
 
 void at_session_policy_quick(at_session_policy *policy, uint64_t seed)

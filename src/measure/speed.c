@@ -1,5 +1,6 @@
 #include "measure/speed.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +62,28 @@ static void need(at_speed *speed, const at_check *check)
     }
 }
 
+/* How far what decides is from where it would decide otherwise, as a logarithm: r's interval from the bound, and, where
+ * it lies above, the cold median from 1. */
+static double distance_of(const at_session *session, const at_speed *speed)
+{
+    const at_interval *r = &speed->ratio[AT_MODE_WARM].r;
+    double bound = 1 / session->policy.must;
+    if (r->low <= bound) {
+        return r->high < bound ? log(bound / r->high) : 0;
+    }
+    double warm = log(r->low / bound);
+    return speed->known[AT_MODE_COLD] ? fmin(warm, fabs(log(speed->ratio[AT_MODE_COLD].median_r))) : warm;
+}
+
+static void need_twin(const at_session *session, at_speed *speed, const at_check *check)
+{
+    static const double sure = 0.95;
+    double reach = at_student_quantile((1 + sure) / 2, 1) * fabs(log1p(check->worst));
+    if (!session->policy.twin_by_reach || !(distance_of(session, speed) > reach)) {
+        need(speed, check);
+    }
+}
+
 static attune_status look_at_controls(const at_session *session, int candidate, int peer, at_speed *speed)
 {
     at_check check;
@@ -81,7 +104,7 @@ static attune_status look_at_controls(const at_session *session, int candidate, 
             at_check_clocks(session, arm, &check);
             need(speed, &check);
             AT_FORWARD(at_check_twin(session, arm, &check, &speed->twin));
-            need(speed, &check);
+            need_twin(session, speed, &check);
         }
     }
     return ATTUNE_OK;

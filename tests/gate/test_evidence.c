@@ -161,6 +161,10 @@ static void old_files_stay_readable(void **state)
     assert_ok(at_evidence_read(ATTUNE_SOURCE_DIR "/tests/gate/evidence_1.json", &evidence));
     assert_int_equal(evidence.count, 1);
     assert_string_equal(evidence.exhibit[0].what, "");
+    char *text, digest[AT_DIGEST_TEXT_MAX]; /* members that were thought of later do not come into it */
+    assert_ok(at_verdict_print(evidence.exhibit[0].verdict, &text, digest));
+    assert_string_equal(digest, evidence.exhibit[0].digest);
+    free(text);
     assert_ok(at_verify(&evidence.exhibit[0], "", &record));
     assert_string_equal(record.why, "there is no kernel k");
     at_evidence_close(&evidence);
