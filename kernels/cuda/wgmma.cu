@@ -142,7 +142,7 @@ template <int count> ATTUNE_INLINE void hide(const job &j, const consumer &c, in
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         int row = first_row(c) + r * 8;
-        first[r] = begins_move ? j.sees_first + row - key : 0;
+        first[r] = begins_move ? max(j.sees_first + row, 0) - key : 0; /* unbounded ones are far below 0 */
         end[r] = (ends_move ? min(j.sees_end + row, j.keys) : j.keys) - key;
     }
     rows_hide<begins_move, count>(s, first, end, c.thread % 32);
