@@ -206,17 +206,91 @@ static int64_t jobs_of(const attune_problem *problem, const attune_config *confi
     return (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
 }
 
-/* What the multiprocessor with most work takes for its jobs, in 10 ns, at head dims up to 64 and 128 keys a tile. */
+/* What a tile of keys and a job besides take on the H200, in 10 ns, and a tile's keys. */
+typedef struct pace {
+    int32_t tile, job, block_n;
+} pace;
+
+static pace pace_of(const attune_problem *problem, const attune_config *config)
+{
+    if (problem->head_dim_v > 128) {
+        return (pace){149, 327, 64};
+    }
+    if (problem->head_dim_v > 64) {
+        return (pace){151, 150, 128};
+    }
+    return config->value[GROUPS] == 3 ? (pace){140, 119, 128} : (pace){109, 101, 128};
+}
+
+/* What the multiprocessor with most work takes for its jobs where all are alike. */
 static int64_t time_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    const int64_t tile = config->value[GROUPS] == 3 ? 140 : 109, job = config->value[GROUPS] == 3 ? 119 : 101;
+    const pace takes = pace_of(problem, config);
     const int64_t jobs = jobs_of(problem, config), each = target->sm_count;
-    const int64_t longest = (problem->seqlen_kv + 127) / 128 * tile + job;
-    if (!problem->causal) {
-        return (jobs + each - 1) / each * longest;
+    const int64_t longest = (problem->seqlen_kv + takes.block_n - 1) / takes.block_n * takes.tile + takes.job;
+    return (jobs + each - 1) / each * longest;
+}
+
+enum { SMS_MAX = 256, JOBS_MAX = 16 }; /* of a multiprocessor: beyond, sizes even out */
+
+/* Multiprocessors and the time of the jobs each has been given. */
+typedef struct shares {
+    int64_t count, jobs;
+    int64_t busy[SMS_MAX];
+} shares;
+
+/* The next job's place: to and fro, or whoever is done first. */
+static int64_t place_of(const shares *all, bool by_counter)
+{
+    int64_t least = 0, place = all->jobs % all->count;
+    if (!by_counter) {
+        return all->jobs / all->count % 2 ? all->count - 1 - place : place;
     }
-    const int64_t mean = (longest + job) / 2 * jobs / each;
-    return longest > mean ? longest : mean;
+    for (int64_t i = 1; i < all->count; ++i) {
+        least = all->busy[i] < all->busy[least] ? i : least;
+    }
+    return least;
+}
+
+/* Heads that share L2, as queue_of in device/job.cuh has them. */
+static int64_t section_of(const attune_problem *problem)
+{
+    const int64_t most = INT64_C(32) << 20, heads = (int64_t)problem->heads_q * problem->batch;
+    const int64_t keys = problem->seqlen_kv > 1 ? problem->seqlen_kv : 1;
+    const int64_t bytes = keys * (problem->head_dim_qk + problem->head_dim_v) * 2;
+    const int64_t half = most / 2 / bytes > 64 ? most / 2 / bytes : 64;
+    const int64_t fit = most / bytes < half ? most / bytes : half;
+    const int64_t section = (fit > 1 ? fit : 1) * (problem->heads_q / problem->heads_kv);
+    return section < heads ? section : heads;
+}
+
+/* The same with a causal mask, job by job in their order. */
+static int64_t span_of(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                       bool by_counter)
+{
+    const pace takes = pace_of(problem, config);
+    const int64_t m = block_m(config), tiles = (problem->seqlen_q + m - 1) / m;
+    const int64_t heads = (int64_t)problem->heads_q * problem->batch, section = section_of(problem);
+    shares all = {.count = target->sm_count < SMS_MAX ? target->sm_count : SMS_MAX};
+    int64_t left = (heads + section - 1) / section, longest = 0;
+    for (int64_t head = 0; head < heads; head += section, --left) {
+        const int64_t together = heads - head < section ? heads - head : section;
+        for (int64_t i = 0; i < tiles * together; ++i) {
+            const int64_t rank = i / together, tile = left % 2 ? tiles - 1 - rank : rank;
+            const int64_t rows = (tile + 1) * m < problem->seqlen_q ? (tile + 1) * m : problem->seqlen_q;
+            int64_t *busy = &all.busy[place_of(&all, by_counter)];
+            *busy += (rows + takes.block_n - 1) / takes.block_n * takes.tile + takes.job;
+            longest = *busy > longest ? *busy : longest;
+            ++all.jobs;
+        }
+    }
+    return longest;
+}
+
+static bool are_few(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                    int64_t each)
+{
+    return jobs_of(problem, config) <= each * target->sm_count;
 }
 
 /* Where jobs are few, smaller ones leave fewer multiprocessors without. */
@@ -224,20 +298,30 @@ static void suit_few(const attune_problem *problem, const attune_target *target,
 {
     attune_config fewer = *config;
     fewer.value[GROUPS] = 2;
-    if (config->value[GROUPS] == 3 && time_of(problem, target, &fewer) < time_of(problem, target, config)) {
+    if (config->value[GROUPS] == 2 || !are_few(problem, target, config, JOBS_MAX)) {
+        return;
+    }
+    if (problem->causal ? span_of(problem, target, &fewer, false) < span_of(problem, target, config, false)
+                        : time_of(problem, target, &fewer) < time_of(problem, target, config)) {
         *config = fewer;
     }
 }
 
+/* Whether jobs by counter are done sooner by more than the counter takes: 1.5 us and a fiftieth. */
+static bool counter_pays(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    return span_of(problem, target, config, true) * 51 / 50 + 150 < span_of(problem, target, config, false);
+}
+
 /* Causal jobs differ in size, which shorter ones even out by a counter and long ones by their order; where there are
- * few or each is large, the counter costs more than it evens out. Where products are short turns cost more than they
- * order. At head dim 256 the longest want the larger tiles.
+ * few or each is large, the counter mostly costs more than it evens out. Where products are short turns cost more than
+ * they order. At head dim 256 the longest want the larger tiles.
  */
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     const bool is_narrow = problem->head_dim_v <= 64;
-    const int64_t jobs_each = is_narrow ? 4 : 6;
-    if (problem->seqlen_q < (is_narrow ? VERY_LONG : LONG) && jobs_of(problem, config) > jobs_each * target->sm_count) {
+    if (problem->seqlen_q < (is_narrow ? VERY_LONG : LONG) &&
+        (!are_few(problem, target, config, is_narrow ? 4 : 6) || counter_pays(problem, target, config))) {
         config->value[SCHEDULER] = COUNTER;
     }
     if (is_narrow && problem->seqlen_q < SHORT) {

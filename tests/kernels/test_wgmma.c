@@ -1,0 +1,108 @@
+/* What wgmma's descriptor chooses first, on an H200: a case of each measurement that a rule came of (docs/hopper.md).
+ */
+#include "base/cm.h"
+#include "core/config.h"
+#include "cuda/cuda.h"
+
+extern const attune_kernel at_kernel_wgmma;
+
+static attune_problem problem_of(const char *text)
+{
+    attune_problem problem;
+    assert_ok(attune_problem_parse(text, &problem));
+    return problem;
+}
+
+static attune_target h200(void)
+{
+    attune_target target;
+    assert_ok(at_cuda_typical(90, &target));
+    target.sm_count = 132;
+    return target;
+}
+
+static int32_t value_of(const attune_config *config, const char *name)
+{
+    for (int32_t i = 0; i < at_kernel_wgmma.param_count; ++i) {
+        if (strcmp(at_kernel_wgmma.params[i].name, name) == 0) {
+            return config->value[i];
+        }
+    }
+    fail_msg("no parameter %s", name);
+    return 0;
+}
+
+/* The first choice has the value that was fastest, or within noise of it. */
+static void chooses_what_was_fastest(void **state)
+{
+    static const struct {
+        const char *problem, *name;
+        int32_t value;
+    } asked[] = {
+        /* by counter only where it evens out more than it costs */
+        {"b1,h64,s1109,d128,bf16,causal", "SCHEDULER", 2},
+        {"b1,h64,hkv16,s760,d128,fp16,causal", "SCHEDULER", 1},
+        {"b1,h64,hkv16,s1254,d128,bf16,causal", "SCHEDULER", 1},
+        {"b4,h8,s2913,d192,bf16,causal", "SCHEDULER", 2},
+        {"b8,h32,s574,d256,fp16,causal", "SCHEDULER", 2},
+        {"b1,h64,s2059,d64,fp16,causal", "SCHEDULER", 2},
+        {"b1,h32,hkv4,s5273,d128,fp16,causal", "SCHEDULER", 1},
+        {"b1,h8,s5860,d256,fp16,causal", "SCHEDULER", 1},
+        /* three groups or two */
+        {"b2,h8,s2544,d64,fp16,causal", "GROUPS", 3},
+        {"b4,h8,s1222,d64,fp16,causal", "GROUPS", 3},
+        {"b1,h32,s2088,d64,bf16,causal", "GROUPS", 3},
+        {"b2,h8,hkv2,s2063,d64,fp16,causal", "GROUPS", 2},
+        {"b1,h64,s588,d64,fp16", "GROUPS", 3},
+        /* tiles of keys */
+        {"b1,h8,s16384,d256,fp16,causal", "BLOCK_N", 80},
+        {"b2,h8,s8192,d256,fp16,causal", "BLOCK_N", 64},
+        {"b1,h32,s1773,d192,fp16,causal", "BLOCK_N", 64},
+        {"b4,h32,hkv4,s1926,d128,fp16", "BLOCK_N", 176},
+        /* references stand, but where sequences are packed */
+        {"b8,h16,s2048,d128,fp16", "RESCALE", 15},
+        {"b8,h16,s2048,d128,fp16,varlen=1", "RESCALE", 0},
+    };
+    attune_target target = h200();
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        attune_problem problem = problem_of(asked[i].problem);
+        attune_config config;
+        assert_true(at_kernel_wgmma.heuristic(&problem, &target, 0, &config));
+        if (value_of(&config, asked[i].name) != asked[i].value) {
+            fail_msg("%s: %s %d", asked[i].problem, asked[i].name, value_of(&config, asked[i].name));
+        }
+    }
+}
+
+/* Sizes at which the forecast of jobs could divide by nothing or run past its arrays. */
+static void forecasts_end(void **state)
+{
+    static const char *const problems[] = {
+        "b1,h1,sq0,skv0,d64,fp16,causal",       "b1,h1,sq5,skv0,d64,fp16,causal", "b1,h1,sq0,skv7,d128,bf16,causal",
+        "b1,h1,sq1,skv1000000,d64,fp16,causal", "b64,h128,s64,d64,fp16,causal",   "b1,h1,s1000000,d256,fp16,causal",
+    };
+    static const int32_t counts[] = {1, 132, 256, 1000};
+    (void)state;
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; ++i) {
+        for (size_t n = 0; n < sizeof counts / sizeof counts[0]; ++n) {
+            attune_target target = h200();
+            attune_problem problem = problem_of(problems[i]);
+            attune_config config;
+            target.sm_count = counts[n];
+            for (int32_t index = 0; at_kernel_wgmma.heuristic(&problem, &target, index, &config); ++index) {
+                assert_true(at_kernel_wgmma.valid(&problem, &target, &config, NULL));
+                assert_true(index < 8);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chooses_what_was_fastest),
+        cmocka_unit_test(forecasts_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
