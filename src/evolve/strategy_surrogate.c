@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "evolve/forest.h"
 #include "evolve/strategy_kinds.h"
+#include "measure/statistics.h"
 
 enum {
     TREES = 40,
@@ -20,8 +21,8 @@ enum {
     FAR_DRAWS = 4  /* of which the farthest is taken */
 };
 
-/* Of logarithms: what takes a sixth longer than the best is as bad as what takes a hundred times as long. Else the few
- * that are hopeless would be all that a forest sees. */
+/* Of logarithms: what takes a sixth longer than the best may be as bad as what takes a hundred times as long. Else the
+ * few that are hopeless would be all that a forest sees. */
 #define HOPELESS 0.15
 
 typedef struct modeller {
@@ -111,17 +112,34 @@ static int far_away(at_strategy *strategy)
 
 /* ---- Modelling --------------------------------------------------------------------------------------------------- */
 
+/* The cost from which on all are as bad: of the slowest quarter of those that are known, and none that is near the
+ * best. While nearly all are far from it, a search that took them for alike would not see which way is down. */
+static double hopeless_from(const at_strategy *strategy)
+{
+    const modeller *self = strategy->self;
+    double near = strategy->cost[strategy->best] + HOPELESS;
+    size_t known = 0;
+    for (int i = 0; i < strategy->tried_count; ++i) {
+        double cost = strategy->cost[strategy->tried[i].candidate];
+        self->y[known] = cost;
+        known += !isnan(cost);
+    }
+    at_sort(self->y, known);
+    return fmax(near, self->y[3 * known / 4]);
+}
+
 static attune_status grow(at_strategy *strategy, at_forest **forest)
 {
     modeller *self = strategy->self;
     size_t columns = (size_t)self->columns;
     int rows = 0;
+    const double hopeless = hopeless_from(strategy);
     for (int i = 0; i < strategy->tried_count; ++i) {
         int candidate = strategy->tried[i].candidate;
         if (!isnan(strategy->cost[candidate])) {
             memcpy(self->rows + (size_t)rows * columns, self->x + (size_t)candidate * columns,
                    columns * sizeof *self->rows);
-            self->y[rows++] = fmin(strategy->cost[candidate], strategy->cost[strategy->best] + HOPELESS);
+            self->y[rows++] = fmin(strategy->cost[candidate], hopeless);
         }
     }
     at_forest_options options = {.trees = TREES, .leaf = 1, .seed = at_random_next(&strategy->random)};
