@@ -25,6 +25,16 @@ static void print_slip(const at_slip *slip, FILE *out)
                   100 * (slip->reach - 1), slip->unchanged);
 }
 
+static void print_excuse(const at_slip *slip, FILE *out)
+{
+    const at_verdict *now = slip->newest->exhibit->verdict;
+    (void)fprintf(out,
+                  "excused: %s on %s, %s, against %s, %s: worse by %.1f %%; sessions differ by %.1f %% by %d unchanged "
+                  "arms\n",
+                  now->kernel, now->problem, now->target.model, slip->peer, at_mode_name(slip->mode),
+                  100 * (slip->then.middle / slip->now.middle - 1), 100 * (slip->reach - 1), slip->unchanged);
+}
+
 static attune_status look(const at_cli *cli, at_ratchet *ratchet)
 {
     at_archive archive;
@@ -34,6 +44,9 @@ static attune_status look(const at_cli *cli, at_ratchet *ratchet)
     }
     for (size_t i = 0; i < ratchet->count && status == ATTUNE_OK; ++i) {
         print_slip(&ratchet->slip[i], cli->out);
+    }
+    for (size_t i = 0; i < ratchet->excused && status == ATTUNE_OK; ++i) {
+        print_excuse(&ratchet->excuse[i], cli->out);
     }
     at_archive_close(&archive);
     return status;
@@ -46,9 +59,9 @@ static int run(const at_cli *cli)
     size_t slips = ratchet.count;
     if (status == ATTUNE_OK) {
         at_cli_say(cli,
-                   "%lld newest verdicts have earlier ones; %zu comparisons show them worse, %lld more by no more "
+                   "%lld newest verdicts have earlier ones; %zu comparisons show them worse, %zu more by no more "
                    "than sessions differ",
-                   (long long)ratchet.compared, slips, (long long)ratchet.excused);
+                   (long long)ratchet.compared, slips, ratchet.excused);
     }
     at_ratchet_free(&ratchet);
     return status != ATTUNE_OK ? at_cli_fail(cli, status) : slips > 0 ? AT_EXIT_WRONG : AT_EXIT_OK;
@@ -60,8 +73,8 @@ const at_verb at_verb_ratchet = {
     .summary = "fail where newer evidence is worse than older",
     .help = "Holds the newest verdict of each kernel, problem and device below DIR (evidence) against the best one\n"
             "before it: the exit code is 1 where its ratio to a peer, warm or cold, is worse by more than the\n"
-            "intervals allow, and than unchanged arms differ between the two sessions, or where it is no\n"
-            "longer right. A peer counts as the same where it gives the same\n"
+            "intervals allow, and than unchanged arms differ between the two sessions (5 % at most; what that\n"
+            "excuses is listed), or where it is no longer right. A peer counts as the same where it gives the same\n"
             "account of itself: a newer cuDNN is another peer. Broken verdicts do not count, nor those\n"
             "that were quick or asked for less than 100 cases and r of 1 / 0.95.\n",
     .examples = "  attune ratchet\n"

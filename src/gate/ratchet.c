@@ -12,12 +12,12 @@ static bool counts(const at_record *record)
     return record->standing != AT_BROKEN && at_verdict_is_earnest(record->exhibit->verdict);
 }
 
-static attune_status add(at_ratchet *ratchet, const at_slip *slip)
+static attune_status add(at_slip **list, size_t *count, const at_slip *slip)
 {
-    at_slip *grown = realloc(ratchet->slip, (ratchet->count + 1) * sizeof *grown);
-    AT_FAIL_IF(grown == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu comparisons", ratchet->count + 1);
-    ratchet->slip = grown;
-    ratchet->slip[ratchet->count++] = *slip;
+    at_slip *grown = realloc(*list, (*count + 1) * sizeof *grown);
+    AT_FAIL_IF(grown == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu comparisons", *count + 1);
+    *list = grown;
+    grown[(*count)++] = *slip;
     return ATTUNE_OK;
 }
 
@@ -71,6 +71,7 @@ static void find_reach(at_slip *slip)
     slip->unchanged = (int)count;
     slip->reach =
         count < 2 ? 1 : exp(at_student_quantile(0.975, (double)count - 1) * sqrt(2) * at_deviation(moved, count));
+    slip->reach = fmin(slip->reach, AT_RATCHET_REACH_MOST);
 }
 
 /* ---- Series ------------------------------------------------------------------------------------------------------ */
@@ -106,11 +107,11 @@ static attune_status compare_speed(const series *of, const at_record *newest, at
             continue;
         }
         find_reach(&slip);
-        bool excused = slip.now.high * slip.reach >= slip.then.low;
-        ratchet->excused += excused;
-        if (!excused) {
-            (void)snprintf(slip.peer, sizeof slip.peer, "%s", verdict->arm[arm].name);
-            AT_FORWARD(add(ratchet, &slip));
+        (void)snprintf(slip.peer, sizeof slip.peer, "%s", verdict->arm[arm].name);
+        if (slip.now.high * slip.reach >= slip.then.low) {
+            AT_FORWARD(add(&ratchet->excuse, &ratchet->excused, &slip));
+        } else {
+            AT_FORWARD(add(&ratchet->slip, &ratchet->count, &slip));
         }
     }
     return ATTUNE_OK;
@@ -141,7 +142,7 @@ static attune_status compare(const series *of, at_ratchet *ratchet)
     ratchet->compared += before != NULL;
     if (before != NULL && newest->exhibit->verdict->right != AT_PASS) {
         const at_slip slip = {.newest = newest, .best = before};
-        return add(ratchet, &slip);
+        return add(&ratchet->slip, &ratchet->count, &slip);
     }
     return before != NULL ? compare_speed(of, newest, ratchet) : ATTUNE_OK;
 }
@@ -167,5 +168,6 @@ attune_status at_ratchet_run(const at_archive *archive, at_ratchet *ratchet)
 void at_ratchet_free(at_ratchet *ratchet)
 {
     free(ratchet->slip);
+    free(ratchet->excuse);
     *ratchet = (at_ratchet){0};
 }

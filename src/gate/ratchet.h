@@ -10,21 +10,25 @@ typedef struct at_slip {
     char peer[AT_KERNEL_TEXT_MAX]; /* "" where the newest is not right and an earlier one was */
     at_mode mode;
     at_interval now, then; /* r */
-    double reach;          /* by so large a factor ratios of unchanged arms may differ between the two sessions */
+    double reach;          /* by so large a factor ratios of unchanged arms may differ between the two sessions, and
+                              excuse the candidate */
     int unchanged;         /* arms that this is known by, peers and a peer's twin; fewer than two: nothing is known */
 } at_slip;
 
 typedef struct at_ratchet {
     int64_t compared; /* newest verdicts that had an earlier one to be compared with */
-    int64_t excused;  /* comparisons whose intervals do not touch, and are no further apart than sessions differ */
-    size_t count;
+    size_t count, excused;
     at_slip *slip;
+    at_slip *excuse; /* comparisons whose intervals do not touch, and are no further apart than sessions differ */
 } at_ratchet;
+
+/* However far unchanged arms have moved, no more than such a factor is put down to sessions. */
+#define AT_RATCHET_REACH_MOST 1.05
 
 /* Compares verdicts of the same device, kernel and problem (its config may have changed), against the same peer with
  * the same account of itself (a newer cuDNN is another peer), warm and cold: the newest is worse where its interval of
- * r lies wholly below the best one's, by more than `reach`. A newest one that is not right, where an earlier was, is
- * worse in any case.
+ * r lies wholly below the best one's, by more than `reach` (at most AT_RATCHET_REACH_MOST). A newest one that is not
+ * right, where an earlier was, is worse in any case.
  *
  * Noise: an interval is over the processes of one session, and sessions differ by more (where a driver lays buffers,
  * how warm a device is): two of the same code are up to some percent apart. Cure: arms that are the same in both
