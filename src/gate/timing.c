@@ -182,14 +182,16 @@ static attune_status run_block(at_worker *worker, const json_t *request, json_t 
 
 static attune_status clocks(at_worker *worker, const json_t *request, json_t *answer)
 {
-    static const double most_us = 1e6;
+    static const double most_us = 1e6, usual_us = 2e3;
     at_two_clocks both = {.arm = 0};
     at_timing *timing;
     int64_t arm;
-    double stretch_us;
+    double stretch_us = usual_us;
     AT_FORWARD(staged(worker, &timing));
     AT_FORWARD(at_json_int(request, "request", "arm", 0, timing->wanted.arm_count - 1, &arm));
-    AT_FORWARD(at_json_double(request, "request", "stretch_us", &stretch_us));
+    if (json_object_get(request, "stretch_us") != NULL) { /* version 1 of the protocol began without it */
+        AT_FORWARD(at_json_double(request, "request", "stretch_us", &stretch_us));
+    }
     AT_FAIL_IF(!(stretch_us > 0 && stretch_us <= most_us), ATTUNE_INVALID_ARGUMENT,
                "stretch_us is %g: above 0 and at most %g is needed", stretch_us, most_us);
     AT_FORWARD(timing->ops->clocks(timing, (int)arm, stretch_us, &both));

@@ -65,7 +65,7 @@ enum { AT_TIMING_CPU_SAMPLE_US = 5000 };
 /* Sets the turn and wakes the other side. */
 void at_turn_set(at_turn *turn, uint32_t to);
 /* Waits until somebody wakes who waits while the turn is `from`, whatever it is then; false when so many nanoseconds
- * have gone by instead. */
+ * have gone by instead, or there is no waiting here. */
 bool at_turn_wait(at_turn *turn, uint32_t from, int64_t most_ns);
 /* Waits until the turn is no longer `from`; false when so many slices of time have gone by instead. */
 bool at_turn_await(at_turn *turn, uint32_t from, int64_t slice_ns, int slices);

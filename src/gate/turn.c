@@ -21,11 +21,12 @@ void at_turn_set(at_turn *turn, uint32_t to)
 bool at_turn_wait(at_turn *turn, uint32_t from, int64_t most_ns)
 {
     const struct timespec most = {most_ns / 1000000000, most_ns % 1000000000};
-    return atomic_load(&turn->turn) != from || futex(turn, FUTEX_WAIT, from, &most) == 0 || errno != ETIMEDOUT;
+    return atomic_load(&turn->turn) != from || futex(turn, FUTEX_WAIT, from, &most) == 0 || errno == EAGAIN ||
+           errno == EINTR;
 }
 
-/* Slices that ran out are counted, not wakings: anyone who maps the turn may wake, and a worker that is locked may not
- * read a clock. */
+/* Slices that ran out, or could not be waited for, are counted, not wakings: anyone who maps the turn may wake, and a
+ * worker that is locked may not read a clock. */
 bool at_turn_await(at_turn *turn, uint32_t from, int64_t slice_ns, int slices)
 {
     for (int gone = 0; gone < slices && atomic_load(&turn->turn) == from;) {

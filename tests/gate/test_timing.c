@@ -224,6 +224,7 @@ static void patience_is_time_and_not_wakings(void **state)
     assert_true(came);
     assert_false(at_turn_await(&on.turn, 1, 1000000, 3)); /* nobody sets it any more */
     assert_true(at_turn_await(&on.turn, 0, 1000000, 0));
+    assert_false(at_turn_await(&on.turn, 1, -1, 3)); /* a time that no kernel waits for */
 }
 
 static void a_worker_that_dies_in_a_block_is_reported(void **state)
@@ -273,7 +274,9 @@ static void requests_that_make_no_sense_are_refused(void **state)
     assert_fails(ask(&on, "block", json_pack("{s:[i],s:i,s:f}", "order", 0, "set", 0, "pause_us", 0.0)), ATTUNE_CORRUPT,
                  "set");
     assert_fails(ask(&on, "clocks", json_pack("{s:i}", "arm", 9)), ATTUNE_CORRUPT, "arm");
-    assert_fails(ask(&on, "clocks", json_pack("{s:i}", "arm", 0)), ATTUNE_CORRUPT, "stretch_us");
+    assert_fails(ask(&on, "clocks", json_pack("{s:i,s:s}", "arm", 0, "stretch_us", "long")), ATTUNE_CORRUPT,
+                 "stretch_us");
+    assert_fails(ask(&on, "clocks", json_pack("{s:i}", "arm", 0)), ATTUNE_UNSUPPORTED, ""); /* as long as is usual */
     assert_fails(ask(&on, "clocks", json_pack("{s:i,s:f}", "arm", 0, "stretch_us", 0.0)), ATTUNE_INVALID_ARGUMENT,
                  "stretch_us is 0");
     assert_fails(ask(&on, "clocks", json_pack("{s:i,s:f}", "arm", 0, "stretch_us", 2e3)), ATTUNE_UNSUPPORTED,
