@@ -65,12 +65,12 @@ typedef enum attune_status {
     ATTUNE_INVALID_ARGUMENT = 1, /* a pointer, size, stride or option is wrong */
     ATTUNE_INVALID_PROBLEM = 2,  /* the problem contradicts itself, or its text does not parse */
     ATTUNE_UNSUPPORTED = 3,      /* valid, but the kernel asked for, or this build, cannot do it */
-    ATTUNE_NOT_FOUND = 4,        /* no such kernel, file, device or wisdom row */
+    ATTUNE_NOT_FOUND = 4,        /* no such kernel, file or wisdom row */
     ATTUNE_OUT_OF_MEMORY = 5,
     ATTUNE_WORKSPACE_TOO_SMALL = 6,
     ATTUNE_IO_ERROR = 7,       /* the operating system refused to read or write */
     ATTUNE_CORRUPT = 8,        /* a file is not what it says it is */
-    ATTUNE_NO_DEVICE = 9,      /* no usable driver or device for this target */
+    ATTUNE_NO_DEVICE = 9,      /* no usable driver or device for this target, or none of its number */
     ATTUNE_DEVICE_ERROR = 10,  /* the device, or its driver, failed */
     ATTUNE_COMPILE_ERROR = 11, /* the run-time compiler refused a kernel, or is missing */
     ATTUNE_INTERRUPTED = 12,   /* stopped on request; nothing half-done was kept */

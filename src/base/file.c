@@ -379,6 +379,30 @@ attune_status at_directory_make(const char *path)
     return status;
 }
 
+attune_status at_directory_check(const char *path)
+{
+    struct stat state;
+    AT_FAIL_IF(path[0] == '\0', ATTUNE_INVALID_ARGUMENT, "the path of a directory to make is empty");
+    char *part = strdup(path);
+    AT_FAIL_IF(part == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look at the directory %s", path);
+    const char *there = part;
+    while (stat(there, &state) != 0 && errno == ENOENT && there == part) {
+        char *slash = strrchr(part, '/');
+        there = slash == NULL ? "." : slash == part ? "/" : part;
+        if (slash != NULL) {
+            *slash = '\0';
+        }
+    }
+    attune_status status = ATTUNE_OK;
+    if (stat(there, &state) == 0 && !S_ISDIR(state.st_mode)) {
+        status = at_fail(ATTUNE_IO_ERROR, "directory %s: %s is no directory", path, there);
+    } else if (access(there, W_OK | X_OK) != 0) {
+        status = at_fail(ATTUNE_IO_ERROR, "directory %s: %s: %s", path, there, strerror(errno));
+    }
+    free(part);
+    return status;
+}
+
 attune_status at_path_user(at_place place, const char *name, char **path)
 {
     static const struct {

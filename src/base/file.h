@@ -43,6 +43,8 @@ void at_file_resume(void);
 
 /* Makes the directory and those above it that are missing. */
 attune_status at_directory_make(const char *path);
+/* Whether the directory, or where it is missing the nearest one above it that is not, can be written to; makes none. */
+attune_status at_directory_check(const char *path);
 
 /* Where the XDG base directory specification puts a program's files. */
 typedef enum at_place {

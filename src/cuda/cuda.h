@@ -9,7 +9,7 @@
 /* Devices the driver shows. ATTUNE_NO_DEVICE, with *count 0, where there is no usable driver or no device; the detail
  * says which, with the versions needed and found. */
 attune_status at_cuda_count(int *count);
-/* Describes a device, compiler included, without opening a context on it. ATTUNE_NOT_FOUND for an unknown ordinal. */
+/* Describes a device, compiler included, without opening a context on it. ATTUNE_NO_DEVICE for an unknown ordinal. */
 attune_status at_cuda_describe(int device, attune_target *target);
 /* Opens a device: its current context in this thread, else its primary one. `cache` is the directory for compiled
  * kernels (NULL: the user's; "": none), `pack` a file written by at_cuda_export (NULL: none). */

@@ -91,7 +91,7 @@ static attune_status describe(const at_driver *driver, int ordinal, int compiler
 {
     int count = 0;
     AT_DRIVER_CHECK(driver, driver->cuDeviceGetCount(&count), "number of devices");
-    AT_FAIL_IF(ordinal < 0 || ordinal >= count, ATTUNE_NOT_FOUND, "CUDA device %d: the driver shows %d, counted from 0",
+    AT_FAIL_IF(ordinal < 0 || ordinal >= count, ATTUNE_NO_DEVICE, "CUDA device %d: the driver shows %d, counted from 0",
                ordinal, count);
     AT_DRIVER_CHECK(driver, driver->cuDeviceGet(handle, ordinal), "device %d", ordinal);
     *target = (attune_target){.size = sizeof *target,

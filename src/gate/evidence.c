@@ -297,9 +297,12 @@ attune_status at_evidence_keep(const char *dir, const at_verdict *verdict)
 attune_status at_evidence_check(const char *dir, const char *model, const char *kernel)
 {
     at_text path;
+    AT_FORWARD(at_directory_check(dir));
+    if (model == NULL || model[0] == '\0') {
+        return ATTUNE_OK;
+    }
     AT_FORWARD(at_directory_make(dir));
-    AT_FAIL_IF(access(dir, W_OK | X_OK) != 0, ATTUNE_IO_ERROR, "evidence folder %s: %s", dir, strerror(errno));
-    if (model == NULL || model[0] == '\0' || kernel == NULL) {
+    if (kernel == NULL) {
         return ATTUNE_OK;
     }
     attune_status status = make_path(dir, model, kernel, &path);

@@ -36,8 +36,8 @@ attune_status at_evidence_add(const char *path, const at_verdict *verdict);
 /* The same for the file where a kernel's verdicts are kept: DIR/MODEL/NAME.json, MODEL being the device's. */
 attune_status at_evidence_keep(const char *dir, const at_verdict *verdict);
 
-/* Whether verdicts can be kept below a directory, which is made: asked before the work whose verdicts they are. With a
- * model and a kernel ("" or NULL: not known yet) their own file is looked at too. */
+/* Whether verdicts can be kept below a directory: asked before the work whose verdicts they are. With a device's model
+ * ("" or NULL: not known yet) the directory is made, and with a kernel (or NULL) their own file is looked at too. */
 attune_status at_evidence_check(const char *dir, const char *model, const char *kernel);
 
 /* A verdict as its text in a file (malloced), and that text's digest. */

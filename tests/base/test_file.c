@@ -372,7 +372,10 @@ static void directories_are_made_with_their_parents(void **state)
     struct stat info;
     char deep[PATH_MAX];
     (void)folder_path(&home, "x/y//z/", deep);
+    assert_ok(at_directory_check(deep));
+    assert_int_equal(stat(folder_file(&home, "x"), &info), -1); /* which makes none */
     assert_ok(at_directory_make(deep));
+    assert_ok(at_directory_check(deep));
     assert_ok(at_directory_make(deep));
     assert_int_equal(stat(deep, &info), 0);
     assert_true(S_ISDIR(info.st_mode));
@@ -380,6 +383,9 @@ static void directories_are_made_with_their_parents(void **state)
     assert_fails(at_directory_make(folder_file(&home, "f")), ATTUNE_IO_ERROR, "something else has its name");
     assert_fails(at_directory_make(folder_file(&home, "f/g")), ATTUNE_IO_ERROR, "cannot be made");
     assert_fails(at_directory_make(""), ATTUNE_INVALID_ARGUMENT, "empty");
+    assert_fails(at_directory_check(folder_file(&home, "f")), ATTUNE_IO_ERROR, "is no directory");
+    assert_fails(at_directory_check(folder_file(&home, "f/g")), ATTUNE_IO_ERROR, "Not a directory");
+    assert_fails(at_directory_check(""), ATTUNE_INVALID_ARGUMENT, "empty");
     (void)rmdir(folder_file(&home, "x/y/z"));
     (void)rmdir(folder_file(&home, "x/y"));
     (void)rmdir(folder_file(&home, "x"));

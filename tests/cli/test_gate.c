@@ -1,6 +1,9 @@
 /* attune gate on the command line: what it takes, what it prints, how it ends. Its workers are this program itself. */
-#include "base/cm.h"
+#include <stdlib.h>
+#include <unistd.h>
 
+#include "base/cm.h"
+#include "base/folder.h"
 #include "cli/command.h"
 
 static const char peer[] = "cpu_tiled:BLOCK_M=16,BLOCK_N=48";
@@ -26,8 +29,23 @@ static void what_is_refused(void **state)
     outcome_expect(COMMAND("gate", "cpu_tiled", "--against", "mine", "--worker", "/no/such/program"), AT_EXIT_FAILED,
                    "/no/such/program"); /* whose arms nobody else knows */
     outcome_expect(COMMAND("gate", "cpu_tiled", "--evidence", "/dev/null/here"), AT_EXIT_FAILED,
-                   "something else has its name");
+                   "/dev/null/here: Not a directory");
     outcome_expect(COMMAND("gate", "b1,h8,s512,d64,fp16"), AT_EXIT_USAGE, "no candidate is given");
+}
+
+/* A machine without it could not run the gate, which was asked for rightly, and leaves no folder for its evidence. */
+static void a_device_that_is_not_there(void **state)
+{
+    (void)state;
+    folder here;
+    assert_int_equal(folder_make(&here), 0);
+    const char *kept = folder_file(&here, "below/evidence");
+    assert_int_equal(setenv("ATTUNE_LIBCUDA", ATTUNE_FAKE_DRIVER, 1), 0);
+    outcome_expect(COMMAND("gate", "minimal", "--target", "cuda:99", "--evidence", kept), AT_EXIT_FAILED,
+                   "CUDA device 99: the driver shows 2");
+    assert_int_equal(unsetenv("ATTUNE_LIBCUDA"), 0);
+    assert_int_equal(folder_count(&here), 0);
+    folder_remove(&here);
 }
 
 /* What has not begun has no account, and no rows for a program either. */
@@ -110,6 +128,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(a_device_that_is_not_there),
         cmocka_unit_test(what_is_refused_counts_nothing),
         cmocka_unit_test(help),
         cmocka_unit_test(the_account),

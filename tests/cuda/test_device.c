@@ -69,8 +69,8 @@ static void devices_are_described(void **state)
     assert_ok(at_cuda_describe(1, &target));
     assert_int_equal(target.arch, 89);
     assert_int_equal(target.arch_features, 0);
-    assert_fails(at_cuda_describe(2, &target), ATTUNE_NOT_FOUND, "the driver shows 2");
-    assert_fails(at_cuda_describe(-1, &target), ATTUNE_NOT_FOUND, "-1");
+    assert_fails(at_cuda_describe(2, &target), ATTUNE_NO_DEVICE, "the driver shows 2");
+    assert_fails(at_cuda_describe(-1, &target), ATTUNE_NO_DEVICE, "-1");
 }
 
 static void the_primary_context_is_retained_and_released(void **state)
