@@ -238,3 +238,113 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_rescore(con
     }
 }
 #endif
+
+#if UNIT == 5
+/* What a thread's two rows have come to, four numbers each: reference, sum, O, the last tile that takes its maximum. */
+ATTUNE_INLINE void tell_rows(const consumer &c, const outputs &o, float *out)
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float mean = 0;
+#pragma unroll
+        for (int i = 0; i < columns_v / 2; ++i) {
+            mean += i / 2 % 2 == r ? o[i] / (columns_v / 4) : 0;
+        }
+        float4 row = make_float4(c.rows.maximum[r], group_sum<4>(c.rows.sum[r]), group_sum<4>(mean), (float)c.unsure);
+        if (c.thread % 4 == 0) {
+            reinterpret_cast<float4 *>(out)[row_of_sum(c, 2 * r)] = row;
+        }
+    }
+}
+
+/* Weights as the next product takes them. */
+ATTUNE_INLINE void tell_weights(const consumer &c, const weights &p, float *out)
+{
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 2; ++i) {
+        element x = {(unsigned short)(p[i / 8][i % 8 / 2] >> i % 2 * 16)};
+        out[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)] = to_float(x);
+    }
+}
+
+/* The softmax of a job, tile by tile from the right, by a standing reference; of each tile its weights and its rows.
+ * Scores come from memory. Before a tile each element of O is what its row's lane has summed so far, so that after it O
+ * is the sum of the tiles before. */
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_standing(const __grid_constant__ attune_args args)
+{
+    Shared &shared = begin(args);
+    if (threadIdx.x == 0) {
+        job_of<BLOCK_M, BLOCK_N>(args, 0, 0, 0, shared.jobs[0]);
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        leave_registers();
+        return;
+    }
+    take_registers();
+    consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
+    const job &j = shared.jobs[0];
+    scores s;
+    weights p;
+    outputs o;
+    find_edges(j, c);
+    c.rows = no_keys();
+    float *out = results(args);
+#pragma unroll 1
+    for (int i = c.first; i < c.blocks; ++i) {
+        rescore(args, j, c, i, s);
+#pragma unroll
+        for (int k = 0; k < columns_v / 2; ++k) {
+            o[k] = c.rows.sum[k / 2 % 2];
+        }
+        if (i > c.first) {
+            soften_by_reference(args, j, c, i, held{}, s, p, o);
+        } else if (skips && c.narrow) {
+            first_weights<some_scores>(args, j, c, s, p);
+        } else {
+            first_weights<all_scores>(args, j, c, s, p);
+        }
+        tell_weights(c, p, out);
+        tell_rows(c, o, out + BLOCK_M * BLOCK_N);
+        out += BLOCK_M * (BLOCK_N + 4);
+    }
+}
+#endif
+
+#if UNIT == 6
+/* Which keys the last tile of queries sees: 1 and 0, [rows of the tile][all keys]. */
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_sight(const __grid_constant__ attune_args args)
+{
+    Shared &shared = begin(args);
+    float *out = results(args);
+    if (threadIdx.x == 0) {
+        job_of<BLOCK_M, BLOCK_N>(args, 0, 0, ((int)args.seqlen_q - 1) / BLOCK_M, shared.jobs[0]);
+    }
+    for (int i = (int)threadIdx.x; i < BLOCK_M * (int)args.seqlen_kv; i += ATTUNE_THREADS) {
+        out[i] = 0;
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        return;
+    }
+    consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
+    const job &j = shared.jobs[0];
+    find_edges(j, c);
+    for (int i = c.first; i < c.blocks; ++i) {
+        bool half = skips && c.narrow && i == c.first;
+        scores s;
+#pragma unroll
+        for (int k = 0; k < BLOCK_N / 2; ++k) {
+            s[k] = 1;
+        }
+        prepare<all_scores>(args, j, c, i, s);
+#pragma unroll
+        for (int k = 0; k < BLOCK_N / 2; ++k) {
+            int key = j.key - i * BLOCK_N + column_of_sum(c, k);
+            if (key < (int)args.seqlen_kv && s[k] == 1 && !(half && k >= some_scores)) {
+                out[row_of_sum(c, k) * (int)args.seqlen_kv + key] = 1;
+            }
+        }
+    }
+}
+#endif

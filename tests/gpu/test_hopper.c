@@ -1,6 +1,6 @@
 /* What the wgmma kernel is made of, checked on the device element by element, by the kernel's own functions: rings that
- * the copy engine fills, one tile of each product for every head dim, a tile's softmax, a tile's way out. The entries
- * are those of hopper.cu. */
+ * the copy engine fills, one tile of each product for every head dim, a tile's softmax, a job's by a standing
+ * reference, which keys are seen, a tile's way out. The entries are those of hopper.cu. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,9 @@ extern const at_embedded at_gpu_units[];
 enum { ROWS_MAX = 192, KEYS_MAX = 4 * 192, ELEMENTS = KEYS_MAX * 256, RESULTS = 2 * KEYS_MAX * 256 };
 
 /* The units by their numbers in hopper.cu. */
-enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE };
-static const char *const unit_entries[] = {"unit_products", "unit_ring", "unit_softmax", "unit_store", "unit_rescore"};
+enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE, STANDING, SIGHT };
+static const char *const unit_entries[] = {"unit_products", "unit_ring",     "unit_softmax", "unit_store",
+                                           "unit_rescore",  "unit_standing", "unit_sight"};
 
 /* The kernel as it stands, with one of the units for an entry, and one parameter more: which of them is compiled. */
 static const attune_kernel *whole;
@@ -128,13 +129,16 @@ static attune_args args_of(bench_top *top)
                         .batch = 1,
                         .heads_q = 1,
                         .heads_kv = 1,
-                        .seqlen_q = top->rows,
-                        .seqlen_kv = top->keys,
-                        .total_q = top->rows,
-                        .total_kv = top->keys,
+                        .seqlen_q = p->seqlen_q,
+                        .seqlen_kv = p->seqlen_kv,
+                        .total_q = p->seqlen_q,
+                        .total_kv = p->seqlen_kv,
                         .head_dim_qk = p->head_dim_qk,
                         .head_dim_v = p->head_dim_v,
-                        .scale = 0.5F};
+                        .scale = 0.5F,
+                        .window_left = p->window_left,
+                        .window_right = p->window_right,
+                        .offset = p->offset};
     for (int i = 0; i <= ATTUNE_LSE; ++i) {
         int64_t dim = i == ATTUNE_Q || i == ATTUNE_K ? p->head_dim_qk : i == ATTUNE_LSE ? 1 : p->head_dim_v;
         args.tensor[i] = (attune_tensor){.data = top->buffer[i],
@@ -161,10 +165,26 @@ static void run_unit(bench_top *top, int unit)
     top->device->ops->unload(loaded);
 }
 
+static uint16_t bits_of(const bench_top *top, float x)
+{
+    return top->problem.dtype == ATTUNE_BF16 ? at_bf16_from_float(x) : at_fp16_from_float(x);
+}
+
 static float rounded(const bench_top *top, float x)
 {
-    return top->problem.dtype == ATTUNE_BF16 ? at_bf16_to_float(at_bf16_from_float(x))
-                                             : at_fp16_to_float(at_fp16_from_float(x));
+    uint16_t bits = bits_of(top, x);
+    return top->problem.dtype == ATTUNE_BF16 ? at_bf16_to_float(bits) : at_fp16_to_float(bits);
+}
+
+static void put(bench_top *top, int role, int at, float x)
+{
+    top->value[role][at] = x;
+    top->bits[role][at] = bits_of(top, x);
+}
+
+static void send(bench_top *top, int role)
+{
+    assert_ok(top->device->ops->upload(top->device, top->buffer[role], top->bits[role], sizeof top->bits[role]));
 }
 
 /* Elements that are small integers, so that sums are exact. */
@@ -173,11 +193,9 @@ static void draw(bench_top *top)
     for (int role = 0; role < 3; ++role) {
         at_random random = at_random_seed(11, (uint64_t)role);
         for (int i = 0; i < ELEMENTS; ++i) {
-            float x = (float)((int)at_random_below(&random, 7) - 3);
-            top->value[role][i] = x;
-            top->bits[role][i] = top->problem.dtype == ATTUNE_BF16 ? at_bf16_from_float(x) : at_fp16_from_float(x);
+            put(top, role, i, (float)((int)at_random_below(&random, 7) - 3));
         }
-        assert_ok(top->device->ops->upload(top->device, top->buffer[role], top->bits[role], sizeof top->bits[role]));
+        send(top, role);
     }
 }
 
@@ -373,6 +391,183 @@ static void test_softmax(void **state)
     }
 }
 
+/* ---- A standing reference ---- */
+
+/* How the scores of a warp's sixteen rows go, tile by tile from the right: what the first `rows` of them have more at
+ * one key of each (1 is 0.72 in units of log2; noise differs by 8 at most), and the last tile that takes its maximum,
+ * as it stands after each. */
+enum { TILES = 4, NOISY = 4, COURSES_MAX = 8, USED = NOISY + COURSES_MAX };
+typedef struct course {
+    int rows;
+    float rise[TILES];
+    int unsure[TILES];
+} course;
+
+/* One for each warp; from the last on the same. Of Q's and K's columns NOISY are noise, if there is any, then one for
+ * each course: 1 in its warp's rows, its rise in one key of each tile. */
+typedef struct scene {
+    const char *mask; /* in the problem's text */
+    int beyond;       /* keys before its last tile that row 0 is from seeing the tile's first */
+    int noise;
+    int count;
+    course course[COURSES_MAX];
+} scene;
+
+static const scene scenes[] = {
+    {.mask = "",
+     .noise = 1,
+     .count = 8,
+     .course = {{16, {0, 0, 0, 0}, {0, 0, 0, 0}},
+                {1, {0, 40, 0, 0}, {0, -1, -1, -1}},  /* one lift: the reference stands again */
+                {3, {0, 40, 80, 120}, {0, -1, 4, 4}}, /* a second one: maxima */
+                {1, {0, 40, 0, 80}, {0, -1, -1, 4}},
+                {2, {0, 150, 0, 0}, {0, 4, 4, 4}}, /* lost beyond 2^100, and beyond all numbers */
+                {16, {0, 256, 512, 0}, {0, 4, 4, 4}},
+                {9, {64, 128, 0, 256}, {4, 4, 4, 4}}, /* sharp in most rows, and in half of them */
+                {8, {64, 0, 0, 0}, {0, 0, 0, 0}}}},
+    /* Rows 0 to 4 see nothing of the first tile; 16 to 31 see 12 keys and more, where one weighs 2 to 5 times as much
+     * as all others; the next ones see enough. */
+    {.mask = ",causal,offset=0",
+     .beyond = 5,
+     .count = 3,
+     .course = {{16, {8, 40, 0, 80}, {4, 4, 4, 4}},
+                {16, {8, 40, 0, 80}, {1, 1, 1, -1}},
+                {16, {8, 40, 0, 80}, {0, -1, -1, 4}}}},
+    /* The same with equal keys in the first tile: that they are few says nothing. */
+    {.mask = ",causal,offset=0",
+     .beyond = 5,
+     .count = 2,
+     .course = {{16, {0, 40, 0, 80}, {4, 4, 4, 4}}, {16, {0, 40, 0, 80}, {0, -1, -1, 4}}}},
+};
+
+static int course_of(const scene *of, int row)
+{
+    return row / 16 < of->count ? row / 16 : of->count - 1;
+}
+
+/* The key of a column in one of the tiles, which come from the right. */
+static int key_of(const bench_top *top, int tile, int column)
+{
+    return top->keys - (tile + 1) * top->block_n + column;
+}
+
+static void lay(bench_top *top, const scene *of)
+{
+    int dim = top->problem.head_dim_qk;
+    memset(top->bits, 0, sizeof top->bits);
+    memset(top->value, 0, sizeof top->value);
+    for (int role = ATTUNE_Q; role <= ATTUNE_K; ++role) {
+        at_random random = at_random_seed(14, (uint64_t)role);
+        for (int i = 0; i < top->keys * NOISY; ++i) {
+            float x = (float)((int)at_random_below(&random, 3) - 1);
+            put(top, role, i / NOISY * dim + i % NOISY, of->noise ? x : 0);
+        }
+    }
+    for (int r = 0; r < top->rows; ++r) {
+        int which = course_of(of, r);
+        put(top, ATTUNE_Q, r * dim + NOISY + which, r % 16 < of->course[which].rows);
+    }
+    for (int i = 0; i < of->count * TILES; ++i) {
+        int which = i / TILES, tile = i % TILES, key = key_of(top, tile, tile * 37 % top->block_n);
+        put(top, ATTUNE_K, key * dim + NOISY + which, of->course[which].rise[tile]);
+    }
+    send(top, ATTUNE_Q);
+    send(top, ATTUNE_K);
+}
+
+/* In units of log2. */
+static double score(const bench_top *top, int r, int key)
+{
+    double sum = 0;
+    int dim = top->problem.head_dim_qk;
+    for (int k = 0; k < USED; ++k) {
+        sum += (double)top->value[ATTUNE_Q][r * dim + k] * top->value[ATTUNE_K][key * dim + k];
+    }
+    return top->problem.causal && key > r + top->problem.offset ? -INFINITY : sum * (double)(1.44269504F * 0.5F);
+}
+
+/* Row r after a tile: its weights, by its reference, and all sums. */
+static void check_row(const bench_top *top, int r, int tile, int unsure)
+{
+    int n = top->block_n;
+    const float *weight = top->result + (ptrdiff_t)tile * top->rows * (n + 4) + (ptrdiff_t)r * n;
+    const float *row = top->result + (ptrdiff_t)tile * top->rows * (n + 4) + (ptrdiff_t)top->rows * n + 4 * r;
+    double largest = -INFINITY, sum[2] = {0, 0}, reference = row[0];
+    for (int i = 0; i < (tile + 1) * n; ++i) {
+        double s = score(top, r, key_of(top, i / n, i % n)), p = exp2(s - reference);
+        largest = fmax(largest, s);
+        sum[i / n == tile] += p;
+        assert_true(i / n < tile || fabs(weight[i % n] - p) <= 0x1p-8 * p + 0x1p-24);
+    }
+    assert_true(isinf(largest) ? reference == INFINITY : reference <= largest + 1e-3);
+    assert_true(isinf(largest) || largest - reference <= (tile <= unsure ? 8 : 15) + 1e-3);
+    assert_true(fabs(row[1] - sum[0] - sum[1]) <= 1e-4 * (sum[0] + sum[1]) + 1e-37);
+    assert_true(fabs(row[2] - sum[0]) <= 1e-4 * sum[0] + 1e-37);
+    assert_true(row[3] == (float)unsure);
+}
+
+static void check_scene(bench_top *top, const scene *of, const char *dims, const char *params)
+{
+    char text[64];
+    (void)snprintf(text, sizeof text, "%s%s", dims, of->mask);
+    choose(top, text, params);
+    top->problem.offset = of->beyond > 0 ? top->keys - top->block_n - of->beyond : 0;
+    lay(top, of);
+    run_unit(top, STANDING);
+    for (int i = 0; i < top->rows * TILES; ++i) {
+        int r = i / TILES, tile = i % TILES;
+        check_row(top, r, tile, of->course[course_of(of, r)].unsure[tile]);
+    }
+}
+
+static void test_standing(void **state)
+{
+    bench_top *top = *state;
+    if (here(top)) {
+        check_scene(top, &scenes[0], "d64,fp16", "GROUPS=2,RESCALE=15");
+        check_scene(top, &scenes[0], "d128,bf16", "GROUPS=2,RESCALE=15");
+        check_scene(top, &scenes[0], "d256,fp16", "GROUPS=2,RESCALE=15");
+        check_scene(top, &scenes[1], "d64,bf16", "GROUPS=2,RESCALE=15");
+        check_scene(top, &scenes[2], "d128,fp16", "GROUPS=2,RESCALE=15");
+    }
+}
+
+/* ---- What rows see ---- */
+
+static void check_sight(bench_top *top, const char *mask)
+{
+    enum { LENGTH = 2048 };
+    char text[64];
+    (void)snprintf(text, sizeof text, "d64,fp16,%s", mask);
+    choose(top, text, "GROUPS=2");
+    top->problem.seqlen_q = top->problem.seqlen_kv = LENGTH;
+    run_unit(top, SIGHT);
+    int64_t left = top->problem.window_left, right = top->problem.window_right, first = LENGTH - top->rows;
+    for (int64_t i = 0; i < (int64_t)top->rows * LENGTH; ++i) {
+        int64_t row = first + i / LENGTH, key = i % LENGTH;
+        bool seen = (left < 0 || key >= row - left) && (right < 0 || key <= row + right) &&
+                    (!top->problem.causal || key <= row);
+        assert_true(top->result[i] == (float)seen);
+    }
+}
+
+/* Bounds from none to the largest, in tiles so far to the right that these and their keys' numbers leave an int. */
+static void test_sight(void **state)
+{
+    static const char *const masks[] = {"causal",
+                                        "window=-1:20",
+                                        "causal,window=-1:40",
+                                        "window=2147483647:20",
+                                        "window=1300:2147483647",
+                                        "window=2147483647:2147483647",
+                                        "window=100:20",
+                                        "window=0:-1"};
+    bench_top *top = *state;
+    for (size_t i = 0; here(top) && i < sizeof masks / sizeof *masks; ++i) {
+        check_sight(top, masks[i]);
+    }
+}
+
 /* ---- The way out ---- */
 
 static void check_store(bench_top *top, const char *dims, const char *params)
@@ -412,8 +607,9 @@ static void test_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products), cmocka_unit_test(test_ring),  cmocka_unit_test(test_rescore),
-        cmocka_unit_test(test_softmax),  cmocka_unit_test(test_store),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_ring),     cmocka_unit_test(test_rescore),
+        cmocka_unit_test(test_softmax),  cmocka_unit_test(test_standing), cmocka_unit_test(test_sight),
+        cmocka_unit_test(test_store),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
