@@ -9,7 +9,10 @@
  * itself.
  *
  * It needs a compiler and no device. What a problem's code depends on is the kernel's business: problems that differ in
- * sizes alone share theirs, and cost nothing the second time. A line for each problem on standard output. */
+ * sizes alone share theirs, and cost nothing the second time. A line for each problem on standard output.
+ *
+ * Exit codes: 0 all is compiled; 1 something is not, or no config of the kernel's is for a problem; 2 the command line.
+ */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -40,6 +43,7 @@ typedef struct job {
     item *item;
     int count, room;
     atomic_int refused;
+    int without; /* problems with nothing to compile, or something that does not */
 } job;
 
 /* ---- What is to be compiled -------------------------------------------------------------------------------------- */
@@ -125,35 +129,71 @@ static void compile(void *context, int64_t index, void *scratch)
     }
 }
 
-static attune_status compile_problem(at_pool *pool, job *on, const char *text)
+static attune_status compile_problem(at_pool *pool, job *on, const attune_problem *problem, const char *text)
 {
     at_clock clock = at_clock_monotonic();
     int64_t began_ns = clock.now_ns(clock.self);
-    attune_problem problem;
-    AT_FORWARD(attune_problem_parse(text, &problem));
     on->count = 0;
-    AT_FORWARD(add_cases(on, &problem));
+    AT_FORWARD(add_cases(on, problem));
     atomic_store(&on->refused, 0);
     at_pool_run(pool, on->count, compile, on);
     (void)printf("%s: %d configs of %s, %d refused, %.1f s\n", text, on->count, on->kernel->name,
                  atomic_load(&on->refused), 1e-9 * (double)(clock.now_ns(clock.self) - began_ns));
     (void)fflush(stdout);
+    on->without += on->count == 0 || atomic_load(&on->refused) > 0;
     return ATTUNE_OK;
 }
 
-static attune_status run(job *on, char **word, int count)
+/* ---- The command line -------------------------------------------------------------------------------------------- */
+
+/* Options come in pairs, each at most once; *at is then the first word that is none. */
+static attune_status read_options(job *on, int argc, char **argv, int *at)
+{
+    for (*at = 1; *at + 1 < argc && argv[*at][0] == '-'; *at += 2) {
+        const char *name = argv[*at];
+        bool first = strcmp(name, "--first") == 0;
+        int *value = first ? &on->first : &on->cases;
+        int64_t number;
+        AT_FAIL_IF(!first && strcmp(name, "--cases") != 0, ATTUNE_INVALID_ARGUMENT, "there is no option %s", name);
+        AT_FAIL_IF(*value != 0, ATTUNE_INVALID_ARGUMENT, "%s is given twice", name);
+        AT_FORWARD(at_parse_int64(name, argv[*at + 1], 1, 1000000, &number));
+        *value = (int)number;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status read_problems(char **word, int count, attune_problem *problem)
+{
+    for (int i = 0; i < count; ++i) {
+        AT_FORWARD(attune_problem_parse(word[i], &problem[i]));
+        for (int k = 0; k < i; ++k) {
+            AT_FAIL_IF(at_problem_equal(&problem[k], &problem[i]), ATTUNE_INVALID_ARGUMENT, "%s is given twice",
+                       word[i]);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status read_words(job *on, char **word, int count, attune_problem *problem)
 {
     char name[AT_KERNEL_TEXT_MAX];
-    at_pool *pool;
+    int64_t arch;
     AT_FORWARD(at_kernel_text_split(word[1], name, sizeof name, &on->params));
     on->kernel = at_catalogue_find(name);
     AT_FAIL_IF(on->kernel == NULL || on->kernel->target != ATTUNE_TARGET_CUDA, ATTUNE_NOT_FOUND,
                "there is no CUDA kernel \"%s\"", name);
-    AT_FORWARD(at_cuda_typical(atoi(word[0]), &on->target));
+    AT_FORWARD(at_parse_int64("ARCH", word[0], 1, 1000, &arch));
+    AT_FORWARD(at_cuda_typical((int)arch, &on->target));
+    return read_problems(word + 2, count - 2, problem);
+}
+
+static attune_status run(job *on, char **text, int count, const attune_problem *problem)
+{
+    at_pool *pool;
     AT_FORWARD(at_pool_create(at_cpu_count(), 0, &pool));
     attune_status status = ATTUNE_OK;
-    for (int i = 2; i < count && status == ATTUNE_OK; ++i) {
-        status = compile_problem(pool, on, word[i]);
+    for (int i = 0; i < count && status == ATTUNE_OK; ++i) {
+        status = compile_problem(pool, on, &problem[i], text[i]);
     }
     at_pool_destroy(pool);
     return status;
@@ -162,19 +202,24 @@ static attune_status run(job *on, char **word, int count)
 int main(int argc, char **argv)
 {
     job on = {0};
-    int at = 1;
-    for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
-        *(strcmp(argv[at], "--first") == 0 ? &on.first : &on.cases) = atoi(argv[at + 1]);
-    }
-    if (argc - at < 3) {
+    int at;
+    attune_status status = read_options(&on, argc, argv, &at);
+    if (status == ATTUNE_OK && argc - at < 3) {
         (void)fprintf(stderr, "usage: ahead [--first N] [--cases N] ARCH KERNEL[:PARAM=VALUE,...] PROBLEM...\n");
         return 2;
     }
-    attune_status status = run(&on, argv + at, argc - at);
+    attune_problem *problem = calloc((size_t)argc, sizeof *problem);
+    if (problem == NULL) {
+        status = at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for %d problems", argc);
+    }
+    status = status == ATTUNE_OK ? read_words(&on, argv + at, argc - at, problem) : status;
+    bool begun = status == ATTUNE_OK;
+    status = begun ? run(&on, argv + at + 2, argc - at - 2, problem) : status;
+    free(problem);
     free(on.item);
     if (status != ATTUNE_OK) {
         (void)fprintf(stderr, "ahead: %s\n", attune_last_detail());
-        return 1;
+        return begun ? 1 : 2;
     }
-    return 0;
+    return on.without > 0;
 }
