@@ -1,5 +1,4 @@
 /* attune evolve: finds a faster config, has it proven, and teaches the planner. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -44,7 +43,6 @@ static const at_option options[] = {
 
 /* One run of the verb. */
 typedef struct job {
-    const at_cli *cli;
     at_judging of;
     char kernel[AT_KERNEL_TEXT_MAX];
     at_evolve_options evolve;
@@ -55,7 +53,7 @@ typedef struct job {
 
 static attune_status read_operands(job *on)
 {
-    const at_cli *cli = on->cli;
+    const at_cli *cli = on->of.cli;
     const char *one = at_cli_text(cli, "--one");
     const char *params;
     int first = 0;
@@ -106,7 +104,7 @@ static attune_status read_budget_text(const char *text, at_evolve_options *evolv
 
 static attune_status read_budget(job *on)
 {
-    const char *text = at_cli_text(on->cli, "--budget");
+    const char *text = at_cli_text(on->of.cli, "--budget");
     at_evolve_options *evolve = &on->evolve;
     bool seeds = evolve->strategy != NULL && strcmp(evolve->strategy, "seeds") == 0;
     evolve->budget = text;
@@ -132,7 +130,7 @@ static attune_status check_one(const at_cli *cli)
 
 static attune_status read_job(job *on)
 {
-    const at_cli *cli = on->cli;
+    const at_cli *cli = on->of.cli;
     at_evolve_options *evolve = &on->evolve;
     AT_FORWARD(check_one(cli));
     evolve->strategy = at_cli_text(cli, "--strategy");
@@ -168,18 +166,19 @@ static attune_status read_job(job *on)
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-static int run_job(job *on)
+static int run_job(at_judging *of)
 {
+    job *on = (job *)of;
     at_evolve_result result = {0};
     attune_status status = read_job(on);
     if (status != ATTUNE_OK) {
-        return at_cli_usage(on->cli, "%s", attune_last_detail());
+        return at_cli_usage(on->of.cli, "%s", attune_last_detail());
     }
-    at_evolve_printer_start(&on->printer, on->cli, on->kernel, at_cli_given(on->cli, "--each"), &on->evolve.watch);
+    at_evolve_printer_start(&on->printer, on->of.cli, on->kernel, at_cli_given(on->of.cli, "--each"),
+                            &on->evolve.watch);
     status = at_evolve_run(&on->evolve, &result);
     attune_status printed = at_evolve_printer_end(&on->printer, &result);
-    status = status == ATTUNE_OK ? printed : status;
-    return status == ATTUNE_OK ? result.exit_code : at_judging_could_not_run(on->cli, status, result.begun);
+    return at_judging_end(on->of.cli, status, printed, result.begun, result.exit_code);
 }
 
 static int run(const at_cli *cli)
@@ -194,16 +193,7 @@ static int run(const at_cli *cli)
         return at_cli_usage(cli, "%s belongs to `attune evolve replay`",
                             at_cli_given(cli, "--repeat") ? "--repeat" : "--blind");
     }
-    job *on = calloc(1, sizeof *on);
-    if (on == NULL) {
-        at_cli_say(cli, "out of memory");
-        return AT_EXIT_FAILED;
-    }
-    on->cli = cli;
-    int code = run_job(on);
-    at_judging_free(&on->of);
-    free(on);
-    return code;
+    return at_judging_run(cli, sizeof(job), run_job);
 }
 
 const at_verb at_verb_evolve = {

@@ -1,5 +1,4 @@
 /* attune gate: is a kernel right, and really faster? */
-#include <stdlib.h>
 
 #include "base/status.h"
 #include "cli/cli.h"
@@ -28,9 +27,8 @@ static const at_option options[] = {
 
 /* One run of the verb. */
 typedef struct job {
-    const at_cli *cli;
-    const char *candidate[AT_MANY];
     at_judging of;
+    const char *candidate[AT_MANY];
     at_gate_options gate;
     at_gate_printer printer;
 } job;
@@ -40,7 +38,7 @@ typedef struct job {
 /* Problems are lists of terms; a candidate is a name, a name with parameters behind a colon, or a directory. */
 static attune_status read_operands(job *on)
 {
-    const at_cli *cli = on->cli;
+    const at_cli *cli = on->of.cli;
     for (int i = 0; i < cli->operand_count; ++i) {
         if (at_judging_is_problem(cli->operand[i])) {
             AT_FORWARD(at_judging_add_problem(&on->of, cli->operand[i]));
@@ -59,7 +57,7 @@ static attune_status read_operands(job *on)
 
 static attune_status read_job(job *on)
 {
-    const at_cli *cli = on->cli;
+    const at_cli *cli = on->of.cli;
     AT_FORWARD(read_operands(on));
     AT_FORWARD(at_judging_read_peers(cli, "best", &on->of));
     AT_FORWARD(at_judging_read_numbers(cli, &on->of));
@@ -86,18 +84,18 @@ static attune_status read_job(job *on)
 
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
 
-static int run_job(job *on)
+static int run_job(at_judging *of)
 {
+    job *on = (job *)of;
     at_gate_result result = {0};
     attune_status status = read_job(on);
     if (status != ATTUNE_OK) {
-        return at_cli_usage(on->cli, "%s", attune_last_detail());
+        return at_cli_usage(on->of.cli, "%s", attune_last_detail());
     }
-    at_gate_printer_start(&on->printer, on->cli, &on->gate.watch);
+    at_gate_printer_start(&on->printer, on->of.cli, &on->gate.watch);
     status = at_gate_run(&on->gate, &result);
     attune_status printed = at_gate_printer_end(&on->printer, &result);
-    status = status == ATTUNE_OK ? printed : status;
-    return status == ATTUNE_OK ? result.exit_code : at_judging_could_not_run(on->cli, status, result.begun);
+    return at_judging_end(on->of.cli, status, printed, result.begun, result.exit_code);
 }
 
 static int run(const at_cli *cli)
@@ -105,16 +103,7 @@ static int run(const at_cli *cli)
     if (cli->operand_count == 0) {
         return at_cli_usage(cli, "a candidate is needed: a kernel's name, NAME:PARAM=VALUE,..., or a directory");
     }
-    job *on = calloc(1, sizeof *on);
-    if (on == NULL) {
-        at_cli_say(cli, "out of memory");
-        return AT_EXIT_FAILED;
-    }
-    on->cli = cli;
-    int code = run_job(on);
-    at_judging_free(&on->of);
-    free(on);
-    return code;
+    return at_judging_run(cli, sizeof(job), run_job);
 }
 
 const at_verb at_verb_gate = {

@@ -78,15 +78,28 @@ void at_judging_choose_workers(const at_cli *cli, at_judging *on)
     on->fetcher[2] = "attune.worker";
 }
 
-void at_judging_free(at_judging *on)
+int at_judging_run(const at_cli *cli, size_t bytes, int (*work)(at_judging *on))
 {
+    at_judging *on = calloc(1, bytes);
+    if (on == NULL) {
+        at_cli_say(cli, "out of memory");
+        return AT_EXIT_FAILED;
+    }
+    on->cli = cli;
+    int code = work(on);
     free(on->peers);
+    free(on);
+    return code;
 }
 
-int at_judging_could_not_run(const at_cli *cli, attune_status status, bool begun)
+int at_judging_end(const at_cli *cli, attune_status status, attune_status printed, bool begun, int exit_code)
 {
-    int code = at_cli_fail(cli, status);
-    bool named = status == ATTUNE_NOT_FOUND || status == ATTUNE_INVALID_ARGUMENT || status == ATTUNE_INVALID_PROBLEM ||
-                 status == ATTUNE_CORRUPT;
+    const attune_status worst = status == ATTUNE_OK ? printed : status;
+    bool named = worst == ATTUNE_NOT_FOUND || worst == ATTUNE_INVALID_ARGUMENT || worst == ATTUNE_INVALID_PROBLEM ||
+                 worst == ATTUNE_CORRUPT;
+    if (worst == ATTUNE_OK) {
+        return exit_code;
+    }
+    int code = at_cli_fail(cli, worst);
     return code == AT_EXIT_INTERRUPTED ? code : named && !begun ? AT_EXIT_USAGE : AT_EXIT_FAILED;
 }

@@ -7,6 +7,7 @@
 enum { AT_MANY = 256 };
 
 typedef struct at_judging {
+    const at_cli *cli;
     attune_problem problem[AT_MANY];
     int problem_count;
     const char *peer[AT_MANY];
@@ -26,15 +27,17 @@ bool at_judging_is_problem(const char *text);
 attune_status at_judging_add_problem(at_judging *on, const char *text);
 /* The question that there was first, where nobody asks another one. */
 attune_status at_judging_default_problem(at_judging *on);
-/* Reads --against, which is `fallback` where it is not given (NULL: no peers). Release with at_judging_free. */
+/* Reads --against, which is `fallback` where it is not given (NULL: no peers). at_judging_run releases them. */
 attune_status at_judging_read_peers(const at_cli *cli, const char *fallback, at_judging *on);
 /* --must, --limit, --cases, --seed, --threads, --quick and --again, or what stands for them. */
 attune_status at_judging_read_numbers(const at_cli *cli, at_judging *on);
 /* This program is a worker too, unless --worker names another; the one in Python comes with PyTorch. */
 void at_judging_choose_workers(const at_cli *cli, at_judging *on);
-void at_judging_free(at_judging *on);
-/* Says what could not be done, and gives the exit code for it: 1 and 2 are findings, 64 is the command line's. `begun`:
- * nothing is wrong with what was asked for. */
-int at_judging_could_not_run(const at_cli *cli, attune_status status, bool begun);
+/* A verb's job: `bytes` of zeroes that begin with an at_judging, which is released when `work` is back. Its exit code.
+ */
+int at_judging_run(const at_cli *cli, size_t bytes, int (*work)(at_judging *on));
+/* The exit code: `exit_code` where all went well; else it says what could not be done, for which 1 and 2 are findings
+ * and 64 is the command line's. `begun`: nothing is wrong with what was asked for. */
+int at_judging_end(const at_cli *cli, attune_status status, attune_status printed, bool begun, int exit_code);
 
 #endif
