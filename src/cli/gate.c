@@ -1,10 +1,10 @@
 /* attune gate: is a kernel right, and really faster? */
 
+#include "gate/gate.h"
 #include "base/status.h"
 #include "cli/cli.h"
 #include "cli/gate_print.h"
 #include "cli/judging.h"
-#include "gate/gate.h"
 
 static const at_option options[] = {
     {"--against", "ARM,...", NULL,
