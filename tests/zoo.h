@@ -25,6 +25,7 @@ typedef enum zoo_flaw {
     ZOO_CHANGES_INPUT,   /* scales Q in place */
     ZOO_RANDOM_BITS,     /* the last bit of some outputs depends on the call */
     ZOO_READS_NEIGHBOUR, /* rounds otherwise when the batch is larger */
+    ZOO_ASKS_NEIGHBOUR,  /* rounds otherwise beside a packed query that begins with 0 or a large number */
     ZOO_LSE_OFF,         /* LSE in base 2 */
     ZOO_EMPTY_NAN,       /* rows that see nothing are 0 / 0 */
     ZOO_NO_MAXIMUM,      /* exp without subtracting the maximum */
@@ -216,6 +217,18 @@ static inline float zoo_output(const attune_args *args, const zoo_row *at, zoo_f
     return o / sum;
 }
 
+/* Whether the query that follows a packed sequence's last one, a neighbour's, begins as hardly any drawn one does. */
+static inline bool zoo_neighbour_says(const attune_args *args, const zoo_row *at)
+{
+    const int32_t *cu_q = args->tensor[ATTUNE_CU_Q].data;
+    if (!(args->features & ATTUNE_FEATURE_VARLEN) || cu_q[at->batch + 1] >= args->total_q) {
+        return false;
+    }
+    int64_t next = zoo_index(args, ATTUNE_Q, ZOO_HONEST, 0, at->head, cu_q[at->batch + 1]);
+    float begins = fabsf(zoo_load(&args->tensor[ATTUNE_Q], next));
+    return begins == 0.0F || begins > 150.0F;
+}
+
 static inline void zoo_attend(const attune_args *args, int64_t item, float *score, zoo_flaw flaw)
 {
     static atomic_uint calls;
@@ -227,6 +240,8 @@ static inline void zoo_attend(const attune_args *args, int64_t item, float *scor
     if (flaw == ZOO_SKIPS_ROW && chosen) {
         return;
     }
+    bool heeds_neighbour = (flaw == ZOO_READS_NEIGHBOUR && args->batch > 1) ||
+                           (flaw == ZOO_ASKS_NEIGHBOUR && zoo_neighbour_says(args, &at));
     const attune_tensor *to = &args->tensor[ATTUNE_O];
     int64_t o = zoo_index(args, ATTUNE_O, flaw, at.batch, at.head, at.first_q + at.row);
     float lse;
@@ -237,7 +252,7 @@ static inline void zoo_attend(const attune_args *args, int64_t item, float *scor
         value = flaw == ZOO_BIASED ? zoo_chop(value, args->dtype == ATTUNE_FP16 ? 10 : 7, false) : value;
         value = flaw == ZOO_RANDOM_BITS && atomic_fetch_add(&calls, 1) % 3 == 0 ? value * 1.002F : value;
         value = flaw == ZOO_ONE_ROW && item == 1234 ? value * 1.5F : value;
-        value = flaw == ZOO_READS_NEIGHBOUR && args->batch > 1 ? value * 1.002F : value;
+        value = heeds_neighbour ? value * 1.002F : value;
         zoo_store(to, o + c, value);
     }
     if (flaw == ZOO_WRITES_PAST) {

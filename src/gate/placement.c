@@ -121,7 +121,7 @@ static attune_status paint(at_placement *place, unsigned char *to, uint8_t patte
     enum { CHUNK = 1 << 20 };
     unsigned char *chunk = malloc(bytes < CHUNK ? bytes + 1 : CHUNK);
     attune_status status = ATTUNE_OK;
-    AT_FAIL_IF(chunk == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to paint a workspace of %zu bytes", bytes);
+    AT_FAIL_IF(chunk == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to paint %zu bytes", bytes);
     memset(chunk, pattern, bytes < CHUNK ? bytes + 1 : CHUNK);
     for (size_t at = 0; at < bytes && status == ATTUNE_OK; at += CHUNK) {
         size_t step = bytes - at < CHUNK ? bytes - at : CHUNK;
@@ -204,6 +204,11 @@ attune_status at_placement_replace(at_placement *place, const at_inputs *other)
     }
     place->digest = at_inputs_digest(place->inputs);
     return ATTUNE_OK;
+}
+
+attune_status at_placement_blot(at_placement *place, attune_role role, size_t at, size_t bytes, uint8_t pattern)
+{
+    return paint(place, (unsigned char *)place->call.tensor[role].data + at, pattern, bytes);
 }
 
 attune_status at_placement_fetch(at_placement *place)

@@ -16,6 +16,9 @@ enum { POISON = 0xff, OTHER_POISON = 0x5a };
 /* Big problems: rows beside the edges of every tile that are compared with fp64. */
 enum { SOME_ROWS = 512, TILE = 64 };
 
+/* Rows on each side of a sequence that hold something else when it is alone: more than a kernel's tile has. */
+enum { BESIDE_ROWS = 512 };
+
 /* Rows that a thread compares at a time. */
 enum { COMPARED_ROWS = 256 };
 
@@ -102,7 +105,45 @@ static attune_call alone(const at_trial *on, int64_t batch)
     return call;
 }
 
-/* One sequence without its neighbours, and without LSE in every other case: its O must not change a bit. */
+/* Bytes [*first, *end) of a role that the sequence's rows span. */
+static void span_of(const at_inputs *inputs, attune_role role, int64_t batch, size_t *first, size_t *end)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    const int32_t *cu = inputs->call.tensor[role == ATTUNE_Q ? ATTUNE_CU_Q : ATTUNE_CU_KV].data;
+    bool packed = inputs->problem.varlen != 0;
+    *first = at_inputs_row(inputs, role, packed ? 0 : batch, 0, packed ? cu[batch] : 0);
+    *end = packed ? at_inputs_row(inputs, role, 0, 0, cu[batch + 1])
+                  : at_inputs_row(inputs, role, batch, extent.count[1] - 1, extent.count[2] - 1) +
+                        (size_t)extent.row * at_dtype_bytes(inputs->call.tensor[role].dtype);
+}
+
+/* What stands beside the sequence becomes other queries, keys and values, zeros in some cases and large numbers in
+ * others: its neighbours are not in the call, but still in memory, where a tile that reaches over its end finds them.
+ */
+static attune_status blot_neighbours(at_trial *on, int64_t batch)
+{
+    const uint8_t pattern = on->which->index % 4 < 2 ? OTHER_POISON : 0;
+    for (attune_role role = ATTUNE_Q; role <= ATTUNE_V && !on->which->draw.far; ++role) {
+        const attune_tensor *tensor = &on->inputs.call.tensor[role];
+        size_t most = BESIDE_ROWS * (size_t)tensor->stride[ATTUNE_STRIDE_SEQ] * at_dtype_bytes(tensor->dtype);
+        size_t bytes = on->inputs.buffer[role].bytes;
+        size_t first, end;
+        if (bytes == 0) {
+            continue;
+        }
+        span_of(&on->inputs, role, batch, &first, &end);
+        first = first < bytes ? first : bytes; /* after the last rows of all comes nothing */
+        end = end < bytes ? end : bytes;
+        size_t before = first < most ? first : most;
+        size_t after = bytes - end < most ? bytes - end : most;
+        AT_FORWARD(at_placement_blot(&on->place, role, first - before, before, pattern));
+        AT_FORWARD(at_placement_blot(&on->place, role, end, after, pattern));
+    }
+    return ATTUNE_OK;
+}
+
+/* One sequence without its neighbours, and without LSE in every other case: its O must not change a bit. The last that
+ * is done with a case's inputs, for it spoils them. */
 static attune_status run_alone(at_trial *on)
 {
     int64_t batch = (int64_t)(on->which->draw.seed % (uint64_t)on->inputs.problem.batch);
@@ -117,6 +158,7 @@ static attune_status run_alone(at_trial *on)
     }
     const at_part only = at_outputs_sequence(&on->inputs, batch);
     AT_FORWARD(at_placement_poison(&on->place, POISON));
+    AT_FORWARD(blot_neighbours(on, batch));
     attune_status status = execute(on, on->plan, &call);
     if (status != ATTUNE_OK) {
         return at_fail_in(status, "rule 5, batch invariance: sequence %lld alone", (long long)batch);
@@ -256,8 +298,8 @@ static attune_status judge(at_trial *on, at_bias *bias)
     AT_FORWARD(find_truth(on));
     AT_FORWARD(at_judge_case(&on->truth.one, &on->finding, bias));
     AT_FORWARD(run_again(on));
-    AT_FORWARD(run_alone(on));
-    return judge_other_rows(on);
+    AT_FORWARD(judge_other_rows(on));
+    return run_alone(on);
 }
 
 /* An offset beyond 2^31 takes gigabytes of address space, and on a device of memory: lacking it refuses the case. */

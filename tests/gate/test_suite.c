@@ -107,6 +107,7 @@ static const bad animals[] = {
     {"inputs changed", ZOO_CHANGES_INPUT, "b1,h2,s40,d32,fp16", "inputs"},
     {"random bits", ZOO_RANDOM_BITS, "b1,h2,s100,d32,bf16", "rule 5, determinism"},
     {"reads its neighbour", ZOO_READS_NEIGHBOUR, "b2,h2,s100,d32,bf16", "rule 5, batch invariance"},
+    {"asks its packed neighbour", ZOO_ASKS_NEIGHBOUR, "b4,h2,s60,d16,bf16,varlen=3", "rule 5, batch invariance"},
     {"LSE in base 2", ZOO_LSE_OFF, "b1,h2,s100,d32,fp16", "rule 4"},
     {"empty rows are NaN", ZOO_EMPTY_NAN, "b1,h2,sq70,skv40,d32,fp16,causal", "rule 3, inf and NaN"},
     {"maximum not subtracted", ZOO_NO_MAXIMUM, "b1,h2,s70,d32,fp16", "rule "},
