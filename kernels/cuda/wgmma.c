@@ -307,10 +307,12 @@ static void suit_few(const attune_problem *problem, const attune_target *target,
     }
 }
 
-/* Whether jobs by counter are done sooner by more than the counter takes: 1.5 us and a fiftieth. */
+/* Whether jobs by counter are done sooner by more than the counter takes: 1.5 us and a fiftieth; a tenth where they are
+ * long. */
 static bool counter_pays(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    return span_of(problem, target, config, true) * 51 / 50 + 150 < span_of(problem, target, config, false);
+    const int64_t percent = problem->seqlen_q < LONG ? 102 : 110;
+    return span_of(problem, target, config, true) * percent / 100 + 150 < span_of(problem, target, config, false);
 }
 
 /* Causal jobs differ in size, which shorter ones even out by a counter and long ones by their order; where there are
@@ -320,8 +322,10 @@ static bool counter_pays(const attune_problem *problem, const attune_target *tar
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     const bool is_narrow = problem->head_dim_v <= 64;
-    if (problem->seqlen_q < (is_narrow ? VERY_LONG : LONG) &&
-        (!are_few(problem, target, config, is_narrow ? 4 : 6) || counter_pays(problem, target, config))) {
+    const bool is_short = problem->seqlen_q < (is_narrow ? VERY_LONG : LONG);
+    if (are_few(problem, target, config, is_narrow ? 4 : 6)
+            ? (is_short || problem->head_dim_v <= 128) && counter_pays(problem, target, config)
+            : is_short) {
         config->value[SCHEDULER] = COUNTER;
     }
     if (is_narrow && problem->seqlen_q < SHORT) {
@@ -352,8 +356,8 @@ static const length *lengths_for(const attune_problem *problem)
     return problem->head_dim_v <= 64 ? narrow_lengths : problem->head_dim_v <= 128 ? middle_lengths : wide_lengths;
 }
 
-/* What a last tile has too much counts, so that now and then another than the first is faster, by more than a
- * hundredth.
+/* What a last tile has too much counts, so that now and then another than the first is faster, by more than two
+ * hundredths.
  */
 static void suit_length(const attune_problem *problem, attune_config *config)
 {
@@ -362,7 +366,7 @@ static void suit_length(const attune_problem *problem, attune_config *config)
     for (const length *at = from; at < from + LENGTHS && at->block_n > 0; ++at) {
         int64_t time = (problem->seqlen_kv + at->block_n - 1) / at->block_n * at->tile + at->job +
                        (problem->seqlen_kv % at->block_n != 0 ? at->ragged : 0);
-        if (at == from || time * 100 < least * 99) {
+        if (at == from || time * 100 < least * 98) {
             best = at;
             least = time;
         }

@@ -383,13 +383,11 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c
  * which at head dim 64 is best. NOTE: else it stands behind keep_order, or the compiler moves it before them. */
 constexpr int scores_ahead = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
 constexpr bool in_order = AHEAD<4, some_behind = AHEAD> 0 && AHEAD < 4;
-/* The same in a tile by its maximum under a standing reference: a quarter, above head dim 128 half of them. */
-constexpr int exact_ahead = BLOCK_N / (dim_v > 128 ? 4 : 8) / 4 * 4;
 
 /* Until the products of the tile before are added to O; all that comes then shares the time of the slowest of it. */
-template <bool ordered> ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, outputs &o)
+ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, outputs &o)
 {
-    if constexpr (ordered) {
+    if constexpr (AHEAD < 4) {
         keep_order(c);
     }
     await_outputs<0>(p, o);
@@ -398,10 +396,10 @@ template <bool ordered> ATTUNE_INLINE void finish_values(const consumer &c, held
 
 /* The references as the compiler cannot have them before keep_order, since it moves no shuffle across: or all
  * exponentials come before the wait, and the rounding, which would be free beside them, alone behind it. */
-template <bool wanted> ATTUNE_INLINE row_pair rows_behind(const consumer &c)
+ATTUNE_INLINE row_pair rows_behind(const consumer &c)
 {
     row_pair rows = c.rows;
-    if constexpr (wanted) {
+    if constexpr (AHEAD > 0 && AHEAD < 4) {
         rows.maximum[0] = __shfl_sync(0xffffffff, rows.maximum[0], c.thread % 32);
         rows.maximum[1] = __shfl_sync(0xffffffff, rows.maximum[1], c.thread % 32);
     }
@@ -414,7 +412,7 @@ ATTUNE_INLINE void soften_by_maximum(consumer &c, held values, scores &s, weight
     softening f;
     rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
     rows_soften<0, scores_ahead>(s, c.scale, f);
-    finish_values<in_order>(c, values, p, o);
+    finish_values(c, values, p, o);
     rows_rescale<RESCALE>(o, f.factor);
     rows_soften<scores_ahead, all_scores>(s, c.scale, f);
     rows_finish(c.rows, f);
@@ -452,28 +450,26 @@ ATTUNE_INLINE void lift(const attune_args &args, const job &j, consumer &c, int 
     rows_rescale<0>(o, factor);
 }
 
-/* A tile's softmax by the standing reference; up to tile c.unsure by the maximum. */
+/* A tile's softmax by the standing reference; up to tile c.unsure by the maximum. NOTE: warps decide for themselves,
+ * and what waits for products is of the whole group: one wait for all, outside of what only some warps do. */
 ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, consumer &c, int i, held values,
                                        scores &s, weights &p, outputs &o)
 {
-    float sum[2][2] = {};
-    if (i <= c.unsure) {
-        float factor[2];
+    float factor[2] = {1, 1}, sum[2][2] = {};
+    bool exact = i <= c.unsure;
+    if (exact) {
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
-        standing_soften<0, exact_ahead>(c.rows, s, c.scale, sum);
-        finish_values<true>(c, values, p, o);
+    }
+    standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
+    finish_values(c, values, p, o);
+    if (exact) {
         rows_rescale<1>(o, factor);
-        standing_soften<exact_ahead, all_scores>(rows_behind<true>(c), s, c.scale, sum);
+    }
+    standing_soften<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
+    rows_pack<all_scores>(s, p);
+    if (!standing_holds(sum)) {
+        lift(args, j, c, i, s, o, sum);
         rows_pack<all_scores>(s, p);
-    } else {
-        standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
-        finish_values<in_order>(c, values, p, o);
-        standing_soften<scores_ahead, all_scores>(rows_behind<some_behind>(c), s, c.scale, sum);
-        rows_pack<all_scores>(s, p);
-        if (!standing_holds(sum)) {
-            lift(args, j, c, i, s, o, sum);
-            rows_pack<all_scores>(s, p);
-        }
     }
     standing_finish(c.rows, sum);
 }

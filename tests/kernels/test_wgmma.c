@@ -48,6 +48,8 @@ static void chooses_what_was_fastest(void **state)
         {"b1,h64,s2059,d64,fp16,causal", "SCHEDULER", 2},
         {"b1,h32,hkv4,s5273,d128,fp16,causal", "SCHEDULER", 1},
         {"b1,h8,s5860,d256,fp16,causal", "SCHEDULER", 1},
+        {"b1,h16,s5832,d96,bf16,causal", "SCHEDULER", 2},
+        {"b1,h16,s4316,d128,fp16,causal", "SCHEDULER", 1},
         /* three groups or two */
         {"b2,h8,s2544,d64,fp16,causal", "GROUPS", 3},
         {"b4,h8,s1222,d64,fp16,causal", "GROUPS", 3},
@@ -59,6 +61,9 @@ static void chooses_what_was_fastest(void **state)
         {"b2,h8,s8192,d256,fp16,causal", "BLOCK_N", 64},
         {"b1,h32,s1773,d192,fp16,causal", "BLOCK_N", 64},
         {"b4,h32,hkv4,s1926,d128,fp16", "BLOCK_N", 176},
+        {"b32,h8,s644,d128,fp16", "BLOCK_N", 176},
+        {"b8,h16,s599,d128,bf16", "BLOCK_N", 128},
+        {"b2,h16,hkv4,s1237,d192,bf16", "BLOCK_N", 96},
         /* references stand, but where sequences are packed */
         {"b8,h16,s2048,d128,fp16", "RESCALE", 15},
         {"b8,h16,s2048,d128,fp16,varlen=1", "RESCALE", 0},
