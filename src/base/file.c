@@ -394,8 +394,8 @@ attune_status at_directory_check(const char *path)
         }
     }
     attune_status status = ATTUNE_OK;
-    if (stat(there, &state) == 0 && !S_ISDIR(state.st_mode)) {
-        status = at_fail(ATTUNE_IO_ERROR, "directory %s: %s is no directory", path, there);
+    if (stat(there, &state) == 0 ? !S_ISDIR(state.st_mode) : errno == ENOTDIR) {
+        status = at_fail(ATTUNE_IO_ERROR, "directory %s: something else has its name, or that of one above it", path);
     } else if (access(there, W_OK | X_OK) != 0) {
         status = at_fail(ATTUNE_IO_ERROR, "directory %s: %s: %s", path, there, strerror(errno));
     }
