@@ -9,6 +9,7 @@
 #include "core/problem.h"
 #include "gate/placement.h"
 #include "library/context.h"
+#include "on_device.h"
 
 enum { DIAGNOSTICS = 3 };
 
@@ -106,23 +107,6 @@ static void visible_faults_are_counted_and_kept(void **state)
     assert_true(guarded.caught[1] > 0);
 }
 
-static int setup(void **state)
-{
-    attune_options options;
-    attune_options_init(&options);
-    options.target = "cuda";
-    attune_context *context = NULL;
-    assert_ok(attune_context_create(&options, &context));
-    *state = context;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    attune_context_destroy(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,5 +114,5 @@ int main(void)
         cmocka_unit_test(empty_rows_are_counted_and_zero),
         cmocka_unit_test(visible_faults_are_counted_and_kept),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_device, close_device);
 }

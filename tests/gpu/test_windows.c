@@ -4,6 +4,7 @@
 #include "core/problem.h"
 #include "gate/suite.h"
 #include "library/context.h"
+#include "on_device.h"
 
 typedef struct run {
     attune_context *context;
@@ -61,28 +62,11 @@ static void so_do_others(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    attune_options options;
-    attune_options_init(&options);
-    options.target = "cuda";
-    attune_context *context = NULL;
-    assert_ok(attune_context_create(&options, &context));
-    *state = context;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    attune_context_destroy(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wgmma_sees_what_it_should),
         cmocka_unit_test(so_do_others),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_device, close_device);
 }
