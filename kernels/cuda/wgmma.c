@@ -287,10 +287,12 @@ static int64_t span_of(const attune_problem *problem, const attune_target *targe
     return longest;
 }
 
+/* Whether a multiprocessor has so many jobs at most, and there are any: forecasts go through all jobs. */
 static bool are_few(const attune_problem *problem, const attune_target *target, const attune_config *config,
                     int64_t each)
 {
-    return jobs_of(problem, config) <= each * target->sm_count;
+    const int64_t jobs = jobs_of(problem, config);
+    return jobs > 0 && jobs <= each * target->sm_count;
 }
 
 /* Where jobs are few, smaller ones leave fewer multiprocessors without. */

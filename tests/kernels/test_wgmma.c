@@ -84,10 +84,18 @@ static void chooses_what_was_fastest(void **state)
 static void forecasts_end(void **state)
 {
     static const char *const problems[] = {
-        "b1,h1,sq0,skv0,d64,fp16,causal",       "b1,h1,sq5,skv0,d64,fp16,causal", "b1,h1,sq0,skv7,d128,bf16,causal",
-        "b1,h1,sq1,skv1000000,d64,fp16,causal", "b64,h128,s64,d64,fp16,causal",   "b1,h1,s1000000,d256,fp16,causal",
+        "b1,h1,sq0,skv0,d64,fp16,causal",
+        "b1,h1,sq5,skv0,d64,fp16,causal",
+        "b1,h1,sq0,skv7,d128,bf16,causal",
+        "b1,h1,sq1,skv1000000,d64,fp16,causal",
+        "b64,h128,s64,d64,fp16,causal",
+        "b1,h1,s1000000,d256,fp16,causal",
+        "b1,h1,sq0,skv0,d64,fp16",
+        "b1,h1,s512,d64,fp16",
+        "b2097152,h2147483647,s1,d64,fp16,causal",
+        "b134217728,h67108864,sq0,skv0,d64,fp16,causal", /* nothing to do for very many heads */
     };
-    static const int32_t counts[] = {1, 132, 256, 1000};
+    static const int32_t counts[] = {0, 1, 132, 256, 1000};
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; ++i) {
         for (size_t n = 0; n < sizeof counts / sizeof counts[0]; ++n) {
