@@ -128,15 +128,17 @@ static bool same_question(const at_verdict *a, const at_verdict *b)
            a->options.seed == b->options.seed && a->options.quick == b->options.quick;
 }
 
-/* What was timed otherwise than it would be today answers another question. */
+/* What was timed otherwise than it would be today answers another question; so does what was judged by another rule for
+ * an A/A that did not hold. */
 static bool same_policy(const at_verdict *kept)
 {
     const at_session_policy *then = &kept->session.policy;
     at_session_policy now;
     kept->options.quick ? at_session_policy_quick(&now, kept->options.seed)
                         : at_session_policy_init(&now, kept->options.seed);
+    bool alike = then->twin_by_reach == now.twin_by_reach || kept->control[AT_CONTROL_TWIN].outcome != AT_INCONCLUSIVE;
     return kept->session.arm_count == 0 ||
-           (then->processes == now.processes && then->pairs == now.pairs && then->modes == now.modes &&
+           (alike && then->processes == now.processes && then->pairs == now.pairs && then->modes == now.modes &&
             then->warmup_s == now.warmup_s && then->drift == now.drift && then->sustained_s == now.sustained_s &&
             then->hopeless == now.hopeless && then->hopeless_pairs == now.hopeless_pairs &&
             then->dropped_most == now.dropped_most && then->seed == now.seed);

@@ -427,6 +427,45 @@ static void test_evidence_is_kept_and_found(void **state)
     folder_remove(&here);
 }
 
+/* Makes the one verdict kept there one of before an A/A was weighed. */
+static void make_older(const char *dir)
+{
+    char **files;
+    size_t count;
+    at_evidence evidence;
+    assert_int_equal(at_evidence_find(dir, &files, &count), ATTUNE_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(at_evidence_read(files[0], &evidence), ATTUNE_OK);
+    evidence.exhibit[0].verdict->session.policy.twin_by_reach = false;
+    assert_int_equal(at_verdict_judge(evidence.exhibit[0].verdict), ATTUNE_OK);
+    assert_int_equal(unlink(files[0]), 0);
+    assert_int_equal(at_evidence_add(files[0], evidence.exhibit[0].verdict), ATTUNE_OK);
+    at_evidence_close(&evidence);
+    free(files[0]);
+    free(files);
+}
+
+/* A verdict of the rule of before answers, but where its A/A did not hold, which that rule took for more. */
+static void test_what_an_older_rule_left_open(void **state)
+{
+    (void)state;
+    static const double twin_us[] = {100, 102};
+    for (int i = 0; i < 2; ++i) {
+        scene on;
+        folder here;
+        assert_int_equal(folder_make(&here), 0);
+        set(&on, 70);
+        on.clock.us[2][AT_MODE_WARM] = twin_us[i];
+        on.options.evidence = here.path;
+        expect(&on, AT_PASS, AT_PASS, 0);
+        make_older(here.path);
+        run(&on);
+        assert_int_equal(on.result.known, i == 0);
+        assert_int_equal(on.result.exit_code, 0);
+        folder_remove(&here);
+    }
+}
+
 static size_t rows_of(const char *path, char kernel[AT_KERNEL_TEXT_MAX])
 {
     at_wisdom *wisdom;
@@ -641,6 +680,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_side_by_side_interrupted),
         cmocka_unit_test(test_limit_leaves_the_rest),
         cmocka_unit_test(test_evidence_is_kept_and_found),
+        cmocka_unit_test(test_what_an_older_rule_left_open),
         cmocka_unit_test(test_wisdom),
         cmocka_unit_test(test_bad_candidates),
         cmocka_unit_test(test_hints_can_be_pasted),
