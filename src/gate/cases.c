@@ -127,12 +127,12 @@ static void vary_lengths(attune_problem *problem, at_random *random)
     }
 }
 
-/* Thousands of keys in one sequence, but so few heads and rows that the case stays small. Every other time an even
- * number of each, for kernels whose shared memory holds no more. */
+/* Thousands of keys in one sequence, but so few heads and rows that the case is small at any head dim. Every other time
+ * an even number of each, for kernels whose shared memory holds no more. */
 static void make_long(attune_problem *problem, at_random *random)
 {
     problem->heads_q /= problem->heads_kv;
-    problem->heads_q = problem->heads_q < 8 ? problem->heads_q : 8;
+    problem->heads_q = problem->heads_q < 4 ? problem->heads_q : 4;
     problem->heads_kv = problem->batch = 1;
     bool even = at_random_below(random, 2) == 0;
     problem->seqlen_q = problem->seqlen_q == 1 ? 1 : even ? 64 : draw_between(random, 33, 97);
