@@ -264,6 +264,18 @@ static int64_t section_of(const attune_problem *problem)
     return section < heads ? section : heads;
 }
 
+/* Keys that the rows before `end` see with a causal mask, at least one. */
+static int64_t keys_before(const attune_problem *problem, int64_t end)
+{
+    int64_t offset = problem->seqlen_kv - problem->seqlen_q;
+    if (problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
+        offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? problem->offset : 0;
+    }
+    const int64_t rows = end < problem->seqlen_q ? end : problem->seqlen_q;
+    const int64_t keys = rows + offset < problem->seqlen_kv ? rows + offset : problem->seqlen_kv;
+    return keys > 1 ? keys : 1;
+}
+
 /* The same with a causal mask, job by job in their order. */
 static int64_t span_of(const attune_problem *problem, const attune_target *target, const attune_config *config,
                        bool by_counter)
@@ -277,9 +289,9 @@ static int64_t span_of(const attune_problem *problem, const attune_target *targe
         const int64_t together = heads - head < section ? heads - head : section;
         for (int64_t i = 0; i < tiles * together; ++i) {
             const int64_t rank = i / together, tile = left % 2 ? tiles - 1 - rank : rank;
-            const int64_t rows = (tile + 1) * m < problem->seqlen_q ? (tile + 1) * m : problem->seqlen_q;
+            const int64_t keys = keys_before(problem, (tile + 1) * m);
             int64_t *busy = &all.busy[place_of(&all, by_counter)];
-            *busy += (rows + takes.block_n - 1) / takes.block_n * takes.tile + takes.job;
+            *busy += (keys + takes.block_n - 1) / takes.block_n * takes.tile + takes.job;
             longest = *busy > longest ? *busy : longest;
             ++all.jobs;
         }

@@ -50,6 +50,9 @@ static void chooses_what_was_fastest(void **state)
         {"b1,h8,s5860,d256,fp16,causal", "SCHEDULER", 1},
         {"b1,h16,s5832,d96,bf16,causal", "SCHEDULER", 2},
         {"b1,h16,s4316,d128,fp16,causal", "SCHEDULER", 1},
+        /* the same queries behind many keys: jobs are alike, and a counter evens out nothing */
+        {"b1,h64,sq1109,skv3900,d128,bf16,causal", "SCHEDULER", 1},
+        {"b1,h64,sq1109,skv3900,d128,bf16,causal,offset=tl", "SCHEDULER", 2},
         /* three groups or two */
         {"b2,h8,s2544,d64,fp16,causal", "GROUPS", 3},
         {"b4,h8,s1222,d64,fp16,causal", "GROUPS", 3},
