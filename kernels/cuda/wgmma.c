@@ -176,8 +176,8 @@ static void resources(const attune_problem *problem, const attune_target *target
 }
 
 /* In the order of the parameters, from the best on: by a standing reference, the same with a counter, which evens out
- * heads that take longer, by maxima; above head dim 128 tiles of 80 keys, which heads that take maxima are better off
- * with. docs/hopper.md has the measurements. */
+ * heads that take longer, by maxima; above head dim 128 instead of that tiles of 80 keys, which long causal problems
+ * are better off with. docs/hopper.md has the measurements. */
 static const attune_config narrow[] = {
     {{3, 128, 2, 1, 1, 1, 15, 4}}, {{3, 128, 2, 1, 1, 2, 15, 4}}, {{3, 128, 2, 1, 1, 1, 0, 0}}};
 static const attune_config middle[] = {

@@ -46,8 +46,7 @@ typedef struct at_session_policy {
     double floor_us[AT_MODE_COUNT]; /* a shorter time is impossible (at_floor_us); 0: not known */
     uint64_t seed;                  /* of orders, of input sets, and of nothing else */
     bool quick;                     /* fewer processes and samples: says so in evidence and never suffices for wisdom */
-    bool twin_by_reach; /* an A/A difference counts where it could reach the bound (at_speed_judge); else wherever it is
-                         */
+    bool twin_by_reach;             /* an A/A that does not hold counts only where it could reach the bound (speed.h) */
 } at_session_policy;
 
 /* What a verdict takes: 8 processes, pairs by time, warm-up of 1 to 5 s to 0.5 %, 2 s sustained, warm and cold, must
