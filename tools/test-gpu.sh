@@ -11,16 +11,19 @@
 #   sanitizer  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over each kernel
 #
 # Without a PART, all of them. KERNELS="wmma tiled" restricts to these, TOOLS="racecheck" the sanitizer to these tools.
-# What fails is shown whole, with the command that repeats it; the last line counts, and the exit code is 1 where anything
-# failed.
+# The zoo is judged by ZOO_JOBS (6) gates at a time; ZOO_WORDS=FOLDER keeps what they said. What fails is shown whole,
+# with the command that repeats it; the last line counts, and the exit code is 1 where anything failed. SIGINT and SIGTERM
+# end what runs; what was judged is told, and of the zoo what was under way.
 set -u
 dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|zoo|sanitizer]...}" && pwd) || exit 2
 shift
 attune=$dir/attune
 export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
-passed=0 failed=0 failures=()
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+passed=0 failed=0 failures=() part='' cut='' waiting=''
+work=$(mktemp -d)
+output=$work/output
+accounts=${ZOO_WORDS:-$work}
+trap 'rm -rf "$work"' EXIT
 
 # A command as a person would type it.
 typed() {
@@ -55,12 +58,59 @@ tell() {
     fi
 }
 
+# Replaces this shell by a command that is ended with all that it started, when its time is over or it is told to end.
+bounded() {
+    exec timeout -k 5 "${STEP_SECONDS:-500}" "$@"
+}
+
+# Waits as `wait` does. Signals are heard here alone, where nothing is half told.
+await() {
+    local code=0
+    waiting=yes
+    [ -z "$cut" ] || cut_short
+    wait "$@" || code=$?
+    waiting=
+    return $code
+}
+
 # step NAME COMMAND...: runs it quietly.
 step() {
     local name=$1 begin=$SECONDS code=0
     shift
-    timeout "${STEP_SECONDS:-500}" "$@" > "$output" 2>&1 || code=$?
+    bounded "$@" > "$output" 2>&1 &
+    await $! || code=$?
     tell "$name" $code $((SECONDS - begin)) "$@"
+}
+
+# What failed, and how much; the exit code.
+count() {
+    if [ $failed -gt 0 ]; then
+        printf '\nto repeat what failed:\n'
+        printf '  %s\n' "${failures[@]}"
+    fi
+    echo "$passed passed, $failed failed"
+    [ $failed -eq 0 ]
+}
+
+# hear SIGNAL: notes it, for whoever waits next where nobody does.
+hear() {
+    cut=$1
+    [ -z "$waiting" ] || cut_short
+}
+
+# Ends what runs, and tells what is known.
+cut_short() {
+    local pid pids
+    trap '' INT TERM
+    mapfile -t pids < <(jobs -p)
+    for pid in "${pids[@]}"; do
+        kill -TERM "$pid" 2> /dev/null
+    done
+    wait
+    [ "$part" != zoo ] || tell_rest
+    echo "cut short by SIG$cut"
+    count
+    exit $((128 + $(kill -l "$cut")))
 }
 
 # What `attune info` says, as tab-separated subject, name, property, value.
@@ -118,7 +168,59 @@ params() {
     done
 }
 
-# Whether a zoo's folder was judged as it should be; says what was expected where it was not. FOLDER, what the gate said.
+# ---- The zoo -----------------------------------------------------------------------------------------------------
+
+# Folders are judged in gates: a bad one in one of its own; honest ones of a problem in one together, for a gate times
+# one kernel after the other. Gates that time at once wait for each other's turns on the device, most of a minute long.
+declare -A gate_of                                 # by a folder
+declare -A folders_of pid_of began seconds_of code_of # by the gate's name; folders in lines
+folders=() gates=() told=0 running=0
+
+is_honest() {
+    grep -qx right "$1/expect.txt"
+}
+
+problem_of() {
+    local problem
+    problem=$(sed -n 's/^problem //p' "$1/expect.txt")
+    echo "${problem:-b1,h8,s512,d64,fp16}"
+}
+
+# How soon to begin: honest kernels go through everything, who hangs is waited for, and each stage comes after another.
+turn_of() {
+    local turn=0 words
+    for words in '^right$' 'no answer' '^correctness:' '^sanity:' '^launch:' ''; do
+        grep -q "$words" "$1/expect.txt" && break
+        turn=$((turn + 1))
+    done
+    echo $turn
+}
+
+deal_zoo() {
+    local folder gate
+    for folder in "$dir"/zoo/*/; do
+        [ -f "$folder/expect.txt" ] || continue
+        folder=${folder%/} gate=${folder##*/}
+        is_honest "$folder" && gate=honest-$(problem_of "$folder")
+        folders+=("$folder")
+        gate_of[$folder]=$gate
+        [ -n "${folders_of[$gate]:-}" ] || gates+=("$(turn_of "$folder") $gate")
+        folders_of[$gate]+=$folder$'\n'
+    done
+    mapfile -t gates < <(printf '%s\n' "${gates[@]}" | sort -s -n -k 1,1 | cut -d ' ' -f 2-)
+}
+
+# judge THREADS FOLDER...: the gate on folders of one problem, in place of this shell: in full, but for honest ones, which
+# would be timed in full too.
+judge() {
+    local threads=$1 arguments=(--cases 24 --against tiled)
+    shift
+    [ "$threads" -eq 0 ] || arguments+=(--threads "$threads")
+    is_honest "$1" && arguments+=(--quick)
+    bounded "$attune" gate "$@" "$(problem_of "$1")" "${arguments[@]}"
+}
+
+# Whether a folder was judged as it should be; says what was expected where it was not. FOLDER, what the gate said.
 judged_well() {
     local stage words line said
     said=$(awk '$1 ~ /^(build|launch|sanity|correctness)$/ && $2 != "pass"' "$2" | head -n 1)
@@ -126,55 +228,110 @@ judged_well() {
         stage=${line%%: *} words=${line#*: }
         case $line in
         'problem '*) ;;
-        right) grep -q 'right: pass' "$2" && return 0 ;;
+        right) found_right "${1##*/}" "$2" && return 0 ;;
         *) [[ $said =~ ^\ *$stage\  && $said == *"$words"* ]] && return 0 ;;
         esac
     done < "$1/expect.txt"
-    echo "$(basename "$1"): expected"
+    echo "${1##*/}: expected"
     cat "$1/expect.txt" "$2"
     return 1
 }
 
-# Judges one folder of the zoo, in a fresh gate: in full, but for honest ones, which would be timed in full too.
-judge_one() {
-    local problem said code quick=
-    problem=$(sed -n 's/^problem //p' "$1/expect.txt")
-    grep -qx right "$1/expect.txt" && quick=--quick
-    said=$(mktemp)
-    "$attune" gate "$1" "${problem:-b1,h8,s512,d64,fp16}" ${quick:+"$quick"} --cases 24 --against tiled > "$said" 2>&1
-    judged_well "$1" "$said"
-    code=$?
-    rm -f "$said"
-    return $code
+# Whether the verdict on a kernel, of all that a gate gave, is that it is right.
+found_right() {
+    awk -v name="$1" '
+        /^  [^ ].* on / { sub(/:.*/, "", $1); mine = $1 == name }
+        mine && /^    right: pass/ { found = 1 }
+        END { exit !found }' "$2"
 }
 
-# As judge_one, with what it said, its exit code and its seconds in files NAME.said and NAME.end of a folder.
-judge_into() {
-    local name begin=$SECONDS code=0
-    name=$2/$(basename "$1")
-    timeout "${STEP_SECONDS:-500}" "$BASH" "$0" "$dir" "judge:$1" > "$name.said" 2>&1 || code=$?
-    echo "$code $((SECONDS - begin))" > "$name.end"
+# Gates that share the processors have their share of threads each: more would only be in each other's way. One that
+# judges several folders has half of all, as it is waited for longest.
+begin_gate() {
+    local mine threads
+    mapfile -t mine <<< "${folders_of[$1]%$'\n'}"
+    threads=$(($(nproc) / most + 1))
+    [ ${#mine[@]} -eq 1 ] || threads=$((($(nproc) + 1) / 2))
+    judge $threads "${mine[@]}" > "$accounts/$1.txt" 2>&1 &
+    pid_of[$1]=$! began[$1]=$SECONDS
+    running=$((running + 1))
 }
 
-# Several at a time, each with processes of its own: most of the time goes into compilers. None is judged by its speed.
+# Waits for any gate to end, and tells what there is to tell.
+end_gate() {
+    local gate pid code=0
+    await -n -p pid || code=$?
+    for gate in "${!pid_of[@]}"; do
+        if [ "${pid_of[$gate]}" = "$pid" ]; then
+            code_of[$gate]=$code seconds_of[$gate]=$((SECONDS - began[$gate]))
+        fi
+    done
+    running=$((running - 1))
+    tell_judged
+}
+
+is_judged() {
+    [ -n "${code_of[${gate_of[$1]}]:-}" ]
+}
+
+# Tells of folders in their order, as far as all before them are judged.
+tell_judged() {
+    while [ $told -lt ${#folders[@]} ] && is_judged "${folders[told]}"; do
+        tell_folder "${folders[told]}"
+        told=$((told + 1))
+    done
+}
+
+# A bad kernel is no success of its gate's; but a gate that was ended gave no judgement. The seconds are the gate's.
+tell_folder() {
+    local gate=${gate_of[$1]} code=0 mine
+    mapfile -t mine <<< "${folders_of[$gate]%$'\n'}"
+    judged_well "$1" "$accounts/$gate.txt" > "$output" || code=1
+    [ "${code_of[$gate]}" -lt 124 ] || code=${code_of[$gate]}
+    tell "zoo: ${1##*/}" "$code" "${seconds_of[$gate]}" "$BASH" "$0" "$dir" "judge:${mine[0]}" "${mine[@]:1}"
+}
+
+# What is known of folders that were not told of when the call is cut short.
+tell_rest() {
+    local folder gate
+    for folder in "${folders[@]:told}"; do
+        gate=${gate_of[$folder]}
+        if is_judged "$folder"; then
+            tell_folder "$folder"
+        elif [ -n "${began[$gate]:-}" ]; then
+            printf 'ended   %4d s  zoo: %s, which was under way\n' $((SECONDS - began[$gate])) "${folder##*/}"
+        else
+            printf 'not begun       zoo: %s\n' "${folder##*/}"
+        fi
+    done
+}
+
+# Several gates at a time: most of the time goes into compilers, and into what a driver does for a process.
 zoo() {
-    local folder name code seconds work
+    local gate most=${ZOO_JOBS:-6}
     [ -d "$dir/zoo" ] || missing "there is no zoo in $dir"
-    work=$(mktemp -d)
-    for folder in "$dir"/zoo/*/; do
-        while [ "$(jobs -rp | wc -l)" -ge "${ZOO_JOBS:-6}" ]; do
-            wait -n
+    mkdir -p "$accounts"
+    deal_zoo
+    for gate in "${gates[@]}"; do
+        while [ $running -ge "$most" ]; do
+            end_gate
         done
-        judge_into "${folder%/}" "$work" &
+        begin_gate "$gate"
     done
-    wait
-    for folder in "$dir"/zoo/*/; do
-        name=$(basename "$folder")
-        read -r code seconds < "$work/$name.end"
-        cp "$work/$name.said" "$output"
-        tell "zoo: $name" "$code" "$seconds" "$BASH" "$0" "$dir" "judge:${folder%/}"
+    while [ $running -gt 0 ]; do
+        end_gate
     done
-    rm -rf "$work"
+}
+
+# What is typed to repeat what failed: the gate on these folders, and whether each was judged as it should be.
+judge_again() {
+    local folder code=0
+    judge 0 "$@" > "$output" 2>&1 &
+    await $!
+    for folder in "$@"; do
+        judged_well "$folder" "$output" || code=1
+    done
+    return $code
 }
 
 # What the sanitizer looks at of a kernel: its text and a problem, a line each. Of wgmma_small also the configs in which
@@ -211,10 +368,11 @@ sanitizer() {
     done
 }
 
-# What zoo calls this script for.
+trap 'hear INT' INT
+trap 'hear TERM' TERM
 case ${1:-} in
 judge:*)
-    judge_one "${1#judge:}"
+    judge_again "${1#judge:}" "${@:2}"
     exit $?
     ;;
 esac
@@ -238,9 +396,4 @@ for part in "$@"; do
         ;;
     esac
 done
-if [ $failed -gt 0 ]; then
-    printf '\nto repeat what failed:\n'
-    printf '  %s\n' "${failures[@]}"
-fi
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+count
