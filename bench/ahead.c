@@ -4,9 +4,11 @@
  *     ATTUNE_CACHE=cache build/bench/ahead [--first N] [--cases N] ARCH KERNEL[:PARAM=VALUE,...] PROBLEM...
  *
  * Every config of the kernel, or those with PARAM=VALUE; with --first the first N of its own order, which with
- * PARAM=VALUE are those that the planner would take by that name. With --cases not for the problem alone, but for the
- * first N cases of the gate's suite on it (100, where the gate is not told otherwise), of which case 0 is the problem
- * itself.
+ * PARAM=VALUE are those that the planner would take by that name. Of a stranger, whose folder stands in the kernel's
+ * place, the one config that the gate would judge. With --cases not for the problem alone, but for the first N cases of
+ * the gate's suite on it (100, where the gate is not told otherwise), of which case 0 is the problem itself. The kernel
+ * `witness` is what the gate itself runs on a device, between and beside those that it judges: fp16 is what it needs in
+ * any case, and the problem's dtype where it times.
  *
  * It needs a compiler and no device. What a problem's code depends on is the kernel's business: problems that differ in
  * sizes alone share theirs, and cost nothing the second time. A line for each problem on standard output.
@@ -21,26 +23,26 @@
 
 #include "base/status.h"
 #include "base/threads.h"
+#include "cli/cli.h"
 #include "core/problem.h"
 #include "cuda/cuda.h"
 #include "evolve/space.h"
 #include "gate/cases.h"
+#include "gate/stranger.h"
 #include "library/catalogue.h"
 #include "measure/clock.h"
 
 enum { SEED = 1 }; /* the gate's, where it is not told otherwise */
 
-typedef struct item {
-    attune_problem problem;
-    attune_config config;
-} item;
+extern const attune_kernel at_kernel_witness;
 
 typedef struct job {
     const attune_kernel *kernel;
-    const char *params; /* "": none are named */
+    at_stranger *stranger; /* whose kernel it is; NULL: the library's */
+    const char *params;    /* "": none are named */
     attune_target target;
     int first, cases; /* 0: not asked for */
-    item *item;
+    at_recipe *recipe;
     int count, room;
     atomic_int refused;
     int without; /* problems with nothing to compile, or something that does not */
@@ -48,17 +50,24 @@ typedef struct job {
 
 /* ---- What is to be compiled -------------------------------------------------------------------------------------- */
 
-static attune_status add(job *on, const attune_problem *problem, const attune_config *config)
+static attune_status add_recipe(job *on, const at_recipe *recipe)
 {
     if (on->count == on->room) {
         int room = on->room > 0 ? 2 * on->room : 256;
-        item *more = realloc(on->item, (size_t)room * sizeof *more);
+        at_recipe *more = realloc(on->recipe, (size_t)room * sizeof *more);
         AT_FAIL_IF(more == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d configs", room);
-        on->item = more;
+        on->recipe = more;
         on->room = room;
     }
-    on->item[on->count++] = (item){*problem, *config};
+    on->recipe[on->count++] = *recipe;
     return ATTUNE_OK;
+}
+
+static attune_status add(job *on, const attune_problem *problem, const attune_config *config)
+{
+    at_recipe recipe;
+    at_recipe_ask(on->kernel, problem, &on->target, config, &recipe);
+    return add_recipe(on, &recipe);
 }
 
 static attune_status add_all(job *on, const attune_problem *problem)
@@ -92,8 +101,22 @@ static attune_status add_first(job *on, const attune_problem *problem)
     return ATTUNE_OK;
 }
 
+/* A case that the stranger does not support is none of the suite's. */
+static attune_status add_of_stranger(job *on, const attune_problem *problem)
+{
+    at_recipe recipe;
+    attune_status status = at_stranger_recipe(on->stranger, problem, &on->target, on->params, &recipe);
+    if (status == ATTUNE_UNSUPPORTED) {
+        return ATTUNE_OK;
+    }
+    return status == ATTUNE_OK ? add_recipe(on, &recipe) : status;
+}
+
 static attune_status add_problem(job *on, const attune_problem *problem)
 {
+    if (on->stranger != NULL) {
+        return add_of_stranger(on, problem);
+    }
     if (!on->kernel->supports(problem, &on->target, NULL)) {
         return ATTUNE_OK;
     }
@@ -117,11 +140,10 @@ static attune_status add_cases(job *on, const attune_problem *problem)
 static void compile(void *context, int64_t index, void *scratch)
 {
     job *on = context;
-    const item *one = &on->item[index];
+    const at_recipe *one = &on->recipe[index];
     at_cuda_usage usage;
     (void)scratch;
-    if (at_cuda_inspect(on->kernel, &one->problem, &on->target, &one->config, getenv("ATTUNE_CACHE"), &usage) !=
-        ATTUNE_OK) {
+    if (at_cuda_inspect_recipe(one, &on->target, getenv("ATTUNE_CACHE"), &usage) != ATTUNE_OK) {
         char text[AT_KERNEL_TEXT_MAX];
         at_config_print(on->kernel, &one->config, text);
         (void)fprintf(stderr, "ahead: %s: %s\n", text, attune_last_detail());
@@ -174,14 +196,25 @@ static attune_status read_problems(char **word, int count, attune_problem *probl
     return ATTUNE_OK;
 }
 
-static attune_status read_words(job *on, char **word, int count, attune_problem *problem)
+static attune_status find_kernel(job *on, const char *text)
 {
     char name[AT_KERNEL_TEXT_MAX];
-    int64_t arch;
-    AT_FORWARD(at_kernel_text_split(word[1], name, sizeof name, &on->params));
-    on->kernel = at_catalogue_find(name);
+    if (at_stranger_is_meant(text)) {
+        AT_FORWARD(at_stranger_find(text, NULL, &on->stranger, &on->params));
+        on->kernel = at_stranger_kernel(on->stranger);
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_kernel_text_split(text, name, sizeof name, &on->params));
+    on->kernel = strcmp(name, at_kernel_witness.name) == 0 ? &at_kernel_witness : at_catalogue_find(name);
     AT_FAIL_IF(on->kernel == NULL || on->kernel->target != ATTUNE_TARGET_CUDA, ATTUNE_NOT_FOUND,
                "there is no CUDA kernel \"%s\"", name);
+    return ATTUNE_OK;
+}
+
+static attune_status read_words(job *on, char **word, int count, attune_problem *problem)
+{
+    int64_t arch;
+    AT_FORWARD(find_kernel(on, word[1]));
     AT_FORWARD(at_parse_int64("ARCH", word[0], 1, 1000, &arch));
     AT_FORWARD(at_cuda_typical((int)arch, &on->target));
     return read_problems(word + 2, count - 2, problem);
@@ -203,6 +236,9 @@ int main(int argc, char **argv)
 {
     job on = {0};
     int at;
+    if (argc > 1 && strcmp(argv[1], "sandbox") == 0) { /* a stranger's questions are answered by this program itself */
+        return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
+    }
     attune_status status = read_options(&on, argc, argv, &at);
     if (status == ATTUNE_OK && argc - at < 3) {
         (void)fprintf(stderr, "usage: ahead [--first N] [--cases N] ARCH KERNEL[:PARAM=VALUE,...] PROBLEM...\n");
@@ -216,10 +252,10 @@ int main(int argc, char **argv)
     bool begun = status == ATTUNE_OK;
     status = begun ? run(&on, argv + at + 2, argc - at - 2, problem) : status;
     free(problem);
-    free(on.item);
+    free(on.recipe);
     if (status != ATTUNE_OK) {
         (void)fprintf(stderr, "ahead: %s\n", attune_last_detail());
-        return begun ? 1 : 2;
     }
-    return on.without > 0;
+    at_stranger_close(on.stranger);
+    return status == ATTUNE_OK ? on.without > 0 : begun ? 1 : 2;
 }
