@@ -1,5 +1,6 @@
 /* attune sandbox: what the gate starts to do one thing with a stranger's files. Not for people. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,17 +9,19 @@
 #include "gate/question.h"
 #include "gate/sandbox.h"
 
-/* Becomes the compiler, without what no compiler needs. */
+/* Becomes the compiler, without what no compiler needs. What it leaves when it is ended goes with the folder. */
 static attune_status compile(const at_cli *cli)
 {
-    enum { WORDS_MAX = 64 };
+    enum { FIRST = 2, WORDS_MAX = 64 };
     const at_sandbox_limits limits = {.seconds = 120, .memory = (size_t)4 << 30};
     const char *word[WORDS_MAX] = {NULL};
-    AT_FAIL_IF(cli->operand_count < 2 || cli->operand_count > WORDS_MAX, ATTUNE_INVALID_ARGUMENT,
-               "compile takes a compiler and its arguments, at most %d in all", WORDS_MAX - 1);
-    for (int i = 1; i < cli->operand_count; ++i) {
-        word[i - 1] = cli->operand[i];
+    AT_FAIL_IF(cli->operand_count <= FIRST || cli->operand_count >= FIRST + WORDS_MAX, ATTUNE_INVALID_ARGUMENT,
+               "compile takes a folder for temporary files, a compiler and its arguments, at most %d of these",
+               WORDS_MAX - 1);
+    for (int i = FIRST; i < cli->operand_count; ++i) {
+        word[i - FIRST] = cli->operand[i];
     }
+    AT_FAIL_IF(setenv("TMPDIR", cli->operand[1], 1) != 0, ATTUNE_OUT_OF_MEMORY, "no memory for a compiler's folder");
     AT_FORWARD(at_sandbox_begin(&limits));
     AT_FORWARD(at_sandbox_lock(AT_LOCK_COMPILER));
     (void)execvp(word[0], (char *const *)(uintptr_t)word);
@@ -32,7 +35,7 @@ static int run(const at_cli *cli)
         return at_cli_fail(cli, compile(cli));
     }
     if (strcmp(what, "question") != 0 || cli->operand_count != 2) {
-        return at_cli_usage(cli, "`compile -- COMMAND...` or `question OBJECT` is needed");
+        return at_cli_usage(cli, "`compile FOLDER -- COMMAND...` or `question OBJECT` is needed");
     }
     attune_status status = at_question_serve(cli->operand[1]);
     return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
@@ -40,11 +43,11 @@ static int run(const at_cli *cli)
 
 const at_verb at_verb_sandbox = {
     .name = "sandbox",
-    .arguments = "compile -- COMMAND... | question OBJECT",
+    .arguments = "compile FOLDER -- COMMAND... | question OBJECT",
     .summary = "compile or question what a stranger brought (started by the gate)",
     .help = "Gives up network, files, processes and the clock, as far as the task allows, and then either becomes a\n"
             "compiler, or loads a descriptor and answers questions about it on standard input and output.\n"
             "docs/kernels.md says what strangers may bring.\n",
-    .examples = "  attune sandbox compile -- cc --version\n",
+    .examples = "  attune sandbox compile /tmp -- cc --version\n",
     .run = run,
 };

@@ -251,6 +251,7 @@ static void begin_command(const at_stranger_files *files, const at_stranger_tool
     const char *const words[] = {"/proc/self/exe",
                                  "sandbox",
                                  "compile",
+                                 files->place.path,
                                  "--",
                                  cc != NULL && cc[0] != '\0' ? cc : "cc",
                                  "-std=c11",

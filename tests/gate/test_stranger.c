@@ -233,6 +233,21 @@ static void no_sandbox_no_strangers(void **state)
     assert_fails(at_stranger_open(here.path, &tools, &stranger), ATTUNE_COMPILE_ERROR, "/no/such/compiler");
 }
 
+/* A compiler that is ended removes nothing: what it makes goes with the folder that is ours. */
+static void compilers_have_a_folder_of_ours(void **state)
+{
+    at_stranger *stranger;
+    char path[PATH_MAX];
+    (void)state;
+    fresh();
+    const at_stranger_tools tools = {.compiler = folder_path(&here, "cc", path)};
+    put_descriptor("mine.c", true);
+    put("mine.cu", "");
+    put("cc", "#!/bin/sh\necho \"in $TMPDIR\"\nexit 1\n");
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_fails(at_stranger_open(here.path, &tools, &stranger), ATTUNE_COMPILE_ERROR, "in /tmp/attune-");
+}
+
 /* Folders of ours in a temporary directory's place, before and after. */
 static void nothing_is_left_behind(void **state)
 {
@@ -275,6 +290,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(code_runs_only_where_it_is_expected),
         cmocka_unit_test(sources_bring_what_they_include),
         cmocka_unit_test(no_sandbox_no_strangers),
+        cmocka_unit_test(compilers_have_a_folder_of_ours),
         cmocka_unit_test(nothing_is_left_behind),
     };
     if (argc > 1) {
