@@ -22,6 +22,7 @@ export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
 passed=0 failed=0 failures=() part='' cut='' waiting=''
 work=$(mktemp -d)
 output=$work/output
+export TMPDIR=$work # of all that is started here: what is ended twice, by a terminal and by this script, leaves its files
 accounts=${ZOO_WORDS:-$work}
 trap 'rm -rf "$work"' EXIT
 

@@ -13,6 +13,7 @@ cat > "$in/attune" <<'END_OF_ATTUNE'
 #!/bin/bash
 [ "$1" = gate ] || { printf 'kernel\twgmma\ttarget\tcuda\n' && exit 0; }
 echo "$*" >> "${0%/*}/calls"
+mktemp > /dev/null
 for folder in "${@:2}"; do
     [ -d "$folder" ] || break
     echo "  $folder"
