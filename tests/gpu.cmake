@@ -17,6 +17,7 @@ foreach(file ${gpu_units})
   list(APPEND embedded ${name}=${file})
 endforeach()
 attune_embed(${CMAKE_CURRENT_BINARY_DIR}/gpu_units.c at_gpu_units ${embedded})
+target_sources(test_cuda_units PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/gpu_units.c) # which compiles them, without a GPU
 
 find_library(CMOCKA_SHARED NAMES cmocka REQUIRED)
 get_filename_component(CMOCKA_REAL ${CMOCKA_SHARED} REALPATH)

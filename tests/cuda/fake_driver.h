@@ -1,5 +1,8 @@
 /* A CUDA driver that runs nothing and remembers everything: what attune asks of a driver can be seen without one. Built
- * as a library of its own, which ATTUNE_LIBCUDA names; tests reach its record with dlsym("fake"). */
+ * as a library of its own, which ATTUNE_LIBCUDA names; tests reach its record with dlsym("fake").
+ *
+ * NOTE: not under the name libcuda.so.1, where NVRTC looks for a driver too: it takes this one for complete, and
+ * crashes. */
 #ifndef TESTS_CUDA_FAKE_DRIVER_H
 #define TESTS_CUDA_FAKE_DRIVER_H
 

@@ -1,14 +1,11 @@
 /* Clusters on the device: what blocks write into one another's shared memory arrives, and is waited for. The entries
  * are those of cluster.cu. */
 #include "base/cm.h"
-#include "base/embedded.h"
 #include "base/half.h"
-#include "core/recipe.h"
 #include "cuda/cuda.h"
+#include "gpu/cluster.h"
 
-extern const at_embedded at_gpu_units[];
-
-enum { BLOCKS = 4, THREADS = 128, DIM = 64, LINES = 8, ROWS = BLOCKS * LINES, RESULTS = BLOCKS * ROWS * DIM };
+enum { RESULTS = BLOCKS * ROWS * CLUSTER_DIM };
 
 static at_device *device;
 static void *input, *output;
@@ -32,27 +29,12 @@ static int close_device(void **state)
     return 0;
 }
 
-/* One cluster of so many blocks runs the entry on `bytes` of input. */
-static void run(const char *entry, int blocks, int32_t smem, const void *data, size_t bytes)
+/* The entry, on `bytes` of input. */
+static void run(int which, const void *data, size_t bytes)
 {
-    static const attune_kernel kernel = {.size = sizeof kernel,
-                                         .abi = ATTUNE_ABI,
-                                         .target = ATTUNE_TARGET_CUDA,
-                                         .name = "cluster",
-                                         .source = "cluster.cu"};
     at_loaded *loaded = NULL;
-    at_recipe recipe = {.kernel = &kernel, .sources = at_gpu_units};
-    assert_ok(attune_problem_parse("b1,h1,s32,d64,fp16", &recipe.problem));
-    recipe.resources = (attune_resources){.threads = THREADS, .smem_bytes = smem, .workspace = attune_term_const(0)};
-    recipe.steps.count = 1;
-    recipe.steps.step[0].as.kernel =
-        (attune_step_kernel){.entry = entry,
-                             .grid = {attune_term_const(blocks), attune_term_const(1), attune_term_const(1)},
-                             .block = {THREADS, 1, 1},
-                             .cluster = {blocks, 1, 1},
-                             .smem = attune_term_const(0),
-                             .map_count = 1,
-                             .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {DIM, LINES, 1, 1}, 0}}};
+    at_recipe recipe;
+    cluster_recipe(&cluster_cases[which], &recipe);
     attune_args args = {.size = sizeof args,
                         .abi = ATTUNE_ABI,
                         .batch = 1,
@@ -60,9 +42,9 @@ static void run(const char *entry, int blocks, int32_t smem, const void *data, s
                         .heads_kv = 1,
                         .seqlen_q = ROWS,
                         .seqlen_kv = ROWS,
-                        .head_dim_qk = DIM,
-                        .head_dim_v = DIM};
-    args.tensor[ATTUNE_Q] = (attune_tensor){.data = input, .stride = {0, 0, DIM}, .dtype = ATTUNE_FP16};
+                        .head_dim_qk = CLUSTER_DIM,
+                        .head_dim_v = CLUSTER_DIM};
+    args.tensor[ATTUNE_Q] = (attune_tensor){.data = input, .stride = {0, 0, CLUSTER_DIM}, .dtype = ATTUNE_FP16};
     args.tensor[ATTUNE_O].data = output;
     assert_ok(device->ops->upload(device, input, data, bytes));
     assert_ok(device->ops->load(device, &recipe, &loaded));
@@ -79,11 +61,11 @@ static void blocks_give_one_another(void **state)
     if (device->target.arch < 90) {
         skip();
     }
-    run("cluster_exchange", BLOCKS, BLOCKS * THREADS * 16 + 8, nothing, sizeof nothing);
+    run(EXCHANGE, nothing, sizeof nothing);
     for (int to = 0; to < BLOCKS; ++to) {
         for (int from = 0; from < BLOCKS; ++from) {
-            for (int thread = 0; thread < THREADS; ++thread) {
-                const float *got = result + ((to * BLOCKS + from) * THREADS + thread) * 4;
+            for (int thread = 0; thread < CLUSTER_THREADS; ++thread) {
+                const float *got = result + ((to * BLOCKS + from) * CLUSTER_THREADS + thread) * 4;
                 bool own = from == to;
                 assert_true(got[0] == (float)(own ? 0 : from));
                 assert_true(got[1] == (float)(own ? 0 : thread));
@@ -96,17 +78,17 @@ static void blocks_give_one_another(void **state)
 
 static void slices_reach_all_blocks(void **state)
 {
-    uint16_t rows[ROWS * DIM];
+    uint16_t rows[ROWS * CLUSTER_DIM];
     (void)state;
     if (device->target.arch < 90) {
         skip();
     }
-    for (int i = 0; i < ROWS * DIM; ++i) {
+    for (int i = 0; i < ROWS * CLUSTER_DIM; ++i) {
         rows[i] = at_fp16_from_float((float)i); /* exact up to 2,048 */
     }
-    run("cluster_multicast", BLOCKS, (int32_t)sizeof rows + 8, rows, sizeof rows);
+    run(MULTICAST, rows, sizeof rows);
     for (int i = 0; i < RESULTS; ++i) {
-        assert_true(result[i] == (float)(i % (ROWS * DIM)));
+        assert_true(result[i] == (float)(i % (ROWS * CLUSTER_DIM)));
     }
 }
 

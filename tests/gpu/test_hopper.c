@@ -2,49 +2,23 @@
  * the copy engine fills, one tile of each product for every head dim, a tile's softmax, a job's by a standing
  * reference, which keys are seen, a tile's way out. The entries are those of hopper.cu. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cm.h"
-#include "base/embedded.h"
 #include "base/half.h"
 #include "base/random.h"
-#include "core/config.h"
-#include "cuda/build.h"
 #include "cuda/cuda.h"
 #include "cuda/device.h"
-#include "library/catalogue.h"
-
-extern const at_embedded at_gpu_units[];
+#include "gpu/hopper.h"
 
 enum { ROWS_MAX = 192, KEYS_MAX = 4 * 192, ELEMENTS = KEYS_MAX * 256, RESULTS = 2 * KEYS_MAX * 256 };
-
-/* The units by their numbers in hopper.cu. */
-enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE, STANDING, SIGHT };
-static const char *const unit_entries[] = {"unit_products", "unit_ring",     "unit_softmax", "unit_store",
-                                           "unit_rescore",  "unit_standing", "unit_sight"};
-
-/* The kernel as it stands, with one of the units for an entry, and one parameter more: which of them is compiled. */
-static const attune_kernel *whole;
-static attune_kernel unit_kernel;
-static attune_param unit_params[ATTUNE_PARAMS_MAX];
-static const char *unit_entry;
-
-static void unit_steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                       attune_steps *out)
-{
-    whole->steps(problem, target, config, out);
-    attune_step_kernel *step = &out->step[out->count - 1].as.kernel;
-    step->entry = unit_entry;
-    step->grid[0] = attune_term_const(1);
-}
 
 typedef struct bench_top {
     at_device *device;
     void *buffer[ATTUNE_LSE + 1];
     attune_problem problem;
     attune_config config;
+    int scene;               /* of STANDING */
     int rows, keys, block_n; /* of a tile of queries; in all; of a tile of keys */
     uint16_t bits[3][ELEMENTS];
     float value[3][ELEMENTS];
@@ -60,15 +34,7 @@ static int setup(void **state)
     for (int i = 0; i <= ATTUNE_LSE; ++i) {
         assert_ok(top->device->ops->allocate(top->device, RESULTS * sizeof(float), &top->buffer[i]));
     }
-    whole = at_catalogue_find("wgmma");
-    assert_non_null(whole);
-    unit_kernel = *whole;
-    assert_true(whole->param_count < ATTUNE_PARAMS_MAX);
-    memcpy(unit_params, whole->params, (size_t)whole->param_count * sizeof *unit_params);
-    unit_params[unit_kernel.param_count++] = (attune_param){.name = "UNIT"};
-    unit_kernel.params = unit_params;
-    unit_kernel.steps = unit_steps;
-    unit_kernel.source = "hopper.cu";
+    hopper_open();
     *state = top;
     return 0;
 }
@@ -95,29 +61,27 @@ static bool here(const bench_top *top)
 
 static int32_t value_of(const bench_top *top, const char *name)
 {
-    for (int i = 0; i < whole->param_count; ++i) {
-        if (strcmp(whole->params[i].name, name) == 0) {
-            return top->config.value[i];
-        }
-    }
-    fail_msg("wgmma has no parameter %s", name);
-    return 0;
+    return hopper_value(&top->config, name);
 }
 
-/* A problem of one head whose queries are one tile, and whose keys are four; `params` change the heuristic's config. */
-static void choose(bench_top *top, const char *dims, const char *params)
+static void choose(bench_top *top, const hopper_case *of)
 {
-    char text[96];
-    (void)snprintf(text, sizeof text, "b1,h1,s64,%s", dims);
-    assert_ok(attune_problem_parse(text, &top->problem));
-    assert_true(whole->heuristic(&top->problem, &top->device->target, 0, &top->config));
-    assert_ok(at_config_parse(whole, params, &top->config));
-    assert_true(whole->valid(&top->problem, &top->device->target, &top->config, NULL));
-    top->rows = 64 * value_of(top, "GROUPS");
+    hopper_choose(of, &top->device->target, &top->problem, &top->config);
+    top->scene = of->scene;
+    top->rows = (int)top->problem.seqlen_q;
+    top->keys = (int)top->problem.seqlen_kv;
     top->block_n = value_of(top, "BLOCK_N");
-    top->keys = 4 * top->block_n;
-    top->problem.seqlen_q = top->rows;
-    top->problem.seqlen_kv = top->keys;
+}
+
+/* Checks a unit in all its cases. */
+static void check_all(bench_top *top, int unit, void (*check)(bench_top *top))
+{
+    for (int i = 0; here(top) && i < HOPPER_CASES; ++i) {
+        if (hopper_cases[i].unit == unit) {
+            choose(top, &hopper_cases[i]);
+            check(top);
+        }
+    }
 }
 
 static attune_args args_of(bench_top *top)
@@ -148,15 +112,12 @@ static attune_args args_of(bench_top *top)
     return args;
 }
 
-/* Compiles the entry, runs one block, brings LSE's memory back. */
-static void run_unit(bench_top *top, int unit)
+/* Compiles the unit chosen, runs one block, brings LSE's memory back. */
+static void run_unit(bench_top *top)
 {
     at_loaded *loaded = NULL;
     at_recipe recipe;
-    unit_entry = unit_entries[unit];
-    top->config.value[whole->param_count] = unit;
-    at_recipe_ask(&unit_kernel, &top->problem, &top->device->target, &top->config, &recipe);
-    recipe.sources = at_gpu_units;
+    hopper_recipe(&top->problem, &top->device->target, &top->config, &recipe);
     assert_ok(top->device->ops->load(top->device, &recipe, &loaded));
     attune_args args = args_of(top);
     assert_ok(top->device->ops->launch(loaded, &args, NULL));
@@ -214,11 +175,10 @@ static void check_scores(const bench_top *top, int r, float *s)
     }
 }
 
-static void check_products(bench_top *top, const char *dims, const char *params)
+static void check_products(bench_top *top)
 {
-    choose(top, dims, params);
     draw(top);
-    run_unit(top, PRODUCTS);
+    run_unit(top);
     int dim_v = top->problem.head_dim_v, n = top->block_n, first = top->keys - n;
     const float *o = top->result + (ptrdiff_t)top->rows * n;
     static float s[192];
@@ -236,25 +196,14 @@ static void check_products(bench_top *top, const char *dims, const char *params)
 
 static void test_products(void **state)
 {
-    static const char *const dims[] = {"d32,fp16",  "d64,fp16",  "d72,fp16",  "d96,bf16",       "d128,fp16",
-                                       "d128,bf16", "d192,fp16", "d256,bf16", "d192,dv128,fp16"};
-    bench_top *top = *state;
-    for (size_t i = 0; here(top) && i < sizeof dims / sizeof *dims; ++i) {
-        check_products(top, dims[i], "");
-    }
-    if (here(top)) {
-        check_products(top, "d64,fp16", "GROUPS=2,BLOCK_N=64,Q_STAGES=1");
-        check_products(top, "d64,fp16", "GROUPS=2,BLOCK_N=176");
-        check_products(top, "d128,fp16", "BLOCK_N=176,Q_STAGES=1");
-    }
+    check_all(*state, PRODUCTS, check_products);
 }
 
-static void check_rescore(bench_top *top, const char *dims, const char *params)
+static void check_rescore(bench_top *top)
 {
     static float s[192];
-    choose(top, dims, params);
     draw(top);
-    run_unit(top, RESCORE);
+    run_unit(top);
     for (int r = 0; r < top->rows; ++r) {
         check_scores(top, r, s);
     }
@@ -263,37 +212,24 @@ static void check_rescore(bench_top *top, const char *dims, const char *params)
 /* A warp finds alone, and from memory, the scores that the group's product gave. */
 static void test_rescore(void **state)
 {
-    bench_top *top = *state;
-    if (here(top)) {
-        check_rescore(top, "d64,fp16", "");
-        check_rescore(top, "d72,bf16", "");
-        check_rescore(top, "d128,fp16", "BLOCK_N=160");
-        check_rescore(top, "d256,bf16", "");
-    }
+    check_all(*state, RESCORE, check_rescore);
 }
 
 /* ---- Rings ---- */
 
-static void check_ring(bench_top *top, const char *dims, const char *params)
+static void check_ring(bench_top *top)
 {
-    choose(top, dims, params);
     draw(top);
-    run_unit(top, RING);
+    run_unit(top);
     int keys = top->keys * top->problem.head_dim_qk, values = top->keys * top->problem.head_dim_v;
     assert_memory_equal(top->result, top->value[1], (size_t)keys * sizeof(float));
     assert_memory_equal(top->result + keys, top->value[2], (size_t)values * sizeof(float));
 }
 
-/* Four tiles of keys and of values, twice four stages, pass through rings of eight, five and four. */
+/* Four tiles of keys and of values, twice four stages, pass through a ring. */
 static void test_ring(void **state)
 {
-    bench_top *top = *state;
-    if (here(top)) {
-        check_ring(top, "d64,fp16", "");
-        check_ring(top, "d128,fp16", "");
-        check_ring(top, "d72,bf16", "BLOCK_N=176,Q_STAGES=1");
-        check_ring(top, "d192,dv128,fp16", "");
-    }
+    check_all(*state, RING, check_ring);
 }
 
 /* ---- Softmax ---- */
@@ -312,14 +248,13 @@ static void run_softmax(bench_top *top, two_tiles tile)
 {
     assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_K], tile[0], sizeof(two_tiles) / 2));
     assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_V], tile[1], sizeof(two_tiles) / 2));
-    run_unit(top, SOFTMAX);
+    run_unit(top);
 }
 
 /* Exact integers at times a scale of 1/2: the reference in double, against the maximum that the kernel kept. */
-static void check_softmax(bench_top *top, const char *params)
+static void check_maxima(bench_top *top)
 {
     static two_tiles tile;
-    choose(top, "d64,fp16", params);
     int n = top->block_n, lazy = value_of(top, "RESCALE");
     draw_tiles(12, tile);
     for (int i = 0; i < n; ++i) {
@@ -347,10 +282,9 @@ static void check_softmax(bench_top *top, const char *params)
 
 /* By a standing reference: the first tile's maximum, or what it was raised to, and never above what was seen; in a row
  * that had seen nothing then, nothing has a weight. `grown`: what row 2's scores are larger by in the second tile. */
-static void check_standing(bench_top *top, const char *params, float grown)
+static void check_standing(bench_top *top, float grown)
 {
     static two_tiles tile;
-    choose(top, "d64,fp16", params);
     int n = top->block_n;
     draw_tiles(13, tile);
     for (int i = 0; i < n; ++i) {
@@ -377,18 +311,20 @@ static void check_standing(bench_top *top, const char *params, float grown)
     }
 }
 
+static void check_softmax(bench_top *top)
+{
+    if (value_of(top, "RESCALE") == 15) {
+        check_standing(top, 0);
+        check_standing(top, 30); /* by 2^22, 2^72 */
+        check_standing(top, 100);
+    } else {
+        check_maxima(top);
+    }
+}
+
 static void test_softmax(void **state)
 {
-    bench_top *top = *state;
-    if (here(top)) {
-        check_softmax(top, "RESCALE=0");
-        check_softmax(top, "RESCALE=8");
-        check_softmax(top, "GROUPS=2,BLOCK_N=176,RESCALE=8");
-        check_standing(top, "RESCALE=15", 0);
-        check_standing(top, "RESCALE=15", 30); /* by 2^22, 2^72 */
-        check_standing(top, "RESCALE=15", 100);
-        check_standing(top, "GROUPS=2,BLOCK_N=176,RESCALE=15", 100);
-    }
+    check_all(*state, SOFTMAX, check_softmax);
 }
 
 /* ---- A standing reference ---- */
@@ -406,16 +342,14 @@ typedef struct course {
 /* One for each warp; from the last on the same. Of Q's and K's columns NOISY are noise, if there is any, then one for
  * each course: 1 in its warp's rows, its rise in one key of each tile. */
 typedef struct scene {
-    const char *mask; /* in the problem's text */
-    int beyond;       /* keys before its last tile that row 0 is from seeing the tile's first */
+    int beyond; /* keys before its last tile that row 0 is from seeing the tile's first */
     int noise;
     int count;
     course course[COURSES_MAX];
 } scene;
 
 static const scene scenes[] = {
-    {.mask = "",
-     .noise = 1,
+    {.noise = 1,
      .count = 8,
      .course = {{16, {0, 0, 0, 0}, {0, 0, 0, 0}},
                 {1, {0, 40, 0, 0}, {0, -1, -1, -1}},  /* one lift: the reference stands again */
@@ -427,17 +361,13 @@ static const scene scenes[] = {
                 {8, {64, 0, 0, 0}, {0, 0, 0, 0}}}},
     /* Rows 0 to 4 see nothing of the first tile; 16 to 31 see 12 keys and more, where one weighs 2 to 5 times as much
      * as all others; the next ones see enough. */
-    {.mask = ",causal,offset=0",
-     .beyond = 5,
+    {.beyond = 5,
      .count = 3,
      .course = {{16, {8, 40, 0, 80}, {4, 4, 4, 4}},
                 {16, {8, 40, 0, 80}, {1, 1, 1, -1}},
                 {16, {8, 40, 0, 80}, {0, -1, -1, 4}}}},
     /* The same with equal keys in the first tile: that they are few says nothing. */
-    {.mask = ",causal,offset=0",
-     .beyond = 5,
-     .count = 2,
-     .course = {{16, {0, 40, 0, 80}, {4, 4, 4, 4}}, {16, {0, 40, 0, 80}, {0, -1, -1, 4}}}},
+    {.beyond = 5, .count = 2, .course = {{16, {0, 40, 0, 80}, {4, 4, 4, 4}}, {16, {0, 40, 0, 80}, {0, -1, -1, 4}}}},
 };
 
 static int course_of(const scene *of, int row)
@@ -506,14 +436,12 @@ static void check_row(const bench_top *top, int r, int tile, int unsure)
     assert_true(row[3] == (float)unsure);
 }
 
-static void check_scene(bench_top *top, const scene *of, const char *dims, const char *params)
+static void check_scene(bench_top *top)
 {
-    char text[64];
-    (void)snprintf(text, sizeof text, "%s%s", dims, of->mask);
-    choose(top, text, params);
+    const scene *of = &scenes[top->scene];
     top->problem.offset = of->beyond > 0 ? top->keys - top->block_n - of->beyond : 0;
     lay(top, of);
-    run_unit(top, STANDING);
+    run_unit(top);
     for (int i = 0; i < top->rows * TILES; ++i) {
         int r = i / TILES, tile = i % TILES;
         check_row(top, r, tile, of->course[course_of(of, r)].unsure[tile]);
@@ -522,26 +450,16 @@ static void check_scene(bench_top *top, const scene *of, const char *dims, const
 
 static void test_standing(void **state)
 {
-    bench_top *top = *state;
-    if (here(top)) {
-        check_scene(top, &scenes[0], "d64,fp16", "GROUPS=2,RESCALE=15");
-        check_scene(top, &scenes[0], "d128,bf16", "GROUPS=2,RESCALE=15");
-        check_scene(top, &scenes[0], "d256,fp16", "GROUPS=2,RESCALE=15");
-        check_scene(top, &scenes[1], "d64,bf16", "GROUPS=2,RESCALE=15");
-        check_scene(top, &scenes[2], "d128,fp16", "GROUPS=2,RESCALE=15");
-    }
+    check_all(*state, STANDING, check_scene);
 }
 
 /* ---- What rows see ---- */
 
-static void check_sight(bench_top *top, const char *mask)
+static void check_sight(bench_top *top)
 {
     enum { LENGTH = 2048 };
-    char text[64];
-    (void)snprintf(text, sizeof text, "d64,fp16,%s", mask);
-    choose(top, text, "GROUPS=2");
     top->problem.seqlen_q = top->problem.seqlen_kv = LENGTH;
-    run_unit(top, SIGHT);
+    run_unit(top);
     int64_t left = top->problem.window_left, right = top->problem.window_right, first = LENGTH - top->rows;
     for (int64_t i = 0; i < (int64_t)top->rows * LENGTH; ++i) {
         int64_t row = first + i / LENGTH, key = i % LENGTH;
@@ -551,31 +469,18 @@ static void check_sight(bench_top *top, const char *mask)
     }
 }
 
-/* Bounds from none to the largest, in tiles so far to the right that these and their keys' numbers leave an int. */
 static void test_sight(void **state)
 {
-    static const char *const masks[] = {"causal",
-                                        "window=-1:20",
-                                        "causal,window=-1:40",
-                                        "window=2147483647:20",
-                                        "window=1300:2147483647",
-                                        "window=2147483647:2147483647",
-                                        "window=100:20",
-                                        "window=0:-1"};
-    bench_top *top = *state;
-    for (size_t i = 0; here(top) && i < sizeof masks / sizeof *masks; ++i) {
-        check_sight(top, masks[i]);
-    }
+    check_all(*state, SIGHT, check_sight);
 }
 
 /* ---- The way out ---- */
 
-static void check_store(bench_top *top, const char *dims, const char *params)
+static void check_store(bench_top *top)
 {
-    choose(top, dims, params);
     memset(top->out, 0xff, sizeof top->out);
     assert_ok(top->device->ops->upload(top->device, top->buffer[ATTUNE_O], top->out, sizeof top->out));
-    run_unit(top, STORE);
+    run_unit(top);
     assert_ok(top->device->ops->download(top->device, top->out, top->buffer[ATTUNE_O], sizeof top->out));
     int dim = top->problem.head_dim_v, is_bf16 = top->problem.dtype == ATTUNE_BF16;
     for (int r = 0; r < top->rows; ++r) {
@@ -593,15 +498,7 @@ static void check_store(bench_top *top, const char *dims, const char *params)
 
 static void test_store(void **state)
 {
-    bench_top *top = *state;
-    if (here(top)) {
-        check_store(top, "d64,fp16", "");
-        check_store(top, "d128,bf16", "Q_STAGES=2");
-        check_store(top, "d128,fp16", "Q_STAGES=1");
-        check_store(top, "d72,fp16", "");
-        check_store(top, "d256,fp16", "");
-        check_store(top, "d192,dv128,fp16", "");
-    }
+    check_all(*state, STORE, check_store);
 }
 
 int main(void)

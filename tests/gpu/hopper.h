@@ -1,0 +1,139 @@
+/* Which units of hopper.cu are run, on which problems and by which configs: the device tests run these, and what needs
+ * no device compiles them (tests/cuda/test_units.c). */
+#ifndef TESTS_GPU_HOPPER_H
+#define TESTS_GPU_HOPPER_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cm.h"
+#include "core/config.h"
+#include "core/recipe.h"
+#include "library/catalogue.h"
+
+extern const at_embedded at_gpu_units[];
+
+/* The units by their numbers in hopper.cu. */
+enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE, STANDING, SIGHT, HOPPER_UNITS };
+static const char *const hopper_entries[HOPPER_UNITS] = {"unit_products", "unit_ring",     "unit_softmax", "unit_store",
+                                                         "unit_rescore",  "unit_standing", "unit_sight"};
+
+typedef struct hopper_case {
+    int unit;
+    const char *dims;   /* and dtype and mask */
+    const char *params; /* that differ from the heuristic's */
+    int scene;          /* of STANDING: which of the test's */
+} hopper_case;
+
+static const hopper_case hopper_cases[] = {
+    {PRODUCTS, "d32,fp16", "", 0},
+    {PRODUCTS, "d64,fp16", "", 0},
+    {PRODUCTS, "d72,fp16", "", 0},
+    {PRODUCTS, "d96,bf16", "", 0},
+    {PRODUCTS, "d128,fp16", "", 0},
+    {PRODUCTS, "d128,bf16", "", 0},
+    {PRODUCTS, "d192,fp16", "", 0},
+    {PRODUCTS, "d256,bf16", "", 0},
+    {PRODUCTS, "d192,dv128,fp16", "", 0},
+    {PRODUCTS, "d64,fp16", "GROUPS=2,BLOCK_N=64,Q_STAGES=1", 0},
+    {PRODUCTS, "d64,fp16", "GROUPS=2,BLOCK_N=176", 0},
+    {PRODUCTS, "d128,fp16", "BLOCK_N=176,Q_STAGES=1", 0},
+    /* Rings of eight, five and four stages. */
+    {RING, "d64,fp16", "", 0},
+    {RING, "d128,fp16", "", 0},
+    {RING, "d72,bf16", "BLOCK_N=176,Q_STAGES=1", 0},
+    {RING, "d192,dv128,fp16", "", 0},
+    {SOFTMAX, "d64,fp16", "RESCALE=0", 0},
+    {SOFTMAX, "d64,fp16", "RESCALE=8", 0},
+    {SOFTMAX, "d64,fp16", "GROUPS=2,BLOCK_N=176,RESCALE=8", 0},
+    {SOFTMAX, "d64,fp16", "RESCALE=15", 0},
+    {SOFTMAX, "d64,fp16", "GROUPS=2,BLOCK_N=176,RESCALE=15", 0},
+    {STORE, "d64,fp16", "", 0},
+    {STORE, "d128,bf16", "Q_STAGES=2", 0},
+    {STORE, "d128,fp16", "Q_STAGES=1", 0},
+    {STORE, "d72,fp16", "", 0},
+    {STORE, "d256,fp16", "", 0},
+    {STORE, "d192,dv128,fp16", "", 0},
+    {RESCORE, "d64,fp16", "", 0},
+    {RESCORE, "d72,bf16", "", 0},
+    {RESCORE, "d128,fp16", "BLOCK_N=160", 0},
+    {RESCORE, "d256,bf16", "", 0},
+    {STANDING, "d64,fp16", "GROUPS=2,RESCALE=15", 0},
+    {STANDING, "d128,bf16", "GROUPS=2,RESCALE=15", 0},
+    {STANDING, "d256,fp16", "GROUPS=2,RESCALE=15", 0},
+    {STANDING, "d64,bf16,causal,offset=0", "GROUPS=2,RESCALE=15", 1},
+    {STANDING, "d128,fp16,causal,offset=0", "GROUPS=2,RESCALE=15", 2},
+    /* Bounds from none to the largest, in tiles so far to the right that these and their keys' numbers leave an int. */
+    {SIGHT, "d64,fp16,causal", "GROUPS=2", 0},
+    {SIGHT, "d64,fp16,window=-1:20", "GROUPS=2", 0},
+    {SIGHT, "d64,fp16,causal,window=-1:40", "GROUPS=2", 0},
+    {SIGHT, "d64,fp16,window=2147483647:20", "GROUPS=2", 0},
+    {SIGHT, "d64,fp16,window=1300:2147483647", "GROUPS=2", 0},
+    {SIGHT, "d64,fp16,window=2147483647:2147483647", "GROUPS=2", 0},
+    {SIGHT, "d64,fp16,window=100:20", "GROUPS=2", 0},
+    {SIGHT, "d64,fp16,window=0:-1", "GROUPS=2", 0},
+};
+enum { HOPPER_CASES = sizeof hopper_cases / sizeof *hopper_cases };
+
+/* The kernel as it stands, with one of the units for an entry, and one parameter more: which of them is compiled. */
+static const attune_kernel *whole;
+static attune_kernel unit_kernel;
+static attune_param unit_params[ATTUNE_PARAMS_MAX];
+
+static void unit_steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                       attune_steps *out)
+{
+    whole->steps(problem, target, config, out);
+    attune_step_kernel *step = &out->step[out->count - 1].as.kernel;
+    step->entry = hopper_entries[config->value[whole->param_count]];
+    step->grid[0] = attune_term_const(1);
+}
+
+static inline void hopper_open(void)
+{
+    whole = at_catalogue_find("wgmma");
+    assert_non_null(whole);
+    unit_kernel = *whole;
+    assert_true(whole->param_count < ATTUNE_PARAMS_MAX);
+    memcpy(unit_params, whole->params, (size_t)whole->param_count * sizeof *unit_params);
+    unit_params[unit_kernel.param_count++] = (attune_param){.name = "UNIT"};
+    unit_kernel.params = unit_params;
+    unit_kernel.steps = unit_steps;
+    unit_kernel.source = "hopper.cu";
+}
+
+static inline int32_t hopper_value(const attune_config *config, const char *name)
+{
+    for (int i = 0; i < whole->param_count; ++i) {
+        if (strcmp(whole->params[i].name, name) == 0) {
+            return config->value[i];
+        }
+    }
+    fail_msg("wgmma has no parameter %s", name);
+    return 0;
+}
+
+/* A problem of one head whose queries are one tile, and whose keys are four. */
+static inline void hopper_choose(const hopper_case *of, const attune_target *target, attune_problem *problem,
+                                 attune_config *config)
+{
+    char text[96];
+    (void)snprintf(text, sizeof text, "b1,h1,s64,%s", of->dims);
+    assert_ok(attune_problem_parse(text, problem));
+    assert_true(whole->heuristic(problem, target, 0, config));
+    assert_ok(at_config_parse(whole, of->params, config));
+    assert_true(whole->valid(problem, target, config, NULL));
+    config->value[whole->param_count] = of->unit;
+    problem->seqlen_q = 64 * (int64_t)hopper_value(config, "GROUPS");
+    problem->seqlen_kv = 4 * (int64_t)hopper_value(config, "BLOCK_N");
+}
+
+/* `config` is hopper_choose's. */
+static inline void hopper_recipe(const attune_problem *problem, const attune_target *target,
+                                 const attune_config *config, at_recipe *recipe)
+{
+    at_recipe_ask(&unit_kernel, problem, target, config, recipe);
+    recipe->sources = at_gpu_units;
+}
+
+#endif
