@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Times configs of attune's kernels against PyTorch's cuDNN and any Python callable, in turns, in one process.
 
-    hopper.py [--library PATH] [--seconds S] [--rounds N] [--spread X] [--mixed] [--peer FILE:FUNCTION]... ITEM...
+    hopper.py [--library PATH] [--seconds S] [--rounds N] [--rest MS] [--spread X] [--mixed] [--peer FILE:FUNCTION]...
+              ITEM...
 
 An ITEM is PROBLEM@ARM+ARM+...: a problem's text and the arms to run on it. An arm is a kernel's text
 ("wgmma:GROUPS=2,BLOCK_N=128" gives what it names and leaves the rest to the heuristic's first config), "auto" (the
@@ -9,7 +10,8 @@ planner's choice), torch:cudnn, torch:flash, or peer:N, the N-th --peer: a funct
 tensors being [batch, heads, seqlen, dim]. Without arms: auto and torch:cudnn.
 
 Each arm's calls on one set of buffers are captured into a CUDA graph (warm L2); graphs are replayed in random order; a
-sample is one replay's time by events, divided by its calls. Standard output is TSV:
+sample is one replay's time by events, divided by its calls. With --rest each graph is one call, and the device idles
+before it: clocks are then those of calls far apart, not those that many calls on end leave. Standard output is TSV:
 
     problem arm kernel median_us lo_us hi_us tflops ratio error
 
@@ -22,6 +24,7 @@ import math
 import os
 import random
 import sys
+import time
 
 import torch
 
@@ -100,7 +103,7 @@ class Bench:
         call, kernel = self.arm(name, text, q, k, v, p)
         graph, _ = capture(call, 1)
         once = min(replay_us(graph, 1) for _ in range(2))
-        calls = max(1, min(200, int(self.options.graph_us / once)))
+        calls = 1 if self.options.rest else max(1, min(200, int(self.options.graph_us / once)))
         graph, out = capture(call, calls)
         graph.replay()
         torch.cuda.synchronize()
@@ -132,6 +135,7 @@ class Bench:
             replay_us(graph, calls)
         while arms and (spent < self.options.seconds * 1e6 or len(next(iter(samples.values()))) < self.options.rounds):
             for name in order.sample(list(arms), len(arms)):
+                time.sleep(self.options.rest / 1e3)
                 us = replay_us(arms[name][0], arms[name][1])
                 samples[name].append(us)
                 spent += us * arms[name][1]
@@ -152,6 +156,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.1, help="of measuring, an item")
     parser.add_argument("--rounds", type=int, default=7, help="samples of an arm, at least")
     parser.add_argument("--graph-us", type=float, default=2000, help="length of a graph")
+    parser.add_argument("--rest", type=float, default=0, metavar="MS", help="of the device before a sample of one call")
     parser.add_argument("--spread", type=float, default=1, help="of scores: what queries are multiplied by")
     parser.add_argument("--mixed", action="store_true", help="heads of five kinds, as the gate times")
     parser.add_argument("--peer", action="append", default=[], metavar="FILE:FUNCTION")

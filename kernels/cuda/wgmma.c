@@ -437,7 +437,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                   attune_steps *out)
 {
     const int32_t m = block_m(config), n = config->value[BLOCK_N];
-    const bool boxed = config->value[Q_STAGES] > 1 && !problem->varlen;
+    const int32_t q_rows = config->value[Q_STAGES] > 1 ? m : GROUP_ROWS; /* one place: each group's by themselves */
     attune_term tiles =
         attune_term_mul(attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(m)),
                         attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
@@ -449,8 +449,8 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                                  .block = {threads_of(config), 1, 1},
                                  .cluster = {1, 1, 1},
                                  .smem = attune_term_const(smem_of(problem, target, config)),
-                                 .map_count = boxed ? 4 : 3,
-                                 .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, m, 1, 1}, 256},
+                                 .map_count = problem->varlen ? 3 : 4,
+                                 .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, q_rows, 1, 1}, 256},
                                          {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
                                          {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
                                          {ATTUNE_O, ATTUNE_SWIZZLE_128B, {64, 16, 1, 1}, 0}}};

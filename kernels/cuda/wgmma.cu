@@ -42,6 +42,12 @@ ATTUNE_INLINE consumer consumer_of(const attune_args &args, const Shared &shared
     return c;
 }
 
+/* Which of the barriers of a place for queries is the group's. */
+ATTUNE_INLINE int queries_part(const consumer &c)
+{
+    return Q_PARTS > 1 ? c.group : 0;
+}
+
 /* Where the queries lie of the job `before` jobs ago. */
 ATTUNE_INLINE int queries_stage(const consumer &c, int before)
 {
@@ -135,6 +141,16 @@ ATTUNE_INLINE int first_row(const consumer &c)
     return c.group * 64 + c.thread / 32 * 16 + c.thread % 32 / 4;
 }
 
+/* -inf from column `end` on: in the left half only where some row of the warp needs it. */
+template <int half, int n> ATTUNE_INLINE void hide_right(float (&s)[n], const int (&end)[2], int lane)
+{
+    const int none[2] = {0, 0}, end_right[2] = {end[0] - half * 2, end[1] - half * 2};
+    if (!__all_sync(0xffffffff, min(end_right[0], end_right[1]) >= 0)) {
+        rows_hide<false, half>(s, none, end, lane);
+    }
+    rows_hide<false, half>(*reinterpret_cast<float(*)[n - half]>(s + half), none, end_right, lane);
+}
+
 /* -inf for keys that a row does not see. */
 template <int count> ATTUNE_INLINE void hide(const job &j, const consumer &c, int key, scores &s)
 {
@@ -145,7 +161,12 @@ template <int count> ATTUNE_INLINE void hide(const job &j, const consumer &c, in
         first[r] = begins_move ? max(j.sees_first + row, 0) - key : 0; /* unbounded ones are far below 0 */
         end[r] = (ends_move ? min(j.sees_end + row, j.keys) : j.keys) - key;
     }
-    rows_hide<begins_move, count>(s, first, end, c.thread % 32);
+    constexpr int half = count / 2;
+    if constexpr (!begins_move && half >= 32 && half % 4 == 0) {
+        hide_right<half>(s, end, c.thread % 32);
+    } else {
+        rows_hide<begins_move, count>(s, first, end, c.thread % 32);
+    }
 }
 
 /* Whether groups leave out tiles on the right that none of their rows sees. */
@@ -212,58 +233,106 @@ ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c,
 
 /* ---- Storing O ---- */
 
-/* O through the warp's rows of its job's queries, whose last product is done: the copy engine takes it from there. */
-ATTUNE_INLINE void store_box(const attune_args &args, Shared &shared, const job &j, const consumer &c, int stage,
-                             const outputs &o, const float (&normaliser)[2])
+/* What the rows' sums come to: 1 / sum, 0 for a row that saw no key, and LSE where it is wanted. NOTE: while the job's
+ * last product runs; behind it all this would be waited for. */
+ATTUNE_INLINE void close_rows(const attune_args &args, const job &j, const consumer &c, float (&normaliser)[2])
 {
-    int first = c.group * 64 + c.thread / 32 * 16;
-    unsigned at = c.base + place_q + stage * tile_q_bytes + first * 128;
-    rows_stage<chunk_q_bytes>(at, o, normaliser, c.thread % 32);
+    float sum[2] = {group_sum<4>(c.rows.sum[0]), group_sum<4>(c.rows.sum[1])};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        normaliser[r] = sum[r] == 0 ? 0.0f : ptx_rcp_approx_ftz_f32(sum[r]);
+    }
+    if (args.tensor[ATTUNE_LSE].data != nullptr && c.thread % 4 == 0) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            int row = j.row + first_row(c) + r * 8;
+            if (row < j.rows) {
+                *row_of<float>(args.tensor[ATTUNE_LSE], j.batch, j.head, (attune_i64)j.first_q + row) =
+                    online_lse(standing ? c.rows.maximum[r] : c.scale * c.rows.maximum[r], sum[r]);
+            }
+        }
+    }
+}
+
+/* O through shared memory, where the group's rows begin at `at` and their next 64 columns `chunk_bytes` further on: the
+ * copy engine takes it from there. */
+template <unsigned chunk_bytes>
+ATTUNE_INLINE void store_boxes(const attune_args &args, const job &j, const consumer &c, unsigned at, const outputs &o,
+                               const float (&normaliser)[2])
+{
+    int first = c.thread / 32 * 16;
+    at += first * 128;
+    rows_stage<chunk_bytes>(at, o, normaliser, c.thread % 32);
     ptx_fence_proxy_async_shared();
     __syncwarp();
     if (c.thread % 32 == 0) {
 #pragma unroll
         for (int n = 0; n < chunks_v; ++n) {
-            ptx_cp_async_bulk_tensor_4d_store(&args.map[3], at + n * chunk_q_bytes, n * 64, j.row + first, j.head,
-                                              j.batch);
+            ptx_cp_async_bulk_tensor_4d_store(&args.map[3], at + n * chunk_bytes, n * 64, j.row + c.group * 64 + first,
+                                              j.head, j.batch);
         }
         ptx_cp_async_bulk_commit_group();
     }
 }
 
-ATTUNE_INLINE void store(const attune_args &args, Shared &shared, const job &j, const consumer &c, int stage,
-                         const outputs &o)
+/* Through a tile that came before the job's last values, once no group needs it any more. */
+ATTUNE_INLINE void store_by_tile(const attune_args &args, const job &j, const consumer &c, const outputs &o,
+                                 const float (&normaliser)[2])
 {
-    int lane = c.thread % 32;
-    float normaliser[2];
+    int stage = c.tiles.stage - 3 + c.group;
+    bool round_before = stage < 0;
+    held tile = {round_before ? stage + STAGES : stage, c.tiles.parity ^ round_before};
+    barrier_wait(c.base + place_empty + tile.stage * 8, tile.parity);
+    store_boxes<64 * 128>(args, j, c, c.base + place_tile + tile.stage * tile_bytes, o, normaliser);
+}
+
+/* O row by row, as many bytes at a time as a lane can have of one. */
+ATTUNE_INLINE void store_rows(const attune_args &args, const job &j, const consumer &c, const outputs &o,
+                              const float (&normaliser)[2])
+{
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         int row = j.row + first_row(c) + r * 8;
-        bool exists = row < j.rows;
-        float sum = group_sum<4>(c.rows.sum[r]);
-        normaliser[r] = online_normaliser(sum);
-        if (args.tensor[ATTUNE_LSE].data != nullptr && lane % 4 == 0 && exists) {
-            *row_of<float>(args.tensor[ATTUNE_LSE], j.batch, j.head, (attune_i64)j.first_q + row) =
-                online_lse(standing ? c.rows.maximum[r] : c.scale * c.rows.maximum[r], sum);
-        }
-        if constexpr (!boxed) {
-            element *to = row_of<element>(args.tensor[ATTUNE_O], j.batch, j.head, (attune_i64)j.first_q + row);
-            rows_store(to, exists, o, r, normaliser[r], lane);
-        }
+        element *to = row_of<element>(args.tensor[ATTUNE_O], j.batch, j.head, (attune_i64)j.first_q + row);
+        rows_store(to, row < j.rows, o, r, normaliser[r], c.thread % 32);
     }
-    if constexpr (boxed) {
-        store_box(args, shared, j, c, stage, o, normaliser);
+}
+
+ATTUNE_INLINE void store(const attune_args &args, const job &j, const consumer &c, int stage, const outputs &o,
+                         const float (&normaliser)[2])
+{
+    if constexpr (boxed_by_queries) {
+        unsigned queries = c.base + place_q + stage * tile_q_bytes + c.group * (64 * 128);
+        store_boxes<chunk_q_bytes>(args, j, c, queries, o, normaliser);
+    } else if constexpr (boxed_by_tiles) {
+        store_by_tile(args, j, c, o, normaliser);
+    } else {
+        store_rows(args, j, c, o, normaliser);
     }
 }
 
 /* ---- A consumer's way through its jobs ---- */
 
+/* A job at hand: where it stands in shared memory, and its copy. */
+struct errand {
+    const job *there;
+    job here;
+};
+
+/* NOTE: a load from shared memory waits behind products, some 400 cycles, so the copy stays in registers; three groups
+ * have none to spare. */
+ATTUNE_INLINE const job &job_of(const errand &e)
+{
+    return GROUPS == 2 && early ? e.here : *e.there;
+}
+
 /* The next job, once its queries are here. */
-ATTUNE_INLINE const job &take_job(const Shared &shared, consumer &c)
+ATTUNE_INLINE errand take_job(const Shared &shared, consumer &c)
 {
     int number = c.number++;
-    barrier_wait(c.base + place_full_q + number % Q_STAGES * 8, number / Q_STAGES % 2);
-    return shared.jobs[number % JOBS];
+    barrier_wait(c.base + place_full_q + (number % Q_STAGES * Q_PARTS + queries_part(c)) * 8, number / Q_STAGES % 2);
+    const job &there = shared.jobs[number % JOBS];
+    return {&there, there};
 }
 
 /* The tiles before the group's first. NOTE: a group that holds none of the ring's stages may wait for a stage to be
@@ -297,20 +366,20 @@ ATTUNE_INLINE held begin_job(consumer &c, scores &s)
 ATTUNE_INLINE void leave_keys(const consumer &c, held keys, int i)
 {
     leave_tile(c, keys);
-    if constexpr (!boxed) {
+    if constexpr (!boxed_by_queries) {
         if (i + 1 == c.blocks && c.thread == 0) {
-            ptx_mbarrier_arrive(c.base + place_empty_q + queries_stage(c, 0) * 8);
+            ptx_mbarrier_arrive(c.base + place_empty_q + (queries_stage(c, 0) * Q_PARTS + queries_part(c)) * 8);
         }
     }
 }
 
-/* The outputs that went through the place of a job's queries are out. */
+/* The warp's outputs have left the place they went through: that of queries, or a tile. */
 ATTUNE_INLINE void leave_outputs(const consumer &c, int stage)
 {
     if constexpr (boxed) {
         if (c.thread % 32 == 0) {
             ptx_cp_async_bulk_wait_group_read<0>();
-            ptx_mbarrier_arrive(c.base + place_empty_q + stage * 8);
+            ptx_mbarrier_arrive(c.base + (boxed_by_tiles ? place_stored : place_empty_q + stage * 8));
         }
     }
 }
@@ -322,9 +391,9 @@ ATTUNE_INLINE row_pair no_keys()
     return {{none, none}, {0, 0}};
 }
 
-/* Where the maxima of the first tile say little about those to come, further tiles take their own. NOTE: nothing of
- * this may outlast the job, or a head's bits would depend on which came before it. */
-ATTUNE_INLINE void beware(const job &j, consumer &c, const float (&sum)[2][2])
+/* Where the maxima of the first tile say little about those to come, further tiles take their own: what it says lies in
+ * its sums. NOTE: nothing of this may outlast the job, or a head's bits would depend on which came before it. */
+ATTUNE_INLINE void beware(const job &j, consumer &c)
 {
     int seen[2];
 #pragma unroll
@@ -332,7 +401,7 @@ ATTUNE_INLINE void beware(const job &j, consumer &c, const float (&sum)[2][2])
         int end = ends_move ? min(j.sees_end + first_row(c) + r * 8, j.keys) : j.keys;
         seen[r] = end - (j.key - c.first * BLOCK_N);
     }
-    standing_signs signs = standing_look(sum, seen);
+    standing_signs signs = standing_look(c.rows.sum, seen);
     bool begun = c.rows.maximum[0] != positive_infinity() && c.rows.maximum[1] != positive_infinity();
     if (2 * signs.sharp > signs.rows || !__all_sync(0xffffffff, begun)) {
         c.unsure = c.blocks;
@@ -352,7 +421,6 @@ ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer
         standing_raise<count>(c.rows, s, c.scale, factor);
         standing_soften<0, count>(c.rows, s, c.scale, sum);
         standing_finish(c.rows, sum);
-        beware(j, c, sum);
     } else {
         softening f;
         rows_raise<RESCALE, count>(c.rows, s, c.scale, f);
@@ -379,10 +447,23 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c
     c.tiles.declare_uniform<skips>();
 }
 
+/* What is left to do after the first tile. NOTE: where places of queries change, under the products of the second: in
+ * front of them it would be waited for. At head dim 256, where they do not, there are no registers for that. */
+ATTUNE_INLINE void settle(const job &j, consumer &c)
+{
+    if constexpr (standing) {
+        beware(j, c);
+    }
+    if constexpr (early) {
+        if (c.number > 1) {
+            leave_outputs(c, queries_stage(c, 1));
+        }
+    }
+}
+
 /* Scores that become weights before the wait for O: AHEAD quarters; with 4 the compiler puts the wait where it likes,
  * which at head dim 64 is best. NOTE: else it stands behind keep_order, or the compiler moves it before them. */
 constexpr int scores_ahead = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
-constexpr bool in_order = AHEAD<4, some_behind = AHEAD> 0 && AHEAD < 4;
 
 /* Until the products of the tile before are added to O; all that comes then shares the time of the slowest of it. */
 ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, outputs &o)
@@ -462,12 +543,11 @@ ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, co
     }
     standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
     finish_values(c, values, p, o);
-    if (exact) {
-        rows_rescale<1>(o, factor);
-    }
     standing_soften<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
     rows_pack<all_scores>(s, p);
-    if (!standing_holds(sum)) {
+    if (exact) {
+        rows_rescale<1>(o, factor);
+    } else if (!standing_holds(sum)) {
         lift(args, j, c, i, s, o, sum);
         rows_pack<all_scores>(s, p);
     }
@@ -482,6 +562,9 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     await_tile(c, keys);
     take_turn<turns_of_products>(c.group);
     multiply_keys(c, keys, s);
+    if (early && i == c.first + 1) {
+        settle(j, c);
+    }
     await_tile(c, values);
     clean_values(shared, j, c, values, i - 1);
     multiply_values(c, values, p, o, i > c.first + 1);
@@ -541,31 +624,35 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     if (group == GROUPS - 1) {
         pass_turn<PINGPONG, GROUPS>(c.group);
     }
-    const job *j = &take_job(shared, c);
-    find_edges(*j, c);
+    errand j = take_job(shared, c);
+    find_edges(j.here, c);
     if (c.blocks == 0) {
         return; /* more blocks than jobs */
     }
     pass_tiles(c);
     held keys = begin_job(c, s);
     for (;;) {
-        first_tile(args, *j, c, keys, s, p);
-        if (c.number > 1) {
-            leave_outputs(c, queries_stage(c, 1));
+        first_tile(args, job_of(j), c, keys, s, p);
+        if (!early || !OVERLAP || c.first + 1 == c.blocks) {
+            settle(job_of(j), c);
         }
 #pragma unroll 1
         for (int i = c.first + 1; i < c.blocks; ++i) {
             if constexpr (OVERLAP) {
-                overlapped_tile(args, shared, *j, c, i, s, p, o);
+                overlapped_tile(args, shared, job_of(j), c, i, s, p, o);
             } else {
-                sequential_tile(args, shared, *j, c, i, s, p, o);
+                sequential_tile(args, shared, job_of(j), c, i, s, p, o);
             }
         }
-        held values = last_values(shared, *j, c, p, o);
-        const job *next;
+        errand next;
         if constexpr (early) {
-            next = &take_job(shared, c);
-            find_edges(*next, c);
+            next = take_job(shared, c); /* before the products that its loads would wait behind */
+        }
+        held values = last_values(shared, job_of(j), c, p, o);
+        float normaliser[2];
+        close_rows(args, job_of(j), c, normaliser);
+        if constexpr (early) {
+            find_edges(next.here, c);
             if (c.first > 0) {
                 await_outputs<0>(p, o);
                 leave_tile(c, values);
@@ -579,10 +666,11 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         if (!early || c.first == 0) {
             leave_tile(c, values);
         }
-        store(args, shared, *j, c, queries_stage(c, early), o);
+        store(args, job_of(j), c, queries_stage(c, early), o, normaliser);
         if constexpr (!early) {
-            next = &take_job(shared, c);
-            find_edges(*next, c);
+            next = take_job(shared, c);
+            leave_outputs(c, 0);
+            find_edges(next.here, c);
             pass_tiles(c);
             keys = begin_job(c, s);
         }

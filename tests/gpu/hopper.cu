@@ -53,7 +53,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
             producer p = {};
             whole(args, shared);
             const job &j = shared.jobs[0];
-            produce_queries(args, shared, p, j);
+            for (int part = 0; part < Q_PARTS; ++part) {
+                produce_queries(args, shared, p, j, part);
+            }
             produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
             produce_tile<ATTUNE_V>(args, shared, p, j, j.key);
         }
@@ -64,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
     scores s;
     weights p;
     outputs o = {};
-    find_edges(take_job(shared, c), c);
+    find_edges(take_job(shared, c).here, c);
     (void)begin_job(c, s);
     await_scores<0>(s);
     rows_pack<all_scores>(s, p);
@@ -209,7 +211,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_store(const
         c.rows.maximum[r] = (float)row_of_sum(c, 2 * r) * (standing ? c.scale : 1);
         c.rows.sum[r] = c.thread % 4 == 0 ? 2.0f : 0.0f;
     }
-    store(args, shared, shared.jobs[0], c, 0, o);
+    float normaliser[2];
+    close_rows(args, shared.jobs[0], c, normaliser);
+    store(args, shared.jobs[0], c, 0, o, normaliser);
     if constexpr (boxed) {
         ptx_cp_async_bulk_wait_group<0>();
     }
@@ -301,8 +305,10 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_standing(co
             soften_by_reference(args, j, c, i, held{}, s, p, o);
         } else if (skips && c.narrow) {
             first_weights<some_scores>(args, j, c, s, p);
+            beware(j, c);
         } else {
             first_weights<all_scores>(args, j, c, s, p);
+            beware(j, c);
         }
         tell_weights(c, p, out);
         tell_rows(c, o, out + BLOCK_M * BLOCK_N);

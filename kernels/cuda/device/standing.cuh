@@ -75,7 +75,7 @@ ATTUNE_INLINE void standing_finish(row_pair &rows, const float (&sum)[2][2])
     }
 }
 
-/* What a first tile says of those to come, from its weights by its own maximum: of the warp's `rows` that have seen a
+/* What a first tile says of those to come, from the sums of its weights by its own maximum: of the warp's `rows` that have seen a
  * few keys, in how many one outweighs all others, by twice (mild) and by eight times (sharp). There the next tile may
  * have one that outweighs it as much. `few`: some row has seen too few keys for its maximum to say anything. */
 struct standing_signs {
@@ -83,13 +83,13 @@ struct standing_signs {
     bool few;
 };
 
-ATTUNE_INLINE standing_signs standing_look(const float (&sum)[2][2], const int (&seen)[2])
+ATTUNE_INLINE standing_signs standing_look(const float (&sum)[2], const int (&seen)[2])
 {
     enum { FEW = 16, ANY = 4 };
     standing_signs signs = {0, 0, 0, __any_sync(0xffffffff, min(seen[0], seen[1]) < FEW) != 0};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        float all = group_sum<4>(sum[r][0] + sum[r][1]);
+        float all = group_sum<4>(sum[r]);
         signs.rows += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY));
         signs.mild += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY && all < 1.5f));
         signs.sharp += __popc(__ballot_sync(0xffffffff, seen[r] >= ANY && all < 1.125f));

@@ -14,8 +14,8 @@ constexpr int JOBS = 8;
 constexpr bool by_counter = SCHEDULER == 2; /* else in turns */
 /* Whether the scores of a job's first tile can be given out before the job before has been stored. */
 constexpr bool early = Q_STAGES > 1;
-/* Whether O leaves through the copy engine: from the place of its queries, box by box, sixteen rows a warp. */
-constexpr bool boxed = Q_STAGES > 1 && chunks_v <= chunks_qk &&dim_v % 16 == 0 && !ATTUNE_HAS_VARLEN;
+/* Queries come for each group by itself where there is one place for them: whoever is done first has the next first. */
+constexpr int Q_PARTS = early ? 1 : GROUPS;
 
 constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128;
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
@@ -24,11 +24,21 @@ constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * 
 /* As many stages as the descriptor has found room for. */
 constexpr int STAGES = (ATTUNE_SMEM_BYTES - 1024 - Q_STAGES * (int)tile_q_bytes) / (int)tile_bytes;
 
+/* Whether O leaves through the copy engine, box by box, sixteen rows a warp: from the place of its queries, or from two
+ * tiles that came before the job's last values, one for each group. The producer fills these again two and three tiles
+ * later, the first values of the next job being the second at the earliest. */
+constexpr bool boxes = dim_v % 16 == 0 && !ATTUNE_HAS_VARLEN;
+constexpr bool boxed_by_queries = boxes && early && chunks_v <= chunks_qk;
+constexpr bool boxed_by_tiles = boxes && !early && GROUPS == 2 && STAGES >= 5;
+constexpr bool boxed = boxed_by_queries || boxed_by_tiles;
+static_assert(!boxed_by_tiles || tile_bytes >= chunks_v * 64 * 128, "a group's rows of O in a tile of values");
+
 struct alignas(1024) Shared {
     unsigned char q[Q_STAGES][tile_q_bytes];
     unsigned char tile[STAGES][tile_bytes];
-    unsigned long long full[STAGES], empty[STAGES], full_q[Q_STAGES], empty_q[Q_STAGES];
+    unsigned long long full[STAGES], empty[STAGES], full_q[Q_STAGES * Q_PARTS], empty_q[Q_STAGES * Q_PARTS];
     unsigned long long passed;         /* nobody arrives here */
+    unsigned long long stored;         /* O has left the tiles it went through */
     unsigned long long planned, taken; /* the next job: worked out, begun */
     job jobs[JOBS];
     queue jobs_to_do;
@@ -38,8 +48,8 @@ struct alignas(1024) Shared {
  * i * size in 32 are 30 of 500 instructions less in the loop over tiles. */
 constexpr unsigned place_q = 0, place_tile = place_q + Q_STAGES * tile_q_bytes;
 constexpr unsigned place_full = place_tile + STAGES * tile_bytes, place_empty = place_full + STAGES * 8;
-constexpr unsigned place_full_q = place_empty + STAGES * 8, place_empty_q = place_full_q + Q_STAGES * 8;
-constexpr unsigned place_passed = place_empty_q + Q_STAGES * 8;
+constexpr unsigned place_full_q = place_empty + STAGES * 8, place_empty_q = place_full_q + Q_STAGES * Q_PARTS * 8;
+constexpr unsigned place_passed = place_empty_q + Q_STAGES * Q_PARTS * 8, place_stored = place_passed + 8;
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
 static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
@@ -58,9 +68,9 @@ ATTUNE_INLINE unsigned address(const unsigned long long &barrier)
 
 ATTUNE_INLINE void init_barriers(Shared &shared)
 {
-    for (int i = 0; i < Q_STAGES; ++i) {
+    for (int i = 0; i < Q_STAGES * Q_PARTS; ++i) {
         ptx_mbarrier_init(address(shared.full_q[i]), 1);
-        ptx_mbarrier_init(address(shared.empty_q[i]), boxed ? 4 * GROUPS : GROUPS);
+        ptx_mbarrier_init(address(shared.empty_q[i]), boxed_by_queries ? 4 * GROUPS : GROUPS / Q_PARTS);
     }
     for (int i = 0; i < STAGES; ++i) {
         ptx_mbarrier_init(address(shared.full[i]), 1);
@@ -69,6 +79,7 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
     ptx_mbarrier_init(address(shared.planned), 1);
     ptx_mbarrier_init(address(shared.taken), 1);
     ptx_mbarrier_init(address(shared.passed), 1);
+    ptx_mbarrier_init(address(shared.stored), 4 * GROUPS);
     ptx_fence_mbarrier_init();
 }
 

@@ -12,8 +12,8 @@ struct producer {
     int number; /* of the job */
 };
 
-/* Fills a stage with `chunks` boxes. A sequence without keys has none to bring: zeros, so that no NaN lies there. */
-template <int chunks, unsigned chunk_bytes>
+/* Fills a stage with `chunks` boxes, a box every `chunk_bytes`. A sequence without keys has none to bring: zeros, so that no NaN lies there. */
+template <int chunks, unsigned chunk_bytes, unsigned box_bytes = chunk_bytes>
 ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full, bool exists,
                         attune_u64 policy, int row, int head, int batch)
 {
@@ -25,7 +25,7 @@ ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, cons
         ptx_mbarrier_arrive(address(full));
         return;
     }
-    ptx_mbarrier_arrive_expect_tx(address(full), chunks * chunk_bytes);
+    ptx_mbarrier_arrive_expect_tx(address(full), chunks * box_bytes);
 #pragma unroll
     for (int c = 0; c < chunks; ++c) {
         tma_load(ptx_cvta_shared(stage) + c * chunk_bytes, map, address(full), policy, c * 64, row, head, batch);
@@ -44,30 +44,54 @@ ATTUNE_INLINE void produce_tile(const attune_args &args, Shared &shared, produce
     p.tiles.step();
 }
 
-ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, producer &p, const job &j)
+/* The queries of a job, or one group's of them. */
+ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, producer &p, const job &j, int part)
 {
-    barrier_wait(address(shared.empty_q[p.q.stage]), p.q.parity ^ 1);
+    constexpr int rows = BLOCK_M / Q_PARTS;
+    int at = p.q.stage * Q_PARTS + part;
+    barrier_wait(address(shared.empty_q[at]), p.q.parity ^ 1);
     if (j.blocks == 0) {
-        ptx_mbarrier_arrive(address(shared.full_q[p.q.stage]));
+        ptx_mbarrier_arrive(address(shared.full_q[at]));
         return;
     }
-    fill<chunks_qk, chunk_q_bytes>(shared.q[p.q.stage], &args.map[0], shared.full_q[p.q.stage], true, L2_EVICT_FIRST,
-                                   j.first_q + j.row, j.head, j.batch);
-    p.q.step();
-    ++p.number;
+    fill<chunks_qk, chunk_q_bytes, rows * 128>(shared.q[p.q.stage] + part * (rows * 128), &args.map[0],
+                                               shared.full_q[at], true, L2_EVICT_FIRST, j.first_q + j.row + part * rows,
+                                               j.head, j.batch);
 }
 
-/* Values come one tile behind keys, as they are needed. */
+/* The first values of a job, or what comes behind them, fall on a place through which O of the job before leaves. */
+ATTUNE_INLINE void await_stored(Shared &shared, const producer &p)
+{
+    if (boxed_by_tiles && p.number > 1) {
+        barrier_wait(address(shared.stored), p.number % 2);
+    }
+}
+
+/* Values come one tile behind keys, as they are needed; so do the other groups' queries behind the first keys. */
 ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer &p, const job &j)
 {
-    produce_queries(args, shared, p, j);
+    produce_queries(args, shared, p, j, 0);
+    if (j.blocks > 0) {
+        produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
+    }
+#pragma unroll
+    for (int part = 1; part < Q_PARTS; ++part) {
+        produce_queries(args, shared, p, j, part);
+    }
     if (j.blocks == 0) {
         return;
     }
-    produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
+    p.q.step();
+    ++p.number;
     for (int i = 1; i < j.blocks; ++i) {
         produce_tile<ATTUNE_K>(args, shared, p, j, j.key - i * BLOCK_N);
+        if (i == 1) {
+            await_stored(shared, p);
+        }
         produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (i - 1) * BLOCK_N);
+    }
+    if (j.blocks == 1) {
+        await_stored(shared, p);
     }
     produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (j.blocks - 1) * BLOCK_N);
 }
