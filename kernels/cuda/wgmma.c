@@ -258,7 +258,7 @@ static int64_t section_of(const attune_problem *problem)
     const int64_t most = INT64_C(32) << 20, heads = (int64_t)problem->heads_q * problem->batch;
     const int64_t keys = problem->seqlen_kv > 1 ? problem->seqlen_kv : 1;
     const int64_t bytes = keys * (problem->head_dim_qk + problem->head_dim_v) * 2;
-    const int64_t half = most / 2 / bytes > 64 ? most / 2 / bytes : 64;
+    const int64_t half = most / 2 / bytes > 32 ? most / 2 / bytes : 32;
     const int64_t fit = most / bytes < half ? most / bytes : half;
     const int64_t section = (fit > 1 ? fit : 1) * (problem->heads_q / problem->heads_kv);
     return section < heads ? section : heads;

@@ -96,7 +96,7 @@ struct queue {
 };
 
 /* A section's keys and values; half of it where that still leaves enough heads, so that memory is read more evenly. */
-constexpr attune_i64 SECTION_BYTES = 32 << 20, SECTION_HEADS = 64;
+constexpr attune_i64 SECTION_BYTES = 32 << 20, SECTION_HEADS = 32;
 
 template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
 {
