@@ -354,7 +354,11 @@ ATTUNE_INLINE held begin_job(consumer &c, scores &s)
 {
     c.tiles.declare_uniform<skips>();
     held keys = c.tiles.next();
-    c.queries = ((c.base + place_q) >> 4) + queries_stage(c, 0) * (tile_q_bytes >> 4) + c.group * (64 * 128 >> 4);
+    int group = c.group;
+    if constexpr (elaborate) {
+        asm volatile("" : "+r"(group)); /* NOTE: or the sum is kept from job to job, in memory where registers are few */
+    }
+    c.queries = ((c.base + place_q) >> 4) + queries_stage(c, 0) * (tile_q_bytes >> 4) + group * (64 * 128 >> 4);
     if (c.blocks > 0) {
         await_tile(c, keys);
     }
