@@ -345,7 +345,7 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
     if (is_narrow && problem->seqlen_q < SHORT) {
         config->value[PINGPONG] = 0;
     }
-    if (problem->head_dim_v > 192 && problem->seqlen_q > VERY_LONG) {
+    if (problem->head_dim_v > 192 && problem->seqlen_q >= VERY_LONG) {
         const bool larger = config->value[BLOCK_N] == 64;
         config->value[BLOCK_N] = larger ? 80 : 64;
         config->value[AHEAD] = larger ? 4 : 3;

@@ -61,7 +61,8 @@ static void chooses_what_was_fastest(void **state)
         {"b1,h64,s588,d64,fp16", "GROUPS", 3},
         /* tiles of keys */
         {"b1,h8,s16384,d256,fp16,causal", "BLOCK_N", 80},
-        {"b2,h8,s8192,d256,fp16,causal", "BLOCK_N", 64},
+        {"b2,h8,s8192,d256,fp16,causal", "BLOCK_N", 80},
+        {"b4,h8,s4096,d256,fp16,causal", "BLOCK_N", 64},
         {"b1,h32,s1773,d192,fp16,causal", "BLOCK_N", 64},
         {"b4,h32,hkv4,s1926,d128,fp16", "BLOCK_N", 176},
         {"b32,h8,s644,d128,fp16", "BLOCK_N", 176},
