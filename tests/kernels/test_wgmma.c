@@ -40,7 +40,7 @@ static void chooses_what_was_fastest(void **state)
         int32_t value;
     } asked[] = {
         /* by counter only where it evens out more than it costs */
-        {"b1,h64,s1109,d128,bf16,causal", "SCHEDULER", 2},
+        {"b1,h64,s1109,d128,bf16,causal", "SCHEDULER", 1}, /* two sections, there and back, are even */
         {"b1,h64,hkv16,s760,d128,fp16,causal", "SCHEDULER", 1},
         {"b1,h64,hkv16,s1254,d128,bf16,causal", "SCHEDULER", 1},
         {"b4,h8,s2913,d192,bf16,causal", "SCHEDULER", 2},
