@@ -20,7 +20,7 @@ PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h
 DEVICE = [["args", "ptx"], ["barrier", "turns"], ["element", "sequence", "stage", "tma"], ["copy"],
           ["tile", "fragment", "swizzle", "wgmma"],
           ["softmax", "mask", "schedule", "guard"], ["job", "rows", "journey", "small"],
-          ["standing", "wgmma_block"], ["wgmma_producer"]]
+          ["standing", "wgmma_block"], ["wgmma_consumer", "wgmma_producer"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),

@@ -75,9 +75,10 @@ ATTUNE_INLINE void standing_finish(row_pair &rows, const float (&sum)[2][2])
     }
 }
 
-/* What a first tile says of those to come, from the sums of its weights by its own maximum: of the warp's `rows` that have seen a
- * few keys, in how many one outweighs all others, by twice (mild) and by eight times (sharp). There the next tile may
- * have one that outweighs it as much. `few`: some row has seen too few keys for its maximum to say anything. */
+/* What a first tile says of those to come, from its sums of weights by its own maximum: of the warp's `rows` that have
+ * seen a few keys, in how many one outweighs all others, by twice (mild) and by eight times (sharp). There the next
+ * tile may have one that outweighs it as much. `few`: some row has seen too few keys for its maximum to say anything.
+ */
 struct standing_signs {
     int rows, mild, sharp;
     bool few;

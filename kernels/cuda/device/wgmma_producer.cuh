@@ -12,7 +12,8 @@ struct producer {
     int number; /* of the job */
 };
 
-/* Fills a stage with `chunks` boxes, a box every `chunk_bytes`. A sequence without keys has none to bring: zeros, so that no NaN lies there. */
+/* Fills a stage with `chunks` boxes, one every `chunk_bytes`. A sequence without keys has none to bring: zeros, so that
+ * no NaN lies there. */
 template <int chunks, unsigned chunk_bytes, unsigned box_bytes = chunk_bytes>
 ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full, bool exists,
                         attune_u64 policy, int row, int head, int batch)

@@ -1,0 +1,131 @@
+/* A consumer of the wgmma kernel: a warp group of 64 query rows, what it knows of its job, how it waits for tiles and
+ * hands them back, and its two products. */
+#ifndef DEVICE_WGMMA_CONSUMER_CUH
+#define DEVICE_WGMMA_CONSUMER_CUH
+
+#include "device/rows.cuh"
+#include "device/turns.cuh"
+#include "device/wgmma_block.cuh"
+
+typedef float scores[BLOCK_N / 2];
+constexpr int all_scores = BLOCK_N / 2, some_scores = BLOCK_N / 4 / 8 * 8;
+typedef unsigned weights[steps_kv][4];
+typedef float outputs[columns_v / 2];
+constexpr bool standing = RESCALE == 15; /* weights by a standing reference */
+
+struct consumer {
+    int group, thread;      /* of the block's, of the group's */
+    unsigned base, queries; /* address of shared memory; of the group's queries, as a descriptor has it */
+    ring<STAGES> tiles;
+    int number;                /* jobs taken so far, this one among them */
+    int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
+    int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
+    int unsure;                /* tiles up to it take their maxima; before `first`: one was lifted */
+    bool narrow;               /* the first one is seen in its left half at most */
+    float scale;
+    row_pair rows;
+};
+
+ATTUNE_INLINE consumer consumer_of(const attune_args &args, const Shared &shared, int group)
+{
+    consumer c = {};
+    c.group = group;
+    c.thread = (int)threadIdx.x % 128;
+    c.base = ptx_cvta_shared(&shared);
+    asm("" : "+r"(c.base)); /* NOTE: or it would be known, and every place worked out in 64 bits again */
+    c.scale = LOG2_E * (ATTUNE_HAS_SOFTCAP ? args.softcap : args.scale);
+    return c;
+}
+
+/* Which of the barriers of a place for queries is the group's. */
+ATTUNE_INLINE int queries_part(const consumer &c)
+{
+    return Q_PARTS > 1 ? c.group : 0;
+}
+
+/* Where the queries lie of the job `before` jobs ago. */
+ATTUNE_INLINE int queries_stage(const consumer &c, int before)
+{
+    return (c.number - 1 - before) % Q_STAGES;
+}
+
+ATTUNE_INLINE void await_tile(const consumer &c, held tile)
+{
+    barrier_wait(c.base + place_full + tile.stage * 8, tile.parity);
+}
+
+/* A branch that is never taken, which the compiler does not know: it moves nothing across. NOTE: a barrier of a tile
+ * would do as well but for a warp that comes so late that the stage has been filled again: it would wait for ever. */
+ATTUNE_INLINE void keep_order(const consumer &c)
+{
+    barrier_wait(c.base + place_passed, 1);
+}
+
+/* NOTE: one thread speaks for four warps: products are of the whole group, so what it has waited for is done. */
+ATTUNE_INLINE void leave_tile(const consumer &c, held tile)
+{
+    if (c.thread == 0) {
+        ptx_mbarrier_arrive(c.base + place_empty + tile.stage * 8);
+    }
+}
+
+/* What the groups take turns in: with OVERLAP in giving work to the tensor cores, without in the softmax. */
+constexpr bool turns_of_products = PINGPONG && OVERLAP;
+constexpr bool turns_of_softmax = PINGPONG && !OVERLAP;
+
+/* A tile that the group does not need. NOTE: not before it is here, or this would count for the tile before; and not
+ * before all four warps have seen it: one that comes late, after the stage was filled again, would wait for ever. */
+ATTUNE_INLINE void let_pass(consumer &c)
+{
+    held tile = c.tiles.next();
+    await_tile(c, tile);
+    sync_group<GROUPS>(c.group);
+    leave_tile(c, tile);
+}
+
+ATTUNE_INLINE unsigned place_of(const consumer &c, held tile)
+{
+    return ((c.base + place_tile) >> 4) + tile.stage * (tile_bytes >> 4);
+}
+
+ATTUNE_INLINE void multiply_keys(const consumer &c, held tile, scores &s)
+{
+    attune_u64 q = wgmma_descriptor(c.queries), k = wgmma_descriptor(place_of(c, tile));
+    register_fence(s);
+    ptx_wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < steps_qk; ++i) {
+        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), i > 0);
+    }
+    ptx_wgmma_commit_group();
+}
+
+ATTUNE_INLINE void multiply_values(const consumer &c, held tile, weights &p, outputs &o, int accumulate)
+{
+    attune_u64 v = wgmma_descriptor(place_of(c, tile) + (chunk_kv_bytes >> 4 << 16));
+    register_fence(o);
+    ptx_wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < steps_kv; ++i) {
+        wgmma_shape<columns_v>::rs<1>(o, p[i], v + wgmma_step_mn<BLOCK_N>(i), i > 0 ? 1 : accumulate);
+    }
+    ptx_wgmma_commit_group();
+}
+
+template <int pending> ATTUNE_INLINE void await_scores(scores &s)
+{
+    ptx_wgmma_wait_group<pending>();
+    register_fence(s);
+}
+
+template <int pending> ATTUNE_INLINE void await_outputs(weights &p, outputs &o)
+{
+    ptx_wgmma_wait_group<pending>();
+    register_fence(o);
+#pragma unroll
+    for (int i = 0; i < steps_kv; ++i) {
+        register_fence(p[i]);
+    }
+}
+
+#endif
