@@ -94,7 +94,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--seconds", type=float, default=0.1, help="of measuring, a problem")
     options = parser.parse_args()
-    options.rounds, options.graph_us, options.peer = 7, 1500, []
+    options.rounds, options.graph_us, options.rest, options.peer = 7, 1500, 0, []
     number = random.Random(options.seed)
     texts = [draw(number) for _ in range(options.shapes)]
     if options.list:

@@ -337,7 +337,7 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
 {
     const bool is_narrow = problem->head_dim_v <= 64;
     const bool is_short = problem->seqlen_q < (is_narrow ? VERY_LONG : LONG);
-    if (are_few(problem, target, config, is_narrow ? 4 : 6)
+    if (are_few(problem, target, config, is_narrow ? 8 : 6)
             ? (is_short || problem->head_dim_v <= 128) && counter_pays(problem, target, config)
             : is_short) {
         config->value[SCHEDULER] = COUNTER;
@@ -392,6 +392,22 @@ static void suit_length(const attune_problem *problem, attune_config *config)
     }
 }
 
+/* Without a mask jobs are alike but for a head's last, which is short if some group has no rows there. In turns it
+ * falls to the same multiprocessors again and again where the number of tiles and theirs have a common divisor. */
+static bool is_uneven_in_turns(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    enum { TILES = 8, EACH = 8 };
+    const int64_t m = block_m(config), tiles = (problem->seqlen_q + m - 1) / m;
+    int64_t divisor = tiles, rest = target->sm_count;
+    while (rest > 0) {
+        const int64_t next = divisor % rest;
+        divisor = rest;
+        rest = next;
+    }
+    return tiles > 1 && tiles <= TILES && divisor > 1 && problem->seqlen_q - (tiles - 1) * m <= m - GROUP_ROWS &&
+           !are_few(problem, target, config, EACH);
+}
+
 /* Whether all tiles but the last are alike and the fragments of any length have room. */
 static bool is_plain(const attune_problem *problem, const attune_config *config)
 {
@@ -403,8 +419,13 @@ static void suit(const attune_problem *problem, const attune_target *target, att
 {
     if (problem->causal) {
         suit_causal(problem, target, config);
-    } else if (is_plain(problem, config)) {
-        suit_length(problem, config);
+    } else {
+        if (is_plain(problem, config)) {
+            suit_length(problem, config);
+        }
+        if (is_uneven_in_turns(problem, target, config)) {
+            config->value[SCHEDULER] = COUNTER;
+        }
     }
     if (windowed(problem) && config->value[GROUPS] == 3) {
         config->value[GROUPS] = 2; /* features cost registers */

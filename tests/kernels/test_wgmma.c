@@ -50,6 +50,12 @@ static void chooses_what_was_fastest(void **state)
         {"b1,h8,s5860,d256,fp16,causal", "SCHEDULER", 1},
         {"b1,h16,s5832,d96,bf16,causal", "SCHEDULER", 2},
         {"b1,h16,s4316,d128,fp16,causal", "SCHEDULER", 1},
+        {"b8,h16,hkv2,s599,d64,bf16,causal", "SCHEDULER", 1},
+        {"b8,h16,hkv2,s790,d64,fp16,causal", "SCHEDULER", 1},
+        /* without a mask where the short last tiles of heads would fall to the same multiprocessors */
+        {"b32,h64,s397,d128,bf16", "SCHEDULER", 2},
+        {"b16,h32,hkv8,s912,d96,bf16", "SCHEDULER", 2},
+        {"b16,h64,hkv8,s380,d128,bf16", "SCHEDULER", 1},
         /* the same queries behind many keys: jobs are alike, and a counter evens out nothing */
         {"b1,h64,sq1109,skv3900,d128,bf16,causal", "SCHEDULER", 1},
         {"b1,h64,sq1109,skv3900,d128,bf16,causal,offset=tl", "SCHEDULER", 2},
