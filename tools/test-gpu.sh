@@ -11,9 +11,9 @@
 #   sanitizer  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over each kernel
 #
 # Without a PART, all of them. KERNELS="wmma tiled" restricts to these, TOOLS="racecheck" the sanitizer to these tools.
-# The zoo is judged by ZOO_JOBS (6) gates at a time; ZOO_WORDS=FOLDER keeps what they said. What fails is shown whole,
-# with the command that repeats it; the last line counts, and the exit code is 1 where anything failed. SIGINT and SIGTERM
-# end what runs; what was judged is told, and of the zoo what was under way.
+# The zoo is judged by ZOO_JOBS (6) gates at a time, and who asks to be alone after all others; ZOO_WORDS=FOLDER keeps
+# what they said. What fails is shown whole, with the command that repeats it; the last line counts, and the exit code is
+# 1 where anything failed. SIGINT and SIGTERM end what runs; what was judged is told, and of the zoo what was under way.
 set -u
 dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|zoo|sanitizer]...}" && pwd) || exit 2
 shift
@@ -173,6 +173,8 @@ params() {
 
 # Folders are judged in gates: a bad one in one of its own; honest ones of a problem in one together, for a gate times
 # one kernel after the other. Gates that time at once wait for each other's turns on the device, most of a minute long.
+# Who asks to be alone has a gate of its own, after all others, one at a time: a fault that shows by what an earlier
+# launch left in the device's shared memory is hidden by what other processes launch in between.
 declare -A gate_of                                 # by a folder
 declare -A folders_of pid_of began seconds_of code_of # by the gate's name; folders in lines
 folders=() gates=() told=0 running=0
@@ -181,19 +183,25 @@ is_honest() {
     grep -qx right "$1/expect.txt"
 }
 
+is_alone() {
+    grep -qx alone "$1/expect.txt"
+}
+
 problem_of() {
     local problem
     problem=$(sed -n 's/^problem //p' "$1/expect.txt")
     echo "${problem:-b1,h8,s512,d64,fp16}"
 }
 
-# How soon to begin: honest kernels go through everything, who hangs is waited for, and each stage comes after another.
+# How soon to begin: honest kernels go through everything, who hangs is waited for, and each stage comes after another;
+# who is to be alone comes last.
 turn_of() {
     local turn=0 words
     for words in '^right$' 'no answer' '^correctness:' '^sanity:' '^launch:' ''; do
         grep -q "$words" "$1/expect.txt" && break
         turn=$((turn + 1))
     done
+    is_alone "$1" && turn=9
     echo $turn
 }
 
@@ -202,7 +210,7 @@ deal_zoo() {
     for folder in "$dir"/zoo/*/; do
         [ -f "$folder/expect.txt" ] || continue
         folder=${folder%/} gate=${folder##*/}
-        is_honest "$folder" && gate=honest-$(problem_of "$folder")
+        is_honest "$folder" && ! is_alone "$folder" && gate=honest-$(problem_of "$folder")
         folders+=("$folder")
         gate_of[$folder]=$gate
         [ -n "${folders_of[$gate]:-}" ] || gates+=("$(turn_of "$folder") $gate")
@@ -211,14 +219,31 @@ deal_zoo() {
     mapfile -t gates < <(printf '%s\n' "${gates[@]}" | sort -s -n -k 1,1 | cut -d ' ' -f 2-)
 }
 
-# judge THREADS FOLDER...: the gate on folders of one problem, in place of this shell: in full, but for honest ones, which
-# would be timed in full too.
+# Runs a gate until it finds its kernel right in all cases: nobody wants to know how fast a bad kernel is. A gate that
+# is told to end does so in order, and is waited for, whoever told it.
+until_right() {
+    local line words gate code=0 found=
+    exec {words}< <(exec "$@" 2>&1)
+    gate=$!
+    trap '' TERM
+    while IFS= read -r line <&"$words"; do
+        printf '%s\n' "$line"
+        [[ $line =~ ^\ +correctness\ +pass ]] && found=yes && kill -TERM $gate
+    done
+    wait $gate || code=$?
+    [ -z "$found" ] || code=1
+    return $code
+}
+export -f until_right
+
+# judge THREADS FOLDER...: the gate on folders of one problem, in place of this shell. Honest ones are timed quickly; a bad
+# one is looked at in full, but not timed.
 judge() {
-    local threads=$1 arguments=(--cases 24 --against tiled)
+    local threads=$1 arguments=(--cases 24 --against tiled) way=("$BASH" -c 'until_right "$@"' until_right)
     shift
     [ "$threads" -eq 0 ] || arguments+=(--threads "$threads")
-    is_honest "$1" && arguments+=(--quick)
-    bounded "$attune" gate "$@" "$(problem_of "$1")" "${arguments[@]}"
+    is_honest "$1" && arguments+=(--quick) way=()
+    bounded "${way[@]}" "$attune" gate "$@" "$(problem_of "$1")" "${arguments[@]}"
 }
 
 # Whether a folder was judged as it should be; says what was expected where it was not. FOLDER, what the gate said.
@@ -228,7 +253,7 @@ judged_well() {
     while IFS= read -r line; do
         stage=${line%%: *} words=${line#*: }
         case $line in
-        'problem '*) ;;
+        'problem '* | alone) ;;
         right) found_right "${1##*/}" "$2" && return 0 ;;
         *) [[ $said =~ ^\ *$stage\  && $said == *"$words"* ]] && return 0 ;;
         esac
@@ -251,7 +276,7 @@ found_right() {
 begin_gate() {
     local mine threads
     mapfile -t mine <<< "${folders_of[$1]%$'\n'}"
-    threads=$(($(nproc) / most + 1))
+    threads=$((($(nproc) + most - 1) / most))
     [ ${#mine[@]} -eq 1 ] || threads=$((($(nproc) + 1) / 2))
     judge $threads "${mine[@]}" > "$accounts/$1.txt" 2>&1 &
     pid_of[$1]=$! began[$1]=$SECONDS
@@ -307,13 +332,15 @@ tell_rest() {
     done
 }
 
-# Several gates at a time: most of the time goes into compilers, and into what a driver does for a process.
+# Several gates at a time: most of the time goes into compilers, and into what a driver does for a process. Those that
+# are to be alone come last.
 zoo() {
     local gate most=${ZOO_JOBS:-6}
     [ -d "$dir/zoo" ] || missing "there is no zoo in $dir"
     mkdir -p "$accounts"
     deal_zoo
     for gate in "${gates[@]}"; do
+        is_alone "${folders_of[$gate]%%$'\n'*}" && most=1
         while [ $running -ge "$most" ]; do
             end_gate
         done

@@ -1,6 +1,6 @@
 #!/bin/bash
 # How tools/test-gpu.sh judges a zoo: against an attune whose gate says of each folder what stands in it, and ends when it
-# is told to where it is to wait.
+# is told to where it is to wait: before it says anything of a folder, or after, as one that times.
 #   zoo.sh TOOLS
 set -u
 script=$(cd "$1" && pwd)/test-gpu.sh || exit 1
@@ -13,13 +13,18 @@ cat > "$in/attune" <<'END_OF_ATTUNE'
 #!/bin/bash
 [ "$1" = gate ] || { printf 'kernel\twgmma\ttarget\tcuda\n' && exit 0; }
 echo "$*" >> "${0%/*}/calls"
+halt() {
+    [ ! -p "$1" ] || { echo $$ > "${1%/*}/process" && read -r _ < "$1"; }
+}
 mktemp > /dev/null
 for folder in "${@:2}"; do
     [ -d "$folder" ] || break
     echo "  $folder"
-    [ ! -p "$folder/wait" ] || { echo $$ > "$folder/process" && read -r _ < "$folder/wait"; }
+    halt "$folder/wait"
     cat "$folder/says"
+    halt "$folder/times"
 done
+echo "end $2" >> "${0%/*}/calls"
 exit 1
 END_OF_ATTUNE
 chmod +x "$in/attune"
@@ -54,7 +59,7 @@ until_so() {
     done
 }
 
-right='\n  NAME:A=1 on b1,h8,s512,d64,fp16\n    speed        inconclusive\n    right: pass   faster: fail'
+right='    correctness  pass  0.2 s\n  NAME:A=1 on b1,h8,s512,d64,fp16\n    speed        inconclusive\n    right: pass   faster: fail'
 animal bad 'sanity: other bits\nsanity: was not written' '    build        pass  0.2 s\n    sanity       fail  O was not written'
 animal masked 'problem b2,causal\ncorrectness: rule 1' '    sanity       pass  0.2 s\n    correctness  fail  3 cases: rule 1'
 animal honest_a right "${right/NAME/honest_a}"
@@ -86,6 +91,36 @@ animal bad 'sanity: was not written' '    launch       fail  O was not written'
 expect 1 "$(sed -e 's/passed zoo: bad/FAILED zoo: bad (exit code 1)/' -e 's/4 passed, 0/3 passed, 1/' <<< "$all_well")" \
     'rejected at another stage'
 animal bad 'sanity: was not written' '    sanity       fail  O was not written'
+
+# A bad kernel that is found right is not timed: its gate, which would not end, is ended.
+animal found_right 'sanity: other bits' '    sanity       pass  0.2 s\n    correctness  pass  0.2 s'
+mkfifo "$in/zoo/found_right/times"
+expect 1 'passed zoo: bad
+FAILED zoo: found_right (exit code 1)
+passed zoo: honest_a
+passed zoo: honest_b
+passed zoo: masked
+4 passed, 1 failed' 'a bad kernel is found right'
+rm -r "$in/zoo/found_right"
+
+# An honest one is timed; meanwhile nobody is begun who is to be alone, and of those one after the other, told in turn.
+animal a_alone 'correctness: rule 1\nalone' '    correctness  fail  3 cases: rule 1'
+animal b_alone 'alone\ncorrectness: rule 1' '    correctness  fail  3 cases: rule 1'
+mkfifo "$in/zoo/honest_b/times"
+rm -f "$in/calls"
+"$script" "$in" zoo > "$in/told" 2>&1 &
+script_pid=$!
+until_so [ -s "$in/zoo/honest_b/process" ]
+until_so grep -q "^end $in/zoo/bad" "$in/calls"
+until_so grep -q "^end $in/zoo/masked" "$in/calls"
+grep -q '_alone' "$in/calls" && wrong 'begun beside others:'
+echo go > "$in/zoo/honest_b/times"
+wait $script_pid || wrong 'those who are alone are not judged well:'
+[ "$(tail -n 4 "$in/calls" | sed "s|$in/zoo/||; s/ b1,.*//")" = $'gate a_alone\nend a_alone\ngate b_alone\nend b_alone' ] ||
+    wrong "not alone: $(cat "$in/calls")"
+[ "$(sed -n 's/^passed .*zoo: //p' "$in/told" | xargs)" = 'a_alone b_alone bad honest_a honest_b masked' ] ||
+    wrong 'not told of in the order of folders:'
+rm -r "$in/zoo"/*_alone "$in/zoo/honest_b/times" "$in/zoo/honest_b/process"
 
 # A gate that does not end gives no judgement, whatever it said before.
 mkfifo "$in/zoo/masked/wait"
