@@ -223,6 +223,7 @@ deal_zoo() {
 # is told to end does so in order, and is waited for, whoever told it.
 until_right() {
     local line words gate code=0 found=
+    trap : TERM # until the gate has begun, which would inherit what is ignored
     exec {words}< <(exec "$@" 2>&1)
     gate=$!
     trap '' TERM
