@@ -463,49 +463,127 @@ static attune_status fill_hidden(at_inputs *inputs, const attune_args *args)
     return ATTUNE_OK;
 }
 
-/* One stranger in one head of one sequence, where the sequence has room. */
-static void strange_visible(at_inputs *inputs, const attune_args *args, int64_t batch, int64_t head)
+/* What a stranger is. The kinds take turns, and those that show most come first: a NaN value shows where a key that a
+ * row does not see is multiplied by zero instead of left out. */
+typedef enum strange_kind {
+    STRANGE_V_NAN,
+    STRANGE_K_NAN,
+    STRANGE_Q_NAN,
+    STRANGE_V_INF,
+    STRANGE_K_INF,
+    STRANGE_KINDS
+} strange_kind;
+
+/* One head in so many has a stranger; in fewer heads each has one. */
+enum { STRANGE_EACH = 3 };
+
+/* An infinite key hides itself from half the queries, and an infinite value times a weight too small for fp32 is NaN
+ * there but not in fp64: only where neither can blur what is right. */
+static int strange_kinds(const attune_problem *problem)
 {
-    const at_sequence sequence = at_sequence_of(args, batch);
-    at_random random = stream(inputs, ATTUNE_DO, batch, head, 0);
-    int64_t group = args->heads_q / args->heads_kv;
-    if (sequence.seqlen_kv < 2 || sequence.seqlen_q < 1) {
-        return;
+    bool plain =
+        !(at_problem_features(problem) & (ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK |
+                                          ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_SINK)) &&
+        fabs((double)at_problem_scale(problem)) * sqrt((double)problem->head_dim_qk) <= 1.001;
+    return plain ? STRANGE_KINDS : STRANGE_V_INF;
+}
+
+/* Strangers that every draw has for certain, as far as they count: lengths that are drawn may leave room for one only.
+ */
+static int64_t strangers_at_least(const attune_problem *problem)
+{
+    int64_t heads = problem->batch * problem->heads_kv;
+    int64_t planted = heads < STRANGE_EACH ? heads : heads / STRANGE_EACH;
+    planted = problem->varlen || problem->seqused_kv ? 1 : planted;
+    return planted < STRANGE_KINDS ? planted : STRANGE_KINDS;
+}
+
+int at_visible_draws(const attune_problem *problem)
+{
+    int64_t each = strangers_at_least(problem);
+    return (int)((strange_kinds(problem) + each - 1) / each);
+}
+
+uint64_t at_visible_seed(const attune_problem *problem, uint64_t seed, int draw)
+{
+    return seed + STRANGE_EACH * (uint64_t)(draw * strangers_at_least(problem));
+}
+
+static bool has_room(const at_sequence *sequence)
+{
+    return sequence->seqlen_kv >= 2 && sequence->seqlen_q >= 1;
+}
+
+/* Whether the first query row that sees an odd key, or behind a left edge alone the first that does not see it any
+ * more, is even. */
+static bool is_edge_even(const attune_args *args, const at_sequence *sequence)
+{
+    int64_t edge = sequence->offset;
+    if (!(args->features & ATTUNE_FEATURE_CAUSAL)) {
+        edge ^= args->window_right >= 0 ? args->window_right : args->window_left + 1;
     }
-    int64_t key = sequence.kv_first + 1 + (int64_t)at_random_below(&random, (uint64_t)sequence.seqlen_kv - 1);
-    int64_t query = sequence.q_first + (int64_t)at_random_below(&random, (uint64_t)sequence.seqlen_q);
-    int64_t column_k = (int64_t)at_random_below(&random, (uint64_t)args->head_dim_qk);
-    int64_t column_v = (int64_t)at_random_below(&random, (uint64_t)args->head_dim_v);
-    /* An infinite key hides itself from half the queries, and an infinite value times a weight too small for fp32 is
-     * NaN there but not in fp64: only where neither can blur what is right. */
-    bool plain = !(args->features & (ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK |
-                                     ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_SINK)) &&
-                 fabs((double)args->scale) * sqrt(args->head_dim_qk) <= 1.001;
-    switch (at_random_below(&random, plain ? 5 : 3)) {
-    case 0:
-        set_element(inputs, ATTUNE_K, batch, head, key, column_k, NAN);
-        break;
-    case 1:
-        set_element(inputs, ATTUNE_V, batch, head, key, column_v, NAN);
-        break;
-    case 2:
-        set_element(inputs, ATTUNE_Q, batch, head * group, query, column_k, NAN);
-        break;
-    case 3:
-        set_element(inputs, ATTUNE_V, batch, head, key, column_v, INFINITY);
-        break;
-    default:
-        set_element(inputs, ATTUNE_K, batch, head, key, column_k, INFINITY);
+    return edge & 1;
+}
+
+/* Any key but the first; below a causal mask or a window one whose edge lies between an even and an odd query row,
+ * which no kernel's tile parts: there is a row of the tile that sees it, and one that does not. `beside`: not one that
+ * a causal mask shows to all rows, where there are others. */
+static int64_t strange_key(const attune_args *args, const at_sequence *sequence, bool beside, at_random *random)
+{
+    int64_t first = 1;
+    int64_t step = 1;
+    if (args->features & (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW)) {
+        bool shifted = is_edge_even(args, sequence) && sequence->seqlen_kv > 2;
+        first = shifted ? 2 : 1;
+        step = 2;
     }
+    if (args->features & ATTUNE_FEATURE_CAUSAL && beside && sequence->offset >= 0 &&
+        sequence->offset + 1 < sequence->seqlen_kv) {
+        first = sequence->offset + 1;
+    }
+    int64_t count = (sequence->seqlen_kv - first + step - 1) / step;
+    return first + step * (int64_t)at_random_below(random, (uint64_t)count);
+}
+
+/* One stranger in one head of one sequence, which has room; the turn says of which kind. */
+static void strange_visible(at_inputs *inputs, const attune_args *args, const at_sequence *sequence, int64_t head,
+                            uint64_t turn)
+{
+    static const struct {
+        attune_role role;
+        float value;
+    } strange[STRANGE_KINDS] = {[STRANGE_V_NAN] = {ATTUNE_V, NAN},
+                                [STRANGE_K_NAN] = {ATTUNE_K, NAN},
+                                [STRANGE_Q_NAN] = {ATTUNE_Q, NAN},
+                                [STRANGE_V_INF] = {ATTUNE_V, INFINITY},
+                                [STRANGE_K_INF] = {ATTUNE_K, INFINITY}};
+    const uint64_t kinds = (uint64_t)strange_kinds(&inputs->problem);
+    const uint64_t kind = turn % kinds;
+    const attune_role role = strange[kind].role;
+    at_random random = stream(inputs, ATTUNE_DO, sequence->batch, head, 0);
+    int64_t key = sequence->kv_first + strange_key(args, sequence, turn / kinds % 2 == 0, &random);
+    int64_t query = sequence->q_first + (int64_t)at_random_below(&random, (uint64_t)sequence->seqlen_q);
+    int64_t columns = role == ATTUNE_V ? args->head_dim_v : args->head_dim_qk;
+    int64_t column = (int64_t)at_random_below(&random, (uint64_t)columns);
+    bool of_query = role == ATTUNE_Q;
+    set_element(inputs, role, sequence->batch, of_query ? head * (args->heads_q / args->heads_kv) : head,
+                of_query ? query : key, column, strange[kind].value);
 }
 
 static void fill_visible(at_inputs *inputs, const attune_args *args)
 {
-    int64_t index = (int64_t)(inputs->draw.seed % 3);
+    uint64_t turn = inputs->draw.seed / STRANGE_EACH;
+    uint64_t index = inputs->draw.seed % STRANGE_EACH;
+    int64_t heads = 0;
     for (int64_t b = 0; b < args->batch; ++b) {
-        for (int64_t h = 0; h < args->heads_kv; ++h) {
-            if (index++ % 3 == 0 || args->batch * args->heads_kv < 3) {
-                strange_visible(inputs, args, b, h);
+        const at_sequence sequence = at_sequence_of(args, b);
+        heads += has_room(&sequence) ? args->heads_kv : 0;
+    }
+    for (int64_t b = 0; b < args->batch; ++b) {
+        const at_sequence sequence = at_sequence_of(args, b);
+        for (int64_t h = 0; has_room(&sequence) && h < args->heads_kv; ++h) {
+            if (index++ % STRANGE_EACH == 0 || heads < STRANGE_EACH) {
+                strange_visible(inputs, args, &sequence, h, turn++);
             }
         }
     }

@@ -51,6 +51,7 @@ static void each_test_catches_its_own(void **state)
         {ZOO_CHANGES_INPUT, "b1,h2,s40,d32,fp16", "inputs"},
         {ZOO_RANDOM_BITS, "b1,h2,s100,d32,bf16", "two poisons"},
         {ZOO_LEAKS, "b2,h2,s70,d32,fp16,mask", "hidden non-finite values"},
+        {ZOO_LEAKS, "b1,h1,sq16,skv300,d32,fp16,causal", "visible non-finite values"},
         {ZOO_ZEROS, "b1,h2,s70,d32,fp16,causal", "visible non-finite values"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {

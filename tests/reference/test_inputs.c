@@ -400,6 +400,92 @@ static void test_hidden_is_hidden(void **state)
     }
 }
 
+/* What of a role's elements is not finite: NaN, inf or both; and the last key or query that has it. */
+enum { HAS_NAN = 1, HAS_INF = 2 };
+
+static int strange_in(const at_inputs *inputs, attune_role role, int64_t *row)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    int found = 0;
+    for (int64_t at = 0; at < extent.count[0] * extent.count[1] * extent.count[2]; ++at) {
+        int64_t i = at % extent.count[2];
+        int64_t head = at / extent.count[2] % extent.count[1];
+        int64_t batch = at / extent.count[2] / extent.count[1];
+        for (int64_t c = 0; c < extent.row; ++c) {
+            float value = half_at(inputs, role, batch, head, i, c);
+            found |= isnan(value) ? HAS_NAN : isinf(value) ? HAS_INF : 0;
+            *row = isfinite(value) ? *row : i;
+        }
+    }
+    return found;
+}
+
+/* The draws that sanity makes show every kind, however few heads there are and whatever the seed. */
+static void test_every_kind_is_visible(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem;
+        int draws, of_q, of_k, of_v;
+    } of[] = {
+        {"b1,h1,s40,d16,fp16", 5, HAS_NAN, HAS_NAN | HAS_INF, HAS_NAN | HAS_INF},
+        {"b1,h4,s40,d16,fp16,causal", 5, HAS_NAN, HAS_NAN | HAS_INF, HAS_NAN | HAS_INF},
+        {"b1,h32,s40,d16,fp16,causal", 1, HAS_NAN, HAS_NAN | HAS_INF, HAS_NAN | HAS_INF},
+        {"b1,h2,s40,d16,fp16,causal,scale=0.1", 3, HAS_NAN, HAS_NAN | HAS_INF, HAS_NAN | HAS_INF},
+        {"b2,h6,hkv3,sq9,skv70,d16,fp16,causal,window=20:0", 2, HAS_NAN, HAS_NAN, HAS_NAN},
+        {"b2,h2,s40,d16,fp16,bias=bxh", 3, HAS_NAN, HAS_NAN, HAS_NAN},
+        {"b5,h2,s40,d16,fp16,varlen=9", 5, HAS_NAN, HAS_NAN | HAS_INF, HAS_NAN | HAS_INF},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; ++i) {
+        const attune_problem problem = parsed(of[i].problem);
+        assert_int_equal(at_visible_draws(&problem), of[i].draws);
+        for (uint64_t seed = 0; seed < 17; ++seed) {
+            int q = 0, k = 0, v = 0;
+            int64_t row = 0;
+            for (int d = 0; d < of[i].draws; ++d) {
+                at_draw draw = {.seed = at_visible_seed(&problem, seed, d), .family = AT_FAMILY_VISIBLE};
+                assert_true(d > 0 || draw.seed == seed);
+                at_inputs inputs = drawn(of[i].problem, &draw);
+                q |= strange_in(&inputs, ATTUNE_Q, &row);
+                k |= strange_in(&inputs, ATTUNE_K, &row);
+                v |= strange_in(&inputs, ATTUNE_V, &row);
+                at_inputs_free(&inputs);
+            }
+            if (q != of[i].of_q || k != of[i].of_k || v != of[i].of_v) {
+                fail_msg("%s, seed %d: kinds of Q %d, K %d, V %d", of[i].problem, (int)seed, q, k, v);
+            }
+        }
+    }
+}
+
+/* Where rows see different keys, the first kind stands where an even row beside an odd one sees it, or the other way
+ * round. `edge`: query row 0 is the first that sees this key, or behind a window's left edge that does not. */
+static void test_visible_stands_at_an_edge(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem;
+        int64_t edge, least;
+    } of[] = {
+        {"b1,h1,s40,d16,fp16,causal", 0, 1},         {"b1,h1,sq9,skv70,d16,fp16,causal", 61, 62},
+        {"b1,h1,sq8,skv70,d16,fp16,causal", 62, 63}, {"b1,h1,sq8,skv70,d16,fp16,causal,offset=7", 7, 8},
+        {"b1,h1,sq1,skv71,d16,fp16,causal", 70, 1},  {"b1,h1,s40,d16,fp16,window=-1:4", 4, 1},
+        {"b1,h1,s40,d16,fp16,window=5:-1", -6, 1},   {"b1,h1,s2,d16,fp16,causal", 0, 1},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; ++i) {
+        for (uint64_t seed = 0; seed < 3; ++seed) {
+            int64_t key = -1;
+            at_draw draw = {.seed = seed, .family = AT_FAMILY_VISIBLE};
+            at_inputs inputs = drawn(of[i].problem, &draw);
+            assert_int_equal(strange_in(&inputs, ATTUNE_V, &key), HAS_NAN);
+            if ((key - of[i].edge) % 2 == 0 || key < of[i].least) {
+                fail_msg("%s, seed %d: the stranger is key %d", of[i].problem, (int)seed, (int)key);
+            }
+            at_inputs_free(&inputs);
+        }
+    }
+}
+
 static void test_families_apply(void **state)
 {
     (void)state;
@@ -443,6 +529,8 @@ int main(void)
         cmocka_unit_test(test_far_offsets),
         cmocka_unit_test(test_families_do_what_they_say),
         cmocka_unit_test(test_hidden_is_hidden),
+        cmocka_unit_test(test_every_kind_is_visible),
+        cmocka_unit_test(test_visible_stands_at_an_edge),
         cmocka_unit_test(test_families_apply),
         cmocka_unit_test(test_bad_problem_leaves_nothing),
     };

@@ -18,6 +18,9 @@
 #ifndef MASK_SHIFT
 #define MASK_SHIFT 0 /* causal: so many keys too many are seen */
 #endif
+#ifndef MULTIPLIES_HIDDEN
+#define MULTIPLIES_HIDDEN 0 /* 1: values of hidden keys are multiplied by zero instead of left out */
+#endif
 #ifndef HEADROOM
 #define HEADROOM 0.0f /* what is subtracted from scores stands so far above their maximum */
 #endif
@@ -139,6 +142,12 @@ static void attend_row(const attune_args *args, int64_t item, void *scratch)
         sum += weight;
         for (int c = 0; c < args->head_dim_v && weight != 0; ++c) {
             out[c] += weight * load(&t[ATTUNE_V], v + c);
+        }
+    }
+    for (int64_t j = keys; MULTIPLIES_HIDDEN && j < args->seqlen_kv; ++j) {
+        const int64_t v = row_of(&t[ATTUNE_V], batch, head_kv, j);
+        for (int c = 0; c < args->head_dim_v; ++c) {
+            out[c] += 0.0f * load(&t[ATTUNE_V], v + c);
         }
     }
     const int64_t o = row_of(&t[ATTUNE_O], batch, head, row);
