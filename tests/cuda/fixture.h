@@ -10,6 +10,7 @@
 #include "core/config.h"
 #include "core/device.h"
 #include "cuda/build.h"
+#include "cuda/cache.h"
 #include "cuda/cuda.h"
 #include "cuda/nvrtc.h"
 #include "cuda/provide.h"
@@ -156,6 +157,18 @@ static inline at_nvrtc *fixture_compiler(void)
         assert_null(getenv("ATTUNE_NVRTC"));
     }
     return nvrtc;
+}
+
+/* The compiler, or none, and a cache in the folder `place` (NULL: where the library has its own). */
+static inline void fixture_provider_open(at_provider *provider, const char *place)
+{
+    *provider = (at_provider){.nvrtc = fixture_compiler(), .cache = at_cache_place(place)};
+}
+
+static inline void fixture_provider_close(at_provider *provider)
+{
+    at_nvrtc_close(provider->nvrtc);
+    free(provider->cache);
 }
 
 /* Compiles each row that a kernel ships for every architecture, as predicted and without spills or warnings. For

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "core/config.h"
-#include "cuda/cache.h"
 #include "cuda/fixture.h"
 #include "cuda/provide.h"
 #include "library/catalogue.h"
@@ -193,16 +192,14 @@ static void compare_tables(void)
 static int open_provider(void **state)
 {
     (void)state;
-    provider.nvrtc = fixture_compiler();
-    provider.cache = at_cache_place(ATTUNE_KERNEL_CACHE);
+    fixture_provider_open(&provider, ATTUNE_KERNEL_CACHE);
     return 0;
 }
 
 static int close_provider(void **state)
 {
     (void)state;
-    at_nvrtc_close(provider.nvrtc);
-    free(provider.cache);
+    fixture_provider_close(&provider);
     return 0;
 }
 

@@ -1,6 +1,5 @@
 /* Stages that can be left out: each variant of each kernel that bench/stages times compiles, and is other code than
  * the whole, so that a kernel which does not honour WITHOUT cannot pass as one whose stage is free. */
-#include "cuda/cache.h"
 #include "cuda/fixture.h"
 #include "cuda/provide.h"
 #include "library/catalogue.h"
@@ -74,16 +73,14 @@ static void every_stage_can_be_left_out(void **state)
 static int open_provider(void **state)
 {
     (void)state;
-    provider.nvrtc = fixture_compiler();
-    provider.cache = at_cache_place(NULL);
+    fixture_provider_open(&provider, NULL);
     return 0;
 }
 
 static int close_provider(void **state)
 {
     (void)state;
-    at_nvrtc_close(provider.nvrtc);
-    free(provider.cache);
+    fixture_provider_close(&provider);
     return 0;
 }
 

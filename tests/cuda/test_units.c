@@ -3,7 +3,6 @@
 #include <ctype.h>
 
 #include "base/threads.h"
-#include "cuda/cache.h"
 #include "cuda/fixture.h"
 #include "cuda/provide.h"
 #include "gpu/cluster.h"
@@ -26,8 +25,7 @@ static at_provider provider;
 static int open_provider(void **state)
 {
     (void)state;
-    provider.nvrtc = fixture_compiler();
-    provider.cache = at_cache_place(ATTUNE_KERNEL_CACHE);
+    fixture_provider_open(&provider, ATTUNE_KERNEL_CACHE);
     hopper_open();
     return 0;
 }
@@ -35,8 +33,7 @@ static int open_provider(void **state)
 static int close_provider(void **state)
 {
     (void)state;
-    at_nvrtc_close(provider.nvrtc);
-    free(provider.cache);
+    fixture_provider_close(&provider);
     return 0;
 }
 
