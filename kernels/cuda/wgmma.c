@@ -199,14 +199,15 @@ static choices choices_for(const attune_problem *problem)
     return dim <= 128 ? (choices){middle, sizeof middle / sizeof *middle} : (choices){wide, sizeof wide / sizeof *wide};
 }
 
-enum { SHORT = 600, LONG = 4096, VERY_LONG = 8192 };
+enum { VERY_SHORT = 430, SHORT = 600, MEDIUM = 900, LONG = 4096, VERY_LONG = 8192 };
 
 static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
 {
     return (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
 }
 
-/* What a tile of keys and a job besides take on the H200, in 10 ns, and a tile's keys. */
+/* What a tile of keys and a job besides take on the H200, in 10 ns, and a tile's keys. With a causal mask upper
+ * groups let tiles pass, which is reckoned as a shorter job. */
 typedef struct pace {
     int32_t tile, job, block_n;
 } pace;
@@ -219,7 +220,10 @@ static pace pace_of(const attune_problem *problem, const attune_config *config)
     if (problem->head_dim_v > 64) {
         return (pace){151, 150, 128};
     }
-    return config->value[GROUPS] == 3 ? (pace){140, 119, 128} : (pace){109, 101, 128};
+    if (problem->causal) {
+        return config->value[GROUPS] == 3 ? (pace){144, 60, 128} : (pace){109, 80, 128};
+    }
+    return config->value[GROUPS] == 3 ? (pace){140, 175, 128} : (pace){109, 101, 128};
 }
 
 /* What the multiprocessor with most work takes for its jobs where all are alike. */
@@ -307,17 +311,35 @@ static bool are_few(const attune_problem *problem, const attune_target *target, 
     return jobs > 0 && jobs <= each * target->sm_count;
 }
 
-/* Where jobs are few, smaller ones leave fewer multiprocessors without. */
-static void suit_few(const attune_problem *problem, const attune_target *target, attune_config *config)
+/* With a causal mask, where jobs are many: a multiprocessor's share of all work. */
+static int64_t share_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    attune_config fewer = *config;
-    fewer.value[GROUPS] = 2;
-    if (config->value[GROUPS] == 2 || !are_few(problem, target, config, JOBS_MAX)) {
-        return;
+    const pace takes = pace_of(problem, config);
+    int64_t head = 0;
+    for (int64_t end = block_m(config); end < problem->seqlen_q + block_m(config); end += block_m(config)) {
+        head += (keys_before(problem, end) + takes.block_n - 1) / takes.block_n * takes.tile + takes.job;
     }
-    if (problem->causal ? span_of(problem, target, &fewer, false) < span_of(problem, target, config, false)
-                        : time_of(problem, target, &fewer) < time_of(problem, target, config)) {
-        *config = fewer;
+    return head * problem->heads_q * problem->batch / target->sm_count;
+}
+
+static int64_t forecast(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                        bool are_many)
+{
+    return !problem->causal ? time_of(problem, target, config)
+           : are_many       ? share_of(problem, target, config)
+                            : span_of(problem, target, config, false);
+}
+
+/* Two groups' jobs are smaller: fewer multiprocessors are left without where there are few, and fewer rows are beyond
+ * the end, which long sequences do not feel. */
+static void suit_groups(const attune_problem *problem, const attune_target *target, attune_config *config)
+{
+    attune_config smaller = *config;
+    smaller.value[GROUPS] = 2;
+    const bool are_many = !are_few(problem, target, config, JOBS_MAX);
+    if (config->value[GROUPS] == 3 && jobs_of(problem, config) > 0 && (!are_many || problem->seqlen_q < LONG) &&
+        forecast(problem, target, &smaller, are_many) < forecast(problem, target, config, are_many)) {
+        *config = smaller;
     }
 }
 
@@ -331,7 +353,7 @@ static bool counter_pays(const attune_problem *problem, const attune_target *tar
 
 /* Causal jobs differ in size, which shorter ones even out by a counter and long ones by their order; where there are
  * few or each is large, the counter mostly costs more than it evens out. Where products are short turns cost more than
- * they order. At head dim 256 the longest want the larger tiles.
+ * they order, above all where three take them. At head dim 256 the longest want the larger tiles.
  */
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
@@ -342,8 +364,14 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
             : is_short) {
         config->value[SCHEDULER] = COUNTER;
     }
-    if (is_narrow && problem->seqlen_q < SHORT) {
+    if (is_narrow && problem->seqlen_q < (config->value[GROUPS] == 3 ? MEDIUM : SHORT)) {
         config->value[PINGPONG] = 0;
+    }
+    if (!is_narrow && problem->head_dim_v <= 128 && problem->seqlen_q < VERY_SHORT &&
+        config->value[RESCALE] == STANDING) {
+        config->value[SCHEDULER] = TURNS;
+        config->value[PINGPONG] = 0;
+        config->value[AHEAD] = 2;
     }
     if (problem->head_dim_v > 192 && problem->seqlen_q >= VERY_LONG) {
         const bool larger = config->value[BLOCK_N] == 64;
@@ -362,12 +390,17 @@ enum { LENGTHS = 4 };
 static const length narrow_lengths[LENGTHS] = {
     {128, 2, 4, 109, 101, 0}, {176, 2, 4, 138, 142, 0}, {192, 2, 4, 150, 137, 0}};
 static const length middle_lengths[LENGTHS] = {
-    {128, 2, 3, 151, 150, 60}, {160, 2, 3, 189, 199, 0}, {176, 1, 3, 209, 237, 0}, {192, 1, 1, 229, 205, 0}};
+    {128, 2, 2, 151, 150, 60}, {160, 2, 3, 189, 265, 0}, {176, 1, 3, 209, 250, 0}, {192, 1, 1, 229, 230, 0}};
+static const length lesser_lengths[LENGTHS] = {
+    {128, 2, 4, 151, 150, 60}, {160, 2, 3, 189, 199, 0}, {176, 1, 3, 209, 237, 0}, {192, 1, 1, 229, 205, 0}};
 static const length wide_lengths[LENGTHS] = {{64, 1, 3, 149, 327, 0}, {80, 1, 4, 186, 301, 0}, {96, 1, 4, 222, 335, 0}};
 
 static const length *lengths_for(const attune_problem *problem)
 {
-    return problem->head_dim_v <= 64 ? narrow_lengths : problem->head_dim_v <= 128 ? middle_lengths : wide_lengths;
+    return problem->head_dim_v <= 64    ? narrow_lengths
+           : problem->head_dim_v <= 96  ? lesser_lengths
+           : problem->head_dim_v <= 128 ? middle_lengths
+                                        : wide_lengths;
 }
 
 /* What a last tile has too much counts, so that now and then another than the first is faster, by more than two
@@ -392,11 +425,13 @@ static void suit_length(const attune_problem *problem, attune_config *config)
     }
 }
 
-/* Without a mask jobs are alike but for a head's last, which is short if some group has no rows there. In turns it
- * falls to the same multiprocessors again and again where the number of tiles and theirs have a common divisor. */
+/* Without a mask jobs are alike but for a head's last, which is short if few rows are left for it. In turns it falls to
+ * the same multiprocessors again and again where the number of tiles and theirs have a common divisor.
+ * Between head dims 64 and 128, where jobs are neither short nor bound by their products, the counter gains most. */
 static bool is_uneven_in_turns(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    enum { TILES = 8, EACH = 8 };
+    enum { TILES = 8 };
+    const bool is_middle = problem->head_dim_v > 64 && problem->head_dim_v <= 128;
     const int64_t m = block_m(config), tiles = (problem->seqlen_q + m - 1) / m;
     int64_t divisor = tiles, rest = target->sm_count;
     while (rest > 0) {
@@ -404,8 +439,9 @@ static bool is_uneven_in_turns(const attune_problem *problem, const attune_targe
         divisor = rest;
         rest = next;
     }
-    return tiles > 1 && tiles <= TILES && divisor > 1 && problem->seqlen_q - (tiles - 1) * m <= m - GROUP_ROWS &&
-           !are_few(problem, target, config, EACH);
+    const int64_t left = problem->seqlen_q - (tiles - 1) * m, few = is_middle ? m * 5 / 8 : m - GROUP_ROWS;
+    return tiles > 1 && tiles <= TILES && divisor > 1 && left <= few &&
+           !are_few(problem, target, config, is_middle ? 4 : 8);
 }
 
 /* Whether all tiles but the last are alike and the fragments of any length have room. */
@@ -441,7 +477,7 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     choices from = choices_for(problem);
     for (int32_t i = 0; i < from.count; ++i) {
         attune_config chosen = from.config[i];
-        suit_few(problem, target, &chosen);
+        suit_groups(problem, target, &chosen);
         suit(problem, target, &chosen);
         if (valid(problem, target, &chosen, NULL) && smem_of(problem, target, &chosen) <= target->smem_optin_bytes &&
             index-- == 0) {
