@@ -68,6 +68,7 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
         c.left_edge = j.key < first ? 0 : (j.key - first) / BLOCK_N + 1;
     }
     c.unsure = c.first;
+    c.sharp = c.blocks;
 }
 
 /* Scores as the softmax wants them: capped, hidden where that is so. */
@@ -270,6 +271,10 @@ ATTUNE_INLINE row_pair no_keys()
     return {{none, none}, {0, 0}};
 }
 
+/* Whether sharp jobs, whose tiles all take their maxima, have a loop of their own: O's rescaling is in the shadow of the
+ * exponentials there, and behind all else where warps decide for themselves. NOTE: above, both together lack registers. */
+enum { sharp_apart = standing && dim_v <= 128 };
+
 /* Where the maxima of the first tile say little about those to come, further tiles take their own: what it says lies in
  * its sums. NOTE: nothing of this may outlast the job, or a head's bits would depend on which came before it. */
 ATTUNE_INLINE void beware(const job &j, consumer &c)
@@ -282,7 +287,12 @@ ATTUNE_INLINE void beware(const job &j, consumer &c)
     }
     standing_signs signs = standing_look(c.rows.sum, seen);
     bool begun = c.rows.maximum[0] != positive_infinity() && c.rows.maximum[1] != positive_infinity();
-    if (2 * signs.sharp > signs.rows || !__all_sync(0xffffffff, begun)) {
+    bool sharp = 2 * signs.sharp > signs.rows || !__all_sync(0xffffffff, begun);
+    if constexpr (sharp_apart) {
+        sharp = any_of_group<GROUPS>(c.group, sharp);
+        c.sharp = sharp ? min(c.first + 1 + early, c.blocks) : c.blocks;
+    }
+    if (sharp) {
         c.unsure = c.blocks;
     } else if (signs.few && (!ends_move || 2 * signs.mild > signs.rows)) {
         c.unsure = max(c.unsure, c.first + 1);
@@ -345,9 +355,9 @@ ATTUNE_INLINE void settle(const job &j, consumer &c)
 constexpr int scores_ahead = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
 
 /* Until the products of the tile before are added to O; all that comes then shares the time of the slowest of it. */
-ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, outputs &o)
+template <bool ordered> ATTUNE_INLINE void finish_values(const consumer &c, held values, weights &p, outputs &o)
 {
-    if constexpr (AHEAD < 4) {
+    if constexpr (ordered) {
         keep_order(c);
     }
     await_outputs<0>(p, o);
@@ -372,7 +382,7 @@ ATTUNE_INLINE void soften_by_maximum(consumer &c, held values, scores &s, weight
     softening f;
     rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
     rows_soften<0, scores_ahead>(s, c.scale, f);
-    finish_values(c, values, p, o);
+    finish_values<(AHEAD < 4)>(c, values, p, o);
     rows_rescale<RESCALE>(o, f.factor);
     rows_soften<scores_ahead, all_scores>(s, c.scale, f);
     rows_finish(c.rows, f);
@@ -421,7 +431,7 @@ ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, co
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
     }
     standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
-    finish_values(c, values, p, o);
+    finish_values<(AHEAD < 4)>(c, values, p, o);
     standing_soften<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
     rows_pack<all_scores>(s, p);
     if (exact) {
@@ -433,7 +443,20 @@ ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, co
     standing_finish(c.rows, sum);
 }
 
+/* A tile's softmax in a sharp job. */
+ATTUNE_INLINE void soften_sharply(consumer &c, held values, scores &s, weights &p, outputs &o)
+{
+    float factor[2], sum[2][2] = {};
+    standing_follow<all_scores>(c.rows, s, c.scale, factor);
+    finish_values<true>(c, values, p, o);
+    rows_rescale<0>(o, factor);
+    standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+    standing_finish(c.rows, sum);
+    rows_pack<all_scores>(s, p);
+}
+
 /* Tile `i` of a job; the products of tile i - 1's values go with it, under its softmax. */
+template <bool sharp>
 ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
                                    weights &p, outputs &o)
 {
@@ -441,7 +464,7 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     await_tile(c, keys);
     take_turn<turns_of_products>(c.group);
     multiply_keys(c, keys, s);
-    if (early && i == c.first + 1) {
+    if (early && !sharp && i == c.first + 1) {
         settle(j, c);
     }
     await_tile(c, values);
@@ -451,7 +474,9 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     await_scores<1>(s);
     leave_keys(c, keys, i);
     prepare<all_scores>(args, j, c, i, s);
-    if constexpr (standing) {
+    if constexpr (sharp) {
+        soften_sharply(c, values, s, p, o);
+    } else if constexpr (standing) {
         soften_by_reference(args, j, c, i, values, s, p, o);
     } else {
         soften_by_maximum(c, values, s, p, o);
@@ -515,12 +540,20 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         if (!early || !OVERLAP || c.first + 1 == c.blocks) {
             settle(job_of(j), c);
         }
+        int i = c.first + 1;
 #pragma unroll 1
-        for (int i = c.first + 1; i < c.blocks; ++i) {
+        for (; i < c.sharp; ++i) {
             if constexpr (OVERLAP) {
-                overlapped_tile(args, shared, job_of(j), c, i, s, p, o);
+                overlapped_tile<false>(args, shared, job_of(j), c, i, s, p, o);
             } else {
                 sequential_tile(args, shared, job_of(j), c, i, s, p, o);
+            }
+        }
+        if (sharp_apart && i < c.blocks) {
+            standing_end(c.rows);
+#pragma unroll 1
+            for (; i < c.blocks; ++i) {
+                overlapped_tile<true>(args, shared, job_of(j), c, i, s, p, o);
             }
         }
         errand next;

@@ -49,6 +49,28 @@ ATTUNE_INLINE void standing_raise(row_pair &rows, const float (&s)[n], float sca
     }
 }
 
+/* From here on every tile's maximum is taken: rows that have seen no key begin with the least number. */
+ATTUNE_INLINE void standing_end(row_pair &rows)
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        rows.maximum[r] = rows.maximum[r] == positive_infinity() ? __int_as_float(0xff7fffff) : rows.maximum[r];
+    }
+}
+
+/* Then: both rows' references to the maxima so far; the factors are for O. */
+template <int count, int n>
+ATTUNE_INLINE void standing_follow(row_pair &rows, const float (&s)[n], float scale, float (&factor)[2])
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float before = rows.maximum[r];
+        rows.maximum[r] = fmaxf(group_max<4>(row_maximum<count>(s, r)) * scale, before);
+        factor[r] = ptx_ex2_approx_ftz_f32(before - rows.maximum[r]);
+        rows.sum[r] *= factor[r];
+    }
+}
+
 /* Scores first ... end - 1 become weights, which are added to `sum`. */
 template <int first, int end, int n>
 ATTUNE_INLINE void standing_soften(const row_pair &rows, float (&s)[n], float scale, float (&sum)[2][2])

@@ -25,4 +25,16 @@ template <int groups> ATTUNE_INLINE void sync_group(int group)
     ptx_barrier_sync(1 + groups + group, 128);
 }
 
+/* Whether any thread of the group says so; the group is together afterwards. */
+template <int groups> ATTUNE_INLINE bool any_of_group(int group, bool says)
+{
+    int any;
+    asm volatile("{\n.reg .pred mine, any;\nsetp.ne.s32 mine, %1, 0;\n"
+                 "barrier.cta.red.or.pred any, %2, 128, mine;\nselp.s32 %0, 1, 0, any;\n}"
+                 : "=r"(any)
+                 : "r"((int)says), "r"(1 + groups + group)
+                 : "memory");
+    return any != 0;
+}
+
 #endif

@@ -21,6 +21,7 @@ struct consumer {
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
     int unsure;                /* tiles up to it take their maxima; before `first`: one was lifted */
+    int sharp;                 /* tiles from it on take theirs in all warps alike */
     bool narrow;               /* the first one is seen in its left half at most */
     float scale;
     row_pair rows;
