@@ -271,8 +271,9 @@ ATTUNE_INLINE row_pair no_keys()
     return {{none, none}, {0, 0}};
 }
 
-/* Whether sharp jobs, whose tiles all take their maxima, have a loop of their own: O's rescaling is in the shadow of the
- * exponentials there, and behind all else where warps decide for themselves. NOTE: above, both together lack registers. */
+/* Whether sharp jobs, whose tiles all take their maxima, have a loop of their own: O's rescaling is in the shadow of
+ * the exponentials there, and behind all else where warps decide for themselves. NOTE: above, registers are too few for
+ * both; and a constant that is no enumerator is in the cubin, whether used or not. */
 enum { sharp_apart = standing && dim_v <= 128 };
 
 /* Where the maxima of the first tile say little about those to come, further tiles take their own: what it says lies in
