@@ -301,7 +301,12 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_standing(co
         for (int k = 0; k < columns_v / 2; ++k) {
             o[k] = c.rows.sum[k / 2 % 2];
         }
-        if (i > c.first) {
+        if (i == c.sharp) {
+            standing_end(c.rows);
+        }
+        if (i >= c.sharp) {
+            soften_sharply(c, held{}, s, p, o);
+        } else if (i > c.first) {
             soften_by_reference(args, j, c, i, held{}, s, p, o);
         } else if (skips && c.narrow) {
             first_weights<some_scores>(args, j, c, s, p);
