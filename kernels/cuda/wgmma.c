@@ -199,7 +199,7 @@ static choices choices_for(const attune_problem *problem)
     return dim <= 128 ? (choices){middle, sizeof middle / sizeof *middle} : (choices){wide, sizeof wide / sizeof *wide};
 }
 
-enum { VERY_SHORT = 430, SHORT = 600, MEDIUM = 900, LONG = 4096, VERY_LONG = 8192 };
+enum { VERY_SHORT = 430, SHORT = 600, MEDIUM = 900, MIDDLING = 1100, LONG = 4096, VERY_LONG = 8192 };
 
 static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
 {
@@ -221,7 +221,7 @@ static pace pace_of(const attune_problem *problem, const attune_config *config)
         return (pace){151, 150, 128};
     }
     if (problem->causal) {
-        return config->value[GROUPS] == 3 ? (pace){144, 60, 128} : (pace){109, 80, 128};
+        return config->value[GROUPS] == 3 ? (pace){140, 80, 128} : (pace){109, 101, 128};
     }
     return config->value[GROUPS] == 3 ? (pace){140, 175, 128} : (pace){109, 101, 128};
 }
@@ -330,6 +330,13 @@ static int64_t forecast(const attune_problem *problem, const attune_target *targ
                             : span_of(problem, target, config, false);
 }
 
+/* Whether a forecast of the whole has room in 64 bits, and anything to divide by. */
+static bool is_foreseeable(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const int64_t tiles = (problem->seqlen_q + block_m(config) - 1) / block_m(config);
+    return target->sm_count > 0 && tiles > 0 && (int64_t)problem->heads_q * problem->batch < INT32_MAX / tiles;
+}
+
 /* Two groups' jobs are smaller: fewer multiprocessors are left without where there are few, and fewer rows are beyond
  * the end, which long sequences do not feel. */
 static void suit_groups(const attune_problem *problem, const attune_target *target, attune_config *config)
@@ -337,7 +344,8 @@ static void suit_groups(const attune_problem *problem, const attune_target *targ
     attune_config smaller = *config;
     smaller.value[GROUPS] = 2;
     const bool are_many = !are_few(problem, target, config, JOBS_MAX);
-    if (config->value[GROUPS] == 3 && jobs_of(problem, config) > 0 && (!are_many || problem->seqlen_q < LONG) &&
+    if (config->value[GROUPS] == 3 && is_foreseeable(problem, target, config) &&
+        (!are_many || problem->seqlen_q < LONG) &&
         forecast(problem, target, &smaller, are_many) < forecast(problem, target, config, are_many)) {
         *config = smaller;
     }
@@ -352,28 +360,48 @@ static bool counter_pays(const attune_problem *problem, const attune_target *tar
 }
 
 /* Causal jobs differ in size, which shorter ones even out by a counter and long ones by their order; where there are
- * few or each is large, the counter mostly costs more than it evens out. Where products are short turns cost more than
- * they order, above all where three take them. At head dim 256 the longest want the larger tiles.
- */
+ * few or each is large, the counter mostly costs more than it evens out. At head dim 256 multiprocessors that wait let
+ * the others' clock rise, so that unevenness costs less than a forecast says. */
+static bool wants_counter(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const bool is_narrow = problem->head_dim_v <= 64, is_wide = problem->head_dim_v > 192;
+    const bool is_short = problem->seqlen_q < (is_narrow ? VERY_LONG : is_wide ? MIDDLING : LONG);
+    return are_few(problem, target, config, is_narrow ? 8 : 6)
+               ? (is_short || problem->head_dim_v <= 128) && counter_pays(problem, target, config)
+               : is_short;
+}
+
+/* Where products are short turns cost more than they order, above all where three take them and jobs are many; but
+ * where values must be cleaned three groups have no registers for going without. */
+static bool wants_no_turns(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const bool is_clean = problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT && !problem->seqused_kv;
+    if (problem->head_dim_v <= 64 && config->value[GROUPS] == 3 && !is_clean) {
+        return false;
+    }
+    if (problem->head_dim_v <= 64) {
+        const bool is_crowded = config->value[GROUPS] == 3 && !are_few(problem, target, config, 8);
+        return problem->seqlen_q < (is_crowded ? MEDIUM : SHORT);
+    }
+    return problem->head_dim_v > 192 && problem->seqlen_q >= MIDDLING && problem->seqlen_q < LONG;
+}
+
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
-    const bool is_narrow = problem->head_dim_v <= 64;
-    const bool is_short = problem->seqlen_q < (is_narrow ? VERY_LONG : LONG);
-    if (are_few(problem, target, config, is_narrow ? 8 : 6)
-            ? (is_short || problem->head_dim_v <= 128) && counter_pays(problem, target, config)
-            : is_short) {
+    const bool is_by_counter = config->value[SCHEDULER] == COUNTER;
+    if (wants_counter(problem, target, config)) {
         config->value[SCHEDULER] = COUNTER;
     }
-    if (is_narrow && problem->seqlen_q < (config->value[GROUPS] == 3 ? MEDIUM : SHORT)) {
+    if (wants_no_turns(problem, target, config)) {
         config->value[PINGPONG] = 0;
     }
-    if (!is_narrow && problem->head_dim_v <= 128 && problem->seqlen_q < VERY_SHORT &&
-        config->value[RESCALE] == STANDING) {
-        config->value[SCHEDULER] = TURNS;
+    if (problem->seqlen_q < VERY_SHORT && problem->head_dim_v > 64 && config->value[BLOCK_N] == 128 &&
+        config->value[RESCALE] == STANDING && !problem->varlen) {
+        config->value[SCHEDULER] = is_by_counter ? COUNTER : TURNS;
         config->value[PINGPONG] = 0;
         config->value[AHEAD] = 2;
     }
-    if (problem->head_dim_v > 192 && problem->seqlen_q >= VERY_LONG) {
+    if (problem->head_dim_v > 192 && problem->seqlen_q >= VERY_LONG) { /* the larger tiles */
         const bool larger = config->value[BLOCK_N] == 64;
         config->value[BLOCK_N] = larger ? 80 : 64;
         config->value[AHEAD] = larger ? 4 : 3;
@@ -453,6 +481,9 @@ static bool is_plain(const attune_problem *problem, const attune_config *config)
 
 static void suit(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
+    if ((windowed(problem) || problem->softcap != 0) && config->value[GROUPS] == 3) {
+        config->value[GROUPS] = 2; /* features cost registers */
+    }
     if (problem->causal) {
         suit_causal(problem, target, config);
     } else {
@@ -462,9 +493,6 @@ static void suit(const attune_problem *problem, const attune_target *target, att
         if (is_uneven_in_turns(problem, target, config)) {
             config->value[SCHEDULER] = COUNTER;
         }
-    }
-    if (windowed(problem) && config->value[GROUPS] == 3) {
-        config->value[GROUPS] = 2; /* features cost registers */
     }
     if (problem->varlen && config->value[RESCALE] == STANDING) {
         config->value[RESCALE] = 0;
@@ -527,6 +555,10 @@ static const attune_shipped shipped[] = {
     {"b8,h32,s2048,d64,fp16", ""},
     {"b8,h32,s2048,d64,fp16,causal", ""},
     {"b32,h32,s512,d64,fp16,causal", ""},
+    {"b32,h32,s700,d64,fp16,causal", ""},
+    {"b32,h32,s700,d64,fp16,causal,offset=tl", ""},
+    {"b32,h32,s700,d64,fp16,causal,softcap=30", ""},
+    {"b32,h32,s400,d128,fp16,causal", ""},
     {"b8,h8,s2048,d256,fp16", ""},
     {"b8,h8,s2048,d256,fp16,causal", ""},
     {"b32,h8,s512,d256,fp16,causal", ""},

@@ -541,6 +541,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         if (!early || !OVERLAP || c.first + 1 == c.blocks) {
             settle(job_of(j), c);
         }
+        declare_uniform(c);
         int i = c.first + 1;
 #pragma unroll 1
         for (; i < c.sharp; ++i) {

@@ -74,6 +74,16 @@ ATTUNE_INLINE void leave_tile(const consumer &c, held tile)
 constexpr bool turns_of_products = PINGPONG && OVERLAP;
 constexpr bool turns_of_softmax = PINGPONG && !OVERLAP;
 
+/* Where operands of products begin, as a shuffle's result. NOTE: without turns the compiler does not see that these are
+ * the same in all lanes (ring.declare_uniform). */
+ATTUNE_INLINE void declare_uniform(consumer &c)
+{
+    if constexpr (!PINGPONG) {
+        c.base = __shfl_sync(0xffffffff, c.base, 0);
+        c.queries = __shfl_sync(0xffffffff, c.queries, 0);
+    }
+}
+
 /* A tile that the group does not need. NOTE: not before it is here, or this would count for the tile before; and not
  * before all four warps have seen it: one that comes late, after the stage was filled again, would wait for ever. */
 ATTUNE_INLINE void let_pass(consumer &c)
