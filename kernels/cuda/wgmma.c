@@ -180,8 +180,10 @@ static void resources(const attune_problem *problem, const attune_target *target
  * are better off with. docs/hopper.md has the measurements. */
 static const attune_config narrow[] = {
     {{3, 128, 2, 1, 1, 1, 15, 4}}, {{3, 128, 2, 1, 1, 2, 15, 4}}, {{3, 128, 2, 1, 1, 1, 0, 0}}};
-static const attune_config middle[] = {
+static const attune_config lesser[] = {
     {{2, 128, 2, 1, 1, 1, 15, 3}}, {{2, 128, 2, 1, 1, 2, 15, 3}}, {{2, 128, 2, 1, 1, 1, 0, 0}}};
+static const attune_config middle[] = {
+    {{2, 128, 2, 1, 1, 1, 15, 2}}, {{2, 128, 2, 1, 1, 2, 15, 2}}, {{2, 128, 2, 1, 1, 1, 0, 0}}};
 static const attune_config wide[] = {
     {{2, 64, 1, 1, 1, 1, 15, 3}}, {{2, 64, 1, 1, 1, 2, 15, 3}}, {{2, 80, 1, 1, 1, 1, 15, 4}}};
 
@@ -196,10 +198,13 @@ static choices choices_for(const attune_problem *problem)
     if (dim <= 64) {
         return (choices){narrow, sizeof narrow / sizeof *narrow};
     }
+    if (dim <= 96) {
+        return (choices){lesser, sizeof lesser / sizeof *lesser};
+    }
     return dim <= 128 ? (choices){middle, sizeof middle / sizeof *middle} : (choices){wide, sizeof wide / sizeof *wide};
 }
 
-enum { VERY_SHORT = 430, SHORT = 600, MEDIUM = 900, MIDDLING = 1100, LONG = 4096, VERY_LONG = 8192 };
+enum { VERY_SHORT = 480, SHORT = 600, MEDIUM = 1100, LONG = 4096, VERY_LONG = 8192 };
 
 static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
 {
@@ -311,25 +316,6 @@ static bool are_few(const attune_problem *problem, const attune_target *target, 
     return jobs > 0 && jobs <= each * target->sm_count;
 }
 
-/* With a causal mask, where jobs are many: a multiprocessor's share of all work. */
-static int64_t share_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
-{
-    const pace takes = pace_of(problem, config);
-    int64_t head = 0;
-    for (int64_t end = block_m(config); end < problem->seqlen_q + block_m(config); end += block_m(config)) {
-        head += (keys_before(problem, end) + takes.block_n - 1) / takes.block_n * takes.tile + takes.job;
-    }
-    return head * problem->heads_q * problem->batch / target->sm_count;
-}
-
-static int64_t forecast(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                        bool are_many)
-{
-    return !problem->causal ? time_of(problem, target, config)
-           : are_many       ? share_of(problem, target, config)
-                            : span_of(problem, target, config, false);
-}
-
 /* Whether a forecast of the whole has room in 64 bits, and anything to divide by. */
 static bool is_foreseeable(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
@@ -337,16 +323,18 @@ static bool is_foreseeable(const attune_problem *problem, const attune_target *t
     return target->sm_count > 0 && tiles > 0 && (int64_t)problem->heads_q * problem->batch < INT32_MAX / tiles;
 }
 
-/* Two groups' jobs are smaller: fewer multiprocessors are left without where there are few, and fewer rows are beyond
- * the end, which long sequences do not feel. */
+/* Two groups' jobs are smaller: fewer multiprocessors are left without where there are few, and without a mask fewer
+ * rows are beyond the end. */
 static void suit_groups(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     attune_config smaller = *config;
     smaller.value[GROUPS] = 2;
-    const bool are_many = !are_few(problem, target, config, JOBS_MAX);
-    if (config->value[GROUPS] == 3 && is_foreseeable(problem, target, config) &&
-        (!are_many || problem->seqlen_q < LONG) &&
-        forecast(problem, target, &smaller, are_many) < forecast(problem, target, config, are_many)) {
+    if (config->value[GROUPS] == 2 || !is_foreseeable(problem, target, config)) {
+        return;
+    }
+    if (problem->causal ? are_few(problem, target, config, JOBS_MAX) &&
+                              span_of(problem, target, &smaller, false) < span_of(problem, target, config, false)
+                        : time_of(problem, target, &smaller) < time_of(problem, target, config)) {
         *config = smaller;
     }
 }
@@ -365,7 +353,7 @@ static bool counter_pays(const attune_problem *problem, const attune_target *tar
 static bool wants_counter(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const bool is_narrow = problem->head_dim_v <= 64, is_wide = problem->head_dim_v > 192;
-    const bool is_short = problem->seqlen_q < (is_narrow ? VERY_LONG : is_wide ? MIDDLING : LONG);
+    const bool is_short = problem->seqlen_q < (is_narrow ? VERY_LONG : is_wide ? MEDIUM : LONG);
     return are_few(problem, target, config, is_narrow ? 8 : 6)
                ? (is_short || problem->head_dim_v <= 128) && counter_pays(problem, target, config)
                : is_short;
@@ -383,7 +371,7 @@ static bool wants_no_turns(const attune_problem *problem, const attune_target *t
         const bool is_crowded = config->value[GROUPS] == 3 && !are_few(problem, target, config, 8);
         return problem->seqlen_q < (is_crowded ? MEDIUM : SHORT);
     }
-    return problem->head_dim_v > 192 && problem->seqlen_q >= MIDDLING && problem->seqlen_q < LONG;
+    return problem->head_dim_v > 192 && problem->seqlen_q >= MEDIUM && problem->seqlen_q < LONG;
 }
 
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
