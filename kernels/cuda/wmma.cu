@@ -14,7 +14,8 @@
  * product, strip, softmax, strip, product, a tile: splits run chains side by side. TENSOR_CORES 0 computes the same in
  * scalar arithmetic, for telling mistakes of the tiling from mistakes of the fragments.
  *
- * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
+ * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a mask or bias can hide a
+ * key from all rows of the block, its value is overwritten by zeros. */
 #ifndef FWD_WMMA
 #define FWD_WMMA fwd_wmma
 #endif
@@ -130,9 +131,74 @@ ATTUNE_INLINE void logits_tile(Shared &shared, const warp_place &p, int stage)
 
 #endif
 
-/* Reads the lane's logits, in units of log2; -inf where hidden. */
+/* ---- Keys that no row of the block sees ---- */
+
+/* Of a lane's keys, a bit each: whether its row sees it. */
+struct key_marks {
+    unsigned word[(keys_lane + 31) / 32];
+};
+
+/* A warp's, over its rows: a word for every 32 keys of the tile. They lie where its row factors were, which nobody
+ * needs until the split has met again. */
+ATTUNE_INLINE unsigned *marks_of(Shared &shared, int warp)
+{
+    static_assert(BLOCK_N / 8 <= sizeof(Shared::factor[0]), "a bit for each key");
+    return reinterpret_cast<unsigned *>(&shared.factor[warp][0]);
+}
+
+ATTUNE_INLINE void leave_marks(Shared &shared, const warp_place &p, const key_marks &seen)
+{
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 32; ++i) {
+        unsigned own;
+        if constexpr (keys_lane < 32) {
+            own = seen.word[0] << (p.part * keys_lane);
+        } else {
+            constexpr int words = keys_lane / 32;
+            own = i / words == p.part ? seen.word[i % words] : 0;
+        }
+        unsigned any = __reduce_or_sync(0xffffffff, own);
+        if (p.lane == 0) {
+            marks_of(shared, p.warp)[i] = any;
+        }
+    }
+}
+
+/* Zeros in the values of keys that no row of the block sees, as the split's warps have left their marks. All of its
+ * threads take part, V being there; when it returns, the zeros are, too. */
+ATTUNE_INLINE void clean_values(Shared &shared, const warp_place &p, int stage)
+{
+    constexpr int words = BLOCK_N / 32, parts = dim_v / 8;
+    unsigned seen[words] = {}, all = ~0u;
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+#pragma unroll
+        for (int warp = 0; warp < WARPS; ++warp) {
+            seen[i] |= marks_of(shared, p.split * WARPS + warp)[i];
+        }
+        all &= seen[i];
+    }
+    if (all == ~0u) {
+        return;
+    }
+    int thread = (int)threadIdx.x % split_threads;
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+        for (int at = thread; at < 32 * parts; at += split_threads) {
+            int key = at / parts;
+            if ((seen[i] >> key & 1) == 0) {
+                *reinterpret_cast<uint4 *>(&shared.v[p.split][stage][i * 32 + key][at % parts * 8]) = uint4{};
+            }
+        }
+    }
+    split_barrier<SPLITS, split_threads>(p.split);
+}
+
+/* ---- The softmax ---- */
+
+/* Reads the lane's logits, in units of log2; -inf where hidden. Marks, if keys may be hidden anywhere, those seen. */
 ATTUNE_INLINE void read_logits(const attune_args &args, const sequence &at, const work &w, const Shared &shared,
-                               const warp_place &p, int first_key, bool masked, float (&s)[keys_lane])
+                               const warp_place &p, int first_key, bool masked, float (&s)[keys_lane], key_marks &marks)
 {
     const sum_type *from = &shared.s[p.warp][p.row][p.part * keys_lane];
 #pragma unroll
@@ -157,6 +223,9 @@ ATTUNE_INLINE void read_logits(const attune_args &args, const sequence &at, cons
         int key = first_key + p.part * keys_lane + j;
         bool seen = exists && key >= sees.first && key < sees.end;
         s[j] = seen ? logit(args, at, x, query, key, s[j]) : negative_infinity();
+        if constexpr (HIDES_ANYWHERE) {
+            marks.word[j / 32] |= (unsigned)(seen && shown(x, key)) << j % 32;
+        }
     }
 }
 
@@ -380,14 +449,20 @@ ATTUNE_INLINE void softmax_stage(const attune_args &args, const sequence &at, co
     if constexpr (with_softmax) {
         bool masked = first_key < j.all_see.first || first_key + BLOCK_N > j.all_see.end;
         float s[keys_lane];
-        read_logits(args, at, w, shared, p, first_key, masked, s);
+        key_marks marks = {};
+        read_logits(args, at, w, shared, p, first_key, masked, s, marks);
         softmax_tile(shared, p, state, s);
+        if constexpr (HIDES_ANYWHERE) {
+            leave_marks(shared, p, marks);
+        }
     }
 }
 
 constexpr int split_step = SPLITS * BLOCK_N;
 
 #if LOGITS_GIVEN
+
+static_assert(!HIDES_ANYWHERE, "values that no row sees are not kept out");
 
 ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, const work &w, Shared &shared,
                                const warp_place &p, const journey &j, warp_state &state)
@@ -430,6 +505,9 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, cons
         softmax_stage(args, at, w, shared, p, j, first_key, state);
         ptx_cp_async_wait_group<groups_pending>();
         split_barrier<SPLITS, split_threads>(p.split); /* V is there */
+        if constexpr (HIDES_ANYWHERE && with_softmax) {
+            clean_values(shared, p, stage);
+        }
         if constexpr (with_pv) {
             weigh_values(shared, p, stage, state);
         }

@@ -10,7 +10,8 @@
  * as long to leave shared memory as its product takes, so a warp needs two strips. A warp that only copies costs the
  * others neither registers nor instructions.
  *
- * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
+ * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a mask or bias can hide a
+ * key from all rows of a warp, the warp reads its value as zeros. */
 #include "device/mask.cuh"
 #include "device/schedule.cuh"
 #include "device/softmax.cuh"
@@ -153,9 +154,40 @@ ATTUNE_INLINE int sum_column(int i, int lane)
     return i / 4 * 8 + lane % 4 * 2 + i % 2;
 }
 
-/* Logits in units of log2; -inf where hidden. */
+/* A lane's columns of a tile of logits are its rows as B operands of P V: of each sixteen four, neighbours in pairs. A
+ * bit for each: whether any row of the warp sees the key. */
+struct key_marks {
+    unsigned bits;
+};
+static_assert(columns_s * 4 <= 32, "a bit for each of a lane's keys");
+
+ATTUNE_INLINE void mark(key_marks &marks, int n, int i, bool seen)
+{
+    marks.bits |= (unsigned)seen << (n * 4 + i / 4 * 2 + i % 2);
+}
+
+/* Over the lanes that hold the same columns. */
+ATTUNE_INLINE void join_marks(key_marks &marks)
+{
+#pragma unroll
+    for (int step = 4; step < 32; step *= 2) {
+        marks.bits |= __shfl_xor_sync(0xffffffff, marks.bits, step);
+    }
+}
+
+/* Zeros for values of keys that no row of the warp sees, in operand B of the n-th sixteen keys. */
+ATTUNE_INLINE void clean_operand(unsigned (&b)[4], const key_marks &marks, int n)
+{
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        unsigned pair = marks.bits >> (n * 4 + i % 2 * 2);
+        b[i] &= (pair & 1 ? 0xffffu : 0u) | (pair & 2 ? 0xffff0000u : 0u);
+    }
+}
+
+/* Logits in units of log2; -inf where hidden. Marks, if keys may be hidden anywhere, those seen. */
 ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int first_row, int key, bool masked, int lane,
-                             logits &s)
+                             logits &s, key_marks &marks)
 {
     constexpr bool more = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK || ATTUNE_HAS_ALIBI || ATTUNE_HAS_SOFTCAP;
     if (!masked && !more) {
@@ -181,6 +213,9 @@ ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int firs
                     bool seen = exists && at_key >= sees.first && at_key < sees.end;
                     float dot = s[r / 2][n][i];
                     s[r / 2][n][i] = seen ? logit(args, j.at, x, query, at_key, dot) : negative_infinity();
+                    if constexpr (HIDES_ANYWHERE) {
+                        mark(marks, n, i, seen && shown(x, at_key));
+                    }
                 }
             }
         }
@@ -228,7 +263,7 @@ ATTUNE_INLINE void softmax_strip(float (&s)[columns_s][8], online (&soft)[2], fl
     }
 }
 
-ATTUNE_INLINE void weigh_values(const element *v, const logits &s, int lane, lane_state &state)
+ATTUNE_INLINE void weigh_values(const element *v, const logits &s, const key_marks &marks, int lane, lane_state &state)
 {
     unsigned rows = lane_rows<pitch_v>(v, 0, lane);
 #pragma unroll
@@ -242,6 +277,9 @@ ATTUNE_INLINE void weigh_values(const element *v, const logits &s, int lane, lan
         for (int c = 0; c < columns_o; ++c) {
             unsigned b[4];
             load_operand_trans<pitch_v>(b, rows, n, c);
+            if constexpr (HIDES_ANYWHERE && with_softmax) {
+                clean_operand(b, marks, n);
+            }
 #pragma unroll
             for (int t = 0; t < STRIPS; ++t) {
                 wmma_mma16(state.o[t][c], p[t], b);
@@ -333,10 +371,14 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const journey &j, Shared
         if (c.lane == 0) {
             ptx_mbarrier_arrive(ptx_cvta_shared(&shared.empty_k[stage]));
         }
+        key_marks marks = {};
         if constexpr (!with_softmax) {
             state.soft[0][0].sum += s[0][0][0];
         } else if (seen) {
-            mask_tile(args, j, c.first_row, key, masked, c.lane, s);
+            mask_tile(args, j, c.first_row, key, masked, c.lane, s, marks);
+            if constexpr (HIDES_ANYWHERE) {
+                join_marks(marks);
+            }
 #pragma unroll
             for (int t = 0; t < STRIPS; ++t) {
                 softmax_strip(s[t], state.soft[t], state.o[t]);
@@ -344,7 +386,7 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const journey &j, Shared
         }
         wait(shared.full_v[stage], parity);
         if (with_pv && seen) {
-            weigh_values(shared.v[stage], s, c.lane, state);
+            weigh_values(shared.v[stage], s, marks, c.lane, state);
         }
         __syncwarp();
         if (c.lane == 0) {

@@ -34,6 +34,23 @@ ATTUNE_INLINE extras extras_of(const attune_args &args, int batch, int head, int
     return x;
 }
 
+/* Keys that are hidden from every row need not lie behind an end: a mask or a bias of -inf hides them anywhere. Their
+ * weight is 0, but 0 x NaN is NaN: a kernel that multiplies whole tiles of V keeps such values out of them. */
+enum { HIDES_ANYWHERE = ATTUNE_HAS_MASK || ATTUNE_HAS_BIAS };
+
+/* Whether mask and bias let the row see the key. Whatever its logit is: one of -inf that comes of q k hides nothing. */
+ATTUNE_INLINE bool shown(const extras &x, int key)
+{
+    bool is_shown = true;
+    if constexpr (ATTUNE_HAS_BIAS) {
+        is_shown = to_float(x.bias[key]) != negative_infinity();
+    }
+    if constexpr (ATTUNE_HAS_MASK) {
+        is_shown = is_shown && x.mask[key];
+    }
+    return is_shown;
+}
+
 /* The logit of (row, key) in units of log2, from the dot product q k. Call for keys inside the sequence only. */
 ATTUNE_INLINE float logit(const attune_args &args, const sequence &at, const extras &x, int row, int key, float dot)
 {

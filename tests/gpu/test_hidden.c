@@ -1,0 +1,59 @@
+/* Keys that a mask or a bias of -inf hides from every row, on the device: what stands there, NaN and infinities, must
+ * leave no trace, in kernels that declare to taint their tiles, too. Every result against the reference. */
+#include "base/cm.h"
+#include "on_device.h"
+#include "one_case.h"
+
+/* The first case that is exactly the problem, of the family "hidden". */
+static int64_t hidden_case(const attune_problem *problem)
+{
+    at_gate_case one;
+    for (int64_t index = 0; index < 100; ++index) {
+        at_case_make(problem, CASE_SEED, index, &one);
+        if (one.draw.family == AT_FAMILY_HIDDEN && one.stratum == AT_STRATUM_EXACT) {
+            return index;
+        }
+    }
+    fail_msg("no case of the first 100 hides keys");
+    return -1;
+}
+
+static void check(void **state, const char *kernel, const char *text)
+{
+    attune_problem problem;
+    assert_ok(attune_problem_parse(text, &problem));
+    check_case(state, kernel, text, hidden_case(&problem));
+}
+
+/* One row: every key that it does not see, nobody does. Many: columns of the mask are hidden from all. Several splits,
+ * tiles and warps, of which some see nothing. */
+static void hidden_keys_leave_no_trace(void **state)
+{
+    static const char *const kernels[] = {
+        "tiled",
+        "wmma",
+        "wmma:WARPS=1,BLOCK_N=32,FRAGMENT_M=16,TENSOR_CORES=1,SPLITS=2,STAGES=3,LAZY=8",
+        "wmma:WARPS=2,BLOCK_N=64,FRAGMENT_M=32,TENSOR_CORES=1,SPLITS=2,STAGES=2,LAZY=0",
+        "wmma:WARPS=2,BLOCK_N=128,FRAGMENT_M=16,TENSOR_CORES=1,SPLITS=1,STAGES=1,LAZY=0",
+        "wmma:WARPS=4,BLOCK_N=64,FRAGMENT_M=16,TENSOR_CORES=0,SPLITS=1,STAGES=1,LAZY=0",
+        "wmma_acc16",
+        "wmma_ws",
+        "wmma_ws:CONSUMERS=2,SPLITS=1,PRODUCERS=1,STRIPS=2,BLOCK_N=32,Q_REGISTERS=0,MIN_BLOCKS=1",
+    };
+    static const char *const problems[] = {
+        "b1,h2,s300,d64,fp16,mask",
+        "b2,h2,sq1,skv300,d64,fp16,bias=bxh",
+        "b1,h2,hkv1,s40,d64,fp16,causal,mask,bias=1xh",
+    };
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; ++i) {
+        for (size_t k = 0; k < sizeof problems / sizeof *problems; ++k) {
+            check(state, kernels[i], problems[k]);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hidden_keys_leave_no_trace)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
