@@ -10,7 +10,8 @@
  * What it taught: with loads out of the way a scalar kernel is bound by issue slots, of which conversions of 16-bit
  * elements take a share that only a larger register tile can thin out; the rest of the way is tensor cores.
  *
- * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
+ * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a window or an offset can
+ * hide a key from all rows of the block, its value is overwritten by zeros. */
 #include "device/journey.cuh"
 #include "device/softmax.cuh"
 #include "device/stage.cuh"
@@ -412,6 +413,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         copy_values(mine, buffer ^ 1, place.thread, j, next);
         ptx_cp_async_wait_group<2>();
         split_barrier<SPLITS, split_threads>(place.split); /* V is there, and the lanes' P */
+        if constexpr (HIDES_ENDS) {
+            clean_ends<SPLITS, split_threads>(mine.v[buffer], j, place.split, place.thread, first_key);
+        }
         if constexpr (with_pv) {
             weigh_values(mine, buffer, place.row, place.lane, state);
         }

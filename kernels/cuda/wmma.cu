@@ -14,8 +14,8 @@
  * product, strip, softmax, strip, product, a tile: splits run chains side by side. TENSOR_CORES 0 computes the same in
  * scalar arithmetic, for telling mistakes of the tiling from mistakes of the fragments.
  *
- * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a mask or bias can hide a
- * key from all rows of the block, its value is overwritten by zeros. */
+ * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a mask, bias,
+ * window or offset can hide a key from all rows of the block, its value is overwritten by zeros. */
 #ifndef FWD_WMMA
 #define FWD_WMMA fwd_wmma
 #endif
@@ -462,7 +462,7 @@ constexpr int split_step = SPLITS * BLOCK_N;
 
 #if LOGITS_GIVEN
 
-static_assert(!HIDES_ANYWHERE, "values that no row sees are not kept out");
+static_assert(!HIDES_ANYWHERE && !HIDES_ENDS, "values that no row sees are not kept out");
 
 ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, const work &w, Shared &shared,
                                const warp_place &p, const journey &j, warp_state &state)
@@ -507,6 +507,8 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, cons
         split_barrier<SPLITS, split_threads>(p.split); /* V is there */
         if constexpr (HIDES_ANYWHERE && with_softmax) {
             clean_values(shared, p, stage);
+        } else if constexpr (HIDES_ENDS) {
+            clean_ends<SPLITS, split_threads>(shared.v[p.split][stage], j, p.split, copying_thread(), first_key);
         }
         if constexpr (with_pv) {
             weigh_values(shared, p, stage, state);

@@ -10,8 +10,8 @@
  * as long to leave shared memory as its product takes, so a warp needs two strips. A warp that only copies costs the
  * others neither registers nor instructions.
  *
- * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a mask or bias can hide a
- * key from all rows of a warp, the warp reads its value as zeros. */
+ * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a mask, bias,
+ * window or offset can hide a key from all rows of a warp, the warp reads its value as zeros. */
 #include "device/mask.cuh"
 #include "device/schedule.cuh"
 #include "device/softmax.cuh"
@@ -159,6 +159,7 @@ ATTUNE_INLINE int sum_column(int i, int lane)
 struct key_marks {
     unsigned bits;
 };
+enum { hides = HIDES_ANYWHERE || HIDES_ENDS };
 static_assert(columns_s * 4 <= 32, "a bit for each of a lane's keys");
 
 ATTUNE_INLINE void mark(key_marks &marks, int n, int i, bool seen)
@@ -185,7 +186,7 @@ ATTUNE_INLINE void clean_operand(unsigned (&b)[4], const key_marks &marks, int n
     }
 }
 
-/* Logits in units of log2; -inf where hidden. Marks, if keys may be hidden anywhere, those seen. */
+/* Logits in units of log2; -inf where hidden. Marks, if keys may be hidden from all, those seen. */
 ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int first_row, int key, bool masked, int lane,
                              logits &s, key_marks &marks)
 {
@@ -196,6 +197,7 @@ ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int firs
         for (int i = 0; i < STRIPS * columns_s * 8; ++i) {
             s[i / 8 / columns_s][i / 8 % columns_s][i % 8] *= scale;
         }
+        marks.bits = ~0u;
         return;
     }
 #pragma unroll
@@ -213,7 +215,7 @@ ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int firs
                     bool seen = exists && at_key >= sees.first && at_key < sees.end;
                     float dot = s[r / 2][n][i];
                     s[r / 2][n][i] = seen ? logit(args, j.at, x, query, at_key, dot) : negative_infinity();
-                    if constexpr (HIDES_ANYWHERE) {
+                    if constexpr (hides) {
                         mark(marks, n, i, seen && shown(x, at_key));
                     }
                 }
@@ -277,7 +279,7 @@ ATTUNE_INLINE void weigh_values(const element *v, const logits &s, const key_mar
         for (int c = 0; c < columns_o; ++c) {
             unsigned b[4];
             load_operand_trans<pitch_v>(b, rows, n, c);
-            if constexpr (HIDES_ANYWHERE && with_softmax) {
+            if constexpr (hides && with_softmax) {
                 clean_operand(b, marks, n);
             }
 #pragma unroll
@@ -376,7 +378,7 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const journey &j, Shared
             state.soft[0][0].sum += s[0][0][0];
         } else if (seen) {
             mask_tile(args, j, c.first_row, key, masked, c.lane, s, marks);
-            if constexpr (HIDES_ANYWHERE) {
+            if constexpr (hides) {
                 join_marks(marks);
             }
 #pragma unroll

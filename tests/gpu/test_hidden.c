@@ -1,5 +1,6 @@
-/* Keys that a mask or a bias of -inf hides from every row, on the device: what stands there, NaN and infinities, must
- * leave no trace, in kernels that declare to taint their tiles, too. Every result against the reference. */
+/* Keys that a mask, a bias of -inf, a window or an offset hides from every row, on the device: what stands there, NaN
+ * and infinities, must leave no trace, in kernels that declare to taint their tiles, too. Every result against the
+ * reference. */
 #include "base/cm.h"
 #include "on_device.h"
 #include "one_case.h"
@@ -27,7 +28,7 @@ static void check(void **state, const char *kernel, const char *text)
 
 /* One row: every key that it does not see, nobody does. Many: columns of the mask are hidden from all. Several splits,
  * tiles and warps, of which some see nothing. */
-static void hidden_keys_leave_no_trace(void **state)
+static void masked_keys_leave_no_trace(void **state)
 {
     static const char *const kernels[] = {
         "tiled",
@@ -52,8 +53,27 @@ static void hidden_keys_leave_no_trace(void **state)
     }
 }
 
+/* Before the first key that a row sees, and behind the last. */
+static void keys_beside_leave_no_trace(void **state)
+{
+    static const char *const kernels[] = {"tiled", "pipelined", "wmma", "wmma_ws"};
+    static const char *const problems[] = {
+        "b1,h2,sq40,skv300,d64,fp16,window=20:5",
+        "b1,h2,sq40,skv300,d64,fp16,causal,offset=tl",
+        "b2,h2,hkv1,sq70,skv150,d64,fp16,causal,window=33:-1,offset=40",
+    };
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; ++i) {
+        for (size_t k = 0; k < sizeof problems / sizeof *problems; ++k) {
+            check(state, kernels[i], problems[k]);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hidden_keys_leave_no_trace)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masked_keys_leave_no_trace),
+        cmocka_unit_test(keys_beside_leave_no_trace),
+    };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

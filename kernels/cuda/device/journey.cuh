@@ -11,6 +11,7 @@ struct journey {
     const element *k, *v;
     attune_i64 stride_k, stride_v;
     int begin, end; /* keys; begin is a multiple of the tile */
+    int first;      /* that any row sees */
     int kv_end;
     key_range all_see; /* keys between need no mask */
 };
@@ -28,6 +29,7 @@ ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, co
     j.stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
     j.begin = range.first / block_n * block_n;
     j.end = range.end;
+    j.first = range.first;
     j.kv_end = (int)at.length_kv;
     j.all_see = {keys_seen(args, at, end_row - 1).first, keys_seen(args, at, first_row).end};
     return j;
@@ -41,6 +43,24 @@ template <int splits, int threads> ATTUNE_INLINE void split_barrier(int split)
     } else {
         ptx_barrier_sync_aligned(1 + split, threads);
     }
+}
+
+/* Zeros in a tile's values of keys beside those that the block's rows see, V being there; when it returns, so are they.
+ * All threads of the split take part. */
+template <int splits, int threads, int rows, int pitch>
+ATTUNE_INLINE void clean_ends(element (&tile)[rows][pitch], const journey &j, int split, int thread, int first_key)
+{
+    if (first_key >= j.first && first_key + rows <= j.end) {
+        return;
+    }
+    constexpr int step = 16 / sizeof(element), parts = pitch / step;
+    for (int i = thread; i < rows * parts; i += threads) {
+        int key = first_key + i / parts;
+        if (key < j.first || key >= j.end) {
+            *reinterpret_cast<uint4 *>(&tile[i / parts][i % parts * step]) = uint4{};
+        }
+    }
+    split_barrier<splits, threads>(split);
 }
 
 /* All threads of a block meet whose splits have met among themselves.

@@ -34,9 +34,13 @@ ATTUNE_INLINE extras extras_of(const attune_args &args, int batch, int head, int
     return x;
 }
 
-/* Keys that are hidden from every row need not lie behind an end: a mask or a bias of -inf hides them anywhere. Their
- * weight is 0, but 0 x NaN is NaN: a kernel that multiplies whole tiles of V keeps such values out of them. */
-enum { HIDES_ANYWHERE = ATTUNE_HAS_MASK || ATTUNE_HAS_BIAS };
+/* Keys that are hidden from every row need not lie behind the sequence's end: a mask or a bias of -inf hides them
+ * anywhere, windows and offsets at either end. Their weight is 0, but 0 x NaN is NaN: a kernel that multiplies whole
+ * tiles of V keeps such values out of them. By offset 0, the last row sees the last key. */
+enum {
+    HIDES_ANYWHERE = ATTUNE_HAS_MASK || ATTUNE_HAS_BIAS,
+    HIDES_ENDS = ATTUNE_HAS_WINDOW || (ATTUNE_HAS_CAUSAL && ATTUNE_OFFSET_KIND != 0)
+};
 
 /* Whether mask and bias let the row see the key. Whatever its logit is: one of -inf that comes of q k hides nothing. */
 ATTUNE_INLINE bool shown(const extras &x, int key)
