@@ -211,8 +211,8 @@ static int64_t jobs_of(const attune_problem *problem, const attune_config *confi
     return (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
 }
 
-/* What a tile of keys and a job besides take on the H200, in 10 ns, and a tile's keys. With a causal mask upper
- * groups let tiles pass, which is reckoned as a shorter job. */
+/* What a tile of keys and a job besides take on the H200 with a causal mask, in 10 ns, and a tile's keys. Upper groups
+ * let tiles pass, which is reckoned as a shorter job. */
 typedef struct pace {
     int32_t tile, job, block_n;
 } pace;
@@ -225,19 +225,7 @@ static pace pace_of(const attune_problem *problem, const attune_config *config)
     if (problem->head_dim_v > 64) {
         return (pace){151, 150, 128};
     }
-    if (problem->causal) {
-        return config->value[GROUPS] == 3 ? (pace){140, 80, 128} : (pace){109, 101, 128};
-    }
-    return config->value[GROUPS] == 3 ? (pace){140, 175, 128} : (pace){109, 101, 128};
-}
-
-/* What the multiprocessor with most work takes for its jobs where all are alike. */
-static int64_t time_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
-{
-    const pace takes = pace_of(problem, config);
-    const int64_t jobs = jobs_of(problem, config), each = target->sm_count;
-    const int64_t longest = (problem->seqlen_kv + takes.block_n - 1) / takes.block_n * takes.tile + takes.job;
-    return (jobs + each - 1) / each * longest;
+    return config->value[GROUPS] == 3 ? (pace){140, 80, 128} : (pace){109, 101, 128};
 }
 
 enum { SMS_MAX = 256, JOBS_MAX = 16 }; /* of a multiprocessor: beyond, sizes even out */
@@ -323,19 +311,95 @@ static bool is_foreseeable(const attune_problem *problem, const attune_target *t
     return target->sm_count > 0 && tiles > 0 && (int64_t)problem->heads_q * problem->batch < INT32_MAX / tiles;
 }
 
+/* Tiles of keys for two groups and what they take without a mask, in 10 ns: each, a job besides, and a last one that is
+ * not full. The first are those of the config; of the others few lengths are multiples, so that `job` has it all. */
+typedef struct length {
+    int32_t block_n, q_stages, ahead, tile, job, ragged;
+} length;
+
+enum { LENGTHS = 4 };
+static const length three_groups = {128, 2, 4, 140, 175, 0};
+static const length narrow_lengths[LENGTHS] = {
+    {128, 2, 4, 109, 101, 0}, {176, 2, 4, 138, 134, 0}, {192, 2, 4, 150, 137, 0}};
+static const length middle_lengths[LENGTHS] = {
+    {128, 2, 2, 151, 150, 60}, {160, 2, 3, 189, 250, 0}, {176, 1, 3, 209, 250, 0}, {192, 1, 1, 229, 230, 0}};
+static const length lesser_lengths[LENGTHS] = {
+    {128, 2, 4, 151, 150, 60}, {160, 2, 3, 189, 199, 0}, {176, 1, 3, 209, 237, 0}, {192, 1, 1, 229, 205, 0}};
+static const length wide_lengths[LENGTHS] = {{64, 1, 3, 149, 327, 0}, {80, 1, 4, 186, 301, 0}, {96, 1, 4, 222, 335, 0}};
+
+static const length *lengths_for(const attune_problem *problem)
+{
+    return problem->head_dim_v <= 64    ? narrow_lengths
+           : problem->head_dim_v <= 96  ? lesser_lengths
+           : problem->head_dim_v <= 128 ? middle_lengths
+                                        : wide_lengths;
+}
+
+/* Whether all tiles but the last are alike and the fragments of any length have room. */
+static bool is_plain(const attune_problem *problem, const attune_config *config)
+{
+    return config->value[GROUPS] == 2 && !elaborate(problem) && problem->softcap == 0 &&
+           problem->head_dim_qk == problem->head_dim_v;
+}
+
+static int64_t job_time(const attune_problem *problem, const length *by)
+{
+    return (problem->seqlen_kv + by->block_n - 1) / by->block_n * by->tile + by->job +
+           (problem->seqlen_kv % by->block_n != 0 ? by->ragged : 0);
+}
+
+/* What a last tile has too much counts, so that now and then another than the first is faster, by more than two
+ * hundredths.
+ */
+static const length *best_length(const attune_problem *problem)
+{
+    const length *from = lengths_for(problem), *best = from;
+    for (const length *at = from + 1; at < from + LENGTHS && at->block_n > 0; ++at) {
+        if (job_time(problem, at) * 100 < job_time(problem, best) * 98) {
+            best = at;
+        }
+    }
+    return best;
+}
+
+static void suit_length(const attune_problem *problem, attune_config *config)
+{
+    const length *best = best_length(problem);
+    if (config->value[BLOCK_N] == lengths_for(problem)->block_n && config->value[RESCALE] == STANDING) {
+        config->value[BLOCK_N] = best->block_n;
+        config->value[Q_STAGES] = best->q_stages;
+        config->value[AHEAD] = best->ahead;
+    }
+}
+
+/* What the multiprocessor with most work takes for its jobs where all are alike. */
+static int64_t time_of(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                       const length *by)
+{
+    const int64_t jobs = jobs_of(problem, config), each = target->sm_count;
+    return (jobs + each - 1) / each * job_time(problem, by);
+}
+
 /* Two groups' jobs are smaller: fewer multiprocessors are left without where there are few, and without a mask fewer
  * rows are beyond the end. */
+static bool are_two_faster(const attune_problem *problem, const attune_target *target, const attune_config *three)
+{
+    attune_config two = *three;
+    two.value[GROUPS] = 2;
+    if (problem->causal) {
+        return are_few(problem, target, three, JOBS_MAX) &&
+               span_of(problem, target, &two, false) < span_of(problem, target, three, false);
+    }
+    const bool is_short = problem->seqlen_kv < MEDIUM && is_plain(problem, &two);
+    const length *by = is_short ? best_length(problem) : lengths_for(problem);
+    return time_of(problem, target, &two, by) < time_of(problem, target, three, &three_groups);
+}
+
 static void suit_groups(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
-    attune_config smaller = *config;
-    smaller.value[GROUPS] = 2;
-    if (config->value[GROUPS] == 2 || !is_foreseeable(problem, target, config)) {
-        return;
-    }
-    if (problem->causal ? are_few(problem, target, config, JOBS_MAX) &&
-                              span_of(problem, target, &smaller, false) < span_of(problem, target, config, false)
-                        : time_of(problem, target, &smaller) < time_of(problem, target, config)) {
-        *config = smaller;
+    if (config->value[GROUPS] == 3 && is_foreseeable(problem, target, config) &&
+        are_two_faster(problem, target, config)) {
+        config->value[GROUPS] = 2;
     }
 }
 
@@ -396,51 +460,6 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
     }
 }
 
-/* Tiles of keys for two groups and what they take without a mask, in 10 ns: each, a job besides, and a last one that is
- * not full. The first are those of the config; of the others few lengths are multiples, so that `job` has it all. */
-typedef struct length {
-    int32_t block_n, q_stages, ahead, tile, job, ragged;
-} length;
-
-enum { LENGTHS = 4 };
-static const length narrow_lengths[LENGTHS] = {
-    {128, 2, 4, 109, 101, 0}, {176, 2, 4, 138, 142, 0}, {192, 2, 4, 150, 137, 0}};
-static const length middle_lengths[LENGTHS] = {
-    {128, 2, 2, 151, 150, 60}, {160, 2, 3, 189, 250, 0}, {176, 1, 3, 209, 250, 0}, {192, 1, 1, 229, 230, 0}};
-static const length lesser_lengths[LENGTHS] = {
-    {128, 2, 4, 151, 150, 60}, {160, 2, 3, 189, 199, 0}, {176, 1, 3, 209, 237, 0}, {192, 1, 1, 229, 205, 0}};
-static const length wide_lengths[LENGTHS] = {{64, 1, 3, 149, 327, 0}, {80, 1, 4, 186, 301, 0}, {96, 1, 4, 222, 335, 0}};
-
-static const length *lengths_for(const attune_problem *problem)
-{
-    return problem->head_dim_v <= 64    ? narrow_lengths
-           : problem->head_dim_v <= 96  ? lesser_lengths
-           : problem->head_dim_v <= 128 ? middle_lengths
-                                        : wide_lengths;
-}
-
-/* What a last tile has too much counts, so that now and then another than the first is faster, by more than two
- * hundredths.
- */
-static void suit_length(const attune_problem *problem, attune_config *config)
-{
-    const length *from = lengths_for(problem), *best = from;
-    int64_t least = 0;
-    for (const length *at = from; at < from + LENGTHS && at->block_n > 0; ++at) {
-        int64_t time = (problem->seqlen_kv + at->block_n - 1) / at->block_n * at->tile + at->job +
-                       (problem->seqlen_kv % at->block_n != 0 ? at->ragged : 0);
-        if (at == from || time * 100 < least * 98) {
-            best = at;
-            least = time;
-        }
-    }
-    if (config->value[BLOCK_N] == from->block_n && config->value[RESCALE] == STANDING) {
-        config->value[BLOCK_N] = best->block_n;
-        config->value[Q_STAGES] = best->q_stages;
-        config->value[AHEAD] = best->ahead;
-    }
-}
-
 /* Without a mask jobs are alike but for a head's last, which is short if few rows are left for it. In turns it falls to
  * the same multiprocessors again and again where the number of tiles and theirs have a common divisor.
  * Between head dims 64 and 128, where jobs are neither short nor bound by their products, the counter gains most. */
@@ -458,13 +477,6 @@ static bool is_uneven_in_turns(const attune_problem *problem, const attune_targe
     const int64_t left = problem->seqlen_q - (tiles - 1) * m, few = is_middle ? m * 5 / 8 : m - GROUP_ROWS;
     return tiles > 1 && tiles <= TILES && divisor > 1 && left <= few &&
            !are_few(problem, target, config, is_middle ? 4 : 8);
-}
-
-/* Whether all tiles but the last are alike and the fragments of any length have room. */
-static bool is_plain(const attune_problem *problem, const attune_config *config)
-{
-    return config->value[GROUPS] == 2 && !elaborate(problem) && problem->softcap == 0 &&
-           problem->head_dim_qk == problem->head_dim_v;
 }
 
 static void suit(const attune_problem *problem, const attune_target *target, attune_config *config)
