@@ -52,10 +52,22 @@ static void chooses_what_was_fastest(void **state)
         {"b1,h16,s4316,d128,fp16,causal", "SCHEDULER", 1},
         {"b8,h16,hkv2,s599,d64,bf16,causal", "SCHEDULER", 1},
         {"b8,h16,hkv2,s790,d64,fp16,causal", "SCHEDULER", 1},
+        {"b1,h64,s3354,d256,bf16,causal", "SCHEDULER", 1},
+        {"b16,h8,s1024,d256,fp16,causal", "SCHEDULER", 2},
+        {"b2,h64,s422,d96,fp16,causal", "SCHEDULER", 1},
+        /* turns */
+        {"b1,h32,s1180,d256,bf16,causal", "PINGPONG", 0},
+        {"b4,h8,s4096,d256,fp16,causal", "PINGPONG", 1},
+        {"b32,h64,s318,d128,fp16,causal", "PINGPONG", 0},
+        {"b32,h16,s512,d128,fp16,causal", "PINGPONG", 1},
+        {"b32,h32,hkv8,s670,d64,bf16,causal", "PINGPONG", 0},
+        {"b8,h32,s2048,d64,fp16,causal", "PINGPONG", 1},
+        {"b32,h32,hkv8,s670,d64,bf16,causal,offset=tl", "PINGPONG", 1}, /* three groups have no registers for it */
         /* without a mask where the short last tiles of heads would fall to the same multiprocessors */
         {"b32,h64,s397,d128,bf16", "SCHEDULER", 2},
         {"b16,h32,hkv8,s912,d96,bf16", "SCHEDULER", 2},
         {"b16,h64,hkv8,s380,d128,bf16", "SCHEDULER", 1},
+        {"b8,h32,hkv8,s464,d128,bf16", "SCHEDULER", 2},
         /* the same queries behind many keys: jobs are alike, and a counter evens out nothing */
         {"b1,h64,sq1109,skv3900,d128,bf16,causal", "SCHEDULER", 1},
         {"b1,h64,sq1109,skv3900,d128,bf16,causal,offset=tl", "SCHEDULER", 2},
@@ -65,6 +77,11 @@ static void chooses_what_was_fastest(void **state)
         {"b1,h32,s2088,d64,bf16,causal", "GROUPS", 3},
         {"b2,h8,hkv2,s2063,d64,fp16,causal", "GROUPS", 2},
         {"b1,h64,s588,d64,fp16", "GROUPS", 3},
+        {"b16,h32,s322,d64,fp16,causal", "GROUPS", 3},
+        {"b1,h8,hkv2,s4615,d64,fp16,causal", "GROUPS", 3},
+        {"b4,h64,s458,d64,bf16", "GROUPS", 2},
+        {"b1,h8,s8118,d64,bf16", "GROUPS", 3},
+        {"b32,h32,s700,d64,fp16,causal,softcap=30", "GROUPS", 2},
         /* tiles of keys */
         {"b1,h8,s16384,d256,fp16,causal", "BLOCK_N", 80},
         {"b2,h8,s8192,d256,fp16,causal", "BLOCK_N", 80},
@@ -73,7 +90,16 @@ static void chooses_what_was_fastest(void **state)
         {"b4,h32,hkv4,s1926,d128,fp16", "BLOCK_N", 176},
         {"b32,h8,s644,d128,fp16", "BLOCK_N", 176},
         {"b8,h16,s599,d128,bf16", "BLOCK_N", 128},
+        {"b2,h64,s387,d128,fp16", "BLOCK_N", 128},
+        {"b8,h32,hkv8,s464,d128,bf16", "BLOCK_N", 128},
+        {"b16,h16,s959,d128,fp16", "BLOCK_N", 160},
+        {"b8,h32,hkv8,s823,d64,bf16", "BLOCK_N", 176},
         {"b2,h16,hkv4,s1237,d192,bf16", "BLOCK_N", 96},
+        /* exponentials before the wait */
+        {"b4,h16,s622,d128,bf16", "AHEAD", 2},
+        {"b1,h16,s16384,d128,fp16,causal", "AHEAD", 2},
+        {"b8,h16,hkv4,s621,d96,fp16", "AHEAD", 4},
+        {"b1,h64,hkv16,s5927,d96,bf16,causal", "AHEAD", 3},
         /* references stand, but where sequences are packed */
         {"b8,h16,s2048,d128,fp16", "RESCALE", 15},
         {"b8,h16,s2048,d128,fp16,varlen=1", "RESCALE", 0},
@@ -103,6 +129,8 @@ static void forecasts_end(void **state)
         "b1,h1,sq0,skv0,d64,fp16",
         "b1,h1,s512,d64,fp16",
         "b2097152,h2147483647,s1,d64,fp16,causal",
+        "b16,h2147483647,hkv1,sq1,skv2147483647,d64,fp16,causal", /* more than 64 bits have room for */
+        "b1024,h2147483647,hkv1,sq1,skv2147483647,d64,fp16",
         "b134217728,h67108864,sq0,skv0,d64,fp16,causal", /* nothing to do for very many heads */
     };
     static const int32_t counts[] = {0, 1, 132, 256, 1000};
