@@ -206,6 +206,12 @@ static choices choices_for(const attune_problem *problem)
 
 enum { VERY_SHORT = 480, SHORT = 600, MEDIUM = 1100, LONG = 4096, VERY_LONG = 8192 };
 
+/* Of queries or keys, whichever are more. */
+static int64_t longer_of(const attune_problem *problem)
+{
+    return problem->seqlen_q > problem->seqlen_kv ? problem->seqlen_q : problem->seqlen_kv;
+}
+
 static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
 {
     return (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
@@ -312,7 +318,8 @@ static bool is_foreseeable(const attune_problem *problem, const attune_target *t
 }
 
 /* Tiles of keys for two groups and what they take without a mask, in 10 ns: each, a job besides, and a last one that is
- * not full. The first are those of the config; of the others few lengths are multiples, so that `job` has it all. */
+ * not full. The first are those of the config, but for AHEAD; of the others few lengths are multiples, so that `job`
+ * has it all. */
 typedef struct length {
     int32_t block_n, q_stages, ahead, tile, job, ragged;
 } length;
@@ -424,18 +431,20 @@ static bool wants_counter(const attune_problem *problem, const attune_target *ta
 }
 
 /* Where products are short turns cost more than they order, above all where three take them and jobs are many; but
- * where values must be cleaned three groups have no registers for going without. */
+ * where values must be cleaned three groups have no registers for going without. At head dim 256
+ * sequences of middling length are as fast without, and some faster. */
 static bool wants_no_turns(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    const bool is_clean = problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT && !problem->seqused_kv;
+    const bool is_clean =
+        problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT && !problem->seqused_kv && !problem->varlen;
     if (problem->head_dim_v <= 64 && config->value[GROUPS] == 3 && !is_clean) {
         return false;
     }
     if (problem->head_dim_v <= 64) {
         const bool is_crowded = config->value[GROUPS] == 3 && !are_few(problem, target, config, 8);
-        return problem->seqlen_q < (is_crowded ? MEDIUM : SHORT);
+        return longer_of(problem) < (is_crowded ? MEDIUM : SHORT);
     }
-    return problem->head_dim_v > 192 && problem->seqlen_q >= MEDIUM && problem->seqlen_q < LONG;
+    return problem->head_dim_v > 192 && problem->seqlen_q >= MEDIUM && longer_of(problem) < LONG;
 }
 
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
@@ -447,13 +456,13 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
     if (wants_no_turns(problem, target, config)) {
         config->value[PINGPONG] = 0;
     }
-    if (problem->seqlen_q < VERY_SHORT && problem->head_dim_v > 64 && config->value[BLOCK_N] == 128 &&
+    if (longer_of(problem) < VERY_SHORT && problem->head_dim_v > 64 && config->value[BLOCK_N] == 128 &&
         config->value[RESCALE] == STANDING && !problem->varlen) {
         config->value[SCHEDULER] = is_by_counter ? COUNTER : TURNS;
         config->value[PINGPONG] = 0;
         config->value[AHEAD] = 2;
     }
-    if (problem->head_dim_v > 192 && problem->seqlen_q >= VERY_LONG) { /* the larger tiles */
+    if (problem->head_dim_v > 192 && problem->seqlen_q >= VERY_LONG) { /* where the larger tiles are faster */
         const bool larger = config->value[BLOCK_N] == 64;
         config->value[BLOCK_N] = larger ? 80 : 64;
         config->value[AHEAD] = larger ? 4 : 3;
@@ -559,6 +568,9 @@ static const attune_shipped shipped[] = {
     {"b32,h32,s700,d64,fp16,causal,offset=tl", ""},
     {"b32,h32,s700,d64,fp16,causal,softcap=30", ""},
     {"b32,h32,s400,d128,fp16,causal", ""},
+    {"b16,h16,s300,d64,fp16,causal,varlen=1", ""},
+    {"b32,h32,s400,d128,fp16,causal,window=64:0,softcap=30,seqused", ""},
+    {"b8,h8,s2048,d256,fp16,causal,window=64:0,softcap=30,seqused", ""},
     {"b8,h8,s2048,d256,fp16", ""},
     {"b8,h8,s2048,d256,fp16,causal", ""},
     {"b32,h8,s512,d256,fp16,causal", ""},

@@ -4,8 +4,9 @@
  * tiles; GROUPS warp groups of 64 query rows each multiply by wgmma. Scores, weights and O never leave registers.
  * With OVERLAP the scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
  * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0
- * O follows each tile's maximum, with 8 where it has grown by 2^8, with 15 no tile has its maximum taken
- * (standing.cuh). Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
+ * O follows each tile's maximum, with 8 where it has grown by 2^8, with 15 only first tiles and those of sharp jobs
+ * have theirs taken (standing.cuh). Declared: a non-finite value may reach rows of its tile that do not see it (0 x
+ * NaN). */
 #include "device/standing.cuh"
 #include "device/wgmma_consumer.cuh"
 #include "device/wgmma_producer.cuh"
@@ -271,9 +272,10 @@ ATTUNE_INLINE row_pair no_keys()
     return {{none, none}, {0, 0}};
 }
 
-/* Whether sharp jobs, whose tiles all take their maxima, have a loop of their own: O's rescaling is in the shadow of
- * the exponentials there, and behind all else where warps decide for themselves. NOTE: above, registers are too few for
- * both; and a constant that is no enumerator is in the cubin, whether used or not. */
+/* Whether jobs whose tiles all take their maxima, being sharp or with rows that have seen no key in the first, have a
+ * loop of their own: O's rescaling is in the shadow of the exponentials there, and behind all else where warps decide
+ * for themselves. NOTE: above, registers are too few for both; and a constant that is no enumerator is in the cubin,
+ * whether used or not. */
 enum { sharp_apart = standing && dim_v <= 128 };
 
 /* Where the maxima of the first tile say little about those to come, further tiles take their own: what it says lies in

@@ -63,6 +63,9 @@ static const hopper_case hopper_cases[] = {
     {STANDING, "d256,fp16", "GROUPS=2,RESCALE=15", 0},
     {STANDING, "d64,bf16,causal,offset=0", "GROUPS=2,RESCALE=15", 1},
     {STANDING, "d128,fp16,causal,offset=0", "GROUPS=2,RESCALE=15", 2},
+    {STANDING, "d64,fp16", "GROUPS=2,RESCALE=15", 3},
+    {STANDING, "d128,bf16", "GROUPS=2,RESCALE=15", 3},
+    {STANDING, "d256,fp16,causal,offset=0", "GROUPS=2,RESCALE=15", 1},
     /* Where a sharp job's own loop begins with the second tile, and some rows have seen nothing before it. */
     {STANDING, "d64,fp16,causal,offset=0", "GROUPS=2,Q_STAGES=1,RESCALE=15", 1},
     {STANDING, "d128,bf16", "GROUPS=2,Q_STAGES=1,RESCALE=15", 0},

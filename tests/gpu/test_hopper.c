@@ -369,6 +369,17 @@ static const scene scenes[] = {
                 {16, {8, 40, 0, 80}, {0, -1, -1, 4}}}},
     /* The same with equal keys in the first tile: that they are few says nothing. */
     {.beyond = 5, .count = 2, .course = {{16, {0, 40, 0, 80}, {4, 4, 4, 4}}, {16, {0, 40, 0, 80}, {0, -1, -1, 4}}}},
+    /* The first without a sharp warp, which would take its group along. */
+    {.noise = 1,
+     .count = 8,
+     .course = {{16, {0, 0, 0, 0}, {0, 0, 0, 0}},
+                {1, {0, 40, 0, 0}, {0, -1, -1, -1}},
+                {3, {0, 40, 80, 120}, {0, -1, 4, 4}},
+                {1, {0, 40, 0, 80}, {0, -1, -1, 4}},
+                {2, {0, 150, 0, 0}, {0, 4, 4, 4}},
+                {16, {0, 256, 512, 0}, {0, 4, 4, 4}},
+                {1, {0, 40, 0, 0}, {0, -1, -1, -1}},
+                {8, {64, 0, 0, 0}, {0, 0, 0, 0}}}},
 };
 
 static int course_of(const scene *of, int row)
