@@ -419,8 +419,8 @@ static bool counter_pays(const attune_problem *problem, const attune_target *tar
 }
 
 /* Causal jobs differ in size, which shorter ones even out by a counter and long ones by their order; where there are
- * few or each is large, the counter mostly costs more than it evens out. At head dim 256 multiprocessors that wait let
- * the others' clock rise, so that unevenness costs less than a forecast says. */
+ * few or each is large, the counter mostly costs more than it evens out. At head dim 256 unevenness costs less than
+ * a forecast says, most likely because multiprocessors that wait let the others' clock rise. */
 static bool wants_counter(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const bool is_narrow = problem->head_dim_v <= 64, is_wide = problem->head_dim_v > 192;
@@ -431,8 +431,8 @@ static bool wants_counter(const attune_problem *problem, const attune_target *ta
 }
 
 /* Where products are short turns cost more than they order, above all where three take them and jobs are many; but
- * where values must be cleaned three groups have no registers for going without. At head dim 256
- * sequences of middling length are as fast without, and some faster. */
+ * where values must be cleaned three groups have no registers for going without. At head dim 256 sequences of middling
+ * length are as fast without, and some faster. */
 static bool wants_no_turns(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const bool is_clean =
@@ -470,8 +470,8 @@ static void suit_causal(const attune_problem *problem, const attune_target *targ
 }
 
 /* Without a mask jobs are alike but for a head's last, which is short if few rows are left for it. In turns it falls to
- * the same multiprocessors again and again where the number of tiles and theirs have a common divisor.
- * Between head dims 64 and 128, where jobs are neither short nor bound by their products, the counter gains most. */
+ * the same multiprocessors again and again where the number of tiles and theirs have a common divisor. Above head dim
+ * 64 up to 128 the counter gained more than elsewhere. */
 static bool is_uneven_in_turns(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     enum { TILES = 8 };

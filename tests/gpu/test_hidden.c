@@ -19,11 +19,16 @@ static int64_t hidden_case(const attune_problem *problem)
     return -1;
 }
 
-static void check(void **state, const char *kernel, const char *text)
+/* Each kernel on each problem. */
+static void check_all(void **state, const char *const *kernels, size_t kernel_count, const char *const *problems,
+                      size_t problem_count)
 {
-    attune_problem problem;
-    assert_ok(attune_problem_parse(text, &problem));
-    check_case(state, kernel, text, hidden_case(&problem));
+    for (size_t i = 0; i < kernel_count * problem_count; ++i) {
+        const char *text = problems[i % problem_count];
+        attune_problem problem;
+        assert_ok(attune_problem_parse(text, &problem));
+        check_case(state, kernels[i / problem_count], text, hidden_case(&problem));
+    }
 }
 
 /* One row: every key that it does not see, nobody does. Many: columns of the mask are hidden from all. Several splits,
@@ -46,11 +51,7 @@ static void masked_keys_leave_no_trace(void **state)
         "b2,h2,sq1,skv300,d64,fp16,bias=bxh",
         "b1,h2,hkv1,s40,d64,fp16,causal,mask,bias=1xh",
     };
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; ++i) {
-        for (size_t k = 0; k < sizeof problems / sizeof *problems; ++k) {
-            check(state, kernels[i], problems[k]);
-        }
-    }
+    check_all(state, kernels, sizeof kernels / sizeof *kernels, problems, sizeof problems / sizeof *problems);
 }
 
 /* Before the first key that a row sees, and behind the last. */
@@ -62,11 +63,7 @@ static void keys_beside_leave_no_trace(void **state)
         "b1,h2,sq40,skv300,d64,fp16,causal,offset=tl",
         "b2,h2,hkv1,sq70,skv150,d64,fp16,causal,window=33:-1,offset=40",
     };
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; ++i) {
-        for (size_t k = 0; k < sizeof problems / sizeof *problems; ++k) {
-            check(state, kernels[i], problems[k]);
-        }
-    }
+    check_all(state, kernels, sizeof kernels / sizeof *kernels, problems, sizeof problems / sizeof *problems);
 }
 
 int main(void)
