@@ -1,7 +1,7 @@
 /* wgmma: descriptor. The source and docs/hopper.md say how it works. */
 #include "attune/kernel.h"
 
-enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, PARAMS };
+enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, CLUSTER, PARAMS };
 
 static const int32_t groups_values[] = {2, 3};
 static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224};
@@ -10,12 +10,14 @@ static const int32_t switch_values[] = {0, 1};
 static const int32_t scheduler_values[] = {0, 1, 2};
 static const int32_t rescale_values[] = {0, 8, 15};
 static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
+static const int32_t cluster_values[] = {0, 2}; /* blocks that share keys and values; 0: none do */
 
 static const attune_param params[PARAMS] = {
     [GROUPS] = {"GROUPS", groups_values, 2, 0},       [BLOCK_N] = {"BLOCK_N", block_n_values, 11, 0},
     [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0}, [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
     [PINGPONG] = {"PINGPONG", switch_values, 2, 0},   [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0},
     [RESCALE] = {"RESCALE", rescale_values, 3, 0},    [AHEAD] = {"AHEAD", ahead_values, 5, 0},
+    [CLUSTER] = {"CLUSTER", cluster_values, 2, 0},
 };
 
 /* Of RESCALE: weights by a standing reference. */
@@ -38,6 +40,12 @@ enum {
 static int32_t block_m(const attune_config *config)
 {
     return config->value[GROUPS] * GROUP_ROWS;
+}
+
+/* Blocks of a cluster. */
+static int32_t blocks_of(const attune_config *config)
+{
+    return config->value[CLUSTER] > 0 ? config->value[CLUSTER] : 1;
 }
 
 static int32_t threads_of(const attune_config *config)
@@ -144,10 +152,35 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
 
 enum { REGISTERS_BESIDES = 32 };
 
+/* Blocks that bring keys and values to one another must use the same ones in the same order, and each must be told so.
+ */
+static bool cluster_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                          attune_reason *reason)
+{
+    const int32_t cluster = config->value[CLUSTER];
+    if (cluster == 0) {
+        return true;
+    }
+    if (problem->causal || windowed(problem)) {
+        return attune_refuse(reason, "CLUSTER %d, %s: blocks that share keys need rows that all see the same ones",
+                             cluster, problem->causal ? "causal" : "window");
+    }
+    if (problem->varlen || problem->seqused_kv) {
+        return attune_refuse(reason, "CLUSTER %d, %s: blocks that share keys need sequences that are alike", cluster,
+                             problem->varlen ? "varlen" : "seqused");
+    }
+    if (config->value[SCHEDULER] != TURNS || !config->value[OVERLAP]) {
+        return attune_refuse(reason, "CLUSTER %d: with SCHEDULER 1 and OVERLAP 1 only", cluster);
+    }
+    if (target->sm_count < cluster) {
+        return attune_refuse(reason, "CLUSTER %d: the device has %d multiprocessors", cluster, target->sm_count);
+    }
+    return true;
+}
+
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
-    (void)target;
     int32_t held = registers_held(problem, config), given = registers_given(problem, config);
     if (held + REGISTERS_BESIDES > given) {
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
@@ -163,7 +196,7 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 || config->value[AHEAD] > 0)) {
         return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE 0 and AHEAD 0 only");
     }
-    return true;
+    return cluster_valid(problem, target, config, reason);
 }
 
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -527,26 +560,40 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
 
 /* ---- What to launch ---- */
 
+/* Clusters that the multiprocessors hold at once, whole ones: floor(n / 2) is ceil((n - 1) / 2). */
+static attune_term clusters_of(int32_t cluster)
+{
+    attune_term all = attune_term_size(ATTUNE_SIZE_SM_COUNT);
+    if (cluster == 1) {
+        return all;
+    }
+    return attune_term_ceil_div(attune_term_join(all, ATTUNE_TERM_SUB, attune_term_const(cluster - 1)),
+                                attune_term_const(cluster));
+}
+
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
     const int32_t m = block_m(config), n = config->value[BLOCK_N];
+    const int32_t cluster = blocks_of(config);
     const int32_t q_rows = config->value[Q_STAGES] > 1 ? m : GROUP_ROWS; /* one place: each group's by themselves */
-    attune_term tiles =
-        attune_term_mul(attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(m)),
-                        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
-    attune_term blocks = config->value[SCHEDULER] == A_BLOCK_EACH
-                             ? tiles
-                             : attune_term_min(tiles, attune_term_size(ATTUNE_SIZE_SM_COUNT));
+    attune_term tiles = attune_term_mul(
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const((int64_t)m * cluster)),
+        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
+    attune_term blocks =
+        config->value[SCHEDULER] == A_BLOCK_EACH ? tiles : attune_term_min(tiles, clusters_of(cluster));
+    if (cluster > 1) {
+        blocks = attune_term_mul(blocks, attune_term_const(cluster));
+    }
     attune_step_kernel kernel = {.entry = "sm90_fwd_wgmma",
                                  .grid = {blocks, attune_term_const(1), attune_term_const(1)},
                                  .block = {threads_of(config), 1, 1},
-                                 .cluster = {1, 1, 1},
+                                 .cluster = {cluster, 1, 1},
                                  .smem = attune_term_const(smem_of(problem, target, config)),
                                  .map_count = problem->varlen ? 3 : 4,
                                  .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, q_rows, 1, 1}, 256},
-                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
-                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
+                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n / cluster, 1, 1}, 256},
+                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n / cluster, 1, 1}, 256},
                                          {ATTUNE_O, ATTUNE_SWIZZLE_128B, {64, 16, 1, 1}, 0}}};
     attune_step_fill reset = {
         .offset_bytes = attune_term_const(0), .bytes = attune_term_const(COUNTER_BYTES), .pattern = 0};
@@ -586,6 +633,9 @@ static const attune_shipped shipped[] = {
     {"b2,h8,hkv2,s300,d64,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b2,h8,hkv2,s300,d256,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b16,h16,s300,d64,fp16,varlen=1", ""},
+    {"b8,h32,s2048,d64,fp16", "CLUSTER=2"},
+    {"b8,h16,s2048,d128,bf16", "CLUSTER=2"},
+    {"b8,h8,s2048,d256,fp16", "CLUSTER=2"},
     {NULL, NULL},
 };
 

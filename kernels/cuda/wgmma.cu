@@ -5,8 +5,8 @@
  * With OVERLAP the scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
  * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0
  * O follows each tile's maximum, with 8 where it has grown by 2^8, with 15 only first tiles and those of sharp jobs
- * have theirs taken (standing.cuh). Declared: a non-finite value may reach rows of its tile that do not see it (0 x
- * NaN). */
+ * have theirs taken (standing.cuh). With CLUSTER 2 pairs of blocks bring each other half of every tile of keys and
+ * values. Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
 #include "device/standing.cuh"
 #include "device/wgmma_consumer.cuh"
 #include "device/wgmma_producer.cuh"
@@ -260,7 +260,14 @@ ATTUNE_INLINE void leave_outputs(const consumer &c, int stage)
     if constexpr (boxed) {
         if (c.thread % 32 == 0) {
             ptx_cp_async_bulk_wait_group_read<0>();
-            ptx_mbarrier_arrive(c.base + (boxed_by_tiles ? place_stored : place_empty_q + stage * 8));
+            if constexpr (boxed_by_tiles && BLOCKS > 1) {
+#pragma unroll
+                for (int rank = 0; rank < BLOCKS; ++rank) {
+                    arrive_at(c.base + place_stored, rank);
+                }
+            } else {
+                ptx_mbarrier_arrive(c.base + (boxed_by_tiles ? place_stored : place_empty_q + stage * 8));
+            }
         }
     }
 }
@@ -621,7 +628,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
     if (threadIdx.x == 0) {
         init_barriers(shared);
     }
-    __syncthreads();
+    begin_together();
     int group = __shfl_sync(0xffffffff, (int)threadIdx.x / 128, 0);
     if (group == 0) {
         leave_registers();
@@ -630,9 +637,11 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
         } else if (by_counter && threadIdx.x == 32) {
             plan(args, shared);
         }
+        end_together();
     } else {
         take_registers();
         consume(args, shared, group - 1);
+        end_together();
     }
 }
 #endif

@@ -11,7 +11,7 @@ ATTUNE_INLINE Shared &begin(const attune_args &)
     if (threadIdx.x == 0) {
         init_barriers(shared);
     }
-    __syncthreads();
+    begin_together();
     return shared;
 }
 
@@ -95,7 +95,8 @@ ATTUNE_INLINE float staged(const unsigned char *stage, int row, int column)
 }
 
 #if UNIT == 1
-/* The ring over all tiles, right to left: the first group writes out what it finds. */
+/* The ring over all tiles, right to left: the first group writes out what it finds, of a cluster's second block behind
+ * what the first one does. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const __grid_constant__ attune_args args)
 {
     Shared &shared = begin(args);
@@ -109,10 +110,12 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
                 produce_tile<ATTUNE_V>(args, shared, p, shared.jobs[0], i * BLOCK_N);
             }
         }
+        end_together();
         return;
     }
     consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
-    float *keys = results(args), *values = keys + args.seqlen_kv * dim_qk;
+    float *keys = results(args) + blockIdx.x * (args.seqlen_kv * (dim_qk + dim_v));
+    float *values = keys + args.seqlen_kv * dim_qk;
     for (int first = (blocks - 1) * BLOCK_N; first >= 0; first -= BLOCK_N) {
         held k = c.tiles.next(), v = c.tiles.next();
         await_tile(c, k);
@@ -127,6 +130,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
         leave_tile(c, k);
         leave_tile(c, v);
     }
+    end_together();
 }
 #endif
 
@@ -278,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_standing(co
 {
     Shared &shared = begin(args);
     if (threadIdx.x == 0) {
-        job_of<BLOCK_M, BLOCK_N>(args, 0, 0, 0, shared.jobs[0]);
+        job_of<BLOCK_M, BLOCK_N, BLOCKS>(args, 0, 0, 0, shared.jobs[0]);
     }
     __syncthreads();
     if (threadIdx.x < 128) {
@@ -329,7 +333,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_sight(const
     Shared &shared = begin(args);
     float *out = results(args);
     if (threadIdx.x == 0) {
-        job_of<BLOCK_M, BLOCK_N>(args, 0, 0, ((int)args.seqlen_q - 1) / BLOCK_M, shared.jobs[0]);
+        job_of<BLOCK_M, BLOCK_N, BLOCKS>(args, 0, 0, ((int)args.seqlen_q - 1) / BLOCK_M, shared.jobs[0]);
     }
     for (int i = (int)threadIdx.x; i < BLOCK_M * (int)args.seqlen_kv; i += ATTUNE_THREADS) {
         out[i] = 0;

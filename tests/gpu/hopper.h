@@ -43,6 +43,12 @@ static const hopper_case hopper_cases[] = {
     {RING, "d128,fp16", "", 0},
     {RING, "d72,bf16", "BLOCK_N=176,Q_STAGES=1", 0},
     {RING, "d192,dv128,fp16", "", 0},
+    /* Filled by two blocks together. */
+    {RING, "d64,fp16", "CLUSTER=2", 0},
+    {RING, "d128,bf16", "CLUSTER=2", 0},
+    {RING, "d72,bf16", "BLOCK_N=176,Q_STAGES=1,CLUSTER=2", 0},
+    {RING, "d192,dv128,fp16", "CLUSTER=2", 0},
+    {RING, "d256,fp16", "CLUSTER=2", 0},
     {SOFTMAX, "d64,fp16", "RESCALE=0", 0},
     {SOFTMAX, "d64,fp16", "RESCALE=8", 0},
     {SOFTMAX, "d64,fp16", "GROUPS=2,BLOCK_N=176,RESCALE=8", 0},
@@ -92,7 +98,7 @@ static void unit_steps(const attune_problem *problem, const attune_target *targe
     whole->steps(problem, target, config, out);
     attune_step_kernel *step = &out->step[out->count - 1].as.kernel;
     step->entry = hopper_entries[config->value[whole->param_count]];
-    step->grid[0] = attune_term_const(1);
+    step->grid[0] = attune_term_const(step->cluster[0]);
 }
 
 static inline void hopper_open(void)

@@ -1,7 +1,9 @@
-/* What wgmma's descriptor chooses first, on an H200: a case of each measurement that a rule came of (docs/hopper.md).
+/* What wgmma's descriptor chooses first, on an H200: a case of each measurement that a rule came of (docs/hopper.md);
+ * and what clusters are refused for and launched with.
  */
 #include "base/cm.h"
 #include "core/config.h"
+#include "core/term.h"
 #include "cuda/cuda.h"
 
 extern const attune_kernel at_kernel_wgmma;
@@ -149,11 +151,92 @@ static void forecasts_end(void **state)
     }
 }
 
+/* The problem's first choice with other parameters. */
+static attune_config config_with(const attune_problem *problem, const attune_target *target, const char *params)
+{
+    attune_config config;
+    assert_true(at_kernel_wgmma.heuristic(problem, target, 0, &config));
+    assert_ok(at_config_parse(&at_kernel_wgmma, params, &config));
+    return config;
+}
+
+/* Both blocks of a pair must go through the same keys together; what keeps them from it is named. */
+static void pairs_need_the_same_keys(void **state)
+{
+    static const struct {
+        const char *problem, *params;
+        int32_t sm_count;
+        const char *refusal; /* NULL: none */
+    } asked[] = {
+        {"b8,h16,s2048,d128,fp16", "CLUSTER=2", 132, NULL},
+        {"b8,h16,hkv4,sq300,skv77,d72,bf16,softcap=30", "CLUSTER=2", 132, NULL},
+        {"b1,h1,sq1,skv0,d256,bf16", "CLUSTER=2", 132, NULL},
+        {"b8,h16,s2048,d128,fp16,causal", "CLUSTER=0", 132, NULL},
+        {"b8,h16,s2048,d128,fp16,causal", "CLUSTER=2", 132, "CLUSTER 2, causal: "},
+        {"b8,h16,s2048,d128,fp16,window=100:-1", "CLUSTER=2", 132, "CLUSTER 2, window: "},
+        {"b8,h16,s2048,d128,fp16,window=-1:0", "CLUSTER=2", 132, "CLUSTER 2, window: "},
+        {"b8,h16,s2048,d128,fp16,varlen=1", "CLUSTER=2", 132, "CLUSTER 2, varlen: "},
+        {"b8,h16,s2048,d128,fp16,seqused", "CLUSTER=2", 132, "CLUSTER 2, seqused: "},
+        {"b8,h16,s2048,d128,fp16", "SCHEDULER=2,CLUSTER=2", 132, "CLUSTER 2: with SCHEDULER 1 and OVERLAP 1 only"},
+        {"b8,h16,s2048,d128,fp16", "SCHEDULER=0,Q_STAGES=1,CLUSTER=2", 132, "CLUSTER 2: with SCHEDULER 1"},
+        {"b8,h16,s2048,d128,fp16", "OVERLAP=0,RESCALE=0,AHEAD=0,CLUSTER=2", 132, "CLUSTER 2: with SCHEDULER 1"},
+        {"b8,h16,s2048,d128,fp16", "CLUSTER=2", 1, "CLUSTER 2: the device has 1 multiprocessors"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        attune_target target = h200();
+        attune_problem problem = problem_of(asked[i].problem);
+        attune_reason reason = {""};
+        target.sm_count = asked[i].sm_count;
+        attune_config config = config_with(&problem, &target, asked[i].params);
+        assert_true(at_kernel_wgmma.valid(&problem, &target, &config, &reason) == (asked[i].refusal == NULL));
+        assert_true(asked[i].refusal == NULL || strstr(reason.text, asked[i].refusal) == reason.text);
+    }
+}
+
+/* Blocks come in pairs, each of which has something to do, and no more of them than fit at once. */
+static void pairs_are_launched_whole(void **state)
+{
+    static const struct {
+        const char *problem, *params;
+        int32_t sm_count, blocks;
+    } asked[] = {
+        {"b1,h8,s16384,d256,fp16", "CLUSTER=2", 132, 132},      {"b1,h8,s16384,d256,fp16", "CLUSTER=2", 133, 132},
+        {"b1,h8,s16384,d256,fp16", "CLUSTER=0", 133, 133},      {"b1,h8,s16384,d256,fp16", "CLUSTER=2", 3, 2},
+        {"b1,h1,sq1,skv500,d128,fp16", "CLUSTER=2", 132, 2},    {"b1,h1,sq128,skv500,d128,fp16", "CLUSTER=2", 132, 2},
+        {"b1,h1,sq256,skv500,d128,fp16", "CLUSTER=2", 132, 2},  {"b1,h1,sq257,skv500,d128,fp16", "CLUSTER=2", 132, 4},
+        {"b1,h1,sq257,skv500,d128,fp16", "CLUSTER=0", 132, 3},  {"b3,h5,s300,d128,bf16", "CLUSTER=2", 132, 60},
+        {"b3,h5,s300,d64,bf16", "GROUPS=3,CLUSTER=2", 132, 30}, {"b3,h5,sq0,skv7,d64,bf16", "CLUSTER=2", 132, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        attune_target target = h200();
+        attune_problem problem = problem_of(asked[i].problem);
+        target.sm_count = asked[i].sm_count;
+        attune_config config = config_with(&problem, &target, asked[i].params);
+        attune_args args = {.batch = problem.batch, .heads_q = problem.heads_q, .seqlen_q = problem.seqlen_q};
+        attune_steps steps;
+        at_sizes sizes;
+        int64_t blocks = -1;
+        at_kernel_wgmma.steps(&problem, &target, &config, &steps);
+        at_sizes_fill(&sizes, &args, &target);
+        const attune_step_kernel *kernel = &steps.step[steps.count - 1].as.kernel;
+        assert_ok(at_term_evaluate(&kernel->grid[0], &sizes, &blocks));
+        assert_int_equal(blocks, asked[i].blocks);
+        assert_int_equal(kernel->cluster[0], value_of(&config, "CLUSTER") == 2 ? 2 : 1);
+        for (int32_t map = 1; map < 3; ++map) { /* each block brings its share of a tile's rows */
+            assert_int_equal(kernel->map[map].box[1] * kernel->cluster[0], value_of(&config, "BLOCK_N"));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chooses_what_was_fastest),
         cmocka_unit_test(forecasts_end),
+        cmocka_unit_test(pairs_need_the_same_keys),
+        cmocka_unit_test(pairs_are_launched_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

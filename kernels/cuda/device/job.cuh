@@ -61,14 +61,20 @@ template <int block_m, int block_n> ATTUNE_INLINE void visit(const attune_args &
     j.key = (end - 1) * block_n;
 }
 
-/* Fills in the job of rows tile * block_m ... of a head; false where the sequence has no such rows. */
-template <int block_m, int block_n>
+/* Fills in the job of rows tile * block_m ... of a head; false where the sequence has no such rows. A cluster's blocks
+ * go through the same keys together: each has its block_m rows of the tile's cluster * block_m, and a job even where
+ * all of them are beyond the last row. */
+template <int block_m, int block_n, int cluster>
 ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile, job &j)
 {
+    static_assert(cluster == 1 || (!ends_move && !begins_move), "the blocks of a cluster see the same keys");
     sequence at = sequence_of(args, batch);
-    j.row = tile * block_m;
+    j.row = tile * (cluster * block_m);
     if (j.row >= at.length_q) {
         return false;
+    }
+    if constexpr (cluster > 1) {
+        j.row += (int)blockIdx.x % cluster * block_m;
     }
     j.batch = (int)at.batch;
     j.head = head;
@@ -87,8 +93,8 @@ ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile
 
 /* ---- The order of the jobs ---- */
 
-/* Numbers 0 ... count - 1 are tiles: heads in sections whose keys and values share L2, in a
- * section the tiles that see most keys first (where that differs), else head by head. */
+/* Numbers 0 ... count - 1 are tiles, of a block or of a cluster's blocks together: heads in sections whose keys and
+ * values share L2, in a section the tiles that see most keys first (where that differs), else head by head. */
 struct queue {
     int tiles, rows; /* of a head; heads of the batch */
     int section;     /* heads that go together; a multiple of those that share keys */
@@ -114,7 +120,7 @@ template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
 
 /* The tile of number `index`. Sections take turns in going down and up, so that work grows and shrinks without jumps:
  * blocks that take numbers to and fro then get equal shares; the last one goes down. */
-template <int block_m, int block_n>
+template <int block_m, int block_n, int cluster>
 ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, job &j)
 {
     int row, tile;
@@ -129,14 +135,25 @@ ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, jo
         tile = index - row * q.tiles;
     }
     int batch = row / (int)args.heads_q;
-    return job_of<block_m, block_n>(args, batch, row - batch * (int)args.heads_q, tile, j);
+    return job_of<block_m, block_n, cluster>(args, batch, row - batch * (int)args.heads_q, tile, j);
 }
 
-/* The number of a block's turn: to and fro over the blocks, or in one direction. */
-template <bool to_and_fro> ATTUNE_INLINE int job_number(int turn)
+/* Blocks or clusters among which numbers are shared out, and which of them this is. */
+template <int cluster> ATTUNE_INLINE int takers()
 {
-    int place = to_and_fro && turn % 2 ? (int)gridDim.x - 1 - (int)blockIdx.x : (int)blockIdx.x;
-    return turn * (int)gridDim.x + place;
+    return (int)gridDim.x / cluster;
+}
+
+template <int cluster> ATTUNE_INLINE int taker()
+{
+    return (int)blockIdx.x / cluster;
+}
+
+/* The number of a taker's turn: to and fro over the takers, or in one direction. */
+template <bool to_and_fro, int cluster> ATTUNE_INLINE int job_number(int turn)
+{
+    int place = to_and_fro && turn % 2 ? takers<cluster>() - 1 - taker<cluster>() : taker<cluster>();
+    return turn * takers<cluster>() + place;
 }
 
 #endif

@@ -11,6 +11,8 @@ constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64; /* o
 constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
 constexpr int columns_v = (dim_v + 7) / 8 * 8;
 constexpr int JOBS = 8;
+/* Of a cluster, which share keys and values. NOTE: a constant that is no enumerator is in the cubin. */
+enum { BLOCKS = CLUSTER > 0 ? CLUSTER : 1 };
 constexpr bool by_counter = SCHEDULER == 2; /* else in turns */
 /* Whether the scores of a job's first tile can be given out before the job before has been stored. */
 constexpr bool early = Q_STAGES > 1;
@@ -54,6 +56,9 @@ static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts anot
 static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes and products take");
+static_assert(BLOCKS == 1 || (SCHEDULER == 1 && OVERLAP && !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED),
+              "the blocks of a cluster go through the same keys in step");
+static_assert(BLOCK_N / BLOCKS % 8 == 0, "a share of a tile begins where its swizzle does");
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
 
 /* Registers of a thread: together what the launch has given. */
@@ -74,13 +79,35 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
     }
     for (int i = 0; i < STAGES; ++i) {
         ptx_mbarrier_init(address(shared.full[i]), 1);
-        ptx_mbarrier_init(address(shared.empty[i]), GROUPS);
+        ptx_mbarrier_init(address(shared.empty[i]), BLOCKS * GROUPS);
     }
     ptx_mbarrier_init(address(shared.planned), 1);
     ptx_mbarrier_init(address(shared.taken), 1);
     ptx_mbarrier_init(address(shared.passed), 1);
-    ptx_mbarrier_init(address(shared.stored), 4 * GROUPS);
+    ptx_mbarrier_init(address(shared.stored), BLOCKS * 4 * GROUPS);
     ptx_fence_mbarrier_init();
+}
+
+/* All threads of the block, or of the cluster's: barriers are there before anybody arrives at another block's. */
+ATTUNE_INLINE void begin_together()
+{
+    if constexpr (BLOCKS > 1) {
+        __syncwarp();
+        ptx_barrier_cluster_arrive_relaxed(); /* the barriers were published by their fence */
+        ptx_barrier_cluster_wait();
+    } else {
+        __syncthreads();
+    }
+}
+
+/* Nobody arrives at the barriers of a block that has ended, or copies to it. */
+ATTUNE_INLINE void end_together()
+{
+    if constexpr (BLOCKS > 1) {
+        __syncwarp();
+        ptx_barrier_cluster_arrive();
+        ptx_barrier_cluster_wait();
+    }
 }
 
 #endif

@@ -62,10 +62,21 @@ ATTUNE_INLINE void keep_order(const consumer &c)
     barrier_wait(c.base + place_passed, 1);
 }
 
-/* NOTE: one thread speaks for four warps: products are of the whole group, so what it has waited for is done. */
+/* At the barrier of a block of the cluster: whoever waits there writes over what has been read, and reads nothing. */
+ATTUNE_INLINE void arrive_at(unsigned barrier, int rank)
+{
+    ptx_mbarrier_arrive_cluster_relaxed(ptx_mapa(barrier, (unsigned)rank));
+}
+
+/* NOTE: one thread speaks for four warps: products are of the whole group, so what it has waited for is done. In a
+ * cluster one for each block, all of which copy to the tile. */
 ATTUNE_INLINE void leave_tile(const consumer &c, held tile)
 {
-    if (c.thread == 0) {
+    if constexpr (BLOCKS > 1) {
+        if (c.thread < BLOCKS) {
+            arrive_at(c.base + place_empty + tile.stage * 8, c.thread);
+        }
+    } else if (c.thread == 0) {
         ptx_mbarrier_arrive(c.base + place_empty + tile.stage * 8);
     }
 }
