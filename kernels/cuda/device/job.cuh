@@ -104,6 +104,19 @@ struct queue {
 /* A section's keys and values; half of it where that still leaves enough heads, so that memory is read more evenly. */
 constexpr attune_i64 SECTION_BYTES = 32 << 20, SECTION_HEADS = 32;
 
+/* Heads of `bytes` each for which there is room. NOTE: a division in 64 bits may be a call, for which a thread of 24
+ * registers has none to spare. Where a key's bytes are a power of two the compiler does without, and 32 bits would be
+ * other code than what has been judged. */
+template <attune_i64 room> ATTUNE_INLINE attune_i64 heads_within(attune_i64 bytes)
+{
+    enum { key_bytes = (ATTUNE_HEAD_DIM_QK + ATTUNE_HEAD_DIM_V) * 2 };
+    if constexpr ((key_bytes & (key_bytes - 1)) == 0) {
+        return room / bytes;
+    } else {
+        return (int)room / (int)min(bytes, room + 1);
+    }
+}
+
 template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
 {
     queue q;
@@ -112,7 +125,8 @@ template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
     q.count = q.tiles * q.rows;
     attune_i64 bytes = max(args.seqlen_kv, (attune_i64)1) * (ATTUNE_HEAD_DIM_QK + ATTUNE_HEAD_DIM_V) * 2;
     int shared = (int)(args.heads_q / args.heads_kv);
-    attune_i64 heads = min(SECTION_BYTES / bytes, max(SECTION_BYTES / 2 / bytes, SECTION_HEADS));
+    attune_i64 heads =
+        min(heads_within<SECTION_BYTES>(bytes), max(heads_within<SECTION_BYTES / 2>(bytes), SECTION_HEADS));
     q.section = (int)min(max(heads, (attune_i64)1) * shared, (attune_i64)q.rows);
     q.sections = (q.rows + q.section - 1) / q.section;
     return q;
