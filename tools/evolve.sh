@@ -3,11 +3,11 @@
 # attune (build/bin, or build/gpu carried to a machine with a GPU). Of each problem a short race among what is known, then
 # the gate: verdicts go below EVIDENCE, proven rows into the file WISDOM, and every step into EVIDENCE/../ledgers.
 #
-# KERNELS, PROBLEMS and AGAINST restrict it, STRATEGY and BUDGET make it search. What each call took is added to
-# calls.tsv beside the ledgers (bench/refresh.py sums it up). It begins nothing that would end after LIMIT
-# seconds: the last line says what is left, and the same command goes on there. A winner that is slower than a peer is a
-# finding, and no failure of this script: the exit code is 1 where one is not right, 3 where nothing could run, 4 where
-# something is left, void or not proven.
+# KERNELS, DTYPES (fp16; "fp16 bf16"), PROBLEMS and AGAINST say of what and against whom, STRATEGY and BUDGET make it
+# search. What each call took is added to calls.tsv beside the ledgers (bench/refresh.py sums it up). It begins nothing
+# that would end after LIMIT seconds: the last line says what is left, and the same command goes on there. A winner that
+# is slower than a peer is a finding, and no failure of this script: the exit code is 1 where one is not right, 3 where
+# nothing could run, 4 where something is left, void or not proven.
 set -u
 export LC_ALL=C # EPOCHREALTIME with a point
 dir=$(cd "${1:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}" && pwd) || exit 2
@@ -17,24 +17,36 @@ attune=$dir/attune
 against=${AGAINST:-cudnn,torch:flash,torch:default}
 strategy=${STRATEGY:-seeds}
 ledgers=${LEDGERS:-$(dirname "$evidence")/ledgers}
-limit=${LIMIT:-1200}
+limit=${LIMIT:-1200} dtypes=${DTYPES:-fp16}
 export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
 
 # 16,384 tokens and 2,048 columns of queries, from many short sequences to one long one; then grouped heads.
 grid() {
-    local heads length mask
-    for heads in 32 16 8; do
-        for length in 512 1024 2048 4096 8192 16384; do
-            for mask in '' ,causal; do
-                echo "b$((16384 / length)),h$heads,s$length,d$((2048 / heads)),fp16$mask"
+    local dtype heads length mask
+    for dtype in $dtypes; do
+        for heads in 32 16 8; do
+            for length in 512 1024 2048 4096 8192 16384; do
+                for mask in '' ,causal; do
+                    echo "b$((16384 / length)),h$heads,s$length,d$((2048 / heads)),$dtype$mask"
+                done
             done
         done
     done
-    echo b1,h64,hkv8,s2048,d128,bf16 b1,h64,hkv8,s2048,d128,bf16,causal b1,h64,hkv8,s8192,d128,bf16,causal
+    for length in 2048 8192; do
+        echo "b1,h64,hkv8,s$length,d128,bf16" "b1,h64,hkv8,s$length,d128,bf16,causal"
+    done
+    echo b1,h64,hkv8,s32768,d128,bf16,causal
 }
 
 # The smallest problems have a kernel of their own.
-small='b1,h8,s512,d64,fp16 b1,h8,s512,d64,fp16,causal b2,h8,s512,d64,fp16 b2,h8,s512,d64,fp16,causal'
+small() {
+    local dtype of
+    for dtype in $dtypes; do
+        for of in b1,h8 b2,h8 b4,h16; do
+            echo "$of,s512,d64,$dtype" "$of,s512,d64,$dtype,causal"
+        done
+    done
+}
 
 began=$SECONDS worst=0
 # Whether the evidence says of KERNEL that it is not right. Slower than a peer is the same exit code.
@@ -66,7 +78,7 @@ if [ -n "${PROBLEMS:-}" ]; then
         run "$kernel" $PROBLEMS
     done
 else
-    [[ " ${KERNELS:-wgmma_small} " == *" wgmma_small "* ]] && run wgmma_small $small
+    [[ " ${KERNELS:-wgmma_small} " == *" wgmma_small "* ]] && run wgmma_small $(small)
     [[ " ${KERNELS:-wgmma} " == *" wgmma "* ]] && run wgmma $(grid)
 fi
 exit $worst
