@@ -23,9 +23,11 @@ COLUMNS = [
     ("tensor_pct", ["sm__pipe_tensor_cycles_active" + PERCENT_ACTIVE,
                     "sm__pipe_tensor_op_hmma_cycles_active" + PERCENT_ACTIVE,
                     "sm__inst_executed_pipe_tensor" + PERCENT_ACTIVE], 1),
+    ("xu_pct", ["sm__inst_executed_pipe_xu" + PERCENT_ACTIVE], 1),
     ("fma_pct", ["sm__pipe_fma_cycles_active" + PERCENT_ACTIVE, "sm__inst_executed_pipe_fma" + PERCENT_ACTIVE], 1),
     ("sm_pct", ["sm__throughput" + PERCENT_ELAPSED], 1),
     ("issue_pct", ["smsp__issue_active" + PERCENT_ACTIVE, "sm__inst_issued" + PERCENT_ACTIVE], 1),
+    ("instructions_m", ["smsp__inst_executed.sum", "sm__inst_executed.sum"], 1e-6),
     ("warps_pct", ["sm__warps_active" + PERCENT_ACTIVE], 1),
     ("shared_pct", ["l1tex__data_pipe_lsu_wavefronts_mem_shared" + PERCENT_ELAPSED,
                     "l1tex__data_pipe_lsu_wavefronts" + PERCENT_ELAPSED], 1),
@@ -33,10 +35,15 @@ COLUMNS = [
     ("dram_write_mb", ["dram__bytes_write.sum"], 1e-6),
     ("dram_pct", ["dram__throughput" + PERCENT_ELAPSED, "gpu__dram_throughput" + PERCENT_ELAPSED], 1),
     ("l2_hit_pct", ["lts__t_sector_hit_rate.pct"], 1),
+    ("l2_pct", ["lts__throughput" + PERCENT_ELAPSED], 1),
+    ("l2_mb", ["lts__t_bytes.sum"], 1e-6),
+    ("l2_to_sm_mb", ["l1tex__m_xbar2l1tex_read_bytes.sum"], 1e-6),
+    ("sm_ghz", ["sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second"], 1e-9),
 ]
+COUNTED = [name for name, _, _ in COLUMNS] + ["stalls"]
 STALL = re.compile(r"smsp__average_warps?_(?:latency_)?issue_stalled_(\w+?)(?:_per_issue_active|_per_warp_active)?"
                    r"\.(?:ratio|pct)$")
-KERNELS = "minimal,tiled,pipelined,guarded,cublas,cublas_qk,cutlass,wmma,wmma_acc16,wmma_ws"
+KERNELS = "minimal,tiled,pipelined,guarded,cublas,cublas_qk,cutlass,wmma,wmma_acc16,wmma_ws,wgmma_small,wgmma"
 
 
 def ncu(*words):
@@ -78,21 +85,43 @@ def top_stalls(row):
     return " ".join(f"{name}:{100 * stalls[name] / total:.0f}%" for name in order)
 
 
-def line_of(problem, kernel, row):
-    cells = [problem, kernel, re.sub(r"[(<].*", "", row["Kernel Name"]).replace("void ", "").strip()]
+def counted(row):
+    """The cells of COUNTED."""
+    cells = []
     for _, names, factor in COLUMNS:
         value = next((number(row[n]) for n in names if number(row.get(n) or "") is not None), None)
         cells.append("" if value is None else f"{value * factor:.2f}")
-    return "\t".join(cells + [top_stalls(row)])
+    return cells + [top_stalls(row)]
+
+
+def line_of(problem, kernel, row):
+    launch = re.sub(r"[(<].*", "", row["Kernel Name"]).replace("void ", "").strip()
+    return "\t".join([problem, kernel, launch] + counted(row))
+
+
+def ask(stages, metrics, words):
+    """What ncu says of one process of `stages`."""
+    return ncu("--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", "--section",
+               "WarpStateStats", "--metrics", ",".join(metrics), stages, *words)
 
 
 def measure(options, metrics, problem, kernel):
-    text = ncu("--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", "--section",
-               "WarpStateStats", "--metrics", ",".join(metrics), options.stages, "--once", kernel, problem)
+    text = ask(options.stages, metrics, ["--once", kernel, problem])
     name = re.sub(r"\W+", "_", f"{kernel}-{problem}")
     with open(os.path.join(options.out, f"counters-{name}.csv"), "w", encoding="utf-8") as to:
         to.write(text)
     return [line_of(problem, kernel, row) for row in launches(text)]
+
+
+def by_config(stages, metrics, problem, kernels):
+    """The cells of COUNTED by config, of kernels that are one launch each, in one process; those that cannot run are
+    left out."""
+    words = ["--once", kernels[0]] + [word for kernel in kernels[1:] for word in ("--kernel", kernel)]
+    text = ask(stages, metrics, [*words, problem])
+    configs, rows = re.findall(r"^once\t\S+\t(\S+)$", text, re.MULTILINE), launches(text)
+    if len(configs) != len(rows):
+        raise RuntimeError(f"{len(configs)} configs and {len(rows)} launches")
+    return {config: counted(row) for config, row in zip(configs, rows)}
 
 
 def keep(options, problem):
@@ -113,7 +142,7 @@ def main():
     options = parser.parse_args()
     problems = options.problems or ["b1,h8,s512,d64,fp16", "b8,h16,s2048,d128,fp16"]
     metrics, failed = metrics_here(), False
-    lines = ["\t".join(["problem", "kernel", "launch"] + [name for name, _, _ in COLUMNS] + ["stalls"])]
+    lines = ["\t".join(["problem", "kernel", "launch"] + COUNTED)]
     for problem in problems:
         for kernel in options.kernels.split(","):
             try:

@@ -109,8 +109,12 @@ class Bench:
         torch.cuda.synchronize()
         return graph, calls, error_of(out, q, k, v, p), kernel, call
 
-    def item(self, item):
-        text, _, names = item.partition("@")
+    def machine(self):
+        return (f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, attune "
+                f"{self.library.c.attune_version_string().decode()}")
+
+    def ready(self, text, names):
+        """A problem, and what `prepare` makes of its arms by name; those that cannot run are told of."""
         p = self.library.problem(text)
         self.outs.clear()
         q, k, v = inputs(p)
@@ -120,12 +124,17 @@ class Bench:
         if "layout=bshd" in text:
             q, k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v))
         arms = {}
-        for name in (names or "auto+torch:cudnn").split("+"):
+        for name in names:
             try:
                 arms[name] = self.prepare(name, text, q, k, v, p)
             except (Failed, RuntimeError) as reason:
                 print(f"# {text} {name}: {str(reason).splitlines()[0]}", flush=True)
                 torch.cuda.synchronize()
+        return p, arms
+
+    def item(self, item):
+        text, _, names = item.partition("@")
+        p, arms = self.ready(text, (names or "auto+torch:cudnn").split("+"))
         self.report(text, p, arms, self.sample(arms))
 
     def sample(self, arms):
@@ -163,8 +172,7 @@ def main():
     parser.add_argument("items", nargs="+")
     options = parser.parse_args()
     bench = Bench(options)
-    print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, attune "
-          f"{bench.library.c.attune_version_string().decode()}")
+    print(bench.machine())
     print("problem\tarm\tkernel\tmedian_us\tlo_us\thi_us\ttflops\tratio\terror")
     for item in options.items:
         bench.item(item)

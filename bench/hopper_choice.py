@@ -80,17 +80,9 @@ def sample(hopper, bench, arms, longer=1):
 
 def race(hopper, bench, text, table):
     """(behind, line) of one problem."""
-    p = bench.library.problem(text)
-    q, k, v = hopper.inputs(p)
-    arms = {}
-    for name in ["wgmma", *rivals(text)]:
-        try:
-            graph, calls, error, kernel, call = bench.prepare(name, text, q, k, v, p)
-        except (hopper.Failed, RuntimeError) as reason:
-            print(f"# {text} {name}: {str(reason).splitlines()[0]}", flush=True)
-            continue
-        if kernel not in [arm[3] for arm in arms.values()]:
-            arms[name] = (graph, calls, error, kernel, call)
+    made = bench.ready(text, ["wgmma", *rivals(text)])[1]
+    first = {arm[3]: name for name, arm in reversed(made.items())}  # a config comes once, by the name it has first
+    arms = {name: arm for name, arm in made.items() if first[arm[3]] == name}
     times = sample(hopper, bench, arms)
     best = min(times, key=times.get)
     if table:
@@ -113,6 +105,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.1, help="of measuring, a problem")
     options = parser.parse_args()
     options.rounds, options.graph_us, options.rest, options.peer = 7, 1500, 0, []
+    options.spread, options.mixed = 1, False
     number = random.Random(options.seed)
     texts = [draw(number) for _ in range(options.shapes)]
     if options.list:

@@ -1,6 +1,6 @@
 /* What an execute on a CUDA device costs the host, beside a bare launch of the very same function with the same grid,
- * attributes and argument; and what a caller who waits for the result pays, beside an empty kernel. Prints
- * microseconds, the median of batches:
+ * attributes and argument, and of the same fill before it where the plan has one; and what a caller who waits for the
+ * result pays, beside an empty kernel. Prints microseconds, the median of batches:
  *
  *     launches [PROBLEM [KERNEL]]      without: b1,h8,s512,d64,fp16, and the kernel planned for it
  */
@@ -18,14 +18,19 @@
 #include "measure/clock.h"
 #include "measure/statistics.h"
 
-enum { BATCHES = 61, CALLS = 200, TURNS = 97 };
+/* A batch is of CALLS_MAX calls, or of as many as the device does in BATCH_US. */
+enum { BATCHES = 61, CALLS_MIN = 20, CALLS_MAX = 200, BATCH_US = 5000, TURNS = 97 };
 
+/* A launch as the driver is told of it; with `words`, after a fill of so many. */
 typedef struct bare_launch {
     at_cu_module module;
     at_cu_function function;
     at_cu_launch_config config;
     at_cu_launch_attribute attribute[2];
     attune_args args;
+    at_cu_pointer filled;
+    unsigned int pattern;
+    size_t words;
 } bare_launch;
 
 typedef struct subject {
@@ -34,8 +39,10 @@ typedef struct subject {
     attune_plan *plan;
     at_device *device;
     at_cuda_device *cuda;
+    const attune_step_kernel *step; /* the plan's kernel */
     void *buffer[ATTUNE_O + 1];
     attune_call call;
+    int calls; /* of a batch */
     int turn;
     bare_launch same, empty;
 } subject;
@@ -60,6 +67,11 @@ static attune_status execute_anew(subject *s)
 static attune_status launch(const subject *s, bare_launch *bare)
 {
     void *params[] = {&bare->args};
+    if (bare->words > 0) {
+        AT_DRIVER_CHECK(s->cuda->driver,
+                        s->cuda->driver->cuMemsetD32Async(bare->filled, bare->pattern, bare->words, NULL),
+                        "a bare fill");
+    }
     AT_DRIVER_CHECK(s->cuda->driver, s->cuda->driver->cuLaunchKernelEx(&bare->config, bare->function, params, NULL),
                     "a bare launch");
     return ATTUNE_OK;
@@ -72,9 +84,8 @@ static attune_status launch_same(subject *s)
 
 static attune_status encode_maps(subject *s)
 {
-    const attune_step_kernel *step = &s->plan->loaded->steps.step[0].as.kernel;
-    for (int i = 0; i < step->map_count; ++i) {
-        AT_FORWARD(at_map_encode(s->cuda->driver, &step->map[i], &s->same.args, false, &s->same.args.map[i]));
+    for (int i = 0; i < s->step->map_count; ++i) {
+        AT_FORWARD(at_map_encode(s->cuda->driver, &s->step->map[i], &s->same.args, false, &s->same.args.map[i]));
     }
     return ATTUNE_OK;
 }
@@ -125,28 +136,50 @@ static attune_status load_bare(const subject *s, const at_recipe *recipe, const 
     return ATTUNE_OK;
 }
 
-/* The plan's own first step, as the driver is told of it. */
-static attune_status prepare_same(subject *s, const attune_problem *problem)
+/* The plan's kernel, and the fill before it. */
+static attune_status find_steps(subject *s, const attune_step_fill **fill)
 {
-    const at_loaded *loaded = s->plan->loaded;
-    const attune_step_kernel *step = &loaded->steps.step[0].as.kernel;
+    const attune_steps *steps = &s->plan->loaded->steps;
+    const attune_step *last = &steps->step[steps->count - 1];
+    const bool filled = steps->count == 2 && steps->step[0].kind == ATTUNE_STEP_FILL;
+    AT_FAIL_IF(last->kind != ATTUNE_STEP_KERNEL || (steps->count != 1 && !filled), ATTUNE_UNSUPPORTED,
+               "%s: a plan of one kernel, or of a fill and a kernel, is needed", attune_plan_kernel(s->plan));
+    *fill = filled ? &steps->step[0].as.fill : NULL;
+    s->step = &last->as.kernel;
+    return ATTUNE_OK;
+}
+
+static attune_status prepare_fill(const attune_step_fill *fill, const at_sizes *sizes, bare_launch *bare)
+{
+    int64_t offset = 0, bytes = 0;
+    AT_FORWARD(at_term_evaluate(&fill->offset_bytes, sizes, &offset));
+    AT_FORWARD(at_term_evaluate(&fill->bytes, sizes, &bytes));
+    bare->filled = (at_cu_pointer)(uintptr_t)bare->args.workspace + (at_cu_pointer)offset;
+    bare->pattern = fill->pattern;
+    bare->words = (size_t)bytes / 4;
+    return ATTUNE_OK;
+}
+
+/* Grid, block and shared memory, as the driver is told of them. */
+static attune_status prepare_extent(subject *s, const at_sizes *sizes)
+{
     bare_launch *bare = &s->same;
-    at_recipe recipe;
-    at_sizes sizes;
     int64_t value = 0;
-    at_recipe_ask(loaded->kernel, problem, &s->device->target, &loaded->config, &recipe);
-    AT_FORWARD(load_bare(s, &recipe, step->entry, bare));
-    at_call_args(problem, &s->call, &bare->args);
-    memcpy(bare->args.param, loaded->config.value, sizeof bare->args.param);
-    AT_FORWARD(encode_maps(s));
-    at_sizes_fill(&sizes, &bare->args, &s->device->target);
     for (int i = 0; i < 3; ++i) {
-        AT_FORWARD(at_term_evaluate(&step->grid[i], &sizes, &value));
+        AT_FORWARD(at_term_evaluate(&s->step->grid[i], sizes, &value));
         bare->config.grid[i] = (unsigned int)value;
-        bare->config.block[i] = (unsigned int)step->block[i];
+        bare->config.block[i] = (unsigned int)s->step->block[i];
     }
-    AT_FORWARD(at_term_evaluate(&step->smem, &sizes, &value));
+    AT_FORWARD(at_term_evaluate(&s->step->smem, sizes, &value));
     bare->config.smem_bytes = (unsigned int)value;
+    AT_DRIVER_CHECK(s->cuda->driver,
+                    s->cuda->driver->cuFuncSetAttribute(bare->function, AT_CU_FUNC_SMEM_DYNAMIC_MAX, (int)value),
+                    "%lld B of shared memory a block", (long long)value);
+    return ATTUNE_OK;
+}
+
+static void prepare_attributes(const attune_step_kernel *step, bare_launch *bare)
+{
     bare->attribute[0] = (at_cu_launch_attribute){
         .id = AT_CU_LAUNCH_CLUSTER,
         .value.cluster = {(unsigned)step->cluster[0], (unsigned)step->cluster[1], (unsigned)step->cluster[2]}};
@@ -154,10 +187,28 @@ static attune_status prepare_same(subject *s, const attune_problem *problem)
         (at_cu_launch_attribute){.id = AT_CU_LAUNCH_PROGRAMMATIC, .value.programmatic = step->programmatic};
     bare->config.attributes = bare->attribute;
     bare->config.attribute_count = 2;
-    AT_DRIVER_CHECK(s->cuda->driver,
-                    s->cuda->driver->cuFuncSetAttribute(bare->function, AT_CU_FUNC_SMEM_DYNAMIC_MAX, (int)value),
-                    "%lld B of shared memory a block", (long long)value);
-    return ATTUNE_OK;
+}
+
+/* The plan's own steps, as the driver is told of them. */
+static attune_status prepare_same(subject *s, const attune_problem *problem)
+{
+    const at_loaded *loaded = s->plan->loaded;
+    const attune_step_fill *fill = NULL;
+    bare_launch *bare = &s->same;
+    at_recipe recipe;
+    at_sizes sizes;
+    AT_FORWARD(find_steps(s, &fill));
+    at_recipe_ask(loaded->kernel, problem, &s->device->target, &loaded->config, &recipe);
+    AT_FORWARD(load_bare(s, &recipe, s->step->entry, bare));
+    at_call_args(problem, &s->call, &bare->args);
+    memcpy(bare->args.param, loaded->config.value, sizeof bare->args.param);
+    AT_FORWARD(encode_maps(s));
+    at_sizes_fill(&sizes, &bare->args, &s->device->target);
+    if (fill != NULL) {
+        AT_FORWARD(prepare_fill(fill, &sizes, bare));
+    }
+    prepare_attributes(s->step, bare);
+    return prepare_extent(s, &sizes);
 }
 
 static const char empty_source[] = "#include \"attune/args.h\"\n"
@@ -216,7 +267,10 @@ static attune_status prepare(subject *s, const char *text, const char *kernel)
         s->call.tensor[role].data = s->buffer[role];
     }
     s->problem = problem;
-    return ATTUNE_OK;
+    AT_FORWARD(attune_plan_workspace(s->plan, &s->call, &s->call.workspace_bytes));
+    return s->call.workspace_bytes > 0
+               ? s->device->ops->allocate(s->device, s->call.workspace_bytes, &s->call.workspace)
+               : ATTUNE_OK;
 }
 
 static attune_status prepare_bare(subject *s)
@@ -233,10 +287,22 @@ static attune_status time_batch(subject *s, attune_status (*call)(subject *), do
     at_clock clock = at_clock_monotonic();
     AT_FORWARD(s->device->ops->synchronise(s->device, NULL));
     int64_t begin = clock.now_ns(clock.self);
-    for (int i = 0; i < CALLS; ++i) {
+    for (int i = 0; i < s->calls; ++i) {
         AT_FORWARD(call(s));
     }
-    *us = (double)(clock.now_ns(clock.self) - begin) / CALLS * 1e-3;
+    *us = (double)(clock.now_ns(clock.self) - begin) / s->calls * 1e-3;
+    return ATTUNE_OK;
+}
+
+/* By the second batch: the first loads code. */
+static attune_status choose_calls(subject *s)
+{
+    double us = 0.0;
+    s->calls = CALLS_MIN;
+    AT_FORWARD(time_batch(s, execute_and_wait, &us));
+    AT_FORWARD(time_batch(s, execute_and_wait, &us));
+    const double fit = BATCH_US / us;
+    s->calls = fit < CALLS_MIN ? CALLS_MIN : fit > CALLS_MAX ? CALLS_MAX : (int)fit;
     return ATTUNE_OK;
 }
 
@@ -244,6 +310,7 @@ static attune_status time_batch(subject *s, attune_status (*call)(subject *), do
 static attune_status measure(subject *s)
 {
     static double us[TIMED][BATCHES];
+    AT_FORWARD(choose_calls(s));
     for (int b = -3; b < BATCHES; ++b) {
         for (int i = 0; i < TIMED; ++i) {
             AT_FORWARD(time_batch(s, timed[i].call, &us[i][b < 0 ? 0 : b]));
@@ -269,6 +336,16 @@ static attune_status run(subject *s, const char *problem, const char *kernel)
     return status;
 }
 
+static void release_buffers(subject *s)
+{
+    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
+        s->device->ops->release(s->device, s->buffer[role]);
+    }
+    if (s->call.workspace != NULL) {
+        s->device->ops->release(s->device, s->call.workspace);
+    }
+}
+
 int main(int count, char **arguments)
 {
     subject s = {0};
@@ -276,8 +353,8 @@ int main(int count, char **arguments)
     if (status != ATTUNE_OK) {
         (void)fprintf(stderr, "%s: %s\n", attune_status_string(status), attune_last_detail());
     }
-    for (int role = ATTUNE_Q; role <= ATTUNE_O && s.device != NULL; ++role) {
-        s.device->ops->release(s.device, s.buffer[role]);
+    if (s.device != NULL) {
+        release_buffers(&s);
     }
     attune_plan_destroy(s.plan);
     attune_context_destroy(s.context);

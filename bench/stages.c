@@ -1,7 +1,8 @@
 /* What each stage of attention costs a CUDA kernel: QK, softmax, PV and loading, each left out in turn.
  *
  *     stages [--seconds S] [--kernel TEXT]... [PROBLEM...]      times; TSV, one line a variant
- *     stages --once TEXT PROBLEM                                one execution and nothing else, for a profiler
+ *     stages --once TEXT [--kernel TEXT]... PROBLEM...          one execution of each and nothing else, for a profiler;
+ *                                                               a line with problem and config before each
  *
  * A kernel's source is compiled with `#define WITHOUT n` before it (kernels/cuda/device/stage.cuh says what that
  * leaves); where a stage is a step of its own, the step is left out. All variants of a kernel take turns: calls are
@@ -23,7 +24,7 @@
 #include "measure/statistics.h"
 
 enum { WHOLE, QK, SOFTMAX, PV, LOADING, VARIANTS };
-enum { KERNELS_MAX = 16, PROBLEMS_MAX = 8, FILES_MAX = 64, SAMPLE_US = 3000, CALLS_MAX = 400 };
+enum { KERNELS_MAX = 32, PROBLEMS_MAX = 8, FILES_MAX = 64, SAMPLE_US = 3000, CALLS_MAX = 400 };
 
 static const char *const variant_names[VARIANTS] = {"whole", "qk", "softmax", "pv", "loading"};
 
@@ -366,6 +367,7 @@ static attune_status run_once(const subject *s, const attune_plan *plan, void *w
     variant v = {.on = s};
     AT_FORWARD(load_whole(s, plan->loaded, &v.loaded));
     attune_status status = bind_variant(&v, workspace, plan->workspace_max);
+    printf("once\t%s\t%s\n", s->text, plan->kernel_text);
     status = status == ATTUNE_OK ? execute(&v) : status;
     free_variant(&v);
     return status;
@@ -406,7 +408,9 @@ static attune_status read_wishes(int count, char **words, wishes *w)
             w->problem[w->problem_count++] = words[i];
         } else {
             return at_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s: stages [--seconds S] [--kernel TEXT]... [PROBLEM...] | --once TEXT PROBLEM", words[i]);
+                           "%s: stages [--seconds S] [--kernel TEXT]... [PROBLEM...] | "
+                           "--once TEXT [--kernel TEXT]... PROBLEM...",
+                           words[i]);
         }
     }
     for (int i = 0; i < RUNGS && w->kernel_count == i; ++i) {
