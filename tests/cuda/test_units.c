@@ -3,13 +3,14 @@
 #include <ctype.h>
 
 #include "base/threads.h"
+#include "core/problem.h"
 #include "cuda/fixture.h"
 #include "cuda/provide.h"
 #include "gpu/cluster.h"
 #include "gpu/hopper.h"
 #include "gpu/units.h"
 
-enum { ROWS_MAX = 128, FILES_MAX = 64 };
+enum { ROWS_MAX = 256, FILES_MAX = 64 };
 
 typedef struct row {
     at_recipe recipe;
@@ -221,6 +222,74 @@ static void every_entry_is_among_them(void **state)
     assert_true(found >= HOPPER_UNITS + CLUSTER_CASES);
 }
 
+enum { DIMS = 1 + 512, TYPES = 2 };
+
+/* What the device tests multiply: by type the head dims of keys and of values, and how many keys a tile has. */
+typedef struct products {
+    bool keys[TYPES][DIMS], values[TYPES][DIMS], tile[DIMS];
+} products;
+
+static const attune_dtype types[TYPES] = {ATTUNE_FP16, ATTUNE_BF16};
+
+static void note_product(const hopper_case *of, const attune_target *target, products *seen)
+{
+    attune_problem problem;
+    attune_config config;
+    hopper_choose(of, target, &problem, &config);
+    int type = problem.dtype == types[0] ? 0 : 1;
+    seen->keys[type][problem.head_dim_qk] = true;
+    seen->values[type][problem.head_dim_v] = true;
+    seen->tile[hopper_value(&config, "BLOCK_N")] = true;
+}
+
+static void every_head_dim_is_multiplied(const attune_target *target, const products *seen)
+{
+    attune_problem problem;
+    attune_reason reason;
+    int found = 0;
+    assert_ok(attune_problem_parse("b1,h1,s64,d64,fp16", &problem));
+    for (int i = 0; i < TYPES * DIMS; ++i) {
+        int type = i / DIMS, dim = i % DIMS;
+        problem.dtype = types[type];
+        problem.head_dim_qk = problem.head_dim_v = dim;
+        if (whole->supports(&problem, target, &reason)) {
+            if (!seen->keys[type][dim] || !seen->values[type][dim]) {
+                fail_msg("no device test multiplies %s of head dim %d in %s", seen->keys[type][dim] ? "values" : "keys",
+                         dim, at_dtype_name(types[type]));
+            }
+            ++found;
+        }
+    }
+    assert_true(found > TYPES);
+}
+
+static void every_tile_is_multiplied(const products *seen)
+{
+    for (int i = 0; i < whole->param_count; ++i) {
+        const attune_param *param = &whole->params[i];
+        for (int k = 0; strcmp(param->name, "BLOCK_N") == 0 && k < param->count; ++k) {
+            if (!seen->tile[param->values[k]]) {
+                fail_msg("no device test multiplies by tiles of %d keys", (int)param->values[k]);
+            }
+        }
+    }
+}
+
+/* What the kernel says it supports, the device tests multiply. */
+static void every_product_is_among_them(void **state)
+{
+    static products seen;
+    const attune_target target = fixture_target(90);
+    (void)state;
+    for (int i = 0; i < HOPPER_CASES; ++i) {
+        if (hopper_cases[i].unit == PRODUCTS) {
+            note_product(&hopper_cases[i], &target, &seen);
+        }
+    }
+    every_head_dim_is_multiplied(&target, &seen);
+    every_tile_is_multiplied(&seen);
+}
+
 /* The units' sources, but for one of them. */
 static const at_embedded *sources_with(const char *name, const char *text)
 {
@@ -260,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_entry_is_among_them),
+        cmocka_unit_test(every_product_is_among_them),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(units_compile),
     };

@@ -26,19 +26,82 @@ typedef struct hopper_case {
 } hopper_case;
 
 static const hopper_case hopper_cases[] = {
+    /* Every head dim in each type, for queries and keys and for values, alike and not. */
     {PRODUCTS, "d32,fp16", "", 0},
+    {PRODUCTS, "d40,fp16", "", 0},
+    {PRODUCTS, "d48,fp16", "", 0},
+    {PRODUCTS, "d56,fp16", "", 0},
     {PRODUCTS, "d64,fp16", "", 0},
     {PRODUCTS, "d72,fp16", "", 0},
-    {PRODUCTS, "d96,bf16", "", 0},
+    {PRODUCTS, "d80,fp16", "", 0},
+    {PRODUCTS, "d88,fp16", "", 0},
+    {PRODUCTS, "d96,fp16", "", 0},
+    {PRODUCTS, "d104,fp16", "", 0},
+    {PRODUCTS, "d112,fp16", "", 0},
+    {PRODUCTS, "d120,fp16", "", 0},
     {PRODUCTS, "d128,fp16", "", 0},
-    {PRODUCTS, "d128,bf16", "", 0},
+    {PRODUCTS, "d136,fp16", "", 0},
+    {PRODUCTS, "d144,fp16", "", 0},
+    {PRODUCTS, "d152,fp16", "", 0},
+    {PRODUCTS, "d160,fp16", "", 0},
+    {PRODUCTS, "d168,fp16", "", 0},
+    {PRODUCTS, "d176,fp16", "", 0},
+    {PRODUCTS, "d184,fp16", "", 0},
     {PRODUCTS, "d192,fp16", "", 0},
+    {PRODUCTS, "d200,fp16", "", 0},
+    {PRODUCTS, "d208,fp16", "", 0},
+    {PRODUCTS, "d216,fp16", "", 0},
+    {PRODUCTS, "d224,fp16", "", 0},
+    {PRODUCTS, "d232,fp16", "", 0},
+    {PRODUCTS, "d240,fp16", "", 0},
+    {PRODUCTS, "d248,fp16", "", 0},
+    {PRODUCTS, "d256,fp16", "", 0},
+    {PRODUCTS, "d32,dv256,bf16", "", 0},
+    {PRODUCTS, "d40,dv248,bf16", "", 0},
+    {PRODUCTS, "d48,dv240,bf16", "", 0},
+    {PRODUCTS, "d56,dv232,bf16", "", 0},
+    {PRODUCTS, "d64,dv224,bf16", "", 0},
+    {PRODUCTS, "d72,dv216,bf16", "", 0},
+    {PRODUCTS, "d80,dv208,bf16", "", 0},
+    {PRODUCTS, "d88,dv200,bf16", "", 0},
+    {PRODUCTS, "d96,dv192,bf16", "", 0},
+    {PRODUCTS, "d104,dv184,bf16", "", 0},
+    {PRODUCTS, "d112,dv176,bf16", "", 0},
+    {PRODUCTS, "d120,dv168,bf16", "", 0},
+    {PRODUCTS, "d128,dv160,bf16", "", 0},
+    {PRODUCTS, "d136,dv152,bf16", "", 0},
+    {PRODUCTS, "d144,bf16", "", 0},
+    {PRODUCTS, "d152,dv136,bf16", "", 0},
+    {PRODUCTS, "d160,dv128,bf16", "", 0},
+    {PRODUCTS, "d168,dv120,bf16", "", 0},
+    {PRODUCTS, "d176,dv112,bf16", "", 0},
+    {PRODUCTS, "d184,dv104,bf16", "", 0},
+    {PRODUCTS, "d192,dv96,bf16", "", 0},
+    {PRODUCTS, "d200,dv88,bf16", "", 0},
+    {PRODUCTS, "d208,dv80,bf16", "", 0},
+    {PRODUCTS, "d216,dv72,bf16", "", 0},
+    {PRODUCTS, "d224,dv64,bf16", "", 0},
+    {PRODUCTS, "d232,dv56,bf16", "", 0},
+    {PRODUCTS, "d240,dv48,bf16", "", 0},
+    {PRODUCTS, "d248,dv40,bf16", "", 0},
+    {PRODUCTS, "d256,dv32,bf16", "", 0},
+    {PRODUCTS, "d128,bf16", "", 0},
     {PRODUCTS, "d256,bf16", "", 0},
     {PRODUCTS, "d192,dv128,fp16", "", 0},
+    /* Every length of a tile of keys. */
     {PRODUCTS, "d64,fp16", "GROUPS=2,BLOCK_N=64,Q_STAGES=1", 0},
+    {PRODUCTS, "d104,bf16", "BLOCK_N=80,Q_STAGES=1", 0},
+    {PRODUCTS, "d88,fp16", "BLOCK_N=96", 0},
+    {PRODUCTS, "d64,bf16", "GROUPS=2,BLOCK_N=112", 0},
+    {PRODUCTS, "d40,dv56,fp16", "GROUPS=2,BLOCK_N=128", 0},
+    {PRODUCTS, "d72,dv40,bf16", "BLOCK_N=144", 0},
+    {PRODUCTS, "d128,bf16", "BLOCK_N=160", 0},
     {PRODUCTS, "d64,fp16", "GROUPS=2,BLOCK_N=176", 0},
     {PRODUCTS, "d128,fp16", "BLOCK_N=176,Q_STAGES=1", 0},
-    /* Rings of eight, five and four stages. */
+    {PRODUCTS, "d64,bf16", "GROUPS=2,BLOCK_N=192", 0},
+    {PRODUCTS, "d48,fp16", "GROUPS=2,BLOCK_N=208", 0},
+    {PRODUCTS, "d64,bf16", "GROUPS=2,BLOCK_N=224", 0},
+    /* Rings of eight, five, four and seven stages. */
     {RING, "d64,fp16", "", 0},
     {RING, "d128,fp16", "", 0},
     {RING, "d72,bf16", "BLOCK_N=176,Q_STAGES=1", 0},
@@ -125,7 +188,11 @@ static inline int32_t hopper_value(const attune_config *config, const char *name
     return 0;
 }
 
-/* A problem of one head whose queries are one tile, and whose keys are four. */
+/* Tiles of keys, and as many of values. A ring's pass three times through as many stages as there are at most, so that
+ * each barrier comes to the phase with which it began. */
+enum { TILES = 4, RING_TILES = 12 };
+
+/* A problem of one head whose queries are one tile, and whose keys are several. */
 static inline void hopper_choose(const hopper_case *of, const attune_target *target, attune_problem *problem,
                                  attune_config *config)
 {
@@ -137,7 +204,7 @@ static inline void hopper_choose(const hopper_case *of, const attune_target *tar
     assert_true(whole->valid(problem, target, config, NULL));
     config->value[whole->param_count] = of->unit;
     problem->seqlen_q = 64 * (int64_t)hopper_value(config, "GROUPS");
-    problem->seqlen_kv = 4 * (int64_t)hopper_value(config, "BLOCK_N");
+    problem->seqlen_kv = (of->unit == RING ? RING_TILES : TILES) * (int64_t)hopper_value(config, "BLOCK_N");
 }
 
 /* `config` is hopper_choose's. */

@@ -1,0 +1,82 @@
+/* Head dims that nobody tunes for, of keys and values alike and not, on the device: the Hopper kernel's results against
+ * the reference, where jobs are few and where there are more than multiprocessors, so that one follows another in a
+ * block. */
+#include "base/cm.h"
+#include "base/threads.h"
+#include "on_device.h"
+#include "one_case.h"
+
+enum { CASES = 6 }; /* of a suite, those that are exactly the problem */
+
+static const char *const problems[] = {
+    "b1,h4,hkv2,s200,d40,fp16",
+    "b2,h34,hkv17,sq260,skv300,d40,bf16,causal",
+    "b1,h4,s257,d88,bf16",
+    "b2,h34,hkv17,s260,d88,fp16,causal,layout=bshd",
+    "b1,h4,sq100,skv333,d136,fp16",
+    "b2,h34,s260,d136,bf16,causal",
+    "b2,h34,hkv2,sq260,skv97,d200,bf16",
+    "b1,h4,s200,d200,fp16,causal",
+    "b2,h34,s260,d248,fp16,layout=bshd",
+    "b1,h4,hkv1,sq300,skv200,d248,bf16,causal",
+    "b2,h34,s260,d192,dv128,bf16",
+    "b1,h4,s300,d192,dv128,fp16,causal",
+    "b1,h4,hkv2,s200,d64,dv128,fp16",
+    "b2,h34,s260,d64,dv128,bf16,causal",
+    "b2,h34,s260,d72,dv40,fp16",
+    "b1,h4,hkv2,s300,d72,dv40,bf16,causal",
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+static bool is_here(const attune_context *context)
+{
+    return at_context_device(context)->target.arch == 90;
+}
+
+/* What cannot be planned is told by the test. */
+static void plan_one(void *context, int64_t item, void *scratch)
+{
+    attune_problem problem;
+    attune_plan *plan = NULL;
+    (void)scratch;
+    if (attune_problem_parse(problems[item], &problem) == ATTUNE_OK &&
+        at_plan_named(context, &problem, "wgmma", &plan) == ATTUNE_OK) {
+        attune_plan_destroy(plan);
+    }
+}
+
+/* Compiles the kernel for all problems side by side. */
+static int open_with_code(void **state)
+{
+    int code = open_device(state);
+    if (code == 0 && is_here(*state)) {
+        at_pool_run(at_context_pool(*state), PROBLEMS, plan_one, *state);
+    }
+    return code;
+}
+
+static void every_exact_case_is_right(void **state)
+{
+    for (int i = 0; is_here(*state) && i < PROBLEMS; ++i) {
+        attune_problem problem;
+        int found = 0;
+        assert_ok(attune_problem_parse(problems[i], &problem));
+        for (int64_t index = 0; index < CASES; ++index) {
+            at_gate_case one;
+            at_case_make(&problem, CASE_SEED, index, &one);
+            if (one.stratum == AT_STRATUM_EXACT) {
+                check_case(state, "wgmma", problems[i], index);
+                ++found;
+            }
+        }
+        assert_true(found > 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_exact_case_is_right),
+    };
+    return cmocka_run_group_tests(tests, open_with_code, close_device);
+}
