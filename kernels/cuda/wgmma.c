@@ -1,7 +1,7 @@
 /* wgmma: descriptor. The source and docs/hopper.md say how it works. */
 #include "attune/kernel.h"
 
-enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, CLUSTER, PARAMS };
+enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, CLUSTER, KV_STAGES, EMULATED, PARAMS };
 
 static const int32_t groups_values[] = {2, 3};
 static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224};
@@ -10,14 +10,17 @@ static const int32_t switch_values[] = {0, 1};
 static const int32_t scheduler_values[] = {0, 1, 2};
 static const int32_t rescale_values[] = {0, 8, 15};
 static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
-static const int32_t cluster_values[] = {0, 2}; /* blocks that share keys and values; 0: none do */
+static const int32_t cluster_values[] = {0, 2};               /* blocks that share keys and values; 0: none do */
+static const int32_t kv_stages_values[] = {0, 3, 4, 5, 6, 7}; /* 0: as many as there is room for, at most eight */
+static const int32_t emulated_values[] = {0, 1, 2, 4};        /* of each sixteen exponentials, by products */
 
 static const attune_param params[PARAMS] = {
     [GROUPS] = {"GROUPS", groups_values, 2, 0},       [BLOCK_N] = {"BLOCK_N", block_n_values, 11, 0},
     [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0}, [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
     [PINGPONG] = {"PINGPONG", switch_values, 2, 0},   [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0},
     [RESCALE] = {"RESCALE", rescale_values, 3, 0},    [AHEAD] = {"AHEAD", ahead_values, 5, 0},
-    [CLUSTER] = {"CLUSTER", cluster_values, 2, 0},
+    [CLUSTER] = {"CLUSTER", cluster_values, 2, 0},    [KV_STAGES] = {"KV_STAGES", kv_stages_values, 6, 0},
+    [EMULATED] = {"EMULATED", emulated_values, 4, 0},
 };
 
 /* Of RESCALE: weights by a standing reference. */
@@ -59,23 +62,31 @@ static int32_t pitch_of(int32_t dim)
     return (dim + 63) / 64 * 128;
 }
 
-/* Stages of the ring of keys and values: as many as there is room for. */
-static int32_t stages_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
+static int32_t queries_bytes(const attune_problem *problem, const attune_config *config)
+{
+    return config->value[Q_STAGES] * block_m(config) * pitch_of(problem->head_dim_qk);
+}
+
+/* Of a stage of the ring: a tile of keys or of values. */
+static int32_t stage_bytes(const attune_problem *problem, const attune_config *config)
 {
     int32_t pitch_qk = pitch_of(problem->head_dim_qk), pitch_v = pitch_of(problem->head_dim_v);
-    int32_t queries = config->value[Q_STAGES] * block_m(config) * pitch_qk;
-    int32_t tile = config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
-    int32_t stages = (target->smem_optin_bytes - CONTROL_BYTES - queries) / tile;
-    return stages < STAGES_MIN ? STAGES_MIN : stages > STAGES_MAX ? STAGES_MAX : stages;
+    return config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
+}
+
+static int32_t most_stages(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    int32_t stages =
+        (target->smem_optin_bytes - CONTROL_BYTES - queries_bytes(problem, config)) / stage_bytes(problem, config);
+    return stages < STAGES_MAX ? stages : STAGES_MAX;
 }
 
 /* sizeof(Shared) of the source: queries, the ring of keys and values, jobs and barriers. */
 static int32_t smem_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    int32_t pitch_qk = pitch_of(problem->head_dim_qk), pitch_v = pitch_of(problem->head_dim_v);
-    int32_t queries = config->value[Q_STAGES] * block_m(config) * pitch_qk;
-    int32_t tile = config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
-    return queries + stages_of(problem, target, config) * tile + CONTROL_BYTES;
+    const int32_t asked = config->value[KV_STAGES], most = most_stages(problem, target, config);
+    const int32_t stages = asked > 0 ? asked : most > STAGES_MIN ? most : STAGES_MIN;
+    return queries_bytes(problem, config) + stages * stage_bytes(problem, config) + CONTROL_BYTES;
 }
 
 /* ---- What it computes ---- */
@@ -152,8 +163,7 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
 
 enum { REGISTERS_BESIDES = 32 };
 
-/* Blocks that bring keys and values to one another must use the same ones in the same order, and each must be told so.
- */
+/* Blocks that bring keys and values to one another must use the same ones in the same order, and be told so. */
 static bool cluster_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                           attune_reason *reason)
 {
@@ -178,6 +188,28 @@ static bool cluster_valid(const attune_problem *problem, const attune_target *ta
     return true;
 }
 
+/* As many stages as there is room for are what 0 gives: no config stands in the space twice. Fewer are for the form of
+ * softmax that waits least; and the younger parameters are tried one by one, so that the space grows by their sum. */
+static bool is_extra_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                           attune_reason *reason)
+{
+    const int32_t asked = config->value[KV_STAGES], most = most_stages(problem, target, config);
+    const int32_t emulated = config->value[EMULATED], cluster = config->value[CLUSTER];
+    const int32_t rescale = problem->varlen ? 0 : STANDING;
+    if (asked > 0 && asked >= most) {
+        return attune_refuse(reason, "KV_STAGES %d: fewer than the %d that there is room for, or 0, which takes these",
+                             asked, most);
+    }
+    if (asked > 0 && config->value[RESCALE] != rescale) {
+        return attune_refuse(reason, "KV_STAGES %d: with RESCALE %d, not %d", asked, rescale, config->value[RESCALE]);
+    }
+    if ((asked > 0) + (emulated > 0) + (cluster > 0) > 1) {
+        return attune_refuse(reason, "KV_STAGES %d, EMULATED %d, CLUSTER %d: one at a time, the others 0", asked,
+                             emulated, cluster);
+    }
+    return true;
+}
+
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
@@ -193,10 +225,11 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "RESCALE 15, varlen: the next sequence's rows would have a say in its references");
     }
     if (!config->value[OVERLAP] &&
-        (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 || config->value[AHEAD] > 0)) {
-        return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE 0 and AHEAD 0 only");
+        (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 || config->value[AHEAD] > 0 ||
+         config->value[KV_STAGES] > 0 || config->value[EMULATED] > 0)) {
+        return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE, AHEAD, KV_STAGES and EMULATED 0 only");
     }
-    return cluster_valid(problem, target, config, reason);
+    return cluster_valid(problem, target, config, reason) && is_extra_valid(problem, target, config, reason);
 }
 
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -640,6 +673,10 @@ static const attune_shipped shipped[] = {
     {"b8,h32,s2048,d64,fp16", "CLUSTER=2"},
     {"b8,h16,s2048,d128,bf16", "CLUSTER=2"},
     {"b8,h8,s2048,d256,fp16", "CLUSTER=2"},
+    {"b8,h32,s2048,d64,fp16,causal", "EMULATED=4"},
+    {"b8,h16,s2048,d128,bf16", "EMULATED=2"},
+    {"b16,h16,s300,d64,fp16,causal,varlen=1", "EMULATED=1"},
+    {"b8,h8,s2048,d256,fp16,causal", "KV_STAGES=4"},
     {NULL, NULL},
 };
 

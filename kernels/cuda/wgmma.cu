@@ -318,12 +318,12 @@ ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer
     if constexpr (standing) {
         float factor[2], sum[2][2] = {};
         standing_raise<count>(c.rows, s, c.scale, factor);
-        standing_soften<0, count>(c.rows, s, c.scale, sum);
+        standing_soften<0, count, EMULATED>(c.rows, s, c.scale, sum);
         standing_finish(c.rows, sum);
     } else {
         softening f;
         rows_raise<RESCALE, count>(c.rows, s, c.scale, f);
-        rows_soften<0, count>(s, c.scale, f);
+        rows_soften<0, count, EMULATED>(s, c.scale, f);
         rows_finish(c.rows, f);
     }
     pass_turn<turns_of_softmax, GROUPS>(c.group);
@@ -391,10 +391,10 @@ ATTUNE_INLINE void soften_by_maximum(consumer &c, held values, scores &s, weight
 {
     softening f;
     rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
-    rows_soften<0, scores_ahead>(s, c.scale, f);
+    rows_soften<0, scores_ahead, EMULATED>(s, c.scale, f);
     finish_values<(AHEAD < 4)>(c, values, p, o);
     rows_rescale<RESCALE>(o, f.factor);
-    rows_soften<scores_ahead, all_scores>(s, c.scale, f);
+    rows_soften<scores_ahead, all_scores, EMULATED>(s, c.scale, f);
     rows_finish(c.rows, f);
     rows_pack<all_scores>(s, p);
 }
@@ -423,7 +423,7 @@ ATTUNE_INLINE void lift(const attune_args &args, const job &j, consumer &c, int 
         rescore(args, j, c, i, s);
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
         sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
-        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+        standing_soften<0, all_scores, EMULATED>(c.rows, s, c.scale, sum);
     } else {
         standing_lower(c.rows, s, sum, factor);
     }
@@ -440,9 +440,9 @@ ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, co
     if (exact) {
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
     }
-    standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
+    standing_soften<0, scores_ahead, EMULATED>(c.rows, s, c.scale, sum);
     finish_values<(AHEAD < 4)>(c, values, p, o);
-    standing_soften<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
+    standing_soften<scores_ahead, all_scores, EMULATED>(rows_behind(c), s, c.scale, sum);
     rows_pack<all_scores>(s, p);
     if (exact) {
         rows_rescale<1>(o, factor);
@@ -460,7 +460,7 @@ ATTUNE_INLINE void soften_sharply(consumer &c, held values, scores &s, weights &
     standing_follow<all_scores>(c.rows, s, c.scale, factor);
     finish_values<true>(c, values, p, o);
     rows_rescale<0>(o, factor);
-    standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+    standing_soften<0, all_scores, EMULATED>(c.rows, s, c.scale, sum);
     standing_finish(c.rows, sum);
     rows_pack<all_scores>(s, p);
 }
@@ -511,7 +511,7 @@ ATTUNE_INLINE void sequential_tile(const attune_args &args, Shared &shared, cons
     prepare<all_scores>(args, j, c, i, s);
     take_turn<turns_of_softmax>(c.group);
     rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
-    rows_soften<0, BLOCK_N / 2>(s, c.scale, f);
+    rows_soften<0, BLOCK_N / 2, EMULATED>(s, c.scale, f);
     rows_finish(c.rows, f);
     pass_turn<turns_of_softmax, GROUPS>(c.group);
     rows_pack<all_scores>(s, p);

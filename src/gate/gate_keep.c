@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "core/problem.h"
 #include "gate/gate_parts.h"
+#include "library/catalogue.h"
 #include "library/wisdom.h"
 
 /* That a kernel is not for a problem is in its descriptor, and needs no evidence. */
@@ -53,7 +54,7 @@ static const at_gate_entry *fastest(const at_gate_table *table)
 static bool raced(const at_gate_table *table, const char *kernel_text)
 {
     for (int i = 0; i < table->count; ++i) {
-        if (strcmp(table->entry[i].verdict->kernel, kernel_text) == 0) {
+        if (at_catalogue_same(table->entry[i].verdict->kernel, kernel_text)) {
             return true;
         }
     }

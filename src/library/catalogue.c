@@ -108,6 +108,24 @@ attune_status at_catalogue_check(const char *text, const attune_kernel **kernel)
     return at_config_parse(found, params, &config);
 }
 
+/* Over 0, which is what a parameter that the text is older than was. */
+static bool read_config(const char *text, const attune_kernel **kernel, attune_config *config)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    const char *params;
+    memset(config, 0, sizeof *config);
+    return at_kernel_text_split(text, name, sizeof name, &params) == ATTUNE_OK &&
+           (*kernel = at_catalogue_find(name)) != NULL && at_config_parse(*kernel, params, config) == ATTUNE_OK;
+}
+
+bool at_catalogue_same(const char *a, const char *b)
+{
+    const attune_kernel *kernel_a, *kernel_b;
+    attune_config config_a, config_b;
+    return strcmp(a, b) == 0 || (read_config(a, &kernel_a, &config_a) && read_config(b, &kernel_b, &config_b) &&
+                                 kernel_a == kernel_b && memcmp(&config_a, &config_b, sizeof config_a) == 0);
+}
+
 const char *at_catalogue_left_out(const char *name)
 {
     for (size_t i = 0; i < sizeof optional / sizeof optional[0]; ++i) {

@@ -22,6 +22,9 @@ attune_status at_kernels_named(const attune_kernel *const *kernels, const char *
 attune_status at_catalogue_named(const char *name, const attune_kernel **kernel);
 /* The same with parameters, "NAME:PARAM=VALUE,...", which must be the kernel's; `kernel` may be NULL. */
 attune_status at_catalogue_check(const char *text, const attune_kernel **kernel);
+/* Whether two texts "NAME:PARAM=VALUE,..." name one config: of evidence and wisdom, which may be older than a parameter
+ * of the kernel's and lack it. What it adds is 0 then, as new parameters must have it. */
+bool at_catalogue_same(const char *a, const char *b);
 /* What a kernel of attune's that is not in the catalogue needs, as a clause with a verb: this build, or this machine's
  * architecture, had to do without. NULL where there is no such kernel, or it is there. */
 const char *at_catalogue_left_out(const char *name);

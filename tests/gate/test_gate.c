@@ -466,7 +466,8 @@ static void test_what_an_older_rule_left_open(void **state)
     }
 }
 
-static size_t rows_of(const char *path, char kernel[AT_KERNEL_TEXT_MAX])
+/* With `aged` the row is afterwards as of before its kernel had its last parameter. */
+static size_t rows_of(const char *path, char kernel[AT_KERNEL_TEXT_MAX], bool aged)
 {
     at_wisdom *wisdom;
     assert_int_equal(at_wisdom_create(&wisdom), ATTUNE_OK);
@@ -474,10 +475,14 @@ static size_t rows_of(const char *path, char kernel[AT_KERNEL_TEXT_MAX])
     assert_true(status == ATTUNE_OK || status == ATTUNE_NOT_FOUND);
     size_t count = at_wisdom_count(wisdom);
     if (count > 0) {
-        const at_wisdom_row *row = at_wisdom_at(wisdom, 0);
-        assert_int_equal(row->standing, AT_PROVEN);
-        assert_int_equal(strlen(row->verdict), 64);
-        (void)snprintf(kernel, AT_KERNEL_TEXT_MAX, "%s", row->kernel_text);
+        at_wisdom_row row = *at_wisdom_at(wisdom, 0);
+        assert_true(row.standing == AT_PROVEN && strlen(row.verdict) == 64);
+        (void)snprintf(kernel, AT_KERNEL_TEXT_MAX, "%s", row.kernel_text);
+        if (aged) {
+            *strrchr(kernel, ',') = '\0';
+            row.kernel_text = kernel;
+            assert_int_equal(at_wisdom_file_add(path, &row), ATTUNE_OK);
+        }
     }
     at_wisdom_destroy(wisdom);
     return count;
@@ -488,29 +493,28 @@ static void test_wisdom(void **state)
     (void)state;
     scene on;
     folder here;
-    char path[PATH_MAX];
-    char kernel[AT_KERNEL_TEXT_MAX];
+    char path[PATH_MAX], kernel[AT_KERNEL_TEXT_MAX];
     assert_int_equal(folder_make(&here), 0);
     (void)folder_path(&here, "x.wisdom", path);
     set(&on, 300); /* beating a peer is not asked for */
     on.options.wisdom = path;
     on.options.quick = true;
     run(&on);
-    assert_int_equal(rows_of(path, kernel), 0);
+    assert_int_equal(rows_of(path, kernel, false), 0);
     on.options.quick = false;
     run(&on);
-    assert_int_equal(rows_of(path, kernel), 1);
+    assert_int_equal(rows_of(path, kernel, false), 1);
     assert_memory_equal(kernel, candidate, strlen(candidate)); /* the row names all parameters */
     on.candidate[0] = other;                                   /* it did not race against who stands there */
     run(&on);
-    assert_int_equal(rows_of(path, kernel), 1);
+    assert_int_equal(rows_of(path, kernel, true), 1);
     assert_memory_equal(kernel, candidate, strlen(candidate)); /* the row names all parameters */
     assert_non_null(strstr(on.seen.last_note, "stands for"));
     on.candidate[1] = candidate;
     on.options.candidate_count = 2;
     on.other_us = 80;
     run(&on);
-    assert_int_equal(rows_of(path, kernel), 1);
+    assert_int_equal(rows_of(path, kernel, false), 1);
     assert_memory_equal(kernel, other, strlen(other));
     folder_remove(&here);
 }

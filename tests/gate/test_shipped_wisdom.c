@@ -8,6 +8,7 @@
 #include "core/plan.h"
 #include "core/problem.h"
 #include "gate/evidence.h"
+#include "library/catalogue.h"
 #include "library/context.h"
 #include "library/wisdom.h"
 
@@ -79,7 +80,7 @@ static void look_at_plan(const at_wisdom_row *row, const at_verdict *verdict)
     assert_ok(at_context_elsewhere(&options, &verdict->target, &context));
     assert_ok(attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &plan));
     assert_int_equal(plan->origin, AT_ORIGIN_PROVEN);
-    assert_string_equal(plan->kernel_text, row->kernel_text);
+    assert_true(at_catalogue_same(plan->kernel_text, row->kernel_text)); /* which may lack younger parameters */
     attune_plan_destroy(plan);
     attune_context_destroy(context);
 }

@@ -143,7 +143,7 @@ ATTUNE_INLINE void soften(consumer &c, scores &s, bool first)
         if (first) {
             standing_raise<all_scores>(c.rows, s, c.scale, factor);
         }
-        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+        standing_soften<0, all_scores, EMULATED>(c.rows, s, c.scale, sum);
         if (!standing_holds(sum)) {
             standing_lower(c.rows, s, sum, factor);
         }
@@ -151,7 +151,7 @@ ATTUNE_INLINE void soften(consumer &c, scores &s, bool first)
     } else {
         softening f;
         rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
-        rows_soften<0, all_scores>(s, c.scale, f);
+        rows_soften<0, all_scores, EMULATED>(s, c.scale, f);
         rows_finish(c.rows, f);
     }
 }
@@ -360,6 +360,18 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_sight(const
                 out[row_of_sum(c, k) * (int)args.seqlen_kv + key] = 1;
             }
         }
+    }
+}
+#endif
+
+#if UNIT == 7
+/* 2^x by products, of as many floats at K as a tile of queries has scores in all. */
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1)
+    unit_exponential(const __grid_constant__ attune_args args)
+{
+    const float *x = static_cast<const float *>(args.tensor[ATTUNE_K].data);
+    for (int i = (int)threadIdx.x; i < BLOCK_M * (int)args.seqlen_kv; i += ATTUNE_THREADS) {
+        results(args)[i] = ex2_by_products(x[i]);
     }
 }
 #endif

@@ -14,9 +14,10 @@
 extern const at_embedded at_gpu_units[];
 
 /* The units by their numbers in hopper.cu. */
-enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE, STANDING, SIGHT, HOPPER_UNITS };
-static const char *const hopper_entries[HOPPER_UNITS] = {"unit_products", "unit_ring",     "unit_softmax", "unit_store",
-                                                         "unit_rescore",  "unit_standing", "unit_sight"};
+enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE, STANDING, SIGHT, EXPONENTIAL, HOPPER_UNITS };
+static const char *const hopper_entries[HOPPER_UNITS] = {"unit_products", "unit_ring",       "unit_softmax",
+                                                         "unit_store",    "unit_rescore",    "unit_standing",
+                                                         "unit_sight",    "unit_exponential"};
 
 typedef struct hopper_case {
     int unit;
@@ -112,16 +113,23 @@ static const hopper_case hopper_cases[] = {
     {RING, "d72,bf16", "BLOCK_N=176,Q_STAGES=1,CLUSTER=2", 0},
     {RING, "d192,dv128,fp16", "CLUSTER=2", 0},
     {RING, "d256,fp16", "CLUSTER=2", 0},
+    {RING, "d64,fp16", "KV_STAGES=7", 0},
+    {RING, "d128,bf16", "KV_STAGES=3", 0},
     {SOFTMAX, "d64,fp16", "RESCALE=0", 0},
     {SOFTMAX, "d64,fp16", "RESCALE=8", 0},
     {SOFTMAX, "d64,fp16", "GROUPS=2,BLOCK_N=176,RESCALE=8", 0},
     {SOFTMAX, "d64,fp16", "RESCALE=15", 0},
     {SOFTMAX, "d64,fp16", "GROUPS=2,BLOCK_N=176,RESCALE=15", 0},
+    {SOFTMAX, "d64,fp16", "RESCALE=0,EMULATED=1", 0},
+    {SOFTMAX, "d64,fp16", "RESCALE=8,EMULATED=4", 0},
+    {SOFTMAX, "d64,fp16", "RESCALE=15,EMULATED=2", 0},
+    {SOFTMAX, "d64,fp16", "GROUPS=2,BLOCK_N=176,RESCALE=15,EMULATED=4", 0},
     {STORE, "d64,fp16", "", 0},
     {STORE, "d128,bf16", "Q_STAGES=2", 0},
     {STORE, "d128,fp16", "Q_STAGES=1", 0},
     {STORE, "d72,fp16", "", 0},
     {STORE, "d256,fp16", "", 0},
+    {STORE, "d256,fp16", "KV_STAGES=4", 0},
     {STORE, "d192,dv128,fp16", "", 0},
     {RESCORE, "d64,fp16", "", 0},
     {RESCORE, "d72,bf16", "", 0},
@@ -138,6 +146,13 @@ static const hopper_case hopper_cases[] = {
     /* Where a sharp job's own loop begins with the second tile, and some rows have seen nothing before it. */
     {STANDING, "d64,fp16,causal,offset=0", "GROUPS=2,Q_STAGES=1,RESCALE=15", 1},
     {STANDING, "d128,bf16", "GROUPS=2,Q_STAGES=1,RESCALE=15", 0},
+    /* Some exponentials by products: the same scenes, and one whose large weights are among these. */
+    {STANDING, "d64,fp16", "GROUPS=2,RESCALE=15,EMULATED=4", 0},
+    {STANDING, "d128,bf16", "GROUPS=2,RESCALE=15,EMULATED=2", 3},
+    {STANDING, "d64,fp16", "GROUPS=2,RESCALE=15,EMULATED=4", 4},
+    {STANDING, "d128,bf16", "GROUPS=2,RESCALE=15,EMULATED=4", 4},
+    {STANDING, "d256,fp16", "GROUPS=2,RESCALE=15,EMULATED=4", 4},
+    {STANDING, "d128,fp16,causal,offset=0", "GROUPS=2,RESCALE=15,EMULATED=4", 2},
     /* Bounds from none to the largest, in tiles so far to the right that these and their keys' numbers leave an int. */
     {SIGHT, "d64,fp16,causal", "GROUPS=2", 0},
     {SIGHT, "d64,fp16,window=-1:20", "GROUPS=2", 0},
@@ -147,6 +162,7 @@ static const hopper_case hopper_cases[] = {
     {SIGHT, "d64,fp16,window=2147483647:2147483647", "GROUPS=2", 0},
     {SIGHT, "d64,fp16,window=100:20", "GROUPS=2", 0},
     {SIGHT, "d64,fp16,window=0:-1", "GROUPS=2", 0},
+    {EXPONENTIAL, "d64,fp16", "", 0},
 };
 enum { HOPPER_CASES = sizeof hopper_cases / sizeof *hopper_cases };
 

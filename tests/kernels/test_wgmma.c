@@ -1,6 +1,8 @@
 /* What wgmma's descriptor chooses first, on an H200: a case of each measurement that a rule came of (docs/hopper.md);
- * and what clusters are refused for and launched with.
- */
+ * which configs it takes, and what clusters are refused for and launched with. */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/cm.h"
 #include "core/config.h"
 #include "core/term.h"
@@ -230,13 +232,108 @@ static void pairs_are_launched_whole(void **state)
     }
 }
 
+static void set(attune_config *config, const char *params)
+{
+    assert_ok(at_config_parse(&at_kernel_wgmma, params, config));
+}
+
+/* Stages of the ring as a config has them, by the shared memory that each takes. */
+static int32_t stages_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    attune_config three = *config, four = *config;
+    attune_resources has, with_three, with_four;
+    set(&three, "KV_STAGES=3");
+    set(&four, "KV_STAGES=4");
+    at_kernel_wgmma.resources(problem, target, config, &has);
+    at_kernel_wgmma.resources(problem, target, &three, &with_three);
+    at_kernel_wgmma.resources(problem, target, &four, &with_four);
+    return 3 + (has.smem_bytes - with_three.smem_bytes) / (with_four.smem_bytes - with_three.smem_bytes);
+}
+
+/* Stages can be asked for that are fewer than there is room for; what 0 gives already is no other config. */
+static void fewer_stages_can_be_asked_for(void **state)
+{
+    static const struct {
+        const char *problem, *params;
+        int32_t most;
+    } asked[] = {{"b4,h32,s4096,d64,fp16", "GROUPS=3,BLOCK_N=128,Q_STAGES=2", 8}, /* eleven would fit */
+                 {"b4,h16,s4096,d128,fp16", "BLOCK_N=128,Q_STAGES=2", 5},
+                 {"b4,h8,s4096,d256,fp16", "BLOCK_N=64", 5},
+                 {"b4,h8,s4096,d256,fp16", "BLOCK_N=80", 4},
+                 {"b4,h8,s4096,d256,fp16", "BLOCK_N=96", 3},
+                 {"b4,h32,s4096,d64,fp16,causal,varlen=1", "GROUPS=3,BLOCK_N=128,Q_STAGES=2", 8}};
+    const attune_target target = h200();
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        const attune_problem problem = problem_of(asked[i].problem);
+        attune_config config;
+        assert_true(at_kernel_wgmma.heuristic(&problem, &target, 0, &config));
+        assert_int_equal(value_of(&config, "KV_STAGES"), 0);
+        set(&config, asked[i].params);
+        assert_int_equal(stages_of(&problem, &target, &config), asked[i].most);
+        for (int32_t stages = 3; stages <= 7; ++stages) {
+            char text[32];
+            attune_reason reason = {""};
+            (void)snprintf(text, sizeof text, "KV_STAGES=%d", stages);
+            set(&config, text);
+            assert_int_equal(stages_of(&problem, &target, &config), stages);
+            assert_int_equal(at_kernel_wgmma.valid(&problem, &target, &config, &reason), stages < asked[i].most);
+            (void)snprintf(text, sizeof text, "KV_STAGES %d: fewer than the %d", stages, asked[i].most);
+            assert_true(stages < asked[i].most || strstr(reason.text, text) != NULL);
+        }
+    }
+}
+
+static void expect_refused(const char *problem_text, const char *params, const char *why)
+{
+    const attune_target target = h200();
+    const attune_problem problem = problem_of(problem_text);
+    attune_reason reason = {""};
+    const attune_config config = config_with(&problem, &target, params);
+    assert_false(at_kernel_wgmma.valid(&problem, &target, &config, &reason));
+    assert_non_null(strstr(reason.text, why));
+}
+
+/* Stages, shares of exponentials and pairs are not tried with everything else, nor with one another. */
+static void the_space_grows_by_little(void **state)
+{
+    static const char problem[] = "b4,h16,s4096,d128,fp16", packed[] = "b4,h16,s4096,d128,fp16,varlen=1";
+    (void)state;
+    expect_refused(problem, "KV_STAGES=4,EMULATED=1", "KV_STAGES 4, EMULATED 1, CLUSTER 0: one at a time");
+    expect_refused(problem, "KV_STAGES=4,CLUSTER=2", "KV_STAGES 4, EMULATED 0, CLUSTER 2: one at a time");
+    expect_refused(problem, "EMULATED=4,CLUSTER=2", "KV_STAGES 0, EMULATED 4, CLUSTER 2: one at a time");
+    expect_refused(problem, "KV_STAGES=4,RESCALE=8", "KV_STAGES 4: with RESCALE 15, not 8");
+    expect_refused(packed, "KV_STAGES=4,RESCALE=8", "KV_STAGES 4: with RESCALE 0, not 8");
+    expect_refused(problem, "OVERLAP=0,SCHEDULER=1,RESCALE=0,AHEAD=0,EMULATED=1", "OVERLAP 0");
+    expect_refused(problem, "OVERLAP=0,SCHEDULER=1,RESCALE=0,AHEAD=0,KV_STAGES=4", "OVERLAP 0");
+}
+
+/* A config of evidence and wisdom that is older than these parameters means what it meant. */
+static void older_configs_are_without(void **state)
+{
+    attune_config config = {{0}};
+    (void)state;
+    set(&config, "GROUPS=2,BLOCK_N=128,Q_STAGES=2,OVERLAP=1,PINGPONG=1,SCHEDULER=1,RESCALE=15,AHEAD=2");
+    assert_int_equal(value_of(&config, "KV_STAGES"), 0);
+    assert_int_equal(value_of(&config, "EMULATED"), 0);
+    attune_target target = h200();
+    const attune_problem problem = problem_of("b4,h16,s4096,d128,fp16");
+    attune_config chosen;
+    for (int32_t index = 0; at_kernel_wgmma.heuristic(&problem, &target, index, &chosen); ++index) {
+        assert_int_equal(value_of(&chosen, "KV_STAGES"), 0);
+        assert_int_equal(value_of(&chosen, "EMULATED"), 0);
+    }
+    assert_true(at_kernel_wgmma.heuristic(&problem, &target, 0, &chosen));
+    assert_memory_equal(&chosen, &config, sizeof config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chooses_what_was_fastest),
-        cmocka_unit_test(forecasts_end),
-        cmocka_unit_test(pairs_need_the_same_keys),
-        cmocka_unit_test(pairs_are_launched_whole),
+        cmocka_unit_test(chooses_what_was_fastest),      cmocka_unit_test(forecasts_end),
+        cmocka_unit_test(pairs_need_the_same_keys),      cmocka_unit_test(pairs_are_launched_whole),
+        cmocka_unit_test(fewer_stages_can_be_asked_for), cmocka_unit_test(the_space_grows_by_little),
+        cmocka_unit_test(older_configs_are_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

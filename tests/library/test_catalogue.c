@@ -58,12 +58,28 @@ static void what_is_left_out_is_known(void **state)
     assert_null(at_catalogue_left_out("no_such_kernel"));
 }
 
+/* A text of before a kernel had its last parameters. */
+static void older_texts_name_the_same_config(void **state)
+{
+    static const char whole[] = "cpu_tiled:BLOCK_M=64,BLOCK_N=48,PANEL=4,EXP=5,PREFETCH=1,PACK=0,ORDER=0,SPLIT=0";
+    static const char older[] = "cpu_tiled:BLOCK_M=64,BLOCK_N=48,PANEL=4,EXP=5,PREFETCH=1";
+    (void)state;
+    assert_true(at_catalogue_same(whole, whole));
+    assert_true(at_catalogue_same(whole, older) && at_catalogue_same(older, whole));
+    assert_false(at_catalogue_same("cpu_tiled:BLOCK_M=64,BLOCK_N=48,PANEL=4,EXP=5,PREFETCH=1,SPLIT=1", older));
+    assert_false(at_catalogue_same("cpu_tiled:BLOCK_M=64,BLOCK_N=48,PANEL=4,EXP=5,PREFETCH=0", older));
+    assert_false(at_catalogue_same("cpu_tiled:BLOCK_M=64,NO_SUCH=1", "cpu_tiled:BLOCK_M=64"));
+    assert_false(at_catalogue_same("no_such_kernel:A=1,B=0", "no_such_kernel:A=1"));
+    assert_true(at_catalogue_same("no_such_kernel:A=1", "no_such_kernel:A=1"));
+    assert_false(at_catalogue_same("", older));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_keeps_the_contract),       cmocka_unit_test(names_are_unique),
         cmocka_unit_test(each_target_has_one_general_kernel), cmocka_unit_test(suggests_what_is_near),
-        cmocka_unit_test(what_is_left_out_is_known),
+        cmocka_unit_test(what_is_left_out_is_known),          cmocka_unit_test(older_texts_name_the_same_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

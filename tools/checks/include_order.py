@@ -4,7 +4,7 @@
 Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- gate <- evolve <- report
          <- cli
 Device:  args, ptx <- barrier <- {element, sequence, stage, tma} <- copy <- {tile, fragment, swizzle, wgmma}
-         <- {softmax, mask, schedule, guard} <- {job, rows, journey, small} <- kernels
+         <- {softmax, exponential, mask, schedule, guard} <- {job, rows, journey, small} <- kernels
 Kernels include attune/kernel.h, what a sibling in their folder shares (NAME.h, NAME.cu) and system headers; device code
 includes nothing of the system's. What is built ahead (NAME.image.cu) may also include CUTLASS and its NAME.h.
 """
@@ -19,7 +19,7 @@ RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"]}
 DEVICE = [["args", "ptx"], ["barrier", "turns"], ["element", "sequence", "stage", "tma"], ["copy"],
           ["tile", "fragment", "swizzle", "wgmma"],
-          ["softmax", "mask", "schedule", "guard"], ["job", "rows", "journey", "small"],
+          ["softmax", "exponential", "mask", "schedule", "guard"], ["job", "rows", "journey", "small"],
           ["standing", "wgmma_block"], ["wgmma_consumer", "wgmma_producer"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.

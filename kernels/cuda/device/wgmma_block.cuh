@@ -23,7 +23,7 @@ constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
 constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
 
-/* As many stages as the descriptor has found room for. */
+/* As many stages as the descriptor has found room for, or KV_STAGES of them. */
 constexpr int STAGES = (ATTUNE_SMEM_BYTES - 1024 - Q_STAGES * (int)tile_q_bytes) / (int)tile_bytes;
 
 /* Whether O leaves through the copy engine, box by box, sixteen rows a warp: from the place of its queries, or from two
@@ -53,6 +53,7 @@ constexpr unsigned place_full = place_tile + STAGES * tile_bytes, place_empty = 
 constexpr unsigned place_full_q = place_empty + STAGES * 8, place_empty_q = place_full_q + Q_STAGES * Q_PARTS * 8;
 constexpr unsigned place_passed = place_empty_q + Q_STAGES * Q_PARTS * 8, place_stored = place_passed + 8;
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
+static_assert(KV_STAGES == 0 || STAGES == KV_STAGES, "as many stages as were asked for");
 static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes and products take");
