@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
-"""Fills the tables of docs/ladder.md from bench/results, as bench/ladder.sh measured them.
+"""Fills the tables of docs/ladder.md and of the Hopper pages from bench/results, as bench/ladder.sh, bench/ablations.py
+and bench/ladder.py measured them.
 
     ladder_tables.py [--check] [--take OUT] [ROOT]
 
 With --take, what bench/ladder.sh has left in OUT comes into bench/results first; of files with a line a kernel only the
 lines of kernels measured anew.
 
-A table stands between "<!-- table NAME -->" and "<!-- end -->". With --check nothing is written: exit code 1 where the
+A table stands between "<!-- table NAME -->" and "<!-- end -->". With --check nothing is written: exit code 1 where a
 document shows other numbers than the files.
 """
 import argparse
 import csv
+import math
 import os
 import re
 import shutil
 import sys
 
 DOCUMENT = "docs/ladder.md"
+DOCUMENTS = (DOCUMENT, "docs/hopper.md", "docs/hopper_small.md")
 RESULTS = "bench/results"
 MERGED = ("stages.tsv", "counters.tsv")
 SMALL, BIG = "b1,h8,s512,d64,fp16", "b8,h16,s2048,d128,fp16"
@@ -30,6 +33,8 @@ COUNTERS = [("tensor_pct", "tensor pipe %"), ("fma_pct", "FMA pipe %"), ("issue_
             ("sm_pct", "SM %"), ("warps_pct", "warps %"), ("shared_pct", "shared memory %"),
             ("dram_read_mb", "DRAM read MB"), ("dram_write_mb", "written MB"), ("dram_pct", "DRAM %"),
             ("l2_hit_pct", "L2 hits %")]
+ABLATIONS = [("tensor_pct", "tensor %"), ("xu_pct", "XU %"), ("issue_pct", "issued %"),
+             ("instructions_m", "instructions, M"), ("l2_mb", "L2, MB"), ("l2_hit_pct", "L2 hits %"), ("sm_ghz", "GHz")]
 SM_COUNT, FMA_LANES = 132, 128  # an H200; 128 fp32 lanes an SM, each 2 flops a cycle
 
 
@@ -177,6 +182,78 @@ def barriers(results):
                   for r in results.rows("barriers.tsv")])
 
 
+def label(row):
+    """What a line of an ablation is about."""
+    if row["idea"] == "chosen":
+        return f"chosen: `{row['kernel'].partition(':')[2]}`"
+    return f"{row['idea']}: `{row['without']}`" + (f" beside `{row['with']}`" if row["with"] != "-" else "")
+
+
+def rounded(text):
+    """Three figures and more."""
+    value = float(text or "nan")
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def ablations(results):
+    rows, tables = results.rows("hopper_ablations.tsv"), []
+    for problem in dict.fromkeys(row["problem"] for row in rows):
+        mine = [row for row in rows if row["problem"] == problem]
+        peer = next(row for row in mine if row["idea"] == "cuDNN")
+        body = [[f"cuDNN ({peer['kernel']})", rounded(peer["median_us"]), "1.000", ""] + [""] * len(ABLATIONS)]
+        for row in mine:
+            if row is not peer:
+                worth = "" if row["idea"] == "chosen" else f"{100 * float(row['worth']):+.1f} %"
+                body.append([label(row), rounded(row["median_us"]), row["ratio"], worth] +
+                            [rounded(row[name]) for name, _ in ABLATIONS])
+        tables.append(table([f"`{problem}`", "µs", "ratio", "worth"] + [name for _, name in ABLATIONS], body))
+    return "\n\n".join(tables)
+
+
+def small_times(results, kept):
+    """{problem: {arm: us}} of the lines that are warm, or cold."""
+    times = {}
+    for row in results.rows("small_table.tsv"):
+        if row["warm_or_cold"] == kept:
+            times.setdefault(row["problem"], {})[row["arm"]] = float(row["median_us"])
+    return times
+
+
+def small_problems(results, kept):
+    arms = ["torch:cudnn", "torch:flash", "wgmma_small", "wgmma"]
+    rows = []
+    for problem, us in small_times(results, kept).items():
+        peer = min(us[arm] for arm in arms[:2] if arm in us)
+        rows.append([problem] + [f"{us[arm]:.2f}" if arm in us else "" for arm in arms] +
+                    [f"{peer / us['wgmma_small']:.2f}", f"{us['wgmma'] / us['wgmma_small']:.2f}"])
+    return table(["problem", "cuDNN", "flash", "wgmma_small", "wgmma", "ratio", "wgmma / wgmma_small"], rows)
+
+
+def small_warm(results):
+    return small_problems(results, "warm")
+
+
+def small_cold(results):
+    return small_problems(results, "cold")
+
+
+def host(results):
+    """A row a run: what a call costs the host beside a bare launch."""
+    runs = {}
+    for row in results.rows("small_calls.tsv"):
+        runs.setdefault((row["run"], row["problem"], row["kernel"]), {})[row["what"]] = float(row["median_us"])
+    body = []
+    for (run, problem, kernel), us in runs.items():
+        bare = us["same_launch"]
+        more = [cell for what in ("execute", "execute_anew") for cell in (f"{us[what]:.2f}", f"{us[what] - bare:+.2f}")]
+        waits = [f"{us[what]:.2f}" for what in ("execute_and_wait", "same_launch_and_wait", "empty_launch_and_wait")]
+        body.append([run, f"`{problem}`, `{kernel}`", f"{bare:.2f}", *more, f"{us['encode_maps']:.2f}", *waits])
+    return table(["run", "problem, kernel", "bare launch", "a call that comes again", "more", "a new call", "more",
+                  "maps", "call and wait", "bare launch and wait", "empty launch and wait"], body)
+
+
 def ratio_bar(results, upper, lower, factor):
     """Whether `upper` is `factor` times as fast as `lower`, or as a `lower` that just met its own bar."""
     found = results.us(SMALL, lower) / results.us(SMALL, upper)
@@ -218,7 +295,8 @@ def bars(results):
 
 
 TABLES = {"machine": machine, "summary": summary, "guards": guards, "tile": tile, "plans": plans, "calls": calls,
-          "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers}
+          "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers, "ablations": ablations,
+          "small_warm": small_warm, "small_cold": small_cold, "host": host}
 PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -277,15 +355,17 @@ def main():
     root = options.root
     if options.take:
         take(options.take, root)
-    path = os.path.join(root, DOCUMENT)
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    rendered = render(root, text)
-    if options.check:
-        return 0 if rendered == text else 1
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(rendered)
-    return 0
+    changed = False
+    for document in DOCUMENTS:
+        path = os.path.join(root, document)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        rendered = render(root, text)
+        changed = changed or rendered != text
+        if not options.check:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(rendered)
+    return 1 if options.check and changed else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/ladder.md shows the numbers that bench/results keeps, and has a table for each rung."""
+"""docs/ladder.md and the Hopper pages show the numbers that bench/results keeps; the ladder has one for each rung."""
 import os
 import sys
 
@@ -9,23 +9,25 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import ladder_tables  # noqa: E402
 
 
-def check(root):
-    path = os.path.join(root, ladder_tables.DOCUMENT)
-    if not os.path.exists(path):
-        return []
-    text = tree.read(root, ladder_tables.DOCUMENT)
-    complaints = [f"{ladder_tables.DOCUMENT}: no table of rung {name}" for name in ladder_tables.RUNGS
-                  if f"<!-- table rung {name} -->" not in text]
+def shown(root, document, text):
+    """What is wrong with a document's tables."""
     try:
         rendered = ladder_tables.render(root, text)
-    except (KeyError, IndexError, ValueError) as reason:
-        return complaints + [f"{ladder_tables.RESULTS}: the tables need {reason!r}"]
-    for shown, kept in zip(text.splitlines(), rendered.splitlines()):
-        if shown != kept:
-            return complaints + [f"{ladder_tables.DOCUMENT}: tools/ladder_tables.py would write \"{kept}\" instead of "
-                                 f"\"{shown}\""]
-    return complaints + ([f"{ladder_tables.DOCUMENT}: tools/ladder_tables.py would change its end"]
-                         if rendered != text else [])
+    except (KeyError, IndexError, ValueError, StopIteration) as reason:
+        return [f"{document}: the tables need {reason!r} of {ladder_tables.RESULTS}"]
+    for told, kept in zip(text.splitlines(), rendered.splitlines()):
+        if told != kept:
+            return [f"{document}: tools/ladder_tables.py would write \"{kept}\" instead of \"{told}\""]
+    return [f"{document}: tools/ladder_tables.py would change its end"] if rendered != text else []
+
+
+def check(root):
+    there = [name for name in ladder_tables.DOCUMENTS if os.path.exists(os.path.join(root, name))]
+    texts = {name: tree.read(root, name) for name in there}
+    ladder = texts.get(ladder_tables.DOCUMENT)
+    complaints = [f"{ladder_tables.DOCUMENT}: no table of rung {name}" for name in ladder_tables.RUNGS
+                  if ladder is not None and f"<!-- table rung {name} -->" not in ladder]
+    return complaints + [complaint for name, text in texts.items() for complaint in shown(root, name, text)]
 
 
 PLACES = "".join(f"<!-- table rung {name} -->\n| problem | config | µs | 95 % interval | max error |\n"
@@ -43,6 +45,7 @@ MISTAKES = [
     ({"docs/ladder.md": PLACES + SHOWN.replace("2100", "2050"), "bench/results/calls.tsv": CALLS}, "instead of"),
     ({"docs/ladder.md": PLACES + SHOWN, "bench/results/calls.tsv": "bare_ns\n2000\n"}, "the tables need"),
     ({"docs/ladder.md": SHOWN, "bench/results/calls.tsv": CALLS}, "no table of rung minimal"),
+    ({"docs/hopper.md": SHOWN.replace("2300", "2350"), "bench/results/calls.tsv": CALLS}, "docs/hopper.md: tools"),
 ]
 CLEAN = {"docs/ladder.md": PLACES + SHOWN, "bench/results/calls.tsv": CALLS}
 # Lines of a kernel measured anew replace those of before, whatever its config; others stay, new ones come last.
