@@ -1,7 +1,5 @@
 /* wgmma: descriptor. The source and docs/hopper.md say how it works. */
-#include "attune/kernel.h"
-
-enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, CLUSTER, KV_STAGES, EMULATED, PARAMS };
+#include "wgmma.h"
 
 static const int32_t groups_values[] = {2, 3};
 static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224};
@@ -23,27 +21,15 @@ static const attune_param params[PARAMS] = {
     [EMULATED] = {"EMULATED", emulated_values, 4, 0},
 };
 
-/* Of RESCALE: weights by a standing reference. */
-enum { STANDING = 15 };
-
-/* Of SCHEDULER: a block a job; blocks that take turns; blocks that take the next job from a counter. */
-enum { A_BLOCK_EACH, TURNS, COUNTER };
-
 enum {
     DIM_STEP = 8,
     DIM_MIN = 32,
     DIM_MAX = 256,
-    GROUP_ROWS = 64,
     CONTROL_BYTES = 1024,
     STAGES_MAX = 8,
     STAGES_MIN = 3,
     COUNTER_BYTES = 16
 };
-
-static int32_t block_m(const attune_config *config)
-{
-    return config->value[GROUPS] * GROUP_ROWS;
-}
 
 /* Blocks of a cluster. */
 static int32_t blocks_of(const attune_config *config)
@@ -102,14 +88,13 @@ static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
 
 static bool features_supported(const attune_problem *problem, attune_reason *reason)
 {
-    if (problem->bias != ATTUNE_BIAS_NONE) {
-        return attune_refuse(reason, "bias: scores stay in registers without one");
-    }
-    if (problem->mask || problem->alibi || problem->sink) {
-        return attune_refuse(reason, "%s: not computed by this kernel",
-                             problem->mask    ? "mask"
-                             : problem->alibi ? "alibi"
-                                              : "sink");
+    const char *unknown = problem->bias != ATTUNE_BIAS_NONE ? "bias"
+                          : problem->mask                   ? "mask"
+                          : problem->alibi                  ? "alibi"
+                          : problem->sink                   ? "sink"
+                                                            : NULL;
+    if (unknown != NULL) {
+        return attune_refuse(reason, "%s: not computed by this kernel", unknown);
     }
     if (problem->strict) {
         return attune_refuse(reason, "strict: a non-finite value may reach rows of its tile that do not see it");
@@ -137,21 +122,10 @@ static bool supports(const attune_problem *problem, const attune_target *target,
 
 /* ---- Which configs ---- */
 
-static bool windowed(const attune_problem *problem)
-{
-    return problem->window_left >= 0 || problem->window_right >= 0;
-}
-
-/* Whether a producer needs more registers than the least. */
-static bool elaborate(const attune_problem *problem)
-{
-    return problem->varlen || problem->seqused_kv || windowed(problem);
-}
-
 /* Registers that a consumer thread has, and those that its fragments take; the rest of the code needs some 30 more. */
 static int32_t registers_given(const attune_problem *problem, const attune_config *config)
 {
-    return config->value[GROUPS] == 3 ? 160 : elaborate(problem) ? 232 : 240;
+    return config->value[GROUPS] == 3 ? 160 : is_elaborate(problem) ? 232 : 240;
 }
 
 static int32_t registers_held(const attune_problem *problem, const attune_config *config)
@@ -171,7 +145,7 @@ static bool cluster_valid(const attune_problem *problem, const attune_target *ta
     if (cluster == 0) {
         return true;
     }
-    if (problem->causal || windowed(problem)) {
+    if (problem->causal || is_windowed(problem)) {
         return attune_refuse(reason, "CLUSTER %d, %s: blocks that share keys need rows that all see the same ones",
                              cluster, problem->causal ? "causal" : "window");
     }
@@ -232,6 +206,11 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     return cluster_valid(problem, target, config, reason) && is_extra_valid(problem, target, config, reason);
 }
 
+bool at_wgmma_fits(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    return valid(problem, target, config, NULL) && smem_of(problem, target, config) <= target->smem_optin_bytes;
+}
+
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *out)
 {
@@ -239,356 +218,6 @@ static void resources(const attune_problem *problem, const attune_target *target
                               .smem_bytes = smem_of(problem, target, config),
                               .scratch_bytes = 0,
                               .workspace = attune_term_const(config->value[SCHEDULER] == COUNTER ? COUNTER_BYTES : 0)};
-}
-
-/* In the order of the parameters, from the best on: by a standing reference, the same with a counter, which evens out
- * heads that take longer, by maxima; above head dim 128 instead of that tiles of 80 keys, which long causal problems
- * are better off with. docs/hopper.md has the measurements. */
-static const attune_config narrow[] = {
-    {{3, 128, 2, 1, 1, 1, 15, 4}}, {{3, 128, 2, 1, 1, 2, 15, 4}}, {{3, 128, 2, 1, 1, 1, 0, 0}}};
-static const attune_config lesser[] = {
-    {{2, 128, 2, 1, 1, 1, 15, 3}}, {{2, 128, 2, 1, 1, 2, 15, 3}}, {{2, 128, 2, 1, 1, 1, 0, 0}}};
-static const attune_config middle[] = {
-    {{2, 128, 2, 1, 1, 1, 15, 2}}, {{2, 128, 2, 1, 1, 2, 15, 2}}, {{2, 128, 2, 1, 1, 1, 0, 0}}};
-static const attune_config wide[] = {
-    {{2, 64, 1, 1, 1, 1, 15, 3}}, {{2, 64, 1, 1, 1, 2, 15, 3}}, {{2, 80, 1, 1, 1, 1, 15, 4}}};
-
-typedef struct choices {
-    const attune_config *config;
-    int32_t count;
-} choices;
-
-static choices choices_for(const attune_problem *problem)
-{
-    int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
-    if (dim <= 64) {
-        return (choices){narrow, sizeof narrow / sizeof *narrow};
-    }
-    if (dim <= 96) {
-        return (choices){lesser, sizeof lesser / sizeof *lesser};
-    }
-    return dim <= 128 ? (choices){middle, sizeof middle / sizeof *middle} : (choices){wide, sizeof wide / sizeof *wide};
-}
-
-enum { VERY_SHORT = 480, SHORT = 600, MEDIUM = 1100, LONG = 4096, VERY_LONG = 8192 };
-
-/* Of queries or keys, whichever are more. */
-static int64_t longer_of(const attune_problem *problem)
-{
-    return problem->seqlen_q > problem->seqlen_kv ? problem->seqlen_q : problem->seqlen_kv;
-}
-
-static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
-{
-    return (problem->seqlen_q + block_m(config) - 1) / block_m(config) * problem->heads_q * problem->batch;
-}
-
-/* What a tile of keys and a job besides take on the H200 with a causal mask, in 10 ns, and a tile's keys. Upper groups
- * let tiles pass, which is reckoned as a shorter job. */
-typedef struct pace {
-    int32_t tile, job, block_n;
-} pace;
-
-static pace pace_of(const attune_problem *problem, const attune_config *config)
-{
-    if (problem->head_dim_v > 128) {
-        return (pace){149, 327, 64};
-    }
-    if (problem->head_dim_v > 64) {
-        return (pace){151, 150, 128};
-    }
-    return config->value[GROUPS] == 3 ? (pace){140, 80, 128} : (pace){109, 101, 128};
-}
-
-enum { SMS_MAX = 256, JOBS_MAX = 16 }; /* of a multiprocessor: beyond, sizes even out */
-
-/* Multiprocessors and the time of the jobs each has been given. */
-typedef struct shares {
-    int64_t count, jobs;
-    int64_t busy[SMS_MAX];
-} shares;
-
-/* The next job's place: to and fro, or whoever is done first. */
-static int64_t place_of(const shares *all, bool by_counter)
-{
-    int64_t least = 0, place = all->jobs % all->count;
-    if (!by_counter) {
-        return all->jobs / all->count % 2 ? all->count - 1 - place : place;
-    }
-    for (int64_t i = 1; i < all->count; ++i) {
-        least = all->busy[i] < all->busy[least] ? i : least;
-    }
-    return least;
-}
-
-/* Heads that share L2, as queue_of in device/job.cuh has them. */
-static int64_t section_of(const attune_problem *problem)
-{
-    const int64_t most = INT64_C(32) << 20, heads = (int64_t)problem->heads_q * problem->batch;
-    const int64_t keys = problem->seqlen_kv > 1 ? problem->seqlen_kv : 1;
-    const int64_t bytes = keys * (problem->head_dim_qk + problem->head_dim_v) * 2;
-    const int64_t half = most / 2 / bytes > 32 ? most / 2 / bytes : 32;
-    const int64_t fit = most / bytes < half ? most / bytes : half;
-    const int64_t section = (fit > 1 ? fit : 1) * (problem->heads_q / problem->heads_kv);
-    return section < heads ? section : heads;
-}
-
-/* Keys that the rows before `end` see with a causal mask, at least one. */
-static int64_t keys_before(const attune_problem *problem, int64_t end)
-{
-    int64_t offset = problem->seqlen_kv - problem->seqlen_q;
-    if (problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
-        offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? problem->offset : 0;
-    }
-    const int64_t rows = end < problem->seqlen_q ? end : problem->seqlen_q;
-    const int64_t keys = rows + offset < problem->seqlen_kv ? rows + offset : problem->seqlen_kv;
-    return keys > 1 ? keys : 1;
-}
-
-/* The same with a causal mask, job by job in their order. */
-static int64_t span_of(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                       bool by_counter)
-{
-    const pace takes = pace_of(problem, config);
-    const int64_t m = block_m(config), tiles = (problem->seqlen_q + m - 1) / m;
-    const int64_t heads = (int64_t)problem->heads_q * problem->batch, section = section_of(problem);
-    shares all = {.count = target->sm_count < SMS_MAX ? target->sm_count : SMS_MAX};
-    int64_t left = (heads + section - 1) / section, longest = 0;
-    for (int64_t head = 0; head < heads; head += section, --left) {
-        const int64_t together = heads - head < section ? heads - head : section;
-        for (int64_t i = 0; i < tiles * together; ++i) {
-            const int64_t rank = i / together, tile = left % 2 ? tiles - 1 - rank : rank;
-            const int64_t keys = keys_before(problem, (tile + 1) * m);
-            int64_t *busy = &all.busy[place_of(&all, by_counter)];
-            *busy += (keys + takes.block_n - 1) / takes.block_n * takes.tile + takes.job;
-            longest = *busy > longest ? *busy : longest;
-            ++all.jobs;
-        }
-    }
-    return longest;
-}
-
-/* Whether a multiprocessor has so many jobs at most, and there are any: forecasts go through all jobs. */
-static bool are_few(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                    int64_t each)
-{
-    const int64_t jobs = jobs_of(problem, config);
-    return jobs > 0 && jobs <= each * target->sm_count;
-}
-
-/* Whether a forecast of the whole has room in 64 bits, and anything to divide by. */
-static bool is_foreseeable(const attune_problem *problem, const attune_target *target, const attune_config *config)
-{
-    const int64_t tiles = (problem->seqlen_q + block_m(config) - 1) / block_m(config);
-    return target->sm_count > 0 && tiles > 0 && (int64_t)problem->heads_q * problem->batch < INT32_MAX / tiles;
-}
-
-/* Tiles of keys for two groups and what they take without a mask, in 10 ns: each, a job besides, and a last one that is
- * not full. The first are those of the config, but for AHEAD; of the others few lengths are multiples, so that `job`
- * has it all. */
-typedef struct length {
-    int32_t block_n, q_stages, ahead, tile, job, ragged;
-} length;
-
-enum { LENGTHS = 4 };
-static const length three_groups = {128, 2, 4, 140, 175, 0};
-static const length narrow_lengths[LENGTHS] = {
-    {128, 2, 4, 109, 101, 0}, {176, 2, 4, 138, 134, 0}, {192, 2, 4, 150, 137, 0}};
-static const length middle_lengths[LENGTHS] = {
-    {128, 2, 2, 151, 150, 60}, {160, 2, 3, 189, 250, 0}, {176, 1, 3, 209, 250, 0}, {192, 1, 1, 229, 230, 0}};
-static const length lesser_lengths[LENGTHS] = {
-    {128, 2, 4, 151, 150, 60}, {160, 2, 3, 189, 199, 0}, {176, 1, 3, 209, 237, 0}, {192, 1, 1, 229, 205, 0}};
-static const length wide_lengths[LENGTHS] = {{64, 1, 3, 149, 327, 0}, {80, 1, 4, 186, 301, 0}, {96, 1, 4, 222, 335, 0}};
-
-static const length *lengths_for(const attune_problem *problem)
-{
-    return problem->head_dim_v <= 64    ? narrow_lengths
-           : problem->head_dim_v <= 96  ? lesser_lengths
-           : problem->head_dim_v <= 128 ? middle_lengths
-                                        : wide_lengths;
-}
-
-/* Whether all tiles but the last are alike and the fragments of any length have room. */
-static bool is_plain(const attune_problem *problem, const attune_config *config)
-{
-    return config->value[GROUPS] == 2 && !elaborate(problem) && problem->softcap == 0 &&
-           problem->head_dim_qk == problem->head_dim_v;
-}
-
-static int64_t job_time(const attune_problem *problem, const length *by)
-{
-    return (problem->seqlen_kv + by->block_n - 1) / by->block_n * by->tile + by->job +
-           (problem->seqlen_kv % by->block_n != 0 ? by->ragged : 0);
-}
-
-/* What a last tile has too much counts, so that now and then another than the first is faster, by more than two
- * hundredths.
- */
-static const length *best_length(const attune_problem *problem)
-{
-    const length *from = lengths_for(problem), *best = from;
-    for (const length *at = from + 1; at < from + LENGTHS && at->block_n > 0; ++at) {
-        if (job_time(problem, at) * 100 < job_time(problem, best) * 98) {
-            best = at;
-        }
-    }
-    return best;
-}
-
-static void suit_length(const attune_problem *problem, attune_config *config)
-{
-    const length *best = best_length(problem);
-    if (config->value[BLOCK_N] == lengths_for(problem)->block_n && config->value[RESCALE] == STANDING) {
-        config->value[BLOCK_N] = best->block_n;
-        config->value[Q_STAGES] = best->q_stages;
-        config->value[AHEAD] = best->ahead;
-    }
-}
-
-/* What the multiprocessor with most work takes for its jobs where all are alike. */
-static int64_t time_of(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                       const length *by)
-{
-    const int64_t jobs = jobs_of(problem, config), each = target->sm_count;
-    return (jobs + each - 1) / each * job_time(problem, by);
-}
-
-/* Two groups' jobs are smaller: fewer multiprocessors are left without where there are few, and without a mask fewer
- * rows are beyond the end. */
-static bool are_two_faster(const attune_problem *problem, const attune_target *target, const attune_config *three)
-{
-    attune_config two = *three;
-    two.value[GROUPS] = 2;
-    if (problem->causal) {
-        return are_few(problem, target, three, JOBS_MAX) &&
-               span_of(problem, target, &two, false) < span_of(problem, target, three, false);
-    }
-    const bool is_short = problem->seqlen_kv < MEDIUM && is_plain(problem, &two);
-    const length *by = is_short ? best_length(problem) : lengths_for(problem);
-    return time_of(problem, target, &two, by) < time_of(problem, target, three, &three_groups);
-}
-
-static void suit_groups(const attune_problem *problem, const attune_target *target, attune_config *config)
-{
-    if (config->value[GROUPS] == 3 && is_foreseeable(problem, target, config) &&
-        are_two_faster(problem, target, config)) {
-        config->value[GROUPS] = 2;
-    }
-}
-
-/* Whether jobs by counter are done sooner by more than the counter takes: 1.5 us and a fiftieth; a tenth where they are
- * long. */
-static bool counter_pays(const attune_problem *problem, const attune_target *target, const attune_config *config)
-{
-    const int64_t percent = problem->seqlen_q < LONG ? 102 : 110;
-    return span_of(problem, target, config, true) * percent / 100 + 150 < span_of(problem, target, config, false);
-}
-
-/* Causal jobs differ in size, which shorter ones even out by a counter and long ones by their order; where there are
- * few or each is large, the counter mostly costs more than it evens out. At head dim 256 unevenness costs less than
- * a forecast says, most likely because multiprocessors that wait let the others' clock rise. */
-static bool wants_counter(const attune_problem *problem, const attune_target *target, const attune_config *config)
-{
-    const bool is_narrow = problem->head_dim_v <= 64, is_wide = problem->head_dim_v > 192;
-    const bool is_short = problem->seqlen_q < (is_narrow ? VERY_LONG : is_wide ? MEDIUM : LONG);
-    return are_few(problem, target, config, is_narrow ? 8 : 6)
-               ? (is_short || problem->head_dim_v <= 128) && counter_pays(problem, target, config)
-               : is_short;
-}
-
-/* Where products are short turns cost more than they order, above all where three take them and jobs are many; but
- * where values must be cleaned three groups have no registers for going without. At head dim 256 sequences of middling
- * length are as fast without, and some faster. */
-static bool wants_no_turns(const attune_problem *problem, const attune_target *target, const attune_config *config)
-{
-    const bool is_clean =
-        problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT && !problem->seqused_kv && !problem->varlen;
-    if (problem->head_dim_v <= 64 && config->value[GROUPS] == 3 && !is_clean) {
-        return false;
-    }
-    if (problem->head_dim_v <= 64) {
-        const bool is_crowded = config->value[GROUPS] == 3 && !are_few(problem, target, config, 8);
-        return longer_of(problem) < (is_crowded ? MEDIUM : SHORT);
-    }
-    return problem->head_dim_v > 192 && problem->seqlen_q >= MEDIUM && longer_of(problem) < LONG;
-}
-
-static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
-{
-    const bool is_by_counter = config->value[SCHEDULER] == COUNTER;
-    if (wants_counter(problem, target, config)) {
-        config->value[SCHEDULER] = COUNTER;
-    }
-    if (wants_no_turns(problem, target, config)) {
-        config->value[PINGPONG] = 0;
-    }
-    if (longer_of(problem) < VERY_SHORT && problem->head_dim_v > 64 && config->value[BLOCK_N] == 128 &&
-        config->value[RESCALE] == STANDING && !problem->varlen) {
-        config->value[SCHEDULER] = is_by_counter ? COUNTER : TURNS;
-        config->value[PINGPONG] = 0;
-        config->value[AHEAD] = 2;
-    }
-    if (problem->head_dim_v > 192 && problem->seqlen_q >= VERY_LONG) { /* where the larger tiles are faster */
-        const bool larger = config->value[BLOCK_N] == 64;
-        config->value[BLOCK_N] = larger ? 80 : 64;
-        config->value[AHEAD] = larger ? 4 : 3;
-    }
-}
-
-/* Without a mask jobs are alike but for a head's last, which is short if few rows are left for it. In turns it falls to
- * the same multiprocessors again and again where the number of tiles and theirs have a common divisor. Above head dim
- * 64 up to 128 the counter gained more than elsewhere. */
-static bool is_uneven_in_turns(const attune_problem *problem, const attune_target *target, const attune_config *config)
-{
-    enum { TILES = 8 };
-    const bool is_middle = problem->head_dim_v > 64 && problem->head_dim_v <= 128;
-    const int64_t m = block_m(config), tiles = (problem->seqlen_q + m - 1) / m;
-    int64_t divisor = tiles, rest = target->sm_count;
-    while (rest > 0) {
-        const int64_t next = divisor % rest;
-        divisor = rest;
-        rest = next;
-    }
-    const int64_t left = problem->seqlen_q - (tiles - 1) * m, few = is_middle ? m * 5 / 8 : m - GROUP_ROWS;
-    return tiles > 1 && tiles <= TILES && divisor > 1 && left <= few &&
-           !are_few(problem, target, config, is_middle ? 4 : 8);
-}
-
-static void suit(const attune_problem *problem, const attune_target *target, attune_config *config)
-{
-    if ((windowed(problem) || problem->softcap != 0) && config->value[GROUPS] == 3) {
-        config->value[GROUPS] = 2; /* features cost registers */
-    }
-    if (problem->causal) {
-        suit_causal(problem, target, config);
-    } else {
-        if (is_plain(problem, config)) {
-            suit_length(problem, config);
-        }
-        if (is_uneven_in_turns(problem, target, config)) {
-            config->value[SCHEDULER] = COUNTER;
-        }
-    }
-    if (problem->varlen && config->value[RESCALE] == STANDING) {
-        config->value[RESCALE] = 0;
-        config->value[AHEAD] = 0;
-    }
-}
-
-static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
-{
-    choices from = choices_for(problem);
-    for (int32_t i = 0; i < from.count; ++i) {
-        attune_config chosen = from.config[i];
-        suit_groups(problem, target, &chosen);
-        suit(problem, target, &chosen);
-        if (valid(problem, target, &chosen, NULL) && smem_of(problem, target, &chosen) <= target->smem_optin_bytes &&
-            index-- == 0) {
-            *config = chosen;
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- What to launch ---- */
@@ -694,7 +323,7 @@ const attune_kernel at_kernel_wgmma = {
     .supports = supports,
     .valid = valid,
     .resources = resources,
-    .heuristic = heuristic,
+    .heuristic = at_wgmma_heuristic,
     .steps = steps,
     .source = "wgmma.cu",
 };

@@ -1,0 +1,43 @@
+/* What wgmma's descriptor and the heuristic of its configs share. */
+#ifndef KERNELS_CUDA_WGMMA_H
+#define KERNELS_CUDA_WGMMA_H
+
+#include "attune/kernel.h"
+
+/* Parameters, in the order of a config's values. */
+enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, CLUSTER, KV_STAGES, EMULATED, PARAMS };
+
+/* Of RESCALE: weights by a standing reference. */
+enum { STANDING = 15 };
+
+/* Of SCHEDULER: a block a job; blocks that take turns; blocks that take the next job from a counter. */
+enum { A_BLOCK_EACH, TURNS, COUNTER };
+
+enum { GROUP_ROWS = 64 };
+
+/* Rows of a tile of queries. */
+static inline int32_t block_m(const attune_config *config)
+{
+    return config->value[GROUPS] * GROUP_ROWS;
+}
+
+static inline bool is_windowed(const attune_problem *problem)
+{
+    return problem->window_left >= 0 || problem->window_right >= 0;
+}
+
+/* Whether a producer needs more registers than the least. */
+static inline bool is_elaborate(const attune_problem *problem)
+{
+    return problem->varlen || problem->seqused_kv || is_windowed(problem);
+}
+
+/* Whether the kernel admits a config and the device has the shared memory for it. */
+bool at_wgmma_fits(const attune_problem *problem, const attune_target *target, const attune_config *config);
+
+/* The index-th of the configs that are likely to be fastest, from the best on; false where there are no more. The rules
+ * are fitted to measurements on an H200: docs/hopper.md, "Which config". */
+bool at_wgmma_heuristic(const attune_problem *problem, const attune_target *target, int32_t index,
+                        attune_config *config);
+
+#endif
