@@ -302,6 +302,7 @@ static const attune_shipped shipped[] = {
     {"b8,h32,s2048,d64,fp16", "CLUSTER=2"},
     {"b8,h16,s2048,d128,bf16", "CLUSTER=2"},
     {"b8,h8,s2048,d256,fp16", "CLUSTER=2"},
+    {"b2,h8,s1000,d192,dv128,bf16", "CLUSTER=2"},
     {"b8,h32,s2048,d64,fp16,causal", "EMULATED=4"},
     {"b8,h16,s2048,d128,bf16", "EMULATED=2"},
     {"b16,h16,s300,d64,fp16,causal,varlen=1", "EMULATED=1"},

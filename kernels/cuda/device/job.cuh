@@ -117,12 +117,17 @@ template <attune_i64 room> ATTUNE_INLINE attune_i64 heads_within(attune_i64 byte
     }
 }
 
-template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
+/* A cluster's tiles have no mask, and need no sections. */
+template <int block_m, int cluster> ATTUNE_INLINE queue queue_of(const attune_args &args)
 {
     queue q;
-    q.tiles = (int)((args.seqlen_q + block_m - 1) / block_m);
+    q.tiles = (int)((args.seqlen_q + cluster * block_m - 1) / (cluster * block_m));
     q.rows = (int)(args.batch * args.heads_q);
     q.count = q.tiles * q.rows;
+    if constexpr (cluster > 1) {
+        q.section = q.sections = 0;
+        return q;
+    }
     attune_i64 bytes = max(args.seqlen_kv, (attune_i64)1) * (ATTUNE_HEAD_DIM_QK + ATTUNE_HEAD_DIM_V) * 2;
     int shared = (int)(args.heads_q / args.heads_kv);
     attune_i64 heads =

@@ -126,7 +126,7 @@ ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer
 template <class T> ATTUNE_INLINE void each_job(const attune_args &args, Shared &shared, T take)
 {
     queue &q = shared.jobs_to_do;
-    q = queue_of<BLOCKS * BLOCK_M>(args);
+    q = queue_of<BLOCK_M, BLOCKS>(args);
     int count = 0, number = taker<BLOCKS>();
     for (int turn = 1; (by_counter ? number : (turn - 1) * takers<BLOCKS>()) < q.count; ++turn) {
         job &j = shared.jobs[count % JOBS];
