@@ -52,6 +52,11 @@ IDEAS = (
     ("tiles of keys", "BLOCK_N=96", CHOSEN),
     ("tiles of keys", "BLOCK_N=160,AHEAD=3", CHOSEN, 128),
     ("blocks by themselves", "CLUSTER=2", CHOSEN),
+    ("all stages that fit", "KV_STAGES=3", CHOSEN),
+    ("all stages that fit", "KV_STAGES=4", CHOSEN),
+    ("exponentials by their unit alone", "EMULATED=1", CHOSEN),
+    ("exponentials by their unit alone", "EMULATED=2", CHOSEN),
+    ("exponentials by their unit alone", "EMULATED=4", CHOSEN),
 )
 
 

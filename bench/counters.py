@@ -99,10 +99,10 @@ def line_of(problem, kernel, row):
     return "\t".join([problem, kernel, launch] + counted(row))
 
 
-def ask(stages, metrics, words):
-    """What ncu says of one process of `stages`."""
+def ask(stages, metrics, words, *which):
+    """What ncu says of one process of `stages`; which: options that choose launches."""
     return ncu("--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", "--section",
-               "WarpStateStats", "--metrics", ",".join(metrics), stages, *words)
+               "WarpStateStats", "--metrics", ",".join(metrics), *which, stages, *words)
 
 
 def measure(options, metrics, problem, kernel):
@@ -114,10 +114,9 @@ def measure(options, metrics, problem, kernel):
 
 
 def by_config(stages, metrics, problem, kernels):
-    """The cells of COUNTED by config, of kernels that are one launch each, in one process; those that cannot run are
-    left out."""
+    """The cells of COUNTED by config, of kernels that are one launch each, in one process."""
     words = ["--once", kernels[0]] + [word for kernel in kernels[1:] for word in ("--kernel", kernel)]
-    text = ask(stages, metrics, [*words, problem])
+    text = ask(stages, metrics, [*words, problem], "--kernel-name", "regex:fwd")  # and no fill before it
     configs, rows = re.findall(r"^once\t\S+\t(\S+)$", text, re.MULTILINE), launches(text)
     if len(configs) != len(rows):
         raise RuntimeError(f"{len(configs)} configs and {len(rows)} launches")

@@ -185,7 +185,8 @@ def barriers(results):
 def label(row):
     """What a line of an ablation is about."""
     if row["idea"] == "chosen":
-        return f"chosen: `{row['kernel'].partition(':')[2]}`"
+        params = row["kernel"].partition(":")[2]
+        return f"chosen: `{re.sub(',(CLUSTER|KV_STAGES|EMULATED)=0', '', params)}`"
     return f"{row['idea']}: `{row['without']}`" + (f" beside `{row['with']}`" if row["with"] != "-" else "")
 
 
