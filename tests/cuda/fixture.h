@@ -171,7 +171,7 @@ static inline void fixture_provider_close(at_provider *provider)
     free(provider->cache);
 }
 
-/* Compiles each row that a kernel ships for every architecture, as predicted and without spills or warnings. For
+/* Compiles each row that a kernel ships for every architecture, as predicted and without spills, stack or warnings. For
  * kernels that are in no catalogue; false where there is no compiler. */
 static inline bool fixture_ships(const attune_kernel *kernel)
 {
@@ -194,6 +194,7 @@ static inline bool fixture_ships(const attune_kernel *kernel)
             at_recipe_ask(kernel, &problem, &target, &config, &recipe);
             assert_ok(at_provide(&provider, &recipe, &target, &artifact, &cubin));
             assert_int_equal(cubin.entry[0].spill_bytes, 0);
+            assert_int_equal(cubin.entry[0].local_bytes, 0);
             assert_int_equal(cubin.warnings, 0);
             at_artifact_free(&artifact);
         }

@@ -2,7 +2,9 @@
  * the reference, where jobs are few and where there are more than multiprocessors, so that one follows another in a
  * block. */
 #include "base/cm.h"
-#include "base/threads.h"
+#include "gpu/compile_ahead.h"
+#include "library/catalogue.h"
+#include "library/state.h"
 #include "on_device.h"
 #include "one_case.h"
 
@@ -33,24 +35,28 @@ static bool is_here(const attune_context *context)
     return at_context_device(context)->target.arch == 90;
 }
 
-/* What cannot be planned is told by the test. */
-static void plan_one(void *context, int64_t item, void *scratch)
+/* The configs that plans by the kernel's name alone will have. */
+static void compile_all(at_device *device)
 {
-    attune_problem problem;
-    attune_plan *plan = NULL;
-    (void)scratch;
-    if (attune_problem_parse(problems[item], &problem) == ATTUNE_OK &&
-        at_plan_named(context, &problem, "wgmma", &plan) == ATTUNE_OK) {
-        attune_plan_destroy(plan);
+    static at_recipe recipe[PROBLEMS];
+    const attune_kernel *kernel = at_catalogue_find("wgmma");
+    assert_non_null(kernel);
+    for (int i = 0; i < PROBLEMS; ++i) {
+        attune_problem problem;
+        attune_config config;
+        attune_reason reason;
+        assert_ok(attune_problem_parse(problems[i], &problem));
+        assert_true(at_first_fitting(kernel, &problem, &device->target, &config, &reason));
+        at_recipe_ask(kernel, &problem, &device->target, &config, &recipe[i]);
     }
+    compile_ahead(device, recipe, PROBLEMS);
 }
 
-/* Compiles the kernel for all problems side by side. */
 static int open_with_code(void **state)
 {
     int code = open_device(state);
     if (code == 0 && is_here(*state)) {
-        at_pool_run(at_context_pool(*state), PROBLEMS, plan_one, *state);
+        compile_all(at_context_device(*state));
     }
     return code;
 }

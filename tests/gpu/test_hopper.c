@@ -8,9 +8,9 @@
 #include "base/cm.h"
 #include "base/half.h"
 #include "base/random.h"
-#include "base/threads.h"
 #include "cuda/cuda.h"
 #include "cuda/device.h"
+#include "gpu/compile_ahead.h"
 #include "gpu/hopper.h"
 
 enum {
@@ -44,39 +44,16 @@ static bool here(const bench_top *top)
     return whole->supports(&problem, &top->device->target, &reason);
 }
 
-typedef struct errand {
-    at_device *device;
-    at_recipe recipe[HOPPER_CASES];
-} errand;
-
-/* What does not compile is told by the test that loads it. */
-static void compile_one(void *context, int64_t item, void *scratch)
+static void compile_all(at_device *device)
 {
-    const errand *on = context;
-    at_artifact artifact;
-    (void)scratch;
-    if (at_provide(&at_cuda_of(on->device)->provider, &on->recipe[item], &on->device->target, &artifact, NULL) ==
-        ATTUNE_OK) {
-        at_artifact_free(&artifact);
-    }
-}
-
-/* All units side by side, into the cache, where the tests find them: one after the other they would take most of a
- * minute. */
-static void compile_ahead(at_device *device)
-{
-    static errand all;
-    at_pool *pool = NULL;
-    all.device = device;
+    static at_recipe recipe[HOPPER_CASES];
     for (int i = 0; i < HOPPER_CASES; ++i) {
         attune_problem problem;
         attune_config config;
         hopper_choose(&hopper_cases[i], &device->target, &problem, &config);
-        hopper_recipe(&problem, &device->target, &config, &all.recipe[i]);
+        hopper_recipe(&problem, &device->target, &config, &recipe[i]);
     }
-    assert_ok(at_pool_create(at_cpu_count(), 64, &pool));
-    at_pool_run(pool, HOPPER_CASES, compile_one, &all);
-    at_pool_destroy(pool);
+    compile_ahead(device, recipe, HOPPER_CASES);
 }
 
 static int setup(void **state)
@@ -89,7 +66,7 @@ static int setup(void **state)
     }
     hopper_open();
     if (here(top)) {
-        compile_ahead(top->device);
+        compile_all(top->device);
     }
     *state = top;
     return 0;
