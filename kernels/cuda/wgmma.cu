@@ -235,7 +235,7 @@ ATTUNE_INLINE held begin_job(consumer &c, scores &s)
     held keys = c.tiles.next();
     /* NOTE: by a shuffle, or the sum stays from job to job, in memory where registers are few */
     int group = elaborate ? __shfl_sync(0xffffffff, c.group, 0) : c.group;
-    c.queries = ((c.base + place_q) >> 4) + queries_stage(c, 0) * (tile_q_bytes >> 4) + group * (64 * 128 >> 4);
+    c.queries = operand_at(c.base + place_q) + queries_stage(c, 0) * (tile_q_bytes >> 4) + group * (64 * 128 >> 4);
     if (c.blocks > 0) {
         await_tile(c, keys);
     }

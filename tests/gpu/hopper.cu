@@ -43,7 +43,8 @@ ATTUNE_INLINE int column_of_sum(const consumer &c, int i)
 }
 
 #if UNIT == 0
-/* Scores of the first BLOCK_M queries with the last BLOCK_N keys, then these scores as weights of the values. */
+/* Scores of the first BLOCK_M queries with the last BLOCK_N keys, then these scores as weights of the values; what a
+ * cluster's second block finds stands behind. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(const __grid_constant__ attune_args args)
 {
     Shared &shared = begin(args);
@@ -59,6 +60,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
             produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
             produce_tile<ATTUNE_V>(args, shared, p, j, j.key);
         }
+        end_together();
         return;
     }
     take_registers();
@@ -74,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
     await_tile(c, values);
     multiply_values(c, values, p, o, 0);
     await_outputs<0>(p, o);
-    float *out = results(args);
+    float *out = results(args) + blockIdx.x * (BLOCK_M * (BLOCK_N + columns_v));
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i) {
         out[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)] = s[i];
@@ -84,6 +86,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
     for (int i = 0; i < columns_v / 2; ++i) {
         out[row_of_sum(c, i) * columns_v + column_of_sum(c, i)] = o[i];
     }
+    end_together();
 }
 #endif
 

@@ -102,6 +102,11 @@ static const hopper_case hopper_cases[] = {
     {PRODUCTS, "d64,bf16", "GROUPS=2,BLOCK_N=192", 0},
     {PRODUCTS, "d48,fp16", "GROUPS=2,BLOCK_N=208", 0},
     {PRODUCTS, "d64,bf16", "GROUPS=2,BLOCK_N=224", 0},
+    /* In both blocks of a pair. */
+    {PRODUCTS, "d64,fp16", "CLUSTER=2", 0},
+    {PRODUCTS, "d128,bf16", "CLUSTER=2", 0},
+    {PRODUCTS, "d192,dv128,fp16", "CLUSTER=2", 0},
+    {PRODUCTS, "d256,fp16", "CLUSTER=2", 0},
     /* Rings of eight, five, four and seven stages. */
     {RING, "d64,fp16", "", 0},
     {RING, "d128,fp16", "", 0},

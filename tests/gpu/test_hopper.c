@@ -197,8 +197,14 @@ static void expect(const bench_top *top, const char *what, int row, int column, 
     }
 }
 
-/* Row r's scores with the last tile of keys, which the device found as well. */
-static void check_scores(const bench_top *top, int r, float *s)
+/* Blocks that the unit ran in. */
+static int blocks_of(const bench_top *top)
+{
+    return value_of(top, "CLUSTER") > 0 ? value_of(top, "CLUSTER") : 1;
+}
+
+/* Row r's scores with the last tile of keys, which a block found as well. */
+static void check_scores(const bench_top *top, const float *found, int r, float *s)
 {
     int dim = top->problem.head_dim_qk, n = top->block_n, first = top->keys - n;
     for (int c = 0; c < n; ++c) {
@@ -206,19 +212,18 @@ static void check_scores(const bench_top *top, int r, float *s)
         for (int k = 0; k < dim; ++k) {
             s[c] += top->value[0][r * dim + k] * top->value[1][(first + c) * dim + k];
         }
-        expect(top, "scores", r, c, top->result[r * n + c], s[c]);
+        expect(top, "scores", r, c, found[r * n + c], s[c]);
     }
 }
 
-static void check_products(bench_top *top)
+/* What one block found. */
+static void check_block(const bench_top *top, const float *found)
 {
-    draw(top);
-    run_unit(top);
     int dim_v = top->problem.head_dim_v, n = top->block_n, first = top->keys - n;
-    const float *o = top->result + (ptrdiff_t)top->rows * n;
+    const float *o = found + (ptrdiff_t)top->rows * n;
     static float s[BLOCK_N_MAX];
     for (int r = 0; r < top->rows; ++r) {
-        check_scores(top, r, s);
+        check_scores(top, found, r, s);
         for (int c = 0; c < dim_v; ++c) {
             float sum = 0;
             for (int k = 0; k < n; ++k) {
@@ -226,6 +231,15 @@ static void check_products(bench_top *top)
             }
             expect(top, "output", r, c, o[r * dim_v + c], sum);
         }
+    }
+}
+
+static void check_products(bench_top *top)
+{
+    draw(top);
+    run_unit(top);
+    for (int block = 0; block < blocks_of(top); ++block) {
+        check_block(top, top->result + (ptrdiff_t)block * top->rows * (top->block_n + top->problem.head_dim_v));
     }
 }
 
@@ -240,7 +254,7 @@ static void check_rescore(bench_top *top)
     draw(top);
     run_unit(top);
     for (int r = 0; r < top->rows; ++r) {
-        check_scores(top, r, s);
+        check_scores(top, top->result, r, s);
     }
 }
 
@@ -257,8 +271,7 @@ static void check_ring(bench_top *top)
     draw(top);
     run_unit(top);
     int keys = top->keys * top->problem.head_dim_qk, values = top->keys * top->problem.head_dim_v;
-    int blocks = value_of(top, "CLUSTER") > 0 ? value_of(top, "CLUSTER") : 1;
-    for (int block = 0; block < blocks; ++block) {
+    for (int block = 0; block < blocks_of(top); ++block) {
         const float *found = top->result + (ptrdiff_t)block * (keys + values);
         assert_memory_equal(found, top->value[1], (size_t)keys * sizeof(float));
         assert_memory_equal(found + keys, top->value[2], (size_t)values * sizeof(float));

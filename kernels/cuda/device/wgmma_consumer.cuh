@@ -105,9 +105,17 @@ ATTUNE_INLINE void let_pass(consumer &c)
     leave_tile(c, tile);
 }
 
+/* An address of shared memory as a descriptor has it. NOTE: in a cluster the block's rank stands above its addresses,
+ * from bit 24 on, which would be added to the leading offset: of V's chunks all but the first would be looked for
+ * elsewhere. */
+ATTUNE_INLINE unsigned operand_at(unsigned address)
+{
+    return BLOCKS > 1 ? address >> 4 & 0x3fff : address >> 4;
+}
+
 ATTUNE_INLINE unsigned place_of(const consumer &c, held tile)
 {
-    return ((c.base + place_tile) >> 4) + tile.stage * (tile_bytes >> 4);
+    return operand_at(c.base + place_tile) + tile.stage * (tile_bytes >> 4);
 }
 
 ATTUNE_INLINE void multiply_keys(const consumer &c, held tile, scores &s)
