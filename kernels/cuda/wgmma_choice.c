@@ -19,11 +19,18 @@ static const choice middle[CHOICES] = {
     {2, 128, 2, TURNS, STANDING, 2}, {2, 128, 2, COUNTER, STANDING, 2}, {2, 128, 2, TURNS, 0, 0}};
 static const choice wide[CHOICES] = {
     {2, 64, 1, TURNS, STANDING, 3}, {2, 64, 1, COUNTER, STANDING, 3}, {2, 80, 1, TURNS, STANDING, 4}};
+/* Where only queries and keys are wide, O leaves registers for larger tiles: as many keys as there is room for. */
+static const choice wide_keys[CHOICES] = {
+    {2, 128, 1, TURNS, STANDING, 2}, {2, 128, 1, COUNTER, STANDING, 2}, {2, 96, 1, TURNS, STANDING, 2}};
 
 static const choice *choices_for(const attune_problem *problem)
 {
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
-    return dim <= 64 ? narrow : dim <= 96 ? lesser : dim <= 128 ? middle : wide;
+    return dim <= 64                    ? narrow
+           : dim <= 96                  ? lesser
+           : dim <= 128                 ? middle
+           : problem->head_dim_v <= 128 ? wide_keys
+                                        : wide;
 }
 
 static attune_config config_of(const choice *from)

@@ -43,6 +43,12 @@ static void chooses_what_was_fastest(void **state)
         const char *problem, *name;
         int32_t value;
     } asked[] = {
+        /* where only queries and keys are wide, as many keys as there is room for */
+        {"b2,h16,s4096,d192,dv128,bf16", "BLOCK_N", 128},
+        {"b2,h16,s4096,d192,dv128,bf16,causal", "BLOCK_N", 128},
+        {"b8,h16,s1024,d192,dv128,bf16,causal", "AHEAD", 2},
+        {"b2,h16,s4096,d256,dv128,fp16,causal", "BLOCK_N", 96},
+        {"b2,h16,s4096,d192,bf16", "BLOCK_N", 64},
         /* by counter only where it evens out more than it costs */
         {"b1,h64,s1109,d128,bf16,causal", "SCHEDULER", 1}, /* two sections, there and back, are even */
         {"b1,h64,hkv16,s760,d128,fp16,causal", "SCHEDULER", 1},
