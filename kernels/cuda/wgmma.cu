@@ -529,6 +529,47 @@ ATTUNE_INLINE held last_values(Shared &shared, const job &j, consumer &c, weight
     return values;
 }
 
+/* A job's tiles, whose first scores have been given out; the last one's values are left to be multiplied. */
+ATTUNE_INLINE void run_tiles(const attune_args &args, Shared &shared, const job &j, consumer &c, held keys, scores &s,
+                             weights &p, outputs &o)
+{
+    first_tile(args, j, c, keys, s, p);
+    if (!early || !OVERLAP || c.first + 1 == c.blocks) {
+        settle(j, c);
+    }
+    declare_uniform(c);
+    int i = c.first + 1;
+#pragma unroll 1
+    for (; i < c.sharp; ++i) {
+        if constexpr (OVERLAP) {
+            overlapped_tile<false>(args, shared, j, c, i, s, p, o);
+        } else {
+            sequential_tile(args, shared, j, c, i, s, p, o);
+        }
+    }
+    if (sharp_apart && i < c.blocks) {
+        standing_end(c.rows);
+#pragma unroll 1
+        for (; i < c.blocks; ++i) {
+            overlapped_tile<true>(args, shared, j, c, i, s, p, o);
+        }
+    }
+}
+
+/* The next job before O of this one is stored: the scores of its first tile come behind the last values. */
+ATTUNE_INLINE held begin_early(const job &next, consumer &c, held values, scores &s, weights &p, outputs &o)
+{
+    find_edges(next, c);
+    if (c.first > 0) {
+        await_outputs<0>(p, o);
+        leave_tile(c, values);
+        pass_tiles(c);
+    }
+    held keys = begin_job(c, s);
+    await_outputs<1>(p, o);
+    return keys;
+}
+
 ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
 {
     consumer c = consumer_of(args, shared, group);
@@ -546,27 +587,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     pass_tiles(c);
     held keys = begin_job(c, s);
     for (;;) {
-        first_tile(args, job_of(j), c, keys, s, p);
-        if (!early || !OVERLAP || c.first + 1 == c.blocks) {
-            settle(job_of(j), c);
-        }
-        declare_uniform(c);
-        int i = c.first + 1;
-#pragma unroll 1
-        for (; i < c.sharp; ++i) {
-            if constexpr (OVERLAP) {
-                overlapped_tile<false>(args, shared, job_of(j), c, i, s, p, o);
-            } else {
-                sequential_tile(args, shared, job_of(j), c, i, s, p, o);
-            }
-        }
-        if (sharp_apart && i < c.blocks) {
-            standing_end(c.rows);
-#pragma unroll 1
-            for (; i < c.blocks; ++i) {
-                overlapped_tile<true>(args, shared, job_of(j), c, i, s, p, o);
-            }
-        }
+        run_tiles(args, shared, job_of(j), c, keys, s, p, o);
         errand next;
         if constexpr (early) {
             next = take_job(shared, c); /* before the products that its loads would wait behind */
@@ -575,14 +596,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         float normaliser[2];
         close_rows(args, job_of(j), c, normaliser);
         if constexpr (early) {
-            find_edges(next.here, c);
-            if (c.first > 0) {
-                await_outputs<0>(p, o);
-                leave_tile(c, values);
-                pass_tiles(c);
-            }
-            keys = begin_job(c, s);
-            await_outputs<1>(p, o);
+            keys = begin_early(next.here, c, values, s, p, o);
         } else {
             await_outputs<0>(p, o);
         }

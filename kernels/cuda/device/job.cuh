@@ -15,7 +15,7 @@ struct job {
     int sees_first, sees_end;   /* the keys that the tile's first row sees; row r of the tile sees those r further on */
     int keys;                   /* of the sequence */
     int clean_first, clean_end; /* the keys that any row of the head sees: other values may hold anything */
-    int spare[2];
+    int spare[2];               /* 16 bytes at a time */
 };
 
 /* Numbers to which up to 512 may be added. */
