@@ -33,8 +33,12 @@ COUNTERS = [("tensor_pct", "tensor pipe %"), ("fma_pct", "FMA pipe %"), ("issue_
             ("sm_pct", "SM %"), ("warps_pct", "warps %"), ("shared_pct", "shared memory %"),
             ("dram_read_mb", "DRAM read MB"), ("dram_write_mb", "written MB"), ("dram_pct", "DRAM %"),
             ("l2_hit_pct", "L2 hits %")]
-ABLATIONS = [("tensor_pct", "tensor %"), ("xu_pct", "XU %"), ("issue_pct", "issued %"),
-             ("instructions_m", "instructions, M"), ("l2_mb", "L2, MB"), ("l2_hit_pct", "L2 hits %"), ("sm_ghz", "GHz")]
+COUNTED = [("tensor_pct", "tensor %"), ("xu_pct", "XU %"), ("issue_pct", "issued %"),
+           ("instructions_m", "instructions, M"), ("sm_ghz", "GHz")]
+# Arms of the ablations that say what their neighbours say, and those whose counters say why.
+UNTOLD = ("RESCALE=0", "AHEAD=1", "SCHEDULER=1,Q_STAGES=1", "BLOCK_N=96", "KV_STAGES=4", "EMULATED=1", "EMULATED=4")
+TELLING = ("-", "OVERLAP=0,RESCALE=0,AHEAD=0,SCHEDULER=1", "RESCALE=0,AHEAD=0", "AHEAD=0", "SCHEDULER=0,Q_STAGES=1",
+           "EMULATED=2")
 SM_COUNT, FMA_LANES = 132, 128  # an H200; 128 fp32 lanes an SM, each 2 flops a cycle
 
 
@@ -182,12 +186,17 @@ def barriers(results):
                   for r in results.rows("barriers.tsv")])
 
 
-def label(row):
-    """What a line of an ablation is about."""
-    if row["idea"] == "chosen":
-        params = row["kernel"].partition(":")[2]
-        return f"chosen: `{re.sub(',(CLUSTER|KV_STAGES|EMULATED)=0', '', params)}`"
-    return f"{row['idea']}: `{row['without']}`" + (f" beside `{row['with']}`" if row["with"] != "-" else "")
+def column_of(problem):
+    """An ablation's problem, by what it differs in from the others."""
+    short = "" if "s4096" in problem else ", S=1,024"
+    return "d=" + problem.split(",d")[1].split(",")[0] + (" causal" if "causal" in problem else "") + short
+
+
+def instead(row):
+    """The parameters that are other than in what a line is held against, and what both have."""
+    without, beside = row["without"].split(","), row["with"].split(",")
+    both = [param for param in without if param in beside]
+    return f"`{','.join(x for x in without if x not in both)}`" + (f", both `{','.join(both)}`" if both else "")
 
 
 def rounded(text):
@@ -199,18 +208,25 @@ def rounded(text):
 
 
 def ablations(results):
-    rows, tables = results.rows("hopper_ablations.tsv"), []
-    for problem in dict.fromkeys(row["problem"] for row in rows):
-        mine = [row for row in rows if row["problem"] == problem]
-        peer = next(row for row in mine if row["idea"] == "cuDNN")
-        body = [[f"cuDNN ({peer['kernel']})", rounded(peer["median_us"]), "1.000", ""] + [""] * len(ABLATIONS)]
-        for row in mine:
-            if row is not peer:
-                worth = "" if row["idea"] == "chosen" else f"{100 * float(row['worth']):+.1f} %"
-                body.append([label(row), rounded(row["median_us"]), row["ratio"], worth] +
-                            [rounded(row[name]) for name, _ in ABLATIONS])
-        tables.append(table([f"`{problem}`", "µs", "ratio", "worth"] + [name for _, name in ABLATIONS], body))
-    return "\n\n".join(tables)
+    """A row an idea, a column a problem: the time without it over the time with it."""
+    rows = [row for row in results.rows("hopper_ablations.tsv")
+            if row["idea"] != "chosen" and row["without"] not in UNTOLD]
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    ideas = list(dict.fromkeys(row["idea"] for row in rows))
+    arms = dict.fromkeys((row["idea"], "" if row["without"] == "-" else instead(row)) for row in rows)
+    took = {(row["idea"], "" if row["without"] == "-" else instead(row), row["problem"]):
+            f"{1 + float(row['worth']):.3f}" for row in rows}
+    return table(["idea", "instead"] + [column_of(problem) for problem in problems],
+                 [[idea, other] + [took.get((idea, other, problem), "") for problem in problems]
+                  for idea, other in sorted(arms, key=lambda arm: (ideas.index(arm[0]), arm[1]))])
+
+
+def ablation_counters(results):
+    return table(["problem", "config", "µs", "cuDNN's time / it"] + [name for _, name in COUNTED],
+                 [[column_of(row["problem"]), "chosen" if row["idea"] == "chosen" else f"`{row['without']}`",
+                   rounded(row["median_us"]), row["ratio"]] + [rounded(row[name]) for name, _ in COUNTED]
+                  for row in results.rows("hopper_ablations.tsv")
+                  if row["without"] in TELLING and row["idea"] != "cuDNN"])
 
 
 def small_times(results, kept):
@@ -297,6 +313,7 @@ def bars(results):
 
 TABLES = {"machine": machine, "summary": summary, "guards": guards, "tile": tile, "plans": plans, "calls": calls,
           "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers, "ablations": ablations,
+          "ablation_counters": ablation_counters,
           "small_warm": small_warm, "small_cold": small_cold, "host": host}
 PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 
