@@ -11,8 +11,9 @@ each, as bench/counters.py has it, all of a problem in one process of `stages`. 
 
 idea: what it is about; without, with: the parameters named, "-" where there are none, which is the heuristic's choice.
 ratio: cuDNN's median / this one's; worth: this one's median / that of the config with the idea - 1, so that above 0
-the idea gains. A config that stands for two ideas has a line for each. With --list nothing runs: PROBLEM and KERNEL of
-every arm are printed, for compiling ahead. Exit code 1 where a result is off by more than 0.01 or counters are missing.
+the idea gains. A config that stands for two ideas has a line for each, unless both are held against the same. With
+--list nothing runs: PROBLEM and KERNEL of every arm are printed, for compiling ahead. Exit code 1 where a result is off
+by more than 0.01 or counters are missing.
 """
 import argparse
 import os

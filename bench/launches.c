@@ -263,7 +263,8 @@ static attune_status prepare(subject *s, const char *text, const char *kernel)
         bool queries = role == ATTUNE_Q || role == ATTUNE_O;
         int64_t rows = queries ? problem.heads_q * problem.seqlen_q : problem.heads_kv * problem.seqlen_kv;
         int32_t dim = role == ATTUNE_Q || role == ATTUNE_K ? problem.head_dim_qk : problem.head_dim_v;
-        AT_FORWARD(s->device->ops->allocate(s->device, (size_t)(problem.batch * rows * dim) * 4, &s->buffer[role]));
+        size_t bytes = (size_t)(problem.batch * rows * dim) * 4 + (role == ATTUNE_O ? (size_t)TURNS * 256 : 0);
+        AT_FORWARD(s->device->ops->allocate(s->device, bytes, &s->buffer[role]));
         s->call.tensor[role].data = s->buffer[role];
     }
     s->problem = problem;

@@ -3,11 +3,11 @@
 # attune (build/bin, or build/gpu carried to a machine with a GPU). Of each problem a short race among what is known, then
 # the gate: verdicts go below EVIDENCE, proven rows into the file WISDOM, and every step into EVIDENCE/../ledgers.
 #
-# KERNELS, DTYPES (fp16; "fp16 bf16"), PROBLEMS and AGAINST say of what and against whom, STRATEGY and BUDGET make it
-# search. What each call took is added to calls.tsv beside the ledgers (bench/refresh.py sums it up). It begins nothing
-# that would end after LIMIT seconds: the last line says what is left, and the same command goes on there. A winner that
-# is slower than a peer is a finding, and no failure of this script: the exit code is 1 where one is not right, 3 where
-# nothing could run, 4 where something is left, void or not proven.
+# KERNELS, DTYPES (fp16; "fp16 bf16"; grouped heads are bf16), PROBLEMS and AGAINST say of what and against whom,
+# STRATEGY and BUDGET make it search. What each call took is added to calls.tsv beside the ledgers (bench/refresh.py sums
+# it up). It begins nothing that would end after LIMIT seconds: the last line says what is left, and the same command
+# goes on there. A winner that is slower than a peer is a finding, and no failure of this script: the exit code is 1
+# where one is not right, 3 where nothing could run, 4 where something is left, void or not proven.
 set -u
 export LC_ALL=C # EPOCHREALTIME with a point
 dir=$(cd "${1:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}" && pwd) || exit 2

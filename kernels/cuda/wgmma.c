@@ -170,6 +170,9 @@ static bool is_extra_valid(const attune_problem *problem, const attune_target *t
     const int32_t asked = config->value[KV_STAGES], most = most_stages(problem, target, config);
     const int32_t emulated = config->value[EMULATED], cluster = config->value[CLUSTER];
     const int32_t rescale = problem->varlen ? 0 : STANDING;
+    if (asked > 0 && most < STAGES_MIN) {
+        return attune_refuse(reason, "KV_STAGES %d: there is no room for as many as %d", asked, STAGES_MIN);
+    }
     if (asked > 0 && asked >= most) {
         return attune_refuse(reason, "KV_STAGES %d: fewer than the %d that there is room for, or 0, which takes these",
                              asked, most);

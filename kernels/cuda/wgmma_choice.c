@@ -9,7 +9,7 @@ typedef struct choice {
 } choice;
 
 /* From the best on: by a standing reference, the same with a counter, which evens out heads that take longer, by
- * maxima; above head dim 128 instead of that tiles of 80 keys, which long causal problems are better off with. */
+ * maxima; above head dim 128 instead of that tiles of other sizes. */
 enum { CHOICES = 3 };
 static const choice narrow[CHOICES] = {
     {3, 128, 2, TURNS, STANDING, 4}, {3, 128, 2, COUNTER, STANDING, 4}, {3, 128, 2, TURNS, 0, 0}};
@@ -22,15 +22,18 @@ static const choice wide[CHOICES] = {
 /* Where only queries and keys are wide, O leaves registers for larger tiles: as many keys as there is room for. */
 static const choice wide_keys[CHOICES] = {
     {2, 128, 1, TURNS, STANDING, 2}, {2, 128, 1, COUNTER, STANDING, 2}, {2, 96, 1, TURNS, STANDING, 2}};
+static const choice widest_keys[CHOICES] = {
+    {2, 96, 1, TURNS, STANDING, 2}, {2, 96, 1, COUNTER, STANDING, 2}, {2, 64, 1, TURNS, STANDING, 3}};
 
 static const choice *choices_for(const attune_problem *problem)
 {
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
-    return dim <= 64                    ? narrow
-           : dim <= 96                  ? lesser
-           : dim <= 128                 ? middle
-           : problem->head_dim_v <= 128 ? wide_keys
-                                        : wide;
+    return dim <= 64                   ? narrow
+           : dim <= 96                 ? lesser
+           : dim <= 128                ? middle
+           : problem->head_dim_v > 128 ? wide
+           : dim <= 192                ? wide_keys
+                                       : widest_keys;
 }
 
 static attune_config config_of(const choice *from)
@@ -59,7 +62,8 @@ static int64_t jobs_of(const attune_problem *problem, const attune_config *confi
 }
 
 /* What a tile of keys and a job besides take on the H200 with a causal mask, in 10 ns, and a tile's keys. Upper groups
- * let tiles pass, which is reckoned as a shorter job. */
+ * let tiles pass, which is reckoned as a shorter job. By the head dim of values: wider queries and keys cost more,
+ * which nobody has measured. */
 typedef struct pace {
     int32_t tile, job, block_n;
 } pace;
@@ -291,8 +295,8 @@ static bool wants_no_turns(const attune_problem *problem, const attune_target *t
 /* The shortest jobs take no turns, and the counter costs more than it evens out. */
 static bool is_very_short(const attune_problem *problem, const attune_config *config)
 {
-    return longer_of(problem) < VERY_SHORT && problem->head_dim_v > 64 && config->value[BLOCK_N] == 128 &&
-           config->value[RESCALE] == STANDING && !problem->varlen;
+    return longer_of(problem) < VERY_SHORT && problem->head_dim_v > 64 && problem->head_dim_qk <= 128 &&
+           config->value[BLOCK_N] == 128 && config->value[RESCALE] == STANDING && !problem->varlen;
 }
 
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)

@@ -115,22 +115,32 @@ static int64_t tiles_of(const attune_problem *problem, int32_t rows)
 }
 
 /* What it is for: at most two tiles of 128 queries a multiprocessor, one where heads are wide; and the more tiles, the
- * fewer keys. */
-enum { KEYS_MAX_MANY = 512, KEYS_MAX = 1024, KEYS_MAX_FEW = 2048, TILE = 128 };
+ * fewer keys. Beyond them wgmma is faster (docs/hopper_small.md). */
+enum { TILE = 128 };
+
+static int32_t keys_most(const attune_problem *problem, int64_t tiles, int64_t sm_count, bool wide)
+{
+    if (2 * tiles <= sm_count) {
+        return 2048;
+    }
+    if (wide) {
+        return problem->causal ? 576 : 384;
+    }
+    return tiles <= sm_count ? 1024 : 512;
+}
 
 static bool is_small(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    bool wide = padded(problem->head_dim_qk) > CHUNK || padded(problem->head_dim_v) > CHUNK;
-    int64_t tiles = tiles_of(problem, TILE);
-    int64_t most = (int64_t)target->sm_count * (wide ? 1 : 2);
-    int32_t keys = 2 * tiles <= target->sm_count ? KEYS_MAX_FEW : tiles <= target->sm_count ? KEYS_MAX : KEYS_MAX_MANY;
+    const bool wide = padded(problem->head_dim_qk) > CHUNK || padded(problem->head_dim_v) > CHUNK;
+    const int64_t tiles = tiles_of(problem, TILE), most = (int64_t)target->sm_count * (wide ? 1 : 2);
+    const int32_t keys = keys_most(problem, tiles, target->sm_count, wide);
     if (tiles > most) {
         return attune_refuse(reason, "seqlen_q, heads_q, batch: %lld tiles of %d queries, at most %lld for %d SMs",
                              (long long)tiles, TILE, (long long)most, target->sm_count);
     }
     if (problem->seqlen_kv > keys) {
-        return attune_refuse(reason, "seqlen_kv %lld: at most %d with %lld tiles of queries",
-                             (long long)problem->seqlen_kv, keys, (long long)tiles);
+        return attune_refuse(reason, "seqlen_kv %lld: at most %d with %lld tiles of queries%s",
+                             (long long)problem->seqlen_kv, keys, (long long)tiles, wide ? " and wide heads" : "");
     }
     return true;
 }
@@ -312,7 +322,7 @@ static const attune_shipped shipped[] = {
     {"b4,h16,s512,d64,fp16", ""},
     {"b4,h16,s512,d64,fp16,causal", ""},
     {"b2,h8,s512,d128,fp16", ""},
-    {"b2,h8,hkv2,s1000,d128,bf16,causal", ""},
+    {"b2,h16,hkv4,s500,d128,bf16,causal", ""},
     {"b2,h4,hkv2,s300,d80,dv48,bf16,causal", ""},
     {NULL, NULL},
 };

@@ -108,7 +108,7 @@ attune_status at_catalogue_check(const char *text, const attune_kernel **kernel)
     return at_config_parse(found, params, &config);
 }
 
-/* Over 0, which is what a parameter that the text is older than was. */
+/* A parameter that the text does not name is 0: what the kernel did before it had the parameter. */
 static bool read_config(const char *text, const attune_kernel **kernel, attune_config *config)
 {
     char name[AT_KERNEL_TEXT_MAX];

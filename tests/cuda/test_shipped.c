@@ -95,7 +95,8 @@ static void add_rows(const attune_kernel *kernel, const attune_shipped *shipped,
  */
 static bool has_stack(const row *at, const at_cubin_entry *entry)
 {
-    return entry->local_bytes > (strcmp(at->kernel->name, "minimal") == 0 ? 8 : 0);
+    const bool is_known = at->target.arch == 80 && strcmp(at->kernel->name, "minimal") == 0;
+    return entry->local_bytes > (is_known ? 8 : 0);
 }
 
 static void judge(row *at, const at_cubin *cubin)

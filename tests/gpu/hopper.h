@@ -107,7 +107,7 @@ static const hopper_case hopper_cases[] = {
     {PRODUCTS, "d128,bf16", "CLUSTER=2", 0},
     {PRODUCTS, "d192,dv128,fp16", "CLUSTER=2", 0},
     {PRODUCTS, "d256,fp16", "CLUSTER=2", 0},
-    /* Rings of eight, five, four and seven stages. */
+    /* Rings of eight, five, four and three stages. */
     {RING, "d64,fp16", "", 0},
     {RING, "d128,fp16", "", 0},
     {RING, "d72,bf16", "BLOCK_N=176,Q_STAGES=1", 0},
@@ -118,6 +118,7 @@ static const hopper_case hopper_cases[] = {
     {RING, "d72,bf16", "BLOCK_N=176,Q_STAGES=1,CLUSTER=2", 0},
     {RING, "d192,dv128,fp16", "CLUSTER=2", 0},
     {RING, "d256,fp16", "CLUSTER=2", 0},
+    /* Of fewer than there is room for. */
     {RING, "d64,fp16", "KV_STAGES=7", 0},
     {RING, "d128,bf16", "KV_STAGES=3", 0},
     {SOFTMAX, "d64,fp16", "RESCALE=0", 0},

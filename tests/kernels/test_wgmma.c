@@ -238,6 +238,25 @@ static void pairs_are_launched_whole(void **state)
     }
 }
 
+/* Whatever the head dims, there is another config to race the first. */
+static void there_is_more_than_one_choice(void **state)
+{
+    static const char *const problems[] = {
+        "b2,h16,s4096,d64,fp16,causal",        "b2,h16,s4096,d96,fp16,causal",  "b2,h16,s4096,d128,fp16,causal",
+        "b2,h16,s4096,d192,dv128,bf16,causal", "b2,h16,s4096,d256,dv128,bf16",  "b2,h16,s4096,d256,dv32,bf16,causal",
+        "b2,h16,s4096,d128,dv192,bf16",        "b2,h16,s4096,d256,fp16,causal",
+    };
+    const attune_target target = h200();
+    (void)state;
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; ++i) {
+        attune_problem problem = problem_of(problems[i]);
+        attune_config first, second;
+        assert_true(at_kernel_wgmma.heuristic(&problem, &target, 0, &first));
+        assert_true(at_kernel_wgmma.heuristic(&problem, &target, 1, &second));
+        assert_memory_not_equal(&first, &second, sizeof first);
+    }
+}
+
 static void set(attune_config *config, const char *params)
 {
     assert_ok(at_config_parse(&at_kernel_wgmma, params, config));
@@ -337,9 +356,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chooses_what_was_fastest),      cmocka_unit_test(forecasts_end),
-        cmocka_unit_test(pairs_need_the_same_keys),      cmocka_unit_test(pairs_are_launched_whole),
-        cmocka_unit_test(fewer_stages_can_be_asked_for), cmocka_unit_test(the_space_grows_by_little),
-        cmocka_unit_test(older_configs_are_without),
+        cmocka_unit_test(there_is_more_than_one_choice), cmocka_unit_test(pairs_need_the_same_keys),
+        cmocka_unit_test(pairs_are_launched_whole),      cmocka_unit_test(fewer_stages_can_be_asked_for),
+        cmocka_unit_test(the_space_grows_by_little),     cmocka_unit_test(older_configs_are_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

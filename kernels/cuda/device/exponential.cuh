@@ -8,21 +8,6 @@
 
 #include "device/ptx.cuh"
 
-/* The larger and the smaller number; NaN where one is (sm_80). */
-ATTUNE_INLINE float ptx_max_nan_f32(float x, float y)
-{
-    float z;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-    return z;
-}
-
-ATTUNE_INLINE float ptx_min_nan_f32(float x, float y)
-{
-    float z;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-    return z;
-}
-
 /* 2^x by a polynomial of fourth degree, minimax with 2^0 = 1: relative error 3e-6. The third degree's 8.6e-5 would do
  * for weights, which are rounded to fp16, but not for LSE: where few keys have like scores, all weights share one
  * error. Below -126 it is 0, as with the unit, so that 2^-inf = 0; above 127 it is 2^127, far from anything small, NaN
@@ -38,7 +23,7 @@ ATTUNE_INLINE float ex2_by_products(float x)
     float whole = __fadd_rd(x, shift);
     float part = x - (whole - shift); /* 0 ... 1 */
     float y = fmaf(fmaf(fmaf(fmaf(0.01342668f, part, 0.05224247f), part, 0.24128020f), part, 0.69304484f), part, 1.0f);
-    return y * __int_as_float(__float_as_int(whole) << 23);
+    return y * __uint_as_float(__float_as_uint(whole) << 23);
 }
 
 /* Whether element i of a lane's is one of the `share` of each sixteen: every (16 / share)th, in turns of the first and

@@ -105,8 +105,8 @@ struct queue {
 constexpr attune_i64 SECTION_BYTES = 32 << 20, SECTION_HEADS = 32;
 
 /* Heads of `bytes` each for which there is room. NOTE: a division in 64 bits may be a call, for which a thread of 24
- * registers has none to spare. Where a key's bytes are a power of two the compiler does without, and 32 bits would be
- * other code than what has been judged. */
+ * registers has none to spare. Where a key's bytes are a power of two it is none; that code stays as it is, for
+ * evidence is of its bytes. */
 template <attune_i64 room> ATTUNE_INLINE attune_i64 heads_within(attune_i64 bytes)
 {
     enum { key_bytes = (ATTUNE_HEAD_DIM_QK + ATTUNE_HEAD_DIM_V) * 2 };
