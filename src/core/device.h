@@ -17,11 +17,12 @@ typedef struct at_loaded {
     attune_steps steps;
 } at_loaded;
 
-/* What a launch of a kernel of one step takes, complete: it may be launched again and again. */
+/* What a launch takes that is one kernel, or a fill and a kernel, complete: it may be launched again and again. */
 typedef struct at_made {
     attune_args args; /* with tensor maps */
     uint32_t grid[3];
     uint32_t smem_bytes;
+    uint64_t fill_offset, fill_bytes; /* of the workspace, before the kernel; 0 bytes: nothing */
 } at_made;
 
 typedef struct at_device_ops {
@@ -33,8 +34,8 @@ typedef struct at_device_ops {
     attune_status (*inspect)(const at_loaded *loaded, const attune_args *args);
     /* Runs (CPU) or enqueues (CUDA) all steps. `args` is complete but for tensor maps and may be changed. */
     attune_status (*launch)(const at_loaded *loaded, attune_args *args, void *stream);
-    /* The same for kernels of one step, where a device has it (else NULL): made->args is as above, the rest is filled
-     * in. Then it can be launched again, on whatever stream. */
+    /* The same where it is one kernel, or a fill and a kernel, and a device has it (else NULL): made->args is as above,
+     * the rest is filled in. Then it can be launched again, on whatever stream. */
     attune_status (*make)(const at_loaded *loaded, at_made *made);
     attune_status (*launch_made)(const at_loaded *loaded, const at_made *made, void *stream);
     /* Waits for everything on the stream. */

@@ -29,10 +29,13 @@ static attune_status workspace_at_most(const attune_problem *problem, const at_l
     return ATTUNE_OK;
 }
 
+/* What an at_made can hold. */
 static bool keeps_launches(const at_loaded *loaded)
 {
-    return loaded->device->ops->make != NULL && loaded->steps.count == 1 &&
-           loaded->steps.step[0].kind == ATTUNE_STEP_KERNEL;
+    const attune_step *step = loaded->steps.step;
+    const int32_t count = loaded->steps.count;
+    return loaded->device->ops->make != NULL && (count == 1 || (count == 2 && step[0].kind == ATTUNE_STEP_FILL)) &&
+           step[count - 1].kind == ATTUNE_STEP_KERNEL;
 }
 
 attune_status at_plan_bind(const attune_problem *problem, const at_loaded *loaded, at_origin origin, attune_plan **plan)

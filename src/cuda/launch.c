@@ -356,8 +356,13 @@ static attune_status launch_kernel(const at_cuda_device *device, const cuda_load
     return ATTUNE_OK;
 }
 
-static attune_status launch_fill(const at_cuda_device *device, const attune_step_fill *fill, const at_sizes *sizes,
-                                 const attune_args *args, at_cu_stream stream)
+/* A part of the workspace. */
+typedef struct stretch {
+    uint64_t offset, bytes;
+} stretch;
+
+static attune_status make_fill(const attune_step_fill *fill, const at_sizes *sizes, const attune_args *args,
+                               stretch *made)
 {
     int64_t offset = 0;
     int64_t bytes = 0;
@@ -368,11 +373,18 @@ static attune_status launch_fill(const at_cuda_device *device, const attune_step
                    (uint64_t)bytes > args->workspace_bytes - (uint64_t)offset,
                ATTUNE_INTERNAL, "a fill step of bytes %lld ... +%lld in a workspace of %llu", (long long)offset,
                (long long)bytes, (unsigned long long)args->workspace_bytes);
-    if (bytes > 0) {
+    *made = (stretch){(uint64_t)offset, (uint64_t)bytes};
+    return ATTUNE_OK;
+}
+
+static attune_status launch_fill(const at_cuda_device *device, const attune_step_fill *fill, const attune_args *args,
+                                 const stretch *made, at_cu_stream stream)
+{
+    if (made->bytes > 0) {
         AT_DRIVER_CHECK(device->driver,
-                        device->driver->cuMemsetD32Async((uintptr_t)args->workspace + (uintptr_t)offset, fill->pattern,
-                                                         (size_t)bytes / 4, stream),
-                        "filling %lld bytes of workspace", (long long)bytes);
+                        device->driver->cuMemsetD32Async((uintptr_t)args->workspace + made->offset, fill->pattern,
+                                                         made->bytes / 4, stream),
+                        "filling %llu bytes of workspace", (unsigned long long)made->bytes);
     }
     return ATTUNE_OK;
 }
@@ -395,7 +407,9 @@ static attune_status launch_steps(const at_cuda_device *device, const cuda_loade
             AT_FORWARD(make_kernel(device, loaded, i, &sizes, args, &made));
             AT_FORWARD(launch_kernel(device, loaded, i, args, &made, stream));
         } else if (step->kind == ATTUNE_STEP_FILL) {
-            AT_FORWARD(launch_fill(device, &step->as.fill, &sizes, args, stream));
+            stretch made = {0, 0};
+            AT_FORWARD(make_fill(&step->as.fill, &sizes, args, &made));
+            AT_FORWARD(launch_fill(device, &step->as.fill, args, &made, stream));
         } else {
             AT_FORWARD(at_gemm_run(device->cublas, &step->as.gemm, args, &sizes, stream, scratch,
                                    (size_t)loaded->scratch_bytes));
@@ -423,27 +437,44 @@ attune_status at_cuda_make(const at_loaded *base, at_made *made)
 {
     const cuda_loaded *loaded = (const cuda_loaded *)base;
     at_cuda_device *device = at_cuda_of(base->device);
+    const int32_t last = base->steps.count - 1;
     extent blocks = {{0}, 0};
+    stretch filled = {0, 0};
     at_sizes sizes;
     bool pushed = false;
     at_sizes_fill(&sizes, &made->args, &device->base.target);
+    if (last > 0) {
+        AT_FORWARD(make_fill(&base->steps.step[0].as.fill, &sizes, &made->args, &filled));
+    }
     AT_FORWARD(at_cuda_enter(device, &pushed));
-    attune_status status = make_kernel(device, loaded, 0, &sizes, &made->args, &blocks);
+    attune_status status = make_kernel(device, loaded, last, &sizes, &made->args, &blocks);
     at_cuda_leave(device, pushed);
     memcpy(made->grid, blocks.grid, sizeof made->grid);
     made->smem_bytes = blocks.smem_bytes;
+    made->fill_offset = filled.offset;
+    made->fill_bytes = filled.bytes;
     return status;
+}
+
+static attune_status launch_both(const at_cuda_device *device, const cuda_loaded *loaded, const at_made *made,
+                                 at_cu_stream stream)
+{
+    const attune_steps *steps = &loaded->base.steps;
+    const extent blocks = {{made->grid[0], made->grid[1], made->grid[2]}, made->smem_bytes};
+    const stretch filled = {made->fill_offset, made->fill_bytes};
+    if (steps->count > 1) {
+        AT_FORWARD(launch_fill(device, &steps->step[0].as.fill, &made->args, &filled, stream));
+    }
+    return launch_kernel(device, loaded, steps->count - 1, &made->args, &blocks, stream);
 }
 
 attune_status at_cuda_launch_made(const at_loaded *base, const at_made *made, void *stream)
 {
-    const cuda_loaded *loaded = (const cuda_loaded *)base;
     at_cuda_device *device = at_cuda_of(base->device);
-    extent blocks = {{made->grid[0], made->grid[1], made->grid[2]}, made->smem_bytes};
     bool pushed = false;
     AT_FORWARD(at_cuda_enter(device, &pushed));
     attune_status status = look_at_stream(device, stream);
-    status = status == ATTUNE_OK ? launch_kernel(device, loaded, 0, &made->args, &blocks, stream) : status;
+    status = status == ATTUNE_OK ? launch_both(device, (const cuda_loaded *)base, made, stream) : status;
     at_cuda_leave(device, pushed);
     return status;
 }

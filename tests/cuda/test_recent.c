@@ -91,6 +91,37 @@ static void a_call_that_comes_again_is_launched_as_it_was(void **state)
     done(&with);
 }
 
+/* A fill before the kernel, of a counter: it is done each time, where the call's workspace is. */
+static void a_fill_before_the_kernel_comes_again_too(void **state)
+{
+    (void)state;
+    fixture.fill = 1;
+    void *both = NULL;
+    caller with = planned();
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_WORKSPACE_TOO_SMALL, "1024 bytes are needed");
+    assert_ok(with.device->ops->allocate(with.device, 2048, &both));
+    for (int i = 0; i < 2; ++i) {
+        char *workspace = (char *)both + (ptrdiff_t)i * 1024;
+        with.call.workspace = workspace;
+        with.call.workspace_bytes = 1024;
+        execute_times(&with, 2);
+        const int encodes = fake->map_encodes, fills = fake->fills, launches = fake->launches;
+        fake->fill_at = fake->fill_words = fake->fill_pattern = 0;
+        execute_times(&with, 3);
+        assert_int_equal(fake->map_encodes, encodes);
+        assert_int_equal(fake->fills, fills + 3);
+        assert_int_equal(fake->launches, launches + 3);
+        assert_int_equal(fake->fill_at, (uintptr_t)workspace + 256);
+        assert_int_equal(fake->fill_words, 128);
+        assert_int_equal(fake->fill_pattern, 0xa5a5a5a5U);
+        assert_ptr_equal(fake->args.workspace, workspace);
+    }
+    with.call.workspace_bytes = 1023;
+    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_WORKSPACE_TOO_SMALL, "1024 bytes are needed");
+    with.device->ops->release(with.device, both);
+    done(&with);
+}
+
 /* Everything but a word is as in the call that is kept. */
 static void what_differs_is_seen(void **state)
 {
@@ -152,22 +183,23 @@ static void many_calls_in_turns(void **state)
     done(&with);
 }
 
-static void kernels_of_two_steps_keep_nothing(void **state)
+/* The same kernel twice. */
+static void launch_twice(attune_steps *steps)
+{
+    map_queries(steps);
+    steps->step[steps->count] = steps->step[steps->count - 1];
+    ++steps->count;
+}
+
+static void two_kernels_keep_nothing(void **state)
 {
     (void)state;
-    fixture.fill = 1;
+    fixture.adjust = launch_twice;
     caller with = planned();
     assert_null(with.plan->recents);
-    assert_fails(attune_plan_execute(with.plan, &with.call), ATTUNE_WORKSPACE_TOO_SMALL, "1024 bytes are needed");
-    void *workspace = NULL;
-    assert_ok(with.device->ops->allocate(with.device, 1024, &workspace));
-    with.call.workspace = workspace;
-    with.call.workspace_bytes = 1024;
     execute_times(&with, 3);
-    assert_int_equal(fake->fills, 3);
-    assert_int_equal(fake->launches, 3);
-    assert_int_equal(fake->map_encodes, 3);
-    with.device->ops->release(with.device, workspace);
+    assert_int_equal(fake->launches, 6);
+    assert_int_equal(fake->map_encodes, 6);
     done(&with);
 }
 
@@ -214,10 +246,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_call_that_comes_again_is_launched_as_it_was, forget),
+        cmocka_unit_test_setup(a_fill_before_the_kernel_comes_again_too, forget),
         cmocka_unit_test_setup(what_differs_is_seen, forget),
         cmocka_unit_test_setup(a_failed_launch_is_told_each_time, forget),
         cmocka_unit_test_setup(many_calls_in_turns, forget),
-        cmocka_unit_test_setup(kernels_of_two_steps_keep_nothing, forget),
+        cmocka_unit_test_setup(two_kernels_keep_nothing, forget),
         cmocka_unit_test_setup(any_thread_may_execute, forget),
     };
     return cmocka_run_group_tests(tests, driven_find, NULL);
