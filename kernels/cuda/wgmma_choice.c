@@ -200,9 +200,7 @@ static int64_t job_time(const attune_problem *problem, const length *by)
            (problem->seqlen_kv % by->block_n != 0 ? by->ragged : 0);
 }
 
-/* What a last tile has too much counts, so that now and then another than the first is faster, by more than two
- * hundredths.
- */
+/* What a last tile has too much counts, so that now and then another than the first is faster, by more than 2 %. */
 static const length *best_length(const attune_problem *problem)
 {
     const length *from = lengths_for(problem), *best = from;

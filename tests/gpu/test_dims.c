@@ -78,7 +78,11 @@ static int open_with_code(void **state)
 
 static void every_exact_case_is_right(void **state)
 {
-    for (int i = 0; is_here(*state) && i < ASKED; ++i) {
+    if (!is_here(*state)) {
+        print_message("skipped: no device of sm_90\n");
+        skip();
+    }
+    for (int i = 0; i < ASKED; ++i) {
         attune_problem problem;
         int found = 0;
         assert_ok(attune_problem_parse(asked[i].problem, &problem));

@@ -36,8 +36,8 @@ ATTUNE_INLINE extras extras_of(const attune_args &args, int batch, int head, int
 
 /* Keys that are hidden from every row need not lie behind the sequence's end: a mask or a bias of -inf hides them
  * anywhere, windows and offsets at either end. Their weight is 0, but 0 x NaN is NaN: a kernel that multiplies whole
- * tiles of V keeps such values out of them. With ATTUNE_OFFSET_KIND 0, bottom right, the last
- * row sees the last key. */
+ * tiles of V keeps such values out of them. With ATTUNE_OFFSET_KIND 0, bottom right, the last row sees the last key.
+ */
 enum {
     HIDES_ANYWHERE = ATTUNE_HAS_MASK || ATTUNE_HAS_BIAS,
     HIDES_ENDS = ATTUNE_HAS_WINDOW || (ATTUNE_HAS_CAUSAL && ATTUNE_OFFSET_KIND != 0)
