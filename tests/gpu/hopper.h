@@ -213,6 +213,8 @@ static inline int32_t hopper_value(const attune_config *config, const char *name
 /* Tiles of keys, and as many of values. A ring's pass three times through as many stages as there are at most, so that
  * each barrier comes to the phase with which it began. */
 enum { TILES = 4, RING_TILES = 12 };
+/* The most keys of a case, and elements of a tensor of one. */
+enum { KEYS_MAX = RING_TILES * 176, ELEMENTS = RING_TILES * 128 * 192 };
 
 /* A problem of one head whose queries are one tile, and whose keys are several. */
 static inline void hopper_choose(const hopper_case *of, const attune_target *target, attune_problem *problem,
@@ -227,6 +229,8 @@ static inline void hopper_choose(const hopper_case *of, const attune_target *tar
     config->value[whole->param_count] = of->unit;
     problem->seqlen_q = 64 * (int64_t)hopper_value(config, "GROUPS");
     problem->seqlen_kv = (of->unit == RING ? RING_TILES : TILES) * (int64_t)hopper_value(config, "BLOCK_N");
+    int64_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
+    assert_true(problem->seqlen_kv <= KEYS_MAX && problem->seqlen_kv * dim <= ELEMENTS);
 }
 
 /* `config` is hopper_choose's. */
