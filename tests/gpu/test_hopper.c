@@ -13,11 +13,7 @@
 #include "gpu/compile_ahead.h"
 #include "gpu/hopper.h"
 
-enum {
-    ROWS_MAX = 192,
-    BLOCK_N_MAX = 224,
-    RESULTS = 4 * ELEMENTS
-};
+enum { ROWS_MAX = 192, BLOCK_N_MAX = 224, RESULTS = 4 * ELEMENTS };
 
 typedef struct bench_top {
     at_device *device;
