@@ -19,7 +19,7 @@
 #include "measure/statistics.h"
 
 /* A batch is of CALLS_MAX calls, or of as many as the device does in BATCH_US. */
-enum { BATCHES = 61, CALLS_MIN = 20, CALLS_MAX = 200, BATCH_US = 5000, TURNS = 97 };
+enum { BATCHES = 61, CALLS_MIN = 20, CALLS_MAX = 200, BATCH_US = 5000, TURNS = 97, TURN_BYTES = 256 };
 
 /* A launch as the driver is told of it; with `words`, after a fill of so many. */
 typedef struct bare_launch {
@@ -54,13 +54,37 @@ static attune_status execute(subject *s)
     return attune_plan_execute(s->plan, &s->call);
 }
 
-/* A call that is not the one before, nor one of the latest: its result goes elsewhere. */
-static attune_status execute_anew(subject *s)
+/* A call that is not the one before, nor one of the latest: from this role on, buffers are elsewhere. */
+static attune_status execute_moved(subject *s, int first)
 {
     s->turn = (s->turn + 1) % TURNS;
-    s->call.tensor[ATTUNE_O].data = (char *)s->buffer[ATTUNE_O] + (ptrdiff_t)s->turn * 256;
+    for (int role = first; role <= ATTUNE_O; ++role) {
+        s->call.tensor[role].data = (char *)s->buffer[role] + (ptrdiff_t)s->turn * TURN_BYTES;
+    }
     attune_status status = execute(s);
-    s->call.tensor[ATTUNE_O].data = s->buffer[ATTUNE_O];
+    for (int role = first; role <= ATTUNE_O; ++role) {
+        s->call.tensor[role].data = s->buffer[role];
+    }
+    return status;
+}
+
+static attune_status execute_anew(subject *s)
+{
+    return execute_moved(s, ATTUNE_O);
+}
+
+static attune_status execute_all_anew(subject *s)
+{
+    return execute_moved(s, ATTUNE_Q);
+}
+
+/* One of another length each time, so that nothing of the calls before is of use. */
+static attune_status execute_shorter(subject *s)
+{
+    s->turn = (s->turn + 1) % TURNS;
+    s->call.seqlen_kv = s->problem.seqlen_kv - s->turn;
+    attune_status status = execute(s);
+    s->call.seqlen_kv = s->problem.seqlen_kv;
     return status;
 }
 
@@ -114,6 +138,8 @@ static const struct {
 } timed[] = {
     {"execute", execute},
     {"execute_anew", execute_anew},
+    {"execute_all_anew", execute_all_anew},
+    {"execute_shorter", execute_shorter},
     {"same_launch", launch_same},
     {"encode_maps", encode_maps},
     {"execute_and_wait", execute_and_wait},
@@ -263,7 +289,7 @@ static attune_status prepare(subject *s, const char *text, const char *kernel)
         bool queries = role == ATTUNE_Q || role == ATTUNE_O;
         int64_t rows = queries ? problem.heads_q * problem.seqlen_q : problem.heads_kv * problem.seqlen_kv;
         int32_t dim = role == ATTUNE_Q || role == ATTUNE_K ? problem.head_dim_qk : problem.head_dim_v;
-        size_t bytes = (size_t)(problem.batch * rows * dim) * 4 + (role == ATTUNE_O ? (size_t)TURNS * 256 : 0);
+        size_t bytes = (size_t)(problem.batch * rows * dim) * 4 + (size_t)TURNS * TURN_BYTES;
         AT_FORWARD(s->device->ops->allocate(s->device, bytes, &s->buffer[role]));
         s->call.tensor[role].data = s->buffer[role];
     }

@@ -201,7 +201,7 @@ attune_status at_call_check_sizes(const attune_problem *problem, const attune_ca
 /* The memory of a buffer that has elements: `row` bytes at begin + the sum of index * stride for every index below the
  * extents. Strides of dimensions without a second index are 0. */
 struct view {
-    int role; /* or WORKSPACE */
+    int role; /* or AT_WORKSPACE */
     uintptr_t begin;
     int64_t span; /* bytes from the first to the last */
     int64_t extent[3];
@@ -209,7 +209,7 @@ struct view {
     int64_t row;       /* bytes */
 };
 
-enum { WORKSPACE = ATTUNE_ROLE_COUNT, VIEWS };
+enum { VIEWS = AT_WORKSPACE + 1 };
 
 /* What a check has found out so far. */
 struct check {
@@ -328,7 +328,7 @@ static attune_status check_workspace(struct check *check)
                ATTUNE_INVALID_ARGUMENT, "workspace_bytes is %zu: that reaches beyond the end of memory",
                call->workspace_bytes);
     int64_t bytes = (int64_t)call->workspace_bytes;
-    check->view[check->count++] = (struct view){WORKSPACE, begin, bytes, {1, 1, 1}, {0, 0, 0}, bytes};
+    check->view[check->count++] = (struct view){AT_WORKSPACE, begin, bytes, {1, 1, 1}, {0, 0, 0}, bytes};
     return ATTUNE_OK;
 }
 
@@ -346,12 +346,7 @@ static attune_status check_buffers(struct check *check)
 
 static const char *name_of(const struct view *view)
 {
-    return view->role == WORKSPACE ? "workspace" : at_role_name(view->role);
-}
-
-static bool is_written(const struct view *view)
-{
-    return view->role == ATTUNE_O || view->role == ATTUNE_LSE || view->role == WORKSPACE;
+    return view->role == AT_WORKSPACE ? "workspace" : at_role_name(view->role);
 }
 
 /* Whether no two indices of an output share a byte: each dimension, from the smallest stride up, steps over all that
@@ -422,7 +417,7 @@ static attune_status check_overlaps(const struct check *check)
 {
     for (int i = 0; i < check->count; ++i) {
         const struct view *output = &check->view[i];
-        if (!is_written(output)) {
+        if (!at_buffer_is_written(output->role)) {
             continue;
         }
         AT_FORWARD(check_distinct(output));
@@ -435,17 +430,34 @@ static attune_status check_overlaps(const struct check *check)
     return ATTUNE_OK;
 }
 
+static attune_status check_all(struct check *check, const attune_problem *problem, const attune_call *call)
+{
+    AT_FORWARD(at_call_check_sizes(problem, call));
+    check->problem = problem;
+    check->call = call;
+    check->needed = at_problem_roles(problem);
+    check->align = at_problem_align(problem);
+    check->count = 0;
+    AT_FORWARD(check_buffers(check));
+    return check_overlaps(check);
+}
+
 attune_status at_call_check(const attune_problem *problem, const attune_call *call)
 {
     struct check check;
-    AT_FORWARD(at_call_check_sizes(problem, call));
-    check.problem = problem;
-    check.call = call;
-    check.needed = at_problem_roles(problem);
-    check.align = at_problem_align(problem);
-    check.count = 0;
-    AT_FORWARD(check_buffers(&check));
-    return check_overlaps(&check);
+    return check_all(&check, problem, call);
+}
+
+attune_status at_call_check_spans(const attune_problem *problem, const attune_call *call, at_spans *spans)
+{
+    struct check check;
+    AT_FORWARD(check_all(&check, problem, call));
+    spans->count = check.count;
+    for (int i = 0; i < check.count; ++i) {
+        spans->span[i].buffer = check.view[i].role;
+        spans->span[i].bytes = check.view[i].span;
+    }
+    return ATTUNE_OK;
 }
 
 /* ---- Args ------------------------------------------------------------------------------------------------------- */

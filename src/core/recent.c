@@ -3,14 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-at_recent *at_recents_create(void)
+at_recents *at_recents_create(void)
 {
-    at_recent *recents = malloc(AT_RECENTS * sizeof *recents);
-    for (int i = 0; recents != NULL && i < AT_RECENTS; ++i) {
-        atomic_flag_clear(&recents[i].taken);
-        recents[i].mark = 0;
-        recents[i].kept = false;
+    at_recents *recents = malloc(sizeof *recents);
+    if (recents == NULL) {
+        return NULL;
     }
+    for (int i = 0; i < AT_RECENTS; ++i) {
+        atomic_flag_clear(&recents->place[i].taken);
+        recents->place[i].mark = 0;
+        recents->place[i].kept = false;
+    }
+    atomic_flag_clear(&recents->model.taken);
+    recents->model.kept = false;
     return recents;
 }
 
@@ -24,13 +29,13 @@ static uint64_t mark_of(const attune_call *call)
     return mark | 1;
 }
 
-at_recent *at_recent_take(at_recent *recents, const attune_call *call)
+at_recent *at_recent_take(at_recents *recents, const attune_call *call)
 {
     if (recents == NULL || call->size != sizeof *call) {
         return NULL;
     }
     uint64_t mark = mark_of(call);
-    at_recent *recent = &recents[mark >> (64 - AT_RECENT_BITS)];
+    at_recent *recent = &recents->place[mark >> (64 - AT_RECENT_BITS)];
     return atomic_flag_test_and_set_explicit(&recent->taken, memory_order_acquire) ? NULL : recent;
 }
 
@@ -58,5 +63,18 @@ void at_recent_keep(at_recent *recent, const attune_call *call, const at_made *m
     if (recent->kept) {
         recent->call = *call;
         recent->made = *made;
+    }
+}
+
+at_model *at_model_take(at_recents *recents)
+{
+    at_model *model = &recents->model;
+    return atomic_flag_test_and_set_explicit(&model->taken, memory_order_acquire) ? NULL : model;
+}
+
+void at_model_leave(at_model *model)
+{
+    if (model != NULL) {
+        atomic_flag_clear_explicit(&model->taken, memory_order_release);
     }
 }

@@ -1,12 +1,14 @@
 /* The latest calls of a plan. A call that comes again word for word was checked before, and everything that its launch
- * takes is at hand: nothing is left to do but to launch. Whoever makes calls on several threads needs to know nothing
- * of it: a place is used by one thread at a time, and who finds it taken does as if there were none. */
+ * takes is at hand: nothing is left to do but to launch. One that differs from another in where its buffers are takes
+ * over the rest. Whoever makes calls on several threads needs to know nothing of it: a place is used by one thread at a
+ * time, and who finds it taken does as if there were none. */
 #ifndef CORE_RECENT_H
 #define CORE_RECENT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "core/call.h"
 #include "core/device.h"
 
 /* One call. It is only kept when it is made for the second time, so that calls that never come again cost next to
@@ -19,17 +21,35 @@ typedef struct at_recent {
     at_made made;
 } at_recent;
 
+/* The call that was last made and not kept: others are made of it. */
+typedef struct at_model {
+    atomic_flag taken;
+    bool kept; /* whether there is one, with all that follows */
+    attune_call call;
+    at_spans spans;
+    at_made made;
+} at_model;
+
 enum { AT_RECENT_BITS = 4, AT_RECENTS = 1 << AT_RECENT_BITS };
 
-/* AT_RECENTS of them that hold nothing, the caller's to free; NULL without memory, which all below put up with. */
-at_recent *at_recents_create(void);
+typedef struct at_recents {
+    at_recent place[AT_RECENTS];
+    at_model model;
+} at_recents;
+
+/* They hold nothing, and are the caller's to free; NULL without memory, which all below put up with. */
+at_recents *at_recents_create(void);
 /* The place of a call, to be given back by at_recent_leave; NULL where another thread has it, where there are none or
  * where the call is of another version's size. */
-at_recent *at_recent_take(at_recent *recents, const attune_call *call);
+at_recent *at_recent_take(at_recents *recents, const attune_call *call);
 void at_recent_leave(at_recent *recent);
 /* Whether this is the very call that is kept there. */
 bool at_recent_is(const at_recent *recent, const attune_call *call);
 /* The call was launched: keeps it if this was not the first time. */
 void at_recent_keep(at_recent *recent, const attune_call *call, const at_made *made);
+
+/* The model, to be given back by at_model_leave; NULL where another thread has it, or there are none. */
+at_model *at_model_take(at_recents *recents);
+void at_model_leave(at_model *model);
 
 #endif

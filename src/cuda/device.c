@@ -234,6 +234,7 @@ static const at_device_ops operations = {
     .inspect = at_cuda_look,
     .launch = at_cuda_launch,
     .make = at_cuda_make,
+    .move = at_cuda_move,
     .launch_made = at_cuda_launch_made,
     .synchronise = synchronise,
     .allocate = allocate,

@@ -12,9 +12,9 @@
 #include "cuda/provide.h"
 
 /* Addresses that were looked at and found good. NOTE: asking the driver costs about 0.1 us an address, a fifth of what
- * a call may add; remembering costs a few ns. A slot holds one address; neighbours overwrite each other, which only
- * costs the question again. */
-enum { AT_KNOWN_BITS = 10, AT_KNOWN = 1 << AT_KNOWN_BITS };
+ * a call may add; remembering costs a few ns. An address is in one of the four slots of its set; where more fall to a
+ * set they overwrite each other, which only costs the question again. */
+enum { AT_KNOWN_BITS = 9, AT_KNOWN_WAYS = 4, AT_KNOWN = AT_KNOWN_WAYS << AT_KNOWN_BITS };
 
 typedef struct at_cuda_device {
     at_device base;
@@ -35,19 +35,32 @@ static inline at_cuda_device *at_cuda_of(at_device *device)
     return (at_cuda_device *)device;
 }
 
-static inline size_t at_known_slot(uintptr_t address)
+static inline uint64_t at_known_hash(uintptr_t address)
 {
-    return (size_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - AT_KNOWN_BITS));
+    return address * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static inline bool at_known(const atomic_uintptr_t *table, uintptr_t address)
 {
-    return atomic_load_explicit(&table[at_known_slot(address)], memory_order_relaxed) == address;
+    const atomic_uintptr_t *set = &table[(at_known_hash(address) >> (64 - AT_KNOWN_BITS)) * AT_KNOWN_WAYS];
+    bool known = false;
+    for (int way = 0; way < AT_KNOWN_WAYS; ++way) {
+        known |= atomic_load_explicit(&set[way], memory_order_relaxed) == address;
+    }
+    return known;
 }
 
+/* In the first slot that is empty, or in one that the address chooses. */
 static inline void at_remember(atomic_uintptr_t *table, uintptr_t address)
 {
-    atomic_store_explicit(&table[at_known_slot(address)], address, memory_order_relaxed);
+    const uint64_t hash = at_known_hash(address);
+    atomic_uintptr_t *set = &table[(hash >> (64 - AT_KNOWN_BITS)) * AT_KNOWN_WAYS];
+    size_t way = 0;
+    while (way < AT_KNOWN_WAYS && atomic_load_explicit(&set[way], memory_order_relaxed) != 0) {
+        ++way;
+    }
+    way = way < AT_KNOWN_WAYS ? way : (size_t)(hash >> 32) % AT_KNOWN_WAYS;
+    atomic_store_explicit(&set[way], address, memory_order_relaxed);
 }
 
 /* Makes the device's context current in this thread for as long as a call takes; *pushed says whether it was not. */
@@ -59,6 +72,7 @@ attune_status at_cuda_load(at_device *device, const at_recipe *recipe, at_loaded
 void at_cuda_unload(at_loaded *loaded);
 attune_status at_cuda_launch(const at_loaded *loaded, attune_args *args, void *stream);
 attune_status at_cuda_make(const at_loaded *loaded, at_made *made);
+attune_status at_cuda_move(const at_loaded *loaded, at_made *made, uint32_t roles);
 attune_status at_cuda_launch_made(const at_loaded *loaded, const at_made *made, void *stream);
 attune_status at_cuda_look(const at_loaded *loaded, const attune_args *args);
 

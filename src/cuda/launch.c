@@ -456,6 +456,31 @@ attune_status at_cuda_make(const at_loaded *base, at_made *made)
     return status;
 }
 
+static attune_status move_maps(const at_cuda_device *device, const attune_step_kernel *step, at_made *made,
+                               uint32_t roles)
+{
+    for (int i = 0; i < step->map_count; ++i) {
+        if ((roles >> step->map[i].role & 1u) != 0) {
+            AT_FORWARD(at_map_move(device->driver, &step->map[i], &made->args, &made->args.map[i]));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_cuda_move(const at_loaded *base, at_made *made, uint32_t roles)
+{
+    const at_cuda_device *device = at_cuda_of(base->device);
+    const attune_step *last = &base->steps.step[base->steps.count - 1];
+    bool pushed = false;
+    if (is_empty(made->grid)) { /* there are no maps */
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_cuda_enter(device, &pushed));
+    attune_status status = move_maps(device, &last->as.kernel, made, roles);
+    at_cuda_leave(device, pushed);
+    return status;
+}
+
 static attune_status launch_both(const at_cuda_device *device, const cuda_loaded *loaded, const at_made *made,
                                  at_cu_stream stream)
 {

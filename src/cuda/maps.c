@@ -60,3 +60,14 @@ attune_status at_map_encode(const at_driver *driver, const attune_map *map, cons
                     (long long)tensor->stride[1], (long long)tensor->stride[2], shape.box[0], shape.box[1]);
     return ATTUNE_OK;
 }
+
+attune_status at_map_move(const at_driver *driver, const attune_map *map, const attune_args *args,
+                          attune_tensor_map *encoded)
+{
+    void *data = args->tensor[map->role].data;
+    if (data != NULL) {
+        AT_DRIVER_CHECK(driver, driver->cuTensorMapReplaceAddress(encoded, data), "tensor map of %s moved to %p",
+                        at_role_name((int)map->role), data);
+    }
+    return ATTUNE_OK;
+}

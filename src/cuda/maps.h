@@ -21,5 +21,8 @@ at_map_shape at_map_shape_of(const attune_map *map, const attune_args *args, boo
 /* Encodes a map of this call's tensor, on the host alone: about 0.05 us. A tensor without memory leaves it as it is. */
 attune_status at_map_encode(const at_driver *driver, const attune_map *map, const attune_args *args, bool varlen,
                             attune_tensor_map *encoded);
+/* The same of a tensor that `encoded` was made of and that differs in where it is alone. */
+attune_status at_map_move(const at_driver *driver, const attune_map *map, const attune_args *args,
+                          attune_tensor_map *encoded);
 
 #endif

@@ -129,6 +129,7 @@ typedef struct at_cu_launch_config {
     ITEM(cuTensorMapEncodeTiled, 12000,                                                                                \
          (attune_tensor_map *, unsigned int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,   \
           const uint32_t *, unsigned int, unsigned int, unsigned int, unsigned int))                                   \
+    ITEM(cuTensorMapReplaceAddress, 12000, (attune_tensor_map *, void *))                                              \
     ITEM(cuMemsetD32Async, 3020, (at_cu_pointer, unsigned int, size_t, at_cu_stream))                                  \
     ITEM(cuMemAlloc, 3020, (at_cu_pointer *, size_t))                                                                  \
     ITEM(cuMemFree, 3020, (at_cu_pointer))                                                                             \

@@ -74,40 +74,97 @@ static attune_status check_workspace(const attune_plan *plan, const attune_call 
     return ATTUNE_OK;
 }
 
+static attune_status inspect(const attune_plan *plan, const attune_args *args)
+{
+    const at_device_ops *ops = plan->loaded->device->ops;
+    return ops->inspect == NULL ? ATTUNE_OK : ops->inspect(plan->loaded, args);
+}
+
 /* Everything about a call that is checked, and what a kernel is told of it. */
-static attune_status prepare(const attune_plan *plan, const attune_call *call, attune_args *args)
+static attune_status prepare(const attune_plan *plan, const attune_call *call, at_spans *spans, attune_args *args)
 {
     const at_loaded *loaded = plan->loaded;
-    const at_device_ops *ops = loaded->device->ops;
-    AT_FORWARD(at_call_check(&plan->problem, call));
+    AT_FORWARD(at_call_check_spans(&plan->problem, call, spans));
     AT_FAIL_IF(call->stream != NULL && loaded->device->target.kind == ATTUNE_TARGET_CPU, ATTUNE_INVALID_ARGUMENT,
                "call.stream is %p; the CPU has no streams, so it must be NULL", call->stream);
     at_call_args(&plan->problem, call, args);
     AT_FORWARD(check_workspace(plan, call, args));
     memcpy(args->param, loaded->config.value, sizeof args->param);
-    return ops->inspect == NULL ? ATTUNE_OK : ops->inspect(loaded, args);
+    return inspect(plan, args);
 }
 
 static attune_status launch(const attune_plan *plan, const attune_call *call)
 {
+    at_spans spans;
     attune_args args;
-    AT_FORWARD(prepare(plan, call, &args));
+    AT_FORWARD(prepare(plan, call, &spans, &args));
     return plan->loaded->device->ops->launch(plan->loaded, &args, call->stream);
 }
 
-/* A call that came before is launched as it was then. */
-static attune_status launch_recent(const attune_plan *plan, const attune_call *call, at_recent *recent)
+/* ---- Calls that come again, or that are like others -------------------------------------------------------------- */
+
+static attune_status make(const attune_plan *plan, const attune_call *call, at_spans *spans, at_made *made)
 {
-    const at_device_ops *ops = plan->loaded->device->ops;
-    at_made made;
-    if (at_recent_is(recent, call)) {
-        return ops->launch_made(plan->loaded, &recent->made, call->stream);
+    AT_FORWARD(prepare(plan, call, spans, &made->args));
+    return plan->loaded->device->ops->make(plan->loaded, made);
+}
+
+/* The model becomes a call that differs from it in where these buffers are. */
+static attune_status move(const attune_plan *plan, const attune_call *call, uint32_t moved, at_model *model)
+{
+    attune_args *args = &model->made.args;
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        if ((moved >> role & 1u) != 0) {
+            args->tensor[role].data = call->tensor[role].data;
+        }
     }
-    AT_FORWARD(prepare(plan, call, &made.args));
-    AT_FORWARD(ops->make(plan->loaded, &made));
-    AT_FORWARD(ops->launch_made(plan->loaded, &made, call->stream));
-    at_recent_keep(recent, call, &made);
+    args->workspace = call->workspace_bytes > 0 ? call->workspace : NULL;
+    AT_FORWARD(inspect(plan, args));
+    return plan->loaded->device->ops->move(plan->loaded, &model->made, moved);
+}
+
+/* Makes the model this call, of what it is or anew. */
+static attune_status make_model(const attune_plan *plan, const attune_call *call, at_model *model)
+{
+    uint32_t moved = 0;
+    bool like = model->kept && at_call_moved(&model->call, &model->spans, call, &moved);
+    model->kept = false; /* until it is whole again */
+    AT_FORWARD(like ? move(plan, call, moved, model) : make(plan, call, &model->spans, &model->made));
+    model->call = *call;
+    model->kept = true;
     return ATTUNE_OK;
+}
+
+static attune_status launch_made(const attune_plan *plan, const attune_call *call, const at_made *made,
+                                 at_recent *recent)
+{
+    AT_FORWARD(plan->loaded->device->ops->launch_made(plan->loaded, made, call->stream));
+    at_recent_keep(recent, call, made);
+    return ATTUNE_OK;
+}
+
+static attune_status launch_by_model(const attune_plan *plan, const attune_call *call, at_model *model,
+                                     at_recent *recent)
+{
+    AT_FORWARD(make_model(plan, call, model));
+    return launch_made(plan, call, &model->made, recent);
+}
+
+static attune_status launch_alone(const attune_plan *plan, const attune_call *call, at_recent *recent)
+{
+    at_spans spans;
+    at_made made;
+    AT_FORWARD(make(plan, call, &spans, &made));
+    return launch_made(plan, call, &made, recent);
+}
+
+static attune_status launch_new(const attune_plan *plan, const attune_call *call, at_recent *recent)
+{
+    at_model *model = at_model_take(plan->recents);
+    attune_status status =
+        model == NULL ? launch_alone(plan, call, recent) : launch_by_model(plan, call, model, recent);
+    at_model_leave(model);
+    return status;
 }
 
 attune_status attune_plan_execute(const attune_plan *plan, const attune_call *call)
@@ -119,7 +176,9 @@ attune_status attune_plan_execute(const attune_plan *plan, const attune_call *ca
         return launch(plan, call);
     }
     at_recent *recent = at_recent_take(plan->recents, call);
-    attune_status status = launch_recent(plan, call, recent);
+    attune_status status = at_recent_is(recent, call)
+                               ? plan->loaded->device->ops->launch_made(plan->loaded, &recent->made, call->stream)
+                               : launch_new(plan, call, recent);
     at_recent_leave(recent);
     return status;
 }

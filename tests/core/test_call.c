@@ -1,49 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/random.h"
-#include "core/call.h"
-#include "core/problem.h"
-
-/* Checks never read buffers, so tests hand out made-up addresses, a gigabyte apart. */
-static void *place(int index)
-{
-    return (void *)(((uintptr_t)index + 1) << 30);
-}
-
-static attune_problem parse(const char *text)
-{
-    attune_problem problem;
-    if (attune_problem_parse(text, &problem) != ATTUNE_OK) {
-        fail_msg("%s: %s", text, attune_last_detail());
-    }
-    return problem;
-}
-
-/* A call with all that the problem needs, and LSE. */
-static attune_call whole(const attune_problem *problem)
-{
-    attune_call call;
-    assert_int_equal(attune_call_init(&call, problem), ATTUNE_OK);
-    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        if (at_problem_needs(problem, (attune_role)role) || role == ATTUNE_LSE) {
-            call.tensor[role].data = place(role);
-        }
-    }
-    return call;
-}
-
-static void accepted(const attune_problem *problem, const attune_call *call)
-{
-    if (at_call_check(problem, call) != ATTUNE_OK) {
-        fail_msg("%s", attune_last_detail());
-    }
-}
+#include "calls.h"
 
 static void refused(const attune_problem *problem, const attune_call *call, const char *first, const char *second)
 {
@@ -66,9 +21,6 @@ static void refused(const attune_problem *problem, const attune_call *call, cons
         call_.member = good;                                                                                           \
         accepted(problem, &call_);                                                                                     \
     } while (0)
-
-static const char everything[] = "b3,h4,hkv2,sq6,skv10,d8,dv16,fp16,causal,bias=bxh,mask,alibi,sink,seqused";
-static const char packed[] = "b3,h4,hkv2,sq6,skv10,d8,dv16,fp16,bias=1xh,mask,sink,alibi,seqused,varlen=1";
 
 /* ---- Filling in ------------------------------------------------------------------------------------------------- */
 

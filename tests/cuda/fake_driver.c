@@ -329,6 +329,13 @@ static at_cu_result encode(attune_tensor_map *map, unsigned int type, uint32_t r
     return stride[0] % 16 == 0 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
 }
 
+static at_cu_result replace(attune_tensor_map *map, void *data)
+{
+    ++fake.map_moves;
+    map->opaque[0] = (uintptr_t)data;
+    return (uintptr_t)data % 16 == 0 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
+}
+
 /* ---- Streams --------------------------------------------------------------------------------------------------------
  */
 
@@ -495,6 +502,7 @@ static const struct {
     {"cuFuncGetAttribute", (any)function_get},
     {"cuLaunchKernelEx", (any)launch},
     {"cuTensorMapEncodeTiled", (any)encode},
+    {"cuTensorMapReplaceAddress", (any)replace},
     {"cuMemsetD32Async", (any)fill},
     {"cuMemAlloc", (any)mem_alloc},
     {"cuMemFree", (any)mem_free},

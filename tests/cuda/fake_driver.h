@@ -27,7 +27,7 @@ typedef struct fake_record {
     int allocations; /* likewise */
     int handles;     /* likewise: streams, graphs, events */
     int links;       /* created less destroyed */
-    int launches, fills, pointer_questions, stream_questions, map_encodes;
+    int launches, fills, pointer_questions, stream_questions, map_encodes, map_moves;
     unsigned int smem_limit; /* the last one set */
     int non_portable;
     at_cu_launch_config config; /* of the last launch; its pointers are not kept */
