@@ -258,17 +258,19 @@ def small_cold(results):
 
 def host(results):
     """A row a run: what a call costs the host beside a bare launch."""
+    kinds = {"execute": "comes again", "execute_anew": "O elsewhere", "execute_all_anew": "all elsewhere",
+             "execute_shorter": "other length"}
     runs = {}
     for row in results.rows("small_calls.tsv"):
         runs.setdefault((row["run"], row["problem"], row["kernel"]), {})[row["what"]] = float(row["median_us"])
     body = []
     for (run, problem, kernel), us in runs.items():
         bare = us["same_launch"]
-        more = [cell for what in ("execute", "execute_anew") for cell in (f"{us[what]:.2f}", f"{us[what] - bare:+.2f}")]
+        more = [f"{us[what] - bare:+.2f}" if what in us else "" for what in kinds]
         waits = [f"{us[what]:.2f}" for what in ("execute_and_wait", "same_launch_and_wait", "empty_launch_and_wait")]
         body.append([run, f"`{problem}`, `{kernel}`", f"{bare:.2f}", *more, f"{us['encode_maps']:.2f}", *waits])
-    return table(["run", "problem, kernel", "bare launch", "a call that comes again", "more", "a new call", "more",
-                  "maps", "call and wait", "bare launch and wait", "empty launch and wait"], body)
+    return table(["run", "problem, kernel", "bare launch", *kinds.values(), "maps", "call and wait",
+                  "bare launch and wait", "empty launch and wait"], body)
 
 
 def ratio_bar(results, upper, lower, factor):
