@@ -5,7 +5,7 @@
 #   units      one tile, one fragment, one reduction, one barrier; launches, mistakes, threads
 #   suite      each CUDA kernel at the origin's shape, CASES cases (100), of which 40 are exactly that shape
 #   features   the general kernels on the built-in problems, which cover every feature
-#   params     each parameter value of each kernel that any config of a small problem can have, 10 cases a config
+#   params     each parameter value of each kernel that any config of two small problems can have, 10 cases a config
 #   zoo        the gate on kernels that are known to be bad, each to be rejected at the right stage for the right reason,
 #              and on honest ones, which must not be called wrong (tests/gate/zoo_folders.h says how they are written)
 #   sanitizer  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over each kernel
@@ -123,16 +123,21 @@ cuda_kernels() {
     facts | awk -F'\t' '$1 == "kernel" && $3 == "target" && $4 == "cuda" { print $2 }'
 }
 
-# Configs of a kernel that run the problem: the first for each parameter value that no earlier one has.
+# covering_configs KERNEL PROBLEM...: a config and a problem a line, the first for each parameter value that no earlier one
+# has.
 covering_configs() {
-    facts --kernel "$1" "$2" | awk -F'\t' '
-        $1 == "config" && $3 == "fits" && $4 == "yes" {
-            count = split(substr($2, index($2, ":") + 1), value, ",")
-            new = 0
-            for (i = 1; i <= count; i++) new += !(value[i] in seen)
-            if (new) print $2
-            for (i = 1; i <= count; i++) seen[value[i]] = 1
-        }'
+    local kernel=$1 problem
+    shift
+    for problem in "$@"; do
+        facts --kernel "$kernel" "$problem" | awk -F'\t' -v problem="$problem" '
+            $1 == "config" && $3 == "fits" && $4 == "yes" { print $2, problem }'
+    done | awk '{
+        count = split(substr($1, index($1, ":") + 1), value, ",")
+        new = 0
+        for (i = 1; i <= count; i++) new += !(value[i] in seen)
+        if (new) print
+        for (i = 1; i <= count; i++) seen[value[i]] = 1
+    }'
 }
 
 units() {
@@ -156,16 +161,14 @@ features() {
 }
 
 params() {
-    local problem=b1,h4,s200,d64,fp16,causal
+    local kernel config problem found
     for kernel in $kernels; do
-        local configs
-        configs=$(covering_configs "$kernel" $problem)
-        if [ -z "$configs" ]; then
-            missing "$kernel: attune info --kernel $kernel $problem lists no config that fits"
-        fi
-        for config in $configs; do
-            step "$config" "$attune" check --kernel "$config" --cases 10 $problem
-        done
+        found=
+        while read -r config problem; do
+            found=yes
+            step "$config" "$attune" check --kernel "$config" --cases 10 "$problem" < /dev/null
+        done < <(covering_configs "$kernel" b1,h4,s200,d64,fp16,causal b1,h4,s200,d64,fp16)
+        [ -n "$found" ] || missing "$kernel: attune info --kernel $kernel lists no config that fits"
     done
 }
 

@@ -297,21 +297,50 @@ static void add_config(const info *all, const config_row *row)
     }
 }
 
-/* The heuristic's choice first, then all others. */
-static void list_configs(config_list *list, const attune_config *likeliest, int64_t count)
+static void list_config(config_list *list, const attune_config *config)
 {
-    const info *all = list->all;
-    list->row[list->count++].config = *likeliest;
+    config_row *row = &list->row[list->count++];
+    row->config = *config;
+    row->fits = at_kernel_fits(list->all->kernel, &list->all->problem, list->all->target, config, &row->reason);
+}
+
+/* The heuristic's choice first, then all others. */
+static void list_all(config_list *list, const attune_config *likeliest, int64_t count)
+{
+    list_config(list, likeliest);
     for (int64_t i = 0; i < count; ++i) {
         attune_config config = {{0}};
-        at_config_at(all->kernel, i, &config);
+        at_config_at(list->all->kernel, i, &config);
         if (memcmp(&config, likeliest, sizeof config) != 0) {
-            list->row[list->count++].config = config;
+            list_config(list, &config);
         }
     }
+}
+
+static bool is_listed(const config_list *list, int param, int32_t value)
+{
+    bool listed = false;
     for (int64_t i = 0; i < list->count; ++i) {
-        config_row *row = &list->row[i];
-        row->fits = at_kernel_fits(all->kernel, &all->problem, all->target, &row->config, &row->reason);
+        listed = listed || (list->row[i].fits && list->row[i].config.value[param] == value);
+    }
+    return listed;
+}
+
+/* Of more configs than anybody would read or wait for: the heuristic's choice, and one for each value of each
+ * parameter that none before it has. */
+static void list_values(config_list *list, const attune_config *likeliest)
+{
+    const info *all = list->all;
+    const attune_kernel *kernel = all->kernel;
+    attune_config config;
+    list_config(list, likeliest);
+    for (int i = 0; i < kernel->param_count; ++i) {
+        for (int v = 0; v < kernel->params[i].count; ++v) {
+            if (!is_listed(list, i, kernel->params[i].values[v])) {
+                (void)at_config_nearest(kernel, &all->problem, all->target, likeliest, i, v, &config);
+                list_config(list, &config);
+            }
+        }
     }
 }
 
@@ -346,14 +375,29 @@ static attune_status compile_configs(config_list *list)
     return ATTUNE_OK;
 }
 
+static int64_t count_values(const attune_kernel *kernel)
+{
+    int64_t count = 0;
+    for (int i = 0; i < kernel->param_count; ++i) {
+        count += kernel->params[i].count;
+    }
+    return count;
+}
+
 static attune_status add_listed(const info *all, const attune_config *likeliest)
 {
-    int64_t count = at_config_count(all->kernel);
-    count = count < CONFIGS_MAX ? count : CONFIGS_MAX;
-    config_list list = {.all = all, .row = calloc((size_t)count + 1, sizeof *list.row)};
-    AT_FAIL_IF(list.row == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %" PRId64 " configs", count);
+    const int64_t count = at_config_count(all->kernel);
+    const int64_t room = 1 + (count <= CONFIGS_MAX ? count : count_values(all->kernel));
+    config_list list = {.all = all, .row = calloc((size_t)room, sizeof *list.row)};
+    AT_FAIL_IF(list.row == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %" PRId64 " configs", room);
     (void)pthread_mutex_init(&list.lock, NULL); /* cannot fail with default attributes on Linux */
-    list_configs(&list, likeliest, count);
+    if (count <= CONFIGS_MAX) {
+        list_all(&list, likeliest, count);
+    } else {
+        list_values(&list, likeliest);
+    }
+    at_facts_add(all->facts, "kernel", all->kernel->name, "configs", "%" PRId64 ", of which %" PRId64 " are listed",
+                 count, list.count);
     attune_status status = compile_configs(&list);
     for (int64_t i = 0; i < list.count; ++i) {
         if (status == ATTUNE_OK && !at_cli_interrupted()) {
@@ -497,9 +541,10 @@ const at_verb at_verb_info = {
         "Shows the machine as attune sees it and the kernels it has. With PROBLEM: which kernel would run it, with\n"
         "which config, where that choice came from (proven or measured wisdom, a heuristic, or named), how many\n"
         "bytes of workspace it takes, and why the other kernels would not run it. With --kernel: that kernel's\n"
-        "parameters with the values allowed, and for each config whether it fits this target and what it needs; a\n"
-        "CUDA kernel's are compiled for that (registers, spills, occupancy), as many at a time as there are\n"
-        "processors: hundreds of configs take two of them about a minute the first time.\n",
+        "parameters with the values allowed, and for each config whether it fits this target and what it needs (of\n"
+        "more than 4,096 configs: the likeliest, and for each value of each parameter one that has it); a CUDA\n"
+        "kernel's are compiled for that (registers, spills, occupancy), as many at a time as there are processors:\n"
+        "hundreds of configs take two of them about a minute the first time.\n",
     .examples = "  attune info\n"
                 "  attune info b2,h32,hkv8,s4096,d128,bf16,causal\n"
                 "  attune info --kernel cpu_tiled b1,h8,s512,d64,fp32\n"

@@ -253,3 +253,45 @@ bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, 
     return at_resources_fit(kernel, target, config, &resources, reason) &&
            (kernel->target == ATTUNE_TARGET_CUDA || has_tier(kernel, target, reason));
 }
+
+/* ---- Neighbours ------------------------------------------------------------------------------------------------- */
+
+typedef struct search {
+    const attune_kernel *kernel;
+    const attune_problem *problem;
+    const attune_target *target;
+    int kept; /* the parameter that stays */
+} search;
+
+/* Changes so many of the parameters from `first` on to what fits; false, and nothing changed, where nothing does. */
+static bool change(const search *on, int first, int changes, attune_config *config)
+{
+    if (changes == 0) {
+        return at_kernel_fits(on->kernel, on->problem, on->target, config, NULL);
+    }
+    for (int i = first; i < on->kernel->param_count; ++i) {
+        const attune_param *param = &on->kernel->params[i];
+        const int32_t was = config->value[i];
+        for (int v = 0; i != on->kept && v < param->count; ++v) {
+            config->value[i] = param->values[v];
+            if (config->value[i] != was && change(on, i + 1, changes - 1, config)) {
+                return true;
+            }
+        }
+        config->value[i] = was;
+    }
+    return false;
+}
+
+bool at_config_nearest(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                       const attune_config *likeliest, int param, int index, attune_config *config)
+{
+    const search on = {kernel, problem, target, param};
+    bool found = false;
+    *config = *likeliest;
+    config->value[param] = kernel->params[param].values[index];
+    for (int changes = 0; !found && changes <= 3; ++changes) {
+        found = change(&on, 0, changes, config);
+    }
+    return found;
+}

@@ -34,6 +34,10 @@ attune_status at_steps_check(const attune_kernel *kernel, const attune_steps *st
 /* Whether (problem, target, config) can run: supports, allowed values, valid, and resources against the target's. */
 bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                     const attune_config *config, attune_reason *reason);
+/* Of the configs that fit and have the parameter's value of this index, one that differs from `likeliest` in the fewest
+ * others. False where none is found by changing up to three: then *config is `likeliest` with the value. */
+bool at_config_nearest(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                       const attune_config *likeliest, int param, int index, attune_config *config);
 
 /* The half of that which no descriptor is asked for: the values are allowed, and the target has the resources. */
 bool at_resources_fit(const attune_kernel *kernel, const attune_target *target, const attune_config *config,

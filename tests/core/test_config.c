@@ -234,6 +234,23 @@ static void refuses_greed(void **state)
     has_words(reason.text, "threads 2048", "1024");
 }
 
+/* The sample has no stages with blocks of 16. */
+static void finds_the_nearest_config_of_a_value(void **state)
+{
+    (void)state;
+    attune_kernel kernel = sample_kernel(ATTUNE_TARGET_CPU);
+    attune_problem problem = parse("b1,h8,s512,d64,fp16");
+    const attune_config likeliest = {{64, -1}};
+    attune_config config;
+    assert_true(at_config_nearest(&kernel, &problem, &cpu, &likeliest, 0, 1, &config));
+    assert_true(config.value[0] == 32 && config.value[1] == -1);
+    assert_true(at_config_nearest(&kernel, &problem, &cpu, &likeliest, 0, 0, &config));
+    assert_true(config.value[0] == 16 && config.value[1] == 2);
+    problem = parse("b1,h8,s512,d63,fp16"); /* not supported */
+    assert_false(at_config_nearest(&kernel, &problem, &cpu, &likeliest, 0, 0, &config));
+    assert_true(config.value[0] == 16 && config.value[1] == -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +263,7 @@ int main(void)
         cmocka_unit_test(fits),
         cmocka_unit_test(fits_resources),
         cmocka_unit_test(refuses_greed),
+        cmocka_unit_test(finds_the_nearest_config_of_a_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

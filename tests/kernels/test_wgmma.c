@@ -352,13 +352,41 @@ static void older_configs_are_without(void **state)
     assert_memory_equal(&chosen, &config, sizeof config);
 }
 
+/* The device tests take a config of each value from there; pairs are not for causal problems. */
+static void each_value_has_a_config_of_a_small_problem(void **state)
+{
+    const attune_problem plain = problem_of("b1,h4,s200,d64,fp16"), causal = problem_of("b1,h4,s200,d64,fp16,causal");
+    const attune_target target = h200();
+    (void)state;
+    for (int i = 0; i < at_kernel_wgmma.param_count; ++i) {
+        const attune_param *param = &at_kernel_wgmma.params[i];
+        for (int v = 0; v < param->count; ++v) {
+            attune_config first, config;
+            assert_true(at_kernel_wgmma.heuristic(&causal, &target, 0, &first));
+            bool found = at_config_nearest(&at_kernel_wgmma, &causal, &target, &first, i, v, &config);
+            assert_int_equal(config.value[i], param->values[v]);
+            assert_int_equal(at_kernel_fits(&at_kernel_wgmma, &causal, &target, &config, NULL), found);
+            if (found != (strcmp(param->name, "CLUSTER") != 0 || param->values[v] == 0)) {
+                fail_msg("%s %d: %s", param->name, (int)param->values[v], found ? "found" : "not found");
+            }
+            assert_true(at_kernel_wgmma.heuristic(&plain, &target, 0, &first));
+            assert_true(at_config_nearest(&at_kernel_wgmma, &plain, &target, &first, i, v, &config));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chooses_what_was_fastest),      cmocka_unit_test(forecasts_end),
-        cmocka_unit_test(there_is_more_than_one_choice), cmocka_unit_test(pairs_need_the_same_keys),
-        cmocka_unit_test(pairs_are_launched_whole),      cmocka_unit_test(fewer_stages_can_be_asked_for),
-        cmocka_unit_test(the_space_grows_by_little),     cmocka_unit_test(older_configs_are_without),
+        cmocka_unit_test(chooses_what_was_fastest),
+        cmocka_unit_test(forecasts_end),
+        cmocka_unit_test(there_is_more_than_one_choice),
+        cmocka_unit_test(pairs_need_the_same_keys),
+        cmocka_unit_test(pairs_are_launched_whole),
+        cmocka_unit_test(fewer_stages_can_be_asked_for),
+        cmocka_unit_test(the_space_grows_by_little),
+        cmocka_unit_test(older_configs_are_without),
+        cmocka_unit_test(each_value_has_a_config_of_a_small_problem),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
