@@ -1,6 +1,7 @@
 /* What an execute on a CUDA device costs the host, beside a bare launch of the very same function with the same grid,
- * attributes and argument, and of the same fill before it where the plan has one; and what a caller who waits for the
- * result pays, beside an empty kernel. Prints microseconds, the median of batches:
+ * attributes and argument, and of the same fill before it where the plan has one: of a call that comes again, of calls
+ * that are new because O is elsewhere, or all tensors are, or the keys' length is another; and what a caller who waits
+ * for the result pays, beside an empty kernel. Prints microseconds, the median of batches:
  *
  *     launches [PROBLEM [KERNEL]]      without: b1,h8,s512,d64,fp16, and the kernel planned for it
  */
@@ -82,7 +83,7 @@ static attune_status execute_all_anew(subject *s)
 static attune_status execute_shorter(subject *s)
 {
     s->turn = (s->turn + 1) % TURNS;
-    s->call.seqlen_kv = s->problem.seqlen_kv - s->turn;
+    s->call.seqlen_kv = s->problem.seqlen_kv - s->turn % s->problem.seqlen_kv;
     attune_status status = execute(s);
     s->call.seqlen_kv = s->problem.seqlen_kv;
     return status;

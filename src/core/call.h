@@ -6,16 +6,16 @@
 
 #include "attune/kernel.h"
 
+enum { AT_WORKSPACE = ATTUNE_ROLE_COUNT }; /* among buffers, after the roles */
+
 /* What a check has seen of a call's buffers: of each that has elements, how many bytes from its first to its last. */
 typedef struct at_spans {
     int count;
     struct {
         int buffer; /* its role, or AT_WORKSPACE */
         int64_t bytes;
-    } span[ATTUNE_ROLE_COUNT + 1];
+    } span[AT_WORKSPACE + 1];
 } at_spans;
-
-enum { AT_WORKSPACE = ATTUNE_ROLE_COUNT };
 
 static inline bool at_buffer_is_written(int buffer)
 {

@@ -43,6 +43,10 @@ static bool is_apart(const attune_call *call, const at_spans *spans)
     return true;
 }
 
+_Static_assert(offsetof(attune_call, tensor) + sizeof((attune_call *)0)->tensor == sizeof(attune_call) &&
+                   offsetof(attune_call, tensor) == offsetof(attune_call, workspace) + 3 * sizeof(void *),
+               "every field is compared");
+
 bool at_call_moved(const attune_call *from, const at_spans *spans, const attune_call *to, uint32_t *moved)
 {
     bool same = memcmp(from, to, offsetof(attune_call, workspace)) == 0;

@@ -5,7 +5,7 @@
 
 at_recents *at_recents_create(void)
 {
-    at_recents *recents = malloc(sizeof *recents);
+    at_recents *recents = aligned_alloc(_Alignof(at_recents), sizeof *recents); /* as tensor maps are */
     if (recents == NULL) {
         return NULL;
     }
@@ -31,9 +31,6 @@ static uint64_t mark_of(const attune_call *call)
 
 at_recent *at_recent_take(at_recents *recents, const attune_call *call)
 {
-    if (recents == NULL || call->size != sizeof *call) {
-        return NULL;
-    }
     uint64_t mark = mark_of(call);
     at_recent *recent = &recents->place[mark >> (64 - AT_RECENT_BITS)];
     return atomic_flag_test_and_set_explicit(&recent->taken, memory_order_acquire) ? NULL : recent;

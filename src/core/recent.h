@@ -37,10 +37,10 @@ typedef struct at_recents {
     at_model model;
 } at_recents;
 
-/* They hold nothing, and are the caller's to free; NULL without memory, which all below put up with. */
+/* They hold nothing, and are the caller's to free; NULL without memory: then nothing is kept. */
 at_recents *at_recents_create(void);
-/* The place of a call, to be given back by at_recent_leave; NULL where another thread has it, where there are none or
- * where the call is of another version's size. */
+/* The place of a call, to be given back by at_recent_leave; NULL where another thread has it, which those below put up
+ * with. */
 at_recent *at_recent_take(at_recents *recents, const attune_call *call);
 void at_recent_leave(at_recent *recent);
 /* Whether this is the very call that is kept there. */
@@ -48,7 +48,7 @@ bool at_recent_is(const at_recent *recent, const attune_call *call);
 /* The call was launched: keeps it if this was not the first time. */
 void at_recent_keep(at_recent *recent, const attune_call *call, const at_made *made);
 
-/* The model, to be given back by at_model_leave; NULL where another thread has it, or there are none. */
+/* The model, to be given back by at_model_leave; NULL where another thread has it. */
 at_model *at_model_take(at_recents *recents);
 void at_model_leave(at_model *model);
 

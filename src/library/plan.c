@@ -63,7 +63,7 @@ attune_status attune_plan_workspace(const attune_plan *plan, const attune_call *
     return exact_workspace(plan, &args, bytes);
 }
 
-/* That it is aligned, and not NULL where it has bytes, at_call_check has seen to. */
+/* That it is aligned, and not NULL where it has bytes, at_call_check_spans has seen to. */
 static attune_status check_workspace(const attune_plan *plan, const attune_call *call, const attune_args *args)
 {
     size_t bytes = 0;

@@ -59,12 +59,29 @@ static void nothing_else_may_differ(void **state)
         bool of_upper = at % sizeof(void *) != 0; /* a pointer may well be 4 GiB away */
         bool of_data = at >= offsetof(attune_call, tensor) &&
                        (at - offsetof(attune_call, tensor)) % sizeof(attune_tensor) < sizeof(void *) &&
-                       to.tensor[(at - offsetof(attune_call, tensor)) / sizeof(attune_tensor)].data != NULL;
+                       from.tensor[(at - offsetof(attune_call, tensor)) / sizeof(attune_tensor)].data != NULL;
         bool may = of_stream || (of_data && of_upper);
         if (at_call_moved(&from, &spans, &to, &moved) && !may) {
             fail_msg("byte %zu may not differ", at);
         }
     }
+}
+
+/* Which buffers there are is part of what was checked. */
+static void none_comes_or_goes(void **state)
+{
+    (void)state;
+    attune_problem problem = parse("b2,h4,s9,d16,fp16");
+    attune_call with = whole(&problem), without = with;
+    at_spans spans;
+    uint32_t moved;
+    without.tensor[ATTUNE_LSE].data = NULL;
+    assert_int_equal(at_call_check_spans(&problem, &with, &spans), ATTUNE_OK);
+    assert_true(at_call_moved(&with, &spans, &with, &moved));
+    assert_false(at_call_moved(&with, &spans, &without, &moved));
+    assert_int_equal(at_call_check_spans(&problem, &without, &spans), ATTUNE_OK);
+    assert_true(at_call_moved(&without, &spans, &without, &moved));
+    assert_false(at_call_moved(&without, &spans, &with, &moved));
 }
 
 static void the_end_of_memory_is_seen(void **state)
@@ -88,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_moved_passes),
         cmocka_unit_test(nothing_else_may_differ),
+        cmocka_unit_test(none_comes_or_goes),
         cmocka_unit_test(the_end_of_memory_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

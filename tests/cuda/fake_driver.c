@@ -310,9 +310,17 @@ static at_cu_result launch(const at_cu_launch_config *config, at_cu_function fun
         memcpy(fake.attribute, config->attributes, config->attribute_count * sizeof fake.attribute[0]);
     }
     memcpy(&fake.args, params[0], sizeof fake.args);
+    fake.strayed += fake.args.map[0].opaque[0] != (uintptr_t)fake.args.tensor[ATTUNE_Q].data;
     fake.launched_in = current();
     (void)pthread_mutex_unlock(&lock);
     return AT_CU_SUCCESS;
+}
+
+static void count(int *of)
+{
+    (void)pthread_mutex_lock(&lock);
+    ++*of;
+    (void)pthread_mutex_unlock(&lock);
 }
 
 static at_cu_result encode(attune_tensor_map *map, unsigned int type, uint32_t rank, void *data, const uint64_t *size,
@@ -320,7 +328,10 @@ static at_cu_result encode(attune_tensor_map *map, unsigned int type, uint32_t r
                            unsigned int swizzle, unsigned int promotion, unsigned int out_of_bounds)
 {
     (void)steps, (void)interleave, (void)out_of_bounds;
-    ++fake.map_encodes;
+    if ((uintptr_t)map % 64 != 0) {
+        return AT_CU_INVALID_VALUE;
+    }
+    count(&fake.map_encodes);
     map->opaque[0] = (uintptr_t)data;
     map->opaque[1] = size[0] | size[1] << 32;
     map->opaque[2] = stride[0];
@@ -331,9 +342,9 @@ static at_cu_result encode(attune_tensor_map *map, unsigned int type, uint32_t r
 
 static at_cu_result replace(attune_tensor_map *map, void *data)
 {
-    ++fake.map_moves;
+    count(&fake.map_moves);
     map->opaque[0] = (uintptr_t)data;
-    return (uintptr_t)data % 16 == 0 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
+    return (uintptr_t)map % 64 == 0 && (uintptr_t)data % 16 == 0 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
 }
 
 /* ---- Streams --------------------------------------------------------------------------------------------------------

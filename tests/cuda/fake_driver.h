@@ -28,6 +28,7 @@ typedef struct fake_record {
     int handles;     /* likewise: streams, graphs, events */
     int links;       /* created less destroyed */
     int launches, fills, pointer_questions, stream_questions, map_encodes, map_moves;
+    int strayed;             /* launches whose first map is not of where Q is */
     unsigned int smem_limit; /* the last one set */
     int non_portable;
     at_cu_launch_config config; /* of the last launch; its pointers are not kept */

@@ -336,7 +336,7 @@ static void *execute_from_elsewhere(void *context)
     caller own = *with;
     for (int i = 0; i < ROUNDS; ++i) {
         own.call.batch = 1 + i / 3 % 2;
-        own.call.tensor[ATTUNE_V].data = (char *)with->buffer[ATTUNE_V] + (ptrdiff_t)(i % 7) * 256;
+        own.call.tensor[ATTUNE_Q].data = (char *)with->buffer[ATTUNE_Q] + (ptrdiff_t)(i % 7) * 256;
         if (attune_plan_execute(own.plan, &own.call) != ATTUNE_OK || fake->current() != NULL) {
             return context;
         }
@@ -358,6 +358,7 @@ static void any_thread_may_execute(void **state)
         assert_null(failed);
     }
     assert_int_equal(fake->launches, THREADS * ROUNDS);
+    assert_int_equal(fake->strayed, 0);
     for (int batch = 1; batch <= 2; ++batch) {
         with.call.batch = batch;
         for (int i = 0; i < 3; ++i) {

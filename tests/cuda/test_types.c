@@ -114,7 +114,7 @@ static void launches(void **state)
     SAME(AT_CU_LAUNCH_PROGRAMMATIC, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 }
 
-/* Prototypes are compared as types. NOTE: four differ on purpose, in the name of a struct or in const. */
+/* Prototypes are compared as types. NOTE: five differ on purpose, in the name of a struct or in const. */
 static void prototypes(void **state)
 {
     static const char *const apart[] = {"cuLaunchKernelEx", "cuTensorMapEncodeTiled", "cuCtxGetDevice",

@@ -238,7 +238,8 @@ static void check_rows(subject *with, attune_role role)
     }
 }
 
-/* Another pointer, other strides, a stride that repeats a head, and back: the map is always this call's. */
+/* Another pointer, to which the map is moved, other strides, a stride that repeats a head, and back: the map is always
+ * this call's. */
 static void tensor_maps_follow_the_call(void **state)
 {
     static const int64_t strides[][2] = {{HEADS * ROWS * DIM, ROWS * DIM}, /* of batch and head */
