@@ -116,6 +116,12 @@ bool at_contenders_python(const char *name)
     return begins(name, "torch:") || begins(name, "py:");
 }
 
+void at_contender_label(const char *name, char label[AT_KERNEL_TEXT_MAX])
+{
+    const char *folder = begins(name, "py:") ? strrchr(name, '/') : NULL;
+    (void)snprintf(label, AT_KERNEL_TEXT_MAX, "%s%s", folder == NULL ? "" : "py:", folder == NULL ? name : folder + 1);
+}
+
 const char *const *at_contenders_best(attune_target_kind kind)
 {
     static const char *const cpu[] = {"torch:cpu", NULL};

@@ -34,6 +34,8 @@ attune_status at_contenders_check_hooked(const char *name, bool own);
 size_t at_contender_length(const char *list);
 /* Whether only a worker in Python has it: torch:..., py:... */
 bool at_contenders_python(const char *name);
+/* The name that evidence has: the same, but of Python's files without their folders, which are of one machine. */
+void at_contender_label(const char *name, char label[AT_KERNEL_TEXT_MAX]);
 /* What "best" stands for: PyTorch's back ends on a kind of target, ended by NULL; those that run all count. */
 const char *const *at_contenders_best(attune_target_kind kind);
 

@@ -72,8 +72,10 @@ void at_gate_forget_known(at_gate *gate)
 }
 
 /* Whether a verdict says something of this peer: that it was timed, or why not. */
-static bool mentions_one(const at_verdict *verdict, const char *peer)
+static bool mentions_one(const at_verdict *verdict, const char *name)
 {
+    char peer[AT_KERNEL_TEXT_MAX];
+    at_contender_label(name, peer);
     for (int arm = 0; arm < verdict->session.arm_count; ++arm) {
         if (at_verdict_is_peer(verdict, arm) && strcmp(verdict->arm[arm].name, peer) == 0) {
             return true;

@@ -9,9 +9,23 @@
 #include "gate/sanity.h"
 #include "gate/verdict_parts.h"
 
+/* Evidence has files of Python's without their folders. */
+static attune_status check_labels(const char *const *peer, int count, int one)
+{
+    char label[AT_KERNEL_TEXT_MAX], other[AT_KERNEL_TEXT_MAX];
+    at_contender_label(peer[one], label);
+    for (int i = one + 1; i < count; ++i) {
+        at_contender_label(peer[i], other);
+        AT_FAIL_IF(strcmp(label, other) == 0 && strcmp(peer[one], peer[i]) != 0, ATTUNE_INVALID_ARGUMENT,
+                   "%s and %s: evidence calls both %s; one of the files needs another name", peer[one], peer[i], label);
+    }
+    return ATTUNE_OK;
+}
+
 attune_status at_gate_check_peers(const char *const *peer, int count, bool own_arms)
 {
     for (int i = 0; i < count; ++i) {
+        AT_FORWARD(check_labels(peer, count, i));
         attune_status status = strcmp(peer[i], "best") == 0 ? ATTUNE_OK : at_contenders_check_hooked(peer[i], own_arms);
         if (status != ATTUNE_OK) {
             return at_fail_in(status, "peer");

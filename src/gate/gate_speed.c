@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "core/problem.h"
 #include "cuda/rates.h"
+#include "gate/contenders.h"
 #include "gate/verdict_parts.h"
 
 /* ---- Arms ------------------------------------------------------------------------------------------------------- */
@@ -129,7 +130,7 @@ static void name_absent(const at_gate_table *table, at_verdict *verdict)
     for (int i = 0; i < table->peer_count; ++i) {
         if (!table->peer[i].runs && verdict->absent_count < AT_VERDICT_ABSENT) {
             at_arm_facts *absent = &verdict->absent[verdict->absent_count++];
-            (void)snprintf(absent->name, sizeof absent->name, "%s", table->peer[i].name);
+            at_contender_label(table->peer[i].name, absent->name);
             (void)snprintf(absent->account, sizeof absent->account, "%s", table->peer[i].account);
         }
     }
@@ -140,7 +141,9 @@ static void describe_arms(const at_gate_bench *on, at_verdict *verdict)
     for (int arm = 0; arm < verdict->session.arm_count; ++arm) {
         for (int i = 0; i < on->table->peer_count; ++i) {
             const at_gate_peer *peer = &on->table->peer[i];
-            if (strcmp(verdict->arm[arm].name, peer->name) == 0) {
+            char label[AT_KERNEL_TEXT_MAX];
+            at_contender_label(peer->name, label);
+            if (strcmp(verdict->arm[arm].name, label) == 0) {
                 verdict->arm[arm].traits = peer->traits;
                 (void)snprintf(verdict->arm[arm].account, sizeof verdict->arm[arm].account, "%s", peer->account);
             }

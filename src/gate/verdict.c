@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "gate/contenders.h"
 
 const char *at_stage_name(at_stage stage)
 {
@@ -89,7 +90,7 @@ static int place_of(const selection *chosen, int old)
 static void name_arms(at_verdict *verdict, const at_session *session, const selection *chosen)
 {
     for (int i = 0; i < chosen->count; ++i) {
-        (void)snprintf(verdict->arm[i].name, sizeof verdict->arm[i].name, "%s", session->arm[chosen->from[i]].name);
+        at_contender_label(session->arm[chosen->from[i]].name, verdict->arm[i].name);
     }
 }
 
