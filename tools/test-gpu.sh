@@ -124,20 +124,28 @@ cuda_kernels() {
 }
 
 # covering_configs KERNEL PROBLEM...: a config and a problem a line, the first for each parameter value that no earlier one
-# has.
+# has; a later problem is only asked for what earlier ones lack.
 covering_configs() {
     local kernel=$1 problem
     shift
+    : > "$work/seen"
     for problem in "$@"; do
-        facts --kernel "$kernel" "$problem" | awk -F'\t' -v problem="$problem" '
-            $1 == "config" && $3 == "fits" && $4 == "yes" { print $2, problem }'
-    done | awk '{
-        count = split(substr($1, index($1, ":") + 1), value, ",")
-        new = 0
-        for (i = 1; i <= count; i++) new += !(value[i] in seen)
-        if (new) print
-        for (i = 1; i <= count; i++) seen[value[i]] = 1
-    }'
+        facts --kernel "$kernel" "$problem" | awk -F'\t' -v problem="$problem" -v file="$work/seen" '
+            BEGIN { while ((getline line < file) > 0) seen[line] = 1 }
+            $1 == "parameter" && $3 == "values" { allowed += split($4, all, " ") }
+            $1 == "config" && $3 == "fits" && $4 == "yes" {
+                count = split(substr($2, index($2, ":") + 1), value, ",")
+                new = 0
+                for (i = 1; i <= count; i++) new += !(value[i] in seen)
+                if (new) print $2, problem
+                for (i = 1; i <= count; i++) seen[value[i]] = 1
+            }
+            END {
+                close(file)
+                for (each in seen) { print each > file; found++ }
+                exit found >= allowed
+            }' || return 0
+    done
 }
 
 units() {

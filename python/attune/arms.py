@@ -146,7 +146,7 @@ def load_function(path, name):
         spec.loader.exec_module(module)
         return getattr(module, name), digest
     except Exception as error:
-        raise Refused(UNSUPPORTED, f"{path}: {type(error).__name__}: {error}")
+        raise Refused(UNSUPPORTED, f"{os.path.basename(path)}: {type(error).__name__}: {error}")
 
 
 def python_arm(name, question):

@@ -290,7 +290,7 @@ bool at_config_nearest(const attune_kernel *kernel, const attune_problem *proble
     bool found = false;
     *config = *likeliest;
     config->value[param] = kernel->params[param].values[index];
-    for (int changes = 0; !found && changes <= 3; ++changes) {
+    for (int changes = 0; !found && changes < kernel->param_count; ++changes) {
         found = change(&on, 0, changes, config);
     }
     return found;

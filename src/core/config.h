@@ -35,7 +35,7 @@ attune_status at_steps_check(const attune_kernel *kernel, const attune_steps *st
 bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                     const attune_config *config, attune_reason *reason);
 /* Of the configs that fit and have the parameter's value of this index, one that differs from `likeliest` in the fewest
- * others. False where none is found by changing up to three: then *config is `likeliest` with the value. */
+ * others. False where there is none: then *config is `likeliest` with the value. */
 bool at_config_nearest(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                        const attune_config *likeliest, int param, int index, attune_config *config);
 

@@ -1,10 +1,13 @@
 #include "gate/contenders.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/digest.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/config.h"
@@ -116,10 +119,39 @@ bool at_contenders_python(const char *name)
     return begins(name, "torch:") || begins(name, "py:");
 }
 
+/* The end of the file's path in py:FILE:FUNCTION; NULL where it is none. */
+static const char *end_of_path(const char *name)
+{
+    return begins(name, "py:") ? strrchr(name + strlen("py:"), ':') : NULL;
+}
+
 void at_contender_label(const char *name, char label[AT_KERNEL_TEXT_MAX])
 {
-    const char *folder = begins(name, "py:") ? strrchr(name, '/') : NULL;
-    (void)snprintf(label, AT_KERNEL_TEXT_MAX, "%s%s", folder == NULL ? "" : "py:", folder == NULL ? name : folder + 1);
+    const char *end = end_of_path(name);
+    const char *file = end;
+    while (file != NULL && file > name + strlen("py:") && file[-1] != '/') {
+        --file;
+    }
+    (void)snprintf(label, AT_KERNEL_TEXT_MAX, "%s%s", file == NULL ? "" : "py:", file == NULL ? name : file);
+}
+
+bool at_contender_is_file_of(const char *name, const char *account)
+{
+    enum { FILE_BYTES_MAX = 1 << 26 };
+    const char *end = end_of_path(name), *path = name + strlen("py:");
+    char file[AT_KERNEL_TEXT_MAX], digest[AT_DIGEST_TEXT_MAX];
+    void *data = NULL;
+    size_t bytes = 0;
+    if (end == NULL) {
+        return true;
+    }
+    (void)snprintf(file, sizeof file, "%.*s", (int)(end - path), path);
+    if (at_file_read(file, FILE_BYTES_MAX, &data, &bytes) != ATTUNE_OK) {
+        return false;
+    }
+    at_digest_of(data, bytes, digest);
+    free(data);
+    return strstr(account, digest) != NULL;
 }
 
 const char *const *at_contenders_best(attune_target_kind kind)

@@ -36,6 +36,8 @@ size_t at_contender_length(const char *list);
 bool at_contenders_python(const char *name);
 /* The name that evidence has: the same, but of Python's files without their folders, which are of one machine. */
 void at_contender_label(const char *name, char label[AT_KERNEL_TEXT_MAX]);
+/* Whether an account of that name is of the file that stands there now; of names without a file always. */
+bool at_contender_is_file_of(const char *name, const char *account);
 /* What "best" stands for: PyTorch's back ends on a kind of target, ended by NULL; those that run all count. */
 const char *const *at_contenders_best(attune_target_kind kind);
 

@@ -71,18 +71,26 @@ void at_gate_forget_known(at_gate *gate)
     gate->known_count = 0;
 }
 
+/* Older evidence has files of Python's with their folders. */
+static bool is_called(const at_arm_facts *facts, const char *name)
+{
+    char label[AT_KERNEL_TEXT_MAX], recorded[AT_KERNEL_TEXT_MAX];
+    at_contender_label(name, label);
+    at_contender_label(facts->name, recorded);
+    return strcmp(label, recorded) == 0;
+}
+
 /* Whether a verdict says something of this peer: that it was timed, or why not. */
 static bool mentions_one(const at_verdict *verdict, const char *name)
 {
-    char peer[AT_KERNEL_TEXT_MAX];
-    at_contender_label(name, peer);
     for (int arm = 0; arm < verdict->session.arm_count; ++arm) {
-        if (at_verdict_is_peer(verdict, arm) && strcmp(verdict->arm[arm].name, peer) == 0) {
+        if (at_verdict_is_peer(verdict, arm) && is_called(&verdict->arm[arm], name) &&
+            at_contender_is_file_of(name, verdict->arm[arm].account)) {
             return true;
         }
     }
     for (int i = 0; i < verdict->absent_count; ++i) {
-        if (strcmp(verdict->absent[i].name, peer) == 0) {
+        if (is_called(&verdict->absent[i], name)) {
             return true;
         }
     }

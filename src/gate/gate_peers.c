@@ -25,8 +25,8 @@ static attune_status check_labels(const char *const *peer, int count, int one)
 attune_status at_gate_check_peers(const char *const *peer, int count, bool own_arms)
 {
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(check_labels(peer, count, i));
         attune_status status = strcmp(peer[i], "best") == 0 ? ATTUNE_OK : at_contenders_check_hooked(peer[i], own_arms);
+        status = status == ATTUNE_OK ? check_labels(peer, count, i) : status;
         if (status != ATTUNE_OK) {
             return at_fail_in(status, "peer");
         }

@@ -366,6 +366,10 @@ static void each_value_has_a_config_of_a_small_problem(void **state)
             bool found = at_config_nearest(&at_kernel_wgmma, &causal, &target, &first, i, v, &config);
             assert_int_equal(config.value[i], param->values[v]);
             assert_int_equal(at_kernel_fits(&at_kernel_wgmma, &causal, &target, &config, NULL), found);
+            first.value[i] = param->values[v]; /* none is nearer */
+            if (at_kernel_fits(&at_kernel_wgmma, &causal, &target, &first, NULL)) {
+                assert_memory_equal(&config, &first, sizeof config);
+            }
             if (found != (strcmp(param->name, "CLUSTER") != 0 || param->values[v] == 0)) {
                 fail_msg("%s %d: %s", param->name, (int)param->values[v], found ? "found" : "not found");
             }
