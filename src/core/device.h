@@ -37,7 +37,7 @@ typedef struct at_device_ops {
     /* The same where it is one kernel, or a fill and a kernel, and a device has it (else NULL): made->args is as above,
      * the rest is filled in. Then it can be launched again, on whatever stream. */
     attune_status (*make)(const at_loaded *loaded, at_made *made);
-    /* What `make` made, once made->args.tensor[].data has changed for the roles of these bits and nothing else has. */
+    /* What `make` made, once made->args has other addresses: of the tensors with these bits, and of the workspace. */
     attune_status (*move)(const at_loaded *loaded, at_made *made, uint32_t roles);
     attune_status (*launch_made)(const at_loaded *loaded, const at_made *made, void *stream);
     /* Waits for everything on the stream. */

@@ -21,7 +21,7 @@ typedef struct at_recent {
     at_made made;
 } at_recent;
 
-/* The call that was last made and not kept: others are made of it. */
+/* The latest call that was in none of the places: the next one is made of it if it is like it. */
 typedef struct at_model {
     atomic_flag taken;
     bool kept; /* whether there is one, with all that follows */

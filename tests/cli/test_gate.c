@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include "base/cm.h"
+#include "base/file.h"
 #include "base/folder.h"
 #include "cli/command.h"
+#include "gate/evidence.h"
 
 static const char peer[] = "cpu_tiled:BLOCK_M=16,BLOCK_N=48";
 
@@ -31,6 +33,35 @@ static void what_is_refused(void **state)
     outcome_expect(COMMAND("gate", "cpu_tiled", "--evidence", "/dev/null/here"), AT_EXIT_FAILED,
                    "something else has its name");
     outcome_expect(COMMAND("gate", "b1,h8,s512,d64,fp16"), AT_EXIT_USAGE, "no candidate is given");
+}
+
+/* Where a Python peer's file lies is no business of evidence, whether there is a PyTorch to run it or not. */
+static void evidence_names_no_folders(void **state)
+{
+    (void)state;
+    folder here;
+    char **files = NULL, *text = NULL;
+    size_t count = 0, bytes = 0;
+    (void)setenv("PYTHONPATH", ATTUNE_SOURCE_DIR "/python", 1);
+    (void)setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+    assert_int_equal(folder_make(&here), 0);
+    outcome got = COMMAND("gate", "cpu_tiled", "b1,h1,s16,d16,fp32", "--against",
+                          "py:" ATTUNE_SOURCE_DIR "/tests/gate/python_arms.py:plain", "--quick", "--cases", "3",
+                          "--evidence", here.path);
+    assert_true(got.code >= 0 && got.code <= 3);
+    assert_ok(at_evidence_find(here.path, &files, &count));
+    assert_int_equal(count, 1);
+    assert_ok(at_file_read(files[0], 1 << 26, (void **)&text, &bytes));
+    assert_non_null(strstr(text, "\"py:python_arms.py:plain\""));
+    assert_null(strstr(text, ATTUNE_SOURCE_DIR));
+    free(text);
+    assert_int_equal(unlink(files[0]), 0);
+    *strrchr(files[0], '/') = '\0';
+    assert_int_equal(rmdir(files[0]), 0);
+    free(files[0]);
+    free(files);
+    outcome_free(&got);
+    folder_remove(&here);
 }
 
 /* A machine without it could not run the gate, which was asked for rightly, and leaves no folder for its evidence. */
@@ -133,6 +164,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(help),
         cmocka_unit_test(the_account),
         cmocka_unit_test(ratios_for_programs),
+        cmocka_unit_test(evidence_names_no_folders),
     };
     if (argc > 1 && strcmp(argv[1], "worker") == 0) {
         return at_cli_main(argc, (const char *const *)argv, stdout, stderr);

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/facts.h"
+#include "core/config.h"
 #include "cpu/cpu.h"
 #include "library/catalogue.h"
 
@@ -65,6 +66,51 @@ static void a_kernels_configs_are_listed_with_what_they_need(void **state)
     shows(&result, "\tfits\tno\nconfig\tcpu_tiled:");
     shows(&result, "\twhy not\tPANEL ");
     shows(&result, "\tscratch bytes a thread\t");
+    outcome_free(&result);
+}
+
+static bool shows_value(const char *out, const char *name, int32_t value)
+{
+    char text[64];
+    (void)snprintf(text, sizeof text, "%s=%d", name, (int)value);
+    for (const char *at = strstr(out, text); at != NULL; at = strstr(at + 1, text)) {
+        const char after = at[strlen(text)];
+        if (after == ',' || after == '\t') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* For each value there is a config that fits, or one that says why not. */
+static void of_very_many_configs_each_value_is_listed(void **state)
+{
+    extern const attune_kernel at_kernel_wgmma_small;
+    const attune_kernel *kernel = &at_kernel_wgmma_small;
+    int rows = 0, fit = 0;
+    (void)state;
+    assert_int_equal(setenv("ATTUNE_LIBCUDA", ATTUNE_FAKE_DRIVER, 1), 0);
+    outcome result =
+        COMMAND("info", "--target", "cuda", "--format", "tsv", "--kernel", "wgmma_small", "b1,h4,s2048,d128,fp16");
+    assert_int_equal(unsetenv("ATTUNE_LIBCUDA"), 0);
+    assert_int_equal(result.code, AT_EXIT_OK);
+    for (int i = 0; i < kernel->param_count; ++i) {
+        for (int v = 0; v < kernel->params[i].count; ++v) {
+            if (!shows_value(result.out, kernel->params[i].name, kernel->params[i].values[v])) {
+                fail_msg("%s %d is not listed", kernel->params[i].name, (int)kernel->params[i].values[v]);
+            }
+        }
+    }
+    for (const char *at = result.out; (at = strstr(at, "\tfits\t")) != NULL; ++at) {
+        ++rows;
+        fit += strncmp(at, "\tfits\tyes\n", 10) == 0;
+    }
+    assert_true(fit > 10 && rows > fit && rows < 64);
+    char row[96];
+    (void)snprintf(row, sizeof row, "kernel\twgmma_small\tconfigs\t%lld, of which %d are listed\n",
+                   (long long)at_config_count(kernel), rows);
+    shows(&result, row);
+    shows(&result, "\tSTAGES\tvalues\t");
     outcome_free(&result);
 }
 
@@ -131,6 +177,7 @@ int main(void)
         cmocka_unit_test(the_machine_and_every_kernel_are_shown),
         cmocka_unit_test(a_problem_is_explained),
         cmocka_unit_test(a_kernels_configs_are_listed_with_what_they_need),
+        cmocka_unit_test(of_very_many_configs_each_value_is_listed),
         cmocka_unit_test(formats_agree),
         cmocka_unit_test(bad_command_lines),
         cmocka_unit_test(facts_become_lists_and_grids),
