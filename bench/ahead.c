@@ -27,10 +27,10 @@
 #include "core/problem.h"
 #include "cuda/cuda.h"
 #include "evolve/space.h"
-#include "gate/cases.h"
-#include "gate/stranger.h"
+#include "judge/cases.h"
 #include "library/catalogue.h"
 #include "measure/clock.h"
+#include "stranger/stranger.h"
 
 enum { SEED = 1 }; /* the gate's, where it is not told otherwise */
 

@@ -12,9 +12,9 @@
 
 #include "base/status.h"
 #include "base/text.h"
-#include "gate/executor.h"
-#include "gate/worker.h"
+#include "judge/executor.h"
 #include "measure/speed.h"
+#include "worker/worker.h"
 
 enum { CANDIDATE = 0 };
 

@@ -1,6 +1,6 @@
 # libattune: base ... gate, and the kernels. One set of objects makes the static library, which executables and tests
 # link with jansson's static one, and the shared library, which uses jansson's shared one.
-set(ATTUNE_ROOMS base core reference cpu cuda measure library peers gate)
+set(ATTUNE_ROOMS base core reference cpu cuda measure library peers wire stranger worker judge evidence gate)
 set(ATTUNE_SOURCES ${ATTUNE_CPU_DESCRIPTORS} ${ATTUNE_CUDA_DESCRIPTORS} ${ATTUNE_CUDA_EMBEDDED} ${ATTUNE_CPU_EMBEDDED}
   ${ATTUNE_CUDA_IMAGES} ${ATTUNE_PUBLIC_EMBEDDED})
 foreach(room ${ATTUNE_ROOMS})

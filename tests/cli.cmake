@@ -11,8 +11,8 @@ if(TARGET attune)
     set_tests_properties(cli.scripts cli.zoo PROPERTIES TIMEOUT 120 LABELS unit)
   endif()
   # The evidence of the tree itself: broken is an error anywhere, stale is what a change of a kernel makes of it.
-  add_test(NAME evidence.verify COMMAND attune verify --allow-stale ${CMAKE_SOURCE_DIR}/evidence)
-  set_tests_properties(evidence.verify PROPERTIES TIMEOUT 600 LABELS check
+  add_test(NAME check.evidence COMMAND attune verify --allow-stale ${CMAKE_SOURCE_DIR}/evidence)
+  set_tests_properties(check.evidence PROPERTIES TIMEOUT 600 LABELS check
     ENVIRONMENT ATTUNE_CACHE=${CMAKE_BINARY_DIR}/kernel-cache)
   add_library(lazy_blas MODULE cli/lazy_blas.c)
   target_link_libraries(lazy_blas PRIVATE attune_flags)

@@ -3,7 +3,7 @@
 #define CLI_ARCHIVE_H
 
 #include "cli/cli.h"
-#include "gate/verify.h"
+#include "evidence/verify.h"
 
 /* Opens [DIR], or `evidence`; compiled kernels lie in $ATTUNE_CACHE. Close it in any case. */
 attune_status at_cli_archive(const at_cli *cli, at_archive *archive);

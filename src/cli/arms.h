@@ -3,9 +3,9 @@
 #define CLI_ARMS_H
 
 #include "cuda/graph.h"
-#include "gate/contenders.h"
 #include "library/course.h"
 #include "measure/order.h"
+#include "worker/contenders.h"
 
 /* The arms of a list, at most; one more may be timed with them. */
 enum { AT_LIST_ARMS_MAX = AT_ARMS_MAX - 1 };

@@ -10,11 +10,11 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "core/plan.h"
-#include "gate/remote.h"
-#include "gate/stranger.h"
-#include "gate/suite.h"
+#include "judge/suite.h"
 #include "library/catalogue.h"
 #include "library/context.h"
+#include "stranger/stranger.h"
+#include "worker/remote.h"
 
 enum { CASES_GIVEN = 100, CASES_BUILT_IN = 20 };
 

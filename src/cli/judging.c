@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "cli/python.h"
-#include "gate/contenders.h"
+#include "worker/contenders.h"
 
 static const char default_problem[] = "b1,h8,s512,d64,fp16";
 

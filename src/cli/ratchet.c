@@ -1,5 +1,5 @@
 /* attune ratchet: kernels do not get worse unseen. */
-#include "gate/ratchet.h"
+#include "evidence/ratchet.h"
 #include "cli/archive.h"
 
 static void print_slip(const at_slip *slip, FILE *out)

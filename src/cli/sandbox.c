@@ -6,8 +6,8 @@
 
 #include "base/status.h"
 #include "cli/cli.h"
-#include "gate/question.h"
-#include "gate/sandbox.h"
+#include "stranger/question.h"
+#include "stranger/sandbox.h"
 
 /* Becomes the compiler, without what no compiler needs. What it leaves when it is ended goes with the folder. */
 static attune_status compile(const at_cli *cli)

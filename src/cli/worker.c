@@ -1,5 +1,5 @@
 /* attune worker: what the gate starts to hold a device. Not for people. */
-#include "gate/worker.h"
+#include "worker/worker.h"
 #include "cli/cli.h"
 
 static int run(const at_cli *cli)

@@ -10,9 +10,9 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "core/problem.h"
+#include "evidence/evidence.h"
 #include "evolve/engine_parts.h"
-#include "gate/evidence.h"
-#include "gate/executor.h"
+#include "judge/executor.h"
 #include "library/catalogue.h"
 #include "library/context.h"
 

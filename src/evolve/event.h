@@ -5,8 +5,8 @@
 
 #include "base/digest.h"
 #include "core/target.h"
+#include "evidence/fields.h"
 #include "evolve/strategy.h"
-#include "gate/fields.h"
 #include "measure/ratio.h"
 
 enum {

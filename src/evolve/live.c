@@ -8,9 +8,9 @@
 #include "base/status.h"
 #include "core/problem.h"
 #include "cpu/source.h"
-#include "gate/executor.h"
-#include "gate/ground.h"
-#include "gate/wire_kernel.h"
+#include "judge/executor.h"
+#include "judge/ground.h"
+#include "stranger/wire_kernel.h"
 
 enum { GUESTS_MAX = 8, BLOCK_TRIES = 5 };
 

@@ -9,8 +9,8 @@
 
 #include "evolve/pool.h"
 #include "evolve/race.h"
-#include "gate/built.h"
-#include "gate/remote.h"
+#include "judge/built.h"
+#include "worker/remote.h"
 
 /* How a candidate was made: what its times are bound to. */
 typedef struct at_variant {

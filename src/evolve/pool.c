@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "base/threads.h"
-#include "gate/built.h"
+#include "judge/built.h"
 
 enum { COMPILERS_MAX = 16, KNOWN_MIN = 4 };
 

@@ -4,7 +4,7 @@
 #ifndef EVOLVE_POOL_H
 #define EVOLVE_POOL_H
 
-#include "gate/verdict.h"
+#include "judge/verdict.h"
 
 typedef struct at_compilers at_compilers;
 

@@ -5,8 +5,8 @@
 
 #include "base/status.h"
 #include "core/problem.h"
+#include "evidence/evidence.h"
 #include "evolve/engine_parts.h"
-#include "gate/evidence.h"
 #include "library/wisdom.h"
 
 /* The cells that a gate judges, and what it said. */

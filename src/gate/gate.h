@@ -5,7 +5,7 @@
 #ifndef GATE_GATE_H
 #define GATE_GATE_H
 
-#include "gate/verdict.h"
+#include "judge/verdict.h"
 
 /* Told what happens; any of them may be NULL. */
 typedef struct at_gate_watch {

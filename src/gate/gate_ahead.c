@@ -5,8 +5,8 @@
 
 #include "base/status.h"
 #include "gate/gate_parts.h"
-#include "gate/ground.h"
-#include "gate/sanity.h"
+#include "judge/ground.h"
+#include "judge/sanity.h"
 
 /* ---- Inputs and truths ------------------------------------------------------------------------------------------- */
 

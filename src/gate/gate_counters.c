@@ -8,9 +8,9 @@
 #include "base/file.h"
 #include "base/scratch.h"
 #include "base/status.h"
-#include "gate/counters.h"
 #include "gate/gate_parts.h"
-#include "gate/placement.h"
+#include "judge/counters.h"
+#include "judge/placement.h"
 
 /* A profiler repeats each launch, a few counters at a time. */
 enum { PATIENCE_S = 120, LEAVE_S = 60, WORDS_MAX = 32, LOG_MAX = 16 << 20 };

@@ -5,9 +5,9 @@
 
 #include "base/status.h"
 #include "core/problem.h"
-#include "gate/contenders.h"
+#include "evidence/verify.h"
 #include "gate/gate_parts.h"
-#include "gate/verify.h"
+#include "worker/contenders.h"
 
 /* DIR/.../NAME.json */
 static bool is_file_of(const char *path, const char *kernel)

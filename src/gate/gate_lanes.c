@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "gate/gate_parts.h"
-#include "gate/verdict_parts.h"
+#include "judge/verdict_parts.h"
 
 enum { LANES_MOST = 6, THREADS_EACH = 2 };
 

@@ -4,11 +4,11 @@
 
 #include "base/threads.h"
 #include "cuda/rates.h"
-#include "gate/evidence.h"
+#include "evidence/evidence.h"
 #include "gate/gate.h"
-#include "gate/remote.h"
-#include "gate/stranger.h"
 #include "measure/clock.h"
+#include "stranger/stranger.h"
+#include "worker/remote.h"
 
 enum {
     AT_GATE_PEERS = 12,

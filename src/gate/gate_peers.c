@@ -4,10 +4,10 @@
 
 #include "base/status.h"
 #include "core/plan.h"
-#include "gate/contenders.h"
 #include "gate/gate_parts.h"
-#include "gate/sanity.h"
-#include "gate/verdict_parts.h"
+#include "judge/sanity.h"
+#include "judge/verdict_parts.h"
+#include "worker/contenders.h"
 
 /* Evidence has files of Python's without their folders. */
 static attune_status check_labels(const char *const *peer, int count, int one)

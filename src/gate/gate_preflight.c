@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "gate/gate_parts.h"
-#include "gate/verdict_parts.h"
+#include "judge/verdict_parts.h"
 
 static void tell(const at_gate *gate, const char *what, const char *found)
 {

@@ -5,10 +5,10 @@
 #include "base/status.h"
 #include "core/plan.h"
 #include "core/problem.h"
-#include "gate/built.h"
 #include "gate/gate_parts.h"
-#include "gate/sanity.h"
-#include "gate/verdict_parts.h"
+#include "judge/built.h"
+#include "judge/sanity.h"
+#include "judge/verdict_parts.h"
 #include "library/catalogue.h"
 
 /* Runs that must give the same bits; fewer of problems whose many blocks are as good as many runs. */

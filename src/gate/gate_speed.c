@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "core/problem.h"
 #include "cuda/rates.h"
-#include "gate/contenders.h"
-#include "gate/verdict_parts.h"
+#include "judge/verdict_parts.h"
+#include "worker/contenders.h"
 
 /* ---- Arms ------------------------------------------------------------------------------------------------------- */
 

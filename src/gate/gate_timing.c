@@ -7,11 +7,11 @@
 #include <time.h>
 
 #include "base/status.h"
-#include "gate/executor.h"
 #include "gate/gate_speed.h"
-#include "gate/ground.h"
-#include "gate/timing.h"
+#include "judge/executor.h"
+#include "judge/ground.h"
 #include "measure/others.h"
+#include "worker/timing.h"
 
 /* The arms of a bench that one worker has. */
 typedef struct part {

@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/status.h"
-#include "gate/contenders.h"
 #include "gate/gate_parts.h"
+#include "worker/contenders.h"
 
 double at_gate_seconds(const at_gate *gate)
 {

@@ -2,7 +2,7 @@
 #ifndef REPORT_POINTS_H
 #define REPORT_POINTS_H
 
-#include "gate/verify.h"
+#include "evidence/verify.h"
 
 enum { AT_POINT_QUANTILES = 5 }; /* 5 %, 25 %, 50 %, 75 %, 95 % */
 

@@ -2,7 +2,7 @@
 #ifndef REPORT_VERDICTS_H
 #define REPORT_VERDICTS_H
 
-#include "gate/verify.h"
+#include "evidence/verify.h"
 #include "report/table.h"
 
 /* Which verdicts to show: */

@@ -5,8 +5,8 @@
 #include "cli/command.h"
 #include "cpu/cpu.h"
 #include "cpu/source.h"
-#include "gate/evidence.h"
-#include "gate/verdicts.h"
+#include "evidence/evidence.h"
+#include "judge/verdicts.h"
 #include "library/catalogue.h"
 
 static folder f;

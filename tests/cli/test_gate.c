@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "cli/command.h"
-#include "gate/evidence.h"
+#include "evidence/evidence.h"
 
 static const char peer[] = "cpu_tiled:BLOCK_M=16,BLOCK_N=48";
 
@@ -46,7 +46,7 @@ static void evidence_names_no_folders(void **state)
     (void)setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
     assert_int_equal(folder_make(&here), 0);
     outcome got = COMMAND("gate", "cpu_tiled", "b1,h1,s16,d16,fp32", "--against",
-                          "py:" ATTUNE_SOURCE_DIR "/tests/gate/python_arms.py:plain", "--quick", "--cases", "3",
+                          "py:" ATTUNE_SOURCE_DIR "/tests/worker/python_arms.py:plain", "--quick", "--cases", "3",
                           "--evidence", here.path);
     assert_true(got.code >= 0 && got.code <= 3);
     assert_ok(at_evidence_find(here.path, &files, &count));

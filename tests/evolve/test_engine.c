@@ -8,12 +8,12 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "core/plan.h"
+#include "evidence/evidence.h"
 #include "evolve/engine.h"
-#include "gate/evidence.h"
 #include "gate/gate_speed.h"
-#include "gate/worker.h"
 #include "library/context.h"
 #include "measure/simulated.h"
+#include "worker/worker.h"
 
 static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 

@@ -3,8 +3,8 @@
 
 #include "base/cm.h"
 #include "evolve/live.h"
-#include "gate/worker.h"
 #include "library/catalogue.h"
+#include "worker/worker.h"
 
 static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 

@@ -9,7 +9,7 @@
 #include "cuda/cuda.h"
 #include "cuda/nvrtc.h"
 #include "evolve/pool.h"
-#include "gate/worker.h"
+#include "worker/worker.h"
 
 static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 

@@ -5,7 +5,7 @@
 
 #include "core/config.h"
 #include "cuda/cuda.h"
-#include "gate/wire_kernel.h"
+#include "stranger/wire_kernel.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

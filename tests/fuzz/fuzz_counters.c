@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/counters.h"
+#include "judge/counters.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

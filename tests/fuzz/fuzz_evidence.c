@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/evidence.h"
-#include "gate/evidence_parts.h"
+#include "evidence/evidence.h"
+#include "evidence/evidence_parts.h"
 
 /* Digests are looked at by at_evidence_parse; here changed verdicts are read as well. */
 static at_verdict *read_verdict(const json_t *object)

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "gate/object.h"
+#include "stranger/object.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/wire_kernel.h"
+#include "stranger/wire_kernel.h"
 
 static void require(bool holds)
 {

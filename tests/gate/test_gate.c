@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/text.h"
-#include "gate/evidence.h"
+#include "evidence/evidence.h"
 #include "gate/gate_speed.h"
 #include "library/wisdom.h"
 #include "measure/simulated.h"

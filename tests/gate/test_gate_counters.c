@@ -6,9 +6,9 @@
 #include "base/cm.h"
 #include "base/file.h"
 #include "base/folder.h"
-#include "gate/counters.h"
 #include "gate/gate_parts.h"
-#include "gate/worker.h"
+#include "judge/counters.h"
+#include "worker/worker.h"
 
 static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 static const char *const dies[] = {"/proc/self/exe", "die", NULL};

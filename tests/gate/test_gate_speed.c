@@ -3,8 +3,8 @@
 #include "base/cm.h"
 
 #include "gate/gate_speed.h"
-#include "gate/worker.h"
 #include "measure/simulated.h"
+#include "worker/worker.h"
 
 static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 

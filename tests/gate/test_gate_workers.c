@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "gate/gate_speed.h"
-#include "gate/worker.h"
+#include "worker/worker.h"
 
 static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 static const char *const fetcher[] = {"python", NULL};

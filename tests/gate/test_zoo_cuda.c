@@ -8,7 +8,7 @@
 #include "cuda/cache.h"
 #include "cuda/cuda.h"
 #include "cuda/provide.h"
-#include "gate/stranger.h"
+#include "stranger/stranger.h"
 
 static zoo_animal animals[ZOO_MOST];
 static at_provider provider;

@@ -4,7 +4,7 @@
 
 #include "base/cm.h"
 #include "core/problem.h"
-#include "gate/suite.h"
+#include "judge/suite.h"
 #include "library/context.h"
 
 enum { CASE_SEED = 1 };

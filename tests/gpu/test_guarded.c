@@ -7,7 +7,7 @@
 #include "base/cm.h"
 #include "base/half.h"
 #include "core/problem.h"
-#include "gate/placement.h"
+#include "judge/placement.h"
 #include "library/context.h"
 #include "on_device.h"
 

@@ -2,8 +2,8 @@
 #include "base/cm.h"
 
 #include "cuda/graph.h"
-#include "gate/contenders.h"
 #include "library/course.h"
+#include "worker/contenders.h"
 
 static attune_context *context;
 static bool has_cudnn;

@@ -2,8 +2,8 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "cli/command.h"
-#include "gate/evidence.h"
-#include "gate/verdicts.h"
+#include "evidence/evidence.h"
+#include "judge/verdicts.h"
 #include "report/evidence.h"
 
 static folder f;

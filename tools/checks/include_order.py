@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Includes point leftward only.
 
-Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- gate <- evolve <- report
-         <- cli
+Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- wire <- stranger
+         <- worker <- judge <- evidence <- gate <- evolve <- report <- cli
 Device:  args, ptx <- barrier <- {element, sequence, stage, tma} <- copy <- {tile, fragment, swizzle, wgmma}
          <- {softmax, exponential, mask, schedule, guard} <- {job, rows, journey, small} <- kernels
 Kernels include attune/kernel.h, what a sibling in their folder shares (NAME.h, NAME.cu) and system headers; device code
@@ -13,8 +13,8 @@ import re
 
 import tree
 
-ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure"], ["library"], ["peers"], ["gate"],
-         ["evolve"], ["report"], ["cli"]]
+ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure"], ["library"], ["peers"], ["wire"],
+         ["stranger"], ["worker"], ["judge"], ["evidence"], ["gate"], ["evolve"], ["report"], ["cli"]]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"]}
 DEVICE = [["args", "ptx"], ["barrier", "turns"], ["element", "sequence", "stage", "tma"], ["copy"],

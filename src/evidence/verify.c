@@ -1,0 +1,341 @@
+#include "evidence/verify.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "cpu/source.h"
+#include "cuda/cuda.h"
+#include "cuda/nvrtc.h"
+#include "library/catalogue.h"
+
+/* Mathematical libraries differ in the last digits. */
+#define NUMBERS_APART 1e-6
+
+const char *at_standing_name(at_standing standing)
+{
+    static const char *const names[] = {"fresh", "stale", "unchecked", "broken"};
+    return names[standing];
+}
+
+void at_record_kernel(const at_verdict *verdict, char name[AT_KERNEL_TEXT_MAX])
+{
+    (void)snprintf(name, AT_KERNEL_TEXT_MAX, "%.*s", (int)strcspn(verdict->kernel, ":"), verdict->kernel);
+}
+
+const char *at_record_config(const at_verdict *verdict)
+{
+    const char *colon = strchr(verdict->kernel, ':');
+    return colon != NULL ? colon + 1 : "";
+}
+
+static void stand(at_record *record, at_standing standing, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void stand(at_record *record, at_standing standing, const char *format, ...)
+{
+    va_list list;
+    record->standing = standing;
+    va_start(list, format);
+    (void)vsnprintf(record->why, sizeof record->why, format, list);
+    va_end(list);
+}
+
+/* ---- The findings, again ----------------------------------------------------------------------------------------- */
+
+static bool near(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= NUMBERS_APART * fmax(fabs(a), fabs(b));
+}
+
+static bool same_interval(const at_interval *a, const at_interval *b)
+{
+    return near(a->middle, b->middle) && near(a->low, b->low) && near(a->high, b->high);
+}
+
+static bool same_ratio(const at_ratio *a, const at_ratio *b)
+{
+    return same_interval(&a->r, &b->r) && same_interval(&a->difference_us, &b->difference_us) &&
+           near(a->candidate_us, b->candidate_us) && near(a->peer_us, b->peer_us) && near(a->median_r, b->median_r) &&
+           a->processes == b->processes && a->blocks == b->blocks && a->dropped == b->dropped;
+}
+
+/* What differs, by name; NULL if nothing does. */
+static const char *differing_speed(const at_speed *a, const at_speed *b)
+{
+    for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
+        if (a->known[mode] != b->known[mode] || (a->known[mode] && !same_ratio(&a->ratio[mode], &b->ratio[mode]))) {
+            return at_mode_name((at_mode)mode);
+        }
+    }
+    return a->outcome != b->outcome ? "outcome" : NULL;
+}
+
+/* Compares outcomes and numbers, not sentences: those may be worded better one day. */
+static void compare(const at_verdict *then, const at_verdict *now, at_record *record)
+{
+    for (int arm = 0; arm < AT_SESSION_ARMS_MAX; ++arm) {
+        const char *what = differing_speed(&then->speed[arm], &now->speed[arm]);
+        if (what != NULL) {
+            stand(record, AT_BROKEN, "its samples do not give the recorded %s against %.200s", what,
+                  now->arm[arm].name);
+        }
+    }
+    for (int control = 0; control < AT_CONTROL_COUNT; ++control) {
+        if (then->control[control].outcome != now->control[control].outcome) {
+            stand(record, AT_BROKEN, "the control %s is recorded as %s, and is %s",
+                  at_control_name((at_control_kind)control), at_outcome_name(then->control[control].outcome),
+                  at_outcome_name(now->control[control].outcome));
+        }
+    }
+    for (int stage = 0; stage < AT_STAGE_COUNT; ++stage) {
+        if (then->finding[stage].outcome != now->finding[stage].outcome) {
+            stand(record, AT_BROKEN, "the stage %s is recorded as %s, and is %s", at_stage_name((at_stage)stage),
+                  at_outcome_name(then->finding[stage].outcome), at_outcome_name(now->finding[stage].outcome));
+        }
+    }
+    if (then->right != now->right || then->fast != now->fast) {
+        stand(record, AT_BROKEN, "recorded as right: %s, faster: %s; what was seen says %s and %s",
+              at_outcome_name(then->right), at_outcome_name(then->fast), at_outcome_name(now->right),
+              at_outcome_name(now->fast));
+    }
+}
+
+static attune_status judge_again(at_verdict *verdict, at_record *record)
+{
+    at_verdict *then = malloc(sizeof *then);
+    AT_FAIL_IF(then == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to judge again");
+    memcpy(then, verdict, sizeof *then);
+    attune_status status = at_verdict_judge(verdict);
+    if (status == ATTUNE_OK) {
+        compare(then, verdict, record);
+    } else if (status != ATTUNE_OUT_OF_MEMORY) {
+        stand(record, AT_BROKEN, "%s", attune_last_detail());
+        status = ATTUNE_OK;
+    }
+    free(then);
+    return status;
+}
+
+attune_status at_verify_follows(at_verdict *verdict, bool *follows)
+{
+    at_record record = {.standing = AT_FRESH};
+    attune_status status = judge_again(verdict, &record);
+    *follows = status == ATTUNE_OK && record.standing == AT_FRESH;
+    return status;
+}
+
+/* ---- The code, again --------------------------------------------------------------------------------------------- */
+
+static void remake_cpu(const at_verdict *verdict, const char *name, at_record *record)
+{
+    char digest[AT_DIGEST_TEXT_MAX];
+    if (strcmp(verdict->build.compiler, at_cpu_compiler()) != 0) {
+        stand(record, AT_UNCHECKED, "it was compiled by %.90s, this attune by %.90s", verdict->build.compiler,
+              at_cpu_compiler());
+    } else if (at_cpu_source_digest(name, digest) != ATTUNE_OK) {
+        stand(record, AT_STALE, "%.200s", attune_last_detail());
+    } else if (strcmp(digest, verdict->build.source) != 0) {
+        stand(record, AT_STALE, "its source has changed");
+    }
+}
+
+/* Whether the compiler that made the recorded code is here. */
+static bool has_compiler(int32_t wanted, at_record *record)
+{
+    at_nvrtc *nvrtc = NULL;
+    if (at_nvrtc_open(&nvrtc) != ATTUNE_OK) {
+        stand(record, AT_UNCHECKED, "%.400s", attune_last_detail());
+        return false;
+    }
+    int32_t version = nvrtc->version;
+    at_nvrtc_close(nvrtc);
+    if (version != wanted) {
+        stand(record, AT_UNCHECKED, "nvrtc %d.%d made its code, here is %d.%d", wanted / 1000, wanted % 1000 / 10,
+              version / 1000, version % 1000 / 10);
+    }
+    return version == wanted;
+}
+
+static void remake_cuda(const at_verdict *verdict, const attune_kernel *kernel, const attune_problem *problem,
+                        const attune_config *config, const char *cache, at_record *record)
+{
+    at_cuda_usage usage;
+    bool image = kernel->image != NULL; /* built ahead, by whatever nvcc the build had */
+    if (!image && !has_compiler(verdict->target.compiler, record)) {
+        return;
+    }
+    if (at_cuda_inspect(kernel, problem, &verdict->target, config, cache, &usage) != ATTUNE_OK) {
+        stand(record, AT_STALE, "%.400s", attune_last_detail());
+    } else if (strcmp(usage.cubin, verdict->build.cubin) != 0) {
+        /* The same source, headers and options: then it is the compiler that differs, in what it does not tell. */
+        bool same = image || strcmp(usage.build, verdict->build.source) == 0;
+        stand(record, same ? AT_UNCHECKED : AT_STALE, "today's %s gives the cubin %.16s..., recorded is %.16s...%s",
+              image ? "build of its image" : "source", usage.cubin, verdict->build.cubin,
+              same && !image ? ", and the source is the same: another build of the compiler" : "");
+    }
+}
+
+static void remake(const at_verdict *verdict, const char *cache, at_record *record)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    attune_problem problem;
+    attune_config config = {{0}};
+    attune_reason reason = {""};
+    at_record_kernel(verdict, name);
+    const attune_kernel *kernel = at_catalogue_find(name);
+    if (verdict->stranger) {
+        stand(record, AT_UNCHECKED, "its source is a stranger's");
+    } else if (verdict->stage[AT_STAGE_BUILD].status != ATTUNE_OK || !verdict->stage[AT_STAGE_BUILD].ran) {
+        stand(record, AT_UNCHECKED, "it was not built");
+    } else if (kernel == NULL && at_catalogue_left_out(name) != NULL) {
+        stand(record, AT_UNCHECKED, "this build is without kernel %.100s: %s", name, at_catalogue_left_out(name));
+    } else if (kernel == NULL || kernel->target != verdict->target.kind) {
+        stand(record, AT_STALE, "there is no kernel %.200s", name);
+    } else if (at_config_parse(kernel, at_record_config(verdict), &config) != ATTUNE_OK ||
+               attune_problem_parse(verdict->problem, &problem) != ATTUNE_OK) {
+        stand(record, AT_STALE, "%.400s", attune_last_detail());
+    } else if (!at_kernel_fits(kernel, &problem, &verdict->target, &config, &reason)) {
+        stand(record, AT_STALE, "it no longer runs this problem: %s", reason.text);
+    } else if (verdict->target.kind == ATTUNE_TARGET_CPU) {
+        remake_cpu(verdict, name, record);
+    } else {
+        remake_cuda(verdict, kernel, &problem, &config, cache, record);
+    }
+}
+
+attune_status at_verify(at_exhibit *exhibit, const char *cache, at_record *record)
+{
+    record->exhibit = exhibit;
+    record->standing = AT_FRESH;
+    record->why[0] = '\0';
+    if (exhibit->verdict == NULL) {
+        stand(record, AT_BROKEN, "%s", exhibit->what);
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(judge_again(exhibit->verdict, record));
+    if (record->standing == AT_FRESH) {
+        remake(exhibit->verdict, cache, record);
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Archives ---------------------------------------------------------------------------------------------------- */
+
+/* By device, kernel, problem and time; what has no verdict comes first. */
+static int by_name(const at_record *a, const at_record *b)
+{
+    const at_verdict *one = a->exhibit != NULL ? a->exhibit->verdict : NULL;
+    const at_verdict *other = b->exhibit != NULL ? b->exhibit->verdict : NULL;
+    char names[2][AT_KERNEL_TEXT_MAX];
+    if (one == NULL || other == NULL) {
+        return (one != NULL) - (other != NULL);
+    }
+    at_record_kernel(one, names[0]);
+    at_record_kernel(other, names[1]);
+    int order = strcmp(one->target.model, other->target.model);
+    order = order != 0 ? order : strcmp(names[0], names[1]);
+    return order != 0 ? order : strcmp(one->problem, other->problem);
+}
+
+static int by_name_and_time(const void *left, const void *right)
+{
+    const at_record *a = left, *b = right;
+    int order = by_name(a, b);
+    if (order == 0 && a->exhibit != NULL && a->exhibit->verdict != NULL) {
+        order = strcmp(a->exhibit->verdict->when, b->exhibit->verdict->when);
+    }
+    /* Verdicts of one second stand in the order of their file. */
+    return order != 0 ? order : (a->exhibit > b->exhibit) - (a->exhibit < b->exhibit);
+}
+
+bool at_record_same_series(const at_record *a, const at_record *b)
+{
+    return a->exhibit != NULL && b->exhibit != NULL && a->exhibit->verdict != NULL && b->exhibit->verdict != NULL &&
+           by_name(a, b) == 0;
+}
+
+/* Of a series the last that is in earnest; where none is, the last. What has no verdict is always new. */
+static void mark_newest(at_archive *archive)
+{
+    for (size_t begin = 0, end; begin < archive->count; begin = end) {
+        size_t newest = begin;
+        for (end = begin + 1;
+             end < archive->count && at_record_same_series(&archive->record[begin], &archive->record[end]); ++end) {
+            bool earnest = at_verdict_is_earnest(archive->record[end].exhibit->verdict);
+            newest = earnest || !at_verdict_is_earnest(archive->record[newest].exhibit->verdict) ? end : newest;
+        }
+        archive->record[newest].newest = true;
+    }
+}
+
+static attune_status add_records(at_archive *archive, size_t file, size_t more)
+{
+    at_record *grown = realloc(archive->record, (archive->count + more + 1) * sizeof *grown);
+    AT_FAIL_IF(grown == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu verdicts", archive->count + more);
+    archive->record = grown;
+    memset(grown + archive->count, 0, more * sizeof *grown);
+    for (size_t i = 0; i < more; ++i) {
+        grown[archive->count + i].file = archive->file[file];
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status open_file(at_archive *archive, size_t file, const char *cache)
+{
+    at_evidence *evidence = &archive->evidence[file];
+    attune_status status = at_evidence_read(archive->file[file], evidence);
+    if (status == ATTUNE_OUT_OF_MEMORY || status == ATTUNE_INTERRUPTED) {
+        return status;
+    }
+    if (status != ATTUNE_OK) {
+        AT_FORWARD(add_records(archive, file, 1));
+        stand(&archive->record[archive->count++], AT_BROKEN, "%s", attune_last_detail());
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(add_records(archive, file, evidence->count));
+    for (size_t i = 0; i < evidence->count; ++i) {
+        AT_FORWARD(at_verify(&evidence->exhibit[i], cache, &archive->record[archive->count]));
+        ++archive->count;
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_archive_open(const char *path, const char *cache, at_archive *archive)
+{
+    *archive = (at_archive){0};
+    AT_FORWARD(at_evidence_find(path, &archive->file, &archive->files));
+    archive->evidence = calloc(archive->files + 1, sizeof *archive->evidence);
+    attune_status status = archive->evidence != NULL
+                               ? ATTUNE_OK
+                               : at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for %zu files", archive->files);
+    for (size_t i = 0; i < archive->files && status == ATTUNE_OK; ++i) {
+        status = open_file(archive, i, cache);
+    }
+    if (status != ATTUNE_OK) {
+        at_archive_close(archive);
+        return status;
+    }
+    if (archive->count > 0) {
+        qsort(archive->record, archive->count, sizeof *archive->record, by_name_and_time);
+    }
+    mark_newest(archive);
+    return ATTUNE_OK;
+}
+
+void at_archive_close(at_archive *archive)
+{
+    for (size_t i = 0; i < archive->files; ++i) {
+        if (archive->evidence != NULL) {
+            at_evidence_close(&archive->evidence[i]);
+        }
+        free(archive->file[i]);
+    }
+    free(archive->file);
+    free(archive->evidence);
+    free(archive->record);
+    *archive = (at_archive){0};
+}

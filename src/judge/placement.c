@@ -1,0 +1,298 @@
+#include "judge/placement.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/problem.h"
+
+enum { GUARD_BYTES = 4096, GUARD = 0xc3 };
+
+bool at_placement_apart(const at_placement *place)
+{
+    return place->device != NULL && (place->device->target.kind != ATTUNE_TARGET_CPU || place->device->apart);
+}
+
+static bool is_output(int role)
+{
+    return role == ATTUNE_O || role == ATTUNE_LSE;
+}
+
+/* ---- Moving ----------------------------------------------------------------------------------------------------- */
+
+typedef attune_status (*mover)(at_placement *place, int role, size_t at, size_t bytes);
+
+static attune_status send(at_placement *place, int role, size_t at, size_t bytes)
+{
+    return place->device->ops->upload(place->device, place->twin[role] + at, place->inputs->buffer[role].base + at,
+                                      bytes);
+}
+
+static attune_status bring(at_placement *place, int role, size_t at, size_t bytes)
+{
+    return place->device->ops->download(place->device, place->inputs->buffer[role].base + at, place->twin[role] + at,
+                                        bytes);
+}
+
+/* Rows that follow one another are moved together. */
+typedef struct run {
+    size_t at, bytes;
+} run;
+
+static attune_status add_row(at_placement *place, int role, mover move, size_t at, size_t bytes, run *now)
+{
+    if (now->bytes > 0 && at == now->at + now->bytes) {
+        now->bytes += bytes;
+        return ATTUNE_OK;
+    }
+    const run before = *now;
+    *now = (run){at, bytes};
+    return before.bytes > 0 ? move(place, role, before.at, before.bytes) : ATTUNE_OK;
+}
+
+/* A sparse buffer's guards and rows alone: the pages between do not exist. */
+static attune_status move_rows(at_placement *place, int role, mover move)
+{
+    const at_buffer *buffer = &place->inputs->buffer[role];
+    const at_extent extent = at_inputs_extent(place->inputs, (attune_role)role);
+    size_t row_bytes = (size_t)extent.row * at_dtype_bytes(place->inputs->call.tensor[role].dtype);
+    size_t end = buffer->at + buffer->bytes;
+    run now = {0, buffer->at};
+    for (int64_t b = 0; b < extent.count[0]; ++b) {
+        for (int64_t h = 0; h < extent.count[1]; ++h) {
+            for (int64_t i = 0; i < extent.count[2]; ++i) {
+                size_t at = buffer->at + at_inputs_row(place->inputs, (attune_role)role, b, h, i);
+                AT_FORWARD(add_row(place, role, move, at, row_bytes, &now));
+            }
+        }
+    }
+    AT_FORWARD(add_row(place, role, move, end, buffer->total - end, &now));
+    return move(place, role, now.at, now.bytes);
+}
+
+static attune_status move_role(at_placement *place, int role, mover move)
+{
+    const at_buffer *buffer = &place->inputs->buffer[role];
+    if (buffer->base == NULL || !at_placement_apart(place)) {
+        return ATTUNE_OK;
+    }
+    return buffer->sparse ? move_rows(place, role, move) : move(place, role, 0, buffer->total);
+}
+
+attune_status at_placement_create(at_device *device, at_inputs *inputs, at_placement *place)
+{
+    memset(place, 0, sizeof *place);
+    place->device = device;
+    place->inputs = inputs;
+    place->call = inputs->call;
+    place->digest = at_inputs_digest(inputs);
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        const at_buffer *buffer = &inputs->buffer[role];
+        if (buffer->base == NULL || !at_placement_apart(place)) {
+            continue;
+        }
+        void *twin = NULL;
+        AT_FORWARD(device->ops->allocate(device, buffer->total, &twin));
+        place->twin[role] = twin;
+        place->call.tensor[role].data = place->twin[role] + buffer->at;
+        AT_FORWARD(move_role(place, role, send));
+    }
+    return ATTUNE_OK;
+}
+
+void at_placement_free(at_placement *place)
+{
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        if (place->twin[role] != NULL) {
+            place->device->ops->release(place->device, place->twin[role]);
+        }
+    }
+    if (place->workspace != NULL) {
+        place->device->ops->release(place->device, place->workspace);
+    }
+    memset(place, 0, sizeof *place);
+}
+
+/* ---- Workspace -------------------------------------------------------------------------------------------------- */
+
+/* Uploads `bytes` of a pattern. */
+static attune_status paint(at_placement *place, unsigned char *to, uint8_t pattern, size_t bytes)
+{
+    enum { CHUNK = 1 << 20 };
+    unsigned char *chunk = malloc(bytes < CHUNK ? bytes + 1 : CHUNK);
+    attune_status status = ATTUNE_OK;
+    AT_FAIL_IF(chunk == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to paint %zu bytes", bytes);
+    memset(chunk, pattern, bytes < CHUNK ? bytes + 1 : CHUNK);
+    for (size_t at = 0; at < bytes && status == ATTUNE_OK; at += CHUNK) {
+        size_t step = bytes - at < CHUNK ? bytes - at : CHUNK;
+        status = place->device->ops->upload(place->device, to + at, chunk, step);
+    }
+    free(chunk);
+    return status;
+}
+
+attune_status at_placement_reserve(at_placement *place, size_t bytes)
+{
+    const at_device_ops *ops = place->device->ops;
+    void *workspace = NULL;
+    if (bytes == 0 || (place->workspace != NULL && bytes == place->workspace_bytes)) {
+        return ATTUNE_OK;
+    }
+    if (place->workspace != NULL) {
+        ops->release(place->device, place->workspace);
+        place->workspace = NULL;
+    }
+    /* Exactly as much as the plan asked for, so that one byte more shows in the guard. */
+    AT_FORWARD(ops->allocate(place->device, bytes + GUARD_BYTES, &workspace));
+    place->workspace = workspace;
+    place->workspace_bytes = bytes;
+    place->call.workspace = workspace;
+    place->call.workspace_bytes = bytes;
+    AT_FORWARD(paint(place, place->workspace, place->inputs->draw.poison, bytes));
+    return paint(place, place->workspace + bytes, GUARD, GUARD_BYTES);
+}
+
+static attune_status workspace_guard(at_placement *place)
+{
+    unsigned char guard[GUARD_BYTES];
+    if (place->workspace == NULL) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(
+        place->device->ops->download(place->device, guard, place->workspace + place->workspace_bytes, sizeof guard));
+    for (size_t i = 0; i < sizeof guard; ++i) {
+        AT_FAIL_IF(guard[i] != GUARD, ATTUNE_WRONG_RESULT,
+                   "guards: the workspace of %zu bytes was written %zu bytes past its end", place->workspace_bytes,
+                   i + 1);
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Outputs ---------------------------------------------------------------------------------------------------- */
+
+attune_status at_placement_poison(at_placement *place, uint8_t pattern)
+{
+    at_inputs_poison(place->inputs, pattern);
+    AT_FORWARD(move_role(place, ATTUNE_O, send));
+    AT_FORWARD(move_role(place, ATTUNE_LSE, send));
+    return place->workspace == NULL ? ATTUNE_OK : paint(place, place->workspace, pattern, place->workspace_bytes);
+}
+
+/* Strides and bytes, without which a copy would put rows elsewhere, or read past their end. */
+static bool lies_alike(const at_inputs *a, const at_inputs *b, int role)
+{
+    const attune_tensor *of_a = &a->call.tensor[role], *of_b = &b->call.tensor[role];
+    return a->buffer[role].bytes == b->buffer[role].bytes && of_a->dtype == of_b->dtype &&
+           memcmp(of_a->stride, of_b->stride, sizeof of_a->stride) == 0;
+}
+
+attune_status at_placement_replace(at_placement *place, const at_inputs *other)
+{
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        if (place->inputs->buffer[role].base != NULL && !is_output(role)) {
+            AT_FAIL_IF(!lies_alike(place->inputs, other, role), ATTUNE_INTERNAL,
+                       "other inputs: %s has %zu bytes where %zu lie, or other strides", at_role_name(role),
+                       other->buffer[role].bytes, place->inputs->buffer[role].bytes);
+        }
+    }
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        at_buffer *to = &place->inputs->buffer[role];
+        if (to->base != NULL && !is_output(role)) {
+            memcpy(to->base + to->at, other->buffer[role].base + other->buffer[role].at, to->bytes);
+            AT_FORWARD(move_role(place, role, send));
+        }
+    }
+    place->digest = at_inputs_digest(place->inputs);
+    return ATTUNE_OK;
+}
+
+attune_status at_placement_blot(at_placement *place, attune_role role, size_t at, size_t bytes, uint8_t pattern)
+{
+    return paint(place, (unsigned char *)place->call.tensor[role].data + at, pattern, bytes);
+}
+
+attune_status at_placement_fetch(at_placement *place)
+{
+    AT_FORWARD(move_role(place, ATTUNE_O, bring));
+    return move_role(place, ATTUNE_LSE, bring);
+}
+
+/* Marks the bytes of every row that the role has; what stays unmarked lies between rows. */
+static void mark_rows(const at_inputs *inputs, attune_role role, unsigned char *marks)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    size_t row_bytes = (size_t)extent.row * at_dtype_bytes(inputs->call.tensor[role].dtype);
+    const int32_t *cu = inputs->problem.varlen ? inputs->call.tensor[ATTUNE_CU_Q].data : NULL;
+    int64_t rows =
+        cu == NULL ? extent.count[2] : cu[inputs->problem.batch]; /* packed: the tail belongs to no sequence */
+    for (int64_t b = 0; b < extent.count[0]; ++b) {
+        for (int64_t h = 0; h < extent.count[1]; ++h) {
+            for (int64_t i = 0; i < rows; ++i) {
+                memset(marks + at_inputs_row(inputs, role, b, h, i), 1, row_bytes);
+            }
+        }
+    }
+}
+
+/* What lies between an output's rows must still be poison. */
+static attune_status gaps_untouched(const at_placement *place, attune_role role)
+{
+    const at_buffer *buffer = &place->inputs->buffer[role];
+    if (buffer->base == NULL || buffer->sparse || buffer->bytes == 0 || !place->inputs->draw.gaps) {
+        return ATTUNE_OK;
+    }
+    unsigned char *marks = calloc(buffer->bytes, 1);
+    AT_FAIL_IF(marks == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look between %zu bytes", buffer->bytes);
+    mark_rows(place->inputs, role, marks);
+    const unsigned char *data = buffer->base + buffer->at;
+    size_t at = 0;
+    while (at < buffer->bytes && (marks[at] != 0 || data[at] == place->inputs->draw.poison)) {
+        ++at;
+    }
+    free(marks);
+    AT_FAIL_IF(at < buffer->bytes, ATTUNE_WRONG_RESULT, "guards: %s was written between its rows, at byte %zu of %zu",
+               at_role_name((int)role), at, buffer->bytes);
+    return ATTUNE_OK;
+}
+
+/* Compares a range of a twin with the host's, some of it at a time: what has just been copied is still in the cache. */
+static attune_status compare(at_placement *place, int role, size_t at, size_t bytes)
+{
+    enum { PIECE = 8 << 20 };
+    const unsigned char *host = place->inputs->buffer[role].base + at;
+    unsigned char *copy = malloc(bytes < PIECE ? bytes + 1 : PIECE);
+    attune_status status = ATTUNE_OK;
+    AT_FAIL_IF(copy == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look at %zu bytes", bytes);
+    for (size_t done = 0; done < bytes && status == ATTUNE_OK; done += PIECE) {
+        size_t step = bytes - done < PIECE ? bytes - done : PIECE;
+        status = place->device->ops->download(place->device, copy, place->twin[role] + at + done, step);
+        if (status == ATTUNE_OK && memcmp(copy, host + done, step) != 0) {
+            status = at_fail(ATTUNE_WRONG_RESULT, "inputs: %s was changed", at_role_name(role));
+        }
+    }
+    free(copy);
+    return status;
+}
+
+static attune_status inputs_unchanged(at_placement *place)
+{
+    AT_FAIL_IF(at_inputs_digest(place->inputs) != place->digest, ATTUNE_WRONG_RESULT, "inputs: they were changed");
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        if (!is_output(role)) {
+            AT_FORWARD(move_role(place, role, compare));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_placement_untouched(at_placement *place)
+{
+    attune_status status = at_inputs_guards(place->inputs);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "guards");
+    }
+    AT_FORWARD(workspace_guard(place));
+    AT_FORWARD(gaps_untouched(place, ATTUNE_O));
+    AT_FORWARD(gaps_untouched(place, ATTUNE_LSE));
+    return inputs_unchanged(place);
+}

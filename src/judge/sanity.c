@@ -1,0 +1,292 @@
+#include "judge/sanity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/plan.h"
+#include "judge/neighbours.h"
+#include "judge/trial.h"
+#include "worker/guise.h"
+
+/* As fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
+enum { POISON = 0xff, OTHER_POISON = 0x5a };
+
+/* One set of inputs in the device's memory. */
+typedef struct set {
+    at_memo *memo;
+    at_inputs inputs;
+    at_placement place;
+    bool clean; /* what was drawn is still what it holds, guards included */
+} set;
+
+static attune_status set_open(const at_suite *suite, const attune_problem *problem, uint64_t seed, set *made)
+{
+    const at_draw draw = {.seed = seed, .family = AT_FAMILY_NORMAL, .poison = POISON, .pool = suite->pool};
+    memset(made, 0, sizeof *made);
+    made->memo = suite->memo;
+    AT_FORWARD(at_memo_inputs(made->memo, problem, &draw, &made->inputs));
+    return at_placement_create(suite->device, &made->inputs, &made->place);
+}
+
+static void set_close(set *made)
+{
+    bool spoilt = !made->clean || !at_placement_apart(&made->place);
+    if (made->place.device != NULL) {
+        at_placement_free(&made->place);
+    }
+    at_memo_return(made->memo, &made->inputs, spoilt);
+}
+
+static attune_status execute(set *on, const attune_plan *plan)
+{
+    size_t bytes = 0;
+    AT_FORWARD(attune_plan_workspace(plan, &on->place.call, &bytes));
+    AT_FORWARD(at_placement_reserve(&on->place, bytes));
+    AT_FORWARD(attune_plan_execute(plan, &on->place.call));
+    AT_FORWARD(on->place.device->ops->synchronise(on->place.device, NULL));
+    return at_placement_fetch(&on->place);
+}
+
+/* As execute, after something else has used the device's memory that no call is given. */
+static attune_status execute_amid(set *on, const attune_plan *plan, int litter)
+{
+    const at_device_ops *ops = on->place.device->ops;
+    AT_FORWARD(ops->litter == NULL ? ATTUNE_OK : ops->litter(on->place.device, litter));
+    return execute(on, plan);
+}
+
+/* ---- Launch ----------------------------------------------------------------------------------------------------- */
+
+static attune_status launch_once(const at_suite *suite, const attune_problem *problem, const attune_plan *plan)
+{
+    set one;
+    attune_status status = set_open(suite, problem, suite->seed, &one);
+    if (status == ATTUNE_OK) {
+        status = execute(&one, plan);
+    }
+    one.clean = status == ATTUNE_OK && at_inputs_guards(&one.inputs) == ATTUNE_OK;
+    set_close(&one);
+    return status;
+}
+
+attune_status at_sanity_launch(const at_suite *suite, const attune_problem *problem)
+{
+    attune_plan *plan;
+    AT_FORWARD(suite->plan(suite->self, problem, &plan));
+    attune_status status = launch_once(suite, problem, plan);
+    attune_plan_destroy(plan);
+    return status;
+}
+
+/* ---- A peer's O ------------------------------------------------------------------------------------------------- */
+
+static attune_status judge_output(const at_suite *suite, const attune_plan *plan, set *on, at_finding *finding)
+{
+    at_truth truth = {.pool = suite->pool};
+    at_truth_want want = at_trial_rows(suite, &on->inputs.problem);
+    on->place.call.tensor[ATTUNE_LSE].data = NULL;
+    on->inputs.call.tensor[ATTUNE_LSE].data = NULL;
+    AT_FORWARD(execute(on, plan));
+    AT_FORWARD(at_inputs_guards(&on->inputs));
+    attune_status status = at_memo_truth(suite->memo, suite->pool, &on->inputs, &want, &truth);
+    if (status == ATTUNE_OK) {
+        status = at_judge_case(&truth.one, finding, NULL);
+    }
+    at_truth_free(&truth);
+    return status;
+}
+
+attune_status at_sanity_judge(const at_suite *suite, const attune_problem *problem, at_finding *finding)
+{
+    attune_plan *plan;
+    set one;
+    AT_FORWARD(suite->plan(suite->self, problem, &plan));
+    attune_status status = set_open(suite, problem, suite->seed, &one);
+    if (status == ATTUNE_OK) {
+        status = judge_output(suite, plan, &one, finding);
+    }
+    one.clean = status == ATTUNE_OK;
+    set_close(&one);
+    attune_plan_destroy(plan);
+    return status;
+}
+
+/* ---- The same again --------------------------------------------------------------------------------------------- */
+
+typedef struct bench {
+    const at_suite *suite;
+    const attune_problem *problem;
+    attune_plan *plan;
+    set here, there; /* `there` holds other inputs, at other addresses */
+    at_outputs kept, kept_there;
+    bool nondeterministic;
+} bench;
+
+/* Whether the outputs have the bits that were kept; other bits are fine where the kernel says that they may come. */
+static attune_status same(const bench *on, const at_outputs *kept, const char *rule)
+{
+    const at_part all = at_outputs_whole(&on->here.inputs);
+    for (int k = 0; k < 2; ++k) {
+        attune_status status = at_outputs_same(kept, &on->here.inputs, k, &all, rule);
+        if (status != ATTUNE_OK && (!on->nondeterministic || strncmp(attune_last_detail(), "outputs", 7) == 0)) {
+            return status;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status run_on_poison(bench *on)
+{
+    AT_FORWARD(execute_amid(&on->here, on->plan, POISON));
+    AT_FORWARD(at_placement_untouched(&on->here.place));
+    AT_FORWARD(at_outputs_keep(&on->here.inputs, &on->kept));
+    AT_FORWARD(at_placement_poison(&on->here.place, OTHER_POISON));
+    AT_FORWARD(execute_amid(&on->here, on->plan, OTHER_POISON));
+    AT_FORWARD(at_placement_untouched(&on->here.place));
+    return same(on, &on->kept, "two poisons");
+}
+
+/* A missing barrier shows now and then only. */
+static attune_status run_repeatedly(bench *on, int repeats)
+{
+    char rule[40];
+    for (int i = 0; i < repeats; ++i) {
+        (void)snprintf(rule, sizeof rule, "repeated runs, run %d", i + 3);
+        AT_FORWARD(at_placement_poison(&on->here.place, i % 2 == 0 ? POISON : OTHER_POISON));
+        AT_FORWARD(execute(&on->here, on->plan));
+        AT_FORWARD(same(on, &on->kept, rule));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Other inputs at the same addresses ------------------------------------------------------------------------- */
+
+/* O, LSE and workspace are left as the last run left them: whoever returns early because O is written, gives what the
+ * workspace remembers, or knows inputs by their address, gives something else than on fresh buffers. */
+static attune_status run_on_other_inputs(bench *on)
+{
+    AT_FORWARD(set_open(on->suite, on->problem, on->suite->seed + 1, &on->there));
+    AT_FORWARD(execute(&on->there, on->plan));
+    AT_FORWARD(at_outputs_keep(&on->there.inputs, &on->kept_there));
+    AT_FORWARD(at_placement_replace(&on->here.place, &on->there.inputs));
+    AT_FORWARD(execute(&on->here, on->plan));
+    AT_FORWARD(at_placement_untouched(&on->here.place));
+    return same(on, &on->kept_there, "other inputs at the same addresses");
+}
+
+/* ---- What earlier calls left ------------------------------------------------------------------------------------- */
+
+static attune_status run_beside_others(bench *on)
+{
+    double share =
+        on->nondeterministic ? at_guise_share((int)on->problem->dtype, on->plan->loaded->kernel->traits) : 0.0;
+    AT_FORWARD(at_neighbours_run(&on->here.place, on->plan, on->suite->seed, share));
+    return at_placement_untouched(&on->here.place);
+}
+
+/* ---- NaN and infinities ----------------------------------------------------------------------------------------- */
+
+/* Whether a failure is about finite numbers, which the next stage judges with more inputs than these. */
+static bool is_about_numbers(const char *what)
+{
+    static const char *const rules[] = {"rule 1,", "rule 2,", "rule 3, every row", "rule 6,"};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; ++i) {
+        if (strncmp(what, rules[i], strlen(rules[i])) == 0) {
+            return true;
+        }
+    }
+    return strncmp(what, "rule 4", 6) == 0 && strstr(what, "they differ by") != NULL;
+}
+
+/* Non-finite values that no row sees, and ones that some rows see, by the rules for numbers. */
+static attune_status run_family(const bench *on, at_family family, uint64_t seed)
+{
+    at_finding finding;
+    at_bias bias = {0};
+    char kernel[512] = "";
+    const at_gate_case one = {.problem = *on->problem,
+                              .draw = {.seed = seed, .family = family, .poison = POISON},
+                              .stratum = AT_STRATUM_EXACT};
+    if (!at_family_applies(family, on->problem)) {
+        return ATTUNE_OK;
+    }
+    attune_status status = at_trial_run(on->suite, &one, &finding, &bias, kernel);
+    if (status == ATTUNE_OK || (status == ATTUNE_WRONG_RESULT && is_about_numbers(attune_last_detail()))) {
+        return ATTUNE_OK;
+    }
+    return at_fail_in(status, "%s non-finite values", at_family_name(family));
+}
+
+/* As many draws as it takes until every kind has been there: a leak shows by some of them only. */
+static attune_status run_visible(const bench *on)
+{
+    for (int i = 0; i < at_visible_draws(on->problem); ++i) {
+        AT_FORWARD(run_family(on, AT_FAMILY_VISIBLE, at_visible_seed(on->problem, on->suite->seed, i)));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Ahead ------------------------------------------------------------------------------------------------------ */
+
+/* One draw of all that sanity makes. */
+typedef struct foreseen {
+    at_family family;
+    uint64_t seed;
+    bool judged, of_peers;
+} foreseen;
+
+static attune_status foresee(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead,
+                             const foreseen *one)
+{
+    at_foresight wanted = {.problem = *problem, .judged = one->judged, .want = at_trial_rows(suite, problem)};
+    wanted.draw = (at_draw){.seed = one->seed, .family = one->family, .poison = POISON};
+    wanted.want.acc16 = ahead->acc16 && !one->of_peers;
+    return at_family_applies(one->family, problem) ? at_memo_ahead(suite->memo, ahead->chapter, ahead->threads, &wanted)
+                                                   : ATTUNE_OK;
+}
+
+attune_status at_sanity_ahead(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead)
+{
+    const foreseen first[] = {{AT_FAMILY_NORMAL, suite->seed, true, true},
+                              {AT_FAMILY_NORMAL, suite->seed + 1, false, false},
+                              {AT_FAMILY_HIDDEN, suite->seed, true, false}};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; ++i) {
+        AT_FORWARD(foresee(suite, problem, ahead, &first[i]));
+    }
+    for (int i = 0; i < at_visible_draws(problem); ++i) {
+        const foreseen one = {AT_FAMILY_VISIBLE, at_visible_seed(problem, suite->seed, i), true, false};
+        AT_FORWARD(foresee(suite, problem, ahead, &one));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- All of it -------------------------------------------------------------------------------------------------- */
+
+static attune_status run_all(bench *on, int repeats)
+{
+    AT_FORWARD(set_open(on->suite, on->problem, on->suite->seed, &on->here));
+    AT_FORWARD(run_on_poison(on));
+    AT_FORWARD(run_repeatedly(on, repeats));
+    AT_FORWARD(run_on_other_inputs(on));
+    AT_FORWARD(run_beside_others(on));
+    AT_FORWARD(run_family(on, AT_FAMILY_HIDDEN, on->suite->seed));
+    return run_visible(on);
+}
+
+attune_status at_sanity_run(const at_suite *suite, const attune_problem *problem, int repeats, const char **done)
+{
+    bench on = {.suite = suite, .problem = problem};
+    *done = "two poisons, guard bands, inputs unchanged, the same bits again, other inputs at the same addresses, "
+            "neighbours, non-finite values";
+    AT_FORWARD(suite->plan(suite->self, problem, &on.plan));
+    on.nondeterministic = (on.plan->loaded->kernel->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
+    attune_status status = run_all(&on, repeats);
+    on.there.clean = status == ATTUNE_OK; /* `here` holds other inputs by now */
+    attune_plan_destroy(on.plan);
+    at_outputs_free(&on.kept);
+    at_outputs_free(&on.kept_there);
+    set_close(&on.here);
+    set_close(&on.there);
+    return status;
+}

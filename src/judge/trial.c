@@ -1,0 +1,347 @@
+#include "judge/trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/plan.h"
+#include "core/problem.h"
+#include "reference/sequence.h"
+
+/* Two patterns that no result equals twice. As fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
+enum { POISON = 0xff, OTHER_POISON = 0x5a };
+
+/* Big problems: rows beside the edges of every tile that are compared with fp64. */
+enum { SOME_ROWS = 512, TILE = 64 };
+
+/* Rows on each side of a sequence that hold something else when it is alone: more than a kernel's tile has. */
+enum { BESIDE_ROWS = 512 };
+
+/* Rows that a thread compares at a time. */
+enum { COMPARED_ROWS = 256 };
+
+static uint32_t traits_of(const at_trial *on)
+{
+    return on->plan->loaded->kernel->traits;
+}
+
+static bool is_big(const at_suite *suite, const attune_problem *problem)
+{
+    double limit = suite->big_flops > 0 ? suite->big_flops : AT_BIG_FLOPS;
+    return attune_problem_flops(problem) > limit;
+}
+
+at_truth_want at_trial_rows(const at_suite *suite, const attune_problem *problem)
+{
+    return is_big(suite, problem) ? (at_truth_want){.wanted = SOME_ROWS, .tile = TILE} : (at_truth_want){0};
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------------------------- */
+
+static attune_status execute(at_trial *on, const attune_plan *plan, const attune_call *call)
+{
+    size_t bytes = 0;
+    attune_call with = *call;
+    AT_FORWARD(attune_plan_workspace(plan, call, &bytes));
+    AT_FORWARD(at_placement_reserve(&on->place, bytes));
+    with.workspace = on->place.call.workspace;
+    with.workspace_bytes = on->place.call.workspace_bytes;
+    AT_FORWARD(attune_plan_execute(plan, &with));
+    AT_FORWARD(on->place.device->ops->synchronise(on->place.device, NULL));
+    return at_placement_fetch(&on->place);
+}
+
+static attune_status run_first(at_trial *on)
+{
+    attune_status status = execute(on, on->plan, &on->place.call);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "execute");
+    }
+    AT_FORWARD(at_placement_untouched(&on->place));
+    return at_outputs_keep(&on->inputs, &on->first);
+}
+
+/* Once more, on other poison: every output written, every bit as before. */
+static attune_status run_again(at_trial *on)
+{
+    const at_part all = at_outputs_whole(&on->inputs);
+    AT_FORWARD(at_placement_poison(&on->place, OTHER_POISON));
+    AT_FORWARD(execute(on, on->plan, &on->place.call));
+    AT_FORWARD(at_placement_untouched(&on->place));
+    for (int k = 0; k < 2; ++k) {
+        attune_status status = at_outputs_same(&on->first, &on->inputs, k, &all, "rule 5, determinism");
+        bool excused =
+            traits_of(on) & ATTUNE_TRAIT_NONDETERMINISTIC && strncmp(attune_last_detail(), "outputs", 7) != 0;
+        if (status != ATTUNE_OK && !excused) {
+            return status;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static void advance(attune_call *call, attune_role role, int64_t elements)
+{
+    attune_tensor *tensor = &call->tensor[role];
+    if (tensor->data != NULL) {
+        tensor->data = (unsigned char *)tensor->data + elements * (int64_t)at_dtype_bytes(tensor->dtype);
+    }
+}
+
+/* The call of one sequence alone, on the same buffers. */
+static attune_call alone(const at_trial *on, int64_t batch)
+{
+    attune_call call = on->place.call;
+    bool packed = on->inputs.problem.varlen != 0;
+    call.batch = 1;
+    for (attune_role role = ATTUNE_Q; role <= ATTUNE_MASK; ++role) {
+        bool of_batch = role == ATTUNE_BIAS || role == ATTUNE_MASK || !packed;
+        advance(&call, role, of_batch ? batch * call.tensor[role].stride[ATTUNE_STRIDE_BATCH] : 0);
+    }
+    for (attune_role role = ATTUNE_CU_Q; role <= ATTUNE_USED_KV; ++role) {
+        advance(&call, role, batch);
+    }
+    return call;
+}
+
+/* Bytes [*first, *end) of a role that the sequence's rows span. */
+static void span_of(const at_inputs *inputs, attune_role role, int64_t batch, size_t *first, size_t *end)
+{
+    const at_extent extent = at_inputs_extent(inputs, role);
+    const int32_t *cu = inputs->call.tensor[role == ATTUNE_Q ? ATTUNE_CU_Q : ATTUNE_CU_KV].data;
+    bool packed = inputs->problem.varlen != 0;
+    *first = at_inputs_row(inputs, role, packed ? 0 : batch, 0, packed ? cu[batch] : 0);
+    *end = packed ? at_inputs_row(inputs, role, 0, 0, cu[batch + 1])
+                  : at_inputs_row(inputs, role, batch, extent.count[1] - 1, extent.count[2] - 1) +
+                        (size_t)extent.row * at_dtype_bytes(inputs->call.tensor[role].dtype);
+}
+
+/* What stands beside the sequence becomes other queries, keys and values, zeros in some cases and large numbers in
+ * others: its neighbours are not in the call, but still in memory, where a tile that reaches over its end finds them.
+ */
+static attune_status blot_neighbours(at_trial *on, int64_t batch)
+{
+    const uint8_t pattern = on->which->index % 4 < 2 ? OTHER_POISON : 0;
+    for (attune_role role = ATTUNE_Q; role <= ATTUNE_V && !on->which->draw.far; ++role) {
+        const attune_tensor *tensor = &on->inputs.call.tensor[role];
+        size_t most = BESIDE_ROWS * (size_t)tensor->stride[ATTUNE_STRIDE_SEQ] * at_dtype_bytes(tensor->dtype);
+        size_t bytes = on->inputs.buffer[role].bytes;
+        size_t first, end;
+        if (bytes == 0) {
+            continue;
+        }
+        span_of(&on->inputs, role, batch, &first, &end);
+        first = first < bytes ? first : bytes; /* after the last rows of all comes nothing */
+        end = end < bytes ? end : bytes;
+        size_t before = first < most ? first : most;
+        size_t after = bytes - end < most ? bytes - end : most;
+        AT_FORWARD(at_placement_blot(&on->place, role, first - before, before, pattern));
+        AT_FORWARD(at_placement_blot(&on->place, role, end, after, pattern));
+    }
+    return ATTUNE_OK;
+}
+
+/* One sequence without its neighbours, and without LSE in every other case: its O must not change a bit. The last that
+ * is done with a case's inputs, for it spoils them. */
+static attune_status run_alone(at_trial *on)
+{
+    int64_t batch = (int64_t)(on->which->draw.seed % (uint64_t)on->inputs.problem.batch);
+    if (on->inputs.problem.batch < 2 ||
+        (traits_of(on) & (ATTUNE_TRAIT_BATCH_VARIANT | ATTUNE_TRAIT_NONDETERMINISTIC)) != 0) {
+        return ATTUNE_OK;
+    }
+    attune_call call = alone(on, batch);
+    bool with_lse = on->which->index % 2 == 0;
+    if (!with_lse) {
+        call.tensor[ATTUNE_LSE].data = NULL;
+    }
+    const at_part only = at_outputs_sequence(&on->inputs, batch);
+    AT_FORWARD(at_placement_poison(&on->place, POISON));
+    AT_FORWARD(blot_neighbours(on, batch));
+    attune_status status = execute(on, on->plan, &call);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "rule 5, batch invariance: sequence %lld alone", (long long)batch);
+    }
+    AT_FORWARD(at_inputs_guards(&on->inputs));
+    static const char rule[] = "rule 5, batch invariance";
+    AT_FORWARD(at_outputs_same(&on->first, &on->inputs, 0, &only, rule));
+    return with_lse ? at_outputs_same(&on->first, &on->inputs, 1, &only, rule) : ATTUNE_OK;
+}
+
+/* ---- Rows that the reference leaves out ------------------------------------------------------------------------- */
+
+typedef struct comparison {
+    const at_trial *on;
+    at_grid over;
+    attune_tensor now, first;
+    int64_t rows;
+    double *apart; /* of each row */
+} comparison;
+
+static double distance(double a, double b)
+{
+    if (isfinite(a) && isfinite(b)) {
+        return fabs(a - b);
+    }
+    return (isnan(a) && isnan(b)) || a == b ? 0.0 : HUGE_VAL;
+}
+
+static void compare_row(const comparison *by, int64_t r)
+{
+    double a[256], b[256], worst = 0;
+    int64_t columns = by->on->inputs.problem.head_dim_v;
+    int64_t head = r / by->over.rows;
+    size_t at =
+        at_inputs_row(&by->on->inputs, ATTUNE_O, head / by->over.heads, head % by->over.heads, r % by->over.rows);
+    at_elements_double(&by->now, (int64_t)(at / by->over.element_bytes), columns, a);
+    at_elements_double(&by->first, r * columns, columns, b);
+    for (int64_t c = 0; c < columns; ++c) {
+        double apart = distance(a[c], b[c]);
+        worst = apart > worst ? apart : worst;
+    }
+    by->apart[r] = worst;
+}
+
+static void compare_rows(void *context, int64_t item, void *scratch)
+{
+    const comparison *by = context;
+    int64_t first = item * COMPARED_ROWS;
+    (void)scratch;
+    for (int64_t r = first; r < by->rows && r < first + COMPARED_ROWS; ++r) {
+        compare_row(by, r);
+    }
+}
+
+/* The largest distance between the outputs in the buffers and the first run's, and its row; infinite where kinds
+ * differ. */
+static attune_status compare_outputs(const at_trial *on, double *apart, at_row *where)
+{
+    comparison by = {.on = on, .over = at_outputs_grid(&on->inputs, ATTUNE_O), .now = on->inputs.call.tensor[ATTUNE_O]};
+    by.rows = by.over.batch * by.over.heads * by.over.rows;
+    by.first = by.now;
+    by.first.data = on->first.row[0];
+    by.apart = malloc((size_t)(by.rows + 1) * sizeof *by.apart);
+    AT_FAIL_IF(by.apart == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to compare %lld rows", (long long)by.rows);
+    at_pool_run(on->suite->pool, (by.rows + COMPARED_ROWS - 1) / COMPARED_ROWS, compare_rows, &by);
+    *apart = 0;
+    for (int64_t r = 0; r < by.rows; ++r) {
+        if (by.apart[r] > *apart) {
+            *apart = by.apart[r];
+            *where = (at_row){r / by.over.rows / by.over.heads, r / by.over.rows % by.over.heads, r % by.over.rows};
+        }
+    }
+    free(by.apart);
+    return ATTUNE_OK;
+}
+
+/* The general kernel, judged on the same rows, stands in for the reference on the others. */
+static attune_status compare_general(at_trial *on, const attune_plan *general)
+{
+    at_finding of_general;
+    at_row where = {0, 0, 0};
+    double apart = 0;
+    AT_FORWARD(at_placement_poison(&on->place, POISON));
+    AT_FORWARD(execute(on, general, &on->place.call));
+    attune_status status = at_judge_case(&on->truth.one, &of_general, NULL);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(ATTUNE_INTERNAL, "the general kernel %s, needed to judge this one", general->kernel_text);
+    }
+    double limit = on->finding.max_error_limit + of_general.max_error;
+    AT_FORWARD(compare_outputs(on, &apart, &where));
+    AT_FAIL_IF(!(apart <= limit), ATTUNE_WRONG_RESULT,
+               "rule 1, against the general kernel %s: batch %lld, head %lld, row %lld: they differ by %.4g, at most "
+               "%.4g is allowed",
+               general->kernel_text, (long long)where.batch, (long long)where.head, (long long)where.row, apart, limit);
+    return ATTUNE_OK;
+}
+
+static attune_status judge_other_rows(at_trial *on)
+{
+    attune_plan *general = NULL;
+    if (!is_big(on->suite, &on->which->problem) || on->suite->general == NULL || traits_of(on) & ATTUNE_TRAIT_GENERAL) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(on->suite->general(on->suite->self, &on->which->problem, &general));
+    attune_status status = compare_general(on, general);
+    attune_plan_destroy(general);
+    return status;
+}
+
+/* ---- The trial -------------------------------------------------------------------------------------------------- */
+
+/* Every third of the inexact cases runs on a plan made for larger sizes, which must serve it all the same. */
+static attune_status make_plan(at_trial *on)
+{
+    attune_problem most = on->which->problem;
+    if (on->which->stratum != AT_STRATUM_EXACT && on->which->index % 3 == 1) {
+        most.batch += 1;
+        most.seqlen_q += most.seqlen_q + 5;
+        most.seqlen_kv += most.seqlen_kv + 3;
+    }
+    return on->suite->plan(on->suite->self, &most, &on->plan);
+}
+
+static attune_status find_truth(at_trial *on)
+{
+    at_truth_want want = at_trial_rows(on->suite, &on->which->problem);
+    want.acc16 = (traits_of(on) & ATTUNE_TRAIT_ACC16) != 0;
+    AT_FORWARD(at_memo_truth(on->suite->memo, on->suite->pool, &on->inputs, &want, &on->truth));
+    on->truth.one.taints = (traits_of(on) & ATTUNE_TRAIT_TAINTS) && !on->which->problem.strict &&
+                           on->which->draw.family == AT_FAMILY_VISIBLE;
+    return ATTUNE_OK;
+}
+
+static attune_status judge(at_trial *on, at_bias *bias)
+{
+    AT_FORWARD(run_first(on));
+    AT_FORWARD(find_truth(on));
+    AT_FORWARD(at_judge_case(&on->truth.one, &on->finding, bias));
+    AT_FORWARD(run_again(on));
+    AT_FORWARD(judge_other_rows(on));
+    return run_alone(on);
+}
+
+/* An offset beyond 2^31 takes gigabytes of address space, and on a device of memory: lacking it refuses the case. */
+static attune_status prepare(at_trial *on)
+{
+    at_draw draw = on->which->draw;
+    draw.pool = on->suite->pool;
+    attune_status status = at_memo_inputs(on->suite->memo, &on->which->problem, &draw, &on->inputs);
+    if (status == ATTUNE_OK) {
+        status = at_placement_create(on->suite->device, &on->inputs, &on->place);
+    }
+    bool far = on->which->draw.far && status == ATTUNE_OUT_OF_MEMORY;
+    return far ? at_fail_in(ATTUNE_UNSUPPORTED, "offsets over 2^31") : status;
+}
+
+static void clean_up(at_trial *on, bool right)
+{
+    bool spoilt = !right || !at_placement_apart(&on->place);
+    if (on->place.device != NULL) {
+        at_placement_free(&on->place);
+    }
+    at_truth_free(&on->truth);
+    at_memo_return(on->suite->memo, &on->inputs, spoilt);
+    at_outputs_free(&on->first);
+    attune_plan_destroy(on->plan);
+}
+
+attune_status at_trial_run(const at_suite *suite, const at_gate_case *which, at_finding *finding, at_bias *bias,
+                           char kernel[512])
+{
+    at_trial on = {.suite = suite, .which = which};
+    attune_status status = make_plan(&on);
+    if (status == ATTUNE_OK && kernel[0] == '\0') {
+        (void)snprintf(kernel, 512, "%s", attune_plan_kernel(on.plan));
+    }
+    if (status == ATTUNE_OK) {
+        status = prepare(&on);
+    }
+    if (status == ATTUNE_OK) {
+        status = judge(&on, bias);
+    }
+    *finding = on.finding;
+    clean_up(&on, status == ATTUNE_OK);
+    return status;
+}

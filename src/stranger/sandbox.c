@@ -1,0 +1,215 @@
+#include "stranger/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "base/status.h"
+#include "stranger/seccomp.h"
+
+/* ---- Limits ----------------------------------------------------------------------------------------------------- */
+
+static attune_status set_limit(int which, const char *name, rlim_t value)
+{
+    struct rlimit limit;
+    AT_FAIL_IF(getrlimit((__rlimit_resource_t)which, &limit) != 0, ATTUNE_UNSUPPORTED, "sandbox: %s: %s", name,
+               strerror(errno));
+    limit.rlim_cur = value < limit.rlim_max ? value : limit.rlim_max;
+    limit.rlim_max = limit.rlim_cur;
+    AT_FAIL_IF(setrlimit((__rlimit_resource_t)which, &limit) != 0, ATTUNE_UNSUPPORTED, "sandbox: %s of %llu: %s", name,
+               (unsigned long long)value, strerror(errno));
+    return ATTUNE_OK;
+}
+
+/* NOTE: sanitizers reserve terabytes of address space. */
+static attune_status limit_memory(size_t bytes)
+{
+#if defined(ATTUNE_SANITIZED)
+    (void)bytes;
+    return ATTUNE_OK;
+#else
+    return bytes == 0 ? ATTUNE_OK : set_limit(RLIMIT_AS, "address space", bytes);
+#endif
+}
+
+/* NOTE: the time stamp counter is read without a system call, and the system's clocks are functions of it that run in
+ * the process: only the processor itself can refuse it. Threads made from now on inherit that. Sanitizers read clocks.
+ */
+static attune_status forbid_clock(void)
+{
+#if defined(__x86_64__) && !defined(ATTUNE_SANITIZED)
+    AT_FAIL_IF(prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0, ATTUNE_UNSUPPORTED,
+               "sandbox: the time stamp counter cannot be forbidden: %s", strerror(errno));
+#endif
+    return ATTUNE_OK;
+}
+
+attune_status at_sandbox_begin(const at_sandbox_limits *limits)
+{
+    AT_FORWARD(set_limit(RLIMIT_CORE, "core dumps", 0));
+    AT_FORWARD(limit_memory(limits->memory));
+    if (limits->seconds > 0) {
+        AT_FORWARD(set_limit(RLIMIT_CPU, "processor time", (rlim_t)limits->seconds));
+    }
+    AT_FAIL_IF(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0, ATTUNE_UNSUPPORTED,
+               "sandbox: privileges cannot be given up: %s", strerror(errno));
+    return limits->no_clock ? forbid_clock() : ATTUNE_OK;
+}
+
+/* ---- Filters ---------------------------------------------------------------------------------------------------- */
+
+/* What any code needs: memory, descriptors that are open, waiting for threads, its own end. NOTE: a thread that was
+ * made a moment before the lock has still to tell the system about itself (rseq, set_robust_list), and a thread's first
+ * allocation counts processors. */
+static const char *const running_calls[] = {
+    "rseq",
+    "gettid",
+    "sched_getaffinity",
+    "read",
+    "close",
+    "write",
+    "readv",
+    "writev",
+    "futex",
+    "sched_yield",
+    "exit",
+    "exit_group",
+    "rt_sigreturn",
+    "munmap",
+    "mremap",
+    "madvise",
+    "brk",
+    "poll",
+    "ppoll",
+    "recvfrom",
+    "rt_sigprocmask",
+    "sigaltstack",
+    "set_robust_list",
+    "restart_syscall",
+    NULL,
+};
+/* What the loader of shared objects needs beside them. The object itself is an anonymous file. */
+static const char *const loading_calls[] = {
+    "fstat",        "newfstatat", "stat",   "lstat",  "pread64",   "lseek",    "getrandom",
+    "memfd_create", "ftruncate",  "fcntl",  "getpid", "prlimit64", "readlink", "access",
+    "prctl",        "seccomp",    "getcwd", "statx",  NULL,
+};
+/* What no compiler needs. */
+static const char *const foreign_calls[] = {
+    "socket",
+    "socketpair",
+    "connect",
+    "bind",
+    "listen",
+    "accept",
+    "accept4",
+    "sendto",
+    "sendmsg",
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "mount",
+    "umount2",
+    "pivot_root",
+    "chroot",
+    "setns",
+    "unshare",
+    "bpf",
+    "perf_event_open",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "kexec_load",
+    "reboot",
+    "swapon",
+    "swapoff",
+    "keyctl",
+    "add_key",
+    "request_key",
+    "userfaultfd",
+    "io_uring_setup",
+    "pidfd_open",
+    "pidfd_getfd",
+    "open_by_handle_at",
+    NULL,
+};
+
+static attune_status refused(const char *what, int error)
+{
+    return at_fail(ATTUNE_UNSUPPORTED, "sandbox: %s: %s", what, strerror(error < 0 ? -error : error));
+}
+
+/* A call of another architecture than this has no number here, and is then nothing to allow or forbid. */
+static attune_status add_rules(const at_seccomp *library, at_seccomp_filter filter, uint32_t action,
+                               const char *const *names)
+{
+    for (; *names != NULL; ++names) {
+        int number = library->seccomp_syscall_resolve_name(*names);
+        int error = number < 0 ? 0 : library->seccomp_rule_add_array(filter, action, number, 0, NULL);
+        if (error != 0) {
+            return refused(*names, error);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* Allows a call where the bits `mask` of its argument `index` are all zero. */
+static attune_status add_masked(const at_seccomp *library, at_seccomp_filter filter, const char *name, unsigned index,
+                                uint64_t mask)
+{
+    const at_seccomp_compare compare = {index, AT_SECCOMP_MASKED_EQ, mask, 0};
+    int number = library->seccomp_syscall_resolve_name(name);
+    int error =
+        number < 0 ? 0 : library->seccomp_rule_add_array(filter, AT_SECCOMP_ALLOW, number, mask == 0 ? 0 : 1, &compare);
+    return error == 0 ? ATTUNE_OK : refused(name, error);
+}
+
+static attune_status fill_filter(const at_seccomp *library, at_seccomp_filter filter, at_lock lock)
+{
+    const bool loading = lock == AT_LOCK_LOADING;
+    if (lock == AT_LOCK_COMPILER) {
+        return add_rules(library, filter, AT_SECCOMP_KILL_PROCESS, foreign_calls);
+    }
+    AT_FORWARD(add_rules(library, filter, AT_SECCOMP_ALLOW, running_calls));
+    AT_FORWARD(add_masked(library, filter, "mmap", 2, loading ? 0 : PROT_EXEC));
+    AT_FORWARD(add_masked(library, filter, "mprotect", 2, loading ? 0 : PROT_EXEC));
+    if (!loading) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(add_masked(library, filter, "openat", 2, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND));
+    return add_rules(library, filter, AT_SECCOMP_ALLOW, loading_calls);
+}
+
+static attune_status load_filter(const at_seccomp *library, at_seccomp_filter filter, at_lock lock)
+{
+    AT_FORWARD(fill_filter(library, filter, lock));
+    int error = library->seccomp_attr_set(filter, AT_SECCOMP_ATTRIBUTE_TSYNC, 1);
+    error = error != 0 ? error : library->seccomp_load(filter);
+    return error == 0 ? ATTUNE_OK : refused("the filter of system calls", error);
+}
+
+attune_status at_sandbox_lock(at_lock lock)
+{
+    at_seccomp library;
+    AT_FORWARD(at_seccomp_open(&library));
+    at_seccomp_filter filter =
+        library.seccomp_init(lock == AT_LOCK_COMPILER ? AT_SECCOMP_ALLOW : AT_SECCOMP_KILL_PROCESS);
+    AT_FAIL_IF(filter == NULL, ATTUNE_UNSUPPORTED, "sandbox: libseccomp does not work here");
+    attune_status status = load_filter(&library, filter, lock);
+    library.seccomp_release(filter);
+    return status;
+}
+
+attune_status at_sandbox_here(void)
+{
+    at_seccomp library;
+    AT_FORWARD(at_seccomp_open(&library));
+    AT_FAIL_IF(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0, ATTUNE_UNSUPPORTED, "sandbox: this system has no seccomp: %s",
+               strerror(errno));
+    return ATTUNE_OK;
+}

@@ -1,0 +1,349 @@
+#include "stranger/stranger.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "core/config.h"
+#include "cuda/build.h"
+#include "library/catalogue.h"
+#include "stranger/sandbox.h"
+#include "stranger/wire_kernel.h"
+#include "wire/channel.h"
+
+enum { OBJECT_MAX = 400 << 10, CONFIGS_MAX = 64, ANSWER_S = 10 };
+
+/* Steps hold texts of the answer they came in. */
+typedef struct answer {
+    json_t *message;
+    struct answer *next;
+} answer;
+
+struct at_stranger {
+    at_stranger_files files;
+    at_stranger_tools tools;
+    at_channel *channel;
+    at_kernel_data *data;
+    answer *answers;
+    at_embedded *sources;                    /* CUDA: the stranger's, then the library's own; ends with a NULL name */
+    at_embedded object[ATTUNE_ISA_COUNT][2]; /* CPU: for each tier, once it is compiled */
+};
+
+/* ---- Asking ----------------------------------------------------------------------------------------------------- */
+
+/* A process that hangs, crashes or does what the sandbox forbids is the descriptor's fault, and no device's. */
+static attune_status ask(at_stranger *on, const char *op, json_t *fields, json_t **ok)
+{
+    double seconds = on->tools.patience_s > 0 ? on->tools.patience_s : ANSWER_S;
+    attune_status status = fields == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory to ask for \"%s\"", op)
+                                          : at_channel_ask(on->channel, op, fields, seconds, ok);
+    if (at_channel_death(on->channel) != NULL && status == ATTUNE_DEVICE_ERROR) {
+        return at_fail(ATTUNE_INVALID_ARGUMENT, "descriptor of %s, asked for \"%s\": %s", on->files.folder, op,
+                       at_channel_death(on->channel));
+    }
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "descriptor of %s", on->files.folder);
+}
+
+/* Which device of its kind it is, a descriptor need not know; a typical one is none. */
+static json_t *place_of(const attune_problem *problem, const attune_target *target)
+{
+    attune_target of_its_kind = *target;
+    of_its_kind.device = 0;
+    return json_pack("{s:o,s:o}", "problem", at_wire_from_problem(problem), "target",
+                     at_wire_from_target(&of_its_kind));
+}
+
+static attune_status read_opinion(const json_t *ok, const char *folder)
+{
+    const char *why;
+    bool can;
+    AT_FORWARD(at_json_bool(ok, "answer", "can", &can));
+    if (can) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_json_string(ok, "answer", "why", &why));
+    AT_FAIL_IF(*why == '\0', ATTUNE_CORRUPT, "descriptor of %s: it refuses without a reason", folder);
+    return at_fail(ATTUNE_UNSUPPORTED, "%s", why);
+}
+
+/* supports, and valid where there is a config. */
+static attune_status ask_opinion(at_stranger *on, const attune_problem *problem, const attune_target *target,
+                                 const attune_config *config)
+{
+    json_t *fields = place_of(problem, target);
+    json_t *ok;
+    if (config != NULL && fields != NULL) {
+        (void)json_object_set_new(fields, "config", at_wire_from_config(&on->data->kernel, config));
+    }
+    AT_FORWARD(ask(on, config == NULL ? "supports" : "valid", fields, &ok));
+    attune_status status = read_opinion(ok, on->files.folder);
+    json_decref(ok);
+    return status;
+}
+
+/* ATTUNE_NOT_FOUND where there are no more. */
+static attune_status ask_heuristic(at_stranger *on, const attune_problem *problem, const attune_target *target,
+                                   int index, attune_config *config)
+{
+    json_t *fields = place_of(problem, target);
+    json_t *ok;
+    if (fields != NULL) {
+        (void)json_object_set_new(fields, "index", json_integer(index));
+    }
+    AT_FORWARD(ask(on, "heuristic", fields, &ok));
+    const json_t *found = json_object_get(ok, "config");
+    attune_status status = found == NULL ? at_fail(ATTUNE_NOT_FOUND, "its heuristic has no config of index %d", index)
+                                         : at_wire_config(found, &on->data->kernel, config);
+    json_decref(ok);
+    return status;
+}
+
+/* The answer is kept: the steps' texts are in it. */
+static attune_status ask_plan(at_stranger *on, const attune_target *target, at_recipe *recipe)
+{
+    json_t *fields = place_of(&recipe->problem, target);
+    json_t *plan;
+    answer *kept = calloc(1, sizeof *kept);
+    AT_FAIL_IF(kept == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an answer");
+    kept->next = on->answers;
+    on->answers = kept;
+    if (fields != NULL) {
+        (void)json_object_set_new(fields, "config", at_wire_from_config(recipe->kernel, &recipe->config));
+    }
+    AT_FORWARD(ask(on, "plan", fields, &kept->message));
+    AT_FORWARD(at_json_field(kept->message, "answer", "plan", JSON_OBJECT, &plan));
+    return at_wire_plan(plan, &recipe->resources, &recipe->steps);
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------------------------- */
+
+static attune_status ask_about(at_stranger *on)
+{
+    json_t *ok;
+    json_t *kernel;
+    AT_FORWARD(ask(on, "about", json_object(), &ok));
+    attune_status status = at_json_field(ok, "answer", "kernel", JSON_OBJECT, &kernel);
+    if (status == ATTUNE_OK) {
+        status = at_wire_kernel(kernel, &on->data);
+    }
+    json_decref(ok);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "descriptor of %s", on->files.folder);
+}
+
+/* The stranger's files stand first: where one has the name of the library's, it is meant. */
+static attune_status join_sources(at_stranger *on)
+{
+    size_t own = 0;
+    while (at_cuda_sources[own].name != NULL) {
+        ++own;
+    }
+    on->sources = calloc(own + (size_t)on->files.count + 1, sizeof *on->sources);
+    AT_FAIL_IF(on->sources == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu sources", own);
+    memcpy(on->sources, on->files.file, (size_t)on->files.count * sizeof *on->sources);
+    memcpy(on->sources + on->files.count, at_cuda_sources, own * sizeof *on->sources);
+    return ATTUNE_OK;
+}
+
+static attune_status check_files(const at_stranger *on)
+{
+    const attune_kernel *kernel = &on->data->kernel;
+    if (kernel->target == ATTUNE_TARGET_CPU) {
+        AT_FAIL_IF(on->files.kernel == NULL, ATTUNE_INVALID_ARGUMENT,
+                   "%s: a kernel for a CPU, but there is no NAME.kernel.c", on->files.folder);
+        return ATTUNE_OK;
+    }
+    for (int i = 0; i < on->files.count; ++i) {
+        if (strcmp(on->files.name[i], kernel->source) == 0) {
+            return ATTUNE_OK;
+        }
+    }
+    return at_fail(ATTUNE_INVALID_ARGUMENT, "%s: the descriptor's source is '%.80s', which is not there",
+                   on->files.folder, kernel->source);
+}
+
+static attune_status start_questions(at_stranger *on)
+{
+    char *object;
+    AT_FORWARD(at_stranger_compile_descriptor(&on->files, &on->tools, &object));
+    const char *const command[] = {"/proc/self/exe", "sandbox", "question", object, NULL};
+    const at_channel_options options = {.command = command};
+    attune_status status = at_channel_open(&options, &on->channel);
+    if (status == ATTUNE_OK) {
+        status = ask_about(on);
+    }
+    free(object);
+    return status;
+}
+
+static attune_status open_stranger(const char *folder, at_stranger *on)
+{
+    AT_FORWARD(at_sandbox_here());
+    AT_FORWARD(at_stranger_files_read(folder, &on->files));
+    AT_FORWARD(start_questions(on));
+    AT_FORWARD(check_files(on));
+    return join_sources(on);
+}
+
+attune_status at_stranger_open(const char *folder, const at_stranger_tools *tools, at_stranger **stranger)
+{
+    *stranger = NULL;
+    at_stranger *on = calloc(1, sizeof *on);
+    AT_FAIL_IF(on == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a stranger");
+    on->tools = tools != NULL ? *tools : (at_stranger_tools){0};
+    attune_status status = open_stranger(folder, on);
+    if (status != ATTUNE_OK) {
+        at_stranger_close(on);
+        return status;
+    }
+    *stranger = on;
+    return ATTUNE_OK;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat is;
+    return stat(path, &is) == 0 && S_ISDIR(is.st_mode);
+}
+
+bool at_stranger_is_meant(const char *text)
+{
+    return strchr(text, '/') != NULL || (at_catalogue_find(text) == NULL && is_directory(text));
+}
+
+attune_status at_stranger_find(const char *text, const at_stranger_tools *tools, at_stranger **stranger,
+                               const char **params)
+{
+    const char *colon = strrchr(text, ':');
+    bool with_params = colon != NULL && strchr(colon, '=') != NULL;
+    char *folder = with_params ? strndup(text, (size_t)(colon - text)) : strdup(text);
+    AT_FAIL_IF(folder == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the name of a folder");
+    *params = with_params ? colon + 1 : "";
+    attune_status status = is_directory(folder) ? at_stranger_open(folder, tools, stranger)
+                                                : at_fail(ATTUNE_NOT_FOUND, "there is no folder \"%s\"", folder);
+    free(folder);
+    return status;
+}
+
+void at_stranger_close(at_stranger *on)
+{
+    if (on == NULL) {
+        return;
+    }
+    at_channel_close(on->channel);
+    while (on->answers != NULL) {
+        answer *next = on->answers->next;
+        json_decref(on->answers->message);
+        free(on->answers);
+        on->answers = next;
+    }
+    at_kernel_data_free(on->data);
+    for (int isa = 0; isa < ATTUNE_ISA_COUNT; ++isa) {
+        free((void *)(uintptr_t)on->object[isa][0].data);
+    }
+    free(on->sources);
+    at_stranger_files_free(&on->files);
+    free(on);
+}
+
+const attune_kernel *at_stranger_kernel(const at_stranger *stranger)
+{
+    return &stranger->data->kernel;
+}
+
+const char *at_stranger_digest(const at_stranger *stranger)
+{
+    return stranger->files.digest;
+}
+
+/* ---- Recipes ---------------------------------------------------------------------------------------------------- */
+
+static attune_status get_object(at_stranger *on, attune_isa isa, const at_embedded **object)
+{
+    char *path;
+    void *data;
+    size_t bytes;
+    *object = on->object[isa];
+    if (on->object[isa][0].name != NULL) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_stranger_compile_kernel(&on->files, &on->tools, isa, &path));
+    attune_status status = at_file_read(path, OBJECT_MAX, &data, &bytes);
+    free(path);
+    AT_FORWARD(status);
+    on->object[isa][0] = (at_embedded){on->data->kernel.name, data, bytes};
+    return ATTUNE_OK;
+}
+
+static attune_status add_code(at_stranger *on, const attune_target *target, at_recipe *recipe)
+{
+    if (recipe->kernel->target == ATTUNE_TARGET_CPU) {
+        return get_object(on, target->isa, &recipe->sources);
+    }
+    recipe->sources = on->sources;
+    return ATTUNE_OK;
+}
+
+/* Resources and steps of one config; ATTUNE_UNSUPPORTED where the target has not enough of something. */
+static attune_status try_config(at_stranger *on, const attune_target *target, at_recipe *recipe)
+{
+    AT_FORWARD(ask_opinion(on, &recipe->problem, target, &recipe->config));
+    AT_FORWARD(ask_plan(on, target, recipe));
+    return at_recipe_check(recipe, target);
+}
+
+/* The descriptor's first config, or the first that fits the target. */
+static attune_status first_config(at_stranger *on, const attune_target *target, at_recipe *recipe)
+{
+    attune_status first = ATTUNE_OK;
+    char why[512] = "";
+    for (int index = 0; index < CONFIGS_MAX; ++index) {
+        attune_status status = ask_heuristic(on, &recipe->problem, target, index, &recipe->config);
+        if (status == ATTUNE_NOT_FOUND && index > 0) {
+            return at_fail(first, "%s", why);
+        }
+        AT_FORWARD(status == ATTUNE_NOT_FOUND ? at_fail_in(ATTUNE_CORRUPT, "descriptor of %s", on->files.folder)
+                                              : status);
+        status = try_config(on, target, recipe);
+        if (status != ATTUNE_UNSUPPORTED) {
+            return status;
+        }
+        if (index == 0) {
+            first = status;
+            (void)snprintf(why, sizeof why, "%s", attune_last_detail());
+        }
+    }
+    return at_fail(first, "%s", why);
+}
+
+attune_status at_stranger_recipe(at_stranger *on, const attune_problem *problem, const attune_target *target,
+                                 const char *params, at_recipe *recipe)
+{
+    memset(recipe, 0, sizeof *recipe);
+    recipe->kernel = &on->data->kernel;
+    recipe->problem = *problem;
+    AT_FAIL_IF(recipe->kernel->target != target->kind, ATTUNE_UNSUPPORTED, "kernel %s is for %s, the target is %s",
+               recipe->kernel->name, recipe->kernel->target == ATTUNE_TARGET_CUDA ? "cuda" : "cpu",
+               target->kind == ATTUNE_TARGET_CUDA ? "cuda" : "cpu");
+    AT_FORWARD(ask_opinion(on, problem, target, NULL));
+    if (params[0] == '\0') {
+        AT_FORWARD(first_config(on, target, recipe));
+    } else {
+        AT_FORWARD(ask_heuristic(on, problem, target, 0, &recipe->config));
+        AT_FORWARD(at_config_parse(recipe->kernel, params, &recipe->config));
+        AT_FORWARD(try_config(on, target, recipe));
+    }
+    return add_code(on, target, recipe);
+}
+
+attune_status at_stranger_plan(at_stranger *on, at_device *device, const attune_problem *problem, const char *params,
+                               attune_plan **plan)
+{
+    at_recipe recipe;
+    at_loaded *loaded;
+    *plan = NULL;
+    AT_FORWARD(at_stranger_recipe(on, problem, &device->target, params, &recipe));
+    AT_FORWARD(device->ops->load(device, &recipe, &loaded));
+    return at_plan_bind(problem, loaded, AT_ORIGIN_NAMED, plan);
+}

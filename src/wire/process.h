@@ -1,0 +1,21 @@
+/* Running a program to its end: with a deadline, nothing on its standard input, and what it says kept. */
+#ifndef WIRE_PROCESS_H
+#define WIRE_PROCESS_H
+
+#include <stddef.h>
+
+#include "attune/attune.h"
+
+enum { AT_SAID_MAX = 16 << 10 };
+
+/* Runs `command` (words, ends with NULL; the first is searched for in PATH where it has no slash) and waits for its
+ * end; it is ended, with whatever it started, after `seconds`. `said` receives the beginning of what it wrote to
+ * standard output and error, terminated. *end is a wait status. ATTUNE_IO_ERROR where it does not start,
+ * ATTUNE_DEVICE_ERROR where it had to be ended, ATTUNE_INTERRUPTED after at_file_interrupt. */
+attune_status at_process_run(const char *const *command, double seconds, char said[AT_SAID_MAX], int *end);
+
+/* What became of a process whose wait status this is, as part of a sentence: "was ended by the sandbox: ...", "was
+ * ended by signal 11 (Segmentation fault)", "ended by itself with exit code 3". */
+const char *at_process_end(int wait_status, char text[160]);
+
+#endif

@@ -1,0 +1,15 @@
+/* The ops that every worker has; for worker.c and its tests. */
+#ifndef WORKER_WORKER_OPS_H
+#define WORKER_WORKER_OPS_H
+
+#include "worker/worker.h"
+
+extern const at_worker_op at_worker_device_ops[]; /* hello, quit, open, memory */
+extern const at_worker_op at_worker_arm_ops[];    /* load, build, workspace, run, drop */
+
+extern const at_worker_op at_worker_litter_ops[]; /* litter */
+
+void at_worker_close_arms(at_worker *worker);
+void at_worker_close_litter(at_worker *worker);
+
+#endif

@@ -1,0 +1,138 @@
+/* Cases: a function of (problem, seed, index), with the promised mix. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/problem.h"
+#include "judge/cases.h"
+
+static attune_problem parsed(const char *text)
+{
+    attune_problem problem;
+    assert_int_equal(attune_problem_parse(text, &problem), ATTUNE_OK);
+    return problem;
+}
+
+static bool same_case(const at_gate_case *a, const at_gate_case *b)
+{
+    return at_problem_equal(&a->problem, &b->problem) && a->draw.seed == b->draw.seed &&
+           a->draw.family == b->draw.family && a->draw.gaps == b->draw.gaps && a->draw.far == b->draw.far &&
+           a->stratum == b->stratum;
+}
+
+static void test_cases_are_reproducible(void **state)
+{
+    (void)state;
+    attune_problem problem = parsed("b2,h4,s300,d64,fp16,causal");
+    int differ = 0;
+    for (int64_t i = 0; i < 100; ++i) {
+        at_gate_case a, b, other;
+        at_case_make(&problem, 9, i, &a);
+        at_case_make(&problem, 9, i, &b);
+        at_case_make(&problem, 10, i, &other);
+        assert_true(same_case(&a, &b));
+        differ += !same_case(&a, &other);
+    }
+    assert_int_equal(differ, 100);
+}
+
+typedef struct counts {
+    int stratum[AT_STRATUM_COUNT];
+    int exact_family[AT_FAMILY_COUNT];
+    int gaps, features;
+    int long_tail[2]; /* without and with a causal mask */
+    bool tile_edge, empty, more_queries;
+} counts;
+
+static counts count_cases(const char *text, int64_t cases)
+{
+    attune_problem problem = parsed(text);
+    counts found = {0};
+    for (int64_t i = 0; i < cases; ++i) {
+        at_gate_case one;
+        at_case_make(&problem, 3, i, &one);
+        assert_int_equal(attune_problem_check(&one.problem), ATTUNE_OK);
+        assert_true(at_family_applies(one.draw.family, &one.problem));
+        assert_int_equal(one.problem.dtype, problem.dtype);
+        assert_int_equal(one.problem.head_dim_qk, problem.head_dim_qk);
+        ++found.stratum[one.stratum];
+        found.gaps += one.draw.gaps;
+        if (one.stratum == AT_STRATUM_EXACT) {
+            assert_true(at_problem_equal(&one.problem, &problem));
+            ++found.exact_family[one.draw.family];
+            continue;
+        }
+        assert_true(attune_problem_flops(&one.problem) < AT_SMALL_FLOPS);
+        if (one.stratum == AT_STRATUM_LONG) {
+            assert_true(one.problem.seqlen_kv >= 2048);
+            found.long_tail[one.problem.causal] += one.draw.family == AT_FAMILY_TAIL;
+            continue;
+        }
+        found.features += at_problem_features(&one.problem) != at_problem_features(&problem);
+        found.tile_edge |= one.problem.seqlen_kv == 63 || one.problem.seqlen_kv == 65;
+        found.empty |= one.problem.seqlen_kv == 0;
+        found.more_queries |= one.problem.seqlen_q > one.problem.seqlen_kv;
+    }
+    return found;
+}
+
+static void test_mix_of_an_ordinary_problem(void **state)
+{
+    (void)state;
+    const counts found = count_cases("b1,h8,s512,d64,fp16", 100);
+    assert_int_equal(found.stratum[AT_STRATUM_EXACT], 40);
+    for (int stratum = 1; stratum < AT_STRATUM_COUNT; ++stratum) {
+        assert_true(found.stratum[stratum] >= 4);
+    }
+    for (int family = 0; family < AT_FAMILY_COUNT; ++family) {
+        if (family != AT_FAMILY_HIDDEN) { /* nothing is hidden in this problem */
+            assert_true(found.exact_family[family] >= 4);
+        }
+    }
+    assert_true(found.gaps >= 30 && found.gaps <= 70);
+    assert_true(found.tile_edge && found.more_queries);
+    assert_true(found.long_tail[0] >= 2 && found.long_tail[1] >= 2);
+    assert_true(count_cases("b1,h8,s512,d64,fp16", 400).empty);
+}
+
+static void test_mix_of_a_big_problem(void **state)
+{
+    (void)state;
+    const counts found = count_cases("b2,h32,hkv8,s4096,d128,bf16,causal", 100);
+    assert_int_equal(found.stratum[AT_STRATUM_EXACT], 4);
+    assert_int_equal(found.features, 0);
+    assert_int_equal(found.stratum[AT_STRATUM_MASK] + found.stratum[AT_STRATUM_FEATURE], 0);
+    assert_true(found.stratum[AT_STRATUM_EDGES] >= 30);
+    assert_true(found.long_tail[1] >= 4);
+    assert_int_equal(found.exact_family[AT_FAMILY_TAIL], 1);
+    (void)count_cases("b1,h16,hkv1,s4096,d256,bf16", 400); /* long cases of large groups and head dims */
+}
+
+static void test_varlen_stays_valid(void **state)
+{
+    (void)state;
+    const counts found = count_cases("b4,h4,s200,d64,fp16,varlen=3,seqused", 100);
+    assert_int_equal(found.stratum[AT_STRATUM_EXACT], 40);
+    assert_true(found.exact_family[AT_FAMILY_HIDDEN] >= 4);
+}
+
+static void test_smallest_problem(void **state)
+{
+    (void)state;
+    const counts found = count_cases("b1,h1,s1,d1,fp32", 100);
+    assert_int_equal(found.stratum[AT_STRATUM_EXACT], 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases_are_reproducible), cmocka_unit_test(test_mix_of_an_ordinary_problem),
+        cmocka_unit_test(test_mix_of_a_big_problem),   cmocka_unit_test(test_varlen_stays_valid),
+        cmocka_unit_test(test_smallest_problem),
+    };
+    return cmocka_run_group_tests_name("cases", tests, NULL, NULL);
+}

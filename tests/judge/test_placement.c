@@ -1,0 +1,65 @@
+/* Other inputs at the same addresses: those that lie alike, and no others. */
+#include "base/cm.h"
+
+#include <string.h>
+
+#include "judge/placement.h"
+
+static void draw(const char *text, uint64_t seed, at_inputs *inputs)
+{
+    const at_draw how = {.seed = seed, .poison = 0xff};
+    attune_problem problem;
+    assert_ok(attune_problem_parse(text, &problem));
+    assert_ok(at_inputs_draw(&problem, &how, inputs));
+}
+
+static void test_another_draw_takes_the_place(void **state)
+{
+    (void)state;
+    at_inputs here, there;
+    at_placement place;
+    draw("b1,h2,s20,d32,fp32,mask", 1, &here);
+    draw("b1,h2,s20,d32,fp32,mask", 2, &there);
+    assert_ok(at_placement_create(NULL, &here, &place));
+    const void *query = here.call.tensor[ATTUNE_Q].data;
+    const uint64_t before = place.digest;
+    assert_ok(at_placement_replace(&place, &there));
+    assert_ptr_equal(here.call.tensor[ATTUNE_Q].data, query);
+    assert_memory_equal(query, there.call.tensor[ATTUNE_Q].data, there.buffer[ATTUNE_Q].bytes);
+    assert_true(place.digest != before && place.digest == at_inputs_digest(&there));
+    at_placement_free(&place);
+    at_inputs_free(&there);
+    at_inputs_free(&here);
+}
+
+static void expect_refused(const char *a, const char *b)
+{
+    at_inputs here, there;
+    at_placement place;
+    draw(a, 1, &here);
+    draw(b, 2, &there);
+    assert_ok(at_placement_create(NULL, &here, &place));
+    assert_int_equal(at_placement_replace(&place, &there), ATTUNE_INTERNAL);
+    assert_true(at_inputs_digest(&here) == place.digest); /* nothing is half replaced */
+    at_placement_free(&place);
+    at_inputs_free(&there);
+    at_inputs_free(&here);
+}
+
+static void test_what_lies_differently_is_refused(void **state)
+{
+    (void)state;
+    expect_refused("b1,h2,s20,d32,fp32", "b1,h2,s19,d32,fp32");      /* fewer bytes */
+    expect_refused("b1,h2,s20,d32,fp32", "b1,h1,s40,d32,fp32");      /* as many bytes, other strides */
+    expect_refused("b1,h2,s20,d32,fp16", "b1,h2,s20,d32,bf16");      /* another type */
+    expect_refused("b1,h2,s20,d32,fp32,mask", "b1,h2,s20,d32,fp32"); /* a tensor less */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_another_draw_takes_the_place),
+        cmocka_unit_test(test_what_lies_differently_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
