@@ -2,12 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "stranger/seccomp.h"
@@ -49,8 +54,17 @@ static attune_status forbid_clock(void)
     return ATTUNE_OK;
 }
 
+/* NOTE: a thread that frees memory of a heap of its own lets glibc give that heap's end back, for which it first opens
+ * /proc/sys/vm/overcommit_memory: a call that no filter here allows. With one heap for all threads it never does. */
+static attune_status share_heap(void)
+{
+    AT_FAIL_IF(mallopt(M_ARENA_MAX, 1) == 0, ATTUNE_UNSUPPORTED, "sandbox: threads cannot be given one heap");
+    return ATTUNE_OK;
+}
+
 attune_status at_sandbox_begin(const at_sandbox_limits *limits)
 {
+    AT_FORWARD(share_heap());
     AT_FORWARD(set_limit(RLIMIT_CORE, "core dumps", 0));
     AT_FORWARD(limit_memory(limits->memory));
     if (limits->seconds > 0) {
@@ -59,6 +73,53 @@ attune_status at_sandbox_begin(const at_sandbox_limits *limits)
     AT_FAIL_IF(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0, ATTUNE_UNSUPPORTED,
                "sandbox: privileges cannot be given up: %s", strerror(errno));
     return limits->no_clock ? forbid_clock() : ATTUNE_OK;
+}
+
+/* ---- Which call was refused -------------------------------------------------------------------------------------- */
+
+/* Names of system calls by number, looked up before the filter is there: the handler may allocate nothing. */
+enum { CALLS_NAMED = 512, CALL_NAME_MAX = 24 };
+static char call_name[CALLS_NAMED][CALL_NAME_MAX];
+static bool is_handled; /* a second lock finds the handler there, and may not ask for it any more */
+
+static void name_calls(const at_seccomp *library)
+{
+    for (int number = 0; number < CALLS_NAMED; ++number) {
+        char *name = library->seccomp_syscall_resolve_num_arch(0, number);
+        (void)snprintf(call_name[number], sizeof call_name[number], "%s", name != NULL ? name : "");
+        free(name);
+    }
+}
+
+static void write_text(const char *text)
+{
+    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
+    (void)ignored;
+}
+
+/* Says on standard error what the thread tried, and ends the process: the signal is blocked here, so that a second
+ * refused call is its end, as if there were no handler. */
+static void name_refused_call(int signal, siginfo_t *info, void *context)
+{
+    const int number = info->si_syscall;
+    const bool named = number >= 0 && number < CALLS_NAMED && call_name[number][0] != '\0';
+    (void)signal;
+    (void)context;
+    write_text("system call ");
+    write_text(named ? call_name[number] : "of unknown name");
+    write_text(" is not allowed\n");
+    (void)syscall(SYS_kill, 0, 0);
+    _exit(SIGSYS);
+}
+
+static attune_status handle_refusals(const at_seccomp *library)
+{
+    struct sigaction action = {.sa_sigaction = name_refused_call, .sa_flags = SA_SIGINFO};
+    name_calls(library);
+    AT_FAIL_IF(sigaction(SIGSYS, &action, NULL) != 0, ATTUNE_UNSUPPORTED, "sandbox: a handler of SIGSYS: %s",
+               strerror(errno));
+    is_handled = true;
+    return ATTUNE_OK;
 }
 
 /* ---- Filters ---------------------------------------------------------------------------------------------------- */
@@ -197,8 +258,10 @@ attune_status at_sandbox_lock(at_lock lock)
 {
     at_seccomp library;
     AT_FORWARD(at_seccomp_open(&library));
-    at_seccomp_filter filter =
-        library.seccomp_init(lock == AT_LOCK_COMPILER ? AT_SECCOMP_ALLOW : AT_SECCOMP_KILL_PROCESS);
+    if (lock != AT_LOCK_COMPILER && !is_handled) {
+        AT_FORWARD(handle_refusals(&library));
+    }
+    at_seccomp_filter filter = library.seccomp_init(lock == AT_LOCK_COMPILER ? AT_SECCOMP_ALLOW : AT_SECCOMP_TRAP);
     AT_FAIL_IF(filter == NULL, ATTUNE_UNSUPPORTED, "sandbox: libseccomp does not work here");
     attune_status status = load_filter(&library, filter, lock);
     library.seccomp_release(filter);

@@ -15,6 +15,7 @@ attune_status at_seccomp_open(at_seccomp *seccomp)
     ITEM(seccomp_release);
     ITEM(seccomp_attr_set);
     ITEM(seccomp_syscall_resolve_name);
+    ITEM(seccomp_syscall_resolve_num_arch);
     ITEM(seccomp_rule_add_array);
     ITEM(seccomp_load);
 #undef ITEM

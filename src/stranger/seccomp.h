@@ -10,6 +10,7 @@
 typedef void *at_seccomp_filter;
 
 #define AT_SECCOMP_KILL_PROCESS 0x80000000U
+#define AT_SECCOMP_TRAP 0x00030000U /* a signal, SIGSYS, to the thread that made the call */
 #define AT_SECCOMP_ALLOW 0x7fff0000U
 enum { AT_SECCOMP_ATTRIBUTE_TSYNC = 4, AT_SECCOMP_MASKED_EQ = 7 };
 
@@ -26,6 +27,7 @@ typedef struct at_seccomp {
     void (*seccomp_release)(at_seccomp_filter filter);
     int (*seccomp_attr_set)(at_seccomp_filter filter, int attribute, uint32_t value);
     int (*seccomp_syscall_resolve_name)(const char *name);
+    char *(*seccomp_syscall_resolve_num_arch)(uint32_t architecture, int call); /* to be freed; 0: this one */
     int (*seccomp_rule_add_array)(at_seccomp_filter filter, uint32_t action, int call, unsigned int count,
                                   const at_seccomp_compare *compare);
     int (*seccomp_load)(at_seccomp_filter filter);

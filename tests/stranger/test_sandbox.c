@@ -28,13 +28,31 @@ enum { DONE = 42, NOT_LOCKED = 99 };
 
 static atomic_int told;
 
+/* Frees what it had of the heap, so that the heap shrinks. */
+static void use_heap(void)
+{
+    enum { BLOCKS = 64, BLOCK = 60000 };
+    char *block[BLOCKS];
+    for (int i = 0; i < BLOCKS; ++i) {
+        block[i] = malloc(BLOCK);
+        memset(block[i], i, BLOCK);
+    }
+    for (int i = BLOCKS - 1; i >= 0; --i) {
+        free(block[i]);
+    }
+}
+
 /* A thread that was there before the lock. */
 static void *wait_and_open(void *what)
 {
     (void)what;
     while (atomic_load(&told) == 0) {
     }
-    (void)open("/dev/null", O_RDONLY);
+    if (atomic_load(&told) == 3) {
+        use_heap();
+    } else {
+        (void)open("/dev/null", O_RDONLY);
+    }
     atomic_store(&told, 2);
     return NULL;
 }
@@ -91,12 +109,21 @@ static int use_older_thread(void)
     return DONE;
 }
 
+static int free_elsewhere(void)
+{
+    atomic_store(&told, 3);
+    while (atomic_load(&told) != 2) {
+    }
+    return DONE;
+}
+
 static const struct trial {
     const char *name;
     int (*attempt)(void);
     /* What becomes of the process under each lock. */
     const char *compiler, *loading, *running;
 } trials[] = {
+    {"free_elsewhere", free_elsewhere, "exit code 42", "exit code 42", "exit code 42"},
     {"compute", compute, "exit code 42", "exit code 42", "exit code 42"},
     {"open_file", open_file, "exit code 42", "exit code 42", "by the sandbox"},
     {"create_file", create_file, "exit code 42", "by the sandbox", "by the sandbox"},
@@ -155,6 +182,20 @@ static void locks_are_as_tight_as_they_say(void **state)
     (void)unlink("/tmp/attune-sandbox-test");
 }
 
+static void a_refused_call_is_named(void **state)
+{
+    static const char *const command[] = {"/proc/self/exe", "make_socket", "2", NULL};
+    char *said = malloc(AT_SAID_MAX);
+    char how[160];
+    int end;
+    (void)state;
+    assert_non_null(said);
+    assert_ok(at_process_run(command, 60, said, &end));
+    assert_string_equal(said, "system call socket is not allowed\n");
+    assert_non_null(strstr(at_process_end(end, how), "by the sandbox"));
+    free(said);
+}
+
 static void without_a_lock_the_clock_is_there_and_with_no_clock_it_is_not(void **state)
 {
     (void)state;
@@ -182,6 +223,7 @@ static void the_library_is_declared_as_it_is(void **state)
     (void)state;
 #ifdef LIBRARY
     assert_int_equal(AT_SECCOMP_KILL_PROCESS, SCMP_ACT_KILL_PROCESS);
+    assert_int_equal(AT_SECCOMP_TRAP, SCMP_ACT_TRAP);
     assert_int_equal(AT_SECCOMP_ALLOW, SCMP_ACT_ALLOW);
     assert_int_equal(AT_SECCOMP_ATTRIBUTE_TSYNC, SCMP_FLTATR_CTL_TSYNC);
     assert_int_equal(AT_SECCOMP_MASKED_EQ, SCMP_CMP_MASKED_EQ);
@@ -226,6 +268,7 @@ int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(locks_are_as_tight_as_they_say),
+        cmocka_unit_test(a_refused_call_is_named),
         cmocka_unit_test(without_a_lock_the_clock_is_there_and_with_no_clock_it_is_not),
         cmocka_unit_test(locks_want_their_library),
         cmocka_unit_test(the_library_is_declared_as_it_is),
