@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that docs/ladder.md shows, measured in one go on a machine with an NVIDIA GPU, PyTorch and ncu.
 # ladder.sh DIRECTORY OUT [PART...]: DIRECTORY is build/gpu; files go into OUT, under the names that bench/results/ and
-# tools/ladder_tables.py know. Parts, all without one: rungs, stages, tile, plans, guards, calls, counters, racecheck.
+# tools/ladder_tables.py know. Parts, all without one: rungs, stages, plans, guards, calls, counters, racecheck.
 # KERNELS=A,B restricts stages and counters to these; KEEP is the rung whose full report ncu keeps, or none.
 # shellcheck disable=SC2317 # functions are called by name
 set -u
@@ -29,7 +29,6 @@ stages() {
     done
     "$dir/stages" --seconds 1 "${words[@]}" > "$out/stages.tsv"
 }
-tile() { "$dir/attune" bench --tile --target cuda --format tsv > "$out/tile.tsv"; }
 plans() {
     local words=() kernel
     for kernel in minimal tiled pipelined wmma wmma_ws cublas; do
@@ -81,12 +80,12 @@ racecheck() {
 }
 
 machine
-[ $# -gt 0 ] || set -- rungs stages tile plans guards calls counters racecheck
+[ $# -gt 0 ] || set -- rungs stages plans guards calls counters racecheck
 for part in "$@"; do
     case $part in
-    rungs | stages | tile | plans | guards | calls | counters | racecheck) ;;
+    rungs | stages | plans | guards | calls | counters | racecheck) ;;
     *)
-        echo "there is no part $part: rungs, stages, tile, plans, guards, calls, counters, racecheck"
+        echo "there is no part $part: rungs, stages, plans, guards, calls, counters, racecheck"
         exit 2
         ;;
     esac

@@ -15,7 +15,8 @@ evidence=${2:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}
 wisdom=${3:?usage: evolve.sh DIRECTORY EVIDENCE WISDOM}
 attune=$dir/attune
 against=${AGAINST:-cudnn,torch:flash,torch:default}
-strategy=${STRATEGY:-seeds}
+how=(--refresh)
+[ -z "${STRATEGY:-}" ] || how=(--strategy "$STRATEGY")
 ledgers=${LEDGERS:-$(dirname "$evidence")/ledgers}
 limit=${LIMIT:-1200} dtypes=${DTYPES:-fp16}
 export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
@@ -62,7 +63,7 @@ run() {
     local kernel=$1 left=$((limit - SECONDS + began)) code=0 start=$EPOCHREALTIME
     shift
     [ "$left" -gt 30 ] || { echo "$kernel: no time is left" && worst=$((worst > 4 ? worst : 4)) && return; }
-    "$attune" evolve "$kernel" "$@" --strategy "$strategy" ${BUDGET:+--budget "$BUDGET"} --against "$against" \
+    "$attune" evolve "$kernel" "$@" "${how[@]}" ${BUDGET:+--budget "$BUDGET"} --against "$against" \
         --evidence "$evidence" --wisdom "$wisdom" --ledger "$ledgers" --resume --limit "$left" || code=$?
     awk -v OFS='\t' -v kernel="$kernel" -v cells=$# -v start="$start" -v end="$EPOCHREALTIME" -v code=$code \
         'BEGIN { print kernel, cells, end - start, code }' >> "$ledgers/calls.tsv"

@@ -148,14 +148,6 @@ def steps(results):
                   for r in results.rows("steps.tsv")])
 
 
-def tile(results):
-    rows = results.rows("tile.tsv")
-    if not rows:
-        return "No file of `attune bench --tile` is kept yet."
-    header = list(rows[0])
-    return table(header, [[row[name] for name in header] for row in rows])
-
-
 def plans(results):
     return table(["kernel", "problem", "empty cache, ms", "full cache, new context, ms", "class seen, µs"],
                  [[f"`{r['kernel']}`", f"`{r['problem']}`", r["cold_ms"], r["warm_ms"], r["seen_us"]]
@@ -313,7 +305,7 @@ def bars(results):
     return table(["bar", "measured", "verdict"], rows)
 
 
-TABLES = {"machine": machine, "summary": summary, "guards": guards, "tile": tile, "plans": plans, "calls": calls,
+TABLES = {"machine": machine, "summary": summary, "guards": guards, "plans": plans, "calls": calls,
           "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers, "ablations": ablations,
           "ablation_counters": ablation_counters,
           "small_warm": small_warm, "small_cold": small_cold, "host": host}

@@ -9,7 +9,6 @@
 #include "cli/arms.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/tile.h"
 #include "cpu/cpu.h"
 #include "measure/flush.h"
 #include "measure/interleave.h"
@@ -296,9 +295,6 @@ static attune_status run_bench(bench *all)
 static int run(const at_cli *cli)
 {
     bench all = {.cli = cli};
-    if (at_cli_given(cli, "--tile")) {
-        return at_bench_tile(cli);
-    }
     at_progress_start(&all.progress, cli->err, "");
     attune_status status = run_bench(&all);
     at_progress_end(&all.progress);
@@ -324,7 +320,6 @@ static const at_option options[] = {
     {"--seconds", "S", NULL, "time for the samples of each problem, all arms together (2)"},
     {"--seed", "N", NULL, "decides the order of the arms (1)"},
     {"--cold", NULL, NULL, "flush the caches before every call"},
-    {"--tile", NULL, NULL, "time one tile's product instead, 32x32x64 and 32x64x64, on a CUDA device"},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -348,14 +343,10 @@ const at_verb at_verb_bench = {
         "the multiply-adds that causal masks and windows leave; ratio is the first arm's median / this arm's, so\n"
         "that more than 1 is faster than the first; peak_share is the share of what this machine could do at most,\n"
         "by its measured FMA rate (bf16: that of dot products, where the tier has them) or its measured copy\n"
-        "bandwidth, whichever bounds the problem (tensors that fit into a cache can beat the memory's bandwidth).\n"
-        "\n"
-        "With --tile, products of one tile in fp16 are timed: by cuBLAS, by wmma fragments in one block, and in\n"
-        "scalar arithmetic in one block; replayed from a graph of 100 (graph), and launched one by one (launch).\n",
+        "bandwidth, whichever bounds the problem (tensors that fit into a cache can beat the memory's bandwidth).\n",
     .examples = "  attune bench b1,h8,s1024,d64,fp32\n"
                 "  attune bench --arms auto,openblas b1,h8,s512,d64,fp32 b1,h8,s4096,d128,fp32,causal\n"
                 "  attune bench --arms auto,auto --seconds 10 b1,h8,s512,d64,fp16     (a control: the ratio is 1)\n"
-                "  attune bench --tile\n"
                 "  attune bench --cold --format tsv b1,h32,hkv8,sq1,skv8192,d128,bf16 > decode.tsv\n",
     .options = options,
     .common = AT_COMMON_TARGET | AT_COMMON_FORMAT,

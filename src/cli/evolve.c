@@ -7,14 +7,14 @@
 #include "cli/evolve_replay.h"
 #include "cli/judging.h"
 
-enum { SEEDS_RUNS = 8, BUDGET_S = 60 };
+enum { REFRESH_RUNS = 8, BUDGET_S = 60 };
 
 static const at_option options[] = {
-    {"--budget", "BUDGET", NULL, "of each problem's search: 10m, 90s, 1h or 200runs; default 60s, of seeds 8runs"},
-    {"--strategy", "NAME", "surrogate annealing generations seeds random",
-     "how candidates are chosen; default surrogate. seeds: what is known already, and no search"},
+    {"--budget", "BUDGET", NULL, "of each problem's search: 10m, 90s, 1h or 200runs; default 60s, of --refresh 8runs"},
+    {"--strategy", "NAME", "surrogate generations random", "how candidates are chosen; default surrogate"},
     {"--fitness", "WHAT", "time composite", "what the strategy goes by; the race goes by time. Default time"},
     {"--exhaustive", NULL, NULL, "every candidate instead of a strategy's, all as carefully: ground truth"},
+    {"--refresh", NULL, NULL, "no search: a short race among what is known already, for the wisdom of many problems"},
     {"--seed", "N", NULL, "of the strategy, of inputs and orders; default 1"},
     {"--ledger", "FILE", NULL, "keep every step there; of several problems a directory, one file each"},
     {"--resume", NULL, NULL, "go on with ledgers that are there"},
@@ -106,24 +106,29 @@ static attune_status read_budget(job *on)
 {
     const char *text = at_cli_text(on->of.cli, "--budget");
     at_evolve_options *evolve = &on->evolve;
-    bool seeds = evolve->strategy != NULL && strcmp(evolve->strategy, "seeds") == 0;
     evolve->budget = text;
     if (text != NULL) {
         return read_budget_text(text, evolve);
     }
-    evolve->budget_s = evolve->exhaustive || seeds ? 0 : BUDGET_S;
-    evolve->budget_runs = seeds ? SEEDS_RUNS : 0;
-    evolve->budget = evolve->exhaustive ? "all" : seeds ? "8runs" : "60s";
+    evolve->budget_s = evolve->exhaustive || evolve->refresh ? 0 : BUDGET_S;
+    evolve->budget_runs = evolve->refresh ? REFRESH_RUNS : 0;
+    evolve->budget = evolve->exhaustive ? "all" : evolve->refresh ? "8runs" : "60s";
     return ATTUNE_OK;
 }
 
-/* One config is no search: nothing chooses, and nothing is budgeted. */
-static attune_status check_one(const at_cli *cli)
+/* One config is no search: nothing chooses, and nothing is budgeted. Neither does anything choose for a refresh. */
+static attune_status check_modes(const at_cli *cli)
 {
-    static const char *const of_searches[] = {"--strategy", "--fitness", "--exhaustive", "--budget", "--seeds"};
+    static const char *const of_searches[] = {"--strategy", "--fitness", "--exhaustive",
+                                              "--refresh",  "--budget",  "--seeds"};
+    enum { CHOOSING = 3 };
     for (size_t i = 0; i < sizeof of_searches / sizeof of_searches[0]; ++i) {
-        AT_FAIL_IF(at_cli_given(cli, "--one") && at_cli_given(cli, of_searches[i]), ATTUNE_INVALID_ARGUMENT,
+        bool given = at_cli_given(cli, of_searches[i]);
+        AT_FAIL_IF(given && at_cli_given(cli, "--one"), ATTUNE_INVALID_ARGUMENT,
                    "--one looks at one config, and searches nothing: %s says nothing to it", of_searches[i]);
+        AT_FAIL_IF(given && i < CHOOSING && at_cli_given(cli, "--refresh"), ATTUNE_INVALID_ARGUMENT,
+                   "--refresh races what is known already, and searches nothing: %s says nothing to it",
+                   of_searches[i]);
     }
     return ATTUNE_OK;
 }
@@ -132,7 +137,7 @@ static attune_status read_job(job *on)
 {
     const at_cli *cli = on->of.cli;
     at_evolve_options *evolve = &on->evolve;
-    AT_FORWARD(check_one(cli));
+    AT_FORWARD(check_modes(cli));
     evolve->strategy = at_cli_text(cli, "--strategy");
     evolve->fitness = at_cli_evolve_fitness(cli);
     AT_FORWARD(read_operands(on));
@@ -147,6 +152,7 @@ static attune_status read_job(job *on)
     evolve->again = on->of.again;
     evolve->resume = at_cli_given(cli, "--resume");
     evolve->exhaustive = at_cli_given(cli, "--exhaustive");
+    evolve->refresh = at_cli_given(cli, "--refresh");
     evolve->prove = !at_cli_given(cli, "--no-gate") && evolve->one == NULL;
     AT_FORWARD(read_budget(on));
     evolve->ledger = at_cli_text(cli, "--ledger");
@@ -221,9 +227,9 @@ const at_verb at_verb_evolve = {
     .examples = "  attune evolve cpu_tiled b1,h8,s512,d64,fp32 --budget 30s --wisdom my.wisdom\n"
                 "  attune evolve wmma --budget 200runs --ledger wmma.jsonl\n"
                 "  attune evolve cpu_tiled b1,h2,s128,d64,fp32 --exhaustive --ledger all.jsonl\n"
-                "  attune evolve replay all.jsonl --strategy annealing\n"
+                "  attune evolve replay all.jsonl --strategy random\n"
                 "  attune evolve --one cpu_tiled:BLOCK_M=64,BLOCK_N=48 b1,h8,s512,d64,fp32\n"
-                "  attune evolve wgmma --strategy seeds --against cudnn,torch:flash --evidence evidence --limit 500 "
+                "  attune evolve wgmma --refresh --against cudnn,torch:flash --evidence evidence --limit 500 "
                 "PROBLEM...\n",
     .options = options,
     .common = AT_COMMON_FORMAT,

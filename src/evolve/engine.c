@@ -91,12 +91,6 @@ static void close_cell(at_cell *cell)
     at_space_close(cell->space);
 }
 
-/* Where many problems are to be refreshed: a short race each, no search. */
-static bool is_brief(const at_engine *on)
-{
-    return on->options->strategy != NULL && strcmp(on->options->strategy, "seeds") == 0;
-}
-
 /* Whether the gate would be left too little of the limit if one more were searched. */
 static bool is_enough(const at_engine *on, int searched)
 {
@@ -130,7 +124,7 @@ static attune_status compile_likely(const at_engine *on)
 {
     enum { LIKELY = 3 };
     const at_evolve_options *options = on->options;
-    for (int i = 1; on->compilers != NULL && is_brief(on) && i < options->problem_count; ++i) {
+    for (int i = 1; on->compilers != NULL && options->refresh && i < options->problem_count; ++i) {
         const attune_problem *problem = &options->problem[i];
         for (int32_t index = 0; index < LIKELY && on->kernel->supports(problem, &on->target, NULL); ++index) {
             attune_config config = {{0}};
@@ -149,7 +143,7 @@ static attune_status compile_likely(const at_engine *on)
 static attune_status run_all(at_engine *on)
 {
     const at_evolve_options *options = on->options;
-    const int most = is_brief(on) ? AT_CELLS_MAX : AT_CELLS_SOME;
+    const int most = options->refresh ? AT_CELLS_MAX : AT_CELLS_SOME;
     double longest_s = 0;
     int next = 0;
     AT_FORWARD(compile_likely(on));

@@ -31,6 +31,7 @@ typedef struct at_evolve_options {
     int budget_runs;    /* 0: none */
     const char *budget; /* as it was given, for the ledger */
     bool exhaustive;
+    bool refresh;       /* no search: a short race among what is known, of many problems */
     const char *ledger; /* a file, or of several problems a directory; NULL: none is kept */
     bool resume;
     bool prove;              /* have the gate judge the winners */

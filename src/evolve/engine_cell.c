@@ -86,6 +86,7 @@ static void fill_start(const at_engine *on, const at_cell *cell, at_event_start 
     (void)snprintf(start->strategy, sizeof start->strategy, "%s%s",
                    options->one != NULL  ? "one"
                    : options->exhaustive ? "exhaustive"
+                   : options->refresh    ? "refresh"
                                          : strategy,
                    options->fitness == AT_FITNESS_COMPOSITE ? ":composite" : "");
     (void)snprintf(start->budget, sizeof start->budget, "%s",
@@ -215,7 +216,7 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
 {
     const at_evolve_options *options = on->options;
     static const double final_s = 45;
-    bool brief = options->strategy != NULL && strcmp(options->strategy, "seeds") == 0;
+    const bool brief = options->refresh;
     bool hurry = options->budget_s > 0 && options->budget_s < final_s; /* a final is no longer than its search */
     *search = (at_search_options){.space = cell->space,
                                   .strategy = options->strategy,
@@ -224,6 +225,7 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
                                   .budget_s = options->budget_s,
                                   .budget_runs = options->budget_runs,
                                   .exhaustive = options->exhaustive,
+                                  .listed = brief || options->one != NULL,
                                   .batch = batch_of(on),
                                   .rival = -1,
                                   .final_processes = brief ? 3 : 5,
@@ -233,7 +235,6 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
                                   .brief = brief,
                                   .watch = options->watch.search};
     if (options->one != NULL) { /* nothing but what it begins with */
-        search->strategy = "seeds";
         search->budget_s = 0;
         search->budget_runs = 2;
     }

@@ -86,13 +86,24 @@ static bool has_time(const at_search *on)
            (options->budget_runs <= 0 || counted(on) < options->budget_runs);
 }
 
+/* The next, seen before or not; -1 after the last. */
+static int ask_any(at_search *on)
+{
+    const at_search_options *options = on->options;
+    if (on->strategy != NULL) {
+        return at_strategy_ask(on->strategy);
+    }
+    if (options->exhaustive) {
+        return on->next < on->space->count ? on->next++ : -1;
+    }
+    return on->next < options->first_count ? options->first[on->next++].candidate : -1;
+}
+
 static int ask(at_search *on)
 {
-    int candidate = on->strategy != NULL          ? at_strategy_ask(on->strategy)
-                    : on->next < on->space->count ? on->next++
-                                                  : -1;
-    while (candidate >= 0 && on->known[candidate].seen && on->strategy != NULL) {
-        candidate = at_strategy_ask(on->strategy);
+    int candidate = ask_any(on);
+    while (candidate >= 0 && on->known[candidate].seen && !on->options->exhaustive) {
+        candidate = ask_any(on);
     }
     return candidate;
 }
@@ -213,7 +224,9 @@ static attune_status open_strategy(at_search *on)
                                         .budget = options->budget_runs,
                                         .first = first,
                                         .first_count = options->first_count};
-    return options->exhaustive ? ATTUNE_OK : at_strategy_create(options->strategy, on->space, &wanted, &on->strategy);
+    return options->exhaustive || options->listed
+               ? ATTUNE_OK
+               : at_strategy_create(options->strategy, on->space, &wanted, &on->strategy);
 }
 
 static attune_status write_beginning(at_search *on)

@@ -36,6 +36,7 @@ typedef struct at_search_options {
     double budget_s; /* 0: no limit */
     int budget_runs; /* candidates that are measured or refused by the machine; 0: no limit */
     bool exhaustive; /* every candidate, in order, all blocks: ground truth; no strategy */
+    bool listed;     /* the candidates of `first` alone; no strategy */
     int batch;       /* raced together, 1 ... AT_SEARCH_BATCH_MAX */
     const at_seed *first;
     int first_count; /* at least one; the first that runs is the first champion */

@@ -26,12 +26,12 @@ typedef struct at_search {
     at_ledger *ledger;
     const at_ledger_log *before;
     at_recall *recall;     /* of it */
-    at_strategy *strategy; /* NULL: exhaustive */
+    at_strategy *strategy; /* NULL: exhaustive, or listed */
     at_search_result *result;
     at_known_candidate *known; /* [space->count] */
     int champion, first_champion;
     double champion_log_us, first_log_us; /* NAN until the first heat */
-    int next;                             /* exhaustive */
+    int next;                             /* of the space or the list, where there is no strategy */
     int launched;                         /* candidates whose functions were told apart */
     double began_s, before_s, final_began_s;
     bool is_void;

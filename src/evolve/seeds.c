@@ -64,7 +64,6 @@ static attune_status find_micro(at_engine *on, const at_cell *cell, at_micro_bes
     at_micro_key key;
     char *path = NULL;
     const at_evolve_options *options = on->options;
-    bool brief = options->strategy != NULL && strcmp(options->strategy, "seeds") == 0;
     *best = (at_micro_best){0};
     if (options->exhaustive || (options->seeds != NULL && strcmp(options->seeds, "none") == 0) ||
         (options->seeds == NULL && at_path_user(AT_PLACE_CACHE, "micro.txt", &path) != ATTUNE_OK)) {
@@ -73,7 +72,7 @@ static attune_status find_micro(at_engine *on, const at_cell *cell, at_micro_bes
     const char *file = path != NULL ? path : options->seeds;
     at_engine_micro_key(on, cell, &key);
     attune_status status = at_micro_read(file, &key, best);
-    if (status == ATTUNE_OK && best->count == 0 && !brief) {
+    if (status == ATTUNE_OK && best->count == 0 && !options->refresh) {
         at_engine_note(on, "micro-benchmark of tiles, for %s", file);
         status = benchmark(on, cell, best);
         status = status == ATTUNE_OK && best->count > 0 ? at_micro_write(file, &key, best) : status;
@@ -102,15 +101,18 @@ attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed,
 {
     at_micro_best best;
     const at_space *space = cell->space;
+    const at_evolve_options *options = on->options;
     const char *from = ask_planner(on, cell, chosen);
+    bool more = options->refresh && options->budget_runs > OF_ORDER;
+    int of_order = options->one != NULL ? 1 : more ? options->budget_runs : OF_ORDER;
     *count = 0;
     add(space, chosen, from, seed, count);
-    for (int i = 0; i < space->order_count && i < (on->options->one != NULL ? 1 : OF_ORDER); ++i) {
+    for (int i = 0; i < space->order_count && i < of_order; ++i) {
         char config[AT_KERNEL_TEXT_MAX];
         at_space_print(space, space->order[i], config);
         add(space, config, "heuristic", seed, count);
     }
-    if (on->options->one != NULL) {
+    if (options->one != NULL) {
         *count = *count > 1 ? 1 : *count;
         return add_one(on, cell, seed, count);
     }

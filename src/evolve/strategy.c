@@ -14,9 +14,7 @@ const char *const at_names_of_refused[] = {"ran", "resources", "compile", "launc
 
 const at_strategy_kind *const at_strategy_kinds[] = {
     &at_strategy_surrogate, /* the default */
-    &at_strategy_annealing,
     &at_strategy_generations,
-    &at_strategy_seeds,
     &at_strategy_random, /* the control */
     NULL,
 };
@@ -174,7 +172,7 @@ int at_strategy_ask(at_strategy *strategy)
     if (candidate < 0) {
         candidate = strategy->kind->ask(strategy);
     }
-    if (candidate < 0 && !strategy->kind->stops) {
+    if (candidate < 0) {
         candidate = at_strategy_any(strategy);
     }
     if (candidate >= 0) {

@@ -78,7 +78,6 @@ typedef struct at_strategy_kind {
     int (*ask)(at_strategy *strategy);                          /* an open candidate, or -1 for no idea */
     void (*tell)(at_strategy *strategy, const at_tried *tried); /* after it was added to the history; may be NULL */
     void (*destroy)(at_strategy *strategy);                     /* may be NULL */
-    bool stops; /* an ask without an idea ends the search, instead of a candidate by chance */
 } at_strategy_kind;
 
 struct at_strategy {
@@ -109,7 +108,7 @@ attune_status at_strategy_create(const char *name, const at_space *space, const 
                                  at_strategy **strategy);
 void at_strategy_destroy(at_strategy *strategy);
 
-/* A candidate that was not asked for before; -1 when there are none left, or the strategy ends by itself. */
+/* A candidate that was not asked for before, by chance where the strategy has no idea; -1 when there are none left. */
 int at_strategy_ask(at_strategy *strategy);
 /* Someone else's choice (a resumed search, a champion): counts as asked. */
 void at_strategy_offer(at_strategy *strategy, int candidate);

@@ -4,7 +4,6 @@
 
 #include "evolve/strategy.h"
 
-extern const at_strategy_kind at_strategy_annealing, at_strategy_generations, at_strategy_random, at_strategy_seeds,
-    at_strategy_surrogate;
+extern const at_strategy_kind at_strategy_generations, at_strategy_random, at_strategy_surrogate;
 
 #endif

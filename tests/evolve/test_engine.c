@@ -73,7 +73,7 @@ static void set(scene *on)
     on->options = (at_evolve_options){.kernel = "cpu_tiled",
                                       .problem = on->problem,
                                       .problem_count = 2,
-                                      .strategy = "seeds",
+                                      .refresh = true,
                                       .seed = 1,
                                       .budget_runs = 3,
                                       .budget = "3runs",
@@ -304,7 +304,7 @@ static void one_config_is_recorded_as_what_it_is(void **state)
     set(&on);
     on.options.problem_count = 1;
     on.options.prove = false;
-    on.options.strategy = NULL;
+    on.options.refresh = false;
     on.options.budget = "60s";
     on.options.budget_s = 2; /* finals are no longer than that */
     on.options.one = "cpu_tiled:BLOCK_M=16,BLOCK_N=32";
@@ -336,6 +336,7 @@ static void fixed_parameters_stay_as_they_are(void **state)
     set(&on);
     on.options.problem_count = 1;
     on.options.prove = false;
+    on.options.refresh = false;
     on.options.strategy = "random";
     on.options.budget_runs = 4;
     on.options.budget_s = 2; /* finals are no longer than that */

@@ -32,7 +32,7 @@ static void one_module_under_two_names_is_found_out(void **state)
     const at_seed first[] = {{on.space->order[0], "heuristic"}, {on.space->order[1], "one"}};
     at_search_options options = options_of(&on, first, 2, &seen);
     on.one_module = true;
-    options.strategy = "seeds";
+    options.listed = true;
     options.budget_runs = 2;
     at_search_result result = run_with(&on, &options);
     assert_int_equal(result.end, AT_SEARCH_VOID);

@@ -61,7 +61,7 @@ static void shows_every_strategy(void **state)
     (void)state;
     outcome shown = COMMAND("evolve", "replay", record("a.jsonl"), "--repeat", "2", "--budget", "30runs");
     assert_int_equal(shown.code, AT_EXIT_OK);
-    assert_int_equal(lines_of(shown.out), 1 + 5);
+    assert_int_equal(lines_of(shown.out), 1 + 3);
     for (const at_strategy_kind *const *kind = at_strategy_kinds; *kind != NULL; ++kind) {
         assert_non_null(strstr(shown.out, (*kind)->name));
     }

@@ -53,7 +53,7 @@ static void asks_for_everything_once(void **state)
         int asked[LANDSCAPE_TOTAL] = {0};
         at_strategy *strategy = create((*kind)->name, 1, 0);
         int count = drive(strategy, made->count, 0, asked);
-        assert_int_equal(count, (*kind)->stops ? made->order_count : made->count);
+        assert_int_equal(count, made->count);
         for (int i = 0; i < count; ++i) {
             assert_true(asked[i] >= 0 && asked[i] < made->count && !seen[asked[i]]);
             seen[asked[i]] = true;
@@ -74,9 +74,7 @@ static void equal_seeds_search_alike(void **state)
             at_strategy_destroy(strategy);
         }
         assert_memory_equal(asked[0], asked[1], sizeof asked[0]);
-        if (!(*kind)->stops) {
-            assert_memory_not_equal(asked[0], asked[2], sizeof asked[0]);
-        }
+        assert_memory_not_equal(asked[0], asked[2], sizeof asked[0]);
     }
 }
 
@@ -102,7 +100,7 @@ static void several_may_be_asked_for_before_one_is_told(void **state)
     for (const at_strategy_kind *const *kind = at_strategy_kinds; *kind != NULL; ++kind) {
         at_strategy *strategy = create((*kind)->name, 3, 40);
         at_random random = at_random_seed(3, 9);
-        for (int group = 0; group < 10 && !(*kind)->stops; ++group) {
+        for (int group = 0; group < 10; ++group) {
             int asked[4];
             for (int i = 0; i < 4; ++i) {
                 asked[i] = at_strategy_ask(strategy);
@@ -155,7 +153,7 @@ static void refuses_what_makes_no_sense(void **state)
     (void)state;
     at_strategy *strategy;
     at_strategy_options options = {.first = &(int){-1}, .first_count = 1};
-    assert_fails(at_strategy_create("luck", made, &options, &strategy), ATTUNE_NOT_FOUND, "surrogate, annealing");
+    assert_fails(at_strategy_create("luck", made, &options, &strategy), ATTUNE_NOT_FOUND, "surrogate, generations");
     assert_null(strategy);
     assert_fails(at_strategy_create("random", made, &options, &strategy), ATTUNE_INVALID_ARGUMENT, "candidate -1");
     strategy = create(NULL, 1, 0);
@@ -192,7 +190,7 @@ static void every_search_beats_chance(void **state)
     double noisy_chance = left_by("random", 0.02);
     assert_true(chance > 0.02);
     for (const at_strategy_kind *const *kind = at_strategy_kinds; *kind != NULL; ++kind) {
-        if (*kind != at_strategy_find("random") && !(*kind)->stops) {
+        if (*kind != at_strategy_find("random")) {
             double left = left_by((*kind)->name, 0);
             double noisy = left_by((*kind)->name, 0.02);
             if (left > chance / 2 || noisy > noisy_chance) {
@@ -224,7 +222,7 @@ static void refusals_teach(void **state)
     (void)state;
     int chance = refusals_of("random");
     for (const at_strategy_kind *const *kind = at_strategy_kinds; *kind != NULL; ++kind) {
-        if (*kind != at_strategy_find("random") && !(*kind)->stops) {
+        if (*kind != at_strategy_find("random")) {
             int refused = refusals_of((*kind)->name);
             if (refused > chance / 2) {
                 fail_msg("%s asks for %d that are refused, chance for %d", (*kind)->name, refused, chance);
