@@ -116,6 +116,8 @@ bool at_cli_interrupted(void);
 extern const at_verb *const at_verbs[];
 /* The index-th option of a verb, common ones after its own; NULL after the last. */
 const at_option *at_verb_option(const at_verb *verb, int index);
+/* The index of the option of a name of `length` characters; -1 where there is none. */
+int at_verb_option_index(const at_verb *verb, const char *name, size_t length);
 const at_verb *at_verb_find(const char *name);
 /* The whole command's help, or one verb's. */
 void at_help_command(FILE *out);

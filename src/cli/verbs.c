@@ -21,44 +21,6 @@ const at_verb *const at_verbs[] = {
     NULL,
 };
 
-static const at_option target_options[] = {
-    {"--target", "TARGET", "cpu cuda", "cpu, cuda or cuda:N; without it $ATTUNE_TARGET, else cuda where usable"},
-    {"--kernel", "KERNEL", NULL, "NAME or NAME:PARAM=VALUE,...: use this kernel alone; without it $ATTUNE_KERNEL"},
-    {"--isa", "TIER", "baseline avx2 avx512 avx512_bf16 amx",
-     "highest CPU tier to use; without it $ATTUNE_ISA, else the CPU's best"},
-    {"--threads", "N", NULL, "CPU threads; without it $ATTUNE_THREADS, else all this process may use"},
-    {"--wisdom", "FILE", NULL, "read what was learned from this file; without it $ATTUNE_WISDOM"},
-    {NULL, NULL, NULL, NULL},
-};
-
-static const at_option format_options[] = {
-    {"--format", "FORMAT", "text tsv json", "text (for people, the default), tsv or json"},
-    {NULL, NULL, NULL, NULL},
-};
-
-static const at_option help_options[] = {
-    {"--help", NULL, NULL, "show this help"},
-    {NULL, NULL, NULL, NULL},
-};
-
-const at_option *at_verb_option(const at_verb *verb, int index)
-{
-    const at_option *lists[] = {
-        verb->options,
-        verb->common & AT_COMMON_TARGET ? target_options : NULL,
-        verb->common & AT_COMMON_FORMAT ? format_options : NULL,
-        help_options,
-    };
-    for (size_t list = 0; list < sizeof lists / sizeof lists[0]; ++list) {
-        for (const at_option *option = lists[list]; option != NULL && option->name != NULL; ++option) {
-            if (index-- == 0) {
-                return option;
-            }
-        }
-    }
-    return NULL;
-}
-
 const at_verb *at_verb_find(const char *name)
 {
     for (const at_verb *const *verb = at_verbs; *verb != NULL; ++verb) {

@@ -1,7 +1,6 @@
 #include "evolve/engine.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,23 +14,6 @@
 #include "judge/executor.h"
 #include "library/catalogue.h"
 #include "library/context.h"
-
-double at_engine_seconds(const at_engine *on)
-{
-    return at_timed_seconds() - on->began_s;
-}
-
-void at_engine_note(const at_engine *on, const char *format, ...)
-{
-    char text[AT_SENTENCE_MAX];
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    if (on->options->watch.gate.note != NULL) {
-        on->options->watch.gate.note(on->options->watch.gate.self, text);
-    }
-}
 
 /* ---- Where ------------------------------------------------------------------------------------------------------- */
 

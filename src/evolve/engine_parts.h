@@ -52,8 +52,14 @@ attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed,
 /* What a file of the micro-benchmark knows a cell by. */
 struct at_micro_key;
 void at_engine_micro_key(const at_engine *on, const at_cell *cell, struct at_micro_key *key);
+/* The digest of the kernel's own file; what it includes is in the digests of builds. */
+void at_engine_source(const attune_kernel *kernel, char digest[AT_DIGEST_TEXT_MAX]);
+/* Candidates that are raced together: many share the champion's samples, few let a strategy learn sooner. */
+int at_engine_batch(const at_engine *on);
 /* Whether a problem's ledger can be begun, or gone on with: asked before the first of the searches. */
 attune_status at_engine_check_ledger(const at_engine *on, const attune_problem *problem);
+/* Opens or resumes a problem's ledger, where one is wanted. *ended: its search is over. */
+attune_status at_engine_open_ledger(const at_engine *on, at_cell *cell, bool *ended);
 /* Whether what the micro-benchmark finds can be kept where the caller wants it. */
 attune_status at_engine_check_micro(const at_engine *on);
 /* Searches one problem. */

@@ -101,32 +101,12 @@ static attune_status take_line(const char *path, const char *line, size_t bytes,
 
 /* ---- Texts ------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the next line with its newline; 0 for a tail that is no whole line: one without a newline, or the last one
- * with zeros in it, as file systems leave what they had no time to write. */
-static size_t next_line(const char *text, size_t bytes)
-{
-    const char *newline = memchr(text, '\n', bytes);
-    size_t length = newline == NULL ? 0 : (size_t)(newline - text) + 1;
-    return length == bytes && memchr(text, '\0', length) != NULL ? 0 : length;
-}
-
-bool at_ledger_is_torn_start(const char *text, size_t bytes)
-{
-    static const char start[] = "{\"seq\":0,\"kind\":\"start\",";
-    size_t known = 0;
-    while (known < bytes && known < strlen(start) && text[known] == start[known]) {
-        ++known;
-    }
-    bool fits = known == bytes || known == strlen(start) || text[known] == '\0';
-    return bytes > 0 && fits && next_line(text, bytes) == 0;
-}
-
 static attune_status take_text(const char *what, const char *text, size_t bytes, at_ledger_log *log)
 {
     for (int64_t number = 1; log->bytes < bytes; ++number) {
         char path[160];
         const char *line = text + log->bytes;
-        size_t length = next_line(line, bytes - log->bytes);
+        size_t length = at_ledger_next_line(line, bytes - log->bytes);
         if (length == 0) {
             log->torn_bytes = bytes - log->bytes;
             break;

@@ -1,12 +1,8 @@
 #include "evolve/search.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/file.h"
 #include "base/status.h"
 #include "evolve/search_parts.h"
 
@@ -14,62 +10,6 @@ const char *at_search_end_name(at_search_end end)
 {
     static const char *const name[] = {"gain", "no gain", "void"};
     return name[end];
-}
-
-/* ---- What all parts use ------------------------------------------------------------------------------------------ */
-
-double at_search_seconds(const at_search *on)
-{
-    return on->before_s + on->stand->seconds(on->stand->self) - on->began_s;
-}
-
-attune_status at_search_stopped(const at_search *on)
-{
-    const at_search_watch *watch = &on->options->watch;
-    bool stop = at_file_interrupted() || (watch->stop != NULL && watch->stop(watch->self));
-    AT_FAIL_IF(stop, ATTUNE_INTERRUPTED, "interrupted");
-    return ATTUNE_OK;
-}
-
-void at_search_note(const at_search *on, const char *format, ...)
-{
-    char text[AT_EVENT_WHY_MAX];
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    if (on->options->watch.note != NULL) {
-        on->options->watch.note(on->options->watch.self, text);
-    }
-}
-
-void at_search_text(const at_search *on, int candidate, char text[AT_KERNEL_TEXT_MAX])
-{
-    on->stand->name(on->stand->self, candidate, text);
-}
-
-attune_status at_search_write(const at_search *on, at_event *event)
-{
-    event->at_s = at_search_seconds(on);
-    return on->ledger == NULL || at_search_is_written(on, event) ? ATTUNE_OK : at_ledger_append(on->ledger, event);
-}
-
-attune_status at_search_checked(at_search *on, at_self_check check, bool holds, bool voids, const char *format, ...)
-{
-    at_event event = {.kind = AT_EVENT_CHECK, .as.check = {.check = check, .holds = holds}};
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(event.as.check.why, sizeof event.as.check.why, format, list);
-    va_end(list);
-    if (!holds && voids && !on->is_void) {
-        on->is_void = true;
-        (void)snprintf(on->result->why, sizeof on->result->why, "self-check \"%s\": %.400s", at_names_of_checks[check],
-                       event.as.check.why);
-    }
-    if (on->options->watch.checked != NULL) {
-        on->options->watch.checked(on->options->watch.self, &event.as.check);
-    }
-    return at_search_write(on, &event);
 }
 
 /* ---- What next --------------------------------------------------------------------------------------------------- */

@@ -317,17 +317,6 @@ static attune_status take_entrant(at_search *on, const at_entrant *one, const do
     return tell(on, one->candidate);
 }
 
-attune_status at_search_decide(const at_search *on, at_decision decision, int candidate, int against,
-                               const at_interval *ratio, const char *why)
-{
-    at_event event = {.kind = AT_EVENT_DECISION, .as.decision = {.decision = decision}};
-    at_search_text(on, candidate, event.as.decision.config);
-    at_search_text(on, against, event.as.decision.against);
-    event.as.decision.ratio = (at_interval){exp(-ratio->middle), exp(-ratio->high), exp(-ratio->low)};
-    (void)snprintf(event.as.decision.why, sizeof event.as.decision.why, "%s", why);
-    return at_search_write(on, &event);
-}
-
 static attune_status decide_entrant(const at_search *on, const at_entrant *one)
 {
     if (one->fate == AT_FATE_REFUSED || one->fate == AT_FATE_WON || one->candidate == on->champion) {
@@ -341,13 +330,6 @@ static attune_status decide_entrant(const at_search *on, const at_entrant *one)
 }
 
 /* ---- Who wins twice ---------------------------------------------------------------------------------------------- */
-
-/* The kernel's own order first, then the space's. */
-int64_t at_search_key(void *self, int candidate)
-{
-    const at_search *on = self;
-    return candidate >= on->space->count ? -1 : (int64_t)on->space->rank[candidate] * on->space->count + candidate;
-}
 
 static attune_status duel(at_search *on, int challenger, at_entrant *outcome)
 {

@@ -6,11 +6,6 @@
 #include "base/status.h"
 #include "evolve/search_parts.h"
 
-bool at_search_is_written(const at_search *on, const at_event *event)
-{
-    return at_recall_find(on->recall, event) != NULL;
-}
-
 static void read_times(const at_event_measurement *from, at_entrant *entrant, double champion_us[AT_HEAT_BLOCKS_MAX][2])
 {
     entrant->blocks = from->pairs / 2;

@@ -12,25 +12,4 @@ void at_html_words(at_text *page, const char *words);
 /* <TAG>words</TAG>. */
 void at_html_element(at_text *page, const char *tag, const char *words);
 
-/* One line of a plot: y[i] stands at x = i + 1; values that are not finite are gaps. */
-typedef struct at_html_line {
-    const char *name;
-    const double *y;
-    int count;
-} at_html_line;
-
-enum { AT_HTML_LINES_MAX = 8 };
-
-/* Lines over a logarithmic x axis from 1, with a legend; y from `low` to `high`, what is outside lies on the border. */
-void at_html_plot(at_text *page, const char *x_name, const char *y_name, double low, double high,
-                  const at_html_line *lines, int count);
-
-typedef struct at_html_bar {
-    const char *name;
-    double value; /* of the longest bar, 1 */
-    const char *label;
-} at_html_bar;
-
-void at_html_bars(at_text *page, const at_html_bar *bars, int count);
-
 #endif

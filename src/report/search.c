@@ -8,6 +8,7 @@
 #include "evolve/importance.h"
 #include "evolve/study.h"
 #include "report/html.h"
+#include "report/plot.h"
 
 enum {
     FASTEST = 8,
@@ -176,7 +177,7 @@ static void follow_search(const at_ledger_log *log, walk *on)
     }
 }
 
-static double least_of(const at_html_line *lines, int count)
+static double least_of(const at_plot_line *lines, int count)
 {
     double least = 1;
     for (int i = 0; i < count; ++i) {
@@ -198,25 +199,25 @@ static attune_status plot_search(const sheet *of)
         on.met == NULL || on.reached == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a plot") : ATTUNE_OK;
     if (status == ATTUNE_OK) {
         follow_search(of->log, &on);
-        at_html_line line = {of->log->event[0].as.start.strategy, on.reached, on.count};
-        at_html_plot(of->page, "candidates measured", "the best time of all / the best so far", least_of(&line, 1), 1,
-                     &line, 1);
+        at_plot_line line = {of->log->event[0].as.start.strategy, on.reached, on.count};
+        at_plot_lines(of->page, "candidates measured", "the best time of all / the best so far", least_of(&line, 1), 1,
+                      &line, 1);
     }
     free(on.met);
     free(on.reached);
     return status;
 }
 
-static attune_status study_all(const sheet *of, at_study **study, at_html_line *line, int *count)
+static attune_status study_all(const sheet *of, at_study **study, at_plot_line *line, int *count)
 {
     int budget = of->recorded->space->count * SHARE / 100;
-    for (int i = 0; i < AT_HTML_LINES_MAX && at_strategy_kinds[i] != NULL; ++i) {
+    for (int i = 0; i < AT_PLOT_LINES_MAX && at_strategy_kinds[i] != NULL; ++i) {
         at_replay_options options = {.strategy = at_strategy_kinds[i]->name,
                                      .seed = 1,
                                      .look = LOOK,
                                      .budget = budget > 0 ? budget : of->recorded->space->count};
         AT_FORWARD(at_study_run(of->recorded, &options, SEEDS, 1, &study[i]));
-        line[i] = (at_html_line){at_strategy_kinds[i]->name, study[i]->mean, study[i]->budget};
+        line[i] = (at_plot_line){at_strategy_kinds[i]->name, study[i]->mean, study[i]->budget};
         ++*count;
     }
     return ATTUNE_OK;
@@ -224,18 +225,18 @@ static attune_status study_all(const sheet *of, at_study **study, at_html_line *
 
 static attune_status plot_strategies(const sheet *of)
 {
-    at_study *study[AT_HTML_LINES_MAX] = {NULL};
-    at_html_line line[AT_HTML_LINES_MAX];
+    at_study *study[AT_PLOT_LINES_MAX] = {NULL};
+    at_plot_line line[AT_PLOT_LINES_MAX];
     int count = 0;
     attune_status status = study_all(of, study, line, &count);
     if (status == ATTUNE_OK) {
-        at_html_plot(
+        at_plot_lines(
             of->page, "measurements",
             "the best time of all / the time of the candidate that leads, mean of 20 searches by each strategy "
             "replayed on this ledger",
             least_of(line, count), 1, line, count);
     }
-    for (int i = 0; i < AT_HTML_LINES_MAX; ++i) {
+    for (int i = 0; i < AT_PLOT_LINES_MAX; ++i) {
         at_study_free(study[i]);
     }
     return status;
@@ -257,7 +258,7 @@ static attune_status add_importance(const sheet *of)
 {
     const at_space *space = of->recorded->space;
     double importance[ATTUNE_PARAMS_MAX];
-    at_html_bar bar[ATTUNE_PARAMS_MAX];
+    at_plot_bar bar[ATTUNE_PARAMS_MAX];
     char label[ATTUNE_PARAMS_MAX][32];
     double most = 0;
     at_html_element(of->page, "h2", "Which parameters matter");
@@ -274,9 +275,9 @@ static attune_status add_importance(const sheet *of)
         at_text text;
         at_text_init_fixed(&text, label[p], sizeof label[p]);
         at_text_add(&text, "%d %%", (int)lround(100 * importance[p]));
-        bar[p] = (at_html_bar){space->param[p].name, most > 0 ? importance[p] / most : 0, label[p]};
+        bar[p] = (at_plot_bar){space->param[p].name, most > 0 ? importance[p] / most : 0, label[p]};
     }
-    at_html_bars(of->page, bar, space->param_count);
+    at_plot_bars(of->page, bar, space->param_count);
     at_html_element(
         of->page, "p",
         "The share of the variance of the measured times that a parameter explains, alone and with others.");

@@ -75,7 +75,7 @@ static void a_whole_space_shows_every_strategy(void **state)
     for (const at_strategy_kind *const *kind = at_strategy_kinds; *kind != NULL; ++kind) {
         holds(page, (*kind)->name);
     }
-    assert_int_equal(count_of(page, "<path"), 5);
+    assert_int_equal(count_of(page, "<path"), 3);
     holds(page, "replayed on this ledger");
     free(page);
 }

@@ -20,13 +20,8 @@ KNOWN = [set(names.split()) for names in [
     "fill inputs",
     "context planner race",
     "verdict_judge verdict_speed",
-    "html svg",
-    "cli help",
     "gate_ahead gate_workers",
     "gate gate_lanes",
-    "ledger ledger_read",
-    "search search_check search_final search_race search_recall",
-    "engine engine_cell prove seeds",
     "timing timing_cpu timing_cuda",
     "worker worker_arms",
 ]]

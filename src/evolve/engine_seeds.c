@@ -81,6 +81,12 @@ static attune_status find_micro(at_engine *on, const at_cell *cell, at_micro_bes
     return status;
 }
 
+attune_status at_engine_check_micro(const at_engine *on)
+{
+    const char *path = on->options->seeds;
+    return path == NULL || strcmp(path, "none") == 0 || on->options->one != NULL ? ATTUNE_OK : at_micro_check(path);
+}
+
 /* ---- All together ------------------------------------------------------------------------------------------------ */
 
 /* The one config that is asked about, behind what it is held against: the likeliest that has the named parameters. */
