@@ -9,15 +9,12 @@ if(ATTUNE_COMMAND_SOURCES)
   # Everything but main(), so that tests can link it. zlib, static like jansson, reads ledgers that are kept compressed.
   find_library(ZLIB_STATIC libz.a REQUIRED)
   add_library(attune_command STATIC ${ATTUNE_COMMAND_SOURCES})
-  target_link_libraries(attune_command PUBLIC attune_static ${ZLIB_STATIC} PRIVATE attune_flags)
+  target_link_libraries(attune_command PUBLIC attune_gate_static ${ZLIB_STATIC} PRIVATE attune_flags)
 endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   add_executable(attune ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   target_link_libraries(attune PRIVATE attune_flags attune_command)
 endif()
-
-# The vector work around a peer's GEMMs: FMA contraction and unrolling, as a good peer would have.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/peers/vector.c PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=fast")
 
 # bash finds the completion of a command by the file's name.
 include(GNUInstallDirs)

@@ -5,7 +5,7 @@ target_compile_options(attune_flags INTERFACE
   -fvisibility=hidden -fno-math-errno)
 target_compile_definitions(attune_flags INTERFACE _GNU_SOURCE)
 target_include_directories(attune_flags INTERFACE
-  ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${JANSSON_INCLUDE_DIRS})
+  ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
 if(ATTUNE_SANITIZE)
   target_compile_options(attune_flags INTERFACE -fsanitize=${ATTUNE_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)

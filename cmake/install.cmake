@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS attune_static attune_shared
+install(TARGETS attune_static attune_shared attune_gate_static attune_gate_shared
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/attune DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
@@ -24,5 +24,7 @@ install(FILES ${CMAKE_BINARY_DIR}/package/attuneConfig.cmake ${CMAKE_BINARY_DIR}
 
 file(RELATIVE_PATH ATTUNE_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" ATTUNE_PC_PREFIX "${ATTUNE_PC_PREFIX}")
-configure_file(cmake/package/attune.pc.in ${CMAKE_BINARY_DIR}/package/attune.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/package/attune.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name attune attune-gate)
+  configure_file(cmake/package/${name}.pc.in ${CMAKE_BINARY_DIR}/package/${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/package/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

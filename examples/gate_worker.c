@@ -5,7 +5,7 @@
  * The gate starts the program, which serves it until it is done. The arm "mine" is attention as one would write it
  * down; put yours in its place. On CUDA `run` enqueues on call->stream instead, and an arm that captures its own graphs
  * has `capture` and `release`. */
-#include <attune/attune.h>
+#include <attune/gate.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@ if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "ATTUNE_FUZZ needs clang (CMAKE_C_COMPILER is ${CMAKE_C_COMPILER})")
 endif()
 # NOTE: watching costs a call at every comparison, so that numeric code would run twenty times slower, in the units too.
-foreach(target attune_objects attune_command)
+foreach(target attune_objects attune_gate_objects attune_command)
   if(TARGET ${target})
     get_target_property(watched ${target} SOURCES)
     set(readers
@@ -21,7 +21,7 @@ foreach(source ${fuzz_sources})
   # The entry point has no prototype anywhere: libFuzzer only calls it.
   set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-  target_link_libraries(${name} PRIVATE attune_flags attune_static)
+  target_link_libraries(${name} PRIVATE attune_flags attune_gate_static)
   if(TARGET attune_command)
     target_link_libraries(${name} PRIVATE attune_command)
   endif()

@@ -42,5 +42,6 @@ add_custom_target(gpu_bundle ALL
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/launches $<TARGET_FILE:bench_launches>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/instrument $<TARGET_FILE:bench_instrument>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/libattune.so.0 $<TARGET_FILE:attune_shared>
+  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/libattune-gate.so.0 $<TARGET_FILE:attune_gate_shared>
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${JANSSON_SHARED_REAL} ${ATTUNE_GPU_DIR}/libjansson.so.4
-  DEPENDS attune attune_shared bench_stages bench_plan_times bench_launches bench_instrument ${gpu_targets} VERBATIM)
+  DEPENDS attune attune_shared attune_gate_shared bench_stages bench_plan_times bench_launches bench_instrument ${gpu_targets} VERBATIM)

@@ -55,16 +55,17 @@ class ArmHooks(c.Structure):
 
 
 NAME = "libattune.so.0"
+GATE = "libattune-gate.so.0"  # with what a worker serves
 
 
-def beside():
+def beside(name=NAME):
     """The library that came with this package: in its folder or two above, in the build folder of the source tree, or
     in the lib of the PREFIX that has it as PREFIX/share/attune/python/attune; None where it came without."""
     package = os.path.dirname(os.path.abspath(__file__))
     prefix = glob.escape(os.path.abspath(f"{package}/../../../.."))
     places = [package, os.path.abspath(f"{package}/../.."), os.path.abspath(f"{package}/../../build/lib"),
               *glob.glob(f"{prefix}/lib*"), *glob.glob(f"{prefix}/lib*/*")]
-    paths = (os.path.join(place, NAME) for place in places)
+    paths = (os.path.join(place, name) for place in places)
     return next((path for path in paths if os.path.exists(path)), None)
 
 
@@ -75,8 +76,8 @@ class Failed(RuntimeError):
 class Library:
     """libattune, loaded from a path, $ATTUNE_LIBRARY, beside this package or the loader's own places."""
 
-    def __init__(self, path=None):
-        self.c = c.CDLL(path or os.environ.get("ATTUNE_LIBRARY") or beside() or NAME)
+    def __init__(self, path=None, name=NAME):
+        self.c = c.CDLL(path or os.environ.get("ATTUNE_LIBRARY") or beside(name) or name)
         for name in ("attune_last_detail", "attune_status_string", "attune_plan_kernel", "attune_plan_origin",
                      "attune_context_target", "attune_version_string"):
             getattr(self.c, name).restype = c.c_char_p

@@ -84,7 +84,7 @@ def main():
     except arms.Refused:
         pass
     arms.trusted = "--validated" in sys.argv[1:]
-    lib = library.Library()
+    lib = library.Library(name=library.GATE)
     hooks = Hooks(lib)
     try:
         lib.check(lib.c.attune_worker_serve(c.byref(hooks.struct)))

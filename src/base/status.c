@@ -43,11 +43,6 @@ const char *attune_last_detail(void)
     return detail;
 }
 
-attune_status attune_report(attune_status status, const char *said)
-{
-    return at_fail(status, "%s", said != NULL ? said : "");
-}
-
 attune_status at_fail(attune_status status, const char *format, ...)
 {
     /* Arguments may point into the old detail, so the new one is written beside it first. */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/npy.h"
 #include "base/status.h"
+#include "cli/npy.h"
 #include "cli/run.h"
 #include "core/call.h"
 #include "core/problem.h"

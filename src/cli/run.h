@@ -2,8 +2,8 @@
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
-#include "base/safetensors.h"
 #include "cli/cli.h"
+#include "cli/safetensors.h"
 #include "library/context.h"
 
 /* One tensor and where it was found. */

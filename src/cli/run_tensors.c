@@ -4,9 +4,9 @@
 #include <strings.h>
 
 #include "base/file.h"
-#include "base/npy.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "cli/npy.h"
 #include "cli/run.h"
 #include "core/problem.h"
 

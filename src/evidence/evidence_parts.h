@@ -2,8 +2,8 @@
 #ifndef EVIDENCE_EVIDENCE_PARTS_H
 #define EVIDENCE_EVIDENCE_PARTS_H
 
-#include "base/json.h"
 #include "judge/verdict.h"
+#include "wire/json.h"
 
 /* A verdict as an object without its digest; NULL for want of memory. */
 json_t *at_evidence_write_verdict(const at_verdict *verdict);

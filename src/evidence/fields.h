@@ -3,7 +3,7 @@
 #ifndef EVIDENCE_FIELDS_H
 #define EVIDENCE_FIELDS_H
 
-#include "base/json.h"
+#include "wire/json.h"
 
 typedef enum at_field_kind {
     AT_FIELD_TEXT,  /* char[bytes], terminated */

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "attune/kernel.h"
-#include "base/json.h"
 #include "core/config.h"
+#include "wire/json.h"
 
 enum {
     AT_SPACE_TOTAL_MAX = 1 << 20, /* combinations of allowed values; each is asked about */

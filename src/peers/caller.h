@@ -2,6 +2,7 @@
 #ifndef PEERS_CALLER_H
 #define PEERS_CALLER_H
 
+#include "attune/gate.h"
 #include "attune/kernel.h"
 #include "measure/contender.h"
 

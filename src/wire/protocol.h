@@ -10,7 +10,7 @@
 #define WIRE_PROTOCOL_H
 
 #include "attune/kernel.h"
-#include "base/json.h"
+#include "wire/json.h"
 
 /* Raised whenever an op or field changes its meaning. Both sides must agree. */
 #define AT_PROTOCOL 1

@@ -10,6 +10,7 @@
 #ifndef WORKER_CONTENDERS_H
 #define WORKER_CONTENDERS_H
 
+#include "attune/gate.h"
 #include "core/plan.h"
 #include "measure/contender.h"
 

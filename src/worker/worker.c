@@ -87,3 +87,8 @@ attune_status attune_worker_serve(const attune_arm_hooks *hooks)
     (void)close(out);
     return status;
 }
+
+attune_status attune_report(attune_status status, const char *said)
+{
+    return at_fail(status, "%s", said != NULL ? said : "");
+}

@@ -6,6 +6,7 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
+#include "attune/gate.h"
 #include "library/context.h"
 #include "measure/contender.h"
 #include "wire/serve.h"

@@ -7,9 +7,9 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/half.h"
-#include "base/npy.h"
 #include "base/random.h"
-#include "base/safetensors.h"
+#include "cli/npy.h"
+#include "cli/safetensors.h"
 #include "command.h"
 
 static folder home;

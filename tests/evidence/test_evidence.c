@@ -3,10 +3,10 @@
 
 #include "base/file.h"
 #include "base/folder.h"
-#include "base/json.h"
 #include "evidence/evidence.h"
 #include "evidence/verify.h"
 #include "judge/verdicts.h"
+#include "wire/json.h"
 
 static at_verdict *judged(double first_us, double second_us)
 {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/safetensors.h"
+#include "cli/safetensors.h"
 
 static const char layer_path[] = ATTUNE_SOURCE_DIR "/examples/data/minilm_layer.safetensors";
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/npy.h"
+#include "cli/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

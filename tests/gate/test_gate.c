@@ -1,17 +1,13 @@
 /* The gate from end to end, on the CPU: real workers judge a real kernel, a machine made of numbers says what time it
  * takes. The workers are this program itself. */
-#include <setjmp.h>
+#include "base/cm.h"
+
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "attune/gate.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/text.h"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# exports.sh SOURCE BUILD: libattune.so exports what attune.h declares and nothing else; the global names of
-# libattune.a, which share a name space with its user's, all begin with attune_ or at_.
+# exports.sh SOURCE BUILD: libattune.so exports what attune.h declares and nothing else, libattune-gate.so what gate.h
+# declares too; the global names of the static libraries, which share a name space with their user's, all begin with
+# attune_ or at_; libattune.so needs nothing but libc, libm and the loader.
 #
 # exports.sh --self-test: shows that each kind of mistake is found.
 set -euo pipefail
@@ -64,7 +65,23 @@ if [ "$1" = --self-test ]; then
     exit 0
 fi
 
-header=$(mktemp)
-trap 'rm -f "$header"' EXIT
-public_header "$1/include/attune/attune.h" >"$header"
-check "$header" "$2/lib/libattune.so" "$2/lib/libattune.a"
+needs_little() { # SHARED
+    local more
+    more=$(LC_ALL=C readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v -E '^(libc|libm|ld-linux.*)\.so\.[0-9]+$' || true)
+    [ -z "$more" ] || {
+        echo "$1 needs" $more
+        return 1
+    }
+}
+
+headers=$(mktemp -d)
+trap 'rm -rf "$headers"' EXIT
+public_header "$1/include/attune/attune.h" >"$headers/attune.h"
+(cat "$headers/attune.h" && public_header "$1/include/attune/gate.h") >"$headers/gate.h"
+check "$headers/attune.h" "$2/lib/libattune.so" "$2/lib/libattune.a"
+check "$headers/gate.h" "$2/lib/libattune-gate.so" "$2/lib/libattune-gate.a"
+needs_little "$2/lib/libattune.so"
+if needs_little "$2/lib/libattune-gate.so" >/dev/null; then
+    echo "libattune-gate.so needs no jansson: is it still looked for?"
+    exit 1
+fi

@@ -7,6 +7,7 @@ source=$1 build=$2 way=$3 linkage=${4:-}
 root=$build/install-test
 prefix=$root/prefix
 example=$source/examples/ten_lines.c
+gate_example=$source/examples/gate_worker.c
 
 if [ "$way" = install ]; then
     rm -rf "$root"
@@ -32,7 +33,7 @@ case $way in
 cmake)
     components=$linkage
     [ "$linkage" = shared ] && components= # the default
-    cmake -S "$source/tests/install/consumer" -B "$work" -DEXAMPLE="$example" -DLINKAGE="$components" \
+    cmake -S "$source/tests/install/consumer" -B "$work" -DEXAMPLE="$example" -DGATE_EXAMPLE="$gate_example" -DLINKAGE="$components" \
         -Dattune_DIR="$(dirname "$config")" >/dev/null
     cmake --build "$work" >/dev/null
     ;;
@@ -43,12 +44,18 @@ pkgconfig)
     if [ "$linkage" = static ]; then
         flags=$(pkg-config --static --cflags --libs attune)
         flags=${flags/-lattune/-l:libattune.a}
+        gate_flags=$(pkg-config --static --cflags --libs attune-gate)
+        gate_flags=${gate_flags/-lattune-gate/-l:libattune-gate.a}
+        gate_flags=${gate_flags/-lattune /-l:libattune.a }
     else
         flags=$(pkg-config --cflags --libs attune)
+        gate_flags=$(pkg-config --cflags --libs attune-gate)
         export LD_LIBRARY_PATH=$libdir
     fi
     # shellcheck disable=SC2086
     "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -o "$work/ten_lines" "$example" $flags
+    # shellcheck disable=SC2086
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -o "$work/gate_worker" "$gate_example" $gate_flags -lm
     ;;
 esac
 
@@ -58,6 +65,8 @@ if [ "$is" != "$linkage" ]; then
     echo "ten_lines is linked to the $is library, not the $linkage one" >&2
     exit 1
 fi
+# The worker ends, without a word, when nobody asks anything of it.
+"$work/gate_worker" </dev/null
 said=$("$work/ten_lines")
 echo "$said"
 case $said in

@@ -16,7 +16,8 @@ import tree
 ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure"], ["library"], ["peers"], ["wire"],
          ["stranger"], ["worker"], ["judge"], ["evidence"], ["gate"], ["evolve"], ["report"], ["cli"]]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
-PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"]}
+PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"],
+          "gate.h": ["attune.h"]}
 DEVICE = [["args", "ptx"], ["barrier", "turns"], ["element", "sequence", "stage", "tma"], ["copy"],
           ["tile", "fragment", "swizzle", "wgmma"],
           ["softmax", "exponential", "mask", "schedule", "guard"], ["job", "rows", "journey", "small"],

@@ -1,6 +1,6 @@
 /* NumPy's .npy files, versions 1 to 3: little-endian f2, f4, i4, b1 and u1 in C order. */
-#ifndef BASE_NPY_H
-#define BASE_NPY_H
+#ifndef CLI_NPY_H
+#define CLI_NPY_H
 
 #include <stdbool.h>
 

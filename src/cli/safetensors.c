@@ -1,12 +1,12 @@
-#include "base/safetensors.h"
+#include "cli/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "wire/json.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are read in place, and they are little-endian");
 

@@ -1,4 +1,4 @@
-#include "base/npy.h"
+#include "cli/npy.h"
 
 #include <stdlib.h>
 #include <string.h>

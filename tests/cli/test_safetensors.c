@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/home.h"
-#include "base/safetensors.h"
+#include "cli/safetensors.h"
 
 typedef struct made {
     unsigned char bytes[1000];

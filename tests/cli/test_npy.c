@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/home.h"
-#include "base/npy.h"
+#include "cli/npy.h"
 
 /* A file of version 1 with this header text and `data_bytes` zeros. */
 typedef struct made {

@@ -1,4 +1,4 @@
-#include "base/json.h"
+#include "wire/json.h"
 
 #include <stdlib.h>
 #include <string.h>

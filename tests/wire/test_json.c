@@ -1,6 +1,6 @@
 #include "base/cm.h"
 
-#include "base/json.h"
+#include "wire/json.h"
 
 static json_t *object;
 

@@ -1,6 +1,6 @@
 /* The safetensors format: a JSON header of named tensors, then their bytes, each byte belonging to exactly one. */
-#ifndef BASE_SAFETENSORS_H
-#define BASE_SAFETENSORS_H
+#ifndef CLI_SAFETENSORS_H
+#define CLI_SAFETENSORS_H
 
 #include "base/array.h"
 

@@ -1,7 +1,7 @@
 /* jansson with errors that say where: every getter names the object's path, the key, what is there and what should be.
  */
-#ifndef BASE_JSON_H
-#define BASE_JSON_H
+#ifndef WIRE_JSON_H
+#define WIRE_JSON_H
 
 #include <jansson.h>
 #include <stdbool.h>
