@@ -25,6 +25,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/images)
     add_custom_command(OUTPUT ${base}.fatbin
       COMMAND ${ATTUNE_NVCC} -std=c++17 -ptx -arch=compute_80 --expt-relaxed-constexpr
+        -DATTUNE_ARGS_MAPS=4 -DATTUNE_ARGS_ROLES=12
         -I ${CMAKE_SOURCE_DIR}/include -I ${CMAKE_SOURCE_DIR}/kernels/cuda -isystem ${ATTUNE_CUTLASS_INCLUDE}
         ${source} -o ${base}.all.ptx
       COMMAND ${CMAKE_COMMAND} -DPTX=${base}.all.ptx -DOUTPUT=${base}.ptx -P ${CMAKE_SOURCE_DIR}/cmake/image.cmake

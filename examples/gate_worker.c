@@ -27,7 +27,7 @@ static void attend(const mine *self, const attune_call *call, int64_t batch, int
 {
     const attune_problem *problem = &self->problem;
     int64_t head_kv = head / (call->heads_q / call->heads_kv);
-    int64_t seen = problem->causal ? row + call->seqlen_kv - call->seqlen_q + 1 : call->seqlen_kv;
+    int64_t seen = problem->window_right == 0 ? row + call->seqlen_kv - call->seqlen_q + 1 : call->seqlen_kv;
     float scale = problem->scale != 0 ? problem->scale : 1 / sqrtf((float)problem->head_dim_qk);
     float largest = -INFINITY, sum = 0;
     const float *q = row_of(call, ATTUNE_Q, batch, head, row);
@@ -80,9 +80,9 @@ static void close_mine(void *of)
 static int is_plain(const attune_problem *problem)
 {
     return problem->dtype == ATTUNE_FP32 && problem->softcap == 0 && problem->bias == ATTUNE_BIAS_NONE &&
-           problem->window_left < 0 && problem->window_right < 0 && !problem->mask && !problem->alibi &&
+           problem->window_left < 0 && problem->window_right <= 0 && !problem->mask && !problem->alibi &&
            !problem->sink && !problem->seqused_kv && !problem->varlen &&
-           (!problem->causal || problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT);
+           (problem->window_right < 0 || problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT);
 }
 
 static attune_status open_mine(void *unused, const char *name, const attune_problem *problem, int32_t device,

@@ -1,8 +1,10 @@
 /* attune/args.h: the one argument every kernel takes, declared once for C, C++ and device code.
  *
  * A kernel of any target receives a pointer to (CPU) or a copy of (CUDA, as a __grid_constant__ parameter) an
- * attune_args. The struct is plain old data, begins with its size and ends with the tensors indexed by role, so that
- * later versions append roles without moving anything. This header includes nothing under a run-time compiler.
+ * attune_args. The struct is plain old data and begins with its size. Its header is fixed; behind it stand the tensor
+ * maps and then the tensors, indexed by role, as many of both as the kernel is compiled for: a CUDA source gets
+ * ATTUNE_ARGS_MAPS and ATTUNE_ARGS_ROLES by its steps and its capabilities, so that a role appended here changes
+ * nothing of kernels that do not use it. This header includes nothing under a run-time compiler.
  */
 #ifndef ATTUNE_ARGS_H
 #define ATTUNE_ARGS_H
@@ -21,10 +23,10 @@ typedef uint32_t attune_u32;
 #endif
 
 /* Raised whenever the layout of attune_args or of a descriptor, or the meaning of one of their fields, changes. */
-#define ATTUNE_ABI 2u
+#define ATTUNE_ABI 3u
 
 #define ATTUNE_PARAMS_MAX 16 /* parameters of one kernel */
-#define ATTUNE_MAPS_MAX 4    /* tensor maps of one launch */
+#define ATTUNE_MAPS_MAX 12   /* tensor maps of one launch */
 
 /* Storage types. Sums are carried in fp32 whatever the storage type. */
 typedef enum attune_dtype {
@@ -39,30 +41,54 @@ typedef enum attune_dtype {
 /* What a tensor is to the computation. The same names stand in files, evidence and Python. Sizes are those of the
  * problem; "broadcast" means that a stride of zero is allowed. */
 typedef enum attune_role {
-    ATTUNE_Q = 0,      /* [batch, heads_q, seqlen_q, head_dim_qk]; varlen: [total_q, heads_q, head_dim_qk] */
-    ATTUNE_K = 1,      /* [batch, heads_kv, seqlen_kv, head_dim_qk]; varlen: [total_kv, heads_kv, head_dim_qk] */
-    ATTUNE_V = 2,      /* [batch, heads_kv, seqlen_kv, head_dim_v]; varlen: [total_kv, heads_kv, head_dim_v] */
-    ATTUNE_O = 3,      /* [batch, heads_q, seqlen_q, head_dim_v]; varlen: [total_q, heads_q, head_dim_v] */
-    ATTUNE_LSE = 4,    /* fp32 [batch, heads_q, seqlen_q]; varlen: [heads_q, total_q]; optional output */
-    ATTUNE_BIAS = 5,   /* problem's dtype, [1|batch, 1|heads_q, seqlen_q, seqlen_kv], broadcast, last dim contiguous */
-    ATTUNE_MASK = 6,   /* bool [batch, heads_q, seqlen_q, seqlen_kv], broadcast in all but the last; nonzero = seen */
-    ATTUNE_SINK = 7,   /* fp32 [heads_q] */
-    ATTUNE_SLOPES = 8, /* fp32 [heads_q], ALiBi */
-    ATTUNE_CU_Q = 9,   /* int32 [batch + 1], first row of each packed sequence; contiguous */
-    ATTUNE_CU_KV = 10, /* int32 [batch + 1] */
+    ATTUNE_Q = 0,   /* [batch, heads_q, seqlen_q, head_dim_qk]; varlen: [total_q, heads_q, head_dim_qk] */
+    ATTUNE_K = 1,   /* [batch, heads_kv, seqlen_kv, head_dim_qk]; varlen: [total_kv, heads_kv, head_dim_qk] */
+    ATTUNE_V = 2,   /* [batch, heads_kv, seqlen_kv, head_dim_v]; varlen: [total_kv, heads_kv, head_dim_v] */
+    ATTUNE_O = 3,   /* [batch, heads_q, seqlen_q, head_dim_v]; varlen: [total_q, heads_q, head_dim_v] */
+    ATTUNE_LSE = 4, /* fp32 [batch, heads_q, seqlen_q]; varlen: [heads_q, total_q]; optional output */
+    ATTUNE_BIAS =
+        5, /* the problem's dtype for it, [1|batch, 1|heads_q, seqlen_q, seqlen_kv], broadcast, last dim contiguous */
+    ATTUNE_MASK = 6,     /* bool [batch, heads_q, seqlen_q, seqlen_kv], broadcast in all but the last; nonzero = seen */
+    ATTUNE_SINK = 7,     /* fp32 [heads_q] */
+    ATTUNE_SLOPES = 8,   /* fp32 [heads_q], ALiBi */
+    ATTUNE_CU_Q = 9,     /* int32 [batch + 1], first row of each packed sequence; contiguous */
+    ATTUNE_CU_KV = 10,   /* int32 [batch + 1] */
     ATTUNE_USED_KV = 11, /* int32 [batch], valid key/value rows of each sequence */
-    ATTUNE_ROLE_COUNT = 12,
-    /* Reserved for later versions, which append them to attune_args.tensor: */
-    ATTUNE_DO = 12,
-    ATTUNE_DQ = 13,
-    ATTUNE_DK = 14,
-    ATTUNE_DV = 15,
-    ATTUNE_SCALE_Q = 16,
-    ATTUNE_SCALE_K = 17,
-    ATTUNE_SCALE_V = 18,
-    ATTUNE_SCALE_O = 19,
-    ATTUNE_PAGE_TABLE = 20
+    /* Of operations and features to come; no problem of this version has one. Gradients: */
+    ATTUNE_DO = 12, /* as O */
+    ATTUNE_DQ = 13, /* as Q */
+    ATTUNE_DK = 14, /* as K */
+    ATTUNE_DV = 15, /* as V */
+    ATTUNE_DBIAS = 16,
+    ATTUNE_DSINK = 17, /* fp32 [heads_q] */
+    ATTUNE_DLSE = 18,  /* as LSE */
+    /* Caches: */
+    ATTUNE_PAGE_TABLE_K = 19, /* int32 [batch, page_table_width], pages of K's pool */
+    ATTUNE_PAGE_TABLE_V = 20, /* V's, where they differ */
+    ATTUNE_NEW_K = 21,        /* [total_new, heads_kv, head_dim_qk], rows to append */
+    ATTUNE_NEW_V = 22,
+    ATTUNE_SLOTS = 23,      /* int32 [total_new], where they go */
+    ATTUNE_DRAFT_MASK = 24, /* bool [batch, seqlen_q, seqlen_q], which draft tokens see one another */
+    /* Scales of 8-bit tensors, fp32: */
+    ATTUNE_SCALE_Q = 25,
+    ATTUNE_SCALE_K = 26,
+    ATTUNE_SCALE_V = 27,
+    ATTUNE_SCALE_O = 28,
+    /* Partial results to be merged by their LSE, any number of them, state_stride_* elements apart: */
+    ATTUNE_STATE_O = 29,
+    ATTUNE_STATE_LSE = 30,
+    ATTUNE_ROLE_COUNT = 31
 } attune_role;
+
+#define ATTUNE_ROLES_FORWARD 12 /* the first so many are those of the forward pass */
+
+/* What attune_args has behind its header. The host's defaults hold every role, and as many maps as kernels of old. */
+#ifndef ATTUNE_ARGS_MAPS
+#define ATTUNE_ARGS_MAPS 4
+#endif
+#ifndef ATTUNE_ARGS_ROLES
+#define ATTUNE_ARGS_ROLES ATTUNE_ROLE_COUNT
+#endif
 
 /* What a dimension's stride is called in attune_tensor.stride. */
 enum { ATTUNE_STRIDE_BATCH = 0, ATTUNE_STRIDE_HEAD = 1, ATTUNE_STRIDE_SEQ = 2 };
@@ -112,7 +138,7 @@ typedef struct attune_args {
     attune_u32 size; /* sizeof(attune_args) of the caller's version */
     attune_u32 abi;  /* ATTUNE_ABI */
     attune_u32 features;
-    attune_i32 dtype;   /* attune_dtype of Q, K, V and O */
+    attune_i32 dtype;   /* attune_dtype of Q; tensor[] has every role's */
     attune_i64 batch;   /* the actual sizes of this call */
     attune_i64 heads_q; /* a multiple of heads_kv */
     attune_i64 heads_kv;
@@ -128,12 +154,22 @@ typedef struct attune_args {
     attune_i64 window_right;
     attune_i64 offset;      /* used with ATTUNE_OFFSET_NUMBER */
     attune_i32 offset_kind; /* attune_offset */
-    attune_i32 reserved;    /* 0 */
+    attune_i32 step;        /* index of this step among the kernel's */
     void *workspace;        /* at least what the plan asked for, 256-byte aligned; contents arbitrary */
     attune_u64 workspace_bytes;
     attune_i32 param[ATTUNE_PARAMS_MAX]; /* the config, in the descriptor's order, for kernels built once for all */
-    attune_tensor_map map[ATTUNE_MAPS_MAX];
-    attune_tensor tensor[ATTUNE_ROLE_COUNT]; /* absent roles have data NULL; last, so that roles can be appended */
+    /* 0 in the forward pass: */
+    attune_i32 page_size;        /* rows of a page */
+    attune_i32 page_table_width; /* columns of the page tables */
+    attune_i32 states;           /* states to merge */
+    attune_i32 reserved32;
+    attune_i64 page_count;     /* pages of a pool */
+    attune_i64 total_new;      /* rows of NEW_K and NEW_V */
+    attune_i64 state_stride_o; /* elements from one state to the next */
+    attune_i64 state_stride_lse;
+    attune_i64 reserved64;
+    attune_tensor_map map[ATTUNE_ARGS_MAPS];
+    attune_tensor tensor[ATTUNE_ARGS_ROLES]; /* absent roles have data NULL */
 } attune_args;
 
 #endif

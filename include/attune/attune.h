@@ -95,6 +95,8 @@ typedef enum attune_layout {
     ATTUNE_BSHD = 1  /* [batch, seqlen, heads, head_dim]; the only one for varlen: [total, heads, head_dim] */
 } attune_layout;
 
+#define ATTUNE_ROLES_MAX 64 /* more than there will be */
+
 /* Shape of the additive bias: which of batch and heads_q it has. */
 typedef enum attune_bias {
     ATTUNE_BIAS_NONE = 0,
@@ -110,9 +112,9 @@ typedef enum attune_bias {
  *
  * Sizes are maxima: a plan serves every call whose sizes do not exceed them. */
 typedef struct attune_problem {
-    size_t size; /* sizeof(attune_problem) */
-    attune_op op;
-    attune_dtype dtype;   /* of Q, K, V, O and BIAS: fp32, fp16 or bf16 */
+    size_t size;          /* sizeof(attune_problem) */
+    int32_t op;           /* attune_op */
+    int32_t dtype;        /* attune_dtype of Q, K, V, O and BIAS, where role_dtype has no other: fp32, fp16 or bf16 */
     int64_t batch;        /* >= 1 */
     int64_t heads_q;      /* >= 1, a multiple of heads_kv */
     int64_t heads_kv;     /* >= 1 */
@@ -123,21 +125,23 @@ typedef struct attune_problem {
     float scale;          /* finite; 0 means 1 / sqrt(head_dim_qk) */
     float softcap;        /* finite, > 0; 0 means none */
     int64_t window_left;  /* keeps keys j >= i + offset - window_left; -1 unbounded */
-    int64_t window_right; /* keeps keys j <= i + offset + window_right; -1 unbounded */
+    int64_t window_right; /* keeps keys j <= i + offset + window_right; -1 unbounded; 0 is a causal mask */
     int64_t offset;       /* with ATTUNE_OFFSET_NUMBER: the number, of magnitude below 2^31 */
-    attune_offset offset_kind;
-    attune_layout layout;
-    attune_bias bias;
+    int32_t offset_kind;  /* attune_offset */
+    int32_t layout;       /* attune_layout */
+    int32_t bias;         /* attune_bias */
     int32_t align;      /* bytes, a power of two 1 ... 256: what pointers and strides of Q, K, V and O are multiples of.
                            0: 16, or less where contiguous rows of these head dims give less */
-    int32_t causal;     /* keeps keys j <= i + offset. This and the next six are 0 or 1 */
-    int32_t mask;       /* a boolean MASK tensor is given */
+    int32_t mask;       /* a boolean MASK tensor is given. This and the next five are 0 or 1 */
     int32_t alibi;      /* SLOPES are given */
     int32_t sink;       /* a SINK is given */
     int32_t seqused_kv; /* USED_KV is given */
     int32_t strict;     /* non-finite keys and values that a row does not see leave no trace in it, in any kernel */
     int32_t varlen;     /* packed sequences: CU_Q and CU_KV are given */
     uint64_t varlen_seed; /* how test and bench inputs draw their lengths; no meaning in a plan */
+    /* Where a role's tensor has another dtype than is said above: that attune_dtype + 1; 0: as is said. K, V, O and
+     * BIAS may have fp32, fp16 or bf16. */
+    uint8_t role_dtype[ATTUNE_ROLES_MAX];
 } attune_problem;
 
 /* Enough for any problem's text form, its terminating zero included. */
@@ -231,10 +235,12 @@ typedef struct attune_call {
     int64_t total_q;  /* varlen: rows of Q, O (at least CU_Q[batch]); else ignored */
     int64_t total_kv; /* varlen: rows of K, V */
     int64_t offset;   /* replaces the problem's number with ATTUNE_OFFSET_NUMBER; else ignored */
-    void *workspace;  /* at least attune_plan_workspace bytes, 256-byte aligned; NULL where that is 0 */
+    /* Of operations and features to come (args.h says what they are): 0 in the forward pass. */
+    int64_t page_count, page_table_width, total_new, states, state_stride_o, state_stride_lse;
+    void *workspace; /* at least attune_plan_workspace bytes, 256-byte aligned; NULL where that is 0 */
     size_t workspace_bytes;
     void *stream; /* CUDA: the CUstream to enqueue on, NULL for the default stream; CPU: NULL */
-    attune_tensor tensor[ATTUNE_ROLE_COUNT];
+    attune_tensor tensor[ATTUNE_ROLE_COUNT]; /* data NULL for every role that the problem does not have */
 } attune_call;
 
 /* Fills in the problem's sizes, its offset, all dtypes, and for the roles that it has contiguous strides of its layout

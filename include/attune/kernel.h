@@ -30,11 +30,11 @@ typedef enum attune_isa {
 } attune_isa;
 
 typedef struct attune_target {
-    size_t size; /* sizeof(attune_target) */
-    attune_target_kind kind;
+    size_t size;    /* sizeof(attune_target) */
+    int32_t kind;   /* attune_target_kind */
     char model[64]; /* of the CPU or device, blanks as underscores: "AMD_EPYC_7B13", "NVIDIA_H200" */
     /* CPU */
-    attune_isa isa;                        /* highest tier in use */
+    int32_t isa;                           /* attune_isa: the highest tier in use */
     int32_t threads;                       /* of the pool */
     int64_t l1d_bytes, l2_bytes, l3_bytes; /* of one core, one core, all; 0 where unknown */
     /* CUDA */
@@ -51,6 +51,20 @@ typedef struct attune_target {
     int32_t driver;   /* 1000 * major + 10 * minor */
     int32_t compiler; /* of the run-time compiler, likewise; 0 where there is none */
 } attune_target;
+
+/* ---- Problems ------------------------------------------------------------------------------------------------- */
+
+/* Whether keys to the right of a query's position are hidden from it. */
+static inline bool attune_is_causal(const attune_problem *problem)
+{
+    return problem->window_right == 0;
+}
+
+/* Whether there is a window beyond that: keys far to the left are hidden, or some to the right are not. */
+static inline bool attune_is_windowed(const attune_problem *problem)
+{
+    return problem->window_left >= 0 || problem->window_right > 0;
+}
 
 /* ---- Parameters and configs ----------------------------------------------------------------------------------- */
 
@@ -184,13 +198,18 @@ typedef enum attune_swizzle {
     ATTUNE_SWIZZLE_128B = 3
 } attune_swizzle;
 
+#define ATTUNE_MAP_NAME_MAX 16
+
 /* A tensor map over the tensor of a role, dimensions innermost first: head_dim, sequence, head, batch (varlen:
- * head_dim, total rows, head). Built at execute from the call's pointers, sizes and strides; lands in args.map. */
+ * head_dim, total rows, head; BIAS and MASK: key, query, head, batch; LSE: row, head, batch). Built at execute from the
+ * call's pointers, sizes and strides; lands in args.map at the index that the source knows as ATTUNE_MAP_ and the map's
+ * name: `&args.map[ATTUNE_MAP_K]`. */
 typedef struct attune_map {
-    attune_role role;
-    attune_swizzle swizzle;
-    int32_t box[4];   /* elements; 0 where the dimension does not exist */
-    int32_t l2_bytes; /* promotion: 0, 64, 128, 256 */
+    int32_t role;                   /* attune_role */
+    int32_t swizzle;                /* attune_swizzle */
+    int32_t box[4];                 /* elements; 0 where the dimension does not exist */
+    int32_t l2_bytes;               /* promotion: 0, 64, 128, 256 */
+    char name[ATTUNE_MAP_NAME_MAX]; /* upper case; "": the role's. All steps have equal names at equal places */
 } attune_map;
 
 /* One launch of the kernel's entry. CPU: grid[0] * grid[1] * grid[2] work items, the rest unused. */
@@ -233,7 +252,7 @@ typedef struct attune_step_gemm {
 typedef enum attune_step_kind { ATTUNE_STEP_KERNEL = 0, ATTUNE_STEP_FILL = 1, ATTUNE_STEP_GEMM = 2 } attune_step_kind;
 
 typedef struct attune_step {
-    attune_step_kind kind;
+    int32_t kind; /* attune_step_kind */
     union {
         attune_step_kernel kernel;
         attune_step_fill fill;
@@ -282,9 +301,9 @@ typedef struct attune_shipped {
 } attune_shipped;
 
 typedef struct attune_kernel {
-    size_t size;  /* sizeof(attune_kernel) */
-    uint32_t abi; /* ATTUNE_ABI */
-    attune_target_kind target;
+    size_t size;         /* sizeof(attune_kernel) */
+    uint32_t abi;        /* ATTUNE_ABI */
+    int32_t target;      /* attune_target_kind */
     const char *name;    /* unique across targets: lower case, digits, underscores */
     const char *summary; /* one line for people */
     uint32_t traits;

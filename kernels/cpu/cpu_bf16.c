@@ -128,7 +128,7 @@ static double cost(const attune_problem *problem, const attune_target *target, c
     double rows = (double)(problem->batch * problem->heads_q) * (double)problem->seqlen_q;
     double far = value[PACK] == 1 && threads >= 8 && rows <= 1024 * threads ? 1.3 : 1;
     double packing = value[PACK] == 0 ? 0.6 * items : 1.6 * (double)(problem->batch * problem->heads_kv);
-    double masked = problem->causal ? 0.5 * (double)queries / keys : 0;
+    double masked = attune_is_causal(problem) ? 0.5 * (double)queries / keys : 0;
     return far * items * waits * (panels * (1 + 16.0 / value[BLOCK_N] + masked + short_tile) + 0.1) + packing * waits;
 }
 

@@ -175,7 +175,7 @@ static double cost(const attune_problem *problem, const attune_target *target, c
     double waits = rounds > 0 && rounds < 16 ? (double)(int64_t)(rounds + 0.999) / rounds : 1 + 0.5 / (rounds + 1);
     double reading = config->value[PACK] == 0 ? 1 : 3.4;
     double tiles = 2 / (double)n + (double)n / 6000 + (double)m / 16000;
-    double masked = problem->causal ? 0.5 * (double)(m + n) / (double)(problem->seqlen_kv + 1) : 0;
+    double masked = attune_is_causal(problem) ? 0.5 * (double)(m + n) / (double)(problem->seqlen_kv + 1) : 0;
     return (rows * (1 + panel_cost(target, config->value[PANEL]) + tiles + masked) + blocks * reading) * waits;
 }
 

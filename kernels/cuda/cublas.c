@@ -22,13 +22,13 @@ bool at_cublas_supports(const attune_problem *problem, const attune_target *targ
         return attune_refuse(reason, "head dims %d and %d: multiples of %d are needed", problem->head_dim_qk,
                              problem->head_dim_v, part);
     }
-    const char *hides = problem->varlen                                                         ? "varlen"
-                        : problem->seqused_kv                                                   ? "seqused"
-                        : problem->mask                                                         ? "mask"
-                        : problem->bias != ATTUNE_BIAS_NONE                                     ? "bias"
-                        : problem->window_left >= 0 || problem->window_right >= 0               ? "window"
-                        : problem->causal && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT ? "offset"
-                                                                                                : NULL;
+    const char *hides = problem->varlen                                                                   ? "varlen"
+                        : problem->seqused_kv                                                             ? "seqused"
+                        : problem->mask                                                                   ? "mask"
+                        : problem->bias != ATTUNE_BIAS_NONE                                               ? "bias"
+                        : attune_is_windowed(problem)                                                     ? "window"
+                        : attune_is_causal(problem) && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT ? "offset"
+                                                                                                          : NULL;
     if (hides != NULL) {
         return attune_refuse(reason, "%s: may hide a key from every row, and a GEMM multiplies by all of them", hides);
     }

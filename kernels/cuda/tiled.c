@@ -59,8 +59,8 @@ bool at_tiled_valid(const attune_problem *problem, const attune_target *target, 
     /* Registers a thread holds at least: its parts of O and S, one step's operands, and the rest, which is more where
      * logits are more than dot products. */
     bool adorned = problem->softcap > 0.0F || problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi;
-    bool masked = problem->causal || problem->window_left >= 0 || problem->window_right >= 0 || problem->sink ||
-                  problem->seqused_kv || problem->varlen;
+    bool masked = attune_is_causal(problem) || attune_is_windowed(problem) || problem->sink || problem->seqused_kv ||
+                  problem->varlen;
     int32_t held = config->value[ROWS] * (columns + config->value[BLOCK_N] / LANES) + 8 * config->value[ROWS] +
                    (adorned  ? 80
                     : masked ? 72

@@ -145,9 +145,9 @@ static bool cluster_valid(const attune_problem *problem, const attune_target *ta
     if (cluster == 0) {
         return true;
     }
-    if (problem->causal || is_windowed(problem)) {
+    if (attune_is_causal(problem) || attune_is_windowed(problem)) {
         return attune_refuse(reason, "CLUSTER %d, %s: blocks that share keys need rows that all see the same ones",
-                             cluster, problem->causal ? "causal" : "window");
+                             cluster, attune_is_causal(problem) ? "causal" : "window");
     }
     if (problem->varlen || problem->seqused_kv) {
         return attune_refuse(reason, "CLUSTER %d, %s: blocks that share keys need sequences that are alike", cluster,

@@ -11,6 +11,10 @@
 #include "device/wgmma_consumer.cuh"
 #include "device/wgmma_producer.cuh"
 
+#ifndef ATTUNE_MAP_O /* no map: nothing is stored by one */
+#define ATTUNE_MAP_O 3
+#endif
+
 /* ---- Softmax ---- */
 
 /* The first of the lane's two rows, within the tile of queries; the other is 8 below. */
@@ -147,8 +151,8 @@ ATTUNE_INLINE void store_boxes(const attune_args &args, const job &j, const cons
     if (c.thread % 32 == 0) {
 #pragma unroll
         for (int n = 0; n < chunks_v; ++n) {
-            ptx_cp_async_bulk_tensor_4d_store(&args.map[3], at + n * chunk_bytes, n * 64, j.row + c.group * 64 + first,
-                                              j.head, j.batch);
+            ptx_cp_async_bulk_tensor_4d_store(&args.map[ATTUNE_MAP_O], at + n * chunk_bytes, n * 64,
+                                              j.row + c.group * 64 + first, j.head, j.batch);
         }
         ptx_cp_async_bulk_commit_group();
     }

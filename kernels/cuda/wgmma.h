@@ -21,15 +21,10 @@ static inline int32_t block_m(const attune_config *config)
     return config->value[GROUPS] * GROUP_ROWS;
 }
 
-static inline bool is_windowed(const attune_problem *problem)
-{
-    return problem->window_left >= 0 || problem->window_right >= 0;
-}
-
 /* Whether a producer needs more registers than the least. */
 static inline bool is_elaborate(const attune_problem *problem)
 {
-    return problem->varlen || problem->seqused_kv || is_windowed(problem);
+    return problem->varlen || problem->seqused_kv || attune_is_windowed(problem);
 }
 
 /* Whether the kernel admits a config and the device has the shared memory for it. */

@@ -236,7 +236,7 @@ static bool are_two_faster(const attune_problem *problem, const attune_target *t
 {
     attune_config two = *three;
     two.value[GROUPS] = 2;
-    if (problem->causal) {
+    if (attune_is_causal(problem)) {
         return are_few(problem, target, three, JOBS_MAX) &&
                span_of(problem, target, &two, false) < span_of(problem, target, three, false);
     }
@@ -338,10 +338,10 @@ static bool is_uneven_in_turns(const attune_problem *problem, const attune_targe
 
 static void suit(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
-    if ((is_windowed(problem) || problem->softcap != 0) && config->value[GROUPS] == 3) {
+    if ((attune_is_windowed(problem) || problem->softcap != 0) && config->value[GROUPS] == 3) {
         config->value[GROUPS] = 2; /* features cost registers */
     }
-    if (problem->causal) {
+    if (attune_is_causal(problem)) {
         suit_causal(problem, target, config);
     } else {
         if (is_plain(problem, config)) {

@@ -98,15 +98,15 @@ static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
 /* The features it leaves to others, and the name of the field. */
 static const char *feature_refused(const attune_problem *problem)
 {
-    return problem->varlen                                           ? "varlen"
-           : problem->seqused_kv                                     ? "seqused_kv"
-           : problem->window_left >= 0 || problem->window_right >= 0 ? "window"
-           : problem->softcap != 0                                   ? "softcap"
-           : problem->bias != ATTUNE_BIAS_NONE                       ? "bias"
-           : problem->mask                                           ? "mask"
-           : problem->alibi                                          ? "alibi"
-           : problem->sink                                           ? "sink"
-                                                                     : NULL;
+    return problem->varlen                     ? "varlen"
+           : problem->seqused_kv               ? "seqused_kv"
+           : attune_is_windowed(problem)       ? "window"
+           : problem->softcap != 0             ? "softcap"
+           : problem->bias != ATTUNE_BIAS_NONE ? "bias"
+           : problem->mask                     ? "mask"
+           : problem->alibi                    ? "alibi"
+           : problem->sink                     ? "sink"
+                                               : NULL;
 }
 
 static int64_t tiles_of(const attune_problem *problem, int32_t rows)
@@ -124,7 +124,7 @@ static int32_t keys_most(const attune_problem *problem, int64_t tiles, int64_t s
         return 2048;
     }
     if (wide) {
-        return problem->causal ? 576 : 384;
+        return attune_is_causal(problem) ? 576 : 384;
     }
     return tiles <= sm_count ? 1024 : 512;
 }
@@ -160,7 +160,7 @@ static bool supports(const attune_problem *problem, const attune_target *target,
     if (feature != NULL) {
         return attune_refuse(reason, "%s: this kernel has none", feature);
     }
-    if (problem->causal && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
+    if (attune_is_causal(problem) && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
         /* Keys that no row sees may hold anything, and the tile that they share with others takes them in. */
         return attune_refuse(reason, "offset: only br, where the last query sees every key");
     }
@@ -237,7 +237,7 @@ static void resources(const attune_problem *problem, const attune_target *target
 
 static bool is_short_unmasked(const attune_problem *problem)
 {
-    return !problem->causal && problem->seqlen_kv <= 256;
+    return !attune_is_causal(problem) && problem->seqlen_kv <= 256;
 }
 
 /* By what has won on an H200 (132 multiprocessors), likeliest first: tiles of 64 queries with two multiprocessors each,

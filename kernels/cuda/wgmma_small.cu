@@ -19,6 +19,10 @@
 #include "device/softmax.cuh"
 #include "device/wgmma.cuh"
 
+#ifndef ATTUNE_MAP_O /* no map: nothing is stored by one */
+#define ATTUNE_MAP_O 3
+#endif
+
 /* ---- A tile of keys ---- */
 
 /* A thread's share of so many octets of O: two rows. */
@@ -613,8 +617,9 @@ ATTUNE_INLINE void store_box(const attune_args &args, const place &p, const grou
     if (g.lane == 0) {
 #pragma unroll
         for (int c = 0; c < chunks_v; ++c) {
-            ptx_cp_async_bulk_tensor_4d_store(&args.map[3], rows + (unsigned)(c * BLOCK_M * CHUNK * sizeof(element)),
-                                              c * CHUNK, p.first_row + first, p.head, p.batch);
+            ptx_cp_async_bulk_tensor_4d_store(&args.map[ATTUNE_MAP_O],
+                                              rows + (unsigned)(c * BLOCK_M * CHUNK * sizeof(element)), c * CHUNK,
+                                              p.first_row + first, p.head, p.batch);
         }
         ptx_cp_async_bulk_commit_group();
         ptx_cp_async_bulk_wait_group_read<0>();

@@ -57,7 +57,7 @@ class Question:
         self.dtype = {FP32: self.torch.float32, FP16: self.torch.float16, BF16: self.torch.bfloat16}[problem.dtype]
         self.size = (problem.batch, problem.heads_q, problem.heads_kv, problem.seqlen_q, problem.seqlen_kv)
         self.head_dim_qk, self.head_dim_v = problem.head_dim_qk, problem.head_dim_v
-        self.causal, self.offset = bool(problem.causal), problem.offset_kind
+        self.causal, self.offset = problem.causal, problem.offset_kind
         self.scale = problem.scale or None
         refuse_features(problem)
 
@@ -79,7 +79,7 @@ def refuse_features(problem):
     for field in ("softcap", "bias", "mask", "alibi", "sink", "seqused_kv", "varlen", "strict"):
         if getattr(problem, field):
             raise Refused(UNSUPPORTED, f"{field}: this arm has no place for it")
-    if problem.window_left >= 0 or problem.window_right >= 0:
+    if problem.window_left >= 0 or problem.window_right > 0:
         raise Refused(UNSUPPORTED, f"window {problem.window_left}:{problem.window_right}: causal masks only")
     if problem.causal and problem.offset_kind not in (BOTTOM_RIGHT, TOP_LEFT):
         raise Refused(UNSUPPORTED, f"offset {problem.offset}: masks are top-left or bottom-right")

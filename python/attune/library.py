@@ -16,13 +16,17 @@ class Tensor(c.Structure):
 
 
 class Problem(c.Structure):
-    _fields_ = [("size", c.c_size_t), ("op", c.c_int), ("dtype", c.c_int), ("batch", c.c_int64), ("heads_q", c.c_int64),
+    _fields_ = [("size", c.c_size_t), ("op", c.c_int32), ("dtype", c.c_int32), ("batch", c.c_int64), ("heads_q", c.c_int64),
                 ("heads_kv", c.c_int64), ("seqlen_q", c.c_int64), ("seqlen_kv", c.c_int64), ("head_dim_qk", c.c_int32),
                 ("head_dim_v", c.c_int32), ("scale", c.c_float), ("softcap", c.c_float), ("window_left", c.c_int64),
-                ("window_right", c.c_int64), ("offset", c.c_int64), ("offset_kind", c.c_int), ("layout", c.c_int),
-                ("bias", c.c_int), ("align", c.c_int32), ("causal", c.c_int32), ("mask", c.c_int32),
+                ("window_right", c.c_int64), ("offset", c.c_int64), ("offset_kind", c.c_int32), ("layout", c.c_int32),
+                ("bias", c.c_int32), ("align", c.c_int32), ("mask", c.c_int32),
                 ("alibi", c.c_int32), ("sink", c.c_int32), ("seqused_kv", c.c_int32), ("strict", c.c_int32),
                 ("varlen", c.c_int32), ("varlen_seed", c.c_uint64)]
+
+    @property
+    def causal(self):
+        return self.window_right == 0
 
 
 class Call(c.Structure):

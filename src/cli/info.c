@@ -72,9 +72,9 @@ static attune_status add_machine(const info *all)
 {
     attune_target cpu;
     bool on_cpu = all->target->kind == ATTUNE_TARGET_CPU;
-    attune_isa best = at_cpu_best_isa();
+    int32_t best = (int32_t)at_cpu_best_isa();
     int threads = at_pool_threads(at_context_pool(all->context));
-    AT_FORWARD(at_cpu_probe(on_cpu ? all->target->isa : best, threads, &cpu));
+    AT_FORWARD(at_cpu_probe((attune_isa)(on_cpu ? all->target->isa : best), threads, &cpu));
     at_facts_add(all->facts, "machine", "", "attune", "%s", attune_version_string());
     at_facts_add(all->facts, "machine", "", "target", "%s", attune_context_target(all->context));
     at_facts_add(all->facts, "machine", "", "cpu", "%s", cpu.model);

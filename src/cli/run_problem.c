@@ -261,7 +261,6 @@ static attune_status state_window(const at_cli *cli, attune_problem *p)
 static attune_status state_options(const at_cli *cli, attune_problem *p)
 {
     const char *scale = at_cli_text(cli, "--scale"), *softcap = at_cli_text(cli, "--softcap");
-    p->causal = at_cli_given(cli, "--causal");
     p->strict = at_cli_given(cli, "--strict");
     if (scale != NULL) {
         AT_FORWARD(at_parse_float("--scale", scale, &p->scale));
@@ -273,7 +272,9 @@ static attune_status state_options(const at_cli *cli, attune_problem *p)
                    softcap);
     }
     AT_FORWARD(state_offset(cli, p));
-    return state_window(cli, p);
+    AT_FORWARD(state_window(cli, p));
+    p->window_right = at_cli_given(cli, "--causal") ? 0 : p->window_right;
+    return ATTUNE_OK;
 }
 
 static attune_status state_layout(const at_cli *cli, attune_problem *p)

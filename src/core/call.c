@@ -53,8 +53,11 @@ static struct shape shape_of(const attune_problem *p, const attune_call *call, i
         return (struct shape){{1, call->heads_q, 1}, 1};
     case ATTUNE_USED_KV:
         return (struct shape){{call->batch, 1, 1}, 1};
-    default: /* CU_Q, CU_KV */
+    case ATTUNE_CU_Q:
+    case ATTUNE_CU_KV:
         return (struct shape){{call->batch + 1, 1, 1}, 1};
+    default: /* of operations that no problem has yet */
+        return (struct shape){{0, 0, 0}, 0};
     }
 }
 
@@ -72,24 +75,15 @@ static bool has_head_dim(int role)
 /* CU_Q, CU_KV, USED_KV: plain int32 arrays. */
 static bool is_array(int role)
 {
-    return role >= ATTUNE_CU_Q;
-}
-
-static int dtype_of(const attune_problem *problem, int role)
-{
-    static const int8_t own[ATTUNE_ROLE_COUNT] = {
-        [ATTUNE_LSE] = ATTUNE_FP32,     [ATTUNE_MASK] = ATTUNE_BOOL,  [ATTUNE_SINK] = ATTUNE_FP32,
-        [ATTUNE_SLOPES] = ATTUNE_FP32,  [ATTUNE_CU_Q] = ATTUNE_INT32, [ATTUNE_CU_KV] = ATTUNE_INT32,
-        [ATTUNE_USED_KV] = ATTUNE_INT32};
-    return has_head_dim(role) || role == ATTUNE_BIAS ? (int)problem->dtype : own[role];
+    return role == ATTUNE_CU_Q || role == ATTUNE_CU_KV || role == ATTUNE_USED_KV;
 }
 
 /* ---- Filling in a call ------------------------------------------------------------------------------------------ */
 
-static void stride_rows(const attune_problem *problem, const struct shape *shape, int64_t stride[3])
+static void stride_rows(const attune_problem *problem, int role, const struct shape *shape, int64_t stride[3])
 {
     /* Where align asks for more than a row has, rows are padded. */
-    int64_t step = at_problem_align(problem) / (int64_t)at_dtype_bytes((int)problem->dtype);
+    int64_t step = at_problem_align(problem) / (int64_t)at_dtype_bytes(at_problem_dtype(problem, role));
     int64_t row = (shape->row + step - 1) / step * step;
     int64_t heads = shape->extent[ATTUNE_STRIDE_HEAD];
     int64_t rows = shape->extent[ATTUNE_STRIDE_SEQ];
@@ -111,7 +105,7 @@ static void init_strides(const attune_problem *problem, const attune_call *call,
 {
     struct shape shape = shape_of(problem, call, role);
     if (has_head_dim(role)) {
-        stride_rows(problem, &shape, stride);
+        stride_rows(problem, role, &shape, stride);
         return;
     }
     stride_plain(&shape, stride);
@@ -151,7 +145,7 @@ static void init(attune_call *call, const attune_problem *problem)
     call->total_kv = problem->batch * problem->seqlen_kv;
     call->offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? problem->offset : 0;
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        call->tensor[role].dtype = dtype_of(problem, role);
+        call->tensor[role].dtype = at_problem_dtype(problem, role);
         /* A MASK of sizes that are allowed without one may be too large for strides. */
         if (role == ATTUNE_LSE || at_problem_needs(problem, (attune_role)role)) {
             init_strides(problem, call, role, call->tensor[role].stride);
@@ -192,6 +186,10 @@ attune_status at_call_check_sizes(const attune_problem *problem, const attune_ca
         AT_FORWARD(check_size("total_q", call->total_q, 0, problem->batch * problem->seqlen_q));
         AT_FORWARD(check_size("total_kv", call->total_kv, 0, problem->batch * problem->seqlen_kv));
     }
+    AT_FAIL_IF((call->page_count | call->page_table_width | call->total_new | call->states | call->state_stride_o |
+                call->state_stride_lse) != 0,
+               ATTUNE_INVALID_ARGUMENT,
+               "page_count, page_table_width, total_new, states or state_stride: 0 is needed, the problem has none");
     return problem->offset_kind == ATTUNE_OFFSET_NUMBER ? check_size("offset", call->offset, -AT_DIM_MAX, AT_DIM_MAX)
                                                         : ATTUNE_OK;
 }
@@ -215,7 +213,7 @@ enum { VIEWS = AT_WORKSPACE + 1 };
 struct check {
     const attune_problem *problem;
     const attune_call *call;
-    uint32_t needed; /* a bit for each role */
+    uint64_t needed; /* a bit for each role */
     int align;       /* of Q, K, V and O, bytes */
     int count;
     struct view view[VIEWS]; /* buffers that have elements */
@@ -290,9 +288,9 @@ static attune_status check_tensor(struct check *check, int role)
     const attune_tensor *tensor = &check->call->tensor[role];
     AT_FAIL_IF((check->needed >> role & 1u) == 0 && role != ATTUNE_LSE, ATTUNE_INVALID_ARGUMENT,
                "%s is given, but the problem has none: leave its data NULL or plan for it", at_role_name(role));
-    AT_FAIL_IF(tensor->dtype != dtype_of(problem, role), ATTUNE_INVALID_ARGUMENT,
+    AT_FAIL_IF(tensor->dtype != at_problem_dtype(problem, role), ATTUNE_INVALID_ARGUMENT,
                "%s: its dtype is %s (%d): %s is needed", at_role_name(role), at_dtype_name(tensor->dtype),
-               tensor->dtype, at_dtype_name(dtype_of(problem, role)));
+               tensor->dtype, at_dtype_name(at_problem_dtype(problem, role)));
     AT_FAIL_IF(tensor->reserved != 0, ATTUNE_INVALID_ARGUMENT, "%s: reserved is %d: 0 is needed", at_role_name(role),
                tensor->reserved);
     struct shape shape = shape_of(problem, check->call, role);
@@ -481,7 +479,7 @@ void at_call_args(const attune_problem *problem, const attune_call *call, attune
     args->size = sizeof *args;
     args->abi = ATTUNE_ABI;
     args->features = at_problem_features(problem);
-    args->dtype = (attune_i32)problem->dtype;
+    args->dtype = problem->dtype;
     args->batch = call->batch;
     args->heads_q = call->heads_q;
     args->heads_kv = call->heads_kv;
@@ -496,10 +494,11 @@ void at_call_args(const attune_problem *problem, const attune_call *call, attune
     args->window_left = problem->window_left;
     args->window_right = problem->window_right;
     args->offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? call->offset : 0;
-    args->offset_kind = (attune_i32)problem->offset_kind;
+    args->offset_kind = problem->offset_kind;
     args->workspace = call->workspace_bytes > 0 ? call->workspace : NULL;
     args->workspace_bytes = call->workspace_bytes;
-    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+    for (uint64_t roles = at_problem_roles(problem) | 1u << ATTUNE_LSE; roles != 0; roles &= roles - 1) {
+        const int role = __builtin_ctzll(roles);
         fill_tensor(problem, call, role, &args->tensor[role]);
     }
 }

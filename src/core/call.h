@@ -7,6 +7,7 @@
 #include "attune/kernel.h"
 
 enum { AT_WORKSPACE = ATTUNE_ROLE_COUNT }; /* among buffers, after the roles */
+_Static_assert(AT_WORKSPACE < 32, "a bit for each buffer");
 
 /* What a check has seen of a call's buffers: of each that has elements, how many bytes from its first to its last. */
 typedef struct at_spans {

@@ -53,7 +53,9 @@ bool at_call_moved(const attune_call *from, const at_spans *spans, const attune_
     same = same && from->workspace_bytes == to->workspace_bytes;
     *moved = 0;
     same = same && moved_to(from->workspace, to->workspace, AT_WORKSPACE, moved);
-    for (int role = 0; same && role < ATTUNE_ROLE_COUNT; ++role) {
+    same = same && memcmp(&from->tensor[ATTUNE_ROLES_FORWARD], &to->tensor[ATTUNE_ROLES_FORWARD],
+                          sizeof from->tensor - ATTUNE_ROLES_FORWARD * sizeof from->tensor[0]) == 0;
+    for (int role = 0; same && role < ATTUNE_ROLES_FORWARD; ++role) {
         const attune_tensor *old = &from->tensor[role];
         const attune_tensor *new = &to->tensor[role];
         same = is_same_view(old, new) && moved_to(old->data, new->data, role, moved);

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "core/config.h"
 #include "core/problem.h"
+#include "core/recipe.h"
 #include "core/term.h"
 
 #define REFUSE_IF(condition, ...) AT_FAIL_IF(condition, ATTUNE_INVALID_ARGUMENT, __VA_ARGS__)
@@ -124,18 +125,44 @@ static attune_status check_term(const char *what, const attune_term *term)
 
 static attune_status check_map(const attune_map *map)
 {
-    REFUSE_IF((int)map->role < 0 || (int)map->role > ATTUNE_O, "map: role %d: Q, K, V or O is needed", (int)map->role);
-    REFUSE_IF((int)map->swizzle < 0 || (int)map->swizzle > ATTUNE_SWIZZLE_128B, "map of %s: swizzle %d is unknown",
-              at_role_name((int)map->role), (int)map->swizzle);
-    REFUSE_IF(map->box[0] < 1, "map of %s: box[0] is %d: at least 1 is needed", at_role_name((int)map->role),
-              map->box[0]);
+    REFUSE_IF(!at_role_has_map(map->role), "map: role %d (%s) has no tensor map", map->role, at_role_name(map->role));
+    REFUSE_IF(memchr(map->name, '\0', sizeof map->name) == NULL ||
+                  (map->name[0] != '\0' && !is_name(map->name, upper_case, sizeof map->name - 1)),
+              "map of %s: its name '%.*s': upper-case letters, digits and underscores are needed, at most %d",
+              at_role_name(map->role), ATTUNE_MAP_NAME_MAX, map->name, ATTUNE_MAP_NAME_MAX - 1);
+    REFUSE_IF(map->swizzle < 0 || map->swizzle > ATTUNE_SWIZZLE_128B, "map of %s: swizzle %d is unknown",
+              at_role_name(map->role), map->swizzle);
+    REFUSE_IF(map->box[0] < 1, "map of %s: box[0] is %d: at least 1 is needed", at_role_name(map->role), map->box[0]);
     for (int i = 0; i < 4; ++i) {
         /* NOTE: the box of a tensor map has at most 256 elements a dimension. */
         REFUSE_IF(map->box[i] < 0 || map->box[i] > 256, "map of %s: box[%d] is %d: 0 ... 256 is allowed",
-                  at_role_name((int)map->role), i, map->box[i]);
+                  at_role_name(map->role), i, map->box[i]);
     }
     REFUSE_IF(map->l2_bytes != 0 && map->l2_bytes != 64 && map->l2_bytes != 128 && map->l2_bytes != 256,
-              "map of %s: l2_bytes is %d: 0, 64, 128 or 256 is needed", at_role_name((int)map->role), map->l2_bytes);
+              "map of %s: l2_bytes is %d: 0, 64, 128 or 256 is needed", at_role_name(map->role), map->l2_bytes);
+    return ATTUNE_OK;
+}
+
+/* A source has one macro for each name: every step that has a map of it has it at the same place. */
+static attune_status check_map_names(const attune_steps *steps)
+{
+    const char *known[ATTUNE_MAPS_MAX * ATTUNE_STEPS_MAX];
+    int place[ATTUNE_MAPS_MAX * ATTUNE_STEPS_MAX];
+    int count = 0;
+    for (int i = 0; i < steps->count; ++i) {
+        const attune_step_kernel *step = &steps->step[i].as.kernel;
+        for (int k = 0; steps->step[i].kind == ATTUNE_STEP_KERNEL && k < step->map_count; ++k) {
+            const char *name = at_map_name(&step->map[k]);
+            int other = 0;
+            while (other < count && strcmp(known[other], name) != 0) {
+                ++other;
+            }
+            REFUSE_IF(other < count && place[other] != k, "step %d: map %s is number %d here and %d elsewhere", i, name,
+                      k, place[other]);
+            known[count] = name;
+            place[count++] = k;
+        }
+    }
     return ATTUNE_OK;
 }
 
@@ -209,7 +236,7 @@ static attune_status check_gemm_step(const attune_step_gemm *step)
 static attune_status check_step(const attune_kernel *kernel, const attune_step *step)
 {
     bool cpu = kernel->target == ATTUNE_TARGET_CPU;
-    switch ((int)step->kind) {
+    switch (step->kind) {
     case ATTUNE_STEP_KERNEL:
         return check_kernel_step(kernel, &step->as.kernel);
     case ATTUNE_STEP_FILL:
@@ -218,7 +245,7 @@ static attune_status check_step(const attune_kernel *kernel, const attune_step *
         REFUSE_IF(cpu, "gemm steps are of CUDA kernels");
         return check_gemm_step(&step->as.gemm);
     default:
-        return at_fail(ATTUNE_INVALID_ARGUMENT, "kind %d is unknown", (int)step->kind);
+        return at_fail(ATTUNE_INVALID_ARGUMENT, "kind %d is unknown", step->kind);
     }
 }
 
@@ -232,7 +259,8 @@ attune_status at_steps_check(const attune_kernel *kernel, const attune_steps *st
             return at_fail_in(status, "kernel %s: step %d", kernel->name, i);
         }
     }
-    return ATTUNE_OK;
+    attune_status status = check_map_names(steps);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "kernel %s", kernel->name);
 }
 
 /* ---- Answers to a range of questions ---------------------------------------------------------------------------- */

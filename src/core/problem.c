@@ -26,17 +26,33 @@ static const struct {
     const char *name;
     size_t offset;
 } switches[] = {
-    {"causal", offsetof(attune_problem, causal)},         {"mask", offsetof(attune_problem, mask)},
-    {"alibi", offsetof(attune_problem, alibi)},           {"sink", offsetof(attune_problem, sink)},
-    {"seqused_kv", offsetof(attune_problem, seqused_kv)}, {"strict", offsetof(attune_problem, strict)},
-    {"varlen", offsetof(attune_problem, varlen)},
+    {"mask", offsetof(attune_problem, mask)},     {"alibi", offsetof(attune_problem, alibi)},
+    {"sink", offsetof(attune_problem, sink)},     {"seqused_kv", offsetof(attune_problem, seqused_kv)},
+    {"strict", offsetof(attune_problem, strict)}, {"varlen", offsetof(attune_problem, varlen)},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
 
 static const char *const dtype_names[ATTUNE_DTYPE_COUNT] = {"fp32", "fp16", "bf16", "int32", "bool"};
 static const unsigned char dtype_bytes[ATTUNE_DTYPE_COUNT] = {4, 2, 2, 4, 1};
-static const char *const role_names[ATTUNE_ROLE_COUNT] = {"Q",    "K",    "V",      "O",    "LSE",   "BIAS",
-                                                          "MASK", "SINK", "SLOPES", "CU_Q", "CU_KV", "USED_KV"};
+static const char *const role_names[ATTUNE_ROLE_COUNT] = {
+    "Q",       "K",       "V",        "O",          "LSE",     "BIAS",         "MASK",
+    "SINK",    "SLOPES",  "CU_Q",     "CU_KV",      "USED_KV", "DO",           "DQ",
+    "DK",      "DV",      "DBIAS",    "DSINK",      "DLSE",    "PAGE_TABLE_K", "PAGE_TABLE_V",
+    "NEW_K",   "NEW_V",   "SLOTS",    "DRAFT_MASK", "SCALE_Q", "SCALE_K",      "SCALE_V",
+    "SCALE_O", "STATE_O", "STATE_LSE"};
+/* The dtype of roles that have one whatever the problem's, + 1. */
+static const uint8_t own_dtypes[ATTUNE_ROLE_COUNT] = {
+    [ATTUNE_LSE] = ATTUNE_FP32 + 1,           [ATTUNE_MASK] = ATTUNE_BOOL + 1,
+    [ATTUNE_SINK] = ATTUNE_FP32 + 1,          [ATTUNE_SLOPES] = ATTUNE_FP32 + 1,
+    [ATTUNE_CU_Q] = ATTUNE_INT32 + 1,         [ATTUNE_CU_KV] = ATTUNE_INT32 + 1,
+    [ATTUNE_USED_KV] = ATTUNE_INT32 + 1,      [ATTUNE_DSINK] = ATTUNE_FP32 + 1,
+    [ATTUNE_DLSE] = ATTUNE_FP32 + 1,          [ATTUNE_PAGE_TABLE_K] = ATTUNE_INT32 + 1,
+    [ATTUNE_PAGE_TABLE_V] = ATTUNE_INT32 + 1, [ATTUNE_SLOTS] = ATTUNE_INT32 + 1,
+    [ATTUNE_DRAFT_MASK] = ATTUNE_BOOL + 1,    [ATTUNE_SCALE_Q] = ATTUNE_FP32 + 1,
+    [ATTUNE_SCALE_K] = ATTUNE_FP32 + 1,       [ATTUNE_SCALE_V] = ATTUNE_FP32 + 1,
+    [ATTUNE_SCALE_O] = ATTUNE_FP32 + 1,       [ATTUNE_STATE_LSE] = ATTUNE_FP32 + 1};
+/* Roles whose dtype a problem may state. */
+static const uint8_t stated_dtypes[] = {ATTUNE_K, ATTUNE_V, ATTUNE_O, ATTUNE_BIAS};
 static const char *const bias_names[] = {"?", "1x1", "bx1", "1xh", "bxh"};
 static const char *const layout_names[] = {"bhsd", "bshd"};
 
@@ -116,6 +132,32 @@ static int32_t switch_of(const attune_problem *problem, int index)
     return value;
 }
 
+int at_problem_dtype(const attune_problem *problem, int role)
+{
+    if (role < 0 || role >= ATTUNE_ROLE_COUNT) {
+        return -1;
+    }
+    if (own_dtypes[role] != 0) {
+        return own_dtypes[role] - 1;
+    }
+    return problem->role_dtype[role] != 0 ? problem->role_dtype[role] - 1 : problem->dtype;
+}
+
+uint64_t at_problem_dtypes(const attune_problem *problem)
+{
+    uint64_t all = (uint64_t)problem->dtype;
+    for (size_t i = 0; i < sizeof stated_dtypes; ++i) {
+        const int dtype = at_problem_dtype(problem, stated_dtypes[i]);
+        all |= dtype == problem->dtype ? 0 : (uint64_t)(dtype + 1) << (8 * i + 8);
+    }
+    return all;
+}
+
+static int element_bytes(const attune_problem *problem, int role)
+{
+    return (int)at_dtype_bytes(at_problem_dtype(problem, role));
+}
+
 static float default_scale(const attune_problem *problem)
 {
     return (float)(1.0 / sqrt((double)problem->head_dim_qk));
@@ -129,21 +171,23 @@ float at_problem_scale(const attune_problem *problem)
 int at_problem_align_default(const attune_problem *problem)
 {
     /* The lowest set bit of both row lengths together is the largest power of two that divides them. */
-    uint32_t bytes = (uint32_t)at_dtype_bytes((int)problem->dtype);
-    uint32_t rows = (uint32_t)problem->head_dim_qk * bytes | (uint32_t)problem->head_dim_v * bytes | 16u;
-    return (int)(rows & (0u - rows));
+    int rows = 16;
+    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
+        rows |= (role <= ATTUNE_K ? problem->head_dim_qk : problem->head_dim_v) * element_bytes(problem, role);
+    }
+    return rows & -rows;
 }
 
 int at_problem_align(const attune_problem *problem)
 {
-    int element = (int)at_dtype_bytes((int)problem->dtype);
-    if (problem->align == 0) {
-        return at_problem_align_default(problem);
+    int align = problem->align != 0 ? problem->align : at_problem_align_default(problem);
+    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
+        align = element_bytes(problem, role) > align ? element_bytes(problem, role) : align;
     }
-    return problem->align > element ? problem->align : element;
+    return align;
 }
 
-attune_layout at_problem_layout_default(const attune_problem *problem)
+int32_t at_problem_layout_default(const attune_problem *problem)
 {
     return problem->varlen ? ATTUNE_BSHD : ATTUNE_BHSD;
 }
@@ -151,8 +195,8 @@ attune_layout at_problem_layout_default(const attune_problem *problem)
 uint32_t at_problem_features(const attune_problem *problem)
 {
     uint32_t features = 0;
-    features |= problem->causal ? ATTUNE_FEATURE_CAUSAL : 0u;
-    features |= problem->window_left >= 0 || problem->window_right >= 0 ? ATTUNE_FEATURE_WINDOW : 0u;
+    features |= attune_is_causal(problem) ? ATTUNE_FEATURE_CAUSAL : 0u;
+    features |= attune_is_windowed(problem) ? ATTUNE_FEATURE_WINDOW : 0u;
     features |= problem->softcap > 0.0f ? ATTUNE_FEATURE_SOFTCAP : 0u;
     features |= problem->bias != ATTUNE_BIAS_NONE ? ATTUNE_FEATURE_BIAS : 0u;
     features |= problem->mask ? ATTUNE_FEATURE_MASK : 0u;
@@ -164,9 +208,9 @@ uint32_t at_problem_features(const attune_problem *problem)
     return features;
 }
 
-uint32_t at_problem_roles(const attune_problem *problem)
+uint64_t at_problem_roles(const attune_problem *problem)
 {
-    uint32_t roles = 1u << ATTUNE_Q | 1u << ATTUNE_K | 1u << ATTUNE_V | 1u << ATTUNE_O;
+    uint64_t roles = 1u << ATTUNE_Q | 1u << ATTUNE_K | 1u << ATTUNE_V | 1u << ATTUNE_O;
     roles |= problem->bias != ATTUNE_BIAS_NONE ? 1u << ATTUNE_BIAS : 0u;
     roles |= problem->mask ? 1u << ATTUNE_MASK : 0u;
     roles |= problem->sink ? 1u << ATTUNE_SINK : 0u;
@@ -198,6 +242,10 @@ attune_problem at_problem_canonical(const attune_problem *problem)
     if (!problem->varlen) {
         canonical.varlen_seed = 0;
     }
+    for (size_t i = 0; i < sizeof stated_dtypes; ++i) {
+        uint8_t *dtype = &canonical.role_dtype[stated_dtypes[i]];
+        *dtype = *dtype == problem->dtype + 1 ? 0 : *dtype;
+    }
     int align = at_problem_align(problem);
     canonical.align = align == at_problem_align_default(problem) ? 0 : align;
     return canonical;
@@ -206,7 +254,7 @@ attune_problem at_problem_canonical(const attune_problem *problem)
 enum { WORDS = 26 };
 
 /* Every field of the canonical form but the struct's size as a number, so that equality and the hash see the same and
- * no padding. */
+ * no padding. NOTE: in the order of ABI 2, whose causal masks were a switch, so that hashes stay. */
 static void words_of(const attune_problem *problem, uint64_t word[WORDS])
 {
     attune_problem canonical = at_problem_canonical(problem);
@@ -214,6 +262,8 @@ static void words_of(const attune_problem *problem, uint64_t word[WORDS])
     for (int i = 0; i < AT_FIELD_COUNT; ++i) {
         word[at++] = (uint64_t)size_of(&canonical, &at_size_fields[i]);
     }
+    const bool causal = attune_is_causal(&canonical);
+    word[at++] = causal;
     for (int i = 0; i < SWITCHES; ++i) {
         word[at++] = (uint64_t)switch_of(&canonical, i);
     }
@@ -224,9 +274,9 @@ static void words_of(const attune_problem *problem, uint64_t word[WORDS])
     word[at++] = scale;
     word[at++] = softcap;
     word[at++] = (uint64_t)canonical.op;
-    word[at++] = (uint64_t)canonical.dtype;
+    word[at++] = at_problem_dtypes(&canonical);
     word[at++] = (uint64_t)canonical.window_left;
-    word[at++] = (uint64_t)canonical.window_right;
+    word[at++] = causal ? UINT64_MAX : (uint64_t)canonical.window_right;
     word[at++] = (uint64_t)canonical.offset;
     word[at++] = (uint64_t)canonical.offset_kind;
     word[at++] = (uint64_t)canonical.layout;
@@ -235,7 +285,7 @@ static void words_of(const attune_problem *problem, uint64_t word[WORDS])
     word[at] = canonical.varlen_seed;
 }
 
-_Static_assert(AT_FIELD_COUNT + SWITCHES + 12 == WORDS, "one word for each field");
+_Static_assert(AT_FIELD_COUNT + SWITCHES + 13 == WORDS, "one word for each field");
 
 bool at_problem_equal(const attune_problem *a, const attune_problem *b)
 {
@@ -281,23 +331,41 @@ static attune_status check_sizes(const attune_problem *problem)
 
 static attune_status check_kinds(const attune_problem *problem)
 {
-    AT_FAIL_IF((int)problem->op != ATTUNE_FORWARD, ATTUNE_INVALID_PROBLEM, "op is %d: only %d (fwd) is known",
-               (int)problem->op, (int)ATTUNE_FORWARD);
-    AT_FAIL_IF((int)problem->dtype < 0 || (int)problem->dtype > ATTUNE_BF16, ATTUNE_INVALID_PROBLEM,
-               "dtype is %d (%s): fp32, fp16 or bf16 is needed", (int)problem->dtype,
-               at_dtype_name((int)problem->dtype));
-    AT_FAIL_IF((int)problem->offset_kind < 0 || (int)problem->offset_kind > ATTUNE_OFFSET_NUMBER,
-               ATTUNE_INVALID_PROBLEM, "offset_kind is %d: 0 (br), 1 (tl) or 2 (number) is needed",
-               (int)problem->offset_kind);
-    AT_FAIL_IF((int)problem->layout < 0 || (int)problem->layout > ATTUNE_BSHD, ATTUNE_INVALID_PROBLEM,
-               "layout is %d: 0 (bhsd) or 1 (bshd) is needed", (int)problem->layout);
-    AT_FAIL_IF((int)problem->bias < 0 || (int)problem->bias > ATTUNE_BIAS_BXH, ATTUNE_INVALID_PROBLEM,
-               "bias is %d: 0 (none), 1 (1x1), 2 (bx1), 3 (1xh) or 4 (bxh) is needed", (int)problem->bias);
+    AT_FAIL_IF(problem->op != ATTUNE_FORWARD, ATTUNE_INVALID_PROBLEM, "op is %d: only %d (fwd) is known", problem->op,
+               ATTUNE_FORWARD);
+    AT_FAIL_IF(problem->dtype < 0 || problem->dtype > ATTUNE_BF16, ATTUNE_INVALID_PROBLEM,
+               "dtype is %d (%s): fp32, fp16 or bf16 is needed", problem->dtype, at_dtype_name(problem->dtype));
+    AT_FAIL_IF(problem->offset_kind < 0 || problem->offset_kind > ATTUNE_OFFSET_NUMBER, ATTUNE_INVALID_PROBLEM,
+               "offset_kind is %d: 0 (br), 1 (tl) or 2 (number) is needed", problem->offset_kind);
+    AT_FAIL_IF(problem->layout < 0 || problem->layout > ATTUNE_BSHD, ATTUNE_INVALID_PROBLEM,
+               "layout is %d: 0 (bhsd) or 1 (bshd) is needed", problem->layout);
+    AT_FAIL_IF(problem->bias < 0 || problem->bias > ATTUNE_BIAS_BXH, ATTUNE_INVALID_PROBLEM,
+               "bias is %d: 0 (none), 1 (1x1), 2 (bx1), 3 (1xh) or 4 (bxh) is needed", problem->bias);
     for (int i = 0; i < SWITCHES; ++i) {
         int value = switch_of(problem, i);
         AT_FAIL_IF(value != 0 && value != 1, ATTUNE_INVALID_PROBLEM, "%s is %d: 0 or 1 is needed", switches[i].name,
                    value);
     }
+    return ATTUNE_OK;
+}
+
+static attune_status check_dtypes(const attune_problem *problem)
+{
+    for (int role = 0; role < ATTUNE_ROLES_MAX; ++role) {
+        const int given = problem->role_dtype[role];
+        bool free = false;
+        for (size_t i = 0; i < sizeof stated_dtypes; ++i) {
+            free = free || stated_dtypes[i] == role;
+        }
+        AT_FAIL_IF(given != 0 && !free, ATTUNE_INVALID_PROBLEM,
+                   "role_dtype[%s] is %d: 0 is needed, only K, V, O and BIAS may have a dtype of their own",
+                   at_role_name(role), given);
+        AT_FAIL_IF(given > ATTUNE_BF16 + 1, ATTUNE_INVALID_PROBLEM,
+                   "role_dtype[%s] is %d (%s): fp32, fp16 or bf16, + 1, is needed, or 0 for the problem's dtype",
+                   at_role_name(role), given, at_dtype_name(given - 1));
+    }
+    AT_FAIL_IF(problem->role_dtype[ATTUNE_BIAS] != 0 && problem->bias == ATTUNE_BIAS_NONE, ATTUNE_INVALID_PROBLEM,
+               "role_dtype[BIAS] is %d, but the problem has no bias", problem->role_dtype[ATTUNE_BIAS]);
     return ATTUNE_OK;
 }
 
@@ -340,22 +408,21 @@ static attune_status check_elements(const char *role, int64_t batch, int64_t hea
     return ATTUNE_OK;
 }
 
-static int64_t padded(const attune_problem *problem, int64_t head_dim)
+/* Elements of a row of Q, K, V or O where contiguous rows are as the problem's align wants them. */
+static int64_t row_of(const attune_problem *problem, int role)
 {
-    int64_t bytes = (int64_t)at_dtype_bytes((int)problem->dtype);
-    int64_t step = bytes > 0 ? at_problem_align(problem) / bytes : 1;
+    int64_t head_dim = role <= ATTUNE_K ? problem->head_dim_qk : problem->head_dim_v;
+    int64_t step = at_problem_align(problem) / element_bytes(problem, role);
     return (head_dim + step - 1) / step * step;
 }
 
 static attune_status check_products(const attune_problem *problem)
 {
     const attune_problem *p = problem;
-    int64_t row_qk = padded(p, p->head_dim_qk);
-    int64_t row_v = padded(p, p->head_dim_v);
-    AT_FORWARD(check_elements("Q", p->batch, p->heads_q, p->seqlen_q, row_qk));
-    AT_FORWARD(check_elements("K", p->batch, p->heads_kv, p->seqlen_kv, row_qk));
-    AT_FORWARD(check_elements("V", p->batch, p->heads_kv, p->seqlen_kv, row_v));
-    AT_FORWARD(check_elements("O", p->batch, p->heads_q, p->seqlen_q, row_v));
+    AT_FORWARD(check_elements("Q", p->batch, p->heads_q, p->seqlen_q, row_of(p, ATTUNE_Q)));
+    AT_FORWARD(check_elements("K", p->batch, p->heads_kv, p->seqlen_kv, row_of(p, ATTUNE_K)));
+    AT_FORWARD(check_elements("V", p->batch, p->heads_kv, p->seqlen_kv, row_of(p, ATTUNE_V)));
+    AT_FORWARD(check_elements("O", p->batch, p->heads_q, p->seqlen_q, row_of(p, ATTUNE_O)));
     if (p->bias != ATTUNE_BIAS_NONE) {
         bool of_batch = p->bias == ATTUNE_BIAS_BX1 || p->bias == ATTUNE_BIAS_BXH;
         bool of_heads = p->bias == ATTUNE_BIAS_1XH || p->bias == ATTUNE_BIAS_BXH;
@@ -371,6 +438,7 @@ attune_status at_problem_take(const attune_problem *given, attune_problem *probl
     AT_FORWARD(at_sized_read(&sized, given, problem));
     AT_FORWARD(check_sizes(problem));
     AT_FORWARD(check_kinds(problem));
+    AT_FORWARD(check_dtypes(problem));
     AT_FORWARD(check_values(problem));
     return check_products(problem);
 }
@@ -401,10 +469,10 @@ uint64_t at_problem_pairs(const attune_problem *problem, int64_t seqlen_q, int64
     int64_t offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER     ? problem->offset
                      : problem->offset_kind == ATTUNE_OFFSET_TOP_LEFT ? 0
                                                                       : seqlen_kv - seqlen_q;
-    int64_t right = problem->causal ? 0 : problem->window_right;
     uint64_t ends = (uint64_t)seqlen_q * (uint64_t)seqlen_kv;
     uint64_t starts = 0;
-    if (right >= 0) {
+    if (problem->window_right >= 0) {
+        const int64_t right = problem->window_right;
         ends = clamped_sum(offset + right + 1 + seqlen_q, seqlen_kv) - clamped_sum(offset + right + 1, seqlen_kv);
     }
     if (problem->window_left >= 0) {

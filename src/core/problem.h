@@ -43,13 +43,17 @@ attune_status at_problem_take(const attune_problem *given, attune_problem *probl
 /* This library's problem into a caller's struct of `size` bytes. */
 attune_status at_problem_give(const attune_problem *whole, attune_problem *problem, size_t size);
 
+/* The dtype of a role's tensor: its own (LSE, MASK, ...), the problem's for it, or the problem's; -1 for no role. */
+int at_problem_dtype(const attune_problem *problem, int role);
+/* The problem's dtype in the lowest byte, in others those of the roles that have another, + 1. */
+uint64_t at_problem_dtypes(const attune_problem *problem);
 /* The scale in effect: the problem's, or 1 / sqrt(head_dim_qk). */
 float at_problem_scale(const attune_problem *problem);
 /* The alignment in effect, in bytes: at least one element; and the one in effect where none is given. */
 int at_problem_align(const attune_problem *problem);
 int at_problem_align_default(const attune_problem *problem);
 /* The layout of a problem that gives none. */
-attune_layout at_problem_layout_default(const attune_problem *problem);
+int32_t at_problem_layout_default(const attune_problem *problem);
 /* The same problem with what has no meaning, or equals its default, set to its default. Equal problems have equal
  * canonical forms. */
 attune_problem at_problem_canonical(const attune_problem *problem);
@@ -59,7 +63,7 @@ bool at_problem_equal(const attune_problem *a, const attune_problem *b);
 /* Whether the problem needs the role's tensor (LSE: false, it is always optional). */
 bool at_problem_needs(const attune_problem *problem, attune_role role);
 /* All of those, a bit for each role. */
-uint32_t at_problem_roles(const attune_problem *problem);
+uint64_t at_problem_roles(const attune_problem *problem);
 
 /* (query, key) pairs that causal, window and offset leave visible in one head of one sequence of these lengths. */
 uint64_t at_problem_pairs(const attune_problem *problem, int64_t seqlen_q, int64_t seqlen_kv);

@@ -13,6 +13,19 @@ static void write_float(at_text *out, const char *name, float value)
     }
 }
 
+static void write_role_dtypes(at_text *out, const attune_problem *p)
+{
+    static const struct {
+        int role;
+        const char *name;
+    } terms[] = {{ATTUNE_K, "k"}, {ATTUNE_V, "v"}, {ATTUNE_O, "o"}};
+    for (size_t i = 0; i < sizeof terms / sizeof terms[0]; ++i) {
+        if (p->role_dtype[terms[i].role] != 0) {
+            at_text_add(out, ",%s=%s", terms[i].name, at_dtype_name(at_problem_dtype(p, terms[i].role)));
+        }
+    }
+}
+
 static void write_sizes(at_text *out, const attune_problem *p)
 {
     at_text_add(out, "b%lld,h%lld", (long long)p->batch, (long long)p->heads_q);
@@ -28,12 +41,13 @@ static void write_sizes(at_text *out, const attune_problem *p)
     if (p->head_dim_v != p->head_dim_qk) {
         at_text_add(out, ",dv%d", p->head_dim_v);
     }
-    at_text_add(out, ",%s", at_dtype_name((int)p->dtype));
+    at_text_add(out, ",%s", at_dtype_name(p->dtype));
+    write_role_dtypes(out, p);
 }
 
 static void write_positions(at_text *out, const attune_problem *p)
 {
-    if (p->causal) {
+    if (attune_is_causal(p) && !attune_is_windowed(p)) {
         at_text_add(out, ",causal");
     }
     if (p->offset_kind == ATTUNE_OFFSET_TOP_LEFT) {
@@ -41,7 +55,7 @@ static void write_positions(at_text *out, const attune_problem *p)
     } else if (p->offset_kind == ATTUNE_OFFSET_NUMBER) {
         at_text_add(out, ",offset=%lld", (long long)p->offset);
     }
-    if (p->window_left >= 0 || p->window_right >= 0) {
+    if (attune_is_windowed(p)) {
         at_text_add(out, ",window=%lld:%lld", (long long)p->window_left, (long long)p->window_right);
     }
 }
@@ -49,7 +63,10 @@ static void write_positions(at_text *out, const attune_problem *p)
 static void write_bias_and_flags(at_text *out, const attune_problem *p)
 {
     if (p->bias != ATTUNE_BIAS_NONE) {
-        at_text_add(out, ",bias=%s", at_bias_name((int)p->bias));
+        at_text_add(out, ",bias=%s", at_bias_name(p->bias));
+        if (p->role_dtype[ATTUNE_BIAS] != 0) {
+            at_text_add(out, ":%s", at_dtype_name(at_problem_dtype(p, ATTUNE_BIAS)));
+        }
     }
     at_text_add(out, "%s%s%s%s%s", p->mask ? ",mask" : "", p->alibi ? ",alibi" : "", p->sink ? ",sink" : "",
                 p->seqused_kv ? ",seqused" : "", p->strict ? ",strict" : "");
@@ -108,10 +125,12 @@ void at_problem_class(const attune_problem *problem, char text[AT_CLASS_TEXT_MAX
     at_text out;
     attune_problem p = at_problem_canonical(problem);
     at_text_init_fixed(&out, text, AT_CLASS_TEXT_MAX);
-    at_text_add(&out, "fwd,bh%lld,g%lld,sq%lld,skv%lld,d%d,dv%d,%s%s%s", bucket(p.batch * p.heads_q),
+    at_text_add(&out, "fwd,bh%lld,g%lld,sq%lld,skv%lld,d%d,dv%d,%s", bucket(p.batch * p.heads_q),
                 (long long)(p.heads_q / p.heads_kv), bucket(p.seqlen_q), bucket(p.seqlen_kv), p.head_dim_qk,
-                p.head_dim_v, at_dtype_name((int)p.dtype), p.causal ? ",causal" : "", offsets[p.offset_kind]);
-    if (p.window_left >= 0 || p.window_right >= 0) {
+                p.head_dim_v, at_dtype_name(p.dtype));
+    write_role_dtypes(&out, &p);
+    at_text_add(&out, "%s%s", attune_is_causal(&p) && !attune_is_windowed(&p) ? ",causal" : "", offsets[p.offset_kind]);
+    if (attune_is_windowed(&p)) {
         at_text_add(&out, ",window=%lld:%lld", bucket(p.window_left), bucket(p.window_right));
     }
     at_text_add(&out, "%s", p.softcap > 0.0f ? ",softcap" : "");

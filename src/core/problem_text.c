@@ -48,6 +48,9 @@ enum {
     SETS_ALIGN = 1 << 19,
     SETS_VARLEN = 1 << 20,
     SETS_LAYOUT = 1 << 21,
+    SETS_DTYPE_K = 1 << 22,
+    SETS_DTYPE_V = 1 << 23,
+    SETS_DTYPE_O = 1 << 24,
 };
 
 struct term {
@@ -124,14 +127,44 @@ static attune_status read_head_dim_v(const struct token *token, attune_problem *
     return read_size(token, AT_FIELD_HEAD_DIM_V, problem);
 }
 
+/* -1 for what is none. */
+static int dtype_named(const char *name)
+{
+    int found = -1;
+    for (int dtype = ATTUNE_FP32; dtype <= ATTUNE_BF16; ++dtype) {
+        found = strcmp(name, at_dtype_name(dtype)) == 0 ? dtype : found;
+    }
+    return found;
+}
+
 static attune_status read_dtype(const struct token *token, attune_problem *problem)
 {
-    for (int dtype = ATTUNE_FP32; dtype <= ATTUNE_BF16; ++dtype) {
-        if (strcmp(token->text, at_dtype_name(dtype)) == 0) {
-            problem->dtype = (attune_dtype)dtype;
-        }
-    }
+    problem->dtype = dtype_named(token->text);
     return ATTUNE_OK;
+}
+
+static attune_status read_role_dtype(const struct token *token, const char *name, int role, attune_problem *problem)
+{
+    const int dtype = dtype_named(name);
+    AT_FAIL_IF(dtype < 0, ATTUNE_INVALID_PROBLEM, "term '%s': the dtype of %s must be fp16, bf16 or fp32", token->text,
+               at_role_name(role));
+    problem->role_dtype[role] = (uint8_t)(dtype + 1);
+    return ATTUNE_OK;
+}
+
+static attune_status read_dtype_k(const struct token *token, attune_problem *problem)
+{
+    return read_role_dtype(token, token->value, ATTUNE_K, problem);
+}
+
+static attune_status read_dtype_v(const struct token *token, attune_problem *problem)
+{
+    return read_role_dtype(token, token->value, ATTUNE_V, problem);
+}
+
+static attune_status read_dtype_o(const struct token *token, attune_problem *problem)
+{
+    return read_role_dtype(token, token->value, ATTUNE_O, problem);
 }
 
 #define READ_SWITCH(field)                                                                                             \
@@ -142,12 +175,19 @@ static attune_status read_dtype(const struct token *token, attune_problem *probl
         return ATTUNE_OK;                                                                                              \
     }
 
-READ_SWITCH(causal)
 READ_SWITCH(mask)
 READ_SWITCH(alibi)
 READ_SWITCH(sink)
 READ_SWITCH(seqused_kv)
 READ_SWITCH(strict)
+
+/* One term of two that may bound the right side: attune_problem_parse_sized has the other's say. */
+static attune_status read_causal(const struct token *token, attune_problem *problem)
+{
+    (void)token;
+    problem->window_right = 0;
+    return ATTUNE_OK;
+}
 
 static attune_status read_offset(const struct token *token, attune_problem *problem)
 {
@@ -204,14 +244,16 @@ static attune_status read_softcap(const struct token *token, attune_problem *pro
 
 static attune_status read_bias(const struct token *token, attune_problem *problem)
 {
+    const size_t length = strcspn(token->value, ":");
     for (int bias = 1; bias <= ATTUNE_BIAS_BXH; ++bias) {
-        if (strcmp(token->value, at_bias_name(bias)) == 0) {
-            problem->bias = (attune_bias)bias;
-            return ATTUNE_OK;
+        if (length == strlen(at_bias_name(bias)) && memcmp(token->value, at_bias_name(bias), length) == 0) {
+            problem->bias = bias;
         }
     }
-    return at_fail(ATTUNE_INVALID_PROBLEM, "term '%s': bias must be 1x1, bx1, 1xh or bxh (batch by heads)",
-                   token->text);
+    AT_FAIL_IF(problem->bias == ATTUNE_BIAS_NONE, ATTUNE_INVALID_PROBLEM,
+               "term '%s': bias must be 1x1, bx1, 1xh or bxh (batch by heads)", token->text);
+    return token->value[length] == '\0' ? ATTUNE_OK
+                                        : read_role_dtype(token, token->value + length + 1, ATTUNE_BIAS, problem);
 }
 
 static attune_status read_align(const struct token *token, attune_problem *problem)
@@ -237,7 +279,7 @@ static attune_status read_layout(const struct token *token, attune_problem *prob
 {
     for (int layout = 0; layout <= ATTUNE_BSHD; ++layout) {
         if (strcmp(token->value, at_layout_name(layout)) == 0) {
-            problem->layout = (attune_layout)layout;
+            problem->layout = layout;
             return ATTUNE_OK;
         }
     }
@@ -256,6 +298,9 @@ static const struct term terms[] = {
     {"fp16", FORM_FLAG, SETS_DTYPE, "fp16", read_dtype},
     {"bf16", FORM_FLAG, SETS_DTYPE, "bf16", read_dtype},
     {"fp32", FORM_FLAG, SETS_DTYPE, "fp32", read_dtype},
+    {"k", FORM_VALUE, SETS_DTYPE_K, "k=fp16", read_dtype_k},
+    {"v", FORM_VALUE, SETS_DTYPE_V, "v=fp16", read_dtype_v},
+    {"o", FORM_VALUE, SETS_DTYPE_O, "o=fp32", read_dtype_o},
     {"causal", FORM_FLAG, SETS_CAUSAL, "causal", read_causal},
     {"offset", FORM_VALUE, SETS_OFFSET, "offset=tl", read_offset},
     {"window", FORM_VALUE, SETS_WINDOW, "window=1023:0", read_window},
@@ -323,8 +368,8 @@ static attune_status unknown_term(const struct token *token)
     AT_FAIL_IF(meant != NULL, ATTUNE_INVALID_PROBLEM, "unknown term '%s': did you mean %s?", token->text,
                meant->example);
     return at_fail(ATTUNE_INVALID_PROBLEM,
-                   "unknown term '%s': known are b h hkv s sq skv d dv fp16 bf16 fp32 causal offset window softcap "
-                   "scale bias mask alibi sink seqused strict align varlen layout",
+                   "unknown term '%s': known are b h hkv s sq skv d dv fp16 bf16 fp32 k v o causal offset window "
+                   "softcap scale bias mask alibi sink seqused strict align varlen layout",
                    token->text);
 }
 
@@ -427,6 +472,7 @@ attune_status attune_problem_parse_sized(const char *text, attune_problem *probl
         text += length + 1;
     }
     AT_FORWARD(check_required(settled));
+    read.window_right = (settled & SETS_CAUSAL) != 0 ? 0 : read.window_right; /* whatever window says */
     read.heads_kv = (settled & SETS_HEADS_KV) != 0 ? read.heads_kv : read.heads_q;
     read.head_dim_v = (settled & SETS_HEAD_DIM_V) != 0 ? read.head_dim_v : read.head_dim_qk;
     read.layout = (settled & SETS_LAYOUT) != 0 ? read.layout : at_problem_layout_default(&read);

@@ -2,6 +2,46 @@
 
 #include <string.h>
 
+#include "core/problem.h"
+
+int at_args_roles(const attune_kernel *kernel)
+{
+    (void)kernel; /* every operation there is has the forward pass's */
+    return ATTUNE_ROLES_FORWARD;
+}
+
+int at_args_maps(const attune_steps *steps)
+{
+    int most = ATTUNE_ARGS_MAPS;
+    for (int i = 0; i < steps->count; ++i) {
+        const attune_step_kernel *step = &steps->step[i].as.kernel;
+        most = steps->step[i].kind == ATTUNE_STEP_KERNEL && step->map_count > most ? step->map_count : most;
+    }
+    return most;
+}
+
+size_t at_args_bytes(int maps, int roles)
+{
+    const size_t align = _Alignof(attune_args);
+    const size_t bytes =
+        offsetof(attune_args, map) + (size_t)maps * sizeof(attune_tensor_map) + (size_t)roles * sizeof(attune_tensor);
+    return (bytes + align - 1) / align * align;
+}
+
+const char *at_map_name(const attune_map *map)
+{
+    return map->name[0] != '\0' ? map->name : at_role_name(map->role);
+}
+
+bool at_role_has_map(int role)
+{
+    static const bool has[ATTUNE_ROLE_COUNT] = {
+        [ATTUNE_Q] = true,    [ATTUNE_K] = true,     [ATTUNE_V] = true,   [ATTUNE_O] = true,  [ATTUNE_LSE] = true,
+        [ATTUNE_BIAS] = true, [ATTUNE_MASK] = true,  [ATTUNE_DO] = true,  [ATTUNE_DQ] = true, [ATTUNE_DK] = true,
+        [ATTUNE_DV] = true,   [ATTUNE_DBIAS] = true, [ATTUNE_DLSE] = true};
+    return role >= 0 && role < ATTUNE_ROLE_COUNT && has[role];
+}
+
 void at_recipe_ask(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                    const attune_config *config, at_recipe *recipe)
 {

@@ -16,6 +16,16 @@ typedef struct at_recipe {
     const at_embedded *sources; /* where the kernel's source or image is looked for; NULL: the library's own */
 } at_recipe;
 
+/* The shape of the attune_args that this kernel's code takes: how many tensors and maps it has, and its bytes. */
+int at_args_roles(const attune_kernel *kernel);
+int at_args_maps(const attune_steps *steps);
+size_t at_args_bytes(int maps, int roles);
+
+/* The name of a map: its own or its role's. */
+const char *at_map_name(const attune_map *map);
+/* Whether a role's tensor may have one: it has rows, and a problem's sizes say how many. */
+bool at_role_has_map(int role);
+
 /* Asks the kernel's own functions. `config` has passed at_kernel_fits. */
 void at_recipe_ask(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                    const attune_config *config, at_recipe *recipe);

@@ -46,6 +46,24 @@ static attune_status add_problem(at_build *build, const attune_problem *problem)
     return add_features(build, at_problem_features(problem));
 }
 
+/* A name that several steps have is at the same place in all. */
+static attune_status add_maps(at_build *build, const attune_steps *steps)
+{
+    for (int place = 0; place < ATTUNE_MAPS_MAX; ++place) {
+        const char *before = NULL;
+        for (int i = 0; i < steps->count; ++i) {
+            const attune_step_kernel *step = &steps->step[i].as.kernel;
+            if (steps->step[i].kind != ATTUNE_STEP_KERNEL || place >= step->map_count ||
+                (before != NULL && strcmp(before, at_map_name(&step->map[place])) == 0)) {
+                continue;
+            }
+            before = at_map_name(&step->map[place]);
+            AT_FORWARD(add_option(build, "-DATTUNE_MAP_%s=%d", before, place));
+        }
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status add_options(at_build *build, const at_recipe *recipe, const attune_target *target)
 {
     const attune_kernel *kernel = recipe->kernel;
@@ -60,7 +78,9 @@ static attune_status add_options(at_build *build, const at_recipe *recipe, const
     for (int i = 0; i < kernel->param_count; ++i) {
         AT_FORWARD(add_option(build, "-D%s=%d", kernel->params[i].name, (int)recipe->config.value[i]));
     }
-    return ATTUNE_OK;
+    AT_FORWARD(add_option(build, "-DATTUNE_ARGS_MAPS=%d", at_args_maps(&recipe->steps)));
+    AT_FORWARD(add_option(build, "-DATTUNE_ARGS_ROLES=%d", at_args_roles(kernel)));
+    return add_maps(build, &recipe->steps);
 }
 
 /* ---- Files --------------------------------------------------------------------------------------------------------
@@ -157,8 +177,7 @@ static void digest_text(at_sha256 *sha, const char *text)
 
 static void digest_build(at_build *build)
 {
-    const uint32_t head[] = {ATTUNE_ABI, (uint32_t)sizeof(attune_args), (uint32_t)build->header_count,
-                             (uint32_t)build->option_count};
+    const uint32_t head[] = {ATTUNE_ABI, (uint32_t)build->header_count, (uint32_t)build->option_count};
     unsigned char digest[AT_DIGEST_BYTES];
     at_sha256 sha;
     at_sha256_init(&sha);

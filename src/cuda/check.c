@@ -31,15 +31,17 @@ static attune_status check_threads(const at_cubin_entry *entry, const char *name
     return ATTUNE_OK;
 }
 
-static attune_status check_entry(const at_cubin *cubin, const char *name, const attune_target *target,
+static attune_status check_entry(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target,
                                  const attune_step_kernel *step, const at_sizes *largest, int64_t *smem)
 {
+    const char *name = recipe->kernel->name;
+    const size_t bytes = at_args_bytes(at_args_maps(&recipe->steps), at_args_roles(recipe->kernel));
     int64_t dynamic = 0;
     const at_cubin_entry *entry = at_cubin_find(cubin, step->entry);
     AT_FAIL_IF(entry == NULL, ATTUNE_COMPILE_ERROR, "%s: the code has no entry '%s'", name, step->entry);
-    AT_FAIL_IF(entry->param_count != 1 || entry->param_bytes != (int32_t)sizeof(attune_args), ATTUNE_COMPILE_ERROR,
+    AT_FAIL_IF(entry->param_count != 1 || entry->param_bytes != (int32_t)bytes, ATTUNE_COMPILE_ERROR,
                "%s: %s takes %d parameters, the last of %d bytes; one attune_args of %zu is needed", name, entry->name,
-               (int)entry->param_count, (int)entry->param_bytes, sizeof(attune_args));
+               (int)entry->param_count, (int)entry->param_bytes, bytes);
     AT_FORWARD(check_threads(entry, name, target, (int64_t)step->block[0] * step->block[1] * step->block[2]));
     AT_FORWARD(at_term_evaluate(&step->smem, largest, &dynamic));
     AT_FAIL_IF(entry->smem_static + dynamic > target->smem_optin_bytes, ATTUNE_UNSUPPORTED,
@@ -72,7 +74,7 @@ attune_status at_cubin_check(const at_cubin *cubin, const at_recipe *recipe, con
     for (int i = 0; i < recipe->steps.count; ++i) {
         const attune_step *step = &recipe->steps.step[i];
         if (step->kind == ATTUNE_STEP_KERNEL) {
-            AT_FORWARD(check_entry(cubin, name, target, &step->as.kernel, &largest, &smem));
+            AT_FORWARD(check_entry(cubin, recipe, target, &step->as.kernel, &largest, &smem));
         }
     }
     AT_FAIL_IF(smem != recipe->resources.smem_bytes, ATTUNE_COMPILE_ERROR,

@@ -8,21 +8,48 @@ static uint64_t at_least_one(int64_t value)
     return value < 1 ? 1 : (uint64_t)value;
 }
 
+/* The extents of the tensor of a role that may have a map, innermost first, and how many there are. */
+static uint32_t extents_of(int role, const attune_args *args, bool varlen, int64_t extent[4])
+{
+    const bool of_query = role == ATTUNE_Q || role == ATTUNE_O || role == ATTUNE_DQ || role == ATTUNE_DO;
+    const bool of_qk = role == ATTUNE_Q || role == ATTUNE_K || role == ATTUNE_DQ || role == ATTUNE_DK;
+    const int64_t rows_q = varlen ? args->total_q : args->seqlen_q;
+    const int64_t rows_kv = varlen ? args->total_kv : args->seqlen_kv;
+    extent[3] = args->batch;
+    if (role == ATTUNE_LSE || role == ATTUNE_DLSE) {
+        extent[0] = rows_q;
+        extent[1] = args->heads_q;
+        extent[2] = args->batch;
+        return varlen ? 2 : 3;
+    }
+    if (role == ATTUNE_BIAS || role == ATTUNE_DBIAS || role == ATTUNE_MASK) {
+        /* NOTE: broadcast dimensions, whose stride is 0, count one: kernels give them the coordinate 0. */
+        const int64_t *stride = args->tensor[role].stride;
+        extent[0] = args->seqlen_kv;
+        extent[1] = args->seqlen_q;
+        extent[2] = stride[ATTUNE_STRIDE_HEAD] != 0 ? args->heads_q : 1;
+        extent[3] = stride[ATTUNE_STRIDE_BATCH] != 0 ? args->batch : 1;
+        return 4;
+    }
+    extent[0] = of_qk ? args->head_dim_qk : args->head_dim_v;
+    extent[1] = of_query ? rows_q : rows_kv;
+    extent[2] = of_query ? args->heads_q : args->heads_kv;
+    return varlen ? 3 : 4;
+}
+
 at_map_shape at_map_shape_of(const attune_map *map, const attune_args *args, bool varlen)
 {
     const attune_tensor *tensor = &args->tensor[map->role];
-    const bool queries = map->role == ATTUNE_Q || map->role == ATTUNE_O;
-    const int64_t rows = queries ? args->seqlen_q : args->seqlen_kv;
-    const int64_t total = queries ? args->total_q : args->total_kv;
+    const bool rows_inside = map->role == ATTUNE_LSE || map->role == ATTUNE_DLSE; /* the innermost dimension */
     const uint64_t bytes = at_dtype_bytes(tensor->dtype);
-    at_map_shape shape = {.rank = varlen ? 3 : 4};
-    shape.size[0] = (uint64_t)(map->role == ATTUNE_Q || map->role == ATTUNE_K ? args->head_dim_qk : args->head_dim_v);
-    shape.size[1] = at_least_one(varlen ? total : rows);
-    shape.size[2] = at_least_one(queries ? args->heads_q : args->heads_kv);
-    shape.size[3] = at_least_one(args->batch);
-    shape.stride[0] = (uint64_t)tensor->stride[ATTUNE_STRIDE_SEQ] * bytes;
-    shape.stride[1] = (uint64_t)tensor->stride[ATTUNE_STRIDE_HEAD] * bytes;
-    shape.stride[2] = (uint64_t)tensor->stride[ATTUNE_STRIDE_BATCH] * bytes;
+    int64_t extent[4];
+    at_map_shape shape = {.rank = extents_of(map->role, args, varlen, extent)};
+    for (uint32_t i = 0; i < shape.rank; ++i) {
+        shape.size[i] = at_least_one(extent[i]);
+    }
+    for (uint32_t i = 0; i + 1 < shape.rank; ++i) {
+        shape.stride[i] = (uint64_t)tensor->stride[(rows_inside ? ATTUNE_STRIDE_HEAD : ATTUNE_STRIDE_SEQ) - i] * bytes;
+    }
     for (uint32_t i = 0; i < shape.rank; ++i) {
         shape.box[i] = map->box[i] < 1 ? 1 : (uint32_t)map->box[i];
         /* A dimension of one has any stride, and callers leave rubbish there. */
@@ -35,7 +62,12 @@ at_map_shape at_map_shape_of(const attune_map *map, const attune_args *args, boo
 
 static unsigned int map_type(int32_t dtype)
 {
-    return dtype == ATTUNE_FP16 ? AT_CU_MAP_FLOAT16 : dtype == ATTUNE_BF16 ? AT_CU_MAP_BFLOAT16 : AT_CU_MAP_FLOAT32;
+    static const unsigned int types[ATTUNE_DTYPE_COUNT] = {[ATTUNE_FP32] = AT_CU_MAP_FLOAT32,
+                                                           [ATTUNE_FP16] = AT_CU_MAP_FLOAT16,
+                                                           [ATTUNE_BF16] = AT_CU_MAP_BFLOAT16,
+                                                           [ATTUNE_INT32] = AT_CU_MAP_INT32,
+                                                           [ATTUNE_BOOL] = AT_CU_MAP_UINT8};
+    return types[dtype];
 }
 
 static unsigned int promotion(int32_t bytes)

@@ -7,7 +7,7 @@
 #include "attune/kernel.h"
 #include "cuda/driver.h"
 
-/* A tensor of Q, K, V or O as the driver wants to have it described. */
+/* A tensor as the driver wants to have it described. */
 typedef struct at_map_shape {
     uint32_t rank;
     uint64_t size[4];   /* elements, innermost first */
@@ -15,7 +15,7 @@ typedef struct at_map_shape {
     uint32_t box[4];
 } at_map_shape;
 
-/* Dimensions innermost first: head_dim, sequence, head, batch; varlen: head_dim, rows of the whole, head. */
+/* Dimensions as attune_map says. */
 at_map_shape at_map_shape_of(const attune_map *map, const attune_args *args, bool varlen);
 
 /* Encodes a map of this call's tensor, on the host alone: about 0.05 us. A tensor without memory leaves it as it is. */

@@ -74,7 +74,7 @@ enum { AT_CU_STREAM_LEGACY = 1, AT_CU_STREAM_PER_THREAD = 2 }; /* names of strea
 enum { AT_CU_PROC_LEGACY_STREAM = 1 }; /* a NULL stream is the legacy default stream, as in the documentation */
 
 /* Tensor maps. */
-enum { AT_CU_MAP_FLOAT16 = 6, AT_CU_MAP_FLOAT32 = 7, AT_CU_MAP_BFLOAT16 = 9 };
+enum { AT_CU_MAP_UINT8 = 0, AT_CU_MAP_INT32 = 3, AT_CU_MAP_FLOAT16 = 6, AT_CU_MAP_FLOAT32 = 7, AT_CU_MAP_BFLOAT16 = 9 };
 enum { AT_CU_MAP_INTERLEAVE_NONE = 0, AT_CU_MAP_FILL_ZEROS = 0 };
 
 /* Launches. */

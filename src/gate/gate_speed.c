@@ -52,7 +52,7 @@ static double compulsory_bytes(const attune_problem *problem)
     int64_t queries = problem->batch * problem->heads_q * problem->seqlen_q;
     int64_t keys = problem->batch * problem->heads_kv * problem->seqlen_kv;
     bool hidden = problem->varlen || problem->seqused_kv || problem->mask || problem->window_left >= 0 ||
-                  problem->window_right >= 0 || problem->causal;
+                  problem->window_right >= 0;
     int64_t columns = problem->head_dim_qk + problem->head_dim_v;
     return (double)((queries + (hidden ? 0 : keys)) * columns * element);
 }

@@ -78,11 +78,11 @@ static void vary_heads(attune_problem *problem, at_random *random)
 static void vary_mask(attune_problem *problem, at_random *random)
 {
     uint64_t kind = at_random_below(random, 8);
-    problem->causal = kind < 4 ? 1 : problem->causal;
     if (kind >= 2 && kind < 6) {
         problem->window_left = draw_between(random, -1, 70);
         problem->window_right = draw_between(random, -1, 70);
     }
+    problem->window_right = kind < 4 ? 0 : problem->window_right; /* causal */
     problem->mask = kind >= 6 ? 1 : problem->mask;
     uint64_t offset = at_random_below(random, 3);
     problem->offset_kind = offset == 0   ? ATTUNE_OFFSET_BOTTOM_RIGHT
@@ -169,7 +169,7 @@ static void vary(at_gate_case *one, int64_t ordinal, bool big, at_random *random
         break;
     case AT_STRATUM_LONG:
         make_long(problem, random);
-        problem->causal = !big && ordinal / 10 % 2 == 1 ? 1 : problem->causal;
+        problem->window_right = !big && ordinal / 10 % 2 == 1 ? 0 : problem->window_right;
         break;
     default:
         break;

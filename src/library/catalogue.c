@@ -139,7 +139,7 @@ const char *at_catalogue_left_out(const char *name)
 const attune_kernel *at_catalogue_general(attune_target_kind target)
 {
     for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
-        if ((*kernel)->target == target && ((*kernel)->traits & ATTUNE_TRAIT_GENERAL) != 0) {
+        if ((*kernel)->target == (int32_t)target && ((*kernel)->traits & ATTUNE_TRAIT_GENERAL) != 0) {
             return *kernel;
         }
     }

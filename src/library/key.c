@@ -16,7 +16,7 @@ void at_key_fill(at_key *key, const attune_problem *problem)
 {
     memset(key, 0, sizeof *key);
     key->shape[0] = problem->op;
-    key->shape[1] = problem->dtype;
+    key->shape[1] = (int64_t)at_problem_dtypes(problem);
     key->shape[2] = problem->head_dim_qk;
     key->shape[3] = problem->head_dim_v;
     key->shape[4] = problem->heads_q / problem->heads_kv;

@@ -166,7 +166,7 @@ static attune_status read_named(const attune_context *context, const char *text,
     AT_FORWARD(at_kernels_named(context->parts.kernels, name, kernel));
     /* Values are checked here, so that a misspelt parameter is found before any problem is planned. */
     AT_FORWARD(at_config_parse(*kernel, *params, &scratch));
-    attune_target_kind kind = context->parts.device->target.kind;
+    int32_t kind = context->parts.device->target.kind;
     AT_FAIL_IF((*kernel)->target != kind, ATTUNE_UNSUPPORTED, "kernel %s is for %s, the context's target is %s", name,
                kind_name[(*kernel)->target], context->target_text);
     return ATTUNE_OK;

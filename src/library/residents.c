@@ -24,7 +24,7 @@ static bool same_terms(const attune_term *a, const attune_term *b, int count)
 
 static bool same_maps(const attune_step_kernel *a, const attune_step_kernel *b)
 {
-    /* attune_map has no padding: enums and int32_t only. */
+    /* attune_map has no padding: int32_t and a text only. */
     return a->map_count == b->map_count && memcmp(a->map, b->map, (size_t)a->map_count * sizeof a->map[0]) == 0;
 }
 

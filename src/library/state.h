@@ -50,7 +50,7 @@ attune_status at_context_name(attune_context *context, const char *from, const c
 /* The static part of a problem and its buckets: as much as its class says, without text. All members are of one size,
  * so that there is no padding and keys compare as bytes. */
 typedef struct at_key {
-    int64_t shape[5];  /* op, dtype, head_dim_qk, head_dim_v, heads_q / heads_kv */
+    int64_t shape[5];  /* op, dtypes, head_dim_qk, head_dim_v, heads_q / heads_kv */
     int64_t form[5];   /* layout, bias, align in effect, offset kind, ATTUNE_FEATURE_ bits */
     int64_t bucket[5]; /* window left and right, batch * heads_q, seqlen_q, seqlen_kv; the last three are 0 in keys of
                           loaded kernels */

@@ -32,7 +32,7 @@ static bool supports_align(const attune_problem *problem, attune_reason *reason)
 
 static bool supports_lengths(const attune_problem *problem, attune_reason *reason)
 {
-    bool bottom_right = problem->causal && problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT;
+    bool bottom_right = attune_is_causal(problem) && problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT;
     if (problem->seqlen_kv == 0) {
         return attune_refuse(reason, "seqlen_kv 0: cuDNN needs a key");
     }
@@ -43,11 +43,11 @@ static bool supports_lengths(const attune_problem *problem, attune_reason *reaso
 
 static bool supports_mask(const attune_problem *problem, attune_reason *reason)
 {
-    if (problem->window_left >= 0 || problem->window_right >= 0) {
+    if (attune_is_windowed(problem)) {
         return attune_refuse(reason, "window %lld:%lld: this peer has causal masks only",
                              (long long)problem->window_left, (long long)problem->window_right);
     }
-    return !problem->causal || problem->offset_kind != ATTUNE_OFFSET_NUMBER ||
+    return !attune_is_causal(problem) || problem->offset_kind != ATTUNE_OFFSET_NUMBER ||
            attune_refuse(reason, "offset %lld: cuDNN's masks are top-left or bottom-right", (long long)problem->offset);
 }
 
@@ -74,7 +74,7 @@ bool at_cudnn_supports(const attune_problem *problem, const attune_target *targe
 
 static int64_t mask_of(const attune_problem *problem, const attune_call *call)
 {
-    if (!problem->causal) {
+    if (!attune_is_causal(problem)) {
         return AT_CUDNN_MASK_NONE;
     }
     if (problem->offset_kind == ATTUNE_OFFSET_TOP_LEFT) {

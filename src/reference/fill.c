@@ -14,12 +14,14 @@
 /* Keys of one of a kernel's tiles, so that NEGATIVE and MASK know where a partial or a whole one may lie. */
 enum { TILE = 64 };
 
+enum { STREAMS = ATTUNE_ROLES_FORWARD }; /* of one row: what is drawn does not change with roles to come */
+
 /* Random streams: one for each row of each role, so that values depend neither on layout nor on order. */
 static at_random stream(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row)
 {
     const at_extent extent = at_inputs_extent(inputs, role);
     int64_t index = (batch * extent.count[1] + head) * (extent.count[2] + 1) + row + 1;
-    return at_random_seed(inputs->draw.seed, (uint64_t)index * ATTUNE_ROLE_COUNT + (uint64_t)role);
+    return at_random_seed(inputs->draw.seed, (uint64_t)index * STREAMS + (uint64_t)role);
 }
 
 /* Standard normals, both values of each Box-Muller pair. */
@@ -134,7 +136,7 @@ static int64_t tail_query(const at_inputs *inputs, int64_t row)
                          : problem->seqlen_kv - problem->seqlen_q;
     int64_t position = row + offset > 0 ? row + offset : 0;
     tail_kind kind = (tail_kind)(row % TAIL_KINDS);
-    return tail_code(inputs, kind == TAIL_LAST && problem->causal ? TAIL_TILE : kind, position / TILE);
+    return tail_code(inputs, kind == TAIL_LAST && attune_is_causal(problem) ? TAIL_TILE : kind, position / TILE);
 }
 
 /* The largest distance, and a query's entry that makes it; the key's entry follows from the scale. */

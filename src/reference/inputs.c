@@ -28,10 +28,10 @@ const char *at_family_name(at_family family)
 
 static bool has_hidden(const attune_problem *problem)
 {
-    bool some_range = problem->window_left >= 0 || problem->window_right >= 0;
-    bool past_end =
-        problem->causal && (problem->offset_kind == ATTUNE_OFFSET_NUMBER ||
-                            (problem->offset_kind == ATTUNE_OFFSET_TOP_LEFT && problem->seqlen_kv > problem->seqlen_q));
+    bool some_range = attune_is_windowed(problem);
+    bool past_end = attune_is_causal(problem) &&
+                    (problem->offset_kind == ATTUNE_OFFSET_NUMBER ||
+                     (problem->offset_kind == ATTUNE_OFFSET_TOP_LEFT && problem->seqlen_kv > problem->seqlen_q));
     return problem->seqused_kv || problem->varlen || problem->mask || problem->bias != ATTUNE_BIAS_NONE || some_range ||
            past_end;
 }
@@ -192,20 +192,7 @@ static bool is_main(attune_role role)
 
 static int32_t dtype_of(const at_inputs *inputs, attune_role role)
 {
-    switch (role) {
-    case ATTUNE_LSE:
-    case ATTUNE_SINK:
-    case ATTUNE_SLOPES:
-        return ATTUNE_FP32;
-    case ATTUNE_MASK:
-        return ATTUNE_BOOL;
-    case ATTUNE_CU_Q:
-    case ATTUNE_CU_KV:
-    case ATTUNE_USED_KV:
-        return ATTUNE_INT32;
-    default:
-        return (int32_t)inputs->problem.dtype;
-    }
+    return at_problem_dtype(&inputs->problem, role);
 }
 
 /* Elements that strides of the role are multiples of. */

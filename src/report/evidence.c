@@ -60,8 +60,10 @@ static bool same_question(const at_point *head, const at_point *point)
 
 static const char *mask_of(const attune_problem *problem)
 {
-    bool window = problem->window_left >= 0 || problem->window_right >= 0;
-    return problem->mask ? "a mask that is given" : window ? "window" : problem->causal ? "causal" : "no mask";
+    return problem->mask                 ? "a mask that is given"
+           : attune_is_windowed(problem) ? "window"
+           : attune_is_causal(problem)   ? "causal"
+                                         : "no mask";
 }
 
 /* Groups: by device, head dims, mask, and what else is asked. */
@@ -151,7 +153,7 @@ typedef struct roof {
 
 static bool moves_everything(const attune_problem *p)
 {
-    return !p->varlen && !p->seqused_kv && !p->mask && !p->causal && p->window_left < 0 && p->window_right < 0;
+    return !p->varlen && !p->seqused_kv && !p->mask && p->window_left < 0 && p->window_right < 0;
 }
 
 static void look_up(const at_point *point, roof *above)

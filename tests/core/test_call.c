@@ -1,5 +1,7 @@
 #include "calls.h"
 
+#include "core/recipe.h"
+
 static void refused(const attune_problem *problem, const attune_call *call, const char *first, const char *second)
 {
     assert_int_equal(at_call_check(problem, call), ATTUNE_INVALID_ARGUMENT);
@@ -185,6 +187,8 @@ static void presence(void **state)
     for (int role = ATTUNE_BIAS; role < ATTUNE_ROLE_COUNT; ++role) {
         REFUSED(&plain, tensor[role].data, place(50), at_role_name(role), "is given");
     }
+    REFUSED(&plain, page_count, 1, "page_count", "0 is needed");
+    REFUSED(&plain, states, 2, "states", "0 is needed");
 }
 
 static void empty_tensors_need_no_memory(void **state)
@@ -499,6 +503,61 @@ static void workspaces(void **state)
 
 /* ---- Args ------------------------------------------------------------------------------------------------------- */
 
+/* Compiled kernels have them in their code: what was there in ABI 2 is where it was, and what follows is where every
+ * later version has it. */
+static void args_keep_their_places(void **state)
+{
+    static const struct {
+        size_t is, was;
+    } places[] = {
+#define AT(member, place) {offsetof(attune_args, member), place}
+        AT(size, 0),
+        AT(abi, 4),
+        AT(features, 8),
+        AT(dtype, 12),
+        AT(batch, 16),
+        AT(heads_q, 24),
+        AT(heads_kv, 32),
+        AT(seqlen_q, 40),
+        AT(seqlen_kv, 48),
+        AT(total_q, 56),
+        AT(total_kv, 64),
+        AT(head_dim_qk, 72),
+        AT(head_dim_v, 76),
+        AT(scale, 80),
+        AT(softcap, 84),
+        AT(window_left, 88),
+        AT(window_right, 96),
+        AT(offset, 104),
+        AT(offset_kind, 112),
+        AT(step, 116),
+        AT(workspace, 120),
+        AT(workspace_bytes, 128),
+        AT(param, 136),
+        AT(page_size, 200),
+        AT(page_table_width, 204),
+        AT(states, 208),
+        AT(reserved32, 212),
+        AT(page_count, 216),
+        AT(total_new, 224),
+        AT(state_stride_o, 232),
+        AT(state_stride_lse, 240),
+        AT(reserved64, 248),
+        AT(map, 256),
+        AT(tensor, 768),
+#undef AT
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; ++i) {
+        assert_int_equal(places[i].is, places[i].was);
+    }
+    assert_int_equal(sizeof(attune_tensor), 40);
+    assert_int_equal(sizeof(attune_tensor_map), 128);
+    assert_int_equal(at_args_bytes(4, 12), 1280);
+    assert_int_equal(at_args_bytes(ATTUNE_ARGS_MAPS, ATTUNE_ARGS_ROLES), sizeof(attune_args));
+    assert_true(at_args_bytes(ATTUNE_MAPS_MAX, ATTUNE_ROLE_COUNT) <= 4096); /* what a launch takes */
+}
+
 static void args_repeat_the_call(void **state)
 {
     (void)state;
@@ -520,7 +579,7 @@ static void args_repeat_the_call(void **state)
     assert_true(args.seqlen_q == 5 && args.seqlen_kv == 10 && args.total_q == 10 && args.total_kv == 20);
     assert_true(args.head_dim_qk == 8 && args.head_dim_v == 16);
     assert_true(args.scale == at_problem_scale(&problem) && args.softcap == 2.0f);
-    assert_true(args.window_left == 3 && args.window_right == -1);
+    assert_true(args.window_left == 3 && args.window_right == 0);
     assert_true(args.offset == -6 && args.offset_kind == ATTUNE_OFFSET_NUMBER);
     assert_true(args.workspace == place(40) && args.workspace_bytes == 256);
     assert_memory_equal(&args.tensor[ATTUNE_Q], &call.tensor[ATTUNE_Q], sizeof args.tensor[0]);
@@ -578,6 +637,7 @@ int main(void)
         cmocka_unit_test(overlap_agrees_with_counting),
         cmocka_unit_test(workspaces),
         cmocka_unit_test(args_repeat_the_call),
+        cmocka_unit_test(args_keep_their_places),
         cmocka_unit_test(any_call_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

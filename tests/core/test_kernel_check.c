@@ -248,7 +248,7 @@ static void kernel_steps(void **state)
     BROKEN_STEP(CUDA, step[0].as.kernel.block[2], 1025, "block[2] is 1025");
     BROKEN_STEP(CUDA, step[0].as.kernel.cluster[1], 0, "cluster[1] is 0");
     BROKEN_STEP(CUDA, step[0].as.kernel.programmatic, 2, "programmatic is 2");
-    BROKEN_STEP(CUDA, step[0].as.kernel.map_count, 5, "map_count is 5");
+    BROKEN_STEP(CUDA, step[0].as.kernel.map_count, 13, "map_count is 13");
     BROKEN_STEP(CUDA, step[0].as.kernel.smem, empty, "smem");
     attune_kernel kernel = sample_kernel(CUDA);
     attune_steps steps = steps_of(&kernel);
@@ -266,13 +266,20 @@ static void maps(void **state)
     (void)state;
     attune_kernel kernel = sample_kernel(CUDA);
     attune_steps steps = steps_of(&kernel);
-    attune_map good = {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, 128, 1, 1}, 256};
+    attune_map good = {.role = ATTUNE_K, .swizzle = ATTUNE_SWIZZLE_128B, .box = {64, 128, 1, 1}, .l2_bytes = 256};
     attune_map *map = &steps.step[0].as.kernel.map[0];
     steps.step[0].as.kernel.map_count = 1;
     *map = good;
     assert_int_equal(at_steps_check(&kernel, &steps), ATTUNE_OK);
-    map->role = ATTUNE_MASK;
-    bad_steps(&kernel, &steps, "role 6");
+    map->role = ATTUNE_SINK;
+    bad_steps(&kernel, &steps, "role 7 (SINK)");
+    map->role = ATTUNE_ROLE_COUNT;
+    bad_steps(&kernel, &steps, "role 31");
+    *map = good;
+    memcpy(map->name, "K_of_new", sizeof "K_of_new");
+    bad_steps(&kernel, &steps, "name 'K_of_new'");
+    memset(map->name, 'A', sizeof map->name);
+    bad_steps(&kernel, &steps, "at most 15");
     *map = good;
     map->swizzle = (attune_swizzle)9;
     bad_steps(&kernel, &steps, "swizzle 9");
@@ -285,6 +292,30 @@ static void maps(void **state)
     *map = good;
     map->l2_bytes = 100;
     bad_steps(&kernel, &steps, "l2_bytes is 100");
+}
+
+/* A source has one macro for a map's name. */
+static void map_names(void **state)
+{
+    (void)state;
+    attune_kernel kernel = sample_kernel(CUDA);
+    attune_steps steps = steps_of(&kernel);
+    attune_map *map = steps.step[0].as.kernel.map;
+    steps.step[1] = steps.step[0];
+    steps.count = 2;
+    for (int i = 0; i < 3; ++i) {
+        map[i] = (attune_map){.role = ATTUNE_K, .box = {64, 1, 1, 1}, .name = {(char)('A' + i)}};
+    }
+    steps.step[0].as.kernel.map_count = 3;
+    assert_int_equal(at_steps_check(&kernel, &steps), ATTUNE_OK);
+    steps.step[1] = steps.step[0];
+    assert_int_equal(at_steps_check(&kernel, &steps), ATTUNE_OK);
+    steps.step[1].as.kernel.map[2].name[0] = 'A';
+    bad_steps(&kernel, &steps, "step 1: map A is number 2 here and 0 elsewhere");
+    steps.step[1].as.kernel.map_count = 0;
+    map[1] = (attune_map){.role = ATTUNE_V, .box = {64, 1, 1, 1}};
+    map[2] = map[1];
+    bad_steps(&kernel, &steps, "map V is number 2 here and 1 elsewhere");
 }
 
 static attune_step gemm_step(void)
@@ -342,6 +373,7 @@ int main(void)
         cmocka_unit_test(shipped),
         cmocka_unit_test(kernel_steps),
         cmocka_unit_test(maps),
+        cmocka_unit_test(map_names),
         cmocka_unit_test(fills_and_gemms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,7 +88,11 @@ static void bad_kinds(void **state)
     REFUSED(layout, (attune_layout)2, "layout", "2", "bshd");
     REFUSED(bias, (attune_bias)5, "bias", "5", "bxh");
     REFUSED(bias, (attune_bias)-1, "bias", "-1", "bxh");
-    REFUSED(causal, 2, "causal", "2", "0 or 1");
+    REFUSED(mask, 2, "mask", "2", "0 or 1");
+    REFUSED(role_dtype[ATTUNE_K], ATTUNE_INT32 + 1, "role_dtype[K]", "int32", "fp32, fp16 or bf16");
+    REFUSED(role_dtype[ATTUNE_Q], ATTUNE_FP16 + 1, "role_dtype[Q]", "2", "only K, V, O and BIAS");
+    REFUSED(role_dtype[ATTUNE_ROLES_MAX - 1], 1, "role_dtype", "1", "0 is needed");
+    REFUSED(role_dtype[ATTUNE_BIAS], ATTUNE_FP16 + 1, "role_dtype[BIAS]", "2", "no bias");
     REFUSED(mask, -1, "mask", "-1", "0 or 1");
     REFUSED(alibi, 3, "alibi", "3", "0 or 1");
     REFUSED(sink, 4, "sink", "4", "0 or 1");
@@ -193,9 +197,11 @@ static void equality_ignores_padding(void **state)
 #define COPY(field) a.field = b.field = source.field
     COPY(size), COPY(op), COPY(dtype), COPY(batch), COPY(heads_q), COPY(heads_kv), COPY(seqlen_q), COPY(seqlen_kv);
     COPY(head_dim_qk), COPY(head_dim_v), COPY(scale), COPY(softcap), COPY(window_left), COPY(window_right);
-    COPY(offset), COPY(offset_kind), COPY(layout), COPY(bias), COPY(align), COPY(causal), COPY(mask), COPY(alibi);
+    COPY(offset), COPY(offset_kind), COPY(layout), COPY(bias), COPY(align), COPY(mask), COPY(alibi);
     COPY(sink), COPY(seqused_kv), COPY(strict), COPY(varlen), COPY(varlen_seed);
 #undef COPY
+    memset(a.role_dtype, 0, sizeof a.role_dtype);
+    memset(b.role_dtype, 0, sizeof b.role_dtype);
     expect_equal(&a, &b, true);
 }
 
@@ -213,6 +219,11 @@ static void every_field_counts(void **state)
         "b2,h4,hkv2,s8,d64,dv32,fp32",
         "b2,h4,hkv2,s8,d64,fp16",
         "b2,h4,hkv2,s8,d64,bf16",
+        "b2,h4,hkv2,s8,d64,fp32,k=fp16",
+        "b2,h4,hkv2,s8,d64,fp32,v=fp16",
+        "b2,h4,hkv2,s8,d64,fp32,v=bf16",
+        "b2,h4,hkv2,s8,d64,fp32,bias=1x1:fp16",
+        "b2,h4,hkv2,s8,d64,fp32,o=bf16",
         "b2,h4,hkv2,s8,d64,fp32,causal",
         "b2,h4,hkv2,s8,d64,fp32,offset=tl",
         "b2,h4,hkv2,s8,d64,fp32,offset=0",
@@ -281,11 +292,11 @@ static void names_and_needs(void **state)
 {
     (void)state;
     attune_problem plain = parse("b1,h1,s1,d8,fp16");
-    attune_problem all = parse("b1,h1,s1,d8,fp16,causal,window=1:1,softcap=1,bias=1x1,mask,alibi,sink,seqused,strict,"
+    attune_problem all = parse("b1,h1,s1,d8,fp16,causal,window=1:-1,softcap=1,bias=1x1,mask,alibi,sink,seqused,strict,"
                                "varlen=1");
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         assert_int_equal(at_problem_needs(&plain, (attune_role)role), role <= ATTUNE_O);
-        assert_int_equal(at_problem_needs(&all, (attune_role)role), role != ATTUNE_LSE);
+        assert_int_equal(at_problem_needs(&all, (attune_role)role), role < ATTUNE_ROLES_FORWARD && role != ATTUNE_LSE);
         assert_string_not_equal(at_role_name(role), "?");
     }
     assert_int_equal(at_problem_features(&plain), 0);
@@ -316,8 +327,7 @@ static uint64_t pairs_counted(const attune_problem *p, int64_t seqlen_q, int64_t
                                                                   : p->offset;
     for (int64_t i = 0; i < seqlen_q; ++i) {
         for (int64_t j = 0; j < seqlen_kv; ++j) {
-            bool seen = !p->causal || j <= i + offset;
-            seen = seen && (p->window_left < 0 || j >= i + offset - p->window_left);
+            bool seen = (p->window_left < 0 || j >= i + offset - p->window_left);
             seen = seen && (p->window_right < 0 || j <= i + offset + p->window_right);
             count += seen;
         }
@@ -333,7 +343,6 @@ static void pairs_equal_counting(void **state)
         attune_problem p = defaults();
         int64_t seqlen_q = (int64_t)at_random_below(&random, 20);
         int64_t seqlen_kv = (int64_t)at_random_below(&random, 20);
-        p.causal = (int32_t)at_random_below(&random, 2);
         p.window_left = (int64_t)at_random_below(&random, 25) - 1;
         p.window_right = (int64_t)at_random_below(&random, 25) - 1;
         p.window_left = at_random_below(&random, 2) ? -1 : p.window_left;

@@ -59,7 +59,6 @@ static void draw_features(at_random *random, attune_problem *p)
     p->offset = between(random, -AT_DIM_MAX, AT_DIM_MAX); /* means something with a number only */
     p->bias = (attune_bias)at_random_below(random, 5);
     p->align = coin(random) ? 0 : 1 << at_random_below(random, 9);
-    p->causal = coin(random);
     p->mask = coin(random);
     p->alibi = coin(random);
     p->sink = coin(random);
@@ -68,6 +67,10 @@ static void draw_features(at_random *random, attune_problem *p)
     p->varlen = coin(random);
     p->varlen_seed = coin(random) ? at_random_next(random) : at_random_below(random, 10);
     p->layout = p->varlen || coin(random) ? ATTUNE_BSHD : ATTUNE_BHSD;
+    for (int role = ATTUNE_K; role <= ATTUNE_O && coin(random); ++role) {
+        p->role_dtype[role] = (uint8_t)at_random_below(random, ATTUNE_BF16 + 2);
+    }
+    p->role_dtype[ATTUNE_BIAS] = p->bias != ATTUNE_BIAS_NONE ? (uint8_t)at_random_below(random, ATTUNE_BF16 + 2) : 0;
 }
 
 static attune_problem draw(at_random *random)
@@ -215,8 +218,15 @@ static void canonical_forms(void **state)
         {"b1,h1,s9,d64,fp32,layout=bshd", "b1,h1,s9,d64,fp32,layout=bshd"},
         {"b1,h1,s9,d64,fp32,layout=bshd,varlen=0", "b1,h1,s9,d64,fp32,varlen=0"},
         {"varlen=18446744073709551615,b1,h1,s9,d64,fp32", "b1,h1,s9,d64,fp32,varlen=18446744073709551615"},
+        {"b1,h1,s9,d64,fp32,window=-1:0", "b1,h1,s9,d64,fp32,causal"},
+        {"b1,h1,s9,d64,fp32,window=-1:7,causal", "b1,h1,s9,d64,fp32,causal"},
+        {"b1,h1,s9,d64,fp32,causal,offset=tl,window=4:0", "b1,h1,s9,d64,fp32,offset=tl,window=4:0"},
+        {"b1,h1,s9,d64,bf16,o=fp32,v=bf16,k=fp16", "b1,h1,s9,d64,bf16,k=fp16,o=fp32"},
+        {"b1,h1,s9,d64,bf16,bias=1x1:fp32,v=fp16", "b1,h1,s9,d64,bf16,v=fp16,bias=1x1:fp32"},
+        {"b1,h1,s9,d64,fp16,bias=bxh:fp16", "b1,h1,s9,d64,fp16,bias=bxh"},
+        {"b1,h1,s9,d3,fp16,k=fp32,align=2", "b1,h1,s9,d3,fp16,k=fp32,align=4"},
         {"strict,seqused,sink,alibi,mask,bias=1xh,window=3:-1,offset=7,causal,fp32,dv8,d4,skv2,sq1,hkv2,h4,b3",
-         "b3,h4,hkv2,sq1,skv2,d4,dv8,fp32,causal,offset=7,window=3:-1,bias=1xh,mask,alibi,sink,seqused,strict"},
+         "b3,h4,hkv2,sq1,skv2,d4,dv8,fp32,offset=7,window=3:0,bias=1xh,mask,alibi,sink,seqused,strict"},
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; ++i) {
         attune_problem read;
@@ -249,13 +259,13 @@ static void fields_are_set(void **state)
     assert_int_equal(p.head_dim_v, 80);
     assert_true(p.scale == 0.5f && p.softcap == 2.5f);
     assert_int_equal(p.window_left, 3);
-    assert_int_equal(p.window_right, 5);
+    assert_int_equal(p.window_right, 0); /* causal, whatever the window says */
     assert_int_equal(p.offset_kind, ATTUNE_OFFSET_NUMBER);
     assert_int_equal(p.offset, -7);
     assert_int_equal(p.layout, ATTUNE_BSHD);
     assert_int_equal(p.bias, ATTUNE_BIAS_BX1);
     assert_int_equal(p.align, 32);
-    assert_true(p.causal && p.mask && p.alibi && p.sink && p.seqused_kv && p.strict && p.varlen);
+    assert_true(p.mask && p.alibi && p.sink && p.seqused_kv && p.strict && p.varlen);
     assert_int_equal(p.varlen_seed, 9);
 }
 
@@ -266,6 +276,9 @@ static void classes(void **state)
         const char *text, *class_text;
     } examples[] = {
         {"b1,h8,s512,d64,fp16,causal", "fwd,bh8,g1,sq512,skv512,d64,dv64,fp16,causal"},
+        {"b1,h8,s512,d64,fp16,window=-1:0", "fwd,bh8,g1,sq512,skv512,d64,dv64,fp16,causal"},
+        {"b1,h8,s512,d64,fp16,causal,window=100:-1", "fwd,bh8,g1,sq512,skv512,d64,dv64,fp16,window=128:0"},
+        {"b1,h8,s512,d64,fp16,v=fp32,causal", "fwd,bh8,g1,sq512,skv512,d64,dv64,fp16,v=fp32,causal"},
         {"b3,h3,s513,d64,fp16", "fwd,bh16,g1,sq1024,skv1024,d64,dv64,fp16"},
         {"b1,h32,hkv8,sq1,skv8191,d128,bf16", "fwd,bh32,g4,sq1,skv8192,d128,dv128,bf16"},
         {"b1,h1,sq0,skv3,d4,dv8,fp32,scale=3,softcap=9,offset=12,window=100:-1,varlen=4",
@@ -400,7 +413,7 @@ static void longest_text_fits(void **state)
     p.offset_kind = ATTUNE_OFFSET_NUMBER;
     p.offset = -AT_DIM_MAX;
     p.align = 256;
-    p.causal = p.alibi = p.sink = p.seqused_kv = p.strict = p.varlen = 1;
+    p.alibi = p.sink = p.seqused_kv = p.strict = p.varlen = 1;
     p.bias = ATTUNE_BIAS_1XH;
     p.layout = ATTUNE_BSHD;
     p.varlen_seed = UINT64_MAX;

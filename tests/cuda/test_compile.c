@@ -5,6 +5,7 @@
 #include "cuda/cache.h"
 #include "cuda/fixture.h"
 #include "cuda/provide.h"
+#include "library/catalogue.h"
 
 static at_nvrtc *nvrtc;
 
@@ -46,7 +47,7 @@ static void the_source_is_told(void **state)
 {
     at_build build;
     (void)state;
-    gather("b1,h8,hkv2,s512,d64,dv80,bf16,causal,window=3:-1,sink,offset=tl,align=4", 90, "", &build);
+    gather("b1,h8,hkv2,s512,d64,dv80,bf16,window=3:0,sink,offset=tl,align=4", 90, "", &build);
     assert_true(has(&build, "--gpu-architecture=sm_90a"));
     assert_true(has(&build, "-DATTUNE_ARCH=90"));
     assert_true(has(&build, "-DATTUNE_ARCH_FEATURES=1"));
@@ -124,6 +125,76 @@ static void compile_errors_are_quoted(void **state)
     gather("b1,h8,s512,d64,fp16", 90, "", &build);
     (void)snprintf(build.option[0], sizeof build.option[0], "--gpu-architecture=sm_1");
     assert_fails(at_compile(nvrtc, &build, &artifact), ATTUNE_COMPILE_ERROR, "sm_1");
+}
+
+/* A copy of a text in which `from` has become `to`; for the caller to free. */
+static char *edited(const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    char *copy = NULL;
+    assert_non_null(at);
+    assert_true(asprintf(&copy, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)) > 0);
+    return copy;
+}
+
+static void compile_of(const char *name, const char *problem_text, at_build *build)
+{
+    const attune_kernel *kernel = NULL;
+    attune_problem problem;
+    attune_config config;
+    attune_target target = fixture_target(90);
+    at_recipe recipe;
+    assert_ok(at_catalogue_named(name, &kernel));
+    assert_ok(attune_problem_parse(problem_text, &problem));
+    assert_true(kernel->heuristic(&problem, &target, 0, &config));
+    at_recipe_ask(kernel, &problem, &target, &config, &recipe);
+    assert_ok(at_build_gather(&recipe, &target, build));
+}
+
+/* Kernels that do not know a role keep their code to the byte when it is appended, and what a launch copies with it. */
+static void a_new_role_changes_no_byte(void **state)
+{
+    static const struct {
+        const char *kernel, *problem;
+    } cases[] = {{"minimal", "b1,h1,s32,d64,fp32,sink"}, {"wgmma_small", "b1,h8,s256,d64,fp16"}};
+    (void)state;
+    if (nvrtc == NULL) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        at_build build;
+        at_artifact today, later;
+        char *header = NULL;
+        compile_of(cases[i].kernel, cases[i].problem, &build);
+        assert_ok(at_compile(nvrtc, &build, &today));
+        for (int k = 0; k < build.header_count; ++k) {
+            if (strcmp(build.header_name[k], "attune/args.h") == 0) {
+                header = edited(build.header_text[k], "ATTUNE_ROLE_COUNT = 31\n",
+                                "ATTUNE_LATER = 31,\n    ATTUNE_ROLE_COUNT = 32\n");
+                build.header_text[k] = header;
+            }
+        }
+        assert_non_null(header);
+        assert_ok(at_compile(nvrtc, &build, &later));
+        assert_int_equal(today.cubin_bytes, later.cubin_bytes);
+        assert_memory_equal(today.cubin, later.cubin, today.cubin_bytes);
+        at_artifact_free(&today);
+        at_artifact_free(&later);
+        free(header);
+    }
+}
+
+/* Only what a kernel has is in its attune_args; maps are known by name. */
+static void args_are_as_large_as_they_need(void **state)
+{
+    at_build build;
+    (void)state;
+    compile_of("minimal", "b1,h1,s32,d64,fp32", &build);
+    assert_true(has(&build, "-DATTUNE_ARGS_MAPS=4") && has(&build, "-DATTUNE_ARGS_ROLES=12"));
+    compile_of("wgmma_small", "b1,h8,s256,d64,fp16", &build);
+    assert_true(has(&build, "-DATTUNE_ARGS_MAPS=4") && has(&build, "-DATTUNE_ARGS_ROLES=12"));
+    assert_true(has(&build, "-DATTUNE_MAP_Q=0") && has(&build, "-DATTUNE_MAP_K=1"));
+    assert_true(has(&build, "-DATTUNE_MAP_V=2"));
 }
 
 static void a_source_that_is_not_there(void **state)
@@ -276,6 +347,8 @@ int main(void)
         cmocka_unit_test(equal_builds_have_equal_digests),
         cmocka_unit_test(headers_travel_with_what_they_include),
         cmocka_unit_test(compile_errors_are_quoted),
+        cmocka_unit_test(a_new_role_changes_no_byte),
+        cmocka_unit_test(args_are_as_large_as_they_need),
         cmocka_unit_test(a_source_that_is_not_there),
         cmocka_unit_test(a_compiler_that_is_not_there),
         cmocka_unit_test(the_cache_is_used_and_distrusted),

@@ -77,7 +77,7 @@ static void an_entry_is_read(void **state)
         assert_non_null(entry);
         assert_int_equal(entry->smem_static, 300 * sizeof(float));
         assert_int_equal(entry->param_count, 1);
-        assert_int_equal(entry->param_bytes, sizeof(attune_args));
+        assert_int_equal(entry->param_bytes, at_args_bytes(ATTUNE_ARGS_MAPS, ATTUNE_ROLES_FORWARD));
         assert_int_equal(entry->max_threads, 128);
         assert_int_equal(entry->spill_bytes, 0);
         assert_int_equal(entry->local_bytes, 0);

@@ -13,7 +13,7 @@ static void map_queries(attune_steps *steps)
 {
     attune_step_kernel *kernel = &steps->step[steps->count - 1].as.kernel;
     kernel->map_count = 1;
-    kernel->map[0] = (attune_map){ATTUNE_Q, ATTUNE_SWIZZLE_128B, {DIM, 8, 1, 1}, 0};
+    kernel->map[0] = (attune_map){.role = ATTUNE_Q, .swizzle = ATTUNE_SWIZZLE_128B, .box = {DIM, 8, 1, 1}};
 }
 
 static int forget(void **state)

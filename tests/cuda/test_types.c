@@ -79,6 +79,8 @@ static void tensor_maps(void **state)
     SAME(sizeof(attune_tensor_map), sizeof(CUtensorMap));
     /* NOTE: the driver asks for 64; the toolkit's own type has 128 since 13.0. */
     SAME(_Alignof(attune_tensor_map), 64);
+    SAME(AT_CU_MAP_UINT8, CU_TENSOR_MAP_DATA_TYPE_UINT8);
+    SAME(AT_CU_MAP_INT32, CU_TENSOR_MAP_DATA_TYPE_INT32);
     SAME(AT_CU_MAP_FLOAT16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
     SAME(AT_CU_MAP_FLOAT32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
     SAME(AT_CU_MAP_BFLOAT16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);

@@ -236,7 +236,7 @@ static void note_product(const hopper_case *of, const attune_target *target, pro
     attune_problem problem;
     attune_config config;
     hopper_choose(of, target, &problem, &config);
-    int type = problem.dtype == types[0] ? 0 : 1;
+    int type = problem.dtype == (int32_t)types[0] ? 0 : 1;
     seen->keys[type][problem.head_dim_qk] = true;
     seen->values[type][problem.head_dim_v] = true;
     seen->tile[hopper_value(&config, "BLOCK_N")] = true;

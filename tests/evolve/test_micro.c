@@ -100,7 +100,7 @@ static void a_slice_is_small_and_of_the_same_kind(void **state)
     assert_ok(attune_problem_check(&slice));
     assert_true(attune_problem_flops(&slice) < attune_problem_flops(&whole) / 100);
     assert_int_equal(slice.heads_q / slice.heads_kv, 4);
-    assert_true(slice.causal && slice.dtype == whole.dtype && slice.head_dim_qk == 128);
+    assert_true(attune_is_causal(&slice) && slice.dtype == whole.dtype && slice.head_dim_qk == 128);
     attune_problem small = problem_of("b1,h1,s40,d64,fp32");
     slice = at_micro_slice(&small, ATTUNE_TARGET_CPU);
     assert_int_equal(slice.seqlen_q, 40);

@@ -69,7 +69,7 @@ static counts count_cases(const char *text, int64_t cases)
         assert_true(attune_problem_flops(&one.problem) < AT_SMALL_FLOPS);
         if (one.stratum == AT_STRATUM_LONG) {
             assert_true(one.problem.seqlen_kv >= 2048);
-            found.long_tail[one.problem.causal] += one.draw.family == AT_FAMILY_TAIL;
+            found.long_tail[attune_is_causal(&one.problem)] += one.draw.family == AT_FAMILY_TAIL;
             continue;
         }
         found.features += at_problem_features(&one.problem) != at_problem_features(&problem);

@@ -216,11 +216,12 @@ static bool chance(at_random *random, int of)
 
 static void random_features(at_random *random, attune_problem *p)
 {
-    p->causal = chance(random, 3);
+    const bool causal = chance(random, 3);
     if (chance(random, 3)) {
         p->window_left = PICK(random, -1, 0, 1, 5, 40);
         p->window_right = PICK(random, -1, 0, 3, 20);
     }
+    p->window_right = causal ? 0 : p->window_right;
     p->offset_kind = (attune_offset)PICK(random, 0, 0, 1, 2);
     p->offset = p->offset_kind == ATTUNE_OFFSET_NUMBER ? PICK(random, -70, -3, 4, 55, 2000000000) : 0;
     p->softcap = chance(random, 4) ? 3.5f : 0;

@@ -292,7 +292,7 @@ static double logit(const scene *s, int64_t b, int64_t h, int64_t i, int64_t j, 
                      : p->offset_kind == ATTUNE_OFFSET_TOP_LEFT   ? 0
                                                                   : s->call.offset;
     int64_t at = i + offset;
-    *seen = j < keys && (!p->causal || j <= at) && (p->window_left < 0 || j >= at - p->window_left) &&
+    *seen = j < keys && (p->window_left < 0 || j >= at - p->window_left) &&
             (p->window_right < 0 || j <= at + p->window_right);
     int64_t q = index_of(s, ATTUNE_Q, b, h, start_q + i);
     int64_t k = index_of(s, ATTUNE_K, b, h / (s->call.heads_q / s->call.heads_kv), start_kv + j);

@@ -182,7 +182,7 @@ static void pairs_need_the_same_keys(void **state)
         {"b8,h16,s2048,d128,fp16,causal", "CLUSTER=0", 132, NULL},
         {"b8,h16,s2048,d128,fp16,causal", "CLUSTER=2", 132, "CLUSTER 2, causal: "},
         {"b8,h16,s2048,d128,fp16,window=100:-1", "CLUSTER=2", 132, "CLUSTER 2, window: "},
-        {"b8,h16,s2048,d128,fp16,window=-1:0", "CLUSTER=2", 132, "CLUSTER 2, window: "},
+        {"b8,h16,s2048,d128,fp16,window=-1:0", "CLUSTER=2", 132, "CLUSTER 2, causal: "},
         {"b8,h16,s2048,d128,fp16,varlen=1", "CLUSTER=2", 132, "CLUSTER 2, varlen: "},
         {"b8,h16,s2048,d128,fp16,seqused", "CLUSTER=2", 132, "CLUSTER 2, seqused: "},
         {"b8,h16,s2048,d128,fp16", "SCHEDULER=2,CLUSTER=2", 132, "CLUSTER 2: with SCHEDULER 1 and OVERLAP 1 only"},

@@ -413,7 +413,7 @@ static bool visible(const brute *at, int64_t j)
 {
     const attune_problem *p = &at->in->problem;
     int64_t position = at->row + at->offset;
-    bool hidden = (p->causal && j > position) || (p->window_left >= 0 && j < position - p->window_left) ||
+    bool hidden = (p->window_left >= 0 && j < position - p->window_left) ||
                   (p->window_right >= 0 && j > position + p->window_right) ||
                   (p->mask && item(at->in, ATTUNE_MASK, at->batch, at->head, at->row, j) == 0) ||
                   (p->bias != ATTUNE_BIAS_NONE &&

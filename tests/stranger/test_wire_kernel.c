@@ -199,7 +199,7 @@ static void wild_answers_are_refused(void **state)
         {"plan.steps.0.cluster", "[0,1,1]", "cluster[0] is 0"},
         {"plan.steps.0.grid.1", "[[2,99]]", "size 99"},
         {"plan.steps.0.programmatic", "9", "programmatic is 9"},
-        {"plan.steps.0.maps", "[{},{},{},{},{}]", "5 tensor maps"},
+        {"plan.steps.0.maps", "[{},{},{},{},{},{},{},{},{},{},{},{},{}]", "13 tensor maps"},
         {"plan.steps.0.maps", "[{\"role\":9,\"swizzle\":0,\"l2_bytes\":0,\"box\":[1,1,1,1]}]", "role 9"},
         {"plan.steps.0.maps", "[{\"role\":0,\"swizzle\":0,\"l2_bytes\":0,\"box\":[1,1]}]", "4 are needed"},
         {"sources", "[{\"name\":\"x\"}]", "text"},

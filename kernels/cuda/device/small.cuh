@@ -209,15 +209,15 @@ ATTUNE_INLINE void copy_tile(const attune_tensor_map *map, element *tile, unsign
 ATTUNE_INLINE void copy_keys(const attune_args &args, const place &p, const group &g, Shared &shared, int i)
 {
     int slot = slot_of(g, i);
-    copy_tile<BLOCK_N, chunks_qk>(&args.map[1], shared.k[slot], &shared.full[slot], key_of(p, g, i), p.head_kv,
-                                  p.batch);
+    copy_tile<BLOCK_N, chunks_qk>(&args.map[ATTUNE_MAP_K], shared.k[slot], &shared.full[slot], key_of(p, g, i),
+                                  p.head_kv, p.batch);
 }
 
 ATTUNE_INLINE void copy_values(const attune_args &args, const place &p, const group &g, Shared &shared, int i)
 {
     int slot = slot_of(g, i);
-    copy_tile<BLOCK_N, chunks_v>(&args.map[2], shared.v[slot], &shared.full[slot + values_behind], key_of(p, g, i),
-                                 p.head_kv, p.batch);
+    copy_tile<BLOCK_N, chunks_v>(&args.map[ATTUNE_MAP_V], shared.v[slot], &shared.full[slot + values_behind],
+                                 key_of(p, g, i), p.head_kv, p.batch);
 }
 
 /* Who starts copies: lane 0 of three warps, K in warp 0 and V in warp 2 of the groups of the first rows, Q in warp 1 of
@@ -225,7 +225,7 @@ ATTUNE_INLINE void copy_values(const attune_args &args, const place &p, const gr
 ATTUNE_INLINE void fill_ring(const attune_args &args, const place &p, const group &g, Shared &shared)
 {
     if (g.warp == 1 && g.split == 0 && g.lane == 0) {
-        copy_tile<BLOCK_M, chunks_qk>(&args.map[0], shared.q + g.rows * 64 * CHUNK, &shared.full_q[g.rows],
+        copy_tile<BLOCK_M, chunks_qk>(&args.map[ATTUNE_MAP_Q], shared.q + g.rows * 64 * CHUNK, &shared.full_q[g.rows],
                                       p.first_row + g.rows * 64, p.head, p.batch);
     }
     if (g.rows == 0 && g.lane == 0) {

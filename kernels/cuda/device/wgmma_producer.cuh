@@ -79,7 +79,7 @@ ATTUNE_INLINE void produce_queries(const attune_args &args, Shared &shared, prod
         ptx_mbarrier_arrive(address(shared.full_q[at]));
         return;
     }
-    fill<chunks_qk, chunk_q_bytes, rows * 128>(shared.q[p.q.stage] + part * (rows * 128), &args.map[0],
+    fill<chunks_qk, chunk_q_bytes, rows * 128>(shared.q[p.q.stage] + part * (rows * 128), &args.map[ATTUNE_MAP_Q],
                                                shared.full_q[at], true, L2_EVICT_FIRST, j.first_q + j.row + part * rows,
                                                j.head, j.batch);
 }
