@@ -79,6 +79,8 @@ def refuse_features(problem):
     for field in ("softcap", "bias", "mask", "alibi", "sink", "seqused_kv", "varlen", "strict"):
         if getattr(problem, field):
             raise Refused(UNSUPPORTED, f"{field}: this arm has no place for it")
+    if any(problem.role_dtype):
+        raise Refused(UNSUPPORTED, "role_dtype: one dtype for all of Q, K, V and O only")
     if problem.window_left >= 0 or problem.window_right > 0:
         raise Refused(UNSUPPORTED, f"window {problem.window_left}:{problem.window_right}: causal masks only")
     if problem.causal and problem.offset_kind not in (BOTTOM_RIGHT, TOP_LEFT):

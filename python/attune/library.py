@@ -6,7 +6,9 @@ import ctypes as c
 import glob
 import os
 
-ROLES = ["Q", "K", "V", "O", "LSE", "BIAS", "MASK", "SINK", "SLOPES", "CU_Q", "CU_KV", "USED_KV"]
+ROLES = ["Q", "K", "V", "O", "LSE", "BIAS", "MASK", "SINK", "SLOPES", "CU_Q", "CU_KV", "USED_KV", "DO", "DQ", "DK", "DV",
+         "DBIAS", "DSINK", "DLSE", "PAGE_TABLE_K", "PAGE_TABLE_V", "NEW_K", "NEW_V", "SLOTS", "DRAFT_MASK", "SCALE_Q",
+         "SCALE_K", "SCALE_V", "SCALE_O", "STATE_O", "STATE_LSE"]
 EFFORTS = {"estimate": 0, "measure": 1, "patient": 2, "wisdom-only": 3}
 DTYPES = {"torch.float32": 0, "torch.float16": 1, "torch.bfloat16": 2, "torch.int32": 3, "torch.bool": 4}
 
@@ -16,13 +18,14 @@ class Tensor(c.Structure):
 
 
 class Problem(c.Structure):
-    _fields_ = [("size", c.c_size_t), ("op", c.c_int32), ("dtype", c.c_int32), ("batch", c.c_int64), ("heads_q", c.c_int64),
-                ("heads_kv", c.c_int64), ("seqlen_q", c.c_int64), ("seqlen_kv", c.c_int64), ("head_dim_qk", c.c_int32),
-                ("head_dim_v", c.c_int32), ("scale", c.c_float), ("softcap", c.c_float), ("window_left", c.c_int64),
-                ("window_right", c.c_int64), ("offset", c.c_int64), ("offset_kind", c.c_int32), ("layout", c.c_int32),
-                ("bias", c.c_int32), ("align", c.c_int32), ("mask", c.c_int32),
-                ("alibi", c.c_int32), ("sink", c.c_int32), ("seqused_kv", c.c_int32), ("strict", c.c_int32),
-                ("varlen", c.c_int32), ("varlen_seed", c.c_uint64)]
+    _fields_ = [("size", c.c_size_t), ("op", c.c_int32), ("dtype", c.c_int32), ("batch", c.c_int64),
+                ("heads_q", c.c_int64), ("heads_kv", c.c_int64), ("seqlen_q", c.c_int64), ("seqlen_kv", c.c_int64),
+                ("head_dim_qk", c.c_int32), ("head_dim_v", c.c_int32), ("scale", c.c_float), ("softcap", c.c_float),
+                ("window_left", c.c_int64), ("window_right", c.c_int64), ("offset", c.c_int64),
+                ("offset_kind", c.c_int32), ("layout", c.c_int32), ("bias", c.c_int32), ("align", c.c_int32),
+                ("mask", c.c_int32), ("alibi", c.c_int32), ("sink", c.c_int32), ("seqused_kv", c.c_int32),
+                ("strict", c.c_int32), ("varlen", c.c_int32), ("varlen_seed", c.c_uint64),
+                ("role_dtype", c.c_uint8 * 64)]
 
     @property
     def causal(self):
@@ -32,7 +35,9 @@ class Problem(c.Structure):
 class Call(c.Structure):
     _fields_ = [("size", c.c_size_t), ("batch", c.c_int64), ("heads_q", c.c_int64), ("heads_kv", c.c_int64),
                 ("seqlen_q", c.c_int64), ("seqlen_kv", c.c_int64), ("total_q", c.c_int64), ("total_kv", c.c_int64),
-                ("offset", c.c_int64), ("workspace", c.c_void_p), ("workspace_bytes", c.c_size_t),
+                ("offset", c.c_int64), ("page_count", c.c_int64), ("page_table_width", c.c_int64),
+                ("total_new", c.c_int64), ("states", c.c_int64), ("state_stride_o", c.c_int64),
+                ("state_stride_lse", c.c_int64), ("workspace", c.c_void_p), ("workspace_bytes", c.c_size_t),
                 ("stream", c.c_void_p), ("tensor", Tensor * len(ROLES))]
 
 
