@@ -6,9 +6,9 @@ import ctypes as c
 import glob
 import os
 
-ROLES = ["Q", "K", "V", "O", "LSE", "BIAS", "MASK", "SINK", "SLOPES", "CU_Q", "CU_KV", "USED_KV", "DO", "DQ", "DK", "DV",
-         "DBIAS", "DSINK", "DLSE", "PAGE_TABLE_K", "PAGE_TABLE_V", "NEW_K", "NEW_V", "SLOTS", "DRAFT_MASK", "SCALE_Q",
-         "SCALE_K", "SCALE_V", "SCALE_O", "STATE_O", "STATE_LSE"]
+ROLES = ["Q", "K", "V", "O", "LSE", "BIAS", "MASK", "SINK", "SLOPES", "CU_Q", "CU_KV", "USED_KV", "DO", "DQ", "DK",
+         "DV", "DBIAS", "DSINK", "DLSE", "PAGE_TABLE_K", "PAGE_TABLE_V", "NEW_K", "NEW_V", "SLOTS", "DRAFT_MASK",
+         "SCALE_Q", "SCALE_K", "SCALE_V", "SCALE_O", "STATE_O", "STATE_LSE"]
 EFFORTS = {"estimate": 0, "measure": 1, "patient": 2, "wisdom-only": 3}
 DTYPES = {"torch.float32": 0, "torch.float16": 1, "torch.bfloat16": 2, "torch.int32": 3, "torch.bool": 4}
 
