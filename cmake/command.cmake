@@ -14,9 +14,16 @@ endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   add_executable(attune ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   target_link_libraries(attune PRIVATE attune_flags attune_command)
+  # The manual page, as the command writes it from its own tables.
+  set(ATTUNE_MANUAL ${CMAKE_BINARY_DIR}/attune.1)
+  add_custom_command(OUTPUT ${ATTUNE_MANUAL} COMMAND attune help --man > ${ATTUNE_MANUAL} DEPENDS attune VERBATIM)
+  add_custom_target(attune_manual ALL DEPENDS ${ATTUNE_MANUAL})
 endif()
 
 # bash finds the completion of a command by the file's name.
 include(GNUInstallDirs)
 install(FILES ${CMAKE_SOURCE_DIR}/completions/attune.bash
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME attune)
+if(TARGET attune_manual)
+  install(FILES ${ATTUNE_MANUAL} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()

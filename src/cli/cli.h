@@ -1,5 +1,5 @@
 /* The command: `attune VERB [ARGUMENTS] [OPTIONS]`. A verb is a file of this folder that defines one const at_verb; its
- * options are data, from which parsing, help and completion are made.
+ * options are data, from which parsing, help, the manual page and completion are made.
  *
  * To add a verb NAME:
  *   1. src/cli/NAME.c defines `const at_verb at_verb_NAME = {...}` (cli/version.c is the smallest one);
@@ -109,7 +109,8 @@ void at_cli_catch_signals(void);
 /* Whether one has come. Verbs ask between steps of at most a second, clean up and return AT_EXIT_INTERRUPTED. */
 bool at_cli_interrupted(void);
 
-/* ---- Shared by help and the dispatcher ------------------------------------------------------------------------------
+/* ---- Shared by help, the manual page and the dispatcher
+ * ------------------------------------------------------------------------------
  */
 
 /* Every verb, ends with NULL. */
@@ -119,6 +120,16 @@ const at_option *at_verb_option(const at_verb *verb, int index);
 /* The index of the option of a name of `length` characters; -1 where there is none. */
 int at_verb_option_index(const at_verb *verb, const char *name, size_t length);
 const at_verb *at_verb_find(const char *name);
+/* What the whole command's help says beside its verbs; ends with a NULL name. */
+typedef struct at_help_section {
+    const char *name;  /* in the manual page */
+    const char *title; /* in the help: a line */
+    const char *lines; /* end with a newline */
+} at_help_section;
+
+extern const at_help_section at_help_sections[];
+/* The manual page. */
+void at_man_print(FILE *out);
 /* The whole command's help, or one verb's. */
 void at_help_command(FILE *out);
 void at_help_verb(const at_verb *verb, FILE *out);

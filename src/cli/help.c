@@ -14,26 +14,10 @@ void at_help_command(FILE *out)
     for (const at_verb *const *verb = at_verbs; *verb != NULL; ++verb) {
         (void)fprintf(out, "  %-9s %s\n", (*verb)->name, (*verb)->summary);
     }
-    (void)fputs("\n"
-                "`attune VERB --help` explains a verb.\n"
-                "\n"
-                "A problem says what is asked, in comma-separated terms in any order:\n"
-                "  b1,h8,s512,d64,fp16                          batch 1, 8 heads, 512 tokens, head dim 64\n"
-                "  b2,h32,hkv8,s4096,d128,bf16,causal           grouped-query attention with a causal mask\n"
-                "  b1,h32,hkv8,sq1,skv8192,d128,bf16            one new token against 8192 cached ones\n"
-                "  b1,h8,s1000,d64,fp32,window=256:0,softcap=30 a sliding window, capped logits\n"
-                "Also: dv offset= scale= bias= mask alibi sink seqused strict align= varlen= layout=\n"
-                "\n"
-                "Environment, where no option says otherwise\n"
-                "  ATTUNE_TARGET ATTUNE_KERNEL ATTUNE_ISA ATTUNE_THREADS ATTUNE_WISDOM ATTUNE_CACHE ATTUNE_PACK\n"
-                "\n"
-                "Exit codes\n"
-                "  0    done, and right\n"
-                "  1    a result was wrong, or a check failed\n"
-                "  3    it could not run: input or output, device, memory\n"
-                "  64   the command line, a problem or an input is bad\n"
-                "  130  interrupted; nothing half-written was kept\n",
-                out);
+    (void)fputs("\n`attune VERB --help` explains a verb.\n", out);
+    for (const at_help_section *section = at_help_sections; section->name != NULL; ++section) {
+        (void)fprintf(out, "\n%s\n%s", section->title, section->lines);
+    }
 }
 
 static void print_option(const at_option *option, FILE *out)
@@ -86,6 +70,10 @@ static int run(const at_cli *cli)
     if (cli->operand_count > 1) {
         return at_cli_usage(cli, "%s: one verb at a time", cli->operand[1]);
     }
+    if (at_cli_given(cli, "--man")) {
+        at_man_print(cli->out);
+        return AT_EXIT_OK;
+    }
     if (cli->operand_count == 0) {
         if (at_cli_format(cli) == AT_FORMAT_TEXT) {
             at_help_command(cli->out);
@@ -102,14 +90,21 @@ static int run(const at_cli *cli)
     return AT_EXIT_OK;
 }
 
+static const at_option options[] = {
+    {"--man", NULL, NULL, "print the manual page, attune(1)"},
+    {NULL, NULL, NULL, NULL},
+};
+
 const at_verb at_verb_help = {
     .name = "help",
     .arguments = "[VERB]",
     .summary = "explain the command or a verb",
     .help = "Explains the command, or one verb of it. With --format tsv or json, lists every option of every verb,\n"
-            "for programs.\n",
+            "for programs; with --man, prints the manual page.\n",
     .examples = "  attune help bench\n"
-                "  attune help --format tsv\n",
+                "  attune help --format tsv\n"
+                "  attune help --man | man -l -\n",
+    .options = options,
     .common = AT_COMMON_FORMAT,
     .run = run,
 };

@@ -21,6 +21,24 @@ const at_verb *const at_verbs[] = {
     NULL,
 };
 
+const at_help_section at_help_sections[] = {
+    {"PROBLEMS", "A problem says what is asked, in comma-separated terms in any order:",
+     "  b1,h8,s512,d64,fp16                          batch 1, 8 heads, 512 tokens, head dim 64\n"
+     "  b2,h32,hkv8,s4096,d128,bf16,causal           grouped-query attention with a causal mask\n"
+     "  b1,h32,hkv8,sq1,skv8192,d128,bf16            one new token against 8192 cached ones\n"
+     "  b1,h8,s1000,d64,fp32,window=256:0,softcap=30 a sliding window, capped logits\n"
+     "Also: dv offset= scale= bias= mask alibi sink seqused strict align= varlen= layout=\n"},
+    {"ENVIRONMENT", "Environment, where no option says otherwise",
+     "  ATTUNE_TARGET ATTUNE_KERNEL ATTUNE_ISA ATTUNE_THREADS ATTUNE_WISDOM ATTUNE_CACHE ATTUNE_PACK\n"},
+    {"EXIT STATUS", "Exit codes",
+     "  0    done, and right\n"
+     "  1    a result was wrong, or a check failed\n"
+     "  3    it could not run: input or output, device, memory\n"
+     "  64   the command line, a problem or an input is bad\n"
+     "  130  interrupted; nothing half-written was kept\n"},
+    {NULL, NULL, NULL},
+};
+
 const at_verb *at_verb_find(const char *name)
 {
     for (const at_verb *const *verb = at_verbs; *verb != NULL; ++verb) {

@@ -11,6 +11,14 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 
+static int shell(const char *line)
+{
+    assert_int_equal(setenv("ATTUNE", ATTUNE_BINARY_DIR "/bin/attune", 1), 0);
+    int status = system(line); /* NOLINT: a fixed line of this file */
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
 static void ends(outcome result, int code, const char *said)
 {
     assert_int_equal(result.code, code);
@@ -93,6 +101,78 @@ static void option_values_are_checked(void **state)
     ends(COMMAND("help", "--format", "tsv", "--format", "tsv"), AT_EXIT_USAGE, "--format is given twice");
     ends(COMMAND("help", "--help=yes"), AT_EXIT_USAGE, "--help takes no value");
     ends(COMMAND("help", "--", "--format"), AT_EXIT_USAGE, "unknown verb --format");
+}
+
+/* The text with what troff needs taken out again. */
+static void strip_troff(char *text)
+{
+    static const char *const marks[] = {"\\-", "\\e", "\\&", "\\fI", "\\fR"};
+    static const char *const plain[] = {"-", "\\", "", "", ""};
+    char *to = text;
+    for (const char *from = text; *from != '\0';) {
+        size_t mark = 0;
+        while (mark < sizeof marks / sizeof marks[0] && strncmp(from, marks[mark], strlen(marks[mark])) != 0) {
+            ++mark;
+        }
+        if (mark == sizeof marks / sizeof marks[0]) {
+            *to++ = *from++;
+        } else {
+            to = stpcpy(to, plain[mark]);
+            from += strlen(marks[mark]);
+        }
+    }
+    *to = '\0';
+}
+
+static void holds_line(const char *text, const char *format, ...)
+{
+    char line[1024];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    if (strstr(text, line) == NULL) {
+        fail_msg("the manual lacks \"%s\"", line);
+    }
+}
+
+/* Everything that --help says is in the manual page, and in the verb's own part of it. */
+static void the_manual_says_what_help_says(void **state)
+{
+    (void)state;
+    outcome page = COMMAND("help", "--man");
+    assert_int_equal(page.code, AT_EXIT_OK);
+    strip_troff(page.out);
+    const char *part = page.out;
+    for (const at_verb *const *verb = at_verbs; *verb != NULL; ++verb) {
+        char heading[64];
+        (void)snprintf(heading, sizeof heading, "\n.SS attune %s ", (*verb)->name);
+        part = strstr(part, heading);
+        assert_non_null(part);
+        holds_line(part, "%s", (*verb)->summary);
+        holds_line(part, ".EX\n%s.EE\n", (*verb)->examples);
+        const at_option *option;
+        for (int i = 0; (option = at_verb_option(*verb, i)) != NULL; ++i) {
+            holds_line(part, ".TP\n.B %s%s%s\n%s\n", option->name, option->argument != NULL ? " " : "",
+                       option->argument != NULL ? option->argument : "", option->summary);
+        }
+        for (const char *line = (*verb)->help; *line != '\0'; line += strcspn(line, "\n") + 1) {
+            holds_line(part, "%.*s\n", (int)strcspn(line, "\n"), line);
+        }
+    }
+    for (const at_help_section *section = at_help_sections; section->name != NULL; ++section) {
+        holds_line(part, ".SH %s\n%s\n.PP\n.EX\n%s.EE\n", section->name, section->title, section->lines);
+    }
+    outcome_free(&page);
+}
+
+static void troff_reads_the_manual(void **state)
+{
+    (void)state;
+    if (shell("command -v groff > /dev/null") != 0) {
+        skip();
+    }
+    assert_int_equal(shell("test -z \"$(\"$ATTUNE\" help --man | groff -man -Tascii -ww -z 2>&1)\""), 0);
 }
 
 static void without_a_verb_the_help_is_an_error(void **state)
@@ -184,14 +264,6 @@ static void statuses_become_exit_codes(void **state)
 }
 
 /* Exit code of a shell line; the command itself is $ATTUNE there. */
-static int shell(const char *line)
-{
-    assert_int_equal(setenv("ATTUNE", ATTUNE_BINARY_DIR "/bin/attune", 1), 0);
-    int status = system(line); /* NOLINT: a fixed line of this file */
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 static void an_output_that_cannot_be_written_is_an_error(void **state)
 {
     (void)state;
@@ -267,6 +339,8 @@ int main(void)
         cmocka_unit_test(version_is_the_librarys),
         cmocka_unit_test(unknown_words_suggest_the_nearest),
         cmocka_unit_test(option_values_are_checked),
+        cmocka_unit_test(the_manual_says_what_help_says),
+        cmocka_unit_test(troff_reads_the_manual),
         cmocka_unit_test(without_a_verb_the_help_is_an_error),
         cmocka_unit_test(options_are_listed_for_programs),
         cmocka_unit_test(integers_have_ranges),
