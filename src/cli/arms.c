@@ -77,24 +77,24 @@ static attune_status capture(at_entry *entry, int64_t call_ns)
     return status == ATTUNE_OK ? ended : at_fail(status, "%s", why);
 }
 
-static attune_status prepare(attune_context *context, at_stand *stand, const char *name, at_entry *entry)
+static attune_status prepare(attune_context *context, at_bench_setup *setup, const char *name, at_entry *entry)
 {
     int64_t call_ns;
     size_t workspace = 0;
-    entry->track = &stand->track;
+    entry->track = &setup->track;
     entry->calls = 1;
-    AT_FORWARD(at_contenders_open(context, name, &stand->track.inputs.problem, NULL, &entry->contender));
+    AT_FORWARD(at_contenders_open(context, name, &setup->track.inputs.problem, NULL, &entry->contender));
     if (entry->contender.workspace != NULL) {
-        AT_FORWARD(entry->contender.workspace(entry->contender.self, &stand->track.call, &workspace));
+        AT_FORWARD(entry->contender.workspace(entry->contender.self, &setup->track.call, &workspace));
     }
-    AT_FORWARD(at_course_reserve(&stand->track, workspace));
-    bool enqueues = stand->track.device->target.kind == ATTUNE_TARGET_CUDA;
+    AT_FORWARD(at_course_reserve(&setup->track, workspace));
+    bool enqueues = setup->track.device->target.kind == ATTUNE_TARGET_CUDA;
     entry->arm = (at_arm){.name = name, .self = entry, .run = run_entry, .finish = enqueues ? wait_for_device : NULL};
-    AT_FORWARD(at_course_judge_arm(&stand->track, &entry->arm, entry->contender.traits, &call_ns));
+    AT_FORWARD(at_course_judge_arm(&setup->track, &entry->arm, entry->contender.traits, &call_ns));
     return enqueues ? capture(entry, call_ns) : ATTUNE_OK;
 }
 
-/* Turns what an arm alone is to blame for into its state; the rest ends the stand. */
+/* Turns what an arm alone is to blame for into its state; the rest ends the setup. */
 static attune_status blame(at_entry *entry, attune_status status)
 {
     switch (status) {
@@ -114,57 +114,57 @@ static attune_status blame(at_entry *entry, attune_status status)
     }
 }
 
-attune_status at_stand_open(attune_context *context, const attune_problem *problem, const at_arm_names *names,
-                            at_stand *stand)
+attune_status at_bench_setup_open(attune_context *context, const attune_problem *problem, const at_arm_names *names,
+                                  at_bench_setup *setup)
 {
-    memset(stand, 0, sizeof *stand);
-    AT_FORWARD(attune_problem_print(problem, stand->problem_text, sizeof stand->problem_text));
-    AT_FORWARD(at_course_open(context, problem, &stand->track));
-    attune_status status = stand->track.device->target.kind != ATTUNE_TARGET_CUDA
+    memset(setup, 0, sizeof *setup);
+    AT_FORWARD(attune_problem_print(problem, setup->problem_text, sizeof setup->problem_text));
+    AT_FORWARD(at_course_open(context, problem, &setup->track));
+    attune_status status = setup->track.device->target.kind != ATTUNE_TARGET_CUDA
                                ? ATTUNE_OK
-                               : at_cuda_stream_create(stand->track.device, &stand->track.call.stream);
+                               : at_cuda_stream_create(setup->track.device, &setup->track.call.stream);
     for (int i = 0; status == ATTUNE_OK && i < names->count; ++i) {
-        at_entry *entry = &stand->entry[stand->count++];
-        status = blame(entry, prepare(context, stand, names->name[i], entry));
+        at_entry *entry = &setup->entry[setup->count++];
+        status = blame(entry, prepare(context, setup, names->name[i], entry));
         if (status == ATTUNE_OK && at_file_interrupted()) {
             status = at_fail(ATTUNE_INTERRUPTED, "interrupted");
         }
     }
     if (status != ATTUNE_OK) {
-        at_stand_close(stand);
+        at_bench_setup_close(setup);
     }
     return status;
 }
 
-void at_stand_close(at_stand *stand)
+void at_bench_setup_close(at_bench_setup *setup)
 {
-    for (int i = 0; i < stand->count; ++i) {
-        at_cuda_graph_destroy(stand->entry[i].graph);
-        at_contender_close(&stand->entry[i].contender);
+    for (int i = 0; i < setup->count; ++i) {
+        at_cuda_graph_destroy(setup->entry[i].graph);
+        at_contender_close(&setup->entry[i].contender);
     }
-    if (stand->track.call.stream != NULL) {
-        at_cuda_stream_destroy(stand->track.device, stand->track.call.stream);
+    if (setup->track.call.stream != NULL) {
+        at_cuda_stream_destroy(setup->track.device, setup->track.call.stream);
     }
-    at_course_close(&stand->track);
+    at_course_close(&setup->track);
 }
 
-int at_stand_ready(const at_stand *stand, at_arm arms[AT_ARMS_MAX], int calls[AT_ARMS_MAX])
+int at_bench_setup_ready(const at_bench_setup *setup, at_arm arms[AT_ARMS_MAX], int calls[AT_ARMS_MAX])
 {
     int count = 0;
-    for (int i = 0; i < stand->count; ++i) {
-        if (stand->entry[i].state == AT_ENTRY_READY) {
-            calls[count] = stand->entry[i].calls;
-            arms[count++] = stand->entry[i].arm;
+    for (int i = 0; i < setup->count; ++i) {
+        if (setup->entry[i].state == AT_ENTRY_READY) {
+            calls[count] = setup->entry[i].calls;
+            arms[count++] = setup->entry[i].arm;
         }
     }
     return count;
 }
 
-size_t at_stand_bytes(const at_stand *stand)
+size_t at_bench_setup_bytes(const at_bench_setup *setup)
 {
     size_t bytes = 0;
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        bytes += stand->track.inputs.buffer[role].bytes;
+        bytes += setup->track.inputs.buffer[role].bytes;
     }
     return bytes;
 }

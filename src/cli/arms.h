@@ -38,22 +38,22 @@ typedef struct at_entry {
     int calls;            /* in a run of the arm */
 } at_entry;
 
-/* A problem's inputs and the arms that stand at its start. */
-typedef struct at_stand {
+/* A problem's inputs and the arms that run on them. */
+typedef struct at_bench_setup {
     char problem_text[ATTUNE_PROBLEM_TEXT_MAX]; /* canonical */
     course track;
     int count;
     at_entry entry[AT_LIST_ARMS_MAX];
-} at_stand;
+} at_bench_setup;
 
-/* Draws the inputs, makes each arm ready and judges its output. An arm's refusal or error is no failure of the stand;
- * what ends it is memory, an interrupt, or a device that broke. The stand must not be moved. */
-attune_status at_stand_open(attune_context *context, const attune_problem *problem, const at_arm_names *names,
-                            at_stand *stand);
-void at_stand_close(at_stand *stand);
+/* Draws the inputs, makes each arm ready and judges its output. An arm's refusal or error is no failure of the setup;
+ * what ends it is memory, an interrupt, or a device that broke. It must not be moved. */
+attune_status at_bench_setup_open(attune_context *context, const attune_problem *problem, const at_arm_names *names,
+                                  at_bench_setup *setup);
+void at_bench_setup_close(at_bench_setup *setup);
 /* Collects the arms that are ready, in order, and how many calls a run of each makes; returns how many arms. */
-int at_stand_ready(const at_stand *stand, at_arm arms[AT_ARMS_MAX], int calls[AT_ARMS_MAX]);
+int at_bench_setup_ready(const at_bench_setup *setup, at_arm arms[AT_ARMS_MAX], int calls[AT_ARMS_MAX]);
 /* Bytes of all tensors of the problem: what has to be read or written at least once. */
-size_t at_stand_bytes(const at_stand *stand);
+size_t at_bench_setup_bytes(const at_bench_setup *setup);
 
 #endif

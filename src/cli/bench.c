@@ -84,7 +84,7 @@ static attune_status read_ceiling(const ceiling *top, const at_samples *of)
     return ATTUNE_OK;
 }
 
-static attune_status time_arms(bench *all, const at_stand *stand, const ceiling *top, at_samples *samples)
+static attune_status time_arms(bench *all, const at_bench_setup *setup, const ceiling *top, at_samples *samples)
 {
     at_interleave how;
     at_interleave_init(&how);
@@ -99,7 +99,7 @@ static attune_status time_arms(bench *all, const at_stand *stand, const ceiling 
     }
     at_arm arms[AT_ARMS_MAX];
     int calls[AT_ARMS_MAX];
-    int count = at_stand_ready(stand, arms, calls);
+    int count = at_bench_setup_ready(setup, arms, calls);
     if (count == 0) {
         return ATTUNE_OK;
     }
@@ -114,34 +114,34 @@ static attune_status time_arms(bench *all, const at_stand *stand, const ceiling 
 }
 
 /* The shortest time the machine's ceilings allow, in microseconds. */
-static double floor_us(const bench *all, const at_stand *stand)
+static double floor_us(const bench *all, const at_bench_setup *setup)
 {
-    double by_flops = attune_problem_flops(&stand->track.inputs.problem) / all->peak_flops;
-    double by_bytes = (double)at_stand_bytes(stand) / all->peak_bytes;
+    double by_flops = attune_problem_flops(&setup->track.inputs.problem) / all->peak_flops;
+    double by_bytes = (double)at_bench_setup_bytes(setup) / all->peak_bytes;
     return 1e6 * (by_flops > by_bytes ? by_flops : by_bytes);
 }
 
-static void add_row(bench *all, const at_stand *stand, const char *arm, const at_interval *us, double first_us)
+static void add_row(bench *all, const at_bench_setup *setup, const char *arm, const at_interval *us, double first_us)
 {
-    at_table_text(all->table, stand->problem_text);
+    at_table_text(all->table, setup->problem_text);
     at_table_text(all->table, arm);
     at_table_number(all->table, us->middle);
     at_table_number(all->table, us->low);
     at_table_number(all->table, us->high);
-    at_table_number(all->table, attune_problem_flops(&stand->track.inputs.problem) / us->middle * 1e-3);
+    at_table_number(all->table, attune_problem_flops(&setup->track.inputs.problem) / us->middle * 1e-3);
     at_table_number(all->table, first_us / us->middle);
-    at_table_number(all->table, floor_us(all, stand) / us->middle);
+    at_table_number(all->table, floor_us(all, setup) / us->middle);
 }
 
 /* A row for each arm named, in that order; of those that could not be timed, the numbers are missing. */
-static attune_status add_rows(bench *all, const at_stand *stand, const at_samples *samples)
+static attune_status add_rows(bench *all, const at_bench_setup *setup, const at_samples *samples)
 {
     static const at_interval unknown = {NAN, NAN, NAN};
     double first_us = NAN;
     int timed = 0;
-    for (int i = 0; i < stand->count; ++i) {
+    for (int i = 0; i < setup->count; ++i) {
         at_interval us = unknown;
-        if (stand->entry[i].state == AT_ENTRY_READY) {
+        if (setup->entry[i].state == AT_ENTRY_READY) {
             const at_samples *of = &samples[timed++];
             AT_FORWARD(at_bootstrap_median(of->us, of->count, 0.95, AT_RESAMPLES, all->seed, &us));
             if (!of->settled) {
@@ -149,23 +149,23 @@ static attune_status add_rows(bench *all, const at_stand *stand, const at_sample
             }
         }
         first_us = i == 0 ? us.middle : first_us;
-        add_row(all, stand, all->names.name[i], &us, first_us);
+        add_row(all, setup, all->names.name[i], &us, first_us);
     }
     return ATTUNE_OK;
 }
 
-static void report_failures(bench *all, const at_stand *stand)
+static void report_failures(bench *all, const at_bench_setup *setup)
 {
     int refused = 0;
-    for (int i = 0; i < stand->count; ++i) {
-        const at_entry *entry = &stand->entry[i];
+    for (int i = 0; i < setup->count; ++i) {
+        const at_entry *entry = &setup->entry[i];
         if (entry->state != AT_ENTRY_READY) {
             say(all, all->names.name[i], entry->reason);
         }
         all->wrong = all->wrong || entry->state == AT_ENTRY_WRONG;
         refused += entry->state == AT_ENTRY_REFUSED;
     }
-    all->unrunnable = all->unrunnable || refused == stand->count;
+    all->unrunnable = all->unrunnable || refused == setup->count;
 }
 
 /* What this machine could do at most; a device's is not known yet. */
@@ -183,11 +183,11 @@ static attune_status open_read(bench *all)
 
 /* The ceiling that bounds the problem. Reading memory would empty the caches of tensors that fit into them: such a
  * problem is held against the rate that was measured before. */
-static ceiling choose_ceiling(bench *all, const at_stand *stand, at_gauge *flops)
+static ceiling choose_ceiling(bench *all, const at_bench_setup *setup, at_gauge *flops)
 {
     const attune_target *target = &at_context_device(all->context)->target;
-    double by_flops = attune_problem_flops(&stand->track.inputs.problem) / all->peak_flops;
-    double bytes = (double)at_stand_bytes(stand);
+    double by_flops = attune_problem_flops(&setup->track.inputs.problem) / all->peak_flops;
+    double bytes = (double)at_bench_setup_bytes(setup);
     double caches = (double)(target->l3_bytes + target->threads * target->l2_bytes);
     if (bytes / all->peak_bytes > by_flops && bytes > caches) {
         return (ceiling){all->read, &all->peak_bytes};
@@ -195,27 +195,27 @@ static ceiling choose_ceiling(bench *all, const at_stand *stand, at_gauge *flops
     return (ceiling){flops, &all->peak_flops};
 }
 
-static attune_status time_under_ceiling(bench *all, const at_stand *stand, at_samples *samples)
+static attune_status time_under_ceiling(bench *all, const at_bench_setup *setup, at_samples *samples)
 {
     const attune_target *target = &at_context_device(all->context)->target;
     at_gauge *flops = NULL;
     if (target->kind == ATTUNE_TARGET_CPU) {
         AT_FORWARD(
-            at_gauge_flops(target->isa, stand->track.inputs.problem.dtype, at_context_pool(all->context), &flops));
+            at_gauge_flops(target->isa, setup->track.inputs.problem.dtype, at_context_pool(all->context), &flops));
         all->peak_flops = at_gauge_best(flops);
     }
-    ceiling top = choose_ceiling(all, stand, flops);
-    attune_status status = time_arms(all, stand, &top, samples);
+    ceiling top = choose_ceiling(all, setup, flops);
+    attune_status status = time_arms(all, setup, &top, samples);
     at_gauge_close(flops);
     return status;
 }
 
-static attune_status bench_stand(bench *all, const at_stand *stand)
+static attune_status bench_setup(bench *all, const at_bench_setup *setup)
 {
     at_samples samples[AT_ARMS_MAX] = {{0}};
-    report_failures(all, stand);
-    attune_status status = time_under_ceiling(all, stand, samples);
-    status = status == ATTUNE_OK ? add_rows(all, stand, samples) : status;
+    report_failures(all, setup);
+    attune_status status = time_under_ceiling(all, setup, samples);
+    status = status == ATTUNE_OK ? add_rows(all, setup, samples) : status;
     for (int i = 0; i < AT_ARMS_MAX; ++i) {
         at_samples_free(&samples[i]);
     }
@@ -224,14 +224,14 @@ static attune_status bench_stand(bench *all, const at_stand *stand)
 
 static attune_status bench_problem(bench *all, const attune_problem *problem)
 {
-    at_stand stand;
+    at_bench_setup setup;
     char label[64];
     (void)snprintf(label, sizeof label, "%.60s", all->problems[all->problem]);
     at_progress_label(&all->progress, label);
     show_progress(all, 0);
-    AT_FORWARD(at_stand_open(all->context, problem, &all->names, &stand));
-    attune_status status = bench_stand(all, &stand);
-    at_stand_close(&stand);
+    AT_FORWARD(at_bench_setup_open(all->context, problem, &all->names, &setup));
+    attune_status status = bench_setup(all, &setup);
+    at_bench_setup_close(&setup);
     return status;
 }
 

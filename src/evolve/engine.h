@@ -8,7 +8,7 @@
 #include "gate/gate.h"
 #include "library/wisdom.h"
 
-/* Told what happens; any of them may be NULL. */
+/* Called when something happens; any of them may be NULL. */
 typedef struct at_evolve_watch {
     void *self;
     void (*problem)(void *self, const char *problem, const at_space *space, const char *champion, const char *from);

@@ -7,15 +7,15 @@
 
 static attune_status open_live(at_engine *on, at_cell *cell)
 {
-    const at_live_options options = {.space = cell->space,
-                                     .kernel = on->kernel,
-                                     .problem = *cell->problem,
-                                     .target = on->target,
-                                     .worker = &on->worker,
-                                     .compilers = on->compilers,
-                                     .pool = on->pool,
-                                     .seed = on->options->seed};
-    return at_live_open(&options, &cell->live);
+    const at_measurer_options options = {.space = cell->space,
+                                         .kernel = on->kernel,
+                                         .problem = *cell->problem,
+                                         .target = on->target,
+                                         .worker = &on->worker,
+                                         .compilers = on->compilers,
+                                         .pool = on->pool,
+                                         .seed = on->options->seed};
+    return at_measurer_open(&options, &cell->measurer);
 }
 
 /* The search's own choices that nobody is asked about. Few blocks and processes where many problems are to be
@@ -35,7 +35,7 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
                                   .exhaustive = options->exhaustive,
                                   .listed = brief || options->one != NULL,
                                   .batch = at_engine_batch(on),
-                                  .rival = -1,
+                                  .baseline = -1,
                                   .final_processes = brief ? 3 : 5,
                                   .final_processes_max = brief ? 3 : 23,
                                   .final_blocks = brief ? 6 : 10,
@@ -53,13 +53,13 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
 }
 
 /* What the planner would take now takes part in the final, where it is another kernel's, or is not searched. */
-static attune_status admit_rival(const at_engine *on, const at_cell *cell, const char *chosen,
-                                 at_search_options *search)
+static attune_status add_baseline(const at_engine *on, const at_cell *cell, const char *chosen,
+                                  at_search_options *search)
 {
     size_t length = strlen(on->kernel->name);
     bool own = strncmp(chosen, on->kernel->name, length) == 0 && (chosen[length] == ':' || chosen[length] == '\0');
     own = own && (on->fixed[0] == '\0' || at_space_find_text(cell->space, chosen) >= 0);
-    return own || chosen[0] == '\0' ? ATTUNE_OK : at_live_admit(cell->live, chosen, &search->rival);
+    return own || chosen[0] == '\0' ? ATTUNE_OK : at_measurer_add(cell->measurer, chosen, &search->baseline);
 }
 
 static attune_status search_live(at_engine *on, at_cell *cell, const at_seed *seeds, int count, const char *chosen)
@@ -68,15 +68,15 @@ static attune_status search_live(at_engine *on, at_cell *cell, const at_seed *se
     fill_search(on, cell, &search);
     search.first = seeds;
     search.first_count = count;
-    AT_FORWARD(admit_rival(on, cell, chosen, &search));
-    const at_stand stand = at_live_stand(cell->live);
-    AT_FORWARD(at_search_run(&search, &stand, cell->ledger, cell->before, &cell->result));
+    AT_FORWARD(add_baseline(on, cell, chosen, &search));
+    const at_machine machine = at_measurer_machine(cell->measurer);
+    AT_FORWARD(at_search_run(&search, &machine, cell->ledger, cell->before, &cell->result));
     cell->searched = true;
     if (cell->result.winner >= 0) {
-        stand.name(stand.self, cell->result.winner, cell->winner);
+        machine.name(machine.self, cell->result.winner, cell->winner);
     }
     if (cell->result.opponent >= 0) {
-        stand.name(stand.self, cell->result.opponent, cell->opponent);
+        machine.name(machine.self, cell->result.opponent, cell->opponent);
     }
     return ATTUNE_OK;
 }
@@ -117,8 +117,8 @@ static attune_status search_open(at_engine *on, at_cell *cell)
     }
     AT_FORWARD(open_live(on, cell));
     attune_status status = search_live(on, cell, seeds, count, chosen);
-    at_live_close(cell->live);
-    cell->live = NULL;
+    at_measurer_close(cell->measurer);
+    cell->measurer = NULL;
     AT_FORWARD(status);
     count_end(on, cell);
     tell_found(on, cell);

@@ -14,7 +14,7 @@ typedef struct at_cell {
     const attune_problem *problem;
     char text[ATTUNE_PROBLEM_TEXT_MAX];
     at_space *space;
-    at_live *live; /* while it is searched */
+    at_measurer *measurer; /* while it is searched */
     at_ledger *ledger;
     at_ledger_log *before;
     at_search_result result;

@@ -42,19 +42,19 @@ static const char *ask_planner(const at_engine *on, const at_cell *cell, char ch
 static attune_status benchmark(at_engine *on, const at_cell *cell, at_micro_best *best)
 {
     enum { COMPILED = 48, ALL = 4096 };
-    at_live *live;
-    const at_live_options options = {.space = cell->space,
-                                     .kernel = on->kernel,
-                                     .problem = at_micro_slice(cell->problem, on->target.kind),
-                                     .target = on->target,
-                                     .worker = &on->worker,
-                                     .compilers = on->compilers,
-                                     .pool = on->pool,
-                                     .seed = on->options->seed};
-    AT_FORWARD(at_live_open(&options, &live));
-    const at_stand stand = at_live_stand(live);
-    attune_status status = at_micro_run(cell->space, &stand, on->compilers != NULL ? COMPILED : ALL, best);
-    at_live_close(live);
+    at_measurer *measurer;
+    const at_measurer_options options = {.space = cell->space,
+                                         .kernel = on->kernel,
+                                         .problem = at_micro_slice(cell->problem, on->target.kind),
+                                         .target = on->target,
+                                         .worker = &on->worker,
+                                         .compilers = on->compilers,
+                                         .pool = on->pool,
+                                         .seed = on->options->seed};
+    AT_FORWARD(at_measurer_open(&options, &measurer));
+    const at_machine machine = at_measurer_machine(measurer);
+    attune_status status = at_micro_run(cell->space, &machine, on->compilers != NULL ? COMPILED : ALL, best);
+    at_measurer_close(measurer);
     return status;
 }
 

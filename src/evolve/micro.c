@@ -191,12 +191,12 @@ static int faster_first(const void *a, const void *b)
 }
 
 /* The least of a few launches: what an interrupt makes longer is of no interest here, and a tie is none either. */
-static attune_status launch(const at_stand *stand, int candidate, double *us)
+static attune_status launch(const at_machine *machine, int candidate, double *us)
 {
     *us = HUGE_VAL;
     for (int i = 0; i < LAUNCHES; ++i) {
         at_first_run seen;
-        AT_FORWARD(stand->racer.try(stand->racer.self, candidate, &seen));
+        AT_FORWARD(machine->racer.try(machine->racer.self, candidate, &seen));
         if (seen.refused != AT_RAN) {
             *us = HUGE_VAL;
             return ATTUNE_OK;
@@ -228,22 +228,22 @@ static int choose(const at_space *space, int most, int *list)
     return count;
 }
 
-static attune_status launch_all(const at_stand *stand, const int *list, int count, place *places)
+static attune_status launch_all(const at_machine *machine, const int *list, int count, place *places)
 {
-    for (int i = 0; stand->ahead != NULL && i < count; ++i) {
-        AT_FORWARD(stand->ahead(stand->self, list[i]));
+    for (int i = 0; machine->prefetch != NULL && i < count; ++i) {
+        AT_FORWARD(machine->prefetch(machine->self, list[i]));
     }
     for (int i = 0; i < count; ++i) {
         at_variant variant = {.refused = AT_RAN};
         places[i] = (place){list[i], HUGE_VAL};
         AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
-        AT_FORWARD(stand->ahead != NULL ? stand->build(stand->self, list[i], &variant) : ATTUNE_OK);
-        AT_FORWARD(variant.refused == AT_RAN ? launch(stand, list[i], &places[i].us) : ATTUNE_OK);
+        AT_FORWARD(machine->prefetch != NULL ? machine->build(machine->self, list[i], &variant) : ATTUNE_OK);
+        AT_FORWARD(variant.refused == AT_RAN ? launch(machine, list[i], &places[i].us) : ATTUNE_OK);
     }
     return ATTUNE_OK;
 }
 
-attune_status at_micro_run(const at_space *space, const at_stand *stand, int most, at_micro_best *best)
+attune_status at_micro_run(const at_space *space, const at_machine *machine, int most, at_micro_best *best)
 {
     int *list = calloc((size_t)space->count + 1, sizeof *list);
     place *places = calloc((size_t)space->count + 1, sizeof *places);
@@ -251,7 +251,7 @@ attune_status at_micro_run(const at_space *space, const at_stand *stand, int mos
                                ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for %d candidates", space->count)
                                : ATTUNE_OK;
     int count = status == ATTUNE_OK ? choose(space, most < space->count ? most : space->count, list) : 0;
-    status = status == ATTUNE_OK ? launch_all(stand, list, count, places) : status;
+    status = status == ATTUNE_OK ? launch_all(machine, list, count, places) : status;
     *best = (at_micro_best){0};
     if (status == ATTUNE_OK) {
         qsort(places, (size_t)count, sizeof *places, faster_first);

@@ -13,7 +13,7 @@
 #define EVOLVE_MICRO_H
 
 #include "core/problem.h"
-#include "evolve/live.h"
+#include "evolve/measurer.h"
 
 enum { AT_MICRO_BEST = 8 };
 
@@ -44,9 +44,9 @@ attune_status at_micro_write(const char *path, const at_micro_key *key, const at
  */
 attune_problem at_micro_slice(const attune_problem *problem, attune_target_kind kind);
 
-/* Launches candidates of the stand's space, each so often that its best time counts for something; those that are
+/* Launches candidates of the machine's space, each so often that its best time counts for something; those that are
  * refused are none of the best. Where candidates are compiled it looks at `most` of them: the kernel's own order, then
  * from all over the space. */
-attune_status at_micro_run(const at_space *space, const at_stand *stand, int most, at_micro_best *best);
+attune_status at_micro_run(const at_space *space, const at_machine *machine, int most, at_micro_best *best);
 
 #endif

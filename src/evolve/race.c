@@ -430,7 +430,7 @@ static standing stand_of(const at_race_policy *policy, const at_interval *behind
     return slower && far ? BEHIND : slower || far ? LEFT_OPEN : LIKELY_TIE;
 }
 
-/* Who has the least key of those that can win and stand so well at least; the fastest does. */
+/* Who has the least key of those that can win and do so well at least; the fastest does. */
 static int find_winner(const at_race_policy *policy, const at_final *last, standing least, at_key_of key, void *self)
 {
     int best = -1;

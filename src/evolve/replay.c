@@ -150,7 +150,7 @@ void at_recorded_close(at_recorded *recorded)
 
 enum { LOOKS = 3 /* at who leads */ };
 
-typedef struct player {
+typedef struct simulation {
     const at_recorded *recorded;
     const at_replay_options *options;
     at_strategy *strategy;
@@ -158,10 +158,10 @@ typedef struct player {
     double *drawn;        /* room for any record's pairs */
     double *reached;
     int used, budget;
-} player;
+} simulation;
 
 /* The recorded pairs in an order by chance, which is the same at every look of one replay. */
-static void shuffle(const player *of, int candidate)
+static void shuffle(const simulation *of, int candidate)
 {
     const at_record *record = &of->recorded->record[candidate];
     at_random random = at_random_seed(of->options->seed, 16 + (uint64_t)candidate);
@@ -173,7 +173,7 @@ static void shuffle(const player *of, int candidate)
 }
 
 /* How many of its pairs are seen after the looks so far. */
-static int pairs_seen(const player *of, int candidate)
+static int pairs_seen(const simulation *of, int candidate)
 {
     int all = of->recorded->record[candidate].pairs;
     int64_t seen = (int64_t)of->options->look * of->looks[candidate];
@@ -181,7 +181,7 @@ static int pairs_seen(const player *of, int candidate)
 }
 
 /* One measurement: tells the strategy all that was seen of the candidate so far. */
-static attune_status look_at(player *of, int candidate)
+static attune_status look_at(simulation *of, int candidate)
 {
     const at_record *record = &of->recorded->record[candidate];
     at_tried tried = {.candidate = candidate, .refused = record->refused, .figures = record->figures};
@@ -198,7 +198,7 @@ static attune_status look_at(player *of, int candidate)
 }
 
 /* Looks at who leads until it is known well. */
-static attune_status confirm(player *of)
+static attune_status confirm(simulation *of)
 {
     int best = of->strategy->best;
     while (of->used < of->budget && best >= 0 && of->looks[best] < LOOKS &&
@@ -210,7 +210,7 @@ static attune_status confirm(player *of)
 }
 
 /* Asks for a batch as long as there is budget; returns how many there were. */
-static int ask_batch(const player *of, int batch, int *asked)
+static int ask_batch(const simulation *of, int batch, int *asked)
 {
     int most = of->budget - of->used;
     int count = 0;
@@ -220,7 +220,7 @@ static int ask_batch(const player *of, int batch, int *asked)
     return count;
 }
 
-static attune_status play(player *of)
+static attune_status simulate(simulation *of)
 {
     int batch = of->options->batch < AT_REPLAY_BATCH_MAX ? of->options->batch : AT_REPLAY_BATCH_MAX;
     int asked[AT_REPLAY_BATCH_MAX];
@@ -252,7 +252,7 @@ attune_status at_replay_run(const at_recorded *recorded, const at_replay_options
     AT_FAIL_IF(recorded->best < 0, ATTUNE_UNSUPPORTED, "every candidate of the ledger was refused");
     int budget = at_replay_budget(recorded, options);
     at_strategy_options how = {.seed = options->seed, .fitness = options->fitness, .budget = budget};
-    player of = {.recorded = recorded, .options = options, .reached = reached, .budget = budget};
+    simulation of = {.recorded = recorded, .options = options, .reached = reached, .budget = budget};
     at_space space = *recorded->space; /* borrows */
     space.order_count = options->blind ? 0 : space.order_count;
     size_t pairs = 1;
@@ -263,7 +263,7 @@ attune_status at_replay_run(const at_recorded *recorded, const at_replay_options
     of.looks = calloc((size_t)recorded->space->count, 1);
     of.drawn = malloc(pairs * sizeof *of.drawn);
     attune_status status = of.looks != NULL && of.drawn != NULL
-                               ? play(&of)
+                               ? simulate(&of)
                                : at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a replay of %d candidates", budget);
     free(of.looks);
     free(of.drawn);

@@ -61,7 +61,7 @@ static attune_status draw(at_search *on, int waiting, int *batch, int *count)
             break;
         }
         batch[(*count)++] = candidate;
-        AT_FORWARD(on->stand->ahead != NULL ? on->stand->ahead(on->stand->self, candidate) : ATTUNE_OK);
+        AT_FORWARD(on->machine->prefetch != NULL ? on->machine->prefetch(on->machine->self, candidate) : ATTUNE_OK);
     }
     return ATTUNE_OK;
 }
@@ -107,7 +107,7 @@ static attune_status run_batches(at_search *on)
 {
     int batch[2][AT_SEARCH_BATCH_MAX];
     int count[2] = {0, 0};
-    bool ahead = on->stand->ahead != NULL;
+    bool ahead = on->machine->prefetch != NULL;
     AT_FORWARD(draw(on, 0, batch[0], &count[0]));
     for (int turn = 0; count[turn] > 0 && has_time(on) && !on->is_void; turn = 1 - turn) {
         AT_FORWARD(ahead ? draw(on, count[turn], batch[1 - turn], &count[1 - turn]) : ATTUNE_OK);
@@ -122,8 +122,8 @@ static attune_status run_batches(at_search *on)
 /* The first of those given that can be made and runs right. What does not is refused like anyone else. */
 static attune_status find_champion(at_search *on)
 {
-    for (int i = 0; on->stand->ahead != NULL && i < on->options->first_count; ++i) {
-        AT_FORWARD(on->stand->ahead(on->stand->self, on->options->first[i].candidate));
+    for (int i = 0; on->machine->prefetch != NULL && i < on->options->first_count; ++i) {
+        AT_FORWARD(on->machine->prefetch(on->machine->self, on->options->first[i].candidate));
     }
     for (int i = 0; i < on->options->first_count && on->champion < 0; ++i) {
         const at_seed *seed = &on->options->first[i];
@@ -135,7 +135,7 @@ static attune_status find_champion(at_search *on)
         if (ready_count == 0) {
             continue;
         }
-        AT_FORWARD(on->stand->racer.try(on->stand->racer.self, seed->candidate, &seen));
+        AT_FORWARD(on->machine->racer.try(on->machine->racer.self, seed->candidate, &seen));
         if (seen.refused == AT_RAN) {
             on->champion = on->first_champion = seed->candidate;
         } else {
@@ -240,12 +240,12 @@ static attune_status check_options(const at_search_options *options)
     return ATTUNE_OK;
 }
 
-attune_status at_search_run(const at_search_options *options, const at_stand *stand, at_ledger *ledger,
+attune_status at_search_run(const at_search_options *options, const at_machine *machine, at_ledger *ledger,
                             const at_ledger_log *before, at_search_result *result)
 {
     at_search on = {.options = options,
                     .space = options->space,
-                    .stand = stand,
+                    .machine = machine,
                     .ledger = ledger,
                     .before = before,
                     .result = result,
@@ -254,7 +254,7 @@ attune_status at_search_run(const at_search_options *options, const at_stand *st
                     .champion_log_us = NAN};
     *result = (at_search_result){.winner = -1, .opponent = -1, .gain = {1, 1, 1}};
     AT_FORWARD(check_options(options));
-    on.began_s = stand->seconds(stand->self);
+    on.began_s = machine->seconds(machine->self);
     on.before_s = before != NULL && before->count > 0 ? before->event[before->count - 1].at_s : 0;
     on.known = calloc((size_t)options->space->count, sizeof *on.known);
     AT_FAIL_IF(on.known == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d candidates", options->space->count);

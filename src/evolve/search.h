@@ -1,6 +1,6 @@
 /* One search: which candidate of a space is the fastest on one problem. Asks a strategy, has candidates made, races
  * them against the live champion, looks at itself, and writes every step into a ledger before it goes on. It knows no
- * machine: at_stand is one.
+ * machine: at_machine is one.
  *
  * The course is a function of the ledger so far: a search that was killed is gone through again, and whatever it had
  * measured is taken from the ledger instead of from the machine. */
@@ -8,7 +8,7 @@
 #define EVOLVE_SEARCH_H
 
 #include "evolve/ledger.h"
-#include "evolve/live.h"
+#include "evolve/measurer.h"
 
 enum { AT_SEARCH_BATCH_MAX = AT_HEAT_MAX, AT_SEARCH_FIRST_MAX = 64, AT_FINALISTS_MAX = 6 };
 
@@ -17,7 +17,7 @@ typedef struct at_seed {
     const char *from; /* "wisdom", "heuristic", "micro" */
 } at_seed;
 
-/* Told what happens; any of them may be NULL. */
+/* Called when something happens; any of them may be NULL. */
 typedef struct at_search_watch {
     void *self;
     void (*tried)(void *self, const char *config, const at_entrant *entrant);
@@ -40,7 +40,7 @@ typedef struct at_search_options {
     int batch;       /* raced together, 1 ... AT_SEARCH_BATCH_MAX */
     const at_seed *first;
     int first_count; /* at least one; the first that runs is the first champion */
-    int rival;       /* what would run without this search, where that is no candidate; -1: the first champion would */
+    int baseline;    /* what would run without this search, where that is no candidate; -1: the first champion would */
     at_race_policy policy;
     int final_processes, final_processes_max, final_blocks;
     double final_s; /* once it took so long, no more processes than the least; 0: no limit */
@@ -60,7 +60,7 @@ const char *at_search_end_name(at_search_end end);
 typedef struct at_search_result {
     at_search_end end;
     int winner;   /* candidate */
-    int opponent; /* what it was held against in the final: the rival, else the first champion, else who came second;
+    int opponent; /* what it was held against in the final: the baseline, else the first champion, else who came second;
                      -1: there was nobody */
     at_interval gain; /* the opponent's time / the winner's, over the final's processes; 1s without a final */
     double us;        /* of a call, in the final; without one, in the first heat */
@@ -76,7 +76,7 @@ typedef struct at_search_result {
 
 /* Runs to its end. `ledger` may be NULL; `before` is what it held, NULL for a new one. The ledger stays open: what
  * follows of the search (a verdict, a row of wisdom, the end) is its owner's to add. ATTUNE_OK however it ended. */
-attune_status at_search_run(const at_search_options *options, const at_stand *stand, at_ledger *ledger,
+attune_status at_search_run(const at_search_options *options, const at_machine *machine, at_ledger *ledger,
                             const at_ledger_log *before, at_search_result *result);
 
 #endif

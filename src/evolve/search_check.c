@@ -1,4 +1,4 @@
-/* How a search looks at itself. Each of these is a mistake that somebody made: docs/evolve.md tells the stories. */
+/* How a search looks at itself. Each of these is a mistake that somebody made: docs/evolve.md lists them. */
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@ attune_status at_search_check_mutant(at_search *on)
     at_first_run seen;
     char name[AT_KERNEL_TEXT_MAX];
     at_search_text(on, on->champion, name);
-    AT_FORWARD(on->stand->mutant(on->stand->self, on->champion, &seen));
+    AT_FORWARD(on->machine->mutant(on->machine->self, on->champion, &seen));
     if (seen.refused == AT_REFUSED_WRONG) {
         return at_search_checked(on, AT_CHECK_MUTANT, true, true, "with its scale 2 %% off, %s is rejected: %.200s",
                                  on->space->kernel, seen.why);
@@ -31,7 +31,7 @@ attune_status at_search_check_execution(at_search *on, const int *candidate, int
     char function[AT_HEAT_MAX + 1][AT_FUNCTION_TEXT_MAX];
     char a[AT_KERNEL_TEXT_MAX], b[AT_KERNEL_TEXT_MAX];
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(on->stand->proof(on->stand->self, candidate[i], function[i]));
+        AT_FORWARD(on->machine->function(on->machine->self, candidate[i], function[i]));
         for (int k = 0; k < i; ++k) {
             const at_known_candidate *one = &on->known[candidate[i]], *other = &on->known[candidate[k]];
             if (strcmp(function[i], function[k]) != 0 || strcmp(one->code, other->code) == 0) {
@@ -128,14 +128,14 @@ static attune_status build_neighbours(at_search *on)
     for (int i = 0; i < on->space->count && count < NEIGHBOURS_MAX; ++i) {
         if (!on->known[i].built && !on->known[i].seen && differs_in(on->space, on->champion, i) >= 0) {
             list[count++] = i;
-            AT_FORWARD(on->stand->ahead(on->stand->self, i));
+            AT_FORWARD(on->machine->prefetch(on->machine->self, i));
         }
     }
     for (int i = 0; i < count; ++i) {
         at_variant variant;
         at_known_candidate *one = &on->known[list[i]];
         AT_FORWARD(at_search_stopped(on));
-        AT_FORWARD(on->stand->build(on->stand->self, list[i], &variant));
+        AT_FORWARD(on->machine->build(on->machine->self, list[i], &variant));
         one->built = variant.refused == AT_RAN;
         memcpy(one->code, variant.code, sizeof one->code);
     }
@@ -211,7 +211,7 @@ attune_status at_search_check_dead(at_search *on)
 {
     enum { ENOUGH = 8, CHANCE = 10 };
     contrast seen = {{0}, {0}};
-    if (on->stand->ahead == NULL) {
+    if (on->machine->prefetch == NULL) {
         compare_times(on, &seen);
         return say_dead(on, &seen, ENOUGH, CHANCE, "time");
     }

@@ -44,7 +44,7 @@ static int next_best(const at_search *on, const at_final *last, bool any)
 
 static void choose_finalists(const at_search *on, at_final *last)
 {
-    last->candidate[last->count++] = on->options->rival >= 0 ? on->options->rival : on->first_champion;
+    last->candidate[last->count++] = on->options->baseline >= 0 ? on->options->baseline : on->first_champion;
     if (!is_in(last, on->champion)) {
         last->candidate[last->count++] = on->champion;
     }
@@ -72,7 +72,7 @@ static attune_status run_fair(at_search *on, at_final *last)
     at_race_policy policy = on->options->policy;
     for (int tries = 0; tries < TRIES; ++tries) {
         policy.seed += 15487469U;
-        AT_FORWARD(at_final_run(&policy, &on->stand->racer, at_search_key, on, last));
+        AT_FORWARD(at_final_run(&policy, &on->machine->racer, at_search_key, on, last));
         if (last->fair) {
             return ATTUNE_OK;
         }
@@ -157,7 +157,7 @@ static attune_status write_end(const at_search *on, const at_final *last)
 }
 
 /* The champion is what would run without the search, and nobody beat it twice: a final could only say so again. */
-static attune_status stay(at_search *on)
+static attune_status keep_champion(at_search *on)
 {
     at_search_result *result = on->result;
     result->end = AT_SEARCH_NO_GAIN;
@@ -170,13 +170,13 @@ static attune_status stay(at_search *on)
 attune_status at_search_final(at_search *on)
 {
     const at_search_options *options = on->options;
-    at_final last = {.from = options->rival >= 0 ? 1 : 0,
+    at_final last = {.from = options->baseline >= 0 ? 1 : 0,
                      .processes_min = options->final_processes,
                      .processes_max = options->final_processes_max,
                      .blocks = options->final_blocks,
                      .may_go_on = may_go_on};
-    if (options->brief && options->rival < 0 && on->champion == on->first_champion) {
-        return stay(on);
+    if (options->brief && options->baseline < 0 && on->champion == on->first_champion) {
+        return keep_champion(on);
     }
     choose_finalists(on, &last);
     on->final_began_s = at_search_seconds(on);

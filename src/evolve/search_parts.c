@@ -9,7 +9,7 @@
 
 double at_search_seconds(const at_search *on)
 {
-    return on->before_s + on->stand->seconds(on->stand->self) - on->began_s;
+    return on->before_s + on->machine->seconds(on->machine->self) - on->began_s;
 }
 
 attune_status at_search_stopped(const at_search *on)
@@ -34,7 +34,7 @@ void at_search_note(const at_search *on, const char *format, ...)
 
 void at_search_text(const at_search *on, int candidate, char text[AT_KERNEL_TEXT_MAX])
 {
-    on->stand->name(on->stand->self, candidate, text);
+    on->machine->name(on->machine->self, candidate, text);
 }
 
 bool at_search_is_written(const at_search *on, const at_event *event)

@@ -22,7 +22,7 @@ typedef struct at_known_candidate {
 typedef struct at_search {
     const at_search_options *options;
     const at_space *space;
-    const at_stand *stand;
+    const at_machine *machine;
     at_ledger *ledger;
     const at_ledger_log *before;
     at_recall *recall;     /* of it */
@@ -50,7 +50,7 @@ attune_status at_search_checked(at_search *on, at_self_check check, bool holds, 
 /* Makes the batch (all of it not seen before): who cannot be made is told; `ready` receives who can race. */
 attune_status at_search_build(at_search *on, const int *batch, int count, const char *const *from, int *ready,
                               int *ready_count);
-/* Races them against the champion, tells what came of it, and crowns who wins twice. */
+/* Races them against the champion, tells what came of it, and promotes who wins twice. */
 attune_status at_search_race(at_search *on, const int *ready, int count);
 /* Tells that a candidate cannot take part. */
 attune_status at_search_refuse(at_search *on, int candidate, at_refused refused, const char *why);

@@ -119,7 +119,7 @@ static attune_status build_one(at_search *on, int candidate, const char *from, b
     if (on->strategy != NULL) {
         at_strategy_offer(on->strategy, candidate);
     }
-    AT_FORWARD(on->stand->build(on->stand->self, candidate, &variant));
+    AT_FORWARD(on->machine->build(on->machine->self, candidate, &variant));
     if (variant.refused != AT_RAN) {
         return at_search_refuse(on, candidate, variant.refused, variant.why);
     }
@@ -152,7 +152,7 @@ attune_status at_search_build(at_search *on, const int *batch, int count, const 
 
 /* A batch while it races: entrants from the ledger, and from the machine. */
 typedef struct batch {
-    at_heat live;                   /* those that the ledger does not have; */
+    at_heat fresh;                  /* those that the ledger does not have; */
     at_entrant beside[AT_HEAT_MAX]; /* the champion as it was timed beside each of them */
     at_heat all;
     double champion_us[AT_HEAT_MAX][AT_HEAT_BLOCKS_MAX][2]; /* beside each of `all` */
@@ -160,7 +160,7 @@ typedef struct batch {
 
 static void recall_all(at_search *on, const int *ready, int count, batch *of)
 {
-    of->live.champion.candidate = on->champion;
+    of->fresh.champion.candidate = on->champion;
     for (int i = 0; i < count; ++i) {
         at_entrant *one = &of->all.entrant[of->all.count];
         if (at_search_recall_refusal(on, ready[i], one) ||
@@ -168,7 +168,7 @@ static void recall_all(at_search *on, const int *ready, int count, batch *of)
             ++of->all.count;
             ++on->result->reused;
         } else {
-            of->live.entrant[of->live.count++].candidate = ready[i];
+            of->fresh.entrant[of->fresh.count++].candidate = ready[i];
         }
     }
 }
@@ -176,14 +176,14 @@ static void recall_all(at_search *on, const int *ready, int count, batch *of)
 /* A device that failed while they were at work: each by itself, to see who it was. */
 static attune_status run_alone(at_search *on, const at_race_policy *policy, batch *of)
 {
-    at_heat *heat = &of->live;
+    at_heat *heat = &of->fresh;
     heat->fair = true;
     at_search_note(on, "the worker was lost: each of %d candidates by itself", heat->count);
     for (int i = 0; i < heat->count; ++i) {
         at_heat alone = {.champion = {.candidate = on->champion}, .count = 1};
         alone.entrant[0].candidate = heat->entrant[i].candidate;
-        AT_FORWARD(on->stand->racer.renew(on->stand->racer.self));
-        attune_status status = at_heat_run(policy, &on->stand->racer, &alone);
+        AT_FORWARD(on->machine->racer.renew(on->machine->racer.self));
+        attune_status status = at_heat_run(policy, &on->machine->racer, &alone);
         AT_FAIL_IF(status != ATTUNE_OK && status != ATTUNE_DEVICE_ERROR, status, "%s", attune_last_detail());
         if (status == ATTUNE_OK && !alone.fair) {
             heat->fair = false;
@@ -193,7 +193,7 @@ static attune_status run_alone(at_search *on, const at_race_policy *policy, batc
             at_entrant *one = &alone.entrant[0];
             *one = (at_entrant){.candidate = one->candidate, .first = {.refused = AT_REFUSED_LAUNCH}};
             (void)snprintf(one->first.why, sizeof one->first.why, "%.300s", attune_last_detail());
-            AT_FORWARD(on->stand->racer.renew(on->stand->racer.self));
+            AT_FORWARD(on->machine->racer.renew(on->machine->racer.self));
         }
         heat->entrant[i] = alone.entrant[0];
         of->beside[i] = alone.champion;
@@ -203,11 +203,11 @@ static attune_status run_alone(at_search *on, const at_race_policy *policy, batc
 
 static attune_status run_heat(at_search *on, batch *of)
 {
-    at_heat *heat = &of->live;
+    at_heat *heat = &of->fresh;
     at_race_policy policy = on->options->policy;
     policy.seed += 7907U * (uint64_t)(on->result->measured + on->result->refused);
     policy.whole = on->options->exhaustive;
-    attune_status status = at_heat_run(&policy, &on->stand->racer, heat);
+    attune_status status = at_heat_run(&policy, &on->machine->racer, heat);
     if (status == ATTUNE_DEVICE_ERROR) {
         return run_alone(on, &policy, of);
     }
@@ -221,7 +221,7 @@ static attune_status run_heat(at_search *on, batch *of)
 static attune_status run_fair_heat(at_search *on, batch *of)
 {
     enum { TRIES = 2 };
-    const at_heat *heat = &of->live;
+    const at_heat *heat = &of->fresh;
     for (int tries = 0; tries < TRIES; ++tries) {
         AT_FORWARD(run_heat(on, of));
         if (heat->fair) {
@@ -229,7 +229,7 @@ static attune_status run_fair_heat(at_search *on, batch *of)
         }
         at_search_note(on, "the placebo, a copy of the champion, took %.3f of its time: the heat is run again",
                        exp(heat->placebo.ratio.middle));
-        AT_FORWARD(on->stand->racer.renew(on->stand->racer.self));
+        AT_FORWARD(on->machine->racer.renew(on->machine->racer.self));
     }
     return at_search_checked(on, AT_CHECK_PLACEBO, false, true,
                              "a copy of the champion took %.3f of its time (%.3f to %.3f), twice in a row",
@@ -257,10 +257,10 @@ static attune_status write_measurement(const at_search *on, const at_entrant *on
 }
 
 /* Adds what was just raced to the batch. */
-static attune_status take_live(const at_search *on, batch *of)
+static attune_status take_fresh(const at_search *on, batch *of)
 {
-    for (int i = 0; i < of->live.count; ++i) {
-        const at_entrant *one = &of->live.entrant[i];
+    for (int i = 0; i < of->fresh.count; ++i) {
+        const at_entrant *one = &of->fresh.entrant[i];
         const at_entrant *beside = &of->beside[i];
         memcpy(of->champion_us[of->all.count], beside->us, sizeof beside->us);
         of->all.entrant[of->all.count++] = *one;
@@ -345,7 +345,7 @@ static attune_status duel(at_search *on, int challenger, at_entrant *outcome)
     }
     policy.seed += 104723U * (uint64_t)(on->result->measured + 1);
     heat.entrant[0].candidate = challenger;
-    AT_FORWARD(at_heat_duel(&policy, &on->stand->racer, &heat));
+    AT_FORWARD(at_heat_duel(&policy, &on->machine->racer, &heat));
     *outcome = heat.entrant[0];
     outcome->fate = heat.fair || outcome->fate == AT_FATE_REFUSED ? outcome->fate : AT_FATE_TIED;
     return outcome->fate == AT_FATE_REFUSED || !heat.fair
@@ -353,7 +353,7 @@ static attune_status duel(at_search *on, int challenger, at_entrant *outcome)
                : write_measurement(on, outcome, (const double(*)[2])heat.champion.us, heat.champion.first.us, DUEL);
 }
 
-static attune_status crown(at_search *on, int challenger)
+static attune_status promote(at_search *on, int challenger)
 {
     at_entrant outcome;
     char name[AT_KERNEL_TEXT_MAX];
@@ -397,7 +397,7 @@ static attune_status conclude(at_search *on, batch *of)
         AT_FORWARD(decide_entrant(on, &of->all.entrant[i]));
     }
     int winner = on->options->exhaustive ? -1 : at_heat_winner(&on->options->policy, &of->all, at_search_key, on);
-    return winner < 0 ? ATTUNE_OK : crown(on, of->all.entrant[winner].candidate);
+    return winner < 0 ? ATTUNE_OK : promote(on, of->all.entrant[winner].candidate);
 }
 
 static attune_status race(at_search *on, const int *ready, int count, batch *of)
@@ -405,15 +405,15 @@ static attune_status race(at_search *on, const int *ready, int count, batch *of)
     int raced[AT_HEAT_MAX + 1] = {on->champion};
     int raced_count = 1;
     recall_all(on, ready, count, of);
-    if (of->live.count > 0) {
+    if (of->fresh.count > 0) {
         AT_FORWARD(run_fair_heat(on, of));
-        for (int i = 0; i < of->live.count; ++i) {
-            if (of->live.entrant[i].fate != AT_FATE_REFUSED) {
-                raced[raced_count++] = of->live.entrant[i].candidate;
+        for (int i = 0; i < of->fresh.count; ++i) {
+            if (of->fresh.entrant[i].fate != AT_FATE_REFUSED) {
+                raced[raced_count++] = of->fresh.entrant[i].candidate;
             }
         }
         AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_check_execution(on, raced, raced_count));
-        AT_FORWARD(on->is_void ? ATTUNE_OK : take_live(on, of));
+        AT_FORWARD(on->is_void ? ATTUNE_OK : take_fresh(on, of));
     }
     return on->is_void ? ATTUNE_OK : conclude(on, of);
 }

@@ -25,7 +25,7 @@ typedef struct scene {
     attune_problem problem[2];
     folder in;
     char wisdom[PATH_MAX], ledgers[PATH_MAX], evidence[PATH_MAX];
-    int rows, refusals; /* of wisdom, as told */
+    int rows, refusals; /* of wisdom, as seen_events */
 } scene;
 
 static attune_status open_simulated(void *self, at_gate *gate, at_gate_bench *bench, at_executor *executor)

@@ -1,6 +1,6 @@
 /* Ledgers: what is written is read, what was changed is refused, and what a process that dies leaves is gone on with.
  */
-#include "evolve/story.h"
+#include "evolve/example_ledger.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static int teardown(void **state)
 
 static at_ledger *create(const char *path)
 {
-    at_event start = story_event(AT_EVENT_START, NULL);
+    at_event start = example_event(AT_EVENT_START, NULL);
     at_ledger *ledger;
     assert_ok(at_ledger_create(path, &start, &ledger));
     return ledger;
@@ -43,14 +43,14 @@ static at_ledger *create(const char *path)
 
 static void append(at_ledger *ledger, at_event_kind kind)
 {
-    at_event event = story_event(kind, space);
+    at_event event = example_event(kind, space);
     assert_ok(at_ledger_append(ledger, &event));
 }
 
 /* A ledger with every kind of event. */
 static const char *tell_story(void)
 {
-    const char *path = folder_file(&here, "story.jsonl");
+    const char *path = folder_file(&here, "example.jsonl");
     at_ledger *ledger = create(path);
     for (int kind = AT_EVENT_SPACE; kind < AT_EVENT_KINDS; ++kind) {
         append(ledger, (at_event_kind)kind);
@@ -105,7 +105,7 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(log->next_seq, AT_EVENT_KINDS);
     assert_ptr_equal(log->space, log->event[AT_EVENT_SPACE].as.space);
     for (int kind = 0; kind < AT_EVENT_KINDS; ++kind) {
-        at_event written = story_event((at_event_kind)kind, space);
+        at_event written = example_event((at_event_kind)kind, space);
         assert_int_equal(log->event[kind].kind, kind);
         assert_int_equal(log->event[kind].seq, kind);
         assert_same_event(&log->event[kind], &written);
@@ -121,15 +121,15 @@ static void what_a_search_leaves_alone_is_kept(void **state)
 {
     (void)state;
     const char *path = folder_file(&here, "one.jsonl");
-    at_event start = story_event(AT_EVENT_START, NULL);
+    at_event start = example_event(AT_EVENT_START, NULL);
     at_ledger *ledger;
     at_ledger_log *log;
-    (void)snprintf(start.as.start.one, sizeof start.as.start.one, "%s", STORY_CONFIG);
+    (void)snprintf(start.as.start.one, sizeof start.as.start.one, "%s", EXAMPLE_CONFIG);
     (void)snprintf(start.as.start.fixed, sizeof start.as.start.fixed, "STAGES=1");
     assert_ok(at_ledger_create(path, &start, &ledger));
     at_ledger_close(ledger);
     assert_ok(at_ledger_read(path, &log));
-    assert_string_equal(log->event[0].as.start.one, STORY_CONFIG);
+    assert_string_equal(log->event[0].as.start.one, EXAMPLE_CONFIG);
     assert_string_equal(log->event[0].as.start.fixed, "STAGES=1");
     at_ledger_free(log);
 }
@@ -140,7 +140,7 @@ static void compressed_ones_are_read_alike(void **state)
     size_t bytes;
     at_ledger_log *log;
     char *text = read_bytes(tell_story(), &bytes);
-    const char *path = folder_file(&here, "story.jsonl.gz");
+    const char *path = folder_file(&here, "example.jsonl.gz");
     gzFile file = gzopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(gzwrite(file, text, (unsigned)bytes), bytes);
@@ -162,7 +162,7 @@ static void the_first_versions_ledger_is_read(void **state)
     at_ledger_log *log;
     assert_ok(at_ledger_read(ATTUNE_SOURCE_DIR "/tests/evolve/data/version_1.jsonl", &log));
     assert_int_equal(log->count, AT_EVENT_KINDS);
-    assert_string_equal(log->event[AT_EVENT_CANDIDATE].as.candidate.config, STORY_CONFIG);
+    assert_string_equal(log->event[AT_EVENT_CANDIDATE].as.candidate.config, EXAMPLE_CONFIG);
     assert_int_equal(log->space->count, space->count);
     at_ledger_free(log);
 }
@@ -171,7 +171,7 @@ static void nothing_is_overwritten(void **state)
 {
     (void)state;
     const char *path = tell_story();
-    at_event start = story_event(AT_EVENT_START, NULL);
+    at_event start = example_event(AT_EVENT_START, NULL);
     at_ledger *ledger;
     assert_fails(at_ledger_create(path, &start, &ledger), ATTUNE_INVALID_ARGUMENT, "never overwritten");
     assert_null(ledger);
@@ -196,11 +196,11 @@ static void a_ledger_has_one_start(void **state)
 {
     (void)state;
     at_ledger *ledger;
-    at_event event = story_event(AT_EVENT_RESUME, NULL);
+    at_event event = example_event(AT_EVENT_RESUME, NULL);
     assert_fails(at_ledger_create(folder_file(&here, "a.jsonl"), &event, &ledger), ATTUNE_INVALID_ARGUMENT,
                  "begins with its start");
     ledger = create(folder_file(&here, "b.jsonl"));
-    event = story_event(AT_EVENT_START, NULL);
+    event = example_event(AT_EVENT_START, NULL);
     assert_fails(at_ledger_append(ledger, &event), ATTUNE_INVALID_ARGUMENT, "begins with its start");
     at_ledger_close(ledger);
 }
@@ -208,7 +208,7 @@ static void a_ledger_has_one_start(void **state)
 static void a_disk_that_is_full_ends_the_ledger(void **state)
 {
     (void)state;
-    at_event start = story_event(AT_EVENT_START, NULL);
+    at_event start = example_event(AT_EVENT_START, NULL);
     at_ledger *ledger;
     assert_fails(at_ledger_create("/dev/full", &start, &ledger), ATTUNE_IO_ERROR, "No space left");
 }
@@ -239,7 +239,7 @@ static void every_changed_byte_is_noticed(void **state)
     free(text);
 }
 
-/* Lines of the story in another order; -1 ends the list. */
+/* Lines of the example in another order; -1 ends the list. */
 static char *rearrange(const char *text, const int *order, size_t *bytes)
 {
     char *made;
@@ -395,7 +395,7 @@ static void a_ledger_torn_in_its_first_line_is_begun_anew(void **state)
 {
     (void)state;
     const char *path = folder_file(&here, "first.jsonl");
-    at_event start = story_event(AT_EVENT_START, NULL);
+    at_event start = example_event(AT_EVENT_START, NULL);
     at_ledger_close(create(path));
     size_t bytes;
     char *text = read_bytes(path, &bytes);
@@ -424,7 +424,7 @@ static void a_first_line_of_zeros_is_torn(void **state)
 {
     (void)state;
     const char *path = folder_file(&here, "zeros_first.jsonl");
-    at_event start = story_event(AT_EVENT_START, NULL);
+    at_event start = example_event(AT_EVENT_START, NULL);
     for (size_t kept = 0; kept <= 40; kept += 10) {
         char text[64] = "{\"seq\":0,\"kind\":\"start\",\"at_s\":0.0,\"format\":\"att";
         at_ledger *ledger;
@@ -442,7 +442,7 @@ static void what_is_somebody_elses_is_kept(void **state)
     (void)state;
     static const char *const texts[] = {"no newline", "{\"seq\":0,\"kind\":\"stop", "{\"seq\":1,", "a line\n"};
     const char *path = folder_file(&here, "foreign");
-    at_event start = story_event(AT_EVENT_START, NULL);
+    at_event start = example_event(AT_EVENT_START, NULL);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
         at_ledger *ledger;
         at_ledger_log *log;
@@ -513,7 +513,7 @@ static int write_on(const char *path)
 {
     at_ledger *ledger;
     at_ledger_log *log;
-    at_event event = story_event(AT_EVENT_MEASUREMENT, NULL);
+    at_event event = example_event(AT_EVENT_MEASUREMENT, NULL);
     if (at_ledger_resume(path, &ledger, &log) != ATTUNE_OK) {
         return 1;
     }
@@ -524,7 +524,7 @@ static int write_on(const char *path)
     return 1;
 }
 
-/* Waits until a writer told of so many events; returns how many more it told of until it was dead. */
+/* Waits until a writer seen_events of so many events; returns how many more it seen_events of until it was dead. */
 static int kill_after(pid_t child, int told, int events)
 {
     char byte;
@@ -558,7 +558,7 @@ static void killed_at_fifty_points_it_loses_what_was_in_flight_at_most(void **st
         at_ledger_log *log;
         assert_ok(at_ledger_read(path, &log));
         size_t added = log->count - before;
-        /* One may have been appended, but not told of any more. */
+        /* One may have been appended, but not seen_events of any more. */
         assert_true(added == (size_t)events || added == (size_t)events + 1);
         before = log->count;
         at_ledger_free(log);

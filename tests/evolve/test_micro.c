@@ -4,8 +4,8 @@
 #include "base/cm.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "evolve/fake_machine.h"
 #include "evolve/micro.h"
-#include "evolve/stand.h"
 
 static const at_micro_key key = {"cpu_tiled", "class", "cpu/model/avx2,threads=2", "00ff"};
 static const at_micro_key other = {"cpu_tiled", "class", "cpu/model/avx2,threads=4", "00ff"};
@@ -111,9 +111,9 @@ static void the_best_are_found(void **state)
 {
     (void)state;
     at_micro_best best;
-    stand on = stand_open(1, 0);
+    fake_machine on = fake_open(1, 0);
     on.us = 10000; /* far more than a first launch costs beside */
-    const at_stand at = stand_of(&on);
+    const at_machine at = fake_of(&on);
     assert_ok(at_micro_run(on.space, &at, 4096, &best));
     assert_int_equal(best.count, AT_MICRO_BEST);
     int first = at_space_find_text(on.space, best.config[0]);
@@ -124,7 +124,7 @@ static void the_best_are_found(void **state)
     for (int i = 0; i < best.count; ++i) {
         assert_false(landscape_refused(on.space, at_space_find_text(on.space, best.config[i])));
     }
-    stand_close(&on);
+    fake_close(&on);
 }
 
 /* Of few, the kernel's own order are the first. */
@@ -132,12 +132,12 @@ static void where_making_costs_it_looks_at_some(void **state)
 {
     (void)state;
     at_micro_best best;
-    stand on = stand_open(1, 0);
-    const at_stand at = stand_of(&on);
+    fake_machine on = fake_open(1, 0);
+    const at_machine at = fake_of(&on);
     assert_ok(at_micro_run(on.space, &at, 12, &best));
     assert_int_equal(on.built, 12);
-    assert_int_equal(on.ahead, 12);
-    stand_close(&on);
+    assert_int_equal(on.prefetch, 12);
+    fake_close(&on);
 }
 
 int main(void)

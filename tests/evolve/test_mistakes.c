@@ -1,5 +1,5 @@
 /* What this project's origin did wrong, planted in searches on a machine made of numbers: each is found, and named in
- * the search's account. docs/evolve.md tells the stories. */
+ * the search's account. docs/evolve.md lists them. */
 #include <stdlib.h>
 
 #include "base/cm.h"
@@ -12,23 +12,23 @@
 static void one_module_under_many_names_is_found_out(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(7, 0.01);
+    seen_events seen;
+    fake_machine on = fake_open(7, 0.01);
     on.one_module = true;
     on.flat = true;
     at_search_result result = run(&on, &seen);
     assert_int_equal(result.end, AT_SEARCH_VOID);
     assert_true(seen.failed[AT_CHECK_EXECUTION]);
     assert_non_null(strstr(result.why, "one module is measured under many names"));
-    stand_close(&on);
+    fake_close(&on);
 }
 
 /* One candidate alone beside the champion is enough to see it. */
 static void one_module_under_two_names_is_found_out(void **state)
 {
     (void)state;
-    told seen = {0};
-    stand on = stand_open(7, 0.01);
+    seen_events seen = {0};
+    fake_machine on = fake_open(7, 0.01);
     const at_seed first[] = {{on.space->order[0], "heuristic"}, {on.space->order[1], "one"}};
     at_search_options options = options_of(&on, first, 2, &seen);
     on.one_module = true;
@@ -37,47 +37,47 @@ static void one_module_under_two_names_is_found_out(void **state)
     at_search_result result = run_with(&on, &options);
     assert_int_equal(result.end, AT_SEARCH_VOID);
     assert_true(seen.failed[AT_CHECK_EXECUTION]);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 /* Were it not for the functions, the times would still tell: they are all one. */
 static void one_time_for_all_raises_an_alarm(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(8, 0.01);
+    seen_events seen;
+    fake_machine on = fake_open(8, 0.01);
     on.flat = true;
     at_search_result result = run(&on, &seen);
     assert_true(seen.failed[AT_CHECK_ALARM]);
     assert_non_null(strstr(seen.why[AT_CHECK_ALARM], "answered with one time"));
     assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 /* Half of its parameters were macros that the source never read. */
 static void a_dead_parameter_is_named_and_costs_no_measurement(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(9, 0.01);
+    seen_events seen;
+    fake_machine on = fake_open(9, 0.01);
     on.dead_param = ORDER;
     at_search_result result = run(&on, &seen);
     assert_true(seen.failed[AT_CHECK_DEAD]);
     assert_non_null(strstr(seen.why[AT_CHECK_DEAD], "ORDER"));
     assert_null(strstr(seen.why[AT_CHECK_DEAD], "TILE"));
     assert_true(result.duplicates > 0);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 static void every_parameter_that_lives_is_said_to_live(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(10, 0.01);
+    seen_events seen;
+    fake_machine on = fake_open(10, 0.01);
     (void)run(&on, &seen);
     assert_false(seen.failed[AT_CHECK_DEAD]);
     assert_non_null(strstr(seen.why[AT_CHECK_DEAD], "each of 5 parameters"));
-    stand_close(&on);
+    fake_close(&on);
 }
 
 /* Where all configs are arguments of one code, times tell of a parameter that nothing reads. */
@@ -92,8 +92,8 @@ static void a_parameter_that_no_time_depends_on_is_named(void **state)
                  {UNROLL, false, "dead, for no value changes the time: UNROLL ("},
                  {-1, true, "each of 5 parameters changes the time"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
-        told seen = {0};
-        stand on = stand_open(14 + i, 0.004);
+        seen_events seen = {0};
+        fake_machine on = fake_open(14 + i, 0.004);
         const at_seed first[] = {{on.space->order[0], "heuristic"}};
         at_search_options options = options_of(&on, first, 1, &seen);
         on.compiled_once = true;
@@ -104,7 +104,7 @@ static void a_parameter_that_no_time_depends_on_is_named(void **state)
         assert_int_equal(seen.failed[AT_CHECK_DEAD], !cases[i].holds);
         assert_non_null(strstr(seen.why[AT_CHECK_DEAD], cases[i].says));
         assert_null(strstr(seen.why[AT_CHECK_DEAD], "TILE"));
-        stand_close(&on);
+        fake_close(&on);
     }
 }
 
@@ -112,28 +112,28 @@ static void a_parameter_that_no_time_depends_on_is_named(void **state)
 static void a_kernel_that_ignores_its_config_is_found_out(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(17, 0.004);
+    seen_events seen;
+    fake_machine on = fake_open(17, 0.004);
     on.compiled_once = true;
     on.flat = true;
     at_search_result result = run(&on, &seen);
     assert_true(seen.failed[AT_CHECK_ALARM] && seen.failed[AT_CHECK_DEAD]);
     assert_non_null(strstr(seen.why[AT_CHECK_ALARM], "answered with one time"));
     assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 /* Too little was measured, or too blurred, to say anything of a parameter: then nothing is said. */
 static void what_times_cannot_tell_is_not_said(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(18, 0.1);
+    seen_events seen;
+    fake_machine on = fake_open(18, 0.1);
     on.compiled_once = true;
     on.idle_param = ORDER;
     (void)run(&on, &seen);
     assert_string_equal(seen.why[AT_CHECK_DEAD], "");
-    stand_close(&on);
+    fake_close(&on);
 }
 
 /* Its large tiles needed more shared memory than there is and were taken for hangs: here they are no candidates, and
@@ -225,40 +225,40 @@ static void luck_is_no_gain(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; ++seed) {
-        told seen;
-        stand on = stand_open(100 + seed, 0.03);
+        seen_events seen;
+        fake_machine on = fake_open(100 + seed, 0.03);
         on.machine.spikes = 0.02;
         on.machine.process = 0.004;
         on.flat = true;
         at_search_result result = run(&on, &seen);
         assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
-        stand_close(&on);
+        fake_close(&on);
     }
 }
 
 static void a_wrong_kernel_that_passes_voids_the_search(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(11, 0.01);
+    seen_events seen;
+    fake_machine on = fake_open(11, 0.01);
     on.takes_mutant = true;
     at_search_result result = run(&on, &seen);
     assert_int_equal(result.end, AT_SEARCH_VOID);
     assert_non_null(strstr(result.why, "wrong kernels would not be seen here"));
     assert_int_equal(on.machine.staged, 0);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 static void a_placebo_that_differs_voids_the_search(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(12, 0.005);
+    seen_events seen;
+    fake_machine on = fake_open(12, 0.005);
     on.machine.second_place = 0.1;
     at_search_result result = run(&on, &seen);
     assert_int_equal(result.end, AT_SEARCH_VOID);
     assert_true(seen.failed[AT_CHECK_PLACEBO]);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 int main(void)

@@ -171,7 +171,7 @@ static void who_is_refused_is_not_staged(void **state)
     assert_int_equal(winner_of(&heat), 1);
 }
 
-/* Right once, and wrong where it is timed: it leaves, and the others' times stand. */
+/* Right once, and wrong where it is timed: it leaves, and the others' times machine. */
 static void who_is_wrong_when_timed_has_no_time(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* What a ledger says already is found, and in the same time however long the ledger is. */
 #include <stdlib.h>
 
+#include "evolve/example_ledger.h"
 #include "evolve/recall.h"
-#include "evolve/story.h"
 
 static at_event measurement(int config, int champion, int round)
 {
@@ -69,9 +69,9 @@ static void events_are_known_by_what_they_are_of(void **state)
     enum { KINDS = sizeof kinds / sizeof kinds[0] };
     at_event said[KINDS + 1];
     for (int i = 0; i < KINDS; ++i) {
-        said[i] = story_event(kinds[i], NULL);
+        said[i] = example_event(kinds[i], NULL);
     }
-    said[KINDS] = story_event(AT_EVENT_END, NULL);
+    said[KINDS] = example_event(AT_EVENT_END, NULL);
     const at_ledger_log log = {.event = said, .count = KINDS + 1};
     at_recall *recall;
     assert_ok(at_recall_open(&log, &recall));
@@ -81,7 +81,7 @@ static void events_are_known_by_what_they_are_of(void **state)
         assert_ptr_equal(at_recall_find(recall, &again), &said[i]);
     }
     assert_null(at_recall_find(recall, &said[KINDS]));
-    at_event decision = story_event(AT_EVENT_DECISION, NULL), check = story_event(AT_EVENT_CHECK, NULL);
+    at_event decision = example_event(AT_EVENT_DECISION, NULL), check = example_event(AT_EVENT_CHECK, NULL);
     decision.as.decision.decision = AT_DECIDED_CHAMPION;
     check.as.check.holds = false;
     assert_null(at_recall_find(recall, &decision));

@@ -1,5 +1,5 @@
 /* Replays of ledgers that are made up: what is known of every candidate is known here too. */
-#include "evolve/story.h"
+#include "evolve/example_ledger.h"
 
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static at_event measured(int candidate, double champion_us, double noise, at_ran
 {
     at_event event = {.kind = AT_EVENT_MEASUREMENT};
     at_event_measurement *of = &event.as.measurement;
-    *of = (at_event_measurement){.champion = STORY_OTHER, .pairs = 8};
+    *of = (at_event_measurement){.champion = EXAMPLE_OTHER, .pairs = 8};
     at_space_print(space, candidate, of->config);
     for (int i = 0; i < of->pairs; ++i) {
         double drift = 1 + 0.3 * at_random_uniform(random); /* of both alike */
@@ -57,10 +57,10 @@ static at_ledger_log *record(double noise, int missing)
 {
     book to = {.seq = 0};
     at_random random = at_random_seed(11, 0);
-    at_event event = story_event(AT_EVENT_START, NULL);
+    at_event event = example_event(AT_EVENT_START, NULL);
     at_text_init(&to.text);
     add(&to, &event);
-    event = story_event(AT_EVENT_SPACE, space);
+    event = example_event(AT_EVENT_SPACE, space);
     add(&to, &event);
     for (int candidate = 0; candidate < space->count - missing; ++candidate) {
         if (landscape_refused(space, candidate)) {
@@ -99,7 +99,7 @@ static void records_hold_what_was_measured(void **state)
     }
     assert_int_equal(recorded->ran, space->count - refused);
     at_space_print(space, recorded->best, best);
-    assert_string_equal(best, STORY_OTHER); /* the bottom of the landscape */
+    assert_string_equal(best, EXAMPLE_OTHER); /* the bottom of the landscape */
     at_recorded_close(recorded);
     at_ledger_free(log);
 }
@@ -116,7 +116,7 @@ static void a_ledger_with_gaps_is_not_replayed(void **state)
     at_recorded_close(recorded);
     at_ledger_free(log);
     book to = {.seq = 0};
-    at_event event = story_event(AT_EVENT_START, NULL);
+    at_event event = example_event(AT_EVENT_START, NULL);
     at_text_init(&to.text);
     add(&to, &event);
     assert_ok(at_ledger_parse("made up", to.text.data, to.text.length, &log));

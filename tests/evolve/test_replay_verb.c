@@ -1,5 +1,5 @@
 /* attune evolve replay, as it is called. */
-#include "evolve/story.h"
+#include "evolve/example_ledger.h"
 
 #include "base/file.h"
 #include "base/folder.h"
@@ -26,18 +26,18 @@ static const char *record(const char *name)
 {
     const char *path = folder_file(&here, name);
     at_space *space = landscape_open();
-    at_event event = story_event(AT_EVENT_START, NULL);
+    at_event event = example_event(AT_EVENT_START, NULL);
     char digest[AT_DIGEST_TEXT_MAX] = "";
     at_text text;
     at_text_init(&text);
     assert_ok(at_ledger_line(&event, 0, digest, &text));
-    event = story_event(AT_EVENT_SPACE, space);
+    event = example_event(AT_EVENT_SPACE, space);
     assert_ok(at_ledger_line(&event, 1, digest, &text));
     for (int candidate = 0; candidate < space->count; ++candidate) {
         double us = 100 * exp(landscape_log_us(space, candidate));
         event = (at_event){
             .kind = AT_EVENT_MEASUREMENT,
-            .as.measurement = {.champion = STORY_OTHER, .pairs = 2, .us = {us, us}, .champion_us = {100, 100}}};
+            .as.measurement = {.champion = EXAMPLE_OTHER, .pairs = 2, .us = {us, us}, .champion_us = {100, 100}}};
         at_space_print(space, candidate, event.as.measurement.config);
         assert_ok(at_ledger_line(&event, candidate + 2, digest, &text));
     }

@@ -19,16 +19,16 @@ static double least_log_us(const at_space *space)
 
 /* A search that begins with the kernel's own first choice, on a machine made of numbers. */
 typedef struct scene {
-    told seen;
-    stand on;
+    seen_events seen;
+    fake_machine on;
     at_seed first[1];
     at_search_options options;
 } scene;
 
 static void set(scene *a, uint64_t seed, double noise)
 {
-    a->seen = (told){0};
-    a->on = stand_open(seed, noise);
+    a->seen = (seen_events){0};
+    a->on = fake_open(seed, noise);
     a->first[0] = (at_seed){a->on.space->order[0], "heuristic"};
     a->options = options_of(&a->on, a->first, 1, &a->seen);
 }
@@ -38,8 +38,8 @@ static void set(scene *a, uint64_t seed, double noise)
 static void what_is_found_is_near_the_best(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(1, 0.01);
+    seen_events seen;
+    fake_machine on = fake_open(1, 0.01);
     on.machine.process = 0.002;
     at_search_result result = run(&on, &seen);
     assert_int_equal(result.end, AT_SEARCH_GAIN);
@@ -55,15 +55,15 @@ static void what_is_found_is_near_the_best(void **state)
     assert_false(seen.failed[AT_CHECK_PLACEBO] || seen.failed[AT_CHECK_MUTANT] || seen.failed[AT_CHECK_ALARM]);
     assert_non_null(strstr(seen.why[AT_CHECK_EXECUTION], "candidates were launched beside the champion"));
     assert_true(result.top_count == 8 && result.top_us[0] <= result.top_us[7]);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 /* The best of all candidates, where the search begins with it: nothing is faster, and that is the answer. */
 static void no_gain_is_an_answer(void **state)
 {
     (void)state;
-    told seen = {0};
-    stand on = stand_open(2, 0.01);
+    seen_events seen = {0};
+    fake_machine on = fake_open(2, 0.01);
     int best = 0;
     for (int i = 0; i < on.space->count; ++i) {
         best = !landscape_refused(on.space, i) && landscape_log_us(on.space, i) < landscape_log_us(on.space, best)
@@ -75,7 +75,7 @@ static void no_gain_is_an_answer(void **state)
     at_search_result result = run_with(&on, &options);
     assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
     assert_true(landscape_log_us(on.space, result.winner) - least_log_us(on.space) < 0.03);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 static void two_seeds_agree_within_the_band(void **state)
@@ -90,7 +90,7 @@ static void two_seeds_agree_within_the_band(void **state)
             a.options.budget_runs = 160;
             at_search_result result = run_with(&a.on, &a.options);
             found[i] = landscape_log_us(a.on.space, result.winner);
-            stand_close(&a.on);
+            fake_close(&a.on);
         }
         assert_true(fabs(found[0] - found[1]) < 0.02);
     }
@@ -112,7 +112,7 @@ static void a_final_takes_the_time_it_is_given(void **state)
             a.options.final_s = final_s[i];
             (void)run_with(&a.on, &a.options);
             processes[i] += a.on.machine.processes;
-            stand_close(&a.on);
+            fake_close(&a.on);
         }
     }
     assert_int_equal(processes[1], 5 * 4);
@@ -120,18 +120,18 @@ static void a_final_takes_the_time_it_is_given(void **state)
 }
 
 /* What would run without the search may be another kernel's: it takes part in the final, and may win it. */
-static void a_rival_may_be_faster(void **state)
+static void a_baseline_may_be_faster(void **state)
 {
     (void)state;
     scene a;
     set(&a, 3, 0.01);
-    a.options.rival = a.on.space->count;
+    a.options.baseline = a.on.space->count;
     a.on.machine.us[a.on.space->count] = 50;
     at_search_result result = run_with(&a.on, &a.options);
     assert_int_equal(result.end, AT_SEARCH_NO_GAIN);
-    assert_int_equal(result.opponent, a.options.rival);
+    assert_int_equal(result.opponent, a.options.baseline);
     assert_true(result.winner >= 0 && result.gain.high < 1);
-    stand_close(&a.on);
+    fake_close(&a.on);
 }
 
 static void an_exhaustive_search_measures_every_candidate(void **state)
@@ -145,7 +145,7 @@ static void an_exhaustive_search_measures_every_candidate(void **state)
     at_search_result result = run_with(&a.on, &a.options);
     assert_int_equal(result.measured + result.refused, a.on.space->count);
     assert_true(landscape_log_us(a.on.space, result.winner) - least_log_us(a.on.space) < 0.02);
-    stand_close(&a.on);
+    fake_close(&a.on);
 }
 
 /* The origin's composite score may lead a strategy, and is reported; time alone makes champions. */
@@ -160,10 +160,10 @@ static void a_search_by_the_composite_score_is_judged_by_time(void **state)
     assert_int_equal(result.end, AT_SEARCH_GAIN);
     for (int i = 0; i < result.top_count;
          ++i) { /* nothing but speed is known of these: 1000 for the first champion's */
-        double speedup = stand_us(&a.on, a.on.space->order[0]) / result.top_us[i];
+        double speedup = fake_us(&a.on, a.on.space->order[0]) / result.top_us[i];
         assert_float_equal(result.top_score[i], 1000 * speedup, 30);
     }
-    stand_close(&a.on);
+    fake_close(&a.on);
 }
 
 static void a_budget_in_seconds_ends_it(void **state)
@@ -176,7 +176,7 @@ static void a_budget_in_seconds_ends_it(void **state)
     a.on.second_s = 0.1; /* a question */
     at_search_result result = run_with(&a.on, &a.options);
     assert_true(result.measured > 8 && result.measured < 100);
-    stand_close(&a.on);
+    fake_close(&a.on);
 }
 
 /* ---- Who loses the machine --------------------------------------------------------------------------------------- */
@@ -184,22 +184,22 @@ static void a_budget_in_seconds_ends_it(void **state)
 static void a_device_that_fails_once_is_nobodys_fault(void **state)
 {
     (void)state;
-    told seen;
-    stand on = stand_open(6, 0.01);
+    seen_events seen;
+    fake_machine on = fake_open(6, 0.01);
     on.machine.fails_at = 2; /* a block of the first heat */
     at_search_result result = run(&on, &seen);
     assert_int_equal(result.end, AT_SEARCH_GAIN);
     assert_true(on.machine.processes > 4);
     assert_int_equal(seen.launch_refusals, 0);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 static void who_takes_the_device_down_is_found_and_refused(void **state)
 {
     (void)state;
     for (int batch = 1; batch <= 8; batch += 7) {
-        told seen = {0};
-        stand on = stand_open(6, 0.01);
+        seen_events seen = {0};
+        fake_machine on = fake_open(6, 0.01);
         on.machine.deadly = on.space->order[1];
         const at_seed first[] = {{on.space->order[0], "heuristic"}, {on.machine.deadly, "heuristic"}};
         at_search_options options = options_of(&on, first, 2, &seen);
@@ -208,7 +208,7 @@ static void who_takes_the_device_down_is_found_and_refused(void **state)
         assert_int_equal(result.end, AT_SEARCH_GAIN);
         assert_int_equal(seen.launch_refusals, 1);
         assert_int_equal(seen.last_launch_refusal, on.machine.deadly);
-        stand_close(&on);
+        fake_close(&on);
     }
 }
 
@@ -220,17 +220,17 @@ static void a_disturbed_device_refuses_nobody(void **state)
     set(&a, 6, 0.01);
     at_search_result result;
     a.on.machine.disturbed = true;
-    const at_stand at = stand_of(&a.on);
+    const at_machine at = fake_of(&a.on);
     assert_fails(at_search_run(&a.options, &at, NULL, NULL, &result), AT_DISTURBED, "others use the device");
     assert_int_equal(a.seen.launch_refusals, 0);
-    stand_close(&a.on);
+    fake_close(&a.on);
 }
 
 /* ---- Killed and gone on with ------------------------------------------------------------------------------------- */
 
 static int questions_left; /* of the process that is to be killed; below 0: all it likes */
 
-static void die_at_last(stand *on)
+static void die_at_last(fake_machine *on)
 {
     (void)on;
     if (questions_left >= 0 && questions_left-- == 0) {
@@ -249,7 +249,7 @@ static int search_with_ledger(const char *path, int questions)
     at_search_result result;
     questions_left = questions;
     a.on.passes = die_at_last;
-    const at_stand at = stand_of(&a.on);
+    const at_machine at = fake_of(&a.on);
     attune_status status =
         access(path, F_OK) == 0 ? at_ledger_resume(path, &ledger, &before) : at_ledger_create(path, &start, &ledger);
     status = status == ATTUNE_OK ? at_search_run(&a.options, &at, ledger, before, &result) : status;
@@ -263,12 +263,12 @@ static int search_with_ledger(const char *path, int questions)
     status = at_ledger_append(ledger, &end);
     at_ledger_close(ledger);
     at_ledger_free(before);
-    stand_close(&a.on);
+    fake_close(&a.on);
     return status == ATTUNE_OK ? 0 : 1;
 }
 
 /* A duel has three arms: champion, copy and challenger. */
-static void spoil_duels(stand *on)
+static void spoil_duels(fake_machine *on)
 {
     on->machine.second_place = on->machine.arms == 3 ? 0.2 : 0;
 }
@@ -282,14 +282,14 @@ static int champions_of(const char *path, bool resumed)
     at_ledger_log *before = NULL;
     at_search_result result;
     a.on.passes = spoil_duels;
-    const at_stand at = stand_of(&a.on);
+    const at_machine at = fake_of(&a.on);
     assert_ok(resumed ? at_ledger_resume(path, &ledger, &before) : at_ledger_create(path, &start, &ledger));
     assert_ok(at_search_run(&a.options, &at, ledger, before, &result));
     assert_int_not_equal(result.end, AT_SEARCH_VOID);
     assert_true(!resumed || result.reused > 0);
     at_ledger_close(ledger);
     at_ledger_free(before);
-    stand_close(&a.on);
+    fake_close(&a.on);
     return result.champions;
 }
 
@@ -310,8 +310,8 @@ static void times_are_written_beside_their_own_champion(void **state)
 {
     (void)state;
     folder in;
-    told seen = {0};
-    stand on = stand_open(1, 0);
+    seen_events seen = {0};
+    fake_machine on = fake_open(1, 0);
     at_event start = {.kind = AT_EVENT_START};
     at_ledger *ledger;
     at_ledger_log *read;
@@ -320,7 +320,7 @@ static void times_are_written_beside_their_own_champion(void **state)
     on.machine.deadly = on.space->order[1];
     const at_seed first[] = {{on.space->order[0], "heuristic"}, {on.machine.deadly, "heuristic"}};
     at_search_options options = options_of(&on, first, 2, &seen);
-    const at_stand at = stand_of(&on);
+    const at_machine at = fake_of(&on);
     assert_int_equal(folder_make(&in), 0);
     const char *path = folder_file(&in, "search.jsonl");
     assert_ok(at_ledger_create(path, &start, &ledger));
@@ -344,7 +344,7 @@ static void times_are_written_beside_their_own_champion(void **state)
     assert_true(looked_at > 20);
     at_ledger_free(read);
     folder_remove(&in);
-    stand_close(&on);
+    fake_close(&on);
 }
 
 /* In a process of its own, started by exec. Whether it came to its end. */
@@ -445,12 +445,12 @@ static void killed_at_fifty_points_it_ends_as_if_it_had_not_been(void **state)
 static void what_is_asked_for_must_be_possible(void **state)
 {
     (void)state;
-    told seen = {0};
-    stand on = stand_open(1, 0);
+    seen_events seen = {0};
+    fake_machine on = fake_open(1, 0);
     at_search_result result;
     const at_seed first[] = {{0, "heuristic"}};
     at_search_options options = options_of(&on, first, 0, &seen);
-    const at_stand at = stand_of(&on);
+    const at_machine at = fake_of(&on);
     assert_fails(at_search_run(&options, &at, NULL, NULL, &result), ATTUNE_INVALID_ARGUMENT, "to begin with");
     options.first_count = 1;
     options.batch = 99;
@@ -463,7 +463,7 @@ static void what_is_asked_for_must_be_possible(void **state)
         on.machine.refused[i] = AT_REFUSED_LAUNCH;
     }
     assert_fails(at_search_run(&options, &at, NULL, NULL, &result), ATTUNE_UNSUPPORTED, "none of the 1 configs");
-    stand_close(&on);
+    fake_close(&on);
 }
 
 int main(int argc, char **argv)
@@ -476,7 +476,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_gain_is_an_answer),
         cmocka_unit_test(two_seeds_agree_within_the_band),
         cmocka_unit_test(a_final_takes_the_time_it_is_given),
-        cmocka_unit_test(a_rival_may_be_faster),
+        cmocka_unit_test(a_baseline_may_be_faster),
         cmocka_unit_test(an_exhaustive_search_measures_every_candidate),
         cmocka_unit_test(a_search_by_the_composite_score_is_judged_by_time),
         cmocka_unit_test(a_budget_in_seconds_ends_it),

@@ -1,5 +1,5 @@
 /* A search's ledger as a table and as a page. */
-#include "evolve/story.h"
+#include "evolve/example_ledger.h"
 
 #include "cli/command.h"
 #include "evolve/ledger_line.h"
@@ -10,19 +10,19 @@
 static at_ledger_log *record(int count)
 {
     at_space *space = landscape_open();
-    at_event event = story_event(AT_EVENT_START, NULL);
+    at_event event = example_event(AT_EVENT_START, NULL);
     char digest[AT_DIGEST_TEXT_MAX] = "";
     int64_t seq = 0;
     at_text text;
     at_text_init(&text);
     assert_ok(at_ledger_line(&event, seq++, digest, &text));
-    event = story_event(AT_EVENT_SPACE, space);
+    event = example_event(AT_EVENT_SPACE, space);
     assert_ok(at_ledger_line(&event, seq++, digest, &text));
     for (int candidate = 0; candidate < space->count && candidate < count; ++candidate) {
         double us = 100 * exp(landscape_log_us(space, candidate));
         event = (at_event){
             .kind = AT_EVENT_MEASUREMENT,
-            .as.measurement = {.champion = STORY_OTHER, .pairs = 2, .us = {us, us}, .champion_us = {100, 100}}};
+            .as.measurement = {.champion = EXAMPLE_OTHER, .pairs = 2, .us = {us, us}, .champion_us = {100, 100}}};
         if (candidate == 1) {
             event = (at_event){.kind = AT_EVENT_REFUSAL,
                                .as.refusal = {.refused = AT_REFUSED_COMPILE, .why = "a < b && \"c\" > <script>"}};
@@ -30,9 +30,9 @@ static at_ledger_log *record(int count)
         at_space_print(space, candidate, candidate == 1 ? event.as.refusal.config : event.as.measurement.config);
         assert_ok(at_ledger_line(&event, seq++, digest, &text));
     }
-    event = story_event(AT_EVENT_CHECK, NULL);
+    event = example_event(AT_EVENT_CHECK, NULL);
     assert_ok(at_ledger_line(&event, seq++, digest, &text));
-    event = story_event(AT_EVENT_END, NULL);
+    event = example_event(AT_EVENT_END, NULL);
     assert_ok(at_ledger_line(&event, seq++, digest, &text));
     at_ledger_log *log;
     assert_ok(at_ledger_parse("made up", text.data, text.length, &log));
@@ -106,7 +106,7 @@ static void who_a_search_begins_with_is_seen_from_the_first_on(void **state)
     at_event_measurement *last = &log->event[log->count - 3].as.measurement;
     size_t bytes;
     assert_int_equal(log->event[log->count - 3].kind, AT_EVENT_MEASUREMENT);
-    last->round = 2; /* of the final, and of the champion: STORY_OTHER is the best of all */
+    last->round = 2; /* of the final, and of the champion: EXAMPLE_OTHER is the best of all */
     memcpy(last->config, last->champion, sizeof last->config);
     memcpy(last->us, last->champion_us, sizeof last->us);
     assert_ok(at_report_search_page(log, &with, &bytes));

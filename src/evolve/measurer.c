@@ -1,4 +1,4 @@
-#include "evolve/live.h"
+#include "evolve/measurer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 #include "judge/ground.h"
 #include "stranger/wire_kernel.h"
 
-enum { GUESTS_MAX = 8, BLOCK_TRIES = 5 };
+enum { EXTRAS_MAX = 8, BLOCK_TRIES = 5 };
 
 /* A worker is warm when it has worked for so long. */
 static const double warm_s = 0.4;
 
-struct at_live {
-    at_live_options options;
-    int guests; /* that are not of the space */
-    char guest[GUESTS_MAX][AT_KERNEL_TEXT_MAX];
+struct at_measurer {
+    at_measurer_options options;
+    int extras; /* that are not of the space */
+    char extra[EXTRAS_MAX][AT_KERNEL_TEXT_MAX];
     int *job; /* [space->count], of the compilers; -1: not queued */
     at_ground ground;
     at_device *worker; /* NULL: the next question starts one */
@@ -38,17 +38,17 @@ struct at_live {
 
 static void name_of(void *self, int candidate, char text[AT_KERNEL_TEXT_MAX])
 {
-    const at_live *on = self;
+    const at_measurer *on = self;
     if (candidate < on->options.space->count) {
         at_space_print(on->options.space, candidate, text);
     } else {
-        (void)snprintf(text, AT_KERNEL_TEXT_MAX, "%s", on->guest[candidate - on->options.space->count]);
+        (void)snprintf(text, AT_KERNEL_TEXT_MAX, "%s", on->extra[candidate - on->options.space->count]);
     }
 }
 
 /* ---- The worker -------------------------------------------------------------------------------------------------- */
 
-static void close_worker(at_live *on)
+static void close_worker(at_measurer *on)
 {
     at_timed_close(&on->timed);
     if (on->placed) {
@@ -62,7 +62,7 @@ static void close_worker(at_live *on)
     on->worked_s = 0;
 }
 
-static attune_status get_worker(at_live *on)
+static attune_status get_worker(at_measurer *on)
 {
     if (on->worker != NULL && at_remote_spoilt(on->worker)) {
         close_worker(on);
@@ -92,7 +92,7 @@ static at_refused refusal_of(attune_status status)
                                             : AT_REFUSED_LAUNCH;
 }
 
-static attune_status load_and_launch(at_live *on, const attune_problem *problem, const char *name, double *us)
+static attune_status load_and_launch(at_measurer *on, const attune_problem *problem, const char *name, double *us)
 {
     attune_plan *plan;
     AT_FORWARD(at_remote_plan(on->worker, problem, name, &plan));
@@ -101,7 +101,7 @@ static attune_status load_and_launch(at_live *on, const attune_problem *problem,
     return status;
 }
 
-static attune_status try_problem(at_live *on, const attune_problem *problem, int candidate, at_first_run *seen)
+static attune_status try_problem(at_measurer *on, const attune_problem *problem, int candidate, at_first_run *seen)
 {
     char name[AT_KERNEL_TEXT_MAX];
     name_of(on, candidate, name);
@@ -118,14 +118,14 @@ static attune_status try_problem(at_live *on, const attune_problem *problem, int
 
 static attune_status try_candidate(void *self, int candidate, at_first_run *seen)
 {
-    at_live *on = self;
+    at_measurer *on = self;
     return try_problem(on, &on->options.problem, candidate, seen);
 }
 
 static attune_status try_mutant(void *self, int candidate, at_first_run *seen)
 {
     static const float off = 1.02F;
-    at_live *on = self;
+    at_measurer *on = self;
     attune_problem asked = on->options.problem;
     asked.scale = at_problem_scale(&asked) * off;
     return try_problem(on, &asked, candidate, seen);
@@ -136,14 +136,14 @@ static attune_status try_mutant(void *self, int candidate, at_first_run *seen)
 static attune_status stage_worker(void *self, int process, at_device **device)
 {
     (void)process;
-    *device = ((at_live *)self)->worker;
+    *device = ((at_measurer *)self)->worker;
     return ATTUNE_OK;
 }
 
 static attune_status judge_stage(void *self, at_inputs *inputs)
 {
     (void)inputs; /* they are the ground's own */
-    return at_ground_judge(&((at_live *)self)->ground);
+    return at_ground_judge(&((at_measurer *)self)->ground);
 }
 
 static double seconds(void *self)
@@ -153,7 +153,7 @@ static double seconds(void *self)
 }
 
 /* A block that counts: one that was disturbed is run again. */
-static attune_status run_block(at_live *on, const int *order, int count, at_block *block)
+static attune_status run_block(at_measurer *on, const int *order, int count, at_block *block)
 {
     for (int tries = 0; tries < BLOCK_TRIES; ++tries) {
         const at_block_order wanted = {order, count, at_random_next(&on->sets), 0};
@@ -170,7 +170,7 @@ static attune_status run_block(at_live *on, const int *order, int count, at_bloc
 }
 
 /* At least one block is for nothing: the first calls are not like the later ones. */
-static attune_status warm_up(at_live *on)
+static attune_status warm_up(at_measurer *on)
 {
     int order[2 * AT_RACE_ARMS_MAX];
     for (int i = 0; i < 2 * on->timed.arm_count; ++i) {
@@ -184,7 +184,7 @@ static attune_status warm_up(at_live *on)
 }
 
 /* Failures of one arm begin with its name; the copy of the first has the first one's. */
-static int blamed(const at_live *on, const char *detail)
+static int blamed(const at_measurer *on, const char *detail)
 {
     for (int i = 0; i < on->timed.arm_count; ++i) {
         size_t length = strlen(on->name[i]);
@@ -195,7 +195,7 @@ static int blamed(const at_live *on, const char *detail)
     return -1;
 }
 
-static attune_status stage_arms(at_live *on)
+static attune_status stage_arms(at_measurer *on)
 {
     at_staged staged = {{0}};
     AT_FORWARD(on->executor.start(on->executor.self, on->stages));
@@ -212,7 +212,7 @@ static attune_status stage_arms(at_live *on)
 
 static attune_status stage(void *self, const int *candidate, int count, int *culprit, at_first_run *seen)
 {
-    at_live *on = self;
+    at_measurer *on = self;
     AT_FORWARD(get_worker(on));
     for (int i = 0; i < count; ++i) {
         name_of(on, candidate[i], on->name[i]);
@@ -240,7 +240,7 @@ static attune_status stage(void *self, const int *candidate, int count, int *cul
 
 static attune_status block(void *self, const int *order, int count, double (*us)[2], int *culprit, at_first_run *seen)
 {
-    at_live *on = self;
+    at_measurer *on = self;
     at_block block;
     AT_FORWARD(run_block(on, order, count, &block));
     for (int i = 0; i < on->timed.arm_count; ++i) {
@@ -258,7 +258,7 @@ static attune_status block(void *self, const int *order, int count, double (*us)
 
 static attune_status unstage(void *self)
 {
-    at_live *on = self;
+    at_measurer *on = self;
     attune_status status = on->executor.unstage(on->executor.self);
     at_timed_close(&on->timed);
     return status;
@@ -274,7 +274,7 @@ static attune_status renew(void *self)
 
 static attune_status ahead(void *self, int candidate)
 {
-    at_live *on = self;
+    at_measurer *on = self;
     char name[AT_KERNEL_TEXT_MAX];
     if (on->options.compilers == NULL || candidate >= on->options.space->count || on->job[candidate] >= 0) {
         return ATTUNE_OK;
@@ -283,7 +283,7 @@ static attune_status ahead(void *self, int candidate)
     return at_compilers_add(on->options.compilers, name, &on->options.problem, false, &on->job[candidate]);
 }
 
-static attune_status compile(at_live *on, int candidate, at_variant *variant)
+static attune_status compile(at_measurer *on, int candidate, at_variant *variant)
 {
     at_compiled compiled;
     AT_FORWARD(ahead(on, candidate));
@@ -319,7 +319,7 @@ static attune_status digest_code(const at_recipe *recipe, const char *name, at_v
     return status;
 }
 
-static attune_status describe(at_live *on, int candidate, at_variant *variant)
+static attune_status describe(at_measurer *on, int candidate, at_variant *variant)
 {
     char name[AT_KERNEL_TEXT_MAX];
     at_recipe recipe;
@@ -339,7 +339,7 @@ static attune_status describe(at_live *on, int candidate, at_variant *variant)
 /* Without compilers there is no code to look at before it is loaded. */
 static attune_status build(void *self, int candidate, at_variant *variant)
 {
-    at_live *on = self;
+    at_measurer *on = self;
     *variant = (at_variant){.refused = AT_RAN};
     if (on->options.compilers != NULL) {
         AT_FORWARD(compile(on, candidate, variant));
@@ -351,7 +351,7 @@ static attune_status build(void *self, int candidate, at_variant *variant)
 
 static attune_status proof(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX])
 {
-    at_live *on = self;
+    at_measurer *on = self;
     char name[AT_KERNEL_TEXT_MAX];
     attune_plan *plan;
     at_build_facts facts;
@@ -365,18 +365,18 @@ static attune_status proof(void *self, int candidate, char function[AT_FUNCTION_
 
 /* ---- Opening and closing ----------------------------------------------------------------------------------------- */
 
-attune_status at_live_admit(at_live *on, const char *kernel_text, int *number)
+attune_status at_measurer_add(at_measurer *on, const char *kernel_text, int *number)
 {
-    AT_FAIL_IF(on->guests == GUESTS_MAX, ATTUNE_INVALID_ARGUMENT, "more than %d besides the candidates", GUESTS_MAX);
-    (void)snprintf(on->guest[on->guests], sizeof on->guest[0], "%s", kernel_text);
-    *number = on->options.space->count + on->guests++;
+    AT_FAIL_IF(on->extras == EXTRAS_MAX, ATTUNE_INVALID_ARGUMENT, "more than %d besides the candidates", EXTRAS_MAX);
+    (void)snprintf(on->extra[on->extras], sizeof on->extra[0], "%s", kernel_text);
+    *number = on->options.space->count + on->extras++;
     return ATTUNE_OK;
 }
 
-attune_status at_live_open(const at_live_options *options, at_live **live)
+attune_status at_measurer_open(const at_measurer_options *options, at_measurer **measurer)
 {
-    *live = NULL;
-    at_live *made = calloc(1, sizeof *made);
+    *measurer = NULL;
+    at_measurer *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to race");
     made->options = *options;
     made->sets = at_random_seed(options->seed, 0x6c697665);
@@ -390,14 +390,14 @@ attune_status at_live_open(const at_live_options *options, at_live **live)
                  ? at_ground_draw(&options->problem, options->seed, acc16, options->pool, NULL, &made->ground)
                  : status;
     if (status != ATTUNE_OK) {
-        at_live_close(made);
+        at_measurer_close(made);
         return status;
     }
-    *live = made;
+    *measurer = made;
     return ATTUNE_OK;
 }
 
-void at_live_close(at_live *on)
+void at_measurer_close(at_measurer *on)
 {
     if (on == NULL) {
         return;
@@ -408,14 +408,14 @@ void at_live_close(at_live *on)
     free(on);
 }
 
-at_stand at_live_stand(at_live *on)
+at_machine at_measurer_machine(at_measurer *on)
 {
-    return (at_stand){.racer = {on, try_candidate, stage, block, unstage, renew},
-                      .self = on,
-                      .ahead = on->options.compilers != NULL ? ahead : NULL,
-                      .build = build,
-                      .proof = proof,
-                      .mutant = try_mutant,
-                      .seconds = seconds,
-                      .name = name_of};
+    return (at_machine){.racer = {on, try_candidate, stage, block, unstage, renew},
+                        .self = on,
+                        .prefetch = on->options.compilers != NULL ? ahead : NULL,
+                        .build = build,
+                        .function = proof,
+                        .mutant = try_mutant,
+                        .seconds = seconds,
+                        .name = name_of};
 }

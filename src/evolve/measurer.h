@@ -4,8 +4,8 @@
  *
  * Several candidates of one kernel are loaded at once, each as an arm of its own; what is timed is bound to the digests
  * of source and code and to the function that is launched (at_variant). */
-#ifndef EVOLVE_LIVE_H
-#define EVOLVE_LIVE_H
+#ifndef EVOLVE_MEASURER_H
+#define EVOLVE_MEASURER_H
 
 #include "evolve/pool.h"
 #include "evolve/race.h"
@@ -24,21 +24,21 @@ typedef struct at_variant {
 } at_variant;
 
 /* Everything that a search asks of the machine. Tests bring one made of numbers. */
-typedef struct at_stand {
+typedef struct at_machine {
     at_racer racer;
     void *self;
     /* Begins to make a candidate; returns at once. NULL: nothing is made ahead. */
-    attune_status (*ahead)(void *self, int candidate);
+    attune_status (*prefetch)(void *self, int candidate);
     attune_status (*build)(void *self, int candidate, at_variant *variant);
     /* The function that is launched for a candidate that was tried: another text for every function. */
-    attune_status (*proof)(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX]);
+    attune_status (*function)(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX]);
     /* The first launch of a kernel that is wrong on purpose: the candidate with its scale 2 % off. */
     attune_status (*mutant)(void *self, int candidate, at_first_run *seen);
     double (*seconds)(void *self); /* a clock that never goes back */
     void (*name)(void *self, int candidate, char text[AT_KERNEL_TEXT_MAX]);
-} at_stand;
+} at_machine;
 
-typedef struct at_live_options {
+typedef struct at_measurer_options {
     const at_space *space;       /* whose candidates they are; outlives it, as do the others */
     const attune_kernel *kernel; /* of the space */
     attune_problem problem;
@@ -47,15 +47,15 @@ typedef struct at_live_options {
     at_compilers *compilers; /* NULL: workers compile what they load */
     at_pool *pool;           /* for the reference */
     uint64_t seed;
-} at_live_options;
+} at_measurer_options;
 
-typedef struct at_live at_live;
+typedef struct at_measurer at_measurer;
 
-/* Draws the inputs; starts no worker yet. Close with at_live_close. */
-attune_status at_live_open(const at_live_options *options, at_live **live);
-void at_live_close(at_live *live);
-at_stand at_live_stand(at_live *live);
+/* Draws the inputs; starts no worker yet. Close with at_measurer_close. */
+attune_status at_measurer_open(const at_measurer_options *options, at_measurer **measurer);
+void at_measurer_close(at_measurer *measurer);
+at_machine at_measurer_machine(at_measurer *measurer);
 /* Lets something else take part, by its text ("NAME:PARAM=VALUE,..."), and says its number, which no candidate has. */
-attune_status at_live_admit(at_live *live, const char *kernel_text, int *number);
+attune_status at_measurer_add(at_measurer *measurer, const char *kernel_text, int *number);
 
 #endif

@@ -2,7 +2,7 @@
  * there are some, and of what, is looked at here. */
 
 #include "base/cm.h"
-#include "evolve/live.h"
+#include "evolve/measurer.h"
 #include "library/catalogue.h"
 #include "worker/worker.h"
 
@@ -12,8 +12,8 @@ typedef struct scene {
     at_remote_options remote;
     at_pool *pool;
     at_space *space;
-    at_live *live;
-    at_stand stand;
+    at_measurer *measurer;
+    at_machine machine;
 } scene;
 
 static int setup(void **state)
@@ -25,15 +25,15 @@ static int setup(void **state)
     assert_ok(attune_problem_parse("b1,h2,s70,d64,fp32,causal", &problem));
     assert_ok(at_remote_open(&on.remote, &device));
     const attune_kernel *kernel = at_catalogue_find("cpu_tiled");
-    at_live_options options = {
+    at_measurer_options options = {
         .kernel = kernel, .problem = problem, .target = device->target, .worker = &on.remote, .seed = 1};
     device->ops->close(device);
     assert_ok(at_pool_create(1, 0, &on.pool));
     assert_ok(at_space_open(kernel, &problem, &options.target, "", &on.space));
     options.space = on.space;
     options.pool = on.pool;
-    assert_ok(at_live_open(&options, &on.live));
-    on.stand = at_live_stand(on.live);
+    assert_ok(at_measurer_open(&options, &on.measurer));
+    on.machine = at_measurer_machine(on.measurer);
     *state = &on;
     return 0;
 }
@@ -41,7 +41,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     scene *on = *state;
-    at_live_close(on->live);
+    at_measurer_close(on->measurer);
     at_space_close(on->space);
     at_pool_destroy(on->pool);
     return 0;
@@ -56,13 +56,13 @@ static void a_first_launch_is_judged(void **state)
 {
     const scene *on = *state;
     at_first_run seen;
-    assert_ok(on->stand.racer.try(on->stand.racer.self, of_order(on, 0), &seen));
+    assert_ok(on->machine.racer.try(on->machine.racer.self, of_order(on, 0), &seen));
     assert_int_equal(seen.refused, AT_RAN);
     assert_true(seen.us > 0);
-    assert_ok(on->stand.mutant(on->stand.self, of_order(on, 0), &seen));
+    assert_ok(on->machine.mutant(on->machine.self, of_order(on, 0), &seen));
     assert_int_equal(seen.refused, AT_REFUSED_WRONG);
     assert_non_null(strstr(seen.why, "rule"));
-    assert_ok(on->stand.racer.try(on->stand.racer.self, of_order(on, 0), &seen)); /* the mutant is another plan */
+    assert_ok(on->machine.racer.try(on->machine.racer.self, of_order(on, 0), &seen)); /* the mutant is another plan */
     assert_int_equal(seen.refused, AT_RAN);
 }
 
@@ -70,7 +70,7 @@ static void a_first_launch_is_judged(void **state)
 static void arms_are_timed_beside_each_other(void **state)
 {
     const scene *on = *state;
-    const at_racer *racer = &on->stand.racer;
+    const at_racer *racer = &on->machine.racer;
     const int candidate[] = {of_order(on, 0), of_order(on, 0), of_order(on, 1)};
     const int order[] = {2, 0, 1, 1, 0, 2};
     double us[AT_RACE_ARMS_MAX][2] = {{0}};
@@ -93,14 +93,14 @@ static void what_is_timed_is_bound_to_what_was_made(void **state)
     const scene *on = *state;
     at_variant one, other;
     char a[AT_FUNCTION_TEXT_MAX], b[AT_FUNCTION_TEXT_MAX], again[AT_FUNCTION_TEXT_MAX];
-    assert_ok(on->stand.build(on->stand.self, of_order(on, 0), &one));
-    assert_ok(on->stand.build(on->stand.self, of_order(on, 1), &other));
+    assert_ok(on->machine.build(on->machine.self, of_order(on, 0), &one));
+    assert_ok(on->machine.build(on->machine.self, of_order(on, 1), &other));
     assert_string_equal(one.source, other.source);
     assert_string_not_equal(one.code, other.code);
     assert_string_equal(one.entry, "attune_cpu_tiled");
-    assert_ok(on->stand.proof(on->stand.self, of_order(on, 0), a));
-    assert_ok(on->stand.proof(on->stand.self, of_order(on, 1), b));
-    assert_ok(on->stand.proof(on->stand.self, of_order(on, 0), again));
+    assert_ok(on->machine.function(on->machine.self, of_order(on, 0), a));
+    assert_ok(on->machine.function(on->machine.self, of_order(on, 1), b));
+    assert_ok(on->machine.function(on->machine.self, of_order(on, 0), again));
     assert_string_not_equal(a, b);
     assert_string_equal(a, again);
 }
@@ -112,17 +112,17 @@ static void others_take_part_by_their_text(void **state)
     at_first_run seen;
     char name[AT_KERNEL_TEXT_MAX];
     int general, nobody;
-    assert_ok(at_live_admit(on->live, "cpu_tiled:BLOCK_M=8,BLOCK_N=16", &general));
-    assert_ok(at_live_admit(on->live, "cpu_tilde", &nobody));
+    assert_ok(at_measurer_add(on->measurer, "cpu_tiled:BLOCK_M=8,BLOCK_N=16", &general));
+    assert_ok(at_measurer_add(on->measurer, "cpu_tilde", &nobody));
     assert_true(general >= on->space->count && nobody > general);
-    on->stand.name(on->stand.self, nobody, name);
+    on->machine.name(on->machine.self, nobody, name);
     assert_string_equal(name, "cpu_tilde");
-    assert_ok(on->stand.racer.try(on->stand.racer.self, general, &seen));
+    assert_ok(on->machine.racer.try(on->machine.racer.self, general, &seen));
     assert_int_equal(seen.refused, AT_RAN);
-    assert_ok(on->stand.racer.try(on->stand.racer.self, nobody, &seen));
+    assert_ok(on->machine.racer.try(on->machine.racer.self, nobody, &seen));
     assert_int_equal(seen.refused, AT_REFUSED_LAUNCH);
     assert_non_null(strstr(seen.why, "cpu_tilde"));
-    assert_ok(on->stand.racer.try(on->stand.racer.self, of_order(on, 0), &seen));
+    assert_ok(on->machine.racer.try(on->machine.racer.self, of_order(on, 0), &seen));
     assert_int_equal(seen.refused, AT_RAN);
 }
 
@@ -138,5 +138,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_timed_is_bound_to_what_was_made),
         cmocka_unit_test(others_take_part_by_their_text),
     };
-    return cmocka_run_group_tests_name("evolve.live", tests, setup, teardown);
+    return cmocka_run_group_tests_name("evolve.measurer", tests, setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* A short search with one event of every kind, for tests of ledgers. */
-#ifndef TESTS_EVOLVE_STORY_H
-#define TESTS_EVOLVE_STORY_H
+#ifndef TESTS_EVOLVE_EXAMPLE_LEDGER_H
+#define TESTS_EVOLVE_EXAMPLE_LEDGER_H
 
 #include <stdio.h>
 
@@ -8,37 +8,37 @@
 
 #include "evolve/ledger.h"
 
-#define STORY_CONFIG "landscape:TILE=8,KEYS=16,STAGES=1,UNROLL=1,ORDER=0,IDLE=7"
-#define STORY_OTHER "landscape:TILE=64,KEYS=96,STAGES=3,UNROLL=2,ORDER=1,IDLE=7"
-#define STORY_DIGEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define EXAMPLE_CONFIG "landscape:TILE=8,KEYS=16,STAGES=1,UNROLL=1,ORDER=0,IDLE=7"
+#define EXAMPLE_OTHER "landscape:TILE=64,KEYS=96,STAGES=3,UNROLL=2,ORDER=1,IDLE=7"
+#define EXAMPLE_DIGEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-static const at_event_start story_start = {
+static const at_event_start example_start = {
     .attune = "0.1.0",
     .kernel = "landscape",
     .problem = "b1,h1,s64,d64,fp32",
     .target = "cpu/any/baseline,threads=1",
-    .source = STORY_DIGEST,
+    .source = EXAMPLE_DIGEST,
     .strategy = "random",
     .seed = UINT64_C(18446744073709551615),
     .budget = "200runs",
     .policy = "rounds of 3 pairs, \"quoted\", and \xc3\xa9",
 };
 
-static const at_event_build story_build = {
-    .config = STORY_CONFIG,
-    .source = STORY_DIGEST,
-    .code = STORY_DIGEST,
+static const at_event_build example_build = {
+    .config = EXAMPLE_CONFIG,
+    .source = EXAMPLE_DIGEST,
+    .code = EXAMPLE_DIGEST,
     .entry = "attune_landscape",
-    .same_as = STORY_OTHER,
+    .same_as = EXAMPLE_OTHER,
     .smem_bytes = 49152,
     .figures = {.tensor_percent = 12.5, .sm_percent = 50, .barriers = 2, .registers = 168, .spill_bytes = 8},
     .seconds = 0.25,
 };
 
-static const at_event_measurement story_measurement = {
-    .config = STORY_CONFIG,
-    .champion = STORY_OTHER,
-    .code = STORY_DIGEST,
+static const at_event_measurement example_measurement = {
+    .config = EXAMPLE_CONFIG,
+    .champion = EXAMPLE_OTHER,
+    .code = EXAMPLE_DIGEST,
     .round = 1,
     .censored = true,
     .pairs = 3,
@@ -46,53 +46,56 @@ static const at_event_measurement story_measurement = {
     .champion_us = {10, 10.125, 9.875},
 };
 
-static const at_event_decision story_decision = {
+static const at_event_decision example_decision = {
     .decision = AT_DECIDED_ELIMINATED,
-    .config = STORY_CONFIG,
-    .against = STORY_OTHER,
+    .config = EXAMPLE_CONFIG,
+    .against = EXAMPLE_OTHER,
     .ratio = {0.95, 0.94, 0.96},
     .why = "slower",
 };
 
 /* An event of that kind; the space belongs to the caller. */
-static inline at_event story_event(at_event_kind kind, at_space *space)
+static inline at_event example_event(at_event_kind kind, at_space *space)
 {
     at_event event = {.kind = kind, .at_s = 0.5 * kind};
     switch (kind) {
     case AT_EVENT_START:
-        event.as.start = story_start;
+        event.as.start = example_start;
         break;
     case AT_EVENT_SPACE:
         event.as.space = space;
         break;
     case AT_EVENT_CANDIDATE:
-        event.as.candidate = (at_event_candidate){.config = STORY_CONFIG, .from = "heuristic"};
+        event.as.candidate = (at_event_candidate){.config = EXAMPLE_CONFIG, .from = "heuristic"};
         break;
     case AT_EVENT_REFUSAL:
         event.as.refusal =
-            (at_event_refusal){.config = STORY_CONFIG, .refused = AT_REFUSED_LAUNCH, .why = "too many registers"};
+            (at_event_refusal){.config = EXAMPLE_CONFIG, .refused = AT_REFUSED_LAUNCH, .why = "too many registers"};
         break;
     case AT_EVENT_BUILD:
-        event.as.build = story_build;
+        event.as.build = example_build;
         break;
     case AT_EVENT_MEASUREMENT:
-        event.as.measurement = story_measurement;
+        event.as.measurement = example_measurement;
         break;
     case AT_EVENT_DECISION:
-        event.as.decision = story_decision;
+        event.as.decision = example_decision;
         break;
     case AT_EVENT_CHECK:
         event.as.check = (at_event_check){.check = AT_CHECK_MUTANT, .holds = true, .why = "it was rejected"};
         break;
     case AT_EVENT_GATE:
-        event.as.gate = (at_event_gate){
-            .config = STORY_OTHER, .verdict = STORY_DIGEST, .right = AT_PASS, .fast = AT_INCONCLUSIVE, .why = "close"};
+        event.as.gate = (at_event_gate){.config = EXAMPLE_OTHER,
+                                        .verdict = EXAMPLE_DIGEST,
+                                        .right = AT_PASS,
+                                        .fast = AT_INCONCLUSIVE,
+                                        .why = "close"};
         break;
     case AT_EVENT_WISDOM:
         event.as.wisdom = (at_event_wisdom){.row = "a row of wisdom"};
         break;
     case AT_EVENT_END:
-        event.as.end = (at_event_end){.outcome = "gain", .best = STORY_OTHER, .measured = 1, .why = "it was enough"};
+        event.as.end = (at_event_end){.outcome = "gain", .best = EXAMPLE_OTHER, .measured = 1, .why = "it was enough"};
         break;
     case AT_EVENT_RESUME:
     case AT_EVENT_KINDS:
