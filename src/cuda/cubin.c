@@ -1,123 +1,15 @@
 #include "cuda/cubin.h"
 
-#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elf.h"
 #include "base/status.h"
+#include "cuda/cubin_elf.h"
 #include "cuda/ptx.h"
 
-/* NOTE: NVIDIA's ELF dialect, as far as it is used here, found by looking at what NVRTC 13.0 writes:
- * - e_flags of ABI 8 hold the architecture in bits 8-15, of ABI 7 and older in bits 0-7;
- * - .text.NAME is a function; entries among them carry 0x10 in their symbol's st_other;
- * - .nv.shared.NAME is an entry's static shared memory, of which sm_90 and later reserve the first 1,024 bytes, told by
- * a section .nv.shared.reserved.0;
- * - .nv.info (whole file) and .nv.info.NAME (one entry) are lists of {format, attribute, 16 bits or a sized payload}.
- */
-enum {
-    MACHINE_CUDA = 190,
-    STO_ENTRY = 0x10,
-    SMEM_RESERVED = 1024,
-    INFO_SIZED = 4,
-    INFO_MAX_THREADS = 0x05,
-    INFO_FRAME_SIZE = 0x11,
-    INFO_PARAM = 0x17,
-    INFO_REGISTERS = 0x2f
-};
-
-typedef struct reader {
-    const unsigned char *data;
-    size_t bytes;
-    Elf64_Ehdr head;
-    const char *names; /* of sections; ends with a zero */
-    uint64_t names_bytes;
-    Elf64_Shdr symbols;
-    const char *strings; /* of symbols */
-    uint64_t strings_bytes;
-} reader;
-
-static const void *piece(const reader *file, uint64_t offset, uint64_t bytes)
-{
-    return offset > file->bytes || bytes > file->bytes - offset ? NULL : file->data + offset;
-}
-
-/* ---- Sections and symbols -----------------------------------------------------------------------------------------
- */
-
-static attune_status section_at(const reader *file, uint32_t index, Elf64_Shdr *section)
-{
-    AT_FAIL_IF(index >= file->head.e_shnum, ATTUNE_CORRUPT, "cubin: section %u of %u", index, file->head.e_shnum);
-    const void *at = piece(file, file->head.e_shoff + (uint64_t)index * sizeof *section, sizeof *section);
-    AT_FAIL_IF(at == NULL, ATTUNE_CORRUPT, "cubin: section %u lies beyond the end", index);
-    memcpy(section, at, sizeof *section);
-    AT_FAIL_IF(section->sh_type != SHT_NOBITS && section->sh_type != SHT_NULL &&
-                   piece(file, section->sh_offset, section->sh_size) == NULL,
-               ATTUNE_CORRUPT, "cubin: the content of section %u lies beyond the end", index);
-    return ATTUNE_OK;
-}
-
-static attune_status string_table(const reader *file, uint32_t index, const char **strings, uint64_t *bytes)
-{
-    Elf64_Shdr section;
-    AT_FORWARD(section_at(file, index, &section));
-    AT_FAIL_IF(section.sh_type != SHT_STRTAB || section.sh_size == 0, ATTUNE_CORRUPT,
-               "cubin: section %u is no table of strings", index);
-    *strings = piece(file, section.sh_offset, section.sh_size);
-    *bytes = section.sh_size;
-    AT_FAIL_IF((*strings)[*bytes - 1] != '\0', ATTUNE_CORRUPT, "cubin: strings without an end");
-    return ATTUNE_OK;
-}
-
-static const char *string_at(const char *strings, uint64_t bytes, uint32_t offset)
-{
-    return offset < bytes ? strings + offset : "";
-}
-
-static const char *section_name(const reader *file, const Elf64_Shdr *section)
-{
-    return string_at(file->names, file->names_bytes, section->sh_name);
-}
-
-static uint64_t symbol_count(const reader *file)
-{
-    return file->symbols.sh_size / sizeof(Elf64_Sym);
-}
-
-static Elf64_Sym symbol_at(const reader *file, uint64_t index)
-{
-    Elf64_Sym symbol;
-    memcpy(&symbol, file->data + file->symbols.sh_offset + index * sizeof symbol, sizeof symbol);
-    return symbol;
-}
-
-static const char *symbol_name(const reader *file, const Elf64_Sym *symbol)
-{
-    return string_at(file->strings, file->strings_bytes, symbol->st_name);
-}
-
-static attune_status open_file(reader *file, const void *data, size_t bytes)
-{
-    *file = (reader){.data = data, .bytes = bytes};
-    AT_FAIL_IF(bytes < sizeof file->head, ATTUNE_CORRUPT, "cubin: %zu bytes are too few", bytes);
-    memcpy(&file->head, data, sizeof file->head);
-    const Elf64_Ehdr *head = &file->head;
-    AT_FAIL_IF(memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64 ||
-                   head->e_machine != MACHINE_CUDA,
-               ATTUNE_CORRUPT, "not a cubin: no 64-bit ELF file for CUDA");
-    AT_FAIL_IF(head->e_shentsize != sizeof(Elf64_Shdr) || head->e_shnum == 0, ATTUNE_CORRUPT,
-               "cubin: %u sections of %u bytes", head->e_shnum, head->e_shentsize);
-    AT_FORWARD(string_table(file, head->e_shstrndx, &file->names, &file->names_bytes));
-    for (uint32_t i = 1; i < head->e_shnum; ++i) {
-        Elf64_Shdr section;
-        AT_FORWARD(section_at(file, i, &section));
-        if (section.sh_type == SHT_SYMTAB) {
-            file->symbols = section;
-            return string_table(file, section.sh_link, &file->strings, &file->strings_bytes);
-        }
-    }
-    return at_fail(ATTUNE_CORRUPT, "cubin: no table of symbols");
-}
+enum { SMEM_RESERVED = 1024 };
 
 /* ---- Symbols: entries, and what must not be there -------------------------------------------------------------------
  */
@@ -145,16 +37,16 @@ static bool reserved_by_system(const Elf64_Sym *symbol, const char *name)
     return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && strncmp(name, ".nv.reservedSmem.", 17) == 0;
 }
 
-static attune_status read_symbols(const reader *file, at_cubin *cubin)
+static attune_status read_symbols(const at_elf *file, at_cubin *cubin)
 {
-    for (uint64_t i = 1; i < symbol_count(file); ++i) {
-        Elf64_Sym symbol = symbol_at(file, i);
-        const char *name = symbol_name(file, &symbol);
+    for (uint64_t i = 1; i < at_elf_symbol_count(file); ++i) {
+        Elf64_Sym symbol = at_elf_symbol(file, i);
+        const char *name = at_elf_symbol_name(file, &symbol);
         if (symbol.st_shndx == SHN_UNDEF && name[0] != '\0' && !reserved_by_system(&symbol, name)) {
             keep_name(cubin->undefined_name, name);
         }
         if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF &&
-            (symbol.st_other & STO_ENTRY) != 0) {
+            (symbol.st_other & AT_CUBIN_ENTRY) != 0) {
             AT_FORWARD(add_entry(cubin, name));
         }
     }
@@ -182,13 +74,13 @@ const at_cubin_entry *at_cubin_find(const at_cubin *cubin, const char *name)
 }
 
 /* The variable in a section of globals, or the section's name. */
-static void name_global(const reader *file, uint32_t index, const char *section, at_cubin *cubin)
+static void name_global(const at_elf *file, uint32_t index, const char *section, at_cubin *cubin)
 {
     keep_name(cubin->globals, section);
-    for (uint64_t i = 1; i < symbol_count(file); ++i) {
-        Elf64_Sym symbol = symbol_at(file, i);
+    for (uint64_t i = 1; i < at_elf_symbol_count(file); ++i) {
+        Elf64_Sym symbol = at_elf_symbol(file, i);
         if (symbol.st_shndx == index && ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT) {
-            keep_name(cubin->globals, symbol_name(file, &symbol));
+            keep_name(cubin->globals, at_elf_symbol_name(file, &symbol));
             return;
         }
     }
@@ -204,33 +96,33 @@ static uint32_t word(const unsigned char *at)
     return value;
 }
 
-static at_cubin_entry *entry_of_symbol(const reader *file, at_cubin *cubin, uint32_t index)
+static at_cubin_entry *entry_of_symbol(const at_elf *file, at_cubin *cubin, uint32_t index)
 {
-    if (index >= symbol_count(file)) {
+    if (index >= at_elf_symbol_count(file)) {
         return NULL;
     }
-    Elf64_Sym symbol = symbol_at(file, index);
-    return entry_named(cubin, symbol_name(file, &symbol));
+    Elf64_Sym symbol = at_elf_symbol(file, index);
+    return entry_named(cubin, at_elf_symbol_name(file, &symbol));
 }
 
 /* An attribute of the whole file names its function by symbol. */
-static void read_file_attribute(const reader *file, at_cubin *cubin, int attribute, const unsigned char *payload,
+static void read_file_attribute(const at_elf *file, at_cubin *cubin, int attribute, const unsigned char *payload,
                                 uint32_t bytes)
 {
     at_cubin_entry *entry = bytes >= 8 ? entry_of_symbol(file, cubin, word(payload)) : NULL;
-    if (entry != NULL && attribute == INFO_REGISTERS) {
+    if (entry != NULL && attribute == AT_INFO_REGISTERS) {
         entry->registers = (int32_t)word(payload + 4);
-    } else if (entry != NULL && attribute == INFO_FRAME_SIZE) {
+    } else if (entry != NULL && attribute == AT_INFO_FRAME_SIZE) {
         entry->local_bytes = (int32_t)word(payload + 4);
     }
 }
 
 static void read_entry_attribute(at_cubin_entry *entry, int attribute, const unsigned char *payload, uint32_t bytes)
 {
-    if (attribute == INFO_PARAM && bytes >= 12) {
+    if (attribute == AT_INFO_PARAM && bytes >= 12) {
         ++entry->param_count;
         entry->param_bytes = (int32_t)(word(payload + 8) >> 18);
-    } else if (attribute == INFO_MAX_THREADS && bytes >= 12) {
+    } else if (attribute == AT_INFO_MAX_THREADS && bytes >= 12) {
         uint64_t threads = (uint64_t)word(payload) * word(payload + 4);
         threads = threads > 65536 ? threads : threads * word(payload + 8);
         entry->max_threads = threads > 65536 ? 65536 : (int32_t)threads;
@@ -238,12 +130,12 @@ static void read_entry_attribute(at_cubin_entry *entry, int attribute, const uns
 }
 
 /* `entry` NULL: the whole file's list. */
-static attune_status read_info(const reader *file, const Elf64_Shdr *section, at_cubin *cubin, at_cubin_entry *entry)
+static attune_status read_info(const at_elf *file, const Elf64_Shdr *section, at_cubin *cubin, at_cubin_entry *entry)
 {
-    const unsigned char *at = piece(file, section->sh_offset, section->sh_size);
+    const unsigned char *at = at_elf_content(file, section);
     uint64_t left = at == NULL ? 0 : section->sh_size;
     while (left >= 4) {
-        uint32_t size = at[0] == INFO_SIZED ? (uint32_t)at[2] | (uint32_t)at[3] << 8 : 0;
+        uint32_t size = at[0] == AT_INFO_SIZED ? (uint32_t)at[2] | (uint32_t)at[3] << 8 : 0;
         AT_FAIL_IF(size > left - 4, ATTUNE_CORRUPT, "cubin: an attribute of %u bytes, %llu are left", size,
                    (unsigned long long)(left - 4));
         if (size > 0 && entry == NULL) {
@@ -264,12 +156,12 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static attune_status read_section(const reader *file, uint32_t index, at_cubin *cubin, bool *reserves)
+static attune_status read_section(const at_elf *file, uint32_t index, at_cubin *cubin, bool *reserves)
 {
     Elf64_Shdr section;
     at_cubin_entry *entry = NULL;
-    AT_FORWARD(section_at(file, index, &section));
-    const char *name = section_name(file, &section);
+    AT_FORWARD(at_elf_section(file, index, &section));
+    const char *name = at_elf_section_name(file, &section);
     if (strcmp(name, ".nv.info") == 0) {
         return read_info(file, &section, cubin, NULL);
     }
@@ -304,7 +196,7 @@ void at_cubin_take_reserve(at_cubin *cubin)
     }
 }
 
-static attune_status read_sections(const reader *file, at_cubin *cubin)
+static attune_status read_sections(const at_elf *file, at_cubin *cubin)
 {
     bool reserves = false;
     for (uint32_t i = 1; i < file->head.e_shnum; ++i) {
@@ -372,9 +264,9 @@ static void read_log(const char *log, at_cubin *cubin)
 
 attune_status at_cubin_inspect(const void *data, size_t bytes, const char *log, at_cubin *cubin)
 {
-    reader file;
+    at_elf file;
     memset(cubin, 0, sizeof *cubin);
-    AT_FORWARD(open_file(&file, data, bytes));
+    AT_FORWARD(at_elf_open("cubin", AT_MACHINE_CUDA, data, bytes, &file));
     uint32_t flags = file.head.e_flags;
     cubin->arch = (int32_t)(file.head.e_ident[EI_ABIVERSION] >= 8 ? flags >> 8 & 0xff : flags & 0xff);
     cubin->linked = file.head.e_type == ET_EXEC;

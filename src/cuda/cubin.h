@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/digest.h"
 #include "core/recipe.h"
 
 enum { AT_CUBIN_ENTRIES_MAX = 16, AT_CUBIN_NAME_MAX = 128 };
@@ -37,6 +38,10 @@ typedef struct at_cubin {
 /* Reads a cubin. `log` is the compiler's, NULL where there is none. ATTUNE_CORRUPT for what is not a sound cubin: every
  * offset, size and index is checked, so any bytes may be given. */
 attune_status at_cubin_inspect(const void *data, size_t bytes, const char *log, at_cubin *cubin);
+/* The digest of what of a cubin is loaded and run: code, constant banks, attributes and relocations of its entries, by
+ * what these refer to. Comments, line numbers, names that are not entries', and enumerators or constants that are
+ * folded do not change it. `log` as above: without it, device globals count as used. Errors as above. */
+attune_status at_cubin_code(const void *data, size_t bytes, const char *log, char digest[AT_DIGEST_TEXT_MAX]);
 /* NULL where there is none of that name. */
 const at_cubin_entry *at_cubin_find(const at_cubin *cubin, const char *name);
 

@@ -37,8 +37,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     memcpy(text, data, bytes);
     text[bytes] = '\0';
+    char digest[AT_DIGEST_TEXT_MAX];
     attune_status status = at_cubin_inspect(data, bytes, bytes % 2 == 1 ? text : NULL, &cubin);
     require(status == ATTUNE_OK || attune_last_detail()[0] != '\0');
+    bool digested = at_cubin_code(data, bytes, bytes % 2 == 1 ? text : NULL, digest) == ATTUNE_OK;
+    require(!digested || (status == ATTUNE_OK && strlen(digest) == AT_DIGEST_TEXT_MAX - 1));
     check_names(&cubin);
     if (at_ptx_uses_global(text, name, sizeof name)) {
         require(name[0] != '\0' && memchr(name, '\0', sizeof name) != NULL);
