@@ -4,14 +4,14 @@
  *
  * What it taught: tensor cores without effort, and what the way through memory costs: S is written once and read twice,
  * so time and workspace grow with the square of the sequence whatever the arithmetic does. */
-#include "device/mask.cuh"
+#include "device/score.cuh"
 #include "device/softmax.cuh"
 
 constexpr int WARP = 32;
 static_assert(ATTUNE_THREADS == WARP * ROWS, "a warp for each of the block's rows");
 static_assert(ATTUNE_SMEM_BYTES == 0, "no shared memory is used");
 
-/* Where the row's logits begin, and P after them. */
+/* Where the row's scores begin, and P after them. */
 struct score_row {
     float *s;
     element *p;
@@ -24,16 +24,15 @@ ATTUNE_INLINE score_row score_row_of(const attune_args &args, attune_i64 index)
     return {row, reinterpret_cast<element *>(row)};
 }
 
-/* The four logits from `key` on, -inf where there is no key or it is hidden. */
-ATTUNE_INLINE float4 read_logits(const attune_args &args, const sequence &at, const extras &x, const score_row &row,
-                                 const key_range &sees, int query, int key)
+/* The four scores from `key` on, -inf where there is no key or it is hidden. */
+ATTUNE_INLINE float4 read_scores(const attune_args &args, const sequence &at, const query_row &query,
+                                 const score_row &row, int key)
 {
     float4 dot = *reinterpret_cast<const float4 *>(row.s + key);
     float d[4] = {dot.x, dot.y, dot.z, dot.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        bool seen = key + i >= sees.first && key + i < sees.end;
-        d[i] = seen ? logit(args, at, x, query, key + i, d[i]) : negative_infinity();
+        d[i] = visible_score(args, at, query, key + i, d[i]);
     }
     return make_float4(d[0], d[1], d[2], d[3]);
 }
@@ -48,14 +47,13 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) softmax_cublas(cons
     int query = (int)(index % args.seqlen_q), head = (int)(index / args.seqlen_q % args.heads_q);
     int batch = (int)(index / args.seqlen_q / args.heads_q);
     sequence at = sequence_of(args, batch);
-    extras x = extras_of(args, batch, head, query);
-    score_row row = score_row_of(args, index);
-    key_range sees = keys_seen(args, at, query);
+    query_row row = query_row_of(args, at, batch, head, query);
+    score_row scores = score_row_of(args, index);
     int padded = (int)((args.seqlen_kv + 7) / 8 * 8);
 
     online state = online_start(args, head, lane == 0);
     for (int key = lane * 4; key < padded; key += WARP * 4) {
-        float4 s = read_logits(args, at, x, row, sees, query, key);
+        float4 s = read_scores(args, at, row, scores, key);
         online_raise(&state, fmaxf(fmaxf(s.x, s.y), fmaxf(s.z, s.w)));
         float top = subtrahend(state.maximum);
         state.sum += ptx_ex2_approx_ftz_f32(s.x - top) + ptx_ex2_approx_ftz_f32(s.y - top) +
@@ -67,11 +65,11 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) softmax_cublas(cons
         int key = first + lane * 4;
         float4 s = make_float4(0, 0, 0, 0);
         if (key < padded) {
-            s = read_logits(args, at, x, row, sees, query, key);
+            s = read_scores(args, at, row, scores, key);
         }
         __syncwarp(); /* the neighbours have read what is written next */
         if (key < padded) {
-            *reinterpret_cast<element4 *>(row.p + key) =
+            *reinterpret_cast<element4 *>(scores.p + key) =
                 element4{{from_float<element>(ptx_ex2_approx_ftz_f32(s.x - top) * factor),
                           from_float<element>(ptx_ex2_approx_ftz_f32(s.y - top) * factor),
                           from_float<element>(ptx_ex2_approx_ftz_f32(s.z - top) * factor),

@@ -1,8 +1,7 @@
 /* minimal: the first right kernel, and the base of the ladder's figures. One warp computes one query row: its lanes
  * share the head dimension, every key costs a warp-wide sum, nothing is tiled and nothing is reused but by the caches.
  */
-#include "device/element.cuh"
-#include "device/sequence.cuh"
+#include "device/score.cuh"
 #include "device/stage.cuh"
 
 constexpr int WARP = 32;
@@ -106,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) fwd_minimal(const _
         return; /* whole warps only: there is no barrier below */
     }
     const sequence at = sequence_of(args, batch);
-    const key_range keys = keys_seen(args, at, row);
+    const query_row seen = query_row_of(args, at, batch, head, row);
 
     float query[SHARE_QK];
     load_row<ATTUNE_HEAD_DIM_QK>(query, row_of<element>(args.tensor[ATTUNE_Q], batch, head, row));
@@ -114,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) fwd_minimal(const _
     if constexpr (!with_pv) {
         stand_in(state.out);
     }
-    for (attune_i64 j = keys.first; j < keys.end; ++j) {
+    for (attune_i64 j = seen.keys.first; j < seen.keys.end; ++j) {
         float key[SHARE_QK];
         load_row<ATTUNE_HEAD_DIM_QK>(key, row_of<element>(args.tensor[ATTUNE_K], batch, head_kv, j));
         float dot = 0.0f;
@@ -123,7 +122,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) fwd_minimal(const _
             dot = fmaf(query[i], key[i], dot);
         }
         dot = with_qk ? warp_sum(dot) : use_of(key);
-        add_key(state, dot * args.scale, row_of<element>(args.tensor[ATTUNE_V], batch, head_kv, j));
+        const float score = apply_score<PLAIN>(args, at, seen, (int)j, dot);
+        add_key(state, score, row_of<element>(args.tensor[ATTUNE_V], batch, head_kv, j));
     }
     store_row(args, state, batch, head, row);
 }

@@ -13,6 +13,7 @@
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a window or an offset can
  * hide a key from all rows of the block, its value is overwritten by zeros. */
 #include "device/journey.cuh"
+#include "device/score.cuh"
 #include "device/softmax.cuh"
 #include "device/stage.cuh"
 #include "device/tile.cuh"
@@ -144,7 +145,7 @@ ATTUNE_INLINE void mask_tile(const attune_args &args, const sequence &at, const 
                              int first_key, bool masked, float (&s)[ROWS][keys])
 {
     if (!masked) {
-        float scale = args.scale * LOG2_E;
+        float scale = score_factor(args);
 #pragma unroll
         for (int i = 0; i < ROWS * keys; ++i) {
             s[i / keys][i % keys] *= scale;
@@ -153,15 +154,10 @@ ATTUNE_INLINE void mask_tile(const attune_args &args, const sequence &at, const 
     }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        int query = w.tile * BLOCK_M + place.row + r * row_step;
-        bool exists = query < at.length_q;
-        key_range sees = keys_seen(args, at, query);
-        extras x = exists ? extras_of(args, w.batch, w.head, query) : extras{};
+        query_row query = query_row_of(args, at, w.batch, w.head, w.tile * BLOCK_M + place.row + r * row_step);
 #pragma unroll
         for (int i = 0; i < keys; ++i) {
-            int key = first_key + place.lane + i * lanes;
-            bool seen = exists && key >= sees.first && key < sees.end;
-            s[r][i] = seen ? logit(args, at, x, query, key, s[r][i]) : negative_infinity();
+            s[r][i] = visible_score(args, at, query, first_key + place.lane + i * lanes, s[r][i]);
         }
     }
 }
@@ -404,7 +400,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         }
         copy_keys(mine, buffer ^ 1, place.thread, j, next);
         if constexpr (with_softmax) {
-            bool masked = first_key < j.all_see.first || first_key + BLOCK_N > j.all_see.end;
+            bool masked = needs_mask(j.all_see.first, j.all_see.end, first_key, BLOCK_N);
             mask_tile(args, at, w, place, first_key, masked, s);
             softmax_tile(mine, place, s, state);
         } else {

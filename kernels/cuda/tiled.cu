@@ -12,8 +12,8 @@
  * and where a tile of V holds a non-finite value, products with hidden keys (marked by a negative zero in P) are left
  * out instead of multiplied by zero. */
 #include "device/guard.cuh"
-#include "device/mask.cuh"
 #include "device/schedule.cuh"
+#include "device/score.cuh"
 #include "device/softmax.cuh"
 #include "device/stage.cuh"
 #include "device/tile.cuh"
@@ -95,16 +95,11 @@ ATTUNE_INLINE void softmax_tile(const attune_args &args, const sequence &at, con
             state.soft[r].sum += s[r][0];
             continue;
         }
-        int query = w.tile * BLOCK_M + row + r;
-        bool exists = query < at.length_q;
-        key_range sees = keys_seen(args, at, query);
-        extras x = exists ? extras_of(args, w.batch, w.head, query) : extras{};
+        query_row query = query_row_of(args, at, w.batch, w.head, w.tile * BLOCK_M + row + r);
         float largest = negative_infinity();
 #pragma unroll
         for (int j = 0; j < keys; ++j) {
-            int key = first_key + lane + j * lanes;
-            bool seen = exists && key >= sees.first && key < sees.end;
-            s[r][j] = seen ? logit(args, at, x, query, key, s[r][j]) : negative_infinity();
+            s[r][j] = visible_score(args, at, query, first_key + lane + j * lanes, s[r][j]);
             guard_logit(state.caught, s[r][j]);
             largest = fmaxf(largest, s[r][j]);
         }
@@ -216,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     }
     int lane = (int)threadIdx.x % lanes, row = (int)threadIdx.x / lanes * ROWS;
     int end_row = (int)min(at.length_q, (attune_i64)first_row + BLOCK_M);
-    key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
+    key_range range = keys_seen_by_any(args, at, first_row, end_row - 1);
     int head_kv = w.head / ((int)args.heads_q / (int)args.heads_kv);
     const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
     const element *k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);

@@ -80,9 +80,7 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
 template <int count>
 ATTUNE_INLINE void prepare(const attune_args &args, const job &j, const consumer &c, int i, scores &s)
 {
-    if constexpr (ATTUNE_HAS_SOFTCAP) {
-        rows_tanh<count>(s, args.scale / args.softcap); /* the cap itself has joined the scale */
-    }
+    rows_shape<count>(s, score_inner(args));
     if (i < c.right_edge || (begins_move && i >= c.left_edge)) {
         hide<count>(j, c, j.key - i * BLOCK_N, s);
     }
@@ -91,8 +89,7 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, const consumer
 /* ---- Values that nobody sees ---- */
 
 /* Whether a tile can hold values that no row of the head sees and the copy engine did not replace by zeros. */
-constexpr bool may_hold_anything =
-    ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || ATTUNE_HAS_WINDOW || (ATTUNE_HAS_CAUSAL && ATTUNE_OFFSET_KIND != 0);
+constexpr bool may_hold_anything = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || HIDES_ENDS;
 
 /* Their weight is 0, and 0 x NaN is NaN: they are overwritten by zeros. Every group does so for itself. */
 ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c, held tile, int number)

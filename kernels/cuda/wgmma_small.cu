@@ -126,9 +126,9 @@ ATTUNE_INLINE view find_view(const attune_args &args, const place &p, const grou
     int last_row = (int)min(p.sequence.length_q, (attune_i64)first_row + 64) - 1;
     view seen;
     seen.any_sees = last_row < first_row ? 0 : keys_seen(args, p.sequence, last_row).end;
-    seen.end = ATTUNE_HAS_CAUSAL ? g.first_row + (int)p.sequence.offset + 1 : (int)p.sequence.length_kv;
+    seen.end = (int)(CAUSAL ? window_end(args, g.first_row + p.sequence.offset) : p.sequence.length_kv);
     seen.end -= g.lane % 4 * 2;
-    seen.scale = args.scale * LOG2_E;
+    seen.scale = score_factor(args);
     return seen;
 }
 
@@ -142,7 +142,7 @@ ATTUNE_INLINE void prepare(const view &seen, int key, float (&s)[logits])
     if (sum_column(logits - 1) >= seen.end - key) {
 #pragma unroll
         for (int i = 0; i < logits; ++i) {
-            int below = ATTUNE_HAS_CAUSAL ? 8 * sum_row(i) : 0;
+            int below = CAUSAL ? 8 * sum_row(i) : 0;
             s[i] = sum_column(i) - below < seen.end - key ? s[i] : negative_infinity();
         }
     }
@@ -303,7 +303,7 @@ struct progress {
  * split, whether their rows exist or not. */
 ATTUNE_INLINE int tiles_seen(const place &p, const group &g, const view &seen)
 {
-    int tiles = ATTUNE_HAS_CAUSAL ? (seen.any_sees + BLOCK_N - 1) / BLOCK_N : p.tiles;
+    int tiles = CAUSAL ? (seen.any_sees + BLOCK_N - 1) / BLOCK_N : p.tiles;
     return max(tiles - p.share * SPLITS - g.split + PARTS - 1, 0) / PARTS;
 }
 

@@ -29,6 +29,7 @@
 #endif
 #include "device/fragment.cuh"
 #include "device/journey.cuh"
+#include "device/score.cuh"
 #include "device/softmax.cuh"
 #include "device/stage.cuh"
 #include "device/tile.cuh"
@@ -205,26 +206,22 @@ ATTUNE_INLINE void read_logits(const attune_args &args, const sequence &at, cons
     for (int j = 0; j < keys_lane; ++j) {
         s[j] = to_float(from[j]);
     }
-    int query = p.first_row + p.row;
-    constexpr bool more = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK || ATTUNE_HAS_ALIBI || ATTUNE_HAS_SOFTCAP;
-    if (!masked && !more) {
-        float scale = args.scale * LOG2_E;
+    int row = p.first_row + p.row;
+    if (!masked && SCORES_ARE_SCALED && !HIDES_ANYWHERE) {
+        float scale = score_factor(args);
 #pragma unroll
         for (int j = 0; j < keys_lane; ++j) {
             s[j] *= scale;
         }
         return;
     }
-    bool exists = query < at.length_q;
-    key_range sees = keys_seen(args, at, query);
-    extras x = exists ? extras_of(args, w.batch, w.head, query) : extras{};
+    query_row query = query_row_of(args, at, w.batch, w.head, row);
 #pragma unroll
     for (int j = 0; j < keys_lane; ++j) {
         int key = first_key + p.part * keys_lane + j;
-        bool seen = exists && key >= sees.first && key < sees.end;
-        s[j] = seen ? logit(args, at, x, query, key, s[j]) : negative_infinity();
+        s[j] = visible_score(args, at, query, key, s[j]);
         if constexpr (HIDES_ANYWHERE) {
-            marks.word[j / 32] |= (unsigned)(seen && shown(x, key)) << j % 32;
+            marks.word[j / 32] |= (unsigned)sees(query, key) << j % 32;
         }
     }
 }
@@ -447,7 +444,7 @@ ATTUNE_INLINE void softmax_stage(const attune_args &args, const sequence &at, co
                                  const warp_place &p, const journey &j, int first_key, warp_state &state)
 {
     if constexpr (with_softmax) {
-        bool masked = first_key < j.all_see.first || first_key + BLOCK_N > j.all_see.end;
+        bool masked = needs_mask(j.all_see.first, j.all_see.end, first_key, BLOCK_N);
         float s[keys_lane];
         key_marks marks = {};
         read_logits(args, at, w, shared, p, first_key, masked, s, marks);

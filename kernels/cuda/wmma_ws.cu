@@ -12,8 +12,8 @@
  *
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a mask, bias,
  * window or offset can hide a key from all rows of a warp, the warp reads its value as zeros. */
-#include "device/mask.cuh"
 #include "device/schedule.cuh"
+#include "device/score.cuh"
 #include "device/softmax.cuh"
 #include "device/stage.cuh"
 #include "device/swizzle.cuh"
@@ -190,9 +190,8 @@ ATTUNE_INLINE void clean_operand(unsigned (&b)[4], const key_marks &marks, int n
 ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int first_row, int key, bool masked, int lane,
                              logits &s, key_marks &marks)
 {
-    constexpr bool more = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK || ATTUNE_HAS_ALIBI || ATTUNE_HAS_SOFTCAP;
-    if (!masked && !more) {
-        float scale = args.scale * LOG2_E;
+    if (!masked && SCORES_ARE_SCALED && !HIDES_ANYWHERE) {
+        float scale = score_factor(args);
 #pragma unroll
         for (int i = 0; i < STRIPS * columns_s * 8; ++i) {
             s[i / 8 / columns_s][i / 8 % columns_s][i % 8] *= scale;
@@ -202,21 +201,16 @@ ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int firs
     }
 #pragma unroll
     for (int r = 0; r < STRIPS * 2; ++r) {
-        int query = first_row + lane / 4 + r * 8;
-        bool exists = query < j.at.length_q;
-        key_range sees = keys_seen(args, j.at, query);
-        extras x = exists ? extras_of(args, j.w.batch, j.w.head, query) : extras{};
+        query_row query = query_row_of(args, j.at, j.w.batch, j.w.head, first_row + lane / 4 + r * 8);
 #pragma unroll
         for (int n = 0; n < columns_s; ++n) {
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 if (sum_row(i) == r % 2) {
                     int at_key = key + n * 16 + sum_column(i, lane);
-                    bool seen = exists && at_key >= sees.first && at_key < sees.end;
-                    float dot = s[r / 2][n][i];
-                    s[r / 2][n][i] = seen ? logit(args, j.at, x, query, at_key, dot) : negative_infinity();
+                    s[r / 2][n][i] = visible_score(args, j.at, query, at_key, s[r / 2][n][i]);
                     if constexpr (hides) {
-                        mark(marks, n, i, seen && shown(x, at_key));
+                        mark(marks, n, i, sees(query, at_key));
                     }
                 }
             }
@@ -340,8 +334,8 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const journey &j, Shared
     int last_row = min(c.first_row + WARP_ROWS, j.end_row) - 1;
     key_range any_sees = {0, 0}, all_see = {0, 0};
     if (last_row >= c.first_row) {
-        any_sees = keys_seen_by_rows(args, j.at, c.first_row, last_row);
-        all_see = key_range{keys_seen(args, j.at, last_row).first, keys_seen(args, j.at, c.first_row).end};
+        any_sees = keys_seen_by_any(args, j.at, c.first_row, last_row);
+        all_see = keys_seen_by_all(args, j.at, c.first_row, last_row);
     }
     queries q = {lane_rows<pitch_q>(shared.q, c.group * WARP_ROWS, c.lane), {}};
     wait(shared.full_q, 0);
@@ -361,8 +355,8 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const journey &j, Shared
     int stage = c.split;
     unsigned parity = 0;
     for (int key = j.begin + c.split * BLOCK_N; key < j.end; key += SPLITS * BLOCK_N) {
-        bool seen = key < any_sees.end && key + BLOCK_N > any_sees.first;
-        bool masked = key < all_see.first || key + BLOCK_N > all_see.end;
+        bool seen = !skip_tile(any_sees.first, any_sees.end, key, BLOCK_N);
+        bool masked = needs_mask(all_see.first, all_see.end, key, BLOCK_N);
         logits fresh;
         logits &s = with_qk ? fresh : kept;
         wait(shared.full_k[stage], parity);
@@ -498,7 +492,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         return;
     }
     j.end_row = (int)min(j.at.length_q, (attune_i64)j.first_row + BLOCK_M);
-    key_range range = keys_seen_by_rows(args, j.at, j.first_row, j.end_row - 1);
+    key_range range = keys_seen_by_any(args, j.at, j.first_row, j.end_row - 1);
     j.begin = range.first / BLOCK_N * BLOCK_N;
     j.end = range.end;
     if (threadIdx.x == 0) {

@@ -4,7 +4,7 @@
 #ifndef DEVICE_JOB_CUH
 #define DEVICE_JOB_CUH
 
-#include "device/mask.cuh"
+#include "device/visibility.cuh"
 
 /* A tile of queries of one head, and the tiles of keys it visits, from the right to the left. */
 struct job {
@@ -25,34 +25,22 @@ ATTUNE_INLINE int within_int(attune_i64 x)
 }
 
 /* Whether rows see different keys on this side. */
-constexpr bool ends_move = ATTUNE_HAS_CAUSAL || ATTUNE_HAS_WINDOW;
-constexpr bool begins_move = ATTUNE_HAS_WINDOW;
+constexpr bool ends_move = ENDS_MOVE;
+constexpr bool begins_move = BEGINS_MOVE;
 
-/* The keys that causality and window let row `row` see, without the sequence's own bounds. */
+/* The keys that the window lets row `row` see, without the sequence's own bounds. */
 ATTUNE_INLINE void keys_allowed(const attune_args &args, const sequence &at, attune_i64 row, job &j)
 {
-    [[maybe_unused]] const attune_i64 position = row + at.offset;
-    attune_i64 first = -0x7ffffc00, end = 0x7ffffc00;
-#if ATTUNE_HAS_CAUSAL
-    end = position + 1;
-#endif
-#if ATTUNE_HAS_WINDOW
-    if (args.window_left >= 0) {
-        first = position - args.window_left;
-    }
-    if (args.window_right >= 0) {
-        end = min(end, position + args.window_right + 1);
-    }
-#endif
-    j.sees_first = within_int(first);
-    j.sees_end = within_int(end);
+    attune_i64 position = row + at.offset;
+    j.sees_first = begins_move ? within_int(window_first(args, position)) : -0x7ffffc00;
+    j.sees_end = ends_move ? within_int(window_end(args, position)) : 0x7ffffc00;
 }
 
 /* The tiles of `block_n` keys that rows row ... row + block_m - 1 see any of; one that nobody sees where there are
  * none, so that every job has a tile. */
 template <int block_m, int block_n> ATTUNE_INLINE void visit(const attune_args &args, const sequence &at, job &j)
 {
-    key_range any = keys_seen_by_rows(args, at, j.row, min((attune_i64)j.row + block_m, at.length_q) - 1);
+    key_range any = keys_seen_by_any(args, at, j.row, min((attune_i64)j.row + block_m, at.length_q) - 1);
     int first = any.first / block_n, end = (any.end + block_n - 1) / block_n;
     if (any.first >= any.end) {
         first = 0, end = 1;
@@ -85,7 +73,7 @@ ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile
     j.first_kv = (int)at.first_kv;
     keys_allowed(args, at, j.row, j);
     visit<block_m, block_n>(args, at, j);
-    key_range clean = keys_seen_by_rows(args, at, 0, at.length_q - 1);
+    key_range clean = keys_seen_by_any(args, at, 0, at.length_q - 1);
     j.clean_first = clean.first;
     j.clean_end = clean.end;
     return true;
@@ -143,7 +131,7 @@ template <int block_m, int block_n, int cluster>
 ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, job &j)
 {
     int row, tile;
-    if constexpr (ATTUNE_HAS_CAUSAL) {
+    if constexpr (CAUSAL) {
         int section = index / (q.section * q.tiles), at = index - section * q.section * q.tiles;
         int heads = min(q.section, q.rows - section * q.section);
         int rank = at / heads;

@@ -3,8 +3,8 @@
 #ifndef DEVICE_JOURNEY_CUH
 #define DEVICE_JOURNEY_CUH
 
-#include "device/mask.cuh"
 #include "device/schedule.cuh"
+#include "device/visibility.cuh"
 
 /* The keys and values of the block's head, and those that its rows see. */
 struct journey {
@@ -20,7 +20,7 @@ struct journey {
 template <int block_n>
 ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, const work &w, int first_row, int end_row)
 {
-    key_range range = keys_seen_by_rows(args, at, first_row, end_row - 1);
+    key_range range = keys_seen_by_any(args, at, first_row, end_row - 1);
     int head_kv = kv_head(args, w.head);
     journey j;
     j.k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
@@ -31,7 +31,7 @@ ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, co
     j.end = range.end;
     j.first = range.first;
     j.kv_end = (int)at.length_kv;
-    j.all_see = {keys_seen(args, at, end_row - 1).first, keys_seen(args, at, first_row).end};
+    j.all_see = keys_seen_by_all(args, at, first_row, end_row - 1);
     return j;
 }
 

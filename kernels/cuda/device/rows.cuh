@@ -6,6 +6,7 @@
 #define DEVICE_ROWS_CUH
 
 #include "device/exponential.cuh"
+#include "device/score.cuh"
 #include "device/softmax.cuh"
 #include "device/wgmma.cuh"
 
@@ -23,12 +24,12 @@ struct softening {
 
 /* ---- Softmax: of the first `count` sums, where the rest stands for columns that nobody sees ---- */
 
-/* tanh(x scale). */
-template <int count, int n> ATTUNE_INLINE void rows_tanh(float (&s)[n], float scale)
+/* Products as they came become scores, but for score_factor. */
+template <int count, int n> ATTUNE_INLINE void rows_shape(float (&s)[n], float inner)
 {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-        s[i] = 1.0f - __fdividef(2.0f, ptx_ex2_approx_ftz_f32(s[i] * (2 * LOG2_E * scale)) + 1.0f);
+        s[i] = shape_score_fast(s[i], inner);
     }
 }
 

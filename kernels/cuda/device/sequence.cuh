@@ -1,4 +1,4 @@
-/* The sequences of a batch, their rows, and the keys a row sees. */
+/* The sequences of a batch and their rows. */
 #ifndef DEVICE_SEQUENCE_CUH
 #define DEVICE_SEQUENCE_CUH
 
@@ -57,30 +57,6 @@ ATTUNE_INLINE sequence sequence_of(const attune_args &args, attune_i64 index)
     at.offset = args.offset;
 #endif
     return at;
-}
-
-/* The keys [first, end) that causality and window let query row `row` see, clamped to the sequence, so that they fit an
- * int whatever the offset; first >= end where there are none. */
-struct key_range {
-    int first, end;
-};
-
-ATTUNE_INLINE key_range keys_seen(const attune_args &args, const sequence &at, attune_i64 row)
-{
-    attune_i64 first = 0, end = at.length_kv;
-    [[maybe_unused]] const attune_i64 position = row + at.offset;
-#if ATTUNE_HAS_CAUSAL
-    end = min(end, position + 1);
-#endif
-#if ATTUNE_HAS_WINDOW
-    if (args.window_left >= 0) {
-        first = max(first, position - args.window_left);
-    }
-    if (args.window_right >= 0) {
-        end = min(end, position + args.window_right + 1);
-    }
-#endif
-    return key_range{(int)min(first, at.length_kv), (int)max(end, (attune_i64)0)};
 }
 
 #endif

@@ -3,8 +3,8 @@
 #define DEVICE_SMALL_CUH
 
 #include "device/element.cuh"
-#include "device/sequence.cuh"
 #include "device/tma.cuh"
+#include "device/visibility.cuh"
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
 constexpr int CHUNK = 64; /* elements of a swizzled line */
@@ -85,7 +85,7 @@ ATTUNE_INLINE place find_place(const attune_args &args)
     int heads = (int)args.heads_q, heads_kv = (int)args.heads_kv;
     p.head_kv = heads == heads_kv ? p.head : p.head / (heads / heads_kv);
     /* Under a causal mask the last rows see most: they go first. */
-    p.first_row = (int)(ATTUNE_HAS_CAUSAL ? gridDim.z - 1 - blockIdx.z : blockIdx.z) * BLOCK_M;
+    p.first_row = (int)(CAUSAL ? gridDim.z - 1 - blockIdx.z : blockIdx.z) * BLOCK_M;
     p.sequence = sequence_of(args, p.batch);
     attune_i64 last_row = min(p.sequence.length_q, (attune_i64)p.first_row + BLOCK_M) - 1;
     p.tiles = (keys_seen(args, p.sequence, last_row).end + BLOCK_N - 1) / BLOCK_N;

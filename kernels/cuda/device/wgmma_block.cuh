@@ -63,7 +63,7 @@ static_assert(BLOCK_N / BLOCKS % 8 == 0, "a share of a tile begins where its swi
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
 
 /* Registers of a thread: together what the launch has given. */
-constexpr bool elaborate = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || ATTUNE_HAS_WINDOW; /* for the producer */
+constexpr bool elaborate = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || WINDOWED; /* for the producer */
 constexpr int producer_registers = GROUPS == 3 ? 32 : elaborate ? 40 : 24;
 constexpr int consumer_registers = GROUPS == 3 ? 160 : elaborate ? 232 : 240;
 

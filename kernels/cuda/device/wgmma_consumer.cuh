@@ -34,7 +34,7 @@ ATTUNE_INLINE consumer consumer_of(const attune_args &args, const Shared &shared
     c.thread = (int)threadIdx.x % 128;
     c.base = ptx_cvta_shared(&shared);
     asm("" : "+r"(c.base)); /* NOTE: or it would be known, and every place worked out in 64 bits again */
-    c.scale = LOG2_E * (ATTUNE_HAS_SOFTCAP ? args.softcap : args.scale);
+    c.scale = score_factor(args);
     return c;
 }
 

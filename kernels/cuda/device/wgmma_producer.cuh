@@ -134,7 +134,7 @@ template <class T> ATTUNE_INLINE void each_job(const attune_args &args, Shared &
             take(j, count++);
         }
         number = by_counter ? atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x
-                            : job_number<ATTUNE_HAS_CAUSAL, BLOCKS>(turn);
+                            : job_number<CAUSAL, BLOCKS>(turn);
     }
     job &end = shared.jobs[count % JOBS];
     end.blocks = 0;
