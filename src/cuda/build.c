@@ -28,12 +28,26 @@ static attune_status add_option(at_build *build, const char *format, ...)
 
 static attune_status add_features(at_build *build, uint32_t features)
 {
-    static const char *const name[] = {"CAUSAL", "WINDOW", "SOFTCAP", "BIAS",   "MASK",
-                                       "ALIBI",  "SINK",   "SEQUSED", "VARLEN", "STRICT"};
-    for (unsigned bit = 0; bit < sizeof name / sizeof name[0]; ++bit) {
-        AT_FORWARD(add_option(build, "-DATTUNE_HAS_%s=%u", name[bit], features >> bit & 1U));
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } feature[] = {{ATTUNE_FEATURE_SOFTCAP, "SOFTCAP"}, {ATTUNE_FEATURE_BIAS, "BIAS"},
+                   {ATTUNE_FEATURE_MASK, "MASK"},       {ATTUNE_FEATURE_ALIBI, "ALIBI"},
+                   {ATTUNE_FEATURE_SINK, "SINK"},       {ATTUNE_FEATURE_SEQUSED, "SEQUSED"},
+                   {ATTUNE_FEATURE_VARLEN, "VARLEN"},   {ATTUNE_FEATURE_STRICT, "STRICT"}};
+    for (unsigned i = 0; i < sizeof feature / sizeof feature[0]; ++i) {
+        AT_FORWARD(add_option(build, "-DATTUNE_HAS_%s=%d", feature[i].name, (features & feature[i].bit) != 0));
     }
     return ATTUNE_OK;
+}
+
+/* How far a row sees on either side: 0 unbounded, 1 bounded, 2 zero, which on the right is a causal mask
+ * (device/visibility.cuh). */
+static attune_status add_window(at_build *build, const attune_problem *problem)
+{
+    int right = problem->window_right < 0 ? 0 : problem->window_right > 0 ? 1 : 2;
+    AT_FORWARD(add_option(build, "-DATTUNE_WINDOW_LEFT=%d", problem->window_left >= 0));
+    return add_option(build, "-DATTUNE_WINDOW_RIGHT=%d", right);
 }
 
 static attune_status add_problem(at_build *build, const attune_problem *problem)
@@ -43,6 +57,7 @@ static attune_status add_problem(at_build *build, const attune_problem *problem)
     AT_FORWARD(add_option(build, "-DATTUNE_HEAD_DIM_V=%d", (int)problem->head_dim_v));
     AT_FORWARD(add_option(build, "-DATTUNE_OFFSET_KIND=%d", (int)problem->offset_kind));
     AT_FORWARD(add_option(build, "-DATTUNE_ALIGN=%d", at_problem_align(problem)));
+    AT_FORWARD(add_window(build, problem));
     return add_features(build, at_problem_features(problem));
 }
 

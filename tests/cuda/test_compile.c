@@ -54,8 +54,8 @@ static void the_source_is_told(void **state)
     assert_true(has(&build, "-DATTUNE_DTYPE=2"));
     assert_true(has(&build, "-DATTUNE_HEAD_DIM_QK=64"));
     assert_true(has(&build, "-DATTUNE_HEAD_DIM_V=80"));
-    assert_true(has(&build, "-DATTUNE_HAS_CAUSAL=1"));
-    assert_true(has(&build, "-DATTUNE_HAS_WINDOW=1"));
+    assert_true(has(&build, "-DATTUNE_WINDOW_LEFT=1"));
+    assert_true(has(&build, "-DATTUNE_WINDOW_RIGHT=2"));
     assert_true(has(&build, "-DATTUNE_HAS_SINK=1"));
     assert_true(has(&build, "-DATTUNE_HAS_BIAS=0"));
     assert_true(has(&build, "-DATTUNE_HAS_STRICT=0"));
@@ -86,6 +86,21 @@ static void equal_builds_have_equal_digests(void **state)
     gather("b1,h8,s512,d64,fp16", 90, "#include \"attune/args.h\"\n", &two);
     assert_string_not_equal(one.digest, two.digest);
     assert_int_equal(two.header_count, 1);
+}
+
+static void a_causal_mask_is_a_window(void **state)
+{
+    at_build one;
+    at_build two;
+    (void)state;
+    gather("b1,h8,s512,d64,fp16,causal", 90, "x", &one);
+    gather("b1,h8,s512,d64,fp16,window=-1:0", 90, "x", &two);
+    assert_string_equal(one.digest, two.digest);
+    gather("b1,h8,s512,d64,fp16,causal,window=8:-1", 90, "x", &one);
+    gather("b1,h8,s512,d64,fp16,window=33:0", 90, "x", &two); /* how wide a window is travels in args */
+    assert_string_equal(one.digest, two.digest);
+    gather("b1,h8,s512,d64,fp16,window=33:1", 90, "x", &two);
+    assert_string_not_equal(one.digest, two.digest);
 }
 
 static void headers_travel_with_what_they_include(void **state)
@@ -345,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_source_is_told),
         cmocka_unit_test(equal_builds_have_equal_digests),
+        cmocka_unit_test(a_causal_mask_is_a_window),
         cmocka_unit_test(headers_travel_with_what_they_include),
         cmocka_unit_test(compile_errors_are_quoted),
         cmocka_unit_test(a_new_role_changes_no_byte),

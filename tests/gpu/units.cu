@@ -1,7 +1,7 @@
 /* Device units, one entry each: what kernels are made of, small enough to be checked element by element. Inputs lie at
  * Q, K and V (16-bit elements, or floats where said), results are floats at O. One block. */
 #include "device/fragment.cuh"
-#include "device/mask.cuh"
+#include "device/score.cuh"
 #include "device/softmax.cuh"
 #include "device/swizzle.cuh"
 #include "device/tile.cuh"

@@ -4,7 +4,7 @@
 Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- wire <- stranger
          <- worker <- judge <- evidence <- gate <- evolve <- report <- cli
 Device:  args, ptx <- barrier <- {element, sequence, stage, tma} <- copy <- {tile, fragment, swizzle, wgmma}
-         <- {softmax, exponential, mask, schedule, guard} <- {job, rows, journey, small} <- kernels
+         <- {softmax, exponential, visibility, schedule, guard} <- score <- {job, rows, journey, small} <- kernels
 Kernels include attune/kernel.h, what a sibling in their folder shares (NAME.h, NAME.cu) and system headers; device code
 includes nothing of the system's. What is built ahead (NAME.image.cu) may also include CUTLASS and its NAME.h.
 """
@@ -20,7 +20,7 @@ PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h
           "gate.h": ["attune.h"]}
 DEVICE = [["args", "ptx"], ["barrier", "turns"], ["element", "sequence", "stage", "tma"], ["copy"],
           ["tile", "fragment", "swizzle", "wgmma"],
-          ["softmax", "exponential", "mask", "schedule", "guard"], ["job", "rows", "journey", "small"],
+          ["softmax", "exponential", "visibility", "schedule", "guard"], ["score"], ["job", "rows", "journey", "small"],
           ["standing", "wgmma_block"], ["wgmma_consumer", "wgmma_producer"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
@@ -119,7 +119,7 @@ MISTAKES = [
     ({"kernels/cuda/a.cu": '#include "cutlass/half.h"\n'}, "device code includes"),
     ({"kernels/cuda/a.image.cu": '#include "thrust/sort.h"\n'}, "device code includes"),
     ({"kernels/cuda/device/tile.cuh": '#include "softmax.cuh"\n'}, "not left"),
-    ({"kernels/cuda/device/mask.cuh": '#include "schedule.cuh"\n'}, "not left"),
+    ({"kernels/cuda/device/visibility.cuh": '#include "schedule.cuh"\n'}, "not left"),
 ]
 CLEAN = {
     "src/base/a.c": '#include "base/a.h"\n#include <stdio.h>\n#include "attune/attune.h"\n',

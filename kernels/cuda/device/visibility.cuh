@@ -114,8 +114,8 @@ ATTUNE_INLINE query_row query_row_of(const attune_args &args, const sequence &at
     return q;
 }
 
-/* Whether the row sees the key. A score of -inf that comes of q k hides nothing; a bias of -inf hides its key exactly as
- * a mask does: a NaN there must not survive the sum. */
+/* Whether the row sees the key. A score of -inf that comes of q k hides nothing; a bias of -inf hides its key exactly
+ * as a mask does: a NaN there must not survive the sum. */
 ATTUNE_INLINE bool sees(const query_row &q, int key)
 {
     bool seen = q.exists & (key >= q.keys.first) & (key < q.keys.end);

@@ -1,8 +1,7 @@
 /* What the CUDA zoo's kernels share: attention in tiles with an online softmax, as an honest author would first write
  * it. A block of 128 threads computes 32 query rows of one head, four threads a row; keys and values pass through
  * shared memory, 32 at a time. A kernel of the zoo plants its fault by one of the macros below, and includes this. */
-#include "device/element.cuh"
-#include "device/sequence.cuh"
+#include "device/visibility.cuh"
 
 #ifndef SCALE_BY
 #define SCALE_BY 1.0f /* the scale is multiplied by this */
@@ -103,7 +102,7 @@ ATTUNE_INLINE key_range keys_of(const attune_args &args, attune_i64 row)
     const sequence whole = sequence_of(args, 0);
     attune_args seen = args;
     sequence shifted = whole;
-    shifted.offset += ATTUNE_HAS_CAUSAL ? CAUSAL_SHIFT : 0;
+    shifted.offset += CAUSAL ? CAUSAL_SHIFT : 0;
     seen.window_left += args.window_left >= 0 ? WINDOW_SHIFT : 0;
     key_range keys = keys_seen(seen, shifted, row);
     if (FORGETS_TAIL && keys.end == args.seqlen_kv && keys.end > KEYS) {
