@@ -297,22 +297,10 @@ static attune_status check_result(const at_cli *cli, const attune_context *conte
                           (traits & ATTUNE_TRAIT_TAINTS) != 0, (traits & ATTUNE_TRAIT_ACC16) != 0, &a->report);
 }
 
-/* The option's values are in the order of attune_effort. */
-static attune_effort effort_of(const at_cli *cli)
-{
-    static const char *const names[] = {"estimate", "measure", "patient", "wisdom"};
-    const char *text = at_cli_text(cli, "--effort");
-    int effort = ATTUNE_ESTIMATE;
-    while (text != NULL && effort < ATTUNE_WISDOM_ONLY && strcmp(text, names[effort]) != 0) {
-        effort++;
-    }
-    return (attune_effort)effort;
-}
-
 static attune_status run_planned(const at_cli *cli, attune_context *context, const at_run_job *job,
                                  const at_run_tensor *given, attune_plan **plan, account *a)
 {
-    AT_FORWARD(attune_plan_create(context, &job->problem, effort_of(cli), plan));
+    AT_FORWARD(attune_plan_create(context, &job->problem, ATTUNE_ESTIMATE, plan));
     a->plan = *plan;
     a->target = attune_context_target(context);
     AT_FAIL_IF(at_cli_interrupted(), ATTUNE_INTERRUPTED, "interrupted before the call");
@@ -385,8 +373,6 @@ static const at_option options[] = {
     {"--cu-kv", "FILE", NULL, "the same of K and V (CU_KV)"},
     {"--strict", NULL, NULL, "hidden NaN and inf must leave no trace, whatever that costs"},
     {"--bf16", NULL, NULL, "two-byte numbers of unknown type in .npy files are bf16"},
-    {"--effort", "LEVEL", "estimate measure patient wisdom",
-     "how hard to look for a fast kernel: estimate (the default), measure, patient, wisdom"},
     {"--compare", "FILE", NULL, "an O that somebody else computed, .npy or .safetensors[:NAME]: how far apart?"},
     {"--check", NULL, NULL, "judge the result by the rules of numbers, against attention in fp64"},
     {NULL, NULL, NULL, NULL},
