@@ -36,7 +36,7 @@ static attune_status execute(subject *s)
 static attune_status launch(subject *s)
 {
     attune_args args = s->args;
-    return s->plan->loaded->device->ops->launch(s->plan->loaded, &args, NULL);
+    return at_launch_args(s->plan->loaded, &args, NULL);
 }
 
 /* Time of this thread alone, so that a busy machine's other work does not count; a problem this small wakes no other.

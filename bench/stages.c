@@ -19,6 +19,7 @@
 #include "cuda/build.h"
 #include "cuda/device.h"
 #include "cuda/graph.h"
+#include "cuda/loaded.h"
 #include "library/context.h"
 #include "measure/interleave.h"
 #include "measure/statistics.h"

@@ -330,6 +330,15 @@ static attune_status check_workspace(struct check *check)
     return ATTUNE_OK;
 }
 
+static void begin_check(struct check *check, const attune_problem *problem, const attune_call *call)
+{
+    check->problem = problem;
+    check->call = call;
+    check->needed = at_problem_roles(problem);
+    check->align = at_problem_align(problem);
+    check->count = 0;
+}
+
 static attune_status check_buffers(struct check *check)
 {
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
@@ -431,11 +440,7 @@ static attune_status check_overlaps(const struct check *check)
 static attune_status check_all(struct check *check, const attune_problem *problem, const attune_call *call)
 {
     AT_FORWARD(at_call_check_sizes(problem, call));
-    check->problem = problem;
-    check->call = call;
-    check->needed = at_problem_roles(problem);
-    check->align = at_problem_align(problem);
-    check->count = 0;
+    begin_check(check, problem, call);
     AT_FORWARD(check_buffers(check));
     return check_overlaps(check);
 }
@@ -450,12 +455,40 @@ attune_status at_call_check_spans(const attune_problem *problem, const attune_ca
 {
     struct check check;
     AT_FORWARD(check_all(&check, problem, call));
-    spans->count = check.count;
+    memset(spans, 0, sizeof *spans);
     for (int i = 0; i < check.count; ++i) {
-        spans->span[i].buffer = check.view[i].role;
-        spans->span[i].bytes = check.view[i].span;
+        spans->present |= UINT64_C(1) << check.view[i].role;
+        spans->bytes[check.view[i].role] = check.view[i].span;
     }
     return ATTUNE_OK;
+}
+
+attune_status at_call_check_tensor(const attune_problem *problem, const attune_call *call, int role, int64_t *span)
+{
+    struct check check;
+    *span = 0;
+    begin_check(&check, problem, call);
+    if (call->tensor[role].data == NULL && (check.needed >> role & 1u) == 0) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(check_tensor(&check, role));
+    if (check.count == 0) {
+        return ATTUNE_OK;
+    }
+    *span = check.view[0].span;
+    return at_buffer_is_written(role) ? check_distinct(&check.view[0]) : ATTUNE_OK;
+}
+
+bool at_call_same_shape(const attune_problem *problem, const attune_call *a, const attune_call *b, int role)
+{
+    const struct shape its = shape_of(problem, a, role);
+    const struct shape other = shape_of(problem, b, role);
+    return memcmp(&its, &other, sizeof its) == 0; /* int64_t alone */
+}
+
+uint64_t at_call_roles(const attune_problem *problem)
+{
+    return at_problem_roles(problem) | UINT64_C(1) << ATTUNE_LSE;
 }
 
 /* ---- Args ------------------------------------------------------------------------------------------------------- */
@@ -473,13 +506,8 @@ static void fill_tensor(const attune_problem *problem, const attune_call *call, 
     }
 }
 
-void at_call_args(const attune_problem *problem, const attune_call *call, attune_args *args)
+static void fill_sizes(const attune_problem *problem, const attune_call *call, attune_args *args)
 {
-    memset(args, 0, sizeof *args);
-    args->size = sizeof *args;
-    args->abi = ATTUNE_ABI;
-    args->features = at_problem_features(problem);
-    args->dtype = problem->dtype;
     args->batch = call->batch;
     args->heads_q = call->heads_q;
     args->heads_kv = call->heads_kv;
@@ -487,18 +515,46 @@ void at_call_args(const attune_problem *problem, const attune_call *call, attune
     args->seqlen_kv = call->seqlen_kv;
     args->total_q = problem->varlen ? call->total_q : call->batch * call->seqlen_q;
     args->total_kv = problem->varlen ? call->total_kv : call->batch * call->seqlen_kv;
+    args->offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? call->offset : 0;
+}
+
+static void fill_workspace(const attune_call *call, attune_args *args)
+{
+    args->workspace = call->workspace_bytes > 0 ? call->workspace : NULL;
+    args->workspace_bytes = call->workspace_bytes;
+}
+
+static void fill_tensors(const attune_problem *problem, const attune_call *call, uint64_t roles, attune_args *args)
+{
+    for (; roles != 0; roles &= roles - 1) {
+        const int role = __builtin_ctzll(roles);
+        fill_tensor(problem, call, role, &args->tensor[role]);
+    }
+}
+
+void at_call_args(const attune_problem *problem, const attune_call *call, attune_args *args)
+{
+    memset(args, 0, sizeof *args);
+    args->size = sizeof *args;
+    args->abi = ATTUNE_ABI;
+    args->features = at_problem_features(problem);
+    args->dtype = problem->dtype;
     args->head_dim_qk = problem->head_dim_qk;
     args->head_dim_v = problem->head_dim_v;
     args->scale = at_problem_scale(problem);
     args->softcap = problem->softcap;
     args->window_left = problem->window_left;
     args->window_right = problem->window_right;
-    args->offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? call->offset : 0;
     args->offset_kind = problem->offset_kind;
-    args->workspace = call->workspace_bytes > 0 ? call->workspace : NULL;
-    args->workspace_bytes = call->workspace_bytes;
-    for (uint64_t roles = at_problem_roles(problem) | 1u << ATTUNE_LSE; roles != 0; roles &= roles - 1) {
-        const int role = __builtin_ctzll(roles);
-        fill_tensor(problem, call, role, &args->tensor[role]);
-    }
+    fill_sizes(problem, call, args);
+    fill_workspace(call, args);
+    fill_tensors(problem, call, at_call_roles(problem), args);
+}
+
+void at_call_args_change(const attune_problem *problem, const attune_call *call, const at_change *change,
+                         attune_args *args)
+{
+    fill_sizes(problem, call, args);
+    fill_workspace(call, args);
+    fill_tensors(problem, call, (change->shaped | change->moved) & at_call_roles(problem), args);
 }

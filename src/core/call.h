@@ -9,14 +9,20 @@
 enum { AT_WORKSPACE = ATTUNE_ROLE_COUNT }; /* among buffers, after the roles */
 _Static_assert(AT_WORKSPACE < 32, "a bit for each buffer");
 
-/* What a check has seen of a call's buffers: of each that has elements, how many bytes from its first to its last. */
+/* What a check has seen of a call's buffers: how many bytes each spans from its first to its last; 0: no elements. */
 typedef struct at_spans {
-    int count;
-    struct {
-        int buffer; /* its role, or AT_WORKSPACE */
-        int64_t bytes;
-    } span[AT_WORKSPACE + 1];
+    uint64_t present; /* a bit for each buffer that spans something */
+    int64_t bytes[AT_WORKSPACE + 1];
 } at_spans;
+
+/* What of a call differs from another one. */
+typedef struct at_change {
+    bool sizes;      /* batch, heads, lengths, offset or workspace_bytes */
+    uint64_t shaped; /* tensors of other extents, strides or alignment: a bit for each role */
+    uint64_t moved;  /* buffers with another address, AT_WORKSPACE among them */
+} at_change;
+
+#define AT_CHANGE_ALL ((at_change){true, UINT64_MAX, UINT64_MAX})
 
 static inline bool at_buffer_is_written(int buffer)
 {
@@ -29,10 +35,18 @@ static inline bool at_buffer_is_written(int buffer)
 attune_status at_call_check(const attune_problem *problem, const attune_call *call);
 /* The same, and of a call that passes, its spans. */
 attune_status at_call_check_spans(const attune_problem *problem, const attune_call *call, at_spans *spans);
-/* Whether `to` differs in nothing but its stream and where its buffers are from `from`, which passed with these spans,
- * and passes by that: all it has moved by multiples of 256 bytes, what is written to memory that lies apart. *moved
- * gets a bit for each buffer that is elsewhere. Where this is false, `to` is to be checked. */
-bool at_call_moved(const attune_call *from, const at_spans *spans, const attune_call *to, uint32_t *moved);
+/* Whether two calls of a problem are the same; `roles` are those that its calls may have (at_call_roles), and `kept`
+ * has passed the check. */
+bool at_call_is_same(const attune_call *kept, const attune_call *call, uint64_t roles);
+/* Copies a call that has no other roles than these. */
+void at_call_copy(attune_call *to, const attune_call *from, uint64_t roles);
+/* Checks a call by what it has in common with one that passed with these spans: true where it passes, with the spans
+ * its own and *change complete; only what differs is looked at. Where this is false the call is to be checked in full,
+ * and the spans are lost. */
+bool at_call_change(const attune_problem *problem, const attune_call *from, const attune_call *to, at_spans *spans,
+                    at_change *change);
+/* A bit for each role that a call may have: those that the problem needs, and LSE. */
+uint64_t at_call_roles(const attune_problem *problem);
 /* The sizes alone: buffers need not be known to ask how much workspace a call takes. */
 attune_status at_call_check_sizes(const attune_problem *problem, const attune_call *call);
 /* The caller's call as one of this library's: itself where it is, else a copy in `room`. */
@@ -40,5 +54,12 @@ attune_status at_call_take(const attune_call *given, attune_call *room, const at
 /* Fills args from a checked call. Tensor maps and params are left zero; workspace is the call's. Strides of dimensions
  * of extent 0 or 1, which the check does not look at, become 0, so that kernels never meet what a caller left there. */
 void at_call_args(const attune_problem *problem, const attune_call *call, attune_args *args);
+/* Makes args of another call into this one's, by what differs. */
+void at_call_args_change(const attune_problem *problem, const attune_call *call, const at_change *change,
+                         attune_args *args);
+
+/* For at_call_change: whether a role's tensor has the same extents in both calls, and the check of one tensor alone. */
+bool at_call_same_shape(const attune_problem *problem, const attune_call *a, const attune_call *b, int role);
+attune_status at_call_check_tensor(const attune_problem *problem, const attune_call *call, int role, int64_t *span);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef CORE_DEVICE_H
 #define CORE_DEVICE_H
 
+#include "core/call.h"
 #include "core/recipe.h"
 
 typedef struct at_device at_device;
@@ -15,31 +16,36 @@ typedef struct at_loaded {
     attune_config config;
     attune_resources resources;
     attune_steps steps;
+    size_t made_bytes; /* of an at_made for it with what the device keeps there; 0: sizeof(at_made) */
 } at_loaded;
 
-/* What a launch takes that is one kernel, or a fill and a kernel, complete: it may be launched again and again. */
+/* A call's args, and behind them whatever the device makes of them: then the call can be launched again and again, by
+ * one thread at a time. Implementations embed it as their first member. */
 typedef struct at_made {
-    attune_args args; /* with tensor maps */
-    uint32_t grid[3];
-    uint32_t smem_bytes;
-    uint64_t fill_offset, fill_bytes; /* of the workspace, before the kernel; 0 bytes: nothing */
+    attune_args args; /* without tensor maps */
 } at_made;
+
+enum { AT_MADE_MAX = 32768 };
+
+/* Room for any at_made, contents arbitrary. */
+typedef union at_made_room {
+    at_made made;
+    unsigned char bytes[AT_MADE_MAX];
+} at_made_room;
 
 typedef struct at_device_ops {
     /* Makes a kernel ready; the recipe itself is not kept, what it points to is. It may be a stranger's: whatever in
      * it could do harm here is checked. */
     attune_status (*load)(at_device *device, const at_recipe *recipe, at_loaded **loaded);
     void (*unload)(at_loaded *loaded);
-    /* Target's own checks of a validated call's args (host arrays on a CPU); may be NULL. */
-    attune_status (*inspect)(const at_loaded *loaded, const attune_args *args);
-    /* Runs (CPU) or enqueues (CUDA) all steps. `args` is complete but for tensor maps and may be changed. */
-    attune_status (*launch)(const at_loaded *loaded, attune_args *args, void *stream);
-    /* The same where it is one kernel, or a fill and a kernel, and a device has it (else NULL): made->args is as above,
-     * the rest is filled in. Then it can be launched again, on whatever stream. */
-    attune_status (*make)(const at_loaded *loaded, at_made *made);
-    /* What `make` made, once made->args has other addresses: of the tensors with these bits, and of the workspace. */
-    attune_status (*move)(const at_loaded *loaded, at_made *made, uint32_t roles);
-    attune_status (*launch_made)(const at_loaded *loaded, const at_made *made, void *stream);
+    /* Target's own checks of a validated call's args (host arrays on a CPU), of the buffers with these bits where calls
+     * are kept; may be NULL. */
+    attune_status (*inspect)(const at_loaded *loaded, const attune_args *args, uint64_t buffers);
+    /* Evaluates what the steps take of made->args, which differ by `change` from those it was last made of; at first,
+     * by AT_CHANGE_ALL. NULL: there is nothing to make, and calls are not kept. */
+    attune_status (*make)(const at_loaded *loaded, at_made *made, const at_change *change);
+    /* Runs (CPU) or enqueues (CUDA) all steps of what was made. */
+    attune_status (*launch)(const at_loaded *loaded, at_made *made, void *stream);
     /* Waits for everything on the stream. */
     attune_status (*synchronise)(at_device *device, void *stream);
     /* Buffers for the planner, the gate and the benches, 256-byte aligned, contents arbitrary. */
@@ -57,5 +63,12 @@ struct at_device {
     attune_target target;
     bool apart; /* its buffers are not this process's memory, even where the target is a CPU */
 };
+
+/* Bytes of an at_made of this kernel, a multiple of its alignment. */
+size_t at_made_bytes(const at_loaded *loaded);
+/* Makes all of a call whose args are complete but for tensor maps, and launches it. */
+attune_status at_launch(const at_loaded *loaded, at_made *made, void *stream);
+/* The same of args that need have no config either. */
+attune_status at_launch_args(const at_loaded *loaded, const attune_args *args, void *stream);
 
 #endif

@@ -29,15 +29,6 @@ static attune_status workspace_at_most(const attune_problem *problem, const at_l
     return ATTUNE_OK;
 }
 
-/* What an at_made can hold. */
-static bool keeps_launches(const at_loaded *loaded)
-{
-    const attune_step *step = loaded->steps.step;
-    const int32_t count = loaded->steps.count;
-    return loaded->device->ops->make != NULL && (count == 1 || (count == 2 && step[0].kind == ATTUNE_STEP_FILL)) &&
-           step[count - 1].kind == ATTUNE_STEP_KERNEL;
-}
-
 attune_status at_plan_bind(const attune_problem *problem, const at_loaded *loaded, at_origin origin, attune_plan **plan)
 {
     size_t workspace = 0;
@@ -50,7 +41,7 @@ attune_status at_plan_bind(const attune_problem *problem, const at_loaded *loade
     bound->loaded = loaded;
     bound->origin = origin;
     bound->workspace_max = workspace;
-    bound->recents = keeps_launches(loaded) ? at_recents_create() : NULL;
+    bound->recents = loaded->device->ops->make != NULL ? at_recents_create(problem, loaded) : NULL;
     at_config_print(loaded->kernel, &loaded->config, bound->kernel_text);
     *plan = bound;
     return ATTUNE_OK;

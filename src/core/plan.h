@@ -13,7 +13,7 @@ struct attune_plan {
     const at_loaded *loaded; /* shared with the context's cache, which outlives the plan */
     at_origin origin;
     size_t workspace_max; /* bytes, over every allowed call */
-    at_recents *recents;  /* NULL: launches are not kept */
+    at_recents *recents;  /* NULL: calls are not kept */
     char kernel_text[AT_KERNEL_TEXT_MAX];
 };
 

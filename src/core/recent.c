@@ -3,19 +3,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-at_recents *at_recents_create(void)
+/* `room` has place for one made call more than there are places. */
+static void init(at_recents *recents, char *room)
 {
-    at_recents *recents = aligned_alloc(_Alignof(at_recents), sizeof *recents); /* as tensor maps are */
-    if (recents == NULL) {
-        return NULL;
-    }
-    for (int i = 0; i < AT_RECENTS; ++i) {
-        atomic_flag_clear(&recents->place[i].taken);
-        recents->place[i].mark = 0;
-        recents->place[i].kept = false;
-    }
     atomic_flag_clear(&recents->model.taken);
     recents->model.kept = false;
+    recents->model.made = (at_made *)(void *)room;
+    for (int i = 0; i < AT_RECENTS; ++i) {
+        at_recent *recent = &recents->place[i];
+        atomic_flag_clear(&recent->taken);
+        recent->mark = 0;
+        recent->kept = false;
+        recent->made = (at_made *)(void *)(room + (size_t)(i + 1) * recents->made_bytes);
+    }
+}
+
+at_recents *at_recents_create(const attune_problem *problem, const at_loaded *loaded)
+{
+    const size_t align = _Alignof(at_made); /* as tensor maps are */
+    const size_t head = (sizeof(at_recents) + align - 1) / align * align;
+    const size_t made = at_made_bytes(loaded);
+    char *memory = aligned_alloc(align, head + (AT_RECENTS + 1) * made);
+    if (memory == NULL) {
+        return NULL;
+    }
+    at_recents *recents = (at_recents *)(void *)memory;
+    recents->roles = at_call_roles(problem);
+    recents->made_bytes = made;
+    init(recents, memory + head);
     return recents;
 }
 
@@ -43,13 +58,12 @@ void at_recent_leave(at_recent *recent)
     }
 }
 
-/* NOTE: a call has no bytes between its fields. If it had, they could only make the same call look like another. */
-bool at_recent_is(const at_recent *recent, const attune_call *call)
+bool at_recent_is(const at_recents *recents, const at_recent *recent, const attune_call *call)
 {
-    return recent != NULL && recent->kept && memcmp(&recent->call, call, sizeof *call) == 0;
+    return recent != NULL && recent->kept && at_call_is_same(&recent->call, call, recents->roles);
 }
 
-void at_recent_keep(at_recent *recent, const attune_call *call, const at_made *made)
+void at_recent_keep(const at_recents *recents, at_recent *recent, const attune_call *call, const at_made *made)
 {
     if (recent == NULL) {
         return;
@@ -58,8 +72,8 @@ void at_recent_keep(at_recent *recent, const attune_call *call, const at_made *m
     recent->kept = recent->mark == mark;
     recent->mark = mark;
     if (recent->kept) {
-        recent->call = *call;
-        recent->made = *made;
+        at_call_copy(&recent->call, call, recents->roles);
+        memcpy(recent->made, made, recents->made_bytes);
     }
 }
 

@@ -69,13 +69,11 @@ static bool combine(uint8_t op, int64_t a, int64_t b, int64_t *result)
     }
 }
 
-attune_status at_term_evaluate(const attune_term *term, const at_sizes *sizes, int64_t *value)
+attune_status at_term_value(const attune_term *term, const at_sizes *sizes, int64_t *value)
 {
-    int64_t stack[ATTUNE_TERM_NODES] = {0};
-    int length = attune_term_length(term);
+    int64_t stack[ATTUNE_TERM_NODES];
     int depth = 0;
-    for (int at = 0; at < length; ++at) {
-        AT_FORWARD(check_node(term, at, depth));
+    for (int at = 0; at < ATTUNE_TERM_NODES && term->op[at] != ATTUNE_TERM_END; ++at) {
         if (is_push(term->op[at])) {
             stack[depth++] = term->op[at] == ATTUNE_TERM_CONST ? term->value[at] : sizes->value[term->value[at]];
             continue;
@@ -86,7 +84,12 @@ attune_status at_term_evaluate(const attune_term *term, const at_sizes *sizes, i
                    "term: node %d overflows or divides by less than one (%lld, %lld)", at, (long long)a, (long long)b);
         --depth;
     }
-    AT_FAIL_IF(depth != 1, ATTUNE_INVALID_ARGUMENT, "term: it leaves %d values, one is needed", depth);
     *value = stack[0];
     return ATTUNE_OK;
+}
+
+attune_status at_term_evaluate(const attune_term *term, const at_sizes *sizes, int64_t *value)
+{
+    AT_FORWARD(at_term_check(term));
+    return at_term_value(term, sizes, value);
 }

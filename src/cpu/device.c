@@ -104,7 +104,7 @@ static attune_status cpu_load(at_device *device, const at_recipe *recipe, at_loa
     cpu_loaded *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "%s: out of memory for %zu bytes", recipe->kernel->name,
                sizeof *made);
-    made->base = (at_loaded){device, recipe->kernel, recipe->config, recipe->resources, recipe->steps};
+    made->base = (at_loaded){device, recipe->kernel, recipe->config, recipe->resources, recipe->steps, 0};
     attune_status status = fill_loaded(made);
     if (status != ATTUNE_OK) {
         free(made);
@@ -151,9 +151,10 @@ static attune_status inspect_used(const attune_args *args)
     return ATTUNE_OK;
 }
 
-static attune_status cpu_inspect(const at_loaded *loaded, const attune_args *args)
+static attune_status cpu_inspect(const at_loaded *loaded, const attune_args *args, uint64_t buffers)
 {
     (void)loaded;
+    (void)buffers;
     if (args->features & ATTUNE_FEATURE_VARLEN) {
         AT_FORWARD(inspect_sequences("CU_Q", args->tensor[ATTUNE_CU_Q].data, args->batch, "total_q", args->total_q,
                                      "seqlen_q", args->seqlen_q));
@@ -212,15 +213,16 @@ static attune_status launch_fill(const cpu_loaded *loaded, const attune_step_fil
     return ATTUNE_OK;
 }
 
-static attune_status cpu_launch(const at_loaded *loaded, attune_args *args, void *stream)
+static attune_status cpu_launch(const at_loaded *loaded, at_made *made, void *stream)
 {
+    attune_args *args = &made->args;
     const cpu_loaded *own = (const cpu_loaded *)loaded;
     at_sizes sizes;
     AT_FAIL_IF(stream != NULL, ATTUNE_INVALID_ARGUMENT, "stream is not NULL: a CPU target has none");
     at_sizes_fill(&sizes, args, &loaded->device->target);
-    memcpy(args->param, loaded->config.value, sizeof args->param);
     for (int i = 0; i < loaded->steps.count; ++i) {
         const attune_step *step = &loaded->steps.step[i];
+        args->step = i;
         AT_FORWARD(step->kind == ATTUNE_STEP_FILL ? launch_fill(own, &step->as.fill, &sizes, args)
                                                   : launch_kernel(own, &step->as.kernel, &sizes, args));
     }

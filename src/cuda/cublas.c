@@ -155,30 +155,38 @@ bool at_gemm_batch_at(const at_gemm_operand operand[3], int64_t batch, int64_t h
 /* ---- Running --------------------------------------------------------------------------------------------------------
  */
 
-static attune_status find_operand(const attune_operand *wanted, const attune_args *args, const at_sizes *sizes,
-                                  at_gemm_operand *operand)
+static bool is_shared(int32_t role)
 {
+    return role == ATTUNE_K || role == ATTUNE_V;
+}
+
+static attune_status make_operand(const attune_operand *wanted, const attune_args *args, const at_sizes *sizes,
+                                  at_gemm_operand *operand, int64_t *offset)
+{
+    *offset = 0;
     if (wanted->role >= 0) {
         const attune_tensor *tensor = &args->tensor[wanted->role];
-        *operand = (at_gemm_operand){.data = tensor->data,
-                                     .row = tensor->stride[ATTUNE_STRIDE_SEQ],
+        *operand = (at_gemm_operand){.row = tensor->stride[ATTUNE_STRIDE_SEQ],
                                      .head = tensor->stride[ATTUNE_STRIDE_HEAD],
                                      .batch = tensor->stride[ATTUNE_STRIDE_BATCH],
-                                     .shared = wanted->role == ATTUNE_K || wanted->role == ATTUNE_V,
+                                     .shared = is_shared(wanted->role),
                                      .dtype = tensor->dtype};
         return ATTUNE_OK;
     }
-    int64_t offset = 0;
     *operand = (at_gemm_operand){.dtype = wanted->dtype};
-    AT_FORWARD(at_term_evaluate(&wanted->offset_bytes, sizes, &offset));
-    AT_FORWARD(at_term_evaluate(&wanted->row_stride, sizes, &operand->row));
-    AT_FORWARD(at_term_evaluate(&wanted->head_stride, sizes, &operand->head));
-    AT_FORWARD(at_term_evaluate(&wanted->batch_stride, sizes, &operand->batch));
-    AT_FAIL_IF(offset < 0 || (uint64_t)offset > args->workspace_bytes, ATTUNE_INTERNAL,
-               "a gemm step's operand lies at byte %lld of a workspace of %llu", (long long)offset,
+    AT_FORWARD(at_term_value(&wanted->offset_bytes, sizes, offset));
+    AT_FORWARD(at_term_value(&wanted->row_stride, sizes, &operand->row));
+    AT_FORWARD(at_term_value(&wanted->head_stride, sizes, &operand->head));
+    AT_FORWARD(at_term_value(&wanted->batch_stride, sizes, &operand->batch));
+    AT_FAIL_IF(*offset < 0 || (uint64_t)*offset > args->workspace_bytes, ATTUNE_INTERNAL,
+               "a gemm step's operand lies at byte %lld of a workspace of %llu", (long long)*offset,
                (unsigned long long)args->workspace_bytes);
-    operand->data = (char *)args->workspace + offset;
     return ATTUNE_OK;
+}
+
+static char *data_of(const attune_operand *operand, const attune_args *args, int64_t offset)
+{
+    return operand->role >= 0 ? args->tensor[operand->role].data : (char *)args->workspace + offset;
 }
 
 static unsigned int cublas_type(int32_t dtype)
@@ -186,10 +194,9 @@ static unsigned int cublas_type(int32_t dtype)
     return dtype == ATTUNE_FP16 ? AT_CUBLAS_FP16 : dtype == ATTUNE_BF16 ? AT_CUBLAS_BF16 : AT_CUBLAS_FP32;
 }
 
-/* m, n, k of the row-major product, and its operands A, B, C in this order. */
+/* A row-major product, its operands A, B, C in this order. */
 typedef struct product {
-    int64_t m, n, k;
-    at_gemm_operand operand[3];
+    at_gemm_made made;
     bool transpose_b;
     float alpha;
 } product;
@@ -209,17 +216,18 @@ static unsigned int multiply(const at_cublas *cublas, at_cublas_handle handle, c
     static const float beta = 0.0F;
     const char *at[3];
     for (int i = 0; i < 3; ++i) {
-        at[i] = p->operand[i].data + batch->offset[i] * (int64_t)at_dtype_bytes(p->operand[i].dtype);
+        at[i] = p->made.operand[i].data + batch->offset[i] * (int64_t)at_dtype_bytes(p->made.operand[i].dtype);
     }
-    const at_gemm_operand *a = &p->operand[0];
-    const at_gemm_operand *b = &p->operand[1];
-    const at_gemm_operand *c = &p->operand[2];
+    const at_gemm_operand *a = &p->made.operand[0];
+    const at_gemm_operand *b = &p->made.operand[1];
+    const at_gemm_operand *c = &p->made.operand[2];
     return cublas->cublasGemmStridedBatchedEx_64(
-        handle, p->transpose_b ? AT_CUBLAS_OP_T : AT_CUBLAS_OP_N, AT_CUBLAS_OP_N, p->n, p->m, p->k, &p->alpha, at[1],
-        cublas_type(b->dtype), at_least(b->row, at_least(p->transpose_b ? p->k : p->n, 1)), batch->stride[1], at[0],
-        cublas_type(a->dtype), at_least(a->row, at_least(p->k, 1)), batch->stride[0], &beta, (char *)(uintptr_t)at[2],
-        cublas_type(c->dtype), at_least(c->row, p->n), batch->stride[2], batch->count,
-        a->dtype == ATTUNE_FP32 ? AT_CUBLAS_COMPUTE_32F_PEDANTIC : AT_CUBLAS_COMPUTE_32F, AT_CUBLAS_DEFAULT);
+        handle, p->transpose_b ? AT_CUBLAS_OP_T : AT_CUBLAS_OP_N, AT_CUBLAS_OP_N, p->made.n, p->made.m, p->made.k,
+        &p->alpha, at[1], cublas_type(b->dtype), at_least(b->row, at_least(p->transpose_b ? p->made.k : p->made.n, 1)),
+        batch->stride[1], at[0], cublas_type(a->dtype), at_least(a->row, at_least(p->made.k, 1)), batch->stride[0],
+        &beta, (char *)(uintptr_t)at[2], cublas_type(c->dtype), at_least(c->row, p->made.n), batch->stride[2],
+        batch->count, a->dtype == ATTUNE_FP32 ? AT_CUBLAS_COMPUTE_32F_PEDANTIC : AT_CUBLAS_COMPUTE_32F,
+        AT_CUBLAS_DEFAULT);
 }
 
 static unsigned int multiply_all(at_cublas *cublas, const product *p, const attune_args *args, at_cu_stream stream,
@@ -232,7 +240,7 @@ static unsigned int multiply_all(at_cublas *cublas, const product *p, const attu
     /* After the stream: setting that takes the workspace back. */
     error = error != AT_CUBLAS_SUCCESS ? error : cublas->cublasSetWorkspace_v2(slot->handle, scratch, scratch_bytes);
     for (int64_t i = 0; error == AT_CUBLAS_SUCCESS &&
-                        at_gemm_batch_at(p->operand, args->batch, args->heads_q, args->heads_kv, i, &batch);
+                        at_gemm_batch_at(p->made.operand, args->batch, args->heads_q, args->heads_kv, i, &batch);
          ++i) {
         error = multiply(cublas, slot->handle, p, &batch);
     }
@@ -240,21 +248,30 @@ static unsigned int multiply_all(at_cublas *cublas, const product *p, const attu
     return error;
 }
 
-attune_status at_gemm_run(at_cublas *cublas, const attune_step_gemm *step, const attune_args *args,
-                          const at_sizes *sizes, at_cu_stream stream, void *scratch, size_t scratch_bytes)
+attune_status at_gemm_make(const attune_step_gemm *step, const attune_args *args, const at_sizes *sizes,
+                           at_gemm_made *made)
 {
-    product p = {.transpose_b = step->transpose_b != 0, .alpha = step->scaled ? args->scale : 1.0F};
-    AT_FORWARD(find_operand(&step->a, args, sizes, &p.operand[0]));
-    AT_FORWARD(find_operand(&step->b, args, sizes, &p.operand[1]));
-    AT_FORWARD(find_operand(&step->c, args, sizes, &p.operand[2]));
-    AT_FORWARD(at_term_evaluate(&step->m, sizes, &p.m));
-    AT_FORWARD(at_term_evaluate(&step->n, sizes, &p.n));
-    AT_FORWARD(at_term_evaluate(&step->k, sizes, &p.k));
-    if (p.m <= 0 || p.n <= 0) {
+    AT_FORWARD(make_operand(&step->a, args, sizes, &made->operand[0], &made->offset[0]));
+    AT_FORWARD(make_operand(&step->b, args, sizes, &made->operand[1], &made->offset[1]));
+    AT_FORWARD(make_operand(&step->c, args, sizes, &made->operand[2], &made->offset[2]));
+    AT_FORWARD(at_term_value(&step->m, sizes, &made->m));
+    AT_FORWARD(at_term_value(&step->n, sizes, &made->n));
+    return at_term_value(&step->k, sizes, &made->k);
+}
+
+attune_status at_gemm_run(at_cublas *cublas, const attune_step_gemm *step, const attune_args *args,
+                          const at_gemm_made *made, at_cu_stream stream, void *scratch, size_t scratch_bytes)
+{
+    product p = {*made, step->transpose_b != 0, step->scaled ? args->scale : 1.0F};
+    p.made.operand[0].data = data_of(&step->a, args, made->offset[0]);
+    p.made.operand[1].data = data_of(&step->b, args, made->offset[1]);
+    p.made.operand[2].data = data_of(&step->c, args, made->offset[2]);
+    if (made->m <= 0 || made->n <= 0) {
         return ATTUNE_OK;
     }
     unsigned int error = multiply_all(cublas, &p, args, stream, scratch, scratch_bytes);
-    AT_FAIL_IF(error != AT_CUBLAS_SUCCESS, ATTUNE_DEVICE_ERROR, "cuBLAS: [%lld,%lld] x [%lld,%lld]: %s", (long long)p.m,
-               (long long)p.k, (long long)p.k, (long long)p.n, cublas->cublasGetStatusString(error));
+    AT_FAIL_IF(error != AT_CUBLAS_SUCCESS, ATTUNE_DEVICE_ERROR, "cuBLAS: [%lld,%lld] x [%lld,%lld]: %s",
+               (long long)made->m, (long long)made->k, (long long)made->k, (long long)made->n,
+               cublas->cublasGetStatusString(error));
     return ATTUNE_OK;
 }

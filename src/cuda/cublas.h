@@ -69,8 +69,18 @@ typedef struct at_gemm_operand {
 bool at_gemm_batch_at(const at_gemm_operand operand[3], int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t index,
                       at_gemm_batch *found);
 
-/* Any thread, after at_cublas_prepare. */
+/* What sizes and strides make of a step: C[m,n] = A[m,k] B, and where its operands lie in a workspace. */
+typedef struct at_gemm_made {
+    int64_t m, n, k;
+    int64_t offset[3];          /* bytes of the workspace; 0 for tensors */
+    at_gemm_operand operand[3]; /* without data */
+} at_gemm_made;
+
+/* The step's terms have been checked. */
+attune_status at_gemm_make(const attune_step_gemm *step, const attune_args *args, const at_sizes *sizes,
+                           at_gemm_made *made);
+/* Multiplies where args' tensors and workspace are now. Any thread, after at_cublas_prepare. */
 attune_status at_gemm_run(at_cublas *cublas, const attune_step_gemm *step, const attune_args *args,
-                          const at_sizes *sizes, at_cu_stream stream, void *scratch, size_t scratch_bytes);
+                          const at_gemm_made *made, at_cu_stream stream, void *scratch, size_t scratch_bytes);
 
 #endif

@@ -8,31 +8,9 @@
 #include "cuda/cache.h"
 #include "cuda/cuda.h"
 #include "cuda/link.h"
+#include "cuda/loaded.h"
 
-/* ---- Contexts -------------------------------------------------------------------------------------------------------
- */
-
-attune_status at_cuda_enter(const at_cuda_device *device, bool *pushed)
-{
-    const at_driver *driver = device->driver;
-    at_cu_context current = NULL;
-    *pushed = false;
-    AT_DRIVER_CHECK(driver, driver->cuCtxGetCurrent(&current), "current context");
-    if (current != device->context) {
-        AT_DRIVER_CHECK(driver, driver->cuCtxPushCurrent(device->context),
-                        "the context that device %d was opened with (destroyed since?)", device->handle);
-        *pushed = true;
-    }
-    return ATTUNE_OK;
-}
-
-void at_cuda_leave(const at_cuda_device *device, bool pushed)
-{
-    at_cu_context left = NULL;
-    if (pushed) {
-        (void)device->driver->cuCtxPopCurrent(&left);
-    }
-}
+/* ---- Opening a context ------------------------------------------------------------------------------------------- */
 
 /* The caller's context where it is of this device; else the primary one, which is the device's own and shared with
  * everything that uses the CUDA runtime. */
@@ -232,10 +210,8 @@ static const at_device_ops operations = {
     .load = at_cuda_load,
     .unload = at_cuda_unload,
     .inspect = at_cuda_look,
-    .launch = at_cuda_launch,
     .make = at_cuda_make,
-    .move = at_cuda_move,
-    .launch_made = at_cuda_launch_made,
+    .launch = at_cuda_launch,
     .synchronise = synchronise,
     .allocate = allocate,
     .release = release,

@@ -67,13 +67,4 @@ static inline void at_remember(atomic_uintptr_t *table, uintptr_t address)
 attune_status at_cuda_enter(const at_cuda_device *device, bool *pushed);
 void at_cuda_leave(const at_cuda_device *device, bool pushed);
 
-/* The steps of a loaded kernel, made ready (launch.c). */
-attune_status at_cuda_load(at_device *device, const at_recipe *recipe, at_loaded **loaded);
-void at_cuda_unload(at_loaded *loaded);
-attune_status at_cuda_launch(const at_loaded *loaded, attune_args *args, void *stream);
-attune_status at_cuda_make(const at_loaded *loaded, at_made *made);
-attune_status at_cuda_move(const at_loaded *loaded, at_made *made, uint32_t roles);
-attune_status at_cuda_launch_made(const at_loaded *loaded, const at_made *made, void *stream);
-attune_status at_cuda_look(const at_loaded *loaded, const attune_args *args);
-
 #endif

@@ -8,7 +8,7 @@ static attune_status load(at_device *device, const at_recipe *recipe, at_loaded 
 {
     *loaded = calloc(1, sizeof **loaded);
     AT_FAIL_IF(*loaded == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for kernel %s", recipe->kernel->name);
-    **loaded = (at_loaded){device, recipe->kernel, recipe->config, recipe->resources, recipe->steps};
+    **loaded = (at_loaded){device, recipe->kernel, recipe->config, recipe->resources, recipe->steps, 0};
     return ATTUNE_OK;
 }
 
@@ -22,9 +22,9 @@ static attune_status absent(const at_device *device)
     return at_fail(ATTUNE_NO_DEVICE, "%s is planned for, it is not here", device->target.model);
 }
 
-static attune_status launch(const at_loaded *loaded, attune_args *args, void *stream)
+static attune_status launch(const at_loaded *loaded, at_made *made, void *stream)
 {
-    (void)args, (void)stream;
+    (void)made, (void)stream;
     return absent(loaded->device);
 }
 

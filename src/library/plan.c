@@ -39,7 +39,7 @@ static attune_status exact_workspace(const attune_plan *plan, const attune_args 
         return ATTUNE_OK;
     }
     at_sizes_fill(&sizes, args, &plan->loaded->device->target);
-    AT_FORWARD(at_term_evaluate(&plan->loaded->resources.workspace, &sizes, &value));
+    AT_FORWARD(at_term_value(&plan->loaded->resources.workspace, &sizes, &value));
     AT_FAIL_IF(value < 0 || (uint64_t)value > plan->workspace_max, ATTUNE_INTERNAL,
                "kernel %s asks for %lld bytes of workspace, outside of its own bound of %zu", plan->kernel_text,
                (long long)value, plan->workspace_max);
@@ -74,10 +74,10 @@ static attune_status check_workspace(const attune_plan *plan, const attune_call 
     return ATTUNE_OK;
 }
 
-static attune_status inspect(const attune_plan *plan, const attune_args *args)
+static attune_status inspect(const attune_plan *plan, const attune_args *args, uint64_t buffers)
 {
     const at_device_ops *ops = plan->loaded->device->ops;
-    return ops->inspect == NULL ? ATTUNE_OK : ops->inspect(plan->loaded, args);
+    return ops->inspect == NULL ? ATTUNE_OK : ops->inspect(plan->loaded, args, buffers);
 }
 
 /* Everything about a call that is checked, and what a kernel is told of it. */
@@ -90,79 +90,66 @@ static attune_status prepare(const attune_plan *plan, const attune_call *call, a
     at_call_args(&plan->problem, call, args);
     AT_FORWARD(check_workspace(plan, call, args));
     memcpy(args->param, loaded->config.value, sizeof args->param);
-    return inspect(plan, args);
+    return inspect(plan, args, UINT64_MAX);
 }
 
-static attune_status launch(const attune_plan *plan, const attune_call *call)
+/* Keeps the call where a place is given. */
+static attune_status execute_alone(const attune_plan *plan, const attune_call *call, at_recent *recent)
 {
     at_spans spans;
-    attune_args args;
-    AT_FORWARD(prepare(plan, call, &spans, &args));
-    return plan->loaded->device->ops->launch(plan->loaded, &args, call->stream);
+    at_made_room room;
+    AT_FORWARD(prepare(plan, call, &spans, &room.made.args));
+    AT_FORWARD(at_launch(plan->loaded, &room.made, call->stream));
+    at_recent_keep(plan->recents, recent, call, &room.made);
+    return ATTUNE_OK;
 }
 
 /* ---- Calls that come again, or that are like others -------------------------------------------------------------- */
 
-static attune_status make(const attune_plan *plan, const attune_call *call, at_spans *spans, at_made *made)
+/* The model's args become those of a call that passed by being like it. */
+static attune_status change_args(const attune_plan *plan, const attune_call *call, const at_change *change,
+                                 attune_args *args)
 {
-    AT_FORWARD(prepare(plan, call, spans, &made->args));
-    return plan->loaded->device->ops->make(plan->loaded, made);
-}
-
-/* The model becomes a call that differs from it in where these buffers are. */
-static attune_status move(const attune_plan *plan, const attune_call *call, uint32_t moved, at_model *model)
-{
-    attune_args *args = &model->made.args;
-    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        if ((moved >> role & 1u) != 0) {
-            args->tensor[role].data = call->tensor[role].data;
-        }
+    at_call_args_change(&plan->problem, call, change, args);
+    if (change->sizes) {
+        AT_FORWARD(check_workspace(plan, call, args));
     }
-    args->workspace = call->workspace_bytes > 0 ? call->workspace : NULL;
-    AT_FORWARD(inspect(plan, args));
-    return plan->loaded->device->ops->move(plan->loaded, &model->made, moved);
+    return inspect(plan, args, change->moved);
 }
 
 /* Makes the model this call, of what it is or anew. */
 static attune_status make_model(const attune_plan *plan, const attune_call *call, at_model *model)
 {
-    uint32_t moved = 0;
-    bool like = model->kept && at_call_moved(&model->call, &model->spans, call, &moved);
+    const at_loaded *loaded = plan->loaded;
+    at_change change = AT_CHANGE_ALL;
+    const bool like = model->kept && at_call_change(&plan->problem, &model->call, call, &model->spans, &change);
     model->kept = false; /* until it is whole again */
-    AT_FORWARD(like ? move(plan, call, moved, model) : make(plan, call, &model->spans, &model->made));
-    model->call = *call;
+    if (like) {
+        AT_FORWARD(change_args(plan, call, &change, &model->made->args));
+    } else {
+        change = AT_CHANGE_ALL;
+        AT_FORWARD(prepare(plan, call, &model->spans, &model->made->args));
+    }
+    AT_FORWARD(loaded->device->ops->make(loaded, model->made, &change));
+    at_call_copy(&model->call, call, plan->recents->roles);
     model->kept = true;
     return ATTUNE_OK;
 }
 
-static attune_status launch_made(const attune_plan *plan, const attune_call *call, const at_made *made,
-                                 at_recent *recent)
+static attune_status execute_by_model(const attune_plan *plan, const attune_call *call, at_model *model,
+                                      at_recent *recent)
 {
-    AT_FORWARD(plan->loaded->device->ops->launch_made(plan->loaded, made, call->stream));
-    at_recent_keep(recent, call, made);
+    AT_FORWARD(make_model(plan, call, model));
+    AT_FORWARD(plan->loaded->device->ops->launch(plan->loaded, model->made, call->stream));
+    at_recent_keep(plan->recents, recent, call, model->made);
     return ATTUNE_OK;
 }
 
-static attune_status launch_by_model(const attune_plan *plan, const attune_call *call, at_model *model,
-                                     at_recent *recent)
-{
-    AT_FORWARD(make_model(plan, call, model));
-    return launch_made(plan, call, &model->made, recent);
-}
-
-static attune_status launch_alone(const attune_plan *plan, const attune_call *call, at_recent *recent)
-{
-    at_spans spans;
-    at_made made;
-    AT_FORWARD(make(plan, call, &spans, &made));
-    return launch_made(plan, call, &made, recent);
-}
-
-static attune_status launch_new(const attune_plan *plan, const attune_call *call, at_recent *recent)
+static attune_status execute_new(const attune_plan *plan, const attune_call *call, at_recent *recent)
 {
     at_model *model = at_model_take(plan->recents);
     attune_status status =
-        model == NULL ? launch_alone(plan, call, recent) : launch_by_model(plan, call, model, recent);
+        model == NULL ? execute_alone(plan, call, recent) : execute_by_model(plan, call, model, recent);
     at_model_leave(model);
     return status;
 }
@@ -173,12 +160,12 @@ attune_status attune_plan_execute(const attune_plan *plan, const attune_call *ca
     AT_FAIL_IF(plan == NULL, ATTUNE_INVALID_ARGUMENT, "plan is NULL");
     AT_FORWARD(at_call_take(call, &room, &call));
     if (plan->recents == NULL) {
-        return launch(plan, call);
+        return execute_alone(plan, call, NULL);
     }
     at_recent *recent = at_recent_take(plan->recents, call);
-    attune_status status = at_recent_is(recent, call)
-                               ? plan->loaded->device->ops->launch_made(plan->loaded, &recent->made, call->stream)
-                               : launch_new(plan, call, recent);
+    attune_status status = at_recent_is(plan->recents, recent, call)
+                               ? plan->loaded->device->ops->launch(plan->loaded, recent->made, call->stream)
+                               : execute_new(plan, call, recent);
     at_recent_leave(recent);
     return status;
 }

@@ -39,7 +39,7 @@ static attune_status litter(at_worker *worker, const json_t *request, json_t *an
                         .heads_q = 1,
                         .heads_kv = 1,
                         .offset = pattern};
-    AT_FORWARD(worker->device->ops->launch(worker->litter, &args, NULL));
+    AT_FORWARD(at_launch_args(worker->litter, &args, NULL));
     return worker->device->ops->synchronise(worker->device, NULL);
 }
 

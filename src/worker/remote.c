@@ -138,11 +138,11 @@ static attune_call call_of(const attune_args *args, void *stream)
 }
 
 /* Done when it returns. */
-static attune_status launch(const at_loaded *loaded, attune_args *args, void *stream)
+static attune_status launch(const at_loaded *loaded, at_made *made, void *stream)
 {
     const remote_loaded *own = (const remote_loaded *)loaded;
     remote *on = of(loaded->device);
-    const attune_call call = call_of(args, stream);
+    const attune_call call = call_of(&made->args, stream);
     return ask(on, "run", json_pack("{s:I,s:o}", "arm", (json_int_t)own->arm, "call", at_wire_from_call(&call)),
                on->patience_s + attune_problem_flops(&own->problem) / slowest_flops[on->base.target.kind], NULL);
 }

@@ -109,7 +109,7 @@ static attune_args witness_args(const cuda_timing *on, const void *table, int64_
 
 static attune_status launch(const cuda_timing *on, int stage, attune_args *args)
 {
-    return on->device->ops->launch(on->witness[stage], args, on->stream);
+    return at_launch_args(on->witness[stage], args, on->stream);
 }
 
 static attune_status refill(cuda_timing *on, uint64_t guise)

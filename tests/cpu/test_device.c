@@ -227,7 +227,7 @@ static void launch_fills_and_runs_each_item(void **state)
         uint32_t workspace[256] = {1, 2, 3};
         attune_args args = args_of(sizes[i][0], sizes[i][1], workspace);
         int64_t items = sizes[i][0] * sizes[i][1];
-        assert_ok(device->ops->launch(loaded, &args, NULL));
+        assert_ok(at_launch_args(loaded, &args, NULL));
         assert_ok(device->ops->synchronise(device, NULL));
         for (uint32_t at = 0; at < 254; ++at) {
             uint32_t filled = at < 2 ? at + 1 : 7;
@@ -255,7 +255,7 @@ static void the_tier_is_the_devices(void **state)
         assert_int_equal(lower->target.isa, isa);
         assert_int_equal(lower->target.threads, 3);
         assert_ok(load(lower, &kernel, &loaded));
-        assert_ok(lower->ops->launch(loaded, &args, NULL));
+        assert_ok(at_launch_args(loaded, &args, NULL));
         assert_int_equal(workspace[100], isa >= ATTUNE_ISA_AVX2 ? ATTUNE_ISA_AVX2 : ATTUNE_ISA_BASELINE);
         lower->ops->unload(loaded);
         kernel.attend[ATTUNE_ISA_BASELINE] = kernel.attend[ATTUNE_ISA_AVX2] = NULL;
@@ -296,17 +296,17 @@ static void launch_refuses_what_it_cannot_do(void **state)
     attune_args args = args_of(2, 2, workspace);
     attune_kernel kernel = kernel_of(steps_fill_beyond);
     assert_ok(load(device, &kernel, &loaded));
-    assert_fails(device->ops->launch(loaded, &args, NULL), ATTUNE_WORKSPACE_TOO_SMALL, "1020 bytes from byte 8");
+    assert_fails(at_launch_args(loaded, &args, NULL), ATTUNE_WORKSPACE_TOO_SMALL, "1020 bytes from byte 8");
     device->ops->unload(loaded);
     kernel = kernel_of(steps_negative);
     assert_ok(load(device, &kernel, &loaded));
-    assert_fails(device->ops->launch(loaded, &args, NULL), ATTUNE_INVALID_ARGUMENT, "grid[2] is -1");
+    assert_fails(at_launch_args(loaded, &args, NULL), ATTUNE_INVALID_ARGUMENT, "grid[2] is -1");
     device->ops->unload(loaded);
     kernel = kernel_of(steps);
     assert_ok(load(device, &kernel, &loaded));
-    assert_fails(device->ops->launch(loaded, &args, workspace), ATTUNE_INVALID_ARGUMENT, "stream");
+    assert_fails(at_launch_args(loaded, &args, workspace), ATTUNE_INVALID_ARGUMENT, "stream");
     args.seqlen_q = INT64_MAX;
-    assert_fails(device->ops->launch(loaded, &args, NULL), ATTUNE_INVALID_ARGUMENT, "too many items");
+    assert_fails(at_launch_args(loaded, &args, NULL), ATTUNE_INVALID_ARGUMENT, "too many items");
     device->ops->unload(loaded);
 }
 
@@ -319,7 +319,7 @@ static attune_status inspect(uint32_t features, int32_t *cu_q, int32_t *cu_kv, i
     args.tensor[ATTUNE_CU_Q].data = cu_q;
     args.tensor[ATTUNE_CU_KV].data = cu_kv;
     args.tensor[ATTUNE_USED_KV].data = used;
-    attune_status status = device->ops->inspect(loaded, &args);
+    attune_status status = device->ops->inspect(loaded, &args, UINT64_MAX);
     device->ops->unload(loaded);
     return status;
 }

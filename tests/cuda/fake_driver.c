@@ -304,12 +304,14 @@ static at_cu_result launch(const at_cu_launch_config *config, at_cu_function fun
         return fake.launch;
     }
     (void)pthread_mutex_lock(&lock);
-    ++fake.launches;
+    const int at = fake.launches++ % FAKE_LAUNCHES;
     fake.config = *config;
     if (config->attribute_count > 0) {
         memcpy(fake.attribute, config->attributes, config->attribute_count * sizeof fake.attribute[0]);
     }
     memcpy(&fake.args, params[0], sizeof fake.args);
+    fake.args_of[at] = fake.args;
+    fake.grid_of[at] = config->grid[0];
     fake.strayed += fake.args.map[0].opaque[0] != (uintptr_t)fake.args.tensor[ATTUNE_Q].data;
     fake.launched_in = current();
     (void)pthread_mutex_unlock(&lock);

@@ -8,7 +8,7 @@
 
 #include "cuda/types.h"
 
-enum { FAKE_DEVICES = 2, FAKE_CONTEXTS = 4 };
+enum { FAKE_DEVICES = 2, FAKE_CONTEXTS = 4, FAKE_LAUNCHES = 4 };
 
 typedef struct fake_record {
     /* What it is asked to be. */
@@ -34,7 +34,9 @@ typedef struct fake_record {
     at_cu_launch_config config; /* of the last launch; its pointers are not kept */
     at_cu_launch_attribute attribute[2];
     at_cu_context launched_in;
-    attune_args args; /* of the last launch */
+    attune_args args;                   /* of the last launch */
+    attune_args args_of[FAKE_LAUNCHES]; /* of the launch of that number, modulo as many */
+    unsigned int grid_of[FAKE_LAUNCHES];
     at_cu_pointer fill_at;
     size_t fill_words;
     unsigned int fill_pattern;

@@ -49,7 +49,9 @@ static attune_status multiply_depth(at_cublas *cublas, at_cu_stream stream, void
                               .batch_stride = one};
     attune_step_gemm step = {operand, operand, operand, one, one, depth, .transpose_b = 1};
     at_sizes sizes = {{0}};
-    return at_gemm_run(cublas, &step, &args, &sizes, stream, scratch, SCRATCH);
+    at_gemm_made made;
+    attune_status status = at_gemm_make(&step, &args, &sizes, &made);
+    return status != ATTUNE_OK ? status : at_gemm_run(cublas, &step, &args, &made, stream, scratch, SCRATCH);
 }
 
 static attune_status multiply(at_cublas *cublas, at_cu_stream stream, void *scratch)

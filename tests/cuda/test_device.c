@@ -177,8 +177,8 @@ static void done(launcher *with)
 static attune_status launch(launcher *with, void *stream)
 {
     attune_args args = with->args;
-    AT_FORWARD(with->device->ops->inspect(with->loaded, &args));
-    return with->device->ops->launch(with->loaded, &args, stream);
+    AT_FORWARD(with->device->ops->inspect(with->loaded, &args, UINT64_MAX));
+    return at_launch_args(with->loaded, &args, stream);
 }
 
 static void a_launch_says_what_the_step_says(void **state)

@@ -213,12 +213,14 @@ static void what_is_elsewhere_is_moved(void **state)
     shift(&with, ATTUNE_K, 256);
     executes(&with, 0, 0);
     assert_ptr_equal(fake->config.stream, fake->stream[0]);
-    shift(&with, ATTUNE_Q, 16); /* right too, but not seen to be by this alone */
+    shift(&with, ATTUNE_Q, 16); /* right too, but its alignment is to be checked */
     executes(&with, 1, 0);
     with.call.batch = 1;
     shift(&with, ATTUNE_V, 256);
     executes(&with, 1, 0);
-    with.call.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] += DIM;
+    with.call.seqlen_kv = 60;
+    executes(&with, 0, 0);
+    with.call.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_HEAD] += DIM;
     shift(&with, ATTUNE_V, 256);
     executes(&with, 1, 0);
     done(&with);
@@ -309,23 +311,154 @@ static void many_calls_in_turns(void **state)
     done(&with);
 }
 
-/* The same kernel twice. */
-static void launch_twice(attune_steps *steps)
+/* ---- Plans of several steps ---- */
+
+static attune_map map_of(attune_role role, int32_t rows)
 {
-    map_queries(steps);
-    steps->step[steps->count] = steps->step[steps->count - 1];
-    ++steps->count;
+    return (attune_map){.role = role, .swizzle = ATTUNE_SWIZZLE_128B, .box = {DIM, rows, 1, 1}};
 }
 
-static void two_kernels_keep_nothing(void **state)
+/* A fill, and three kernels: with maps of Q and K, with another of K, with that of Q alone; the last one a grid of rows
+ * of keys. */
+static void launch_three(attune_steps *steps)
+{
+    const attune_step step = steps->step[steps->count - 1];
+    attune_step_kernel *kernel[3];
+    for (int i = 0; i < 3; ++i) {
+        steps->step[steps->count - 1 + i] = step;
+        kernel[i] = &steps->step[steps->count - 1 + i].as.kernel;
+    }
+    steps->count += 2;
+    kernel[0]->map_count = 2;
+    kernel[0]->map[0] = map_of(ATTUNE_Q, 8);
+    kernel[0]->map[1] = map_of(ATTUNE_K, 16);
+    kernel[1]->map_count = 1;
+    kernel[1]->map[0] = map_of(ATTUNE_K, 32);
+    kernel[2]->map_count = 1;
+    kernel[2]->map[0] = map_of(ATTUNE_Q, 8);
+    kernel[2]->grid[0] = attune_term_size(ATTUNE_SIZE_SEQLEN_KV);
+}
+
+/* The three launches of one call, as the driver saw them. */
+typedef struct three {
+    attune_args args[3];
+    unsigned int grid[3];
+} three;
+
+static three last_three(void)
+{
+    three seen;
+    memset(&seen, 0, sizeof seen);
+    for (int i = 0; i < 3 && fake->launches >= 3; ++i) {
+        seen.args[i] = fake->args_of[(fake->launches - 3 + i) % FAKE_LAUNCHES];
+        seen.grid[i] = fake->grid_of[(fake->launches - 3 + i) % FAKE_LAUNCHES];
+    }
+    return seen;
+}
+
+/* Executes the call, and checks that its steps were launched as by a plan without a past. */
+static void executes_three(const caller *with, int encodes, int moves)
+{
+    const int encoded = fake->map_encodes, moved = fake->map_moves, launched = fake->launches, filled = fake->fills;
+    execute_times(with, 1);
+    assert_int_equal(fake->map_encodes - encoded, encodes);
+    assert_int_equal(fake->map_moves - moved, moves);
+    assert_int_equal(fake->launches - launched, 3);
+    assert_int_equal(fake->fills - filled, 1);
+    const three seen = last_three();
+    (void)made_anew(with);
+    const three expected = last_three();
+    assert_memory_equal(&seen, &expected, sizeof seen);
+}
+
+static caller planned_three(void **workspace)
+{
+    fixture.fill = 1;
+    fixture.adjust = launch_three;
+    caller with = planned();
+    assert_ok(with.device->ops->allocate(with.device, 4096, workspace));
+    with.call.workspace = *workspace;
+    with.call.workspace_bytes = 1024;
+    return with;
+}
+
+static void three_kernels_come_again_too(void **state)
 {
     (void)state;
-    fixture.adjust = launch_twice;
+    void *workspace = NULL;
+    caller with = planned_three(&workspace);
+    assert_non_null(with.plan->recents);
+    executes_three(&with, 3, 0); /* Q, K, and K for the second; the third takes those of the first */
+    executes_three(&with, 0, 0);
+    executes_three(&with, 0, 0);
+    const three seen = last_three();
+    assert_int_equal(seen.args[0].map[0].opaque[0], (uintptr_t)with.call.tensor[ATTUNE_Q].data);
+    assert_int_equal(seen.args[0].map[1].opaque[0], (uintptr_t)with.call.tensor[ATTUNE_K].data);
+    assert_int_equal(seen.args[1].map[0].opaque[0], (uintptr_t)with.call.tensor[ATTUNE_K].data);
+    assert_int_equal(seen.args[2].map[0].opaque[0], (uintptr_t)with.call.tensor[ATTUNE_Q].data);
+    assert_int_equal(seen.grid[0], 8);
+    assert_int_equal(seen.grid[2], 64);
+    with.device->ops->release(with.device, workspace);
+    done(&with);
+}
+
+static void three_kernels_change_by_what_differs(void **state)
+{
+    (void)state;
+    void *workspace = NULL;
+    caller with = planned_three(&workspace);
+    executes_three(&with, 3, 0);
+    shift(&with, ATTUNE_Q, 256);
+    executes_three(&with, 0, 1);
+    shift(&with, ATTUNE_K, 512);
+    executes_three(&with, 0, 2);
+    shift(&with, ATTUNE_O, 512);
+    executes_three(&with, 0, 0);
+    with.call.seqlen_kv = 31;
+    executes_three(&with, 2, 0);
+    with.call.seqlen_kv = 30;
+    shift(&with, ATTUNE_Q, 256);
+    executes_three(&with, 2, 1);
+    with.call.seqlen_q = 63;
+    executes_three(&with, 1, 0);
+    with.call.workspace = (char *)workspace + 1024;
+    executes_three(&with, 0, 0);
+    assert_ptr_equal(last_three().args[1].workspace, with.call.workspace);
+    with.call.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_HEAD] += DIM;
+    with.call.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_BATCH] += 4 * (int64_t)DIM;
+    executes_three(&with, 2, 0);
+    with.device->ops->release(with.device, workspace);
+    done(&with);
+}
+
+/* One kernel over rows of keys, of which there may be none. */
+static void map_queries_by_keys(attune_steps *steps)
+{
+    map_queries(steps);
+    steps->step[steps->count - 1].as.kernel.grid[0] = attune_term_size(ATTUNE_SIZE_SEQLEN_KV);
+}
+
+/* Where nothing is launched no map is made, and then, once something is, it is. */
+static void maps_of_an_empty_grid_are_made_later(void **state)
+{
+    (void)state;
+    fixture.adjust = map_queries_by_keys;
     caller with = planned();
-    assert_null(with.plan->recents);
-    execute_times(&with, 3);
-    assert_int_equal(fake->launches, 6);
-    assert_int_equal(fake->map_encodes, 6);
+    with.call.seqlen_kv = 0;
+    execute_times(&with, 1);
+    shift(&with, ATTUNE_Q, 256);
+    execute_times(&with, 2);
+    assert_int_equal(fake->launches, 0);
+    assert_int_equal(fake->map_encodes + fake->map_moves, 0);
+    with.call.seqlen_kv = 64;
+    executes(&with, 1, 0);
+    with.call.seqlen_kv = 0;
+    shift(&with, ATTUNE_Q, 256);
+    execute_times(&with, 1);
+    with.call.seqlen_kv = 63;
+    executes(&with, 1, 0);
+    with.call.seqlen_kv = 62;
+    executes(&with, 0, 0);
     done(&with);
 }
 
@@ -382,7 +515,9 @@ int main(void)
         cmocka_unit_test_setup(a_workspace_may_be_elsewhere, forget),
         cmocka_unit_test_setup(addresses_are_asked_about_once, forget),
         cmocka_unit_test_setup(many_calls_in_turns, forget),
-        cmocka_unit_test_setup(two_kernels_keep_nothing, forget),
+        cmocka_unit_test_setup(three_kernels_come_again_too, forget),
+        cmocka_unit_test_setup(three_kernels_change_by_what_differs, forget),
+        cmocka_unit_test_setup(maps_of_an_empty_grid_are_made_later, forget),
         cmocka_unit_test_setup(any_thread_may_execute, forget),
     };
     return cmocka_run_group_tests(tests, driven_find, NULL);

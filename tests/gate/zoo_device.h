@@ -77,8 +77,9 @@ static attune_status zoo_synchronise(at_device *device, void *stream)
     return ATTUNE_OK;
 }
 
-static attune_status zoo_launch(const at_loaded *loaded, attune_args *args, void *stream)
+static attune_status zoo_launch(const at_loaded *loaded, at_made *made, void *stream)
 {
+    const attune_args *args = &made->args;
     const zoo_device *on = (const zoo_device *)loaded->device;
     (void)stream;
     if (on->broken_launch) {

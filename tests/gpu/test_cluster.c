@@ -48,7 +48,7 @@ static void run(int which, const void *data, size_t bytes)
     args.tensor[ATTUNE_O].data = output;
     assert_ok(device->ops->upload(device, input, data, bytes));
     assert_ok(device->ops->load(device, &recipe, &loaded));
-    assert_ok(device->ops->launch(loaded, &args, NULL));
+    assert_ok(at_launch_args(loaded, &args, NULL));
     assert_ok(device->ops->synchronise(device, NULL));
     assert_ok(device->ops->download(device, result, output, sizeof result));
     device->ops->unload(loaded);

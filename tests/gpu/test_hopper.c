@@ -141,7 +141,7 @@ static void run_unit(bench_top *top)
     hopper_recipe(&top->problem, &top->device->target, &top->config, &recipe);
     assert_ok(top->device->ops->load(top->device, &recipe, &loaded));
     attune_args args = args_of(top);
-    assert_ok(top->device->ops->launch(loaded, &args, NULL));
+    assert_ok(at_launch_args(loaded, &args, NULL));
     assert_ok(top->device->ops->synchronise(top->device, NULL));
     assert_ok(top->device->ops->download(top->device, top->result, top->buffer[ATTUNE_LSE], sizeof top->result));
     top->device->ops->unload(loaded);

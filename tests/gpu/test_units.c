@@ -61,7 +61,7 @@ static void run_unit(bench_top *top, const unit_case *of)
         args.tensor[ATTUNE_Q + i].data = top->in[i];
     }
     args.tensor[ATTUNE_O].data = top->out;
-    assert_ok(top->device->ops->launch(loaded, &args, NULL));
+    assert_ok(at_launch_args(loaded, &args, NULL));
     assert_ok(top->device->ops->synchronise(top->device, NULL));
     assert_ok(top->device->ops->download(top->device, top->result, top->out, sizeof top->result));
     top->device->ops->unload(loaded);

@@ -20,11 +20,12 @@ static size_t bytes_of(const attune_args *args)
     return (size_t)(args->batch * args->heads_q * args->seqlen_q * args->head_dim_v) * 2;
 }
 
-static attune_status look_around(const at_loaded *loaded, attune_args *args, void *stream)
+static attune_status look_around(const at_loaded *loaded, at_made *made, void *stream)
 {
+    const attune_args *args = &made->args;
     street_device *on = (street_device *)loaded->device;
     unsigned char *output = args->tensor[ATTUNE_O].data;
-    attune_status status = zoo_launch(loaded, args, stream);
+    attune_status status = zoo_launch(loaded, made, stream);
     on->before = on->now != output ? on->now : on->before;
     on->now = output;
     if (on->takes_all && on->before != NULL && args->tensor[ATTUNE_LSE].data == NULL) {

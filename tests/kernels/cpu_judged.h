@@ -67,8 +67,8 @@ static void launch(at_device *on_device, at_inputs *inputs, const at_truth *trut
     assert_non_null(args.workspace);
     args.workspace_bytes = (attune_u64)bytes;
     assert_ok(on_device->ops->load(on_device, &recipe, &loaded));
-    assert_ok(on_device->ops->inspect(loaded, &args));
-    assert_ok(on_device->ops->launch(loaded, &args, NULL));
+    assert_ok(on_device->ops->inspect(loaded, &args, UINT64_MAX));
+    assert_ok(at_launch_args(loaded, &args, NULL));
     on_device->ops->unload(loaded);
     free(args.workspace);
 }

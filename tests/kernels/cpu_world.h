@@ -106,8 +106,8 @@ static void run_planned(at_device *device, const attune_problem *planned, scene 
     args.workspace_bytes = (attune_u64)bytes;
     memset(args.workspace, 0xff, room);
     assert_ok(device->ops->load(device, &recipe, &loaded));
-    assert_ok(device->ops->inspect(loaded, &args));
-    assert_ok(device->ops->launch(loaded, &args, NULL));
+    assert_ok(device->ops->inspect(loaded, &args, UINT64_MAX));
+    assert_ok(at_launch_args(loaded, &args, NULL));
     assert_ok(device->ops->synchronise(device, NULL));
     device->ops->unload(loaded);
     for (size_t i = (size_t)bytes; i < room; ++i) {

@@ -52,7 +52,7 @@ static inline attune_status fake_load(at_device *device, const at_recipe *recipe
         return at_fail(ATTUNE_COMPILE_ERROR, "the fake compiler refused %s", kernel->name);
     }
     at_loaded *made = calloc(1, sizeof *made);
-    *made = (at_loaded){device, kernel, recipe->config, recipe->resources, recipe->steps};
+    *made = (at_loaded){device, kernel, recipe->config, recipe->resources, recipe->steps, 0};
     made->resources.workspace =
         attune_term_join(made->resources.workspace, ATTUNE_TERM_ADD, attune_term_const(fake->adds));
     atomic_fetch_add(&fake->loads, 1);
@@ -97,8 +97,9 @@ static inline attune_status fake_compute(const attune_args *args, float gain)
     return status;
 }
 
-static inline attune_status fake_launch(const at_loaded *loaded, attune_args *args, void *stream)
+static inline attune_status fake_launch(const at_loaded *loaded, at_made *made, void *stream)
 {
+    attune_args *args = &made->args;
     fake_device *fake = (fake_device *)loaded->device;
     const fake_rule *rule = fake_rule_of(loaded->kernel->name);
     int64_t a = args->param[0];
