@@ -309,7 +309,9 @@ static at_cu_result launch(const at_cu_launch_config *config, at_cu_function fun
     if (config->attribute_count > 0) {
         memcpy(fake.attribute, config->attributes, config->attribute_count * sizeof fake.attribute[0]);
     }
-    memcpy(&fake.args, params[0], sizeof fake.args);
+    const size_t forward = offsetof(attune_args, tensor) + ATTUNE_ROLES_FORWARD * sizeof(attune_tensor);
+    memcpy(&fake.args, params[0], forward);
+    memcpy(fake.param, params[0], fake.param_bytes > 0 ? fake.param_bytes : forward);
     fake.args_of[at] = fake.args;
     fake.grid_of[at] = config->grid[0];
     fake.strayed += fake.args.map[0].opaque[0] != (uintptr_t)fake.args.tensor[ATTUNE_Q].data;

@@ -8,7 +8,7 @@
 
 #include "cuda/types.h"
 
-enum { FAKE_DEVICES = 2, FAKE_CONTEXTS = 4, FAKE_LAUNCHES = 4 };
+enum { FAKE_DEVICES = 2, FAKE_CONTEXTS = 4, FAKE_LAUNCHES = 4, FAKE_PARAM_MAX = 4096 };
 
 typedef struct fake_record {
     /* What it is asked to be. */
@@ -18,6 +18,7 @@ typedef struct fake_record {
     at_cu_result launch; /* what launches say */
     at_cu_result load;   /* what loading a module says */
     size_t memory;       /* bytes a device has */
+    size_t param_bytes;  /* that a kernel takes; 0: an attune_args with the roles of the forward pass */
     float elapsed_ms;    /* between any two events */
     const void *linked;  /* what comes of PTX; NULL: a failure */
     size_t linked_bytes;
@@ -34,8 +35,9 @@ typedef struct fake_record {
     at_cu_launch_config config; /* of the last launch; its pointers are not kept */
     at_cu_launch_attribute attribute[2];
     at_cu_context launched_in;
-    attune_args args;                   /* of the last launch */
-    attune_args args_of[FAKE_LAUNCHES]; /* of the launch of that number, modulo as many */
+    attune_args args;                                 /* of the last launch, as much as it had */
+    _Alignas(64) unsigned char param[FAKE_PARAM_MAX]; /* the same, as many bytes as it took */
+    attune_args args_of[FAKE_LAUNCHES];               /* of the launch of that number, modulo as many */
     unsigned int grid_of[FAKE_LAUNCHES];
     at_cu_pointer fill_at;
     size_t fill_words;

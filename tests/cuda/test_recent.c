@@ -6,7 +6,7 @@
 #include "core/plan.h"
 #include "cuda/driven.h"
 
-enum { BUFFER_BYTES = 1 << 17, THREADS = 8, ROUNDS = 400, DIM = 64 };
+enum { BUFFER_BYTES = 1 << 17, THREADS = 8, ROUNDS = 400, DIM = 64, MANY_MAPS = 7 };
 
 /* One tensor map, so that work on them can be counted. */
 static void map_queries(attune_steps *steps)
@@ -369,6 +369,9 @@ static void executes_three(const caller *with, int encodes, int moves)
     (void)made_anew(with);
     const three expected = last_three();
     assert_memory_equal(&seen, &expected, sizeof seen);
+    for (int i = 0; i < 3; ++i) {
+        assert_int_equal(seen.args[i].step, i + 1);
+    }
 }
 
 static caller planned_three(void **workspace)
@@ -428,6 +431,56 @@ static void three_kernels_change_by_what_differs(void **state)
     with.call.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_BATCH] += 4 * (int64_t)DIM;
     executes_three(&with, 2, 0);
     with.device->ops->release(with.device, workspace);
+    done(&with);
+}
+
+/* One kernel with more maps than attune_args has room for: its block has them between header and tensors. */
+static void map_all(attune_steps *steps)
+{
+    attune_step_kernel *kernel = &steps->step[steps->count - 1].as.kernel;
+    kernel->map_count = MANY_MAPS;
+    for (int i = 0; i < MANY_MAPS; ++i) {
+        kernel->map[i] = map_of(i % 4, 8 + i);
+        kernel->map[i].name[0] = (char)('A' + i);
+    }
+}
+
+static void check_many_maps(const caller *with)
+{
+    attune_tensor tensor[ATTUNE_ROLES_FORWARD];
+    attune_tensor_map map[MANY_MAPS];
+    memcpy(map, fake->param + offsetof(attune_args, map), sizeof map);
+    memcpy(tensor, fake->param + offsetof(attune_args, map) + sizeof map, sizeof tensor);
+    for (int i = 0; i < MANY_MAPS; ++i) {
+        assert_int_equal(map[i].opaque[0], (uintptr_t)with->call.tensor[i % 4].data);
+        assert_int_equal(map[i].opaque[3] >> 32, 8 + i);
+    }
+    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
+        assert_ptr_equal(tensor[role].data, with->call.tensor[role].data);
+    }
+    assert_null(tensor[ATTUNE_LSE].data);
+    assert_int_equal(fake->args.seqlen_kv, with->call.seqlen_kv);
+}
+
+static void there_may_be_many_maps(void **state)
+{
+    (void)state;
+    fixture.adjust = map_all;
+    fake->param_bytes = at_args_bytes(MANY_MAPS, ATTUNE_ROLES_FORWARD);
+    caller with = planned();
+    for (int i = 0; i < 3; ++i) {
+        execute_times(&with, 1);
+        check_many_maps(&with);
+    }
+    assert_int_equal(fake->map_encodes, MANY_MAPS);
+    shift(&with, ATTUNE_V, 256);
+    execute_times(&with, 1);
+    check_many_maps(&with);
+    assert_int_equal(fake->map_moves, 2);
+    with.call.seqlen_kv = 5;
+    execute_times(&with, 1);
+    check_many_maps(&with);
+    assert_int_equal(fake->map_encodes, MANY_MAPS + 4); /* two of K, two of V */
     done(&with);
 }
 
@@ -517,6 +570,7 @@ int main(void)
         cmocka_unit_test_setup(many_calls_in_turns, forget),
         cmocka_unit_test_setup(three_kernels_come_again_too, forget),
         cmocka_unit_test_setup(three_kernels_change_by_what_differs, forget),
+        cmocka_unit_test_setup(there_may_be_many_maps, forget),
         cmocka_unit_test_setup(maps_of_an_empty_grid_are_made_later, forget),
         cmocka_unit_test_setup(any_thread_may_execute, forget),
     };
