@@ -34,7 +34,7 @@ constexpr bits SIGN = 0x8000u;
 
 constexpr int WARPS = ATTUNE_THREADS / 32;
 
-/* ---- Guises: the same as src/worker/guise.c ---- */
+/* ---- Guises: the same as src/worker/transform.c ---- */
 
 /* NOTE: 0 stays 0, which is the guise that changes nothing. */
 

@@ -163,7 +163,7 @@ static attune_status use_stranger(session *on, const char *kernel)
                                                                        : "cuda",
                                       .isa = options.isa,
                                       .threads = options.threads,
-                                      .guest = cpu};
+                                      .confined = cpu};
     AT_FORWARD(at_remote_open(&remote, &on->worker));
     AT_FORWARD(at_pool_create(options.threads > 0 ? options.threads : at_cpu_count(), 0, &on->pool));
     on->suite.device = on->worker;

@@ -166,7 +166,7 @@ static attune_status read_job(job *on)
     at_judging_choose_workers(cli, &on->of);
     evolve->worker = on->of.worker;
     evolve->own_arms = on->of.own_arms;
-    evolve->fetcher = on->of.fetcher;
+    evolve->python = on->of.python;
     return ATTUNE_OK;
 }
 

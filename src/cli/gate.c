@@ -78,7 +78,7 @@ static attune_status read_job(job *on)
     on->gate.peer_count = on->of.peer_count;
     on->gate.worker = on->of.worker;
     on->gate.own_arms = on->of.own_arms;
-    on->gate.fetcher = on->of.fetcher;
+    on->gate.python = on->of.python;
     return ATTUNE_OK;
 }
 

@@ -73,9 +73,9 @@ void at_judging_choose_workers(const at_cli *cli, at_judging *on)
     on->worker[0] = program != NULL ? program : "/proc/self/exe";
     on->worker[1] = program != NULL ? NULL : "worker";
     at_cli_python_path();
-    on->fetcher[0] = python != NULL && python[0] != '\0' ? python : "python3";
-    on->fetcher[1] = "-m";
-    on->fetcher[2] = "attune.worker";
+    on->python[0] = python != NULL && python[0] != '\0' ? python : "python3";
+    on->python[1] = "-m";
+    on->python[2] = "attune.worker";
 }
 
 int at_judging_run(const at_cli *cli, size_t bytes, int (*work)(at_judging *on))

@@ -13,7 +13,7 @@ typedef struct at_judging {
     const char *peer[AT_MANY];
     int peer_count;
     char *peers; /* what `peer` points into */
-    const char *worker[3], *fetcher[4];
+    const char *worker[3], *python[4];
     bool own_arms; /* the worker is a program that was named */
     double must, limit_s;
     int64_t cases;

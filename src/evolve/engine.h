@@ -46,7 +46,7 @@ typedef struct at_evolve_options {
     const char *seeds;    /* the file of the micro-benchmark; NULL: in the user's cache; "none": there is none */
     const char *target, *isa;
     int threads;
-    const char *const *worker, *const *fetcher;
+    const char *const *worker, *const *python;
     bool own_arms;                /* of the gate: the worker is a program with arms of its own */
     const at_gate_timing *timing; /* of the gate; NULL: by workers */
     at_evolve_watch watch;

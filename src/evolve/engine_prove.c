@@ -152,7 +152,7 @@ static attune_status run_gate(proof *on, int first, int count, const char *const
                             .threads = options->threads,
                             .worker = options->worker,
                             .own_arms = options->own_arms,
-                            .fetcher = options->fetcher,
+                            .python = options->python,
                             .timing = options->timing,
                             .watch = options->watch.gate};
     gate.watch.keeper = on;

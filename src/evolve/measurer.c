@@ -9,7 +9,7 @@
 #include "core/problem.h"
 #include "cpu/source.h"
 #include "judge/executor.h"
-#include "judge/ground.h"
+#include "judge/timed_case.h"
 #include "stranger/wire_kernel.h"
 
 enum { EXTRAS_MAX = 8, BLOCK_TRIES = 5 };
@@ -22,7 +22,7 @@ struct at_measurer {
     int extras; /* that are not of the space */
     char extra[EXTRAS_MAX][AT_KERNEL_TEXT_MAX];
     int *job; /* [space->count], of the compilers; -1: not queued */
-    at_ground ground;
+    at_timed_case ground;
     at_device *worker; /* NULL: the next question starts one */
     at_placement place;
     bool placed;
@@ -64,7 +64,7 @@ static void close_worker(at_measurer *on)
 
 static attune_status get_worker(at_measurer *on)
 {
-    if (on->worker != NULL && at_remote_spoilt(on->worker)) {
+    if (on->worker != NULL && at_remote_is_broken(on->worker)) {
         close_worker(on);
     }
     AT_FORWARD(on->worker != NULL ? ATTUNE_OK : at_remote_open(on->options.worker, &on->worker));
@@ -96,7 +96,7 @@ static attune_status load_and_launch(at_measurer *on, const attune_problem *prob
 {
     attune_plan *plan;
     AT_FORWARD(at_remote_plan(on->worker, problem, name, &plan));
-    attune_status status = at_ground_run(&on->ground, &on->place, plan, us);
+    attune_status status = at_timed_case_run(&on->ground, &on->place, plan, us);
     attune_plan_destroy(plan);
     return status;
 }
@@ -143,7 +143,7 @@ static attune_status stage_worker(void *self, int process, at_device **device)
 static attune_status judge_stage(void *self, at_inputs *inputs)
 {
     (void)inputs; /* they are the ground's own */
-    return at_ground_judge(&((at_measurer *)self)->ground);
+    return at_timed_case_judge(&((at_measurer *)self)->ground);
 }
 
 static double seconds(void *self)
@@ -387,7 +387,7 @@ attune_status at_measurer_open(const at_measurer_options *options, at_measurer *
     }
     bool acc16 = (options->kernel->traits & ATTUNE_TRAIT_ACC16) != 0;
     status = status == ATTUNE_OK
-                 ? at_ground_draw(&options->problem, options->seed, acc16, options->pool, NULL, &made->ground)
+                 ? at_timed_case_draw(&options->problem, options->seed, acc16, options->pool, NULL, &made->ground)
                  : status;
     if (status != ATTUNE_OK) {
         at_measurer_close(made);
@@ -403,7 +403,7 @@ void at_measurer_close(at_measurer *on)
         return;
     }
     close_worker(on);
-    at_ground_free(&on->ground);
+    at_timed_case_free(&on->ground);
     free(on->job);
     free(on);
 }

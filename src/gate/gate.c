@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/status.h"
 #include "gate/batch.h"
@@ -29,34 +28,6 @@ static attune_status check_options(const at_gate_options *options)
     return at_gate_check_peers(options->peer, options->peer_count, options->own_arms);
 }
 
-/* ---- Verdicts --------------------------------------------------------------------------------------------------- */
-
-static void stamp(char when[24])
-{
-    struct tm now;
-    time_t seconds = time(NULL);
-    if (gmtime_r(&seconds, &now) == NULL || strftime(when, 24, "%Y-%m-%dT%H:%M:%SZ", &now) == 0) {
-        when[0] = '\0';
-    }
-}
-
-static attune_status make_verdict(const at_gate *gate, const at_gate_candidate *candidate,
-                                  const attune_problem *problem, at_verdict **verdict)
-{
-    const at_gate_options *options = gate->options;
-    AT_FORWARD(at_verdict_create(verdict));
-    at_verdict *made = *verdict;
-    (void)snprintf(made->kernel, sizeof made->kernel, "%s", candidate->text);
-    made->stranger = candidate->stranger != NULL || candidate->kernel == NULL;
-    AT_FORWARD(attune_problem_print(problem, made->problem, sizeof made->problem));
-    stamp(made->when);
-    made->options = (at_verdict_options){options->must, options->cases, options->seed, options->quick};
-    made->target = gate->target;
-    made->version_count = gate->version_count;
-    memcpy(made->version, gate->version, sizeof made->version);
-    return ATTUNE_OK;
-}
-
 /* ---- Batches ---------------------------------------------------------------------------------------------------- */
 
 static void free_table(at_gate_table *table)
@@ -66,58 +37,6 @@ static void free_table(at_gate_table *table)
     }
     free(table->entry);
     *table = (at_gate_table){0};
-}
-
-static attune_status judge_candidates(at_gate *gate, at_gate_table *table)
-{
-    const at_gate_options *options = gate->options;
-    const int problem = (int)(table->problem - options->problem);
-    for (int i = 0; i < options->candidate_count; ++i) {
-        at_gate_entry *entry = &table->entry[table->count];
-        if (options->paired && i != problem) {
-            continue;
-        }
-        *entry = (at_gate_entry){.candidate = &gate->candidate[i], .problem = table->problem};
-        ++table->count;
-        AT_FORWARD(make_verdict(gate, entry->candidate, entry->problem, &entry->verdict));
-        if (options->watch.candidate != NULL) {
-            options->watch.candidate(options->watch.self, entry->verdict);
-        }
-        AT_FORWARD(at_gate_right(gate, entry));
-        if (entry->known != NULL) {
-            at_gate_note(gate, "there is fresh evidence already (--again judges anew)");
-        } else if (options->counters && entry->verdict->right == AT_PASS) {
-            AT_FORWARD(at_gate_counters(gate, entry));
-        }
-    }
-    return ATTUNE_OK;
-}
-
-/* Whether anyone's time is wanted. */
-static bool needs_peers(const at_gate_table *table)
-{
-    for (int i = 0; i < table->count; ++i) {
-        const at_gate_entry *entry = &table->entry[i];
-        if (entry->known == NULL && entry->verdict != NULL && entry->verdict->right == AT_PASS) {
-            return true;
-        }
-    }
-    return false;
-}
-
-attune_status at_gate_judge_problem(at_gate *gate, const attune_problem *problem, at_gate_table *table)
-{
-    char text[ATTUNE_PROBLEM_TEXT_MAX];
-    const at_gate_options *options = gate->options;
-    *table = (at_gate_table){.problem = problem};
-    table->entry = calloc((size_t)options->candidate_count, sizeof *table->entry);
-    AT_FAIL_IF(table->entry == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d verdicts", options->candidate_count);
-    AT_FORWARD(attune_problem_print(problem, text, sizeof text));
-    if (options->watch.problem != NULL) {
-        options->watch.problem(options->watch.self, text);
-    }
-    AT_FORWARD(judge_candidates(gate, table));
-    return needs_peers(table) ? at_gate_peers(gate, table) : ATTUNE_OK;
 }
 
 static void count_verdict(const at_verdict *verdict, at_gate_result *result)
@@ -157,10 +76,10 @@ static attune_status tell_verdicts(at_gate *gate, const at_gate_table *table, at
 static attune_status judge_by_memo(at_gate *gate, int index, at_gate_table *table)
 {
     enum { AHEAD = 2 };
-    AT_FORWARD(at_gate_foresee(gate, index + AHEAD));
-    at_memo_chapter(gate->memo, at_gate_chapter(index, false));
+    AT_FORWARD(at_gate_prefetch(gate, index + AHEAD));
+    at_memo_enter(gate->memo, at_gate_memo_scope(index, false));
     attune_status status = at_gate_judge_problem(gate, &gate->options->problem[index], table);
-    at_memo_drop(gate->memo, at_gate_chapter(index, false));
+    at_memo_drop(gate->memo, at_gate_memo_scope(index, false));
     return status;
 }
 
@@ -168,11 +87,11 @@ static attune_status judge_by_memo(at_gate *gate, int index, at_gate_table *tabl
 static attune_status judge_together(at_gate *gate, at_gate_table *tables, int count)
 {
     int first = gate->next_problem;
-    AT_FORWARD(at_gate_foresee(gate, first + count));
-    at_memo_chapter(gate->memo, at_gate_chapter(first, false));
+    AT_FORWARD(at_gate_prefetch(gate, first + count));
+    at_memo_enter(gate->memo, at_gate_memo_scope(first, false));
     attune_status status = at_gate_judge_side_by_side(gate, tables, count);
     for (int i = 0; i < count; ++i) {
-        at_memo_drop(gate->memo, at_gate_chapter(first + i, false));
+        at_memo_drop(gate->memo, at_gate_memo_scope(first + i, false));
     }
     return status;
 }
@@ -182,7 +101,7 @@ static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int coun
     if (at_gate_lanes(gate, count) > 1) {
         return judge_together(gate, tables, count);
     }
-    AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_COURT));
+    AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_PEERS));
     for (int i = 0; i < count; ++i) {
         AT_FORWARD(judge_by_memo(gate, gate->next_problem + i, &tables[i]));
     }
@@ -192,11 +111,11 @@ static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int coun
 static attune_status time_tables(at_gate *gate, at_gate_table *tables, int count)
 {
     int first = gate->next_problem;
-    AT_FORWARD(at_gate_foresee(gate, first + 2 * count));
-    at_memo_chapter(gate->memo, at_gate_chapter(first, true));
+    AT_FORWARD(at_gate_prefetch(gate, first + 2 * count));
+    at_memo_enter(gate->memo, at_gate_memo_scope(first, true));
     attune_status status = at_gate_speed(gate, tables, count);
     for (int i = 0; i < count; ++i) {
-        at_memo_drop(gate->memo, at_gate_chapter(first + i, true));
+        at_memo_drop(gate->memo, at_gate_memo_scope(first + i, true));
     }
     return status;
 }
@@ -270,10 +189,10 @@ static int exit_code(const at_gate_result *result)
                                       : PASS;
 }
 
-/* The fetcher for sessions need not validate its back ends again: the court's has. */
+/* The python for sessions need not validate its back ends again: the peers' worker has. */
 static void set_timer(at_gate *gate)
 {
-    const char *const *word = gate->options->fetcher;
+    const char *const *word = gate->options->python;
     int count = 0;
     for (; word != NULL && word[count] != NULL && count < AT_COMMAND_WORDS - 2; ++count) {
         gate->timer[count] = word[count];
@@ -312,7 +231,7 @@ attune_status at_gate_run(const at_gate_options *options, at_gate_result *result
     status = status == ATTUNE_OK ? go(&gate, result) : status;
     free(gate.chance);
     at_gate_close_workers(&gate);
-    at_gate_close_coming(&gate);
+    at_gate_close_ahead(&gate);
     at_memo_destroy(gate.memo);
     at_gate_forget_known(&gate);
     at_gate_candidates_close(&gate);

@@ -48,7 +48,7 @@ typedef struct at_gate_options {
     double patience_s;            /* for one launch, or one answer of a descriptor; 0: 10 s */
     const char *const *worker;    /* the command that starts a worker, ends with NULL */
     bool own_arms;                /* it is a program with arms of its own, whose names nobody here knows */
-    const char *const *fetcher;   /* the one for arms of PyTorch; NULL: there is none */
+    const char *const *python;    /* the one for arms of PyTorch; NULL: there is none */
     const at_gate_timing *timing; /* NULL: by workers */
     at_gate_watch watch;
 } at_gate_options;

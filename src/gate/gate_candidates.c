@@ -65,7 +65,7 @@ void at_gate_candidates_close(at_gate *gate)
     gate->candidate = NULL;
 }
 
-bool at_gate_is_guest(const at_gate_candidate *candidate)
+bool at_gate_is_confined(const at_gate_candidate *candidate)
 {
     return candidate->stranger != NULL && candidate->kernel->target == ATTUNE_TARGET_CPU;
 }

@@ -50,7 +50,7 @@ static attune_status prepare(const at_gate *gate, const at_gate_entry *entry, pr
     const at_draw draw = {.seed = gate->options->seed, .family = AT_FAMILY_NORMAL, .poison = 0xff};
     at_remote_options options;
     size_t bytes = 0;
-    at_gate_remote_options(gate, AT_WORKER_JUDGE, &options);
+    at_gate_remote_options(gate, AT_WORKER_CANDIDATES, &options);
     options.command = on->word;
     options.patience_s = options.load_s = PATIENCE_S;
     AT_FORWARD(at_remote_open(&options, &on->device));

@@ -1,6 +1,6 @@
 /* Problems of a batch judged side by side: most of the time goes into copies, digests and comparisons on the host, of
- * which a machine with a GPU has many cores. Each lane is a thread with workers of its own. What is told of a problem
- * waits until all of the problems before it have been told. */
+ * which a machine with a GPU has many cores. Each lane is a thread with workers of its own. Events of
+ * a problem wait in a queue until all of the problems before it are done. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,22 +11,22 @@
 
 enum { LANES_MOST = 6, THREADS_EACH = 2 };
 
-typedef enum told_kind { TOLD_PROBLEM, TOLD_CANDIDATE, TOLD_STAGE, TOLD_NOTE } told_kind;
+typedef enum event_kind { EVENT_PROBLEM, EVENT_CANDIDATE, EVENT_STAGE, EVENT_NOTE } event_kind;
 
-/* One thing told. */
-typedef struct told {
-    told_kind kind;
+/* One call of the watcher, kept. */
+typedef struct event {
+    event_kind kind;
     at_stage stage;
     const at_verdict *verdict; /* the table's */
     char *text;
-    struct told *next;
-} told;
+    struct event *next;
+} event;
 
-/* What is told of one problem. */
-typedef struct story {
-    told *first, **last;
+/* Events of one problem, in order. */
+typedef struct event_queue {
+    event *first, **last;
     bool ended;
-} story;
+} event_queue;
 
 typedef struct lanes {
     at_gate *gate;
@@ -34,8 +34,8 @@ typedef struct lanes {
     int count;
     pthread_mutex_t lock; /* of all below */
     int next;             /* the first problem that nobody judges yet */
-    int turn;             /* whose story is told as it goes */
-    story story[AT_GATE_BATCH];
+    int current;          /* whose events are delivered at once */
+    event_queue queue[AT_GATE_BATCH];
     attune_status status[AT_GATE_BATCH];
     char detail[AT_GATE_BATCH][AT_SENTENCE_MAX];
 } lanes;
@@ -47,38 +47,38 @@ typedef struct lane {
     at_gate gate; /* as the lanes' gate, with workers of its own */
 } lane;
 
-/* ---- Telling ----------------------------------------------------------------------------------------------------- */
+/* ---- Events ----------------------------------------------------------------------------------------------------- */
 
-static void say(const at_gate_watch *watch, const told *one)
+static void deliver(const at_gate_watch *watch, const event *one)
 {
     switch (one->kind) {
-    case TOLD_PROBLEM:
+    case EVENT_PROBLEM:
         if (watch->problem != NULL) {
             watch->problem(watch->self, one->text);
         }
         return;
-    case TOLD_CANDIDATE:
+    case EVENT_CANDIDATE:
         if (watch->candidate != NULL) {
             watch->candidate(watch->self, one->verdict);
         }
         return;
-    case TOLD_STAGE:
+    case EVENT_STAGE:
         if (watch->stage != NULL) {
             watch->stage(watch->self, one->verdict, one->stage);
         }
         return;
-    case TOLD_NOTE:
+    case EVENT_NOTE:
         if (watch->note != NULL) {
             watch->note(watch->self, one->text);
         }
     }
 }
 
-static void remember(story *in, const told *one)
+static void enqueue(event_queue *in, const event *one)
 {
-    told *kept = malloc(sizeof *kept);
+    event *kept = malloc(sizeof *kept);
     if (kept == NULL) {
-        return; /* a line of the account is lost, and nothing else */
+        return; /* an event is lost, and nothing else */
     }
     *kept = *one;
     kept->text = one->text != NULL ? strdup(one->text) : NULL;
@@ -91,36 +91,36 @@ static void remember(story *in, const told *one)
     in->last = &kept->next;
 }
 
-static void tell(lane *on, const told *one)
+static void emit(lane *on, const event *one)
 {
     lanes *of = on->of;
     pthread_mutex_lock(&of->lock);
-    if (on->problem == of->turn) {
-        say(&of->gate->options->watch, one);
+    if (on->problem == of->current) {
+        deliver(&of->gate->options->watch, one);
     } else {
-        remember(&of->story[on->problem], one);
+        enqueue(&of->queue[on->problem], one);
     }
     pthread_mutex_unlock(&of->lock);
 }
 
 static void on_problem(void *self, const char *problem)
 {
-    tell(self, &(told){.kind = TOLD_PROBLEM, .text = (char *)(uintptr_t)problem});
+    emit(self, &(event){.kind = EVENT_PROBLEM, .text = (char *)(uintptr_t)problem});
 }
 
 static void on_candidate(void *self, const at_verdict *verdict)
 {
-    tell(self, &(told){.kind = TOLD_CANDIDATE, .verdict = verdict});
+    emit(self, &(event){.kind = EVENT_CANDIDATE, .verdict = verdict});
 }
 
 static void on_stage(void *self, const at_verdict *verdict, at_stage stage)
 {
-    tell(self, &(told){.kind = TOLD_STAGE, .verdict = verdict, .stage = stage});
+    emit(self, &(event){.kind = EVENT_STAGE, .verdict = verdict, .stage = stage});
 }
 
 static void on_note(void *self, const char *text)
 {
-    tell(self, &(told){.kind = TOLD_NOTE, .text = (char *)(uintptr_t)text});
+    emit(self, &(event){.kind = EVENT_NOTE, .text = (char *)(uintptr_t)text});
 }
 
 static bool is_stopped(void *self)
@@ -129,10 +129,10 @@ static bool is_stopped(void *self)
     return at_gate_stopped(on->of->gate);
 }
 
-static void free_story(story *of)
+static void clear_queue(event_queue *of)
 {
     while (of->first != NULL) {
-        told *one = of->first;
+        event *one = of->first;
         of->first = one->next;
         free(one->text);
         free(one);
@@ -140,16 +140,17 @@ static void free_story(story *of)
     of->last = &of->first;
 }
 
-/* Ends a problem's story, and tells those that waited for it. */
-static void end_story(lane *on)
+/* A problem is done: delivers the events of those that waited for it. */
+static void close_queue(lane *on)
 {
     lanes *of = on->of;
     pthread_mutex_lock(&of->lock);
-    of->story[on->problem].ended = true;
-    while (of->turn < of->count && of->story[of->turn].ended) {
-        ++of->turn;
-        for (const told *one = of->turn < of->count ? of->story[of->turn].first : NULL; one != NULL; one = one->next) {
-            say(&of->gate->options->watch, one);
+    of->queue[on->problem].ended = true;
+    while (of->current < of->count && of->queue[of->current].ended) {
+        ++of->current;
+        for (const event *one = of->current < of->count ? of->queue[of->current].first : NULL; one != NULL;
+             one = one->next) {
+            deliver(&of->gate->options->watch, one);
         }
     }
     pthread_mutex_unlock(&of->lock);
@@ -173,14 +174,14 @@ static void *run_lane(void *context)
     attune_status status = ATTUNE_OK;
     while (status == ATTUNE_OK && take_problem(on)) {
         const attune_problem *problem = &on->options.problem[on->gate.next_problem + on->problem];
-        status = at_gate_start_ahead(&on->gate, AT_WORKER_COURT);
+        status = at_gate_start_ahead(&on->gate, AT_WORKER_PEERS);
         status = status == ATTUNE_OK ? at_gate_judge_problem(&on->gate, problem, &of->table[on->problem]) : status;
         of->status[on->problem] = status;
-        at_verdict_say(of->detail[on->problem], "%s", status == ATTUNE_OK ? "" : attune_last_detail());
-        end_story(on);
+        at_sentence_print(of->detail[on->problem], "%s", status == ATTUNE_OK ? "" : attune_last_detail());
+        close_queue(on);
     }
     at_gate_close_workers(&on->gate);
-    at_gate_close_coming(&on->gate);
+    at_gate_close_ahead(&on->gate);
     return NULL;
 }
 
@@ -196,9 +197,9 @@ static void open_lane(lanes *of, lane *made)
                                           .note = on_note,
                                           .stop = is_stopped};
     made->gate.options = &made->options;
-    made->gate.judge = made->gate.court = NULL;
-    made->gate.guest = NULL;
-    memset(made->gate.coming, 0, sizeof made->gate.coming);
+    made->gate.candidate_worker = made->gate.peer_worker = NULL;
+    made->gate.confined = NULL;
+    memset(made->gate.ahead, 0, sizeof made->gate.ahead);
 }
 
 static attune_status run_lanes(lanes *of, lane *all, int wanted)
@@ -242,11 +243,11 @@ attune_status at_gate_judge_side_by_side(at_gate *gate, at_gate_table *tables, i
     AT_FAIL_IF(all == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d lanes", wanted);
     (void)pthread_mutex_init(&of.lock, NULL);
     for (int i = 0; i < count; ++i) {
-        of.story[i].last = &of.story[i].first;
+        of.queue[i].last = &of.queue[i].first;
     }
     attune_status status = run_lanes(&of, all, wanted);
     for (int i = 0; i < count; ++i) {
-        free_story(&of.story[i]);
+        clear_queue(&of.queue[i]);
     }
     (void)pthread_mutex_destroy(&of.lock);
     free(all);

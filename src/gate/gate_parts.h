@@ -18,7 +18,12 @@ enum {
 };
 
 /* Workers of a gate: for candidates, for peers, and for sessions, which have both. */
-typedef enum at_gate_worker { AT_WORKER_JUDGE = 0, AT_WORKER_COURT, AT_WORKER_TIMER, AT_WORKER_COUNT } at_gate_worker;
+typedef enum at_gate_worker {
+    AT_WORKER_CANDIDATES = 0,
+    AT_WORKER_PEERS,
+    AT_WORKER_TIMER,
+    AT_WORKER_COUNT
+} at_gate_worker;
 
 /* A peer, looked at once for each problem. */
 typedef struct at_gate_peer {
@@ -44,14 +49,14 @@ typedef struct at_gate {
     const char *target_text;      /* the options', or what the candidates are for */
     at_pool *pool;                /* for references, */
     at_memo *memo;                /* which candidates share, */
-    int foreseen;                 /* and which makes ahead what these first problems need */
+    int prefetched;               /* and which makes ahead what these first problems need */
     at_clock clock;
     int64_t began_ns;
-    at_device *judge;               /* where candidates are looked at, opened when needed; NULL after they spoilt it */
-    const at_gate_candidate *guest; /* whose CPU kernel the judge is locked for; NULL: nobody's */
-    at_device *court;               /* where peers are, likewise */
-    at_device *coming[AT_WORKER_COUNT];  /* started ahead, not begun; or NULL */
-    const char *timer[AT_COMMAND_WORDS]; /* the fetcher's command, told that its back ends have been validated */
+    at_device *candidate_worker; /* where candidates are looked at, opened when needed; NULL after they broken it */
+    const at_gate_candidate *confined;   /* whose CPU kernel the judge is locked for; NULL: nobody's */
+    at_device *peer_worker;              /* where peers are, likewise */
+    at_device *ahead[AT_WORKER_COUNT];   /* started ahead, not begun; or NULL */
+    const char *timer[AT_COMMAND_WORDS]; /* the python's command, told that its back ends have been validated */
     attune_target target;
     int version_count;
     at_version version[AT_VERDICT_VERSIONS];
@@ -91,20 +96,20 @@ void at_gate_progress(const at_gate *gate, const char *doing, double done);
 attune_status at_gate_candidates_open(at_gate *gate);
 void at_gate_candidates_close(at_gate *gate);
 /* Whether it needs a worker of its own, locked before its code is there. */
-bool at_gate_is_guest(const at_gate_candidate *candidate);
+bool at_gate_is_confined(const at_gate_candidate *candidate);
 attune_status at_gate_plan(const at_gate_candidate *candidate, at_device *device, const attune_problem *problem,
                            attune_plan **plan);
 
-/* A worker for a candidate (NULL: any of the library's), for peers; opened if there is none. What is spoilt is closed
- * by at_gate_settle. */
-attune_status at_gate_judge(at_gate *gate, const at_gate_candidate *candidate, at_device **device);
-attune_status at_gate_court(at_gate *gate, at_device **device);
-void at_gate_settle(at_gate *gate);
+/* A worker for a candidate (NULL: any of the library's), for peers; opened if there is none. What is broken is closed
+ * by at_gate_close_broken. */
+attune_status at_gate_candidate_worker(at_gate *gate, const at_gate_candidate *candidate, at_device **device);
+attune_status at_gate_peer_worker(at_gate *gate, at_device **device);
+void at_gate_close_broken(at_gate *gate);
 void at_gate_close_workers(at_gate *gate);
 /* Those that were started and never asked. */
-void at_gate_close_coming(at_gate *gate);
+void at_gate_close_ahead(at_gate *gate);
 /* Whether any of the peers is. */
-bool at_gate_wants_fetcher(const at_gate *gate);
+bool at_gate_wants_python(const at_gate *gate);
 /* How to start a worker. */
 void at_gate_remote_options(const at_gate *gate, at_gate_worker which, at_remote_options *options);
 
@@ -114,9 +119,9 @@ attune_status at_gate_start_ahead(at_gate *gate, at_gate_worker which);
 attune_status at_gate_open_worker(at_gate *gate, at_gate_worker which, const at_remote_options *options,
                                   at_device **worker);
 /* Has made ahead what the problems before `end` will need. */
-attune_status at_gate_foresee(at_gate *gate, int end);
-/* The memo's chapter of what judging or timing a problem needs. */
-int at_gate_chapter(int index, bool timed);
+attune_status at_gate_prefetch(at_gate *gate, int end);
+/* The memo's scope of what judging or timing a problem needs. */
+int at_gate_memo_scope(int index, bool timed);
 
 /* Takes a problem's candidates from build to correctness, and finds its peers where anyone's time is wanted. */
 attune_status at_gate_judge_problem(at_gate *gate, const attune_problem *problem, at_gate_table *table);

@@ -51,10 +51,10 @@ static attune_status try_peer(at_gate *gate, const attune_problem *problem, at_g
     planner by = {.arm = peer->name};
     attune_plan *plan;
     at_finding finding;
-    AT_FORWARD(at_gate_court(gate, &by.device));
+    AT_FORWARD(at_gate_peer_worker(gate, &by.device));
     AT_FORWARD(at_remote_plan(by.device, problem, peer->name, &plan));
     peer->traits = plan->loaded->kernel->traits;
-    at_verdict_say(peer->account, "%s", at_remote_account(plan));
+    at_sentence_print(peer->account, "%s", at_remote_account(plan));
     attune_plan_destroy(plan);
     const at_suite suite = {.device = by.device,
                             .pool = gate->pool,
@@ -94,12 +94,12 @@ static attune_status add_peer(at_gate *gate, at_gate_table *table, const char *n
     *peer = (at_gate_peer){.runs = true};
     (void)snprintf(peer->name, sizeof peer->name, "%s", name);
     attune_status status = try_peer(gate, table->problem, peer);
-    at_gate_settle(gate);
+    at_gate_close_broken(gate);
     AT_FAIL_IF(status == ATTUNE_INTERRUPTED || at_gate_stopped(gate), ATTUNE_INTERRUPTED, "interrupted");
     if (status != ATTUNE_OK) {
         peer->runs = false;
-        at_verdict_say(peer->account, "%s%s", status == ATTUNE_WRONG_RESULT ? "its result is wrong: " : "",
-                       attune_last_detail());
+        at_sentence_print(peer->account, "%s%s", status == ATTUNE_WRONG_RESULT ? "its result is wrong: " : "",
+                          attune_last_detail());
         at_gate_note(gate, "%s cannot be a peer here: %s", name, peer->account);
     }
     table->peer_count += status == ATTUNE_OK || !optional || !is_excused(status);

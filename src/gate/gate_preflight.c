@@ -37,7 +37,7 @@ static void record_versions(at_gate *gate)
 {
     const char *worker;
     add_version(gate, "attune", attune_version_string());
-    if (at_json_string(at_remote_greeting(gate->judge), "greeting", "attune", &worker) == ATTUNE_OK &&
+    if (at_json_string(at_remote_greeting(gate->candidate_worker), "greeting", "attune", &worker) == ATTUNE_OK &&
         strcmp(worker, attune_version_string()) != 0) {
         add_version(gate, "worker", worker);
     }
@@ -113,7 +113,7 @@ static attune_status look_at_device(at_gate *gate)
     enum { PATIENCE_S = 10 };
     state now = {0};
     json_t *ok;
-    AT_FORWARD(at_channel_ask(at_remote_channel(gate->judge), "machine", NULL, PATIENCE_S, &ok));
+    AT_FORWARD(at_channel_ask(at_remote_channel(gate->candidate_worker), "machine", NULL, PATIENCE_S, &ok));
     attune_status status = read_state(ok, &gate->rates, &now);
     json_decref(ok);
     if (status == ATTUNE_OK) {
@@ -141,7 +141,7 @@ attune_status at_gate_preflight(at_gate *gate)
 {
     char text[AT_TARGET_TEXT_MAX];
     at_device *device;
-    attune_status status = at_gate_judge(gate, NULL, &device);
+    attune_status status = at_gate_candidate_worker(gate, NULL, &device);
     if (status != ATTUNE_OK) {
         return at_fail_in(status, "pre-flight");
     }

@@ -56,7 +56,7 @@ attune_status at_gate_end_stage(at_gate *gate, const at_gate_entry *entry, at_st
     run->status = status;
     run->seconds = seconds;
     if (status != ATTUNE_OK) {
-        at_verdict_say(run->detail, "%s", detail);
+        at_sentence_print(run->detail, "%s", detail);
     }
     AT_FORWARD(at_verdict_judge(entry->verdict));
     if (gate->options->watch.stage != NULL) {
@@ -70,8 +70,8 @@ attune_status at_gate_stage(at_gate *gate, const at_gate_entry *entry, at_stage 
     char detail[AT_SENTENCE_MAX];
     double began = at_gate_seconds(gate);
     attune_status status = work(gate, entry);
-    at_verdict_say(detail, "%s", attune_last_detail());
-    at_gate_settle(gate);
+    at_sentence_print(detail, "%s", attune_last_detail());
+    at_gate_close_broken(gate);
     return at_gate_end_stage(gate, entry, stage, status, detail, at_gate_seconds(gate) - began);
 }
 
@@ -105,7 +105,7 @@ static attune_status build(at_gate *gate, const at_gate_entry *entry)
     attune_plan *plan;
     at_verdict *verdict = entry->verdict;
     look(entry, AT_STAGE_BUILD, verdict->stranger ? "attune check --kernel" : "attune info --kernel");
-    AT_FORWARD(at_gate_judge(gate, entry->candidate, &device));
+    AT_FORWARD(at_gate_candidate_worker(gate, entry->candidate, &device));
     AT_FORWARD(at_gate_plan(entry->candidate, device, entry->problem, &plan));
     (void)snprintf(verdict->kernel, sizeof verdict->kernel, "%s", plan->kernel_text);
     verdict->traits = plan->loaded->kernel->traits;
@@ -120,7 +120,7 @@ static attune_status build(at_gate *gate, const at_gate_entry *entry)
 static bool is_stopped(void *watcher)
 {
     const at_gate *gate = watcher;
-    return at_gate_stopped(gate) || gate->judge == NULL || at_remote_spoilt(gate->judge);
+    return at_gate_stopped(gate) || gate->candidate_worker == NULL || at_remote_is_broken(gate->candidate_worker);
 }
 
 static void show_progress(void *watcher, double done)
@@ -131,7 +131,7 @@ static void show_progress(void *watcher, double done)
 static attune_status make_suite(at_gate *gate, const at_gate_entry *entry, planner *by, char command[COMMAND_MAX],
                                 at_suite *suite)
 {
-    AT_FORWARD(at_gate_judge(gate, entry->candidate, &by->device));
+    AT_FORWARD(at_gate_candidate_worker(gate, entry->candidate, &by->device));
     by->candidate = entry->candidate;
     by->off_scale = 1;
     write_command(entry, "attune check --kernel", NULL, command, COMMAND_MAX);
@@ -139,7 +139,7 @@ static attune_status make_suite(at_gate *gate, const at_gate_entry *entry, plann
                         .pool = gate->pool,
                         .memo = gate->memo,
                         .plan = plan_arm,
-                        .general = at_gate_is_guest(entry->candidate) ? NULL : plan_general,
+                        .general = at_gate_is_confined(entry->candidate) ? NULL : plan_general,
                         .self = by,
                         .seed = gate->options->seed,
                         .cases = gate->options->cases,
@@ -159,7 +159,7 @@ static attune_status launch(at_gate *gate, const at_gate_entry *entry)
     look(entry, AT_STAGE_LAUNCH, "compute-sanitizer attune check --cases 1 --kernel");
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
     AT_FORWARD(at_sanity_launch(&suite, entry->problem));
-    at_verdict_say(entry->verdict->stage[AT_STAGE_LAUNCH].detail, "one call of the problem ran to its end");
+    at_sentence_print(entry->verdict->stage[AT_STAGE_LAUNCH].detail, "one call of the problem ran to its end");
     return ATTUNE_OK;
 }
 
@@ -173,7 +173,7 @@ static attune_status sanity(at_gate *gate, const at_gate_entry *entry)
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
     bool few = gate->options->quick || attune_problem_flops(entry->problem) > AT_BIG_FLOPS;
     AT_FORWARD(at_sanity_run(&suite, entry->problem, few ? REPEATS_FEW : REPEATS, &done));
-    at_verdict_say(entry->verdict->stage[AT_STAGE_SANITY].detail, "%s", done);
+    at_sentence_print(entry->verdict->stage[AT_STAGE_SANITY].detail, "%s", done);
     return ATTUNE_OK;
 }
 
@@ -218,8 +218,8 @@ static attune_status run_control(at_gate *gate, const at_gate_entry *entry)
     run->status = control(gate, entry, &result);
     run->ran = true;
     run->seconds = at_gate_seconds(gate) - began;
-    at_verdict_say(run->detail, "%s", run->status == ATTUNE_OK ? "" : attune_last_detail());
-    at_gate_settle(gate);
+    at_sentence_print(run->detail, "%s", run->status == ATTUNE_OK ? "" : attune_last_detail());
+    at_gate_close_broken(gate);
     AT_FORWARD(at_verdict_judge(entry->verdict));
     return ends_gate(run->status) ? run->status : ATTUNE_OK;
 }

@@ -97,7 +97,7 @@ static attune_status run_part(at_gate *gate, at_gate_bench *on, at_gate_timing *
     }
     on->seconds += at_gate_seconds(gate) - began;
     on->status = status;
-    at_verdict_say(on->detail, "%s", status == ATTUNE_OK ? "" : attune_last_detail());
+    at_sentence_print(on->detail, "%s", status == ATTUNE_OK ? "" : attune_last_detail());
     timing->leave(timing->self, status);
     AT_FAIL_IF(status == ATTUNE_INTERRUPTED || at_gate_stopped(gate), ATTUNE_INTERRUPTED, "interrupted");
     return ATTUNE_OK;
@@ -169,8 +169,8 @@ static attune_status finish(at_gate *gate, const at_gate_bench *on)
 static void close_bench(at_gate_bench *on)
 {
     at_session_close(&on->session);
-    if (on->close_course != NULL) {
-        on->close_course(on->course);
+    if (on->close_run != NULL) {
+        on->close_run(on->run_state);
     }
 }
 

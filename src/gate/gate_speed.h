@@ -5,7 +5,7 @@
 #include "gate/gate_parts.h"
 
 /* One session: a candidate, the peers that run, and the twin of the first peer. Each candidate has its own, so that one
- * that is hopeless ends its session early, and one that fails in front of the clock spoils nothing for others; their
+ * that is hopeless ends its session early, and one that fails in front of the clock breaks nothing for others; their
  * processes they share. */
 typedef struct at_gate_bench {
     at_gate_table *table;
@@ -16,8 +16,8 @@ typedef struct at_gate_bench {
     double seconds;
     attune_status status; /* how its session ended */
     char detail[AT_SENTENCE_MAX];
-    void *course; /* the timing's own; NULL at first */
-    void (*close_course)(void *course);
+    void *run_state; /* the timing's own; NULL at first */
+    void (*close_run)(void *run_state);
 } at_gate_bench;
 
 /* Makes executors for benches, whose processes are shared. */

@@ -9,49 +9,49 @@
 #include "base/status.h"
 #include "gate/gate_speed.h"
 #include "judge/executor.h"
-#include "judge/ground.h"
+#include "judge/timed_case.h"
 #include "measure/others.h"
 #include "worker/timing.h"
 
 /* The arms of a bench that one worker has. */
 typedef struct part {
-    struct course *of;
+    struct run_state *of;
     at_timed timed;
     at_executor executor;
     const char *name[AT_SESSION_ARMS_MAX];
     int arm[AT_SESSION_ARMS_MAX]; /* their numbers in the bench */
-    const at_gate_candidate *guest;
-    at_device *worker; /* the guest's */
+    const at_gate_candidate *confined;
+    at_device *worker; /* the confined's */
 } part;
 
 /* What benches of one problem are timed on: the same inputs in every process, in ever other guises. */
-typedef struct ground {
+typedef struct timed_case {
     const attune_problem *problem;
     bool acc16;
-    at_ground of;
-    struct ground *next;
-} ground;
+    at_timed_case of;
+    struct timed_case *next;
+} timed_case;
 
 /* Seconds so far: of work of everyone on our processors, of our own, and by the clock. */
 typedef struct company {
     double busy_s, own_s, wall_s;
 } company;
 
-typedef struct course {
+typedef struct run_state {
     struct timing *timing;
     const at_gate_bench *bench;
-    ground *ground;
+    timed_case *timed_case;
     int parts;
     part part[AT_SESSION_ARMS_MAX];
     company before;                                                  /* the part that a process runs */
     int part_of[AT_SESSION_ARMS_MAX], place_of[AT_SESSION_ARMS_MAX]; /* by the bench's numbers */
-} course;
+} run_state;
 
 typedef struct timing {
     at_gate *gate;
-    at_device *worker; /* of this process; NULL before the first bench, and after one that spoilt it */
-    course *current;
-    ground *grounds;
+    at_device *worker; /* of this process; NULL before the first bench, and after one that broken it */
+    run_state *current;
+    timed_case *timed_cases;
     pthread_t closer; /* sees the process before this one to its end, */
     bool closing;     /* where there is one */
 } timing;
@@ -85,16 +85,16 @@ static attune_status get_worker(void *self, int process, at_device **device)
 {
     part *on = self;
     at_gate *gate = on->of->timing->gate;
-    bool guest = on->guest != NULL;
-    at_gate_worker which = guest ? AT_WORKER_JUDGE : AT_WORKER_TIMER;
-    at_device **worker = guest ? &on->worker : &on->of->timing->worker;
+    bool confined = on->confined != NULL;
+    at_gate_worker which = confined ? AT_WORKER_CANDIDATES : AT_WORKER_TIMER;
+    at_device **worker = confined ? &on->worker : &on->of->timing->worker;
     at_remote_options options;
     at_gate_remote_options(gate, which, &options);
-    options.guest = guest;
+    options.confined = confined;
     attune_status status = *worker != NULL ? ATTUNE_OK : at_gate_open_worker(gate, which, &options, worker);
     bool more = process + 1 < on->of->bench->session.policy.processes;
     /* On a CPU an interpreter that loads would take time from what is measured. */
-    if (status == ATTUNE_OK && !guest && more && gate->target.kind == ATTUNE_TARGET_CUDA) {
+    if (status == ATTUNE_OK && !confined && more && gate->target.kind == ATTUNE_TARGET_CUDA) {
         status = at_gate_start_ahead(gate, AT_WORKER_TIMER);
     }
     *device = *worker;
@@ -113,9 +113,9 @@ static attune_status open_arm(void *self, int index, at_device *device, attune_p
 static attune_status judge(void *self, at_inputs *inputs)
 {
     const part *on = self;
-    (void)inputs;                    /* they are the ground's own */
+    (void)inputs;                    /* they are the timed_case's own */
     wait_for_closer(on->of->timing); /* what is timed next has the device for itself */
-    attune_status status = at_ground_judge(&on->of->ground->of);
+    attune_status status = at_timed_case_judge(&on->of->timed_case->of);
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "before it was timed, %s", on->name[0]);
 }
 
@@ -123,7 +123,7 @@ static attune_status judge(void *self, at_inputs *inputs)
 
 static attune_status start_parts(void *self, int process)
 {
-    course *on = self;
+    run_state *on = self;
     for (int i = 0; i < on->parts; ++i) {
         AT_FORWARD(on->part[i].executor.start(on->part[i].executor.self, process));
     }
@@ -132,7 +132,7 @@ static attune_status start_parts(void *self, int process)
 
 static attune_status stage_parts(void *self, at_mode mode, at_staged *staged)
 {
-    course *on = self;
+    run_state *on = self;
     for (int i = 0; i < on->parts; ++i) {
         at_staged own = {{0}};
         part *one = &on->part[i];
@@ -147,7 +147,7 @@ static attune_status stage_parts(void *self, at_mode mode, at_staged *staged)
 /* One sample after the other, each in the worker that has its arm. */
 static attune_status run_samples(void *self, const at_block_order *order, at_block *block)
 {
-    course *on = self;
+    run_state *on = self;
     int seen[AT_SESSION_ARMS_MAX] = {0};
     for (int i = 0; i < order->count; ++i) {
         int arm = order->arm[i];
@@ -165,14 +165,14 @@ static attune_status run_samples(void *self, const at_block_order *order, at_blo
 
 static attune_status read_clocks(void *self, int arm, double stretch_us, at_two_clocks *clocks)
 {
-    course *on = self;
+    run_state *on = self;
     const part *one = &on->part[on->part_of[arm]];
     return one->executor.two_clocks(one->executor.self, on->place_of[arm], stretch_us, clocks);
 }
 
 static attune_status unstage_parts(void *self)
 {
-    course *on = self;
+    run_state *on = self;
     for (int i = 0; i < on->parts; ++i) {
         AT_FORWARD(on->part[i].executor.unstage(on->part[i].executor.self));
     }
@@ -193,7 +193,7 @@ static double worker_s(const at_device *worker)
 }
 
 /* Processor time of this process and of its workers. */
-static double own_s(const course *on)
+static double own_s(const run_state *on)
 {
     double seconds = process_s(CLOCK_PROCESS_CPUTIME_ID) + worker_s(on->timing->worker);
     for (int i = 0; i < on->parts; ++i) {
@@ -202,14 +202,14 @@ static double own_s(const course *on)
     return seconds;
 }
 
-static company look_around(const course *on)
+static company look_around(const run_state *on)
 {
     return (company){at_busy_s(), own_s(on), process_s(CLOCK_MONOTONIC_RAW)};
 }
 
 static bool is_disturbed(void *observer)
 {
-    const course *on = observer;
+    const run_state *on = observer;
     const company now = look_around(on), before = on->before;
     double wall_s = now.wall_s - before.wall_s;
     if (now.busy_s < 0 || before.busy_s < 0 || !(wall_s > 0)) {
@@ -219,7 +219,7 @@ static bool is_disturbed(void *observer)
     return at_others_disturb(others, at_cpu_count());
 }
 
-static at_executor parts_of(course *on)
+static at_executor parts_of(run_state *on)
 {
     return on->parts == 1 ? on->part[0].executor
                           : (at_executor){.self = on,
@@ -232,7 +232,7 @@ static at_executor parts_of(course *on)
 }
 
 /* A GPU is told apart from its host, and NVML says who else is there. */
-static at_executor executor_of(course *on)
+static at_executor executor_of(run_state *on)
 {
     at_executor made = parts_of(on);
     if (on->timing->gate->target.kind == ATTUNE_TARGET_CPU) {
@@ -246,7 +246,7 @@ static at_executor executor_of(course *on)
 
 /* ---- Courses ---------------------------------------------------------------------------------------------------- */
 
-static void leave_course(course *on)
+static void leave_run(run_state *on)
 {
     for (int i = 0; i < on->parts; ++i) {
         at_timed_close(&on->part[i].timed);
@@ -254,79 +254,79 @@ static void leave_course(course *on)
     }
 }
 
-static void close_course(void *data)
+static void close_run(void *data)
 {
-    leave_course(data);
+    leave_run(data);
     free(data);
 }
 
-static void free_ground(ground *one)
+static void free_timed_case(timed_case *one)
 {
-    at_ground_free(&one->of);
+    at_timed_case_free(&one->of);
     free(one);
 }
 
-static attune_status find_ground(timing *on, const attune_problem *problem, bool acc16, ground **found)
+static attune_status find_timed_case(timing *on, const attune_problem *problem, bool acc16, timed_case **found)
 {
-    *found = on->grounds;
+    *found = on->timed_cases;
     while (*found != NULL && ((*found)->problem != problem || (*found)->acc16 != acc16)) {
         *found = (*found)->next;
     }
     if (*found != NULL) {
         return ATTUNE_OK;
     }
-    ground *made = calloc(1, sizeof *made);
+    timed_case *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
-    *made = (ground){.problem = problem, .acc16 = acc16, .next = on->grounds};
+    *made = (timed_case){.problem = problem, .acc16 = acc16, .next = on->timed_cases};
     attune_status status =
-        at_ground_draw(problem, on->gate->options->seed, acc16, on->gate->pool, on->gate->memo, &made->of);
+        at_timed_case_draw(problem, on->gate->options->seed, acc16, on->gate->pool, on->gate->memo, &made->of);
     if (status != ATTUNE_OK) {
-        free_ground(made);
+        free_timed_case(made);
         return status;
     }
-    *found = on->grounds = made;
+    *found = on->timed_cases = made;
     return ATTUNE_OK;
 }
 
-static void free_grounds(timing *on)
+static void free_timed_cases(timing *on)
 {
-    while (on->grounds != NULL) {
-        ground *next = on->grounds->next;
-        free_ground(on->grounds);
-        on->grounds = next;
+    while (on->timed_cases != NULL) {
+        timed_case *next = on->timed_cases->next;
+        free_timed_case(on->timed_cases);
+        on->timed_cases = next;
     }
 }
 
-/* The part that an arm belongs to, made where there is none: each guest its own, all others one. */
-static part *part_for(course *on, const at_gate_candidate *guest)
+/* The part that an arm belongs to, made where there is none: each confined its own, all others one. */
+static part *part_for(run_state *on, const at_gate_candidate *confined)
 {
     int i = 0;
-    while (i < on->parts && on->part[i].guest != guest) {
+    while (i < on->parts && on->part[i].confined != confined) {
         ++i;
     }
     part *one = &on->part[i];
     if (i == on->parts) {
         ++on->parts;
         one->of = on;
-        one->guest = guest;
+        one->confined = confined;
         one->timed = (at_timed){.problem = *on->bench->table->problem,
-                                .inputs = &on->ground->of.inputs,
+                                .inputs = &on->timed_case->of.inputs,
                                 .arm = one->name,
                                 .worker = get_worker,
                                 .plan = open_arm,
                                 .judge = judge,
                                 .self = one,
-                                .guest = guest != NULL};
+                                .confined = confined != NULL};
         one->executor = at_timed_executor(&one->timed);
     }
     return one;
 }
 
-static void divide(course *on)
+static void divide(run_state *on)
 {
     for (int arm = 0; arm < on->bench->arm_count; ++arm) {
         const at_gate_candidate *candidate = arm == 0 ? on->bench->entry->candidate : NULL;
-        part *one = part_for(on, candidate != NULL && at_gate_is_guest(candidate) ? candidate : NULL);
+        part *one = part_for(on, candidate != NULL && at_gate_is_confined(candidate) ? candidate : NULL);
         on->part_of[arm] = (int)(one - on->part);
         on->place_of[arm] = one->timed.arm_count;
         one->arm[one->timed.arm_count] = arm;
@@ -335,16 +335,16 @@ static void divide(course *on)
     }
 }
 
-static attune_status make_course(timing *by, at_gate_bench *bench)
+static attune_status make_run(timing *by, at_gate_bench *bench)
 {
-    course *made = calloc(1, sizeof *made);
+    run_state *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
-    bench->course = made;
-    bench->close_course = close_course;
+    bench->run_state = made;
+    bench->close_run = close_run;
     made->bench = bench;
     made->timing = by;
     bool acc16 = (bench->entry->verdict->traits & ATTUNE_TRAIT_ACC16) != 0;
-    AT_FORWARD(find_ground(by, bench->table->problem, acc16, &made->ground));
+    AT_FORWARD(find_timed_case(by, bench->table->problem, acc16, &made->timed_case));
     divide(made);
     return ATTUNE_OK;
 }
@@ -355,8 +355,8 @@ static attune_status open_part(void *self, at_gate *gate, at_gate_bench *bench, 
 {
     timing *on = self;
     (void)gate;
-    AT_FORWARD(bench->course == NULL ? make_course(on, bench) : ATTUNE_OK);
-    on->current = bench->course;
+    AT_FORWARD(bench->run_state == NULL ? make_run(on, bench) : ATTUNE_OK);
+    on->current = bench->run_state;
     *executor = executor_of(on->current);
     return ATTUNE_OK;
 }
@@ -365,11 +365,11 @@ static void leave_part(void *self, attune_status status)
 {
     timing *on = self;
     if (on->current != NULL) {
-        leave_course(on->current);
+        leave_run(on->current);
         on->current = NULL;
     }
     /* What a session that failed has left staged goes with its worker. */
-    if (on->worker != NULL && (status != ATTUNE_OK || at_remote_spoilt(on->worker))) {
+    if (on->worker != NULL && (status != ATTUNE_OK || at_remote_is_broken(on->worker))) {
         close_worker(&on->worker);
     }
 }
@@ -392,7 +392,7 @@ static void close_timing(void *self)
 {
     end_process(self);
     wait_for_closer(self);
-    free_grounds(self);
+    free_timed_cases(self);
     free(self);
 }
 

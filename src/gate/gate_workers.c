@@ -1,4 +1,4 @@
-/* The gate's workers: opened when needed, closed when spoilt. */
+/* The gate's workers: opened when needed, closed when broken. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ void at_gate_progress(const at_gate *gate, const char *doing, double done)
     }
 }
 
-bool at_gate_wants_fetcher(const at_gate *gate)
+bool at_gate_wants_python(const at_gate *gate)
 {
     for (int i = 0; i < gate->options->peer_count; ++i) {
         if (at_contenders_python(gate->options->peer[i]) || strcmp(gate->options->peer[i], "best") == 0) {
@@ -51,18 +51,48 @@ bool at_gate_wants_fetcher(const at_gate *gate)
 void at_gate_remote_options(const at_gate *gate, at_gate_worker which, at_remote_options *options)
 {
     const at_gate_options *given = gate->options;
-    bool fetch = which != AT_WORKER_JUDGE && at_gate_wants_fetcher(gate);
-    const char *const *fetcher = which == AT_WORKER_TIMER && given->fetcher != NULL ? gate->timer : given->fetcher;
-    *options = (at_remote_options){.command = fetch ? fetcher : given->worker,
+    bool fetch = which != AT_WORKER_CANDIDATES && at_gate_wants_python(gate);
+    const char *const *python = which == AT_WORKER_TIMER && given->python != NULL ? gate->timer : given->python;
+    *options = (at_remote_options){.command = fetch ? python : given->worker,
                                    .target = gate->target_text,
                                    .isa = given->isa,
                                    .threads = given->threads,
                                    .patience_s = given->patience_s};
 }
 
-static void close_one(at_device **kept, bool only_spoilt)
+/* ---- Started ahead: interpreters load what they need before anyone asks them --------------------------------------
+ */
+
+attune_status at_gate_start_ahead(at_gate *gate, at_gate_worker which)
 {
-    if (*kept != NULL && (!only_spoilt || at_remote_spoilt(*kept))) {
+    at_remote_options options;
+    at_gate_remote_options(gate, which, &options);
+    bool wanted = at_gate_wants_python(gate) && options.command != NULL && gate->ahead[which] == NULL;
+    return wanted ? at_remote_start(&options, &gate->ahead[which]) : ATTUNE_OK;
+}
+
+attune_status at_gate_open_worker(at_gate *gate, at_gate_worker which, const at_remote_options *options,
+                                  at_device **worker)
+{
+    at_device **ahead = &gate->ahead[which];
+    if (*ahead == NULL) {
+        return at_remote_open(options, worker);
+    }
+    *worker = *ahead;
+    *ahead = NULL;
+    attune_status status = at_remote_begin(*worker, options);
+    if (status != ATTUNE_OK) {
+        (*worker)->ops->close(*worker);
+        *worker = NULL;
+    }
+    return status;
+}
+
+/* ---- Opened and closed ------------------------------------------------------------------------------------------- */
+
+static void close_one(at_device **kept, bool only_broken)
+{
+    if (*kept != NULL && (!only_broken || at_remote_is_broken(*kept))) {
         (*kept)->ops->close(*kept);
         *kept = NULL;
     }
@@ -72,7 +102,7 @@ static attune_status get(at_gate *gate, at_gate_worker which, at_device **kept, 
 {
     at_remote_options options;
     at_gate_remote_options(gate, which, &options);
-    options.guest = which == AT_WORKER_JUDGE && gate->guest != NULL;
+    options.confined = which == AT_WORKER_CANDIDATES && gate->confined != NULL;
     AT_FAIL_IF(options.command == NULL, ATTUNE_NOT_FOUND,
                "there is no Python that could run PyTorch's arms (ATTUNE_PYTHON can name one)");
     attune_status status = *kept != NULL ? ATTUNE_OK : at_gate_open_worker(gate, which, &options, kept);
@@ -80,36 +110,36 @@ static attune_status get(at_gate *gate, at_gate_worker which, at_device **kept, 
     return status;
 }
 
-attune_status at_gate_judge(at_gate *gate, const at_gate_candidate *candidate, at_device **device)
+attune_status at_gate_candidate_worker(at_gate *gate, const at_gate_candidate *candidate, at_device **device)
 {
-    const at_gate_candidate *guest = candidate != NULL && at_gate_is_guest(candidate) ? candidate : NULL;
-    if (gate->guest != guest) {
-        close_one(&gate->judge, false);
-        gate->guest = guest;
+    const at_gate_candidate *confined = candidate != NULL && at_gate_is_confined(candidate) ? candidate : NULL;
+    if (gate->confined != confined) {
+        close_one(&gate->candidate_worker, false);
+        gate->confined = confined;
     }
-    return get(gate, AT_WORKER_JUDGE, &gate->judge, device);
+    return get(gate, AT_WORKER_CANDIDATES, &gate->candidate_worker, device);
 }
 
-attune_status at_gate_court(at_gate *gate, at_device **device)
+attune_status at_gate_peer_worker(at_gate *gate, at_device **device)
 {
-    return get(gate, AT_WORKER_COURT, &gate->court, device);
+    return get(gate, AT_WORKER_PEERS, &gate->peer_worker, device);
 }
 
-void at_gate_settle(at_gate *gate)
+void at_gate_close_broken(at_gate *gate)
 {
-    close_one(&gate->judge, true);
-    close_one(&gate->court, true);
+    close_one(&gate->candidate_worker, true);
+    close_one(&gate->peer_worker, true);
 }
 
-void at_gate_close_coming(at_gate *gate)
+void at_gate_close_ahead(at_gate *gate)
 {
     for (int which = 0; which < AT_WORKER_COUNT; ++which) {
-        close_one(&gate->coming[which], false);
+        close_one(&gate->ahead[which], false);
     }
 }
 
 void at_gate_close_workers(at_gate *gate)
 {
-    close_one(&gate->judge, false);
-    close_one(&gate->court, false);
+    close_one(&gate->candidate_worker, false);
+    close_one(&gate->peer_worker, false);
 }

@@ -57,7 +57,7 @@ static attune_status validate(at_timed *timed)
 }
 
 /* About what a call takes, the way to the worker included: good enough to size samples by. */
-static attune_status time_guest(at_timed *timed)
+static attune_status time_confined(at_timed *timed)
 {
     at_clock clock = at_clock_monotonic();
     int64_t best = INT64_MAX;
@@ -80,7 +80,7 @@ static attune_status open_in(at_timed *timed)
     }
     AT_FORWARD(at_placement_create(timed->device, timed->inputs, &timed->place));
     AT_FORWARD(validate(timed));
-    return timed->guest ? time_guest(timed) : ATTUNE_OK;
+    return timed->confined ? time_confined(timed) : ATTUNE_OK;
 }
 
 static attune_status start(void *self, int process)
@@ -118,7 +118,7 @@ static attune_status read_calls(const json_t *ok, at_timed *timed, at_staged *st
 static attune_status read_places(const json_t *places, at_timed *timed, int arm)
 {
     size_t room = 0;
-    size_t bytes = timed->guised.role[ATTUNE_O].bytes;
+    size_t bytes = timed->transformed.role[ATTUNE_O].bytes;
     size_t count = json_array_size(places);
     (void)at_channel_arena(at_remote_channel(timed->device), &room);
     AT_FAIL_IF(count != 0 && count != (size_t)timed->calls[arm], ATTUNE_CORRUPT,
@@ -143,9 +143,9 @@ static attune_status prepare_to_look(at_timed *timed, const json_t *ok)
     json_t *outputs;
     at_clock clock = at_clock_monotonic();
     forget_outputs(timed);
-    at_guised_of(&timed->problem, call, cu == NULL ? call->seqlen_q : cu[call->batch], &timed->guised);
+    at_transformd_of(&timed->problem, call, cu == NULL ? call->seqlen_q : cu[call->batch], &timed->transformed);
     timed->random = at_random_seed((uint64_t)clock.now_ns(clock.self), 0x6c6f6f6b);
-    timed->copy = malloc(timed->guised.role[ATTUNE_O].bytes + 1);
+    timed->copy = malloc(timed->transformed.role[ATTUNE_O].bytes + 1);
     AT_FAIL_IF(timed->copy == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to copy an output to");
     AT_FORWARD(at_json_field(ok, "answer", "outputs", JSON_ARRAY, &outputs));
     for (int i = 0; i < timed->arm_count; ++i) {
@@ -189,7 +189,7 @@ static attune_status unstage(void *self)
 
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
-/* A guise is a positive number, and cold sets wear those that follow it. */
+/* A transform is a positive number, and cold sets wear those that follow it. */
 static uint64_t guise_of(const at_block_order *order)
 {
     return (order->set >> 2) + 1;
@@ -274,12 +274,12 @@ static void *wait_for_answer(void *context)
 
 /* Waits until the turn is `wanted`, or beyond, since the worker need not wait for who is looking; false when it has
  * answered instead: it failed. */
-static bool wait_for_turn(question *on, at_turn *turn, uint32_t wanted)
+static bool wait_for_turn(question *on, at_handoff *turn, uint32_t wanted)
 {
     enum { LOOK_NS = 20000000 };
     uint32_t now = atomic_load(&turn->turn);
     while (now < wanted && !atomic_load(&on->answered)) {
-        (void)at_turn_wait(turn, now, LOOK_NS);
+        (void)at_handoff_wait(turn, now, LOOK_NS);
         now = atomic_load(&turn->turn);
     }
     return atomic_load(&turn->turn) >= wanted;
@@ -300,26 +300,26 @@ static double clock_us(clockid_t id)
 }
 
 /* Copies one of the sample's outputs, as it is now that the clock has stopped, and gives the turn back. */
-static bool take_copy(const question *on, at_turn *turn, uint32_t sample, int arm)
+static bool take_copy(const question *on, at_handoff *turn, uint32_t sample, int arm)
 {
     at_timed *timed = on->timed;
     const size_t *places = timed->output_at[arm];
     if (places != NULL) {
         size_t at = places[at_random_below(&timed->random, (uint64_t)timed->calls[arm])];
-        memcpy(timed->copy, (const unsigned char *)turn + at, timed->guised.role[ATTUNE_O].bytes);
+        memcpy(timed->copy, (const unsigned char *)turn + at, timed->transformed.role[ATTUNE_O].bytes);
     }
-    at_turn_set(turn, 4 * sample + 4);
+    at_handoff_set(turn, 4 * sample + 4);
     return places != NULL;
 }
 
-static bool copy_is_right(const at_timed *timed, uint64_t guise, int arm)
+static bool copy_is_right(const at_timed *timed, uint64_t transform, int arm)
 {
-    attune_tensor got = timed->guised.role[ATTUNE_O].tensor;
+    attune_tensor got = timed->transformed.role[ATTUNE_O].tensor;
     got.data = timed->copy;
     /* What it is compared with is the first arm's result: the coarser of the two arms says how closely. */
     uint32_t traits = timed->opened[arm]->loaded->kernel->traits | timed->opened[0]->loaded->kernel->traits;
-    double share = at_guise_share((int)timed->problem.dtype, traits);
-    return at_guise_right(&timed->guised, guise, &got, share);
+    double share = at_transform_share((int)timed->problem.dtype, traits);
+    return at_transform_matches(&timed->transformed, transform, &got, share);
 }
 
 /* Threads of a library that has just computed go on waiting busily for up to some 100 ms, and would take processors
@@ -343,7 +343,7 @@ static bool worker_clock(const at_timed *timed, clockid_t *cpu)
     return clock_getcpuclockid(at_channel_process(at_remote_channel(timed->device)), cpu) == 0;
 }
 
-static void take_turns(question *on, at_turn *turn, taken *by)
+static void take_turns(question *on, at_handoff *turn, taken *by)
 {
     clockid_t cpu = CLOCK_MONOTONIC_RAW;
     if (!worker_clock(on->timed, &cpu)) {
@@ -357,7 +357,7 @@ static void take_turns(question *on, at_turn *turn, taken *by)
         let_settle(cpu);
         double cpu_start = clock_us(cpu);
         double start = clock_us(CLOCK_MONOTONIC_RAW);
-        at_turn_set(turn, 4 * i + 2);
+        at_handoff_set(turn, 4 * i + 2);
         if (!wait_for_turn(on, turn, 4 * i + 3)) {
             return;
         }
@@ -375,7 +375,7 @@ static attune_status time_turns(at_timed *timed, const at_block_order *order, at
     size_t bytes;
     pthread_t thread;
     clockid_t cpu;
-    at_turn *turn = (at_turn *)(void *)at_channel_arena(at_remote_channel(timed->device), &bytes);
+    at_handoff *turn = (at_handoff *)(void *)at_channel_arena(at_remote_channel(timed->device), &bytes);
     memset(by, 0, sizeof *by);
     AT_FAIL_IF(turn == NULL, ATTUNE_INVALID_ARGUMENT, "timing on a CPU needs an arena");
     atomic_store(&turn->turn, 0);

@@ -6,14 +6,14 @@
 #include "base/random.h"
 #include "judge/placement.h"
 #include "measure/session.h"
-#include "worker/guise.h"
 #include "worker/remote.h"
+#include "worker/transform.h"
 
 /* One problem's arms in workers. */
 typedef struct at_timed {
     /* Filled in by whoever starts a session. */
     attune_problem problem;
-    at_inputs *inputs;      /* of the problem, on the host: the base that guises are made from */
+    at_inputs *inputs;      /* of the problem, on the host: the base that transforms are made from */
     const char *const *arm; /* names as a worker opens them, in the session's order; the first must run calls into the
                                call's own O, as kernels do */
     int arm_count;
@@ -24,17 +24,17 @@ typedef struct at_timed {
     /* Whether the first arm's result on the base, which now lies in inputs, is right. NULL: it is known to be. */
     attune_status (*judge)(void *self, at_inputs *inputs);
     void *self;
-    bool guest;              /* the worker may not read a clock: what a call takes is told to it */
+    bool confined;           /* the worker may not read a clock: what a call takes is told to it */
     double stage_s, block_s; /* patience; 0: 120 s and 60 s */
     /* The executor's own. */
     at_device *device;
     int process;
     attune_plan *opened[AT_SESSION_ARMS_MAX];
     at_placement place;
-    double call_us; /* of a guest's */
+    double call_us; /* of a confined's */
     int calls[AT_SESSION_ARMS_MAX];
     size_t *output_at[AT_SESSION_ARMS_MAX]; /* CPU: of each call's output in the arena; NULL: it is not there */
-    at_guised guised;                       /* CPU: of the host's inputs */
+    at_transformd transformed;              /* CPU: of the host's inputs */
     void *copy;                             /* of one timed output */
     at_random random;                       /* which */
 } at_timed;

@@ -17,7 +17,7 @@ typedef struct key {
 /* Inputs, or a truth. */
 typedef struct kept {
     key of;
-    int chapter;
+    int scope;
     bool making; /* by some thread: nobody else may look at it */
     bool lent;   /* inputs */
     at_inputs inputs;
@@ -25,19 +25,19 @@ typedef struct kept {
     struct kept *next;
 } kept;
 
-typedef struct errand {
-    at_foresight wanted;
-    int chapter;
-    struct errand *next;
-} errand;
+typedef struct prefetch_job {
+    at_prefetch wanted;
+    int scope;
+    struct prefetch_job *next;
+} prefetch_job;
 
 struct at_memo {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
     kept *first;
-    errand *errands, **last;
+    prefetch_job *jobs, **last;
     size_t bytes, most_bytes, found;
-    int chapter;
+    int scope;
     bool stop, runs;
     pthread_t thread;
     at_pool *pool; /* the thread's own */
@@ -90,12 +90,12 @@ static kept *find_made(at_memo *memo, const key *of)
 }
 
 /* A place for what the caller is about to make; NULL where there is no room. */
-static kept *claim(at_memo *memo, const key *of, int chapter)
+static kept *claim(at_memo *memo, const key *of, int scope)
 {
     kept *one = memo->bytes < memo->most_bytes ? calloc(1, sizeof *one) : NULL;
     if (one != NULL) {
         one->of = *of;
-        one->chapter = chapter;
+        one->scope = scope;
         one->making = true;
         one->next = memo->first;
         memo->first = one;
@@ -154,7 +154,7 @@ static attune_status claim_inputs(at_memo *memo, const attune_problem *problem, 
     if (*made) {
         return ATTUNE_OK;
     }
-    *one = draw->far ? NULL : claim(memo, &of, memo->chapter);
+    *one = draw->far ? NULL : claim(memo, &of, memo->scope);
     if (*one == NULL) {
         return ATTUNE_OK;
     }
@@ -206,7 +206,7 @@ static kept *find_lent(const at_memo *memo, const at_inputs *inputs)
     return at;
 }
 
-void at_memo_return(at_memo *memo, at_inputs *inputs, bool spoilt)
+void at_memo_return(at_memo *memo, at_inputs *inputs, bool changed)
 {
     kept *one = NULL;
     if (memo != NULL && inputs->buffer[ATTUNE_Q].base != NULL) {
@@ -215,7 +215,7 @@ void at_memo_return(at_memo *memo, at_inputs *inputs, bool spoilt)
         if (one != NULL) {
             one->lent = false;
         }
-        if (one != NULL && spoilt) {
+        if (one != NULL && changed) {
             forget(memo, one);
         }
         pthread_mutex_unlock(&memo->lock);
@@ -240,7 +240,7 @@ attune_status at_memo_truth(at_memo *memo, at_pool *pool, const at_inputs *input
     pthread_mutex_lock(&memo->lock);
     kept *one = find_made(memo, &of);
     memo->found += one != NULL;
-    if (one == NULL && (one = claim(memo, &of, memo->chapter)) != NULL) {
+    if (one == NULL && (one = claim(memo, &of, memo->scope)) != NULL) {
         pthread_mutex_unlock(&memo->lock);
         status = at_truth_compute(pool, inputs, want, &one->truth);
         pthread_mutex_lock(&memo->lock);
@@ -257,18 +257,18 @@ attune_status at_memo_truth(at_memo *memo, at_pool *pool, const at_inputs *input
 
 /* ---- Ahead ------------------------------------------------------------------------------------------------------- */
 
-/* Places for what an errand makes; those that exist already, or have no room, stay NULL. */
-static void claim_errand(at_memo *memo, const errand *to, kept **drawn, kept **judged)
+/* Places for what an prefetch_job makes; those that exist already, or have no room, stay NULL. */
+static void claim_job(at_memo *memo, const prefetch_job *to, kept **drawn, kept **judged)
 {
-    const at_foresight *wanted = &to->wanted;
+    const at_prefetch *wanted = &to->wanted;
     const key inputs = key_of_inputs(&wanted->problem, &wanted->draw);
     const key truth = key_of_truth(&wanted->problem, &wanted->draw, &wanted->want);
-    *drawn = !wanted->draw.far && find(memo, &inputs) == NULL ? claim(memo, &inputs, to->chapter) : NULL;
-    *judged = wanted->judged && find(memo, &truth) == NULL ? claim(memo, &truth, to->chapter) : NULL;
+    *drawn = !wanted->draw.far && find(memo, &inputs) == NULL ? claim(memo, &inputs, to->scope) : NULL;
+    *judged = wanted->judged && find(memo, &truth) == NULL ? claim(memo, &truth, to->scope) : NULL;
 }
 
 /* Without the lock: nobody looks at what is being made. */
-static attune_status make(at_memo *memo, const at_foresight *wanted, kept *drawn, kept *judged)
+static attune_status make(at_memo *memo, const at_prefetch *wanted, kept *drawn, kept *judged)
 {
     at_inputs own = {.draw = {.seed = 0}};
     at_inputs *inputs = drawn != NULL ? &drawn->inputs : &own;
@@ -283,10 +283,10 @@ static attune_status make(at_memo *memo, const at_foresight *wanted, kept *drawn
 }
 
 /* Under the lock, which it gives away meanwhile. */
-static void run_errand(at_memo *memo, const errand *to)
+static void run_job(at_memo *memo, const prefetch_job *to)
 {
     kept *drawn, *judged;
-    claim_errand(memo, to, &drawn, &judged);
+    claim_job(memo, to, &drawn, &judged);
     if (drawn == NULL && judged == NULL) {
         return;
     }
@@ -301,19 +301,19 @@ static void run_errand(at_memo *memo, const errand *to)
     }
 }
 
-static void *run_errands(void *context)
+static void *run_jobs(void *context)
 {
     at_memo *memo = context;
     pthread_mutex_lock(&memo->lock);
     while (!memo->stop) {
-        errand *next = memo->errands;
+        prefetch_job *next = memo->jobs;
         if (next == NULL) {
             pthread_cond_wait(&memo->changed, &memo->lock);
             continue;
         }
-        memo->errands = next->next;
-        memo->last = next->next == NULL ? &memo->errands : memo->last;
-        run_errand(memo, next);
+        memo->jobs = next->next;
+        memo->last = next->next == NULL ? &memo->jobs : memo->last;
+        run_job(memo, next);
         free(next);
     }
     pthread_mutex_unlock(&memo->lock);
@@ -328,21 +328,21 @@ static attune_status start_thread(at_memo *memo, int threads)
     if (memo->pool == NULL) {
         AT_FORWARD(at_pool_create(threads > 0 ? threads : 1, 0, &memo->pool));
     }
-    AT_FAIL_IF(pthread_create(&memo->thread, NULL, run_errands, memo) != 0, ATTUNE_OUT_OF_MEMORY,
+    AT_FAIL_IF(pthread_create(&memo->thread, NULL, run_jobs, memo) != 0, ATTUNE_OUT_OF_MEMORY,
                "no thread to look ahead with");
     memo->runs = true;
     return ATTUNE_OK;
 }
 
-attune_status at_memo_ahead(at_memo *memo, int chapter, int threads, const at_foresight *wanted)
+attune_status at_memo_ahead(at_memo *memo, int scope, int threads, const at_prefetch *wanted)
 {
     if (memo == NULL) {
         return ATTUNE_OK;
     }
     AT_FORWARD(start_thread(memo, threads));
-    errand *one = malloc(sizeof *one);
+    prefetch_job *one = malloc(sizeof *one);
     AT_FAIL_IF(one == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look ahead with");
-    *one = (errand){*wanted, chapter, NULL};
+    *one = (prefetch_job){*wanted, scope, NULL};
     pthread_mutex_lock(&memo->lock);
     *memo->last = one;
     memo->last = &one->next;
@@ -353,19 +353,19 @@ attune_status at_memo_ahead(at_memo *memo, int chapter, int threads, const at_fo
 
 /* ---- Chapters ---------------------------------------------------------------------------------------------------- */
 
-void at_memo_chapter(at_memo *memo, int chapter)
+void at_memo_enter(at_memo *memo, int scope)
 {
     pthread_mutex_lock(&memo->lock);
-    memo->chapter = chapter;
+    memo->scope = scope;
     pthread_mutex_unlock(&memo->lock);
 }
 
-static void drop_errands(at_memo *memo, int chapter)
+static void drop_jobs(at_memo *memo, int scope)
 {
-    errand **at = &memo->errands;
+    prefetch_job **at = &memo->jobs;
     while (*at != NULL) {
-        errand *one = *at;
-        if (one->chapter == chapter) {
+        prefetch_job *one = *at;
+        if (one->scope == scope) {
             *at = one->next;
             free(one);
         } else {
@@ -375,20 +375,20 @@ static void drop_errands(at_memo *memo, int chapter)
     memo->last = at;
 }
 
-static kept *find_of_chapter(const at_memo *memo, int chapter)
+static kept *find_in_scope(const at_memo *memo, int scope)
 {
     kept *at = memo->first;
-    while (at != NULL && at->chapter != chapter) {
+    while (at != NULL && at->scope != scope) {
         at = at->next;
     }
     return at;
 }
 
-void at_memo_drop(at_memo *memo, int chapter)
+void at_memo_drop(at_memo *memo, int scope)
 {
     pthread_mutex_lock(&memo->lock);
-    drop_errands(memo, chapter);
-    for (kept *one = find_of_chapter(memo, chapter); one != NULL; one = find_of_chapter(memo, chapter)) {
+    drop_jobs(memo, scope);
+    for (kept *one = find_in_scope(memo, scope); one != NULL; one = find_in_scope(memo, scope)) {
         if (one->making) {
             pthread_cond_wait(&memo->changed, &memo->lock);
         } else {
@@ -413,7 +413,7 @@ attune_status at_memo_create(size_t most_bytes, at_memo **memo)
     long page = sysconf(_SC_PAGESIZE);
     size_t quarter = pages > 0 && page > 0 ? (size_t)pages / 4 * (size_t)page : 0;
     (*memo)->most_bytes = most_bytes > 0 ? most_bytes : quarter;
-    (*memo)->last = &(*memo)->errands;
+    (*memo)->last = &(*memo)->jobs;
     (void)pthread_mutex_init(&(*memo)->lock, NULL);
     (void)pthread_cond_init(&(*memo)->changed, NULL);
     return ATTUNE_OK;
@@ -437,10 +437,10 @@ void at_memo_destroy(at_memo *memo)
         return;
     }
     end_thread(memo);
-    while (memo->errands != NULL) {
-        errand *next = memo->errands->next;
-        free(memo->errands);
-        memo->errands = next;
+    while (memo->jobs != NULL) {
+        prefetch_job *next = memo->jobs->next;
+        free(memo->jobs);
+        memo->jobs = next;
     }
     while (memo->first != NULL) {
         discard(memo, memo->first);

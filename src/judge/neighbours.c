@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 #include "base/status.h"
-#include "worker/guise.h"
+#include "worker/transform.h"
 
 enum {
     SLOTS = 4,
@@ -22,12 +22,12 @@ typedef struct slot {
     size_t output, workspace;
 } slot;
 
-typedef struct street {
+typedef struct strip {
     at_placement *place;
     const attune_plan *plan;
     double share;
     at_random random;
-    at_guised guised;                                    /* its O is what is wanted */
+    at_transformd transformed;                           /* its O is what is wanted */
     size_t output_bytes, workspace_bytes, touched_bytes; /* the last: of a workspace */
     slot slot[SLOTS];
     int slots;
@@ -35,14 +35,14 @@ typedef struct street {
     unsigned char *slab; /* the device's */
     unsigned char *room; /* ours, for an output or a workspace */
     unsigned char *wanted;
-} street;
+} strip;
 
-static const at_device_ops *ops_of(const street *on)
+static const at_device_ops *ops_of(const strip *on)
 {
     return on->place->device->ops;
 }
 
-static size_t lay(street *on, size_t bytes)
+static size_t lay(strip *on, size_t bytes)
 {
     size_t at = on->bytes;
     on->bytes += (bytes + LINE - 1) / LINE * LINE + LINE * (1 + (size_t)at_random_below(&on->random, GAPS));
@@ -50,7 +50,7 @@ static size_t lay(street *on, size_t bytes)
 }
 
 /* Timed calls need no LSE: nor do these. */
-static attune_call call_of(const street *on, int index)
+static attune_call call_of(const strip *on, int index)
 {
     attune_call call = on->place->call;
     call.tensor[ATTUNE_LSE].data = NULL;
@@ -60,7 +60,7 @@ static attune_call call_of(const street *on, int index)
     return call;
 }
 
-static attune_status run(const street *on, int index, bool *right)
+static attune_status run(const strip *on, int index, bool *right)
 {
     const attune_call call = call_of(on, index);
     AT_FORWARD(attune_plan_execute(on->plan, &call));
@@ -68,18 +68,19 @@ static attune_status run(const street *on, int index, bool *right)
     AT_FORWARD(ops_of(on)->download(on->place->device, on->room, call.tensor[ATTUNE_O].data, on->output_bytes));
     attune_tensor got = call.tensor[ATTUNE_O];
     got.data = on->room;
-    *right = memcmp(on->room, on->wanted, on->output_bytes) == 0 || at_guise_right(&on->guised, 0, &got, on->share);
+    *right = memcmp(on->room, on->wanted, on->output_bytes) == 0 ||
+             at_transform_matches(&on->transformed, 0, &got, on->share);
     return ATTUNE_OK;
 }
 
-static attune_status poison(const street *on, size_t at, size_t bytes)
+static attune_status poison(const strip *on, size_t at, size_t bytes)
 {
     memset(on->room, POISON, bytes);
     return ops_of(on)->upload(on->place->device, on->slab + at, on->room, bytes);
 }
 
 /* Turns the sign of some numbers, of whatever type, and changes what is no number. */
-static attune_status change(street *on, size_t at, size_t bytes)
+static attune_status change(strip *on, size_t at, size_t bytes)
 {
     AT_FORWARD(ops_of(on)->download(on->place->device, on->room, on->slab + at, bytes));
     for (size_t word = 0; word + 4 <= bytes; word += 4) {
@@ -91,7 +92,7 @@ static attune_status change(street *on, size_t at, size_t bytes)
     return ops_of(on)->upload(on->place->device, on->slab + at, on->room, bytes);
 }
 
-static attune_status change_all_but_last(street *on)
+static attune_status change_all_but_last(strip *on)
 {
     for (int i = 0; i < on->slots - 1; ++i) {
         AT_FORWARD(change(on, on->slot[i].output, on->output_bytes));
@@ -101,7 +102,7 @@ static attune_status change_all_but_last(street *on)
     return poison(on, on->slot[on->slots - 1].workspace, on->touched_bytes);
 }
 
-static attune_status walk(street *on)
+static attune_status walk(strip *on)
 {
     bool right = false;
     for (int i = 0; i < on->slots; ++i) {
@@ -121,7 +122,7 @@ static attune_status walk(street *on)
 }
 
 /* What is wanted: the result in the placement, without neighbours. */
-static attune_status find_wanted(street *on)
+static attune_status find_wanted(strip *on)
 {
     const attune_call *host = &on->place->inputs->call;
     const int32_t *cu = host->tensor[ATTUNE_CU_Q].data;
@@ -130,16 +131,17 @@ static attune_status find_wanted(street *on)
     AT_FORWARD(attune_plan_execute(on->plan, &call));
     AT_FORWARD(ops_of(on)->synchronise(on->place->device, NULL));
     AT_FORWARD(at_placement_fetch(on->place));
-    at_guised_of(&on->place->inputs->problem, host, cu == NULL ? host->seqlen_q : cu[host->batch], &on->guised);
-    on->output_bytes = on->guised.role[ATTUNE_O].bytes;
+    at_transformd_of(&on->place->inputs->problem, host, cu == NULL ? host->seqlen_q : cu[host->batch],
+                     &on->transformed);
+    on->output_bytes = on->transformed.role[ATTUNE_O].bytes;
     on->wanted = malloc(on->output_bytes + 1);
     AT_FAIL_IF(on->wanted == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bytes of output", on->output_bytes);
-    memcpy(on->wanted, on->guised.role[ATTUNE_O].tensor.data, on->output_bytes);
-    on->guised.role[ATTUNE_O].tensor.data = on->wanted;
+    memcpy(on->wanted, on->transformed.role[ATTUNE_O].tensor.data, on->output_bytes);
+    on->transformed.role[ATTUNE_O].tensor.data = on->wanted;
     return ATTUNE_OK;
 }
 
-static attune_status build(street *on)
+static attune_status build(strip *on)
 {
     AT_FORWARD(attune_plan_workspace(on->plan, &on->place->call, &on->workspace_bytes));
     AT_FORWARD(at_placement_reserve(on->place, on->workspace_bytes));
@@ -158,7 +160,7 @@ static attune_status build(street *on)
 
 attune_status at_neighbours_run(at_placement *place, const attune_plan *plan, uint64_t seed, double share)
 {
-    street on = {.place = place, .plan = plan, .share = share, .random = at_random_seed(seed, 0)};
+    strip on = {.place = place, .plan = plan, .share = share, .random = at_random_seed(seed, 0)};
     attune_status status = build(&on);
     if (status == ATTUNE_OK) {
         status = walk(&on);

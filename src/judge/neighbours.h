@@ -8,8 +8,8 @@
 #include "core/plan.h"
 #include "judge/placement.h"
 
-/* The plan's result on the placed inputs is wanted again, bit by bit where `share` is 0, else as at_guise_right has it.
- * ATTUNE_WRONG_RESULT says what was seen. */
+/* The plan's result on the placed inputs is wanted again, bit by bit where `share` is 0, else as at_transform_matches
+ * has it. ATTUNE_WRONG_RESULT says what was seen. */
 attune_status at_neighbours_run(at_placement *place, const attune_plan *plan, uint64_t seed, double share);
 
 #endif

@@ -206,7 +206,7 @@ attune_status at_placement_replace(at_placement *place, const at_inputs *other)
     return ATTUNE_OK;
 }
 
-attune_status at_placement_blot(at_placement *place, attune_role role, size_t at, size_t bytes, uint8_t pattern)
+attune_status at_placement_poison_input(at_placement *place, attune_role role, size_t at, size_t bytes, uint8_t pattern)
 {
     return paint(place, (unsigned char *)place->call.tensor[role].data + at, pattern, bytes);
 }

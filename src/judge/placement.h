@@ -29,7 +29,8 @@ attune_status at_placement_reserve(at_placement *place, size_t bytes);
 attune_status at_placement_replace(at_placement *place, const at_inputs *other);
 /* Puts the pattern in place of so many bytes of an input, on the device alone where it is apart, else for good: what is
  * judged afterwards by the inputs as drawn is judged wrongly. */
-attune_status at_placement_blot(at_placement *place, attune_role role, size_t at, size_t bytes, uint8_t pattern);
+attune_status at_placement_poison_input(at_placement *place, attune_role role, size_t at, size_t bytes,
+                                        uint8_t pattern);
 /* Brings O and LSE back to the host. */
 attune_status at_placement_fetch(at_placement *place);
 /* ATTUNE_WRONG_RESULT if a guard band was touched, outputs between rows were written, or an input was changed. */

@@ -7,7 +7,7 @@
 #include "core/plan.h"
 #include "judge/neighbours.h"
 #include "judge/trial.h"
-#include "worker/guise.h"
+#include "worker/transform.h"
 
 /* As fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
 enum { POISON = 0xff, OTHER_POISON = 0x5a };
@@ -31,11 +31,11 @@ static attune_status set_open(const at_suite *suite, const attune_problem *probl
 
 static void set_close(set *made)
 {
-    bool spoilt = !made->clean || !at_placement_apart(&made->place);
+    bool changed = !made->clean || !at_placement_apart(&made->place);
     if (made->place.device != NULL) {
         at_placement_free(&made->place);
     }
-    at_memo_return(made->memo, &made->inputs, spoilt);
+    at_memo_return(made->memo, &made->inputs, changed);
 }
 
 static attune_status execute(set *on, const attune_plan *plan)
@@ -180,7 +180,7 @@ static attune_status run_on_other_inputs(bench *on)
 static attune_status run_beside_others(bench *on)
 {
     double share =
-        on->nondeterministic ? at_guise_share((int)on->problem->dtype, on->plan->loaded->kernel->traits) : 0.0;
+        on->nondeterministic ? at_transform_share((int)on->problem->dtype, on->plan->loaded->kernel->traits) : 0.0;
     AT_FORWARD(at_neighbours_run(&on->here.place, on->plan, on->suite->seed, share));
     return at_placement_untouched(&on->here.place);
 }
@@ -239,10 +239,10 @@ typedef struct foreseen {
 static attune_status foresee(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead,
                              const foreseen *one)
 {
-    at_foresight wanted = {.problem = *problem, .judged = one->judged, .want = at_trial_rows(suite, problem)};
+    at_prefetch wanted = {.problem = *problem, .judged = one->judged, .want = at_trial_rows(suite, problem)};
     wanted.draw = (at_draw){.seed = one->seed, .family = one->family, .poison = POISON};
     wanted.want.acc16 = ahead->acc16 && !one->of_peers;
-    return at_family_applies(one->family, problem) ? at_memo_ahead(suite->memo, ahead->chapter, ahead->threads, &wanted)
+    return at_family_applies(one->family, problem) ? at_memo_ahead(suite->memo, ahead->scope, ahead->threads, &wanted)
                                                    : ATTUNE_OK;
 }
 

@@ -151,9 +151,9 @@ attune_status at_suite_ahead(const at_suite *suite, const attune_problem *proble
     for (int64_t index = 0; index < suite->cases; ++index) {
         at_gate_case one;
         at_case_make(problem, suite->seed, index, &one);
-        at_foresight wanted = {one.problem, one.draw, true, at_trial_rows(suite, &one.problem)};
+        at_prefetch wanted = {one.problem, one.draw, true, at_trial_rows(suite, &one.problem)};
         wanted.want.acc16 = ahead->acc16;
-        AT_FORWARD(at_memo_ahead(suite->memo, ahead->chapter, ahead->threads, &wanted));
+        AT_FORWARD(at_memo_ahead(suite->memo, ahead->scope, ahead->threads, &wanted));
     }
     return ATTUNE_OK;
 }

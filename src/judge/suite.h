@@ -72,9 +72,9 @@ typedef struct at_suite_result {
 /* ATTUNE_OK when the suite ran, whatever it found: see at_suite_right. An error means that it could not run on. The
  * result is filled in as far as it got. */
 attune_status at_suite_run(const at_suite *suite, const attune_problem *problem, at_suite_result *result);
-/* How what a suite's memo holds is made ahead: for which of its chapters, by how many threads, and of which kernels. */
+/* How what a suite's memo holds is made ahead: for which of its scopes, by how many threads, and of which kernels. */
 typedef struct at_ahead {
-    int chapter, threads;
+    int scope, threads;
     bool acc16;
 } at_ahead;
 

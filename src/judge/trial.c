@@ -120,7 +120,7 @@ static void span_of(const at_inputs *inputs, attune_role role, int64_t batch, si
 /* What stands beside the sequence becomes other queries, keys and values, zeros in some cases and large numbers in
  * others: its neighbours are not in the call, but still in memory, where a tile that reaches over its end finds them.
  */
-static attune_status blot_neighbours(at_trial *on, int64_t batch)
+static attune_status poison_neighbours(at_trial *on, int64_t batch)
 {
     const uint8_t pattern = on->which->index % 4 < 2 ? OTHER_POISON : 0;
     for (attune_role role = ATTUNE_Q; role <= ATTUNE_V && !on->which->draw.far; ++role) {
@@ -136,8 +136,8 @@ static attune_status blot_neighbours(at_trial *on, int64_t batch)
         end = end < bytes ? end : bytes;
         size_t before = first < most ? first : most;
         size_t after = bytes - end < most ? bytes - end : most;
-        AT_FORWARD(at_placement_blot(&on->place, role, first - before, before, pattern));
-        AT_FORWARD(at_placement_blot(&on->place, role, end, after, pattern));
+        AT_FORWARD(at_placement_poison_input(&on->place, role, first - before, before, pattern));
+        AT_FORWARD(at_placement_poison_input(&on->place, role, end, after, pattern));
     }
     return ATTUNE_OK;
 }
@@ -158,7 +158,7 @@ static attune_status run_alone(at_trial *on)
     }
     const at_part only = at_outputs_sequence(&on->inputs, batch);
     AT_FORWARD(at_placement_poison(&on->place, POISON));
-    AT_FORWARD(blot_neighbours(on, batch));
+    AT_FORWARD(poison_neighbours(on, batch));
     attune_status status = execute(on, on->plan, &call);
     if (status != ATTUNE_OK) {
         return at_fail_in(status, "rule 5, batch invariance: sequence %lld alone", (long long)batch);
@@ -317,12 +317,12 @@ static attune_status prepare(at_trial *on)
 
 static void clean_up(at_trial *on, bool right)
 {
-    bool spoilt = !right || !at_placement_apart(&on->place);
+    bool changed = !right || !at_placement_apart(&on->place);
     if (on->place.device != NULL) {
         at_placement_free(&on->place);
     }
     at_truth_free(&on->truth);
-    at_memo_return(on->suite->memo, &on->inputs, spoilt);
+    at_memo_return(on->suite->memo, &on->inputs, changed);
     at_outputs_free(&on->first);
     attune_plan_destroy(on->plan);
 }

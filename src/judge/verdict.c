@@ -1,6 +1,7 @@
-#include "judge/verdict.h"
+#include "judge/verdict_parts.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,4 +145,18 @@ attune_status at_verdict_session(at_verdict *verdict, const at_session *session,
     AT_FORWARD(at_session_open(&session->policy, part, chosen.count, &verdict->session));
     copy_rest(&verdict->session, session, &chosen);
     return copy_samples(&verdict->session, session, &chosen);
+}
+
+void at_sentence_print(char text[AT_SENTENCE_MAX], const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(text, AT_SENTENCE_MAX, format, list);
+    va_end(list);
+}
+
+at_outcome at_outcome_worse(at_outcome a, at_outcome b)
+{
+    static const int badness[] = {[AT_PASS] = 0, [AT_NOT_RUN] = 1, [AT_INCONCLUSIVE] = 2, [AT_FAIL] = 3};
+    return badness[a] >= badness[b] ? a : b;
 }

@@ -1,21 +1,12 @@
 /* What follows from what was seen: the stages before the clock, and the whole. Everything here is a function of the raw
  * part of a verdict. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "judge/verdict_parts.h"
-
-void at_verdict_say(char text[AT_SENTENCE_MAX], const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(text, AT_SENTENCE_MAX, format, list);
-    va_end(list);
-}
 
 /* ---- Rounding ---------------------------------------------------------------------------------------------------- */
 
@@ -73,9 +64,9 @@ static void judge_run(const at_stage_run *run, at_stage_finding *finding)
 {
     *finding = (at_stage_finding){.outcome = outcome_of(run)};
     if (run->ran) {
-        at_verdict_say(finding->sentence, "%s",
-                       run->detail[0] != '\0' ? run->detail : attune_status_string(run->status));
-        at_verdict_say(finding->look, "%s", run->status == ATTUNE_OK ? "" : run->look);
+        at_sentence_print(finding->sentence, "%s",
+                          run->detail[0] != '\0' ? run->detail : attune_status_string(run->status));
+        at_sentence_print(finding->look, "%s", run->status == ATTUNE_OK ? "" : run->look);
     }
 }
 
@@ -109,12 +100,12 @@ static void judge_build(at_verdict *verdict)
         return;
     }
     if (verdict->target.kind == ATTUNE_TARGET_CPU || build->registers == 0) {
-        at_verdict_say(finding->sentence, "%s", build->compiler);
+        at_sentence_print(finding->sentence, "%s", build->compiler);
         return;
     }
-    at_verdict_say(finding->sentence,
-                   "%s: %d registers, %d bytes spilt, %d bytes of shared memory, %d blocks a multiprocessor",
-                   build->compiler, build->registers, build->spill_bytes, build->smem_bytes, build->blocks_sm);
+    at_sentence_print(finding->sentence,
+                      "%s: %d registers, %d bytes spilt, %d bytes of shared memory, %d blocks a multiprocessor",
+                      build->compiler, build->registers, build->spill_bytes, build->smem_bytes, build->blocks_sm);
 }
 
 /* ---- Correctness ------------------------------------------------------------------------------------------------- */
@@ -135,13 +126,14 @@ static void describe_failure(const at_suite_result *suite, at_stage_finding *fin
     finding->outcome = AT_FAIL;
     if (suite->failures > 0) {
         const at_failure *first = &suite->failure[0];
-        at_verdict_say(finding->sentence, "%lld of %lld cases wrong; case %lld (%s): %.300s", (long long)suite->failed,
-                       (long long)suite->executed, (long long)first->index, first->how, first->what);
+        at_sentence_print(finding->sentence, "%lld of %lld cases wrong; case %lld (%s): %.300s",
+                          (long long)suite->failed, (long long)suite->executed, (long long)first->index, first->how,
+                          first->what);
         bool fits = strlen(first->command) < sizeof finding->look;
-        at_verdict_say(finding->look, "%s", fits ? first->command : "attune check (its command is too long)");
+        at_sentence_print(finding->look, "%s", fits ? first->command : "attune check (its command is too long)");
     } else {
-        at_verdict_say(finding->sentence, "%lld of %lld cases wrong", (long long)suite->failed,
-                       (long long)suite->executed);
+        at_sentence_print(finding->sentence, "%lld of %lld cases wrong", (long long)suite->failed,
+                          (long long)suite->executed);
     }
 }
 
@@ -172,28 +164,23 @@ static void judge_correctness(at_verdict *verdict)
         describe_failure(suite, finding);
     } else if (suite->interrupted || suite->executed < verdict->options.cases) {
         finding->outcome = AT_INCONCLUSIVE;
-        at_verdict_say(finding->sentence, "only %lld of %lld cases were executed%s%.300s", (long long)suite->executed,
-                       (long long)verdict->options.cases, suite->refusals > 0 ? ", others refused: " : "",
-                       suite->refusals > 0 ? suite->refusal[0].why : "");
+        at_sentence_print(finding->sentence, "only %lld of %lld cases were executed%s%.300s",
+                          (long long)suite->executed, (long long)verdict->options.cases,
+                          suite->refusals > 0 ? ", others refused: " : "",
+                          suite->refusals > 0 ? suite->refusal[0].why : "");
     } else if (!margins_kept(&suite->margins)) {
         finding->outcome = AT_FAIL;
-        at_verdict_say(finding->sentence, "a rule's limit is exceeded: shares of error %g, L2 %g, cosine %g, LSE %g",
-                       suite->margins.error, suite->margins.l2, suite->margins.cosine, suite->margins.lse);
+        at_sentence_print(finding->sentence, "a rule's limit is exceeded: shares of error %g, L2 %g, cosine %g, LSE %g",
+                          suite->margins.error, suite->margins.l2, suite->margins.cosine, suite->margins.lse);
     } else if (judge_bias(suite) != ATTUNE_OK) {
         finding->outcome = AT_FAIL;
-        at_verdict_say(finding->sentence, "over all cases: %.400s", attune_last_detail());
+        at_sentence_print(finding->sentence, "over all cases: %.400s", attune_last_detail());
     } else {
         describe_pass(suite, finding);
     }
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
-
-at_outcome at_outcome_worse(at_outcome a, at_outcome b)
-{
-    static const int badness[] = {[AT_PASS] = 0, [AT_NOT_RUN] = 1, [AT_INCONCLUSIVE] = 2, [AT_FAIL] = 3};
-    return badness[a] >= badness[b] ? a : b;
-}
 
 static at_outcome is_right(const at_verdict *verdict)
 {
@@ -204,7 +191,7 @@ static at_outcome is_right(const at_verdict *verdict)
     if (verdict->control[AT_CONTROL_WRONG].outcome == AT_INCONCLUSIVE) {
         right = at_outcome_worse(right, AT_INCONCLUSIVE);
     }
-    return at_verdict_betrayed(verdict) ? AT_FAIL : right;
+    return at_verdict_timing_refutes(verdict) ? AT_FAIL : right;
 }
 
 /* The session's bound decides, and the options' is what is told: they must be the same. */

@@ -14,7 +14,7 @@ static void keep(at_control *control, const at_check *check)
 {
     if (check->outcome != AT_NOT_RUN && control->outcome != AT_INCONCLUSIVE) {
         control->outcome = check->outcome;
-        at_verdict_say(control->sentence, "%s", check->what);
+        at_sentence_print(control->sentence, "%s", check->what);
     }
 }
 
@@ -42,8 +42,8 @@ static void judge_wrong_kernel(at_verdict *verdict)
     bool caught = run->status == ATTUNE_WRONG_RESULT;
     if (run->ran) {
         control->outcome = caught ? AT_PASS : AT_INCONCLUSIVE;
-        at_verdict_say(control->sentence, "a kernel that is wrong on purpose was %s: %.400s",
-                       caught ? "caught" : "not caught", caught ? run->detail : attune_status_string(run->status));
+        at_sentence_print(control->sentence, "a kernel that is wrong on purpose was %s: %.400s",
+                          caught ? "caught" : "not caught", caught ? run->detail : attune_status_string(run->status));
     }
 }
 
@@ -106,7 +106,7 @@ static int hardest_peer(const at_verdict *verdict)
 
 /* ---- The stage --------------------------------------------------------------------------------------------------- */
 
-bool at_verdict_betrayed(const at_verdict *verdict)
+bool at_verdict_timing_refutes(const at_verdict *verdict)
 {
     at_check check;
     if (verdict->session.arm_count == 0) {
@@ -132,9 +132,9 @@ static bool judge_outputs(at_verdict *verdict)
         int wrong = verdict->session.wrong[arm];
         if (wrong > 0) {
             conclude(verdict, arm == 0 ? AT_FAIL : AT_INCONCLUSIVE);
-            at_verdict_say(verdict->finding[AT_STAGE_SPEED].sentence,
-                           "%d timed outputs of %.200s are not what it computes when nobody looks at the clock", wrong,
-                           verdict->arm[arm].name);
+            at_sentence_print(verdict->finding[AT_STAGE_SPEED].sentence,
+                              "%d timed outputs of %.200s are not what it computes when nobody looks at the clock",
+                              wrong, verdict->arm[arm].name);
             return true;
         }
     }
@@ -147,13 +147,14 @@ static void judge_against_all(at_verdict *verdict)
     char *sentence = verdict->finding[AT_STAGE_SPEED].sentence;
     if (verdict->absent_count > 0 && (hardest < 0 || verdict->speed[hardest].outcome != AT_FAIL)) {
         conclude(verdict, AT_INCONCLUSIVE);
-        at_verdict_say(sentence, "%.120s could not run: %.300s", verdict->absent[0].name, verdict->absent[0].account);
+        at_sentence_print(sentence, "%.120s could not run: %.300s", verdict->absent[0].name,
+                          verdict->absent[0].account);
     } else if (hardest < 0) {
         conclude(verdict, AT_INCONCLUSIVE);
-        at_verdict_say(sentence, "there was no peer to be compared with");
+        at_sentence_print(sentence, "there was no peer to be compared with");
     } else {
         conclude(verdict, verdict->speed[hardest].outcome);
-        at_verdict_say(sentence, "against %.120s: %s", verdict->arm[hardest].name, verdict->speed[hardest].why);
+        at_sentence_print(sentence, "against %.120s: %s", verdict->arm[hardest].name, verdict->speed[hardest].why);
     }
 }
 

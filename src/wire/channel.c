@@ -48,7 +48,7 @@ static void close_fd(int *fd)
 }
 
 /* Whoever inherits a low descriptor by accident would keep it; a worker's are set by number. */
-static attune_status lift(int *fd)
+static attune_status raise_fd(int *fd)
 {
     int higher = fcntl(*fd, F_DUPFD_CLOEXEC, 10);
     AT_FAIL_IF(higher < 0, ATTUNE_IO_ERROR, "no descriptor for a worker: %s", strerror(errno));
@@ -62,13 +62,13 @@ static attune_status make_ends(size_t arena_bytes, ends *made)
     AT_FAIL_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, made->line) != 0, ATTUNE_IO_ERROR,
                "no line for a worker: %s", strerror(errno));
     AT_FAIL_IF(pipe2(made->words, O_CLOEXEC) != 0, ATTUNE_IO_ERROR, "no pipe for a worker: %s", strerror(errno));
-    AT_FORWARD(lift(&made->line[1]));
-    AT_FORWARD(lift(&made->words[1]));
+    AT_FORWARD(raise_fd(&made->line[1]));
+    AT_FORWARD(raise_fd(&made->words[1]));
     if (arena_bytes > 0) {
         made->arena = memfd_create("attune-arena", MFD_CLOEXEC);
         AT_FAIL_IF(made->arena < 0 || ftruncate(made->arena, (off_t)arena_bytes) != 0, ATTUNE_OUT_OF_MEMORY,
                    "no %zu bytes to share with a worker: %s", arena_bytes, strerror(errno));
-        AT_FORWARD(lift(&made->arena));
+        AT_FORWARD(raise_fd(&made->arena));
     }
     return ATTUNE_OK;
 }

@@ -32,7 +32,7 @@ typedef struct remote {
     double patience_s, load_s;
     json_t *greeting;
     remote_loaded *loaded; /* all of them */
-    bool spoilt;
+    bool broken;
 } remote;
 
 static remote *of(const at_device *device)
@@ -46,7 +46,7 @@ static attune_status ask(remote *on, const char *op, json_t *fields, double seco
 {
     attune_status status = fields == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory to ask for \"%s\"", op)
                                           : at_channel_ask(on->channel, op, fields, seconds, ok);
-    on->spoilt = on->spoilt || status == ATTUNE_DEVICE_ERROR || at_channel_death(on->channel) != NULL;
+    on->broken = on->broken || status == ATTUNE_DEVICE_ERROR || at_channel_death(on->channel) != NULL;
     return status;
 }
 
@@ -315,7 +315,7 @@ static attune_status open_target(remote *on, const at_remote_options *options)
     json_t *facts;
     AT_FORWARD(ask(on, "open",
                    json_pack("{s:i,s:s*,s:s*,s:b}", "threads", options->threads, "target", options->target, "isa",
-                             options->isa, "guest", options->guest),
+                             options->isa, "confined", options->confined),
                    on->load_s, &ok));
     attune_status status = at_json_field(ok, "answer", "facts", JSON_OBJECT, &facts);
     if (status == ATTUNE_OK) {
@@ -366,9 +366,9 @@ at_channel *at_remote_channel(const at_device *device)
     return of(device)->channel;
 }
 
-bool at_remote_spoilt(const at_device *device)
+bool at_remote_is_broken(const at_device *device)
 {
-    return of(device)->spoilt;
+    return of(device)->broken;
 }
 
 const json_t *at_remote_greeting(const at_device *device)

@@ -12,7 +12,7 @@ typedef struct at_remote_options {
     const char *target;         /* "cpu", "cuda", "cuda:1"; NULL: the worker chooses */
     const char *isa;            /* as attune_options has it; may be NULL */
     int threads;                /* 0: all */
-    bool guest;                 /* it will run a stranger's CPU kernel, and that alone */
+    bool confined;              /* it will run a stranger's CPU kernel, and that alone */
     double patience_s;          /* for a launch, a copy, an allocation; 0: 10 s */
     double load_s;              /* for starting, opening and loading, which may compile; 0: 120 s */
 } at_remote_options;
@@ -27,7 +27,7 @@ attune_status at_remote_begin(at_device *device, const at_remote_options *option
 at_channel *at_remote_channel(const at_device *device);
 /* Whether the worker is of no more use: it died, or its device reported an error, after which nothing that it says can
  * be believed (an illegal address poisons a CUDA context for good). */
-bool at_remote_spoilt(const at_device *device);
+bool at_remote_is_broken(const at_device *device);
 /* What the worker says it is: {"protocol":1,"attune":"0.1.0",...}. Borrowed. */
 const json_t *at_remote_greeting(const at_device *device);
 

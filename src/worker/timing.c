@@ -6,21 +6,6 @@
 
 #include "base/status.h"
 
-size_t at_timing_call_bytes(const at_timing *timing)
-{
-    size_t bytes = 0;
-    for (int role = 0; role <= ATTUNE_O; ++role) {
-        bytes += timing->guised.role[role].bytes;
-    }
-    return bytes;
-}
-
-double at_timing_share(const at_timing *timing, const at_contender *contender)
-{
-    uint32_t traits = contender->traits | timing->wanted.arm[0]->contender.traits;
-    return at_guise_share((int)timing->wanted.problem.dtype, traits);
-}
-
 void at_worker_close_timing(at_worker *worker)
 {
     at_timing *timing = worker->stage;

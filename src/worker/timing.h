@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "measure/session.h"
-#include "worker/guise.h"
+#include "worker/transform.h"
 #include "worker/worker.h"
 
 /* What the parent asks for. */
@@ -36,7 +36,7 @@ struct at_timing {
     const at_timing_ops *ops;
     at_worker *worker;
     at_timing_request wanted;
-    at_guised guised; /* the base inputs as guises see them */
+    at_transformd transformed; /* the base inputs as transforms see them */
     int calls[AT_SESSION_ARMS_MAX];
     const size_t *output_at[AT_SESSION_ARMS_MAX]; /* of each call's output in the arena; NULL: it is not there */
 };
@@ -44,7 +44,7 @@ struct at_timing {
 /* How far an arm's result may lie from the validated one, which is the first arm's: the coarser of the two says. */
 double at_timing_share(const at_timing *timing, const at_contender *contender);
 
-/* Makes everything ready, and sees that it is: each arm's own outputs are right under a guise, and poison shows. */
+/* Makes everything ready, and sees that it is: each arm's own outputs are right under a transform, and poison shows. */
 attune_status at_timing_cuda_open(at_worker *worker, const at_timing_request *request, at_timing **timing);
 attune_status at_timing_cpu_open(at_worker *worker, const at_timing_request *request, at_timing **timing);
 
@@ -52,9 +52,9 @@ attune_status at_timing_cpu_open(at_worker *worker, const at_timing_request *req
  * Sample j: the worker, ready, sets 4 j + 1; the parent reads its clock and sets 4 j + 2; the worker runs the calls and
  * sets 4 j + 3; the parent reads its clock, takes a copy of what it will look at, and sets 4 j + 4. Both wait with a
  * futex. */
-typedef struct at_turn {
+typedef struct at_handoff {
     _Atomic uint32_t turn;
-} at_turn;
+} at_handoff;
 
 /* Outputs stand in the arena, from here on, so that the parent sees them as they are when its clock stops. */
 enum { AT_OUTPUTS_AT = 4096 };
@@ -63,12 +63,12 @@ enum { AT_OUTPUTS_AT = 4096 };
 enum { AT_TIMING_CPU_SAMPLE_US = 5000 };
 
 /* Sets the turn and wakes the other side. */
-void at_turn_set(at_turn *turn, uint32_t to);
+void at_handoff_set(at_handoff *turn, uint32_t to);
 /* Waits until somebody wakes who waits while the turn is `from`, whatever it is then; false when so many nanoseconds
  * have gone by instead, or there is no waiting here. */
-bool at_turn_wait(at_turn *turn, uint32_t from, int64_t most_ns);
+bool at_handoff_wait(at_handoff *turn, uint32_t from, int64_t most_ns);
 /* Waits until the turn is no longer `from`; false when so many slices of time have gone by instead. */
-bool at_turn_await(at_turn *turn, uint32_t from, int64_t slice_ns, int slices);
+bool at_handoff_await(at_handoff *turn, uint32_t from, int64_t slice_ns, int slices);
 
 /* Inputs plus outputs of one call, as strides span them. */
 size_t at_timing_call_bytes(const at_timing *timing);

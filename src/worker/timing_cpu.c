@@ -1,5 +1,5 @@
 /* Timing on a CPU. The parent's clock times: the worker makes a sample ready, waits for its turn, runs the calls, and
- * gives the turn back (at_turn). Every call has an output and a workspace of its own, poisoned before and looked at
+ * gives the turn back (at_handoff). Every call has an output and a workspace of its own, poisoned before and looked at
  * afterwards: all of them here, and one, which it chooses when its clock has stopped, by the parent, from memory that
  * both map. Cold, a sample is one call with the caches flushed before it. */
 #include <stdlib.h>
@@ -34,12 +34,12 @@ typedef struct cpu_arm {
 
 typedef struct cpu_timing {
     at_timing base;
-    at_turn *turn;
+    at_handoff *turn;
     at_random random;
     at_flush flush; /* cold; else its buffer is NULL */
     void *input[ATTUNE_O];
     attune_call set; /* the timed inputs */
-    uint64_t guise;
+    uint64_t transform;
     cpu_arm arm[AT_SESSION_ARMS_MAX];
 } cpu_timing;
 
@@ -50,11 +50,11 @@ static cpu_timing *of(at_timing *timing)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------- */
 
-static void refill(cpu_timing *on, uint64_t guise)
+static void refill(cpu_timing *on, uint64_t transform)
 {
-    on->guise = guise;
+    on->transform = transform;
     for (int role = 0; role < ATTUNE_O; ++role) {
-        at_guise_wear(&on->base.guised, (attune_role)role, guise, on->input[role]);
+        at_transform_apply(&on->base.transformed, (attune_role)role, transform, on->input[role]);
     }
 }
 
@@ -69,22 +69,22 @@ static attune_status run_calls(cpu_arm *arm)
 }
 
 /* Of an arm that computes into a place of its own only the last call's result is still there. */
-static int count_wrong(const cpu_timing *on, const cpu_arm *arm, const at_guised *wanted, double share)
+static int count_wrong(const cpu_timing *on, const cpu_arm *arm, const at_transformd *wanted, double share)
 {
     int wrong = 0;
     if (arm->contender->run == NULL) {
-        return arm->output.data == NULL || !at_guise_right(wanted, on->guise, &arm->output, share);
+        return arm->output.data == NULL || !at_transform_matches(wanted, on->transform, &arm->output, share);
     }
     for (int i = 0; i < arm->calls; ++i) {
-        wrong += !at_guise_right(wanted, on->guise, &arm->call[i].tensor[ATTUNE_O], share);
+        wrong += !at_transform_matches(wanted, on->transform, &arm->call[i].tensor[ATTUNE_O], share);
     }
     return wrong;
 }
 
-/* The base's guises with the arm's own result for O. */
-static at_guised own_of(const cpu_timing *on, const cpu_arm *arm)
+/* The base's transforms with the arm's own result for O. */
+static at_transformd own_of(const cpu_timing *on, const cpu_arm *arm)
 {
-    at_guised own = on->base.guised;
+    at_transformd own = on->base.transformed;
     own.role[ATTUNE_O].tensor = arm->validated;
     return own;
 }
@@ -96,7 +96,7 @@ static void poison(const cpu_timing *on, cpu_arm *arm)
         memset(arm->slab, PATTERN, arm->slab_bytes);
     }
     for (int i = 0; arm->shown && arena != NULL && i < arm->calls; ++i) {
-        memset(arena + arm->output_at[i], PATTERN, on->base.guised.role[ATTUNE_O].bytes);
+        memset(arena + arm->output_at[i], PATTERN, on->base.transformed.role[ATTUNE_O].bytes);
     }
 }
 
@@ -130,7 +130,7 @@ static size_t lay_out(cpu_timing *on, size_t from, size_t bytes, int count, size
 /* As many calls as the arena has room for outputs, at least one; where it has none for even one, as memory allows. */
 static int choose_calls(const cpu_timing *on, cpu_arm *arm, int calls, size_t workspace)
 {
-    size_t output = on->base.guised.role[ATTUNE_O].bytes + SPACED_MAX;
+    size_t output = on->base.transformed.role[ATTUNE_O].bytes + SPACED_MAX;
     size_t room = on->base.worker->arena_bytes;
     bool there = on->base.worker->arena != NULL && room >= AT_OUTPUTS_AT + output;
     arm->shown = there && arm->contender->run != NULL;
@@ -142,7 +142,7 @@ static int choose_calls(const cpu_timing *on, cpu_arm *arm, int calls, size_t wo
 
 static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
 {
-    size_t output = on->base.guised.role[ATTUNE_O].bytes;
+    size_t output = on->base.transformed.role[ATTUNE_O].bytes;
     size_t workspace = 0, at[CALLS_MAX] = {0};
     if (arm->contender->workspace != NULL) {
         AT_FORWARD(arm->contender->workspace(arm->contender->self, &on->set, &workspace));
@@ -168,7 +168,7 @@ static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
 static attune_status keep_result(const cpu_timing *on, cpu_arm *arm)
 {
     const attune_tensor *from = arm->contender->run != NULL ? &arm->call[0].tensor[ATTUNE_O] : &arm->output;
-    size_t bytes = at_guised_result_bytes(&on->base.guised, from);
+    size_t bytes = at_transformd_result_bytes(&on->base.transformed, from);
     arm->validated = *from;
     arm->validated.data = malloc(bytes);
     AT_FAIL_IF(arm->validated.data == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a result of %zu bytes", bytes);
@@ -181,12 +181,12 @@ static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
     double share = at_timing_share(&on->base, arm->contender);
     refill(on, 0);
     AT_FORWARD(run_calls(arm));
-    AT_FAIL_IF(count_wrong(on, arm, &on->base.guised, share) != 0, ATTUNE_WRONG_RESULT,
+    AT_FAIL_IF(count_wrong(on, arm, &on->base.transformed, share) != 0, ATTUNE_WRONG_RESULT,
                "timed outputs: calls of %s differ from the validated result by more than %.2g of a row's largest, "
                "before anything was timed",
                arm->contender->name, share);
     AT_FORWARD(keep_result(on, arm));
-    const at_guised own = own_of(on, arm);
+    const at_transformd own = own_of(on, arm);
     poison(on, arm);
     refill(on, 1 + at_random_below(&on->random, INT32_MAX));
     AT_FAIL_IF(arm->contender->run != NULL && count_wrong(on, arm, &own, share) != arm->calls, ATTUNE_INTERNAL,
@@ -245,7 +245,8 @@ static attune_status make_arm(cpu_timing *on, int index)
 static attune_status wait_for_parent(const cpu_timing *on, uint32_t from)
 {
     enum { SLICE_NS = 100000000, SLICES = 300 }; /* 30 s */
-    AT_FAIL_IF(!at_turn_await(on->turn, from, SLICE_NS, SLICES), ATTUNE_INTERNAL, "the parent did not take its turn");
+    AT_FAIL_IF(!at_handoff_await(on->turn, from, SLICE_NS, SLICES), ATTUNE_INTERNAL,
+               "the parent did not take its turn");
     return ATTUNE_OK;
 }
 
@@ -255,10 +256,10 @@ static attune_status run_sample(cpu_timing *on, cpu_arm *arm, uint32_t number)
     if (on->flush.buffer != NULL) {
         AT_FORWARD(at_flush_run(&on->flush));
     }
-    at_turn_set(on->turn, 4 * number + 1);
+    at_handoff_set(on->turn, 4 * number + 1);
     AT_FORWARD(wait_for_parent(on, 4 * number + 1));
     AT_FORWARD(run_calls(arm));
-    at_turn_set(on->turn, 4 * number + 3);
+    at_handoff_set(on->turn, 4 * number + 3);
     return wait_for_parent(on, 4 * number + 3);
 }
 
@@ -268,7 +269,7 @@ static attune_status run_block(at_timing *timing, const at_block_order *order, a
     refill(on, order->set);
     for (int i = 0; i < order->count; ++i) {
         cpu_arm *arm = &on->arm[order->arm[i]];
-        const at_guised own = own_of(on, arm);
+        const at_transformd own = own_of(on, arm);
         AT_FORWARD(run_sample(on, arm, (uint32_t)i));
         block->wrong[order->arm[i]] += count_wrong(on, arm, &own, arm->share);
         if (order->pause_us > 0) {
@@ -305,11 +306,11 @@ static attune_status make_inputs(cpu_timing *on)
     const attune_call *call = &on->base.wanted.call;
     bool packed = on->base.wanted.problem.varlen != 0;
     int64_t rows = packed ? ((const int32_t *)call->tensor[ATTUNE_CU_Q].data)[call->batch] : call->seqlen_q;
-    at_guised_of(&on->base.wanted.problem, call, rows, &on->base.guised);
+    at_transformd_of(&on->base.wanted.problem, call, rows, &on->base.transformed);
     on->set = *call;
     on->set.tensor[ATTUNE_LSE].data = NULL;
     for (int role = 0; role < ATTUNE_O; ++role) {
-        size_t bytes = on->base.guised.role[role].bytes;
+        size_t bytes = on->base.transformed.role[role].bytes;
         on->input[role] = aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
         AT_FAIL_IF(on->input[role] == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for inputs of %zu bytes", bytes);
         on->set.tensor[role].data = on->input[role];
@@ -344,9 +345,9 @@ attune_status at_timing_cpu_open(at_worker *worker, const at_timing_request *req
     *timing = NULL;
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
     made->base = (at_timing){.ops = &operations, .worker = worker, .wanted = *request};
-    made->turn = (at_turn *)(void *)worker->arena;
+    made->turn = (at_handoff *)(void *)worker->arena;
     made->random = at_random_seed(request->seed, 0x737061636573);
-    attune_status status = worker->arena_bytes < sizeof(at_turn)
+    attune_status status = worker->arena_bytes < sizeof(at_handoff)
                                ? at_fail(ATTUNE_INVALID_ARGUMENT, "timing on a CPU needs an arena")
                                : open_all(made);
     if (status != ATTUNE_OK) {

@@ -55,8 +55,8 @@ typedef struct cuda_timing {
     at_random random;
     int sets;
     void *input_slab, *input_table;
-    attune_call *set; /* of each input set; no O */
-    uint64_t guise;   /* that the input sets wear */
+    attune_call *set;   /* of each input set; no O */
+    uint64_t transform; /* that the input sets apply */
     int64_t wait_ns;
     at_loaded *witness[STAGES];
     cuda_arm arm[AT_SESSION_ARMS_MAX];
@@ -86,22 +86,22 @@ static attune_status load_witness(cuda_timing *on)
 /* The args that every stage of the witness understands. */
 static attune_args witness_args(const cuda_timing *on, const void *table, int64_t entries)
 {
-    const at_guised *guised = &on->base.guised;
+    const at_transformd *transformed = &on->base.transformed;
     attune_args args = {.size = sizeof args,
                         .abi = ATTUNE_ABI,
                         .dtype = (attune_i32)on->base.wanted.problem.dtype,
-                        .batch = guised->batch,
-                        .heads_q = guised->role[ATTUNE_Q].heads,
-                        .heads_kv = guised->heads_kv,
-                        .seqlen_q = guised->role[ATTUNE_Q].rows,
-                        .seqlen_kv = guised->role[ATTUNE_K].rows,
+                        .batch = transformed->batch,
+                        .heads_q = transformed->role[ATTUNE_Q].heads,
+                        .heads_kv = transformed->heads_kv,
+                        .seqlen_q = transformed->role[ATTUNE_Q].rows,
+                        .seqlen_kv = transformed->role[ATTUNE_K].rows,
                         .total_q = entries,
-                        .head_dim_qk = (attune_i32)guised->role[ATTUNE_Q].columns,
-                        .head_dim_v = (attune_i32)guised->role[ATTUNE_O].columns,
+                        .head_dim_qk = (attune_i32)transformed->role[ATTUNE_Q].columns,
+                        .head_dim_v = (attune_i32)transformed->role[ATTUNE_O].columns,
                         .window_left = on->sets,
-                        .window_right = guised->moves};
+                        .window_right = transformed->moves};
     for (int role = 0; role <= ATTUNE_O; ++role) {
-        args.tensor[role] = guised->role[role].tensor;
+        args.tensor[role] = transformed->role[role].tensor;
     }
     args.tensor[ATTUNE_BIAS].data = (void *)(uintptr_t)table;
     return args;
@@ -112,11 +112,11 @@ static attune_status launch(const cuda_timing *on, int stage, attune_args *args)
     return at_launch_args(on->witness[stage], args, on->stream);
 }
 
-static attune_status refill(cuda_timing *on, uint64_t guise)
+static attune_status refill(cuda_timing *on, uint64_t transform)
 {
     attune_args args = witness_args(on, on->input_table, on->sets);
-    args.offset = (attune_i64)guise;
-    on->guise = guise;
+    args.offset = (attune_i64)transform;
+    on->transform = transform;
     return launch(on, REFILL, &args);
 }
 
@@ -134,13 +134,13 @@ static attune_status touch(const cuda_timing *on)
     return launch(on, TOUCH, &args);
 }
 
-/* Compares all outputs with `wanted` under the guise that the inputs wear; flags stay up until they are read. */
+/* Compares all outputs with `wanted` under the transform that the inputs apply; flags stay up until they are read. */
 static attune_status look(const cuda_timing *on, const cuda_arm *arm, const attune_tensor *wanted, double share)
 {
     attune_args args = witness_args(on, arm->output_table, arm->calls);
     args.tensor[ATTUNE_O] = *wanted;
     args.tensor[ATTUNE_LSE] = arm->output[0];
-    args.offset = (attune_i64)on->guise;
+    args.offset = (attune_i64)on->transform;
     args.scale = (float)share;
     args.workspace = arm->flags;
     return launch(on, COMPARE, &args);
@@ -220,7 +220,7 @@ static attune_status make_inputs(cuda_timing *on)
                                ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for %d input sets", on->sets)
                                : ATTUNE_OK;
     for (size_t i = 0; i < count && status == ATTUNE_OK; ++i) {
-        entry[i] = place(&in, on->base.guised.role[i / (size_t)on->sets].bytes);
+        entry[i] = place(&in, on->base.transformed.role[i / (size_t)on->sets].bytes);
     }
     status = status == ATTUNE_OK ? on->device->ops->allocate(on->device, in.used, &on->input_slab) : status;
     for (size_t i = 0; i < count && status == ATTUNE_OK; ++i) {
@@ -253,7 +253,7 @@ static attune_status workspace_of(const cuda_timing *on, const cuda_arm *arm, si
 /* Warm outputs and workspaces take at most half of the L2; cold, each input set is used once. */
 static int choose_calls(const cuda_timing *on, size_t workspace, int most)
 {
-    size_t bytes = on->base.guised.role[ATTUNE_O].bytes + workspace;
+    size_t bytes = on->base.transformed.role[ATTUNE_O].bytes + workspace;
     size_t fits = (size_t)on->device->target.memory_l2_bytes / 2 / (bytes > 0 ? bytes : 1);
     if (on->base.wanted.mode == AT_MODE_COLD) {
         return on->sets;
@@ -274,7 +274,7 @@ static void add_range(cuda_arm *arm, const void *data, size_t bytes)
 static attune_status make_calls(cuda_timing *on, cuda_arm *arm, size_t workspace, attune_call *call)
 {
     layout in = {&on->random, 0};
-    size_t output = on->base.guised.role[ATTUNE_O].bytes;
+    size_t output = on->base.transformed.role[ATTUNE_O].bytes;
     for (int i = 0; i < arm->calls; ++i) {
         call[i] = on->set[i % on->sets];
         call[i].tensor[ATTUNE_O].data = (void *)(uintptr_t)place(&in, output);
@@ -312,7 +312,7 @@ static attune_status capture_calls(cuda_timing *on, cuda_arm *arm, const attune_
 /* The arm's own graph, its outputs where it puts them. */
 static attune_status take_graph(cuda_timing *on, cuda_arm *arm, const attune_call *call)
 {
-    const at_guised_role *result = &on->base.guised.role[ATTUNE_O];
+    const at_transformd_role *result = &on->base.transformed.role[ATTUNE_O];
     AT_FORWARD(arm->contender->capture(arm->contender->self, call, arm->calls, &arm->captured, arm->output));
     for (int i = 0; i < arm->calls; ++i) {
         const attune_tensor *output = &arm->output[i];
@@ -334,7 +334,7 @@ static attune_status make_graph(cuda_timing *on, cuda_arm *arm, size_t workspace
         }
         status = take_graph(on, arm, call);
         for (int i = 0; i < arm->calls && status == ATTUNE_OK; ++i) {
-            add_range(arm, arm->output[i].data, at_guised_result_bytes(&on->base.guised, &arm->output[i]));
+            add_range(arm, arm->output[i].data, at_transformd_result_bytes(&on->base.transformed, &arm->output[i]));
         }
     } else {
         status = make_calls(on, arm, workspace, call);
@@ -432,7 +432,7 @@ static double generous_share(const cuda_timing *on, const cuda_arm *arm)
 
 static double own_share(const cuda_timing *on, const cuda_arm *arm)
 {
-    return at_guise_share((int)on->base.wanted.problem.dtype, arm->contender->traits);
+    return at_transform_share((int)on->base.wanted.problem.dtype, arm->contender->traits);
 }
 
 static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attune_tensor *wanted, double share,
@@ -444,11 +444,11 @@ static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attun
     return count_wrong(on, arm, wrong);
 }
 
-/* Keeps the arm's own result on the base, to which later ones are compared bit by bit. The cold sets all wear their own
- * guises, but set 0 of guise 0 is the base. */
+/* Keeps the arm's own result on the base, to which later ones are compared bit by bit. The cold sets all apply their
+ * own transforms, but set 0 of transform 0 is the base. */
 static attune_status keep_result(cuda_timing *on, cuda_arm *arm)
 {
-    size_t bytes = at_guised_result_bytes(&on->base.guised, &arm->output[0]);
+    size_t bytes = at_transformd_result_bytes(&on->base.transformed, &arm->output[0]);
     arm->validated = arm->output[0];
     arm->validated.data = NULL;
     AT_FORWARD(on->device->ops->allocate(on->device, bytes, &arm->validated.data));
@@ -468,13 +468,13 @@ static attune_status check_look(cuda_timing *on, cuda_arm *arm)
     return ATTUNE_OK;
 }
 
-/* The arm's results are right on the base and under a guise; whether to the bit decides how they are compared. */
+/* The arm's results are right on the base and under a transform; whether to the bit decides how they are compared. */
 static attune_status check_arm(cuda_timing *on, cuda_arm *arm)
 {
     double share = generous_share(on, arm);
     int wrong = 0;
     AT_FORWARD(refill(on, 0));
-    AT_FORWARD(replay_and_look(on, arm, &on->base.guised.role[ATTUNE_O].tensor, share, &wrong));
+    AT_FORWARD(replay_and_look(on, arm, &on->base.transformed.role[ATTUNE_O].tensor, share, &wrong));
     AT_FAIL_IF(wrong > 0, ATTUNE_WRONG_RESULT,
                "timed outputs: %d of %d calls of %s differ from the validated result by more than %.2g of a row's "
                "largest, before anything was timed",
@@ -633,7 +633,7 @@ static attune_status open_device(cuda_timing *on)
 {
     int64_t rows = 0;
     AT_FORWARD(rows_of(on, &rows));
-    at_guised_of(&on->base.wanted.problem, &on->base.wanted.call, rows, &on->base.guised);
+    at_transformd_of(&on->base.wanted.problem, &on->base.wanted.call, rows, &on->base.transformed);
     AT_FORWARD(at_cuda_stream_create(on->device, &on->stream));
     AT_FORWARD(at_cuda_event_create(on->device, &on->begin));
     AT_FORWARD(at_cuda_event_create(on->device, &on->end));

@@ -10,14 +10,14 @@
 #include "library/context.h"
 #include "measure/contender.h"
 #include "wire/serve.h"
-#include "worker/guest.h"
+#include "worker/candidate.h"
 
 /* One arm, opened for one problem. */
 typedef struct at_worker_arm {
     char *name;
     attune_problem problem;
     at_contender contender;
-    at_guest guest; /* what a stranger's kernel was loaded from */
+    at_candidate candidate; /* what a stranger's kernel was loaded from */
 } at_worker_arm;
 
 typedef struct at_worker {
@@ -28,7 +28,7 @@ typedef struct at_worker {
     at_worker_arm **arm; /* NULL where one was dropped */
     size_t arm_count, arm_room;
     const attune_arm_hooks *hooks; /* what a program adds to a worker; may be NULL */
-    at_guest_code guest_code;
+    at_candidate_code candidate_code;
     at_loaded *litter; /* NULL: not wanted yet */
     void *stage;       /* the executor's, from "stage" to "unstage" */
     at_server server;

@@ -16,7 +16,7 @@ static void arm_free(at_worker_arm *arm)
         return;
     }
     at_contender_close(&arm->contender);
-    at_guest_free(&arm->guest);
+    at_candidate_free(&arm->candidate);
     free(arm->name);
     free(arm);
 }
@@ -55,7 +55,7 @@ static attune_status open_contender(at_worker *worker, const json_t *request, at
         return at_contenders_open(worker->context, arm->name, &arm->problem, worker->hooks, &arm->contender);
     }
     AT_FORWARD(at_json_field(request, "request", "recipe", JSON_OBJECT, &recipe));
-    AT_FORWARD(at_guest_load(&worker->guest_code, worker->device, recipe, &arm->guest, &plan));
+    AT_FORWARD(at_candidate_load(&worker->candidate_code, worker->device, recipe, &arm->candidate, &plan));
     at_contender_of_plan(plan, &arm->contender);
     return ATTUNE_OK;
 }
@@ -201,7 +201,7 @@ static attune_status build(at_worker *worker, const json_t *request, json_t *ans
         return put_cpu_build(plan, target->isa, answer);
     }
     at_recipe asked;
-    const at_recipe *recipe = arm->guest.data != NULL ? &arm->guest.data->recipe : &asked;
+    const at_recipe *recipe = arm->candidate.data != NULL ? &arm->candidate.data->recipe : &asked;
     if (recipe == &asked) {
         at_recipe_ask(plan->loaded->kernel, &arm->problem, target, &plan->loaded->config, &asked);
     }

@@ -63,8 +63,8 @@ static attune_status open_device(at_worker *worker, const json_t *request, json_
     AT_FORWARD(read_optional(request, "target", &options.target));
     AT_FORWARD(read_optional(request, "isa", &options.isa));
     options.threads = (int32_t)threads;
-    if (json_is_true(json_object_get(request, "guest"))) {
-        AT_FORWARD(at_guest_begin(&worker->guest_code));
+    if (json_is_true(json_object_get(request, "confined"))) {
+        AT_FORWARD(at_candidate_begin(&worker->candidate_code));
     }
     AT_FORWARD(attune_context_create(&options, &worker->context));
     worker->device = at_context_device(worker->context);

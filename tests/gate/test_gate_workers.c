@@ -10,7 +10,7 @@
 #include "worker/worker.h"
 
 static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
-static const char *const fetcher[] = {"python", NULL};
+static const char *const python[] = {"python", NULL};
 
 /* ---- Commands ---------------------------------------------------------------------------------------------------- */
 
@@ -25,16 +25,16 @@ static void peers_of_python_are_in_python_and_nothing_else_is(void **state)
 {
     (void)state;
     const char *const peers[] = {"cudnn", "torch:flash"};
-    at_gate_options options = {.peer = peers, .peer_count = 2, .worker = worker, .fetcher = fetcher};
+    at_gate_options options = {.peer = peers, .peer_count = 2, .worker = worker, .python = python};
     at_gate gate = {.options = &options, .timer = {"python", "--validated"}};
-    assert_ptr_equal(command_of(&gate, AT_WORKER_JUDGE), worker);
-    assert_ptr_equal(command_of(&gate, AT_WORKER_COURT), fetcher);    /* which validates PyTorch's back ends */
+    assert_ptr_equal(command_of(&gate, AT_WORKER_CANDIDATES), worker);
+    assert_ptr_equal(command_of(&gate, AT_WORKER_PEERS), python);     /* which validates PyTorch's back ends */
     assert_ptr_equal(command_of(&gate, AT_WORKER_TIMER), gate.timer); /* which need not again */
-    options.fetcher = NULL;
-    assert_ptr_equal(command_of(&gate, AT_WORKER_JUDGE), worker);
-    assert_null(command_of(&gate, AT_WORKER_COURT));
+    options.python = NULL;
+    assert_ptr_equal(command_of(&gate, AT_WORKER_CANDIDATES), worker);
+    assert_null(command_of(&gate, AT_WORKER_PEERS));
     assert_null(command_of(&gate, AT_WORKER_TIMER));
-    options.fetcher = fetcher;
+    options.python = python;
     options.peer_count = 1;
     for (int which = 0; which < AT_WORKER_COUNT; ++which) {
         assert_ptr_equal(command_of(&gate, (at_gate_worker)which), worker);
@@ -97,8 +97,8 @@ static void scene_open(scene *on)
 
 static void scene_close(scene *on)
 {
-    if (on->bench.course != NULL) {
-        on->bench.close_course(on->bench.course);
+    if (on->bench.run_state != NULL) {
+        on->bench.close_run(on->bench.run_state);
     }
     on->timing.close(on->timing.self);
     at_verdict_destroy(on->verdict);

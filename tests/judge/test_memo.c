@@ -160,12 +160,12 @@ static void spoilt_inputs_are_drawn_anew(void **state)
 
 enum { AHEAD = 6, FIRST_SEED = 40 };
 
-static void look_ahead(at_memo *memo, int chapter)
+static void look_ahead(at_memo *memo, int scope)
 {
     for (uint64_t i = 0; i < AHEAD; ++i) {
-        at_foresight wanted = {.draw = {.seed = FIRST_SEED + i, .poison = 0xff, .far = i == 3}, .judged = i != 1};
+        at_prefetch wanted = {.draw = {.seed = FIRST_SEED + i, .poison = 0xff, .far = i == 3}, .judged = i != 1};
         assert_ok(attune_problem_parse("b2,h2,s24,d16,fp16", &wanted.problem));
-        assert_ok(at_memo_ahead(memo, chapter, 2, &wanted));
+        assert_ok(at_memo_ahead(memo, scope, 2, &wanted));
     }
 }
 
@@ -198,7 +198,7 @@ static void what_is_made_ahead_is_found(void **state)
     at_memo_destroy(memo);
 }
 
-/* A dropped chapter is forgotten, made or not, and others are not. */
+/* A dropped scope is forgotten, made or not, and others are not. */
 static void chapters_are_dropped(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void chapters_are_dropped(void **state)
     assert_ok(at_memo_create(0, &memo));
     look_ahead(memo, 5);
     at_memo_drop(memo, 5);
-    at_memo_chapter(memo, 7);
+    at_memo_enter(memo, 7);
     for (int i = 0; i < 3; ++i) { /* drawn; found; drawn after it was dropped */
         draw_into(memo, 3, 0xff, &inputs);
         at_memo_return(memo, &inputs, false);

@@ -208,7 +208,7 @@ static void the_fastest_of_all_choices(void **state)
     assert_non_null(strstr(contender.account, "engine 3, the fastest of 6 choices"));
     at_contender_close(&contender);
     nothing_is_left();
-    fake->execute = 5000; /* a run that fails may have spoilt the device: the race is over */
+    fake->execute = 5000; /* a run that fails may have broken the device: the race is over */
     assert_fails(contend("b1,h2,s64,d64,fp16,causal", true, &contender), ATTUNE_DEVICE_ERROR, "the run failed");
     nothing_is_left();
     fake->execute = 0;

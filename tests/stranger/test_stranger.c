@@ -149,7 +149,7 @@ static void configs_are_asked_for_until_one_fits(void **state)
     at_stranger_close(stranger);
 }
 
-/* A worker that was not opened for a guest has no sandbox: it takes nobody's code. */
+/* A worker that was not opened for a confined has no sandbox: it takes nobody's code. */
 static void code_runs_only_where_it_is_expected(void **state)
 {
     static const char *const command[] = {"/proc/self/exe", "worker", NULL};
@@ -161,11 +161,12 @@ static void code_runs_only_where_it_is_expected(void **state)
     put_kernel();
     at_stranger *stranger = opened();
     assert_ok(attune_problem_parse("b1,h1,s8,d64,fp16", &problem));
-    for (int guest = 0; guest < 2; ++guest) {
-        const at_remote_options options = {.command = command, .target = "cpu", .threads = 1, .guest = guest != 0};
+    for (int confined = 0; confined < 2; ++confined) {
+        const at_remote_options options = {
+            .command = command, .target = "cpu", .threads = 1, .confined = confined != 0};
         at_device *worker;
         assert_ok(at_remote_open(&options, &worker));
-        if (guest) {
+        if (confined) {
             assert_ok(at_stranger_plan(stranger, worker, &problem, "", &plan));
         } else {
             assert_fails(at_stranger_plan(stranger, worker, &problem, "", &plan), ATTUNE_UNSUPPORTED,

@@ -40,10 +40,10 @@ class BackEnds(unittest.TestCase):
 
     def spoil(self, only, by):
         """Makes one back end compute something else."""
-        def spoilt(question, back_end):
+        def broken(question, back_end):
             compute = self.sdpa(question, back_end)
             return (lambda q, k, v: by(compute(q, k, v))) if back_end == only else compute
-        arms.sdpa = spoilt
+        arms.sdpa = broken
 
     def test_those_that_agree_are_believed(self):
         for fields in ({}, {"causal": 1}, {"causal": 1, "offset_kind": 1}, {"dtype": 2}, {"scale": 0.3}):

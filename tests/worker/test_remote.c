@@ -72,7 +72,7 @@ static void test_memory(void **state)
     device->ops->release(device, data);
     assert_int_equal(device->ops->allocate(device, SIZE_MAX / 4, &data), ATTUNE_OUT_OF_MEMORY);
     assert_null(data);
-    assert_false(at_remote_spoilt(device));
+    assert_false(at_remote_is_broken(device));
     free(sent);
     free(back);
     device->ops->close(device);
@@ -141,7 +141,7 @@ static void test_refusals(void **state)
     assert_int_equal(at_remote_plan(device, &problem, "cpu_tiled:BLOCK_M=7", &plan), ATTUNE_INVALID_ARGUMENT);
     assert_non_null(strstr(attune_last_detail(), "BLOCK_M"));
     assert_int_equal(at_remote_plan(device, &problem, "wmma", &plan), ATTUNE_UNSUPPORTED);
-    assert_false(at_remote_spoilt(device));
+    assert_false(at_remote_is_broken(device));
     device->ops->close(device);
 }
 
@@ -239,10 +239,10 @@ static void test_poisoned(void **state)
     static const char *const command[] = {"/proc/self/exe", "poison", NULL};
     at_device *device = opened(command);
     assert_string_equal(device->target.model, "Paper");
-    assert_false(at_remote_spoilt(device));
+    assert_false(at_remote_is_broken(device));
     assert_int_equal(device->ops->synchronise(device, NULL), ATTUNE_DEVICE_ERROR);
     assert_string_equal(attune_last_detail(), "error 700: an illegal address");
-    assert_true(at_remote_spoilt(device));
+    assert_true(at_remote_is_broken(device));
     assert_null(at_channel_death(at_remote_channel(device))); /* it answers; what it says is worthless */
     device->ops->close(device);
 }

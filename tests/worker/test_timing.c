@@ -115,7 +115,7 @@ static void a_session_times_every_arm(void **state)
     bench_close(&on);
 }
 
-/* Masks and packed batches: guises leave heads and batches where they are. */
+/* Masks and packed batches: transforms leave heads and batches where they are. */
 static void every_kind_of_problem_can_be_timed(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void the_coarser_arm_says_how_close_results_lie(void **state)
     at_worker_arm coarse = {.contender = {.traits = ATTUNE_TRAIT_ACC16}};
     at_worker_arm fine = {.contender = {.traits = 0}};
     at_timing timing = {.wanted = {.problem = {.dtype = ATTUNE_FP16}, .arm = {&coarse, &fine}, .arm_count = 2}};
-    double generous = at_guise_share(ATTUNE_FP16, ATTUNE_TRAIT_ACC16);
+    double generous = at_transform_share(ATTUNE_FP16, ATTUNE_TRAIT_ACC16);
     assert_true(at_timing_share(&timing, &fine.contender) == generous);
     timing.wanted.arm[0] = &fine;
     assert_true(at_timing_share(&timing, &fine.contender) < generous);
@@ -196,7 +196,7 @@ static void the_parent_looks_for_itself(void **state)
 }
 
 typedef struct waker {
-    at_turn turn;
+    at_handoff turn;
     int wakings;
 } waker;
 
@@ -205,9 +205,9 @@ static void *wake_often(void *self)
     waker *on = self;
     for (int i = 0; i < on->wakings; ++i) {
         (void)usleep(1000);
-        at_turn_set(&on->turn, 0); /* as it is */
+        at_handoff_set(&on->turn, 0); /* as it is */
     }
-    at_turn_set(&on->turn, 1);
+    at_handoff_set(&on->turn, 1);
     return NULL;
 }
 
@@ -219,12 +219,12 @@ static void patience_is_time_and_not_wakings(void **state)
     waker on = {.wakings = 100};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wake_often, &on), 0);
-    bool came = at_turn_await(&on.turn, 0, slice_ns, 3);
+    bool came = at_handoff_await(&on.turn, 0, slice_ns, 3);
     (void)pthread_join(thread, NULL);
     assert_true(came);
-    assert_false(at_turn_await(&on.turn, 1, 1000000, 3)); /* nobody sets it any more */
-    assert_true(at_turn_await(&on.turn, 0, 1000000, 0));
-    assert_false(at_turn_await(&on.turn, 1, -1, 3)); /* a time that no kernel waits for */
+    assert_false(at_handoff_await(&on.turn, 1, 1000000, 3)); /* nobody sets it any more */
+    assert_true(at_handoff_await(&on.turn, 0, 1000000, 0));
+    assert_false(at_handoff_await(&on.turn, 1, -1, 3)); /* a time that no kernel waits for */
 }
 
 static void a_worker_that_dies_in_a_block_is_reported(void **state)
@@ -293,33 +293,33 @@ static void a_guise_changes_inputs_and_is_known_by_its_result(void **state)
     const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0x11};
     attune_problem problem;
     at_inputs inputs;
-    at_guised guised;
+    at_transformd transformed;
     assert_ok(attune_problem_parse("b2,h4,hkv2,s8,d16,fp16", &problem));
     assert_ok(at_inputs_draw(&problem, &draw, &inputs));
-    at_guised_of(&problem, &inputs.call, 8, &guised);
-    assert_true(guised.moves);
-    size_t bytes = guised.role[ATTUNE_V].bytes;
+    at_transformd_of(&problem, &inputs.call, 8, &transformed);
+    assert_true(transformed.moves);
+    size_t bytes = transformed.role[ATTUNE_V].bytes;
     assert_int_equal(bytes, 2 * 2 * 8 * 16 * 2);
     unsigned char *same = malloc(bytes), *worn = malloc(bytes), *other = malloc(bytes);
-    at_guise_wear(&guised, ATTUNE_V, 0, same);
-    at_guise_wear(&guised, ATTUNE_V, 77, worn);
-    at_guise_wear(&guised, ATTUNE_V, 78, other);
+    at_transform_apply(&transformed, ATTUNE_V, 0, same);
+    at_transform_apply(&transformed, ATTUNE_V, 77, worn);
+    at_transform_apply(&transformed, ATTUNE_V, 78, other);
     assert_memory_equal(same, inputs.call.tensor[ATTUNE_V].data, bytes);
     assert_memory_not_equal(worn, same, bytes);
     assert_memory_not_equal(worn, other, bytes);
     /* V stands in for O where there are as many heads: the same signs flip, the same heads move. */
-    guised.role[ATTUNE_O] = guised.role[ATTUNE_V];
-    attune_tensor got = guised.role[ATTUNE_V].tensor;
+    transformed.role[ATTUNE_O] = transformed.role[ATTUNE_V];
+    attune_tensor got = transformed.role[ATTUNE_V].tensor;
     got.data = worn;
-    assert_true(at_guise_right(&guised, 77, &got, 0));
-    assert_false(at_guise_right(&guised, 78, &got, 0));
-    assert_false(at_guise_right(&guised, 0, &got, 0.01));
+    assert_true(at_transform_matches(&transformed, 77, &got, 0));
+    assert_false(at_transform_matches(&transformed, 78, &got, 0));
+    assert_false(at_transform_matches(&transformed, 0, &got, 0.01));
     uint16_t *element = (uint16_t *)(void *)worn;
     element[5] ^= 1; /* one unit in the last place */
-    assert_false(at_guise_right(&guised, 77, &got, 0));
-    assert_true(at_guise_right(&guised, 77, &got, 0.01));
+    assert_false(at_transform_matches(&transformed, 77, &got, 0));
+    assert_true(at_transform_matches(&transformed, 77, &got, 0.01));
     element[5] = 0xffff; /* poison */
-    assert_false(at_guise_right(&guised, 77, &got, 0.01));
+    assert_false(at_transform_matches(&transformed, 77, &got, 0.01));
     free(same);
     free(worn);
     free(other);
@@ -336,12 +336,12 @@ static void tensors_that_tell_heads_apart_hold_them_in_place(void **state)
         const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0x11};
         attune_problem problem;
         at_inputs inputs;
-        at_guised guised;
+        at_transformd transformed;
         assert_ok(attune_problem_parse(problems[i], &problem));
         assert_ok(at_inputs_draw(&problem, &draw, &inputs));
-        at_guised_of(&problem, &inputs.call, 5, &guised);
-        assert_false(guised.moves);
-        assert_int_equal(guised.role[ATTUNE_O].rows, problem.varlen ? 5 : 8);
+        at_transformd_of(&problem, &inputs.call, 5, &transformed);
+        assert_false(transformed.moves);
+        assert_int_equal(transformed.role[ATTUNE_O].rows, problem.varlen ? 5 : 8);
         at_inputs_free(&inputs);
     }
 }

@@ -18,11 +18,6 @@ import tree
 KNOWN = [set(names.split()) for names in [
     "fill inputs",
     "context planner race",
-    "verdict_judge verdict_speed",
-    "gate_ahead gate_workers",
-    "gate gate_lanes",
-    "timing timing_cpu timing_cuda",
-    "worker worker_arms",
 ]]
 
 

@@ -12,7 +12,7 @@
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     (void)target;
-    if (problem->window_left >= 0 || problem->window_right >= 0 || problem->softcap > 0 || problem->bias ||
+    if (problem->window_left >= 0 || problem->window_right > 0 || problem->softcap > 0 || problem->bias ||
         problem->mask || problem->alibi || problem->sink || problem->seqused_kv || problem->varlen) {
         return attune_refuse(reason, "features: causal masks only");
     }

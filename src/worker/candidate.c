@@ -1,4 +1,4 @@
-#include "worker/guest.h"
+#include "worker/candidate.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 enum { MEMORY_MAX_GIB = 24 };
 
-attune_status at_guest_begin(at_guest_code *code)
+attune_status at_candidate_begin(at_candidate_code *code)
 {
     const at_sandbox_limits limits = {.memory = (size_t)MEMORY_MAX_GIB << 30, .no_clock = true};
     AT_FORWARD(at_sandbox_here());
@@ -28,7 +28,7 @@ attune_status at_guest_begin(at_guest_code *code)
 /* An anonymous file that cannot be changed any more, so that what is loaded is what was looked at. */
 static attune_status make_file(const at_embedded *object, int *fd)
 {
-    *fd = memfd_create("guest", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *fd = memfd_create("candidate", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     AT_FAIL_IF(*fd < 0, ATTUNE_IO_ERROR, "a file for %s's code: %s", object->name, strerror(errno));
     ssize_t written = write(*fd, object->data, object->size);
     AT_FAIL_IF(written < 0 || (size_t)written != object->size ||
@@ -52,7 +52,7 @@ static attune_status load_object(int fd, const char *name, attune_attend *attend
     return at_sandbox_lock(AT_LOCK_RUNNING);
 }
 
-static attune_status load_code(at_guest_code *code, const at_embedded *object)
+static attune_status load_code(at_candidate_code *code, const at_embedded *object)
 {
     int fd = -1;
     AT_FORWARD(at_object_check(object->name, object->data, object->size, AT_OBJECT_KERNEL));
@@ -66,7 +66,7 @@ static attune_status load_code(at_guest_code *code, const at_embedded *object)
     return status;
 }
 
-static attune_status add_code(at_guest_code *code, at_recipe_data *data)
+static attune_status add_code(at_candidate_code *code, at_recipe_data *data)
 {
     const at_embedded *object = &data->sources[0];
     unsigned char digest[AT_DIGEST_BYTES];
@@ -88,32 +88,33 @@ static attune_status add_code(at_guest_code *code, at_recipe_data *data)
 
 /* ---- Loading ---------------------------------------------------------------------------------------------------- */
 
-static attune_status load(at_guest_code *code, json_t *recipe, at_guest *guest, attune_plan **plan)
+static attune_status load(at_candidate_code *code, json_t *recipe, at_candidate *candidate, attune_plan **plan)
 {
-    AT_FORWARD(at_wire_recipe(recipe, &guest->device->target, &guest->data));
-    if (guest->data->kernel->kernel.target == ATTUNE_TARGET_CPU) {
-        AT_FORWARD(add_code(code, guest->data));
+    AT_FORWARD(at_wire_recipe(recipe, &candidate->device->target, &candidate->data));
+    if (candidate->data->kernel->kernel.target == ATTUNE_TARGET_CPU) {
+        AT_FORWARD(add_code(code, candidate->data));
     }
-    AT_FORWARD(guest->device->ops->load(guest->device, &guest->data->recipe, &guest->loaded));
-    return at_plan_bind(&guest->data->recipe.problem, guest->loaded, AT_ORIGIN_NAMED, plan);
+    AT_FORWARD(candidate->device->ops->load(candidate->device, &candidate->data->recipe, &candidate->loaded));
+    return at_plan_bind(&candidate->data->recipe.problem, candidate->loaded, AT_ORIGIN_NAMED, plan);
 }
 
-attune_status at_guest_load(at_guest_code *code, at_device *device, json_t *recipe, at_guest *guest, attune_plan **plan)
+attune_status at_candidate_load(at_candidate_code *code, at_device *device, json_t *recipe, at_candidate *candidate,
+                                attune_plan **plan)
 {
-    *guest = (at_guest){.device = device};
+    *candidate = (at_candidate){.device = device};
     *plan = NULL;
-    attune_status status = load(code, recipe, guest, plan);
+    attune_status status = load(code, recipe, candidate, plan);
     if (status != ATTUNE_OK) {
-        at_guest_free(guest);
+        at_candidate_free(candidate);
     }
     return status;
 }
 
-void at_guest_free(at_guest *guest)
+void at_candidate_free(at_candidate *candidate)
 {
-    if (guest->loaded != NULL) {
-        guest->device->ops->unload(guest->loaded);
+    if (candidate->loaded != NULL) {
+        candidate->device->ops->unload(candidate->loaded);
     }
-    at_recipe_data_free(guest->data);
-    *guest = (at_guest){0};
+    at_recipe_data_free(candidate->data);
+    *candidate = (at_candidate){0};
 }

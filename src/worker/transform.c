@@ -1,4 +1,4 @@
-#include "worker/guise.h"
+#include "worker/transform.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,20 +18,21 @@ static size_t span(const attune_tensor *tensor, int64_t batch, int64_t heads, in
     return rows > 0 ? (size_t)last * at_dtype_bytes(tensor->dtype) : 0;
 }
 
-static at_guised_role role_of(const attune_call *call, attune_role role, int64_t batch, int64_t heads, int64_t rows,
-                              int64_t columns)
+static at_transformd_role role_of(const attune_call *call, attune_role role, int64_t batch, int64_t heads, int64_t rows,
+                                  int64_t columns)
 {
     const attune_tensor *tensor = &call->tensor[role];
-    return (at_guised_role){heads, rows, columns, *tensor, span(tensor, batch, heads, rows, columns)};
+    return (at_transformd_role){heads, rows, columns, *tensor, span(tensor, batch, heads, rows, columns)};
 }
 
-size_t at_guised_result_bytes(const at_guised *guised, const attune_tensor *strides)
+size_t at_transformd_result_bytes(const at_transformd *transformed, const attune_tensor *strides)
 {
-    const at_guised_role *of = &guised->role[ATTUNE_O];
-    return span(strides, guised->batch, of->heads, of->rows, of->columns);
+    const at_transformd_role *of = &transformed->role[ATTUNE_O];
+    return span(strides, transformed->batch, of->heads, of->rows, of->columns);
 }
 
-void at_guised_of(const attune_problem *problem, const attune_call *call, int64_t rows_q, at_guised *guised)
+void at_transformd_of(const attune_problem *problem, const attune_call *call, int64_t rows_q,
+                      at_transformd *transformed)
 {
     bool packed = problem->varlen != 0;
     int64_t batch = packed ? 1 : call->batch;
@@ -39,24 +40,25 @@ void at_guised_of(const attune_problem *problem, const attune_call *call, int64_
     int64_t keys = packed ? call->total_kv : call->seqlen_kv;
     static const attune_role tell[] = {ATTUNE_BIAS,   ATTUNE_MASK, ATTUNE_SINK,
                                        ATTUNE_SLOPES, ATTUNE_CU_Q, ATTUNE_USED_KV};
-    *guised = (at_guised){.batch = batch, .heads_kv = call->heads_kv, .moves = true};
+    *transformed = (at_transformd){.batch = batch, .heads_kv = call->heads_kv, .moves = true};
     for (size_t i = 0; i < sizeof tell / sizeof tell[0]; ++i) {
-        guised->moves = guised->moves && call->tensor[tell[i]].data == NULL;
+        transformed->moves = transformed->moves && call->tensor[tell[i]].data == NULL;
     }
-    guised->role[ATTUNE_Q] = role_of(call, ATTUNE_Q, batch, call->heads_q, queries, problem->head_dim_qk);
-    guised->role[ATTUNE_K] = role_of(call, ATTUNE_K, batch, call->heads_kv, keys, problem->head_dim_qk);
-    guised->role[ATTUNE_V] = role_of(call, ATTUNE_V, batch, call->heads_kv, keys, problem->head_dim_v);
-    guised->role[ATTUNE_O] = role_of(call, ATTUNE_O, batch, call->heads_q, queries, problem->head_dim_v);
+    transformed->role[ATTUNE_Q] = role_of(call, ATTUNE_Q, batch, call->heads_q, queries, problem->head_dim_qk);
+    transformed->role[ATTUNE_K] = role_of(call, ATTUNE_K, batch, call->heads_kv, keys, problem->head_dim_qk);
+    transformed->role[ATTUNE_V] = role_of(call, ATTUNE_V, batch, call->heads_kv, keys, problem->head_dim_v);
+    transformed->role[ATTUNE_O] = role_of(call, ATTUNE_O, batch, call->heads_q, queries, problem->head_dim_v);
 }
 
-/* ---- What a guise does ------------------------------------------------------------------------------------------- */
+/* ---- What a transform does
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct worn {
     uint64_t key;
     int64_t batch, head_kv; /* by how much they move */
 } worn;
 
-/* NOTE: 0 stays 0, which is the guise that changes nothing. */
+/* NOTE: 0 stays 0, which is the transform that changes nothing. */
 static uint64_t mixed(uint64_t value)
 {
     value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -64,12 +66,12 @@ static uint64_t mixed(uint64_t value)
     return value ^ (value >> 31);
 }
 
-static worn wear(const at_guised *guised, uint64_t guise)
+static worn apply(const at_transformd *transformed, uint64_t transform)
 {
-    worn on = {mixed(guise), 0, 0};
-    if (guised->moves) {
-        on.batch = (int64_t)((on.key >> 8) % (uint64_t)guised->batch);
-        on.head_kv = (int64_t)((on.key >> 32) % (uint64_t)guised->heads_kv);
+    worn on = {mixed(transform), 0, 0};
+    if (transformed->moves) {
+        on.batch = (int64_t)((on.key >> 8) % (uint64_t)transformed->batch);
+        on.head_kv = (int64_t)((on.key >> 32) % (uint64_t)transformed->heads_kv);
     }
     return on;
 }
@@ -85,24 +87,24 @@ static int64_t index_of(const attune_tensor *tensor, int64_t batch, int64_t head
            row * tensor->stride[ATTUNE_STRIDE_SEQ];
 }
 
-/* The base's element index of the row that stands at number `i` under the guise. */
-static int64_t source_of(const at_guised *guised, const at_guised_role *of, const worn *on, int64_t i)
+/* The base's element index of the row that stands at number `i` under the transform. */
+static int64_t source_of(const at_transformd *transformed, const at_transformd_role *of, const worn *on, int64_t i)
 {
     int64_t batch = i / of->rows / of->heads;
     int64_t head = i / of->rows % of->heads;
-    int64_t moved = head + on->head_kv * (of->heads / guised->heads_kv);
-    return index_of(&of->tensor, (batch + on->batch) % guised->batch, moved % of->heads, i % of->rows);
+    int64_t moved = head + on->head_kv * (of->heads / transformed->heads_kv);
+    return index_of(&of->tensor, (batch + on->batch) % transformed->batch, moved % of->heads, i % of->rows);
 }
 
-static int64_t target_of(const at_guised_role *of, const attune_tensor *strides, int64_t i)
+static int64_t target_of(const at_transformd_role *of, const attune_tensor *strides, int64_t i)
 {
     return index_of(strides, i / of->rows / of->heads, i / of->rows % of->heads, i % of->rows);
 }
 
 /* ---- Inputs ------------------------------------------------------------------------------------------------------ */
 
-static void wear_row(const worn *on, int64_t columns, bool values, size_t bytes, const unsigned char *from,
-                     unsigned char *to)
+static void apply_to_row(const worn *on, int64_t columns, bool values, size_t bytes, const unsigned char *from,
+                         unsigned char *to)
 {
     memcpy(to, from, (size_t)columns * bytes);
     for (int64_t column = 0; column < columns; ++column) {
@@ -112,15 +114,16 @@ static void wear_row(const worn *on, int64_t columns, bool values, size_t bytes,
     }
 }
 
-void at_guise_wear(const at_guised *guised, attune_role role, uint64_t guise, void *to)
+void at_transform_apply(const at_transformd *transformed, attune_role role, uint64_t transform, void *to)
 {
-    const at_guised_role *of = &guised->role[role];
-    const worn on = wear(guised, guise);
+    const at_transformd_role *of = &transformed->role[role];
+    const worn on = apply(transformed, transform);
     size_t bytes = at_dtype_bytes(of->tensor.dtype);
     const unsigned char *from = of->tensor.data;
-    for (int64_t i = 0; i < guised->batch * of->heads * of->rows; ++i) {
-        wear_row(&on, of->columns, role == ATTUNE_V, bytes, from + (size_t)source_of(guised, of, &on, i) * bytes,
-                 (unsigned char *)to + (size_t)target_of(of, &of->tensor, i) * bytes);
+    for (int64_t i = 0; i < transformed->batch * of->heads * of->rows; ++i) {
+        apply_to_row(&on, of->columns, role == ATTUNE_V, bytes,
+                     from + (size_t)source_of(transformed, of, &on, i) * bytes,
+                     (unsigned char *)to + (size_t)target_of(of, &of->tensor, i) * bytes);
     }
 }
 
@@ -145,13 +148,13 @@ static bool row_is_right(const worn *on, int64_t columns, const double *wanted, 
     return true;
 }
 
-bool at_guise_right(const at_guised *guised, uint64_t guise, const attune_tensor *got, double share)
+bool at_transform_matches(const at_transformd *transformed, uint64_t transform, const attune_tensor *got, double share)
 {
-    const at_guised_role *of = &guised->role[ATTUNE_O];
-    const worn on = wear(guised, guise);
+    const at_transformd_role *of = &transformed->role[ATTUNE_O];
+    const worn on = apply(transformed, transform);
     double wanted_row[COLUMNS], got_row[COLUMNS];
-    for (int64_t i = 0; i < guised->batch * of->heads * of->rows; ++i) {
-        at_elements_double(&of->tensor, source_of(guised, of, &on, i), of->columns, wanted_row);
+    for (int64_t i = 0; i < transformed->batch * of->heads * of->rows; ++i) {
+        at_elements_double(&of->tensor, source_of(transformed, of, &on, i), of->columns, wanted_row);
         at_elements_double(got, target_of(of, got, i), of->columns, got_row);
         if (!row_is_right(&on, of->columns, wanted_row, got_row, share)) {
             return false;
@@ -160,7 +163,7 @@ bool at_guise_right(const at_guised *guised, uint64_t guise, const attune_tensor
     return true;
 }
 
-double at_guise_share(int dtype, uint32_t traits)
+double at_transform_share(int dtype, uint32_t traits)
 {
     static const double rounding[] = {[ATTUNE_FP32] = 0x1p-14, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
     return ((traits & ATTUNE_TRAIT_ACC16) != 0 ? 512 : 16) * rounding[dtype];

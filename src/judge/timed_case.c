@@ -1,0 +1,58 @@
+#include "judge/timed_case.h"
+
+#include <string.h>
+
+#include "base/status.h"
+#include "judge/trial.h"
+#include "measure/clock.h"
+
+void at_timed_case_prefetch(const attune_problem *problem, uint64_t seed, bool acc16, at_prefetch *wanted)
+{
+    const at_suite suite = {.device = NULL};
+    bool mixed = at_family_applies(AT_FAMILY_MIXED, problem);
+    *wanted = (at_prefetch){.problem = *problem, .judged = true, .want = at_trial_rows(&suite, problem)};
+    wanted->draw = (at_draw){.seed = seed ^ attune_problem_hash(problem),
+                             .family = mixed ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL,
+                             .poison = 0xff};
+    wanted->want.acc16 = acc16;
+}
+
+attune_status at_timed_case_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool, at_memo *memo,
+                                 at_timed_case *timed_case)
+{
+    at_prefetch wanted;
+    at_timed_case_prefetch(problem, seed, acc16, &wanted);
+    wanted.draw.pool = pool;
+    memset(timed_case, 0, sizeof *timed_case);
+    timed_case->memo = memo;
+    AT_FORWARD(at_memo_inputs(memo, problem, &wanted.draw, &timed_case->inputs));
+    return at_memo_truth(memo, pool, &timed_case->inputs, &wanted.want, &timed_case->truth);
+}
+
+void at_timed_case_free(at_timed_case *timed_case)
+{
+    at_truth_free(&timed_case->truth);
+    at_memo_return(timed_case->memo, &timed_case->inputs, true);
+}
+
+attune_status at_timed_case_judge(const at_timed_case *timed_case)
+{
+    at_finding finding;
+    return at_judge_case(&timed_case->truth.one, &finding, NULL);
+}
+
+attune_status at_timed_case_run(const at_timed_case *timed_case, at_placement *place, const attune_plan *plan,
+                                double *us)
+{
+    at_clock clock = at_clock_monotonic();
+    size_t bytes = 0;
+    AT_FORWARD(attune_plan_workspace(plan, &place->call, &bytes));
+    AT_FORWARD(at_placement_reserve(place, bytes));
+    AT_FORWARD(at_placement_poison(place, 0xff));
+    int64_t began = clock.now_ns(clock.self);
+    AT_FORWARD(attune_plan_execute(plan, &place->call));
+    AT_FORWARD(place->device->ops->synchronise(place->device, NULL));
+    *us = 1e-3 * (double)(clock.now_ns(clock.self) - began);
+    AT_FORWARD(at_placement_fetch(place));
+    return at_timed_case_judge(timed_case);
+}

@@ -1,0 +1,17 @@
+/* What both ways of timing know of what is timed. */
+#include "worker/timing.h"
+
+size_t at_timing_call_bytes(const at_timing *timing)
+{
+    size_t bytes = 0;
+    for (int role = 0; role <= ATTUNE_O; ++role) {
+        bytes += timing->transformed.role[role].bytes;
+    }
+    return bytes;
+}
+
+double at_timing_share(const at_timing *timing, const at_contender *contender)
+{
+    uint32_t traits = contender->traits | timing->wanted.arm[0]->contender.traits;
+    return at_transform_share((int)timing->wanted.problem.dtype, traits);
+}
