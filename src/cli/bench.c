@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "cli/arms.h"
+#include "cli/bench_arms.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cpu/cpu.h"

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "cli/cli.h"
-#include "cli/facts.h"
+#include "cli/info_facts.h"
 #include "cli/progress.h"
 #include "core/call.h"
 #include "core/config.h"

@@ -7,7 +7,7 @@
 #ifndef EVOLVE_MEASURER_H
 #define EVOLVE_MEASURER_H
 
-#include "evolve/pool.h"
+#include "evolve/compilers.h"
 #include "evolve/race.h"
 #include "judge/built.h"
 #include "worker/remote.h"

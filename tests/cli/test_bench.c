@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/arms.h"
+#include "cli/bench_arms.h"
 #include "cli/command.h"
 
 #define HEADER "problem\tarm\tmedian_us\tlo_us\thi_us\tgflops\tratio\tpeak_share\n"

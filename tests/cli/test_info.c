@@ -3,7 +3,7 @@
 #include <jansson.h>
 
 #include "cli/command.h"
-#include "cli/facts.h"
+#include "cli/info_facts.h"
 #include "core/config.h"
 #include "cpu/cpu.h"
 #include "library/catalogue.h"

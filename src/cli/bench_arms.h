@@ -1,6 +1,6 @@
 /* The arms of a bench: read from a list of names, and made ready on one problem's inputs. */
-#ifndef CLI_ARMS_H
-#define CLI_ARMS_H
+#ifndef CLI_BENCH_ARMS_H
+#define CLI_BENCH_ARMS_H
 
 #include "cuda/graph.h"
 #include "library/course.h"

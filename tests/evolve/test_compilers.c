@@ -8,7 +8,7 @@
 #include "base/folder.h"
 #include "cuda/cuda.h"
 #include "cuda/nvrtc.h"
-#include "evolve/pool.h"
+#include "evolve/compilers.h"
 #include "worker/worker.h"
 
 static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
@@ -157,5 +157,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_is_not_there_is_told),
         cmocka_unit_test(an_interrupt_ends_the_wait),
     };
-    return cmocka_run_group_tests_name("evolve.pool", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("evolve.compilers", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "cli/facts.h"
+#include "cli/info_facts.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

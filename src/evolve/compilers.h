@@ -1,8 +1,8 @@
 /* Compiling ahead: kernels are compiled by several worker processes at once, into the cache that all workers share,
  * while one other worker owns the device and measures. A compiler that takes far longer than the others is ended: what
  * it was at counts as refused, and a fresh process takes its place. */
-#ifndef EVOLVE_POOL_H
-#define EVOLVE_POOL_H
+#ifndef EVOLVE_COMPILERS_H
+#define EVOLVE_COMPILERS_H
 
 #include "judge/verdict.h"
 

@@ -1,7 +1,7 @@
 /* Facts: what a verb found out, as (subject, name, property, value). For people they become a table a subject, a row
  * for each name and a column for each property; for programs they stay four columns. */
-#ifndef CLI_FACTS_H
-#define CLI_FACTS_H
+#ifndef CLI_INFO_FACTS_H
+#define CLI_INFO_FACTS_H
 
 #include "report/table.h"
 

@@ -1,4 +1,4 @@
-#include "evolve/pool.h"
+#include "evolve/compilers.h"
 
 #include <pthread.h>
 #include <stdio.h>

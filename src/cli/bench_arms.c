@@ -1,4 +1,4 @@
-#include "cli/arms.h"
+#include "cli/bench_arms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
