@@ -322,15 +322,6 @@ double at_space_feature(const at_space *space, int candidate, int param)
     return last > 0 ? (double)positions_of(space, candidate)[param] / last : 0;
 }
 
-int at_space_steps(const at_space *space, int a, int b)
-{
-    int steps = 0;
-    for (int p = 0; p < space->param_count; ++p) {
-        steps += abs(positions_of(space, a)[p] - positions_of(space, b)[p]);
-    }
-    return steps;
-}
-
 double at_space_distance(const at_space *space, int a, int b)
 {
     double sum = 0;
@@ -348,15 +339,4 @@ int at_space_live(const at_space *space)
         live += space->param[p].live;
     }
     return live;
-}
-
-int at_space_neighbours(const at_space *space, int candidate, int radius, int *list)
-{
-    int count = 0;
-    for (int other = 0; other < space->count; ++other) {
-        if (other != candidate && at_space_steps(space, candidate, other) <= radius) {
-            list[count++] = other;
-        }
-    }
-    return count;
 }

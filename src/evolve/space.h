@@ -77,12 +77,8 @@ int at_space_at(const at_space *space, const uint8_t *position);
 
 /* A parameter's position scaled to 0 ... 1; 0 where the parameter has one value. */
 double at_space_feature(const at_space *space, int candidate, int param);
-/* Steps that lead from one to the other. */
-int at_space_steps(const at_space *space, int a, int b);
 /* Euclid's distance of the features of live parameters. */
 double at_space_distance(const at_space *space, int a, int b);
 int at_space_live(const at_space *space); /* how many parameters are */
-/* Candidates that are 1 ... `radius` steps away into `list`, which has room for all; returns how many. */
-int at_space_neighbours(const at_space *space, int candidate, int radius, int *list);
 
 #endif

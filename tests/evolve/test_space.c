@@ -190,13 +190,11 @@ static int at(const char *text)
     return candidate;
 }
 
-static void measures_steps_and_distances(void **state)
+static void measures_distances(void **state)
 {
     (void)state;
     int a = at("landscape:TILE=8,KEYS=16,STAGES=1,UNROLL=1,ORDER=0,IDLE=7");
     int b = at("landscape:TILE=32,KEYS=16,STAGES=1,UNROLL=8,ORDER=1,IDLE=7");
-    assert_int_equal(at_space_steps(made, a, b), 2 + 3 + 1);
-    assert_int_equal(at_space_steps(made, b, a), 6);
     assert_true(fabs(at_space_distance(made, a, b) - sqrt(0.25 + 1 + 1)) < 1e-12);
     assert_true(at_space_feature(made, b, TILE) == 0.5);
     assert_true(at_space_feature(made, b, IDLE) == 0);
@@ -208,21 +206,6 @@ static void knows_which_parameters_live(void **state)
     assert_int_equal(at_space_live(made), 5);
     assert_true(made->param[ORDER].live);
     assert_false(made->param[IDLE].live);
-}
-
-static void neighbours_are_near_and_no_one_else(void **state)
-{
-    (void)state;
-    int *list = malloc((size_t)made->count * sizeof *list);
-    int corner = at("landscape:TILE=8,KEYS=16,STAGES=1,UNROLL=1,ORDER=0,IDLE=7");
-    assert_non_null(list);
-    assert_int_equal(at_space_neighbours(made, corner, 0, list), 0);
-    assert_int_equal(at_space_neighbours(made, corner, 1, list), 5);
-    for (int i = 0; i < 5; ++i) {
-        assert_int_equal(at_space_steps(made, corner, list[i]), 1);
-    }
-    assert_int_equal(at_space_neighbours(made, corner, 100, list), made->count - 1);
-    free(list);
 }
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
@@ -285,9 +268,8 @@ int main(void)
         CASE(refuses_spaces_without_end),
         CASE(texts_find_their_candidates),
         CASE(other_texts_find_none),
-        CASE(measures_steps_and_distances),
+        CASE(measures_distances),
         CASE(knows_which_parameters_live),
-        CASE(neighbours_are_near_and_no_one_else),
         CASE(reads_back_as_written),
         CASE(refuses_what_is_no_space),
     };
