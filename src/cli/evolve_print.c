@@ -67,18 +67,18 @@ static void on_tried(void *self, const char *config, const at_entrant *entrant)
 {
     at_evolve_printer *on = self;
     at_refused refused = entrant->first.refused;
-    if (entrant->fate == AT_FATE_REFUSED && on->refused[refused]++ == 0) {
+    if (entrant->result == AT_RACE_REFUSED && on->refused[refused]++ == 0) {
         memcpy(on->first_refusal[refused], entrant->first.why, sizeof on->first_refusal[0]);
     }
     if (!on->each) {
         return;
     }
     at_progress_end(&on->gate.progress);
-    if (entrant->fate == AT_FATE_REFUSED) {
+    if (entrant->result == AT_RACE_REFUSED) {
         (void)fprintf(on->gate.out, "    %-8s %s: %s\n", at_names_of_refused[refused], parameters(on, config),
                       entrant->first.why);
     } else {
-        (void)fprintf(on->gate.out, "    %-8s %s: %.3f of the champion's time", at_fate_name(entrant->fate),
+        (void)fprintf(on->gate.out, "    %-8s %s: %.3f of the champion's time", at_race_result_name(entrant->result),
                       parameters(on, config), exp(entrant->ratio.middle));
         print_interval(on, entrant);
     }

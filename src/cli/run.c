@@ -106,8 +106,8 @@ static attune_status check_output(const char *option, const char *path)
     return path == NULL ? ATTUNE_OK : at_writer_check(path);
 }
 
-/* An output that replaces what it was computed from is a slip of the pen, and nothing brings the input back. */
-static attune_status spare_inputs(const at_cli *cli, const char *option, const char *path)
+/* An output that replaces what it was computed from is a mistake, and the input would be lost. */
+static attune_status check_inputs_kept(const at_cli *cli, const char *option, const char *path)
 {
     const at_option *input;
     for (int i = 0; path != NULL && (input = at_verb_option(cli->verb, i)) != NULL; i++) {
@@ -128,8 +128,8 @@ static attune_status check_outputs(const at_cli *cli)
     AT_FORWARD(check_output("--lse", lse));
     AT_FAIL_IF(out != NULL && lse != NULL && at_file_same(out, lse), ATTUNE_INVALID_ARGUMENT,
                "--out and --lse are both %s: one would replace the other (a .safetensors of --out holds both)", out);
-    AT_FORWARD(spare_inputs(cli, "--out", out));
-    return spare_inputs(cli, "--lse", lse);
+    AT_FORWARD(check_inputs_kept(cli, "--out", out));
+    return check_inputs_kept(cli, "--lse", lse);
 }
 
 /* O and LSE of .safetensors stand in one file, with what made them. */
@@ -162,9 +162,9 @@ static attune_status write_outputs(const at_cli *cli, const at_run_job *job, con
     return ATTUNE_OK;
 }
 
-/* ---- The account ------------------------------------------------------------------------------------------------ */
+/* ---- The summary ------------------------------------------------------------------------------------------------ */
 
-typedef struct account {
+typedef struct summary {
     const at_run_job *job;
     const attune_plan *plan;
     const char *target;
@@ -172,10 +172,10 @@ typedef struct account {
     bool checked; /* `report` is filled */
     const char *given;
     at_run_report report;
-} account;
+} summary;
 
 /* Work by the time; packed sequences and tensors that say what is hidden leave the work unknown. */
-static double gflops(const account *a)
+static double gflops(const summary *a)
 {
     const attune_problem *p = &a->job->problem;
     bool known = !p->varlen && !p->seqused_kv && !p->mask;
@@ -198,7 +198,7 @@ static void print_error(const at_cli *cli, const char *what, const at_run_error 
     (void)fprintf(cli->out, "  %-18s max |difference| %.2e   relative L2 %.2e\n", what, error->max, error->l2);
 }
 
-static void print_report(const at_cli *cli, const account *a)
+static void print_report(const at_cli *cli, const summary *a)
 {
     const at_run_report *r = &a->report;
     char rows[96];
@@ -222,7 +222,7 @@ static void print_report(const at_cli *cli, const account *a)
     }
 }
 
-static void print_account(const at_cli *cli, const account *a, const char *problem)
+static void print_summary(const at_cli *cli, const summary *a, const char *problem)
 {
     const char *out = at_cli_text(cli, "--out"), *lse = at_cli_text(cli, "--lse");
     char rate[80] = "", time[48];
@@ -242,7 +242,7 @@ static void print_account(const at_cli *cli, const account *a, const char *probl
 }
 
 /* The same as one row, for programs. What was not asked for is empty. */
-static attune_status print_row(const at_cli *cli, const account *a, const char *problem)
+static attune_status print_row(const at_cli *cli, const summary *a, const char *problem)
 {
     static const at_column columns[] = {
         {"problem", AT_COLUMN_TEXT, NULL, 0},
@@ -284,7 +284,7 @@ static attune_status print_row(const at_cli *cli, const account *a, const char *
 /* ---- The verb --------------------------------------------------------------------------------------------------- */
 
 static attune_status check_result(const at_cli *cli, const attune_context *context, const attune_plan *plan,
-                                  const at_run_tensor *given, account *a)
+                                  const at_run_tensor *given, summary *a)
 {
     bool judge = at_cli_given(cli, "--check");
     if (!judge && !given->given) {
@@ -298,7 +298,7 @@ static attune_status check_result(const at_cli *cli, const attune_context *conte
 }
 
 static attune_status run_planned(const at_cli *cli, attune_context *context, const at_run_job *job,
-                                 const at_run_tensor *given, attune_plan **plan, account *a)
+                                 const at_run_tensor *given, attune_plan **plan, summary *a)
 {
     AT_FORWARD(attune_plan_create(context, &job->problem, ATTUNE_ESTIMATE, plan));
     a->plan = *plan;
@@ -312,11 +312,11 @@ static attune_status run_planned(const at_cli *cli, attune_context *context, con
     if (at_cli_format(cli) != AT_FORMAT_TEXT) {
         return print_row(cli, a, problem);
     }
-    print_account(cli, a, problem);
+    print_summary(cli, a, problem);
     return ATTUNE_OK;
 }
 
-static attune_status run_all(const at_cli *cli, at_run_job *job, at_run_tensor *given, account *a)
+static attune_status run_all(const at_cli *cli, at_run_job *job, at_run_tensor *given, summary *a)
 {
     const char *compare = at_cli_text(cli, "--compare");
     AT_FAIL_IF(cli->operand_count > 0, ATTUNE_INVALID_ARGUMENT, "\"%s\" is no option: files are given as --q FILE",
@@ -340,7 +340,7 @@ static int run(const at_cli *cli)
 {
     at_run_job job = {.in = NULL};
     at_run_tensor given = {.given = false};
-    account a = {.job = &job};
+    summary a = {.job = &job};
     attune_status status = run_all(cli, &job, &given, &a);
     int code = status != ATTUNE_OK ? at_cli_fail(cli, status) : (int)at_cli_exit(a.report.verdict);
     if (status == ATTUNE_OK && a.report.verdict != ATTUNE_OK) {

@@ -9,10 +9,10 @@
 
 enum { CHAMPION = 0, PLACEBO = 1, FIRST = 2 }; /* arms of a heat's stage */
 
-const char *at_fate_name(at_fate fate)
+const char *at_race_result_name(at_race_result result)
 {
     static const char *const name[] = {"refused", "slow", "lost", "tied", "won"};
-    return name[fate];
+    return name[result];
 }
 
 void at_race_policy_init(at_race_policy *policy, uint64_t seed)
@@ -71,12 +71,12 @@ bool at_race_ties(const at_race_policy *policy, const at_interval *a, const at_i
 static const at_interval same = {0, 0, 0}; /* the champion's own ratio */
 
 /* Who left after one or two blocks was far off. */
-at_fate at_race_fate(const at_race_policy *policy, const at_interval *ratio, int blocks)
+at_race_result at_race_result_of(const at_race_policy *policy, const at_interval *ratio, int blocks)
 {
     if (blocks < TRIMMED_MIN && ratio->middle > log(policy->far)) {
-        return AT_FATE_LOST;
+        return AT_RACE_LOST;
     }
-    return at_race_ties(policy, ratio, &same) ? AT_FATE_TIED : ratio->middle < 0 ? AT_FATE_WON : AT_FATE_LOST;
+    return at_race_ties(policy, ratio, &same) ? AT_RACE_TIED : ratio->middle < 0 ? AT_RACE_WON : AT_RACE_LOST;
 }
 
 static double log_mean(const double us[2])
@@ -98,7 +98,7 @@ attune_status at_race_ratio(const double (*us)[2], const double (*champion_us)[2
 
 static bool is_in(const at_entrant *entrant)
 {
-    return entrant->fate != AT_FATE_REFUSED && entrant->fate != AT_FATE_SLOW;
+    return entrant->result != AT_RACE_REFUSED && entrant->result != AT_RACE_SLOW;
 }
 
 /* The first launch of each; one that took k times the champion's is known well enough. */
@@ -108,8 +108,8 @@ static attune_status try_one(const at_race_policy *policy, const at_racer *racer
     AT_FORWARD(racer->try(racer->self, entrant->candidate, &entrant->first));
     double us = entrant->first.us, best = champion->first.us;
     bool slow = us > policy->slow * best && us > best + policy->grain_us;
-    entrant->fate = entrant->first.refused != AT_RAN ? AT_FATE_REFUSED : slow ? AT_FATE_SLOW : AT_FATE_TIED;
-    if (entrant->fate == AT_FATE_SLOW) {
+    entrant->result = entrant->first.refused != AT_RAN ? AT_RACE_REFUSED : slow ? AT_RACE_SLOW : AT_RACE_TIED;
+    if (entrant->result == AT_RACE_SLOW) {
         double ratio = log(us / best);
         entrant->ratio = (at_interval){ratio, ratio, ratio};
     }
@@ -120,7 +120,7 @@ static attune_status try_champion(const at_racer *racer, at_entrant *champion)
 {
     AT_FORWARD(racer->try(racer->self, champion->candidate, &champion->first));
     AT_FAIL_IF(champion->first.refused != AT_RAN, ATTUNE_WRONG_RESULT, "the champion: %.280s", champion->first.why);
-    champion->fate = AT_FATE_TIED;
+    champion->result = AT_RACE_TIED;
     return ATTUNE_OK;
 }
 
@@ -172,7 +172,7 @@ static attune_status look(const course *on, at_entrant *one)
 {
     AT_FORWARD(at_race_ratio((const double(*)[2])one->us, (const double(*)[2])on->heat->champion.us, one->blocks,
                              on->policy->confidence, &one->ratio));
-    one->fate = at_race_fate(on->policy, &one->ratio, one->blocks);
+    one->result = at_race_result_of(on->policy, &one->ratio, one->blocks);
     return ATTUNE_OK;
 }
 
@@ -183,7 +183,7 @@ static bool is_decided(const at_race_policy *policy, const at_entrant *one)
     double far_off = one->blocks == 1 ? 2 * policy->far : policy->far; /* one block may have been interrupted */
     bool far = one->ratio.middle > log(far_off) && (!policy->whole || one->blocks >= policy->blocks_min);
     bool within = one->ratio.low > -band && one->ratio.high < band;
-    return far || (!policy->whole && one->blocks >= policy->blocks_min && (one->fate == AT_FATE_LOST || within));
+    return far || (!policy->whole && one->blocks >= policy->blocks_min && (one->result == AT_RACE_LOST || within));
 }
 
 /* Whether anyone but champion and placebo is running. */
@@ -205,7 +205,7 @@ static attune_status expel(course *on, int culprit, const at_first_run *seen)
 {
     at_entrant *one = on->arm[culprit];
     AT_FAIL_IF(one->candidate == on->arm[CHAMPION]->candidate, ATTUNE_WRONG_RESULT, "the champion: %.280s", seen->why);
-    one->fate = AT_FATE_REFUSED;
+    one->result = AT_RACE_REFUSED;
     one->first.refused = seen->refused;
     memcpy(one->first.why, seen->why, sizeof one->first.why);
     one->blocks = 0;
@@ -306,7 +306,7 @@ attune_status at_heat_run(const at_race_policy *policy, const at_racer *racer, a
     }
     heat->fair = true;
     AT_FORWARD(on.arms > FIRST ? run_staged(&on) : ATTUNE_OK);
-    heat->fair = heat->placebo.blocks == 0 || heat->placebo.fate == AT_FATE_TIED;
+    heat->fair = heat->placebo.blocks == 0 || heat->placebo.result == AT_RACE_TIED;
     return ATTUNE_OK;
 }
 
@@ -325,12 +325,12 @@ int at_heat_winner(const at_race_policy *policy, const at_heat *heat, at_key_of 
     for (int i = 0; i < heat->count; ++i) {
         const at_entrant *one = &heat->entrant[i];
         bool faster = best < 0 || one->ratio.middle < heat->entrant[best].ratio.middle;
-        best = one->fate == AT_FATE_WON && faster ? i : best;
+        best = one->result == AT_RACE_WON && faster ? i : best;
     }
     const int fastest = best;
     for (int i = 0; i < heat->count && fastest >= 0; ++i) {
         const at_entrant *one = &heat->entrant[i];
-        bool ties = one->fate == AT_FATE_WON && at_race_ties(policy, &one->ratio, &heat->entrant[fastest].ratio);
+        bool ties = one->result == AT_RACE_WON && at_race_ties(policy, &one->ratio, &heat->entrant[fastest].ratio);
         best = ties && key(self, one->candidate) < key(self, heat->entrant[best].candidate) ? i : best;
     }
     return best;

@@ -70,21 +70,21 @@ typedef struct at_race_policy {
 /* slow 4, grain 2000 us, far 1.5, band 0.02, confidence 0.99, 3 to 12 blocks. */
 void at_race_policy_init(at_race_policy *policy, uint64_t seed);
 
-typedef enum at_fate {
-    AT_FATE_REFUSED = 0,
-    AT_FATE_SLOW, /* by its first launch alone */
-    AT_FATE_LOST, /* shown slower by more than the band */
-    AT_FATE_TIED, /* within the band, or not shown otherwise */
-    AT_FATE_WON   /* shown faster by more than the band */
-} at_fate;
+typedef enum at_race_result {
+    AT_RACE_REFUSED = 0,
+    AT_RACE_SLOW, /* by its first launch alone */
+    AT_RACE_LOST, /* shown slower by more than the band */
+    AT_RACE_TIED, /* within the band, or not shown otherwise */
+    AT_RACE_WON   /* shown faster by more than the band */
+} at_race_result;
 
 /* "refused", "slow", "lost", "tied", "won". */
-const char *at_fate_name(at_fate fate);
+const char *at_race_result_name(at_race_result result);
 
 /* One candidate in a heat, and all that was measured of it. */
 typedef struct at_entrant {
     int candidate;
-    at_fate fate;
+    at_race_result result;
     at_first_run first;
     int blocks;                       /* in which it was timed; the same blocks of the champion are the first ones */
     double us[AT_HEAT_BLOCKS_MAX][2]; /* microseconds of a call, two samples a block */
@@ -154,7 +154,7 @@ attune_status at_trimmed_mean(const double *values, int count, double confidence
 attune_status at_race_ratio(const double (*us)[2], const double (*champion_us)[2], int blocks, double confidence,
                             at_interval *ratio);
 /* What follows of a ratio after so many blocks. */
-at_fate at_race_fate(const at_race_policy *policy, const at_interval *ratio, int blocks);
+at_race_result at_race_result_of(const at_race_policy *policy, const at_interval *ratio, int blocks);
 
 /* Whether two ratios to the same champion are a tie: their middles differ by less than the band, or their intervals
  * overlap. */

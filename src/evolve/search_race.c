@@ -23,20 +23,20 @@ static attune_status tell_strategy(at_search *on, int candidate)
     return on->strategy == NULL ? ATTUNE_OK : at_strategy_tell(on->strategy, &tried);
 }
 
-/* Its twins, which were not raced, had the same fate. */
+/* Its duplicates, which were not raced, have the same result. */
 static attune_status tell(at_search *on, int candidate)
 {
     on->known[candidate].told = true;
     AT_FORWARD(tell_strategy(on, candidate));
     for (int i = 0; i < on->space->count; ++i) {
-        at_known_candidate *twin = &on->known[i];
-        if (twin->same_as == candidate && !twin->told) {
+        at_known_candidate *duplicate = &on->known[i];
+        if (duplicate->same_as == candidate && !duplicate->told) {
             const at_known_candidate *one = &on->known[candidate];
-            twin->told = true;
-            twin->refused = one->refused;
-            twin->log_us = one->log_us;
-            twin->half = one->half;
-            twin->censored = one->censored;
+            duplicate->told = true;
+            duplicate->refused = one->refused;
+            duplicate->log_us = one->log_us;
+            duplicate->half = one->half;
+            duplicate->censored = one->censored;
             AT_FORWARD(tell_strategy(on, i));
         }
     }
@@ -46,7 +46,7 @@ static attune_status tell(at_search *on, int candidate)
 attune_status at_search_refuse(at_search *on, int candidate, at_refused refused, const char *why)
 {
     at_event event = {.kind = AT_EVENT_REFUSAL, .as.refusal = {.refused = refused}};
-    at_entrant entrant = {.candidate = candidate, .fate = AT_FATE_REFUSED, .first = {.refused = refused}};
+    at_entrant entrant = {.candidate = candidate, .result = AT_RACE_REFUSED, .first = {.refused = refused}};
     at_search_text(on, candidate, event.as.refusal.config);
     (void)snprintf(event.as.refusal.why, sizeof event.as.refusal.why, "%s", why);
     (void)snprintf(entrant.first.why, sizeof entrant.first.why, "%.300s", why);
@@ -61,7 +61,7 @@ attune_status at_search_refuse(at_search *on, int candidate, at_refused refused,
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
-static int find_twin(const at_search *on, int candidate)
+static int find_duplicate(const at_search *on, int candidate)
 {
     for (int i = 0; i < on->space->count; ++i) {
         if (i != candidate && on->known[i].built && on->known[i].same_as < 0 &&
@@ -90,12 +90,12 @@ static attune_status write_build(const at_search *on, int candidate, const at_va
 }
 
 /* One that has the code of another is no candidate of its own: told when that one is, or now. */
-static attune_status take_twin(at_search *on, int candidate, bool *is_twin)
+static attune_status take_duplicate(at_search *on, int candidate, bool *is_duplicate)
 {
     at_known_candidate *one = &on->known[candidate];
-    one->same_as = find_twin(on, candidate);
-    *is_twin = one->same_as >= 0;
-    if (!*is_twin) {
+    one->same_as = find_duplicate(on, candidate);
+    *is_duplicate = one->same_as >= 0;
+    if (!*is_duplicate) {
         return ATTUNE_OK;
     }
     ++on->result->duplicates;
@@ -110,7 +110,7 @@ static attune_status build_one(at_search *on, int candidate, const char *from, b
     at_event event = {.kind = AT_EVENT_CANDIDATE};
     at_known_candidate *one = &on->known[candidate];
     at_variant variant;
-    bool is_twin = false;
+    bool is_duplicate = false;
     *races = false;
     one->seen = true;
     at_search_text(on, candidate, event.as.candidate.config);
@@ -127,10 +127,10 @@ static attune_status build_one(at_search *on, int candidate, const char *from, b
     memcpy(one->code, variant.code, sizeof one->code);
     one->figures.registers = variant.build.registers;
     one->figures.spill_bytes = variant.build.spill_bytes > 0 ? variant.build.spill_bytes : 0;
-    AT_FORWARD(one->built ? ATTUNE_OK : take_twin(on, candidate, &is_twin));
+    AT_FORWARD(one->built ? ATTUNE_OK : take_duplicate(on, candidate, &is_duplicate));
     AT_FORWARD(write_build(on, candidate, &variant));
     one->built = true;
-    *races = !is_twin;
+    *races = !is_duplicate;
     return ATTUNE_OK;
 }
 
@@ -243,15 +243,15 @@ static attune_status write_measurement(const at_search *on, const at_entrant *on
 {
     at_event event = {.kind = AT_EVENT_MEASUREMENT,
                       .as.measurement = {.round = round,
-                                         .censored = one->fate == AT_FATE_SLOW || one->blocks < 3,
-                                         .pairs = one->fate == AT_FATE_SLOW ? 1 : 2 * one->blocks}};
+                                         .censored = one->result == AT_RACE_SLOW || one->blocks < 3,
+                                         .pairs = one->result == AT_RACE_SLOW ? 1 : 2 * one->blocks}};
     at_event_measurement *to = &event.as.measurement;
     at_search_text(on, one->candidate, to->config);
     at_search_text(on, on->champion, to->champion);
     memcpy(to->code, on->known[one->candidate].code, sizeof to->code);
     for (int i = 0; i < to->pairs && i < AT_EVENT_PAIRS_MAX; ++i) {
-        to->us[i] = one->fate == AT_FATE_SLOW ? one->first.us : one->us[i / 2][i % 2];
-        to->champion_us[i] = one->fate == AT_FATE_SLOW ? champion_first_us : champion_us[i / 2][i % 2];
+        to->us[i] = one->result == AT_RACE_SLOW ? one->first.us : one->us[i / 2][i % 2];
+        to->champion_us[i] = one->result == AT_RACE_SLOW ? champion_first_us : champion_us[i / 2][i % 2];
     }
     return at_search_write(on, &event);
 }
@@ -264,7 +264,7 @@ static attune_status take_fresh(const at_search *on, batch *of)
         const at_entrant *beside = &of->beside[i];
         memcpy(of->champion_us[of->all.count], beside->us, sizeof beside->us);
         of->all.entrant[of->all.count++] = *one;
-        if (one->fate != AT_FATE_REFUSED) {
+        if (one->result != AT_RACE_REFUSED) {
             AT_FORWARD(write_measurement(on, one, beside->us, beside->first.us, HEAT));
         }
     }
@@ -302,13 +302,13 @@ static attune_status take_entrant(at_search *on, const at_entrant *one, const do
 {
     char name[AT_KERNEL_TEXT_MAX];
     at_known_candidate *known = &on->known[one->candidate];
-    if (one->fate == AT_FATE_REFUSED) {
+    if (one->result == AT_RACE_REFUSED) {
         return at_search_refuse(on, one->candidate, one->first.refused, one->first.why);
     }
     known->log_us = (isnan(on->champion_log_us) ? log(one->first.us) : on->champion_log_us) + one->ratio.middle;
     known->half = half_of(one, champion_us);
     known->ratio_half = one->blocks >= 3 ? (one->ratio.high - one->ratio.low) / 2 : 0;
-    known->censored = one->fate == AT_FATE_SLOW || one->blocks < 3;
+    known->censored = one->result == AT_RACE_SLOW || one->blocks < 3;
     ++on->result->measured;
     at_search_text(on, one->candidate, name);
     if (on->options->watch.tried != NULL) {
@@ -319,14 +319,14 @@ static attune_status take_entrant(at_search *on, const at_entrant *one, const do
 
 static attune_status decide_entrant(const at_search *on, const at_entrant *one)
 {
-    if (one->fate == AT_FATE_REFUSED || one->fate == AT_FATE_WON || one->candidate == on->champion) {
+    if (one->result == AT_RACE_REFUSED || one->result == AT_RACE_WON || one->candidate == on->champion) {
         return ATTUNE_OK;
     }
-    bool ties = one->fate == AT_FATE_TIED;
+    bool ties = one->result == AT_RACE_TIED;
     return at_search_decide(on, ties ? AT_DECIDED_TIE : AT_DECIDED_ELIMINATED, ties ? on->champion : one->candidate,
                             ties ? one->candidate : on->champion,
                             ties ? &(at_interval){-one->ratio.middle, -one->ratio.high, -one->ratio.low} : &one->ratio,
-                            at_fate_name(one->fate));
+                            at_race_result_name(one->result));
 }
 
 /* ---- Who wins twice ---------------------------------------------------------------------------------------------- */
@@ -337,7 +337,7 @@ static attune_status duel(at_search *on, int challenger, at_entrant *outcome)
     at_race_policy policy = on->options->policy;
     at_heat heat = {.champion = {.candidate = on->champion}, .count = 1};
     if (at_search_recall_no_champion(on, challenger, on->champion)) {
-        *outcome = (at_entrant){.candidate = challenger, .fate = AT_FATE_TIED};
+        *outcome = (at_entrant){.candidate = challenger, .result = AT_RACE_TIED};
         return ATTUNE_OK;
     }
     if (at_search_recall(on, challenger, on->champion, DUEL, outcome, champion_us)) {
@@ -347,8 +347,8 @@ static attune_status duel(at_search *on, int challenger, at_entrant *outcome)
     heat.entrant[0].candidate = challenger;
     AT_FORWARD(at_heat_duel(&policy, &on->machine->racer, &heat));
     *outcome = heat.entrant[0];
-    outcome->fate = heat.fair || outcome->fate == AT_FATE_REFUSED ? outcome->fate : AT_FATE_TIED;
-    return outcome->fate == AT_FATE_REFUSED || !heat.fair
+    outcome->result = heat.fair || outcome->result == AT_RACE_REFUSED ? outcome->result : AT_RACE_TIED;
+    return outcome->result == AT_RACE_REFUSED || !heat.fair
                ? ATTUNE_OK
                : write_measurement(on, outcome, (const double(*)[2])heat.champion.us, heat.champion.first.us, DUEL);
 }
@@ -358,7 +358,7 @@ static attune_status promote(at_search *on, int challenger)
     at_entrant outcome;
     char name[AT_KERNEL_TEXT_MAX];
     AT_FORWARD(duel(on, challenger, &outcome));
-    if (outcome.fate != AT_FATE_WON) {
+    if (outcome.result != AT_RACE_WON) {
         at_search_text(on, challenger, name);
         at_search_note(on, "%s won a heat and not the duel: no champion", name);
         return at_search_decide(on, AT_DECIDED_NOT_CONFIRMED, challenger, on->champion, &outcome.ratio,
@@ -408,7 +408,7 @@ static attune_status race(at_search *on, const int *ready, int count, batch *of)
     if (of->fresh.count > 0) {
         AT_FORWARD(run_fair_heat(on, of));
         for (int i = 0; i < of->fresh.count; ++i) {
-            if (of->fresh.entrant[i].fate != AT_FATE_REFUSED) {
+            if (of->fresh.entrant[i].result != AT_RACE_REFUSED) {
                 raced[raced_count++] = of->fresh.entrant[i].candidate;
             }
         }

@@ -21,7 +21,7 @@ static void read_times(const at_event_measurement *from, at_entrant *entrant, do
 static void read_first(const at_event_measurement *from, at_entrant *entrant)
 {
     double ratio = log(from->us[0] / from->champion_us[0]);
-    entrant->fate = AT_FATE_SLOW;
+    entrant->result = AT_RACE_SLOW;
     entrant->first.us = from->us[0];
     entrant->ratio = (at_interval){ratio, ratio, ratio};
 }
@@ -40,7 +40,7 @@ static bool read_measurement(const at_search *on, const at_event_measurement *fr
                       policy->confidence, &entrant->ratio) != ATTUNE_OK) {
         return false;
     }
-    entrant->fate = at_race_fate(policy, &entrant->ratio, entrant->blocks);
+    entrant->result = at_race_result_of(policy, &entrant->ratio, entrant->blocks);
     return true;
 }
 
@@ -71,7 +71,7 @@ bool at_search_recall_refusal(const at_search *on, int candidate, at_entrant *en
     if (found == NULL) {
         return false;
     }
-    *entrant = (at_entrant){.candidate = candidate, .fate = AT_FATE_REFUSED};
+    *entrant = (at_entrant){.candidate = candidate, .result = AT_RACE_REFUSED};
     entrant->first.refused = found->as.refusal.refused;
     (void)snprintf(entrant->first.why, sizeof entrant->first.why, "%.300s", found->as.refusal.why);
     return true;

@@ -157,7 +157,7 @@ int at_strategy_any(at_strategy *strategy)
     }
 }
 
-bool at_strategy_dares(at_strategy *strategy, int candidate)
+bool at_strategy_accepts(at_strategy *strategy, int candidate)
 {
     double chance = at_boundary_chance(strategy->boundary, candidate);
     return chance <= 0 || (chance < 0.5 && at_random_uniform(&strategy->random) >= 2 * chance);

@@ -128,6 +128,6 @@ int at_strategy_any(at_strategy *strategy);
 /* The first open candidate of the heuristic order; -1 where there are none. */
 int at_strategy_next_of_order(const at_strategy *strategy);
 /* Whether to ask for a candidate that may be refused: not where that is as likely as not, and below that by chance. */
-bool at_strategy_dares(at_strategy *strategy, int candidate);
+bool at_strategy_accepts(at_strategy *strategy, int candidate);
 
 #endif

@@ -83,7 +83,7 @@ static int breed(at_strategy *strategy, const int *elite, int elites)
         int mother = elite[at_random_below(&strategy->random, (uint64_t)elites)];
         int father = elite[at_random_below(&strategy->random, (uint64_t)elites)];
         int child = child_of(strategy, mother, father, radius + attempt / 50);
-        if (child >= 0 && at_strategy_open(strategy, child) && at_strategy_dares(strategy, child)) {
+        if (child >= 0 && at_strategy_open(strategy, child) && at_strategy_accepts(strategy, child)) {
             return child;
         }
     }

@@ -102,7 +102,7 @@ static int far_away(at_strategy *strategy)
                 nearest = fmin(nearest, at_space_distance(strategy->space, candidate, other));
             }
         }
-        if (nearest > farthest && at_strategy_dares(strategy, candidate)) {
+        if (nearest > farthest && at_strategy_accepts(strategy, candidate)) {
             best = candidate;
             farthest = nearest;
         }
@@ -209,7 +209,7 @@ static int ask(at_strategy *strategy)
 {
     if (strategy->asked_count < beginning(strategy) || strategy->best < 0) {
         int next = strategy->asked_count % 2 == 0 ? at_strategy_next_of_order(strategy) : -1;
-        return next >= 0 && at_strategy_dares(strategy, next) ? next : far_away(strategy);
+        return next >= 0 && at_strategy_accepts(strategy, next) ? next : far_away(strategy);
     }
     modeller *self = strategy->self;
     if (renew(strategy) != ATTUNE_OK) {

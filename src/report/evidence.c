@@ -6,9 +6,9 @@
 
 #include "base/status.h"
 #include "core/problem.h"
-#include "report/cloud.h"
 #include "report/html.h"
 #include "report/points.h"
+#include "report/scatter.h"
 #include "report/svg.h"
 
 enum { ROW = 16, NAMES = 190, TIMES = 210 };
@@ -78,7 +78,7 @@ static int by_question(const void *a, const void *b)
 }
 
 /* The lengths that there are, where they do not stand too close. */
-static void add_lengths(const at_cloud *in)
+static void add_lengths(const at_scatter *in)
 {
     double tick[AT_TICKS_MAX];
     int count = 0;
@@ -93,21 +93,21 @@ static void add_lengths(const at_cloud *in)
         }
         tick[count++] = at = next;
     }
-    at_cloud_ticks(in, tick, count);
+    at_scatter_ticks(in, tick, count);
 }
 
 static attune_status plot_speed(const sheet *of, const at_point *head)
 {
     char title[ATTUNE_PROBLEM_TEXT_MAX + 256];
-    at_cloud in = {.page = of->page, .x = length_of, .joined = true};
-    attune_status status = at_cloud_make(&of->points, head, same_question, &in);
+    at_scatter in = {.page = of->page, .x = length_of, .joined = true};
+    attune_status status = at_scatter_make(&of->points, head, same_question, &in);
     if (status == ATTUNE_OK && in.count > 0) {
         (void)snprintf(title, sizeof title, "%s, head dim %d, %s: %s", head->verdict->target.model,
                        head->problem.head_dim_qk, mask_of(&head->problem), head->question);
         at_html_element(of->page, "h3", title);
-        at_cloud_begin(&in, "keys in a sequence", "TFLOP/s by length");
+        at_scatter_begin(&in, "keys in a sequence", "TFLOP/s by length");
         add_lengths(&in);
-        at_cloud_points(&in);
+        at_scatter_points(&in);
         at_svg_end(of->page);
     }
     free(in.point);
@@ -170,7 +170,7 @@ static void look_up(const at_point *point, roof *above)
 }
 
 /* A dtype's ceiling; its name goes below the line where the ceiling `before`, 0 for none, has its own above it. */
-static void add_flat(const at_cloud *in, int dtype, double tflops, double before)
+static void add_flat(const at_scatter *in, int dtype, double tflops, double before)
 {
     char name[96], number[48];
     double y = at_axis_place(&in->up, tflops);
@@ -182,7 +182,7 @@ static void add_flat(const at_cloud *in, int dtype, double tflops, double before
 }
 
 /* From where the rate of the memory enters the picture to where it leaves it. */
-static void add_slope(const at_cloud *in, const roof *above)
+static void add_slope(const at_scatter *in, const roof *above)
 {
     double left = fmax(in->across.low, in->up.low / above->terabytes);
     double right = fmin(in->across.high, in->up.high / above->terabytes);
@@ -211,7 +211,7 @@ static void say_roof(at_text *page, const roof *above, bool flat)
     }
 }
 
-static void draw_roof(at_cloud *in)
+static void draw_roof(at_scatter *in)
 {
     roof above = {0};
     double tick[AT_TICKS_MAX];
@@ -222,12 +222,12 @@ static void draw_roof(at_cloud *in)
     }
     for (int dtype = 0; dtype <= ATTUNE_BF16; ++dtype) {
         if (above.tflops[dtype] > 0) {
-            at_cloud_widen(&in->up, above.tflops[dtype]);
+            at_scatter_widen(&in->up, above.tflops[dtype]);
             flat = true;
         }
     }
-    at_cloud_begin(in, "operations a byte of Q, K, V and O", "TFLOP/s by arithmetic intensity");
-    at_cloud_ticks(in, tick, at_axis_ticks(&in->across, tick));
+    at_scatter_begin(in, "operations a byte of Q, K, V and O", "TFLOP/s by arithmetic intensity");
+    at_scatter_ticks(in, tick, at_axis_ticks(&in->across, tick));
     for (int dtype = 0; dtype <= ATTUNE_BF16; ++dtype) {
         if (above.tflops[dtype] > 0) {
             add_flat(in, dtype, above.tflops[dtype], before);
@@ -237,15 +237,15 @@ static void draw_roof(at_cloud *in)
     if (above.terabytes > 0) {
         add_slope(in, &above);
     }
-    at_cloud_points(in);
+    at_scatter_points(in);
     at_svg_end(in->page);
     say_roof(in->page, &above, flat);
 }
 
 static attune_status plot_roof(const sheet *of, const at_point *head)
 {
-    at_cloud in = {.page = of->page, .x = intensity_of};
-    attune_status status = at_cloud_make(&of->points, head, same_device, &in);
+    at_scatter in = {.page = of->page, .x = intensity_of};
+    attune_status status = at_scatter_make(&of->points, head, same_device, &in);
     if (status == ATTUNE_OK && in.count > 0) {
         at_html_element(of->page, "h3", head->verdict->target.model);
         draw_roof(&in);

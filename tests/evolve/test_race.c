@@ -33,14 +33,14 @@ static int winner_of(const at_heat *heat)
     return at_heat_winner(&policy, heat, by_number, NULL);
 }
 
-static at_fate duel(synthetic *on, uint64_t seed, int challenger)
+static at_race_result duel(synthetic *on, uint64_t seed, int challenger)
 {
     at_race_policy policy;
     const at_racer racer = synthetic_racer(on);
     at_heat heat = {.count = 1, .entrant = {{.candidate = challenger}}};
     at_race_policy_init(&policy, seed);
     assert_ok(at_heat_duel(&policy, &racer, &heat));
-    return heat.entrant[0].fate;
+    return heat.entrant[0].result;
 }
 
 /* ---- Arithmetic -------------------------------------------------------------------------------------------------- */
@@ -100,9 +100,9 @@ static void the_faster_one_wins_and_the_slower_leaves(void **state)
         assert_true(winner == 1 || winner == -1);
         assert_true(heat.fair);
         assert_float_equal(heat.entrant[1].ratio.middle, log(0.8), 0.06);
-        wins += winner == 1 && duel(&on, seed, 2) == AT_FATE_WON;
-        losses += heat.entrant[0].fate == AT_FATE_LOST;
-        ties += heat.entrant[2].fate == AT_FATE_TIED;
+        wins += winner == 1 && duel(&on, seed, 2) == AT_RACE_WON;
+        losses += heat.entrant[0].result == AT_RACE_LOST;
+        ties += heat.entrant[2].result == AT_RACE_TIED;
     }
     assert_true(wins >= SEEDS * 97 / 100 && losses >= SEEDS * 97 / 100 && ties >= SEEDS * 9 / 10);
 }
@@ -121,7 +121,7 @@ static void the_luckiest_of_fifty_copies_does_not_win(void **state)
             int winner = winner_of(&heat);
             if (winner >= 0) {
                 ++lucky;
-                assert_int_not_equal(duel(&on, seed, heat.entrant[winner].candidate), AT_FATE_WON);
+                assert_int_not_equal(duel(&on, seed, heat.entrant[winner].candidate), AT_RACE_WON);
             }
             for (int i = 0; i < heat.count; ++i) {
                 luckiest = fmin(luckiest, heat.entrant[i].us[0][0]);
@@ -142,7 +142,7 @@ static void who_is_hopeless_is_timed_once(void **state)
     on.us[2] = 90;
     at_heat heat = run(&on, 1, 2);
     assert_int_equal(heat.entrant[0].blocks, 1);
-    assert_int_equal(heat.entrant[0].fate, AT_FATE_LOST);
+    assert_int_equal(heat.entrant[0].result, AT_RACE_LOST);
     assert_true(heat.entrant[1].blocks >= 3);
 }
 
@@ -152,7 +152,7 @@ static void after_one_launch_that_is_too_slow_there_is_no_second(void **state)
     synthetic on = synthetic_of(1, 0.01);
     on.us[1] = 100000;
     at_heat heat = run(&on, 1, 1);
-    assert_int_equal(heat.entrant[0].fate, AT_FATE_SLOW);
+    assert_int_equal(heat.entrant[0].result, AT_RACE_SLOW);
     assert_int_equal(on.staged, 0);
     assert_int_equal(on.tried, 2);
     assert_float_equal(heat.entrant[0].ratio.middle, log(100500. / 600), 1e-9);
@@ -165,7 +165,7 @@ static void who_is_refused_is_not_staged(void **state)
     on.refused[1] = AT_REFUSED_WRONG;
     on.us[2] = 50;
     at_heat heat = run(&on, 1, 2);
-    assert_int_equal(heat.entrant[0].fate, AT_FATE_REFUSED);
+    assert_int_equal(heat.entrant[0].result, AT_RACE_REFUSED);
     assert_int_equal(heat.entrant[0].first.refused, AT_REFUSED_WRONG);
     assert_string_equal(heat.entrant[0].first.why, "it cannot");
     assert_int_equal(winner_of(&heat), 1);
@@ -181,9 +181,9 @@ static void who_is_wrong_when_timed_has_no_time(void **state)
     on.us[1] = on.us[3] = 50;
     on.us[2] = 80;
     at_heat heat = run(&on, 1, 3);
-    assert_int_equal(heat.entrant[0].fate, AT_FATE_REFUSED);
+    assert_int_equal(heat.entrant[0].result, AT_RACE_REFUSED);
     assert_string_equal(heat.entrant[0].first.why, "wrong on other inputs");
-    assert_int_equal(heat.entrant[2].fate, AT_FATE_REFUSED);
+    assert_int_equal(heat.entrant[2].result, AT_RACE_REFUSED);
     assert_string_equal(heat.entrant[2].first.why, "wrong in a timed call");
     assert_int_equal(winner_of(&heat), 1);
     assert_true(heat.entrant[1].blocks > 3);

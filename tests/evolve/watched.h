@@ -17,7 +17,7 @@ static inline void on_tried(void *self, const char *config, const at_entrant *en
     seen_events *on = self;
     (void)config;
     ++on->tried;
-    if (entrant->fate == AT_FATE_REFUSED && entrant->first.refused == AT_REFUSED_LAUNCH) {
+    if (entrant->result == AT_RACE_REFUSED && entrant->first.refused == AT_REFUSED_LAUNCH) {
         ++on->launch_refusals;
         on->last_launch_refusal = entrant->candidate;
     }

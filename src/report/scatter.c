@@ -1,4 +1,4 @@
-#include "report/cloud.h"
+#include "report/scatter.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { HEIGHT = 360, LEFT = 62, RIGHT = 150, TOP = 14, BOTTOM = 44 };
 static int by_line(const void *a, const void *b, void *self)
 {
     const at_point *one = *(const at_point *const *)a, *other = *(const at_point *const *)b;
-    const at_cloud *in = self;
+    const at_scatter *in = self;
     if (one->line != other->line) {
         return one->line - other->line;
     }
@@ -20,7 +20,7 @@ static int by_line(const void *a, const void *b, void *self)
     return x != y ? (x < y ? -1 : 1) : strcmp(one->verdict->problem, other->verdict->problem);
 }
 
-static bool can_stand(const at_cloud *in, const at_point *point)
+static bool has_place(const at_scatter *in, const at_point *point)
 {
     double x = in->x(point);
     return isfinite(x) && x > 0 && isfinite(point->tflops) && point->tflops > 0;
@@ -29,14 +29,14 @@ static bool can_stand(const at_cloud *in, const at_point *point)
 /* To each side of the values. */
 static const double room = 1.3;
 
-void at_cloud_widen(at_axis *axis, double value)
+void at_scatter_widen(at_axis *axis, double value)
 {
     axis->low = fmin(axis->low, value / room);
     axis->high = fmax(axis->high, value * room);
 }
 
-attune_status at_cloud_make(const at_points *points, const at_point *head,
-                            bool (*belongs)(const at_point *head, const at_point *point), at_cloud *in)
+attune_status at_scatter_make(const at_points *points, const at_point *head,
+                              bool (*belongs)(const at_point *head, const at_point *point), at_scatter *in)
 {
     in->point = calloc((size_t)points->count + 1, sizeof *in->point);
     AT_FAIL_IF(in->point == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a plot");
@@ -44,17 +44,17 @@ attune_status at_cloud_make(const at_points *points, const at_point *head,
     in->up = (at_axis){HUGE_VAL, 0, 0, TOP, true};
     for (int i = 0; i < points->count; ++i) {
         const at_point *point = &points->point[i];
-        if (belongs(head, point) && can_stand(in, point)) {
+        if (belongs(head, point) && has_place(in, point)) {
             in->point[in->count++] = point;
-            at_cloud_widen(&in->across, in->x(point));
-            at_cloud_widen(&in->up, point->tflops);
+            at_scatter_widen(&in->across, in->x(point));
+            at_scatter_widen(&in->up, point->tflops);
         }
     }
     qsort_r(in->point, (size_t)in->count, sizeof *in->point, by_line, in);
     return ATTUNE_OK;
 }
 
-static int count_lines(const at_cloud *in)
+static int count_lines(const at_scatter *in)
 {
     int lines = 0;
     for (int i = 0; i < in->count; ++i) {
@@ -72,7 +72,7 @@ static void add_tick(at_text *page, double x, double y, const char *anchor, doub
     at_svg_words(page, x, y, anchor, label);
 }
 
-static void add_up(const at_cloud *in)
+static void add_up(const at_scatter *in)
 {
     double tick[AT_TICKS_MAX];
     int count = at_axis_ticks(&in->up, tick);
@@ -83,7 +83,7 @@ static void add_up(const at_cloud *in)
     }
 }
 
-void at_cloud_ticks(const at_cloud *in, const double *tick, int count)
+void at_scatter_ticks(const at_scatter *in, const double *tick, int count)
 {
     double y = in->height - BOTTOM;
     for (int i = 0; i < count; ++i) {
@@ -94,7 +94,7 @@ void at_cloud_ticks(const at_cloud *in, const double *tick, int count)
     at_svg_line(in->page, LEFT, y, AT_SVG_WIDTH - RIGHT, y, "#333", 1, NULL);
 }
 
-void at_cloud_begin(at_cloud *in, const char *x_name, const char *y_name)
+void at_scatter_begin(at_scatter *in, const char *x_name, const char *y_name)
 {
     in->lines = count_lines(in);
     int legend = TOP + 20 * in->lines + BOTTOM;
@@ -106,14 +106,14 @@ void at_cloud_begin(at_cloud *in, const char *x_name, const char *y_name)
 }
 
 /* Where points of the line with this number in the legend stand: side by side where all have one x. */
-static double across(const at_cloud *in, const at_point *point, int number)
+static double across(const at_scatter *in, const at_point *point, int number)
 {
     double x = in->x(point);
     bool alone = in->across.high <= in->across.low * room * room * 1.001;
     return alone ? LEFT + (AT_SVG_WIDTH - LEFT - RIGHT) * (number + 0.5) / in->lines : at_axis_place(&in->across, x);
 }
 
-static void add_mark(const at_cloud *in, const at_point *point, int number, double tflops)
+static void add_mark(const at_scatter *in, const at_point *point, int number, double tflops)
 {
     char label[AT_KERNEL_TEXT_MAX + ATTUNE_PROBLEM_TEXT_MAX + 64], speed[48];
     at_number_print(tflops, 4, speed);
@@ -124,7 +124,7 @@ static void add_mark(const at_cloud *in, const at_point *point, int number, doub
 
 /* Points of one line and problem: all of a candidate's; of a peer, which was timed beside every candidate, the
  * middle one. Returns the y of the line there. */
-static double add_run(const at_cloud *in, int number, int first, int end)
+static double add_run(const at_scatter *in, int number, int first, int end)
 {
     double *all = calloc((size_t)(end - first), sizeof *all);
     if (all == NULL) {
@@ -146,7 +146,7 @@ static double add_run(const at_cloud *in, int number, int first, int end)
     return middle;
 }
 
-static void add_legend(const at_cloud *in, const at_point *point, int number)
+static void add_legend(const at_scatter *in, const at_point *point, int number)
 {
     double x = AT_SVG_WIDTH - RIGHT + 12, y = TOP + 14 + 20.0 * number;
     at_svg_line(in->page, x, y - 4, x + 20, y - 4, at_svg_colour(point->line), 3, point->peer ? "4 3" : NULL);
@@ -154,7 +154,7 @@ static void add_legend(const at_cloud *in, const at_point *point, int number)
 }
 
 /* Where the run that begins at `first` ends. */
-static int run_end(const at_cloud *in, int first)
+static int run_end(const at_scatter *in, int first)
 {
     int end = first + 1;
     while (end < in->count && in->point[end]->line == in->point[first]->line &&
@@ -164,7 +164,7 @@ static int run_end(const at_cloud *in, int first)
     return end;
 }
 
-void at_cloud_points(const at_cloud *in)
+void at_scatter_points(const at_scatter *in)
 {
     int number = -1;
     double x_before = NAN, y_before = NAN;
