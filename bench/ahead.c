@@ -117,7 +117,7 @@ static attune_status add_problem(job *on, const attune_problem *problem)
     if (on->stranger != NULL) {
         return add_of_stranger(on, problem);
     }
-    if (!on->kernel->supports(problem, &on->target, NULL)) {
+    if (!at_kernel_supports(on->kernel, problem, &on->target, NULL)) {
         return ATTUNE_OK;
     }
     return on->first > 0 ? add_first(on, problem) : add_all(on, problem);

@@ -294,6 +294,50 @@ enum {
     ATTUNE_TRAIT_NAMED_ONLY = 1 << 5 /* never chosen unless named */
 };
 
+#define ATTUNE_BIT(index) (1u << (index))
+#define ATTUNE_ANY INT32_MAX /* no upper limit */
+#define ATTUNE_CAN_MAX 8     /* capabilities of one kernel */
+
+/* For tables: what the forward pass of ABI 3 has. These do not grow: what is new is stated by those who can. */
+#define ATTUNE_DTYPES_FORWARD (ATTUNE_BIT(ATTUNE_FP32) | ATTUNE_BIT(ATTUNE_FP16) | ATTUNE_BIT(ATTUNE_BF16))
+#define ATTUNE_DTYPES_HALF (ATTUNE_BIT(ATTUNE_FP16) | ATTUNE_BIT(ATTUNE_BF16))
+#define ATTUNE_LAYOUTS_FORWARD (ATTUNE_BIT(ATTUNE_BHSD) | ATTUNE_BIT(ATTUNE_BSHD))
+#define ATTUNE_FEATURES_FORWARD                                                                                        \
+    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_BIAS |                    \
+     ATTUNE_FEATURE_MASK | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |                       \
+     ATTUNE_FEATURE_VARLEN | ATTUNE_FEATURE_STRICT)
+
+/* Multiples of `step` from `least` to `most`. */
+typedef struct attune_dims {
+    int32_t least, most, step;
+} attune_dims;
+
+/* What a kernel computes, as data: a problem is asked of it only where one row of its table says all of it; the rest is
+ * refused, what a later version of attune adds too. 0 is never "any". */
+typedef struct attune_capability {
+    uint32_t ops;      /* ATTUNE_BIT of attune_op */
+    uint32_t dtypes;   /* ATTUNE_BIT of attune_dtype: the problem's, which is that of all roles */
+    uint32_t dtypes_k; /* likewise: those that K, V, O and BIAS may have where the problem gives them another */
+    uint32_t dtypes_v, dtypes_o, dtypes_bias;
+    uint32_t features; /* ATTUNE_FEATURE_ bits that a problem may have. Not STRICT with ATTUNE_TRAIT_TAINTS */
+    uint32_t layouts;  /* ATTUNE_BIT of attune_layout */
+    attune_dims head_dim_qk, head_dim_v;
+    int32_t dims_equal;    /* 1: both are the same */
+    int32_t align;         /* bytes, at least 1: the least that pointers and strides must be multiples of */
+    int32_t arch_least;    /* CUDA: attune_target.arch; CPU: attune_isa */
+    int32_t arch_most;     /* the last of them, or ATTUNE_ANY */
+    int32_t arch_features; /* CUDA, 1: attune_target.arch_features are needed */
+    uint32_t steps;        /* ATTUNE_BIT of the attune_step_kind that its steps may have */
+} attune_capability;
+
+/* A row that is all of the forward pass, from an architecture or tier on: for general kernels. */
+#define ATTUNE_CAN_FORWARD(arch, step_kinds)                                                                           \
+    {                                                                                                                  \
+        .ops = ATTUNE_BIT(ATTUNE_FORWARD), .dtypes = ATTUNE_DTYPES_FORWARD, .features = ATTUNE_FEATURES_FORWARD,       \
+        .layouts = ATTUNE_LAYOUTS_FORWARD, .head_dim_qk = {1, 256, 1}, .head_dim_v = {1, 256, 1}, .align = 1,          \
+        .arch_least = (arch), .arch_most = ATTUNE_ANY, .steps = (step_kinds)                                           \
+    }
+
 /* A problem and config that are compiled and inspected ahead of time for every architecture that supports them. */
 typedef struct attune_shipped {
     const char *problem; /* text form */
@@ -310,8 +354,12 @@ typedef struct attune_kernel {
     int32_t param_count;
     const attune_param *params;
     const attune_shipped *shipped; /* ends with a NULL problem; may be NULL */
+    const attune_capability *can;  /* a problem must be covered by one of these */
+    int32_t can_count;             /* 1 ... ATTUNE_CAN_MAX */
+    int32_t reserved;              /* 0 */
 
-    /* Whether the kernel computes this problem on this target with some config; if not, the reason. */
+    /* Whether the kernel computes this problem, which its table covers, on this target with some config; if not, the
+     * reason. For what a table cannot say; NULL: it does. */
     bool (*supports)(const attune_problem *problem, const attune_target *target, attune_reason *reason);
     /* Whether a config of allowed values is legal together, for a supported problem. Not about resources. */
     bool (*valid)(const attune_problem *problem, const attune_target *target, const attune_config *config,

@@ -26,27 +26,6 @@ enum {
     CONFIGS = ROWS * KEYS * BUNDLES * PACKS
 };
 
-static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    if (target->isa < ATTUNE_ISA_AVX512_BF16) {
-        static const char *const lower[] = {"baseline", "avx2", "avx512"};
-        return attune_refuse(reason, "isa %s: avx512_bf16 or amx is needed", lower[target->isa]);
-    }
-    if (problem->op != ATTUNE_FORWARD) {
-        return attune_refuse(reason, "op %d: only forward (%d) is there", (int)problem->op, (int)ATTUNE_FORWARD);
-    }
-    if (problem->dtype != ATTUNE_BF16) {
-        return attune_refuse(reason, "dtype %s: bf16 is needed", problem->dtype == ATTUNE_FP16 ? "fp16" : "fp32");
-    }
-    if (problem->bias != ATTUNE_BIAS_NONE) {
-        return attune_refuse(reason, "bias %d: none (%d) is needed", (int)problem->bias, (int)ATTUNE_BIAS_NONE);
-    }
-    if (problem->mask) {
-        return attune_refuse(reason, "mask 1: none is needed");
-    }
-    return true;
-}
-
 static int64_t group_of(const attune_problem *problem)
 {
     return problem->heads_kv > 0 ? problem->heads_q / problem->heads_kv : 1;
@@ -194,6 +173,19 @@ void attune_cpu_bf16_amx(const attune_args *args, int64_t item, void *scratch);
 
 extern const attune_kernel at_kernel_cpu_bf16;
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_BIT(ATTUNE_BF16),
+     .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)(ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK),
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {1, 256, 1},
+     .head_dim_v = {1, 256, 1},
+     .align = 1,
+     .arch_least = ATTUNE_ISA_AVX512_BF16,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL)},
+};
+
 const attune_kernel at_kernel_cpu_bf16 = {
     .size = sizeof(attune_kernel),
     .abi = ATTUNE_ABI,
@@ -202,7 +194,8 @@ const attune_kernel at_kernel_cpu_bf16 = {
     .summary = "bf16 by the CPU's dot products of pairs, in vectors or AMX tiles; K and V packed once",
     .param_count = PARAMS,
     .params = params,
-    .supports = supports,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .valid = valid,
     .resources = resources,
     .heuristic = heuristic,

@@ -28,21 +28,12 @@ enum {
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     (void)target;
-    if (problem->op != ATTUNE_FORWARD) {
-        return attune_refuse(reason, "op %d: only forward (%d) is there", (int)problem->op, (int)ATTUNE_FORWARD);
-    }
     int64_t group = problem->heads_q / problem->heads_kv;
     if (problem->seqlen_q > ROWS || problem->seqlen_q * group > ROWS) {
         return attune_refuse(reason,
                              "seqlen_q %lld, with %lld query heads a KV head: at most %d query rows a KV head are "
                              "packed",
                              (long long)problem->seqlen_q, (long long)group, ROWS);
-    }
-    if (problem->bias != ATTUNE_BIAS_NONE) {
-        return attune_refuse(reason, "bias %d: none (%d) is needed", (int)problem->bias, (int)ATTUNE_BIAS_NONE);
-    }
-    if (problem->mask) {
-        return attune_refuse(reason, "mask 1: none is needed");
     }
     return true;
 }
@@ -130,6 +121,19 @@ DECLARE_EVERY_TIER(attune_cpu_decode);
 
 extern const attune_kernel at_kernel_cpu_decode;
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_FORWARD,
+     .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)(ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK),
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {1, 256, 1},
+     .head_dim_v = {1, 256, 1},
+     .align = 1,
+     .arch_least = ATTUNE_ISA_BASELINE,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL)},
+};
+
 const attune_kernel at_kernel_cpu_decode = {
     .size = sizeof(attune_kernel),
     .abi = ATTUNE_ABI,
@@ -138,6 +142,8 @@ const attune_kernel at_kernel_cpu_decode = {
     .summary = "few query rows: packed by KV head, lanes along the head dims, keys split over threads",
     .param_count = PARAMS,
     .params = params,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,

@@ -32,15 +32,6 @@ enum {
     SHAPES = ROWS * KEYS * PANELS
 };
 
-static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    (void)target;
-    if (problem->op != ATTUNE_FORWARD) {
-        return attune_refuse(reason, "op %d: only forward (%d) is there", (int)problem->op, (int)ATTUNE_FORWARD);
-    }
-    return true;
-}
-
 /* Query rows in a vector. */
 static int64_t lanes_of(const attune_target *target)
 {
@@ -301,6 +292,9 @@ DECLARE_EVERY_TIER(attune_cpu_tiled);
 
 extern const attune_kernel at_kernel_cpu_tiled;
 
+static const attune_capability can[] = {
+    ATTUNE_CAN_FORWARD(ATTUNE_ISA_BASELINE, ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL))};
+
 const attune_kernel at_kernel_cpu_tiled = {
     .size = sizeof(attune_kernel),
     .abi = ATTUNE_ABI,
@@ -310,7 +304,8 @@ const attune_kernel at_kernel_cpu_tiled = {
     .traits = ATTUNE_TRAIT_GENERAL,
     .param_count = PARAMS,
     .params = params,
-    .supports = supports,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .valid = valid,
     .resources = resources,
     .heuristic = heuristic,

@@ -11,26 +11,9 @@ enum { WARP = 32, ROUND = 8 };
 
 bool at_cublas_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    if (target->arch < 80) {
-        return attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
-    }
-    if (problem->align != 0 && problem->align < 16) {
-        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
-    }
-    int32_t part = problem->dtype == ATTUNE_FP32 ? 4 : 8;
-    if (problem->head_dim_qk % part != 0 || problem->head_dim_v % part != 0) {
-        return attune_refuse(reason, "head dims %d and %d: multiples of %d are needed", problem->head_dim_qk,
-                             problem->head_dim_v, part);
-    }
-    const char *hides = problem->varlen                                                                   ? "varlen"
-                        : problem->seqused_kv                                                             ? "seqused"
-                        : problem->mask                                                                   ? "mask"
-                        : problem->bias != ATTUNE_BIAS_NONE                                               ? "bias"
-                        : attune_is_windowed(problem)                                                     ? "window"
-                        : attune_is_causal(problem) && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT ? "offset"
-                                                                                                          : NULL;
-    if (hides != NULL) {
-        return attune_refuse(reason, "%s: may hide a key from every row, and a GEMM multiplies by all of them", hides);
+    (void)target;
+    if (attune_is_causal(problem) && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
+        return attune_refuse(reason, "offset: may hide a key from every row, and a GEMM multiplies by all of them");
     }
     return true;
 }
@@ -144,6 +127,29 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_BIT(ATTUNE_FP32),
+     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {4, 256, 4},
+     .head_dim_v = {4, 256, 4},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_GEMM)},
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_HALF,
+     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {8, 256, 8},
+     .head_dim_v = {8, 256, 8},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_GEMM)},
+};
+
 extern const attune_kernel at_kernel_cublas;
 const attune_kernel at_kernel_cublas = {
     .size = sizeof(attune_kernel),
@@ -155,6 +161,8 @@ const attune_kernel at_kernel_cublas = {
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = at_cublas_supports,
     .valid = valid,
     .resources = resources,

@@ -26,18 +26,6 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     return 2 * block_n * (problem->head_dim_v + 8) + (int32_t)sizeof(float) * rows * (block_n + 4 + 1 + 2);
 }
 
-static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    if (problem->dtype == ATTUNE_FP32) {
-        return attune_refuse(reason, "dtype fp32: fp16 or bf16 is needed");
-    }
-    if (problem->head_dim_v % DIM_STEP != 0 || problem->head_dim_v > DIM_MAX) {
-        return attune_refuse(reason, "head_dim_v %d: a multiple of %d up to %d is needed", problem->head_dim_v,
-                             DIM_STEP, DIM_MAX);
-    }
-    return at_cublas_supports(problem, target, reason);
-}
-
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
@@ -92,6 +80,19 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_HALF,
+     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {8, 256, 8},
+     .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_GEMM)},
+};
+
 extern const attune_kernel at_kernel_cublas_qk;
 const attune_kernel at_kernel_cublas_qk = {
     .size = sizeof(attune_kernel),
@@ -103,7 +104,9 @@ const attune_kernel at_kernel_cublas_qk = {
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,
-    .supports = supports,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
+    .supports = at_cublas_supports,
     .valid = valid,
     .resources = resources,
     .heuristic = heuristic,

@@ -27,18 +27,7 @@ static bool arch_supported(int32_t arch, attune_reason *reason)
 /* Beyond what every kernel of GEMMs has to refuse: all that the image's softmax does not know. */
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    const char *unknown = problem->softcap > 0 ? "softcap" : problem->alibi ? "alibi" : problem->sink ? "sink" : NULL;
-    if (!arch_supported(target->arch, reason)) {
-        return false;
-    }
-    if (unknown != NULL) {
-        return attune_refuse(reason, "%s: the image, one for all problems, has no code for it", unknown);
-    }
-    if (problem->head_dim_qk % DIM_STEP != 0 || problem->head_dim_v % DIM_STEP != 0) {
-        return attune_refuse(reason, "head dims %d and %d: multiples of %d are needed", problem->head_dim_qk,
-                             problem->head_dim_v, DIM_STEP);
-    }
-    return at_cublas_supports(problem, target, reason);
+    return arch_supported(target->arch, reason) && at_cublas_supports(problem, target, reason);
 }
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -129,6 +118,19 @@ static const attune_shipped shipped[] = {
     {"b1,h8,s512,d64,fp32", ""},    {NULL, NULL},
 };
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_FORWARD,
+     .features = ATTUNE_FEATURE_CAUSAL,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {DIM_STEP, 256, DIM_STEP},
+     .head_dim_v = {DIM_STEP, 256, DIM_STEP},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
 extern const attune_kernel at_kernel_cutlass;
 const attune_kernel at_kernel_cutlass = {
     .size = sizeof(attune_kernel),
@@ -140,6 +142,8 @@ const attune_kernel at_kernel_cutlass = {
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,

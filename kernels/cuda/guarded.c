@@ -27,6 +27,8 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {ATTUNE_CAN_FORWARD(80, ATTUNE_BIT(ATTUNE_STEP_KERNEL))};
+
 extern const attune_kernel at_kernel_guarded;
 const attune_kernel at_kernel_guarded = {
     .size = sizeof(attune_kernel),
@@ -38,7 +40,8 @@ const attune_kernel at_kernel_guarded = {
     .param_count = AT_TILED_PARAMS,
     .params = at_tiled_params,
     .shipped = shipped,
-    .supports = at_tiled_supports,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .valid = at_tiled_valid,
     .resources = resources,
     .heuristic = at_tiled_heuristic,

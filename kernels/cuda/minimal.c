@@ -16,28 +16,9 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
-/* The first feature that this kernel leaves to others; NULL if there is none. */
-static const char *foreign_feature(const attune_problem *problem)
-{
-    return problem->softcap > 0.0F             ? "softcap"
-           : problem->bias != ATTUNE_BIAS_NONE ? "bias"
-           : problem->mask                     ? "mask"
-           : problem->alibi                    ? "alibi"
-           : problem->sink                     ? "sink"
-           : problem->seqused_kv               ? "seqused"
-           : problem->varlen                   ? "varlen"
-                                               : NULL;
-}
-
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    const char *feature = foreign_feature(problem);
-    if (feature != NULL) {
-        return attune_refuse(reason, "%s: the minimal kernel has causal masks and windows only", feature);
-    }
-    if (target->arch < 80) {
-        return attune_refuse(reason, "sm_%d: sm_80 or later is needed", (int)target->arch);
-    }
+    (void)target;
     /* One block a row at worst, in a grid of one dimension. */
     if (problem->batch > INT32_MAX / problem->heads_q ||
         problem->seqlen_q > INT32_MAX / (problem->batch * problem->heads_q)) {
@@ -88,6 +69,19 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         .as.kernel = at_launch_by_rows("fwd_minimal", config->value[ROWS], WARP * config->value[ROWS], 0)};
 }
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_FORWARD,
+     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_STRICT,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {1, 256, 1},
+     .head_dim_v = {1, 256, 1},
+     .align = 1,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
 const attune_kernel at_kernel_minimal = {
     .size = sizeof(attune_kernel),
     .abi = ATTUNE_ABI,
@@ -98,6 +92,8 @@ const attune_kernel at_kernel_minimal = {
     .param_count = 1,
     .params = params,
     .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,

@@ -39,34 +39,8 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     return queries + config->value[SPLITS] * split;
 }
 
-static bool dim_supported(const char *name, int32_t dim, int32_t part, attune_reason *reason)
-{
-    if (dim % part != 0 || dim > DIM_MAX) {
-        return attune_refuse(reason, "%s %d: a multiple of %d up to %d is needed", name, dim, part, DIM_MAX);
-    }
-    return true;
-}
-
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    int32_t part = 16 / bytes_of(problem);
-    if (target->arch < 80) {
-        return attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
-    }
-    if (problem->align != 0 && problem->align < 16) {
-        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
-    }
-    if (problem->softcap != 0 || problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi) {
-        return attune_refuse(reason, "%s: not among this kernel's features",
-                             problem->softcap != 0               ? "softcap"
-                             : problem->bias != ATTUNE_BIAS_NONE ? "bias"
-                             : problem->mask                     ? "mask"
-                                                                 : "alibi");
-    }
-    if (!dim_supported("head_dim_qk", problem->head_dim_qk, part, reason) ||
-        !dim_supported("head_dim_v", problem->head_dim_v, part, reason)) {
-        return false;
-    }
     const attune_config smallest = {{32, 4, 1, 1}};
     if (smem_of(problem, &smallest) > target->smem_optin_bytes) {
         return attune_refuse(reason, "shared memory %d B a block: the device gives %d", smem_of(problem, &smallest),
@@ -142,6 +116,31 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_BIT(ATTUNE_FP32),
+     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |
+                 ATTUNE_FEATURE_VARLEN,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {4, DIM_MAX, 4},
+     .head_dim_v = {4, DIM_MAX, 4},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_HALF,
+     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |
+                 ATTUNE_FEATURE_VARLEN,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {8, DIM_MAX, 8},
+     .head_dim_v = {8, DIM_MAX, 8},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
 extern const attune_kernel at_kernel_pipelined;
 const attune_kernel at_kernel_pipelined = {
     .size = sizeof(attune_kernel),
@@ -153,6 +152,8 @@ const attune_kernel at_kernel_pipelined = {
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,

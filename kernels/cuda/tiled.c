@@ -37,15 +37,6 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     return floats * (int32_t)sizeof(float);
 }
 
-bool at_tiled_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    (void)problem;
-    if (target->arch < 80) {
-        return attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
-    }
-    return true;
-}
-
 bool at_tiled_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                     attune_reason *reason)
 {
@@ -144,6 +135,8 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {ATTUNE_CAN_FORWARD(80, ATTUNE_BIT(ATTUNE_STEP_KERNEL))};
+
 extern const attune_kernel at_kernel_tiled;
 const attune_kernel at_kernel_tiled = {
     .size = sizeof(attune_kernel),
@@ -155,7 +148,8 @@ const attune_kernel at_kernel_tiled = {
     .param_count = AT_TILED_PARAMS,
     .params = at_tiled_params,
     .shipped = shipped,
-    .supports = at_tiled_supports,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .valid = at_tiled_valid,
     .resources = at_tiled_resources,
     .heuristic = at_tiled_heuristic,

@@ -7,7 +7,6 @@
 enum { AT_TILED_PARAMS = 4 };
 extern const attune_param at_tiled_params[AT_TILED_PARAMS];
 
-bool at_tiled_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason);
 bool at_tiled_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                     attune_reason *reason);
 void at_tiled_resources(const attune_problem *problem, const attune_target *target, const attune_config *config,

@@ -77,47 +77,10 @@ static int32_t smem_of(const attune_problem *problem, const attune_target *targe
 
 /* ---- What it computes ---- */
 
-static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
-{
-    if (dim % DIM_STEP != 0 || dim < DIM_MIN || dim > DIM_MAX) {
-        return attune_refuse(reason, "%s %d: a multiple of %d from %d to %d is needed", name, dim, DIM_STEP, DIM_MIN,
-                             DIM_MAX);
-    }
-    return true;
-}
-
-static bool features_supported(const attune_problem *problem, attune_reason *reason)
-{
-    const char *unknown = problem->bias != ATTUNE_BIAS_NONE ? "bias"
-                          : problem->mask                   ? "mask"
-                          : problem->alibi                  ? "alibi"
-                          : problem->sink                   ? "sink"
-                                                            : NULL;
-    if (unknown != NULL) {
-        return attune_refuse(reason, "%s: not computed by this kernel", unknown);
-    }
-    if (problem->strict) {
-        return attune_refuse(reason, "strict: a non-finite value may reach rows of its tile that do not see it");
-    }
-    if (problem->scale < 0) {
-        return attune_refuse(reason, "scale %g: above 0 is needed", (double)problem->scale);
-    }
-    return true;
-}
-
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    if (target->arch != 90 || !target->arch_features) {
-        return attune_refuse(reason, "arch sm_%d%s: sm_90a is needed", target->arch, target->arch_features ? "a" : "");
-    }
-    if (problem->dtype == ATTUNE_FP32) {
-        return attune_refuse(reason, "dtype fp32: fp16 or bf16 is needed");
-    }
-    if (problem->align != 0 && problem->align < 16) {
-        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
-    }
-    return dim_supported("head_dim_qk", problem->head_dim_qk, reason) &&
-           dim_supported("head_dim_v", problem->head_dim_v, reason) && features_supported(problem, reason);
+    (void)target;
+    return problem->scale >= 0 || attune_refuse(reason, "scale %g: above 0 is needed", (double)problem->scale);
 }
 
 /* ---- Which configs ---- */
@@ -316,6 +279,21 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_HALF,
+     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_SEQUSED |
+                 ATTUNE_FEATURE_VARLEN,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {DIM_MIN, DIM_MAX, DIM_STEP},
+     .head_dim_v = {DIM_MIN, DIM_MAX, DIM_STEP},
+     .align = 16,
+     .arch_least = 90,
+     .arch_most = 90,
+     .arch_features = 1,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL)},
+};
+
 extern const attune_kernel at_kernel_wgmma;
 const attune_kernel at_kernel_wgmma = {
     .size = sizeof(attune_kernel),
@@ -327,6 +305,8 @@ const attune_kernel at_kernel_wgmma = {
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,

@@ -87,28 +87,6 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     return tiles + parcels_of(v / 8, config) + (barriers + 15) / 16 * 128;
 }
 
-static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
-{
-    if (dim % DIM_STEP != 0 || dim > DIM_MAX) {
-        return attune_refuse(reason, "%s %d: a multiple of %d up to %d is needed", name, dim, DIM_STEP, DIM_MAX);
-    }
-    return true;
-}
-
-/* The features it leaves to others, and the name of the field. */
-static const char *feature_refused(const attune_problem *problem)
-{
-    return problem->varlen                     ? "varlen"
-           : problem->seqused_kv               ? "seqused_kv"
-           : attune_is_windowed(problem)       ? "window"
-           : problem->softcap != 0             ? "softcap"
-           : problem->bias != ATTUNE_BIAS_NONE ? "bias"
-           : problem->mask                     ? "mask"
-           : problem->alibi                    ? "alibi"
-           : problem->sink                     ? "sink"
-                                               : NULL;
-}
-
 static int64_t tiles_of(const attune_problem *problem, int32_t rows)
 {
     return (problem->seqlen_q + rows - 1) / rows * problem->batch * problem->heads_q;
@@ -147,25 +125,11 @@ static bool is_small(const attune_problem *problem, const attune_target *target,
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    const char *feature = feature_refused(problem);
-    if (target->arch != 90 || target->arch_features == 0) {
-        return attune_refuse(reason, "arch sm_%d%s: sm_90a is needed", target->arch, target->arch_features ? "a" : "");
-    }
-    if (problem->dtype == ATTUNE_FP32) {
-        return attune_refuse(reason, "dtype fp32: fp16 or bf16 is needed");
-    }
-    if (problem->align != 0 && problem->align < 16) {
-        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
-    }
-    if (feature != NULL) {
-        return attune_refuse(reason, "%s: this kernel has none", feature);
-    }
     if (attune_is_causal(problem) && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
         /* Keys that no row sees may hold anything, and the tile that they share with others takes them in. */
         return attune_refuse(reason, "offset: only br, where the last query sees every key");
     }
-    return dim_supported("head_dim_qk", problem->head_dim_qk, reason) &&
-           dim_supported("head_dim_v", problem->head_dim_v, reason) && is_small(problem, target, reason);
+    return is_small(problem, target, reason);
 }
 
 /* Registers a thread is about to hold: O, logits, weights, and the rest. */
@@ -327,6 +291,20 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_HALF,
+     .features = ATTUNE_FEATURE_CAUSAL,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {DIM_STEP, DIM_MAX, DIM_STEP},
+     .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP},
+     .align = 16,
+     .arch_least = 90,
+     .arch_most = 90,
+     .arch_features = 1,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
 extern const attune_kernel at_kernel_wgmma_small;
 const attune_kernel at_kernel_wgmma_small = {
     .size = sizeof(attune_kernel),
@@ -338,6 +316,8 @@ const attune_kernel at_kernel_wgmma_small = {
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,

@@ -9,12 +9,6 @@ static const int32_t stage_values[STAGES] = {0, 1, 2, 3, 4, 5}; /* refill, poiso
 
 static const attune_param params[PARAMS] = {[STAGE] = {"STAGE", stage_values, STAGES, 0}};
 
-static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    (void)problem;
-    return target->arch >= 80 || attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
-}
-
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
@@ -86,6 +80,8 @@ static const attune_shipped shipped[] = {
     {"b1,h1,s32,d64,fp16", "STAGE=5"}, {NULL, NULL},
 };
 
+static const attune_capability can[] = {ATTUNE_CAN_FORWARD(80, ATTUNE_BIT(ATTUNE_STEP_KERNEL))};
+
 extern const attune_kernel at_kernel_witness;
 const attune_kernel at_kernel_witness = {
     .size = sizeof(attune_kernel),
@@ -97,7 +93,8 @@ const attune_kernel at_kernel_witness = {
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,
-    .supports = supports,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .valid = valid,
     .resources = resources,
     .heuristic = heuristic,

@@ -56,38 +56,11 @@ static int32_t smem_of(const at_wmma_kind *kind, const attune_problem *problem, 
     return 2 * rows * pitch_qk + config->value[SPLITS] * (2 * keys + (kind->acc16 ? 2 : 4) * sums + shares);
 }
 
-static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
-{
-    if (dim % DIM_STEP != 0 || dim > DIM_MAX) {
-        return attune_refuse(reason, "%s %d: a multiple of %d up to %d is needed", name, dim, DIM_STEP, DIM_MAX);
-    }
-    return true;
-}
-
-static bool dtype_supported(const at_wmma_kind *kind, const attune_problem *problem, attune_reason *reason)
-{
-    if (problem->dtype == ATTUNE_FP16 || (problem->dtype == ATTUNE_BF16 && !kind->acc16)) {
-        return true;
-    }
-    return attune_refuse(reason, "dtype %s: %s is needed", problem->dtype == ATTUNE_BF16 ? "bf16" : "fp32",
-                         kind->acc16 ? "fp16" : "fp16 or bf16");
-}
-
 static const attune_config smallest = {{2, 32, 16, 1, 1, 1}};
 
 bool at_wmma_supports(const at_wmma_kind *kind, const attune_problem *problem, const attune_target *target,
                       attune_reason *reason)
 {
-    if (target->arch < 80) {
-        return attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
-    }
-    if (problem->align != 0 && problem->align < 16) {
-        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
-    }
-    if (!dtype_supported(kind, problem, reason) || !dim_supported("head_dim_qk", problem->head_dim_qk, reason) ||
-        !dim_supported("head_dim_v", problem->head_dim_v, reason)) {
-        return false;
-    }
     if (smem_of(kind, problem, &smallest) > target->smem_optin_bytes) {
         return attune_refuse(reason, "shared memory %d B a block: the device gives %d",
                              smem_of(kind, problem, &smallest), target->smem_optin_bytes);
@@ -218,6 +191,19 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_HALF,
+     .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)ATTUNE_FEATURE_STRICT,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {DIM_STEP, DIM_MAX, DIM_STEP},
+     .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
 extern const attune_kernel at_kernel_wmma;
 const attune_kernel at_kernel_wmma = {
     .size = sizeof(attune_kernel),
@@ -229,6 +215,8 @@ const attune_kernel at_kernel_wmma = {
     .param_count = AT_WMMA_PARAMS,
     .params = at_wmma_params,
     .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,

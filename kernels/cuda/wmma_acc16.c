@@ -40,6 +40,19 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_BIT(ATTUNE_FP16),
+     .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)ATTUNE_FEATURE_STRICT,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {16, 256, 16},
+     .head_dim_v = {16, 256, 16},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
 extern const attune_kernel at_kernel_wmma_acc16;
 const attune_kernel at_kernel_wmma_acc16 = {
     .size = sizeof(attune_kernel),
@@ -51,6 +64,8 @@ const attune_kernel at_kernel_wmma_acc16 = {
     .param_count = AT_WMMA_PARAMS,
     .params = at_wmma_params,
     .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,

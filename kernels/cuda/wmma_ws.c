@@ -56,31 +56,10 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     return 2 * elements + (1 + 4 * stages + 15) / 16 * 128;
 }
 
-static bool dim_supported(const char *name, int32_t dim, attune_reason *reason)
-{
-    if (dim % DIM_STEP != 0 || dim > DIM_MAX) {
-        return attune_refuse(reason, "%s %d: a multiple of %d up to %d is needed", name, dim, DIM_STEP, DIM_MAX);
-    }
-    return true;
-}
-
 static const attune_config smallest = {{2, 1, 1, 1, 32, 0, 1}};
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    if (target->arch < 80) {
-        return attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", target->arch);
-    }
-    if (problem->dtype == ATTUNE_FP32) {
-        return attune_refuse(reason, "dtype fp32: fp16 or bf16 is needed");
-    }
-    if (problem->align != 0 && problem->align < 16) {
-        return attune_refuse(reason, "align %d: 16 bytes are needed", problem->align);
-    }
-    if (!dim_supported("head_dim_qk", problem->head_dim_qk, reason) ||
-        !dim_supported("head_dim_v", problem->head_dim_v, reason)) {
-        return false;
-    }
     if (smem_of(problem, &smallest) > target->smem_optin_bytes) {
         return attune_refuse(reason, "shared memory %d B a block: the device gives %d", smem_of(problem, &smallest),
                              target->smem_optin_bytes);
@@ -180,6 +159,19 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_HALF,
+     .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)ATTUNE_FEATURE_STRICT,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {DIM_STEP, DIM_MAX, DIM_STEP},
+     .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
 extern const attune_kernel at_kernel_wmma_ws;
 const attune_kernel at_kernel_wmma_ws = {
     .size = sizeof(attune_kernel),
@@ -191,6 +183,8 @@ const attune_kernel at_kernel_wmma_ws = {
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,

@@ -169,7 +169,7 @@ static bool could_run(const info *all, const attune_kernel *kernel, attune_reaso
         return attune_refuse(reason, "it runs on %s; the target here is %s", target_name(kernel->target),
                              target_name(all->target->kind));
     }
-    if (!kernel->supports(&all->problem, all->target, reason)) {
+    if (!at_kernel_supports(kernel, &all->problem, all->target, reason)) {
         return false;
     }
     const char *failure = at_context_failure(all->context, kernel);
@@ -413,7 +413,8 @@ static attune_status add_listed(const info *all, const attune_config *likeliest)
 static attune_status add_configs(const info *all)
 {
     attune_config likeliest = {{0}};
-    bool known = all->kernel->target == all->target->kind && all->kernel->supports(&all->problem, all->target, NULL) &&
+    bool known = all->kernel->target == all->target->kind &&
+                 at_kernel_supports(all->kernel, &all->problem, all->target, NULL) &&
                  all->kernel->heuristic(&all->problem, all->target, 0, &likeliest);
     for (int32_t i = 0; i < all->kernel->param_count; ++i) {
         add_parameter(all->facts, all->kernel, &all->kernel->params[i]);

@@ -245,7 +245,7 @@ bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, 
         return attune_refuse(reason, "target %s: %s runs on %s", kind_names[target->kind == ATTUNE_TARGET_CUDA],
                              kernel->name, kind_names[kernel->target == ATTUNE_TARGET_CUDA]);
     }
-    if (!kernel->supports(problem, target, reason) || !has_allowed_values(kernel, config, reason) ||
+    if (!at_kernel_supports(kernel, problem, target, reason) || !has_allowed_values(kernel, config, reason) ||
         !kernel->valid(problem, target, config, reason)) {
         return false;
     }

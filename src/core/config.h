@@ -5,6 +5,11 @@
 #include "core/recipe.h"
 
 #define AT_KERNEL_TEXT_MAX 512
+/* What the author of a descriptor of ABI 2 is told. */
+#define AT_ABI_2_CHANGES                                                                                               \
+    ": since ABI 2 a descriptor states what it computes in `can`, causal masks are window_right 0, and code names "    \
+    "its "                                                                                                             \
+    "tensor maps; docs/kernels.md, \"From ABI 2 to 3\", says how to change it"
 
 /* Splits "NAME" or "NAME:PARAM=VALUE,..." at the colon: copies the name; *params points at what follows it, "" if
  * nothing. ATTUNE_INVALID_ARGUMENT for an empty or too long name. */
@@ -31,6 +36,13 @@ attune_status at_kernel_check_data(const attune_kernel *kernel);
 attune_status at_recipe_check(const at_recipe *recipe, const attune_target *target);
 /* The same for the steps alone: counts, entries, dimensions, roles and terms. Loaders call it on what they will run. */
 attune_status at_steps_check(const attune_kernel *kernel, const attune_steps *steps);
+/* Whether the kernel's table covers the problem with these ATTUNE_FEATURE_ bits on the target; if not, what is beyond
+ * it. */
+bool at_capabilities_cover(const attune_kernel *kernel, const attune_problem *problem, uint32_t features,
+                           const attune_target *target, attune_reason *reason);
+/* Whether it computes the problem on the target with some config: its table, then its own function. */
+bool at_kernel_supports(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                        attune_reason *reason);
 /* Whether (problem, target, config) can run: supports, allowed values, valid, and resources against the target's. */
 bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                     const attune_config *config, attune_reason *reason);

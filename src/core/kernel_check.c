@@ -33,8 +33,9 @@ static attune_status check_identity(const attune_kernel *kernel)
 {
     const uint32_t known = ATTUNE_TRAIT_GENERAL | ATTUNE_TRAIT_NONDETERMINISTIC | ATTUNE_TRAIT_BATCH_VARIANT |
                            ATTUNE_TRAIT_TAINTS | ATTUNE_TRAIT_ACC16 | ATTUNE_TRAIT_NAMED_ONLY;
+    REFUSE_IF(kernel->abi != ATTUNE_ABI, "abi is %u: %u is needed%s", kernel->abi, ATTUNE_ABI,
+              kernel->abi == 2 ? AT_ABI_2_CHANGES : "");
     REFUSE_IF(kernel->size != sizeof *kernel, "size is %zu: %zu is needed", kernel->size, sizeof *kernel);
-    REFUSE_IF(kernel->abi != ATTUNE_ABI, "abi is %u: %u is needed", kernel->abi, ATTUNE_ABI);
     REFUSE_IF(!is_name(kernel->name, lower_case, 63),
               "name '%.64s': lower-case letters, digits and underscores are needed, at most 63, a letter first",
               kernel->name != NULL ? kernel->name : "NULL");
@@ -49,9 +50,51 @@ static attune_status check_identity(const attune_kernel *kernel)
     return ATTUNE_OK;
 }
 
+static attune_status check_dims(const char *name, const attune_dims *dims)
+{
+    REFUSE_IF(dims->least < 1 || dims->most < dims->least || dims->step < 1,
+              "%s: multiples of %d from %d to %d: a step of 1 or more and an ascending range are needed", name,
+              dims->step, dims->least, dims->most);
+    return ATTUNE_OK;
+}
+
+static attune_status check_capability(const attune_kernel *kernel, const attune_capability *can)
+{
+    const uint32_t steps = ATTUNE_BIT(ATTUNE_STEP_GEMM + 1) - 1;
+    REFUSE_IF(can->ops == 0 || (can->ops & ~ATTUNE_BIT(ATTUNE_FORWARD)) != 0,
+              "ops are 0x%x: ATTUNE_BIT(ATTUNE_FORWARD) is what there is", can->ops);
+    REFUSE_IF(can->dtypes == 0, "dtypes are none");
+    REFUSE_IF((can->features & ~(uint32_t)ATTUNE_FEATURES_FORWARD) != 0, "features are 0x%x: only 0x%x are known",
+              can->features, (uint32_t)ATTUNE_FEATURES_FORWARD);
+    REFUSE_IF((can->features & ATTUNE_FEATURE_STRICT) != 0 && (kernel->traits & ATTUNE_TRAIT_TAINTS) != 0,
+              "features have STRICT, but the traits TAINTS");
+    REFUSE_IF(can->layouts == 0, "layouts are none");
+    REFUSE_IF(can->align < 1 || can->align > AT_ALIGN_MAX, "align is %d: 1 ... %d is allowed", can->align,
+              AT_ALIGN_MAX);
+    REFUSE_IF(can->arch_least < 0 || can->arch_most < can->arch_least,
+              "arch_least %d to arch_most %d: they must ascend", can->arch_least, can->arch_most);
+    REFUSE_IF(can->steps == 0 || (can->steps & ~steps) != 0, "steps are 0x%x: some of 0x%x are needed", can->steps,
+              steps);
+    AT_FORWARD(check_dims("head_dim_qk", &can->head_dim_qk));
+    return check_dims("head_dim_v", &can->head_dim_v);
+}
+
+static attune_status check_capabilities(const attune_kernel *kernel)
+{
+    REFUSE_IF(kernel->can == NULL || kernel->can_count < 1 || kernel->can_count > ATTUNE_CAN_MAX,
+              "can: 1 ... %d rows that state what it computes are needed, %d are given%s", ATTUNE_CAN_MAX,
+              kernel->can == NULL ? 0 : kernel->can_count, kernel->can == NULL ? AT_ABI_2_CHANGES : "");
+    for (int i = 0; i < kernel->can_count; ++i) {
+        attune_status status = check_capability(kernel, &kernel->can[i]);
+        if (status != ATTUNE_OK) {
+            return at_fail_in(status, "can[%d]", i);
+        }
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status check_functions(const attune_kernel *kernel)
 {
-    REFUSE_IF(kernel->supports == NULL, "supports is NULL");
     REFUSE_IF(kernel->valid == NULL, "valid is NULL");
     REFUSE_IF(kernel->resources == NULL, "resources is NULL");
     REFUSE_IF(kernel->heuristic == NULL, "heuristic is NULL");
@@ -263,6 +306,22 @@ attune_status at_steps_check(const attune_kernel *kernel, const attune_steps *st
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "kernel %s", kernel->name);
 }
 
+/* Steps of the kinds that the kernel's table states. */
+static attune_status check_stated(const attune_kernel *kernel, const attune_steps *steps)
+{
+    uint32_t stated = 0;
+    for (int i = 0; i < kernel->can_count; ++i) {
+        stated |= kernel->can[i].steps;
+    }
+    AT_FORWARD(at_steps_check(kernel, steps));
+    for (int i = 0; i < steps->count; ++i) {
+        REFUSE_IF((stated >> steps->step[i].kind & 1u) == 0,
+                  "kernel %s: step %d: its capabilities state no steps of kind %d", kernel->name, i,
+                  steps->step[i].kind);
+    }
+    return ATTUNE_OK;
+}
+
 /* ---- Answers to a range of questions ---------------------------------------------------------------------------- */
 
 /* Every dtype, mask kind and feature at least once, small and large, even and odd. */
@@ -378,7 +437,7 @@ static attune_status check_config(const attune_kernel *kernel, const attune_prob
     attune_steps *steps = calloc(1, sizeof *steps);
     AT_FAIL_IF(steps == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for steps");
     kernel->steps(problem, target, config, steps);
-    attune_status status = at_steps_check(kernel, steps);
+    attune_status status = check_stated(kernel, steps);
     free(steps);
     return status;
 }
@@ -404,7 +463,7 @@ static attune_status check_answers(const attune_kernel *kernel, const attune_pro
                                    const attune_target *target, bool *supported)
 {
     attune_reason reason = {""};
-    *supported = kernel->supports(problem, target, &reason);
+    *supported = at_kernel_supports(kernel, problem, target, &reason);
     if (*supported) {
         return check_heuristic(kernel, problem, target);
     }
@@ -454,6 +513,7 @@ static attune_status check_all(const attune_kernel *kernel)
     AT_FORWARD(check_functions(kernel));
     AT_FORWARD(check_code(kernel));
     AT_FORWARD(check_params(kernel));
+    AT_FORWARD(check_capabilities(kernel));
     for (int i = 0; i < QUESTIONS; ++i) {
         AT_FORWARD(check_problem(kernel, questions[i], &supported));
     }
@@ -465,7 +525,8 @@ attune_status at_kernel_check_data(const attune_kernel *kernel)
     AT_FORWARD(check_identity(kernel));
     AT_FAIL_IF(kernel->target == ATTUNE_TARGET_CUDA && (kernel->source == NULL || *kernel->source == '\0'),
                ATTUNE_INVALID_ARGUMENT, "kernel %s: source: the name of a file is needed", kernel->name);
-    return check_params(kernel);
+    AT_FORWARD(check_params(kernel));
+    return check_capabilities(kernel);
 }
 
 static attune_status check_needs(const at_recipe *recipe, const attune_target *target)

@@ -108,7 +108,7 @@ static attune_status compile_likely(const at_engine *on)
     const at_evolve_options *options = on->options;
     for (int i = 1; on->compilers != NULL && options->refresh && i < options->problem_count; ++i) {
         const attune_problem *problem = &options->problem[i];
-        for (int32_t index = 0; index < LIKELY && on->kernel->supports(problem, &on->target, NULL); ++index) {
+        for (int32_t index = 0; index < LIKELY && at_kernel_supports(on->kernel, problem, &on->target, NULL); ++index) {
             attune_config config = {{0}};
             char text[AT_KERNEL_TEXT_MAX];
             int job;

@@ -128,8 +128,8 @@ static attune_status fill(const attune_kernel *kernel, const attune_problem *pro
     attune_reason reason = {""};
     attune_config any = {{0}};
     AT_FORWARD(at_config_parse(kernel, fixed, &any));
-    AT_FAIL_IF(kernel->target == target->kind && !kernel->supports(problem, target, &reason), ATTUNE_UNSUPPORTED,
-               "kernel %s does not support the problem: %s", kernel->name, reason.text);
+    AT_FAIL_IF(kernel->target == target->kind && !at_kernel_supports(kernel, problem, target, &reason),
+               ATTUNE_UNSUPPORTED, "kernel %s does not support the problem: %s", kernel->name, reason.text);
     AT_FORWARD(take_params(kernel, space));
     AT_FORWARD(at_space_make_room(space, (int)space->total));
     sift(kernel, problem, target, fixed, space);

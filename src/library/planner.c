@@ -12,15 +12,11 @@ static const char *const kind_name[] = {[ATTUNE_TARGET_CPU] = "cpu", [ATTUNE_TAR
 
 /* ---- Which kernels could ---------------------------------------------------------------------------------------- */
 
-static bool keeps_demands(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                          attune_reason *reason)
+static bool is_for(const attune_kernel *kernel, const attune_target *target, attune_reason *reason)
 {
     if (kernel->target != target->kind) {
         return attune_refuse(reason, "it is for %s, the target is %s", kind_name[kernel->target],
                              kind_name[target->kind]);
-    }
-    if (problem->strict && (kernel->traits & ATTUNE_TRAIT_TAINTS)) {
-        return attune_refuse(reason, "strict 1: a non-finite key or value may reach rows that do not see it");
     }
     return true;
 }
@@ -29,7 +25,7 @@ bool at_first_fitting(const attune_kernel *kernel, const attune_problem *problem
                       attune_config *config, attune_reason *reason)
 {
     attune_reason later;
-    if (!keeps_demands(kernel, problem, target, reason) || !kernel->supports(problem, target, reason)) {
+    if (!is_for(kernel, target, reason) || !at_kernel_supports(kernel, problem, target, reason)) {
         return false;
     }
     for (int32_t index = 0;; ++index) {
@@ -44,13 +40,12 @@ bool at_first_fitting(const attune_kernel *kernel, const attune_problem *problem
     return false;
 }
 
-bool at_eligible(const attune_context *context, const attune_kernel *kernel, const attune_problem *problem,
-                 attune_reason *reason)
+bool at_eligible(const attune_context *context, const attune_kernel *kernel, attune_reason *reason)
 {
     if (kernel->traits & (ATTUNE_TRAIT_NAMED_ONLY | ATTUNE_TRAIT_ACC16)) {
         return attune_refuse(reason, "it runs only where it is asked for by name");
     }
-    return keeps_demands(kernel, problem, &context->parts.device->target, reason);
+    return is_for(kernel, &context->parts.device->target, reason);
 }
 
 static attune_status supports_named(const attune_context *context, const attune_kernel *kernel,
@@ -74,7 +69,7 @@ static attune_status supports_any(const attune_context *context, const attune_pr
             continue;
         }
         last = *at;
-        if (at_eligible(context, last, problem, &reason) && at_first_fitting(last, problem, target, &config, &reason)) {
+        if (at_eligible(context, last, &reason) && at_first_fitting(last, problem, target, &config, &reason)) {
             return ATTUNE_OK;
         }
     }
@@ -141,7 +136,7 @@ static attune_status choose_named(const attune_context *context, const attune_pr
     memset(&choice->config, 0, sizeof choice->config);
     choice->kernel = kernel;
     choice->origin = AT_ORIGIN_NAMED;
-    AT_FAIL_IF(!keeps_demands(kernel, problem, target, &reason) || !kernel->supports(problem, target, &reason),
+    AT_FAIL_IF(!is_for(kernel, target, &reason) || !at_kernel_supports(kernel, problem, target, &reason),
                ATTUNE_UNSUPPORTED, "kernel %s cannot: %s", kernel->name, reason.text);
     AT_FORWARD(at_config_parse(kernel, params, &choice->config));
     AT_FAIL_IF(!first_fitting_with(problem, target, params, choice, &reason), ATTUNE_UNSUPPORTED,
@@ -211,7 +206,7 @@ static bool use_row(attune_context *context, const attune_problem *problem, cons
     memset(choice, 0, sizeof *choice);
     if (at_kernel_text_split(row->kernel_text, name, sizeof name, &params) != ATTUNE_OK ||
         (choice->kernel = at_kernels_find(context->parts.kernels, name)) == NULL ||
-        !at_eligible(context, choice->kernel, problem, NULL) || !choice->kernel->supports(problem, target, NULL)) {
+        !at_eligible(context, choice->kernel, NULL) || !at_kernel_supports(choice->kernel, problem, target, NULL)) {
         return false;
     }
     (void)choice->kernel->heuristic(problem, target, 0, &choice->config);
@@ -261,7 +256,7 @@ static attune_status choose_by_heuristic(attune_context *context, const attune_p
         memset(choice, 0, sizeof *choice);
         choice->kernel = *at;
         choice->origin = AT_ORIGIN_HEURISTIC;
-        if (!at_eligible(context, *at, problem, NULL) ||
+        if (!at_eligible(context, *at, NULL) ||
             !at_first_fitting(*at, problem, &context->parts.device->target, &choice->config, NULL)) {
             continue;
         }

@@ -55,7 +55,7 @@ static void enter_likely(field *all, const attune_context *context, const attune
         more = false;
         for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
             attune_config config = {{0}};
-            if (!at_eligible(context, *at, problem, NULL) || !(*at)->supports(problem, target, NULL) ||
+            if (!at_eligible(context, *at, NULL) || !at_kernel_supports(*at, problem, target, NULL) ||
                 !(*at)->heuristic(problem, target, index, &config)) {
                 continue;
             }
@@ -117,7 +117,7 @@ static void enter_seeds(field *all, const attune_context *context, const attune_
         }
         attune_config config = {{0}};
         const attune_kernel *kernel = at_kernels_find(context->parts.kernels, name);
-        if (kernel != NULL && at_eligible(context, kernel, problem, NULL) && kernel->supports(problem, target, NULL) &&
+        if (kernel != NULL && at_eligible(context, kernel, NULL) && at_kernel_supports(kernel, problem, target, NULL) &&
             kernel->heuristic(problem, target, 0, &config) && at_config_parse(kernel, params, &config) == ATTUNE_OK &&
             at_kernel_fits(kernel, problem, target, &config, NULL) && all->count < SHORT_FIELD / 2) {
             enter(all, kernel, &config);
@@ -127,6 +127,7 @@ static void enter_seeds(field *all, const attune_context *context, const attune_
 
 static void enter_all(field *all, const attune_context *context, const attune_problem *problem, bool patient)
 {
+    const attune_target *target = &context->parts.device->target;
     int kernels = 0;
     all->room = patient ? PATIENT_LIKELY : SHORT_FIELD;
     enter_seeds(all, context, problem, context->shipped);
@@ -137,11 +138,11 @@ static void enter_all(field *all, const attune_context *context, const attune_pr
     }
     all->room = PATIENT_FIELD;
     for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
-        kernels += at_eligible(context, *at, problem, NULL);
+        kernels += at_eligible(context, *at, NULL) && at_kernel_supports(*at, problem, target, NULL);
     }
     int share = kernels == 0 ? 0 : (PATIENT_FIELD - all->count) / kernels;
     for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
-        if (at_eligible(context, *at, problem, NULL)) {
+        if (at_eligible(context, *at, NULL)) {
             enter_spread(all, context, problem, *at, share);
         }
     }

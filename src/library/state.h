@@ -84,10 +84,8 @@ attune_status at_residents_get(attune_context *context, const attune_problem *pr
                                const attune_config *config, bool may_load, const at_loaded **loaded);
 void at_residents_free(at_lookup *table);
 
-/* A kernel the planner may choose by itself: of the context's target, not reserved for those who name it, and keeping
- * what the problem demands. */
-bool at_eligible(const attune_context *context, const attune_kernel *kernel, const attune_problem *problem,
-                 attune_reason *reason);
+/* A kernel the planner may choose by itself: of the context's target, and not reserved for those who name it. */
+bool at_eligible(const attune_context *context, const attune_kernel *kernel, attune_reason *reason);
 /* The first heuristic config that fits. False, with the reason of the first that does not, if none does. */
 bool at_first_fitting(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                       attune_config *config, attune_reason *reason);

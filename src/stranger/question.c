@@ -66,7 +66,7 @@ static attune_status supports(witness *on, const at_request *request, json_t *an
 {
     attune_reason reason = {""};
     AT_FORWARD(read_place(request, on));
-    bool can = on->kernel->supports(&on->problem, &on->target, &reason);
+    bool can = at_kernel_supports(on->kernel, &on->problem, &on->target, &reason);
     return put_opinion(answer, can, &reason);
 }
 

@@ -44,18 +44,86 @@ static json_t *from_shipped(const attune_kernel *kernel)
     return shipped;
 }
 
+/* Every field of a capability, so that it travels by value. */
+#define CAN_FIELD(field)                                                                                               \
+    {                                                                                                                  \
+#field, offsetof(attune_capability, field)                                                                     \
+    }
+static const struct {
+    const char *name;
+    size_t offset;
+} can_fields[] = {
+    CAN_FIELD(ops),
+    CAN_FIELD(dtypes),
+    CAN_FIELD(dtypes_k),
+    CAN_FIELD(dtypes_v),
+    CAN_FIELD(dtypes_o),
+    CAN_FIELD(dtypes_bias),
+    CAN_FIELD(features),
+    CAN_FIELD(layouts),
+    CAN_FIELD(head_dim_qk.least),
+    CAN_FIELD(head_dim_qk.most),
+    CAN_FIELD(head_dim_qk.step),
+    CAN_FIELD(head_dim_v.least),
+    CAN_FIELD(head_dim_v.most),
+    CAN_FIELD(head_dim_v.step),
+    CAN_FIELD(dims_equal),
+    CAN_FIELD(align),
+    CAN_FIELD(arch_least),
+    CAN_FIELD(arch_most),
+    CAN_FIELD(arch_features),
+    CAN_FIELD(steps),
+};
+enum { CAN_FIELDS = sizeof can_fields / sizeof can_fields[0] };
+_Static_assert(CAN_FIELDS * sizeof(int32_t) == sizeof(attune_capability), "all of them are 32 bits");
+
+static json_t *from_capabilities(const attune_kernel *kernel)
+{
+    json_t *rows = json_array();
+    for (int i = 0; rows != NULL && kernel->can != NULL && i < kernel->can_count && i < ATTUNE_CAN_MAX; ++i) {
+        json_t *row = json_object();
+        for (int k = 0; row != NULL && k < CAN_FIELDS; ++k) {
+            uint32_t value;
+            memcpy(&value, (const char *)&kernel->can[i] + can_fields[k].offset, sizeof value);
+            (void)json_object_set_new(row, can_fields[k].name, json_integer(value));
+        }
+        rows = append(rows, row);
+    }
+    return rows;
+}
+
+static attune_status read_capabilities(const json_t *rows, at_kernel_data *data)
+{
+    AT_FAIL_IF(json_array_size(rows) > ATTUNE_CAN_MAX, ATTUNE_CORRUPT,
+               "kernel: %zu capabilities, at most %d are allowed", json_array_size(rows), ATTUNE_CAN_MAX);
+    for (size_t i = 0; i < json_array_size(rows); ++i) {
+        for (int k = 0; k < CAN_FIELDS; ++k) {
+            int64_t value;
+            AT_FORWARD(at_json_int(json_array_get(rows, i), "kernel.can", can_fields[k].name, 0, UINT32_MAX, &value));
+            const uint32_t bits = (uint32_t)value;
+            memcpy((char *)&data->can[i] + can_fields[k].offset, &bits, sizeof bits);
+        }
+    }
+    data->kernel.can = json_array_size(rows) > 0 ? data->can : NULL;
+    data->kernel.can_count = (int32_t)json_array_size(rows);
+    return ATTUNE_OK;
+}
+
 json_t *at_wire_from_kernel(const attune_kernel *kernel)
 {
     json_t *params = from_params(kernel);
     json_t *shipped = from_shipped(kernel);
-    if (params == NULL || shipped == NULL) {
+    json_t *can = from_capabilities(kernel);
+    if (params == NULL || shipped == NULL || can == NULL) {
+        json_decref(can);
         json_decref(params);
         json_decref(shipped);
         return NULL;
     }
-    return json_pack("{s:i,s:I,s:s,s:s,s:I,s:s*,s:o,s:o}", "target", (int)kernel->target, "abi",
+    return json_pack("{s:i,s:I,s:s,s:s,s:I,s:s*,s:o,s:o,s:o}", "target", (int)kernel->target, "abi",
                      (json_int_t)kernel->abi, "name", kernel->name, "summary", kernel->summary, "traits",
-                     (json_int_t)kernel->traits, "source", kernel->source, "params", params, "shipped", shipped);
+                     (json_int_t)kernel->traits, "source", kernel->source, "params", params, "can", can, "shipped",
+                     shipped);
 }
 
 static attune_status read_values(const json_t *values, const char *name, int32_t *to)
@@ -119,6 +187,7 @@ static attune_status read_kernel(const json_t *message, at_kernel_data *data)
 {
     attune_kernel *kernel = &data->kernel;
     json_t *params;
+    json_t *can;
     json_t *shipped;
     int64_t target, abi, traits;
     AT_FORWARD(at_json_int(message, "kernel", "target", ATTUNE_TARGET_CPU, ATTUNE_TARGET_CUDA, &target));
@@ -127,6 +196,7 @@ static attune_status read_kernel(const json_t *message, at_kernel_data *data)
     AT_FORWARD(at_json_string(message, "kernel", "name", &kernel->name));
     AT_FORWARD(at_json_string(message, "kernel", "summary", &kernel->summary));
     AT_FORWARD(at_json_field(message, "kernel", "params", JSON_ARRAY, &params));
+    AT_FORWARD(at_json_field(message, "kernel", "can", JSON_ARRAY, &can));
     AT_FORWARD(at_json_field(message, "kernel", "shipped", JSON_ARRAY, &shipped));
     kernel->size = sizeof *kernel;
     kernel->abi = (uint32_t)abi;
@@ -136,6 +206,7 @@ static attune_status read_kernel(const json_t *message, at_kernel_data *data)
         AT_FORWARD(at_json_string(message, "kernel", "source", &kernel->source));
     }
     AT_FORWARD(read_params(params, data));
+    AT_FORWARD(read_capabilities(can, data));
     AT_FORWARD(at_kernel_check_data(kernel));
     return read_shipped(shipped, data);
 }
@@ -218,9 +289,9 @@ static json_t *from_maps(const attune_step_kernel *step)
     json_t *maps = json_array();
     for (int i = 0; maps != NULL && i < step->map_count; ++i) {
         const attune_map *map = &step->map[i];
-        maps = append(maps, json_pack("{s:i,s:i,s:[i,i,i,i],s:i}", "role", (int)map->role, "swizzle", (int)map->swizzle,
-                                      "box", (int)map->box[0], (int)map->box[1], (int)map->box[2], (int)map->box[3],
-                                      "l2_bytes", (int)map->l2_bytes));
+        maps = append(maps, json_pack("{s:i,s:i,s:[i,i,i,i],s:i,s:s}", "role", (int)map->role, "swizzle",
+                                      (int)map->swizzle, "box", (int)map->box[0], (int)map->box[1], (int)map->box[2],
+                                      (int)map->box[3], "l2_bytes", (int)map->l2_bytes, "name", map->name));
     }
     return maps;
 }
@@ -282,16 +353,18 @@ static attune_status read_three(const json_t *object, const char *key, int32_t v
 
 static attune_status read_map(const json_t *object, attune_map *map)
 {
-    int32_t role, swizzle;
     json_t *box;
-    AT_FORWARD(read_int32(object, "map", "role", &role));
-    AT_FORWARD(read_int32(object, "map", "swizzle", &swizzle));
+    const char *name;
+    AT_FORWARD(read_int32(object, "map", "role", &map->role));
+    AT_FORWARD(read_int32(object, "map", "swizzle", &map->swizzle));
+    AT_FORWARD(at_json_string(object, "map", "name", &name));
+    AT_FAIL_IF(strlen(name) >= sizeof map->name, ATTUNE_CORRUPT, "map: a name of %zu characters, at most %zu are read",
+               strlen(name), sizeof map->name - 1);
+    memcpy(map->name, name, strlen(name) + 1);
     AT_FORWARD(read_int32(object, "map", "l2_bytes", &map->l2_bytes));
     AT_FORWARD(at_json_field(object, "map", "box", JSON_ARRAY, &box));
     AT_FAIL_IF(json_array_size(box) != 4, ATTUNE_CORRUPT, "map: a box of %zu numbers, 4 are needed",
                json_array_size(box));
-    map->role = (attune_role)role;
-    map->swizzle = (attune_swizzle)swizzle;
     return read_values(box, "box", map->box);
 }
 

@@ -11,13 +11,14 @@
 typedef struct at_kernel_data {
     attune_kernel kernel;
     attune_param param[ATTUNE_PARAMS_MAX];
+    attune_capability can[ATTUNE_CAN_MAX];
     int32_t *values;         /* of all parameters, one after the other */
     attune_shipped *shipped; /* ends with a NULL problem */
     json_t *message;         /* the texts are in it */
 } at_kernel_data;
 
-/* Name, summary, target, traits, parameters, source, shipped problems. NULL only for want of memory, or where a text of
- * the kernel is not UTF-8. */
+/* Name, summary, target, traits, parameters, capabilities, source, shipped problems. NULL only for want of memory, or
+ * where a text of the kernel is not UTF-8. */
 json_t *at_wire_from_kernel(const attune_kernel *kernel);
 /* Keeps the message. ATTUNE_CORRUPT for what is no kernel. Release with at_kernel_data_free. */
 attune_status at_wire_kernel(json_t *message, at_kernel_data **data);

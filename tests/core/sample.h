@@ -10,14 +10,16 @@ static const int32_t sample_block_m[] = {16, 32, 64};
 static const int32_t sample_stages[] = {-1, 2};
 static const attune_param sample_params[] = {{"BLOCK_M", sample_block_m, 3, 0}, {"STAGES", sample_stages, 2, 0}};
 
-static inline bool sample_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    (void)target;
-    if (problem->head_dim_qk % 8 != 0) {
-        return attune_refuse(reason, "head_dim_qk %d: a multiple of 8 is needed", problem->head_dim_qk);
-    }
-    return true;
-}
+/* The dimensions that it cannot are its table's, what else it cannot its function's. */
+static const attune_capability sample_can[] = {{.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+                                                .dtypes = ATTUNE_DTYPES_FORWARD,
+                                                .features = ATTUNE_FEATURES_FORWARD,
+                                                .layouts = ATTUNE_LAYOUTS_FORWARD,
+                                                .head_dim_qk = {8, 256, 8},
+                                                .head_dim_v = {1, 256, 1},
+                                                .align = 1,
+                                                .arch_most = ATTUNE_ANY,
+                                                .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)}};
 
 static inline bool sample_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                                 attune_reason *reason)
@@ -89,7 +91,8 @@ static inline attune_kernel sample_kernel(attune_target_kind target)
         .summary = "does nothing, correctly declared",
         .param_count = 2,
         .params = sample_params,
-        .supports = sample_supports,
+        .can = sample_can,
+        .can_count = 1,
         .valid = sample_valid,
         .resources = sample_resources,
         .heuristic = sample_heuristic,

@@ -64,11 +64,45 @@ static void data(void **state)
     BROKEN(CPU, target, (attune_target_kind)2, "target is 2");
     BROKEN(CPU, traits, 1u << 20, "traits are 0x100000");
     BROKEN(CPU, traits, ATTUNE_TRAIT_GENERAL | ATTUNE_TRAIT_NAMED_ONLY, "fallback");
-    BROKEN(CPU, supports, NULL, "supports is NULL");
+    BROKEN(CPU, abi, 2, "From ABI 2 to 3");
+    BROKEN(CPU, can, NULL, "From ABI 2 to 3");
+    BROKEN(CPU, can_count, 0, "can: 1 ... 8 rows");
+    BROKEN(CPU, can_count, ATTUNE_CAN_MAX + 1, "can: 1 ... 8 rows");
     BROKEN(CPU, valid, NULL, "valid is NULL");
     BROKEN(CPU, resources, NULL, "resources is NULL");
     BROKEN(CPU, heuristic, NULL, "heuristic is NULL");
     BROKEN(CPU, steps, NULL, "steps is NULL");
+}
+
+#define BROKEN_ROW(member, bad, words)                                                                                 \
+    do {                                                                                                               \
+        attune_kernel kernel_ = sample_kernel(CPU);                                                                    \
+        attune_capability row_ = sample_can[0];                                                                        \
+        row_.member = (bad);                                                                                           \
+        kernel_.can = &row_;                                                                                           \
+        refused(&kernel_, words);                                                                                      \
+    } while (0)
+
+static void capabilities(void **state)
+{
+    (void)state;
+    attune_kernel kernel = sample_kernel(CPU);
+    kernel.supports = NULL;
+    accepted(&kernel);
+    BROKEN_ROW(ops, 0, "can[0]: ops are 0x0");
+    BROKEN_ROW(ops, 3, "ops are 0x3");
+    BROKEN_ROW(dtypes, 0, "dtypes are none");
+    BROKEN_ROW(features, 1u << 10, "features are 0x400");
+    BROKEN_ROW(layouts, 0, "layouts are none");
+    BROKEN_ROW(align, 0, "align is 0");
+    BROKEN_ROW(arch_least, -1, "arch_least -1");
+    BROKEN_ROW(arch_most, -1, "arch_most -1");
+    BROKEN_ROW(head_dim_qk.step, 0, "head_dim_qk: multiples of 0");
+    BROKEN_ROW(head_dim_v.most, 0, "head_dim_v: multiples of 1 from 1 to 0");
+    BROKEN_ROW(steps, 0, "steps are 0x0");
+    BROKEN_ROW(steps, 1u << 3, "steps are 0x8");
+    BROKEN_ROW(steps, ATTUNE_BIT(ATTUNE_STEP_FILL), "no steps of kind 0");
+    BROKEN(CPU, traits, ATTUNE_TRAIT_TAINTS, "features have STRICT");
 }
 
 static void code(void **state)
@@ -366,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sample_is_accepted),
         cmocka_unit_test(data),
+        cmocka_unit_test(capabilities),
         cmocka_unit_test(code),
         cmocka_unit_test(params),
         cmocka_unit_test(text_form_must_fit),

@@ -139,6 +139,9 @@ static void steps_negative(const attune_problem *problem, const attune_target *t
     list->step[1].as.kernel.grid[2] = attune_term_const(-1);
 }
 
+static const attune_capability can[] = {
+    ATTUNE_CAN_FORWARD(0, ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL))};
+
 static attune_kernel kernel_of(void (*own_steps)(const attune_problem *, const attune_target *, const attune_config *,
                                                  attune_steps *))
 {
@@ -148,7 +151,8 @@ static attune_kernel kernel_of(void (*own_steps)(const attune_problem *, const a
         .target = ATTUNE_TARGET_CPU,
         .name = "note",
         .summary = "notes",
-        .supports = supports,
+        .can = can,
+        .can_count = 1,
         .valid = valid,
         .resources = resources,
         .heuristic = heuristic,

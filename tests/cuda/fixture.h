@@ -26,12 +26,6 @@ typedef struct fixture_says {
 
 static fixture_says fixture = {.threads = 128, .cluster = 1, .entry = "entry"};
 
-static bool fixture_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    (void)problem;
-    return target->arch >= 80 || attune_refuse(reason, "sm_%d: sm_80 or later is needed", (int)target->arch);
-}
-
 static bool fixture_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                           attune_reason *reason)
 {
@@ -84,6 +78,8 @@ static void fixture_steps(const attune_problem *problem, const attune_target *ta
 
 static const int32_t fixture_value[] = {7};
 static const attune_param fixture_param[] = {{"TEST_PARAM", fixture_value, 1, 0}};
+static const attune_capability fixture_can[] = {ATTUNE_CAN_FORWARD(
+    80, ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL) | ATTUNE_BIT(ATTUNE_STEP_GEMM))};
 static const attune_kernel fixture_kernel = {
     .size = sizeof(attune_kernel),
     .abi = ATTUNE_ABI,
@@ -92,7 +88,8 @@ static const attune_kernel fixture_kernel = {
     .summary = "for tests",
     .param_count = 1,
     .params = fixture_param,
-    .supports = fixture_supports,
+    .can = fixture_can,
+    .can_count = 1,
     .valid = fixture_valid,
     .resources = fixture_resources,
     .heuristic = fixture_heuristic,

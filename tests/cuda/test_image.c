@@ -183,7 +183,7 @@ static void check_row(const attune_kernel *kernel, const attune_shipped *shipped
     attune_reason reason = {""};
     attune_target target = fixture_target(arch);
     assert_ok(attune_problem_parse(shipped->problem, &problem));
-    if (!kernel->supports(&problem, &target, &reason)) {
+    if (!at_kernel_supports(kernel, &problem, &target, &reason)) {
         fail_msg("%s, %s, sm_%d: %s", kernel->name, shipped->problem, arch, reason.text);
     }
     assert_true(kernel->heuristic(&problem, &target, 0, &config));

@@ -252,7 +252,7 @@ static void every_head_dim_is_multiplied(const attune_target *target, const prod
         int type = i / DIMS, dim = i % DIMS;
         problem.dtype = types[type];
         problem.head_dim_qk = problem.head_dim_v = dim;
-        if (whole->supports(&problem, target, &reason)) {
+        if (at_kernel_supports(whole, &problem, target, &reason)) {
             if (!seen->keys[type][dim] || !seen->values[type][dim]) {
                 fail_msg("no device test multiplies %s of head dim %d in %s", seen->keys[type][dim] ? "values" : "keys",
                          dim, at_dtype_name(types[type]));

@@ -24,11 +24,15 @@ static const attune_param landscape_params[LANDSCAPE_PARAMS] = {
     [ORDER] = {"ORDER", landscape_order, 2, 0},    [IDLE] = {"IDLE", landscape_idle, 1, 0},
 };
 
-static bool landscape_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    (void)target;
-    return problem->dtype == ATTUNE_FP32 || attune_refuse(reason, "dtype %d: fp32 is needed", (int)problem->dtype);
-}
+static const attune_capability landscape_can[] = {{.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+                                                   .dtypes = ATTUNE_BIT(ATTUNE_FP32),
+                                                   .features = ATTUNE_FEATURES_FORWARD,
+                                                   .layouts = ATTUNE_LAYOUTS_FORWARD,
+                                                   .head_dim_qk = {1, 256, 1},
+                                                   .head_dim_v = {1, 256, 1},
+                                                   .align = 1,
+                                                   .arch_most = ATTUNE_ANY,
+                                                   .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)}};
 
 /* Refuses for two reasons: 128 x 128 whatever the rest, and four stages of large tiles. */
 static bool landscape_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -78,7 +82,8 @@ static const attune_kernel landscape_kernel = {
     .name = "landscape",
     .param_count = LANDSCAPE_PARAMS,
     .params = landscape_params,
-    .supports = landscape_supports,
+    .can = landscape_can,
+    .can_count = 1,
     .valid = landscape_valid,
     .resources = landscape_resources,
     .heuristic = landscape_heuristic,

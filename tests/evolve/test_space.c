@@ -83,7 +83,7 @@ static void refuses_problems_that_the_kernel_does_not_support(void **state)
     at_space *space;
     assert_ok(attune_problem_parse("b1,h1,s64,d64,fp16", &problem));
     assert_fails(at_space_open(&landscape_kernel, &problem, &target, "", &space), ATTUNE_UNSUPPORTED,
-                 "dtype 1: fp32 is needed");
+                 "dtype fp16: fp32 is needed");
     assert_null(space);
     target.kind = ATTUNE_TARGET_CUDA;
     assert_fails(at_space_open(&landscape_kernel, &problem, &target, "", &space), ATTUNE_UNSUPPORTED,

@@ -35,7 +35,7 @@ static bool here(const bench_top *top)
     attune_reason reason;
     attune_problem problem;
     assert_ok(attune_problem_parse("b1,h1,s64,d64,fp16", &problem));
-    return whole->supports(&problem, &top->device->target, &reason);
+    return at_kernel_supports(whole, &problem, &top->device->target, &reason);
 }
 
 static void compile_all(at_device *device)

@@ -204,9 +204,10 @@ static void flagged_values(void **state)
 
 static void refusals_say_why(void **state)
 {
-    static const char *const refused[][2] = {{"b1,h1,s64,d64,fp16", "dtype fp16: bf16 is needed"},
-                                             {"b1,h1,s64,d64,bf16,bias=1x1", "bias 1: none (0) is needed"},
-                                             {"b1,h1,s64,d64,bf16,mask", "mask 1: none is needed"}};
+    static const char *const refused[][2] = {
+        {"b1,h1,s64,d64,fp16", "dtype fp16: bf16 is needed"},
+        {"b1,h1,s64,d64,bf16,bias=1x1", "bias 1x1: kernel cpu_bf16 does not compute it"},
+        {"b1,h1,s64,d64,bf16,mask", "mask: kernel cpu_bf16 does not compute it"}};
     const attune_target target = {
         .size = sizeof target, .kind = ATTUNE_TARGET_CPU, .isa = ATTUNE_ISA_AMX, .threads = 2};
     attune_problem p;
@@ -214,14 +215,14 @@ static void refusals_say_why(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
         assert_ok(attune_problem_parse(refused[i][0], &p));
-        assert_false(kernel->supports(&p, &target, &reason));
+        assert_false(at_kernel_supports(kernel, &p, &target, &reason));
         assert_string_equal(reason.text, refused[i][1]);
     }
     assert_ok(attune_problem_parse("b1,h6,hkv2,s64,d64,bf16", &p));
     const attune_target lower = {
         .size = sizeof lower, .kind = ATTUNE_TARGET_CPU, .isa = ATTUNE_ISA_AVX512, .threads = 2};
-    assert_false(kernel->supports(&p, &lower, &reason));
-    assert_string_equal(reason.text, "isa avx512: avx512_bf16 or amx is needed");
+    assert_false(at_kernel_supports(kernel, &p, &lower, &reason));
+    assert_string_equal(reason.text, "isa avx512: avx512_bf16 or higher is needed");
     attune_config config = {.value = {[BLOCK_M] = 32, [BLOCK_N] = 64, [HEADS] = 4}};
     assert_false(kernel->valid(&p, &target, &config, &reason));
     assert_string_equal(reason.text, "HEADS 4: a KV head has 3 query heads");

@@ -212,14 +212,14 @@ static void refusals_say_why(void **state)
     static const char *const refused[][2] = {
         {"b1,h8,hkv2,sq5,skv90,d64,fp32",
          "seqlen_q 5, with 4 query heads a KV head: at most 16 query rows a KV head are packed"},
-        {"b1,h1,sq1,skv90,d64,fp32,bias=bx1", "bias 2: none (0) is needed"},
-        {"b1,h1,sq1,skv90,d64,fp32,mask", "mask 1: none is needed"},
+        {"b1,h1,sq1,skv90,d64,fp32,bias=bx1", "bias bx1: kernel cpu_decode does not compute it"},
+        {"b1,h1,sq1,skv90,d64,fp32,mask", "mask: kernel cpu_decode does not compute it"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
         attune_problem p;
         attune_reason reason;
         assert_ok(attune_problem_parse(refused[i][0], &p));
-        assert_false(kernel->supports(&p, &w->device[0]->target, &reason));
+        assert_false(at_kernel_supports(kernel, &p, &w->device[0]->target, &reason));
         assert_string_equal(reason.text, refused[i][1]);
     }
 }

@@ -30,7 +30,7 @@ static void refuses_with_reasons(void **state)
         {"b1,h8,s7,d256,fp32", 90, NULL},
         {"b1,h8,s512,d64,fp16", 110, NULL}, /* by way of the PTX */
         {"b1,h8,s512,d64,fp16", 75, "sm_75"},
-        {"b1,h8,s512,d60,fp32", 90, "multiples of 8"},
+        {"b1,h8,s512,d60,fp32", 90, "head_dim_qk 60: a multiple of 8"},
         {"b1,h8,s512,d64,fp16,align=8", 90, "align 8"},
         {"b1,h8,s512,d64,fp16,softcap=30", 90, "softcap"},
         {"b1,h8,s512,d64,fp16,alibi", 90, "alibi"},
@@ -49,7 +49,7 @@ static void refuses_with_reasons(void **state)
         attune_problem problem = problem_of(asked[i].problem);
         assert_ok(at_cuda_typical(90, &target));
         target.arch = asked[i].arch;
-        bool supported = at_kernel_cutlass.supports(&problem, &target, &reason);
+        bool supported = at_kernel_supports(&at_kernel_cutlass, &problem, &target, &reason);
         if (supported != (asked[i].words == NULL) || (!supported && strstr(reason.text, asked[i].words) == NULL)) {
             fail_msg("%s on sm_%d: \"%s\"", asked[i].problem, asked[i].arch, reason.text);
         }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/cm.h"
+#include "core/config.h"
 #include "cuda/cuda.h"
 
 extern const attune_kernel at_kernel_wgmma_small;
@@ -33,7 +34,7 @@ static void takes_what_it_is_faster_at(void **state)
         attune_problem problem;
         attune_reason reason = {""};
         assert_ok(attune_problem_parse(asked[i].problem, &problem));
-        bool takes = at_kernel_wgmma_small.supports(&problem, &target, &reason);
+        bool takes = at_kernel_supports(&at_kernel_wgmma_small, &problem, &target, &reason);
         if (takes != (asked[i].refusal == NULL) || (!takes && strstr(reason.text, asked[i].refusal) != reason.text)) {
             fail_msg("%s: %s", asked[i].problem, takes ? "taken" : reason.text);
         }

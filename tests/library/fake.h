@@ -207,6 +207,8 @@ static inline attune_status fake_context(fake_device *fake, const attune_kernel 
         .traits = (trait_bits),                                                                                        \
         .param_count = 1,                                                                                              \
         .params = fake_params,                                                                                         \
+        .can = &fake_can[((trait_bits)&ATTUNE_TRAIT_TAINTS) != 0],                                                     \
+        .can_count = 1,                                                                                                \
         .supports = symbol##_supports,                                                                                 \
         .valid = symbol##_valid,                                                                                       \
         .resources = symbol##_resources,                                                                               \
@@ -215,6 +217,19 @@ static inline attune_status fake_context(fake_device *fake, const attune_kernel 
         .attend = {fake_attend},                                                                                       \
     }
 
+/* Without and with ATTUNE_TRAIT_TAINTS. */
+static const attune_capability fake_can[] = {
+    ATTUNE_CAN_FORWARD(0, ATTUNE_BIT(ATTUNE_STEP_KERNEL)),
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_FORWARD,
+     .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)ATTUNE_FEATURE_STRICT,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {1, 256, 1},
+     .head_dim_v = {1, 256, 1},
+     .align = 1,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
 static const int32_t fake_values[] = {1, 2, 3, 4};
 static const attune_param fake_params[] = {{"A", fake_values, 4, 0}};
 

@@ -1,6 +1,9 @@
 #include "base/cm.h"
 
+#include "base/random.h"
 #include "core/config.h"
+#include "core/problem.h"
+#include "cuda/cuda.h"
 #include "library/catalogue.h"
 
 static void every_row_keeps_the_contract(void **state)
@@ -35,6 +38,122 @@ static void each_target_has_one_general_kernel(void **state)
             general += (int)(*at)->target == kind && ((*at)->traits & ATTUNE_TRAIT_GENERAL) != 0;
         }
         assert_int_equal(general, 1);
+    }
+}
+
+/* ---- What kernels can ------------------------------------------------------------------------------------------- */
+
+static attune_target target_for(const attune_kernel *kernel)
+{
+    attune_target target = {
+        .size = sizeof target, .kind = ATTUNE_TARGET_CPU, .model = "any", .isa = ATTUNE_ISA_AMX, .threads = 2};
+    if (kernel->target == ATTUNE_TARGET_CUDA) {
+        assert_ok(at_cuda_typical(90, &target));
+    }
+    return target;
+}
+
+/* A problem that the kernel computes. */
+static attune_problem problem_for(const attune_kernel *kernel, const attune_target *target)
+{
+    static const char *const texts[] = {"b1,h1,sq1,skv128,d64,fp16", "b1,h1,sq1,skv128,d64,bf16"};
+    attune_problem problem;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
+        assert_ok(attune_problem_parse(texts[i], &problem));
+        if (at_kernel_supports(kernel, &problem, target, NULL)) {
+            return problem;
+        }
+    }
+    fail_msg("%s computes none of the problems here", kernel->name);
+    return problem;
+}
+
+/* What a later attune adds, no kernel of today is asked for. */
+static void what_is_new_is_refused(void **state)
+{
+    (void)state;
+    for (const attune_kernel *const *at = at_catalogue; *at != NULL; ++at) {
+        const attune_target target = target_for(*at);
+        const attune_problem known = problem_for(*at, &target);
+        attune_problem problem = known;
+        attune_reason reason = {""};
+        problem.op = ATTUNE_FORWARD + 1;
+        assert_false(at_kernel_supports(*at, &problem, &target, &reason));
+        assert_non_null(strstr(reason.text, "op 1: kernel "));
+        problem = known;
+        problem.dtype = ATTUNE_DTYPE_COUNT;
+        assert_false(at_kernel_supports(*at, &problem, &target, &reason));
+        assert_non_null(strstr(reason.text, "dtype ?: "));
+        problem = known;
+        problem.layout = ATTUNE_BSHD + 1;
+        assert_false(at_kernel_supports(*at, &problem, &target, &reason));
+        for (int role = ATTUNE_K; role <= ATTUNE_O; ++role) {
+            problem = known;
+            problem.role_dtype[role] = ATTUNE_FP32 + 1;
+            assert_false(at_kernel_supports(*at, &problem, &target, &reason));
+            assert_non_null(strstr(reason.text, " in fp32: kernel "));
+        }
+        for (int bit = __builtin_popcount(ATTUNE_FEATURES_FORWARD); bit < 32; ++bit) {
+            assert_false(at_capabilities_cover(*at, &known, ATTUNE_BIT(bit), &target, &reason));
+            assert_non_null(strstr(reason.text, "feature "));
+        }
+    }
+}
+
+static int64_t pick(at_random *random, int64_t least, int64_t most)
+{
+    return least + (int64_t)at_random_below(random, (uint64_t)(most - least + 1));
+}
+
+static attune_problem draw(at_random *random)
+{
+    attune_problem p;
+    attune_problem_init(&p);
+    p.dtype = (int32_t)pick(random, ATTUNE_FP32, ATTUNE_BF16);
+    p.batch = pick(random, 1, 9);
+    p.heads_kv = pick(random, 1, 9);
+    p.heads_q = p.heads_kv * pick(random, 1, 9);
+    p.seqlen_q = pick(random, 0, 3000);
+    p.seqlen_kv = pick(random, 0, 3000);
+    p.head_dim_qk = (int32_t)pick(random, 1, 256);
+    p.head_dim_v = (int32_t)pick(random, 1, 256);
+    p.window_left = pick(random, -1, 3) * 100;
+    p.window_left = p.window_left < 0 ? -1 : p.window_left;
+    p.window_right = pick(random, -1, 2);
+    p.offset_kind = (int32_t)pick(random, 0, 2);
+    p.offset = p.offset_kind == ATTUNE_OFFSET_NUMBER ? pick(random, -99, 99) : 0;
+    p.softcap = pick(random, 0, 1) != 0 ? 30 : 0;
+    p.scale = (float)pick(random, -2, 2);
+    p.bias = (int32_t)pick(random, 0, ATTUNE_BIAS_BXH);
+    p.mask = (int32_t)pick(random, 0, 1);
+    p.alibi = (int32_t)pick(random, 0, 1);
+    p.sink = (int32_t)pick(random, 0, 1);
+    p.seqused_kv = (int32_t)pick(random, 0, 1);
+    p.strict = (int32_t)pick(random, 0, 1);
+    p.varlen = (int32_t)pick(random, 0, 1);
+    p.layout = p.varlen ? ATTUNE_BSHD : (int32_t)pick(random, 0, 1);
+    p.align = pick(random, 0, 1) != 0 ? 1 << pick(random, 0, 8) : 0;
+    return p;
+}
+
+/* Every valid problem of one dtype runs on each kind of target. */
+static void the_general_kernels_compute_everything(void **state)
+{
+    (void)state;
+    at_random random = at_random_seed(7, 7);
+    const attune_kernel *const general[] = {at_catalogue_general(ATTUNE_TARGET_CPU),
+                                            at_catalogue_general(ATTUNE_TARGET_CUDA)};
+    for (int i = 0; i < 5000; ++i) {
+        const attune_problem problem = draw(&random);
+        assert_ok(attune_problem_check(&problem));
+        for (int k = 0; k < 2; ++k) {
+            attune_target target = target_for(general[k]);
+            attune_reason reason = {""};
+            target.isa = ATTUNE_ISA_BASELINE;
+            if (!at_kernel_supports(general[k], &problem, &target, &reason)) {
+                fail_msg("%s: %s", general[k]->name, reason.text);
+            }
+        }
     }
 }
 
@@ -77,9 +196,14 @@ static void older_texts_name_the_same_config(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_keeps_the_contract),       cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(each_target_has_one_general_kernel), cmocka_unit_test(suggests_what_is_near),
-        cmocka_unit_test(what_is_left_out_is_known),          cmocka_unit_test(older_texts_name_the_same_config),
+        cmocka_unit_test(every_row_keeps_the_contract),
+        cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(each_target_has_one_general_kernel),
+        cmocka_unit_test(what_is_new_is_refused),
+        cmocka_unit_test(the_general_kernels_compute_everything),
+        cmocka_unit_test(suggests_what_is_near),
+        cmocka_unit_test(what_is_left_out_is_known),
+        cmocka_unit_test(older_texts_name_the_same_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,9 +65,11 @@ static void put_descriptor(const char *name, bool cuda)
         "  .as.kernel = {.entry = \"mine\", .grid = {attune_term_const(1), attune_term_const(1), "
         "attune_term_const(1)},\n"
         "  .block = {32, 1, 1}, .cluster = {1, 1, 1}, .smem = attune_term_const(0)}}; }\n"
+        "static const attune_capability can[] = {ATTUNE_CAN_FORWARD(0, ATTUNE_BIT(ATTUNE_STEP_KERNEL))};\n"
         "extern const attune_kernel at_kernel_mine;\n"
         "const attune_kernel at_kernel_mine = {.size = sizeof(attune_kernel), .abi = ATTUNE_ABI, .target = %s,\n"
-        "  .name = \"mine\", .summary = \"a test's\", .param_count = 1, .params = params, .supports = supports,\n"
+        "  .name = \"mine\", .summary = \"a test's\", .param_count = 1, .params = params, .can = can,\n"
+        "  .can_count = 1, .supports = supports,\n"
         "  .valid = valid, .resources = resources, .heuristic = heuristic, .steps = steps, %s};\n",
         cuda ? "ATTUNE_TARGET_CUDA" : "ATTUNE_TARGET_CPU", cuda ? ".source = \"mine.cu\"" : "");
     put(name, text);

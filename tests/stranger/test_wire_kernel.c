@@ -25,7 +25,7 @@ static bool recipe_of(const attune_kernel *kernel, const char *text, at_recipe *
     attune_config config = {{0}};
     attune_target target = target_of(kernel);
     assert_ok(attune_problem_parse(text, &problem));
-    if (!kernel->supports(&problem, &target, NULL)) {
+    if (!at_kernel_supports(kernel, &problem, &target, NULL)) {
         return false;
     }
     assert_true(kernel->heuristic(&problem, &target, 0, &config));
@@ -200,8 +200,14 @@ static void wild_answers_are_refused(void **state)
         {"plan.steps.0.grid.1", "[[2,99]]", "size 99"},
         {"plan.steps.0.programmatic", "9", "programmatic is 9"},
         {"plan.steps.0.maps", "[{},{},{},{},{},{},{},{},{},{},{},{},{}]", "13 tensor maps"},
-        {"plan.steps.0.maps", "[{\"role\":9,\"swizzle\":0,\"l2_bytes\":0,\"box\":[1,1,1,1]}]", "role 9"},
-        {"plan.steps.0.maps", "[{\"role\":0,\"swizzle\":0,\"l2_bytes\":0,\"box\":[1,1]}]", "4 are needed"},
+        {"plan.steps.0.maps", "[{\"role\":9,\"swizzle\":0,\"l2_bytes\":0,\"box\":[1,1,1,1],\"name\":\"\"}]", "role 9"},
+        {"plan.steps.0.maps", "[{\"role\":0,\"swizzle\":0,\"l2_bytes\":0,\"box\":[1,1],\"name\":\"\"}]",
+         "4 are needed"},
+        {"plan.steps.0.maps", "[{\"role\":0,\"swizzle\":0,\"name\":\"MORE_THAN_FIFTEEN\"}]", "17 characters"},
+        {"kernel.can", "[]", "From ABI 2 to 3"},
+        {"kernel.can.0.align", "-1", "align"},
+        {"kernel.can.0.features", "1024", "features are 0x400"},
+        {"kernel.can.0.steps", "2", "no steps of kind 0"},
         {"sources", "[{\"name\":\"x\"}]", "text"},
     };
     at_recipe recipe;

@@ -12,10 +12,6 @@
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     (void)target;
-    if (problem->window_left >= 0 || problem->window_right > 0 || problem->softcap > 0 || problem->bias ||
-        problem->mask || problem->alibi || problem->sink || problem->seqused_kv || problem->varlen) {
-        return attune_refuse(reason, "features: causal masks only");
-    }
     if (problem->seqlen_kv > 12288) {
         return attune_refuse(reason, "seqlen_kv %lld: at most 12288", (long long)problem->seqlen_kv);
     }
@@ -43,6 +39,18 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                       .cluster = {1, 1, 1},
                       .smem = attune_term_const(0)}};
 }
+
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_FORWARD,
+     .features = ATTUNE_FEATURE_CAUSAL | (TRAITS & ATTUNE_TRAIT_TAINTS ? 0 : ATTUNE_FEATURE_STRICT),
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {1, 256, 1},
+     .head_dim_v = {1, 256, 1},
+     .align = 1,
+     .arch_least = ATTUNE_ISA_BASELINE,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)}};
 
 ZOO_KERNEL(ATTUNE_TARGET_CPU, NULL);
 

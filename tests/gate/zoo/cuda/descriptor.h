@@ -66,13 +66,7 @@ static inline attune_step fill_step(attune_term offset, attune_term bytes, uint3
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     const char *refused = REFUSES(problem, target);
-    if (target->arch < 80) {
-        return attune_refuse(reason, "sm_%d: sm_80 or later is needed", (int)target->arch);
-    }
-    if (problem->softcap > 0 || problem->bias || problem->mask || problem->alibi || problem->sink ||
-        problem->seqused_kv || problem->varlen) {
-        return attune_refuse(reason, "features: causal masks and windows only");
-    }
+    (void)target;
     if (problem->seqlen_q / 32 * problem->heads_q * problem->batch > (1 << 30)) {
         return attune_refuse(reason, "seqlen_q %lld: too many blocks", (long long)problem->seqlen_q);
     }
@@ -93,6 +87,18 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     *list = (attune_steps){.count = 0};
     STEPS(problem, list)
 }
+
+static const attune_capability can[] = {{.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+                                         .dtypes = ATTUNE_DTYPES_FORWARD,
+                                         .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW |
+                                                     (TRAITS & ATTUNE_TRAIT_TAINTS ? 0 : ATTUNE_FEATURE_STRICT),
+                                         .layouts = ATTUNE_LAYOUTS_FORWARD,
+                                         .head_dim_qk = {1, 256, 1},
+                                         .head_dim_v = {1, 256, 1},
+                                         .align = 1,
+                                         .arch_least = 80,
+                                         .arch_most = ATTUNE_ANY,
+                                         .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL)}};
 
 ZOO_KERNEL(ATTUNE_TARGET_CUDA, TEXT(NAME) ".cu");
 

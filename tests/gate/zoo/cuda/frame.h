@@ -41,6 +41,8 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
         .name = TEXT(NAME),                                                                                            \
         .summary = SUMMARY,                                                                                            \
         .traits = TRAITS,                                                                                              \
+        .can = can,                                                                                                    \
+        .can_count = sizeof can / sizeof can[0],                                                                       \
         .supports = supports,                                                                                          \
         .valid = valid,                                                                                                \
         .resources = resources,                                                                                        \

@@ -79,6 +79,11 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     return true;
 }
 
+#ifndef OWN_CAN
+static const attune_capability can[] = {ATTUNE_CAN_FORWARD(
+    0, ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL) | ATTUNE_BIT(ATTUNE_STEP_GEMM))};
+#endif
+
 extern const attune_kernel at_kernel_zoo;
 const attune_kernel at_kernel_zoo = {
     .size = sizeof(attune_kernel),
@@ -89,6 +94,8 @@ const attune_kernel at_kernel_zoo = {
     .traits = TRAITS,
     .params = FIRST_OF((PARAMS)),
     .param_count = SECOND_OF((PARAMS)),
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
     .supports = supports,
     .valid = valid,
     .resources = resources,
