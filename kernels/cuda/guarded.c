@@ -27,7 +27,8 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
-static const attune_capability can[] = {ATTUNE_CAN_FORWARD(80, ATTUNE_BIT(ATTUNE_STEP_KERNEL))};
+static const attune_capability can[] = {
+    ATTUNE_CAN_FORWARD(80, ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL))};
 
 extern const attune_kernel at_kernel_guarded;
 const attune_kernel at_kernel_guarded = {

@@ -40,16 +40,19 @@ static void list_dtypes(uint32_t bits, char text[64])
     }
 }
 
-static bool covers_dtypes(const attune_capability *can, const question *of, attune_reason *reason)
+static bool covers_dtype(const attune_capability *can, const question *of, attune_reason *reason)
+{
+    char needed[64];
+    list_dtypes(can->dtypes, needed);
+    return has_bit(can->dtypes, of->problem->dtype) ||
+           attune_refuse(reason, "dtype %s: %s is needed", at_dtype_name(of->problem->dtype), needed);
+}
+
+static bool covers_role_dtypes(const attune_capability *can, const question *of, attune_reason *reason)
 {
     static const int roles[] = {ATTUNE_K, ATTUNE_V, ATTUNE_O, ATTUNE_BIAS};
     const uint32_t own[] = {can->dtypes_k, can->dtypes_v, can->dtypes_o, can->dtypes_bias};
     const int dtype = of->problem->dtype;
-    char needed[64];
-    list_dtypes(can->dtypes, needed);
-    if (!has_bit(can->dtypes, dtype)) {
-        return attune_refuse(reason, "dtype %s: %s is needed", at_dtype_name(dtype), needed);
-    }
     for (int i = 0; i < 4; ++i) {
         const int its = at_problem_dtype(of->problem, roles[i]);
         if (its != dtype && !has_bit(own[i], its)) {
@@ -142,7 +145,7 @@ static bool covers_target(const attune_capability *can, const question *of, attu
 }
 
 static bool (*const comparisons[])(const attune_capability *can, const question *of, attune_reason *reason) = {
-    covers_op, covers_target, covers_dtypes, covers_features, covers_shape,
+    covers_op, covers_target, covers_dtype, covers_role_dtypes, covers_features, covers_shape,
 };
 enum { COMPARISONS = sizeof comparisons / sizeof comparisons[0] };
 

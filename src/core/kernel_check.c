@@ -543,7 +543,7 @@ attune_status at_recipe_check(const at_recipe *recipe, const attune_target *targ
 {
     attune_status status = check_needs(recipe, target);
     return status != ATTUNE_OK ? at_fail_in(status, "kernel %s", recipe->kernel->name)
-                               : at_steps_check(recipe->kernel, &recipe->steps);
+                               : check_stated(recipe->kernel, &recipe->steps);
 }
 
 attune_status at_kernel_check(const attune_kernel *kernel)
