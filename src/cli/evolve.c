@@ -142,31 +142,16 @@ static attune_status read_job(job *on)
     evolve->fitness = at_cli_evolve_fitness(cli);
     AT_FORWARD(read_operands(on));
     AT_FORWARD(at_judging_read_peers(cli, NULL, &on->of));
-    AT_FORWARD(at_judging_read_numbers(cli, &on->of));
-    evolve->must = on->of.must;
-    evolve->limit_s = on->of.limit_s;
-    evolve->cases = on->of.cases;
-    evolve->seed = on->of.seed;
-    evolve->threads = on->of.threads;
-    evolve->quick = on->of.quick;
-    evolve->again = on->of.again;
+    AT_FORWARD(at_judging_read_options(cli, &on->of));
+    evolve->gate = on->of.gate;
     evolve->resume = at_cli_given(cli, "--resume");
     evolve->exhaustive = at_cli_given(cli, "--exhaustive");
     evolve->refresh = at_cli_given(cli, "--refresh");
     evolve->prove = !at_cli_given(cli, "--no-gate") && evolve->one == NULL;
     AT_FORWARD(read_budget(on));
     evolve->ledger = at_cli_text(cli, "--ledger");
-    evolve->evidence = at_cli_text(cli, "--evidence");
     evolve->wisdom = at_cli_text(cli, "--wisdom");
     evolve->seeds = at_cli_text(cli, "--seeds");
-    evolve->target = at_cli_text(cli, "--target");
-    evolve->isa = at_cli_text(cli, "--isa");
-    evolve->peer = on->of.peer;
-    evolve->peer_count = on->of.peer_count;
-    at_judging_choose_workers(cli, &on->of);
-    evolve->worker = on->of.worker;
-    evolve->own_arms = on->of.own_arms;
-    evolve->python = on->of.python;
     return ATTUNE_OK;
 }
 

@@ -29,7 +29,6 @@ static const at_option options[] = {
 typedef struct job {
     at_judging of;
     const char *candidate[AT_MANY];
-    at_gate_options gate;
     at_gate_printer printer;
 } job;
 
@@ -43,15 +42,15 @@ static attune_status read_operands(job *on)
         if (at_judging_is_problem(cli->operand[i])) {
             AT_FORWARD(at_judging_add_problem(&on->of, cli->operand[i]));
         } else {
-            AT_FAIL_IF(on->gate.candidate_count == AT_MANY, ATTUNE_INVALID_ARGUMENT, "more than %d candidates",
+            AT_FAIL_IF(on->of.gate.candidate_count == AT_MANY, ATTUNE_INVALID_ARGUMENT, "more than %d candidates",
                        AT_MANY);
-            on->candidate[on->gate.candidate_count++] = cli->operand[i];
+            on->candidate[on->of.gate.candidate_count++] = cli->operand[i];
         }
     }
     AT_FORWARD(at_judging_default_problem(&on->of));
-    on->gate.candidate = on->candidate;
-    on->gate.problem = on->of.problem;
-    on->gate.problem_count = on->of.problem_count;
+    on->of.gate.candidate = on->candidate;
+    on->of.gate.problem = on->of.problem;
+    on->of.gate.problem_count = on->of.problem_count;
     return ATTUNE_OK;
 }
 
@@ -60,25 +59,9 @@ static attune_status read_job(job *on)
     const at_cli *cli = on->of.cli;
     AT_FORWARD(read_operands(on));
     AT_FORWARD(at_judging_read_peers(cli, "best", &on->of));
-    AT_FORWARD(at_judging_read_numbers(cli, &on->of));
-    on->gate.must = on->of.must;
-    on->gate.limit_s = on->of.limit_s;
-    on->gate.cases = on->of.cases;
-    on->gate.seed = on->of.seed;
-    on->gate.threads = on->of.threads;
-    on->gate.quick = on->of.quick;
-    on->gate.again = on->of.again;
-    on->gate.counters = at_cli_given(cli, "--counters");
-    on->gate.evidence = at_cli_text(cli, "--evidence");
-    on->gate.wisdom = at_cli_text(cli, "--wisdom");
-    on->gate.target = at_cli_text(cli, "--target");
-    on->gate.isa = at_cli_text(cli, "--isa");
-    at_judging_choose_workers(cli, &on->of);
-    on->gate.peer = on->of.peer;
-    on->gate.peer_count = on->of.peer_count;
-    on->gate.worker = on->of.worker;
-    on->gate.own_arms = on->of.own_arms;
-    on->gate.python = on->of.python;
+    AT_FORWARD(at_judging_read_options(cli, &on->of));
+    on->of.gate.counters = at_cli_given(cli, "--counters");
+    on->of.gate.wisdom = at_cli_text(cli, "--wisdom");
     return ATTUNE_OK;
 }
 
@@ -92,8 +75,8 @@ static int run_job(at_judging *of)
     if (status != ATTUNE_OK) {
         return at_cli_usage(on->of.cli, "%s", attune_last_detail());
     }
-    at_gate_printer_start(&on->printer, on->of.cli, &on->gate.watch);
-    status = at_gate_run(&on->gate, &result);
+    at_gate_printer_start(&on->printer, on->of.cli, &on->of.gate.watch);
+    status = at_gate_run(&on->of.gate, &result);
     attune_status printed = at_gate_printer_end(&on->printer, &result);
     return at_judging_end(on->of.cli, status, printed, result.begun, result.exit_code);
 }

@@ -36,46 +36,54 @@ attune_status at_judging_read_peers(const at_cli *cli, const char *fallback, at_
     if (list == NULL) {
         return ATTUNE_OK;
     }
+    on->gate.peer = on->peer;
     on->peers = strdup(list);
     AT_FAIL_IF(on->peers == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the peers");
     for (char *at = on->peers; at != NULL;) {
         char *end = at + at_contender_length(at);
         AT_FAIL_IF(end == at, ATTUNE_INVALID_ARGUMENT, "--against %s: a name is missing", list);
-        AT_FAIL_IF(on->peer_count == AT_MANY, ATTUNE_INVALID_ARGUMENT, "--against: more than %d peers", AT_MANY);
-        on->peer[on->peer_count++] = at;
+        AT_FAIL_IF(on->gate.peer_count == AT_MANY, ATTUNE_INVALID_ARGUMENT, "--against: more than %d peers", AT_MANY);
+        on->peer[on->gate.peer_count++] = at;
         at = *end == '\0' ? NULL : end + 1;
         *end = '\0';
     }
     return ATTUNE_OK;
 }
 
-attune_status at_judging_read_numbers(const at_cli *cli, at_judging *on)
-{
-    enum { CASES = 100, CASES_QUICK = 20 };
-    int64_t seed, threads;
-    on->quick = at_cli_given(cli, "--quick");
-    on->again = at_cli_given(cli, "--again");
-    AT_FORWARD(at_cli_number(cli, "--must", 0.01, 100, 0.95, &on->must));
-    AT_FORWARD(at_cli_number(cli, "--limit", 1, 1e6, 0, &on->limit_s));
-    AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, on->quick ? CASES_QUICK : CASES, &on->cases));
-    AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
-    AT_FORWARD(at_cli_integer(cli, "--threads", 1, 1024, 0, &threads));
-    on->seed = (uint64_t)seed;
-    on->threads = (int)threads;
-    return ATTUNE_OK;
-}
-
-void at_judging_choose_workers(const at_cli *cli, at_judging *on)
+static void choose_workers(const at_cli *cli, at_judging *on)
 {
     const char *program = at_cli_text(cli, "--worker");
     const char *python = getenv("ATTUNE_PYTHON");
-    on->own_arms = program != NULL;
     on->worker[0] = program != NULL ? program : "/proc/self/exe";
     on->worker[1] = program != NULL ? NULL : "worker";
     at_cli_python_path();
     on->python[0] = python != NULL && python[0] != '\0' ? python : "python3";
     on->python[1] = "-m";
     on->python[2] = "attune.worker";
+    on->gate.worker = on->worker;
+    on->gate.own_arms = program != NULL;
+    on->gate.python = on->python;
+}
+
+attune_status at_judging_read_options(const at_cli *cli, at_judging *on)
+{
+    enum { CASES = 100, CASES_QUICK = 20 };
+    at_gate_options *gate = &on->gate;
+    int64_t seed, threads;
+    gate->quick = at_cli_given(cli, "--quick");
+    gate->again = at_cli_given(cli, "--again");
+    AT_FORWARD(at_cli_number(cli, "--must", 0.01, 100, 0.95, &gate->must));
+    AT_FORWARD(at_cli_number(cli, "--limit", 1, 1e6, 0, &gate->limit_s));
+    AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, gate->quick ? CASES_QUICK : CASES, &gate->cases));
+    AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
+    AT_FORWARD(at_cli_integer(cli, "--threads", 1, 1024, 0, &threads));
+    gate->seed = (uint64_t)seed;
+    gate->threads = (int)threads;
+    gate->evidence = at_cli_text(cli, "--evidence");
+    gate->target = at_cli_text(cli, "--target");
+    gate->isa = at_cli_text(cli, "--isa");
+    choose_workers(cli, on);
+    return ATTUNE_OK;
 }
 
 int at_judging_run(const at_cli *cli, size_t bytes, int (*work)(at_judging *on))

@@ -3,23 +3,18 @@
 #define CLI_JUDGING_H
 
 #include "cli/cli.h"
+#include "gate/gate.h"
 
 enum { AT_MANY = 256 };
 
 typedef struct at_judging {
     const at_cli *cli;
+    at_gate_options gate; /* what the options say; candidates, problems and wisdom are the verb's to fill in */
     attune_problem problem[AT_MANY];
     int problem_count;
     const char *peer[AT_MANY];
-    int peer_count;
     char *peers; /* what `peer` points into */
     const char *worker[3], *python[4];
-    bool own_arms; /* the worker is a program that was named */
-    double must, limit_s;
-    int64_t cases;
-    uint64_t seed;
-    int threads;
-    bool quick, again;
 } at_judging;
 
 /* Whether an operand is meant to be a problem: a list of terms; else it is a kernel or a directory. */
@@ -29,10 +24,9 @@ attune_status at_judging_add_problem(at_judging *on, const char *text);
 attune_status at_judging_default_problem(at_judging *on);
 /* Reads --against, which is `fallback` where it is not given (NULL: no peers). at_judging_run releases them. */
 attune_status at_judging_read_peers(const at_cli *cli, const char *fallback, at_judging *on);
-/* --must, --limit, --cases, --seed, --threads, --quick and --again, or what stands for them. */
-attune_status at_judging_read_numbers(const at_cli *cli, at_judging *on);
-/* This program is a worker too, unless --worker names another; the one in Python comes with PyTorch. */
-void at_judging_choose_workers(const at_cli *cli, at_judging *on);
+/* The other options of the gate, or their defaults. This program is a worker too, unless --worker names another; the
+ * one in Python comes with PyTorch. */
+attune_status at_judging_read_options(const at_cli *cli, at_judging *on);
 /* A verb's job: `bytes` of zeroes that begin with an at_judging, which is released when `work` is back. Its exit code.
  */
 int at_judging_run(const at_cli *cli, size_t bytes, int (*work)(at_judging *on));

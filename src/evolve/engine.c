@@ -32,10 +32,10 @@ static attune_status find_target(at_engine *on)
     const at_evolve_options *options = on->options;
     const char *kind = on->kernel->target == ATTUNE_TARGET_CPU ? "cpu" : "cuda";
     at_device *device;
-    on->worker = (at_remote_options){.command = options->worker,
-                                     .target = options->target != NULL ? options->target : kind,
-                                     .isa = options->isa,
-                                     .threads = options->threads};
+    on->worker = (at_remote_options){.command = options->gate.worker,
+                                     .target = options->gate.target != NULL ? options->gate.target : kind,
+                                     .isa = options->gate.isa,
+                                     .threads = options->gate.threads};
     AT_FORWARD(at_remote_open(&on->worker, &device));
     on->target = device->target;
     device->ops->close(device);
@@ -60,7 +60,7 @@ static attune_status open_planner(at_engine *on)
 
 static attune_status open_compilers(at_engine *on)
 {
-    const at_compilers_options wanted = {.worker = on->options->worker, .target = on->target};
+    const at_compilers_options wanted = {.worker = on->options->gate.worker, .target = on->target};
     return on->target.kind == ATTUNE_TARGET_CUDA ? at_compilers_open(&wanted, &on->compilers) : ATTUNE_OK;
 }
 
@@ -77,7 +77,7 @@ static void close_cell(at_cell *cell)
 static bool is_enough(const at_engine *on, int searched)
 {
     static const double share = 0.25;
-    double limit = on->options->limit_s;
+    double limit = on->options->gate.limit_s;
     return searched >= AT_CELLS_SOME && limit > 0 && at_engine_seconds(on) > share * limit;
 }
 
@@ -97,7 +97,7 @@ static attune_status run_cells(at_engine *on, at_cell *cells, int first, int *co
 /* Whether cells that take as long as the longest so far would end within the limit. */
 static bool has_time(const at_engine *on, int next, double longest_s)
 {
-    double limit = on->options->limit_s;
+    double limit = on->options->gate.limit_s;
     return limit <= 0 || next == 0 || at_engine_seconds(on) + 1.1 * longest_s <= limit;
 }
 
@@ -174,7 +174,7 @@ static attune_status check_options(const at_evolve_options *options)
     for (int i = 0; i < options->problem_count; ++i) {
         AT_FORWARD(check_problem(options, i));
     }
-    AT_FORWARD(at_gate_check_peers(options->peer, options->peer_count, options->own_arms));
+    AT_FORWARD(at_gate_check_peers(options->gate.peer, options->gate.peer_count, options->gate.own_arms));
     return options->strategy == NULL || at_strategy_find(options->strategy) != NULL ? ATTUNE_OK : ATTUNE_NOT_FOUND;
 }
 
@@ -187,8 +187,9 @@ static attune_status check_places(const at_engine *on)
     for (int i = 0; options->ledger != NULL && i < options->problem_count; ++i) {
         AT_FORWARD(at_engine_check_ledger(on, &options->problem[i]));
     }
-    return options->evidence == NULL ? ATTUNE_OK
-                                     : at_evidence_check(options->evidence, on->target.model, on->kernel->name);
+    return options->gate.evidence == NULL
+               ? ATTUNE_OK
+               : at_evidence_check(options->gate.evidence, on->target.model, on->kernel->name);
 }
 
 static attune_status open_all(at_engine *on)
@@ -199,7 +200,7 @@ static attune_status open_all(at_engine *on)
     AT_FORWARD(check_places(on));
     AT_FORWARD(find_target(on));
     AT_FORWARD(check_places(on)); /* again: now it is known for which device's verdicts, and whose ledgers */
-    AT_FORWARD(at_pool_create(options->threads > 0 ? options->threads : at_cpu_count(), 0, &on->pool));
+    AT_FORWARD(at_pool_create(options->gate.threads > 0 ? options->gate.threads : at_cpu_count(), 0, &on->pool));
     AT_FORWARD(open_planner(on));
     return open_compilers(on);
 }

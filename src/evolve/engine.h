@@ -26,7 +26,6 @@ typedef struct at_evolve_options {
     int problem_count;
     const char *strategy; /* NULL: the default */
     at_fitness fitness;
-    uint64_t seed;
     double budget_s;    /* 0: none. Of each problem's search, the final and the gate not included */
     int budget_runs;    /* 0: none */
     const char *budget; /* as it was given, for the ledger */
@@ -34,21 +33,12 @@ typedef struct at_evolve_options {
     bool refresh;       /* no search: a short race among what is known, of many problems */
     const char *ledger; /* a file, or of several problems a directory; NULL: none is kept */
     bool resume;
-    bool prove;              /* have the gate judge the winners */
-    const char *const *peer; /* of the gate; none: the one that came second */
-    int peer_count;
-    double must;
-    int64_t cases;
-    bool quick, again;
-    double limit_s;       /* begin nothing that would end later; 0: no limit */
-    const char *evidence; /* a directory; NULL: nothing is kept */
-    const char *wisdom;   /* a file to read, and to add proven rows to; NULL: none */
-    const char *seeds;    /* the file of the micro-benchmark; NULL: in the user's cache; "none": there is none */
-    const char *target, *isa;
-    int threads;
-    const char *const *worker, *const *python;
-    bool own_arms;                /* of the gate: the worker is a program with arms of its own */
-    const at_gate_timing *timing; /* of the gate; NULL: by workers */
+    const char *wisdom; /* a file to read, and to add proven rows to; NULL: none */
+    const char *seeds;  /* the file of the micro-benchmark; NULL: in the user's cache; "none": there is none */
+    bool prove;         /* have the gate judge the winners */
+    /* How it judges them, and where everything runs. Without peers: against the second best. The seed is the strategy's
+     * too, the limit that of the whole run. Candidates, problems, wisdom and the watch are not read here. */
+    at_gate_options gate;
     at_evolve_watch watch;
 } at_evolve_options;
 

@@ -14,7 +14,7 @@ static attune_status open_live(at_engine *on, at_cell *cell)
                                          .worker = &on->worker,
                                          .compilers = on->compilers,
                                          .pool = on->pool,
-                                         .seed = on->options->seed};
+                                         .seed = on->options->gate.seed};
     return at_measurer_open(&options, &cell->measurer);
 }
 
@@ -29,7 +29,7 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
     *search = (at_search_options){.space = cell->space,
                                   .strategy = options->strategy,
                                   .fitness = options->fitness,
-                                  .seed = options->seed,
+                                  .seed = options->gate.seed,
                                   .budget_s = options->budget_s,
                                   .budget_runs = options->budget_runs,
                                   .exhaustive = options->exhaustive,
@@ -46,7 +46,7 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
         search->budget_s = 0;
         search->budget_runs = 2;
     }
-    at_race_policy_init(&search->policy, options->seed);
+    at_race_policy_init(&search->policy, options->gate.seed);
     if (options->exhaustive) {
         search->policy.blocks_max = 8;
     }

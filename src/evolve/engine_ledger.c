@@ -35,7 +35,7 @@ static void fill_start(const at_engine *on, const at_cell *cell, at_event_start 
 {
     const at_evolve_options *options = on->options;
     const char *strategy = options->strategy != NULL ? options->strategy : at_strategy_kinds[0]->name;
-    *start = (at_event_start){.seed = options->seed};
+    *start = (at_event_start){.seed = options->gate.seed};
     (void)snprintf(start->attune, sizeof start->attune, "%s", attune_version_string());
     (void)snprintf(start->kernel, sizeof start->kernel, "%s", on->kernel->name);
     (void)snprintf(start->problem, sizeof start->problem, "%s", cell->text);

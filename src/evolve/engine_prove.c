@@ -79,7 +79,7 @@ static at_cell *cell_of(const proof *on, const at_verdict *verdict)
 static void count_verdict(const proof *on, const at_verdict *verdict)
 {
     at_evolve_result *result = on->engine->result;
-    bool asked = on->engine->options->peer_count > 0;
+    bool asked = on->engine->options->gate.peer_count > 0;
     result->right += verdict->right == AT_PASS;
     result->wrong += verdict->right == AT_FAIL;
     result->unproven += verdict->right != AT_PASS && verdict->right != AT_FAIL;
@@ -125,36 +125,26 @@ static void keep(void *self, const at_verdict *verdict)
 static double limit_s(const at_engine *on)
 {
     static const double least = 1e-3;
-    double left = on->options->limit_s - at_engine_seconds(on);
-    return on->options->limit_s <= 0 ? 0 : left > least ? left : least;
+    double left = on->options->gate.limit_s - at_engine_seconds(on);
+    return on->options->gate.limit_s <= 0 ? 0 : left > least ? left : least;
 }
 
 static attune_status run_gate(proof *on, int first, int count, const char *const *peer, int peer_count, double must)
 {
     const at_evolve_options *options = on->engine->options;
     at_gate_result result;
-    at_gate_options gate = {.candidate = on->candidate + first,
-                            .candidate_count = count,
-                            .paired = true,
-                            .problem = on->problem + first,
-                            .problem_count = count,
-                            .peer = peer,
-                            .peer_count = peer_count,
-                            .must = must,
-                            .cases = options->cases,
-                            .seed = options->seed,
-                            .quick = options->quick,
-                            .again = options->again,
-                            .limit_s = limit_s(on->engine),
-                            .evidence = options->evidence,
-                            .target = on->engine->worker.target,
-                            .isa = options->isa,
-                            .threads = options->threads,
-                            .worker = options->worker,
-                            .own_arms = options->own_arms,
-                            .python = options->python,
-                            .timing = options->timing,
-                            .watch = options->watch.gate};
+    at_gate_options gate = options->gate;
+    gate.candidate = on->candidate + first;
+    gate.candidate_count = count;
+    gate.paired = true;
+    gate.problem = on->problem + first;
+    gate.problem_count = count;
+    gate.peer = peer;
+    gate.peer_count = peer_count;
+    gate.must = must;
+    gate.limit_s = limit_s(on->engine);
+    gate.target = on->engine->worker.target;
+    gate.watch = options->watch.gate;
     gate.watch.keeper = on;
     gate.watch.keep = keep;
     AT_FORWARD(at_gate_run(&gate, &result));
@@ -168,8 +158,8 @@ static attune_status run_gate(proof *on, int first, int count, const char *const
 static attune_status judge(proof *on)
 {
     const at_evolve_options *options = on->engine->options;
-    if (options->peer_count > 0) {
-        return run_gate(on, 0, on->count, options->peer, options->peer_count, options->must);
+    if (options->gate.peer_count > 0) {
+        return run_gate(on, 0, on->count, options->gate.peer, options->gate.peer_count, options->gate.must);
     }
     for (int i = 0; i < on->count; ++i) {
         const char *peer[] = {on->cell[i]->opponent};

@@ -50,7 +50,7 @@ static attune_status benchmark(at_engine *on, const at_cell *cell, at_micro_best
                                          .worker = &on->worker,
                                          .compilers = on->compilers,
                                          .pool = on->pool,
-                                         .seed = on->options->seed};
+                                         .seed = on->options->gate.seed};
     AT_FORWARD(at_measurer_open(&options, &measurer));
     const at_machine machine = at_measurer_machine(measurer);
     attune_status status = at_micro_run(cell->space, &machine, on->compilers != NULL ? COMPILED : ALL, best);

@@ -74,19 +74,19 @@ static void set(scene *on)
                                       .problem = on->problem,
                                       .problem_count = 2,
                                       .refresh = true,
-                                      .seed = 1,
+                                      .gate.seed = 1,
                                       .budget_runs = 3,
                                       .budget = "3runs",
                                       .ledger = on->ledgers,
                                       .prove = true,
-                                      .must = 0.95,
-                                      .cases = 100,
-                                      .evidence = on->evidence,
+                                      .gate.must = 0.95,
+                                      .gate.cases = 100,
+                                      .gate.evidence = on->evidence,
                                       .wisdom = on->wisdom,
                                       .seeds = "none",
-                                      .threads = 2,
-                                      .worker = worker,
-                                      .timing = &on->timing,
+                                      .gate.threads = 2,
+                                      .gate.worker = worker,
+                                      .gate.timing = &on->timing,
                                       .watch = {.self = on, .wisdom = on_wisdom}};
 }
 
@@ -182,8 +182,8 @@ static void who_is_slower_than_a_peer_is_learned_all_the_same(void **state)
     set(&on);
     on.options.problem_count = 1;
     on.options.ledger = NULL;
-    on.options.peer = peer;
-    on.options.peer_count = 1;
+    on.options.gate.peer = peer;
+    on.options.gate.peer_count = 1;
     for (int mode = 0; mode < AT_MODE_COUNT; ++mode) {
         on.clock.us[0][mode] = 130;
     }
@@ -212,8 +212,8 @@ static void what_is_not_proven_is_not_learned(void **state)
     run(&on);
     assert_int_equal(on.result.right + on.rows + on.refusals, 0);
     on.options.prove = true;
-    on.options.quick = true;
-    on.options.cases = 5;
+    on.options.gate.quick = true;
+    on.options.gate.cases = 5;
     run(&on);
     assert_int_equal(on.rows, 0);
     assert_int_equal(on.refusals, on.result.gains + on.result.no_gains);
@@ -235,7 +235,7 @@ static void what_a_kernel_does_not_support_is_passed_over(void **state)
     on.options.kernel = "cpu_tilde";
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_NOT_FOUND, "did you mean");
     on.options.kernel = "wmma";
-    on.options.target = "cpu";
+    on.options.gate.target = "cpu";
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "wmma is for cuda");
     on.options.problem_count = 0;
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "no problem");
@@ -380,7 +380,7 @@ static void what_cannot_be_kept_is_known_before(void **state)
     scene on;
     char path[PATH_MAX + 64];
     set(&on);
-    on.options.worker = dies;
+    on.options.gate.worker = dies;
     assert_int_equal(mkdir(on.ledgers, 0700), 0);
     (void)snprintf(path, sizeof path, "%s/cpu_tiled_b1_h2_s128_d32_fp32_causal.jsonl", on.ledgers);
     assert_ok(at_file_write(path, "notes\n", 6));
@@ -399,14 +399,14 @@ static void what_cannot_be_kept_is_known_before(void **state)
     on.options.wisdom = "/no/such/folder/x.wisdom";
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_NOT_FOUND, "/no/such/folder/x.wisdom");
     on.options.wisdom = NULL;
-    on.options.evidence = "/dev/null/here";
+    on.options.gate.evidence = "/dev/null/here";
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_IO_ERROR, "something else has its name");
-    on.options.evidence = NULL;
+    on.options.gate.evidence = NULL;
     on.options.seeds = "/dev/null/x.txt";
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_IO_ERROR, "/dev/null");
     on.options.seeds = "none";
-    on.options.peer = (const char *const[]){"cpu_tilde"};
-    on.options.peer_count = 1;
+    on.options.gate.peer = (const char *const[]){"cpu_tilde"};
+    on.options.gate.peer_count = 1;
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_NOT_FOUND, "peer: there is no kernel cpu_tilde");
     assert_int_equal(folder_count(&on.in), 0);
     folder_remove(&on.in);
