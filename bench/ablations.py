@@ -27,13 +27,11 @@ JOBS = "b16,h16,s1024,d128,fp16,causal"  # short jobs of many sizes: by OF_JOBS 
 PROBLEMS = ("b4,h16,s4096,d128,fp16", "b4,h16,s4096,d128,fp16,causal", "b4,h32,s4096,d64,fp16",
             "b4,h32,s4096,d64,fp16,causal", "b4,h8,s4096,d256,fp16", "b4,h8,s4096,d256,fp16,causal", JOBS)
 CHOSEN, PEER, WRONG = "-", "torch:cudnn", 0.01
-OF_JOBS = ("turns", "no turns", "blocks that stay", "order of jobs", "two places for queries")
+OF_JOBS = ("turns", "no turns", "order of jobs", "two places for queries")
 # Idea, parameters without it or with another value, parameters with it; for which head dims, all where none are named.
 IDEAS = (
-    ("products under the softmax", "OVERLAP=0,RESCALE=0,AHEAD=0,SCHEDULER=1", "RESCALE=0,AHEAD=0,SCHEDULER=1"),
     ("standing reference", "RESCALE=0", CHOSEN),
     ("standing reference", "RESCALE=0,AHEAD=0", CHOSEN),
-    ("standing reference", "RESCALE=8,AHEAD=0", CHOSEN),
     ("exponentials before the wait", "AHEAD=0", CHOSEN),
     ("exponentials before the wait", "AHEAD=1", CHOSEN, 128),
     ("exponentials before the wait", "AHEAD=2", CHOSEN),
@@ -41,7 +39,6 @@ IDEAS = (
     ("exponentials before the wait", "AHEAD=4", CHOSEN),
     ("turns", "PINGPONG=0", CHOSEN),
     ("no turns", "PINGPONG=1", CHOSEN),
-    ("blocks that stay", "SCHEDULER=0,Q_STAGES=1", "SCHEDULER=1,Q_STAGES=1"),
     ("order of jobs", "SCHEDULER=1", CHOSEN),
     ("order of jobs", "SCHEDULER=2", CHOSEN),
     ("two places for queries", "Q_STAGES=1", CHOSEN),
@@ -52,12 +49,6 @@ IDEAS = (
     ("tiles of keys", "BLOCK_N=80", CHOSEN, 256),
     ("tiles of keys", "BLOCK_N=96", CHOSEN),
     ("tiles of keys", "BLOCK_N=160,AHEAD=3", CHOSEN, 128),
-    ("blocks by themselves", "CLUSTER=2", CHOSEN),
-    ("all stages that fit", "KV_STAGES=3", CHOSEN),
-    ("all stages that fit", "KV_STAGES=4", CHOSEN),
-    ("exponentials by their unit alone", "EMULATED=1", CHOSEN),
-    ("exponentials by their unit alone", "EMULATED=2", CHOSEN),
-    ("exponentials by their unit alone", "EMULATED=4", CHOSEN),
 )
 
 

@@ -76,6 +76,13 @@ typedef struct attune_param {
     int32_t reserved;
 } attune_param;
 
+/* A parameter that a kernel had once, and the one value of it that evidence and wisdom name: a config's text may still
+ * name it with that value. */
+typedef struct attune_retired {
+    const char *name;
+    int32_t value;
+} attune_retired;
+
 /* A value for each parameter, in the descriptor's order. Unused places are 0. */
 typedef struct attune_config {
     int32_t value[ATTUNE_PARAMS_MAX];
@@ -376,6 +383,8 @@ typedef struct attune_kernel {
     /* CUDA: name of the embedded source ("tiled.cu"), or NULL; and of the fatbin built ahead, or NULL. One of them. */
     const char *source;
     const char *image;
+
+    const attune_retired *retired; /* ends with a NULL name; may be NULL; not read of a stranger's descriptor */
 } attune_kernel;
 
 #ifdef __cplusplus

@@ -5,21 +5,22 @@ static const int32_t groups_values[] = {2, 3};
 static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224};
 static const int32_t q_stages_values[] = {1, 2};
 static const int32_t switch_values[] = {0, 1};
-static const int32_t scheduler_values[] = {0, 1, 2};
-static const int32_t rescale_values[] = {0, 8, 15};
+static const int32_t scheduler_values[] = {TURNS, COUNTER};
+static const int32_t rescale_values[] = {0, STANDING};
 static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
-static const int32_t cluster_values[] = {0, 2};               /* blocks that share keys and values; 0: none do */
-static const int32_t kv_stages_values[] = {0, 3, 4, 5, 6, 7}; /* 0: as many as there is room for, at most eight */
-static const int32_t emulated_values[] = {0, 1, 2, 4};        /* of each sixteen exponentials, by products */
 
 static const attune_param params[PARAMS] = {
-    [GROUPS] = {"GROUPS", groups_values, 2, 0},       [BLOCK_N] = {"BLOCK_N", block_n_values, 11, 0},
-    [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0}, [OVERLAP] = {"OVERLAP", switch_values, 2, 0},
-    [PINGPONG] = {"PINGPONG", switch_values, 2, 0},   [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0},
-    [RESCALE] = {"RESCALE", rescale_values, 3, 0},    [AHEAD] = {"AHEAD", ahead_values, 5, 0},
-    [CLUSTER] = {"CLUSTER", cluster_values, 2, 0},    [KV_STAGES] = {"KV_STAGES", kv_stages_values, 6, 0},
-    [EMULATED] = {"EMULATED", emulated_values, 4, 0},
+    [GROUPS] = {"GROUPS", groups_values, 2, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 11, 0},
+    [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0},
+    [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
+    [SCHEDULER] = {"SCHEDULER", scheduler_values, 2, 0},
+    [RESCALE] = {"RESCALE", rescale_values, 2, 0},
+    [AHEAD] = {"AHEAD", ahead_values, 5, 0},
 };
+
+/* What evidence and wisdom of before name; docs/notes/wgmma-parameters.md says why they went. */
+static const attune_retired retired[] = {{"OVERLAP", 1}, {"CLUSTER", 0}, {"KV_STAGES", 0}, {"EMULATED", 0}, {NULL, 0}};
 
 enum {
     DIM_STEP = 8,
@@ -30,12 +31,6 @@ enum {
     STAGES_MIN = 3,
     COUNTER_BYTES = 16
 };
-
-/* Blocks of a cluster. */
-static int32_t blocks_of(const attune_config *config)
-{
-    return config->value[CLUSTER] > 0 ? config->value[CLUSTER] : 1;
-}
 
 static int32_t threads_of(const attune_config *config)
 {
@@ -60,19 +55,19 @@ static int32_t stage_bytes(const attune_problem *problem, const attune_config *c
     return config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
 }
 
-static int32_t most_stages(const attune_problem *problem, const attune_target *target, const attune_config *config)
+/* As many as there is room for. */
+static int32_t stages_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    int32_t stages =
+    const int32_t room =
         (target->smem_optin_bytes - CONTROL_BYTES - queries_bytes(problem, config)) / stage_bytes(problem, config);
-    return stages < STAGES_MAX ? stages : STAGES_MAX;
+    return room < STAGES_MIN ? STAGES_MIN : room < STAGES_MAX ? room : STAGES_MAX;
 }
 
 /* sizeof(Shared) of the source: queries, the ring of keys and values, jobs and barriers. */
 static int32_t smem_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    const int32_t asked = config->value[KV_STAGES], most = most_stages(problem, target, config);
-    const int32_t stages = asked > 0 ? asked : most > STAGES_MIN ? most : STAGES_MIN;
-    return queries_bytes(problem, config) + stages * stage_bytes(problem, config) + CONTROL_BYTES;
+    return queries_bytes(problem, config) + stages_of(problem, target, config) * stage_bytes(problem, config) +
+           CONTROL_BYTES;
 }
 
 /* ---- What it computes ---- */
@@ -93,83 +88,24 @@ static int32_t registers_given(const attune_problem *problem, const attune_confi
 
 static int32_t registers_held(const attune_problem *problem, const attune_config *config)
 {
-    int32_t n = config->value[BLOCK_N];
-    int32_t scores = config->value[OVERLAP] || config->value[Q_STAGES] > 1 ? n / 2 + n / 4 : n / 2;
-    return scores + (problem->head_dim_v + 7) / 8 * 4;
+    return config->value[BLOCK_N] * 3 / 4 + (problem->head_dim_v + 7) / 8 * 4;
 }
 
 enum { REGISTERS_BESIDES = 32 };
 
-/* Blocks that bring keys and values to one another must use the same ones in the same order, and be told so. */
-static bool cluster_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                          attune_reason *reason)
-{
-    const int32_t cluster = config->value[CLUSTER];
-    if (cluster == 0) {
-        return true;
-    }
-    if (attune_is_causal(problem) || attune_is_windowed(problem)) {
-        return attune_refuse(reason, "CLUSTER %d, %s: blocks that share keys need rows that all see the same ones",
-                             cluster, attune_is_causal(problem) ? "causal" : "window");
-    }
-    if (problem->varlen || problem->seqused_kv) {
-        return attune_refuse(reason, "CLUSTER %d, %s: blocks that share keys need sequences that are alike", cluster,
-                             problem->varlen ? "varlen" : "seqused");
-    }
-    if (config->value[SCHEDULER] != TURNS || !config->value[OVERLAP]) {
-        return attune_refuse(reason, "CLUSTER %d: with SCHEDULER 1 and OVERLAP 1 only", cluster);
-    }
-    if (target->sm_count < cluster) {
-        return attune_refuse(reason, "CLUSTER %d: the device has %d multiprocessors", cluster, target->sm_count);
-    }
-    return true;
-}
-
-/* As many stages as there is room for are what 0 gives: no config stands in the space twice. Fewer are for the form of
- * softmax that waits least; and the younger parameters are tried one by one, so that the space grows by their sum. */
-static bool is_extra_valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                           attune_reason *reason)
-{
-    const int32_t asked = config->value[KV_STAGES], most = most_stages(problem, target, config);
-    const int32_t emulated = config->value[EMULATED], cluster = config->value[CLUSTER];
-    const int32_t rescale = problem->varlen ? 0 : STANDING;
-    if (asked > 0 && most < STAGES_MIN) {
-        return attune_refuse(reason, "KV_STAGES %d: there is no room for as many as %d", asked, STAGES_MIN);
-    }
-    if (asked > 0 && asked >= most) {
-        return attune_refuse(reason, "KV_STAGES %d: fewer than the %d that there is room for, or 0, which takes these",
-                             asked, most);
-    }
-    if (asked > 0 && config->value[RESCALE] != rescale) {
-        return attune_refuse(reason, "KV_STAGES %d: with RESCALE %d, not %d", asked, rescale, config->value[RESCALE]);
-    }
-    if ((asked > 0) + (emulated > 0) + (cluster > 0) > 1) {
-        return attune_refuse(reason, "KV_STAGES %d, EMULATED %d, CLUSTER %d: one at a time, the others 0", asked,
-                             emulated, cluster);
-    }
-    return true;
-}
-
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
+    (void)target;
     int32_t held = registers_held(problem, config), given = registers_given(problem, config);
     if (held + REGISTERS_BESIDES > given) {
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
                              config->value[BLOCK_N], config->value[GROUPS], held, REGISTERS_BESIDES, given);
     }
-    if (config->value[SCHEDULER] == A_BLOCK_EACH && config->value[Q_STAGES] > 1) {
-        return attune_refuse(reason, "Q_STAGES 2: a block of SCHEDULER 0 has one tile of queries");
-    }
     if (problem->varlen && config->value[RESCALE] == STANDING) {
         return attune_refuse(reason, "RESCALE 15, varlen: the next sequence's rows would have a say in its references");
     }
-    if (!config->value[OVERLAP] &&
-        (config->value[SCHEDULER] != TURNS || config->value[RESCALE] > 0 || config->value[AHEAD] > 0 ||
-         config->value[KV_STAGES] > 0 || config->value[EMULATED] > 0)) {
-        return attune_refuse(reason, "OVERLAP 0: with SCHEDULER 1, RESCALE, AHEAD, KV_STAGES and EMULATED 0 only");
-    }
-    return cluster_valid(problem, target, config, reason) && is_extra_valid(problem, target, config, reason);
+    return true;
 }
 
 bool at_wgmma_fits(const attune_problem *problem, const attune_target *target, const attune_config *config)
@@ -188,40 +124,24 @@ static void resources(const attune_problem *problem, const attune_target *target
 
 /* ---- What to launch ---- */
 
-/* Clusters that the multiprocessors hold at once, whole ones: floor(n / 2) is ceil((n - 1) / 2). */
-static attune_term clusters_of(int32_t cluster)
-{
-    attune_term all = attune_term_size(ATTUNE_SIZE_SM_COUNT);
-    if (cluster == 1) {
-        return all;
-    }
-    return attune_term_ceil_div(attune_term_join(all, ATTUNE_TERM_SUB, attune_term_const(cluster - 1)),
-                                attune_term_const(cluster));
-}
-
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
     const int32_t m = block_m(config), n = config->value[BLOCK_N];
-    const int32_t cluster = blocks_of(config);
     const int32_t q_rows = config->value[Q_STAGES] > 1 ? m : GROUP_ROWS; /* one place: each group's by themselves */
-    attune_term tiles = attune_term_mul(
-        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const((int64_t)m * cluster)),
-        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
-    attune_term blocks =
-        config->value[SCHEDULER] == A_BLOCK_EACH ? tiles : attune_term_min(tiles, clusters_of(cluster));
-    if (cluster > 1) {
-        blocks = attune_term_mul(blocks, attune_term_const(cluster));
-    }
+    attune_term tiles =
+        attune_term_mul(attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_const(m)),
+                        attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)));
     attune_step_kernel kernel = {.entry = "sm90_fwd_wgmma",
-                                 .grid = {blocks, attune_term_const(1), attune_term_const(1)},
+                                 .grid = {attune_term_min(tiles, attune_term_size(ATTUNE_SIZE_SM_COUNT)),
+                                          attune_term_const(1), attune_term_const(1)},
                                  .block = {threads_of(config), 1, 1},
-                                 .cluster = {cluster, 1, 1},
+                                 .cluster = {1, 1, 1},
                                  .smem = attune_term_const(smem_of(problem, target, config)),
                                  .map_count = problem->varlen ? 3 : 4,
                                  .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, q_rows, 1, 1}, 256},
-                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n / cluster, 1, 1}, 256},
-                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n / cluster, 1, 1}, 256},
+                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
+                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
                                          {ATTUNE_O, ATTUNE_SWIZZLE_128B, {64, 16, 1, 1}, 0}}};
     attune_step_fill reset = {
         .offset_bytes = attune_term_const(0), .bytes = attune_term_const(COUNTER_BYTES), .pattern = 0};
@@ -268,14 +188,6 @@ static const attune_shipped shipped[] = {
     {"b2,h8,hkv2,s300,d64,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b2,h8,hkv2,s300,d256,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b16,h16,s300,d64,fp16,varlen=1", ""},
-    {"b8,h32,s2048,d64,fp16", "CLUSTER=2"},
-    {"b8,h16,s2048,d128,bf16", "CLUSTER=2"},
-    {"b8,h8,s2048,d256,fp16", "CLUSTER=2"},
-    {"b2,h8,s1000,d192,dv128,bf16", "CLUSTER=2"},
-    {"b8,h32,s2048,d64,fp16,causal", "EMULATED=4"},
-    {"b8,h16,s2048,d128,bf16", "EMULATED=2"},
-    {"b16,h16,s300,d64,fp16,causal,varlen=1", "EMULATED=1"},
-    {"b8,h8,s2048,d256,fp16,causal", "KV_STAGES=4"},
     {NULL, NULL},
 };
 
@@ -304,6 +216,7 @@ const attune_kernel at_kernel_wgmma = {
     .traits = ATTUNE_TRAIT_TAINTS,
     .param_count = PARAMS,
     .params = params,
+    .retired = retired,
     .shipped = shipped,
     .can = can,
     .can_count = sizeof can / sizeof can[0],

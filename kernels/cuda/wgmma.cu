@@ -2,11 +2,10 @@
  *
  * A block stays for many tiles of queries (jobs). One producer thread has the copy engine fill rings of Q, K and V
  * tiles; GROUPS warp groups of 64 query rows each multiply by wgmma. Scores, weights and O never leave registers.
- * With OVERLAP the scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
+ * The scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
  * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0
- * O follows each tile's maximum, with 8 where it has grown by 2^8, with 15 only first tiles and those of sharp jobs
- * have theirs taken (standing.cuh). With CLUSTER 2 pairs of blocks bring each other half of every tile of keys and
- * values. Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
+ * O follows each tile's maximum, with 15 only first tiles and those of sharp jobs have theirs taken (standing.cuh).
+ * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
 #include "device/standing.cuh"
 #include "device/wgmma_consumer.cuh"
 #include "device/wgmma_producer.cuh"
@@ -224,8 +223,8 @@ ATTUNE_INLINE void pass_tiles(consumer &c)
         if (i > 0) {
             let_pass(c);
         }
-        take_turn<turns_of_products || turns_of_softmax>(c.group);
-        pass_turn<turns_of_products || turns_of_softmax, GROUPS>(c.group);
+        take_turn<PINGPONG>(c.group);
+        pass_turn<PINGPONG, GROUPS>(c.group);
     }
 }
 
@@ -261,14 +260,7 @@ ATTUNE_INLINE void leave_outputs(const consumer &c, int stage)
     if constexpr (boxed) {
         if (c.thread % 32 == 0) {
             ptx_cp_async_bulk_wait_group_read<0>();
-            if constexpr (boxed_by_tiles && BLOCKS > 1) {
-#pragma unroll
-                for (int rank = 0; rank < BLOCKS; ++rank) {
-                    arrive_at(c.base + place_stored, rank);
-                }
-            } else {
-                ptx_mbarrier_arrive(c.base + (boxed_by_tiles ? place_stored : place_empty_q + stage * 8));
-            }
+            ptx_mbarrier_arrive(c.base + (boxed_by_tiles ? place_stored : place_empty_q + stage * 8));
         }
     }
 }
@@ -315,19 +307,17 @@ template <int count>
 ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer &c, scores &s, weights &p)
 {
     prepare<count>(args, j, c, c.first, s);
-    take_turn<turns_of_softmax>(c.group);
     if constexpr (standing) {
         float factor[2], sum[2][2] = {};
         standing_raise<count>(c.rows, s, c.scale, factor);
-        standing_soften<0, count, EMULATED>(c.rows, s, c.scale, sum);
+        standing_soften<0, count>(c.rows, s, c.scale, sum);
         standing_finish(c.rows, sum);
     } else {
         softening f;
-        rows_raise<RESCALE, count>(c.rows, s, c.scale, f);
-        rows_soften<0, count, EMULATED>(s, c.scale, f);
+        rows_raise<0, count>(c.rows, s, c.scale, f);
+        rows_soften<0, count>(s, c.scale, f);
         rows_finish(c.rows, f);
     }
-    pass_turn<turns_of_softmax, GROUPS>(c.group);
     rows_pack<count>(s, p);
 }
 
@@ -391,11 +381,11 @@ ATTUNE_INLINE row_pair rows_behind(const consumer &c)
 ATTUNE_INLINE void soften_by_maximum(consumer &c, held values, scores &s, weights &p, outputs &o)
 {
     softening f;
-    rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
-    rows_soften<0, scores_ahead, EMULATED>(s, c.scale, f);
+    rows_raise<0, all_scores>(c.rows, s, c.scale, f);
+    rows_soften<0, scores_ahead>(s, c.scale, f);
     finish_values<(AHEAD < 4)>(c, values, p, o);
-    rows_rescale<RESCALE>(o, f.factor);
-    rows_soften<scores_ahead, all_scores, EMULATED>(s, c.scale, f);
+    rows_rescale<0>(o, f.factor);
+    rows_soften<scores_ahead, all_scores>(s, c.scale, f);
     rows_finish(c.rows, f);
     rows_pack<all_scores>(s, p);
 }
@@ -424,7 +414,7 @@ ATTUNE_INLINE void lift(const attune_args &args, const job &j, consumer &c, int 
         rescore(args, j, c, i, s);
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
         sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
-        standing_soften<0, all_scores, EMULATED>(c.rows, s, c.scale, sum);
+        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
     } else {
         standing_lower(c.rows, s, sum, factor);
     }
@@ -441,9 +431,9 @@ ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, co
     if (exact) {
         standing_raise<all_scores>(c.rows, s, c.scale, factor);
     }
-    standing_soften<0, scores_ahead, EMULATED>(c.rows, s, c.scale, sum);
+    standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
     finish_values<(AHEAD < 4)>(c, values, p, o);
-    standing_soften<scores_ahead, all_scores, EMULATED>(rows_behind(c), s, c.scale, sum);
+    standing_soften<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
     rows_pack<all_scores>(s, p);
     if (exact) {
         rows_rescale<1>(o, factor);
@@ -461,19 +451,19 @@ ATTUNE_INLINE void soften_sharply(consumer &c, held values, scores &s, weights &
     standing_follow<all_scores>(c.rows, s, c.scale, factor);
     finish_values<true>(c, values, p, o);
     rows_rescale<0>(o, factor);
-    standing_soften<0, all_scores, EMULATED>(c.rows, s, c.scale, sum);
+    standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
     standing_finish(c.rows, sum);
     rows_pack<all_scores>(s, p);
 }
 
 /* Tile `i` of a job; the products of tile i - 1's values go with it, under its softmax. */
 template <bool sharp>
-ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
-                                   weights &p, outputs &o)
+ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
+                            weights &p, outputs &o)
 {
     held keys = c.tiles.next(), values = c.tiles.next();
     await_tile(c, keys);
-    take_turn<turns_of_products>(c.group);
+    take_turn<PINGPONG>(c.group);
     multiply_keys(c, keys, s);
     if (early && !sharp && i == c.first + 1) {
         settle(j, c);
@@ -481,7 +471,7 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     await_tile(c, values);
     clean_values(shared, j, c, values, i - 1);
     multiply_values(c, values, p, o, i > c.first + 1);
-    pass_turn<turns_of_products, GROUPS>(c.group);
+    pass_turn<PINGPONG, GROUPS>(c.group);
     await_scores<1>(s);
     leave_keys(c, keys, i);
     prepare<all_scores>(args, j, c, i, s);
@@ -494,39 +484,14 @@ ATTUNE_INLINE void overlapped_tile(const attune_args &args, Shared &shared, cons
     }
 }
 
-/* The same, one after the other: other groups fill the tensor cores meanwhile. */
-ATTUNE_INLINE void sequential_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
-                                   weights &p, outputs &o)
-{
-    softening f;
-    held keys = c.tiles.next(), values = c.tiles.next();
-    await_tile(c, values);
-    clean_values(shared, j, c, values, i - 1);
-    multiply_values(c, values, p, o, i > c.first + 1);
-    await_outputs<0>(p, o);
-    leave_tile(c, values);
-    await_tile(c, keys); /* asked for before the values, they may come after them */
-    multiply_keys(c, keys, s);
-    await_scores<0>(s);
-    leave_keys(c, keys, i);
-    prepare<all_scores>(args, j, c, i, s);
-    take_turn<turns_of_softmax>(c.group);
-    rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
-    rows_soften<0, BLOCK_N / 2, EMULATED>(s, c.scale, f);
-    rows_finish(c.rows, f);
-    pass_turn<turns_of_softmax, GROUPS>(c.group);
-    rows_pack<all_scores>(s, p);
-    rows_rescale<RESCALE>(o, f.factor);
-}
-
 ATTUNE_INLINE held last_values(Shared &shared, const job &j, consumer &c, weights &p, outputs &o)
 {
     held values = c.tiles.next();
     await_tile(c, values);
     clean_values(shared, j, c, values, c.blocks - 1);
-    take_turn<turns_of_products>(c.group);
+    take_turn<PINGPONG>(c.group);
     multiply_values(c, values, p, o, c.blocks > c.first + 1);
-    pass_turn<turns_of_products, GROUPS>(c.group);
+    pass_turn<PINGPONG, GROUPS>(c.group);
     return values;
 }
 
@@ -535,24 +500,20 @@ ATTUNE_INLINE void run_tiles(const attune_args &args, Shared &shared, const job 
                              weights &p, outputs &o)
 {
     first_tile(args, j, c, keys, s, p);
-    if (!early || !OVERLAP || c.first + 1 == c.blocks) {
+    if (!early || c.first + 1 == c.blocks) {
         settle(j, c);
     }
     declare_uniform(c);
     int i = c.first + 1;
 #pragma unroll 1
     for (; i < c.sharp; ++i) {
-        if constexpr (OVERLAP) {
-            overlapped_tile<false>(args, shared, j, c, i, s, p, o);
-        } else {
-            sequential_tile(args, shared, j, c, i, s, p, o);
-        }
+        run_tile<false>(args, shared, j, c, i, s, p, o);
     }
     if (sharp_apart && i < c.blocks) {
         standing_end(c.rows);
 #pragma unroll 1
         for (; i < c.blocks; ++i) {
-            overlapped_tile<true>(args, shared, j, c, i, s, p, o);
+            run_tile<true>(args, shared, j, c, i, s, p, o);
         }
     }
 }
@@ -643,7 +604,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
     if (threadIdx.x == 0) {
         init_barriers(shared);
     }
-    begin_together();
+    __syncthreads();
     int group = __shfl_sync(0xffffffff, (int)threadIdx.x / 128, 0);
     if (group == 0) {
         leave_registers();
@@ -652,11 +613,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
         } else if (by_counter && threadIdx.x == 32) {
             plan(args, shared);
         }
-        end_together();
     } else {
         take_registers();
         consume(args, shared, group - 1);
-        end_together();
     }
 }
 #endif

@@ -5,13 +5,13 @@
 #include "attune/kernel.h"
 
 /* Parameters, in the order of a config's values. */
-enum { GROUPS, BLOCK_N, Q_STAGES, OVERLAP, PINGPONG, SCHEDULER, RESCALE, AHEAD, CLUSTER, KV_STAGES, EMULATED, PARAMS };
+enum { GROUPS, BLOCK_N, Q_STAGES, PINGPONG, SCHEDULER, RESCALE, AHEAD, PARAMS };
 
 /* Of RESCALE: weights by a standing reference. */
 enum { STANDING = 15 };
 
-/* Of SCHEDULER: a block a job; blocks that take turns; blocks that take the next job from a counter. */
-enum { A_BLOCK_EACH, TURNS, COUNTER };
+/* Of SCHEDULER: blocks that take jobs in turns; blocks that take the next job from a counter. */
+enum { TURNS = 1, COUNTER };
 
 enum { GROUP_ROWS = 64 };
 

@@ -41,7 +41,6 @@ static attune_config config_of(const choice *from)
     return (attune_config){.value = {[GROUPS] = from->groups,
                                      [BLOCK_N] = from->block_n,
                                      [Q_STAGES] = from->q_stages,
-                                     [OVERLAP] = 1,
                                      [PINGPONG] = 1,
                                      [SCHEDULER] = from->scheduler,
                                      [RESCALE] = from->rescale,

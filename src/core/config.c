@@ -66,6 +66,18 @@ static int find_param(const attune_kernel *kernel, const char *name)
     return -1;
 }
 
+/* Whether text names a parameter that the kernel had once, with the one value that is left of it. */
+static bool is_retired(const attune_kernel *kernel, const char *name, const char *text)
+{
+    int64_t value = 0;
+    for (const attune_retired *at = kernel->retired; at != NULL && at->name != NULL; ++at) {
+        if (strcmp(at->name, name) == 0) {
+            return at_parse_int64(name, text, INT32_MIN, INT32_MAX, &value) == ATTUNE_OK && value == at->value;
+        }
+    }
+    return false;
+}
+
 /* Sets one parameter; `seen` has a bit for each parameter met before. */
 static attune_status set_param(const attune_kernel *kernel, const char *name, const char *text, uint32_t *seen,
                                attune_config *config)
@@ -73,6 +85,9 @@ static attune_status set_param(const attune_kernel *kernel, const char *name, co
     char list[LIST_MAX];
     int64_t value = 0;
     int index = find_param(kernel, name);
+    if (index < 0 && is_retired(kernel, name, text)) {
+        return ATTUNE_OK;
+    }
     if (index < 0) {
         list_params(kernel, list);
         return at_fail(ATTUNE_INVALID_ARGUMENT, "kernel %s: it has no parameter '%s'; its parameters: %s", kernel->name,

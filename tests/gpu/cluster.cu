@@ -1,6 +1,5 @@
 /* What blocks of a cluster do with one another, one entry each. Results are floats at O. */
-#include "device/swizzle.cuh"
-#include "device/tma.cuh"
+#include "device/barrier.cuh"
 
 constexpr int BLOCKS = 4;
 
@@ -35,33 +34,4 @@ extern "C" __global__ void cluster_exchange(const __grid_constant__ attune_args 
     for (int from = 0; from < BLOCKS; ++from) {
         out[from * ATTUNE_THREADS + thread] = received[from][thread];
     }
-}
-
-/* Each block copies eight of 32 rows of Q to all blocks; each then holds all rows, one slice from every block. */
-extern "C" __global__ void cluster_multicast(const __grid_constant__ attune_args args)
-{
-    constexpr int lines = 8, rows = BLOCKS * lines, dim = ATTUNE_HEAD_DIM_QK;
-    __shared__ __align__(1024) element tile[rows * dim];
-    __shared__ unsigned long long full;
-    unsigned rank = ptx_cluster_ctarank(), barrier = ptx_cvta_shared(&full);
-    if (threadIdx.x == 0) {
-        ptx_mbarrier_init(barrier, 1);
-        ptx_mbarrier_arrive_expect_tx(barrier, sizeof tile);
-        ptx_fence_mbarrier_init();
-    }
-    __syncwarp();
-    ptx_barrier_cluster_arrive_relaxed();
-    ptx_barrier_cluster_wait();
-    if (threadIdx.x == 0) {
-        tma_multicast(ptx_cvta_shared(tile + rank * lines * dim), &args.map[0], barrier, (1 << BLOCKS) - 1,
-                      L2_EVICT_NORMAL, 0, (int)rank * lines, 0, 0);
-    }
-    __syncwarp();
-    barrier_wait(barrier, 0);
-    for (int i = (int)threadIdx.x; i < rows * dim; i += ATTUNE_THREADS) {
-        int r = i / dim, c = i % dim;
-        results(args)[rank * rows * dim + i] = to_float(tile[swizzled_index<dim>(r, c / 8) + c % 8]);
-    }
-    ptx_barrier_cluster_arrive();
-    ptx_barrier_cluster_wait(); /* nobody leaves while others copy to it */
 }

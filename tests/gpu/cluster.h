@@ -8,16 +8,15 @@
 
 extern const at_embedded at_gpu_units[];
 
-enum { BLOCKS = 4, CLUSTER_THREADS = 128, LINES = 8, ROWS = BLOCKS * LINES, CLUSTER_DIM = 64 };
+enum { BLOCKS = 4, CLUSTER_THREADS = 128 };
 
-enum { EXCHANGE, MULTICAST, CLUSTER_CASES };
+enum { EXCHANGE, CLUSTER_CASES };
 typedef struct cluster_case {
     const char *entry;
     int32_t smem;
 } cluster_case;
 static const cluster_case cluster_cases[CLUSTER_CASES] = {
     [EXCHANGE] = {"cluster_exchange", BLOCKS *CLUSTER_THREADS * 16 + 8},
-    [MULTICAST] = {"cluster_multicast", ROWS *CLUSTER_DIM * 2 + 8},
 };
 
 /* One cluster. */
@@ -38,9 +37,7 @@ static inline void cluster_recipe(const cluster_case *of, at_recipe *recipe)
                              .grid = {attune_term_const(BLOCKS), attune_term_const(1), attune_term_const(1)},
                              .block = {CLUSTER_THREADS, 1, 1},
                              .cluster = {BLOCKS, 1, 1},
-                             .smem = attune_term_const(0),
-                             .map_count = 1,
-                             .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {CLUSTER_DIM, LINES, 1, 1}, 0}}};
+                             .smem = attune_term_const(0)};
     assert_ok(attune_problem_parse("b1,h1,s32,d64,fp16", &recipe->problem));
 }
 

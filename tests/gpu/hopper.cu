@@ -11,7 +11,7 @@ ATTUNE_INLINE Shared &begin(const attune_args &)
     if (threadIdx.x == 0) {
         init_barriers(shared);
     }
-    begin_together();
+    __syncthreads();
     return shared;
 }
 
@@ -43,8 +43,7 @@ ATTUNE_INLINE int column_of_sum(const consumer &c, int i)
 }
 
 #if UNIT == 0
-/* Scores of the first BLOCK_M queries with the last BLOCK_N keys, then these scores as weights of the values; what a
- * cluster's second block finds stands behind. */
+/* Scores of the first BLOCK_M queries with the last BLOCK_N keys, then these scores as weights of the values. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(const __grid_constant__ attune_args args)
 {
     Shared &shared = begin(args);
@@ -60,7 +59,6 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
             produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
             produce_tile<ATTUNE_V>(args, shared, p, j, j.key);
         }
-        end_together();
         return;
     }
     take_registers();
@@ -76,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
     await_tile(c, values);
     multiply_values(c, values, p, o, 0);
     await_outputs<0>(p, o);
-    float *out = results(args) + blockIdx.x * (BLOCK_M * (BLOCK_N + columns_v));
+    float *out = results(args);
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i) {
         out[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)] = s[i];
@@ -86,7 +84,6 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
     for (int i = 0; i < columns_v / 2; ++i) {
         out[row_of_sum(c, i) * columns_v + column_of_sum(c, i)] = o[i];
     }
-    end_together();
 }
 #endif
 
@@ -98,8 +95,7 @@ ATTUNE_INLINE float staged(const unsigned char *stage, int row, int column)
 }
 
 #if UNIT == 1
-/* The ring over all tiles, right to left: the first group writes out what it finds, of a cluster's second block behind
- * what the first one does. */
+/* The ring over all tiles, right to left: the first group writes out what it finds. */
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const __grid_constant__ attune_args args)
 {
     Shared &shared = begin(args);
@@ -113,11 +109,10 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
                 produce_tile<ATTUNE_V>(args, shared, p, shared.jobs[0], i * BLOCK_N);
             }
         }
-        end_together();
         return;
     }
     consumer c = consumer_of(args, shared, (int)threadIdx.x / 128 - 1);
-    float *keys = results(args) + blockIdx.x * (args.seqlen_kv * (dim_qk + dim_v));
+    float *keys = results(args);
     float *values = keys + args.seqlen_kv * dim_qk;
     for (int first = (blocks - 1) * BLOCK_N; first >= 0; first -= BLOCK_N) {
         held k = c.tiles.next(), v = c.tiles.next();
@@ -133,7 +128,6 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
         leave_tile(c, k);
         leave_tile(c, v);
     }
-    end_together();
 }
 #endif
 
@@ -146,15 +140,15 @@ ATTUNE_INLINE void soften(consumer &c, scores &s, bool first)
         if (first) {
             standing_raise<all_scores>(c.rows, s, c.scale, factor);
         }
-        standing_soften<0, all_scores, EMULATED>(c.rows, s, c.scale, sum);
+        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
         if (!standing_holds(sum)) {
             standing_lower(c.rows, s, sum, factor);
         }
         standing_finish(c.rows, sum);
     } else {
         softening f;
-        rows_raise<RESCALE, all_scores>(c.rows, s, c.scale, f);
-        rows_soften<0, all_scores, EMULATED>(s, c.scale, f);
+        rows_raise<0, all_scores>(c.rows, s, c.scale, f);
+        rows_soften<0, all_scores>(s, c.scale, f);
         rows_finish(c.rows, f);
     }
 }
@@ -285,7 +279,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_standing(co
 {
     Shared &shared = begin(args);
     if (threadIdx.x == 0) {
-        job_of<BLOCK_M, BLOCK_N, BLOCKS>(args, 0, 0, 0, shared.jobs[0]);
+        job_of<BLOCK_M, BLOCK_N>(args, 0, 0, 0, shared.jobs[0]);
     }
     __syncthreads();
     if (threadIdx.x < 128) {
@@ -336,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_sight(const
     Shared &shared = begin(args);
     float *out = results(args);
     if (threadIdx.x == 0) {
-        job_of<BLOCK_M, BLOCK_N, BLOCKS>(args, 0, 0, ((int)args.seqlen_q - 1) / BLOCK_M, shared.jobs[0]);
+        job_of<BLOCK_M, BLOCK_N>(args, 0, 0, ((int)args.seqlen_q - 1) / BLOCK_M, shared.jobs[0]);
     }
     for (int i = (int)threadIdx.x; i < BLOCK_M * (int)args.seqlen_kv; i += ATTUNE_THREADS) {
         out[i] = 0;
@@ -363,18 +357,6 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_sight(const
                 out[row_of_sum(c, k) * (int)args.seqlen_kv + key] = 1;
             }
         }
-    }
-}
-#endif
-
-#if UNIT == 7
-/* 2^x by products, of as many floats at K as a tile of queries has scores in all. */
-extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1)
-    unit_exponential(const __grid_constant__ attune_args args)
-{
-    const float *x = static_cast<const float *>(args.tensor[ATTUNE_K].data);
-    for (int i = (int)threadIdx.x; i < BLOCK_M * (int)args.seqlen_kv; i += ATTUNE_THREADS) {
-        results(args)[i] = ex2_by_products(x[i]);
     }
 }
 #endif

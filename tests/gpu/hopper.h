@@ -14,10 +14,9 @@
 extern const at_embedded at_gpu_units[];
 
 /* The units by their numbers in hopper.cu. */
-enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE, STANDING, SIGHT, EXPONENTIAL, HOPPER_UNITS };
-static const char *const hopper_entries[HOPPER_UNITS] = {"unit_products", "unit_ring",       "unit_softmax",
-                                                         "unit_store",    "unit_rescore",    "unit_standing",
-                                                         "unit_sight",    "unit_exponential"};
+enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE, STANDING, SIGHT, HOPPER_UNITS };
+static const char *const hopper_entries[HOPPER_UNITS] = {"unit_products", "unit_ring",     "unit_softmax", "unit_store",
+                                                         "unit_rescore",  "unit_standing", "unit_sight"};
 
 typedef struct hopper_case {
     int unit;
@@ -102,40 +101,19 @@ static const hopper_case hopper_cases[] = {
     {PRODUCTS, "d64,bf16", "GROUPS=2,BLOCK_N=192", 0},
     {PRODUCTS, "d48,fp16", "GROUPS=2,BLOCK_N=208", 0},
     {PRODUCTS, "d64,bf16", "GROUPS=2,BLOCK_N=224", 0},
-    /* In both blocks of a pair. */
-    {PRODUCTS, "d64,fp16", "CLUSTER=2", 0},
-    {PRODUCTS, "d128,bf16", "CLUSTER=2", 0},
-    {PRODUCTS, "d192,dv128,fp16", "CLUSTER=2", 0},
-    {PRODUCTS, "d256,fp16", "CLUSTER=2", 0},
     /* Rings of eight, five, four and three stages. */
     {RING, "d64,fp16", "", 0},
     {RING, "d128,fp16", "", 0},
     {RING, "d72,bf16", "BLOCK_N=176,Q_STAGES=1", 0},
     {RING, "d192,dv128,fp16", "", 0},
-    /* Filled by two blocks together. */
-    {RING, "d64,fp16", "CLUSTER=2", 0},
-    {RING, "d128,bf16", "CLUSTER=2", 0},
-    {RING, "d72,bf16", "BLOCK_N=176,Q_STAGES=1,CLUSTER=2", 0},
-    {RING, "d192,dv128,fp16", "CLUSTER=2", 0},
-    {RING, "d256,fp16", "CLUSTER=2", 0},
-    /* Of fewer than there is room for. */
-    {RING, "d64,fp16", "KV_STAGES=7", 0},
-    {RING, "d128,bf16", "KV_STAGES=3", 0},
     {SOFTMAX, "d64,fp16", "RESCALE=0", 0},
-    {SOFTMAX, "d64,fp16", "RESCALE=8", 0},
-    {SOFTMAX, "d64,fp16", "GROUPS=2,BLOCK_N=176,RESCALE=8", 0},
     {SOFTMAX, "d64,fp16", "RESCALE=15", 0},
     {SOFTMAX, "d64,fp16", "GROUPS=2,BLOCK_N=176,RESCALE=15", 0},
-    {SOFTMAX, "d64,fp16", "RESCALE=0,EMULATED=1", 0},
-    {SOFTMAX, "d64,fp16", "RESCALE=8,EMULATED=4", 0},
-    {SOFTMAX, "d64,fp16", "RESCALE=15,EMULATED=2", 0},
-    {SOFTMAX, "d64,fp16", "GROUPS=2,BLOCK_N=176,RESCALE=15,EMULATED=4", 0},
     {STORE, "d64,fp16", "", 0},
     {STORE, "d128,bf16", "Q_STAGES=2", 0},
     {STORE, "d128,fp16", "Q_STAGES=1", 0},
     {STORE, "d72,fp16", "", 0},
     {STORE, "d256,fp16", "", 0},
-    {STORE, "d256,fp16", "KV_STAGES=4", 0},
     {STORE, "d192,dv128,fp16", "", 0},
     {RESCORE, "d64,fp16", "", 0},
     {RESCORE, "d72,bf16", "", 0},
@@ -152,13 +130,6 @@ static const hopper_case hopper_cases[] = {
     /* Where a sharp job's own loop begins with the second tile, and some rows have seen nothing before it. */
     {STANDING, "d64,fp16,causal,offset=0", "GROUPS=2,Q_STAGES=1,RESCALE=15", 1},
     {STANDING, "d128,bf16", "GROUPS=2,Q_STAGES=1,RESCALE=15", 0},
-    /* Some exponentials by products: the same scenes, and one whose large weights are among these. */
-    {STANDING, "d64,fp16", "GROUPS=2,RESCALE=15,EMULATED=4", 0},
-    {STANDING, "d128,bf16", "GROUPS=2,RESCALE=15,EMULATED=2", 3},
-    {STANDING, "d64,fp16", "GROUPS=2,RESCALE=15,EMULATED=4", 4},
-    {STANDING, "d128,bf16", "GROUPS=2,RESCALE=15,EMULATED=4", 4},
-    {STANDING, "d256,fp16", "GROUPS=2,RESCALE=15,EMULATED=4", 4},
-    {STANDING, "d128,fp16,causal,offset=0", "GROUPS=2,RESCALE=15,EMULATED=4", 2},
     /* Bounds from none to the largest, in tiles so far to the right that these and their keys' numbers leave an int. */
     {SIGHT, "d64,fp16,causal", "GROUPS=2", 0},
     {SIGHT, "d64,fp16,window=-1:20", "GROUPS=2", 0},
@@ -168,7 +139,6 @@ static const hopper_case hopper_cases[] = {
     {SIGHT, "d64,fp16,window=2147483647:2147483647", "GROUPS=2", 0},
     {SIGHT, "d64,fp16,window=100:20", "GROUPS=2", 0},
     {SIGHT, "d64,fp16,window=0:-1", "GROUPS=2", 0},
-    {EXPONENTIAL, "d64,fp16", "", 0},
 };
 enum { HOPPER_CASES = sizeof hopper_cases / sizeof *hopper_cases };
 
@@ -183,7 +153,7 @@ static void unit_steps(const attune_problem *problem, const attune_target *targe
     whole->steps(problem, target, config, out);
     attune_step_kernel *step = &out->step[out->count - 1].as.kernel;
     step->entry = hopper_entries[config->value[whole->param_count]];
-    step->grid[0] = attune_term_const(step->cluster[0]);
+    step->grid[0] = attune_term_const(1);
 }
 
 static inline void hopper_open(void)

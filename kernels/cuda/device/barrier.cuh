@@ -37,13 +37,6 @@ ATTUNE_INLINE void ptx_mbarrier_arrive_cluster(unsigned remote)
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
 }
 
-/* The same where nothing that this thread wrote is to be seen. NOTE: what releases to the cluster is compiled into
- * fences up to the whole device. */
-ATTUNE_INLINE void ptx_mbarrier_arrive_cluster_relaxed(unsigned remote)
-{
-    asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
-}
-
 /* Whether the phase of this parity has completed; the thread may sleep for a while before it answers no. */
 ATTUNE_INLINE bool ptx_mbarrier_try_wait_parity(unsigned barrier, unsigned parity)
 {

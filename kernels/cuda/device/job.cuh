@@ -49,20 +49,14 @@ template <int block_m, int block_n> ATTUNE_INLINE void visit(const attune_args &
     j.key = (end - 1) * block_n;
 }
 
-/* Fills in the job of rows tile * block_m ... of a head; false where the sequence has no such rows. A cluster's blocks
- * go through the same keys together: each has its block_m rows of the tile's cluster * block_m, and a job even where
- * all of them are beyond the last row. */
-template <int block_m, int block_n, int cluster>
+/* Fills in the job of rows tile * block_m ... of a head; false where the sequence has no such rows. */
+template <int block_m, int block_n>
 ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile, job &j)
 {
-    static_assert(cluster == 1 || (!ends_move && !begins_move), "the blocks of a cluster see the same keys");
     sequence at = sequence_of(args, batch);
-    j.row = tile * (cluster * block_m);
+    j.row = tile * block_m;
     if (j.row >= at.length_q) {
         return false;
-    }
-    if constexpr (cluster > 1) {
-        j.row += (int)blockIdx.x % cluster * block_m;
     }
     j.batch = (int)at.batch;
     j.head = head;
@@ -81,8 +75,8 @@ ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile
 
 /* ---- The order of the jobs ---- */
 
-/* Numbers 0 ... count - 1 are tiles, of a block or of a cluster's blocks together: heads in sections whose keys and
- * values share L2, in a section the tiles that see most keys first (where that differs), else head by head. */
+/* Numbers 0 ... count - 1 are tiles: heads in sections whose keys and values share L2, in a section the tiles that see
+ * most keys first (where that differs), else head by head. */
 struct queue {
     int tiles, rows; /* of a head; heads of the batch */
     int section;     /* heads that go together; a multiple of those that share keys */
@@ -105,17 +99,12 @@ template <attune_i64 room> ATTUNE_INLINE attune_i64 heads_within(attune_i64 byte
     }
 }
 
-/* A cluster's tiles have no mask, and need no sections. */
-template <int block_m, int cluster> ATTUNE_INLINE queue queue_of(const attune_args &args)
+template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
 {
     queue q;
-    q.tiles = (int)((args.seqlen_q + cluster * block_m - 1) / (cluster * block_m));
+    q.tiles = (int)((args.seqlen_q + block_m - 1) / block_m);
     q.rows = (int)(args.batch * args.heads_q);
     q.count = q.tiles * q.rows;
-    if constexpr (cluster > 1) {
-        q.section = q.sections = 0;
-        return q;
-    }
     attune_i64 bytes = max(args.seqlen_kv, (attune_i64)1) * (ATTUNE_HEAD_DIM_QK + ATTUNE_HEAD_DIM_V) * 2;
     int shared = (int)(args.heads_q / args.heads_kv);
     attune_i64 heads =
@@ -127,7 +116,7 @@ template <int block_m, int cluster> ATTUNE_INLINE queue queue_of(const attune_ar
 
 /* The tile of number `index`. Sections take turns in going down and up, so that work grows and shrinks without jumps:
  * blocks that take numbers to and fro then get equal shares; the last one goes down. */
-template <int block_m, int block_n, int cluster>
+template <int block_m, int block_n>
 ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, job &j)
 {
     int row, tile;
@@ -142,25 +131,14 @@ ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, jo
         tile = index - row * q.tiles;
     }
     int batch = row / (int)args.heads_q;
-    return job_of<block_m, block_n, cluster>(args, batch, row - batch * (int)args.heads_q, tile, j);
+    return job_of<block_m, block_n>(args, batch, row - batch * (int)args.heads_q, tile, j);
 }
 
-/* Blocks or clusters among which numbers are shared out, and which of them this is. */
-template <int cluster> ATTUNE_INLINE int takers()
+/* The number of this block's turn: to and fro over the blocks, or in one direction. */
+template <bool to_and_fro> ATTUNE_INLINE int job_number(int turn)
 {
-    return (int)gridDim.x / cluster;
-}
-
-template <int cluster> ATTUNE_INLINE int taker()
-{
-    return (int)blockIdx.x / cluster;
-}
-
-/* The number of a taker's turn: to and fro over the takers, or in one direction. */
-template <bool to_and_fro, int cluster> ATTUNE_INLINE int job_number(int turn)
-{
-    int place = to_and_fro && turn % 2 ? takers<cluster>() - 1 - taker<cluster>() : taker<cluster>();
-    return turn * takers<cluster>() + place;
+    int place = to_and_fro && turn % 2 ? (int)gridDim.x - 1 - (int)blockIdx.x : (int)blockIdx.x;
+    return turn * (int)gridDim.x + place;
 }
 
 #endif

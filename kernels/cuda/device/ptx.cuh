@@ -16,21 +16,6 @@ ATTUNE_INLINE float ptx_ex2_approx_ftz_f32(float x)
     return y;
 }
 
-/* The larger and the smaller number; NaN where one is (sm_80). */
-ATTUNE_INLINE float ptx_max_nan_f32(float x, float y)
-{
-    float z;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-    return z;
-}
-
-ATTUNE_INLINE float ptx_min_nan_f32(float x, float y)
-{
-    float z;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-    return z;
-}
-
 /* 1 / x, relative error 2^-23; 1 / 0 = inf. */
 ATTUNE_INLINE float ptx_rcp_approx_ftz_f32(float x)
 {

@@ -5,7 +5,6 @@
 #ifndef DEVICE_ROWS_CUH
 #define DEVICE_ROWS_CUH
 
-#include "device/exponential.cuh"
 #include "device/score.cuh"
 #include "device/softmax.cuh"
 #include "device/wgmma.cuh"
@@ -93,13 +92,12 @@ ATTUNE_INLINE void rows_raise(row_pair &rows, const float (&s)[n], float scale, 
     }
 }
 
-/* Scores first ... end - 1 of both, a multiple of 4 each, become weights, `emulated` of each sixteen by products. */
-template <int first, int end, int emulated, int n>
-ATTUNE_INLINE void rows_soften(float (&s)[n], float scale, softening &f)
+/* Scores first ... end - 1 of both, a multiple of 4 each, become weights. */
+template <int first, int end, int n> ATTUNE_INLINE void rows_soften(float (&s)[n], float scale, softening &f)
 {
 #pragma unroll
     for (int i = first; i < end; ++i) {
-        s[i] = exponential<emulated>(fmaf(s[i], scale, -f.subtract[i / 2 % 2]), i);
+        s[i] = ptx_ex2_approx_ftz_f32(fmaf(s[i], scale, -f.subtract[i / 2 % 2]));
         f.sum[i / 2 % 2][i % 2] += s[i];
     }
 }

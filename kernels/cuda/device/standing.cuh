@@ -71,14 +71,13 @@ ATTUNE_INLINE void standing_follow(row_pair &rows, const float (&s)[n], float sc
     }
 }
 
-/* Scores first ... end - 1 become weights, which are added to `sum`, `emulated` of each sixteen by products. NOTE:
- * these are 2^127 at most, which is as much out of reach as infinity: standing_holds and standing_lost see both. */
-template <int first, int end, int emulated, int n>
+/* Scores first ... end - 1 become weights, which are added to `sum`. */
+template <int first, int end, int n>
 ATTUNE_INLINE void standing_soften(const row_pair &rows, float (&s)[n], float scale, float (&sum)[2][2])
 {
 #pragma unroll
     for (int i = first; i < end; ++i) {
-        s[i] = exponential<emulated>(fmaf(s[i], scale, -rows.maximum[i / 2 % 2]), i);
+        s[i] = ptx_ex2_approx_ftz_f32(fmaf(s[i], scale, -rows.maximum[i / 2 % 2]));
         sum[i / 2 % 2][i % 2] += s[i];
     }
 }

@@ -37,27 +37,6 @@ ATTUNE_INLINE void ptx_cp_async_bulk_tensor_4d_load(unsigned shared, const attun
                  : "memory");
 }
 
-/* Into the same place of every block of `blocks` (a bit for each rank); each one's barrier at that place counts. */
-ATTUNE_INLINE void ptx_cp_async_bulk_tensor_3d_multicast(unsigned shared, const attune_tensor_map *map,
-                                                         unsigned barrier, unsigned short blocks, attune_u64 policy,
-                                                         int column, int row, int head)
-{
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster."
-                 "L2::cache_hint [%0], [%1, {%5, %6, %7}], [%2], %3, %4;" ::"r"(shared),
-                 "l"(map), "r"(barrier), "h"(blocks), "l"(policy), "r"(column), "r"(row), "r"(head)
-                 : "memory");
-}
-
-ATTUNE_INLINE void ptx_cp_async_bulk_tensor_4d_multicast(unsigned shared, const attune_tensor_map *map,
-                                                         unsigned barrier, unsigned short blocks, attune_u64 policy,
-                                                         int column, int row, int head, int batch)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster."
-                 "L2::cache_hint [%0], [%1, {%5, %6, %7, %8}], [%2], %3, %4;" ::"r"(shared),
-                 "l"(map), "r"(barrier), "h"(blocks), "l"(policy), "r"(column), "r"(row), "r"(head), "r"(batch)
-                 : "memory");
-}
-
 /* A box whatever the map's rank: packed tensors have no batch. */
 ATTUNE_INLINE void tma_load(unsigned shared, const attune_tensor_map *map, unsigned barrier, attune_u64 policy,
                             int column, int row, int head, [[maybe_unused]] int batch)
@@ -66,16 +45,6 @@ ATTUNE_INLINE void tma_load(unsigned shared, const attune_tensor_map *map, unsig
     ptx_cp_async_bulk_tensor_3d_load(shared, map, barrier, policy, column, row, head);
 #else
     ptx_cp_async_bulk_tensor_4d_load(shared, map, barrier, policy, column, row, head, batch);
-#endif
-}
-
-ATTUNE_INLINE void tma_multicast(unsigned shared, const attune_tensor_map *map, unsigned barrier, unsigned short blocks,
-                                 attune_u64 policy, int column, int row, int head, [[maybe_unused]] int batch)
-{
-#if ATTUNE_HAS_VARLEN
-    ptx_cp_async_bulk_tensor_3d_multicast(shared, map, barrier, blocks, policy, column, row, head);
-#else
-    ptx_cp_async_bulk_tensor_4d_multicast(shared, map, barrier, blocks, policy, column, row, head, batch);
 #endif
 }
 

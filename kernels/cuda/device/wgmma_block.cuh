@@ -11,8 +11,6 @@ constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64; /* o
 constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
 constexpr int columns_v = (dim_v + 7) / 8 * 8;
 constexpr int JOBS = 8;
-/* Of a cluster, which share keys and values. NOTE: a constant that is no enumerator is in the cubin. */
-enum { BLOCKS = CLUSTER > 0 ? CLUSTER : 1 };
 constexpr bool by_counter = SCHEDULER == 2; /* else in turns */
 /* Whether the scores of a job's first tile can be given out before the job before has been stored. */
 constexpr bool early = Q_STAGES > 1;
@@ -23,7 +21,7 @@ constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
 constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
 
-/* As many stages as the descriptor has found room for, or KV_STAGES of them. */
+/* As many stages as the descriptor has found room for. */
 constexpr int STAGES = (ATTUNE_SMEM_BYTES - 1024 - Q_STAGES * (int)tile_q_bytes) / (int)tile_bytes;
 
 /* Whether O leaves through the copy engine, box by box, sixteen rows a warp: from the place of its queries, or from two
@@ -53,13 +51,9 @@ constexpr unsigned place_full = place_tile + STAGES * tile_bytes, place_empty = 
 constexpr unsigned place_full_q = place_empty + STAGES * 8, place_empty_q = place_full_q + Q_STAGES * Q_PARTS * 8;
 constexpr unsigned place_passed = place_empty_q + Q_STAGES * Q_PARTS * 8, place_stored = place_passed + 8;
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
-static_assert(KV_STAGES == 0 || STAGES == KV_STAGES, "as many stages as were asked for");
 static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes and products take");
-static_assert(BLOCKS == 1 || (SCHEDULER == 1 && OVERLAP && !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED),
-              "the blocks of a cluster go through the same keys in step");
-static_assert(BLOCK_N / BLOCKS % 8 == 0, "a share of a tile begins where its swizzle does");
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
 
 /* Registers of a thread: together what the launch has given. */
@@ -80,35 +74,13 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
     }
     for (int i = 0; i < STAGES; ++i) {
         ptx_mbarrier_init(address(shared.full[i]), 1);
-        ptx_mbarrier_init(address(shared.empty[i]), BLOCKS * GROUPS);
+        ptx_mbarrier_init(address(shared.empty[i]), GROUPS);
     }
     ptx_mbarrier_init(address(shared.planned), 1);
     ptx_mbarrier_init(address(shared.taken), 1);
     ptx_mbarrier_init(address(shared.passed), 1);
-    ptx_mbarrier_init(address(shared.stored), BLOCKS * 4 * GROUPS);
+    ptx_mbarrier_init(address(shared.stored), 4 * GROUPS);
     ptx_fence_mbarrier_init();
-}
-
-/* All threads of the block, or of the cluster's: barriers are there before anybody arrives at another block's. */
-ATTUNE_INLINE void begin_together()
-{
-    if constexpr (BLOCKS > 1) {
-        __syncwarp();
-        ptx_barrier_cluster_arrive_relaxed(); /* the barriers were published by their fence */
-        ptx_barrier_cluster_wait();
-    } else {
-        __syncthreads();
-    }
-}
-
-/* Nobody arrives at the barriers of a block that has ended, or copies to it. */
-ATTUNE_INLINE void end_together()
-{
-    if constexpr (BLOCKS > 1) {
-        __syncwarp();
-        ptx_barrier_cluster_arrive();
-        ptx_barrier_cluster_wait();
-    }
 }
 
 #endif

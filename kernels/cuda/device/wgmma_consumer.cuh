@@ -62,28 +62,13 @@ ATTUNE_INLINE void keep_order(const consumer &c)
     barrier_wait(c.base + place_passed, 1);
 }
 
-/* At the barrier of a block of the cluster: whoever waits there writes over what has been read, and reads nothing. */
-ATTUNE_INLINE void arrive_at(unsigned barrier, int rank)
-{
-    ptx_mbarrier_arrive_cluster_relaxed(ptx_mapa(barrier, (unsigned)rank));
-}
-
-/* NOTE: one thread speaks for four warps: products are of the whole group, so what it has waited for is done. In a
- * cluster one for each block, all of which copy to the tile. */
+/* NOTE: one thread speaks for four warps: products are of the whole group, so what it has waited for is done. */
 ATTUNE_INLINE void leave_tile(const consumer &c, held tile)
 {
-    if constexpr (BLOCKS > 1) {
-        if (c.thread < BLOCKS) {
-            arrive_at(c.base + place_empty + tile.stage * 8, c.thread);
-        }
-    } else if (c.thread == 0) {
+    if (c.thread == 0) {
         ptx_mbarrier_arrive(c.base + place_empty + tile.stage * 8);
     }
 }
-
-/* What the groups take turns in: with OVERLAP in giving work to the tensor cores, without in the softmax. */
-constexpr bool turns_of_products = PINGPONG && OVERLAP;
-constexpr bool turns_of_softmax = PINGPONG && !OVERLAP;
 
 /* Where operands of products begin, as a shuffle's result. NOTE: without turns the compiler does not see that these are
  * the same in all lanes (ring.declare_uniform). */
@@ -105,12 +90,11 @@ ATTUNE_INLINE void let_pass(consumer &c)
     leave_tile(c, tile);
 }
 
-/* An address of shared memory as a descriptor has it. NOTE: in a cluster the block's rank stands above its addresses,
- * from bit 24 on, which would be added to the leading offset: of V's chunks all but the first would be looked for
- * elsewhere. */
+/* An address of shared memory as a descriptor has it. NOTE: that of a block without a cluster: else the block's rank
+ * stands above it, from bit 24 on, and would be added to the leading offset. */
 ATTUNE_INLINE unsigned operand_at(unsigned address)
 {
-    return BLOCKS > 1 ? address >> 4 & 0x3fff : address >> 4;
+    return address >> 4;
 }
 
 ATTUNE_INLINE unsigned place_of(const consumer &c, held tile)

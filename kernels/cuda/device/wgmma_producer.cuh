@@ -33,25 +33,6 @@ ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, cons
     }
 }
 
-/* A stage of all blocks of the cluster: each brings its share of the rows to all of them, where as many bytes are
- * counted as without. Zeros are each block's own. */
-template <int chunks>
-ATTUNE_INLINE void fill_together(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full,
-                                 bool exists, int row, int head, int batch)
-{
-    if (!exists || !with_loading) {
-        fill<chunks, chunk_kv_bytes>(stage, map, full, false, L2_EVICT_LAST, row, head, batch);
-        return;
-    }
-    int first = (int)ptx_cluster_ctarank() * (BLOCK_N / BLOCKS);
-    ptx_mbarrier_arrive_expect_tx(address(full), chunks * chunk_kv_bytes);
-#pragma unroll
-    for (int c = 0; c < chunks; ++c) {
-        tma_multicast(ptx_cvta_shared(stage) + c * chunk_kv_bytes + first * 128, map, address(full), (1 << BLOCKS) - 1,
-                      L2_EVICT_LAST, c * 64, row + first, head, batch);
-    }
-}
-
 /* The tile of keys or values that begins with `key`. */
 template <int role>
 ATTUNE_INLINE void produce_tile(const attune_args &args, Shared &shared, producer &p, const job &j, int key)
@@ -59,13 +40,8 @@ ATTUNE_INLINE void produce_tile(const attune_args &args, Shared &shared, produce
     constexpr int chunks = role == ATTUNE_K ? chunks_qk : chunks_v;
     int stage = p.tiles.stage;
     barrier_wait(address(shared.empty[stage]), p.tiles.parity ^ 1);
-    if constexpr (BLOCKS > 1) {
-        fill_together<chunks>(shared.tile[stage], &args.map[role], shared.full[stage], j.keys > 0, j.first_kv + key,
-                              j.head_kv, j.batch);
-    } else {
-        fill<chunks, chunk_kv_bytes>(shared.tile[stage], &args.map[role], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
-                                     j.first_kv + key, j.head_kv, j.batch);
-    }
+    fill<chunks, chunk_kv_bytes>(shared.tile[stage], &args.map[role], shared.full[stage], j.keys > 0, L2_EVICT_LAST,
+                                 j.first_kv + key, j.head_kv, j.batch);
     p.tiles.step();
 }
 
@@ -126,15 +102,15 @@ ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer
 template <class T> ATTUNE_INLINE void each_job(const attune_args &args, Shared &shared, T take)
 {
     queue &q = shared.jobs_to_do;
-    q = queue_of<BLOCK_M, BLOCKS>(args);
-    int count = 0, number = taker<BLOCKS>();
-    for (int turn = 1; (by_counter ? number : (turn - 1) * takers<BLOCKS>()) < q.count; ++turn) {
+    q = queue_of<BLOCK_M>(args);
+    int count = 0, number = (int)blockIdx.x;
+    for (int turn = 1; (by_counter ? number : (turn - 1) * (int)gridDim.x) < q.count; ++turn) {
         job &j = shared.jobs[count % JOBS];
-        if (number < q.count && job_at<BLOCK_M, BLOCK_N, BLOCKS>(args, q, number, j)) {
+        if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
             take(j, count++);
         }
-        number = by_counter ? atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x
-                            : job_number<CAUSAL, BLOCKS>(turn);
+        number =
+            by_counter ? atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x : job_number<CAUSAL>(turn);
     }
     job &end = shared.jobs[count % JOBS];
     end.blocks = 0;
