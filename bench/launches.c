@@ -1,19 +1,21 @@
-/* What an execute on a CUDA device costs the host, beside a bare launch of the very same function with the same grid,
- * attributes and argument, and of the same fill before it where the plan has one: of a call that comes again, of calls
- * that are new because O is elsewhere, or all tensors are, or the keys' length is another; and what a caller who waits
+/* What an execute on a CUDA device costs the host, beside bare launches of the very same functions with the same grids,
+ * attributes and arguments, and the same fills: of a call that comes again, of calls that are new because O is
+ * elsewhere, or all tensors are, or the keys' length is another, the strides too or not; and what a caller who waits
  * for the result pays, beside an empty kernel. Prints microseconds, the median of batches:
  *
  *     launches [PROBLEM [KERNEL]]      without: b1,h8,s512,d64,fp16, and the kernel planned for it
- */
+ *     launches PROBLEM three           a plan of three empty kernels, the first two with maps of Q, K and V
+ *
+ * Where ATTUNE_LIBCUDA names the tests' driver that runs nothing, the differences are what attune itself costs. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "core/call.h"
+#include "core/plan.h"
 #include "core/recipe.h"
-#include "core/term.h"
 #include "cuda/build.h"
-#include "cuda/device.h"
+#include "cuda/cuda.h"
+#include "cuda/loaded.h"
 #include "cuda/maps.h"
 #include "library/context.h"
 #include "measure/clock.h"
@@ -22,30 +24,29 @@
 /* A batch is of CALLS_MAX calls, or of as many as the device does in BATCH_US. */
 enum { BATCHES = 61, CALLS_MIN = 20, CALLS_MAX = 200, BATCH_US = 5000, TURNS = 97, TURN_BYTES = 256 };
 
-/* A launch as the driver is told of it; with `words`, after a fill of so many. */
-typedef struct bare_launch {
-    at_cu_module module;
+/* A step as the driver is given it: a launch, or a fill of so many words. */
+typedef struct bare_step {
     at_cu_function function;
     at_cu_launch_config config;
-    at_cu_launch_attribute attribute[2];
-    attune_args args;
+    void *argument;
     at_cu_pointer filled;
     unsigned int pattern;
     size_t words;
-} bare_launch;
+} bare_step;
 
 typedef struct subject {
-    attune_context *context;
+    attune_context *context; /* NULL: the device, what is loaded and the plan are the bench's own */
     attune_problem problem;
     attune_plan *plan;
     at_device *device;
     at_cuda_device *cuda;
-    const attune_step_kernel *step; /* the plan's kernel */
+    at_loaded *own, *empty;
     void *buffer[ATTUNE_O + 1];
     attune_call call;
     int calls; /* of a batch */
     int turn;
-    bare_launch same, empty;
+    at_made_room same_made, empty_made; /* what the bare steps take */
+    bare_step same[ATTUNE_STEPS_MAX], empty_step[1];
 } subject;
 
 /* ---- What is timed ---- */
@@ -79,38 +80,63 @@ static attune_status execute_all_anew(subject *s)
     return execute_moved(s, ATTUNE_Q);
 }
 
-/* One of another length each time, so that nothing of the calls before is of use. */
-static attune_status execute_shorter(subject *s)
+/* One of another length each time; in a cache, where strides stay, or packed, where they follow. */
+static attune_status execute_length(subject *s, bool packed)
 {
+    const attune_call whole = s->call;
     s->turn = (s->turn + 1) % TURNS;
     s->call.seqlen_kv = s->problem.seqlen_kv - s->turn % s->problem.seqlen_kv;
+    for (int role = ATTUNE_K; packed && role <= ATTUNE_V; ++role) {
+        int64_t *stride = s->call.tensor[role].stride;
+        stride[ATTUNE_STRIDE_HEAD] = stride[ATTUNE_STRIDE_SEQ] * s->call.seqlen_kv;
+        stride[ATTUNE_STRIDE_BATCH] = stride[ATTUNE_STRIDE_HEAD] * s->call.heads_kv;
+    }
     attune_status status = execute(s);
-    s->call.seqlen_kv = s->problem.seqlen_kv;
+    s->call = whole;
     return status;
 }
 
-static attune_status launch(const subject *s, bare_launch *bare)
+static attune_status execute_shorter(subject *s)
 {
-    void *params[] = {&bare->args};
-    if (bare->words > 0) {
-        AT_DRIVER_CHECK(s->cuda->driver,
-                        s->cuda->driver->cuMemsetD32Async(bare->filled, bare->pattern, bare->words, NULL),
+    return execute_length(s, false);
+}
+
+static attune_status execute_shorter_packed(subject *s)
+{
+    return execute_length(s, true);
+}
+
+static attune_status launch(const subject *s, const bare_step *step)
+{
+    const at_driver *driver = s->cuda->driver;
+    void *params[] = {step->argument};
+    if (step->words > 0) {
+        AT_DRIVER_CHECK(driver, driver->cuMemsetD32Async(step->filled, step->pattern, step->words, NULL),
                         "a bare fill");
+    } else if (step->function != NULL) {
+        AT_DRIVER_CHECK(driver, driver->cuLaunchKernelEx(&step->config, step->function, params, NULL), "a bare launch");
     }
-    AT_DRIVER_CHECK(s->cuda->driver, s->cuda->driver->cuLaunchKernelEx(&bare->config, bare->function, params, NULL),
-                    "a bare launch");
     return ATTUNE_OK;
 }
 
 static attune_status launch_same(subject *s)
 {
-    return launch(s, &s->same);
+    for (int i = 0; i < s->plan->loaded->steps.count; ++i) {
+        AT_FORWARD(launch(s, &s->same[i]));
+    }
+    return ATTUNE_OK;
 }
 
+/* Every map of every step. */
 static attune_status encode_maps(subject *s)
 {
-    for (int i = 0; i < s->step->map_count; ++i) {
-        AT_FORWARD(at_map_encode(s->cuda->driver, &s->step->map[i], &s->same.args, false, &s->same.args.map[i]));
+    const attune_steps *steps = &s->plan->loaded->steps;
+    attune_tensor_map encoded;
+    for (int i = 0; i < steps->count; ++i) {
+        const attune_step_kernel *step = &steps->step[i].as.kernel;
+        for (int map = 0; steps->step[i].kind == ATTUNE_STEP_KERNEL && map < step->map_count; ++map) {
+            AT_FORWARD(at_map_encode(s->cuda->driver, &step->map[map], &s->same_made.made.args, false, &encoded));
+        }
     }
     return ATTUNE_OK;
 }
@@ -123,13 +149,13 @@ static attune_status execute_and_wait(subject *s)
 
 static attune_status launch_same_and_wait(subject *s)
 {
-    AT_FORWARD(launch(s, &s->same));
+    AT_FORWARD(launch_same(s));
     return s->device->ops->synchronise(s->device, NULL);
 }
 
 static attune_status launch_empty_and_wait(subject *s)
 {
-    AT_FORWARD(launch(s, &s->empty));
+    AT_FORWARD(launch(s, s->empty_step));
     return s->device->ops->synchronise(s->device, NULL);
 }
 
@@ -141,6 +167,7 @@ static const struct {
     {"execute_anew", execute_anew},
     {"execute_all_anew", execute_all_anew},
     {"execute_shorter", execute_shorter},
+    {"execute_shorter_packed", execute_shorter_packed},
     {"same_launch", launch_same},
     {"encode_maps", encode_maps},
     {"execute_and_wait", execute_and_wait},
@@ -149,162 +176,151 @@ static const struct {
 };
 enum { TIMED = sizeof timed / sizeof timed[0] };
 
-/* ---- Preparing ---- */
+/* ---- The bench's own kernels ---- */
 
-static attune_status load_bare(const subject *s, const at_recipe *recipe, const char *entry, bare_launch *bare)
-{
-    const at_driver *driver = s->cuda->driver;
-    at_artifact artifact;
-    AT_FORWARD(at_provide(&s->cuda->provider, recipe, &s->device->target, &artifact, NULL));
-    at_cu_result error = driver->cuModuleLoadData(&bare->module, artifact.cubin);
-    at_artifact_free(&artifact);
-    AT_DRIVER_CHECK(driver, error, "loading");
-    AT_DRIVER_CHECK(driver, driver->cuModuleGetFunction(&bare->function, bare->module, entry), "entry %s", entry);
-    return ATTUNE_OK;
-}
-
-/* The plan's kernel, and the fill before it. */
-static attune_status find_steps(subject *s, const attune_step_fill **fill)
-{
-    const attune_steps *steps = &s->plan->loaded->steps;
-    const attune_step *last = &steps->step[steps->count - 1];
-    const bool filled = steps->count == 2 && steps->step[0].kind == ATTUNE_STEP_FILL;
-    AT_FAIL_IF(last->kind != ATTUNE_STEP_KERNEL || (steps->count != 1 && !filled), ATTUNE_UNSUPPORTED,
-               "%s: a plan of one kernel, or of a fill and a kernel, is needed", attune_plan_kernel(s->plan));
-    *fill = filled ? &steps->step[0].as.fill : NULL;
-    s->step = &last->as.kernel;
-    return ATTUNE_OK;
-}
-
-static attune_status prepare_fill(const attune_step_fill *fill, const at_sizes *sizes, bare_launch *bare)
-{
-    int64_t offset = 0, bytes = 0;
-    AT_FORWARD(at_term_evaluate(&fill->offset_bytes, sizes, &offset));
-    AT_FORWARD(at_term_evaluate(&fill->bytes, sizes, &bytes));
-    bare->filled = (at_cu_pointer)(uintptr_t)bare->args.workspace + (at_cu_pointer)offset;
-    bare->pattern = fill->pattern;
-    bare->words = (size_t)bytes / 4;
-    return ATTUNE_OK;
-}
-
-/* Grid, block and shared memory, as the driver is told of them. */
-static attune_status prepare_extent(subject *s, const at_sizes *sizes)
-{
-    bare_launch *bare = &s->same;
-    int64_t value = 0;
-    for (int i = 0; i < 3; ++i) {
-        AT_FORWARD(at_term_evaluate(&s->step->grid[i], sizes, &value));
-        bare->config.grid[i] = (unsigned int)value;
-        bare->config.block[i] = (unsigned int)s->step->block[i];
-    }
-    AT_FORWARD(at_term_evaluate(&s->step->smem, sizes, &value));
-    bare->config.smem_bytes = (unsigned int)value;
-    AT_DRIVER_CHECK(s->cuda->driver,
-                    s->cuda->driver->cuFuncSetAttribute(bare->function, AT_CU_FUNC_SMEM_DYNAMIC_MAX, (int)value),
-                    "%lld B of shared memory a block", (long long)value);
-    return ATTUNE_OK;
-}
-
-static void prepare_attributes(const attune_step_kernel *step, bare_launch *bare)
-{
-    bare->attribute[0] = (at_cu_launch_attribute){
-        .id = AT_CU_LAUNCH_CLUSTER,
-        .value.cluster = {(unsigned)step->cluster[0], (unsigned)step->cluster[1], (unsigned)step->cluster[2]}};
-    bare->attribute[1] =
-        (at_cu_launch_attribute){.id = AT_CU_LAUNCH_PROGRAMMATIC, .value.programmatic = step->programmatic};
-    bare->config.attributes = bare->attribute;
-    bare->config.attribute_count = 2;
-}
-
-/* The plan's own steps, as the driver is told of them. */
-static attune_status prepare_same(subject *s, const attune_problem *problem)
-{
-    const at_loaded *loaded = s->plan->loaded;
-    const attune_step_fill *fill = NULL;
-    bare_launch *bare = &s->same;
-    at_recipe recipe;
-    at_sizes sizes;
-    AT_FORWARD(find_steps(s, &fill));
-    at_recipe_ask(loaded->kernel, problem, &s->device->target, &loaded->config, &recipe);
-    AT_FORWARD(load_bare(s, &recipe, s->step->entry, bare));
-    at_call_args(problem, &s->call, &bare->args);
-    memcpy(bare->args.param, loaded->config.value, sizeof bare->args.param);
-    AT_FORWARD(encode_maps(s));
-    at_sizes_fill(&sizes, &bare->args, &s->device->target);
-    if (fill != NULL) {
-        AT_FORWARD(prepare_fill(fill, &sizes, bare));
-    }
-    prepare_attributes(s->step, bare);
-    return prepare_extent(s, &sizes);
-}
-
-static const char empty_source[] = "#include \"attune/args.h\"\n"
-                                   "extern \"C\" __global__ void empty(const __grid_constant__ attune_args args) {}\n";
+static const char own_source[] = "#include \"attune/args.h\"\n"
+                                 "extern \"C\" __global__ void one(const __grid_constant__ attune_args args) {}\n"
+                                 "extern \"C\" __global__ void two(const __grid_constant__ attune_args args) {}\n"
+                                 "extern \"C\" __global__ void three(const __grid_constant__ attune_args args) {}\n";
 
 /* Its one header is the library's. */
-static void empty_sources(at_embedded sources[3])
+static void own_sources(at_embedded sources[3])
 {
     const at_embedded *header = at_cuda_sources;
     while (strcmp(header->name, "attune/args.h") != 0) {
         ++header;
     }
-    sources[0] = (at_embedded){"empty.cu", (const unsigned char *)empty_source, sizeof empty_source - 1};
+    sources[0] = (at_embedded){"own.cu", (const unsigned char *)own_source, sizeof own_source - 1};
     sources[1] = *header;
     sources[2] = (at_embedded){NULL, NULL, 0};
 }
 
-static attune_status prepare_empty(subject *s, const attune_problem *problem)
+static attune_term blocks_of(attune_size rows)
 {
-    static const attune_kernel kernel = {
-        .size = sizeof kernel, .abi = ATTUNE_ABI, .target = ATTUNE_TARGET_CUDA, .name = "empty", .source = "empty.cu"};
-    at_embedded sources[3];
-    at_recipe recipe = {.kernel = &kernel, .problem = *problem, .sources = sources};
-    empty_sources(sources);
-    recipe.resources = (attune_resources){.threads = 128, .workspace = attune_term_const(0)};
-    recipe.steps.count = 1;
-    recipe.steps.step[0].as.kernel = (attune_step_kernel){
-        .entry = "empty",
-        .grid = {attune_term_const(132), attune_term_const(1), attune_term_const(1)},
-        .block = {128, 1, 1},
-        .cluster = {1, 1, 1},
-        .smem = attune_term_const(0),
-    };
-    s->empty.config = (at_cu_launch_config){.grid = {132, 1, 1}, .block = {128, 1, 1}};
-    return load_bare(s, &recipe, "empty", &s->empty);
+    return attune_term_ceil_div(attune_term_size(rows), attune_term_const(64));
 }
 
-static attune_status prepare(subject *s, const char *text, const char *kernel)
+/* Blocks of 64 queries of each head, as an attention kernel has them. */
+static attune_step own_step(const char *entry, int maps)
+{
+    attune_step step = {.kind = ATTUNE_STEP_KERNEL,
+                        .as.kernel = {.entry = entry,
+                                      .grid = {blocks_of(ATTUNE_SIZE_SEQLEN_Q), attune_term_size(ATTUNE_SIZE_HEADS_Q),
+                                               attune_term_size(ATTUNE_SIZE_BATCH)},
+                                      .block = {128, 1, 1},
+                                      .cluster = {1, 1, 1},
+                                      .smem = attune_term_const(0),
+                                      .map_count = maps}};
+    for (int i = 0; i < maps; ++i) {
+        step.as.kernel.map[i] =
+            (attune_map){.role = ATTUNE_Q + i, .swizzle = ATTUNE_SWIZZLE_128B, .box = {64, 64, 1, 1}};
+    }
+    return step;
+}
+
+static attune_status load_own(const subject *s, const attune_step *steps, int count, at_loaded **loaded)
+{
+    static const attune_kernel kernel = {
+        .size = sizeof kernel, .abi = ATTUNE_ABI, .target = ATTUNE_TARGET_CUDA, .name = "own", .source = "own.cu"};
+    at_embedded sources[3];
+    at_recipe recipe = {.kernel = &kernel, .problem = s->problem, .sources = sources};
+    own_sources(sources);
+    recipe.resources = (attune_resources){.threads = 128, .workspace = attune_term_const(0)};
+    recipe.steps.count = count;
+    memcpy(recipe.steps.step, steps, (size_t)count * sizeof *steps);
+    return s->device->ops->load(s->device, &recipe, loaded);
+}
+
+static attune_status load_empty(subject *s)
+{
+    attune_step step = own_step("one", 0);
+    step.as.kernel.grid[0] = attune_term_const(132);
+    step.as.kernel.grid[1] = step.as.kernel.grid[2] = attune_term_const(1);
+    return load_own(s, &step, 1, &s->empty);
+}
+
+/* ---- Preparing ---- */
+
+static attune_status plan_three(subject *s)
+{
+    AT_FORWARD(at_cuda_open(0, NULL, NULL, &s->device));
+    attune_step steps[3] = {own_step("one", 3), own_step("two", 3), own_step("three", 0)};
+    steps[1].as.kernel.map[1].box[1] = 128;
+    AT_FORWARD(load_own(s, steps, 3, &s->own));
+    return at_plan_bind(&s->problem, s->own, AT_ORIGIN_NAMED, &s->plan);
+}
+
+static attune_status plan_kernel(subject *s, const char *kernel)
 {
     attune_options options;
-    attune_problem problem;
     attune_options_init(&options);
     options.target = "cuda";
     options.kernel = kernel;
-    AT_FORWARD(attune_problem_parse(text, &problem));
     AT_FORWARD(attune_context_create(&options, &s->context));
-    AT_FORWARD(attune_plan_create(s->context, &problem, ATTUNE_ESTIMATE, &s->plan));
-    AT_FORWARD(attune_call_init(&s->call, &problem));
     s->device = at_context_device(s->context);
-    s->cuda = at_cuda_of(s->device);
+    return attune_plan_create(s->context, &s->problem, ATTUNE_ESTIMATE, &s->plan);
+}
+
+static attune_status allocate_tensors(subject *s)
+{
+    const attune_problem *problem = &s->problem;
     for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
         bool queries = role == ATTUNE_Q || role == ATTUNE_O;
-        int64_t rows = queries ? problem.heads_q * problem.seqlen_q : problem.heads_kv * problem.seqlen_kv;
-        int32_t dim = role == ATTUNE_Q || role == ATTUNE_K ? problem.head_dim_qk : problem.head_dim_v;
-        size_t bytes = (size_t)(problem.batch * rows * dim) * 4 + (size_t)TURNS * TURN_BYTES;
+        int64_t rows = queries ? problem->heads_q * problem->seqlen_q : problem->heads_kv * problem->seqlen_kv;
+        int32_t dim = role == ATTUNE_Q || role == ATTUNE_K ? problem->head_dim_qk : problem->head_dim_v;
+        size_t bytes = (size_t)(problem->batch * rows * dim) * 4 + (size_t)TURNS * TURN_BYTES;
         AT_FORWARD(s->device->ops->allocate(s->device, bytes, &s->buffer[role]));
         s->call.tensor[role].data = s->buffer[role];
     }
-    s->problem = problem;
     AT_FORWARD(attune_plan_workspace(s->plan, &s->call, &s->call.workspace_bytes));
     return s->call.workspace_bytes > 0
                ? s->device->ops->allocate(s->device, s->call.workspace_bytes, &s->call.workspace)
                : ATTUNE_OK;
 }
 
+static attune_status prepare(subject *s, const char *text, const char *kernel)
+{
+    AT_FORWARD(attune_problem_parse(text, &s->problem));
+    AT_FORWARD(kernel != NULL && strcmp(kernel, "three") == 0 ? plan_three(s) : plan_kernel(s, kernel));
+    AT_FORWARD(attune_call_init(&s->call, &s->problem));
+    s->cuda = at_cuda_of(s->device);
+    return allocate_tensors(s);
+}
+
+/* What attune makes of a call, as the driver is given it. */
+static attune_status prepare_steps(const at_loaded *base, at_made *made, bare_step *bare)
+{
+    const at_cuda_loaded *loaded = (const at_cuda_loaded *)base;
+    at_cuda_made *its = (at_cuda_made *)(void *)made;
+    AT_FORWARD(base->device->ops->make(base, made, &AT_CHANGE_ALL));
+    for (int i = 0; i < base->steps.count; ++i) {
+        const at_ready_step *ready = &loaded->step[i];
+        const at_cuda_step *step = &its->step[i];
+        AT_FAIL_IF(ready->kind == ATTUNE_STEP_GEMM, ATTUNE_UNSUPPORTED, "%s: a gemm has no bare launch",
+                   base->kernel->name);
+        if (ready->kind == ATTUNE_STEP_FILL) {
+            bare[i] = (bare_step){.filled = (at_cu_pointer)(uintptr_t)made->args.workspace + step->fill.offset,
+                                  .pattern = base->steps.step[i].as.fill.pattern,
+                                  .words = step->fill.bytes / 4};
+            continue;
+        }
+        bare[i] = (bare_step){
+            .function = ready->function, .config = ready->config, .argument = at_block_of(loaded, its, ready->block)};
+        memcpy(bare[i].config.grid, step->kernel.grid, sizeof bare[i].config.grid);
+        bare[i].config.smem_bytes = step->kernel.smem_bytes;
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status prepare_bare(subject *s)
 {
-    AT_FORWARD(prepare_same(s, &s->problem));
-    return prepare_empty(s, &s->problem);
+    attune_args *args = &s->same_made.made.args;
+    at_call_args(&s->problem, &s->call, args);
+    memcpy(args->param, s->plan->loaded->config.value, sizeof args->param);
+    s->empty_made.made.args = *args;
+    AT_FORWARD(prepare_steps(s->plan->loaded, &s->same_made.made, s->same));
+    AT_FORWARD(load_empty(s));
+    return prepare_steps(s->empty, &s->empty_made.made, s->empty_step);
 }
 
 /* ---- Measuring ---- */
@@ -364,27 +380,37 @@ static attune_status run(subject *s, const char *problem, const char *kernel)
     return status;
 }
 
-static void release_buffers(subject *s)
+static void release(subject *s)
 {
+    if (s->device == NULL) {
+        return;
+    }
     for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
         s->device->ops->release(s->device, s->buffer[role]);
     }
     if (s->call.workspace != NULL) {
         s->device->ops->release(s->device, s->call.workspace);
     }
+    attune_plan_destroy(s->plan);
+    if (s->empty != NULL) {
+        s->device->ops->unload(s->empty);
+    }
+    if (s->own != NULL) {
+        s->device->ops->unload(s->own);
+    }
+    if (s->context == NULL) {
+        s->device->ops->close(s->device);
+    }
+    attune_context_destroy(s->context);
 }
 
 int main(int count, char **arguments)
 {
-    subject s = {0};
+    static subject s;
     attune_status status = run(&s, count > 1 ? arguments[1] : "b1,h8,s512,d64,fp16", count > 2 ? arguments[2] : NULL);
     if (status != ATTUNE_OK) {
         (void)fprintf(stderr, "%s: %s\n", attune_status_string(status), attune_last_detail());
     }
-    if (s.device != NULL) {
-        release_buffers(&s);
-    }
-    attune_plan_destroy(s.plan);
-    attune_context_destroy(s.context);
+    release(&s);
     return status == ATTUNE_OK ? 0 : 1;
 }
