@@ -479,11 +479,64 @@ attune_status at_call_check_tensor(const attune_problem *problem, const attune_c
     return at_buffer_is_written(role) ? check_distinct(&check.view[0]) : ATTUNE_OK;
 }
 
-bool at_call_same_shape(const attune_problem *problem, const attune_call *a, const attune_call *b, int role)
+#define SIZE(name) (UINT64_C(1) << ATTUNE_SIZE_##name)
+
+uint64_t at_call_roles_of(uint64_t roles, uint64_t sizes)
 {
-    const struct shape its = shape_of(problem, a, role);
-    const struct shape other = shape_of(problem, b, role);
-    return memcmp(&its, &other, sizeof its) == 0; /* int64_t alone */
+    static const uint64_t sizes_of[ATTUNE_ROLE_COUNT] = {
+        [ATTUNE_Q] = SIZE(BATCH) | SIZE(HEADS_Q) | SIZE(SEQLEN_Q) | SIZE(TOTAL_Q),
+        [ATTUNE_K] = SIZE(BATCH) | SIZE(HEADS_KV) | SIZE(SEQLEN_KV) | SIZE(TOTAL_KV),
+        [ATTUNE_V] = SIZE(BATCH) | SIZE(HEADS_KV) | SIZE(SEQLEN_KV) | SIZE(TOTAL_KV),
+        [ATTUNE_O] = SIZE(BATCH) | SIZE(HEADS_Q) | SIZE(SEQLEN_Q) | SIZE(TOTAL_Q),
+        [ATTUNE_LSE] = SIZE(BATCH) | SIZE(HEADS_Q) | SIZE(SEQLEN_Q) | SIZE(TOTAL_Q)};
+    uint64_t found = 0;
+    for (; roles != 0; roles &= roles - 1) {
+        const int role = __builtin_ctzll(roles);
+        const bool depends = sizes_of[role] == 0 || (sizes_of[role] & sizes) != 0;
+        found |= depends ? UINT64_C(1) << role : 0;
+    }
+    return found;
+}
+
+#undef SIZE
+
+/* Whether the strides of one shape, which passed, pass for another: of dimensions that had a second index. */
+static bool pass_too(const struct shape *from, const struct shape *to, bool written)
+{
+    bool pass = !is_empty(from) && !is_empty(to) && (!written || from->row == to->row);
+    for (int i = 0; i < 3; ++i) {
+        pass = pass && (to->extent[i] == 1 || from->extent[i] > 1) && (!written || to->extent[i] <= from->extent[i]);
+    }
+    return pass;
+}
+
+/* Bytes from the first element to the last; false on overflow. */
+static bool span_of(const attune_tensor *tensor, const struct shape *shape, bool array, int64_t *span)
+{
+    int64_t last = shape->row - 1;
+    bool overflow = false;
+    for (int i = 0; i < 3; ++i) {
+        int64_t more;
+        overflow |= __builtin_mul_overflow(shape->extent[i] - 1, array ? 1 : tensor->stride[i], &more);
+        overflow |= __builtin_add_overflow(last, shape->extent[i] > 1 ? more : 0, &last);
+    }
+    overflow |= __builtin_mul_overflow(last + 1, (int64_t)at_dtype_bytes(tensor->dtype), span);
+    return !overflow;
+}
+
+at_extents at_call_extents(const attune_problem *problem, const attune_call *from, const attune_call *to, int role,
+                           int64_t *span)
+{
+    const struct shape its = shape_of(problem, from, role);
+    const struct shape other = shape_of(problem, to, role);
+    if (((its.extent[0] ^ other.extent[0]) | (its.extent[1] ^ other.extent[1]) | (its.extent[2] ^ other.extent[2]) |
+         (its.row ^ other.row)) == 0) {
+        return AT_EXTENTS_SAME;
+    }
+    return to->tensor[role].data != NULL && pass_too(&its, &other, at_buffer_is_written(role)) &&
+                   span_of(&to->tensor[role], &other, is_array(role), span)
+               ? AT_EXTENTS_SPAN
+               : AT_EXTENTS_CHECK;
 }
 
 uint64_t at_call_roles(const attune_problem *problem)

@@ -17,12 +17,13 @@ typedef struct at_spans {
 
 /* What of a call differs from another one. */
 typedef struct at_change {
-    bool sizes;      /* batch, heads, lengths, offset or workspace_bytes */
+    uint64_t sizes;  /* a bit for each attune_size that a term may name; AT_SIZE_WORKSPACE: workspace_bytes */
     uint64_t shaped; /* tensors of other extents, strides or alignment: a bit for each role */
     uint64_t moved;  /* buffers with another address, AT_WORKSPACE among them */
 } at_change;
 
-#define AT_CHANGE_ALL ((at_change){true, UINT64_MAX, UINT64_MAX})
+enum { AT_SIZE_WORKSPACE = ATTUNE_SIZE_COUNT };
+#define AT_CHANGE_ALL ((at_change){UINT64_MAX, UINT64_MAX, UINT64_MAX})
 
 static inline bool at_buffer_is_written(int buffer)
 {
@@ -42,9 +43,9 @@ bool at_call_is_same(const attune_call *kept, const attune_call *call, uint64_t 
 void at_call_copy(attune_call *to, const attune_call *from, uint64_t roles);
 /* Checks a call by what it has in common with one that passed with these spans: true where it passes, with the spans
  * its own and *change complete; only what differs is looked at. Where this is false the call is to be checked in full,
- * and the spans are lost. */
-bool at_call_change(const attune_problem *problem, const attune_call *from, const attune_call *to, at_spans *spans,
-                    at_change *change);
+ * and the spans are lost. `roles` as above. */
+bool at_call_change(const attune_problem *problem, uint64_t roles, const attune_call *from, const attune_call *to,
+                    at_spans *spans, at_change *change);
 /* A bit for each role that a call may have: those that the problem needs, and LSE. */
 uint64_t at_call_roles(const attune_problem *problem);
 /* The sizes alone: buffers need not be known to ask how much workspace a call takes. */
@@ -58,8 +59,17 @@ void at_call_args(const attune_problem *problem, const attune_call *call, attune
 void at_call_args_change(const attune_problem *problem, const attune_call *call, const at_change *change,
                          attune_args *args);
 
-/* For at_call_change: whether a role's tensor has the same extents in both calls, and the check of one tensor alone. */
-bool at_call_same_shape(const attune_problem *problem, const attune_call *a, const attune_call *b, int role);
+/* For at_call_change: those of the roles whose tensors may have other extents where these sizes differ. */
+uint64_t at_call_roles_of(uint64_t roles, uint64_t sizes);
+/* What the extents of a tensor, of two calls that differ in sizes, say of its check. */
+typedef enum at_extents {
+    AT_EXTENTS_SAME,  /* nothing: they are the same */
+    AT_EXTENTS_SPAN,  /* its strides passed, and its span is another: *span */
+    AT_EXTENTS_CHECK, /* it is to be checked */
+} at_extents;
+at_extents at_call_extents(const attune_problem *problem, const attune_call *from, const attune_call *to, int role,
+                           int64_t *span);
+/* Checks one tensor alone. */
 attune_status at_call_check_tensor(const attune_problem *problem, const attune_call *call, int role, int64_t *span);
 
 #endif

@@ -12,30 +12,41 @@ static uint64_t bit(int buffer)
 
 /* ---- The same call ---------------------------------------------------------------------------------------------- */
 
-/* NOTE: a call has no bytes between its fields. If it had, they could only make the same call look like another. */
-static bool is_same_tensor(const attune_tensor *a, const attune_tensor *b)
+static uint64_t differ(const attune_tensor *a, const attune_tensor *b)
 {
-    return memcmp(a, b, sizeof *a) == 0;
+    return (uint64_t)(a->stride[0] ^ b->stride[0]) | (uint64_t)(a->stride[1] ^ b->stride[1]) |
+           (uint64_t)(a->stride[2] ^ b->stride[2]);
+}
+
+static uint32_t differ_in_kind(const attune_tensor *a, const attune_tensor *b)
+{
+    return (uint32_t)(a->dtype ^ b->dtype) | (uint32_t)(a->reserved ^ b->reserved);
 }
 
 /* Whether a call has data of no role but these. */
 static bool has_only(const attune_call *call, uint64_t roles)
 {
+    const int last = 63 - __builtin_clzll(roles);
     uintptr_t other = 0;
-    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        other |= (uintptr_t)call->tensor[role].data & ((uintptr_t)(roles >> role & 1u) - 1);
+    for (int role = last + 1; role < ATTUNE_ROLE_COUNT; ++role) {
+        other |= (uintptr_t)call->tensor[role].data;
+    }
+    for (uint64_t left = ~roles & (bit(last) - 1); left != 0; left &= left - 1) {
+        other |= (uintptr_t)call->tensor[__builtin_ctzll(left)].data;
     }
     return other == 0;
 }
 
 bool at_call_is_same(const attune_call *kept, const attune_call *call, uint64_t roles)
 {
-    bool same = memcmp(kept, call, offsetof(attune_call, tensor)) == 0 && has_only(call, roles);
-    for (; same && roles != 0; roles &= roles - 1) {
-        const int role = __builtin_ctzll(roles);
-        same = is_same_tensor(&kept->tensor[role], &call->tensor[role]);
+    uint64_t other = 0;
+    for (uint64_t left = roles; left != 0; left &= left - 1) {
+        const int role = __builtin_ctzll(left);
+        const attune_tensor *a = &kept->tensor[role], *b = &call->tensor[role];
+        other |= ((uintptr_t)a->data ^ (uintptr_t)b->data) | differ(a, b) | differ_in_kind(a, b);
     }
-    return same;
+    /* NOTE: a call has no bytes between its fields. If it had, they could only make the same call look like another. */
+    return other == 0 && memcmp(kept, call, offsetof(attune_call, tensor)) == 0 && has_only(call, roles);
 }
 
 void at_call_copy(attune_call *to, const attune_call *from, uint64_t roles)
@@ -49,24 +60,20 @@ void at_call_copy(attune_call *to, const attune_call *from, uint64_t roles)
 
 /* ---- What differs ----------------------------------------------------------------------------------------------- */
 
-static bool is_same_layout(const attune_tensor *a, const attune_tensor *b)
-{
-    return ((a->stride[0] ^ b->stride[0]) | (a->stride[1] ^ b->stride[1]) | (a->stride[2] ^ b->stride[2])) == 0;
-}
-
-/* Notes how a tensor differs; false where that is in more than shape and place. */
+/* Notes how a tensor differs; false where that is in more than strides and place. */
 static bool compare_tensor(const attune_tensor *from, const attune_tensor *to, uint64_t role, at_change *change)
 {
     const uintptr_t way = (uintptr_t)from->data ^ (uintptr_t)to->data;
     change->moved |= way != 0 ? role : 0;
-    change->shaped |= !is_same_layout(from, to) || way % MOVE_BYTES != 0 ? role : 0;
-    return from->dtype == to->dtype && from->reserved == to->reserved && (from->data == NULL) == (to->data == NULL);
+    change->shaped |= differ(from, to) != 0 || way % MOVE_BYTES != 0 ? role : 0;
+    return differ_in_kind(from, to) == 0 && (from->data == NULL) == (to->data == NULL);
 }
 
 static bool compare_workspace(const attune_call *from, const attune_call *to, at_change *change)
 {
     const uintptr_t way = (uintptr_t)from->workspace ^ (uintptr_t)to->workspace;
     change->moved |= way != 0 ? bit(AT_WORKSPACE) : 0;
+    change->sizes |= from->workspace_bytes != to->workspace_bytes ? bit(AT_SIZE_WORKSPACE) : 0;
     return way % MOVE_BYTES == 0 && (from->workspace == NULL) == (to->workspace == NULL) &&
            (from->workspace_bytes == 0) == (to->workspace_bytes == 0) && to->workspace_bytes <= INT64_MAX;
 }
@@ -75,45 +82,76 @@ _Static_assert(offsetof(attune_call, tensor) + sizeof((attune_call *)0)->tensor 
                    offsetof(attune_call, tensor) == offsetof(attune_call, workspace) + 3 * sizeof(void *),
                "every field is compared");
 
-/* Sizes are checked, and change the shapes of some tensors. */
-static bool compare_sizes(const attune_problem *problem, const attune_call *from, const attune_call *to, uint64_t roles,
-                          at_change *change)
+/* The sizes of a call, in the order of attune_size. */
+enum { CALL_SIZES = ATTUNE_SIZE_TOTAL_KV + 1 };
+_Static_assert(offsetof(attune_call, total_kv) - offsetof(attune_call, batch) ==
+                       ATTUNE_SIZE_TOTAL_KV * sizeof(int64_t) &&
+                   offsetof(attune_call, seqlen_kv) - offsetof(attune_call, batch) ==
+                       ATTUNE_SIZE_SEQLEN_KV * sizeof(int64_t),
+               "sizes stand as terms name them");
+
+/* A bit for each size that terms will find another. */
+static uint64_t compare_sizes(const attune_call *from, const attune_call *to)
 {
-    change->sizes = from->workspace_bytes != to->workspace_bytes;
-    if (memcmp(from, to, offsetof(attune_call, workspace)) == 0) {
-        return true;
+    const int64_t *a = &from->batch, *b = &to->batch;
+    uint64_t sizes = 0;
+    for (int i = 0; i < CALL_SIZES; ++i) {
+        sizes |= (uint64_t)(a[i] != b[i]) << i;
     }
-    change->sizes = true;
-    for (; roles != 0; roles &= roles - 1) {
-        const int role = __builtin_ctzll(roles);
-        change->shaped |= at_call_same_shape(problem, from, to, role) ? 0 : bit(role);
-    }
-    return at_call_check_sizes(problem, to) == ATTUNE_OK;
+    sizes |= (sizes & (bit(ATTUNE_SIZE_BATCH) | bit(ATTUNE_SIZE_SEQLEN_Q))) != 0 ? bit(ATTUNE_SIZE_TOTAL_Q) : 0;
+    return sizes |
+           ((sizes & (bit(ATTUNE_SIZE_BATCH) | bit(ATTUNE_SIZE_SEQLEN_KV))) != 0 ? bit(ATTUNE_SIZE_TOTAL_KV) : 0);
 }
 
-static bool compare(const attune_problem *problem, const attune_call *from, const attune_call *to, at_change *change)
+static bool compare(const attune_call *from, const attune_call *to, uint64_t roles, at_change *change)
 {
-    const uint64_t roles = at_call_roles(problem);
-    *change = (at_change){false, 0, 0};
+    *change = (at_change){0, 0, 0};
     bool like = has_only(to, roles) && compare_workspace(from, to, change);
     for (uint64_t left = roles; like && left != 0; left &= left - 1) {
         const int role = __builtin_ctzll(left);
         like = compare_tensor(&from->tensor[role], &to->tensor[role], bit(role), change);
     }
-    return like && compare_sizes(problem, from, to, roles, change);
+    return like;
 }
 
 /* ---- Checking that ---------------------------------------------------------------------------------------------- */
 
-static bool check_shapes(const attune_problem *problem, const attune_call *call, uint64_t roles, at_spans *spans)
+static void set_span(at_spans *spans, int role, int64_t bytes)
+{
+    spans->bytes[role] = bytes;
+    spans->present = (spans->present & ~bit(role)) | (bytes > 0 ? bit(role) : 0);
+}
+
+/* Of tensors whose strides are as they were, what other sizes mean for them; the rest is left to the check. */
+static bool change_sizes(const attune_problem *problem, uint64_t roles, const attune_call *from, const attune_call *to,
+                         at_spans *spans, at_change *change, uint64_t *check)
+{
+    if (memcmp(from, to, offsetof(attune_call, workspace)) == 0) {
+        return true;
+    }
+    change->sizes |= compare_sizes(from, to);
+    for (uint64_t left = at_call_roles_of(roles & ~*check, change->sizes); left != 0; left &= left - 1) {
+        const int role = __builtin_ctzll(left);
+        int64_t span = 0;
+        const at_extents extents = at_call_extents(problem, from, to, role, &span);
+        change->shaped |= extents != AT_EXTENTS_SAME ? bit(role) : 0;
+        *check |= extents == AT_EXTENTS_CHECK ? bit(role) : 0;
+        if (extents == AT_EXTENTS_SPAN) {
+            set_span(spans, role, span);
+        }
+    }
+    return at_call_check_sizes(problem, to) == ATTUNE_OK;
+}
+
+static bool check_tensors(const attune_problem *problem, const attune_call *call, uint64_t roles, at_spans *spans)
 {
     for (; roles != 0; roles &= roles - 1) {
         const int role = __builtin_ctzll(roles);
-        if (at_call_check_tensor(problem, call, role, &spans->bytes[role]) != ATTUNE_OK) {
+        int64_t span = 0;
+        if (at_call_check_tensor(problem, call, role, &span) != ATTUNE_OK) {
             return false;
         }
-        spans->present &= ~bit(role);
-        spans->present |= spans->bytes[role] > 0 ? bit(role) : 0;
+        set_span(spans, role, span);
     }
     return true;
 }
@@ -153,10 +191,14 @@ static bool are_in_place(const attune_call *call, const at_spans *spans)
     return fine;
 }
 
-bool at_call_change(const attune_problem *problem, const attune_call *from, const attune_call *to, at_spans *spans,
-                    at_change *change)
+bool at_call_change(const attune_problem *problem, uint64_t roles, const attune_call *from, const attune_call *to,
+                    at_spans *spans, at_change *change)
 {
-    if (!compare(problem, from, to, change) || !check_shapes(problem, to, change->shaped, spans)) {
+    if (!compare(from, to, roles, change)) {
+        return false;
+    }
+    uint64_t check = change->shaped;
+    if (!change_sizes(problem, roles, from, to, spans, change, &check) || !check_tensors(problem, to, check, spans)) {
         return false;
     }
     spans->bytes[AT_WORKSPACE] = (int64_t)to->workspace_bytes;

@@ -69,6 +69,15 @@ static bool combine(uint8_t op, int64_t a, int64_t b, int64_t *result)
     }
 }
 
+uint64_t at_term_sizes(const attune_term *term)
+{
+    uint64_t sizes = 0;
+    for (int at = 0; at < attune_term_length(term); ++at) {
+        sizes |= term->op[at] == ATTUNE_TERM_SIZE ? UINT64_C(1) << term->value[at] : 0;
+    }
+    return sizes;
+}
+
 attune_status at_term_value(const attune_term *term, const at_sizes *sizes, int64_t *value)
 {
     int64_t stack[ATTUNE_TERM_NODES];

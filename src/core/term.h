@@ -15,7 +15,8 @@ attune_status at_term_check(const attune_term *term);
 /* The value; ATTUNE_INVALID_ARGUMENT for a term that is not well formed, on overflow of int64, or division by a number
  * below 1. */
 attune_status at_term_evaluate(const attune_term *term, const at_sizes *sizes, int64_t *value);
-/* The same of a term that at_term_check has passed. */
+/* The same of a term that at_term_check has passed; and a bit for each size that one names. */
 attune_status at_term_value(const attune_term *term, const at_sizes *sizes, int64_t *value);
+uint64_t at_term_sizes(const attune_term *term);
 
 #endif

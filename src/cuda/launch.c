@@ -71,17 +71,35 @@ static attune_status make_fill(const attune_step_fill *fill, const at_sizes *siz
     return ATTUNE_OK;
 }
 
-static attune_status make_steps(const at_cuda_loaded *loaded, at_cuda_made *made)
+static attune_status make_step(const at_cuda_loaded *loaded, int index, const at_sizes *sizes, at_cuda_made *made)
 {
+    const attune_step *step = &loaded->base.steps.step[index];
     const attune_args *args = &made->base.args;
+    at_cuda_step *its = &made->step[index];
+    switch (step->kind) {
+    case ATTUNE_STEP_KERNEL:
+        return make_kernel(&step->as.kernel, &loaded->step[index], sizes, its);
+    case ATTUNE_STEP_FILL:
+        return make_fill(&step->as.fill, sizes, args, its);
+    default:
+        return at_gemm_make(&step->as.gemm, args, sizes, &its->gemm);
+    }
+}
+
+static bool depends_on(const at_ready_step *step, const at_change *change)
+{
+    return (step->sizes & change->sizes) != 0 || (step->by_shape && change->shaped != 0) ||
+           change->sizes == AT_CHANGE_ALL.sizes;
+}
+
+static attune_status make_steps(const at_cuda_loaded *loaded, const at_change *change, at_cuda_made *made)
+{
     at_sizes sizes;
-    at_sizes_fill(&sizes, args, &loaded->base.device->target);
+    at_sizes_fill(&sizes, &made->base.args, &loaded->base.device->target);
     for (int i = 0; i < loaded->base.steps.count; ++i) {
-        const attune_step *step = &loaded->base.steps.step[i];
-        at_cuda_step *its = &made->step[i];
-        AT_FORWARD(step->kind == ATTUNE_STEP_KERNEL ? make_kernel(&step->as.kernel, &loaded->step[i], &sizes, its)
-                   : step->kind == ATTUNE_STEP_FILL ? make_fill(&step->as.fill, &sizes, args, its)
-                                                    : at_gemm_make(&step->as.gemm, args, &sizes, &its->gemm));
+        if (depends_on(&loaded->step[i], change)) {
+            AT_FORWARD(make_step(loaded, i, &sizes, made));
+        }
     }
     return ATTUNE_OK;
 }
@@ -106,12 +124,11 @@ static void copy_args(const at_cuda_loaded *loaded, const attune_args *args, boo
 /* Whether a step will be launched with the block. */
 static bool is_used(const at_cuda_loaded *loaded, const at_cuda_made *made, int block)
 {
-    bool used = false;
-    for (int i = 0; i < loaded->base.steps.count; ++i) {
-        used = used || (loaded->step[i].kind == ATTUNE_STEP_KERNEL && loaded->step[i].block == block &&
-                        !is_empty(&made->step[i]));
+    uint32_t left = loaded->block[block].users;
+    while (left != 0 && is_empty(&made->step[__builtin_ctz(left)])) {
+        left &= left - 1;
     }
-    return used;
+    return left != 0;
 }
 
 /* The maps of a block over these roles, a bit for each. */
@@ -141,27 +158,38 @@ static attune_status encode_maps(const at_cuda_loaded *loaded, const attune_args
 }
 
 /* Maps of what nothing is launched with are not encoded: its strides may be any. */
-static attune_status make_block(const at_cuda_loaded *loaded, int index, const at_change *change, at_cuda_made *made)
+static attune_status make_maps(const at_cuda_loaded *loaded, int index, const at_change *change, at_cuda_made *made)
 {
     const attune_step_kernel *step = loaded->block[index].step;
-    const attune_args *args = &made->base.args;
-    attune_args *block = at_block_of(loaded, made, index);
-    const bool anew = change->shaped == UINT64_MAX;
-    copy_args(loaded, args, anew, block);
-    uint32_t stale = maps_over(step, change->shaped) | (anew ? 0 : made->stale[index]);
-    uint32_t moved = maps_over(step, change->moved);
+    const uint32_t stale = made->stale[index] | maps_over(step, change->shaped);
+    const uint32_t moved = maps_over(step, change->moved);
     if (!is_used(loaded, made, index)) {
         made->stale[index] = stale | moved;
         return ATTUNE_OK;
     }
     made->stale[index] = 0;
-    return encode_maps(loaded, args, index, stale, moved, at_block_maps(block));
+    return encode_maps(loaded, &made->base.args, index, stale, moved, at_block_maps(at_block_of(loaded, made, index)));
 }
 
-static attune_status make_blocks(const at_cuda_loaded *loaded, const at_change *change, at_cuda_made *made)
+/* Copies args to all blocks; a bit for each whose maps are to be looked at. */
+static uint32_t make_blocks(const at_cuda_loaded *loaded, const at_change *change, at_cuda_made *made)
 {
+    const bool anew = change->shaped == AT_CHANGE_ALL.shaped;
+    uint32_t with_maps = 0;
     for (int i = 0; i < loaded->block_count; ++i) {
-        AT_FORWARD(make_block(loaded, i, change, made));
+        made->stale[i] = anew ? 0 : made->stale[i];
+        copy_args(loaded, &made->base.args, anew, at_block_of(loaded, made, i));
+        bool touched = ((change->shaped | change->moved) & loaded->block[i].roles) != 0;
+        with_maps |= (uint32_t)(touched || made->stale[i] != 0) << i;
+    }
+    return with_maps;
+}
+
+static attune_status make_all_maps(const at_cuda_loaded *loaded, uint32_t blocks, const at_change *change,
+                                   at_cuda_made *made)
+{
+    for (; blocks != 0; blocks &= blocks - 1) {
+        AT_FORWARD(make_maps(loaded, __builtin_ctz(blocks), change, made));
     }
     return ATTUNE_OK;
 }
@@ -175,14 +203,15 @@ attune_status at_cuda_make(const at_loaded *base, at_made *made, const at_change
         made->args.workspace = (char *)made->args.workspace + loaded->scratch_bytes;
         made->args.workspace_bytes -= (attune_u64)loaded->scratch_bytes;
     }
-    if (change->sizes || change->shaped != 0) {
-        AT_FORWARD(make_steps(loaded, made_of(made)));
+    if ((change->sizes | change->shaped) != 0) {
+        AT_FORWARD(make_steps(loaded, change, made_of(made)));
     }
-    if (((change->shaped | change->moved) & loaded->roles) == 0 && !change->sizes) {
-        return make_blocks(loaded, change, made_of(made)); /* no maps to encode */
+    const uint32_t blocks = make_blocks(loaded, change, made_of(made));
+    if (blocks == 0) {
+        return ATTUNE_OK;
     }
     AT_FORWARD(at_cuda_enter(device, &pushed));
-    attune_status status = make_blocks(loaded, change, made_of(made));
+    attune_status status = make_all_maps(loaded, blocks, change, made_of(made));
     at_cuda_leave(device, pushed);
     return status;
 }

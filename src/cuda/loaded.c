@@ -79,6 +79,8 @@ static attune_status load_kernel_step(const at_cuda_device *device, at_cuda_load
         AT_FORWARD(make_ready(&step->grid[i], &ready->grid[i]));
     }
     AT_FORWARD(make_ready(&step->smem, &ready->smem));
+    ready->sizes = at_term_sizes(&step->grid[0]) | at_term_sizes(&step->grid[1]) | at_term_sizes(&step->grid[2]) |
+                   at_term_sizes(&step->smem);
     AT_FORWARD(check_roles(step));
     configure(step, &device->base.target, ready);
     int32_t dynamic = loaded->base.resources.smem_bytes - (entry == NULL ? 0 : entry->smem_static);
@@ -115,8 +117,11 @@ static attune_status check_operand(const attune_operand *operand)
     return at_term_check(&operand->batch_stride);
 }
 
-static attune_status load_gemm_step(at_cuda_device *device, at_cuda_loaded *loaded, const attune_step_gemm *step)
+static attune_status load_gemm_step(at_cuda_device *device, at_cuda_loaded *loaded, const attune_step_gemm *step,
+                                    at_ready_step *ready)
 {
+    ready->sizes = UINT64_MAX;
+    ready->by_shape = true;
     AT_FORWARD(check_operand(&step->a));
     AT_FORWARD(check_operand(&step->b));
     AT_FORWARD(check_operand(&step->c));
@@ -126,10 +131,12 @@ static attune_status load_gemm_step(at_cuda_device *device, at_cuda_loaded *load
     return prepare_gemm(device, loaded);
 }
 
-static attune_status load_fill_step(const attune_step_fill *step)
+static attune_status load_fill_step(const attune_step_fill *step, at_ready_step *ready)
 {
     AT_FORWARD(at_term_check(&step->offset_bytes));
-    return at_term_check(&step->bytes);
+    AT_FORWARD(at_term_check(&step->bytes));
+    ready->sizes = at_term_sizes(&step->offset_bytes) | at_term_sizes(&step->bytes) | UINT64_C(1) << AT_SIZE_WORKSPACE;
+    return ATTUNE_OK;
 }
 
 static attune_status load_steps(at_cuda_device *device, at_cuda_loaded *loaded, const at_cubin *cubin)
@@ -138,8 +145,8 @@ static attune_status load_steps(at_cuda_device *device, at_cuda_loaded *loaded, 
         const attune_step *step = &loaded->base.steps.step[i];
         loaded->step[i].kind = step->kind;
         AT_FORWARD(step->kind == ATTUNE_STEP_KERNEL ? load_kernel_step(device, loaded, cubin, i)
-                   : step->kind == ATTUNE_STEP_FILL ? load_fill_step(&step->as.fill)
-                                                    : load_gemm_step(device, loaded, &step->as.gemm));
+                   : step->kind == ATTUNE_STEP_FILL ? load_fill_step(&step->as.fill, &loaded->step[i])
+                                                    : load_gemm_step(device, loaded, &step->as.gemm, &loaded->step[i]));
     }
     return ATTUNE_OK;
 }
@@ -187,6 +194,7 @@ static attune_status place_blocks(at_cuda_loaded *loaded)
         const attune_step_kernel *step = &loaded->base.steps.step[i].as.kernel;
         if (loaded->step[i].kind == ATTUNE_STEP_KERNEL) {
             loaded->step[i].block = choose_block(loaded, step);
+            loaded->block[loaded->step[i].block].users |= 1u << i;
         }
     }
     for (int i = 0; i < loaded->block_count; ++i) {

@@ -16,7 +16,9 @@ typedef struct at_ready_term {
 
 typedef struct at_ready_step {
     attune_step_kind kind;
-    int block; /* of a kernel: which parameter block it takes */
+    int block;      /* of a kernel: which parameter block it takes */
+    uint64_t sizes; /* a bit for each that it depends on, AT_SIZE_WORKSPACE too */
+    bool by_shape;  /* it depends on tensors' strides too */
     at_ready_term grid[3];
     at_ready_term smem;
     at_cu_function function;
@@ -29,6 +31,7 @@ typedef struct at_ready_step {
 typedef struct at_ready_block {
     const attune_step_kernel *step; /* the one with the most maps */
     uint64_t roles;                 /* of its maps */
+    uint32_t users;                 /* a bit for each step that takes the block */
 } at_ready_block;
 
 typedef struct at_cuda_loaded {

@@ -111,7 +111,7 @@ static attune_status change_args(const attune_plan *plan, const attune_call *cal
                                  attune_args *args)
 {
     at_call_args_change(&plan->problem, call, change, args);
-    if (change->sizes) {
+    if (change->sizes != 0) {
         AT_FORWARD(check_workspace(plan, call, args));
     }
     return inspect(plan, args, change->moved);
@@ -122,7 +122,8 @@ static attune_status make_model(const attune_plan *plan, const attune_call *call
 {
     const at_loaded *loaded = plan->loaded;
     at_change change = AT_CHANGE_ALL;
-    const bool like = model->kept && at_call_change(&plan->problem, &model->call, call, &model->spans, &change);
+    const bool like =
+        model->kept && at_call_change(&plan->problem, plan->recents->roles, &model->call, call, &model->spans, &change);
     model->kept = false; /* until it is whole again */
     if (like) {
         AT_FORWARD(change_args(plan, call, &change, &model->made->args));
