@@ -6,11 +6,13 @@ foreach(room evolve report cli)
 endforeach()
 list(REMOVE_ITEM ATTUNE_COMMAND_SOURCES ${CMAKE_SOURCE_DIR}/src/cli/main.c)
 if(ATTUNE_COMMAND_SOURCES)
-  # Everything but main(), so that tests can link it. zlib, static like jansson, reads ledgers that are kept compressed.
-  find_library(ZLIB_STATIC libz.a REQUIRED)
+  # Everything but main(), so that tests can link it.
   add_library(attune_command STATIC ${ATTUNE_COMMAND_SOURCES})
-  target_link_libraries(attune_command PUBLIC attune_gate_static ${ZLIB_STATIC} PRIVATE attune_flags)
+  target_link_libraries(attune_command PUBLIC attune_gate_static PRIVATE attune_flags)
 endif()
+# Gives older evidence its digests of code; built when asked for.
+add_executable(carry_evidence EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tools/carry_evidence.c)
+target_link_libraries(carry_evidence PRIVATE attune_flags attune_gate_static)
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   add_executable(attune ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   target_link_libraries(attune PRIVATE attune_flags attune_command)

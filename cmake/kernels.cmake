@@ -59,6 +59,17 @@ foreach(tier ${ATTUNE_TIERS} avx512_bf16 amx)
   endif()
 endforeach()
 
+# What the tiers' objects hold, as digests: evidence of CPU kernels is bound to their machine code.
+add_executable(code_digests ${CMAKE_SOURCE_DIR}/tools/code_digests.c)
+foreach(name elf elf_digest digest status text file random)
+  target_sources(code_digests PRIVATE ${CMAKE_SOURCE_DIR}/src/base/${name}.c)
+endforeach()
+target_link_libraries(code_digests PRIVATE attune_flags m)
+set(ATTUNE_CPU_CODES ${CMAKE_BINARY_DIR}/cpu_codes.c)
+add_custom_command(OUTPUT ${ATTUNE_CPU_CODES}
+  COMMAND code_digests ${ATTUNE_CPU_CODES} ${ATTUNE_KERNEL_OBJECTS}
+  DEPENDS code_digests ${ATTUNE_KERNEL_OBJECTS} COMMAND_EXPAND_LISTS VERBATIM)
+
 # CUDA kernels: sources and headers travel inside the library under the names that #include and descriptors use.
 include(cmake/embed.cmake)
 file(GLOB ATTUNE_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)

@@ -3,7 +3,7 @@
 # of their own rooms' objects; libattune-gate.so holds libattune's too, whose internal names no shared library exports,
 # so a program that is a worker links it alone.
 set(ATTUNE_SOURCES ${ATTUNE_CPU_DESCRIPTORS} ${ATTUNE_CUDA_DESCRIPTORS} ${ATTUNE_CUDA_EMBEDDED} ${ATTUNE_CPU_EMBEDDED}
-  ${ATTUNE_CUDA_IMAGES})
+  ${ATTUNE_CUDA_IMAGES} ${ATTUNE_CPU_CODES})
 set(ATTUNE_GATE_SOURCES ${ATTUNE_PUBLIC_EMBEDDED})
 function(attune_add_rooms list)
   foreach(room ${ARGN})
@@ -51,7 +51,9 @@ target_link_libraries(attune_static PUBLIC Threads::Threads m ${CMAKE_DL_LIBS})
 add_library(attune_gate_static STATIC $<TARGET_OBJECTS:attune_gate_objects>)
 set_target_properties(attune_gate_static PROPERTIES OUTPUT_NAME attune-gate)
 target_include_directories(attune_gate_static INTERFACE ${JANSSON_INCLUDE_DIRS})
-target_link_libraries(attune_gate_static PUBLIC attune_static ${JANSSON_STATIC})
+# zlib, static: evidence, and ledgers of searches, are kept compressed.
+find_library(ZLIB_STATIC libz.a REQUIRED)
+target_link_libraries(attune_gate_static PUBLIC attune_static ${JANSSON_STATIC} ${ZLIB_STATIC})
 
 add_library(attune_shared SHARED ${attune_all_objects})
 set_target_properties(attune_shared PROPERTIES OUTPUT_NAME attune)
@@ -59,7 +61,8 @@ target_link_libraries(attune_shared PRIVATE attune_flags Threads::Threads m ${CM
 add_library(attune_gate_shared SHARED $<TARGET_OBJECTS:attune_gate_objects> ${attune_all_objects})
 set_target_properties(attune_gate_shared PROPERTIES OUTPUT_NAME attune-gate BUILD_RPATH "$ORIGIN")
 target_link_libraries(attune_gate_shared PRIVATE attune_flags Threads::Threads m ${CMAKE_DL_LIBS}
-  ${JANSSON_LINK_LIBRARIES})
+  ${JANSSON_LINK_LIBRARIES} ${ZLIB_STATIC})
+target_link_options(attune_gate_shared PRIVATE LINKER:--exclude-libs,libz.a)
 set_target_properties(attune_shared attune_gate_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
 
 # The build folder can be carried as it is: jansson lies beside libattune-gate.so, which looks there first.

@@ -181,7 +181,7 @@ static void on_verdict(void *self, const at_verdict *verdict)
         }
     }
     if (on->table != NULL) {
-        at_report_add(on->table, verdict, at_standing_name(AT_FRESH));
+        at_report_add(on->table, verdict, at_freshness_name(AT_FRESH));
     }
     print_controls(on, verdict);
     if (verdict->stage[AT_STAGE_SPEED].ran) {

@@ -1,10 +1,12 @@
 /* attune ratchet: kernels do not get worse unseen. */
 #include "evidence/ratchet.h"
+#include "base/status.h"
 #include "cli/archive.h"
+#include "evidence/prune.h"
 
 static void print_slip(const at_slip *slip, FILE *out)
 {
-    const at_verdict *now = slip->newest->exhibit->verdict, *then = slip->best->exhibit->verdict;
+    const at_verdict *now = slip->newest->entry->verdict, *then = slip->best->entry->verdict;
     (void)fprintf(out, "%s on %s, %s\n", now->kernel, now->problem, now->target.model);
     if (slip->peer[0] == '\0') {
         (void)fprintf(out, "  %s: right: %s\n  %s, %s: right: pass\n", now->when, at_outcome_name(now->right),
@@ -27,12 +29,21 @@ static void print_slip(const at_slip *slip, FILE *out)
 
 static void print_excuse(const at_slip *slip, FILE *out)
 {
-    const at_verdict *now = slip->newest->exhibit->verdict;
+    const at_verdict *now = slip->newest->entry->verdict;
     (void)fprintf(out,
                   "excused: %s on %s, %s, against %s, %s: worse by %.1f %%; sessions differ by %.1f %% by %d unchanged "
                   "arms\n",
                   now->kernel, now->problem, now->target.model, slip->peer, at_mode_name(slip->mode),
                   100 * (slip->then.middle / slip->now.middle - 1), 100 * (slip->reach - 1), slip->unchanged);
+}
+
+static attune_status prune(const at_cli *cli, const at_archive *archive)
+{
+    size_t removed;
+    AT_FORWARD(at_archive_prune(archive, &removed));
+    at_cli_say(cli, "%zu of %zu verdicts removed: neither the newest nor the best of their kind", removed,
+               archive->count);
+    return ATTUNE_OK;
 }
 
 static attune_status look(const at_cli *cli, at_ratchet *ratchet)
@@ -47,6 +58,9 @@ static attune_status look(const at_cli *cli, at_ratchet *ratchet)
     }
     for (size_t i = 0; i < ratchet->excused && status == ATTUNE_OK; ++i) {
         print_excuse(&ratchet->excuse[i], cli->out);
+    }
+    if (status == ATTUNE_OK && at_cli_given(cli, "--prune")) {
+        status = prune(cli, &archive);
     }
     at_archive_close(&archive);
     return status;
@@ -67,6 +81,11 @@ static int run(const at_cli *cli)
     return status != ATTUNE_OK ? at_cli_fail(cli, status) : slips > 0 ? AT_EXIT_WRONG : AT_EXIT_OK;
 }
 
+static const at_option options[] = {
+    {"--prune", NULL, NULL, "remove verdicts that no later comparison needs: neither newest nor best"},
+    {NULL, NULL, NULL, NULL},
+};
+
 const at_verb at_verb_ratchet = {
     .name = "ratchet",
     .arguments = "[DIR]",
@@ -78,8 +97,8 @@ const at_verb at_verb_ratchet = {
             "account of itself: a newer cuDNN is another peer. Broken verdicts do not count, nor those\n"
             "that were quick or asked for less than 100 cases and r of 1 / 0.95.\n",
     .examples = "  attune ratchet\n"
-                "  attune ratchet evidence/NVIDIA_H200\n",
-    .options = NULL,
+                "  attune ratchet --prune evidence/NVIDIA_H200\n",
+    .options = options,
     .common = 0,
     .run = run,
 };

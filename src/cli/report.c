@@ -72,7 +72,7 @@ static bool say_broken(const at_cli *cli, const at_archive *archive)
 {
     size_t broken = 0;
     for (size_t i = 0; i < archive->count; ++i) {
-        if (archive->record[i].standing == AT_BROKEN) {
+        if (archive->record[i].state == AT_BROKEN) {
             at_cli_say(cli, "broken: %s", archive->record[i].why);
             ++broken;
         }

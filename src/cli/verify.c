@@ -4,7 +4,7 @@
 #include "cli/archive.h"
 #include "report/verdicts.h"
 
-/* How many stand how; stale ones that a newer verdict took the place of are history. */
+/* How many of each state; stale ones that a newer verdict took the place of are history. */
 typedef struct tally {
     int64_t of[AT_BROKEN + 1], history;
 } tally;
@@ -14,10 +14,10 @@ static tally count(const at_archive *archive)
     tally all = {{0}, 0};
     for (size_t i = 0; i < archive->count; ++i) {
         const at_record *record = &archive->record[i];
-        if (record->standing == AT_STALE && !record->newest) {
+        if (record->state == AT_STALE && !record->newest) {
             ++all.history;
         } else {
-            ++all.of[record->standing];
+            ++all.of[record->state];
         }
     }
     return all;
@@ -42,7 +42,7 @@ static int run(const at_cli *cli)
     at_archive archive;
     attune_status status = at_cli_archive(cli, &archive);
     if (status == ATTUNE_OK) {
-        status = at_report_standings(&archive, at_cli_format(cli), cli->out);
+        status = at_report_freshness(&archive, at_cli_format(cli), cli->out);
     }
     int code = status == ATTUNE_OK ? conclude(cli, &archive) : at_cli_fail(cli, status);
     at_archive_close(&archive);

@@ -6,6 +6,7 @@
 
 #include "base/code.h"
 #include "base/status.h"
+#include "core/target.h"
 
 const char *at_cpu_compiler(void)
 {
@@ -36,4 +37,26 @@ attune_status at_cpu_source_digest(const char *kernel, char digest[AT_DIGEST_TEX
     at_sha256_end(&sha, bytes);
     at_digest_text(bytes, digest);
     return ATTUNE_OK;
+}
+
+static const char *find_code(const char *kernel, const char *tier)
+{
+    for (const at_cpu_code *code = at_cpu_codes; code->kernel != NULL; ++code) {
+        if (strcmp(code->kernel, kernel) == 0 && strcmp(code->tier, tier) == 0) {
+            return code->digest;
+        }
+    }
+    return NULL;
+}
+
+attune_status at_cpu_code_digest(const char *kernel, attune_isa isa, char digest[AT_DIGEST_TEXT_MAX])
+{
+    for (int tier = (int)isa; tier >= 0; --tier) {
+        const char *found = find_code(kernel, at_isa_name((attune_isa)tier));
+        if (found != NULL) {
+            (void)snprintf(digest, AT_DIGEST_TEXT_MAX, "%s", found);
+            return ATTUNE_OK;
+        }
+    }
+    return at_fail(ATTUNE_NOT_FOUND, "%s has no code for a CPU of tier %s", kernel, at_isa_name(isa));
 }

@@ -29,6 +29,7 @@ typedef struct at_cuda_usage {
     const char *limit;                                         /* what bounds it: "registers", "shared memory", ... */
     int32_t compiler;                                          /* 1000 * major + 10 * minor; 0: built ahead */
     char build[AT_DIGEST_TEXT_MAX], cubin[AT_DIGEST_TEXT_MAX]; /* of at_build, and of the code itself */
+    char runs[AT_DIGEST_TEXT_MAX];                             /* of what of the code runs: at_cubin_code */
     uint64_t code;                                             /* as at_cuda_proof has it */
 } at_cuda_usage;
 

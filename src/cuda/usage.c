@@ -59,8 +59,9 @@ attune_status at_cuda_inspect_recipe(const at_recipe *recipe, const attune_targe
     memcpy(usage->build, artifact.build, sizeof usage->build);
     at_digest_of(artifact.cubin, artifact.cubin_bytes, usage->cubin);
     usage->code = at_hash64(artifact.cubin, artifact.cubin_bytes, 0);
+    status = at_cubin_code(artifact.cubin, artifact.cubin_bytes, artifact.log, usage->runs);
     at_artifact_free(&artifact);
-    return ATTUNE_OK;
+    return status;
 }
 
 attune_status at_cuda_inspect(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,

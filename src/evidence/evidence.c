@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "evidence/evidence_parts.h"
+#include "evidence/zip.h"
 
 static const char format_name[] = "attune evidence";
 
@@ -39,8 +40,7 @@ static attune_status digest_of(json_t *object, char digest[AT_DIGEST_TEXT_MAX])
     return status;
 }
 
-/* A new object of a verdict that begins with its digest. */
-static attune_status object_of(const at_verdict *verdict, char digest[AT_DIGEST_TEXT_MAX], json_t **object)
+attune_status at_evidence_object(const at_verdict *verdict, char digest[AT_DIGEST_TEXT_MAX], json_t **object)
 {
     json_t *whole = json_object();
     json_t *rest = at_evidence_write_verdict(verdict);
@@ -65,7 +65,7 @@ attune_status at_verdict_print(const at_verdict *verdict, char **text, char dige
     json_t *object = NULL;
     at_text printed;
     *text = NULL;
-    AT_FORWARD(object_of(verdict, digest, &object));
+    AT_FORWARD(at_evidence_object(verdict, digest, &object));
     at_text_init(&printed);
     at_json_print(object, &printed);
     json_decref(object);
@@ -112,31 +112,31 @@ static attune_status check_digest(json_t *object, const char *path, char digest[
     return ATTUNE_OK;
 }
 
-static attune_status read_exhibit(json_t *object, const char *path, at_exhibit *exhibit)
+static attune_status read_entry(json_t *object, const char *path, at_evidence_entry *entry)
 {
     AT_FAIL_IF(!json_is_object(object), ATTUNE_CORRUPT, "%s is %s, expected an object", path, at_json_kind(object));
-    AT_FORWARD(at_verdict_create(&exhibit->verdict));
-    AT_FORWARD(at_evidence_read_verdict(object, path, exhibit->verdict));
-    return check_digest(object, path, exhibit->digest);
+    AT_FORWARD(at_verdict_create(&entry->verdict));
+    AT_FORWARD(at_evidence_read_verdict(object, path, entry->verdict));
+    return check_digest(object, path, entry->digest);
 }
 
 static attune_status read_all(const char *what, const json_t *list, at_evidence *evidence)
 {
     size_t count = json_array_size(list);
-    evidence->exhibit = calloc(count + 1, sizeof *evidence->exhibit);
-    AT_FAIL_IF(evidence->exhibit == NULL, ATTUNE_OUT_OF_MEMORY, "%s: no memory for %zu verdicts", what, count);
+    evidence->entry = calloc(count + 1, sizeof *evidence->entry);
+    AT_FAIL_IF(evidence->entry == NULL, ATTUNE_OUT_OF_MEMORY, "%s: no memory for %zu verdicts", what, count);
     for (size_t i = 0; i < count; ++i) {
-        at_exhibit *exhibit = &evidence->exhibit[evidence->count++];
+        at_evidence_entry *entry = &evidence->entry[evidence->count++];
         char path[160];
         (void)snprintf(path, sizeof path, "%.120s: verdict %zu", what, i + 1);
-        exhibit->status = read_exhibit(json_array_get(list, i), path, exhibit);
-        if (exhibit->status == ATTUNE_OUT_OF_MEMORY) {
-            return exhibit->status;
+        entry->status = read_entry(json_array_get(list, i), path, entry);
+        if (entry->status == ATTUNE_OUT_OF_MEMORY) {
+            return entry->status;
         }
-        if (exhibit->status != ATTUNE_OK) {
-            (void)snprintf(exhibit->what, sizeof exhibit->what, "%s", attune_last_detail());
-            at_verdict_destroy(exhibit->verdict);
-            exhibit->verdict = NULL;
+        if (entry->status != ATTUNE_OK) {
+            (void)snprintf(entry->what, sizeof entry->what, "%s", attune_last_detail());
+            at_verdict_destroy(entry->verdict);
+            entry->verdict = NULL;
         }
     }
     return ATTUNE_OK;
@@ -155,45 +155,91 @@ attune_status at_evidence_parse(const char *what, const char *text, size_t bytes
     return status;
 }
 
-attune_status at_evidence_read(const char *path, at_evidence *evidence)
+/* A file's text, decompressed where it is compressed. */
+static attune_status read_text(const char *path, at_text *text)
 {
     void *data = NULL;
     size_t bytes = 0;
-    *evidence = (at_evidence){0};
     AT_FORWARD(at_file_read(path, AT_EVIDENCE_BYTES_MAX, &data, &bytes));
-    attune_status status = at_evidence_parse(path, data, bytes, evidence);
+    attune_status status = ATTUNE_OK;
+    if (at_zip_is(data, bytes)) {
+        status = at_zip_open(path, data, bytes, AT_EVIDENCE_BYTES_MAX, text);
+    } else {
+        at_text_add_bytes(text, data, bytes);
+        status = at_text_status(text, path);
+    }
     free(data);
+    return status;
+}
+
+attune_status at_evidence_read(const char *path, at_evidence *evidence)
+{
+    at_text text;
+    *evidence = (at_evidence){0};
+    at_text_init(&text);
+    attune_status status = read_text(path, &text);
+    status = status == ATTUNE_OK ? at_evidence_parse(path, text.data, text.length, evidence) : status;
+    at_text_free(&text);
     return status;
 }
 
 void at_evidence_close(at_evidence *evidence)
 {
     for (size_t i = 0; i < evidence->count; ++i) {
-        at_verdict_destroy(evidence->exhibit[i].verdict);
+        at_verdict_destroy(evidence->entry[i].verdict);
     }
-    free(evidence->exhibit);
+    free(evidence->entry);
     *evidence = (at_evidence){0};
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
-/* One verdict a line: versions of a file then differ in lines. */
-static void print_file(const json_t *list, at_text *text)
+static bool ends_with(const char *text, const char *end)
 {
-    at_text_add(text, "{\"format\":\"%s\",\"version\":%d,\"verdicts\":[", format_name, AT_EVIDENCE_VERSION);
-    for (size_t i = 0; i < json_array_size(list); ++i) {
-        at_text_add(text, "%s\n", i > 0 ? "," : "");
-        at_json_print(json_array_get(list, i), text);
-    }
-    at_text_add(text, "\n]}\n");
+    return strlen(text) >= strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
 }
 
-static attune_status write_file(const char *path, const json_t *list)
+/* One verdict a line, each compressed by itself: versions of a file then differ in few places. `zip` NULL: as it is. */
+static attune_status print_verdict(const json_t *verdict, const char *before, at_zip *zip, at_text *file)
+{
+    at_text line;
+    at_text_init(&line);
+    at_text_add(&line, "%s", before);
+    if (verdict != NULL) {
+        at_json_print(verdict, &line);
+    }
+    attune_status status = at_text_status(&line, "a verdict");
+    if (status == ATTUNE_OK && zip != NULL) {
+        status = at_zip_add(zip, line.data, line.length);
+    } else if (status == ATTUNE_OK) {
+        at_text_add_bytes(file, line.data, line.length);
+    }
+    at_text_free(&line);
+    return status;
+}
+
+static attune_status print_file(const json_t *list, at_zip *zip, at_text *file)
+{
+    char head[80];
+    (void)snprintf(head, sizeof head, "{\"format\":\"%s\",\"version\":%d,\"verdicts\":[", format_name,
+                   AT_EVIDENCE_VERSION);
+    AT_FORWARD(print_verdict(NULL, head, zip, file));
+    for (size_t i = 0; i < json_array_size(list); ++i) {
+        AT_FORWARD(print_verdict(json_array_get(list, i), i > 0 ? ",\n" : "\n", zip, file));
+    }
+    return print_verdict(NULL, "\n]}\n", zip, file);
+}
+
+attune_status at_evidence_write(const char *path, const json_t *list)
 {
     at_text text;
+    at_zip *zip = NULL;
     at_text_init(&text);
-    print_file(list, &text);
-    attune_status status = at_text_status(&text, path);
+    attune_status status = ends_with(path, ".gz") ? at_zip_create(&text, &zip) : ATTUNE_OK;
+    status = status == ATTUNE_OK ? print_file(list, zip, &text) : status;
+    attune_status ended = at_zip_end(zip);
+    status = status == ATTUNE_OK ? ended : status;
+    status = status == ATTUNE_OK ? at_text_status(&text, path) : status;
     if (status == ATTUNE_OK && text.length > AT_EVIDENCE_BYTES_MAX) {
         status =
             at_fail(ATTUNE_INVALID_ARGUMENT, "%s would have %zu bytes, at most %zu can be read back: use another file",
@@ -206,20 +252,26 @@ static attune_status write_file(const char *path, const json_t *list)
     return status;
 }
 
-/* What the file holds, as JSON; an empty list where there is no file. */
+attune_status at_evidence_list(const char *path, json_t **object, json_t **list)
+{
+    at_text text;
+    at_text_init(&text);
+    attune_status status = read_text(path, &text);
+    if (status == ATTUNE_OK) {
+        status = open_text(path, text.data, text.length, object, list);
+    }
+    at_text_free(&text);
+    return status;
+}
+
+/* What the file holds; an empty list where there is no file. */
 static attune_status read_list(const char *path, json_t **object, json_t **list)
 {
-    void *data = NULL;
-    size_t bytes = 0;
-    attune_status status = at_file_read(path, AT_EVIDENCE_BYTES_MAX, &data, &bytes);
+    attune_status status = at_evidence_list(path, object, list);
     if (status == ATTUNE_NOT_FOUND) {
         *object = *list = json_array();
-        return *list != NULL ? ATTUNE_OK : at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for %s", path);
+        status = *list != NULL ? ATTUNE_OK : at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for %s", path);
     }
-    if (status == ATTUNE_OK) {
-        status = open_text(path, data, bytes, object, list);
-    }
-    free(data);
     return status;
 }
 
@@ -228,7 +280,7 @@ static attune_status append(const char *path, json_t *verdict)
     json_t *object, *list;
     AT_FORWARD(read_list(path, &object, &list));
     attune_status status = json_array_append(list, verdict) == 0
-                               ? write_file(path, list)
+                               ? at_evidence_write(path, list)
                                : at_fail(ATTUNE_OUT_OF_MEMORY, "no memory to add to %s", path);
     json_decref(object);
     return status;
@@ -251,7 +303,7 @@ attune_status at_evidence_add(const char *path, const at_verdict *verdict)
 {
     json_t *object;
     char digest[AT_DIGEST_TEXT_MAX];
-    AT_FORWARD(object_of(verdict, digest, &object));
+    AT_FORWARD(at_evidence_object(verdict, digest, &object));
     int lock = lock_directory(path);
     attune_status status = append(path, object);
     if (lock >= 0) {
@@ -271,7 +323,7 @@ static void add_name(at_text *path, const char *text, const char *end)
     }
 }
 
-/* DIR/MODEL/NAME.json, whose folder is made. */
+/* DIR/MODEL/NAME.json.gz, whose folder is made. */
 static attune_status make_path(const char *dir, const char *model, const char *kernel, at_text *path)
 {
     at_text_init(path);
@@ -281,7 +333,7 @@ static attune_status make_path(const char *dir, const char *model, const char *k
     status = status == ATTUNE_OK ? at_directory_make(path->data) : status;
     at_text_add(path, "/");
     add_name(path, kernel, ":");
-    at_text_add(path, ".json");
+    at_text_add(path, ".json.gz");
     return status == ATTUNE_OK ? at_text_status(path, "a path") : status;
 }
 
@@ -331,11 +383,6 @@ static attune_status add_path(paths *found, const char *path)
     return ATTUNE_OK;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    return strlen(text) >= strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
-}
-
 enum { DEPTH_MAX = 8 };
 
 static attune_status find_below(const char *path, int depth, paths *found);
@@ -351,7 +398,7 @@ static attune_status find_entry(const char *path, const char *name, int depth, p
     attune_status status = ATTUNE_OK;
     if (stat(inside, &about) == 0 && S_ISDIR(about.st_mode) && depth < DEPTH_MAX) {
         status = find_below(inside, depth + 1, found);
-    } else if (ends_with(name, ".json")) {
+    } else if (ends_with(name, ".json") || ends_with(name, ".json.gz")) {
         status = add_path(found, inside);
     }
     free(inside);

@@ -1,12 +1,14 @@
 /* From JSON to a verdict. Nothing in a file is trusted: every number has its range, every list its length. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "evidence/evidence_parts.h"
 #include "evidence/evidence_tables.h"
 
-enum { BLOCKS_MAX = 100000, CALLS_MAX = 1 << 20, SECONDS_MAX = 100000 };
+enum { BLOCKS_MAX = 100000, CALLS_MAX = 1 << 20, UNIT_MAX = 1000000 };
+static const int64_t SAMPLE_MAX = INT64_C(1) << 40; /* units */
 
 /* The elements of the array `key`, at most `most`. */
 static attune_status open_list(const json_t *object, const char *path, const char *key, size_t most, json_t **list)
@@ -183,24 +185,41 @@ static attune_status read_entry(const column *from, size_t index, const char *pa
 typedef struct stretch {
     int process, mode;
     size_t blocks;
-    const json_t *us[AT_SESSION_ARMS_MAX];
+    bool packed; /* "ns": unit in ns, middle in units, differences from it; else "us" */
+    const json_t *times[AT_SESSION_ARMS_MAX];
+    int64_t unit[AT_SESSION_ARMS_MAX], middle[AT_SESSION_ARMS_MAX];
     column sm_mhz, power_w, throttle;
 } stretch;
 
+static attune_status open_packed(const char *path, int arm, stretch *of)
+{
+    const json_t *unit = json_array_get(of->times[arm], 0), *middle = json_array_get(of->times[arm], 1);
+    AT_FAIL_IF(!json_is_integer(unit) || json_integer_value(unit) < 1 || json_integer_value(unit) > UNIT_MAX ||
+                   !json_is_integer(middle) || llabs(json_integer_value(middle)) > SAMPLE_MAX,
+               ATTUNE_CORRUPT, "%s: arm %d has no unit and middle", path, arm);
+    of->unit[arm] = json_integer_value(unit);
+    of->middle[arm] = json_integer_value(middle);
+    return ATTUNE_OK;
+}
+
 static attune_status open_times(const json_t *object, const char *path, int arms, stretch *of)
 {
-    json_t *us;
-    AT_FORWARD(at_json_field(object, path, "us", JSON_ARRAY, &us));
-    AT_FAIL_IF(json_array_size(us) != (size_t)arms, ATTUNE_CORRUPT, "%s: \"us\" is of %zu arms, there are %d", path,
-               json_array_size(us), arms);
+    json_t *list;
+    of->packed = json_object_get(object, "ns") != NULL;
+    AT_FORWARD(at_json_field(object, path, of->packed ? "ns" : "us", JSON_ARRAY, &list));
+    AT_FAIL_IF(json_array_size(list) != (size_t)arms, ATTUNE_CORRUPT, "%s: samples of %zu arms, there are %d", path,
+               json_array_size(list), arms);
     for (int arm = 0; arm < arms; ++arm) {
-        of->us[arm] = json_array_get(us, (size_t)arm);
-        size_t samples = json_array_size(of->us[arm]);
+        of->times[arm] = json_array_get(list, (size_t)arm);
+        size_t head = of->packed ? 2 : 0;
+        size_t samples = json_array_size(of->times[arm]);
+        samples -= samples < head ? samples : head;
         of->blocks = arm == 0 ? samples / 2 : of->blocks;
         AT_FAIL_IF(
             samples == 0 || samples != 2 * of->blocks || of->blocks > BLOCKS_MAX, ATTUNE_CORRUPT,
             "%s: arm %d has %zu samples; two a block, as many as the first arm, and at most %d blocks are needed", path,
             arm, samples, BLOCKS_MAX);
+        AT_FORWARD(of->packed ? open_packed(path, arm, of) : ATTUNE_OK);
     }
     return ATTUNE_OK;
 }
@@ -219,13 +238,24 @@ static attune_status open_stretch(const json_t *object, const char *path, const 
     return open_column(object, path, "throttle", of->blocks, 0xff, &of->throttle);
 }
 
+static attune_status read_sample(const stretch *of, int arm, size_t index, const char *path, double *us)
+{
+    if (!of->packed) {
+        return at_real_read(json_array_get(of->times[arm], index), path, "us", us);
+    }
+    const json_t *value = json_array_get(of->times[arm], index + 2);
+    AT_FAIL_IF(!json_is_integer(value) || llabs(json_integer_value(value)) > SAMPLE_MAX, ATTUNE_CORRUPT,
+               "%s: sample %zu of arm %d is no whole number of units", path, index, arm);
+    *us = (double)((of->middle[arm] + json_integer_value(value)) * of->unit[arm]) / 1000;
+    return ATTUNE_OK;
+}
+
 static attune_status read_block(const stretch *of, size_t index, const char *path, int arms, at_block *block)
 {
     int throttle = 0;
     *block = (at_block){.mode = (at_mode)of->mode, .process = of->process};
     for (int i = 0; i < 2 * arms; ++i) {
-        const json_t *value = json_array_get(of->us[i / 2], 2 * index + (size_t)(i % 2));
-        AT_FORWARD(at_real_read(value, path, "us", &block->us[i / 2][i % 2]));
+        AT_FORWARD(read_sample(of, i / 2, 2 * index + (size_t)(i % 2), path, &block->us[i / 2][i % 2]));
     }
     AT_FORWARD(read_entry(&of->sm_mhz, index, path, &block->sm_mhz));
     AT_FORWARD(read_entry(&of->power_w, index, path, &block->power_w));

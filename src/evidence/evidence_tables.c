@@ -74,6 +74,8 @@ static const at_field target[] = {
 static const at_field build[] = {
     AT_FIELD(AT_FIELD_TEXT, at_build_facts, source, "source_sha256"),
     AT_FIELD(AT_FIELD_TEXT, at_build_facts, cubin, "cubin_sha256"),
+    AT_FIELD(AT_FIELD_NOTE, at_build_facts, code, "code_sha256"),
+    AT_FIELD(AT_FIELD_NOTE, at_build_facts, carried, "carried"),
     AT_FIELD(AT_FIELD_TEXT, at_build_facts, compiler, "compiler"),
     AT_FIELD_COUNT(at_build_facts, threads, "threads"),
     AT_FIELD_COUNT(at_build_facts, registers, "registers"),

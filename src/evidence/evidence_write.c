@@ -1,8 +1,11 @@
 /* From a verdict to JSON. Building never fails on the spot: jansson passes NULL on, and the whole is looked at once. */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "evidence/evidence_parts.h"
 #include "evidence/evidence_tables.h"
+#include "measure/statistics.h"
 
 static bool set(json_t *object, const char *key, json_t *value)
 {
@@ -106,20 +109,79 @@ static stretch next_stretch(const at_session *session, size_t from)
     return found;
 }
 
-/* Times of each arm, two a block. */
-static json_t *write_times(const stretch *of)
+static double sample(const stretch *of, int arm, size_t i)
+{
+    return of->block[i / 2].us[arm][i % 2];
+}
+
+static json_t *write_plain(const stretch *of, int arm)
+{
+    json_t *times = json_array();
+    bool well = times != NULL;
+    for (size_t i = 0; well && i < 2 * of->count; ++i) {
+        well = json_array_append_new(times, at_real_write(sample(of, arm, i))) == 0;
+    }
+    return sound(times, well);
+}
+
+/* The largest power of ten, in ns, of which all samples are multiples; 0 where there is none. */
+static int64_t unit_of(const stretch *of, int arm)
+{
+    int64_t unit = 1000000;
+    for (size_t i = 0; unit > 0 && i < 2 * of->count; ++i) {
+        double us = sample(of, arm, i);
+        int64_t ns = isfinite(us) && fabs(us) < 1e8 ? llround(us * 1000) : 1;
+        while (unit > 0 && ns % unit != 0) {
+            unit /= 10;
+        }
+        unit = (double)ns / 1000 == us ? unit : 0;
+    }
+    return unit;
+}
+
+/* In ns; any number near the samples would do. */
+static int64_t middle_of(const stretch *of, int arm)
+{
+    double middle = sample(of, arm, 0);
+    double *us = malloc(2 * of->count * sizeof *us);
+    for (size_t i = 0; us != NULL && i < 2 * of->count; ++i) {
+        us[i] = sample(of, arm, i);
+    }
+    if (us != NULL) {
+        (void)at_median(us, 2 * of->count, &middle);
+    }
+    free(us);
+    return llround(middle * 1000);
+}
+
+/* Small numbers are short: unit in ns, their middle in units, and how far each is from it. */
+static json_t *write_packed(const stretch *of, int arm, int64_t unit)
+{
+    int64_t middle = middle_of(of, arm) / unit;
+    json_t *times = json_array();
+    bool well = times != NULL && json_array_append_new(times, json_integer(unit)) == 0 &&
+                json_array_append_new(times, json_integer(middle)) == 0;
+    for (size_t i = 0; well && i < 2 * of->count; ++i) {
+        int64_t units = llround(sample(of, arm, i) * 1000) / unit;
+        well = json_array_append_new(times, json_integer(units - middle)) == 0;
+    }
+    return sound(times, well);
+}
+
+/* Times of each arm, two a block: as whole numbers where that loses nothing. */
+static bool set_times(json_t *object, const stretch *of)
 {
     json_t *arms = json_array();
-    bool well = arms != NULL;
-    for (int arm = 0; well && arm < of->session->arm_count; ++arm) {
-        json_t *times = json_array();
-        well = times != NULL;
-        for (size_t i = 0; well && i < 2 * of->count; ++i) {
-            well = json_array_append_new(times, at_real_write(of->block[i / 2].us[arm][i % 2])) == 0;
-        }
-        well = json_array_append_new(arms, sound(times, well)) == 0 && well;
+    int64_t unit[AT_SESSION_ARMS_MAX];
+    bool packed = true, well = arms != NULL;
+    for (int arm = 0; arm < of->session->arm_count; ++arm) {
+        unit[arm] = unit_of(of, arm);
+        packed = packed && unit[arm] > 0;
     }
-    return sound(arms, well);
+    for (int arm = 0; well && arm < of->session->arm_count; ++arm) {
+        well = json_array_append_new(arms, packed ? write_packed(of, arm, unit[arm]) : write_plain(of, arm)) == 0;
+    }
+    return set(object, packed ? "ns" : "us", sound(arms, well));
 }
 
 /* One whole number of each block, found at `offset`. */
@@ -151,8 +213,8 @@ static json_t *write_stretch(const stretch *of)
 {
     json_t *object = json_object();
     bool well = object != NULL && set(object, "process", json_integer(of->block->process)) &&
-                set(object, "mode", json_string(at_names_of_modes[of->block->mode])) &&
-                set(object, "us", write_times(of)) && set_column(object, "sm_mhz", of, offsetof(at_block, sm_mhz)) &&
+                set(object, "mode", json_string(at_names_of_modes[of->block->mode])) && set_times(object, of) &&
+                set_column(object, "sm_mhz", of, offsetof(at_block, sm_mhz)) &&
                 set_column(object, "power_w", of, offsetof(at_block, power_w)) &&
                 set_column(object, "throttle", of, offsetof(at_block, throttle));
     return sound(object, well);

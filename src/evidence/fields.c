@@ -139,6 +139,7 @@ static json_t *write_field(const at_field *field, const void *at)
 {
     switch (field->kind) {
     case AT_FIELD_TEXT:
+    case AT_FIELD_NOTE:
         return at_words_write(at);
     case AT_FIELD_INT:
         return json_integer(get_int(at, field->bytes));
@@ -159,13 +160,18 @@ static json_t *write_field(const at_field *field, const void *at)
     return NULL;
 }
 
+static bool is_left_out(const at_field *field, const char *at)
+{
+    return (field->kind == AT_FIELD_FLAG && !*(const bool *)(const void *)at) ||
+           (field->kind == AT_FIELD_NOTE && at[0] == '\0');
+}
+
 json_t *at_fields_write(const at_field *table, const void *from)
 {
     json_t *object = json_object();
     for (; object != NULL && table->key != NULL; ++table) {
         const char *at = (const char *)from + table->offset;
-        bool left_out = table->kind == AT_FIELD_FLAG && !*(const bool *)(const void *)at;
-        if (!left_out && json_object_set_new(object, table->key, write_field(table, at)) != 0) {
+        if (!is_left_out(table, at) && json_object_set_new(object, table->key, write_field(table, at)) != 0) {
             json_decref(object);
             object = NULL;
         }
@@ -197,6 +203,12 @@ static attune_status read_field(const at_field *field, const json_t *object, con
 {
     int64_t whole;
     switch (field->kind) {
+    case AT_FIELD_NOTE:
+        if (json_object_get(object, field->key) == NULL) {
+            memset(to, 0, field->bytes);
+            return ATTUNE_OK;
+        }
+        return read_text(object, path, field, to);
     case AT_FIELD_TEXT:
         return read_text(object, path, field, to);
     case AT_FIELD_INT:

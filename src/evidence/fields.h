@@ -7,6 +7,7 @@
 
 typedef enum at_field_kind {
     AT_FIELD_TEXT,  /* char[bytes], terminated */
+    AT_FIELD_NOTE,  /* the same, there only where it is not empty: what older files do not have */
     AT_FIELD_INT,   /* int32_t or int64_t, by its bytes, within least ... most */
     AT_FIELD_SEED,  /* uint64_t, written as text: JSON's numbers end at 2^53 for many readers */
     AT_FIELD_REAL,  /* double; what is not finite is written as "inf", "-inf" or "nan" */

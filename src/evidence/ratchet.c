@@ -9,7 +9,7 @@
 
 static bool counts(const at_record *record)
 {
-    return record->standing != AT_BROKEN && at_verdict_is_earnest(record->exhibit->verdict);
+    return record->state != AT_BROKEN && at_verdict_is_earnest(record->entry->verdict);
 }
 
 static attune_status add(at_slip **list, size_t *count, const at_slip *slip)
@@ -58,7 +58,7 @@ static bool log_of(const at_verdict *verdict, int arm, at_mode mode, double *val
 
 static void find_reach(at_slip *slip)
 {
-    const at_verdict *now = slip->newest->exhibit->verdict, *then = slip->best->exhibit->verdict;
+    const at_verdict *now = slip->newest->entry->verdict, *then = slip->best->entry->verdict;
     double moved[AT_SESSION_ARMS_MAX];
     size_t count = 0;
     for (int arm = 1; arm < now->session.arm_count; ++arm) {
@@ -81,8 +81,8 @@ static const at_record *best_of(const series *of, const at_record *newest, int p
 {
     const at_record *best = NULL;
     for (const at_record *record = of->record; record < newest; ++record) {
-        const at_verdict *verdict = counts(record) ? record->exhibit->verdict : NULL;
-        int arm = verdict != NULL && verdict->right == AT_PASS ? same_arm(verdict, newest->exhibit->verdict, peer) : 0;
+        const at_verdict *verdict = counts(record) ? record->entry->verdict : NULL;
+        int arm = verdict != NULL && verdict->right == AT_PASS ? same_arm(verdict, newest->entry->verdict, peer) : 0;
         if (arm > 0 && verdict->speed[arm].known[mode] &&
             (best == NULL || verdict->speed[arm].ratio[mode].r.middle > r->middle)) {
             best = record;
@@ -94,7 +94,7 @@ static const at_record *best_of(const series *of, const at_record *newest, int p
 
 static attune_status compare_speed(const series *of, const at_record *newest, at_ratchet *ratchet)
 {
-    const at_verdict *verdict = newest->exhibit->verdict;
+    const at_verdict *verdict = newest->entry->verdict;
     for (int i = 0; i < verdict->session.arm_count * AT_MODE_COUNT; ++i) {
         int arm = i / AT_MODE_COUNT;
         at_slip slip = {.newest = newest, .mode = (at_mode)(i % AT_MODE_COUNT)};
@@ -121,26 +121,55 @@ static attune_status compare_speed(const series *of, const at_record *newest, at
 static const at_record *right_before(const series *of, const at_record *newest)
 {
     for (const at_record *record = newest; record-- > of->record;) {
-        if (counts(record) && record->exhibit->verdict->right == AT_PASS) {
+        if (counts(record) && record->entry->verdict->right == AT_PASS) {
             return record;
         }
     }
     return NULL;
 }
 
-static attune_status compare(const series *of, at_ratchet *ratchet)
+/* The newest that counts; NULL if there is none. */
+static const at_record *newest_of(const series *of)
 {
     const at_record *newest = of->record + of->count;
     while (newest > of->record && !counts(newest - 1)) {
         --newest;
     }
-    if (newest == of->record) {
+    return newest == of->record ? NULL : newest - 1;
+}
+
+void at_ratchet_mark(const at_record *record, size_t count, bool *marks)
+{
+    const series of = {record, count};
+    const at_record *newest = newest_of(&of);
+    if (newest == NULL) {
+        return;
+    }
+    const at_verdict *verdict = newest->entry->verdict;
+    const at_record *before = verdict->right == AT_PASS ? NULL : right_before(&of, newest);
+    marks[newest - record] = true;
+    if (before != NULL) {
+        marks[before - record] = true;
+    }
+    for (int i = 0; i < verdict->session.arm_count * AT_MODE_COUNT; ++i) {
+        at_interval r;
+        bool peer = at_verdict_is_peer(verdict, i / AT_MODE_COUNT);
+        const at_record *best = peer ? best_of(&of, newest, i / AT_MODE_COUNT, (at_mode)(i % AT_MODE_COUNT), &r) : NULL;
+        if (best != NULL) {
+            marks[best - record] = true;
+        }
+    }
+}
+
+static attune_status compare(const series *of, at_ratchet *ratchet)
+{
+    const at_record *newest = newest_of(of);
+    if (newest == NULL) {
         return ATTUNE_OK;
     }
-    --newest;
     const at_record *before = right_before(of, newest);
     ratchet->compared += before != NULL;
-    if (before != NULL && newest->exhibit->verdict->right != AT_PASS) {
+    if (before != NULL && newest->entry->verdict->right != AT_PASS) {
         const at_slip slip = {.newest = newest, .best = before};
         return add(&ratchet->slip, &ratchet->count, &slip);
     }

@@ -15,10 +15,10 @@
 /* Mathematical libraries differ in the last digits. */
 #define NUMBERS_APART 1e-6
 
-const char *at_standing_name(at_standing standing)
+const char *at_freshness_name(at_freshness state)
 {
     static const char *const names[] = {"fresh", "stale", "unchecked", "broken"};
-    return names[standing];
+    return names[state];
 }
 
 void at_record_kernel(const at_verdict *verdict, char name[AT_KERNEL_TEXT_MAX])
@@ -32,13 +32,13 @@ const char *at_record_config(const at_verdict *verdict)
     return colon != NULL ? colon + 1 : "";
 }
 
-static void stand(at_record *record, at_standing standing, const char *format, ...)
+static void set_state(at_record *record, at_freshness state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void stand(at_record *record, at_standing standing, const char *format, ...)
+static void set_state(at_record *record, at_freshness state, const char *format, ...)
 {
     va_list list;
-    record->standing = standing;
+    record->state = state;
     va_start(list, format);
     (void)vsnprintf(record->why, sizeof record->why, format, list);
     va_end(list);
@@ -80,27 +80,27 @@ static void compare(const at_verdict *then, const at_verdict *now, at_record *re
     for (int arm = 0; arm < AT_SESSION_ARMS_MAX; ++arm) {
         const char *what = differing_speed(&then->speed[arm], &now->speed[arm]);
         if (what != NULL) {
-            stand(record, AT_BROKEN, "its samples do not give the recorded %s against %.200s", what,
-                  now->arm[arm].name);
+            set_state(record, AT_BROKEN, "its samples do not give the recorded %s against %.200s", what,
+                      now->arm[arm].name);
         }
     }
     for (int control = 0; control < AT_CONTROL_COUNT; ++control) {
         if (then->control[control].outcome != now->control[control].outcome) {
-            stand(record, AT_BROKEN, "the control %s is recorded as %s, and is %s",
-                  at_control_name((at_control_kind)control), at_outcome_name(then->control[control].outcome),
-                  at_outcome_name(now->control[control].outcome));
+            set_state(record, AT_BROKEN, "the control %s is recorded as %s, and is %s",
+                      at_control_name((at_control_kind)control), at_outcome_name(then->control[control].outcome),
+                      at_outcome_name(now->control[control].outcome));
         }
     }
     for (int stage = 0; stage < AT_STAGE_COUNT; ++stage) {
         if (then->finding[stage].outcome != now->finding[stage].outcome) {
-            stand(record, AT_BROKEN, "the stage %s is recorded as %s, and is %s", at_stage_name((at_stage)stage),
-                  at_outcome_name(then->finding[stage].outcome), at_outcome_name(now->finding[stage].outcome));
+            set_state(record, AT_BROKEN, "the stage %s is recorded as %s, and is %s", at_stage_name((at_stage)stage),
+                      at_outcome_name(then->finding[stage].outcome), at_outcome_name(now->finding[stage].outcome));
         }
     }
     if (then->right != now->right || then->fast != now->fast) {
-        stand(record, AT_BROKEN, "recorded as right: %s, faster: %s; what was seen says %s and %s",
-              at_outcome_name(then->right), at_outcome_name(then->fast), at_outcome_name(now->right),
-              at_outcome_name(now->fast));
+        set_state(record, AT_BROKEN, "recorded as right: %s, faster: %s; what was seen says %s and %s",
+                  at_outcome_name(then->right), at_outcome_name(then->fast), at_outcome_name(now->right),
+                  at_outcome_name(now->fast));
     }
 }
 
@@ -113,7 +113,7 @@ static attune_status judge_again(at_verdict *verdict, at_record *record)
     if (status == ATTUNE_OK) {
         compare(then, verdict, record);
     } else if (status != ATTUNE_OUT_OF_MEMORY) {
-        stand(record, AT_BROKEN, "%s", attune_last_detail());
+        set_state(record, AT_BROKEN, "%s", attune_last_detail());
         status = ATTUNE_OK;
     }
     free(then);
@@ -122,24 +122,42 @@ static attune_status judge_again(at_verdict *verdict, at_record *record)
 
 attune_status at_verify_follows(at_verdict *verdict, bool *follows)
 {
-    at_record record = {.standing = AT_FRESH};
+    at_record record = {.state = AT_FRESH};
     attune_status status = judge_again(verdict, &record);
-    *follows = status == ATTUNE_OK && record.standing == AT_FRESH;
+    *follows = status == ATTUNE_OK && record.state == AT_FRESH;
     return status;
 }
 
 /* ---- The code, again --------------------------------------------------------------------------------------------- */
 
+/* Version 1 recorded no digest of the code. */
+static bool has_code(const at_verdict *verdict)
+{
+    return verdict->build.code[0] != '\0';
+}
+
 static void remake_cpu(const at_verdict *verdict, const char *name, at_record *record)
 {
-    char digest[AT_DIGEST_TEXT_MAX];
+    char code[AT_DIGEST_TEXT_MAX], source[AT_DIGEST_TEXT_MAX];
+    if (at_cpu_code_digest(name, verdict->target.isa, code) != ATTUNE_OK ||
+        at_cpu_source_digest(name, source) != ATTUNE_OK) {
+        set_state(record, AT_STALE, "%.200s", attune_last_detail());
+        return;
+    }
+    bool same_source = strcmp(source, verdict->build.source) == 0;
+    if (has_code(verdict) && strcmp(code, verdict->build.code) == 0) {
+        return;
+    }
     if (strcmp(verdict->build.compiler, at_cpu_compiler()) != 0) {
-        stand(record, AT_UNCHECKED, "it was compiled by %.90s, this attune by %.90s", verdict->build.compiler,
-              at_cpu_compiler());
-    } else if (at_cpu_source_digest(name, digest) != ATTUNE_OK) {
-        stand(record, AT_STALE, "%.200s", attune_last_detail());
-    } else if (strcmp(digest, verdict->build.source) != 0) {
-        stand(record, AT_STALE, "its source has changed");
+        set_state(record, AT_UNCHECKED, "it was compiled by %.90s, this attune by %.90s", verdict->build.compiler,
+                  at_cpu_compiler());
+    } else if (has_code(verdict) && same_source) {
+        set_state(record, AT_UNCHECKED, "the same source gives other code: this attune was built with other options");
+    } else if (has_code(verdict)) {
+        set_state(record, AT_STALE, "today's source gives the code %.16s..., recorded is %.16s...", code,
+                  verdict->build.code);
+    } else if (!same_source) {
+        set_state(record, AT_STALE, "its source has changed");
     }
 }
 
@@ -148,16 +166,25 @@ static bool has_compiler(int32_t wanted, at_record *record)
 {
     at_nvrtc *nvrtc = NULL;
     if (at_nvrtc_open(&nvrtc) != ATTUNE_OK) {
-        stand(record, AT_UNCHECKED, "%.400s", attune_last_detail());
+        set_state(record, AT_UNCHECKED, "%.400s", attune_last_detail());
         return false;
     }
     int32_t version = nvrtc->version;
     at_nvrtc_close(nvrtc);
     if (version != wanted) {
-        stand(record, AT_UNCHECKED, "nvrtc %d.%d made its code, here is %d.%d", wanted / 1000, wanted % 1000 / 10,
-              version / 1000, version % 1000 / 10);
+        set_state(record, AT_UNCHECKED, "nvrtc %d.%d made its code, here is %d.%d", wanted / 1000, wanted % 1000 / 10,
+                  version / 1000, version % 1000 / 10);
     }
     return version == wanted;
+}
+
+/* Whether today's code is what was judged: what of it runs, and in what blocks. */
+static bool same_code(const at_build_facts *then, const at_cuda_usage *now)
+{
+    if (then->code[0] == '\0') {
+        return strcmp(then->cubin, now->cubin) == 0;
+    }
+    return strcmp(then->code, now->runs) == 0 && then->threads == now->threads && then->smem_bytes == now->smem_bytes;
 }
 
 static void remake_cuda(const at_verdict *verdict, const attune_kernel *kernel, const attune_problem *problem,
@@ -169,13 +196,16 @@ static void remake_cuda(const at_verdict *verdict, const attune_kernel *kernel, 
         return;
     }
     if (at_cuda_inspect(kernel, problem, &verdict->target, config, cache, &usage) != ATTUNE_OK) {
-        stand(record, AT_STALE, "%.400s", attune_last_detail());
-    } else if (strcmp(usage.cubin, verdict->build.cubin) != 0) {
+        set_state(record, AT_STALE, "%.400s", attune_last_detail());
+    } else if (!same_code(&verdict->build, &usage)) {
         /* The same source, headers and options: then it is the compiler that differs, in what it does not tell. */
         bool same = image || strcmp(usage.build, verdict->build.source) == 0;
-        stand(record, same ? AT_UNCHECKED : AT_STALE, "today's %s gives the cubin %.16s..., recorded is %.16s...%s",
-              image ? "build of its image" : "source", usage.cubin, verdict->build.cubin,
-              same && !image ? ", and the source is the same: another build of the compiler" : "");
+        const char *then = has_code(verdict) ? verdict->build.code : verdict->build.cubin;
+        set_state(record, same ? AT_UNCHECKED : AT_STALE,
+                  "today's %s gives the code %.16s... in blocks of %d, recorded is %.16s... of %d%s",
+                  image ? "build of its image" : "source", has_code(verdict) ? usage.runs : usage.cubin, usage.threads,
+                  then, verdict->build.threads,
+                  same && !image ? ", and the source is the same: another build of the compiler" : "");
     }
 }
 
@@ -188,18 +218,18 @@ static void remake(const at_verdict *verdict, const char *cache, at_record *reco
     at_record_kernel(verdict, name);
     const attune_kernel *kernel = at_catalogue_find(name);
     if (verdict->stranger) {
-        stand(record, AT_UNCHECKED, "its source is a stranger's");
+        set_state(record, AT_UNCHECKED, "its source is a stranger's");
     } else if (verdict->stage[AT_STAGE_BUILD].status != ATTUNE_OK || !verdict->stage[AT_STAGE_BUILD].ran) {
-        stand(record, AT_UNCHECKED, "it was not built");
+        set_state(record, AT_UNCHECKED, "it was not built");
     } else if (kernel == NULL && at_catalogue_left_out(name) != NULL) {
-        stand(record, AT_UNCHECKED, "this build is without kernel %.100s: %s", name, at_catalogue_left_out(name));
+        set_state(record, AT_UNCHECKED, "this build is without kernel %.100s: %s", name, at_catalogue_left_out(name));
     } else if (kernel == NULL || kernel->target != verdict->target.kind) {
-        stand(record, AT_STALE, "there is no kernel %.200s", name);
+        set_state(record, AT_STALE, "there is no kernel %.200s", name);
     } else if (at_config_parse(kernel, at_record_config(verdict), &config) != ATTUNE_OK ||
                attune_problem_parse(verdict->problem, &problem) != ATTUNE_OK) {
-        stand(record, AT_STALE, "%.400s", attune_last_detail());
+        set_state(record, AT_STALE, "%.400s", attune_last_detail());
     } else if (!at_kernel_fits(kernel, &problem, &verdict->target, &config, &reason)) {
-        stand(record, AT_STALE, "it no longer runs this problem: %s", reason.text);
+        set_state(record, AT_STALE, "it no longer runs this problem: %s", reason.text);
     } else if (verdict->target.kind == ATTUNE_TARGET_CPU) {
         remake_cpu(verdict, name, record);
     } else {
@@ -207,18 +237,18 @@ static void remake(const at_verdict *verdict, const char *cache, at_record *reco
     }
 }
 
-attune_status at_verify(at_exhibit *exhibit, const char *cache, at_record *record)
+attune_status at_verify(at_evidence_entry *entry, const char *cache, at_record *record)
 {
-    record->exhibit = exhibit;
-    record->standing = AT_FRESH;
+    record->entry = entry;
+    record->state = AT_FRESH;
     record->why[0] = '\0';
-    if (exhibit->verdict == NULL) {
-        stand(record, AT_BROKEN, "%s", exhibit->what);
+    if (entry->verdict == NULL) {
+        set_state(record, AT_BROKEN, "%s", entry->what);
         return ATTUNE_OK;
     }
-    AT_FORWARD(judge_again(exhibit->verdict, record));
-    if (record->standing == AT_FRESH) {
-        remake(exhibit->verdict, cache, record);
+    AT_FORWARD(judge_again(entry->verdict, record));
+    if (record->state == AT_FRESH) {
+        remake(entry->verdict, cache, record);
     }
     return ATTUNE_OK;
 }
@@ -228,8 +258,8 @@ attune_status at_verify(at_exhibit *exhibit, const char *cache, at_record *recor
 /* By device, kernel, problem and time; what has no verdict comes first. */
 static int by_name(const at_record *a, const at_record *b)
 {
-    const at_verdict *one = a->exhibit != NULL ? a->exhibit->verdict : NULL;
-    const at_verdict *other = b->exhibit != NULL ? b->exhibit->verdict : NULL;
+    const at_verdict *one = a->entry != NULL ? a->entry->verdict : NULL;
+    const at_verdict *other = b->entry != NULL ? b->entry->verdict : NULL;
     char names[2][AT_KERNEL_TEXT_MAX];
     if (one == NULL || other == NULL) {
         return (one != NULL) - (other != NULL);
@@ -245,16 +275,16 @@ static int by_name_and_time(const void *left, const void *right)
 {
     const at_record *a = left, *b = right;
     int order = by_name(a, b);
-    if (order == 0 && a->exhibit != NULL && a->exhibit->verdict != NULL) {
-        order = strcmp(a->exhibit->verdict->when, b->exhibit->verdict->when);
+    if (order == 0 && a->entry != NULL && a->entry->verdict != NULL) {
+        order = strcmp(a->entry->verdict->when, b->entry->verdict->when);
     }
     /* Verdicts of one second stand in the order of their file. */
-    return order != 0 ? order : (a->exhibit > b->exhibit) - (a->exhibit < b->exhibit);
+    return order != 0 ? order : (a->entry > b->entry) - (a->entry < b->entry);
 }
 
 bool at_record_same_series(const at_record *a, const at_record *b)
 {
-    return a->exhibit != NULL && b->exhibit != NULL && a->exhibit->verdict != NULL && b->exhibit->verdict != NULL &&
+    return a->entry != NULL && b->entry != NULL && a->entry->verdict != NULL && b->entry->verdict != NULL &&
            by_name(a, b) == 0;
 }
 
@@ -265,8 +295,8 @@ static void mark_newest(at_archive *archive)
         size_t newest = begin;
         for (end = begin + 1;
              end < archive->count && at_record_same_series(&archive->record[begin], &archive->record[end]); ++end) {
-            bool earnest = at_verdict_is_earnest(archive->record[end].exhibit->verdict);
-            newest = earnest || !at_verdict_is_earnest(archive->record[newest].exhibit->verdict) ? end : newest;
+            bool earnest = at_verdict_is_earnest(archive->record[end].entry->verdict);
+            newest = earnest || !at_verdict_is_earnest(archive->record[newest].entry->verdict) ? end : newest;
         }
         archive->record[newest].newest = true;
     }
@@ -293,12 +323,12 @@ static attune_status open_file(at_archive *archive, size_t file, const char *cac
     }
     if (status != ATTUNE_OK) {
         AT_FORWARD(add_records(archive, file, 1));
-        stand(&archive->record[archive->count++], AT_BROKEN, "%s", attune_last_detail());
+        set_state(&archive->record[archive->count++], AT_BROKEN, "%s", attune_last_detail());
         return ATTUNE_OK;
     }
     AT_FORWARD(add_records(archive, file, evidence->count));
     for (size_t i = 0; i < evidence->count; ++i) {
-        AT_FORWARD(at_verify(&evidence->exhibit[i], cache, &archive->record[archive->count]));
+        AT_FORWARD(at_verify(&evidence->entry[i], cache, &archive->record[archive->count]));
         ++archive->count;
     }
     return ATTUNE_OK;

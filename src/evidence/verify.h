@@ -5,20 +5,20 @@
 
 #include "evidence/evidence.h"
 
-typedef enum at_standing {
+typedef enum at_freshness {
     AT_FRESH = 0, /* the same findings from the same samples, and the same code from today's source */
     AT_STALE,     /* today's source, or today's attune, makes other code, or has no such kernel */
     AT_UNCHECKED, /* the compiler that made the code is not here, or the source is not attune's */
     AT_BROKEN     /* a field or a digest is wrong, or other findings follow from the samples */
-} at_standing;
+} at_freshness;
 
-const char *at_standing_name(at_standing standing); /* "fresh", "stale", "unchecked", "broken" */
+const char *at_freshness_name(at_freshness state); /* "fresh", "stale", "unchecked", "broken" */
 
 /* One verdict of an archive. */
 typedef struct at_record {
-    const char *file;    /* belongs to the archive */
-    at_exhibit *exhibit; /* likewise; what follows from its verdict's samples was derived anew */
-    at_standing standing;
+    const char *file;         /* belongs to the archive */
+    at_evidence_entry *entry; /* likewise; what follows from its verdict's samples was derived anew */
+    at_freshness state;
     char why[AT_SENTENCE_MAX]; /* "" for a fresh one */
     bool newest;               /* of its series; not in earnest only where none was */
 } at_record;
@@ -35,7 +35,7 @@ typedef struct at_archive {
 attune_status at_verify_follows(at_verdict *verdict, bool *follows);
 /* Looks at one verdict. `cache` is where compiled kernels are kept (NULL: the user's; "": nowhere). Fails only for want
  * of memory. */
-attune_status at_verify(at_exhibit *exhibit, const char *cache, at_record *record);
+attune_status at_verify(at_evidence_entry *entry, const char *cache, at_record *record);
 
 /* Reads and looks at everything. A file that cannot be read as a whole is one broken record without a verdict.
  * ATTUNE_NOT_FOUND where there is nothing at `path`. Free with at_archive_close, which is fine with what failed. */

@@ -34,7 +34,7 @@ static bool will_be_judged(const at_gate *gate, const at_gate_candidate *candida
 {
     for (size_t i = 0; i < gate->known_count; ++i) {
         for (size_t k = 0; k < gate->known[i].count; ++k) {
-            const at_verdict *kept = gate->known[i].exhibit[k].verdict;
+            const at_verdict *kept = gate->known[i].entry[k].verdict;
             if (kept != NULL && strcmp(kept->problem, problem) == 0 &&
                 strncmp(kept->kernel, candidate->kernel->name, strlen(candidate->kernel->name)) == 0) {
                 return false;

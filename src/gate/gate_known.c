@@ -9,13 +9,14 @@
 #include "gate/gate_parts.h"
 #include "worker/contenders.h"
 
-/* DIR/.../NAME.json */
+/* DIR/.../NAME.json.gz, or as version 1 has it, NAME.json */
 static bool is_file_of(const char *path, const char *kernel)
 {
     const char *base = strrchr(path, '/');
     size_t length = strcspn(kernel, ":");
     base = base == NULL ? path : base + 1;
-    return strncmp(base, kernel, length) == 0 && strcmp(base + length, ".json") == 0;
+    return strncmp(base, kernel, length) == 0 &&
+           (strcmp(base + length, ".json") == 0 || strcmp(base + length, ".json.gz") == 0);
 }
 
 static bool is_wanted(const at_gate *gate, const char *path)
@@ -124,7 +125,10 @@ static bool answers_peers(const at_gate *gate, const at_verdict *verdict)
 
 static bool same_build(const at_verdict *a, const at_verdict *b)
 {
-    return strcmp(a->build.source, b->build.source) == 0 && strcmp(a->build.cubin, b->build.cubin) == 0 &&
+    bool same = a->build.code[0] != '\0'
+                    ? strcmp(a->build.code, b->build.code) == 0
+                    : strcmp(a->build.source, b->build.source) == 0 && strcmp(a->build.cubin, b->build.cubin) == 0;
+    return same && a->build.threads == b->build.threads && a->build.smem_bytes == b->build.smem_bytes &&
            strcmp(a->build.compiler, b->build.compiler) == 0;
 }
 
@@ -161,7 +165,7 @@ attune_status at_gate_find_known(const at_gate *gate, const at_verdict *verdict,
     bool follows = false;
     for (size_t i = 0; i < gate->known_count; ++i) {
         for (size_t k = 0; k < gate->known[i].count; ++k) {
-            at_verdict *kept = gate->known[i].exhibit[k].verdict;
+            at_verdict *kept = gate->known[i].entry[k].verdict;
             if (kept != NULL && at_verdict_exit(kept) != COULD_NOT_RUN && same_question(kept, verdict) &&
                 same_build(kept, verdict) && same_policy(kept) && answers_peers(gate, kept) &&
                 (newest == NULL || strcmp(kept->when, newest->when) >= 0)) {

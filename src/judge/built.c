@@ -14,6 +14,7 @@ static attune_status read_digests(const json_t *ok, at_build_facts *build)
         size_t bytes;
     } texts[] = {{"source", build->source, sizeof build->source},
                  {"cubin", build->cubin, sizeof build->cubin},
+                 {"code", build->code, sizeof build->code},
                  {"compiler", build->compiler, sizeof build->compiler}};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
         const char *text;

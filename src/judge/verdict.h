@@ -49,7 +49,10 @@ typedef struct at_version {
 /* How the candidate was made. Digests are SHA-256 in hex, "" where there is nothing of the kind. */
 typedef struct at_build_facts {
     char source[AT_DIGEST_TEXT_MAX]; /* CUDA: of source, headers and options (at_build); CPU: of the source's text */
-    char cubin[AT_DIGEST_TEXT_MAX];  /* CUDA: of the code as it was loaded */
+    char cubin[AT_DIGEST_TEXT_MAX];  /* CUDA: of the file as it was loaded */
+    char code[AT_DIGEST_TEXT_MAX];   /* of what of it runs: at_cubin_code, at_cpu_code_digest; "" in version 1 */
+    char carried[64];                /* the commit whose source, compiled again, gave `cubin` (CPU: `source`) and then
+                                        `code`, where the verdict's own session recorded none; else "" */
     char compiler[96];               /* "nvrtc 13.0", "gcc 12.2.0" */
     int32_t threads, registers, smem_bytes, local_bytes; /* CUDA: as at_cuda_usage has them, the worst entry's */
     int32_t spill_bytes, warnings, blocks_sm;

@@ -12,8 +12,6 @@
 #include "library/offline.h"
 #include "library/state.h"
 
-extern const at_embedded at_embedded_wisdom[];
-
 static void parts_free(const at_parts *parts)
 {
     if (parts->device != NULL) {

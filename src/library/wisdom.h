@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "base/embedded.h"
 #include "core/config.h"
 
 #define AT_WISDOM_LINE_MAX 2048               /* bytes of a line, its newline excluded */
@@ -20,6 +21,9 @@ typedef struct at_wisdom_row {
 } at_wisdom_row;
 
 typedef struct at_wisdom at_wisdom;
+
+/* The files that are shipped; ended by a NULL name. Written by the build. */
+extern const at_embedded at_embedded_wisdom[];
 
 attune_status at_wisdom_create(at_wisdom **wisdom);
 void at_wisdom_destroy(at_wisdom *wisdom);

@@ -20,22 +20,23 @@ typedef struct sheet {
     at_text *page;
 } sheet;
 
-/* ---- How verdicts stand ------------------------------------------------------------------------------------------ */
+/* ---- How fresh verdicts are
+ * ------------------------------------------------------------------------------------------ */
 
-static void add_standings(const sheet *of)
+static void add_freshness(const sheet *of)
 {
     int count[AT_BROKEN + 1] = {0}, shown = 0;
     for (size_t i = 0; i < of->archive->count; ++i) {
         const at_record *record = &of->archive->record[i];
-        if (at_report_shows(record, of->which) || record->standing == AT_BROKEN) {
-            ++count[record->standing];
+        if (at_report_shows(record, of->which) || record->state == AT_BROKEN) {
+            ++count[record->state];
             ++shown;
         }
     }
     at_text_add(of->page, "<p>%d verdicts: %d fresh, %d stale, %d unchecked, %d broken.</p>\n", shown, count[AT_FRESH],
                 count[AT_STALE], count[AT_UNCHECKED], count[AT_BROKEN]);
     for (size_t i = 0; i < of->archive->count; ++i) {
-        if (of->archive->record[i].standing == AT_BROKEN) {
+        if (of->archive->record[i].state == AT_BROKEN) {
             at_html_element(of->page, "p", of->archive->record[i].why);
         }
     }
@@ -406,7 +407,7 @@ static attune_status add_notes(const sheet *of, size_t first)
 
 static attune_status add_section(const sheet *of, size_t first)
 {
-    const at_verdict *head = of->archive->record[first].exhibit->verdict;
+    const at_verdict *head = of->archive->record[first].entry->verdict;
     char title[ATTUNE_PROBLEM_TEXT_MAX + 256];
     at_table *table = NULL;
     (void)snprintf(title, sizeof title, "%s on %s", head->problem, head->target.model);
@@ -439,7 +440,7 @@ static attune_status add_verdicts(const sheet *of)
 static attune_status add_all(const sheet *of)
 {
     at_html_begin(of->page, "Evidence");
-    add_standings(of);
+    add_freshness(of);
     if (of->points.count > 0) {
         AT_FORWARD(add_speeds(of));
         AT_FORWARD(add_roofs(of));

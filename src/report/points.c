@@ -149,14 +149,14 @@ attune_status at_points_of(const at_archive *archive, unsigned which, at_points 
     *points = (at_points){0};
     for (size_t i = 0; i < archive->count; ++i) {
         room += at_report_shows(&archive->record[i], which)
-                    ? (size_t)archive->record[i].exhibit->verdict->session.arm_count
+                    ? (size_t)archive->record[i].entry->verdict->session.arm_count
                     : 0;
     }
     points->point = calloc(room, sizeof *points->point);
     AT_FAIL_IF(points->point == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu arms", room);
     for (size_t i = 0; i < archive->count; ++i) {
         if (at_report_shows(&archive->record[i], which)) {
-            AT_FORWARD(add_verdict(archive->record[i].exhibit->verdict, points));
+            AT_FORWARD(add_verdict(archive->record[i].entry->verdict, points));
         }
     }
     number_lines(points, false);

@@ -7,7 +7,7 @@
 
 static const at_verdict *verdict_of(const at_record *record)
 {
-    return record->exhibit != NULL ? record->exhibit->verdict : NULL;
+    return record->entry != NULL ? record->entry->verdict : NULL;
 }
 
 bool at_report_shows(const at_record *record, unsigned which)
@@ -106,7 +106,7 @@ static attune_status print_rows(const at_archive *archive, unsigned which, at_fo
     AT_FORWARD(at_report_rows(&table));
     for (size_t i = 0; i < archive->count; ++i) {
         if (at_report_shows(&archive->record[i], which)) {
-            at_report_add(table, verdict_of(&archive->record[i]), at_standing_name(archive->record[i].standing));
+            at_report_add(table, verdict_of(&archive->record[i]), at_freshness_name(archive->record[i].state));
         }
     }
     attune_status status = at_table_print(table, format, out);
@@ -145,7 +145,7 @@ static void add_line(at_table *table, const char *kernel, const row *of, double 
 static void add_lines(at_table *table, const at_record *record)
 {
     const at_verdict *verdict = verdict_of(record);
-    const char *state = at_standing_name(record->standing);
+    const char *state = at_freshness_name(record->state);
     const char *kernel = verdict->kernel; /* in the first of its lines */
     for (int arm = 1; arm < verdict->session.arm_count; ++arm) {
         if (at_verdict_is_peer(verdict, arm)) {
@@ -188,7 +188,7 @@ void at_report_notes(const at_record *record, FILE *out)
                       counters->why_not[0] != '\0' ? counters->why_not : counters->diagnosis);
     }
     if (record->why[0] != '\0') {
-        (void)fprintf(out, "    %s: %s\n", at_standing_name(record->standing), record->why);
+        (void)fprintf(out, "    %s: %s\n", at_freshness_name(record->state), record->why);
     }
 }
 
@@ -256,7 +256,7 @@ attune_status at_report_verdicts(const at_archive *archive, unsigned which, at_f
 
 /* ---- Standings --------------------------------------------------------------------------------------------------- */
 
-attune_status at_report_standings(const at_archive *archive, at_format format, FILE *out)
+attune_status at_report_freshness(const at_archive *archive, at_format format, FILE *out)
 {
     static const at_column columns[] = {
         {"state", AT_COLUMN_TEXT, NULL, 0},   {"device", AT_COLUMN_TEXT, NULL, 0}, {"kernel", AT_COLUMN_TEXT, NULL, 0},
@@ -268,7 +268,7 @@ attune_status at_report_standings(const at_archive *archive, at_format format, F
     for (size_t i = 0; i < archive->count; ++i) {
         const at_record *record = &archive->record[i];
         const at_verdict *verdict = verdict_of(record);
-        at_table_text(table, at_standing_name(record->standing));
+        at_table_text(table, at_freshness_name(record->state));
         at_table_text(table, verdict != NULL ? verdict->target.model : "");
         at_table_text(table, verdict != NULL ? verdict->kernel : "");
         at_table_text(table, verdict != NULL ? verdict->problem : "");

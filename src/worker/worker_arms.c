@@ -136,10 +136,11 @@ static attune_status put_usage(const at_cuda_usage *usage, json_t *answer)
     } else {
         (void)snprintf(compiler, sizeof compiler, "nvcc, ahead of time");
     }
-    json_t *numbers = json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:s,s:s}", "threads", usage->threads, "registers",
-                                usage->registers, "smem_bytes", usage->smem_bytes, "local_bytes", usage->local_bytes,
-                                "spill_bytes", usage->spill_bytes, "warnings", usage->warnings, "blocks_sm",
-                                usage->blocks_sm, "source", usage->build, "cubin", usage->cubin, "compiler", compiler);
+    json_t *numbers =
+        json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:s}", "threads", usage->threads, "registers",
+                  usage->registers, "smem_bytes", usage->smem_bytes, "local_bytes", usage->local_bytes, "spill_bytes",
+                  usage->spill_bytes, "warnings", usage->warnings, "blocks_sm", usage->blocks_sm, "source",
+                  usage->build, "cubin", usage->cubin, "code", usage->runs, "compiler", compiler);
     AT_FAIL_IF(numbers == NULL || json_object_update(answer, numbers) != 0, ATTUNE_OUT_OF_MEMORY,
                "no memory for an answer");
     json_decref(numbers);
@@ -170,6 +171,9 @@ static attune_status put_cpu_build(const attune_plan *plan, attune_isa isa, json
     at_cuda_usage usage = {.compiler = 0};
     if (at_cpu_source_digest(plan->loaded->kernel->name, usage.build) != ATTUNE_OK) {
         usage.build[0] = '\0';
+    }
+    if (at_cpu_code_digest(plan->loaded->kernel->name, isa, usage.runs) != ATTUNE_OK) {
+        usage.runs[0] = '\0';
     }
     AT_FORWARD(put_usage(&usage, answer));
     AT_FORWARD(put_function(answer, cpu_function(plan->loaded, isa)));

@@ -7,6 +7,7 @@
 #include "base/folder.h"
 #include "cli/command.h"
 #include "evidence/evidence.h"
+#include "evidence/zip.h"
 
 static const char peer[] = "cpu_tiled:BLOCK_M=16,BLOCK_N=48";
 
@@ -40,7 +41,9 @@ static void evidence_names_no_folders(void **state)
 {
     (void)state;
     folder here;
-    char **files = NULL, *text = NULL;
+    char **files = NULL;
+    void *data = NULL;
+    at_text text;
     size_t count = 0, bytes = 0;
     (void)setenv("PYTHONPATH", ATTUNE_SOURCE_DIR "/python", 1);
     (void)setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
@@ -51,10 +54,13 @@ static void evidence_names_no_folders(void **state)
     assert_true(got.code >= 0 && got.code <= 3);
     assert_ok(at_evidence_find(here.path, &files, &count));
     assert_int_equal(count, 1);
-    assert_ok(at_file_read(files[0], 1 << 26, (void **)&text, &bytes));
-    assert_non_null(strstr(text, "\"py:python_arms.py:plain\""));
-    assert_null(strstr(text, ATTUNE_SOURCE_DIR));
-    free(text);
+    at_text_init(&text);
+    assert_ok(at_file_read(files[0], 1 << 26, &data, &bytes));
+    assert_ok(at_zip_open(files[0], data, bytes, 1 << 26, &text));
+    assert_non_null(strstr(text.data, "\"py:python_arms.py:plain\""));
+    assert_null(strstr(text.data, ATTUNE_SOURCE_DIR));
+    at_text_free(&text);
+    free(data);
     assert_int_equal(unlink(files[0]), 0);
     *strrchr(files[0], '/') = '\0';
     assert_int_equal(rmdir(files[0]), 0);

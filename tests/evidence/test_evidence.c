@@ -1,4 +1,5 @@
 /* Evidence as files: all that goes in comes out, what was changed is seen, and nothing is half-written. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -32,7 +33,7 @@ static char *text_of(const at_verdict *verdict, size_t *bytes)
 {
     char *one, *all, digest[AT_DIGEST_TEXT_MAX];
     assert_ok(at_verdict_print(verdict, &one, digest));
-    assert_true(asprintf(&all, "{\"format\":\"attune evidence\",\"version\":1,\"verdicts\":[\n%s\n]}", one) > 0);
+    assert_true(asprintf(&all, "{\"format\":\"attune evidence\",\"version\":2,\"verdicts\":[\n%s\n]}", one) > 0);
     free(one);
     *bytes = strlen(all);
     return all;
@@ -49,13 +50,13 @@ static void verdicts_read_back_as_they_were(void **state)
     char *text = text_of(verdict, &bytes);
     assert_ok(at_evidence_parse("text", text, bytes, &evidence));
     assert_int_equal(evidence.count, 1);
-    assert_string_equal(evidence.exhibit[0].what, "");
-    const at_verdict *read = evidence.exhibit[0].verdict;
+    assert_string_equal(evidence.entry[0].what, "");
+    const at_verdict *read = evidence.entry[0].verdict;
     assert_ok(at_verdict_print(verdict, &first, digest));
     assert_ok(at_verdict_print(read, &second, again));
     assert_string_equal(first, second);
     assert_string_equal(digest, again);
-    assert_string_equal(digest, evidence.exhibit[0].digest);
+    assert_string_equal(digest, evidence.entry[0].digest);
     assert_memory_equal(&read->target, &verdict->target, sizeof read->target);
     assert_memory_equal(&read->build, &verdict->build, sizeof read->build);
     assert_memory_equal(&read->options, &verdict->options, sizeof read->options);
@@ -94,9 +95,9 @@ static void a_verdict_without_a_session_reads_back(void **state)
     assert_ok(at_verdict_judge(verdict));
     char *text = text_of(verdict, &bytes);
     assert_ok(at_evidence_parse("text", text, bytes, &evidence));
-    assert_string_equal(evidence.exhibit[0].what, "");
-    assert_string_equal(evidence.exhibit[0].verdict->stage[0].detail, "na?ve ?");
-    assert_int_equal(evidence.exhibit[0].verdict->right, AT_FAIL);
+    assert_string_equal(evidence.entry[0].what, "");
+    assert_string_equal(evidence.entry[0].verdict->stage[0].detail, "na?ve ?");
+    assert_int_equal(evidence.entry[0].verdict->right, AT_FAIL);
     at_evidence_close(&evidence);
     free(text);
     at_verdict_destroy(verdict);
@@ -110,12 +111,12 @@ static void what_was_changed_is_seen(void **state)
     at_evidence evidence;
     size_t bytes;
     char *text = text_of(verdict, &bytes);
-    char *sample = strstr(text, "\"us\":[[") + strlen("\"us\":[[");
+    char *sample = strstr(text, "\"ns\":[[") + strlen("\"ns\":[[");
     *sample = *sample == '9' ? '8' : '9';
     assert_ok(at_evidence_parse("text", text, bytes, &evidence));
-    assert_int_equal(evidence.exhibit[0].status, ATTUNE_CORRUPT);
-    assert_non_null(strstr(evidence.exhibit[0].what, "text: verdict 1 was changed: its digest"));
-    assert_null(evidence.exhibit[0].verdict);
+    assert_int_equal(evidence.entry[0].status, ATTUNE_CORRUPT);
+    assert_non_null(strstr(evidence.entry[0].what, "text: verdict 1 was changed: its digest"));
+    assert_null(evidence.entry[0].verdict);
     at_evidence_close(&evidence);
     free(text);
     at_verdict_destroy(verdict);
@@ -138,7 +139,7 @@ static void golden_corrupt_files_are_refused_with_reasons(void **state)
         ((char *)words)[strcspn(words, "\n")] = '\0';
         attune_status status = at_evidence_read(files[i], &evidence);
         const char *what = status != ATTUNE_OK  ? attune_last_detail()
-                           : evidence.count > 0 ? evidence.exhibit[0].what
+                           : evidence.count > 0 ? evidence.entry[0].what
                                                 : "read without complaint";
         if (strstr(what, words) == NULL) {
             fail_msg("%s: \"%s\" lacks \"%s\"", files[i], what, (const char *)words);
@@ -160,14 +161,89 @@ static void old_files_stay_readable(void **state)
     at_record record = {0};
     assert_ok(at_evidence_read(ATTUNE_SOURCE_DIR "/tests/evidence/evidence_1.json", &evidence));
     assert_int_equal(evidence.count, 1);
-    assert_string_equal(evidence.exhibit[0].what, "");
-    char *text, digest[AT_DIGEST_TEXT_MAX]; /* members that were thought of later do not come into it */
-    assert_ok(at_verdict_print(evidence.exhibit[0].verdict, &text, digest));
-    assert_string_equal(digest, evidence.exhibit[0].digest);
-    free(text);
-    assert_ok(at_verify(&evidence.exhibit[0], "", &record));
+    assert_string_equal(evidence.entry[0].what, "");
+    assert_ok(at_verify(&evidence.entry[0], "", &record));
     assert_string_equal(record.why, "there is no kernel k");
     at_evidence_close(&evidence);
+}
+
+/* Version 2 has the same samples in fewer bytes. */
+static void versions_say_the_same(void **state)
+{
+    (void)state;
+    at_evidence one, two;
+    size_t bytes;
+    assert_ok(at_evidence_read(ATTUNE_SOURCE_DIR "/tests/evidence/evidence_1.json", &one));
+    char *text = text_of(one.entry[0].verdict, &bytes);
+    assert_null(strstr(text, "\"us\":"));
+    assert_ok(at_evidence_parse("text", text, bytes, &two));
+    const at_session *then = &one.entry[0].verdict->session, *now = &two.entry[0].verdict->session;
+    assert_int_equal(then->block_count, now->block_count);
+    assert_memory_equal(then->block, now->block, then->block_count * sizeof *then->block);
+    free(text);
+    at_evidence_close(&one);
+    at_evidence_close(&two);
+}
+
+/* Whole numbers of a unit are only for samples that are such. */
+static void samples_lose_nothing(void **state)
+{
+    static const double samples[][2] = {{11.5, 12.25},     {123460, 99990},          {1.0 / 3, 12}, {11.5, HUGE_VAL},
+                                        {0.001, 99999999}, {11.500000000000002, 11}, {-0.25, 1e300}};
+    (void)state;
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; ++i) {
+        at_verdict *verdict = judged(11.5, 12);
+        at_evidence evidence;
+        size_t bytes;
+        verdict->session.block[0].us[0][0] = samples[i][0];
+        verdict->session.block[0].us[1][1] = samples[i][1];
+        char *text = text_of(verdict, &bytes);
+        assert_ok(at_evidence_parse("text", text, bytes, &evidence));
+        assert_string_equal(evidence.entry[0].what, "");
+        assert_memory_equal(evidence.entry[0].verdict->session.block, verdict->session.block,
+                            verdict->session.block_count * sizeof *verdict->session.block);
+        free(text);
+        at_evidence_close(&evidence);
+        at_verdict_destroy(verdict);
+    }
+}
+
+static size_t same_bytes(const unsigned char *a, const unsigned char *b, size_t most)
+{
+    size_t same = 0;
+    while (same < most && a[same] == b[same]) {
+        ++same;
+    }
+    return same;
+}
+
+/* What a repository must keep of a new version of a file is about the new verdict. */
+static void compressed_files_keep_their_beginning(void **state)
+{
+    (void)state;
+    folder f;
+    at_evidence evidence;
+    void *before, *after;
+    size_t bytes, more;
+    at_verdict *one = judged(11.5, 12), *two = judged(9, 9);
+    assert_int_equal(folder_make(&f), 0);
+    const char *path = folder_file(&f, "gate.json.gz");
+    assert_ok(at_evidence_add(path, one));
+    assert_ok(at_file_read(path, 1 << 26, &before, &bytes));
+    assert_ok(at_evidence_add(path, two));
+    assert_ok(at_file_read(path, 1 << 26, &after, &more));
+    assert_memory_equal(after, "\x1f\x8b", 2);
+    assert_true(same_bytes(before, after, bytes) > bytes - 32);
+    assert_ok(at_evidence_read(path, &evidence));
+    assert_int_equal(evidence.count, 2);
+    assert_string_equal(evidence.entry[0].what, "");
+    assert_string_equal(evidence.entry[1].what, "");
+    free(before);
+    free(after);
+    at_evidence_close(&evidence);
+    at_verdict_destroy(one);
+    at_verdict_destroy(two);
+    folder_remove(&f);
 }
 
 static void files_grow_verdict_by_verdict(void **state)
@@ -182,9 +258,9 @@ static void files_grow_verdict_by_verdict(void **state)
     assert_ok(at_evidence_add(path, two));
     assert_ok(at_evidence_read(path, &evidence));
     assert_int_equal(evidence.count, 2);
-    assert_int_equal(evidence.exhibit[0].verdict->speed[1].outcome, one->speed[1].outcome);
-    assert_int_equal(evidence.exhibit[1].verdict->fast, AT_FAIL);
-    assert_string_not_equal(evidence.exhibit[0].digest, evidence.exhibit[1].digest);
+    assert_int_equal(evidence.entry[0].verdict->speed[1].outcome, one->speed[1].outcome);
+    assert_int_equal(evidence.entry[1].verdict->fast, AT_FAIL);
+    assert_string_not_equal(evidence.entry[0].digest, evidence.entry[1].digest);
     assert_int_equal(folder_count(&f), 1);
     at_evidence_close(&evidence);
     at_verdict_destroy(one);
@@ -222,7 +298,7 @@ static void kernels_have_their_places(void **state)
     assert_ok(at_evidence_keep(f.path, verdict));
     assert_ok(at_evidence_find(f.path, &files, &count));
     assert_int_equal(count, 1);
-    assert_string_equal(files[0], folder_path(&f, "NVIDIA_H200/tiled.json", path));
+    assert_string_equal(files[0], folder_path(&f, "NVIDIA_H200/tiled.json.gz", path));
     assert_int_equal(unlink(files[0]), 0);
     assert_int_equal(rmdir(folder_path(&f, "NVIDIA_H200", path)), 0);
     free(files[0]);
@@ -295,6 +371,9 @@ int main(void)
         cmocka_unit_test(what_was_changed_is_seen),
         cmocka_unit_test(golden_corrupt_files_are_refused_with_reasons),
         cmocka_unit_test(old_files_stay_readable),
+        cmocka_unit_test(versions_say_the_same),
+        cmocka_unit_test(samples_lose_nothing),
+        cmocka_unit_test(compressed_files_keep_their_beginning),
         cmocka_unit_test(files_grow_verdict_by_verdict),
         cmocka_unit_test(what_is_no_evidence_is_left_alone),
         cmocka_unit_test(kernels_have_their_places),

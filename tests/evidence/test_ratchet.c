@@ -10,18 +10,18 @@ enum { MOST = 4 };
 /* An archive of verdicts on one kernel, from old to new, in memory. */
 typedef struct shelf {
     at_archive archive;
-    at_exhibit exhibit[MOST];
+    at_evidence_entry entry[MOST];
     at_record record[MOST];
 } shelf;
 
 static at_verdict *put_scene(shelf *on, const scene *of)
 {
     size_t i = on->archive.count++;
-    on->exhibit[i].verdict = verdicts_make(of);
-    assert_ok(at_verdict_judge(on->exhibit[i].verdict));
-    on->record[i] = (at_record){.exhibit = &on->exhibit[i]};
+    on->entry[i].verdict = verdicts_make(of);
+    assert_ok(at_verdict_judge(on->entry[i].verdict));
+    on->record[i] = (at_record){.entry = &on->entry[i]};
     on->archive.record = on->record;
-    return on->exhibit[i].verdict;
+    return on->entry[i].verdict;
 }
 
 /* A candidate of so many microseconds beside peers that take the same at all times. */
@@ -43,7 +43,7 @@ static void clear(shelf *on, at_ratchet *ratchet)
 {
     at_ratchet_free(ratchet);
     for (size_t i = 0; i < on->archive.count; ++i) {
-        at_verdict_destroy(on->exhibit[i].verdict);
+        at_verdict_destroy(on->entry[i].verdict);
     }
 }
 
@@ -153,7 +153,7 @@ static void quick_and_broken_verdicts_do_not_count(void **state)
     shelf on = {0};
     put(&on, 8)->options.quick = true;
     put(&on, 9);
-    on.record[1].standing = AT_BROKEN;
+    on.record[1].state = AT_BROKEN;
     put(&on, 10);
     put(&on, 14)->options.quick = true;
     at_ratchet ratchet = turn(&on);

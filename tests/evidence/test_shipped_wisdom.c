@@ -43,8 +43,8 @@ static const at_verdict *find_verdict(const shelf *all, const char *digest)
 {
     for (size_t i = 0; i < all->count; ++i) {
         for (size_t k = 0; k < all->file[i].count; ++k) {
-            if (strcmp(all->file[i].exhibit[k].digest, digest) == 0) {
-                return all->file[i].exhibit[k].verdict;
+            if (strcmp(all->file[i].entry[k].digest, digest) == 0) {
+                return all->file[i].entry[k].verdict;
             }
         }
     }

@@ -28,33 +28,38 @@ static int close_compiler(void **state)
     return 0;
 }
 
-static at_exhibit judged(const char *kernel)
+static at_evidence_entry judged(const char *kernel)
 {
     scene of = scene_of(11.5, 12);
     of.processes = 2;
-    at_exhibit exhibit = {.verdict = verdicts_make(&of)};
-    (void)snprintf(exhibit.verdict->kernel, AT_KERNEL_TEXT_MAX, "%s", kernel);
-    assert_ok(at_verdict_judge(exhibit.verdict));
-    return exhibit;
+    at_evidence_entry entry = {.verdict = verdicts_make(&of)};
+    (void)snprintf(entry.verdict->kernel, AT_KERNEL_TEXT_MAX, "%s", kernel);
+    assert_ok(at_verdict_judge(entry.verdict));
+    return entry;
 }
 
-static void expect(at_exhibit *exhibit, at_standing standing, const char *words)
+static void expect(at_evidence_entry *entry, at_freshness state, const char *words)
 {
     at_record record = {0};
-    assert_ok(at_verify(exhibit, ATTUNE_KERNEL_CACHE, &record));
-    if (record.standing != standing || strstr(record.why, words) == NULL) {
-        fail_msg("%s: \"%s\", expected %s: \"%s\"", at_standing_name(record.standing), record.why,
-                 at_standing_name(standing), words);
+    assert_ok(at_verify(entry, ATTUNE_KERNEL_CACHE, &record));
+    if (record.state != state || strstr(record.why, words) == NULL) {
+        fail_msg("%s: \"%s\", expected %s: \"%s\"", at_freshness_name(record.state), record.why,
+                 at_freshness_name(state), words);
     }
+}
+
+static char changed(char digit)
+{
+    return digit == '0' ? '1' : '0';
 }
 
 /* ---- CPU --------------------------------------------------------------------------------------------------------- */
 
-static void cpu_kernels_stand_by_source_and_compiler(void **state)
+static void cpu_kernels_are_bound_to_their_code(void **state)
 {
     (void)state;
-    at_exhibit exhibit = judged("cpu_tiled");
-    at_verdict *verdict = exhibit.verdict;
+    at_evidence_entry entry = judged("cpu_tiled");
+    at_verdict *verdict = entry.verdict;
     const attune_kernel *kernel = at_catalogue_find("cpu_tiled");
     attune_problem problem;
     attune_config config;
@@ -64,26 +69,34 @@ static void cpu_kernels_stand_by_source_and_compiler(void **state)
     at_config_print(kernel, &config, verdict->kernel);
     assert_ok(at_cpu_source_digest("cpu_tiled", verdict->build.source));
     (void)snprintf(verdict->build.compiler, sizeof verdict->build.compiler, "%s", at_cpu_compiler());
-    expect(&exhibit, AT_FRESH, "");
-    verdict->build.source[0] = verdict->build.source[0] == '0' ? '1' : '0';
-    expect(&exhibit, AT_STALE, "its source has changed");
+    expect(&entry, AT_FRESH, "");
+    assert_ok(at_cpu_code_digest("cpu_tiled", ATTUNE_ISA_BASELINE, verdict->build.code));
+    expect(&entry, AT_FRESH, "");
+    verdict->build.code[0] = changed(verdict->build.code[0]);
+    expect(&entry, AT_UNCHECKED, "built with other options");
+    verdict->build.source[0] = changed(verdict->build.source[0]);
+    expect(&entry, AT_STALE, "today's source gives the code");
+    assert_ok(at_cpu_code_digest("cpu_tiled", ATTUNE_ISA_BASELINE, verdict->build.code));
+    expect(&entry, AT_FRESH, ""); /* another source, the same code */
+    verdict->build.code[0] = '\0';
+    expect(&entry, AT_STALE, "its source has changed");
     (void)snprintf(verdict->build.compiler, sizeof verdict->build.compiler, "tcc 0.9");
-    expect(&exhibit, AT_UNCHECKED, "it was compiled by tcc 0.9");
+    expect(&entry, AT_UNCHECKED, "it was compiled by tcc 0.9");
     (void)snprintf(verdict->kernel, sizeof verdict->kernel, "cpu_tiled:BLOCK_M=63");
-    expect(&exhibit, AT_STALE, "BLOCK_M");
+    expect(&entry, AT_STALE, "BLOCK_M");
     at_verdict_destroy(verdict);
 }
 
 /* ---- CUDA -------------------------------------------------------------------------------------------------------- */
 
-static void cuda_kernels_stand_by_their_cubin(void **state)
+static void cuda_kernels_are_bound_to_their_code(void **state)
 {
     (void)state;
     if (nvrtc == NULL) {
         skip();
     }
-    at_exhibit exhibit = judged("tiled");
-    at_verdict *verdict = exhibit.verdict;
+    at_evidence_entry entry = judged("tiled");
+    at_verdict *verdict = entry.verdict;
     const attune_kernel *kernel = at_catalogue_find("tiled");
     attune_problem problem;
     attune_config config;
@@ -94,13 +107,22 @@ static void cuda_kernels_stand_by_their_cubin(void **state)
     at_config_print(kernel, &config, verdict->kernel);
     assert_ok(at_cuda_inspect(kernel, &problem, &verdict->target, &config, ATTUNE_KERNEL_CACHE, &usage));
     memcpy(verdict->build.cubin, usage.cubin, sizeof usage.cubin);
-    expect(&exhibit, AT_FRESH, "");
-    verdict->build.cubin[0] = verdict->build.cubin[0] == '0' ? '1' : '0';
-    expect(&exhibit, AT_STALE, "today's source gives the cubin");
+    verdict->build.threads = usage.threads;
+    verdict->build.smem_bytes = usage.smem_bytes;
+    expect(&entry, AT_FRESH, "");
+    verdict->build.cubin[0] = changed(verdict->build.cubin[0]);
+    expect(&entry, AT_STALE, "today's source gives the code");
+    memcpy(verdict->build.code, usage.runs, sizeof usage.runs);
+    expect(&entry, AT_FRESH, ""); /* another file, the same code */
+    verdict->build.threads *= 2;
+    expect(&entry, AT_STALE, "in blocks of");
+    verdict->build.threads /= 2;
+    verdict->build.code[0] = changed(verdict->build.code[0]);
+    expect(&entry, AT_STALE, "today's source gives the code");
     memcpy(verdict->build.source, usage.build, sizeof usage.build);
-    expect(&exhibit, AT_UNCHECKED, "the source is the same: another build of the compiler");
+    expect(&entry, AT_UNCHECKED, "the source is the same: another build of the compiler");
     verdict->target.compiler = 12080;
-    expect(&exhibit, AT_UNCHECKED, "nvrtc 12.8 made its code");
+    expect(&entry, AT_UNCHECKED, "nvrtc 12.8 made its code");
     at_verdict_destroy(verdict);
 }
 
@@ -168,34 +190,34 @@ static void comments_and_blank_lines_do_not_change_cubins(void **state)
 static void other_findings_are_broken(void **state)
 {
     (void)state;
-    at_exhibit exhibit = judged("tiled");
-    at_verdict *verdict = exhibit.verdict;
+    at_evidence_entry entry = judged("tiled");
+    at_verdict *verdict = entry.verdict;
     verdict->right = AT_FAIL;
-    expect(&exhibit, AT_BROKEN, "recorded as right: fail");
+    expect(&entry, AT_BROKEN, "recorded as right: fail");
     verdict->speed[1].ratio[AT_MODE_WARM].median_r *= 1.001;
-    expect(&exhibit, AT_BROKEN, "do not give the recorded warm against torch:flash");
+    expect(&entry, AT_BROKEN, "do not give the recorded warm against torch:flash");
     verdict->finding[AT_STAGE_SANITY].outcome = AT_FAIL;
-    expect(&exhibit, AT_BROKEN, "the stage sanity is recorded as fail, and is pass");
+    expect(&entry, AT_BROKEN, "the stage sanity is recorded as fail, and is pass");
     verdict->control[AT_CONTROL_TWIN].outcome = AT_FAIL;
-    expect(&exhibit, AT_BROKEN, "the control twin");
+    expect(&entry, AT_BROKEN, "the control twin");
     verdict->session.block[0].us[0][0] = 0;
-    expect(&exhibit, AT_BROKEN, "a sample of");
+    expect(&entry, AT_BROKEN, "a sample of");
     at_verdict_destroy(verdict);
 }
 
 static void what_cannot_be_made_here_is_said(void **state)
 {
     (void)state;
-    at_exhibit exhibit = judged("nosuch:A=1");
-    expect(&exhibit, AT_STALE, "there is no kernel nosuch");
+    at_evidence_entry entry = judged("nosuch:A=1");
+    expect(&entry, AT_STALE, "there is no kernel nosuch");
     if (at_catalogue_left_out("cutlass") != NULL) { /* as in builds without CUTLASS's headers */
-        (void)snprintf(exhibit.verdict->kernel, sizeof exhibit.verdict->kernel, "cutlass:OPCLASS=1");
-        expect(&exhibit, AT_UNCHECKED, "this build is without kernel cutlass: it is built ahead");
+        (void)snprintf(entry.verdict->kernel, sizeof entry.verdict->kernel, "cutlass:OPCLASS=1");
+        expect(&entry, AT_UNCHECKED, "this build is without kernel cutlass: it is built ahead");
     }
-    exhibit.verdict->stranger = true;
-    expect(&exhibit, AT_UNCHECKED, "a stranger's");
-    at_verdict_destroy(exhibit.verdict);
-    at_exhibit broken = {.status = ATTUNE_CORRUPT, .what = "file: verdict 3 was changed"};
+    entry.verdict->stranger = true;
+    expect(&entry, AT_UNCHECKED, "a stranger's");
+    at_verdict_destroy(entry.verdict);
+    at_evidence_entry broken = {.status = ATTUNE_CORRUPT, .what = "file: verdict 3 was changed"};
     expect(&broken, AT_BROKEN, "verdict 3 was changed");
 }
 
@@ -203,15 +225,14 @@ static void what_cannot_be_made_here_is_said(void **state)
 
 static void keep(const folder *f, const char *kernel, const char *problem, const char *when)
 {
-    at_exhibit exhibit = judged(kernel);
+    at_evidence_entry entry = judged(kernel);
     char path[PATH_MAX];
-    exhibit.verdict->options.quick = strstr(kernel, "QUICK") != NULL;
-    assert_ok(at_verdict_judge(exhibit.verdict));
-    (void)snprintf(exhibit.verdict->problem, ATTUNE_PROBLEM_TEXT_MAX, "%s", problem);
-    (void)snprintf(exhibit.verdict->when, sizeof exhibit.verdict->when, "%s", when);
-    assert_ok(
-        at_evidence_add(folder_path(f, strchr(kernel, 'b') != NULL ? "b.json" : "a.json", path), exhibit.verdict));
-    at_verdict_destroy(exhibit.verdict);
+    entry.verdict->options.quick = strstr(kernel, "QUICK") != NULL;
+    assert_ok(at_verdict_judge(entry.verdict));
+    (void)snprintf(entry.verdict->problem, ATTUNE_PROBLEM_TEXT_MAX, "%s", problem);
+    (void)snprintf(entry.verdict->when, sizeof entry.verdict->when, "%s", when);
+    assert_ok(at_evidence_add(folder_path(f, strchr(kernel, 'b') != NULL ? "b.json" : "a.json", path), entry.verdict));
+    at_verdict_destroy(entry.verdict);
 }
 
 static void archives_are_in_order_and_know_the_newest(void **state)
@@ -230,8 +251,8 @@ static void archives_are_in_order_and_know_the_newest(void **state)
     assert_ok(at_file_write(folder_path(&f, "c.json", path), "{}", 2));
     assert_ok(at_archive_open(f.path, "", &archive));
     assert_int_equal(archive.count, 7);
-    assert_int_equal(archive.record[0].standing, AT_BROKEN);
-    assert_null(archive.record[0].exhibit);
+    assert_int_equal(archive.record[0].state, AT_BROKEN);
+    assert_null(archive.record[0].entry);
     static const struct {
         const char *kernel, *problem, *when;
         bool newest;
@@ -245,11 +266,11 @@ static void archives_are_in_order_and_know_the_newest(void **state)
     };
     for (size_t i = 0; i < 6; ++i) {
         const at_record *record = &archive.record[i + 1];
-        assert_string_equal(record->exhibit->verdict->kernel, order[i].kernel);
-        assert_string_equal(record->exhibit->verdict->problem, order[i].problem);
-        assert_string_equal(record->exhibit->verdict->when, order[i].when);
+        assert_string_equal(record->entry->verdict->kernel, order[i].kernel);
+        assert_string_equal(record->entry->verdict->problem, order[i].problem);
+        assert_string_equal(record->entry->verdict->when, order[i].when);
         assert_int_equal(record->newest, order[i].newest);
-        assert_int_equal(record->standing, AT_STALE);
+        assert_int_equal(record->state, AT_STALE);
     }
     at_archive_close(&archive);
     assert_fails(at_archive_open("/nowhere", "", &archive), ATTUNE_NOT_FOUND, "/nowhere");
@@ -259,8 +280,8 @@ static void archives_are_in_order_and_know_the_newest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cpu_kernels_stand_by_source_and_compiler),
-        cmocka_unit_test(cuda_kernels_stand_by_their_cubin),
+        cmocka_unit_test(cpu_kernels_are_bound_to_their_code),
+        cmocka_unit_test(cuda_kernels_are_bound_to_their_code),
         cmocka_unit_test(comments_and_blank_lines_do_not_change_cubins),
         cmocka_unit_test(other_findings_are_broken),
         cmocka_unit_test(what_cannot_be_made_here_is_said),

@@ -432,10 +432,10 @@ static void make_older(const char *dir)
     assert_int_equal(at_evidence_find(dir, &files, &count), ATTUNE_OK);
     assert_int_equal(count, 1);
     assert_int_equal(at_evidence_read(files[0], &evidence), ATTUNE_OK);
-    evidence.exhibit[0].verdict->session.policy.twin_by_reach = false;
-    assert_int_equal(at_verdict_judge(evidence.exhibit[0].verdict), ATTUNE_OK);
+    evidence.entry[0].verdict->session.policy.twin_by_reach = false;
+    assert_int_equal(at_verdict_judge(evidence.entry[0].verdict), ATTUNE_OK);
     assert_int_equal(unlink(files[0]), 0);
-    assert_int_equal(at_evidence_add(files[0], evidence.exhibit[0].verdict), ATTUNE_OK);
+    assert_int_equal(at_evidence_add(files[0], evidence.entry[0].verdict), ATTUNE_OK);
     at_evidence_close(&evidence);
     free(files[0]);
     free(files);
