@@ -40,8 +40,8 @@ typedef struct at_ratchet {
 attune_status at_ratchet_run(const at_archive *archive, at_ratchet *ratchet);
 void at_ratchet_free(at_ratchet *ratchet);
 
-/* Marks those of `count` records of one series, from old to new, that a ratchet looks at: the newest, the last right
- * one before it, and the best before it against each of its peers. */
+/* Marks those of `count` records of one series, from old to new, that a ratchet looks at: the newest, the best before
+ * it against each of its peers, and where it is not right the last one that was. */
 void at_ratchet_mark(const at_record *record, size_t count, bool *marks);
 
 #endif

@@ -52,13 +52,13 @@ static void newest_and_best_stay(void **state)
     keep(path, 12, "2026-01-01T00:00:00Z", false);
     keep(path, 9, "2026-01-02T00:00:00Z", false); /* the best */
     keep(path, 11, "2026-01-03T00:00:00Z", false);
-    keep(path, 10, "2026-01-04T00:00:00Z", false); /* the last right one before the newest */
+    keep(path, 10, "2026-01-04T00:00:00Z", false);
     keep(path, 12, "2026-01-05T00:00:00Z", false);
-    assert_int_equal(prune(path), 2);
+    assert_int_equal(prune(path), 3);
     assert_false(holds(path, "2026-01-01T00:00:00Z"));
     assert_true(holds(path, "2026-01-02T00:00:00Z"));
     assert_false(holds(path, "2026-01-03T00:00:00Z"));
-    assert_true(holds(path, "2026-01-04T00:00:00Z"));
+    assert_false(holds(path, "2026-01-04T00:00:00Z"));
     assert_true(holds(path, "2026-01-05T00:00:00Z"));
     assert_int_equal(prune(path), 0);
     folder_remove(&f);
