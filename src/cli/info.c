@@ -22,7 +22,7 @@
 #include "library/context.h"
 
 static const char default_problem[] = "b1,h8,s512,d64,fp16"; /* for the configs of a kernel, where none is given */
-enum { CONFIGS_MAX = 4096, HEURISTICS_MAX = 4096 };
+enum { CONFIGS_MAX = 4096, WHY_MAX = 512 };
 
 typedef struct info {
     const at_cli *cli;
@@ -150,43 +150,28 @@ static void add_traits(at_facts *facts, const attune_kernel *kernel)
     at_facts_add(facts, "kernel", kernel->name, "traits", "%s", list);
 }
 
-/* The first config of the heuristic that fits; else the reason of the first one. */
-static bool first_fitting(const info *all, const attune_kernel *kernel, attune_reason *reason)
+/* Why the kernel would not run the problem; "" where it could. */
+static void ask_why(const info *all, const attune_kernel *kernel, char why[WHY_MAX])
 {
-    attune_config config = {{0}};
-    attune_reason later;
-    for (int32_t i = 0; i < HEURISTICS_MAX && kernel->heuristic(&all->problem, all->target, i, &config); ++i) {
-        if (at_kernel_fits(kernel, &all->problem, all->target, &config, i == 0 ? reason : &later)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool could_run(const info *all, const attune_kernel *kernel, attune_reason *reason)
-{
-    if (kernel->target != all->target->kind) {
-        return attune_refuse(reason, "it runs on %s; the target here is %s", target_name(kernel->target),
-                             target_name(all->target->kind));
-    }
-    if (!at_kernel_supports(kernel, &all->problem, all->target, reason)) {
-        return false;
-    }
     const char *failure = at_context_failure(all->context, kernel);
+    why[0] = '\0';
     if (failure != NULL) {
-        return attune_refuse(reason, "it failed: %s", failure);
+        (void)snprintf(why, WHY_MAX, "it failed: %s", failure);
+    } else if (attune_supports(all->context, &all->problem, kernel->name) != ATTUNE_OK) {
+        const char *detail = attune_last_detail(), *reason = strstr(detail, "cannot: ");
+        (void)snprintf(why, WHY_MAX, "%s", reason != NULL ? reason + strlen("cannot: ") : detail);
     }
-    return first_fitting(all, kernel, reason);
 }
 
 /* What would become of the kernel if the problem were planned; `chosen` is the plan's. */
 static void add_verdict(const info *all, const attune_kernel *kernel, const attune_kernel *chosen)
 {
-    attune_reason reason = {""};
+    char why[WHY_MAX];
+    ask_why(all, kernel, why);
     if (kernel == chosen) {
         at_facts_add(all->facts, "kernel", kernel->name, "for the problem", "runs it");
-    } else if (!could_run(all, kernel, &reason)) {
-        at_facts_add(all->facts, "kernel", kernel->name, "for the problem", "cannot: %s", reason.text);
+    } else if (why[0] != '\0') {
+        at_facts_add(all->facts, "kernel", kernel->name, "for the problem", "cannot: %s", why);
     } else if ((kernel->traits & ATTUNE_TRAIT_NAMED_ONLY) != 0) {
         at_facts_add(all->facts, "kernel", kernel->name, "for the problem", "could, but only where it is named");
     } else {

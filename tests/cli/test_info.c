@@ -46,7 +46,7 @@ static void a_problem_is_explained(void **state)
     shows(&result, "kernel\tcpu_tiled\tfor the problem\truns it\n");
     for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
         char row[128];
-        (void)snprintf(row, sizeof row, "kernel\t%s\tfor the problem\tcannot: it runs on cuda", (*kernel)->name);
+        (void)snprintf(row, sizeof row, "kernel\t%s\tfor the problem\tcannot: it is for cuda", (*kernel)->name);
         if ((*kernel)->target == ATTUNE_TARGET_CUDA) {
             shows(&result, row);
         }
