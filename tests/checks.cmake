@@ -5,10 +5,10 @@ foreach(check ${checks})
   file(GLOB script ${CMAKE_SOURCE_DIR}/tools/checks/${check}.py ${CMAKE_SOURCE_DIR}/tools/checks/${check}.sh)
   add_test(NAME check.${check} COMMAND ${script} ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   add_test(NAME selftest.${check} COMMAND ${script} --self-test)
-  set_tests_properties(check.${check} selftest.${check} PROPERTIES TIMEOUT 300 LABELS check
+  set_tests_properties(check.${check} selftest.${check} PROPERTIES LABELS check
     ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 endforeach()
 # These use every processor themselves; starting them first keeps them off the end of the run.
-set_tests_properties(check.tidy check.cppcheck PROPERTIES PROCESSORS ${ATTUNE_PROCESSORS} COST 1000 TIMEOUT 900)
+set_tests_properties(check.tidy check.cppcheck PROPERTIES PROCESSORS ${ATTUNE_PROCESSORS} COST 1000)
 # The slowest, by far, on a clean tree (it remembers what it found clean): `make lint` and CI run it, `make test` does not.
 set_tests_properties(check.tidy PROPERTIES LABELS "check;tidy")

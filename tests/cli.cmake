@@ -5,14 +5,14 @@ if(TARGET attune)
   if(BASH_PROGRAM)
     add_test(NAME cli.completion COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/completion.sh
       $<TARGET_FILE:attune> ${CMAKE_SOURCE_DIR}/completions/attune.bash)
-    set_tests_properties(cli.completion PROPERTIES TIMEOUT 300 LABELS unit)
+    set_tests_properties(cli.completion PROPERTIES LABELS unit)
     add_test(NAME cli.scripts COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/scripts.sh ${CMAKE_SOURCE_DIR}/tools)
     add_test(NAME cli.zoo COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/zoo.sh ${CMAKE_SOURCE_DIR}/tools)
-    set_tests_properties(cli.scripts cli.zoo PROPERTIES TIMEOUT 120 LABELS unit)
+    set_tests_properties(cli.scripts cli.zoo PROPERTIES LABELS unit)
   endif()
   # The evidence of the tree itself: broken is an error anywhere, stale is what a change of a kernel makes of it.
   add_test(NAME check.evidence COMMAND attune verify --allow-stale ${CMAKE_SOURCE_DIR}/evidence)
-  set_tests_properties(check.evidence PROPERTIES TIMEOUT 600 LABELS check
+  set_tests_properties(check.evidence PROPERTIES LABELS check
     ENVIRONMENT ATTUNE_CACHE=${CMAKE_BINARY_DIR}/kernel-cache)
   add_library(lazy_blas MODULE cli/lazy_blas.c)
   target_link_libraries(lazy_blas PRIVATE attune_flags)
