@@ -139,10 +139,10 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                                  .cluster = {1, 1, 1},
                                  .smem = attune_term_const(smem_of(problem, target, config)),
                                  .map_count = problem->varlen ? 3 : 4,
-                                 .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, q_rows, 1, 1}, 256},
-                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
-                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256},
-                                         {ATTUNE_O, ATTUNE_SWIZZLE_128B, {64, 16, 1, 1}, 0}}};
+                                 .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {64, q_rows, 1, 1}, 256, ""},
+                                         {ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256, ""},
+                                         {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, n, 1, 1}, 256, ""},
+                                         {ATTUNE_O, ATTUNE_SWIZZLE_128B, {64, 16, 1, 1}, 0, ""}}};
     attune_step_fill reset = {
         .offset_bytes = attune_term_const(0), .bytes = attune_term_const(COUNTER_BYTES), .pattern = 0};
     *out = (attune_steps){0};

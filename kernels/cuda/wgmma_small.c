@@ -264,10 +264,10 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         .smem = attune_term_const(smem_of(problem, config)),
         .programmatic = value[PROGRAMMATIC],
         .map_count = boxed(problem, config) ? 4 : 3,
-        .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {CHUNK, 64, 1, 1}, 256},
-                {ATTUNE_K, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N], 1, 1}, 256},
-                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N], 1, 1}, 256},
-                {ATTUNE_O, ATTUNE_SWIZZLE_128B, {CHUNK, 16, 1, 1}, 0}}};
+        .map = {{ATTUNE_Q, ATTUNE_SWIZZLE_128B, {CHUNK, 64, 1, 1}, 256, ""},
+                {ATTUNE_K, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N], 1, 1}, 256, ""},
+                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {CHUNK, value[BLOCK_N], 1, 1}, 256, ""},
+                {ATTUNE_O, ATTUNE_SWIZZLE_128B, {CHUNK, 16, 1, 1}, 0, ""}}};
     *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
 }
 
