@@ -8,7 +8,7 @@
  */
 #include "device/dots.h"
 #include "device/pairs.h"
-#include "device/sequence.h"
+#include "device/score.h"
 #include "device/vector.h"
 
 enum { BLOCK_M, BLOCK_N, HEADS, PACK }; /* places in attune_args.param */
@@ -199,16 +199,11 @@ static void pack_query(const item *it)
 static void clear_rows(const item *it)
 {
     const attune_args *args = it->args;
-    const attune_tensor *slopes = &args->tensor[ATTUNE_SLOPES];
     for (int lane = 0; lane < it->panels * LANES; ++lane) {
         it->top[lane] = -INFINITY;
         it->sum[lane] = 0;
         it->ahead[lane] = (float)(lane % it->each);
-        it->slope[lane] = 0;
-        if ((args->features & ATTUNE_FEATURE_ALIBI) && has_row(it, lane)) {
-            int64_t at = head_of(it, lane) * slopes->stride[ATTUNE_STRIDE_HEAD];
-            memcpy(&it->slope[lane], (const float *)slopes->data + at, sizeof it->slope[lane]);
-        }
+        it->slope[lane] = has_row(it, lane) ? slope_of(args, head_of(it, lane)) : 0;
     }
     memset(it->out, 0, sizeof(float) * (size_t)(it->panels * LANES) * (size_t)pitch_v(args));
 }
@@ -299,53 +294,20 @@ static void add_values_carefully(const item *it, const tile *t, int panel, const
 
 /* ---- Scores: everything between Q K^T and the softmax ----------------------------------------------------------- */
 
-static void scale_scores(const item *it, const tile *t, float *score)
+/* Whether scores are scaled before the softmax; else it does that itself. */
+static bool are_scaled(const item *it)
 {
-    float scale = fabsf(it->args->scale);
-    float cap = it->args->softcap;
-    for (int i = 0; i < t->count * LANES; i += VL) {
-        vf s = load(score + i) * scale;
-        if (cap > 0) {
-            s = hyperbolic_tangent(s / cap) * cap;
-        }
-        store(score + i, s);
-    }
+    return (it->args->features & (ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI)) != 0;
 }
 
-static void add_alibi(const item *it, const tile *t, int panel, float *score)
+/* Products become scores; what fills the tile up to whole pairs of tiles is hidden. */
+static void prepare_scores(const item *it, const tile *t, int panel, float *score)
 {
-    vf slope = load(it->slope + panel * LANES);
-    vf ahead = load(it->ahead + panel * LANES) + (float)(it->seen.position - t->first);
-    for (int n = 0; n < t->count; ++n) {
-        store(score + n * LANES, load(score + n * LANES) - slope * magnitude(ahead - (float)n));
-    }
-}
-
-/* Hides keys outside of each row's window. */
-static void hide_outside(const item *it, const tile *t, int panel, float *score)
-{
-    const int64_t far = 1 << 20; /* beyond any tile, exact in fp32 */
-    vf ahead = load(it->ahead + panel * LANES);
-    vf left = ahead + (float)lesser_of(greater_of(it->seen.left - t->first, -far), far);
-    vf right = ahead + (float)lesser_of(greater_of(it->seen.right - t->first, -far), far);
-    for (int n = 0; n < t->count; ++n) {
-        vf key = splat((float)n);
-        store(score + n * LANES, blend((key < left) | (key > right), splat(-INFINITY), load(score + n * LANES)));
-    }
-}
-
-/* Applies what the problem asks for, and hides what fills the tile up to whole pairs of tiles. */
-static void dress_scores(const item *it, const tile *t, int panel, float *score)
-{
-    uint32_t features = it->args->features;
-    if (features & (ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI)) {
-        scale_scores(it, t, score);
-    }
-    if (features & ATTUNE_FEATURE_ALIBI) {
-        add_alibi(it, t, panel, score);
-    }
-    if (t->first < it->seen.left + it->queries - 1 || t->first + t->count - 1 > it->seen.right) {
-        hide_outside(it, t, panel, score);
+    vf lane = load(it->ahead + panel * LANES);
+    scores s = scores_of_rows(score, t->count, LANES, lane, it->seen.position - t->first);
+    apply_score(it->args, &s, are_scaled(it) ? fabsf(it->args->scale) : 1, load(it->slope + panel * LANES));
+    if (needs_mask(&it->seen, it->queries, t->first, t->first + t->count - 1)) {
+        hide_outside(&s, lane + side_of_tile(it->seen.left, t->first), lane + side_of_tile(it->seen.right, t->first));
     }
     for (int n = t->count; n < whole(t->count, 32); ++n) {
         store(score + n * LANES, splat(-INFINITY));
@@ -357,8 +319,7 @@ static void dress_scores(const item *it, const tile *t, int panel, float *score)
 /* What scores are multiplied by to be powers of two. */
 static float factor_of(const item *it)
 {
-    bool scaled = it->args->features & (ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI);
-    return LOG2_E * (scaled ? 1 : fabsf(it->args->scale));
+    return LOG2_E * (are_scaled(it) ? 1 : fabsf(it->args->scale));
 }
 
 /* Raises what is subtracted from the scores of rows whose maximum has grown by much. NOTE: bf16 weights up to 2^8 are
@@ -396,7 +357,7 @@ static void begin_weighing(const item *it, meeting *m, weighing *w)
                     .careful = it->careful,
                     .factor = splat(factor_of(it))};
     for (int i = 0; i < m->panels; ++i) {
-        dress_scores(it, &m->t, m->panel + i, w->score[i]);
+        prepare_scores(it, &m->t, m->panel + i, w->score[i]);
         w->base[i] = raise_top(it, m, i, highest_score(w->score[i], w->count) * w->factor);
     }
 }

@@ -7,6 +7,7 @@
  */
 #include "device/packed.h"
 #include "device/parts.h"
+#include "device/score.h"
 #include "device/vector.h"
 
 enum { SPLIT, BLOCK_N, AHEAD, ORDER }; /* places in attune_args.param */
@@ -21,9 +22,7 @@ typedef struct item {
     int64_t packed;              /* query rows of the KV head: row r is query r % length_q of its head r / length_q */
     int64_t start;               /* the first of them that is done now */
     int64_t first, last;         /* keys of the part that a row may see */
-    int64_t left[ROWS];          /* the keys that each row sees */
-    int64_t right[ROWS];         /* likewise, the last */
-    int64_t position[ROWS];      /* of each row among the keys */
+    window seen[ROWS];           /* by each row */
     int64_t all_left, all_right; /* the keys that every row sees */
     int rows;
     int pitch_qk, pitch_v, across; /* floats from row to row of query, out and score */
@@ -86,9 +85,7 @@ static void find_keys(item *it, int64_t start)
     it->all_right = INT64_MAX;
     for (int r = 0; r < it->rows; ++r) {
         window seen = find_window(it->args, &it->of, (start + r) % it->of.length_q);
-        it->position[r] = seen.position;
-        it->left[r] = seen.left;
-        it->right[r] = seen.right;
+        it->seen[r] = seen;
         it->all_left = greater_of(it->all_left, seen.left);
         it->all_right = lesser_of(it->all_right, seen.right);
         lowest = lesser_of(lowest, seen.left);
@@ -154,36 +151,16 @@ static void score_block(const item *it, const block *b)
     }
 }
 
-static void add_alibi(const item *it, const block *b, int row, float *score)
+/* Products become scores, but for the scale, which the queries have; what fills the last vector is hidden. */
+static void prepare_row(const item *it, const block *b, int row, float *score)
 {
-    const attune_tensor *slopes = &it->args->tensor[ATTUNE_SLOPES];
-    float slope;
-    memcpy(&slope, (const float *)slopes->data + head_of(it, it->start + row) * slopes->stride[ATTUNE_STRIDE_HEAD],
-           sizeof slope);
-    vf behind = lane_numbers() - (float)(it->position[row] - b->first);
-    for (int n = 0; n < b->count; n += VL) {
-        store(score + n, load(score + n) - slope * magnitude(behind + (float)n));
-    }
-}
-
-/* Applies what the problem asks for, and hides what the row does not see. */
-static void dress_row(const item *it, const block *b, int row, float *score)
-{
-    float cap = it->args->softcap;
-    if (it->args->features & ATTUNE_FEATURE_SOFTCAP) {
-        for (int n = 0; n < b->count; n += VL) {
-            store(score + n, hyperbolic_tangent(load(score + n) / cap) * cap);
-        }
-    }
-    if (it->args->features & ATTUNE_FEATURE_ALIBI) {
-        add_alibi(it, b, row, score);
-    }
-    for (int64_t n = 0; n < lesser_of(it->left[row] - b->first, b->count); ++n) {
-        score[n] = -INFINITY;
-    }
-    for (int64_t n = greater_of(lesser_of(it->right[row] - b->first + 1, b->count), 0); n % VL != 0 || n < b->count;
-         ++n) {
-        score[n] = -INFINITY;
+    const window *seen = &it->seen[row];
+    scores s = scores_of_keys(score, b->count, seen->position - b->first);
+    int64_t last = b->first + b->count - 1;
+    apply_score(it->args, &s, 1, splat(slope_of(it->args, head_of(it, it->start + row))));
+    if (needs_mask(seen, 1, b->first, last) || b->count % VL != 0) {
+        hide_outside(&s, splat(side_of_tile(seen->left, b->first)),
+                     splat(side_of_tile(lesser_of(seen->right, last), b->first)));
     }
 }
 
@@ -233,8 +210,8 @@ static void add_row(const item *it, const block *b, int row)
     int columns = it->args->head_dim_v;
     float *out = it->out + row * it->pitch_v;
     const float *weight = it->score + row * it->across;
-    int from = (int)lesser_of(greater_of(it->left[row] - b->first, 0), b->count);
-    int to = (int)lesser_of(greater_of(it->right[row] - b->first + 1, from), b->count);
+    int from = (int)lesser_of(greater_of(it->seen[row].left - b->first, 0), b->count);
+    int to = (int)lesser_of(greater_of(it->seen[row].right - b->first + 1, from), b->count);
     if (!it->careful) {
         add_group(1, dtype, b->value + from * b->value_step, b->value_step, 0, weight + from, it->across, to - from,
                   out, it->pitch_v, columns);
@@ -273,7 +250,7 @@ static void do_block(const item *it, const block *b)
     score_block(it, b);
     for (int row = 0; row < it->rows; ++row) {
         float *score = it->score + row * it->across;
-        dress_row(it, b, row, score);
+        prepare_row(it, b, row, score);
         weigh_row(it, b->count, row, score);
     }
     bool cut = b->first < it->all_left || b->first + b->count - 1 > it->all_right;

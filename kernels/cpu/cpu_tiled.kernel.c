@@ -9,6 +9,7 @@
  */
 #include "device/parts.h"
 #include "device/product.h"
+#include "device/score.h"
 
 enum { BLOCK_M, BLOCK_N, PANEL, EXP, PREFETCH, PACK, ORDER, SPLIT }; /* places in attune_args.param */
 
@@ -20,8 +21,7 @@ typedef struct item {
     int64_t start_q, start_kv; /* rows of the tensors where the sequence begins; 0 unless varlen */
     int64_t length_q, keys;    /* of the sequence; valid ones of its keys */
     int64_t first;             /* query row of the sequence */
-    int64_t position;          /* of that row among the keys */
-    int64_t left, right;       /* it sees keys left ... right; each row after it, one further */
+    window seen;               /* by that row; each row after it sees one key further */
     int64_t part, parts;       /* of the keys */
     int rows;
     int vectors; /* of a panel */
@@ -75,10 +75,7 @@ static bool find_rows(item *it, const attune_args *args, int64_t block, int64_t 
     it->start_kv = of.start_kv;
     it->length_q = of.length_q;
     it->keys = of.keys;
-    window seen = find_window(args, &of, it->first);
-    it->position = seen.position;
-    it->left = seen.left;
-    it->right = seen.right;
+    it->seen = find_window(args, &of, it->first);
     it->rows = (int)lesser_of(it->length_q - it->first, block);
     return it->rows > 0;
 }
@@ -214,7 +211,7 @@ static void fetch_ahead(const tile *t, int row, int rows, int64_t bytes)
 }
 
 /* Scores of rows row ... row + VL - 1 of the item, in the tile. */
-static float *scores_of(const item *it, int row)
+static float *score_at(const item *it, int row)
 {
     int64_t panel = row / it->panel;
     return it->score + panel * it->args->param[BLOCK_N] * it->panel + row % it->panel;
@@ -230,7 +227,7 @@ static void score_tile(const item *it, const tile *t)
         for (int panel = 0; panel < it->panels; ++panel) {
             int row = panel * it->panel;
             score_keys(rows, it->vectors, keys.data, keys.pitch, it->query + (int64_t)row * depth, depth,
-                       scores_of(it, row) + n * it->panel);
+                       score_at(it, row) + n * it->panel);
         }
     }
 }
@@ -254,7 +251,7 @@ static void add_piece(const item *it, const tile *t, const piece *values, int fi
             if (panel == 0) {
                 fetch_share(it, t, first + c, group);
             }
-            add_columns(group, it->vectors, values->data + c, values->pitch, scores_of(it, row), t->count,
+            add_columns(group, it->vectors, values->data + c, values->pitch, score_at(it, row), t->count,
                         it->decay + row, out + c * it->panel);
         }
     }
@@ -265,7 +262,7 @@ static void add_piece(const item *it, const tile *t, const piece *values, int fi
 static void add_piece_carefully(const item *it, const tile *t, const piece *values, int first, int columns)
 {
     for (int row = 0; row < it->panels * it->panel; row += VL) {
-        const float *weight = scores_of(it, row);
+        const float *weight = score_at(it, row);
         float *out = it->out + (int64_t)(row / it->panel) * it->args->head_dim_v * it->panel + row % it->panel;
         for (int c = 0; c < columns; ++c) {
             float *to = out + (first + c) * it->panel;
@@ -296,14 +293,6 @@ static void add_values(const item *it, const tile *t)
 }
 
 /* ---- Scores: everything between Q K^T and the softmax ----------------------------------------------------------- */
-
-static void cap_scores(const item *it, const tile *t, float *score)
-{
-    float cap = it->args->softcap;
-    for (int i = 0; i < t->count * it->panel; i += VL) {
-        store(score + i, hyperbolic_tangent(load(score + i) / cap) * cap);
-    }
-}
 
 /* Address of element (row, key) of BIAS or MASK. */
 static const char *plane_of(const item *it, attune_role role, int64_t row, int64_t key, int64_t bytes)
@@ -344,36 +333,22 @@ INLINE void load_mask(const item *it, const tile *t, int row, int n, vf x[VL])
     transpose(x);
 }
 
-static void add_bias(const item *it, const tile *t, int row)
+static void add_biases(const item *it, const tile *t, int row)
 {
-    float *score = scores_of(it, row);
+    float *score = score_at(it, row);
     for (int n = 0; n < t->count; n += VL) {
         vf x[VL];
         load_bias(it, t, row, n, x);
         for (int k = 0; k < VL && n + k < t->count; ++k) {
             float *at = score + (n + k) * it->panel;
-            /* -infinity hides its key whatever the score: NaN and +infinity too. */
-            store(at, blend(x[k] == splat(-INFINITY), x[k], load(at) + x[k]));
+            store(at, add_bias(load(at), x[k]));
         }
-    }
-}
-
-static void add_alibi(const item *it, const tile *t, int row)
-{
-    const attune_tensor *slopes = &it->args->tensor[ATTUNE_SLOPES];
-    float slope;
-    memcpy(&slope, (const float *)slopes->data + it->head * slopes->stride[ATTUNE_STRIDE_HEAD], sizeof slope);
-    float *score = scores_of(it, row);
-    vf ahead = lane_numbers() + (float)(it->position + row - t->first);
-    for (int n = 0; n < t->count; ++n) {
-        float *at = score + n * it->panel;
-        store(at, load(at) - slope * magnitude(ahead - (float)n));
     }
 }
 
 static void hide_masked(const item *it, const tile *t, int row)
 {
-    float *score = scores_of(it, row);
+    float *score = score_at(it, row);
     for (int n = 0; n < t->count; n += VL) {
         vf x[VL];
         load_mask(it, t, row, n, x);
@@ -384,40 +359,25 @@ static void hide_masked(const item *it, const tile *t, int row)
     }
 }
 
-/* Hides keys outside of each row's window. */
-static void hide_outside(const item *it, const tile *t, int row)
-{
-    const int64_t far = 1 << 20; /* beyond any tile, exact in fp32 */
-    float *score = scores_of(it, row);
-    vf left = lane_numbers() + (float)lesser_of(greater_of(it->left + row - t->first, -far), far);
-    vf right = lane_numbers() + (float)lesser_of(greater_of(it->right + row - t->first, -far), far);
-    for (int n = 0; n < t->count; ++n) {
-        float *at = score + n * it->panel;
-        vf key = splat((float)n);
-        store(at, blend((key < left) | (key > right), splat(-INFINITY), load(at)));
-    }
-}
-
-/* Applies what the problem asks for. */
-static void dress_scores(const item *it, const tile *t)
+/* Products become scores, but for the scale, which the queries have. */
+static void prepare_scores(const item *it, const tile *t)
 {
     uint32_t features = it->args->features;
-    bool cut = t->first < it->left + it->rows - 1 || t->first + t->count - 1 > it->right;
-    for (int panel = 0; (features & ATTUNE_FEATURE_SOFTCAP) && panel < it->panels; ++panel) {
-        cap_scores(it, t, scores_of(it, panel * it->panel));
-    }
+    vf slope = splat(slope_of(it->args, it->head));
+    bool masked = needs_mask(&it->seen, it->rows, t->first, t->first + t->count - 1);
     for (int row = 0; row < it->panels * it->panel; row += VL) {
+        scores s =
+            scores_of_rows(score_at(it, row), t->count, it->panel, lane_numbers(), it->seen.position + row - t->first);
+        apply_score(it->args, &s, 1, slope);
         if (features & ATTUNE_FEATURE_BIAS) {
-            add_bias(it, t, row);
-        }
-        if (features & ATTUNE_FEATURE_ALIBI) {
-            add_alibi(it, t, row);
+            add_biases(it, t, row);
         }
         if (features & ATTUNE_FEATURE_MASK) {
             hide_masked(it, t, row);
         }
-        if (cut) {
-            hide_outside(it, t, row);
+        if (masked) {
+            hide_outside(&s, lane_numbers() + side_of_tile(it->seen.left + row, t->first),
+                         lane_numbers() + side_of_tile(it->seen.right + row, t->first));
         }
     }
 }
@@ -467,7 +427,7 @@ INLINE void weigh(int degree, int vectors, int step, bool careful, int keys, flo
 
 INLINE void weigh_panel(int degree, const item *it, int keys, int row)
 {
-    float *score = scores_of(it, row);
+    float *score = score_at(it, row);
     int v = 0;
     for (; !it->careful && v + 2 <= it->vectors; v += 2) {
         int at = row + v * VL;
@@ -618,15 +578,15 @@ static void sweep_keys(const item *it)
 {
     const attune_args *args = it->args;
     int64_t split = args->param[SPLIT];
-    int64_t last = lesser_of(it->keys - 1, it->right + it->rows - 1);
+    int64_t last = lesser_of(it->keys - 1, it->seen.right + it->rows - 1);
     last = it->parts == 1 ? last : lesser_of(last, (it->part + 1) * split - 1);
-    tile t = {.first = greater_of(it->left, it->part * split)};
+    tile t = {.first = greater_of(it->seen.left, it->part * split)};
     clear_rows(it);
     for (; t.first <= last; t.first += t.count) {
         t.count = (int)lesser_of(last + 1 - t.first, args->param[BLOCK_N]);
         find_tile(it, ATTUNE_K, &t);
         score_tile(it, &t);
-        dress_scores(it, &t);
+        prepare_scores(it, &t);
         weigh_tile(it, &t);
         find_tile(it, ATTUNE_V, &t);
         add_values(it, &t);

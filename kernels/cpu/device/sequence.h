@@ -1,5 +1,4 @@
-/* What CPU kernels share about a sequence: its lengths, the keys a query row sees, where its rows are, and how a row's
- * softmax ends. */
+/* What CPU kernels share about a sequence: its lengths, where its rows are, and how a row's softmax ends. */
 #ifndef KERNELS_CPU_DEVICE_SEQUENCE_H
 #define KERNELS_CPU_DEVICE_SEQUENCE_H
 
@@ -15,18 +14,12 @@ INLINE int64_t greater_of(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* ---- Lengths and positions -------------------------------------------------------------------------------------- */
+/* ---- Lengths ---------------------------------------------------------------------------------------------------- */
 
 typedef struct lengths {
     int64_t start_q, start_kv; /* rows of the tensors where the sequence begins; 0 unless varlen */
     int64_t length_q, keys;    /* of the sequence; valid ones of its keys */
 } lengths;
-
-/* What a query row sees: keys left ... right; each row after it, one further. */
-typedef struct window {
-    int64_t position; /* of the row among the keys */
-    int64_t left, right;
-} window;
 
 /* Start and length of a packed sequence, clamped to what the tensor has and the plan allows. */
 static inline int64_t find_sequence(const attune_tensor *cu, int64_t batch, int64_t total, int64_t longest,
@@ -52,32 +45,6 @@ static inline lengths find_lengths(const attune_args *args, int64_t batch)
         of.keys = lesser_of(greater_of(used, 0), of.keys);
     }
     return of;
-}
-
-/* The keys that query row `row` sees, from the masks that are about positions; without any, from far left to far
- * right. */
-static inline window find_window(const attune_args *args, const lengths *of, int64_t row)
-{
-    const int64_t far = INT64_C(1) << 62;
-    int64_t offset = 0;
-    if (args->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT) {
-        offset = of->keys - of->length_q;
-    } else if (args->offset_kind == ATTUNE_OFFSET_NUMBER) {
-        offset = args->offset;
-    }
-    int64_t left = -1;
-    int64_t right = -1;
-    if (args->features & ATTUNE_FEATURE_WINDOW) {
-        left = args->window_left;
-        right = args->window_right;
-    }
-    if (args->features & ATTUNE_FEATURE_CAUSAL) {
-        right = 0;
-    }
-    window seen = {.position = row + offset};
-    seen.left = left < 0 || left > far / 2 ? -far : seen.position - left;
-    seen.right = right < 0 || right > far / 2 ? far : seen.position + right;
-    return seen;
 }
 
 /* ---- Rows of tensors -------------------------------------------------------------------------------------------- */
