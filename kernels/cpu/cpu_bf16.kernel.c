@@ -1,7 +1,7 @@
 /* cpu_bf16: attention in bf16 by the CPU's own dot products of bf16 pairs, in vectors or in tiles. docs/cpu.md explains
  * it.
  *
- * As in cpu_tiled everything stands transposed: S^T[key][row] = K Q^T and O^T[column][row] = V^T P^T, lanes being query
+ * As in cpu_tiled everything is transposed: S^T[key][row] = K Q^T and O^T[column][row] = V^T P^T, lanes being query
  * rows, so that the softmax is lane by lane. A first step packs K (its rows padded) and V (transposed) by tiles of keys
  * into the workspace, once for all query rows; a work item of the second step is a block of query rows, of one head or
  * of several that share their KV head. Both products then have the same form, that of device/dots.h.
@@ -13,7 +13,7 @@
 
 enum { BLOCK_M, BLOCK_N, HEADS, PACK }; /* places in attune_args.param */
 enum { HEAD_BYTES = 64 };               /* of the workspace: the number of the running step; of a tile: its flag */
-enum { MEETINGS = 3, SCORES = 2 };      /* under way at once; arrays of scores that they need */
+enum { IN_FLIGHT = 3, SCORES = 2 };     /* under way at once; arrays of scores that they need */
 
 #define LOG2_E 0x1.715476p0f
 #define LN_2 0x1.62e430p-1f
@@ -103,14 +103,14 @@ typedef struct tile {
     const uint16_t *key, *value; /* from the first on */
 } tile;
 
-/* A tile of keys meets one or two panels: what goes through three stages, to scores, to weights, and into O. */
-typedef struct meeting {
+/* A tile of keys by one or two panels: what goes through three stages, to scores, to weights, and into O. */
+typedef struct product {
     tile t;
     int panel, panels; /* panels 0: there is none */
     float *score;      /* [2][BLOCK_N][LANES] */
     bool shrinks[2];   /* by the panel's decay, before values are added */
     float decay[2][LANES] __attribute__((aligned(64)));
-} meeting;
+} product;
 
 /* Which rows item `index` has; false if its sequence ends before them. */
 static bool find_rows(item *it, const attune_args *args, int64_t index)
@@ -218,7 +218,7 @@ INLINE void multiply_beside(int panels, bool add, const dots *d, meanwhile other
     }
 }
 
-INLINE void score_keys(const item *it, const meeting *m, meanwhile other)
+INLINE void score_keys(const item *it, const product *m, meanwhile other)
 {
     int pairs = pitch_k(it->args) / 2;
     dots d = {.a = (const uint32_t *)m->t.key,
@@ -244,7 +244,7 @@ static void shrink_rows(const item *it, int panel, vf decay)
     }
 }
 
-static void shrink_panels(const item *it, const meeting *m)
+static void shrink_panels(const item *it, const product *m)
 {
     for (int i = 0; i < m->panels; ++i) {
         if (m->shrinks[i]) {
@@ -253,7 +253,7 @@ static void shrink_panels(const item *it, const meeting *m)
     }
 }
 
-INLINE void add_values(const item *it, const meeting *m, meanwhile other)
+INLINE void add_values(const item *it, const product *m, meanwhile other)
 {
     int columns = pitch_v(it->args);
     int64_t block = it->args->param[BLOCK_N];
@@ -286,8 +286,8 @@ static void add_values_carefully(const item *it, const tile *t, int panel, const
             memcpy(&half, row + (int64_t)c * 2, sizeof half);
             uint32_t wide = (uint32_t)half << 16;
             memcpy(&value, &wide, sizeof value);
-            vf product = greater(p, splat(isinf(value) ? 0x1p-126f : 0)) * value;
-            store(out + c * LANES, load(out + c * LANES) + (vf)(seen & (vi)product));
+            vf part = greater(p, splat(isinf(value) ? 0x1p-126f : 0)) * value;
+            store(out + c * LANES, load(out + c * LANES) + (vf)(seen & (vi)part));
         }
     }
 }
@@ -324,7 +324,7 @@ static float factor_of(const item *it)
 
 /* Raises what is subtracted from the scores of rows whose maximum has grown by much. NOTE: bf16 weights up to 2^8 are
  * as exact as those up to 1, so a little growth need not cost a pass over O. Returns what is subtracted, finite. */
-static vf raise_top(const item *it, meeting *m, int i, vf highest)
+static vf raise_top(const item *it, product *m, int i, vf highest)
 {
     int row = (m->panel + i) * LANES;
     vf before = load(it->top + row);
@@ -349,7 +349,7 @@ typedef struct weighing {
     vf factor, base[2], total[2];
 } weighing;
 
-static void begin_weighing(const item *it, meeting *m, weighing *w)
+static void begin_weighing(const item *it, product *m, weighing *w)
 {
     int64_t panel = (int64_t)it->args->param[BLOCK_N] * LANES;
     *w = (weighing){.score = {m->score, m->score + panel},
@@ -386,7 +386,7 @@ INLINE void weigh_nothing(void *work)
 }
 
 /* Weighs what is left. */
-static void end_weighing(const item *it, const meeting *m, weighing *w)
+static void end_weighing(const item *it, const product *m, weighing *w)
 {
     while (w->at < w->count) {
         if (m->panels == 2 && !w->careful) {
@@ -478,8 +478,8 @@ static bool has_flags(const item *it, int64_t first, int64_t last)
     return flags != 0;
 }
 
-/* All stages of a meeting, one after the other. */
-static void attend_at_once(const item *it, meeting *m)
+/* All stages of a tile and its panels, one after the other. */
+static void attend_at_once(const item *it, product *m)
 {
     const meanwhile nothing = {weigh_nothing, NULL};
     weighing w;
@@ -496,10 +496,10 @@ static void attend_at_once(const item *it, meeting *m)
     }
 }
 
-/* A stage each of three meetings: while products of the first and the last keep their unit busy, the vector units turn
+/* A stage each of three products: while products of the first and the last keep their unit busy, the vector units turn
  * the scores of the one between into weights. When values have been added, new scores take the place of their weights.
  */
-static void attend_in_turn(const item *it, const meeting *scored, meeting *weighed, const meeting *added)
+static void attend_pipelined(const item *it, const product *scored, product *weighed, const product *added)
 {
     const meanwhile nothing = {weigh_nothing, NULL};
     weighing w;
@@ -524,41 +524,41 @@ static void attend_in_turn(const item *it, const meeting *scored, meeting *weigh
     }
 }
 
-/* Meetings follow one another. They are attended in turn only where their tiles stay. */
+/* Products follow one another. They are pipelined only where their tiles stay. */
 typedef struct queue {
-    meeting m[MEETINGS];
+    product m[IN_FLIGHT];
     int last, count;
 } queue;
 
-static bool in_turn(const item *it)
+static bool is_pipelined(const item *it)
 {
     return DOTS_OVERLAP && !it->careful && it->args->param[PACK] == 1;
 }
 
-static void enter_meeting(const item *it, queue *q, const tile *t, int panel)
+static void start_product(const item *it, queue *q, const tile *t, int panel)
 {
-    q->last = (q->last + 1) % MEETINGS;
-    meeting *m = &q->m[q->last];
+    q->last = (q->last + 1) % IN_FLIGHT;
+    product *m = &q->m[q->last];
     m->t = *t;
     m->panel = panel;
     m->panels = it->panels - panel > 2 ? 2 : it->panels - panel;
     m->score = it->score + (int64_t)(q->count % SCORES) * 2 * LANES * it->args->param[BLOCK_N];
     ++q->count;
-    if (!in_turn(it)) {
+    if (!is_pipelined(it)) {
         attend_at_once(it, m);
     } else {
-        attend_in_turn(it, m, &q->m[(q->last + 2) % MEETINGS], &q->m[(q->last + 1) % MEETINGS]);
+        attend_pipelined(it, m, &q->m[(q->last + 2) % IN_FLIGHT], &q->m[(q->last + 1) % IN_FLIGHT]);
     }
 }
 
-/* The two stages that the last meetings lack. */
-static void end_meetings(const item *it, queue *q)
+/* The two stages that the last products lack. */
+static void drain_products(const item *it, queue *q)
 {
-    const meeting none = {.panels = 0};
-    meeting over = none;
-    if (in_turn(it)) {
-        attend_in_turn(it, &none, &q->m[q->last], &q->m[(q->last + 2) % MEETINGS]);
-        attend_in_turn(it, &none, &over, &q->m[q->last]);
+    const product none = {.panels = 0};
+    product over = none;
+    if (is_pipelined(it)) {
+        attend_pipelined(it, &none, &q->m[q->last], &q->m[(q->last + 2) % IN_FLIGHT]);
+        attend_pipelined(it, &none, &over, &q->m[q->last]);
     }
 }
 
@@ -570,10 +570,10 @@ static void sweep_keys(item *it, int64_t first, int64_t last)
     for (int64_t nth = first; nth <= last; ++nth) {
         tile t = find_tile(it, nth);
         for (int panel = 0; panel < it->panels; panel += 2) {
-            enter_meeting(it, &q, &t, panel);
+            start_product(it, &q, &t, panel);
         }
     }
-    end_meetings(it, &q);
+    drain_products(it, &q);
     tiles_close();
 }
 

@@ -1,6 +1,6 @@
 /* cpu_tiled: attention in tiles with an online softmax; the CPU's general kernel. docs/cpu.md explains it.
  *
- * A work item is BLOCK_M query rows of one head. Everything stands transposed, so that the lanes of a vector are query
+ * A work item is BLOCK_M query rows of one head. Everything is transposed, so that the lanes of a vector are query
  * rows: S^T[key][row] = K Q^T, and O^T[column][row] = V^T P^T. Keys and values are then read as single numbers that are
  * broadcast, in the order they have in memory, and the softmax's maximum and sum need no reduction across lanes. Only
  * the queries and the result are ever transposed, once an item.

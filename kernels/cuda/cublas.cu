@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) softmax_cublas(cons
         }
         __syncwarp();
     }
-    if (lane == 0 && args.tensor[ATTUNE_LSE].data != nullptr) {
-        *row_of<float>(args.tensor[ATTUNE_LSE], at.batch, head, at.first_q + query) = online_lse(state.maximum, sum);
+    if (lane == 0 && wants_lse(args)) {
+        store_lse(args, at.batch, head, at.first_q + query, state.maximum, sum);
     }
 }

@@ -12,7 +12,7 @@
  *
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). Where a window or an offset can
  * hide a key from all rows of the block, its value is overwritten by zeros. */
-#include "device/journey.cuh"
+#include "device/key_loop.cuh"
 #include "device/score.cuh"
 #include "device/softmax.cuh"
 #include "device/stage.cuh"
@@ -76,7 +76,7 @@ struct alignas(16) query_part {
     element e[part];
 };
 
-/* Reads them; rows from `end` on are zero. NOTE: before any copy is started: a read stands in line behind those. */
+/* Reads them; rows from `end` on are zero. NOTE: before any copy is started: a read waits behind those. */
 ATTUNE_INLINE void fetch_queries(query_part (&x)[parts_thread], const element *origin, attune_i64 stride, int first,
                                  int end)
 {
@@ -188,7 +188,7 @@ ATTUNE_INLINE void softmax_tile(Split &mine, const lane_place &place, const floa
 }
 
 /* In its place where the softmax is left out. */
-ATTUNE_INLINE void pass_on(Split &mine, const lane_place &place, const float (&s)[ROWS][keys], lane_state &state)
+ATTUNE_INLINE void skip_softmax(Split &mine, const lane_place &place, const float (&s)[ROWS][keys], lane_state &state)
 {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -249,8 +249,8 @@ ATTUNE_INLINE void store_row(const attune_args &args, const sequence &at, const 
             out, column,
             make_float4(o[c] * normaliser, o[c + 1] * normaliser, o[c + 2] * normaliser, o[c + 3] * normaliser));
     }
-    if (args.tensor[ATTUNE_LSE].data != nullptr && lane == 0) {
-        *row_of<float>(args.tensor[ATTUNE_LSE], at.batch, w.head, at.first_q + query) = online_lse(soft.maximum, sum);
+    if (wants_lse(args) && lane == 0) {
+        store_lse(args, at.batch, w.head, at.first_q + query, soft.maximum, sum);
     }
 }
 
@@ -258,18 +258,18 @@ ATTUNE_INLINE void store_row(const attune_args &args, const sequence &at, const 
 
 /* What a thread hands over: its rows' maxima and sums, and its part of O, as the same thread of every split has them.
  * Threads are neighbours, so that nobody waits for a bank. */
-struct Handed {
+struct Partials {
     online soft[ROWS][split_threads];
     float4 o[ROWS][columns / 4][split_threads];
 };
-static_assert(sizeof(Split) >= sizeof(Handed), "what a split hands over fits into its own memory");
+static_assert(sizeof(Split) >= sizeof(Partials), "what a split hands over fits into its own memory");
 
-ATTUNE_INLINE Handed &handed_by(Shared &shared, int split)
+ATTUNE_INLINE Partials &partials_of(Shared &shared, int split)
 {
-    return *reinterpret_cast<Handed *>(&shared.split[split]);
+    return *reinterpret_cast<Partials *>(&shared.split[split]);
 }
 
-ATTUNE_INLINE void hand_over(Handed &to, int thread, const lane_state &state)
+ATTUNE_INLINE void store_partials(Partials &to, int thread, const lane_state &state)
 {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -288,7 +288,7 @@ ATTUNE_INLINE online join_row(Shared &shared, int r, int thread, float (&o)[colu
     online whole = {negative_infinity(), 0};
 #pragma unroll
     for (int split = 0; split < SPLITS; ++split) {
-        whole.maximum = fmaxf(whole.maximum, handed_by(shared, split).soft[r][thread].maximum);
+        whole.maximum = fmaxf(whole.maximum, partials_of(shared, split).soft[r][thread].maximum);
     }
 #pragma unroll
     for (int c = 0; c < columns; ++c) {
@@ -296,7 +296,7 @@ ATTUNE_INLINE online join_row(Shared &shared, int r, int thread, float (&o)[colu
     }
 #pragma unroll
     for (int split = 0; split < SPLITS; ++split) {
-        const Handed &part = handed_by(shared, split);
+        const Partials &part = partials_of(shared, split);
         float factor = ptx_ex2_approx_ftz_f32(part.soft[r][thread].maximum - subtrahend(whole.maximum));
         whole.sum = fmaf(part.soft[r][thread].sum, factor, whole.sum);
 #pragma unroll
@@ -321,8 +321,8 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const
     } else {
         constexpr int share = (ROWS + SPLITS - 1) / SPLITS;
         split_barrier<SPLITS, split_threads>(place.split); /* the split's memory is done with */
-        hand_over(handed_by(shared, place.split), place.thread, state);
-        splits_join();
+        store_partials(partials_of(shared, place.split), place.thread, state);
+        join_splits();
         for (int r = place.split * share; r < min(ROWS, (place.split + 1) * share); ++r) {
             float o[columns];
             online whole = join_row(shared, r, place.thread, o);
@@ -332,7 +332,7 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const
 }
 
 /* Starts copying the split's K, or V, from this key on, if there is one. */
-ATTUNE_INLINE void copy_keys(Split &mine, int buffer, int thread, const journey &j, int key)
+ATTUNE_INLINE void copy_keys(Split &mine, int buffer, int thread, const key_loop &j, int key)
 {
     if (key < j.end) {
         tile_copy<BLOCK_N, dim_qk, split_threads>(mine.k[buffer], j.k, j.stride_k, key, j.kv_end, thread);
@@ -340,7 +340,7 @@ ATTUNE_INLINE void copy_keys(Split &mine, int buffer, int thread, const journey 
     ptx_cp_async_commit_group();
 }
 
-ATTUNE_INLINE void copy_values(Split &mine, int buffer, int thread, const journey &j, int key)
+ATTUNE_INLINE void copy_values(Split &mine, int buffer, int thread, const key_loop &j, int key)
 {
     if (key < j.end) {
         tile_copy<BLOCK_N, dim_v, split_threads>(mine.v[buffer], j.v, j.stride_v, key, j.kv_end, thread);
@@ -369,7 +369,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     query_part q[parts_thread];
     fetch_queries(q, row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q),
                   args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
-    journey j = journey_of<BLOCK_N>(args, at, w, first_row, end_row);
+    key_loop j = key_loop_of<BLOCK_N>(args, at, w, first_row, end_row);
     Split &mine = shared.split[place.split];
     int first_key = j.begin + place.split * BLOCK_N;
     copy_keys(mine, 0, place.thread, j, first_key);
@@ -389,7 +389,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         stand_in(state.o);
     }
     __syncthreads(); /* the queries are there */
-    /* NOTE: a thread stands still until the memory system has taken its requests, so the second tile is asked for when
+    /* NOTE: a thread waits until the memory system has taken its requests, so the second tile is asked for when
      * the first product is done, not before. */
     for (int buffer = 0; first_key < j.end; first_key += SPLITS * BLOCK_N, buffer ^= 1) {
         int next = first_key + SPLITS * BLOCK_N;
@@ -404,7 +404,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
             mask_tile(args, at, w, place, first_key, masked, s);
             softmax_tile(mine, place, s, state);
         } else {
-            pass_on(mine, place, s, state);
+            skip_softmax(mine, place, s, state);
         }
         copy_values(mine, buffer ^ 1, place.thread, j, next);
         ptx_cp_async_wait_group<2>();

@@ -191,9 +191,8 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const
                 }
             }
         }
-        if (args.tensor[ATTUNE_LSE].data != nullptr && lane == 0) {
-            *row_of<float>(args.tensor[ATTUNE_LSE], at.batch, w.head, at.first_q + query) =
-                online_lse(state.soft[r].maximum, sum);
+        if (wants_lse(args) && lane == 0) {
+            store_lse(args, at.batch, w.head, at.first_q + query, state.soft[r].maximum, sum);
         }
     }
 }

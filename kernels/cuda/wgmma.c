@@ -6,7 +6,7 @@ static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 19
 static const int32_t q_stages_values[] = {1, 2};
 static const int32_t switch_values[] = {0, 1};
 static const int32_t scheduler_values[] = {TURNS, COUNTER};
-static const int32_t rescale_values[] = {0, STANDING};
+static const int32_t rescale_values[] = {0, STATIC_MAX};
 static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
 
 static const attune_param params[PARAMS] = {
@@ -102,7 +102,7 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
                              config->value[BLOCK_N], config->value[GROUPS], held, REGISTERS_BESIDES, given);
     }
-    if (problem->varlen && config->value[RESCALE] == STANDING) {
+    if (problem->varlen && config->value[RESCALE] == STATIC_MAX) {
         return attune_refuse(reason, "RESCALE 15, varlen: the next sequence's rows would have a say in its references");
     }
     return true;

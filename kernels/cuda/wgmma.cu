@@ -4,9 +4,9 @@
  * tiles; GROUPS warp groups of 64 query rows each multiply by wgmma. Scores, weights and O never leave registers.
  * The scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
  * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0
- * O follows each tile's maximum, with 15 only first tiles and those of sharp jobs have theirs taken (standing.cuh).
+ * O follows each tile's maximum, with 15 only first tiles and those of sharp jobs have theirs taken (static_max.cuh).
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
-#include "device/standing.cuh"
+#include "device/static_max.cuh"
 #include "device/wgmma_consumer.cuh"
 #include "device/wgmma_producer.cuh"
 
@@ -71,7 +71,7 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
         int first = max(j.sees_first + row + 63, 0);
         c.left_edge = j.key < first ? 0 : (j.key - first) / BLOCK_N + 1;
     }
-    c.unsure = c.first;
+    c.exact_until = c.first;
     c.sharp = c.blocks;
 }
 
@@ -127,7 +127,7 @@ ATTUNE_INLINE void close_rows(const attune_args &args, const job &j, const consu
             int row = j.row + first_row(c) + r * 8;
             if (row < j.rows) {
                 *row_of<float>(args.tensor[ATTUNE_LSE], j.batch, j.head, (attune_i64)j.first_q + row) =
-                    online_lse(standing ? c.rows.maximum[r] : c.scale * c.rows.maximum[r], sum[r]);
+                    online_lse(static_max ? c.rows.maximum[r] : c.scale * c.rows.maximum[r], sum[r]);
             }
         }
     }
@@ -161,8 +161,8 @@ ATTUNE_INLINE void store_by_tile(const attune_args &args, const job &j, const co
     int stage = c.tiles.stage - 3 + c.group;
     bool round_before = stage < 0;
     held tile = {round_before ? stage + STAGES : stage, c.tiles.parity ^ round_before};
-    barrier_wait(c.base + place_empty + tile.stage * 8, tile.parity);
-    store_boxes<64 * 128>(args, j, c, c.base + place_tile + tile.stage * tile_bytes, o, normaliser);
+    barrier_wait(c.base + smem_empty + tile.stage * 8, tile.parity);
+    store_boxes<64 * 128>(args, j, c, c.base + smem_tile + tile.stage * tile_bytes, o, normaliser);
 }
 
 /* O row by row, as many bytes at a time as a lane can have of one. */
@@ -181,7 +181,7 @@ ATTUNE_INLINE void store(const attune_args &args, const job &j, const consumer &
                          const float (&normaliser)[2])
 {
     if constexpr (boxed_by_queries) {
-        unsigned queries = c.base + place_q + stage * tile_q_bytes + c.group * (64 * 128);
+        unsigned queries = c.base + smem_q + stage * tile_q_bytes + c.group * (64 * 128);
         store_boxes<chunk_q_bytes>(args, j, c, queries, o, normaliser);
     } else if constexpr (boxed_by_tiles) {
         store_by_tile(args, j, c, o, normaliser);
@@ -192,39 +192,39 @@ ATTUNE_INLINE void store(const attune_args &args, const job &j, const consumer &
 
 /* ---- A consumer's way through its jobs ---- */
 
-/* A job at hand: where it stands in shared memory, and its copy. */
-struct errand {
+/* The job at hand: where it is in shared memory, and its copy. */
+struct current_job {
     const job *there;
     job here;
 };
 
 /* NOTE: a load from shared memory waits behind products, some 400 cycles, so the copy stays in registers; three groups
  * have none to spare. */
-ATTUNE_INLINE const job &job_of(const errand &e)
+ATTUNE_INLINE const job &job_of(const current_job &e)
 {
     return GROUPS == 2 && early ? e.here : *e.there;
 }
 
 /* The next job, once its queries are here. */
-ATTUNE_INLINE errand take_job(const Shared &shared, consumer &c)
+ATTUNE_INLINE current_job take_job(const Shared &shared, consumer &c)
 {
     int number = c.number++;
-    barrier_wait(c.base + place_full_q + (number % Q_STAGES * Q_PARTS + queries_part(c)) * 8, number / Q_STAGES % 2);
+    barrier_wait(c.base + smem_full_q + (number % Q_STAGES * Q_PARTS + queries_part(c)) * 8, number / Q_STAGES % 2);
     const job &there = shared.jobs[number % JOBS];
     return {&there, there};
 }
 
 /* The tiles before the group's first. NOTE: a group that holds none of the ring's stages may wait for a stage to be
  * filled again, one that holds some would wait for itself. */
-ATTUNE_INLINE void pass_tiles(consumer &c)
+ATTUNE_INLINE void skip_tiles(consumer &c)
 {
     for (int i = 0; i < c.first; ++i) {
-        let_pass(c);
+        skip_tile(c);
         if (i > 0) {
-            let_pass(c);
+            skip_tile(c);
         }
-        take_turn<PINGPONG>(c.group);
-        pass_turn<PINGPONG, GROUPS>(c.group);
+        await_order<PINGPONG>(c.group);
+        pass_order<PINGPONG, GROUPS>(c.group);
     }
 }
 
@@ -234,8 +234,8 @@ ATTUNE_INLINE held begin_job(consumer &c, scores &s)
     c.tiles.declare_uniform<skips>();
     held keys = c.tiles.next();
     /* NOTE: by a shuffle, or the sum stays from job to job, in memory where registers are few */
-    int group = elaborate ? __shfl_sync(0xffffffff, c.group, 0) : c.group;
-    c.queries = operand_at(c.base + place_q) + queries_stage(c, 0) * (tile_q_bytes >> 4) + group * (64 * 128 >> 4);
+    int group = irregular ? __shfl_sync(0xffffffff, c.group, 0) : c.group;
+    c.queries = operand_at(c.base + smem_q) + queries_stage(c, 0) * (tile_q_bytes >> 4) + group * (64 * 128 >> 4);
     if (c.blocks > 0) {
         await_tile(c, keys);
     }
@@ -249,7 +249,7 @@ ATTUNE_INLINE void leave_keys(const consumer &c, held keys, int i)
     leave_tile(c, keys);
     if constexpr (!boxed_by_queries) {
         if (i + 1 == c.blocks && c.thread == 0) {
-            ptx_mbarrier_arrive(c.base + place_empty_q + (queries_stage(c, 0) * Q_PARTS + queries_part(c)) * 8);
+            ptx_mbarrier_arrive(c.base + smem_empty_q + (queries_stage(c, 0) * Q_PARTS + queries_part(c)) * 8);
         }
     }
 }
@@ -260,7 +260,7 @@ ATTUNE_INLINE void leave_outputs(const consumer &c, int stage)
     if constexpr (boxed) {
         if (c.thread % 32 == 0) {
             ptx_cp_async_bulk_wait_group_read<0>();
-            ptx_mbarrier_arrive(c.base + (boxed_by_tiles ? place_stored : place_empty_q + stage * 8));
+            ptx_mbarrier_arrive(c.base + (boxed_by_tiles ? smem_stored : smem_empty_q + stage * 8));
         }
     }
 }
@@ -268,7 +268,7 @@ ATTUNE_INLINE void leave_outputs(const consumer &c, int stage)
 /* Before any key. */
 ATTUNE_INLINE row_pair no_keys()
 {
-    float none = standing ? positive_infinity() : negative_infinity();
+    float none = static_max ? positive_infinity() : negative_infinity();
     return {{none, none}, {0, 0}};
 }
 
@@ -276,11 +276,11 @@ ATTUNE_INLINE row_pair no_keys()
  * loop of their own: O's rescaling is in the shadow of the exponentials there, and behind all else where warps decide
  * for themselves. NOTE: above, registers are too few for both; and a constant that is no enumerator is in the cubin,
  * whether used or not. */
-enum { sharp_apart = standing && dim_v <= 128 };
+enum { sharp_apart = static_max && dim_v <= 128 };
 
 /* Where the maxima of the first tile say little about those to come, further tiles take their own: what it says lies in
  * its sums. NOTE: nothing of this may outlast the job, or a head's bits would depend on which came before it. */
-ATTUNE_INLINE void beware(const job &j, consumer &c)
+ATTUNE_INLINE void predict_growth(const job &j, consumer &c)
 {
     int seen[2];
 #pragma unroll
@@ -288,7 +288,7 @@ ATTUNE_INLINE void beware(const job &j, consumer &c)
         int end = ends_move ? min(j.sees_end + first_row(c) + r * 8, j.keys) : j.keys;
         seen[r] = end - (j.key - c.first * BLOCK_N);
     }
-    standing_signs signs = standing_look(c.rows.sum, seen);
+    static_max_signs signs = find_static_max_signs(c.rows.sum, seen);
     bool begun = c.rows.maximum[0] != positive_infinity() && c.rows.maximum[1] != positive_infinity();
     bool sharp = 2 * signs.sharp > signs.rows || !__all_sync(0xffffffff, begun);
     if constexpr (sharp_apart) {
@@ -296,9 +296,9 @@ ATTUNE_INLINE void beware(const job &j, consumer &c)
         c.sharp = sharp ? min(c.first + 1 + early, c.blocks) : c.blocks;
     }
     if (sharp) {
-        c.unsure = c.blocks;
+        c.exact_until = c.blocks;
     } else if (signs.few && (!ends_move || 2 * signs.mild > signs.rows)) {
-        c.unsure = max(c.unsure, c.first + 1);
+        c.exact_until = max(c.exact_until, c.first + 1);
     }
 }
 
@@ -307,15 +307,15 @@ template <int count>
 ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer &c, scores &s, weights &p)
 {
     prepare<count>(args, j, c, c.first, s);
-    if constexpr (standing) {
+    if constexpr (static_max) {
         float factor[2], sum[2][2] = {};
-        standing_raise<count>(c.rows, s, c.scale, factor);
-        standing_soften<0, count>(c.rows, s, c.scale, sum);
-        standing_finish(c.rows, sum);
+        static_max_raise<count>(c.rows, s, c.scale, factor);
+        static_max_exponentiate<0, count>(c.rows, s, c.scale, sum);
+        static_max_finish(c.rows, sum);
     } else {
-        softening f;
+        softmax_step f;
         rows_raise<0, count>(c.rows, s, c.scale, f);
-        rows_soften<0, count>(s, c.scale, f);
+        rows_exponentiate<0, count>(s, c.scale, f);
         rows_finish(c.rows, f);
     }
     rows_pack<count>(s, p);
@@ -332,17 +332,17 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c
         first_weights<all_scores>(args, j, c, s, p);
     }
     if (skips && c.first > 0) {
-        let_pass(c);
+        skip_tile(c);
     }
     c.tiles.declare_uniform<skips>();
 }
 
 /* What is left to do after the first tile. NOTE: where places of queries change, under the products of the second: in
  * front of them it would be waited for. At head dim 256, where they do not, there are no registers for that. */
-ATTUNE_INLINE void settle(const job &j, consumer &c)
+ATTUNE_INLINE void finish_first_tile(const job &j, consumer &c)
 {
-    if constexpr (standing) {
-        beware(j, c);
+    if constexpr (static_max) {
+        predict_growth(j, c);
     }
     if constexpr (early) {
         if (c.number > 1) {
@@ -378,14 +378,14 @@ ATTUNE_INLINE row_pair rows_behind(const consumer &c)
 }
 
 /* A tile's softmax, each row by its maximum so far. */
-ATTUNE_INLINE void soften_by_maximum(consumer &c, held values, scores &s, weights &p, outputs &o)
+ATTUNE_INLINE void softmax_by_maximum(consumer &c, held values, scores &s, weights &p, outputs &o)
 {
-    softening f;
+    softmax_step f;
     rows_raise<0, all_scores>(c.rows, s, c.scale, f);
-    rows_soften<0, scores_ahead>(s, c.scale, f);
+    rows_exponentiate<0, scores_ahead>(s, c.scale, f);
     finish_values<(AHEAD < 4)>(c, values, p, o);
     rows_rescale<0>(o, f.factor);
-    rows_soften<scores_ahead, all_scores>(s, c.scale, f);
+    rows_exponentiate<scores_ahead, all_scores>(s, c.scale, f);
     rows_finish(c.rows, f);
     rows_pack<all_scores>(s, p);
 }
@@ -397,62 +397,62 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, const consumer
     rows_at queries = {row_of<element>(q, j.batch, j.head, (attune_i64)j.first_q + j.row), q.stride[ATTUNE_STRIDE_SEQ],
                        j.rows - j.row};
     rows_at keys = {row_of<element>(k, j.batch, j.head_kv, j.first_kv), k.stride[ATTUNE_STRIDE_SEQ], j.keys};
-    standing_rescore<dim_qk>(queries, keys, first_row(c), j.key - i * BLOCK_N, c.thread % 32, s);
+    static_max_rescore<dim_qk>(queries, keys, first_row(c), j.key - i * BLOCK_N, c.thread % 32, s);
     prepare<all_scores>(args, j, c, i, s);
 }
 
-/* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. A warp's own affair, and dear
- * where scores are lost; one needle among the keys is the rule, but what rises twice may go on rising: then, and where
- * scores are lost, the job's other tiles take their maxima. */
-ATTUNE_INLINE void lift(const attune_args &args, const job &j, consumer &c, int i, scores &s, outputs &o,
-                        float (&sum)[2][2])
+/* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. Each warp does so for itself,
+ * which costs much where scores are lost; one needle among the keys is the rule, but what rises twice may go on rising:
+ * then, and where scores are lost, the job's other tiles take their maxima. */
+ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consumer &c, int i, scores &s, outputs &o,
+                                   float (&sum)[2][2])
 {
     float factor[2];
-    bool lost = standing_lost(s);
-    c.unsure = lost || c.unsure < c.first ? c.blocks : c.first - 1;
+    bool lost = static_max_lost(s);
+    c.exact_until = lost || c.exact_until < c.first ? c.blocks : c.first - 1;
     if (lost) {
         rescore(args, j, c, i, s);
-        standing_raise<all_scores>(c.rows, s, c.scale, factor);
+        static_max_raise<all_scores>(c.rows, s, c.scale, factor);
         sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
-        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
+        static_max_exponentiate<0, all_scores>(c.rows, s, c.scale, sum);
     } else {
-        standing_lower(c.rows, s, sum, factor);
+        static_max_lower(c.rows, s, sum, factor);
     }
     rows_rescale<0>(o, factor);
 }
 
-/* A tile's softmax by the standing reference; up to tile c.unsure by the maximum. NOTE: warps decide for themselves,
+/* A tile's softmax by the static maximum; up to tile c.exact_until by the maximum. NOTE: warps decide for themselves,
  * and what waits for products is of the whole group: one wait for all, outside of what only some warps do. */
-ATTUNE_INLINE void soften_by_reference(const attune_args &args, const job &j, consumer &c, int i, held values,
-                                       scores &s, weights &p, outputs &o)
+ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, consumer &c, int i, held values,
+                                         scores &s, weights &p, outputs &o)
 {
     float factor[2] = {1, 1}, sum[2][2] = {};
-    bool exact = i <= c.unsure;
+    bool exact = i <= c.exact_until;
     if (exact) {
-        standing_raise<all_scores>(c.rows, s, c.scale, factor);
+        static_max_raise<all_scores>(c.rows, s, c.scale, factor);
     }
-    standing_soften<0, scores_ahead>(c.rows, s, c.scale, sum);
+    static_max_exponentiate<0, scores_ahead>(c.rows, s, c.scale, sum);
     finish_values<(AHEAD < 4)>(c, values, p, o);
-    standing_soften<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
+    static_max_exponentiate<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
     rows_pack<all_scores>(s, p);
     if (exact) {
         rows_rescale<1>(o, factor);
-    } else if (!standing_holds(sum)) {
-        lift(args, j, c, i, s, o, sum);
+    } else if (!static_max_holds(sum)) {
+        raise_reference(args, j, c, i, s, o, sum);
         rows_pack<all_scores>(s, p);
     }
-    standing_finish(c.rows, sum);
+    static_max_finish(c.rows, sum);
 }
 
 /* A tile's softmax in a sharp job. */
-ATTUNE_INLINE void soften_sharply(consumer &c, held values, scores &s, weights &p, outputs &o)
+ATTUNE_INLINE void softmax_of_sharp_job(consumer &c, held values, scores &s, weights &p, outputs &o)
 {
     float factor[2], sum[2][2] = {};
-    standing_follow<all_scores>(c.rows, s, c.scale, factor);
+    static_max_follow<all_scores>(c.rows, s, c.scale, factor);
     finish_values<true>(c, values, p, o);
     rows_rescale<0>(o, factor);
-    standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
-    standing_finish(c.rows, sum);
+    static_max_exponentiate<0, all_scores>(c.rows, s, c.scale, sum);
+    static_max_finish(c.rows, sum);
     rows_pack<all_scores>(s, p);
 }
 
@@ -463,24 +463,24 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
 {
     held keys = c.tiles.next(), values = c.tiles.next();
     await_tile(c, keys);
-    take_turn<PINGPONG>(c.group);
+    await_order<PINGPONG>(c.group);
     multiply_keys(c, keys, s);
     if (early && !sharp && i == c.first + 1) {
-        settle(j, c);
+        finish_first_tile(j, c);
     }
     await_tile(c, values);
     clean_values(shared, j, c, values, i - 1);
     multiply_values(c, values, p, o, i > c.first + 1);
-    pass_turn<PINGPONG, GROUPS>(c.group);
+    pass_order<PINGPONG, GROUPS>(c.group);
     await_scores<1>(s);
     leave_keys(c, keys, i);
     prepare<all_scores>(args, j, c, i, s);
     if constexpr (sharp) {
-        soften_sharply(c, values, s, p, o);
-    } else if constexpr (standing) {
-        soften_by_reference(args, j, c, i, values, s, p, o);
+        softmax_of_sharp_job(c, values, s, p, o);
+    } else if constexpr (static_max) {
+        softmax_by_static_max(args, j, c, i, values, s, p, o);
     } else {
-        soften_by_maximum(c, values, s, p, o);
+        softmax_by_maximum(c, values, s, p, o);
     }
 }
 
@@ -489,9 +489,9 @@ ATTUNE_INLINE held last_values(Shared &shared, const job &j, consumer &c, weight
     held values = c.tiles.next();
     await_tile(c, values);
     clean_values(shared, j, c, values, c.blocks - 1);
-    take_turn<PINGPONG>(c.group);
+    await_order<PINGPONG>(c.group);
     multiply_values(c, values, p, o, c.blocks > c.first + 1);
-    pass_turn<PINGPONG, GROUPS>(c.group);
+    pass_order<PINGPONG, GROUPS>(c.group);
     return values;
 }
 
@@ -501,7 +501,7 @@ ATTUNE_INLINE void run_tiles(const attune_args &args, Shared &shared, const job 
 {
     first_tile(args, j, c, keys, s, p);
     if (!early || c.first + 1 == c.blocks) {
-        settle(j, c);
+        finish_first_tile(j, c);
     }
     declare_uniform(c);
     int i = c.first + 1;
@@ -510,7 +510,7 @@ ATTUNE_INLINE void run_tiles(const attune_args &args, Shared &shared, const job 
         run_tile<false>(args, shared, j, c, i, s, p, o);
     }
     if (sharp_apart && i < c.blocks) {
-        standing_end(c.rows);
+        static_max_end(c.rows);
 #pragma unroll 1
         for (; i < c.blocks; ++i) {
             run_tile<true>(args, shared, j, c, i, s, p, o);
@@ -525,7 +525,7 @@ ATTUNE_INLINE held begin_early(const job &next, consumer &c, held values, scores
     if (c.first > 0) {
         await_outputs<0>(p, o);
         leave_tile(c, values);
-        pass_tiles(c);
+        skip_tiles(c);
     }
     held keys = begin_job(c, s);
     await_outputs<1>(p, o);
@@ -539,18 +539,18 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     weights p;
     outputs o;
     if (group == GROUPS - 1) {
-        pass_turn<PINGPONG, GROUPS>(c.group);
+        pass_order<PINGPONG, GROUPS>(c.group);
     }
-    errand j = take_job(shared, c);
+    current_job j = take_job(shared, c);
     find_edges(j.here, c);
     if (c.blocks == 0) {
         return; /* more blocks than jobs */
     }
-    pass_tiles(c);
+    skip_tiles(c);
     held keys = begin_job(c, s);
     for (;;) {
         run_tiles(args, shared, job_of(j), c, keys, s, p, o);
-        errand next;
+        current_job next;
         if constexpr (early) {
             next = take_job(shared, c); /* before the products that its loads would wait behind */
         }
@@ -570,7 +570,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
             next = take_job(shared, c);
             leave_outputs(c, 0);
             find_edges(next.here, c);
-            pass_tiles(c);
+            skip_tiles(c);
             keys = begin_job(c, s);
         }
         if (c.blocks == 0) {

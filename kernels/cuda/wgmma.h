@@ -7,8 +7,8 @@
 /* Parameters, in the order of a config's values. */
 enum { GROUPS, BLOCK_N, Q_STAGES, PINGPONG, SCHEDULER, RESCALE, AHEAD, PARAMS };
 
-/* Of RESCALE: weights by a standing reference. */
-enum { STANDING = 15 };
+/* Of RESCALE: weights by a static maximum. */
+enum { STATIC_MAX = 15 };
 
 /* Of SCHEDULER: blocks that take jobs in turns; blocks that take the next job from a counter. */
 enum { TURNS = 1, COUNTER };

@@ -8,22 +8,22 @@ typedef struct choice {
     int32_t groups, block_n, q_stages, scheduler, rescale, ahead;
 } choice;
 
-/* From the best on: by a standing reference, the same with a counter, which evens out heads that take longer, by
+/* From the best on: by a static maximum, the same with a counter, which evens out heads that take longer, by
  * maxima; above head dim 128 instead of that tiles of other sizes. */
 enum { CHOICES = 3 };
 static const choice narrow[CHOICES] = {
-    {3, 128, 2, TURNS, STANDING, 4}, {3, 128, 2, COUNTER, STANDING, 4}, {3, 128, 2, TURNS, 0, 0}};
+    {3, 128, 2, TURNS, STATIC_MAX, 4}, {3, 128, 2, COUNTER, STATIC_MAX, 4}, {3, 128, 2, TURNS, 0, 0}};
 static const choice lesser[CHOICES] = {
-    {2, 128, 2, TURNS, STANDING, 3}, {2, 128, 2, COUNTER, STANDING, 3}, {2, 128, 2, TURNS, 0, 0}};
+    {2, 128, 2, TURNS, STATIC_MAX, 3}, {2, 128, 2, COUNTER, STATIC_MAX, 3}, {2, 128, 2, TURNS, 0, 0}};
 static const choice middle[CHOICES] = {
-    {2, 128, 2, TURNS, STANDING, 2}, {2, 128, 2, COUNTER, STANDING, 2}, {2, 128, 2, TURNS, 0, 0}};
+    {2, 128, 2, TURNS, STATIC_MAX, 2}, {2, 128, 2, COUNTER, STATIC_MAX, 2}, {2, 128, 2, TURNS, 0, 0}};
 static const choice wide[CHOICES] = {
-    {2, 64, 1, TURNS, STANDING, 3}, {2, 64, 1, COUNTER, STANDING, 3}, {2, 80, 1, TURNS, STANDING, 4}};
+    {2, 64, 1, TURNS, STATIC_MAX, 3}, {2, 64, 1, COUNTER, STATIC_MAX, 3}, {2, 80, 1, TURNS, STATIC_MAX, 4}};
 /* Where only queries and keys are wide, O leaves registers for larger tiles: as many keys as there is room for. */
 static const choice wide_keys[CHOICES] = {
-    {2, 128, 1, TURNS, STANDING, 2}, {2, 128, 1, COUNTER, STANDING, 2}, {2, 96, 1, TURNS, STANDING, 2}};
+    {2, 128, 1, TURNS, STATIC_MAX, 2}, {2, 128, 1, COUNTER, STATIC_MAX, 2}, {2, 96, 1, TURNS, STATIC_MAX, 2}};
 static const choice widest_keys[CHOICES] = {
-    {2, 96, 1, TURNS, STANDING, 2}, {2, 96, 1, COUNTER, STANDING, 2}, {2, 64, 1, TURNS, STANDING, 3}};
+    {2, 96, 1, TURNS, STATIC_MAX, 2}, {2, 96, 1, COUNTER, STATIC_MAX, 2}, {2, 64, 1, TURNS, STATIC_MAX, 3}};
 
 static const choice *choices_for(const attune_problem *problem)
 {
@@ -214,7 +214,7 @@ static const length *best_length(const attune_problem *problem)
 static void suit_length(const attune_problem *problem, attune_config *config)
 {
     const length *best = best_length(problem);
-    if (config->value[BLOCK_N] == lengths_for(problem)->block_n && config->value[RESCALE] == STANDING) {
+    if (config->value[BLOCK_N] == lengths_for(problem)->block_n && config->value[RESCALE] == STATIC_MAX) {
         config->value[BLOCK_N] = best->block_n;
         config->value[Q_STAGES] = best->q_stages;
         config->value[AHEAD] = best->ahead;
@@ -293,7 +293,7 @@ static bool wants_no_turns(const attune_problem *problem, const attune_target *t
 static bool is_very_short(const attune_problem *problem, const attune_config *config)
 {
     return longer_of(problem) < VERY_SHORT && problem->head_dim_v > 64 && problem->head_dim_qk <= 128 &&
-           config->value[BLOCK_N] == 128 && config->value[RESCALE] == STANDING && !problem->varlen;
+           config->value[BLOCK_N] == 128 && config->value[RESCALE] == STATIC_MAX && !problem->varlen;
 }
 
 static void suit_causal(const attune_problem *problem, const attune_target *target, attune_config *config)
@@ -350,7 +350,7 @@ static void suit(const attune_problem *problem, const attune_target *target, att
             config->value[SCHEDULER] = COUNTER;
         }
     }
-    if (problem->varlen && config->value[RESCALE] == STANDING) {
+    if (problem->varlen && config->value[RESCALE] == STATIC_MAX) {
         config->value[RESCALE] = 0;
         config->value[AHEAD] = 0;
     }

@@ -2,7 +2,7 @@
  *
  * A block takes ROWS x 64 queries. CLUSTER blocks divide the keys of its tile among them, SPLITS warp groups those of a
  * block. A warp group holds 64 rows against its own tiles of BLOCK_N keys: logits by wgmma, weights in registers. Then
- * those that have the same rows meet, warp by warp: the splits through shared memory, the blocks of a cluster through
+ * those that have the same rows reduce, warp by warp: the splits through shared memory, the blocks of a cluster through
  * st.async; each ends with a stripe of O's columns.
  *
  * STAGES tiles of a split are in flight at once. Unless LOOPED, no split has more, and nothing is waited for but the
@@ -223,7 +223,7 @@ ATTUNE_INLINE void issue_values(const Shared &shared, int slot, int begin, const
     ptx_wgmma_commit_group();
 }
 
-/* Logits become weights, some at a time, and these meet V while the next are computed. */
+/* Logits become weights, some at a time, and are multiplied by V while the next are computed. */
 ATTUNE_INLINE void weigh_values(Shared &shared, int slot, unsigned parity, float scale, const float (&subtract)[2],
                                 float (&s)[logits], sums<octets_o> &state)
 {
@@ -330,7 +330,7 @@ ATTUNE_INLINE void move_maxima(const float (&own)[2], progress &now, float (&fac
 }
 
 /* Logits become weights; whether maxima have moved. */
-ATTUNE_INLINE bool soften(float scale, progress &now, float (&s)[logits], float (&factor)[2])
+ATTUNE_INLINE bool softmax_tile(float scale, progress &now, float (&s)[logits], float (&factor)[2])
 {
     float own[2];
     find_largest(s, scale, own);
@@ -391,7 +391,7 @@ ATTUNE_INLINE void visit_overlapped(const attune_args &args, const place &p, con
         issue_keys(shared, g, q, g.split, s);
         await_logits<0>(q, s);
         prepare(seen, key_of(p, g, 0), s);
-        soften(scale, now, s, factor);
+        softmax_tile(scale, now, s, factor);
         pack<steps_p>(s, 0, w);
 #pragma unroll 1
         for (int i = 1; i < count; ++i) {
@@ -401,7 +401,7 @@ ATTUNE_INLINE void visit_overlapped(const attune_args &args, const place &p, con
             issue_values<steps_p>(shared, (i - 1) * SPLITS + g.split, 0, w, state.o);
             await_logits<1>(q, s);
             prepare(seen, key_of(p, g, i), s);
-            bool moved = soften(scale, now, s, factor);
+            bool moved = softmax_tile(scale, now, s, factor);
             hold_back(now);
             await_products(w, state.o);
             if (moved) {
@@ -420,7 +420,7 @@ ATTUNE_INLINE void visit_overlapped(const attune_args &args, const place &p, con
     }
 }
 
-/* ---- The parts of a tile meet ---- */
+/* ---- Reduction over the parts of a tile ---- */
 
 /* The stripe of octets that `which` of so many parts owns. NOTE: registers have no index at run time, and a branch
  * takes longer than the moves. */
@@ -440,7 +440,7 @@ template <int octets, int of> ATTUNE_INLINE void pick_stripe(float (&stripe)[oct
 }
 
 /* Adds what another part has of the same rows and columns. */
-template <int octets> ATTUNE_INLINE void add(sums<octets> &own, const parcel<octets> &other, int lane)
+template <int octets> ATTUNE_INLINE void add(sums<octets> &own, const partial<octets> &other, int lane)
 {
     float4 x = other.soft[lane / 4];
     const online soft[2] = {{x.x, x.y}, {x.z, x.w}};
@@ -468,16 +468,16 @@ ATTUNE_INLINE int other_part(int part, int j)
     return j < part ? j : j + 1;
 }
 
-/* And where the parcel from part `from` lies among those that part `to` gets. */
+/* And where the partial from part `from` lies among those that part `to` gets. */
 ATTUNE_INLINE int place_from(int from, int to)
 {
     return from < to ? from : from - 1;
 }
 
 /* Warps of the block's splits that have the same rows. */
-ATTUNE_INLINE void meet_in_block(Shared &shared, const group &g, const sums<octets_o> &state, sums<octets_split> &own)
+ATTUNE_INLINE void reduce_in_block(Shared &shared, const group &g, const sums<octets_o> &state, sums<octets_split> &own)
 {
-    constexpr int each = (SPLITS - 1) * ROWS * 4; /* parcels that a split gets */
+    constexpr int each = (SPLITS - 1) * ROWS * 4; /* partials that a split gets */
     int warp = g.rows * 4 + g.warp;
     own.soft[0] = state.soft[0];
     own.soft[1] = state.soft[1];
@@ -485,7 +485,7 @@ ATTUNE_INLINE void meet_in_block(Shared &shared, const group &g, const sums<octe
 #pragma unroll
     for (int j = 0; j < SPLITS - 1; ++j) {
         int to = other_part(g.split, j);
-        auto &into = parcels_from_splits(shared)[to * each + place_from(g.split, to) * ROWS * 4 + warp];
+        auto &into = partials_of_splits(shared)[to * each + place_from(g.split, to) * ROWS * 4 + warp];
         float x[octets_split * 4];
         pick_stripe<octets_split, SPLITS>(x, state.o, to);
 #pragma unroll
@@ -502,13 +502,13 @@ ATTUNE_INLINE void meet_in_block(Shared &shared, const group &g, const sums<octe
     }
 #pragma unroll
     for (int j = 0; j < SPLITS - 1; ++j) {
-        add(own, parcels_from_splits(shared)[g.split * each + j * ROWS * 4 + warp], g.lane);
+        add(own, partials_of_splits(shared)[g.split * each + j * ROWS * 4 + warp], g.lane);
     }
 }
 
 /* Warps at the same place of the cluster's blocks. */
-ATTUNE_INLINE void meet_in_cluster(const place &p, Shared &shared, const sums<octets_split> &state,
-                                   sums<octets_part> &own)
+ATTUNE_INLINE void reduce_in_cluster(const place &p, Shared &shared, const sums<octets_split> &state,
+                                     sums<octets_part> &own)
 {
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     own.soft[0] = state.soft[0];
@@ -518,7 +518,7 @@ ATTUNE_INLINE void meet_in_cluster(const place &p, Shared &shared, const sums<oc
     for (int j = 0; j < CLUSTER - 1; ++j) {
         unsigned to = (unsigned)other_part(p.share, j);
         unsigned barrier = ptx_mapa(at(&shared.merged[warp]), to);
-        auto &into = parcels_from_blocks(shared)[place_from(p.share, (int)to) * warps + warp];
+        auto &into = partials_of_blocks(shared)[place_from(p.share, (int)to) * warps + warp];
         unsigned o = ptx_mapa(at(&into.o[0][lane]), to), soft = ptx_mapa(at(&into.soft[lane / 4]), to);
         float x[octets_part * 4];
         pick_stripe<octets_part, CLUSTER>(x, state.o, (int)to);
@@ -537,7 +537,7 @@ ATTUNE_INLINE void meet_in_cluster(const place &p, Shared &shared, const sums<oc
     }
 #pragma unroll
     for (int j = 0; j < CLUSTER - 1; ++j) {
-        add(own, parcels_from_blocks(shared)[j * warps + warp], lane);
+        add(own, partials_of_blocks(shared)[j * warps + warp], lane);
     }
 }
 
@@ -664,8 +664,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     }
     sums<octets_split> of_block;
     sums<octets_part> own;
-    meet_in_block(shared, g, state, of_block);
-    meet_in_cluster(p, shared, of_block, own);
+    reduce_in_block(shared, g, state, of_block);
+    reduce_in_cluster(p, shared, of_block, own);
     if constexpr (boxed) {
         store_box(args, p, g, shared, own);
         store_lse(to, own);

@@ -3,9 +3,9 @@
 #include "attune/kernel.h"
 
 enum { STAGE, PARAMS };
-enum { STAGES = 6, WAIT = 4, LITTER = 5, THREADS = 256, BLOCKS_MOST = 1056, ROWS_LEAST = 64 /* of a block */ };
+enum { STAGES = 6, WAIT = 4, POISON_SMEM = 5, THREADS = 256, BLOCKS_MOST = 1056, ROWS_LEAST = 64 /* of a block */ };
 
-static const int32_t stage_values[STAGES] = {0, 1, 2, 3, 4, 5}; /* refill, poison, touch, compare, wait, litter */
+static const int32_t stage_values[STAGES] = {0, 1, 2, 3, 4, 5}; /* refill, poison, touch, compare, wait, poison_smem */
 
 static const attune_param params[PARAMS] = {[STAGE] = {"STAGE", stage_values, STAGES, 0}};
 
@@ -21,7 +21,7 @@ static void resources(const attune_problem *problem, const attune_target *target
 {
     (void)problem;
     *out = (attune_resources){.threads = THREADS,
-                              .smem_bytes = config->value[STAGE] == LITTER ? target->smem_optin_bytes : 0,
+                              .smem_bytes = config->value[STAGE] == POISON_SMEM ? target->smem_optin_bytes : 0,
                               .workspace = attune_term_const(0)};
 }
 
@@ -57,17 +57,17 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     int32_t stage = config->value[STAGE];
     bool waits = stage == WAIT;
     bool of_inputs = stage == 0 || stage == 2;
-    bool litters = stage == LITTER;
+    bool in_smem = stage == POISON_SMEM;
     attune_step_kernel kernel = {
         .entry = "witness",
-        .grid = {litters ? every_multiprocessor()
+        .grid = {in_smem ? every_multiprocessor()
                  : waits ? attune_term_const(1)
                          : blocks(),
-                 waits || litters ? attune_term_const(1) : attune_term_size(ATTUNE_SIZE_TOTAL_Q),
+                 waits || in_smem ? attune_term_const(1) : attune_term_size(ATTUNE_SIZE_TOTAL_Q),
                  attune_term_const(of_inputs ? 3 : 1)},
         .block = {waits ? 32 : THREADS, 1, 1},
         .cluster = {1, 1, 1},
-        .smem = attune_term_const(litters ? target->smem_optin_bytes : 0)};
+        .smem = attune_term_const(in_smem ? target->smem_optin_bytes : 0)};
     (void)problem;
     *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
 }

@@ -2,10 +2,10 @@
  * into the caches, keeps the device busy until the host has enqueued everything, and looks at every output afterwards;
  * and it leaves a pattern in shared memory for whoever comes next. STAGE says which.
  *
- * Inputs are made from one base set under a guise, which is a number: signs of the columns of Q and K flip together, so
- * that no score changes, signs of V's columns flip and O's with them, and, where no other tensor tells heads or batches
- * apart, heads and batches change places. So every guise has other bits at the same addresses, in Q, K, V and O, and
- * its right result is known from the base's: the same numbers, moved and with other signs.
+ * Inputs are made from one base set under a transform, which is a number: signs of the columns of Q and K flip
+ * together, so that no score changes, signs of V's columns flip and O's with them, and, where no other tensor tells
+ * heads or batches apart, heads and batches change places. So every transform has other bits at the same addresses, in
+ * Q, K, V and O, and its right result is known from the base's: the same numbers, moved and with other signs.
  *
  * What the args mean here:
  *   batch, heads_q, heads_kv, seqlen_q, seqlen_kv   of the tensors (packed ones: one batch of all rows)
@@ -14,15 +14,15 @@
  *                         base's; compare: addresses of outputs; poison: address and bytes of each range
  *   tensor[LSE].stride    of the outputs in the table
  *   total_q               entries: sets, outputs or ranges
- *   offset                the guise of set 0 (set i has guise + i; 0 changes nothing); poison and litter: the byte;
- * wait: ns window_left           sets that the outputs' calls went through in turn window_right          1: heads and
- * batches change places scale                 how far an element may be off, as a share of its row's largest; 0: not by
- * a bit workspace             compare: u32 for each output, set to 1 where it is wrong; touch: a place to write to,
- * never written */
+ *   offset                the transform of set 0 (set i has transform + i; 0 changes nothing); poison and poison_smem:
+ * the byte; wait: ns window_left           sets that the outputs' calls went through in turn window_right          1:
+ * heads and batches change places scale                 how far an element may be off, as a share of its row's largest;
+ * 0: not by a bit workspace             compare: u32 for each output, set to 1 where it is wrong; touch: a place to
+ * write to, never written */
 #include "device/element.cuh"
 #include "device/sequence.cuh"
 
-enum { REFILL, POISON, TOUCH, COMPARE, WAIT, LITTER };
+enum { REFILL, POISON, TOUCH, COMPARE, WAIT, POISON_SMEM };
 
 #if ATTUNE_DTYPE == 0
 typedef unsigned bits;
@@ -34,9 +34,9 @@ constexpr bits SIGN = 0x8000u;
 
 constexpr int WARPS = ATTUNE_THREADS / 32;
 
-/* ---- Guises: the same as src/worker/transform.c ---- */
+/* ---- Transforms: the same as src/worker/transform.c ---- */
 
-/* NOTE: 0 stays 0, which is the guise that changes nothing. */
+/* NOTE: 0 stays 0, which is the transform that changes nothing. */
 
 ATTUNE_INLINE attune_u64 mixed(attune_u64 value)
 {
@@ -45,33 +45,33 @@ ATTUNE_INLINE attune_u64 mixed(attune_u64 value)
     return value ^ (value >> 31);
 }
 
-struct Guise {
+struct Transform {
     attune_u64 key;
     attune_i64 batch, head_kv; /* by how much they move */
 };
 
-ATTUNE_INLINE Guise guise_of(const attune_args &args, attune_i64 set)
+ATTUNE_INLINE Transform transform_of(const attune_args &args, attune_i64 set)
 {
-    Guise guise = {mixed((attune_u64)(args.offset + set)), 0, 0};
+    Transform transform = {mixed((attune_u64)(args.offset + set)), 0, 0};
     if (args.window_right != 0) {
-        guise.batch = (attune_i64)((guise.key >> 8) % (attune_u64)args.batch);
-        guise.head_kv = (attune_i64)((guise.key >> 32) % (attune_u64)args.heads_kv);
+        transform.batch = (attune_i64)((transform.key >> 8) % (attune_u64)args.batch);
+        transform.head_kv = (attune_i64)((transform.key >> 32) % (attune_u64)args.heads_kv);
     }
-    return guise;
+    return transform;
 }
 
 /* Whether the sign of a column flips: of V and O, or of Q and K. */
-ATTUNE_INLINE bool flips(const Guise &guise, int column, bool values)
+ATTUNE_INLINE bool flips(const Transform &transform, int column, bool values)
 {
-    return guise.key != 0 && (mixed(guise.key + (attune_u64)column * 2 + (values ? 1 : 0)) & 1) != 0;
+    return transform.key != 0 && (mixed(transform.key + (attune_u64)column * 2 + (values ? 1 : 0)) & 1) != 0;
 }
 
 /* The same of a lane's columns, which are every 32nd: bit i is the i-th's. */
-ATTUNE_INLINE unsigned flips_of_lane(const Guise &guise, int lane, int columns, bool values)
+ATTUNE_INLINE unsigned flips_of_lane(const Transform &transform, int lane, int columns, bool values)
 {
     unsigned all = 0;
     for (int column = lane; column < columns; column += 32) {
-        all |= (unsigned)flips(guise, column, values) << (column / 32);
+        all |= (unsigned)flips(transform, column, values) << (column / 32);
     }
     return all;
 }
@@ -91,11 +91,11 @@ ATTUNE_INLINE Place place_of(attune_i64 index, attune_i64 heads, attune_i64 rows
     return {batch, head - batch * (unsigned)heads, (unsigned)index - head * (unsigned)rows};
 }
 
-/* The row of the base that stands at `at` under the guise; `group` heads move together. */
-ATTUNE_INLINE Place source_of(const attune_args &args, const Guise &guise, Place at, attune_i64 heads)
+/* The row of the base that stands at `at` under the transform; `group` heads move together. */
+ATTUNE_INLINE Place source_of(const attune_args &args, const Transform &transform, Place at, attune_i64 heads)
 {
-    attune_i64 head = at.head + guise.head_kv * (heads / args.heads_kv); /* both moves stay below a whole turn */
-    attune_i64 batch = at.batch + guise.batch;
+    attune_i64 head = at.head + transform.head_kv * (heads / args.heads_kv); /* both moves stay below a whole turn */
+    attune_i64 batch = at.batch + transform.batch;
     return {batch < args.batch ? batch : batch - args.batch, head < heads ? head : head - heads, at.row};
 }
 
@@ -132,14 +132,14 @@ ATTUNE_INLINE bool is_even(const attune_tensor &tensor, const void *data)
 }
 
 /* The signs that flip in a lane's piece. */
-ATTUNE_INLINE uint4 flips_of_piece(const Guise &guise, const Piece &piece, bool values)
+ATTUNE_INLINE uint4 flips_of_piece(const Transform &transform, const Piece &piece, bool values)
 {
     attune_u64 half[2] = {0, 0};
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
 #pragma unroll 1
         for (int i = 0; i < PIECE / 2; ++i) {
-            bool flip = flips(guise, piece.column + k * (PIECE / 2) + i, values);
+            bool flip = flips(transform, piece.column + k * (PIECE / 2) + i, values);
             half[k] |= flip ? (attune_u64)SIGN << (int)sizeof(bits) * 8 * i : 0;
         }
     }
@@ -187,24 +187,24 @@ ATTUNE_INLINE void refill(const attune_args &args, int lane)
     const attune_tensor &base = args.tensor[role];
     bits *to = reinterpret_cast<bits *>(entry_of(args, role * args.total_q + blockIdx.y));
     const bits *from = static_cast<const bits *>(base.data);
-    Guise guise = guise_of(args, blockIdx.y);
+    Transform transform = transform_of(args, blockIdx.y);
     Work work = work_of(args, role);
     Piece piece = piece_of(work.columns, lane);
     if (piece.lanes > 0 && is_even(base, from) && is_even(base, to)) {
-        uint4 flip = flips_of_piece(guise, piece, role == ATTUNE_V);
+        uint4 flip = flips_of_piece(transform, piece, role == ATTUNE_V);
         attune_i64 rows = 32 / piece.lanes;
         for (attune_i64 i = work.first * rows + piece.row; i < work.end; i += work.step * rows) {
             Place at = place_of(i, work.heads, work.rows);
-            attune_i64 source = index_of(base, source_of(args, guise, at, work.heads)), target = index_of(base, at);
+            attune_i64 source = index_of(base, source_of(args, transform, at, work.heads)), target = index_of(base, at);
             uint4 moved = flipped_piece(load_piece(from + source + piece.column), flip);
             *reinterpret_cast<uint4 *>(to + target + piece.column) = moved;
         }
         return;
     }
-    unsigned flipped = flips_of_lane(guise, lane, work.columns, role == ATTUNE_V);
+    unsigned flipped = flips_of_lane(transform, lane, work.columns, role == ATTUNE_V);
     for (attune_i64 i = work.first; i < work.end; i += work.step) {
         Place at = place_of(i, work.heads, work.rows);
-        attune_i64 source = index_of(base, source_of(args, guise, at, work.heads)), target = index_of(base, at);
+        attune_i64 source = index_of(base, source_of(args, transform, at, work.heads)), target = index_of(base, at);
         for (int column = lane; column < work.columns; column += 32) {
             bits flip = flipped >> (column / 32) & 1 ? SIGN : 0;
             to[target + column] = from[source + column] ^ flip;
@@ -321,11 +321,11 @@ ATTUNE_INLINE bool same_piece(uint4 wanted, uint4 got, float may)
 
 /* Whether any of the rows is wrong. Mostly all bits are the same, and nothing else is asked; the lanes of a warp stay
  * together. */
-ATTUNE_INLINE bool compare_pieces(const attune_args &args, const bits *got, const Guise &guise, const Work &work,
-                                  const Piece &piece)
+ATTUNE_INLINE bool compare_pieces(const attune_args &args, const bits *got, const Transform &transform,
+                                  const Work &work, const Piece &piece)
 {
     const attune_tensor &base = args.tensor[ATTUNE_O];
-    uint4 flip = flips_of_piece(guise, piece, true);
+    uint4 flip = flips_of_piece(transform, piece, true);
     attune_i64 rows = 32 / piece.lanes;
     bool wrong = false;
     for (attune_i64 first = work.first * rows; first < work.end; first += work.step * rows) {
@@ -333,7 +333,7 @@ ATTUNE_INLINE bool compare_pieces(const attune_args &args, const bits *got, cons
         uint4 wanted = make_uint4(0, 0, 0, 0), found = wanted;
         if (there) {
             Place at = place_of(first + piece.row, work.heads, work.rows);
-            attune_i64 source = index_of(base, source_of(args, guise, at, work.heads));
+            attune_i64 source = index_of(base, source_of(args, transform, at, work.heads));
             wanted = flipped_piece(load_piece(static_cast<const bits *>(base.data) + source + piece.column), flip);
             found = load_piece(got + index_of(args.tensor[ATTUNE_LSE], at) + piece.column);
         }
@@ -346,16 +346,16 @@ ATTUNE_INLINE bool compare_pieces(const attune_args &args, const bits *got, cons
     return wrong;
 }
 
-ATTUNE_INLINE bool compare_elements(const attune_args &args, const bits *got, const Guise &guise, const Work &work,
-                                    int lane)
+ATTUNE_INLINE bool compare_elements(const attune_args &args, const bits *got, const Transform &transform,
+                                    const Work &work, int lane)
 {
     const attune_tensor &base = args.tensor[ATTUNE_O];
-    unsigned flipped = flips_of_lane(guise, lane, work.columns, true);
+    unsigned flipped = flips_of_lane(transform, lane, work.columns, true);
     bool wrong = false;
     for (attune_i64 i = work.first; i < work.end; i += work.step) {
         Place at = place_of(i, work.heads, work.rows);
         const bits *wanted =
-            static_cast<const bits *>(base.data) + index_of(base, source_of(args, guise, at, work.heads));
+            static_cast<const bits *>(base.data) + index_of(base, source_of(args, transform, at, work.heads));
         attune_i64 target = index_of(args.tensor[ATTUNE_LSE], at);
         float may = args.scale > 0 ? args.scale * row_size(wanted, work.columns, lane) : 0;
         for (int column = lane; column < work.columns; column += 32) {
@@ -370,11 +370,12 @@ ATTUNE_INLINE void compare(const attune_args &args, int lane)
 {
     const bits *got = reinterpret_cast<const bits *>(entry_of(args, blockIdx.y));
     const attune_tensor &base = args.tensor[ATTUNE_O];
-    Guise guise = guise_of(args, blockIdx.y % args.window_left);
+    Transform transform = transform_of(args, blockIdx.y % args.window_left);
     Work work = work_of(args, ATTUNE_O);
     Piece piece = piece_of(work.columns, lane);
     bool pieces = piece.lanes > 0 && is_even(base, base.data) && is_even(args.tensor[ATTUNE_LSE], got);
-    if (pieces ? compare_pieces(args, got, guise, work, piece) : compare_elements(args, got, guise, work, lane)) {
+    if (pieces ? compare_pieces(args, got, transform, work, piece)
+               : compare_elements(args, got, transform, work, lane)) {
         static_cast<unsigned *>(args.workspace)[blockIdx.y] = 1;
     }
 }
@@ -395,7 +396,7 @@ ATTUNE_INLINE void wait(const attune_args &args)
 }
 
 /* Stays for a while, so that the other multiprocessors get blocks too. */
-ATTUNE_INLINE void litter(const attune_args &args)
+ATTUNE_INLINE void poison_smem(const attune_args &args)
 {
     constexpr attune_u64 STAY_NS = 20000;
     extern __shared__ __align__(16) unsigned memory[];
@@ -420,8 +421,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 4) witness(const __
         touch(args, lane);
     } else if (STAGE == COMPARE) {
         compare(args, lane);
-    } else if (STAGE == LITTER) {
-        litter(args);
+    } else if (STAGE == POISON_SMEM) {
+        poison_smem(args);
     } else {
         wait(args);
     }

@@ -28,7 +28,7 @@
 #define LAZY 0
 #endif
 #include "device/fragment.cuh"
-#include "device/journey.cuh"
+#include "device/key_loop.cuh"
 #include "device/score.cuh"
 #include "device/softmax.cuh"
 #include "device/stage.cuh"
@@ -140,7 +140,7 @@ struct key_marks {
 };
 
 /* A warp's, over its rows: a word for every 32 keys of the tile. They lie where its row factors were, which nobody
- * needs until the split has met again. */
+ * needs until the split's next barrier. */
 ATTUNE_INLINE unsigned *marks_of(Shared &shared, int warp)
 {
     static_assert(BLOCK_N / 8 <= sizeof(Shared::factor[0]), "a bit for each key");
@@ -320,7 +320,7 @@ constexpr int writers = SPLITS > 1 ? ATTUNE_THREADS : 32, written_rows = SPLITS 
 ATTUNE_INLINE void writers_barrier()
 {
     if constexpr (SPLITS > 1) {
-        splits_join();
+        join_splits();
     } else {
         __syncwarp();
     }
@@ -377,9 +377,8 @@ ATTUNE_INLINE void write_columns(const attune_args &args, const sequence &at, co
         online whole = whole_row(shared, row, factor);
         store_four<dim_v>(row_of<element>(args.tensor[ATTUNE_O], at.batch, w.head, at.first_q + query), first + column,
                           summed_four(shared, row, column, factor));
-        if (args.tensor[ATTUNE_LSE].data != nullptr && first + column == 0) {
-            *row_of<float>(args.tensor[ATTUNE_LSE], at.batch, w.head, at.first_q + query) =
-                online_lse(whole.maximum, whole.sum);
+        if (wants_lse(args) && first + column == 0) {
+            store_lse(args, at.batch, w.head, at.first_q + query, whole.maximum, whole.sum);
         }
     }
 }
@@ -420,7 +419,7 @@ ATTUNE_INLINE int copying_thread()
 }
 
 /* Starts copying the split's tile of K or V from this key on, if there is one. */
-ATTUNE_INLINE void copy_keys(Shared &shared, const warp_place &p, const journey &j, int stage, int key)
+ATTUNE_INLINE void copy_keys(Shared &shared, const warp_place &p, const key_loop &j, int stage, int key)
 {
 #if !LOGITS_GIVEN
     if (key < j.end) {
@@ -431,7 +430,7 @@ ATTUNE_INLINE void copy_keys(Shared &shared, const warp_place &p, const journey 
     ptx_cp_async_commit_group();
 }
 
-ATTUNE_INLINE void copy_values(Shared &shared, const warp_place &p, const journey &j, int stage, int key)
+ATTUNE_INLINE void copy_values(Shared &shared, const warp_place &p, const key_loop &j, int stage, int key)
 {
     if (key < j.end) {
         tile_copy<BLOCK_N, dim_v, split_threads>(shared.v[p.split][stage], j.v, j.stride_v, key, j.kv_end,
@@ -441,7 +440,7 @@ ATTUNE_INLINE void copy_values(Shared &shared, const warp_place &p, const journe
 }
 
 ATTUNE_INLINE void softmax_stage(const attune_args &args, const sequence &at, const work &w, Shared &shared,
-                                 const warp_place &p, const journey &j, int first_key, warp_state &state)
+                                 const warp_place &p, const key_loop &j, int first_key, warp_state &state)
 {
     if constexpr (with_softmax) {
         bool masked = needs_mask(j.all_see.first, j.all_see.end, first_key, BLOCK_N);
@@ -462,7 +461,7 @@ constexpr int split_step = SPLITS * BLOCK_N;
 static_assert(!HIDES_ANYWHERE && !HIDES_ENDS, "values that no row sees are not kept out");
 
 ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, const work &w, Shared &shared,
-                               const warp_place &p, const journey &j, warp_state &state)
+                               const warp_place &p, const key_loop &j, warp_state &state)
 {
     for (int first_key = j.begin; first_key < j.end; first_key += BLOCK_N) {
         copy_logits(args, w, shared, p, first_key);
@@ -487,7 +486,7 @@ constexpr int groups_pending = 2 * STAGES - 1;
 
 /* The split's tiles one after the other, STAGES of them under way. */
 ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, const work &w, Shared &shared,
-                               const warp_place &p, const journey &j, warp_state &state)
+                               const warp_place &p, const key_loop &j, warp_state &state)
 {
     int stage = 0;
     for (int first_key = j.begin + p.split * BLOCK_N; first_key < j.end; first_key += split_step) {
@@ -524,7 +523,7 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const sequence &at, cons
 
 /* Starts on Q and the first STAGES tiles of each split; returns when Q and each split's first K are there. */
 ATTUNE_INLINE void fill(const attune_args &args, const sequence &at, const work &w, Shared &shared, const warp_place &p,
-                        const journey &j, int first_row, int end_row)
+                        const key_loop &j, int first_row, int end_row)
 {
     const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
     tile_copy<BLOCK_M, dim_qk>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
@@ -574,7 +573,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) FWD_WMMA(const _
     p.part = p.lane / WARP_ROWS;
     p.first_row = first_row + p.strip_row;
     int end_row = (int)min(at.length_q, (attune_i64)first_row + BLOCK_M);
-    journey j = journey_of<BLOCK_N>(args, at, w, first_row, end_row);
+    key_loop j = key_loop_of<BLOCK_N>(args, at, w, first_row, end_row);
     warp_state state;
     start(args, w, p, state);
 #if !LOGITS_GIVEN

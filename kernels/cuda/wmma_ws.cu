@@ -58,7 +58,7 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
 }
 
 /* The block's tile of queries and the tiles of keys it visits. */
-struct journey {
+struct query_tile {
     work w;
     sequence at;
     int first_row, end_row;
@@ -67,7 +67,7 @@ struct journey {
 
 /* ---- The producers ---- */
 
-ATTUNE_INLINE void produce(const attune_args &args, const journey &j, Shared &shared, int thread)
+ATTUNE_INLINE void produce(const attune_args &args, const query_tile &j, Shared &shared, int thread)
 {
     int head_kv = kv_head(args, j.w.head);
     const element *q = row_of<element>(args.tensor[ATTUNE_Q], j.at.batch, j.w.head, j.at.first_q);
@@ -187,8 +187,8 @@ ATTUNE_INLINE void clean_operand(unsigned (&b)[4], const key_marks &marks, int n
 }
 
 /* Logits in units of log2; -inf where hidden. Marks, if keys may be hidden from all, those seen. */
-ATTUNE_INLINE void mask_tile(const attune_args &args, const journey &j, int first_row, int key, bool masked, int lane,
-                             logits &s, key_marks &marks)
+ATTUNE_INLINE void mask_tile(const attune_args &args, const query_tile &j, int first_row, int key, bool masked,
+                             int lane, logits &s, key_marks &marks)
 {
     if (!masked && SCORES_ARE_SCALED && !HIDES_ANYWHERE) {
         float scale = score_factor(args);
@@ -285,7 +285,7 @@ ATTUNE_INLINE void weigh_values(const element *v, const logits &s, const key_mar
 }
 
 /* One strip of O through sixteen rows of Q's memory, so that it leaves 16 bytes at a time; and its LSE. */
-ATTUNE_INLINE void store_strip(const attune_args &args, const journey &j, element *strip, int first_row, int lane,
+ATTUNE_INLINE void store_strip(const attune_args &args, const query_tile &j, element *strip, int first_row, int lane,
                                const online (&soft)[2], const float (&o)[columns_o][8])
 {
     float normaliser[2];
@@ -328,7 +328,7 @@ struct consumer {
 };
 
 /* The loop over the warp's tiles. */
-ATTUNE_INLINE void visit_tiles(const attune_args &args, const journey &j, Shared &shared, const consumer &c,
+ATTUNE_INLINE void visit_tiles(const attune_args &args, const query_tile &j, Shared &shared, const consumer &c,
                                lane_state &state)
 {
     int last_row = min(c.first_row + WARP_ROWS, j.end_row) - 1;
@@ -355,7 +355,7 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const journey &j, Shared
     int stage = c.split;
     unsigned parity = 0;
     for (int key = j.begin + c.split * BLOCK_N; key < j.end; key += SPLITS * BLOCK_N) {
-        bool seen = !skip_tile(any_sees.first, any_sees.end, key, BLOCK_N);
+        bool seen = !hides_tile(any_sees.first, any_sees.end, key, BLOCK_N);
         bool masked = needs_mask(all_see.first, all_see.end, key, BLOCK_N);
         logits fresh;
         logits &s = with_qk ? fresh : kept;
@@ -394,35 +394,35 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const journey &j, Shared
 }
 
 /* What a split hands over: O and the softmax's state as the lanes hold them, which all splits do alike. */
-constexpr int handed = STRIPS * (columns_o * 8 + 4); /* floats of a lane */
-static_assert((SPLITS - 1) * CONSUMERS * 32 * handed * sizeof(float) <= sizeof(Shared::k) + sizeof(Shared::v),
+constexpr int partial_floats = STRIPS * (columns_o * 8 + 4); /* floats of a lane */
+static_assert((SPLITS - 1) * CONSUMERS * 32 * partial_floats * sizeof(float) <= sizeof(Shared::k) + sizeof(Shared::v),
               "what the splits hand over fits into the ring");
 
 /* Float i of this lane's of a split's group: lanes are neighbours, so that nobody waits for a bank. */
-ATTUNE_INLINE float &handed_float(Shared &shared, int split, const consumer &c, int i)
+ATTUNE_INLINE float &partial_float(Shared &shared, int split, const consumer &c, int i)
 {
     float *ring = reinterpret_cast<float *>(&shared.k[0][0]);
-    return ring[(((split - 1) * CONSUMERS + c.group) * handed + i) * 32 + c.lane];
+    return ring[(((split - 1) * CONSUMERS + c.group) * partial_floats + i) * 32 + c.lane];
 }
 
-ATTUNE_INLINE void hand_over(Shared &shared, const consumer &c, const lane_state &state)
+ATTUNE_INLINE void store_partials(Shared &shared, const consumer &c, const lane_state &state)
 {
     int i = 0;
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            handed_float(shared, c.split, c, i++) = state.soft[t][r].maximum;
-            handed_float(shared, c.split, c, i++) = state.soft[t][r].sum;
+            partial_float(shared, c.split, c, i++) = state.soft[t][r].maximum;
+            partial_float(shared, c.split, c, i++) = state.soft[t][r].sum;
         }
 #pragma unroll
         for (int n = 0; n < columns_o * 8; ++n) {
-            handed_float(shared, c.split, c, i++) = state.o[t][n / 8][n % 8];
+            partial_float(shared, c.split, c, i++) = state.o[t][n / 8][n % 8];
         }
     }
 }
 
-/* Takes in what another split has handed over. */
+/* Takes in what another split has partial_floats over. */
 ATTUNE_INLINE void merge(Shared &shared, const consumer &c, int split, lane_state &state)
 {
     int i = 0;
@@ -431,20 +431,20 @@ ATTUNE_INLINE void merge(Shared &shared, const consumer &c, int split, lane_stat
         float own[2], other[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            float maximum = handed_float(shared, split, c, i++), sum = handed_float(shared, split, c, i++);
+            float maximum = partial_float(shared, split, c, i++), sum = partial_float(shared, split, c, i++);
             own[r] = online_raise(&state.soft[t][r], maximum);
             other[r] = ptx_ex2_approx_ftz_f32(maximum - subtrahend(state.soft[t][r].maximum));
             state.soft[t][r].sum += sum * other[r];
         }
 #pragma unroll
         for (int n = 0; n < columns_o * 8; ++n) {
-            float o = handed_float(shared, split, c, i++);
+            float o = partial_float(shared, split, c, i++);
             state.o[t][n / 8][n % 8] = state.o[t][n / 8][n % 8] * own[sum_row(n % 8)] + o * other[sum_row(n % 8)];
         }
     }
 }
 
-ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &shared, int warp, int lane)
+ATTUNE_INLINE void consume(const attune_args &args, const query_tile &j, Shared &shared, int warp, int lane)
 {
     consumer c = {warp % CONSUMERS, warp / CONSUMERS, lane, j.first_row + warp % CONSUMERS * WARP_ROWS};
     lane_state state = {};
@@ -459,7 +459,7 @@ ATTUNE_INLINE void consume(const attune_args &args, const journey &j, Shared &sh
         constexpr int threads = consumer_warps * 32;
         ptx_barrier_sync(1, threads); /* nobody reads the ring any more */
         if (c.split > 0) {
-            hand_over(shared, c, state);
+            store_partials(shared, c, state);
         }
         ptx_barrier_sync(1, threads);
         if (c.split > 0) {
@@ -484,7 +484,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     follow_launch();
     extern __shared__ __align__(128) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
-    journey j;
+    query_tile j;
     j.w = static_work<BLOCK_M>(args);
     j.at = sequence_of(args, j.w.batch);
     j.first_row = j.w.tile * BLOCK_M;

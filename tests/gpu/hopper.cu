@@ -133,22 +133,22 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_ring(const 
 
 #if UNIT == 2
 /* A tile of scores becomes weights: the first by its maximum, others as the kernel does. */
-ATTUNE_INLINE void soften(consumer &c, scores &s, bool first)
+ATTUNE_INLINE void softmax_tile(consumer &c, scores &s, bool first)
 {
-    if constexpr (standing) {
+    if constexpr (static_max) {
         float factor[2], sum[2][2] = {};
         if (first) {
-            standing_raise<all_scores>(c.rows, s, c.scale, factor);
+            static_max_raise<all_scores>(c.rows, s, c.scale, factor);
         }
-        standing_soften<0, all_scores>(c.rows, s, c.scale, sum);
-        if (!standing_holds(sum)) {
-            standing_lower(c.rows, s, sum, factor);
+        static_max_exponentiate<0, all_scores>(c.rows, s, c.scale, sum);
+        if (!static_max_holds(sum)) {
+            static_max_lower(c.rows, s, sum, factor);
         }
-        standing_finish(c.rows, sum);
+        static_max_finish(c.rows, sum);
     } else {
-        softening f;
+        softmax_step f;
         rows_raise<0, all_scores>(c.rows, s, c.scale, f);
-        rows_soften<0, all_scores>(s, c.scale, f);
+        rows_exponentiate<0, all_scores>(s, c.scale, f);
         rows_finish(c.rows, f);
     }
 }
@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_softmax(con
         for (int i = 0; i < BLOCK_N / 2; ++i) {
             s[i] = from[row_of_sum(c, i) * BLOCK_N + column_of_sum(c, i)];
         }
-        soften(c, s, tile == 0);
+        softmax_tile(c, s, tile == 0);
     }
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i) {
@@ -209,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_store(const
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        c.rows.maximum[r] = (float)row_of_sum(c, 2 * r) * (standing ? c.scale : 1);
+        c.rows.maximum[r] = (float)row_of_sum(c, 2 * r) * (static_max ? c.scale : 1);
         c.rows.sum[r] = c.thread % 4 == 0 ? 2.0f : 0.0f;
     }
     float normaliser[2];
@@ -255,7 +255,8 @@ ATTUNE_INLINE void tell_rows(const consumer &c, const outputs &o, float *out)
         for (int i = 0; i < columns_v / 2; ++i) {
             mean += i / 2 % 2 == r ? o[i] / (columns_v / 4) : 0;
         }
-        float4 row = make_float4(c.rows.maximum[r], group_sum<4>(c.rows.sum[r]), group_sum<4>(mean), (float)c.unsure);
+        float4 row =
+            make_float4(c.rows.maximum[r], group_sum<4>(c.rows.sum[r]), group_sum<4>(mean), (float)c.exact_until);
         if (c.thread % 4 == 0) {
             reinterpret_cast<float4 *>(out)[row_of_sum(c, 2 * r)] = row;
         }
@@ -272,10 +273,11 @@ ATTUNE_INLINE void tell_weights(const consumer &c, const weights &p, float *out)
     }
 }
 
-/* The softmax of a job, tile by tile from the right, by a standing reference; of each tile its weights and its rows.
+/* The softmax of a job, tile by tile from the right, by a static maximum; of each tile its weights and its rows.
  * Scores come from memory. Before a tile each element of O is what its row's lane has summed so far, so that after it O
  * is the sum of the tiles before. */
-extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_standing(const __grid_constant__ attune_args args)
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1)
+    unit_static_max(const __grid_constant__ attune_args args)
 {
     Shared &shared = begin(args);
     if (threadIdx.x == 0) {
@@ -303,18 +305,18 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_standing(co
             o[k] = c.rows.sum[k / 2 % 2];
         }
         if (i == c.sharp) {
-            standing_end(c.rows);
+            static_max_end(c.rows);
         }
         if (i >= c.sharp) {
-            soften_sharply(c, held{}, s, p, o);
+            softmax_of_sharp_job(c, held{}, s, p, o);
         } else if (i > c.first) {
-            soften_by_reference(args, j, c, i, held{}, s, p, o);
+            softmax_by_static_max(args, j, c, i, held{}, s, p, o);
         } else if (skips && c.narrow) {
             first_weights<some_scores>(args, j, c, s, p);
-            beware(j, c);
+            predict_growth(j, c);
         } else {
             first_weights<all_scores>(args, j, c, s, p);
-            beware(j, c);
+            predict_growth(j, c);
         }
         tell_weights(c, p, out);
         tell_rows(c, o, out + BLOCK_M * BLOCK_N);

@@ -14,15 +14,15 @@
 extern const at_embedded at_gpu_units[];
 
 /* The units by their numbers in hopper.cu. */
-enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE, STANDING, SIGHT, HOPPER_UNITS };
-static const char *const hopper_entries[HOPPER_UNITS] = {"unit_products", "unit_ring",     "unit_softmax", "unit_store",
-                                                         "unit_rescore",  "unit_standing", "unit_sight"};
+enum { PRODUCTS, RING, SOFTMAX, STORE, RESCORE, STATIC_MAX, SIGHT, HOPPER_UNITS };
+static const char *const hopper_entries[HOPPER_UNITS] = {
+    "unit_products", "unit_ring", "unit_softmax", "unit_store", "unit_rescore", "unit_static_max", "unit_sight"};
 
 typedef struct hopper_case {
     int unit;
     const char *dims;   /* and dtype and mask */
     const char *params; /* that differ from the heuristic's */
-    int scene;          /* of STANDING: which of the test's */
+    int scene;          /* of STATIC_MAX: which of the test's */
 } hopper_case;
 
 static const hopper_case hopper_cases[] = {
@@ -119,17 +119,17 @@ static const hopper_case hopper_cases[] = {
     {RESCORE, "d72,bf16", "", 0},
     {RESCORE, "d128,fp16", "BLOCK_N=160", 0},
     {RESCORE, "d256,bf16", "", 0},
-    {STANDING, "d64,fp16", "GROUPS=2,RESCALE=15", 0},
-    {STANDING, "d128,bf16", "GROUPS=2,RESCALE=15", 0},
-    {STANDING, "d256,fp16", "GROUPS=2,RESCALE=15", 0},
-    {STANDING, "d64,bf16,causal,offset=0", "GROUPS=2,RESCALE=15", 1},
-    {STANDING, "d128,fp16,causal,offset=0", "GROUPS=2,RESCALE=15", 2},
-    {STANDING, "d64,fp16", "GROUPS=2,RESCALE=15", 3},
-    {STANDING, "d128,bf16", "GROUPS=2,RESCALE=15", 3},
-    {STANDING, "d256,fp16,causal,offset=0", "GROUPS=2,RESCALE=15", 1},
+    {STATIC_MAX, "d64,fp16", "GROUPS=2,RESCALE=15", 0},
+    {STATIC_MAX, "d128,bf16", "GROUPS=2,RESCALE=15", 0},
+    {STATIC_MAX, "d256,fp16", "GROUPS=2,RESCALE=15", 0},
+    {STATIC_MAX, "d64,bf16,causal,offset=0", "GROUPS=2,RESCALE=15", 1},
+    {STATIC_MAX, "d128,fp16,causal,offset=0", "GROUPS=2,RESCALE=15", 2},
+    {STATIC_MAX, "d64,fp16", "GROUPS=2,RESCALE=15", 3},
+    {STATIC_MAX, "d128,bf16", "GROUPS=2,RESCALE=15", 3},
+    {STATIC_MAX, "d256,fp16,causal,offset=0", "GROUPS=2,RESCALE=15", 1},
     /* Where a sharp job's own loop begins with the second tile, and some rows have seen nothing before it. */
-    {STANDING, "d64,fp16,causal,offset=0", "GROUPS=2,Q_STAGES=1,RESCALE=15", 1},
-    {STANDING, "d128,bf16", "GROUPS=2,Q_STAGES=1,RESCALE=15", 0},
+    {STATIC_MAX, "d64,fp16,causal,offset=0", "GROUPS=2,Q_STAGES=1,RESCALE=15", 1},
+    {STATIC_MAX, "d128,bf16", "GROUPS=2,Q_STAGES=1,RESCALE=15", 0},
     /* Bounds from none to the largest, in tiles so far to the right that these and their keys' numbers leave an int. */
     {SIGHT, "d64,fp16,causal", "GROUPS=2", 0},
     {SIGHT, "d64,fp16,window=-1:20", "GROUPS=2", 0},

@@ -1,5 +1,5 @@
 /* What the wgmma kernel is made of, checked on the device element by element, by the kernel's own functions: rings that
- * the copy engine fills, one tile of each product for every head dim, a tile's softmax, a job's by a standing
+ * the copy engine fills, one tile of each product for every head dim, a tile's softmax, a job's by a static_max
  * reference, which keys are seen, a tile's way out. The entries are those of hopper.cu. */
 #include <float.h>
 #include <math.h>
@@ -21,7 +21,7 @@ typedef struct bench_top {
     attune_problem problem;
     attune_config config;
     const hopper_case *of;
-    int scene;               /* of STANDING */
+    int scene;               /* of STATIC_MAX */
     int rows, keys, block_n; /* of a tile of queries; in all; of a tile of keys */
     uint16_t bits[3][ELEMENTS];
     float value[3][ELEMENTS];
@@ -315,9 +315,9 @@ static void check_maxima(bench_top *top)
     }
 }
 
-/* By a standing reference: the first tile's maximum, or what it was raised to, and never above what was seen; in a row
+/* By a static maximum: the first tile's maximum, or what it was raised to, and never above what was seen; in a row
  * that had seen nothing then, nothing has a weight. `grown`: what row 2's scores are larger by in the second tile. */
-static void check_standing(bench_top *top, float grown)
+static void check_static_max(bench_top *top, float grown)
 {
     static two_tiles tile;
     int n = top->block_n;
@@ -349,9 +349,9 @@ static void check_standing(bench_top *top, float grown)
 static void check_softmax(bench_top *top)
 {
     if (value_of(top, "RESCALE") == 15) {
-        check_standing(top, 0);
-        check_standing(top, 30); /* by 2^22, 2^72 */
-        check_standing(top, 100);
+        check_static_max(top, 0);
+        check_static_max(top, 30); /* by 2^22, 2^72 */
+        check_static_max(top, 100);
     } else {
         check_maxima(top);
     }
@@ -362,7 +362,7 @@ static void test_softmax(void **state)
     check_all(*state, SOFTMAX, check_softmax);
 }
 
-/* ---- A standing reference ---- */
+/* ---- A static maximum ---- */
 
 /* How the scores of a warp's sixteen rows go, tile by tile from the right: what the first `rows` of them have more at
  * one key of each (1 is 0.72 in units of log2; noise differs by 8 at most), and the last tile that takes its maximum,
@@ -508,9 +508,9 @@ static void check_scene(bench_top *top)
     }
 }
 
-static void test_standing(void **state)
+static void test_static_max(void **state)
 {
-    check_all(*state, STANDING, check_scene);
+    check_all(*state, STATIC_MAX, check_scene);
 }
 
 /* ---- What rows see ---- */
@@ -563,8 +563,8 @@ static void test_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products), cmocka_unit_test(test_ring),     cmocka_unit_test(test_rescore),
-        cmocka_unit_test(test_softmax),  cmocka_unit_test(test_standing), cmocka_unit_test(test_sight),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_ring),       cmocka_unit_test(test_rescore),
+        cmocka_unit_test(test_softmax),  cmocka_unit_test(test_static_max), cmocka_unit_test(test_sight),
         cmocka_unit_test(test_store),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -4,7 +4,7 @@
 Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- wire <- stranger
          <- worker <- judge <- evidence <- gate <- evolve <- report <- cli
 Device:  args, ptx <- barrier <- {element, sequence, stage, tma} <- copy <- {tile, fragment, swizzle, wgmma}
-         <- {softmax, exponential, visibility, schedule, guard} <- score <- {job, rows, journey, small} <- kernels
+         <- {softmax, exponential, visibility, schedule, guard} <- score <- {job, rows, key_loop, small} <- kernels
 Kernels include attune/kernel.h, what a sibling in their folder shares (NAME.h, NAME.cu) and system headers; device code
 includes nothing of the system's. What is built ahead (NAME.image.cu) may also include CUTLASS and its NAME.h.
 """
@@ -18,10 +18,10 @@ ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"],
           "gate.h": ["attune.h"]}
-DEVICE = [["args", "ptx"], ["barrier", "turns"], ["element", "sequence", "stage", "tma"], ["copy"],
+DEVICE = [["args", "ptx"], ["barrier", "warp_groups"], ["element", "sequence", "stage", "tma"], ["copy"],
           ["tile", "fragment", "swizzle", "wgmma"],
-          ["softmax", "exponential", "visibility", "schedule", "guard"], ["score"], ["job", "rows", "journey", "small"],
-          ["standing", "wgmma_block"], ["wgmma_consumer", "wgmma_producer"]]
+          ["softmax", "exponential", "visibility", "schedule", "guard"], ["score"],
+          ["job", "rows", "key_loop", "small"], ["static_max", "wgmma_block"], ["wgmma_consumer", "wgmma_producer"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),

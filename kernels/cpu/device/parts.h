@@ -15,7 +15,7 @@ static inline int64_t count_parts(const attune_args *args, int64_t split)
     return split == 0 ? 1 : greater_of((args->seqlen_kv + split - 1) / split, 1);
 }
 
-/* Whether the step that runs is the one that merges: the fill before it told. */
+/* Whether the step that runs is the one that merges: the fill before it has written so. */
 static inline bool are_merging(const attune_args *args, int64_t parts)
 {
     return parts > 1 && *(const uint32_t *)args->workspace != 0;

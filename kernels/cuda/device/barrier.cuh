@@ -100,7 +100,7 @@ template <int stages> struct ring {
         step();
         return now;
     }
-    /* Tells that all lanes have the same. NOTE: the compiler no longer sees it where tiles were let pass in a loop that
+    /* Tells that all lanes have the same. NOTE: the compiler no longer sees it where tiles were skipped in a loop that
      * waits, and then moves every descriptor of every product to a uniform register; of a shuffle's result it does. */
     template <bool needed> __device__ __forceinline__ void declare_uniform()
     {

@@ -15,7 +15,7 @@ struct row_pair {
 };
 
 /* What a tile's softmax carries from its maximum to its end. */
-struct softening {
+struct softmax_step {
     float factor[2];   /* for what was summed before */
     float subtract[2]; /* the maximum, scaled */
     float sum[2][2];
@@ -76,7 +76,7 @@ template <int count, int n> ATTUNE_INLINE float row_maximum(const float (&s)[n],
 /* Takes in the maxima of both rows' scores. One stays while it has grown by less than a factor of 2^lazy (always moves
  * with 0): weights are then at most that, and what was summed before needs no rescaling. */
 template <int lazy, int count, int n>
-ATTUNE_INLINE void rows_raise(row_pair &rows, const float (&s)[n], float scale, softening &f)
+ATTUNE_INLINE void rows_raise(row_pair &rows, const float (&s)[n], float scale, softmax_step &f)
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -93,7 +93,7 @@ ATTUNE_INLINE void rows_raise(row_pair &rows, const float (&s)[n], float scale, 
 }
 
 /* Scores first ... end - 1 of both, a multiple of 4 each, become weights. */
-template <int first, int end, int n> ATTUNE_INLINE void rows_soften(float (&s)[n], float scale, softening &f)
+template <int first, int end, int n> ATTUNE_INLINE void rows_exponentiate(float (&s)[n], float scale, softmax_step &f)
 {
 #pragma unroll
     for (int i = first; i < end; ++i) {
@@ -102,7 +102,7 @@ template <int first, int end, int n> ATTUNE_INLINE void rows_soften(float (&s)[n
     }
 }
 
-ATTUNE_INLINE void rows_finish(row_pair &rows, const softening &f)
+ATTUNE_INLINE void rows_finish(row_pair &rows, const softmax_step &f)
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {

@@ -29,14 +29,14 @@ static_assert(!LOOPED || STAGES > 1, "values are asked for a tile later than key
 
 /* What a warp hands to the one of another part that has the same rows: sums of some octets, and for each of its sixteen
  * rows, two in a place, the maximum and the sum of weights. */
-template <int octets> struct parcel {
+template <int octets> struct partial {
     float4 o[octets][32];
     float4 soft[8];
 };
 
-constexpr int parcels_splits = SPLITS * (SPLITS - 1) * ROWS * 4, parcels_blocks = (CLUSTER - 1) * warps;
-constexpr int parcel_bytes =
-    parcels_splits * sizeof(parcel<octets_split>) + parcels_blocks * sizeof(parcel<octets_part>);
+constexpr int partials_splits = SPLITS * (SPLITS - 1) * ROWS * 4, partials_blocks = (CLUSTER - 1) * warps;
+constexpr int partial_bytes =
+    partials_splits * sizeof(partial<octets_split>) + partials_blocks * sizeof(partial<octets_part>);
 constexpr int barriers_copies = ROWS + SLOTS * 4;
 /* How far behind the barrier of a tile's keys that of its values is. With OVERLAP, where values are needed together
  * with the next tile's keys, it is theirs. */
@@ -46,7 +46,7 @@ struct Shared {
     element q[chunks_qk * BLOCK_M * CHUNK];
     element k[SLOTS][chunks_qk * BLOCK_N * CHUNK];
     element v[SLOTS][chunks_v * BLOCK_N * CHUNK];
-    float4 parcels[PARTS > 1 ? parcel_bytes / 16 : 8];
+    float4 partials[PARTS > 1 ? partial_bytes / 16 : 8];
     unsigned long long full_q[ROWS], full[2 * SLOTS], empty_k[SLOTS], empty_v[SLOTS];
     unsigned long long merged[(barriers_copies + warps + 15) / 16 * 16 - barriers_copies]; /* `warps` of them used */
 };
@@ -57,14 +57,14 @@ ATTUNE_INLINE unsigned at(const void *shared)
     return ptx_cvta_shared(shared);
 }
 
-ATTUNE_INLINE parcel<octets_split> *parcels_from_splits(Shared &shared)
+ATTUNE_INLINE partial<octets_split> *partials_of_splits(Shared &shared)
 {
-    return reinterpret_cast<parcel<octets_split> *>(shared.parcels);
+    return reinterpret_cast<partial<octets_split> *>(shared.partials);
 }
 
-ATTUNE_INLINE parcel<octets_part> *parcels_from_blocks(Shared &shared)
+ATTUNE_INLINE partial<octets_part> *partials_of_blocks(Shared &shared)
 {
-    return reinterpret_cast<parcel<octets_part> *>(parcels_from_splits(shared) + parcels_splits);
+    return reinterpret_cast<partial<octets_part> *>(partials_of_splits(shared) + partials_splits);
 }
 
 /* The block's place. */
@@ -161,7 +161,7 @@ ATTUNE_INLINE void init_barriers(const attune_args &args, Shared &shared)
     }
     for (int i = 0; i < warps && CLUSTER > 1; ++i) {
         ptx_mbarrier_init(at(&shared.merged[i]), 1);
-        ptx_mbarrier_arrive_expect_tx(at(&shared.merged[i]), (CLUSTER - 1) * sizeof(parcel<octets_part>));
+        ptx_mbarrier_arrive_expect_tx(at(&shared.merged[i]), (CLUSTER - 1) * sizeof(partial<octets_part>));
     }
     ptx_fence_mbarrier_init();
 }
@@ -181,7 +181,7 @@ ATTUNE_INLINE void init_all_barriers(const attune_args &args, const place &p, Sh
         bytes = bytes_q;
     } else if (CLUSTER > 1 && thread / 32 == 3 && lane < warps) {
         barrier = &shared.merged[lane];
-        bytes = (CLUSTER - 1) * sizeof(parcel<octets_part>);
+        bytes = (CLUSTER - 1) * sizeof(partial<octets_part>);
     } else if (thread / 32 == 3 && lane >= 28 && (boxed || lane < 31)) {
         ptx_prefetch_tensormap(&args.map[lane - 28]);
     }

@@ -70,4 +70,16 @@ ATTUNE_INLINE float online_lse(float maximum, float sum)
     return sum == 0 ? negative_infinity() : LN_2 * maximum + logf(sum);
 }
 
+/* LSE is optional: whether the caller has asked for it, and a row's place in it. */
+ATTUNE_INLINE bool wants_lse(const attune_args &args)
+{
+    return args.tensor[ATTUNE_LSE].data != nullptr;
+}
+
+ATTUNE_INLINE void store_lse(const attune_args &args, attune_i64 batch, attune_i64 head, attune_i64 row, float maximum,
+                             float sum)
+{
+    *row_of<float>(args.tensor[ATTUNE_LSE], batch, head, row) = online_lse(maximum, sum);
+}
+
 #endif

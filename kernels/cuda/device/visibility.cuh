@@ -79,7 +79,7 @@ ATTUNE_INLINE bool needs_mask(int all_first, int all_end, int key, int keys)
 }
 
 /* Whether no row sees any of its keys. */
-ATTUNE_INLINE bool skip_tile(int first_seen, int end_seen, int key, int keys)
+ATTUNE_INLINE bool hides_tile(int first_seen, int end_seen, int key, int keys)
 {
     return !(key < end_seen && key + keys > first_seen);
 }

@@ -37,7 +37,7 @@ struct alignas(1024) Shared {
     unsigned char q[Q_STAGES][tile_q_bytes];
     unsigned char tile[STAGES][tile_bytes];
     unsigned long long full[STAGES], empty[STAGES], full_q[Q_STAGES * Q_PARTS], empty_q[Q_STAGES * Q_PARTS];
-    unsigned long long passed;         /* nobody arrives here */
+    unsigned long long never;          /* nobody arrives here */
     unsigned long long stored;         /* O has left the tiles it went through */
     unsigned long long planned, taken; /* the next job: worked out, begun */
     job jobs[JOBS];
@@ -46,10 +46,10 @@ struct alignas(1024) Shared {
 
 /* Where what consumers use begins. NOTE: NVRTC works out &shared.full[i] in 64 bits, and anew each time; base + place +
  * i * size in 32 are 30 of 500 instructions less in the loop over tiles. */
-constexpr unsigned place_q = 0, place_tile = place_q + Q_STAGES * tile_q_bytes;
-constexpr unsigned place_full = place_tile + STAGES * tile_bytes, place_empty = place_full + STAGES * 8;
-constexpr unsigned place_full_q = place_empty + STAGES * 8, place_empty_q = place_full_q + Q_STAGES * Q_PARTS * 8;
-constexpr unsigned place_passed = place_empty_q + Q_STAGES * Q_PARTS * 8, place_stored = place_passed + 8;
+constexpr unsigned smem_q = 0, smem_tile = smem_q + Q_STAGES * tile_q_bytes;
+constexpr unsigned smem_full = smem_tile + STAGES * tile_bytes, smem_empty = smem_full + STAGES * 8;
+constexpr unsigned smem_full_q = smem_empty + STAGES * 8, smem_empty_q = smem_full_q + Q_STAGES * Q_PARTS * 8;
+constexpr unsigned smem_never = smem_empty_q + Q_STAGES * Q_PARTS * 8, smem_stored = smem_never + 8;
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
 static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
@@ -57,9 +57,9 @@ static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
 
 /* Registers of a thread: together what the launch has given. */
-constexpr bool elaborate = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || WINDOWED; /* for the producer */
-constexpr int producer_registers = GROUPS == 3 ? 32 : elaborate ? 40 : 24;
-constexpr int consumer_registers = GROUPS == 3 ? 160 : elaborate ? 232 : 240;
+constexpr bool irregular = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || WINDOWED; /* for the producer */
+constexpr int producer_registers = GROUPS == 3 ? 32 : irregular ? 40 : 24;
+constexpr int consumer_registers = GROUPS == 3 ? 160 : irregular ? 232 : 240;
 
 ATTUNE_INLINE unsigned address(const unsigned long long &barrier)
 {
@@ -78,7 +78,7 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
     }
     ptx_mbarrier_init(address(shared.planned), 1);
     ptx_mbarrier_init(address(shared.taken), 1);
-    ptx_mbarrier_init(address(shared.passed), 1);
+    ptx_mbarrier_init(address(shared.never), 1);
     ptx_mbarrier_init(address(shared.stored), 4 * GROUPS);
     ptx_fence_mbarrier_init();
 }

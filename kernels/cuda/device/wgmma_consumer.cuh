@@ -4,14 +4,14 @@
 #define DEVICE_WGMMA_CONSUMER_CUH
 
 #include "device/rows.cuh"
-#include "device/turns.cuh"
+#include "device/warp_groups.cuh"
 #include "device/wgmma_block.cuh"
 
 typedef float scores[BLOCK_N / 2];
 constexpr int all_scores = BLOCK_N / 2, some_scores = BLOCK_N / 4 / 8 * 8;
 typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
-constexpr bool standing = RESCALE == 15; /* weights by a standing reference */
+constexpr bool static_max = RESCALE == 15; /* weights by a static maximum */
 
 struct consumer {
     int group, thread;      /* of the block's, of the group's */
@@ -20,7 +20,7 @@ struct consumer {
     int number;                /* jobs taken so far, this one among them */
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
-    int unsure;                /* tiles up to it take their maxima; before `first`: one was lifted */
+    int exact_until;           /* tiles up to it take their maxima; before `first`: one was raised */
     int sharp;                 /* tiles from it on take theirs in all warps alike */
     bool narrow;               /* the first one is seen in its left half at most */
     float scale;
@@ -52,21 +52,21 @@ ATTUNE_INLINE int queries_stage(const consumer &c, int before)
 
 ATTUNE_INLINE void await_tile(const consumer &c, held tile)
 {
-    barrier_wait(c.base + place_full + tile.stage * 8, tile.parity);
+    barrier_wait(c.base + smem_full + tile.stage * 8, tile.parity);
 }
 
 /* A branch that is never taken, which the compiler does not know: it moves nothing across. NOTE: a barrier of a tile
  * would do as well but for a warp that comes so late that the stage has been filled again: it would wait for ever. */
 ATTUNE_INLINE void keep_order(const consumer &c)
 {
-    barrier_wait(c.base + place_passed, 1);
+    barrier_wait(c.base + smem_never, 1);
 }
 
-/* NOTE: one thread speaks for four warps: products are of the whole group, so what it has waited for is done. */
+/* NOTE: one thread arrives for four warps: products are of the whole group, so what it has waited for is done. */
 ATTUNE_INLINE void leave_tile(const consumer &c, held tile)
 {
     if (c.thread == 0) {
-        ptx_mbarrier_arrive(c.base + place_empty + tile.stage * 8);
+        ptx_mbarrier_arrive(c.base + smem_empty + tile.stage * 8);
     }
 }
 
@@ -82,7 +82,7 @@ ATTUNE_INLINE void declare_uniform(consumer &c)
 
 /* A tile that the group does not need. NOTE: not before it is here, or this would count for the tile before; and not
  * before all four warps have seen it: one that comes late, after the stage was filled again, would wait for ever. */
-ATTUNE_INLINE void let_pass(consumer &c)
+ATTUNE_INLINE void skip_tile(consumer &c)
 {
     held tile = c.tiles.next();
     await_tile(c, tile);
@@ -99,7 +99,7 @@ ATTUNE_INLINE unsigned operand_at(unsigned address)
 
 ATTUNE_INLINE unsigned place_of(const consumer &c, held tile)
 {
-    return operand_at(c.base + place_tile) + tile.stage * (tile_bytes >> 4);
+    return operand_at(c.base + smem_tile) + tile.stage * (tile_bytes >> 4);
 }
 
 ATTUNE_INLINE void multiply_keys(const consumer &c, held tile, scores &s)

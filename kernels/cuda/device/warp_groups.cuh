@@ -1,19 +1,19 @@
 /* Warp groups that wait for one another by named barriers: 1 ... groups order them, the next `groups` hold the threads
  * of one together. Barrier 0 is __syncthreads. Groups are numbered from 0, without the producer's. */
-#ifndef DEVICE_TURNS_CUH
-#define DEVICE_TURNS_CUH
+#ifndef DEVICE_WARP_GROUPS_CUH
+#define DEVICE_WARP_GROUPS_CUH
 
 #include "device/ptx.cuh"
 
-/* Until the group before has passed the turn on; whoever begins has it passed to it once by the last group. */
-template <bool wanted> ATTUNE_INLINE void take_turn(int group)
+/* Waits until the group before has arrived; for the first group the last one arrives once at the beginning. */
+template <bool wanted> ATTUNE_INLINE void await_order(int group)
 {
     if constexpr (wanted) {
         ptx_barrier_sync(1 + group, 256);
     }
 }
 
-template <bool wanted, int groups> ATTUNE_INLINE void pass_turn(int group)
+template <bool wanted, int groups> ATTUNE_INLINE void pass_order(int group)
 {
     if constexpr (wanted) {
         ptx_barrier_arrive(1 + (group + 1 == groups ? 0 : group + 1), 256);

@@ -1,4 +1,4 @@
-/* Softmax by a standing reference: weights are 2^(s - reference) where the reference was taken from a maximum that was
+/* Softmax by a static maximum: weights are 2^(s - reference) where the reference was taken from a maximum that was
  * true once, of a row's first keys, and stays until weights have grown out of reach. So no tile needs its maximum
  * before its exponentials, nor O its rescaling; all that is asked of a tile is whether the sum of its weights, which is
  * needed anyway, is still in reach. Any reference gives the same quotient, and one that is not above the maximum loses
@@ -6,18 +6,18 @@
  *
  * Of a row_pair maximum is the reference here: in units of log2, scale included, +inf while the row has seen no key
  * (whatever it then sees weighs 0, so tiles in which that may change must raise the reference first). */
-#ifndef DEVICE_STANDING_CUH
-#define DEVICE_STANDING_CUH
+#ifndef DEVICE_STATIC_MAX_CUH
+#define DEVICE_STATIC_MAX_CUH
 
 #include "device/rows.cuh"
 
-/* A lane's share of a row in one tile may sum up to STANDING_REACH, so no weight is above it: fp16 ends at 65,504.
- * Where each tile is asked for its maximum, the reference moves if a weight would be above 2^STANDING_SLACK. NOTE: a
+/* A lane's share of a row in one tile may sum up to STATIC_MAX_REACH, so no weight is above it: fp16 ends at 65,504.
+ * Where each tile is asked for its maximum, the reference moves if a weight would be above 2^STATIC_MAX_SLACK. NOTE: a
  * reference above the maximum would have more room, and lose in fp16 what many small weights add up to beside a large
  * one. */
-constexpr float STANDING_REACH = 0x1p15f, STANDING_SLACK = 8;
+constexpr float STATIC_MAX_REACH = 0x1p15f, STATIC_MAX_SLACK = 8;
 /* Up to where weights and what was summed can come down by one factor that is no subnormal number. */
-constexpr float STANDING_SCALABLE = 0x1p100f;
+constexpr float STATIC_MAX_SCALABLE = 0x1p100f;
 
 ATTUNE_INLINE float positive_infinity()
 {
@@ -26,7 +26,7 @@ ATTUNE_INLINE float positive_infinity()
 
 /* Moves row r's reference to `maximum`, if that is the first, or higher by more than `slack`; returns the factor for
  * what was summed. */
-ATTUNE_INLINE float standing_move(row_pair &rows, float maximum, float slack, int r)
+ATTUNE_INLINE float static_max_move(row_pair &rows, float maximum, float slack, int r)
 {
     float before = rows.maximum[r];
     bool begun = before != positive_infinity();
@@ -40,17 +40,17 @@ ATTUNE_INLINE float standing_move(row_pair &rows, float maximum, float slack, in
 /* Both rows' references to the maximum of the tile's scores, if it is out of reach by far enough for O's rescaling to
  * be worth it; the factors are for O. */
 template <int count, int n>
-ATTUNE_INLINE void standing_raise(row_pair &rows, const float (&s)[n], float scale, float (&factor)[2])
+ATTUNE_INLINE void static_max_raise(row_pair &rows, const float (&s)[n], float scale, float (&factor)[2])
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float maximum = group_max<4>(row_maximum<count>(s, r)) * scale;
-        factor[r] = standing_move(rows, maximum, STANDING_SLACK, r);
+        factor[r] = static_max_move(rows, maximum, STATIC_MAX_SLACK, r);
     }
 }
 
 /* From here on every tile's maximum is taken: rows that have seen no key begin with the least number. */
-ATTUNE_INLINE void standing_end(row_pair &rows)
+ATTUNE_INLINE void static_max_end(row_pair &rows)
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -60,7 +60,7 @@ ATTUNE_INLINE void standing_end(row_pair &rows)
 
 /* Then: both rows' references to the maxima so far; the factors are for O. */
 template <int count, int n>
-ATTUNE_INLINE void standing_follow(row_pair &rows, const float (&s)[n], float scale, float (&factor)[2])
+ATTUNE_INLINE void static_max_follow(row_pair &rows, const float (&s)[n], float scale, float (&factor)[2])
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -73,7 +73,7 @@ ATTUNE_INLINE void standing_follow(row_pair &rows, const float (&s)[n], float sc
 
 /* Scores first ... end - 1 become weights, which are added to `sum`. */
 template <int first, int end, int n>
-ATTUNE_INLINE void standing_soften(const row_pair &rows, float (&s)[n], float scale, float (&sum)[2][2])
+ATTUNE_INLINE void static_max_exponentiate(const row_pair &rows, float (&s)[n], float scale, float (&sum)[2][2])
 {
 #pragma unroll
     for (int i = first; i < end; ++i) {
@@ -83,13 +83,13 @@ ATTUNE_INLINE void standing_soften(const row_pair &rows, float (&s)[n], float sc
 }
 
 /* Whether all of the warp's weights are in reach. */
-ATTUNE_INLINE bool standing_holds(const float (&sum)[2][2])
+ATTUNE_INLINE bool static_max_holds(const float (&sum)[2][2])
 {
     float all = (sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]);
-    return !__any_sync(0xffffffff, !(all <= STANDING_REACH));
+    return !__any_sync(0xffffffff, !(all <= STATIC_MAX_REACH));
 }
 
-ATTUNE_INLINE void standing_finish(row_pair &rows, const float (&sum)[2][2])
+ATTUNE_INLINE void static_max_finish(row_pair &rows, const float (&sum)[2][2])
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -101,15 +101,15 @@ ATTUNE_INLINE void standing_finish(row_pair &rows, const float (&sum)[2][2])
  * seen a few keys, in how many one outweighs all others, by twice (mild) and by eight times (sharp). There the next
  * tile may have one that outweighs it as much. `few`: some row has seen too few keys for its maximum to say anything.
  */
-struct standing_signs {
+struct static_max_signs {
     int rows, mild, sharp;
     bool few;
 };
 
-ATTUNE_INLINE standing_signs standing_look(const float (&sum)[2], const int (&seen)[2])
+ATTUNE_INLINE static_max_signs find_static_max_signs(const float (&sum)[2], const int (&seen)[2])
 {
     enum { FEW = 16, ANY = 4 };
-    standing_signs signs = {0, 0, 0, __any_sync(0xffffffff, min(seen[0], seen[1]) < FEW) != 0};
+    static_max_signs signs = {0, 0, 0, __any_sync(0xffffffff, min(seen[0], seen[1]) < FEW) != 0};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float all = group_sum<4>(sum[r]);
@@ -121,20 +121,20 @@ ATTUNE_INLINE standing_signs standing_look(const float (&sum)[2], const int (&se
 }
 
 /* Whether some weight of the warp's is too large to come down by a factor. A NaN is passed over: it stays one. */
-template <int n> ATTUNE_INLINE bool standing_lost(const float (&s)[n])
+template <int n> ATTUNE_INLINE bool static_max_lost(const float (&s)[n])
 {
     float largest = fmaxf(row_maximum<n>(s, 0), row_maximum<n>(s, 1));
-    return __any_sync(0xffffffff, largest > STANDING_SCALABLE);
+    return __any_sync(0xffffffff, largest > STATIC_MAX_SCALABLE);
 }
 
 /* Weights and their sum come down with the reference, by the same factor as what was summed before. */
 template <int n>
-ATTUNE_INLINE void standing_lower(row_pair &rows, float (&s)[n], float (&sum)[2][2], float (&factor)[2])
+ATTUNE_INLINE void static_max_lower(row_pair &rows, float (&s)[n], float (&sum)[2][2], float (&factor)[2])
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float largest = group_max<4>(row_maximum<n>(s, r));
-        factor[r] = largest > 0 ? standing_move(rows, rows.maximum[r] + ptx_lg2_approx_ftz_f32(largest), 0, r) : 1.0f;
+        factor[r] = largest > 0 ? static_max_move(rows, rows.maximum[r] + ptx_lg2_approx_ftz_f32(largest), 0, r) : 1.0f;
         sum[r][0] *= factor[r];
         sum[r][1] *= factor[r];
     }
@@ -175,9 +175,9 @@ template <int dim> ATTUNE_INLINE unsigned two_of(const rows_at &rows, int row, i
 }
 
 /* The scores of the warp's sixteen rows (`row`: this lane's first) with the tile's keys from `key` on, from memory: the
- * tile in shared memory may be gone. Rare, and one warp's business alone, hence not by wgmma. */
+ * tile in shared memory may be gone. Rare, and of one warp alone, hence not by wgmma. */
 template <int dim, int n>
-ATTUNE_INLINE void standing_rescore(const rows_at &q, const rows_at &k, int row, int key, int lane, float (&s)[n])
+ATTUNE_INLINE void static_max_rescore(const rows_at &q, const rows_at &k, int row, int key, int lane, float (&s)[n])
 {
 #pragma unroll
     for (int i = 0; i < n / 4; ++i) {

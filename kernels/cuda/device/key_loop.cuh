@@ -1,13 +1,13 @@
 /* A block's way through the keys that its rows see: one after the other, or by splits of its threads, each of which
- * goes through every SPLITS-th tile; and where splits meet. */
-#ifndef DEVICE_JOURNEY_CUH
-#define DEVICE_JOURNEY_CUH
+ * goes through every SPLITS-th tile; and barriers of splits. */
+#ifndef DEVICE_KEY_LOOP_CUH
+#define DEVICE_KEY_LOOP_CUH
 
 #include "device/schedule.cuh"
 #include "device/visibility.cuh"
 
 /* The keys and values of the block's head, and those that its rows see. */
-struct journey {
+struct key_loop {
     const element *k, *v;
     attune_i64 stride_k, stride_v;
     int begin, end; /* keys; begin is a multiple of the tile */
@@ -18,11 +18,12 @@ struct journey {
 
 /* That of rows first_row ... end_row - 1, in tiles of block_n keys. */
 template <int block_n>
-ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, const work &w, int first_row, int end_row)
+ATTUNE_INLINE key_loop key_loop_of(const attune_args &args, const sequence &at, const work &w, int first_row,
+                                   int end_row)
 {
     key_range range = keys_seen_by_any(args, at, first_row, end_row - 1);
     int head_kv = kv_head(args, w.head);
-    journey j;
+    key_loop j;
     j.k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
     j.v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
     j.stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
@@ -35,7 +36,7 @@ ATTUNE_INLINE journey journey_of(const attune_args &args, const sequence &at, co
     return j;
 }
 
-/* All threads of a split meet: whole warps, `threads` of them. */
+/* A barrier of a split: whole warps, `threads` of them. */
 template <int splits, int threads> ATTUNE_INLINE void split_barrier(int split)
 {
     if constexpr (splits == 1) {
@@ -48,7 +49,7 @@ template <int splits, int threads> ATTUNE_INLINE void split_barrier(int split)
 /* Zeros in a tile's values of keys beside those that the block's rows see, V being there; when it returns, so are they.
  * All threads of the split take part. */
 template <int splits, int threads, int rows, int pitch>
-ATTUNE_INLINE void clean_ends(element (&tile)[rows][pitch], const journey &j, int split, int thread, int first_key)
+ATTUNE_INLINE void clean_ends(element (&tile)[rows][pitch], const key_loop &j, int split, int thread, int first_key)
 {
     if (first_key >= j.first && first_key + rows <= j.end) {
         return;
@@ -63,13 +64,13 @@ ATTUNE_INLINE void clean_ends(element (&tile)[rows][pitch], const journey &j, in
     split_barrier<splits, threads>(split);
 }
 
-/* All threads of a block meet whose splits have met among themselves.
+/* A barrier of a block whose splits have had barriers of their own.
  *
- * NOTE: twice, for racecheck alone. Where splits have met unequally often, which they do whenever tiles do not divide
- * evenly, the tool reports races between what stands before and behind the block's next barrier, and behind a second
- * one no more: bench/racecheck.cu shows it. That one takes 0.02 us; equal numbers of meetings would take ten times
+ * NOTE: twice, for racecheck alone. Where splits have had unequally many, which they do whenever tiles do not divide
+ * evenly, the tool reports races between what is before and after the block's next barrier, and behind a second
+ * one no more: bench/racecheck.cu shows it. That one takes 0.02 us; equal numbers of them would take ten times
  * that. */
-ATTUNE_INLINE void splits_join()
+ATTUNE_INLINE void join_splits()
 {
     __syncthreads();
     __syncthreads();
