@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What stood between the last character and the next. */
+/* What is between the last character and the next. */
 typedef enum between { NOTHING, BLANK, NEWLINE } between;
 
 typedef struct writer {

@@ -45,7 +45,7 @@ typedef struct at_elf_rules {
     bool (*add_content)(const at_elf *file, const char *name, const Elf64_Shdr *section, at_sha256 *sha);
 } at_elf_rules;
 
-/* Adds what a symbol stands for: section and value, or its name where the file does not define it. */
+/* Adds what a symbol refers to: section and value, or its name where the file does not define it. */
 void at_elf_add_symbol(const at_elf *file, uint64_t index, at_sha256 *sha);
 
 /* Of the covered sections (name, kind, alignment, content), their relocations by what these refer to, and the symbols

@@ -71,7 +71,7 @@ void at_text_add_word(at_text *text, const char *word)
     for (size_t length; *word != '\0'; word += length) {
         length = strcspn(word, "'");
         at_text_add_bytes(text, word, length);
-        if (length == 0) { /* a quote stands between the quoted, escaped */
+        if (length == 0) { /* a quote goes between the quoted parts, escaped */
             at_text_add_bytes(text, "'\\''", 4);
             length = 1;
         }

@@ -5,7 +5,7 @@
 #include "core/recipe.h"
 
 #define AT_KERNEL_TEXT_MAX 512
-/* What the author of a descriptor of ABI 2 is told. */
+/* For the author of a descriptor of ABI 2. */
 #define AT_ABI_2_CHANGES                                                                                               \
     ": since ABI 2 a descriptor states what it computes in `can`, causal masks are window_right 0, and code names "    \
     "its "                                                                                                             \

@@ -53,8 +53,8 @@ typedef struct at_device_ops {
     void (*release)(at_device *device, void *data);
     attune_status (*upload)(at_device *device, void *to, const void *from, size_t bytes);
     attune_status (*download)(at_device *device, void *to, const void *from, size_t bytes);
-    /* Leaves a pattern in what kernels find and have not written: a GPU's shared memory. May be NULL. */
-    attune_status (*litter)(at_device *device, int pattern);
+    /* Fills a GPU's shared memory, which kernels may read before they write it, with a pattern. May be NULL. */
+    attune_status (*poison_smem)(at_device *device, int pattern);
     void (*close)(at_device *device);
 } at_device_ops;
 

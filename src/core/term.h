@@ -8,7 +8,7 @@ typedef struct at_sizes {
     int64_t value[ATTUNE_SIZE_COUNT];
 } at_sizes;
 
-/* Collects the sizes of args on target (a CPU's threads stand for its sm_count). */
+/* Collects the sizes of args on target (a CPU's threads as its sm_count). */
 void at_sizes_fill(at_sizes *sizes, const attune_args *args, const attune_target *target);
 /* ATTUNE_OK for a term that is well formed: every op known, no stack under- or overflow, one result. */
 attune_status at_term_check(const attune_term *term);

@@ -13,7 +13,7 @@ attune_status at_cpu_probe(attune_isa isa, int threads, attune_target *target);
 attune_status at_cpu_open(attune_isa isa, at_pool *pool, at_device **device);
 
 /* A gauge: a ceiling of this machine at the given tier with the pool's threads, as something that is run, so that it
- * can be timed in turns with what it is a ceiling for. A run takes some milliseconds. */
+ * can be interleaved with what it is a ceiling for. A run takes some milliseconds. */
 typedef struct at_gauge at_gauge;
 
 /* Register code: of bf16 dot products for ATTUNE_BF16 where the tier has them, else of fp32 FMAs. Its work is flops. */

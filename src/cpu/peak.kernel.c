@@ -9,7 +9,7 @@
 #endif
 
 /* NOTE: two FMAs start each cycle and each takes 4 (5 on some), so 8 to 10 chains fill the units; 12 fit into 16
- * registers with the operands. Where there is no FMA, a multiplication and an addition stand for one. */
+ * registers with the operands. Where there is no FMA, a multiplication and an addition take its place. */
 #define CHAINS 12
 
 typedef float vf __attribute__((vector_size(VL * 4)));

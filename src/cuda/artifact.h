@@ -1,5 +1,5 @@
-/* A compiled kernel as bytes: the cubin, what the compiler said, and a header and a digest that tell it from rubbish.
- * The form in which the disk cache and packs keep it. */
+/* A compiled kernel as bytes: the cubin, what the compiler said, and a header and a digest that show whether it is
+ * whole. The form in which the disk cache and packs keep it. */
 #ifndef CUDA_ARTIFACT_H
 #define CUDA_ARTIFACT_H
 

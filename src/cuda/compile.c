@@ -9,7 +9,7 @@
 
 enum { QUOTED = 700 }; /* bytes of the log in an error */
 
-/* Copies the log's lines that tell of errors, as many as fit; all of its beginning where none does. */
+/* Copies the log's lines that report errors, as many as fit; all of its beginning where none does. */
 static void quote_errors(const char *log, char quoted[QUOTED])
 {
     size_t used = 0;

@@ -17,7 +17,7 @@ typedef struct at_cubin_entry {
     int32_t registers;
     int32_t smem_static; /* bytes of a block, what the system reserves left out */
     int32_t local_bytes; /* of a thread: its stack frame */
-    int32_t spill_bytes; /* stores and loads of a thread; 0 without a stack frame; -1 where the log does not tell */
+    int32_t spill_bytes; /* stores and loads of a thread; 0 without a stack frame; -1 where the log does not say */
     int32_t param_count;
     int32_t param_bytes; /* of the first parameter */
     int32_t max_threads; /* __launch_bounds__; 0 where there is none */

@@ -3,7 +3,7 @@
  * A handle belongs to a stream: the first call on a stream takes one of the spares that were made at load, so that
  * nothing is made or allocated at execute, a call can be captured without having run before, and threads on streams of
  * their own do not wait for each other. Streams beyond the spares share handles; a lock for each handle keeps that
- * right, and a handle is told its stream at every call, so that a stream which took a dead one's address is no danger.
+ * right, and a handle gets its stream at every call, so that a stream which took a dead one's address is no danger.
  *
  * Scratch memory is a part of each call's own workspace: so streams share none, nor do graphs that were captured from
  * one stream and are replayed on several. */

@@ -22,7 +22,7 @@ attune_status at_cuda_typical(int arch, attune_target *target);
 /* A kernel's compiled entry on a target, as `attune info --kernel` prints it. */
 typedef struct at_cuda_usage {
     int32_t threads, registers, smem_bytes, local_bytes;       /* of a block; registers and local memory of a thread */
-    int32_t spill_bytes;                                       /* stores and loads of a thread; -1 where no log tells */
+    int32_t spill_bytes;                                       /* stores and loads of a thread; -1 without a log */
     int32_t warnings;                                          /* C75xx of the compiler's log */
     int32_t blocks_sm;                                         /* resident blocks of one multiprocessor */
     double occupancy;                                          /* resident warps / possible warps */

@@ -251,7 +251,7 @@ static attune_status launch_fill(const at_cuda_device *device, const attune_step
     return ATTUNE_OK;
 }
 
-/* cuBLAS's scratch memory stands before the workspace. */
+/* cuBLAS's scratch memory lies before the workspace. */
 static attune_status launch_gemm(const at_cuda_loaded *loaded, const attune_step_gemm *gemm, const attune_args *args,
                                  const at_cuda_step *made, at_cu_stream stream)
 {

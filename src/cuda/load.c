@@ -58,7 +58,7 @@ static bool cut_prefix(char *path)
     return true;
 }
 
-/* The python3 of one folder of $PATH: the environment that it stands in, and, where it is a link, what it leads to. */
+/* The python3 of one folder of $PATH: the environment that it belongs to, and, where it is a link, what it leads to. */
 static void *open_beside(const char *folder, int length, const char *name)
 {
     char path[PATH_MAX];

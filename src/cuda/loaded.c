@@ -42,7 +42,7 @@ static void configure(const attune_step_kernel *step, const attune_target *targe
     }
 }
 
-/* What the driver must be told of a function once: more dynamic shared memory, larger clusters than everywhere. */
+/* What the driver needs to know of a function once: more dynamic shared memory, larger clusters than everywhere. */
 static attune_status set_limits(const at_cuda_device *device, const attune_step_kernel *step, at_ready_step *ready,
                                 int32_t smem_bytes)
 {
@@ -87,7 +87,7 @@ static attune_status load_kernel_step(const at_cuda_device *device, at_cuda_load
     return set_limits(device, step, ready, ready->smem.term == NULL ? (int32_t)ready->smem.value : dynamic);
 }
 
-/* The handles are the device's; scratch memory stands before the kernel's own workspace. */
+/* The handles are the device's; scratch memory lies before the kernel's own workspace. */
 static attune_status prepare_gemm(at_cuda_device *device, at_cuda_loaded *loaded)
 {
     attune_status status = ATTUNE_OK;

@@ -49,7 +49,7 @@ at_map_shape at_map_shape_of(const attune_map *map, const attune_args *args, boo
         shape.box[i] = map->box[i] < 1 ? 1 : (uint32_t)map->box[i];
     }
     for (uint32_t i = 1; i < shape.rank; ++i) {
-        /* A dimension of one has any stride, and callers leave rubbish there. */
+        /* A dimension of one has any stride, and callers need not set it. */
         const uint64_t least = i > 1 ? shape.stride[i - 2] : (shape.size[0] * bytes + 15) / 16 * 16;
         const int64_t stride = tensor->stride[(rows_inside ? ATTUNE_STRIDE_HEAD : ATTUNE_STRIDE_SEQ) + 1 - i];
         shape.stride[i - 1] = shape.size[i] == 1 ? least : (uint64_t)stride * bytes;

@@ -1,4 +1,4 @@
-/* Tensor maps: what the copy engine is told of a tensor. */
+/* Tensor maps: descriptions of tensors for the copy engine. */
 #ifndef CUDA_MAPS_H
 #define CUDA_MAPS_H
 

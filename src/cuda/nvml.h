@@ -48,7 +48,7 @@ typedef struct at_nvml_reading {
 attune_status at_nvml_open(at_device *device, at_nvml **nvml);
 void at_nvml_close(at_nvml *nvml); /* NULL is fine */
 void at_nvml_read(const at_nvml *nvml, at_nvml_reading *reading);
-/* Processes that have the device open for computing, this one among them; -1 where that is not told. */
+/* Processes that have the device open for computing, this one among them; -1 where that is unknown. */
 int at_nvml_processes(const at_nvml *nvml);
 
 #endif

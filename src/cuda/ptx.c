@@ -37,7 +37,7 @@ static const char *declared(const char *line, size_t length, size_t *name_length
     return *name_length > 0 ? start : NULL;
 }
 
-/* How often a word stands in the text, up to two. */
+/* How often a word is in the text, up to two. */
 static int mentions(const char *text, const char *word, size_t length)
 {
     int count = 0;

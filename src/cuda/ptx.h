@@ -1,4 +1,4 @@
-/* Reading PTX for the one thing that a cubin does not tell: which device globals its code uses.
+/* Reading PTX for the one thing that a cubin does not say: which device globals its code uses.
  *
  * NOTE: NVRTC gives every namespace-scope constexpr a place among the mutable globals, although its uses are folded,
  * and the cubin holds an address for each of them, used or not. In the PTX of the same compilation the unused are

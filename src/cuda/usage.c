@@ -8,7 +8,7 @@
 #include "cuda/occupancy.h"
 #include "cuda/provide.h"
 
-/* Without a compiler a provider still has its cache; what cannot be had there is told then. */
+/* Without a compiler a provider still has its cache; what is not there is reported then. */
 static void open_provider(const char *cache, at_provider *provider)
 {
     *provider = (at_provider){.cache = at_cache_place(cache)};

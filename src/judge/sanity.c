@@ -52,7 +52,7 @@ static attune_status execute(set *on, const attune_plan *plan)
 static attune_status execute_amid(set *on, const attune_plan *plan, int litter)
 {
     const at_device_ops *ops = on->place.device->ops;
-    AT_FORWARD(ops->litter == NULL ? ATTUNE_OK : ops->litter(on->place.device, litter));
+    AT_FORWARD(ops->poison_smem == NULL ? ATTUNE_OK : ops->poison_smem(on->place.device, litter));
     return execute(on, plan);
 }
 

@@ -8,92 +8,6 @@
 #include "core/target.h"
 #include "library/state.h"
 
-static const char *const kind_name[] = {[ATTUNE_TARGET_CPU] = "cpu", [ATTUNE_TARGET_CUDA] = "cuda"};
-
-/* ---- Which kernels could ---------------------------------------------------------------------------------------- */
-
-static bool is_for(const attune_kernel *kernel, const attune_target *target, attune_reason *reason)
-{
-    if (kernel->target != target->kind) {
-        return attune_refuse(reason, "it is for %s, the target is %s", kind_name[kernel->target],
-                             kind_name[target->kind]);
-    }
-    return true;
-}
-
-bool at_first_fitting(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                      attune_config *config, attune_reason *reason)
-{
-    attune_reason later;
-    if (!is_for(kernel, target, reason) || !at_kernel_supports(kernel, problem, target, reason)) {
-        return false;
-    }
-    for (int32_t index = 0;; ++index) {
-        memset(config, 0, sizeof *config);
-        if (!kernel->heuristic(problem, target, index, config)) {
-            break;
-        }
-        if (at_kernel_fits(kernel, problem, target, config, index == 0 ? reason : &later)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool at_eligible(const attune_context *context, const attune_kernel *kernel, attune_reason *reason)
-{
-    if (kernel->traits & (ATTUNE_TRAIT_NAMED_ONLY | ATTUNE_TRAIT_ACC16)) {
-        return attune_refuse(reason, "it runs only where it is asked for by name");
-    }
-    return is_for(kernel, &context->parts.device->target, reason);
-}
-
-static attune_status supports_named(const attune_context *context, const attune_kernel *kernel,
-                                    const attune_problem *problem)
-{
-    attune_reason reason = {""};
-    attune_config config;
-    AT_FAIL_IF(!at_first_fitting(kernel, problem, &context->parts.device->target, &config, &reason), ATTUNE_UNSUPPORTED,
-               "kernel %s cannot: %s", kernel->name, reason.text);
-    return ATTUNE_OK;
-}
-
-static attune_status supports_any(const attune_context *context, const attune_problem *problem)
-{
-    const attune_target *target = &context->parts.device->target;
-    const attune_kernel *last = NULL;
-    attune_reason reason = {""};
-    attune_config config;
-    for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
-        if ((*at)->target != target->kind) {
-            continue;
-        }
-        last = *at;
-        if (at_eligible(context, last, &reason) && at_first_fitting(last, problem, target, &config, &reason)) {
-            return ATTUNE_OK;
-        }
-    }
-    AT_FAIL_IF(last == NULL, ATTUNE_UNSUPPORTED, "there is no kernel for %s", kind_name[target->kind]);
-    return at_fail(ATTUNE_UNSUPPORTED, "no kernel can; the last one asked (%s) said: %s", last->name, reason.text);
-}
-
-attune_status attune_supports(const attune_context *context, const attune_problem *problem, const char *kernel)
-{
-    const attune_kernel *named;
-    attune_problem asked;
-    AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
-    AT_FORWARD(at_problem_take(problem, &asked));
-    problem = &asked;
-    if (kernel != NULL) {
-        AT_FORWARD(at_kernels_named(context->parts.kernels, kernel, &named));
-        return supports_named(context, named, problem);
-    }
-    if (context->named.kernel != NULL) {
-        return supports_named(context, context->named.kernel, problem);
-    }
-    return supports_any(context, problem);
-}
-
 /* ---- By name ---------------------------------------------------------------------------------------------------- */
 
 static attune_status load(attune_context *context, const attune_problem *problem, const at_choice *choice,
@@ -136,7 +50,7 @@ static attune_status choose_named(const attune_context *context, const attune_pr
     memset(&choice->config, 0, sizeof choice->config);
     choice->kernel = kernel;
     choice->origin = AT_ORIGIN_NAMED;
-    AT_FAIL_IF(!is_for(kernel, target, &reason) || !at_kernel_supports(kernel, problem, target, &reason),
+    AT_FAIL_IF(!at_is_for(kernel, target, &reason) || !at_kernel_supports(kernel, problem, target, &reason),
                ATTUNE_UNSUPPORTED, "kernel %s cannot: %s", kernel->name, reason.text);
     AT_FORWARD(at_config_parse(kernel, params, &choice->config));
     AT_FAIL_IF(!first_fitting_with(problem, target, params, choice, &reason), ATTUNE_UNSUPPORTED,
@@ -152,35 +66,6 @@ static attune_status plan_choice(attune_context *context, const attune_problem *
     return at_plan_bind(problem, loaded, choice->origin, plan);
 }
 
-static attune_status read_named(const attune_context *context, const char *text, const attune_kernel **kernel,
-                                const char **params)
-{
-    char name[AT_KERNEL_TEXT_MAX];
-    attune_config scratch = {{0}};
-    AT_FORWARD(at_kernel_text_split(text, name, sizeof name, params));
-    AT_FORWARD(at_kernels_named(context->parts.kernels, name, kernel));
-    /* Values are checked here, so that a misspelt parameter is found before any problem is planned. */
-    AT_FORWARD(at_config_parse(*kernel, *params, &scratch));
-    int32_t kind = context->parts.device->target.kind;
-    AT_FAIL_IF((*kernel)->target != kind, ATTUNE_UNSUPPORTED, "kernel %s is for %s, the context's target is %s", name,
-               kind_name[(*kernel)->target], context->target_text);
-    return ATTUNE_OK;
-}
-
-attune_status at_context_name(attune_context *context, const char *from, const char *kernel_text)
-{
-    const attune_kernel *kernel;
-    const char *params;
-    attune_status status = read_named(context, kernel_text, &kernel, &params);
-    if (status != ATTUNE_OK) {
-        return at_fail_in(status, "%s \"%s\"", from, kernel_text);
-    }
-    context->named.params = strdup(params);
-    AT_FAIL_IF(context->named.params == NULL, ATTUNE_OUT_OF_MEMORY, "%s: no memory for a copy", from);
-    context->named.kernel = kernel;
-    return ATTUNE_OK;
-}
-
 attune_status at_plan_named(attune_context *context, const attune_problem *problem, const char *kernel_text,
                             attune_plan **plan)
 {
@@ -189,7 +74,7 @@ attune_status at_plan_named(attune_context *context, const attune_problem *probl
     at_choice choice;
     *plan = NULL;
     AT_FORWARD(attune_problem_check(problem));
-    AT_FORWARD(read_named(context, kernel_text, &kernel, &params));
+    AT_FORWARD(at_named_read(context, kernel_text, &kernel, &params));
     AT_FORWARD(choose_named(context, problem, kernel, params, &choice));
     return plan_choice(context, problem, &choice, plan);
 }
@@ -267,7 +152,7 @@ static attune_status choose_by_heuristic(attune_context *context, const attune_p
         at_remember_failure(context, *at);
         failure = status;
     }
-    return failure != ATTUNE_OK ? failure : supports_any(context, problem);
+    return failure != ATTUNE_OK ? failure : at_supports_any(context, problem);
 }
 
 /* ---- Choosing and remembering ----------------------------------------------------------------------------------- */

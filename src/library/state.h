@@ -84,6 +84,13 @@ attune_status at_residents_get(attune_context *context, const attune_problem *pr
                                const attune_config *config, bool may_load, const at_loaded **loaded);
 void at_residents_free(at_lookup *table);
 
+/* The kernel and parameters of "NAME[:PARAM=VALUE,...]", checked. */
+attune_status at_named_read(const attune_context *context, const char *text, const attune_kernel **kernel,
+                            const char **params);
+/* Whether the kernel is for this kind of target. */
+bool at_is_for(const attune_kernel *kernel, const attune_target *target, attune_reason *reason);
+/* Whether any kernel that the planner may choose has a config that fits; why the last one asked has not. */
+attune_status at_supports_any(const attune_context *context, const attune_problem *problem);
 /* A kernel the planner may choose by itself: of the context's target, and not reserved for those who name it. */
 bool at_eligible(const attune_context *context, const attune_kernel *kernel, attune_reason *reason);
 /* The first heuristic config that fits. False, with the reason of the first that does not, if none does. */

@@ -12,7 +12,7 @@ typedef struct at_clock {
 /* CLOCK_MONOTONIC_RAW. */
 at_clock at_clock_monotonic(void);
 
-/* A clock that tests turn: simulated work adds to now_ns. */
+/* A clock that tests set: simulated work adds to now_ns. */
 typedef struct at_hand_clock {
     int64_t now_ns;
     int64_t tick_ns; /* readings are multiples of this; 0 or 1: exact */

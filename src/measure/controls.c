@@ -11,7 +11,7 @@ static void conclude(at_check *check, bool holds, at_outcome otherwise)
     check->outcome = holds ? AT_PASS : otherwise;
 }
 
-/* The means of log r of the processes for which `parity` is 0 or 1; 2 stands for all. */
+/* The means of log r of the processes for which `parity` is 0 or 1; 2: for all. */
 static int process_means(const at_session *session, int candidate, int peer, int parity,
                          double means[AT_SESSION_PROCESSES_MAX])
 {

@@ -21,7 +21,7 @@ typedef struct at_interleave {
     void *before_self;
     bool (*stop)(void *self); /* asked between samples; true ends with ATTUNE_INTERRUPTED */
     void *stop_self;
-    void (*progress)(void *self, double done); /* told between samples, 0 ... 1 */
+    void (*progress)(void *self, double done); /* called between samples, 0 ... 1 */
     void *progress_self;
 } at_interleave;
 

@@ -59,7 +59,7 @@ static attune_status gather_block(const at_block *block, int candidate, int peer
     return ATTUNE_OK;
 }
 
-/* The peer's samples stand behind all of the candidate's. */
+/* The peer's samples follow all of the candidate's. */
 static void gather_peer(const at_session *session, at_mode mode, int peer, gathering *to)
 {
     double *at = to->samples + 2 * to->blocks;

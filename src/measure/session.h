@@ -1,5 +1,5 @@
 /* A session: one problem, all arms against each other, in several fresh processes. The session holds the clock's policy
- * and every raw sample; an executor does what it is told. The verdict's statistics are in ratio.h; docs/measuring.md
+ * and every raw sample; an executor does what it is asked. The verdict's statistics are in ratio.h; docs/measuring.md
  * says why it is done this way.
  *
  * A block is a random permutation of the arms and its reverse (order.h), so that it holds two samples of each arm. A
@@ -126,7 +126,7 @@ typedef struct at_executor {
     attune_status (*stage)(void *self, at_mode mode, at_staged *staged);
     /* Fills in times, wrong outputs, clocks and throttle reasons. */
     attune_status (*block)(void *self, const at_block_order *order, at_block *block);
-    /* Over a stretch of about so many microseconds; an executor of samples that last (sample_us) reads one of those. */
+    /* Over a time of about so many microseconds; an executor of samples that last (sample_us) reads one of those. */
     attune_status (*two_clocks)(void *self, int arm, double stretch_us, at_two_clocks *clocks);
     attune_status (*unstage)(void *self);
     /* Whether others were at work on the same processors while this process's part ran; NULL: that is not looked at. */

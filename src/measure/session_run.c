@@ -165,10 +165,10 @@ static attune_status warm_up(part *on)
 
 /* ---- Two clocks -------------------------------------------------------------------------------------------------- */
 
-/* Noise: what the host and a device's clock add to a stretch, however long it is: a late wake-up, a boost that lasts a
+/* Noise: what the host and a device's clock add to a sample, however long it is: a late wake-up, a boost that lasts a
  * moment. NOTE: in 800 readings over 2 ms on an H200 the two clocks were 10 us apart in the middle, 44 in nine of ten,
  * 191 in 99 of 100 and 338 at most, of 60 that 3 % are there. Cure: a reading that does not hold is made again over a
- * stretch in which as much is a quarter, and then a sixteenth; what differs by a share of the time stays as far apart.
+ * sample in which as much is a quarter, and then a sixteenth; what differs by a share of the time stays as far apart.
  */
 static attune_status read_arm(const part *on, int arm, at_two_clocks *clocks)
 {

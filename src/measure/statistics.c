@@ -121,7 +121,7 @@ static double value_at(const double *sorted, size_t count, double u)
 }
 
 /* The median of one resample of sorted values, at a cost that does not depend on how many there are. A resample's ranks
- * are floor(count u) of `count` uniform u, and their order that of the u; so its k-th smallest value stands at the rank
+ * are floor(count u) of `count` uniform u, and their order that of the u; so its k-th smallest value has the rank
  * of the k-th smallest u, which is a Beta(k, count - k + 1) variate. The next smallest u is that much further as the
  * smallest of count - k uniform shares of what is left. */
 static double resampled_median(const double *sorted, size_t count, at_random *random)

@@ -4,7 +4,7 @@
 
 #include "reference/inputs.h"
 
-/* Fills Q, K, V and every optional role of inputs whose buffers and strides stand. */
+/* Fills Q, K, V and every optional role of inputs that at_inputs_place has made. */
 attune_status at_fill(at_inputs *inputs);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "core/problem.h"
-#include "reference/fill.h"
 
 enum {
     PIECE_BYTES = 1 << 20, /* painted by one thread at a time */
@@ -340,7 +339,7 @@ static bool is_present(const attune_problem *problem, attune_role role)
     return role == ATTUNE_LSE || at_problem_needs(problem, role);
 }
 
-static attune_status prepare(at_inputs *inputs)
+attune_status at_inputs_place(at_inputs *inputs)
 {
     set_sizes(inputs);
     if (inputs->problem.varlen) {
@@ -358,24 +357,6 @@ static attune_status prepare(at_inputs *inputs)
         AT_FORWARD(allocate(inputs, role));
     }
     return ATTUNE_OK;
-}
-
-attune_status at_inputs_draw(const attune_problem *problem, const at_draw *draw, at_inputs *inputs)
-{
-    memset(inputs, 0, sizeof *inputs);
-    AT_FORWARD(attune_problem_check(problem));
-    inputs->problem = *problem;
-    inputs->draw = *draw;
-    attune_status status = prepare(inputs);
-    if (status == ATTUNE_OK) {
-        status = at_fill(inputs);
-    }
-    if (status == ATTUNE_OK) {
-        at_inputs_poison(inputs, draw->poison);
-    } else {
-        at_inputs_free(inputs);
-    }
-    return status;
 }
 
 void at_inputs_free(at_inputs *inputs)

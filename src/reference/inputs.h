@@ -65,12 +65,14 @@ typedef struct at_extent {
     int64_t row;
 } at_extent;
 
-/* Draws all tensors of the problem. ATTUNE_OUT_OF_MEMORY leaves nothing behind. */
+/* Draws all tensors of the problem (draw.c). ATTUNE_OUT_OF_MEMORY leaves nothing behind. */
 attune_status at_inputs_draw(const attune_problem *problem, const at_draw *draw, at_inputs *inputs);
 /* Fills O and LSE, and nothing else, with the pattern. */
 void at_inputs_poison(at_inputs *inputs, uint8_t pattern);
 /* A digest of all input buffers (gaps included), to see that a kernel changed none. */
 uint64_t at_inputs_digest(const at_inputs *inputs);
+/* Sizes, strides and buffers of inputs whose problem and draw are set, contents arbitrary; for at_inputs_draw. */
+attune_status at_inputs_place(at_inputs *inputs);
 /* ATTUNE_OK while every guard band is intact; else ATTUNE_WRONG_RESULT naming role and place. */
 attune_status at_inputs_guards(const at_inputs *inputs);
 void at_inputs_free(at_inputs *inputs);

@@ -111,7 +111,7 @@ static attune_status synchronise(at_device *device, void *stream)
     return ask(of(device), "sync", json_pack("{s:I}", "stream", number(stream)), of(device)->patience_s, NULL);
 }
 
-static attune_status litter(at_device *device, int pattern)
+static attune_status poison_smem(at_device *device, int pattern)
 {
     return ask(of(device), "litter", json_pack("{s:i}", "pattern", pattern), of(device)->load_s, NULL);
 }
@@ -292,7 +292,7 @@ static const at_device_ops operations = {
     .release = release,
     .upload = upload,
     .download = download,
-    .litter = litter,
+    .poison_smem = poison_smem,
     .close = close_device,
 };
 

@@ -14,13 +14,6 @@ import sys
 
 import tree
 
-# Circles that are being taken apart, by the names of their files: one within such a set is let be.
-KNOWN = [set(names.split()) for names in [
-    "fill inputs",
-    "context planner race",
-]]
-
-
 def objects(root, build):
     """{source below src/: its object file}; a source compiled several times counts once."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
@@ -101,8 +94,7 @@ def check(root, build):
     if not found:
         return [f"{build}: no object file of src/: build the tree first"]
     graph = calls(found)
-    return [describe(graph, circle) for circle in circles(graph)
-            if not any({name_of(path) for path in circle} <= known for known in KNOWN)]
+    return [describe(graph, circle) for circle in circles(graph)]
 
 
 def print_edges(root, build, room):
