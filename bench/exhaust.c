@@ -16,8 +16,8 @@
 #include "base/status.h"
 #include "cpu/source.h"
 #include "evolve/ledger.h"
-#include "library/course.h"
 #include "library/state.h"
+#include "library/workload.h"
 #include "measure/clock.h"
 #include "measure/statistics.h"
 
@@ -30,7 +30,7 @@ typedef struct bench {
     const attune_kernel *kernel;
     attune_problem problem;
     at_space *space;
-    course track;
+    at_workload work;
     at_clock clock;
     int64_t began_ns;
     attune_plan **plan; /* [space->count]; NULL for one that was refused */
@@ -47,7 +47,7 @@ static attune_status sample(bench *on, int candidate, double *us)
 {
     int64_t began = on->clock.now_ns(on->clock.self);
     for (int i = 0; i < on->calls; ++i) {
-        AT_FORWARD(at_course_run(&on->track, on->plan[candidate]));
+        AT_FORWARD(at_workload_run(&on->work, on->plan[candidate]));
     }
     *us = round((double)(on->clock.now_ns(on->clock.self) - began) / on->calls) / 1000;
     return ATTUNE_OK;
@@ -134,8 +134,8 @@ static attune_status load(bench *on, int candidate)
     at_space_config(on->space, candidate, &config);
     AT_FORWARD(at_residents_get(on->context, &on->problem, on->kernel, &config, true, &loaded));
     AT_FORWARD(at_plan_bind(&on->problem, loaded, AT_ORIGIN_NAMED, &on->plan[candidate]));
-    AT_FORWARD(at_course_reserve(&on->track, on->plan[candidate]->workspace_max));
-    attune_status status = at_course_judge(&on->track, on->plan[candidate], &ns);
+    AT_FORWARD(at_workload_reserve(&on->work, on->plan[candidate]->workspace_max));
+    attune_status status = at_workload_judge(&on->work, on->plan[candidate], &ns);
     return status == ATTUNE_WRONG_RESULT ? refuse(on, candidate) : status;
 }
 
@@ -213,7 +213,7 @@ static attune_status open_all(bench *on, const char *kernel, const char *problem
     on->ratio = calloc(count, sizeof *on->ratio);
     AT_FAIL_IF(on->plan == NULL || on->measured == NULL || on->ratio == NULL, ATTUNE_OUT_OF_MEMORY,
                "no memory for %zu configs", count);
-    return at_course_open(on->context, &on->problem, &on->track);
+    return at_workload_open(on->context, &on->problem, &on->work);
 }
 
 /* The process ends with it: nothing is freed. */

@@ -116,7 +116,7 @@ static attune_status time_arms(bench *all, const at_bench_setup *setup, const ce
 /* The shortest time the machine's ceilings allow, in microseconds. */
 static double floor_us(const bench *all, const at_bench_setup *setup)
 {
-    double by_flops = attune_problem_flops(&setup->track.inputs.problem) / all->peak_flops;
+    double by_flops = attune_problem_flops(&setup->work.inputs.problem) / all->peak_flops;
     double by_bytes = (double)at_bench_setup_bytes(setup) / all->peak_bytes;
     return 1e6 * (by_flops > by_bytes ? by_flops : by_bytes);
 }
@@ -128,7 +128,7 @@ static void add_row(bench *all, const at_bench_setup *setup, const char *arm, co
     at_table_number(all->table, us->middle);
     at_table_number(all->table, us->low);
     at_table_number(all->table, us->high);
-    at_table_number(all->table, attune_problem_flops(&setup->track.inputs.problem) / us->middle * 1e-3);
+    at_table_number(all->table, attune_problem_flops(&setup->work.inputs.problem) / us->middle * 1e-3);
     at_table_number(all->table, first_us / us->middle);
     at_table_number(all->table, floor_us(all, setup) / us->middle);
 }
@@ -186,7 +186,7 @@ static attune_status open_read(bench *all)
 static ceiling choose_ceiling(bench *all, const at_bench_setup *setup, at_gauge *flops)
 {
     const attune_target *target = &at_context_device(all->context)->target;
-    double by_flops = attune_problem_flops(&setup->track.inputs.problem) / all->peak_flops;
+    double by_flops = attune_problem_flops(&setup->work.inputs.problem) / all->peak_flops;
     double bytes = (double)at_bench_setup_bytes(setup);
     double caches = (double)(target->l3_bytes + target->threads * target->l2_bytes);
     if (bytes / all->peak_bytes > by_flops && bytes > caches) {
@@ -201,7 +201,7 @@ static attune_status time_under_ceiling(bench *all, const at_bench_setup *setup,
     at_gauge *flops = NULL;
     if (target->kind == ATTUNE_TARGET_CPU) {
         AT_FORWARD(
-            at_gauge_flops(target->isa, setup->track.inputs.problem.dtype, at_context_pool(all->context), &flops));
+            at_gauge_flops(target->isa, setup->work.inputs.problem.dtype, at_context_pool(all->context), &flops));
         all->peak_flops = at_gauge_best(flops);
     }
     ceiling top = choose_ceiling(all, setup, flops);

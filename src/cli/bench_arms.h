@@ -3,7 +3,7 @@
 #define CLI_BENCH_ARMS_H
 
 #include "cuda/graph.h"
-#include "library/course.h"
+#include "library/workload.h"
 #include "measure/order.h"
 #include "worker/contenders.h"
 
@@ -33,7 +33,7 @@ typedef struct at_entry {
     char reason[512]; /* unless it is ready */
     at_arm arm;
     at_contender contender;
-    const course *track;
+    const at_workload *work;
     at_cuda_graph *graph; /* on CUDA what a run of the arm replays, so that the host is left out; else NULL */
     int calls;            /* in a run of the arm */
 } at_entry;
@@ -41,7 +41,7 @@ typedef struct at_entry {
 /* A problem's inputs and the arms that run on them. */
 typedef struct at_bench_setup {
     char problem_text[ATTUNE_PROBLEM_TEXT_MAX]; /* canonical */
-    course track;
+    at_workload work;
     int count;
     at_entry entry[AT_LIST_ARMS_MAX];
 } at_bench_setup;

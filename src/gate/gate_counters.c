@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "gate/gate_parts.h"
 #include "judge/counters.h"
-#include "judge/placement.h"
+#include "library/placement.h"
 
 /* A profiler repeats each launch, a few counters at a time. */
 enum { PATIENCE_S = 120, LEAVE_S = 60, WORDS_MAX = 32, LOG_MAX = 16 << 20 };

@@ -4,7 +4,7 @@
 #define JUDGE_EXECUTOR_H
 
 #include "base/random.h"
-#include "judge/placement.h"
+#include "library/placement.h"
 #include "measure/session.h"
 #include "worker/remote.h"
 #include "worker/transform.h"

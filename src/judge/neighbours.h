@@ -6,7 +6,7 @@
 #define JUDGE_NEIGHBOURS_H
 
 #include "core/plan.h"
-#include "judge/placement.h"
+#include "library/placement.h"
 
 /* The plan's result on the placed inputs is wanted again, bit by bit where `share` is 0, else as at_transform_matches
  * has it. ATTUNE_WRONG_RESULT says what was seen. */

@@ -5,7 +5,7 @@
 #include "base/threads.h"
 #include "core/plan.h"
 #include "judge/memo.h"
-#include "judge/placement.h"
+#include "library/placement.h"
 #include "reference/truth.h"
 
 typedef struct at_timed_case {

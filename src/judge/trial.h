@@ -3,8 +3,8 @@
 #define JUDGE_TRIAL_H
 
 #include "judge/outputs.h"
-#include "judge/placement.h"
 #include "judge/suite.h"
+#include "library/placement.h"
 #include "reference/truth.h"
 
 typedef struct at_trial {

@@ -5,8 +5,8 @@
 
 #include "base/status.h"
 #include "core/problem.h"
-#include "library/course.h"
 #include "library/state.h"
+#include "library/workload.h"
 #include "measure/interleave.h"
 #include "measure/statistics.h"
 
@@ -22,7 +22,7 @@ enum {
 typedef struct racer {
     at_choice choice;
     attune_plan *plan;
-    const course *course;
+    const at_workload *work;
     int64_t first_ns; /* of the run that was judged */
 } racer;
 
@@ -150,13 +150,13 @@ static void enter_all(field *all, const attune_context *context, const attune_pr
 
 /* ---- Qualifying ------------------------------------------------------------------------------------------------- */
 
-static attune_status qualify(attune_context *context, const attune_problem *problem, course *track, racer *one)
+static attune_status qualify(attune_context *context, const attune_problem *problem, at_workload *work, racer *one)
 {
     const at_loaded *loaded;
     AT_FORWARD(at_residents_get(context, problem, one->choice.kernel, &one->choice.config, true, &loaded));
     AT_FORWARD(at_plan_bind(problem, loaded, one->choice.origin, &one->plan));
-    AT_FORWARD(at_course_reserve(track, one->plan->workspace_max));
-    return at_course_judge(track, one->plan, &one->first_ns);
+    AT_FORWARD(at_workload_reserve(work, one->plan->workspace_max));
+    return at_workload_judge(work, one->plan, &one->first_ns);
 }
 
 static void drop(field *all, int index)
@@ -183,13 +183,13 @@ static void thin_out(field *all)
 }
 
 /* Drops who cannot be loaded or is wrong, and then the slow. The last failure if nobody is left. */
-static attune_status qualify_all(attune_context *context, const attune_problem *problem, course *track, field *all)
+static attune_status qualify_all(attune_context *context, const attune_problem *problem, at_workload *work, field *all)
 {
     attune_status failure = ATTUNE_OK;
     for (int i = 0; i < all->count;) {
-        attune_status status = qualify(context, problem, track, &all->racer[i]);
+        attune_status status = qualify(context, problem, work, &all->racer[i]);
         if (status == ATTUNE_OK) {
-            all->racer[i++].course = track;
+            all->racer[i++].work = work;
             continue;
         }
         failure = status;
@@ -205,7 +205,7 @@ static attune_status qualify_all(attune_context *context, const attune_problem *
 static attune_status run_racer(void *self)
 {
     const racer *one = self;
-    return at_course_run(one->course, one->plan);
+    return at_workload_run(one->work, one->plan);
 }
 
 static attune_status fastest_of(const at_samples *samples, int count, int *winner)
@@ -267,10 +267,10 @@ static attune_status record(attune_context *context, const attune_problem *probl
 static attune_status hold(attune_context *context, const attune_problem *problem, bool patient, field *all,
                           at_choice *winner)
 {
-    course track;
+    at_workload work;
     int first = 0;
-    AT_FORWARD(at_course_open(context, problem, &track));
-    attune_status status = qualify_all(context, problem, &track, all);
+    AT_FORWARD(at_workload_open(context, problem, &work));
+    attune_status status = qualify_all(context, problem, &work, all);
     if (status == ATTUNE_OK) {
         status = race(context, all, patient, &first);
     }
@@ -278,7 +278,7 @@ static attune_status hold(attune_context *context, const attune_problem *problem
         *winner = all->racer[first].choice;
         status = record(context, problem, all->racer[first].plan);
     }
-    at_course_close(&track);
+    at_workload_close(&work);
     return status;
 }
 

@@ -7,8 +7,8 @@
 #include "base/cm.h"
 #include "base/half.h"
 #include "core/problem.h"
-#include "judge/placement.h"
 #include "library/context.h"
+#include "library/placement.h"
 #include "on_device.h"
 
 enum { DIAGNOSTICS = 3 };

@@ -2,7 +2,7 @@
 #include "base/cm.h"
 
 #include "cuda/graph.h"
-#include "library/course.h"
+#include "library/workload.h"
 #include "worker/contenders.h"
 
 static attune_context *context;
@@ -33,9 +33,9 @@ static int close_device(void **state)
     return 0;
 }
 
-/* A contender on a course, as the judge takes it. */
+/* A contender on a workload, as the judge takes it. */
 typedef struct runner {
-    const course *track;
+    const at_workload *work;
     const at_contender *contender;
     void *stream;
     bool captured;
@@ -43,14 +43,14 @@ typedef struct runner {
 
 static attune_status run_once(const runner *with)
 {
-    attune_call call = with->track->call;
+    attune_call call = with->work->place.call;
     call.stream = with->stream;
     return with->contender->run(with->contender->self, &call);
 }
 
 static attune_status run_captured(const runner *with)
 {
-    at_device *device = with->track->device;
+    at_device *device = with->work->place.device;
     at_cuda_graph *graph = NULL;
     assert_ok(at_cuda_capture_begin(device, with->stream));
     attune_status status = run_once(with);
@@ -68,14 +68,15 @@ static attune_status run(void *self)
         return run_captured(with);
     }
     attune_status status = run_once(with);
-    return status != ATTUNE_OK ? status : with->track->device->ops->synchronise(with->track->device, with->stream);
+    return status != ATTUNE_OK ? status
+                               : with->work->place.device->ops->synchronise(with->work->place.device, with->stream);
 }
 
 static void is_right(const char *name, const char *text)
 {
     attune_problem problem;
     at_contender contender;
-    course track;
+    at_workload work;
     size_t bytes = 0;
     int64_t ns;
     assert_ok(attune_problem_parse(text, &problem));
@@ -85,17 +86,17 @@ static void is_right(const char *name, const char *text)
         return;
     }
     assert_ok(status);
-    assert_ok(at_course_open(context, &problem, &track));
-    assert_ok(contender.workspace(contender.self, &track.call, &bytes));
-    assert_ok(at_course_reserve(&track, bytes));
-    runner with = {.track = &track, .contender = &contender};
-    assert_ok(at_cuda_stream_create(track.device, &with.stream));
+    assert_ok(at_workload_open(context, &problem, &work));
+    assert_ok(contender.workspace(contender.self, &work.place.call, &bytes));
+    assert_ok(at_workload_reserve(&work, bytes));
+    runner with = {.work = &work, .contender = &contender};
+    assert_ok(at_cuda_stream_create(work.place.device, &with.stream));
     at_arm arm = {.name = text, .self = &with, .run = run};
-    assert_ok(at_course_judge_arm(&track, &arm, contender.traits, &ns));
+    assert_ok(at_workload_judge_arm(&work, &arm, contender.traits, &ns));
     with.captured = true;
-    assert_ok(at_course_judge_arm(&track, &arm, contender.traits, &ns));
-    at_cuda_stream_destroy(track.device, with.stream);
-    at_course_close(&track);
+    assert_ok(at_workload_judge_arm(&work, &arm, contender.traits, &ns));
+    at_cuda_stream_destroy(work.place.device, with.stream);
+    at_workload_close(&work);
     at_contender_close(&contender);
 }
 

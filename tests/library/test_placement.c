@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "judge/placement.h"
+#include "library/placement.h"
 
 static void draw(const char *text, uint64_t seed, at_inputs *inputs)
 {

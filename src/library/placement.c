@@ -1,4 +1,4 @@
-#include "judge/placement.h"
+#include "library/placement.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -140,8 +140,11 @@ attune_status at_placement_reserve(at_placement *place, size_t bytes)
     }
     if (place->workspace != NULL) {
         ops->release(place->device, place->workspace);
-        place->workspace = NULL;
     }
+    place->workspace = NULL;
+    place->workspace_bytes = 0;
+    place->call.workspace = NULL;
+    place->call.workspace_bytes = 0;
     /* Exactly as much as the plan asked for, so that one byte more shows in the guard. */
     AT_FORWARD(ops->allocate(place->device, bytes + GUARD_BYTES, &workspace));
     place->workspace = workspace;

@@ -1,6 +1,6 @@
 /* Host inputs on a device: on the CPU they run where they lie, elsewhere each buffer, guards included, has a twin. */
-#ifndef JUDGE_PLACEMENT_H
-#define JUDGE_PLACEMENT_H
+#ifndef LIBRARY_PLACEMENT_H
+#define LIBRARY_PLACEMENT_H
 
 #include "core/device.h"
 #include "reference/inputs.h"
