@@ -73,13 +73,13 @@ static attune_status tell_verdicts(at_gate *gate, const at_gate_table *table, at
 }
 
 /* Inputs and references serve all that are judged on a problem, and then go. */
-static attune_status judge_by_memo(at_gate *gate, int index, at_gate_table *table)
+static attune_status judge_with_cache(at_gate *gate, int index, at_gate_table *table)
 {
     enum { AHEAD = 2 };
     AT_FORWARD(at_gate_prefetch(gate, index + AHEAD));
-    at_memo_enter(gate->memo, at_gate_memo_scope(index, false));
+    at_case_cache_enter(gate->cache, at_gate_cache_scope(index, false));
     attune_status status = at_gate_judge_problem(gate, &gate->options->problem[index], table);
-    at_memo_drop(gate->memo, at_gate_memo_scope(index, false));
+    at_case_cache_drop(gate->cache, at_gate_cache_scope(index, false));
     return status;
 }
 
@@ -88,10 +88,10 @@ static attune_status judge_together(at_gate *gate, at_gate_table *tables, int co
 {
     int first = gate->next_problem;
     AT_FORWARD(at_gate_prefetch(gate, first + count));
-    at_memo_enter(gate->memo, at_gate_memo_scope(first, false));
+    at_case_cache_enter(gate->cache, at_gate_cache_scope(first, false));
     attune_status status = at_gate_judge_side_by_side(gate, tables, count);
     for (int i = 0; i < count; ++i) {
-        at_memo_drop(gate->memo, at_gate_memo_scope(first + i, false));
+        at_case_cache_drop(gate->cache, at_gate_cache_scope(first + i, false));
     }
     return status;
 }
@@ -103,7 +103,7 @@ static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int coun
     }
     AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_PEERS));
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(judge_by_memo(gate, gate->next_problem + i, &tables[i]));
+        AT_FORWARD(judge_with_cache(gate, gate->next_problem + i, &tables[i]));
     }
     return ATTUNE_OK;
 }
@@ -112,10 +112,10 @@ static attune_status time_tables(at_gate *gate, at_gate_table *tables, int count
 {
     int first = gate->next_problem;
     AT_FORWARD(at_gate_prefetch(gate, first + 2 * count));
-    at_memo_enter(gate->memo, at_gate_memo_scope(first, true));
+    at_case_cache_enter(gate->cache, at_gate_cache_scope(first, true));
     attune_status status = at_gate_speed(gate, tables, count);
     for (int i = 0; i < count; ++i) {
-        at_memo_drop(gate->memo, at_gate_memo_scope(first + i, true));
+        at_case_cache_drop(gate->cache, at_gate_cache_scope(first + i, true));
     }
     return status;
 }
@@ -215,7 +215,7 @@ static attune_status begin(at_gate *gate)
 static attune_status go(at_gate *gate, at_gate_result *result)
 {
     AT_FORWARD(at_gate_read_known(gate));
-    AT_FORWARD(at_memo_create(0, &gate->memo));
+    AT_FORWARD(at_case_cache_create(0, &gate->cache));
     AT_FORWARD(run_batches(gate, result));
     return at_gate_weigh(gate, result);
 }
@@ -232,7 +232,7 @@ attune_status at_gate_run(const at_gate_options *options, at_gate_result *result
     free(gate.chance);
     at_gate_close_workers(&gate);
     at_gate_close_ahead(&gate);
-    at_memo_destroy(gate.memo);
+    at_case_cache_destroy(gate.cache);
     at_gate_forget_known(&gate);
     at_gate_candidates_close(&gate);
     at_pool_destroy(gate.pool);

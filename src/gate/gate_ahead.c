@@ -20,13 +20,13 @@ static attune_status prefetch_for(at_gate *gate, int index, bool acc16)
 {
     const at_gate_options *options = gate->options;
     const attune_problem *problem = &options->problem[index];
-    const at_suite suite = {.memo = gate->memo, .seed = options->seed, .cases = options->cases};
-    const at_ahead ahead = {at_gate_memo_scope(index, false), helpers(gate), acc16};
+    const at_suite suite = {.cache = gate->cache, .seed = options->seed, .cases = options->cases};
+    const at_ahead ahead = {at_gate_cache_scope(index, false), helpers(gate), acc16};
     at_prefetch timed_case;
     AT_FORWARD(at_sanity_ahead(&suite, problem, &ahead));
     AT_FORWARD(at_suite_ahead(&suite, problem, &ahead));
     at_timed_case_prefetch(problem, options->seed, acc16, &timed_case);
-    return at_memo_ahead(gate->memo, at_gate_memo_scope(index, true), ahead.threads, &timed_case);
+    return at_case_cache_ahead(gate->cache, at_gate_cache_scope(index, true), ahead.threads, &timed_case);
 }
 
 /* A candidate that evidence has for the problem will hardly be judged again. */
@@ -72,7 +72,7 @@ attune_status at_gate_prefetch(at_gate *gate, int end)
     return ATTUNE_OK;
 }
 
-int at_gate_memo_scope(int index, bool timed)
+int at_gate_cache_scope(int index, bool timed)
 {
     return 2 * index + timed;
 }

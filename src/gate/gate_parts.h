@@ -48,7 +48,7 @@ typedef struct at_gate {
     at_gate_candidate *candidate; /* as many as the options have */
     const char *target_text;      /* the options', or what the candidates are for */
     at_pool *pool;                /* for references, */
-    at_memo *memo;                /* which candidates share, */
+    at_case_cache *cache;         /* which candidates share, */
     int prefetched;               /* and which makes ahead what these first problems need */
     at_clock clock;
     int64_t began_ns;
@@ -120,8 +120,8 @@ attune_status at_gate_open_worker(at_gate *gate, at_gate_worker which, const at_
                                   at_device **worker);
 /* Has made ahead what the problems before `end` will need. */
 attune_status at_gate_prefetch(at_gate *gate, int end);
-/* The memo's scope of what judging or timing a problem needs. */
-int at_gate_memo_scope(int index, bool timed);
+/* The cache's scope of what judging or timing a problem needs. */
+int at_gate_cache_scope(int index, bool timed);
 
 /* Takes a problem's candidates from build to correctness, and finds its peers where anyone's time is wanted. */
 attune_status at_gate_judge_problem(at_gate *gate, const attune_problem *problem, at_gate_table *table);

@@ -58,7 +58,7 @@ static attune_status try_peer(at_gate *gate, const attune_problem *problem, at_g
     attune_plan_destroy(plan);
     const at_suite suite = {.device = by.device,
                             .pool = gate->pool,
-                            .memo = gate->memo,
+                            .cache = gate->cache,
                             .plan = plan_peer,
                             .self = &by,
                             .seed = gate->options->seed,

@@ -137,7 +137,7 @@ static attune_status make_suite(at_gate *gate, const at_gate_entry *entry, plann
     write_command(entry, "attune check --kernel", NULL, command, COMMAND_MAX);
     *suite = (at_suite){.device = by->device,
                         .pool = gate->pool,
-                        .memo = gate->memo,
+                        .cache = gate->cache,
                         .plan = plan_arm,
                         .general = at_gate_is_confined(entry->candidate) ? NULL : plan_general,
                         .self = by,

@@ -24,7 +24,7 @@ typedef struct part {
     at_device *worker; /* the confined's */
 } part;
 
-/* What benches of one problem are timed on: the same inputs in every process, in ever other guises. */
+/* What benches of one problem are timed on: the same inputs in every process, under ever other transforms. */
 typedef struct timed_case {
     const attune_problem *problem;
     bool acc16;
@@ -279,7 +279,7 @@ static attune_status find_timed_case(timing *on, const attune_problem *problem, 
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
     *made = (timed_case){.problem = problem, .acc16 = acc16, .next = on->timed_cases};
     attune_status status =
-        at_timed_case_draw(problem, on->gate->options->seed, acc16, on->gate->pool, on->gate->memo, &made->of);
+        at_timed_case_draw(problem, on->gate->options->seed, acc16, on->gate->pool, on->gate->cache, &made->of);
     if (status != ATTUNE_OK) {
         free_timed_case(made);
         return status;

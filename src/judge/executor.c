@@ -143,7 +143,7 @@ static attune_status prepare_to_look(at_timed *timed, const json_t *ok)
     json_t *outputs;
     at_clock clock = at_clock_monotonic();
     forget_outputs(timed);
-    at_transformd_of(&timed->problem, call, cu == NULL ? call->seqlen_q : cu[call->batch], &timed->transformed);
+    at_transform_describe(&timed->problem, call, cu == NULL ? call->seqlen_q : cu[call->batch], &timed->transformed);
     timed->random = at_random_seed((uint64_t)clock.now_ns(clock.self), 0x6c6f6f6b);
     timed->copy = malloc(timed->transformed.role[ATTUNE_O].bytes + 1);
     AT_FAIL_IF(timed->copy == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to copy an output to");
@@ -189,8 +189,8 @@ static attune_status unstage(void *self)
 
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
-/* A transform is a positive number, and cold sets wear those that follow it. */
-static uint64_t guise_of(const at_block_order *order)
+/* A transform is a positive number, and cold sets take those that follow it. */
+static uint64_t transform_of(const at_block_order *order)
 {
     return (order->set >> 2) + 1;
 }
@@ -201,7 +201,8 @@ static json_t *block_fields(const at_block_order *order)
     for (int i = 0; i < order->count; ++i) {
         (void)json_array_append_new(arms, json_integer(order->arm[i]));
     }
-    return json_pack("{s:o,s:I,s:f}", "order", arms, "set", (json_int_t)guise_of(order), "pause_us", order->pause_us);
+    return json_pack("{s:o,s:I,s:f}", "order", arms, "set", (json_int_t)transform_of(order), "pause_us",
+                     order->pause_us);
 }
 
 static double patience(const at_timed *timed, const at_block_order *order)
@@ -364,7 +365,7 @@ static void take_turns(question *on, at_handoff *turn, taken *by)
         by->wall_us[i] = clock_us(CLOCK_MONOTONIC_RAW) - start;
         by->cpu_us[i] = clock_us(cpu) - cpu_start;
         if (take_copy(on, turn, i, arm)) {
-            by->wrong[arm] += !copy_is_right(on->timed, guise_of(on->order), arm);
+            by->wrong[arm] += !copy_is_right(on->timed, transform_of(on->order), arm);
         }
     }
 }

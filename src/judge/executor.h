@@ -24,7 +24,7 @@ typedef struct at_timed {
     /* Whether the first arm's result on the base, which now lies in inputs, is right. NULL: it is known to be. */
     attune_status (*judge)(void *self, at_inputs *inputs);
     void *self;
-    bool confined;           /* the worker may not read a clock: what a call takes is told to it */
+    bool confined;           /* the worker may not read a clock: it is given what a call takes */
     double stage_s, block_s; /* patience; 0: 120 s and 60 s */
     /* The executor's own. */
     at_device *device;
@@ -34,7 +34,7 @@ typedef struct at_timed {
     double call_us; /* of a confined's */
     int calls[AT_SESSION_ARMS_MAX];
     size_t *output_at[AT_SESSION_ARMS_MAX]; /* CPU: of each call's output in the arena; NULL: it is not there */
-    at_transformd transformed;              /* CPU: of the host's inputs */
+    at_transform_map transformed;           /* CPU: of the host's inputs */
     void *copy;                             /* of one timed output */
     at_random random;                       /* which */
 } at_timed;

@@ -27,7 +27,7 @@ typedef struct strip {
     const attune_plan *plan;
     double share;
     at_random random;
-    at_transformd transformed;                           /* its O is what is wanted */
+    at_transform_map transformed;                        /* its O is what is wanted */
     size_t output_bytes, workspace_bytes, touched_bytes; /* the last: of a workspace */
     slot slot[SLOTS];
     int slots;
@@ -131,8 +131,8 @@ static attune_status find_wanted(strip *on)
     AT_FORWARD(attune_plan_execute(on->plan, &call));
     AT_FORWARD(ops_of(on)->synchronise(on->place->device, NULL));
     AT_FORWARD(at_placement_fetch(on->place));
-    at_transformd_of(&on->place->inputs->problem, host, cu == NULL ? host->seqlen_q : cu[host->batch],
-                     &on->transformed);
+    at_transform_describe(&on->place->inputs->problem, host, cu == NULL ? host->seqlen_q : cu[host->batch],
+                          &on->transformed);
     on->output_bytes = on->transformed.role[ATTUNE_O].bytes;
     on->wanted = malloc(on->output_bytes + 1);
     AT_FAIL_IF(on->wanted == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bytes of output", on->output_bytes);

@@ -14,7 +14,7 @@ enum { POISON = 0xff, OTHER_POISON = 0x5a };
 
 /* One set of inputs in the device's memory. */
 typedef struct set {
-    at_memo *memo;
+    at_case_cache *cache;
     at_inputs inputs;
     at_placement place;
     bool clean; /* what was drawn is still what it holds, guards included */
@@ -24,8 +24,8 @@ static attune_status set_open(const at_suite *suite, const attune_problem *probl
 {
     const at_draw draw = {.seed = seed, .family = AT_FAMILY_NORMAL, .poison = POISON, .pool = suite->pool};
     memset(made, 0, sizeof *made);
-    made->memo = suite->memo;
-    AT_FORWARD(at_memo_inputs(made->memo, problem, &draw, &made->inputs));
+    made->cache = suite->cache;
+    AT_FORWARD(at_case_cache_inputs(made->cache, problem, &draw, &made->inputs));
     return at_placement_create(suite->device, &made->inputs, &made->place);
 }
 
@@ -35,7 +35,7 @@ static void set_close(set *made)
     if (made->place.device != NULL) {
         at_placement_free(&made->place);
     }
-    at_memo_return(made->memo, &made->inputs, changed);
+    at_case_cache_return(made->cache, &made->inputs, changed);
 }
 
 static attune_status execute(set *on, const attune_plan *plan)
@@ -49,10 +49,10 @@ static attune_status execute(set *on, const attune_plan *plan)
 }
 
 /* As execute, after something else has used the device's memory that no call is given. */
-static attune_status execute_amid(set *on, const attune_plan *plan, int litter)
+static attune_status execute_amid(set *on, const attune_plan *plan, int pattern)
 {
     const at_device_ops *ops = on->place.device->ops;
-    AT_FORWARD(ops->poison_smem == NULL ? ATTUNE_OK : ops->poison_smem(on->place.device, litter));
+    AT_FORWARD(ops->poison_smem == NULL ? ATTUNE_OK : ops->poison_smem(on->place.device, pattern));
     return execute(on, plan);
 }
 
@@ -89,7 +89,7 @@ static attune_status judge_output(const at_suite *suite, const attune_plan *plan
     on->inputs.call.tensor[ATTUNE_LSE].data = NULL;
     AT_FORWARD(execute(on, plan));
     AT_FORWARD(at_inputs_guards(&on->inputs));
-    attune_status status = at_memo_truth(suite->memo, suite->pool, &on->inputs, &want, &truth);
+    attune_status status = at_case_cache_truth(suite->cache, suite->pool, &on->inputs, &want, &truth);
     if (status == ATTUNE_OK) {
         status = at_judge_case(&truth.one, finding, NULL);
     }
@@ -230,33 +230,34 @@ static attune_status run_visible(const bench *on)
 /* ---- Ahead ------------------------------------------------------------------------------------------------------ */
 
 /* One draw of all that sanity makes. */
-typedef struct foreseen {
+typedef struct expected_case {
     at_family family;
     uint64_t seed;
     bool judged, of_peers;
-} foreseen;
+} expected_case;
 
-static attune_status foresee(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead,
-                             const foreseen *one)
+static attune_status prefetch(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead,
+                              const expected_case *one)
 {
     at_prefetch wanted = {.problem = *problem, .judged = one->judged, .want = at_trial_rows(suite, problem)};
     wanted.draw = (at_draw){.seed = one->seed, .family = one->family, .poison = POISON};
     wanted.want.acc16 = ahead->acc16 && !one->of_peers;
-    return at_family_applies(one->family, problem) ? at_memo_ahead(suite->memo, ahead->scope, ahead->threads, &wanted)
-                                                   : ATTUNE_OK;
+    return at_family_applies(one->family, problem)
+               ? at_case_cache_ahead(suite->cache, ahead->scope, ahead->threads, &wanted)
+               : ATTUNE_OK;
 }
 
 attune_status at_sanity_ahead(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead)
 {
-    const foreseen first[] = {{AT_FAMILY_NORMAL, suite->seed, true, true},
-                              {AT_FAMILY_NORMAL, suite->seed + 1, false, false},
-                              {AT_FAMILY_HIDDEN, suite->seed, true, false}};
+    const expected_case first[] = {{AT_FAMILY_NORMAL, suite->seed, true, true},
+                                   {AT_FAMILY_NORMAL, suite->seed + 1, false, false},
+                                   {AT_FAMILY_HIDDEN, suite->seed, true, false}};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; ++i) {
-        AT_FORWARD(foresee(suite, problem, ahead, &first[i]));
+        AT_FORWARD(prefetch(suite, problem, ahead, &first[i]));
     }
     for (int i = 0; i < at_visible_draws(problem); ++i) {
-        const foreseen one = {AT_FAMILY_VISIBLE, at_visible_seed(problem, suite->seed, i), true, false};
-        AT_FORWARD(foresee(suite, problem, ahead, &one));
+        const expected_case one = {AT_FAMILY_VISIBLE, at_visible_seed(problem, suite->seed, i), true, false};
+        AT_FORWARD(prefetch(suite, problem, ahead, &one));
     }
     return ATTUNE_OK;
 }

@@ -153,7 +153,7 @@ attune_status at_suite_ahead(const at_suite *suite, const attune_problem *proble
         at_case_make(problem, suite->seed, index, &one);
         at_prefetch wanted = {one.problem, one.draw, true, at_trial_rows(suite, &one.problem)};
         wanted.want.acc16 = ahead->acc16;
-        AT_FORWARD(at_memo_ahead(suite->memo, ahead->scope, ahead->threads, &wanted));
+        AT_FORWARD(at_case_cache_ahead(suite->cache, ahead->scope, ahead->threads, &wanted));
     }
     return ATTUNE_OK;
 }

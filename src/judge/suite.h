@@ -3,8 +3,8 @@
 #define JUDGE_SUITE_H
 
 #include "core/device.h"
+#include "judge/case_cache.h"
 #include "judge/cases.h"
-#include "judge/memo.h"
 #include "reference/judge.h"
 
 enum { AT_KEPT_FAILURES = 8, AT_KEPT_REFUSALS = 8 };
@@ -19,11 +19,11 @@ typedef struct at_suite {
     at_plan_maker general; /* the general kernel, for the rows of big problems that the reference leaves out; or NULL */
     void *self;            /* of both */
     uint64_t seed;
-    int64_t cases;       /* to execute */
-    int64_t only;        /* -1, or the only case to run */
-    at_memo *memo;       /* references that are kept for other kernels; NULL: none are */
-    double big_flops;    /* above it the reference covers some rows only; 0: AT_BIG_FLOPS. For tests */
-    const char *command; /* how a failure is reproduced, up to the seed: "attune check --kernel tiled" */
+    int64_t cases;        /* to execute */
+    int64_t only;         /* -1, or the only case to run */
+    at_case_cache *cache; /* references that are kept for other kernels; NULL: none are */
+    double big_flops;     /* above it the reference covers some rows only; 0: AT_BIG_FLOPS. For tests */
+    const char *command;  /* how a failure is reproduced, up to the seed: "attune check --kernel tiled" */
     void (*progress)(void *watcher, double done); /* may be NULL */
     bool (*stop)(void *watcher);                  /* asked between cases; may be NULL */
     void *watcher;
@@ -72,7 +72,7 @@ typedef struct at_suite_result {
 /* ATTUNE_OK when the suite ran, whatever it found: see at_suite_right. An error means that it could not run on. The
  * result is filled in as far as it got. */
 attune_status at_suite_run(const at_suite *suite, const attune_problem *problem, at_suite_result *result);
-/* How what a suite's memo holds is made ahead: for which of its scopes, by how many threads, and of which kernels. */
+/* How what a suite's cache holds is made ahead: for which of its scopes, by how many threads, and of which kernels. */
 typedef struct at_ahead {
     int scope, threads;
     bool acc16;

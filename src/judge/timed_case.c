@@ -17,22 +17,22 @@ void at_timed_case_prefetch(const attune_problem *problem, uint64_t seed, bool a
     wanted->want.acc16 = acc16;
 }
 
-attune_status at_timed_case_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool, at_memo *memo,
-                                 at_timed_case *timed_case)
+attune_status at_timed_case_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool,
+                                 at_case_cache *cache, at_timed_case *timed_case)
 {
     at_prefetch wanted;
     at_timed_case_prefetch(problem, seed, acc16, &wanted);
     wanted.draw.pool = pool;
     memset(timed_case, 0, sizeof *timed_case);
-    timed_case->memo = memo;
-    AT_FORWARD(at_memo_inputs(memo, problem, &wanted.draw, &timed_case->inputs));
-    return at_memo_truth(memo, pool, &timed_case->inputs, &wanted.want, &timed_case->truth);
+    timed_case->cache = cache;
+    AT_FORWARD(at_case_cache_inputs(cache, problem, &wanted.draw, &timed_case->inputs));
+    return at_case_cache_truth(cache, pool, &timed_case->inputs, &wanted.want, &timed_case->truth);
 }
 
 void at_timed_case_free(at_timed_case *timed_case)
 {
     at_truth_free(&timed_case->truth);
-    at_memo_return(timed_case->memo, &timed_case->inputs, true);
+    at_case_cache_return(timed_case->cache, &timed_case->inputs, true);
 }
 
 attune_status at_timed_case_judge(const at_timed_case *timed_case)

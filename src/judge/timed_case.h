@@ -4,21 +4,21 @@
 
 #include "base/threads.h"
 #include "core/plan.h"
-#include "judge/memo.h"
+#include "judge/case_cache.h"
 #include "library/placement.h"
 #include "reference/truth.h"
 
 typedef struct at_timed_case {
-    at_memo *memo; /* that lent the inputs; or NULL */
+    at_case_cache *cache; /* that lent the inputs; or NULL */
     at_inputs inputs;
     at_truth truth;
 } at_timed_case;
 
 /* Draws heads of every kind, so that who looks for a short cut in the inputs finds none that serves all of them, and
- * computes the truth, of a large problem that of some rows; or has both from `memo`, which may be NULL. `timed_case`
- * must stay where it is; pool and memo must outlive it. Free with at_timed_case_free, also after an error. */
-attune_status at_timed_case_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool, at_memo *memo,
-                                 at_timed_case *timed_case);
+ * computes the truth, of a large problem that of some rows; or has both from `cache`, which may be NULL. `timed_case`
+ * must stay where it is; pool and cache must outlive it. Free with at_timed_case_free, also after an error. */
+attune_status at_timed_case_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool,
+                                 at_case_cache *cache, at_timed_case *timed_case);
 /* What at_timed_case_draw will want. */
 void at_timed_case_prefetch(const attune_problem *problem, uint64_t seed, bool acc16, at_prefetch *wanted);
 void at_timed_case_free(at_timed_case *timed_case);

@@ -286,7 +286,7 @@ static attune_status find_truth(at_trial *on)
 {
     at_truth_want want = at_trial_rows(on->suite, &on->which->problem);
     want.acc16 = (traits_of(on) & ATTUNE_TRAIT_ACC16) != 0;
-    AT_FORWARD(at_memo_truth(on->suite->memo, on->suite->pool, &on->inputs, &want, &on->truth));
+    AT_FORWARD(at_case_cache_truth(on->suite->cache, on->suite->pool, &on->inputs, &want, &on->truth));
     on->truth.one.taints = (traits_of(on) & ATTUNE_TRAIT_TAINTS) && !on->which->problem.strict &&
                            on->which->draw.family == AT_FAMILY_VISIBLE;
     return ATTUNE_OK;
@@ -307,7 +307,7 @@ static attune_status prepare(at_trial *on)
 {
     at_draw draw = on->which->draw;
     draw.pool = on->suite->pool;
-    attune_status status = at_memo_inputs(on->suite->memo, &on->which->problem, &draw, &on->inputs);
+    attune_status status = at_case_cache_inputs(on->suite->cache, &on->which->problem, &draw, &on->inputs);
     if (status == ATTUNE_OK) {
         status = at_placement_create(on->suite->device, &on->inputs, &on->place);
     }
@@ -322,7 +322,7 @@ static void clean_up(at_trial *on, bool right)
         at_placement_free(&on->place);
     }
     at_truth_free(&on->truth);
-    at_memo_return(on->suite->memo, &on->inputs, changed);
+    at_case_cache_return(on->suite->cache, &on->inputs, changed);
     at_outputs_free(&on->first);
     attune_plan_destroy(on->plan);
 }

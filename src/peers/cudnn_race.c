@@ -16,14 +16,14 @@ enum { RUNS = 8, REPLAYS = 5, BLOCK_BYTES = 1 << 20, FAR_BEHIND = 4, LAUNCH_US =
  */
 static const int64_t budget_ns = INT64_C(8000000000);
 
-/* The place of a race: buffers filled with normal numbers (zeros would run at another clock), stream and events. */
-typedef struct ground {
+/* Where engines race: buffers filled with normal numbers (zeros would run at another clock), stream and events. */
+typedef struct race_setup {
     at_device *device;
     const at_cudnn_shape *shape;
     at_cudnn_operands operands;
     int64_t workspace_bytes;
     void *begin, *end;
-} ground;
+} race_setup;
 
 /* ---- Buffers --------------------------------------------------------------------------------------------------------
  */
@@ -48,7 +48,7 @@ static void draw(const at_cudnn_shape *shape, uint16_t *block)
     }
 }
 
-static attune_status fill(const ground *on, const uint16_t *block, char *data, size_t bytes)
+static attune_status fill(const race_setup *on, const uint16_t *block, char *data, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
         size_t left = bytes - at;
@@ -57,7 +57,7 @@ static attune_status fill(const ground *on, const uint16_t *block, char *data, s
     return ATTUNE_OK;
 }
 
-static attune_status place(ground *on, const uint16_t *block)
+static attune_status place(race_setup *on, const uint16_t *block)
 {
     for (int role = 0; role <= (on->shape->lse != 0 ? ATTUNE_LSE : ATTUNE_O); ++role) {
         size_t bytes = extent_bytes(on->shape, role);
@@ -69,7 +69,7 @@ static attune_status place(ground *on, const uint16_t *block)
     return ATTUNE_OK;
 }
 
-static attune_status prepare(ground *on)
+static attune_status prepare(race_setup *on)
 {
     uint16_t *block = malloc(BLOCK_BYTES);
     AT_FAIL_IF(block == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a race of cuDNN's engines");
@@ -82,7 +82,7 @@ static attune_status prepare(ground *on)
     return at_cuda_event_create(on->device, &on->end);
 }
 
-static void clear(ground *on)
+static void clear(race_setup *on)
 {
     for (int role = 0; role <= ATTUNE_LSE; ++role) {
         on->device->ops->release(on->device, on->operands.data[role]);
@@ -93,7 +93,7 @@ static void clear(ground *on)
     at_cuda_stream_destroy(on->device, on->operands.stream);
 }
 
-static attune_status reserve(ground *on, int64_t bytes)
+static attune_status reserve(race_setup *on, int64_t bytes)
 {
     if (bytes <= on->workspace_bytes) {
         return ATTUNE_OK;
@@ -109,7 +109,7 @@ static attune_status reserve(ground *on, int64_t bytes)
 /* ---- Timing ---------------------------------------------------------------------------------------------------------
  */
 
-static attune_status replay(const ground *on, const at_cuda_graph *graph, double *us)
+static attune_status replay(const race_setup *on, const at_cuda_graph *graph, double *us)
 {
     AT_FORWARD(at_cuda_event_record(on->device, on->begin, on->operands.stream));
     AT_FORWARD(at_cuda_graph_launch(graph, on->operands.stream));
@@ -117,7 +117,7 @@ static attune_status replay(const ground *on, const at_cuda_graph *graph, double
     return at_cuda_event_elapsed(on->device, on->begin, on->end, us);
 }
 
-static attune_status capture(const ground *on, const at_cudnn_plan *plan, at_cuda_graph **graph)
+static attune_status capture(const race_setup *on, const at_cudnn_plan *plan, at_cuda_graph **graph)
 {
     attune_status status = ATTUNE_OK;
     AT_FORWARD(at_cuda_capture_begin(on->device, on->operands.stream));
@@ -128,7 +128,7 @@ static attune_status capture(const ground *on, const at_cudnn_plan *plan, at_cud
     return status != ATTUNE_OK ? status : ended;
 }
 
-static attune_status time_graph(const ground *on, const at_cuda_graph *graph, double *us)
+static attune_status time_graph(const race_setup *on, const at_cuda_graph *graph, double *us)
 {
     double sample[REPLAYS];
     AT_FORWARD(replay(on, graph, us)); /* the first is not counted */
@@ -141,7 +141,7 @@ static attune_status time_graph(const ground *on, const at_cuda_graph *graph, do
 }
 
 /* One run, launch and all. The first loads what engines load then, and is not counted. */
-static attune_status time_launch(const ground *on, const at_cudnn_plan *plan, double *us)
+static attune_status time_launch(const race_setup *on, const at_cudnn_plan *plan, double *us)
 {
     AT_FORWARD(at_cudnn_plan_run(plan, on->shape, &on->operands));
     AT_FORWARD(at_cuda_event_record(on->device, on->begin, on->operands.stream));
@@ -151,7 +151,7 @@ static attune_status time_launch(const ground *on, const at_cudnn_plan *plan, do
 }
 
 /* Those that one run shows to be far behind are not looked at more closely. */
-static attune_status time_plan(ground *on, const at_cudnn_plan *plan, double best_us, double *us)
+static attune_status time_plan(race_setup *on, const at_cudnn_plan *plan, double best_us, double *us)
 {
     at_cuda_graph *graph = NULL;
     AT_FORWARD(reserve(on, plan->workspace_bytes));
@@ -169,7 +169,8 @@ static attune_status time_plan(ground *on, const at_cudnn_plan *plan, double bes
  */
 
 /* One choice: takes the lead in *best where it is faster. */
-static attune_status enter(ground *on, const at_cudnn_choices *choices, int index, at_cudnn_plan *best, double *best_us)
+static attune_status enter(race_setup *on, const at_cudnn_choices *choices, int index, at_cudnn_plan *best,
+                           double *best_us)
 {
     at_cudnn_plan plan;
     double us = INFINITY;
@@ -191,7 +192,7 @@ static attune_status enter(ground *on, const at_cudnn_choices *choices, int inde
 attune_status at_cudnn_race(at_device *device, const at_cudnn_shape *shape, float scale,
                             const at_cudnn_choices *choices, at_cudnn_plan *fastest, double *us)
 {
-    ground on = {.device = device, .shape = shape, .operands = {.scale = scale}};
+    race_setup on = {.device = device, .shape = shape, .operands = {.scale = scale}};
     at_clock clock = at_clock_monotonic();
     *us = INFINITY;
     *fastest = (at_cudnn_plan){0};

@@ -113,7 +113,7 @@ static attune_status synchronise(at_device *device, void *stream)
 
 static attune_status poison_smem(at_device *device, int pattern)
 {
-    return ask(of(device), "litter", json_pack("{s:i}", "pattern", pattern), of(device)->load_s, NULL);
+    return ask(of(device), "poison_smem", json_pack("{s:i}", "pattern", pattern), of(device)->load_s, NULL);
 }
 
 /* ---- Running ---------------------------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ struct at_timing {
     const at_timing_ops *ops;
     at_worker *worker;
     at_timing_request wanted;
-    at_transformd transformed; /* the base inputs as transforms see them */
+    at_transform_map transformed; /* the base inputs as transforms see them */
     int calls[AT_SESSION_ARMS_MAX];
     const size_t *output_at[AT_SESSION_ARMS_MAX]; /* of each call's output in the arena; NULL: it is not there */
 };

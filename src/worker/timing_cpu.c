@@ -69,7 +69,7 @@ static attune_status run_calls(cpu_arm *arm)
 }
 
 /* Of an arm that computes into a place of its own only the last call's result is still there. */
-static int count_wrong(const cpu_timing *on, const cpu_arm *arm, const at_transformd *wanted, double share)
+static int count_wrong(const cpu_timing *on, const cpu_arm *arm, const at_transform_map *wanted, double share)
 {
     int wrong = 0;
     if (arm->contender->run == NULL) {
@@ -82,9 +82,9 @@ static int count_wrong(const cpu_timing *on, const cpu_arm *arm, const at_transf
 }
 
 /* The base's transforms with the arm's own result for O. */
-static at_transformd own_of(const cpu_timing *on, const cpu_arm *arm)
+static at_transform_map own_of(const cpu_timing *on, const cpu_arm *arm)
 {
-    at_transformd own = on->base.transformed;
+    at_transform_map own = on->base.transformed;
     own.role[ATTUNE_O].tensor = arm->validated;
     return own;
 }
@@ -168,7 +168,7 @@ static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
 static attune_status keep_result(const cpu_timing *on, cpu_arm *arm)
 {
     const attune_tensor *from = arm->contender->run != NULL ? &arm->call[0].tensor[ATTUNE_O] : &arm->output;
-    size_t bytes = at_transformd_result_bytes(&on->base.transformed, from);
+    size_t bytes = at_transform_result_bytes(&on->base.transformed, from);
     arm->validated = *from;
     arm->validated.data = malloc(bytes);
     AT_FAIL_IF(arm->validated.data == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a result of %zu bytes", bytes);
@@ -186,7 +186,7 @@ static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
                "before anything was timed",
                arm->contender->name, share);
     AT_FORWARD(keep_result(on, arm));
-    const at_transformd own = own_of(on, arm);
+    const at_transform_map own = own_of(on, arm);
     poison(on, arm);
     refill(on, 1 + at_random_below(&on->random, INT32_MAX));
     AT_FAIL_IF(arm->contender->run != NULL && count_wrong(on, arm, &own, share) != arm->calls, ATTUNE_INTERNAL,
@@ -269,7 +269,7 @@ static attune_status run_block(at_timing *timing, const at_block_order *order, a
     refill(on, order->set);
     for (int i = 0; i < order->count; ++i) {
         cpu_arm *arm = &on->arm[order->arm[i]];
-        const at_transformd own = own_of(on, arm);
+        const at_transform_map own = own_of(on, arm);
         AT_FORWARD(run_sample(on, arm, (uint32_t)i));
         block->wrong[order->arm[i]] += count_wrong(on, arm, &own, arm->share);
         if (order->pause_us > 0) {
@@ -306,7 +306,7 @@ static attune_status make_inputs(cpu_timing *on)
     const attune_call *call = &on->base.wanted.call;
     bool packed = on->base.wanted.problem.varlen != 0;
     int64_t rows = packed ? ((const int32_t *)call->tensor[ATTUNE_CU_Q].data)[call->batch] : call->seqlen_q;
-    at_transformd_of(&on->base.wanted.problem, call, rows, &on->base.transformed);
+    at_transform_describe(&on->base.wanted.problem, call, rows, &on->base.transformed);
     on->set = *call;
     on->set.tensor[ATTUNE_LSE].data = NULL;
     for (int role = 0; role < ATTUNE_O; ++role) {

@@ -86,7 +86,7 @@ static attune_status load_witness(cuda_timing *on)
 /* The args that every stage of the witness understands. */
 static attune_args witness_args(const cuda_timing *on, const void *table, int64_t entries)
 {
-    const at_transformd *transformed = &on->base.transformed;
+    const at_transform_map *transformed = &on->base.transformed;
     attune_args args = {.size = sizeof args,
                         .abi = ATTUNE_ABI,
                         .dtype = (attune_i32)on->base.wanted.problem.dtype,
@@ -312,7 +312,7 @@ static attune_status capture_calls(cuda_timing *on, cuda_arm *arm, const attune_
 /* The arm's own graph, its outputs where it puts them. */
 static attune_status take_graph(cuda_timing *on, cuda_arm *arm, const attune_call *call)
 {
-    const at_transformd_role *result = &on->base.transformed.role[ATTUNE_O];
+    const at_transform_role *result = &on->base.transformed.role[ATTUNE_O];
     AT_FORWARD(arm->contender->capture(arm->contender->self, call, arm->calls, &arm->captured, arm->output));
     for (int i = 0; i < arm->calls; ++i) {
         const attune_tensor *output = &arm->output[i];
@@ -334,7 +334,7 @@ static attune_status make_graph(cuda_timing *on, cuda_arm *arm, size_t workspace
         }
         status = take_graph(on, arm, call);
         for (int i = 0; i < arm->calls && status == ATTUNE_OK; ++i) {
-            add_range(arm, arm->output[i].data, at_transformd_result_bytes(&on->base.transformed, &arm->output[i]));
+            add_range(arm, arm->output[i].data, at_transform_result_bytes(&on->base.transformed, &arm->output[i]));
         }
     } else {
         status = make_calls(on, arm, workspace, call);
@@ -448,7 +448,7 @@ static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attun
  * own transforms, but set 0 of transform 0 is the base. */
 static attune_status keep_result(cuda_timing *on, cuda_arm *arm)
 {
-    size_t bytes = at_transformd_result_bytes(&on->base.transformed, &arm->output[0]);
+    size_t bytes = at_transform_result_bytes(&on->base.transformed, &arm->output[0]);
     arm->validated = arm->output[0];
     arm->validated.data = NULL;
     AT_FORWARD(on->device->ops->allocate(on->device, bytes, &arm->validated.data));
@@ -633,7 +633,7 @@ static attune_status open_device(cuda_timing *on)
 {
     int64_t rows = 0;
     AT_FORWARD(rows_of(on, &rows));
-    at_transformd_of(&on->base.wanted.problem, &on->base.wanted.call, rows, &on->base.transformed);
+    at_transform_describe(&on->base.wanted.problem, &on->base.wanted.call, rows, &on->base.transformed);
     AT_FORWARD(at_cuda_stream_create(on->device, &on->stream));
     AT_FORWARD(at_cuda_event_create(on->device, &on->begin));
     AT_FORWARD(at_cuda_event_create(on->device, &on->end));

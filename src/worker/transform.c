@@ -18,21 +18,21 @@ static size_t span(const attune_tensor *tensor, int64_t batch, int64_t heads, in
     return rows > 0 ? (size_t)last * at_dtype_bytes(tensor->dtype) : 0;
 }
 
-static at_transformd_role role_of(const attune_call *call, attune_role role, int64_t batch, int64_t heads, int64_t rows,
-                                  int64_t columns)
+static at_transform_role role_of(const attune_call *call, attune_role role, int64_t batch, int64_t heads, int64_t rows,
+                                 int64_t columns)
 {
     const attune_tensor *tensor = &call->tensor[role];
-    return (at_transformd_role){heads, rows, columns, *tensor, span(tensor, batch, heads, rows, columns)};
+    return (at_transform_role){heads, rows, columns, *tensor, span(tensor, batch, heads, rows, columns)};
 }
 
-size_t at_transformd_result_bytes(const at_transformd *transformed, const attune_tensor *strides)
+size_t at_transform_result_bytes(const at_transform_map *transformed, const attune_tensor *strides)
 {
-    const at_transformd_role *of = &transformed->role[ATTUNE_O];
+    const at_transform_role *of = &transformed->role[ATTUNE_O];
     return span(strides, transformed->batch, of->heads, of->rows, of->columns);
 }
 
-void at_transformd_of(const attune_problem *problem, const attune_call *call, int64_t rows_q,
-                      at_transformd *transformed)
+void at_transform_describe(const attune_problem *problem, const attune_call *call, int64_t rows_q,
+                           at_transform_map *transformed)
 {
     bool packed = problem->varlen != 0;
     int64_t batch = packed ? 1 : call->batch;
@@ -40,7 +40,7 @@ void at_transformd_of(const attune_problem *problem, const attune_call *call, in
     int64_t keys = packed ? call->total_kv : call->seqlen_kv;
     static const attune_role tell[] = {ATTUNE_BIAS,   ATTUNE_MASK, ATTUNE_SINK,
                                        ATTUNE_SLOPES, ATTUNE_CU_Q, ATTUNE_USED_KV};
-    *transformed = (at_transformd){.batch = batch, .heads_kv = call->heads_kv, .moves = true};
+    *transformed = (at_transform_map){.batch = batch, .heads_kv = call->heads_kv, .moves = true};
     for (size_t i = 0; i < sizeof tell / sizeof tell[0]; ++i) {
         transformed->moves = transformed->moves && call->tensor[tell[i]].data == NULL;
     }
@@ -66,7 +66,7 @@ static uint64_t mixed(uint64_t value)
     return value ^ (value >> 31);
 }
 
-static worn apply(const at_transformd *transformed, uint64_t transform)
+static worn apply(const at_transform_map *transformed, uint64_t transform)
 {
     worn on = {mixed(transform), 0, 0};
     if (transformed->moves) {
@@ -88,7 +88,7 @@ static int64_t index_of(const attune_tensor *tensor, int64_t batch, int64_t head
 }
 
 /* The base's element index of the row that stands at number `i` under the transform. */
-static int64_t source_of(const at_transformd *transformed, const at_transformd_role *of, const worn *on, int64_t i)
+static int64_t source_of(const at_transform_map *transformed, const at_transform_role *of, const worn *on, int64_t i)
 {
     int64_t batch = i / of->rows / of->heads;
     int64_t head = i / of->rows % of->heads;
@@ -96,7 +96,7 @@ static int64_t source_of(const at_transformd *transformed, const at_transformd_r
     return index_of(&of->tensor, (batch + on->batch) % transformed->batch, moved % of->heads, i % of->rows);
 }
 
-static int64_t target_of(const at_transformd_role *of, const attune_tensor *strides, int64_t i)
+static int64_t target_of(const at_transform_role *of, const attune_tensor *strides, int64_t i)
 {
     return index_of(strides, i / of->rows / of->heads, i / of->rows % of->heads, i % of->rows);
 }
@@ -114,9 +114,9 @@ static void apply_to_row(const worn *on, int64_t columns, bool values, size_t by
     }
 }
 
-void at_transform_apply(const at_transformd *transformed, attune_role role, uint64_t transform, void *to)
+void at_transform_apply(const at_transform_map *transformed, attune_role role, uint64_t transform, void *to)
 {
-    const at_transformd_role *of = &transformed->role[role];
+    const at_transform_role *of = &transformed->role[role];
     const worn on = apply(transformed, transform);
     size_t bytes = at_dtype_bytes(of->tensor.dtype);
     const unsigned char *from = of->tensor.data;
@@ -148,9 +148,10 @@ static bool row_is_right(const worn *on, int64_t columns, const double *wanted, 
     return true;
 }
 
-bool at_transform_matches(const at_transformd *transformed, uint64_t transform, const attune_tensor *got, double share)
+bool at_transform_matches(const at_transform_map *transformed, uint64_t transform, const attune_tensor *got,
+                          double share)
 {
-    const at_transformd_role *of = &transformed->role[ATTUNE_O];
+    const at_transform_role *of = &transformed->role[ATTUNE_O];
     const worn on = apply(transformed, transform);
     double wanted_row[COLUMNS], got_row[COLUMNS];
     for (int64_t i = 0; i < transformed->batch * of->heads * of->rows; ++i) {

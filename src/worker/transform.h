@@ -14,30 +14,31 @@
 #include "attune/attune.h"
 
 /* One tensor's rows: packed tensors are one batch of all rows. */
-typedef struct at_transformd_role {
+typedef struct at_transform_role {
     int64_t heads, rows, columns;
     attune_tensor tensor; /* of the base */
     size_t bytes;         /* from its first element to its last */
-} at_transformd_role;
+} at_transform_role;
 
-typedef struct at_transformd {
-    at_transformd_role role[ATTUNE_O + 1]; /* Q, K, V, O */
+typedef struct at_transform_map {
+    at_transform_role role[ATTUNE_O + 1]; /* Q, K, V, O */
     int64_t batch, heads_kv;
     bool moves; /* heads and batches may change places */
-} at_transformd;
+} at_transform_map;
 
 /* What transforms do to calls of the problem. `rows_q` is the number of rows of Q that count, where they are packed. */
-void at_transformd_of(const attune_problem *problem, const attune_call *call, int64_t rows_q,
-                      at_transformd *transformed);
+void at_transform_describe(const attune_problem *problem, const attune_call *call, int64_t rows_q,
+                           at_transform_map *transformed);
 
 /* Bytes from the first element of a result to its last, where it is laid out with these strides. */
-size_t at_transformd_result_bytes(const at_transformd *transformed, const attune_tensor *strides);
+size_t at_transform_result_bytes(const at_transform_map *transformed, const attune_tensor *strides);
 
-/* Writes Q, K or V of the base under the transform to `to`, with the base's strides. Guise 0 changes nothing. */
-void at_transform_apply(const at_transformd *transformed, attune_role role, uint64_t transform, void *to);
+/* Writes Q, K or V of the base under the transform to `to`, with the base's strides. Transform 0 changes nothing. */
+void at_transform_apply(const at_transform_map *transformed, attune_role role, uint64_t transform, void *to);
 /* Whether `got` (strides its own) is the base's O under the transform: bit by bit where `share` is 0, else within this
  * share of the row's largest. Zeros of either sign are the same. */
-bool at_transform_matches(const at_transformd *transformed, uint64_t transform, const attune_tensor *got, double share);
+bool at_transform_matches(const at_transform_map *transformed, uint64_t transform, const attune_tensor *got,
+                          double share);
 
 /* How far a result may be off another kernel's of the same inputs, as such a share: 16 roundings in a row (in fp32,
  * what sums in another order and another exponential make of them), and 512 where one of the two accumulates in fp16:

@@ -29,7 +29,7 @@ typedef struct at_worker {
     size_t arm_count, arm_room;
     const attune_arm_hooks *hooks; /* what a program adds to a worker; may be NULL */
     at_candidate_code candidate_code;
-    at_loaded *litter; /* NULL: not wanted yet */
+    at_loaded *filler; /* NULL: not wanted yet */
     void *stage;       /* the executor's, from "stage" to "unstage" */
     at_server server;
 } at_worker;

@@ -72,7 +72,7 @@ static attune_status open_device(at_worker *worker, const json_t *request, json_
     return at_answer_put(answer, "facts", at_wire_from_target(&worker->device->target));
 }
 
-/* What the device could do at most, and what it is doing. Of a CPU nothing is told: the parent can see for itself. */
+/* What the device could do at most, and what it is doing. Of a CPU nothing is said: the parent can see for itself. */
 static attune_status put_state(at_worker *worker, json_t *answer)
 {
     at_nvml *nvml = NULL;

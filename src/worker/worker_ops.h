@@ -7,9 +7,9 @@
 extern const at_worker_op at_worker_device_ops[]; /* hello, quit, open, memory */
 extern const at_worker_op at_worker_arm_ops[];    /* load, build, workspace, run, drop */
 
-extern const at_worker_op at_worker_litter_ops[]; /* litter */
+extern const at_worker_op at_worker_poison_smem_ops[]; /* poison_smem */
 
 void at_worker_close_arms(at_worker *worker);
-void at_worker_close_litter(at_worker *worker);
+void at_worker_close_poison_smem(at_worker *worker);
 
 #endif

@@ -86,7 +86,7 @@ static void scene_open(scene *on)
         (at_gate_options){.problem = &on->problem, .problem_count = 1, .seed = 1, .threads = 1, .worker = worker};
     on->gate = (at_gate){.options = &on->options, .target_text = "cpu", .target = {.kind = ATTUNE_TARGET_CPU}};
     assert_ok(at_pool_create(1, 0, &on->gate.pool));
-    assert_ok(at_memo_create(0, &on->gate.memo));
+    assert_ok(at_case_cache_create(0, &on->gate.cache));
     on->entry = (at_gate_entry){.candidate = &on->candidate, .problem = &on->problem, .verdict = on->verdict};
     on->table = (at_gate_table){.problem = &on->problem, .entry = &on->entry, .count = 1};
     on->bench = (at_gate_bench){.table = &on->table, .entry = &on->entry, .arm_count = 1};
@@ -102,7 +102,7 @@ static void scene_close(scene *on)
     }
     on->timing.close(on->timing.self);
     at_verdict_destroy(on->verdict);
-    at_memo_destroy(on->gate.memo);
+    at_case_cache_destroy(on->gate.cache);
     at_pool_destroy(on->gate.pool);
 }
 

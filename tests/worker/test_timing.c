@@ -285,18 +285,18 @@ static void requests_that_make_no_sense_are_refused(void **state)
     bench_close(&on);
 }
 
-/* ---- Guises ------------------------------------------------------------------------------------------------------ */
+/* ---- Transforms -------------------------------------------------------------------------------------------------- */
 
-static void a_guise_changes_inputs_and_is_known_by_its_result(void **state)
+static void a_transform_changes_inputs_and_is_known_by_its_result(void **state)
 {
     (void)state;
     const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0x11};
     attune_problem problem;
     at_inputs inputs;
-    at_transformd transformed;
+    at_transform_map transformed;
     assert_ok(attune_problem_parse("b2,h4,hkv2,s8,d16,fp16", &problem));
     assert_ok(at_inputs_draw(&problem, &draw, &inputs));
-    at_transformd_of(&problem, &inputs.call, 8, &transformed);
+    at_transform_describe(&problem, &inputs.call, 8, &transformed);
     assert_true(transformed.moves);
     size_t bytes = transformed.role[ATTUNE_V].bytes;
     assert_int_equal(bytes, 2 * 2 * 8 * 16 * 2);
@@ -336,10 +336,10 @@ static void tensors_that_tell_heads_apart_hold_them_in_place(void **state)
         const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0x11};
         attune_problem problem;
         at_inputs inputs;
-        at_transformd transformed;
+        at_transform_map transformed;
         assert_ok(attune_problem_parse(problems[i], &problem));
         assert_ok(at_inputs_draw(&problem, &draw, &inputs));
-        at_transformd_of(&problem, &inputs.call, 5, &transformed);
+        at_transform_describe(&problem, &inputs.call, 5, &transformed);
         assert_false(transformed.moves);
         assert_int_equal(transformed.role[ATTUNE_O].rows, problem.varlen ? 5 : 8);
         at_inputs_free(&inputs);
@@ -357,7 +357,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(patience_is_time_and_not_wakings),
         cmocka_unit_test(a_worker_that_dies_in_a_block_is_reported),
         cmocka_unit_test(requests_that_make_no_sense_are_refused),
-        cmocka_unit_test(a_guise_changes_inputs_and_is_known_by_its_result),
+        cmocka_unit_test(a_transform_changes_inputs_and_is_known_by_its_result),
         cmocka_unit_test(tensors_that_tell_heads_apart_hold_them_in_place),
     };
     if (argc > 1 && strcmp(argv[1], "worker") == 0) {

@@ -1,4 +1,4 @@
-#include "judge/memo.h"
+#include "judge/case_cache.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ typedef struct prefetch_job {
     struct prefetch_job *next;
 } prefetch_job;
 
-struct at_memo {
+struct at_case_cache {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
     kept *first;
@@ -69,9 +69,9 @@ static key key_of_truth(const attune_problem *problem, const at_draw *draw, cons
 
 /* ---- What is kept, under the lock -------------------------------------------------------------------------------- */
 
-static kept *find(const at_memo *memo, const key *of)
+static kept *find(const at_case_cache *cache, const key *of)
 {
-    kept *at = memo->first;
+    kept *at = cache->first;
     while (at != NULL && memcmp(&at->of, of, sizeof *of) != 0) {
         at = at->next;
     }
@@ -79,26 +79,26 @@ static kept *find(const at_memo *memo, const key *of)
 }
 
 /* Waits for whoever is making it; NULL where there is none. */
-static kept *find_made(at_memo *memo, const key *of)
+static kept *find_made(at_case_cache *cache, const key *of)
 {
-    kept *one = find(memo, of);
+    kept *one = find(cache, of);
     while (one != NULL && one->making) {
-        pthread_cond_wait(&memo->changed, &memo->lock);
-        one = find(memo, of);
+        pthread_cond_wait(&cache->changed, &cache->lock);
+        one = find(cache, of);
     }
     return one;
 }
 
 /* A place for what the caller is about to make; NULL where there is no room. */
-static kept *claim(at_memo *memo, const key *of, int scope)
+static kept *claim(at_case_cache *cache, const key *of, int scope)
 {
-    kept *one = memo->bytes < memo->most_bytes ? calloc(1, sizeof *one) : NULL;
+    kept *one = cache->bytes < cache->most_bytes ? calloc(1, sizeof *one) : NULL;
     if (one != NULL) {
         one->of = *of;
         one->scope = scope;
         one->making = true;
-        one->next = memo->first;
-        memo->first = one;
+        one->next = cache->first;
+        cache->first = one;
     }
     return one;
 }
@@ -112,9 +112,9 @@ static size_t bytes_of(const kept *one)
     return bytes;
 }
 
-static void discard(at_memo *memo, kept *one)
+static void discard(at_case_cache *cache, kept *one)
 {
-    kept **at = &memo->first;
+    kept **at = &cache->first;
     while (*at != one) {
         at = &(*at)->next;
     }
@@ -125,43 +125,43 @@ static void discard(at_memo *memo, kept *one)
 }
 
 /* Ends a claim. */
-static void settle(at_memo *memo, kept *one, attune_status status)
+static void settle(at_case_cache *cache, kept *one, attune_status status)
 {
     one->making = false;
     if (status == ATTUNE_OK) {
-        memo->bytes += bytes_of(one);
+        cache->bytes += bytes_of(one);
     } else {
-        discard(memo, one);
+        discard(cache, one);
     }
-    pthread_cond_broadcast(&memo->changed);
+    pthread_cond_broadcast(&cache->changed);
 }
 
-static void forget(at_memo *memo, kept *one)
+static void forget(at_case_cache *cache, kept *one)
 {
-    memo->bytes -= bytes_of(one);
-    discard(memo, one);
+    cache->bytes -= bytes_of(one);
+    discard(cache, one);
 }
 
 /* ---- Inputs ------------------------------------------------------------------------------------------------------ */
 
 /* Far ones are mostly addresses, and are drawn each time. */
-static attune_status claim_inputs(at_memo *memo, const attune_problem *problem, const at_draw *draw, kept **one,
+static attune_status claim_inputs(at_case_cache *cache, const attune_problem *problem, const at_draw *draw, kept **one,
                                   bool *made)
 {
     const key of = key_of_inputs(problem, draw);
-    *one = find_made(memo, &of);
+    *one = find_made(cache, &of);
     *made = *one != NULL;
     if (*made) {
         return ATTUNE_OK;
     }
-    *one = draw->far ? NULL : claim(memo, &of, memo->scope);
+    *one = draw->far ? NULL : claim(cache, &of, cache->scope);
     if (*one == NULL) {
         return ATTUNE_OK;
     }
-    pthread_mutex_unlock(&memo->lock);
+    pthread_mutex_unlock(&cache->lock);
     attune_status status = at_inputs_draw(problem, draw, &(*one)->inputs);
-    pthread_mutex_lock(&memo->lock);
-    settle(memo, *one, status);
+    pthread_mutex_lock(&cache->lock);
+    settle(cache, *one, status);
     return status;
 }
 
@@ -173,22 +173,23 @@ static void lend(kept *one, const at_draw *draw, at_inputs *inputs)
     at_inputs_poison(inputs, draw->poison);
 }
 
-attune_status at_memo_inputs(at_memo *memo, const attune_problem *problem, const at_draw *draw, at_inputs *inputs)
+attune_status at_case_cache_inputs(at_case_cache *cache, const attune_problem *problem, const at_draw *draw,
+                                   at_inputs *inputs)
 {
     kept *one = NULL;
     bool found = false;
     memset(inputs, 0, sizeof *inputs);
-    if (memo == NULL) {
+    if (cache == NULL) {
         return at_inputs_draw(problem, draw, inputs);
     }
-    pthread_mutex_lock(&memo->lock);
-    attune_status status = claim_inputs(memo, problem, draw, &one, &found);
+    pthread_mutex_lock(&cache->lock);
+    attune_status status = claim_inputs(cache, problem, draw, &one, &found);
     bool lent = status == ATTUNE_OK && one != NULL && !one->lent;
     if (lent) {
         one->lent = true;
-        memo->found += found;
+        cache->found += found;
     }
-    pthread_mutex_unlock(&memo->lock);
+    pthread_mutex_unlock(&cache->lock);
     AT_FORWARD(status);
     if (!lent) {
         return at_inputs_draw(problem, draw, inputs);
@@ -197,28 +198,28 @@ attune_status at_memo_inputs(at_memo *memo, const attune_problem *problem, const
     return ATTUNE_OK;
 }
 
-static kept *find_lent(const at_memo *memo, const at_inputs *inputs)
+static kept *find_lent(const at_case_cache *cache, const at_inputs *inputs)
 {
-    kept *at = memo->first;
+    kept *at = cache->first;
     while (at != NULL && !(at->lent && at->inputs.buffer[ATTUNE_Q].base == inputs->buffer[ATTUNE_Q].base)) {
         at = at->next;
     }
     return at;
 }
 
-void at_memo_return(at_memo *memo, at_inputs *inputs, bool changed)
+void at_case_cache_return(at_case_cache *cache, at_inputs *inputs, bool changed)
 {
     kept *one = NULL;
-    if (memo != NULL && inputs->buffer[ATTUNE_Q].base != NULL) {
-        pthread_mutex_lock(&memo->lock);
-        one = find_lent(memo, inputs);
+    if (cache != NULL && inputs->buffer[ATTUNE_Q].base != NULL) {
+        pthread_mutex_lock(&cache->lock);
+        one = find_lent(cache, inputs);
         if (one != NULL) {
             one->lent = false;
         }
         if (one != NULL && changed) {
-            forget(memo, one);
+            forget(cache, one);
         }
-        pthread_mutex_unlock(&memo->lock);
+        pthread_mutex_unlock(&cache->lock);
     }
     if (one == NULL) {
         at_inputs_free(inputs);
@@ -228,25 +229,25 @@ void at_memo_return(at_memo *memo, at_inputs *inputs, bool changed)
 
 /* ---- Truths ------------------------------------------------------------------------------------------------------ */
 
-attune_status at_memo_truth(at_memo *memo, at_pool *pool, const at_inputs *inputs, const at_truth_want *want,
-                            at_truth *truth)
+attune_status at_case_cache_truth(at_case_cache *cache, at_pool *pool, const at_inputs *inputs,
+                                  const at_truth_want *want, at_truth *truth)
 {
     attune_status status = ATTUNE_OK;
     memset(truth, 0, sizeof *truth);
-    if (memo == NULL) {
+    if (cache == NULL) {
         return at_truth_compute(pool, inputs, want, truth);
     }
     const key of = key_of_truth(&inputs->problem, &inputs->draw, want);
-    pthread_mutex_lock(&memo->lock);
-    kept *one = find_made(memo, &of);
-    memo->found += one != NULL;
-    if (one == NULL && (one = claim(memo, &of, memo->scope)) != NULL) {
-        pthread_mutex_unlock(&memo->lock);
+    pthread_mutex_lock(&cache->lock);
+    kept *one = find_made(cache, &of);
+    cache->found += one != NULL;
+    if (one == NULL && (one = claim(cache, &of, cache->scope)) != NULL) {
+        pthread_mutex_unlock(&cache->lock);
         status = at_truth_compute(pool, inputs, want, &one->truth);
-        pthread_mutex_lock(&memo->lock);
-        settle(memo, one, status);
+        pthread_mutex_lock(&cache->lock);
+        settle(cache, one, status);
     }
-    pthread_mutex_unlock(&memo->lock);
+    pthread_mutex_unlock(&cache->lock);
     AT_FORWARD(status);
     if (one == NULL) {
         return at_truth_compute(pool, inputs, want, truth);
@@ -258,111 +259,111 @@ attune_status at_memo_truth(at_memo *memo, at_pool *pool, const at_inputs *input
 /* ---- Ahead ------------------------------------------------------------------------------------------------------- */
 
 /* Places for what an prefetch_job makes; those that exist already, or have no room, stay NULL. */
-static void claim_job(at_memo *memo, const prefetch_job *to, kept **drawn, kept **judged)
+static void claim_job(at_case_cache *cache, const prefetch_job *to, kept **drawn, kept **judged)
 {
     const at_prefetch *wanted = &to->wanted;
     const key inputs = key_of_inputs(&wanted->problem, &wanted->draw);
     const key truth = key_of_truth(&wanted->problem, &wanted->draw, &wanted->want);
-    *drawn = !wanted->draw.far && find(memo, &inputs) == NULL ? claim(memo, &inputs, to->scope) : NULL;
-    *judged = wanted->judged && find(memo, &truth) == NULL ? claim(memo, &truth, to->scope) : NULL;
+    *drawn = !wanted->draw.far && find(cache, &inputs) == NULL ? claim(cache, &inputs, to->scope) : NULL;
+    *judged = wanted->judged && find(cache, &truth) == NULL ? claim(cache, &truth, to->scope) : NULL;
 }
 
 /* Without the lock: nobody looks at what is being made. */
-static attune_status make(at_memo *memo, const at_prefetch *wanted, kept *drawn, kept *judged)
+static attune_status make(at_case_cache *cache, const at_prefetch *wanted, kept *drawn, kept *judged)
 {
     at_inputs own = {.draw = {.seed = 0}};
     at_inputs *inputs = drawn != NULL ? &drawn->inputs : &own;
     at_draw draw = wanted->draw;
-    draw.pool = memo->pool;
+    draw.pool = cache->pool;
     attune_status status = at_inputs_draw(&wanted->problem, &draw, inputs);
     if (status == ATTUNE_OK && judged != NULL) {
-        status = at_truth_compute(memo->pool, inputs, &wanted->want, &judged->truth);
+        status = at_truth_compute(cache->pool, inputs, &wanted->want, &judged->truth);
     }
     at_inputs_free(&own);
     return status;
 }
 
 /* Under the lock, which it gives away meanwhile. */
-static void run_job(at_memo *memo, const prefetch_job *to)
+static void run_job(at_case_cache *cache, const prefetch_job *to)
 {
     kept *drawn, *judged;
-    claim_job(memo, to, &drawn, &judged);
+    claim_job(cache, to, &drawn, &judged);
     if (drawn == NULL && judged == NULL) {
         return;
     }
-    pthread_mutex_unlock(&memo->lock);
-    attune_status status = make(memo, &to->wanted, drawn, judged);
-    pthread_mutex_lock(&memo->lock);
+    pthread_mutex_unlock(&cache->lock);
+    attune_status status = make(cache, &to->wanted, drawn, judged);
+    pthread_mutex_lock(&cache->lock);
     if (drawn != NULL) {
-        settle(memo, drawn, status);
+        settle(cache, drawn, status);
     }
     if (judged != NULL) {
-        settle(memo, judged, status);
+        settle(cache, judged, status);
     }
 }
 
 static void *run_jobs(void *context)
 {
-    at_memo *memo = context;
-    pthread_mutex_lock(&memo->lock);
-    while (!memo->stop) {
-        prefetch_job *next = memo->jobs;
+    at_case_cache *cache = context;
+    pthread_mutex_lock(&cache->lock);
+    while (!cache->stop) {
+        prefetch_job *next = cache->jobs;
         if (next == NULL) {
-            pthread_cond_wait(&memo->changed, &memo->lock);
+            pthread_cond_wait(&cache->changed, &cache->lock);
             continue;
         }
-        memo->jobs = next->next;
-        memo->last = next->next == NULL ? &memo->jobs : memo->last;
-        run_job(memo, next);
+        cache->jobs = next->next;
+        cache->last = next->next == NULL ? &cache->jobs : cache->last;
+        run_job(cache, next);
         free(next);
     }
-    pthread_mutex_unlock(&memo->lock);
+    pthread_mutex_unlock(&cache->lock);
     return NULL;
 }
 
-static attune_status start_thread(at_memo *memo, int threads)
+static attune_status start_thread(at_case_cache *cache, int threads)
 {
-    if (memo->runs) {
+    if (cache->runs) {
         return ATTUNE_OK;
     }
-    if (memo->pool == NULL) {
-        AT_FORWARD(at_pool_create(threads > 0 ? threads : 1, 0, &memo->pool));
+    if (cache->pool == NULL) {
+        AT_FORWARD(at_pool_create(threads > 0 ? threads : 1, 0, &cache->pool));
     }
-    AT_FAIL_IF(pthread_create(&memo->thread, NULL, run_jobs, memo) != 0, ATTUNE_OUT_OF_MEMORY,
+    AT_FAIL_IF(pthread_create(&cache->thread, NULL, run_jobs, cache) != 0, ATTUNE_OUT_OF_MEMORY,
                "no thread to look ahead with");
-    memo->runs = true;
+    cache->runs = true;
     return ATTUNE_OK;
 }
 
-attune_status at_memo_ahead(at_memo *memo, int scope, int threads, const at_prefetch *wanted)
+attune_status at_case_cache_ahead(at_case_cache *cache, int scope, int threads, const at_prefetch *wanted)
 {
-    if (memo == NULL) {
+    if (cache == NULL) {
         return ATTUNE_OK;
     }
-    AT_FORWARD(start_thread(memo, threads));
+    AT_FORWARD(start_thread(cache, threads));
     prefetch_job *one = malloc(sizeof *one);
     AT_FAIL_IF(one == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look ahead with");
     *one = (prefetch_job){*wanted, scope, NULL};
-    pthread_mutex_lock(&memo->lock);
-    *memo->last = one;
-    memo->last = &one->next;
-    pthread_cond_broadcast(&memo->changed);
-    pthread_mutex_unlock(&memo->lock);
+    pthread_mutex_lock(&cache->lock);
+    *cache->last = one;
+    cache->last = &one->next;
+    pthread_cond_broadcast(&cache->changed);
+    pthread_mutex_unlock(&cache->lock);
     return ATTUNE_OK;
 }
 
-/* ---- Chapters ---------------------------------------------------------------------------------------------------- */
+/* ---- Scopes ------------------------------------------------------------------------------------------------------ */
 
-void at_memo_enter(at_memo *memo, int scope)
+void at_case_cache_enter(at_case_cache *cache, int scope)
 {
-    pthread_mutex_lock(&memo->lock);
-    memo->scope = scope;
-    pthread_mutex_unlock(&memo->lock);
+    pthread_mutex_lock(&cache->lock);
+    cache->scope = scope;
+    pthread_mutex_unlock(&cache->lock);
 }
 
-static void drop_jobs(at_memo *memo, int scope)
+static void drop_jobs(at_case_cache *cache, int scope)
 {
-    prefetch_job **at = &memo->jobs;
+    prefetch_job **at = &cache->jobs;
     while (*at != NULL) {
         prefetch_job *one = *at;
         if (one->scope == scope) {
@@ -372,80 +373,80 @@ static void drop_jobs(at_memo *memo, int scope)
             at = &one->next;
         }
     }
-    memo->last = at;
+    cache->last = at;
 }
 
-static kept *find_in_scope(const at_memo *memo, int scope)
+static kept *find_in_scope(const at_case_cache *cache, int scope)
 {
-    kept *at = memo->first;
+    kept *at = cache->first;
     while (at != NULL && at->scope != scope) {
         at = at->next;
     }
     return at;
 }
 
-void at_memo_drop(at_memo *memo, int scope)
+void at_case_cache_drop(at_case_cache *cache, int scope)
 {
-    pthread_mutex_lock(&memo->lock);
-    drop_jobs(memo, scope);
-    for (kept *one = find_in_scope(memo, scope); one != NULL; one = find_in_scope(memo, scope)) {
+    pthread_mutex_lock(&cache->lock);
+    drop_jobs(cache, scope);
+    for (kept *one = find_in_scope(cache, scope); one != NULL; one = find_in_scope(cache, scope)) {
         if (one->making) {
-            pthread_cond_wait(&memo->changed, &memo->lock);
+            pthread_cond_wait(&cache->changed, &cache->lock);
         } else {
-            forget(memo, one);
+            forget(cache, one);
         }
     }
-    pthread_mutex_unlock(&memo->lock);
+    pthread_mutex_unlock(&cache->lock);
 }
 
-size_t at_memo_found(const at_memo *memo)
+size_t at_case_cache_found(const at_case_cache *cache)
 {
-    return memo->found;
+    return cache->found;
 }
 
 /* ---- Opening and closing ----------------------------------------------------------------------------------------- */
 
-attune_status at_memo_create(size_t most_bytes, at_memo **memo)
+attune_status at_case_cache_create(size_t most_bytes, at_case_cache **cache)
 {
-    *memo = calloc(1, sizeof **memo);
-    AT_FAIL_IF(*memo == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to keep references in");
+    *cache = calloc(1, sizeof **cache);
+    AT_FAIL_IF(*cache == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to keep references in");
     long pages = sysconf(_SC_PHYS_PAGES);
     long page = sysconf(_SC_PAGESIZE);
     size_t quarter = pages > 0 && page > 0 ? (size_t)pages / 4 * (size_t)page : 0;
-    (*memo)->most_bytes = most_bytes > 0 ? most_bytes : quarter;
-    (*memo)->last = &(*memo)->jobs;
-    (void)pthread_mutex_init(&(*memo)->lock, NULL);
-    (void)pthread_cond_init(&(*memo)->changed, NULL);
+    (*cache)->most_bytes = most_bytes > 0 ? most_bytes : quarter;
+    (*cache)->last = &(*cache)->jobs;
+    (void)pthread_mutex_init(&(*cache)->lock, NULL);
+    (void)pthread_cond_init(&(*cache)->changed, NULL);
     return ATTUNE_OK;
 }
 
-static void end_thread(at_memo *memo)
+static void end_thread(at_case_cache *cache)
 {
-    if (memo->runs) {
-        pthread_mutex_lock(&memo->lock);
-        memo->stop = true;
-        pthread_cond_broadcast(&memo->changed);
-        pthread_mutex_unlock(&memo->lock);
-        (void)pthread_join(memo->thread, NULL);
+    if (cache->runs) {
+        pthread_mutex_lock(&cache->lock);
+        cache->stop = true;
+        pthread_cond_broadcast(&cache->changed);
+        pthread_mutex_unlock(&cache->lock);
+        (void)pthread_join(cache->thread, NULL);
     }
-    at_pool_destroy(memo->pool);
+    at_pool_destroy(cache->pool);
 }
 
-void at_memo_destroy(at_memo *memo)
+void at_case_cache_destroy(at_case_cache *cache)
 {
-    if (memo == NULL) {
+    if (cache == NULL) {
         return;
     }
-    end_thread(memo);
-    while (memo->jobs != NULL) {
-        prefetch_job *next = memo->jobs->next;
-        free(memo->jobs);
-        memo->jobs = next;
+    end_thread(cache);
+    while (cache->jobs != NULL) {
+        prefetch_job *next = cache->jobs->next;
+        free(cache->jobs);
+        cache->jobs = next;
     }
-    while (memo->first != NULL) {
-        discard(memo, memo->first);
+    while (cache->first != NULL) {
+        discard(cache, cache->first);
     }
-    (void)pthread_cond_destroy(&memo->changed);
-    (void)pthread_mutex_destroy(&memo->lock);
-    free(memo);
+    (void)pthread_cond_destroy(&cache->changed);
+    (void)pthread_mutex_destroy(&cache->lock);
+    free(cache);
 }

@@ -7,23 +7,23 @@
 
 extern const attune_kernel at_kernel_witness;
 
-enum { LITTER = 5 }; /* the witness's stage */
+enum { POISON_SMEM = 5 }; /* the witness's stage */
 
-static attune_status load_litter(at_worker *worker)
+static attune_status load_filler(at_worker *worker)
 {
-    const attune_config config = {{LITTER}};
+    const attune_config config = {{POISON_SMEM}};
     attune_problem problem;
     at_recipe recipe;
-    if (worker->litter != NULL) {
+    if (worker->filler != NULL) {
         return ATTUNE_OK;
     }
     AT_FORWARD(attune_problem_parse("b1,h1,s32,d64,fp16", &problem));
     at_recipe_ask(&at_kernel_witness, &problem, &worker->device->target, &config, &recipe);
-    return worker->device->ops->load(worker->device, &recipe, &worker->litter);
+    return worker->device->ops->load(worker->device, &recipe, &worker->filler);
 }
 
 /* Nothing to do on a CPU, whose kernels have no memory but what they are given. */
-static attune_status litter(at_worker *worker, const json_t *request, json_t *answer)
+static attune_status poison_smem(at_worker *worker, const json_t *request, json_t *answer)
 {
     int64_t pattern;
     (void)answer;
@@ -31,7 +31,7 @@ static attune_status litter(at_worker *worker, const json_t *request, json_t *an
     if (worker->device->target.kind != ATTUNE_TARGET_CUDA) {
         return ATTUNE_OK;
     }
-    AT_FORWARD(load_litter(worker));
+    AT_FORWARD(load_filler(worker));
     attune_args args = {.size = sizeof args,
                         .abi = ATTUNE_ABI,
                         .dtype = (attune_i32)ATTUNE_FP16,
@@ -39,16 +39,16 @@ static attune_status litter(at_worker *worker, const json_t *request, json_t *an
                         .heads_q = 1,
                         .heads_kv = 1,
                         .offset = pattern};
-    AT_FORWARD(at_launch_args(worker->litter, &args, NULL));
+    AT_FORWARD(at_launch_args(worker->filler, &args, NULL));
     return worker->device->ops->synchronise(worker->device, NULL);
 }
 
-void at_worker_close_litter(at_worker *worker)
+void at_worker_close_poison_smem(at_worker *worker)
 {
-    if (worker->litter != NULL) {
-        worker->device->ops->unload(worker->litter);
-        worker->litter = NULL;
+    if (worker->filler != NULL) {
+        worker->device->ops->unload(worker->filler);
+        worker->filler = NULL;
     }
 }
 
-const at_worker_op at_worker_litter_ops[] = {{"litter", true, litter}, {NULL, false, NULL}};
+const at_worker_op at_worker_poison_smem_ops[] = {{"poison_smem", true, poison_smem}, {NULL, false, NULL}};
