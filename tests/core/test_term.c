@@ -142,11 +142,24 @@ static void any_bytes_are_survived(void **state)
     assert_true(good > 1000);
 }
 
+static void sizes_that_a_term_names(void **state)
+{
+    (void)state;
+    const attune_term rows = attune_term_size(ATTUNE_SIZE_SEQLEN_Q);
+    const attune_term blocks = attune_term_ceil_div(rows, attune_term_const(64));
+    const attune_term all = attune_term_mul(blocks, attune_term_size(ATTUNE_SIZE_BATCH));
+    const attune_term none = attune_term_const(7);
+    assert_int_equal(at_term_sizes(&none), 0);
+    assert_int_equal(at_term_sizes(&blocks), 1u << ATTUNE_SIZE_SEQLEN_Q);
+    assert_int_equal(at_term_sizes(&all), 1u << ATTUNE_SIZE_SEQLEN_Q | 1u << ATTUNE_SIZE_BATCH);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluates),
         cmocka_unit_test(sizes_come_from_args),
+        cmocka_unit_test(sizes_that_a_term_names),
         cmocka_unit_test(arithmetic_is_checked),
         cmocka_unit_test(malformed_terms),
         cmocka_unit_test(too_long_terms_are_invalid),
