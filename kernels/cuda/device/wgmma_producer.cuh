@@ -2,7 +2,6 @@
 #ifndef DEVICE_WGMMA_PRODUCER_CUH
 #define DEVICE_WGMMA_PRODUCER_CUH
 
-#include "device/stage.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma_block.cuh"
 
@@ -18,8 +17,8 @@ template <int chunks, unsigned chunk_bytes, unsigned box_bytes = chunk_bytes>
 ATTUNE_INLINE void fill(unsigned char *stage, const attune_tensor_map *map, const unsigned long long &full, bool exists,
                         attune_u64 policy, int row, int head, int batch)
 {
-    if (!exists || !with_loading) {
-        for (unsigned i = 0; with_loading && i < chunks * chunk_bytes; i += 16) {
+    if (!exists) {
+        for (unsigned i = 0; i < chunks * chunk_bytes; i += 16) {
             *reinterpret_cast<uint4 *>(stage + i) = make_uint4(0, 0, 0, 0);
         }
         ptx_fence_proxy_async_shared();
