@@ -5,15 +5,16 @@
 
 ARMS (bench/results/hopper_arms.tsv) is what `hopper_choice.py --arms` writes: problem, config, us. Printed are
 
-    paces       us that a tile of keys and a job besides take, of each config of a head dim, by least squares of the races
+    paces       us that a tile of keys and a job besides take, of each config of a head dim, by least squares
     effects     what a counter costs (a share of the whole, and us), and what turns of groups save
-    candidates  configs that were raced at least FEWEST times for a class: head dims up to 64, 96, 128, 256, masked or not
-    raced       a row for each problem: where it lies, and by how much each candidate was slower than the model says
+    candidates  configs that were raced at least FEWEST times for a class: head dims up to 64, 96, 128, 256, with a
+                causal mask or without
+    raced       a row for each problem: where it lies, and how much slower than the model says each candidate was
 
-kernels/cuda/wgmma_choice.c works out the time of each candidate as `predict` does, adds what the nearest rows say of it,
-and takes the least. --evaluate prints no table: every problem's choice by a table without that problem, of the configs
-that were raced on it; behind: its time / the best one's - 1. --rules: choices of another heuristic, as bench/choices
-prints them, evaluated likewise.
+kernels/cuda/wgmma_choice.c works out the time of each candidate as `predict` does, adds what the nearest rows say
+of it, and takes the least. --evaluate prints no table: every problem's choice by a table without that problem, of the
+configs that were raced on it; behind: its time / the best one's - 1. --rules: choices of another heuristic, as
+bench/choices prints them, evaluated likewise.
 """
 import argparse
 import collections
@@ -284,8 +285,12 @@ def print_table(races, shares, candidates):
     print("/* wgmma: what races on an NVIDIA H200 say of its configs. Printed by bench/hopper_table.py; not edited. */")
     print("/* clang-format off */")
     print('#include "wgmma_table.h"\n')
-    print(f"const wgmma_weights at_wgmma_model = {{.busiest = {BUSIEST}, .near = {NEAR}, .keys = {KEYS}, .jobs = {JOBS}, "
-          f".worth = {WORTH}, .turns = {TURNS},\n                                       .simulated = {SIMULATED}}};\n\nconst wgmma_pace at_wgmma_paces[] = {{")
+    weights = {"busiest": BUSIEST, "near": NEAR, "keys": KEYS, "jobs": JOBS, "worth": WORTH, "turns": TURNS,
+               "simulated": SIMULATED}
+    print("const wgmma_weights at_wgmma_model = {")
+    for name, value in weights.items():
+        print(f"    .{name} = {value},")
+    print("};\n\nconst wgmma_pace at_wgmma_paces[] = {")
     for key in sorted(used):
         tile, job = model.pace[key]
         print(f"    {{{key[0]}, {int(key[1])}, {', '.join(map(str, key[2:]))}, {tile:.3f}F, {job:.3f}F}},")

@@ -2,8 +2,15 @@
 /* clang-format off */
 #include "wgmma_table.h"
 
-const wgmma_weights at_wgmma_model = {.busiest = 0.8, .near = 0.7, .keys = 1.0, .jobs = 0.7, .worth = 0.3, .turns = 0.005,
-                                       .simulated = 16};
+const wgmma_weights at_wgmma_model = {
+    .busiest = 0.8,
+    .near = 0.7,
+    .keys = 1.0,
+    .jobs = 0.7,
+    .worth = 0.3,
+    .turns = 0.005,
+    .simulated = 16,
+};
 
 const wgmma_pace at_wgmma_paces[] = {
     {64, 0, 2, 128, 2, 4, 1.050F, 0.780F},
