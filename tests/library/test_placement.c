@@ -1,6 +1,7 @@
-/* Other inputs at the same addresses: those that lie alike, and no others. */
+/* Other inputs at the same addresses: those that lie alike, and no others; workspace that cannot be had. */
 #include "base/cm.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "library/placement.h"
@@ -55,11 +56,54 @@ static void test_what_lies_differently_is_refused(void **state)
     expect_refused("b1,h2,s20,d32,fp32,mask", "b1,h2,s20,d32,fp32"); /* a tensor less */
 }
 
+/* A device of little memory: host pages, and no more than so many bytes at once. */
+enum { MOST_BYTES = 1 << 16 };
+
+static attune_status allocate(at_device *device, size_t bytes, void **data)
+{
+    (void)device;
+    *data = bytes > MOST_BYTES ? NULL : malloc(bytes);
+    return *data != NULL ? ATTUNE_OK : ATTUNE_OUT_OF_MEMORY;
+}
+
+static void release(at_device *device, void *data)
+{
+    (void)device;
+    free(data);
+}
+
+static attune_status copy(at_device *device, void *to, const void *from, size_t bytes)
+{
+    (void)device;
+    memcpy(to, from, bytes);
+    return ATTUNE_OK;
+}
+
+static void test_no_workspace_is_left_where_more_could_not_be_had(void **state)
+{
+    static const at_device_ops ops = {.allocate = allocate, .release = release, .upload = copy, .download = copy};
+    at_device device = {.ops = &ops, .target = {.kind = ATTUNE_TARGET_CPU}};
+    at_inputs inputs;
+    at_placement place;
+    (void)state;
+    draw("b1,h1,s4,d8,fp32", 1, &inputs);
+    assert_ok(at_placement_create(&device, &inputs, &place));
+    assert_ok(at_placement_reserve(&place, 1024));
+    assert_true(place.call.workspace != NULL && place.call.workspace_bytes == 1024);
+    assert_int_equal(at_placement_reserve(&place, MOST_BYTES), ATTUNE_OUT_OF_MEMORY);
+    assert_true(place.call.workspace == NULL && place.call.workspace_bytes == 0 && place.workspace_bytes == 0);
+    assert_ok(at_placement_reserve(&place, 1024));
+    assert_ok(at_placement_untouched(&place));
+    at_placement_free(&place);
+    at_inputs_free(&inputs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_another_draw_takes_the_place),
         cmocka_unit_test(test_what_lies_differently_is_refused),
+        cmocka_unit_test(test_no_workspace_is_left_where_more_could_not_be_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
