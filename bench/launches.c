@@ -258,7 +258,7 @@ static attune_status plan_kernel(subject *s, const char *kernel)
     options.kernel = kernel;
     AT_FORWARD(attune_context_create(&options, &s->context));
     s->device = at_context_device(s->context);
-    return attune_plan_create(s->context, &s->problem, ATTUNE_ESTIMATE, &s->plan);
+    return attune_plan_create(s->context, &s->problem, NULL, &s->plan);
 }
 
 static attune_status allocate_tensors(subject *s)

@@ -23,7 +23,7 @@ typedef struct subject {
 static attune_status plan_seen_class(subject *s)
 {
     attune_plan *plan;
-    AT_FORWARD(attune_plan_create(s->context, &s->problem, ATTUNE_ESTIMATE, &plan));
+    AT_FORWARD(attune_plan_create(s->context, &s->problem, NULL, &plan));
     attune_plan_destroy(plan);
     return ATTUNE_OK;
 }
@@ -81,7 +81,7 @@ static attune_status prepare(subject *s, float *buffer)
     options.target = "cpu";
     AT_FORWARD(attune_problem_parse("b1,h1,s16,d64,fp32", &s->problem));
     AT_FORWARD(attune_context_create(&options, &s->context));
-    AT_FORWARD(attune_plan_create(s->context, &s->problem, ATTUNE_ESTIMATE, &s->plan));
+    AT_FORWARD(attune_plan_create(s->context, &s->problem, NULL, &s->plan));
     AT_FORWARD(attune_call_init(&s->call, &s->problem));
     for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
         s->call.tensor[role].data = buffer + (ptrdiff_t)role * 16 * 64;

@@ -30,7 +30,7 @@ static attune_status plan_once(attune_context *context, const attune_problem *pr
     at_clock clock = at_clock_monotonic();
     attune_plan *plan = NULL;
     int64_t begin = clock.now_ns(clock.self);
-    AT_FORWARD(attune_plan_create(context, problem, ATTUNE_ESTIMATE, &plan));
+    AT_FORWARD(attune_plan_create(context, problem, NULL, &plan));
     attune_plan_destroy(plan);
     *ns = (double)(clock.now_ns(clock.self) - begin);
     return ATTUNE_OK;

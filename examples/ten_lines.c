@@ -15,8 +15,8 @@ int main(void)
         v[i] = (float)(i / 64 % 512);
     }
     int failed = attune_problem_parse("b1,h8,s512,d64,fp32,causal", &problem) ||
-                 attune_context_create(&options, &context) ||
-                 attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &plan) || attune_call_init(&call, &problem);
+                 attune_context_create(&options, &context) || attune_plan_create(context, &problem, NULL, &plan) ||
+                 attune_call_init(&call, &problem);
     call.tensor[ATTUNE_Q].data = q;
     call.tensor[ATTUNE_K].data = k;
     call.tensor[ATTUNE_V].data = v;

@@ -9,7 +9,7 @@
  *     attune_call call;
  *     attune_problem_parse("b1,h8,s512,d64,fp32,causal", &problem);
  *     attune_context_create(NULL, &context);
- *     attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &plan);
+ *     attune_plan_create(context, &problem, NULL, &plan);
  *     attune_call_init(&call, &problem);
  *     call.tensor[ATTUNE_Q].data = q; ... K, V, O
  *     attune_plan_execute(plan, &call);
@@ -209,15 +209,44 @@ typedef enum attune_effort {
     ATTUNE_WISDOM_ONLY = 3 /* wisdom, else ATTUNE_NOT_FOUND */
 } attune_effort;
 
+/* What is asked of a plan. */
+typedef struct attune_plan_options {
+    size_t size;             /* sizeof(attune_plan_options) */
+    int32_t effort;          /* attune_effort */
+    int32_t deterministic;   /* 1: kernels that may give other bits for equal inputs are passed over */
+    int32_t batch_invariant; /* 1: so are those whose bits for a sequence may depend on the others of its batch */
+    int32_t reserved;        /* 0 */
+    const char *kernel;      /* as in attune_options, for this plan; NULL: the context's, else any */
+} attune_plan_options;
+
+/* ATTUNE_ESTIMATE, nothing demanded, any kernel. */
+static inline void attune_plan_options_init(attune_plan_options *options);
+ATTUNE_API void attune_plan_options_init_sized(attune_plan_options *options, size_t size);
+
+/* The kernels of this library, whatever their target: how many, and of the index-th its name, one line for people and
+ * its attune_target_kind. NULL, and -1, where there are not so many. Static storage. */
+ATTUNE_API int32_t attune_kernel_count(void);
+ATTUNE_API const char *attune_kernel_name(int32_t index);
+ATTUNE_API const char *attune_kernel_summary(int32_t index);
+ATTUNE_API int32_t attune_kernel_target(int32_t index);
+/* Writes why the planner would not choose this kernel by itself for the problem on the context's target: one sentence
+ * with the field, its value and the limit, cut to `bytes` (240 are enough); "" where it is a candidate. Returns
+ * ATTUNE_NOT_FOUND where there is no kernel of that name, and what attune_problem_check returns. */
+ATTUNE_API attune_status attune_why_not(const attune_context *context, const attune_problem *problem,
+                                        const char *kernel, char *text, size_t bytes);
 /* Whether a kernel could run the problem on the context's target. `kernel` is a name, or NULL for the one that the
- * context was made with, else any: valid problems are always supported by one. ATTUNE_UNSUPPORTED: the detail names the
- * field and the limit. ATTUNE_NOT_FOUND: there is no kernel of that name. */
+ * context was made with, else any: valid problems without a role_dtype are always supported by one. ATTUNE_UNSUPPORTED:
+ * the detail names the field and the limit. ATTUNE_NOT_FOUND: there is no kernel of that name. */
 ATTUNE_API attune_status attune_supports(const attune_context *context, const attune_problem *problem,
                                          const char *kernel);
 /* Chooses kernel and config, compiles what must be compiled, and returns an immutable plan that any number of threads
- * may execute. Classes already seen in this context are answered from memory. The context must outlive the plan. */
+ * may execute. NULL options are the defaults. ATTUNE_UNSUPPORTED where no kernel, or the one named, meets them. Classes
+ * already seen in this context are answered from memory. The context must outlive the plan.
+ *
+ * Memory: a plan takes some 100 KB of the host (its latest calls), and on a device nothing: kernels' code and constants
+ * belong to the context, once for all plans that run the same kernel and config. The workspace is the caller's. */
 ATTUNE_API attune_status attune_plan_create(attune_context *context, const attune_problem *problem,
-                                            attune_effort effort, attune_plan **plan);
+                                            const attune_plan_options *options, attune_plan **plan);
 ATTUNE_API void attune_plan_destroy(attune_plan *plan);
 /* "NAME:PARAM=VALUE,..." of what would run, accepted by options.kernel. Belongs to the plan. NULL gives "". */
 ATTUNE_API const char *attune_plan_kernel(const attune_plan *plan);
@@ -283,6 +312,11 @@ static inline attune_status attune_problem_parse(const char *text, attune_proble
 static inline void attune_options_init(attune_options *options)
 {
     attune_options_init_sized(options, sizeof(attune_options));
+}
+
+static inline void attune_plan_options_init(attune_plan_options *options)
+{
+    attune_plan_options_init_sized(options, sizeof(attune_plan_options));
 }
 
 static inline attune_status attune_call_init(attune_call *call, const attune_problem *problem)

@@ -88,7 +88,7 @@ class Library:
     def __init__(self, path=None, name=NAME):
         self.c = c.CDLL(path or os.environ.get("ATTUNE_LIBRARY") or beside(name) or name)
         for name in ("attune_last_detail", "attune_status_string", "attune_plan_kernel", "attune_plan_origin",
-                     "attune_context_target", "attune_version_string"):
+                     "attune_context_target", "attune_version_string", "attune_kernel_name"):
             getattr(self.c, name).restype = c.c_char_p
         self.c.attune_problem_flops.restype = c.c_double
         self.c.attune_context_destroy.restype = self.c.attune_plan_destroy.restype = None
@@ -103,6 +103,10 @@ class Library:
         self.check(self.c.attune_problem_parse_sized(text.encode(), c.byref(problem), c.c_size_t(c.sizeof(problem))))
         return problem
 
+    def kernels(self):
+        """The names of all kernels, whatever their target."""
+        return [self.c.attune_kernel_name(i).decode() for i in range(self.c.attune_kernel_count())]
+
     def flops(self, problem):
         return self.c.attune_problem_flops(c.byref(problem))
 
@@ -111,6 +115,11 @@ class Options(c.Structure):
     _fields_ = [("size", c.c_size_t), ("target", c.c_char_p), ("kernel", c.c_char_p), ("isa", c.c_char_p),
                 ("threads", c.c_int32), ("reserved", c.c_int32), ("wisdom", c.c_char_p), ("cache", c.c_char_p),
                 ("pack", c.c_char_p)]
+
+
+class PlanOptions(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("effort", c.c_int32), ("deterministic", c.c_int32),
+                ("batch_invariant", c.c_int32), ("reserved", c.c_int32), ("kernel", c.c_char_p)]
 
 
 class Context:
@@ -123,17 +132,26 @@ class Context:
         self.library.c.attune_context_destroy(self.handle)
         self.handle = c.c_void_p()
 
-    def plan(self, text, effort="estimate"):
-        return Plan(self, text, effort)
+    def plan(self, text, *args, **options):
+        return Plan(self, text, *args, **options)
+
+    def why_not(self, text, kernel):
+        """Why the planner would not choose the kernel for the problem; "" where it is a candidate."""
+        problem, why = self.library.problem(text), c.create_string_buffer(240)
+        self.library.check(self.library.c.attune_why_not(self.handle, c.byref(problem), kernel.encode(), why,
+                                                         c.c_size_t(len(why))))
+        return why.value.decode()
 
 
 class Plan:
     """A plan for a problem's text. `bind` makes a call of tensors; `run` executes it."""
 
-    def __init__(self, context, text, effort):
+    def __init__(self, context, text, effort="estimate", kernel=None, deterministic=False, batch_invariant=False):
         self.library, self.problem, self.handle = context.library, context.library.problem(text), c.c_void_p()
         lib = self.library
-        lib.check(lib.c.attune_plan_create(context.handle, c.byref(self.problem), EFFORTS[effort],
+        options = PlanOptions(size=c.sizeof(PlanOptions), effort=EFFORTS[effort], deterministic=deterministic,
+                              batch_invariant=batch_invariant, kernel=kernel and kernel.encode())
+        lib.check(lib.c.attune_plan_create(context.handle, c.byref(self.problem), c.byref(options),
                                            c.byref(self.handle)))
         self.kernel = lib.c.attune_plan_kernel(self.handle).decode()
         self.origin = lib.c.attune_plan_origin(self.handle).decode()

@@ -68,7 +68,7 @@ typedef struct session {
 static attune_status plan_chosen(void *self, const attune_problem *problem, attune_plan **plan)
 {
     const session *on = self;
-    return attune_plan_create(on->context, problem, ATTUNE_ESTIMATE, plan);
+    return attune_plan_create(on->context, problem, NULL, plan);
 }
 
 static attune_status plan_general(void *self, const attune_problem *problem, attune_plan **plan)

@@ -83,7 +83,7 @@ static attune_status add_choice(job *work, attune_context *context, const attune
 {
     attune_plan *plan = NULL;
     attune_config config;
-    AT_FORWARD(attune_plan_create(context, problem, ATTUNE_ESTIMATE, &plan));
+    AT_FORWARD(attune_plan_create(context, problem, NULL, &plan));
     const attune_kernel *kernel = plan->loaded->kernel;
     int64_t added = 1;
     add_item(work, kernel, problem, target, &plan->loaded->config);

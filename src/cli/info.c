@@ -414,7 +414,7 @@ static attune_status make_plan(const info *all, attune_plan **plan)
 {
     const char *named = at_cli_text(all->cli, "--kernel");
     return named != NULL ? at_plan_named(all->context, &all->problem, named, plan)
-                         : attune_plan_create(all->context, &all->problem, ATTUNE_ESTIMATE, plan);
+                         : attune_plan_create(all->context, &all->problem, NULL, plan);
 }
 
 /* What a plan of the problem would be. *chosen is its kernel, or NULL where there is none, whose reason becomes a fact.

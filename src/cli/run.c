@@ -300,7 +300,7 @@ static attune_status check_result(const at_cli *cli, const attune_context *conte
 static attune_status run_planned(const at_cli *cli, attune_context *context, const at_run_job *job,
                                  const at_run_tensor *given, attune_plan **plan, summary *a)
 {
-    AT_FORWARD(attune_plan_create(context, &job->problem, ATTUNE_ESTIMATE, plan));
+    AT_FORWARD(attune_plan_create(context, &job->problem, NULL, plan));
     a->plan = *plan;
     a->target = attune_context_target(context);
     AT_FAIL_IF(at_cli_interrupted(), ATTUNE_INTERRUPTED, "interrupted before the call");

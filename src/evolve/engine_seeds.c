@@ -28,7 +28,7 @@ static const char *ask_planner(const at_engine *on, const at_cell *cell, char ch
 {
     attune_plan *plan;
     chosen[0] = '\0';
-    if (attune_plan_create(on->planner, cell->problem, ATTUNE_ESTIMATE, &plan) != ATTUNE_OK) {
+    if (attune_plan_create(on->planner, cell->problem, NULL, &plan) != ATTUNE_OK) {
         return "";
     }
     memcpy(chosen, plan->kernel_text, AT_KERNEL_TEXT_MAX);

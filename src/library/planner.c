@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/problem.h"
@@ -82,7 +83,8 @@ attune_status at_plan_named(attune_context *context, const attune_problem *probl
 /* ---- By wisdom -------------------------------------------------------------------------------------------------- */
 
 /* A row that cannot serve (an unknown kernel, a config that does not fit, a failed load) is passed over. */
-static bool use_row(attune_context *context, const attune_problem *problem, const at_wisdom_row *row, at_choice *choice)
+static bool use_row(attune_context *context, const attune_problem *problem, const at_wisdom_row *row, uint32_t avoided,
+                    at_choice *choice)
 {
     char name[AT_KERNEL_TEXT_MAX];
     const char *params;
@@ -91,7 +93,8 @@ static bool use_row(attune_context *context, const attune_problem *problem, cons
     memset(choice, 0, sizeof *choice);
     if (at_kernel_text_split(row->kernel_text, name, sizeof name, &params) != ATTUNE_OK ||
         (choice->kernel = at_kernels_find(context->parts.kernels, name)) == NULL ||
-        !at_eligible(context, choice->kernel, NULL) || !at_kernel_supports(choice->kernel, problem, target, NULL)) {
+        !at_eligible(context, choice->kernel, avoided, NULL) ||
+        !at_kernel_supports(choice->kernel, problem, target, NULL)) {
         return false;
     }
     (void)choice->kernel->heuristic(problem, target, 0, &choice->config);
@@ -109,7 +112,8 @@ static bool use_row(attune_context *context, const attune_problem *problem, cons
 
 /* The context's own rows and the shipped ones, better first; the own one where they rank alike. Rows may change under
  * other threads only with `planning` held, so they stay valid here. */
-static bool choose_by_wisdom(attune_context *context, const attune_problem *problem, at_choice *choice)
+static bool choose_by_wisdom(attune_context *context, const attune_problem *problem, uint32_t avoided,
+                             at_choice *choice)
 {
     char class_text[AT_CLASS_TEXT_MAX];
     const char *target = context->target_text;
@@ -119,7 +123,7 @@ static bool choose_by_wisdom(attune_context *context, const attune_problem *prob
     while (own != NULL || shipped != NULL) {
         bool of_own =
             shipped == NULL || (own != NULL && at_wisdom_rank(own, target) >= at_wisdom_rank(shipped, target));
-        if (use_row(context, problem, of_own ? own : shipped, choice)) {
+        if (use_row(context, problem, of_own ? own : shipped, avoided, choice)) {
             return true;
         }
         if (of_own) {
@@ -133,7 +137,8 @@ static bool choose_by_wisdom(attune_context *context, const attune_problem *prob
 
 /* ---- By heuristic ----------------------------------------------------------------------------------------------- */
 
-static attune_status choose_by_heuristic(attune_context *context, const attune_problem *problem, at_choice *choice)
+static attune_status choose_by_heuristic(attune_context *context, const attune_problem *problem, uint32_t avoided,
+                                         at_choice *choice)
 {
     const at_loaded *loaded;
     attune_status failure = ATTUNE_OK;
@@ -141,7 +146,7 @@ static attune_status choose_by_heuristic(attune_context *context, const attune_p
         memset(choice, 0, sizeof *choice);
         choice->kernel = *at;
         choice->origin = AT_ORIGIN_HEURISTIC;
-        if (!at_eligible(context, *at, NULL) ||
+        if (!at_eligible(context, *at, avoided, NULL) ||
             !at_first_fitting(*at, problem, &context->parts.device->target, &choice->config, NULL)) {
             continue;
         }
@@ -152,18 +157,24 @@ static attune_status choose_by_heuristic(attune_context *context, const attune_p
         at_remember_failure(context, *at);
         failure = status;
     }
-    return failure != ATTUNE_OK ? failure : at_supports_any(context, problem);
+    return failure != ATTUNE_OK ? failure : at_supports_any(context, problem, avoided);
 }
 
 /* ---- Choosing and remembering ----------------------------------------------------------------------------------- */
 
+/* What a caller asks of a plan. */
+typedef struct wanted {
+    int32_t effort;
+    uint32_t avoided; /* ATTUNE_TRAIT_ bits */
+} wanted;
+
 /* Whether an earlier choice answers at this effort: a heuristic one does not once the caller asked for more. */
-static bool satisfies(const at_choice *choice, attune_effort effort)
+static bool satisfies(const at_choice *choice, int32_t effort)
 {
     return effort == ATTUNE_ESTIMATE || choice->origin != AT_ORIGIN_HEURISTIC;
 }
 
-static bool recall(attune_context *context, const at_key *key, attune_effort effort, const attune_problem *problem,
+static bool recall(attune_context *context, const at_key *key, int32_t effort, const attune_problem *problem,
                    at_choice *choice)
 {
     pthread_rwlock_rdlock(&context->lock);
@@ -190,31 +201,31 @@ static attune_status remember(attune_context *context, const at_key *key, const 
     return status;
 }
 
-static attune_status choose(attune_context *context, const attune_problem *problem, attune_effort effort,
+static attune_status choose(attune_context *context, const attune_problem *problem, const wanted *want,
                             at_choice *choice)
 {
-    if (choose_by_wisdom(context, problem, choice)) {
+    if (choose_by_wisdom(context, problem, want->avoided, choice)) {
         return ATTUNE_OK;
     }
-    if (effort == ATTUNE_WISDOM_ONLY) {
+    if (want->effort == ATTUNE_WISDOM_ONLY) {
         char class_text[AT_CLASS_TEXT_MAX];
         at_problem_class(problem, class_text);
         return at_fail(ATTUNE_NOT_FOUND, "no usable wisdom for class %s on %s", class_text, context->target_text);
     }
     bool computes = problem->seqlen_q > 0 && problem->seqlen_kv > 0;
-    if (effort != ATTUNE_ESTIMATE && computes) {
-        return at_race_run(context, problem, effort == ATTUNE_PATIENT, choice);
+    if (want->effort != ATTUNE_ESTIMATE && computes) {
+        return at_race_run(context, problem, want->effort == ATTUNE_PATIENT, want->avoided, choice);
     }
-    return choose_by_heuristic(context, problem, choice);
+    return choose_by_heuristic(context, problem, want->avoided, choice);
 }
 
 static attune_status choose_and_remember(attune_context *context, const at_key *key, const attune_problem *problem,
-                                         attune_effort effort, at_choice *choice)
+                                         const wanted *want, at_choice *choice)
 {
     pthread_mutex_lock(&context->planning);
     attune_status status = ATTUNE_OK;
-    if (!recall(context, key, effort, problem, choice)) { /* else another thread was faster */
-        status = choose(context, problem, effort, choice);
+    if (!recall(context, key, want->effort, problem, choice)) { /* else another thread was faster */
+        status = choose(context, problem, want, choice);
         if (status == ATTUNE_OK) {
             status = remember(context, key, choice);
         }
@@ -223,27 +234,71 @@ static attune_status choose_and_remember(attune_context *context, const at_key *
     return status;
 }
 
-attune_status attune_plan_create(attune_context *context, const attune_problem *problem, attune_effort effort,
-                                 attune_plan **plan)
+static const at_sized sized = {.name = "plan options",
+                               .init = "attune_plan_options_init",
+                               .least = sizeof(attune_plan_options),
+                               .bytes = sizeof(attune_plan_options),
+                               .status = ATTUNE_INVALID_ARGUMENT};
+
+void attune_plan_options_init_sized(attune_plan_options *options, size_t size)
 {
+    const attune_plan_options defaults = {.size = sizeof defaults};
+    if (options != NULL) {
+        (void)at_sized_write(&sized, &defaults, options, size);
+    }
+}
+
+static attune_status take_options(const attune_plan_options *given, attune_plan_options *whole)
+{
+    attune_plan_options_init(whole);
+    if (given != NULL) {
+        AT_FORWARD(at_sized_read(&sized, given, whole));
+    }
+    AT_FAIL_IF(whole->effort < ATTUNE_ESTIMATE || whole->effort > ATTUNE_WISDOM_ONLY, ATTUNE_INVALID_ARGUMENT,
+               "effort is %d; allowed are %d (estimate) ... %d (wisdom only)", whole->effort, ATTUNE_ESTIMATE,
+               ATTUNE_WISDOM_ONLY);
+    AT_FAIL_IF((whole->deterministic | whole->batch_invariant | 1) != 1 || whole->reserved != 0,
+               ATTUNE_INVALID_ARGUMENT,
+               "deterministic, batch_invariant and reserved are %d, %d and %d: 0 or 1, 0 or 1, and 0 are needed",
+               whole->deterministic, whole->batch_invariant, whole->reserved);
+    return ATTUNE_OK;
+}
+
+static attune_status choose_with(attune_context *context, const attune_problem *problem,
+                                 const attune_plan_options *options, const wanted *want, at_choice *choice)
+{
+    const attune_kernel *named = context->named.kernel;
+    const char *params = context->named.params;
+    attune_reason reason = {""};
     at_key key;
+    if (options->kernel != NULL) {
+        AT_FORWARD(at_named_read(context, options->kernel, &named, &params));
+    }
+    if (named != NULL) {
+        AT_FAIL_IF(!at_keeps_demands(named, want->avoided, &reason), ATTUNE_UNSUPPORTED, "kernel %s cannot: %s",
+                   named->name, reason.text);
+        return choose_named(context, problem, named, params, choice);
+    }
+    at_key_fill(&key, problem);
+    key.shape[0] |= (int64_t)want->avoided << 32;
+    return recall(context, &key, want->effort, problem, choice)
+               ? ATTUNE_OK
+               : choose_and_remember(context, &key, problem, want, choice);
+}
+
+attune_status attune_plan_create(attune_context *context, const attune_problem *problem,
+                                 const attune_plan_options *options, attune_plan **plan)
+{
     at_choice choice;
     attune_problem asked;
+    attune_plan_options whole;
     AT_FAIL_IF(plan == NULL, ATTUNE_INVALID_ARGUMENT, "plan is NULL");
     *plan = NULL;
     AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
-    AT_FAIL_IF((int)effort < ATTUNE_ESTIMATE || effort > ATTUNE_WISDOM_ONLY, ATTUNE_INVALID_ARGUMENT,
-               "effort is %d; allowed are %d (estimate) ... %d (wisdom only)", (int)effort, ATTUNE_ESTIMATE,
-               ATTUNE_WISDOM_ONLY);
+    AT_FORWARD(take_options(options, &whole));
     AT_FORWARD(at_problem_take(problem, &asked));
-    problem = &asked;
-    if (context->named.kernel != NULL) {
-        AT_FORWARD(choose_named(context, problem, context->named.kernel, context->named.params, &choice));
-        return plan_choice(context, problem, &choice, plan);
-    }
-    at_key_fill(&key, problem);
-    if (!recall(context, &key, effort, problem, &choice)) {
-        AT_FORWARD(choose_and_remember(context, &key, problem, effort, &choice));
-    }
-    return plan_choice(context, problem, &choice, plan);
+    const wanted want = {whole.effort, (whole.deterministic ? (uint32_t)ATTUNE_TRAIT_NONDETERMINISTIC : 0) |
+                                           (whole.batch_invariant ? (uint32_t)ATTUNE_TRAIT_BATCH_VARIANT : 0)};
+    AT_FORWARD(choose_with(context, &asked, &whole, &want, &choice));
+    return plan_choice(context, &asked, &choice, plan);
 }

@@ -29,6 +29,7 @@ typedef struct racer {
 typedef struct field {
     racer racer[PATIENT_FIELD];
     int count, room;
+    uint32_t avoided; /* ATTUNE_TRAIT_ bits */
 } field;
 
 /* ---- Who takes part --------------------------------------------------------------------------------------------- */
@@ -55,7 +56,7 @@ static void enter_likely(field *all, const attune_context *context, const attune
         more = false;
         for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
             attune_config config = {{0}};
-            if (!at_eligible(context, *at, NULL) || !at_kernel_supports(*at, problem, target, NULL) ||
+            if (!at_eligible(context, *at, all->avoided, NULL) || !at_kernel_supports(*at, problem, target, NULL) ||
                 !(*at)->heuristic(problem, target, index, &config)) {
                 continue;
             }
@@ -117,8 +118,9 @@ static void enter_seeds(field *all, const attune_context *context, const attune_
         }
         attune_config config = {{0}};
         const attune_kernel *kernel = at_kernels_find(context->parts.kernels, name);
-        if (kernel != NULL && at_eligible(context, kernel, NULL) && at_kernel_supports(kernel, problem, target, NULL) &&
-            kernel->heuristic(problem, target, 0, &config) && at_config_parse(kernel, params, &config) == ATTUNE_OK &&
+        if (kernel != NULL && at_eligible(context, kernel, all->avoided, NULL) &&
+            at_kernel_supports(kernel, problem, target, NULL) && kernel->heuristic(problem, target, 0, &config) &&
+            at_config_parse(kernel, params, &config) == ATTUNE_OK &&
             at_kernel_fits(kernel, problem, target, &config, NULL) && all->count < SHORT_FIELD / 2) {
             enter(all, kernel, &config);
         }
@@ -138,11 +140,11 @@ static void enter_all(field *all, const attune_context *context, const attune_pr
     }
     all->room = PATIENT_FIELD;
     for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
-        kernels += at_eligible(context, *at, NULL) && at_kernel_supports(*at, problem, target, NULL);
+        kernels += at_eligible(context, *at, all->avoided, NULL) && at_kernel_supports(*at, problem, target, NULL);
     }
     int share = kernels == 0 ? 0 : (PATIENT_FIELD - all->count) / kernels;
     for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
-        if (at_eligible(context, *at, NULL)) {
+        if (at_eligible(context, *at, all->avoided, NULL)) {
             enter_spread(all, context, problem, *at, share);
         }
     }
@@ -276,19 +278,22 @@ static attune_status hold(attune_context *context, const attune_problem *problem
     }
     if (status == ATTUNE_OK) {
         *winner = all->racer[first].choice;
-        status = record(context, problem, all->racer[first].plan);
+        /* Who was not let in might have won: wisdom is for all who ask. */
+        status = all->avoided == 0 ? record(context, problem, all->racer[first].plan) : ATTUNE_OK;
     }
     at_workload_close(&work);
     return status;
 }
 
-attune_status at_race_run(attune_context *context, const attune_problem *problem, bool patient, at_choice *winner)
+attune_status at_race_run(attune_context *context, const attune_problem *problem, bool patient, uint32_t avoided,
+                          at_choice *winner)
 {
     field *all = calloc(1, sizeof *all);
     AT_FAIL_IF(all == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a race");
+    all->avoided = avoided;
     enter_all(all, context, problem, patient);
     attune_status status =
-        all->count == 0 ? attune_supports(context, problem, NULL) : hold(context, problem, patient, all, winner);
+        all->count == 0 ? at_supports_any(context, problem, avoided) : hold(context, problem, patient, all, winner);
     for (int i = 0; i < all->count; ++i) {
         attune_plan_destroy(all->racer[i].plan);
     }

@@ -89,10 +89,13 @@ attune_status at_named_read(const attune_context *context, const char *text, con
                             const char **params);
 /* Whether the kernel is for this kind of target. */
 bool at_is_for(const attune_kernel *kernel, const attune_target *target, attune_reason *reason);
-/* Whether any kernel that the planner may choose has a config that fits; why the last one asked has not. */
-attune_status at_supports_any(const attune_context *context, const attune_problem *problem);
-/* A kernel the planner may choose by itself: of the context's target, and not reserved for those who name it. */
-bool at_eligible(const attune_context *context, const attune_kernel *kernel, attune_reason *reason);
+/* Whether it has none of the ATTUNE_TRAIT_ bits that are to be avoided. */
+bool at_keeps_demands(const attune_kernel *kernel, uint32_t avoided, attune_reason *reason);
+/* A kernel the planner may choose by itself: of the context's target, without the ATTUNE_TRAIT_ bits to be avoided, and
+ * not reserved for those who name it. */
+bool at_eligible(const attune_context *context, const attune_kernel *kernel, uint32_t avoided, attune_reason *reason);
+/* ATTUNE_OK where a kernel that is eligible could run the problem; else why the last one asked could not. */
+attune_status at_supports_any(const attune_context *context, const attune_problem *problem, uint32_t avoided);
 /* The first heuristic config that fits. False, with the reason of the first that does not, if none does. */
 bool at_first_fitting(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                       attune_config *config, attune_reason *reason);
@@ -101,7 +104,8 @@ void at_remember_failure(attune_context *context, const attune_kernel *kernel);
 
 /* Races the likeliest configs (or, if patient, many more) of eligible kernels on drawn inputs; each must give a right
  * result before it is timed. With `planning` held. */
-attune_status at_race_run(attune_context *context, const attune_problem *problem, bool patient, at_choice *winner);
+attune_status at_race_run(attune_context *context, const attune_problem *problem, bool patient, uint32_t avoided,
+                          at_choice *winner);
 
 /* The fastest of at most AT_ARMS_MAX arms, by their medians, in about the time given. Tests bring a clock of their own.
  */

@@ -35,8 +35,21 @@ bool at_first_fitting(const attune_kernel *kernel, const attune_problem *problem
     return false;
 }
 
-bool at_eligible(const attune_context *context, const attune_kernel *kernel, attune_reason *reason)
+bool at_keeps_demands(const attune_kernel *kernel, uint32_t avoided, attune_reason *reason)
 {
+    const uint32_t has = kernel->traits & avoided;
+    return has == 0 ||
+           attune_refuse(reason, "%s: %s", has & ATTUNE_TRAIT_NONDETERMINISTIC ? "deterministic" : "batch_invariant",
+                         has & ATTUNE_TRAIT_NONDETERMINISTIC
+                             ? "equal inputs may give different bits"
+                             : "a sequence's bits may depend on the others of its batch");
+}
+
+bool at_eligible(const attune_context *context, const attune_kernel *kernel, uint32_t avoided, attune_reason *reason)
+{
+    if (!at_keeps_demands(kernel, avoided, reason)) {
+        return false;
+    }
     if (kernel->traits & (ATTUNE_TRAIT_NAMED_ONLY | ATTUNE_TRAIT_ACC16)) {
         return attune_refuse(reason, "it runs only where it is asked for by name");
     }
@@ -53,7 +66,7 @@ static attune_status supports_named(const attune_context *context, const attune_
     return ATTUNE_OK;
 }
 
-attune_status at_supports_any(const attune_context *context, const attune_problem *problem)
+attune_status at_supports_any(const attune_context *context, const attune_problem *problem, uint32_t avoided)
 {
     const attune_target *target = &context->parts.device->target;
     const attune_kernel *last = NULL;
@@ -64,7 +77,7 @@ attune_status at_supports_any(const attune_context *context, const attune_proble
             continue;
         }
         last = *at;
-        if (at_eligible(context, last, &reason) && at_first_fitting(last, problem, target, &config, &reason)) {
+        if (at_eligible(context, last, avoided, &reason) && at_first_fitting(last, problem, target, &config, &reason)) {
             return ATTUNE_OK;
         }
     }
@@ -86,5 +99,5 @@ attune_status attune_supports(const attune_context *context, const attune_proble
     if (context->named.kernel != NULL) {
         return supports_named(context, context->named.kernel, problem);
     }
-    return at_supports_any(context, problem);
+    return at_supports_any(context, problem, 0);
 }

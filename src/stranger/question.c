@@ -158,8 +158,8 @@ static const attune_kernel *find_kernel(void *object)
 static attune_status check_head(const attune_kernel *kernel)
 {
     AT_FAIL_IF(kernel->size != sizeof *kernel || kernel->abi != ATTUNE_ABI, ATTUNE_INVALID_ARGUMENT,
-               "its at_kernel_... has size %zu and abi %u: %zu and %u are needed", kernel->size, kernel->abi,
-               sizeof *kernel, ATTUNE_ABI);
+               "its at_kernel_... has size %zu and abi is %u: %zu and %u are needed%s", kernel->size, kernel->abi,
+               sizeof *kernel, ATTUNE_ABI, kernel->abi == 2 ? AT_ABI_2_CHANGES : "");
     AT_FAIL_IF(kernel->name == NULL || kernel->summary == NULL, ATTUNE_INVALID_ARGUMENT, "%s is NULL",
                kernel->name == NULL ? "name" : "summary");
     AT_FAIL_IF(kernel->param_count < 0 || kernel->param_count > ATTUNE_PARAMS_MAX ||
@@ -174,8 +174,7 @@ static attune_status check_head(const attune_kernel *kernel)
                    "1 ... %d values, are needed",
                    i, param->count, VALUES_MAX);
     }
-    AT_FAIL_IF(kernel->supports == NULL || kernel->valid == NULL || kernel->resources == NULL ||
-                   kernel->heuristic == NULL || kernel->steps == NULL,
+    AT_FAIL_IF(kernel->valid == NULL || kernel->resources == NULL || kernel->heuristic == NULL || kernel->steps == NULL,
                ATTUNE_INVALID_ARGUMENT, "supports, valid, resources, heuristic or steps is NULL");
     return ATTUNE_OK;
 }

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "core/config.h"
 #include "core/target.h"
 #include "cuda/build.h"
 #include "stranger/object.h"
@@ -300,6 +301,18 @@ static attune_status compile(command *made, const char *source, const char *path
     return look_at(path, source, kind);
 }
 
+/* A descriptor of ABI 2 may ask for fields that are gone: its author is told what came in their place. */
+static attune_status explain_abi(attune_status status)
+{
+    char detail[1024];
+    const char *said = attune_last_detail();
+    if (status != ATTUNE_COMPILE_ERROR || (strstr(said, "causal") == NULL && strstr(said, "varlen_seed") == NULL)) {
+        return status;
+    }
+    (void)snprintf(detail, sizeof detail, "%s", said);
+    return at_fail(status, "%s\nThis attune is ABI %u%s", detail, ATTUNE_ABI, AT_ABI_2_CHANGES);
+}
+
 attune_status at_stranger_compile_descriptor(const at_stranger_files *files, const at_stranger_tools *tools,
                                              char **path)
 {
@@ -308,7 +321,7 @@ attune_status at_stranger_compile_descriptor(const at_stranger_files *files, con
     AT_FORWARD(make_path(path, "%s/descriptor.so", files->place.path));
     begin_command(files, tools, &made);
     add_words(&made, words);
-    attune_status status = compile(&made, files->descriptor, *path, AT_OBJECT_DESCRIPTOR);
+    attune_status status = explain_abi(compile(&made, files->descriptor, *path, AT_OBJECT_DESCRIPTOR));
     if (status != ATTUNE_OK) {
         free(*path);
         *path = NULL;

@@ -53,7 +53,7 @@ static attune_status open_kernel(attune_context *context, const char *name, cons
 {
     attune_plan *plan = NULL;
     if (strcmp(name, auto_name) == 0) {
-        AT_FORWARD(attune_plan_create(context, problem, ATTUNE_ESTIMATE, &plan));
+        AT_FORWARD(attune_plan_create(context, problem, NULL, &plan));
     } else {
         AT_FORWARD(at_plan_named(context, problem, name, &plan));
     }

@@ -13,6 +13,9 @@
 
 #include "attune/attune.h"
 
+/* Options of a plan. */
+#define WITH_EFFORT(value) (&(attune_plan_options){.size = sizeof(attune_plan_options), .effort = (value)})
+
 /* The call succeeds; if not, its detail is shown. */
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \

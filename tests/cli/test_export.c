@@ -58,7 +58,7 @@ static attune_status plan(const char *pack, const char *problem_text)
     assert_ok(attune_problem_parse(problem_text, &problem));
     attune_status status = attune_context_create(&options, &context);
     if (status == ATTUNE_OK) {
-        status = attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &made);
+        status = attune_plan_create(context, &problem, NULL, &made);
     }
     attune_plan_destroy(made);
     attune_context_destroy(context);

@@ -78,7 +78,7 @@ static void look_at_plan(const at_wisdom_row *row, const at_verdict *verdict)
     attune_options_init(&options);
     assert_ok(attune_problem_parse(verdict->problem, &problem));
     assert_ok(at_context_elsewhere(&options, &verdict->target, &context));
-    assert_ok(attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &plan));
+    assert_ok(attune_plan_create(context, &problem, NULL, &plan));
     assert_int_equal(plan->origin, AT_ORIGIN_PROVEN);
     assert_true(at_catalogue_same(plan->kernel_text, row->kernel_text)); /* which may lack younger parameters */
     attune_plan_destroy(plan);

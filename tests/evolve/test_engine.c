@@ -107,7 +107,7 @@ static at_origin planned(const scene *on, const attune_problem *problem)
     options.threads = 2;
     options.wisdom = on->wisdom;
     assert_ok(attune_context_create(&options, &context));
-    assert_ok(attune_plan_create(context, problem, ATTUNE_ESTIMATE, &plan));
+    assert_ok(attune_plan_create(context, problem, NULL, &plan));
     at_origin origin = plan->origin;
     attune_plan_destroy(plan);
     attune_context_destroy(context);

@@ -82,7 +82,7 @@ static void run_layer(layer *one, const char *kernel)
     options.target = "cpu";
     options.kernel = kernel;
     assert_ok(attune_context_create(&options, &context));
-    assert_ok(attune_plan_create(context, &one->problem, ATTUNE_ESTIMATE, &plan));
+    assert_ok(attune_plan_create(context, &one->problem, NULL, &plan));
     assert_ok(attune_plan_workspace(plan, NULL, &bytes));
     one->call.workspace = bytes > 0 ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
     one->call.workspace_bytes = bytes;

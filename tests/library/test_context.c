@@ -245,7 +245,7 @@ static void execute_and_expect(attune_context *context, const char *text, attune
     void *workspace = NULL;
     attune_problem problem = parsed(text);
     at_draw draw = {.seed = 7, .poison = 0xff};
-    assert_ok(attune_plan_create(context, &problem, effort, &plan));
+    assert_ok(attune_plan_create(context, &problem, WITH_EFFORT(effort), &plan));
     assert_ok(at_inputs_draw(&problem, &draw, &inputs));
     assert_ok(attune_plan_workspace(plan, &inputs.call, &bytes));
     if (bytes > 0) {
@@ -289,7 +289,7 @@ static void measures_and_saves(void **state)
 
     options.wisdom = f.file;
     assert_ok(attune_context_create(&options, &context));
-    assert_ok(attune_plan_create(context, &problem, ATTUNE_WISDOM_ONLY, &plan));
+    assert_ok(attune_plan_create(context, &problem, WITH_EFFORT(ATTUNE_WISDOM_ONLY), &plan));
     assert_string_equal(attune_plan_origin(plan), "measured");
     attune_plan_destroy(plan);
     attune_context_destroy(context);
@@ -334,7 +334,7 @@ static attune_status one_turn(attune_context *context, const attune_problem *pro
     size_t bytes = 0;
     size_t size = inputs->buffer[ATTUNE_O].bytes;
     void *first = malloc(size);
-    attune_status status = attune_plan_create(context, problem, effort, &plan);
+    attune_status status = attune_plan_create(context, problem, WITH_EFFORT(effort), &plan);
     if (status == ATTUNE_OK) {
         status = attune_plan_workspace(plan, &inputs->call, &bytes);
     }

@@ -111,7 +111,7 @@ static needs measure(attune_context *context, const char *text)
     assert_ok(attune_problem_parse(text, &problem));
     assert_ok(at_inputs_draw(&problem, &draw, &inputs));
     long before = begin();
-    assert_ok(attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &plan));
+    assert_ok(attune_plan_create(context, &problem, NULL, &plan));
     found.plan = most - before;
     assert_ok(attune_plan_workspace(plan, &inputs.call, &found.workspace));
     void *workspace = found.workspace == 0 ? NULL : aligned_alloc(256, (found.workspace + 255) / 256 * 256);

@@ -9,6 +9,8 @@ const fake_rule fake_rules[] = {
     {.kernel = "broken", .cost_ns = 1000, .gain = 1, .dim_most = 256, .broken = true},
     {.kernel = "wrong", .cost_ns = 1000, .gain = 1.01f, .dim_most = 256},
     {.kernel = "named_only", .cost_ns = 1000, .gain = 1, .dim_most = 256},
+    {.kernel = "wavering", .cost_ns = 10000, .gain = 1, .dim_most = 256},
+    {.kernel = "varying", .cost_ns = 20000, .gain = 1, .dim_most = 256},
     {.kernel = "tainting", .cost_ns = 100000, .gain = 1, .dim_most = 64},
     {.kernel = "backward", .cost_ns = 50000, .gain = 1, .dim_most = 32, .slow_first = true},
     {.kernel = "constant", .cost_ns = 50000, .gain = 1, .dim_most = 16, .constant_steps = true},
@@ -21,6 +23,8 @@ FAKE_KERNEL(broken, 0);
 FAKE_KERNEL(wrong, 0);
 FAKE_KERNEL(named_only, ATTUNE_TRAIT_NAMED_ONLY);
 FAKE_KERNEL(tainting, ATTUNE_TRAIT_TAINTS);
+FAKE_KERNEL(wavering, ATTUNE_TRAIT_NONDETERMINISTIC);
+FAKE_KERNEL(varying, ATTUNE_TRAIT_BATCH_VARIANT);
 FAKE_KERNEL(backward, 0);
 FAKE_KERNEL(constant, 0);
 FAKE_KERNEL(short_kv, 0);
@@ -72,7 +76,7 @@ static void expect_plan(const char *text, attune_effort effort, const char *kern
 {
     attune_plan *plan;
     attune_problem problem = parsed(text);
-    assert_ok(attune_plan_create(context, &problem, effort, &plan));
+    assert_ok(attune_plan_create(context, &problem, WITH_EFFORT(effort), &plan));
     assert_string_equal(attune_plan_kernel(plan), kernel);
     assert_string_equal(attune_plan_origin(plan), origin);
     attune_plan_destroy(plan);
@@ -82,7 +86,7 @@ static attune_status try_plan(const char *text, attune_effort effort)
 {
     attune_plan *plan;
     attune_problem problem = parsed(text);
-    attune_status status = attune_plan_create(context, &problem, effort, &plan);
+    attune_status status = attune_plan_create(context, &problem, WITH_EFFORT(effort), &plan);
     assert_true((status == ATTUNE_OK) == (plan != NULL));
     attune_plan_destroy(plan);
     return status;
@@ -107,6 +111,52 @@ static void estimates_by_preference(void **state)
     expect_plan("s20,d65,fp32", ATTUNE_ESTIMATE, "general:A=2", "heuristic");
     expect_plan("s20,d64,fp32,strict", ATTUNE_ESTIMATE, "general:A=2", "heuristic");
     assert_int_equal(fake.launches, 0);
+    done();
+}
+
+/* Kernels whose results are not as they are demanded are passed over, at every effort. */
+static void keeps_demands(void **state)
+{
+    WITH(&wavering, &varying, &general);
+    const attune_problem problem = parsed("s20,fp32");
+    attune_plan_options options;
+    attune_plan_options_init(&options);
+    for (int i = 0; i < 4; ++i) {
+        static const char *const expected[] = {"wavering:A=2", "varying:A=2", "wavering:A=2", "general:A=2"};
+        attune_plan *plan;
+        options.deterministic = i & 1;
+        options.batch_invariant = i >> 1;
+        assert_ok(attune_plan_create(context, &problem, &options, &plan));
+        assert_string_equal(attune_plan_kernel(plan), expected[i]);
+        attune_plan_destroy(plan);
+    }
+    attune_plan *plan;
+    options.effort = ATTUNE_MEASURE;
+    assert_ok(attune_plan_create(context, &problem, &options, &plan));
+    assert_string_equal(attune_plan_kernel(plan), "general:A=1");
+    attune_plan_destroy(plan);
+    options.kernel = "wavering";
+    assert_fails(attune_plan_create(context, &problem, &options, &plan), ATTUNE_UNSUPPORTED,
+                 "kernel wavering cannot: deterministic: equal inputs may give different bits");
+    options.deterministic = 0;
+    assert_ok(attune_plan_create(context, &problem, &options, &plan));
+    assert_string_equal(attune_plan_kernel(plan), "wavering:A=2");
+    attune_plan_destroy(plan);
+    options.kernel = "wavering:A=7";
+    assert_fails(attune_plan_create(context, &problem, &options, &plan), ATTUNE_INVALID_ARGUMENT, "A");
+    options = (attune_plan_options){.size = sizeof options, .deterministic = 2};
+    assert_fails(attune_plan_create(context, &problem, &options, &plan), ATTUNE_INVALID_ARGUMENT, "deterministic");
+    options.size = 8;
+    assert_fails(attune_plan_create(context, &problem, &options, &plan), ATTUNE_INVALID_ARGUMENT, "plan options.size");
+    done();
+}
+
+/* A problem that no kernel has code for is refused by each, and not by chance. */
+static void roles_of_other_dtypes(void **state)
+{
+    WITH(&tainting, &general);
+    assert_fails(try_plan("s20,fp16,k=bf16", ATTUNE_ESTIMATE), ATTUNE_UNSUPPORTED, "K in bf16: kernel general");
+    assert_fails(try_plan("s20,fp16,k=bf16", ATTUNE_MEASURE), ATTUNE_UNSUPPORTED, "K in bf16: kernel general");
     done();
 }
 
@@ -159,12 +209,14 @@ static void refuses_bad_arguments(void **state)
     WITH(&general);
     attune_plan *plan = (attune_plan *)&fake;
     attune_problem problem = parsed("s20,fp32");
-    assert_fails(attune_plan_create(context, &problem, ATTUNE_ESTIMATE, NULL), ATTUNE_INVALID_ARGUMENT, "plan is NULL");
-    assert_fails(attune_plan_create(NULL, &problem, ATTUNE_ESTIMATE, &plan), ATTUNE_INVALID_ARGUMENT, "context");
+    assert_fails(attune_plan_create(context, &problem, NULL, NULL), ATTUNE_INVALID_ARGUMENT, "plan is NULL");
+    assert_fails(attune_plan_create(NULL, &problem, NULL, &plan), ATTUNE_INVALID_ARGUMENT, "context");
     assert_null(plan);
-    assert_int_not_equal(attune_plan_create(context, NULL, ATTUNE_ESTIMATE, &plan), ATTUNE_OK);
-    assert_fails(attune_plan_create(context, &problem, (attune_effort)4, &plan), ATTUNE_INVALID_ARGUMENT,
-                 "effort is 4; allowed are 0");
+    assert_int_not_equal(attune_plan_create(context, NULL, NULL, &plan), ATTUNE_OK);
+    assert_fails(attune_plan_create(
+                     context, &problem,
+                     &(attune_plan_options){.size = sizeof(attune_plan_options), .effort = (attune_effort)4}, &plan),
+                 ATTUNE_INVALID_ARGUMENT, "effort is 4; allowed are 0");
     done();
 }
 
@@ -544,7 +596,7 @@ static void workspace_is_exact_and_bounded(void **state)
     attune_call call;
     size_t bytes = 0;
     attune_problem problem = parsed("s20,fp32");
-    assert_ok(attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &plan));
+    assert_ok(attune_plan_create(context, &problem, NULL, &plan));
     assert_ok(attune_plan_workspace(plan, NULL, &bytes));
     assert_int_equal(bytes, 20 * 512);
     assert_ok(attune_call_init(&call, &problem));
@@ -572,7 +624,7 @@ static void execute_wants_its_workspace(void **state)
     attune_plan *plan;
     attune_call call;
     attune_problem problem = parsed("s20,fp32,align=4");
-    assert_ok(attune_plan_create(context, &problem, ATTUNE_ESTIMATE, &plan));
+    assert_ok(attune_plan_create(context, &problem, NULL, &plan));
     assert_ok(attune_call_init(&call, &problem));
     call.tensor[ATTUNE_Q].data = q;
     call.tensor[ATTUNE_K].data = k;
@@ -612,6 +664,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(estimates_by_preference),
+        cmocka_unit_test(keeps_demands),
+        cmocka_unit_test(roles_of_other_dtypes),
         cmocka_unit_test(takes_the_first_config_that_fits),
         cmocka_unit_test(falls_to_the_next_and_remembers_why),
         cmocka_unit_test(reports_that_nothing_loads),

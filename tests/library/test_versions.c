@@ -54,7 +54,7 @@ static void run_program(program *on)
     size_t bytes = 1;
     assert_ok(attune_context_create(on->options, &on->context));
     assert_ok(attune_supports(on->context, on->problem, NULL));
-    assert_ok(attune_plan_create(on->context, on->problem, ATTUNE_ESTIMATE, &on->plan));
+    assert_ok(attune_plan_create(on->context, on->problem, NULL, &on->plan));
     assert_ok(attune_plan_workspace(on->plan, on->call, &bytes));
     assert_int_equal(bytes, 0);
     assert_ok(attune_plan_execute(on->plan, on->call));

@@ -102,6 +102,40 @@ static attune_status asked(at_stranger *stranger, const char *problem_text, cons
     return at_stranger_recipe(stranger, &problem, &target, params, recipe);
 }
 
+/* A folder that was written for ABI 2 is refused with a sentence that says what to change. */
+static void folders_of_abi_2(void **state)
+{
+    static const struct {
+        const char *from, *to, *words;
+    } edits[] = {
+        {".abi = ATTUNE_ABI", ".abi = 2", "and 3 are needed: since ABI 2 a descriptor states"},
+        {".can = can,", "", "can: 1 ... 8 rows that state what it computes are needed, 0 are given: since ABI 2"},
+        {"p->head_dim_qk <= 64", "p->causal", "This attune is ABI 3: since ABI 2 a descriptor states"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; ++i) {
+        at_stranger *stranger;
+        void *text;
+        size_t bytes;
+        char edited[8192];
+        fresh();
+        put_descriptor("mine.c", false);
+        put_kernel();
+        assert_ok(at_file_read(folder_file(&here, "mine.c"), sizeof edited, &text, &bytes));
+        const char *at = strstr(text, edits[i].from);
+        assert_non_null(at);
+        (void)snprintf(edited, sizeof edited, "%.*s%s%s", (int)(at - (char *)text), (char *)text, edits[i].to,
+                       at + strlen(edits[i].from));
+        free(text);
+        put("mine.c", edited);
+        attune_status status = at_stranger_open(here.path, NULL, &stranger);
+        if (status == ATTUNE_OK || strstr(attune_last_detail(), edits[i].words) == NULL ||
+            strstr(attune_last_detail(), "docs/kernels.md, \"From ABI 2 to 3\"") == NULL) {
+            fail_msg("%s: \"%s\"", edits[i].words, attune_last_detail());
+        }
+    }
+}
+
 static void folders_that_are_none(void **state)
 {
     at_stranger *stranger;
@@ -288,6 +322,7 @@ static int drop_folder(void **state)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_of_abi_2),
         cmocka_unit_test(folders_that_are_none),
         cmocka_unit_test(configs_are_asked_for_until_one_fits),
         cmocka_unit_test(code_runs_only_where_it_is_expected),
