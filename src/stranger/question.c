@@ -175,7 +175,7 @@ static attune_status check_head(const attune_kernel *kernel)
                    i, param->count, VALUES_MAX);
     }
     AT_FAIL_IF(kernel->valid == NULL || kernel->resources == NULL || kernel->heuristic == NULL || kernel->steps == NULL,
-               ATTUNE_INVALID_ARGUMENT, "supports, valid, resources, heuristic or steps is NULL");
+               ATTUNE_INVALID_ARGUMENT, "valid, resources, heuristic or steps is NULL");
     return ATTUNE_OK;
 }
 
