@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README shows the numbers of fresh evidence, and no others."""
+"""README, docs/results.md and the picture show the numbers of fresh evidence, and no others."""
 import os
 import sys
 
@@ -11,14 +11,17 @@ import readme_tables  # noqa: E402
 
 def check(root):
     build = sys.argv[2] if len(sys.argv) > 2 else os.path.join(root, "build")
-    text = tree.read(root, readme_tables.DOCUMENT)
-    if not readme_tables.PLACE.search(text):
-        return [f"{readme_tables.DOCUMENT}: no table of what was measured"]
+    names = (readme_tables.README, readme_tables.RESULTS, readme_tables.PICTURE)
+    texts = {name: tree.read(root, name) for name in names}
+    places = {readme_tables.README: "chosen", readme_tables.RESULTS: "measured"}
+    for name, place in places.items():
+        if not readme_tables.place(place).search(texts[name]):
+            return [f"{name}: no table of what was measured"]
     rows = readme_tables.report(root, build)
     # Where the compiler that made the code is not installed, whether it is fresh cannot be told: both are then right.
-    if text in (readme_tables.render(text, rows), readme_tables.render(text, rows, ("fresh", "unchecked"))):
-        return []
-    return [f"{readme_tables.DOCUMENT}: its table is not that of the evidence: make readme writes it"]
+    right = [readme_tables.render(texts, rows, states) for states in (("fresh",), ("fresh", "unchecked"))]
+    return [] if texts in right else [f"{name}: it is not that of the evidence: make readme writes it"
+                                      for name in names if texts[name] != right[0][name]]
 
 
 HEAD = "device\tproblem\tkernel\tconfig\tpeer\tmode\tratio\tlo\thi\tcandidate_us\tpeer_us\ttflops\tright\tfaster\tstate"
@@ -37,9 +40,13 @@ Faster when it was judged, changed since, and so not shown: `old` at `p`.
 """
 
 
-def planted(rows, shown):
+CHOSEN = "<!-- table chosen -->\n" + readme_tables.NOTHING + "<!-- end -->\n"
+
+
+def planted(rows, shown, chosen=CHOSEN):
     printed = "\n".join([HEAD] + rows)
-    return {"README.md": shown, "evidence/D/k.json": "{}",
+    return {"README.md": chosen, "docs/results.md": shown, "evidence/D/k.json": "{}",
+            "docs/images/results.svg": readme_tables.picture([], ()),
             "build/bin/attune": f"#!/bin/sh\ncat <<'EOF'\n{printed}\nEOF\n"}
 
 
@@ -48,6 +55,9 @@ MISTAKES = [
     (planted([row.replace("fresh", "stale") for row in ROWS], SHOWN), "not that of the evidence"),
     (planted([row.replace("pass\tfresh", "fail\tfresh") for row in ROWS], SHOWN), "not that of the evidence"),
     (planted(ROWS, "nothing"), "no table"),
+    (planted(ROWS, SHOWN, "nothing"), "README.md: no table"),
+    (planted(ROWS, SHOWN, CHOSEN.replace("No", "A")), "README.md: it is not"),
+    ({**planted(ROWS, SHOWN), "docs/images/results.svg": "<svg/>"}, "results.svg: it is not"),
 ]
 CLEAN = planted([row.replace("fresh", "unchecked") for row in ROWS[1:]] + [ROWS[0]], SHOWN)
 
