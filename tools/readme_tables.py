@@ -21,7 +21,8 @@ CHOSEN = [("NVIDIA_H200", "b1,h8,s512,d64,fp16"), ("NVIDIA_H200", "b8,h32,s2048,
           ("AMD_EPYC", "b1,h8,s1024,d64,fp32"), ("AMD_EPYC", "b1,h8,s1024,d128,bf16")]
 # The picture: lengths at head dim 128 in fp16, whose batches hold 16,384 rows.
 LENGTHS, PANELS = (512, 1024, 2048, 4096, 8192, 16384), (("no mask", ""), ("causal", ",causal"))
-ARMS = (("attune", None, "#2f81f7"), ("cuDNN", "cudnn", "#8b949e"), ("FlashAttention-3", "py:fa3.py:attention", "#d29922"))
+ARMS = (("attune", None, "#2f81f7"), ("cuDNN", "cudnn", "#8b949e"),
+        ("FlashAttention-3", "py:fa3.py:attention", "#d29922"))
 NOTHING = "No fresh verdict is recorded.\n"
 
 
@@ -139,7 +140,8 @@ def panel(rows, title, suffix, left):
     parts = [f'<text x="{left + 165}" y="20" text-anchor="middle">{title}</text>']
     for tflops in (0, 200, 400, 600, 800):
         y = 230 - tflops / 4.5
-        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + 330}" y2="{y:.1f}" stroke="#8b949e" stroke-opacity="0.35"/>')
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + 330}" y2="{y:.1f}" stroke="#8b949e" '
+                     'stroke-opacity="0.35"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{tflops}</text>')
     for place, length in enumerate(LENGTHS):
         x = left + 6 + 54 * place

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Files stay short and clean: 700 lines of code, 120 columns, no trailing blanks, no tabs, one final newline."""
+"""Files stay short and clean: 700 lines of code, 120 columns, no trailing blanks, no tabs, one final newline.
+No binary profile is kept, and no file over 1 MB but evidence, wisdom and data."""
+import os
 import re
 
 import tree
@@ -8,6 +10,8 @@ LINES, COLUMNS = 700, 120
 TEXT = tree.CODE + (".md", ".py", ".sh", ".cmake", ".yml", ".in", "CMakeLists.txt")
 LENGTHY = tree.CODE + (".py", ".sh", ".cmake", "CMakeLists.txt")
 WIDE = tree.CODE + (".py",)
+PROFILES = (".ncu-rep", ".nsys-rep", ".qdstrm", ".sqlite")
+MOST_BYTES = 1 << 20
 GIVEN = ("tests/fuzz/corpus/", "evidence/", "wisdom/", "examples/data/")  # data, not ours to format
 
 
@@ -28,8 +32,18 @@ def faults(path, text):
         yield f"{path}: blank lines at the end"
 
 
+def large(root):
+    """What does not belong into a repository's history."""
+    for path in tree.files(root):
+        size = os.path.getsize(os.path.join(root, path))
+        if path.endswith(PROFILES):
+            yield f"{path}: a binary profile"
+        elif size > MOST_BYTES and not path.startswith(GIVEN):
+            yield f"{path}: {size} bytes, at most {MOST_BYTES}"
+
+
 def check(root):
-    return [fault for path in tree.files(root, TEXT) if not path.startswith(GIVEN)
+    return list(large(root)) + [fault for path in tree.files(root, TEXT) if not path.startswith(GIVEN)
             for fault in faults(path, tree.read(root, path))]
 
 
@@ -41,6 +55,8 @@ MISTAKES = [
     ({"src/a.c": "int " + "x" * 120 + ";\n"}, "125 columns"),
     ({"src/a.c": "int x;"}, "no newline"),
     ({"src/a.c": "int x;\n\n"}, "blank lines"),
+    ({"bench/a.ncu-rep": "x"}, "a binary profile"),
+    ({"bench/a.tsv": "x" * ((1 << 20) + 1)}, "at most 1048576"),
 ]
 CLEAN = {"src/a.c": "int x;\n" * 700, "a.md": "x" * 500 + "\n", "empty.md": "", "tests/a/data.txt": "a\t \n"}
 
