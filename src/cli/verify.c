@@ -60,7 +60,7 @@ const at_verb at_verb_verify = {
     .summary = "judge recorded evidence again",
     .help = "Reads all evidence below DIR (evidence), or in one file, and says of each verdict whether it is\n"
             "  fresh       the same findings follow from its samples, and today's source, compiled by the compiler\n"
-            "              that is recorded, gives the recorded code; comments and blank lines do not matter\n"
+            "              that is recorded, gives code that runs the same; comments and names do not matter\n"
             "  stale       today's source gives other code, or there is no such kernel any more\n"
             "  unchecked   that compiler is not here, or the source was a stranger's\n"
             "  broken      a field or a digest is wrong, or other findings follow from the samples\n"

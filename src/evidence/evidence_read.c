@@ -344,15 +344,11 @@ static attune_status read_numbers(const json_t *object, const char *path, const 
 static attune_status read_counters(const json_t *verdict_object, const char *path, at_counters *counters)
 {
     const json_t *object = json_object_get(verdict_object, "counters");
-    const char *text;
     if (object == NULL) {
         return ATTUNE_OK;
     }
     counters->asked = true;
-    AT_FORWARD(at_json_string(object, path, "why_not", &text));
-    AT_FORWARD(copy_text(path, "why_not", text, counters->why_not, sizeof counters->why_not));
-    AT_FORWARD(at_json_string(object, path, "diagnosis", &text));
-    AT_FORWARD(copy_text(path, "diagnosis", text, counters->diagnosis, sizeof counters->diagnosis));
+    AT_FORWARD(at_fields_read(at_fields_of_counters, object, path, counters));
     AT_FORWARD(read_numbers(object, path, "values", counters->counter, AT_VERDICT_COUNTERS, &counters->count));
     return read_numbers(object, path, "stalls", counters->stall, AT_VERDICT_STALLS, &counters->stalls);
 }

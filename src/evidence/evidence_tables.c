@@ -189,6 +189,12 @@ const at_field at_fields_of_arm[] = {
     {.key = NULL},
 };
 
+const at_field at_fields_of_counters[] = {
+    AT_FIELD(AT_FIELD_TEXT, at_counters, why_not, "why_not"),
+    AT_FIELD(AT_FIELD_TEXT, at_counters, diagnosis, "diagnosis"),
+    {.key = NULL},
+};
+
 /* ---- What follows ------------------------------------------------------------------------------------------------ */
 
 const at_field at_fields_of_finding[] = {

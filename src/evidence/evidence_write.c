@@ -284,10 +284,8 @@ static json_t *write_numbers(const at_counter *counters, int count)
 
 static json_t *write_counters(const at_counters *counters)
 {
-    json_t *object = json_object();
-    bool well = object != NULL && set(object, "why_not", at_words_write(counters->why_not)) &&
-                set(object, "diagnosis", at_words_write(counters->diagnosis)) &&
-                set(object, "values", write_numbers(counters->counter, counters->count)) &&
+    json_t *object = at_fields_write(at_fields_of_counters, counters);
+    bool well = object != NULL && set(object, "values", write_numbers(counters->counter, counters->count)) &&
                 set(object, "stalls", write_numbers(counters->stall, counters->stalls));
     return sound(object, well);
 }

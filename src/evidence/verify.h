@@ -1,5 +1,5 @@
 /* Does evidence still hold? Every verdict is judged again from its samples, and its kernel made again from today's
- * source with the compiler that made it then. Comments in sources do not matter. */
+ * source with the compiler that made it then. What compiles to the same code is the same. */
 #ifndef EVIDENCE_VERIFY_H
 #define EVIDENCE_VERIFY_H
 

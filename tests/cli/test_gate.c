@@ -59,6 +59,7 @@ static void evidence_names_no_folders(void **state)
     assert_ok(at_zip_open(files[0], data, bytes, 1 << 26, &text));
     assert_non_null(strstr(text.data, "\"py:python_arms.py:plain\""));
     assert_null(strstr(text.data, ATTUNE_SOURCE_DIR));
+    assert_non_null(strstr(text.data, "\"code_sha256\"")); /* what evidence is bound to */
     at_text_free(&text);
     free(data);
     assert_int_equal(unlink(files[0]), 0);

@@ -4,6 +4,7 @@
 
 #include "evidence/evidence.h"
 #include "evidence/evidence_parts.h"
+#include "evidence/zip.h"
 
 /* Digests are looked at by at_evidence_parse; here changed verdicts are read as well. */
 static at_verdict *read_verdict(const json_t *object)
@@ -57,6 +58,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     at_evidence evidence;
     json_t *object = NULL;
+    at_text text;
+    at_text_init(&text);
+    if (at_zip_is(data, size) && at_zip_open("fuzz", data, size, 1 << 20, &text) == ATTUNE_OK &&
+        at_evidence_parse("fuzz", text.data, text.length, &evidence) == ATTUNE_OK) {
+        at_evidence_close(&evidence);
+    }
+    at_text_free(&text);
     if (at_evidence_parse("fuzz", (const char *)data, size, &evidence) == ATTUNE_OK) {
         at_evidence_close(&evidence);
     }
