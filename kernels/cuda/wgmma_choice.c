@@ -311,7 +311,7 @@ static void rate(const attune_problem *problem, const attune_target *target, con
 static void choose(const attune_problem *problem, const attune_target *target, choices *found)
 {
     const wgmma_candidates *of = candidates_for(problem);
-    double time[WGMMA_CANDIDATES];
+    double time[WGMMA_CANDIDATES] = {0};
     rate(problem, target, of, time);
     for (int32_t round = 0; round < of->count; ++round) {
         int32_t best = 0;

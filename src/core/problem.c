@@ -412,7 +412,8 @@ static attune_status check_elements(const char *role, int64_t batch, int64_t hea
 static int64_t row_of(const attune_problem *problem, int role)
 {
     int64_t head_dim = role <= ATTUNE_K ? problem->head_dim_qk : problem->head_dim_v;
-    int64_t step = at_problem_align(problem) / element_bytes(problem, role);
+    int64_t bytes = element_bytes(problem, role);
+    int64_t step = bytes > 0 ? at_problem_align(problem) / bytes : 1;
     return (head_dim + step - 1) / step * step;
 }
 

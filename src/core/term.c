@@ -87,6 +87,7 @@ attune_status at_term_value(const attune_term *term, const at_sizes *sizes, int6
             stack[depth++] = term->op[at] == ATTUNE_TERM_CONST ? term->value[at] : sizes->value[term->value[at]];
             continue;
         }
+        AT_FAIL_IF(depth < 2, ATTUNE_INTERNAL, "term: node %d has no two values", at);
         int64_t a = stack[depth - 2];
         int64_t b = stack[depth - 1];
         AT_FAIL_IF(!combine(term->op[at], a, b, &stack[depth - 2]), ATTUNE_INVALID_ARGUMENT,

@@ -289,7 +289,7 @@ static attune_status choose_with(attune_context *context, const attune_problem *
 attune_status attune_plan_create(attune_context *context, const attune_problem *problem,
                                  const attune_plan_options *options, attune_plan **plan)
 {
-    at_choice choice;
+    at_choice choice = {0};
     attune_problem asked;
     attune_plan_options whole;
     AT_FAIL_IF(plan == NULL, ATTUNE_INVALID_ARGUMENT, "plan is NULL");
