@@ -55,10 +55,13 @@ static attune_status forbid_clock(void)
 }
 
 /* NOTE: a thread that frees memory of a heap of its own lets glibc give that heap's end back, for which it first opens
- * /proc/sys/vm/overcommit_memory: a call that no filter here allows. With one heap for all threads it never does. */
+ * /proc/sys/vm/overcommit_memory: a call that no filter here allows. With one heap for all threads it never does. The
+ * sanitizers' allocator is another, and has no such option. */
 static attune_status share_heap(void)
 {
+#if !defined(ATTUNE_SANITIZED)
     AT_FAIL_IF(mallopt(M_ARENA_MAX, 1) == 0, ATTUNE_UNSUPPORTED, "sandbox: threads cannot be given one heap");
+#endif
     return ATTUNE_OK;
 }
 
