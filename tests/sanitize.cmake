@@ -15,9 +15,12 @@ foreach(unit ${ATTUNE_UNITS})
   if(NOT unit IN_LIST unsanitized)
     string(REPLACE "." "_" name ${unit})
     add_test(NAME sanitize.${unit} COMMAND ${sanitized}/tests/test_${name})
-    set_tests_properties(sanitize.${unit} PROPERTIES LABELS sanitize FIXTURES_REQUIRED sanitized COST 500)
+    set_tests_properties(sanitize.${unit} PROPERTIES LABELS sanitize FIXTURES_REQUIRED sanitized)
   endif()
 endforeach()
+# The longest begin first, so that none is left over at the end.
+set_tests_properties(sanitize.evolve.engine sanitize.cli.evolve sanitize.kernels.cpu_tiled
+  sanitize.kernels.cpu_decode_judged PROPERTIES COST 800)
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_*.c)
 foreach(source ${fuzz_sources})
