@@ -300,8 +300,9 @@ static bool are_scaled(const item *it)
     return (it->args->features & (ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI)) != 0;
 }
 
-/* Products become scores; what fills the tile up to whole pairs of tiles is hidden. */
-static void prepare_scores(const item *it, const tile *t, int panel, float *score)
+/* Products become scores; what fills the tile up to whole pairs of tiles is hidden. NOTE: a call, since its registers
+ * would be spilled around the loops of products (1 % of the time). */
+static __attribute__((noinline)) void prepare_scores(const item *it, const tile *t, int panel, float *score)
 {
     vf lane = load(it->ahead + panel * LANES);
     scores s = scores_of_rows(score, t->count, LANES, lane, it->seen.position - t->first);

@@ -167,7 +167,11 @@ static void clear_rows(const item *it)
 INLINE void copy_rows(int dtype, const char *from, int64_t step, int rows, int dims, float *to, int pitch)
 {
     for (int row = 0; row < rows; ++row, from += step, to += pitch) {
-        for (int c = 0; c < dims; c += VL) {
+        int c = 0;
+        for (; c <= dims - VL; c += VL) {
+            store(to + c, load_any(from + c * bytes_of(dtype), dtype));
+        }
+        if (c < dims) {
             store(to + c, load_some(from + c * bytes_of(dtype), dtype, dims - c));
         }
     }
