@@ -25,7 +25,7 @@ typedef struct at_case {
  * what at_noise_run says; that also in larger cases of fp32, whose naive error hangs on the few rows where large scores
  * compete. */
 #define AT_SMALL_CASE 4096
-#define AT_NOISE_CASE (16 * AT_SMALL_CASE)
+#define AT_NOISE_CASE (64 * AT_SMALL_CASE)
 #define AT_REDRAWS 7
 
 /* Sums for the suite-wide rule on bias, filled case by case. */
