@@ -33,8 +33,8 @@ typedef struct bench {
     at_workload work;
     at_clock clock;
     int64_t began_ns;
-    attune_plan **plan; /* [space->count]; NULL for one that was refused */
-    int calls;          /* of a sample */
+    attune_arm *arm; /* [space->count]; all zeros: one that was refused */
+    int calls;       /* of a sample */
     at_ledger *ledger;
     at_event_measurement *measured; /* [space->count], of the rounds under way */
     double *ratio;                  /* [space->count], medians of the first rounds */
@@ -47,7 +47,7 @@ static attune_status sample(bench *on, int candidate, double *us)
 {
     int64_t began = on->clock.now_ns(on->clock.self);
     for (int i = 0; i < on->calls; ++i) {
-        AT_FORWARD(at_workload_run(&on->work, on->plan[candidate]));
+        AT_FORWARD(on->arm[candidate].run(on->arm[candidate].self, &on->work.place.call));
     }
     *us = round((double)(on->clock.now_ns(on->clock.self) - began) / on->calls) / 1000;
     return ATTUNE_OK;
@@ -121,8 +121,7 @@ static attune_status refuse(bench *on, int candidate)
     at_event event = {.kind = AT_EVENT_REFUSAL, .as.refusal.refused = AT_REFUSED_WRONG};
     at_space_print(on->space, candidate, event.as.refusal.config);
     (void)snprintf(event.as.refusal.why, sizeof event.as.refusal.why, "%s", attune_last_detail());
-    attune_plan_destroy(on->plan[candidate]);
-    on->plan[candidate] = NULL;
+    at_arm_close(&on->arm[candidate]);
     return add_event(on, &event);
 }
 
@@ -130,12 +129,14 @@ static attune_status load(bench *on, int candidate)
 {
     attune_config config;
     const at_loaded *loaded;
+    attune_plan *plan;
     int64_t ns;
     at_space_config(on->space, candidate, &config);
     AT_FORWARD(at_residents_get(on->context, &on->problem, on->kernel, &config, true, &loaded));
-    AT_FORWARD(at_plan_bind(&on->problem, loaded, AT_ORIGIN_NAMED, &on->plan[candidate]));
-    AT_FORWARD(at_workload_reserve(&on->work, on->plan[candidate]->workspace_max));
-    attune_status status = at_workload_judge(&on->work, on->plan[candidate], &ns);
+    AT_FORWARD(at_plan_bind(&on->problem, loaded, AT_ORIGIN_NAMED, &plan));
+    at_arm_of_plan(plan, &on->arm[candidate]);
+    AT_FORWARD(at_workload_reserve(&on->work, &on->arm[candidate]));
+    attune_status status = at_workload_judge(&on->work, &on->arm[candidate], &ns);
     return status == ATTUNE_WRONG_RESULT ? refuse(on, candidate) : status;
 }
 
@@ -143,7 +144,7 @@ static attune_status load(bench *on, int candidate)
 static attune_status size_samples(bench *on)
 {
     double us = 0;
-    AT_FAIL_IF(on->space->order_count == 0 || on->plan[on->space->order[0]] == NULL, ATTUNE_UNSUPPORTED,
+    AT_FAIL_IF(on->space->order_count == 0 || on->arm[on->space->order[0]].run == NULL, ATTUNE_UNSUPPORTED,
                "the heuristic's first config does not run");
     on->calls = 16;
     for (int i = 0; i < 3; ++i) {
@@ -181,7 +182,7 @@ static attune_status measure(bench *on, int *order)
     int count = 0;
     for (int candidate = 0; candidate < on->space->count; ++candidate) {
         AT_FORWARD(load(on, candidate));
-        if (on->plan[candidate] != NULL) {
+        if (on->arm[candidate].run != NULL) {
             order[count++] = candidate;
         }
     }
@@ -208,10 +209,10 @@ static attune_status open_all(bench *on, const char *kernel, const char *problem
     AT_FAIL_IF(on->kernel == NULL, ATTUNE_NOT_FOUND, "there is no kernel \"%s\"", kernel);
     AT_FORWARD(at_space_open(on->kernel, &on->problem, &on->context->parts.device->target, "", &on->space));
     size_t count = (size_t)on->space->count;
-    on->plan = calloc(count, sizeof(attune_plan *));
+    on->arm = calloc(count, sizeof *on->arm);
     on->measured = calloc(count, sizeof *on->measured);
     on->ratio = calloc(count, sizeof *on->ratio);
-    AT_FAIL_IF(on->plan == NULL || on->measured == NULL || on->ratio == NULL, ATTUNE_OUT_OF_MEMORY,
+    AT_FAIL_IF(on->arm == NULL || on->measured == NULL || on->ratio == NULL, ATTUNE_OUT_OF_MEMORY,
                "no memory for %zu configs", count);
     return at_workload_open(on->context, &on->problem, &on->work);
 }

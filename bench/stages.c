@@ -12,20 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
-#include "base/random.h"
 #include "base/status.h"
 #include "core/plan.h"
 #include "cuda/build.h"
 #include "cuda/device.h"
-#include "cuda/graph.h"
 #include "cuda/loaded.h"
 #include "library/context.h"
+#include "library/workload.h"
 #include "measure/interleave.h"
 #include "measure/statistics.h"
 
 enum { WHOLE, QK, SOFTMAX, PV, LOADING, VARIANTS };
-enum { KERNELS_MAX = 32, PROBLEMS_MAX = 8, FILES_MAX = 64, SAMPLE_US = 3000, CALLS_MAX = 400 };
+enum { KERNELS_MAX = 32, PROBLEMS_MAX = 8, FILES_MAX = 64 };
 
 static const char *const variant_names[VARIANTS] = {"whole", "qk", "softmax", "pv", "loading"};
 
@@ -63,92 +61,25 @@ typedef struct wishes {
 typedef struct subject {
     attune_context *context;
     at_device *device;
-    void *stream;
     const char *text;
     attune_problem problem;
-    void *data[ATTUNE_O + 1];
+    at_workload work;
 } subject;
 
 /* One variant of one kernel, ready to be timed. */
 typedef struct variant {
     const subject *on;
     at_loaded *loaded;
-    attune_plan *plan;
-    attune_call call;
-    at_cuda_graph *graph;
-    int calls;
+    attune_arm arm; /* its plan */
+    at_binding binding;
 } variant;
-
-/* ---- Inputs ---------------------------------------------------------------------------------------------------------
- */
-
-static size_t element_bytes(const attune_problem *problem)
-{
-    return problem->dtype == ATTUNE_FP32 ? 4 : 2;
-}
-
-static void store_element(const attune_problem *problem, void *at, float value)
-{
-    uint16_t bits = problem->dtype == ATTUNE_FP16 ? at_fp16_from_float(value) : at_bf16_from_float(value);
-    if (problem->dtype == ATTUNE_FP32) {
-        memcpy(at, &value, sizeof value);
-    } else {
-        memcpy(at, &bits, sizeof bits);
-    }
-}
-
-/* Standard normal; drawn once for a number of elements that no dimension divides, and repeated. */
-static void draw(const attune_problem *problem, int role, unsigned char *to, size_t elements)
-{
-    enum { DRAWN = 1048573 };
-    at_random random = at_random_seed(1, (uint64_t)role);
-    const size_t bytes = element_bytes(problem);
-    const size_t drawn = elements < DRAWN ? elements : DRAWN;
-    for (size_t i = 0; i < drawn; ++i) {
-        store_element(problem, to + i * bytes, (float)at_random_normal(&random));
-    }
-    for (size_t i = drawn; i < elements; i += drawn) {
-        memcpy(to + i * bytes, to, (elements - i < drawn ? elements - i : drawn) * bytes);
-    }
-}
-
-static attune_status make_tensor(subject *s, int role)
-{
-    const attune_problem *p = &s->problem;
-    const bool of_query = role == ATTUNE_Q || role == ATTUNE_O;
-    const int dim = role == ATTUNE_Q || role == ATTUNE_K ? p->head_dim_qk : p->head_dim_v;
-    const size_t rows = (size_t)(of_query ? p->heads_q * p->seqlen_q : p->heads_kv * p->seqlen_kv) * (size_t)p->batch;
-    const size_t elements = rows * (size_t)dim;
-    const size_t bytes = elements * element_bytes(p);
-    AT_FORWARD(s->device->ops->allocate(s->device, bytes, &s->data[role]));
-    unsigned char *host = malloc(bytes);
-    AT_FAIL_IF(host == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bytes", bytes);
-    draw(p, role, host, elements);
-    attune_status status = s->device->ops->upload(s->device, s->data[role], host, bytes);
-    free(host);
-    return status;
-}
 
 static attune_status make_subject(subject *s)
 {
     AT_FORWARD(attune_problem_parse(s->text, &s->problem));
-    AT_FAIL_IF(s->problem.varlen || s->problem.seqused_kv || s->problem.mask || s->problem.bias != ATTUNE_BIAS_NONE ||
-                   s->problem.alibi || s->problem.sink,
-               ATTUNE_UNSUPPORTED, "%s: problems with Q, K, V and O alone can be timed here", s->text);
-    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
-        AT_FORWARD(make_tensor(s, role));
-    }
+    AT_FORWARD(at_workload_open(s->context, &s->problem, &s->work));
+    s->work.place.call.tensor[ATTUNE_LSE].data = NULL;
     return ATTUNE_OK;
-}
-
-static void free_subject(subject *s)
-{
-    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
-        if (s->data[role] != NULL) {
-            s->device->ops->release(s->device, s->data[role]);
-        }
-        s->data[role] = NULL;
-    }
 }
 
 /* ---- A variant ------------------------------------------------------------------------------------------------------
@@ -215,74 +146,38 @@ static attune_status load_variant(const subject *s, const rung *of, const at_loa
     return ATTUNE_OK;
 }
 
-static attune_status bind_variant(variant *v, void *workspace, size_t workspace_bytes)
+static attune_status plan_variant(variant *v, at_workload *work)
 {
-    const subject *s = v->on;
-    AT_FORWARD(at_plan_bind(&s->problem, v->loaded, AT_ORIGIN_NAMED, &v->plan));
-    AT_FORWARD(attune_call_init(&v->call, &s->problem));
-    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
-        v->call.tensor[role].data = s->data[role];
-    }
-    v->call.workspace = workspace;
-    v->call.workspace_bytes = workspace_bytes;
-    v->call.stream = s->stream;
+    attune_plan *plan;
+    AT_FORWARD(at_plan_bind(&work->inputs.problem, v->loaded, AT_ORIGIN_NAMED, &plan));
+    at_arm_of_plan(plan, &v->arm);
+    return at_workload_reserve(work, &v->arm);
+}
+
+static attune_status execute(const variant *v, int64_t *ns)
+{
+    const at_placement *place = &v->on->work.place;
+    at_clock clock = at_clock_monotonic();
+    int64_t begin = clock.now_ns(clock.self);
+    AT_FORWARD(v->arm.run(v->arm.self, &place->call));
+    AT_FORWARD(place->device->ops->synchronise(place->device, place->call.stream));
+    *ns = clock.now_ns(clock.self) - begin;
     return ATTUNE_OK;
 }
 
-static attune_status execute(const variant *v)
+/* The first call loads code; the second says about what one takes. */
+static attune_status bind_variant(variant *v)
 {
-    AT_FORWARD(attune_plan_execute(v->plan, &v->call));
-    return v->on->device->ops->synchronise(v->on->device, v->on->stream);
-}
-
-static attune_status capture(variant *v, int calls)
-{
-    const subject *s = v->on;
-    at_cuda_graph_destroy(v->graph);
-    v->graph = NULL;
-    AT_FORWARD(at_cuda_capture_begin(s->device, s->stream));
-    attune_status status = ATTUNE_OK;
-    for (int i = 0; i < calls && status == ATTUNE_OK; ++i) {
-        status = attune_plan_execute(v->plan, &v->call);
-    }
-    attune_status ended = at_cuda_capture_end(s->device, s->stream, &v->graph);
-    v->calls = calls;
-    return status != ATTUNE_OK ? status : ended;
-}
-
-static attune_status replay(void *self)
-{
-    const variant *v = self;
-    return at_cuda_graph_launch(v->graph, v->on->stream);
-}
-
-static attune_status await_stream(void *self)
-{
-    const variant *v = self;
-    return v->on->device->ops->synchronise(v->on->device, v->on->stream);
-}
-
-/* A graph that takes about SAMPLE_US, so that launching it and waiting for it are a small part. */
-static attune_status capture_sample(variant *v)
-{
-    enum { TRIAL = 5 };
-    at_clock clock = at_clock_monotonic();
-    AT_FORWARD(execute(v));
-    AT_FORWARD(capture(v, TRIAL));
-    AT_FORWARD(replay(v));
-    AT_FORWARD(await_stream(v));
-    int64_t begin = clock.now_ns(clock.self);
-    AT_FORWARD(replay(v));
-    AT_FORWARD(await_stream(v));
-    double us = (double)(clock.now_ns(clock.self) - begin) * 1e-3 / TRIAL;
-    int calls = (int)(SAMPLE_US / us);
-    return capture(v, calls < 1 ? 1 : calls > CALLS_MAX ? CALLS_MAX : calls);
+    int64_t ns = 0;
+    AT_FORWARD(execute(v, &ns));
+    AT_FORWARD(execute(v, &ns));
+    return at_bind(v->on->device, &v->arm, &v->on->work.place.call, ns, &v->binding);
 }
 
 static void free_variant(variant *v)
 {
-    at_cuda_graph_destroy(v->graph);
-    attune_plan_destroy(v->plan);
+    at_unbind(&v->binding);
+    at_arm_close(&v->arm);
     if (v->loaded != NULL) {
         v->on->device->ops->unload(v->loaded);
     }
@@ -301,17 +196,16 @@ static const rung *rung_of(const at_loaded *loaded)
     return NULL;
 }
 
-static attune_status print_rows(const subject *s, const char *kernel, const int *stage, const variant *v,
-                                const at_samples *samples, int count)
+static attune_status print_rows(const subject *s, const char *kernel, const int *stage, const at_samples *samples,
+                                int count)
 {
     double whole = 0;
     for (int i = 0; i < count; ++i) {
         at_interval time;
         AT_FORWARD(at_bootstrap_median(samples[i].us, samples[i].count, 0.95, AT_RESAMPLES, 1, &time));
-        const double calls = v[i].calls;
-        whole = i == 0 ? time.middle / calls : whole;
-        printf("%s\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.3f\n", s->text, kernel, variant_names[stage[i]], time.middle / calls,
-               time.low / calls, time.high / calls, i == 0 ? 1.0 : 1 - time.middle / calls / whole);
+        whole = i == 0 ? time.middle : whole;
+        printf("%s\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.3f\n", s->text, kernel, variant_names[stage[i]], time.middle, time.low,
+               time.high, i == 0 ? 1.0 : 1 - time.middle / whole);
     }
     return fflush(stdout) == 0 ? ATTUNE_OK : at_fail(ATTUNE_IO_ERROR, "writing the table");
 }
@@ -320,23 +214,23 @@ static attune_status time_variants(const subject *s, const char *kernel, double 
                                    int count)
 {
     at_interleave how;
-    at_arm arms[VARIANTS];
+    at_bound arms[VARIANTS];
     at_samples samples[VARIANTS];
     at_interleave_init(&how);
     how.budget_s = seconds;
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(capture_sample(&v[i]));
-        arms[i] = (at_arm){.name = variant_names[stage[i]], .self = &v[i], .run = replay, .finish = await_stream};
+        AT_FORWARD(bind_variant(&v[i]));
+        arms[i] = v[i].binding.bound;
     }
     AT_FORWARD(at_interleave_run(&how, arms, count, samples));
-    attune_status status = print_rows(s, kernel, stage, v, samples, count);
+    attune_status status = print_rows(s, kernel, stage, samples, count);
     for (int i = 0; i < count; ++i) {
         at_samples_free(&samples[i]);
     }
     return status;
 }
 
-static attune_status time_kernel(const subject *s, const attune_plan *plan, void *workspace, double seconds)
+static attune_status time_kernel(subject *s, const attune_plan *plan, double seconds)
 {
     const at_loaded *whole = plan->loaded;
     const rung *of = rung_of(whole);
@@ -352,7 +246,7 @@ static attune_status time_kernel(const subject *s, const attune_plan *plan, void
         v[count].on = s;
         stage[count] = i;
         status = load_variant(s, of, whole, i, &v[count].loaded);
-        status = status == ATTUNE_OK ? bind_variant(&v[count], workspace, plan->workspace_max) : status;
+        status = status == ATTUNE_OK ? plan_variant(&v[count], &s->work) : status;
         ++count;
     }
     status = status == ATTUNE_OK ? time_variants(s, plan->kernel_text, seconds, stage, v, count) : status;
@@ -363,30 +257,23 @@ static attune_status time_kernel(const subject *s, const attune_plan *plan, void
 }
 
 /* Executes once: nothing but the kernel's own launches. */
-static attune_status run_once(const subject *s, const attune_plan *plan, void *workspace)
+static attune_status run_once(subject *s, const attune_plan *plan)
 {
     variant v = {.on = s};
+    int64_t ns;
     AT_FORWARD(load_whole(s, plan->loaded, &v.loaded));
-    attune_status status = bind_variant(&v, workspace, plan->workspace_max);
+    attune_status status = plan_variant(&v, &s->work);
     printf("once\t%s\t%s\n", s->text, plan->kernel_text);
-    status = status == ATTUNE_OK ? execute(&v) : status;
+    status = status == ATTUNE_OK ? execute(&v, &ns) : status;
     free_variant(&v);
     return status;
 }
 
-static attune_status take_kernel(const subject *s, const char *kernel, const wishes *w)
+static attune_status take_kernel(subject *s, const char *kernel, const wishes *w)
 {
     attune_plan *plan;
-    void *workspace = NULL;
     AT_FORWARD(at_plan_named(s->context, &s->problem, kernel, &plan));
-    attune_status status =
-        plan->workspace_max > 0 ? s->device->ops->allocate(s->device, plan->workspace_max, &workspace) : ATTUNE_OK;
-    if (status == ATTUNE_OK) {
-        status = w->once ? run_once(s, plan, workspace) : time_kernel(s, plan, workspace, w->seconds);
-    }
-    if (workspace != NULL) {
-        s->device->ops->release(s->device, workspace);
-    }
+    attune_status status = w->once ? run_once(s, plan) : time_kernel(s, plan, w->seconds);
     attune_plan_destroy(plan);
     return status;
 }
@@ -443,7 +330,6 @@ static attune_status take_all(const wishes *w, attune_context *context)
 {
     subject s = {.context = context, .device = at_context_device(context)};
     attune_status worst = ATTUNE_OK;
-    AT_FORWARD(at_cuda_stream_create(s.device, &s.stream));
     if (!w->once) {
         printf("# %s\nproblem\tkernel\twithout\tmedian_us\tlo_us\thi_us\tshare\n", attune_context_target(context));
     }
@@ -451,9 +337,8 @@ static attune_status take_all(const wishes *w, attune_context *context)
         s.text = w->problem[i];
         attune_status status = take_problem(&s, w);
         worst = status == ATTUNE_OK ? worst : status;
-        free_subject(&s);
+        at_workload_close(&s.work);
     }
-    at_cuda_stream_destroy(s.device, s.stream);
     return worst;
 }
 

@@ -36,6 +36,7 @@ typedef struct attune_arm {
     attune_status (*capture)(void *self, const attune_call *calls, int32_t count, void **graph, attune_tensor *output);
     void (*release)(void *self, void *graph);
     void (*close)(void *self); /* after everything else */
+    const char *name;          /* what the arm was opened as; set before it is, and left alone */
 } attune_arm;
 
 /* How a program offers arms to the gate. */
@@ -43,9 +44,9 @@ typedef struct attune_arm_hooks {
     size_t size; /* sizeof(attune_arm_hooks) */
     void *self;  /* handed to open */
     /* Makes the arm of this name ready for a problem, on CUDA device `device` or, with -1, on the CPU, where it is
-     * meant to use `threads` threads. `arm` comes with its size set and is otherwise all zeros. ATTUNE_NOT_FOUND: the
-     * name is none of this program's. ATTUNE_UNSUPPORTED: it is, but cannot run this problem here, for the reason that
-     * was reported. */
+     * meant to use `threads` threads. `arm` comes with its size and name set and is otherwise all zeros.
+     * ATTUNE_NOT_FOUND: the name is none of this program's. ATTUNE_UNSUPPORTED: it is, but cannot run this problem
+     * here, for the reason that was reported. */
     attune_status (*open)(void *self, const char *name, const attune_problem *problem, int32_t device, int32_t threads,
                           attune_arm *arm);
 } attune_arm_hooks;

@@ -53,7 +53,7 @@ CLOSE = c.CFUNCTYPE(None, c.c_void_p)
 class Arm(c.Structure):
     _fields_ = [("size", c.c_size_t), ("self", c.c_void_p), ("account", c.c_char_p), ("traits", c.c_uint32),
                 ("reserved", c.c_uint32), ("workspace", WORKSPACE), ("run", RUN), ("run_own", RUN_OWN),
-                ("capture", CAPTURE), ("release", RELEASE), ("close", CLOSE)]
+                ("capture", CAPTURE), ("release", RELEASE), ("close", CLOSE), ("name", c.c_char_p)]
 
 
 OPEN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.POINTER(Problem), c.c_int32, c.c_int32, c.POINTER(Arm))

@@ -75,6 +75,12 @@ typedef struct ceiling {
     double *rate;    /* where its rate goes, a second */
 } ceiling;
 
+static attune_status run_gauge(void *self, const attune_call *call)
+{
+    (void)call;
+    return at_gauge_run(self);
+}
+
 /* The gauge's rate in the middle of its samples. */
 static attune_status read_ceiling(const ceiling *top, const at_samples *of)
 {
@@ -97,19 +103,14 @@ static attune_status time_arms(bench *all, const at_bench_setup *setup, const ce
         how.before = at_flush_run;
         how.before_self = &all->flush;
     }
-    at_arm arms[AT_ARMS_MAX];
-    int calls[AT_ARMS_MAX];
-    int count = at_bench_setup_ready(setup, arms, calls);
+    at_bound arms[AT_ARMS_MAX];
+    int count = at_bench_setup_ready(setup, arms);
     if (count == 0) {
         return ATTUNE_OK;
     }
-    arms[count] = (at_arm){.name = "peak", .self = top->gauge, .run = at_gauge_run};
+    const attune_arm peak = {.name = "peak", .self = top->gauge, .run = run_gauge};
+    arms[count] = (at_bound){.arm = &peak, .calls = 1};
     AT_FORWARD(at_interleave_run(&how, arms, count + (top->gauge != NULL), samples));
-    for (int arm = 0; arm < count; ++arm) {
-        for (size_t i = 0; i < samples[arm].count; ++i) {
-            samples[arm].us[i] /= calls[arm];
-        }
-    }
     return top->gauge != NULL ? read_ceiling(top, &samples[count]) : ATTUNE_OK;
 }
 

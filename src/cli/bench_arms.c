@@ -14,14 +14,14 @@ attune_status at_arm_names_read(const char *list, at_arm_names *names)
 {
     *names = (at_arm_names){0};
     while (true) {
-        size_t length = at_contender_length(list);
+        size_t length = at_arm_name_length(list);
         AT_FAIL_IF(length == 0, ATTUNE_INVALID_ARGUMENT, "--arms: a name is missing before \"%s\"", list);
         AT_FAIL_IF(names->count == AT_LIST_ARMS_MAX, ATTUNE_INVALID_ARGUMENT,
                    "--arms: at most %d can be timed together", AT_LIST_ARMS_MAX);
         char *name = strndup(list, length);
         AT_FAIL_IF(name == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the names of the arms");
         names->name[names->count++] = name;
-        attune_status status = at_contenders_check(name);
+        attune_status status = at_arms_check(name);
         if (status != ATTUNE_OK) {
             return at_fail_in(status, "--arms");
         }
@@ -43,61 +43,19 @@ void at_arm_names_free(at_arm_names *names)
 /* ---- Getting ready --------------------------------------------------------------------------------------------------
  */
 
-static attune_status run_entry(void *self)
-{
-    const at_entry *entry = self;
-    return entry->graph != NULL ? at_cuda_graph_launch(entry->graph, entry->work->place.call.stream)
-                                : entry->contender.run(entry->contender.self, &entry->work->place.call);
-}
-
-static attune_status wait_for_device(void *self)
-{
-    const at_entry *entry = self;
-    return entry->work->place.device->ops->synchronise(entry->work->place.device, entry->work->place.call.stream);
-}
-
-/* A graph of as many calls as fit into two milliseconds, by what the first took, and no more than 20. */
-static attune_status capture(at_entry *entry, int64_t call_ns)
-{
-    enum { CALLS_MAX = 20, GRAPH_NS = 2000000 };
-    const at_workload *work = entry->work;
-    int64_t fits = GRAPH_NS / (call_ns > 0 ? call_ns : 1);
-    int calls = fits < 1 ? 1 : fits > CALLS_MAX ? CALLS_MAX : (int)fits;
-    at_cuda_graph *graph = NULL;
-    char why[sizeof entry->reason];
-    AT_FORWARD(at_cuda_capture_begin(work->place.device, work->place.call.stream));
-    attune_status status = ATTUNE_OK;
-    for (int i = 0; i < calls && status == ATTUNE_OK; ++i) {
-        status = run_entry(entry);
-    }
-    (void)snprintf(why, sizeof why, "%s", attune_last_detail());
-    attune_status ended = at_cuda_capture_end(work->place.device, work->place.call.stream, &graph);
-    entry->graph = graph;
-    entry->calls = calls;
-    return status == ATTUNE_OK ? ended : at_fail(status, "%s", why);
-}
-
 static attune_status open_arm(attune_context *context, at_bench_setup *setup, const char *name, at_entry *entry)
 {
-    size_t workspace = 0;
-    entry->work = &setup->work;
-    entry->calls = 1;
-    AT_FORWARD(at_contenders_open(context, name, &setup->work.inputs.problem, NULL, &entry->contender));
-    entry->arm = (at_arm){.name = name, .self = entry, .run = run_entry};
-    if (entry->contender.workspace != NULL) {
-        AT_FORWARD(entry->contender.workspace(entry->contender.self, &setup->work.place.call, &workspace));
-    }
-    return at_workload_reserve(&setup->work, workspace);
+    AT_FORWARD(at_arms_open(context, name, &setup->work.inputs.problem, NULL, &entry->arm));
+    return at_workload_reserve(&setup->work, &entry->arm);
 }
 
 /* NOTE: graphs keep the workspace's address, so every arm has reserved its own before the first is captured. */
 static attune_status judge_arm(at_bench_setup *setup, at_entry *entry)
 {
+    const at_placement *place = &setup->work.place;
     int64_t call_ns;
-    bool enqueues = setup->work.place.device->target.kind == ATTUNE_TARGET_CUDA;
-    entry->arm.finish = enqueues ? wait_for_device : NULL;
-    AT_FORWARD(at_workload_judge_arm(&setup->work, &entry->arm, entry->contender.traits, &call_ns));
-    return enqueues ? capture(entry, call_ns) : ATTUNE_OK;
+    AT_FORWARD(at_workload_judge(&setup->work, &entry->arm, &call_ns));
+    return at_bind(place->device, &entry->arm, &place->call, call_ns, &entry->binding);
 }
 
 /* Turns what an arm alone is to blame for into its state; the rest ends the setup. */
@@ -126,9 +84,7 @@ attune_status at_bench_setup_open(attune_context *context, const attune_problem 
     memset(setup, 0, sizeof *setup);
     AT_FORWARD(attune_problem_print(problem, setup->problem_text, sizeof setup->problem_text));
     AT_FORWARD(at_workload_open(context, problem, &setup->work));
-    attune_status status = setup->work.place.device->target.kind != ATTUNE_TARGET_CUDA
-                               ? ATTUNE_OK
-                               : at_cuda_stream_create(setup->work.place.device, &setup->work.place.call.stream);
+    attune_status status = ATTUNE_OK;
     for (int i = 0; status == ATTUNE_OK && i < names->count; ++i) {
         at_entry *entry = &setup->entry[setup->count++];
         status = blame(entry, open_arm(context, setup, names->name[i], entry));
@@ -149,22 +105,18 @@ attune_status at_bench_setup_open(attune_context *context, const attune_problem 
 void at_bench_setup_close(at_bench_setup *setup)
 {
     for (int i = 0; i < setup->count; ++i) {
-        at_cuda_graph_destroy(setup->entry[i].graph);
-        at_contender_close(&setup->entry[i].contender);
-    }
-    if (setup->work.place.call.stream != NULL) {
-        at_cuda_stream_destroy(setup->work.place.device, setup->work.place.call.stream);
+        at_unbind(&setup->entry[i].binding);
+        at_arm_close(&setup->entry[i].arm);
     }
     at_workload_close(&setup->work);
 }
 
-int at_bench_setup_ready(const at_bench_setup *setup, at_arm arms[AT_ARMS_MAX], int calls[AT_ARMS_MAX])
+int at_bench_setup_ready(const at_bench_setup *setup, at_bound arms[AT_ARMS_MAX])
 {
     int count = 0;
     for (int i = 0; i < setup->count; ++i) {
         if (setup->entry[i].state == AT_ENTRY_READY) {
-            calls[count] = setup->entry[i].calls;
-            arms[count++] = setup->entry[i].arm;
+            arms[count++] = setup->entry[i].binding.bound;
         }
     }
     return count;

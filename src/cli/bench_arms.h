@@ -2,10 +2,9 @@
 #ifndef CLI_BENCH_ARMS_H
 #define CLI_BENCH_ARMS_H
 
-#include "cuda/graph.h"
 #include "library/workload.h"
 #include "measure/order.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 /* The arms of a list, at most; one more may be timed with them. */
 enum { AT_LIST_ARMS_MAX = AT_ARMS_MAX - 1 };
@@ -13,7 +12,7 @@ enum { AT_LIST_ARMS_MAX = AT_ARMS_MAX - 1 };
 /* Names as given; duplicates are allowed, for controls. */
 typedef struct at_arm_names {
     int count;
-    char *name[AT_LIST_ARMS_MAX]; /* as in gate/contenders.h, but for what takes hooks */
+    char *name[AT_LIST_ARMS_MAX]; /* as in worker/arms.h, but for what takes hooks */
 } at_arm_names;
 
 /* Splits "auto,NAME:A=1,B=2,openblas": a piece with a "=" and no ":" goes on with the arm before it. Unknown kernels
@@ -31,11 +30,8 @@ typedef enum at_entry_state {
 typedef struct at_entry {
     at_entry_state state;
     char reason[512]; /* unless it is ready */
-    at_arm arm;
-    at_contender contender;
-    const at_workload *work;
-    at_cuda_graph *graph; /* on CUDA what a run of the arm replays, so that the host is left out; else NULL */
-    int calls;            /* in a run of the arm */
+    attune_arm arm;
+    at_binding binding; /* to the problem's inputs */
 } at_entry;
 
 /* A problem's inputs and the arms that run on them. */
@@ -51,8 +47,8 @@ typedef struct at_bench_setup {
 attune_status at_bench_setup_open(attune_context *context, const attune_problem *problem, const at_arm_names *names,
                                   at_bench_setup *setup);
 void at_bench_setup_close(at_bench_setup *setup);
-/* Collects the arms that are ready, in order, and how many calls a run of each makes; returns how many arms. */
-int at_bench_setup_ready(const at_bench_setup *setup, at_arm arms[AT_ARMS_MAX], int calls[AT_ARMS_MAX]);
+/* Collects the arms that are ready, in order; returns how many. */
+int at_bench_setup_ready(const at_bench_setup *setup, at_bound arms[AT_ARMS_MAX]);
 /* Bytes of all tensors of the problem: what has to be read or written at least once. */
 size_t at_bench_setup_bytes(const at_bench_setup *setup);
 

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "cli/python.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 static const char default_problem[] = "b1,h8,s512,d64,fp16";
 
@@ -40,7 +40,7 @@ attune_status at_judging_read_peers(const at_cli *cli, const char *fallback, at_
     on->peers = strdup(list);
     AT_FAIL_IF(on->peers == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the peers");
     for (char *at = on->peers; at != NULL;) {
-        char *end = at + at_contender_length(at);
+        char *end = at + at_arm_name_length(at);
         AT_FAIL_IF(end == at, ATTUNE_INVALID_ARGUMENT, "--against %s: a name is missing", list);
         AT_FAIL_IF(on->gate.peer_count == AT_MANY, ATTUNE_INVALID_ARGUMENT, "--against: more than %d peers", AT_MANY);
         on->peer[on->gate.peer_count++] = at;

@@ -7,7 +7,7 @@
 #include "core/problem.h"
 #include "evidence/verify.h"
 #include "gate/gate_parts.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 /* DIR/.../NAME.json.gz, or as version 1 has it, NAME.json */
 static bool is_file_of(const char *path, const char *kernel)
@@ -76,8 +76,8 @@ void at_gate_forget_known(at_gate *gate)
 static bool is_called(const at_arm_facts *facts, const char *name)
 {
     char label[AT_KERNEL_TEXT_MAX], recorded[AT_KERNEL_TEXT_MAX];
-    at_contender_label(name, label);
-    at_contender_label(facts->name, recorded);
+    at_arm_label(name, label);
+    at_arm_label(facts->name, recorded);
     return strcmp(label, recorded) == 0;
 }
 
@@ -86,7 +86,7 @@ static bool mentions_one(const at_verdict *verdict, const char *name)
 {
     for (int arm = 0; arm < verdict->session.arm_count; ++arm) {
         if (at_verdict_is_peer(verdict, arm) && is_called(&verdict->arm[arm], name) &&
-            at_contender_is_file_of(name, verdict->arm[arm].account)) {
+            at_arm_is_file_of(name, verdict->arm[arm].account)) {
             return true;
         }
     }
@@ -102,7 +102,7 @@ static bool mentions_one(const at_verdict *verdict, const char *name)
  * stand for all: the last, which runs whatever the others refuse, must be there. */
 static bool mentions(const at_verdict *verdict, const char *peer)
 {
-    const char *const *best = at_contenders_best(verdict->target.kind);
+    const char *const *best = at_arms_best(verdict->target.kind);
     if (strcmp(peer, "best") != 0) {
         return mentions_one(verdict, peer);
     }

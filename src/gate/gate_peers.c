@@ -7,15 +7,15 @@
 #include "gate/gate_parts.h"
 #include "judge/sanity.h"
 #include "judge/verdict_parts.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 /* Evidence has files of Python's without their folders. */
 static attune_status check_labels(const char *const *peer, int count, int one)
 {
     char label[AT_KERNEL_TEXT_MAX], other[AT_KERNEL_TEXT_MAX];
-    at_contender_label(peer[one], label);
+    at_arm_label(peer[one], label);
     for (int i = one + 1; i < count; ++i) {
-        at_contender_label(peer[i], other);
+        at_arm_label(peer[i], other);
         AT_FAIL_IF(strcmp(label, other) == 0 && strcmp(peer[one], peer[i]) != 0, ATTUNE_INVALID_ARGUMENT,
                    "%s and %s: evidence calls both %s; one of the files needs another name", peer[one], peer[i], label);
     }
@@ -25,7 +25,7 @@ static attune_status check_labels(const char *const *peer, int count, int one)
 attune_status at_gate_check_peers(const char *const *peer, int count, bool own_arms)
 {
     for (int i = 0; i < count; ++i) {
-        attune_status status = strcmp(peer[i], "best") == 0 ? ATTUNE_OK : at_contenders_check_hooked(peer[i], own_arms);
+        attune_status status = strcmp(peer[i], "best") == 0 ? ATTUNE_OK : at_arms_check_hooked(peer[i], own_arms);
         status = status == ATTUNE_OK ? check_labels(peer, count, i) : status;
         if (status != ATTUNE_OK) {
             return at_fail_in(status, "peer");
@@ -110,7 +110,7 @@ static attune_status add_peer(at_gate *gate, at_gate_table *table, const char *n
 static attune_status add_best(at_gate *gate, at_gate_table *table)
 {
     int before = table->peer_count;
-    const char *const *best = at_contenders_best(gate->target.kind);
+    const char *const *best = at_arms_best(gate->target.kind);
     AT_FAIL_IF(best[0] == NULL, ATTUNE_UNSUPPORTED, "PyTorch has no back end for this target");
     for (int i = 0; best[i] != NULL; ++i) {
         AT_FORWARD(add_peer(gate, table, best[i], true));

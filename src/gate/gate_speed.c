@@ -9,7 +9,7 @@
 #include "core/problem.h"
 #include "cuda/rates.h"
 #include "judge/verdict_parts.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 /* ---- Arms ------------------------------------------------------------------------------------------------------- */
 
@@ -130,7 +130,7 @@ static void name_absent(const at_gate_table *table, at_verdict *verdict)
     for (int i = 0; i < table->peer_count; ++i) {
         if (!table->peer[i].runs && verdict->absent_count < AT_VERDICT_ABSENT) {
             at_arm_facts *absent = &verdict->absent[verdict->absent_count++];
-            at_contender_label(table->peer[i].name, absent->name);
+            at_arm_label(table->peer[i].name, absent->name);
             (void)snprintf(absent->account, sizeof absent->account, "%s", table->peer[i].account);
         }
     }
@@ -142,7 +142,7 @@ static void describe_arms(const at_gate_bench *on, at_verdict *verdict)
         for (int i = 0; i < on->table->peer_count; ++i) {
             const at_gate_peer *peer = &on->table->peer[i];
             char label[AT_KERNEL_TEXT_MAX];
-            at_contender_label(peer->name, label);
+            at_arm_label(peer->name, label);
             if (strcmp(verdict->arm[arm].name, label) == 0) {
                 verdict->arm[arm].traits = peer->traits;
                 (void)snprintf(verdict->arm[arm].account, sizeof verdict->arm[arm].account, "%s", peer->account);

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "gate/gate_parts.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 double at_gate_seconds(const at_gate *gate)
 {
@@ -41,7 +41,7 @@ void at_gate_progress(const at_gate *gate, const char *doing, double done)
 bool at_gate_wants_python(const at_gate *gate)
 {
     for (int i = 0; i < gate->options->peer_count; ++i) {
-        if (at_contenders_python(gate->options->peer[i]) || strcmp(gate->options->peer[i], "best") == 0) {
+        if (at_arms_python(gate->options->peer[i]) || strcmp(gate->options->peer[i], "best") == 0) {
             return true;
         }
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 const char *at_stage_name(at_stage stage)
 {
@@ -91,7 +91,7 @@ static int place_of(const selection *chosen, int old)
 static void name_arms(at_verdict *verdict, const at_session *session, const selection *chosen)
 {
     for (int i = 0; i < chosen->count; ++i) {
-        at_contender_label(session->arm[chosen->from[i]].name, verdict->arm[i].name);
+        at_arm_label(session->arm[chosen->from[i]].name, verdict->arm[i].name);
     }
 }
 

@@ -70,7 +70,7 @@ typedef struct at_stage_run {
 
 /* An arm of the session, or a peer that was asked for and could not run. */
 typedef struct at_arm_facts {
-    char name[AT_KERNEL_TEXT_MAX]; /* at_contender_label: "cudnn", "torch:flash", "py:FILE:FUNCTION", a kernel's text */
+    char name[AT_KERNEL_TEXT_MAX]; /* at_arm_label: "cudnn", "torch:flash", "py:FILE:FUNCTION", a kernel's text */
     char account[AT_SENTENCE_MAX]; /* versions, digests, the engine chosen; of one that could not run: why */
     uint32_t traits;
 } at_arm_facts;

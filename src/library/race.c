@@ -21,8 +21,7 @@ enum {
 
 typedef struct racer {
     at_choice choice;
-    attune_plan *plan;
-    const at_workload *work;
+    attune_arm arm;   /* its plan */
     int64_t first_ns; /* of the run that was judged */
 } racer;
 
@@ -155,15 +154,17 @@ static void enter_all(field *all, const attune_context *context, const attune_pr
 static attune_status qualify(attune_context *context, const attune_problem *problem, at_workload *work, racer *one)
 {
     const at_loaded *loaded;
+    attune_plan *plan;
     AT_FORWARD(at_residents_get(context, problem, one->choice.kernel, &one->choice.config, true, &loaded));
-    AT_FORWARD(at_plan_bind(problem, loaded, one->choice.origin, &one->plan));
-    AT_FORWARD(at_workload_reserve(work, one->plan->workspace_max));
-    return at_workload_judge(work, one->plan, &one->first_ns);
+    AT_FORWARD(at_plan_bind(problem, loaded, one->choice.origin, &plan));
+    at_arm_of_plan(plan, &one->arm);
+    AT_FORWARD(at_workload_reserve(work, &one->arm));
+    return at_workload_judge(work, &one->arm, &one->first_ns);
 }
 
 static void drop(field *all, int index)
 {
-    attune_plan_destroy(all->racer[index].plan);
+    at_arm_close(&all->racer[index].arm);
     all->racer[index] = all->racer[--all->count];
 }
 
@@ -191,7 +192,7 @@ static attune_status qualify_all(attune_context *context, const attune_problem *
     for (int i = 0; i < all->count;) {
         attune_status status = qualify(context, problem, work, &all->racer[i]);
         if (status == ATTUNE_OK) {
-            all->racer[i++].work = work;
+            ++i;
             continue;
         }
         failure = status;
@@ -203,12 +204,6 @@ static attune_status qualify_all(attune_context *context, const attune_problem *
 }
 
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
-
-static attune_status run_racer(void *self)
-{
-    const racer *one = self;
-    return at_workload_run(one->work, one->plan);
-}
 
 static attune_status fastest_of(const at_samples *samples, int count, int *winner)
 {
@@ -224,7 +219,7 @@ static attune_status fastest_of(const at_samples *samples, int count, int *winne
     return ATTUNE_OK;
 }
 
-attune_status at_race_time(const at_clock *clock, double budget_s, const at_arm *arms, int count, int *winner)
+attune_status at_race_time(const at_clock *clock, double budget_s, const at_bound *arms, int count, int *winner)
 {
     at_interleave how;
     at_samples samples[AT_ARMS_MAX];
@@ -240,26 +235,41 @@ attune_status at_race_time(const at_clock *clock, double budget_s, const at_arm 
     return status;
 }
 
-static attune_status race(attune_context *context, field *all, bool patient, int *winner)
+static attune_status bind_all(const at_workload *work, const field *all, at_binding *binding, at_bound *bound)
 {
-    at_arm arms[FINALISTS];
+    for (int i = 0; i < all->count; ++i) {
+        const racer *one = &all->racer[i];
+        AT_FORWARD(at_bind(work->place.device, &one->arm, &work->place.call, one->first_ns, &binding[i]));
+        bound[i] = binding[i].bound;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status race(const at_workload *work, const field *all, bool patient, int *winner)
+{
+    at_binding binding[FINALISTS] = {{0}};
+    at_bound bound[FINALISTS];
     *winner = 0;
     if (all->count == 1) {
         return ATTUNE_OK;
     }
-    for (int i = 0; i < all->count; ++i) {
-        arms[i] = (at_arm){.name = all->racer[i].plan->kernel_text, .self = &all->racer[i], .run = run_racer};
+    attune_status status = bind_all(work, all, binding, bound);
+    if (status == ATTUNE_OK) {
+        status = at_race_time(&work->clock, patient ? 4.0 : 0.4, bound, all->count, winner);
     }
-    return at_race_time(&context->parts.clock, patient ? 4.0 : 0.4, arms, all->count, winner);
+    for (int i = 0; i < all->count; ++i) {
+        at_unbind(&binding[i]);
+    }
+    return status;
 }
 
 /* ---- The result ------------------------------------------------------------------------------------------------- */
 
-static attune_status record(attune_context *context, const attune_problem *problem, const attune_plan *plan)
+static attune_status record(attune_context *context, const attune_problem *problem, const char *kernel_text)
 {
     char class_text[AT_CLASS_TEXT_MAX];
     at_problem_class(problem, class_text);
-    at_wisdom_row row = {AT_MEASURED, class_text, context->target_text, (char *)plan->kernel_text, NULL};
+    at_wisdom_row row = {AT_MEASURED, class_text, context->target_text, (char *)kernel_text, NULL};
     pthread_rwlock_wrlock(&context->lock);
     attune_status status = at_wisdom_add(context->wisdom, &row);
     pthread_rwlock_unlock(&context->lock);
@@ -274,12 +284,12 @@ static attune_status hold(attune_context *context, const attune_problem *problem
     AT_FORWARD(at_workload_open(context, problem, &work));
     attune_status status = qualify_all(context, problem, &work, all);
     if (status == ATTUNE_OK) {
-        status = race(context, all, patient, &first);
+        status = race(&work, all, patient, &first);
     }
     if (status == ATTUNE_OK) {
         *winner = all->racer[first].choice;
         /* Who was not let in might have won: wisdom is for all who ask. */
-        status = all->avoided == 0 ? record(context, problem, all->racer[first].plan) : ATTUNE_OK;
+        status = all->avoided == 0 ? record(context, problem, all->racer[first].arm.name) : ATTUNE_OK;
     }
     at_workload_close(&work);
     return status;
@@ -295,7 +305,7 @@ attune_status at_race_run(attune_context *context, const attune_problem *problem
     attune_status status =
         all->count == 0 ? at_supports_any(context, problem, avoided) : hold(context, problem, patient, all, winner);
     for (int i = 0; i < all->count; ++i) {
-        attune_plan_destroy(all->racer[i].plan);
+        at_arm_close(&all->racer[i].arm);
     }
     free(all);
     return status;

@@ -109,6 +109,6 @@ attune_status at_race_run(attune_context *context, const attune_problem *problem
 
 /* The fastest of at most AT_ARMS_MAX arms, by their medians, in about the time given. Tests bring a clock of their own.
  */
-attune_status at_race_time(const at_clock *clock, double budget_s, const at_arm *arms, int count, int *winner);
+attune_status at_race_time(const at_clock *clock, double budget_s, const at_bound *arms, int count, int *winner);
 
 #endif

@@ -19,7 +19,7 @@ void at_interleave_init(at_interleave *how)
 /* One run in progress. */
 typedef struct timing {
     const at_interleave *how;
-    const at_arm *arms;
+    const at_bound *arms;
     int arm_count;
     at_samples *samples;
     at_order order;
@@ -50,7 +50,7 @@ static attune_status check(const at_interleave *how, int arm_count)
 /* Times `calls` calls of an arm together, after the hook. */
 static attune_status time_calls(const timing *run, int arm, int64_t calls, double *call_ns)
 {
-    const at_arm *timed = &run->arms[arm];
+    const at_bound *timed = &run->arms[arm];
     AT_FAIL_IF(run->how->stop != NULL && run->how->stop(run->how->stop_self), ATTUNE_INTERRUPTED, "interrupted");
     if (run->how->before != NULL) {
         AT_FORWARD(run->how->before(run->how->before_self));
@@ -58,13 +58,13 @@ static attune_status time_calls(const timing *run, int arm, int64_t calls, doubl
     int64_t start = now_ns(run);
     attune_status status = ATTUNE_OK;
     for (int64_t call = 0; call < calls && status == ATTUNE_OK; ++call) {
-        status = timed->run(timed->self);
+        status = timed->arm->run(timed->arm->self, timed->call);
     }
     if (status == ATTUNE_OK && timed->finish != NULL) {
-        status = timed->finish(timed->self);
+        status = timed->finish(timed->finish_self);
     }
     if (status != ATTUNE_OK) {
-        return at_fail_in(status, "arm %s", timed->name);
+        return at_fail_in(status, "arm %s", timed->arm->name);
     }
     *call_ns = (double)(now_ns(run) - start) / (double)calls;
     return ATTUNE_OK;
@@ -124,7 +124,7 @@ static attune_status sample_block(timing *run)
         at_samples *samples = &run->samples[block[i]];
         double call_ns;
         AT_FORWARD(time_calls(run, block[i], samples->calls, &call_ns));
-        samples->us[samples->count++] = call_ns * 1e-3;
+        samples->us[samples->count++] = call_ns * 1e-3 / run->arms[block[i]].calls;
     }
     return ATTUNE_OK;
 }
@@ -179,7 +179,7 @@ static attune_status run_timing(timing *run)
     return sample_all(run);
 }
 
-attune_status at_interleave_run(const at_interleave *how, const at_arm *arms, int arm_count, at_samples *samples)
+attune_status at_interleave_run(const at_interleave *how, const at_bound *arms, int arm_count, at_samples *samples)
 {
     AT_FORWARD(check(how, arm_count));
     timing run = {.how = how,

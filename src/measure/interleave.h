@@ -30,15 +30,15 @@ void at_interleave_init(at_interleave *how);
 
 /* One arm's times. */
 typedef struct at_samples {
-    double *us; /* microseconds a call; sample 2 b and 2 b + 1 are of block b */
+    double *us; /* microseconds a call of the arm; sample 2 b and 2 b + 1 are of block b */
     size_t count;
-    int64_t calls; /* batched into each sample */
+    int64_t calls; /* runs batched into each sample */
     bool settled;  /* whether warm-up found it stable */
 } at_samples;
 
 /* Runs all arms, interleaved. `samples` has room for arm_count; free each with at_samples_free. On failure (an arm's
  * own status, its name in the detail) they are empty. */
-attune_status at_interleave_run(const at_interleave *how, const at_arm *arms, int arm_count, at_samples *samples);
+attune_status at_interleave_run(const at_interleave *how, const at_bound *arms, int arm_count, at_samples *samples);
 void at_samples_free(at_samples *samples);
 
 #endif

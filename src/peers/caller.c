@@ -130,7 +130,7 @@ static attune_status open_arm(const attune_arm_hooks *hooks, const attune_proble
                               caller *self)
 {
     bool cuda = target->kind == ATTUNE_TARGET_CUDA;
-    attune_arm given = {.size = sizeof given};
+    attune_arm given = {.size = sizeof given, .name = self->name};
     expect(self->name, "opening");
     AT_FORWARD(
         take(self->name, "opening",
@@ -141,11 +141,11 @@ static attune_status open_arm(const attune_arm_hooks *hooks, const attune_proble
     return check_members(self, cuda);
 }
 
-attune_status at_caller_contend(const attune_arm_hooks *hooks, const char *name, const attune_problem *problem,
-                                const attune_target *target, at_contender *contender)
+attune_status at_caller_arm(const attune_arm_hooks *hooks, const char *name, const attune_problem *problem,
+                            const attune_target *target, attune_arm *arm)
 {
     attune_arm_hooks known;
-    *contender = (at_contender){0};
+    *arm = (attune_arm){0};
     AT_FORWARD(at_sized_read(&sized_hooks, hooks, &known));
     AT_FAIL_IF(known.open == NULL, ATTUNE_INVALID_ARGUMENT, "hooks.open is NULL");
     caller *self = calloc(1, sizeof *self);
@@ -157,7 +157,8 @@ attune_status at_caller_contend(const attune_arm_hooks *hooks, const char *name,
         close_caller(self);
         return status;
     }
-    *contender = (at_contender){
+    *arm = (attune_arm){
+        .size = sizeof *arm,
         .name = self->name,
         .account = self->account,
         .traits = self->arm.traits,

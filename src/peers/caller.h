@@ -4,12 +4,12 @@
 
 #include "attune/gate.h"
 #include "attune/kernel.h"
-#include "measure/contender.h"
+#include "measure/arm.h"
 
 /* Opens the caller's arm of this name for a problem on a target. ATTUNE_NOT_FOUND where
  * the name is none of the caller's; ATTUNE_INVALID_ARGUMENT where its arm lacks what it must have; else what the caller
- * reported. `hooks` must outlive the contender. */
-attune_status at_caller_contend(const attune_arm_hooks *hooks, const char *name, const attune_problem *problem,
-                                const attune_target *target, at_contender *contender);
+ * reported. `hooks` must outlive the arm. */
+attune_status at_caller_arm(const attune_arm_hooks *hooks, const char *name, const attune_problem *problem,
+                            const attune_target *target, attune_arm *arm);
 
 #endif

@@ -240,7 +240,7 @@ static attune_status resident_get(peer *self, const at_cudnn_shape *shape, const
     return ATTUNE_OK;
 }
 
-/* ---- The contender --------------------------------------------------------------------------------------------------
+/* ---- The arm --------------------------------------------------------------------------------------------------
  */
 
 static bool is_empty(const attune_call *call)
@@ -372,10 +372,10 @@ static attune_status plan_ahead(peer *self)
     return ATTUNE_OK;
 }
 
-attune_status at_cudnn_contend(at_device *device, const attune_problem *problem, bool fastest, at_contender *contender)
+attune_status at_cudnn_arm(at_device *device, const attune_problem *problem, bool fastest, attune_arm *arm)
 {
     attune_reason reason;
-    *contender = (at_contender){0};
+    *arm = (attune_arm){0};
     AT_FAIL_IF(!at_cudnn_supports(problem, &device->target, &reason), ATTUNE_UNSUPPORTED, "cudnn: %s", reason.text);
     peer *self = calloc(1, sizeof *self);
     AT_FAIL_IF(self == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the cuDNN peer");
@@ -390,12 +390,12 @@ attune_status at_cudnn_contend(at_device *device, const attune_problem *problem,
         close_peer(self);
         return status;
     }
-    *contender = (at_contender){.name = fastest ? "cudnn:fastest" : "cudnn",
-                                .account = self->account,
-                                .traits = ATTUNE_TRAIT_BATCH_VARIANT | ATTUNE_TRAIT_TAINTS,
-                                .self = self,
-                                .workspace = workspace,
-                                .run = run,
-                                .close = close_peer};
+    *arm = (attune_arm){.name = fastest ? "cudnn:fastest" : "cudnn",
+                        .account = self->account,
+                        .traits = ATTUNE_TRAIT_BATCH_VARIANT | ATTUNE_TRAIT_TAINTS,
+                        .self = self,
+                        .workspace = workspace,
+                        .run = run,
+                        .close = close_peer};
     return ATTUNE_OK;
 }

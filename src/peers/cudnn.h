@@ -5,7 +5,7 @@
 #define PEERS_CUDNN_H
 
 #include "core/device.h"
-#include "measure/contender.h"
+#include "measure/arm.h"
 
 /* Whether cuDNN is asked for this problem at all; if not, the reason. Its engines may refuse more: contending tells. */
 bool at_cudnn_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason);
@@ -14,6 +14,6 @@ bool at_cudnn_supports(const attune_problem *problem, const attune_target *targe
  * with `fastest`, the fastest of all its choices as measured here and now. Named "cudnn" or "cudnn:fastest"; the
  * account has cuDNN's version and the engine. ATTUNE_UNSUPPORTED names the field, or has cuDNN's words;
  * ATTUNE_NOT_FOUND where there is no cuDNN. */
-attune_status at_cudnn_contend(at_device *device, const attune_problem *problem, bool fastest, at_contender *contender);
+attune_status at_cudnn_arm(at_device *device, const attune_problem *problem, bool fastest, attune_arm *arm);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "attune/kernel.h"
 #include "base/threads.h"
-#include "measure/contender.h"
+#include "measure/arm.h"
 
 typedef struct at_openblas at_openblas;
 
@@ -38,7 +38,7 @@ void at_openblas_run(at_openblas_call *bound);
 
 /* Opens the peer for a problem on a CPU: runs on the pool with the vector code of `isa`. Memory is taken when sizes
  * change, which is outside of what is timed. */
-attune_status at_openblas_contend(at_pool *pool, const attune_target *target, const attune_problem *problem,
-                                  at_contender *contender);
+attune_status at_openblas_arm(at_pool *pool, const attune_target *target, const attune_problem *problem,
+                              attune_arm *arm);
 
 #endif

@@ -42,7 +42,7 @@ struct at_timing {
 };
 
 /* How far an arm's result may lie from the validated one, which is the first arm's: the coarser of the two says. */
-double at_timing_share(const at_timing *timing, const at_contender *contender);
+double at_timing_share(const at_timing *timing, const attune_arm *arm);
 
 /* Makes everything ready, and sees that it is: each arm's own outputs are right under a transform, and poison shows. */
 attune_status at_timing_cuda_open(at_worker *worker, const at_timing_request *request, at_timing **timing);

@@ -20,7 +20,7 @@ enum {
 };
 
 typedef struct cpu_arm {
-    at_contender *contender;
+    const attune_arm *of;
     int calls;
     double share; /* by how much outputs may be off; 0: not by a bit */
     void *slab;   /* workspaces, and outputs where they do not fit into the arena */
@@ -60,10 +60,10 @@ static void refill(cpu_timing *on, uint64_t transform)
 
 static attune_status run_calls(cpu_arm *arm)
 {
-    at_contender *contender = arm->contender;
+    const attune_arm *of = arm->of;
     for (int i = 0; i < arm->calls; ++i) {
-        AT_FORWARD(contender->run != NULL ? contender->run(contender->self, &arm->call[i])
-                                          : contender->run_own(contender->self, &arm->call[i], &arm->output));
+        AT_FORWARD(of->run != NULL ? of->run(of->self, &arm->call[i])
+                                   : of->run_own(of->self, &arm->call[i], &arm->output));
     }
     return ATTUNE_OK;
 }
@@ -72,7 +72,7 @@ static attune_status run_calls(cpu_arm *arm)
 static int count_wrong(const cpu_timing *on, const cpu_arm *arm, const at_transform_map *wanted, double share)
 {
     int wrong = 0;
-    if (arm->contender->run == NULL) {
+    if (arm->of->run == NULL) {
         return arm->output.data == NULL || !at_transform_matches(wanted, on->transform, &arm->output, share);
     }
     for (int i = 0; i < arm->calls; ++i) {
@@ -133,7 +133,7 @@ static int choose_calls(const cpu_timing *on, cpu_arm *arm, int calls, size_t wo
     size_t output = on->base.transformed.role[ATTUNE_O].bytes + SPACED_MAX;
     size_t room = on->base.worker->arena_bytes;
     bool there = on->base.worker->arena != NULL && room >= AT_OUTPUTS_AT + output;
-    arm->shown = there && arm->contender->run != NULL;
+    arm->shown = there && arm->of->run != NULL;
     size_t outputs = (arm->shown ? room - AT_OUTPUTS_AT : MEMORY_MAX) / output;
     size_t workspaces = MEMORY_MAX / (workspace + SPACED_MAX);
     size_t fits = outputs < workspaces ? outputs : workspaces;
@@ -144,9 +144,7 @@ static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
 {
     size_t output = on->base.transformed.role[ATTUNE_O].bytes;
     size_t workspace = 0, at[CALLS_MAX] = {0};
-    if (arm->contender->workspace != NULL) {
-        AT_FORWARD(arm->contender->workspace(arm->contender->self, &on->set, &workspace));
-    }
+    AT_FORWARD(at_arm_workspace(arm->of, &on->set, &workspace));
     arm->calls = choose_calls(on, arm, calls, workspace);
     arm->slab_bytes = lay_out(on, 0, workspace, arm->calls, at);
     size_t end = lay_out(on, arm->shown ? AT_OUTPUTS_AT : arm->slab_bytes, output, arm->calls, arm->output_at);
@@ -167,7 +165,7 @@ static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
 
 static attune_status keep_result(const cpu_timing *on, cpu_arm *arm)
 {
-    const attune_tensor *from = arm->contender->run != NULL ? &arm->call[0].tensor[ATTUNE_O] : &arm->output;
+    const attune_tensor *from = arm->of->run != NULL ? &arm->call[0].tensor[ATTUNE_O] : &arm->output;
     size_t bytes = at_transform_result_bytes(&on->base.transformed, from);
     arm->validated = *from;
     arm->validated.data = malloc(bytes);
@@ -178,24 +176,24 @@ static attune_status keep_result(const cpu_timing *on, cpu_arm *arm)
 
 static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
 {
-    double share = at_timing_share(&on->base, arm->contender);
+    double share = at_timing_share(&on->base, arm->of);
     refill(on, 0);
     AT_FORWARD(run_calls(arm));
     AT_FAIL_IF(count_wrong(on, arm, &on->base.transformed, share) != 0, ATTUNE_WRONG_RESULT,
                "timed outputs: calls of %s differ from the validated result by more than %.2g of a row's largest, "
                "before anything was timed",
-               arm->contender->name, share);
+               arm->of->name, share);
     AT_FORWARD(keep_result(on, arm));
     const at_transform_map own = own_of(on, arm);
     poison(on, arm);
     refill(on, 1 + at_random_below(&on->random, INT32_MAX));
-    AT_FAIL_IF(arm->contender->run != NULL && count_wrong(on, arm, &own, share) != arm->calls, ATTUNE_INTERNAL,
-               "%s: poisoned outputs were not seen", arm->contender->name);
+    AT_FAIL_IF(arm->of->run != NULL && count_wrong(on, arm, &own, share) != arm->calls, ATTUNE_INTERNAL,
+               "%s: poisoned outputs were not seen", arm->of->name);
     AT_FORWARD(run_calls(arm));
-    bool varies = (arm->contender->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
+    bool varies = (arm->of->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
     arm->share = varies || count_wrong(on, arm, &own, 0) != 0 ? share : 0;
     AT_FAIL_IF(count_wrong(on, arm, &own, arm->share) != 0, ATTUNE_WRONG_RESULT,
-               "timed outputs: calls of %s are wrong on other inputs than those validated", arm->contender->name);
+               "timed outputs: calls of %s are wrong on other inputs than those validated", arm->of->name);
     return ATTUNE_OK;
 }
 
@@ -227,7 +225,7 @@ static attune_status make_arm(cpu_timing *on, int index)
 {
     cpu_arm *arm = &on->arm[index];
     int calls = 1;
-    *arm = (cpu_arm){.contender = &on->base.wanted.arm[index]->contender};
+    *arm = (cpu_arm){.of = &on->base.wanted.arm[index]->arm};
     AT_FORWARD(make_calls(on, arm, calls));
     AT_FORWARD(check_arm(on, arm));
     AT_FORWARD(size_samples(on, arm, &calls));

@@ -33,7 +33,7 @@ enum {
 };
 
 typedef struct cuda_arm {
-    at_contender *contender;
+    const attune_arm *of;
     int calls;
     double share;            /* by how much outputs may be off; 0: not by a bit */
     void *slab;              /* outputs and workspaces */
@@ -245,9 +245,7 @@ static attune_status workspace_of(const cuda_timing *on, const cuda_arm *arm, si
 {
     attune_call call = on->set[0];
     call.tensor[ATTUNE_O] = on->base.wanted.call.tensor[ATTUNE_O];
-    *bytes = 0;
-    return arm->contender->workspace == NULL ? ATTUNE_OK
-                                             : arm->contender->workspace(arm->contender->self, &call, bytes);
+    return at_arm_workspace(arm->of, &call, bytes);
 }
 
 /* Warm outputs and workspaces take at most half of the L2; cold, each input set is used once. */
@@ -293,27 +291,11 @@ static attune_status make_calls(cuda_timing *on, cuda_arm *arm, size_t workspace
     return ATTUNE_OK;
 }
 
-static attune_status capture_calls(cuda_timing *on, cuda_arm *arm, const attune_call *call)
-{
-    AT_FORWARD(at_cuda_capture_begin(on->device, on->stream));
-    attune_status status = ATTUNE_OK;
-    for (int i = 0; i < arm->calls && status == ATTUNE_OK; ++i) {
-        status = arm->contender->run(arm->contender->self, &call[i]);
-    }
-    if (status == ATTUNE_OK) {
-        return at_cuda_capture_end(on->device, on->stream, &arm->graph);
-    }
-    char why[512];
-    (void)snprintf(why, sizeof why, "%s", attune_last_detail());
-    (void)at_cuda_capture_end(on->device, on->stream, &arm->graph);
-    return at_fail(status, "%s", why);
-}
-
 /* The arm's own graph, its outputs where it puts them. */
 static attune_status take_graph(cuda_timing *on, cuda_arm *arm, const attune_call *call)
 {
     const at_transform_role *result = &on->base.transformed.role[ATTUNE_O];
-    AT_FORWARD(arm->contender->capture(arm->contender->self, call, arm->calls, &arm->captured, arm->output));
+    AT_FORWARD(arm->of->capture(arm->of->self, call, arm->calls, &arm->captured, arm->output));
     for (int i = 0; i < arm->calls; ++i) {
         const attune_tensor *output = &arm->output[i];
         AT_FAIL_IF(output->data == NULL || output->dtype != result->tensor.dtype ||
@@ -328,7 +310,7 @@ static attune_status make_graph(cuda_timing *on, cuda_arm *arm, size_t workspace
     attune_call *call = calloc((size_t)arm->calls, sizeof *call);
     AT_FAIL_IF(call == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d calls", arm->calls);
     attune_status status = ATTUNE_OK;
-    if (arm->contender->capture != NULL) {
+    if (arm->of->capture != NULL) {
         for (int i = 0; i < arm->calls; ++i) {
             call[i] = on->set[i % on->sets];
         }
@@ -338,7 +320,8 @@ static attune_status make_graph(cuda_timing *on, cuda_arm *arm, size_t workspace
         }
     } else {
         status = make_calls(on, arm, workspace, call);
-        status = status == ATTUNE_OK ? capture_calls(on, arm, call) : status;
+        status = status != ATTUNE_OK ? status
+                                     : at_arm_capture(on->device, arm->of, call, arm->calls, on->stream, &arm->graph);
     }
     free(call);
     return status;
@@ -362,14 +345,14 @@ static void free_arm(cuda_timing *on, cuda_arm *arm)
     void *buffers[] = {arm->slab, arm->validated.data, arm->output_table, arm->range_table, arm->flags};
     at_cuda_graph_destroy(arm->graph);
     if (arm->captured != NULL) {
-        arm->contender->release(arm->contender->self, arm->captured);
+        arm->of->release(arm->of->self, arm->captured);
     }
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; ++i) {
         on->device->ops->release(on->device, buffers[i]);
     }
     free(arm->output);
     free(arm->range);
-    *arm = (cuda_arm){.contender = arm->contender};
+    *arm = (cuda_arm){.of = arm->of};
 }
 
 static attune_status build_arm(cuda_timing *on, cuda_arm *arm, int most)
@@ -412,8 +395,8 @@ static attune_status time_replays(cuda_timing *on, const cuda_arm *arm, int repl
         AT_FORWARD(at_cuda_event_elapsed(on->device, on->begin, on->end, us));
         if (late) {
             AT_FAIL_IF(on->wait_ns >= WAIT_NS_MAX, ATTUNE_DEVICE_ERROR,
-                       "%s: the host needs more than %d ms to enqueue %d calls", arm->contender->name,
-                       WAIT_NS_MAX / 1000000, arm->calls);
+                       "%s: the host needs more than %d ms to enqueue %d calls", arm->of->name, WAIT_NS_MAX / 1000000,
+                       arm->calls);
             on->wait_ns *= 2;
         }
     }
@@ -427,12 +410,12 @@ static attune_status time_replays(cuda_timing *on, const cuda_arm *arm, int repl
 /* How far an arm's results may lie from the first arm's, and from its own on other days. */
 static double generous_share(const cuda_timing *on, const cuda_arm *arm)
 {
-    return at_timing_share(&on->base, arm->contender);
+    return at_timing_share(&on->base, arm->of);
 }
 
 static double own_share(const cuda_timing *on, const cuda_arm *arm)
 {
-    return at_transform_share((int)on->base.wanted.problem.dtype, arm->contender->traits);
+    return at_transform_share((int)on->base.wanted.problem.dtype, arm->of->traits);
 }
 
 static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attune_tensor *wanted, double share,
@@ -463,8 +446,8 @@ static attune_status check_look(cuda_timing *on, cuda_arm *arm)
     AT_FORWARD(poison(on, arm));
     AT_FORWARD(look(on, arm, &arm->validated, own_share(on, arm)));
     AT_FORWARD(count_wrong(on, arm, &wrong));
-    AT_FAIL_IF(wrong != arm->calls, ATTUNE_INTERNAL, "%s: %d of %d poisoned outputs were seen", arm->contender->name,
-               wrong, arm->calls);
+    AT_FAIL_IF(wrong != arm->calls, ATTUNE_INTERNAL, "%s: %d of %d poisoned outputs were seen", arm->of->name, wrong,
+               arm->calls);
     return ATTUNE_OK;
 }
 
@@ -478,17 +461,17 @@ static attune_status check_arm(cuda_timing *on, cuda_arm *arm)
     AT_FAIL_IF(wrong > 0, ATTUNE_WRONG_RESULT,
                "timed outputs: %d of %d calls of %s differ from the validated result by more than %.2g of a row's "
                "largest, before anything was timed",
-               wrong, arm->calls, arm->contender->name, share);
+               wrong, arm->calls, arm->of->name, share);
     AT_FORWARD(keep_result(on, arm));
     share = own_share(on, arm);
     AT_FORWARD(refill(on, 1 + at_random_below(&on->random, INT32_MAX)));
     AT_FORWARD(replay_and_look(on, arm, &arm->validated, 0, &wrong));
-    arm->share = wrong > 0 || (arm->contender->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0 ? share : 0;
+    arm->share = wrong > 0 || (arm->of->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0 ? share : 0;
     if (wrong > 0) { /* its bits depend on where a head or row stands */
         AT_FORWARD(replay_and_look(on, arm, &arm->validated, share, &wrong));
         AT_FAIL_IF(wrong > 0, ATTUNE_WRONG_RESULT,
                    "timed outputs: %d of %d calls of %s are wrong on other inputs than those validated", wrong,
-                   arm->calls, arm->contender->name);
+                   arm->calls, arm->of->name);
     }
     return check_look(on, arm);
 }
@@ -510,13 +493,13 @@ static attune_status limit_calls(cuda_timing *on, cuda_arm *arm)
 static attune_status make_arm(cuda_timing *on, int index)
 {
     cuda_arm *arm = &on->arm[index];
-    at_contender *contender = &on->base.wanted.arm[index]->contender;
-    *arm = (cuda_arm){.contender = contender};
+    const attune_arm *of = &on->base.wanted.arm[index]->arm;
+    *arm = (cuda_arm){.of = of};
     attune_status status = build_arm(on, arm, WARM_CALLS_MAX);
     status = status == ATTUNE_OK ? check_arm(on, arm) : status;
     status = status == ATTUNE_OK ? limit_calls(on, arm) : status;
     on->base.calls[index] = arm->calls;
-    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", contender->name);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", of->name);
 }
 
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */

@@ -10,8 +10,8 @@ size_t at_timing_call_bytes(const at_timing *timing)
     return bytes;
 }
 
-double at_timing_share(const at_timing *timing, const at_contender *contender)
+double at_timing_share(const at_timing *timing, const attune_arm *arm)
 {
-    uint32_t traits = contender->traits | timing->wanted.arm[0]->contender.traits;
+    uint32_t traits = arm->traits | timing->wanted.arm[0]->arm.traits;
     return at_transform_share((int)timing->wanted.problem.dtype, traits);
 }

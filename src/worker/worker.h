@@ -6,9 +6,8 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
-#include "attune/gate.h"
+#include "library/bind.h"
 #include "library/context.h"
-#include "measure/contender.h"
 #include "wire/serve.h"
 #include "worker/candidate.h"
 
@@ -16,7 +15,7 @@
 typedef struct at_worker_arm {
     char *name;
     attune_problem problem;
-    at_contender contender;
+    attune_arm arm;
     at_candidate candidate; /* what a stranger's kernel was loaded from */
 } at_worker_arm;
 

@@ -7,7 +7,7 @@
 #include "cpu/source.h"
 #include "cuda/cuda.h"
 #include "library/catalogue.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 #include "worker/worker_ops.h"
 
 static void arm_free(at_worker_arm *arm)
@@ -15,7 +15,7 @@ static void arm_free(at_worker_arm *arm)
     if (arm == NULL) {
         return;
     }
-    at_contender_close(&arm->contender);
+    at_arm_close(&arm->arm);
     at_candidate_free(&arm->candidate);
     free(arm->name);
     free(arm);
@@ -47,16 +47,16 @@ static attune_status add_arm(at_worker *worker, at_worker_arm *arm)
 /* ---- Loading ---------------------------------------------------------------------------------------------------- */
 
 /* A stranger's kernel comes with its recipe, all else by its name. */
-static attune_status open_contender(at_worker *worker, const json_t *request, at_worker_arm *arm)
+static attune_status open_by(at_worker *worker, const json_t *request, at_worker_arm *arm)
 {
     json_t *recipe;
     attune_plan *plan = NULL;
     if (json_object_get(request, "recipe") == NULL) {
-        return at_contenders_open(worker->context, arm->name, &arm->problem, worker->hooks, &arm->contender);
+        return at_arms_open(worker->context, arm->name, &arm->problem, worker->hooks, &arm->arm);
     }
     AT_FORWARD(at_json_field(request, "request", "recipe", JSON_OBJECT, &recipe));
     AT_FORWARD(at_candidate_load(&worker->candidate_code, worker->device, recipe, &arm->candidate, &plan));
-    at_contender_of_plan(plan, &arm->contender);
+    at_arm_of_plan(plan, &arm->arm);
     return ATTUNE_OK;
 }
 
@@ -67,7 +67,7 @@ static attune_status open_arm(at_worker *worker, const json_t *request, at_worke
     AT_FORWARD(at_wire_problem(request, "problem", &arm->problem));
     arm->name = strdup(name);
     AT_FAIL_IF(arm->name == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
-    return open_contender(worker, request, arm);
+    return open_by(worker, request, arm);
 }
 
 /* Of a call of the problem's sizes, where no term tells it of every call. */
@@ -76,9 +76,7 @@ static attune_status constant_workspace(const at_worker_arm *arm, attune_term *t
     attune_call call;
     size_t bytes = 0;
     AT_FORWARD(attune_call_init(&call, &arm->problem));
-    if (arm->contender.workspace != NULL) {
-        AT_FORWARD(arm->contender.workspace(arm->contender.self, &call, &bytes));
-    }
+    AT_FORWARD(at_arm_workspace(&arm->arm, &call, &bytes));
     *term = attune_term_const((int64_t)bytes);
     return ATTUNE_OK;
 }
@@ -86,13 +84,13 @@ static attune_status constant_workspace(const at_worker_arm *arm, attune_term *t
 /* What a plan in another process needs to know. What is no kernel of ours is asked for whole problems only. */
 static attune_status describe(const at_worker_arm *arm, json_t *answer)
 {
-    const at_contender *contender = &arm->contender;
-    const attune_plan *plan = at_contender_plan(contender);
+    const attune_arm *does = &arm->arm;
+    const attune_plan *plan = at_arm_plan(does);
     attune_term term = {{0}, {0}};
-    uint32_t traits = contender->traits | (plan == NULL ? (uint32_t)ATTUNE_TRAIT_BATCH_VARIANT : 0U);
+    uint32_t traits = does->traits | (plan == NULL ? (uint32_t)ATTUNE_TRAIT_BATCH_VARIANT : 0U);
     AT_FORWARD(plan == NULL ? constant_workspace(arm, &term) : ATTUNE_OK);
-    AT_FORWARD(at_answer_put(answer, "kernel", json_string(contender->name)));
-    AT_FORWARD(at_answer_put(answer, "account", json_string(contender->account)));
+    AT_FORWARD(at_answer_put(answer, "kernel", json_string(does->name)));
+    AT_FORWARD(at_answer_put(answer, "account", json_string(does->account)));
     AT_FORWARD(at_answer_put(answer, "traits", json_integer(traits)));
     const attune_term *workspace = plan == NULL ? &term : &plan->loaded->resources.workspace;
     return at_answer_put(answer, "workspace", at_wire_from_term(workspace));
@@ -198,7 +196,7 @@ static attune_status build(at_worker *worker, const json_t *request, json_t *ans
 {
     at_worker_arm *arm;
     AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
-    const attune_plan *plan = at_contender_plan(&arm->contender);
+    const attune_plan *plan = at_arm_plan(&arm->arm);
     AT_FAIL_IF(plan == NULL, ATTUNE_UNSUPPORTED, "%s is no kernel of attune's", arm->name);
     const attune_target *target = &worker->device->target;
     if (target->kind == ATTUNE_TARGET_CPU) {
@@ -255,9 +253,7 @@ static attune_status workspace(at_worker *worker, const json_t *request, json_t 
     size_t bytes = 0;
     AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
     AT_FORWARD(read_call(request, &call));
-    if (arm->contender.workspace != NULL) {
-        AT_FORWARD(arm->contender.workspace(arm->contender.self, &call, &bytes));
-    }
+    AT_FORWARD(at_arm_workspace(&arm->arm, &call, &bytes));
     return at_answer_put(answer, "bytes", json_integer((json_int_t)bytes));
 }
 
@@ -269,8 +265,8 @@ static attune_status run(at_worker *worker, const json_t *request, json_t *answe
     (void)answer;
     AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
     AT_FORWARD(read_call(request, &call));
-    AT_FAIL_IF(arm->contender.run == NULL, ATTUNE_UNSUPPORTED, "%s computes into outputs of its own only", arm->name);
-    AT_FORWARD(arm->contender.run(arm->contender.self, &call));
+    AT_FAIL_IF(arm->arm.run == NULL, ATTUNE_UNSUPPORTED, "%s computes into outputs of its own only", arm->name);
+    AT_FORWARD(arm->arm.run(arm->arm.self, &call));
     return worker->device->ops->synchronise(worker->device, call.stream);
 }
 

@@ -1,9 +1,8 @@
 /* cuDNN on a real device: right by attune's own rules, in either order of choosing, run and captured. */
 #include "base/cm.h"
 
-#include "cuda/graph.h"
 #include "library/workload.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 static attune_context *context;
 static bool has_cudnn;
@@ -12,17 +11,17 @@ static int open_device(void **state)
 {
     const attune_options options = {.size = sizeof options, .target = "cuda"};
     attune_problem problem;
-    at_contender contender;
+    attune_arm arm;
     (void)state;
     if (attune_context_create(&options, &context) != ATTUNE_OK) {
         print_error("%s\n", attune_last_detail());
         return -1;
     }
     assert_ok(attune_problem_parse("b1,h1,s64,d64,fp16", &problem));
-    attune_status status = at_contenders_open(context, "cudnn", &problem, NULL, &contender);
+    attune_status status = at_arms_open(context, "cudnn", &problem, NULL, &arm);
     has_cudnn = status != ATTUNE_NOT_FOUND;
-    print_message("%s\n", status == ATTUNE_OK ? contender.account : attune_last_detail());
-    at_contender_close(&contender);
+    print_message("%s\n", status == ATTUNE_OK ? arm.account : attune_last_detail());
+    at_arm_close(&arm);
     return 0;
 }
 
@@ -33,71 +32,30 @@ static int close_device(void **state)
     return 0;
 }
 
-/* A contender on a workload, as the judge takes it. */
-typedef struct runner {
-    const at_workload *work;
-    const at_contender *contender;
-    void *stream;
-    bool captured;
-} runner;
-
-static attune_status run_once(const runner *with)
-{
-    attune_call call = with->work->place.call;
-    call.stream = with->stream;
-    return with->contender->run(with->contender->self, &call);
-}
-
-static attune_status run_captured(const runner *with)
-{
-    at_device *device = with->work->place.device;
-    at_cuda_graph *graph = NULL;
-    assert_ok(at_cuda_capture_begin(device, with->stream));
-    attune_status status = run_once(with);
-    assert_ok(at_cuda_capture_end(device, with->stream, &graph));
-    assert_ok(at_cuda_graph_launch(graph, with->stream));
-    assert_ok(device->ops->synchronise(device, with->stream));
-    at_cuda_graph_destroy(graph);
-    return status;
-}
-
-static attune_status run(void *self)
-{
-    const runner *with = self;
-    if (with->captured) {
-        return run_captured(with);
-    }
-    attune_status status = run_once(with);
-    return status != ATTUNE_OK ? status
-                               : with->work->place.device->ops->synchronise(with->work->place.device, with->stream);
-}
-
 static void is_right(const char *name, const char *text)
 {
     attune_problem problem;
-    at_contender contender;
+    attune_arm arm;
     at_workload work;
-    size_t bytes = 0;
+    at_binding binding;
     int64_t ns;
     assert_ok(attune_problem_parse(text, &problem));
-    attune_status status = at_contenders_open(context, name, &problem, NULL, &contender);
+    attune_status status = at_arms_open(context, name, &problem, NULL, &arm);
     if (!has_cudnn) {
         assert_int_equal(status, ATTUNE_NOT_FOUND);
         return;
     }
     assert_ok(status);
     assert_ok(at_workload_open(context, &problem, &work));
-    assert_ok(contender.workspace(contender.self, &work.place.call, &bytes));
-    assert_ok(at_workload_reserve(&work, bytes));
-    runner with = {.work = &work, .contender = &contender};
-    assert_ok(at_cuda_stream_create(work.place.device, &with.stream));
-    at_arm arm = {.name = text, .self = &with, .run = run};
-    assert_ok(at_workload_judge_arm(&work, &arm, contender.traits, &ns));
-    with.captured = true;
-    assert_ok(at_workload_judge_arm(&work, &arm, contender.traits, &ns));
-    at_cuda_stream_destroy(work.place.device, with.stream);
+    assert_ok(at_workload_reserve(&work, &arm));
+    assert_ok(at_workload_judge(&work, &arm, &ns));
+    assert_ok(at_bind(work.place.device, &arm, &work.place.call, ns, &binding));
+    attune_arm replayed = binding.arm;
+    replayed.traits = arm.traits;
+    assert_ok(at_workload_judge(&work, &replayed, &ns));
+    at_unbind(&binding);
     at_workload_close(&work);
-    at_contender_close(&contender);
+    at_arm_close(&arm);
 }
 
 static void cudnn_is_right(void **state)

@@ -60,30 +60,30 @@ static void nothing_is_left(void)
     assert_int_equal(driver->handles, 0);
 }
 
-static attune_status contend(const char *text, bool fastest, at_contender *contender)
+static attune_status contend(const char *text, bool fastest, attune_arm *arm)
 {
     attune_problem problem;
     assert_ok(attune_problem_parse(text, &problem));
-    return at_cudnn_contend(device, &problem, fastest, contender);
+    return at_cudnn_arm(device, &problem, fastest, arm);
 }
 
 /* ---- The library ------------------------------------------------------------------------------------------------ */
 
 static void absence_has_a_reason(void **state)
 {
-    at_contender contender;
+    attune_arm arm;
     (void)state;
     assert_int_equal(setenv("ATTUNE_CUDNN", "/no/such/libcudnn.so.9", 1), 0);
-    assert_fails(contend("b1,h2,s64,d64,fp16", false, &contender), ATTUNE_NOT_FOUND, "/no/such/libcudnn.so.9");
+    assert_fails(contend("b1,h2,s64,d64,fp16", false, &arm), ATTUNE_NOT_FOUND, "/no/such/libcudnn.so.9");
     assert_int_equal(setenv("ATTUNE_CUDNN", "libm.so.6", 1), 0);
-    assert_fails(contend("b1,h2,s64,d64,fp16", false, &contender), ATTUNE_NOT_FOUND, "cuDNN has no cudnn");
+    assert_fails(contend("b1,h2,s64,d64,fp16", false, &arm), ATTUNE_NOT_FOUND, "cuDNN has no cudnn");
     assert_int_equal(setenv("ATTUNE_CUDNN", ATTUNE_FAKE_CUDNN, 1), 0);
     fake->version = 90001;
-    assert_fails(contend("b1,h2,s64,d64,fp16", false, &contender), ATTUNE_NOT_FOUND,
+    assert_fails(contend("b1,h2,s64,d64,fp16", false, &arm), ATTUNE_NOT_FOUND,
                  "cuDNN 9.0.1 is too old: 9.1 or later is needed");
     fake->version = 91900;
     fake->start = 1001;
-    assert_fails(contend("b1,h2,s64,d64,fp16", false, &contender), ATTUNE_DEVICE_ERROR, "cuDNN 9.19.0, starting");
+    assert_fails(contend("b1,h2,s64,d64,fp16", false, &arm), ATTUNE_DEVICE_ERROR, "cuDNN 9.19.0, starting");
     nothing_is_left();
 }
 
@@ -91,10 +91,10 @@ static void absence_has_a_reason(void **state)
 
 static void has_form(const char *text, const char *form)
 {
-    at_contender contender;
-    assert_ok(contend(text, false, &contender));
+    attune_arm arm;
+    assert_ok(contend(text, false, &arm));
     assert_string_equal(fake->form, form);
-    at_contender_close(&contender);
+    at_arm_close(&arm);
     nothing_is_left();
 }
 
@@ -129,11 +129,11 @@ static void refusals_name_the_field(void **state)
         {"b1,h2,s64,d64,fp16,strict", "strict"},
         {"b1,h2,s64,d64,fp16,varlen=3,layout=bshd", "varlen"},
     };
-    at_contender contender;
+    attune_arm arm;
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
-        assert_fails(contend(refused[i].problem, false, &contender), ATTUNE_UNSUPPORTED, refused[i].words);
-        assert_null(contender.run);
+        assert_fails(contend(refused[i].problem, false, &arm), ATTUNE_UNSUPPORTED, refused[i].words);
+        assert_null(arm.run);
     }
     assert_int_equal(fake->questions, 0);
 }
@@ -152,11 +152,11 @@ static void cudnns_words_reach_the_detail(void **state)
         {AT_CUDNN_ENGINEHEUR, "asking the heuristics"},
         {AT_CUDNN_EXECUTION_PLAN, "compiling an engine"},
     };
-    at_contender contender;
+    attune_arm arm;
     (void)state;
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; ++i) {
         fake->refuses = steps[i].kind;
-        assert_fails(contend("b1,h2,s64,d64,fp16", false, &contender), ATTUNE_UNSUPPORTED,
+        assert_fails(contend("b1,h2,s64,d64,fp16", false, &arm), ATTUNE_UNSUPPORTED,
                      steps[i].kind == AT_CUDNN_TENSOR ? "tensor" : steps[i].words);
         nothing_is_left();
     }
@@ -166,20 +166,20 @@ static void cudnns_words_reach_the_detail(void **state)
 
 static void the_first_choice_that_compiles(void **state)
 {
-    at_contender contender;
+    attune_arm arm;
     (void)state;
     fake->choices[0] = 3;
     memcpy(fake->engine[0], (int64_t[]){7, 5, 6}, 3 * sizeof(int64_t));
     fake->broken = 1 << 7;
-    assert_ok(contend("b1,h2,s64,d64,fp16", false, &contender));
-    assert_string_equal(contender.name, "cudnn");
-    assert_string_equal(contender.account, "cuDNN 9.19.0, engine 5, the first of 3 choices, 256 bytes of workspace");
+    assert_ok(contend("b1,h2,s64,d64,fp16", false, &arm));
+    assert_string_equal(arm.name, "cudnn");
+    assert_string_equal(arm.account, "cuDNN 9.19.0, engine 5, the first of 3 choices, 256 bytes of workspace");
     assert_int_equal(fake->questions, 1); /* no fallback */
-    at_contender_close(&contender);
+    at_arm_close(&arm);
     fake->broken = 1 << 5 | 1 << 6 | 1 << 7;
-    assert_fails(contend("b1,h2,s64,d64,fp16", false, &contender), ATTUNE_UNSUPPORTED, "the engine is broken");
+    assert_fails(contend("b1,h2,s64,d64,fp16", false, &arm), ATTUNE_UNSUPPORTED, "the engine is broken");
     fake->choices[0] = 0;
-    assert_fails(contend("b1,h2,s64,d64,fp16", false, &contender), ATTUNE_UNSUPPORTED, "offer no engine");
+    assert_fails(contend("b1,h2,s64,d64,fp16", false, &arm), ATTUNE_UNSUPPORTED, "offer no engine");
     nothing_is_left();
 }
 
@@ -191,7 +191,7 @@ static void take_time(int64_t engine)
 
 static void the_fastest_of_all_choices(void **state)
 {
-    at_contender contender;
+    attune_arm arm;
     (void)state;
     fake->running = take_time;
     fake->choices[0] = 2;
@@ -199,21 +199,21 @@ static void the_fastest_of_all_choices(void **state)
     fake->choices[1] = 4;
     memcpy(fake->engine[1], (int64_t[]){9, 60, 3, 2}, 4 * sizeof(int64_t)); /* 60 ms is far behind: looked at once */
     fake->broken = 1 << 9;
-    assert_ok(contend("b1,h2,s64,d64,fp16,causal", true, &contender));
-    assert_string_equal(contender.name, "cudnn:fastest");
-    assert_non_null(strstr(contender.account, "engine 3, the fastest of 12 choices")); /* of two graphs */
-    at_contender_close(&contender);
+    assert_ok(contend("b1,h2,s64,d64,fp16,causal", true, &arm));
+    assert_string_equal(arm.name, "cudnn:fastest");
+    assert_non_null(strstr(arm.account, "engine 3, the fastest of 12 choices")); /* of two graphs */
+    at_arm_close(&arm);
     nothing_is_left();
-    assert_ok(contend("b1,h2,sq32,skv64,d64,fp16,causal", true, &contender));
-    assert_non_null(strstr(contender.account, "engine 3, the fastest of 6 choices"));
-    at_contender_close(&contender);
+    assert_ok(contend("b1,h2,sq32,skv64,d64,fp16,causal", true, &arm));
+    assert_non_null(strstr(arm.account, "engine 3, the fastest of 6 choices"));
+    at_arm_close(&arm);
     nothing_is_left();
     fake->execute = 5000; /* a run that fails may have broken the device: the race is over */
-    assert_fails(contend("b1,h2,s64,d64,fp16,causal", true, &contender), ATTUNE_DEVICE_ERROR, "the run failed");
+    assert_fails(contend("b1,h2,s64,d64,fp16,causal", true, &arm), ATTUNE_DEVICE_ERROR, "the run failed");
     nothing_is_left();
     fake->execute = 0;
     fake->broken = ~UINT64_C(0);
-    assert_fails(contend("b1,h2,s64,d64,fp16,causal", true, &contender), ATTUNE_UNSUPPORTED, "the engine is broken");
+    assert_fails(contend("b1,h2,s64,d64,fp16,causal", true, &arm), ATTUNE_UNSUPPORTED, "the engine is broken");
     nothing_is_left();
 }
 
@@ -240,12 +240,12 @@ static void runs_pass_tensors_and_scalars(void **state)
 {
     attune_problem problem;
     attune_call call;
-    at_contender contender;
+    attune_arm arm;
     (void)state;
     make_call("b2,h4,hkv2,sq32,skv64,d64,bf16,causal,scale=0.25", &problem, &call);
     call.stream = scratch;
-    assert_ok(at_cudnn_contend(device, &problem, false, &contender));
-    assert_ok(contender.run(contender.self, &call));
+    assert_ok(at_cudnn_arm(device, &problem, false, &arm));
+    assert_ok(arm.run(arm.self, &call));
     assert_int_equal(fake->runs, 1);
     assert_int_equal(fake->ran, 2);
     assert_ptr_equal(fake->stream, scratch);
@@ -260,11 +260,11 @@ static void runs_pass_tensors_and_scalars(void **state)
     assert_int_equal(fake->seqlen_q, 32);
     assert_int_equal(fake->seqlen_kv, 64);
     call.tensor[ATTUNE_LSE].data = lse;
-    assert_ok(contender.run(contender.self, &call));
+    assert_ok(arm.run(arm.self, &call));
     assert_int_equal(fake->count, 9);
     assert_int_equal(fake->id[ATTUNE_LSE], AT_CUDNN_ID_ROLES + ATTUNE_LSE);
     assert_ptr_equal(fake->data[ATTUNE_LSE], lse);
-    at_contender_close(&contender);
+    at_arm_close(&arm);
     nothing_is_left();
 }
 
@@ -272,24 +272,24 @@ static void a_shape_is_planned_once(void **state)
 {
     attune_problem problem;
     attune_call call;
-    at_contender contender;
+    attune_arm arm;
     size_t bytes = 0;
     (void)state;
     make_call("b2,h4,s64,d64,fp16,causal", &problem, &call);
-    assert_ok(at_cudnn_contend(device, &problem, false, &contender));
+    assert_ok(at_cudnn_arm(device, &problem, false, &arm));
     assert_int_equal(fake->plans, 1);
-    assert_ok(contender.workspace(contender.self, &call, &bytes));
+    assert_ok(arm.workspace(arm.self, &call, &bytes));
     assert_int_equal(bytes, 256);
-    assert_ok(contender.run(contender.self, &call));
-    assert_ok(contender.run(contender.self, &call));
+    assert_ok(arm.run(arm.self, &call));
+    assert_ok(arm.run(arm.self, &call));
     assert_int_equal(fake->plans, 1);
     call.batch = 1;
-    assert_ok(contender.run(contender.self, &call));
+    assert_ok(arm.run(arm.self, &call));
     assert_int_equal(fake->plans, 2);
     call.batch = 2;
-    assert_ok(contender.run(contender.self, &call));
+    assert_ok(arm.run(arm.self, &call));
     assert_int_equal(fake->plans, 2);
-    at_contender_close(&contender);
+    at_arm_close(&arm);
     nothing_is_left();
 }
 
@@ -297,28 +297,28 @@ static void calls_are_checked(void **state)
 {
     attune_problem problem;
     attune_call call;
-    at_contender contender;
+    attune_arm arm;
     size_t bytes = 1;
     (void)state;
     make_call("b2,h4,s64,d64,fp16,causal", &problem, &call);
-    assert_ok(at_cudnn_contend(device, &problem, false, &contender));
+    assert_ok(at_cudnn_arm(device, &problem, false, &arm));
     call.seqlen_kv = 32;
-    assert_fails(contender.run(contender.self, &call), ATTUNE_UNSUPPORTED, "seqlen_q 64");
+    assert_fails(arm.run(arm.self, &call), ATTUNE_UNSUPPORTED, "seqlen_q 64");
     call.seqlen_kv = 65;
-    assert_fails(contender.workspace(contender.self, &call, &bytes), ATTUNE_INVALID_ARGUMENT, "seqlen_kv");
+    assert_fails(arm.workspace(arm.self, &call, &bytes), ATTUNE_INVALID_ARGUMENT, "seqlen_kv");
     call.seqlen_kv = 64;
     call.workspace_bytes = 255;
-    assert_fails(contender.run(contender.self, &call), ATTUNE_WORKSPACE_TOO_SMALL, "workspace_bytes 255");
+    assert_fails(arm.run(arm.self, &call), ATTUNE_WORKSPACE_TOO_SMALL, "workspace_bytes 255");
     call.workspace_bytes = 256;
     call.tensor[ATTUNE_V].data = NULL;
-    assert_fails(contender.run(contender.self, &call), ATTUNE_INVALID_ARGUMENT, "V");
+    assert_fails(arm.run(arm.self, &call), ATTUNE_INVALID_ARGUMENT, "V");
     call.tensor[ATTUNE_V].data = memory[ATTUNE_V];
     call.seqlen_q = 0;
-    assert_ok(contender.workspace(contender.self, &call, &bytes));
+    assert_ok(arm.workspace(arm.self, &call, &bytes));
     assert_int_equal(bytes, 0);
-    assert_ok(contender.run(contender.self, &call));
+    assert_ok(arm.run(arm.self, &call));
     assert_int_equal(fake->runs, 0);
-    at_contender_close(&contender);
+    at_arm_close(&arm);
     nothing_is_left();
 }
 

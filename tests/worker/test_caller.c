@@ -3,7 +3,7 @@
 
 #include "judge/sanity.h"
 #include "library/context.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 #include "worker/remote.h"
 
 /* ---- The example ------------------------------------------------------------------------------------------------ */
@@ -138,106 +138,102 @@ static int close_context(void **state)
     return 0;
 }
 
-static attune_status open_arm(stage *on, at_contender *contender)
+static attune_status open_arm(stage *on, attune_arm *arm)
 {
     const attune_arm_hooks hooks = {.size = sizeof hooks, .self = on, .open = answer};
     on->arm.self = on;
     on->arm.close = count_close;
-    return at_contenders_open(context, "given", &problem, &hooks, contender);
+    return at_arms_open(context, "given", &problem, &hooks, arm);
 }
 
 static void arms_come_as_they_are(void **state)
 {
-    at_contender contender;
+    attune_arm arm;
     attune_tensor output;
     float data[16 * 8];
     (void)state;
     stage on = {.arm = {.size = sizeof on.arm, .run = fine, .run_own = own, .traits = 2, .account = "version 3"},
                 .output = {.data = data}};
-    assert_ok(open_arm(&on, &contender));
+    assert_ok(open_arm(&on, &arm));
     assert_int_equal(on.threads, 2);
     assert_int_equal(on.device, -1);
-    assert_string_equal(contender.name, "given");
-    assert_string_equal(contender.account, "version 3");
-    assert_int_equal(contender.traits, 2);
-    assert_null(contender.workspace);
-    assert_null(contender.capture);
-    assert_ok(contender.run(contender.self, NULL));
-    assert_ok(contender.run_own(contender.self, NULL, &output));
+    assert_string_equal(arm.name, "given");
+    assert_string_equal(arm.account, "version 3");
+    assert_int_equal(arm.traits, 2);
+    assert_null(arm.workspace);
+    assert_null(arm.capture);
+    assert_ok(arm.run(arm.self, NULL));
+    assert_ok(arm.run_own(arm.self, NULL, &output));
     assert_ptr_equal(output.data, data);
-    at_contender_close(&contender);
+    at_arm_close(&arm);
     assert_int_equal(on.closed, 1);
-    at_contender_close(&contender);
+    at_arm_close(&arm);
     assert_int_equal(on.closed, 1);
 }
 
 static void failures_are_told(void **state)
 {
-    at_contender contender;
+    attune_arm arm;
     attune_tensor output;
     (void)state;
     stage on = {.arm = {.size = sizeof on.arm, .run = strange, .run_own = own}};
-    assert_ok(open_arm(&on, &contender));
-    assert_fails(contender.run(contender.self, NULL), ATTUNE_INVALID_ARGUMENT, "run returned 77, no status");
-    assert_fails(contender.run_own(contender.self, NULL, &output), ATTUNE_INVALID_ARGUMENT,
-                 "did not say where its output lies");
-    at_contender_close(&contender);
+    assert_ok(open_arm(&on, &arm));
+    assert_fails(arm.run(arm.self, NULL), ATTUNE_INVALID_ARGUMENT, "run returned 77, no status");
+    assert_fails(arm.run_own(arm.self, NULL, &output), ATTUNE_INVALID_ARGUMENT, "did not say where its output lies");
+    at_arm_close(&arm);
     on.arm.run = silent;
-    assert_ok(open_arm(&on, &contender));
-    assert_fails(contender.run(contender.self, NULL), ATTUNE_DEVICE_ERROR, "nothing was reported of it");
-    at_contender_close(&contender);
+    assert_ok(open_arm(&on, &arm));
+    assert_fails(arm.run(arm.self, NULL), ATTUNE_DEVICE_ERROR, "nothing was reported of it");
+    at_arm_close(&arm);
 }
 
 static void arms_must_be_whole(void **state)
 {
-    at_contender contender;
+    attune_arm arm;
     (void)state;
     stage nothing = {.arm = {.size = sizeof nothing.arm}};
-    assert_fails(open_arm(&nothing, &contender), ATTUNE_INVALID_ARGUMENT, "on a CPU an arm has run or run_own");
+    assert_fails(open_arm(&nothing, &arm), ATTUNE_INVALID_ARGUMENT, "on a CPU an arm has run or run_own");
     assert_int_equal(nothing.closed, 1);
     stage half = {.arm = {.size = sizeof half.arm, .run = fine, .capture = capture}};
-    assert_fails(open_arm(&half, &contender), ATTUNE_INVALID_ARGUMENT, "capture and release go together");
+    assert_fails(open_arm(&half, &arm), ATTUNE_INVALID_ARGUMENT, "capture and release go together");
     stage small = {.arm = {.size = 8, .run = fine}};
-    assert_fails(open_arm(&small, &contender), ATTUNE_INVALID_ARGUMENT, "arm.size is 8");
+    assert_fails(open_arm(&small, &arm), ATTUNE_INVALID_ARGUMENT, "arm.size is 8");
     assert_int_equal(small.closed, 0); /* nothing of it can be believed */
     stage busy = {.arm = {.size = sizeof busy.arm}, .status = ATTUNE_UNSUPPORTED, .report = "given: not today"};
-    assert_fails(open_arm(&busy, &contender), ATTUNE_UNSUPPORTED, "given: not today");
+    assert_fails(open_arm(&busy, &arm), ATTUNE_UNSUPPORTED, "given: not today");
     assert_int_equal(busy.closed, 0);
 }
 
 static void hooks_are_asked_for_what_is_not_known(void **state)
 {
-    at_contender contender;
+    attune_arm arm;
     stage on = {.arm = {.size = sizeof on.arm}, .status = ATTUNE_NOT_FOUND};
     const attune_arm_hooks hooks = {.size = sizeof hooks, .self = &on, .open = answer};
     const attune_arm_hooks empty = {.size = sizeof empty};
     const attune_arm_hooks tiny = {.size = 1};
     (void)state;
-    assert_fails(at_contenders_open(context, "given", &problem, &hooks, &contender), ATTUNE_NOT_FOUND,
-                 "there is no kernel given");
+    assert_fails(at_arms_open(context, "given", &problem, &hooks, &arm), ATTUNE_NOT_FOUND, "there is no kernel given");
     assert_int_equal(on.opened, 1);
-    assert_ok(at_contenders_open(context, "auto", &problem, &hooks, &contender));
-    assert_non_null(at_contender_plan(&contender));
-    at_contender_close(&contender);
+    assert_ok(at_arms_open(context, "auto", &problem, &hooks, &arm));
+    assert_non_null(at_arm_plan(&arm));
+    at_arm_close(&arm);
     assert_int_equal(on.opened, 1);
-    assert_fails(at_contenders_open(context, "given", &problem, &empty, &contender), ATTUNE_INVALID_ARGUMENT,
-                 "hooks.open is NULL");
-    assert_fails(at_contenders_open(context, "given", &problem, &tiny, &contender), ATTUNE_INVALID_ARGUMENT,
-                 "hooks.size is 1");
-    assert_fails(at_contenders_open(context, "torch:flash", &problem, NULL, &contender), ATTUNE_NOT_FOUND,
+    assert_fails(at_arms_open(context, "given", &problem, &empty, &arm), ATTUNE_INVALID_ARGUMENT, "hooks.open is NULL");
+    assert_fails(at_arms_open(context, "given", &problem, &tiny, &arm), ATTUNE_INVALID_ARGUMENT, "hooks.size is 1");
+    assert_fails(at_arms_open(context, "torch:flash", &problem, NULL, &arm), ATTUNE_NOT_FOUND,
                  "only a worker in Python has it");
-    assert_fails(at_contenders_open(context, "cudnn", &problem, NULL, &contender), ATTUNE_UNSUPPORTED,
+    assert_fails(at_arms_open(context, "cudnn", &problem, NULL, &arm), ATTUNE_UNSUPPORTED,
                  "cuDNN runs on CUDA devices only");
 }
 
 static void best_is_pytorch(void **state)
 {
     (void)state;
-    assert_string_equal(at_contenders_best(ATTUNE_TARGET_CPU)[0], "torch:cpu");
-    for (const char *const *name = at_contenders_best(ATTUNE_TARGET_CUDA); *name != NULL; ++name) {
-        assert_true(at_contenders_python(*name));
+    assert_string_equal(at_arms_best(ATTUNE_TARGET_CPU)[0], "torch:cpu");
+    for (const char *const *name = at_arms_best(ATTUNE_TARGET_CUDA); *name != NULL; ++name) {
+        assert_true(at_arms_python(*name));
     }
-    assert_false(at_contenders_python("cudnn"));
+    assert_false(at_arms_python("cudnn"));
 }
 
 int main(void)

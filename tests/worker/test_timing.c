@@ -161,14 +161,14 @@ static void a_result_that_is_not_the_validated_one_is_seen(void **state)
 static void the_coarser_arm_says_how_close_results_lie(void **state)
 {
     (void)state;
-    at_worker_arm coarse = {.contender = {.traits = ATTUNE_TRAIT_ACC16}};
-    at_worker_arm fine = {.contender = {.traits = 0}};
+    at_worker_arm coarse = {.arm = {.traits = ATTUNE_TRAIT_ACC16}};
+    at_worker_arm fine = {.arm = {.traits = 0}};
     at_timing timing = {.wanted = {.problem = {.dtype = ATTUNE_FP16}, .arm = {&coarse, &fine}, .arm_count = 2}};
     double generous = at_transform_share(ATTUNE_FP16, ATTUNE_TRAIT_ACC16);
-    assert_true(at_timing_share(&timing, &fine.contender) == generous);
+    assert_true(at_timing_share(&timing, &fine.arm) == generous);
     timing.wanted.arm[0] = &fine;
-    assert_true(at_timing_share(&timing, &fine.contender) < generous);
-    assert_true(at_timing_share(&timing, &coarse.contender) == generous);
+    assert_true(at_timing_share(&timing, &fine.arm) < generous);
+    assert_true(at_timing_share(&timing, &coarse.arm) == generous);
 }
 
 /* Outputs are looked at here as well, whatever the worker says of them. */

@@ -1,4 +1,4 @@
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,34 +22,8 @@ static const char auto_name[] = "auto";
 /* ---- Kernels --------------------------------------------------------------------------------------------------------
  */
 
-static attune_status plan_workspace(void *self, const attune_call *call, size_t *bytes)
-{
-    return attune_plan_workspace(self, call, bytes);
-}
-
-static attune_status plan_run(void *self, const attune_call *call)
-{
-    return attune_plan_execute(self, call);
-}
-
-static void plan_close(void *self)
-{
-    attune_plan_destroy(self);
-}
-
-void at_contender_of_plan(attune_plan *plan, at_contender *contender)
-{
-    *contender = (at_contender){.name = attune_plan_kernel(plan),
-                                .account = "",
-                                .traits = plan->loaded->kernel->traits,
-                                .self = plan,
-                                .workspace = plan_workspace,
-                                .run = plan_run,
-                                .close = plan_close};
-}
-
 static attune_status open_kernel(attune_context *context, const char *name, const attune_problem *problem,
-                                 at_contender *contender)
+                                 attune_arm *arm)
 {
     attune_plan *plan = NULL;
     if (strcmp(name, auto_name) == 0) {
@@ -57,36 +31,31 @@ static attune_status open_kernel(attune_context *context, const char *name, cons
     } else {
         AT_FORWARD(at_plan_named(context, problem, name, &plan));
     }
-    at_contender_of_plan(plan, contender);
+    at_arm_of_plan(plan, arm);
     return ATTUNE_OK;
-}
-
-const attune_plan *at_contender_plan(const at_contender *contender)
-{
-    return contender->close == plan_close ? contender->self : NULL;
 }
 
 /* ---- Peers ----------------------------------------------------------------------------------------------------------
  */
 
-static attune_status open_openblas(attune_context *context, const attune_problem *problem, at_contender *contender)
+static attune_status open_openblas(attune_context *context, const attune_problem *problem, attune_arm *arm)
 {
-    return at_openblas_contend(at_context_pool(context), &at_context_device(context)->target, problem, contender);
+    return at_openblas_arm(at_context_pool(context), &at_context_device(context)->target, problem, arm);
 }
 
-static attune_status open_cudnn(attune_context *context, const attune_problem *problem, at_contender *contender)
+static attune_status open_cudnn(attune_context *context, const attune_problem *problem, attune_arm *arm)
 {
-    return at_cudnn_contend(at_context_device(context), problem, false, contender);
+    return at_cudnn_arm(at_context_device(context), problem, false, arm);
 }
 
-static attune_status open_cudnn_fastest(attune_context *context, const attune_problem *problem, at_contender *contender)
+static attune_status open_cudnn_fastest(attune_context *context, const attune_problem *problem, attune_arm *arm)
 {
-    return at_cudnn_contend(at_context_device(context), problem, true, contender);
+    return at_cudnn_arm(at_context_device(context), problem, true, arm);
 }
 
 typedef struct known_peer {
     const char *name;
-    attune_status (*open)(attune_context *context, const attune_problem *problem, at_contender *contender);
+    attune_status (*open)(attune_context *context, const attune_problem *problem, attune_arm *arm);
 } known_peer;
 
 static const known_peer peers[] = {
@@ -114,7 +83,7 @@ static bool begins(const char *name, const char *with)
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-bool at_contenders_python(const char *name)
+bool at_arms_python(const char *name)
 {
     return begins(name, "torch:") || begins(name, "py:");
 }
@@ -125,7 +94,7 @@ static const char *end_of_path(const char *name)
     return begins(name, "py:") ? strrchr(name + strlen("py:"), ':') : NULL;
 }
 
-void at_contender_label(const char *name, char label[AT_KERNEL_TEXT_MAX])
+void at_arm_label(const char *name, char label[AT_KERNEL_TEXT_MAX])
 {
     const char *end = end_of_path(name);
     const char *file = end;
@@ -135,7 +104,7 @@ void at_contender_label(const char *name, char label[AT_KERNEL_TEXT_MAX])
     (void)snprintf(label, AT_KERNEL_TEXT_MAX, "%s%s", file == NULL ? "" : "py:", file == NULL ? name : file);
 }
 
-bool at_contender_is_file_of(const char *name, const char *account)
+bool at_arm_is_file_of(const char *name, const char *account)
 {
     enum { FILE_BYTES_MAX = 1 << 26 };
     const char *end = end_of_path(name), *path = name + strlen("py:");
@@ -154,14 +123,14 @@ bool at_contender_is_file_of(const char *name, const char *account)
     return strstr(account, digest) != NULL;
 }
 
-const char *const *at_contenders_best(attune_target_kind kind)
+const char *const *at_arms_best(attune_target_kind kind)
 {
     static const char *const cpu[] = {"torch:cpu", NULL};
     static const char *const cuda[] = {"torch:flash", "torch:cudnn", "torch:efficient", "torch:math", NULL};
     return kind == ATTUNE_TARGET_CUDA ? cuda : cpu;
 }
 
-size_t at_contender_length(const char *list)
+size_t at_arm_name_length(const char *list)
 {
     size_t length = strcspn(list, ",");
     bool params = memchr(list, ':', length) != NULL;
@@ -189,14 +158,14 @@ static attune_status unknown(const char *name)
     return at_fail(ATTUNE_NOT_FOUND, "there is no kernel %s: `attune info` lists them", name);
 }
 
-attune_status at_contenders_check(const char *name)
+attune_status at_arms_check(const char *name)
 {
     char kernel_name[AT_KERNEL_TEXT_MAX];
     const char *params;
     if (strcmp(name, auto_name) == 0 || find_peer(name) != NULL) {
         return ATTUNE_OK;
     }
-    AT_FAIL_IF(at_contenders_python(name), ATTUNE_NOT_FOUND, "%s: only a worker in Python has it", name);
+    AT_FAIL_IF(at_arms_python(name), ATTUNE_NOT_FOUND, "%s: only a worker in Python has it", name);
     AT_FORWARD(at_kernel_text_split(name, kernel_name, sizeof kernel_name, &params));
     if (at_catalogue_find(kernel_name) == NULL) {
         return unknown(kernel_name);
@@ -234,12 +203,12 @@ static attune_status check_python(const char *name)
     return ATTUNE_OK;
 }
 
-attune_status at_contenders_check_hooked(const char *name, bool own)
+attune_status at_arms_check_hooked(const char *name, bool own)
 {
-    if (at_contenders_python(name)) {
+    if (at_arms_python(name)) {
         return begins(name, "py:") ? check_python(name) : check_torch(name);
     }
-    return own ? ATTUNE_OK : at_contenders_check(name);
+    return own ? ATTUNE_OK : at_arms_check(name);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------------------------------
@@ -248,26 +217,26 @@ attune_status at_contenders_check_hooked(const char *name, bool own)
 /* Whether the hooks have the name; they are asked before the catalogue, so that a program may call its arms what it
  * likes but for the names above. */
 static attune_status open_hooked(const attune_context *context, const char *name, const attune_problem *problem,
-                                 const attune_arm_hooks *hooks, at_contender *contender)
+                                 const attune_arm_hooks *hooks, attune_arm *arm)
 {
     return hooks == NULL ? ATTUNE_NOT_FOUND
-                         : at_caller_contend(hooks, name, problem, &at_context_device(context)->target, contender);
+                         : at_caller_arm(hooks, name, problem, &at_context_device(context)->target, arm);
 }
 
-attune_status at_contenders_open(attune_context *context, const char *name, const attune_problem *problem,
-                                 const attune_arm_hooks *hooks, at_contender *contender)
+attune_status at_arms_open(attune_context *context, const char *name, const attune_problem *problem,
+                           const attune_arm_hooks *hooks, attune_arm *arm)
 {
     const known_peer *peer = find_peer(name);
-    *contender = (at_contender){0};
+    *arm = (attune_arm){0};
     if (peer != NULL) {
-        return peer->open(context, problem, contender);
+        return peer->open(context, problem, arm);
     }
     if (strcmp(name, auto_name) != 0) {
-        attune_status status = open_hooked(context, name, problem, hooks, contender);
+        attune_status status = open_hooked(context, name, problem, hooks, arm);
         if (status != ATTUNE_NOT_FOUND) {
             return status;
         }
-        AT_FORWARD(at_contenders_check(name));
+        AT_FORWARD(at_arms_check(name));
     }
-    return open_kernel(context, name, problem, contender);
+    return open_kernel(context, name, problem, arm);
 }

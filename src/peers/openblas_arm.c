@@ -40,11 +40,11 @@ static void close_peer(void *of)
     free(self);
 }
 
-attune_status at_openblas_contend(at_pool *pool, const attune_target *target, const attune_problem *problem,
-                                  at_contender *contender)
+attune_status at_openblas_arm(at_pool *pool, const attune_target *target, const attune_problem *problem,
+                              attune_arm *arm)
 {
     attune_reason reason;
-    *contender = (at_contender){0};
+    *arm = (attune_arm){0};
     AT_FAIL_IF(target->kind != ATTUNE_TARGET_CPU, ATTUNE_UNSUPPORTED, "openblas runs on the CPU only (--target cpu)");
     AT_FAIL_IF(!at_openblas_supports(problem, &reason), ATTUNE_UNSUPPORTED, "openblas: %s", reason.text);
     peer *self = calloc(1, sizeof *self);
@@ -55,7 +55,7 @@ attune_status at_openblas_contend(at_pool *pool, const attune_target *target, co
         close_peer(self);
         return status;
     }
-    *contender = (at_contender){
+    *arm = (attune_arm){
         .name = "openblas", .account = at_openblas_version(self->blas), .self = self, .run = run, .close = close_peer};
     return ATTUNE_OK;
 }

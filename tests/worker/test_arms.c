@@ -9,7 +9,7 @@
 #include "base/folder.h"
 #include "gate/gate.h"
 #include "judge/verdict.h"
-#include "worker/contenders.h"
+#include "worker/arms.h"
 
 static void labels_have_no_folders(void **state)
 {
@@ -28,7 +28,7 @@ static void labels_have_no_folders(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
         char label[AT_KERNEL_TEXT_MAX];
-        at_contender_label(asked[i][0], label);
+        at_arm_label(asked[i][0], label);
         assert_string_equal(label, asked[i][1]);
     }
 }
@@ -58,12 +58,12 @@ static void an_account_is_of_one_file(void **state)
     (void)snprintf(name, sizeof name, "py:%s:mine", path);
     at_digest_of("one", 3, digest);
     (void)snprintf(account, sizeof account, "torch 2.11, cuDNN 91900; file.py sha256:%s", digest);
-    assert_false(at_contender_is_file_of(name, account)); /* there is none */
+    assert_false(at_arm_is_file_of(name, account)); /* there is none */
     assert_ok(at_file_write(path, "one", 3));
-    assert_true(at_contender_is_file_of(name, account));
+    assert_true(at_arm_is_file_of(name, account));
     assert_ok(at_file_write(path, "two", 3));
-    assert_false(at_contender_is_file_of(name, account));
-    assert_true(at_contender_is_file_of("cudnn", account));
+    assert_false(at_arm_is_file_of(name, account));
+    assert_true(at_arm_is_file_of("cudnn", account));
     (void)unlink(path);
     folder_remove(&here);
 }
