@@ -3,12 +3,15 @@
 set -euo pipefail
 tsv=$1 out=$2
 # Columns are found by name; one block of "length gflops" an arm, as gnuplot wants them.
-awk -F'\t' '
+most=$(awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; ++i) column[$i] = i; next }
+    $column["gflops"] > most { most = $column["gflops"] } END { print most + 0 }' "$tsv")
+if [ "${most%.*}" -ge 10000 ]; then unit=1000 name=TFLOP/s; else unit=1 name=GFLOP/s; fi
+awk -F'\t' -v unit=$unit '
     NR == 1 { for (i = 1; i <= NF; ++i) column[$i] = i; next }
     match($column["problem"], /,s[0-9]+/) {
         arm = $column["arm"]
         if (!(arm in rows)) order[++arms] = arm
-        rows[arm] = rows[arm] substr($column["problem"], RSTART + 2, RLENGTH - 2) " " $column["gflops"] "\n"
+        rows[arm] = rows[arm] substr($column["problem"], RSTART + 2, RLENGTH - 2) " " $column["gflops"] / unit "\n"
     }
     END { for (i = 1; i <= arms; ++i) printf "\"%s\"\n%s\n\n", order[i], rows[order[i]] }' "$tsv" >"$out/bench.dat"
 arms=$(grep -c '^"' "$out/bench.dat")
@@ -19,7 +22,7 @@ draw() { # terminal and other settings
         set yrange [0:*]
         set key bottom right
         set xlabel "sequence length"
-        set ylabel "GFLOP/s"
+        set ylabel "$name"
         set xtics 64,2,65536
         plot for [i=0:$arms-1] "$out/bench.dat" index i using 1:2 with linespoints title columnheader(1)
 END

@@ -41,7 +41,7 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return 0;
 }
 
-static void remove_all(const char *folder)
+void at_directory_remove(const char *folder)
 {
     enum { DESCRIPTORS = 8 };
     (void)nftw(folder, remove_one, DESCRIPTORS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
@@ -68,7 +68,7 @@ static void look_at(const char *path)
         return;
     }
     if (is_left(folder)) {
-        remove_all(path);
+        at_directory_remove(path);
     }
     (void)close(folder);
 }
@@ -107,7 +107,7 @@ static attune_status fill(at_scratch *made)
         return ATTUNE_OK;
     }
     attune_status status = at_fail(ATTUNE_IO_ERROR, "%s: %s", made->path, strerror(errno));
-    remove_all(made->path);
+    at_directory_remove(made->path);
     if (made->lock >= 0) {
         (void)close(made->lock);
     }
@@ -131,7 +131,7 @@ attune_status at_scratch_make(at_scratch *made)
 void at_scratch_remove(at_scratch *made)
 {
     if (made->path != NULL) {
-        remove_all(made->path);
+        at_directory_remove(made->path);
         (void)close(made->lock);
         free(made->path);
     }

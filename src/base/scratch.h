@@ -14,5 +14,7 @@ typedef struct at_scratch {
 attune_status at_scratch_make(at_scratch *made);
 /* Removes it and everything in it. Fine with what was never made, as {0} is. */
 void at_scratch_remove(at_scratch *made);
+/* Removes a folder and everything in it, as far as that can be done; follows no links. */
+void at_directory_remove(const char *folder);
 
 #endif

@@ -10,16 +10,28 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cpu/cpu.h"
+#include "cuda/rates.h"
 #include "measure/flush.h"
 #include "measure/interleave.h"
 #include "measure/statistics.h"
 
-static const char *const default_problems[] = {
-    "b1,h8,s512,d64,fp32",
-    "b1,h8,s1024,d128,fp32,causal",
-    "b1,h8,s512,d64,fp16",
-    "b1,h32,hkv8,sq1,skv4096,d128,bf16",
-};
+/* Where nobody says what to time: the arms that a target has, on problems that it is bought for. */
+typedef struct defaults {
+    const char *arms;
+    int problem_count;
+    const char *const *problem;
+} defaults;
+
+static const defaults *defaults_of(attune_target_kind kind)
+{
+    static const char *const cpu[] = {"b1,h8,s512,d64,fp32", "b1,h8,s1024,d128,fp32,causal", "b1,h8,s512,d64,fp16",
+                                      "b1,h32,hkv8,sq1,skv4096,d128,bf16"};
+    static const char *const cuda[] = {"b1,h8,s512,d64,fp16", "b1,h32,hkv8,s4096,d128,bf16,causal",
+                                       "b4,h16,s2048,d128,fp16", "b1,h32,hkv8,sq1,skv8192,d128,bf16"};
+    static const defaults of_cpu = {"auto,openblas", sizeof cpu / sizeof *cpu, cpu};
+    static const defaults of_cuda = {"auto,cudnn", sizeof cuda / sizeof *cuda, cuda};
+    return kind == ATTUNE_TARGET_CUDA ? &of_cuda : &of_cpu;
+}
 
 static const at_column columns[] = {
     {"problem", AT_COLUMN_TEXT, NULL, 0},     {"arm", AT_COLUMN_TEXT, NULL, 0},
@@ -37,7 +49,8 @@ typedef struct bench {
     double seconds; /* a problem */
     int problem_count;
     const char *const *problems;
-    double peak_flops, peak_bytes; /* a second; NaN where they are not known */
+    double peak_flops, peak_bytes; /* a second; 0 where they are not known */
+    at_cuda_rates rates;           /* of a device */
     at_gauge *read;                /* on a CPU; NULL elsewhere */
     at_flush flush;                /* its buffer is NULL unless cold */
     at_progress progress;
@@ -117,8 +130,9 @@ static attune_status time_arms(bench *all, const at_bench_setup *setup, const ce
 /* The shortest time the machine's ceilings allow, in microseconds. */
 static double floor_us(const bench *all, const at_bench_setup *setup)
 {
-    double by_flops = attune_problem_flops(&setup->work.inputs.problem) / all->peak_flops;
-    double by_bytes = (double)at_bench_setup_bytes(setup) / all->peak_bytes;
+    double flops = attune_problem_flops(&setup->work.inputs.problem);
+    double by_flops = all->peak_flops > 0 ? flops / all->peak_flops : 0;
+    double by_bytes = all->peak_bytes > 0 ? (double)at_bench_setup_bytes(setup) / all->peak_bytes : 0;
     return 1e6 * (by_flops > by_bytes ? by_flops : by_bytes);
 }
 
@@ -134,22 +148,22 @@ static void add_row(bench *all, const at_bench_setup *setup, const char *arm, co
     at_table_number(all->table, floor_us(all, setup) / us->middle);
 }
 
-/* A row for each arm named, in that order; of those that could not be timed, the numbers are missing. */
+/* A row for each arm that was timed, in the order of their names; why the others were not has been said. */
 static attune_status add_rows(bench *all, const at_bench_setup *setup, const at_samples *samples)
 {
-    static const at_interval unknown = {NAN, NAN, NAN};
-    double first_us = NAN;
+    double first_us = 0;
     int timed = 0;
     for (int i = 0; i < setup->count; ++i) {
-        at_interval us = unknown;
-        if (setup->entry[i].state == AT_ENTRY_READY) {
-            const at_samples *of = &samples[timed++];
-            AT_FORWARD(at_bootstrap_median(of->us, of->count, 0.95, AT_RESAMPLES, all->seed, &us));
-            if (!of->settled) {
-                say(all, all->names.name[i], "its times had not settled when the warm-up ended: is the machine busy?");
-            }
+        if (setup->entry[i].state != AT_ENTRY_READY) {
+            continue;
         }
-        first_us = i == 0 ? us.middle : first_us;
+        at_interval us;
+        const at_samples *of = &samples[timed++];
+        AT_FORWARD(at_bootstrap_median(of->us, of->count, 0.95, AT_RESAMPLES, all->seed, &us));
+        if (!of->settled) {
+            say(all, all->names.name[i], "its times had not settled when the warm-up ended: is the machine busy?");
+        }
+        first_us = timed == 1 ? us.middle : first_us;
         add_row(all, setup, all->names.name[i], &us, first_us);
     }
     return ATTUNE_OK;
@@ -169,13 +183,20 @@ static void report_failures(bench *all, const at_bench_setup *setup)
     all->unrunnable = all->unrunnable || refused == setup->count;
 }
 
-/* What this machine could do at most; a device's is not known yet. */
+/* The published rate of a device's memory; that of its arithmetic depends on the dtype. */
+static attune_status read_device(bench *all)
+{
+    AT_FORWARD(at_cuda_rates_read(at_context_device(all->context), &all->rates));
+    all->peak_bytes = at_cuda_peak_bytes(&all->rates);
+    return ATTUNE_OK;
+}
+
+/* What this machine could do at most: a CPU's is measured, a device's is published. */
 static attune_status open_read(bench *all)
 {
     const attune_target *target = &at_context_device(all->context)->target;
-    all->peak_flops = all->peak_bytes = NAN;
     if (target->kind != ATTUNE_TARGET_CPU) {
-        return ATTUNE_OK;
+        return read_device(all);
     }
     AT_FORWARD(at_gauge_read(target->isa, at_context_pool(all->context), &all->read));
     all->peak_bytes = at_gauge_best(all->read);
@@ -187,6 +208,9 @@ static attune_status open_read(bench *all)
 static ceiling choose_ceiling(bench *all, const at_bench_setup *setup, at_gauge *flops)
 {
     const attune_target *target = &at_context_device(all->context)->target;
+    if (flops == NULL) {
+        return (ceiling){NULL, NULL};
+    }
     double by_flops = attune_problem_flops(&setup->work.inputs.problem) / all->peak_flops;
     double bytes = (double)at_bench_setup_bytes(setup);
     double caches = (double)(target->l3_bytes + target->threads * target->l2_bytes);
@@ -204,6 +228,8 @@ static attune_status time_under_ceiling(bench *all, const at_bench_setup *setup,
         AT_FORWARD(
             at_gauge_flops(target->isa, setup->work.inputs.problem.dtype, at_context_pool(all->context), &flops));
         all->peak_flops = at_gauge_best(flops);
+    } else {
+        all->peak_flops = at_cuda_peak_flops(target, all->rates.sm_hz, setup->work.inputs.problem.dtype);
     }
     ceiling top = choose_ceiling(all, setup, flops);
     attune_status status = time_arms(all, setup, &top, samples);
@@ -265,11 +291,19 @@ static attune_status read_options(bench *all)
         AT_FORWARD(at_parse_uint64("--seed", seed, &all->seed));
     }
     AT_FORWARD(at_cli_number(all->cli, "--seconds", 0, 86400, 2, &all->seconds));
-    AT_FORWARD(at_arm_names_read(arms != NULL ? arms : "auto,openblas", &all->names));
-    bool given = all->cli->operand_count > 0;
-    all->problem_count = given ? all->cli->operand_count : (int)(sizeof default_problems / sizeof default_problems[0]);
-    all->problems = given ? all->cli->operand : default_problems;
-    return ATTUNE_OK;
+    all->problem_count = all->cli->operand_count;
+    all->problems = all->cli->operand;
+    return arms != NULL ? at_arm_names_read(arms, &all->names) : ATTUNE_OK;
+}
+
+static attune_status fill_in(bench *all)
+{
+    const defaults *of = defaults_of(at_context_device(all->context)->target.kind);
+    if (all->problem_count == 0) {
+        all->problem_count = of->problem_count;
+        all->problems = of->problem;
+    }
+    return all->names.count == 0 ? at_arm_names_read(of->arms, &all->names) : ATTUNE_OK;
 }
 
 static attune_status prepare_cold(bench *all)
@@ -288,6 +322,7 @@ static attune_status run_bench(bench *all)
     AT_FORWARD(read_options(all));
     AT_FORWARD(at_table_create(columns, (int)(sizeof columns / sizeof columns[0]), &all->table));
     AT_FORWARD(at_cli_context(all->cli, &all->context));
+    AT_FORWARD(fill_in(all));
     AT_FORWARD(prepare_cold(all));
     AT_FORWARD(open_read(all));
     return bench_problems(all);
@@ -317,7 +352,7 @@ static int run(const at_cli *cli)
 }
 
 static const at_option options[] = {
-    {"--arms", "LIST", NULL, "what to time: auto, openblas, cudnn, NAME, NAME:PARAM=VALUE,... (auto,openblas)"},
+    {"--arms", "LIST", NULL, "what to time: auto, openblas, cudnn, NAME, NAME:PARAM=VALUE,... (auto,openblas; on CUDA auto,cudnn)"},
     {"--seconds", "S", NULL, "time for the samples of each problem, all arms together (2)"},
     {"--seed", "N", NULL, "decides the order of the arms (1)"},
     {"--cold", NULL, NULL, "flush the caches before every call"},
@@ -338,13 +373,14 @@ const at_verb at_verb_bench = {
         "                     packages), as its heuristics choose; cudnn:fastest: the fastest of its choices\n"
         "Every arm's output is compared with the fp64 reference before it is timed: a wrong arm is reported as\n"
         "wrong (exit code 1) and not as fast. An arm that cannot run a problem is named with the reason and has no\n"
-        "numbers. Without PROBLEM a few typical ones are timed.\n"
+        "row. Without PROBLEM a few are timed that are typical of the target.\n"
         "\n"
         "Columns: median_us is the median of a call, lo_us and hi_us its 95 % bootstrap interval; gflops counts\n"
-        "the multiply-adds that causal masks and windows leave; ratio is the first arm's median / this arm's, so\n"
-        "that more than 1 is faster than the first; peak_share is the share of what this machine could do at most,\n"
-        "by its measured FMA rate (bf16: that of dot products, where the tier has them) or its measured copy\n"
-        "bandwidth, whichever bounds the problem (tensors that fit into a cache can beat the memory's bandwidth).\n",
+        "the multiply-adds that causal masks and windows leave; ratio is the first row's median / this one's, so\n"
+        "that more than 1 is faster than the first; peak_share is the share of what this machine could do at most:\n"
+        "a CPU by its measured FMA rate (bf16: that of dot products, where the tier has them) or its measured copy\n"
+        "bandwidth, a GPU by the published rate of its tensor cores at the highest clock (fp32: that of TF32) or of\n"
+        "its memory, whichever bounds the problem (tensors that fit into a cache can beat the memory's bandwidth).\n",
     .examples = "  attune bench b1,h8,s1024,d64,fp32\n"
                 "  attune bench --arms auto,openblas b1,h8,s512,d64,fp32 b1,h8,s4096,d128,fp32,causal\n"
                 "  attune bench --arms auto,auto --seconds 10 b1,h8,s512,d64,fp16     (a control: the ratio is 1)\n"

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "cli/check_list.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "core/plan.h"
@@ -16,48 +17,18 @@
 #include "stranger/stranger.h"
 #include "worker/remote.h"
 
-enum { CASES_GIVEN = 100, CASES_BUILT_IN = 20 };
-
-/* Every dtype, feature, layout and shape of head at least once, small enough to be checked in a few minutes. */
-static const char *const built_in[] = {
-    "b1,h8,s512,d64,fp16",
-    "b1,h8,s512,d64,fp32",
-    "b1,h4,s300,d128,bf16",
-    "b2,h4,s257,d64,fp16,causal",
-    "b2,h8,hkv2,s256,d64,bf16,causal",
-    "b4,h8,hkv1,sq1,skv1024,d128,bf16",
-    "b2,h8,hkv2,sq4,skv513,d64,fp16,causal,seqused",
-    "b1,h4,sq300,skv130,d64,fp32,causal",
-    "b1,h4,s200,d64,fp16,causal,offset=tl",
-    "b1,h4,sq64,skv200,d64,bf16,causal,offset=17",
-    "b1,h4,s384,d64,fp16,causal,window=100:-1",
-    "b1,h4,s200,d40,fp32,window=30:30",
-    "b1,h4,s256,d128,bf16,causal,softcap=15",
-    "b2,h4,s128,d64,fp16,bias=1xh",
-    "b2,h2,s130,d64,fp32,bias=bxh,causal",
-    "b2,h4,s150,d64,bf16,mask",
-    "b1,h8,s200,d64,fp16,causal,alibi",
-    "b1,h8,s200,d64,bf16,causal,window=64:0,sink",
-    "b5,h4,s200,d64,fp16,causal,varlen=1",
-    "b4,h4,hkv2,sq40,skv300,d64,bf16,varlen=2,seqused,sink",
-    "b2,h3,s77,d72,dv24,fp32,scale=0.25",
-    "b1,h2,s129,d256,fp16,layout=bshd",
-    "b1,h2,s65,d1,dv3,fp32",
-    "b3,h6,hkv2,sq33,skv90,d64,fp16,causal,window=40:5,softcap=8,bias=bx1,mask,alibi,sink,seqused,strict",
-};
-enum { BUILT_IN = sizeof built_in / sizeof *built_in };
+enum { CASES_GIVEN = 100, CASES_MANY = 20 };
 
 /* One run of the verb. */
 typedef struct session {
     const at_cli *cli;
     attune_context *context;
-    attune_problem *problem;
+    at_check_list list;
     at_suite_result *result;
-    int count, done; /* problems, and how many results stand */
+    int done; /* of the list, whose results stand */
     at_suite suite;
-    at_stranger *stranger; /* NULL: the context's kernels */
-    const char *params;    /* its */
-    at_device *worker;     /* that it runs in */
+    at_found_kernel named; /* its kernel is NULL where nobody named one */
+    at_device *worker;     /* that a stranger's runs in */
     at_pool *pool;
     char command[1024];
     at_progress progress;
@@ -65,10 +36,19 @@ typedef struct session {
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
+/* The parameters that are asked about now: a config of the list, else those that were named. */
+static const char *params_of(const session *on)
+{
+    const char *params = on->list.entry[on->done].params;
+    return params[0] != '\0' ? params : on->named.params;
+}
+
 static attune_status plan_chosen(void *self, const attune_problem *problem, attune_plan **plan)
 {
     const session *on = self;
-    return attune_plan_create(on->context, problem, NULL, plan);
+    return on->named.kernel != NULL
+               ? at_plan_kernel(on->context, problem, on->named.kernel, params_of(on), plan)
+               : attune_plan_create(on->context, problem, NULL, plan);
 }
 
 static attune_status plan_general(void *self, const attune_problem *problem, attune_plan **plan)
@@ -82,7 +62,7 @@ static attune_status plan_general(void *self, const attune_problem *problem, att
 static attune_status plan_stranger(void *self, const attune_problem *problem, attune_plan **plan)
 {
     const session *on = self;
-    return at_stranger_plan(on->stranger, on->worker, problem, on->params, plan);
+    return at_stranger_plan(on->named.stranger, on->worker, problem, params_of(on), plan);
 }
 
 static attune_status plan_general_there(void *self, const attune_problem *problem, attune_plan **plan)
@@ -93,10 +73,21 @@ static attune_status plan_general_there(void *self, const attune_problem *proble
 
 /* ---- Setting up ------------------------------------------------------------------------------------------------- */
 
+/* A kernel's text with the parameters that are asked about now. */
+static const char *config_text(const session *on, const char *kernel, char text[AT_KERNEL_TEXT_MAX])
+{
+    const char *params = params_of(on);
+    size_t length = strlen(kernel) - strlen(on->named.params);
+    length -= on->named.params[0] != '\0';
+    (void)snprintf(text, AT_KERNEL_TEXT_MAX, "%.*s%s%s", (int)length, kernel, params[0] != '\0' ? ":" : "", params);
+    return text;
+}
+
 /* Options that change what is run are repeated in the command that reproduces a failure. */
 static void write_command(session *on)
 {
     static const char *const repeated[] = {"--target", "--kernel", "--isa", "--threads", "--wisdom"};
+    char kernel[AT_KERNEL_TEXT_MAX];
     at_text text;
     at_text_init_fixed(&text, on->command, sizeof on->command);
     at_text_add(&text, "attune check");
@@ -104,33 +95,36 @@ static void write_command(session *on)
         const char *value = at_cli_text(on->cli, repeated[i]);
         if (value != NULL) {
             at_text_add(&text, " %s ", repeated[i]);
-            at_text_add_word(&text, value);
+            at_text_add_word(&text, strcmp(repeated[i], "--kernel") == 0 ? config_text(on, value, kernel) : value);
         }
     }
 }
 
-static attune_status read_problems(session *on)
+/* What there is to run, once it is known on what. */
+static attune_status make_list(session *on)
 {
-    const at_cli *cli = on->cli;
-    bool given = cli->operand_count > 0;
-    on->count = given ? cli->operand_count : BUILT_IN;
-    on->problem = calloc((size_t)on->count, sizeof *on->problem);
-    on->result = calloc((size_t)on->count, sizeof *on->result);
-    AT_FAIL_IF(on->problem == NULL || on->result == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d problems", on->count);
-    for (int i = 0; i < on->count; ++i) {
-        const char *text = given ? cli->operand[i] : built_in[i];
-        attune_status status = attune_problem_parse(text, &on->problem[i]);
-        if (status != ATTUNE_OK) {
-            return at_fail_in(status, "problem \"%s\"", text);
-        }
+    const attune_kernel *kernel = on->named.kernel;
+    const attune_target *target = &on->suite.device->target;
+    int left_out = 0;
+    if (on->list.count == 0) {
+        AT_FORWARD(at_check_list_built_in(kernel, target, &on->list, &left_out));
     }
+    if (left_out > 0) {
+        at_cli_say(on->cli, "%s does not support %d of the built-in problems, which are left out", kernel->name,
+                   left_out);
+    }
+    if (at_cli_given(on->cli, "--all-configs")) {
+        AT_FORWARD(at_check_list_configs(kernel, on->named.params, target, &on->list));
+    }
+    on->result = calloc((size_t)on->list.count, sizeof *on->result);
+    AT_FAIL_IF(on->result == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d results", on->list.count);
     return ATTUNE_OK;
 }
 
 static void show_progress(void *watcher, double done)
 {
     session *on = watcher;
-    at_progress_update(&on->progress, (on->done + done) / on->count);
+    at_progress_update(&on->progress, (on->done + done) / on->list.count);
 }
 
 static bool is_stopped(void *watcher)
@@ -150,13 +144,12 @@ static attune_status use_context(session *on)
 }
 
 /* Nothing of a stranger's runs here: its descriptor has a process of its own, its kernel a worker. */
-static attune_status use_stranger(session *on, const char *kernel)
+static attune_status use_stranger(session *on)
 {
     static const char *const command[] = {"/proc/self/exe", "worker", NULL};
     attune_options options;
     AT_FORWARD(at_cli_options(on->cli, &options));
-    AT_FORWARD(at_stranger_find(kernel, NULL, &on->stranger, &on->params));
-    bool cpu = at_stranger_kernel(on->stranger)->target == ATTUNE_TARGET_CPU;
+    bool cpu = on->named.kernel->target == ATTUNE_TARGET_CPU;
     const at_remote_options remote = {.command = command,
                                       .target = options.target != NULL ? options.target
                                                 : cpu                  ? "cpu"
@@ -177,18 +170,24 @@ static attune_status set_up(session *on)
 {
     int64_t seed;
     const at_cli *cli = on->cli;
-    AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, cli->operand_count > 0 ? CASES_GIVEN : CASES_BUILT_IN,
-                              &on->suite.cases));
+    bool many = cli->operand_count == 0 || at_cli_given(cli, "--all-configs");
+    AT_FORWARD(at_cli_integer(cli, "--cases", 1, 1000000, many ? CASES_MANY : CASES_GIVEN, &on->suite.cases));
     AT_FORWARD(at_cli_integer(cli, "--case", 0, INT64_MAX, -1, &on->suite.only));
     AT_FORWARD(at_cli_integer(cli, "--seed", 0, INT64_MAX, 1, &seed));
     AT_FAIL_IF(on->suite.only >= 0 && cli->operand_count != 1, ATTUNE_INVALID_ARGUMENT,
                "--case belongs to one PROBLEM, %d are given", cli->operand_count);
     AT_FAIL_IF(on->suite.only >= 0 && at_cli_given(cli, "--cases"), ATTUNE_INVALID_ARGUMENT,
                "--case runs one case, --cases many: give one of them");
-    AT_FORWARD(read_problems(on));
+    AT_FORWARD(at_check_list_given(cli->operand, cli->operand_count, &on->list));
     const char *kernel = at_cli_text(cli, "--kernel");
-    AT_FORWARD(kernel != NULL && at_stranger_is_meant(kernel) ? use_stranger(on, kernel) : use_context(on));
-    write_command(on);
+    AT_FAIL_IF(kernel == NULL && at_cli_given(cli, "--all-configs"), ATTUNE_INVALID_ARGUMENT,
+               "--all-configs: of a kernel, which --kernel names");
+    attune_status status = kernel == NULL ? ATTUNE_OK : at_kernel_find(kernel, NULL, &on->named);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "--kernel");
+    }
+    AT_FORWARD(on->named.stranger != NULL ? use_stranger(on) : use_context(on));
+    AT_FORWARD(make_list(on));
     on->suite.self = on->suite.watcher = on;
     on->suite.seed = (uint64_t)seed;
     on->suite.command = on->command;
@@ -199,15 +198,36 @@ static attune_status set_up(session *on)
 
 /* ---- Running and reporting -------------------------------------------------------------------------------------- */
 
+/* A descriptor that is at fault, or a source that does not compile, is no case that is wrong: it is said once. */
+static attune_status look_at_stranger(session *on, const attune_problem *problem)
+{
+    attune_plan *plan;
+    if (on->named.stranger == NULL) {
+        return ATTUNE_OK;
+    }
+    attune_status status = plan_stranger(on, problem, &plan);
+    attune_plan_destroy(plan);
+    return status == ATTUNE_COMPILE_ERROR || status == ATTUNE_CORRUPT || status == ATTUNE_INVALID_ARGUMENT ? status
+                                                                                                           : ATTUNE_OK;
+}
+
+static attune_status run_one(session *on)
+{
+    const attune_problem *problem = &on->list.entry[on->done].problem;
+    write_command(on);
+    AT_FORWARD(look_at_stranger(on, problem));
+    return at_suite_run(&on->suite, problem, &on->result[on->done]);
+}
+
 static attune_status run_all(session *on)
 {
     char text[ATTUNE_PROBLEM_TEXT_MAX];
     attune_status status = ATTUNE_OK;
     at_progress_start(&on->progress, on->cli->err, "");
-    while (on->done < on->count && status == ATTUNE_OK && !at_cli_interrupted()) {
-        (void)attune_problem_print(&on->problem[on->done], text, sizeof text);
+    while (on->done < on->list.count && status == ATTUNE_OK && !at_cli_interrupted()) {
+        (void)attune_problem_print(&on->list.entry[on->done].problem, text, sizeof text);
         at_progress_label(&on->progress, text);
-        status = at_suite_run(&on->suite, &on->problem[on->done], &on->result[on->done]);
+        status = run_one(on);
         on->done += status == ATTUNE_OK;
     }
     at_progress_end(&on->progress);
@@ -254,7 +274,7 @@ static attune_status print_table(const session *on)
     at_table *table;
     AT_FORWARD(at_table_create(columns, (int)(sizeof columns / sizeof *columns), &table));
     for (int i = 0; i < on->done; ++i) {
-        add_row(table, &on->problem[i], &on->result[i]);
+        add_row(table, &on->list.entry[i].problem, &on->result[i]);
     }
     attune_status status = at_table_print(table, at_cli_format(on->cli), on->cli->out);
     at_table_destroy(table);
@@ -297,13 +317,13 @@ static int report(const session *on)
         return at_cli_fail(on->cli, status);
     }
     for (int i = 0; i < on->done; ++i) {
-        print_notes(on, &on->result[i], &on->problem[i]);
+        print_notes(on, &on->result[i], &on->list.entry[i].problem);
         executed += on->result[i].executed;
         wrong |= on->result[i].executed > 0 && !at_suite_right(&on->result[i]);
     }
     if (at_cli_interrupted()) {
         int whole = on->done - (on->done > 0 && on->result[on->done - 1].interrupted);
-        at_cli_say(on->cli, "interrupted: %d of %d problems were checked to the end", whole, on->count);
+        at_cli_say(on->cli, "interrupted: %d of %d problems were checked to the end", whole, on->list.count);
         return AT_EXIT_INTERRUPTED;
     }
     if (executed == 0) {
@@ -315,7 +335,7 @@ static int report(const session *on)
 
 static int run(const at_cli *cli)
 {
-    session on = {.cli = cli};
+    session on = {.cli = cli, .named = {.params = ""}};
     attune_status status = set_up(&on);
     int code = AT_EXIT_OK;
     if (status == ATTUNE_OK) {
@@ -329,18 +349,19 @@ static int run(const at_cli *cli)
     if (on.worker != NULL) {
         on.worker->ops->close(on.worker);
     }
-    at_stranger_close(on.stranger);
     at_pool_destroy(on.pool);
     attune_context_destroy(on.context);
-    free(on.problem);
+    at_found_kernel_close(&on.named);
+    at_check_list_free(&on.list);
     free(on.result);
     return code;
 }
 
 static const at_option options[] = {
-    {"--cases", "N", NULL, "cases to execute a problem; without it 100, or 20 of each of the built-in problems"},
+    {"--cases", "N", NULL, "cases to execute a problem; without it 100, or 20 of the built-in ones and with --all-configs"},
     {"--case", "I", NULL, "run case I of one PROBLEM alone, as a failure's command does"},
     {"--seed", "S", NULL, "which cases: case I of a problem depends on the problem, S and I alone; without it 1"},
+    {"--all-configs", NULL, NULL, "of --kernel KERNEL[:PARAM=VALUE,...] every config that fits, each on each problem"},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -354,16 +375,18 @@ const at_verb at_verb_check = {
             "\n"
             "At least 40 of 100 cases are the PROBLEM itself with every family of inputs; the others vary lengths,\n"
             "strides, heads, layouts, masks and features within what the kernel supports. Without a PROBLEM, a\n"
-            "built-in set that covers every feature is checked.\n"
+            "built-in set that covers every feature is checked; of a kernel that is named, those that it supports.\n"
             "\n"
-            "--kernel takes a stranger's folder, too (docs/kernels.md), which then runs in a worker of its own.\n"
+            "--kernel takes a folder with a source and a descriptor, too (docs/kernels.md), which then runs in a\n"
+            "worker of its own.\n"
             "\n"
             "One line a problem: the columns error, l2, cosine and lse are the worst case's share of what the rule\n"
             "allows; 1 is the edge. What is wrong is printed with the one command that reproduces it.\n"
             "Exit code: 0 right, 1 wrong, 3 could not run, 64 bad usage or all refused.\n",
     .examples = "  attune check\n"
                 "  attune check --cases 1000 b1,h8,s512,d64,fp16\n"
-                "  attune check --kernel cpu_tiled --isa baseline b2,h4,s257,d64,bf16,causal\n",
+                "  attune check --kernel cpu_tiled --isa baseline b2,h4,s257,d64,bf16,causal\n"
+                "  attune check --kernel ./mine --all-configs\n",
     .options = options,
     .common = AT_COMMON_TARGET | AT_COMMON_FORMAT,
     .run = run,

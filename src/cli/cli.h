@@ -141,6 +141,7 @@ extern const at_verb at_verb_evolve;
 extern const at_verb at_verb_export;
 extern const at_verb at_verb_gate;
 extern const at_verb at_verb_help;
+extern const at_verb at_verb_new;
 extern const at_verb at_verb_ratchet;
 extern const at_verb at_verb_report;
 extern const at_verb at_verb_run;

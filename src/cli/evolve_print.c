@@ -10,7 +10,9 @@ static const at_column columns[] = {
     {"outcome", AT_COLUMN_TEXT, NULL, 0},      {"winner", AT_COLUMN_TEXT, NULL, 0},
     {"us", AT_COLUMN_NUMBER, "us", 4},         {"against", AT_COLUMN_TEXT, NULL, 0},
     {"gain", AT_COLUMN_NUMBER, NULL, 4},       {"gain_low", AT_COLUMN_NUMBER, NULL, 4},
-    {"gain_high", AT_COLUMN_NUMBER, NULL, 4},  {"measured", AT_COLUMN_INTEGER, NULL, 0},
+    {"gain_high", AT_COLUMN_NUMBER, NULL, 4},  {"author", AT_COLUMN_TEXT, NULL, 0},
+    {"tuned", AT_COLUMN_NUMBER, NULL, 4},      {"tuned_low", AT_COLUMN_NUMBER, NULL, 4},
+    {"tuned_high", AT_COLUMN_NUMBER, NULL, 4}, {"measured", AT_COLUMN_INTEGER, NULL, 0},
     {"refused", AT_COLUMN_INTEGER, NULL, 0},   {"duplicates", AT_COLUMN_INTEGER, NULL, 0},
     {"champions", AT_COLUMN_INTEGER, NULL, 0}, {"seconds", AT_COLUMN_NUMBER, "s", 3},
 };
@@ -146,8 +148,7 @@ static void print_refusals(const at_evolve_printer *on)
     }
 }
 
-static void add_row(const at_evolve_printer *on, const at_search_result *result, const char *winner,
-                    const char *opponent)
+static void add_row(const at_evolve_printer *on, const at_search_result *result, const at_found_texts *texts)
 {
     at_table *rows = on->rows;
     if (rows == NULL) {
@@ -156,12 +157,16 @@ static void add_row(const at_evolve_printer *on, const at_search_result *result,
     at_table_text(rows, on->problem);
     at_table_text(rows, on->kernel);
     at_table_text(rows, at_search_end_name(result->end));
-    at_table_text(rows, winner);
+    at_table_text(rows, texts->winner);
     at_table_number(rows, result->us);
-    at_table_text(rows, opponent);
+    at_table_text(rows, texts->opponent);
     at_table_number(rows, result->gain.middle);
     at_table_number(rows, result->gain.low);
     at_table_number(rows, result->gain.high);
+    at_table_text(rows, texts->author);
+    at_table_number(rows, result->tuned.middle);
+    at_table_number(rows, result->tuned.low);
+    at_table_number(rows, result->tuned.high);
     at_table_integer(rows, result->measured);
     at_table_integer(rows, result->refused);
     at_table_integer(rows, result->duplicates);
@@ -169,7 +174,21 @@ static void add_row(const at_evolve_printer *on, const at_search_result *result,
     at_table_number(rows, result->seconds);
 }
 
-static void on_found(void *self, const at_search_result *result, const char *winner, const char *opponent)
+/* What tuning is worth is told by what there was before it: the first config of the kernel's own order. */
+static void print_tuned(const at_evolve_printer *on, const at_search_result *result, const at_found_texts *texts)
+{
+    if (result->author < 0) {
+        return;
+    }
+    if (result->author == result->winner) {
+        (void)fprintf(on->gate.out, "    tuning gained nothing over its author's own first config, which this is\n");
+        return;
+    }
+    (void)fprintf(on->gate.out, "    tuning gained %.3f (%.3f to %.3f) over its author's own first config, %s\n",
+                  result->tuned.middle, result->tuned.low, result->tuned.high, texts->author);
+}
+
+static void on_found(void *self, const at_search_result *result, const at_found_texts *texts)
 {
     at_evolve_printer *on = self;
     const char *colour = result->end == AT_SEARCH_GAIN ? green : result->end == AT_SEARCH_VOID ? red : yellow;
@@ -181,12 +200,13 @@ static void on_found(void *self, const at_search_result *result, const char *win
         (void)fprintf(on->gate.out, "; %d taken from the ledger", result->reused);
     }
     (void)fprintf(on->gate.out, "\n  %s%s%s", paint(on, colour), at_search_end_name(result->end), paint(on, plain));
-    if (winner[0] != '\0') {
-        (void)fprintf(on->gate.out, ": %s", winner);
+    if (texts->winner[0] != '\0') {
+        (void)fprintf(on->gate.out, ": %s", texts->winner);
     }
     (void)fprintf(on->gate.out, "\n    %s\n", result->why);
+    print_tuned(on, result, texts);
     (void)fflush(on->gate.out);
-    add_row(on, result, winner, opponent);
+    add_row(on, result, texts);
 }
 
 static void on_wisdom(void *self, const at_wisdom_row *row, const char *why_not)

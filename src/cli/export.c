@@ -4,19 +4,22 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "cli/archs.h"
 #include "cli/cli.h"
 #include "core/config.h"
+#include "core/descriptor.h"
 #include "core/plan.h"
 #include "cuda/cuda.h"
 #include "library/context.h"
+#include "stranger/stranger.h"
 
-enum { TARGETS_MAX = 8, CONFIGS_MAX = 64, CONFIGS = 4 };
+enum { CONFIGS_MAX = 64, CONFIGS = 4 };
 
 /* What is to be exported: items point into problems, targets and configs, which do not move. */
 typedef struct job {
     const at_cli *cli;
-    attune_target target[TARGETS_MAX];
-    int target_count;
+    at_archs archs;
+    at_found_kernel named; /* its kernel is NULL where the planner chooses */
     attune_problem *problem;
     attune_config *config;
     at_cuda_export_item *item;
@@ -27,42 +30,22 @@ typedef struct job {
 /* ---- For which targets ----------------------------------------------------------------------------------------------
  */
 
-/* One of "80", "90a", "sm_90a": the letter is implied. */
-static attune_status add_arch(job *work, const char *text, size_t length)
-{
-    char name[16] = "";
-    char *end = NULL;
-    AT_FAIL_IF(work->target_count == TARGETS_MAX, ATTUNE_INVALID_ARGUMENT, "--arch: more than %d architectures",
-               TARGETS_MAX);
-    AT_FAIL_IF(length == 0 || length >= sizeof name, ATTUNE_INVALID_ARGUMENT, "--arch: \"%.*s\" is no architecture",
-               (int)length, text);
-    memcpy(name, text, length);
-    const char *number = strncmp(name, "sm_", 3) == 0 ? name + 3 : name;
-    long arch = strtol(number, &end, 10);
-    AT_FAIL_IF(end == number || (*end != '\0' && strcmp(end, "a") != 0) || arch < 0 || arch > 999,
-               ATTUNE_INVALID_ARGUMENT, "--arch: \"%s\" is no architecture; 80, 86, 89, 90a, 100a and 120a are", name);
-    attune_status status = at_cuda_typical((int)arch, &work->target[work->target_count]);
-    if (status != ATTUNE_OK) {
-        return at_fail_in(ATTUNE_INVALID_ARGUMENT, "--arch");
-    }
-    ++work->target_count;
-    return ATTUNE_OK;
-}
-
 static attune_status read_targets(job *work)
 {
     const char *list = at_cli_text(work->cli, "--arch");
     if (list == NULL) {
-        attune_status status = at_cuda_describe(0, &work->target[0]);
-        work->target_count = 1;
+        attune_status status = at_cuda_describe(0, &work->archs.target[0]);
+        work->archs.count = 1;
         return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "without --arch, code is for the device here");
     }
-    while (*list != '\0') {
-        size_t length = strcspn(list, ",");
-        AT_FORWARD(add_arch(work, list, length));
-        list += length + (list[length] == ',');
-    }
-    return ATTUNE_OK;
+    return at_cli_archs(list, &work->archs);
+}
+
+static attune_status read_kernel(job *work)
+{
+    const char *text = at_cli_text(work->cli, "--kernel");
+    attune_status status = text == NULL ? ATTUNE_OK : at_kernel_find(text, NULL, &work->named);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "--kernel");
 }
 
 /* ---- Which kernels and configs
@@ -83,11 +66,13 @@ static attune_status add_choice(job *work, attune_context *context, const attune
 {
     attune_plan *plan = NULL;
     attune_config config;
-    AT_FORWARD(attune_plan_create(context, problem, NULL, &plan));
+    AT_FORWARD(work->named.kernel != NULL
+                   ? at_plan_kernel(context, problem, work->named.kernel, work->named.params, &plan)
+                   : attune_plan_create(context, problem, NULL, &plan));
     const attune_kernel *kernel = plan->loaded->kernel;
     int64_t added = 1;
     add_item(work, kernel, problem, target, &plan->loaded->config);
-    for (int32_t i = 0; added < work->configs && kernel->heuristic(problem, target, i, &config); ++i) {
+    for (int32_t i = 0; added < work->configs && at_kernel_heuristic(kernel, problem, target, i, &config); ++i) {
         if (at_kernel_fits(kernel, problem, target, &config, NULL) &&
             memcmp(&config, &plan->loaded->config, sizeof config) != 0) {
             add_item(work, kernel, problem, target, &config);
@@ -103,6 +88,7 @@ static attune_status choose_on(job *work, const attune_target *target)
     attune_options options;
     attune_context *context = NULL;
     AT_FORWARD(at_cli_options(work->cli, &options));
+    options.kernel = NULL;
     AT_FORWARD(at_context_elsewhere(&options, target, &context));
     attune_status status = ATTUNE_OK;
     for (int i = 0; i < work->cli->operand_count && status == ATTUNE_OK; ++i) {
@@ -116,7 +102,7 @@ static attune_status choose_on(job *work, const attune_target *target)
 static attune_status choose(job *work)
 {
     size_t problems = (size_t)work->cli->operand_count;
-    size_t most = problems * (size_t)work->target_count * (size_t)work->configs;
+    size_t most = problems * (size_t)work->archs.count * (size_t)work->configs;
     work->problem = calloc(problems, sizeof *work->problem);
     work->config = calloc(most, sizeof *work->config);
     work->item = calloc(most, sizeof *work->item);
@@ -125,8 +111,8 @@ static attune_status choose(job *work)
     for (size_t i = 0; i < problems; ++i) {
         AT_FORWARD(attune_problem_parse(work->cli->operand[i], &work->problem[i]));
     }
-    for (int i = 0; i < work->target_count; ++i) {
-        AT_FORWARD(choose_on(work, &work->target[i]));
+    for (int i = 0; i < work->archs.count; ++i) {
+        AT_FORWARD(choose_on(work, &work->archs.target[i]));
     }
     return ATTUNE_OK;
 }
@@ -161,6 +147,7 @@ static attune_status export(job *work)
     bool elsewhere = at_cli_given(work->cli, "--arch");
     AT_FORWARD(at_cli_integer(work->cli, "--configs", 1, CONFIGS_MAX, elsewhere ? CONFIGS : 1, &work->configs));
     AT_FORWARD(read_targets(work));
+    AT_FORWARD(read_kernel(work));
     AT_FORWARD(at_writer_check(at_cli_text(work->cli, "-o"))); /* compiling takes minutes */
     AT_FORWARD(choose(work));
     AT_FORWARD(at_cuda_export(work->item, work->count, getenv("ATTUNE_CACHE"), at_cli_text(work->cli, "-o")));
@@ -177,10 +164,12 @@ static int run(const at_cli *cli)
         return at_cli_usage(cli, "-o FILE is needed: where to write the pack");
     }
     attune_status status = export(&work);
+    int code = status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
+    at_found_kernel_close(&work.named);
     free(work.problem);
     free(work.config);
     free(work.item);
-    return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
+    return code;
 }
 
 static const at_option options[] = {
@@ -198,6 +187,8 @@ const at_verb at_verb_export = {
         "Chooses kernels for the PROBLEMs as planning does (wisdom, else heuristics), compiles them, and writes the\n"
         "code as one pack. A program that is given the pack by ATTUNE_PACK, or by options.pack, plans these\n"
         "problems without NVRTC: all problems, that is, that differ in sizes alone.\n"
+        "\n"
+        "--kernel names one kernel instead, by its name or as a folder with a source and a descriptor.\n"
         "\n"
         "With --arch, no device is needed. Devices of one architecture differ in multiprocessors, and with them the\n"
         "config that suits best; the pack then carries the likeliest few.\n",

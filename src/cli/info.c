@@ -1,38 +1,23 @@
 /* attune info: the machine, the kernels, and which of them would run a problem. */
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "base/text.h"
-#include "base/threads.h"
+#include "cli/archs.h"
 #include "cli/cli.h"
 #include "cli/info_facts.h"
-#include "cli/progress.h"
-#include "core/call.h"
+#include "cli/info_parts.h"
 #include "core/config.h"
 #include "core/problem.h"
 #include "core/target.h"
-#include "core/term.h"
 #include "cpu/cpu.h"
 #include "cuda/cuda.h"
 #include "library/catalogue.h"
 #include "library/context.h"
 
-static const char default_problem[] = "b1,h8,s512,d64,fp16"; /* for the configs of a kernel, where none is given */
-enum { CONFIGS_MAX = 4096, WHY_MAX = 512 };
-
-typedef struct info {
-    const at_cli *cli;
-    at_facts *facts;
-    attune_context *context;
-    const attune_target *target;
-    const char *problem_text; /* NULL: no problem was asked about */
-    attune_problem problem;
-    const attune_kernel *kernel; /* of --kernel, or NULL */
-} info;
+enum { WHY_MAX = 512 };
 
 static const char *target_name(attune_target_kind kind)
 {
@@ -68,7 +53,7 @@ static void add_tiers(at_facts *facts, attune_isa best, attune_isa used)
     at_facts_add(facts, "machine", "", "isa in use", "%s", at_isa_name(used));
 }
 
-static attune_status add_machine(const info *all)
+static attune_status add_machine(const at_info *all)
 {
     attune_target cpu;
     bool on_cpu = all->target->kind == ATTUNE_TARGET_CPU;
@@ -110,7 +95,7 @@ static void add_device(at_facts *facts, int device)
     }
 }
 
-static void add_devices(const info *all)
+static void add_devices(const at_info *all)
 {
     int count = 0;
     if (at_cuda_count(&count) != ATTUNE_OK) {
@@ -151,7 +136,7 @@ static void add_traits(at_facts *facts, const attune_kernel *kernel)
 }
 
 /* Why the kernel would not run the problem; "" where it could. */
-static void ask_why(const info *all, const attune_kernel *kernel, char why[WHY_MAX])
+static void ask_why(const at_info *all, const attune_kernel *kernel, char why[WHY_MAX])
 {
     const char *failure = at_context_failure(all->context, kernel);
     why[0] = '\0';
@@ -164,7 +149,7 @@ static void ask_why(const info *all, const attune_kernel *kernel, char why[WHY_M
 }
 
 /* What would become of the kernel if the problem were planned; `chosen` is the plan's. */
-static void add_verdict(const info *all, const attune_kernel *kernel, const attune_kernel *chosen)
+static void add_verdict(const at_info *all, const attune_kernel *kernel, const attune_kernel *chosen)
 {
     char why[WHY_MAX];
     ask_why(all, kernel, why);
@@ -179,23 +164,10 @@ static void add_verdict(const info *all, const attune_kernel *kernel, const attu
     }
 }
 
-/* "16 32 64", the values allowed. */
-static void add_parameter(at_facts *facts, const attune_kernel *kernel, const attune_param *param)
-{
-    char list[256];
-    at_text text;
-    at_text_init_fixed(&text, list, sizeof list);
-    for (int32_t i = 0; i < param->count; ++i) {
-        at_text_add(&text, "%s%d", i > 0 ? " " : "", param->values[i]);
-    }
-    at_facts_add(facts, "parameter", param->name, "of", "%s", kernel->name);
-    at_facts_add(facts, "parameter", param->name, "values", "%s", list);
-}
-
-static void add_kernels(const info *all, const attune_kernel *chosen)
+static void add_kernels(const at_info *all, const attune_kernel *chosen)
 {
     for (const attune_kernel *const *at = at_catalogue; *at != NULL; ++at) {
-        if (all->kernel != NULL && *at != all->kernel && *at != chosen) {
+        if (all->found.kernel != NULL && *at != all->found.kernel && *at != chosen) {
             continue;
         }
         at_facts_add(all->facts, "kernel", (*at)->name, "target", "%s", target_name((*at)->target));
@@ -207,235 +179,29 @@ static void add_kernels(const info *all, const attune_kernel *chosen)
     }
 }
 
-/* ---- One kernel's configs -------------------------------------------------------------------------------------------
- */
-
-static void add_workspace(const info *all, const char *name, const attune_resources *resources)
-{
-    attune_call call;
-    attune_args args;
-    at_sizes sizes;
-    int64_t bytes;
-    if (attune_call_init(&call, &all->problem) != ATTUNE_OK) {
-        return;
-    }
-    at_call_args(&all->problem, &call, &args);
-    at_sizes_fill(&sizes, &args, all->target);
-    if (at_term_evaluate(&resources->workspace, &sizes, &bytes) == ATTUNE_OK) {
-        at_facts_add(all->facts, "config", name, "workspace bytes", "%" PRId64, bytes);
-    }
-}
-
-/* A config and, where it is one of a CUDA kernel and fits, what its compiled code uses. */
-typedef struct config_row {
-    attune_config config;
-    bool fits;
-    attune_reason reason;
-    attune_status status; /* of compiling */
-    char *detail;         /* why not, for the list's owner to free */
-    at_cuda_usage usage;
-} config_row;
-
-typedef struct config_list {
-    const info *all;
-    config_row *row;
-    int64_t count;
-    pthread_mutex_t lock; /* of what follows */
-    int64_t compiled;
-    at_progress progress;
-} config_list;
-
-static void add_usage(const info *all, const char *name, const config_row *row)
-{
-    if (row->status != ATTUNE_OK) {
-        at_facts_add(all->facts, "config", name, "compiled", "no: %s", row->detail != NULL ? row->detail : "");
-        return;
-    }
-    at_facts_add(all->facts, "config", name, "registers", "%d", row->usage.registers);
-    at_facts_add(all->facts, "config", name, "spill bytes", "%d", row->usage.spill_bytes);
-    at_facts_add(all->facts, "config", name, "blocks/sm", "%d", row->usage.blocks_sm);
-    at_facts_add(all->facts, "config", name, "occupancy", "%.2f", row->usage.occupancy);
-    at_facts_add(all->facts, "config", name, "limit", "%s", row->usage.limit != NULL ? row->usage.limit : "");
-}
-
-static void add_config(const info *all, const config_row *row)
-{
-    char name[AT_KERNEL_TEXT_MAX];
-    attune_resources resources;
-    memset(&resources, 0, sizeof resources);
-    at_config_print(all->kernel, &row->config, name);
-    at_facts_add(all->facts, "config", name, "fits", "%s", row->fits ? "yes" : "no");
-    if (!row->fits) {
-        at_facts_add(all->facts, "config", name, "why not", "%s", row->reason.text);
-        return;
-    }
-    all->kernel->resources(&all->problem, all->target, &row->config, &resources);
-    if (all->kernel->target == ATTUNE_TARGET_CPU) {
-        at_facts_add(all->facts, "config", name, "scratch bytes a thread", "%" PRId64, resources.scratch_bytes);
-    } else {
-        at_facts_add(all->facts, "config", name, "threads", "%d", resources.threads);
-        at_facts_add(all->facts, "config", name, "shared memory bytes", "%d", resources.smem_bytes);
-    }
-    add_workspace(all, name, &resources);
-    if (all->kernel->target == ATTUNE_TARGET_CUDA) {
-        add_usage(all, name, row);
-    }
-}
-
-static void list_config(config_list *list, const attune_config *config)
-{
-    config_row *row = &list->row[list->count++];
-    row->config = *config;
-    row->fits = at_kernel_fits(list->all->kernel, &list->all->problem, list->all->target, config, &row->reason);
-}
-
-/* The heuristic's choice first, then all others. */
-static void list_all(config_list *list, const attune_config *likeliest, int64_t count)
-{
-    list_config(list, likeliest);
-    for (int64_t i = 0; i < count; ++i) {
-        attune_config config = {{0}};
-        at_config_at(list->all->kernel, i, &config);
-        if (memcmp(&config, likeliest, sizeof config) != 0) {
-            list_config(list, &config);
-        }
-    }
-}
-
-static bool is_listed(const config_list *list, int param, int32_t value)
-{
-    bool listed = false;
-    for (int64_t i = 0; i < list->count; ++i) {
-        listed = listed || (list->row[i].fits && list->row[i].config.value[param] == value);
-    }
-    return listed;
-}
-
-/* Of more configs than anybody would read or wait for: the heuristic's choice, and one for each value of each
- * parameter that none before it has. */
-static void list_values(config_list *list, const attune_config *likeliest)
-{
-    const info *all = list->all;
-    const attune_kernel *kernel = all->kernel;
-    attune_config config;
-    list_config(list, likeliest);
-    for (int i = 0; i < kernel->param_count; ++i) {
-        for (int v = 0; v < kernel->params[i].count; ++v) {
-            if (!is_listed(list, i, kernel->params[i].values[v])) {
-                (void)at_config_nearest(kernel, &all->problem, all->target, likeliest, i, v, &config);
-                list_config(list, &config);
-            }
-        }
-    }
-}
-
-static void compile_config(void *context, int64_t item, void *scratch)
-{
-    config_list *list = context;
-    const info *all = list->all;
-    config_row *row = &list->row[item];
-    (void)scratch;
-    if (row->fits && !at_cli_interrupted()) {
-        row->status = at_cuda_inspect(all->kernel, &all->problem, all->target, &row->config, NULL, &row->usage);
-        row->detail = row->status == ATTUNE_OK ? NULL : strdup(attune_last_detail());
-    }
-    (void)pthread_mutex_lock(&list->lock);
-    at_progress_update(&list->progress, (double)++list->compiled / (double)list->count);
-    (void)pthread_mutex_unlock(&list->lock);
-}
-
-/* Each config is compiled, or found in the cache, by as many threads as there are processors: a large space still takes
- * a while the first time. */
-static attune_status compile_configs(config_list *list)
-{
-    at_pool *pool = NULL;
-    if (list->all->kernel->target != ATTUNE_TARGET_CUDA) {
-        return ATTUNE_OK;
-    }
-    AT_FORWARD(at_pool_create(at_cpu_count(), 64, &pool));
-    at_progress_start(&list->progress, list->all->cli->err, list->all->kernel->name);
-    at_pool_run(pool, list->count, compile_config, list);
-    at_progress_end(&list->progress);
-    at_pool_destroy(pool);
-    return ATTUNE_OK;
-}
-
-static int64_t count_values(const attune_kernel *kernel)
-{
-    int64_t count = 0;
-    for (int i = 0; i < kernel->param_count; ++i) {
-        count += kernel->params[i].count;
-    }
-    return count;
-}
-
-static attune_status add_listed(const info *all, const attune_config *likeliest)
-{
-    const int64_t count = at_config_count(all->kernel);
-    const int64_t room = 1 + (count <= CONFIGS_MAX ? count : count_values(all->kernel));
-    config_list list = {.all = all, .row = calloc((size_t)room, sizeof *list.row)};
-    AT_FAIL_IF(list.row == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %" PRId64 " configs", room);
-    (void)pthread_mutex_init(&list.lock, NULL); /* cannot fail with default attributes on Linux */
-    if (count <= CONFIGS_MAX) {
-        list_all(&list, likeliest, count);
-    } else {
-        list_values(&list, likeliest);
-    }
-    at_facts_add(all->facts, "kernel", all->kernel->name, "configs", "%" PRId64 ", of which %" PRId64 " are listed",
-                 count, list.count);
-    attune_status status = compile_configs(&list);
-    for (int64_t i = 0; i < list.count; ++i) {
-        if (status == ATTUNE_OK && !at_cli_interrupted()) {
-            add_config(all, &list.row[i]);
-        }
-        free(list.row[i].detail);
-    }
-    (void)pthread_mutex_destroy(&list.lock);
-    free(list.row);
-    return status;
-}
-
-static attune_status add_configs(const info *all)
-{
-    attune_config likeliest = {{0}};
-    bool known = all->kernel->target == all->target->kind &&
-                 at_kernel_supports(all->kernel, &all->problem, all->target, NULL) &&
-                 all->kernel->heuristic(&all->problem, all->target, 0, &likeliest);
-    for (int32_t i = 0; i < all->kernel->param_count; ++i) {
-        add_parameter(all->facts, all->kernel, &all->kernel->params[i]);
-    }
-    return known ? add_listed(all, &likeliest) : ATTUNE_OK;
-}
-
 /* ---- The problem ----------------------------------------------------------------------------------------------------
  */
 
-static attune_status make_plan(const info *all, attune_plan **plan)
+static attune_status make_plan(const at_info *all, attune_context *context, attune_plan **plan)
 {
-    const char *named = at_cli_text(all->cli, "--kernel");
-    return named != NULL ? at_plan_named(all->context, &all->problem, named, plan)
-                         : attune_plan_create(all->context, &all->problem, NULL, plan);
+    const at_found_kernel *named = &all->found;
+    return named->kernel != NULL ? at_plan_kernel(context, &all->problem, named->kernel, named->params, plan)
+                                 : attune_plan_create(context, &all->problem, NULL, plan);
 }
 
 /* What a plan of the problem would be. *chosen is its kernel, or NULL where there is none, whose reason becomes a fact.
  */
-static attune_status add_problem(const info *all, const attune_kernel **chosen)
+static attune_status add_plan(const at_info *all, attune_context *context, const attune_kernel **chosen)
 {
-    char text[ATTUNE_PROBLEM_TEXT_MAX], class_text[AT_CLASS_TEXT_MAX];
     attune_plan *plan = NULL;
+    size_t workspace = 0;
     *chosen = NULL;
-    AT_FORWARD(attune_problem_print(&all->problem, text, sizeof text));
-    at_problem_class(&all->problem, class_text);
-    at_facts_add(all->facts, "problem", "", "text", "%s", text);
-    at_facts_add(all->facts, "problem", "", "class", "%s", class_text);
-    at_facts_add(all->facts, "problem", "", "gflop", "%.6g", attune_problem_flops(&all->problem) * 1e-9);
-    attune_status status = make_plan(all, &plan);
+    attune_status status = make_plan(all, context, &plan);
     if (status == ATTUNE_UNSUPPORTED || status == ATTUNE_COMPILE_ERROR) {
         at_facts_add(all->facts, "problem", "", "plan", "none: %s", attune_last_detail());
         return ATTUNE_OK;
     }
     AT_FORWARD(status);
-    size_t workspace = 0;
     status = attune_plan_workspace(plan, NULL, &workspace);
     at_facts_add(all->facts, "problem", "", "plan", "%s", attune_plan_kernel(plan));
     at_facts_add(all->facts, "problem", "", "chosen", "%s", attune_plan_origin(plan));
@@ -445,30 +211,122 @@ static attune_status add_problem(const info *all, const attune_kernel **chosen)
     return status;
 }
 
+/* Nothing of a stranger's is loaded here: it is planned for the target, as if that were elsewhere. */
+static attune_status add_problem(const at_info *all, const attune_kernel **chosen)
+{
+    char text[ATTUNE_PROBLEM_TEXT_MAX], class_text[AT_CLASS_TEXT_MAX];
+    attune_options options;
+    attune_context *elsewhere = NULL;
+    AT_FORWARD(attune_problem_print(&all->problem, text, sizeof text));
+    at_problem_class(&all->problem, class_text);
+    at_facts_add(all->facts, "problem", "", "text", "%s", text);
+    at_facts_add(all->facts, "problem", "", "class", "%s", class_text);
+    at_facts_add(all->facts, "problem", "", "gflop", "%.6g", attune_problem_flops(&all->problem) * 1e-9);
+    if (all->found.stranger == NULL) {
+        return add_plan(all, all->context, chosen);
+    }
+    attune_options_init(&options);
+    AT_FORWARD(at_context_elsewhere(&options, all->target, &elsewhere));
+    attune_status status = add_plan(all, elsewhere, chosen);
+    attune_context_destroy(elsewhere);
+    return status;
+}
+
+/* ---- A kernel that was named ----------------------------------------------------------------------------------------
+ */
+
+static void add_kernel(const at_info *all, const attune_kernel *kernel)
+{
+    at_facts_add(all->facts, "kernel", kernel->name, "target", "%s", target_name(kernel->target));
+    add_traits(all->facts, kernel);
+    at_facts_add(all->facts, "kernel", kernel->name, "what it is", "%s", kernel->summary);
+}
+
+/* The first of these that the kernel supports, for its configs where no problem is given. */
+static const char *typical_problem(const attune_kernel *kernel, const attune_target *target)
+{
+    static const char *const typical[] = {"b1,h8,s512,d64,fp16",   "b1,h8,s512,d64,fp32",  "b1,h8,s512,d64,bf16",
+                                          "b1,h8,s512,d128,bf16",  "b1,h8,s512,d128,fp32", "b1,h8,s512,d64,fp16,causal",
+                                          "b1,h8,s512,d64,fp32,causal"};
+    for (size_t i = 0; i < sizeof typical / sizeof typical[0]; ++i) {
+        attune_problem problem;
+        if (attune_problem_parse(typical[i], &problem) == ATTUNE_OK &&
+            at_kernel_supports(kernel, &problem, target, NULL)) {
+            return typical[i];
+        }
+    }
+    return typical[0];
+}
+
+static attune_status choose_problem(at_info *all, const attune_target *target)
+{
+    if (all->problem_text != NULL || all->found.kernel == NULL) {
+        return ATTUNE_OK;
+    }
+    all->problem_text = typical_problem(all->found.kernel, target);
+    return attune_problem_parse(all->problem_text, &all->problem);
+}
+
+/* Configs for architectures that were named: nothing of a device is asked for. */
+static attune_status add_archs(at_info *all, const at_archs *archs)
+{
+    const attune_kernel *kernel = all->found.kernel;
+    AT_FAIL_IF(kernel == NULL || kernel->target != ATTUNE_TARGET_CUDA, ATTUNE_INVALID_ARGUMENT,
+               "--arch: a CUDA kernel is needed, by its name or as a folder");
+    AT_FORWARD(choose_problem(all, &archs->target[0]));
+    at_facts_add(all->facts, "problem", "", "text", "%s", all->problem_text);
+    add_kernel(all, kernel);
+    at_info_parameters(all);
+    for (int i = 0; i < archs->count; ++i) {
+        all->target = &archs->target[i];
+        all->subject = archs->name[i];
+        AT_FORWARD(at_info_configs(all));
+    }
+    return ATTUNE_OK;
+}
+
 /* ---- The verb -------------------------------------------------------------------------------------------------------
  */
 
-static attune_status read_kernel(info *all)
+/* Operands are a problem, a kernel, or both: what is a kernel's name or a folder is no problem. */
+static attune_status read_operand(at_info *all, const char *text)
 {
     char name[AT_KERNEL_TEXT_MAX];
     const char *params;
-    const char *text = at_cli_text(all->cli, "--kernel");
-    if (text == NULL) {
+    bool kernel = at_kernel_text_split(text, name, sizeof name, &params) == ATTUNE_OK &&
+                  (at_stranger_is_meant(text) || at_catalogue_find(name) != NULL);
+    if (kernel) {
+        AT_FAIL_IF(all->kernel_text != NULL, ATTUNE_INVALID_ARGUMENT, "%s and %s: one kernel at a time",
+                   all->kernel_text, text);
+        all->kernel_text = text;
         return ATTUNE_OK;
     }
-    AT_FORWARD(at_kernel_text_split(text, name, sizeof name, &params));
-    attune_status status = at_catalogue_named(name, &all->kernel);
-    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "--kernel");
+    AT_FAIL_IF(all->problem_text != NULL, ATTUNE_INVALID_ARGUMENT, "%s: one problem at a time", text);
+    all->problem_text = text;
+    return attune_problem_parse(text, &all->problem);
 }
 
-static attune_status open_context(info *all)
+static attune_status read_operands(at_info *all)
+{
+    all->kernel_text = at_cli_text(all->cli, "--kernel");
+    for (int i = 0; i < all->cli->operand_count; ++i) {
+        AT_FORWARD(read_operand(all, all->cli->operand[i]));
+    }
+    if (all->kernel_text == NULL) {
+        return ATTUNE_OK;
+    }
+    attune_status status = at_kernel_find(all->kernel_text, NULL, &all->found);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", all->kernel_text);
+}
+
+static attune_status open_context(at_info *all)
 {
     attune_options options;
     AT_FORWARD(at_cli_options(all->cli, &options));
     options.kernel = NULL; /* a kernel that cannot run here shall be explained, not refused */
-    bool brings_target = all->kernel != NULL && options.target == NULL;
+    bool brings_target = all->found.kernel != NULL && options.target == NULL;
     if (brings_target) {
-        options.target = target_name(all->kernel->target);
+        options.target = target_name(all->found.kernel->target);
     }
     attune_status status = attune_context_create(&options, &all->context);
     if (status == ATTUNE_NO_DEVICE && brings_target) {
@@ -480,61 +338,82 @@ static attune_status open_context(info *all)
     return ATTUNE_OK;
 }
 
-static attune_status gather(info *all)
+static attune_status add_here(at_info *all)
 {
     const attune_kernel *chosen = NULL;
-    AT_FORWARD(read_kernel(all));
-    all->problem_text = all->cli->operand_count > 0 ? all->cli->operand[0]
-                        : all->kernel != NULL       ? default_problem
-                                                    : NULL;
-    if (all->problem_text != NULL) {
-        AT_FORWARD(attune_problem_parse(all->problem_text, &all->problem));
-    }
-    AT_FORWARD(at_facts_create(&all->facts));
-    AT_FORWARD(open_context(all));
-    AT_FORWARD(add_machine(all));
+    const at_found_kernel *named = &all->found;
+    AT_FORWARD(choose_problem(all, all->target));
     add_devices(all);
     if (all->problem_text != NULL) {
         AT_FORWARD(add_problem(all, &chosen));
     }
-    add_kernels(all, chosen);
-    if (all->kernel != NULL) {
-        AT_FORWARD(add_configs(all));
+    if (named->stranger != NULL) {
+        add_kernel(all, named->kernel);
+    } else {
+        add_kernels(all, chosen);
     }
+    if (named->kernel == NULL) {
+        return ATTUNE_OK;
+    }
+    if (named->kernel->target != all->target->kind) {
+        at_facts_add(all->facts, "kernel", named->kernel->name, "configs",
+                     "unknown here: --arch 80,90a compiles them without a device");
+    }
+    at_info_parameters(all);
+    return at_info_configs(all);
+}
+
+static attune_status gather(at_info *all)
+{
+    at_archs archs;
+    const char *list = at_cli_text(all->cli, "--arch");
+    AT_FORWARD(list == NULL ? ATTUNE_OK : at_cli_archs(list, &archs));
+    AT_FORWARD(read_operands(all));
+    AT_FORWARD(at_facts_create(&all->facts));
+    AT_FORWARD(open_context(all));
+    AT_FORWARD(add_machine(all));
+    AT_FORWARD(list == NULL ? add_here(all) : add_archs(all, &archs));
     return at_facts_print(all->facts, at_cli_format(all->cli), all->cli->out);
 }
 
 static int run(const at_cli *cli)
 {
-    info all = {.cli = cli};
-    if (cli->operand_count > 1) {
-        return at_cli_usage(cli, "%s: one problem at a time", cli->operand[1]);
-    }
+    at_info all = {.cli = cli, .subject = "config"};
     attune_status status = gather(&all);
+    int code = status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
     at_facts_destroy(all.facts);
     attune_context_destroy(all.context);
-    if (status == ATTUNE_OK && at_cli_interrupted()) {
-        return AT_EXIT_INTERRUPTED;
-    }
-    return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
+    at_found_kernel_close(&all.found);
+    return status == ATTUNE_OK && at_cli_interrupted() ? AT_EXIT_INTERRUPTED : code;
 }
+
+static const at_option options[] = {
+    {"--arch", "LIST", NULL, "a CUDA kernel's configs compiled for these, such as 80,90a, without a device"},
+    {NULL, NULL, NULL, NULL},
+};
 
 const at_verb at_verb_info = {
     .name = "info",
-    .arguments = "[PROBLEM]",
+    .arguments = "[KERNEL] [PROBLEM]",
     .summary = "show the machine, the kernels, and what would run a problem",
     .help =
         "Shows the machine as attune sees it and the kernels it has. With PROBLEM: which kernel would run it, with\n"
         "which config, where that choice came from (proven or measured wisdom, a heuristic, or named), how many\n"
-        "bytes of workspace it takes, and why the other kernels would not run it. With --kernel: that kernel's\n"
-        "parameters with the values allowed, and for each config whether it fits this target and what it needs (of\n"
-        "more than 4,096 configs: the likeliest, and for each value of each parameter one that has it); a CUDA\n"
-        "kernel's are compiled for that (registers, spills, occupancy), as many at a time as there are processors:\n"
-        "hundreds of configs take two of them about a minute the first time.\n",
+        "bytes of workspace it takes, and why the other kernels would not run it.\n"
+        "\n"
+        "With KERNEL (or --kernel), which is a kernel's name or a folder with a source and a descriptor\n"
+        "(docs/kernels.md): its parameters with the values allowed, and for each config whether it fits this target\n"
+        "and what it needs (of more than 4,096 configs: the likeliest, and for each value of each parameter one that\n"
+        "has it). A CUDA kernel's are compiled for that (registers, spills, shared memory, occupancy, warnings), as\n"
+        "many at a time as there are processors: hundreds of configs take two of them about a minute the first\n"
+        "time. With --arch they are compiled for architectures that are named, and no device is needed. Nothing of\n"
+        "a folder runs in this process.\n",
     .examples = "  attune info\n"
                 "  attune info b2,h32,hkv8,s4096,d128,bf16,causal\n"
                 "  attune info --kernel cpu_tiled b1,h8,s512,d64,fp32\n"
+                "  attune info ./mine --arch sm_80,sm_90a\n"
                 "  attune info --format json\n",
+    .options = options,
     .common = AT_COMMON_TARGET | AT_COMMON_FORMAT,
     .run = run,
 };

@@ -8,6 +8,7 @@ const at_verb *const at_verbs[] = {
     &at_verb_run,     /* attention from files to files */
     &at_verb_check,   /* right or wrong */
     &at_verb_bench,   /* times */
+    &at_verb_new,     /* a kernel of one's own */
     &at_verb_gate,    /* right, and really faster? */
     &at_verb_evolve,  /* a faster config, found and proven */
     &at_verb_export,  /* kernels for machines without a compiler */

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "core/config.h"
+#include "core/descriptor.h"
 #include "core/problem.h"
 #include "core/target.h"
 
@@ -181,6 +182,8 @@ bool at_capabilities_cover(const attune_kernel *kernel, const attune_problem *pr
 bool at_kernel_supports(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                         attune_reason *reason)
 {
+    const at_described *elsewhere = at_kernel_described(kernel);
     return at_capabilities_cover(kernel, problem, at_problem_features(problem), target, reason) &&
-           (kernel->supports == NULL || kernel->supports(problem, target, reason));
+           (elsewhere != NULL ? elsewhere->ops->supports(elsewhere->self, problem, target, reason)
+                              : kernel->supports == NULL || kernel->supports(problem, target, reason));
 }

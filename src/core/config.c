@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "core/descriptor.h"
 #include "core/target.h"
 #include "core/term.h"
 
@@ -260,8 +261,14 @@ bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, 
         return attune_refuse(reason, "target %s: %s runs on %s", kind_names[target->kind == ATTUNE_TARGET_CUDA],
                              kernel->name, kind_names[kernel->target == ATTUNE_TARGET_CUDA]);
     }
-    if (!at_kernel_supports(kernel, problem, target, reason) || !has_allowed_values(kernel, config, reason) ||
-        !kernel->valid(problem, target, config, reason)) {
+    if (!at_kernel_supports(kernel, problem, target, reason) || !has_allowed_values(kernel, config, reason)) {
+        return false;
+    }
+    const at_described *elsewhere = at_kernel_described(kernel);
+    if (elsewhere != NULL) {
+        return elsewhere->ops->fits(elsewhere->self, problem, target, config, reason);
+    }
+    if (!kernel->valid(problem, target, config, reason)) {
         return false;
     }
     kernel->resources(problem, target, config, &resources);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/descriptor.h"
 #include "core/problem.h"
 
 int at_args_roles(const attune_kernel *kernel)
@@ -42,13 +43,18 @@ bool at_role_has_map(int role)
     return role >= 0 && role < ATTUNE_ROLE_COUNT && has[role];
 }
 
-void at_recipe_ask(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                   const attune_config *config, at_recipe *recipe)
+attune_status at_recipe_ask(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                            const attune_config *config, at_recipe *recipe)
 {
+    const at_described *elsewhere = at_kernel_described(kernel);
     memset(recipe, 0, sizeof *recipe);
     recipe->kernel = kernel;
     recipe->problem = *problem;
     recipe->config = *config;
+    if (elsewhere != NULL) {
+        return elsewhere->ops->recipe(elsewhere->self, target, recipe);
+    }
     kernel->resources(problem, target, config, &recipe->resources);
     kernel->steps(problem, target, config, &recipe->steps);
+    return ATTUNE_OK;
 }

@@ -26,8 +26,9 @@ const char *at_map_name(const attune_map *map);
 /* Whether a role's tensor may have one: it has rows, and a problem's sizes say how many. */
 bool at_role_has_map(int role);
 
-/* Asks the kernel's own functions. `config` has passed at_kernel_fits. */
-void at_recipe_ask(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
-                   const attune_config *config, at_recipe *recipe);
+/* Asks the kernel's descriptor. `config` has passed at_kernel_fits. Fails only where the descriptor is in another
+ * process (core/descriptor.h); then the recipe has no steps. */
+attune_status at_recipe_ask(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
+                            const attune_config *config, at_recipe *recipe);
 
 #endif

@@ -47,3 +47,8 @@ double at_cuda_peak_flops(const attune_target *target, double sm_hz, attune_dtyp
     }
     return 0;
 }
+
+double at_cuda_peak_bytes(const at_cuda_rates *rates)
+{
+    return 2 * rates->memory_hz * (double)rates->bus_bits / 8;
+}

@@ -18,4 +18,7 @@ attune_status at_cuda_memory(at_device *device, size_t *left, size_t *total);
  * up to what the wider of their forms does. */
 double at_cuda_peak_flops(const attune_target *target, double sm_hz, attune_dtype dtype);
 
+/* Bytes a second of the memory, which transfers twice a clock. */
+double at_cuda_peak_bytes(const at_cuda_rates *rates);
+
 #endif

@@ -68,7 +68,7 @@ attune_status at_cuda_inspect(const attune_kernel *kernel, const attune_problem 
                               const attune_config *config, const char *cache, at_cuda_usage *usage)
 {
     at_recipe recipe;
-    at_recipe_ask(kernel, problem, target, config, &recipe);
+    AT_FORWARD(at_recipe_ask(kernel, problem, target, config, &recipe));
     return at_cuda_inspect_recipe(&recipe, target, cache, usage);
 }
 
@@ -77,7 +77,8 @@ static attune_status provide_all(const at_provider *provider, const at_cuda_expo
 {
     for (size_t i = 0; i < count; ++i) {
         at_recipe recipe;
-        at_recipe_ask(items[i].kernel, items[i].problem, items[i].target, items[i].config, &recipe);
+        AT_FORWARD(
+            at_recipe_ask(items[i].kernel, items[i].problem, items[i].target, items[i].config, &recipe));
         AT_FORWARD(at_provide(provider, &recipe, items[i].target, &artifacts[i], NULL));
     }
     return ATTUNE_OK;

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "core/descriptor.h"
 #include "core/problem.h"
 #include "evidence/evidence.h"
 #include "evolve/engine_parts.h"
@@ -20,9 +21,14 @@
 static attune_status find_kernel(at_engine *on)
 {
     const at_evolve_options *options = on->options;
-    AT_FORWARD(at_catalogue_check(options->kernel, &on->kernel));
-    const char *fixed = options->kernel + strcspn(options->kernel, ":");
-    AT_FORWARD(at_config_settle(on->kernel, fixed + (*fixed == ':'), on->fixed));
+    AT_FORWARD(at_kernel_find(options->kernel, NULL, &on->found));
+    on->kernel = on->found.kernel;
+    AT_FAIL_IF(on->found.stranger != NULL && options->one != NULL, ATTUNE_INVALID_ARGUMENT,
+               "--one %s: a folder's config is judged by attune gate %s", options->one, options->one);
+    size_t length = strlen(options->kernel) - strlen(on->found.params);
+    (void)snprintf(on->text, sizeof on->text, "%.*s", (int)(length - (on->found.params[0] != '\0')),
+                   options->kernel);
+    AT_FORWARD(at_config_settle(on->kernel, on->found.params, on->fixed));
     return options->one == NULL ? ATTUNE_OK : at_catalogue_check(options->one, NULL);
 }
 
@@ -35,7 +41,8 @@ static attune_status find_target(at_engine *on)
     on->worker = (at_remote_options){.command = options->gate.worker,
                                      .target = options->gate.target != NULL ? options->gate.target : kind,
                                      .isa = options->gate.isa,
-                                     .threads = options->gate.threads};
+                                     .threads = options->gate.threads,
+                                     .confined = on->found.stranger != NULL && on->kernel->target == ATTUNE_TARGET_CPU};
     AT_FORWARD(at_remote_open(&on->worker, &device));
     on->target = device->target;
     device->ops->close(device);
@@ -61,7 +68,8 @@ static attune_status open_planner(at_engine *on)
 static attune_status open_compilers(at_engine *on)
 {
     const at_compilers_options wanted = {.worker = on->options->gate.worker, .target = on->target};
-    return on->target.kind == ATTUNE_TARGET_CUDA ? at_compilers_open(&wanted, &on->compilers) : ATTUNE_OK;
+    bool ahead = on->target.kind == ATTUNE_TARGET_CUDA && on->found.stranger == NULL; /* which have it by name */
+    return ahead ? at_compilers_open(&wanted, &on->compilers) : ATTUNE_OK;
 }
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
@@ -112,7 +120,7 @@ static attune_status compile_likely(const at_engine *on)
             attune_config config = {{0}};
             char text[AT_KERNEL_TEXT_MAX];
             int job;
-            if (on->kernel->heuristic(problem, &on->target, index, &config) &&
+            if (at_kernel_heuristic(on->kernel, problem, &on->target, index, &config) &&
                 at_kernel_fits(on->kernel, problem, &on->target, &config, NULL)) {
                 at_config_print(on->kernel, &config, text);
                 AT_FORWARD(at_compilers_add(on->compilers, text, problem, true, &job));
@@ -228,6 +236,7 @@ attune_status at_evolve_run(const at_evolve_options *options, at_evolve_result *
     }
     at_compilers_close(on.compilers);
     attune_context_destroy(on.planner);
+    at_found_kernel_close(&on.found);
     at_pool_destroy(on.pool);
     result->exit_code = at_evolve_exit_code(result);
     return status;

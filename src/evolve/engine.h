@@ -8,11 +8,16 @@
 #include "gate/gate.h"
 #include "library/wisdom.h"
 
+/* Configs of a search's result; "" where there is none. */
+typedef struct at_found_texts {
+    const char *winner, *opponent, *author;
+} at_found_texts;
+
 /* Called when something happens; any of them may be NULL. */
 typedef struct at_evolve_watch {
     void *self;
     void (*problem)(void *self, const char *problem, const at_space *space, const char *champion, const char *from);
-    void (*found)(void *self, const at_search_result *result, const char *winner, const char *opponent);
+    void (*found)(void *self, const at_search_result *result, const at_found_texts *texts);
     void (*top)(void *self, int place, const char *config, double us, double score);
     void (*wisdom)(void *self, const at_wisdom_row *row, const char *why_not); /* NULL: it was added */
     at_search_watch search; /* of every search; its self is its own */

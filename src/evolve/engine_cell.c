@@ -13,6 +13,9 @@ static attune_status open_live(at_engine *on, at_cell *cell)
                                          .target = on->target,
                                          .worker = &on->worker,
                                          .compilers = on->compilers,
+                                         .source = on->found.stranger != NULL
+                                                       ? at_stranger_digest(on->found.stranger)
+                                                       : NULL,
                                          .pool = on->pool,
                                          .seed = on->options->gate.seed};
     return at_measurer_open(&options, &cell->measurer);
@@ -57,6 +60,9 @@ static attune_status add_baseline(const at_engine *on, const at_cell *cell, cons
                                   at_search_options *search)
 {
     size_t length = strlen(on->kernel->name);
+    if (on->worker.confined) {
+        return ATTUNE_OK; /* its worker runs nothing else: others are for the gate to hold it against */
+    }
     bool own = strncmp(chosen, on->kernel->name, length) == 0 && (chosen[length] == ':' || chosen[length] == '\0');
     own = own && (on->fixed[0] == '\0' || at_space_find_text(cell->space, chosen) >= 0);
     return own || chosen[0] == '\0' ? ATTUNE_OK : at_measurer_add(cell->measurer, chosen, &search->baseline);
@@ -74,9 +80,15 @@ static attune_status search_live(at_engine *on, at_cell *cell, const at_seed *se
     cell->searched = true;
     if (cell->result.winner >= 0) {
         machine.name(machine.self, cell->result.winner, cell->winner);
+        at_engine_named(on, cell->winner);
     }
     if (cell->result.opponent >= 0) {
         machine.name(machine.self, cell->result.opponent, cell->opponent);
+        at_engine_named(on, cell->opponent);
+    }
+    if (cell->result.author >= 0) {
+        machine.name(machine.self, cell->result.author, cell->author);
+        at_engine_named(on, cell->author);
     }
     return ATTUNE_OK;
 }
@@ -90,7 +102,8 @@ static void tell_found(const at_engine *on, const at_cell *cell)
         watch->top(watch->self, i + 1, config, cell->result.top_us[i], cell->result.top_score[i]);
     }
     if (watch->found != NULL) {
-        watch->found(watch->self, &cell->result, cell->winner, cell->opponent);
+        const at_found_texts texts = {cell->winner, cell->opponent, cell->author};
+        watch->found(watch->self, &cell->result, &texts);
     }
 }
 

@@ -40,7 +40,7 @@ static void fill_start(const at_engine *on, const at_cell *cell, at_event_start 
     (void)snprintf(start->kernel, sizeof start->kernel, "%s", on->kernel->name);
     (void)snprintf(start->problem, sizeof start->problem, "%s", cell->text);
     (void)snprintf(start->target, sizeof start->target, "%s", on->target_text);
-    at_engine_source(on->kernel, start->source);
+    at_engine_source(on, start->source);
     (void)snprintf(start->strategy, sizeof start->strategy, "%s%s",
                    options->one != NULL  ? "one"
                    : options->exhaustive ? "exhaustive"

@@ -27,8 +27,25 @@ void at_engine_note(const at_engine *on, const char *format, ...)
     }
 }
 
-void at_engine_source(const attune_kernel *kernel, char digest[AT_DIGEST_TEXT_MAX])
+void at_engine_named(const at_engine *on, char text[AT_KERNEL_TEXT_MAX])
 {
+    char config[AT_KERNEL_TEXT_MAX];
+    size_t length = strlen(on->kernel->name);
+    if (on->found.stranger == NULL || strncmp(text, on->kernel->name, length) != 0 ||
+        (text[length] != ':' && text[length] != '\0')) {
+        return;
+    }
+    memcpy(config, text, sizeof config);
+    (void)snprintf(text, AT_KERNEL_TEXT_MAX, "%s%s", on->text, config + length);
+}
+
+void at_engine_source(const at_engine *on, char digest[AT_DIGEST_TEXT_MAX])
+{
+    const attune_kernel *kernel = on->kernel;
+    if (on->found.stranger != NULL) {
+        memcpy(digest, at_stranger_digest(on->found.stranger), AT_DIGEST_TEXT_MAX);
+        return;
+    }
     const char *name = kernel->source != NULL ? kernel->source : kernel->name;
     if (kernel->target == ATTUNE_TARGET_CPU && at_cpu_source_digest(kernel->name, digest) == ATTUNE_OK) {
         return;
@@ -47,7 +64,7 @@ void at_engine_micro_key(const at_engine *on, const at_cell *cell, at_micro_key 
     (void)snprintf(key->kernel, sizeof key->kernel, "%s", on->kernel->name);
     (void)snprintf(key->target, sizeof key->target, "%s", on->target_text);
     at_problem_class(cell->problem, key->class_text);
-    at_engine_source(on->kernel, key->source);
+    at_engine_source(on, key->source);
     if (on->fixed[0] != '\0') { /* the best among few is not the best among all */
         char of_both[AT_DIGEST_TEXT_MAX + AT_KERNEL_TEXT_MAX];
         int length = snprintf(of_both, sizeof of_both, "%s %s", key->source, on->fixed);

@@ -4,6 +4,7 @@
 
 #include "base/threads.h"
 #include "evolve/engine.h"
+#include "stranger/stranger.h"
 
 /* Searched before the gate judges them together, so that they share its processes: some, or as many as are refreshed.
  */
@@ -19,7 +20,8 @@ typedef struct at_cell {
     at_ledger_log *before;
     at_search_result result;
     bool searched;
-    char winner[AT_KERNEL_TEXT_MAX], opponent[AT_KERNEL_TEXT_MAX]; /* "" where there is none */
+    char winner[AT_KERNEL_TEXT_MAX], opponent[AT_KERNEL_TEXT_MAX], author[AT_KERNEL_TEXT_MAX]; /* "" where there is
+                                                                                                  none */
     bool judged;
     bool left; /* the gate had no time for it: its ledger has no end yet */
 } at_cell;
@@ -27,7 +29,9 @@ typedef struct at_cell {
 typedef struct at_engine {
     const at_evolve_options *options;
     at_evolve_result *result;
-    const attune_kernel *kernel;
+    at_found_kernel found;
+    const attune_kernel *kernel;    /* its */
+    char text[AT_KERNEL_TEXT_MAX];  /* what was named, without parameters: its name, or its folder */
     char fixed[AT_KERNEL_TEXT_MAX]; /* parameters that stay as they are, settled: "PARAM=VALUE,..."; "" for none */
     attune_target target;
     char target_text[AT_TARGET_TEXT_MAX];
@@ -52,8 +56,10 @@ attune_status at_engine_seeds(at_engine *on, const at_cell *cell, at_seed *seed,
 /* What a file of the micro-benchmark knows a cell by. */
 struct at_micro_key;
 void at_engine_micro_key(const at_engine *on, const at_cell *cell, struct at_micro_key *key);
-/* The digest of the kernel's own file; what it includes is in the digests of builds. */
-void at_engine_source(const attune_kernel *kernel, char digest[AT_DIGEST_TEXT_MAX]);
+/* The digest of the kernel's own file, of a folder all files; what it includes is in the digests of builds. */
+void at_engine_source(const at_engine *on, char digest[AT_DIGEST_TEXT_MAX]);
+/* A config's text as the gate takes it: that of a folder's kernel begins with the folder. In place. */
+void at_engine_named(const at_engine *on, char text[AT_KERNEL_TEXT_MAX]);
 /* Candidates that are raced together: many share the champion's samples, few let a strategy learn sooner. */
 int at_engine_batch(const at_engine *on);
 /* Whether a problem's ledger can be begun, or gone on with: asked before the first of the searches. */

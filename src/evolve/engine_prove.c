@@ -30,6 +30,7 @@ static const char *why_no_row(const at_cell *cell, const at_verdict *verdict)
     return verdict->right != AT_PASS                ? "it was not found right"
            : verdict->options.quick                 ? "a quick verdict is none for wisdom"
            : verdict->options.cases < EARNEST_CASES ? "100 cases are needed"
+           : verdict->stranger                      ? "a folder's kernel is none that the planner has"
            : (verdict->traits & (ATTUNE_TRAIT_ACC16 | ATTUNE_TRAIT_NAMED_ONLY)) != 0
                ? "the planner never chooses this kernel by itself"
            : cell->result.opponent >= 0 && cell->result.gain.high < 1 ? "what would run without it is faster"

@@ -32,6 +32,7 @@ struct at_measurer {
     at_executor executor;
     char name[AT_RACE_ARMS_MAX][AT_KERNEL_TEXT_MAX];
     const char *arm[AT_RACE_ARMS_MAX];
+    int candidate[AT_RACE_ARMS_MAX];
     int stages;
     at_random sets;
 };
@@ -92,10 +93,30 @@ static at_refused refusal_of(attune_status status)
                                             : AT_REFUSED_LAUNCH;
 }
 
-static attune_status load_and_launch(at_measurer *on, const attune_problem *problem, const char *name, double *us)
+/* A folder's config is sent as a recipe, which its descriptor gave here; all else is opened by its name. */
+static attune_status plan_candidate(const at_measurer *on, const attune_problem *problem, int candidate,
+                                    attune_plan **plan)
+{
+    const at_measurer_options *options = &on->options;
+    char name[AT_KERNEL_TEXT_MAX];
+    attune_config config;
+    at_recipe recipe;
+    at_loaded *loaded;
+    name_of((void *)(uintptr_t)on, candidate, name);
+    *plan = NULL;
+    if (options->source == NULL || candidate >= options->space->count) {
+        return at_remote_plan(on->worker, problem, name, plan);
+    }
+    at_space_config(options->space, candidate, &config);
+    AT_FORWARD(at_recipe_ask(options->kernel, problem, &options->target, &config, &recipe));
+    AT_FORWARD(on->worker->ops->load(on->worker, &recipe, &loaded));
+    return at_plan_bind(problem, loaded, AT_ORIGIN_NAMED, plan);
+}
+
+static attune_status load_and_launch(at_measurer *on, const attune_problem *problem, int candidate, double *us)
 {
     attune_plan *plan;
-    AT_FORWARD(at_remote_plan(on->worker, problem, name, &plan));
+    AT_FORWARD(plan_candidate(on, problem, candidate, &plan));
     attune_status status = at_timed_case_run(&on->ground, &on->place, plan, us);
     attune_plan_destroy(plan);
     return status;
@@ -103,11 +124,9 @@ static attune_status load_and_launch(at_measurer *on, const attune_problem *prob
 
 static attune_status try_problem(at_measurer *on, const attune_problem *problem, int candidate, at_first_run *seen)
 {
-    char name[AT_KERNEL_TEXT_MAX];
-    name_of(on, candidate, name);
     *seen = (at_first_run){.refused = AT_RAN};
     AT_FORWARD(get_worker(on));
-    attune_status status = load_and_launch(on, problem, name, &seen->us);
+    attune_status status = load_and_launch(on, problem, candidate, &seen->us);
     if (status != ATTUNE_OK) {
         AT_FAIL_IF(ends_search(status), status, "%s", attune_last_detail());
         seen->refused = refusal_of(status);
@@ -138,6 +157,13 @@ static attune_status stage_worker(void *self, int process, at_device **device)
     (void)process;
     *device = ((at_measurer *)self)->worker;
     return ATTUNE_OK;
+}
+
+static attune_status plan_stage(void *self, int arm, at_device *device, attune_plan **plan)
+{
+    const at_measurer *on = self;
+    (void)device; /* the only one */
+    return plan_candidate(on, &on->options.problem, on->candidate[arm], plan);
 }
 
 static attune_status judge_stage(void *self, at_inputs *inputs)
@@ -216,6 +242,7 @@ static attune_status stage(void *self, const int *candidate, int count, int *cul
     AT_FORWARD(get_worker(on));
     for (int i = 0; i < count; ++i) {
         name_of(on, candidate[i], on->name[i]);
+        on->candidate[i] = candidate[i];
         on->arm[i] = on->name[i];
     }
     on->timed = (at_timed){.problem = on->options.problem,
@@ -223,7 +250,9 @@ static attune_status stage(void *self, const int *candidate, int count, int *cul
                            .arm = on->arm,
                            .arm_count = count,
                            .worker = stage_worker,
+                           .plan = plan_stage,
                            .judge = judge_stage,
+                           .confined = on->options.worker->confined,
                            .self = on};
     on->executor = at_timed_executor(&on->timed);
     ++on->stages;
@@ -308,9 +337,9 @@ static attune_status digest_code(const at_recipe *recipe, const char *name, at_v
     at_text text;
     json_t *plan = at_wire_from_plan(&recipe->resources, &recipe->steps);
     AT_FAIL_IF(plan == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a digest");
-    bool cpu = recipe->kernel->target == ATTUNE_TARGET_CPU;
+    bool known = variant->build.cubin[0] != '\0'; /* else a config is taken to have code of its own */
     at_text_init(&text);
-    at_text_add(&text, "%s\n%s\n", cpu ? variant->build.source : variant->build.cubin, cpu ? name : "");
+    at_text_add(&text, "%s\n%s\n", known ? variant->build.cubin : variant->build.source, known ? "" : name);
     at_json_print(plan, &text);
     json_decref(plan);
     attune_status status = at_text_status(&text, "what is launched");
@@ -326,7 +355,7 @@ static attune_status describe(at_measurer *on, int candidate, at_variant *varian
     attune_config config;
     name_of(on, candidate, name);
     at_space_config(on->options.space, candidate, &config);
-    at_recipe_ask(on->options.kernel, &on->options.problem, &on->options.target, &config, &recipe);
+    AT_FORWARD(at_recipe_ask(on->options.kernel, &on->options.problem, &on->options.target, &config, &recipe));
     for (int i = recipe.steps.count - 1; i >= 0; --i) {
         if (recipe.steps.step[i].kind == ATTUNE_STEP_KERNEL) {
             (void)snprintf(variant->entry, sizeof variant->entry, "%s", recipe.steps.step[i].as.kernel.entry);
@@ -343,6 +372,8 @@ static attune_status build(void *self, int candidate, at_variant *variant)
     *variant = (at_variant){.refused = AT_RAN};
     if (on->options.compilers != NULL) {
         AT_FORWARD(compile(on, candidate, variant));
+    } else if (on->options.source != NULL) {
+        memcpy(variant->build.source, on->options.source, sizeof variant->build.source);
     } else if (at_cpu_source_digest(on->options.kernel->name, variant->build.source) != ATTUNE_OK) {
         variant->build.source[0] = '\0';
     }
@@ -352,12 +383,10 @@ static attune_status build(void *self, int candidate, at_variant *variant)
 static attune_status proof(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX])
 {
     at_measurer *on = self;
-    char name[AT_KERNEL_TEXT_MAX];
     attune_plan *plan;
     at_build_facts facts;
-    name_of(on, candidate, name);
     AT_FORWARD(get_worker(on));
-    AT_FORWARD(at_remote_plan(on->worker, &on->options.problem, name, &plan));
+    AT_FORWARD(plan_candidate(on, &on->options.problem, candidate, &plan));
     attune_status status = at_built_ask(on->worker, plan, &facts, function);
     attune_plan_destroy(plan);
     return status;

@@ -45,6 +45,7 @@ typedef struct at_measurer_options {
     attune_target target;
     const at_remote_options *worker;
     at_compilers *compilers; /* NULL: workers compile what they load */
+    const char *source;      /* digest of a folder's files, whose configs travel as recipes; NULL: one of the library */
     at_pool *pool;           /* for the reference */
     uint64_t seed;
 } at_measurer_options;

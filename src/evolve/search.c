@@ -252,7 +252,7 @@ attune_status at_search_run(const at_search_options *options, const at_machine *
                     .champion = -1,
                     .first_champion = -1,
                     .champion_log_us = NAN};
-    *result = (at_search_result){.winner = -1, .opponent = -1, .gain = {1, 1, 1}};
+    *result = (at_search_result){.winner = -1, .opponent = -1, .author = -1, .gain = {1, 1, 1}, .tuned = {1, 1, 1}};
     AT_FORWARD(check_options(options));
     on.began_s = machine->seconds(machine->self);
     on.before_s = before != NULL && before->count > 0 ? before->event[before->count - 1].at_s : 0;

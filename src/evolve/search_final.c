@@ -42,11 +42,28 @@ static int next_best(const at_search *on, const at_final *last, bool any)
     return best;
 }
 
+/* The kernel's first config by its own order: what there was before anyone tuned it. -1 where it does not run. One of
+ * the same code as another is that other. */
+static int author_of(const at_search *on)
+{
+    int first = on->space->order_count > 0 ? on->space->order[0] : -1;
+    if (first < 0 || !on->known[first].told) {
+        return -1;
+    }
+    int same = on->known[first].same_as;
+    first = same >= 0 ? same : first;
+    return on->known[first].told && on->known[first].refused == AT_RAN ? first : -1;
+}
+
 static void choose_finalists(const at_search *on, at_final *last)
 {
+    const int author = on->options->brief ? -1 : author_of(on);
     last->candidate[last->count++] = on->options->baseline >= 0 ? on->options->baseline : on->first_champion;
     if (!is_in(last, on->champion)) {
         last->candidate[last->count++] = on->champion;
+    }
+    if (author >= 0 && !is_in(last, author)) {
+        last->candidate[last->count++] = author;
     }
     for (int next = next_best(on, last, false); next >= 0 && last->count < AT_FINALISTS_MAX;
          next = next_best(on, last, false)) {
@@ -122,6 +139,29 @@ static void say_gain(at_search *on, const at_final *last, int winner)
                    ties ? ", a tie" : "");
 }
 
+/* What tuning gained over what the kernel's author would have run, process by process. */
+static attune_status say_tuned(at_search *on, const at_final *last)
+{
+    double difference[AT_FINAL_PROCESSES_MAX];
+    at_interval ratio;
+    at_search_result *result = on->result;
+    const int author = author_of(on);
+    int place = 0;
+    while (place < last->count && last->candidate[place] != author) {
+        ++place;
+    }
+    if (author < 0 || place == last->count) {
+        return ATTUNE_OK;
+    }
+    for (int i = 0; i < last->processes; ++i) {
+        difference[i] = log(last->process_us[last->winner][i] / last->process_us[place][i]);
+    }
+    AT_FORWARD(at_trimmed_mean(difference, last->processes, on->options->policy.confidence, &ratio));
+    result->author = author;
+    result->tuned = place == last->winner ? result->tuned : as_gain(&ratio);
+    return ATTUNE_OK;
+}
+
 /* The winner among the kernel's own; against the base, or where that is itself, against who came second. */
 static void conclude(at_search *on, const at_final *last)
 {
@@ -188,6 +228,7 @@ attune_status at_search_final(at_search *on)
         return ATTUNE_OK;
     }
     conclude(on, &last);
+    AT_FORWARD(say_tuned(on, &last));
     AT_FORWARD(at_search_checked(on, AT_CHECK_PLACEBO, true, true,
                                  "a copy of the champion tied in every heat, and in the final: %.3f (%.3f to %.3f)",
                                  exp(last.placebo.middle), exp(last.placebo.low), exp(last.placebo.high)));

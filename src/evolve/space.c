@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "core/descriptor.h"
 #include "evolve/space_parts.h"
 
 /* ---- The descriptor's answers ------------------------------------------------------------------------------------ */
@@ -103,7 +104,7 @@ static void take_order(const attune_kernel *kernel, const attune_problem *proble
                        const char *fixed, at_space *space)
 {
     attune_config config;
-    for (int32_t i = 0; i < AT_SPACE_TOTAL_MAX && kernel->heuristic(problem, target, i, &config); ++i) {
+    for (int32_t i = 0; i < AT_SPACE_TOTAL_MAX && at_kernel_heuristic(kernel, problem, target, i, &config); ++i) {
         int candidate = at_config_parse(kernel, fixed, &config) == ATTUNE_OK ? at_space_find(space, &config) : -1;
         if (candidate >= 0) {
             at_space_rank(space, candidate);

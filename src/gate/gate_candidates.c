@@ -5,19 +5,17 @@
 
 #include "base/status.h"
 #include "gate/gate_parts.h"
-#include "library/catalogue.h"
+#include "worker/arms.h"
 
 static attune_status open_one(const at_gate_options *options, const char *text, at_gate_candidate *candidate)
 {
-    *candidate = (at_gate_candidate){.text = text};
-    if (!at_stranger_is_meant(text)) {
-        return at_catalogue_check(text, &candidate->kernel);
-    }
     const at_stranger_tools tools = {.patience_s = options->patience_s};
-    attune_status status = at_stranger_find(text, &tools, &candidate->stranger, &candidate->params);
-    if (status == ATTUNE_OK) {
-        candidate->kernel = at_stranger_kernel(candidate->stranger);
-        return ATTUNE_OK;
+    at_found_kernel found;
+    attune_status status = at_kernel_find(text, &tools, &found);
+    *candidate = (at_gate_candidate){
+        .text = text, .kernel = found.kernel, .stranger = found.stranger, .params = found.params};
+    if (status == ATTUNE_OK || !at_stranger_is_meant(text)) {
+        return status;
     }
     /* A folder whose descriptor is at fault is a candidate that does not build; the first stage says why. */
     if (status == ATTUNE_COMPILE_ERROR || status == ATTUNE_CORRUPT || status == ATTUNE_INVALID_ARGUMENT) {
@@ -45,6 +43,25 @@ static attune_status choose_target(at_gate *gate)
     return ATTUNE_OK;
 }
 
+/* Peers that are folders; one that does not build is no peer, and an error of whoever named it. */
+static attune_status open_folders(at_gate *gate)
+{
+    const at_gate_options *options = gate->options;
+    gate->folder = calloc((size_t)options->peer_count + 1, sizeof *gate->folder);
+    AT_FAIL_IF(gate->folder == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d peers", options->peer_count);
+    for (int i = 0; i < options->peer_count; ++i) {
+        const char *name = options->peer[i];
+        if (at_arms_python(name) || !at_stranger_is_meant(name) || at_gate_peer_folder(gate, name) != NULL) {
+            continue;
+        }
+        at_gate_candidate *made = &gate->folder[gate->folder_count];
+        AT_FORWARD(open_one(options, name, made));
+        ++gate->folder_count;
+        AT_FAIL_IF(made->status != ATTUNE_OK, made->status, "peer %s: %s", name, made->detail);
+    }
+    return ATTUNE_OK;
+}
+
 attune_status at_gate_candidates_open(at_gate *gate)
 {
     int count = gate->options->candidate_count;
@@ -53,16 +70,33 @@ attune_status at_gate_candidates_open(at_gate *gate)
     for (int i = 0; i < count; ++i) {
         AT_FORWARD(open_one(gate->options, gate->options->candidate[i], &gate->candidate[i]));
     }
-    return choose_target(gate);
+    AT_FORWARD(choose_target(gate));
+    return open_folders(gate);
+}
+
+static void close_all(at_gate_candidate **list, int count)
+{
+    for (int i = 0; *list != NULL && i < count; ++i) {
+        at_stranger_close((*list)[i].stranger);
+    }
+    free(*list);
+    *list = NULL;
 }
 
 void at_gate_candidates_close(at_gate *gate)
 {
-    for (int i = 0; gate->candidate != NULL && i < gate->options->candidate_count; ++i) {
-        at_stranger_close(gate->candidate[i].stranger);
+    close_all(&gate->candidate, gate->options->candidate_count);
+    close_all(&gate->folder, gate->folder_count);
+}
+
+const at_gate_candidate *at_gate_peer_folder(const at_gate *gate, const char *name)
+{
+    for (int i = 0; i < gate->folder_count; ++i) {
+        if (strcmp(gate->folder[i].text, name) == 0) {
+            return &gate->folder[i];
+        }
     }
-    free(gate->candidate);
-    gate->candidate = NULL;
+    return NULL;
 }
 
 bool at_gate_is_confined(const at_gate_candidate *candidate)

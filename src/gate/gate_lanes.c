@@ -228,6 +228,7 @@ int at_gate_lanes(const at_gate *gate, int problems)
     int threads = at_pool_threads(gate->pool) / THREADS_EACH;
     int most = options->lanes > 0 ? options->lanes : threads < LANES_MOST ? threads : LANES_MOST;
     bool apart = gate->target.kind == ATTUNE_TARGET_CUDA || options->lanes > 0; /* a CPU's cores are the target */
+    apart = apart && gate->folder_count == 0;
     for (int i = 0; i < options->candidate_count; ++i) {
         apart = apart && gate->candidate[i].stranger == NULL; /* whose child answers one question at a time */
     }

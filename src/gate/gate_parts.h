@@ -46,6 +46,8 @@ typedef struct at_gate_candidate {
 typedef struct at_gate {
     const at_gate_options *options;
     at_gate_candidate *candidate; /* as many as the options have */
+    at_gate_candidate *folder;    /* peers that are strangers' folders, */
+    int folder_count;             /* so many */
     const char *target_text;      /* the options', or what the candidates are for */
     at_pool *pool;                /* for references, */
     at_case_cache *cache;         /* which candidates share, */
@@ -95,6 +97,8 @@ void at_gate_progress(const at_gate *gate, const char *doing, double done);
 /* Finds the candidates and the target. Close also after an error. */
 attune_status at_gate_candidates_open(at_gate *gate);
 void at_gate_candidates_close(at_gate *gate);
+/* The peer of this name that is a stranger's folder; NULL for other peers. */
+const at_gate_candidate *at_gate_peer_folder(const at_gate *gate, const char *name);
 /* Whether it needs a worker of its own, locked before its code is there. */
 bool at_gate_is_confined(const at_gate_candidate *candidate);
 attune_status at_gate_plan(const at_gate_candidate *candidate, at_device *device, const attune_problem *problem,

@@ -37,24 +37,28 @@ attune_status at_gate_check_peers(const char *const *peer, int count, bool own_a
 typedef struct planner {
     at_device *device;
     const char *arm;
+    const at_gate_candidate *folder; /* of a stranger, or NULL */
 } planner;
 
 static attune_status plan_peer(void *self, const attune_problem *problem, attune_plan **plan)
 {
     const planner *by = self;
-    return at_remote_plan(by->device, problem, by->arm, plan);
+    return by->folder != NULL ? at_gate_plan(by->folder, by->device, problem, plan)
+                              : at_remote_plan(by->device, problem, by->arm, plan);
 }
 
 /* Opens the peer and has its O judged. */
 static attune_status try_peer(at_gate *gate, const attune_problem *problem, at_gate_peer *peer)
 {
-    planner by = {.arm = peer->name};
+    planner by = {.arm = peer->name, .folder = at_gate_peer_folder(gate, peer->name)};
     attune_plan *plan;
     at_finding finding;
-    AT_FORWARD(at_gate_peer_worker(gate, &by.device));
-    AT_FORWARD(at_remote_plan(by.device, problem, peer->name, &plan));
+    AT_FORWARD(by.folder != NULL ? at_gate_candidate_worker(gate, by.folder, &by.device)
+                                 : at_gate_peer_worker(gate, &by.device));
+    AT_FORWARD(plan_peer(&by, problem, &plan));
     peer->traits = plan->loaded->kernel->traits;
-    at_sentence_print(peer->account, "%s", at_remote_account(plan));
+    at_sentence_print(peer->account, "%s",
+                      by.folder != NULL ? at_stranger_digest(by.folder->stranger) : at_remote_account(plan));
     attune_plan_destroy(plan);
     const at_suite suite = {.device = by.device,
                             .pool = gate->pool,

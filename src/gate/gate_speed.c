@@ -61,7 +61,7 @@ static void set_floors(const at_gate *gate, const attune_problem *problem, at_se
 {
     double flops = attune_problem_flops(problem);
     double peak = at_cuda_peak_flops(&gate->target, gate->rates.sm_hz, problem->dtype);
-    double bandwidth = 2 * gate->rates.memory_hz * (double)gate->rates.bus_bits / 8; /* two transfers a clock */
+    double bandwidth = at_cuda_peak_bytes(&gate->rates);
     for (int mode = 0; gate->target.kind == ATTUNE_TARGET_CUDA && mode < AT_MODE_COUNT; ++mode) {
         policy->floor_us[mode] =
             at_floor_us((at_mode)mode, flops, peak, problem->varlen ? 0 : compulsory_bytes(problem), bandwidth);

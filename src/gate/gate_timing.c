@@ -101,13 +101,19 @@ static attune_status get_worker(void *self, int process, at_device **device)
     return status;
 }
 
+/* The candidate, or a peer that is a folder; NULL for peers that a worker knows by name. */
+static const at_gate_candidate *candidate_of(const run_state *on, int arm)
+{
+    return arm == 0 ? on->bench->entry->candidate : at_gate_peer_folder(on->timing->gate, on->bench->arm[arm].name);
+}
+
 static attune_status open_arm(void *self, int index, at_device *device, attune_plan **plan)
 {
     const part *on = self;
     const at_gate_bench *bench = on->of->bench;
-    int arm = on->arm[index];
-    return arm == 0 ? at_gate_plan(bench->entry->candidate, device, bench->table->problem, plan)
-                    : at_remote_plan(device, bench->table->problem, on->name[index], plan);
+    const at_gate_candidate *candidate = candidate_of(on->of, on->arm[index]);
+    return candidate != NULL ? at_gate_plan(candidate, device, bench->table->problem, plan)
+                             : at_remote_plan(device, bench->table->problem, on->name[index], plan);
 }
 
 static attune_status judge(void *self, at_inputs *inputs)
@@ -325,7 +331,7 @@ static part *part_for(run_state *on, const at_gate_candidate *confined)
 static void divide(run_state *on)
 {
     for (int arm = 0; arm < on->bench->arm_count; ++arm) {
-        const at_gate_candidate *candidate = arm == 0 ? on->bench->entry->candidate : NULL;
+        const at_gate_candidate *candidate = candidate_of(on, arm);
         part *one = part_for(on, candidate != NULL && at_gate_is_confined(candidate) ? candidate : NULL);
         on->part_of[arm] = (int)(one - on->part);
         on->place_of[arm] = one->timed.arm_count;

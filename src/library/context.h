@@ -16,6 +16,9 @@ at_pool *at_context_pool(const attune_context *context);
 /* Plans with this kernel and config, whatever wisdom says. `kernel_text` is "NAME" or "NAME:PARAM=VALUE,...". */
 attune_status at_plan_named(attune_context *context, const attune_problem *problem, const char *kernel_text,
                             attune_plan **plan);
+/* The same of a kernel that need not be in the catalogue, and outlives the context. `params` is "PARAM=VALUE,...". */
+attune_status at_plan_kernel(attune_context *context, const attune_problem *problem, const attune_kernel *kernel,
+                             const char *params, attune_plan **plan);
 /* Why this kernel could not be made ready, or gave a wrong result in a race, when it was first preferred in this
  * context; NULL if that never happened. Belongs to the context. */
 const char *at_context_failure(const attune_context *context, const attune_kernel *kernel);

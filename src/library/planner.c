@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "core/descriptor.h"
 #include "core/problem.h"
 #include "core/target.h"
 #include "library/state.h"
@@ -32,7 +33,7 @@ static bool first_fitting_with(const attune_problem *problem, const attune_targe
     attune_reason later;
     for (int32_t index = 0;; ++index) {
         attune_config config = {{0}};
-        if (!kernel->heuristic(problem, target, index, &config) ||
+        if (!at_kernel_heuristic(kernel, problem, target, index, &config) ||
             at_config_parse(kernel, params, &config) != ATTUNE_OK) {
             return false;
         }
@@ -67,17 +68,25 @@ static attune_status plan_choice(attune_context *context, const attune_problem *
     return at_plan_bind(problem, loaded, choice->origin, plan);
 }
 
+attune_status at_plan_kernel(attune_context *context, const attune_problem *problem, const attune_kernel *kernel,
+                             const char *params, attune_plan **plan)
+{
+    at_choice choice;
+    *plan = NULL;
+    AT_FORWARD(attune_problem_check(problem));
+    AT_FORWARD(choose_named(context, problem, kernel, params, &choice));
+    return plan_choice(context, problem, &choice, plan);
+}
+
 attune_status at_plan_named(attune_context *context, const attune_problem *problem, const char *kernel_text,
                             attune_plan **plan)
 {
     const attune_kernel *kernel;
     const char *params;
-    at_choice choice;
     *plan = NULL;
     AT_FORWARD(attune_problem_check(problem));
     AT_FORWARD(at_named_read(context, kernel_text, &kernel, &params));
-    AT_FORWARD(choose_named(context, problem, kernel, params, &choice));
-    return plan_choice(context, problem, &choice, plan);
+    return at_plan_kernel(context, problem, kernel, params, plan);
 }
 
 /* ---- By wisdom -------------------------------------------------------------------------------------------------- */
@@ -97,7 +106,7 @@ static bool use_row(attune_context *context, const attune_problem *problem, cons
         !at_kernel_supports(choice->kernel, problem, target, NULL)) {
         return false;
     }
-    (void)choice->kernel->heuristic(problem, target, 0, &choice->config);
+    (void)at_kernel_heuristic(choice->kernel, problem, target, 0, &choice->config);
     if (at_config_parse(choice->kernel, params, &choice->config) != ATTUNE_OK ||
         !at_kernel_fits(choice->kernel, problem, target, &choice->config, NULL)) {
         return false;

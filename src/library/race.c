@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "core/descriptor.h"
 #include "core/problem.h"
 #include "library/state.h"
 #include "library/workload.h"
@@ -56,7 +57,7 @@ static void enter_likely(field *all, const attune_context *context, const attune
         for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
             attune_config config = {{0}};
             if (!at_eligible(context, *at, all->avoided, NULL) || !at_kernel_supports(*at, problem, target, NULL) ||
-                !(*at)->heuristic(problem, target, index, &config)) {
+                !at_kernel_heuristic(*at, problem, target, index, &config)) {
                 continue;
             }
             more = true;
@@ -118,7 +119,7 @@ static void enter_seeds(field *all, const attune_context *context, const attune_
         attune_config config = {{0}};
         const attune_kernel *kernel = at_kernels_find(context->parts.kernels, name);
         if (kernel != NULL && at_eligible(context, kernel, all->avoided, NULL) &&
-            at_kernel_supports(kernel, problem, target, NULL) && kernel->heuristic(problem, target, 0, &config) &&
+            at_kernel_supports(kernel, problem, target, NULL) && at_kernel_heuristic(kernel, problem, target, 0, &config) &&
             at_config_parse(kernel, params, &config) == ATTUNE_OK &&
             at_kernel_fits(kernel, problem, target, &config, NULL) && all->count < SHORT_FIELD / 2) {
             enter(all, kernel, &config);

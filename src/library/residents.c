@@ -127,7 +127,7 @@ attune_status at_residents_get(attune_context *context, const attune_problem *pr
     memset(&key.key.bucket[2], 0, 3 * sizeof key.key.bucket[2]);
     key.kernel = kernel;
     key.config = *config;
-    at_recipe_ask(kernel, problem, &device->target, config, &want);
+    AT_FORWARD(at_recipe_ask(kernel, problem, &device->target, config, &want));
     *loaded = find(context, &key, &want);
     if (*loaded != NULL || !may_load) {
         return ATTUNE_OK;

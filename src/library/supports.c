@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "core/descriptor.h"
 #include "core/problem.h"
 #include "library/state.h"
 
@@ -25,7 +26,7 @@ bool at_first_fitting(const attune_kernel *kernel, const attune_problem *problem
     }
     for (int32_t index = 0;; ++index) {
         memset(config, 0, sizeof *config);
-        if (!kernel->heuristic(problem, target, index, config)) {
+        if (!at_kernel_heuristic(kernel, problem, target, index, config)) {
             break;
         }
         if (at_kernel_fits(kernel, problem, target, config, index == 0 ? reason : &later)) {

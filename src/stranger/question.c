@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "core/config.h"
+#include "core/term.h"
 #include "stranger/object.h"
 #include "stranger/sandbox.h"
 #include "stranger/wire_kernel.h"
@@ -94,8 +95,12 @@ static attune_status plan(witness *on, const at_request *request, json_t *answer
 {
     at_recipe recipe;
     AT_FORWARD(read_choice(request, on));
-    at_recipe_ask(on->kernel, &on->problem, &on->target, &on->config, &recipe);
+    AT_FORWARD(at_recipe_ask(on->kernel, &on->problem, &on->target, &on->config, &recipe));
     AT_FORWARD(at_steps_check(on->kernel, &recipe.steps)); /* what is not sound cannot be printed */
+    attune_status status = at_term_check(&recipe.resources.workspace);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "kernel %s: resources: workspace", on->kernel->name);
+    }
     return at_answer_put(answer, "plan", at_wire_from_plan(&recipe.resources, &recipe.steps));
 }
 

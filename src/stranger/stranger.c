@@ -1,5 +1,7 @@
 #include "stranger/stranger.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -7,6 +9,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "core/config.h"
+#include "core/descriptor.h"
 #include "cuda/build.h"
 #include "library/catalogue.h"
 #include "stranger/sandbox.h"
@@ -22,6 +25,8 @@ typedef struct answer {
 } answer;
 
 struct at_stranger {
+    at_described face; /* the kernel, as others ask it */
+    pthread_mutex_t lock; /* of the line to its descriptor, and of what is kept of its answers */
     at_stranger_files files;
     at_stranger_tools tools;
     at_channel *channel;
@@ -117,6 +122,95 @@ static attune_status ask_plan(at_stranger *on, const attune_target *target, at_r
     return at_wire_plan(plan, &recipe->resources, &recipe->steps);
 }
 
+/* ---- One config ---------------------------------------------------------------------------------------------------- */
+
+static attune_status get_object(at_stranger *on, attune_isa isa, const at_embedded **object)
+{
+    char *path;
+    void *data;
+    size_t bytes;
+    *object = on->object[isa];
+    if (on->object[isa][0].name != NULL) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_stranger_compile_kernel(&on->files, &on->tools, isa, &path));
+    attune_status status = at_file_read(path, OBJECT_MAX, &data, &bytes);
+    free(path);
+    AT_FORWARD(status);
+    on->object[isa][0] = (at_embedded){on->data->kernel.name, data, bytes};
+    return ATTUNE_OK;
+}
+
+static attune_status add_code(at_stranger *on, const attune_target *target, at_recipe *recipe)
+{
+    if (recipe->kernel->target == ATTUNE_TARGET_CPU) {
+        return get_object(on, target->isa, &recipe->sources);
+    }
+    recipe->sources = on->sources;
+    return ATTUNE_OK;
+}
+
+/* Resources and steps of one config; ATTUNE_UNSUPPORTED where the target has not enough of something. */
+static attune_status try_config(at_stranger *on, const attune_target *target, at_recipe *recipe)
+{
+    AT_FORWARD(ask_opinion(on, &recipe->problem, target, &recipe->config));
+    AT_FORWARD(ask_plan(on, target, recipe));
+    return at_recipe_check(recipe, target);
+}
+
+/* ---- As others ask it ------------------------------------------------------------------------------------------- */
+
+static bool can(attune_status status, attune_reason *reason)
+{
+    return status == ATTUNE_OK || attune_refuse(reason, "%.230s", attune_last_detail());
+}
+
+static bool answer_supports(void *self, const attune_problem *problem, const attune_target *target,
+                            attune_reason *reason)
+{
+    at_stranger *on = self;
+    (void)pthread_mutex_lock(&on->lock);
+    attune_status status = ask_opinion(on, problem, target, NULL);
+    (void)pthread_mutex_unlock(&on->lock);
+    return can(status, reason);
+}
+
+static bool answer_fits(void *self, const attune_problem *problem, const attune_target *target,
+                        const attune_config *config, attune_reason *reason)
+{
+    at_stranger *on = self;
+    at_recipe recipe = {.kernel = &on->face.kernel, .problem = *problem, .config = *config};
+    (void)pthread_mutex_lock(&on->lock);
+    attune_status status = try_config(on, target, &recipe);
+    (void)pthread_mutex_unlock(&on->lock);
+    return can(status, reason);
+}
+
+static bool answer_heuristic(void *self, const attune_problem *problem, const attune_target *target, int32_t index,
+                             attune_config *config)
+{
+    at_stranger *on = self;
+    (void)pthread_mutex_lock(&on->lock);
+    attune_status status = ask_heuristic(on, problem, target, index, config);
+    (void)pthread_mutex_unlock(&on->lock);
+    return status == ATTUNE_OK;
+}
+
+static attune_status answer_recipe(void *self, const attune_target *target, at_recipe *recipe)
+{
+    at_stranger *on = self;
+    (void)pthread_mutex_lock(&on->lock);
+    attune_status status = ask_plan(on, target, recipe);
+    status = status == ATTUNE_OK ? add_code(on, target, recipe) : status;
+    (void)pthread_mutex_unlock(&on->lock);
+    return status;
+}
+
+static const at_descriptor_ops answers_of = {.supports = answer_supports,
+                                             .fits = answer_fits,
+                                             .heuristic = answer_heuristic,
+                                             .recipe = answer_recipe};
+
 /* ---- Opening ---------------------------------------------------------------------------------------------------- */
 
 static attune_status ask_about(at_stranger *on)
@@ -183,6 +277,7 @@ static attune_status open_stranger(const char *folder, at_stranger *on)
     AT_FORWARD(at_stranger_files_read(folder, &on->files));
     AT_FORWARD(start_questions(on));
     AT_FORWARD(check_files(on));
+    on->face = (at_described){on->data->kernel, &answers_of, on};
     return join_sources(on);
 }
 
@@ -192,6 +287,7 @@ attune_status at_stranger_open(const char *folder, const at_stranger_tools *tool
     at_stranger *on = calloc(1, sizeof *on);
     AT_FAIL_IF(on == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a stranger");
     on->tools = tools != NULL ? *tools : (at_stranger_tools){0};
+    (void)pthread_mutex_init(&on->lock, NULL); /* cannot fail with default attributes on Linux */
     attune_status status = open_stranger(folder, on);
     if (status != ATTUNE_OK) {
         at_stranger_close(on);
@@ -207,23 +303,61 @@ static bool is_directory(const char *path)
     return stat(path, &is) == 0 && S_ISDIR(is.st_mode);
 }
 
+/* "FOLDER:PARAM=VALUE,...": how long the folder is, and what follows it. */
+static size_t folder_length(const char *text, const char **params)
+{
+    const char *colon = strrchr(text, ':');
+    bool with_params = colon != NULL && strchr(colon, '=') != NULL;
+    *params = with_params ? colon + 1 : "";
+    return with_params ? (size_t)(colon - text) : strlen(text);
+}
+
 bool at_stranger_is_meant(const char *text)
 {
-    return strchr(text, '/') != NULL || (at_catalogue_find(text) == NULL && is_directory(text));
+    char folder[AT_KERNEL_TEXT_MAX];
+    const char *params;
+    size_t length = folder_length(text, &params);
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)length, text);
+    return memchr(text, '/', length) != NULL || (at_catalogue_find(folder) == NULL && is_directory(folder));
 }
 
 attune_status at_stranger_find(const char *text, const at_stranger_tools *tools, at_stranger **stranger,
                                const char **params)
 {
-    const char *colon = strrchr(text, ':');
-    bool with_params = colon != NULL && strchr(colon, '=') != NULL;
-    char *folder = with_params ? strndup(text, (size_t)(colon - text)) : strdup(text);
+    attune_config scratch = {{0}};
+    *stranger = NULL;
+    char *folder = strndup(text, folder_length(text, params));
     AT_FAIL_IF(folder == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the name of a folder");
-    *params = with_params ? colon + 1 : "";
     attune_status status = is_directory(folder) ? at_stranger_open(folder, tools, stranger)
                                                 : at_fail(ATTUNE_NOT_FOUND, "there is no folder \"%s\"", folder);
     free(folder);
+    AT_FORWARD(status);
+    status = at_config_parse(&(*stranger)->face.kernel, *params, &scratch);
+    if (status != ATTUNE_OK) {
+        at_stranger_close(*stranger);
+        *stranger = NULL;
+    }
     return status;
+}
+
+attune_status at_kernel_find(const char *text, const at_stranger_tools *tools, at_found_kernel *found)
+{
+    *found = (at_found_kernel){.params = ""};
+    if (at_stranger_is_meant(text)) {
+        AT_FORWARD(at_stranger_find(text, tools, &found->stranger, &found->params));
+        found->kernel = at_stranger_kernel(found->stranger);
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_catalogue_check(text, &found->kernel));
+    const char *colon = strchr(text, ':');
+    found->params = colon != NULL ? colon + 1 : "";
+    return ATTUNE_OK;
+}
+
+void at_found_kernel_close(at_found_kernel *found)
+{
+    at_stranger_close(found->stranger);
+    *found = (at_found_kernel){.params = ""};
 }
 
 void at_stranger_close(at_stranger *on)
@@ -244,12 +378,13 @@ void at_stranger_close(at_stranger *on)
     }
     free(on->sources);
     at_stranger_files_free(&on->files);
+    (void)pthread_mutex_destroy(&on->lock);
     free(on);
 }
 
 const attune_kernel *at_stranger_kernel(const at_stranger *stranger)
 {
-    return &stranger->data->kernel;
+    return &stranger->face.kernel;
 }
 
 const char *at_stranger_digest(const at_stranger *stranger)
@@ -257,41 +392,7 @@ const char *at_stranger_digest(const at_stranger *stranger)
     return stranger->files.digest;
 }
 
-/* ---- Recipes ---------------------------------------------------------------------------------------------------- */
-
-static attune_status get_object(at_stranger *on, attune_isa isa, const at_embedded **object)
-{
-    char *path;
-    void *data;
-    size_t bytes;
-    *object = on->object[isa];
-    if (on->object[isa][0].name != NULL) {
-        return ATTUNE_OK;
-    }
-    AT_FORWARD(at_stranger_compile_kernel(&on->files, &on->tools, isa, &path));
-    attune_status status = at_file_read(path, OBJECT_MAX, &data, &bytes);
-    free(path);
-    AT_FORWARD(status);
-    on->object[isa][0] = (at_embedded){on->data->kernel.name, data, bytes};
-    return ATTUNE_OK;
-}
-
-static attune_status add_code(at_stranger *on, const attune_target *target, at_recipe *recipe)
-{
-    if (recipe->kernel->target == ATTUNE_TARGET_CPU) {
-        return get_object(on, target->isa, &recipe->sources);
-    }
-    recipe->sources = on->sources;
-    return ATTUNE_OK;
-}
-
-/* Resources and steps of one config; ATTUNE_UNSUPPORTED where the target has not enough of something. */
-static attune_status try_config(at_stranger *on, const attune_target *target, at_recipe *recipe)
-{
-    AT_FORWARD(ask_opinion(on, &recipe->problem, target, &recipe->config));
-    AT_FORWARD(ask_plan(on, target, recipe));
-    return at_recipe_check(recipe, target);
-}
+/* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
 /* The descriptor's first config, or the first that fits the target. */
 static attune_status first_config(at_stranger *on, const attune_target *target, at_recipe *recipe)
@@ -321,7 +422,7 @@ attune_status at_stranger_recipe(at_stranger *on, const attune_problem *problem,
                                  const char *params, at_recipe *recipe)
 {
     memset(recipe, 0, sizeof *recipe);
-    recipe->kernel = &on->data->kernel;
+    recipe->kernel = &on->face.kernel;
     recipe->problem = *problem;
     AT_FAIL_IF(recipe->kernel->target != target->kind, ATTUNE_UNSUPPORTED, "kernel %s is for %s, the target is %s",
                recipe->kernel->name, recipe->kernel->target == ATTUNE_TARGET_CUDA ? "cuda" : "cpu",

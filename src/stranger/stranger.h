@@ -17,13 +17,24 @@ attune_status at_stranger_open(const char *folder, const at_stranger_tools *tool
 /* Whether a kernel's text is that of a stranger, "FOLDER" or "FOLDER:PARAM=VALUE,...": a folder has a slash in it, or
  * is there under a name that the catalogue has not. */
 bool at_stranger_is_meant(const char *text);
-/* Opens the folder of such a text; *params points at what follows the colon, "" if nothing. */
+/* Opens the folder of such a text; *params points at what follows the colon, "" if nothing, which the kernel has. */
 attune_status at_stranger_find(const char *text, const at_stranger_tools *tools, at_stranger **stranger,
                                const char **params);
 /* NULL is fine. */
 void at_stranger_close(at_stranger *stranger);
 
-/* The kernel's data: name, target, traits, parameters. Its functions are NULL. Belongs to the stranger. */
+/* What a person's text for a kernel stands for, wherever one is asked for: one of the library's by its name, or a
+ * folder. The texts point into `text`. Release with at_found_kernel_close, also after an error. */
+typedef struct at_found_kernel {
+    const attune_kernel *kernel;
+    const char *params;    /* "PARAM=VALUE,...", "" for none */
+    at_stranger *stranger; /* NULL for the library's own */
+} at_found_kernel;
+
+attune_status at_kernel_find(const char *text, const at_stranger_tools *tools, at_found_kernel *found);
+void at_found_kernel_close(at_found_kernel *found);
+
+/* The kernel, to be asked as any other (core/descriptor.h), by several threads too. Belongs to the stranger. */
 const attune_kernel *at_stranger_kernel(const at_stranger *stranger);
 /* Of all files that it brought. */
 const char *at_stranger_digest(const at_stranger *stranger);

@@ -296,13 +296,20 @@ static json_t *from_maps(const attune_step_kernel *step)
     return maps;
 }
 
+/* Which a CPU kernel's step need not set. */
+static json_t *from_smem(const attune_step_kernel *step)
+{
+    const attune_term none = attune_term_const(0);
+    return at_wire_from_term(attune_term_length(&step->smem) == 0 ? &none : &step->smem);
+}
+
 static json_t *from_kernel_step(const attune_step_kernel *step)
 {
     return json_pack("{s:s,s:s,s:[o,o,o],s:[i,i,i],s:[i,i,i],s:o,s:i,s:o}", "kind", "kernel", "entry", step->entry,
                      "grid", at_wire_from_term(&step->grid[0]), at_wire_from_term(&step->grid[1]),
                      at_wire_from_term(&step->grid[2]), "block", (int)step->block[0], (int)step->block[1],
                      (int)step->block[2], "cluster", (int)step->cluster[0], (int)step->cluster[1],
-                     (int)step->cluster[2], "smem", at_wire_from_term(&step->smem), "programmatic",
+                     (int)step->cluster[2], "smem", from_smem(step), "programmatic",
                      (int)step->programmatic, "maps", from_maps(step));
 }
 

@@ -16,6 +16,7 @@
 #include "peers/caller.h"
 #include "peers/cudnn.h"
 #include "peers/openblas.h"
+#include "stranger/stranger.h"
 
 static const char auto_name[] = "auto";
 
@@ -32,6 +33,73 @@ static attune_status open_kernel(attune_context *context, const char *name, cons
         AT_FORWARD(at_plan_named(context, problem, name, &plan));
     }
     at_arm_of_plan(plan, arm);
+    return ATTUNE_OK;
+}
+
+/* ---- Folders --------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct folder {
+    at_found_kernel found;
+    at_device *device;
+    attune_plan *plan;
+    char name[AT_KERNEL_TEXT_MAX];
+} folder;
+
+static attune_status folder_workspace(void *self, const attune_call *call, size_t *bytes)
+{
+    return attune_plan_workspace(((const folder *)self)->plan, call, bytes);
+}
+
+static attune_status folder_run(void *self, const attune_call *call)
+{
+    return attune_plan_execute(((const folder *)self)->plan, call);
+}
+
+static void folder_close(void *self)
+{
+    folder *on = self;
+    if (on->plan != NULL) {
+        at_loaded *loaded = (at_loaded *)(uintptr_t)on->plan->loaded;
+        attune_plan_destroy(on->plan);
+        on->device->ops->unload(loaded);
+    }
+    at_found_kernel_close(&on->found);
+    free(on);
+}
+
+static attune_status load_folder(folder *on, const char *name, const attune_problem *problem)
+{
+    AT_FORWARD(at_kernel_find(name, NULL, &on->found));
+    AT_FAIL_IF(on->found.kernel->target == ATTUNE_TARGET_CPU, ATTUNE_UNSUPPORTED,
+               "a folder's code for a CPU runs only in a process that is locked for it: `attune gate %s --against "
+               "auto --quick` times it",
+               name);
+    AT_FORWARD(at_stranger_plan(on->found.stranger, on->device, problem, on->found.params, &on->plan));
+    (void)snprintf(on->name, sizeof on->name, "%s", name);
+    return ATTUNE_OK;
+}
+
+/* Device code has no way to the host: it may be launched from here. A folder's host code never runs here. */
+static attune_status open_folder(attune_context *context, const char *name, const attune_problem *problem,
+                                 attune_arm *arm)
+{
+    folder *on = calloc(1, sizeof *on);
+    AT_FAIL_IF(on == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %s", name);
+    on->device = at_context_device(context);
+    attune_status status = load_folder(on, name, problem);
+    if (status != ATTUNE_OK) {
+        folder_close(on);
+        return status;
+    }
+    *arm = (attune_arm){.size = sizeof *arm,
+                        .name = on->name,
+                        .account = at_stranger_digest(on->found.stranger),
+                        .traits = on->found.kernel->traits,
+                        .self = on,
+                        .workspace = folder_workspace,
+                        .run = folder_run,
+                        .close = folder_close};
     return ATTUNE_OK;
 }
 
@@ -166,6 +234,9 @@ attune_status at_arms_check(const char *name)
         return ATTUNE_OK;
     }
     AT_FAIL_IF(at_arms_python(name), ATTUNE_NOT_FOUND, "%s: only a worker in Python has it", name);
+    if (at_stranger_is_meant(name)) {
+        return ATTUNE_OK; /* what is in the folder is looked at when it is opened */
+    }
     AT_FORWARD(at_kernel_text_split(name, kernel_name, sizeof kernel_name, &params));
     if (at_catalogue_find(kernel_name) == NULL) {
         return unknown(kernel_name);
@@ -237,6 +308,9 @@ attune_status at_arms_open(attune_context *context, const char *name, const attu
             return status;
         }
         AT_FORWARD(at_arms_check(name));
+        if (at_stranger_is_meant(name)) {
+            return open_folder(context, name, problem, arm);
+        }
     }
     return open_kernel(context, name, problem, arm);
 }

@@ -2,6 +2,7 @@
  *
  *     auto                         what attune would choose by itself
  *     NAME, NAME:PARAM=VALUE,...   a kernel
+ *     FOLDER, FOLDER:PARAM=...     a stranger's for CUDA, from its folder (docs/kernels.md)
  *     openblas                     a CPU peer
  *     cudnn, cudnn:fastest         CUDA peers
  *     anything else                what the hooks of a host language or a caller's program know: torch:flash,

@@ -18,7 +18,7 @@ static attune_status load_filler(at_worker *worker)
         return ATTUNE_OK;
     }
     AT_FORWARD(attune_problem_parse("b1,h1,s32,d64,fp16", &problem));
-    at_recipe_ask(&at_kernel_witness, &problem, &worker->device->target, &config, &recipe);
+    AT_FORWARD(at_recipe_ask(&at_kernel_witness, &problem, &worker->device->target, &config, &recipe));
     return worker->device->ops->load(worker->device, &recipe, &worker->filler);
 }
 

@@ -77,7 +77,7 @@ static attune_status load_witness(cuda_timing *on)
     for (int stage = 0; stage < STAGES; ++stage) {
         const attune_config config = {{stage}};
         at_recipe recipe;
-        at_recipe_ask(&at_kernel_witness, &problem, &on->device->target, &config, &recipe);
+        AT_FORWARD(at_recipe_ask(&at_kernel_witness, &problem, &on->device->target, &config, &recipe));
         AT_FORWARD(on->device->ops->load(on->device, &recipe, &on->witness[stage]));
     }
     return ATTUNE_OK;

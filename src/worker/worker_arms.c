@@ -205,7 +205,7 @@ static attune_status build(at_worker *worker, const json_t *request, json_t *ans
     at_recipe asked;
     const at_recipe *recipe = arm->candidate.data != NULL ? &arm->candidate.data->recipe : &asked;
     if (recipe == &asked) {
-        at_recipe_ask(plan->loaded->kernel, &arm->problem, target, &plan->loaded->config, &asked);
+        AT_FORWARD(at_recipe_ask(plan->loaded->kernel, &arm->problem, target, &plan->loaded->config, &asked));
     }
     return put_cuda_build(recipe, plan, target, answer);
 }

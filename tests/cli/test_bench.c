@@ -95,13 +95,16 @@ static void an_arm_that_cannot_run_is_named_with_the_reason(void **state)
 {
     (void)state;
     outcome result = COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", CAPPED);
-    char field[128];
     assert_int_equal(result.code, AT_EXIT_OK);
     assert_non_null(strstr(result.err, "openblas: cannot run: openblas: softcap"));
-    assert_string_equal(field_of(result.out, 2, 1, field), "openblas");
-    assert_string_equal(field_of(result.out, 2, 2, field), "nan");
-    assert_string_equal(field_of(result.out, 2, 6, field), "nan");
+    assert_int_equal(lines_of(result.out), 2); /* no row, and nothing that is no number */
+    assert_null(strstr(result.out, "nan"));
     assert_true(number_of(result.out, 1, 2) > 0);
+    outcome_free(&result);
+    /* What the others are compared with is then the first that ran. */
+    result = COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", "--arms", "openblas,auto", CAPPED);
+    assert_int_equal(lines_of(result.out), 2);
+    assert_true(number_of(result.out, 1, 6) == 1);
     outcome_free(&result);
 }
 
@@ -111,7 +114,7 @@ static void a_problem_that_no_arm_runs_is_bad_input(void **state)
     outcome result =
         COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", "--arms", "openblas", TINY, SINKING);
     assert_int_equal(result.code, AT_EXIT_USAGE);
-    assert_int_equal(lines_of(result.out), 3);
+    assert_int_equal(lines_of(result.out), 2);
     assert_true(number_of(result.out, 1, 2) > 0);
     outcome_free(&result);
 }
@@ -133,10 +136,9 @@ static void a_wrong_arm_is_wrong_and_not_fast(void **state)
     assert_int_equal(setenv("ATTUNE_OPENBLAS", ATTUNE_BINARY_DIR "/tests/liblazy_blas.so", 1), 0);
     outcome result = COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", TINY);
     assert_int_equal(unsetenv("ATTUNE_OPENBLAS"), 0);
-    char field[128];
     assert_int_equal(result.code, AT_EXIT_WRONG);
     assert_non_null(strstr(result.err, "openblas: wrong, and therefore not timed: openblas: rule "));
-    assert_string_equal(field_of(result.out, 2, 2, field), "nan");
+    assert_int_equal(lines_of(result.out), 2);
     assert_true(number_of(result.out, 1, 2) > 0);
     outcome_free(&result);
 }
