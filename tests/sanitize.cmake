@@ -10,7 +10,7 @@ set_tests_properties(sanitize.build PROPERTIES LABELS sanitize FIXTURES_SETUP sa
   PROCESSORS ${ATTUNE_PROCESSORS})
 
 # What these tests see is the run-time compiler's work or other processes', in which there are no sanitizers.
-set(unsanitized cuda.shipped cuda.units gate.zoo gate.zoo_cuda worker.python_worker)
+set(unsanitized cuda.drawn cuda.shipped cuda.units gate.zoo gate.zoo_cuda worker.python_worker)
 foreach(unit ${ATTUNE_UNITS})
   if(NOT unit IN_LIST unsanitized)
     string(REPLACE "." "_" name ${unit})

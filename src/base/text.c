@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,4 +308,22 @@ const char *at_text_nearest(const char *text, const char *const *candidates, siz
         }
     }
     return nearest;
+}
+
+/* ---- Times ------------------------------------------------------------------------------------------------------- */
+
+void at_time_print(double us, char text[AT_TIME_TEXT])
+{
+    static const char *const unit[] = {"ns", "us", "ms", "s"};
+    double value = us * 1e3;
+    int at = 0;
+    for (; at < 3 && fabs(value) >= 999.95; ++at) {
+        value /= 1e3;
+    }
+    int decimals = fabs(value) >= 999.95 ? 0 : fabs(value) >= 99.995 ? 1 : fabs(value) >= 9.9995 ? 2 : 3;
+    if (isfinite(us)) {
+        (void)snprintf(text, AT_TIME_TEXT, "%.*f %s", decimals, value, unit[at]);
+    } else {
+        (void)snprintf(text, AT_TIME_TEXT, "-");
+    }
 }

@@ -48,6 +48,11 @@ attune_status at_parse_uint64(const char *what, const char *text, uint64_t *valu
 attune_status at_parse_double(const char *what, const char *text, double *value);
 attune_status at_parse_float(const char *what, const char *text, float *value);
 
+/* Microseconds as people read a time, four digits and the unit that suits them: "931.2 us", "20.42 ms", "1.250 s"; "-"
+ * for what is no number. */
+enum { AT_TIME_TEXT = 32 };
+void at_time_print(double us, char text[AT_TIME_TEXT]);
+
 /* Fewest single-character insertions, deletions, replacements and swaps of neighbours that turn a into b. Texts are
  * compared up to AT_DISTANCE_MAX characters; longer ones are at least that far apart. */
 enum { AT_DISTANCE_MAX = 64 };

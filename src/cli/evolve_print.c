@@ -135,7 +135,9 @@ static void on_top(void *self, int place, const char *config, double us, double 
     if (place == 1) {
         (void)fprintf(on->gate.out, "    the fastest, as seen on the way, with the composite score\n");
     }
-    (void)fprintf(on->gate.out, "      %d %10.4g us %6.0f  %s\n", place, us, score, parameters(on, config));
+    char time[AT_TIME_TEXT];
+    at_time_print(us, time);
+    (void)fprintf(on->gate.out, "      %d %10s %6.0f  %s\n", place, time, score, parameters(on, config));
 }
 
 static void print_refusals(const at_evolve_printer *on)

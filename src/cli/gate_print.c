@@ -99,16 +99,19 @@ static void print_ratio(const at_gate_printer *on, const at_verdict *verdict, in
     const at_speed *speed = &verdict->speed[arm];
     const at_ratio *warm = &speed->ratio[AT_MODE_WARM];
     const at_ratio *cold = &speed->ratio[AT_MODE_COLD];
+    char own[AT_TIME_TEXT], its[AT_TIME_TEXT];
     (void)fprintf(on->out, "      %-20s ", verdict->arm[arm].name);
     print_outcome(on, speed->outcome, 12);
     if (speed->known[AT_MODE_WARM]) {
-        (void)fprintf(on->out, "  r %.3f (%.3f to %.3f), %.4g us against %.4g us, %.3g TFLOP/s", warm->r.middle,
-                      warm->r.low, warm->r.high, warm->candidate_us, warm->peer_us,
-                      at_verdict_tflops(verdict, warm->candidate_us));
+        at_time_print(warm->candidate_us, own);
+        at_time_print(warm->peer_us, its);
+        (void)fprintf(on->out, "  r %.3f (%.3f to %.3f), %s against %s, %.3g TFLOP/s", warm->r.middle, warm->r.low,
+                      warm->r.high, own, its, at_verdict_tflops(verdict, warm->candidate_us));
     }
     if (speed->known[AT_MODE_COLD]) {
-        (void)fprintf(on->out, "; cold r %.3f, %.4g us against %.4g us", cold->median_r, cold->candidate_us,
-                      cold->peer_us);
+        at_time_print(cold->candidate_us, own);
+        at_time_print(cold->peer_us, its);
+        (void)fprintf(on->out, "; cold r %.3f, %s against %s", cold->median_r, own, its);
     }
     (void)fputc('\n', on->out);
 }

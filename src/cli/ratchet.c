@@ -49,7 +49,7 @@ static attune_status prune(const at_cli *cli, const at_archive *archive)
 static attune_status look(const at_cli *cli, at_ratchet *ratchet)
 {
     at_archive archive;
-    attune_status status = at_cli_archive(cli, &archive);
+    attune_status status = at_cli_archive(cli, true, &archive);
     if (status == ATTUNE_OK) {
         status = at_ratchet_run(&archive, ratchet);
     }

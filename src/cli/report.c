@@ -86,7 +86,7 @@ static int run(const at_cli *cli)
         return report_search(cli);
     }
     at_archive archive;
-    attune_status status = at_cli_archive(cli, &archive);
+    attune_status status = at_cli_archive(cli, true, &archive);
     if (status == ATTUNE_OK) {
         status = write_evidence(cli, &archive);
     }

@@ -40,7 +40,7 @@ static int conclude(const at_cli *cli, const at_archive *archive)
 static int run(const at_cli *cli)
 {
     at_archive archive;
-    attune_status status = at_cli_archive(cli, &archive);
+    attune_status status = at_cli_archive(cli, false, &archive);
     if (status == ATTUNE_OK) {
         status = at_report_freshness(&archive, at_cli_format(cli), cli->out);
     }

@@ -1,13 +1,18 @@
 #include "evidence/verify.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/status.h"
+#include "base/threads.h"
 #include "cpu/source.h"
+#include "cuda/build.h"
 #include "cuda/cuda.h"
 #include "cuda/nvrtc.h"
 #include "library/catalogue.h"
@@ -187,15 +192,32 @@ static bool same_code(const at_build_facts *then, const at_cuda_usage *now)
     return strcmp(then->code, now->runs) == 0 && then->threads == now->threads && then->smem_bytes == now->smem_bytes;
 }
 
+/* Whether what would be given to the compiler today is what was given then. */
+static bool same_source(const at_verdict *verdict, const attune_kernel *kernel, const attune_problem *problem,
+                        const attune_config *config)
+{
+    at_recipe recipe;
+    at_build *build = calloc(1, sizeof *build);
+    bool same = build != NULL &&
+                at_recipe_ask(kernel, problem, &verdict->target, config, &recipe) == ATTUNE_OK &&
+                at_build_gather(&recipe, &verdict->target, build) == ATTUNE_OK &&
+                strcmp(build->digest, verdict->build.source) == 0;
+    free(build);
+    return same;
+}
+
 static void remake_cuda(const at_verdict *verdict, const attune_kernel *kernel, const attune_problem *problem,
-                        const attune_config *config, const char *cache, at_record *record)
+                        const attune_config *config, const at_archive_options *how, at_record *record)
 {
     at_cuda_usage usage;
     bool image = kernel->image != NULL; /* built ahead, by whatever nvcc the build had */
     if (!image && !has_compiler(verdict->target.compiler, record)) {
         return;
     }
-    if (at_cuda_inspect(kernel, problem, &verdict->target, config, cache, &usage) != ATTUNE_OK) {
+    if (how->by_source && !image && same_source(verdict, kernel, problem, config)) {
+        return;
+    }
+    if (at_cuda_inspect(kernel, problem, &verdict->target, config, how->cache, &usage) != ATTUNE_OK) {
         set_state(record, AT_STALE, "%.400s", attune_last_detail());
     } else if (!same_code(&verdict->build, &usage)) {
         /* The same source, headers and options: then it is the compiler that differs, in what it does not tell. */
@@ -209,7 +231,7 @@ static void remake_cuda(const at_verdict *verdict, const attune_kernel *kernel, 
     }
 }
 
-static void remake(const at_verdict *verdict, const char *cache, at_record *record)
+static void remake(const at_verdict *verdict, const at_archive_options *how, at_record *record)
 {
     char name[AT_KERNEL_TEXT_MAX];
     attune_problem problem;
@@ -233,11 +255,11 @@ static void remake(const at_verdict *verdict, const char *cache, at_record *reco
     } else if (verdict->target.kind == ATTUNE_TARGET_CPU) {
         remake_cpu(verdict, name, record);
     } else {
-        remake_cuda(verdict, kernel, &problem, &config, cache, record);
+        remake_cuda(verdict, kernel, &problem, &config, how, record);
     }
 }
 
-attune_status at_verify(at_evidence_entry *entry, const char *cache, at_record *record)
+static attune_status look(at_evidence_entry *entry, const at_archive_options *how, at_record *record)
 {
     record->entry = entry;
     record->state = AT_FRESH;
@@ -248,9 +270,15 @@ attune_status at_verify(at_evidence_entry *entry, const char *cache, at_record *
     }
     AT_FORWARD(judge_again(entry->verdict, record));
     if (record->state == AT_FRESH) {
-        remake(entry->verdict, cache, record);
+        remake(entry->verdict, how, record);
     }
     return ATTUNE_OK;
+}
+
+attune_status at_verify(at_evidence_entry *entry, const char *cache, at_record *record)
+{
+    const at_archive_options how = {.cache = cache};
+    return look(entry, &how, record);
 }
 
 /* ---- Archives ---------------------------------------------------------------------------------------------------- */
@@ -314,7 +342,7 @@ static attune_status add_records(at_archive *archive, size_t file, size_t more)
     return ATTUNE_OK;
 }
 
-static attune_status open_file(at_archive *archive, size_t file, const char *cache)
+static attune_status open_file(at_archive *archive, size_t file)
 {
     at_evidence *evidence = &archive->evidence[file];
     attune_status status = at_evidence_read(archive->file[file], evidence);
@@ -328,23 +356,68 @@ static attune_status open_file(at_archive *archive, size_t file, const char *cac
     }
     AT_FORWARD(add_records(archive, file, evidence->count));
     for (size_t i = 0; i < evidence->count; ++i) {
-        AT_FORWARD(at_verify(&evidence->entry[i], cache, &archive->record[archive->count]));
-        ++archive->count;
+        archive->record[archive->count++].entry = &evidence->entry[i];
     }
     return ATTUNE_OK;
 }
 
-attune_status at_archive_open(const char *path, const char *cache, at_archive *archive)
+/* Records by all processors: each is judged again, and compiled where that is asked, by itself. */
+typedef struct inspection {
+    at_archive *archive;
+    const at_archive_options *how;
+    pthread_t teller; /* who says how far it is */
+    atomic_size_t done;
+    atomic_int status; /* the first that is none of a record's */
+} inspection;
+
+static void inspect_one(void *context, int64_t item, void *scratch)
+{
+    inspection *on = context;
+    at_record *record = &on->archive->record[item];
+    (void)scratch;
+    attune_status status = record->entry == NULL || at_file_interrupted() ? ATTUNE_OK
+                                                                          : look(record->entry, on->how, record);
+    int fine = ATTUNE_OK;
+    (void)atomic_compare_exchange_strong(&on->status, &fine, status);
+    size_t done = atomic_fetch_add(&on->done, 1) + 1;
+    if (on->how->progress != NULL && pthread_equal(pthread_self(), on->teller)) {
+        on->how->progress(on->how->self, (double)done / (double)on->archive->count);
+    }
+}
+
+/* NOTE: a compiler that is open stays in memory: opened and closed for each verdict it would be loaded each time. */
+static attune_status inspect(at_archive *archive, const at_archive_options *how)
+{
+    inspection on = {.archive = archive, .how = how, .teller = pthread_self()};
+    at_nvrtc *nvrtc = NULL;
+    at_pool *pool = NULL;
+    AT_FORWARD(at_pool_create(at_cpu_count(), 0, &pool));
+    bool held = at_nvrtc_open(&nvrtc) == ATTUNE_OK;
+    at_pool_run(pool, (int64_t)archive->count, inspect_one, &on);
+    at_nvrtc_close(held ? nvrtc : NULL);
+    at_pool_destroy(pool);
+    AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
+    return atomic_load(&on.status) == ATTUNE_OK
+               ? ATTUNE_OK
+               : at_fail((attune_status)atomic_load(&on.status), "no memory to look at %zu verdicts", archive->count);
+}
+
+static attune_status open_all(at_archive *archive)
+{
+    archive->evidence = calloc(archive->files + 1, sizeof *archive->evidence);
+    AT_FAIL_IF(archive->evidence == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu files", archive->files);
+    for (size_t i = 0; i < archive->files; ++i) {
+        AT_FORWARD(open_file(archive, i));
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_archive_open_with(const char *path, const at_archive_options *options, at_archive *archive)
 {
     *archive = (at_archive){0};
     AT_FORWARD(at_evidence_find(path, &archive->file, &archive->files));
-    archive->evidence = calloc(archive->files + 1, sizeof *archive->evidence);
-    attune_status status = archive->evidence != NULL
-                               ? ATTUNE_OK
-                               : at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for %zu files", archive->files);
-    for (size_t i = 0; i < archive->files && status == ATTUNE_OK; ++i) {
-        status = open_file(archive, i, cache);
-    }
+    attune_status status = open_all(archive);
+    status = status == ATTUNE_OK && archive->count > 0 ? inspect(archive, options) : status;
     if (status != ATTUNE_OK) {
         at_archive_close(archive);
         return status;
@@ -354,6 +427,12 @@ attune_status at_archive_open(const char *path, const char *cache, at_archive *a
     }
     mark_newest(archive);
     return ATTUNE_OK;
+}
+
+attune_status at_archive_open(const char *path, const char *cache, at_archive *archive)
+{
+    const at_archive_options options = {.cache = cache};
+    return at_archive_open_with(path, &options, archive);
 }
 
 void at_archive_close(at_archive *archive)

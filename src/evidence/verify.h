@@ -37,6 +37,17 @@ attune_status at_verify_follows(at_verdict *verdict, bool *follows);
  * of memory. */
 attune_status at_verify(at_evidence_entry *entry, const char *cache, at_record *record);
 
+/* How an archive is looked at. */
+typedef struct at_archive_options {
+    const char *cache; /* as above */
+    bool by_source;    /* source, headers and options that are today's, and the recorded compiler, are taken to give the
+                          recorded code, as they have before: nothing is compiled that did not change */
+    void (*progress)(void *self, double done); /* 0 ... 1, from the thread that opens it; may be NULL */
+    void *self;
+} at_archive_options;
+
+/* The same as at_archive_open, by all processors. */
+attune_status at_archive_open_with(const char *path, const at_archive_options *options, at_archive *archive);
 /* Reads and looks at everything. A file that cannot be read as a whole is one broken record without a verdict.
  * ATTUNE_NOT_FOUND where there is nothing at `path`. Free with at_archive_close, which is fine with what failed. */
 attune_status at_archive_open(const char *path, const char *cache, at_archive *archive);

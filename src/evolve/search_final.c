@@ -125,17 +125,19 @@ static at_interval as_gain(const at_interval *ratio)
 
 static void say_gain(at_search *on, const at_final *last, int winner)
 {
-    char base[AT_KERNEL_TEXT_MAX];
+    char base[AT_KERNEL_TEXT_MAX], winner_time[AT_TIME_TEXT], base_time[AT_TIME_TEXT];
     at_search_result *result = on->result;
     static const at_interval same = {0, 0, 0};
     const at_interval *ratio = &last->ratio[winner];
     bool ties = at_race_ties(&on->options->policy, ratio, &same);
     at_search_text(on, last->candidate[BASE], base);
+    at_time_print(last->us[winner], winner_time);
+    at_time_print(last->us[BASE], base_time);
     result->gain = as_gain(ratio);
     result->end = !ties && ratio->middle < 0 ? AT_SEARCH_GAIN : AT_SEARCH_NO_GAIN;
     (void)snprintf(result->why, sizeof result->why,
-                   "%.4g us against %.4g us of %.300s: %.3f times as fast (%.3f to %.3f)%s", last->us[winner],
-                   last->us[BASE], base, result->gain.middle, result->gain.low, result->gain.high,
+                   "%s against %s of %.300s: %.3f times as fast (%.3f to %.3f)%s", winner_time, base_time, base,
+                   result->gain.middle, result->gain.low, result->gain.high,
                    ties ? ", a tie" : "");
 }
 
@@ -181,8 +183,10 @@ static void conclude(at_search *on, const at_final *last)
     }
     result->end = AT_SEARCH_NO_GAIN;
     result->opponent = second >= 0 ? last->candidate[second] : -1;
-    (void)snprintf(result->why, sizeof result->why,
-                   "%.4g us, and nothing is faster than what would run without a search", result->us);
+    char time[AT_TIME_TEXT];
+    at_time_print(result->us, time);
+    (void)snprintf(result->why, sizeof result->why, "%s, and nothing is faster than what would run without a search",
+                   time);
 }
 
 static attune_status write_end(const at_search *on, const at_final *last)

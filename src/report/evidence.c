@@ -9,6 +9,7 @@
 #include "report/html.h"
 #include "report/points.h"
 #include "report/scatter.h"
+#include "report/summary.h"
 #include "report/svg.h"
 
 enum { ROW = 16, NAMES = 190, TIMES = 210 };
@@ -124,7 +125,7 @@ static attune_status add_speeds(const sheet *of)
         head[i] = &of->points.point[i];
     }
     qsort(head, (size_t)of->points.count, sizeof *head, by_question);
-    at_html_element(of->page, "h2", "Speed");
+    at_html_fold(of->page, "Speed against length, question by question");
     at_html_element(
         of->page, "p",
         "TFLOP/s against the length of a sequence, warm; a full mark is a verdict's candidate, a hollow one "
@@ -135,6 +136,7 @@ static attune_status add_speeds(const sheet *of)
             status = plot_speed(of, head[i]);
         }
     }
+    at_html_unfold(of->page);
     free(head);
     return status;
 }
@@ -257,7 +259,7 @@ static attune_status plot_roof(const sheet *of, const at_point *head)
 
 static attune_status add_roofs(const sheet *of)
 {
-    at_html_element(of->page, "h2", "Roofline");
+    at_html_fold(of->page, "Roofline");
     at_html_element(of->page, "p",
                     "TFLOP/s against arithmetic intensity: the problem's operations / the bytes of Q, K, V and O, each "
                     "moved once. Problems whose lengths vary are left out.");
@@ -270,6 +272,7 @@ static attune_status add_roofs(const sheet *of)
             AT_FORWARD(plot_roof(of, &of->points.point[i]));
         }
     }
+    at_html_unfold(of->page);
     return ATTUNE_OK;
 }
 
@@ -295,14 +298,14 @@ static void add_spread(const sheet *of, const at_axis *axis, double y, const at_
 
 static void add_times(const sheet *of, double y, const at_point *point)
 {
-    char words[200], median[48], low[48], high[48];
-    at_number_print(point->us[2], 4, median);
-    at_number_print(point->middle.low, 4, low);
-    at_number_print(point->middle.high, 4, high);
+    char words[200], median[AT_TIME_TEXT], low[AT_TIME_TEXT], high[AT_TIME_TEXT];
+    at_time_print(point->us[2], median);
+    at_time_print(point->middle.low, low);
+    at_time_print(point->middle.high, high);
     if (isfinite(point->middle.low)) {
-        (void)snprintf(words, sizeof words, "%s us (%s to %s)", median, low, high);
+        (void)snprintf(words, sizeof words, "%s (%s to %s)", median, low, high);
     } else {
-        (void)snprintf(words, sizeof words, "%s us", median);
+        (void)snprintf(words, sizeof words, "%s", median);
     }
     at_svg_words(of->page, AT_SVG_WIDTH - TIMES + 12, y + 4, "start", words);
     at_svg_words(of->page, NAMES - 8, y + 4, "end", point->name);
@@ -365,7 +368,7 @@ static void plot_spread(const sheet *of, const at_point *head)
 
 static void add_distributions(const sheet *of)
 {
-    at_html_element(of->page, "h2", "Distributions");
+    at_html_fold(of->page, "Distributions of times");
     at_html_element(
         of->page, "p",
         "Warm samples of each verdict's candidate, and below it of its peers in the same session, as times / "
@@ -380,6 +383,7 @@ static void add_distributions(const sheet *of)
             plot_spread(of, &of->points.point[i]);
         }
     }
+    at_html_unfold(of->page);
 }
 
 /* ---- Verdicts ---------------------------------------------------------------------------------------------------- */
@@ -423,7 +427,7 @@ static attune_status add_section(const sheet *of, size_t first)
 
 static attune_status add_verdicts(const sheet *of)
 {
-    at_html_element(of->page, "h2", "Verdicts");
+    at_html_fold(of->page, "Verdicts, with what was found wrong and the session's controls");
     at_html_element(
         of->page, "p",
         "Times faster: the peer's time / the kernel's, with its 95 % interval; above 1 the kernel is faster.");
@@ -432,6 +436,7 @@ static attune_status add_verdicts(const sheet *of)
             AT_FORWARD(add_section(of, i));
         }
     }
+    at_html_unfold(of->page);
     return ATTUNE_OK;
 }
 
@@ -441,14 +446,17 @@ static attune_status add_all(const sheet *of)
 {
     at_html_begin(of->page, "Evidence");
     add_freshness(of);
+    at_summary_table(of->page, of->archive, of->which);
     if (of->points.count > 0) {
-        AT_FORWARD(add_speeds(of));
+        AT_FORWARD(at_summary_pictures(of->page, &of->points));
         AT_FORWARD(add_roofs(of));
+        AT_FORWARD(add_speeds(of));
         add_distributions(of);
     } else {
         at_html_element(of->page, "p", "Nothing was timed.");
     }
     AT_FORWARD(add_verdicts(of));
+    at_summary_script(of->page);
     at_html_end(of->page);
     return ATTUNE_OK;
 }

@@ -12,4 +12,8 @@ void at_html_words(at_text *page, const char *words);
 /* <TAG>words</TAG>. */
 void at_html_element(at_text *page, const char *tag, const char *words);
 
+/* What follows is folded until a reader opens it, up to at_html_unfold. */
+void at_html_fold(at_text *page, const char *summary);
+void at_html_unfold(at_text *page);
+
 #endif
