@@ -8,7 +8,10 @@ if(TARGET attune)
     set_tests_properties(cli.completion PROPERTIES LABELS unit)
     add_test(NAME cli.scripts COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/scripts.sh ${CMAKE_SOURCE_DIR}/tools)
     add_test(NAME cli.zoo COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/zoo.sh ${CMAKE_SOURCE_DIR}/tools)
-    set_tests_properties(cli.scripts cli.zoo PROPERTIES LABELS unit)
+    add_test(NAME cli.folders COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/folders.sh $<TARGET_FILE:attune>)
+    add_test(NAME cli.demo COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/demo.sh ${CMAKE_SOURCE_DIR}/tools
+      ${CMAKE_BINARY_DIR} $<TARGET_FILE:fake_driver>)
+    set_tests_properties(cli.scripts cli.zoo cli.folders cli.demo PROPERTIES LABELS unit)
   endif()
   # The evidence of the tree itself: broken is an error anywhere, stale is what a change of a kernel makes of it.
   add_test(NAME check.evidence COMMAND attune verify --allow-stale ${CMAKE_SOURCE_DIR}/evidence)

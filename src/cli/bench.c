@@ -255,7 +255,7 @@ static attune_status bench_problem(bench *all, const attune_problem *problem)
     char label[64];
     (void)snprintf(label, sizeof label, "%.60s", all->problems[all->problem]);
     at_progress_label(&all->progress, label);
-    show_progress(all, 0);
+    at_progress_show(&all->progress, (double)all->problem / all->problem_count);
     AT_FORWARD(at_bench_setup_open(all->context, problem, &all->names, &setup));
     attune_status status = bench_setup(all, &setup);
     at_bench_setup_close(&setup);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "cli/archs.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "core/config.h"
 #include "core/descriptor.h"
 #include "core/plan.h"
@@ -24,6 +25,7 @@ typedef struct job {
     attune_config *config;
     at_cuda_export_item *item;
     size_t count;
+    at_progress progress;
     int64_t configs; /* of one kernel for one problem and target, at most */
 } job;
 
@@ -142,6 +144,12 @@ static attune_status print(const job *work)
     return status;
 }
 
+static void show_progress(void *self, size_t done)
+{
+    job *work = self;
+    at_progress_update(&work->progress, (double)done / (double)work->count);
+}
+
 static attune_status export(job *work)
 {
     bool elsewhere = at_cli_given(work->cli, "--arch");
@@ -150,8 +158,12 @@ static attune_status export(job *work)
     AT_FORWARD(read_kernel(work));
     AT_FORWARD(at_writer_check(at_cli_text(work->cli, "-o"))); /* compiling takes minutes */
     AT_FORWARD(choose(work));
-    AT_FORWARD(at_cuda_export(work->item, work->count, getenv("ATTUNE_CACHE"), at_cli_text(work->cli, "-o")));
-    return print(work);
+    const at_cuda_export_watch watch = {show_progress, work};
+    at_progress_start(&work->progress, work->cli->err, "compiling");
+    attune_status status =
+        at_cuda_export(work->item, work->count, getenv("ATTUNE_CACHE"), at_cli_text(work->cli, "-o"), &watch);
+    at_progress_end(&work->progress);
+    return status == ATTUNE_OK ? print(work) : status;
 }
 
 static int run(const at_cli *cli)

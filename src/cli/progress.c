@@ -56,6 +56,14 @@ void at_progress_update(at_progress *progress, double done)
     draw(progress, done < 0 ? 0 : done > 1 ? 1 : done, (now - progress->start_ns) / ns_per_ms);
 }
 
+void at_progress_show(at_progress *progress, double done)
+{
+    if (progress->out != NULL) {
+        progress->start_ns = progress->shown ? progress->start_ns : progress->start_ns - PATIENCE_MS * ns_per_ms;
+        at_progress_update(progress, done);
+    }
+}
+
 void at_progress_end(at_progress *progress)
 {
     if (progress->out != NULL && progress->shown) {

@@ -56,7 +56,14 @@ typedef struct at_cuda_export_item {
     const attune_config *config;
 } at_cuda_export_item;
 
-/* Compiles all items and writes them as one pack, whole or not at all. */
-attune_status at_cuda_export(const at_cuda_export_item *items, size_t count, const char *cache, const char *path);
+/* Told how many items are compiled. */
+typedef struct at_cuda_export_watch {
+    void (*compiled)(void *self, size_t done);
+    void *self;
+} at_cuda_export_watch;
+
+/* Compiles all items and writes them as one pack, whole or not at all. `watch` may be NULL. */
+attune_status at_cuda_export(const at_cuda_export_item *items, size_t count, const char *cache, const char *path,
+                             const at_cuda_export_watch *watch);
 
 #endif

@@ -73,24 +73,28 @@ attune_status at_cuda_inspect(const attune_kernel *kernel, const attune_problem 
 }
 
 static attune_status provide_all(const at_provider *provider, const at_cuda_export_item *items, size_t count,
-                                 at_artifact *artifacts)
+                                 const at_cuda_export_watch *watch, at_artifact *artifacts)
 {
     for (size_t i = 0; i < count; ++i) {
         at_recipe recipe;
         AT_FORWARD(
             at_recipe_ask(items[i].kernel, items[i].problem, items[i].target, items[i].config, &recipe));
         AT_FORWARD(at_provide(provider, &recipe, items[i].target, &artifacts[i], NULL));
+        if (watch != NULL) {
+            watch->compiled(watch->self, i + 1);
+        }
     }
     return ATTUNE_OK;
 }
 
-attune_status at_cuda_export(const at_cuda_export_item *items, size_t count, const char *cache, const char *path)
+attune_status at_cuda_export(const at_cuda_export_item *items, size_t count, const char *cache, const char *path,
+                             const at_cuda_export_watch *watch)
 {
     at_provider provider;
     at_artifact *artifacts = calloc(count + 1, sizeof *artifacts);
     AT_FAIL_IF(artifacts == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to export %zu kernels", count);
     open_provider(cache, &provider);
-    attune_status status = provide_all(&provider, items, count, artifacts);
+    attune_status status = provide_all(&provider, items, count, watch, artifacts);
     if (status == ATTUNE_OK) {
         status = at_pack_write(path, artifacts, count);
     }

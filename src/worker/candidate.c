@@ -12,7 +12,8 @@
 #include "stranger/object.h"
 #include "stranger/sandbox.h"
 
-enum { MEMORY_MAX_GIB = 24 };
+/* Of address space: Q, K, V and O with offsets over 2^31 take 9 GB each, of which nearly nothing is there. */
+enum { MEMORY_MAX_GIB = 64 };
 
 attune_status at_candidate_begin(at_candidate_code *code)
 {
