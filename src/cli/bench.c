@@ -352,7 +352,8 @@ static int run(const at_cli *cli)
 }
 
 static const at_option options[] = {
-    {"--arms", "LIST", NULL, "what to time: auto, openblas, cudnn, NAME, NAME:PARAM=VALUE,... (auto,openblas; on CUDA auto,cudnn)"},
+    {"--arms", "LIST", NULL,
+     "what to time: auto, openblas, cudnn, NAME, NAME:PARAM=VALUE,... (auto,openblas; on CUDA auto,cudnn)"},
     {"--seconds", "S", NULL, "time for the samples of each problem, all arms together (2)"},
     {"--seed", "N", NULL, "decides the order of the arms (1)"},
     {"--cold", NULL, NULL, "flush the caches before every call"},

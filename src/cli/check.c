@@ -46,9 +46,8 @@ static const char *params_of(const session *on)
 static attune_status plan_chosen(void *self, const attune_problem *problem, attune_plan **plan)
 {
     const session *on = self;
-    return on->named.kernel != NULL
-               ? at_plan_kernel(on->context, problem, on->named.kernel, params_of(on), plan)
-               : attune_plan_create(on->context, problem, NULL, plan);
+    return on->named.kernel != NULL ? at_plan_kernel(on->context, problem, on->named.kernel, params_of(on), plan)
+                                    : attune_plan_create(on->context, problem, NULL, plan);
 }
 
 static attune_status plan_general(void *self, const attune_problem *problem, attune_plan **plan)
@@ -79,7 +78,9 @@ static const char *config_text(const session *on, const char *kernel, char text[
     const char *params = params_of(on);
     size_t length = strlen(kernel) - strlen(on->named.params);
     length -= on->named.params[0] != '\0';
-    (void)snprintf(text, AT_KERNEL_TEXT_MAX, "%.*s%s%s", (int)length, kernel, params[0] != '\0' ? ":" : "", params);
+    at_text with;
+    at_text_init_fixed(&with, text, AT_KERNEL_TEXT_MAX);
+    at_text_add(&with, "%.*s%s%s", (int)length, kernel, params[0] != '\0' ? ":" : "", params);
     return text;
 }
 
@@ -281,6 +282,24 @@ static attune_status print_table(const session *on)
     return status;
 }
 
+/* Which of the drawn variations the kernel refused, each reason once. */
+static void print_refusals(const at_suite_result *result, const char *problem, FILE *to)
+{
+    if (result->refused == 0) {
+        return;
+    }
+    (void)fprintf(to, "\nrefused, %" PRId64 " drawn cases of %s\n", result->refused, problem);
+    for (int i = 0; i < result->refusals; ++i) {
+        int earlier = 0;
+        while (strcmp(result->refusal[earlier].why, result->refusal[i].why) != 0) {
+            ++earlier;
+        }
+        if (earlier == i) {
+            (void)fprintf(to, "  %s: %s\n", result->refusal[i].problem, result->refusal[i].why);
+        }
+    }
+}
+
 /* Failures and refusals, where they do not spoil a table that a program reads. */
 static void print_notes(const session *on, const at_suite_result *result, const attune_problem *problem)
 {
@@ -299,13 +318,7 @@ static void print_notes(const session *on, const at_suite_result *result, const 
         (void)fprintf(to, "\nWRONG: %s\n  %s --cases %" PRId64 " --seed %" PRIu64 " %s\n", result->bias_what,
                       on->command, on->suite.cases, on->suite.seed, text);
     }
-    for (int i = 0; i < result->refusals; ++i) {
-        const at_refusal *refusal = &result->refusal[i];
-        (void)fprintf(to, "\nrefused, case %" PRId64 ": %s\n  %s\n", refusal->index, refusal->problem, refusal->why);
-    }
-    if (result->refused > result->refusals) {
-        (void)fprintf(to, "\nand %" PRId64 " more refused cases of %s\n", result->refused - result->refusals, text);
-    }
+    print_refusals(result, text, to);
 }
 
 static int report(const session *on)
@@ -358,7 +371,8 @@ static int run(const at_cli *cli)
 }
 
 static const at_option options[] = {
-    {"--cases", "N", NULL, "cases to execute a problem; without it 100, or 20 of the built-in ones and with --all-configs"},
+    {"--cases", "N", NULL,
+     "cases to execute a problem; without it 100, or 20 of the built-in ones and with --all-configs"},
     {"--case", "I", NULL, "run case I of one PROBLEM alone, as a failure's command does"},
     {"--seed", "S", NULL, "which cases: case I of a problem depends on the problem, S and I alone; without it 1"},
     {"--all-configs", NULL, NULL, "of --kernel KERNEL[:PARAM=VALUE,...] every config that fits, each on each problem"},

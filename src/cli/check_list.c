@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "core/problem.h"
 
 /* Small enough to be checked in a few minutes. */
 static const char *const built_in[] = {
@@ -66,11 +67,24 @@ attune_status at_check_list_given(const char *const *text, int count, at_check_l
     return ATTUNE_OK;
 }
 
+static bool is_listed(const at_check_list *list, const attune_problem *problem)
+{
+    for (int i = 0; i < list->count; ++i) {
+        if (at_problem_equal(&list->entry[i].problem, problem)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static attune_status add_supported(const attune_kernel *kernel, const attune_target *target, const char *text,
                                    at_check_list *list)
 {
     attune_problem problem;
     AT_FORWARD(attune_problem_parse(text, &problem));
+    if (is_listed(list, &problem)) {
+        return ATTUNE_OK;
+    }
     bool supported = kernel == NULL || at_kernel_supports(kernel, &problem, target, NULL);
     return supported ? add(list, &problem) : ATTUNE_OK;
 }

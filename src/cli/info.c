@@ -245,9 +245,9 @@ static void add_kernel(const at_info *all, const attune_kernel *kernel)
 /* The first of these that the kernel supports, for its configs where no problem is given. */
 static const char *typical_problem(const attune_kernel *kernel, const attune_target *target)
 {
-    static const char *const typical[] = {"b1,h8,s512,d64,fp16",   "b1,h8,s512,d64,fp32",  "b1,h8,s512,d64,bf16",
-                                          "b1,h8,s512,d128,bf16",  "b1,h8,s512,d128,fp32", "b1,h8,s512,d64,fp16,causal",
-                                          "b1,h8,s512,d64,fp32,causal"};
+    static const char *const typical[] = {
+        "b1,h8,s512,d64,fp16",  "b1,h8,s512,d64,fp32",        "b1,h8,s512,d64,bf16",       "b1,h8,s512,d128,bf16",
+        "b1,h8,s512,d128,fp32", "b1,h8,s512,d64,fp16,causal", "b1,h8,s512,d64,fp32,causal"};
     for (size_t i = 0; i < sizeof typical / sizeof typical[0]; ++i) {
         attune_problem problem;
         if (attune_problem_parse(typical[i], &problem) == ATTUNE_OK &&
@@ -303,7 +303,7 @@ static attune_status read_operand(at_info *all, const char *text)
     }
     AT_FAIL_IF(all->problem_text != NULL, ATTUNE_INVALID_ARGUMENT, "%s: one problem at a time", text);
     all->problem_text = text;
-    return attune_problem_parse(text, &all->problem);
+    return ATTUNE_OK;
 }
 
 static attune_status read_operands(at_info *all)
@@ -312,6 +312,7 @@ static attune_status read_operands(at_info *all)
     for (int i = 0; i < all->cli->operand_count; ++i) {
         AT_FORWARD(read_operand(all, all->cli->operand[i]));
     }
+    AT_FORWARD(all->problem_text == NULL ? ATTUNE_OK : attune_problem_parse(all->problem_text, &all->problem));
     if (all->kernel_text == NULL) {
         return ATTUNE_OK;
     }

@@ -20,7 +20,7 @@ extern const at_embedded at_new_files[];
 extern const at_embedded at_public_headers[];
 
 enum { NAME_MAX_LENGTH = 31, PATH_BYTES = 4096 };
-static const char placeholder[] = "my_kernel";
+static const char sample_name[] = "my_kernel";
 
 typedef struct folder {
     const char *path; /* as given, without slashes at its end */
@@ -44,12 +44,12 @@ static attune_status write_file(const folder *to, const char *name, const void *
     return at_file_write(path, data, bytes);
 }
 
-/* Copies text with the placeholder replaced by the kernel's name. */
+/* Copies text with the sample name replaced by the kernel's name. */
 static void add_named(at_text *text, const char *from, size_t bytes, const char *name)
 {
     const char *end = from + bytes;
-    for (const char *at; (at = memmem(from, (size_t)(end - from), placeholder, sizeof placeholder - 1)) != NULL;
-         from = at + sizeof placeholder - 1) {
+    for (const char *at; (at = memmem(from, (size_t)(end - from), sample_name, sizeof sample_name - 1)) != NULL;
+         from = at + sizeof sample_name - 1) {
         at_text_add(text, "%.*s%s", (int)(at - from), from, name);
     }
     at_text_add(text, "%.*s", (int)(end - from), from);
@@ -98,7 +98,8 @@ static attune_status write_files(const folder *to)
     return write_headers(to);
 }
 
-/* ---- The folder, whole or not at all ------------------------------------------------------------------------------ */
+/* ---- The folder, whole or not at all ------------------------------------------------------------------------------
+ */
 
 static attune_status check_name(const folder *to)
 {
@@ -109,8 +110,8 @@ static attune_status check_name(const folder *to)
         fine = fine && (islower(one) || isdigit(one) || one == '_');
     }
     AT_FAIL_IF(!fine, ATTUNE_INVALID_ARGUMENT,
-               "%s: a kernel's name is lower-case letters, digits and underscores, a letter first, at most %d", to->name,
-               NAME_MAX_LENGTH);
+               "%s: a kernel's name is lower-case letters, digits and underscores, a letter first, at most %d",
+               to->name, NAME_MAX_LENGTH);
     AT_FAIL_IF(access(to->path, F_OK) == 0, ATTUNE_INVALID_ARGUMENT, "%s is there already", to->path);
     return ATTUNE_OK;
 }
@@ -137,11 +138,13 @@ static void say_next(const folder *to, FILE *out)
 {
     bool cuda = strcmp(to->target, "cuda") == 0;
     const char *slash = strchr(to->path, '/') == NULL ? "./" : "";
-    (void)fprintf(out, "%s holds a kernel that is right, and slow. What is there, and what to do with it:\n\n", to->path);
+    (void)fprintf(out, "%s holds a kernel that is right, and slow. What is there, and what to do with it:\n\n",
+                  to->path);
     (void)fprintf(out, "  %s.c%*s the descriptor: what it computes, needs and launches\n", to->name, cuda ? 8 : 7, "");
     (void)fprintf(out, "  %s%s the source\n\n", to->name, cuda ? ".cu       " : ".kernel.c");
     if (cuda) {
-        (void)fprintf(out, "  attune info %s%s --arch 80,90a    compile it, see registers and spills; no device needed\n",
+        (void)fprintf(out,
+                      "  attune info %s%s --arch 80,90a    compile it, see registers and spills; no device needed\n",
                       slash, to->path);
     }
     (void)fprintf(out, "  attune check --kernel %s%s%s\n", slash, to->path,

@@ -83,7 +83,6 @@ attune_status at_term_value(const attune_term *term, const at_sizes *sizes, int6
 {
     int64_t stack[ATTUNE_TERM_NODES];
     int depth = 0;
-    AT_FAIL_IF(length == 0, ATTUNE_INVALID_ARGUMENT, "it is not set: attune_term_const(0) is the term that is 0");
     for (int at = 0; at < ATTUNE_TERM_NODES && term->op[at] != ATTUNE_TERM_END; ++at) {
         if (is_push(term->op[at])) {
             stack[depth++] = term->op[at] == ATTUNE_TERM_CONST ? term->value[at] : sizes->value[term->value[at]];

@@ -77,8 +77,7 @@ static attune_status provide_all(const at_provider *provider, const at_cuda_expo
 {
     for (size_t i = 0; i < count; ++i) {
         at_recipe recipe;
-        AT_FORWARD(
-            at_recipe_ask(items[i].kernel, items[i].problem, items[i].target, items[i].config, &recipe));
+        AT_FORWARD(at_recipe_ask(items[i].kernel, items[i].problem, items[i].target, items[i].config, &recipe));
         AT_FORWARD(at_provide(provider, &recipe, items[i].target, &artifacts[i], NULL));
         if (watch != NULL) {
             watch->compiled(watch->self, i + 1);

@@ -198,8 +198,7 @@ static bool same_source(const at_verdict *verdict, const attune_kernel *kernel, 
 {
     at_recipe recipe;
     at_build *build = calloc(1, sizeof *build);
-    bool same = build != NULL &&
-                at_recipe_ask(kernel, problem, &verdict->target, config, &recipe) == ATTUNE_OK &&
+    bool same = build != NULL && at_recipe_ask(kernel, problem, &verdict->target, config, &recipe) == ATTUNE_OK &&
                 at_build_gather(&recipe, &verdict->target, build) == ATTUNE_OK &&
                 strcmp(build->digest, verdict->build.source) == 0;
     free(build);
@@ -375,8 +374,8 @@ static void inspect_one(void *context, int64_t item, void *scratch)
     inspection *on = context;
     at_record *record = &on->archive->record[item];
     (void)scratch;
-    attune_status status = record->entry == NULL || at_file_interrupted() ? ATTUNE_OK
-                                                                          : look(record->entry, on->how, record);
+    attune_status status =
+        record->entry == NULL || at_file_interrupted() ? ATTUNE_OK : look(record->entry, on->how, record);
     int fine = ATTUNE_OK;
     (void)atomic_compare_exchange_strong(&on->status, &fine, status);
     size_t done = atomic_fetch_add(&on->done, 1) + 1;

@@ -26,8 +26,7 @@ static attune_status find_kernel(at_engine *on)
     AT_FAIL_IF(on->found.stranger != NULL && options->one != NULL, ATTUNE_INVALID_ARGUMENT,
                "--one %s: a folder's config is judged by attune gate %s", options->one, options->one);
     size_t length = strlen(options->kernel) - strlen(on->found.params);
-    (void)snprintf(on->text, sizeof on->text, "%.*s", (int)(length - (on->found.params[0] != '\0')),
-                   options->kernel);
+    (void)snprintf(on->text, sizeof on->text, "%.*s", (int)(length - (on->found.params[0] != '\0')), options->kernel);
     AT_FORWARD(at_config_settle(on->kernel, on->found.params, on->fixed));
     return options->one == NULL ? ATTUNE_OK : at_catalogue_check(options->one, NULL);
 }

@@ -13,9 +13,8 @@ static attune_status open_live(at_engine *on, at_cell *cell)
                                          .target = on->target,
                                          .worker = &on->worker,
                                          .compilers = on->compilers,
-                                         .source = on->found.stranger != NULL
-                                                       ? at_stranger_digest(on->found.stranger)
-                                                       : NULL,
+                                         .source =
+                                             on->found.stranger != NULL ? at_stranger_digest(on->found.stranger) : NULL,
                                          .pool = on->pool,
                                          .seed = on->options->gate.seed};
     return at_measurer_open(&options, &cell->measurer);

@@ -49,9 +49,8 @@ static attune_status benchmark(at_engine *on, const at_cell *cell, at_micro_best
                                          .target = on->target,
                                          .worker = &on->worker,
                                          .compilers = on->compilers,
-                                         .source = on->found.stranger != NULL
-                                                       ? at_stranger_digest(on->found.stranger)
-                                                       : NULL,
+                                         .source =
+                                             on->found.stranger != NULL ? at_stranger_digest(on->found.stranger) : NULL,
                                          .pool = on->pool,
                                          .seed = on->options->gate.seed};
     AT_FORWARD(at_measurer_open(&options, &measurer));

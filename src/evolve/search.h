@@ -62,10 +62,10 @@ typedef struct at_search_result {
     int winner;   /* candidate */
     int opponent; /* what it was held against in the final: the baseline, else the first champion, else who came second;
                      -1: there was nobody */
-    at_interval gain; /* the opponent's time / the winner's, over the final's processes; 1s without a final */
-    int author;       /* the first config of the kernel's own order, where the final timed it too; -1: it did not */
+    at_interval gain;  /* the opponent's time / the winner's, over the final's processes; 1s without a final */
+    int author;        /* the first config of the kernel's own order, where the final timed it too; -1: it did not */
     at_interval tuned; /* the author's time / the winner's, over the final's processes; 1s where the two are one */
-    double us;        /* of a call, in the final; without one, in the first heat */
+    double us;         /* of a call, in the final; without one, in the first heat */
     int measured, refused, duplicates, reused; /* candidates; reused: of these, those that the ledger had already */
     int champions;                             /* how often one was beaten */
     double seconds;

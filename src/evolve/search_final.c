@@ -135,9 +135,8 @@ static void say_gain(at_search *on, const at_final *last, int winner)
     at_time_print(last->us[BASE], base_time);
     result->gain = as_gain(ratio);
     result->end = !ties && ratio->middle < 0 ? AT_SEARCH_GAIN : AT_SEARCH_NO_GAIN;
-    (void)snprintf(result->why, sizeof result->why,
-                   "%s against %s of %.300s: %.3f times as fast (%.3f to %.3f)%s", winner_time, base_time, base,
-                   result->gain.middle, result->gain.low, result->gain.high,
+    (void)snprintf(result->why, sizeof result->why, "%s against %s of %.300s: %.3f times as fast (%.3f to %.3f)%s",
+                   winner_time, base_time, base, result->gain.middle, result->gain.low, result->gain.high,
                    ties ? ", a tie" : "");
 }
 

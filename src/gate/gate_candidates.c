@@ -12,8 +12,8 @@ static attune_status open_one(const at_gate_options *options, const char *text, 
     const at_stranger_tools tools = {.patience_s = options->patience_s};
     at_found_kernel found;
     attune_status status = at_kernel_find(text, &tools, &found);
-    *candidate = (at_gate_candidate){
-        .text = text, .kernel = found.kernel, .stranger = found.stranger, .params = found.params};
+    *candidate =
+        (at_gate_candidate){.text = text, .kernel = found.kernel, .stranger = found.stranger, .params = found.params};
     if (status == ATTUNE_OK || !at_stranger_is_meant(text)) {
         return status;
     }

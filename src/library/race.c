@@ -119,7 +119,8 @@ static void enter_seeds(field *all, const attune_context *context, const attune_
         attune_config config = {{0}};
         const attune_kernel *kernel = at_kernels_find(context->parts.kernels, name);
         if (kernel != NULL && at_eligible(context, kernel, all->avoided, NULL) &&
-            at_kernel_supports(kernel, problem, target, NULL) && at_kernel_heuristic(kernel, problem, target, 0, &config) &&
+            at_kernel_supports(kernel, problem, target, NULL) &&
+            at_kernel_heuristic(kernel, problem, target, 0, &config) &&
             at_config_parse(kernel, params, &config) == ATTUNE_OK &&
             at_kernel_fits(kernel, problem, target, &config, NULL) && all->count < SHORT_FIELD / 2) {
             enter(all, kernel, &config);

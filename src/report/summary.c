@@ -19,8 +19,7 @@ static int best_peer(const at_verdict *verdict)
     for (int arm = 0; arm < verdict->session.arm_count; ++arm) {
         const at_speed *speed = &verdict->speed[arm];
         if (at_verdict_is_peer(verdict, arm) && speed->known[AT_MODE_WARM] &&
-            (best < 0 ||
-             speed->ratio[AT_MODE_WARM].r.middle < verdict->speed[best].ratio[AT_MODE_WARM].r.middle)) {
+            (best < 0 || speed->ratio[AT_MODE_WARM].r.middle < verdict->speed[best].ratio[AT_MODE_WARM].r.middle)) {
             best = arm;
         }
     }
@@ -64,6 +63,7 @@ static void add_bar(at_text *page, const at_interval *r)
     at_text_add(page, "<td data-v=\"%.9g\"><svg class=\"bar\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">",
                 r->middle, BAR_WIDTH, BAR_HEIGHT, BAR_WIDTH, BAR_HEIGHT);
     at_svg_line(page, one, 0, one, BAR_HEIGHT, "#333", 1, NULL);
+    at_svg_line(page, one, 7, at_axis_place(&axis, r->middle), 7, colour, 1, NULL);
     at_svg_box(page, low, 4, fmax(2, high - low), 6, colour);
     at_text_add(page, "</svg></td>");
 }
@@ -104,15 +104,18 @@ static void add_row(at_text *page, const at_record *record)
 
 void at_summary_table(at_text *page, const at_archive *archive, unsigned which)
 {
-    static const char *const heads[] = {"device",    "problem", "kernel",        "time",
-                                        "TFLOP/s",   "best peer", "its time",    "times as fast",
-                                        "95 % interval, ¼ … 1 … 4", "right",    "faster",  "state"};
+    static const char *const heads[] = {"device",   "problem",       "kernel",
+                                        "time",     "TFLOP/s",       "best peer",
+                                        "its time", "times as fast", "95 % interval, ¼ … 1 … 4",
+                                        "right",    "faster",        "state"};
     at_html_element(page, "h2", "Summary");
     at_html_element(page, "p",
                     "Warm times. Times as fast: the peer's time / the kernel's, beside the fastest of its peers; above "
                     "1, to the right of the line, the kernel is faster. A click on a heading sorts.");
-    at_text_add(page, "<p><input id=\"find\" type=\"search\" placeholder=\"find: wgmma causal\" size=\"40\"/></p>\n"
-                      "<div class=\"wide\"><table class=\"sort\">\n<thead><tr>");
+    at_text_add(
+        page,
+        "<p><label>find, such as <i>wgmma causal</i>: <input id=\"find\" type=\"search\" size=\"40\"/></label></p>\n"
+        "<div class=\"wide\"><table class=\"sort\">\n<thead><tr>");
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; ++i) {
         at_html_element(page, "th", heads[i]);
     }

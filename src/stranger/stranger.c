@@ -25,7 +25,7 @@ typedef struct answer {
 } answer;
 
 struct at_stranger {
-    at_described face; /* the kernel, as others ask it */
+    at_described face;    /* the kernel, as others ask it */
     pthread_mutex_t lock; /* of the line to its descriptor, and of what is kept of its answers */
     at_stranger_files files;
     at_stranger_tools tools;
@@ -122,7 +122,8 @@ static attune_status ask_plan(at_stranger *on, const attune_target *target, at_r
     return at_wire_plan(plan, &recipe->resources, &recipe->steps);
 }
 
-/* ---- One config ---------------------------------------------------------------------------------------------------- */
+/* ---- One config ----------------------------------------------------------------------------------------------------
+ */
 
 static attune_status get_object(at_stranger *on, attune_isa isa, const at_embedded **object)
 {
@@ -206,10 +207,8 @@ static attune_status answer_recipe(void *self, const attune_target *target, at_r
     return status;
 }
 
-static const at_descriptor_ops answers_of = {.supports = answer_supports,
-                                             .fits = answer_fits,
-                                             .heuristic = answer_heuristic,
-                                             .recipe = answer_recipe};
+static const at_descriptor_ops answers_of = {
+    .supports = answer_supports, .fits = answer_fits, .heuristic = answer_heuristic, .recipe = answer_recipe};
 
 /* ---- Opening ---------------------------------------------------------------------------------------------------- */
 

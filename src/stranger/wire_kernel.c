@@ -309,8 +309,8 @@ static json_t *from_kernel_step(const attune_step_kernel *step)
                      "grid", at_wire_from_term(&step->grid[0]), at_wire_from_term(&step->grid[1]),
                      at_wire_from_term(&step->grid[2]), "block", (int)step->block[0], (int)step->block[1],
                      (int)step->block[2], "cluster", (int)step->cluster[0], (int)step->cluster[1],
-                     (int)step->cluster[2], "smem", from_smem(step), "programmatic",
-                     (int)step->programmatic, "maps", from_maps(step));
+                     (int)step->cluster[2], "smem", from_smem(step), "programmatic", (int)step->programmatic, "maps",
+                     from_maps(step));
 }
 
 static json_t *from_operand(const attune_operand *operand)

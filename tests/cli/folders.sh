@@ -31,7 +31,7 @@ says "a kernel's name is lower-case"
 [ "$(ls -A mine | tr '\n' ' ')" = '.attune compile_flags.txt mine.c mine.kernel.c ' ] || fail "mine has: $(ls -A mine)"
 ! grep -rq my_kernel mine || fail 'a name was not replaced'
 # Editors find every header that the files include.
-cc -fsyntax-only $(tr '\n' ' ' < mine/compile_flags.txt | sed 's|-I|-Imine/|; s|(symbol)|\\(symbol\\)|') mine/mine.c ||
+(cd mine && xargs -a compile_flags.txt cc -Wall -Wextra -Werror -fsyntax-only mine.c mine.kernel.c) ||
     fail 'compile_flags.txt: the descriptor does not compile by it'
 
 # Right, and however it is spelled.
@@ -50,7 +50,7 @@ for n in 16 32 64 128; do says "BLOCK_N=$n"; done
 edited narrow mine.c 's/\.features = .*,$/.features = 0,/; s/ATTUNE_DTYPES_FORWARD/ATTUNE_BIT(ATTUNE_BF16)/'
 runs 0 check --kernel narrow --cases 1
 says 'does not support'
-says_not refused
+says_not '^refused'
 
 runs 0 info ./mine --format tsv
 says 'BLOCK_N'
@@ -81,9 +81,9 @@ once unset 'workspace: it is not set: attune_term_const(0)'
 edited grid mine.c 's/attune_term_size(ATTUNE_SIZE_HEADS_Q)/{{0}, {0}}/'
 once grid 'grid\[1\]: it is not set'
 edited broken mine.kernel.c '1i neither C nor C++'
-once broken 'does not compile'
+once broken 'does not compile' 3
 edited prints mine.kernel.c 's/^#include <math.h>/#include <math.h>\n#include <stdio.h>/; s/^    const int tile = .*/&\n    (void)printf("%d", tile);/'
-once prints 'printf'
+once prints "it uses 'printf'" 3
 
 # For CUDA: compiled and looked at without a device, where the compiler is.
 runs 0 new yours --target cuda
@@ -97,7 +97,7 @@ if "$attune" export b1,h8,s512,d64,fp16 --kernel tiled --arch 90a -o pack > /dev
     runs 0 info ./yours:BLOCK_N=16 b1,h2,s64,d32,fp32,causal,window=9:0 --arch 90 --format tsv
     runs 0 export --kernel ./yours --arch 80 b1,h8,s512,d64,fp16 -o pack
     sed -i 's/__syncthreads();/__syncthreads()/' yours/yours.cu
-    runs 1 info yours --arch 80
+    runs 3 info yours --arch 80
     says 'does not compile for sm_80'
     [ "$(grep -c 'does not compile' "$in/said")" -eq 1 ] || fail 'a source that does not compile is said more than once'
 fi

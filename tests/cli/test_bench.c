@@ -102,7 +102,8 @@ static void an_arm_that_cannot_run_is_named_with_the_reason(void **state)
     assert_true(number_of(result.out, 1, 2) > 0);
     outcome_free(&result);
     /* What the others are compared with is then the first that ran. */
-    result = COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", "--arms", "openblas,auto", CAPPED);
+    result =
+        COMMAND("bench", "--target", "cpu", "--seconds", "0", "--format", "tsv", "--arms", "openblas,auto", CAPPED);
     assert_int_equal(lines_of(result.out), 2);
     assert_true(number_of(result.out, 1, 6) == 1);
     outcome_free(&result);

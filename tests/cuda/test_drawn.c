@@ -40,13 +40,8 @@ static int32_t draw_dim(at_random *random, const attune_dims *dims)
 
 static void add_features(at_random *random, at_text *text)
 {
-    static const char *const windows[] = {"",
-                                          "",
-                                          ",causal",
-                                          ",causal,offset=tl",
-                                          ",window=40:5",
-                                          ",causal,window=40:0",
-                                          ",causal,offset=7"};
+    static const char *const windows[] = {
+        "", "", ",causal", ",causal,offset=tl", ",window=40:5", ",causal,window=40:0", ",causal,offset=7"};
     static const char *const terms[] = {",softcap=15", ",bias=bxh",    ",mask",    ",alibi",   ",sink",    ",seqused",
                                         ",strict",     ",layout=bshd", ",align=2", ",align=4", ",varlen=3"};
     at_text_add(text, "%s", windows[below(random, sizeof windows / sizeof windows[0])]);
@@ -92,8 +87,8 @@ static bool draw(at_random *random, const attune_kernel *kernel, pair *of)
 {
     static const int archs[] = {80, 86, 89, 90};
     *of = (pair){.kernel = kernel, .target = fixture_target(archs[below(random, 4)])};
-    return draw_problem(random, kernel, &of->problem) &&
-           at_kernel_supports(kernel, &of->problem, &of->target, NULL) && draw_config(random, of);
+    return draw_problem(random, kernel, &of->problem) && at_kernel_supports(kernel, &of->problem, &of->target, NULL) &&
+           draw_config(random, of);
 }
 
 static void compile_pair(void *context, int64_t item, void *scratch)

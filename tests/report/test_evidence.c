@@ -90,7 +90,7 @@ static void is_well_formed(const char *page)
         }
     }
     assert_int_equal(depth, 0);
-    assert_null(strstr(page, "<script"));
+    assert_int_equal(count_of(page, "<script"), count_of(page, "<script>\n"));
     assert_null(strstr(page, "http"));
     assert_null(strstr(page, "src="));
     assert_null(strstr(page, "nan"));
@@ -106,10 +106,12 @@ static void every_verdict_has_its_marks(void **state)
     }
     char *page = page_of();
     is_well_formed(page);
-    assert_int_equal(count_of(page, "<circle class=\"mark\""), 2 * 6);   /* speed, and roofline */
-    assert_int_equal(count_of(page, "<rect class=\"mark\""), 2 * 2 * 3); /* of each peer and problem, one mark */
-    assert_int_equal(count_of(page, "<svg"), 2 + 1 + 3);                 /* questions, devices, problems */
+    assert_int_equal(count_of(page, "<circle class=\"mark\""), 6 + 2 * 6); /* small; speed, and roofline */
+    assert_int_equal(count_of(page, "<svg class=\"bar\""), 6);             /* a row each of the summary */
+    assert_int_equal(count_of(page, "<svg role"), 2 + 2 + 1 + 3);          /* masks; questions, devices, problems */
     assert_int_equal(count_of(page, "<table class=\"rows\">"), 3);
+    assert_int_equal(count_of(page, "<table class=\"sort\">"), 1);
+    assert_true(strstr(page, "<h2>Summary</h2>") < strstr(page, "<details>"));
     holds(page, "<h3>NVIDIA_H200, head dim 64, no mask: h8,d64,fp16</h3>");
     holds(page, "<h3>NVIDIA_H200, head dim 64, causal: h8,d64,fp16,causal</h3>");
     holds(page, "tiled, b1,h8,s1024,d64,fp16:");

@@ -9,16 +9,17 @@ static const int32_t block_n[] = {16, 32, 64};
 static const attune_param params[PARAMS] = {{.name = "BLOCK_N", .values = block_n, .count = 3}};
 
 /* What it computes. Whatever is not said here (biases, varlen, ...) is refused by attune, in words. */
-static const attune_capability can[] = {{.ops = ATTUNE_BIT(ATTUNE_FORWARD),
-                                         .dtypes = ATTUNE_DTYPES_FORWARD, /* fp32, fp16, bf16 */
-                                         .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_STRICT,
-                                         .layouts = ATTUNE_LAYOUTS_FORWARD,
-                                         .head_dim_qk = {1, 256, 1}, /* least, most, step */
-                                         .head_dim_v = {1, 256, 1},
-                                         .align = 1,
-                                         .arch_least = 80, /* sm_80 */
-                                         .arch_most = ATTUNE_ANY,
-                                         .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)}};
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_FORWARD, /* fp32, fp16, bf16 */
+     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_STRICT,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {1, 256, 1}, /* least, most, step */
+     .head_dim_v = {1, 256, 1},
+     .align = 1,
+     .arch_least = 80, /* sm_80 */
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)}};
 
 /* Whether the parameters' values go together: with one parameter, always. */
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -41,9 +42,8 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *needs)
 {
     (void)target;
-    *needs = (attune_resources){.threads = ROWS * LANES,
-                                .smem_bytes = shared_bytes(problem, config),
-                                .workspace = attune_term_const(0)};
+    *needs = (attune_resources){
+        .threads = ROWS * LANES, .smem_bytes = shared_bytes(problem, config), .workspace = attune_term_const(0)};
 }
 
 /* The most promising configs, best first. Index 0 always exists. */
@@ -79,7 +79,8 @@ const attune_kernel at_kernel_my_kernel = {.size = sizeof(attune_kernel),
                                            .abi = ATTUNE_ABI,
                                            .target = ATTUNE_TARGET_CUDA,
                                            .name = "my_kernel",
-                                           .summary = "keys in tiles of shared memory, an online softmax, four threads a row",
+                                           .summary =
+                                               "keys in tiles of shared memory, an online softmax, four threads a row",
                                            .param_count = PARAMS,
                                            .params = params,
                                            .can = can,
