@@ -4,8 +4,12 @@
 # chooses. DEMO_BRIEF=1 leaves out what takes more than seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=${1:-build} attune=${1:-build}/bin/attune layer=examples/data/minilm_layer.safetensors
-out=$build/demo said=$build/demo/said && mkdir -p "$out"
+build=$(realpath --relative-to=. "${1:-build}") && attune=$build/bin/attune layer=examples/data/minilm_layer.safetensors
+out=$build/demo said=$build/demo/said && mkdir -p "$out" && rm -f "$out/bench.png"
+# For PyTorch's arms: the library of this build.
+if [ -e "$build/lib/libattune-gate.so.0" ]; then
+    export ATTUNE_LIBRARY=${ATTUNE_LIBRARY:-$PWD/$build/lib/libattune-gate.so.0}
+fi
 
 if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; else bold='' plain=''; fi
 number=0
@@ -49,9 +53,9 @@ speeds() {
     echo
 }
 picture() { # of a bench over lengths
-    command -v gnuplot >/dev/null || return 0
+    echo
     tools/demo_plot.sh "$1" "$out"
-    echo "    (the same picture: $out/bench.png)"
+    if [ -s "$out/bench.png" ]; then echo "    (the same picture: $out/bench.png)"; fi
 }
 
 if [ -n "${ATTUNE_TARGET:-}" ] && ! "$attune" info >/dev/null 2>"$said"; then

@@ -67,6 +67,7 @@ void at_html_begin(at_text *page, const char *title)
         "svg line[stroke=\"#333\"],svg line[stroke=\"#000\"]{stroke:var(--line)}"
         "svg line[stroke=\"#ddd\"]{stroke:var(--faint)}svg [fill=\"#fff\"]{fill:var(--paper)}\n"
         "svg [fill=\"#000000\"]{fill:var(--ink)}svg [stroke=\"#000000\"]{stroke:var(--ink)}\n"
+        ".legend b[style*=\"#000000\"]{color:var(--ink)!important}\n"
         "code{font-size:.85rem}.rows td+td{overflow-wrap:normal}\n"
         "pre{font-size:.8rem;white-space:pre-wrap;overflow-wrap:anywhere}\n</style>\n</head>\n<body>\n");
     at_html_element(page, "h1", title);
