@@ -18,11 +18,12 @@
 #include "cuda/loaded.h"
 #include "cuda/maps.h"
 #include "library/context.h"
-#include "measure/clock.h"
+#include "library/placement.h"
+#include "measure/interleave.h"
 #include "measure/statistics.h"
 
 /* A batch is of CALLS_MAX calls, or of as many as the device does in BATCH_US. */
-enum { BATCHES = 61, CALLS_MIN = 20, CALLS_MAX = 200, BATCH_US = 5000, TURNS = 97, TURN_BYTES = 256 };
+enum { BATCHES = 62, CALLS_MIN = 20, CALLS_MAX = 200, BATCH_US = 5000, TURNS = 97, TURN_BYTES = 256 };
 
 /* A step as the driver is given it: a launch, or a fill of so many words. */
 typedef struct bare_step {
@@ -41,7 +42,7 @@ typedef struct subject {
     at_device *device;
     at_cuda_device *cuda;
     at_loaded *own, *empty;
-    void *buffer[ATTUNE_O + 1];
+    at_placement place;
     attune_call call;
     int calls; /* of a batch */
     int turn;
@@ -61,11 +62,11 @@ static attune_status execute_moved(subject *s, int first)
 {
     s->turn = (s->turn + 1) % TURNS;
     for (int role = first; role <= ATTUNE_O; ++role) {
-        s->call.tensor[role].data = (char *)s->buffer[role] + (ptrdiff_t)s->turn * TURN_BYTES;
+        s->call.tensor[role].data = (char *)s->place.twin[role] + (ptrdiff_t)s->turn * TURN_BYTES;
     }
     attune_status status = execute(s);
     for (int role = first; role <= ATTUNE_O; ++role) {
-        s->call.tensor[role].data = s->buffer[role];
+        s->call.tensor[role].data = s->place.twin[role];
     }
     return status;
 }
@@ -264,18 +265,19 @@ static attune_status plan_kernel(subject *s, const char *kernel)
 static attune_status allocate_tensors(subject *s)
 {
     const attune_problem *problem = &s->problem;
+    size_t workspace;
+    at_placement_open(s->device, &s->call, &s->place);
     for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
         bool queries = role == ATTUNE_Q || role == ATTUNE_O;
         int64_t rows = queries ? problem->heads_q * problem->seqlen_q : problem->heads_kv * problem->seqlen_kv;
         int32_t dim = role == ATTUNE_Q || role == ATTUNE_K ? problem->head_dim_qk : problem->head_dim_v;
         size_t bytes = (size_t)(problem->batch * rows * dim) * 4 + (size_t)TURNS * TURN_BYTES;
-        AT_FORWARD(s->device->ops->allocate(s->device, bytes, &s->buffer[role]));
-        s->call.tensor[role].data = s->buffer[role];
+        AT_FORWARD(at_placement_own(&s->place, (attune_role)role, NULL, bytes));
     }
-    AT_FORWARD(attune_plan_workspace(s->plan, &s->call, &s->call.workspace_bytes));
-    return s->call.workspace_bytes > 0
-               ? s->device->ops->allocate(s->device, s->call.workspace_bytes, &s->call.workspace)
-               : ATTUNE_OK;
+    AT_FORWARD(attune_plan_workspace(s->plan, &s->place.call, &workspace));
+    AT_FORWARD(at_placement_reserve(&s->place, workspace));
+    s->call = s->place.call;
+    return ATTUNE_OK;
 }
 
 static attune_status prepare(subject *s, const char *text, const char *kernel)
@@ -325,48 +327,80 @@ static attune_status prepare_bare(subject *s)
 
 /* ---- Measuring ---- */
 
-/* The queue is emptied between batches, so that no launch waits for a place in it. */
-static attune_status time_batch(subject *s, attune_status (*call)(subject *), double *us)
+/* One of the things timed, as an arm whose run is a batch of calls. */
+typedef struct batch {
+    subject *on;
+    attune_status (*call)(subject *);
+} batch;
+
+static attune_status run_batch(void *self, const attune_call *call)
 {
-    at_clock clock = at_clock_monotonic();
-    AT_FORWARD(s->device->ops->synchronise(s->device, NULL));
-    int64_t begin = clock.now_ns(clock.self);
-    for (int i = 0; i < s->calls; ++i) {
-        AT_FORWARD(call(s));
+    const batch *one = self;
+    (void)call;
+    for (int i = 0; i < one->on->calls; ++i) {
+        AT_FORWARD(one->call(one->on));
     }
-    *us = (double)(clock.now_ns(clock.self) - begin) / s->calls * 1e-3;
     return ATTUNE_OK;
+}
+
+/* The queue is emptied between batches, so that no launch waits for a place in it. */
+static attune_status empty_queue(void *self)
+{
+    const subject *s = self;
+    return s->device->ops->synchronise(s->device, NULL);
 }
 
 /* By the second batch: the first loads code. */
 static attune_status choose_calls(subject *s)
 {
-    double us = 0.0;
+    const batch waiting = {s, execute_and_wait};
+    at_clock clock = at_clock_monotonic();
+    int64_t ns = 0;
     s->calls = CALLS_MIN;
-    AT_FORWARD(time_batch(s, execute_and_wait, &us));
-    AT_FORWARD(time_batch(s, execute_and_wait, &us));
-    const double fit = BATCH_US / us;
+    for (int i = 0; i < 2; ++i) {
+        int64_t begin = clock.now_ns(clock.self);
+        AT_FORWARD(run_batch((void *)(uintptr_t)&waiting, NULL));
+        ns = clock.now_ns(clock.self) - begin;
+    }
+    const double fit = BATCH_US / (1e-3 * (double)ns / CALLS_MIN);
     s->calls = fit < CALLS_MIN ? CALLS_MIN : fit > CALLS_MAX ? CALLS_MAX : (int)fit;
     return ATTUNE_OK;
 }
 
-/* In turns, so that what changes in the machine falls on all alike. */
-static attune_status measure(subject *s)
+static attune_status print_medians(const subject *s, const at_samples *samples)
 {
-    static double us[TIMED][BATCHES];
-    AT_FORWARD(choose_calls(s));
-    for (int b = -3; b < BATCHES; ++b) {
-        for (int i = 0; i < TIMED; ++i) {
-            AT_FORWARD(time_batch(s, timed[i].call, &us[i][b < 0 ? 0 : b]));
-        }
-    }
     printf("what\tmedian_us\t# %s\n", attune_plan_kernel(s->plan));
     for (int i = 0; i < TIMED; ++i) {
         double median = 0.0;
-        AT_FORWARD(at_median(us[i], BATCHES, &median));
+        AT_FORWARD(at_median(samples[i].us, samples[i].count, &median));
         printf("%s\t%.3f\n", timed[i].name, median);
     }
     return ATTUNE_OK;
+}
+
+static attune_status measure(subject *s)
+{
+    batch one[TIMED];
+    attune_arm arm[TIMED];
+    at_bound bound[TIMED];
+    at_samples samples[TIMED];
+    at_interleave how;
+    AT_FORWARD(choose_calls(s));
+    for (int i = 0; i < TIMED; ++i) {
+        one[i] = (batch){s, timed[i].call};
+        arm[i] = (attune_arm){.name = timed[i].name, .self = &one[i], .run = run_batch};
+        bound[i] = (at_bound){.arm = &arm[i], .calls = s->calls};
+    }
+    at_interleave_init(&how);
+    how.samples_min = how.samples_max = BATCHES;
+    how.before = empty_queue;
+    how.before_self = s;
+    AT_FORWARD(at_interleave_run(&how, bound, TIMED, samples));
+    attune_status status = print_medians(s, samples);
+    for (int i = 0; i < TIMED; ++i) {
+        at_samples_free(&samples[i]);
+    }
+    return status;
 }
 
 static attune_status run(subject *s, const char *problem, const char *kernel)
@@ -385,12 +419,7 @@ static void release(subject *s)
     if (s->device == NULL) {
         return;
     }
-    for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
-        s->device->ops->release(s->device, s->buffer[role]);
-    }
-    if (s->call.workspace != NULL) {
-        s->device->ops->release(s->device, s->call.workspace);
-    }
+    at_placement_free(&s->place);
     attune_plan_destroy(s->plan);
     if (s->empty != NULL) {
         s->device->ops->unload(s->empty);

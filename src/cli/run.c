@@ -9,90 +9,52 @@
 #include "cli/run.h"
 #include "core/call.h"
 #include "core/problem.h"
+#include "library/placement.h"
 #include "measure/clock.h"
 
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
 
-/* Device buffers of a call, owned where they are not the host's own. */
-typedef struct buffers {
-    at_device *device;
-    void *owned[ATTUNE_ROLE_COUNT + 1];
-    attune_call call; /* data are the device's */
-} buffers;
-
-static void buffers_free(buffers *b)
-{
-    for (int i = 0; i <= ATTUNE_ROLE_COUNT; i++) {
-        if (b->owned[i] != NULL) {
-            b->device->ops->release(b->device, b->owned[i]);
-        }
-    }
-}
-
-static attune_status allocate(buffers *b, int index, size_t bytes)
-{
-    return b->device->ops->allocate(b->device, bytes > 0 ? bytes : 1, &b->owned[index]);
-}
-
 /* NOTE: a CPU reads the file's own bytes where they are aligned as the problem wants; large inputs are then in memory
  * once. */
-static attune_status place_tensor(const at_run_job *job, int role, const at_array *array, buffers *b)
+static attune_status place_tensor(const at_run_job *job, attune_role role, const at_array *array, at_placement *place)
 {
-    attune_tensor *tensor = &b->call.tensor[role];
+    const attune_tensor *tensor = &place->call.tensor[role];
     size_t align = role <= ATTUNE_O ? (size_t)at_problem_align(&job->problem) : at_array_element(array->dtype);
-    bool here = b->device->target.kind == ATTUNE_TARGET_CPU;
-    if (tensor->data == NULL || (here && (uintptr_t)tensor->data % align == 0)) {
-        return ATTUNE_OK;
-    }
-    AT_FORWARD(allocate(b, role, array->bytes));
-    tensor->data = b->owned[role];
-    return b->device->ops->upload(b->device, tensor->data, array->data, array->bytes);
+    bool here = place->device->target.kind == ATTUNE_TARGET_CPU;
+    bool stays = tensor->data == NULL || (here && (uintptr_t)tensor->data % align == 0);
+    return stays ? ATTUNE_OK : at_placement_own(place, role, array->data, array->bytes);
 }
 
-static attune_status place(const at_run_job *job, const attune_plan *plan, buffers *b)
+static attune_status place_all(const at_run_job *job, const attune_plan *plan, at_placement *place)
 {
-    b->call = job->call;
-    for (int role = 0; role < ATTUNE_ROLE_COUNT; role++) {
+    size_t workspace;
+    for (attune_role role = 0; role < ATTUNE_ROLE_COUNT; role++) {
         const at_array *array = role == ATTUNE_O ? &job->o : role == ATTUNE_LSE ? &job->lse : &job->input[role].array;
-        AT_FORWARD(place_tensor(job, role, array, b));
+        AT_FORWARD(place_tensor(job, role, array, place));
     }
-    AT_FORWARD(attune_plan_workspace(plan, &b->call, &b->call.workspace_bytes));
-    if (b->call.workspace_bytes == 0) {
-        return ATTUNE_OK;
-    }
-    AT_FORWARD(allocate(b, ATTUNE_ROLE_COUNT, b->call.workspace_bytes));
-    b->call.workspace = b->owned[ATTUNE_ROLE_COUNT];
-    return ATTUNE_OK;
-}
-
-static attune_status fetch(const buffers *b, int role, const at_array *array)
-{
-    return b->owned[role] == NULL
-               ? ATTUNE_OK
-               : b->device->ops->download(b->device, (void *)(uintptr_t)array->data, b->owned[role], array->bytes);
+    AT_FORWARD(attune_plan_workspace(plan, &place->call, &workspace));
+    return at_placement_reserve(place, workspace);
 }
 
 /* One call, from its arguments to a complete O. */
+static attune_status run_placed(const at_run_job *job, const attune_plan *plan, at_placement *place, double *time_us)
+{
+    at_clock clock = at_clock_monotonic();
+    AT_FORWARD(place_all(job, plan, place));
+    int64_t begin = clock.now_ns(clock.self);
+    AT_FORWARD(attune_plan_execute(plan, &place->call));
+    AT_FORWARD(place->device->ops->synchronise(place->device, NULL));
+    *time_us = (double)(clock.now_ns(clock.self) - begin) / 1e3;
+    AT_FORWARD(at_placement_bring(place, ATTUNE_O, (void *)(uintptr_t)job->o.data, job->o.bytes));
+    return at_placement_bring(place, ATTUNE_LSE, (void *)(uintptr_t)job->lse.data, job->lse.bytes);
+}
+
 static attune_status execute(const at_run_job *job, const attune_plan *plan, at_device *device, double *time_us)
 {
-    buffers b = {.device = device};
-    at_clock clock = at_clock_monotonic();
-    attune_status status = place(job, plan, &b);
-    if (status == ATTUNE_OK) {
-        int64_t begin = clock.now_ns(clock.self);
-        status = attune_plan_execute(plan, &b.call);
-        if (status == ATTUNE_OK) {
-            status = device->ops->synchronise(device, NULL);
-        }
-        *time_us = (double)(clock.now_ns(clock.self) - begin) / 1e3;
-    }
-    if (status == ATTUNE_OK) {
-        status = fetch(&b, ATTUNE_O, &job->o);
-    }
-    if (status == ATTUNE_OK) {
-        status = fetch(&b, ATTUNE_LSE, &job->lse);
-    }
-    buffers_free(&b);
+    at_placement place;
+    at_placement_open(device, &job->call, &place);
+    attune_status status = run_placed(job, plan, &place, time_us);
+    at_placement_free(&place);
     return status;
 }
 

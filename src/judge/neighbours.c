@@ -11,8 +11,6 @@ enum {
     SLOTS = 4,
     SLOTS_LARGE = 2,
     LARGE = 32 << 20, /* bytes of a call from which on two calls must do; and no more of a workspace is touched */
-    LINE = 256,
-    GAPS = 61,
     POISON = 0xff,
     SPARED = 64 /* of so many words one is changed, at random */
 };
@@ -45,7 +43,7 @@ static const at_device_ops *ops_of(const strip *on)
 static size_t lay(strip *on, size_t bytes)
 {
     size_t at = on->bytes;
-    on->bytes += (bytes + LINE - 1) / LINE * LINE + LINE * (1 + (size_t)at_random_below(&on->random, GAPS));
+    on->bytes += at_placement_spaced(&on->random, bytes);
     return at;
 }
 

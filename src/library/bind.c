@@ -66,16 +66,26 @@ static attune_status replay(void *self, const attune_call *call)
     return at_cuda_graph_launch(self, call->stream);
 }
 
-static attune_status wait_for_stream(void *self)
+/* One replay more keeps the device busy until the host has enqueued the others. */
+static attune_status time_replays(void *self, int64_t runs, double *ns)
 {
-    const at_binding *binding = self;
-    return binding->device->ops->synchronise(binding->device, binding->call.stream);
+    const at_binding *on = self;
+    double us = 0;
+    AT_FORWARD(replay(on->graph, &on->call));
+    AT_FORWARD(at_cuda_event_record(on->device, on->begin, on->call.stream));
+    for (int64_t i = 0; i < runs; ++i) {
+        AT_FORWARD(replay(on->graph, &on->call));
+    }
+    AT_FORWARD(at_cuda_event_record(on->device, on->end, on->call.stream));
+    AT_FORWARD(at_cuda_event_elapsed(on->device, on->begin, on->end, &us));
+    *ns = 1e3 * us;
+    return ATTUNE_OK;
 }
 
 /* As many calls as fit into two milliseconds, and no more than 20. */
 static attune_status bind_graph(const attune_arm *arm, int64_t call_ns, at_binding *binding)
 {
-    enum { CALLS_MAX = 20, GRAPH_NS = 2000000 };
+    enum { CALLS_MAX = 20, GRAPH_NS = 2000000, LEAST_NS = 300000 }; /* an event's grain of 0.5 us is 1/600 of that */
     attune_call calls[CALLS_MAX];
     int64_t fits = GRAPH_NS / (call_ns > 0 ? call_ns : 1);
     int count = fits < 1 ? 1 : fits > CALLS_MAX ? CALLS_MAX : (int)fits;
@@ -84,9 +94,14 @@ static attune_status bind_graph(const attune_arm *arm, int64_t call_ns, at_bindi
     }
     AT_FORWARD(at_arm_capture(binding->device, arm, calls, count, binding->call.stream, &binding->graph));
     binding->arm = (attune_arm){.size = sizeof binding->arm, .name = arm->name, .self = binding->graph, .run = replay};
-    binding->bound.arm = &binding->arm;
-    binding->bound.calls = count;
-    return ATTUNE_OK;
+    binding->bound = (at_bound){.arm = &binding->arm,
+                                .call = &binding->call,
+                                .calls = count,
+                                .time = time_replays,
+                                .time_self = binding,
+                                .least_ns = LEAST_NS};
+    AT_FORWARD(at_cuda_event_create(binding->device, &binding->begin));
+    return at_cuda_event_create(binding->device, &binding->end);
 }
 
 attune_status at_bind(at_device *device, const attune_arm *arm, const attune_call *call, int64_t call_ns,
@@ -94,16 +109,15 @@ attune_status at_bind(at_device *device, const attune_arm *arm, const attune_cal
 {
     *binding = (at_binding){.device = device, .call = *call};
     binding->bound = (at_bound){.arm = arm, .call = &binding->call, .calls = 1};
-    if (device->target.kind != ATTUNE_TARGET_CUDA) {
-        return ATTUNE_OK;
-    }
-    binding->bound.finish = wait_for_stream;
-    binding->bound.finish_self = binding;
-    return bind_graph(arm, call_ns, binding);
+    return device->target.kind == ATTUNE_TARGET_CUDA ? bind_graph(arm, call_ns, binding) : ATTUNE_OK;
 }
 
 void at_unbind(at_binding *binding)
 {
     at_cuda_graph_destroy(binding->graph);
+    if (binding->graph != NULL) {
+        at_cuda_event_destroy(binding->device, binding->begin);
+        at_cuda_event_destroy(binding->device, binding->end);
+    }
     memset(binding, 0, sizeof *binding);
 }

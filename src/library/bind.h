@@ -19,14 +19,15 @@ attune_status at_arm_workspace(const attune_arm *arm, const attune_call *call, s
 attune_status at_arm_capture(at_device *device, const attune_arm *arm, const attune_call *calls, int count,
                              void *stream, at_cuda_graph **graph);
 
-/* An arm on a call's buffers, ready to be timed: on a CPU as it is, on CUDA as a graph of several calls, so that the
- * host is left out. It must not be moved. */
+/* An arm on a call's buffers, ready to be timed: on a CPU as it is, by the clock of who times it; on CUDA as a graph of
+ * several calls, by the device's events, so that the host is left out. It must not be moved. */
 typedef struct at_binding {
     at_device *device;
     attune_call call;
     attune_arm arm; /* CUDA: replays the graph */
     at_cuda_graph *graph;
-    at_bound bound; /* what is timed; NULL for its arm: not bound */
+    void *begin, *end; /* CUDA's events */
+    at_bound bound;    /* what is timed */
 } at_binding;
 
 /* `arm` and the buffers of `call`, its workspace too, must outlive the binding; on CUDA the call has a stream, and the

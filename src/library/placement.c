@@ -79,21 +79,38 @@ static attune_status move_role(at_placement *place, int role, mover move)
     return buffer->sparse ? move_rows(place, role, move) : move(place, role, 0, buffer->total);
 }
 
+void at_placement_open(at_device *device, const attune_call *call, at_placement *place)
+{
+    *place = (at_placement){.device = device, .call = *call};
+}
+
+attune_status at_placement_own(at_placement *place, attune_role role, const void *data, size_t bytes)
+{
+    const at_device_ops *ops = place->device->ops;
+    void *twin = NULL;
+    AT_FORWARD(ops->allocate(place->device, bytes > 0 ? bytes : 1, &twin));
+    place->twin[role] = twin;
+    place->call.tensor[role].data = twin;
+    return data == NULL ? ATTUNE_OK : ops->upload(place->device, twin, data, bytes);
+}
+
+attune_status at_placement_bring(at_placement *place, attune_role role, void *data, size_t bytes)
+{
+    const unsigned char *twin = place->twin[role];
+    return twin == NULL ? ATTUNE_OK : place->device->ops->download(place->device, data, twin, bytes);
+}
+
 attune_status at_placement_create(at_device *device, at_inputs *inputs, at_placement *place)
 {
-    memset(place, 0, sizeof *place);
-    place->device = device;
+    at_placement_open(device, &inputs->call, place);
     place->inputs = inputs;
-    place->call = inputs->call;
     place->digest = at_inputs_digest(inputs);
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         const at_buffer *buffer = &inputs->buffer[role];
         if (buffer->base == NULL || !at_placement_apart(place)) {
             continue;
         }
-        void *twin = NULL;
-        AT_FORWARD(device->ops->allocate(device, buffer->total, &twin));
-        place->twin[role] = twin;
+        AT_FORWARD(at_placement_own(place, (attune_role)role, NULL, buffer->total));
         place->call.tensor[role].data = place->twin[role] + buffer->at;
         AT_FORWARD(move_role(place, role, send));
     }
@@ -151,6 +168,9 @@ attune_status at_placement_reserve(at_placement *place, size_t bytes)
     place->workspace_bytes = bytes;
     place->call.workspace = workspace;
     place->call.workspace_bytes = bytes;
+    if (place->inputs == NULL) {
+        return ATTUNE_OK;
+    }
     AT_FORWARD(paint(place, place->workspace, place->inputs->draw.poison, bytes));
     return paint(place, place->workspace + bytes, GUARD, GUARD_BYTES);
 }
@@ -298,4 +318,10 @@ attune_status at_placement_untouched(at_placement *place)
     AT_FORWARD(gaps_untouched(place, ATTUNE_O));
     AT_FORWARD(gaps_untouched(place, ATTUNE_LSE));
     return inputs_unchanged(place);
+}
+
+size_t at_placement_spaced(at_random *random, size_t bytes)
+{
+    enum { LINE = 256 };
+    return (bytes + LINE - 1) / LINE * LINE + LINE * (1 + (size_t)at_random_below(random, AT_SPACED_MAX / LINE - 2));
 }

@@ -1,14 +1,16 @@
-/* Host inputs on a device: on the CPU they run where they lie, elsewhere each buffer, guards included, has a twin. */
+/* A call's buffers on a device. Of drawn inputs: on the CPU they run where they lie, elsewhere each buffer, guards
+ * included, has a twin. Of tensors that come from elsewhere: whichever are to be the device's own. */
 #ifndef LIBRARY_PLACEMENT_H
 #define LIBRARY_PLACEMENT_H
 
+#include "base/random.h"
 #include "core/device.h"
 #include "reference/inputs.h"
 
 typedef struct at_placement {
     at_device *device;
-    at_inputs *inputs;
-    attune_call call; /* pointers for the device */
+    at_inputs *inputs; /* NULL: the call's tensors come from elsewhere */
+    attune_call call;  /* pointers for the device */
     unsigned char *twin[ATTUNE_ROLE_COUNT];
     unsigned char *workspace; /* followed by a guard band */
     size_t workspace_bytes;
@@ -20,6 +22,17 @@ bool at_placement_apart(const at_placement *place);
 /* Sends the inputs, which must outlive the placement. Free with at_placement_free, also after an error. */
 attune_status at_placement_create(at_device *device, at_inputs *inputs, at_placement *place);
 void at_placement_free(at_placement *place);
+/* A call whose tensors come from elsewhere, where they lie. Free it likewise. */
+void at_placement_open(at_device *device, const attune_call *call, at_placement *place);
+/* Moves one of its tensors, of so many bytes, to a buffer of the device's own with this data; NULL: contents are
+ * arbitrary. */
+attune_status at_placement_own(at_placement *place, attune_role role, const void *data, size_t bytes);
+/* Brings back to the host what was moved; does nothing for what was not. */
+attune_status at_placement_bring(at_placement *place, attune_role role, void *data, size_t bytes);
+/* Bytes that a piece takes in a slab where pieces lie at irregular distances, so that no piece's address follows from
+ * another's. */
+enum { AT_SPACED_MAX = 256 * 63 }; /* more than the piece itself, at most */
+size_t at_placement_spaced(at_random *random, size_t bytes);
 /* Poisons O, LSE and the workspace with the pattern. */
 attune_status at_placement_poison(at_placement *place, uint8_t pattern);
 /* At least so much workspace in place->call. */

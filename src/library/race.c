@@ -1,5 +1,4 @@
 /* The planner's own race: candidates run on drawn inputs, each must be right before it is timed, the fastest wins. */
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,6 @@
 #include "library/state.h"
 #include "library/workload.h"
 #include "measure/interleave.h"
-#include "measure/statistics.h"
 
 enum {
     SHORT_FIELD = 8,     /* candidates of a short race */
@@ -207,36 +205,6 @@ static attune_status qualify_all(attune_context *context, const attune_problem *
 
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
 
-static attune_status fastest_of(const at_samples *samples, int count, int *winner)
-{
-    double best = DBL_MAX;
-    for (int i = 0; i < count; ++i) {
-        double median = 0.0;
-        AT_FORWARD(at_median(samples[i].us, samples[i].count, &median));
-        if (median < best) {
-            best = median;
-            *winner = i;
-        }
-    }
-    return ATTUNE_OK;
-}
-
-attune_status at_race_time(const at_clock *clock, double budget_s, const at_bound *arms, int count, int *winner)
-{
-    at_interleave how;
-    at_samples samples[AT_ARMS_MAX];
-    at_interleave_init(&how);
-    how.clock = *clock;
-    how.budget_s = budget_s;
-    how.samples_min = 4;
-    AT_FORWARD(at_interleave_run(&how, arms, count, samples));
-    attune_status status = fastest_of(samples, count, winner);
-    for (int i = 0; i < count; ++i) {
-        at_samples_free(&samples[i]);
-    }
-    return status;
-}
-
 static attune_status bind_all(const at_workload *work, const field *all, at_binding *binding, at_bound *bound)
 {
     for (int i = 0; i < all->count; ++i) {
@@ -251,13 +219,14 @@ static attune_status race(const at_workload *work, const field *all, bool patien
 {
     at_binding binding[FINALISTS] = {{0}};
     at_bound bound[FINALISTS];
+    double us;
     *winner = 0;
     if (all->count == 1) {
         return ATTUNE_OK;
     }
     attune_status status = bind_all(work, all, binding, bound);
     if (status == ATTUNE_OK) {
-        status = at_race_time(&work->clock, patient ? 4.0 : 0.4, bound, all->count, winner);
+        status = at_interleave_fastest(&work->clock, patient ? 4.0 : 0.4, bound, all->count, winner, &us);
     }
     for (int i = 0; i < all->count; ++i) {
         at_unbind(&binding[i]);

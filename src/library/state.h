@@ -10,7 +10,6 @@
 #include "library/context.h"
 #include "library/lookup.h"
 #include "library/wisdom.h"
-#include "measure/arm.h"
 #include "measure/clock.h"
 
 /* What a context is assembled from. Tests bring their own devices, kernels and clocks. */
@@ -106,9 +105,5 @@ void at_remember_failure(attune_context *context, const attune_kernel *kernel);
  * result before it is timed. With `planning` held. */
 attune_status at_race_run(attune_context *context, const attune_problem *problem, bool patient, uint32_t avoided,
                           at_choice *winner);
-
-/* The fastest of at most AT_ARMS_MAX arms, by their medians, in about the time given. Tests bring a clock of their own.
- */
-attune_status at_race_time(const at_clock *clock, double budget_s, const at_bound *arms, int count, int *winner);
 
 #endif

@@ -11,18 +11,13 @@ typedef struct at_bound {
     const attune_arm *arm;
     const attune_call *call; /* what the arm is run with; NULL: it needs none */
     int calls;               /* that one run of it makes, such as a graph's; times are of one call */
-    /* Waits for all that was enqueued; called once at the end of each sample, inside the time. NULL: a run is complete
-     * on return. */
-    attune_status (*finish)(void *self);
-    void *finish_self;
+    /* Times so many runs together, to their end, by a clock of its own such as a device's events; no sample is then
+     * shorter than least_ns, which that clock tells well enough. NULL: a run is complete on return, and whoever times
+     * has the clock. */
+    attune_status (*time)(void *self, int64_t runs, double *ns);
+    void *time_self;
+    int64_t least_ns;
 } at_bound;
-
-/* Runs it once, to its end. */
-static inline attune_status at_bound_run(const at_bound *bound)
-{
-    attune_status status = bound->arm->run(bound->arm->self, bound->call);
-    return status == ATTUNE_OK && bound->finish != NULL ? bound->finish(bound->finish_self) : status;
-}
 
 /* Closes and clears; one that is all zeros is fine. */
 static inline void at_arm_close(attune_arm *arm)

@@ -1,9 +1,11 @@
 #include "measure/interleave.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/status.h"
 #include "measure/batch.h"
+#include "measure/statistics.h"
 #include "measure/warmup.h"
 
 void at_interleave_init(at_interleave *how)
@@ -47,27 +49,29 @@ static attune_status check(const at_interleave *how, int arm_count)
     return ATTUNE_OK;
 }
 
-/* Times `calls` calls of an arm together, after the hook. */
-static attune_status time_calls(const timing *run, int arm, int64_t calls, double *call_ns)
+static attune_status time_here(const timing *run, const at_bound *timed, int64_t runs, double *ns)
+{
+    int64_t start = now_ns(run);
+    for (int64_t i = 0; i < runs; ++i) {
+        AT_FORWARD(timed->arm->run(timed->arm->self, timed->call));
+    }
+    *ns = (double)(now_ns(run) - start);
+    return ATTUNE_OK;
+}
+
+/* Times so many runs of an arm together, after the hook. */
+static attune_status time_runs(const timing *run, int arm, int64_t runs, double *run_ns)
 {
     const at_bound *timed = &run->arms[arm];
     AT_FAIL_IF(run->how->stop != NULL && run->how->stop(run->how->stop_self), ATTUNE_INTERRUPTED, "interrupted");
     if (run->how->before != NULL) {
         AT_FORWARD(run->how->before(run->how->before_self));
     }
-    int64_t start = now_ns(run);
-    attune_status status = ATTUNE_OK;
-    for (int64_t call = 0; call < calls && status == ATTUNE_OK; ++call) {
-        status = timed->arm->run(timed->arm->self, timed->call);
-    }
-    if (status == ATTUNE_OK && timed->finish != NULL) {
-        status = timed->finish(timed->finish_self);
-    }
-    if (status != ATTUNE_OK) {
-        return at_fail_in(status, "arm %s", timed->arm->name);
-    }
-    *call_ns = (double)(now_ns(run) - start) / (double)calls;
-    return ATTUNE_OK;
+    double ns = 0;
+    attune_status status =
+        timed->time != NULL ? timed->time(timed->time_self, runs, &ns) : time_here(run, timed, runs, &ns);
+    *run_ns = ns / (double)runs;
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "arm %s", timed->arm->name);
 }
 
 /* ---- Warm-up --------------------------------------------------------------------------------------------------------
@@ -86,8 +90,9 @@ static bool all_settled(const timing *run, const at_warmup *warmups)
 static void set_calls(timing *run, const at_warmup *warmups)
 {
     for (int arm = 0; arm < run->arm_count; ++arm) {
-        int64_t call_ns = (int64_t)at_warmup_recent(&warmups[arm]);
-        run->samples[arm].calls = run->how->before != NULL ? 1 : at_batch_calls(call_ns, run->batch_ns);
+        int64_t run_ns = (int64_t)at_warmup_recent(&warmups[arm]);
+        int64_t length_ns = run->arms[arm].time != NULL ? run->arms[arm].least_ns : run->batch_ns;
+        run->samples[arm].runs = run->how->before != NULL ? 1 : at_batch_calls(run_ns, length_ns);
     }
 }
 
@@ -101,9 +106,9 @@ static attune_status warm_up(timing *run)
     do {
         at_order_block(&run->order, block);
         for (int i = 0; i < run->arm_count; ++i) {
-            double call_ns;
-            AT_FORWARD(time_calls(run, block[i], run->samples[block[i]].calls, &call_ns));
-            at_warmup_add(&warmups[block[i]], call_ns);
+            double run_ns;
+            AT_FORWARD(time_runs(run, block[i], run->samples[block[i]].runs, &run_ns));
+            at_warmup_add(&warmups[block[i]], run_ns);
         }
         set_calls(run, warmups);
     } while (!all_settled(run, warmups) && since_s(run, start) < run->how->budget_s / 2);
@@ -122,9 +127,9 @@ static attune_status sample_block(timing *run)
     at_order_block(&run->order, block);
     for (int i = 0; i < 2 * run->arm_count; ++i) {
         at_samples *samples = &run->samples[block[i]];
-        double call_ns;
-        AT_FORWARD(time_calls(run, block[i], samples->calls, &call_ns));
-        samples->us[samples->count++] = call_ns * 1e-3 / run->arms[block[i]].calls;
+        double run_ns;
+        AT_FORWARD(time_runs(run, block[i], samples->runs, &run_ns));
+        samples->us[samples->count++] = run_ns * 1e-3 / run->arms[block[i]].calls;
     }
     return ATTUNE_OK;
 }
@@ -165,7 +170,7 @@ static attune_status make_room(timing *run)
 {
     size_t room = (size_t)run->how->samples_max + 2;
     for (int arm = 0; arm < run->arm_count; ++arm) {
-        run->samples[arm].calls = 1;
+        run->samples[arm].runs = 1;
         run->samples[arm].us = malloc(room * sizeof *run->samples[arm].us);
         AT_FAIL_IF(run->samples[arm].us == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu samples", room);
     }
@@ -202,4 +207,37 @@ void at_samples_free(at_samples *samples)
 {
     free(samples->us);
     *samples = (at_samples){0};
+}
+
+/* ---- Races ------------------------------------------------------------------------------------------------------- */
+
+static attune_status fastest_of(const at_samples *samples, int count, int *winner, double *us)
+{
+    *us = HUGE_VAL;
+    for (int i = 0; i < count; ++i) {
+        double median = 0;
+        AT_FORWARD(at_median(samples[i].us, samples[i].count, &median));
+        if (median < *us) {
+            *us = median;
+            *winner = i;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+attune_status at_interleave_fastest(const at_clock *clock, double budget_s, const at_bound *arms, int arm_count,
+                                    int *winner, double *us)
+{
+    at_interleave how;
+    at_samples samples[AT_ARMS_MAX];
+    at_interleave_init(&how);
+    how.clock = *clock;
+    how.budget_s = budget_s;
+    how.samples_min = 4;
+    AT_FORWARD(at_interleave_run(&how, arms, arm_count, samples));
+    attune_status status = fastest_of(samples, arm_count, winner, us);
+    for (int i = 0; i < arm_count; ++i) {
+        at_samples_free(&samples[i]);
+    }
+    return status;
 }

@@ -302,11 +302,7 @@ static attune_status run_locked(peer *self, const attune_call *call)
     AT_FAIL_IF((int64_t)call->workspace_bytes < plan->workspace_bytes, ATTUNE_WORKSPACE_TOO_SMALL,
                "cudnn: workspace_bytes %zu: this call takes %lld", call->workspace_bytes,
                (long long)plan->workspace_bytes);
-    at_cudnn_operands operands = {.workspace = call->workspace, .stream = call->stream, .scale = self->scale};
-    for (int role = ATTUNE_Q; role <= ATTUNE_LSE; ++role) {
-        operands.data[role] = call->tensor[role].data;
-    }
-    return at_cudnn_plan_run(plan, &one->by->form, &operands);
+    return at_cudnn_plan_run(plan, &one->by->form, self->scale, call);
 }
 
 static attune_status run(void *of, const attune_call *call)

@@ -154,16 +154,16 @@ static void add(arguments *all, int64_t id, void *data)
     all->data[all->count++] = data;
 }
 
-static void gather(const at_cudnn *cudnn, const at_cudnn_shape *shape, const at_cudnn_operands *operands,
+static void gather(const at_cudnn *cudnn, const at_cudnn_shape *shape, float scale, const attune_call *call,
                    arguments *all)
 {
     /* NOTE: engines before 9.10 made NaN of rows that begin with minus infinity. */
-    *all = (arguments){.scale = operands->scale,
+    *all = (arguments){.scale = scale,
                        .hidden = cudnn->version < 91000 ? -FLT_MAX : -INFINITY,
                        .seqlen_q = (int32_t)shape->seqlen_q,
                        .seqlen_kv = (int32_t)shape->seqlen_kv};
     for (int role = 0; role <= (shape->lse != 0 ? ATTUNE_LSE : ATTUNE_O); ++role) {
-        add(all, AT_CUDNN_ID_ROLES + role, operands->data[role]);
+        add(all, AT_CUDNN_ID_ROLES + role, call->tensor[role].data);
     }
     add(all, AT_CUDNN_ID_SCALE, &all->scale);
     if (shape->mask != AT_CUDNN_MASK_NONE) {
@@ -189,24 +189,24 @@ static attune_status fill(const at_cudnn *cudnn, at_cudnn_descriptor pack, const
 }
 
 static attune_status execute(const at_cudnn_plan *plan, at_cudnn_descriptor pack, const arguments *all,
-                             const at_cudnn_operands *operands)
+                             const attune_call *call)
 {
     const at_cudnn *cudnn = plan->cudnn;
-    AT_FORWARD(fill(cudnn, pack, all, operands->workspace));
-    CHECK(cudnn, ATTUNE_DEVICE_ERROR, "setting the stream", cudnnSetStream, cudnn->handle, operands->stream);
+    AT_FORWARD(fill(cudnn, pack, all, call->workspace));
+    CHECK(cudnn, ATTUNE_DEVICE_ERROR, "setting the stream", cudnnSetStream, cudnn->handle, call->stream);
     CHECK(cudnn, ATTUNE_DEVICE_ERROR, "running", cudnnBackendExecute, cudnn->handle, plan->ready, pack);
     return ATTUNE_OK;
 }
 
-attune_status at_cudnn_plan_run(const at_cudnn_plan *plan, const at_cudnn_shape *shape,
-                                const at_cudnn_operands *operands)
+attune_status at_cudnn_plan_run(const at_cudnn_plan *plan, const at_cudnn_shape *shape, float scale,
+                                const attune_call *call)
 {
     arguments all;
     at_cudnn_descriptor pack = NULL;
     CHECK(plan->cudnn, ATTUNE_OUT_OF_MEMORY, "gathering the tensors", cudnnBackendCreateDescriptor,
           AT_CUDNN_VARIANT_PACK, &pack);
-    gather(plan->cudnn, shape, operands, &all);
-    attune_status status = execute(plan, pack, &all, operands);
+    gather(plan->cudnn, shape, scale, call, &all);
+    attune_status status = execute(plan, pack, &all, call);
     destroy(plan->cudnn, pack);
     return status;
 }

@@ -27,19 +27,12 @@ typedef struct at_cudnn_plan {
     int64_t engine; /* cuDNN's number of it */
 } at_cudnn_plan;
 
-/* What one run works on. */
-typedef struct at_cudnn_operands {
-    void *data[5]; /* of Q, K, V, O and, where the shape has it, LSE: device memory, 16-byte aligned */
-    void *workspace;
-    void *stream;
-    float scale;
-} at_cudnn_operands;
-
 /* Compiles the index-th choice. ATTUNE_UNSUPPORTED where that engine refuses the graph after all. */
 attune_status at_cudnn_plan_make(const at_cudnn_choices *choices, int index, at_cudnn_plan *plan);
 void at_cudnn_plan_free(at_cudnn_plan *plan);
-/* Enqueues one run of a plan for the shape, by one thread at a time. */
-attune_status at_cudnn_plan_run(const at_cudnn_plan *plan, const at_cudnn_shape *shape,
-                                const at_cudnn_operands *operands);
+/* Enqueues one run of a plan for the shape, on the call's tensors (16-byte aligned), workspace and stream, by one
+ * thread at a time. */
+attune_status at_cudnn_plan_run(const at_cudnn_plan *plan, const at_cudnn_shape *shape, float scale,
+                                const attune_call *call);
 
 #endif

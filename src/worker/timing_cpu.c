@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "core/problem.h"
+#include "library/placement.h"
 #include "measure/flush.h"
 #include "worker/timing.h"
 
@@ -102,13 +103,6 @@ static void poison(const cpu_timing *on, cpu_arm *arm)
 
 /* ---- Arms -------------------------------------------------------------------------------------------------------- */
 
-enum { LINE = 256, GAPS = 61, SPACED_MAX = LINE * (GAPS + 2) };
-
-static size_t spaced(cpu_timing *on, size_t bytes)
-{
-    return (bytes + LINE - 1) / LINE * LINE + LINE * (1 + (size_t)at_random_below(&on->random, GAPS));
-}
-
 static void free_calls(cpu_arm *arm)
 {
     free(arm->slab);
@@ -122,7 +116,7 @@ static size_t lay_out(cpu_timing *on, size_t from, size_t bytes, int count, size
 {
     for (int i = 0; i < count; ++i) {
         at[i] = from;
-        from += spaced(on, bytes);
+        from += at_placement_spaced(&on->random, bytes);
     }
     return from;
 }
@@ -130,12 +124,12 @@ static size_t lay_out(cpu_timing *on, size_t from, size_t bytes, int count, size
 /* As many calls as the arena has room for outputs, at least one; where it has none for even one, as memory allows. */
 static int choose_calls(const cpu_timing *on, cpu_arm *arm, int calls, size_t workspace)
 {
-    size_t output = on->base.transformed.role[ATTUNE_O].bytes + SPACED_MAX;
+    size_t output = on->base.transformed.role[ATTUNE_O].bytes + AT_SPACED_MAX;
     size_t room = on->base.worker->arena_bytes;
     bool there = on->base.worker->arena != NULL && room >= AT_OUTPUTS_AT + output;
     arm->shown = there && arm->of->run != NULL;
     size_t outputs = (arm->shown ? room - AT_OUTPUTS_AT : MEMORY_MAX) / output;
-    size_t workspaces = MEMORY_MAX / (workspace + SPACED_MAX);
+    size_t workspaces = MEMORY_MAX / (workspace + AT_SPACED_MAX);
     size_t fits = outputs < workspaces ? outputs : workspaces;
     return fits < 1 || calls < 1 ? 1 : (size_t)calls > fits ? (int)fits : calls;
 }

@@ -12,6 +12,7 @@
 #include "core/problem.h"
 #include "cuda/graph.h"
 #include "cuda/nvml.h"
+#include "library/placement.h"
 #include "measure/clock.h"
 #include "measure/statistics.h"
 #include "worker/timing.h"
@@ -186,9 +187,8 @@ typedef struct layout {
 
 static size_t place(layout *in, size_t bytes)
 {
-    enum { LINE = 256, GAPS = 61 };
     size_t at = in->used;
-    in->used += (bytes + LINE - 1) / LINE * LINE + LINE * (1 + (size_t)at_random_below(in->random, GAPS));
+    in->used += at_placement_spaced(in->random, bytes);
     return at;
 }
 

@@ -170,7 +170,7 @@ static void a_coarse_clock_makes_longer_batches(void **state)
     machine coarse = {.hand = {.tick_ns = 1000, .read_ns = 100}, .random = at_random_seed(5, 0)};
     at_samples samples[2];
     double ratio = measured_ratio(&coarse, 3000, 2000, 1, samples);
-    assert_true(samples[0].calls * 3000 >= 2000 * 1000);
+    assert_true(samples[0].runs * 3000 >= 2000 * 1000);
     assert_true(fabs(ratio - 1.5) < 0.005);
     free_both(samples);
 }
@@ -279,7 +279,7 @@ static void cold_samples_are_single_calls_after_an_untimed_hook(void **state)
     how.before = hook_before;
     how.before_self = &seen;
     assert_int_equal(at_interleave_run(&how, &arm, 1, &samples), ATTUNE_OK);
-    assert_int_equal(samples.calls, 1);
+    assert_int_equal(samples.runs, 1);
     assert_int_equal(seen.before_count, self.calls);
     assert_true(fabs(median_us(&samples) - 10) < 0.1);
     assert_false(seen.backwards);
@@ -297,26 +297,32 @@ static attune_status enqueue(void *self, const attune_call *call)
     return ATTUNE_OK;
 }
 
-static attune_status wait_for_all(void *self)
+/* Its own clock sees all of the work. */
+static attune_status time_queue(void *self, int64_t runs, double *ns)
 {
     fake *arm = self;
+    int64_t start = arm->on->hand.now_ns;
+    for (int64_t i = 0; i < runs; ++i) {
+        assert_int_equal(enqueue(self, NULL), ATTUNE_OK);
+    }
     arm->on->hand.now_ns += (int64_t)(arm->calls * arm->call_ns);
     arm->calls = 0;
+    *ns = (double)(arm->on->hand.now_ns - start);
     return ATTUNE_OK;
 }
 
-static void enqueued_work_is_waited_for_inside_the_time(void **state)
+static void an_arm_may_bring_its_own_clock(void **state)
 {
     (void)state;
     machine on = {.hand = {.read_ns = 25}, .random = at_random_seed(14, 0)};
     hooks seen = {.on = &on};
     fake self = {.on = &on, .call_ns = 20000};
     self.arm = (attune_arm){.name = "queue", .self = &self, .run = enqueue};
-    at_bound arm = {.arm = &self.arm, .calls = 2, .finish = wait_for_all, .finish_self = &self};
+    at_bound arm = {.arm = &self.arm, .calls = 2, .time = time_queue, .time_self = &self, .least_ns = 300000};
     at_interleave how = hooked(&seen);
     at_samples samples;
     assert_int_equal(at_interleave_run(&how, &arm, 1, &samples), ATTUNE_OK);
-    assert_int_equal(samples.calls, 5); /* 0.1 ms of runs of 21 us, which make two calls each */
+    assert_int_equal(samples.runs, 15); /* 0.3 ms of runs of 21 us, which make two calls each */
     assert_true(fabs(median_us(&samples) - 10.5) < 0.05);
     at_samples_free(&samples);
 }
@@ -487,7 +493,7 @@ int main(void)
         cmocka_unit_test(a_machine_that_never_settles_is_measured_and_reported),
         cmocka_unit_test(budget_minimum_and_maximum_are_kept),
         cmocka_unit_test(cold_samples_are_single_calls_after_an_untimed_hook),
-        cmocka_unit_test(enqueued_work_is_waited_for_inside_the_time),
+        cmocka_unit_test(an_arm_may_bring_its_own_clock),
         cmocka_unit_test(a_stop_is_an_interrupt),
         cmocka_unit_test(a_failing_arm_is_named),
         cmocka_unit_test(blocks_are_balanced_permutations),
