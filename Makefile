@@ -50,11 +50,11 @@ test-gpu:
 	@tools/test-gpu.sh $(BUILD)/gpu
 
 gate: build
-	@ATTUNE_LIBRARY="$(abspath $(BUILD))/lib/libattune-gate.so.0" \
+	@ATTUNE_LIBRARY="$(abspath $(BUILD))/lib/libattune-gate.so" \
 		PYTHONPATH="$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}" tools/gate.sh $(BUILD)/bin evidence
 
 evolve: build
-	@ATTUNE_LIBRARY="$(abspath $(BUILD))/lib/libattune-gate.so.0" \
+	@ATTUNE_LIBRARY="$(abspath $(BUILD))/lib/libattune-gate.so" \
 		PYTHONPATH="$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}" \
 		LEDGERS="$(abspath $(BUILD))/ledgers" tools/evolve.sh $(BUILD)/bin evidence $(BUILD)/device.wisdom
 

@@ -123,12 +123,12 @@ static attune_status add_problem(job *on, const attune_problem *problem)
     return on->first > 0 ? add_first(on, problem) : add_all(on, problem);
 }
 
-static attune_status add_cases(job *on, const attune_problem *problem)
+static attune_status add_cases(job *on, const at_test_problem *test)
 {
     for (int64_t i = 0; i < (on->cases > 0 ? on->cases : 1); ++i) {
-        at_gate_case one = {.problem = *problem};
+        at_gate_case one = {.problem = test->problem};
         if (on->cases > 0) {
-            at_case_make(problem, SEED, i, &one);
+            at_case_make(test, SEED, i, &one);
         }
         AT_FORWARD(add_problem(on, &one.problem));
     }
@@ -151,7 +151,7 @@ static void compile(void *context, int64_t index, void *scratch)
     }
 }
 
-static attune_status compile_problem(at_pool *pool, job *on, const attune_problem *problem, const char *text)
+static attune_status compile_problem(at_pool *pool, job *on, const at_test_problem *problem, const char *text)
 {
     at_clock clock = at_clock_monotonic();
     int64_t began_ns = clock.now_ns(clock.self);
@@ -184,12 +184,12 @@ static attune_status read_options(job *on, int argc, char **argv, int *at)
     return ATTUNE_OK;
 }
 
-static attune_status read_problems(char **word, int count, attune_problem *problem)
+static attune_status read_problems(char **word, int count, at_test_problem *problem)
 {
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(attune_problem_parse(word[i], &problem[i]));
+        AT_FORWARD(at_test_problem_parse(word[i], &problem[i]));
         for (int k = 0; k < i; ++k) {
-            AT_FAIL_IF(at_problem_equal(&problem[k], &problem[i]), ATTUNE_INVALID_ARGUMENT, "%s is given twice",
+            AT_FAIL_IF(at_test_problem_equal(&problem[k], &problem[i]), ATTUNE_INVALID_ARGUMENT, "%s is given twice",
                        word[i]);
         }
     }
@@ -211,7 +211,7 @@ static attune_status find_kernel(job *on, const char *text)
     return ATTUNE_OK;
 }
 
-static attune_status read_words(job *on, char **word, int count, attune_problem *problem)
+static attune_status read_words(job *on, char **word, int count, at_test_problem *problem)
 {
     int64_t arch;
     AT_FORWARD(find_kernel(on, word[1]));
@@ -220,7 +220,7 @@ static attune_status read_words(job *on, char **word, int count, attune_problem 
     return read_problems(word + 2, count - 2, problem);
 }
 
-static attune_status run(job *on, char **text, int count, const attune_problem *problem)
+static attune_status run(job *on, char **text, int count, const at_test_problem *problem)
 {
     at_pool *pool;
     AT_FORWARD(at_pool_create(at_cpu_count(), 0, &pool));
@@ -244,7 +244,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: ahead [--first N] [--cases N] ARCH KERNEL[:PARAM=VALUE,...] PROBLEM...\n");
         return 2;
     }
-    attune_problem *problem = calloc((size_t)argc, sizeof *problem);
+    at_test_problem *problem = calloc((size_t)argc, sizeof *problem);
     if (problem == NULL) {
         status = at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for %d problems", argc);
     }

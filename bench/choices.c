@@ -16,7 +16,7 @@ static bool print_choice(const attune_kernel *kernel, const attune_target *targe
     attune_problem problem;
     attune_config config;
     char params[AT_KERNEL_TEXT_MAX];
-    if (attune_problem_parse(text, &problem) != ATTUNE_OK || !kernel->supports(&problem, target, NULL) ||
+    if (attune_problem_parse(text, &problem) != ATTUNE_OK || !at_kernel_supports(kernel, &problem, target, NULL) ||
         !kernel->heuristic(&problem, target, 0, &config)) {
         (void)fprintf(stderr, "%s: %s does not run it\n", text, kernel->name);
         return false;

@@ -28,7 +28,7 @@ enum { ROUNDS = 11, TOP = 100, TOP_ROUNDS = 30 };
 typedef struct bench {
     attune_context *context;
     const attune_kernel *kernel;
-    attune_problem problem;
+    at_test_problem test;
     at_space *space;
     at_workload work;
     at_clock clock;
@@ -108,7 +108,7 @@ static attune_status begin_ledger(bench *on, const char *path)
                    "bench/exhaust: %d pairs of samples of %.0f us each in rounds, the fastest %d then %d more", ROUNDS,
                    SAMPLE_US, TOP, TOP_ROUNDS);
     AT_FORWARD(at_cpu_source_digest(on->kernel->name, start->source));
-    AT_FORWARD(attune_problem_print(&on->problem, start->problem, sizeof start->problem));
+    AT_FORWARD(at_test_problem_print(&on->test, start->problem, sizeof start->problem));
     AT_FORWARD(at_ledger_create(path, &event, &on->ledger));
     event = (at_event){.kind = AT_EVENT_SPACE, .as.space = on->space};
     return add_event(on, &event);
@@ -132,8 +132,8 @@ static attune_status load(bench *on, int candidate)
     attune_plan *plan;
     int64_t ns;
     at_space_config(on->space, candidate, &config);
-    AT_FORWARD(at_residents_get(on->context, &on->problem, on->kernel, &config, true, &loaded));
-    AT_FORWARD(at_plan_bind(&on->problem, loaded, AT_ORIGIN_NAMED, &plan));
+    AT_FORWARD(at_residents_get(on->context, &on->test.problem, on->kernel, &config, true, &loaded));
+    AT_FORWARD(at_plan_bind(&on->test.problem, loaded, AT_ORIGIN_NAMED, &plan));
     at_arm_of_plan(plan, &on->arm[candidate]);
     AT_FORWARD(at_workload_reserve(&on->work, &on->arm[candidate]));
     attune_status status = at_workload_judge(&on->work, &on->arm[candidate], &ns);
@@ -203,18 +203,18 @@ static attune_status open_all(bench *on, const char *kernel, const char *problem
     options.target = "cpu";
     on->clock = at_clock_monotonic();
     on->began_ns = on->clock.now_ns(on->clock.self);
-    AT_FORWARD(attune_problem_parse(problem, &on->problem));
+    AT_FORWARD(at_test_problem_parse(problem, &on->test));
     AT_FORWARD(attune_context_create(&options, &on->context));
     on->kernel = at_kernels_find(on->context->parts.kernels, kernel);
     AT_FAIL_IF(on->kernel == NULL, ATTUNE_NOT_FOUND, "there is no kernel \"%s\"", kernel);
-    AT_FORWARD(at_space_open(on->kernel, &on->problem, &on->context->parts.device->target, "", &on->space));
+    AT_FORWARD(at_space_open(on->kernel, &on->test.problem, &on->context->parts.device->target, "", &on->space));
     size_t count = (size_t)on->space->count;
     on->arm = calloc(count, sizeof *on->arm);
     on->measured = calloc(count, sizeof *on->measured);
     on->ratio = calloc(count, sizeof *on->ratio);
     AT_FAIL_IF(on->arm == NULL || on->measured == NULL || on->ratio == NULL, ATTUNE_OUT_OF_MEMORY,
                "no memory for %zu configs", count);
-    return at_workload_open(on->context, &on->problem, &on->work);
+    return at_workload_open(on->context, &on->test, &on->work);
 }
 
 /* The process ends with it: nothing is freed. */

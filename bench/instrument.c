@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "core/problem.h"
 #include "judge/executor.h"
 #include "measure/speed.h"
 #include "worker/worker.h"
@@ -117,14 +118,17 @@ static attune_status measure(instrument *on)
 
 static attune_status prepare(instrument *on, char **argv, int argc)
 {
-    const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0xff};
+    at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0xff};
+    at_test_problem test;
     on->arm_count = argc - 4;
     AT_FAIL_IF(on->arm_count < 3 || on->arm_count > AT_SESSION_ARMS_MAX, ATTUNE_INVALID_ARGUMENT,
                "a candidate and 1 to %d peers are needed", AT_SESSION_ARMS_MAX - 2);
     on->target = argv[1];
     on->quick = strncmp(argv[2], "quick=", 6) == 0;
     AT_FORWARD(at_parse_double("must", argv[2] + (on->quick ? 6 : 0), &on->must));
-    AT_FORWARD(attune_problem_parse(argv[4], &on->timed.problem));
+    AT_FORWARD(at_test_problem_parse(argv[4], &test));
+    on->timed.problem = test.problem;
+    draw.length_seed = test.length_seed;
     for (int i = 0; i < on->arm_count; ++i) {
         bool twin = i == on->arm_count - 1;
         on->name[i] = twin ? argv[5] : argv[5 + i];

@@ -19,7 +19,7 @@ machine() {
 }
 rungs() {
     local ours=minimal,tiled,pipelined,guarded,cublas,cublas_qk,cutlass,wmma,wmma_acc16,wmma_ws
-    python3 "$here/ladder.py" --library "$dir/libattune.so.0" --seconds "${SECONDS_EACH:-2}" \
+    python3 "$here/ladder.py" --library "$dir/libattune.so.0.2" --seconds "${SECONDS_EACH:-2}" \
         --arms "$ours,torch:flash,torch:efficient,torch:cudnn" > "$out/ladder.tsv"
 }
 stages() {

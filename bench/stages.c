@@ -272,7 +272,8 @@ static attune_status run_once(subject *s, const attune_plan *plan)
 static attune_status take_kernel(subject *s, const char *kernel, const wishes *w)
 {
     attune_plan *plan;
-    AT_FORWARD(at_plan_named(s->context, &s->problem, kernel, &plan));
+    const attune_plan_options named = {.size = sizeof named, .kernel = kernel};
+    AT_FORWARD(attune_plan_create(s->context, &s->problem, &named, &plan));
     attune_status status = w->once ? run_once(s, plan) : time_kernel(s, plan, w->seconds);
     attune_plan_destroy(plan);
     return status;

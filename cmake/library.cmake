@@ -63,7 +63,9 @@ set_target_properties(attune_gate_shared PROPERTIES OUTPUT_NAME attune-gate BUIL
 target_link_libraries(attune_gate_shared PRIVATE attune_flags Threads::Threads m ${CMAKE_DL_LIBS}
   ${JANSSON_LINK_LIBRARIES} ${ZLIB_STATIC})
 target_link_options(attune_gate_shared PRIVATE LINKER:--exclude-libs,libz.a)
-set_target_properties(attune_shared attune_gate_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+# Before 1.0 a minor version may break binaries: each has an ABI, and so a name for the loader, of its own.
+set_target_properties(attune_shared attune_gate_shared PROPERTIES VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 
 # The build folder can be carried as it is: jansson lies beside libattune-gate.so, which looks there first.
 file(REAL_PATH ${JANSSON_LINK_LIBRARIES} jansson_file)

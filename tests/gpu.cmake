@@ -41,7 +41,7 @@ add_custom_target(gpu_bundle ALL
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/plan_times $<TARGET_FILE:bench_plan_times>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/launches $<TARGET_FILE:bench_launches>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/instrument $<TARGET_FILE:bench_instrument>
-  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/libattune.so.0 $<TARGET_FILE:attune_shared>
-  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/libattune-gate.so.0 $<TARGET_FILE:attune_gate_shared>
+  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/$<TARGET_SONAME_FILE_NAME:attune_shared> $<TARGET_FILE:attune_shared>
+  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/$<TARGET_SONAME_FILE_NAME:attune_gate_shared> $<TARGET_FILE:attune_gate_shared>
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${JANSSON_SHARED_REAL} ${ATTUNE_GPU_DIR}/libjansson.so.4
   DEPENDS attune attune_shared attune_gate_shared bench_stages bench_plan_times bench_launches bench_instrument ${gpu_targets} VERBATIM)

@@ -1,7 +1,7 @@
-/* attune.h: fused scaled dot-product attention that plans, proves and runs. This header is the manual.
+/* attune.h: fused scaled dot-product attention, planned and run. This header is the manual.
  *
- * State a problem (what is asked), make a plan for it (which kernel and config, on which target), execute the plan on
- * your buffers as often as you like:
+ * State a problem, make a plan for it (a kernel and its config on a target), execute the plan on your buffers as often
+ * as you like:
  *
  *     attune_problem problem;
  *     attune_context *context;
@@ -16,17 +16,19 @@
  *
  * Conventions
  * - Every function that can fail returns an attune_status; what happened, with the field, the value and the limit, is
- *   in attune_last_detail() of the same thread. On failure outputs are left as they were (pointers set to NULL).
+ *   in attune_last_detail() of the same thread. On failure outputs are left as they were, and handles set to NULL. A
+ *   NULL where none is allowed is ATTUNE_INVALID_ARGUMENT; any function may return ATTUNE_OUT_OF_MEMORY.
  * - The library never prints, aborts, exits or throws.
- * - Handles are opaque and freed by their destroy function, which accepts NULL. Tensors always belong to the caller.
+ * - Handles are opaque and freed by their destroy function, which accepts NULL. Tensors belong to the caller, and so do
+ *   strings that are passed in, which are copied where they are kept.
  * - Public structs begin with their size: fill them with their init function, or zero them and set `size` to what
- * sizeof says. They only ever grow at their end, and 0 in a field that was appended means what was before it. So a
- * program runs with a newer library unchanged, and with an older one as long as it leaves what that does not know at 0.
+ *   sizeof says. Within a MINOR version they only grow at their end, and 0 in an appended field means what was before
+ *   it: a program runs with a newer library unchanged, and with an older one while it leaves what that lacks at 0.
  * - Functions that fill in a struct are given its size as this header has it, by the inline functions here. Bindings of
  *   other languages call what ends in _sized, with the size of their own declaration.
- * - Sizes are element counts unless a name ends in _bytes. Times do not appear in this header.
- * - Contexts and plans may be used from several threads at once; a single call or problem struct may not be changed
- *   while it is in use.
+ * - Sizes and strides are element counts unless a name ends in _bytes.
+ * - Contexts and plans may be used from several threads at once; a call or problem struct may not be changed while it
+ *   is in use.
  */
 #ifndef ATTUNE_H
 #define ATTUNE_H
@@ -49,13 +51,14 @@ extern "C" {
 /* ---- Version ---------------------------------------------------------------------------------------------------- */
 
 #define ATTUNE_VERSION_MAJOR 0
-#define ATTUNE_VERSION_MINOR 1
+#define ATTUNE_VERSION_MINOR 2
 #define ATTUNE_VERSION_PATCH 0
 #define ATTUNE_VERSION (ATTUNE_VERSION_MAJOR * 10000 + ATTUNE_VERSION_MINOR * 100 + ATTUNE_VERSION_PATCH)
 
-/* The version of the library that is linked, as ATTUNE_VERSION is of the header. */
+/* The version of the library that is linked, as ATTUNE_VERSION is of the header. Before 1.0 only versions of one MINOR
+ * work together, which the name that a program is linked to, libattune.so.MAJOR.MINOR, sees to. */
 ATTUNE_API int attune_version(void);
-/* The same as "0.1.0". Static storage. */
+/* The same as "0.2.0". Static storage. */
 ATTUNE_API const char *attune_version_string(void);
 
 /* ---- Errors ----------------------------------------------------------------------------------------------------- */
@@ -95,7 +98,7 @@ typedef enum attune_layout {
     ATTUNE_BSHD = 1  /* [batch, seqlen, heads, head_dim]; the only one for varlen: [total, heads, head_dim] */
 } attune_layout;
 
-#define ATTUNE_ROLES_MAX 64 /* more than there will be */
+#define ATTUNE_ROLES_MAX 64 /* entries of role_dtype; at least ATTUNE_ROLE_COUNT */
 
 /* Shape of the additive bias: which of batch and heads_q it has. */
 typedef enum attune_bias {
@@ -106,11 +109,12 @@ typedef enum attune_bias {
     ATTUNE_BIAS_BXH = 4
 } attune_bias;
 
-/* S = scale Q K^T; S = softcap tanh(S / softcap); S += bias; S -= slope |i + offset - j|; masks; P = softmax(S), the
- * sink joining its denominator; O = P V; LSE = ln sum exp S. Query head h reads key/value head h / (heads_q/heads_kv).
- * A row that sees no key gives O = 0 and LSE = -inf (with a sink: LSE = the sink).
+/* What is asked. For query row i and key j, one after the other, each where the problem has it: S = scale Q K^T;
+ * S = softcap tanh(S / softcap); S += bias; S -= slope |i + offset - j|; masks; P = softmax(S), the sink joining its
+ * denominator; O = P V; LSE = ln sum exp S. Query head h reads key/value head h / (heads_q / heads_kv). A row that sees
+ * no key gives O = 0 and LSE = -inf (with a sink: LSE = the sink). args.h has the shape of each role's tensor.
  *
- * Sizes are maxima: a plan serves every call whose sizes do not exceed them. */
+ * Sizes are maxima: a plan serves every call whose sizes do not exceed them. Head dims are exact. */
 typedef struct attune_problem {
     size_t size;          /* sizeof(attune_problem) */
     int32_t op;           /* attune_op */
@@ -132,15 +136,14 @@ typedef struct attune_problem {
     int32_t bias;         /* attune_bias */
     int32_t align;      /* bytes, a power of two 1 ... 256: what pointers and strides of Q, K, V and O are multiples of.
                            0: 16, or less where contiguous rows of these head dims give less */
-    int32_t mask;       /* a boolean MASK tensor is given. This and the next five are 0 or 1 */
-    int32_t alibi;      /* SLOPES are given */
-    int32_t sink;       /* a SINK is given */
-    int32_t seqused_kv; /* USED_KV is given */
-    int32_t strict;     /* non-finite keys and values that a row does not see leave no trace in it, in any kernel */
-    int32_t varlen;     /* packed sequences: CU_Q and CU_KV are given */
-    uint64_t varlen_seed; /* how test and bench inputs draw their lengths; no meaning in a plan */
-    /* Where a role's tensor has another dtype than is said above: that attune_dtype + 1; 0: as is said. K, V, O and
-     * BIAS may have fp32, fp16 or bf16. */
+    int32_t mask;       /* 1: calls have a MASK. This and the next five are 0 or 1 */
+    int32_t alibi;      /* calls have SLOPES */
+    int32_t sink;       /* calls have a SINK */
+    int32_t seqused_kv; /* calls have USED_KV */
+    int32_t strict;     /* non-finite keys and values that a row does not see must leave no trace in it */
+    int32_t varlen;     /* sequences are packed one after the other: calls have CU_Q and CU_KV; layout is ATTUNE_BSHD */
+    /* By attune_role: the attune_dtype of its tensor + 1, or 0 for `dtype`. K, V, O and BIAS may have fp32, fp16 or
+     * bf16 of their own; all others are 0. */
     uint8_t role_dtype[ATTUNE_ROLES_MAX];
 } attune_problem;
 
@@ -151,7 +154,8 @@ typedef struct attune_problem {
 static inline void attune_problem_init(attune_problem *problem);
 ATTUNE_API void attune_problem_init_sized(attune_problem *problem, size_t size);
 /* Reads the text form, for example "b2,h32,hkv8,s4096,d128,bf16,causal" (docs/problems.md has the grammar). Returns
- * ATTUNE_INVALID_PROBLEM, naming the term, for unknown, repeated, malformed or contradictory terms. */
+ * ATTUNE_INVALID_PROBLEM, naming the term, for unknown, repeated, malformed or contradictory terms. The number of
+ * `varlen=7`, which tests and benches draw their lengths by, is read and not kept. */
 static inline attune_status attune_problem_parse(const char *text, attune_problem *problem);
 ATTUNE_API attune_status attune_problem_parse_sized(const char *text, attune_problem *problem, size_t size);
 /* Writes the canonical text form, defaults omitted. Returns ATTUNE_INVALID_ARGUMENT where `bytes` is too small (never
@@ -161,8 +165,9 @@ ATTUNE_API attune_status attune_problem_print(const attune_problem *problem, cha
 ATTUNE_API attune_status attune_problem_check(const attune_problem *problem);
 /* Equal problems have equal hashes, on every machine. NULL hashes to 0. */
 ATTUNE_API uint64_t attune_problem_hash(const attune_problem *problem);
-/* Multiply-adds times two of the forward pass with masked work left out where the mask is known from the problem
- * alone (causal, window); 4 * batch * heads_q * seqlen_q * seqlen_kv * (head_dim_qk + head_dim_v) / 2 without. */
+/* Floating-point operations of both products at the problem's sizes, a multiply-add being two: 2 * batch * heads_q *
+ * (head_dim_qk + head_dim_v) for each pair of a query and a key that the causal mask and the window leave, which is
+ * seqlen_q * seqlen_kv pairs without them. 0 for an invalid problem. */
 ATTUNE_API double attune_problem_flops(const attune_problem *problem);
 
 /* ---- Context: where ------------------------------------------------------------------------------------------- */
@@ -174,24 +179,26 @@ typedef enum attune_target_kind { ATTUNE_TARGET_CPU = 0, ATTUNE_TARGET_CUDA = 1 
 typedef struct attune_options {
     size_t size;        /* sizeof(attune_options) */
     const char *target; /* "cpu", "cuda", "cuda:N"; NULL: $ATTUNE_TARGET, else cuda where usable, else cpu */
-    const char
-        *kernel;     /* "NAME" or "NAME:PARAM=VALUE,...": plans use this kernel alone; NULL: $ATTUNE_KERNEL, else any */
-    const char *isa; /* "baseline", "avx2", "avx512", "avx512_bf16", "amx": the highest CPU tier used; NULL:
-                        $ATTUNE_ISA, else the best */
-    int32_t threads; /* CPU threads, 1 ... 1024; 0: $ATTUNE_THREADS, else the CPUs this process may use */
+    /* "NAME" or "NAME:PARAM=VALUE,...": plans use this kernel alone, the parameters not given being its heuristic's.
+     * NULL: $ATTUNE_KERNEL, else any */
+    const char *kernel;
+    /* "baseline", "avx2", "avx512", "avx512_bf16", "amx": the highest CPU tier used. NULL: $ATTUNE_ISA, else the best
+     */
+    const char *isa;
+    int32_t threads;    /* CPU threads, 1 ... 1024; 0: $ATTUNE_THREADS, else the CPUs this process may use */
     int32_t reserved;   /* 0 */
     const char *wisdom; /* a wisdom file to read; NULL: $ATTUNE_WISDOM, else only what is shipped */
     const char *cache;  /* directory for compiled kernels; NULL: $ATTUNE_CACHE, else $XDG_CACHE_HOME/attune */
-    const char
-        *pack; /* kernels compiled ahead by `attune export`; NULL: $ATTUNE_PACK, else none. CUDA alone reads it */
+    const char *pack;   /* CUDA: kernels compiled ahead by `attune export`; NULL: $ATTUNE_PACK, else none */
 } attune_options;
 
 /* No option given. */
 static inline void attune_options_init(attune_options *options);
 ATTUNE_API void attune_options_init_sized(attune_options *options, size_t size);
 /* Opens the target: starts the CPU threads, or attaches to the CUDA device's current (else primary) context. NULL
- * options are the defaults. A wisdom file that cannot be read is an error; corrupt lines in it are skipped and counted
- * (attune_wisdom_skipped). Destroy with attune_context_destroy, after every plan made from it. */
+ * options are the defaults. ATTUNE_NO_DEVICE: the target is not there, or its driver not usable. ATTUNE_NOT_FOUND: no
+ * kernel or file of that name. ATTUNE_IO_ERROR: a wisdom file cannot be read; its corrupt lines are skipped and counted
+ * (attune_wisdom_skipped). ATTUNE_CORRUPT: the pack is not one. Destroy the context after every plan made from it. */
 ATTUNE_API attune_status attune_context_create(const attune_options *options, attune_context **context);
 ATTUNE_API void attune_context_destroy(attune_context *context);
 /* The target's text, for example "cpu/AMD_EPYC_7B13/avx2,threads=2". Belongs to the context. NULL gives "". */
@@ -204,8 +211,8 @@ typedef struct attune_plan attune_plan;
 /* How much work the planner may do to choose; wisdom that knows the problem's class answers at any level. */
 typedef enum attune_effort {
     ATTUNE_ESTIMATE = 0,   /* wisdom, else the kernels' own heuristics: runs nothing */
-    ATTUNE_MEASURE = 1,    /* wisdom, else a short race of the likeliest configs, each checked for right results */
-    ATTUNE_PATIENT = 2,    /* the same over every valid config within reason */
+    ATTUNE_MEASURE = 1,    /* wisdom, else a race of the likeliest configs, each checked first: up to seconds */
+    ATTUNE_PATIENT = 2,    /* the same with more configs of every kernel, and longer: up to minutes */
     ATTUNE_WISDOM_ONLY = 3 /* wisdom, else ATTUNE_NOT_FOUND */
 } attune_effort;
 
@@ -223,15 +230,28 @@ typedef struct attune_plan_options {
 static inline void attune_plan_options_init(attune_plan_options *options);
 ATTUNE_API void attune_plan_options_init_sized(attune_plan_options *options, size_t size);
 
-/* The kernels of this library, whatever their target: how many, and of the index-th its name, one line for people and
- * its attune_target_kind. NULL, and -1, where there are not so many. Static storage. */
+/* What a kernel's results may be like: bits of attune_kernel_traits and attune_plan_traits. */
+enum {
+    ATTUNE_TRAIT_GENERAL = 1 << 0, /* computes every valid problem without a role_dtype: its target's fallback */
+    ATTUNE_TRAIT_NONDETERMINISTIC = 1 << 1, /* equal inputs may give different bits */
+    ATTUNE_TRAIT_BATCH_VARIANT = 1 << 2,    /* a sequence's bits may depend on the others of its batch */
+    ATTUNE_TRAIT_TAINTS = 1 << 3,    /* a non-finite key or value may reach rows of its tile that do not see it */
+    ATTUNE_TRAIT_ACC16 = 1 << 4,     /* sums in fp16: less exact than other kernels, and chosen only by name */
+    ATTUNE_TRAIT_NAMED_ONLY = 1 << 5 /* chosen only by name */
+};
+
+/* The kernels of this library, whatever their target: how many, and of the index-th, from 0, its name, one line for
+ * people, its attune_target_kind and its ATTUNE_TRAIT_ bits. NULL, NULL, -1 and 0 where there are not so many. Static
+ * storage. */
 ATTUNE_API int32_t attune_kernel_count(void);
 ATTUNE_API const char *attune_kernel_name(int32_t index);
 ATTUNE_API const char *attune_kernel_summary(int32_t index);
 ATTUNE_API int32_t attune_kernel_target(int32_t index);
-/* Writes why the planner would not choose this kernel by itself for the problem on the context's target: one sentence
- * with the field, its value and the limit, cut to `bytes` (240 are enough); "" where it is a candidate. Returns
- * ATTUNE_NOT_FOUND where there is no kernel of that name, and what attune_problem_check returns. */
+ATTUNE_API uint32_t attune_kernel_traits(int32_t index);
+/* Writes into `text`, of `bytes` bytes, why the planner would not choose this kernel by itself for the problem on the
+ * context's target: one sentence with the field, its value and the limit, cut where it is longer (512 are enough); that
+ * it failed, where it did in this context; "" where it is a candidate. ATTUNE_NOT_FOUND: there is no kernel of that
+ * name. ATTUNE_INVALID_ARGUMENT: a pointer is NULL, or bytes 0. Else what attune_problem_check returns. */
 ATTUNE_API attune_status attune_why_not(const attune_context *context, const attune_problem *problem,
                                         const char *kernel, char *text, size_t bytes);
 /* Whether a kernel could run the problem on the context's target. `kernel` is a name, or NULL for the one that the
@@ -240,11 +260,14 @@ ATTUNE_API attune_status attune_why_not(const attune_context *context, const att
 ATTUNE_API attune_status attune_supports(const attune_context *context, const attune_problem *problem,
                                          const char *kernel);
 /* Chooses kernel and config, compiles what must be compiled, and returns an immutable plan that any number of threads
- * may execute. NULL options are the defaults. ATTUNE_UNSUPPORTED where no kernel, or the one named, meets them. Classes
- * already seen in this context are answered from memory. The context must outlive the plan.
+ * may execute; destroy it before the context. NULL options are the defaults. Problems of a class that was planned in
+ * this context with equal options are answered from memory. ATTUNE_UNSUPPORTED: no kernel, or not the one named, meets
+ * the options and the problem. ATTUNE_NOT_FOUND: there is no kernel of that name, or with ATTUNE_WISDOM_ONLY no row.
+ * ATTUNE_COMPILE_ERROR and ATTUNE_DEVICE_ERROR: the kernel named could not be made ready.
  *
- * Memory: a plan takes some 100 KB of the host (its latest calls), and on a device nothing: kernels' code and constants
- * belong to the context, once for all plans that run the same kernel and config. The workspace is the caller's. */
+ * Memory: attune_plan_memory of the host, allocated here and nowhere later, and on a device nothing: kernels' code and
+ * constants are the context's, once for all plans that run the same kernel and config. The workspace is the caller's.
+ */
 ATTUNE_API attune_status attune_plan_create(attune_context *context, const attune_problem *problem,
                                             const attune_plan_options *options, attune_plan **plan);
 ATTUNE_API void attune_plan_destroy(attune_plan *plan);
@@ -252,6 +275,13 @@ ATTUNE_API void attune_plan_destroy(attune_plan *plan);
 ATTUNE_API const char *attune_plan_kernel(const attune_plan *plan);
 /* Where the choice came from: "proven", "measured", "heuristic" or "named". Static storage. */
 ATTUNE_API const char *attune_plan_origin(const attune_plan *plan);
+
+/* ATTUNE_TRAIT_ bits of its kernel: 0 for one that is deterministic, keeps sequences apart and is exact about what it
+ * may read. NULL gives 0. */
+ATTUNE_API uint32_t attune_plan_traits(const attune_plan *plan);
+/* Bytes of the host's memory that the plan holds until it is destroyed: itself and, on CUDA, its latest calls ready to
+ * be launched again. NULL gives 0. */
+ATTUNE_API size_t attune_plan_memory(const attune_plan *plan);
 
 /* One execution: actual sizes, and buffers by role. */
 typedef struct attune_call {
@@ -264,12 +294,14 @@ typedef struct attune_call {
     int64_t total_q;  /* varlen: rows of Q, O (at least CU_Q[batch]); else ignored */
     int64_t total_kv; /* varlen: rows of K, V */
     int64_t offset;   /* replaces the problem's number with ATTUNE_OFFSET_NUMBER; else ignored */
-    /* Of operations and features to come (args.h says what they are): 0 in the forward pass. */
+    /* Reserved for operations to come (args.h says what they are): 0 in the forward pass. */
     int64_t page_count, page_table_width, total_new, states, state_stride_o, state_stride_lse;
-    void *workspace; /* at least attune_plan_workspace bytes, 256-byte aligned; NULL where that is 0 */
-    size_t workspace_bytes;
-    void *stream; /* CUDA: the CUstream to enqueue on, NULL for the default stream; CPU: NULL */
-    attune_tensor tensor[ATTUNE_ROLE_COUNT]; /* data NULL for every role that the problem does not have */
+    void *workspace; /* the target's memory, attune_plan_workspace bytes, 256-byte aligned; NULL where that is 0 */
+    size_t workspace_bytes; /* of it */
+    void *stream;           /* CUDA: the CUstream to enqueue on, NULL for the default stream; CPU: NULL */
+    /* By attune_role, in the target's memory (args.h has shapes and dtypes); data NULL for every role that the problem
+     * does not have, and for LSE where it is not wanted. */
+    attune_tensor tensor[ATTUNE_ROLE_COUNT];
 } attune_call;
 
 /* Fills in the problem's sizes, its offset, all dtypes, and for the roles that it has contiguous strides of its layout
@@ -281,18 +313,20 @@ ATTUNE_API attune_status attune_call_init_sized(attune_call *call, const attune_
 /* Exact bytes of workspace for a call of these sizes (its buffers may still be missing); with `call` NULL, the upper
  * bound over every allowed call. */
 ATTUNE_API attune_status attune_plan_workspace(const attune_plan *plan, const attune_call *call, size_t *bytes);
-/* Runs the plan. Checks the call (sizes within the plan's, pointers, dtypes, alignment, overlap of outputs with
- * anything, workspace; on the CPU also that CU_Q and CU_KV do not decrease) and returns an error without having written
- * anything, or: CPU: returns when O is complete. CUDA: enqueues on the stream and returns; nothing is allocated,
- * compiled or synchronised, so it can be captured into a graph. */
+/* Runs the plan. Checks the call first (sizes within the plan's, pointers, dtypes, alignment, overlap of outputs with
+ * anything, workspace; on the CPU also that CU_Q and CU_KV do not decrease): ATTUNE_INVALID_ARGUMENT, or
+ * ATTUNE_WORKSPACE_TOO_SMALL, without having written anything. CPU: returns when O is complete. CUDA: enqueues on the
+ * stream and returns; nothing is allocated, compiled or synchronised, so it can be captured into a graph.
+ * ATTUNE_DEVICE_ERROR: the driver refused a launch. */
 ATTUNE_API attune_status attune_plan_execute(const attune_plan *plan, const attune_call *call);
 
 /* ---- Wisdom: what has been learned ------------------------------------------------------------------------------ */
 
-/* Adds the rows of a file to the context's. Corrupt lines are skipped and counted in *skipped (may be NULL). */
+/* Adds the rows of a file to the context's: plans made from here on know them. Corrupt lines are skipped and counted in
+ * *skipped (may be NULL). ATTUNE_NOT_FOUND or ATTUNE_IO_ERROR: the file cannot be read; nothing is added. */
 ATTUNE_API attune_status attune_wisdom_read(attune_context *context, const char *path, size_t *skipped);
 /* Writes the context's rows, measured ones included, merged with what the file already has: proven rows stand before
- * measured ones, newer before older. The file is replaced whole or not at all. */
+ * measured ones, newer before older. The file is replaced whole or, with ATTUNE_IO_ERROR, not at all. */
 ATTUNE_API attune_status attune_wisdom_write(const attune_context *context, const char *path);
 /* Lines that were skipped as corrupt when the context was created. NULL gives 0. */
 ATTUNE_API size_t attune_wisdom_skipped(const attune_context *context);

@@ -19,7 +19,7 @@ typedef struct attune_arm {
     void *self;  /* handed to every member */
     /* What a report says of it: versions, how it was built, a digest; NULL where its name says all. Copied. */
     const char *account;
-    uint32_t traits;   /* ATTUNE_TRAIT_ bits of attune/kernel.h; 0: deterministic and exact about what it may read */
+    uint32_t traits;   /* ATTUNE_TRAIT_ bits; 0: deterministic and exact about what it may read */
     uint32_t reserved; /* 0 */
     /* Bytes of workspace for this call, whose data pointers may be NULL. NULL: none. */
     attune_status (*workspace)(void *self, const attune_call *call, size_t *bytes);

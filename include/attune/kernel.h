@@ -276,30 +276,19 @@ typedef struct attune_steps {
 
 /* What a config needs, predicted before anything is compiled. */
 typedef struct attune_resources {
-    int32_t threads;    /* CUDA: of a block */
-    int32_t smem_bytes; /* CUDA: of a block, static and dynamic */
-    int64_t
-        scratch_bytes; /* CPU: of a thread, at most ATTUNE_SCRATCH_MAX; arrives 64-byte aligned, contents arbitrary */
+    int32_t threads;       /* CUDA: of a block */
+    int32_t smem_bytes;    /* CUDA: of a block, static and dynamic */
+    int64_t scratch_bytes; /* CPU: of a thread; arrives 64-byte aligned, contents arbitrary */
     attune_term workspace; /* bytes, of a call's actual sizes; must not decrease when a size grows */
 } attune_resources;
 
-#define ATTUNE_SCRATCH_MAX 131072
+#define ATTUNE_SCRATCH_MAX 131072 /* scratch_bytes, at most */
 
 /* ---- The descriptor --------------------------------------------------------------------------------------------- */
 
 /* A CPU kernel's work: item is in 0 ... grid-1. Items run in any order on any thread, each exactly once, and must not
  * depend on one another. */
 typedef void (*attune_attend)(const attune_args *args, int64_t item, void *scratch);
-
-/* What a descriptor declares about its results (bits of attune_kernel.traits). */
-enum {
-    ATTUNE_TRAIT_GENERAL = 1 << 0,          /* supports every valid problem: the target's fallback */
-    ATTUNE_TRAIT_NONDETERMINISTIC = 1 << 1, /* equal inputs may give different bits */
-    ATTUNE_TRAIT_BATCH_VARIANT = 1 << 2,    /* a sequence's bits may depend on its batch neighbours */
-    ATTUNE_TRAIT_TAINTS = 1 << 3,    /* a non-finite key or value may reach rows of its tile that do not see it */
-    ATTUNE_TRAIT_ACC16 = 1 << 4,     /* accumulates in fp16: judged against a naive computation that does too */
-    ATTUNE_TRAIT_NAMED_ONLY = 1 << 5 /* never chosen unless named */
-};
 
 #define ATTUNE_BIT(index) (1u << (index))
 #define ATTUNE_ANY INT32_MAX /* no upper limit */
@@ -313,20 +302,27 @@ enum {
     (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_BIAS |                    \
      ATTUNE_FEATURE_MASK | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |                       \
      ATTUNE_FEATURE_VARLEN | ATTUNE_FEATURE_STRICT)
+#define ATTUNE_OFFSETS_FORWARD                                                                                         \
+    (ATTUNE_BIT(ATTUNE_OFFSET_BOTTOM_RIGHT) | ATTUNE_BIT(ATTUNE_OFFSET_TOP_LEFT) | ATTUNE_BIT(ATTUNE_OFFSET_NUMBER))
+#define ATTUNE_BIASES_FORWARD                                                                                          \
+    (ATTUNE_BIT(ATTUNE_BIAS_1X1) | ATTUNE_BIT(ATTUNE_BIAS_BX1) | ATTUNE_BIT(ATTUNE_BIAS_1XH) |                         \
+     ATTUNE_BIT(ATTUNE_BIAS_BXH))
 
 /* Multiples of `step` from `least` to `most`. */
 typedef struct attune_dims {
     int32_t least, most, step;
 } attune_dims;
 
-/* What a kernel computes, as data: a problem is asked of it only where one row of its table says all of it; the rest is
- * refused, what a later version of attune adds too. 0 is never "any". */
+/* What a kernel computes, as data. A problem is asked of it only where one row of its table says all of it; whatever no
+ * row says is refused, and so is what a later version of attune adds. 0 is none, never "any". */
 typedef struct attune_capability {
     uint32_t ops;      /* ATTUNE_BIT of attune_op */
     uint32_t dtypes;   /* ATTUNE_BIT of attune_dtype: the problem's, which is that of all roles */
     uint32_t dtypes_k; /* likewise: those that K, V, O and BIAS may have where the problem gives them another */
     uint32_t dtypes_v, dtypes_o, dtypes_bias;
     uint32_t features; /* ATTUNE_FEATURE_ bits that a problem may have. Not STRICT with ATTUNE_TRAIT_TAINTS */
+    uint32_t offsets;  /* ATTUNE_BIT of attune_offset, where CAUSAL, WINDOW or ALIBI of a problem make it matter */
+    uint32_t biases;   /* ATTUNE_BIT of attune_bias, with BIAS */
     uint32_t layouts;  /* ATTUNE_BIT of attune_layout */
     attune_dims head_dim_qk, head_dim_v;
     int32_t dims_equal;    /* 1: both are the same */
@@ -341,8 +337,9 @@ typedef struct attune_capability {
 #define ATTUNE_CAN_FORWARD(arch, step_kinds)                                                                           \
     {                                                                                                                  \
         .ops = ATTUNE_BIT(ATTUNE_FORWARD), .dtypes = ATTUNE_DTYPES_FORWARD, .features = ATTUNE_FEATURES_FORWARD,       \
-        .layouts = ATTUNE_LAYOUTS_FORWARD, .head_dim_qk = {1, 256, 1}, .head_dim_v = {1, 256, 1}, .align = 1,          \
-        .arch_least = (arch), .arch_most = ATTUNE_ANY, .steps = (step_kinds)                                           \
+        .offsets = ATTUNE_OFFSETS_FORWARD, .biases = ATTUNE_BIASES_FORWARD, .layouts = ATTUNE_LAYOUTS_FORWARD,         \
+        .head_dim_qk = {1, 256, 1}, .head_dim_v = {1, 256, 1}, .align = 1, .arch_least = (arch),                       \
+        .arch_most = ATTUNE_ANY, .steps = (step_kinds)                                                                 \
     }
 
 /* A problem and config that are compiled and inspected ahead of time for every architecture that supports them. */
@@ -357,7 +354,7 @@ typedef struct attune_kernel {
     int32_t target;      /* attune_target_kind */
     const char *name;    /* unique across targets: lower case, digits, underscores */
     const char *summary; /* one line for people */
-    uint32_t traits;
+    uint32_t traits;     /* ATTUNE_TRAIT_ bits */
     int32_t param_count;
     const attune_param *params;
     const attune_shipped *shipped; /* ends with a NULL problem; may be NULL */

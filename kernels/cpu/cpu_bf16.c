@@ -177,6 +177,7 @@ static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_BIT(ATTUNE_BF16),
      .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)(ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK),
+     .offsets = ATTUNE_OFFSETS_FORWARD,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {1, 256, 1},
      .head_dim_v = {1, 256, 1},

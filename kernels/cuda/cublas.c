@@ -9,15 +9,6 @@ static const attune_param params[PARAMS] = {[ROWS] = {"ROWS", rows_values, 4, 0}
 
 enum { WARP = 32, ROUND = 8 };
 
-bool at_cublas_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    (void)target;
-    if (attune_is_causal(problem) && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
-        return attune_refuse(reason, "offset: may hide a key from every row, and a GEMM multiplies by all of them");
-    }
-    return true;
-}
-
 /* seqlen_kv rounded up: a row of S. */
 static attune_term pitch(void)
 {
@@ -127,27 +118,18 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+#define ROW(mask, dtypes_of, step_of)                                                                                  \
+    {                                                                                                                  \
+        mask, .dtypes = (dtypes_of), .layouts = ATTUNE_LAYOUTS_FORWARD, .head_dim_qk = {step_of, 256, step_of},        \
+              .head_dim_v = {step_of, 256, step_of}, .align = 16, .arch_least = 80, .arch_most = ATTUNE_ANY,           \
+              .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_GEMM)                                   \
+    }
+
 static const attune_capability can[] = {
-    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
-     .dtypes = ATTUNE_BIT(ATTUNE_FP32),
-     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK,
-     .layouts = ATTUNE_LAYOUTS_FORWARD,
-     .head_dim_qk = {4, 256, 4},
-     .head_dim_v = {4, 256, 4},
-     .align = 16,
-     .arch_least = 80,
-     .arch_most = ATTUNE_ANY,
-     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_GEMM)},
-    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
-     .dtypes = ATTUNE_DTYPES_HALF,
-     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK,
-     .layouts = ATTUNE_LAYOUTS_FORWARD,
-     .head_dim_qk = {8, 256, 8},
-     .head_dim_v = {8, 256, 8},
-     .align = 16,
-     .arch_least = 80,
-     .arch_most = ATTUNE_ANY,
-     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_GEMM)},
+    ROW(AT_CUBLAS_UNMASKED, ATTUNE_BIT(ATTUNE_FP32), 4),
+    ROW(AT_CUBLAS_CAUSAL, ATTUNE_BIT(ATTUNE_FP32), 4),
+    ROW(AT_CUBLAS_UNMASKED, ATTUNE_DTYPES_HALF, 8),
+    ROW(AT_CUBLAS_CAUSAL, ATTUNE_DTYPES_HALF, 8),
 };
 
 extern const attune_kernel at_kernel_cublas;
@@ -163,7 +145,6 @@ const attune_kernel at_kernel_cublas = {
     .shipped = shipped,
     .can = can,
     .can_count = sizeof can / sizeof can[0],
-    .supports = at_cublas_supports,
     .valid = valid,
     .resources = resources,
     .heuristic = heuristic,

@@ -4,9 +4,14 @@
 
 #include "attune/kernel.h"
 
-/* Both products of a GEMM run over every key, so a key that no row sees must be finite: problems in which there can be
- * such keys are refused. */
-bool at_cublas_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason);
+/* Both products of a GEMM run over every key, so a key that no row sees must be finite. A causal mask hides none from
+ * the last query where queries stand at the bottom right; without a mask they may stand anywhere. */
+#define AT_CUBLAS_CAUSAL                                                                                               \
+    .ops = ATTUNE_BIT(ATTUNE_FORWARD), .offsets = ATTUNE_BIT(ATTUNE_OFFSET_BOTTOM_RIGHT),                              \
+    .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK
+#define AT_CUBLAS_UNMASKED                                                                                             \
+    .ops = ATTUNE_BIT(ATTUNE_FORWARD), .offsets = ATTUNE_OFFSETS_FORWARD,                                              \
+    .features = ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK
 /* S: fp32 [batch, heads_q, seqlen_q, seqlen_kv rounded up to 8] at the start of the workspace, in bytes. */
 attune_term at_cublas_scores_bytes(void);
 /* S = Q K^T, unscaled. */

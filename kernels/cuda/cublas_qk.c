@@ -80,18 +80,16 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
-static const attune_capability can[] = {
-    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
-     .dtypes = ATTUNE_DTYPES_HALF,
-     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK,
-     .layouts = ATTUNE_LAYOUTS_FORWARD,
-     .head_dim_qk = {DIM_STEP, DIM_MAX, DIM_STEP}, /* of the source, which has whole fragments of it as wmma has */
-     .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP},
-     .align = 16,
-     .arch_least = 80,
-     .arch_most = ATTUNE_ANY,
-     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_GEMM)},
-};
+/* Head dims are those of the source, which has whole fragments of them as wmma has. */
+#define ROW(mask)                                                                                                      \
+    {                                                                                                                  \
+        mask, .dtypes = ATTUNE_DTYPES_HALF, .layouts = ATTUNE_LAYOUTS_FORWARD,                                         \
+              .head_dim_qk = {DIM_STEP, DIM_MAX, DIM_STEP}, .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP}, .align = 16,  \
+              .arch_least = 80, .arch_most = ATTUNE_ANY,                                                               \
+              .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_GEMM)                                   \
+    }
+
+static const attune_capability can[] = {ROW(AT_CUBLAS_UNMASKED), ROW(AT_CUBLAS_CAUSAL)};
 
 extern const attune_kernel at_kernel_cublas_qk;
 const attune_kernel at_kernel_cublas_qk = {
@@ -106,7 +104,6 @@ const attune_kernel at_kernel_cublas_qk = {
     .shipped = shipped,
     .can = can,
     .can_count = sizeof can / sizeof can[0],
-    .supports = at_cublas_supports,
     .valid = valid,
     .resources = resources,
     .heuristic = heuristic,

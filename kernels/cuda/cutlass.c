@@ -18,18 +18,6 @@ static bool tensor_cores(const attune_config *config)
     return config->value[OPCLASS] == TENSOR;
 }
 
-/* The image has code for some architectures, and PTX for all that come after the first. */
-static bool arch_supported(int32_t arch, attune_reason *reason)
-{
-    return arch >= 80 || attune_refuse(reason, "arch sm_%d: sm_80 or later is needed", arch);
-}
-
-/* Beyond what every kernel of GEMMs has to refuse: all that the image's softmax does not know. */
-static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    return arch_supported(target->arch, reason) && at_cublas_supports(problem, target, reason);
-}
-
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
@@ -122,11 +110,12 @@ static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_DTYPES_FORWARD,
      .features = ATTUNE_FEATURE_CAUSAL,
+     .offsets = ATTUNE_BIT(ATTUNE_OFFSET_BOTTOM_RIGHT), /* as with every kernel of GEMMs: cublas.h says why */
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {DIM_STEP, 256, DIM_STEP},
      .head_dim_v = {DIM_STEP, 256, DIM_STEP},
      .align = 16,
-     .arch_least = 80,
+     .arch_least = 80, /* the image has code for some architectures, and PTX for all that come after */
      .arch_most = ATTUNE_ANY,
      .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
 };
@@ -144,7 +133,6 @@ const attune_kernel at_kernel_cutlass = {
     .shipped = shipped,
     .can = can,
     .can_count = sizeof can / sizeof can[0],
-    .supports = supports,
     .valid = valid,
     .resources = resources,
     .heuristic = heuristic,

@@ -121,6 +121,7 @@ static const attune_capability can[] = {
      .dtypes = ATTUNE_BIT(ATTUNE_FP32),
      .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |
                  ATTUNE_FEATURE_VARLEN,
+     .offsets = ATTUNE_OFFSETS_FORWARD,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {4, DIM_MAX, 4},
      .head_dim_v = {4, DIM_MAX, 4},
@@ -132,6 +133,7 @@ static const attune_capability can[] = {
      .dtypes = ATTUNE_DTYPES_HALF,
      .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |
                  ATTUNE_FEATURE_VARLEN,
+     .offsets = ATTUNE_OFFSETS_FORWARD,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {8, DIM_MAX, 8},
      .head_dim_v = {8, DIM_MAX, 8},

@@ -196,6 +196,7 @@ static const attune_capability can[] = {
      .dtypes = ATTUNE_DTYPES_HALF,
      .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_SEQUSED |
                  ATTUNE_FEATURE_VARLEN,
+     .offsets = ATTUNE_OFFSETS_FORWARD,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {DIM_MIN, DIM_MAX, DIM_STEP},
      .head_dim_v = {DIM_MIN, DIM_MAX, DIM_STEP},

@@ -107,7 +107,7 @@ static int32_t keys_most(const attune_problem *problem, int64_t tiles, int64_t s
     return tiles <= sm_count ? 1024 : 512;
 }
 
-static bool is_small(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     const bool wide = padded(problem->head_dim_qk) > CHUNK || padded(problem->head_dim_v) > CHUNK;
     const int64_t tiles = tiles_of(problem, TILE), most = (int64_t)target->sm_count * (wide ? 1 : 2);
@@ -121,15 +121,6 @@ static bool is_small(const attune_problem *problem, const attune_target *target,
                              (long long)problem->seqlen_kv, keys, (long long)tiles, wide ? " and wide heads" : "");
     }
     return true;
-}
-
-static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    if (attune_is_causal(problem) && problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
-        /* Keys that no row sees may hold anything, and the tile that they share with others takes them in. */
-        return attune_refuse(reason, "offset: only br, where the last query sees every key");
-    }
-    return is_small(problem, target, reason);
 }
 
 /* Registers a thread is about to hold: O, logits, weights, and the rest. */
@@ -295,6 +286,8 @@ static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_DTYPES_HALF,
      .features = ATTUNE_FEATURE_CAUSAL,
+     /* Keys that no row sees may hold anything, and the tile that they share with others takes them in. */
+     .offsets = ATTUNE_BIT(ATTUNE_OFFSET_BOTTOM_RIGHT),
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {DIM_STEP, DIM_MAX, DIM_STEP},
      .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP},

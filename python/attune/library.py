@@ -24,7 +24,7 @@ class Problem(c.Structure):
                 ("window_left", c.c_int64), ("window_right", c.c_int64), ("offset", c.c_int64),
                 ("offset_kind", c.c_int32), ("layout", c.c_int32), ("bias", c.c_int32), ("align", c.c_int32),
                 ("mask", c.c_int32), ("alibi", c.c_int32), ("sink", c.c_int32), ("seqused_kv", c.c_int32),
-                ("strict", c.c_int32), ("varlen", c.c_int32), ("varlen_seed", c.c_uint64),
+                ("strict", c.c_int32), ("varlen", c.c_int32),
                 ("role_dtype", c.c_uint8 * 64)]
 
     @property
@@ -63,8 +63,8 @@ class ArmHooks(c.Structure):
     _fields_ = [("size", c.c_size_t), ("self", c.c_void_p), ("open", OPEN)]
 
 
-NAME = "libattune.so.0"
-GATE = "libattune-gate.so.0"  # with what a worker serves
+NAME = "libattune.so.0.2"
+GATE = "libattune-gate.so.0.2"  # with what a worker serves
 
 
 def beside(name=NAME):

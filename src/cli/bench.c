@@ -249,14 +249,14 @@ static attune_status bench_setup(bench *all, const at_bench_setup *setup)
     return status;
 }
 
-static attune_status bench_problem(bench *all, const attune_problem *problem)
+static attune_status bench_problem(bench *all, const at_test_problem *test)
 {
     at_bench_setup setup;
     char label[64];
     (void)snprintf(label, sizeof label, "%.60s", all->problems[all->problem]);
     at_progress_label(&all->progress, label);
     at_progress_show(&all->progress, (double)all->problem / all->problem_count);
-    AT_FORWARD(at_bench_setup_open(all->context, problem, &all->names, &setup));
+    AT_FORWARD(at_bench_setup_open(all->context, test, &all->names, &setup));
     attune_status status = bench_setup(all, &setup);
     at_bench_setup_close(&setup);
     return status;
@@ -264,14 +264,14 @@ static attune_status bench_problem(bench *all, const attune_problem *problem)
 
 static attune_status bench_problems(bench *all)
 {
-    attune_problem problem;
+    at_test_problem test;
     for (int i = 0; i < all->problem_count; ++i) { /* nothing is timed before everything is known to be sound */
-        AT_FORWARD(attune_problem_parse(all->problems[i], &problem));
+        AT_FORWARD(at_test_problem_parse(all->problems[i], &test));
     }
     for (all->problem = 0; all->problem < all->problem_count; ++all->problem) {
         AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
-        AT_FORWARD(attune_problem_parse(all->problems[all->problem], &problem));
-        attune_status status = bench_problem(all, &problem);
+        AT_FORWARD(at_test_problem_parse(all->problems[all->problem], &test));
+        attune_status status = bench_problem(all, &test);
         if (status != ATTUNE_OK) {
             return at_fail_in(status, "%s", all->problems[all->problem]);
         }

@@ -78,12 +78,12 @@ static attune_status blame(at_entry *entry, attune_status status)
     }
 }
 
-attune_status at_bench_setup_open(attune_context *context, const attune_problem *problem, const at_arm_names *names,
+attune_status at_bench_setup_open(attune_context *context, const at_test_problem *test, const at_arm_names *names,
                                   at_bench_setup *setup)
 {
     memset(setup, 0, sizeof *setup);
-    AT_FORWARD(attune_problem_print(problem, setup->problem_text, sizeof setup->problem_text));
-    AT_FORWARD(at_workload_open(context, problem, &setup->work));
+    AT_FORWARD(at_test_problem_print(test, setup->problem_text, sizeof setup->problem_text));
+    AT_FORWARD(at_workload_open(context, test, &setup->work));
     attune_status status = ATTUNE_OK;
     for (int i = 0; status == ATTUNE_OK && i < names->count; ++i) {
         at_entry *entry = &setup->entry[setup->count++];

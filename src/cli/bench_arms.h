@@ -44,7 +44,7 @@ typedef struct at_bench_setup {
 
 /* Draws the inputs, makes each arm ready and judges its output. An arm's refusal or error is no failure of the setup;
  * what ends it is memory, an interrupt, or a device that broke. It must not be moved. */
-attune_status at_bench_setup_open(attune_context *context, const attune_problem *problem, const at_arm_names *names,
+attune_status at_bench_setup_open(attune_context *context, const at_test_problem *test, const at_arm_names *names,
                                   at_bench_setup *setup);
 void at_bench_setup_close(at_bench_setup *setup);
 /* Collects the arms that are ready, in order; returns how many. */

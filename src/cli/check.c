@@ -54,7 +54,8 @@ static attune_status plan_general(void *self, const attune_problem *problem, att
 {
     const session *on = self;
     attune_target_kind kind = at_context_device(on->context)->target.kind;
-    return at_plan_named(on->context, problem, at_catalogue_general(kind)->name, plan);
+    const attune_plan_options general = {.size = sizeof general, .kernel = at_catalogue_general(kind)->name};
+    return attune_plan_create(on->context, problem, &general, plan);
 }
 
 /* A stranger's kernel, in a worker; and a kernel of ours beside it, where that can be. */
@@ -214,10 +215,10 @@ static attune_status look_at_stranger(session *on, const attune_problem *problem
 
 static attune_status run_one(session *on)
 {
-    const attune_problem *problem = &on->list.entry[on->done].problem;
+    const at_test_problem *test = &on->list.entry[on->done].test;
     write_command(on);
-    AT_FORWARD(look_at_stranger(on, problem));
-    return at_suite_run(&on->suite, problem, &on->result[on->done]);
+    AT_FORWARD(look_at_stranger(on, &test->problem));
+    return at_suite_run(&on->suite, test, &on->result[on->done]);
 }
 
 static attune_status run_all(session *on)
@@ -226,7 +227,7 @@ static attune_status run_all(session *on)
     attune_status status = ATTUNE_OK;
     at_progress_start(&on->progress, on->cli->err, "");
     while (on->done < on->list.count && status == ATTUNE_OK && !at_cli_interrupted()) {
-        (void)attune_problem_print(&on->list.entry[on->done].problem, text, sizeof text);
+        (void)at_test_problem_print(&on->list.entry[on->done].test, text, sizeof text);
         at_progress_label(&on->progress, text);
         status = run_one(on);
         on->done += status == ATTUNE_OK;
@@ -252,11 +253,11 @@ static const at_column columns[] = {
     {"verdict", AT_COLUMN_TEXT, NULL, 0},
 };
 
-static void add_row(at_table *table, const attune_problem *problem, const at_suite_result *result)
+static void add_row(at_table *table, const at_test_problem *problem, const at_suite_result *result)
 {
     char text[ATTUNE_PROBLEM_TEXT_MAX];
     const at_margins *margins = &result->margins;
-    (void)attune_problem_print(problem, text, sizeof text);
+    (void)at_test_problem_print(problem, text, sizeof text);
     at_table_text(table, text);
     at_table_text(table, result->kernel);
     at_table_integer(table, result->executed);
@@ -275,7 +276,7 @@ static attune_status print_table(const session *on)
     at_table *table;
     AT_FORWARD(at_table_create(columns, (int)(sizeof columns / sizeof *columns), &table));
     for (int i = 0; i < on->done; ++i) {
-        add_row(table, &on->list.entry[i].problem, &on->result[i]);
+        add_row(table, &on->list.entry[i].test, &on->result[i]);
     }
     attune_status status = at_table_print(table, at_cli_format(on->cli), on->cli->out);
     at_table_destroy(table);
@@ -301,11 +302,11 @@ static void print_refusals(const at_suite_result *result, const char *problem, F
 }
 
 /* Failures and refusals, where they do not spoil a table that a program reads. */
-static void print_notes(const session *on, const at_suite_result *result, const attune_problem *problem)
+static void print_notes(const session *on, const at_suite_result *result, const at_test_problem *problem)
 {
     FILE *to = at_cli_format(on->cli) == AT_FORMAT_TEXT ? on->cli->out : on->cli->err;
     char text[ATTUNE_PROBLEM_TEXT_MAX];
-    (void)attune_problem_print(problem, text, sizeof text);
+    (void)at_test_problem_print(problem, text, sizeof text);
     for (int i = 0; i < result->failures; ++i) {
         const at_failure *failure = &result->failure[i];
         (void)fprintf(to, "\nWRONG: %s\n  case %" PRId64 " (%s): %s\n  %s\n", failure->what, failure->index,
@@ -330,7 +331,7 @@ static int report(const session *on)
         return at_cli_fail(on->cli, status);
     }
     for (int i = 0; i < on->done; ++i) {
-        print_notes(on, &on->result[i], &on->list.entry[i].problem);
+        print_notes(on, &on->result[i], &on->list.entry[i].test);
         executed += on->result[i].executed;
         wrong |= on->result[i].executed > 0 && !at_suite_right(&on->result[i]);
     }

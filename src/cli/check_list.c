@@ -44,12 +44,12 @@ static const char *const dim[] = {"d64", "d128", "d32", "d256", "d16"};
 static const char *const mask[] = {"", ",causal"};
 enum { SHAPES = 4, DTYPES = 3, DIMS = 5, MASKS = 2, PLAIN = SHAPES * DTYPES * DIMS * MASKS, ENOUGH = 12 };
 
-static attune_status add(at_check_list *list, const attune_problem *problem)
+static attune_status add(at_check_list *list, const at_test_problem *test)
 {
     at_check_entry *more = realloc(list->entry, ((size_t)list->count + 1) * sizeof *more);
     AT_FAIL_IF(more == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d problems", list->count + 1);
     list->entry = more;
-    list->entry[list->count++] = (at_check_entry){.problem = *problem};
+    list->entry[list->count++] = (at_check_entry){.test = *test};
     return ATTUNE_OK;
 }
 
@@ -57,20 +57,20 @@ attune_status at_check_list_given(const char *const *text, int count, at_check_l
 {
     *list = (at_check_list){0};
     for (int i = 0; i < count; ++i) {
-        attune_problem problem;
-        attune_status status = attune_problem_parse(text[i], &problem);
+        at_test_problem test;
+        attune_status status = at_test_problem_parse(text[i], &test);
         if (status != ATTUNE_OK) {
             return at_fail_in(status, "problem \"%s\"", text[i]);
         }
-        AT_FORWARD(add(list, &problem));
+        AT_FORWARD(add(list, &test));
     }
     return ATTUNE_OK;
 }
 
-static bool is_listed(const at_check_list *list, const attune_problem *problem)
+static bool is_listed(const at_check_list *list, const at_test_problem *test)
 {
     for (int i = 0; i < list->count; ++i) {
-        if (at_problem_equal(&list->entry[i].problem, problem)) {
+        if (at_test_problem_equal(&list->entry[i].test, test)) {
             return true;
         }
     }
@@ -80,13 +80,13 @@ static bool is_listed(const at_check_list *list, const attune_problem *problem)
 static attune_status add_supported(const attune_kernel *kernel, const attune_target *target, const char *text,
                                    at_check_list *list)
 {
-    attune_problem problem;
-    AT_FORWARD(attune_problem_parse(text, &problem));
-    if (is_listed(list, &problem)) {
+    at_test_problem test;
+    AT_FORWARD(at_test_problem_parse(text, &test));
+    if (is_listed(list, &test)) {
         return ATTUNE_OK;
     }
-    bool supported = kernel == NULL || at_kernel_supports(kernel, &problem, target, NULL);
-    return supported ? add(list, &problem) : ATTUNE_OK;
+    bool supported = kernel == NULL || at_kernel_supports(kernel, &test.problem, target, NULL);
+    return supported ? add(list, &test) : ATTUNE_OK;
 }
 
 /* Shapes change fastest, so that the first few are of all of them. */
@@ -129,20 +129,20 @@ static void print_params(const attune_kernel *kernel, const attune_config *confi
 }
 
 static attune_status add_configs(const attune_kernel *kernel, const char *params, const attune_target *target,
-                                 const attune_problem *problem, at_check_list *list)
+                                 const at_test_problem *test, at_check_list *list)
 {
     for (int64_t i = 0; i < at_config_count(kernel); ++i) {
         attune_config config = {{0}}, with;
         at_config_at(kernel, i, &config);
         with = config;
         AT_FORWARD(at_config_parse(kernel, params, &with));
-        if (memcmp(&with, &config, sizeof with) != 0 || !at_kernel_fits(kernel, problem, target, &config, NULL)) {
+        if (memcmp(&with, &config, sizeof with) != 0 || !at_kernel_fits(kernel, &test->problem, target, &config, NULL)) {
             continue;
         }
         AT_FAIL_IF(list->count == CONFIGS_MAX, ATTUNE_INVALID_ARGUMENT,
                    "--all-configs: more than %d pairs of problem and config: hold parameters by KERNEL:PARAM=VALUE,...",
                    CONFIGS_MAX);
-        AT_FORWARD(add(list, problem));
+        AT_FORWARD(add(list, test));
         print_params(kernel, &config, list->entry[list->count - 1].params);
     }
     return ATTUNE_OK;
@@ -154,7 +154,7 @@ attune_status at_check_list_configs(const attune_kernel *kernel, const char *par
     at_check_list with = {0};
     attune_status status = ATTUNE_OK;
     for (int i = 0; i < list->count && status == ATTUNE_OK; ++i) {
-        status = add_configs(kernel, params, target, &list->entry[i].problem, &with);
+        status = add_configs(kernel, params, target, &list->entry[i].test, &with);
     }
     if (status == ATTUNE_OK && with.count == 0) {
         status = at_fail(ATTUNE_UNSUPPORTED, "kernel %s: no config of %" PRId64 " fits any of the %d problems",

@@ -3,9 +3,10 @@
 #define CLI_CHECK_LIST_H
 
 #include "core/config.h"
+#include "core/problem.h"
 
 typedef struct at_check_entry {
-    attune_problem problem;
+    at_test_problem test;
     char params[AT_KERNEL_TEXT_MAX]; /* "PARAM=VALUE,..." of a config; "" for what the kernel would choose */
 } at_check_entry;
 

@@ -111,12 +111,12 @@ static void add_devices(const at_info *all)
 /* ---- Kernels --------------------------------------------------------------------------------------------------------
  */
 
-static void add_traits(at_facts *facts, const attune_kernel *kernel)
+static void add_traits(at_facts *facts, const char *kernel, uint32_t traits)
 {
     static const struct {
         uint32_t trait;
         const char *name;
-    } traits[] = {
+    } names[] = {
         {ATTUNE_TRAIT_GENERAL, "general"},
         {ATTUNE_TRAIT_NONDETERMINISTIC, "nondeterministic"},
         {ATTUNE_TRAIT_BATCH_VARIANT, "batch-variant"},
@@ -127,56 +127,57 @@ static void add_traits(at_facts *facts, const attune_kernel *kernel)
     char list[128];
     at_text text;
     at_text_init_fixed(&text, list, sizeof list);
-    for (size_t i = 0; i < sizeof traits / sizeof traits[0]; ++i) {
-        if ((kernel->traits & traits[i].trait) != 0) {
-            at_text_add(&text, "%s%s", text.length > 0 ? " " : "", traits[i].name);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        if ((traits & names[i].trait) != 0) {
+            at_text_add(&text, "%s%s", text.length > 0 ? " " : "", names[i].name);
         }
     }
-    at_facts_add(facts, "kernel", kernel->name, "traits", "%s", list);
-}
-
-/* Why the kernel would not run the problem; "" where it could. */
-static void ask_why(const at_info *all, const attune_kernel *kernel, char why[WHY_MAX])
-{
-    const char *failure = at_context_failure(all->context, kernel);
-    why[0] = '\0';
-    if (failure != NULL) {
-        (void)snprintf(why, WHY_MAX, "it failed: %s", failure);
-    } else if (attune_supports(all->context, &all->problem, kernel->name) != ATTUNE_OK) {
-        const char *detail = attune_last_detail(), *reason = strstr(detail, "cannot: ");
-        (void)snprintf(why, WHY_MAX, "%s", reason != NULL ? reason + strlen("cannot: ") : detail);
-    }
+    at_facts_add(facts, "kernel", kernel, "traits", "%s", list);
 }
 
 /* What would become of the kernel if the problem were planned; `chosen` is the plan's. */
-static void add_verdict(const at_info *all, const attune_kernel *kernel, const attune_kernel *chosen)
+static attune_status add_verdict(const at_info *all, const char *kernel, const char *chosen)
 {
     char why[WHY_MAX];
-    ask_why(all, kernel, why);
-    if (kernel == chosen) {
-        at_facts_add(all->facts, "kernel", kernel->name, "for the problem", "runs it");
-    } else if (why[0] != '\0') {
-        at_facts_add(all->facts, "kernel", kernel->name, "for the problem", "cannot: %s", why);
-    } else if ((kernel->traits & ATTUNE_TRAIT_NAMED_ONLY) != 0) {
-        at_facts_add(all->facts, "kernel", kernel->name, "for the problem", "could, but only where it is named");
-    } else {
-        at_facts_add(all->facts, "kernel", kernel->name, "for the problem", "could; %s is preferred", chosen->name);
+    if (strcmp(kernel, chosen) == 0) {
+        at_facts_add(all->facts, "kernel", kernel, "for the problem", "runs it");
+        return ATTUNE_OK;
     }
+    AT_FORWARD(attune_why_not(all->context, &all->problem, kernel, why, sizeof why));
+    if (why[0] == '\0') {
+        at_facts_add(all->facts, "kernel", kernel, "for the problem", "could; %s is preferred", chosen);
+        return ATTUNE_OK;
+    }
+    const bool could = attune_supports(all->context, &all->problem, kernel) == ATTUNE_OK;
+    at_facts_add(all->facts, "kernel", kernel, "for the problem", "%s %s", could ? "could, but" : "cannot:", why);
+    return ATTUNE_OK;
 }
 
-static void add_kernels(const at_info *all, const attune_kernel *chosen)
+/* One of the library's. */
+static attune_status add_listed(const at_info *all, int32_t index, const char *chosen)
 {
-    for (const attune_kernel *const *at = at_catalogue; *at != NULL; ++at) {
-        if (all->found.kernel != NULL && *at != all->found.kernel && *at != chosen) {
-            continue;
-        }
-        at_facts_add(all->facts, "kernel", (*at)->name, "target", "%s", target_name((*at)->target));
-        add_traits(all->facts, *at);
-        if (all->problem_text != NULL && chosen != NULL) {
-            add_verdict(all, *at, chosen);
-        }
-        at_facts_add(all->facts, "kernel", (*at)->name, "what it is", "%s", (*at)->summary);
+    const char *name = attune_kernel_name(index);
+    at_facts_add(all->facts, "kernel", name, "target", "%s",
+                 target_name((attune_target_kind)attune_kernel_target(index)));
+    add_traits(all->facts, name, attune_kernel_traits(index));
+    if (chosen[0] != '\0') {
+        AT_FORWARD(add_verdict(all, name, chosen));
     }
+    at_facts_add(all->facts, "kernel", name, "what it is", "%s", attune_kernel_summary(index));
+    return ATTUNE_OK;
+}
+
+/* All, or the one that was named; `chosen` is the one that would run the problem, "" where none is known. */
+static attune_status add_kernels(const at_info *all, const char *chosen)
+{
+    const attune_kernel *named = all->found.kernel;
+    for (int32_t i = 0; i < attune_kernel_count(); ++i) {
+        const char *name = attune_kernel_name(i);
+        if (named == NULL || strcmp(name, named->name) == 0 || strcmp(name, chosen) == 0) {
+            AT_FORWARD(add_listed(all, i, chosen));
+        }
+    }
+    return ATTUNE_OK;
 }
 
 /* ---- The problem ----------------------------------------------------------------------------------------------------
@@ -189,30 +190,37 @@ static attune_status make_plan(const at_info *all, attune_context *context, attu
                                  : attune_plan_create(context, &all->problem, NULL, plan);
 }
 
-/* What a plan of the problem would be. *chosen is its kernel, or NULL where there is none, whose reason becomes a fact.
- */
-static attune_status add_plan(const at_info *all, attune_context *context, const attune_kernel **chosen)
+/* What is to be said of a plan; `chosen` is its kernel's name. */
+static attune_status describe_plan(const at_info *all, const attune_plan *plan, char chosen[AT_KERNEL_TEXT_MAX])
+{
+    size_t workspace = 0;
+    const char *kernel = attune_plan_kernel(plan);
+    AT_FORWARD(attune_plan_workspace(plan, NULL, &workspace));
+    at_facts_add(all->facts, "problem", "", "plan", "%s", kernel);
+    at_facts_add(all->facts, "problem", "", "chosen", "%s", attune_plan_origin(plan));
+    at_facts_add(all->facts, "problem", "", "workspace bytes", "%zu", workspace);
+    at_facts_add(all->facts, "problem", "", "plan bytes", "%zu", attune_plan_memory(plan));
+    (void)snprintf(chosen, AT_KERNEL_TEXT_MAX, "%.*s", (int)strcspn(kernel, ":"), kernel);
+    return ATTUNE_OK;
+}
+
+/* What a plan of the problem would be. Where there is none, `chosen` stays "" and the reason becomes a fact. */
+static attune_status add_plan(const at_info *all, attune_context *context, char chosen[AT_KERNEL_TEXT_MAX])
 {
     attune_plan *plan = NULL;
-    size_t workspace = 0;
-    *chosen = NULL;
     attune_status status = make_plan(all, context, &plan);
     if (status == ATTUNE_UNSUPPORTED || status == ATTUNE_COMPILE_ERROR) {
         at_facts_add(all->facts, "problem", "", "plan", "none: %s", attune_last_detail());
         return ATTUNE_OK;
     }
     AT_FORWARD(status);
-    status = attune_plan_workspace(plan, NULL, &workspace);
-    at_facts_add(all->facts, "problem", "", "plan", "%s", attune_plan_kernel(plan));
-    at_facts_add(all->facts, "problem", "", "chosen", "%s", attune_plan_origin(plan));
-    at_facts_add(all->facts, "problem", "", "workspace bytes", "%zu", workspace);
-    *chosen = plan->loaded->kernel;
+    status = describe_plan(all, plan, chosen);
     attune_plan_destroy(plan);
     return status;
 }
 
 /* Nothing of a stranger's is loaded here: it is planned for the target, as if that were elsewhere. */
-static attune_status add_problem(const at_info *all, const attune_kernel **chosen)
+static attune_status add_problem(const at_info *all, char chosen[AT_KERNEL_TEXT_MAX])
 {
     char text[ATTUNE_PROBLEM_TEXT_MAX], class_text[AT_CLASS_TEXT_MAX];
     attune_options options;
@@ -238,7 +246,7 @@ static attune_status add_problem(const at_info *all, const attune_kernel **chose
 static void add_kernel(const at_info *all, const attune_kernel *kernel)
 {
     at_facts_add(all->facts, "kernel", kernel->name, "target", "%s", target_name(kernel->target));
-    add_traits(all->facts, kernel);
+    add_traits(all->facts, kernel->name, kernel->traits);
     at_facts_add(all->facts, "kernel", kernel->name, "what it is", "%s", kernel->summary);
 }
 
@@ -341,17 +349,17 @@ static attune_status open_context(at_info *all)
 
 static attune_status add_here(at_info *all)
 {
-    const attune_kernel *chosen = NULL;
+    char chosen[AT_KERNEL_TEXT_MAX] = "";
     const at_found_kernel *named = &all->found;
     AT_FORWARD(choose_problem(all, all->target));
     add_devices(all);
     if (all->problem_text != NULL) {
-        AT_FORWARD(add_problem(all, &chosen));
+        AT_FORWARD(add_problem(all, chosen));
     }
     if (named->stranger != NULL) {
         add_kernel(all, named->kernel);
     } else {
-        add_kernels(all, chosen);
+        AT_FORWARD(add_kernels(all, chosen));
     }
     if (named->kernel == NULL) {
         return ATTUNE_OK;

@@ -19,7 +19,7 @@ bool at_judging_is_problem(const char *text)
 attune_status at_judging_add_problem(at_judging *on, const char *text)
 {
     AT_FAIL_IF(on->problem_count == AT_MANY, ATTUNE_INVALID_ARGUMENT, "more than %d problems", AT_MANY);
-    attune_status status = attune_problem_parse(text, &on->problem[on->problem_count++]);
+    attune_status status = at_test_problem_parse(text, &on->problem[on->problem_count++]);
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "problem \"%s\"", text);
 }
 

@@ -10,7 +10,7 @@ enum { AT_MANY = 256 };
 typedef struct at_judging {
     const at_cli *cli;
     at_gate_options gate; /* what the options say; candidates, problems and wisdom are the verb's to fill in */
-    attune_problem problem[AT_MANY];
+    at_test_problem problem[AT_MANY];
     int problem_count;
     const char *peer[AT_MANY];
     char *peers; /* what `peer` points into */

@@ -252,7 +252,7 @@ static attune_status check_result(const at_cli *cli, const attune_context *conte
     if (!judge && !given->given) {
         return ATTUNE_OK;
     }
-    uint32_t traits = plan->loaded->kernel->traits;
+    const uint32_t traits = attune_plan_traits(plan);
     a->checked = true;
     a->given = given->source;
     return at_run_compare(cli, at_context_pool(context), a->job, given->given ? given : NULL, judge,

@@ -26,25 +26,24 @@ static bool covers_op(const attune_capability *can, const question *of, attune_r
            attune_refuse(reason, "op %d: kernel %s does not compute it", of->problem->op, of->kernel->name);
 }
 
-/* "fp32, fp16 or bf16" */
-static void list_dtypes(uint32_t bits, char text[64])
+/* "fp32, fp16 or bf16": the names of the bits, of which there are `count`. */
+static void list_names(uint32_t bits, const char *(*name)(int bit), int count, char text[64])
 {
     at_text out;
-    int left = __builtin_popcount(bits & (ATTUNE_BIT(ATTUNE_DTYPE_COUNT) - 1));
     at_text_init_fixed(&out, text, 64);
-    at_text_add(&out, "%s", left == 0 ? "another" : "");
-    for (int dtype = 0; dtype < ATTUNE_DTYPE_COUNT; ++dtype) {
-        if (has_bit(bits, dtype)) {
-            --left;
-            at_text_add(&out, "%s%s", at_dtype_name(dtype), left > 1 ? ", " : left == 1 ? " or " : "");
+    for (int i = 0; i < count; ++i) {
+        if (has_bit(bits, i)) {
+            bits &= ~ATTUNE_BIT(i);
+            at_text_add(&out, "%s%s", out.length == 0 ? "" : bits == 0 ? " or " : ", ", name(i));
         }
     }
+    at_text_add(&out, "%s", out.length == 0 ? "another" : "");
 }
 
 static bool covers_dtype(const attune_capability *can, const question *of, attune_reason *reason)
 {
     char needed[64];
-    list_dtypes(can->dtypes, needed);
+    list_names(can->dtypes, at_dtype_name, ATTUNE_DTYPE_COUNT, needed);
     return has_bit(can->dtypes, of->problem->dtype) ||
            attune_refuse(reason, "dtype %s: %s is needed", at_dtype_name(of->problem->dtype), needed);
 }
@@ -94,6 +93,37 @@ static bool covers_features(const attune_capability *can, const question *of, at
     }
     name_feature(of->problem, __builtin_ctz(beyond), name);
     return attune_refuse(reason, "%s: kernel %s does not compute it", name, of->kernel->name);
+}
+
+static const char *offset_name(int offset)
+{
+    static const char *const names[] = {"br", "tl", "a number"};
+    return names[offset];
+}
+
+/* Where queries stand matters to whatever looks at positions. */
+static bool covers_offset(const attune_capability *can, const question *of, attune_reason *reason)
+{
+    const attune_problem *p = of->problem;
+    const uint32_t positions = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_ALIBI;
+    char needed[64], number[32];
+    if ((of->features & positions) == 0 || has_bit(can->offsets, p->offset_kind)) {
+        return true;
+    }
+    list_names(can->offsets, offset_name, ATTUNE_OFFSET_NUMBER + 1, needed);
+    (void)snprintf(number, sizeof number, "%lld", (long long)p->offset);
+    return attune_refuse(reason, "offset %s: %s is needed",
+                         p->offset_kind == ATTUNE_OFFSET_NUMBER ? number : offset_name(p->offset_kind), needed);
+}
+
+static bool covers_bias(const attune_capability *can, const question *of, attune_reason *reason)
+{
+    char needed[64];
+    if (of->problem->bias == ATTUNE_BIAS_NONE || has_bit(can->biases, of->problem->bias)) {
+        return true;
+    }
+    list_names(can->biases, at_bias_name, ATTUNE_BIAS_BXH + 1, needed);
+    return attune_refuse(reason, "bias %s: %s is needed", at_bias_name(of->problem->bias), needed);
 }
 
 static bool covers_dim(const char *name, const attune_dims *dims, int32_t dim, attune_reason *reason)
@@ -146,7 +176,8 @@ static bool covers_target(const attune_capability *can, const question *of, attu
 }
 
 static bool (*const comparisons[])(const attune_capability *can, const question *of, attune_reason *reason) = {
-    covers_op, covers_target, covers_dtype, covers_role_dtypes, covers_features, covers_shape,
+    covers_op,       covers_target, covers_dtype, covers_role_dtypes,
+    covers_features, covers_offset, covers_bias,  covers_shape,
 };
 enum { COMPARISONS = sizeof comparisons / sizeof comparisons[0] };
 

@@ -61,6 +61,7 @@ static attune_status check_dims(const char *name, const attune_dims *dims)
 static attune_status check_capability(const attune_kernel *kernel, const attune_capability *can)
 {
     const uint32_t steps = ATTUNE_BIT(ATTUNE_STEP_GEMM + 1) - 1;
+    const uint32_t positions = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_ALIBI;
     REFUSE_IF(can->ops == 0 || (can->ops & ~ATTUNE_BIT(ATTUNE_FORWARD)) != 0,
               "ops are 0x%x: ATTUNE_BIT(ATTUNE_FORWARD) is what there is", can->ops);
     REFUSE_IF(can->dtypes == 0, "dtypes are none");
@@ -68,6 +69,13 @@ static attune_status check_capability(const attune_kernel *kernel, const attune_
               can->features, (uint32_t)ATTUNE_FEATURES_FORWARD);
     REFUSE_IF((can->features & ATTUNE_FEATURE_STRICT) != 0 && (kernel->traits & ATTUNE_TRAIT_TAINTS) != 0,
               "features have STRICT, but the traits TAINTS");
+    REFUSE_IF((can->features & positions) != 0 && can->offsets == 0,
+              "offsets are none, but features have CAUSAL, WINDOW or ALIBI: ATTUNE_OFFSETS_FORWARD is all of them");
+    REFUSE_IF((can->features & ATTUNE_FEATURE_BIAS) != 0 && can->biases == 0,
+              "biases are none, but features have BIAS: ATTUNE_BIASES_FORWARD is all of them");
+    REFUSE_IF(((can->offsets & ~ATTUNE_OFFSETS_FORWARD) | (can->biases & ~ATTUNE_BIASES_FORWARD)) != 0,
+              "offsets are 0x%x, biases 0x%x: only 0x%x and 0x%x are known", can->offsets, can->biases,
+              ATTUNE_OFFSETS_FORWARD, ATTUNE_BIASES_FORWARD);
     REFUSE_IF(can->layouts == 0, "layouts are none");
     REFUSE_IF(can->align < 1 || can->align > AT_ALIGN_MAX, "align is %d: 1 ... %d is allowed", can->align,
               AT_ALIGN_MAX);

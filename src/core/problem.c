@@ -83,7 +83,7 @@ const char *at_layout_name(int layout)
 
 static const at_sized sized = {.name = "problem",
                                .init = "attune_problem_init",
-                               .least = offsetof(attune_problem, varlen_seed),
+                               .least = offsetof(attune_problem, role_dtype),
                                .bytes = sizeof(attune_problem),
                                .status = ATTUNE_INVALID_PROBLEM};
 
@@ -239,9 +239,6 @@ attune_problem at_problem_canonical(const attune_problem *problem)
     if (problem->offset_kind != ATTUNE_OFFSET_NUMBER) {
         canonical.offset = 0;
     }
-    if (!problem->varlen) {
-        canonical.varlen_seed = 0;
-    }
     for (size_t i = 0; i < sizeof stated_dtypes; ++i) {
         uint8_t *dtype = &canonical.role_dtype[stated_dtypes[i]];
         *dtype = *dtype == problem->dtype + 1 ? 0 : *dtype;
@@ -253,9 +250,10 @@ attune_problem at_problem_canonical(const attune_problem *problem)
 
 enum { WORDS = 26 };
 
-/* Every field of the canonical form but the struct's size as a number, so that equality and the hash see the same and
- * no padding. NOTE: in the order of ABI 2, whose causal masks were a switch, so that hashes stay. */
-static void words_of(const attune_problem *problem, uint64_t word[WORDS])
+/* Every field of the canonical form but the struct's size as a number, and the seed, so that equality and the hash see
+ * the same and no padding. NOTE: in the order of ABI 2, whose causal masks were a switch and whose problems had the
+ * seed, so that hashes, which seed inputs, stay. */
+static void words_of(const attune_problem *problem, uint64_t length_seed, uint64_t word[WORDS])
 {
     attune_problem canonical = at_problem_canonical(problem);
     int at = 0;
@@ -282,34 +280,46 @@ static void words_of(const attune_problem *problem, uint64_t word[WORDS])
     word[at++] = (uint64_t)canonical.layout;
     word[at++] = (uint64_t)canonical.bias;
     word[at++] = (uint64_t)canonical.align;
-    word[at] = canonical.varlen_seed;
+    word[at] = canonical.varlen ? length_seed : 0;
 }
 
 _Static_assert(AT_FIELD_COUNT + SWITCHES + 13 == WORDS, "one word for each field");
 
 bool at_problem_equal(const attune_problem *a, const attune_problem *b)
 {
+    const at_test_problem left = {*a, 0};
+    const at_test_problem right = {*b, 0};
+    return at_test_problem_equal(&left, &right);
+}
+
+bool at_test_problem_equal(const at_test_problem *a, const at_test_problem *b)
+{
     uint64_t left[WORDS];
     uint64_t right[WORDS];
-    words_of(a, left);
-    words_of(b, right);
+    words_of(&a->problem, a->length_seed, left);
+    words_of(&b->problem, b->length_seed, right);
     return memcmp(left, right, sizeof left) == 0;
 }
 
-uint64_t attune_problem_hash(const attune_problem *problem)
+uint64_t at_test_problem_hash(const at_test_problem *test)
 {
-    attune_problem whole;
     uint64_t word[WORDS];
     uint64_t hash = 0x617474756e65u;
-    if (problem == NULL || at_sized_read(&sized, problem, &whole) != ATTUNE_OK) {
-        return 0;
-    }
-    words_of(&whole, word);
+    words_of(&test->problem, test->length_seed, word);
     for (int i = 0; i < WORDS; ++i) {
         hash = (hash ^ word[i]) * 0xff51afd7ed558ccdu;
         hash ^= hash >> 32;
     }
     return hash;
+}
+
+uint64_t attune_problem_hash(const attune_problem *problem)
+{
+    at_test_problem whole = {.length_seed = 0};
+    if (problem == NULL || at_sized_read(&sized, problem, &whole.problem) != ATTUNE_OK) {
+        return 0;
+    }
+    return at_test_problem_hash(&whole);
 }
 
 /* ---- Validity --------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* The problem noun beyond the public calls: derived facts, and its class. */
+/* The problem noun beyond the public calls: derived facts, its class, and what tests state beside it. */
 #ifndef CORE_PROBLEM_H
 #define CORE_PROBLEM_H
 
@@ -67,6 +67,19 @@ uint64_t at_problem_roles(const attune_problem *problem);
 
 /* (query, key) pairs that causal, window and offset leave visible in one head of one sequence of these lengths. */
 uint64_t at_problem_pairs(const attune_problem *problem, int64_t seqlen_q, int64_t seqlen_kv);
+
+/* A problem as tests, benches and the gate state it: with how inputs draw the lengths of packed sequences. Its text is
+ * the problem's with `varlen=SEED`; a problem's own text reads that term and forgets the number. */
+typedef struct at_test_problem {
+    attune_problem problem;
+    uint64_t length_seed; /* 0 unless varlen */
+} at_test_problem;
+
+/* As the public functions of a problem; seeds count. A problem hashes and prints as one whose seed is 0. */
+attune_status at_test_problem_parse(const char *text, at_test_problem *test);
+attune_status at_test_problem_print(const at_test_problem *test, char *text, size_t bytes);
+uint64_t at_test_problem_hash(const at_test_problem *test);
+bool at_test_problem_equal(const at_test_problem *a, const at_test_problem *b);
 
 #define AT_CLASS_TEXT_MAX 256
 /* The key of wisdom and of the plan cache: the static part, heads_q / heads_kv, and the power-of-two buckets (rounded

@@ -82,7 +82,17 @@ static void write_layout(at_text *out, const attune_problem *p)
     }
 }
 
-attune_status attune_problem_print(const attune_problem *problem, char *text, size_t bytes)
+static void write_varlen(at_text *out, const attune_problem *p, uint64_t length_seed)
+{
+    if (p->varlen) {
+        at_text_add(out, ",varlen");
+    }
+    if (p->varlen && length_seed != 0) {
+        at_text_add(out, "=%llu", (unsigned long long)length_seed);
+    }
+}
+
+static attune_status print(const attune_problem *problem, uint64_t length_seed, char *text, size_t bytes)
 {
     char whole[ATTUNE_PROBLEM_TEXT_MAX] = "";
     at_text out;
@@ -96,15 +106,23 @@ attune_status attune_problem_print(const attune_problem *problem, char *text, si
     write_float(&out, "softcap", canonical.softcap);
     write_float(&out, "scale", canonical.scale);
     write_bias_and_flags(&out, &canonical);
-    if (canonical.varlen) {
-        at_text_add(&out, ",varlen=%llu", (unsigned long long)canonical.varlen_seed);
-    }
+    write_varlen(&out, &canonical, length_seed);
     write_layout(&out, &canonical);
     AT_FAIL_IF(out.length >= bytes, ATTUNE_INVALID_ARGUMENT,
                "bytes is %zu: this problem's text takes %zu, and %d are always enough", bytes, out.length + 1,
                ATTUNE_PROBLEM_TEXT_MAX);
     memcpy(text, whole, out.length + 1);
     return ATTUNE_OK;
+}
+
+attune_status attune_problem_print(const attune_problem *problem, char *text, size_t bytes)
+{
+    return print(problem, 0, text, bytes);
+}
+
+attune_status at_test_problem_print(const at_test_problem *test, char *text, size_t bytes)
+{
+    return print(&test->problem, test->length_seed, text, bytes);
 }
 
 /* ---- Class ------------------------------------------------------------------------------------------------------ */
@@ -135,6 +153,6 @@ void at_problem_class(const attune_problem *problem, char text[AT_CLASS_TEXT_MAX
     }
     at_text_add(&out, "%s", p.softcap > 0.0f ? ",softcap" : "");
     write_bias_and_flags(&out, &p);
-    at_text_add(&out, "%s", p.varlen ? ",varlen" : "");
+    write_varlen(&out, &p, 0);
     write_layout(&out, &p);
 }

@@ -13,7 +13,8 @@ enum { TERM_MAX = 96 };
  * character is part of any valid term. */
 struct token {
     char text[TERM_MAX];
-    const char *value; /* in text: what follows the name, or the name and its '=' */
+    const char *value;     /* in text: what follows the name, or the name and its '=' */
+    uint64_t *length_seed; /* where varlen's number goes, which is not the problem's */
 };
 
 typedef attune_status (*reader)(const struct token *token, attune_problem *problem);
@@ -22,6 +23,7 @@ enum form {
     FORM_FLAG,  /* "causal" */
     FORM_SIZE,  /* "b8" */
     FORM_VALUE, /* "scale=0.5" */
+    FORM_MAYBE, /* "varlen", "varlen=7" */
 };
 
 /* What a term settles; each may be settled once. */
@@ -181,7 +183,7 @@ READ_SWITCH(sink)
 READ_SWITCH(seqused_kv)
 READ_SWITCH(strict)
 
-/* One term of two that may bound the right side: attune_problem_parse_sized has the other's say. */
+/* One term of two that may bound the right side: finish has the other's say. */
 static attune_status read_causal(const struct token *token, attune_problem *problem)
 {
     (void)token;
@@ -268,10 +270,10 @@ static attune_status read_align(const struct token *token, attune_problem *probl
 
 static attune_status read_varlen(const struct token *token, attune_problem *problem)
 {
-    if (at_parse_uint64("the seed", token->value, &problem->varlen_seed) != ATTUNE_OK) {
+    problem->varlen = 1;
+    if (*token->value != '\0' && at_parse_uint64("the seed", token->value, token->length_seed) != ATTUNE_OK) {
         return fail_in_term(token);
     }
-    problem->varlen = 1;
     return ATTUNE_OK;
 }
 
@@ -313,7 +315,7 @@ static const struct term terms[] = {
     {"seqused", FORM_FLAG, SETS_SEQUSED, "seqused", read_seqused_kv},
     {"strict", FORM_FLAG, SETS_STRICT, "strict", read_strict},
     {"align", FORM_VALUE, SETS_ALIGN, "align=16", read_align},
-    {"varlen", FORM_VALUE, SETS_VARLEN, "varlen=1", read_varlen},
+    {"varlen", FORM_MAYBE, SETS_VARLEN, "varlen", read_varlen},
     {"layout", FORM_VALUE, SETS_LAYOUT, "layout=bshd", read_layout},
 };
 enum { TERMS = sizeof terms / sizeof *terms };
@@ -397,17 +399,18 @@ static attune_status check_form(struct token *token, const struct term *term)
     AT_FAIL_IF(term->form == FORM_SIZE && (after == '\0' || after == '='), ATTUNE_INVALID_PROBLEM,
                "term '%s': %s is followed by its number at once, for example %s", token->text, term->name,
                term->example);
-    AT_FAIL_IF(term->form == FORM_VALUE && (after != '=' || token->value[1] == '\0'), ATTUNE_INVALID_PROBLEM,
+    const bool bare = term->form == FORM_MAYBE && after == '\0';
+    AT_FAIL_IF(term->form >= FORM_VALUE && !bare && (after != '=' || token->value[1] == '\0'), ATTUNE_INVALID_PROBLEM,
                "term '%s': %s needs a value, for example %s", token->text, term->name, term->example);
-    token->value += term->form == FORM_VALUE;
+    token->value += term->form >= FORM_VALUE && !bare;
     return ATTUNE_OK;
 }
 
 /* ---- Parsing ---------------------------------------------------------------------------------------------------- */
 
-static attune_status read_term(const char *text, size_t length, attune_problem *problem, uint32_t *settled)
+static attune_status read_term(const char *text, size_t length, at_test_problem *test, uint32_t *settled)
 {
-    struct token token;
+    struct token token = {.length_seed = &test->length_seed};
     AT_FORWARD(copy_token(text, length, &token));
     const struct term *term = find_term(&token);
     if (term == NULL) {
@@ -421,7 +424,7 @@ static attune_status read_term(const char *text, size_t length, attune_problem *
                : term->sets == SETS_DTYPE ? ": give one dtype"
                                           : "");
     *settled |= term->sets;
-    return term->read(&token, problem);
+    return term->read(&token, &test->problem);
 }
 
 /* Steps over "fwd:". */
@@ -454,14 +457,26 @@ static attune_status check_required(uint32_t settled)
     return ATTUNE_OK;
 }
 
-attune_status attune_problem_parse_sized(const char *text, attune_problem *problem, size_t size)
+/* What terms that are not there mean. */
+static attune_status finish(attune_problem *read, uint32_t settled)
 {
-    attune_problem read;
+    AT_FORWARD(check_required(settled));
+    read->window_right = (settled & SETS_CAUSAL) != 0 ? 0 : read->window_right; /* whatever window says */
+    read->heads_kv = (settled & SETS_HEADS_KV) != 0 ? read->heads_kv : read->heads_q;
+    read->head_dim_v = (settled & SETS_HEAD_DIM_V) != 0 ? read->head_dim_v : read->head_dim_qk;
+    read->layout = (settled & SETS_LAYOUT) != 0 ? read->layout : at_problem_layout_default(read);
+    AT_FORWARD(attune_problem_check(read));
+    *read = at_problem_canonical(read);
+    return ATTUNE_OK;
+}
+
+attune_status at_test_problem_parse(const char *text, at_test_problem *test)
+{
+    at_test_problem read = {.length_seed = 0};
     uint32_t settled = 0;
     AT_FAIL_IF(text == NULL, ATTUNE_INVALID_ARGUMENT, "text is NULL");
-    AT_FAIL_IF(problem == NULL, ATTUNE_INVALID_ARGUMENT, "problem is NULL");
     AT_FAIL_IF(*text == '\0', ATTUNE_INVALID_PROBLEM, "empty text; a problem is for example b1,h8,s512,d64,fp16");
-    attune_problem_init(&read);
+    attune_problem_init(&read.problem);
     AT_FORWARD(read_op(&text));
     for (;;) {
         size_t length = strcspn(text, ",");
@@ -471,12 +486,15 @@ attune_status attune_problem_parse_sized(const char *text, attune_problem *probl
         }
         text += length + 1;
     }
-    AT_FORWARD(check_required(settled));
-    read.window_right = (settled & SETS_CAUSAL) != 0 ? 0 : read.window_right; /* whatever window says */
-    read.heads_kv = (settled & SETS_HEADS_KV) != 0 ? read.heads_kv : read.heads_q;
-    read.head_dim_v = (settled & SETS_HEAD_DIM_V) != 0 ? read.head_dim_v : read.head_dim_qk;
-    read.layout = (settled & SETS_LAYOUT) != 0 ? read.layout : at_problem_layout_default(&read);
-    AT_FORWARD(attune_problem_check(&read));
-    read = at_problem_canonical(&read);
-    return at_problem_give(&read, problem, size);
+    AT_FORWARD(finish(&read.problem, settled));
+    *test = read;
+    return ATTUNE_OK;
+}
+
+attune_status attune_problem_parse_sized(const char *text, attune_problem *problem, size_t size)
+{
+    at_test_problem read;
+    AT_FAIL_IF(problem == NULL, ATTUNE_INVALID_ARGUMENT, "problem is NULL");
+    AT_FORWARD(at_test_problem_parse(text, &read));
+    return at_problem_give(&read.problem, problem, size);
 }

@@ -18,19 +18,34 @@ static void init(at_recents *recents, char *room)
     }
 }
 
+/* Before the made calls, which are aligned as tensor maps are. */
+static size_t head_bytes(void)
+{
+    const size_t align = _Alignof(at_made);
+    return (sizeof(at_recents) + align - 1) / align * align;
+}
+
+static size_t all_bytes(size_t made_bytes)
+{
+    return head_bytes() + (AT_RECENTS + 1) * made_bytes;
+}
+
+size_t at_recents_bytes(const at_recents *recents)
+{
+    return all_bytes(recents->made_bytes);
+}
+
 at_recents *at_recents_create(const attune_problem *problem, const at_loaded *loaded)
 {
-    const size_t align = _Alignof(at_made); /* as tensor maps are */
-    const size_t head = (sizeof(at_recents) + align - 1) / align * align;
     const size_t made = at_made_bytes(loaded);
-    char *memory = aligned_alloc(align, head + (AT_RECENTS + 1) * made);
+    char *memory = aligned_alloc(_Alignof(at_made), all_bytes(made));
     if (memory == NULL) {
         return NULL;
     }
     at_recents *recents = (at_recents *)(void *)memory;
     recents->roles = at_call_roles(problem);
     recents->made_bytes = made;
-    init(recents, memory + head);
+    init(recents, memory + head_bytes());
     return recents;
 }
 

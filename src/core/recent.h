@@ -42,6 +42,8 @@ typedef struct at_recents {
 /* For calls of this problem and kernel. They hold nothing, and are the caller's to free, with all that they point to;
  * NULL without memory: then nothing is kept. */
 at_recents *at_recents_create(const attune_problem *problem, const at_loaded *loaded);
+/* What it holds, itself included. */
+size_t at_recents_bytes(const at_recents *recents);
 /* The place of a call, to be given back by at_recent_leave; NULL where another thread has it, which those below put up
  * with. */
 at_recent *at_recent_take(at_recents *recents, const attune_call *call);

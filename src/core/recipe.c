@@ -7,8 +7,15 @@
 
 int at_args_roles(const attune_kernel *kernel)
 {
-    (void)kernel; /* every operation there is has the forward pass's */
-    return ATTUNE_ROLES_FORWARD;
+    static const int roles_of[] = {[ATTUNE_FORWARD] = ATTUNE_ROLES_FORWARD};
+    int most = 0;
+    for (int32_t i = 0; i < kernel->can_count; ++i) {
+        for (size_t op = 0; op < sizeof roles_of / sizeof roles_of[0]; ++op) {
+            const bool computes = (kernel->can[i].ops & ATTUNE_BIT(op)) != 0;
+            most = computes && roles_of[op] > most ? roles_of[op] : most;
+        }
+    }
+    return most;
 }
 
 int at_args_maps(const attune_steps *steps)

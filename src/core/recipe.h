@@ -16,7 +16,8 @@ typedef struct at_recipe {
     const at_embedded *sources; /* where the kernel's source or image is looked for; NULL: the library's own */
 } at_recipe;
 
-/* The shape of the attune_args that this kernel's code takes: how many tensors and maps it has, and its bytes. */
+/* The shape of the attune_args that this kernel's code takes: how many tensors it has, by the operations that its table
+ * states, how many maps, and its bytes. */
 int at_args_roles(const attune_kernel *kernel);
 int at_args_maps(const attune_steps *steps);
 size_t at_args_bytes(int maps, int roles);

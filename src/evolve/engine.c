@@ -94,7 +94,7 @@ static attune_status run_cells(at_engine *on, at_cell *cells, int first, int *co
     int searched = 0;
     while (searched < *count && !is_enough(on, searched)) {
         at_cell *cell = &cells[searched];
-        cell->problem = &on->options->problem[first + searched++];
+        cell->test = &on->options->problem[first + searched++];
         AT_FORWARD(at_engine_search(on, cell));
     }
     *count = searched;
@@ -114,7 +114,7 @@ static attune_status compile_likely(const at_engine *on)
     enum { LIKELY = 3 };
     const at_evolve_options *options = on->options;
     for (int i = 1; on->compilers != NULL && options->refresh && i < options->problem_count; ++i) {
-        const attune_problem *problem = &options->problem[i];
+        const attune_problem *problem = &options->problem[i].problem;
         for (int32_t index = 0; index < LIKELY && at_kernel_supports(on->kernel, problem, &on->target, NULL); ++index) {
             attune_config config = {{0}};
             char text[AT_KERNEL_TEXT_MAX];
@@ -164,10 +164,10 @@ static attune_status run_all(at_engine *on)
 static attune_status check_problem(const at_evolve_options *options, int number)
 {
     char text[ATTUNE_PROBLEM_TEXT_MAX];
-    AT_FORWARD(attune_problem_check(&options->problem[number]));
-    AT_FORWARD(attune_problem_print(&options->problem[number], text, sizeof text));
+    AT_FORWARD(attune_problem_check(&options->problem[number].problem));
+    AT_FORWARD(at_test_problem_print(&options->problem[number], text, sizeof text));
     for (int i = 0; i < number; ++i) {
-        AT_FAIL_IF(at_problem_equal(&options->problem[i], &options->problem[number]), ATTUNE_INVALID_ARGUMENT,
+        AT_FAIL_IF(at_test_problem_equal(&options->problem[i], &options->problem[number]), ATTUNE_INVALID_ARGUMENT,
                    "problem %s is named twice, as number %d and %d", text, i + 1, number + 1);
     }
     return ATTUNE_OK;

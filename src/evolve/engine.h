@@ -27,7 +27,7 @@ typedef struct at_evolve_watch {
 typedef struct at_evolve_options {
     const char *kernel; /* a name; with :PARAM=VALUE,... those stay as they are */
     const char *one;    /* "NAME:PARAM=VALUE,...": this config alone, instead of a search; or NULL */
-    const attune_problem *problem;
+    const at_test_problem *problem;
     int problem_count;
     const char *strategy; /* NULL: the default */
     at_fitness fitness;

@@ -9,7 +9,7 @@ static attune_status open_live(at_engine *on, at_cell *cell)
 {
     const at_measurer_options options = {.space = cell->space,
                                          .kernel = on->kernel,
-                                         .problem = *cell->problem,
+                                         .test = *cell->test,
                                          .target = on->target,
                                          .worker = &on->worker,
                                          .compilers = on->compilers,
@@ -141,8 +141,8 @@ static attune_status search_open(at_engine *on, at_cell *cell)
 attune_status at_engine_search(at_engine *on, at_cell *cell)
 {
     bool ended = false;
-    AT_FORWARD(attune_problem_print(cell->problem, cell->text, sizeof cell->text));
-    attune_status status = at_space_open(on->kernel, cell->problem, &on->target, on->fixed, &cell->space);
+    AT_FORWARD(at_test_problem_print(cell->test, cell->text, sizeof cell->text));
+    attune_status status = at_space_open(on->kernel, &cell->test->problem, &on->target, on->fixed, &cell->space);
     if (status == ATTUNE_UNSUPPORTED) {
         ++on->result->refused;
         at_engine_note(on, "%s: %s", cell->text, attune_last_detail());

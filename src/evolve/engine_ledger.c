@@ -110,13 +110,13 @@ static attune_status check_begun(const at_engine *on, const char *path, const at
     return status;
 }
 
-attune_status at_engine_check_ledger(const at_engine *on, const attune_problem *problem)
+attune_status at_engine_check_ledger(const at_engine *on, const at_test_problem *test)
 {
     char path[PATH_MAX];
     at_event event = {.kind = AT_EVENT_START};
-    at_cell cell = {.problem = problem};
+    at_cell cell = {.test = test};
     bool begun;
-    AT_FORWARD(attune_problem_print(problem, cell.text, sizeof cell.text));
+    AT_FORWARD(at_test_problem_print(test, cell.text, sizeof cell.text));
     AT_FORWARD(look_at_ledger(on, &cell, &event, path, &begun));
     return begun ? check_begun(on, path, &event.as.start) : at_writer_check(path);
 }

@@ -63,7 +63,7 @@ void at_engine_micro_key(const at_engine *on, const at_cell *cell, at_micro_key 
     *key = (at_micro_key){.kernel = ""};
     (void)snprintf(key->kernel, sizeof key->kernel, "%s", on->kernel->name);
     (void)snprintf(key->target, sizeof key->target, "%s", on->target_text);
-    at_problem_class(cell->problem, key->class_text);
+    at_problem_class(&cell->test->problem, key->class_text);
     at_engine_source(on, key->source);
     if (on->fixed[0] != '\0') { /* the best among few is not the best among all */
         char of_both[AT_DIGEST_TEXT_MAX + AT_KERNEL_TEXT_MAX];

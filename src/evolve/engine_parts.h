@@ -12,7 +12,7 @@ enum { AT_CELLS_SOME = 6, AT_CELLS_MAX = 64 };
 
 /* One problem: its search, and what follows. */
 typedef struct at_cell {
-    const attune_problem *problem;
+    const at_test_problem *test;
     char text[ATTUNE_PROBLEM_TEXT_MAX];
     at_space *space;
     at_measurer *measurer; /* while it is searched */
@@ -63,7 +63,7 @@ void at_engine_named(const at_engine *on, char text[AT_KERNEL_TEXT_MAX]);
 /* Candidates that are raced together: many share the champion's samples, few let a strategy learn sooner. */
 int at_engine_batch(const at_engine *on);
 /* Whether a problem's ledger can be begun, or gone on with: asked before the first of the searches. */
-attune_status at_engine_check_ledger(const at_engine *on, const attune_problem *problem);
+attune_status at_engine_check_ledger(const at_engine *on, const at_test_problem *test);
 /* Opens or resumes a problem's ledger, where one is wanted. *ended: its search is over. */
 attune_status at_engine_open_ledger(const at_engine *on, at_cell *cell, bool *ended);
 /* Whether what the micro-benchmark finds can be kept where the caller wants it. */

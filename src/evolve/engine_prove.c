@@ -14,7 +14,7 @@ typedef struct proof {
     at_engine *engine;
     at_cell *cell[AT_CELLS_MAX];
     int count;
-    attune_problem problem[AT_CELLS_MAX];
+    at_test_problem problem[AT_CELLS_MAX];
     const char *candidate[AT_CELLS_MAX];
     attune_status status; /* the first failure to write */
 } proof;
@@ -53,7 +53,7 @@ static attune_status learn(const proof *on, const at_cell *cell, const at_verdic
     const at_evolve_watch *watch = &on->engine->options->watch;
     char class_text[AT_CLASS_TEXT_MAX];
     const char *why_not = why_no_row(cell, verdict);
-    at_problem_class(cell->problem, class_text);
+    at_problem_class(&cell->test->problem, class_text);
     const at_wisdom_row row = {AT_PROVEN, class_text, (char *)(uintptr_t)on->engine->target_text,
                                (char *)(uintptr_t)cell->winner, digest};
     if (on->engine->options->wisdom == NULL) {
@@ -186,7 +186,7 @@ attune_status at_engine_prove(at_engine *on, at_cell *cells, int count)
     proof of = {.engine = on, .status = ATTUNE_OK};
     for (int i = 0; i < count; ++i) {
         if (cells[i].searched && cells[i].winner[0] != '\0' && cells[i].result.end != AT_SEARCH_VOID) {
-            of.problem[of.count] = *cells[i].problem;
+            of.problem[of.count] = *cells[i].test;
             of.candidate[of.count] = cells[i].winner;
             of.cell[of.count++] = &cells[i];
         }

@@ -28,7 +28,7 @@ static const char *ask_planner(const at_engine *on, const at_cell *cell, char ch
 {
     attune_plan *plan;
     chosen[0] = '\0';
-    if (attune_plan_create(on->planner, cell->problem, NULL, &plan) != ATTUNE_OK) {
+    if (attune_plan_create(on->planner, &cell->test->problem, NULL, &plan) != ATTUNE_OK) {
         return "";
     }
     memcpy(chosen, plan->kernel_text, AT_KERNEL_TEXT_MAX);
@@ -45,7 +45,7 @@ static attune_status benchmark(at_engine *on, const at_cell *cell, at_micro_best
     at_measurer *measurer;
     const at_measurer_options options = {.space = cell->space,
                                          .kernel = on->kernel,
-                                         .problem = at_micro_slice(cell->problem, on->target.kind),
+                                         .test = {at_micro_slice(&cell->test->problem, on->target.kind), cell->test->length_seed},
                                          .target = on->target,
                                          .worker = &on->worker,
                                          .compilers = on->compilers,
@@ -95,7 +95,8 @@ attune_status at_engine_check_micro(const at_engine *on)
 static attune_status add_one(const at_engine *on, const at_cell *cell, at_seed *seed, int *count)
 {
     attune_plan *plan;
-    attune_status status = at_plan_named(on->planner, cell->problem, on->options->one, &plan);
+    const attune_plan_options named = {.size = sizeof named, .kernel = on->options->one};
+    attune_status status = attune_plan_create(on->planner, &cell->test->problem, &named, &plan);
     if (status != ATTUNE_OK) {
         return at_fail_in(status, "%s", cell->text);
     }

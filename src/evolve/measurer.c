@@ -138,14 +138,14 @@ static attune_status try_problem(at_measurer *on, const attune_problem *problem,
 static attune_status try_candidate(void *self, int candidate, at_first_run *seen)
 {
     at_measurer *on = self;
-    return try_problem(on, &on->options.problem, candidate, seen);
+    return try_problem(on, &on->options.test.problem, candidate, seen);
 }
 
 static attune_status try_mutant(void *self, int candidate, at_first_run *seen)
 {
     static const float off = 1.02F;
     at_measurer *on = self;
-    attune_problem asked = on->options.problem;
+    attune_problem asked = on->options.test.problem;
     asked.scale = at_problem_scale(&asked) * off;
     return try_problem(on, &asked, candidate, seen);
 }
@@ -163,7 +163,7 @@ static attune_status plan_stage(void *self, int arm, at_device *device, attune_p
 {
     const at_measurer *on = self;
     (void)device; /* the only one */
-    return plan_candidate(on, &on->options.problem, on->candidate[arm], plan);
+    return plan_candidate(on, &on->options.test.problem, on->candidate[arm], plan);
 }
 
 static attune_status judge_stage(void *self, at_inputs *inputs)
@@ -245,7 +245,7 @@ static attune_status stage(void *self, const int *candidate, int count, int *cul
         on->candidate[i] = candidate[i];
         on->arm[i] = on->name[i];
     }
-    on->timed = (at_timed){.problem = on->options.problem,
+    on->timed = (at_timed){.problem = on->options.test.problem,
                            .inputs = &on->ground.inputs,
                            .arm = on->arm,
                            .arm_count = count,
@@ -309,7 +309,7 @@ static attune_status ahead(void *self, int candidate)
         return ATTUNE_OK;
     }
     name_of(on, candidate, name);
-    return at_compilers_add(on->options.compilers, name, &on->options.problem, false, &on->job[candidate]);
+    return at_compilers_add(on->options.compilers, name, &on->options.test.problem, false, &on->job[candidate]);
 }
 
 static attune_status compile(at_measurer *on, int candidate, at_variant *variant)
@@ -355,7 +355,7 @@ static attune_status describe(at_measurer *on, int candidate, at_variant *varian
     attune_config config;
     name_of(on, candidate, name);
     at_space_config(on->options.space, candidate, &config);
-    AT_FORWARD(at_recipe_ask(on->options.kernel, &on->options.problem, &on->options.target, &config, &recipe));
+    AT_FORWARD(at_recipe_ask(on->options.kernel, &on->options.test.problem, &on->options.target, &config, &recipe));
     for (int i = recipe.steps.count - 1; i >= 0; --i) {
         if (recipe.steps.step[i].kind == ATTUNE_STEP_KERNEL) {
             (void)snprintf(variant->entry, sizeof variant->entry, "%s", recipe.steps.step[i].as.kernel.entry);
@@ -386,7 +386,7 @@ static attune_status proof(void *self, int candidate, char function[AT_FUNCTION_
     attune_plan *plan;
     at_build_facts facts;
     AT_FORWARD(get_worker(on));
-    AT_FORWARD(plan_candidate(on, &on->options.problem, candidate, &plan));
+    AT_FORWARD(plan_candidate(on, &on->options.test.problem, candidate, &plan));
     attune_status status = at_built_ask(on->worker, plan, &facts, function);
     attune_plan_destroy(plan);
     return status;
@@ -416,7 +416,7 @@ attune_status at_measurer_open(const at_measurer_options *options, at_measurer *
     }
     bool acc16 = (options->kernel->traits & ATTUNE_TRAIT_ACC16) != 0;
     status = status == ATTUNE_OK
-                 ? at_timed_case_draw(&options->problem, options->seed, acc16, options->pool, NULL, &made->ground)
+                 ? at_timed_case_draw(&options->test, options->seed, acc16, options->pool, NULL, &made->ground)
                  : status;
     if (status != ATTUNE_OK) {
         at_measurer_close(made);

@@ -41,7 +41,7 @@ typedef struct at_machine {
 typedef struct at_measurer_options {
     const at_space *space;       /* whose candidates they are; outlives it, as do the others */
     const attune_kernel *kernel; /* of the space */
-    attune_problem problem;
+    at_test_problem test;
     attune_target target;
     const at_remote_options *worker;
     at_compilers *compilers; /* NULL: workers compile what they load */

@@ -23,7 +23,7 @@ static attune_status check_options(const at_gate_options *options)
     AT_FAIL_IF(options->paired && options->candidate_count != options->problem_count, ATTUNE_INVALID_ARGUMENT,
                "%d candidates for %d problems: pairs are wanted", options->candidate_count, options->problem_count);
     for (int i = 0; i < options->problem_count; ++i) {
-        AT_FORWARD(attune_problem_check(&options->problem[i]));
+        AT_FORWARD(attune_problem_check(&options->problem[i].problem));
     }
     return at_gate_check_peers(options->peer, options->peer_count, options->own_arms);
 }

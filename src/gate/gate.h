@@ -5,6 +5,7 @@
 #ifndef GATE_GATE_H
 #define GATE_GATE_H
 
+#include "core/problem.h"
 #include "judge/verdict.h"
 
 /* Told what happens; any of them may be NULL. */
@@ -29,7 +30,7 @@ typedef struct at_gate_options {
     const char *const *candidate; /* kernel texts */
     int candidate_count;
     bool paired; /* candidate i is judged on problem i alone, instead of each on all */
-    const attune_problem *problem;
+    const at_test_problem *problem;
     int problem_count;
     const char *const *peer; /* names; "best" stands for all of PyTorch's back ends that run */
     int peer_count;

@@ -19,13 +19,13 @@ static int helpers(const at_gate *gate)
 static attune_status prefetch_for(at_gate *gate, int index, bool acc16)
 {
     const at_gate_options *options = gate->options;
-    const attune_problem *problem = &options->problem[index];
+    const at_test_problem *test = &options->problem[index];
     const at_suite suite = {.cache = gate->cache, .seed = options->seed, .cases = options->cases};
     const at_ahead ahead = {at_gate_cache_scope(index, false), helpers(gate), acc16};
     at_prefetch timed_case;
-    AT_FORWARD(at_sanity_ahead(&suite, problem, &ahead));
-    AT_FORWARD(at_suite_ahead(&suite, problem, &ahead));
-    at_timed_case_prefetch(problem, options->seed, acc16, &timed_case);
+    AT_FORWARD(at_sanity_ahead(&suite, test, &ahead));
+    AT_FORWARD(at_suite_ahead(&suite, test, &ahead));
+    at_timed_case_prefetch(test, options->seed, acc16, &timed_case);
     return at_case_cache_ahead(gate->cache, at_gate_cache_scope(index, true), ahead.threads, &timed_case);
 }
 
@@ -48,7 +48,7 @@ static attune_status prefetch(at_gate *gate, int index)
 {
     char problem[ATTUNE_PROBLEM_TEXT_MAX];
     bool wanted[2] = {false, false}; /* of kernels that accumulate in fp16, and of others */
-    AT_FORWARD(attune_problem_print(&gate->options->problem[index], problem, sizeof problem));
+    AT_FORWARD(at_test_problem_print(&gate->options->problem[index], problem, sizeof problem));
     for (int i = 0; i < gate->options->candidate_count; ++i) {
         const at_gate_candidate *candidate = &gate->candidate[i];
         if (candidate->kernel != NULL && will_be_judged(gate, candidate, problem)) {

@@ -47,15 +47,18 @@ static attune_status make_command(const at_gate *gate, const char *ncu, const ch
 
 static attune_status prepare(const at_gate *gate, const at_gate_entry *entry, profiled *on)
 {
-    const at_draw draw = {.seed = gate->options->seed, .family = AT_FAMILY_NORMAL, .poison = 0xff};
+    const at_draw draw = {.seed = gate->options->seed,
+                          .length_seed = entry->test->length_seed,
+                          .family = AT_FAMILY_NORMAL,
+                          .poison = 0xff};
     at_remote_options options;
     size_t bytes = 0;
     at_gate_remote_options(gate, AT_WORKER_CANDIDATES, &options);
     options.command = on->word;
     options.patience_s = options.load_s = PATIENCE_S;
     AT_FORWARD(at_remote_open(&options, &on->device));
-    AT_FORWARD(at_gate_plan(entry->candidate, on->device, entry->problem, &on->plan));
-    AT_FORWARD(at_inputs_draw(entry->problem, &draw, &on->inputs));
+    AT_FORWARD(at_gate_plan(entry->candidate, on->device, &entry->test->problem, &on->plan));
+    AT_FORWARD(at_inputs_draw(&entry->test->problem, &draw, &on->inputs));
     AT_FORWARD(at_placement_create(on->device, &on->inputs, &on->place));
     AT_FORWARD(attune_plan_workspace(on->plan, &on->place.call, &bytes));
     return at_placement_reserve(&on->place, bytes);

@@ -86,7 +86,7 @@ static attune_status add_row(const at_gate *gate, const at_gate_table *table, co
     bool may;
     AT_FORWARD(at_verdict_print(best->verdict, &text, digest));
     free(text);
-    at_problem_class(best->problem, class_text);
+    at_problem_class(&best->test->problem, class_text);
     at_target_print(&gate->target, target_text);
     const at_wisdom_row row = {AT_PROVEN, class_text, target_text, best->verdict->kernel, digest};
     AT_FORWARD(may_replace(gate, table, &row, &may));

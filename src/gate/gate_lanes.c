@@ -173,9 +173,9 @@ static void *run_lane(void *context)
     lanes *of = on->of;
     attune_status status = ATTUNE_OK;
     while (status == ATTUNE_OK && take_problem(on)) {
-        const attune_problem *problem = &on->options.problem[on->gate.next_problem + on->problem];
+        const at_test_problem *test = &on->options.problem[on->gate.next_problem + on->problem];
         status = at_gate_start_ahead(&on->gate, AT_WORKER_PEERS);
-        status = status == ATTUNE_OK ? at_gate_judge_problem(&on->gate, problem, &of->table[on->problem]) : status;
+        status = status == ATTUNE_OK ? at_gate_judge_problem(&on->gate, test, &of->table[on->problem]) : status;
         of->status[on->problem] = status;
         at_sentence_print(of->detail[on->problem], "%s", status == ATTUNE_OK ? "" : attune_last_detail());
         close_queue(on);

@@ -73,14 +73,14 @@ typedef struct at_gate {
 /* One candidate on one problem. */
 typedef struct at_gate_entry {
     const at_gate_candidate *candidate;
-    const attune_problem *problem;
+    const at_test_problem *test;
     at_verdict *verdict;
     const at_verdict *known; /* fresh evidence answers the same question: nothing beyond the build was done; or NULL */
 } at_gate_entry;
 
 /* One problem with its candidates and peers, which are timed together. */
 typedef struct at_gate_table {
-    const attune_problem *problem;
+    const at_test_problem *test;
     at_gate_entry *entry;
     int count;
     at_gate_peer peer[AT_GATE_PEERS];
@@ -128,7 +128,7 @@ attune_status at_gate_prefetch(at_gate *gate, int end);
 int at_gate_cache_scope(int index, bool timed);
 
 /* Takes a problem's candidates from build to correctness, and finds its peers where anyone's time is wanted. */
-attune_status at_gate_judge_problem(at_gate *gate, const attune_problem *problem, at_gate_table *table);
+attune_status at_gate_judge_problem(at_gate *gate, const at_test_problem *test, at_gate_table *table);
 /* How many problems can be judged side by side, and so they are: those from gate->next_problem on. */
 int at_gate_lanes(const at_gate *gate, int problems);
 attune_status at_gate_judge_side_by_side(at_gate *gate, at_gate_table *tables, int count);

@@ -48,14 +48,14 @@ static attune_status plan_peer(void *self, const attune_problem *problem, attune
 }
 
 /* Opens the peer and has its O judged. */
-static attune_status try_peer(at_gate *gate, const attune_problem *problem, at_gate_peer *peer)
+static attune_status try_peer(at_gate *gate, const at_test_problem *test, at_gate_peer *peer)
 {
     planner by = {.arm = peer->name, .folder = at_gate_peer_folder(gate, peer->name)};
     attune_plan *plan;
     at_finding finding;
     AT_FORWARD(by.folder != NULL ? at_gate_candidate_worker(gate, by.folder, &by.device)
                                  : at_gate_peer_worker(gate, &by.device));
-    AT_FORWARD(plan_peer(&by, problem, &plan));
+    AT_FORWARD(plan_peer(&by, &test->problem, &plan));
     peer->traits = plan->loaded->kernel->traits;
     at_sentence_print(peer->account, "%s",
                       by.folder != NULL ? at_stranger_digest(by.folder->stranger) : at_remote_account(plan));
@@ -67,7 +67,7 @@ static attune_status try_peer(at_gate *gate, const attune_problem *problem, at_g
                             .self = &by,
                             .seed = gate->options->seed,
                             .command = ""};
-    return at_sanity_judge(&suite, problem, &finding);
+    return at_sanity_judge(&suite, test, &finding);
 }
 
 static bool is_listed(const at_gate_table *table, const char *name)
@@ -97,7 +97,7 @@ static attune_status add_peer(at_gate *gate, at_gate_table *table, const char *n
     at_gate_peer *peer = &table->peer[table->peer_count];
     *peer = (at_gate_peer){.runs = true};
     (void)snprintf(peer->name, sizeof peer->name, "%s", name);
-    attune_status status = try_peer(gate, table->problem, peer);
+    attune_status status = try_peer(gate, table->test, peer);
     at_gate_close_broken(gate);
     AT_FAIL_IF(status == ATTUNE_INTERRUPTED || at_gate_stopped(gate), ATTUNE_INTERRUPTED, "interrupted");
     if (status != ATTUNE_OK) {

@@ -16,15 +16,15 @@ static void stamp(char when[24])
     }
 }
 
-static attune_status make_verdict(const at_gate *gate, const at_gate_candidate *candidate,
-                                  const attune_problem *problem, at_verdict **verdict)
+static attune_status make_verdict(const at_gate *gate, const at_gate_candidate *candidate, const at_test_problem *test,
+                                  at_verdict **verdict)
 {
     const at_gate_options *options = gate->options;
     AT_FORWARD(at_verdict_create(verdict));
     at_verdict *made = *verdict;
     (void)snprintf(made->kernel, sizeof made->kernel, "%s", candidate->text);
     made->stranger = candidate->stranger != NULL || candidate->kernel == NULL;
-    AT_FORWARD(attune_problem_print(problem, made->problem, sizeof made->problem));
+    AT_FORWARD(at_test_problem_print(test, made->problem, sizeof made->problem));
     stamp(made->when);
     made->options = (at_verdict_options){options->must, options->cases, options->seed, options->quick};
     made->target = gate->target;
@@ -36,15 +36,15 @@ static attune_status make_verdict(const at_gate *gate, const at_gate_candidate *
 static attune_status judge_candidates(at_gate *gate, at_gate_table *table)
 {
     const at_gate_options *options = gate->options;
-    const int problem = (int)(table->problem - options->problem);
+    const int problem = (int)(table->test - options->problem);
     for (int i = 0; i < options->candidate_count; ++i) {
         at_gate_entry *entry = &table->entry[table->count];
         if (options->paired && i != problem) {
             continue;
         }
-        *entry = (at_gate_entry){.candidate = &gate->candidate[i], .problem = table->problem};
+        *entry = (at_gate_entry){.candidate = &gate->candidate[i], .test = table->test};
         ++table->count;
-        AT_FORWARD(make_verdict(gate, entry->candidate, entry->problem, &entry->verdict));
+        AT_FORWARD(make_verdict(gate, entry->candidate, entry->test, &entry->verdict));
         if (options->watch.candidate != NULL) {
             options->watch.candidate(options->watch.self, entry->verdict);
         }
@@ -70,14 +70,14 @@ static bool needs_peers(const at_gate_table *table)
     return false;
 }
 
-attune_status at_gate_judge_problem(at_gate *gate, const attune_problem *problem, at_gate_table *table)
+attune_status at_gate_judge_problem(at_gate *gate, const at_test_problem *test, at_gate_table *table)
 {
     char text[ATTUNE_PROBLEM_TEXT_MAX];
     const at_gate_options *options = gate->options;
-    *table = (at_gate_table){.problem = problem};
+    *table = (at_gate_table){.test = test};
     table->entry = calloc((size_t)options->candidate_count, sizeof *table->entry);
     AT_FAIL_IF(table->entry == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d verdicts", options->candidate_count);
-    AT_FORWARD(attune_problem_print(problem, text, sizeof text));
+    AT_FORWARD(at_test_problem_print(test, text, sizeof text));
     if (options->watch.problem != NULL) {
         options->watch.problem(options->watch.self, text);
     }

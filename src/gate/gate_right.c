@@ -106,7 +106,7 @@ static attune_status build(at_gate *gate, const at_gate_entry *entry)
     at_verdict *verdict = entry->verdict;
     look(entry, AT_STAGE_BUILD, verdict->stranger ? "attune check --kernel" : "attune info --kernel");
     AT_FORWARD(at_gate_candidate_worker(gate, entry->candidate, &device));
-    AT_FORWARD(at_gate_plan(entry->candidate, device, entry->problem, &plan));
+    AT_FORWARD(at_gate_plan(entry->candidate, device, &entry->test->problem, &plan));
     (void)snprintf(verdict->kernel, sizeof verdict->kernel, "%s", plan->kernel_text);
     verdict->traits = plan->loaded->kernel->traits;
     attune_status status = at_built_ask(device, plan, &verdict->build, NULL);
@@ -158,7 +158,7 @@ static attune_status launch(at_gate *gate, const at_gate_entry *entry)
     char command[COMMAND_MAX];
     look(entry, AT_STAGE_LAUNCH, "compute-sanitizer attune check --cases 1 --kernel");
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
-    AT_FORWARD(at_sanity_launch(&suite, entry->problem));
+    AT_FORWARD(at_sanity_launch(&suite, entry->test));
     at_sentence_print(entry->verdict->stage[AT_STAGE_LAUNCH].detail, "one call of the problem ran to its end");
     return ATTUNE_OK;
 }
@@ -171,8 +171,8 @@ static attune_status sanity(at_gate *gate, const at_gate_entry *entry)
     const char *done;
     look(entry, AT_STAGE_SANITY, "compute-sanitizer --tool racecheck attune check --cases 1 --kernel");
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
-    bool few = gate->options->quick || attune_problem_flops(entry->problem) > AT_BIG_FLOPS;
-    AT_FORWARD(at_sanity_run(&suite, entry->problem, few ? REPEATS_FEW : REPEATS, &done));
+    bool few = gate->options->quick || attune_problem_flops(&entry->test->problem) > AT_BIG_FLOPS;
+    AT_FORWARD(at_sanity_run(&suite, entry->test, few ? REPEATS_FEW : REPEATS, &done));
     at_sentence_print(entry->verdict->stage[AT_STAGE_SANITY].detail, "%s", done);
     return ATTUNE_OK;
 }
@@ -185,7 +185,7 @@ static attune_status correctness(at_gate *gate, const at_gate_entry *entry)
     at_suite_result *result = &entry->verdict->suite;
     look(entry, AT_STAGE_CORRECTNESS, "attune check --kernel");
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
-    AT_FORWARD(at_suite_run(&suite, entry->problem, result));
+    AT_FORWARD(at_suite_run(&suite, entry->test, result));
     AT_FAIL_IF(at_gate_stopped(gate), ATTUNE_INTERRUPTED, "interrupted");
     AT_FAIL_IF(result->failed > 0, ATTUNE_WRONG_RESULT, "%.400s", result->failure[0].what);
     AT_FAIL_IF(result->bias_status != ATTUNE_OK, ATTUNE_WRONG_RESULT, "%s", result->bias_what);
@@ -205,7 +205,7 @@ static attune_status control(at_gate *gate, const at_gate_entry *entry, at_suite
     by.off_scale = 1.02F;
     suite.cases = CASES;
     suite.progress = NULL;
-    AT_FORWARD(at_suite_run(&suite, entry->problem, result));
+    AT_FORWARD(at_suite_run(&suite, entry->test, result));
     AT_FAIL_IF(result->failed > 0, ATTUNE_WRONG_RESULT, "with its scale 2 %% off: %.300s", result->failure[0].what);
     return at_judge_bias(&result->bias);
 }

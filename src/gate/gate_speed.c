@@ -74,7 +74,7 @@ static attune_status open_session(const at_gate *gate, at_gate_bench *on)
     const at_gate_options *options = gate->options;
     options->quick ? at_session_policy_quick(&policy, options->seed) : at_session_policy_init(&policy, options->seed);
     policy.must = options->must;
-    set_floors(gate, on->table->problem, &policy);
+    set_floors(gate, &on->table->test->problem, &policy);
     return at_session_open(&policy, on->arm, on->arm_count, &on->session);
 }
 

@@ -26,7 +26,7 @@ typedef struct part {
 
 /* What benches of one problem are timed on: the same inputs in every process, under ever other transforms. */
 typedef struct timed_case {
-    const attune_problem *problem;
+    const at_test_problem *test;
     bool acc16;
     at_timed_case of;
     struct timed_case *next;
@@ -112,8 +112,8 @@ static attune_status open_arm(void *self, int index, at_device *device, attune_p
     const part *on = self;
     const at_gate_bench *bench = on->of->bench;
     const at_gate_candidate *candidate = candidate_of(on->of, on->arm[index]);
-    return candidate != NULL ? at_gate_plan(candidate, device, bench->table->problem, plan)
-                             : at_remote_plan(device, bench->table->problem, on->name[index], plan);
+    return candidate != NULL ? at_gate_plan(candidate, device, &bench->table->test->problem, plan)
+                             : at_remote_plan(device, &bench->table->test->problem, on->name[index], plan);
 }
 
 static attune_status judge(void *self, at_inputs *inputs)
@@ -272,10 +272,10 @@ static void free_timed_case(timed_case *one)
     free(one);
 }
 
-static attune_status find_timed_case(timing *on, const attune_problem *problem, bool acc16, timed_case **found)
+static attune_status find_timed_case(timing *on, const at_test_problem *test, bool acc16, timed_case **found)
 {
     *found = on->timed_cases;
-    while (*found != NULL && ((*found)->problem != problem || (*found)->acc16 != acc16)) {
+    while (*found != NULL && ((*found)->test != test || (*found)->acc16 != acc16)) {
         *found = (*found)->next;
     }
     if (*found != NULL) {
@@ -283,9 +283,9 @@ static attune_status find_timed_case(timing *on, const attune_problem *problem, 
     }
     timed_case *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to time with");
-    *made = (timed_case){.problem = problem, .acc16 = acc16, .next = on->timed_cases};
+    *made = (timed_case){.test = test, .acc16 = acc16, .next = on->timed_cases};
     attune_status status =
-        at_timed_case_draw(problem, on->gate->options->seed, acc16, on->gate->pool, on->gate->cache, &made->of);
+        at_timed_case_draw(test, on->gate->options->seed, acc16, on->gate->pool, on->gate->cache, &made->of);
     if (status != ATTUNE_OK) {
         free_timed_case(made);
         return status;
@@ -315,7 +315,7 @@ static part *part_for(run_state *on, const at_gate_candidate *confined)
         ++on->parts;
         one->of = on;
         one->confined = confined;
-        one->timed = (at_timed){.problem = *on->bench->table->problem,
+        one->timed = (at_timed){.problem = on->bench->table->test->problem,
                                 .inputs = &on->timed_case->of.inputs,
                                 .arm = one->name,
                                 .worker = get_worker,
@@ -350,7 +350,7 @@ static attune_status make_run(timing *by, at_gate_bench *bench)
     made->bench = bench;
     made->timing = by;
     bool acc16 = (bench->entry->verdict->traits & ATTUNE_TRAIT_ACC16) != 0;
-    AT_FORWARD(find_timed_case(by, bench->table->problem, acc16, &made->timed_case));
+    AT_FORWARD(find_timed_case(by, bench->table->test, acc16, &made->timed_case));
     divide(made);
     return ATTUNE_OK;
 }

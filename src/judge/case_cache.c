@@ -9,7 +9,7 @@
 
 /* All members are of one size, so that keys compare as bytes. */
 typedef struct key {
-    uint64_t problem, seed;
+    uint64_t problem, seed, length_seed;
     int64_t family, gaps, far, poison;
     int64_t is_truth, acc16, wanted, tile;
 } key;
@@ -49,6 +49,7 @@ static key key_of_inputs(const attune_problem *problem, const at_draw *draw)
 {
     return (key){.problem = attune_problem_hash(problem),
                  .seed = draw->seed,
+                 .length_seed = draw->length_seed,
                  .family = (int64_t)draw->family,
                  .gaps = draw->gaps,
                  .far = draw->far,

@@ -111,8 +111,9 @@ static void vary_feature(attune_problem *problem, at_random *random)
     }
 }
 
-static void vary_lengths(attune_problem *problem, at_random *random)
+static void vary_lengths(at_gate_case *one, at_random *random)
 {
+    attune_problem *problem = &one->problem;
     uint64_t kind = at_random_below(random, 8);
     problem->batch = draw_between(random, 2, 5);
     if (kind == 0) {
@@ -122,7 +123,7 @@ static void vary_lengths(attune_problem *problem, at_random *random)
     } else {
         problem->varlen = 1;
         problem->layout = ATTUNE_BSHD;
-        problem->varlen_seed = at_random_below(random, 1000);
+        one->draw.length_seed = at_random_below(random, 1000);
         problem->seqused_kv = kind == 4 ? 1 : problem->seqused_kv;
     }
 }
@@ -165,7 +166,7 @@ static void vary(at_gate_case *one, int64_t ordinal, bool big, at_random *random
         vary_feature(problem, random);
         break;
     case AT_STRATUM_LENGTHS:
-        vary_lengths(problem, random);
+        vary_lengths(one, random);
         break;
     case AT_STRATUM_LONG:
         make_long(problem, random);
@@ -221,12 +222,14 @@ static at_family family_of(const attune_problem *problem, int64_t ordinal)
     return applies[ordinal % count];
 }
 
-void at_case_make(const attune_problem *problem, uint64_t seed, int64_t index, at_gate_case *one)
+void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_gate_case *one)
 {
+    const attune_problem *problem = &test->problem;
     bool big = is_big(problem);
     int64_t exact = exact_before(big, index);
-    at_random random = at_random_seed(seed ^ attune_problem_hash(problem), (uint64_t)index);
-    *one = (at_gate_case){.index = index, .problem = *problem, .draw = {.poison = 0xff}};
+    at_random random = at_random_seed(seed ^ at_test_problem_hash(test), (uint64_t)index);
+    *one =
+        (at_gate_case){.index = index, .problem = *problem, .draw = {.length_seed = test->length_seed, .poison = 0xff}};
     one->draw.seed = at_random_next(&random);
     if (is_exact(big, index)) {
         one->draw.family = family_of(problem, exact);
@@ -242,6 +245,7 @@ void at_case_make(const attune_problem *problem, uint64_t seed, int64_t index, a
     if (attune_problem_check(&one->problem) != ATTUNE_OK) { /* whatever vary made of it, a case is a valid problem */
         one->problem = *problem;
         one->draw.far = false;
+        one->draw.length_seed = test->length_seed;
     }
     /* Another stride through the families than the strata's, so that in time each meets each. */
     one->draw.family = family_of(&one->problem, (ordinal + ordinal / 10) % 97);

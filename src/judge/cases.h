@@ -2,6 +2,7 @@
 #ifndef JUDGE_CASES_H
 #define JUDGE_CASES_H
 
+#include "core/problem.h"
 #include "reference/inputs.h"
 
 /* Above this much work a problem is checked at its exact size 4 times in 100 instead of 40, the other cases having its
@@ -33,7 +34,7 @@ typedef struct at_gate_case {
     at_stratum stratum;
 } at_gate_case;
 
-/* `problem` is valid; so is the case's. Index 0 is an exact one. */
-void at_case_make(const attune_problem *problem, uint64_t seed, int64_t index, at_gate_case *one);
+/* The problem is valid; so is the case's. Index 0 is an exact one. */
+void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_gate_case *one);
 
 #endif

@@ -20,12 +20,16 @@ typedef struct set {
     bool clean; /* what was drawn is still what it holds, guards included */
 } set;
 
-static attune_status set_open(const at_suite *suite, const attune_problem *problem, uint64_t seed, set *made)
+static attune_status set_open(const at_suite *suite, const at_test_problem *test, uint64_t seed, set *made)
 {
-    const at_draw draw = {.seed = seed, .family = AT_FAMILY_NORMAL, .poison = POISON, .pool = suite->pool};
+    const at_draw draw = {.seed = seed,
+                          .length_seed = test->length_seed,
+                          .family = AT_FAMILY_NORMAL,
+                          .poison = POISON,
+                          .pool = suite->pool};
     memset(made, 0, sizeof *made);
     made->cache = suite->cache;
-    AT_FORWARD(at_case_cache_inputs(made->cache, problem, &draw, &made->inputs));
+    AT_FORWARD(at_case_cache_inputs(made->cache, &test->problem, &draw, &made->inputs));
     return at_placement_create(suite->device, &made->inputs, &made->place);
 }
 
@@ -58,10 +62,10 @@ static attune_status execute_amid(set *on, const attune_plan *plan, int pattern)
 
 /* ---- Launch ----------------------------------------------------------------------------------------------------- */
 
-static attune_status launch_once(const at_suite *suite, const attune_problem *problem, const attune_plan *plan)
+static attune_status launch_once(const at_suite *suite, const at_test_problem *test, const attune_plan *plan)
 {
     set one;
-    attune_status status = set_open(suite, problem, suite->seed, &one);
+    attune_status status = set_open(suite, test, suite->seed, &one);
     if (status == ATTUNE_OK) {
         status = execute(&one, plan);
     }
@@ -70,11 +74,11 @@ static attune_status launch_once(const at_suite *suite, const attune_problem *pr
     return status;
 }
 
-attune_status at_sanity_launch(const at_suite *suite, const attune_problem *problem)
+attune_status at_sanity_launch(const at_suite *suite, const at_test_problem *test)
 {
     attune_plan *plan;
-    AT_FORWARD(suite->plan(suite->self, problem, &plan));
-    attune_status status = launch_once(suite, problem, plan);
+    AT_FORWARD(suite->plan(suite->self, &test->problem, &plan));
+    attune_status status = launch_once(suite, test, plan);
     attune_plan_destroy(plan);
     return status;
 }
@@ -97,12 +101,12 @@ static attune_status judge_output(const at_suite *suite, const attune_plan *plan
     return status;
 }
 
-attune_status at_sanity_judge(const at_suite *suite, const attune_problem *problem, at_finding *finding)
+attune_status at_sanity_judge(const at_suite *suite, const at_test_problem *test, at_finding *finding)
 {
     attune_plan *plan;
     set one;
-    AT_FORWARD(suite->plan(suite->self, problem, &plan));
-    attune_status status = set_open(suite, problem, suite->seed, &one);
+    AT_FORWARD(suite->plan(suite->self, &test->problem, &plan));
+    attune_status status = set_open(suite, test, suite->seed, &one);
     if (status == ATTUNE_OK) {
         status = judge_output(suite, plan, &one, finding);
     }
@@ -116,7 +120,7 @@ attune_status at_sanity_judge(const at_suite *suite, const attune_problem *probl
 
 typedef struct bench {
     const at_suite *suite;
-    const attune_problem *problem;
+    const at_test_problem *test;
     attune_plan *plan;
     set here, there; /* `there` holds other inputs, at other addresses */
     at_outputs kept, kept_there;
@@ -166,7 +170,7 @@ static attune_status run_repeatedly(bench *on, int repeats)
  * workspace remembers, or knows inputs by their address, gives something else than on fresh buffers. */
 static attune_status run_on_other_inputs(bench *on)
 {
-    AT_FORWARD(set_open(on->suite, on->problem, on->suite->seed + 1, &on->there));
+    AT_FORWARD(set_open(on->suite, on->test, on->suite->seed + 1, &on->there));
     AT_FORWARD(execute(&on->there, on->plan));
     AT_FORWARD(at_outputs_keep(&on->there.inputs, &on->kept_there));
     AT_FORWARD(at_placement_replace(&on->here.place, &on->there.inputs));
@@ -180,7 +184,7 @@ static attune_status run_on_other_inputs(bench *on)
 static attune_status run_beside_others(bench *on)
 {
     double share =
-        on->nondeterministic ? at_transform_share((int)on->problem->dtype, on->plan->loaded->kernel->traits) : 0.0;
+        on->nondeterministic ? at_transform_share((int)on->test->problem.dtype, on->plan->loaded->kernel->traits) : 0.0;
     AT_FORWARD(at_neighbours_run(&on->here.place, on->plan, on->suite->seed, share));
     return at_placement_untouched(&on->here.place);
 }
@@ -205,10 +209,11 @@ static attune_status run_family(const bench *on, at_family family, uint64_t seed
     at_finding finding;
     at_bias bias = {0};
     char kernel[512] = "";
-    const at_gate_case one = {.problem = *on->problem,
-                              .draw = {.seed = seed, .family = family, .poison = POISON},
-                              .stratum = AT_STRATUM_EXACT};
-    if (!at_family_applies(family, on->problem)) {
+    const at_gate_case one = {
+        .problem = on->test->problem,
+        .draw = {.seed = seed, .length_seed = on->test->length_seed, .family = family, .poison = POISON},
+        .stratum = AT_STRATUM_EXACT};
+    if (!at_family_applies(family, &on->test->problem)) {
         return ATTUNE_OK;
     }
     attune_status status = at_trial_run(on->suite, &one, &finding, &bias, kernel);
@@ -221,8 +226,9 @@ static attune_status run_family(const bench *on, at_family family, uint64_t seed
 /* As many draws as it takes until every kind has been there: a leak shows by some of them only. */
 static attune_status run_visible(const bench *on)
 {
-    for (int i = 0; i < at_visible_draws(on->problem); ++i) {
-        AT_FORWARD(run_family(on, AT_FAMILY_VISIBLE, at_visible_seed(on->problem, on->suite->seed, i)));
+    const attune_problem *problem = &on->test->problem;
+    for (int i = 0; i < at_visible_draws(problem); ++i) {
+        AT_FORWARD(run_family(on, AT_FAMILY_VISIBLE, at_visible_seed(problem, on->suite->seed, i)));
     }
     return ATTUNE_OK;
 }
@@ -236,28 +242,31 @@ typedef struct expected_case {
     bool judged, of_peers;
 } expected_case;
 
-static attune_status prefetch(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead,
+static attune_status prefetch(const at_suite *suite, const at_test_problem *test, const at_ahead *ahead,
                               const expected_case *one)
 {
+    const attune_problem *problem = &test->problem;
     at_prefetch wanted = {.problem = *problem, .judged = one->judged, .want = at_trial_rows(suite, problem)};
-    wanted.draw = (at_draw){.seed = one->seed, .family = one->family, .poison = POISON};
+    wanted.draw =
+        (at_draw){.seed = one->seed, .length_seed = test->length_seed, .family = one->family, .poison = POISON};
     wanted.want.acc16 = ahead->acc16 && !one->of_peers;
     return at_family_applies(one->family, problem)
                ? at_case_cache_ahead(suite->cache, ahead->scope, ahead->threads, &wanted)
                : ATTUNE_OK;
 }
 
-attune_status at_sanity_ahead(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead)
+attune_status at_sanity_ahead(const at_suite *suite, const at_test_problem *test, const at_ahead *ahead)
 {
+    const attune_problem *problem = &test->problem;
     const expected_case first[] = {{AT_FAMILY_NORMAL, suite->seed, true, true},
                                    {AT_FAMILY_NORMAL, suite->seed + 1, false, false},
                                    {AT_FAMILY_HIDDEN, suite->seed, true, false}};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; ++i) {
-        AT_FORWARD(prefetch(suite, problem, ahead, &first[i]));
+        AT_FORWARD(prefetch(suite, test, ahead, &first[i]));
     }
     for (int i = 0; i < at_visible_draws(problem); ++i) {
         const expected_case one = {AT_FAMILY_VISIBLE, at_visible_seed(problem, suite->seed, i), true, false};
-        AT_FORWARD(prefetch(suite, problem, ahead, &one));
+        AT_FORWARD(prefetch(suite, test, ahead, &one));
     }
     return ATTUNE_OK;
 }
@@ -266,7 +275,7 @@ attune_status at_sanity_ahead(const at_suite *suite, const attune_problem *probl
 
 static attune_status run_all(bench *on, int repeats)
 {
-    AT_FORWARD(set_open(on->suite, on->problem, on->suite->seed, &on->here));
+    AT_FORWARD(set_open(on->suite, on->test, on->suite->seed, &on->here));
     AT_FORWARD(run_on_poison(on));
     AT_FORWARD(run_repeatedly(on, repeats));
     AT_FORWARD(run_on_other_inputs(on));
@@ -275,12 +284,12 @@ static attune_status run_all(bench *on, int repeats)
     return run_visible(on);
 }
 
-attune_status at_sanity_run(const at_suite *suite, const attune_problem *problem, int repeats, const char **done)
+attune_status at_sanity_run(const at_suite *suite, const at_test_problem *test, int repeats, const char **done)
 {
-    bench on = {.suite = suite, .problem = problem};
+    bench on = {.suite = suite, .test = test};
     *done = "two poisons, guard bands, inputs unchanged, the same bits again, other inputs at the same addresses, "
             "neighbours, non-finite values";
-    AT_FORWARD(suite->plan(suite->self, problem, &on.plan));
+    AT_FORWARD(suite->plan(suite->self, &test->problem, &on.plan));
     on.nondeterministic = (on.plan->loaded->kernel->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
     attune_status status = run_all(&on, repeats);
     on.there.clean = status == ATTUNE_OK; /* `here` holds other inputs by now */

@@ -8,14 +8,14 @@
 #include "judge/suite.h"
 
 /* Runs the suite's plan once on standard-normal inputs: "launch". Any failure is the kernel's, unless at_ends_suite. */
-attune_status at_sanity_launch(const at_suite *suite, const attune_problem *problem);
+attune_status at_sanity_launch(const at_suite *suite, const at_test_problem *test);
 /* The rest, with so many repeated runs. ATTUNE_WRONG_RESULT says what was seen; *done (static) what was looked at. */
-attune_status at_sanity_run(const at_suite *suite, const attune_problem *problem, int repeats, const char **done);
+attune_status at_sanity_run(const at_suite *suite, const at_test_problem *test, int repeats, const char **done);
 
 /* Has inputs and truths for all of this made ahead. */
-attune_status at_sanity_ahead(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead);
+attune_status at_sanity_ahead(const at_suite *suite, const at_test_problem *test, const at_ahead *ahead);
 
 /* Whether O alone, on standard-normal inputs, is right: what is asked of a peer, which need not give LSE. */
-attune_status at_sanity_judge(const at_suite *suite, const attune_problem *problem, at_finding *finding);
+attune_status at_sanity_judge(const at_suite *suite, const at_test_problem *test, at_finding *finding);
 
 #endif

@@ -10,11 +10,17 @@
 
 /* ---- What is kept of a case ------------------------------------------------------------------------------------- */
 
-static void print_problem(const attune_problem *problem, char text[ATTUNE_PROBLEM_TEXT_MAX])
+static void print_problem(const at_test_problem *test, char text[ATTUNE_PROBLEM_TEXT_MAX])
 {
-    if (attune_problem_print(problem, text, ATTUNE_PROBLEM_TEXT_MAX) != ATTUNE_OK) {
+    if (at_test_problem_print(test, text, ATTUNE_PROBLEM_TEXT_MAX) != ATTUNE_OK) {
         (void)snprintf(text, ATTUNE_PROBLEM_TEXT_MAX, "?");
     }
+}
+
+static void print_case(const at_gate_case *one, char text[ATTUNE_PROBLEM_TEXT_MAX])
+{
+    const at_test_problem test = {one->problem, one->draw.length_seed};
+    print_problem(&test, text);
 }
 
 static void keep_refusal(at_suite_result *result, const at_gate_case *one)
@@ -24,11 +30,11 @@ static void keep_refusal(at_suite_result *result, const at_gate_case *one)
         at_refusal *kept = &result->refusal[result->refusals++];
         kept->index = one->index;
         (void)snprintf(kept->why, sizeof kept->why, "%s", attune_last_detail());
-        print_problem(&one->problem, kept->problem);
+        print_case(one, kept->problem);
     }
 }
 
-static void keep_failure(const at_suite *suite, const attune_problem *problem, const at_gate_case *one,
+static void keep_failure(const at_suite *suite, const at_test_problem *test, const at_gate_case *one,
                          attune_status status, at_suite_result *result)
 {
     char text[ATTUNE_PROBLEM_TEXT_MAX];
@@ -43,8 +49,8 @@ static void keep_failure(const at_suite *suite, const attune_problem *problem, c
     (void)snprintf(kept->how, sizeof kept->how, "%s, %s inputs%s%s", at_stratum_name(one->stratum),
                    at_family_name(one->draw.family), one->draw.gaps ? ", gaps" : "",
                    one->draw.far ? ", offsets over 2^31" : "");
-    print_problem(&one->problem, kept->problem);
-    print_problem(problem, text);
+    print_case(one, kept->problem);
+    print_problem(test, text);
     int length = snprintf(kept->command, sizeof kept->command, "%s --seed %" PRIu64 " --case %" PRId64 " %s",
                           suite->command, suite->seed, one->index, text);
     if (length >= (int)sizeof kept->command) { /* half a command might do anything */
@@ -78,13 +84,13 @@ static bool ends_suite(attune_status status)
            status == ATTUNE_IO_ERROR;
 }
 
-static attune_status run_case(const at_suite *suite, const attune_problem *problem, int64_t index,
+static attune_status run_case(const at_suite *suite, const at_test_problem *test, int64_t index,
                               at_suite_result *result)
 {
     at_gate_case one;
     at_finding finding;
     at_bias bias = {0};
-    at_case_make(problem, suite->seed, index, &one);
+    at_case_make(test, suite->seed, index, &one);
     attune_status status = at_trial_run(suite, &one, &finding, &bias, result->kernel);
     if (status == ATTUNE_UNSUPPORTED) {
         keep_refusal(result, &one);
@@ -101,7 +107,7 @@ static attune_status run_case(const at_suite *suite, const attune_problem *probl
         at_bias_add(&result->bias_normal, &bias);
     }
     if (status != ATTUNE_OK) {
-        keep_failure(suite, problem, &one, status, result);
+        keep_failure(suite, test, &one, status, result);
     }
     return ATTUNE_OK;
 }
@@ -116,13 +122,13 @@ static bool is_done(const at_suite *suite, const at_suite_result *result, int64_
     return hopeless || result->executed >= suite->cases || index >= 4 * suite->cases;
 }
 
-static attune_status run_cases(const at_suite *suite, const attune_problem *problem, at_suite_result *result)
+static attune_status run_cases(const at_suite *suite, const at_test_problem *test, at_suite_result *result)
 {
     if (suite->only >= 0) {
-        return run_case(suite, problem, suite->only, result);
+        return run_case(suite, test, suite->only, result);
     }
     for (int64_t index = 0; !is_done(suite, result, index); ++index) {
-        AT_FORWARD(run_case(suite, problem, index, result));
+        AT_FORWARD(run_case(suite, test, index, result));
         if (suite->progress != NULL) {
             suite->progress(suite->watcher, (double)result->executed / (double)suite->cases);
         }
@@ -131,11 +137,11 @@ static attune_status run_cases(const at_suite *suite, const attune_problem *prob
     return ATTUNE_OK;
 }
 
-attune_status at_suite_run(const at_suite *suite, const attune_problem *problem, at_suite_result *result)
+attune_status at_suite_run(const at_suite *suite, const at_test_problem *test, at_suite_result *result)
 {
     memset(result, 0, sizeof *result);
-    AT_FORWARD(attune_problem_check(problem));
-    AT_FORWARD(run_cases(suite, problem, result));
+    AT_FORWARD(attune_problem_check(&test->problem));
+    AT_FORWARD(run_cases(suite, test, result));
     result->bias_status = at_judge_bias(&result->bias);
     if (result->bias_status == ATTUNE_OK) {
         result->bias_status = at_judge_bias(&result->bias_normal);
@@ -146,11 +152,11 @@ attune_status at_suite_run(const at_suite *suite, const attune_problem *problem,
     return ATTUNE_OK;
 }
 
-attune_status at_suite_ahead(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead)
+attune_status at_suite_ahead(const at_suite *suite, const at_test_problem *test, const at_ahead *ahead)
 {
     for (int64_t index = 0; index < suite->cases; ++index) {
         at_gate_case one;
-        at_case_make(problem, suite->seed, index, &one);
+        at_case_make(test, suite->seed, index, &one);
         at_prefetch wanted = {one.problem, one.draw, true, at_trial_rows(suite, &one.problem)};
         wanted.want.acc16 = ahead->acc16;
         AT_FORWARD(at_case_cache_ahead(suite->cache, ahead->scope, ahead->threads, &wanted));

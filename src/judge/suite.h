@@ -71,7 +71,7 @@ typedef struct at_suite_result {
 
 /* ATTUNE_OK when the suite ran, whatever it found: see at_suite_right. An error means that it could not run on. The
  * result is filled in as far as it got. */
-attune_status at_suite_run(const at_suite *suite, const attune_problem *problem, at_suite_result *result);
+attune_status at_suite_run(const at_suite *suite, const at_test_problem *test, at_suite_result *result);
 /* How what a suite's cache holds is made ahead: for which of its scopes, by how many threads, and of which kernels. */
 typedef struct at_ahead {
     int scope, threads;
@@ -79,7 +79,7 @@ typedef struct at_ahead {
 } at_ahead;
 
 /* Has inputs and truths of the first cases made ahead. */
-attune_status at_suite_ahead(const at_suite *suite, const attune_problem *problem, const at_ahead *ahead);
+attune_status at_suite_ahead(const at_suite *suite, const at_test_problem *test, const at_ahead *ahead);
 /* Whether at least one case was executed and nothing was wrong. */
 bool at_suite_right(const at_suite_result *result);
 

@@ -6,26 +6,28 @@
 #include "judge/trial.h"
 #include "measure/clock.h"
 
-void at_timed_case_prefetch(const attune_problem *problem, uint64_t seed, bool acc16, at_prefetch *wanted)
+void at_timed_case_prefetch(const at_test_problem *test, uint64_t seed, bool acc16, at_prefetch *wanted)
 {
+    const attune_problem *problem = &test->problem;
     const at_suite suite = {.device = NULL};
     bool mixed = at_family_applies(AT_FAMILY_MIXED, problem);
     *wanted = (at_prefetch){.problem = *problem, .judged = true, .want = at_trial_rows(&suite, problem)};
-    wanted->draw = (at_draw){.seed = seed ^ attune_problem_hash(problem),
+    wanted->draw = (at_draw){.seed = seed ^ at_test_problem_hash(test),
+                             .length_seed = test->length_seed,
                              .family = mixed ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL,
                              .poison = 0xff};
     wanted->want.acc16 = acc16;
 }
 
-attune_status at_timed_case_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool,
+attune_status at_timed_case_draw(const at_test_problem *test, uint64_t seed, bool acc16, at_pool *pool,
                                  at_case_cache *cache, at_timed_case *timed_case)
 {
     at_prefetch wanted;
-    at_timed_case_prefetch(problem, seed, acc16, &wanted);
+    at_timed_case_prefetch(test, seed, acc16, &wanted);
     wanted.draw.pool = pool;
     memset(timed_case, 0, sizeof *timed_case);
     timed_case->cache = cache;
-    AT_FORWARD(at_case_cache_inputs(cache, problem, &wanted.draw, &timed_case->inputs));
+    AT_FORWARD(at_case_cache_inputs(cache, &test->problem, &wanted.draw, &timed_case->inputs));
     return at_case_cache_truth(cache, pool, &timed_case->inputs, &wanted.want, &timed_case->truth);
 }
 

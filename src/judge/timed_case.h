@@ -4,6 +4,7 @@
 
 #include "base/threads.h"
 #include "core/plan.h"
+#include "core/problem.h"
 #include "judge/case_cache.h"
 #include "library/placement.h"
 #include "reference/truth.h"
@@ -17,10 +18,10 @@ typedef struct at_timed_case {
 /* Draws heads of every kind, so that who looks for a short cut in the inputs finds none that serves all of them, and
  * computes the truth, of a large problem that of some rows; or has both from `cache`, which may be NULL. `timed_case`
  * must stay where it is; pool and cache must outlive it. Free with at_timed_case_free, also after an error. */
-attune_status at_timed_case_draw(const attune_problem *problem, uint64_t seed, bool acc16, at_pool *pool,
+attune_status at_timed_case_draw(const at_test_problem *test, uint64_t seed, bool acc16, at_pool *pool,
                                  at_case_cache *cache, at_timed_case *timed_case);
 /* What at_timed_case_draw will want. */
-void at_timed_case_prefetch(const attune_problem *problem, uint64_t seed, bool acc16, at_prefetch *wanted);
+void at_timed_case_prefetch(const at_test_problem *test, uint64_t seed, bool acc16, at_prefetch *wanted);
 void at_timed_case_free(at_timed_case *timed_case);
 /* One call to its end on the timed_case's inputs, which `place` has brought to the plan's device; judged. *us is what
  * it took the caller: about. */

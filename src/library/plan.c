@@ -30,6 +30,19 @@ const char *attune_plan_origin(const attune_plan *plan)
     return plan == NULL ? "" : name[plan->origin];
 }
 
+uint32_t attune_plan_traits(const attune_plan *plan)
+{
+    return plan == NULL ? 0 : plan->loaded->kernel->traits;
+}
+
+size_t attune_plan_memory(const attune_plan *plan)
+{
+    if (plan == NULL) {
+        return 0;
+    }
+    return sizeof *plan + (plan->recents == NULL ? 0 : at_recents_bytes(plan->recents));
+}
+
 static attune_status exact_workspace(const attune_plan *plan, const attune_args *args, size_t *bytes)
 {
     at_sizes sizes;

@@ -78,17 +78,6 @@ attune_status at_plan_kernel(attune_context *context, const attune_problem *prob
     return plan_choice(context, problem, &choice, plan);
 }
 
-attune_status at_plan_named(attune_context *context, const attune_problem *problem, const char *kernel_text,
-                            attune_plan **plan)
-{
-    const attune_kernel *kernel;
-    const char *params;
-    *plan = NULL;
-    AT_FORWARD(attune_problem_check(problem));
-    AT_FORWARD(at_named_read(context, kernel_text, &kernel, &params));
-    return at_plan_kernel(context, problem, kernel, params, plan);
-}
-
 /* ---- By wisdom -------------------------------------------------------------------------------------------------- */
 
 /* A row that cannot serve (an unknown kernel, a config that does not fit, a failed load) is passed over. */

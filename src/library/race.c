@@ -250,9 +250,10 @@ static attune_status record(attune_context *context, const attune_problem *probl
 static attune_status hold(attune_context *context, const attune_problem *problem, bool patient, field *all,
                           at_choice *winner)
 {
+    const at_test_problem test = {*problem, 0};
     at_workload work;
     int first = 0;
-    AT_FORWARD(at_workload_open(context, problem, &work));
+    AT_FORWARD(at_workload_open(context, &test, &work));
     attune_status status = qualify_all(context, problem, &work, all);
     if (status == ATTUNE_OK) {
         status = race(&work, all, patient, &first);

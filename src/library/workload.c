@@ -34,14 +34,15 @@ static attune_status prepare(at_workload *work, at_device *device)
     return know_truth(work);
 }
 
-attune_status at_workload_open(attune_context *context, const attune_problem *problem, at_workload *work)
+attune_status at_workload_open(attune_context *context, const at_test_problem *test, at_workload *work)
 {
     at_draw draw = normal_draw;
-    draw.seed = attune_problem_hash(problem);
+    draw.seed = at_test_problem_hash(test);
+    draw.length_seed = test->length_seed;
     memset(work, 0, sizeof *work);
     work->pool = context->parts.pool;
     work->clock = context->parts.clock;
-    AT_FORWARD(at_inputs_draw(problem, &draw, &work->inputs));
+    AT_FORWARD(at_inputs_draw(&test->problem, &draw, &work->inputs));
     attune_status status = prepare(work, context->parts.device);
     if (status != ATTUNE_OK) {
         at_workload_close(work);

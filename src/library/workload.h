@@ -2,6 +2,7 @@
 #ifndef LIBRARY_WORKLOAD_H
 #define LIBRARY_WORKLOAD_H
 
+#include "core/problem.h"
 #include "library/bind.h"
 #include "library/context.h"
 #include "library/placement.h"
@@ -17,7 +18,7 @@ typedef struct at_workload {
 } at_workload;
 
 /* Draws, places and computes the truth. The workload must not be moved. Close it, but not after a failure. */
-attune_status at_workload_open(attune_context *context, const attune_problem *problem, at_workload *work);
+attune_status at_workload_open(attune_context *context, const at_test_problem *test, at_workload *work);
 void at_workload_close(at_workload *work);
 /* At least as much workspace as the arm takes. It may move: what was captured with it before must not run again. */
 attune_status at_workload_reserve(at_workload *work, const attune_arm *arm);

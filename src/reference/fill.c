@@ -611,7 +611,8 @@ attune_status at_fill(at_inputs *inputs)
         fill_heads(inputs, ATTUNE_SINK);
     }
     if (problem->varlen) {
-        at_inputs_lengths(problem, inputs->call.tensor[ATTUNE_CU_Q].data, inputs->call.tensor[ATTUNE_CU_KV].data);
+        at_inputs_lengths(problem, inputs->draw.length_seed, inputs->call.tensor[ATTUNE_CU_Q].data,
+                          inputs->call.tensor[ATTUNE_CU_KV].data);
     }
     if (problem->seqused_kv) {
         fill_used(inputs);

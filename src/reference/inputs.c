@@ -59,9 +59,9 @@ static int64_t draw_length(at_random *random, int64_t longest)
     return kind == 1 ? longest : (int64_t)at_random_below(random, (uint64_t)longest + 1);
 }
 
-void at_inputs_lengths(const attune_problem *problem, int32_t *cu_q, int32_t *cu_kv)
+void at_inputs_lengths(const attune_problem *problem, uint64_t length_seed, int32_t *cu_q, int32_t *cu_kv)
 {
-    at_random random = at_random_seed(problem->varlen_seed, 0x6c656e);
+    at_random random = at_random_seed(length_seed, 0x6c656e);
     int64_t full = (int64_t)at_random_below(&random, (uint64_t)problem->batch);
     int64_t empty = (full + 1) % problem->batch;
     cu_q[0] = cu_kv[0] = 0;
@@ -124,7 +124,7 @@ static attune_status set_packed_sizes(at_inputs *inputs)
     size_t entries = (size_t)problem->batch + 1;
     int32_t *cu = malloc(2 * entries * sizeof *cu);
     AT_FAIL_IF(cu == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %lld sequence lengths", (long long)problem->batch);
-    at_inputs_lengths(problem, cu, cu + entries);
+    at_inputs_lengths(problem, inputs->draw.length_seed, cu, cu + entries);
     call->total_q = packed_rows(inputs, cu[problem->batch], problem->seqlen_q);
     call->total_kv = packed_rows(inputs, cu[entries + (size_t)problem->batch], problem->seqlen_kv);
     call->seqlen_q = longest_of(cu, problem->batch);

@@ -34,6 +34,7 @@ uint64_t at_visible_seed(const attune_problem *problem, uint64_t seed, int draw)
 typedef struct at_draw {
     uint64_t seed; /* of the values; the upper half alone says which dimensions a MASK is broadcast in, so that draws
                       whose seeds differ in the lower half have the same sizes and strides */
+    uint64_t length_seed; /* of the lengths of packed sequences: at_test_problem's */
     at_family family;
     bool gaps;      /* strides with gaps between rows and heads, filled with poison */
     bool far;       /* element offsets beyond 2^31 (sparse memory; only small problems) */
@@ -80,8 +81,8 @@ void at_inputs_free(at_inputs *inputs);
 at_extent at_inputs_extent(const at_inputs *inputs, attune_role role);
 /* Byte offset of a row from the role's first element. */
 size_t at_inputs_row(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row);
-/* First rows of the packed sequences of a varlen problem, [batch + 1] each, from its varlen_seed alone: among several
- * there are a full and an empty one. */
-void at_inputs_lengths(const attune_problem *problem, int32_t *cu_q, int32_t *cu_kv);
+/* First rows of the packed sequences of a varlen problem, [batch + 1] each, from the seed alone: among several there
+ * are a full and an empty one. */
+void at_inputs_lengths(const attune_problem *problem, uint64_t length_seed, int32_t *cu_q, int32_t *cu_kv);
 
 #endif

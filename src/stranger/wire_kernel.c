@@ -60,6 +60,8 @@ static const struct {
     CAN_FIELD(dtypes_o),
     CAN_FIELD(dtypes_bias),
     CAN_FIELD(features),
+    CAN_FIELD(offsets),
+    CAN_FIELD(biases),
     CAN_FIELD(layouts),
     CAN_FIELD(head_dim_qk.least),
     CAN_FIELD(head_dim_qk.most),

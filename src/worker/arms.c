@@ -26,12 +26,10 @@ static const char auto_name[] = "auto";
 static attune_status open_kernel(attune_context *context, const char *name, const attune_problem *problem,
                                  attune_arm *arm)
 {
+    const bool any = strcmp(name, auto_name) == 0;
+    const attune_plan_options options = {.size = sizeof options, .kernel = any ? NULL : name};
     attune_plan *plan = NULL;
-    if (strcmp(name, auto_name) == 0) {
-        AT_FORWARD(attune_plan_create(context, problem, NULL, &plan));
-    } else {
-        AT_FORWARD(at_plan_named(context, problem, name, &plan));
-    }
+    AT_FORWARD(attune_plan_create(context, problem, &options, &plan));
     at_arm_of_plan(plan, arm);
     return ATTUNE_OK;
 }

@@ -15,6 +15,7 @@
 
 /* Options of a plan. */
 #define WITH_EFFORT(value) (&(attune_plan_options){.size = sizeof(attune_plan_options), .effort = (value)})
+#define WITH_KERNEL(text) (&(attune_plan_options){.size = sizeof(attune_plan_options), .kernel = (text)})
 
 /* The call succeeds; if not, its detail is shown. */
 #define assert_ok(call)                                                                                                \

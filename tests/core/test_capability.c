@@ -8,6 +8,7 @@ static const attune_capability narrow = {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
                                          .dtypes = ATTUNE_DTYPES_HALF,
                                          .dtypes_k = ATTUNE_BIT(ATTUNE_FP32),
                                          .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_SINK,
+                                         .offsets = ATTUNE_BIT(ATTUNE_OFFSET_BOTTOM_RIGHT),
                                          .layouts = ATTUNE_BIT(ATTUNE_BHSD),
                                          .head_dim_qk = {64, 128, 32},
                                          .head_dim_v = {64, 64, 1},
@@ -70,6 +71,9 @@ static void what_a_row_says(void **state)
         {"b1,h1,s8,d32,dv64,fp16", "head_dim_qk 32: a multiple of 32 from 64 to 128 is needed"},
         {"b1,h1,s8,d160,dv64,fp16", "head_dim_qk 160: a multiple of 32 from 64 to 128 is needed"},
         {"b1,h1,s8,d64,dv128,fp16", "head_dim_v 128: 64 is needed"},
+        {"b1,h1,s8,d64,fp16,offset=tl", NULL}, /* nothing asks where queries stand */
+        {"b1,h1,s8,d64,fp16,causal,offset=tl", "offset tl: br is needed"},
+        {"b1,h1,s8,d64,fp16,causal,offset=-3", "offset -3: br is needed"},
         {"b1,h1,s8,d64,fp16,layout=bshd", "layout bshd: kernel sample does not take it"},
         {"b1,h1,s8,d64,fp16,align=8", "align 8: 16 bytes are needed"},
     };

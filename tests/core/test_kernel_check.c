@@ -93,6 +93,10 @@ static void capabilities(void **state)
     BROKEN_ROW(ops, 3, "ops are 0x3");
     BROKEN_ROW(dtypes, 0, "dtypes are none");
     BROKEN_ROW(features, 1u << 10, "features are 0x400");
+    BROKEN_ROW(offsets, 0, "offsets are none, but features");
+    BROKEN_ROW(offsets, 1u << 3, "offsets are 0x8");
+    BROKEN_ROW(biases, 0, "biases are none, but features");
+    BROKEN_ROW(biases, 1, "biases 0x1");
     BROKEN_ROW(layouts, 0, "layouts are none");
     BROKEN_ROW(align, 0, "align is 0");
     BROKEN_ROW(arch_least, -1, "arch_least -1");

@@ -62,7 +62,7 @@ static void bad_sizes(void **state)
     (void)state;
     assert_int_equal(attune_problem_check(NULL), ATTUNE_INVALID_ARGUMENT);
     REFUSED(size, 0, "size", "0", "attune_problem_init");
-    REFUSED(size, offsetof(attune_problem, varlen_seed) - 1, "problem.size", "", "attune_problem_init");
+    REFUSED(size, offsetof(attune_problem, role_dtype) - 1, "problem.size", "", "attune_problem_init");
     REFUSED(batch, 0, "batch", "0", "1 ... 2147483647");
     REFUSED(batch, -1, "batch", "-1", "1 ... 2147483647");
     REFUSED(batch, INT64_MIN, "batch", "-9223372036854775808", "1 ... 2147483647");
@@ -176,7 +176,6 @@ static void equality_sees_meaning(void **state)
     b.align = 16;
     b.softcap = -0.0f;
     b.offset = 99;
-    b.varlen_seed = 7;
     expect_equal(&a, &b, true);
     b.align = 8;
     expect_equal(&a, &b, false);
@@ -198,7 +197,7 @@ static void equality_ignores_padding(void **state)
     COPY(size), COPY(op), COPY(dtype), COPY(batch), COPY(heads_q), COPY(heads_kv), COPY(seqlen_q), COPY(seqlen_kv);
     COPY(head_dim_qk), COPY(head_dim_v), COPY(scale), COPY(softcap), COPY(window_left), COPY(window_right);
     COPY(offset), COPY(offset_kind), COPY(layout), COPY(bias), COPY(align), COPY(mask), COPY(alibi);
-    COPY(sink), COPY(seqused_kv), COPY(strict), COPY(varlen), COPY(varlen_seed);
+    COPY(sink), COPY(seqused_kv), COPY(strict), COPY(varlen);
 #undef COPY
     memset(a.role_dtype, 0, sizeof a.role_dtype);
     memset(b.role_dtype, 0, sizeof b.role_dtype);
@@ -241,8 +240,7 @@ static void every_field_counts(void **state)
         "b2,h4,hkv2,s8,d64,fp32,strict",
         "b2,h4,hkv2,s8,d64,fp32,align=32",
         "b2,h4,hkv2,s8,d64,fp32,layout=bshd",
-        "b2,h4,hkv2,s8,d64,fp32,varlen=0",
-        "b2,h4,hkv2,s8,d64,fp32,varlen=1",
+        "b2,h4,hkv2,s8,d64,fp32,varlen",
         "b2,h4,hkv2,s8,d64,fp32",
     };
     enum { COUNT = sizeof others / sizeof *others };
@@ -262,7 +260,10 @@ static void hashes_stay(void **state)
     attune_problem p = parse("b1,h8,s512,d64,fp16");
     assert_true(attune_problem_hash(&p) == UINT64_C(0xac73115be4eff9ec));
     p = parse("b2,h32,hkv8,sq1,skv8192,d128,dv64,bf16,causal,offset=-5,window=3:-1,scale=0.3,softcap=30,varlen=7");
-    assert_true(attune_problem_hash(&p) == UINT64_C(0xa3cb2f35f3d95d2a));
+    const at_test_problem test = {p, 7}, none = {p, 0};
+    assert_true(at_test_problem_hash(&test) == UINT64_C(0xa3cb2f35f3d95d2a));
+    assert_true(at_test_problem_hash(&none) == attune_problem_hash(&p));
+    assert_false(at_test_problem_equal(&test, &none));
 }
 
 /* ---- Derived facts ---------------------------------------------------------------------------------------------- */

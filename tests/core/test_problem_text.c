@@ -65,7 +65,6 @@ static void draw_features(at_random *random, attune_problem *p)
     p->seqused_kv = coin(random);
     p->strict = coin(random);
     p->varlen = coin(random);
-    p->varlen_seed = coin(random) ? at_random_next(random) : at_random_below(random, 10);
     p->layout = p->varlen || coin(random) ? ATTUNE_BSHD : ATTUNE_BHSD;
     for (int role = ATTUNE_K; role <= ATTUNE_O && coin(random); ++role) {
         p->role_dtype[role] = (uint8_t)at_random_below(random, ATTUNE_BF16 + 2);
@@ -216,8 +215,8 @@ static void canonical_forms(void **state)
         {"b1,h1,s9,d64,fp32,align=1", "b1,h1,s9,d64,fp32,align=4"},
         {"b1,h1,s9,d64,fp32,align=256", "b1,h1,s9,d64,fp32,align=256"},
         {"b1,h1,s9,d64,fp32,layout=bshd", "b1,h1,s9,d64,fp32,layout=bshd"},
-        {"b1,h1,s9,d64,fp32,layout=bshd,varlen=0", "b1,h1,s9,d64,fp32,varlen=0"},
-        {"varlen=18446744073709551615,b1,h1,s9,d64,fp32", "b1,h1,s9,d64,fp32,varlen=18446744073709551615"},
+        {"b1,h1,s9,d64,fp32,layout=bshd,varlen=0", "b1,h1,s9,d64,fp32,varlen"},
+        {"varlen=18446744073709551615,b1,h1,s9,d64,fp32", "b1,h1,s9,d64,fp32,varlen"},
         {"b1,h1,s9,d64,fp32,window=-1:0", "b1,h1,s9,d64,fp32,causal"},
         {"b1,h1,s9,d64,fp32,window=-1:7,causal", "b1,h1,s9,d64,fp32,causal"},
         {"b1,h1,s9,d64,fp32,causal,offset=tl,window=4:0", "b1,h1,s9,d64,fp32,offset=tl,window=4:0"},
@@ -266,7 +265,33 @@ static void fields_are_set(void **state)
     assert_int_equal(p.bias, ATTUNE_BIAS_BX1);
     assert_int_equal(p.align, 32);
     assert_true(p.mask && p.alibi && p.sink && p.seqused_kv && p.strict && p.varlen);
-    assert_int_equal(p.varlen_seed, 9);
+}
+
+/* The number of `varlen=` is read and printed beside the problem, and is no part of it. */
+static void length_seeds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *canonical;
+        uint64_t length_seed;
+    } examples[] = {
+        {"varlen=7,b1,h1,s9,d64,fp32", "b1,h1,s9,d64,fp32,varlen=7", 7},
+        {"b1,h1,s9,d64,fp32,varlen=0", "b1,h1,s9,d64,fp32,varlen", 0},
+        {"b1,h1,s9,d64,fp32,varlen", "b1,h1,s9,d64,fp32,varlen", 0},
+        {"b1,h1,s9,d64,fp32,varlen=18446744073709551615", "b1,h1,s9,d64,fp32,varlen=18446744073709551615", UINT64_MAX},
+        {"b1,h1,s9,d64,fp32", "b1,h1,s9,d64,fp32", 0},
+    };
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; ++i) {
+        at_test_problem test;
+        attune_problem alone;
+        char text[ATTUNE_PROBLEM_TEXT_MAX] = "";
+        assert_int_equal(at_test_problem_parse(examples[i].text, &test), ATTUNE_OK);
+        assert_int_equal(attune_problem_parse(examples[i].text, &alone), ATTUNE_OK);
+        assert_true(test.length_seed == examples[i].length_seed);
+        assert_true(at_problem_equal(&test.problem, &alone));
+        assert_int_equal(at_test_problem_print(&test, text, sizeof text), ATTUNE_OK);
+        assert_string_equal(text, examples[i].canonical);
+    }
 }
 
 static void classes(void **state)
@@ -416,8 +441,8 @@ static void longest_text_fits(void **state)
     p.alibi = p.sink = p.seqused_kv = p.strict = p.varlen = 1;
     p.bias = ATTUNE_BIAS_1XH;
     p.layout = ATTUNE_BSHD;
-    p.varlen_seed = UINT64_MAX;
-    assert_int_equal(attune_problem_print(&p, text, sizeof text), ATTUNE_OK);
+    const at_test_problem test = {p, UINT64_MAX};
+    assert_int_equal(at_test_problem_print(&test, text, sizeof text), ATTUNE_OK);
     assert_true(strlen(text) < ATTUNE_PROBLEM_TEXT_MAX / 2 + 64);
     assert_int_equal(attune_problem_parse(text, &read), ATTUNE_OK);
     assert_true(at_problem_equal(&p, &read));
@@ -434,6 +459,7 @@ int main(void)
         cmocka_unit_test(damage_is_survived),
         cmocka_unit_test(canonical_forms),
         cmocka_unit_test(fields_are_set),
+        cmocka_unit_test(length_seeds),
         cmocka_unit_test(classes),
         cmocka_unit_test(bad_texts_are_refused_in_words),
         cmocka_unit_test(long_terms_are_refused),

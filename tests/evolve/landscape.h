@@ -27,6 +27,8 @@ static const attune_param landscape_params[LANDSCAPE_PARAMS] = {
 static const attune_capability landscape_can[] = {{.ops = ATTUNE_BIT(ATTUNE_FORWARD),
                                                    .dtypes = ATTUNE_BIT(ATTUNE_FP32),
                                                    .features = ATTUNE_FEATURES_FORWARD,
+                                                   .offsets = ATTUNE_OFFSETS_FORWARD,
+                                                   .biases = ATTUNE_BIASES_FORWARD,
                                                    .layouts = ATTUNE_LAYOUTS_FORWARD,
                                                    .head_dim_qk = {1, 256, 1},
                                                    .head_dim_v = {1, 256, 1},

@@ -22,7 +22,7 @@ typedef struct scene {
     at_gate_timing timing;
     at_evolve_options options;
     at_evolve_result result;
-    attune_problem problem[2];
+    at_test_problem problem[2];
     folder in;
     char wisdom[PATH_MAX], ledgers[PATH_MAX], evidence[PATH_MAX];
     int rows, refusals; /* of wisdom, as seen_events */
@@ -67,8 +67,8 @@ static void set(scene *on)
     (void)folder_path(&on->in, "my.wisdom", on->wisdom);
     (void)folder_path(&on->in, "ledgers", on->ledgers);
     (void)folder_path(&on->in, "evidence", on->evidence);
-    assert_ok(attune_problem_parse("b1,h1,s64,d64,fp32", &on->problem[0]));
-    assert_ok(attune_problem_parse("b1,h2,s128,d32,fp32,causal", &on->problem[1]));
+    assert_ok(at_test_problem_parse("b1,h1,s64,d64,fp32", &on->problem[0]));
+    assert_ok(at_test_problem_parse("b1,h2,s128,d32,fp32,causal", &on->problem[1]));
     on->timing = (at_gate_timing){on, open_simulated, leave_simulated, nothing, nothing};
     on->options = (at_evolve_options){.kernel = "cpu_tiled",
                                       .problem = on->problem,
@@ -97,7 +97,7 @@ static void run(scene *on)
 }
 
 /* What the planner takes for a problem with what was learned. */
-static at_origin planned(const scene *on, const attune_problem *problem)
+static at_origin planned(const scene *on, const at_test_problem *problem)
 {
     attune_options options;
     attune_context *context;
@@ -107,7 +107,7 @@ static at_origin planned(const scene *on, const attune_problem *problem)
     options.threads = 2;
     options.wisdom = on->wisdom;
     assert_ok(attune_context_create(&options, &context));
-    assert_ok(attune_plan_create(context, problem, NULL, &plan));
+    assert_ok(attune_plan_create(context, &problem->problem, NULL, &plan));
     at_origin origin = plan->origin;
     attune_plan_destroy(plan);
     attune_context_destroy(context);
@@ -228,7 +228,7 @@ static void what_a_kernel_does_not_support_is_passed_over(void **state)
     set(&on);
     on.options.kernel = "cpu_decode";
     on.options.problem_count = 1;
-    assert_ok(attune_problem_parse("b1,h2,s4000,d64,fp32,bias=1x1,varlen=1", &on.problem[0]));
+    assert_ok(at_test_problem_parse("b1,h2,s4000,d64,fp32,bias=1x1,varlen=1", &on.problem[0]));
     run(&on);
     assert_int_equal(on.result.refused, 1);
     assert_int_equal(on.result.exit_code, 3);
@@ -240,8 +240,8 @@ static void what_a_kernel_does_not_support_is_passed_over(void **state)
     on.options.problem_count = 0;
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT, "no problem");
     on.options.problem_count = 2; /* the same, however it is said */
-    assert_ok(attune_problem_parse("b1,h2,s64,d64,fp32", &on.problem[0]));
-    assert_ok(attune_problem_parse("b1,h2,hkv2,sq64,skv64,d64,dv64,fp32", &on.problem[1]));
+    assert_ok(at_test_problem_parse("b1,h2,s64,d64,fp32", &on.problem[0]));
+    assert_ok(at_test_problem_parse("b1,h2,hkv2,sq64,skv64,d64,dv64,fp32", &on.problem[1]));
     assert_fails(at_evolve_run(&on.options, &on.result), ATTUNE_INVALID_ARGUMENT,
                  "b1,h2,s64,d64,fp32 is named twice, as number 1 and 2");
     folder_remove(&on.in);

@@ -26,7 +26,7 @@ static int setup(void **state)
     assert_ok(at_remote_open(&on.remote, &device));
     const attune_kernel *kernel = at_catalogue_find("cpu_tiled");
     at_measurer_options options = {
-        .kernel = kernel, .problem = problem, .target = device->target, .worker = &on.remote, .seed = 1};
+        .kernel = kernel, .test = {problem, 0}, .target = device->target, .worker = &on.remote, .seed = 1};
     device->ops->close(device);
     assert_ok(at_pool_create(1, 0, &on.pool));
     assert_ok(at_space_open(kernel, &problem, &options.target, "", &on.space));

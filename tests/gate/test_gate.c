@@ -36,7 +36,7 @@ typedef struct scene {
     at_gate_timing timing;
     at_gate_options options;
     at_gate_result result;
-    attune_problem problem[2];
+    at_test_problem problem[2];
     const char *candidate[2], *peer[2];
     seen seen;
 } scene;
@@ -109,8 +109,8 @@ static void set(scene *on, double us)
             on->clock.us[arm][mode] = all[arm];
         }
     }
-    assert_int_equal(attune_problem_parse("b1,h2,s64,d64,fp32", &on->problem[0]), ATTUNE_OK);
-    assert_int_equal(attune_problem_parse("b1,h2,s96,d64,fp16,causal", &on->problem[1]), ATTUNE_OK);
+    assert_int_equal(at_test_problem_parse("b1,h2,s64,d64,fp32", &on->problem[0]), ATTUNE_OK);
+    assert_int_equal(at_test_problem_parse("b1,h2,s96,d64,fp16,causal", &on->problem[1]), ATTUNE_OK);
     on->timing = (at_gate_timing){on, open_simulated, leave_simulated, nothing, nothing};
     on->options = (at_gate_options){.candidate = on->candidate,
                                     .candidate_count = 1,
@@ -313,7 +313,7 @@ static void test_side_by_side(void **state)
 {
     (void)state;
     scene on;
-    attune_problem many[5];
+    at_test_problem many[5];
     at_text told[2];
     for (int turn = 0; turn < 2; ++turn) {
         set(&on, 90);
@@ -321,7 +321,7 @@ static void test_side_by_side(void **state)
         for (int i = 0; i < 5; ++i) {
             char text[64];
             (void)snprintf(text, sizeof text, "b1,h1,s%d,d64,fp32", 64 - 8 * i);
-            assert_int_equal(attune_problem_parse(text, &many[i]), ATTUNE_OK);
+            assert_int_equal(at_test_problem_parse(text, &many[i]), ATTUNE_OK);
         }
         on.options.problem = many;
         on.options.problem_count = 5;
@@ -364,12 +364,12 @@ static void test_limit_leaves_the_rest(void **state)
 {
     (void)state;
     scene on;
-    attune_problem many[12];
+    at_test_problem many[12];
     set(&on, 90);
     for (int i = 0; i < 12; ++i) {
         char text[64];
         (void)snprintf(text, sizeof text, "b1,h1,s%d,d64,fp32", 40 + i);
-        assert_int_equal(attune_problem_parse(text, &many[i]), ATTUNE_OK);
+        assert_int_equal(at_test_problem_parse(text, &many[i]), ATTUNE_OK);
     }
     on.options.problem = many;
     on.options.problem_count = 12;

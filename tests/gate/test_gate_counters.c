@@ -23,7 +23,7 @@ static const char script[] = "#!/bin/sh\n"
 typedef struct bench {
     folder here;
     char ncu[PATH_MAX], table[PATH_MAX], note[AT_SENTENCE_MAX];
-    attune_problem problem;
+    at_test_problem problem;
     at_gate_options options;
     at_gate gate;
     at_gate_candidate candidate;
@@ -51,11 +51,11 @@ static void bench_open(bench *on, const char *const *command)
     assert_ok(at_file_write(on->ncu, script, sizeof script - 1));
     assert_int_equal(chmod(on->ncu, 0700), 0);
     assert_int_equal(setenv("ATTUNE_NCU", on->ncu, 1) | setenv("NCU_TABLE", on->table, 1), 0);
-    assert_ok(attune_problem_parse("b1,h1,s16,d16,fp32", &on->problem));
+    assert_ok(at_test_problem_parse("b1,h1,s16,d16,fp32", &on->problem));
     assert_ok(at_verdict_create(&on->verdict));
     on->options = (at_gate_options){.seed = 1, .threads = 1, .worker = command, .watch = {.self = on, .note = on_note}};
     on->gate = (at_gate){.options = &on->options, .target_text = "cpu", .target = {.kind = ATTUNE_TARGET_CUDA}};
-    on->entry = (at_gate_entry){.candidate = &on->candidate, .problem = &on->problem, .verdict = on->verdict};
+    on->entry = (at_gate_entry){.candidate = &on->candidate, .test = &on->problem, .verdict = on->verdict};
 }
 
 static void bench_close(bench *on)

@@ -75,9 +75,9 @@ static int gate(numbers *on, double must, seen *last)
     static const char *const candidates[] = {"cpu_tiled"};
     static const char *const peers[] = {"cpu_tiled:BLOCK_M=8,BLOCK_N=16"};
     const at_gate_timing timing = {on, open_part, leave_part, end_process, close_timing};
-    attune_problem problem;
+    at_test_problem problem;
     at_gate_result result;
-    assert_ok(attune_problem_parse("b1,h2,s24,d16,fp32", &problem));
+    assert_ok(at_test_problem_parse("b1,h2,s24,d16,fp32", &problem));
     const at_gate_options options = {.candidate = candidates,
                                      .candidate_count = 1,
                                      .problem = &problem,

@@ -66,7 +66,7 @@ static size_t count_starts(void)
 }
 
 typedef struct scene {
-    attune_problem problem;
+    at_test_problem problem;
     at_gate_options options;
     at_gate gate;
     at_gate_candidate candidate;
@@ -80,15 +80,15 @@ typedef struct scene {
 static void scene_open(scene *on)
 {
     *on = (scene){.candidate = {.text = "cpu_tiled"}};
-    assert_ok(attune_problem_parse("b1,h1,s16,d16,fp32", &on->problem));
+    assert_ok(at_test_problem_parse("b1,h1,s16,d16,fp32", &on->problem));
     assert_ok(at_verdict_create(&on->verdict));
     on->options =
         (at_gate_options){.problem = &on->problem, .problem_count = 1, .seed = 1, .threads = 1, .worker = worker};
     on->gate = (at_gate){.options = &on->options, .target_text = "cpu", .target = {.kind = ATTUNE_TARGET_CPU}};
     assert_ok(at_pool_create(1, 0, &on->gate.pool));
     assert_ok(at_case_cache_create(0, &on->gate.cache));
-    on->entry = (at_gate_entry){.candidate = &on->candidate, .problem = &on->problem, .verdict = on->verdict};
-    on->table = (at_gate_table){.problem = &on->problem, .entry = &on->entry, .count = 1};
+    on->entry = (at_gate_entry){.candidate = &on->candidate, .test = &on->problem, .verdict = on->verdict};
+    on->table = (at_gate_table){.test = &on->problem, .entry = &on->entry, .count = 1};
     on->bench = (at_gate_bench){.table = &on->table, .entry = &on->entry, .arm_count = 1};
     on->bench.arm[0].name = on->candidate.text;
     on->bench.session.policy.processes = 1;

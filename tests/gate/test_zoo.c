@@ -31,10 +31,10 @@ static void judge(const zoo_animal *animal, word *said)
 {
     static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
     const char *const candidate[] = {animal->folder};
-    attune_problem problem;
+    at_test_problem problem;
     at_gate_result result;
     *said = (word){.stage = ""};
-    assert_ok(attune_problem_parse(animal->problem, &problem));
+    assert_ok(at_test_problem_parse(animal->problem, &problem));
     /* Only what hangs is waited for so long: a busy machine must not make others look as if they did. */
     const double patience = zoo_is_honest(animal) ? 120 : 20;
     const at_gate_options options = {.candidate = candidate,

@@ -17,14 +17,14 @@ typedef struct run {
 static attune_status plan_named(void *self, const attune_problem *problem, attune_plan **plan)
 {
     const run *on = self;
-    return at_plan_named(on->context, problem, on->kernel, plan);
+    return attune_plan_create(on->context, problem, WITH_KERNEL(on->kernel), plan);
 }
 
 /* Case `index` of the problem, one that is exactly the problem. `state`: open_device's. */
 static void check_case(void **state, const char *kernel, const char *text, int64_t index)
 {
     run on = {.context = *state, .kernel = kernel};
-    attune_problem problem;
+    at_test_problem problem;
     at_suite_result result;
     const at_suite suite = {.device = at_context_device(on.context),
                             .pool = at_context_pool(on.context),
@@ -33,7 +33,7 @@ static void check_case(void **state, const char *kernel, const char *text, int64
                             .seed = CASE_SEED,
                             .only = index,
                             .command = "attune check"};
-    assert_ok(attune_problem_parse(text, &problem));
+    assert_ok(at_test_problem_parse(text, &problem));
     assert_ok(at_suite_run(&suite, &problem, &result));
     print_message("%-12s %-44s %s\n", kernel, text,
                   result.failures > 0   ? result.failure[0].what

@@ -76,9 +76,9 @@ static void every_exact_case_is_right(void **state)
         skip();
     }
     for (int i = 0; i < ASKED; ++i) {
-        attune_problem problem;
+        at_test_problem problem;
         int found = 0;
-        assert_ok(attune_problem_parse(asked[i].problem, &problem));
+        assert_ok(at_test_problem_parse(asked[i].problem, &problem));
         for (int64_t index = 0; index < CASES; ++index) {
             at_gate_case one;
             at_case_make(&problem, CASE_SEED, index, &one);

@@ -25,7 +25,7 @@ static void run_kernel(attune_context *context, const char *kernel, const attune
     at_placement place = {0};
     attune_plan *plan = NULL;
     size_t bytes;
-    assert_ok(at_plan_named(context, problem, kernel, &plan));
+    assert_ok(attune_plan_create(context, problem, WITH_KERNEL(kernel), &plan));
     assert_ok(at_placement_create(at_context_device(context), inputs, &place));
     assert_ok(attune_plan_workspace(plan, &place.call, &bytes));
     assert_ok(at_placement_reserve(&place, bytes));

@@ -6,7 +6,7 @@
 #include "one_case.h"
 
 /* The first case that is exactly the problem, of the family "hidden". */
-static int64_t hidden_case(const attune_problem *problem)
+static int64_t hidden_case(const at_test_problem *problem)
 {
     at_gate_case one;
     for (int64_t index = 0; index < 100; ++index) {
@@ -25,8 +25,8 @@ static void check_all(void **state, const char *const *kernels, size_t kernel_co
 {
     for (size_t i = 0; i < kernel_count * problem_count; ++i) {
         const char *text = problems[i % problem_count];
-        attune_problem problem;
-        assert_ok(attune_problem_parse(text, &problem));
+        at_test_problem problem;
+        assert_ok(at_test_problem_parse(text, &problem));
         check_case(state, kernels[i / problem_count], text, hidden_case(&problem));
     }
 }

@@ -34,19 +34,19 @@ static int close_device(void **state)
 
 static void is_right(const char *name, const char *text)
 {
-    attune_problem problem;
+    at_test_problem test;
     attune_arm arm;
     at_workload work;
     at_binding binding;
     int64_t ns;
-    assert_ok(attune_problem_parse(text, &problem));
-    attune_status status = at_arms_open(context, name, &problem, NULL, &arm);
+    assert_ok(at_test_problem_parse(text, &test));
+    attune_status status = at_arms_open(context, name, &test.problem, NULL, &arm);
     if (!has_cudnn) {
         assert_int_equal(status, ATTUNE_NOT_FOUND);
         return;
     }
     assert_ok(status);
-    assert_ok(at_workload_open(context, &problem, &work));
+    assert_ok(at_workload_open(context, &test, &work));
     assert_ok(at_workload_reserve(&work, &arm));
     assert_ok(at_workload_judge(&work, &arm, &ns));
     assert_ok(at_bind(work.place.device, &arm, &work.place.call, ns, &binding));

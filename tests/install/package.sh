@@ -39,7 +39,7 @@ cmake)
     ;;
 pkgconfig)
     export PKG_CONFIG_PATH=$libdir/pkgconfig
-    version=$(sed -n 's/^project(attune VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
+    version=$(sed -n 's/^#define ATTUNE_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$source/include/attune/attune.h" | paste -sd.)
     [ "$(pkg-config --modversion attune)" = "$version" ]
     if [ "$linkage" = static ]; then
         flags=$(pkg-config --static --cflags --libs attune)

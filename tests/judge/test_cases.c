@@ -10,24 +10,24 @@
 #include "core/problem.h"
 #include "judge/cases.h"
 
-static attune_problem parsed(const char *text)
+static at_test_problem parsed(const char *text)
 {
-    attune_problem problem;
-    assert_int_equal(attune_problem_parse(text, &problem), ATTUNE_OK);
+    at_test_problem problem;
+    assert_int_equal(at_test_problem_parse(text, &problem), ATTUNE_OK);
     return problem;
 }
 
 static bool same_case(const at_gate_case *a, const at_gate_case *b)
 {
-    return at_problem_equal(&a->problem, &b->problem) && a->draw.seed == b->draw.seed &&
-           a->draw.family == b->draw.family && a->draw.gaps == b->draw.gaps && a->draw.far == b->draw.far &&
-           a->stratum == b->stratum;
+    return at_problem_equal(&a->problem, &b->problem) && a->draw.length_seed == b->draw.length_seed &&
+           a->draw.seed == b->draw.seed && a->draw.family == b->draw.family && a->draw.gaps == b->draw.gaps &&
+           a->draw.far == b->draw.far && a->stratum == b->stratum;
 }
 
 static void test_cases_are_reproducible(void **state)
 {
     (void)state;
-    attune_problem problem = parsed("b2,h4,s300,d64,fp16,causal");
+    const at_test_problem problem = parsed("b2,h4,s300,d64,fp16,causal");
     int differ = 0;
     for (int64_t i = 0; i < 100; ++i) {
         at_gate_case a, b, other;
@@ -50,11 +50,12 @@ typedef struct counts {
 
 static counts count_cases(const char *text, int64_t cases)
 {
-    attune_problem problem = parsed(text);
+    const at_test_problem test = parsed(text);
+    const attune_problem problem = test.problem;
     counts found = {0};
     for (int64_t i = 0; i < cases; ++i) {
         at_gate_case one;
-        at_case_make(&problem, 3, i, &one);
+        at_case_make(&test, 3, i, &one);
         assert_int_equal(attune_problem_check(&one.problem), ATTUNE_OK);
         assert_true(at_family_applies(one.draw.family, &one.problem));
         assert_int_equal(one.problem.dtype, problem.dtype);

@@ -11,11 +11,11 @@ enum { REPEATS = 3 };
 static attune_status sanity(zoo_flaw flaw, attune_target_kind kind, uint32_t traits, const char *text)
 {
     zoo_device zoo;
-    attune_problem problem;
+    at_test_problem problem;
     const char *done;
     zoo_open(&zoo, flaw, kind, traits);
     const at_suite suite = {.device = &zoo.device, .pool = pool, .plan = zoo_plan, .self = &zoo, .seed = 1, .only = -1};
-    assert_ok(attune_problem_parse(text, &problem));
+    assert_ok(at_test_problem_parse(text, &problem));
     attune_status status = at_sanity_run(&suite, &problem, REPEATS, &done);
     for (int k = 0; k < ZOO_HELD; ++k) {
         assert_null(zoo.held[k].data);

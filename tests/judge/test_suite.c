@@ -26,17 +26,17 @@ static at_suite suite_of(zoo_device *on, int64_t cases)
                       .command = "attune check --kernel zoo"};
 }
 
-static attune_problem parsed(const char *text)
+static at_test_problem parsed(const char *text)
 {
-    attune_problem problem;
-    assert_int_equal(attune_problem_parse(text, &problem), ATTUNE_OK);
+    at_test_problem problem;
+    assert_int_equal(at_test_problem_parse(text, &problem), ATTUNE_OK);
     return problem;
 }
 
 static at_suite_result run(const at_suite *suite, const char *text)
 {
     at_suite_result result;
-    attune_problem problem = parsed(text);
+    const at_test_problem problem = parsed(text);
     if (at_suite_run(suite, &problem, &result) != ATTUNE_OK) {
         fail_msg("%s: %s", text, attune_last_detail());
     }
@@ -169,7 +169,7 @@ static void test_far_offsets_find_32_bits(void **state)
 {
     (void)state;
     zoo_device zoo;
-    attune_problem problem = parsed("b1,h2,s40,d32,fp16");
+    const at_test_problem problem = parsed("b1,h2,s40,d32,fp16");
     int found = 0;
     zoo_open(&zoo, ZOO_INT32, ATTUNE_TARGET_CPU, 0);
     at_suite suite = suite_of(&zoo, 1);

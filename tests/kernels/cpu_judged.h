@@ -14,6 +14,7 @@
 #include "core/target.h"
 #include "core/term.h"
 #include "cpu/cpu.h"
+#include "reference/draw_text.h"
 #include "reference/truth.h"
 
 static at_pool *pool;
@@ -76,11 +77,9 @@ static void launch(at_device *on_device, at_inputs *inputs, const at_truth *trut
 static void judge(const char *text, const at_draw *draw, at_bias bias[ATTUNE_ISA_COUNT])
 {
     const at_truth_want all = {.wanted = 0};
-    attune_problem problem;
     at_inputs inputs;
     at_truth truth;
-    assert_ok(attune_problem_parse(text, &problem));
-    assert_ok(at_inputs_draw(&problem, draw, &inputs));
+    draw_text(text, draw, &inputs);
     assert_ok(at_truth_compute(pool, &inputs, &all, &truth));
     uint64_t digest = draw->far ? 0 : at_inputs_digest(&inputs);
     for (int tier = 0; tier < tiers; ++tier) {

@@ -12,6 +12,7 @@
 #include "core/target.h"
 #include "cpu/cpu.h"
 #include "library/context.h"
+#include "reference/draw_text.h"
 #include "reference/inputs.h"
 
 /* A variable set for one test, and unset after it. */
@@ -243,10 +244,9 @@ static void execute_and_expect(attune_context *context, const char *text, attune
     at_inputs inputs;
     size_t bytes;
     void *workspace = NULL;
-    attune_problem problem = parsed(text);
     at_draw draw = {.seed = 7, .poison = 0xff};
-    assert_ok(attune_plan_create(context, &problem, WITH_EFFORT(effort), &plan));
-    assert_ok(at_inputs_draw(&problem, &draw, &inputs));
+    draw_text(text, &draw, &inputs);
+    assert_ok(attune_plan_create(context, &inputs.problem, WITH_EFFORT(effort), &plan));
     assert_ok(attune_plan_workspace(plan, &inputs.call, &bytes));
     if (bytes > 0) {
         workspace = aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -254,7 +254,7 @@ static void execute_and_expect(attune_context *context, const char *text, attune
         inputs.call.workspace_bytes = bytes;
     }
     assert_ok(attune_plan_execute(plan, &inputs.call));
-    expect_attention(&problem, inputs.call.tensor[ATTUNE_Q].data, inputs.call.tensor[ATTUNE_K].data,
+    expect_attention(&inputs.problem, inputs.call.tensor[ATTUNE_Q].data, inputs.call.tensor[ATTUNE_K].data,
                      inputs.call.tensor[ATTUNE_V].data, inputs.call.tensor[ATTUNE_O].data);
     assert_ok(at_inputs_guards(&inputs));
     free(workspace);

@@ -41,18 +41,21 @@ static void says_why_not(void **state)
 static void lists_kernels(void **state)
 {
     (void)state;
+    int fallbacks[2] = {0, 0};
     bool tiled = false;
     const int32_t count = attune_kernel_count();
     assert_true(count > 2);
     for (int32_t i = 0; i < count; ++i) {
         assert_true(strlen(attune_kernel_name(i)) > 0 && strlen(attune_kernel_summary(i)) > 0);
+        fallbacks[attune_kernel_target(i)] += (attune_kernel_traits(i) & ATTUNE_TRAIT_GENERAL) != 0;
         tiled =
             tiled || (strcmp(attune_kernel_name(i), "cpu_tiled") == 0 && attune_kernel_target(i) == ATTUNE_TARGET_CPU);
     }
-    assert_true(tiled);
+    assert_true(tiled && fallbacks[ATTUNE_TARGET_CPU] == 1 && fallbacks[ATTUNE_TARGET_CUDA] == 1);
     assert_null(attune_kernel_name(count));
     assert_null(attune_kernel_summary(-1));
     assert_int_equal(attune_kernel_target(count), -1);
+    assert_int_equal(attune_kernel_traits(count), 0);
 }
 
 int main(void)

@@ -175,6 +175,10 @@ static void falls_to_the_next_and_remembers_why(void **state)
     assert_null(at_context_failure(context, &broken));
     expect_plan("s20,fp32", ATTUNE_ESTIMATE, "general:A=2", "heuristic");
     assert_string_equal(at_context_failure(context, &broken), "the fake compiler refused broken");
+    char why[512];
+    const attune_problem problem = parsed("s20,fp32");
+    assert_ok(attune_why_not(context, &problem, "broken", why, sizeof why));
+    assert_string_equal(why, "it failed: the fake compiler refused broken");
     assert_null(at_context_failure(context, &general));
     done();
 }
@@ -443,19 +447,22 @@ static void plans_by_name(void **state)
     attune_problem strict = parsed("s20,fp32,strict");
     attune_problem large = parsed("s20,d80,fp32");
     know(AT_PROVEN, "s20,fp32", context->target_text, "general:A=4");
-    assert_ok(at_plan_named(context, &problem, "named_only", &plan));
+    assert_ok(attune_plan_create(context, &problem, WITH_KERNEL("named_only"), &plan));
     assert_string_equal(attune_plan_kernel(plan), "named_only:A=2");
     assert_string_equal(attune_plan_origin(plan), "named");
     attune_plan_destroy(plan);
-    assert_ok(at_plan_named(context, &problem, "tainting:A=3", &plan));
+    assert_ok(attune_plan_create(context, &problem, WITH_KERNEL("tainting:A=3"), &plan));
     assert_string_equal(attune_plan_kernel(plan), "tainting:A=3");
     attune_plan_destroy(plan);
-    assert_fails(at_plan_named(context, &problem, "tainting:A=9", &plan), ATTUNE_INVALID_ARGUMENT, "9");
+    assert_fails(attune_plan_create(context, &problem, WITH_KERNEL("tainting:A=9"), &plan), ATTUNE_INVALID_ARGUMENT,
+                 "9");
     assert_null(plan);
-    assert_fails(at_plan_named(context, &strict, "tainting", &plan), ATTUNE_UNSUPPORTED, "strict");
-    assert_fails(at_plan_named(context, &large, "tainting", &plan), ATTUNE_UNSUPPORTED, "head_dim_qk 80: at most 64");
-    assert_fails(at_plan_named(context, &problem, "generl", &plan), ATTUNE_NOT_FOUND, "did you mean \"general\"");
-    assert_fails(at_plan_named(context, &problem, "", &plan), ATTUNE_INVALID_ARGUMENT, "");
+    assert_fails(attune_plan_create(context, &strict, WITH_KERNEL("tainting"), &plan), ATTUNE_UNSUPPORTED, "strict");
+    assert_fails(attune_plan_create(context, &large, WITH_KERNEL("tainting"), &plan), ATTUNE_UNSUPPORTED,
+                 "head_dim_qk 80: at most 64");
+    assert_fails(attune_plan_create(context, &problem, WITH_KERNEL("generl"), &plan), ATTUNE_NOT_FOUND,
+                 "did you mean \"general\"");
+    assert_fails(attune_plan_create(context, &problem, WITH_KERNEL(""), &plan), ATTUNE_INVALID_ARGUMENT, "");
     done();
 }
 

@@ -7,7 +7,7 @@
 enum { ELEMENTS = 4 * 8 };
 
 static const size_t older_options = offsetof(attune_options, pack);
-static const size_t older_problem = offsetof(attune_problem, varlen_seed);
+static const size_t older_problem = offsetof(attune_problem, role_dtype);
 static const size_t older_call = offsetof(attune_call, tensor) + 4 * sizeof(attune_tensor);
 static const char text[] = "b1,h1,s4,d8,fp32";
 

@@ -5,6 +5,7 @@
 
 #include "core/call.h"
 #include "peers/openblas.h"
+#include "reference/draw_text.h"
 #include "reference/inputs.h"
 #include "reference/judge.h"
 
@@ -41,10 +42,9 @@ static attune_isa best_isa(void)
 /* Runs the peer on a draw and judges every row by the rules for numbers. */
 static void is_right(const char *text, at_family family, bool gaps)
 {
-    attune_problem problem;
     at_inputs inputs;
-    assert_ok(attune_problem_parse(text, &problem));
-    assert_ok(at_inputs_draw(&problem, &(at_draw){.seed = 7, .family = family, .gaps = gaps, .poison = 0xff}, &inputs));
+    draw_text(text, &(at_draw){.seed = 7, .family = family, .gaps = gaps, .poison = 0xff}, &inputs);
+    const attune_problem problem = inputs.problem;
     uint64_t digest = at_inputs_digest(&inputs);
 
     at_openblas_call *bound = NULL;

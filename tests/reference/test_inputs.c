@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "core/call.h"
 #include "core/problem.h"
+#include "reference/draw_text.h"
 #include "reference/inputs.h"
 #include "reference/reference.h"
 
@@ -25,11 +26,8 @@ static attune_problem parsed(const char *text)
 
 static at_inputs drawn(const char *text, const at_draw *draw)
 {
-    attune_problem problem = parsed(text);
     at_inputs inputs;
-    if (at_inputs_draw(&problem, draw, &inputs) != ATTUNE_OK) {
-        fail_msg("%s: %s", text, attune_last_detail());
-    }
+    draw_text(text, draw, &inputs);
     return inputs;
 }
 
@@ -224,11 +222,10 @@ static void test_lengths(void **state)
     (void)state;
     spread all = {0, 0, 0};
     for (uint64_t seed = 0; seed < 50; ++seed) {
-        attune_problem problem = parsed("b6,h1,sq30,skv50,d8,fp32,varlen=1");
+        const attune_problem problem = parsed("b6,h1,sq30,skv50,d8,fp32,varlen=1");
         int32_t cu_q[7], cu_kv[7], again_q[7], again_kv[7];
-        problem.varlen_seed = seed;
-        at_inputs_lengths(&problem, cu_q, cu_kv);
-        at_inputs_lengths(&problem, again_q, again_kv);
+        at_inputs_lengths(&problem, seed, cu_q, cu_kv);
+        at_inputs_lengths(&problem, seed, again_q, again_kv);
         assert_memory_equal(cu_q, again_q, sizeof cu_q);
         assert_memory_equal(cu_kv, again_kv, sizeof cu_kv);
         int full = 0, empty = 0;

@@ -11,6 +11,7 @@
 
 #include "base/pool.h"
 #include "base/status.h"
+#include "reference/draw_text.h"
 #include "reference/truth.h"
 #include "zoo.h"
 
@@ -22,11 +23,9 @@ typedef struct trial {
 
 static void trial_draw(trial *on, const char *text, at_family family, uint64_t seed, bool acc16)
 {
-    attune_problem problem;
     at_draw draw = {.seed = seed, .family = family, .poison = 0xff};
     const at_truth_want want = {.acc16 = acc16};
-    assert_int_equal(attune_problem_parse(text, &problem), ATTUNE_OK);
-    assert_int_equal(at_inputs_draw(&problem, &draw, &on->inputs), ATTUNE_OK);
+    draw_text(text, &draw, &on->inputs);
     assert_int_equal(at_truth_compute(pool, &on->inputs, &want, &on->truth), ATTUNE_OK);
 }
 

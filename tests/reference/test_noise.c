@@ -7,6 +7,7 @@
 #include "base/pool.h"
 #include "base/status.h"
 #include "core/call.h"
+#include "reference/draw_text.h"
 #include "reference/inputs.h"
 #include "reference/reference.h"
 
@@ -22,11 +23,9 @@ typedef struct bench {
 
 static void bench_open(bench *on, const char *text)
 {
-    attune_problem problem;
     at_draw draw = {.seed = 5, .family = AT_FAMILY_NORMAL};
-    assert_ok(attune_problem_parse(text, &problem));
-    assert_ok(at_inputs_draw(&problem, &draw, &on->inputs));
-    at_call_args(&problem, &on->inputs.call, &on->args);
+    draw_text(text, &draw, &on->inputs);
+    at_call_args(&on->inputs.problem, &on->inputs.call, &on->args);
     assert_ok(at_rows_all(&on->args, &on->rows));
     assert_true(on->rows.count <= ROWS_MAX);
     assert_ok(at_reference_run(pool, &on->args, &on->rows, on->o, on->lse));

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/call.h"
+#include "reference/draw_text.h"
 #include "reference/inputs.h"
 #include "reference/reference.h"
 
@@ -485,12 +486,11 @@ static void assert_alike(double value, double expected, const char *text, const 
 
 static void compare(at_pool *pool, const char *text, const at_draw *draw)
 {
-    attune_problem problem;
     at_inputs in;
     attune_args args;
     at_rows rows;
-    assert_int_equal(attune_problem_parse(text, &problem), ATTUNE_OK);
-    assert_int_equal(at_inputs_draw(&problem, draw, &in), ATTUNE_OK);
+    draw_text(text, draw, &in);
+    const attune_problem problem = in.problem;
     at_call_args(&problem, &in.call, &args);
     assert_int_equal(at_rows_all(&args, &rows), ATTUNE_OK);
     size_t width = (size_t)problem.head_dim_v;

@@ -18,10 +18,10 @@ static attune_status plan_mine(void *self, const attune_problem *problem, attune
 
 static void judge(at_pool *pool, const char *text)
 {
-    attune_problem problem;
+    at_test_problem problem;
     at_finding finding;
     const at_suite suite = {.device = device, .pool = pool, .plan = plan_mine, .seed = 3, .command = ""};
-    assert_ok(attune_problem_parse(text, &problem));
+    assert_ok(at_test_problem_parse(text, &problem));
     assert_ok(at_sanity_judge(&suite, &problem, &finding));
 }
 

@@ -51,12 +51,12 @@ static attune_status plan_arm(void *self, const attune_problem *problem, attune_
 /* Opens the arm and judges its O. */
 static attune_status judge(const char *arm, const char *text)
 {
-    attune_problem problem;
+    at_test_problem problem;
     at_finding finding;
     char name[512];
     (void)snprintf(name, sizeof name, "%s", arm);
     const at_suite suite = {.device = device, .pool = pool, .plan = plan_arm, .self = name, .seed = 5, .command = ""};
-    assert_ok(attune_problem_parse(text, &problem));
+    assert_ok(at_test_problem_parse(text, &problem));
     return at_sanity_judge(&suite, &problem, &finding);
 }
 

@@ -93,7 +93,8 @@ static void test_suite(void **state)
         "b4,h2,s70,d64,fp16,causal,varlen=3"};
     at_device *device = opened(worker);
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; ++i) {
-        const attune_problem problem = parsed(problems[i]);
+        at_test_problem problem;
+        assert_int_equal(at_test_problem_parse(problems[i], &problem), ATTUNE_OK);
         const at_suite suite = {.device = device,
                                 .pool = pool,
                                 .plan = plan_tiled,

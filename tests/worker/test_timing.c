@@ -9,6 +9,7 @@
 
 #include "judge/executor.h"
 #include "measure/speed.h"
+#include "reference/draw_text.h"
 #include "worker/timing.h"
 
 static const char *const command[] = {"/proc/self/exe", "worker", NULL};
@@ -54,11 +55,9 @@ static attune_status look_at_base(void *self, at_inputs *inputs)
 static void bench_open(bench *on, const char *text)
 {
     const at_draw draw = {.seed = 7, .family = AT_FAMILY_MIXED, .poison = 0xff};
-    attune_problem problem;
     *on = (bench){.opened = 0};
-    assert_ok(attune_problem_parse(text, &problem));
-    assert_ok(at_inputs_draw(&problem, &draw, &on->inputs));
-    on->timed = (at_timed){.problem = problem,
+    draw_text(text, &draw, &on->inputs);
+    on->timed = (at_timed){.problem = on->inputs.problem,
                            .inputs = &on->inputs,
                            .arm = names,
                            .arm_count = ARMS,
@@ -334,14 +333,12 @@ static void tensors_that_tell_heads_apart_hold_them_in_place(void **state)
                                            "b2,h2,s8,d16,fp16,bias=1xh", "b2,h2,s8,d16,fp16,mask"};
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; ++i) {
         const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0x11};
-        attune_problem problem;
         at_inputs inputs;
         at_transform_map transformed;
-        assert_ok(attune_problem_parse(problems[i], &problem));
-        assert_ok(at_inputs_draw(&problem, &draw, &inputs));
-        at_transform_describe(&problem, &inputs.call, 5, &transformed);
+        draw_text(problems[i], &draw, &inputs);
+        at_transform_describe(&inputs.problem, &inputs.call, 5, &transformed);
         assert_false(transformed.moves);
-        assert_int_equal(transformed.role[ATTUNE_O].rows, problem.varlen ? 5 : 8);
+        assert_int_equal(transformed.role[ATTUNE_O].rows, inputs.problem.varlen ? 5 : 8);
         at_inputs_free(&inputs);
     }
 }

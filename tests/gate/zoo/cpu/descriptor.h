@@ -44,6 +44,7 @@ static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_DTYPES_FORWARD,
      .features = ATTUNE_FEATURE_CAUSAL | (TRAITS & ATTUNE_TRAIT_TAINTS ? 0 : ATTUNE_FEATURE_STRICT),
+     .offsets = ATTUNE_OFFSETS_FORWARD,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {1, 256, 1},
      .head_dim_v = {1, 256, 1},
