@@ -8,7 +8,7 @@
 int at_args_roles(const attune_kernel *kernel)
 {
     static const int roles_of[] = {[ATTUNE_FORWARD] = ATTUNE_ROLES_FORWARD};
-    int most = 0;
+    int most = ATTUNE_ROLES_FORWARD; /* the first of them, which every operation has */
     for (int32_t i = 0; i < kernel->can_count; ++i) {
         for (size_t op = 0; op < sizeof roles_of / sizeof roles_of[0]; ++op) {
             const bool computes = (kernel->can[i].ops & ATTUNE_BIT(op)) != 0;

@@ -7,12 +7,14 @@ const fake_rule fake_rules[] = {
     {.kernel = "named_only", .cost_ns = 1000, .gain = 1, .dim_most = 256},
     {.kernel = "tainting", .cost_ns = 1000, .gain = 1, .dim_most = 64},
     {.kernel = "general", .cost_ns = 1000, .gain = 1, .dim_most = 256},
+    {.kernel = "broken", .cost_ns = 1000, .gain = 1, .dim_most = 256, .broken = true},
     {.kernel = NULL},
 };
 
 FAKE_KERNEL(named_only, ATTUNE_TRAIT_NAMED_ONLY);
 FAKE_KERNEL(tainting, ATTUNE_TRAIT_TAINTS);
 FAKE_KERNEL(general, ATTUNE_TRAIT_GENERAL);
+FAKE_KERNEL(broken, 0);
 
 static void says_why_not(void **state)
 {
@@ -35,6 +37,28 @@ static void says_why_not(void **state)
     assert_fails(attune_why_not(context, &large, "nobody", why, sizeof why), ATTUNE_NOT_FOUND, "nobody");
     assert_fails(attune_why_not(context, &large, NULL, why, sizeof why), ATTUNE_INVALID_ARGUMENT, "kernel is NULL");
     assert_fails(attune_why_not(context, &large, "general", why, 0), ATTUNE_INVALID_ARGUMENT, "bytes is 0");
+    attune_context_destroy(context);
+}
+
+/* A candidate until it is tried. */
+static void says_what_failed(void **state)
+{
+    char why[512];
+    static const attune_kernel *const kernels[] = {&broken, &general, NULL};
+    fake_device fake;
+    attune_context *context;
+    attune_problem problem;
+    attune_plan *plan;
+    (void)state;
+    assert_ok(fake_context(&fake, kernels, &context));
+    assert_ok(attune_problem_parse("b1,h1,s20,d64,fp32", &problem));
+    assert_ok(attune_why_not(context, &problem, "broken", why, sizeof why));
+    assert_string_equal(why, "");
+    assert_ok(attune_plan_create(context, &problem, NULL, &plan));
+    assert_int_equal(attune_plan_traits(plan), ATTUNE_TRAIT_GENERAL);
+    assert_ok(attune_why_not(context, &problem, "broken", why, sizeof why));
+    assert_string_equal(why, "it failed: the fake compiler refused broken");
+    attune_plan_destroy(plan);
     attune_context_destroy(context);
 }
 
@@ -62,6 +86,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_why_not),
+        cmocka_unit_test(says_what_failed),
         cmocka_unit_test(lists_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,10 +175,6 @@ static void falls_to_the_next_and_remembers_why(void **state)
     assert_null(at_context_failure(context, &broken));
     expect_plan("s20,fp32", ATTUNE_ESTIMATE, "general:A=2", "heuristic");
     assert_string_equal(at_context_failure(context, &broken), "the fake compiler refused broken");
-    char why[512];
-    const attune_problem problem = parsed("s20,fp32");
-    assert_ok(attune_why_not(context, &problem, "broken", why, sizeof why));
-    assert_string_equal(why, "it failed: the fake compiler refused broken");
     assert_null(at_context_failure(context, &general));
     done();
 }
