@@ -62,7 +62,7 @@ typedef struct subject {
     attune_context *context;
     at_device *device;
     const char *text;
-    attune_problem problem;
+    at_test_problem test;
     at_workload work;
 } subject;
 
@@ -76,8 +76,8 @@ typedef struct variant {
 
 static attune_status make_subject(subject *s)
 {
-    AT_FORWARD(attune_problem_parse(s->text, &s->problem));
-    AT_FORWARD(at_workload_open(s->context, &s->problem, &s->work));
+    AT_FORWARD(at_test_problem_parse(s->text, &s->test));
+    AT_FORWARD(at_workload_open(s->context, &s->test, &s->work));
     s->work.place.call.tensor[ATTUNE_LSE].data = NULL;
     return ATTUNE_OK;
 }
@@ -116,7 +116,7 @@ static attune_status load_without(const subject *s, const at_loaded *whole, int 
     unsigned char *prefixed;
     at_recipe recipe;
     AT_FORWARD(sources_without(whole->kernel->source, stage, files, &prefixed));
-    at_recipe_ask(whole->kernel, &s->problem, &s->device->target, &whole->config, &recipe);
+    at_recipe_ask(whole->kernel, &s->test.problem, &s->device->target, &whole->config, &recipe);
     recipe.sources = files;
     attune_status status = at_cuda_load(s->device, &recipe, loaded);
     free(prefixed);
@@ -127,7 +127,7 @@ static attune_status load_without(const subject *s, const at_loaded *whole, int 
 static attune_status load_whole(const subject *s, const at_loaded *whole, at_loaded **loaded)
 {
     at_recipe recipe;
-    at_recipe_ask(whole->kernel, &s->problem, &s->device->target, &whole->config, &recipe);
+    at_recipe_ask(whole->kernel, &s->test.problem, &s->device->target, &whole->config, &recipe);
     return at_cuda_load(s->device, &recipe, loaded);
 }
 
@@ -273,7 +273,7 @@ static attune_status take_kernel(subject *s, const char *kernel, const wishes *w
 {
     attune_plan *plan;
     const attune_plan_options named = {.size = sizeof named, .kernel = kernel};
-    AT_FORWARD(attune_plan_create(s->context, &s->problem, &named, &plan));
+    AT_FORWARD(attune_plan_create(s->context, &s->test.problem, &named, &plan));
     attune_status status = w->once ? run_once(s, plan) : time_kernel(s, plan, w->seconds);
     attune_plan_destroy(plan);
     return status;
