@@ -136,7 +136,8 @@ static attune_status add_configs(const attune_kernel *kernel, const char *params
         at_config_at(kernel, i, &config);
         with = config;
         AT_FORWARD(at_config_parse(kernel, params, &with));
-        if (memcmp(&with, &config, sizeof with) != 0 || !at_kernel_fits(kernel, &test->problem, target, &config, NULL)) {
+        if (memcmp(&with, &config, sizeof with) != 0 ||
+            !at_kernel_fits(kernel, &test->problem, target, &config, NULL)) {
             continue;
         }
         AT_FAIL_IF(list->count == CONFIGS_MAX, ATTUNE_INVALID_ARGUMENT,

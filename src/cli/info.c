@@ -186,8 +186,9 @@ static attune_status add_kernels(const at_info *all, const char *chosen)
 static attune_status make_plan(const at_info *all, attune_context *context, attune_plan **plan)
 {
     const at_found_kernel *named = &all->found;
-    return named->kernel != NULL ? at_plan_kernel(context, &all->problem, named->kernel, named->params, plan)
-                                 : attune_plan_create(context, &all->problem, NULL, plan);
+    const attune_plan_options options = {.size = sizeof options, .kernel = all->kernel_text};
+    return named->stranger != NULL ? at_plan_kernel(context, &all->problem, named->kernel, named->params, plan)
+                                   : attune_plan_create(context, &all->problem, &options, plan);
 }
 
 /* What is to be said of a plan; `chosen` is its kernel's name. */

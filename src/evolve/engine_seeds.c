@@ -43,16 +43,16 @@ static attune_status benchmark(at_engine *on, const at_cell *cell, at_micro_best
 {
     enum { COMPILED = 48, ALL = 4096 };
     at_measurer *measurer;
-    const at_measurer_options options = {.space = cell->space,
-                                         .kernel = on->kernel,
-                                         .test = {at_micro_slice(&cell->test->problem, on->target.kind), cell->test->length_seed},
-                                         .target = on->target,
-                                         .worker = &on->worker,
-                                         .compilers = on->compilers,
-                                         .source =
-                                             on->found.stranger != NULL ? at_stranger_digest(on->found.stranger) : NULL,
-                                         .pool = on->pool,
-                                         .seed = on->options->gate.seed};
+    const at_measurer_options options = {
+        .space = cell->space,
+        .kernel = on->kernel,
+        .test = {at_micro_slice(&cell->test->problem, on->target.kind), cell->test->length_seed},
+        .target = on->target,
+        .worker = &on->worker,
+        .compilers = on->compilers,
+        .source = on->found.stranger != NULL ? at_stranger_digest(on->found.stranger) : NULL,
+        .pool = on->pool,
+        .seed = on->options->gate.seed};
     AT_FORWARD(at_measurer_open(&options, &measurer));
     const at_machine machine = at_measurer_machine(measurer);
     attune_status status = at_micro_run(cell->space, &machine, on->compilers != NULL ? COMPILED : ALL, best);

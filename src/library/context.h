@@ -13,8 +13,8 @@ attune_status at_context_elsewhere(const attune_options *options, const attune_t
 at_device *at_context_device(const attune_context *context);
 /* A pool of the context's CPU threads for host-side work (references, inputs); belongs to it. */
 at_pool *at_context_pool(const attune_context *context);
-/* Plans with this kernel, which need not be in the catalogue and outlives the context, whatever wisdom says. `params` is
- * "PARAM=VALUE,...". */
+/* Plans with this kernel, which need not be in the catalogue and outlives the context, whatever wisdom says. `params`
+ * is "PARAM=VALUE,...". */
 attune_status at_plan_kernel(attune_context *context, const attune_problem *problem, const attune_kernel *kernel,
                              const char *params, attune_plan **plan);
 /* Why this kernel could not be made ready, or gave a wrong result in a race, when it was first preferred in this
