@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/bench_arms.h"
+#include "cli/bench_workers.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cpu/cpu.h"
@@ -56,6 +57,7 @@ typedef struct bench {
     at_progress progress;
     int problem; /* the one at work */
     at_table *table;
+    bool in_workers; /* every arm in one of its own: an arm is a folder with code for a CPU */
     bool wrong;      /* an arm's result was */
     bool unrunnable; /* no arm ran some problem */
 } bench;
@@ -220,6 +222,17 @@ static ceiling choose_ceiling(bench *all, const at_bench_setup *setup, at_gauge 
     return (ceiling){flops, &all->peak_flops};
 }
 
+/* A CPU's rate of arithmetic, by itself. */
+static attune_status measure_flops(bench *all, const attune_problem *problem)
+{
+    at_gauge *flops = NULL;
+    const attune_target *target = &at_context_device(all->context)->target;
+    AT_FORWARD(at_gauge_flops(target->isa, problem->dtype, at_context_pool(all->context), &flops));
+    all->peak_flops = at_gauge_best(flops);
+    at_gauge_close(flops);
+    return ATTUNE_OK;
+}
+
 static attune_status time_under_ceiling(bench *all, const at_bench_setup *setup, at_samples *samples)
 {
     const attune_target *target = &at_context_device(all->context)->target;
@@ -234,6 +247,32 @@ static attune_status time_under_ceiling(bench *all, const at_bench_setup *setup,
     ceiling top = choose_ceiling(all, setup, flops);
     attune_status status = time_arms(all, setup, &top, samples);
     at_gauge_close(flops);
+    return status;
+}
+
+/* Every arm in a worker of its own. */
+static attune_status bench_in_workers(bench *all, const at_test_problem *test)
+{
+    at_bench_setup setup;
+    at_samples samples[AT_ARMS_MAX] = {{0}};
+    attune_options options;
+    AT_FORWARD(at_cli_options(all->cli, &options));
+    const at_bench_workers_options how = {.isa = options.isa,
+                                          .threads = options.threads,
+                                          .pool = at_context_pool(all->context),
+                                          .seed = all->seed,
+                                          .seconds = all->seconds,
+                                          .progress = show_progress,
+                                          .self = all};
+    AT_FORWARD(measure_flops(all, &test->problem));
+    attune_status status = at_bench_workers_run(&how, test, &all->names, &setup, samples);
+    if (status == ATTUNE_OK) {
+        report_failures(all, &setup);
+        status = add_rows(all, &setup, samples);
+    }
+    for (int i = 0; i < AT_ARMS_MAX; ++i) {
+        at_samples_free(&samples[i]);
+    }
     return status;
 }
 
@@ -256,6 +295,9 @@ static attune_status bench_problem(bench *all, const at_test_problem *test)
     (void)snprintf(label, sizeof label, "%.60s", all->problems[all->problem]);
     at_progress_label(&all->progress, label);
     at_progress_show(&all->progress, (double)all->problem / all->problem_count);
+    if (all->in_workers) {
+        return bench_in_workers(all, test);
+    }
     AT_FORWARD(at_bench_setup_open(all->context, test, &all->names, &setup));
     attune_status status = bench_setup(all, &setup);
     at_bench_setup_close(&setup);
@@ -303,7 +345,11 @@ static attune_status fill_in(bench *all)
         all->problem_count = of->problem_count;
         all->problems = of->problem;
     }
-    return all->names.count == 0 ? at_arm_names_read(of->arms, &all->names) : ATTUNE_OK;
+    AT_FORWARD(all->names.count == 0 ? at_arm_names_read(of->arms, &all->names) : ATTUNE_OK);
+    all->in_workers = of->arms == defaults_of(ATTUNE_TARGET_CPU)->arms && at_bench_wants_workers(&all->names);
+    AT_FAIL_IF(all->in_workers && at_cli_given(all->cli, "--cold"), ATTUNE_UNSUPPORTED,
+               "--cold: not of a folder's code, whose process no cache is flushed in");
+    return ATTUNE_OK;
 }
 
 static attune_status prepare_cold(bench *all)
@@ -369,6 +415,8 @@ const at_verb at_verb_bench = {
         "  auto               what attune would choose by itself\n"
         "  NAME               a kernel with the config it would choose for the problem\n"
         "  NAME:PARAM=VALUE   a kernel with this config\n"
+        "  ./FOLDER           a kernel from its folder (docs/kernels.md); where one is for a CPU, every arm runs in a\n"
+        "                     process of its own\n"
         "  openblas           on a CPU: GEMM, softmax, GEMM with OpenBLAS ($ATTUNE_OPENBLAS, else libopenblas.so.0)\n"
         "  cudnn              on CUDA: cuDNN's fused attention ($ATTUNE_CUDNN, else the loader's path, else PyTorch's\n"
         "                     packages), as its heuristics choose; cudnn:fastest: the fastest of its choices\n"

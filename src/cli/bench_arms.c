@@ -58,8 +58,7 @@ static attune_status judge_arm(at_bench_setup *setup, at_entry *entry)
     return at_bind(place->device, &entry->arm, &place->call, call_ns, &entry->binding);
 }
 
-/* Turns what an arm alone is to blame for into its state; the rest ends the setup. */
-static attune_status blame(at_entry *entry, attune_status status)
+attune_status at_bench_blame(at_entry *entry, attune_status status)
 {
     switch (status) {
     case ATTUNE_OK:
@@ -87,11 +86,11 @@ attune_status at_bench_setup_open(attune_context *context, const at_test_problem
     attune_status status = ATTUNE_OK;
     for (int i = 0; status == ATTUNE_OK && i < names->count; ++i) {
         at_entry *entry = &setup->entry[setup->count++];
-        status = blame(entry, open_arm(context, setup, names->name[i], entry));
+        status = at_bench_blame(entry, open_arm(context, setup, names->name[i], entry));
     }
     for (int i = 0; status == ATTUNE_OK && i < setup->count; ++i) {
         at_entry *entry = &setup->entry[i];
-        status = entry->state == AT_ENTRY_READY ? blame(entry, judge_arm(setup, entry)) : ATTUNE_OK;
+        status = entry->state == AT_ENTRY_READY ? at_bench_blame(entry, judge_arm(setup, entry)) : ATTUNE_OK;
         if (status == ATTUNE_OK && at_file_interrupted()) {
             status = at_fail(ATTUNE_INTERRUPTED, "interrupted");
         }

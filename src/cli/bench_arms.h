@@ -49,6 +49,8 @@ attune_status at_bench_setup_open(attune_context *context, const at_test_problem
 void at_bench_setup_close(at_bench_setup *setup);
 /* Collects the arms that are ready, in order; returns how many. */
 int at_bench_setup_ready(const at_bench_setup *setup, at_bound arms[AT_ARMS_MAX]);
+/* Turns what an arm alone is to blame for into its state; returns the rest, which ends a setup. */
+attune_status at_bench_blame(at_entry *entry, attune_status status);
 /* Bytes of all tensors of the problem: what has to be read or written at least once. */
 size_t at_bench_setup_bytes(const at_bench_setup *setup);
 

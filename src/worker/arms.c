@@ -70,9 +70,7 @@ static attune_status load_folder(folder *on, const char *name, const attune_prob
 {
     AT_FORWARD(at_kernel_find(name, NULL, &on->found));
     AT_FAIL_IF(on->found.kernel->target == ATTUNE_TARGET_CPU, ATTUNE_UNSUPPORTED,
-               "a folder's code for a CPU runs only in a process that is locked for it: `attune gate %s --against "
-               "auto --quick` times it",
-               name);
+               "%s: a folder's code for a CPU runs only in a process that is locked for it", name);
     AT_FORWARD(at_stranger_plan(on->found.stranger, on->device, problem, on->found.params, &on->plan));
     (void)snprintf(on->name, sizeof on->name, "%s", name);
     return ATTUNE_OK;

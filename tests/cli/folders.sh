@@ -64,8 +64,10 @@ runs 0 evolve mine:BLOCK_N=32 $small --budget 2runs --no-gate --seeds none
 [ $? -le 2 ] || fail "gate --against a folder could not run: $(head -c 2000 "$in/said")"
 says 'correctness'
 says '\./mine'
-runs 64 bench --target cpu --arms ./mine $small
-says 'attune gate ./mine'
+runs 0 bench --target cpu --arms auto,./mine,openblas,mine:BLOCK_N=16 --seconds 0.1 --format tsv $small
+says '^b1,h2,s64,d32,fp32.\./mine.[0-9]'
+says '^b1,h2,s64,d32,fp32.mine:BLOCK_N=16.[0-9]'
+says_not nan
 runs 64 export --arch 90a --kernel ./mine $small -o pack
 says 'cpu'
 

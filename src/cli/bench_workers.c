@@ -1,0 +1,228 @@
+#include "cli/bench_workers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "judge/executor.h"
+#include "judge/timed_case.h"
+#include "stranger/stranger.h"
+#include "worker/remote.h"
+
+enum { WARM_ROUNDS = 3, LEAST_ROUNDS = 5, MOST_ROUNDS = 500 };
+
+/* One arm in its worker. */
+typedef struct lane {
+    const struct course *of;
+    int entry; /* its number among the names */
+    const char *name;
+    at_found_kernel found; /* a folder's; else its stranger is NULL */
+    at_device *worker;
+    at_timed timed;
+    at_executor executor;
+} lane;
+
+typedef struct course {
+    const at_bench_workers_options *options;
+    const attune_problem *problem;
+    at_timed_case ground;
+    int count;
+    lane *lane; /* those that are ready */
+} course;
+
+static bool is_folder(const char *name)
+{
+    return !at_arms_python(name) && at_stranger_is_meant(name);
+}
+
+bool at_bench_wants_workers(const at_arm_names *names)
+{
+    bool wants = false;
+    for (int i = 0; i < names->count && !wants; ++i) {
+        at_found_kernel found = {.params = ""};
+        wants = is_folder(names->name[i]) && at_kernel_find(names->name[i], NULL, &found) == ATTUNE_OK &&
+                found.kernel->target == ATTUNE_TARGET_CPU;
+        at_found_kernel_close(&found);
+    }
+    return wants;
+}
+
+/* ---- What an executor asks of its lane --------------------------------------------------------------------------- */
+
+static attune_status get_worker(void *self, int process, at_device **device)
+{
+    static const char *const command[] = {"/proc/self/exe", "worker", NULL};
+    lane *on = self;
+    const at_bench_workers_options *options = on->of->options;
+    const at_remote_options remote = {.command = command,
+                                      .target = "cpu",
+                                      .isa = options->isa,
+                                      .threads = options->threads,
+                                      .confined = on->found.stranger != NULL};
+    (void)process;
+    AT_FORWARD(on->worker != NULL ? ATTUNE_OK : at_remote_open(&remote, &on->worker));
+    *device = on->worker;
+    return ATTUNE_OK;
+}
+
+static attune_status make_plan(void *self, int arm, at_device *device, attune_plan **plan)
+{
+    const lane *on = self;
+    (void)arm; /* the only one */
+    return on->found.stranger != NULL
+               ? at_stranger_plan(on->found.stranger, device, on->of->problem, on->found.params, plan)
+               : at_remote_plan(device, on->of->problem, on->name, plan);
+}
+
+static attune_status judge(void *self, at_inputs *inputs)
+{
+    (void)inputs; /* they are the ground's own */
+    return at_timed_case_judge(&((const lane *)self)->of->ground);
+}
+
+/* ---- Lanes ------------------------------------------------------------------------------------------------------- */
+
+static void close_lane(lane *on)
+{
+    at_timed_close(&on->timed);
+    if (on->worker != NULL) {
+        on->worker->ops->close(on->worker);
+    }
+    at_found_kernel_close(&on->found);
+}
+
+static attune_status open_lane(lane *on)
+{
+    at_staged staged = {{0}};
+    AT_FORWARD(is_folder(on->name) ? at_kernel_find(on->name, NULL, &on->found) : ATTUNE_OK);
+    on->timed = (at_timed){.problem = *on->of->problem,
+                           .inputs = (at_inputs *)(uintptr_t)&on->of->ground.inputs,
+                           .arm = &on->name,
+                           .arm_count = 1,
+                           .worker = get_worker,
+                           .plan = make_plan,
+                           .judge = judge,
+                           .self = on,
+                           .confined = on->found.stranger != NULL};
+    on->executor = at_timed_executor(&on->timed);
+    AT_FORWARD(on->executor.start(on->executor.self, 0));
+    return on->executor.stage(on->executor.self, AT_MODE_WARM, &staged);
+}
+
+/* A kernel that ends its worker is at fault by itself, and no machine. */
+static attune_status try_lane(lane *on)
+{
+    char why[512];
+    attune_status status = open_lane(on);
+    (void)snprintf(why, sizeof why, "%s", attune_last_detail());
+    bool died = status == ATTUNE_DEVICE_ERROR;
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail(died ? ATTUNE_UNSUPPORTED : status, "%s", why);
+}
+
+static attune_status open_lanes(course *on, const at_arm_names *names, at_bench_setup *setup)
+{
+    on->lane = calloc((size_t)names->count, sizeof *on->lane);
+    AT_FAIL_IF(on->lane == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d arms", names->count);
+    for (int i = 0; i < names->count; ++i) {
+        lane *made = &on->lane[on->count];
+        *made = (lane){.of = on, .entry = i, .name = names->name[i], .found = {.params = ""}};
+        AT_FORWARD(at_bench_blame(&setup->entry[setup->count++], try_lane(made)));
+        if (setup->entry[i].state == AT_ENTRY_READY) {
+            ++on->count;
+        } else {
+            close_lane(made);
+            *made = (lane){0};
+        }
+        AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Timing ------------------------------------------------------------------------------------------------------ */
+
+/* One sample of a lane, in microseconds a call. */
+static attune_status take(const lane *on, uint64_t set, double *us)
+{
+    static const int first[] = {0};
+    const at_block_order order = {first, 1, set, 0};
+    at_block block = {.mode = AT_MODE_WARM};
+    AT_FORWARD(on->executor.block(on->executor.self, &order, &block));
+    AT_FAIL_IF(block.wrong[0] > 0, ATTUNE_WRONG_RESULT, "%s: a timed call gave another result than before it was timed",
+               on->name);
+    *us = block.us[0][0];
+    return ATTUNE_OK;
+}
+
+/* Every lane once, in another order each time. */
+static attune_status run_round(const course *on, at_random *random, double us[AT_LIST_ARMS_MAX])
+{
+    int order[AT_LIST_ARMS_MAX];
+    uint64_t set = at_random_next(random);
+    for (int i = 0; i < on->count; ++i) {
+        int place = (int)at_random_below(random, (uint64_t)i + 1);
+        order[i] = order[place];
+        order[place] = i;
+    }
+    for (int i = 0; i < on->count; ++i) {
+        AT_FORWARD(take(&on->lane[order[i]], set, &us[order[i]]));
+        AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status make_room(const course *on, at_samples *samples)
+{
+    for (int i = 0; i < on->count; ++i) {
+        samples[i] = (at_samples){.us = calloc(MOST_ROUNDS, sizeof *samples[i].us), .settled = true};
+        AT_FAIL_IF(samples[i].us == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for samples");
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status time_lanes(const course *on, at_samples *samples)
+{
+    const at_bench_workers_options *options = on->options;
+    at_random random = at_random_seed(options->seed, 0x62656e63);
+    double began = at_timed_seconds(), spent = 0;
+    AT_FORWARD(make_room(on, samples));
+    for (int round = -WARM_ROUNDS; on->count > 0 && round < MOST_ROUNDS; ++round) {
+        double us[AT_LIST_ARMS_MAX];
+        if (round >= LEAST_ROUNDS && spent >= options->seconds) {
+            break;
+        }
+        AT_FORWARD(run_round(on, &random, us));
+        for (int i = 0; round >= 0 && i < on->count; ++i) {
+            samples[i].us[samples[i].count++] = us[i];
+        }
+        spent = at_timed_seconds() - began;
+        options->progress(options->self, options->seconds > 0 ? spent / options->seconds : 1);
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
+
+attune_status at_bench_workers_run(const at_bench_workers_options *options, const at_test_problem *test,
+                                   const at_arm_names *names, at_bench_setup *setup, at_samples *samples)
+{
+    course on = {.options = options, .problem = &test->problem};
+    memset(setup, 0, sizeof *setup);
+    AT_FORWARD(at_test_problem_print(test, setup->problem_text, sizeof setup->problem_text));
+    attune_status status = at_timed_case_draw(test, options->seed, false, options->pool, NULL, &on.ground);
+    status = status == ATTUNE_OK ? open_lanes(&on, names, setup) : status;
+    status = status == ATTUNE_OK ? time_lanes(&on, samples) : status;
+    for (int i = 0; on.lane != NULL && i < names->count; ++i) {
+        close_lane(&on.lane[i]);
+    }
+    free(on.lane);
+    /* Whoever prints rows asks for the problem, and how many bytes its tensors have. */
+    setup->work.inputs.problem = test->problem;
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        setup->work.inputs.buffer[role].bytes = on.ground.inputs.buffer[role].bytes;
+    }
+    at_timed_case_free(&on.ground);
+    return status;
+}

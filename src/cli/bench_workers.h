@@ -1,0 +1,28 @@
+/* A bench in workers: where an arm is a folder with code for a CPU, every arm has a process of its own, the folder's
+ * one that is locked for it, and all are timed as the gate times candidates. */
+#ifndef CLI_BENCH_WORKERS_H
+#define CLI_BENCH_WORKERS_H
+
+#include "cli/bench_arms.h"
+#include "core/problem.h"
+#include "measure/interleave.h"
+
+typedef struct at_bench_workers_options {
+    const char *isa;
+    int threads;
+    at_pool *pool; /* for the reference */
+    uint64_t seed;
+    double seconds;
+    void (*progress)(void *self, double done);
+    void *self;
+} at_bench_workers_options;
+
+/* Whether a name is that of a folder whose kernel is for a CPU. One that cannot be opened is none. */
+bool at_bench_wants_workers(const at_arm_names *names);
+/* Opens, judges and times all arms on a problem. `setup` receives what at_bench_setup_open would say of them, without
+ * anything that is opened, and needs no closing; `samples` has a place for each arm that is ready, in order, freed with
+ * at_samples_free, also after an error. */
+attune_status at_bench_workers_run(const at_bench_workers_options *options, const at_test_problem *test,
+                                   const at_arm_names *names, at_bench_setup *setup, at_samples *samples);
+
+#endif
