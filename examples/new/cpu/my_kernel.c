@@ -13,7 +13,8 @@ static const attune_capability can[] = {{.ops = ATTUNE_BIT(ATTUNE_FORWARD),
                                          .dtypes = ATTUNE_DTYPES_FORWARD, /* fp32, fp16, bf16 */
                                          .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_STRICT,
                                          .layouts = ATTUNE_LAYOUTS_FORWARD,
-                                         .head_dim_qk = {1, 256, 1}, /* least, most, step */
+                                         .offsets = ATTUNE_OFFSETS_FORWARD, /* where query rows stand among the keys */
+                                         .head_dim_qk = {1, 256, 1},        /* least, most, step */
                                          .head_dim_v = {1, 256, 1},
                                          .align = 1,
                                          .arch_least = ATTUNE_ISA_BASELINE,
