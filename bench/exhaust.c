@@ -4,9 +4,9 @@
  *
  * `attune evolve --exhaustive` takes about a second a config, as it proves what it times and starts fresh processes;
  * over a thousand configs that a replay wants, this takes about ten. All configs run in this process, on the same
- * buffers. Each is judged once. Then they are timed in rounds, one pair a round beside the champion, which is the
- * heuristic's first; what disturbs the machine for a while hits one pair of many configs instead of many pairs of one.
- * The fastest are timed once more, longer: who is judged as the optimum should not be so by luck. Samples are short (a
+ * buffers. Each is judged once. Then they are timed in rounds, a block of two pairs a round beside the champion, which
+ * is the heuristic's first; what disturbs the machine for a while hits two pairs of many configs, not many of one. The
+ * fastest are timed once more, longer: who is judged as the optimum should not be so by luck. Samples are short (a
  * sixth of a millisecond), so that the two of a pair see the same machine. */
 #include <math.h>
 #include <stdio.h>
@@ -18,10 +18,11 @@
 #include "evolve/ledger.h"
 #include "library/state.h"
 #include "library/workload.h"
-#include "measure/clock.h"
+#include "measure/arm.h"
+#include "measure/order.h"
 #include "measure/statistics.h"
 
-enum { ROUNDS = 11, TOP = 100, TOP_ROUNDS = 30 };
+enum { ROUNDS = 6, TOP = 100, TOP_ROUNDS = 15 };
 
 #define SAMPLE_US 160.0
 
@@ -35,6 +36,7 @@ typedef struct bench {
     int64_t began_ns;
     attune_arm *arm; /* [space->count]; all zeros: one that was refused */
     int calls;       /* of a sample */
+    at_order order;  /* of champion and candidate in a block */
     at_ledger *ledger;
     at_event_measurement *measured; /* [space->count], of the rounds under way */
     double *ratio;                  /* [space->count], medians of the first rounds */
@@ -45,32 +47,36 @@ typedef struct bench {
 /* A sample, to the nanosecond: microseconds of a call. */
 static attune_status sample(bench *on, int candidate, double *us)
 {
-    int64_t began = on->clock.now_ns(on->clock.self);
-    for (int i = 0; i < on->calls; ++i) {
-        AT_FORWARD(on->arm[candidate].run(on->arm[candidate].self, &on->work.place.call));
-    }
-    *us = round((double)(on->clock.now_ns(on->clock.self) - began) / on->calls) / 1000;
+    const at_bound bound = {.arm = &on->arm[candidate], .call = &on->work.place.call, .calls = 1};
+    double ns = 0;
+    AT_FORWARD(at_bound_time(&bound, &on->clock, on->calls, &ns));
+    *us = round(ns / on->calls) / 1000;
     return ATTUNE_OK;
 }
 
-/* One pair, the champion first in every other round. */
-static attune_status add_pair(bench *on, int candidate, int round)
+/* A block of the champion and a candidate: two pairs. */
+static attune_status add_block(bench *on, int candidate)
 {
+    const int arm[2] = {on->space->order[0], candidate};
     at_event_measurement *to = &on->measured[candidate];
-    int champion = on->space->order[0];
-    if (round % 2 == 0) {
-        AT_FORWARD(sample(on, champion, &to->champion_us[round]));
+    double *us[2] = {&to->champion_us[to->pairs], &to->us[to->pairs]};
+    int order[2 * AT_ARMS_MAX];
+    at_order_block(&on->order, order);
+    for (int i = 0; i < 4; ++i) {
+        AT_FORWARD(sample(on, arm[order[i]], us[order[i]]++));
     }
-    AT_FORWARD(sample(on, candidate, &to->us[round]));
-    to->pairs = round + 1;
-    return round % 2 != 0 ? sample(on, champion, &to->champion_us[round]) : ATTUNE_OK;
+    to->pairs += 2;
+    return ATTUNE_OK;
 }
 
 static attune_status run_rounds(bench *on, const int *candidate, int count, int rounds)
 {
+    for (int i = 0; i < count; ++i) {
+        on->measured[candidate[i]].pairs = 0;
+    }
     for (int round = 0; round < rounds; ++round) {
         for (int i = 0; i < count; ++i) {
-            AT_FORWARD(add_pair(on, candidate[i], round));
+            AT_FORWARD(add_block(on, candidate[i]));
         }
     }
     return ATTUNE_OK;
@@ -105,8 +111,8 @@ static attune_status begin_ledger(bench *on, const char *path)
     (void)snprintf(start->kernel, sizeof start->kernel, "%s", on->kernel->name);
     (void)snprintf(start->target, sizeof start->target, "%s", attune_context_target(on->context));
     (void)snprintf(start->policy, sizeof start->policy,
-                   "bench/exhaust: %d pairs of samples of %.0f us each in rounds, the fastest %d then %d more", ROUNDS,
-                   SAMPLE_US, TOP, TOP_ROUNDS);
+                   "bench/exhaust: %d pairs of samples of %.0f us each in blocks, the fastest %d then %d more",
+                   2 * ROUNDS, SAMPLE_US, TOP, 2 * TOP_ROUNDS);
     AT_FORWARD(at_cpu_source_digest(on->kernel->name, start->source));
     AT_FORWARD(at_test_problem_print(&on->test, start->problem, sizeof start->problem));
     AT_FORWARD(at_ledger_create(path, &event, &on->ledger));
@@ -167,7 +173,7 @@ static attune_status find_ratios(bench *on, const int *candidate, int count)
 {
     for (int i = 0; i < count; ++i) {
         const at_event_measurement *of = &on->measured[candidate[i]];
-        double ratio[ROUNDS];
+        double ratio[2 * ROUNDS];
         for (int p = 0; p < of->pairs; ++p) {
             ratio[p] = of->us[p] / of->champion_us[p];
         }
@@ -202,6 +208,7 @@ static attune_status open_all(bench *on, const char *kernel, const char *problem
     attune_options_init(&options);
     options.target = "cpu";
     on->clock = at_clock_monotonic();
+    on->order = at_order_seed(1, 2);
     on->began_ns = on->clock.now_ns(on->clock.self);
     AT_FORWARD(at_test_problem_parse(problem, &on->test));
     AT_FORWARD(attune_context_create(&options, &on->context));

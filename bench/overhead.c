@@ -1,5 +1,5 @@
 /* What attune adds to a kernel: planning a class that was seen, and executing one tiny problem. Prints medians of
- * batches; the kernel's own time is measured by launching the same work without the library's checks, and the overhead
+ * samples; the kernel's own time is measured by launching the same work without the library's checks, and the overhead
  * is the median of the differences. */
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,10 @@
 #include "base/status.h"
 #include "core/call.h"
 #include "library/context.h"
+#include "measure/interleave.h"
 #include "measure/statistics.h"
 
-enum { BATCHES = 201, CALLS = 500 };
+enum { SAMPLES = 202, ARMS = 3 };
 
 typedef struct subject {
     attune_context *context;
@@ -20,58 +21,38 @@ typedef struct subject {
     attune_args args;
 } subject;
 
-static attune_status plan_seen_class(subject *s)
+static attune_status plan_seen_class(void *self, const attune_call *call)
 {
+    subject *s = self;
+    (void)call;
     attune_plan *plan;
     AT_FORWARD(attune_plan_create(s->context, &s->problem, NULL, &plan));
     attune_plan_destroy(plan);
     return ATTUNE_OK;
 }
 
-static attune_status execute(subject *s)
+static attune_status execute(void *self, const attune_call *call)
 {
-    return attune_plan_execute(s->plan, &s->call);
+    const subject *s = self;
+    return attune_plan_execute(s->plan, call);
 }
 
-static attune_status launch(subject *s)
+static attune_status launch(void *self, const attune_call *call)
 {
+    const subject *s = self;
+    (void)call;
     attune_args args = s->args;
     return at_launch_args(s->plan->loaded, &args, NULL);
 }
 
 /* Time of this thread alone, so that a busy machine's other work does not count; a problem this small wakes no other.
  */
-static double thread_ns(void)
+static int64_t thread_ns(void *self)
 {
     struct timespec now = {0};
+    (void)self;
     (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static attune_status time_batch(attune_status (*call)(subject *), subject *s, double *ns)
-{
-    double begin = thread_ns();
-    for (int i = 0; i < CALLS; ++i) {
-        AT_FORWARD(call(s));
-    }
-    *ns = (thread_ns() - begin) / CALLS;
-    return ATTUNE_OK;
-}
-
-typedef struct samples {
-    double plan[BATCHES], execute[BATCHES], launch[BATCHES], overhead[BATCHES];
-} samples;
-
-/* In turns, so that what changes in the machine falls on both sides of a difference. */
-static attune_status take_samples(subject *s, samples *all)
-{
-    for (int b = 0; b < BATCHES; ++b) {
-        AT_FORWARD(time_batch(plan_seen_class, s, &all->plan[b]));
-        AT_FORWARD(time_batch(execute, s, &all->execute[b]));
-        AT_FORWARD(time_batch(launch, s, &all->launch[b]));
-        all->overhead[b] = all->execute[b] - all->launch[b];
-    }
-    return ATTUNE_OK;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static attune_status prepare(subject *s, float *buffer)
@@ -91,23 +72,47 @@ static attune_status prepare(subject *s, float *buffer)
     return ATTUNE_OK;
 }
 
-static attune_status report(const char *name, const double *batch)
+static attune_status report(const char *name, const double *us)
 {
     double median;
-    AT_FORWARD(at_median(batch, BATCHES, &median));
-    printf("%s\t%.0f\n", name, median);
+    AT_FORWARD(at_median(us, SAMPLES, &median));
+    printf("%s\t%.0f\n", name, 1e3 * median);
     return ATTUNE_OK;
+}
+
+static attune_status report_all(const at_samples samples[ARMS])
+{
+    double overhead[SAMPLES];
+    for (int i = 0; i < SAMPLES; ++i) {
+        overhead[i] = samples[1].us[i] - samples[2].us[i];
+    }
+    AT_FORWARD(report("plan_seen_class_ns", samples[0].us));
+    AT_FORWARD(report("execute_ns", samples[1].us));
+    AT_FORWARD(report("kernel_ns", samples[2].us));
+    return report("execute_overhead_ns", overhead);
 }
 
 static attune_status measure(subject *s, float *buffer)
 {
-    static samples all;
+    const attune_arm arm[ARMS] = {{.name = "plan", .self = s, .run = plan_seen_class},
+                                  {.name = "execute", .self = s, .run = execute},
+                                  {.name = "launch", .self = s, .run = launch}};
+    at_bound bound[ARMS];
+    at_samples samples[ARMS];
+    at_interleave how;
     AT_FORWARD(prepare(s, buffer));
-    AT_FORWARD(take_samples(s, &all));
-    AT_FORWARD(report("plan_seen_class_ns", all.plan));
-    AT_FORWARD(report("execute_ns", all.execute));
-    AT_FORWARD(report("kernel_ns", all.launch));
-    return report("execute_overhead_ns", all.overhead);
+    for (int i = 0; i < ARMS; ++i) {
+        bound[i] = (at_bound){.arm = &arm[i], .call = &s->call, .calls = 1};
+    }
+    at_interleave_init(&how);
+    how.clock = (at_clock){.now_ns = thread_ns};
+    how.samples_min = how.samples_max = SAMPLES;
+    AT_FORWARD(at_interleave_run(&how, bound, ARMS, samples));
+    attune_status status = report_all(samples);
+    for (int i = 0; i < ARMS; ++i) {
+        at_samples_free(&samples[i]);
+    }
+    return status;
 }
 
 int main(void)

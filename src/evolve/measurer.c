@@ -10,6 +10,7 @@
 #include "cpu/source.h"
 #include "judge/executor.h"
 #include "judge/timed_case.h"
+#include "measure/blocks.h"
 #include "stranger/wire_kernel.h"
 
 enum { EXTRAS_MAX = 8, BLOCK_TRIES = 5 };
@@ -195,18 +196,29 @@ static attune_status run_block(at_measurer *on, const int *order, int count, at_
                    BLOCK_TRIES);
 }
 
-/* At least one block is for nothing: the first calls are not like the later ones. */
+static attune_status take_block(void *self, const int *order, int count, double (*us)[2])
+{
+    at_block block;
+    AT_FORWARD(run_block(self, order, count, &block));
+    memcpy(us, block.us, sizeof block.us);
+    return ATTUNE_OK;
+}
+
+static bool is_warm(void *self, int blocks, double spent_s)
+{
+    const at_measurer *on = self;
+    (void)blocks, (void)spent_s;
+    return on->worked_s >= warm_s;
+}
+
 static attune_status warm_up(at_measurer *on)
 {
-    int order[2 * AT_RACE_ARMS_MAX];
-    for (int i = 0; i < 2 * on->timed.arm_count; ++i) {
-        order[i] = i % on->timed.arm_count;
-    }
-    do {
-        at_block block;
-        AT_FORWARD(run_block(on, order, 2 * on->timed.arm_count, &block));
-    } while (on->worked_s < warm_s);
-    return ATTUNE_OK;
+    at_blocks blocks = {.self = on,
+                        .clock = on->executor.clock,
+                        .order = at_order_seed(at_random_next(&on->sets), on->timed.arm_count),
+                        .take = take_block,
+                        .warm = is_warm};
+    return at_blocks_warm_up(&blocks, NULL);
 }
 
 /* Failures of one arm begin with its name; the copy of the first has the first one's. */

@@ -5,6 +5,7 @@
 #define MEASURE_ARM_H
 
 #include "attune/gate.h"
+#include "measure/clock.h"
 
 /* An arm on the buffers of one call. Belongs, with what it points to, to whoever made it. */
 typedef struct at_bound {
@@ -18,6 +19,9 @@ typedef struct at_bound {
     void *time_self;
     int64_t least_ns;
 } at_bound;
+
+/* Times so many runs together: nanoseconds of all, by its own clock or else this one. */
+attune_status at_bound_time(const at_bound *bound, const at_clock *clock, int64_t runs, double *ns);
 
 /* Closes and clears; one that is all zeros is fine. */
 static inline void at_arm_close(attune_arm *arm)

@@ -5,8 +5,8 @@
 
 #include "base/status.h"
 #include "measure/batch.h"
+#include "measure/blocks.h"
 #include "measure/statistics.h"
-#include "measure/warmup.h"
 
 void at_interleave_init(at_interleave *how)
 {
@@ -24,19 +24,10 @@ typedef struct timing {
     const at_bound *arms;
     int arm_count;
     at_samples *samples;
-    at_order order;
+    int blocks_min, blocks_max;
     int64_t batch_ns; /* shortest sample */
+    at_blocks blocks;
 } timing;
-
-static int64_t now_ns(const timing *run)
-{
-    return run->how->clock.now_ns(run->how->clock.self);
-}
-
-static double since_s(const timing *run, int64_t start_ns)
-{
-    return (double)(now_ns(run) - start_ns) * 1e-9;
-}
 
 static attune_status check(const at_interleave *how, int arm_count)
 {
@@ -49,122 +40,96 @@ static attune_status check(const at_interleave *how, int arm_count)
     return ATTUNE_OK;
 }
 
-static attune_status time_here(const timing *run, const at_bound *timed, int64_t runs, double *ns)
+attune_status at_bound_time(const at_bound *bound, const at_clock *clock, int64_t runs, double *ns)
 {
-    int64_t start = now_ns(run);
-    for (int64_t i = 0; i < runs; ++i) {
-        AT_FORWARD(timed->arm->run(timed->arm->self, timed->call));
+    if (bound->time != NULL) {
+        return bound->time(bound->time_self, runs, ns);
     }
-    *ns = (double)(now_ns(run) - start);
+    int64_t start = clock->now_ns(clock->self);
+    for (int64_t i = 0; i < runs; ++i) {
+        AT_FORWARD(bound->arm->run(bound->arm->self, bound->call));
+    }
+    *ns = (double)(clock->now_ns(clock->self) - start);
     return ATTUNE_OK;
 }
 
-/* Times so many runs of an arm together, after the hook. */
-static attune_status time_runs(const timing *run, int arm, int64_t runs, double *run_ns)
+/* ---- Blocks ------------------------------------------------------------------------------------------------------ */
+
+/* One sample of an arm, after the hook: microseconds of a run. */
+static attune_status take_sample(const timing *run, int arm, double *us)
 {
-    const at_bound *timed = &run->arms[arm];
-    AT_FAIL_IF(run->how->stop != NULL && run->how->stop(run->how->stop_self), ATTUNE_INTERRUPTED, "interrupted");
-    if (run->how->before != NULL) {
-        AT_FORWARD(run->how->before(run->how->before_self));
-    }
+    const at_interleave *how = run->how;
+    int64_t runs = run->samples[arm].runs;
     double ns = 0;
-    attune_status status =
-        timed->time != NULL ? timed->time(timed->time_self, runs, &ns) : time_here(run, timed, runs, &ns);
-    *run_ns = ns / (double)runs;
-    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "arm %s", timed->arm->name);
+    AT_FAIL_IF(how->stop != NULL && how->stop(how->stop_self), ATTUNE_INTERRUPTED, "interrupted");
+    AT_FORWARD(how->before != NULL ? how->before(how->before_self) : ATTUNE_OK);
+    attune_status status = at_bound_time(&run->arms[arm], &how->clock, runs, &ns);
+    *us = 1e-3 * ns / (double)runs;
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "arm %s", run->arms[arm].arm->name);
 }
 
-/* ---- Warm-up --------------------------------------------------------------------------------------------------------
- */
-
-static bool all_settled(const timing *run, const at_warmup *warmups)
+static attune_status take_block(void *self, const int *order, int count, double (*us)[2])
 {
+    int seen[AT_ARMS_MAX] = {0};
+    for (int i = 0; i < count; ++i) {
+        AT_FORWARD(take_sample(self, order[i], &us[order[i]][seen[order[i]]++]));
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status keep_block(void *self, double (*us)[2])
+{
+    const timing *run = self;
     for (int arm = 0; arm < run->arm_count; ++arm) {
-        if (!at_warmup_settled(&warmups[arm], run->how->settled)) {
-            return false;
+        at_samples *samples = &run->samples[arm];
+        for (int i = 0; i < 2; ++i) {
+            samples->us[samples->count++] = us[arm][i] / run->arms[arm].calls;
         }
     }
-    return true;
+    return ATTUNE_OK;
 }
 
-static void set_calls(timing *run, const at_warmup *warmups)
+/* An arm's batch follows from the blocks before. The warm-up ends when all are stable or half the budget is gone. */
+static bool is_warm(void *self, int blocks, double spent_s)
 {
+    timing *run = self;
+    bool settled = at_blocks_settled(&run->blocks);
+    (void)blocks;
     for (int arm = 0; arm < run->arm_count; ++arm) {
-        int64_t run_ns = (int64_t)at_warmup_recent(&warmups[arm]);
+        int64_t run_ns = (int64_t)at_warmup_recent(&run->blocks.warmup[arm]);
         int64_t length_ns = run->arms[arm].time != NULL ? run->arms[arm].least_ns : run->batch_ns;
         run->samples[arm].runs = run->how->before != NULL ? 1 : at_batch_calls(run_ns, length_ns);
+        run->samples[arm].settled = at_warmup_settled(&run->blocks.warmup[arm], run->how->settled);
     }
+    return settled || spent_s >= run->how->budget_s / 2;
 }
 
-/* Rounds in which each arm makes one sample, whose batch follows from the rounds before, until all are stable or half
- * the budget is gone; one round at least. */
-static attune_status warm_up(timing *run)
-{
-    at_warmup warmups[AT_ARMS_MAX] = {{0}};
-    int block[2 * AT_ARMS_MAX];
-    int64_t start = now_ns(run);
-    do {
-        at_order_block(&run->order, block);
-        for (int i = 0; i < run->arm_count; ++i) {
-            double run_ns;
-            AT_FORWARD(time_runs(run, block[i], run->samples[block[i]].runs, &run_ns));
-            at_warmup_add(&warmups[block[i]], run_ns);
-        }
-        set_calls(run, warmups);
-    } while (!all_settled(run, warmups) && since_s(run, start) < run->how->budget_s / 2);
-    for (int arm = 0; arm < run->arm_count; ++arm) {
-        run->samples[arm].settled = at_warmup_settled(&warmups[arm], run->how->settled);
-    }
-    return ATTUNE_OK;
-}
-
-/* ---- Samples --------------------------------------------------------------------------------------------------------
- */
-
-static attune_status sample_block(timing *run)
-{
-    int block[2 * AT_ARMS_MAX];
-    at_order_block(&run->order, block);
-    for (int i = 0; i < 2 * run->arm_count; ++i) {
-        at_samples *samples = &run->samples[block[i]];
-        double run_ns;
-        AT_FORWARD(time_runs(run, block[i], samples->runs, &run_ns));
-        samples->us[samples->count++] = run_ns * 1e-3 / run->arms[block[i]].calls;
-    }
-    return ATTUNE_OK;
-}
-
-static void tell_progress(const timing *run, double spent_s, int blocks, int blocks_min, int blocks_max)
+static void tell_progress(const timing *run, double spent_s, int blocks)
 {
     if (run->how->progress == NULL) {
         return;
     }
     double by_time = run->how->budget_s > 0 ? spent_s / run->how->budget_s : 1;
-    double by_least = (double)blocks / blocks_min;
-    double by_most = (double)blocks / blocks_max;
+    double by_least = (double)blocks / run->blocks_min;
+    double by_most = (double)blocks / run->blocks_max;
     double done = by_time < by_least ? by_time : by_least; /* both must be reached, */
     done = done > by_most ? done : by_most;                /* or the maximum */
     run->how->progress(run->how->progress_self, done < 1 ? done : 1);
 }
 
-static attune_status sample_all(timing *run)
+/* A block that would end after the budget is not begun. */
+static bool wants_more(void *self, int blocks, double spent_s)
 {
-    int blocks_min = (run->how->samples_min + 1) / 2;
-    int blocks_max = run->how->samples_max / 2 > blocks_min ? run->how->samples_max / 2 : blocks_min;
-    int64_t start = now_ns(run);
-    double spent_s = 0;
-    for (int blocks = 0; blocks < blocks_max; ++blocks) {
-        /* A block that would end after the budget is not begun. */
-        bool time_left = spent_s + (blocks > 0 ? spent_s / blocks : 0) <= run->how->budget_s;
-        if (blocks >= blocks_min && !time_left) {
-            break;
-        }
-        tell_progress(run, spent_s, blocks, blocks_min, blocks_max);
-        AT_FORWARD(sample_block(run));
-        spent_s = since_s(run, start);
+    const timing *run = self;
+    bool time_left = spent_s + (blocks > 0 ? spent_s / blocks : 0) <= run->how->budget_s;
+    bool more = blocks < run->blocks_max && (blocks < run->blocks_min || time_left);
+    if (more) {
+        tell_progress(run, spent_s, blocks);
     }
-    return ATTUNE_OK;
+    return more;
 }
+
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
 
 static attune_status make_room(timing *run)
 {
@@ -180,19 +145,25 @@ static attune_status make_room(timing *run)
 static attune_status run_timing(timing *run)
 {
     AT_FORWARD(make_room(run));
-    AT_FORWARD(warm_up(run));
-    return sample_all(run);
+    AT_FORWARD(at_blocks_warm_up(&run->blocks, NULL));
+    return at_blocks_sample(&run->blocks);
 }
 
 attune_status at_interleave_run(const at_interleave *how, const at_bound *arms, int arm_count, at_samples *samples)
 {
     AT_FORWARD(check(how, arm_count));
-    timing run = {.how = how,
-                  .arms = arms,
-                  .arm_count = arm_count,
-                  .samples = samples,
-                  .order = at_order_seed(how->seed, arm_count),
-                  .batch_ns = at_batch_length(at_clock_grain(&how->clock))};
+    timing run = {.how = how, .arms = arms, .arm_count = arm_count, .samples = samples};
+    run.blocks_min = (how->samples_min + 1) / 2;
+    run.blocks_max = how->samples_max / 2 > run.blocks_min ? how->samples_max / 2 : run.blocks_min;
+    run.batch_ns = at_batch_length(at_clock_grain(&how->clock));
+    run.blocks = (at_blocks){.self = &run,
+                             .clock = how->clock,
+                             .order = at_order_seed(how->seed, arm_count),
+                             .settled = how->settled,
+                             .take = take_block,
+                             .warm = is_warm,
+                             .more = wants_more,
+                             .keep = keep_block};
     for (int arm = 0; arm < arm_count; ++arm) {
         samples[arm] = (at_samples){0};
     }

@@ -1,5 +1,5 @@
-/* Timing several arms against each other: warm-up until stable, then randomised ABBA blocks until the time is spent.
- * Every sample is kept. docs/measuring.md says why it is done this way. */
+/* Timing several arms against each other in this process, by the rules of blocks.h: warm-up until stable, then blocks
+ * until the time is spent. docs/measuring.md says why it is done this way. */
 #ifndef MEASURE_INTERLEAVE_H
 #define MEASURE_INTERLEAVE_H
 

@@ -4,26 +4,20 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "measure/blocks.h"
 #include "measure/controls.h"
-#include "measure/order.h"
 #include "measure/session.h"
-#include "measure/warmup.h"
 
 /* One mode in one process. */
 typedef struct part {
     at_session *session;
     at_executor *executor;
     at_mode mode;
-    at_order order;
     at_random sets;
-    at_warmup warmup[AT_SESSION_ARMS_MAX];
+    at_block block; /* the last */
+    at_blocks blocks;
     double pause_us;
 } part;
-
-static double now_s(const part *on)
-{
-    return (double)on->executor->clock.now_ns(on->executor->clock.self) * 1e-9;
-}
 
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
@@ -38,17 +32,18 @@ static attune_status check_outputs(at_session *session, const at_block *block)
     return ATTUNE_OK;
 }
 
-static attune_status run_block(part *on, at_block *block)
+static attune_status take_block(void *self, const int *order, int count, double (*us)[2])
 {
-    int order[2 * AT_ARMS_MAX];
-    double start = now_s(on);
+    part *on = self;
+    const at_clock *clock = &on->executor->clock;
+    int64_t start = clock->now_ns(clock->self);
     AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
-    at_order_block(&on->order, order);
-    at_block_order wanted = {order, 2 * on->session->arm_count, at_random_next(&on->sets), on->pause_us};
-    *block = (at_block){.mode = on->mode, .process = on->session->processes};
-    AT_FORWARD(on->executor->block(on->executor->self, &wanted, block));
-    on->executor->loaded_s += now_s(on) - start;
-    return check_outputs(on->session, block);
+    const at_block_order wanted = {order, count, at_random_next(&on->sets), on->pause_us};
+    on->block = (at_block){.mode = on->mode, .process = on->session->processes};
+    AT_FORWARD(on->executor->block(on->executor->self, &wanted, &on->block));
+    on->executor->loaded_s += 1e-9 * (double)(clock->now_ns(clock->self) - start);
+    memcpy(us, on->block.us, sizeof on->block.us);
+    return check_outputs(on->session, &on->block);
 }
 
 static double mean_us(const at_block *block, int arm)
@@ -73,26 +68,6 @@ static bool is_beyond_hope(const at_session_policy *policy, double log_ratio, do
 
 /* ---- Warm-up ----------------------------------------------------------------------------------------------------- */
 
-static attune_status run_round(part *on)
-{
-    at_block block;
-    AT_FORWARD(run_block(on, &block));
-    for (int arm = 0; arm < on->session->arm_count; ++arm) {
-        at_warmup_add(&on->warmup[arm], 1e3 * mean_us(&block, arm));
-    }
-    return ATTUNE_OK;
-}
-
-static bool settled(const part *on)
-{
-    for (int arm = 0; arm < on->session->arm_count; ++arm) {
-        if (!at_warmup_settled(&on->warmup[arm], on->session->policy.drift)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The seconds that the warm blocks will take, as the rounds so far took. */
 static double expected_s(const part *on, double spent_s, int rounds)
 {
@@ -103,7 +78,7 @@ static double fastest_peer_us(const part *on)
 {
     double fastest = HUGE_VAL;
     for (int arm = 0; arm < on->session->arm_count; ++arm) {
-        double us = 1e-3 * at_warmup_recent(&on->warmup[arm]);
+        double us = 1e-3 * at_warmup_recent(&on->blocks.warmup[arm]);
         fastest = on->session->arm[arm].part == AT_PART_PEER && us < fastest ? us : fastest;
     }
     return fastest;
@@ -125,7 +100,7 @@ static bool all_far_off(const part *on)
     const at_session *session = on->session;
     for (int candidate = 0; candidate < session->arm_count; ++candidate) {
         for (int peer = 0; peer < session->arm_count; ++peer) {
-            double ratio = at_warmup_recent(&on->warmup[candidate]) / at_warmup_recent(&on->warmup[peer]);
+            double ratio = at_warmup_recent(&on->blocks.warmup[candidate]) / at_warmup_recent(&on->blocks.warmup[peer]);
             if (is_pair(session, candidate, peer) && !is_beyond_hope(&session->policy, log(ratio), FAR)) {
                 return false;
             }
@@ -135,30 +110,31 @@ static bool all_far_off(const part *on)
 }
 
 /* The first session of a process warms it up; later ones, and other modes, only let their arms settle. */
-static attune_status warm_up(part *on)
+static bool is_warm(void *self, int rounds, double spent_s)
 {
     enum { ROUNDS = 2 };
     static const double other_most_s = 0.2;
+    part *on = self;
     const at_session_policy *policy = &on->session->policy;
-    int process = on->session->processes;
     bool judged = on->mode == AT_MODE_WARM;
-    double start = now_s(on);
-    double spent = 0;
-    bool enough = false;
-    for (int rounds = 1; !enough; ++rounds) {
-        AT_FORWARD(run_round(on));
-        if (rounds >= ROUNDS) {
-            size_mode(on);
-        }
-        spent = now_s(on) - start;
-        double loaded = on->executor->loaded_s;
-        bool worked = loaded >= policy->warmup_s && loaded + expected_s(on, spent, rounds) >= policy->sustained_s;
-        bool done = settled(on) || spent >= (judged ? policy->warmup_max_s : other_most_s);
-        enough = rounds >= ROUNDS && (judged ? (worked && done) || all_far_off(on) : done);
+    if (rounds < ROUNDS) {
+        return false;
     }
-    if (judged) {
-        on->session->warmup_s[process] = spent;
-        on->session->settled[process] = settled(on);
+    size_mode(on);
+    double loaded = on->executor->loaded_s;
+    bool worked = loaded >= policy->warmup_s && loaded + expected_s(on, spent_s, rounds) >= policy->sustained_s;
+    bool done = at_blocks_settled(&on->blocks) || spent_s >= (judged ? policy->warmup_max_s : other_most_s);
+    return judged ? (worked && done) || all_far_off(on) : done;
+}
+
+static attune_status warm_up(part *on)
+{
+    int process = on->session->processes;
+    double spent_s = 0;
+    AT_FORWARD(at_blocks_warm_up(&on->blocks, &spent_s));
+    if (on->mode == AT_MODE_WARM) {
+        on->session->warmup_s[process] = spent_s;
+        on->session->settled[process] = at_blocks_settled(&on->blocks);
     }
     return ATTUNE_OK;
 }
@@ -225,16 +201,20 @@ static bool all_hopeless(const at_session *session)
     return session->block_count > 0;
 }
 
-static attune_status take_samples(part *on)
+static bool wants_more(void *self, int blocks, double spent_s)
 {
+    const part *on = self;
+    (void)spent_s;
+    return blocks < (on->session->pairs[on->mode] + 1) / 2 && !on->session->stopped;
+}
+
+static attune_status keep_block(void *self, double (*us)[2])
+{
+    const part *on = self;
     at_session *session = on->session;
-    int blocks = (session->pairs[on->mode] + 1) / 2;
-    for (int i = 0; i < blocks && !session->stopped; ++i) {
-        at_block block;
-        AT_FORWARD(run_block(on, &block));
-        AT_FORWARD(at_session_add(session, &block));
-        session->stopped = session->processes == 0 && on->mode == AT_MODE_WARM && all_hopeless(session);
-    }
+    (void)us; /* the block has them, and more */
+    AT_FORWARD(at_session_add(session, &on->block));
+    session->stopped = session->processes == 0 && on->mode == AT_MODE_WARM && all_hopeless(session);
     return ATTUNE_OK;
 }
 
@@ -243,7 +223,7 @@ static void find_pause(part *on, const at_staged *staged)
 {
     double longest = 1250;
     for (int arm = 0; arm < on->session->arm_count; ++arm) {
-        double us = 1e-3 * at_warmup_recent(&on->warmup[arm]) * staged->calls[arm];
+        double us = 1e-3 * at_warmup_recent(&on->blocks.warmup[arm]) * staged->calls[arm];
         longest = us > longest ? us : longest;
     }
     on->pause_us = on->mode == AT_MODE_RESTED ? 4 * longest : 0;
@@ -255,7 +235,7 @@ static attune_status run_staged(part *on, const at_staged *staged)
 {
     AT_FORWARD(warm_up(on));
     find_pause(on, staged);
-    AT_FORWARD(take_samples(on));
+    AT_FORWARD(at_blocks_sample(&on->blocks));
     return on->mode == AT_MODE_WARM && !on->session->stopped ? read_two_clocks(on) : ATTUNE_OK;
 }
 
@@ -263,11 +243,16 @@ static attune_status run_mode(at_session *session, at_executor *executor, at_mod
 {
     uint64_t stream = (uint64_t)session->processes * AT_MODE_COUNT + (uint64_t)mode;
     at_staged staged = {{0}};
-    part on = {.session = session,
-               .executor = executor,
-               .mode = mode,
-               .order = at_order_seed(session->policy.seed + stream, session->arm_count),
-               .sets = at_random_seed(session->policy.seed, stream)};
+    part on = {
+        .session = session, .executor = executor, .mode = mode, .sets = at_random_seed(session->policy.seed, stream)};
+    on.blocks = (at_blocks){.self = &on,
+                            .clock = executor->clock,
+                            .order = at_order_seed(session->policy.seed + stream, session->arm_count),
+                            .settled = session->policy.drift,
+                            .take = take_block,
+                            .warm = is_warm,
+                            .more = wants_more,
+                            .keep = keep_block};
     AT_FORWARD(executor->stage(executor->self, mode, &staged));
     for (int arm = 0; arm < session->arm_count; ++arm) {
         session->calls[mode][arm] = staged.calls[arm];
