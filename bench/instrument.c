@@ -25,7 +25,7 @@ typedef struct instrument {
     bool quick, foreign; /* an arm of PyTorch's is among them */
     int arm_count;
     const char *name[AT_SESSION_ARMS_MAX];
-    at_session_arm arm[AT_SESSION_ARMS_MAX];
+    at_session_part arm[AT_SESSION_ARMS_MAX];
     at_inputs inputs;
     at_timed timed;
     at_device *device;
@@ -133,11 +133,11 @@ static attune_status prepare(instrument *on, char **argv, int argc)
         bool twin = i == on->arm_count - 1;
         on->name[i] = twin ? argv[5] : argv[5 + i];
         on->foreign = on->foreign || strncmp(on->name[i], "torch:", 6) == 0;
-        on->arm[i] = (at_session_arm){on->name[i],
-                                      twin     ? AT_PART_TWIN
-                                      : i == 0 ? AT_PART_CANDIDATE
-                                               : AT_PART_PEER,
-                                      CANDIDATE};
+        on->arm[i] = (at_session_part){on->name[i],
+                                       twin     ? AT_PART_TWIN
+                                       : i == 0 ? AT_PART_CANDIDATE
+                                                : AT_PART_PEER,
+                                       CANDIDATE};
     }
     on->timed.inputs = &on->inputs;
     on->timed.arm = on->name;

@@ -265,7 +265,6 @@ static attune_status plan_kernel(subject *s, const char *kernel)
 static attune_status allocate_tensors(subject *s)
 {
     const attune_problem *problem = &s->problem;
-    size_t workspace;
     at_placement_open(s->device, &s->call, &s->place);
     for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
         bool queries = role == ATTUNE_Q || role == ATTUNE_O;
@@ -274,8 +273,7 @@ static attune_status allocate_tensors(subject *s)
         size_t bytes = (size_t)(problem->batch * rows * dim) * 4 + (size_t)TURNS * TURN_BYTES;
         AT_FORWARD(at_placement_own(&s->place, (attune_role)role, NULL, bytes));
     }
-    AT_FORWARD(attune_plan_workspace(s->plan, &s->place.call, &workspace));
-    AT_FORWARD(at_placement_reserve(&s->place, workspace));
+    AT_FORWARD(at_placement_fit(&s->place, s->plan, &s->place.call));
     s->call = s->place.call;
     return ATTUNE_OK;
 }

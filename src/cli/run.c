@@ -27,13 +27,11 @@ static attune_status place_tensor(const at_run_job *job, attune_role role, const
 
 static attune_status place_all(const at_run_job *job, const attune_plan *plan, at_placement *place)
 {
-    size_t workspace;
     for (attune_role role = 0; role < ATTUNE_ROLE_COUNT; role++) {
         const at_array *array = role == ATTUNE_O ? &job->o : role == ATTUNE_LSE ? &job->lse : &job->input[role].array;
         AT_FORWARD(place_tensor(job, role, array, place));
     }
-    AT_FORWARD(attune_plan_workspace(plan, &place->call, &workspace));
-    return at_placement_reserve(place, workspace);
+    return at_placement_fit(place, plan, &place->call);
 }
 
 /* One call, from its arguments to a complete O. */

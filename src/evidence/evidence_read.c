@@ -66,7 +66,7 @@ static attune_status read_named(const at_field *table, const json_t *object, con
 
 /* ---- Session ----------------------------------------------------------------------------------------------------- */
 
-static attune_status read_part(const json_t *item, const char *path, at_session_arm *arm)
+static attune_status read_part(const json_t *item, const char *path, at_session_part *arm)
 {
     const char *part;
     int value = 0;
@@ -84,7 +84,7 @@ static attune_status read_part(const json_t *item, const char *path, at_session_
 static attune_status open_session(const json_t *object, const char *path, at_verdict *verdict)
 {
     at_session_policy policy = {0};
-    at_session_arm arm[AT_SESSION_ARMS_MAX] = {{NULL, AT_PART_CANDIDATE, 0}};
+    at_session_part arm[AT_SESSION_ARMS_MAX] = {{NULL, AT_PART_CANDIDATE, 0}};
     json_t *part;
     int count = 0;
     AT_FORWARD(at_json_field(object, path, "policy", JSON_OBJECT, &part));

@@ -60,7 +60,7 @@ static json_t *write_arms(const at_verdict *verdict)
     json_t *list = write_list(at_fields_of_arm, verdict->arm, sizeof verdict->arm[0], verdict->session.arm_count);
     bool well = list != NULL;
     for (int i = 0; well && i < verdict->session.arm_count; ++i) {
-        const at_session_arm *arm = &verdict->session.arm[i];
+        const at_session_part *arm = &verdict->session.arm[i];
         well = set(json_array_get(list, (size_t)i), "part", json_string(at_names_of_parts[arm->part]));
         if (well && arm->part == AT_PART_TWIN) {
             well = set(json_array_get(list, (size_t)i), "twin_of", json_integer(arm->twin_of));

@@ -52,7 +52,6 @@ static attune_status prepare(const at_gate *gate, const at_gate_entry *entry, pr
                           .family = AT_FAMILY_NORMAL,
                           .poison = 0xff};
     at_remote_options options;
-    size_t bytes = 0;
     at_gate_remote_options(gate, AT_WORKER_CANDIDATES, &options);
     options.command = on->word;
     options.patience_s = options.load_s = PATIENCE_S;
@@ -60,8 +59,7 @@ static attune_status prepare(const at_gate *gate, const at_gate_entry *entry, pr
     AT_FORWARD(at_gate_plan(entry->candidate, on->device, &entry->test->problem, &on->plan));
     AT_FORWARD(at_inputs_draw(&entry->test->problem, &draw, &on->inputs));
     AT_FORWARD(at_placement_create(on->device, &on->inputs, &on->place));
-    AT_FORWARD(attune_plan_workspace(on->plan, &on->place.call, &bytes));
-    return at_placement_reserve(&on->place, bytes);
+    return at_placement_fit(&on->place, on->plan, &on->place.call);
 }
 
 /* ncu writes its table when the worker has ended, and keeps the line open until it has. */

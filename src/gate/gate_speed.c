@@ -15,7 +15,7 @@
 
 static int add_arm(at_gate_bench *on, const char *name, at_arm_part part, int twin_of)
 {
-    on->arm[on->arm_count] = (at_session_arm){name, part, twin_of};
+    on->arm[on->arm_count] = (at_session_part){name, part, twin_of};
     return on->arm_count++;
 }
 

@@ -10,7 +10,7 @@
 typedef struct at_gate_bench {
     at_gate_table *table;
     at_session session;
-    at_session_arm arm[AT_SESSION_ARMS_MAX];
+    at_session_part arm[AT_SESSION_ARMS_MAX];
     int arm_count;
     const at_gate_entry *entry;
     double seconds;

@@ -47,12 +47,7 @@ void at_timed_close(at_timed *timed)
 /* The first arm's result on the base, in the worker and, to be judged, here. */
 static attune_status validate(at_timed *timed)
 {
-    size_t bytes = 0;
-    AT_FORWARD(attune_plan_workspace(timed->opened[0], &timed->place.call, &bytes));
-    AT_FORWARD(at_placement_reserve(&timed->place, bytes));
-    AT_FORWARD(attune_plan_execute(timed->opened[0], &timed->place.call));
-    AT_FORWARD(timed->device->ops->synchronise(timed->device, NULL));
-    AT_FORWARD(at_placement_fetch(&timed->place));
+    AT_FORWARD(at_placement_run(&timed->place, timed->opened[0], &timed->place.call));
     return timed->judge == NULL ? ATTUNE_OK : timed->judge(timed->self, timed->inputs);
 }
 

@@ -44,12 +44,7 @@ static void set_close(set *made)
 
 static attune_status execute(set *on, const attune_plan *plan)
 {
-    size_t bytes = 0;
-    AT_FORWARD(attune_plan_workspace(plan, &on->place.call, &bytes));
-    AT_FORWARD(at_placement_reserve(&on->place, bytes));
-    AT_FORWARD(attune_plan_execute(plan, &on->place.call));
-    AT_FORWARD(on->place.device->ops->synchronise(on->place.device, NULL));
-    return at_placement_fetch(&on->place);
+    return at_placement_run(&on->place, plan, &on->place.call);
 }
 
 /* As execute, after something else has used the device's memory that no call is given. */

@@ -47,9 +47,7 @@ attune_status at_timed_case_run(const at_timed_case *timed_case, at_placement *p
                                 double *us)
 {
     at_clock clock = at_clock_monotonic();
-    size_t bytes = 0;
-    AT_FORWARD(attune_plan_workspace(plan, &place->call, &bytes));
-    AT_FORWARD(at_placement_reserve(place, bytes));
+    AT_FORWARD(at_placement_fit(place, plan, &place->call));
     AT_FORWARD(at_placement_poison(place, 0xff));
     int64_t began = clock.now_ns(clock.self);
     AT_FORWARD(attune_plan_execute(plan, &place->call));

@@ -40,22 +40,9 @@ at_truth_want at_trial_rows(const at_suite *suite, const attune_problem *problem
 
 /* ---- Runs ------------------------------------------------------------------------------------------------------- */
 
-static attune_status execute(at_trial *on, const attune_plan *plan, const attune_call *call)
-{
-    size_t bytes = 0;
-    attune_call with = *call;
-    AT_FORWARD(attune_plan_workspace(plan, call, &bytes));
-    AT_FORWARD(at_placement_reserve(&on->place, bytes));
-    with.workspace = on->place.call.workspace;
-    with.workspace_bytes = on->place.call.workspace_bytes;
-    AT_FORWARD(attune_plan_execute(plan, &with));
-    AT_FORWARD(on->place.device->ops->synchronise(on->place.device, NULL));
-    return at_placement_fetch(&on->place);
-}
-
 static attune_status run_first(at_trial *on)
 {
-    attune_status status = execute(on, on->plan, &on->place.call);
+    attune_status status = at_placement_run(&on->place, on->plan, &on->place.call);
     if (status != ATTUNE_OK) {
         return at_fail_in(status, "execute");
     }
@@ -68,7 +55,7 @@ static attune_status run_again(at_trial *on)
 {
     const at_part all = at_outputs_whole(&on->inputs);
     AT_FORWARD(at_placement_poison(&on->place, OTHER_POISON));
-    AT_FORWARD(execute(on, on->plan, &on->place.call));
+    AT_FORWARD(at_placement_run(&on->place, on->plan, &on->place.call));
     AT_FORWARD(at_placement_untouched(&on->place));
     for (int k = 0; k < 2; ++k) {
         attune_status status = at_outputs_same(&on->first, &on->inputs, k, &all, "rule 5, determinism");
@@ -159,7 +146,7 @@ static attune_status run_alone(at_trial *on)
     const at_part only = at_outputs_sequence(&on->inputs, batch);
     AT_FORWARD(at_placement_poison(&on->place, POISON));
     AT_FORWARD(poison_neighbours(on, batch));
-    attune_status status = execute(on, on->plan, &call);
+    attune_status status = at_placement_run(&on->place, on->plan, &call);
     if (status != ATTUNE_OK) {
         return at_fail_in(status, "rule 5, batch invariance: sequence %lld alone", (long long)batch);
     }
@@ -242,7 +229,7 @@ static attune_status compare_general(at_trial *on, const attune_plan *general)
     at_row where = {0, 0, 0};
     double apart = 0;
     AT_FORWARD(at_placement_poison(&on->place, POISON));
-    AT_FORWARD(execute(on, general, &on->place.call));
+    AT_FORWARD(at_placement_run(&on->place, general, &on->place.call));
     attune_status status = at_judge_case(&on->truth.one, &of_general, NULL);
     if (status != ATTUNE_OK) {
         return at_fail_in(ATTUNE_INTERNAL, "the general kernel %s, needed to judge this one", general->kernel_text);

@@ -133,7 +133,7 @@ static void copy_rest(at_session *to, const at_session *session, const selection
 attune_status at_verdict_session(at_verdict *verdict, const at_session *session, const int *arms, int count)
 {
     selection chosen;
-    at_session_arm part[AT_SESSION_ARMS_MAX];
+    at_session_part part[AT_SESSION_ARMS_MAX];
     AT_FORWARD(select_arms(session, arms, count, &chosen));
     name_arms(verdict, session, &chosen);
     for (int i = 0; i < chosen.count; ++i) {

@@ -175,6 +175,13 @@ attune_status at_placement_reserve(at_placement *place, size_t bytes)
     return paint(place, place->workspace + bytes, GUARD, GUARD_BYTES);
 }
 
+attune_status at_placement_fit(at_placement *place, const attune_plan *plan, const attune_call *call)
+{
+    size_t bytes = 0;
+    AT_FORWARD(attune_plan_workspace(plan, call, &bytes));
+    return at_placement_reserve(place, bytes);
+}
+
 static attune_status workspace_guard(at_placement *place)
 {
     unsigned char guard[GUARD_BYTES];
@@ -238,6 +245,17 @@ attune_status at_placement_fetch(at_placement *place)
 {
     AT_FORWARD(move_role(place, ATTUNE_O, bring));
     return move_role(place, ATTUNE_LSE, bring);
+}
+
+attune_status at_placement_run(at_placement *place, const attune_plan *plan, const attune_call *call)
+{
+    attune_call with = *call;
+    AT_FORWARD(at_placement_fit(place, plan, call));
+    with.workspace = place->call.workspace;
+    with.workspace_bytes = place->call.workspace_bytes;
+    AT_FORWARD(attune_plan_execute(plan, &with));
+    AT_FORWARD(place->device->ops->synchronise(place->device, with.stream));
+    return at_placement_fetch(place);
 }
 
 /* Marks the bytes of every row that the role has; what stays unmarked lies between rows. */

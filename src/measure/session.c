@@ -79,7 +79,7 @@ static attune_status check_policy(const at_session_policy *policy)
 
 /* ---- Arms -------------------------------------------------------------------------------------------------------- */
 
-static attune_status check_arms(const at_session_arm *arms, int count)
+static attune_status check_arms(const at_session_part *arms, int count)
 {
     int parts[AT_PART_TWIN + 1] = {0};
     AT_FAIL_IF(count < 2 || count > AT_SESSION_ARMS_MAX, ATTUNE_INVALID_ARGUMENT, "%d arms: 2 to %d can be timed",
@@ -99,7 +99,7 @@ static attune_status check_arms(const at_session_arm *arms, int count)
 
 /* ---- The session as a store -------------------------------------------------------------------------------------- */
 
-attune_status at_session_open(const at_session_policy *policy, const at_session_arm *arms, int arm_count,
+attune_status at_session_open(const at_session_policy *policy, const at_session_part *arms, int arm_count,
                               at_session *session)
 {
     memset(session, 0, sizeof *session);

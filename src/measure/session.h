@@ -64,11 +64,13 @@ int at_session_pairs(const at_session_policy *policy, at_mode mode, double peer_
 
 typedef enum at_arm_part { AT_PART_CANDIDATE = 0, AT_PART_PEER, AT_PART_TWIN } at_arm_part;
 
-typedef struct at_session_arm {
+/* What part an arm has in a session, which is all that evidence keeps of it; the arm itself (arm.h) is where it runs.
+ */
+typedef struct at_session_part {
     const char *name; /* belongs to whoever runs the session */
     at_arm_part part;
     int twin_of; /* AT_PART_TWIN: the arm that it repeats; the ratio of the two must be 1 */
-} at_session_arm;
+} at_session_part;
 
 /* ---- Executor -------------------------------------------------------------------------------------------------- */
 
@@ -138,7 +140,7 @@ typedef struct at_executor {
 
 typedef struct at_session {
     at_session_policy policy;
-    at_session_arm arm[AT_SESSION_ARMS_MAX];
+    at_session_part arm[AT_SESSION_ARMS_MAX];
     int arm_count;
     int processes;                                 /* finished */
     int pairs[AT_MODE_COUNT];                      /* in each process; 0: not known yet */
@@ -155,7 +157,7 @@ typedef struct at_session {
 
 /* Copies policy and arms (names stay the caller's). Candidates and peers make the pairs; a twin makes the control.
  * ATTUNE_INVALID_ARGUMENT names what is out of range. */
-attune_status at_session_open(const at_session_policy *policy, const at_session_arm *arms, int arm_count,
+attune_status at_session_open(const at_session_policy *policy, const at_session_part *arms, int arm_count,
                               at_session *session);
 /* The part of the session that process number session->processes runs: warm-up, two clocks, the blocks of each mode.
  * Call it until session->processes reaches the policy's or `stopped` is set; between the calls others may use the

@@ -24,16 +24,12 @@ static void run_kernel(attune_context *context, const char *kernel, const attune
 {
     at_placement place = {0};
     attune_plan *plan = NULL;
-    size_t bytes;
     assert_ok(attune_plan_create(context, problem, WITH_KERNEL(kernel), &plan));
     assert_ok(at_placement_create(at_context_device(context), inputs, &place));
-    assert_ok(attune_plan_workspace(plan, &place.call, &bytes));
-    assert_ok(at_placement_reserve(&place, bytes));
+    assert_ok(at_placement_fit(&place, plan, &place.call));
     assert_ok(at_placement_poison(&place, 0xff));
-    assert_ok(attune_plan_execute(plan, &place.call));
-    assert_ok(place.device->ops->synchronise(place.device, NULL));
-    assert_ok(at_placement_fetch(&place));
-    if (bytes >= sizeof out->caught) {
+    assert_ok(at_placement_run(&place, plan, &place.call));
+    if (place.workspace_bytes >= sizeof out->caught) {
         assert_ok(place.device->ops->download(place.device, out->caught, place.call.workspace, sizeof out->caught));
     }
     out->count = inputs->buffer[ATTUNE_O].bytes / sizeof *out->o;

@@ -27,10 +27,10 @@ static inline scene scene_of(double flash_us, double cudnn_us)
 
 static inline void verdicts_session(const scene *of, at_verdict *verdict)
 {
-    static const at_session_arm arms[] = {{VERDICTS_KERNEL, AT_PART_CANDIDATE, 0},
-                                          {"torch:flash", AT_PART_PEER, 0},
-                                          {"cudnn", AT_PART_PEER, 0},
-                                          {"cudnn again", AT_PART_TWIN, 2}};
+    static const at_session_part arms[] = {{VERDICTS_KERNEL, AT_PART_CANDIDATE, 0},
+                                           {"torch:flash", AT_PART_PEER, 0},
+                                           {"cudnn", AT_PART_PEER, 0},
+                                           {"cudnn again", AT_PART_TWIN, 2}};
     simulated machine = {.seed = 3,
                          .calls = 10,
                          .process = 0.01,

@@ -98,12 +98,40 @@ static void test_no_workspace_is_left_where_more_could_not_be_had(void **state)
     at_inputs_free(&inputs);
 }
 
+/* Tensors that come from elsewhere: what is moved runs elsewhere and comes back, the rest runs where it lies. */
+static void test_tensors_from_elsewhere(void **state)
+{
+    static const at_device_ops ops = {.allocate = allocate, .release = release, .upload = copy, .download = copy};
+    at_device device = {.ops = &ops, .target = {.kind = ATTUNE_TARGET_CPU}};
+    float q[4] = {1, 2, 3, 4}, o[4] = {0};
+    attune_call call = {.size = sizeof call};
+    at_placement place;
+    (void)state;
+    call.tensor[ATTUNE_Q].data = q;
+    call.tensor[ATTUNE_O].data = o;
+    at_placement_open(&device, &call, &place);
+    assert_ok(at_placement_own(&place, ATTUNE_Q, q, sizeof q));
+    assert_ptr_not_equal(place.call.tensor[ATTUNE_Q].data, q);
+    assert_memory_equal(place.call.tensor[ATTUNE_Q].data, q, sizeof q);
+    assert_ptr_equal(place.call.tensor[ATTUNE_O].data, o);
+    ((float *)place.call.tensor[ATTUNE_Q].data)[2] = 9;
+    assert_ok(at_placement_bring(&place, ATTUNE_Q, q, sizeof q));
+    assert_true(q[2] == 9);
+    assert_ok(at_placement_bring(&place, ATTUNE_O, o, sizeof o));
+    assert_true(o[0] == 0);
+    assert_ok(at_placement_reserve(&place, 64));
+    assert_int_equal(place.call.workspace_bytes, 64);
+    assert_int_equal(at_placement_own(&place, ATTUNE_K, q, MOST_BYTES + 1), ATTUNE_OUT_OF_MEMORY);
+    at_placement_free(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_another_draw_takes_the_place),
         cmocka_unit_test(test_what_lies_differently_is_refused),
         cmocka_unit_test(test_no_workspace_is_left_where_more_could_not_be_had),
+        cmocka_unit_test(test_tensors_from_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ enum { SESSIONS = 1000 };
 
 enum { CANDIDATE = 0, PEER = 1, TWIN = 2, ARMS = 3 };
 
-static const at_session_arm arms[ARMS] = {
+static const at_session_part arms[ARMS] = {
     {"candidate", AT_PART_CANDIDATE, 0}, {"peer", AT_PART_PEER, 0}, {"twin", AT_PART_TWIN, CANDIDATE}};
 
 /* The noises that docs/measuring.md promises to stand. */
@@ -550,8 +550,8 @@ static void what_is_out_of_range_is_named(void **state)
     (void)state;
     at_session session;
     at_session_policy policy = policy_of(1, 10);
-    const at_session_arm alone[] = {{"a", AT_PART_CANDIDATE, 0}, {"b", AT_PART_CANDIDATE, 0}};
-    const at_session_arm own[] = {arms[0], arms[1], {"t", AT_PART_TWIN, 2}};
+    const at_session_part alone[] = {{"a", AT_PART_CANDIDATE, 0}, {"b", AT_PART_CANDIDATE, 0}};
+    const at_session_part own[] = {arms[0], arms[1], {"t", AT_PART_TWIN, 2}};
     assert_fails(at_session_open(&policy, arms, 1, &session), ATTUNE_INVALID_ARGUMENT, "1 arms");
     assert_fails(at_session_open(&policy, alone, 2, &session), ATTUNE_INVALID_ARGUMENT, "2 candidates and 0 peers");
     assert_fails(at_session_open(&policy, own, 3, &session), ATTUNE_INVALID_ARGUMENT, "the twin of arm 2");

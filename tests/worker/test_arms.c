@@ -70,7 +70,7 @@ static void an_account_is_of_one_file(void **state)
 
 static void verdicts_have_labels(void **state)
 {
-    const at_session_arm arm[] = {{"tiled", AT_PART_CANDIDATE, 0}, {"py:/some/where/file.py:mine", AT_PART_PEER, 0}};
+    const at_session_part arm[] = {{"tiled", AT_PART_CANDIDATE, 0}, {"py:/some/where/file.py:mine", AT_PART_PEER, 0}};
     at_session_policy policy;
     at_session session;
     at_verdict *verdict = NULL;

@@ -17,7 +17,7 @@ static const char *const names[] = {"cpu_tiled", "cpu_tiled:BLOCK_M=16", "cpu_ti
 
 enum { ARMS = 3 };
 
-static const at_session_arm arms[ARMS] = {
+static const at_session_part arms[ARMS] = {
     {"cpu_tiled", AT_PART_CANDIDATE, 0}, {"cpu_tiled:BLOCK_M=16", AT_PART_PEER, 0}, {"cpu_tiled", AT_PART_TWIN, 0}};
 
 /* ---- A problem and its workers ----------------------------------------------------------------------------------- */
