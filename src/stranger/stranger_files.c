@@ -97,14 +97,16 @@ static attune_status add_included(at_stranger_files *files, int index)
     return ATTUNE_OK;
 }
 
+/* What is no file has no end: whoever reads a pipe waits for who writes it. */
 static attune_status take_name(at_stranger_files *files, const char *name)
 {
     bool kernel = ends_with(name, ".kernel.c");
+    if (!ends_with(name, ".cu") && !ends_with(name, ".c")) {
+        return ATTUNE_OK;
+    }
+    AT_FAIL_IF(!exists(files, name), ATTUNE_INVALID_ARGUMENT, "%s/%s is no regular file", files->folder, name);
     if (ends_with(name, ".cu")) {
         return add_file(files, name);
-    }
-    if (!ends_with(name, ".c")) {
-        return ATTUNE_OK;
     }
     char **place = kernel ? &files->kernel : &files->descriptor;
     AT_FAIL_IF(*place != NULL, ATTUNE_INVALID_ARGUMENT, "%s has more than one %s: %s, and %s before", files->folder,

@@ -239,6 +239,22 @@ static void nearest_is_near(void **state)
     assert_null(at_text_nearest("causal", names, 0));
 }
 
+static void times_have_the_unit_that_suits_them(void **state)
+{
+    static const struct {
+        double us;
+        const char *text;
+    } times[] = {{0.0123, "12.30 ns"}, {0.9999, "999.9 ns"}, {1, "1.000 us"},     {931.24, "931.2 us"},
+                 {999.99, "1.000 ms"}, {20420, "20.42 ms"},  {1.25e6, "1.250 s"}, {3.6e9, "3600 s"},
+                 {0, "0.000 ns"},      {NAN, "-"},           {INFINITY, "-"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; ++i) {
+        char text[AT_TIME_TEXT];
+        at_time_print(times[i].us, text);
+        assert_string_equal(text, times[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +270,7 @@ int main(void)
         cmocka_unit_test(decimals_are_strict),
         cmocka_unit_test(distances_count_edits),
         cmocka_unit_test(nearest_is_near),
+        cmocka_unit_test(times_have_the_unit_that_suits_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

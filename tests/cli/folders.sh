@@ -46,6 +46,12 @@ says 'there is no folder'
 runs 0 check --kernel mine --all-configs --cases 2 $small
 for n in 16 32 64 128; do says "BLOCK_N=$n"; done
 
+# Offsets over 2^31 take address space, which a process that is locked has, too.
+if [ "$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)" -gt 12000000 ]; then
+    runs 0 check --kernel mine --cases 40 $small
+    says_not 'offsets over'
+fi
+
 # What it supports of the built-in set is checked, the rest left out in a line.
 edited narrow mine.c 's/\.features = .*,$/.features = 0,/; s/ATTUNE_DTYPES_FORWARD/ATTUNE_BIT(ATTUNE_BF16)/'
 runs 0 check --kernel narrow --cases 1
@@ -86,6 +92,9 @@ edited broken mine.kernel.c '1i neither C nor C++'
 once broken 'does not compile' 3
 edited prints mine.kernel.c 's/^#include <math.h>/#include <math.h>\n#include <stdio.h>/; s/^    const int tile = .*/&\n    (void)printf("%d", tile);/'
 once prints "it uses 'printf'" 3
+
+cp -r mine pipe && rm pipe/mine.kernel.c && mkfifo pipe/mine.kernel.c
+once pipe 'pipe/mine.kernel.c is no regular file'
 
 # For CUDA: compiled and looked at without a device, where the compiler is.
 runs 0 new yours --target cuda
