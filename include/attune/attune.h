@@ -114,7 +114,8 @@ typedef enum attune_bias {
  * denominator; O = P V; LSE = ln sum exp S. Query head h reads key/value head h / (heads_q / heads_kv). A row that sees
  * no key gives O = 0 and LSE = -inf (with a sink: LSE = the sink). args.h has the shape of each role's tensor.
  *
- * Sizes are maxima: a plan serves every call whose sizes do not exceed them. Head dims are exact. */
+ * Sizes are maxima, each below 2^31, with fewer than 2^62 elements in any tensor: a plan serves every call whose sizes
+ * do not exceed them. Head dims are exact. */
 typedef struct attune_problem {
     size_t size;          /* sizeof(attune_problem) */
     int32_t op;           /* attune_op */
@@ -161,7 +162,8 @@ ATTUNE_API attune_status attune_problem_parse_sized(const char *text, attune_pro
 /* Writes the canonical text form, defaults omitted. Returns ATTUNE_INVALID_ARGUMENT where `bytes` is too small (never
  * with ATTUNE_PROBLEM_TEXT_MAX) and what attune_problem_check returns for an invalid problem. */
 ATTUNE_API attune_status attune_problem_print(const attune_problem *problem, char *text, size_t bytes);
-/* ATTUNE_OK for a valid problem; ATTUNE_INVALID_PROBLEM, naming the field, the value and the limit, for others. */
+/* ATTUNE_OK for a valid problem; ATTUNE_INVALID_PROBLEM, naming the field, the value and the limit, for others;
+ * ATTUNE_UNSUPPORTED for a struct in which a field is set that this library does not know. */
 ATTUNE_API attune_status attune_problem_check(const attune_problem *problem);
 /* Equal problems have equal hashes, on every machine. NULL hashes to 0. */
 ATTUNE_API uint64_t attune_problem_hash(const attune_problem *problem);
@@ -276,8 +278,7 @@ ATTUNE_API const char *attune_plan_kernel(const attune_plan *plan);
 /* Where the choice came from: "proven", "measured", "heuristic" or "named". Static storage. */
 ATTUNE_API const char *attune_plan_origin(const attune_plan *plan);
 
-/* ATTUNE_TRAIT_ bits of its kernel: 0 for one that is deterministic, keeps sequences apart and is exact about what it
- * may read. NULL gives 0. */
+/* ATTUNE_TRAIT_ bits of its kernel. NULL gives 0. */
 ATTUNE_API uint32_t attune_plan_traits(const attune_plan *plan);
 /* Bytes of the host's memory that the plan holds until it is destroyed: itself and, on CUDA, its latest calls ready to
  * be launched again. NULL gives 0. */
@@ -305,13 +306,13 @@ typedef struct attune_call {
 } attune_call;
 
 /* Fills in the problem's sizes, its offset, all dtypes, and for the roles that it has contiguous strides of its layout
- * (rows of head_dim padded where the problem's align asks for more than they have); data pointers are NULL.
- * Set the data of Q, K, V, O, of every role the problem names, and of LSE if wanted. After changing sizes, set the
- * strides that they imply, or call this with a problem of the actual sizes. */
+ * (rows of head_dim padded where the problem's align asks for more than they have); data pointers are NULL. Set the
+ * data of Q, K, V, O, of every other role that the problem has, and of LSE if wanted. After changing sizes, set the
+ * strides that they imply, or call this with a problem of the actual sizes. Returns what attune_problem_check does. */
 static inline attune_status attune_call_init(attune_call *call, const attune_problem *problem);
 ATTUNE_API attune_status attune_call_init_sized(attune_call *call, const attune_problem *problem, size_t size);
-/* Exact bytes of workspace for a call of these sizes (its buffers may still be missing); with `call` NULL, the upper
- * bound over every allowed call. */
+/* *bytes: what a call of these sizes takes (its buffers may still be missing); with `call` NULL, the upper bound over
+ * every allowed call. ATTUNE_INVALID_ARGUMENT: a size of the call is beyond the plan's. */
 ATTUNE_API attune_status attune_plan_workspace(const attune_plan *plan, const attune_call *call, size_t *bytes);
 /* Runs the plan. Checks the call first (sizes within the plan's, pointers, dtypes, alignment, overlap of outputs with
  * anything, workspace; on the CPU also that CU_Q and CU_KV do not decrease): ATTUNE_INVALID_ARGUMENT, or

@@ -5,7 +5,6 @@
 
 #include "base/status.h"
 #include "base/text.h"
-#include "cli/archs.h"
 #include "cli/cli.h"
 #include "cli/info_facts.h"
 #include "cli/info_parts.h"
@@ -277,8 +276,9 @@ static attune_status choose_problem(at_info *all, const attune_target *target)
 }
 
 /* Configs for architectures that were named: nothing of a device is asked for. */
-static attune_status add_archs(at_info *all, const at_archs *archs)
+static attune_status add_archs(at_info *all)
 {
+    const at_archs *archs = &all->archs;
     const attune_kernel *kernel = all->found.kernel;
     AT_FAIL_IF(kernel == NULL || kernel->target != ATTUNE_TARGET_CUDA, ATTUNE_INVALID_ARGUMENT,
                "--arch: a CUDA kernel is needed, by its name or as a folder");
@@ -375,14 +375,13 @@ static attune_status add_here(at_info *all)
 
 static attune_status gather(at_info *all)
 {
-    at_archs archs;
     const char *list = at_cli_text(all->cli, "--arch");
-    AT_FORWARD(list == NULL ? ATTUNE_OK : at_cli_archs(list, &archs));
+    AT_FORWARD(list == NULL ? ATTUNE_OK : at_cli_archs(list, &all->archs));
     AT_FORWARD(read_operands(all));
     AT_FORWARD(at_facts_create(&all->facts));
     AT_FORWARD(open_context(all));
     AT_FORWARD(add_machine(all));
-    AT_FORWARD(list == NULL ? add_here(all) : add_archs(all, &archs));
+    AT_FORWARD(list == NULL ? add_here(all) : add_archs(all));
     return at_facts_print(all->facts, at_cli_format(all->cli), all->cli->out);
 }
 

@@ -2,6 +2,7 @@
 #ifndef CLI_INFO_PARTS_H
 #define CLI_INFO_PARTS_H
 
+#include "cli/archs.h"
 #include "cli/cli.h"
 #include "cli/info_facts.h"
 #include "stranger/stranger.h"
@@ -15,6 +16,7 @@ typedef struct at_info {
     attune_problem problem;
     const char *kernel_text; /* that was named, or NULL */
     at_found_kernel found;   /* its */
+    at_archs archs;          /* of --arch */
     const char *subject;     /* of facts about configs: "config", or an architecture */
 } at_info;
 

@@ -39,6 +39,19 @@ static void check_problem(const attune_problem *problem)
     insist(strlen(class_text) < AT_CLASS_TEXT_MAX - 1);
 }
 
+/* The same text with its length seed. */
+static void check_test_problem(const char *text, const attune_problem *problem)
+{
+    char printed[ATTUNE_PROBLEM_TEXT_MAX];
+    at_test_problem test, again;
+    insist(at_test_problem_parse(text, &test) == ATTUNE_OK);
+    insist(at_problem_equal(&test.problem, problem));
+    insist(at_test_problem_print(&test, printed, sizeof printed) == ATTUNE_OK);
+    insist(at_test_problem_parse(printed, &again) == ATTUNE_OK);
+    insist(at_test_problem_equal(&test, &again));
+    insist(at_test_problem_hash(&test) == at_test_problem_hash(&again));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     attune_problem problem;
@@ -49,11 +62,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     text[bytes] = '\0';
     attune_status status = attune_problem_parse(text, &problem);
-    free(text);
     if (status == ATTUNE_OK) {
         check_problem(&problem);
+        check_test_problem(text, &problem);
     } else {
         check_refusal(status);
     }
+    free(text);
     return 0;
 }
