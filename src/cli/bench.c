@@ -105,19 +105,24 @@ static attune_status read_ceiling(const ceiling *top, const at_samples *of)
     return ATTUNE_OK;
 }
 
+static void how_to_time(bench *all, at_interleave *how)
+{
+    at_interleave_init(how);
+    how->seed = all->seed;
+    how->budget_s = all->seconds;
+    how->stop = stop;
+    how->progress = show_progress;
+    how->progress_self = all;
+    if (all->flush.buffer != NULL) {
+        how->before = at_flush_run;
+        how->before_self = &all->flush;
+    }
+}
+
 static attune_status time_arms(bench *all, const at_bench_setup *setup, const ceiling *top, at_samples *samples)
 {
     at_interleave how;
-    at_interleave_init(&how);
-    how.seed = all->seed;
-    how.budget_s = all->seconds;
-    how.stop = stop;
-    how.progress = show_progress;
-    how.progress_self = all;
-    if (all->flush.buffer != NULL) {
-        how.before = at_flush_run;
-        how.before_self = &all->flush;
-    }
+    how_to_time(all, &how);
     at_bound arms[AT_ARMS_MAX];
     int count = at_bench_setup_ready(setup, arms);
     if (count == 0) {
@@ -256,16 +261,13 @@ static attune_status bench_in_workers(bench *all, const at_test_problem *test)
     at_bench_setup setup;
     at_samples samples[AT_ARMS_MAX] = {{0}};
     attune_options options;
+    at_interleave how;
+    how_to_time(all, &how);
     AT_FORWARD(at_cli_options(all->cli, &options));
-    const at_bench_workers_options how = {.isa = options.isa,
-                                          .threads = options.threads,
-                                          .pool = at_context_pool(all->context),
-                                          .seed = all->seed,
-                                          .seconds = all->seconds,
-                                          .progress = show_progress,
-                                          .self = all};
+    const at_bench_workers_options workers = {
+        .isa = options.isa, .threads = options.threads, .pool = at_context_pool(all->context), .how = &how};
     AT_FORWARD(measure_flops(all, &test->problem));
-    attune_status status = at_bench_workers_run(&how, test, &all->names, &setup, samples);
+    attune_status status = at_bench_workers_run(&workers, test, &all->names, &setup, samples);
     if (status == ATTUNE_OK) {
         report_failures(all, &setup);
         status = add_rows(all, &setup, samples);

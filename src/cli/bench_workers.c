@@ -12,8 +12,6 @@
 #include "stranger/stranger.h"
 #include "worker/remote.h"
 
-enum { WARM_ROUNDS = 3, LEAST_ROUNDS = 5, MOST_ROUNDS = 500 };
-
 /* One arm in its worker. */
 typedef struct lane {
     const struct course *of;
@@ -23,6 +21,8 @@ typedef struct lane {
     at_device *worker;
     at_timed timed;
     at_executor executor;
+    at_random sets;
+    attune_arm arm; /* its name: what runs it is the worker */
 } lane;
 
 typedef struct course {
@@ -143,64 +143,33 @@ static attune_status open_lanes(course *on, const at_arm_names *names, at_bench_
 
 /* ---- Timing ------------------------------------------------------------------------------------------------------ */
 
-/* One sample of a lane, in microseconds a call. */
-static attune_status take(const lane *on, uint64_t set, double *us)
+/* One sample of a lane, which is long enough: the time of a call. */
+static attune_status take(void *self, int64_t runs, double *ns)
 {
     static const int first[] = {0};
-    const at_block_order order = {first, 1, set, 0};
-    at_block block = {.mode = AT_MODE_WARM};
-    AT_FORWARD(on->executor.block(on->executor.self, &order, &block));
-    AT_FAIL_IF(block.wrong[0] > 0, ATTUNE_WRONG_RESULT, "%s: a timed call gave another result than before it was timed",
-               on->name);
-    *us = block.us[0][0];
-    return ATTUNE_OK;
-}
-
-/* Every lane once, in another order each time. */
-static attune_status run_round(const course *on, at_random *random, double us[AT_LIST_ARMS_MAX])
-{
-    int order[AT_LIST_ARMS_MAX];
-    uint64_t set = at_random_next(random);
-    for (int i = 0; i < on->count; ++i) {
-        int place = (int)at_random_below(random, (uint64_t)i + 1);
-        order[i] = order[place];
-        order[place] = i;
-    }
-    for (int i = 0; i < on->count; ++i) {
-        AT_FORWARD(take(&on->lane[order[i]], set, &us[order[i]]));
-        AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
+    lane *on = self;
+    *ns = 0;
+    for (int64_t i = 0; i < runs; ++i) {
+        const at_block_order order = {first, 1, at_random_next(&on->sets), 0};
+        at_block block = {.mode = AT_MODE_WARM};
+        AT_FORWARD(on->executor.block(on->executor.self, &order, &block));
+        AT_FAIL_IF(block.wrong[0] > 0, ATTUNE_WRONG_RESULT,
+                   "a timed call gave another result than before it was timed");
+        *ns += 1e3 * block.us[0][0];
     }
     return ATTUNE_OK;
 }
 
-static attune_status make_room(const course *on, at_samples *samples)
+static attune_status time_lanes(course *on, at_samples *samples)
 {
+    at_bound bound[AT_LIST_ARMS_MAX];
     for (int i = 0; i < on->count; ++i) {
-        samples[i] = (at_samples){.us = calloc(MOST_ROUNDS, sizeof *samples[i].us), .settled = true};
-        AT_FAIL_IF(samples[i].us == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for samples");
+        lane *one = &on->lane[i];
+        one->sets = at_random_seed(on->options->how->seed, (uint64_t)i);
+        one->arm = (attune_arm){.name = one->name};
+        bound[i] = (at_bound){.arm = &one->arm, .calls = 1, .time = take, .time_self = one};
     }
-    return ATTUNE_OK;
-}
-
-static attune_status time_lanes(const course *on, at_samples *samples)
-{
-    const at_bench_workers_options *options = on->options;
-    at_random random = at_random_seed(options->seed, 0x62656e63);
-    double began = at_timed_seconds(), spent = 0;
-    AT_FORWARD(make_room(on, samples));
-    for (int round = -WARM_ROUNDS; on->count > 0 && round < MOST_ROUNDS; ++round) {
-        double us[AT_LIST_ARMS_MAX];
-        if (round >= LEAST_ROUNDS && spent >= options->seconds) {
-            break;
-        }
-        AT_FORWARD(run_round(on, &random, us));
-        for (int i = 0; round >= 0 && i < on->count; ++i) {
-            samples[i].us[samples[i].count++] = us[i];
-        }
-        spent = at_timed_seconds() - began;
-        options->progress(options->self, options->seconds > 0 ? spent / options->seconds : 1);
-    }
-    return ATTUNE_OK;
+    return on->count == 0 ? ATTUNE_OK : at_interleave_run(on->options->how, bound, on->count, samples);
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
@@ -211,7 +180,7 @@ attune_status at_bench_workers_run(const at_bench_workers_options *options, cons
     course on = {.options = options, .problem = &test->problem};
     memset(setup, 0, sizeof *setup);
     AT_FORWARD(at_test_problem_print(test, setup->problem_text, sizeof setup->problem_text));
-    attune_status status = at_timed_case_draw(test, options->seed, false, options->pool, NULL, &on.ground);
+    attune_status status = at_timed_case_draw(test, options->how->seed, false, options->pool, NULL, &on.ground);
     status = status == ATTUNE_OK ? open_lanes(&on, names, setup) : status;
     status = status == ATTUNE_OK ? time_lanes(&on, samples) : status;
     for (int i = 0; on.lane != NULL && i < names->count; ++i) {

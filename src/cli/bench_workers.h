@@ -1,5 +1,5 @@
 /* A bench in workers: where an arm is a folder with code for a CPU, every arm has a process of its own, the folder's
- * one that is locked for it, and all are timed as the gate times candidates. */
+ * one that is locked for it, and samples are taken as the gate takes those of candidates. */
 #ifndef CLI_BENCH_WORKERS_H
 #define CLI_BENCH_WORKERS_H
 
@@ -11,10 +11,7 @@ typedef struct at_bench_workers_options {
     const char *isa;
     int threads;
     at_pool *pool; /* for the reference */
-    uint64_t seed;
-    double seconds;
-    void (*progress)(void *self, double done);
-    void *self;
+    const at_interleave *how;
 } at_bench_workers_options;
 
 /* Whether a name is that of a folder whose kernel is for a CPU. One that cannot be opened is none. */
