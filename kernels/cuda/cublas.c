@@ -126,10 +126,10 @@ static const attune_shipped shipped[] = {
     }
 
 static const attune_capability can[] = {
-    ROW(AT_CUBLAS_UNMASKED, ATTUNE_BIT(ATTUNE_FP32), 4),
     ROW(AT_CUBLAS_CAUSAL, ATTUNE_BIT(ATTUNE_FP32), 4),
-    ROW(AT_CUBLAS_UNMASKED, ATTUNE_DTYPES_HALF, 8),
+    ROW(AT_CUBLAS_UNMASKED, ATTUNE_BIT(ATTUNE_FP32), 4),
     ROW(AT_CUBLAS_CAUSAL, ATTUNE_DTYPES_HALF, 8),
+    ROW(AT_CUBLAS_UNMASKED, ATTUNE_DTYPES_HALF, 8),
 };
 
 extern const attune_kernel at_kernel_cublas;

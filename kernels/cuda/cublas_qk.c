@@ -89,7 +89,7 @@ static const attune_shipped shipped[] = {
               .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_GEMM)                                   \
     }
 
-static const attune_capability can[] = {ROW(AT_CUBLAS_UNMASKED), ROW(AT_CUBLAS_CAUSAL)};
+static const attune_capability can[] = {ROW(AT_CUBLAS_CAUSAL), ROW(AT_CUBLAS_UNMASKED)};
 
 extern const attune_kernel at_kernel_cublas_qk;
 const attune_kernel at_kernel_cublas_qk = {

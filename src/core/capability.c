@@ -98,7 +98,7 @@ static bool covers_features(const attune_capability *can, const question *of, at
 static const char *offset_name(int offset)
 {
     static const char *const names[] = {"br", "tl", "a number"};
-    return names[offset];
+    return offset >= 0 && offset <= ATTUNE_OFFSET_NUMBER ? names[offset] : "?";
 }
 
 /* Where queries stand matters to whatever looks at positions. */
@@ -181,7 +181,7 @@ static bool (*const comparisons[])(const attune_capability *can, const question 
 };
 enum { COMPARISONS = sizeof comparisons / sizeof comparisons[0] };
 
-/* How many comparisons a row passes. */
+/* How many comparisons a row passes: of rows that pass as many, the first says why. */
 static int passes(const attune_capability *can, const question *of, attune_reason *reason)
 {
     int passed = 0;

@@ -130,6 +130,26 @@ static void rows_are_asked_one_by_one(void **state)
     asks(&kernel, "b1,h1,s8,d64,fp16", &target, "kernel sample states nothing that it can");
 }
 
+/* Beside the feature its shapes, and where queries stand to whatever looks at positions. */
+static void shapes_of_a_bias_and_offsets(void **state)
+{
+    attune_capability can = narrow;
+    const attune_kernel kernel = kernel_of(&can, 1);
+    const attune_target target = target_of(90, 0);
+    (void)state;
+    can.features |= ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_ALIBI;
+    asks(&kernel, "b1,h1,s8,d64,fp16,bias=1x1", &target, "bias 1x1: another is needed");
+    can.biases = ATTUNE_BIT(ATTUNE_BIAS_1X1) | ATTUNE_BIT(ATTUNE_BIAS_BX1) | ATTUNE_BIT(ATTUNE_BIAS_1XH);
+    asks(&kernel, "b1,h1,s8,d64,fp16,bias=1xh", &target, NULL);
+    asks(&kernel, "b1,h1,s8,d64,fp16,bias=bxh", &target, "bias bxh: 1x1, bx1 or 1xh is needed");
+    can.offsets |= ATTUNE_BIT(ATTUNE_OFFSET_NUMBER);
+    asks(&kernel, "b1,h1,s8,d64,fp16,alibi,offset=7", &target, NULL);
+    asks(&kernel, "b1,h1,s8,d64,fp16,alibi,offset=tl", &target, "offset tl: br or a number is needed");
+    asks(&kernel, "b1,h1,s8,d64,fp16,window=3:2,offset=tl", &target, "offset tl: br or a number is needed");
+    can.offsets = 0;
+    asks(&kernel, "b1,h1,s8,d64,fp16,causal", &target, "offset br: another is needed");
+}
+
 static bool refuses(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     (void)target;
@@ -153,6 +173,7 @@ int main(void)
         cmocka_unit_test(what_a_row_says),
         cmocka_unit_test(where_it_runs),
         cmocka_unit_test(rows_are_asked_one_by_one),
+        cmocka_unit_test(shapes_of_a_bias_and_offsets),
         cmocka_unit_test(the_function_is_asked_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

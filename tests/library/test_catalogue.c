@@ -87,6 +87,15 @@ static void what_is_new_is_refused(void **state)
         problem = known;
         problem.layout = ATTUNE_BSHD + 1;
         assert_false(at_kernel_supports(*at, &problem, &target, &reason));
+        problem = known;
+        problem.window_right = 0;
+        problem.offset_kind = ATTUNE_OFFSET_NUMBER + 1;
+        assert_false(at_kernel_supports(*at, &problem, &target, &reason));
+        assert_non_null(strstr(reason.text, "offset ?: "));
+        problem = known;
+        problem.bias = ATTUNE_BIAS_BXH + 1;
+        assert_false(at_kernel_supports(*at, &problem, &target, &reason));
+        assert_non_null(strstr(reason.text, "bias ?: "));
         for (int role = ATTUNE_K; role <= ATTUNE_O; ++role) {
             problem = known;
             problem.role_dtype[role] = ATTUNE_FP32 + 1;
@@ -134,6 +143,38 @@ static attune_problem draw(at_random *random)
     p.layout = p.varlen ? ATTUNE_BSHD : (int32_t)pick(random, 0, 1);
     p.align = pick(random, 0, 1) != 0 ? 1 << pick(random, 0, 8) : 0;
     return p;
+}
+
+/* Kernels that multiply by every key take a causal mask where the last query sees all of them, and ALiBi anywhere. */
+static void masks_where_keys_may_be_hidden_from_all(void **state)
+{
+    static const struct {
+        const char *kernel, *problem, *why; /* NULL: it can */
+    } asked[] = {
+        {"cublas", "b1,h1,s64,d64,fp16,alibi,offset=tl", NULL},
+        {"cublas", "b1,h1,s64,d64,fp32,causal,alibi", NULL},
+        {"cublas", "b1,h1,s64,d64,fp16,causal,offset=tl", "offset tl: br is needed"},
+        {"cublas", "b1,h1,s64,d64,fp16,causal,sink,bias=1x1", "bias 1x1: kernel cublas does not compute it"},
+        {"cublas_qk", "b1,h1,s64,d64,bf16,alibi,softcap=3,offset=-2", NULL},
+        {"cublas_qk", "b1,h1,s64,d64,bf16,causal,alibi,offset=-2", "offset -2: br is needed"},
+        {"cutlass", "b1,h1,s64,d64,bf16,offset=tl", NULL},
+        {"cutlass", "b1,h1,s64,d64,bf16,causal,offset=tl", "offset tl: br is needed"},
+        {"wgmma_small", "b1,h1,s64,d64,bf16,causal,offset=tl", "offset tl: br is needed"},
+        {"wgmma", "b1,h1,s64,d64,bf16,causal,offset=tl", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        attune_problem problem;
+        attune_reason reason = {""};
+        const attune_kernel *kernel = at_catalogue_find(asked[i].kernel);
+        if (kernel == NULL) { /* CUTLASS may not have been there to build */
+            continue;
+        }
+        const attune_target target = target_for(kernel);
+        assert_ok(attune_problem_parse(asked[i].problem, &problem));
+        const bool can = at_kernel_supports(kernel, &problem, &target, &reason);
+        assert_string_equal(can ? "" : reason.text, asked[i].why == NULL ? "" : asked[i].why);
+    }
 }
 
 /* Every valid problem of one dtype runs on each kind of target. */
@@ -200,6 +241,7 @@ int main(void)
         cmocka_unit_test(names_are_unique),
         cmocka_unit_test(each_target_has_one_general_kernel),
         cmocka_unit_test(what_is_new_is_refused),
+        cmocka_unit_test(masks_where_keys_may_be_hidden_from_all),
         cmocka_unit_test(the_general_kernels_compute_everything),
         cmocka_unit_test(suggests_what_is_near),
         cmocka_unit_test(what_is_left_out_is_known),
