@@ -14,7 +14,7 @@
 
 /* One arm in its worker. */
 typedef struct lane {
-    const struct course *of;
+    const struct bench_job *of;
     int entry; /* its number among the names */
     const char *name;
     at_found_kernel found; /* a folder's; else its stranger is NULL */
@@ -25,13 +25,13 @@ typedef struct lane {
     attune_arm arm; /* its name: what runs it is the worker */
 } lane;
 
-typedef struct course {
+typedef struct bench_job {
     const at_bench_workers_options *options;
     const attune_problem *problem;
     at_timed_case ground;
     int count;
     lane *lane; /* those that are ready */
-} course;
+} bench_job;
 
 static bool is_folder(const char *name)
 {
@@ -122,7 +122,7 @@ static attune_status try_lane(lane *on)
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail(died ? ATTUNE_UNSUPPORTED : status, "%s", why);
 }
 
-static attune_status open_lanes(course *on, const at_arm_names *names, at_bench_setup *setup)
+static attune_status open_lanes(bench_job *on, const at_arm_names *names, at_bench_setup *setup)
 {
     on->lane = calloc((size_t)names->count, sizeof *on->lane);
     AT_FAIL_IF(on->lane == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %d arms", names->count);
@@ -160,7 +160,7 @@ static attune_status take(void *self, int64_t runs, double *ns)
     return ATTUNE_OK;
 }
 
-static attune_status time_lanes(course *on, at_samples *samples)
+static attune_status time_lanes(bench_job *on, at_samples *samples)
 {
     at_bound bound[AT_LIST_ARMS_MAX];
     for (int i = 0; i < on->count; ++i) {
@@ -177,7 +177,7 @@ static attune_status time_lanes(course *on, at_samples *samples)
 attune_status at_bench_workers_run(const at_bench_workers_options *options, const at_test_problem *test,
                                    const at_arm_names *names, at_bench_setup *setup, at_samples *samples)
 {
-    course on = {.options = options, .problem = &test->problem};
+    bench_job on = {.options = options, .problem = &test->problem};
     memset(setup, 0, sizeof *setup);
     AT_FORWARD(at_test_problem_print(test, setup->problem_text, sizeof setup->problem_text));
     attune_status status = at_timed_case_draw(test, options->how->seed, false, options->pool, NULL, &on.ground);

@@ -205,17 +205,28 @@ static attune_status qualify_all(attune_context *context, const attune_problem *
 
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
 
-static attune_status bind_all(const at_workload *work, const field *all, at_binding *binding, at_bound *bound)
+/* Drops who cannot be bound, as it cannot be captured; the last failure if nobody is left. */
+static attune_status bind_all(attune_context *context, const at_workload *work, field *all, at_binding *binding,
+                              at_bound *bound)
 {
-    for (int i = 0; i < all->count; ++i) {
+    attune_status failure = ATTUNE_OK;
+    for (int i = 0; i < all->count;) {
         const racer *one = &all->racer[i];
-        AT_FORWARD(at_bind(work->place.device, &one->arm, &work->place.call, one->first_ns, &binding[i]));
-        bound[i] = binding[i].bound;
+        attune_status status = at_bind(work->place.device, &one->arm, &work->place.call, one->first_ns, &binding[i]);
+        if (status == ATTUNE_OK) {
+            bound[i] = binding[i].bound;
+            ++i;
+            continue;
+        }
+        failure = status;
+        at_remember_failure(context, one->choice.kernel);
+        at_unbind(&binding[i]);
+        drop(all, i);
     }
-    return ATTUNE_OK;
+    return all->count > 0 ? ATTUNE_OK : failure;
 }
 
-static attune_status race(const at_workload *work, const field *all, bool patient, int *winner)
+static attune_status race(attune_context *context, const at_workload *work, field *all, bool patient, int *winner)
 {
     at_binding binding[FINALISTS] = {{0}};
     at_bound bound[FINALISTS];
@@ -224,7 +235,7 @@ static attune_status race(const at_workload *work, const field *all, bool patien
     if (all->count == 1) {
         return ATTUNE_OK;
     }
-    attune_status status = bind_all(work, all, binding, bound);
+    attune_status status = bind_all(context, work, all, binding, bound);
     if (status == ATTUNE_OK) {
         status = at_interleave_fastest(&work->clock, patient ? 4.0 : 0.4, bound, all->count, winner, &us);
     }
@@ -256,7 +267,7 @@ static attune_status hold(attune_context *context, const attune_problem *problem
     AT_FORWARD(at_workload_open(context, &test, &work));
     attune_status status = qualify_all(context, problem, &work, all);
     if (status == ATTUNE_OK) {
-        status = race(&work, all, patient, &first);
+        status = race(context, &work, all, patient, &first);
     }
     if (status == ATTUNE_OK) {
         *winner = all->racer[first].choice;
