@@ -79,7 +79,8 @@ format: deps-test
 lint: deps-test build
 	@ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -L check
 
-install: build
+install: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target attune_package
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean:

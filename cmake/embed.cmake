@@ -11,8 +11,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     string(REPLACE ";" "|" pairs "${ARGN}")
     add_custom_command(OUTPUT ${output}
       COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DSYMBOL=${symbol} "-DPAIRS=${pairs}"
-        -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
-      DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+        -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+      DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
   endfunction()
   return()
 endif()

@@ -1,11 +1,11 @@
 # What every target of ours is compiled with.
 add_library(attune_flags INTERFACE)
 target_compile_options(attune_flags INTERFACE
-  -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
+  -Wall -Wextra $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror> -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
   -fvisibility=hidden -fno-math-errno)
 target_compile_definitions(attune_flags INTERFACE _GNU_SOURCE)
 target_include_directories(attune_flags INTERFACE
-  ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 if(ATTUNE_SANITIZE)
   target_compile_options(attune_flags INTERFACE -fsanitize=${ATTUNE_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)

@@ -1,6 +1,7 @@
 # Kernels built ahead: kernels/cuda/NAME.image.cu, which needs more than NVRTC can give (CUTLASS's headers), becomes
-# NAME.fatbin inside the library, code for every architecture. Without nvcc or without the headers there is no image,
-# and ATTUNE_IMAGES, which the catalogue asks, stays empty. Run as a script, this file does what nvcc does not.
+# libattune-NAME.fatbin, code for every architecture, a file beside the library, which knows its digest (src/cuda/image.h).
+# Without nvcc or without the headers there is no image, and ATTUNE_IMAGES, which the catalogue asks, stays empty. Run as
+# a script, this file does what nvcc does not.
 set(ATTUNE_IMAGE_ARCHS sm_80 sm_86 sm_89 sm_90 sm_100 sm_120)
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
@@ -9,7 +10,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     OUTPUT_VARIABLE python_packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   find_path(ATTUNE_CUTLASS_INCLUDE cutlass/gemm/threadblock/default_mma.h
     HINTS $ENV{ATTUNE_CUTLASS_INCLUDE}
-    PATHS ${CMAKE_BINARY_DIR}/deps/cutlass ${CMAKE_SOURCE_DIR}/build/deps/cutlass ${python_packages}
+    PATHS ${PROJECT_BINARY_DIR}/deps/cutlass ${PROJECT_SOURCE_DIR}/build/deps/cutlass ${python_packages}
     PATH_SUFFIXES cutlass_library/source/include NO_CMAKE_SYSTEM_PATH)
   mark_as_advanced(ATTUNE_NVCC ATTUNE_CUTLASS_INCLUDE)
 
@@ -18,39 +19,43 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   # "std::in_place") as device globals, and attune refuses code with device globals. No code uses them: they are taken
   # out of the PTX, and if one were used, the assembler would miss it.
   function(attune_image name)
-    set(source ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.image.cu)
-    set(base ${CMAKE_BINARY_DIR}/images/${name})
+    set(source ${PROJECT_SOURCE_DIR}/kernels/cuda/${name}.image.cu)
+    set(base ${PROJECT_BINARY_DIR}/images/${name})
+    set(image ${PROJECT_BINARY_DIR}/lib/libattune-${name}.fatbin)
     list(JOIN ATTUNE_IMAGE_ARCHS "," archs)
-    file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/device/*.cuh ${CMAKE_SOURCE_DIR}/kernels/cuda/*.h)
-    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/images)
-    add_custom_command(OUTPUT ${base}.fatbin
+    file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/device/*.cuh ${PROJECT_SOURCE_DIR}/kernels/cuda/*.h)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/images ${PROJECT_BINARY_DIR}/lib)
+    add_custom_command(OUTPUT ${image}
       COMMAND ${ATTUNE_NVCC} -std=c++17 -ptx -arch=compute_80 --expt-relaxed-constexpr
         -DATTUNE_ARGS_MAPS=4 -DATTUNE_ARGS_ROLES=12
-        -I ${CMAKE_SOURCE_DIR}/include -I ${CMAKE_SOURCE_DIR}/kernels/cuda -isystem ${ATTUNE_CUTLASS_INCLUDE}
+        -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/kernels/cuda -isystem ${ATTUNE_CUTLASS_INCLUDE}
         ${source} -o ${base}.all.ptx
-      COMMAND ${CMAKE_COMMAND} -DPTX=${base}.all.ptx -DOUTPUT=${base}.ptx -P ${CMAKE_SOURCE_DIR}/cmake/image.cmake
+      COMMAND ${CMAKE_COMMAND} -DPTX=${base}.all.ptx -DOUTPUT=${base}.ptx -P ${PROJECT_SOURCE_DIR}/cmake/image.cmake
       COMMAND ${ATTUNE_NVCC} -fatbin --no-compress --threads 2 -gencode "arch=compute_80,code=[${archs},compute_80]"
-        ${base}.ptx -o ${base}.fatbin
-      DEPENDS ${source} ${headers} ${CMAKE_SOURCE_DIR}/include/attune/args.h ${CMAKE_SOURCE_DIR}/cmake/image.cmake
-      COMMENT "Building ${name}.fatbin for ${archs}" VERBATIM)
+        ${base}.ptx -o ${image}
+      DEPENDS ${source} ${headers} ${PROJECT_SOURCE_DIR}/include/attune/args.h ${PROJECT_SOURCE_DIR}/cmake/image.cmake
+      COMMENT "Building libattune-${name}.fatbin for ${archs}" VERBATIM)
   endfunction()
 
-  # attune_embed_images(OUTPUT NAME...): a C file that defines at_cuda_images[] (src/base/embedded.h).
-  function(attune_embed_images output)
-    set(files "")
+  # attune_list_images(OUTPUT NAME...): a C file that defines at_cuda_images[] (src/cuda/image.h).
+  function(attune_list_images output)
+    set(ATTUNE_IMAGE_FILES "")
     foreach(name ${ARGN})
       attune_image(${name})
-      list(APPEND files ${CMAKE_BINARY_DIR}/images/${name}.fatbin)
+      list(APPEND ATTUNE_IMAGE_FILES ${PROJECT_BINARY_DIR}/lib/libattune-${name}.fatbin)
     endforeach()
-    string(REPLACE ";" "|" joined "${files}")
+    string(REPLACE ";" "|" joined "${ATTUNE_IMAGE_FILES}")
     add_custom_command(OUTPUT ${output}
-      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} "-DIMAGES=${joined}" -P ${CMAKE_SOURCE_DIR}/cmake/image.cmake
-      DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/image.cmake VERBATIM)
+      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} "-DIMAGES=${joined}" -P ${PROJECT_SOURCE_DIR}/cmake/image.cmake
+      DEPENDS ${ATTUNE_IMAGE_FILES} ${PROJECT_SOURCE_DIR}/cmake/image.cmake VERBATIM)
+    set(ATTUNE_IMAGE_FILES ${ATTUNE_IMAGE_FILES} PARENT_SCOPE)
   endfunction()
 
   set(ATTUNE_IMAGES "")
   set(why "")
-  if(ATTUNE_SANITIZE)
+  if(NOT ATTUNE_IMAGES_AHEAD)
+    set(why "ATTUNE_IMAGES_AHEAD is off")
+  elseif(ATTUNE_SANITIZE)
     set(why "a sanitizer's build does without")
   elseif(NOT ATTUNE_NVCC)
     set(why "no nvcc")
@@ -62,8 +67,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   if(why)
     message(STATUS "kernel cutlass is left out: ${why}")
   endif()
-  set(ATTUNE_CUDA_IMAGES ${CMAKE_BINARY_DIR}/cuda_images.c)
-  attune_embed_images(${ATTUNE_CUDA_IMAGES} ${ATTUNE_IMAGES})
+  set(ATTUNE_CUDA_IMAGES ${PROJECT_BINARY_DIR}/cuda_images.c)
+  attune_list_images(${ATTUNE_CUDA_IMAGES} ${ATTUNE_IMAGES})
   return()
 endif()
 
@@ -74,19 +79,13 @@ if(PTX)
   return()
 endif()
 
-# The assembler reads the images: as C text, millions of numbers would take the compiler longer than all the rest.
 string(REPLACE "|" ";" IMAGES "${IMAGES}")
-set(arrays "")
 set(rows "")
-set(index 0)
 foreach(file ${IMAGES})
   get_filename_component(name ${file} NAME)
-  file(SIZE ${file} size)
-  string(APPEND arrays "__asm__(\".section .rodata\\n.balign 64\\nat_cuda_image_${index}:\\n\"
-        \".incbin \\\"${file}\\\"\\n.byte 0\\n.previous\");
-extern const unsigned char at_cuda_image_${index}[];\n")
-  string(APPEND rows "    {\"${name}\", at_cuda_image_${index}, ${size}},\n")
-  math(EXPR index "${index} + 1")
+  string(REGEX REPLACE "^libattune-" "" name ${name})
+  file(SHA256 ${file} digest)
+  string(APPEND rows "    {\"${name}\", \"${digest}\"},\n")
 endforeach()
-file(WRITE ${OUTPUT} "/* Written by cmake/image.cmake. */\n#include \"base/embedded.h\"\n\n${arrays}
-extern const at_embedded at_cuda_images[];\nconst at_embedded at_cuda_images[] = {\n${rows}    {0, 0, 0},\n};\n")
+file(WRITE ${OUTPUT} "/* Written by cmake/image.cmake. */\n#include \"cuda/image.h\"\n
+const at_cuda_image at_cuda_images[] = {\n${rows}    {0, 0},\n};\n")

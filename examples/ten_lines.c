@@ -1,12 +1,13 @@
 /* Attention in ten lines. All keys are alike here, so each row of O is the mean of the rows of V that it sees. */
 #include <attune/attune.h>
+#include <stdalign.h>
 #include <stdio.h>
 
-static _Alignas(16) float q[8 * 512 * 64], k[8 * 512 * 64], v[8 * 512 * 64], o[8 * 512 * 64];
+alignas(16) static float q[8 * 512 * 64], k[8 * 512 * 64], v[8 * 512 * 64], o[8 * 512 * 64];
 
 int main(void)
 {
-    attune_options options = {.size = sizeof options, .target = "cpu"};
+    attune_options options;
     attune_problem problem;
     attune_context *context = NULL;
     attune_plan *plan = NULL;
@@ -14,6 +15,8 @@ int main(void)
     for (int i = 0; i < 8 * 512 * 64; ++i) {
         v[i] = (float)(i / 64 % 512);
     }
+    attune_options_init(&options);
+    options.target = "cpu";
     int failed = attune_problem_parse("b1,h8,s512,d64,fp32,causal", &problem) ||
                  attune_context_create(&options, &context) || attune_plan_create(context, &problem, NULL, &plan) ||
                  attune_call_init(&call, &problem);

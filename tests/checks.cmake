@@ -2,8 +2,8 @@
 # trees with planted mistakes and fails unless it finds each of them.
 set(checks evidence_size include_order call_order words tidiness functions headers format cppcheck tidy docs ladder readme)
 foreach(check ${checks})
-  file(GLOB script ${CMAKE_SOURCE_DIR}/tools/checks/${check}.py ${CMAKE_SOURCE_DIR}/tools/checks/${check}.sh)
-  add_test(NAME check.${check} COMMAND ${script} ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  file(GLOB script ${PROJECT_SOURCE_DIR}/tools/checks/${check}.py ${PROJECT_SOURCE_DIR}/tools/checks/${check}.sh)
+  add_test(NAME check.${check} COMMAND ${script} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   add_test(NAME selftest.${check} COMMAND ${script} --self-test)
   set_tests_properties(check.${check} selftest.${check} PROPERTIES LABELS check
     ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)

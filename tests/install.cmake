@@ -1,14 +1,20 @@
-# The installed package, used from outside, and the names that the libraries export.
-set(package ${CMAKE_CURRENT_SOURCE_DIR}/install/package.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+# The installed package, and the sources inside another project, used from outside; and the names that the libraries
+# export.
+set(package ${CMAKE_CURRENT_SOURCE_DIR}/install/package.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 add_test(NAME install.install COMMAND ${package} install)
 set_tests_properties(install.install PROPERTIES LABELS install FIXTURES_SETUP installed)
-foreach(way cmake pkgconfig)
+foreach(way find_package pkgconfig)
   foreach(linkage shared static)
     add_test(NAME install.${way}.${linkage} COMMAND ${package} ${way} ${linkage})
     set_tests_properties(install.${way}.${linkage} PROPERTIES LABELS install FIXTURES_REQUIRED installed)
   endforeach()
 endforeach()
+# These build the library once more: the kernels' tiers take a minute.
+add_test(NAME install.add_subdirectory COMMAND ${package} add_subdirectory static)
+add_test(NAME install.FetchContent COMMAND ${package} FetchContent)
+set_tests_properties(install.add_subdirectory PROPERTIES PROCESSORS ${ATTUNE_PROCESSORS} COST 300)
+set_tests_properties(install.add_subdirectory install.FetchContent PROPERTIES LABELS install)
 set(exports ${CMAKE_CURRENT_SOURCE_DIR}/install/exports.sh)
-add_test(NAME install.exports COMMAND ${exports} ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+add_test(NAME install.exports COMMAND ${exports} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 add_test(NAME selftest.exports COMMAND ${exports} --self-test)
 set_tests_properties(install.exports selftest.exports PROPERTIES LABELS install)

@@ -178,6 +178,22 @@ typedef struct attune_context attune_context;
 
 typedef enum attune_target_kind { ATTUNE_TARGET_CPU = 0, ATTUNE_TARGET_CUDA = 1 } attune_target_kind;
 
+/* What the threads of a context do while there is nothing to do. */
+typedef enum attune_wait {
+    ATTUNE_WAIT_BRIEFLY = 0, /* look out for the next call for 50 to 200 us, then sleep */
+    ATTUNE_WAIT_ASLEEP = 1   /* sleep: for programs whose other threads want the processors then */
+} attune_wait;
+
+/* A piece of a parallel loop: the items first ... first + count - 1. */
+typedef void (*attune_work)(void *context, int64_t first, int64_t count);
+/* A parallel loop of the caller's: calls work(context, ...) with pieces of 0 ... items - 1, each item in one of them,
+ * in any order and on any threads, and returns when all are done. Calls that run at the same time call it at the same
+ * time; it may run them one after the other, or with one piece that is all. */
+typedef void (*attune_parallel_for)(void *user, int64_t items, attune_work work, void *context);
+/* Memory of the caller's: `bytes` at a multiple of `align`, a power of two of at most 4096, or NULL; and back. */
+typedef void *(*attune_allocate)(void *user, size_t bytes, size_t align);
+typedef void (*attune_release)(void *user, void *memory);
+
 typedef struct attune_options {
     size_t size;        /* sizeof(attune_options) */
     const char *target; /* "cpu", "cuda", "cuda:N"; NULL: $ATTUNE_TARGET, else cuda where usable, else cpu */
@@ -192,6 +208,18 @@ typedef struct attune_options {
     const char *wisdom; /* a wisdom file to read; NULL: $ATTUNE_WISDOM, else only what is shipped */
     const char *cache;  /* directory for compiled kernels; NULL: $ATTUNE_CACHE, else $XDG_CACHE_HOME/attune */
     const char *pack;   /* CUDA: kernels compiled ahead by `attune export`; NULL: $ATTUNE_PACK, else none */
+    const char *cpus; /* "0-3,8": where the context's own threads run, one on each and from the beginning again; where
+                         threads is 0, so many. NULL: $ATTUNE_CPUS, else wherever the process may */
+    int32_t wait;     /* attune_wait */
+    int32_t callers; /* 0 ... 64: threads that execute at the same time; their scratch is then there from the beginning,
+                        else it is allocated when so many meet for the first time. 0: 1 */
+    attune_parallel_for parallel_for; /* the context has no threads of its own, and does with this what it would do with
+                                         them. `threads` says how many it has. NULL: threads of its own */
+    void *parallel_user;              /* its first argument */
+    attune_allocate allocate; /* of scratch, and of the buffers on which configs are raced; what a context keeps in
+                                 books comes from malloc. With `release`, or both NULL: malloc */
+    attune_release release;
+    void *memory_user; /* the first argument of both */
 } attune_options;
 
 /* No option given. */
@@ -200,7 +228,12 @@ ATTUNE_API void attune_options_init_sized(attune_options *options, size_t size);
 /* Opens the target: starts the CPU threads, or attaches to the CUDA device's current (else primary) context. NULL
  * options are the defaults. ATTUNE_NO_DEVICE: the target is not there, or its driver not usable. ATTUNE_NOT_FOUND: no
  * kernel or file of that name. ATTUNE_IO_ERROR: a wisdom file cannot be read; its corrupt lines are skipped and counted
- * (attune_wisdom_skipped). ATTUNE_CORRUPT: the pack is not one. Destroy the context after every plan made from it. */
+ * (attune_wisdom_skipped). ATTUNE_CORRUPT: the pack is not one. Destroy the context after every plan made from it.
+ *
+ * After fork(): contexts and plans of a CPU work in the child as in the parent, whatever the parent's other threads
+ * were doing. The child has no threads but its own until it executes something that has use for them. What a CUDA
+ * device has is the parent's alone: in the child everything but destroying is refused with ATTUNE_NO_DEVICE. fork() may
+ * not be called from within a parallel_for's work. */
 ATTUNE_API attune_status attune_context_create(const attune_options *options, attune_context **context);
 ATTUNE_API void attune_context_destroy(attune_context *context);
 /* The target's text, for example "cpu/AMD_EPYC_7B13/avx2,threads=2". Belongs to the context. NULL gives "". */
@@ -267,6 +300,11 @@ ATTUNE_API attune_status attune_supports(const attune_context *context, const at
  * the options and the problem. ATTUNE_NOT_FOUND: there is no kernel of that name, or with ATTUNE_WISDOM_ONLY no row.
  * ATTUNE_COMPILE_ERROR and ATTUNE_DEVICE_ERROR: the kernel named could not be made ready.
  *
+ * On a CPU a plan whose kernel is not named holds, beside what it chose for the problem's sizes, a few choices for
+ * shorter calls, by wisdom or the kernels' heuristics. Which one runs depends on the call's seqlen_q and seqlen_kv
+ * alone, never on its batch; with seqused_kv on seqlen_q alone, and with varlen on nothing. attune_plan_kernel_for says
+ * which.
+ *
  * Memory: attune_plan_memory of the host, allocated here and nowhere later, and on a device nothing: kernels' code and
  * constants are the context's, once for all plans that run the same kernel and config. The workspace is the caller's.
  */
@@ -311,6 +349,10 @@ typedef struct attune_call {
  * strides that they imply, or call this with a problem of the actual sizes. Returns what attune_problem_check does. */
 static inline attune_status attune_call_init(attune_call *call, const attune_problem *problem);
 ATTUNE_API attune_status attune_call_init_sized(attune_call *call, const attune_problem *problem, size_t size);
+/* "NAME:PARAM=VALUE,..." of what would run for a call of these sizes (its buffers may still be missing), into `text`,
+ * of which 512 bytes are enough. */
+ATTUNE_API attune_status attune_plan_kernel_for(const attune_plan *plan, const attune_call *call, char *text,
+                                                size_t bytes);
 /* *bytes: what a call of these sizes takes (its buffers may still be missing); with `call` NULL, the upper bound over
  * every allowed call. ATTUNE_INVALID_ARGUMENT: a size of the call is beyond the plan's. */
 ATTUNE_API attune_status attune_plan_workspace(const attune_plan *plan, const attune_call *call, size_t *bytes);
@@ -320,6 +362,34 @@ ATTUNE_API attune_status attune_plan_workspace(const attune_plan *plan, const at
  * stream and returns; nothing is allocated, compiled or synchronised, so it can be captured into a graph.
  * ATTUNE_DEVICE_ERROR: the driver refused a launch. */
 ATTUNE_API attune_status attune_plan_execute(const attune_plan *plan, const attune_call *call);
+
+/* ---- Executing on the caller's own threads ---------------------------------------------------------------------- */
+
+/* On a CPU a call is done in steps, one after the other, and a step in items, which any threads may do in any order and
+ * at the same time. For engines that bring their threads and barriers:
+ *
+ *     attune_plan_steps(plan, &call, &steps);
+ *     for (step = 0; step < steps; ++step) {
+ *         attune_plan_items(plan, &call, step, &items);
+ *         each thread: attune_execute_items(plan, &call, step, its first item, how many, its scratch, bytes)
+ *         all threads meet
+ *     }
+ *
+ * Nothing is allocated, locked or woken. All of them check the call as attune_plan_execute does; ATTUNE_UNSUPPORTED for
+ * plans of a CUDA device. */
+
+/* How many steps a call of these sizes has (its buffers may still be missing). */
+ATTUNE_API attune_status attune_plan_steps(const attune_plan *plan, const attune_call *call, int32_t *steps);
+/* How many items one of them has; 0 where there is nothing to do. */
+ATTUNE_API attune_status attune_plan_items(const attune_plan *plan, const attune_call *call, int32_t step,
+                                           int64_t *items);
+/* Bytes of scratch that a thread needs, for any call of this plan; at most 131,072. */
+ATTUNE_API attune_status attune_plan_scratch(const attune_plan *plan, size_t *bytes);
+/* Does the items first ... first + count - 1 of a step, on this thread. `scratch` is this thread's alone, 64-byte
+ * aligned, contents arbitrary. O is complete when every item of every step is done, once each, and no item of a step
+ * was begun before those of the step before were done. */
+ATTUNE_API attune_status attune_execute_items(const attune_plan *plan, const attune_call *call, int32_t step,
+                                              int64_t first, int64_t count, void *scratch, size_t scratch_bytes);
 
 /* ---- Wisdom: what has been learned ------------------------------------------------------------------------------ */
 

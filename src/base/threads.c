@@ -9,25 +9,32 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
+#include "base/slots.h"
 #include "base/status.h"
 
-/* How a run works. The caller writes the job, opens the gate, and claims items like every worker. A worker takes part
- * by entering the open gate; one that comes late finds it closed and goes back to waiting, so a run never waits for a
- * thread that the system has not scheduled yet. When nothing is left to claim the caller closes the gate and waits for
- * those inside to leave; then nobody reads the job any more.
+/* How a run works. The caller takes the workers, which serve one run at a time, writes the job, opens the gate, and
+ * claims items like every worker. A worker takes part by entering the open gate; one that comes late finds it closed
+ * and goes back to waiting, so a run never waits for a thread that the system has not scheduled yet. When nothing is
+ * left to claim the caller closes the gate and waits for those inside to leave; then nobody reads the job any more. A
+ * caller that finds the workers taken does items alone, and looks again before each.
  *
  * The gate is one atomic word: a phase in the upper half (odd: open) and the number of workers inside in the lower. */
 
 enum {
     THREADS_MAX = 1024,
-    SCRATCH_ALIGN = 64,
     /* NOTE: a pause takes about 40 cycles on Zen and 140 on Skylake and later, so this is 50 to 200 us: about what it
      * costs, on many processors of a virtual machine, to put threads to sleep and wake them again. Who waits less pays
      * that for every run whose items do not end together. Counted, for in a sandbox no clock may be read. */
     SPINS = 4000,
+    /* Who spins gives way this often to whatever else wants the processor: threads of the program's other pools, which
+     * may spin as well. On a processor that nobody else wants that costs some 200 ns. */
+    SPINS_PER_YIELD = 256,
     /* Each claim takes this share of what an even split of the remaining items would give a thread. */
     CLAIMS_PER_SHARE = 4
 };
+
+_Static_assert((int)AT_CALLERS_MAX == (int)AT_SLOTS, "each has a slot");
 
 #define PHASE_ONE ((uint64_t)1 << 32)
 
@@ -44,9 +51,18 @@ struct at_pool {
     int64_t items;
     int threads;
     int spins;
-    unsigned char *scratch;
+    int started; /* workers */
+    bool lost;   /* this process was forked: the workers are the parent's */
     worker *workers;
-    pthread_mutex_t run;   /* held by the one caller that has the pool */
+    unsigned char *scratch; /* of the workers */
+    size_t stride;
+    int *cpus;
+    int cpu_count;
+    at_memory memory;
+    attune_parallel_for parallel_for;
+    void *parallel_user;
+    at_fork_watch watch;
+    at_slots slots;        /* of the callers */
     pthread_mutex_t sleep; /* guards both conditions */
     pthread_cond_t opened;
     pthread_cond_t left;
@@ -54,6 +70,7 @@ struct at_pool {
     _Atomic int sleepers;
     atomic_bool caller_sleeps;
     atomic_bool stop;
+    _Alignas(64) atomic_bool taken;         /* by the one caller that the workers serve */
     _Alignas(64) atomic_int_least64_t next; /* first item not yet claimed */
 };
 
@@ -64,6 +81,16 @@ static void relax(void)
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
+}
+
+/* The spin-th of a row. */
+static void wait_a_moment(int spin)
+{
+    if (spin % SPINS_PER_YIELD == SPINS_PER_YIELD - 1) {
+        (void)sched_yield();
+    } else {
+        relax();
+    }
 }
 
 int at_cpu_count(void)
@@ -137,7 +164,7 @@ static void wait_for_call(at_pool *pool, uint32_t seen)
         if (called(pool, seen)) {
             return;
         }
-        relax();
+        wait_a_moment(spin);
     }
     /* The count of sleepers rises before the last look at the gate, and the caller opens the gate before it reads the
      * count: one of the two sees the other. */
@@ -212,7 +239,7 @@ static void close_gate(at_pool *pool)
 {
     uint64_t gate = atomic_fetch_add(&pool->gate, PHASE_ONE) + PHASE_ONE;
     for (int spin = 0; inside_of(gate) != 0 && spin < pool->spins; ++spin) {
-        relax();
+        wait_a_moment(spin);
         gate = atomic_load(&pool->gate);
     }
     if (inside_of(gate) == 0) {
@@ -227,50 +254,26 @@ static void close_gate(at_pool *pool)
     pthread_mutex_unlock(&pool->sleep);
 }
 
-void at_pool_run(at_pool *pool, int64_t items, at_work work, void *context)
+/* A thread that cannot have its CPU, as where the program's affinity changed, has any. */
+static void pin(const at_pool *pool, int index, pthread_t thread)
 {
-    if (items <= 0) {
+    if (pool->cpu_count == 0) {
         return;
     }
-    pthread_mutex_lock(&pool->run);
-    if (items == 1 || pool->threads == 1) {
-        for (int64_t item = 0; item < items; ++item) {
-            work(context, item, pool->scratch);
-        }
-    } else {
-        pool->work = work;
-        pool->context = context;
-        pool->items = items;
-        atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-        open_gate(pool, items - 1);
-        work_items(pool, pool->scratch);
-        close_gate(pool);
+    const int cpu = pool->cpus[index % pool->cpu_count];
+    cpu_set_t *set = CPU_ALLOC((size_t)cpu + 1);
+    if (set != NULL) {
+        const size_t bytes = CPU_ALLOC_SIZE((size_t)cpu + 1);
+        CPU_ZERO_S(bytes, set);
+        CPU_SET_S((size_t)cpu, bytes, set);
+        (void)pthread_setaffinity_np(thread, bytes, set);
+        CPU_FREE(set);
     }
-    pthread_mutex_unlock(&pool->run);
-}
-
-/* Ends the first `started` workers and frees everything. */
-static void dismantle(at_pool *pool, int started)
-{
-    pthread_mutex_lock(&pool->sleep);
-    atomic_store(&pool->stop, true);
-    pthread_cond_broadcast(&pool->opened);
-    pthread_mutex_unlock(&pool->sleep);
-    for (int i = 0; i < started; ++i) {
-        pthread_join(pool->workers[i].thread, NULL);
-    }
-    pthread_cond_destroy(&pool->left);
-    pthread_cond_destroy(&pool->opened);
-    pthread_mutex_destroy(&pool->sleep);
-    pthread_mutex_destroy(&pool->run);
-    free(pool->workers);
-    free(pool->scratch);
-    free(pool);
 }
 
 /* Starts the workers, all signals blocked so that the program's handlers run on the program's threads. Returns how many
  * started; *error is why not all did. */
-static int start_workers(at_pool *pool, size_t stride, int *error)
+static int start_workers(at_pool *pool, int *error)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -282,67 +285,218 @@ static int start_workers(at_pool *pool, size_t stride, int *error)
     for (; started < pool->threads - 1; ++started) {
         worker *one = &pool->workers[started];
         one->pool = pool;
-        one->scratch = pool->scratch + (size_t)(started + 1) * stride;
+        one->scratch = pool->scratch + (size_t)started * pool->stride;
         *error = pthread_create(&one->thread, NULL, worker_main, one);
         if (*error != 0) {
             break;
         }
+        pin(pool, started, one->thread);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
 
-static at_pool *allocate_pool(int threads, size_t stride)
+/* ---- Running ---------------------------------------------------------------------------------------------------- */
+
+/* The workers, where nobody else has them. */
+static bool take_workers(at_pool *pool)
 {
-    at_pool *pool = aligned_alloc(_Alignof(at_pool), sizeof *pool);
-    if (pool == NULL) {
-        return NULL;
+    if (atomic_load_explicit(&pool->taken, memory_order_relaxed) || atomic_exchange(&pool->taken, true)) {
+        return false;
     }
-    memset(pool, 0, sizeof *pool);
-    pool->scratch = aligned_alloc(SCRATCH_ALIGN, (size_t)threads * stride);
-    pool->workers = calloc((size_t)threads, sizeof *pool->workers);
-    if (pool->scratch == NULL || pool->workers == NULL) {
-        free(pool->workers);
-        free(pool->scratch);
-        free(pool);
-        return NULL;
+    if (pool->lost) { /* with fewer than before, or none, the run only takes longer */
+        int error;
+        pool->lost = false;
+        pool->started = start_workers(pool, &error);
     }
-    return pool;
+    return true;
 }
 
-attune_status at_pool_create(int threads, size_t scratch_bytes, at_pool **pool)
+static void run_together(at_pool *pool, int64_t first, int64_t items, at_work work, void *context, void *scratch)
 {
+    pool->work = work;
+    pool->context = context;
+    pool->items = items;
+    atomic_store_explicit(&pool->next, first, memory_order_relaxed);
+    open_gate(pool, items - first - 1);
+    work_items(pool, scratch);
+    close_gate(pool);
+    atomic_store(&pool->taken, false);
+}
+
+static void run_here(at_pool *pool, int64_t items, at_work work, void *context)
+{
+    at_slot *slot = at_slots_take(&pool->slots);
+    const bool may_share = pool->threads > 1 && pool->parallel_for == NULL;
+    for (int64_t item = 0; item < items; ++item) {
+        if (may_share && items - item > 1 && take_workers(pool)) {
+            run_together(pool, item, items, work, context, slot->scratch);
+            break;
+        }
+        work(context, item, slot->scratch);
+    }
+    at_slots_give(&pool->slots, slot);
+}
+
+/* A run on threads of the caller's. */
+typedef struct piece {
+    at_pool *pool;
+    at_work work;
+    void *context;
+} piece;
+
+static void run_piece(void *context, int64_t first, int64_t count)
+{
+    const piece *of = context;
+    at_slot *slot = at_slots_take(&of->pool->slots);
+    for (int64_t item = first; item < first + count; ++item) {
+        of->work(of->context, item, slot->scratch);
+    }
+    at_slots_give(&of->pool->slots, slot);
+}
+
+void at_pool_run(at_pool *pool, int64_t items, at_work work, void *context)
+{
+    if (items > 1 && pool->threads > 1 && pool->parallel_for != NULL) {
+        piece of = {pool, work, context};
+        pool->parallel_for(pool->parallel_user, items, run_piece, &of);
+    } else if (items > 0) {
+        run_here(pool, items, work, context);
+    }
+}
+
+/* ---- Making and ending ------------------------------------------------------------------------------------------ */
+
+static void init_sleep(at_pool *pool)
+{
+    /* With default attributes these cannot fail on Linux. */
+    (void)pthread_mutex_init(&pool->sleep, NULL);
+    (void)pthread_cond_init(&pool->opened, NULL);
+    (void)pthread_cond_init(&pool->left, NULL);
+    atomic_store(&pool->gate, 0);
+    atomic_store(&pool->sleepers, 0);
+    atomic_store(&pool->caller_sleeps, false);
+    atomic_store(&pool->taken, false);
+}
+
+/* Here no worker runs, and no caller: whatever they held is free. */
+static void become_child(void *self)
+{
+    at_pool *pool = self;
+    init_sleep(pool);
+    at_slots_forget(&pool->slots);
+    pool->lost = pool->parallel_for == NULL && pool->threads > 1;
+    pool->started = 0;
+}
+
+static void free_pool(at_pool *pool)
+{
+    at_slots_free(&pool->slots);
+    at_memory_give(&pool->memory, pool->scratch);
+    free(pool->cpus);
+    free(pool->workers);
+    free(pool);
+}
+
+/* Ends the workers and frees everything. */
+static void dismantle(at_pool *pool)
+{
+    at_fork_remove(&pool->watch);
+    pthread_mutex_lock(&pool->sleep);
+    atomic_store(&pool->stop, true);
+    pthread_cond_broadcast(&pool->opened);
+    pthread_mutex_unlock(&pool->sleep);
+    for (int i = 0; i < pool->started; ++i) {
+        pthread_join(pool->workers[i].thread, NULL);
+    }
+    pthread_cond_destroy(&pool->left);
+    pthread_cond_destroy(&pool->opened);
+    pthread_mutex_destroy(&pool->sleep);
+    free_pool(pool);
+}
+
+/* All that lies in memory of its own; what was taken is in the pool, whether it was enough or not. */
+static bool take_memory(at_pool *pool, const at_pool_options *options)
+{
+    const size_t workers = options->parallel_for == NULL ? (size_t)options->threads - 1 : 0;
+    pool->workers = calloc(workers + 1, sizeof *pool->workers);
+    pool->scratch = workers == 0 ? NULL : at_memory_take(&pool->memory, workers * pool->stride, AT_SLOT_ALIGN);
+    pool->cpus = calloc((size_t)options->cpu_count + 1, sizeof *pool->cpus);
+    if (pool->workers == NULL || (workers > 0 && pool->scratch == NULL) || pool->cpus == NULL) {
+        return false;
+    }
+    if (options->cpu_count > 0) {
+        memcpy(pool->cpus, options->cpus, (size_t)options->cpu_count * sizeof *pool->cpus);
+    }
+    return true;
+}
+
+static attune_status make(const at_pool_options *options, size_t stride, at_pool **pool)
+{
+    at_pool *made = aligned_alloc(_Alignof(at_pool), sizeof *made);
+    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "a pool of threads: out of memory");
+    memset(made, 0, sizeof *made);
+    made->threads = options->threads;
+    made->stride = stride;
+    made->cpu_count = options->cpu_count;
+    made->memory = options->memory;
+    made->parallel_for = options->parallel_for;
+    made->parallel_user = options->parallel_user;
+    /* Spinning while another thread of the pool waits for the processor only delays that thread. */
+    made->spins = !options->sleeps && options->threads <= at_cpu_count() ? SPINS : 0;
+    made->watch = (at_fork_watch){.child = become_child, .self = made};
+    attune_status status =
+        at_slots_init(&made->slots, options->callers > 0 ? options->callers : 1, stride, &options->memory);
+    if (status != ATTUNE_OK) {
+        free(made);
+        return status;
+    }
+    if (!take_memory(made, options)) {
+        free_pool(made);
+        return at_fail(ATTUNE_OUT_OF_MEMORY, "a pool of %d threads with %zu bytes of scratch each: out of memory",
+                       options->threads, stride);
+    }
+    init_sleep(made);
+    *pool = made;
+    return ATTUNE_OK;
+}
+
+attune_status at_pool_create_with(const at_pool_options *options, at_pool **pool)
+{
+    const int threads = options->threads;
+    at_pool *made = NULL;
     *pool = NULL;
     AT_FAIL_IF(threads < 1 || threads > THREADS_MAX, ATTUNE_INVALID_ARGUMENT, "threads %d: 1 to %d are possible",
                threads, (int)THREADS_MAX);
-    AT_FAIL_IF(scratch_bytes > SIZE_MAX / THREADS_MAX - SCRATCH_ALIGN, ATTUNE_INVALID_ARGUMENT,
-               "%zu bytes of scratch a thread: too many", scratch_bytes);
-    size_t stride = (scratch_bytes / SCRATCH_ALIGN + 1) * SCRATCH_ALIGN;
-    at_pool *made = allocate_pool(threads, stride);
-    AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "a pool of %d threads with %zu bytes of scratch each: out of memory",
-               threads, scratch_bytes);
-    made->threads = threads;
-    /* Spinning while another thread of the pool waits for the processor only delays that thread. */
-    made->spins = threads <= at_cpu_count() ? SPINS : 0;
-    pthread_mutex_init(&made->run, NULL);
-    pthread_mutex_init(&made->sleep, NULL);
-    pthread_cond_init(&made->opened, NULL);
-    pthread_cond_init(&made->left, NULL);
-    int error;
-    int started = start_workers(made, stride, &error);
-    if (started < threads - 1) {
-        dismantle(made, started);
-        return at_fail(ATTUNE_OUT_OF_MEMORY, "thread %d of %d could not be started: %s", started + 2, threads,
+    AT_FAIL_IF(options->callers < 0 || options->callers > AT_CALLERS_MAX, ATTUNE_INVALID_ARGUMENT,
+               "callers %d: 0 to %d are possible", options->callers, (int)AT_CALLERS_MAX);
+    AT_FAIL_IF(options->scratch_bytes > SIZE_MAX / THREADS_MAX - AT_SLOT_ALIGN, ATTUNE_INVALID_ARGUMENT,
+               "%zu bytes of scratch a thread: too many", options->scratch_bytes);
+    AT_FORWARD(make(options, (options->scratch_bytes / AT_SLOT_ALIGN + 1) * AT_SLOT_ALIGN, &made));
+    at_fork_add(&made->watch);
+    int error = 0;
+    const int wanted = options->parallel_for == NULL ? threads - 1 : 0;
+    made->started = wanted == 0 ? 0 : start_workers(made, &error);
+    if (made->started < wanted) {
+        const int missing = made->started + 2;
+        dismantle(made);
+        return at_fail(ATTUNE_OUT_OF_MEMORY, "thread %d of %d could not be started: %s", missing, threads,
                        strerror(error));
     }
     *pool = made;
     return ATTUNE_OK;
 }
 
+attune_status at_pool_create(int threads, size_t scratch_bytes, at_pool **pool)
+{
+    const at_pool_options options = {.threads = threads, .scratch_bytes = scratch_bytes};
+    return at_pool_create_with(&options, pool);
+}
+
 void at_pool_destroy(at_pool *pool)
 {
     if (pool != NULL) {
-        dismantle(pool, pool->threads - 1);
+        dismantle(pool);
     }
 }
 

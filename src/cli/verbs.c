@@ -30,7 +30,8 @@ const at_help_section at_help_sections[] = {
      "  b1,h8,s1000,d64,fp32,window=256:0,softcap=30 a sliding window, capped logits\n"
      "Also: dv offset= scale= bias= mask alibi sink seqused strict align= varlen= layout=\n"},
     {"ENVIRONMENT", "Environment, where no option says otherwise",
-     "  ATTUNE_TARGET ATTUNE_KERNEL ATTUNE_ISA ATTUNE_THREADS ATTUNE_WISDOM ATTUNE_CACHE ATTUNE_PACK\n"},
+     "  ATTUNE_TARGET ATTUNE_KERNEL ATTUNE_ISA ATTUNE_THREADS ATTUNE_WISDOM ATTUNE_CACHE ATTUNE_PACK\n"
+     "  ATTUNE_CPUS ATTUNE_WAIT ATTUNE_IMAGES\n"},
     {"EXIT STATUS", "Exit codes",
      "  0    done, and right\n"
      "  1    a result was wrong, or a check failed\n"

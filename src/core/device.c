@@ -2,7 +2,21 @@
 
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/status.h"
+
+bool at_device_is_lost(const at_device *device)
+{
+    return device->forks != at_fork_count() && device->target.kind == ATTUNE_TARGET_CUDA;
+}
+
+attune_status at_device_check(const at_device *device)
+{
+    AT_FAIL_IF(at_device_is_lost(device), ATTUNE_NO_DEVICE,
+               "this process was forked from the one that opened the CUDA device, which is that one's alone: open a "
+               "context after fork(), in a process that has not used CUDA before");
+    return ATTUNE_OK;
+}
 
 size_t at_made_bytes(const at_loaded *loaded)
 {

@@ -46,6 +46,10 @@ typedef struct at_device_ops {
     attune_status (*make)(const at_loaded *loaded, at_made *made, const at_change *change);
     /* Runs (CPU) or enqueues (CUDA) all steps of what was made. */
     attune_status (*launch)(const at_loaded *loaded, at_made *made, void *stream);
+    /* On a CPU: the items of one step of these args, and some of them done on this thread. NULL: there are none. */
+    attune_status (*count_items)(const at_loaded *loaded, const attune_args *args, int step, int64_t *items);
+    attune_status (*run_items)(const at_loaded *loaded, attune_args *args, int step, int64_t first, int64_t count,
+                               void *scratch);
     /* Waits for everything on the stream. */
     attune_status (*synchronise)(at_device *device, void *stream);
     /* Buffers for the planner, the gate and the benches, 256-byte aligned, contents arbitrary. */
@@ -61,8 +65,14 @@ typedef struct at_device_ops {
 struct at_device {
     const at_device_ops *ops;
     attune_target target;
-    bool apart; /* its buffers are not this process's memory, even where the target is a CPU */
+    bool apart;     /* its buffers are not this process's memory, even where the target is a CPU */
+    unsigned forks; /* at_fork_count() where it was opened */
 };
+
+/* ATTUNE_NO_DEVICE in a child that was forked from the process which opened the device, if forking loses such a device.
+ */
+attune_status at_device_check(const at_device *device);
+bool at_device_is_lost(const at_device *device);
 
 /* Bytes of an at_made of this kernel, a multiple of its alignment. */
 size_t at_made_bytes(const at_loaded *loaded);

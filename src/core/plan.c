@@ -6,7 +6,7 @@
 #include "core/term.h"
 
 /* Workspace terms do not decrease when a size grows, so their value at the problem's maxima bounds every call's. */
-static attune_status workspace_at_most(const attune_problem *problem, const at_loaded *loaded, size_t *bytes)
+attune_status at_plan_workspace_most(const attune_problem *problem, const at_loaded *loaded, size_t *bytes)
 {
     at_sizes sizes;
     int64_t value = 0;
@@ -34,13 +34,14 @@ attune_status at_plan_bind(const attune_problem *problem, const at_loaded *loade
     size_t workspace = 0;
     *plan = NULL;
     AT_FORWARD(attune_problem_check(problem));
-    AT_FORWARD(workspace_at_most(problem, loaded, &workspace));
+    AT_FORWARD(at_plan_workspace_most(problem, loaded, &workspace));
     attune_plan *bound = malloc(sizeof *bound);
     AT_FAIL_IF(bound == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a plan of %zu bytes", sizeof *bound);
     bound->problem = *problem;
     bound->loaded = loaded;
     bound->origin = origin;
     bound->workspace_max = workspace;
+    bound->variants = NULL;
     bound->recents = loaded->device->ops->make != NULL ? at_recents_create(problem, loaded) : NULL;
     at_config_print(loaded->kernel, &loaded->config, bound->kernel_text);
     *plan = bound;

@@ -2,6 +2,7 @@
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 
+#include "base/memory.h"
 #include "base/threads.h"
 #include "core/device.h"
 
@@ -11,6 +12,8 @@ attune_isa at_cpu_best_isa(void);
 attune_status at_cpu_probe(attune_isa isa, int threads, attune_target *target);
 /* Opens the CPU as a device that runs on `pool`, which must outlive it and give ATTUNE_SCRATCH_MAX of scratch. */
 attune_status at_cpu_open(attune_isa isa, at_pool *pool, at_device **device);
+/* The same with buffers from another allocator. */
+attune_status at_cpu_open_with(attune_isa isa, at_pool *pool, const at_memory *memory, at_device **device);
 
 /* A gauge: a ceiling of this machine at the given tier with the pool's threads, as something that is run, so that it
  * can be interleaved with what it is a ceiling for. A run takes some milliseconds. */

@@ -9,6 +9,7 @@
 typedef struct cpu_device {
     at_device base;
     at_pool *pool;
+    at_memory memory;
 } cpu_device;
 
 typedef struct cpu_loaded {
@@ -177,17 +178,25 @@ static void run_item(void *context, int64_t item, void *scratch)
     one->attend(one->args, item, scratch);
 }
 
-static attune_status launch_kernel(const cpu_loaded *loaded, const attune_step_kernel *step, const at_sizes *sizes,
-                                   const attune_args *args)
+static attune_status items_of(const cpu_loaded *loaded, const attune_step_kernel *step, const at_sizes *sizes,
+                              int64_t *items)
 {
-    int64_t items = 1;
+    *items = 1;
     for (int i = 0; i < 3; ++i) {
         int64_t extent;
         AT_FORWARD(at_term_evaluate(&step->grid[i], sizes, &extent));
-        AT_FAIL_IF(extent < 0 || __builtin_mul_overflow(items, extent, &items), ATTUNE_INVALID_ARGUMENT,
+        AT_FAIL_IF(extent < 0 || __builtin_mul_overflow(*items, extent, items), ATTUNE_INVALID_ARGUMENT,
                    "%s: grid[%d] is %lld, which is negative or makes too many items", loaded->base.kernel->name, i,
                    (long long)extent);
     }
+    return ATTUNE_OK;
+}
+
+static attune_status launch_kernel(const cpu_loaded *loaded, const attune_step_kernel *step, const at_sizes *sizes,
+                                   const attune_args *args)
+{
+    int64_t items;
+    AT_FORWARD(items_of(loaded, step, sizes, &items));
     run one = {loaded->attend, args};
     at_pool_run(((const cpu_device *)loaded->base.device)->pool, items, run_item, &one);
     return ATTUNE_OK;
@@ -229,6 +238,37 @@ static attune_status cpu_launch(const at_loaded *loaded, at_made *made, void *st
     return ATTUNE_OK;
 }
 
+/* ---- Items, on the caller's threads -------------------------------------------------------------------------------
+ */
+
+/* A fill is one item. */
+static attune_status cpu_count_items(const at_loaded *loaded, const attune_args *args, int step, int64_t *items)
+{
+    at_sizes sizes;
+    *items = 1;
+    if (loaded->steps.step[step].kind == ATTUNE_STEP_FILL) {
+        return ATTUNE_OK;
+    }
+    at_sizes_fill(&sizes, args, &loaded->device->target);
+    return items_of((const cpu_loaded *)loaded, &loaded->steps.step[step].as.kernel, &sizes, items);
+}
+
+static attune_status cpu_run_items(const at_loaded *loaded, attune_args *args, int step, int64_t first, int64_t count,
+                                   void *scratch)
+{
+    const cpu_loaded *own = (const cpu_loaded *)loaded;
+    at_sizes sizes;
+    args->step = step;
+    if (loaded->steps.step[step].kind == ATTUNE_STEP_FILL) {
+        at_sizes_fill(&sizes, args, &loaded->device->target);
+        return count == 0 ? ATTUNE_OK : launch_fill(own, &loaded->steps.step[step].as.fill, &sizes, args);
+    }
+    for (int64_t item = first; item < first + count; ++item) {
+        own->attend(args, item, scratch);
+    }
+    return ATTUNE_OK;
+}
+
 /* Launches return when the work is done. */
 static attune_status cpu_synchronise(at_device *device, void *stream)
 {
@@ -241,19 +281,14 @@ static attune_status cpu_synchronise(at_device *device, void *stream)
 
 static attune_status cpu_allocate(at_device *device, size_t bytes, void **data)
 {
-    (void)device;
-    *data = NULL;
-    if (bytes <= SIZE_MAX - 256) {
-        *data = aligned_alloc(256, (bytes / 256 + 1) * 256);
-    }
+    *data = at_memory_take(&((cpu_device *)device)->memory, bytes, 256);
     AT_FAIL_IF(*data == NULL, ATTUNE_OUT_OF_MEMORY, "a buffer of %zu bytes: out of memory", bytes);
     return ATTUNE_OK;
 }
 
 static void cpu_release(at_device *device, void *data)
 {
-    (void)device;
-    free(data);
+    at_memory_give(&((cpu_device *)device)->memory, data);
 }
 
 static attune_status cpu_copy(at_device *device, void *to, const void *from, size_t bytes)
@@ -277,6 +312,8 @@ static const at_device_ops cpu_ops = {
     .unload = cpu_unload,
     .inspect = cpu_inspect,
     .launch = cpu_launch,
+    .count_items = cpu_count_items,
+    .run_items = cpu_run_items,
     .synchronise = cpu_synchronise,
     .allocate = cpu_allocate,
     .release = cpu_release,
@@ -287,6 +324,11 @@ static const at_device_ops cpu_ops = {
 
 attune_status at_cpu_open(attune_isa isa, at_pool *pool, at_device **device)
 {
+    return at_cpu_open_with(isa, pool, &(const at_memory){0}, device);
+}
+
+attune_status at_cpu_open_with(attune_isa isa, at_pool *pool, const at_memory *memory, at_device **device)
+{
     attune_target target;
     *device = NULL;
     AT_FAIL_IF(pool == NULL, ATTUNE_INVALID_ARGUMENT, "pool is NULL");
@@ -296,6 +338,7 @@ attune_status at_cpu_open(attune_isa isa, at_pool *pool, at_device **device)
     made->base.ops = &cpu_ops;
     made->base.target = target;
     made->pool = pool;
+    made->memory = *memory;
     *device = &made->base;
     return ATTUNE_OK;
 }

@@ -7,8 +7,18 @@
 #include "attune/kernel.h"
 #include "base/embedded.h"
 
-/* The library's own; ended by a NULL name. Written by the build. */
-extern const at_embedded at_cuda_images[];
+/* What the library was built with; ended by a NULL name. Written by the build. An image is a file of its own beside the
+ * library, libattune-NAME, which is only read where its kernel is loaded. */
+typedef struct at_cuda_image {
+    const char *name;   /* "cutlass.fatbin" */
+    const char *digest; /* SHA-256, in hexadecimal */
+} at_cuda_image;
+extern const at_cuda_image at_cuda_images[];
+
+/* Reads the library's image of this name: from the folder of $ATTUNE_IMAGES, or from where this library or program lies
+ * or from the library folder beside that. `data` is the caller's to free. ATTUNE_NOT_FOUND says where it was looked
+ * for; what is not what the library was built with is not taken. */
+attune_status at_image_read(const char *name, at_embedded *image);
 
 /* One cubin of an image, or its PTX: text, with zeros behind it or not. */
 typedef struct at_image_code {

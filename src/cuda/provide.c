@@ -117,16 +117,10 @@ static attune_status take_from_ptx(const at_provider *provider, const at_recipe 
     return ATTUNE_OK;
 }
 
-static attune_status take_from_image(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
-                                     at_artifact *artifact, at_cubin *cubin)
+static attune_status take_from(const at_embedded *image, const at_provider *provider, const at_recipe *recipe,
+                               const attune_target *target, at_artifact *artifact, at_cubin *cubin)
 {
-    const at_embedded *image = recipe->sources != NULL ? recipe->sources : at_cuda_images;
     at_image_code code;
-    while (image->name != NULL && strcmp(image->name, recipe->kernel->image) != 0) {
-        ++image;
-    }
-    AT_FAIL_IF(image->name == NULL, ATTUNE_NOT_FOUND, "%s: the image %s is not in this build of the library",
-               recipe->kernel->name, recipe->kernel->image);
     attune_status status = at_image_choose(image, target, &code);
     if (status == ATTUNE_UNSUPPORTED && provider->assembler.assemble != NULL &&
         at_image_ptx(image, target, &code) == ATTUNE_OK) {
@@ -135,6 +129,29 @@ static attune_status take_from_image(const at_provider *provider, const at_recip
     AT_FORWARD(status);
     AT_FORWARD(copy_code(&code, target, artifact));
     return judge_or_free(recipe, target, artifact, cubin);
+}
+
+static attune_status take_from_image(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
+                                     at_artifact *artifact, at_cubin *cubin)
+{
+    const char *name = recipe->kernel->image;
+    const at_embedded *image = recipe->sources;
+    while (image != NULL && image->name != NULL && strcmp(image->name, name) != 0) {
+        ++image;
+    }
+    if (image != NULL) {
+        AT_FAIL_IF(image->name == NULL, ATTUNE_NOT_FOUND, "%s: the image %s is not among what was given",
+                   recipe->kernel->name, name);
+        return take_from(image, provider, recipe, target, artifact, cubin);
+    }
+    at_embedded own;
+    attune_status status = at_image_read(name, &own);
+    if (status != ATTUNE_OK) {
+        return at_fail_in(status, "%s", recipe->kernel->name);
+    }
+    status = take_from(&own, provider, recipe, target, artifact, cubin);
+    free((void *)own.data);
+    return status;
 }
 
 attune_status at_provide(const at_provider *provider, const at_recipe *recipe, const attune_target *target,

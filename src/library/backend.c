@@ -11,7 +11,7 @@ typedef struct backend {
 
 static attune_status open_cpu(const at_settings *settings, at_pool *pool, at_device **device)
 {
-    return at_cpu_open(settings->isa, pool, device);
+    return at_cpu_open_with(settings->isa, pool, &settings->pool.memory, device);
 }
 
 static attune_status open_cuda(const at_settings *settings, at_pool *pool, at_device **device)

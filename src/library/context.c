@@ -12,9 +12,10 @@
 #include "library/offline.h"
 #include "library/state.h"
 
+/* A device that is the parent process's is left to it. */
 static void parts_free(const at_parts *parts)
 {
-    if (parts->device != NULL) {
+    if (parts->device != NULL && !at_device_is_lost(parts->device)) {
         parts->device->ops->close(parts->device);
     }
     at_pool_destroy(parts->pool);
@@ -40,7 +41,29 @@ static attune_status build(attune_context *context)
     AT_FORWARD(at_wisdom_create(&context->shipped));
     AT_FORWARD(at_wisdom_create(&context->wisdom));
     AT_FORWARD(at_lookup_create(sizeof(at_key), &context->choices));
+    AT_FORWARD(at_lookup_create(sizeof(at_variants_key), &context->variants));
     return at_lookup_create(sizeof(at_load_key), &context->loaded);
+}
+
+/* ---- Forking ---------------------------------------------------------------------------------------------------- */
+
+/* A child gets the tables as they are between two changes, which are short; a plan that was being made by another
+ * thread is not there. */
+static void hold_tables(void *self)
+{
+    (void)pthread_rwlock_wrlock(&((attune_context *)self)->lock);
+}
+
+static void give_tables(void *self)
+{
+    (void)pthread_rwlock_unlock(&((attune_context *)self)->lock);
+}
+
+static void become_child(void *self)
+{
+    attune_context *context = self;
+    (void)pthread_rwlock_init(&context->lock, NULL);
+    (void)pthread_mutex_init(&context->planning, NULL);
 }
 
 attune_status at_context_assemble(const at_parts *parts, attune_context **context)
@@ -52,9 +75,14 @@ attune_status at_context_assemble(const at_parts *parts, attune_context **contex
         return at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a context");
     }
     made->parts = *parts;
+    if (parts->device != NULL) {
+        parts->device->forks = at_fork_count();
+    }
     /* With default attributes these cannot fail on Linux. */
     (void)pthread_mutex_init(&made->planning, NULL);
     (void)pthread_rwlock_init(&made->lock, NULL);
+    made->watch = (at_fork_watch){hold_tables, give_tables, become_child, made, NULL, NULL};
+    at_fork_add(&made->watch);
     attune_status status = build(made);
     if (status != ATTUNE_OK) {
         attune_context_destroy(made);
@@ -64,16 +92,24 @@ attune_status at_context_assemble(const at_parts *parts, attune_context **contex
     return ATTUNE_OK;
 }
 
+/* A table and what malloc gave for its values. */
+static void free_values(at_lookup *table)
+{
+    for (size_t i = 0; table != NULL && i < at_lookup_count(table); ++i) {
+        free(at_lookup_at(table, i));
+    }
+    at_lookup_destroy(table);
+}
+
 void attune_context_destroy(attune_context *context)
 {
     if (context == NULL) {
         return;
     }
+    at_fork_remove(&context->watch);
     at_residents_free(context->loaded);
-    for (size_t i = 0; context->choices != NULL && i < at_lookup_count(context->choices); ++i) {
-        free(at_lookup_at(context->choices, i));
-    }
-    at_lookup_destroy(context->choices);
+    free_values(context->choices);
+    free_values(context->variants);
     for (size_t i = 0; context->failure != NULL && i < count_kernels(&context->parts); ++i) {
         free(context->failure[i]);
     }
@@ -105,7 +141,7 @@ static attune_status read_shipped(attune_context *context)
 static attune_status open_parts(const at_settings *settings, const attune_target *elsewhere, at_parts *parts)
 {
     *parts = (at_parts){.kernels = at_catalogue, .clock = at_clock_monotonic()};
-    AT_FORWARD(at_pool_create(settings->threads, ATTUNE_SCRATCH_MAX, &parts->pool));
+    AT_FORWARD(at_pool_create_with(&settings->pool, &parts->pool));
     attune_status status = elsewhere != NULL ? at_offline_open(elsewhere, &parts->device)
                                              : at_backend_open(settings, parts->pool, &parts->device);
     if (status != ATTUNE_OK) {

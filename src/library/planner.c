@@ -1,4 +1,5 @@
-/* From a problem to a kernel and config: held to one by name, else wisdom, else a race, else the heuristics. */
+/* From a problem to a plan: its kernel and config are held to by name, else chosen by wisdom, else by a race, else by
+ * the heuristics. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,93 +79,7 @@ attune_status at_plan_kernel(attune_context *context, const attune_problem *prob
     return plan_choice(context, problem, &choice, plan);
 }
 
-/* ---- By wisdom -------------------------------------------------------------------------------------------------- */
-
-/* A row that cannot serve (an unknown kernel, a config that does not fit, a failed load) is passed over. */
-static bool use_row(attune_context *context, const attune_problem *problem, const at_wisdom_row *row, uint32_t avoided,
-                    at_choice *choice)
-{
-    char name[AT_KERNEL_TEXT_MAX];
-    const char *params;
-    const at_loaded *loaded;
-    const attune_target *target = &context->parts.device->target;
-    memset(choice, 0, sizeof *choice);
-    if (at_kernel_text_split(row->kernel_text, name, sizeof name, &params) != ATTUNE_OK ||
-        (choice->kernel = at_kernels_find(context->parts.kernels, name)) == NULL ||
-        !at_eligible(context, choice->kernel, avoided, NULL) ||
-        !at_kernel_supports(choice->kernel, problem, target, NULL)) {
-        return false;
-    }
-    (void)at_kernel_heuristic(choice->kernel, problem, target, 0, &choice->config);
-    if (at_config_parse(choice->kernel, params, &choice->config) != ATTUNE_OK ||
-        !at_kernel_fits(choice->kernel, problem, target, &choice->config, NULL)) {
-        return false;
-    }
-    choice->origin = row->standing == AT_PROVEN ? AT_ORIGIN_PROVEN : AT_ORIGIN_MEASURED;
-    if (at_residents_get(context, problem, choice->kernel, &choice->config, true, &loaded) != ATTUNE_OK) {
-        at_remember_failure(context, choice->kernel);
-        return false;
-    }
-    return true;
-}
-
-/* The context's own rows and the shipped ones, better first; the own one where they rank alike. Rows may change under
- * other threads only with `planning` held, so they stay valid here. */
-static bool choose_by_wisdom(attune_context *context, const attune_problem *problem, uint32_t avoided,
-                             at_choice *choice)
-{
-    char class_text[AT_CLASS_TEXT_MAX];
-    const char *target = context->target_text;
-    at_problem_class(problem, class_text);
-    const at_wisdom_row *own = at_wisdom_find(context->wisdom, class_text, target, NULL);
-    const at_wisdom_row *shipped = at_wisdom_find(context->shipped, class_text, target, NULL);
-    while (own != NULL || shipped != NULL) {
-        bool of_own =
-            shipped == NULL || (own != NULL && at_wisdom_rank(own, target) >= at_wisdom_rank(shipped, target));
-        if (use_row(context, problem, of_own ? own : shipped, avoided, choice)) {
-            return true;
-        }
-        if (of_own) {
-            own = at_wisdom_find(context->wisdom, class_text, target, own);
-        } else {
-            shipped = at_wisdom_find(context->shipped, class_text, target, shipped);
-        }
-    }
-    return false;
-}
-
-/* ---- By heuristic ----------------------------------------------------------------------------------------------- */
-
-static attune_status choose_by_heuristic(attune_context *context, const attune_problem *problem, uint32_t avoided,
-                                         at_choice *choice)
-{
-    const at_loaded *loaded;
-    attune_status failure = ATTUNE_OK;
-    for (const attune_kernel *const *at = context->parts.kernels; *at != NULL; ++at) {
-        memset(choice, 0, sizeof *choice);
-        choice->kernel = *at;
-        choice->origin = AT_ORIGIN_HEURISTIC;
-        if (!at_eligible(context, *at, avoided, NULL) ||
-            !at_first_fitting(*at, problem, &context->parts.device->target, &choice->config, NULL)) {
-            continue;
-        }
-        attune_status status = at_residents_get(context, problem, *at, &choice->config, true, &loaded);
-        if (status == ATTUNE_OK) {
-            return ATTUNE_OK;
-        }
-        at_remember_failure(context, *at);
-        failure = status;
-    }
-    return failure != ATTUNE_OK ? failure : at_supports_any(context, problem, avoided);
-}
-
 /* ---- Choosing and remembering ----------------------------------------------------------------------------------- */
-
-/* What a caller asks of a plan. */
-typedef struct wanted {
-    int32_t effort;
-    uint32_t avoided; /* ATTUNE_TRAIT_ bits */
-} wanted;
 
 /* Whether an earlier choice answers at this effort: a heuristic one does not once the caller asked for more. */
 static bool satisfies(const at_choice *choice, int32_t effort)
@@ -199,26 +114,21 @@ static attune_status remember(attune_context *context, const at_key *key, const 
     return status;
 }
 
-static attune_status choose(attune_context *context, const attune_problem *problem, const wanted *want,
+static attune_status choose(attune_context *context, const attune_problem *problem, const at_wanted *want,
                             at_choice *choice)
 {
-    if (choose_by_wisdom(context, problem, want->avoided, choice)) {
-        return ATTUNE_OK;
+    const bool computes = problem->seqlen_q > 0 && problem->seqlen_kv > 0;
+    const bool races = computes && (want->effort == ATTUNE_MEASURE || want->effort == ATTUNE_PATIENT);
+    if (!races) {
+        return at_choose_unraced(context, problem, want, choice);
     }
-    if (want->effort == ATTUNE_WISDOM_ONLY) {
-        char class_text[AT_CLASS_TEXT_MAX];
-        at_problem_class(problem, class_text);
-        return at_fail(ATTUNE_NOT_FOUND, "no usable wisdom for class %s on %s", class_text, context->target_text);
-    }
-    bool computes = problem->seqlen_q > 0 && problem->seqlen_kv > 0;
-    if (want->effort != ATTUNE_ESTIMATE && computes) {
-        return at_race_run(context, problem, want->effort == ATTUNE_PATIENT, want->avoided, choice);
-    }
-    return choose_by_heuristic(context, problem, want->avoided, choice);
+    return at_choose_by_wisdom(context, problem, want->avoided, choice)
+               ? ATTUNE_OK
+               : at_race_run(context, problem, want->effort == ATTUNE_PATIENT, want->avoided, choice);
 }
 
 static attune_status choose_and_remember(attune_context *context, const at_key *key, const attune_problem *problem,
-                                         const wanted *want, at_choice *choice)
+                                         const at_wanted *want, at_choice *choice)
 {
     pthread_mutex_lock(&context->planning);
     attune_status status = ATTUNE_OK;
@@ -263,7 +173,7 @@ static attune_status take_options(const attune_plan_options *given, attune_plan_
 }
 
 static attune_status choose_with(attune_context *context, const attune_problem *problem,
-                                 const attune_plan_options *options, const wanted *want, at_choice *choice)
+                                 const attune_plan_options *options, const at_wanted *want, at_choice *choice)
 {
     const attune_kernel *named = context->named.kernel;
     const char *params = context->named.params;
@@ -284,6 +194,16 @@ static attune_status choose_with(attune_context *context, const attune_problem *
                : choose_and_remember(context, &key, problem, want, choice);
 }
 
+/* What the plan has for shorter calls. */
+static attune_status add_variants(attune_context *context, const at_wanted *want, attune_plan *plan)
+{
+    AT_FORWARD(at_variants_get(context, &plan->problem, want, plan->loaded, &plan->variants));
+    if (plan->variants != NULL) {
+        plan->workspace_max = at_variants_workspace(plan->variants);
+    }
+    return ATTUNE_OK;
+}
+
 attune_status attune_plan_create(attune_context *context, const attune_problem *problem,
                                  const attune_plan_options *options, attune_plan **plan)
 {
@@ -295,8 +215,15 @@ attune_status attune_plan_create(attune_context *context, const attune_problem *
     AT_FAIL_IF(context == NULL, ATTUNE_INVALID_ARGUMENT, "context is NULL");
     AT_FORWARD(take_options(options, &whole));
     AT_FORWARD(at_problem_take(problem, &asked));
-    const wanted want = {whole.effort, (whole.deterministic ? (uint32_t)ATTUNE_TRAIT_NONDETERMINISTIC : 0) |
-                                           (whole.batch_invariant ? (uint32_t)ATTUNE_TRAIT_BATCH_VARIANT : 0)};
+    const at_wanted want = {whole.effort, (whole.deterministic ? (uint32_t)ATTUNE_TRAIT_NONDETERMINISTIC : 0) |
+                                              (whole.batch_invariant ? (uint32_t)ATTUNE_TRAIT_BATCH_VARIANT : 0)};
+    AT_FORWARD(at_device_check(context->parts.device));
     AT_FORWARD(choose_with(context, &asked, &whole, &want, &choice));
-    return plan_choice(context, &asked, &choice, plan);
+    AT_FORWARD(plan_choice(context, &asked, &choice, plan));
+    attune_status status = choice.origin == AT_ORIGIN_NAMED ? ATTUNE_OK : add_variants(context, &want, *plan);
+    if (status != ATTUNE_OK) {
+        attune_plan_destroy(*plan);
+        *plan = NULL;
+    }
+    return status;
 }

@@ -149,7 +149,9 @@ void at_residents_free(at_lookup *table)
         at_resident *at = at_lookup_at(table, i);
         while (at != NULL) {
             at_resident *next = at->next;
-            at->loaded->device->ops->unload(at->loaded);
+            if (!at_device_is_lost(at->loaded->device)) {
+                at->loaded->device->ops->unload(at->loaded);
+            }
             free(at);
             at = next;
         }

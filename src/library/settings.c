@@ -78,12 +78,89 @@ static attune_status resolve_threads(const attune_options *options, at_settings 
         AT_FORWARD(at_parse_int64(variable.from, variable.value, 1, THREADS_MAX, &threads));
     }
     if (threads == 0) {
-        int cpus = at_cpu_count();
+        int cpus = settings->pool.cpu_count > 0 ? settings->pool.cpu_count : at_cpu_count();
         threads = cpus < THREADS_MAX ? cpus : THREADS_MAX;
     }
-    settings->threads = (int)threads;
+    settings->pool.threads = (int)threads;
     return ATTUNE_OK;
 }
+
+/* ---- Threads and memory of the caller's ------------------------------------------------------------------------- */
+
+enum { CPUS_MAX = 1024, CPU_MOST = 65535 };
+
+/* "3" or "3-7" at *text, which moves behind it. */
+static bool read_range(const char **text, long *first, long *last)
+{
+    char *end;
+    if (**text < '0' || **text > '9') {
+        return false;
+    }
+    *first = *last = strtol(*text, &end, 10);
+    if (*end == '-' && end[1] >= '0' && end[1] <= '9') {
+        *last = strtol(end + 1, &end, 10);
+    }
+    *text = end;
+    return *first <= *last && *last <= CPU_MOST;
+}
+
+static attune_status read_cpus(const setting *from, at_settings *settings)
+{
+    const char *at = from->value;
+    long first, last;
+    settings->cpus = calloc(CPUS_MAX, sizeof *settings->cpus);
+    AT_FAIL_IF(settings->cpus == NULL, ATTUNE_OUT_OF_MEMORY, "%s: no memory for a list", from->from);
+    for (bool more = true; more; at += more) {
+        AT_FAIL_IF(!read_range(&at, &first, &last) || (*at != ',' && *at != '\0'), ATTUNE_INVALID_ARGUMENT,
+                   "%s is \"%s\": CPUs 0 ... %d are needed, as in \"0-3,8\"", from->from, from->value, CPU_MOST);
+        AT_FAIL_IF(last - first >= CPUS_MAX - settings->pool.cpu_count, ATTUNE_INVALID_ARGUMENT,
+                   "%s is \"%s\": at most %d CPUs are possible", from->from, from->value, CPUS_MAX);
+        for (long cpu = first; cpu <= last; ++cpu) {
+            settings->cpus[settings->pool.cpu_count++] = (int)cpu;
+        }
+        more = *at == ',';
+    }
+    settings->pool.cpus = settings->cpus;
+    return ATTUNE_OK;
+}
+
+static attune_status resolve_cpus(const attune_options *options, at_settings *settings)
+{
+    setting cpus = choose("options.cpus", options->cpus, "ATTUNE_CPUS");
+    AT_FAIL_IF(options->cpus != NULL && options->parallel_for != NULL, ATTUNE_INVALID_ARGUMENT,
+               "options.cpus is given, and options.parallel_for too: then the context has no threads to bind");
+    return cpus.value == NULL || options->parallel_for != NULL ? ATTUNE_OK : read_cpus(&cpus, settings);
+}
+
+static attune_status resolve_wait(const attune_options *options, at_settings *settings)
+{
+    AT_FAIL_IF(options->wait < ATTUNE_WAIT_BRIEFLY || options->wait > ATTUNE_WAIT_ASLEEP, ATTUNE_INVALID_ARGUMENT,
+               "options.wait is %d; allowed are %d (briefly) and %d (asleep)", (int)options->wait, ATTUNE_WAIT_BRIEFLY,
+               ATTUNE_WAIT_ASLEEP);
+    setting wait = choose("options.wait", options->wait == ATTUNE_WAIT_ASLEEP ? "asleep" : NULL, "ATTUNE_WAIT");
+    settings->pool.sleeps = wait.value != NULL && strcmp(wait.value, "asleep") == 0;
+    AT_FAIL_IF(wait.value != NULL && !settings->pool.sleeps && strcmp(wait.value, "briefly") != 0,
+               ATTUNE_INVALID_ARGUMENT, "%s is \"%s\"; allowed are \"briefly\" and \"asleep\"", wait.from, wait.value);
+    return ATTUNE_OK;
+}
+
+static attune_status resolve_pool(const attune_options *options, at_settings *settings)
+{
+    AT_FAIL_IF((options->allocate == NULL) != (options->release == NULL), ATTUNE_INVALID_ARGUMENT,
+               "options.allocate and options.release: both are needed, or neither");
+    AT_FAIL_IF(options->callers < 0 || options->callers > AT_CALLERS_MAX, ATTUNE_INVALID_ARGUMENT,
+               "options.callers is %d; allowed are 0 ... %d", (int)options->callers, AT_CALLERS_MAX);
+    settings->pool.scratch_bytes = ATTUNE_SCRATCH_MAX;
+    settings->pool.callers = options->callers;
+    settings->pool.memory = (at_memory){options->allocate, options->release, options->memory_user};
+    settings->pool.parallel_for = options->parallel_for;
+    settings->pool.parallel_user = options->parallel_user;
+    AT_FORWARD(resolve_cpus(options, settings));
+    AT_FORWARD(resolve_wait(options, settings));
+    return resolve_threads(options, settings);
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------ */
 
 static attune_status resolve_cache(const attune_options *options, at_settings *settings)
 {
@@ -105,7 +182,7 @@ static attune_status resolve(const attune_options *options, at_settings *setting
     settings->wisdom_from = wisdom.from;
     AT_FORWARD(resolve_target(options, settings));
     AT_FORWARD(resolve_isa(options, settings));
-    AT_FORWARD(resolve_threads(options, settings));
+    AT_FORWARD(resolve_pool(options, settings));
     AT_FORWARD(copy_text(&kernel, &settings->kernel));
     AT_FORWARD(copy_text(&wisdom, &settings->wisdom));
     AT_FORWARD(copy_text(&pack, &settings->pack));
@@ -148,5 +225,6 @@ void at_settings_free(at_settings *settings)
     free(settings->wisdom);
     free(settings->pack);
     free(settings->cache);
+    free(settings->cpus);
     *settings = (at_settings){0};
 }

@@ -5,13 +5,15 @@
 #include <stdbool.h>
 
 #include "attune/kernel.h"
+#include "base/threads.h"
 
 typedef struct at_settings {
     bool target_given; /* by option or environment; else the first backend that opens is taken */
     attune_target_kind target;
     int device; /* CUDA ordinal */
     attune_isa isa;
-    int threads;
+    at_pool_options pool; /* its cpus are the settings' */
+    int *cpus;
     char *kernel;            /* "NAME[:PARAM=VALUE,...]" that plans are held to, or NULL */
     const char *kernel_from; /* "options.kernel" or "ATTUNE_KERNEL" */
     char *wisdom;            /* a file to read, or NULL */

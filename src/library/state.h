@@ -3,8 +3,10 @@
 #define LIBRARY_STATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/fork.h"
 #include "core/config.h"
 #include "library/catalogue.h"
 #include "library/context.h"
@@ -39,7 +41,10 @@ struct attune_context {
     at_wisdom *wisdom;        /* read and measured rows */
     at_lookup *choices;       /* at_key -> at_choice */
     at_lookup *loaded;        /* at_load_key -> at_resident */
+    at_lookup *variants;      /* at_variants_key -> at_plan_choices */
+    atomic_int changes;       /* of what is known: wisdom read */
     char **failure;           /* for each of parts.kernels: its first failure, or NULL */
+    at_fork_watch watch;
 };
 
 attune_status at_context_assemble(const at_parts *parts, attune_context **context);
@@ -56,6 +61,12 @@ typedef struct at_key {
 } at_key;
 
 void at_key_fill(at_key *key, const attune_problem *problem);
+
+/* What a caller asks of a plan. */
+typedef struct at_wanted {
+    int32_t effort;   /* attune_effort */
+    uint32_t avoided; /* ATTUNE_TRAIT_ bits */
+} at_wanted;
 
 typedef struct at_choice {
     const attune_kernel *kernel;
@@ -82,6 +93,27 @@ typedef struct at_resident {
 attune_status at_residents_get(attune_context *context, const attune_problem *problem, const attune_kernel *kernel,
                                const attune_config *config, bool may_load, const at_loaded **loaded);
 void at_residents_free(at_lookup *table);
+
+/* By wisdom: false where it knows nothing that can be used. With `planning` held. */
+bool at_choose_by_wisdom(attune_context *context, const attune_problem *problem, uint32_t avoided, at_choice *choice);
+/* By wisdom or, unless the effort is only that, by the kernels' heuristics; nothing is raced, and the choice is not
+ * remembered. With `planning` held. */
+attune_status at_choose_unraced(attune_context *context, const attune_problem *problem, const at_wanted *want,
+                                at_choice *choice);
+
+/* All of one size, so that keys compare as bytes. */
+typedef struct at_variants_key {
+    at_key key;
+    /* batch, heads_q, seqlen_q, seqlen_kv; whether wisdom alone; what is loaded for those sizes; `changes` */
+    int64_t size[7];
+} at_variants_key;
+
+/* What a plan of this problem, for whose own sizes `loaded` was chosen, has for shorter calls; NULL where that is the
+ * same, or may not be another. The context keeps it for all plans that are alike. Call without locks. */
+attune_status at_variants_get(attune_context *context, const attune_problem *problem, const at_wanted *want,
+                              const at_loaded *loaded, const at_plan_choices **variants);
+/* Bytes of workspace for every call. */
+size_t at_variants_workspace(const at_plan_choices *variants);
 
 /* The kernel and parameters of "NAME[:PARAM=VALUE,...]", checked. */
 attune_status at_named_read(const attune_context *context, const char *text, const attune_kernel **kernel,

@@ -21,9 +21,10 @@ static attune_status read_file(const char *path, at_wisdom *wisdom, size_t *skip
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "wisdom file %s", path);
 }
 
-/* What is known has changed, so that every choice must be made anew. Loaded kernels stay. */
+/* What is known has changed, so that every choice must be made anew. Loaded kernels, and what plans have, stay. */
 static void forget_choices(attune_context *context)
 {
+    atomic_fetch_add(&context->changes, 1);
     for (size_t i = 0; i < at_lookup_count(context->choices); ++i) {
         free(at_lookup_at(context->choices, i));
     }

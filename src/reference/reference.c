@@ -1,6 +1,7 @@
 /* Attention in fp64, by the plain formula: all scores of a row, then its softmax, then its sum of values. */
 #include "reference/reference.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static void finish_scores(const attune_args *args, const at_chunk *chunk, int64_
     }
 }
 
-/* Replaces S by exp(S - maximum) (0 where hidden) and returns the row's LSE. */
+/* Replaces S by exp(S - maximum), a logit of -inf by -0 (0 where hidden), and returns the row's LSE. */
 static double soften(const attune_args *args, const at_chunk *chunk, int64_t r, buffers *on)
 {
     double *score = on->score + r * on->keys;
@@ -66,25 +67,29 @@ static double soften(const attune_args *args, const at_chunk *chunk, int64_t r, 
                       ? at_element(sinks, chunk->head * sinks->stride[ATTUNE_STRIDE_HEAD])
                       : -INFINITY;
     double maximum = sink;
-    bool empty = true;
+    bool empty = true; /* no key has a weight: the row sees none, or all its logits are -inf */
     for (int64_t j = 0; j < on->keys; ++j) {
         if (seen[j]) {
-            empty = false;
+            empty = empty && score[j] == -INFINITY;
             maximum = fmax(maximum, score[j]);
         }
     }
     on->sum[r] = 0;
-    /* exp(-inf - -inf): where every logit is -inf the sum is empty, as for a row that sees nothing. */
-    double shift = maximum == -INFINITY ? 0.0 : maximum;
+    double shift = maximum == -INFINITY ? 0.0 : maximum; /* there is no exp(-inf - -inf) */
     for (int64_t j = 0; j < on->keys; ++j) {
-        score[j] = seen[j] ? exp(score[j] - shift) : 0.0;
+        const double weight = score[j] == -INFINITY ? -0.0 : exp(score[j] - shift);
+        score[j] = seen[j] ? weight : 0.0;
         on->sum[r] += score[j];
     }
     on->sum[r] = empty ? 1.0 : on->sum[r] + exp(sink - shift);
-    if (empty) {
-        return sink;
-    }
-    return shift + log(on->sum[r]);
+    return empty ? sink : shift + log(on->sum[r]);
+}
+
+/* A finite logit has a weight, however small: an infinite value stays infinite where fp64 has none left of it. */
+static double seen_part(double weight, double value)
+{
+    const bool lost = weight == 0.0 && !signbit(weight) && isinf(value);
+    return (lost ? DBL_MIN : weight) * value;
 }
 
 /* As gather_block, for blocks with a non-finite value: what a row does not see leaves no trace in it. */
@@ -97,7 +102,7 @@ static void gather_seen(const at_chunk *chunk, int64_t column, buffers *on)
             }
             double weight = on->score[r * on->keys + column + j];
             for (int64_t c = 0; c < on->columns; ++c) {
-                on->o[r * on->columns + c] += weight * on->block[j * on->columns + c];
+                on->o[r * on->columns + c] += seen_part(weight, on->block[j * on->columns + c]);
             }
         }
     }

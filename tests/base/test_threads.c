@@ -24,7 +24,6 @@ typedef struct tally {
     _Atomic int *seen; /* one count an item */
     _Atomic int bad_scratch;
     size_t scratch_bytes;
-    int plain; /* written by run callers without protection: only correct if runs serialise */
 } tally;
 
 static void count_item(void *context, int64_t item, void *scratch)
@@ -148,46 +147,136 @@ static void items_run_at_the_same_time(void **state)
     at_pool_destroy(pool);
 }
 
+/* Runs of several callers at the same time: each does all of its items, whoever has the workers. */
 typedef struct caller {
     at_pool *pool;
-    int *shared; /* plain: TSan and the sum see it if two runs overlap */
     int runs;
+    int wrong;
 } caller;
-
-static void bump_first(void *context, int64_t item, void *scratch)
-{
-    (void)scratch;
-    if (item == 0) {
-        ++*(int *)context;
-    }
-}
 
 static void *call_often(void *argument)
 {
     caller *c = argument;
     for (int run = 0; run < c->runs; ++run) {
-        at_pool_run(c->pool, 1 + run % 5, bump_first, c->shared);
+        int64_t items = 1 + run % 5;
+        _Atomic int64_t sum = 0;
+        at_pool_run(c->pool, items, add_item, &sum);
+        c->wrong += sum != items * (items + 1) / 2;
     }
     return NULL;
 }
 
-static void callers_take_turns(void **state)
+static void callers_share_a_pool(void **state)
 {
     (void)state;
     enum { CALLERS = 6, RUNS = 3000 };
     at_pool *pool;
-    int shared = 0;
     pthread_t threads[CALLERS];
+    caller callers[CALLERS];
     assert_int_equal(at_pool_create(3, 64, &pool), ATTUNE_OK);
-    caller c = {.pool = pool, .shared = &shared, .runs = RUNS};
     for (int i = 0; i < CALLERS; ++i) {
-        assert_int_equal(pthread_create(&threads[i], NULL, call_often, &c), 0);
+        callers[i] = (caller){.pool = pool, .runs = RUNS};
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0);
     }
     for (int i = 0; i < CALLERS; ++i) {
         pthread_join(threads[i], NULL);
+        assert_int_equal(callers[i].wrong, 0);
     }
-    assert_int_equal(shared, CALLERS * RUNS);
     at_pool_destroy(pool);
+}
+
+typedef struct guest {
+    at_pool *pool;
+    meeting *meeting;
+    tally *tally;
+} guest;
+
+static void meet_and_count(void *context, int64_t item, void *scratch)
+{
+    guest *g = context;
+    if (item == 0) {
+        meet(g->meeting, item, scratch);
+    }
+    count_item(g->tally, item, scratch);
+}
+
+static void *call_once(void *argument)
+{
+    guest *g = argument;
+    at_pool_run(g->pool, 3, meet_and_count, g);
+    return NULL;
+}
+
+/* More callers than threads, each of which waits for all the others: with a lock around the run they wait for ever. */
+static void no_caller_waits_for_another(void **state)
+{
+    (void)state;
+    enum { CALLERS = 5 };
+    for (int threads = 1; threads <= 3; ++threads) {
+        meeting all = {.wanted = CALLERS};
+        at_pool *pool;
+        pthread_t started[CALLERS];
+        guest guests[CALLERS];
+        tally tallies[CALLERS];
+        _Atomic int seen[CALLERS][3] = {{0}};
+        assert_int_equal(at_pool_create(threads, SCRATCH, &pool), ATTUNE_OK);
+        for (int i = 0; i < CALLERS; ++i) {
+            tallies[i] = (tally){.seen = seen[i], .scratch_bytes = SCRATCH};
+            guests[i] = (guest){pool, &all, &tallies[i]};
+            assert_int_equal(pthread_create(&started[i], NULL, call_once, &guests[i]), 0);
+        }
+        for (int i = 0; i < CALLERS; ++i) {
+            pthread_join(started[i], NULL);
+            assert_int_equal(tallies[i].bad_scratch, 0);
+            assert_true(seen[i][0] == 1 && seen[i][1] == 1 && seen[i][2] == 1);
+        }
+        at_pool_destroy(pool);
+    }
+}
+
+/* So many callers that some find no scratch, and wait for it. */
+static void more_callers_than_slots(void **state)
+{
+    (void)state;
+    enum { CALLERS = AT_CALLERS_MAX + 9, RUNS = 50 };
+    at_pool *pool;
+    pthread_t threads[CALLERS];
+    caller callers[CALLERS];
+    assert_int_equal(at_pool_create(2, 64, &pool), ATTUNE_OK);
+    for (int i = 0; i < CALLERS; ++i) {
+        callers[i] = (caller){.pool = pool, .runs = RUNS};
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0);
+    }
+    for (int i = 0; i < CALLERS; ++i) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(callers[i].wrong, 0);
+    }
+    at_pool_destroy(pool);
+}
+
+typedef struct again {
+    at_pool *pool;
+    _Atomic int64_t sum;
+} again;
+
+static void run_the_same_pool(void *context, int64_t item, void *scratch)
+{
+    again *a = context;
+    (void)item;
+    (void)scratch;
+    at_pool_run(a->pool, 10, add_item, &a->sum);
+}
+
+static void a_run_inside_the_same_pools_run(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 4; threads += 3) {
+        again a = {.sum = 0};
+        assert_int_equal(at_pool_create(threads, 64, &a.pool), ATTUNE_OK);
+        at_pool_run(a.pool, 50, run_the_same_pool, &a);
+        assert_int_equal(a.sum, 50 * 55);
+        at_pool_destroy(a.pool);
+    }
 }
 
 typedef struct nest {
@@ -214,6 +303,218 @@ static void a_run_inside_another_pools_run(void **state)
     assert_int_equal(n.sum, 200 * 55);
     at_pool_destroy(n.inner);
     at_pool_destroy(outer);
+}
+
+/* ---- What the caller brings ------------------------------------------------------------------------------------- */
+
+typedef struct loop {
+    int calls, pieces;
+} loop;
+
+/* Backwards, in pieces of three. */
+static void own_loop(void *user, int64_t items, attune_work work, void *context)
+{
+    loop *l = user;
+    ++l->calls;
+    for (int64_t end = items; end > 0; end -= 3) {
+        int64_t first = end < 3 ? 0 : end - 3;
+        work(context, first, end - first);
+        ++l->pieces;
+    }
+}
+
+static void a_loop_of_the_callers(void **state)
+{
+    (void)state;
+    loop l = {0};
+    at_pool_options options = {.threads = 4, .scratch_bytes = SCRATCH, .parallel_for = own_loop, .parallel_user = &l};
+    at_pool *pool;
+    assert_int_equal(at_pool_create_with(&options, &pool), ATTUNE_OK);
+    check_run(pool, 10);
+    assert_int_equal(l.calls, 1);
+    assert_int_equal(l.pieces, 4);
+    check_run(pool, 1); /* needs no loop */
+    assert_int_equal(l.calls, 1);
+    at_pool_destroy(pool);
+}
+
+typedef struct heap {
+    int given, taken;
+    bool empty;
+} heap;
+
+static void *heap_take(void *user, size_t bytes, size_t align)
+{
+    heap *h = user;
+    if (h->empty) {
+        return NULL;
+    }
+    ++h->given;
+    return aligned_alloc(align, bytes);
+}
+
+static void heap_give(void *user, void *memory)
+{
+    ++((heap *)user)->taken;
+    free(memory);
+}
+
+static void memory_of_the_callers(void **state)
+{
+    (void)state;
+    heap h = {0};
+    at_pool_options options = {
+        .threads = 3, .scratch_bytes = SCRATCH, .callers = 2, .memory = {heap_take, heap_give, &h}};
+    at_pool *pool;
+    assert_int_equal(at_pool_create_with(&options, &pool), ATTUNE_OK);
+    assert_int_equal(h.given, 3); /* two callers' and the workers' */
+    check_run(pool, 10);
+    at_pool_destroy(pool);
+    assert_int_equal(h.taken, h.given);
+    h.empty = true;
+    assert_int_equal(at_pool_create_with(&options, &pool), ATTUNE_OUT_OF_MEMORY);
+    assert_null(pool);
+}
+
+static void note_cpu(void *context, int64_t item, void *scratch)
+{
+    (void)item;
+    (void)scratch;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1) {
+        atomic_fetch_add((_Atomic int *)context, 1);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void threads_are_bound(void **state)
+{
+    (void)state;
+    cpu_set_t mine;
+    assert_int_equal(sched_getaffinity(0, sizeof mine, &mine), 0);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &mine)) {
+        ++cpu;
+    }
+    at_pool_options options = {.threads = 3, .sleeps = true, .cpus = &cpu, .cpu_count = 1};
+    at_pool *pool;
+    assert_int_equal(at_pool_create_with(&options, &pool), ATTUNE_OK);
+    _Atomic int bound = 0;
+    at_pool_run(pool, 200, note_cpu, &bound);
+    assert_true(CPU_COUNT(&mine) == 1 || (bound > 0 && bound < 200)); /* the caller's thread is as it was */
+    at_pool_destroy(pool);
+}
+
+/* ---- Forking ---------------------------------------------------------------------------------------------------- */
+
+enum { SECONDS = 120 };
+
+/* What the child's function returns is its status; one that hangs is ended by its alarm. */
+static void in_a_child(int (*run)(at_pool *pool), at_pool *pool)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(SECONDS);
+        _exit(run(pool));
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int destroy_only(at_pool *pool)
+{
+    at_pool_destroy(pool);
+    return 0;
+}
+
+static int run_and_destroy(at_pool *pool)
+{
+    for (int run = 0; run < 50; ++run) {
+        _Atomic int64_t sum = 0;
+        at_pool_run(pool, 20, add_item, &sum);
+        if (sum != 210) {
+            return 1;
+        }
+    }
+    at_pool_destroy(pool);
+    return 0;
+}
+
+/* The workers of the child are its own: two items meet. */
+static int meet_and_destroy(at_pool *pool)
+{
+    meeting m = {.wanted = at_pool_threads(pool)};
+    at_pool_run(pool, m.wanted, meet, &m);
+    at_pool_destroy(pool);
+    return 0;
+}
+
+static int fork_again(at_pool *pool)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(run_and_destroy(pool));
+    }
+    int status = 1;
+    (void)waitpid(child, &status, 0);
+    return status != 0 || run_and_destroy(pool) != 0;
+}
+
+static void children_have_pools_of_their_own(void **state)
+{
+    (void)state;
+    static int (*const runs[])(at_pool *) = {destroy_only, run_and_destroy, meet_and_destroy, fork_again};
+    for (int threads = 1; threads <= 8; threads += threads < 4 ? 1 : 4) {
+        at_pool *pool;
+        assert_int_equal(at_pool_create(threads, SCRATCH, &pool), ATTUNE_OK);
+        for (size_t i = 0; i < sizeof runs / sizeof runs[0]; ++i) {
+            in_a_child(runs[i], pool); /* workers spin, or sleep */
+            check_run(pool, 10);
+            nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+            in_a_child(runs[i], pool);
+            check_run(pool, 10);
+        }
+        at_pool_destroy(pool);
+    }
+}
+
+typedef struct busy {
+    at_pool *pool;
+    atomic_bool stop;
+} busy;
+
+static void *call_until_stopped(void *argument)
+{
+    busy *b = argument;
+    while (!b->stop) {
+        _Atomic int64_t sum = 0;
+        at_pool_run(b->pool, 20, add_item, &sum);
+    }
+    return NULL;
+}
+
+/* Other threads hold the workers, and slots, at the moment of the fork. */
+static void children_of_a_busy_process(void **state)
+{
+    (void)state;
+    busy b = {.stop = false};
+    pthread_t threads[2];
+    assert_int_equal(at_pool_create(3, SCRATCH, &b.pool), ATTUNE_OK);
+    for (int i = 0; i < 2; ++i) {
+        assert_int_equal(pthread_create(&threads[i], NULL, call_until_stopped, &b), 0);
+    }
+    for (int i = 0; i < 20; ++i) {
+        in_a_child(run_and_destroy, b.pool);
+    }
+    b.stop = true;
+    for (int i = 0; i < 2; ++i) {
+        pthread_join(threads[i], NULL);
+    }
+    check_run(b.pool, 10);
+    at_pool_destroy(b.pool);
 }
 
 static void wrong_counts_are_refused(void **state)
@@ -298,8 +599,16 @@ int main(void)
         cmocka_unit_test(many_items),
         cmocka_unit_test(runs_after_sleep),
         cmocka_unit_test(items_run_at_the_same_time),
-        cmocka_unit_test(callers_take_turns),
+        cmocka_unit_test(callers_share_a_pool),
+        cmocka_unit_test(no_caller_waits_for_another),
+        cmocka_unit_test(more_callers_than_slots),
+        cmocka_unit_test(a_run_inside_the_same_pools_run),
         cmocka_unit_test(a_run_inside_another_pools_run),
+        cmocka_unit_test(a_loop_of_the_callers),
+        cmocka_unit_test(memory_of_the_callers),
+        cmocka_unit_test(threads_are_bound),
+        cmocka_unit_test(children_have_pools_of_their_own),
+        cmocka_unit_test(children_of_a_busy_process),
         cmocka_unit_test(wrong_counts_are_refused),
         cmocka_unit_test(threads_that_cannot_start_are_an_error),
         cmocka_unit_test(count_follows_affinity),

@@ -2,6 +2,7 @@
  * architecture. */
 #include <ftw.h>
 
+#include "base/file.h"
 #include "base/folder.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -27,9 +28,34 @@ static void remove_all(const folder *f)
     assert_int_equal(nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+/* The library's, as files give them; ended by a NULL name. */
+enum { IMAGES = 4 };
+static at_embedded images[IMAGES + 1];
+
+static int read_images(void **state)
+{
+    (void)state;
+    for (int i = 0; i < IMAGES && at_cuda_images[i].name != NULL; ++i) {
+        if (at_image_read(at_cuda_images[i].name, &images[i]) != ATTUNE_OK) {
+            print_message("%s\n", attune_last_detail());
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int free_images(void **state)
+{
+    (void)state;
+    for (int i = 0; i < IMAGES; ++i) {
+        free((void *)images[i].data);
+    }
+    return 0;
+}
+
 static bool library_has_images(void)
 {
-    if (at_cuda_images[0].name == NULL) {
+    if (images[0].name == NULL) {
         print_message("this build has no images\n");
         return false;
     }
@@ -115,7 +141,7 @@ static void damage_is_survived(void **state)
     if (!library_has_images()) {
         skip();
     }
-    const at_embedded *image = at_cuda_images;
+    const at_embedded *image = images;
     unsigned char *copy = malloc(image->size);
     assert_non_null(copy);
     memcpy(copy, image->data, image->size);
@@ -138,7 +164,7 @@ static void every_architecture_has_code(void **state)
 {
     at_image_code code;
     (void)state;
-    for (const at_embedded *image = at_cuda_images; image->name != NULL; ++image) {
+    for (const at_embedded *image = images; image->name != NULL; ++image) {
         for (int i = 0; i < ARCHS; ++i) {
             attune_target target = fixture_target(archs[i]);
             assert_ok(at_image_choose(image, &target, &code));
@@ -161,13 +187,13 @@ static void devices_in_between_find_code(void **state)
     }
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i) {
         target.arch = pairs[i][0];
-        assert_ok(at_image_choose(at_cuda_images, &target, &code));
+        assert_ok(at_image_choose(images, &target, &code));
         assert_int_equal(code.arch, pairs[i][1]);
     }
     target.arch = 75;
-    assert_fails(at_image_choose(at_cuda_images, &target, &code), ATTUNE_UNSUPPORTED, "sm_80 sm_86");
+    assert_fails(at_image_choose(images, &target, &code), ATTUNE_UNSUPPORTED, "sm_80 sm_86");
     target.arch = 110;
-    assert_fails(at_image_choose(at_cuda_images, &target, &code), ATTUNE_UNSUPPORTED, "the device is sm_110");
+    assert_fails(at_image_choose(images, &target, &code), ATTUNE_UNSUPPORTED, "the device is sm_110");
 }
 
 /* ---- The kernels in them -------------------------------------------------------------------------------------------
@@ -256,7 +282,7 @@ static void the_librarys_images_have_ptx(void **state)
     at_image_code code;
     attune_target target = fixture_target(120);
     (void)state;
-    for (const at_embedded *image = at_cuda_images; image->name != NULL; ++image) {
+    for (const at_embedded *image = images; image->name != NULL; ++image) {
         target.arch = 130;
         assert_ok(at_image_ptx(image, &target, &code));
         assert_int_equal(code.arch, 80);
@@ -295,9 +321,9 @@ static void drivers_make_code_of_ptx(void **state)
     }
     assert_int_equal(folder_make(&cache), 0);
     attune_target target = fixture_target(90);
-    assert_ok(at_image_choose(at_cuda_images, &target, &made.code));
-    unsigned char *copy = image_without_cubins(at_cuda_images);
-    const at_embedded later[] = {{at_cuda_images[0].name, copy, at_cuda_images[0].size}, {NULL, NULL, 0}};
+    assert_ok(at_image_choose(images, &target, &made.code));
+    unsigned char *copy = image_without_cubins(images);
+    const at_embedded later[] = {{images[0].name, copy, images[0].size}, {NULL, NULL, 0}};
     at_provider provider = {.cache = cache.path};
     const attune_kernel *kernel = at_catalogue_find("cutlass");
     attune_problem problem;
@@ -335,15 +361,42 @@ static void drivers_make_code_of_ptx(void **state)
 static void catalogue_and_images_agree(void **state)
 {
     int kernels = 0;
-    int images = 0;
+    int known = 0;
     (void)state;
     for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
         kernels += (*kernel)->image != NULL;
     }
-    while (at_cuda_images[images].name != NULL) {
-        ++images;
+    while (at_cuda_images[known].name != NULL) {
+        ++known;
     }
-    assert_int_equal(kernels, images);
+    assert_int_equal(kernels, known);
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
+
+/* A file that is another build's is passed over, and said to be there; the one beside the library is found then. */
+static void only_the_librarys_own_file_is_taken(void **state)
+{
+    char path[256];
+    folder f;
+    at_embedded image;
+    (void)state;
+    assert_fails(at_image_read("no_such.fatbin", &image), ATTUNE_NOT_FOUND, "no_such.fatbin is not in this build");
+    if (!library_has_images()) {
+        skip();
+    }
+    assert_int_equal(folder_make(&f), 0);
+    (void)snprintf(path, sizeof path, "%s/libattune-%s", f.path, images[0].name);
+    assert_ok(at_file_write(path, "no fatbin", 9));
+    assert_int_equal(setenv("ATTUNE_IMAGES", f.path, 1), 0);
+    assert_ok(at_image_read(images[0].name, &image));
+    assert_int_equal(image.size, images[0].size);
+    free((void *)image.data);
+    assert_ok(at_file_write(path, images[0].data, images[0].size));
+    assert_ok(at_image_read(images[0].name, &image));
+    free((void *)image.data);
+    assert_int_equal(unsetenv("ATTUNE_IMAGES"), 0);
+    remove_all(&f);
 }
 
 static void an_image_that_is_not_there_is_told(void **state)
@@ -366,12 +419,18 @@ static void an_image_that_is_not_there_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_fatbin_is_told),    cmocka_unit_test(compressed_code_is_told),
-        cmocka_unit_test(damage_is_survived),           cmocka_unit_test(every_architecture_has_code),
-        cmocka_unit_test(devices_in_between_find_code), cmocka_unit_test(shipped_rows_are_as_predicted),
-        cmocka_unit_test(catalogue_and_images_agree),   cmocka_unit_test(an_image_that_is_not_there_is_told),
-        cmocka_unit_test(ptx_for_what_came_later),      cmocka_unit_test(the_librarys_images_have_ptx),
+        cmocka_unit_test(what_is_no_fatbin_is_told),
+        cmocka_unit_test(compressed_code_is_told),
+        cmocka_unit_test(damage_is_survived),
+        cmocka_unit_test(every_architecture_has_code),
+        cmocka_unit_test(devices_in_between_find_code),
+        cmocka_unit_test(shipped_rows_are_as_predicted),
+        cmocka_unit_test(only_the_librarys_own_file_is_taken),
+        cmocka_unit_test(catalogue_and_images_agree),
+        cmocka_unit_test(an_image_that_is_not_there_is_told),
+        cmocka_unit_test(ptx_for_what_came_later),
+        cmocka_unit_test(the_librarys_images_have_ptx),
         cmocka_unit_test(drivers_make_code_of_ptx),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, read_images, free_images);
 }

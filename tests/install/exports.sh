@@ -81,6 +81,11 @@ public_header "$1/include/attune/attune.h" >"$headers/attune.h"
 check "$headers/attune.h" "$2/lib/libattune.so" "$2/lib/libattune.a"
 check "$headers/gate.h" "$2/lib/libattune-gate.so" "$2/lib/libattune-gate.a"
 needs_little "$2/lib/libattune.so"
+# Code that is built ahead is a file of its own beside it.
+if [ "$(size "$2/lib/libattune.so" | awk 'NR == 2 {print $1}')" -gt $((5 << 19)) ]; then
+    echo "libattune.so has more than 2.5 MB of code and constants: is what was built ahead in it?"
+    exit 1
+fi
 if needs_little "$2/lib/libattune-gate.so" >/dev/null; then
     echo "libattune-gate.so needs no jansson: is it still looked for?"
     exit 1

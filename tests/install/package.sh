@@ -1,7 +1,8 @@
 #!/bin/bash
-# package.sh SOURCE BUILD WAY LINKAGE: builds the ten-line example against the installed package as a stranger would,
-# and runs it. WAY is "cmake" or "pkgconfig", LINKAGE "shared" or "static". The package is in BUILD/install-test/prefix,
-# which "package.sh SOURCE BUILD install" fills.
+# package.sh SOURCE BUILD WAY LINKAGE: builds the ten-line example, in C and in C++, as a stranger would, and runs it. WAY
+# is how the stranger comes by attune: "find_package" or "pkgconfig", by the installed package in BUILD/install-test/prefix,
+# which "package.sh SOURCE BUILD install" fills; "add_subdirectory" or "FetchContent", by the sources. LINKAGE is "shared"
+# or "static".
 set -euo pipefail
 source=$1 build=$2 way=$3 linkage=${4:-}
 root=$build/install-test
@@ -20,59 +21,82 @@ from attune import library
 path = library.beside()
 assert path and path.startswith("'"$prefix"'"), path
 library.Library().problem("b1,h1,s1,d8,fp32")'
+    # What is needed for the package is built without what only tests need.
+    plan=$(cmake --build "$build" --target attune_package -- -t inputs attune_package 2>/dev/null || true)
+    ! grep -q '/test_\|cmocka' <<<"$plan"
     exit 0
 fi
 
 work=$root/$way-$linkage
 rm -rf "$work"
 mkdir -p "$work"
-config=$(find "$prefix" -name attuneConfig.cmake)
-libdir=$(dirname "$(find "$prefix" -name libattune.a)")
+
+# configure WAY [VARIABLE...]
+configure() {
+    cmake -S "$source/tests/install/consumer" -B "$work" --no-warn-unused-cli -DWAY="$way" -DEXAMPLE="$example" \
+        -DGATE_EXAMPLE="$gate_example" -DATTUNE_SOURCE="$source" "$@" >/dev/null
+}
+
+# compile_both FLAGS...: the example in C and in C++.
+compile_both() {
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$work/ten_lines" "$example" "$@"
+    "${CXX:-c++}" -std=c++17 -Wall -Wextra -Wpedantic -Werror -o "$work/ten_lines_cpp" -x c++ "$example" -x none "$@"
+}
 
 case $way in
-cmake)
+add_subdirectory)
+    shared=OFF
+    [ "$linkage" = shared ] && shared=ON
+    configure -DBUILD_SHARED_LIBS=$shared
+    cmake --build "$work" -j "$(nproc)" >"$work/log" 2>&1 || { tail -n 40 "$work/log"; exit 1; }
+    ;;
+FetchContent) # as above but for how the sources are found: that all is there is seen without building it again
+    configure -DFETCHCONTENT_FULLY_DISCONNECTED=ON
+    cmake --build "$work" --target help >"$work/targets"
+    grep -q ten_lines_cpp "$work/targets"
+    exit 0
+    ;;
+find_package)
     components=$linkage
     [ "$linkage" = shared ] && components= # the default
-    cmake -S "$source/tests/install/consumer" -B "$work" -DEXAMPLE="$example" -DGATE_EXAMPLE="$gate_example" -DLINKAGE="$components" \
-        -Dattune_DIR="$(dirname "$config")" >/dev/null
+    configure -DLINKAGE="$components" -Dattune_DIR="$(dirname "$(find "$prefix" -name attuneConfig.cmake)")"
     cmake --build "$work" >/dev/null
     ;;
 pkgconfig)
+    libdir=$(dirname "$(find "$prefix" -name libattune.a)")
     export PKG_CONFIG_PATH=$libdir/pkgconfig
     version=$(sed -n 's/^#define ATTUNE_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$source/include/attune/attune.h" | paste -sd.)
     [ "$(pkg-config --modversion attune)" = "$version" ]
     if [ "$linkage" = static ]; then
-        flags=$(pkg-config --static --cflags --libs attune)
-        flags=${flags/-lattune/-l:libattune.a}
-        gate_flags=$(pkg-config --static --cflags --libs attune-gate)
-        gate_flags=${gate_flags/-lattune-gate/-l:libattune-gate.a}
-        gate_flags=${gate_flags/-lattune /-l:libattune.a }
+        package=attune-static gate_package=attune-gate-static
     else
-        flags=$(pkg-config --cflags --libs attune)
-        gate_flags=$(pkg-config --cflags --libs attune-gate)
+        package=attune gate_package=attune-gate
         export LD_LIBRARY_PATH=$libdir
     fi
-    # shellcheck disable=SC2086
-    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -o "$work/ten_lines" "$example" $flags
-    # shellcheck disable=SC2086
-    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -o "$work/gate_worker" "$gate_example" $gate_flags -lm
+    # shellcheck disable=SC2046
+    compile_both $(pkg-config --cflags --libs $package)
+    # shellcheck disable=SC2046
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -o "$work/gate_worker" "$gate_example" \
+        $(pkg-config --cflags --libs $gate_package) -lm
     ;;
 esac
 
 # What it is linked to is what was asked for.
-if LC_ALL=C readelf -d "$work/ten_lines" | grep -q 'NEEDED.*libattune'; then is=shared; else is=static; fi
-if [ "$is" != "$linkage" ]; then
-    echo "ten_lines is linked to the $is library, not the $linkage one" >&2
-    exit 1
-fi
+for program in ten_lines ten_lines_cpp; do
+    if LC_ALL=C readelf -d "$work/$program" | grep -q 'NEEDED.*libattune'; then is=shared; else is=static; fi
+    if [ "$is" != "$linkage" ]; then
+        echo "$program is linked to the $is library, not the $linkage one" >&2
+        exit 1
+    fi
+    said=$("$work/$program")
+    echo "$said"
+    case $said in
+    *"last row of O = 255.5") ;;
+    *)
+        echo "expected the mean of 0 ... 511 in the last row of O" >&2
+        exit 1
+        ;;
+    esac
+done
 # The worker ends, without a word, when nobody asks anything of it.
-"$work/gate_worker" </dev/null
-said=$("$work/ten_lines")
-echo "$said"
-case $said in
-*"last row of O = 255.5") ;;
-*)
-    echo "expected the mean of 0 ... 511 in the last row of O" >&2
-    exit 1
-    ;;
-esac
+[ ! -x "$work/gate_worker" ] || "$work/gate_worker" </dev/null

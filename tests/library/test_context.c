@@ -21,8 +21,9 @@ static void with(const char *name, const char *value)
     assert_int_equal(value == NULL ? unsetenv(name) : setenv(name, value, 1), 0);
 }
 
-static const char *const variables[] = {"ATTUNE_TARGET", "ATTUNE_KERNEL", "ATTUNE_ISA", "ATTUNE_THREADS",
-                                        "ATTUNE_WISDOM", "ATTUNE_CACHE",  "ATTUNE_PACK"};
+static const char *const variables[] = {"ATTUNE_TARGET",  "ATTUNE_KERNEL", "ATTUNE_ISA",
+                                        "ATTUNE_THREADS", "ATTUNE_WISDOM", "ATTUNE_CACHE",
+                                        "ATTUNE_PACK",    "ATTUNE_CPUS",   "ATTUNE_WAIT"};
 
 static char *tier; /* of the run as a whole, so that lower tiers are tested by all of this */
 

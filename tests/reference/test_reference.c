@@ -319,6 +319,54 @@ static void test_visible_infinite_logits(void **state)
     assert_true(on.o[0] == 0.0 && on.lse[0] == -INFINITY);
 }
 
+/* A logit that is finite has a weight, and one of -infinity has none: that is what their values show. */
+static void test_infinite_values(void **state)
+{
+    (void)state;
+    tiny on;
+    tiny_init(&on, 1, 2);
+    on.k[1] = -800.0F; /* exp(-800) is no number of fp64 */
+    on.v[1] = INFINITY;
+    tiny_run(&on);
+    assert_true(isinf(on.o[0]) && on.o[0] > 0);
+    on.v[1] = NAN;
+    tiny_run(&on);
+    assert_true(isnan(on.o[0]));
+    on.k[1] = -INFINITY;
+    on.v[1] = INFINITY;
+    tiny_run(&on);
+    assert_true(isnan(on.o[0])); /* 0 * infinity */
+    on.v[1] = 2.0F;
+    tiny_run(&on);
+    assert_true(on.o[0] == 1.0); /* the other value's */
+    tiny_init(&on, 1, 4);
+    for (int j = 0; j < 4; ++j) {
+        on.v[j] = 3e38F;
+    }
+    tiny_run(&on);
+    assert_true(fabs(on.o[0] - (double)3e38F) < 1e30);
+}
+
+/* The sink has nothing to say where no key has a weight, whatever it is. */
+static void test_a_sink_that_is_no_number(void **state)
+{
+    (void)state;
+    tiny on;
+    tiny_init(&on, 1, 2);
+    on.args.features = ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_MASK;
+    on.sink[0] = NAN;
+    on.mask[0] = on.mask[1] = 0;
+    tiny_run(&on);
+    assert_true(on.o[0] == 0.0 && isnan(on.lse[0]));
+    on.mask[0] = on.mask[1] = 1;
+    on.k[0] = on.k[1] = -INFINITY;
+    tiny_run(&on);
+    assert_true(on.o[0] == 0.0 && isnan(on.lse[0]));
+    on.k[1] = 1.0F;
+    tiny_run(&on);
+    assert_true(isnan(on.o[0]) && isnan(on.lse[0]));
+}
+
 static void test_seqused_sets_end_and_offset(void **state)
 {
     (void)state;
@@ -628,6 +676,8 @@ int main(void)
         cmocka_unit_test(test_mask_and_bias_hide),
         cmocka_unit_test(test_hidden_values_leave_no_trace),
         cmocka_unit_test(test_visible_infinite_logits),
+        cmocka_unit_test(test_infinite_values),
+        cmocka_unit_test(test_a_sink_that_is_no_number),
         cmocka_unit_test(test_seqused_sets_end_and_offset),
         cmocka_unit_test(test_varlen),
         cmocka_unit_test(test_grouped_heads),
