@@ -208,9 +208,9 @@ typedef struct attune_options {
     const char *wisdom; /* a wisdom file to read; NULL: $ATTUNE_WISDOM, else only what is shipped */
     const char *cache;  /* directory for compiled kernels; NULL: $ATTUNE_CACHE, else $XDG_CACHE_HOME/attune */
     const char *pack;   /* CUDA: kernels compiled ahead by `attune export`; NULL: $ATTUNE_PACK, else none */
-    const char *cpus; /* "0-3,8": where the context's own threads run, one on each and from the beginning again; where
-                         threads is 0, so many. NULL: $ATTUNE_CPUS, else wherever the process may */
-    int32_t wait;     /* attune_wait */
+    const char *cpus;   /* "0-3,8": where the context's own threads run, one on each and from the beginning again; where
+                           threads is 0, so many. NULL: $ATTUNE_CPUS, else wherever the process may */
+    int32_t wait;       /* attune_wait */
     int32_t callers; /* 0 ... 64: threads that execute at the same time; their scratch is then there from the beginning,
                         else it is allocated when so many meet for the first time. 0: 1 */
     attune_parallel_for parallel_for; /* the context has no threads of its own, and does with this what it would do with

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "core/descriptor.h"
 #include "core/problem.h"
 #include "library/state.h"
 

@@ -166,8 +166,8 @@ static void executing_allocates_nothing(void **state)
     attune_context_destroy(context);
 }
 
-/* What a plan keeps is in its context: 20 KB for each config that it has for shorter calls, and no more of them for long
- * sequences than for all. */
+/* What a plan keeps is in its context: 20 KB for each config that it has for shorter calls, and no more of them for
+ * long sequences than for all. */
 static void planning_takes_configs_alone(void **state)
 {
     enum { CONFIGS = 24, A_CONFIG = 20 * 1024 };
@@ -240,10 +240,8 @@ static void counts_what_is_allocated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_what_is_allocated),
-        cmocka_unit_test(executing_allocates_nothing),
-        cmocka_unit_test(planning_takes_configs_alone),
-        cmocka_unit_test(a_plan_holds_what_it_says),
+        cmocka_unit_test(counts_what_is_allocated),      cmocka_unit_test(executing_allocates_nothing),
+        cmocka_unit_test(planning_takes_configs_alone),  cmocka_unit_test(a_plan_holds_what_it_says),
         cmocka_unit_test(a_context_has_128_kb_a_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
