@@ -50,12 +50,38 @@ static void what_is_found_is_near_the_best(void **state)
                        0.02);
     assert_int_equal(result.measured + result.refused, 80);
     assert_int_equal(result.opponent, on.space->order[0]);
+    assert_int_equal(result.author, on.space->order[0]);
+    assert_float_equal(result.tuned.middle, result.gain.middle, 0.01);
     assert_true(seen.champions >= 1 && result.champions == seen.champions);
     assert_int_equal(on.mutants, 1);
     assert_false(seen.failed[AT_CHECK_PLACEBO] || seen.failed[AT_CHECK_MUTANT] || seen.failed[AT_CHECK_ALARM]);
     assert_non_null(strstr(seen.why[AT_CHECK_EXECUTION], "candidates were launched beside the champion"));
     assert_true(result.top_count == 8 && result.top_us[0] <= result.top_us[7]);
     fake_close(&on);
+}
+
+/* What tuning gained is told by the first config of the kernel's own order, whatever the search began with. */
+static void what_tuning_gained_is_over_the_authors_own(void **state)
+{
+    (void)state;
+    scene a;
+    set(&a, 1, 0.01);
+    int near = a.on.space->order[1];
+    for (int i = 0; i < a.on.space->count; ++i) {
+        bool better = !landscape_refused(a.on.space, i) &&
+                      landscape_log_us(a.on.space, i) < landscape_log_us(a.on.space, near) && i != a.on.space->order[0];
+        near = better ? i : near;
+    }
+    const at_seed first[] = {{near, "wisdom"}, {a.on.space->order[0], "heuristic"}};
+    a.options.first = first;
+    a.options.first_count = 2;
+    at_search_result result = run_with(&a.on, &a.options);
+    assert_int_equal(result.author, a.on.space->order[0]);
+    assert_true(result.tuned.low > 1 && result.tuned.low <= result.tuned.middle);
+    assert_float_equal(log(result.tuned.middle),
+                       landscape_log_us(a.on.space, a.on.space->order[0]) - landscape_log_us(a.on.space, result.winner),
+                       0.02);
+    fake_close(&a.on);
 }
 
 /* The best of all candidates, where the search begins with it: nothing is faster, and that is the answer. */
@@ -473,6 +499,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_found_is_near_the_best),
+        cmocka_unit_test(what_tuning_gained_is_over_the_authors_own),
         cmocka_unit_test(no_gain_is_an_answer),
         cmocka_unit_test(two_seeds_agree_within_the_band),
         cmocka_unit_test(a_final_takes_the_time_it_is_given),
