@@ -56,6 +56,7 @@ foreach(tier ${ATTUNE_TIERS} avx512_bf16 amx)
       target_compile_options(attune_cpu_${tier} PRIVATE -fno-sanitize=signed-integer-overflow)
     endif()
     list(APPEND ATTUNE_KERNEL_OBJECTS $<TARGET_OBJECTS:attune_cpu_${tier}>)
+    list(APPEND ATTUNE_TIER_TARGETS attune_cpu_${tier})
   endif()
 endforeach()
 

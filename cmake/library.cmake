@@ -28,6 +28,10 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/reference/product.c PROPER
 
 add_library(attune_objects OBJECT ${ATTUNE_SOURCES})
 target_link_libraries(attune_objects PRIVATE attune_flags)
+# What is written from the tiers' objects is a source here. make knows files of its own target alone; Ninja knows all.
+if(CMAKE_GENERATOR MATCHES "Makefiles")
+  add_dependencies(attune_objects ${ATTUNE_TIER_TARGETS})
+endif()
 # The catalogue's rows of kernels that are built ahead, where they could be.
 foreach(image ${ATTUNE_IMAGES})
   string(TOUPPER ${image} name)
