@@ -7,9 +7,7 @@ cd "$(dirname "$0")/.."
 build=$(realpath --relative-to=. "${1:-build}") && attune=$build/bin/attune layer=examples/data/minilm_layer.safetensors
 out=$build/demo said=$build/demo/said && mkdir -p "$out" && rm -f "$out/bench.png"
 # For PyTorch's arms: the library of this build.
-if [ -e "$build/lib/libattune-gate.so.0" ]; then
-    export ATTUNE_LIBRARY=${ATTUNE_LIBRARY:-$PWD/$build/lib/libattune-gate.so.0}
-fi
+[ ! -e "$build/lib/libattune-gate.so" ] || export ATTUNE_LIBRARY=${ATTUNE_LIBRARY:-$PWD/$build/lib/libattune-gate.so}
 
 if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; else bold='' plain=''; fi
 number=0
@@ -124,7 +122,7 @@ gpu_gate() {
     if python3 -c 'import torch; assert torch.cuda.is_available()' >/dev/null 2>&1; then
         echo "  And against PyTorch's best, which is each of its back ends that runs:"
         echo
-        judge "$kernel" b1,h8,s512,d64,fp16 --against best
+        judge "$kernel" b1,h8,s512,d64,fp16 --against best || echo '    (its worker does not come up here: see above)'
     else
         echo '  (PyTorch with CUDA is not here: with it, --against best is its best back end.)'
     fi
