@@ -21,7 +21,7 @@ static void says_why_not(void **state)
     char why[240];
     static const attune_kernel *const kernels[] = {&named_only, &tainting, &general, NULL};
     fake_device fake;
-    attune_context *context;
+    attune_context *context = NULL;
     attune_problem large;
     (void)state;
     assert_ok(fake_context(&fake, kernels, &context));
@@ -46,7 +46,7 @@ static void says_what_failed(void **state)
     char why[512];
     static const attune_kernel *const kernels[] = {&broken, &general, NULL};
     fake_device fake;
-    attune_context *context;
+    attune_context *context = NULL;
     attune_problem problem;
     attune_plan *plan;
     (void)state;
