@@ -1,5 +1,6 @@
 #include "base/status.h"
 #include "cli/cli.h"
+#include "stranger/stranger.h"
 
 attune_status at_cli_options(const at_cli *cli, attune_options *options)
 {
@@ -18,6 +19,10 @@ attune_status at_cli_context(const at_cli *cli, attune_context **context)
 {
     attune_options options;
     AT_FORWARD(at_cli_options(cli, &options));
+    AT_FAIL_IF(options.kernel != NULL && at_stranger_is_meant(options.kernel), ATTUNE_INVALID_ARGUMENT,
+               "--kernel %s: nothing of a folder's runs in this process; info, check, gate, evolve, export and bench "
+               "--arms take one",
+               options.kernel);
     AT_FORWARD(attune_context_create(&options, context));
     size_t skipped = attune_wisdom_skipped(*context);
     if (skipped > 0) {

@@ -77,6 +77,9 @@ says_not nan
 runs 64 export --arch 90a --kernel ./mine $small -o pack
 says 'cpu'
 
+runs 64 bench --target cpu --kernel ./mine $small
+says "nothing of a folder's runs in this process"
+
 # Faults are said once, as what they are.
 once() { # FOLDER WORDS
     runs "${3:-64}" check --kernel "$1" --cases 4 $small
