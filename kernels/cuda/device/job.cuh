@@ -114,12 +114,11 @@ template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
     return q;
 }
 
-/* The tile of number `index`. Sections take turns in going down and up, so that work grows and shrinks without jumps:
- * blocks that take numbers to and fro then get equal shares; the last one goes down. */
-template <int block_m, int block_n>
-ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, job &j)
+/* The tile of number `index`, and its head among all of the batch. Sections take turns in going down and up, so that
+ * work grows and shrinks without jumps: blocks that take numbers to and fro then get equal shares; the last one goes
+ * down. */
+ATTUNE_INLINE void find_tile(const queue &q, int index, int &row, int &tile)
 {
-    int row, tile;
     if constexpr (CAUSAL) {
         int section = index / (q.section * q.tiles), at = index - section * q.section * q.tiles;
         int heads = min(q.section, q.rows - section * q.section);
@@ -130,6 +129,13 @@ ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, jo
         row = index / q.tiles;
         tile = index - row * q.tiles;
     }
+}
+
+template <int block_m, int block_n>
+ATTUNE_INLINE bool job_at(const attune_args &args, const queue &q, int index, job &j)
+{
+    int row, tile;
+    find_tile(q, index, row, tile);
     int batch = row / (int)args.heads_q;
     return job_of<block_m, block_n>(args, batch, row - batch * (int)args.heads_q, tile, j);
 }

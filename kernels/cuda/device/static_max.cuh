@@ -9,6 +9,7 @@
 #ifndef DEVICE_STATIC_MAX_CUH
 #define DEVICE_STATIC_MAX_CUH
 
+#include "device/mma.cuh"
 #include "device/rows.cuh"
 
 /* A lane's share of a row in one tile may sum up to STATIC_MAX_REACH, so no weight is above it: fp16 ends at 65,504.
@@ -145,20 +146,6 @@ ATTUNE_INLINE void static_max_lower(row_pair &rows, float (&s)[n], float (&sum)[
 }
 
 /* ---- The scores once more ---- */
-
-/* c += a b for sixteen rows, eight columns and k of 16, all in registers of one warp. */
-ATTUNE_INLINE void ptx_mma_m16n8k16(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
-{
-#if ATTUNE_DTYPE == 1
-#define MMA_TYPES "f32.f16.f16.f32"
-#else
-#define MMA_TYPES "f32.bf16.bf16.f32"
-#endif
-    asm volatile("mma.sync.aligned.m16n8k16.row.col." MMA_TYPES
-                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
 
 /* Rows in memory, `count` of them (none before row 0). */
 struct rows_at {

@@ -1,0 +1,171 @@
+/* mma: descriptor. The source says how it works. */
+#include "launch.h"
+
+enum { WARPS, SPLITS, STRIPS, BLOCK_N, STAGES, Q_REGISTERS, MIN_BLOCKS, PARAMS };
+
+static const int32_t warps_values[] = {1, 2, 4, 8};
+static const int32_t splits_values[] = {1, 2, 4, 8};
+static const int32_t strips_values[] = {1, 2};
+static const int32_t block_n_values[] = {32, 64, 128};
+static const int32_t stages_values[] = {2, 3, 4};
+static const int32_t q_registers_values[] = {0, 1};
+static const int32_t min_blocks_values[] = {1, 2, 3, 4};
+
+static const attune_param params[PARAMS] = {
+    [WARPS] = {"WARPS", warps_values, 4, 0},
+    [SPLITS] = {"SPLITS", splits_values, 4, 0},
+    [STRIPS] = {"STRIPS", strips_values, 2, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
+    [STAGES] = {"STAGES", stages_values, 3, 0},
+    [Q_REGISTERS] = {"Q_REGISTERS", q_registers_values, 2, 0},
+    [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 4, 0},
+};
+
+enum { STRIP_ROWS = 16, WARPS_MAX = 8, DIM_STEP = 8, DIM_MAX = 256, REGISTERS_MAX = 255 };
+
+static int32_t threads_of(const attune_config *config)
+{
+    return config->value[WARPS] * config->value[SPLITS] * 32;
+}
+
+static int32_t block_m(const attune_config *config)
+{
+    return config->value[WARPS] * config->value[STRIPS] * STRIP_ROWS;
+}
+
+static int32_t pitch_of(int32_t dim)
+{
+    return (dim + 63) / 64 * 64;
+}
+
+/* Bytes of a split's ring. */
+static int32_t ring_of(const attune_problem *problem, const attune_config *config)
+{
+    return 2 * config->value[STAGES] * config->value[BLOCK_N] *
+           (pitch_of(problem->head_dim_qk) + pitch_of(problem->head_dim_v));
+}
+
+/* sizeof(Shared) of the source: Q and the rings. */
+static int32_t smem_of(const attune_problem *problem, const attune_config *config)
+{
+    return 2 * block_m(config) * pitch_of(problem->head_dim_qk) + config->value[SPLITS] * ring_of(problem, config);
+}
+
+static int32_t columns_of(int32_t dim)
+{
+    return (dim + 15) / 16 * 16;
+}
+
+/* Registers a thread is about to hold: O, scores, queries, and what addresses and the rest take. */
+static int32_t registers_held(const attune_problem *problem, const attune_config *config)
+{
+    int32_t queries = config->value[Q_REGISTERS] ? columns_of(problem->head_dim_qk) / 4 : 4;
+    int32_t strip = columns_of(problem->head_dim_v) / 2 + config->value[BLOCK_N] / 2 + queries;
+    return config->value[STRIPS] * strip + 44;
+}
+
+/* Registers a thread may have: each of a multiprocessor's four parts holds 512 for each lane of a warp. */
+static int32_t registers_given(const attune_config *config)
+{
+    int32_t warps = config->value[MIN_BLOCKS] * threads_of(config) / 32;
+    int32_t given = 512 / ((warps + 3) / 4) / 8 * 8;
+    return given < REGISTERS_MAX ? given : REGISTERS_MAX;
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)target;
+    if (config->value[WARPS] * config->value[SPLITS] > WARPS_MAX) {
+        return attune_refuse(reason, "WARPS * SPLITS = %d warps: at most %d",
+                             config->value[WARPS] * config->value[SPLITS], WARPS_MAX);
+    }
+    int32_t partial = config->value[STRIPS] * (columns_of(problem->head_dim_v) / 2 + 4) * 4 * config->value[WARPS] * 32;
+    if (config->value[SPLITS] > 1 && partial > ring_of(problem, config)) {
+        return attune_refuse(reason, "SPLITS %d: each hands over %d B, its ring has %d", config->value[SPLITS], partial,
+                             ring_of(problem, config));
+    }
+    if (registers_held(problem, config) > registers_given(config)) {
+        return attune_refuse(reason, "WARPS, SPLITS, MIN_BLOCKS leave %d registers a thread: about %d are needed",
+                             registers_given(config), registers_held(problem, config));
+    }
+    return true;
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    (void)target;
+    *out = (attune_resources){.threads = threads_of(config),
+                              .smem_bytes = smem_of(problem, config),
+                              .scratch_bytes = 0,
+                              .workspace = attune_term_const(0)};
+}
+
+static const attune_config candidates[] = {
+    {{4, 1, 2, 64, 2, 1, 2}}, {{4, 1, 2, 64, 2, 0, 2}}, {{4, 1, 2, 32, 2, 0, 2}},
+    {{8, 1, 1, 64, 2, 0, 1}}, {{8, 1, 1, 32, 2, 0, 1}}, {{4, 1, 1, 64, 2, 0, 2}},
+    {{4, 1, 1, 32, 2, 0, 2}}, {{4, 1, 1, 32, 2, 0, 1}}, {{2, 1, 1, 32, 2, 0, 1}},
+};
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; ++i) {
+        const attune_config *at = &candidates[i];
+        if (valid(problem, target, at, NULL) && smem_of(problem, at) <= target->smem_optin_bytes && index-- == 0) {
+            *config = *at;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    (void)target;
+    *out = at_follow_by_rows("fwd_mma", block_m(config), threads_of(config), smem_of(problem, config));
+}
+
+static const attune_shipped shipped[] = {
+    {"b1,h8,s512,d64,fp16", ""},
+    {"b8,h16,s2048,d64,fp16", ""},
+    {"b8,h16,s2048,d128,fp16", ""},
+    {"b8,h16,s2048,d128,bf16,causal", ""},
+    {"b4,h16,s2048,d256,fp16,causal", ""},
+    {"b2,h8,hkv2,s300,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
+    {NULL, NULL},
+};
+
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_HALF,
+     .features = ATTUNE_FEATURES_FORWARD,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {DIM_STEP, DIM_MAX, DIM_STEP},
+     .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP},
+     .align = 16,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
+extern const attune_kernel at_kernel_mma;
+const attune_kernel at_kernel_mma = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "mma",
+    .summary = "tensor cores by mma.sync: scores and O in registers, cp.async rings; every GPU from sm_80 on",
+    .traits = 0,
+    .param_count = PARAMS,
+    .params = params,
+    .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = "mma.cu",
+};

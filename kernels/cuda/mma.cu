@@ -1,0 +1,619 @@
+/* mma: FlashAttention-2's kind of kernel, on mma.sync: for every GPU from sm_80 on.
+ *
+ * A block is WARPS x STRIPS x 16 query rows of one head, SPLITS times: that many groups of WARPS warps share the rows
+ * and take every SPLITS-th tile of BLOCK_N keys each, and the first group merges what the others have. K and V travel
+ * by cp.async into a ring of STAGES swizzled tiles for each split; scores, weights and O stay in registers. A warp
+ * reads an operand of K or V once for its STRIPS strips of sixteen rows: with one strip shared memory, with two the
+ * tensor cores are what is waited for.
+ *
+ * Keys that some row does not see: a score is replaced, whatever it was, so that nothing non-finite passes through Q
+ * K^T; its weight is then 0, and where V holds something non-finite under such a weight, the tile's values are added
+ * row by row, by those who see them. */
+#include "device/job.cuh"
+#include "device/key_loop.cuh"
+#include "device/mma.cuh"
+#include "device/rows.cuh"
+#include "device/stage.cuh"
+#include "device/swizzle.cuh"
+
+constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
+constexpr int WARP_ROWS = STRIPS * 16, BLOCK_M = WARPS * WARP_ROWS;
+constexpr int pitch_qk = swizzled_pitch<dim_qk>, pitch_v = swizzled_pitch<dim_v>;
+constexpr int steps_qk = (dim_qk + 15) / 16, steps_pv = BLOCK_N / 16, columns_o = (dim_v + 15) / 16;
+constexpr int scores = BLOCK_N / 2, outputs = columns_o * 8; /* of a strip, in a lane */
+constexpr int split_threads = WARPS * 32;
+constexpr int LAZY = 8;
+
+/* Weights of the tile's keys, and what places and pairs add to its scores. */
+enum { BY_PAIRS = ATTUNE_HAS_ALIBI || ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK };
+
+struct Ring {
+    element k[STAGES][BLOCK_N * pitch_qk];
+    element v[STAGES][BLOCK_N * pitch_v];
+};
+struct Shared {
+    element q[BLOCK_M * pitch_qk];
+    Ring ring[SPLITS];
+};
+static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
+static_assert(split_threads * SPLITS == ATTUNE_THREADS, "the descriptor predicts another number of threads");
+static_assert(BLOCK_N <= 128, "a bit for each score of a strip");
+static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && BLOCK_N % 16 == 0, "whole parts and operands");
+
+/* The block's rows, and its way through the keys. */
+struct tile {
+    work w;
+    sequence at;
+    int first_row, end_row;
+    key_loop keys;
+};
+
+/* A warp's place in the block, and a lane's in the warp. */
+struct place {
+    int split, thread; /* of the split */
+    int warp, lane;    /* warp: of the split */
+    int row;           /* of the lane's first row, in the sequence */
+};
+
+/* Of a strip: O, the softmax so far, and the keys that the lane's two rows see. */
+struct strip_state {
+    float o[outputs];
+    row_pair rows;
+    int first[2], end[2];
+};
+
+/* ---- Copies ----------------------------------------------------------------------------------------------------- */
+
+/* Columns of K and Q beyond the head dim, up to whole operands, are zeros: no copy writes them. */
+template <int rows> ATTUNE_INLINE void pad_columns(element *tile, int thread, int threads)
+{
+    if constexpr (dim_qk % 16 != 0) {
+        for (int row = thread; row < rows; row += threads) {
+            *reinterpret_cast<uint4 *>(tile + swizzled_index<pitch_qk>(row, dim_qk / 8)) = uint4{};
+        }
+    }
+}
+
+ATTUNE_INLINE void copy_keys(Ring &ring, int stage, const tile &t, const place &p, int key)
+{
+    if (key < t.keys.end) {
+        swizzled_copy<BLOCK_N, dim_qk, split_threads>(ring.k[stage], t.keys.k, t.keys.stride_k, key, t.keys.kv_end,
+                                                      p.thread);
+        swizzled_copy<BLOCK_N, dim_v, split_threads>(ring.v[stage], t.keys.v, t.keys.stride_v, key, t.keys.kv_end,
+                                                     p.thread);
+    }
+    ptx_cp_async_commit_group();
+}
+
+/* ---- Q K^T ------------------------------------------------------------------------------------------------------ */
+
+/* The warp's queries as operands: read once into registers, or again for every tile where registers are short. */
+struct queries {
+    unsigned rows; /* lane_rows of the warp's first strip */
+    unsigned a[Q_REGISTERS ? steps_qk : 1][STRIPS][4];
+};
+
+ATTUNE_INLINE void load_queries(queries &q, int to, int step)
+{
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        load_operand<pitch_qk>(q.a[to][t], q.rows, t, step);
+    }
+}
+
+ATTUNE_INLINE void multiply_keys(const element *k, queries &q, int lane, float (&s)[STRIPS][scores])
+{
+    unsigned columns = lane_columns<pitch_qk>(k, 0, lane);
+#pragma unroll
+    for (int i = 0; i < STRIPS * scores; ++i) {
+        s[i / scores][i % scores] = 0;
+    }
+#pragma unroll
+    for (int d = 0; d < steps_qk; ++d) {
+        if constexpr (!Q_REGISTERS) {
+            load_queries(q, 0, d);
+        }
+#pragma unroll
+        for (int n = 0; n < steps_pv; ++n) {
+            unsigned b[4];
+            load_operand<pitch_qk>(b, columns, n, d);
+#pragma unroll
+            for (int t = 0; t < STRIPS; ++t) {
+                mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
+            }
+        }
+    }
+}
+
+/* ---- Scores ----------------------------------------------------------------------------------------------------- */
+
+/* Two neighbours of a row, at an even place; what does not exist is left at `none`. */
+template <class T> struct alignas(2 * sizeof(T)) pair {
+    T e[2];
+};
+
+template <class T> ATTUNE_INLINE pair<T> pair_at(const T *row, int at, int end, T none)
+{
+    pair<T> x = {{none, none}};
+    if (at + 1 < end && (reinterpret_cast<attune_u64>(row) & (sizeof x - 1)) == 0) {
+        x = *reinterpret_cast<const pair<T> *>(row + at);
+    } else {
+        x.e[0] = at < end ? row[at] : none;
+        x.e[1] = at + 1 < end ? row[at + 1] : none;
+    }
+    return x;
+}
+
+/* What depends on the pair of query and key: scores become whole, in units of log2. */
+ATTUNE_INLINE void add_pairs(const attune_args &args, const tile &t, int row, int key, int end, int lane, int r,
+                             float factor, float (&s)[scores])
+{
+    query_row q = query_row_of(args, t.at, t.w.batch, t.w.head, row);
+    const int column = lane % 4 * 2;
+    const float ahead = (float)((attune_i64)row + t.at.offset - key - column);
+    end = q.exists ? end : 0;
+#pragma unroll
+    for (int i = 0; i < scores / 4; ++i) {
+        const int at = key + i * 8 + column;
+        pair<element> bias = {};
+        pair<unsigned char> seen = {};
+        if constexpr (ATTUNE_HAS_BIAS) {
+            bias = pair_at(q.bias, at, end, element{});
+        }
+        if constexpr (ATTUNE_HAS_MASK) {
+            seen = pair_at(q.mask, at, end, (unsigned char)0);
+        }
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            float &x = s[i * 4 + r * 2 + e];
+            x *= factor;
+            if constexpr (ATTUNE_HAS_ALIBI) {
+                x = fmaf(-LOG2_E * q.slope, fabsf(ahead - (float)(i * 8 + e)), x);
+            }
+            if constexpr (ATTUNE_HAS_BIAS) {
+                const float b = to_float(bias.e[e]);
+                x = b == negative_infinity() ? b : fmaf(LOG2_E, b, x);
+            }
+            if constexpr (ATTUNE_HAS_MASK) {
+                x = seen.e[e] != 0 ? x : negative_infinity();
+            }
+        }
+    }
+}
+
+/* Products become scores, but for `scale`; -inf where hidden. */
+ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, const place &p, int strip, int key,
+                                 bool masked, float inner, const strip_state &state, float (&s)[scores])
+{
+    rows_shape<scores>(s, inner);
+    if constexpr (BY_PAIRS) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            add_pairs(args, t, p.row + strip * 16 + r * 8, key, state.end[r], p.lane, r, score_factor(args), s);
+        }
+    }
+    if (masked) {
+        const int first[2] = {state.first[0] - key, state.first[1] - key};
+        const int end[2] = {state.end[0] - key, state.end[1] - key};
+        rows_hide<BEGINS_MOVE, scores>(s, first, end, p.lane);
+    }
+}
+
+/* ---- P V -------------------------------------------------------------------------------------------------------- */
+
+/* Weights of the tile as operands. */
+typedef unsigned weights[STRIPS][steps_pv][4];
+
+ATTUNE_INLINE void add_values(const element *v, const weights &w, int lane, strip_state (&state)[STRIPS])
+{
+    unsigned rows = lane_rows<pitch_v>(v, 0, lane);
+#pragma unroll
+    for (int n = 0; n < steps_pv; ++n) {
+#pragma unroll
+        for (int c = 0; c < columns_o; ++c) {
+            unsigned b[4];
+            load_operand_trans<pitch_v>(b, rows, n, c);
+#pragma unroll
+            for (int t = 0; t < STRIPS; ++t) {
+                mma_16x16(&state[t].o[c * 8], w[t][n], b);
+            }
+        }
+    }
+}
+
+/* ---- Values that are not finite --------------------------------------------------------------------------------- */
+
+/* Whether rows may see different keys of a tile, or none of them a key that is there. */
+enum { ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || HIDES_ANYWHERE };
+
+/* Of two elements: exponents, what carries out of one that is all ones, and 1. */
+constexpr unsigned exponents = ATTUNE_DTYPE == 1 ? 0x7c007c00u : 0x7f807f80u,
+                   carries = ATTUNE_DTYPE == 1 ? 0x04000400u : 0x00800080u,
+                   ones = ATTUNE_DTYPE == 1 ? 0x3c003c00u : 0x3f803f80u;
+
+/* All bits of those that are not finite. */
+ATTUNE_INLINE unsigned nonfinite(unsigned two)
+{
+    return ((((two & exponents) + carries) & 0x80008000u) >> 15) * 0xffffu;
+}
+
+/* Whether the tile has any. */
+ATTUNE_INLINE bool finds_nonfinite(const element *v, int lane)
+{
+    unsigned found = 0;
+#pragma unroll 2
+    for (int i = lane; i < BLOCK_N * (dim_v / 8); i += 32) {
+        const uint4 x = *reinterpret_cast<const uint4 *>(v + swizzled_index<pitch_v>(i / (dim_v / 8), i % (dim_v / 8)));
+        found |= ((x.x & exponents) + carries) | ((x.y & exponents) + carries) | ((x.z & exponents) + carries) |
+                 ((x.w & exponents) + carries);
+    }
+    return __any_sync(0xffffffff, (found & 0x80008000u) != 0);
+}
+
+/* Which of the strip's scores that the lane holds are of keys that their rows see, a bit for each. */
+ATTUNE_INLINE attune_u64 find_seen(const attune_args &args, const tile &t, int row, int key, int lane)
+{
+    attune_u64 seen = 0;
+#pragma unroll 1
+    for (int r = 0; r < 2; ++r) {
+        const query_row q = query_row_of(args, t.at, t.w.batch, t.w.head, row + r * 8);
+#pragma unroll 1
+        for (int i = 0; i < scores / 2; ++i) {
+            const int at = key + i / 2 * 8 + lane % 4 * 2 + i % 2;
+            seen |= (attune_u64)sees(q, at) << (i / 2 * 4 + r * 2 + i % 2);
+        }
+    }
+    return seen;
+}
+
+/* Of two elements, 1 where they are +inf, -inf or NaN, by `kind` 0 to 2, else 0. */
+ATTUNE_INLINE unsigned nonfinite_of_kind(unsigned two, int kind)
+{
+    const unsigned fraction = two & ~(exponents | 0x80008000u);
+    const unsigned has_fraction = (((fraction + 0x7fff7fffu) & 0x80008000u) >> 15) * 0xffffu;
+    const unsigned is_negative = ((two & 0x80008000u) >> 15) * 0xffffu;
+    const unsigned is = kind == 2 ? has_fraction : ~has_fraction & (kind == 1 ? is_negative : ~is_negative);
+    return nonfinite(two) & is & ones;
+}
+
+/* The same as add_values where V has them: they reach the rows that see them, and no other. To each output goes what is
+ * finite, and how many of each kind its row sees. */
+ATTUNE_INLINE void add_values_seen(const attune_args &args, const tile &t, const place &p, const element *v, int key,
+                                   const weights &w, strip_state (&state)[STRIPS])
+{
+    attune_u64 seen[STRIPS];
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        seen[strip] = find_seen(args, t, p.row + strip * 16, key, p.lane);
+    }
+    unsigned rows = lane_rows<pitch_v>(v, 0, p.lane);
+#pragma unroll
+    for (int c = 0; c < columns_o; ++c) {
+#pragma unroll
+        for (int n = 0; n < steps_pv; ++n) {
+            unsigned b[4];
+            load_operand_trans<pitch_v>(b, rows, n, c);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                b[i] &= ~nonfinite(b[i]);
+            }
+#pragma unroll
+            for (int strip = 0; strip < STRIPS; ++strip) {
+                mma_16x16(&state[strip].o[c * 8], w[strip][n], b);
+            }
+        }
+#pragma unroll 1
+        for (int kind = 0; kind < 3; ++kind) {
+            const float value = __int_as_float(kind == 2 ? 0x7fc00000 : kind == 1 ? 0xff800000 : 0x7f800000);
+            float count[STRIPS][8] = {};
+#pragma unroll 1
+            for (int n = 0; n < steps_pv; ++n) {
+                unsigned b[4];
+                load_operand_trans<pitch_v>(b, rows + n * 16 * pitch_v * 2, 0, c);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    b[i] = nonfinite_of_kind(b[i], kind);
+                }
+#pragma unroll
+                for (int strip = 0; strip < STRIPS; ++strip) {
+                    unsigned a[4];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        const unsigned two = (unsigned)(seen[strip] >> (n * 8 + i * 2)) & 3;
+                        a[i] = ((two & 1) * 0xffffu | (two >> 1) * 0xffff0000u) & ones;
+                    }
+                    mma_16x16(count[strip], a, b);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < STRIPS * 8; ++i) {
+                float &o = state[i / 8].o[c * 8 + i % 8];
+                o = count[i / 8][i % 8] > 0 ? o + value : o;
+            }
+        }
+    }
+}
+
+/* ---- A tile of keys --------------------------------------------------------------------------------------------- */
+
+/* Scores become weights, of all strips. */
+ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS])
+{
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        softmax_step f;
+        rows_raise<LAZY, scores>(state[t].rows, s[t], scale, f);
+        rows_exponentiate<0, scores>(s[t], scale, f);
+        rows_finish(state[t].rows, f);
+        rows_rescale<LAZY>(state[t].o, f.factor);
+    }
+}
+
+/* Whether no row of the warp sees any key of the tile: all scores are -inf. */
+template <int n> ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][n])
+{
+    float most = negative_infinity();
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        most = fmaxf(most, fmaxf(row_maximum<scores>(s[t], 0), row_maximum<scores>(s[t], 1)));
+    }
+    return !__any_sync(0xffffffff, most > negative_infinity());
+}
+
+struct constants {
+    float scale, inner;
+    bool negative; /* the scale is: products change their sign */
+};
+
+ATTUNE_INLINE void visit_tile(const attune_args &args, const tile &t, const place &p, const constants &with, int key,
+                              bool masked, const element *k, const element *v, queries &q, strip_state (&state)[STRIPS])
+{
+    float s[STRIPS][scores];
+    multiply_keys(k, q, p.lane, s);
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        if (with.negative) {
+#pragma unroll
+            for (int i = 0; i < scores; ++i) {
+                s[strip][i] = -s[strip][i];
+            }
+        }
+        finish_scores(args, t, p, strip, key, masked, with.inner, state[strip], s[strip]);
+    }
+    if constexpr (HIDES_ANYWHERE) {
+        if (sees_nothing(s)) {
+            return;
+        }
+    }
+    weigh(s, BY_PAIRS ? 1.0f : with.scale, state);
+    weights w;
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        rows_pack<scores>(s[strip], w[strip]);
+    }
+    if (ROWS_DIFFER && (HIDES_ANYWHERE || masked) && finds_nonfinite(v, p.lane)) {
+        add_values_seen(args, t, p, v, key, w, state);
+    } else {
+        add_values(v, w, p.lane, state);
+    }
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------------------- */
+
+ATTUNE_INLINE void begin_strips(const attune_args &args, const tile &t, const place &p, strip_state (&state)[STRIPS])
+{
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+#pragma unroll
+        for (int i = 0; i < outputs; ++i) {
+            state[strip].o[i] = 0;
+        }
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            key_range seen = keys_seen(args, t.at, p.row + strip * 16 + r * 8);
+            state[strip].first[r] = seen.first;
+            state[strip].end[r] = seen.end;
+            state[strip].rows.maximum[r] = negative_infinity();
+            state[strip].rows.sum[r] = 0;
+        }
+    }
+}
+
+ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const place &p, Shared &shared,
+                              strip_state (&state)[STRIPS])
+{
+    const float factor = score_factor(args);
+    const constants with = {fabsf(factor), score_inner(args), !BY_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0};
+    const int first_row = p.row - p.lane / 4, last_row = min(first_row + WARP_ROWS, t.end_row) - 1;
+    key_range any_sees = {0, 0}, all_see = {0, 0};
+    if (last_row >= first_row) {
+        any_sees = keys_seen_by_any(args, t.at, first_row, last_row);
+        all_see = keys_seen_by_all(args, t.at, first_row, last_row);
+    }
+    Ring &ring = shared.ring[p.split];
+    queries q = {lane_rows<pitch_qk>(shared.q, p.warp * WARP_ROWS, p.lane), {}};
+    int stage = 0;
+    for (int key = t.keys.begin + p.split * BLOCK_N; key < t.keys.end; key += SPLITS * BLOCK_N) {
+        ptx_cp_async_wait_group<STAGES - 2>();
+        split_barrier<SPLITS, split_threads>(p.split); /* the tile is there, and the one before is done with */
+        copy_keys(ring, (stage + STAGES - 1) % STAGES, t, p, key + (STAGES - 1) * SPLITS * BLOCK_N);
+        if (Q_REGISTERS && key == t.keys.begin + p.split * BLOCK_N) {
+#pragma unroll
+            for (int d = 0; d < steps_qk; ++d) {
+                load_queries(q, d, d);
+            }
+        }
+        if (!hides_tile(any_sees.first, any_sees.end, key, BLOCK_N)) {
+            visit_tile(args, t, p, with, key, needs_mask(all_see.first, all_see.end, key, BLOCK_N), ring.k[stage],
+                       ring.v[stage], q, state);
+        }
+        stage = (stage + 1) % STAGES;
+    }
+}
+
+/* The sink counts in the denominator, once. From here on maxima are in units of log2. */
+ATTUNE_INLINE void add_sink(const attune_args &args, const tile &t, bool first_lane, strip_state &state)
+{
+    const float scale = BY_PAIRS ? 1.0f : fabsf(score_factor(args));
+    online sink = online_start(args, t.w.head, first_lane);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        state.rows.maximum[r] = state.rows.maximum[r] * scale;
+        if constexpr (ATTUNE_HAS_SINK) {
+            online all = {state.rows.maximum[r], state.rows.sum[r]};
+            const float factor = online_raise(&all, sink.maximum);
+            all.sum += sink.sum * ptx_ex2_approx_ftz_f32(sink.maximum - subtrahend(all.maximum));
+            state.rows.maximum[r] = all.maximum;
+            state.rows.sum[r] = all.sum;
+#pragma unroll
+            for (int i = 0; i < outputs; ++i) {
+                state.o[i] *= i / 2 % 2 == r ? factor : 1.0f;
+            }
+        }
+    }
+}
+
+ATTUNE_INLINE void store_strip(const attune_args &args, const tile &t, const place &p, int strip,
+                               const strip_state &state)
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const int row = p.row + strip * 16 + r * 8;
+        const bool exists = row < t.at.length_q;
+        const float sum = group_sum<4>(state.rows.sum[r]);
+        const attune_i64 place = t.at.first_q + row;
+        if (wants_lse(args) && exists && p.lane % 4 == 0) {
+            store_lse(args, t.at.batch, t.w.head, place, state.rows.maximum[r], sum);
+        }
+        element *out = row_of<element>(args.tensor[ATTUNE_O], t.at.batch, t.w.head, place);
+        rows_store(out, exists, reinterpret_cast<const float(&)[dim_v / 2]>(state.o), r, online_normaliser(sum),
+                   p.lane);
+    }
+}
+
+/* What a split hands over, in the ring that it is done with: lanes are neighbours, so that nobody waits for a bank. */
+constexpr int partial_floats = STRIPS * (outputs + 4);
+static_assert(SPLITS == 1 || split_threads * partial_floats * sizeof(float) <= sizeof(Ring),
+              "what a split hands over fits into its ring");
+
+ATTUNE_INLINE float &partial_of(Shared &shared, int split, const place &p, int i)
+{
+    return reinterpret_cast<float *>(&shared.ring[split])[i * split_threads + p.thread];
+}
+
+ATTUNE_INLINE void hand_over(Shared &shared, const place &p, const strip_state (&state)[STRIPS])
+{
+    int at = 0;
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            partial_of(shared, p.split, p, at++) = state[t].rows.maximum[r];
+            partial_of(shared, p.split, p, at++) = state[t].rows.sum[r];
+        }
+#pragma unroll
+        for (int i = 0; i < outputs; ++i) {
+            partial_of(shared, p.split, p, at++) = state[t].o[i];
+        }
+    }
+}
+
+/* Takes in what another split has handed over; maxima are as scores are kept, `scale` off. */
+ATTUNE_INLINE void merge(Shared &shared, const place &p, int split, float scale, strip_state (&state)[STRIPS])
+{
+    int at = 0;
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        float own[2], other[2];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const float maximum = partial_of(shared, split, p, at++), sum = partial_of(shared, split, p, at++);
+            const float before = state[t].rows.maximum[r], after = fmaxf(before, maximum);
+            own[r] = ptx_ex2_approx_ftz_f32((before - subtrahend(after)) * scale);
+            other[r] = ptx_ex2_approx_ftz_f32((maximum - subtrahend(after)) * scale);
+            state[t].rows.maximum[r] = after;
+            state[t].rows.sum[r] = state[t].rows.sum[r] * own[r] + sum * other[r];
+        }
+#pragma unroll
+        for (int i = 0; i < outputs; ++i) {
+            const float o = partial_of(shared, split, p, at++);
+            state[t].o[i] = state[t].o[i] * own[i / 2 % 2] + o * other[i / 2 % 2];
+        }
+    }
+}
+
+/* Whether this warp has the block's rows, all keys taken in. */
+ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p, strip_state (&state)[STRIPS])
+{
+    if constexpr (SPLITS > 1) {
+        split_barrier<SPLITS, split_threads>(p.split); /* nobody reads the ring any more */
+        if (p.split > 0) {
+            hand_over(shared, p, state);
+        }
+        join_splits();
+        if (p.split > 0) {
+            return false;
+        }
+#pragma unroll 1
+        for (int split = 1; split < SPLITS; ++split) {
+            merge(shared, p, split, BY_PAIRS ? 1.0f : fabsf(score_factor(args)), state);
+        }
+    }
+    return true;
+}
+
+ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, tile &t)
+{
+    const queue q = queue_of<BLOCK_M>(args);
+    int row;
+    find_tile(q, (int)blockIdx.x, row, t.w.tile);
+    t.w.batch = row / (int)args.heads_q;
+    t.w.head = row - t.w.batch * (int)args.heads_q;
+    t.at = sequence_of(args, t.w.batch);
+    t.first_row = t.w.tile * BLOCK_M;
+    t.end_row = (int)min(t.at.length_q, (attune_i64)t.first_row + BLOCK_M);
+    return t.first_row < t.at.length_q;
+}
+
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
+    fwd_mma(const __grid_constant__ attune_args args)
+{
+    follow_launch();
+    extern __shared__ __align__(128) unsigned char memory[];
+    Shared &shared = *reinterpret_cast<Shared *>(memory);
+    tile t;
+    if (!find_tile_of_block(args, t)) {
+        return;
+    }
+    place p;
+    p.split = SPLITS == 1 ? 0 : (int)threadIdx.x / split_threads;
+    p.thread = (int)threadIdx.x % split_threads;
+    p.warp = p.thread / 32;
+    p.lane = p.thread % 32;
+    p.row = t.first_row + p.warp * WARP_ROWS + p.lane / 4;
+    t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, t.first_row, t.end_row);
+    pad_columns<BLOCK_M>(shared.q, (int)threadIdx.x, ATTUNE_THREADS);
+    pad_columns<STAGES * BLOCK_N>(shared.ring[p.split].k[0], p.thread, split_threads);
+    swizzled_copy<BLOCK_M, dim_qk, ATTUNE_THREADS, pitch_qk>(
+        shared.q, row_of<element>(args.tensor[ATTUNE_Q], t.at.batch, t.w.head, t.at.first_q),
+        args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], t.first_row, t.end_row, (int)threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < STAGES - 1; ++i) {
+        copy_keys(shared.ring[p.split], i, t, p, t.keys.begin + (i * SPLITS + p.split) * BLOCK_N);
+    }
+    if constexpr (SPLITS > 1) { /* queries are copied by all */
+        ptx_cp_async_wait_group<STAGES - 2>();
+        __syncthreads();
+    }
+    strip_state state[STRIPS];
+    begin_strips(args, t, p, state);
+    visit_keys(args, t, p, shared, state);
+    ptx_cp_async_wait_group<0>(); /* a block must not end with copies in flight */
+    if (join(args, shared, p, state)) {
+#pragma unroll
+        for (int strip = 0; strip < STRIPS; ++strip) {
+            add_sink(args, t, p.lane % 4 == 0, state[strip]);
+            store_strip(args, t, p, strip, state[strip]);
+        }
+    }
+}
