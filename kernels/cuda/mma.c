@@ -1,24 +1,21 @@
 /* mma: descriptor. The source says how it works. */
 #include "launch.h"
 
-enum { WARPS, SPLITS, STRIPS, BLOCK_N, STAGES, Q_REGISTERS, MIN_BLOCKS, PARAMS };
+enum { WARPS, SPLITS, STRIPS, BLOCK_N, STAGES, Q_REGISTERS, OVERLAP, MIN_BLOCKS, PARAMS };
 
 static const int32_t warps_values[] = {1, 2, 4, 8};
 static const int32_t splits_values[] = {1, 2, 4, 8};
 static const int32_t strips_values[] = {1, 2};
 static const int32_t block_n_values[] = {32, 64, 128};
 static const int32_t stages_values[] = {2, 3, 4};
-static const int32_t q_registers_values[] = {0, 1};
+static const int32_t switch_values[] = {0, 1};
 static const int32_t min_blocks_values[] = {1, 2, 3, 4};
 
 static const attune_param params[PARAMS] = {
-    [WARPS] = {"WARPS", warps_values, 4, 0},
-    [SPLITS] = {"SPLITS", splits_values, 4, 0},
-    [STRIPS] = {"STRIPS", strips_values, 2, 0},
-    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
-    [STAGES] = {"STAGES", stages_values, 3, 0},
-    [Q_REGISTERS] = {"Q_REGISTERS", q_registers_values, 2, 0},
-    [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 4, 0},
+    [WARPS] = {"WARPS", warps_values, 4, 0},      [SPLITS] = {"SPLITS", splits_values, 4, 0},
+    [STRIPS] = {"STRIPS", strips_values, 2, 0},   [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
+    [STAGES] = {"STAGES", stages_values, 3, 0},   [Q_REGISTERS] = {"Q_REGISTERS", switch_values, 2, 0},
+    [OVERLAP] = {"OVERLAP", switch_values, 2, 0}, [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 4, 0},
 };
 
 enum { STRIP_ROWS = 16, WARPS_MAX = 8, DIM_STEP = 8, DIM_MAX = 256, REGISTERS_MAX = 255 };
@@ -56,12 +53,14 @@ static int32_t columns_of(int32_t dim)
     return (dim + 15) / 16 * 16;
 }
 
-/* Registers a thread is about to hold: O, scores, queries, and what addresses and the rest take. */
+/* Registers a thread is about to hold: O, scores (of two tiles where they overlap), queries, and what addresses and the
+ * rest take. */
 static int32_t registers_held(const attune_problem *problem, const attune_config *config)
 {
+    const bool overlap = config->value[OVERLAP] != 0;
     int32_t queries = config->value[Q_REGISTERS] ? columns_of(problem->head_dim_qk) / 4 : 4;
-    int32_t strip = columns_of(problem->head_dim_v) / 2 + config->value[BLOCK_N] / 2 + queries;
-    return config->value[STRIPS] * strip + 44;
+    int32_t strip = columns_of(problem->head_dim_v) / 2 + (overlap ? 2 : 1) * config->value[BLOCK_N] / 2 + queries;
+    return config->value[STRIPS] * strip + (overlap ? 56 : 44);
 }
 
 /* Registers a thread may have: each of a multiprocessor's four parts holds 512 for each lane of a warp. */
@@ -79,6 +78,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[WARPS] * config->value[SPLITS] > WARPS_MAX) {
         return attune_refuse(reason, "WARPS * SPLITS = %d warps: at most %d",
                              config->value[WARPS] * config->value[SPLITS], WARPS_MAX);
+    }
+    if (config->value[OVERLAP] && config->value[STAGES] != 2) {
+        return attune_refuse(reason, "OVERLAP 1: with STAGES 2 only");
     }
     int32_t partial = config->value[STRIPS] * (columns_of(problem->head_dim_v) / 2 + 4) * 4 * config->value[WARPS] * 32;
     if (config->value[SPLITS] > 1 && partial > ring_of(problem, config)) {
@@ -102,22 +104,56 @@ static void resources(const attune_problem *problem, const attune_target *target
                               .workspace = attune_term_const(0)};
 }
 
-static const attune_config candidates[] = {
-    {{4, 1, 2, 64, 2, 1, 2}}, {{4, 1, 2, 64, 2, 0, 2}}, {{4, 1, 2, 32, 2, 0, 2}},
-    {{8, 1, 1, 64, 2, 0, 1}}, {{8, 1, 1, 32, 2, 0, 1}}, {{4, 1, 1, 64, 2, 0, 2}},
-    {{4, 1, 1, 32, 2, 0, 2}}, {{4, 1, 1, 32, 2, 0, 1}}, {{2, 1, 1, 32, 2, 0, 1}},
+/* By what was fastest on an H200, for head dims up to 64, 128 and 256; then what fits where there is less shared
+ * memory. Few: where there is not a tile of 128 queries for each multiprocessor. */
+static const struct {
+    bool few;
+    int32_t dim_least, dim_most;
+    attune_config config;
+} candidates[] = {
+    {true, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},    {true, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
+    {true, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},    {true, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
+    {false, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},   {false, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
+    {false, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},  {false, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
+    {false, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},  {false, 65, 128, {{4, 1, 1, 32, 2, 1, 0, 2}}},
+    {false, 129, 256, {{8, 1, 1, 64, 2, 0, 1, 1}}}, {false, 129, 256, {{8, 1, 1, 64, 2, 0, 0, 1}}},
+    {false, 129, 256, {{4, 1, 1, 32, 2, 0, 0, 2}}}, {false, 0, 256, {{8, 1, 1, 32, 2, 0, 0, 1}}},
+    {false, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},   {false, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
 };
+
+enum { TILE = 128, RESERVED = 1024 }; /* bytes of shared memory that the system takes of each block */
+
+static bool suits(const attune_problem *problem, const attune_target *target, size_t index)
+{
+    const attune_config *config = &candidates[index].config;
+    const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
+    const int64_t tiles = (problem->seqlen_q + TILE - 1) / TILE * problem->batch * problem->heads_q;
+    const int32_t smem = smem_of(problem, config);
+    return dim >= candidates[index].dim_least && dim <= candidates[index].dim_most &&
+           (!candidates[index].few || tiles <= target->sm_count) && valid(problem, target, config, NULL) &&
+           smem <= target->smem_optin_bytes && config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
+}
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; ++i) {
-        const attune_config *at = &candidates[i];
-        if (valid(problem, target, at, NULL) && smem_of(problem, at) <= target->smem_optin_bytes && index-- == 0) {
-            *config = *at;
+        if (suits(problem, target, i) && index-- == 0) {
+            *config = candidates[i].config;
             return true;
         }
     }
     return false;
+}
+
+static const attune_config smallest = {{2, 1, 1, 32, 2, 0, 0, 1}};
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    if (smem_of(problem, &smallest) > target->smem_optin_bytes) {
+        return attune_refuse(reason, "shared memory %d B a block: the device gives %d", smem_of(problem, &smallest),
+                             target->smem_optin_bytes);
+    }
+    return true;
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -130,9 +166,13 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 static const attune_shipped shipped[] = {
     {"b1,h8,s512,d64,fp16", ""},
     {"b8,h16,s2048,d64,fp16", ""},
+    {"b8,h16,s2048,d64,bf16,causal",
+     "WARPS=4,SPLITS=1,STRIPS=2,BLOCK_N=64,STAGES=2,Q_REGISTERS=1,OVERLAP=0,MIN_BLOCKS=2"},
     {"b8,h16,s2048,d128,fp16", ""},
+    {"b8,h16,s2048,d128,fp16", "WARPS=4,SPLITS=1,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=1,OVERLAP=0,MIN_BLOCKS=2"},
     {"b8,h16,s2048,d128,bf16,causal", ""},
     {"b4,h16,s2048,d256,fp16,causal", ""},
+    {"b4,h16,s2048,d256,bf16", "WARPS=4,SPLITS=1,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=0,OVERLAP=0,MIN_BLOCKS=1"},
     {"b2,h8,hkv2,s300,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
     {NULL, NULL},
 };
@@ -163,6 +203,7 @@ const attune_kernel at_kernel_mma = {
     .shipped = shipped,
     .can = can,
     .can_count = sizeof can / sizeof can[0],
+    .supports = supports,
     .valid = valid,
     .resources = resources,
     .heuristic = heuristic,

@@ -13,7 +13,6 @@
 #include "device/key_loop.cuh"
 #include "device/mma.cuh"
 #include "device/rows.cuh"
-#include "device/stage.cuh"
 #include "device/swizzle.cuh"
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
@@ -37,6 +36,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
 static_assert(split_threads * SPLITS == ATTUNE_THREADS, "the descriptor predicts another number of threads");
+static_assert(!OVERLAP || STAGES == 2, "keys of two tiles, and values");
 static_assert(BLOCK_N <= 128, "a bit for each score of a strip");
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && BLOCK_N % 16 == 0, "whole parts and operands");
 
@@ -55,11 +55,10 @@ struct place {
     int row;           /* of the lane's first row, in the sequence */
 };
 
-/* Of a strip: O, the softmax so far, and the keys that the lane's two rows see. */
+/* Of a strip: O, and the softmax so far. */
 struct strip_state {
     float o[outputs];
     row_pair rows;
-    int first[2], end[2];
 };
 
 /* ---- Copies ----------------------------------------------------------------------------------------------------- */
@@ -74,15 +73,44 @@ template <int rows> ATTUNE_INLINE void pad_columns(element *tile, int thread, in
     }
 }
 
-ATTUNE_INLINE void copy_keys(Ring &ring, int stage, const tile &t, const place &p, int key)
+/* Starts copying the tile of keys, or values, from `key` on, if there is one. */
+ATTUNE_INLINE void copy_keys(element *to, const tile &t, const place &p, int key)
 {
     if (key < t.keys.end) {
-        swizzled_copy<BLOCK_N, dim_qk, split_threads>(ring.k[stage], t.keys.k, t.keys.stride_k, key, t.keys.kv_end,
-                                                      p.thread);
-        swizzled_copy<BLOCK_N, dim_v, split_threads>(ring.v[stage], t.keys.v, t.keys.stride_v, key, t.keys.kv_end,
-                                                     p.thread);
+        swizzled_copy<BLOCK_N, dim_qk, split_threads>(to, t.keys.k, t.keys.stride_k, key, t.keys.kv_end, p.thread);
     }
+}
+
+ATTUNE_INLINE void copy_values(element *to, const tile &t, const place &p, int key)
+{
+    if (key < t.keys.end) {
+        swizzled_copy<BLOCK_N, dim_v, split_threads>(to, t.keys.v, t.keys.stride_v, key, t.keys.kv_end, p.thread);
+    }
+}
+
+ATTUNE_INLINE void copy_tile(Ring &ring, int stage, const tile &t, const place &p, int key)
+{
+    copy_keys(ring.k[stage], t, p, key);
+    copy_values(ring.v[stage], t, p, key);
     ptx_cp_async_commit_group();
+}
+
+/* What the loop over the keys finds under way; with OVERLAP keys are a tile ahead of values. */
+ATTUNE_INLINE void fill_ring(Ring &ring, const tile &t, const place &p)
+{
+    const int first = t.keys.begin + p.split * BLOCK_N, step = SPLITS * BLOCK_N;
+    if constexpr (OVERLAP) {
+        copy_keys(ring.k[0], t, p, first);
+        ptx_cp_async_commit_group();
+        copy_keys(ring.k[1], t, p, first + step);
+        copy_values(ring.v[0], t, p, first);
+        ptx_cp_async_commit_group();
+    } else {
+#pragma unroll
+        for (int i = 0; i < STAGES - 1; ++i) {
+            copy_tile(ring, i, t, p, first + i * step);
+        }
+    }
 }
 
 /* ---- Q K^T ------------------------------------------------------------------------------------------------------ */
@@ -101,27 +129,47 @@ ATTUNE_INLINE void load_queries(queries &q, int to, int step)
     }
 }
 
-ATTUNE_INLINE void multiply_keys(const element *k, queries &q, int lane, float (&s)[STRIPS][scores])
+/* Sixteen columns of them, times those of the tile's keys. `columns`: lane_columns of the tile. */
+ATTUNE_INLINE void multiply_step(unsigned columns, queries &q, int d, float (&s)[STRIPS][scores])
 {
-    unsigned columns = lane_columns<pitch_qk>(k, 0, lane);
+    if constexpr (!Q_REGISTERS) {
+        load_queries(q, 0, d);
+    }
+#pragma unroll
+    for (int n = 0; n < steps_pv; ++n) {
+        unsigned b[4];
+        load_operand<pitch_qk>(b, columns, n, d);
+#pragma unroll
+        for (int t = 0; t < STRIPS; ++t) {
+            mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
+        }
+    }
+}
+
+ATTUNE_INLINE void clear(float (&s)[STRIPS][scores])
+{
 #pragma unroll
     for (int i = 0; i < STRIPS * scores; ++i) {
         s[i / scores][i % scores] = 0;
     }
+}
+
+ATTUNE_INLINE void multiply_keys(const element *k, queries &q, int lane, float (&s)[STRIPS][scores])
+{
+    const unsigned columns = lane_columns<pitch_qk>(k, 0, lane);
+    clear(s);
 #pragma unroll
     for (int d = 0; d < steps_qk; ++d) {
-        if constexpr (!Q_REGISTERS) {
-            load_queries(q, 0, d);
-        }
-#pragma unroll
-        for (int n = 0; n < steps_pv; ++n) {
-            unsigned b[4];
-            load_operand<pitch_qk>(b, columns, n, d);
-#pragma unroll
-            for (int t = 0; t < STRIPS; ++t) {
-                mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
-            }
-        }
+        multiply_step(columns, q, d, s);
+    }
+}
+
+/* A negative scale is the queries' affair: products then have the sign that maxima are taken of. */
+ATTUNE_INLINE void negate_queries(Shared &shared)
+{
+    for (int i = (int)threadIdx.x; i < BLOCK_M * pitch_qk / 8; i += ATTUNE_THREADS) {
+        uint4 &x = reinterpret_cast<uint4 *>(shared.q)[i];
+        x = make_uint4(x.x ^ 0x80008000u, x.y ^ 0x80008000u, x.z ^ 0x80008000u, x.w ^ 0x80008000u);
     }
 }
 
@@ -145,13 +193,13 @@ template <class T> ATTUNE_INLINE pair<T> pair_at(const T *row, int at, int end, 
 }
 
 /* What depends on the pair of query and key: scores become whole, in units of log2. */
-ATTUNE_INLINE void add_pairs(const attune_args &args, const tile &t, int row, int key, int end, int lane, int r,
-                             float factor, float (&s)[scores])
+ATTUNE_INLINE void add_pairs(const attune_args &args, const tile &t, int row, int key, int lane, int r, float factor,
+                             float (&s)[scores])
 {
     query_row q = query_row_of(args, t.at, t.w.batch, t.w.head, row);
     const int column = lane % 4 * 2;
     const float ahead = (float)((attune_i64)row + t.at.offset - key - column);
-    end = q.exists ? end : 0;
+    const int end = q.exists ? q.keys.end : 0;
 #pragma unroll
     for (int i = 0; i < scores / 4; ++i) {
         const int at = key + i * 8 + column;
@@ -181,21 +229,32 @@ ATTUNE_INLINE void add_pairs(const attune_args &args, const tile &t, int row, in
     }
 }
 
+/* -inf for keys that lengths and windows hide. */
+ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, int key, int lane, float (&s)[scores])
+{
+    int first[2], end[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const key_range seen = keys_seen(args, t.at, (attune_i64)row + r * 8);
+        first[r] = seen.first - key;
+        end[r] = seen.end - key;
+    }
+    rows_hide<BEGINS_MOVE, scores>(s, first, end, lane);
+}
+
 /* Products become scores, but for `scale`; -inf where hidden. */
-ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, const place &p, int strip, int key,
-                                 bool masked, float inner, const strip_state &state, float (&s)[scores])
+ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, int row, int key, bool masked, int lane,
+                                 float inner, float (&s)[scores])
 {
     rows_shape<scores>(s, inner);
     if constexpr (BY_PAIRS) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            add_pairs(args, t, p.row + strip * 16 + r * 8, key, state.end[r], p.lane, r, score_factor(args), s);
+            add_pairs(args, t, row + r * 8, key, lane, r, score_factor(args), s);
         }
     }
     if (masked) {
-        const int first[2] = {state.first[0] - key, state.first[1] - key};
-        const int end[2] = {state.end[0] - key, state.end[1] - key};
-        rows_hide<BEGINS_MOVE, scores>(s, first, end, p.lane);
+        hide_keys(args, t, row, key, lane, s);
     }
 }
 
@@ -349,6 +408,31 @@ ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&
     }
 }
 
+ATTUNE_INLINE void pack(const float (&s)[STRIPS][scores], weights &w)
+{
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        rows_pack<scores>(s[strip], w[strip]);
+    }
+}
+
+/* Step `d` of the next tile's products, and a share of this one's exponentials. */
+template <int d, int share>
+ATTUNE_INLINE void overlap_steps(unsigned columns, float scale, queries &q, float (&s)[STRIPS][scores],
+                                 float (&next)[STRIPS][scores], softmax_step (&f)[STRIPS])
+{
+    if constexpr (d < steps_qk) {
+        multiply_step(columns, q, d, next);
+#pragma unroll
+        for (int strip = 0; strip < STRIPS; ++strip) {
+            constexpr int first = d * share < scores ? d * share : scores,
+                          end = first + share < scores ? first + share : scores;
+            rows_exponentiate<first, end>(s[strip], scale, f[strip]);
+        }
+        overlap_steps<d + 1, share>(columns, scale, q, s, next, f);
+    }
+}
+
 /* Whether no row of the warp sees any key of the tile: all scores are -inf. */
 template <int n> ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][n])
 {
@@ -360,37 +444,29 @@ template <int n> ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][n])
     return !__any_sync(0xffffffff, most > negative_infinity());
 }
 
-struct constants {
+/* What a warp knows of its way. */
+struct journey {
     float scale, inner;
-    bool negative; /* the scale is: products change their sign */
+    key_range any_sees, all_see;
 };
 
-ATTUNE_INLINE void visit_tile(const attune_args &args, const tile &t, const place &p, const constants &with, int key,
-                              bool masked, const element *k, const element *v, queries &q, strip_state (&state)[STRIPS])
+/* Weights of the tile's scores, and what they make of its values. */
+ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &p, const journey &way, int key,
+                           const element *v, float (&s)[STRIPS][scores], strip_state (&state)[STRIPS])
 {
-    float s[STRIPS][scores];
-    multiply_keys(k, q, p.lane, s);
+    const bool masked = needs_mask(way.all_see.first, way.all_see.end, key, BLOCK_N);
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        if (with.negative) {
-#pragma unroll
-            for (int i = 0; i < scores; ++i) {
-                s[strip][i] = -s[strip][i];
-            }
-        }
-        finish_scores(args, t, p, strip, key, masked, with.inner, state[strip], s[strip]);
+        finish_scores(args, t, p.row + strip * 16, key, masked, p.lane, way.inner, s[strip]);
     }
     if constexpr (HIDES_ANYWHERE) {
         if (sees_nothing(s)) {
             return;
         }
     }
-    weigh(s, BY_PAIRS ? 1.0f : with.scale, state);
+    weigh(s, BY_PAIRS ? 1.0f : way.scale, state);
     weights w;
-#pragma unroll
-    for (int strip = 0; strip < STRIPS; ++strip) {
-        rows_pack<scores>(s[strip], w[strip]);
-    }
+    pack(s, w);
     if (ROWS_DIFFER && (HIDES_ANYWHERE || masked) && finds_nonfinite(v, p.lane)) {
         add_values_seen(args, t, p, v, key, w, state);
     } else {
@@ -398,9 +474,103 @@ ATTUNE_INLINE void visit_tile(const attune_args &args, const tile &t, const plac
     }
 }
 
+ATTUNE_INLINE bool is_hidden(const journey &way, int key)
+{
+    return hides_tile(way.any_sees.first, way.any_sees.end, key, BLOCK_N);
+}
+
+/* Each tile's products, weights and values one after the other: other warps fill the gaps. */
+ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const place &p, const journey &way,
+                                  Ring &ring, queries &q, strip_state (&state)[STRIPS])
+{
+    int stage = 0;
+    for (int key = t.keys.begin + p.split * BLOCK_N; key < t.keys.end; key += SPLITS * BLOCK_N) {
+        ptx_cp_async_wait_group<STAGES - 2>();
+        split_barrier<SPLITS, split_threads>(p.split); /* the tile is there, and the one before is done with */
+        copy_tile(ring, (stage + STAGES - 1) % STAGES, t, p, key + (STAGES - 1) * SPLITS * BLOCK_N);
+        if (!is_hidden(way, key)) {
+            float s[STRIPS][scores];
+            multiply_keys(ring.k[stage], q, p.lane, s);
+            take_in(args, t, p, way, key, ring.v[stage], s, state);
+        }
+        stage = (stage + 1) % STAGES;
+    }
+}
+
+/* Products of the next tile while exponentials of this one are worked out. */
+ATTUNE_INLINE void overlap(const place &p, const journey &way, const element *next_k, const element *v, queries &q,
+                           float (&s)[STRIPS][scores], float (&next)[STRIPS][scores], strip_state (&state)[STRIPS])
+{
+    const unsigned columns = lane_columns<pitch_qk>(next_k, 0, p.lane);
+    softmax_step f[STRIPS];
+    constexpr int share = (scores / 4 + steps_qk - 1) / steps_qk * 4;
+    clear(next);
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        rows_shape<scores>(s[strip], way.inner);
+        rows_raise<LAZY, scores>(state[strip].rows, s[strip], way.scale, f[strip]);
+    }
+    overlap_steps<0, share>(columns, way.scale, q, s, next, f);
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        rows_finish(state[strip].rows, f[strip]);
+        rows_rescale<LAZY>(state[strip].o, f[strip].factor);
+    }
+    weights w;
+    pack(s, w);
+    add_values(v, w, p.lane, state);
+}
+
+/* A tile whose scores are there: the next tile's, too, when it returns. */
+template <int stage>
+ATTUNE_INLINE void visit_and_look_ahead(const attune_args &args, const tile &t, const place &p, const journey &way,
+                                        int key, Ring &ring, queries &q, float (&s)[STRIPS][scores],
+                                        float (&next)[STRIPS][scores], strip_state (&state)[STRIPS])
+{
+    constexpr int step = SPLITS * BLOCK_N;
+    ptx_cp_async_wait_group<0>();
+    split_barrier<SPLITS, split_threads>(p.split); /* this tile's values and the next one's keys are there */
+    copy_keys(ring.k[stage], t, p, key + 2 * step);
+    copy_values(ring.v[stage ^ 1], t, p, key + step);
+    ptx_cp_async_commit_group();
+    const bool plain = !BY_PAIRS && !needs_mask(way.all_see.first, way.all_see.end, key, BLOCK_N);
+    const bool more = key + step < t.keys.end;
+    if (plain && more) {
+        overlap(p, way, ring.k[stage ^ 1], ring.v[stage], q, s, next, state);
+    } else {
+        if (!is_hidden(way, key)) {
+            take_in(args, t, p, way, key, ring.v[stage], s, state);
+        }
+        if (more) {
+            multiply_keys(ring.k[stage ^ 1], q, p.lane, next);
+        }
+    }
+}
+
+ATTUNE_INLINE void visit_overlapped(const attune_args &args, const tile &t, const place &p, const journey &way,
+                                    Ring &ring, queries &q, strip_state (&state)[STRIPS])
+{
+    constexpr int step = SPLITS * BLOCK_N;
+    const int first = t.keys.begin + p.split * BLOCK_N;
+    if (first >= t.keys.end) {
+        return;
+    }
+    float s[2][STRIPS][scores];
+    ptx_cp_async_wait_group<1>();
+    split_barrier<SPLITS, split_threads>(p.split);
+    multiply_keys(ring.k[0], q, p.lane, s[0]);
+#pragma unroll 1
+    for (int key = first; key < t.keys.end; key += 2 * step) {
+        visit_and_look_ahead<0>(args, t, p, way, key, ring, q, s[0], s[1], state);
+        if (key + step < t.keys.end) {
+            visit_and_look_ahead<1>(args, t, p, way, key + step, ring, q, s[1], s[0], state);
+        }
+    }
+}
+
 /* ---- The whole -------------------------------------------------------------------------------------------------- */
 
-ATTUNE_INLINE void begin_strips(const attune_args &args, const tile &t, const place &p, strip_state (&state)[STRIPS])
+ATTUNE_INLINE void begin_strips(strip_state (&state)[STRIPS])
 {
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
@@ -410,11 +580,26 @@ ATTUNE_INLINE void begin_strips(const attune_args &args, const tile &t, const pl
         }
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            key_range seen = keys_seen(args, t.at, p.row + strip * 16 + r * 8);
-            state[strip].first[r] = seen.first;
-            state[strip].end[r] = seen.end;
             state[strip].rows.maximum[r] = negative_infinity();
             state[strip].rows.sum[r] = 0;
+        }
+    }
+}
+
+/* The queries are there when it returns. */
+ATTUNE_INLINE void begin_queries(Shared &shared, const place &p, bool negative, queries &q)
+{
+    ptx_cp_async_wait_group<OVERLAP ? 2 : STAGES - 1>();
+    __syncthreads();
+    if (negative) {
+        negate_queries(shared);
+        __syncthreads();
+    }
+    q.rows = lane_rows<pitch_qk>(shared.q, p.warp * WARP_ROWS, p.lane);
+    if constexpr (Q_REGISTERS) {
+#pragma unroll
+        for (int d = 0; d < steps_qk; ++d) {
+            load_queries(q, d, d);
         }
     }
 }
@@ -423,31 +608,18 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
                               strip_state (&state)[STRIPS])
 {
     const float factor = score_factor(args);
-    const constants with = {fabsf(factor), score_inner(args), !BY_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0};
     const int first_row = p.row - p.lane / 4, last_row = min(first_row + WARP_ROWS, t.end_row) - 1;
-    key_range any_sees = {0, 0}, all_see = {0, 0};
+    journey way = {fabsf(factor), score_inner(args), {0, 0}, {0, 0}};
     if (last_row >= first_row) {
-        any_sees = keys_seen_by_any(args, t.at, first_row, last_row);
-        all_see = keys_seen_by_all(args, t.at, first_row, last_row);
+        way.any_sees = keys_seen_by_any(args, t.at, first_row, last_row);
+        way.all_see = keys_seen_by_all(args, t.at, first_row, last_row);
     }
-    Ring &ring = shared.ring[p.split];
-    queries q = {lane_rows<pitch_qk>(shared.q, p.warp * WARP_ROWS, p.lane), {}};
-    int stage = 0;
-    for (int key = t.keys.begin + p.split * BLOCK_N; key < t.keys.end; key += SPLITS * BLOCK_N) {
-        ptx_cp_async_wait_group<STAGES - 2>();
-        split_barrier<SPLITS, split_threads>(p.split); /* the tile is there, and the one before is done with */
-        copy_keys(ring, (stage + STAGES - 1) % STAGES, t, p, key + (STAGES - 1) * SPLITS * BLOCK_N);
-        if (Q_REGISTERS && key == t.keys.begin + p.split * BLOCK_N) {
-#pragma unroll
-            for (int d = 0; d < steps_qk; ++d) {
-                load_queries(q, d, d);
-            }
-        }
-        if (!hides_tile(any_sees.first, any_sees.end, key, BLOCK_N)) {
-            visit_tile(args, t, p, with, key, needs_mask(all_see.first, all_see.end, key, BLOCK_N), ring.k[stage],
-                       ring.v[stage], q, state);
-        }
-        stage = (stage + 1) % STAGES;
+    queries q;
+    begin_queries(shared, p, !BY_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0, q);
+    if constexpr (OVERLAP) {
+        visit_overlapped(args, t, p, way, shared.ring[p.split], q, state);
+    } else {
+        visit_in_order(args, t, p, way, shared.ring[p.split], q, state);
     }
 }
 
@@ -562,17 +734,28 @@ ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p,
     return true;
 }
 
-ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, tile &t)
+ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, unsigned block, tile &t)
 {
     const queue q = queue_of<BLOCK_M>(args);
     int row;
-    find_tile(q, (int)blockIdx.x, row, t.w.tile);
+    find_tile(q, (int)block, row, t.w.tile);
     t.w.batch = row / (int)args.heads_q;
     t.w.head = row - t.w.batch * (int)args.heads_q;
     t.at = sequence_of(args, t.w.batch);
     t.first_row = t.w.tile * BLOCK_M;
     t.end_row = (int)min(t.at.length_q, (attune_i64)t.first_row + BLOCK_M);
     return t.first_row < t.at.length_q;
+}
+
+ATTUNE_INLINE place place_of(unsigned thread, int first_row)
+{
+    place p;
+    p.split = SPLITS == 1 ? 0 : (int)thread / split_threads;
+    p.thread = (int)thread % split_threads;
+    p.warp = p.thread / 32;
+    p.lane = p.thread % 32;
+    p.row = first_row + p.warp * WARP_ROWS + p.lane / 4;
+    return p;
 }
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
@@ -582,33 +765,26 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     extern __shared__ __align__(128) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     tile t;
-    if (!find_tile_of_block(args, t)) {
+    if (!find_tile_of_block(args, blockIdx.x, t)) {
         return;
     }
-    place p;
-    p.split = SPLITS == 1 ? 0 : (int)threadIdx.x / split_threads;
-    p.thread = (int)threadIdx.x % split_threads;
-    p.warp = p.thread / 32;
-    p.lane = p.thread % 32;
-    p.row = t.first_row + p.warp * WARP_ROWS + p.lane / 4;
+    place p = place_of(threadIdx.x, t.first_row);
     t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, t.first_row, t.end_row);
     pad_columns<BLOCK_M>(shared.q, (int)threadIdx.x, ATTUNE_THREADS);
     pad_columns<STAGES * BLOCK_N>(shared.ring[p.split].k[0], p.thread, split_threads);
     swizzled_copy<BLOCK_M, dim_qk, ATTUNE_THREADS, pitch_qk>(
         shared.q, row_of<element>(args.tensor[ATTUNE_Q], t.at.batch, t.w.head, t.at.first_q),
         args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], t.first_row, t.end_row, (int)threadIdx.x);
-#pragma unroll
-    for (int i = 0; i < STAGES - 1; ++i) {
-        copy_keys(shared.ring[p.split], i, t, p, t.keys.begin + (i * SPLITS + p.split) * BLOCK_N);
-    }
-    if constexpr (SPLITS > 1) { /* queries are copied by all */
-        ptx_cp_async_wait_group<STAGES - 2>();
-        __syncthreads();
-    }
+    ptx_cp_async_commit_group();
+    fill_ring(shared.ring[p.split], t, p);
     strip_state state[STRIPS];
-    begin_strips(args, t, p, state);
+    begin_strips(state);
     visit_keys(args, t, p, shared, state);
     ptx_cp_async_wait_group<0>(); /* a block must not end with copies in flight */
+    if constexpr (dim_v <= 64) {  /* worked out anew, so that the loop's scores need not share registers with them */
+        find_tile_of_block(args, ptx_mov_ctaid_x(), t);
+        p = place_of(ptx_mov_tid_x(), t.first_row);
+    }
     if (join(args, shared, p, state)) {
 #pragma unroll
         for (int strip = 0; strip < STRIPS; ++strip) {

@@ -43,6 +43,7 @@ static void masked_keys_leave_no_trace(void **state)
         "wmma:WARPS=2,BLOCK_N=128,FRAGMENT_M=16,TENSOR_CORES=1,SPLITS=1,STAGES=1,LAZY=0",
         "wmma:WARPS=4,BLOCK_N=64,FRAGMENT_M=16,TENSOR_CORES=0,SPLITS=1,STAGES=1,LAZY=0",
         "wmma_acc16",
+        "mma",
         "wmma_ws",
         "wmma_ws:CONSUMERS=2,SPLITS=1,PRODUCERS=1,STRIPS=2,BLOCK_N=32,Q_REGISTERS=0,MIN_BLOCKS=1",
     };
@@ -57,7 +58,7 @@ static void masked_keys_leave_no_trace(void **state)
 /* Before the first key that a row sees, and behind the last. */
 static void keys_beside_leave_no_trace(void **state)
 {
-    static const char *const kernels[] = {"tiled", "pipelined", "wmma", "wmma_ws"};
+    static const char *const kernels[] = {"tiled", "pipelined", "wmma", "wmma_ws", "mma"};
     static const char *const problems[] = {
         "b1,h2,sq40,skv300,d64,fp16,window=20:5",
         "b1,h2,sq40,skv300,d64,fp16,causal,offset=tl",

@@ -22,7 +22,7 @@ static void wgmma_sees_what_it_should(void **state)
 
 static void so_do_others(void **state)
 {
-    static const char *const kernels[] = {"tiled", "pipelined", "wmma", "wmma_ws"};
+    static const char *const kernels[] = {"tiled", "pipelined", "wmma", "wmma_ws", "mma"};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; ++i) {
         check_case(state, kernels[i], "b1,h1,s2048,d64,fp16,window=-1:20", NORMAL_CASE);
         check_case(state, kernels[i], "b1,h1,s2048,d64,fp16,causal,window=2147483647:0", NORMAL_CASE);

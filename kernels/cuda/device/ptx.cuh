@@ -161,6 +161,14 @@ ATTUNE_INLINE unsigned ptx_mov_tid_x()
     return x;
 }
 
+/* blockIdx.x likewise. */
+ATTUNE_INLINE unsigned ptx_mov_ctaid_x()
+{
+    unsigned x;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+    return x;
+}
+
 /* ---- Named barriers ---- */
 
 ATTUNE_INLINE void ptx_barrier_sync(int id, int threads)
