@@ -108,17 +108,17 @@ static void resources(const attune_problem *problem, const attune_target *target
  * memory. Few: where there is not a tile of 128 queries for each multiprocessor. */
 static const struct {
     bool few;
-    int32_t dim_least, dim_most;
+    int32_t arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
     attune_config config;
 } candidates[] = {
-    {true, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},    {true, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
-    {true, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},    {true, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
-    {false, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},   {false, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
-    {false, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},  {false, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
-    {false, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},  {false, 65, 128, {{4, 1, 1, 32, 2, 1, 0, 2}}},
-    {false, 129, 256, {{8, 1, 1, 64, 2, 0, 1, 1}}}, {false, 129, 256, {{8, 1, 1, 64, 2, 0, 0, 1}}},
-    {false, 129, 256, {{4, 1, 1, 32, 2, 0, 0, 2}}}, {false, 0, 256, {{8, 1, 1, 32, 2, 0, 0, 1}}},
-    {false, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},   {false, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
+    {true, 80, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},    {true, 80, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
+    {true, 80, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},    {true, 80, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
+    {false, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},   {false, 80, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
+    {false, 80, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},  {false, 80, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
+    {false, 80, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},  {false, 80, 65, 128, {{4, 1, 1, 32, 2, 1, 0, 2}}},
+    {false, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 1, 1}}}, {false, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 0, 1}}},
+    {false, 80, 129, 256, {{4, 1, 1, 32, 2, 0, 0, 2}}}, {false, 80, 0, 256, {{8, 1, 1, 32, 2, 0, 0, 1}}},
+    {false, 80, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},   {false, 80, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
 };
 
 enum { TILE = 128, RESERVED = 1024 }; /* bytes of shared memory that the system takes of each block */
@@ -129,9 +129,10 @@ static bool suits(const attune_problem *problem, const attune_target *target, si
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
     const int64_t tiles = (problem->seqlen_q + TILE - 1) / TILE * problem->batch * problem->heads_q;
     const int32_t smem = smem_of(problem, config);
-    return dim >= candidates[index].dim_least && dim <= candidates[index].dim_most &&
-           (!candidates[index].few || tiles <= target->sm_count) && valid(problem, target, config, NULL) &&
-           smem <= target->smem_optin_bytes && config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
+    return target->arch >= candidates[index].arch && dim >= candidates[index].dim_least &&
+           dim <= candidates[index].dim_most && (!candidates[index].few || tiles <= target->sm_count) &&
+           valid(problem, target, config, NULL) && smem <= target->smem_optin_bytes &&
+           config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
 }
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
