@@ -19,7 +19,7 @@ RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"],
           "gate.h": ["attune.h"]}
 DEVICE = [["args", "ptx"], ["barrier", "warp_groups"], ["element", "sequence", "stage", "tma"], ["copy"],
-          ["tile", "fragment", "swizzle", "wgmma"],
+          ["tile", "fragment", "swizzle", "wgmma", "mma"],
           ["softmax", "exponential", "visibility", "schedule", "guard"], ["score"],
           ["job", "rows", "key_loop", "small"], ["static_max", "wgmma_block"], ["wgmma_consumer", "wgmma_producer"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
