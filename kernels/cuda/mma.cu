@@ -12,6 +12,8 @@
 #include "device/job.cuh"
 #include "device/key_loop.cuh"
 #include "device/mma.cuh"
+#include "device/nonfinite.cuh"
+#include "device/pairs.cuh"
 #include "device/rows.cuh"
 #include "device/swizzle.cuh"
 
@@ -22,9 +24,6 @@ constexpr int steps_qk = (dim_qk + 15) / 16, steps_pv = BLOCK_N / 16, columns_o 
 constexpr int scores = BLOCK_N / 2, outputs = columns_o * 8; /* of a strip, in a lane */
 constexpr int split_threads = WARPS * 32;
 constexpr int LAZY = 8;
-
-/* Weights of the tile's keys, and what places and pairs add to its scores. */
-enum { BY_PAIRS = ATTUNE_HAS_ALIBI || ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK };
 
 struct Ring {
     element k[STAGES][BLOCK_N * pitch_qk];
@@ -175,60 +174,6 @@ ATTUNE_INLINE void negate_queries(Shared &shared)
 
 /* ---- Scores ----------------------------------------------------------------------------------------------------- */
 
-/* Two neighbours of a row, at an even place; what does not exist is left at `none`. */
-template <class T> struct alignas(2 * sizeof(T)) pair {
-    T e[2];
-};
-
-template <class T> ATTUNE_INLINE pair<T> pair_at(const T *row, int at, int end, T none)
-{
-    pair<T> x = {{none, none}};
-    if (at + 1 < end && (reinterpret_cast<attune_u64>(row) & (sizeof x - 1)) == 0) {
-        x = *reinterpret_cast<const pair<T> *>(row + at);
-    } else {
-        x.e[0] = at < end ? row[at] : none;
-        x.e[1] = at + 1 < end ? row[at + 1] : none;
-    }
-    return x;
-}
-
-/* What depends on the pair of query and key: scores become whole, in units of log2. */
-ATTUNE_INLINE void add_pairs(const attune_args &args, const tile &t, int row, int key, int lane, int r, float factor,
-                             float (&s)[scores])
-{
-    query_row q = query_row_of(args, t.at, t.w.batch, t.w.head, row);
-    const int column = lane % 4 * 2;
-    const float ahead = (float)((attune_i64)row + t.at.offset - key - column);
-    const int end = q.exists ? q.keys.end : 0;
-#pragma unroll
-    for (int i = 0; i < scores / 4; ++i) {
-        const int at = key + i * 8 + column;
-        pair<element> bias = {};
-        pair<unsigned char> seen = {};
-        if constexpr (ATTUNE_HAS_BIAS) {
-            bias = pair_at(q.bias, at, end, element{});
-        }
-        if constexpr (ATTUNE_HAS_MASK) {
-            seen = pair_at(q.mask, at, end, (unsigned char)0);
-        }
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            float &x = s[i * 4 + r * 2 + e];
-            x *= factor;
-            if constexpr (ATTUNE_HAS_ALIBI) {
-                x = fmaf(-LOG2_E * q.slope, fabsf(ahead - (float)(i * 8 + e)), x);
-            }
-            if constexpr (ATTUNE_HAS_BIAS) {
-                const float b = to_float(bias.e[e]);
-                x = b == negative_infinity() ? b : fmaf(LOG2_E, b, x);
-            }
-            if constexpr (ATTUNE_HAS_MASK) {
-                x = seen.e[e] != 0 ? x : negative_infinity();
-            }
-        }
-    }
-}
-
 /* -inf for keys that lengths and windows hide. */
 ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, int key, int lane, float (&s)[scores])
 {
@@ -250,7 +195,7 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, int row
     if constexpr (BY_PAIRS) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            add_pairs(args, t, row + r * 8, key, lane, r, score_factor(args), s);
+            add_pairs(args, t.at, t.w, row + r * 8, key, lane, r, score_factor(args), s);
         }
     }
     if (masked) {
@@ -285,30 +230,6 @@ ATTUNE_INLINE void add_values(const element *v, const weights &w, int lane, stri
 /* Whether rows may see different keys of a tile, or none of them a key that is there. */
 enum { ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || HIDES_ANYWHERE };
 
-/* Of two elements: exponents, what carries out of one that is all ones, and 1. */
-constexpr unsigned exponents = ATTUNE_DTYPE == 1 ? 0x7c007c00u : 0x7f807f80u,
-                   carries = ATTUNE_DTYPE == 1 ? 0x04000400u : 0x00800080u,
-                   ones = ATTUNE_DTYPE == 1 ? 0x3c003c00u : 0x3f803f80u;
-
-/* All bits of those that are not finite. */
-ATTUNE_INLINE unsigned nonfinite(unsigned two)
-{
-    return ((((two & exponents) + carries) & 0x80008000u) >> 15) * 0xffffu;
-}
-
-/* Whether the tile has any. */
-ATTUNE_INLINE bool finds_nonfinite(const element *v, int lane)
-{
-    unsigned found = 0;
-#pragma unroll 2
-    for (int i = lane; i < BLOCK_N * (dim_v / 8); i += 32) {
-        const uint4 x = *reinterpret_cast<const uint4 *>(v + swizzled_index<pitch_v>(i / (dim_v / 8), i % (dim_v / 8)));
-        found |= ((x.x & exponents) + carries) | ((x.y & exponents) + carries) | ((x.z & exponents) + carries) |
-                 ((x.w & exponents) + carries);
-    }
-    return __any_sync(0xffffffff, (found & 0x80008000u) != 0);
-}
-
 /* Which of the strip's scores that the lane holds are of keys that their rows see, a bit for each. */
 ATTUNE_INLINE attune_u64 find_seen(const attune_args &args, const tile &t, int row, int key, int lane)
 {
@@ -323,16 +244,6 @@ ATTUNE_INLINE attune_u64 find_seen(const attune_args &args, const tile &t, int r
         }
     }
     return seen;
-}
-
-/* Of two elements, 1 where they are +inf, -inf or NaN, by `kind` 0 to 2, else 0. */
-ATTUNE_INLINE unsigned nonfinite_of_kind(unsigned two, int kind)
-{
-    const unsigned fraction = two & ~(exponents | 0x80008000u);
-    const unsigned has_fraction = (((fraction + 0x7fff7fffu) & 0x80008000u) >> 15) * 0xffffu;
-    const unsigned is_negative = ((two & 0x80008000u) >> 15) * 0xffffu;
-    const unsigned is = kind == 2 ? has_fraction : ~has_fraction & (kind == 1 ? is_negative : ~is_negative);
-    return nonfinite(two) & is & ones;
 }
 
 /* The same as add_values where V has them: they reach the rows that see them, and no other. To each output goes what is
@@ -444,43 +355,43 @@ template <int n> ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][n])
     return !__any_sync(0xffffffff, most > negative_infinity());
 }
 
-/* What a warp knows of its way. */
-struct journey {
+/* What a warp's rows see, and what their products are multiplied by. */
+struct warp_view {
     float scale, inner;
     key_range any_sees, all_see;
 };
 
 /* Weights of the tile's scores, and what they make of its values. */
-ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &p, const journey &way, int key,
+ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &p, const warp_view &view, int key,
                            const element *v, float (&s)[STRIPS][scores], strip_state (&state)[STRIPS])
 {
-    const bool masked = needs_mask(way.all_see.first, way.all_see.end, key, BLOCK_N);
+    const bool masked = needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        finish_scores(args, t, p.row + strip * 16, key, masked, p.lane, way.inner, s[strip]);
+        finish_scores(args, t, p.row + strip * 16, key, masked, p.lane, view.inner, s[strip]);
     }
     if constexpr (HIDES_ANYWHERE) {
         if (sees_nothing(s)) {
             return;
         }
     }
-    weigh(s, BY_PAIRS ? 1.0f : way.scale, state);
+    weigh(s, BY_PAIRS ? 1.0f : view.scale, state);
     weights w;
     pack(s, w);
-    if (ROWS_DIFFER && (HIDES_ANYWHERE || masked) && finds_nonfinite(v, p.lane)) {
+    if (ROWS_DIFFER && (HIDES_ANYWHERE || masked) && finds_nonfinite<BLOCK_N, dim_v, pitch_v>(v, p.lane)) {
         add_values_seen(args, t, p, v, key, w, state);
     } else {
         add_values(v, w, p.lane, state);
     }
 }
 
-ATTUNE_INLINE bool is_hidden(const journey &way, int key)
+ATTUNE_INLINE bool is_hidden(const warp_view &view, int key)
 {
-    return hides_tile(way.any_sees.first, way.any_sees.end, key, BLOCK_N);
+    return hides_tile(view.any_sees.first, view.any_sees.end, key, BLOCK_N);
 }
 
 /* Each tile's products, weights and values one after the other: other warps fill the gaps. */
-ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const place &p, const journey &way,
+ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const place &p, const warp_view &view,
                                   Ring &ring, queries &q, strip_state (&state)[STRIPS])
 {
     int stage = 0;
@@ -488,17 +399,17 @@ ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const 
         ptx_cp_async_wait_group<STAGES - 2>();
         split_barrier<SPLITS, split_threads>(p.split); /* the tile is there, and the one before is done with */
         copy_tile(ring, (stage + STAGES - 1) % STAGES, t, p, key + (STAGES - 1) * SPLITS * BLOCK_N);
-        if (!is_hidden(way, key)) {
+        if (!is_hidden(view, key)) {
             float s[STRIPS][scores];
             multiply_keys(ring.k[stage], q, p.lane, s);
-            take_in(args, t, p, way, key, ring.v[stage], s, state);
+            take_in(args, t, p, view, key, ring.v[stage], s, state);
         }
         stage = (stage + 1) % STAGES;
     }
 }
 
 /* Products of the next tile while exponentials of this one are worked out. */
-ATTUNE_INLINE void overlap(const place &p, const journey &way, const element *next_k, const element *v, queries &q,
+ATTUNE_INLINE void overlap(const place &p, const warp_view &view, const element *next_k, const element *v, queries &q,
                            float (&s)[STRIPS][scores], float (&next)[STRIPS][scores], strip_state (&state)[STRIPS])
 {
     const unsigned columns = lane_columns<pitch_qk>(next_k, 0, p.lane);
@@ -507,10 +418,10 @@ ATTUNE_INLINE void overlap(const place &p, const journey &way, const element *ne
     clear(next);
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        rows_shape<scores>(s[strip], way.inner);
-        rows_raise<LAZY, scores>(state[strip].rows, s[strip], way.scale, f[strip]);
+        rows_shape<scores>(s[strip], view.inner);
+        rows_raise<LAZY, scores>(state[strip].rows, s[strip], view.scale, f[strip]);
     }
-    overlap_steps<0, share>(columns, way.scale, q, s, next, f);
+    overlap_steps<0, share>(columns, view.scale, q, s, next, f);
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
         rows_finish(state[strip].rows, f[strip]);
@@ -523,7 +434,7 @@ ATTUNE_INLINE void overlap(const place &p, const journey &way, const element *ne
 
 /* A tile whose scores are there: the next tile's, too, when it returns. */
 template <int stage>
-ATTUNE_INLINE void visit_and_look_ahead(const attune_args &args, const tile &t, const place &p, const journey &way,
+ATTUNE_INLINE void visit_and_look_ahead(const attune_args &args, const tile &t, const place &p, const warp_view &view,
                                         int key, Ring &ring, queries &q, float (&s)[STRIPS][scores],
                                         float (&next)[STRIPS][scores], strip_state (&state)[STRIPS])
 {
@@ -533,13 +444,13 @@ ATTUNE_INLINE void visit_and_look_ahead(const attune_args &args, const tile &t, 
     copy_keys(ring.k[stage], t, p, key + 2 * step);
     copy_values(ring.v[stage ^ 1], t, p, key + step);
     ptx_cp_async_commit_group();
-    const bool plain = !BY_PAIRS && !needs_mask(way.all_see.first, way.all_see.end, key, BLOCK_N);
+    const bool plain = !BY_PAIRS && !needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
     const bool more = key + step < t.keys.end;
     if (plain && more) {
-        overlap(p, way, ring.k[stage ^ 1], ring.v[stage], q, s, next, state);
+        overlap(p, view, ring.k[stage ^ 1], ring.v[stage], q, s, next, state);
     } else {
-        if (!is_hidden(way, key)) {
-            take_in(args, t, p, way, key, ring.v[stage], s, state);
+        if (!is_hidden(view, key)) {
+            take_in(args, t, p, view, key, ring.v[stage], s, state);
         }
         if (more) {
             multiply_keys(ring.k[stage ^ 1], q, p.lane, next);
@@ -547,7 +458,7 @@ ATTUNE_INLINE void visit_and_look_ahead(const attune_args &args, const tile &t, 
     }
 }
 
-ATTUNE_INLINE void visit_overlapped(const attune_args &args, const tile &t, const place &p, const journey &way,
+ATTUNE_INLINE void visit_overlapped(const attune_args &args, const tile &t, const place &p, const warp_view &view,
                                     Ring &ring, queries &q, strip_state (&state)[STRIPS])
 {
     constexpr int step = SPLITS * BLOCK_N;
@@ -561,9 +472,9 @@ ATTUNE_INLINE void visit_overlapped(const attune_args &args, const tile &t, cons
     multiply_keys(ring.k[0], q, p.lane, s[0]);
 #pragma unroll 1
     for (int key = first; key < t.keys.end; key += 2 * step) {
-        visit_and_look_ahead<0>(args, t, p, way, key, ring, q, s[0], s[1], state);
+        visit_and_look_ahead<0>(args, t, p, view, key, ring, q, s[0], s[1], state);
         if (key + step < t.keys.end) {
-            visit_and_look_ahead<1>(args, t, p, way, key + step, ring, q, s[1], s[0], state);
+            visit_and_look_ahead<1>(args, t, p, view, key + step, ring, q, s[1], s[0], state);
         }
     }
 }
@@ -574,15 +485,7 @@ ATTUNE_INLINE void begin_strips(strip_state (&state)[STRIPS])
 {
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-#pragma unroll
-        for (int i = 0; i < outputs; ++i) {
-            state[strip].o[i] = 0;
-        }
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            state[strip].rows.maximum[r] = negative_infinity();
-            state[strip].rows.sum[r] = 0;
-        }
+        state[strip] = strip_state{{}, {{negative_infinity(), negative_infinity()}, {0, 0}}};
     }
 }
 
@@ -609,17 +512,17 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
 {
     const float factor = score_factor(args);
     const int first_row = p.row - p.lane / 4, last_row = min(first_row + WARP_ROWS, t.end_row) - 1;
-    journey way = {fabsf(factor), score_inner(args), {0, 0}, {0, 0}};
+    warp_view view = {fabsf(factor), score_inner(args), {0, 0}, {0, 0}};
     if (last_row >= first_row) {
-        way.any_sees = keys_seen_by_any(args, t.at, first_row, last_row);
-        way.all_see = keys_seen_by_all(args, t.at, first_row, last_row);
+        view.any_sees = keys_seen_by_any(args, t.at, first_row, last_row);
+        view.all_see = keys_seen_by_all(args, t.at, first_row, last_row);
     }
     queries q;
     begin_queries(shared, p, !BY_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0, q);
     if constexpr (OVERLAP) {
-        visit_overlapped(args, t, p, way, shared.ring[p.split], q, state);
+        visit_overlapped(args, t, p, view, shared.ring[p.split], q, state);
     } else {
-        visit_in_order(args, t, p, way, shared.ring[p.split], q, state);
+        visit_in_order(args, t, p, view, shared.ring[p.split], q, state);
     }
 }
 
