@@ -101,7 +101,7 @@ static int is_right(const model *m, int64_t length, int64_t queries)
 
 int main(void)
 {
-    model m = {NULL};
+    model m = {.context = NULL};
     char kernel[512] = "";
     int wrong = 0;
     attune_status status = open_model(&m, "cpu");

@@ -117,7 +117,7 @@ static int count_wrong(const engine *e)
 
 int main(void)
 {
-    engine e = {NULL};
+    engine e = {.context = NULL};
     worker workers[THREADS];
     attune_status status = open_engine(&e);
     if (status) {
