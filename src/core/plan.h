@@ -14,7 +14,7 @@ typedef struct at_plan_choice {
     size_t workspace_max;    /* bytes, over every call that it serves */
 } at_plan_choice;
 
-enum { AT_VARIANTS = 24, AT_VARIANT_LENGTHS = 24 };
+enum { AT_VARIANTS = 32, AT_VARIANT_LENGTHS = 24 };
 
 /* Which variant serves a call, by its lengths: queries[i] and keys[j] are ascending, and the first that are not below
  * the call's are its row and column. The last of both are the problem's. */

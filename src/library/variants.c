@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "library/state.h"
 
-enum { FIRST_KEYS = 64, KEYS_FACTOR = 8, FINE_QUERIES = 64, COARSE_FACTOR = 4 };
+enum { FIRST_KEYS = 16, KEYS_FACTOR = 2, FINE_QUERIES = 512, COARSE_FACTOR = 4 };
 
 /* ---- The lengths ------------------------------------------------------------------------------------------------ */
 

@@ -170,7 +170,7 @@ static void executing_allocates_nothing(void **state)
  * long sequences than for all. */
 static void planning_takes_configs_alone(void **state)
 {
-    enum { CONFIGS = 24, A_CONFIG = 20 * 1024 };
+    enum { CONFIGS = 32, A_CONFIG = 20 * 1024 };
     (void)state;
     for (size_t form = 0; form < sizeof forms / sizeof forms[0]; ++form) {
         for (int i = 0; i < LENGTHS; ++i) {
