@@ -30,8 +30,8 @@ CHOSEN, PEER, WRONG = "-", "torch:cudnn", 0.01
 OF_JOBS = ("turns", "no turns", "order of jobs", "two places for queries")
 # Idea, parameters without it or with another value, parameters with it; for which head dims, all where none are named.
 IDEAS = (
-    ("standing reference", "RESCALE=0", CHOSEN),
-    ("standing reference", "RESCALE=0,AHEAD=0", CHOSEN),
+    ("static reference", "RESCALE=0", CHOSEN),
+    ("static reference", "RESCALE=0,AHEAD=0", CHOSEN),
     ("exponentials before the wait", "AHEAD=0", CHOSEN),
     ("exponentials before the wait", "AHEAD=1", CHOSEN, 128),
     ("exponentials before the wait", "AHEAD=2", CHOSEN),

@@ -11,7 +11,7 @@ out=$build/demo said=$build/demo/said && mkdir -p "$out" && rm -f "$out/bench.pn
 
 if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; else bold='' plain=''; fi
 number=0
-chapter() { number=$((number + 1)) && printf '\n%s%d. %s%s\n\n' "$bold" $number "$1" "$plain"; }
+section() { number=$((number + 1)) && printf '\n%s%d. %s%s\n\n' "$bold" $number "$1" "$plain"; }
 show() { # prints a command as a person would type it, then runs it
     printf '  $ %s\n' "${*/#$attune/attune}"
     "$@" 2>&1 | sed 's/^/    /'
@@ -70,7 +70,7 @@ cpu_speed() {
     [ -z "$brief" ] || lengths='64 128'
     for s in $lengths; do problems+=("b1,h8,s$s,d64,fp32"); done
     arms=$(runnable b1,h1,s16,d16,fp32 auto openblas)
-    chapter "How fast?$([[ $arms != *openblas* ]] || echo ' Against OpenBLAS doing GEMM, softmax, GEMM')"
+    section "How fast?$([[ $arms != *openblas* ]] || echo ' Against OpenBLAS doing GEMM, softmax, GEMM')"
     [[ $arms == *openblas* ]] || echo '  OpenBLAS is not here (apt install libopenblas0 brings it), so attune is timed alone.'
     speeds "$out/bench.tsv" $seconds "$arms" "${problems[@]}"
     echo "    ratio: the first row's time / this one's. share of peak: of what this machine could do at most, measured"
@@ -79,7 +79,7 @@ cpu_speed() {
 
 gpu_speed() {
     local origin=b1,h8,s512,d64,fp16 prefill=b1,h32,hkv8,s4096,d128,bf16,causal cudnn s problems=()
-    chapter "How fast? ${device#* }"
+    section "How fast? ${device#* }"
     cudnn=$(runnable $origin cudnn)
     if [ -z "$cudnn" ]; then
         echo "  cuDNN is not here, beside PyTorch's package or in the system (pip install nvidia-cudnn-cu12 brings it;"
@@ -132,12 +132,12 @@ gpu_gate() {
     judge tests/gate/zoo/cuda/scale_off b1,h8,s128,d64,fp16 --against tiled
 }
 
-chapter 'This machine, and what attune can run on it'
+section 'This machine, and what attune can run on it'
 show "$attune" info
 device=$(fact machine target)
 kernel=$([ -z "$gpu" ] || fact problem plan b1,h8,s512,d64,fp16) && kernel=${kernel%%:*}
 
-chapter 'Attention on something real'
+section 'Attention on something real'
 echo "  $layer holds Q, K and V of layer $(metadata layer) of"
 echo "  $(metadata model), a sentence embedder, while it read these sentences:"
 echo
@@ -147,7 +147,7 @@ echo "  and O as $(metadata framework) computed it. Does attune, which has none 
 echo
 show "$attune" run --in "$layer" --compare "$layer" --check
 
-chapter 'The same kernel against a proven suite of hard cases'
+section 'The same kernel against a proven suite of hard cases'
 if [ -n "$gpu" ]; then
     show "$attune" check --cases 6 b1,h2,s64,d64,fp16,causal
 else
@@ -157,19 +157,19 @@ fi
 if [ -n "$gpu" ]; then gpu_speed; else cpu_speed; fi
 
 if [ -z "$brief" ]; then
-    chapter "Can it be faster? ${budget%s} seconds of searching"
+    section "Can it be faster? ${budget%s} seconds of searching"
     echo "  A search that finds nothing says so: what wins must win twice, and once more in fresh processes."
     echo
     if [ -n "$gpu" ]; then gpu_search; else cpu_search; fi
 
-    chapter 'Right, and really faster? The gate'
+    section 'Right, and really faster? The gate'
     echo '  A claim is judged, not believed: every stage in processes of its own, each timed output looked at, and an interval'
     echo '  over fresh processes. This is the quick form; a verdict that is kept takes longer.'
     echo
     if [ -n "$gpu" ]; then gpu_gate; else cpu_gate; fi
 fi
 
-chapter 'From here'
+section 'From here'
 line() { printf '    %-48s %s\n' "$1" "$2"; }
 line "$attune --help" 'every verb explains itself'
 line "$attune info b1,h8,s512,d64,fp16" 'which kernel would run, and why not a faster one'

@@ -412,15 +412,15 @@ static attune_status run_fresh(const at_race_policy *policy, const at_racer *rac
     return racer->unstage(racer->self);
 }
 
-/* How a finalist stands beside the fastest. */
-typedef enum standing {
+/* How a finalist compares with the fastest. */
+typedef enum comparison {
     BEHIND = 0, /* by the band or more, and shown to be slower */
     LEFT_OPEN,  /* not shown to be within the band: it is slower, or by the band or more as far as one can tell */
     LIKELY_TIE, /* neither shown to be within the band nor to be slower */
     TIES        /* shown to be within the band */
-} standing;
+} comparison;
 
-static standing stand_of(const at_race_policy *policy, const at_interval *behind)
+static comparison comparison_of(const at_race_policy *policy, const at_interval *behind)
 {
     const double band = log1p(policy->band);
     if (behind->high < band) {
@@ -431,11 +431,11 @@ static standing stand_of(const at_race_policy *policy, const at_interval *behind
 }
 
 /* Who has the least key of those that can win and do so well at least; the fastest does. */
-static int find_winner(const at_race_policy *policy, const at_final *last, standing least, at_key_of key, void *self)
+static int find_winner(const at_race_policy *policy, const at_final *last, comparison least, at_key_of key, void *self)
 {
     int best = -1;
     for (int i = last->from; i < last->count; ++i) {
-        bool may = stand_of(policy, &last->behind[i]) >= least;
+        bool may = comparison_of(policy, &last->behind[i]) >= least;
         best = may && (best < 0 || key(self, last->candidate[i]) < key(self, last->candidate[best])) ? i : best;
     }
     return best;

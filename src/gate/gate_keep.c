@@ -67,13 +67,13 @@ static attune_status may_replace(const at_gate *gate, const at_gate_table *table
     *may = true;
     AT_FORWARD(at_wisdom_create(&there));
     attune_status status = at_wisdom_file_read(gate->options->wisdom, there);
-    const at_wisdom_row *stands =
+    const at_wisdom_row *kept =
         status == ATTUNE_OK ? at_wisdom_find(there, row->class_text, row->target_text, NULL) : NULL;
-    if (stands != NULL && stands->standing == AT_PROVEN && strcmp(stands->target_text, row->target_text) == 0 &&
-        !raced(table, stands->kernel_text)) {
+    if (kept != NULL && kept->kind == AT_PROVEN && strcmp(kept->target_text, row->target_text) == 0 &&
+        !raced(table, kept->kernel_text)) {
         *may = false;
         at_gate_note(gate, "wisdom: %s stands for %s; name it as a candidate too, so that there is a race",
-                     stands->kernel_text, row->class_text);
+                     kept->kernel_text, row->class_text);
     }
     at_wisdom_destroy(there);
     return status == ATTUNE_NOT_FOUND ? ATTUNE_OK : status;

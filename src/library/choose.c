@@ -28,7 +28,7 @@ static bool use_row(attune_context *context, const attune_problem *problem, cons
         !at_kernel_fits(choice->kernel, problem, target, &choice->config, NULL)) {
         return false;
     }
-    choice->origin = row->standing == AT_PROVEN ? AT_ORIGIN_PROVEN : AT_ORIGIN_MEASURED;
+    choice->origin = row->kind == AT_PROVEN ? AT_ORIGIN_PROVEN : AT_ORIGIN_MEASURED;
     if (at_residents_get(context, problem, choice->kernel, &choice->config, true, &loaded) != ATTUNE_OK) {
         at_remember_failure(context, choice->kernel);
         return false;

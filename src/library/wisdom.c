@@ -8,7 +8,7 @@
 
 enum { FIRST_ROOM = 16, FIELD_MAX = 512, VERDICT_DIGITS = 64 };
 
-/* Rows of one class form a chain, and rows of one (class, target, standing) another, so that neither adding nor finding
+/* Rows of one class form a chain, and rows of one (class, target, kind) another, so that neither adding nor finding
  * looks at every row. Links are indexes into `node`, or -1. */
 typedef struct wisdom_node {
     at_wisdom_row row; /* first, so that a row that was given out leads back to its node */
@@ -69,7 +69,7 @@ static uint64_t hash_class(const at_wisdom_row *row)
 
 static uint64_t hash_exact(const at_wisdom_row *row)
 {
-    return hash_text(hash_class(row) + (uint64_t)row->standing, row->target_text);
+    return hash_text(hash_class(row) + (uint64_t)row->kind, row->target_text);
 }
 
 /* `room` is a power of two. The middle bits: the low ones of FNV-1a are its weakest. */
@@ -136,12 +136,12 @@ static attune_status check_field(const char *name, const char *text)
 
 static attune_status check_verdict(const at_wisdom_row *row)
 {
-    if (row->standing == AT_MEASURED) {
+    if (row->kind == AT_MEASURED) {
         AT_FAIL_IF(row->verdict != NULL, ATTUNE_INVALID_ARGUMENT, "wisdom row: a measured row has no verdict");
         return ATTUNE_OK;
     }
-    AT_FAIL_IF(row->standing != AT_PROVEN, ATTUNE_INVALID_ARGUMENT, "wisdom row: standing %d is neither 0 nor 1",
-               (int)row->standing);
+    AT_FAIL_IF(row->kind != AT_PROVEN, ATTUNE_INVALID_ARGUMENT, "wisdom row: kind %d is neither 0 nor 1",
+               (int)row->kind);
     AT_FORWARD(check_field("verdict", row->verdict));
     AT_FAIL_IF(strlen(row->verdict) != VERDICT_DIGITS || strspn(row->verdict, "0123456789abcdef") != VERDICT_DIGITS,
                ATTUNE_INVALID_ARGUMENT, "wisdom row: verdict \"%s\" is not a digest of %d lower-case hex digits",
@@ -151,7 +151,7 @@ static attune_status check_verdict(const at_wisdom_row *row)
 
 static attune_status row_copy(const at_wisdom_row *from, at_wisdom_row *to)
 {
-    to->standing = from->standing;
+    to->kind = from->kind;
     to->class_text = strdup(from->class_text);
     to->target_text = strdup(from->target_text);
     to->kernel_text = strdup(from->kernel_text);
@@ -164,7 +164,7 @@ static attune_status row_copy(const at_wisdom_row *from, at_wisdom_row *to)
     return ATTUNE_OK;
 }
 
-/* The node of the same class, target and standing, or NULL. */
+/* The node of the same class, target and kind, or NULL. */
 static wisdom_node *find_same(const at_wisdom *wisdom, const at_wisdom_row *row)
 {
     if (wisdom->room == 0) {
@@ -173,7 +173,7 @@ static wisdom_node *find_same(const at_wisdom *wisdom, const at_wisdom_row *row)
     int64_t at = wisdom->head_exact[bucket_of(wisdom, hash_exact(row))];
     for (; at >= 0; at = wisdom->node[at].next_exact) {
         const at_wisdom_row *have = &wisdom->node[at].row;
-        if (have->standing == row->standing && strcmp(have->class_text, row->class_text) == 0 &&
+        if (have->kind == row->kind && strcmp(have->class_text, row->class_text) == 0 &&
             strcmp(have->target_text, row->target_text) == 0) {
             return &wisdom->node[at];
         }
@@ -217,7 +217,7 @@ const at_wisdom_row *at_wisdom_at(const at_wisdom *wisdom, size_t index)
 
 int at_wisdom_rank(const at_wisdom_row *row, const char *target_text)
 {
-    int proven = row->standing == AT_PROVEN;
+    int proven = row->kind == AT_PROVEN;
     if (strcmp(row->target_text, target_text) == 0) {
         return 3 + proven;
     }

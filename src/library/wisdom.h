@@ -10,10 +10,10 @@
 #define AT_WISDOM_LINE_MAX 2048               /* bytes of a line, its newline excluded */
 #define AT_WISDOM_BYTES_MAX ((size_t)1 << 24) /* of a file */
 
-typedef enum at_standing { AT_MEASURED = 0, AT_PROVEN = 1 } at_standing;
+typedef enum at_row_kind { AT_MEASURED = 0, AT_PROVEN = 1 } at_row_kind;
 
 typedef struct at_wisdom_row {
-    at_standing standing;
+    at_row_kind kind;
     char *class_text;  /* at_problem_class */
     char *target_text; /* at_target_print */
     char *kernel_text; /* "NAME:PARAM=VALUE,..." */
@@ -27,7 +27,7 @@ extern const at_embedded at_embedded_wisdom[];
 
 attune_status at_wisdom_create(at_wisdom **wisdom);
 void at_wisdom_destroy(at_wisdom *wisdom);
-/* Adds a copy of the row, as the newest. It replaces one of the same class, target and standing.
+/* Adds a copy of the row, as the newest. It replaces one of the same class, target and kind.
  * ATTUNE_INVALID_ARGUMENT where a field is missing, too long or has characters that the format cannot hold. */
 attune_status at_wisdom_add(at_wisdom *wisdom, const at_wisdom_row *row);
 size_t at_wisdom_count(const at_wisdom *wisdom);

@@ -11,7 +11,7 @@
 
 enum { FIELDS = 6, CHECK_DIGITS = 16 };
 
-static const char *const standing_name[] = {[AT_MEASURED] = "measured", [AT_PROVEN] = "proven"};
+static const char *const kind_name[] = {[AT_MEASURED] = "measured", [AT_PROVEN] = "proven"};
 
 /* FNV-1a over the line up to the blank before the checksum. It finds accidents; it is no protection against intent,
  * which is what the verdict's digest is for. */
@@ -65,8 +65,8 @@ static attune_status parse_line(at_wisdom *wisdom, const char *line, size_t byte
     if (!split(copy, field)) {
         return ATTUNE_CORRUPT;
     }
-    bool proven = strcmp(field[0], standing_name[AT_PROVEN]) == 0;
-    bool measured = strcmp(field[0], standing_name[AT_MEASURED]) == 0;
+    bool proven = strcmp(field[0], kind_name[AT_PROVEN]) == 0;
+    bool measured = strcmp(field[0], kind_name[AT_MEASURED]) == 0;
     if (!proven && !(measured && strcmp(field[4], "-") == 0)) {
         return ATTUNE_CORRUPT;
     }
@@ -119,7 +119,7 @@ static size_t row_room(const at_wisdom_row *row)
 
 static size_t print_row(const at_wisdom_row *row, char *to, size_t room)
 {
-    int used = snprintf(to, room, "%s %s %s %s %s", standing_name[row->standing], row->class_text, row->target_text,
+    int used = snprintf(to, room, "%s %s %s %s %s", kind_name[row->kind], row->class_text, row->target_text,
                         row->kernel_text, row->verdict == NULL ? "-" : row->verdict);
     uint64_t check = checksum(to, (size_t)used);
     return (size_t)used + (size_t)snprintf(to + used, room - (size_t)used, " %016" PRIx64 "\n", check);
@@ -140,9 +140,9 @@ attune_status at_wisdom_print(const at_wisdom *wisdom, char **text, size_t *byte
         return at_fail(ATTUNE_OUT_OF_MEMORY, "wisdom: no memory for %zu bytes of text", room);
     }
     size_t used = (size_t)snprintf(out, room, "%s\n", FIRST_LINE);
-    for (int standing = AT_PROVEN; standing >= AT_MEASURED; --standing) {
+    for (int kind = AT_PROVEN; kind >= AT_MEASURED; --kind) {
         for (size_t i = count; i-- > 0;) {
-            if ((int)rows[i]->standing == standing) {
+            if ((int)rows[i]->kind == kind) {
                 used += print_row(rows[i], out + used, room - used);
             }
         }

@@ -254,7 +254,7 @@ attune_status at_report_verdicts(const at_archive *archive, unsigned which, at_f
     return format == AT_FORMAT_TEXT ? print_text(archive, which, out) : print_rows(archive, which, format, out);
 }
 
-/* ---- Standings --------------------------------------------------------------------------------------------------- */
+/* ---- Freshness --------------------------------------------------------------------------------------------------- */
 
 attune_status at_report_freshness(const at_archive *archive, at_format format, FILE *out)
 {

@@ -1,4 +1,4 @@
-/* Format: System V ABI, gABI chapters 4 and 5, and the processor supplements' relocation types. */
+/* Format: System V ABI, gABI parts 4 and 5, and the processor supplements' relocation types. */
 #include "stranger/object.h"
 
 #include <elf.h>

@@ -53,10 +53,10 @@ void at_transform_describe(const attune_problem *problem, const attune_call *cal
 /* ---- What a transform does
  * ------------------------------------------------------------------------------------------- */
 
-typedef struct worn {
+typedef struct drawn {
     uint64_t key;
     int64_t batch, head_kv; /* by how much they move */
-} worn;
+} drawn;
 
 /* NOTE: 0 stays 0, which is the transform that changes nothing. */
 static uint64_t mixed(uint64_t value)
@@ -66,9 +66,9 @@ static uint64_t mixed(uint64_t value)
     return value ^ (value >> 31);
 }
 
-static worn apply(const at_transform_map *transformed, uint64_t transform)
+static drawn apply(const at_transform_map *transformed, uint64_t transform)
 {
-    worn on = {mixed(transform), 0, 0};
+    drawn on = {mixed(transform), 0, 0};
     if (transformed->moves) {
         on.batch = (int64_t)((on.key >> 8) % (uint64_t)transformed->batch);
         on.head_kv = (int64_t)((on.key >> 32) % (uint64_t)transformed->heads_kv);
@@ -76,7 +76,7 @@ static worn apply(const at_transform_map *transformed, uint64_t transform)
     return on;
 }
 
-static bool flips(const worn *on, int64_t column, bool values)
+static bool flips(const drawn *on, int64_t column, bool values)
 {
     return on->key != 0 && (mixed(on->key + (uint64_t)column * 2 + (values ? 1 : 0)) & 1) != 0;
 }
@@ -88,7 +88,7 @@ static int64_t index_of(const attune_tensor *tensor, int64_t batch, int64_t head
 }
 
 /* The base's element index of the row that stands at number `i` under the transform. */
-static int64_t source_of(const at_transform_map *transformed, const at_transform_role *of, const worn *on, int64_t i)
+static int64_t source_of(const at_transform_map *transformed, const at_transform_role *of, const drawn *on, int64_t i)
 {
     int64_t batch = i / of->rows / of->heads;
     int64_t head = i / of->rows % of->heads;
@@ -103,7 +103,7 @@ static int64_t target_of(const at_transform_role *of, const attune_tensor *strid
 
 /* ---- Inputs ------------------------------------------------------------------------------------------------------ */
 
-static void apply_to_row(const worn *on, int64_t columns, bool values, size_t bytes, const unsigned char *from,
+static void apply_to_row(const drawn *on, int64_t columns, bool values, size_t bytes, const unsigned char *from,
                          unsigned char *to)
 {
     memcpy(to, from, (size_t)columns * bytes);
@@ -117,7 +117,7 @@ static void apply_to_row(const worn *on, int64_t columns, bool values, size_t by
 void at_transform_apply(const at_transform_map *transformed, attune_role role, uint64_t transform, void *to)
 {
     const at_transform_role *of = &transformed->role[role];
-    const worn on = apply(transformed, transform);
+    const drawn on = apply(transformed, transform);
     size_t bytes = at_dtype_bytes(of->tensor.dtype);
     const unsigned char *from = of->tensor.data;
     for (int64_t i = 0; i < transformed->batch * of->heads * of->rows; ++i) {
@@ -131,7 +131,7 @@ void at_transform_apply(const at_transform_map *transformed, attune_role role, u
 
 enum { COLUMNS = 256 }; /* head dims have at most as many */
 
-static bool row_is_right(const worn *on, int64_t columns, const double *wanted, const double *got, double share)
+static bool row_is_right(const drawn *on, int64_t columns, const double *wanted, const double *got, double share)
 {
     double size = 0;
     for (int64_t column = 0; column < columns; ++column) {
@@ -152,7 +152,7 @@ bool at_transform_matches(const at_transform_map *transformed, uint64_t transfor
                           double share)
 {
     const at_transform_role *of = &transformed->role[ATTUNE_O];
-    const worn on = apply(transformed, transform);
+    const drawn on = apply(transformed, transform);
     double wanted_row[COLUMNS], got_row[COLUMNS];
     for (int64_t i = 0; i < transformed->batch * of->heads * of->rows; ++i) {
         at_elements_double(&of->tensor, source_of(transformed, of, &on, i), of->columns, wanted_row);

@@ -185,15 +185,15 @@ static void callers_share_a_pool(void **state)
     at_pool_destroy(pool);
 }
 
-typedef struct guest {
+typedef struct waiter {
     at_pool *pool;
     meeting *meeting;
     tally *tally;
-} guest;
+} waiter;
 
 static void meet_and_count(void *context, int64_t item, void *scratch)
 {
-    guest *g = context;
+    waiter *g = context;
     if (item == 0) {
         meet(g->meeting, item, scratch);
     }
@@ -202,12 +202,12 @@ static void meet_and_count(void *context, int64_t item, void *scratch)
 
 static void *call_once(void *argument)
 {
-    guest *g = argument;
+    waiter *g = argument;
     at_pool_run(g->pool, 3, meet_and_count, g);
     return NULL;
 }
 
-/* More callers than threads, each of which waits for all the others: with a lock around the run they wait for ever. */
+/* More waiters than threads, each of which waits for all the others: with a lock around the run they wait for ever. */
 static void no_caller_waits_for_another(void **state)
 {
     (void)state;
@@ -216,14 +216,14 @@ static void no_caller_waits_for_another(void **state)
         meeting all = {.wanted = CALLERS};
         at_pool *pool;
         pthread_t started[CALLERS];
-        guest guests[CALLERS];
+        waiter waiters[CALLERS];
         tally tallies[CALLERS];
         _Atomic int seen[CALLERS][3] = {{0}};
         assert_int_equal(at_pool_create(threads, SCRATCH, &pool), ATTUNE_OK);
         for (int i = 0; i < CALLERS; ++i) {
             tallies[i] = (tally){.seen = seen[i], .scratch_bytes = SCRATCH};
-            guests[i] = (guest){pool, &all, &tallies[i]};
-            assert_int_equal(pthread_create(&started[i], NULL, call_once, &guests[i]), 0);
+            waiters[i] = (waiter){pool, &all, &tallies[i]};
+            assert_int_equal(pthread_create(&started[i], NULL, call_once, &waiters[i]), 0);
         }
         for (int i = 0; i < CALLERS; ++i) {
             pthread_join(started[i], NULL);

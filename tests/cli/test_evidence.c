@@ -111,7 +111,7 @@ enum {
     TFLOPS,
     RIGHT,
     FASTER,
-    STANDING,
+    FRESHNESS,
     COLUMNS
 };
 
@@ -151,7 +151,7 @@ static void rows_have_their_columns(void **state)
     assert_true(fabs(number(cell[TFLOPS]) - 4.0 * 8 * 512 * 512 * 64 / number(cell[US]) * 1e-6) < 1e-3);
     assert_string_equal(cell[RIGHT], "pass");
     assert_string_equal(cell[FASTER], "pass");
-    assert_string_equal(cell[STANDING], "fresh");
+    assert_string_equal(cell[FRESHNESS], "fresh");
     outcome_free(&result);
     result = COMMAND("report", "--format", "tsv", f.path);
     int rows = 0;

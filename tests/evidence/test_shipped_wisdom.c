@@ -93,7 +93,7 @@ static size_t look_at_file(const char *path, const shelf *all)
     size_t count = at_wisdom_count(wisdom);
     for (size_t i = 0; i < count; ++i) {
         const at_wisdom_row *row = at_wisdom_at(wisdom, i);
-        assert_int_equal(row->standing, AT_PROVEN);
+        assert_int_equal(row->kind, AT_PROVEN);
         const at_verdict *verdict = find_verdict(all, row->verdict);
         if (verdict == NULL) {
             fail_msg("%s: the verdict of %s for %s is not in evidence", path, row->kernel_text, row->class_text);

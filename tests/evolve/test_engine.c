@@ -49,7 +49,7 @@ static void nothing(void *self)
 static void on_wisdom(void *self, const at_wisdom_row *row, const char *why_not)
 {
     scene *on = self;
-    assert_int_equal(row->standing, AT_PROVEN);
+    assert_int_equal(row->kind, AT_PROVEN);
     on->rows += why_not == NULL;
     on->refusals += why_not != NULL;
 }

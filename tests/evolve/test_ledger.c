@@ -48,7 +48,7 @@ static void append(at_ledger *ledger, at_event_kind kind)
 }
 
 /* A ledger with every kind of event. */
-static const char *tell_story(void)
+static const char *write_example(void)
 {
     const char *path = folder_file(&here, "example.jsonl");
     at_ledger *ledger = create(path);
@@ -98,7 +98,7 @@ static void what_is_written_is_read(void **state)
 {
     (void)state;
     at_ledger_log *log;
-    assert_ok(at_ledger_read(tell_story(), &log));
+    assert_ok(at_ledger_read(write_example(), &log));
     assert_int_equal(log->count, AT_EVENT_KINDS);
     assert_true(log->ended);
     assert_int_equal(log->torn_bytes, 0);
@@ -139,7 +139,7 @@ static void compressed_ones_are_read_alike(void **state)
     (void)state;
     size_t bytes;
     at_ledger_log *log;
-    char *text = read_bytes(tell_story(), &bytes);
+    char *text = read_bytes(write_example(), &bytes);
     const char *path = folder_file(&here, "example.jsonl.gz");
     gzFile file = gzopen(path, "wb");
     assert_non_null(file);
@@ -170,7 +170,7 @@ static void the_first_versions_ledger_is_read(void **state)
 static void nothing_is_overwritten(void **state)
 {
     (void)state;
-    const char *path = tell_story();
+    const char *path = write_example();
     at_event start = example_event(AT_EVENT_START, NULL);
     at_ledger *ledger;
     assert_fails(at_ledger_create(path, &start, &ledger), ATTUNE_INVALID_ARGUMENT, "never overwritten");
@@ -269,7 +269,7 @@ static void lines_that_are_missing_moved_or_repeated_are_named(void **state)
         {{0, 1, 2, 4, 5, -1}, "line 4"}, {{1, 2, 3, -1}, "line 1"},
     };
     size_t bytes;
-    char *text = read_bytes(tell_story(), &bytes);
+    char *text = read_bytes(write_example(), &bytes);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         size_t length;
         at_ledger_log *log;
@@ -485,7 +485,7 @@ static void what_has_ended_is_not_gone_on_with(void **state)
     (void)state;
     at_ledger *ledger;
     at_ledger_log *log;
-    assert_fails(at_ledger_resume(tell_story(), &ledger, &log), ATTUNE_INVALID_ARGUMENT, "has ended");
+    assert_fails(at_ledger_resume(write_example(), &ledger, &log), ATTUNE_INVALID_ARGUMENT, "has ended");
     assert_null(ledger);
     assert_null(log);
     assert_fails(at_ledger_resume(folder_file(&here, "none"), &ledger, &log), ATTUNE_NOT_FOUND, "cannot be opened");

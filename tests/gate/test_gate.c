@@ -472,7 +472,7 @@ static size_t rows_of(const char *path, char kernel[AT_KERNEL_TEXT_MAX], bool ag
     size_t count = at_wisdom_count(wisdom);
     if (count > 0) {
         at_wisdom_row row = *at_wisdom_at(wisdom, 0);
-        assert_true(row.standing == AT_PROVEN && strlen(row.verdict) == 64);
+        assert_true(row.kind == AT_PROVEN && strlen(row.verdict) == 64);
         (void)snprintf(kernel, AT_KERNEL_TEXT_MAX, "%s", row.kernel_text);
         if (aged) {
             *strrchr(kernel, ',') = '\0';

@@ -387,7 +387,7 @@ static const scene scenes[] = {
     {.noise = 1,
      .count = 8,
      .course = {{16, {0, 0, 0, 0}, {0, 0, 0, 0}},
-                {1, {0, 40, 0, 0}, {0, -1, -1, -1}},  /* one lift: the reference stands again */
+                {1, {0, 40, 0, 0}, {0, -1, -1, -1}},  /* one rise: the reference is static again */
                 {3, {0, 40, 80, 120}, {0, -1, 4, 4}}, /* a second one: maxima */
                 {1, {0, 40, 0, 80}, {0, -1, -1, 4}},
                 {2, {0, 150, 0, 0}, {0, 4, 4, 4}}, /* lost beyond 2^100, and beyond all numbers */

@@ -199,7 +199,7 @@ static void what_is_made_ahead_is_found(void **state)
 }
 
 /* A dropped scope is forgotten, made or not, and others are not. */
-static void chapters_are_dropped(void **state)
+static void sections_are_dropped(void **state)
 {
     (void)state;
     at_inputs inputs;
@@ -240,7 +240,7 @@ int main(void)
         cmocka_unit_test(inputs_are_lent),
         cmocka_unit_test(spoilt_inputs_are_drawn_anew),
         cmocka_unit_test(what_is_made_ahead_is_found),
-        cmocka_unit_test(chapters_are_dropped),
+        cmocka_unit_test(sections_are_dropped),
         cmocka_unit_test(without_a_cache),
     };
     return cmocka_run_group_tests(tests, pool_open, pool_close);

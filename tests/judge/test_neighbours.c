@@ -6,14 +6,14 @@
 #include "judge/neighbours.h"
 
 /* The zoo's device, but calls without LSE may look around. */
-typedef struct street_device {
+typedef struct fake_device {
     zoo_device zoo;
     at_device_ops ops;
     unsigned char *now, *before; /* outputs of this call, and of the last one that had another */
     bool takes_all;              /* copies all of it; else its first row is computed, and the others copied */
     int64_t launches;
     float gain; /* of results; of every second call where it is not 1 */
-} street_device;
+} fake_device;
 
 static size_t bytes_of(const attune_args *args)
 {
@@ -23,7 +23,7 @@ static size_t bytes_of(const attune_args *args)
 static attune_status look_around(const at_loaded *loaded, at_made *made, void *stream)
 {
     const attune_args *args = &made->args;
-    street_device *on = (street_device *)loaded->device;
+    fake_device *on = (fake_device *)loaded->device;
     unsigned char *output = args->tensor[ATTUNE_O].data;
     attune_status status = zoo_launch(loaded, made, stream);
     on->before = on->now != output ? on->now : on->before;
@@ -41,7 +41,7 @@ static attune_status look_around(const at_loaded *loaded, at_made *made, void *s
 
 static attune_status walked(bool takes_all, float gain, double share)
 {
-    street_device on = {.takes_all = takes_all, .gain = gain};
+    fake_device on = {.takes_all = takes_all, .gain = gain};
     const at_draw draw = {.seed = 3, .family = AT_FAMILY_NORMAL, .poison = 0xff};
     attune_problem problem;
     at_inputs inputs;

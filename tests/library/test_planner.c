@@ -92,13 +92,13 @@ static attune_status try_plan(const char *text, attune_effort effort)
     return status;
 }
 
-static void know(at_standing standing, const char *problem_text, const char *target, const char *kernel)
+static void know(at_row_kind kind, const char *problem_text, const char *target, const char *kernel)
 {
     char class_text[AT_CLASS_TEXT_MAX];
     char verdict[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     attune_problem problem = parsed(problem_text);
     at_problem_class(&problem, class_text);
-    at_wisdom_row row = {standing, class_text, (char *)target, (char *)kernel, standing == AT_PROVEN ? verdict : NULL};
+    at_wisdom_row row = {kind, class_text, (char *)target, (char *)kernel, kind == AT_PROVEN ? verdict : NULL};
     assert_ok(at_wisdom_add(context->wisdom, &row));
 }
 

@@ -28,11 +28,11 @@ static int teardown(void **state)
     return 0;
 }
 
-static attune_status add_to(at_wisdom *wisdom, at_standing standing, const char *class_text, const char *target,
+static attune_status add_to(at_wisdom *wisdom, at_row_kind kind, const char *class_text, const char *target,
                             const char *kernel)
 {
-    at_wisdom_row row = {standing, (char *)class_text, (char *)target, (char *)kernel,
-                         standing == AT_PROVEN ? (char *)DIGEST : NULL};
+    at_wisdom_row row = {kind, (char *)class_text, (char *)target, (char *)kernel,
+                         kind == AT_PROVEN ? (char *)DIGEST : NULL};
     return at_wisdom_add(wisdom, &row);
 }
 

@@ -299,28 +299,28 @@ static void a_transform_changes_inputs_and_is_known_by_its_result(void **state)
     assert_true(transformed.moves);
     size_t bytes = transformed.role[ATTUNE_V].bytes;
     assert_int_equal(bytes, 2 * 2 * 8 * 16 * 2);
-    unsigned char *same = malloc(bytes), *worn = malloc(bytes), *other = malloc(bytes);
+    unsigned char *same = malloc(bytes), *mapped = malloc(bytes), *other = malloc(bytes);
     at_transform_apply(&transformed, ATTUNE_V, 0, same);
-    at_transform_apply(&transformed, ATTUNE_V, 77, worn);
+    at_transform_apply(&transformed, ATTUNE_V, 77, mapped);
     at_transform_apply(&transformed, ATTUNE_V, 78, other);
     assert_memory_equal(same, inputs.call.tensor[ATTUNE_V].data, bytes);
-    assert_memory_not_equal(worn, same, bytes);
-    assert_memory_not_equal(worn, other, bytes);
+    assert_memory_not_equal(mapped, same, bytes);
+    assert_memory_not_equal(mapped, other, bytes);
     /* V stands in for O where there are as many heads: the same signs flip, the same heads move. */
     transformed.role[ATTUNE_O] = transformed.role[ATTUNE_V];
     attune_tensor got = transformed.role[ATTUNE_V].tensor;
-    got.data = worn;
+    got.data = mapped;
     assert_true(at_transform_matches(&transformed, 77, &got, 0));
     assert_false(at_transform_matches(&transformed, 78, &got, 0));
     assert_false(at_transform_matches(&transformed, 0, &got, 0.01));
-    uint16_t *element = (uint16_t *)(void *)worn;
+    uint16_t *element = (uint16_t *)(void *)mapped;
     element[5] ^= 1; /* one unit in the last place */
     assert_false(at_transform_matches(&transformed, 77, &got, 0));
     assert_true(at_transform_matches(&transformed, 77, &got, 0.01));
     element[5] = 0xffff; /* poison */
     assert_false(at_transform_matches(&transformed, 77, &got, 0.01));
     free(same);
-    free(worn);
+    free(mapped);
     free(other);
     at_inputs_free(&inputs);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Code, documents and commit messages speak of attune, not of how it came to be written, and promise nothing."""
+"""Code, documents and commit messages speak of attune in engineers' words, not of how it was written; no promises."""
 import re
 import subprocess
 
@@ -17,6 +17,15 @@ WORDS = [
     (r"\b(?:TODO|FIXME|XXX|HACK|WIP)\b", "a promise instead of the work"),
     (r"\bplaceholders?\b|\bnot (?:yet )?implemented\b|\bcoming soon\b", "a promise instead of the work"),
 ]
+# Private words for what engineers name otherwise, alone or as a part of an identifier.
+PRIVATE = {
+    "beware": "say what goes wrong", "blot": "overwrite, fill", "chapter": "section, scope", "court": "gate, judge",
+    "errand": "request, job", "exhibit": "example, evidence", "foresee": "predict", "guest": "caller", "guise": "form",
+    "journey": "path, pass", "let_pass": "accept", "litter": "former contents", "place_full": "say what is full",
+    "standing": "kind, static", "story": "example, log", "street": "neighbours", "wear": "apply", "worn": "applied",
+}
+PART = "|".join(PRIVATE) + "|stories|foresaw|foreseen|wearing"
+PRIVATE_PATTERN = re.compile(rf"(?<![A-Za-z])(?:{PART})(?:s|ed|ted|ing)?(?![A-Za-z])", re.I)
 PATTERNS = [(re.compile(pattern, 0 if "TODO" in pattern else re.I), why) for pattern, why in WORDS]
 TEXT = tree.CODE + (".md", ".py", ".sh", ".txt", ".cmake", ".yml", ".in", ".html")
 OWN = "tools/checks/words.py"
@@ -32,6 +41,11 @@ def complaints_of(name, text):
     return found
 
 
+def private(name, text):
+    return [f"{name}:{number}: '{match.group(0)}': a private word; see PRIVATE in {OWN}"
+            for number, line in enumerate(text.splitlines(), 1) for match in PRIVATE_PATTERN.finditer(line)]
+
+
 def messages(root):
     """Commit messages, where there is a history."""
     log = subprocess.run(["git", "-C", root, "log", "--format=%h %B"], capture_output=True, text=True, check=False)
@@ -42,7 +56,8 @@ def check(root):
     complaints = []
     for path in tree.files(root):
         if path != OWN and (path.endswith(TEXT) or path in ("Makefile", ".ci/run")):
-            complaints += complaints_of(path, tree.read(root, path))
+            text = tree.read(root, path)
+            complaints += complaints_of(path, text) + private(path, text)
     return complaints + complaints_of("commit message", messages(root))
 
 
@@ -52,9 +67,13 @@ MISTAKES = [
     ({"src/a.c": "/* the last session left this */\n"}, "planning"),
     ({"a.sh": "cd /root/attune\n"}, "a path"),
     ({"src/a.c": "int x; /* TODO */\n"}, "promise"),
+    ({"src/a.c": "static int tell_story(void);\n"}, "private"),
+    ({"src/a.c": "int street_device; /* worn */\n"}, "private"),
+    ({"a.md": "Chapters of the court.\n"}, "private"),
     ({"Makefile": "# not yet implemented\n"}, "promise"),
 ]
-CLEAN = {"a.md": "The scheduler issues one instruction a cycle; an issue slot is free. Todo lists are fine.\n"}
+CLEAN = {"a.md": "The scheduler issues one instruction a cycle; an issue slot is free. Todo lists are fine.\n",
+         "src/b.c": "int courtesy, outstanding, history, wearable;\n"}
 
 if __name__ == "__main__":
     tree.main(check, MISTAKES, CLEAN)
