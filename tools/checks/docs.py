@@ -9,16 +9,26 @@ import re
 import tree
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
 SHOWN = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.M | re.S)
 OPENING = re.compile(r"\A/\*.*?\*/\n+", re.S)
 
 
+def parts(text):
+    """The names by which links reach a page's headings."""
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in HEADING.findall(text)}
+
+
 def links(root, path, text):
     for target in LINK.findall(re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)):
-        file = target.split("#")[0]
-        if file and "://" not in file and not file.startswith("mailto:"):
-            if not os.path.exists(os.path.join(root, os.path.dirname(path), file)):
-                yield f"{path}: link to {target}, which is not there"
+        file, _, part = target.partition("#")
+        if "://" in file or file.startswith("mailto:"):
+            continue
+        to = os.path.join(os.path.dirname(path), file) if file else path
+        if not os.path.exists(os.path.join(root, to)):
+            yield f"{path}: link to {target}, which is not there"
+        elif part and to.endswith(".md") and part not in parts(tree.read(root, to)):
+            yield f"{path}: link to {target}, and no heading there has that name"
 
 
 def shown(root, path, text):
@@ -40,10 +50,12 @@ def check(root):
 MISTAKES = [
     ({"a.md": "see [b](docs/b.md)\n"}, "link to docs/b.md"),
     ({"docs/a.md": "see [b](b.md)\n", "b.md": ""}, "link to b.md"),
+    ({"a.md": "see [b](b.md#two)\n", "b.md": "# One\n"}, "no heading"),
     ({"a.md": "<!-- x.c -->\n```c\nint x;\n```\n", "x.c": "/* X. */\nint y;\n"}, "differs"),
     ({"a.md": "<!-- x.c -->\n```c\nint x;\n```\n"}, "not there"),
 ]
-CLEAN = {"a.md": "[b](docs/b.md#part) [w](https://w)\n<!-- x.c -->\n```c\nint x;\n```\n", "docs/b.md": "[a](../a.md)\n",
+CLEAN = {"a.md": "[b](docs/b.md#part) [w](https://w)\n<!-- x.c -->\n```c\nint x;\n```\n",
+         "docs/b.md": "# `Part`\n[a](../a.md)\n",
          "x.c": "/* X. */\nint x;\n"}
 
 if __name__ == "__main__":
