@@ -176,7 +176,7 @@ static void add_row(const at_evolve_printer *on, const at_search_result *result,
     at_table_number(rows, result->seconds);
 }
 
-/* What tuning is worth is told by what there was before it: the first config of the kernel's own order. */
+/* What tuning is worth is measured against what there was before it: the first config of the kernel's own order. */
 static void print_tuned(const at_evolve_printer *on, const at_search_result *result, const at_found_texts *texts)
 {
     if (result->author < 0) {

@@ -61,7 +61,7 @@ static void print_stage(const at_gate_printer *on, const at_verdict *verdict, at
     (void)fflush(on->out);
 }
 
-/* Times are told with the verdict: candidates and problems are timed together. */
+/* Times are printed with the verdict: candidates and problems are timed together. */
 static void on_stage(void *self, const at_verdict *verdict, at_stage stage)
 {
     at_gate_printer *on = self;

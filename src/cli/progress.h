@@ -23,7 +23,7 @@ void at_progress_start_on(at_progress *progress, FILE *out, const char *label, a
 void at_progress_label(at_progress *progress, const char *label);
 /* Shows how much is done, 0 ... 1. Cheap: redraws at most ten times a second, nothing in the first one. */
 void at_progress_update(at_progress *progress, double done);
-/* Shows it at once: what follows takes a while in which nothing is told. */
+/* Shows it at once: what follows takes a while in which nothing is printed. */
 void at_progress_show(at_progress *progress, double done);
 /* Wipes the bar. Also before anything else is written on the terminal. */
 void at_progress_end(at_progress *progress);

@@ -112,7 +112,7 @@ static attune_status take_verdict(const proof *on, const at_verdict *verdict)
     return learn(on, cell, verdict, digest);
 }
 
-/* Verdicts come while the gate runs; what cannot be written is told when it is back. */
+/* Verdicts come while the gate runs; what cannot be written is reported when it is back. */
 static void keep(void *self, const at_verdict *verdict)
 {
     proof *on = self;

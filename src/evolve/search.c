@@ -48,11 +48,12 @@ static int ask(at_search *on)
     return candidate;
 }
 
-/* Asks for the next batch; `waiting` are asked for and not told. Compiling them begins. */
+/* Asks for the next batch; `waiting` are asked for and without outcome. Compiling them begins. */
 static attune_status draw(at_search *on, int waiting, int *batch, int *count)
 {
     const at_search_options *options = on->options;
-    bool champion = !options->exhaustive && !on->known[on->champion].told; /* it counts when the first heat told it */
+    bool champion =
+        !options->exhaustive && !on->known[on->champion].has_outcome; /* it counts when the first heat timed it */
     int left = options->budget_runs > 0 ? options->budget_runs - counted(on) - waiting - champion : options->batch;
     *count = 0;
     while (has_time(on) && *count < options->batch && *count < left) {
@@ -186,7 +187,7 @@ static void rank_top(at_search *on)
     at_search_result *result = on->result;
     for (int i = 0; i < on->space->count; ++i) {
         const at_known_candidate *one = &on->known[i];
-        if (!one->told || one->refused != AT_RAN || one->censored || one->same_as >= 0) {
+        if (!one->has_outcome || one->refused != AT_RAN || one->censored || one->same_as >= 0) {
             continue;
         }
         double us = exp(one->log_us);

@@ -72,7 +72,7 @@ static spread spread_of(const at_search *on)
     spread seen = {0, 0, HUGE_VAL, -HUGE_VAL};
     for (int i = 0; i < on->space->count; ++i) {
         const at_known_candidate *one = &on->known[i];
-        if (one->told && one->refused == AT_RAN && one->same_as < 0) {
+        if (one->has_outcome && one->refused == AT_RAN && one->same_as < 0) {
             ++seen.count;
             seen.apart += one->censored || fabs(one->log_us - on->champion_log_us) > one->ratio_half;
             seen.least = fmin(seen.least, one->log_us);
@@ -164,7 +164,8 @@ static void compare_codes(const at_search *on, contrast *seen)
 static bool is_sharp(const at_search *on, int candidate)
 {
     const at_known_candidate *one = &on->known[candidate];
-    return one->told && one->refused == AT_RAN && !one->censored && 2 * one->half < log1p(on->options->policy.band);
+    return one->has_outcome && one->refused == AT_RAN && !one->censored &&
+           2 * one->half < log1p(on->options->policy.band);
 }
 
 static void compare_times(const at_search *on, contrast *seen)

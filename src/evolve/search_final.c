@@ -24,7 +24,7 @@ static bool is_in(const at_final *last, int candidate)
 static bool is_near(const at_search *on, int candidate)
 {
     const at_known_candidate *one = &on->known[candidate];
-    return one->told && one->refused == AT_RAN && !one->censored && one->same_as < 0 &&
+    return one->has_outcome && one->refused == AT_RAN && !one->censored && one->same_as < 0 &&
            one->log_us - on->champion_log_us < log1p(on->options->policy.band) + one->half;
 }
 
@@ -34,7 +34,7 @@ static int next_best(const at_search *on, const at_final *last, bool any)
     int best = -1;
     for (int i = 0; i < on->space->count; ++i) {
         const at_known_candidate *one = &on->known[i];
-        bool may = is_near(on, i) || (any && one->told && one->refused == AT_RAN && one->same_as < 0);
+        bool may = is_near(on, i) || (any && one->has_outcome && one->refused == AT_RAN && one->same_as < 0);
         if (may && !is_in(last, i) && (best < 0 || one->log_us < on->known[best].log_us)) {
             best = i;
         }
@@ -47,12 +47,12 @@ static int next_best(const at_search *on, const at_final *last, bool any)
 static int author_of(const at_search *on)
 {
     int first = on->space->order_count > 0 ? on->space->order[0] : -1;
-    if (first < 0 || !on->known[first].told) {
+    if (first < 0 || !on->known[first].has_outcome) {
         return -1;
     }
     int same = on->known[first].same_as;
     first = same >= 0 ? same : first;
-    return on->known[first].told && on->known[first].refused == AT_RAN ? first : -1;
+    return on->known[first].has_outcome && on->known[first].refused == AT_RAN ? first : -1;
 }
 
 static void choose_finalists(const at_search *on, at_final *last)

@@ -7,10 +7,10 @@
 
 /* What is known of a candidate. */
 typedef struct at_known_candidate {
-    bool seen;   /* chosen */
-    bool built;  /* variant's digests are there */
-    bool told;   /* its outcome is there */
-    int same_as; /* a candidate before it with the same code; -1: none */
+    bool seen;        /* chosen */
+    bool built;       /* variant's digests are there */
+    bool has_outcome; /* its outcome is there */
+    int same_as;      /* a candidate before it with the same code; -1: none */
     at_refused refused;
     bool censored;
     double log_us, half;
@@ -32,7 +32,7 @@ typedef struct at_search {
     int champion, first_champion;
     double champion_log_us, first_log_us; /* NAN until the first heat */
     int next;                             /* of the space or the list, where there is no strategy */
-    int launched;                         /* candidates whose functions were told apart */
+    int launched;                         /* candidates whose functions were distinguished */
     double began_s, before_s, final_began_s;
     bool is_void;
 } at_search;
@@ -47,7 +47,7 @@ attune_status at_search_write(const at_search *on, at_event *event);
 attune_status at_search_checked(at_search *on, at_self_check check, bool holds, bool voids, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Makes the batch (all of it not seen before): who cannot be made is told; `ready` receives who can race. */
+/* Makes the batch (all of it not seen before): who cannot be made is reported; `ready` receives who can race. */
 attune_status at_search_build(at_search *on, const int *batch, int count, const char *const *from, int *ready,
                               int *ready_count);
 /* Races them against the champion, tells what came of it, and promotes who wins twice. */

@@ -1,4 +1,4 @@
-/* From a batch of candidates to what became of them: made, told apart, raced, told. */
+/* From a batch of candidates to what became of them: made, distinguished, raced, reported. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +26,13 @@ static attune_status tell_strategy(at_search *on, int candidate)
 /* Its duplicates, which were not raced, have the same result. */
 static attune_status tell(at_search *on, int candidate)
 {
-    on->known[candidate].told = true;
+    on->known[candidate].has_outcome = true;
     AT_FORWARD(tell_strategy(on, candidate));
     for (int i = 0; i < on->space->count; ++i) {
         at_known_candidate *duplicate = &on->known[i];
-        if (duplicate->same_as == candidate && !duplicate->told) {
+        if (duplicate->same_as == candidate && !duplicate->has_outcome) {
             const at_known_candidate *one = &on->known[candidate];
-            duplicate->told = true;
+            duplicate->has_outcome = true;
             duplicate->refused = one->refused;
             duplicate->log_us = one->log_us;
             duplicate->half = one->half;
@@ -89,7 +89,7 @@ static attune_status write_build(const at_search *on, int candidate, const at_va
     return at_search_write(on, &event);
 }
 
-/* One that has the code of another is no candidate of its own: told when that one is, or now. */
+/* One that has the code of another is no candidate of its own: reported when that one is, or now. */
 static attune_status take_duplicate(at_search *on, int candidate, bool *is_duplicate)
 {
     at_known_candidate *one = &on->known[candidate];
@@ -99,7 +99,7 @@ static attune_status take_duplicate(at_search *on, int candidate, bool *is_dupli
         return ATTUNE_OK;
     }
     ++on->result->duplicates;
-    if (on->known[one->same_as].told) {
+    if (on->known[one->same_as].has_outcome) {
         return tell(on, one->same_as);
     }
     return ATTUNE_OK;
@@ -271,7 +271,7 @@ static attune_status take_fresh(const at_search *on, batch *of)
     return ATTUNE_OK;
 }
 
-/* The first champion's own time: the base of all that is told. */
+/* The first champion's own time: the base of all that is reported. */
 static void find_base(at_search *on, const batch *of)
 {
     double sum = 0;
@@ -291,10 +291,10 @@ static void find_base(at_search *on, const batch *of)
 static double half_of(const at_entrant *one, const double champion_us[AT_HEAT_BLOCKS_MAX][2])
 {
     static const double confidence = 0.95;
-    at_interval told;
+    at_interval ratio;
     return one->blocks >= 3 &&
-                   at_race_ratio((const double(*)[2])one->us, champion_us, one->blocks, confidence, &told) == ATTUNE_OK
-               ? (told.high - told.low) / 2
+                   at_race_ratio((const double(*)[2])one->us, champion_us, one->blocks, confidence, &ratio) == ATTUNE_OK
+               ? (ratio.high - ratio.low) / 2
                : 0;
 }
 
@@ -380,7 +380,7 @@ static attune_status promote(at_search *on, int challenger)
 static attune_status tell_champion(at_search *on)
 {
     at_known_candidate *one = &on->known[on->champion];
-    if (one->told || on->options->exhaustive || isnan(on->champion_log_us)) {
+    if (one->has_outcome || on->options->exhaustive || isnan(on->champion_log_us)) {
         return ATTUNE_OK;
     }
     one->log_us = on->champion_log_us;

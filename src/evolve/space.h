@@ -20,7 +20,7 @@
 enum {
     AT_SPACE_TOTAL_MAX = 1 << 20, /* combinations of allowed values; each is asked about */
     AT_SPACE_VALUES_MAX = 64,     /* of one parameter */
-    AT_SPACE_REFUSALS_MAX = 16,   /* reasons that are told apart */
+    AT_SPACE_REFUSALS_MAX = 16,   /* reasons that are distinguished */
     AT_SPACE_NAME_MAX = 64
 };
 

@@ -156,7 +156,7 @@ static attune_status read_refusals(const json_t *object, const char *path, at_sp
     json_t *refusals;
     AT_FORWARD(at_json_field(object, path, "refused", JSON_ARRAY, &refusals));
     AT_FAIL_IF(json_array_size(refusals) > AT_SPACE_REFUSALS_MAX, ATTUNE_CORRUPT,
-               "%s: field \"refused\" has %zu reasons, at most %d are told apart", path, json_array_size(refusals),
+               "%s: field \"refused\" has %zu reasons, at most %d are distinguished", path, json_array_size(refusals),
                AT_SPACE_REFUSALS_MAX);
     for (size_t i = 0; i < json_array_size(refusals); ++i) {
         at_space_refusal *refusal = &space->refusal[space->refusal_count];

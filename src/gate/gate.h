@@ -67,7 +67,7 @@ typedef struct at_gate_result {
 
 /* ATTUNE_OK when the gate ran, whatever it found. Errors are the caller's (a kernel, an arm or a target that is not
  * there, a place that cannot be written to), all of them before `begun`; the machine's; or ATTUNE_INTERRUPTED. Verdicts
- * that were finished before have been told and kept. */
+ * that were finished before have been reported and kept. */
 attune_status at_gate_run(const at_gate_options *options, at_gate_result *result);
 
 /* Whether there can be peers of these names, before anything is done for them; "best" is one. */

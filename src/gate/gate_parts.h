@@ -66,7 +66,7 @@ typedef struct at_gate {
     at_evidence *known; /* of the candidates, from earlier calls */
     size_t known_count;
     int next_problem; /* the first of the next batch */
-    double *chance;   /* of each verdict told, that its candidate is faster by luck alone */
+    double *chance;   /* of each verdict, that its candidate is faster by luck alone */
     int questions;
 } at_gate;
 

@@ -237,7 +237,7 @@ static at_executor parts_of(run_state *on)
                                           .unstage = unstage_parts};
 }
 
-/* A GPU is told apart from its host, and NVML says who else is there. */
+/* A GPU is distinguished from its host, and NVML says who else is there. */
 static at_executor executor_of(run_state *on)
 {
     at_executor made = parts_of(on);

@@ -194,7 +194,7 @@ static at_outcome is_right(const at_verdict *verdict)
     return at_verdict_timing_refutes(verdict) ? AT_FAIL : right;
 }
 
-/* The session's bound decides, and the options' is what is told: they must be the same. */
+/* The session's bound decides, and the options' is what is reported: they must be the same. */
 static attune_status check_policy(const at_verdict *verdict)
 {
     const at_session_policy *policy = &verdict->session.policy;

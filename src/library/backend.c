@@ -39,7 +39,8 @@ static attune_status open_named(const at_settings *settings, at_pool *pool, at_d
     return at_fail(ATTUNE_INTERNAL, "there is no backend of kind %d", (int)settings->target);
 }
 
-/* A machine without a usable device is served by the next backend; a pack that cannot be read is a mistake to be told.
+/* A machine without a usable device is served by the next backend; a pack that cannot be read is a mistake to be
+ * reported.
  */
 static bool unusable(attune_status status)
 {

@@ -9,7 +9,7 @@
 
 enum { AT_SVG_WIDTH = 760, AT_SVG_COLOURS = 16 };
 
-/* Colours that are told apart; again from the first after AT_SVG_COLOURS. */
+/* Colours that are distinguished; again from the first after AT_SVG_COLOURS. */
 const char *at_svg_colour(int index);
 
 void at_svg_begin(at_text *page, int height, const char *name);
