@@ -18,7 +18,7 @@ typedef struct wgmma_effect {
     float tile, job, whole, besides;
 } wgmma_effect;
 
-enum { WGMMA_CANDIDATES = 16, NA = INT16_MIN };
+enum { WGMMA_CANDIDATES = 20, NA = INT16_MIN };
 
 typedef struct wgmma_config {
     int32_t groups, block_n, q_stages, pingpong, scheduler, ahead;

@@ -141,18 +141,37 @@ static uint32_t maps_over(const attune_step_kernel *step, uint64_t roles)
     return maps;
 }
 
-static attune_status encode_maps(const at_cuda_loaded *loaded, const attune_args *args, int block, uint32_t stale,
-                                 uint32_t moved, attune_tensor_map *maps)
+/* The map of an earlier block that this one is equal to, where that is made; else NULL. */
+static const attune_tensor_map *find_made(const at_cuda_loaded *loaded, at_cuda_made *made, at_map_twin twin)
+{
+    if (twin.block < 0 || (made->stale[twin.block] >> twin.map & 1) != 0) {
+        return NULL;
+    }
+    return &at_block_maps(at_block_of(loaded, made, twin.block))[twin.map];
+}
+
+static attune_status make_map(const at_cuda_loaded *loaded, at_cuda_made *made, const attune_map *map, bool moved,
+                              attune_tensor_map *to)
 {
     const at_driver *driver = at_cuda_of(loaded->base.device)->driver;
-    const attune_step_kernel *step = loaded->block[block].step;
-    for (uint32_t left = stale; left != 0; left &= left - 1) {
+    return moved ? at_map_move(driver, map, &made->base.args, to)
+                 : at_map_encode(driver, map, &made->base.args, loaded->varlen, to);
+}
+
+/* Makes maps that are stale, and those that only have moved. */
+static attune_status renew_maps(const at_cuda_loaded *loaded, int index, uint32_t stale, uint32_t moved,
+                                at_cuda_made *made)
+{
+    const at_ready_block *block = &loaded->block[index];
+    attune_tensor_map *maps = at_block_maps(at_block_of(loaded, made, index));
+    for (uint32_t left = stale | moved; left != 0; left &= left - 1) {
         const int i = __builtin_ctz(left);
-        AT_FORWARD(at_map_encode(driver, &step->map[i], args, loaded->varlen, &maps[i]));
-    }
-    for (uint32_t left = moved & ~stale; left != 0; left &= left - 1) {
-        const int i = __builtin_ctz(left);
-        AT_FORWARD(at_map_move(driver, &step->map[i], args, &maps[i]));
+        const attune_tensor_map *twin = find_made(loaded, made, block->twin[i]);
+        if (twin != NULL) {
+            maps[i] = *twin;
+        } else {
+            AT_FORWARD(make_map(loaded, made, &block->step->map[i], (stale >> i & 1) == 0, &maps[i]));
+        }
     }
     return ATTUNE_OK;
 }
@@ -168,7 +187,7 @@ static attune_status make_maps(const at_cuda_loaded *loaded, int index, const at
         return ATTUNE_OK;
     }
     made->stale[index] = 0;
-    return encode_maps(loaded, &made->base.args, index, stale, moved, at_block_maps(at_block_of(loaded, made, index)));
+    return renew_maps(loaded, index, stale, moved, made);
 }
 
 /* Copies args to all blocks; a bit for each whose maps are to be looked at. */
@@ -230,7 +249,9 @@ static attune_status launch_kernel(const at_cuda_loaded *loaded, int index, at_c
     if (is_empty(step)) {
         return ATTUNE_OK;
     }
-    block->step = index;
+    if (block->step != index) { /* of a block of its own it stays as it is: the driver's copy need not wait for it */
+        block->step = index;
+    }
     memcpy(config.grid, step->kernel.grid, sizeof config.grid);
     config.smem_bytes = step->kernel.smem_bytes;
     config.stream = stream;

@@ -184,6 +184,29 @@ static uint64_t roles_of(const attune_step_kernel *step)
     return roles;
 }
 
+static at_map_twin find_twin(const at_cuda_loaded *loaded, int block, const attune_map *map)
+{
+    for (int i = 0; i < block; ++i) {
+        const attune_step_kernel *step = loaded->block[i].step;
+        for (int k = 0; k < step->map_count; ++k) {
+            if (memcmp(&step->map[k], map, sizeof *map) == 0) {
+                return (at_map_twin){(int8_t)i, (int8_t)k};
+            }
+        }
+    }
+    return (at_map_twin){-1, -1};
+}
+
+static void describe_block(at_cuda_loaded *loaded, int index)
+{
+    at_ready_block *block = &loaded->block[index];
+    block->roles = roles_of(block->step);
+    loaded->roles |= block->roles;
+    for (int i = 0; i < block->step->map_count; ++i) {
+        block->twin[i] = find_twin(loaded, index, &block->step->map[i]);
+    }
+}
+
 static attune_status place_blocks(at_cuda_loaded *loaded)
 {
     const size_t align = _Alignof(attune_args);
@@ -198,8 +221,7 @@ static attune_status place_blocks(at_cuda_loaded *loaded)
         }
     }
     for (int i = 0; i < loaded->block_count; ++i) {
-        loaded->block[i].roles = roles_of(loaded->block[i].step);
-        loaded->roles |= loaded->block[i].roles;
+        describe_block(loaded, i);
     }
     const int apart = loaded->block_count - (loaded->block_count > 0 && at_block_is_args(loaded, 0));
     loaded->blocks_at =

@@ -26,12 +26,18 @@ typedef struct at_ready_step {
     at_cu_launch_attribute attribute[2];
 } at_ready_step;
 
+/* The same map in an earlier block, which need not be made twice; block -1: there is none. */
+typedef struct at_map_twin {
+    int8_t block, map;
+} at_map_twin;
+
 /* A parameter block: an attune_args with `maps` tensor maps, which one kernel step takes or several whose maps are the
  * same, as far as they have any. */
 typedef struct at_ready_block {
     const attune_step_kernel *step; /* the one with the most maps */
     uint64_t roles;                 /* of its maps */
     uint32_t users;                 /* a bit for each step that takes the block */
+    at_map_twin twin[ATTUNE_MAPS_MAX];
 } at_ready_block;
 
 typedef struct at_cuda_loaded {
