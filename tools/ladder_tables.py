@@ -259,7 +259,9 @@ def host(results):
     body = []
     for (run, problem, kernel), us in runs.items():
         bare = us["same_launch"]
-        more = [f"{us[what] - bare:+.2f}" if what in us else "" for what in kinds]
+        beside = {"execute": bare}  # new calls have parameter blocks of their own
+        more = [f"{us[what] - beside.get(what, us.get('model_launch', bare)):+.2f}" if what in us else ""
+                for what in kinds]
         waits = [f"{us[what]:.2f}" for what in ("execute_and_wait", "same_launch_and_wait", "empty_launch_and_wait")]
         body.append([run, f"`{problem}`, `{kernel}`", f"{bare:.2f}", *more, f"{us['encode_maps']:.2f}", *waits])
     return table(["run", "problem, kernel", "bare launch", *kinds.values(), "maps", "call and wait",
