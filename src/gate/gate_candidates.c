@@ -92,7 +92,8 @@ void at_gate_candidates_close(at_gate *gate)
 const at_gate_candidate *at_gate_peer_folder(const at_gate *gate, const char *name)
 {
     for (int i = 0; i < gate->folder_count; ++i) {
-        if (strcmp(gate->folder[i].text, name) == 0) {
+        const char *text = gate->folder[i].text; /* NULL: not open yet */
+        if (text != NULL && strcmp(text, name) == 0) {
             return &gate->folder[i];
         }
     }
