@@ -268,6 +268,21 @@ def host(results):
                   "bare launch and wait", "empty launch and wait"], body)
 
 
+def mma(results):
+    """A row a length and mask, a pair of columns a head dim: TFLOP/s, and FlashAttention-2's time / mma's."""
+    found = {(row["problem"], row["arm"]): row for row in results.rows("mma.tsv")}
+    heads = {64: 32, 128: 16, 256: 8}
+    body = []
+    for seqlen in (512, 1024, 2048, 4096, 8192, 16384):
+        for mask in ("", ",causal"):
+            cells = [f"{seqlen:,}", mask[1:] or "none"]
+            for dim, count in heads.items():
+                row = found[f"b{16384 // seqlen},h{count},s{seqlen},d{dim},fp16{mask}", "mma"]
+                cells += [f"{float(row['tflops']):.0f}", f"{float(row['ratio']):.2f}"]
+            body.append(cells)
+    return table(["S", "mask"] + [text for dim in heads for text in (f"d={dim}, TFLOP/s", "× FA2")], body)
+
+
 def ratio_bar(results, upper, lower, factor):
     """Whether `upper` is `factor` times as fast as `lower`, or as a `lower` that just met its own bar."""
     found = results.us(SMALL, lower) / results.us(SMALL, upper)
@@ -311,7 +326,7 @@ def bars(results):
 TABLES = {"machine": machine, "summary": summary, "guards": guards, "plans": plans, "calls": calls,
           "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers, "ablations": ablations,
           "ablation_counters": ablation_counters,
-          "small_warm": small_warm, "small_cold": small_cold, "host": host}
+          "small_warm": small_warm, "small_cold": small_cold, "host": host, "mma": mma}
 PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 
 

@@ -318,7 +318,7 @@ attune_status attune_execute_items(const attune_plan *plan, const attune_call *c
     AT_FORWARD(prepare(plan, by, call, &spans, &args));
     AT_FORWARD(by.loaded->device->ops->count_items(by.loaded, &args, step, &items));
     AT_FAIL_IF(first < 0 || count < 0 || first > items || count > items - first, ATTUNE_INVALID_ARGUMENT,
-               "items %lld ... %lld: step %d has 0 ... %lld", (long long)first, (long long)(first + count - 1), step,
-               (long long)(items - 1));
+               "items: %lld from %lld on: step %d has %lld", (long long)count, (long long)first, step,
+               (long long)items);
     return by.loaded->device->ops->run_items(by.loaded, &args, step, first, count, scratch);
 }

@@ -124,9 +124,9 @@ static void items_say_what_is_wrong(void **state)
     assert_fails(attune_plan_scratch(on.plan, NULL), ATTUNE_INVALID_ARGUMENT, "bytes is NULL");
     assert_ok(attune_plan_scratch(on.plan, &bytes));
     assert_fails(attune_execute_items(on.plan, &call, 0, 0, items + 1, scratch, sizeof scratch),
-                 ATTUNE_INVALID_ARGUMENT, "step 0 has 0 ...");
+                 ATTUNE_INVALID_ARGUMENT, "items: ");
     assert_fails(attune_execute_items(on.plan, &call, 0, -1, 1, scratch, sizeof scratch), ATTUNE_INVALID_ARGUMENT,
-                 "items -1");
+                 "from -1 on");
     assert_fails(attune_execute_items(on.plan, &call, 0, 1, INT64_MAX, scratch, sizeof scratch),
                  ATTUNE_INVALID_ARGUMENT, "step 0 has");
     assert_fails(attune_execute_items(on.plan, &call, 0, 0, 1, scratch, bytes - 1), ATTUNE_INVALID_ARGUMENT,

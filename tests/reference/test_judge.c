@@ -123,8 +123,8 @@ static void test_long_sums_are_granted_what_they_cost(void **state)
 static void test_rows_without_keys_make_no_case_larger(void **state)
 {
     (void)state;
-    assert_true(granted("b1,h2,sq600,skv50,d64,fp32") == 0);
-    assert_true(granted("b1,h2,sq600,skv50,d64,fp32,causal") > 0);
+    assert_true(granted("b1,h8,sq600,skv50,d64,fp32") == 0);
+    assert_true(granted("b1,h8,sq600,skv50,d64,fp32,causal") > 0);
 }
 
 static void test_honest_fp16_passes(void **state)
@@ -315,7 +315,7 @@ static double naive_l2(const char *text, bool acc16)
 static void test_naive_errors_are_of_the_dtype(void **state)
 {
     (void)state;
-    double fp32 = naive_l2("b1,h2,s520,d64,fp32", false); /* so large that nothing is granted */
+    double fp32 = naive_l2("b1,h8,s520,d64,fp32", false); /* so large that nothing is granted */
     double fp16 = naive_l2("b1,h2,s160,d64,fp16", false);
     double bf16 = naive_l2("b1,h2,s160,d64,bf16", false);
     double acc16 = naive_l2("b1,h2,s160,d64,fp16", true);
