@@ -175,6 +175,17 @@ static void ptx_tells_what_is_used(void **state)
     assert_string_equal(name, "seen");
     assert_true(at_ptx_uses_global(".extern .global .align 1 .b8 $str[7];\nmov.u64 %rd1, $str;\n", name, sizeof name));
     assert_string_equal(name, "$str");
+    /* Inside of functions, as asm in a source may have them. */
+    assert_true(at_ptx_uses_global("{\n\t.global .align 4 .u32 hidden;\n\tatom.global.add.u32 %r1,[hidden],1;\n\t}",
+                                   name, sizeof name));
+    assert_string_equal(name, "hidden");
+    assert_true(at_ptx_uses_global("ret; /* ; */ .visible // x\n.global\n.u32 late; st.global.u32 [late], %r1;", name,
+                                   sizeof name));
+    assert_true(at_ptx_uses_global("L1: .global .u32 labelled; ld.global.u32 %r1, [labelled];", name, sizeof name));
+    assert_false(
+        at_ptx_uses_global(".param .u64 .ptr .global .align 8 p, p;\nld.global.u32 p, [p];", name, sizeof name));
+    assert_false(at_ptx_uses_global(".global", name, sizeof name));
+    assert_false(at_ptx_uses_global("/* .global .u32 open; open", name, sizeof name));
     assert_true(at_ptx_uses_global(".global .u64 p = a_name_that_is_long;\n.global .u32 a_name_that_is_long;", name,
                                    sizeof name));
     assert_string_equal(name, "a_name_that_is_");
