@@ -122,6 +122,7 @@ static void add_traits(at_facts *facts, const char *kernel, uint32_t traits)
         {ATTUNE_TRAIT_TAINTS, "taints"},
         {ATTUNE_TRAIT_ACC16, "acc16"},
         {ATTUNE_TRAIT_NAMED_ONLY, "named-only"},
+        {ATTUNE_TRAIT_CLOCKS, "clocks"},
     };
     char list[128];
     at_text text;

@@ -32,7 +32,7 @@ static bool is_name(const char *name, const char *letters, size_t most)
 static attune_status check_identity(const attune_kernel *kernel)
 {
     const uint32_t known = ATTUNE_TRAIT_GENERAL | ATTUNE_TRAIT_NONDETERMINISTIC | ATTUNE_TRAIT_BATCH_VARIANT |
-                           ATTUNE_TRAIT_TAINTS | ATTUNE_TRAIT_ACC16 | ATTUNE_TRAIT_NAMED_ONLY;
+                           ATTUNE_TRAIT_TAINTS | ATTUNE_TRAIT_ACC16 | ATTUNE_TRAIT_NAMED_ONLY | ATTUNE_TRAIT_CLOCKS;
     REFUSE_IF(kernel->abi != ATTUNE_ABI, "abi is %u: %u is needed%s", kernel->abi, ATTUNE_ABI,
               kernel->abi == 2 ? AT_ABI_2_CHANGES : "");
     REFUSE_IF(kernel->size != sizeof *kernel, "size is %zu: %zu is needed", kernel->size, sizeof *kernel);

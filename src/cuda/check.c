@@ -5,13 +5,18 @@
 #include "core/term.h"
 #include "cuda/cubin.h"
 
-static attune_status check_code(const at_cubin *cubin, const char *name, const attune_target *target)
+static attune_status check_code(const at_cubin *cubin, const attune_kernel *kernel, const attune_target *target)
 {
+    const char *name = kernel->name;
     AT_FAIL_IF(!cubin->linked, ATTUNE_COMPILE_ERROR, "%s: relocatable code, linked code is needed", name);
     AT_FAIL_IF(cubin->arch / 10 != target->arch / 10 || cubin->arch % 10 > target->arch % 10, ATTUNE_COMPILE_ERROR,
                "%s: code for sm_%d, the device is sm_%d", name, (int)cubin->arch, (int)target->arch);
     AT_FAIL_IF(cubin->globals[0] != '\0', ATTUNE_COMPILE_ERROR,
                "%s: the device global '%s' would outlive a launch; only __constant__ tables may", name, cubin->globals);
+    AT_FAIL_IF(cubin->special[0] != '\0' && (kernel->traits & ATTUNE_TRAIT_CLOCKS) == 0, ATTUNE_COMPILE_ERROR,
+               "%s: it reads %s, by which it could tell one call from another; what only needs its place in the grid "
+               "has %%ctaid and %%tid, and what needs more declares ATTUNE_TRAIT_CLOCKS and is never found right",
+               name, cubin->special);
     AT_FAIL_IF(cubin->undefined_name[0] != '\0', ATTUNE_COMPILE_ERROR, "%s: nothing defines '%s'", name,
                cubin->undefined_name);
     return ATTUNE_OK;
@@ -70,7 +75,7 @@ attune_status at_cubin_check(const at_cubin *cubin, const at_recipe *recipe, con
     const char *name = recipe->kernel->name;
     int64_t smem = 0;
     at_sizes largest = largest_sizes(&recipe->problem, target);
-    AT_FORWARD(check_code(cubin, name, target));
+    AT_FORWARD(check_code(cubin, recipe->kernel, target));
     for (int i = 0; i < recipe->steps.count; ++i) {
         const attune_step *step = &recipe->steps.step[i];
         if (step->kind == ATTUNE_STEP_KERNEL) {

@@ -51,10 +51,11 @@ static attune_status refuse(const at_nvrtc *nvrtc, at_nvrtc_program program, con
                    nvrtc->nvrtcGetErrorString(error), quoted);
 }
 
-/* One line for the log: the global that the code uses, if any. */
-static attune_status name_global(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build, at_text *line)
+/* Lines for the log: the global that the code uses, if any, and the special register that few may read. */
+static attune_status name_uses(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build, at_text *lines)
 {
-    char name[128] = "";
+    char global[128] = "";
+    char special[128] = "";
     size_t bytes = 0;
     unsigned int error = nvrtc->nvrtcGetPTXSize(program, &bytes);
     char *ptx = error == AT_NVRTC_SUCCESS && bytes > 1 ? calloc(1, bytes + 1) : NULL;
@@ -63,13 +64,15 @@ static attune_status name_global(const at_nvrtc *nvrtc, at_nvrtc_program program
         return at_fail(ATTUNE_COMPILE_ERROR, "%s: NVRTC gives no PTX of %zu bytes (%s)", build->source.name, bytes,
                        nvrtc->nvrtcGetErrorString(error));
     }
-    bool used = at_ptx_uses_global(ptx, name, sizeof name);
+    bool used = at_ptx_uses_global(ptx, global, sizeof global);
+    bool read = at_ptx_reads_special(ptx, special, sizeof special);
     free(ptx);
-    at_text_add(line, "\n%s%s%s\n", AT_PTX_GLOBALS, used ? " " : "", name);
+    at_text_add(lines, "\n%s%s%s\n%s%s%s\n", AT_PTX_GLOBALS, used ? " " : "", global, AT_PTX_SPECIAL, read ? " " : "",
+                special);
     return ATTUNE_OK;
 }
 
-/* The compiler's log with our line behind it, for the caller to free. */
+/* The compiler's log with our lines behind it, for the caller to free. */
 static attune_status read_log(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build, char **log,
                               size_t *bytes)
 {
@@ -85,7 +88,7 @@ static attune_status read_log(const at_nvrtc *nvrtc, at_nvrtc_program program, c
     at_text_init(&text);
     at_text_add(&text, "%s", own != NULL ? own : "");
     free(own);
-    attune_status status = name_global(nvrtc, program, build, &text);
+    attune_status status = name_uses(nvrtc, program, build, &text);
     if (status != ATTUNE_OK) {
         at_text_free(&text);
         return status;

@@ -240,14 +240,25 @@ static void read_line(const char *line, size_t length, at_cubin *cubin, at_cubin
     }
 }
 
-/* What compiling found out about globals outranks the sections: see cuda/ptx.h. The last such line is ours, whatever a
- * source made the compiler print before. */
-static void read_globals(const char *line, size_t length, at_cubin *cubin)
+/* Keeps what stands behind the mark; false for a line that does not begin with it. */
+static bool read_marked(const char *line, size_t length, const char *mark, char kept[AT_CUBIN_NAME_MAX])
 {
-    const size_t mark = strlen(AT_PTX_GLOBALS);
-    if (length >= mark && strncmp(line, AT_PTX_GLOBALS, mark) == 0) {
-        size_t from = length > mark ? mark + 1 : mark;
-        (void)snprintf(cubin->globals, sizeof cubin->globals, "%.*s", (int)(length - from), line + from);
+    const size_t bytes = strlen(mark);
+    if (length < bytes || strncmp(line, mark, bytes) != 0) {
+        return false;
+    }
+    size_t from = length > bytes ? bytes + 1 : bytes;
+    (void)snprintf(kept, AT_CUBIN_NAME_MAX, "%.*s", (int)(length - from), line + from);
+    return true;
+}
+
+/* What compiling found out about globals outranks the sections: see cuda/ptx.h. The last such lines are ours, whatever
+ * a source made the compiler print before. */
+static void read_ours(const char *line, size_t length, at_cubin *cubin)
+{
+    (void)read_marked(line, length, AT_PTX_GLOBALS, cubin->globals);
+    if (read_marked(line, length, AT_PTX_SPECIAL, cubin->special)) {
+        cubin->tells_special = true;
     }
 }
 
@@ -256,7 +267,7 @@ static void read_log(const char *log, at_cubin *cubin)
     at_cubin_entry *of = NULL;
     while (*log != '\0') {
         size_t length = strcspn(log, "\n");
-        read_globals(log, length < 4096 ? length : 4096, cubin);
+        read_ours(log, length < 4096 ? length : 4096, cubin);
         read_line(log, length < 4096 ? length : 4096, cubin, &of);
         log += length + (log[length] == '\n');
     }

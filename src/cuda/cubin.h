@@ -30,6 +30,8 @@ typedef struct at_cubin {
     bool linked;                     /* an executable, not relocatable code */
     bool tells_reserve;              /* a section names the shared memory that the system reserves; it is taken off */
     char globals[AT_CUBIN_NAME_MAX]; /* a mutable device global, or its section; "" where there is none */
+    bool tells_special;              /* the log says which special registers are read */
+    char special[AT_CUBIN_NAME_MAX]; /* "%smid": one that only ATTUNE_TRAIT_CLOCKS may read; "" for none */
     char undefined_name[AT_CUBIN_NAME_MAX]; /* a symbol that nothing defines; "" where there is none */
     char warning[256];                      /* the first warning */
     at_cubin_entry entry[AT_CUBIN_ENTRIES_MAX];

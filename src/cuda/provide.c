@@ -38,7 +38,8 @@ static attune_status compile(const at_provider *provider, const at_recipe *recip
     return ATTUNE_OK;
 }
 
-/* What is kept was right when it was kept; a check that fails now means that something else went wrong on the disk. */
+/* What is kept was right when it was kept; a check that fails now means that something else went wrong on the disk. Of
+ * sources that are not the library's, what was kept by an attune that did not ask for special registers is no use. */
 static bool kept(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
                  const at_build *build, at_artifact *artifact, at_cubin *cubin)
 {
@@ -47,7 +48,7 @@ static bool kept(const at_provider *provider, const at_recipe *recipe, const att
          !at_cache_find(provider->cache, build->digest, provider->nvrtc->version, artifact))) {
         return false;
     }
-    if (judge(recipe, target, artifact, cubin) == ATTUNE_OK) {
+    if (judge(recipe, target, artifact, cubin) == ATTUNE_OK && (cubin->tells_special || recipe->sources == NULL)) {
         return true;
     }
     at_artifact_free(artifact);

@@ -97,3 +97,121 @@ bool at_ptx_uses_global(const char *ptx, char *name, size_t bytes)
     }
     return false;
 }
+
+/* ---- Special registers --------------------------------------------------------------------------------------------
+ */
+
+static bool is_one_of(const char *const *list, const char *word, size_t length)
+{
+    while (*list != NULL && (strlen(*list) != length || strncmp(*list, word, length) != 0)) {
+        ++list;
+    }
+    return *list != NULL;
+}
+
+/* What every kernel may know: who it is in its launch. The last two are the compiler's, for its stack. */
+static bool may_be_read(const char *name, size_t length)
+{
+    static const char *const list[] = {"%tid",
+                                       "%ntid",
+                                       "%ctaid",
+                                       "%nctaid",
+                                       "%laneid",
+                                       "%lanemask_eq",
+                                       "%lanemask_le",
+                                       "%lanemask_lt",
+                                       "%lanemask_ge",
+                                       "%lanemask_gt",
+                                       "%clusterid",
+                                       "%nclusterid",
+                                       "%cluster_ctaid",
+                                       "%cluster_nctaid",
+                                       "%cluster_ctarank",
+                                       "%cluster_nctarank",
+                                       "%is_explicit_cluster",
+                                       "%dynamic_smem_size",
+                                       "%SP",
+                                       "%SPL",
+                                       NULL};
+    return is_one_of(list, name, length);
+}
+
+/* Whether the name is that of a special register, whatever a scope may declare it to be. */
+static bool is_special(const char *name, size_t length)
+{
+    static const char *const begins[] = {"%clock",    "%globaltimer", "%smid",   "%nsmid", "%warpid",    "%nwarpid",
+                                         "%gridid",   "%envreg",      "%total_", "%aggr_", "%reserved_", "%current_",
+                                         "%devtool_", "%atexit_",     "%pm0",    "%pm1",   "%pm2",       "%pm3",
+                                         "%pm4",      "%pm5",         "%pm6",    "%pm7"};
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; ++i) {
+        const size_t most = strlen(begins[i]);
+        if (length >= most && strncmp(begins[i], name, most) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A register by the names that the compiler gives: a letter or two for its type, and a number. */
+static bool is_compilers(const char *name, size_t length)
+{
+    static const char *const types[] = {"%r", "%rd", "%rs", "%rl", "%rq", "%f", "%fd", "%h", "%hh", "%p", "%b", NULL};
+    size_t letters = length;
+    while (letters > 1 && name[letters - 1] >= '0' && name[letters - 1] <= '9') {
+        --letters;
+    }
+    return letters < length && is_one_of(types, name, letters);
+}
+
+/* Whether a statement declares the register: by its name, or as one of so many, `%x<4>`. */
+static bool is_declared(const char *ptx, const char *name, size_t length)
+{
+    size_t letters = length;
+    while (letters > 1 && name[letters - 1] >= '0' && name[letters - 1] <= '9') {
+        --letters;
+    }
+    while ((ptx = strstr(ptx, ".reg")) != NULL) {
+        const size_t bytes = strcspn(ptx, ";{}");
+        for (const char *at = ptx; (at = memchr(at, '%', (size_t)(ptx + bytes - at))) != NULL; ++at) {
+            if ((strncmp(at, name, length) == 0 && !in_name(at[length])) ||
+                (strncmp(at, name, letters) == 0 && at[letters] == '<')) {
+                return true;
+            }
+        }
+        ptx += bytes;
+    }
+    return false;
+}
+
+/* The bytes of a comment to the line's end. NOTE: one that might not be one, for a quote or another kind of comment
+ * around it, is read as code: who hides a register there is found, and who writes such comments loses nothing. */
+static size_t comment_bytes(const char *line, const char *at)
+{
+    const size_t bytes = strcspn(at, "\n\r\v\f");
+    bool sure = memchr(line, '"', (size_t)(at - line)) == NULL && memchr(at, '"', bytes) == NULL &&
+                memmem(at, bytes, "*/", 2) == NULL;
+    return sure ? bytes : 1;
+}
+
+bool at_ptx_reads_special(const char *ptx, char *name, size_t bytes)
+{
+    const char *line = ptx;
+    for (const char *at = ptx; *at != '\0';) {
+        if (at[0] == '/' && at[1] == '/') {
+            at += comment_bytes(line, at);
+            continue;
+        }
+        size_t length = *at == '%' ? 1 : 0;
+        while (length > 0 && in_name(at[length]) && at[length] != '%') {
+            ++length;
+        }
+        bool known = length < 2 || is_compilers(at, length) || may_be_read(at, length);
+        if (!known && (is_special(at, length) || !is_declared(ptx, at, length))) {
+            (void)snprintf(name, bytes, "%.*s", (int)length, at);
+            return true;
+        }
+        line = *at == '\n' ? at + 1 : line;
+        at += length > 0 ? length : 1;
+    }
+    return false;
+}

@@ -1,4 +1,4 @@
-/* Reading PTX for the one thing that a cubin does not say: which device globals its code uses.
+/* Reading PTX for what a cubin does not say: which device globals its code uses, and which special registers it reads.
  *
  * NOTE: NVRTC gives every namespace-scope constexpr a place among the mutable globals, although its uses are folded,
  * and the cubin holds an address for each of them, used or not. In the PTX of the same compilation the unused are
@@ -13,8 +13,15 @@
  */
 bool at_ptx_uses_global(const char *ptx, char *name, size_t bytes);
 
-/* How a compilation's result is handed on: as the last line of its log, followed by the name, or by nothing where no
- * global is used. */
+/* Whether a special register is named that is not on the list of those that any kernel may read: its place in block,
+ * cluster, grid and warp, their sizes, its dynamic shared memory. Clocks, timers, counters and what tells
+ * multiprocessors, launches or graphs apart are not, nor is what a later compiler adds. If so, `name` is the first's,
+ * "%smid". A register of the code's own may have any other name. */
+bool at_ptx_reads_special(const char *ptx, char *name, size_t bytes);
+
+/* How a compilation's result is handed on: as the last such lines of its log, followed by the name, or by nothing where
+ * there is none. */
 #define AT_PTX_GLOBALS "attune: globals in use:"
+#define AT_PTX_SPECIAL "attune: special registers:"
 
 #endif

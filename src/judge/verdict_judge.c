@@ -90,6 +90,16 @@ static bool is_refused(const at_verdict *verdict)
     return run->ran && run->status == ATTUNE_UNSUPPORTED && !verdict->stranger;
 }
 
+/* A declaration that keeps the whole from passing. */
+static void add_clocks(const at_verdict *verdict, at_stage_finding *finding)
+{
+    const size_t used = strlen(finding->sentence);
+    if ((verdict->traits & ATTUNE_TRAIT_CLOCKS) != 0) {
+        (void)snprintf(finding->sentence + used, AT_SENTENCE_MAX - used,
+                       "; declared to read when or where it runs, and so never found right");
+    }
+}
+
 static void judge_build(at_verdict *verdict)
 {
     const at_build_facts *build = &verdict->build;
@@ -101,11 +111,12 @@ static void judge_build(at_verdict *verdict)
     }
     if (verdict->target.kind == ATTUNE_TARGET_CPU || build->registers == 0) {
         at_sentence_print(finding->sentence, "%s", build->compiler);
-        return;
+    } else {
+        at_sentence_print(finding->sentence,
+                          "%s: %d registers, %d bytes spilt, %d bytes of shared memory, %d blocks a multiprocessor",
+                          build->compiler, build->registers, build->spill_bytes, build->smem_bytes, build->blocks_sm);
     }
-    at_sentence_print(finding->sentence,
-                      "%s: %d registers, %d bytes spilt, %d bytes of shared memory, %d blocks a multiprocessor",
-                      build->compiler, build->registers, build->spill_bytes, build->smem_bytes, build->blocks_sm);
+    add_clocks(verdict, finding);
 }
 
 /* ---- Correctness ------------------------------------------------------------------------------------------------- */
@@ -187,6 +198,9 @@ static at_outcome is_right(const at_verdict *verdict)
     at_outcome right = AT_PASS;
     for (int stage = 0; stage < AT_STAGE_SPEED; ++stage) {
         right = at_outcome_worse(right, verdict->finding[stage].outcome);
+    }
+    if ((verdict->traits & ATTUNE_TRAIT_CLOCKS) != 0) {
+        right = at_outcome_worse(right, AT_INCONCLUSIVE);
     }
     if (verdict->control[AT_CONTROL_WRONG].outcome == AT_INCONCLUSIVE) {
         right = at_outcome_worse(right, AT_INCONCLUSIVE);

@@ -51,7 +51,7 @@ bool at_eligible(const attune_context *context, const attune_kernel *kernel, uin
     if (!at_keeps_demands(kernel, avoided, reason)) {
         return false;
     }
-    if (kernel->traits & (ATTUNE_TRAIT_NAMED_ONLY | ATTUNE_TRAIT_ACC16)) {
+    if (kernel->traits & (ATTUNE_TRAIT_NAMED_ONLY | ATTUNE_TRAIT_ACC16 | ATTUNE_TRAIT_CLOCKS)) {
         return attune_refuse(reason, "it runs only where it is asked for by name");
     }
     return at_is_for(kernel, &context->parts.device->target, reason);

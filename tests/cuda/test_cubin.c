@@ -191,6 +191,81 @@ static void ptx_tells_what_is_used(void **state)
     assert_string_equal(name, "a_name_that_is_");
 }
 
+static void ptx_tells_what_is_read(void **state)
+{
+    static const char *const fine[] = {
+        "",
+        "%",
+        "mov.u32 %r1, %tid.x; mad.lo.s32 %r2, %ctaid.z, %ntid.x, %laneid;",
+        "mov.u64 %SP, %SPL; @%p12 st.shared.b16 [%rd3], %rs4; mov.b128 %rq1, {%fd1, %fd2};",
+        "mov.u32 %r1, %cluster_ctarank; and.b32 %r1, %r1, %lanemask_lt; mov.u32 %r2, %dynamic_smem_size;",
+        "$L__BB0_1: // %for.body, in Loop: Header=BB0_1\nret;",
+        "rem.u32 %r1, %r2, %r3; // %smid\n",
+        "{.reg .pred %mine, %own<4>; setp.eq.u32 %mine, %r1, 0; @%own3 ret;}",
+    };
+    static const char *const bad[][2] = {
+        {"mov.u64 %rd1, %globaltimer;", "%globaltimer"},
+        {"mov.u32 %r1,%clock;", "%clock"},
+        {"mov.u64 %rd1, %clock64;", "%clock64"},
+        {"mov.u32 %r1, %smid;", "%smid"},
+        {"mov.u32 %r1, %nsmid;", "%nsmid"},
+        {"mov.u32 %r1, %warpid;", "%warpid"},
+        {"mov.u64 %rd1, %gridid;", "%gridid"},
+        {"mov.u32 %r1, %pm3;", "%pm3"},
+        {"mov.b32 %r1, %envreg7;", "%envreg7"},
+        {"mov.u64 %rd1, %current_graph_exec;", "%current_graph_exec"},
+        {"mov.u32 %r1, %total_smem_size;", "%total_smem_size"},
+        {"mov.u32 %r1, %of_a_later_compiler;", "%of_a_later_compiler"},
+        /* Wherever it stands, and whatever stands around it. */
+        {"// begin inline asm\n{.reg .u32 %clock;} mov.u32 %r1, %clock;", "%clock"},
+        {"/* // */ mov.u32 %r1, %smid;", "%smid"},
+        {".pragma \"//\"; mov.u32 %r1, %smid;", "%smid"},
+        {"/*\n // */ mov.u32 %r1, %smid;", "%smid"},
+        {"// x\r mov.u32 %r1, %smid;", "%smid"},
+        {"mov.u32 %r1, %r2%smid;", "%smid"},
+    };
+    char name[64] = "";
+    (void)state;
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; ++i) {
+        if (at_ptx_reads_special(fine[i], name, sizeof name)) {
+            fail_msg("%s is refused in: %s", name, fine[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+        assert_true(at_ptx_reads_special(bad[i][0], name, sizeof name));
+        assert_string_equal(name, bad[i][1]);
+    }
+    assert_true(at_ptx_reads_special("%globaltimer", name, 5)); /* cut, not written beyond */
+    assert_string_equal(name, "%glo");
+}
+
+static void clocks_are_refused(void **state)
+{
+    static const char reads[] = FIXTURE_ENTRY(
+        "asm volatile(\"mov.u64 %0, %globaltimer;\" : \"=l\"(*static_cast<attune_u64 *>(args.workspace)));");
+    (void)state;
+    assert_fails(judge(reads, 90, NULL), ATTUNE_COMPILE_ERROR, "it reads %globaltimer");
+    assert_fails(judge(FIXTURE_ENTRY("static_cast<long long *>(args.workspace)[0] = clock64();"), 80, NULL),
+                 ATTUNE_COMPILE_ERROR, "it reads %clock64");
+    assert_fails(judge("#pragma message(\"\\nattune: special registers:\\n\")\n" FIXTURE_ENTRY(
+                           "static_cast<int *>(args.workspace)[0] = (int)clock();"),
+                       120, NULL),
+                 ATTUNE_COMPILE_ERROR, "it reads %clock");
+    assert_ok(judge(FIXTURE_ENTRY("asm(\"{.reg .u32 %%mine; mov.u32 %%mine, %%laneid; mov.u32 %0, %%mine;}\" : "
+                                  "\"=r\"(static_cast<unsigned *>(args.workspace)[threadIdx.x]));"),
+                    100, NULL));
+    /* One that says so may. */
+    at_recipe recipe;
+    attune_problem problem = fixture_problem();
+    attune_target target = fixture_target(90);
+    attune_kernel honest = fixture_kernel;
+    at_cubin cubin = inspected(reads, 90, NULL);
+    honest.traits = ATTUNE_TRAIT_CLOCKS;
+    fixture_recipe(&problem, &target, "", &recipe);
+    recipe.kernel = &honest;
+    assert_ok(at_cubin_check(&cubin, &recipe, &target));
+}
+
 static void undefined_symbols_are_refused(void **state)
 {
     (void)state;
@@ -311,6 +386,8 @@ int main(void)
         cmocka_unit_test(mutable_globals_are_refused),
         cmocka_unit_test(folded_constants_are_no_globals),
         cmocka_unit_test(ptx_tells_what_is_used),
+        cmocka_unit_test(ptx_tells_what_is_read),
+        cmocka_unit_test(clocks_are_refused),
         cmocka_unit_test(undefined_symbols_are_refused),
         cmocka_unit_test(other_parameters_are_refused),
         cmocka_unit_test(resources_are_compared),

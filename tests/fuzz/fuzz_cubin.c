@@ -46,6 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (at_ptx_uses_global(text, name, sizeof name)) {
         require(name[0] != '\0' && memchr(name, '\0', sizeof name) != NULL);
     }
+    if (at_ptx_reads_special(text, name, sizeof name)) {
+        require(name[0] == '%' && memchr(name, '\0', sizeof name) != NULL);
+    }
     free(text);
     return 0;
 }

@@ -140,6 +140,19 @@ static void the_control_kernel_must_be_caught(void **state)
     at_verdict_destroy(verdict);
 }
 
+static void who_declares_to_read_clocks_is_never_right(void **state)
+{
+    (void)state;
+    scene of = scene_of(11.5, 12);
+    at_verdict *verdict = verdicts_make(&of);
+    verdict->traits |= ATTUNE_TRAIT_CLOCKS;
+    assert_ok(at_verdict_judge(verdict));
+    assert_int_equal(verdict->right, AT_INCONCLUSIVE);
+    assert_int_equal(at_verdict_exit(verdict), 2);
+    has_words(verdict->finding[AT_STAGE_BUILD].sentence, "never found right");
+    at_verdict_destroy(verdict);
+}
+
 /* A change of what was seen in correctness, and what must be found. */
 static void correct(void (*change)(at_verdict *verdict), at_outcome outcome, const char *words)
 {
@@ -317,6 +330,7 @@ int main(void)
         cmocka_unit_test(impossible_speed_is_wrong),
         cmocka_unit_test(clocks_that_disagree_are_seen),
         cmocka_unit_test(the_control_kernel_must_be_caught),
+        cmocka_unit_test(who_declares_to_read_clocks_is_never_right),
         cmocka_unit_test(correctness_is_judged_from_its_numbers),
         cmocka_unit_test(a_stage_that_failed_ends_it),
         cmocka_unit_test(judging_twice_changes_nothing),
