@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "core/problem.h"
+#include "cuda/outside.h"
 
 /* ---- Options ------------------------------------------------------------------------------------------------------
  */
@@ -217,6 +218,7 @@ attune_status at_build_gather(const at_recipe *recipe, const attune_target *targ
     memset(build, 0, sizeof *build);
     AT_FAIL_IF(kernel->source == NULL, ATTUNE_INVALID_ARGUMENT, "kernel %s has no source to compile", kernel->name);
     AT_FORWARD(add_files(build, sources, kernel->source));
+    AT_FORWARD(recipe->sources != NULL ? at_build_outside(build) : ATTUNE_OK);
     AT_FORWARD(add_options(build, recipe, target));
     digest_build(build);
     return ATTUNE_OK;

@@ -21,7 +21,8 @@ typedef struct at_build {
     char names[AT_BUILD_HEADERS_MAX][64];
 } at_build;
 
-/* Gathers the source, the headers it reaches and the options for a recipe, whose sources must outlive the build. */
+/* Gathers the source, the headers it reaches and the options for a recipe, whose sources must outlive the build. Ones
+ * that are not the library's are looked at by at_build_outside. */
 attune_status at_build_gather(const at_recipe *recipe, const attune_target *target, at_build *build);
 
 /* Copies the name of the next #include "..." at or behind `text`, and returns what follows it; NULL where there is

@@ -7,7 +7,11 @@
 #include "base/text.h"
 #include "cuda/ptx.h"
 
-enum { QUOTED = 700 }; /* bytes of the log in an error */
+enum {
+    QUOTED = 700, /* bytes of the log in an error */
+    /* NOTE: headers come from memory; by default the compiler also looks into the working directory. */
+    KNOWS_NO_SOURCE_INCLUDE = 13000
+};
 
 /* Copies the log's lines that report errors, as many as fit; all of its beginning where none does. */
 static void quote_errors(const char *log, char quoted[QUOTED])
@@ -128,17 +132,22 @@ static attune_status collect(const at_nvrtc *nvrtc, at_nvrtc_program program, co
 
 attune_status at_compile(const at_nvrtc *nvrtc, const at_build *build, at_artifact *artifact)
 {
-    const char *option[AT_BUILD_OPTIONS_MAX];
+    const char *option[AT_BUILD_OPTIONS_MAX + 1];
+    int options = 0;
     at_nvrtc_program program = NULL;
     *artifact = (at_artifact){0};
-    for (int i = 0; i < build->option_count; ++i) {
-        option[i] = build->option[i];
+    while (options < build->option_count) {
+        option[options] = build->option[options];
+        ++options;
+    }
+    if (nvrtc->version >= KNOWS_NO_SOURCE_INCLUDE) {
+        option[options++] = "--no-source-include";
     }
     unsigned int error = nvrtc->nvrtcCreateProgram(&program, (const char *)build->source.data, build->source.name,
                                                    build->header_count, build->header_text, build->header_name);
     AT_FAIL_IF(error != AT_NVRTC_SUCCESS, ATTUNE_COMPILE_ERROR, "%s: NVRTC: %s", build->source.name,
                nvrtc->nvrtcGetErrorString(error));
-    error = nvrtc->nvrtcCompileProgram(program, build->option_count, option);
+    error = nvrtc->nvrtcCompileProgram(program, options, option);
     attune_status status =
         error == AT_NVRTC_SUCCESS ? collect(nvrtc, program, build, artifact) : refuse(nvrtc, program, build, error);
     (void)nvrtc->nvrtcDestroyProgram(&program);
