@@ -39,7 +39,8 @@ if(ATTUNE_IMAGE_FILES)
 endif()
 add_custom_target(gpu_bundle ALL
   ${copy_images}
-  COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_CURRENT_SOURCE_DIR}/gate/zoo/cuda ${ATTUNE_GPU_DIR}/zoo
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${ATTUNE_GPU_DIR}/zoo
+  COMMAND ${CMAKE_COMMAND} -E copy_directory ${ATTUNE_ZOO_DIR}/cuda ${ATTUNE_GPU_DIR}/zoo
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${CMOCKA_REAL} ${ATTUNE_GPU_DIR}/libcmocka.so.0
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/attune $<TARGET_FILE:attune>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/stages $<TARGET_FILE:bench_stages>
@@ -49,4 +50,4 @@ add_custom_target(gpu_bundle ALL
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/$<TARGET_SONAME_FILE_NAME:attune_shared> $<TARGET_FILE:attune_shared>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/$<TARGET_SONAME_FILE_NAME:attune_gate_shared> $<TARGET_FILE:attune_gate_shared>
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${JANSSON_SHARED_REAL} ${ATTUNE_GPU_DIR}/libjansson.so.4
-  DEPENDS attune attune_shared attune_gate_shared bench_stages bench_plan_times bench_launches bench_instrument ${gpu_targets} VERBATIM)
+  DEPENDS zoo_folders attune attune_shared attune_gate_shared bench_stages bench_plan_times bench_launches bench_instrument ${gpu_targets} VERBATIM)

@@ -111,7 +111,7 @@ cpu_gate() {
     echo
     echo '  And a stranger, whose kernel has its scale one percent wrong? A folder with its source is all that is needed:'
     echo
-    judge tests/gate/zoo/cpu/scale_off b1,h8,s128,d64,fp32 --against "${against:-cpu_tiled}"
+    judge "$build"/zoo/cpu/scale_off b1,h8,s128,d64,fp32 --against "${against:-cpu_tiled}"
 }
 
 gpu_gate() {
@@ -129,7 +129,7 @@ gpu_gate() {
     echo
     echo '  And a stranger, whose kernel has its scale one percent wrong? A folder with its source is all that is needed:'
     echo
-    judge tests/gate/zoo/cuda/scale_off b1,h8,s128,d64,fp16 --against tiled
+    judge "$build"/zoo/cuda/scale_off b1,h8,s128,d64,fp16 --against tiled
 }
 
 section 'This machine, and what attune can run on it'

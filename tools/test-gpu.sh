@@ -7,7 +7,7 @@
 #   features   the general kernels on the built-in problems, which cover every feature
 #   params     each parameter value of each kernel that any config of two small problems can have, 10 cases a config
 #   zoo        the gate on kernels that are known to be bad, each to be rejected at the right stage for the right reason,
-#              and on honest ones, which must not be called wrong (tests/gate/zoo_folders.h says how they are written)
+#              and on honest ones, which must not be called wrong (tests/gate/zoo/folders.sh says how they are written)
 #   sanitizer  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over each kernel
 #
 # Without a PART, all of them. KERNELS="wmma tiled" restricts to these, TOOLS="racecheck" the sanitizer to these tools.

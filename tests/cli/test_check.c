@@ -98,7 +98,7 @@ static void an_interrupt_is_no_verdict(void **state)
 /* Its processes are this program itself. */
 static void a_strangers_folder(void **state)
 {
-    static const char zoo[] = ATTUNE_SOURCE_DIR "/tests/gate/zoo/cpu/";
+    static const char zoo[] = ATTUNE_BINARY_DIR "/zoo/cpu/";
     char folder[400];
     (void)state;
     (void)snprintf(folder, sizeof folder, "%shonest_plain", zoo);

@@ -1,4 +1,5 @@
 /* The zoo: folders of kernels that are known to be bad, or known to be honest, and what the gate must say of each.
+ * zoo/folders.sh makes them in the build folder. Lines of an expect.txt:
  *
  *     problem b1,h4,s200,d64,fp16,causal      instead of the test's own
  *     sanity: was not written                 a stage, and words of the reason it must give; any one such line will do
@@ -62,7 +63,7 @@ static inline int zoo_read_all(const char *part, const char *problem, zoo_animal
     char where[400];
     struct dirent **entry;
     int count = 0;
-    (void)snprintf(where, sizeof where, "%s/tests/gate/zoo/%s", ATTUNE_SOURCE_DIR, part);
+    (void)snprintf(where, sizeof where, "%s/zoo/%s", ATTUNE_BINARY_DIR, part);
     int entries = scandir(where, &entry, NULL, alphasort);
     assert_true(entries > 0);
     for (int i = 0; i < entries; ++i) {

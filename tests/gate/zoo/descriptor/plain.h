@@ -1,5 +1,5 @@
-/* What the zoo of descriptors shares: a plain descriptor for a CPU. Each function is there unless the macro of its name
- * says that the kernel brings its own; so are the fields. */
+/* What the zoo of descriptors shares: a plain descriptor for a CPU. A descriptor defines some of these macros, fields
+ * and statements of functions, and includes this. */
 #ifndef ZOO_DESCRIPTOR_PLAIN_H
 #define ZOO_DESCRIPTOR_PLAIN_H
 
@@ -22,35 +22,41 @@
 #ifndef PARAMS
 #define PARAMS NULL, 0
 #endif
+#ifndef CONFIGS /* that the heuristic offers */
+#define CONFIGS 1
+#endif
+#ifndef RESOURCES
+#define RESOURCES .scratch_bytes = 1024, .workspace = attune_term_const(0)
+#endif
+#ifndef SUPPORTS /* statements, with `problem`, `target`, `reason` */
+#define SUPPORTS return true;
+#endif
+#ifndef STEPS /* statements that change `list`, of one empty step */
+#define STEPS list->step[0] = plain_step(attune_term_const(1));
+#endif
 #define FIRST(a, b) a
 #define SECOND(a, b) b
 #define FIRST_OF(pair) FIRST pair
 #define SECOND_OF(pair) SECOND pair
 
-#ifndef OWN_SUPPORTS
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     (void)problem, (void)target, (void)reason;
-    return true;
+    SUPPORTS
 }
-#endif
 
-#ifndef OWN_RESOURCES
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *needs)
 {
     (void)problem, (void)target, (void)config;
-    *needs = (attune_resources){.scratch_bytes = 1024, .workspace = attune_term_const(0)};
+    *needs = (attune_resources){RESOURCES};
 }
-#endif
 
-#ifndef OWN_HEURISTIC
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     (void)problem, (void)target, (void)config;
-    return index == 0;
+    return index < CONFIGS;
 }
-#endif
 
 static inline attune_step plain_step(attune_term grid)
 {
@@ -62,15 +68,13 @@ static inline attune_step plain_step(attune_term grid)
                                        .smem = attune_term_const(0)}};
 }
 
-#ifndef OWN_STEPS
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *list)
 {
     (void)problem, (void)target, (void)config;
     *list = (attune_steps){.count = 1};
-    list->step[0] = plain_step(attune_term_const(1));
+    STEPS
 }
-#endif
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
@@ -79,10 +83,8 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     return true;
 }
 
-#ifndef OWN_CAN
 static const attune_capability can[] = {ATTUNE_CAN_FORWARD(
     0, ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL) | ATTUNE_BIT(ATTUNE_STEP_GEMM))};
-#endif
 
 extern const attune_kernel at_kernel_zoo;
 const attune_kernel at_kernel_zoo = {

@@ -1,13 +1,10 @@
 /* forges_answers: it writes an answer of its own to the gate. */
+#include <stdbool.h>
 #include <unistd.h>
-#define OWN_SUPPORTS
-#include "attune/kernel.h"
 
-static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+static bool forge(void)
 {
-    (void)problem, (void)target;
     static const char forged[] = "{\"id\":99,\"ok\":{\"can\":true}}\n";
-    (void)reason;
     ssize_t written = 0;
     for (int fd = 3; fd < 20; ++fd) {
         written += write(fd, forged, sizeof forged - 1);
@@ -15,4 +12,5 @@ static bool supports(const attune_problem *problem, const attune_target *target,
     return written != 77;
 }
 
+#define SUPPORTS return forge();
 #include "../plain.h"

@@ -1,4 +1,0 @@
-/* leaks: multiplies hidden keys by zero instead of leaving them out, so that a hidden NaN shows. */
-#define NAME leaks
-#define SUMMARY "multiplies hidden keys by zero instead of leaving them out, so that a hidden NaN shows"
-#include "../descriptor.h"

@@ -1,2 +1,0 @@
-/* half_grid: its steps launch half of the blocks. */
-#include "../attend.cuh"

@@ -1,2 +1,0 @@
-/* other_entry: its steps name an entry that its code has not. */
-#include "../attend.cuh"

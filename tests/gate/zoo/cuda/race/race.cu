@@ -1,4 +1,0 @@
-/* race: the barriers around the tiles are missing, so that warps read what others are still loading. */
-#define LOADED()
-#define USED()
-#include "../attend.cuh"

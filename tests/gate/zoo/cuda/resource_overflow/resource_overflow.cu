@@ -1,2 +1,0 @@
-/* resource_overflow: needs more shared memory than a block is given. */
-#include "../attend.cuh"

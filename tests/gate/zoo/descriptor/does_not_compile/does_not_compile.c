@@ -1,2 +1,0 @@
-/* does_not_compile: it is no C. */
-this is no C

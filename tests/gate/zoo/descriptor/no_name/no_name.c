@@ -1,3 +1,0 @@
-/* no_name: its name is NULL. */
-#define NAME NULL
-#include "../plain.h"
