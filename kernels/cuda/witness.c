@@ -3,9 +3,18 @@
 #include "attune/kernel.h"
 
 enum { STAGE, PARAMS };
-enum { STAGES = 6, WAIT = 4, POISON_SMEM = 5, THREADS = 256, BLOCKS_MOST = 1056, ROWS_LEAST = 64 /* of a block */ };
+enum {
+    STAGES = 7,
+    WAIT = 4,
+    POISON_SMEM = 5,
+    POISON_LOCAL = 6,
+    THREADS = 256,
+    BLOCKS_MOST = 1056,
+    ROWS_LEAST = 64 /* of a block */
+};
 
-static const int32_t stage_values[STAGES] = {0, 1, 2, 3, 4, 5}; /* refill, poison, touch, compare, wait, poison_smem */
+/* refill, poison, touch, compare, wait, poison_smem, poison_local */
+static const int32_t stage_values[STAGES] = {0, 1, 2, 3, 4, 5, 6};
 
 static const attune_param params[PARAMS] = {[STAGE] = {"STAGE", stage_values, STAGES, 0}};
 
@@ -44,11 +53,12 @@ static attune_term blocks(void)
     return attune_term_min(wanted, attune_term_const(BLOCKS_MOST));
 }
 
-/* Several for each, one of which takes all of its shared memory: who comes late finds another that is done. */
-static attune_term every_multiprocessor(void)
+/* So many for each, all of its shared memory or of its threads taken by half of them: who comes late finds another that
+ * is done. */
+static attune_term every_multiprocessor(int32_t stage)
 {
-    enum { EACH = 4 };
-    return attune_term_mul(attune_term_size(ATTUNE_SIZE_SM_COUNT), attune_term_const(EACH));
+    const int64_t each = stage == POISON_SMEM ? 2 : 16;
+    return attune_term_mul(attune_term_size(ATTUNE_SIZE_SM_COUNT), attune_term_const(each));
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -58,16 +68,16 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     bool waits = stage == WAIT;
     bool of_inputs = stage == 0 || stage == 2;
     bool in_smem = stage == POISON_SMEM;
-    attune_step_kernel kernel = {
-        .entry = "witness",
-        .grid = {in_smem ? every_multiprocessor()
-                 : waits ? attune_term_const(1)
-                         : blocks(),
-                 waits || in_smem ? attune_term_const(1) : attune_term_size(ATTUNE_SIZE_TOTAL_Q),
-                 attune_term_const(of_inputs ? 3 : 1)},
-        .block = {waits ? 32 : THREADS, 1, 1},
-        .cluster = {1, 1, 1},
-        .smem = attune_term_const(in_smem ? target->smem_optin_bytes : 0)};
+    bool fills = in_smem || stage == POISON_LOCAL;
+    attune_step_kernel kernel = {.entry = "witness",
+                                 .grid = {fills   ? every_multiprocessor(stage)
+                                          : waits ? attune_term_const(1)
+                                                  : blocks(),
+                                          waits || fills ? attune_term_const(1) : attune_term_size(ATTUNE_SIZE_TOTAL_Q),
+                                          attune_term_const(of_inputs ? 3 : 1)},
+                                 .block = {waits ? 32 : THREADS, 1, 1},
+                                 .cluster = {1, 1, 1},
+                                 .smem = attune_term_const(in_smem ? target->smem_optin_bytes : 0)};
     (void)problem;
     *out = (attune_steps){.count = 1, .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}}}};
 }

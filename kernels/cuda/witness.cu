@@ -1,6 +1,6 @@
 /* witness: what stands around a timed graph. It fills inputs anew at fixed addresses, poisons outputs, brings inputs
  * into the caches, keeps the device busy until the host has enqueued everything, and looks at every output afterwards;
- * and it leaves a pattern in shared memory for whoever comes next. STAGE says which.
+ * and it leaves a pattern in shared memory, registers and stacks for whoever comes next. STAGE says which.
  *
  * Inputs are made from one base set under a transform, which is a number: signs of the columns of Q and K flip
  * together, so that no score changes, signs of V's columns flip and O's with them, and, where no other tensor tells
@@ -14,15 +14,19 @@
  *                         base's; compare: addresses of outputs; poison: address and bytes of each range
  *   tensor[LSE].stride    of the outputs in the table
  *   total_q               entries: sets, outputs or ranges
- *   offset                the transform of set 0 (set i has transform + i; 0 changes nothing); poison and poison_smem:
- * the byte; wait: ns window_left           sets that the outputs' calls went through in turn window_right          1:
- * heads and batches change places scale                 how far an element may be off, as a share of its row's largest;
- * 0: not by a bit workspace             compare: u32 for each output, set to 1 where it is wrong; touch: a place to
- * write to, never written */
+ *   offset                the transform of set 0 (set i has transform + i; 0 changes nothing); poison: the byte;
+ *                         poison_smem and poison_local: the byte, or a seed from 256 on; wait: ns
+ *   window_left           sets that the outputs' calls went through in turn
+ *   window_right          1: heads and batches change places
+ *   scale                 how far an element may be off, as a share of its row's largest; 0: not by a bit
+ *   workspace             compare: u32 for each output, set to 1 where it is wrong; touch: a place to write to, never
+ *                         written */
 #include "device/element.cuh"
 #include "device/sequence.cuh"
 
-enum { REFILL, POISON, TOUCH, COMPARE, WAIT, POISON_SMEM };
+enum { REFILL, POISON, TOUCH, COMPARE, WAIT, POISON_SMEM, POISON_LOCAL };
+
+#define MIN_BLOCKS (STAGE == POISON_SMEM ? 1 : STAGE == POISON_LOCAL ? 8 : 4)
 
 #if ATTUNE_DTYPE == 0
 typedef unsigned bits;
@@ -395,22 +399,67 @@ ATTUNE_INLINE void wait(const attune_args &args)
     }
 }
 
-/* Stays for a while, so that the other multiprocessors get blocks too. */
-ATTUNE_INLINE void poison_smem(const attune_args &args)
+/* A word of the pattern: a byte four times, or drawn, two numbers between 1/2 and 1 in fp16. */
+ATTUNE_INLINE unsigned filling(const attune_args &args, unsigned index)
 {
-    constexpr attune_u64 STAY_NS = 20000;
-    extern __shared__ __align__(16) unsigned memory[];
-    attune_u64 start = now_ns();
-    volatile unsigned *to = memory;
-    for (int i = (int)threadIdx.x; i < ATTUNE_SMEM_BYTES / 4; i += ATTUNE_THREADS) {
-        to[i] = (unsigned)args.offset * 0x01010101u;
+    if (args.offset < 256) {
+        return (unsigned)args.offset * 0x01010101u;
     }
+    attune_u64 drawn = mixed((attune_u64)args.offset << 32 | (blockIdx.x * 65536 + index));
+    return ((unsigned)drawn & 0x83ff83ffu) | 0x38003800u;
+}
+
+/* So that the other multiprocessors get blocks too. */
+ATTUNE_INLINE void stay()
+{
+    constexpr attune_u64 STAY_NS = 10000;
+    attune_u64 start = now_ns();
     while (now_ns() - start < STAY_NS) {
         __nanosleep(100);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 4) witness(const __grid_constant__ attune_args args)
+/* Registers as well: each holds another word while the block stays. */
+ATTUNE_INLINE void poison_smem(const attune_args &args)
+{
+    constexpr int KEPT = 200;
+    extern __shared__ __align__(16) unsigned memory[];
+    volatile unsigned *to = memory;
+    unsigned kept[KEPT], seen = 0;
+    for (int i = (int)threadIdx.x; i < ATTUNE_SMEM_BYTES / 4; i += ATTUNE_THREADS) {
+        to[i] = filling(args, (unsigned)i);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < KEPT; ++i) {
+        kept[i] = to[(threadIdx.x + i * 32) % (ATTUNE_SMEM_BYTES / 4)];
+    }
+    stay();
+#pragma unroll
+    for (int i = 0; i < KEPT; ++i) {
+        seen = seen * 31 + kept[i];
+    }
+    if (args.offset == -1) { /* never, but the compiler cannot know */
+        static_cast<unsigned *>(args.workspace)[0] = seen;
+    }
+}
+
+/* Stacks: as many threads as can be there at once fill a frame each. */
+ATTUNE_INLINE void poison_local(const attune_args &args)
+{
+    constexpr int WORDS = 256;
+    volatile unsigned frame[WORDS];
+    for (int i = 0; i < WORDS; ++i) {
+        frame[i] = filling(args, threadIdx.x * WORDS + (unsigned)i);
+    }
+    stay();
+    if (args.offset == -1) {
+        static_cast<unsigned *>(args.workspace)[0] = frame[args.total_q % WORDS];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
+    witness(const __grid_constant__ attune_args args)
 {
     int lane = (int)threadIdx.x % 32;
     if (STAGE == REFILL) {
@@ -423,6 +472,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 4) witness(const __
         compare(args, lane);
     } else if (STAGE == POISON_SMEM) {
         poison_smem(args);
+    } else if (STAGE == POISON_LOCAL) {
+        poison_local(args);
     } else {
         wait(args);
     }

@@ -1,53 +1,86 @@
-/* A worker's op that leaves a pattern in all of the device's shared memory, as whatever ran there before might have:
- * who reads what it did not write then gives other bits. */
+/* What a kernel could read without having written it: shared memory, registers, stacks. Before each call that is judged
+ * a worker fills all of a GPU's with something else, as whatever ran there before might have: who begins with what he
+ * finds gives other bits. In between calls of a timed graph nothing is filled: there shared memory is what the call
+ * before left. */
 #include "base/status.h"
 #include "core/config.h"
 #include "core/problem.h"
+#include "measure/clock.h"
 #include "worker/worker_ops.h"
 
 extern const attune_kernel at_kernel_witness;
 
-enum { POISON_SMEM = 5 }; /* the witness's stage */
+enum { FIRST_STAGE = 5 }; /* the witness's, of shared memory and registers; then of stacks */
 
-static attune_status load_filler(at_worker *worker)
+attune_status at_filler_load(at_device *device, int stage, at_loaded **filler)
 {
-    const attune_config config = {{POISON_SMEM}};
+    const attune_config config = {{FIRST_STAGE + stage}};
     attune_problem problem;
     at_recipe recipe;
-    if (worker->filler != NULL) {
-        return ATTUNE_OK;
-    }
     AT_FORWARD(attune_problem_parse("b1,h1,s32,d64,fp16", &problem));
-    AT_FORWARD(at_recipe_ask(&at_kernel_witness, &problem, &worker->device->target, &config, &recipe));
-    return worker->device->ops->load(worker->device, &recipe, &worker->filler);
+    AT_FORWARD(at_recipe_ask(&at_kernel_witness, &problem, &device->target, &config, &recipe));
+    return device->ops->load(device, &recipe, filler);
 }
 
-/* Nothing to do on a CPU, whose kernels have no memory but what they are given. */
+attune_status at_filler_run(const at_loaded *filler, int64_t pattern, void *stream)
+{
+    const attune_args args = {.size = sizeof args,
+                              .abi = ATTUNE_ABI,
+                              .dtype = (attune_i32)ATTUNE_FP16,
+                              .batch = 1,
+                              .heads_q = 1,
+                              .heads_kv = 1,
+                              .offset = pattern};
+    return at_launch_args(filler, &args, stream);
+}
+
+int64_t at_filler_draw(at_random *random)
+{
+    enum { NAN_BYTE = 0xff };
+    const uint64_t kind = at_random_below(random, 4);
+    return kind == 0   ? NAN_BYTE
+           : kind == 1 ? (int64_t)at_random_below(random, 256)
+                       : 256 + (int64_t)at_random_below(random, INT32_MAX - 256);
+}
+
+attune_status at_worker_fill(at_worker *worker, void *stream)
+{
+    at_filling *filling = &worker->filling;
+    if (worker->device->target.kind != ATTUNE_TARGET_CUDA) {
+        return ATTUNE_OK;
+    }
+    for (int stage = 0; stage < AT_FILLERS; ++stage) {
+        if (filling->filler[stage] == NULL) {
+            filling->random = at_random_seed((uint64_t)at_clock_monotonic().now_ns(NULL), 0x66696c6c);
+            AT_FORWARD(at_filler_load(worker->device, stage, &filling->filler[stage]));
+        }
+    }
+    const int64_t pattern = filling->is_wanted ? filling->wanted : at_filler_draw(&filling->random);
+    filling->is_wanted = false;
+    for (int stage = 0; stage < AT_FILLERS; ++stage) {
+        AT_FORWARD(at_filler_run(filling->filler[stage], pattern, stream));
+    }
+    return ATTUNE_OK;
+}
+
+/* Nothing comes of it on a CPU, whose kernels have no memory but what they are given. */
 static attune_status poison_smem(at_worker *worker, const json_t *request, json_t *answer)
 {
     int64_t pattern;
     (void)answer;
-    AT_FORWARD(at_json_int(request, "request", "pattern", 0, 255, &pattern));
-    if (worker->device->target.kind != ATTUNE_TARGET_CUDA) {
-        return ATTUNE_OK;
-    }
-    AT_FORWARD(load_filler(worker));
-    attune_args args = {.size = sizeof args,
-                        .abi = ATTUNE_ABI,
-                        .dtype = (attune_i32)ATTUNE_FP16,
-                        .batch = 1,
-                        .heads_q = 1,
-                        .heads_kv = 1,
-                        .offset = pattern};
-    AT_FORWARD(at_launch_args(worker->filler, &args, NULL));
-    return worker->device->ops->synchronise(worker->device, NULL);
+    AT_FORWARD(at_json_int(request, "request", "pattern", 0, INT32_MAX, &pattern));
+    worker->filling.wanted = pattern;
+    worker->filling.is_wanted = true;
+    return ATTUNE_OK;
 }
 
 void at_worker_close_poison_smem(at_worker *worker)
 {
-    if (worker->filler != NULL) {
-        worker->device->ops->unload(worker->filler);
-        worker->filler = NULL;
+    for (int stage = 0; stage < AT_FILLERS; ++stage) {
+        if (worker->filling.filler[stage] != NULL) {
+            worker->device->ops->unload(worker->filling.filler[stage]);
+            worker->filling.filler[stage] = NULL;
+        }
     }
 }
 

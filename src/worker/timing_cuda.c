@@ -1,7 +1,7 @@
 /* Timing on a CUDA device. Each arm is a graph of calls, every call with an output and a workspace of its own at
- * irregular distances. Around each replay, outside the time: outputs and workspaces poisoned, inputs brought into the
- * cache (warm), the device kept busy until the host has enqueued everything; and after it every output is looked at on
- * the device. docs/measuring.md has the reasons. */
+ * irregular distances. Around each replay, outside the time: shared memory filled, outputs and workspaces poisoned,
+ * inputs brought into the cache (warm), the device kept busy until the host has enqueued everything; and after it every
+ * output is looked at on the device. docs/measuring.md has the reasons. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "library/placement.h"
 #include "measure/clock.h"
 #include "measure/statistics.h"
+#include "worker/filling.h"
 #include "worker/timing.h"
 #include "worker/watch.h"
 
@@ -60,6 +61,7 @@ typedef struct cuda_timing {
     uint64_t transform; /* that the input sets apply */
     int64_t wait_ns;
     at_loaded *witness[STAGES];
+    at_loaded *filler;
     cuda_arm arm[AT_SESSION_ARMS_MAX];
 } cuda_timing;
 
@@ -81,7 +83,7 @@ static attune_status load_witness(cuda_timing *on)
         AT_FORWARD(at_recipe_ask(&at_kernel_witness, &problem, &on->device->target, &config, &recipe));
         AT_FORWARD(on->device->ops->load(on->device, &recipe, &on->witness[stage]));
     }
-    return ATTUNE_OK;
+    return at_filler_load(on->device, 0, &on->filler);
 }
 
 /* The args that every stage of the witness understands. */
@@ -126,6 +128,12 @@ static attune_status poison(const cuda_timing *on, const cuda_arm *arm)
     attune_args args = witness_args(on, arm->range_table, arm->ranges);
     args.offset = PATTERN;
     return launch(on, POISON, &args);
+}
+
+/* Before a graph's first call shared memory and registers are no kernel's that is timed. */
+static attune_status fill(cuda_timing *on)
+{
+    return at_filler_run(on->filler, at_filler_draw(&on->random), on->stream);
 }
 
 static attune_status touch(const cuda_timing *on)
@@ -371,9 +379,10 @@ static attune_status build_arm(cuda_timing *on, cuda_arm *arm, int most)
 
 /* Enqueues everything; *late: the device had nothing to do before the host had enqueued the first replay. NOTE: a graph
  * may have to end before it can be launched again, so that more replays wait for one another by themselves. */
-static attune_status enqueue_timed(const cuda_timing *on, const cuda_arm *arm, int replays, bool *late)
+static attune_status enqueue_timed(cuda_timing *on, const cuda_arm *arm, int replays, bool *late)
 {
     AT_FORWARD(at_cuda_reset_cache(on->device));
+    AT_FORWARD(fill(on));
     AT_FORWARD(poison(on, arm));
     AT_FORWARD(on->base.wanted.mode == AT_MODE_COLD ? ATTUNE_OK : touch(on));
     AT_FORWARD(keep_busy(on));
@@ -421,6 +430,7 @@ static double own_share(const cuda_timing *on, const cuda_arm *arm)
 static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attune_tensor *wanted, double share,
                                      int *wrong)
 {
+    AT_FORWARD(fill(on));
     AT_FORWARD(poison(on, arm));
     AT_FORWARD(at_cuda_graph_launch(arm->graph, on->stream));
     AT_FORWARD(look(on, arm, wanted, share));
@@ -587,6 +597,9 @@ static void close_timing(at_timing *timing)
         if (on->witness[i] != NULL) {
             on->device->ops->unload(on->witness[i]);
         }
+    }
+    if (on->filler != NULL) {
+        on->device->ops->unload(on->filler);
     }
     on->device->ops->release(on->device, on->input_slab);
     on->device->ops->release(on->device, on->input_table);

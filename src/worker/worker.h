@@ -10,6 +10,7 @@
 #include "library/context.h"
 #include "wire/serve.h"
 #include "worker/candidate.h"
+#include "worker/filling.h"
 
 /* One arm, opened for one problem. */
 typedef struct at_worker_arm {
@@ -28,8 +29,8 @@ typedef struct at_worker {
     size_t arm_count, arm_room;
     const attune_arm_hooks *hooks; /* what a program adds to a worker; may be NULL */
     at_candidate_code candidate_code;
-    at_loaded *filler; /* NULL: not wanted yet */
-    void *stage;       /* the executor's, from "stage" to "unstage" */
+    at_filling filling;
+    void *stage; /* the executor's, from "stage" to "unstage" */
     at_server server;
 } at_worker;
 

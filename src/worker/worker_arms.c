@@ -266,6 +266,7 @@ static attune_status run(at_worker *worker, const json_t *request, json_t *answe
     AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
     AT_FORWARD(read_call(request, &call));
     AT_FAIL_IF(arm->arm.run == NULL, ATTUNE_UNSUPPORTED, "%s computes into outputs of its own only", arm->name);
+    AT_FORWARD(at_worker_fill(worker, call.stream));
     AT_FORWARD(arm->arm.run(arm->arm.self, &call));
     return worker->device->ops->synchronise(worker->device, call.stream);
 }

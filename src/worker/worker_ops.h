@@ -10,6 +10,9 @@ extern const at_worker_op at_worker_arm_ops[];    /* load, build, workspace, run
 extern const at_worker_op at_worker_poison_smem_ops[]; /* poison_smem */
 
 void at_worker_close_arms(at_worker *worker);
+/* Enqueues on the stream, of a CUDA device, what leaves a pattern in all that a kernel could read without having
+ * written it: the pattern that "poison_smem" asked for since the last time, else a drawn one. */
+attune_status at_worker_fill(at_worker *worker, void *stream);
 void at_worker_close_poison_smem(at_worker *worker);
 
 #endif

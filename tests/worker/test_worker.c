@@ -97,7 +97,8 @@ static void bad_memory(void **state)
                  "bytes");
     assert_fails(ask("fill", json_pack("{s:i,s:i,s:i}", "to", 4096, "bytes", 1, "pattern", 256)), ATTUNE_CORRUPT,
                  "pattern");
-    assert_fails(ask("poison_smem", json_pack("{s:i}", "pattern", 256)), ATTUNE_CORRUPT, "pattern");
+    assert_fails(ask("poison_smem", json_pack("{s:I}", "pattern", (json_int_t)INT32_MAX + 1)), ATTUNE_CORRUPT,
+                 "pattern");
 }
 
 static void memory_works(void **state)

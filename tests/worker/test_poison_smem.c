@@ -1,0 +1,94 @@
+/* Before a judged call all is filled that a kernel could read without having written it: with what was asked for, else
+ * with something drawn. On a driver that only remembers. */
+#include "cuda/driven.h"
+
+#include "worker/worker_ops.h"
+
+static at_worker worker;
+
+static int open_device(void **state)
+{
+    return driven_find(state) == 0 && driven_forget(state) == 0 &&
+                   at_cuda_open(0, "", NULL, &worker.device) == ATTUNE_OK
+               ? 0
+               : -1;
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    at_worker_close_poison_smem(&worker);
+    worker.device->ops->close(worker.device);
+    return fake->modules;
+}
+
+static void ask_for(int pattern)
+{
+    json_t *request = json_pack("{s:i}", "pattern", pattern);
+    assert_ok(at_worker_poison_smem_ops[0].run(&worker, request, NULL));
+    json_decref(request);
+}
+
+/* What both fillers were told. */
+static int64_t filled(void)
+{
+    const int before = fake->launches;
+    assert_ok(at_worker_fill(&worker, NULL));
+    assert_int_equal(fake->launches, before + AT_FILLERS);
+    const int64_t pattern = fake->args_of[before % FAKE_LAUNCHES].offset;
+    assert_int_equal(fake->args_of[(before + 1) % FAKE_LAUNCHES].offset, pattern);
+    return pattern;
+}
+
+static void what_was_asked_for_is_filled_once(void **state)
+{
+    (void)state;
+    if (!has_compiler) {
+        skip();
+    }
+    int64_t first = filled();
+    int others = 0;
+    ask_for(0xff);
+    assert_int_equal(filled(), 0xff);
+    ask_for(12345678);
+    assert_int_equal(filled(), 12345678);
+    for (int i = 0; i < 20; ++i) {
+        others += filled() != first;
+    }
+    assert_true(others >= 10);
+}
+
+static void a_processor_has_nothing_to_fill(void **state)
+{
+    at_device cpu = {.target = {.kind = ATTUNE_TARGET_CPU}};
+    at_worker on_cpu = {.device = &cpu};
+    (void)state;
+    assert_ok(at_worker_fill(&on_cpu, NULL));
+    at_worker_close_poison_smem(&on_cpu);
+}
+
+/* A NaN, bytes, and numbers that a kernel might take for its own. */
+static void every_kind_is_drawn(void **state)
+{
+    at_random random = at_random_seed(1, 2);
+    int nan = 0, byte = 0, seed = 0;
+    (void)state;
+    for (int i = 0; i < 200; ++i) {
+        const int64_t pattern = at_filler_draw(&random);
+        assert_true(pattern >= 0 && pattern < INT32_MAX);
+        nan += pattern == 0xff;
+        byte += pattern < 0xff;
+        seed += pattern > 0xff;
+    }
+    assert_true(nan > 20 && byte > 20 && seed > 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_asked_for_is_filled_once),
+        cmocka_unit_test(a_processor_has_nothing_to_fill),
+        cmocka_unit_test(every_kind_is_drawn),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
