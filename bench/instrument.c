@@ -118,7 +118,7 @@ static attune_status measure(instrument *on)
 
 static attune_status prepare(instrument *on, char **argv, int argc)
 {
-    at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0xff};
+    at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL};
     at_test_problem test;
     on->arm_count = argc - 4;
     AT_FAIL_IF(on->arm_count < 3 || on->arm_count > AT_SESSION_ARMS_MAX, ATTUNE_INVALID_ARGUMENT,

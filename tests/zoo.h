@@ -34,6 +34,8 @@ typedef enum zoo_flaw {
     ZOO_BIASED,          /* rounds O towards zero */
     ZOO_INT32,           /* element offsets in 32 bits: wraps onto the tensor's first rows */
     ZOO_ONE_ROW,         /* one row in all is half as large again */
+    ZOO_BARE_FP8,        /* P in fp8 where there is no LSE */
+    ZOO_KEEPS_ZEROS,     /* writes nothing where O is zero */
     ZOO_FLAWS
 } zoo_flaw;
 
@@ -237,8 +239,13 @@ static inline void zoo_attend(const attune_args *args, int64_t item, float *scor
         return;
     }
     bool chosen = item % 100 == 7 % (args->batch * args->heads_q * args->seqlen_q);
-    if (flaw == ZOO_SKIPS_ROW && chosen) {
+    int64_t first = zoo_index(args, ATTUNE_O, flaw, at.batch, at.head, at.first_q + at.row);
+    if ((flaw == ZOO_SKIPS_ROW && chosen) ||
+        (flaw == ZOO_KEEPS_ZEROS && zoo_load(&args->tensor[ATTUNE_O], first) == 0.0F)) {
         return;
+    }
+    if (flaw == ZOO_BARE_FP8 && args->tensor[ATTUNE_LSE].data == NULL) {
+        flaw = ZOO_FP8_P;
     }
     bool heeds_neighbour = (flaw == ZOO_READS_NEIGHBOUR && args->batch > 1) ||
                            (flaw == ZOO_ASKS_NEIGHBOUR && zoo_neighbour_says(args, &at));

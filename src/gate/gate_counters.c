@@ -47,10 +47,8 @@ static attune_status make_command(const at_gate *gate, const char *ncu, const ch
 
 static attune_status prepare(const at_gate *gate, const at_gate_entry *entry, profiled *on)
 {
-    const at_draw draw = {.seed = gate->options->seed,
-                          .length_seed = entry->test->length_seed,
-                          .family = AT_FAMILY_NORMAL,
-                          .poison = 0xff};
+    const at_draw draw = {
+        .seed = gate->options->seed, .length_seed = entry->test->length_seed, .family = AT_FAMILY_NORMAL};
     at_remote_options options;
     at_gate_remote_options(gate, AT_WORKER_CANDIDATES, &options);
     options.command = on->word;

@@ -7,10 +7,11 @@
 
 #include "base/status.h"
 
-/* All members are of one size, so that keys compare as bytes. */
+/* All members are of one size, so that keys compare as bytes. What outputs held before is made anew for each borrower.
+ */
 typedef struct key {
     uint64_t problem, seed, length_seed;
-    int64_t family, gaps, far, poison;
+    int64_t family, gaps, far;
     int64_t is_truth, acc16, wanted, tile;
 } key;
 
@@ -52,15 +53,12 @@ static key key_of_inputs(const attune_problem *problem, const at_draw *draw)
                  .length_seed = draw->length_seed,
                  .family = (int64_t)draw->family,
                  .gaps = draw->gaps,
-                 .far = draw->far,
-                 .poison = draw->poison};
+                 .far = draw->far};
 }
 
-/* Poison does not reach a truth. */
 static key key_of_truth(const attune_problem *problem, const at_draw *draw, const at_truth_want *want)
 {
     key of = key_of_inputs(problem, draw);
-    of.poison = 0;
     of.is_truth = 1;
     of.acc16 = want->acc16;
     of.wanted = want->wanted;

@@ -5,7 +5,7 @@
 #include "base/random.h"
 
 static const char *const stratum_names[AT_STRATUM_COUNT] = {
-    "exact", "edges", "uneven", "heads", "layout", "far", "mask", "feature", "lengths", "long",
+    "exact", "edges", "uneven", "heads", "layout", "far", "mask", "feature", "lengths", "smaller", "long",
 };
 
 const char *at_stratum_name(at_stratum stratum)
@@ -17,6 +17,8 @@ const char *at_stratum_name(at_stratum stratum)
 static const int64_t edges[] = {1,  2,  3,  7,   15,  16,  17,  31,  32,  33,  61,  63,  64,
                                 65, 97, 99, 127, 128, 129, 131, 191, 193, 255, 256, 257, 321};
 enum { EDGES = sizeof edges / sizeof *edges };
+
+enum { TURN = 11 }; /* inexact cases until a stratum comes again */
 
 static int64_t draw_edge(at_random *random)
 {
@@ -47,7 +49,30 @@ static bool is_exact(bool big, int64_t index)
     return exact_before(big, index + 1) > exact_before(big, index);
 }
 
+/* A length from 1 to `most`: every other one at the edge of a tile, where the problem has it. */
+static int64_t draw_shorter(at_random *random, int64_t most)
+{
+    int64_t edge = draw_edge(random);
+    int64_t any = most > 1 ? draw_between(random, 1, most - 1) : most;
+    return edge < most && at_random_below(random, 2) == 0 ? edge : any;
+}
+
 /* ---- Strata ----------------------------------------------------------------------------------------------------- */
+
+/* Heads and features of the problem itself, and any lengths and batch below its own that make a small case. */
+static void make_smaller(attune_problem *problem, at_random *random)
+{
+    bool same = problem->seqlen_q == problem->seqlen_kv && at_random_below(random, 4) != 0;
+    problem->batch = draw_between(random, 1, problem->batch);
+    problem->seqlen_kv = draw_shorter(random, problem->seqlen_kv);
+    problem->seqlen_q = same ? problem->seqlen_kv : draw_shorter(random, problem->seqlen_q);
+    while (attune_problem_flops(problem) >= AT_SMALL_FLOPS && (problem->batch > 1 || problem->seqlen_kv > 1)) {
+        int64_t *most = problem->batch > 1                       ? &problem->batch
+                        : problem->seqlen_q > problem->seqlen_kv ? &problem->seqlen_q
+                                                                 : &problem->seqlen_kv;
+        *most /= 2;
+    }
+}
 
 /* Fewer heads and sequences, in the same groups. */
 static void shrink_heads(attune_problem *problem, at_random *random)
@@ -170,7 +195,7 @@ static void vary(at_gate_case *one, int64_t ordinal, bool big, at_random *random
         break;
     case AT_STRATUM_LONG:
         make_long(problem, random);
-        problem->window_right = !big && ordinal / 10 % 2 == 1 ? 0 : problem->window_right;
+        problem->window_right = !big && ordinal / TURN % 2 == 1 ? 0 : problem->window_right;
         break;
     default:
         break;
@@ -180,13 +205,13 @@ static void vary(at_gate_case *one, int64_t ordinal, bool big, at_random *random
 /* Big problems keep their features: their cases differ in lengths, heads and strides. */
 static at_stratum stratum_of(bool big, int64_t ordinal)
 {
-    static const at_stratum all[10] = {AT_STRATUM_EDGES,   AT_STRATUM_MASK,  AT_STRATUM_UNEVEN, AT_STRATUM_FEATURE,
-                                       AT_STRATUM_LENGTHS, AT_STRATUM_HEADS, AT_STRATUM_LAYOUT, AT_STRATUM_LONG,
-                                       AT_STRATUM_MASK,    AT_STRATUM_FAR};
-    static const at_stratum same[10] = {AT_STRATUM_EDGES, AT_STRATUM_UNEVEN, AT_STRATUM_HEADS, AT_STRATUM_EDGES,
-                                        AT_STRATUM_FAR,   AT_STRATUM_EDGES,  AT_STRATUM_LONG,  AT_STRATUM_HEADS,
-                                        AT_STRATUM_EDGES, AT_STRATUM_FAR};
-    return big ? same[ordinal % 10] : all[ordinal % 10];
+    static const at_stratum all[TURN] = {AT_STRATUM_EDGES,   AT_STRATUM_SMALLER, AT_STRATUM_MASK,   AT_STRATUM_UNEVEN,
+                                         AT_STRATUM_FEATURE, AT_STRATUM_LENGTHS, AT_STRATUM_LAYOUT, AT_STRATUM_HEADS,
+                                         AT_STRATUM_LONG,    AT_STRATUM_MASK,    AT_STRATUM_FAR};
+    static const at_stratum same[TURN] = {AT_STRATUM_EDGES,   AT_STRATUM_SMALLER, AT_STRATUM_UNEVEN, AT_STRATUM_HEADS,
+                                          AT_STRATUM_EDGES,   AT_STRATUM_FAR,     AT_STRATUM_LONG,   AT_STRATUM_EDGES,
+                                          AT_STRATUM_SMALLER, AT_STRATUM_HEADS,   AT_STRATUM_FAR};
+    return big ? same[ordinal % TURN] : all[ordinal % TURN];
 }
 
 /* Halves what is largest until the case is small; the lengths drawn are already short. */
@@ -222,35 +247,53 @@ static at_family family_of(const attune_problem *problem, int64_t ordinal)
     return applies[ordinal % count];
 }
 
+/* Every third of the inexact cases has a plan made for larger sizes, which must serve it all the same. */
+static attune_problem plan_for(const at_gate_case *one, const attune_problem *problem)
+{
+    attune_problem planned = one->stratum == AT_STRATUM_SMALLER ? *problem : one->problem;
+    if (one->stratum != AT_STRATUM_SMALLER && one->index % 3 == 1) {
+        planned.batch += 1;
+        planned.seqlen_q += planned.seqlen_q + 5;
+        planned.seqlen_kv += planned.seqlen_kv + 3;
+    }
+    return planned;
+}
+
 void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_gate_case *one)
 {
     const attune_problem *problem = &test->problem;
     bool big = is_big(problem);
     int64_t exact = exact_before(big, index);
     at_random random = at_random_seed(seed ^ at_test_problem_hash(test), (uint64_t)index);
-    *one =
-        (at_gate_case){.index = index, .problem = *problem, .draw = {.length_seed = test->length_seed, .poison = 0xff}};
+    *one = (at_gate_case){.index = index, .problem = *problem, .draw = {.length_seed = test->length_seed}};
     one->draw.seed = at_random_next(&random);
+    one->draw.poison = at_poison_draw(one->draw.seed);
     if (is_exact(big, index)) {
         one->draw.family = family_of(problem, exact);
         one->draw.gaps = exact % 4 == 3;
+        one->planned = *problem;
         return;
     }
     int64_t ordinal = index - exact;
     one->stratum = stratum_of(big, ordinal);
-    shrink_heads(&one->problem, &random);
-    draw_lengths(&one->problem, &random);
-    vary(one, ordinal, big, &random);
-    make_small(&one->problem);
+    if (one->stratum == AT_STRATUM_SMALLER) {
+        make_smaller(&one->problem, &random);
+    } else {
+        shrink_heads(&one->problem, &random);
+        draw_lengths(&one->problem, &random);
+        vary(one, ordinal, big, &random);
+        make_small(&one->problem);
+    }
     if (attune_problem_check(&one->problem) != ATTUNE_OK) { /* whatever vary made of it, a case is a valid problem */
         one->problem = *problem;
         one->draw.far = false;
         one->draw.length_seed = test->length_seed;
     }
     /* Another stride through the families than the strata's, so that in time each meets each. */
-    one->draw.family = family_of(&one->problem, (ordinal + ordinal / 10) % 97);
-    if (one->stratum == AT_STRATUM_LONG && ordinal / 10 % 3 != 2) {
+    one->draw.family = family_of(&one->problem, (ordinal + ordinal / TURN) % 97);
+    if (one->stratum == AT_STRATUM_LONG && ordinal / TURN % 3 != 2) {
         one->draw.family = AT_FAMILY_TAIL; /* which takes thousands of keys to show all that it can */
     }
     one->draw.gaps = !one->draw.far && at_random_below(&random, 2) == 0;
+    one->planned = plan_for(one, problem);
 }

@@ -21,6 +21,7 @@ typedef enum at_stratum {
     AT_STRATUM_MASK,      /* causal, offsets, windows, boolean masks */
     AT_STRATUM_FEATURE,   /* softcap, bias, ALiBi, sink, scale */
     AT_STRATUM_LENGTHS,   /* seqused_kv, packed sequences, empty ones */
+    AT_STRATUM_SMALLER,   /* the problem's own plan, called for less than it was made for */
     AT_STRATUM_LONG,      /* a few rows over thousands of keys, whatever the problem's length */
     AT_STRATUM_COUNT
 } at_stratum;
@@ -29,7 +30,8 @@ const char *at_stratum_name(at_stratum stratum);
 
 typedef struct at_gate_case {
     int64_t index;
-    attune_problem problem;
+    attune_problem problem; /* of the call */
+    attune_problem planned; /* that the plan is made for: the same, or one of larger sizes */
     at_draw draw;
     at_stratum stratum;
 } at_gate_case;

@@ -11,8 +11,7 @@ enum {
     SLOTS = 4,
     SLOTS_LARGE = 2,
     LARGE = 32 << 20, /* bytes of a call from which on two calls must do; and no more of a workspace is touched */
-    POISON = 0xff,
-    SPARED = 64 /* of so many words one is changed, at random */
+    SPARED = 64       /* of so many words one is changed, at random */
 };
 
 /* Where one call's output and workspace lie, from the slab's beginning. */
@@ -25,6 +24,7 @@ typedef struct strip {
     const attune_plan *plan;
     double share;
     at_random random;
+    at_poison poison;                                    /* by the place in the slab */
     at_transform_map transformed;                        /* its O is what is wanted */
     size_t output_bytes, workspace_bytes, touched_bytes; /* the last: of a workspace */
     slot slot[SLOTS];
@@ -73,7 +73,7 @@ static attune_status run(const strip *on, int index, bool *right)
 
 static attune_status poison(const strip *on, size_t at, size_t bytes)
 {
-    memset(on->room, POISON, bytes);
+    at_poison_write(on->poison, at, on->room, bytes);
     return ops_of(on)->upload(on->place->device, on->slab + at, on->room, bytes);
 }
 
@@ -158,7 +158,11 @@ static attune_status build(strip *on)
 
 attune_status at_neighbours_run(at_placement *place, const attune_plan *plan, uint64_t seed, double share)
 {
-    strip on = {.place = place, .plan = plan, .share = share, .random = at_random_seed(seed, 0)};
+    strip on = {.place = place,
+                .plan = plan,
+                .share = share,
+                .random = at_random_seed(seed, 0),
+                .poison = at_poison_draw(seed)};
     attune_status status = build(&on);
     if (status == ATTUNE_OK) {
         status = walk(&on);

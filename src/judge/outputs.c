@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "base/status.h"
 #include "core/problem.h"
 
@@ -37,7 +38,7 @@ at_part at_outputs_sequence(const at_inputs *inputs, int64_t batch)
     return only;
 }
 
-static const unsigned char *row_at(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row)
+static unsigned char *row_of(const at_inputs *inputs, attune_role role, int64_t batch, int64_t head, int64_t row)
 {
     const at_buffer *buffer = &inputs->buffer[role];
     return buffer->base + buffer->at + at_inputs_row(inputs, role, batch, head, row);
@@ -48,7 +49,7 @@ static void copy_rows(const at_inputs *inputs, attune_role role, const at_grid *
     for (int64_t b = 0; b < over->batch; ++b) {
         for (int64_t h = 0; h < over->heads; ++h) {
             for (int64_t i = 0; i < over->rows; ++i, to += over->row_bytes) {
-                memcpy(to, row_at(inputs, role, b, h, i), over->row_bytes);
+                memcpy(to, row_of(inputs, role, b, h, i), over->row_bytes);
             }
         }
     }
@@ -74,23 +75,38 @@ void at_outputs_free(at_outputs *kept)
     *kept = (at_outputs){0};
 }
 
-static bool all_bytes(const unsigned char *data, size_t bytes, unsigned char value)
+void at_outputs_put_back(const at_outputs *kept, at_inputs *inputs, uint64_t seed)
 {
-    for (size_t i = 0; i < bytes; ++i) {
-        if (data[i] != value) {
-            return false;
+    at_random random = at_random_seed(seed, 0x666f726d);
+    for (int k = 0; k < 2; ++k) {
+        const at_grid over = at_outputs_grid(inputs, outputs[k]);
+        const unsigned char *from = kept->row[k];
+        for (int64_t r = 0; r < over.batch * over.heads * over.rows; ++r, from += over.row_bytes) {
+            if (at_random_next(&random) >> 63) {
+                memcpy(
+                    row_of(inputs, outputs[k], r / over.rows / over.heads, r / over.rows % over.heads, r % over.rows),
+                    from, over.row_bytes);
+            }
         }
     }
-    return true;
 }
 
+/* Two runs' results of one row, and what the memory held before each. */
+typedef struct pair {
+    const unsigned char *first, *now;
+    at_poison first_poison, now_poison;
+    uint64_t place;
+    const at_grid *over;
+} pair;
+
 /* Whether some element still holds the poison of each run, which says nothing where those are the same. */
-static bool is_unwritten(const unsigned char *first, uint8_t first_poison, const unsigned char *now, uint8_t now_poison,
-                         const at_grid *over)
+static bool is_unwritten(const pair *row)
 {
-    for (size_t at = 0; at < over->row_bytes && first_poison != now_poison; at += over->element_bytes) {
-        if (all_bytes(first + at, over->element_bytes, first_poison) &&
-            all_bytes(now + at, over->element_bytes, now_poison)) {
+    const size_t bytes = row->over->element_bytes;
+    for (size_t at = 0; at < row->over->row_bytes; at += bytes) {
+        if (memcmp(row->first + at, row->now + at, bytes) != 0 &&
+            at_poison_intact(row->first_poison, row->place + at, row->first + at, bytes) == bytes &&
+            at_poison_intact(row->now_poison, row->place + at, row->now + at, bytes) == bytes) {
             return true;
         }
     }
@@ -107,11 +123,17 @@ attune_status at_outputs_same(const at_outputs *kept, const at_inputs *inputs, i
             for (int64_t i = where->first_row; i < where->end_row; ++i) {
                 const unsigned char *first =
                     kept->row[k] + (size_t)((b * over.heads + h) * over.rows + i) * over.row_bytes;
-                const unsigned char *now = row_at(inputs, outputs[k], b, h, i);
+                const unsigned char *now = row_of(inputs, outputs[k], b, h, i);
                 if (memcmp(first, now, over.row_bytes) == 0) {
                     continue;
                 }
-                AT_FAIL_IF(is_unwritten(first, kept->poison, now, inputs->draw.poison, &over), ATTUNE_WRONG_RESULT,
+                const pair row = {first,
+                                  now,
+                                  kept->poison,
+                                  inputs->draw.poison,
+                                  at_inputs_poison_place(outputs[k], at_inputs_row(inputs, outputs[k], b, h, i)),
+                                  &over};
+                AT_FAIL_IF(is_unwritten(&row), ATTUNE_WRONG_RESULT,
                            "outputs: %s of batch %lld, head %lld, row %lld was not written", name, (long long)b,
                            (long long)h, (long long)i);
                 return at_fail(ATTUNE_WRONG_RESULT, "%s: %s of batch %lld, head %lld, row %lld has other bits", rule,

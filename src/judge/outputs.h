@@ -6,7 +6,7 @@
 
 typedef struct at_outputs {
     unsigned char *row[2]; /* of O and LSE, row after row; malloced */
-    uint8_t poison;        /* what the buffers held before the run */
+    at_poison poison;      /* what the buffers held before the run */
 } at_outputs;
 
 /* A part of the outputs: everything, or one sequence. */
@@ -27,6 +27,8 @@ at_part at_outputs_sequence(const at_inputs *inputs, int64_t batch);
 /* Copies O and LSE out of the host's buffers. Free with at_outputs_free, also after an error. */
 attune_status at_outputs_keep(const at_inputs *inputs, at_outputs *kept);
 void at_outputs_free(at_outputs *kept);
+/* Puts back about every other row that was kept, drawn by the seed. */
+void at_outputs_put_back(const at_outputs *kept, at_inputs *inputs, uint64_t seed);
 /* Whether O (k 0) or LSE (k 1) in the buffers has the bits that were kept. ATTUNE_WRONG_RESULT begins with `rule`; or
  * with "outputs" where an element still holds what it was poisoned with, differently, before either run. */
 attune_status at_outputs_same(const at_outputs *kept, const at_inputs *inputs, int k, const at_part *where,

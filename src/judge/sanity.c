@@ -9,8 +9,8 @@
 #include "judge/trial.h"
 #include "worker/transform.h"
 
-/* As fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
-enum { POISON = 0xff, OTHER_POISON = 0x5a };
+/* Of shared memory: as fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
+enum { SMEM_POISON = 0xff, OTHER_SMEM_POISON = 0x5a };
 
 /* One set of inputs in the device's memory. */
 typedef struct set {
@@ -25,7 +25,7 @@ static attune_status set_open(const at_suite *suite, const at_test_problem *test
     const at_draw draw = {.seed = seed,
                           .length_seed = test->length_seed,
                           .family = AT_FAMILY_NORMAL,
-                          .poison = POISON,
+                          .poison = {.seed = seed},
                           .pool = suite->pool};
     memset(made, 0, sizeof *made);
     made->cache = suite->cache;
@@ -137,11 +137,11 @@ static attune_status same(const bench *on, const at_outputs *kept, const char *r
 
 static attune_status run_on_poison(bench *on)
 {
-    AT_FORWARD(execute_amid(&on->here, on->plan, POISON));
+    AT_FORWARD(execute_amid(&on->here, on->plan, SMEM_POISON));
     AT_FORWARD(at_placement_untouched(&on->here.place));
     AT_FORWARD(at_outputs_keep(&on->here.inputs, &on->kept));
-    AT_FORWARD(at_placement_poison(&on->here.place, OTHER_POISON));
-    AT_FORWARD(execute_amid(&on->here, on->plan, OTHER_POISON));
+    AT_FORWARD(at_placement_poison(&on->here.place, at_poison_other(on->here.inputs.draw.poison, AT_POISON_NUMBERS)));
+    AT_FORWARD(execute_amid(&on->here, on->plan, OTHER_SMEM_POISON));
     AT_FORWARD(at_placement_untouched(&on->here.place));
     return same(on, &on->kept, "two poisons");
 }
@@ -152,7 +152,7 @@ static attune_status run_repeatedly(bench *on, int repeats)
     char rule[40];
     for (int i = 0; i < repeats; ++i) {
         (void)snprintf(rule, sizeof rule, "repeated runs, run %d", i + 3);
-        AT_FORWARD(at_placement_poison(&on->here.place, i % 2 == 0 ? POISON : OTHER_POISON));
+        AT_FORWARD(at_placement_poison(&on->here.place, at_poison_other(on->here.inputs.draw.poison, 1)));
         AT_FORWARD(execute(&on->here, on->plan));
         AT_FORWARD(same(on, &on->kept, rule));
     }
@@ -206,7 +206,8 @@ static attune_status run_family(const bench *on, at_family family, uint64_t seed
     char kernel[512] = "";
     const at_gate_case one = {
         .problem = on->test->problem,
-        .draw = {.seed = seed, .length_seed = on->test->length_seed, .family = family, .poison = POISON},
+        .planned = on->test->problem,
+        .draw = {.seed = seed, .length_seed = on->test->length_seed, .family = family, .poison = at_poison_draw(seed)},
         .stratum = AT_STRATUM_EXACT};
     if (!at_family_applies(family, &on->test->problem)) {
         return ATTUNE_OK;
@@ -242,8 +243,7 @@ static attune_status prefetch(const at_suite *suite, const at_test_problem *test
 {
     const attune_problem *problem = &test->problem;
     at_prefetch wanted = {.problem = *problem, .judged = one->judged, .want = at_trial_rows(suite, problem)};
-    wanted.draw =
-        (at_draw){.seed = one->seed, .length_seed = test->length_seed, .family = one->family, .poison = POISON};
+    wanted.draw = (at_draw){.seed = one->seed, .length_seed = test->length_seed, .family = one->family};
     wanted.want.acc16 = ahead->acc16 && !one->of_peers;
     return at_family_applies(one->family, problem)
                ? at_case_cache_ahead(suite->cache, ahead->scope, ahead->threads, &wanted)

@@ -15,7 +15,7 @@ void at_timed_case_prefetch(const at_test_problem *test, uint64_t seed, bool acc
     wanted->draw = (at_draw){.seed = seed ^ at_test_problem_hash(test),
                              .length_seed = test->length_seed,
                              .family = mixed ? AT_FAMILY_MIXED : AT_FAMILY_NORMAL,
-                             .poison = 0xff};
+                             .poison = at_poison_draw(seed)};
     wanted->want.acc16 = acc16;
 }
 
@@ -48,7 +48,7 @@ attune_status at_timed_case_run(const at_timed_case *timed_case, at_placement *p
 {
     at_clock clock = at_clock_monotonic();
     AT_FORWARD(at_placement_fit(place, plan, &place->call));
-    AT_FORWARD(at_placement_poison(place, 0xff));
+    AT_FORWARD(at_placement_poison(place, timed_case->inputs.draw.poison));
     int64_t began = clock.now_ns(clock.self);
     AT_FORWARD(attune_plan_execute(plan, &place->call));
     AT_FORWARD(place->device->ops->synchronise(place->device, NULL));

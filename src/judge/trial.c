@@ -10,9 +10,6 @@
 #include "core/problem.h"
 #include "reference/sequence.h"
 
-/* Two patterns that no result equals twice. As fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
-enum { POISON = 0xff, OTHER_POISON = 0x5a };
-
 /* Big problems: rows beside the edges of every tile that are compared with fp64. */
 enum { SOME_ROWS = 512, TILE = 64 };
 
@@ -50,22 +47,55 @@ static attune_status run_first(at_trial *on)
     return at_outputs_keep(&on->inputs, &on->first);
 }
 
-/* Once more, on other poison: every output written, every bit as before. */
-static attune_status run_again(at_trial *on)
+static bool may_differ(const at_trial *on)
+{
+    return (traits_of(on) & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
+}
+
+/* Whether the first so many outputs are those of the first run, as far as the kernel says that they are. */
+static attune_status same_again(at_trial *on, int outputs, const char *rule)
 {
     const at_part all = at_outputs_whole(&on->inputs);
-    AT_FORWARD(at_placement_poison(&on->place, OTHER_POISON));
-    AT_FORWARD(at_placement_run(&on->place, on->plan, &on->place.call));
-    AT_FORWARD(at_placement_untouched(&on->place));
-    for (int k = 0; k < 2; ++k) {
-        attune_status status = at_outputs_same(&on->first, &on->inputs, k, &all, "rule 5, determinism");
-        bool excused =
-            traits_of(on) & ATTUNE_TRAIT_NONDETERMINISTIC && strncmp(attune_last_detail(), "outputs", 7) != 0;
-        if (status != ATTUNE_OK && !excused) {
+    for (int k = 0; k < outputs; ++k) {
+        attune_status status = at_outputs_same(&on->first, &on->inputs, k, &all, rule);
+        if (status != ATTUNE_OK && (!may_differ(on) || strncmp(attune_last_detail(), "outputs", 7) == 0)) {
             return status;
         }
     }
     return ATTUNE_OK;
+}
+
+/* Once more on other poison, in every other case with some of the first run's rows in it: every output written, every
+ * bit as before. */
+static attune_status run_again(at_trial *on)
+{
+    const at_poison poison = at_poison_other(on->inputs.draw.poison, 1 + (int)(on->which->draw.seed % 3));
+    AT_FORWARD(at_placement_poison(&on->place, poison));
+    if (on->which->draw.seed >> 8 & 1) {
+        at_outputs_put_back(&on->first, &on->inputs, poison.seed);
+        AT_FORWARD(at_placement_send_outputs(&on->place));
+    }
+    AT_FORWARD(at_placement_run(&on->place, on->plan, &on->place.call));
+    AT_FORWARD(at_placement_untouched(&on->place));
+    return same_again(on, 2, "rule 5, determinism");
+}
+
+/* And without LSE, as most calls are: O has the bits that it has with it. Where bits may differ, it is judged anew. */
+static attune_status run_without_lse(at_trial *on)
+{
+    at_finding finding;
+    at_case bare = on->truth.one;
+    attune_args args = *bare.args;
+    attune_call call = on->place.call;
+    args.tensor[ATTUNE_LSE].data = NULL;
+    bare.args = &args;
+    call.tensor[ATTUNE_LSE].data = NULL;
+    AT_FORWARD(at_placement_poison(&on->place, at_poison_other(on->inputs.draw.poison, 1)));
+    AT_FORWARD(at_placement_run(&on->place, on->plan, &call));
+    AT_FORWARD(at_placement_untouched(&on->place));
+    AT_FORWARD(same_again(on, 1, "rule 5, without LSE"));
+    attune_status status = may_differ(on) ? at_judge_case(&bare, &finding, NULL) : ATTUNE_OK;
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "without LSE");
 }
 
 static void advance(attune_call *call, attune_role role, int64_t elements)
@@ -104,12 +134,12 @@ static void span_of(const at_inputs *inputs, attune_role role, int64_t batch, si
                         (size_t)extent.row * at_dtype_bytes(inputs->call.tensor[role].dtype);
 }
 
-/* What stands beside the sequence becomes other queries, keys and values, zeros in some cases and large numbers in
- * others: its neighbours are not in the call, but still in memory, where a tile that reaches over its end finds them.
- */
+/* What stands beside the sequence becomes other queries, keys and values, in some cases zeros or wild: its neighbours
+ * are not in the call, but still in memory, where a tile that reaches over its end finds them. */
 static attune_status poison_neighbours(at_trial *on, int64_t batch)
 {
-    const uint8_t pattern = on->which->index % 4 < 2 ? OTHER_POISON : 0;
+    static const int32_t kinds[] = {AT_POISON_BITS, AT_POISON_ZERO, AT_POISON_NUMBERS};
+    const at_poison poison = {on->which->draw.seed, kinds[on->which->index % 3]};
     for (attune_role role = ATTUNE_Q; role <= ATTUNE_V && !on->which->draw.far; ++role) {
         const attune_tensor *tensor = &on->inputs.call.tensor[role];
         size_t most = BESIDE_ROWS * (size_t)tensor->stride[ATTUNE_STRIDE_SEQ] * at_dtype_bytes(tensor->dtype);
@@ -123,14 +153,14 @@ static attune_status poison_neighbours(at_trial *on, int64_t batch)
         end = end < bytes ? end : bytes;
         size_t before = first < most ? first : most;
         size_t after = bytes - end < most ? bytes - end : most;
-        AT_FORWARD(at_placement_poison_input(&on->place, role, first - before, before, pattern));
-        AT_FORWARD(at_placement_poison_input(&on->place, role, end, after, pattern));
+        AT_FORWARD(at_placement_poison_input(&on->place, role, first - before, before, poison));
+        AT_FORWARD(at_placement_poison_input(&on->place, role, end, after, poison));
     }
     return ATTUNE_OK;
 }
 
-/* One sequence without its neighbours, and without LSE in every other case: its O must not change a bit. The last that
- * is done with a case's inputs, for it spoils them. */
+/* One sequence without its neighbours: its O must not change a bit, nor its LSE where it is there. The last that is
+ * done with a case's inputs, for it spoils them. */
 static attune_status run_alone(at_trial *on)
 {
     int64_t batch = (int64_t)(on->which->draw.seed % (uint64_t)on->inputs.problem.batch);
@@ -138,13 +168,9 @@ static attune_status run_alone(at_trial *on)
         (traits_of(on) & (ATTUNE_TRAIT_BATCH_VARIANT | ATTUNE_TRAIT_NONDETERMINISTIC)) != 0) {
         return ATTUNE_OK;
     }
-    attune_call call = alone(on, batch);
-    bool with_lse = on->which->index % 2 == 0;
-    if (!with_lse) {
-        call.tensor[ATTUNE_LSE].data = NULL;
-    }
+    const attune_call call = alone(on, batch);
     const at_part only = at_outputs_sequence(&on->inputs, batch);
-    AT_FORWARD(at_placement_poison(&on->place, POISON));
+    AT_FORWARD(at_placement_poison(&on->place, at_poison_other(on->inputs.draw.poison, 1)));
     AT_FORWARD(poison_neighbours(on, batch));
     attune_status status = at_placement_run(&on->place, on->plan, &call);
     if (status != ATTUNE_OK) {
@@ -153,7 +179,7 @@ static attune_status run_alone(at_trial *on)
     AT_FORWARD(at_inputs_guards(&on->inputs));
     static const char rule[] = "rule 5, batch invariance";
     AT_FORWARD(at_outputs_same(&on->first, &on->inputs, 0, &only, rule));
-    return with_lse ? at_outputs_same(&on->first, &on->inputs, 1, &only, rule) : ATTUNE_OK;
+    return at_outputs_same(&on->first, &on->inputs, 1, &only, rule);
 }
 
 /* ---- Rows that the reference leaves out ------------------------------------------------------------------------- */
@@ -228,7 +254,7 @@ static attune_status compare_general(at_trial *on, const attune_plan *general)
     at_finding of_general;
     at_row where = {0, 0, 0};
     double apart = 0;
-    AT_FORWARD(at_placement_poison(&on->place, POISON));
+    AT_FORWARD(at_placement_poison(&on->place, at_poison_other(on->inputs.draw.poison, 1)));
     AT_FORWARD(at_placement_run(&on->place, general, &on->place.call));
     attune_status status = at_judge_case(&on->truth.one, &of_general, NULL);
     if (status != ATTUNE_OK) {
@@ -257,18 +283,6 @@ static attune_status judge_other_rows(at_trial *on)
 
 /* ---- The trial -------------------------------------------------------------------------------------------------- */
 
-/* Every third of the inexact cases runs on a plan made for larger sizes, which must serve it all the same. */
-static attune_status make_plan(at_trial *on)
-{
-    attune_problem most = on->which->problem;
-    if (on->which->stratum != AT_STRATUM_EXACT && on->which->index % 3 == 1) {
-        most.batch += 1;
-        most.seqlen_q += most.seqlen_q + 5;
-        most.seqlen_kv += most.seqlen_kv + 3;
-    }
-    return on->suite->plan(on->suite->self, &most, &on->plan);
-}
-
 static attune_status find_truth(at_trial *on)
 {
     at_truth_want want = at_trial_rows(on->suite, &on->which->problem);
@@ -285,6 +299,7 @@ static attune_status judge(at_trial *on, at_bias *bias)
     AT_FORWARD(find_truth(on));
     AT_FORWARD(at_judge_case(&on->truth.one, &on->finding, bias));
     AT_FORWARD(run_again(on));
+    AT_FORWARD(run_without_lse(on));
     AT_FORWARD(judge_other_rows(on));
     return run_alone(on);
 }
@@ -318,7 +333,7 @@ attune_status at_trial_run(const at_suite *suite, const at_gate_case *which, at_
                            char kernel[512])
 {
     at_trial on = {.suite = suite, .which = which};
-    attune_status status = make_plan(&on);
+    attune_status status = suite->plan(suite->self, &which->planned, &on.plan);
     if (status == ATTUNE_OK && kernel[0] == '\0') {
         (void)snprintf(kernel, 512, "%s", attune_plan_kernel(on.plan));
     }

@@ -6,7 +6,10 @@
 #include "base/status.h"
 #include "core/problem.h"
 
-enum { GUARD_BYTES = 4096, GUARD = 0xc3 };
+enum { GUARD_BYTES = 4096 };
+
+/* Where a workspace's bytes are in a poison: behind those of all roles. */
+static const uint64_t workspace_place = (uint64_t)ATTUNE_ROLE_COUNT << 48;
 
 bool at_placement_apart(const at_placement *place)
 {
@@ -132,20 +135,25 @@ void at_placement_free(at_placement *place)
 
 /* ---- Workspace -------------------------------------------------------------------------------------------------- */
 
-/* Uploads `bytes` of a pattern. */
-static attune_status paint(at_placement *place, unsigned char *to, uint8_t pattern, size_t bytes)
+/* Uploads `bytes` of a poison, from byte `from` of it on. */
+static attune_status paint(at_placement *place, unsigned char *to, at_poison poison, uint64_t from, size_t bytes)
 {
     enum { CHUNK = 1 << 20 };
     unsigned char *chunk = malloc(bytes < CHUNK ? bytes + 1 : CHUNK);
     attune_status status = ATTUNE_OK;
     AT_FAIL_IF(chunk == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to paint %zu bytes", bytes);
-    memset(chunk, pattern, bytes < CHUNK ? bytes + 1 : CHUNK);
     for (size_t at = 0; at < bytes && status == ATTUNE_OK; at += CHUNK) {
         size_t step = bytes - at < CHUNK ? bytes - at : CHUNK;
+        at_poison_write(poison, from + at, chunk, step);
         status = place->device->ops->upload(place->device, to + at, chunk, step);
     }
     free(chunk);
     return status;
+}
+
+static at_poison workspace_guard(const at_placement *place)
+{
+    return at_inputs_guard(place->inputs, ATTUNE_O);
 }
 
 attune_status at_placement_reserve(at_placement *place, size_t bytes)
@@ -171,8 +179,8 @@ attune_status at_placement_reserve(at_placement *place, size_t bytes)
     if (place->inputs == NULL) {
         return ATTUNE_OK;
     }
-    AT_FORWARD(paint(place, place->workspace, place->inputs->draw.poison, bytes));
-    return paint(place, place->workspace + bytes, GUARD, GUARD_BYTES);
+    AT_FORWARD(paint(place, place->workspace, place->inputs->draw.poison, workspace_place, bytes));
+    return paint(place, place->workspace + bytes, workspace_guard(place), 0, GUARD_BYTES);
 }
 
 attune_status at_placement_fit(at_placement *place, const attune_plan *plan, const attune_call *call)
@@ -182,7 +190,7 @@ attune_status at_placement_fit(at_placement *place, const attune_plan *plan, con
     return at_placement_reserve(place, bytes);
 }
 
-static attune_status workspace_guard(at_placement *place)
+static attune_status workspace_intact(at_placement *place)
 {
     unsigned char guard[GUARD_BYTES];
     if (place->workspace == NULL) {
@@ -190,22 +198,27 @@ static attune_status workspace_guard(at_placement *place)
     }
     AT_FORWARD(
         place->device->ops->download(place->device, guard, place->workspace + place->workspace_bytes, sizeof guard));
-    for (size_t i = 0; i < sizeof guard; ++i) {
-        AT_FAIL_IF(guard[i] != GUARD, ATTUNE_WRONG_RESULT,
-                   "guards: the workspace of %zu bytes was written %zu bytes past its end", place->workspace_bytes,
-                   i + 1);
-    }
+    size_t intact = at_poison_intact(workspace_guard(place), 0, guard, sizeof guard);
+    AT_FAIL_IF(intact < sizeof guard, ATTUNE_WRONG_RESULT,
+               "guards: the workspace of %zu bytes was written %zu bytes past its end", place->workspace_bytes,
+               intact + 1);
     return ATTUNE_OK;
 }
 
 /* ---- Outputs ---------------------------------------------------------------------------------------------------- */
 
-attune_status at_placement_poison(at_placement *place, uint8_t pattern)
+attune_status at_placement_send_outputs(at_placement *place)
 {
-    at_inputs_poison(place->inputs, pattern);
     AT_FORWARD(move_role(place, ATTUNE_O, send));
-    AT_FORWARD(move_role(place, ATTUNE_LSE, send));
-    return place->workspace == NULL ? ATTUNE_OK : paint(place, place->workspace, pattern, place->workspace_bytes);
+    return move_role(place, ATTUNE_LSE, send);
+}
+
+attune_status at_placement_poison(at_placement *place, at_poison poison)
+{
+    at_inputs_poison(place->inputs, poison);
+    AT_FORWARD(at_placement_send_outputs(place));
+    return place->workspace == NULL ? ATTUNE_OK
+                                    : paint(place, place->workspace, poison, workspace_place, place->workspace_bytes);
 }
 
 /* Strides and bytes, without which a copy would put rows elsewhere, or read past their end. */
@@ -236,9 +249,11 @@ attune_status at_placement_replace(at_placement *place, const at_inputs *other)
     return ATTUNE_OK;
 }
 
-attune_status at_placement_poison_input(at_placement *place, attune_role role, size_t at, size_t bytes, uint8_t pattern)
+attune_status at_placement_poison_input(at_placement *place, attune_role role, size_t at, size_t bytes,
+                                        at_poison poison)
 {
-    return paint(place, (unsigned char *)place->call.tensor[role].data + at, pattern, bytes);
+    return paint(place, (unsigned char *)place->call.tensor[role].data + at, poison, at_inputs_poison_place(role, at),
+                 bytes);
 }
 
 attune_status at_placement_fetch(at_placement *place)
@@ -275,6 +290,26 @@ static void mark_rows(const at_inputs *inputs, attune_role role, unsigned char *
     }
 }
 
+/* The first byte that is neither of a row nor poison any more; `bytes` where there is none. */
+static size_t first_stray(const at_placement *place, attune_role role, const unsigned char *marks)
+{
+    const at_buffer *buffer = &place->inputs->buffer[role];
+    const unsigned char *data = buffer->base + buffer->at;
+    size_t at = 0;
+    while (at < buffer->bytes) {
+        const unsigned char *row = memchr(marks + at, 1, buffer->bytes - at);
+        size_t end = row == NULL ? buffer->bytes : (size_t)(row - marks);
+        at += at_poison_intact(place->inputs->draw.poison, at_inputs_poison_place(role, at), data + at, end - at);
+        if (at < end) {
+            return at;
+        }
+        while (at < buffer->bytes && marks[at] != 0) {
+            ++at;
+        }
+    }
+    return at;
+}
+
 /* What lies between an output's rows must still be poison. */
 static attune_status gaps_untouched(const at_placement *place, attune_role role)
 {
@@ -285,11 +320,7 @@ static attune_status gaps_untouched(const at_placement *place, attune_role role)
     unsigned char *marks = calloc(buffer->bytes, 1);
     AT_FAIL_IF(marks == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look between %zu bytes", buffer->bytes);
     mark_rows(place->inputs, role, marks);
-    const unsigned char *data = buffer->base + buffer->at;
-    size_t at = 0;
-    while (at < buffer->bytes && (marks[at] != 0 || data[at] == place->inputs->draw.poison)) {
-        ++at;
-    }
+    size_t at = first_stray(place, role, marks);
     free(marks);
     AT_FAIL_IF(at < buffer->bytes, ATTUNE_WRONG_RESULT, "guards: %s was written between its rows, at byte %zu of %zu",
                at_role_name((int)role), at, buffer->bytes);
@@ -332,7 +363,7 @@ attune_status at_placement_untouched(at_placement *place)
     if (status != ATTUNE_OK) {
         return at_fail_in(status, "guards");
     }
-    AT_FORWARD(workspace_guard(place));
+    AT_FORWARD(workspace_intact(place));
     AT_FORWARD(gaps_untouched(place, ATTUNE_O));
     AT_FORWARD(gaps_untouched(place, ATTUNE_LSE));
     return inputs_unchanged(place);

@@ -33,8 +33,10 @@ attune_status at_placement_bring(at_placement *place, attune_role role, void *da
  * another's. */
 enum { AT_SPACED_MAX = 256 * 63 }; /* more than the piece itself, at most */
 size_t at_placement_spaced(at_random *random, size_t bytes);
-/* Poisons O, LSE and the workspace with the pattern. */
-attune_status at_placement_poison(at_placement *place, uint8_t pattern);
+/* Poisons O, LSE and the workspace. */
+attune_status at_placement_poison(at_placement *place, at_poison poison);
+/* Sends what the host's O and LSE hold. */
+attune_status at_placement_send_outputs(at_placement *place);
 /* At least so much workspace in place->call. */
 attune_status at_placement_reserve(at_placement *place, size_t bytes);
 /* As much as the plan takes for a call of these buffers. */
@@ -45,10 +47,10 @@ attune_status at_placement_run(at_placement *place, const attune_plan *plan, con
 /* Puts another draw of the same problem, without gaps, at the addresses where the inputs are; outputs and workspace
  * stay as they are. ATTUNE_INTERNAL, and nothing is changed, where a tensor of the other lies differently. */
 attune_status at_placement_replace(at_placement *place, const at_inputs *other);
-/* Puts the pattern in place of so many bytes of an input, on the device alone where it is apart, else for good: what is
+/* Puts poison in place of so many bytes of an input, on the device alone where it is apart, else for good: what is
  * judged afterwards by the inputs as drawn is judged wrongly. */
 attune_status at_placement_poison_input(at_placement *place, attune_role role, size_t at, size_t bytes,
-                                        uint8_t pattern);
+                                        at_poison poison);
 /* Brings O and LSE back to the host. */
 attune_status at_placement_fetch(at_placement *place);
 /* ATTUNE_WRONG_RESULT if a guard band was touched, outputs between rows were written, or an input was changed. */

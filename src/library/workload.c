@@ -11,7 +11,7 @@
 static const double all_rows_flops = 2e8;
 enum { SOME_ROWS = 256, TILE_MIN = 64 };
 
-static const at_draw normal_draw = {.family = AT_FAMILY_NORMAL, .poison = 0xff};
+static const at_draw normal_draw = {.family = AT_FAMILY_NORMAL};
 
 static attune_status know_truth(at_workload *work)
 {

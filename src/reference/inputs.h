@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "attune/attune.h"
+#include "base/poison.h"
 #include "base/threads.h"
 
 /* Ways to fill Q, K, V and the optional roles. The first four are what a big problem is given at its exact size. */
@@ -36,10 +37,10 @@ typedef struct at_draw {
                       whose seeds differ in the lower half have the same sizes and strides */
     uint64_t length_seed; /* of the lengths of packed sequences: at_test_problem's */
     at_family family;
-    bool gaps;      /* strides with gaps between rows and heads, filled with poison */
-    bool far;       /* element offsets beyond 2^31 (sparse memory; only small problems) */
-    uint8_t poison; /* byte pattern of outputs and gaps before the run: 0xff is a NaN pattern */
-    at_pool *pool;  /* draws with its threads; NULL: with the caller's alone. The values are the same */
+    bool gaps;        /* strides with drawn gaps between rows and heads, and addresses as unaligned as was promised */
+    bool far;         /* element offsets beyond 2^31 (sparse memory; only small problems) */
+    at_poison poison; /* of the outputs before the run; guards and the inputs' gaps have one of the seed's */
+    at_pool *pool;    /* draws with its threads; NULL: with the caller's alone. The values are the same */
 } at_draw;
 
 /* One set of host buffers and the call that points at them. Outputs (O, LSE) are poisoned; each buffer stands between
@@ -68,8 +69,12 @@ typedef struct at_extent {
 
 /* Draws all tensors of the problem (draw.c). ATTUNE_OUT_OF_MEMORY leaves nothing behind. */
 attune_status at_inputs_draw(const attune_problem *problem, const at_draw *draw, at_inputs *inputs);
-/* Fills O and LSE, and nothing else, with the pattern. */
-void at_inputs_poison(at_inputs *inputs, uint8_t pattern);
+/* Fills O and LSE, gaps included and nothing else, with the poison. */
+void at_inputs_poison(at_inputs *inputs, at_poison poison);
+/* The place in a role's poison of a byte at so many from its first element. */
+uint64_t at_inputs_poison_place(attune_role role, size_t at);
+/* What guards of the role's buffer hold, by places from the buffer's base; of an input that is NaN or anything. */
+at_poison at_inputs_guard(const at_inputs *inputs, attune_role role);
 /* A digest of all input buffers (gaps included), to see that a kernel changed none. */
 uint64_t at_inputs_digest(const at_inputs *inputs);
 /* Sizes, strides and buffers of inputs whose problem and draw are set, contents arbitrary; for at_inputs_draw. */

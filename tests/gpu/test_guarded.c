@@ -27,7 +27,7 @@ static void run_kernel(attune_context *context, const char *kernel, const attune
     assert_ok(attune_plan_create(context, problem, WITH_KERNEL(kernel), &plan));
     assert_ok(at_placement_create(at_context_device(context), inputs, &place));
     assert_ok(at_placement_fit(&place, plan, &place.call));
-    assert_ok(at_placement_poison(&place, 0xff));
+    assert_ok(at_placement_poison(&place, (at_poison){0}));
     assert_ok(at_placement_run(&place, plan, &place.call));
     if (place.workspace_bytes >= sizeof out->caught) {
         assert_ok(place.device->ops->download(place.device, out->caught, place.call.workspace, sizeof out->caught));
@@ -60,7 +60,7 @@ static void compare(void **state, const char *text, at_family family, outcome *g
     attune_problem problem;
     at_inputs inputs;
     outcome tiled = {0};
-    at_draw draw = {.seed = 7, .family = family, .poison = 0xff};
+    at_draw draw = {.seed = 7, .family = family};
     assert_ok(attune_problem_parse(text, &problem));
     assert_ok(at_inputs_draw(&problem, &draw, &inputs));
     run_kernel(*state, "tiled", &problem, &inputs, &tiled);

@@ -9,7 +9,7 @@
 
 static void draw(const char *text, uint64_t seed, at_inputs *inputs)
 {
-    const at_draw how = {.seed = seed, .poison = 0xff, .pool = pool};
+    const at_draw how = {.seed = seed, .pool = pool};
     attune_problem problem;
     assert_ok(attune_problem_parse(text, &problem));
     assert_ok(at_inputs_draw(&problem, &how, inputs));
@@ -100,7 +100,7 @@ static void room_is_limited(void **state)
     at_case_cache_destroy(NULL);
 }
 
-static void draw_into(at_case_cache *cache, uint64_t seed, uint8_t poison, at_inputs *inputs)
+static void draw_into(at_case_cache *cache, uint64_t seed, at_poison poison, at_inputs *inputs)
 {
     const at_draw how = {.seed = seed, .poison = poison, .pool = pool};
     attune_problem problem;
@@ -121,14 +121,14 @@ static void inputs_are_lent(void **state)
     at_case_cache *cache;
     draw("b1,h2,s20,d16,fp16", 9, &own);
     assert_ok(at_case_cache_create(0, &cache));
-    draw_into(cache, 9, 0xff, &first);
-    draw_into(cache, 9, 0xff, &other);
+    draw_into(cache, 9, (at_poison){0}, &first);
+    draw_into(cache, 9, (at_poison){0}, &other);
     assert_ptr_not_equal(base_of(&first, ATTUNE_Q), base_of(&other, ATTUNE_Q));
     const unsigned char *lent = base_of(&first, ATTUNE_Q);
     memset(first.call.tensor[ATTUNE_O].data, 0, 64);
     at_case_cache_return(cache, &first, false);
     assert_null(base_of(&first, ATTUNE_Q));
-    draw_into(cache, 9, 0xff, &again);
+    draw_into(cache, 9, (at_poison){0}, &again);
     assert_ptr_equal(base_of(&again, ATTUNE_Q), lent);
     for (int role = ATTUNE_Q; role <= ATTUNE_LSE; ++role) {
         assert_int_equal(own.buffer[role].total, again.buffer[role].total);
@@ -147,11 +147,11 @@ static void spoilt_inputs_are_drawn_anew(void **state)
     at_inputs inputs;
     at_case_cache *cache;
     assert_ok(at_case_cache_create(0, &cache));
-    draw_into(cache, 9, 0xff, &inputs);
+    draw_into(cache, 9, (at_poison){0}, &inputs);
     uint64_t digest = at_inputs_digest(&inputs);
     memset(inputs.call.tensor[ATTUNE_K].data, 0, 64);
     at_case_cache_return(cache, &inputs, true);
-    draw_into(cache, 9, 0xff, &inputs);
+    draw_into(cache, 9, (at_poison){0}, &inputs);
     assert_true(at_inputs_digest(&inputs) == digest);
     assert_int_equal(at_case_cache_found(cache), 0);
     at_case_cache_return(cache, &inputs, false);
@@ -163,7 +163,7 @@ enum { AHEAD = 6, FIRST_SEED = 40 };
 static void look_ahead(at_case_cache *cache, int scope)
 {
     for (uint64_t i = 0; i < AHEAD; ++i) {
-        at_prefetch wanted = {.draw = {.seed = FIRST_SEED + i, .poison = 0xff, .far = i == 3}, .judged = i != 1};
+        at_prefetch wanted = {.draw = {.seed = FIRST_SEED + i, .far = i == 3}, .judged = i != 1};
         assert_ok(attune_problem_parse("b2,h2,s24,d16,fp16", &wanted.problem));
         assert_ok(at_case_cache_ahead(cache, scope, 2, &wanted));
     }
@@ -178,7 +178,7 @@ static void what_is_made_ahead_is_found(void **state)
     assert_ok(at_case_cache_create(0, &cache));
     look_ahead(cache, 1);
     for (uint64_t i = 0; i < AHEAD; ++i) {
-        const at_draw how = {.seed = FIRST_SEED + i, .poison = 0xff, .far = i == 3, .pool = pool};
+        const at_draw how = {.seed = FIRST_SEED + i, .far = i == 3, .pool = pool};
         attune_problem problem;
         at_inputs inputs, own;
         at_truth truth, computed;
@@ -209,7 +209,7 @@ static void sections_are_dropped(void **state)
     at_case_cache_drop(cache, 5);
     at_case_cache_enter(cache, 7);
     for (int i = 0; i < 3; ++i) { /* drawn; found; drawn after it was dropped */
-        draw_into(cache, 3, 0xff, &inputs);
+        draw_into(cache, 3, (at_poison){0}, &inputs);
         at_case_cache_return(cache, &inputs, false);
         assert_int_equal(at_case_cache_found(cache), i > 0);
         at_case_cache_drop(cache, i == 0 ? 5 : 7);

@@ -40,7 +40,21 @@ static void test_cases_are_reproducible(void **state)
     assert_int_equal(differ, 100);
 }
 
+/* Whether the call is one of less than the plan was made for, and of nothing else. */
+static bool is_larger(const attune_problem *planned, const attune_problem *problem)
+{
+    attune_problem same = *problem;
+    assert_true(planned->batch >= problem->batch && planned->seqlen_q >= problem->seqlen_q &&
+                planned->seqlen_kv >= problem->seqlen_kv);
+    same.batch = planned->batch;
+    same.seqlen_q = planned->seqlen_q;
+    same.seqlen_kv = planned->seqlen_kv;
+    assert_true(at_problem_equal(&same, planned));
+    return !at_problem_equal(problem, planned);
+}
+
 typedef struct counts {
+    int poison[AT_POISON_KINDS], larger_plans;
     int stratum[AT_STRATUM_COUNT];
     int exact_family[AT_FAMILY_COUNT];
     int gaps, features;
@@ -60,6 +74,9 @@ static counts count_cases(const char *text, int64_t cases)
         assert_true(at_family_applies(one.draw.family, &one.problem));
         assert_int_equal(one.problem.dtype, problem.dtype);
         assert_int_equal(one.problem.head_dim_qk, problem.head_dim_qk);
+        assert_int_equal(attune_problem_check(&one.planned), ATTUNE_OK);
+        ++found.poison[one.draw.poison.kind];
+        found.larger_plans += is_larger(&one.planned, &one.problem);
         ++found.stratum[one.stratum];
         found.gaps += one.draw.gaps;
         if (one.stratum == AT_STRATUM_EXACT) {
@@ -68,6 +85,11 @@ static counts count_cases(const char *text, int64_t cases)
             continue;
         }
         assert_true(attune_problem_flops(&one.problem) < AT_SMALL_FLOPS);
+        if (one.stratum == AT_STRATUM_SMALLER) {
+            assert_true(at_problem_equal(&one.planned, &problem));
+            assert_int_equal(one.problem.heads_q, problem.heads_q);
+            continue;
+        }
         if (one.stratum == AT_STRATUM_LONG) {
             assert_true(one.problem.seqlen_kv >= 2048);
             found.long_tail[attune_is_causal(&one.problem)] += one.draw.family == AT_FAMILY_TAIL;
@@ -94,6 +116,10 @@ static void test_mix_of_an_ordinary_problem(void **state)
             assert_true(found.exact_family[family] >= 4);
         }
     }
+    for (int kind = 0; kind < AT_POISON_KINDS; ++kind) {
+        assert_true(found.poison[kind] >= 10);
+    }
+    assert_true(found.larger_plans >= 20);
     assert_true(found.gaps >= 30 && found.gaps <= 70);
     assert_true(found.tile_edge && found.more_queries);
     assert_true(found.long_tail[0] >= 2 && found.long_tail[1] >= 2);
@@ -107,7 +133,8 @@ static void test_mix_of_a_big_problem(void **state)
     assert_int_equal(found.stratum[AT_STRATUM_EXACT], 4);
     assert_int_equal(found.features, 0);
     assert_int_equal(found.stratum[AT_STRATUM_MASK] + found.stratum[AT_STRATUM_FEATURE], 0);
-    assert_true(found.stratum[AT_STRATUM_EDGES] >= 30);
+    assert_true(found.stratum[AT_STRATUM_EDGES] >= 25);
+    assert_true(found.stratum[AT_STRATUM_SMALLER] >= 15);
     assert_true(found.long_tail[1] >= 4);
     assert_int_equal(found.exact_family[AT_FAMILY_TAIL], 1);
     (void)count_cases("b1,h16,hkv1,s4096,d256,bf16", 400); /* long cases of large groups and head dims */

@@ -42,7 +42,7 @@ static attune_status look_around(const at_loaded *loaded, at_made *made, void *s
 static attune_status walked(bool takes_all, float gain, double share)
 {
     fake_device on = {.takes_all = takes_all, .gain = gain};
-    const at_draw draw = {.seed = 3, .family = AT_FAMILY_NORMAL, .poison = 0xff};
+    const at_draw draw = {.seed = 3, .family = AT_FAMILY_NORMAL};
     attune_problem problem;
     at_inputs inputs;
     at_placement place;

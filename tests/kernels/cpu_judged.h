@@ -57,7 +57,7 @@ static void launch(at_device *on_device, at_inputs *inputs, const at_truth *trut
     at_loaded *loaded;
     at_recipe recipe;
     attune_args args = truth->args;
-    at_inputs_poison(inputs, 0xff);
+    at_inputs_poison(inputs, (at_poison){0});
     assert_true(kernel->heuristic(&inputs->problem, &on_device->target, 0, &config));
     at_recipe_ask(kernel, &inputs->problem, &on_device->target, &config, &recipe);
     at_sizes sizes;
@@ -108,7 +108,7 @@ static void judged(const char *dtype)
         assert_ok(attune_problem_parse(text, &problem));
         for (int family = 0; family < AT_FAMILY_COUNT; ++family) {
             for (int gaps = 0; gaps < 2 && at_family_applies((at_family)family, &problem); ++gaps) {
-                at_draw draw = {.seed = i + 1, .family = (at_family)family, .gaps = gaps, .poison = 0xff};
+                at_draw draw = {.seed = i + 1, .family = (at_family)family, .gaps = gaps};
                 judge(text, &draw, bias);
             }
         }
@@ -129,7 +129,7 @@ static void every_dtype_is_right(void **state)
 static void far_offsets_are_right(void **state)
 {
     at_bias bias[ATTUNE_ISA_COUNT] = {{0}};
-    at_draw draw = {.seed = 3, .family = AT_FAMILY_NORMAL, .far = true, .poison = 0xff};
+    at_draw draw = {.seed = 3, .family = AT_FAMILY_NORMAL, .far = true};
     (void)state;
     for (size_t i = 0; far_problems[i] != NULL; ++i) {
         judge(far_problems[i], &draw, bias);

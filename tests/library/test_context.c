@@ -245,7 +245,7 @@ static void execute_and_expect(attune_context *context, const char *text, attune
     at_inputs inputs;
     size_t bytes;
     void *workspace = NULL;
-    at_draw draw = {.seed = 7, .poison = 0xff};
+    at_draw draw = {.seed = 7};
     draw_text(text, &draw, &inputs);
     assert_ok(attune_plan_create(context, &inputs.problem, WITH_EFFORT(effort), &plan));
     assert_ok(attune_plan_workspace(plan, &inputs.call, &bytes));
@@ -343,7 +343,7 @@ static attune_status one_turn(attune_context *context, const attune_problem *pro
     inputs->call.workspace = workspace;
     inputs->call.workspace_bytes = bytes;
     for (int turn = 0; turn < 2 && status == ATTUNE_OK; ++turn) {
-        at_inputs_poison(inputs, 0xff);
+        at_inputs_poison(inputs, (at_poison){0});
         status = attune_plan_execute(plan, &inputs->call);
         if (turn == 0) {
             memcpy(first, inputs->call.tensor[ATTUNE_O].data, size);
@@ -367,7 +367,7 @@ static void *member(void *self)
     for (unsigned turn = 0; turn < TURNS; ++turn) {
         attune_problem problem;
         at_inputs inputs;
-        at_draw draw = {.seed = number, .poison = 0xff};
+        at_draw draw = {.seed = number};
         attune_effort effort = (turn + number) % 5 == 0 ? ATTUNE_MEASURE : ATTUNE_ESTIMATE;
         if (attune_problem_parse(texts[(turn + number) % 4], &problem) != ATTUNE_OK ||
             at_inputs_draw(&problem, &draw, &inputs) != ATTUNE_OK) {

@@ -49,7 +49,7 @@ static void open_scene(scene *on, int threads)
 
 static bool gives_what_is_wanted(scene *on)
 {
-    at_inputs_poison(&on->inputs, 0xff);
+    at_inputs_poison(&on->inputs, (at_poison){0});
     return attune_plan_execute(on->plan, &on->inputs.call) == ATTUNE_OK &&
            memcmp(on->wanted, on->inputs.call.tensor[ATTUNE_O].data, on->inputs.buffer[ATTUNE_O].bytes) == 0;
 }

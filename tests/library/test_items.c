@@ -30,7 +30,7 @@ static attune_options on_cpu(void)
 static void open_scene(scene *on, const attune_options *options, const char *text, const char *kernel)
 {
     attune_problem problem;
-    at_draw draw = {.seed = 11, .poison = 0xff};
+    at_draw draw = {.seed = 11};
     attune_plan_options plan_options;
     attune_plan_options_init(&plan_options);
     plan_options.kernel = kernel;
@@ -44,7 +44,7 @@ static void open_scene(scene *on, const attune_options *options, const char *tex
     assert_ok(attune_plan_execute(on->plan, &on->inputs.call));
     on->wanted = malloc(on->inputs.buffer[ATTUNE_O].bytes);
     memcpy(on->wanted, on->inputs.call.tensor[ATTUNE_O].data, on->inputs.buffer[ATTUNE_O].bytes);
-    at_inputs_poison(&on->inputs, 0xff);
+    at_inputs_poison(&on->inputs, (at_poison){0});
 }
 
 static bool is_as_wanted(const scene *on)
@@ -209,7 +209,7 @@ static void *execute_often(void *argument)
     attune_problem problem;
     attune_plan *plan = NULL;
     at_inputs inputs;
-    at_draw draw = {.seed = 2, .poison = 0xff};
+    at_draw draw = {.seed = 2};
     c->right = attune_problem_parse(plans[0].problem, &problem) == ATTUNE_OK &&
                attune_plan_create(c->context, &problem, NULL, &plan) == ATTUNE_OK &&
                at_inputs_draw(&problem, &draw, &inputs) == ATTUNE_OK;
@@ -219,7 +219,7 @@ static void *execute_often(void *argument)
     void *workspace = aligned_alloc(256, (inputs.call.workspace_bytes / 256 + 1) * 256);
     inputs.call.workspace = workspace;
     for (int i = 0; c->right && i < 30; ++i) {
-        at_inputs_poison(&inputs, 0xff);
+        at_inputs_poison(&inputs, (at_poison){0});
         c->right = attune_plan_execute(plan, &inputs.call) == ATTUNE_OK;
         const void *o = inputs.call.tensor[ATTUNE_O].data;
         c->right = c->right && (i == 0 || memcmp(first, o, bytes) == 0);

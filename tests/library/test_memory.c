@@ -107,7 +107,7 @@ static needs measure(attune_context *context, const char *text)
     needs found = {0};
     attune_plan *plan;
     at_inputs inputs;
-    at_draw draw = {.seed = 3, .poison = 0xff};
+    at_draw draw = {.seed = 3};
     draw_text(text, &draw, &inputs);
     long before = begin();
     assert_ok(attune_plan_create(context, &inputs.problem, NULL, &plan));

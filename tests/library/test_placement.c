@@ -8,7 +8,7 @@
 
 static void draw(const char *text, uint64_t seed, at_inputs *inputs)
 {
-    const at_draw how = {.seed = seed, .poison = 0xff};
+    const at_draw how = {.seed = seed};
     attune_problem problem;
     assert_ok(attune_problem_parse(text, &problem));
     assert_ok(at_inputs_draw(&problem, &how, inputs));

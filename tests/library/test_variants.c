@@ -55,7 +55,7 @@ static unsigned char *execute(const attune_plan *plan, const char *text, size_t 
 {
     attune_problem problem;
     at_inputs inputs;
-    at_draw draw = {.seed = 3, .poison = 0xff};
+    at_draw draw = {.seed = 3};
     assert_ok(attune_problem_parse(text, &problem));
     assert_ok(at_inputs_draw(&problem, &draw, &inputs));
     assert_ok(attune_plan_workspace(plan, &inputs.call, &inputs.call.workspace_bytes));
@@ -159,7 +159,7 @@ static void a_sequence_has_its_bits_in_every_batch(void **state)
         char text[128];
         attune_problem problem;
         at_inputs inputs;
-        at_draw draw = {.seed = 3, .poison = 0xff};
+        at_draw draw = {.seed = 3};
         (void)snprintf(text, sizeof text, "b3,h4,hkv2,sq%d,skv500,d64,fp16,causal", queries);
         assert_ok(attune_problem_parse(text, &problem));
         assert_ok(at_inputs_draw(&problem, &draw, &inputs));
@@ -170,7 +170,7 @@ static void a_sequence_has_its_bits_in_every_batch(void **state)
         assert_ok(attune_plan_execute(plan, &inputs.call));
         void *together = malloc(bytes);
         memcpy(together, o, bytes);
-        at_inputs_poison(&inputs, 0xff);
+        at_inputs_poison(&inputs, (at_poison){0});
         inputs.call.batch = 1;
         assert_ok(attune_plan_execute(plan, &inputs.call));
         if (memcmp(together, o, bytes) != 0) {

@@ -43,14 +43,14 @@ static attune_isa best_isa(void)
 static void is_right(const char *text, at_family family, bool gaps)
 {
     at_inputs inputs;
-    draw_text(text, &(at_draw){.seed = 7, .family = family, .gaps = gaps, .poison = 0xff}, &inputs);
+    draw_text(text, &(at_draw){.seed = 7, .family = family, .gaps = gaps}, &inputs);
     const attune_problem problem = inputs.problem;
     uint64_t digest = at_inputs_digest(&inputs);
 
     at_openblas_call *bound = NULL;
     assert_ok(at_openblas_bind(blas, pool, best_isa(), &problem, &inputs.call, &bound));
     at_openblas_run(bound);
-    at_inputs_poison(&inputs, 0x7f);
+    at_inputs_poison(&inputs, at_poison_draw(1));
     at_openblas_run(bound); /* a second call does not depend on the first */
 
     attune_args args;

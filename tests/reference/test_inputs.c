@@ -47,7 +47,7 @@ static void test_equal_draws_are_equal(void **state)
 {
     (void)state;
     for (int family = 0; family < AT_FAMILY_COUNT; ++family) {
-        at_draw draw = {.seed = 11, .family = (at_family)family, .gaps = true, .poison = 0xff};
+        at_draw draw = {.seed = 11, .family = (at_family)family, .gaps = true};
         at_inputs a = drawn(everything, &draw);
         at_inputs b = drawn(everything, &draw);
         draw.seed = 12;
@@ -126,7 +126,7 @@ static void test_calls_are_accepted(void **state)
 static void test_guards(void **state)
 {
     (void)state;
-    at_draw draw = {.seed = 1, .gaps = true, .poison = 0xff};
+    at_draw draw = {.seed = 1, .gaps = true};
     at_inputs inputs = drawn("b2,h2,s9,d5,fp32", &draw);
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         at_buffer *buffer = &inputs.buffer[role];
@@ -150,7 +150,7 @@ static void test_guards(void **state)
 static void test_digest_sees_every_input_byte_and_no_output(void **state)
 {
     (void)state;
-    at_draw draw = {.seed = 1, .gaps = true, .poison = 0xff};
+    at_draw draw = {.seed = 1, .gaps = true};
     at_inputs inputs = drawn(everything, &draw);
     uint64_t digest = at_inputs_digest(&inputs);
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
@@ -165,9 +165,18 @@ static void test_digest_sees_every_input_byte_and_no_output(void **state)
             buffer->base[buffer->at + at] ^= 0x10;
         }
     }
-    at_inputs_poison(&inputs, 0x5a);
-    assert_true(at_inputs_digest(&inputs) == digest);
-    assert_int_equal(((unsigned char *)inputs.call.tensor[ATTUNE_O].data)[0], 0x5a);
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+        const at_poison poison = at_poison_draw(seed);
+        at_inputs_poison(&inputs, poison);
+        assert_true(at_inputs_digest(&inputs) == digest);
+        for (attune_role role = ATTUNE_O; role <= ATTUNE_LSE; ++role) {
+            const at_buffer *buffer = &inputs.buffer[role];
+            assert_int_equal(
+                at_poison_intact(poison, at_inputs_poison_place(role, 0), buffer->base + buffer->at, buffer->bytes),
+                buffer->bytes);
+        }
+        assert_ok(at_inputs_guards(&inputs));
+    }
     at_inputs_free(&inputs);
 }
 
@@ -190,18 +199,46 @@ static void test_digest_sees_the_end_of_what_is_large(void **state)
     free(buffer->base);
 }
 
+/* Addresses and strides are drawn, and no more aligned than was promised; what lies between rows is the guard's. */
 static void test_gaps_hold_pointers_to_their_promise(void **state)
 {
     (void)state;
-    at_draw draw = {.seed = 1, .gaps = true, .poison = 0xff};
-    at_inputs inputs = drawn("b2,h2,s9,d64,fp16", &draw);
-    assert_int_equal((uintptr_t)inputs.call.tensor[ATTUNE_Q].data % 32, 16);
-    assert_int_equal(inputs.call.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], 72);
-    const unsigned char *gap = (const unsigned char *)inputs.call.tensor[ATTUNE_K].data + (size_t)64 * 2;
-    for (int i = 0; i < 16; ++i) {
-        assert_int_equal(gap[i], 0xff);
+    uint64_t strides = 0, leads = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+        at_draw draw = {.seed = seed << 32, .gaps = true};
+        at_inputs inputs = drawn("b2,h2,s9,d64,fp16", &draw);
+        const attune_tensor *k = &inputs.call.tensor[ATTUNE_K];
+        int64_t stride = k->stride[ATTUNE_STRIDE_SEQ];
+        size_t gap_bytes = (size_t)(stride - 64) * 2;
+        assert_int_equal((uintptr_t)inputs.call.tensor[ATTUNE_Q].data % 32, 16);
+        assert_int_equal(stride % 8, 0);
+        assert_in_range(stride, 72, 120);
+        strides |= UINT64_C(1) << (stride - 64) / 8;
+        leads |= UINT64_C(1) << (uintptr_t)k->data % 1024 / 16;
+        assert_int_equal(at_poison_intact(at_inputs_guard(&inputs, ATTUNE_K),
+                                          at_inputs_poison_place(ATTUNE_K, (size_t)64 * 2),
+                                          (const unsigned char *)k->data + (size_t)64 * 2, gap_bytes),
+                         gap_bytes);
+        at_inputs_free(&inputs);
     }
-    at_inputs_free(&inputs);
+    assert_int_equal(strides, 0xfe);
+    assert_true(__builtin_popcountll(leads) > 8);
+}
+
+/* Guards of each role and draw differ; those of inputs are NaN, anything and numbers. */
+static void test_guards_are_drawn(void **state)
+{
+    (void)state;
+    int seen[AT_POISON_KINDS] = {0};
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+        const at_inputs inputs = {.draw = {.seed = seed}}, other = {.draw = {.seed = seed + 1}};
+        assert_true(at_inputs_guard(&inputs, ATTUNE_O).seed != at_inputs_guard(&other, ATTUNE_O).seed);
+        assert_true(at_inputs_guard(&inputs, ATTUNE_O).seed != at_inputs_guard(&inputs, ATTUNE_LSE).seed);
+        assert_int_equal(at_inputs_guard(&inputs, ATTUNE_O).kind, AT_POISON_BITS);
+        ++seen[at_inputs_guard(&inputs, ATTUNE_K).kind];
+    }
+    assert_true(seen[AT_POISON_NAN] > 10 && seen[AT_POISON_BITS] > 2 && seen[AT_POISON_NUMBERS] > 2);
+    assert_int_equal(seen[AT_POISON_ZERO], 0);
 }
 
 /* How many of `count` lengths are empty, full, and between. */
@@ -277,12 +314,12 @@ static void test_needles_are_few(void **state)
 static void test_far_offsets(void **state)
 {
     (void)state;
-    at_draw draw = {.seed = 4, .far = true, .poison = 0xff};
+    at_draw draw = {.seed = 4, .far = true};
     at_inputs inputs = drawn("b1,h2,s5,d8,fp16", &draw);
     assert_true(inputs.call.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_HEAD] > INT32_MAX);
     assert_true(inputs.buffer[ATTUNE_O].bytes > (size_t)1 << 32);
     assert_int_equal(at_call_check(&inputs.problem, &inputs.call), ATTUNE_OK);
-    at_draw near = {.seed = 4, .poison = 0xff};
+    at_draw near = {.seed = 4};
     at_inputs same = drawn("b1,h2,s5,d8,fp16", &near);
     assert_true(half_at(&inputs, ATTUNE_V, 0, 1, 4, 7) == half_at(&same, ATTUNE_V, 0, 1, 4, 7));
     assert_true(isnan(half_at(&inputs, ATTUNE_O, 0, 1, 4, 7)));
@@ -317,7 +354,7 @@ typedef struct summary {
 
 static summary summary_of(const char *text, at_family family, uint64_t seed)
 {
-    at_draw draw = {.seed = seed, .family = family, .poison = 0xff};
+    at_draw draw = {.seed = seed, .family = family};
     at_inputs inputs = drawn(text, &draw);
     at_rows rows;
     double *o, *lse;
@@ -370,7 +407,7 @@ static void test_hidden_is_hidden(void **state)
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
         assert_int_equal(summary_of(texts[i], AT_FAMILY_HIDDEN, i).strange, 0);
-        at_draw draw = {.seed = i, .family = AT_FAMILY_HIDDEN, .poison = 0};
+        at_draw draw = {.seed = i, .family = AT_FAMILY_HIDDEN};
         at_inputs inputs = drawn(texts[i], &draw);
         const at_extent extent = at_inputs_extent(&inputs, ATTUNE_K);
         int64_t strangers = 0;
@@ -520,6 +557,7 @@ int main(void)
         cmocka_unit_test(test_digest_sees_every_input_byte_and_no_output),
         cmocka_unit_test(test_digest_sees_the_end_of_what_is_large),
         cmocka_unit_test(test_gaps_hold_pointers_to_their_promise),
+        cmocka_unit_test(test_guards_are_drawn),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_used_lengths),
         cmocka_unit_test(test_needles_are_few),

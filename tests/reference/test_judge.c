@@ -23,7 +23,7 @@ typedef struct trial {
 
 static void trial_draw(trial *on, const char *text, at_family family, uint64_t seed, bool acc16)
 {
-    at_draw draw = {.seed = seed, .family = family, .poison = 0xff};
+    at_draw draw = {.seed = seed, .family = family};
     const at_truth_want want = {.acc16 = acc16};
     draw_text(text, &draw, &on->inputs);
     assert_int_equal(at_truth_compute(pool, &on->inputs, &want, &on->truth), ATTUNE_OK);

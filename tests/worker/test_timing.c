@@ -54,7 +54,7 @@ static attune_status look_at_base(void *self, at_inputs *inputs)
 
 static void bench_open(bench *on, const char *text)
 {
-    const at_draw draw = {.seed = 7, .family = AT_FAMILY_MIXED, .poison = 0xff};
+    const at_draw draw = {.seed = 7, .family = AT_FAMILY_MIXED};
     *on = (bench){.opened = 0};
     draw_text(text, &draw, &on->inputs);
     on->timed = (at_timed){.problem = on->inputs.problem,
@@ -289,7 +289,7 @@ static void requests_that_make_no_sense_are_refused(void **state)
 static void a_transform_changes_inputs_and_is_known_by_its_result(void **state)
 {
     (void)state;
-    const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0x11};
+    const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL};
     attune_problem problem;
     at_inputs inputs;
     at_transform_map transformed;
@@ -332,7 +332,7 @@ static void tensors_that_tell_heads_apart_hold_them_in_place(void **state)
                                            "b2,h2,s8,d16,fp16,seqused",  "b2,h2,s8,d16,fp16,varlen=1",
                                            "b2,h2,s8,d16,fp16,bias=1xh", "b2,h2,s8,d16,fp16,mask"};
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; ++i) {
-        const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL, .poison = 0x11};
+        const at_draw draw = {.seed = 1, .family = AT_FAMILY_NORMAL};
         at_inputs inputs;
         at_transform_map transformed;
         draw_text(problems[i], &draw, &inputs);

@@ -57,6 +57,9 @@
 #ifndef BEGUN
 #define BEGUN(state, where, shared) /* a row's sums are cleared */
 #endif
+#ifndef KEYS_END
+#define KEYS_END (int)args.seqlen_kv /* keys from here on are left out */
+#endif
 #ifndef ENDED
 #define ENDED(args, where, state) /* a row's sums are complete */
 #endif
@@ -81,6 +84,7 @@ struct running {
     float query[PART_QK];
     float out[PART_V];
     float top, sum; /* top in units of log2 */
+    bool bare;      /* for faults that heed the LSE's absence */
 };
 
 ATTUNE_INLINE place place_of(const attune_args &args, attune_i64 block)
@@ -224,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(128) attend(const __grid_constant__
     BEFORE(args, where, shared)
     begin_row(args, where, state);
     BEGUN(state, where, shared)
-    attend_keys(args, where, shared, state, 0, (int)args.seqlen_kv);
+    attend_keys(args, where, shared, state, 0, KEYS_END);
     ENDED(args, where, state)
     store_row(args, where, state);
 }
