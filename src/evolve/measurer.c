@@ -114,20 +114,21 @@ static attune_status plan_candidate(const at_measurer *on, const attune_problem 
     return at_plan_bind(problem, loaded, AT_ORIGIN_NAMED, plan);
 }
 
-static attune_status load_and_launch(at_measurer *on, const attune_problem *problem, int candidate, double *us)
+static attune_status load_and_launch(at_measurer *on, double query_scale, int candidate, double *us)
 {
     attune_plan *plan;
-    AT_FORWARD(plan_candidate(on, problem, candidate, &plan));
-    attune_status status = at_timed_case_run(&on->ground, &on->place, plan, us);
+    AT_FORWARD(plan_candidate(on, &on->options.test.problem, candidate, &plan));
+    attune_status status = query_scale == 1 ? at_timed_case_run(&on->ground, &on->place, plan, us)
+                                            : at_timed_case_run_off(&on->ground, &on->place, plan, query_scale, us);
     attune_plan_destroy(plan);
     return status;
 }
 
-static attune_status try_problem(at_measurer *on, const attune_problem *problem, int candidate, at_first_run *seen)
+static attune_status try_queries(at_measurer *on, double query_scale, int candidate, at_first_run *seen)
 {
     *seen = (at_first_run){.refused = AT_RAN};
     AT_FORWARD(get_worker(on));
-    attune_status status = load_and_launch(on, problem, candidate, &seen->us);
+    attune_status status = load_and_launch(on, query_scale, candidate, &seen->us);
     if (status != ATTUNE_OK) {
         AT_FAIL_IF(ends_search(status), status, "%s", attune_last_detail());
         seen->refused = refusal_of(status);
@@ -138,17 +139,12 @@ static attune_status try_problem(at_measurer *on, const attune_problem *problem,
 
 static attune_status try_candidate(void *self, int candidate, at_first_run *seen)
 {
-    at_measurer *on = self;
-    return try_problem(on, &on->options.test.problem, candidate, seen);
+    return try_queries(self, 1, candidate, seen);
 }
 
 static attune_status try_mutant(void *self, int candidate, at_first_run *seen)
 {
-    static const float off = 1.02F;
-    at_measurer *on = self;
-    attune_problem asked = on->options.test.problem;
-    asked.scale = at_problem_scale(&asked) * off;
-    return try_problem(on, &asked, candidate, seen);
+    return try_queries(self, 1.02, candidate, seen);
 }
 
 /* ---- The stage --------------------------------------------------------------------------------------------------- */

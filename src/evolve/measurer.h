@@ -32,7 +32,7 @@ typedef struct at_machine {
     attune_status (*build)(void *self, int candidate, at_variant *variant);
     /* The function that is launched for a candidate that was tried: another text for every function. */
     attune_status (*function)(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX]);
-    /* The first launch of a kernel that is wrong on purpose: the candidate with its scale 2 % off. */
+    /* The first launch of a kernel that is wrong on purpose: the candidate on queries that are 2 % off. */
     attune_status (*mutant)(void *self, int candidate, at_first_run *seen);
     double (*seconds)(void *self); /* a clock that never goes back */
     void (*name)(void *self, int candidate, char text[AT_KERNEL_TEXT_MAX]);

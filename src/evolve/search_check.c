@@ -16,11 +16,11 @@ attune_status at_search_check_mutant(at_search *on)
     at_search_text(on, on->champion, name);
     AT_FORWARD(on->machine->mutant(on->machine->self, on->champion, &seen));
     if (seen.refused == AT_REFUSED_WRONG) {
-        return at_search_checked(on, AT_CHECK_MUTANT, true, true, "with its scale 2 %% off, %s is rejected: %.200s",
+        return at_search_checked(on, AT_CHECK_MUTANT, true, true, "with queries 2 %% off, %s is rejected: %.200s",
                                  on->space->kernel, seen.why);
     }
     return at_search_checked(on, AT_CHECK_MUTANT, false, true,
-                             "%s with its scale 2 %% off was %s: wrong kernels would not be seen here", name,
+                             "%s with queries 2 %% off was %s: wrong kernels would not be seen here", name,
                              seen.refused == AT_RAN ? "taken for right" : seen.why);
 }
 

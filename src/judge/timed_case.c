@@ -1,5 +1,7 @@
 #include "judge/timed_case.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -55,4 +57,24 @@ attune_status at_timed_case_run(const at_timed_case *timed_case, at_placement *p
     *us = 1e-3 * (double)(clock.now_ns(clock.self) - began);
     AT_FORWARD(at_placement_fetch(place));
     return at_timed_case_judge(timed_case);
+}
+
+attune_status at_timed_case_run_off(const at_timed_case *timed_case, at_placement *place, const attune_plan *plan,
+                                    double query_scale, double *us)
+{
+    const at_buffer *queries = &timed_case->inputs.buffer[ATTUNE_Q];
+    unsigned char *drawn = malloc(queries->total);
+    AT_FAIL_IF(drawn == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to keep %zu bytes of queries", queries->total);
+    memcpy(drawn, queries->base, queries->total);
+    attune_status status = at_placement_scale(place, ATTUNE_Q, query_scale);
+    status = status == ATTUNE_OK ? at_timed_case_run(timed_case, place, plan, us) : status;
+    memcpy(queries->base, drawn, queries->total);
+    free(drawn);
+    if (status == ATTUNE_OK) {
+        return at_placement_send_input(place, ATTUNE_Q);
+    }
+    char why[512];
+    (void)snprintf(why, sizeof why, "%s", attune_last_detail());
+    AT_FORWARD(status == ATTUNE_WRONG_RESULT ? at_placement_send_input(place, ATTUNE_Q) : ATTUNE_OK);
+    return at_fail(status, "%s", why);
 }

@@ -27,6 +27,9 @@ void at_timed_case_free(at_timed_case *timed_case);
  * it took the caller: about. */
 attune_status at_timed_case_run(const at_timed_case *timed_case, at_placement *place, const attune_plan *plan,
                                 double *us);
+/* The same with queries that are multiplied so, for the call alone: to be found wrong. */
+attune_status at_timed_case_run_off(const at_timed_case *timed_case, at_placement *place, const attune_plan *plan,
+                                    double query_scale, double *us);
 /* ATTUNE_OK where the result that lies in the inputs is right; ATTUNE_WRONG_RESULT names the rule. */
 attune_status at_timed_case_judge(const at_timed_case *timed_case);
 

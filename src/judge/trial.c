@@ -293,8 +293,20 @@ static attune_status find_truth(at_trial *on)
     return ATTUNE_OK;
 }
 
+/* A control: once, with queries that are off. */
+static attune_status judge_control(at_trial *on, at_bias *bias)
+{
+    AT_FORWARD(find_truth(on));
+    AT_FORWARD(at_placement_scale(&on->place, ATTUNE_Q, on->suite->query_scale));
+    AT_FORWARD(at_placement_run(&on->place, on->plan, &on->place.call));
+    return at_judge_case(&on->truth.one, &on->finding, bias);
+}
+
 static attune_status judge(at_trial *on, at_bias *bias)
 {
+    if (on->suite->query_scale > 0) {
+        return judge_control(on, bias);
+    }
     AT_FORWARD(run_first(on));
     AT_FORWARD(find_truth(on));
     AT_FORWARD(at_judge_case(&on->truth.one, &on->finding, bias));
@@ -344,6 +356,6 @@ attune_status at_trial_run(const at_suite *suite, const at_gate_case *which, at_
         status = judge(&on, bias);
     }
     *finding = on.finding;
-    clean_up(&on, status == ATTUNE_OK);
+    clean_up(&on, status == ATTUNE_OK && suite->query_scale <= 0);
     return status;
 }

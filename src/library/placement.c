@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/status.h"
 #include "core/problem.h"
 
@@ -247,6 +248,50 @@ attune_status at_placement_replace(at_placement *place, const at_inputs *other)
     }
     place->digest = at_inputs_digest(place->inputs);
     return ATTUNE_OK;
+}
+
+typedef struct scaling {
+    int32_t dtype;
+    double by;
+} scaling;
+
+static void scale_element(const scaling *on, unsigned char *at)
+{
+    float value;
+    uint16_t half;
+    memcpy(&half, at, sizeof half);
+    if (on->dtype == ATTUNE_FP32) {
+        memcpy(&value, at, sizeof value);
+        value = (float)(value * on->by);
+        memcpy(at, &value, sizeof value);
+    } else if (on->dtype == ATTUNE_FP16) {
+        half = at_fp16_from_float((float)(at_fp16_to_float(half) * on->by));
+        memcpy(at, &half, sizeof half);
+    } else {
+        half = at_bf16_from_float((float)(at_bf16_to_float(half) * on->by));
+        memcpy(at, &half, sizeof half);
+    }
+}
+
+static void scale_row(void *context, unsigned char *row, size_t bytes)
+{
+    const scaling *on = context;
+    for (size_t at = 0; at < bytes; at += at_dtype_bytes(on->dtype)) {
+        scale_element(on, row + at);
+    }
+}
+
+attune_status at_placement_scale(at_placement *place, attune_role role, double by)
+{
+    scaling on = {place->inputs->call.tensor[role].dtype, by};
+    at_inputs_each_row(place->inputs, role, scale_row, &on);
+    return at_placement_send_input(place, role);
+}
+
+attune_status at_placement_send_input(at_placement *place, attune_role role)
+{
+    place->digest = at_inputs_digest(place->inputs);
+    return move_role(place, role, send);
 }
 
 attune_status at_placement_poison_input(at_placement *place, attune_role role, size_t at, size_t bytes,

@@ -51,6 +51,10 @@ attune_status at_placement_replace(at_placement *place, const at_inputs *other);
  * judged afterwards by the inputs as drawn is judged wrongly. */
 attune_status at_placement_poison_input(at_placement *place, attune_role role, size_t at, size_t bytes,
                                         at_poison poison);
+/* Multiplies every element of an input, on the host as well: for a call that is to be wrong. */
+attune_status at_placement_scale(at_placement *place, attune_role role, double by);
+/* Sends an input that the host has changed, which is what it should hold from now on. */
+attune_status at_placement_send_input(at_placement *place, attune_role role);
 /* Brings O and LSE back to the host. */
 attune_status at_placement_fetch(at_placement *place);
 /* ATTUNE_WRONG_RESULT if a guard band was touched, outputs between rows were written, or an input was changed. */

@@ -405,9 +405,8 @@ void at_inputs_free(at_inputs *inputs)
 
 /* ---- What a kernel may and may not touch ------------------------------------------------------------------------ */
 
-/* Calls `see` with every row of a role's tensor. */
-static void each_row(const at_inputs *inputs, attune_role role, void (*see)(void *, unsigned char *, size_t),
-                     void *context)
+void at_inputs_each_row(const at_inputs *inputs, attune_role role, void (*see)(void *, unsigned char *, size_t),
+                        void *context)
 {
     const at_extent extent = at_inputs_extent(inputs, role);
     const at_buffer *buffer = &inputs->buffer[role];
@@ -435,7 +434,7 @@ void at_inputs_poison(at_inputs *inputs, at_poison poison)
         const at_buffer *buffer = &inputs->buffer[role];
         painting on = {buffer->base + buffer->at, buffer->bytes, poison, at_inputs_poison_place(role, 0)};
         if (buffer->sparse) {
-            each_row(inputs, role, poison_range, &on);
+            at_inputs_each_row(inputs, role, poison_range, &on);
         } else if (buffer->base != NULL) {
             paint(inputs, role, poison);
         }
@@ -515,7 +514,7 @@ uint64_t at_inputs_digest(const at_inputs *inputs)
             continue;
         }
         if (buffer->sparse) {
-            each_row(inputs, role, digest_range, &digest);
+            at_inputs_each_row(inputs, role, digest_range, &digest);
         } else {
             digest_data(inputs, buffer, &digest);
         }

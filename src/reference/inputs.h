@@ -75,6 +75,9 @@ void at_inputs_poison(at_inputs *inputs, at_poison poison);
 uint64_t at_inputs_poison_place(attune_role role, size_t at);
 /* What guards of the role's buffer hold, by places from the buffer's base; of an input that is NaN or anything. */
 at_poison at_inputs_guard(const at_inputs *inputs, attune_role role);
+/* Calls `see` with every row of a role's tensor, and its bytes. */
+void at_inputs_each_row(const at_inputs *inputs, attune_role role, void (*see)(void *, unsigned char *, size_t),
+                        void *context);
 /* A digest of all input buffers (gaps included), to see that a kernel changed none. */
 uint64_t at_inputs_digest(const at_inputs *inputs);
 /* Sizes, strides and buffers of inputs whose problem and draw are set, contents arbitrary; for at_inputs_draw. */

@@ -1,7 +1,9 @@
 /* Format: System V ABI, gABI parts 4 and 5, and the processor supplements' relocation types. */
 #include "stranger/object.h"
 
+#include <dlfcn.h>
 #include <elf.h>
+#include <gnu/lib-names.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -20,15 +22,6 @@ static const uint32_t plain_relocations[] = {0};
 #endif
 
 enum { SEGMENTS_MAX = 32, PAGE = 4096 };
-
-/* What a kernel may call: it computes. */
-static const char *const allowed[] = {
-    "memcpy", "memmove", "memset",  "memcmp", "expf",       "exp",    "exp2f",   "exp2",      "expm1f", "logf",
-    "log",    "log2f",   "log2",    "log1pf", "log10f",     "powf",   "pow",     "sqrtf",     "sqrt",   "cbrtf",
-    "tanhf",  "tanh",    "sinf",    "cosf",   "erff",       "fabsf",  "fabs",    "fmaxf",     "fmax",   "fminf",
-    "fmin",   "fmaf",    "fma",     "floorf", "floor",      "ceilf",  "ceil",    "roundf",    "rintf",  "rint",
-    "truncf", "ldexpf",  "scalbnf", "frexpf", "nearbyintf", "lrintf", "lroundf", "copysignf", "fmodf",
-};
 
 typedef struct object {
     const char *what;
@@ -219,14 +212,39 @@ static attune_status find_tables(object *o, const dynamic *found)
     return ATTUNE_OK;
 }
 
+/* Whether the name is of a function that libm itself exports. */
+static bool is_in_libm(const char *name)
+{
+    Dl_info of_name, of_libm;
+    void *libm = dlopen(LIBM_SO, RTLD_LAZY | RTLD_LOCAL);
+    void *found = libm != NULL ? dlsym(libm, name) : NULL;
+    void *known = libm != NULL ? dlsym(libm, "expf") : NULL;
+    bool is = found != NULL && known != NULL && dladdr(found, &of_name) != 0 && dladdr(known, &of_libm) != 0 &&
+              of_name.dli_fbase == of_libm.dli_fbase;
+    if (libm != NULL) {
+        (void)dlclose(libm);
+    }
+    return is;
+}
+
+/* What a kernel may call: it computes. Of libm all but what reads or leaves a state: the sign of lgamma and gamma, and
+ * the floating-point environment. */
 static bool is_allowed(const char *name)
 {
-    for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; ++i) {
-        if (strcmp(name, allowed[i]) == 0) {
+    static const char *const memory[] = {"memcpy", "memmove", "memset", "memcmp"};
+    static const char *const stateful[] = {"lgamma", "gamma", "fe", "signgam", "matherr", "_LIB_VERSION"};
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; ++i) {
+        if (strcmp(name, memory[i]) == 0) {
             return true;
         }
     }
-    return false;
+    bool reentrant = strncmp(name, "lgamma", 6) == 0 && strstr(name, "_r") != NULL;
+    for (size_t i = 0; i < sizeof stateful / sizeof stateful[0] && !reentrant; ++i) {
+        if (strncmp(name, stateful[i], strlen(stateful[i])) == 0) {
+            return false;
+        }
+    }
+    return is_in_libm(name);
 }
 
 static attune_status check_symbols(const object *o)

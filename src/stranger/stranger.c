@@ -18,12 +18,6 @@
 
 enum { OBJECT_MAX = 400 << 10, CONFIGS_MAX = 64, ANSWER_S = 10 };
 
-/* Steps hold texts of the answer they came in. */
-typedef struct answer {
-    json_t *message;
-    struct answer *next;
-} answer;
-
 struct at_stranger {
     at_described face;    /* the kernel, as others ask it */
     pthread_mutex_t lock; /* of the line to its descriptor, and of what is kept of its answers */
@@ -31,7 +25,7 @@ struct at_stranger {
     at_stranger_tools tools;
     at_channel *channel;
     at_kernel_data *data;
-    answer *answers;
+    json_t *answers;                         /* by question; steps hold texts of the answer they came in */
     at_embedded *sources;                    /* CUDA: the stranger's, then the library's own; ends with a NULL name */
     at_embedded object[ATTUNE_ISA_COUNT][2]; /* CPU: for each tier, once it is compiled */
 };
@@ -39,16 +33,50 @@ struct at_stranger {
 /* ---- Asking ----------------------------------------------------------------------------------------------------- */
 
 /* A process that hangs, crashes or does what the sandbox forbids is the descriptor's fault, and no device's. */
-static attune_status ask(at_stranger *on, const char *op, json_t *fields, json_t **ok)
+static attune_status ask_now(at_stranger *on, const char *op, json_t *fields, json_t **ok)
 {
     double seconds = on->tools.patience_s > 0 ? on->tools.patience_s : ANSWER_S;
-    attune_status status = fields == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory to ask for \"%s\"", op)
-                                          : at_channel_ask(on->channel, op, fields, seconds, ok);
+    attune_status status = at_channel_ask(on->channel, op, fields, seconds, ok);
     if (at_channel_death(on->channel) != NULL && status == ATTUNE_DEVICE_ERROR) {
         return at_fail(ATTUNE_INVALID_ARGUMENT, "descriptor of %s, asked for \"%s\": %s", on->files.folder, op,
                        at_channel_death(on->channel));
     }
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "descriptor of %s", on->files.folder);
+}
+
+static char *question_of(const char *op, const json_t *fields)
+{
+    char *asked = json_dumps(fields, JSON_COMPACT | JSON_SORT_KEYS);
+    char *question = NULL;
+    if (asked == NULL || asprintf(&question, "%s %s", op, asked) < 0) {
+        question = NULL;
+    }
+    free(asked);
+    return question;
+}
+
+/* Each question is put once, and has that answer ever after: what is judged is what is timed. Takes the fields; the
+ * answer is the caller's to release, and as a part of what is kept lives as long as the stranger. */
+static attune_status ask(at_stranger *on, const char *op, json_t *fields, json_t **ok)
+{
+    char *question = fields != NULL ? question_of(op, fields) : NULL;
+    if (question == NULL) {
+        json_decref(fields);
+        return at_fail(ATTUNE_OUT_OF_MEMORY, "no memory to ask for \"%s\"", op);
+    }
+    *ok = json_incref(json_object_get(on->answers, question));
+    attune_status status = ATTUNE_OK;
+    if (*ok != NULL) {
+        json_decref(fields);
+    } else {
+        status = ask_now(on, op, fields, ok);
+    }
+    if (status == ATTUNE_OK && json_object_set(on->answers, question, *ok) != 0) {
+        json_decref(*ok);
+        status = at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for the answer to \"%s\"", op);
+    }
+    free(question);
+    return status;
 }
 
 /* Which device of its kind it is, a descriptor need not know; a typical one is none. */
@@ -105,21 +133,18 @@ static attune_status ask_heuristic(at_stranger *on, const attune_problem *proble
     return status;
 }
 
-/* The answer is kept: the steps' texts are in it. */
 static attune_status ask_plan(at_stranger *on, const attune_target *target, at_recipe *recipe)
 {
     json_t *fields = place_of(&recipe->problem, target);
-    json_t *plan;
-    answer *kept = calloc(1, sizeof *kept);
-    AT_FAIL_IF(kept == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an answer");
-    kept->next = on->answers;
-    on->answers = kept;
+    json_t *ok, *plan;
     if (fields != NULL) {
         (void)json_object_set_new(fields, "config", at_wire_from_config(recipe->kernel, &recipe->config));
     }
-    AT_FORWARD(ask(on, "plan", fields, &kept->message));
-    AT_FORWARD(at_json_field(kept->message, "answer", "plan", JSON_OBJECT, &plan));
-    return at_wire_plan(plan, &recipe->resources, &recipe->steps);
+    AT_FORWARD(ask(on, "plan", fields, &ok));
+    attune_status status = at_json_field(ok, "answer", "plan", JSON_OBJECT, &plan);
+    status = status == ATTUNE_OK ? at_wire_plan(plan, &recipe->resources, &recipe->steps) : status;
+    json_decref(ok);
+    return status;
 }
 
 /* ---- One config ----------------------------------------------------------------------------------------------------
@@ -286,8 +311,10 @@ attune_status at_stranger_open(const char *folder, const at_stranger_tools *tool
     at_stranger *on = calloc(1, sizeof *on);
     AT_FAIL_IF(on == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a stranger");
     on->tools = tools != NULL ? *tools : (at_stranger_tools){0};
+    on->answers = json_object();
     (void)pthread_mutex_init(&on->lock, NULL); /* cannot fail with default attributes on Linux */
-    attune_status status = open_stranger(folder, on);
+    attune_status status = on->answers == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a stranger's answers")
+                                               : open_stranger(folder, on);
     if (status != ATTUNE_OK) {
         at_stranger_close(on);
         return status;
@@ -365,12 +392,7 @@ void at_stranger_close(at_stranger *on)
         return;
     }
     at_channel_close(on->channel);
-    while (on->answers != NULL) {
-        answer *next = on->answers->next;
-        json_decref(on->answers->message);
-        free(on->answers);
-        on->answers = next;
-    }
+    json_decref(on->answers);
     at_kernel_data_free(on->data);
     for (int isa = 0; isa < ATTUNE_ISA_COUNT; ++isa) {
         free((void *)(uintptr_t)on->object[isa][0].data);

@@ -68,6 +68,33 @@ static void what_computes_is_fine(void **state)
                       AT_OBJECT_DESCRIPTOR));
 }
 
+/* Functions of libm that leave nothing behind, whoever thinks of them. */
+static void all_of_libm_computes(void **state)
+{
+    static const char *const fine[] = {"float fdimf(float, float)",
+                                       "float nextafterf(float, float)",
+                                       "float tgammaf(float)",
+                                       "float log1pf(float)",
+                                       "double sinh(double)",
+                                       "float modff(float, float *)",
+                                       "float remquof(float, float, int *)",
+                                       "float lgammaf_r(float, int *)"};
+    static const char *const stateful[] = {"float lgammaf(float)",   "double gamma(double)", "int fesetround(int)",
+                                           "int feclearexcept(int)", "float malloc(float)",  "float notmath(float)"};
+    char text[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; ++i) {
+        (void)snprintf(text, sizeof text, "%s; void *f(void) { return (void *)%.*s; }", fine[i],
+                       (int)strcspn(strchr(fine[i], ' ') + 1, "("), strchr(fine[i], ' ') + 1);
+        assert_ok(checked(text, "-fno-builtin", AT_OBJECT_KERNEL));
+    }
+    for (size_t i = 0; i < sizeof stateful / sizeof stateful[0]; ++i) {
+        (void)snprintf(text, sizeof text, "%s; void *f(void) { return (void *)%.*s; }", stateful[i],
+                       (int)strcspn(strchr(stateful[i], ' ') + 1, "("), strchr(stateful[i], ' ') + 1);
+        assert_fails(checked(text, "-fno-builtin", AT_OBJECT_KERNEL), ATTUNE_COMPILE_ERROR, "it uses '");
+    }
+}
+
 static void what_a_kernel_must_not_have(void **state)
 {
     static const struct {
@@ -157,9 +184,8 @@ static int drop_folder(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_computes_is_fine),
-        cmocka_unit_test(what_a_kernel_must_not_have),
-        cmocka_unit_test(what_no_object_may_have),
+        cmocka_unit_test(what_computes_is_fine),       cmocka_unit_test(all_of_libm_computes),
+        cmocka_unit_test(what_a_kernel_must_not_have), cmocka_unit_test(what_no_object_may_have),
         cmocka_unit_test(damage_is_seen_or_harmless),
     };
     return cmocka_run_group_tests_name("object", tests, make_folder, drop_folder);

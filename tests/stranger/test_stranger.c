@@ -185,6 +185,36 @@ static void configs_are_asked_for_until_one_fits(void **state)
     at_stranger_close(stranger);
 }
 
+/* A descriptor that counts what it is asked says something else each time; what it said first of a problem stands. */
+static void each_question_is_put_once(void **state)
+{
+    static const char honest[] = "c->value[0] = order[i]; return true;";
+    static const char counts[] = "static int n; c->value[0] = n++ == 0 ? 2 : 1; return true;";
+    at_recipe recipe;
+    void *text;
+    size_t bytes;
+    char changed[4096];
+    (void)state;
+    fresh();
+    put_descriptor("mine.c", false);
+    put_kernel();
+    assert_ok(at_file_read(folder_file(&here, "mine.c"), sizeof changed, &text, &bytes));
+    const char *at = strstr(text, honest);
+    assert_non_null(at);
+    (void)snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - (const char *)text), (const char *)text, counts,
+                   at + strlen(honest));
+    put("mine.c", changed);
+    free(text);
+    at_stranger *stranger = opened();
+    for (int i = 0; i < 3; ++i) {
+        assert_ok(asked(stranger, "b1,h1,s8,d64,fp16", "", &recipe));
+        assert_int_equal(recipe.config.value[0], 2);
+        assert_ok(asked(stranger, "b1,h1,s9,d64,fp16", "", &recipe));
+        assert_int_equal(recipe.config.value[0], 1);
+    }
+    at_stranger_close(stranger);
+}
+
 /* A worker that was not opened for a confined has no sandbox: it takes nobody's code. */
 static void code_runs_only_where_it_is_expected(void **state)
 {
@@ -325,6 +355,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(folders_of_abi_2),
         cmocka_unit_test(folders_that_are_none),
         cmocka_unit_test(configs_are_asked_for_until_one_fits),
+        cmocka_unit_test(each_question_is_put_once),
         cmocka_unit_test(code_runs_only_where_it_is_expected),
         cmocka_unit_test(sources_bring_what_they_include),
         cmocka_unit_test(no_sandbox_no_strangers),

@@ -9,9 +9,17 @@
 #define SCRATCH ((12288 + 256) * 4)
 #endif
 
+#ifndef REFUSES /* what else it does not support: a text, or NULL */
+#define REFUSES(p) NULL
+#endif
+
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
+    const char *refused = REFUSES(problem);
     (void)target;
+    if (refused != NULL) {
+        return attune_refuse(reason, "%s", refused);
+    }
     if (problem->seqlen_kv > 12288) {
         return attune_refuse(reason, "seqlen_kv %lld: at most 12288", (long long)problem->seqlen_kv);
     }
