@@ -279,7 +279,7 @@ def print_row(group, place, permille):
     print(f"    {{{group[0]}, {int(group[1])}, {{{', '.join(f'{x:.2f}F' for x in place)}}}, {{{permille}}}}},")
 
 
-def print_table(races, shares, candidates):
+def print_table(races, shares, candidates, wisdom=WISDOM):
     model = Model(races, shares)
     used = {pace_key(p, c) for p, arms in races.items() for c in arms if c in candidates[group_of(p)]}
     print("/* wgmma: what races on an NVIDIA H200 say of its configs. Printed by bench/hopper_table.py; not edited. */")
@@ -304,7 +304,7 @@ def print_table(races, shares, candidates):
         for c in configs:
             print(f"        {{{', '.join(map(str, c))}}},")
         print("    }},")
-    won = winners(WISDOM, candidates)
+    won = winners(wisdom, candidates)
     print("    {0},\n};\n\nconst wgmma_raced at_wgmma_races[] = {")
     for p, arms in sorted(races.items()):
         group = group_of(p)
@@ -317,15 +317,24 @@ def print_table(races, shares, candidates):
     print("    {0},\n};")
 
 
+def read(path):
+    """Races, what each launch takes the time of, and candidates."""
+    races = read_arms(path)
+    return races, {(p, c): share(p, c) for p, arms in races.items() for c in arms}, candidates_of(races)
+
+
+def make(arms, wisdom):
+    """Prints the table of these files; tools/checks/wgmma_table.py compares."""
+    print_table(*read(arms), wisdom)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--evaluate", action="store_true")
     parser.add_argument("--rules", metavar="FILE")
     parser.add_argument("arms", nargs="?", default=ARMS)
     options = parser.parse_args()
-    races = read_arms(options.arms)
-    shares = {(p, c): share(p, c) for p, arms in races.items() for c in arms}
-    candidates = candidates_of(races)
+    races, shares, candidates = read(options.arms)
     if options.evaluate:
         evaluate(races, shares, candidates, options.rules)
     else:
