@@ -193,6 +193,7 @@ static attune_status set_up(session *on)
     on->suite.self = on->suite.watcher = on;
     on->suite.seed = (uint64_t)seed;
     on->suite.command = on->command;
+    on->suite.acc16 = on->named.kernel != NULL && (on->named.kernel->traits & ATTUNE_TRAIT_ACC16) != 0;
     on->suite.progress = show_progress;
     on->suite.stop = is_stopped;
     return ATTUNE_OK;

@@ -137,6 +137,7 @@ static attune_status make_suite(at_gate *gate, const at_gate_entry *entry, plann
                         .self = by,
                         .seed = gate->options->seed,
                         .cases = gate->options->cases,
+                        .acc16 = (entry->verdict->traits & ATTUNE_TRAIT_ACC16) != 0,
                         .only = -1,
                         .command = command,
                         .progress = show_progress,

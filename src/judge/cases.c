@@ -237,9 +237,9 @@ static void make_small(attune_problem *problem)
 /* The ordinal-th of the families that apply. */
 static at_family family_of(const attune_problem *problem, int64_t ordinal)
 {
-    at_family applies[AT_FAMILY_COUNT];
+    at_family applies[AT_FAMILY_SPARSE];
     int64_t count = 0;
-    for (int family = 0; family < AT_FAMILY_COUNT; ++family) {
+    for (int family = 0; family < AT_FAMILY_SPARSE; ++family) {
         if (at_family_applies((at_family)family, problem)) {
             applies[count++] = (at_family)family;
         }
@@ -296,4 +296,12 @@ void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_
     }
     one->draw.gaps = !one->draw.far && at_random_below(&random, 2) == 0;
     one->planned = plan_for(one, problem);
+}
+
+void at_case_make_acc16(at_gate_case *one)
+{
+    enum { EACH = 4 };
+    if (one->index % EACH == 1) {
+        one->draw.family = AT_FAMILY_SPARSE;
+    }
 }

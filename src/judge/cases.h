@@ -38,5 +38,8 @@ typedef struct at_gate_case {
 
 /* The problem is valid; so is the case's. Index 0 is an exact one. */
 void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_gate_case *one);
+/* Of a kernel that declares sums in fp16: every fourth case has inputs whose sums fp16 carries exactly, or nearly so.
+ * The tolerance, which follows what such sums cost, is narrow there: no other error hides behind the declaration. */
+void at_case_make_acc16(at_gate_case *one);
 
 #endif

@@ -84,13 +84,21 @@ static bool ends_suite(attune_status status)
            status == ATTUNE_IO_ERROR;
 }
 
+static void make_case(const at_test_problem *test, uint64_t seed, bool acc16, int64_t index, at_gate_case *one)
+{
+    at_case_make(test, seed, index, one);
+    if (acc16) {
+        at_case_make_acc16(one);
+    }
+}
+
 static attune_status run_case(const at_suite *suite, const at_test_problem *test, int64_t index,
                               at_suite_result *result)
 {
     at_gate_case one;
     at_finding finding;
     at_bias bias = {0};
-    at_case_make(test, suite->seed, index, &one);
+    make_case(test, suite->seed, suite->acc16, index, &one);
     attune_status status = at_trial_run(suite, &one, &finding, &bias, result->kernel);
     if (status == ATTUNE_UNSUPPORTED) {
         keep_refusal(result, &one);
@@ -156,7 +164,7 @@ attune_status at_suite_ahead(const at_suite *suite, const at_test_problem *test,
 {
     for (int64_t index = 0; index < suite->cases; ++index) {
         at_gate_case one;
-        at_case_make(test, suite->seed, index, &one);
+        make_case(test, suite->seed, ahead->acc16, index, &one);
         at_prefetch wanted = {one.problem, one.draw, true, at_trial_rows(suite, &one.problem)};
         wanted.want.acc16 = ahead->acc16;
         AT_FORWARD(at_case_cache_ahead(suite->cache, ahead->scope, ahead->threads, &wanted));

@@ -23,6 +23,7 @@ typedef struct at_suite {
     int64_t only;         /* -1, or the only case to run */
     at_case_cache *cache; /* references that are kept for other kernels; NULL: none are */
     double query_scale;   /* what the kernel's Q, and not the reference's, is multiplied by; 0: nothing */
+    bool acc16;           /* the kernel declares ATTUNE_TRAIT_ACC16: at_case_make_acc16 */
     double big_flops;     /* above it the reference covers some rows only; 0: AT_BIG_FLOPS. For tests */
     const char *command;  /* how a failure is reproduced, up to the seed: "attune check --kernel tiled" */
     void (*progress)(void *watcher, double done); /* may be NULL */

@@ -173,6 +173,29 @@ static void tail_value_row(const at_inputs *inputs, int64_t row, float *values)
     }
 }
 
+/* ---- SPARSE: what a sum in fp16 does not round ------------------------------------------------------------------ */
+
+/* Small integers, whose products' sums are integers too. */
+static void sparse_integers(at_random *random, int64_t count, float *values)
+{
+    for (int64_t c = 0; c < count; ++c) {
+        values[c] = (float)at_random_below(random, 3) - 1.0F;
+    }
+}
+
+/* A column of O is the sum of about eight values, wherever their keys are: there is little to round, whatever the
+ * order. An error of the weights is as large as ever. */
+static void sparse_value_row(const at_inputs *inputs, at_random *random, float *values)
+{
+    enum { SUMMED = 8 };
+    const int64_t rows = at_inputs_extent(inputs, ATTUNE_V).count[2];
+    for (int64_t c = 0; c < inputs->problem.head_dim_v; ++c) {
+        const bool counts = at_random_below(random, (uint64_t)rows) < SUMMED;
+        const float size = 1.0F + 0.25F * (float)at_random_below(random, 4);
+        values[c] = !counts ? 0.0F : at_random_below(random, 2) == 0 ? size : -size;
+    }
+}
+
 /* ---- Rows of all families --------------------------------------------------------------------------------------- */
 
 static void query_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_t row, float *values)
@@ -195,6 +218,9 @@ static void query_row(const at_inputs *inputs, int64_t batch, int64_t head, int6
         break;
     case AT_FAMILY_TAIL:
         tail_query_row(inputs, row, &random, values);
+        break;
+    case AT_FAMILY_SPARSE:
+        sparse_integers(&random, count, values);
         break;
     default:
         break;
@@ -256,6 +282,9 @@ static void key_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_
     case AT_FAMILY_TAIL:
         tail_key_row(inputs, row, values);
         break;
+    case AT_FAMILY_SPARSE:
+        sparse_integers(&random, count, values);
+        break;
     default:
         break;
     }
@@ -268,6 +297,8 @@ static void value_row(const at_inputs *inputs, int64_t batch, int64_t head, int6
     draw_normals(&random, count, values);
     if (kind_of(inputs, batch, head) == AT_FAMILY_TAIL) {
         tail_value_row(inputs, row, values);
+    } else if (kind_of(inputs, batch, head) == AT_FAMILY_SPARSE) {
+        sparse_value_row(inputs, &random, values);
     } else if (kind_of(inputs, batch, head) == AT_FAMILY_SUBNORMAL) {
         /* fp16 results must keep their subnormals. The other types' are so small that a device may flush them: there
          * they stand beside values that count. */

@@ -16,7 +16,7 @@ enum {
 };
 
 static const char *const family_names[AT_FAMILY_COUNT] = {
-    "normal", "large", "needle", "tail", "equal", "mixed", "negative", "hidden", "visible", "subnormal",
+    "normal", "large", "needle", "tail", "equal", "mixed", "negative", "hidden", "visible", "subnormal", "sparse",
 };
 
 const char *at_family_name(at_family family)

@@ -20,6 +20,7 @@ typedef enum at_family {
     AT_FAMILY_HIDDEN,    /* NaN and inf in keys and values that no row of their head sees */
     AT_FAMILY_VISIBLE,   /* a few NaN and inf that some rows see */
     AT_FAMILY_SUBNORMAL, /* values in the subnormal range of the dtype */
+    AT_FAMILY_SPARSE, /* sums that fp16 carries as well as fp32, for kernels that declare such sums and for no others */
     AT_FAMILY_COUNT
 } at_family;
 

@@ -103,6 +103,29 @@ static counts count_cases(const char *text, int64_t cases)
     return found;
 }
 
+/* Who declares sums in fp16 is asked, besides, for what they do not excuse: whatever the case is there for. */
+static void test_sums_in_fp16_are_asked_for_more(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"b1,h8,s512,d64,fp16", "b4,h16,s4096,d128,fp16,causal"};
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; ++t) {
+        const at_test_problem test = parsed(texts[t]);
+        int sparse[AT_STRATUM_COUNT] = {0};
+        for (int64_t i = 0; i < 100; ++i) {
+            at_gate_case one, with;
+            at_case_make(&test, 3, i, &one);
+            assert_int_not_equal(one.draw.family, AT_FAMILY_SPARSE);
+            with = one;
+            at_case_make_acc16(&with);
+            sparse[one.stratum] += with.draw.family == AT_FAMILY_SPARSE;
+            with.draw.family = one.draw.family;
+            assert_true(same_case(&one, &with));
+        }
+        assert_true(sparse[AT_STRATUM_EXACT] >= (t == 0 ? 8 : 1));
+        assert_true(sparse[AT_STRATUM_LONG] >= 1 && sparse[AT_STRATUM_EDGES] >= 1);
+    }
+}
+
 static void test_mix_of_an_ordinary_problem(void **state)
 {
     (void)state;
@@ -111,7 +134,7 @@ static void test_mix_of_an_ordinary_problem(void **state)
     for (int stratum = 1; stratum < AT_STRATUM_COUNT; ++stratum) {
         assert_true(found.stratum[stratum] >= 4);
     }
-    for (int family = 0; family < AT_FAMILY_COUNT; ++family) {
+    for (int family = 0; family < AT_FAMILY_SPARSE; ++family) {
         if (family != AT_FAMILY_HIDDEN) { /* nothing is hidden in this problem */
             assert_true(found.exact_family[family] >= 4);
         }
@@ -160,7 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases_are_reproducible), cmocka_unit_test(test_mix_of_an_ordinary_problem),
         cmocka_unit_test(test_mix_of_a_big_problem),   cmocka_unit_test(test_varlen_stays_valid),
-        cmocka_unit_test(test_smallest_problem),
+        cmocka_unit_test(test_smallest_problem),       cmocka_unit_test(test_sums_in_fp16_are_asked_for_more),
     };
     return cmocka_run_group_tests_name("cases", tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "base/pool.h"
 #include "base/status.h"
 #include "reference/draw_text.h"
+#include "reference/sequence.h"
 #include "reference/truth.h"
 #include "zoo.h"
 
@@ -347,6 +348,130 @@ static void test_naive_survives_overflow(void **state)
     free(o);
 }
 
+/* ---- What a declaration excuses ---------------------------------------------------------------------------------- */
+
+/* A row's sums as a tensor core carries them in fp16: sixteen products at a time. */
+typedef struct sums16 {
+    float top, sum, out[128], part[128];
+} sums16;
+
+enum { GROUP16 = 16, TILE16 = 64 };
+
+static float dot_acc16(const attune_args *args, const at_row *row, const float *query, int64_t key)
+{
+    float k[256], dot = 0;
+    at_elements_float(&args->tensor[ATTUNE_K], at_row_index(args, ATTUNE_K, row->batch, row->head, 0, key),
+                      args->head_dim_qk, k);
+    for (int c = 0; c < args->head_dim_qk; ++c) {
+        dot += query[c] * k[c];
+        dot = c % GROUP16 == GROUP16 - 1 || c == args->head_dim_qk - 1 ? at_round(ATTUNE_FP16, dot) : dot;
+    }
+    return dot * args->scale;
+}
+
+/* A weight's leading digit and so many bits behind it: 10 of fp16, 3 of e4m3. */
+static float weight_of(float score, int bits)
+{
+    int exponent;
+    float digits = ldexpf(frexpf(at_round(ATTUNE_FP16, expf(score)), &exponent), bits + 1);
+    return ldexpf(rintf(digits), exponent - bits - 1);
+}
+
+static void add_acc16(const attune_args *args, const at_row *row, int64_t key, float weight, bool ends, sums16 *on)
+{
+    float value[128];
+    at_elements_float(&args->tensor[ATTUNE_V], at_row_index(args, ATTUNE_V, row->batch, row->head, 0, key),
+                      args->head_dim_v, value);
+    on->sum += weight;
+    for (int c = 0; c < args->head_dim_v; ++c) {
+        on->part[c] += weight * value[c];
+        if (ends) {
+            on->out[c] = at_round(ATTUNE_FP16, on->out[c] + on->part[c]);
+            on->part[c] = 0;
+        }
+    }
+}
+
+/* What was summed, for another maximum: O is rescaled in fp16. */
+static void raise_acc16(const attune_args *args, float top, sums16 *on)
+{
+    float factor = expf(on->top - top);
+    for (int c = 0; c < args->head_dim_v; ++c) {
+        on->out[c] = at_round(ATTUNE_FP16, on->out[c] * factor);
+    }
+    on->sum *= factor;
+    on->top = top;
+}
+
+static void attend_acc16(const attune_args *args, const at_row *row, int bits)
+{
+    const at_sequence sequence = at_sequence_of(args, row->batch);
+    sums16 on = {.top = -INFINITY};
+    float query[256], score[TILE16];
+    int64_t first, end;
+    at_sequence_range(args, &sequence, row->row, &first, &end);
+    at_elements_float(&args->tensor[ATTUNE_Q], at_row_index(args, ATTUNE_Q, row->batch, row->head, 0, row->row),
+                      args->head_dim_qk, query);
+    for (int64_t tile = first; tile < end; tile += TILE16) {
+        float top = on.top;
+        int64_t count = end - tile < TILE16 ? end - tile : TILE16;
+        for (int64_t j = 0; j < count; ++j) {
+            score[j] = dot_acc16(args, row, query, tile + j);
+            top = fmaxf(top, score[j]);
+        }
+        raise_acc16(args, top, &on);
+        for (int64_t j = 0; j < count; ++j) {
+            bool ends = j % GROUP16 == GROUP16 - 1 || j == count - 1;
+            add_acc16(args, row, tile + j, weight_of(score[j] - top, bits), ends, &on);
+        }
+    }
+    uint16_t *to = args->tensor[ATTUNE_O].data;
+    to += at_row_index(args, ATTUNE_O, row->batch, row->head, 0, row->row);
+    for (int c = 0; c < args->head_dim_v; ++c) {
+        to[c] = at_fp16_from_float(on.out[c] / on.sum);
+    }
+}
+
+static attune_status judged_acc16(const char *text, at_family family, uint64_t seed, int bits, at_finding *finding)
+{
+    trial on;
+    trial_draw(&on, text, family, seed, true);
+    const attune_args *args = &on.truth.args;
+    on.truth.args.tensor[ATTUNE_LSE].data = NULL;
+    for (int64_t i = 0; i < args->batch * args->heads_q * args->seqlen_q; ++i) {
+        const int64_t head = i / args->seqlen_q;
+        const at_row row = {head / args->heads_q, head % args->heads_q, i % args->seqlen_q};
+        attend_acc16(args, &row, bits);
+    }
+    attune_status status = at_judge_case(&on.truth.one, finding, NULL);
+    trial_free(&on);
+    return status;
+}
+
+/* Sums in fp16 excuse what they cost, and nothing that only looks as large. */
+static void test_fp16_sums_excuse_themselves_alone(void **state)
+{
+    static const char *const texts[] = {"b1,h2,s512,d64,fp16", "b1,h2,s300,d128,fp16,causal",
+                                        "b1,h1,s65,d64,fp16",  "b1,h1,sq10,skv8192,d64,fp16",
+                                        "b1,h2,s130,d32,fp16", "b1,h1,sq20,skv17,d80,fp16"};
+    enum { FP16 = 10, COVERED = 6, E4M3 = 3 };
+    at_finding finding;
+    (void)state;
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; ++t) {
+        for (uint64_t seed = 1; seed <= 3; ++seed) {
+            if (judged_acc16(texts[t], AT_FAMILY_SPARSE, seed, FP16, &finding) != ATTUNE_OK) {
+                fail_msg("%s, seed %d: %s", texts[t], (int)seed, attune_last_detail());
+            }
+            assert_true(finding.max_error < 0.5 * finding.max_error_limit && finding.l2 < 0.75 * finding.l2_limit);
+            assert_int_equal(judged_acc16(texts[t], AT_FAMILY_SPARSE, seed, COVERED, &finding), ATTUNE_WRONG_RESULT);
+            assert_int_equal(judged_acc16(texts[t], AT_FAMILY_SPARSE, seed, E4M3, &finding), ATTUNE_WRONG_RESULT);
+            assert_true(finding.max_error > 2 * finding.max_error_limit);
+        }
+    }
+    /* Elsewhere it might have passed for what such sums cost. */
+    assert_int_equal(judged_acc16("b1,h1,sq10,skv8192,d64,fp16", AT_FAMILY_NORMAL, 1, COVERED, &finding), ATTUNE_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_taint),
         cmocka_unit_test(test_naive_errors_are_of_the_dtype),
         cmocka_unit_test(test_naive_survives_overflow),
+        cmocka_unit_test(test_fp16_sums_excuse_themselves_alone),
     };
     return cmocka_run_group_tests_name("judge", tests, pool_open, pool_close);
 }
