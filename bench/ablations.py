@@ -11,7 +11,7 @@ each, as bench/counters.py has it, all of a problem in one process of `stages`. 
 
 idea: what it is about; without, with: the parameters named, "-" where there are none, which is the heuristic's choice.
 ratio: cuDNN's median / this one's; worth: this one's median / that of the config with the idea - 1, so that above 0
-the idea gains. A config that stands for two ideas has a line for each, unless both are held against the same. With
+the idea gains. A config of two ideas has a line for each, unless both are held against the same. With
 --list nothing runs: PROBLEM and KERNEL of every arm are printed, for compiling ahead. Exit code 1 where a result is off
 by more than 0.01 or counters are missing.
 """
@@ -69,7 +69,7 @@ def arms_of(problem):
 
 
 class Raced:
-    """A problem's arms by the config they stand for, which is timed once."""
+    """A problem's arms by their config, which is timed once."""
 
     def __init__(self, bench, problem):
         self.problem, arms = problem, bench.ready(problem, [PEER, *arms_of(problem)])[1]
@@ -89,7 +89,7 @@ class Raced:
                  for idea, without, beside in ideas_of(self.problem)]
         runs = {(self.kernel[arm], self.kernel[other]): (idea, without, beside)
                 for idea, arm, other, without, beside in reversed(names) if {arm, other} <= self.kernel.keys()}
-        return [told for (kernel, base), told in reversed(runs.items()) if kernel != base]
+        return [rows for (kernel, base), rows in reversed(runs.items()) if kernel != base]
 
 
 def lines_of(raced, counted, interval):

@@ -4,11 +4,11 @@
  *     ATTUNE_CACHE=cache build/bench/ahead [--first N] [--cases N] ARCH KERNEL[:PARAM=VALUE,...] PROBLEM...
  *
  * Every config of the kernel, or those with PARAM=VALUE; with --first the first N of its own order, which with
- * PARAM=VALUE are those that the planner would take by that name. Of a stranger, whose folder stands in the kernel's
+ * PARAM=VALUE are those that the planner would take by that name. Of a stranger, whose folder is in the kernel's
  * place, the one config that the gate would judge. With --cases not for the problem alone, but for the first N cases of
- * the gate's suite on it (100, where the gate is not told otherwise), of which case 0 is the problem itself. The kernel
- * `witness` is what the gate itself runs on a device, between and beside those that it judges: fp16 is what it needs in
- * any case, and the problem's dtype where it times.
+ * the gate's suite on it (100, where the gate is not asked for others), of which case 0 is the problem itself. The
+ * kernel `harness` is what the gate itself runs on a device, between and beside those that it judges: fp16 is what it
+ * needs in any case, and the problem's dtype where it times.
  *
  * It needs a compiler and no device. What a problem's code depends on is the kernel's business: problems that differ in
  * sizes alone share theirs, and cost nothing the second time. A line for each problem on standard output.
@@ -32,9 +32,9 @@
 #include "measure/clock.h"
 #include "stranger/stranger.h"
 
-enum { SEED = 1 }; /* the gate's, where it is not told otherwise */
+enum { SEED = 1 }; /* the gate's, unless it is given another */
 
-extern const attune_kernel at_kernel_witness;
+extern const attune_kernel at_kernel_harness;
 
 typedef struct job {
     const attune_kernel *kernel;
@@ -205,7 +205,7 @@ static attune_status find_kernel(job *on, const char *text)
         return ATTUNE_OK;
     }
     AT_FORWARD(at_kernel_text_split(text, name, sizeof name, &on->params));
-    on->kernel = strcmp(name, at_kernel_witness.name) == 0 ? &at_kernel_witness : at_catalogue_find(name);
+    on->kernel = strcmp(name, at_kernel_harness.name) == 0 ? &at_kernel_harness : at_catalogue_find(name);
     AT_FAIL_IF(on->kernel == NULL || on->kernel->target != ATTUNE_TARGET_CUDA, ATTUNE_NOT_FOUND,
                "there is no CUDA kernel \"%s\"", name);
     return ATTUNE_OK;

@@ -13,7 +13,7 @@ divided. Without problems: the twelve below. Standard output is TSV:
     problem threads arm kernel median_us lo_us hi_us gflops ratio error
 
 ratio: this arm's median / attune's. lo_us, hi_us: the quartiles. gflops counts what causal masks leave. error: max
-|O - O_fp64| over some rows. Arms that cannot run are told of in lines that begin with #.
+|O - O_fp64| over some rows. Arms that cannot run are named in lines that begin with #.
 """
 import argparse
 import math

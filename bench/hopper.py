@@ -16,7 +16,7 @@ before it: clocks are then those of calls far apart, not those that many calls o
     problem arm kernel median_us lo_us hi_us tflops ratio error
 
 ratio: the fastest peer's median / this arm's, peers being all arms that are not attune's. error: max |O - O_fp64| over
-some rows. Arms that cannot run are told of in lines that begin with #.
+some rows. Arms that cannot run are named in lines that begin with #.
 """
 import argparse
 import importlib.util
@@ -114,7 +114,7 @@ class Bench:
                 f"{self.library.c.attune_version_string().decode()}")
 
     def ready(self, text, names):
-        """A problem, and what `prepare` makes of its arms by name; those that cannot run are told of."""
+        """A problem, and what `prepare` makes of its arms by name; those that cannot run are named."""
         p = self.library.problem(text)
         self.outs.clear()
         q, k, v = inputs(p)

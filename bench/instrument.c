@@ -48,9 +48,9 @@ static attune_status fresh_worker(void *self, int process, at_device **device)
     return ATTUNE_OK;
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------------------------- */
+/* ---- Printing --------------------------------------------------------------------------------------------------- */
 
-static attune_status tell_peer(const instrument *on, const at_session *session, int peer, double seconds)
+static attune_status print_peer(const instrument *on, const at_session *session, int peer, double seconds)
 {
     at_speed speed;
     AT_FORWARD(at_speed_judge(session, CANDIDATE, peer, &speed));
@@ -67,7 +67,7 @@ static attune_status tell_peer(const instrument *on, const at_session *session, 
     return ATTUNE_OK;
 }
 
-static void tell_clocks(const instrument *on, const at_session *session)
+static void print_clocks(const instrument *on, const at_session *session)
 {
     for (int arm = 0; arm < session->arm_count; ++arm) {
         at_check check;
@@ -94,10 +94,10 @@ static attune_status run_session(instrument *on, at_session *session)
     double seconds = 1e-9 * (double)(clock.now_ns(clock.self) - begin);
     for (int arm = 0; arm < on->arm_count; ++arm) {
         if (on->arm[arm].part == AT_PART_PEER) {
-            AT_FORWARD(tell_peer(on, session, arm, seconds));
+            AT_FORWARD(print_peer(on, session, arm, seconds));
         }
     }
-    tell_clocks(on, session);
+    print_clocks(on, session);
     (void)fflush(stdout);
     return ATTUNE_OK;
 }

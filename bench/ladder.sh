@@ -68,8 +68,8 @@ racecheck() {
     {
         printf 'first\tsecond\tbarriers\tlaunches\treported\twrong\n'
         awk '
-            $1 == "launch" { which = $2 "\t" $3 "\t" $4; told = 0; if (!launches[which]++) order[++count] = which }
-            /Race reported/ && !told { ++reported[which]; told = 1 }
+            $1 == "launch" { which = $2 "\t" $3 "\t" $4; seen = 0; if (!launches[which]++) order[++count] = which }
+            /Race reported/ && !seen { ++reported[which]; seen = 1 }
             $1 == "wrong" { wrong[which] += $2 }
             END {
                 for (i = 1; i <= count; ++i) {

@@ -1,6 +1,6 @@
 /* Whether racecheck follows barriers of parts of a block: compute-sanitizer --tool racecheck racecheck [LAUNCHES].
  *
- * Two parts of a block exchange words among themselves, each in as many rounds as it is told, with two meetings a
+ * Two parts of a block exchange words among themselves, each in as many rounds as it is asked for, with two meetings a
  * round. Then each thread writes its word, the whole block meets, and each thread reads a word of the other part. With
  * one barrier of the block or more nothing can go wrong, and the words are checked; with none it is a race, which the
  * tool has to report. docs/ladder.md shows what it reports. */
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     cudaMalloc(&device, BLOCKS * THREADS * sizeof *device);
     for (const int *c : cases) {
         for (int i = 0; i < launches; ++i) {
-            /* The tool's reports stand between these two lines. */
+            /* The tool's reports are between these two lines. */
             printf("launch %d %d %d\n", 2 * c[0], 2 * c[1], c[2]);
             fflush(stdout);
             printf("wrong %d\n", wrong_words(device, c[0], c[1], c[2]));

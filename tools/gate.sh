@@ -37,7 +37,7 @@ fi
 code=0
 # shellcheck disable=SC2086 # kernels and problems are words
 "$attune" gate $kernels $problems --against "$against" --evidence "$evidence" --limit "${LIMIT:-540}" || code=$?
-# What is not faster is no failure, and what is not right stands in the evidence; of the kernels and problems asked for.
+# What is not faster is no failure, and what is not right is in the evidence; of the kernels and problems asked for.
 if [ "$code" -le 2 ]; then
     "$attune" report --format tsv "$evidence" | kernels=$kernels problems=$problems awk -F'\t' '
         BEGIN {

@@ -6,7 +6,7 @@
 # Where nvcc is, CUTLASS's headers are fetched from PyPI too, into build/deps: what brings the kernel `cutlass`.
 #
 # As root, or where sudo works without a password, missing Debian packages are installed. Elsewhere the command that
-# installs them is printed: missing needs end with status 1, missing extras are only told.
+# installs them is printed: missing needs end with status 1, missing extras are only printed.
 set -euo pipefail
 
 # probe | package: what must answer, and what provides it on Debian and Ubuntu.

@@ -7,7 +7,7 @@ and bench/ladder.py measured them.
 With --take, what bench/ladder.sh has left in OUT comes into bench/results first; of files with a line a kernel only the
 lines of kernels measured anew.
 
-A table stands between "<!-- table NAME -->" and "<!-- end -->". With --check nothing is written: exit code 1 where a
+A table is between "<!-- table NAME -->" and "<!-- end -->". With --check nothing is written: exit code 1 where a
 document shows other numbers than the files.
 """
 import argparse
@@ -37,8 +37,8 @@ COUNTERS = [("tensor_pct", "tensor pipe %"), ("fma_pct", "FMA pipe %"), ("issue_
 COUNTED = [("tensor_pct", "tensor %"), ("xu_pct", "XU %"), ("issue_pct", "issued %"),
            ("instructions_m", "instructions, M"), ("sm_ghz", "GHz")]
 # Arms of the ablations that say what their neighbours say, and those whose counters say why.
-UNTOLD = ("RESCALE=0", "AHEAD=1", "SCHEDULER=1,Q_STAGES=1", "BLOCK_N=96", "KV_STAGES=4", "EMULATED=1", "EMULATED=4")
-TELLING = ("-", "OVERLAP=0,RESCALE=0,AHEAD=0,SCHEDULER=1", "RESCALE=0,AHEAD=0", "AHEAD=0", "SCHEDULER=0,Q_STAGES=1",
+HIDDEN = ("RESCALE=0", "AHEAD=1", "SCHEDULER=1,Q_STAGES=1", "BLOCK_N=96", "KV_STAGES=4", "EMULATED=1", "EMULATED=4")
+SHOWN = ("-", "OVERLAP=0,RESCALE=0,AHEAD=0,SCHEDULER=1", "RESCALE=0,AHEAD=0", "AHEAD=0", "SCHEDULER=0,Q_STAGES=1",
            "EMULATED=2")
 SM_COUNT, FMA_LANES = 132, 128  # an H200; 128 fp32 lanes an SM, each 2 flops a cycle
 
@@ -203,7 +203,7 @@ def rounded(text):
 def ablations(results):
     """A row an idea, a column a problem: the time without it over the time with it."""
     rows = [row for row in results.rows("hopper_ablations.tsv")
-            if row["idea"] != "chosen" and row["without"] not in UNTOLD]
+            if row["idea"] != "chosen" and row["without"] not in HIDDEN]
     problems = list(dict.fromkeys(row["problem"] for row in rows))
     ideas = list(dict.fromkeys(row["idea"] for row in rows))
     arms = dict.fromkeys((row["idea"], "" if row["without"] == "-" else instead(row)) for row in rows)
@@ -219,7 +219,7 @@ def ablation_counters(results):
                  [[column_of(row["problem"]), "chosen" if row["idea"] == "chosen" else f"`{row['without']}`",
                    rounded(row["median_us"]), row["ratio"]] + [rounded(row[name]) for name, _ in COUNTED]
                   for row in results.rows("hopper_ablations.tsv")
-                  if row["without"] in TELLING and row["idea"] != "cuDNN"])
+                  if row["without"] in SHOWN and row["idea"] != "cuDNN"])
 
 
 def small_times(results, kept):
@@ -350,15 +350,15 @@ def merged(before, anew):
     """Lines of a file with those of kernels measured anew in their place; those of new kernels at the end."""
     rows = [line for line in anew if line and line[0] != "#"][1:]
     fresh = {key_of(line) for line in rows}
-    lines, told = [], set()
+    lines, done = [], set()
     for line in before:
         key = key_of(line)
         if key not in fresh:
             lines.append(line)
-        elif key not in told:
-            told.add(key)
+        elif key not in done:
+            done.add(key)
             lines += [row for row in rows if key_of(row) == key]
-    return lines + [row for row in rows if key_of(row) not in told]
+    return lines + [row for row in rows if key_of(row) not in done]
 
 
 def take(out, root):

@@ -91,7 +91,7 @@ def outdated(shown, every):
 
 
 def table(rows, states):
-    """What stands in the document for these rows; only those of the states count."""
+    """What is in the document for these rows; only those of the states count."""
     texts = []
     for device in unique(row["device"] for row in rows):
         every = [row for row in rows if row["device"] == device]

@@ -13,7 +13,7 @@
 # Without a PART, all of them. KERNELS="wmma tiled" restricts to these, TOOLS="racecheck" the sanitizer to these tools.
 # The zoo is judged by ZOO_JOBS (6) gates at a time, and who asks to be alone after all others; ZOO_WORDS=FOLDER keeps
 # what they said. What fails is shown whole, with the command that repeats it; the last line counts, and the exit code is
-# 1 where anything failed. SIGINT and SIGTERM end what runs; what was judged is told, and of the zoo what was under way.
+# 1 where anything failed. SIGINT and SIGTERM end what runs; what was judged is reported, and of the zoo what was under way.
 set -u
 dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|zoo|sanitizer]...}" && pwd) || exit 2
 shift
@@ -43,8 +43,8 @@ missing() {
     printf 'FAILED          %s\n' "$1"
 }
 
-# tell NAME CODE SECONDS COMMAND...: how a step went whose words are in $output; a failure is shown.
-tell() {
+# report NAME CODE SECONDS COMMAND...: how a step went whose words are in $output; a failure is shown.
+report() {
     local name=$1 code=$2 seconds=$3
     shift 3
     if [ "$code" -eq 0 ]; then
@@ -59,12 +59,12 @@ tell() {
     fi
 }
 
-# Replaces this shell by a command that is ended with all that it started, when its time is over or it is told to end.
+# Replaces this shell by a command that is ended with all that it started, when its time is over or it is asked to end.
 bounded() {
     exec timeout -k 5 "${STEP_SECONDS:-500}" "$@"
 }
 
-# Waits as `wait` does. Signals are heard here alone, where nothing is half told.
+# Waits as `wait` does. Signals are heard here alone, where no report is half printed.
 await() {
     local code=0
     waiting=yes
@@ -80,7 +80,7 @@ step() {
     shift
     bounded "$@" > "$output" 2>&1 &
     await $! || code=$?
-    tell "$name" $code $((SECONDS - begin)) "$@"
+    report "$name" $code $((SECONDS - begin)) "$@"
 }
 
 # What failed, and how much; the exit code.
@@ -99,7 +99,7 @@ hear() {
     [ -z "$waiting" ] || cut_short
 }
 
-# Ends what runs, and tells what is known.
+# Ends what runs, and reports what is known.
 cut_short() {
     local pid pids
     trap '' INT TERM
@@ -108,7 +108,7 @@ cut_short() {
         kill -TERM "$pid" 2> /dev/null
     done
     wait
-    [ "$part" != zoo ] || tell_rest
+    [ "$part" != zoo ] || report_rest
     echo "cut short by SIG$cut"
     count
     exit $((128 + $(kill -l "$cut")))
@@ -188,7 +188,7 @@ params() {
 # launch left in the device's shared memory is hidden by what other processes launch in between.
 declare -A gate_of                                 # by a folder
 declare -A folders_of pid_of began seconds_of code_of # by the gate's name; folders in lines
-folders=() gates=() told=0 running=0
+folders=() gates=() reported=0 running=0
 
 is_honest() {
     grep -qx right "$1/expect.txt"
@@ -231,7 +231,7 @@ deal_zoo() {
 }
 
 # Runs a gate until it finds its kernel right in all cases: nobody wants to know how fast a bad kernel is. A gate that
-# is told to end does so in order, and is waited for, whoever told it.
+# is asked to end does so in order, and is waited for, whoever asked.
 until_right() {
     local line words gate code=0 found=
     trap : TERM # until the gate has begun, which would inherit what is ignored
@@ -295,7 +295,7 @@ begin_gate() {
     running=$((running + 1))
 }
 
-# Waits for any gate to end, and tells what there is to tell.
+# Waits for any gate to end, and reports what there is.
 end_gate() {
     local gate pid code=0
     await -n -p pid || code=$?
@@ -305,37 +305,37 @@ end_gate() {
         fi
     done
     running=$((running - 1))
-    tell_judged
+    report_judged
 }
 
 is_judged() {
     [ -n "${code_of[${gate_of[$1]}]:-}" ]
 }
 
-# Tells of folders in their order, as far as all before them are judged.
-tell_judged() {
-    while [ $told -lt ${#folders[@]} ] && is_judged "${folders[told]}"; do
-        tell_folder "${folders[told]}"
-        told=$((told + 1))
+# Reports folders in their order, as far as all before them are judged.
+report_judged() {
+    while [ $reported -lt ${#folders[@]} ] && is_judged "${folders[reported]}"; do
+        report_folder "${folders[reported]}"
+        reported=$((reported + 1))
     done
 }
 
 # A bad kernel is no success of its gate's; but a gate that was ended gave no judgement. The seconds are the gate's.
-tell_folder() {
+report_folder() {
     local gate=${gate_of[$1]} code=0 mine
     mapfile -t mine <<< "${folders_of[$gate]%$'\n'}"
     judged_well "$1" "$accounts/$gate.txt" > "$output" || code=1
     [ "${code_of[$gate]}" -lt 124 ] || code=${code_of[$gate]}
-    tell "zoo: ${1##*/}" "$code" "${seconds_of[$gate]}" "$BASH" "$0" "$dir" "judge:${mine[0]}" "${mine[@]:1}"
+    report "zoo: ${1##*/}" "$code" "${seconds_of[$gate]}" "$BASH" "$0" "$dir" "judge:${mine[0]}" "${mine[@]:1}"
 }
 
-# What is known of folders that were not told of when the call is cut short.
-tell_rest() {
+# What is known of folders that were not reported when the call is cut short.
+report_rest() {
     local folder gate
-    for folder in "${folders[@]:told}"; do
+    for folder in "${folders[@]:reported}"; do
         gate=${gate_of[$folder]}
         if is_judged "$folder"; then
-            tell_folder "$folder"
+            report_folder "$folder"
         elif [ -n "${began[$gate]:-}" ]; then
             printf 'ended   %4d s  zoo: %s, which was under way\n' $((SECONDS - began[$gate])) "${folder##*/}"
         else

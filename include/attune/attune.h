@@ -397,7 +397,7 @@ ATTUNE_API attune_status attune_execute_items(const attune_plan *plan, const att
 /* Adds the rows of a file to the context's: plans made from here on know them. Corrupt lines are skipped and counted in
  * *skipped (may be NULL). ATTUNE_NOT_FOUND or ATTUNE_IO_ERROR: the file cannot be read; nothing is added. */
 ATTUNE_API attune_status attune_wisdom_read(attune_context *context, const char *path, size_t *skipped);
-/* Writes the context's rows, measured ones included, merged with what the file already has: proven rows stand before
+/* Writes the context's rows, measured ones included, merged with what the file already has: proven rows come before
  * measured ones, newer before older. The file is replaced whole or, with ATTUNE_IO_ERROR, not at all. */
 ATTUNE_API attune_status attune_wisdom_write(const attune_context *context, const char *path);
 /* Lines that were skipped as corrupt when the context was created. NULL gives 0. */

@@ -163,7 +163,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         return;
     }
     attune_step pack_all = split_attend(entry, attune_term_const(1), key_tiles(config), ATTUNE_SIZE_HEADS_KV);
-    *list = (attune_steps){.count = 4, .step = {split_tell(0), pack_all, split_tell(1), attend}};
+    *list = (attune_steps){.count = 4, .step = {split_mark(0), pack_all, split_mark(1), attend}};
 }
 
 #if defined(__x86_64__)

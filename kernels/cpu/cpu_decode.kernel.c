@@ -263,7 +263,7 @@ static void do_block(const item *it, const block *b)
     }
 }
 
-/* From a row to the one that is AHEAD KB after it, where rows stand without gaps. */
+/* From a row to the one that is AHEAD KB after it, where rows are without gaps. */
 static int64_t ahead_of(const attune_args *args, int dims, int64_t step)
 {
     int64_t bytes = dims * bytes_of(args->dtype);

@@ -43,7 +43,7 @@ static inline attune_step split_attend(const char *entry, attune_term items, att
 }
 
 /* Says in the workspace's first word which step is next: a CPU kernel has one entry for all. */
-static inline attune_step split_tell(uint32_t number)
+static inline attune_step split_mark(uint32_t number)
 {
     return (attune_step){
         .kind = ATTUNE_STEP_FILL,
@@ -62,8 +62,8 @@ static inline void split_steps(const char *entry, attune_term blocks, attune_ter
     attune_term others = attune_term_join(split_parts(split), ATTUNE_TERM_SUB, attune_term_const(1));
     attune_term several = attune_term_min(others, attune_term_const(1));
     *list = (attune_steps){.count = 4,
-                           .step = {split_tell(0), split_attend(entry, split_parts(split), blocks, heads),
-                                    split_tell(1), split_attend(entry, several, merges, heads)}};
+                           .step = {split_mark(0), split_attend(entry, split_parts(split), blocks, heads),
+                                    split_mark(1), split_attend(entry, several, merges, heads)}};
 }
 
 #endif

@@ -5,7 +5,7 @@
 #include "attune/kernel.h"
 
 /* Both products of a GEMM run over every key, so a key that no row sees must be finite. A causal mask hides none from
- * the last query where queries stand at the bottom right; without a mask they may stand anywhere. */
+ * the last query where queries are at the bottom right; without a mask they may be anywhere. */
 #define AT_CUBLAS_CAUSAL                                                                                               \
     .ops = ATTUNE_BIT(ATTUNE_FORWARD), .offsets = ATTUNE_BIT(ATTUNE_OFFSET_BOTTOM_RIGHT),                              \
     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK

@@ -212,15 +212,15 @@ def validated(key, question):
     ulp = torch.finfo(question.dtype).eps * 2.0 ** math.floor(math.log2(largest)) if largest > 0 else 0.0
     limit = 2 * naive + 4 * ulp
     found = {name: back_end_error(question, name, inputs, rows, expected) for name in ("flash", "math")}
-    told = []
+    notes = []
     for name, result in found.items():
         if result is not None and not result[0] <= limit:
             raise Refused(WRONG_RESULT, f"{version_of(torch)}: its back end {name} is off by {result[0]:.3g} from the "
                                         f"computation in fp64, at most {limit:.3g} is allowed")
-        told.append(f"{name} {'refuses' if result is None else f'{result[0]:.2g} from fp64'}")
+        notes.append(f"{name} {'refuses' if result is None else f'{result[0]:.2g} from fp64'}")
     if all(found.values()):
-        told.append(f"{(found['flash'][1] - found['math'][1]).abs().max().item():.2g} apart")
-    return ", ".join(told) + f" (limit {limit:.2g})"
+        notes.append(f"{(found['flash'][1] - found['math'][1]).abs().max().item():.2g} apart")
+    return ", ".join(notes) + f" (limit {limit:.2g})"
 
 
 trusted = False  # whether another worker has validated the back ends already
@@ -274,7 +274,7 @@ class Arm:
         self.try_once()
 
     def try_once(self):
-        """Runs the problem as it stands, so that what refuses it does so now, with what PyTorch warns of."""
+        """Runs the problem as it is, so that what refuses it does so now, with what PyTorch warns of."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
@@ -327,7 +327,7 @@ class Arm:
     def run_own(self, call, output):
         with self.torch.no_grad():
             self.last = self.compute(*self.inputs(call))
-        tell(self.last, output)
+        report(self.last, output)
 
     def capture(self, calls, outputs):
         """A graph of all calls, as PyTorch captures it; it lives until it is released."""
@@ -345,7 +345,7 @@ class Arm:
                 results = [self.compute(*one) for one in inputs]
         for result, output in zip(results, outputs):
             self.check(result)
-            tell(result, output)
+            report(result, output)
         handle = graph.raw_cuda_graph()
         self.graphs[handle] = (graph, results)
         return handle
@@ -354,7 +354,7 @@ class Arm:
         self.graphs.pop(handle, None)
 
 
-def tell(result, output):
+def report(result, output):
     output.data = result.data_ptr()
     output.dtype = library.DTYPES[str(result.dtype)]
     for i in range(3):

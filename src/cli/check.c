@@ -25,7 +25,7 @@ typedef struct session {
     attune_context *context;
     at_check_list list;
     at_suite_result *result;
-    int done; /* of the list, whose results stand */
+    int done; /* of the list: those whose results are known */
     at_suite suite;
     at_found_kernel named; /* its kernel is NULL where nobody named one */
     at_device *worker;     /* that a stranger's runs in */

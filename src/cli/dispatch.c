@@ -42,7 +42,7 @@ static int unknown_option(const at_cli *cli, const char *text, size_t length)
     return at_cli_usage(cli, "unknown option %s", word);
 }
 
-/* Reads the option at argv[*at] and moves *at over a value that stands apart. */
+/* Reads the option at argv[*at] and moves *at over a value that is an argument of its own. */
 static int parse_option(at_cli *cli, int argc, const char *const *argv, int *at)
 {
     const char *text = argv[*at];

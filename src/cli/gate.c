@@ -102,7 +102,7 @@ const at_verb at_verb_gate = {
             "95 %\n"
             "interval of r over at least 8 fresh processes lies above 1 / SHARE, warm, and the cold median r is at "
             "least 1.\n"
-            "`best` stands for all of PyTorch's back ends that run.\n"
+            "`best` means all of PyTorch's back ends that run.\n"
             "\n"
             "Exit codes: 0 right and faster, 1 one of them failed, 2 inconclusive, 3 could not run,\n"
             "4 unfinished (--limit; the same command goes on), 64 the command line, 130 interrupted.\n",

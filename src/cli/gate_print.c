@@ -233,7 +233,7 @@ static void print_tally(const at_gate_result *result, FILE *out)
         (void)fprintf(out, "; %d left for the next call", result->left);
     }
     if (result->faster > 1) {
-        (void)fprintf(out, "\n%d faster, each asked by itself; %d stand where it is asked whether any is (Holm)",
+        (void)fprintf(out, "\n%d faster, each asked by itself; %d where it is asked whether any is (Holm)",
                       result->faster, result->faster_among);
     }
     (void)fputc('\n', out);

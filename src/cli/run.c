@@ -92,7 +92,7 @@ static attune_status check_outputs(const at_cli *cli)
     return check_inputs_kept(cli, "--lse", lse);
 }
 
-/* O and LSE of .safetensors stand in one file, with what made them. */
+/* O and LSE of .safetensors are in one file, with what made them. */
 static attune_status write_safetensors(const char *path, const at_named_array *tensors, size_t count,
                                        const at_run_job *job, const attune_plan *plan)
 {

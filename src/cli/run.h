@@ -11,7 +11,7 @@ typedef struct at_run_tensor {
     bool given;
     char source[200]; /* for errors: "q.npy", "x.safetensors: tensor \"Q\"" */
     at_array array;
-    void *file;              /* owned; what the view stands in, or NULL */
+    void *file;              /* owned; what the view is in, or NULL */
     at_safetensors *tensors; /* likewise */
 } at_run_tensor;
 

@@ -88,7 +88,7 @@ _Static_assert(offsetof(attune_call, total_kv) - offsetof(attune_call, batch) ==
                        ATTUNE_SIZE_TOTAL_KV * sizeof(int64_t) &&
                    offsetof(attune_call, seqlen_kv) - offsetof(attune_call, batch) ==
                        ATTUNE_SIZE_SEQLEN_KV * sizeof(int64_t),
-               "sizes stand as terms name them");
+               "sizes are used as terms name them");
 
 /* A bit for each size that terms will find another. */
 static uint64_t compare_sizes(const attune_call *from, const attune_call *to)

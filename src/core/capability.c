@@ -101,7 +101,7 @@ static const char *offset_name(int offset)
     return offset >= 0 && offset <= ATTUNE_OFFSET_NUMBER ? names[offset] : "?";
 }
 
-/* Where queries stand matters to whatever looks at positions. */
+/* Where queries lie matters to whatever looks at positions. */
 static bool covers_offset(const attune_capability *can, const question *of, attune_reason *reason)
 {
     const attune_problem *p = of->problem;

@@ -18,7 +18,7 @@ typedef struct at_descriptor_ops {
     attune_status (*recipe)(void *self, const attune_target *target, at_recipe *recipe);
 } at_descriptor_ops;
 
-/* A kernel without functions, whose data stands first, so that it can be handed around as any other. */
+/* A kernel without functions, whose data comes first, so that it can be handed around as any other. */
 typedef struct at_described {
     attune_kernel kernel;
     const at_descriptor_ops *ops;

@@ -364,7 +364,7 @@ static attune_status unknown_term(const struct token *token)
 {
     const struct term *meant = nearest(token);
     AT_FAIL_IF(token->text[0] == '\0', ATTUNE_INVALID_PROBLEM,
-               "empty term: terms stand between single commas, for example b1,h8,s512,d64,fp16");
+               "empty term: terms are separated by single commas, for example b1,h8,s512,d64,fp16");
     AT_FAIL_IF(strchr(token->text, ' ') != NULL, ATTUNE_INVALID_PROBLEM, "term '%s': blanks are not allowed",
                token->text);
     AT_FAIL_IF(meant != NULL, ATTUNE_INVALID_PROBLEM, "unknown term '%s': did you mean %s?", token->text,

@@ -190,9 +190,9 @@ static void take_reserve(at_cubin *cubin)
 
 void at_cubin_take_reserve(at_cubin *cubin)
 {
-    if (cubin->arch >= 90 && !cubin->tells_reserve) {
+    if (cubin->arch >= 90 && !cubin->names_reserve) {
         take_reserve(cubin);
-        cubin->tells_reserve = true;
+        cubin->names_reserve = true;
     }
 }
 
@@ -202,7 +202,7 @@ static attune_status read_sections(const at_elf *file, at_cubin *cubin)
     for (uint32_t i = 1; i < file->head.e_shnum; ++i) {
         AT_FORWARD(read_section(file, i, cubin, &reserves));
     }
-    cubin->tells_reserve = reserves;
+    cubin->names_reserve = reserves;
     if (reserves) {
         take_reserve(cubin);
     }
@@ -240,7 +240,7 @@ static void read_line(const char *line, size_t length, at_cubin *cubin, at_cubin
     }
 }
 
-/* Keeps what stands behind the mark; false for a line that does not begin with it. */
+/* Keeps what is behind the mark; false for a line that does not begin with it. */
 static bool read_marked(const char *line, size_t length, const char *mark, char kept[AT_CUBIN_NAME_MAX])
 {
     const size_t bytes = strlen(mark);
@@ -258,7 +258,7 @@ static void read_ours(const char *line, size_t length, at_cubin *cubin)
 {
     (void)read_marked(line, length, AT_PTX_GLOBALS, cubin->globals);
     if (read_marked(line, length, AT_PTX_SPECIAL, cubin->special)) {
-        cubin->tells_special = true;
+        cubin->lists_special = true;
     }
 }
 

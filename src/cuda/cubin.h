@@ -28,9 +28,9 @@ typedef struct at_cubin {
     int32_t entry_count;
     int32_t warnings;                /* C75xx in the log: serialised wgmma and the like */
     bool linked;                     /* an executable, not relocatable code */
-    bool tells_reserve;              /* a section names the shared memory that the system reserves; it is taken off */
+    bool names_reserve;              /* a section names the shared memory that the system reserves; it is taken off */
     char globals[AT_CUBIN_NAME_MAX]; /* a mutable device global, or its section; "" where there is none */
-    bool tells_special;              /* the log says which special registers are read */
+    bool lists_special;              /* the log says which special registers are read */
     char special[AT_CUBIN_NAME_MAX]; /* "%smid": one that only ATTUNE_TRAIT_CLOCKS may read; "" for none */
     char undefined_name[AT_CUBIN_NAME_MAX]; /* a symbol that nothing defines; "" where there is none */
     char warning[256];                      /* the first warning */

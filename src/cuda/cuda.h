@@ -56,7 +56,7 @@ typedef struct at_cuda_export_item {
     const attune_config *config;
 } at_cuda_export_item;
 
-/* Told how many items are compiled. */
+/* Called with how many items are compiled. */
 typedef struct at_cuda_export_watch {
     void (*compiled)(void *self, size_t done);
     void *self;

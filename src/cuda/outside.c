@@ -17,7 +17,7 @@ typedef struct scan {
     bool skips;  /* comments, texts and characters */
     bool unsure; /* where they begin and end */
     bool pastes; /* a macro joins words */
-    /* piece[n][i] has bit k where the letters from i to k of name n stand alone somewhere. */
+    /* piece[n][i] has bit k where the letters from i to k of name n are a word somewhere. */
     uint32_t piece[REFUSED][LONGEST];
 } scan;
 
@@ -33,7 +33,7 @@ static bool is_blank(char c)
 
 /* ---- What does not count ---------------------------------------------------------------------------------------- */
 
-/* A copy in which lines that go on are one, for the caller to free. NOTE: whether blanks may stand behind the backslash
+/* A copy in which lines that go on are one, for the caller to free. NOTE: whether blanks may be behind the backslash
  * is up to the compiler; so are trigraphs, and where a raw string ends takes more than this. */
 static char *joined(const char *text, bool *unsure)
 {
@@ -198,7 +198,7 @@ static attune_status read_file(scan *on, const char *file, const char *text)
     return status;
 }
 
-/* Whether words that stand alone make up the name. */
+/* Whether words of the text, joined, make up the name. */
 static bool is_made_up(const scan *on, int n)
 {
     const size_t whole = strlen(refused[n]);

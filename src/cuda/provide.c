@@ -48,7 +48,7 @@ static bool kept(const at_provider *provider, const at_recipe *recipe, const att
          !at_cache_find(provider->cache, build->digest, provider->nvrtc->version, artifact))) {
         return false;
     }
-    if (judge(recipe, target, artifact, cubin) == ATTUNE_OK && (cubin->tells_special || recipe->sources == NULL)) {
+    if (judge(recipe, target, artifact, cubin) == ATTUNE_OK && (cubin->lists_special || recipe->sources == NULL)) {
         return true;
     }
     at_artifact_free(artifact);

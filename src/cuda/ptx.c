@@ -31,7 +31,7 @@ static const char *skip_blanks(const char *at)
     return at;
 }
 
-/* Behind a directive and what separates it from the next word; NULL where another stands there. */
+/* Behind a directive and what separates it from the next word; NULL where another is there. */
 static const char *skip_directive(const char *at, const char *directive)
 {
     const size_t length = strlen(directive);

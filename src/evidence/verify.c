@@ -305,7 +305,7 @@ static int by_name_and_time(const void *left, const void *right)
     if (order == 0 && a->entry != NULL && a->entry->verdict != NULL) {
         order = strcmp(a->entry->verdict->when, b->entry->verdict->when);
     }
-    /* Verdicts of one second stand in the order of their file. */
+    /* Verdicts of one second are in the order of their file. */
     return order != 0 ? order : (a->entry > b->entry) - (a->entry < b->entry);
 }
 

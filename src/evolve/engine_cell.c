@@ -92,7 +92,7 @@ static attune_status search_live(at_engine *on, at_cell *cell, const at_seed *se
     return ATTUNE_OK;
 }
 
-static void tell_found(const at_engine *on, const at_cell *cell)
+static void report_found(const at_engine *on, const at_cell *cell)
 {
     const at_evolve_watch *watch = &on->options->watch;
     for (int i = 0; watch->top != NULL && i < cell->result.top_count; ++i) {
@@ -133,7 +133,7 @@ static attune_status search_open(at_engine *on, at_cell *cell)
     cell->measurer = NULL;
     AT_FORWARD(status);
     count_end(on, cell);
-    tell_found(on, cell);
+    report_found(on, cell);
     return ATTUNE_OK;
 }
 

@@ -76,7 +76,7 @@ static attune_status measure(const sample *of, uint64_t seed, double importance[
 attune_status at_importance(const at_recorded *recorded, uint64_t seed, double importance[ATTUNE_PARAMS_MAX])
 {
     AT_FAIL_IF(recorded->ran < AT_IMPORTANCE_LEAST, ATTUNE_UNSUPPORTED,
-               "%d candidates ran: what matters is told from %d on", recorded->ran, AT_IMPORTANCE_LEAST);
+               "%d candidates ran: what matters is reported from %d on", recorded->ran, AT_IMPORTANCE_LEAST);
     int columns = recorded->space->param_count;
     AT_FAIL_IF(columns == 0, ATTUNE_UNSUPPORTED, "kernel %s has no parameters", recorded->space->kernel);
     size_t rows = (size_t)recorded->ran;

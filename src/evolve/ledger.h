@@ -3,7 +3,7 @@
  *
  * A line is {"seq":N,"kind":"...",...,"digest":"..."}: seq counts from 0, and digest is the SHA-256 of the digest of
  * the line before it (nothing, for the first) followed by the line up to and without `,"digest"`. So a line that was
- * changed, dropped, inserted or moved breaks the chain where it stands. Every line is written by one call and synced
+ * changed, dropped, inserted or moved breaks the chain where it is. Every line is written by one call and synced
  * before the search goes on: a process or machine that dies can damage the last line only.
  *
  * That last line, if it is no whole one, is torn: whoever reads passes over it, whoever resumes cuts it off. Anything

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "evolve/event.h"
 
-/* What stands between a line's body and its digest. */
+/* What is between a line's body and its digest. */
 #define AT_LEDGER_DIGEST ",\"digest\":\""
 
 /* The digest of a line from that of the line before ("" for the first), which may be the same array. */

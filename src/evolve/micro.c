@@ -74,7 +74,7 @@ attune_status at_micro_read(const char *path, const at_micro_key *key, at_micro_
     return ATTUNE_OK;
 }
 
-/* What is written last stands first; the oldest go where the file would become larger than is read. */
+/* What is written last comes first; the oldest go where the file would become larger than is read. */
 static void add_others(const char *from, const char *start, at_text *to)
 {
     const char *line = from + strcspn(from, "\n");

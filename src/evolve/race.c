@@ -127,17 +127,17 @@ static attune_status try_champion(const at_racer *racer, at_entrant *champion)
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
 /* A heat while it runs. */
-typedef struct course {
+typedef struct race_state {
     const at_race_policy *policy;
     const at_racer *racer;
     at_heat *heat;
     int arms; /* of the stage */
     at_entrant *arm[AT_RACE_ARMS_MAX];
     bool done[AT_RACE_ARMS_MAX]; /* timed enough */
-} course;
+} race_state;
 
 /* The arms that are still running, twice each, in an order of their own. */
-static int draw_order(const course *on, int order[2 * AT_ARMS_MAX])
+static int draw_order(const race_state *on, int order[2 * AT_ARMS_MAX])
 {
     int running[AT_RACE_ARMS_MAX];
     int count = 0;
@@ -154,7 +154,7 @@ static int draw_order(const course *on, int order[2 * AT_ARMS_MAX])
     return 2 * count;
 }
 
-static attune_status keep_times(course *on, double (*us)[2])
+static attune_status keep_times(race_state *on, double (*us)[2])
 {
     for (int i = 0; i < on->arms; ++i) {
         at_entrant *one = on->arm[i];
@@ -168,7 +168,7 @@ static attune_status keep_times(course *on, double (*us)[2])
     return ATTUNE_OK;
 }
 
-static attune_status look(const course *on, at_entrant *one)
+static attune_status look(const race_state *on, at_entrant *one)
 {
     AT_FORWARD(at_race_ratio((const double(*)[2])one->us, (const double(*)[2])on->heat->champion.us, one->blocks,
                              on->policy->confidence, &one->ratio));
@@ -187,7 +187,7 @@ static bool is_decided(const at_race_policy *policy, const at_entrant *one)
 }
 
 /* Whether anyone but champion and placebo is running. */
-static attune_status look_at_all(course *on, bool *more)
+static attune_status look_at_all(race_state *on, bool *more)
 {
     *more = false;
     for (int i = PLACEBO; i < on->arms; ++i) {
@@ -201,7 +201,7 @@ static attune_status look_at_all(course *on, bool *more)
 }
 
 /* Whoever was wrong where it was timed has no time. */
-static attune_status expel(course *on, int culprit, const at_first_run *seen)
+static attune_status expel(race_state *on, int culprit, const at_first_run *seen)
 {
     at_entrant *one = on->arm[culprit];
     AT_FAIL_IF(one->candidate == on->arm[CHAMPION]->candidate, ATTUNE_WRONG_RESULT, "the champion: %.280s", seen->why);
@@ -213,7 +213,7 @@ static attune_status expel(course *on, int culprit, const at_first_run *seen)
     return ATTUNE_OK;
 }
 
-static attune_status run_blocks(course *on)
+static attune_status run_blocks(race_state *on)
 {
     bool more = true;
     while (on->heat->blocks < on->policy->blocks_max && (more || on->heat->blocks < on->policy->blocks_min)) {
@@ -230,7 +230,7 @@ static attune_status run_blocks(course *on)
     return ATTUNE_OK;
 }
 
-static void leave_out(course *on, int index)
+static void leave_out(race_state *on, int index)
 {
     for (int i = index; i + 1 < on->arms; ++i) {
         on->arm[i] = on->arm[i + 1];
@@ -240,7 +240,7 @@ static void leave_out(course *on, int index)
 }
 
 /* Stages whoever can be staged. */
-static attune_status stage_all(course *on)
+static attune_status stage_all(race_state *on)
 {
     for (;;) {
         int candidate[AT_RACE_ARMS_MAX];
@@ -258,7 +258,7 @@ static attune_status stage_all(course *on)
     }
 }
 
-static attune_status run_staged(course *on)
+static attune_status run_staged(race_state *on)
 {
     AT_FORWARD(stage_all(on));
     memset(on->done, 0, sizeof on->done);
@@ -286,11 +286,11 @@ static void clear(at_entrant *entrant, int candidate)
 
 attune_status at_heat_run(const at_race_policy *policy, const at_racer *racer, at_heat *heat)
 {
-    course on = {.policy = policy,
-                 .racer = racer,
-                 .heat = heat,
-                 .arms = FIRST,
-                 .arm = {[CHAMPION] = &heat->champion, [PLACEBO] = &heat->placebo}};
+    race_state on = {.policy = policy,
+                     .racer = racer,
+                     .heat = heat,
+                     .arms = FIRST,
+                     .arm = {[CHAMPION] = &heat->champion, [PLACEBO] = &heat->placebo}};
     AT_FORWARD(check_heat(policy, heat));
     heat->blocks = 0;
     clear(&heat->champion, heat->champion.candidate);

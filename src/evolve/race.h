@@ -38,13 +38,14 @@ typedef struct at_first_run {
 #define AT_DISTURBED ATTUNE_NO_DEVICE
 
 /* Times candidates, which are numbers. Functions fail for reasons that are no candidate's; what one candidate did wrong
- * is told with ATTUNE_OK: `refused` is then set in what was seen, and who it was is in *culprit (else -1), an index
+ * is reported with ATTUNE_OK: `refused` is then set in what was seen, and who it was is in *culprit (else -1), an index
  * into the stage. */
 typedef struct at_racer {
     void *self;
     /* The first launch of a candidate, its result judged: microseconds, about. */
     attune_status (*try)(void *self, int candidate, at_first_run *seen);
-    /* Makes candidates ready beside each other. One that stands twice is two arms. With a culprit nothing is staged. */
+    /* Makes candidates ready beside each other. One that is listed twice is two arms. With a culprit nothing is staged.
+     */
     attune_status (*stage)(void *self, const int *candidate, int count, int *culprit, at_first_run *seen);
     /* Times arms of the stage in this order, two samples of each: microseconds of a call. */
     attune_status (*block)(void *self, const int *order, int count, double (*us)[2], int *culprit, at_first_run *seen);

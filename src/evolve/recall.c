@@ -72,7 +72,7 @@ static size_t *chain_of(const at_recall *on, const at_event *event)
 
 /* ---- The index --------------------------------------------------------------------------------------------------- */
 
-/* From the last to the first, so that the first stands first in its chain. */
+/* From the last to the first, so that the first comes first in its chain. */
 static void fill(at_recall *on)
 {
     for (size_t i = on->log->count; i > 0; --i) {

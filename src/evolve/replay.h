@@ -39,7 +39,7 @@ typedef struct at_replay_options {
     at_fitness fitness;
     int budget; /* measurements; 0: as many as there are candidates */
     int look;   /* pairs of a measurement; 0: all */
-    int batch;  /* candidates that are asked for before the first is told, as when they are raced together; 0: one */
+    int batch;  /* candidates that are asked for before the first result, as when they are raced together; 0: one */
     bool blind; /* without the heuristic order: what the search itself is worth */
 } at_replay_options;
 
@@ -49,7 +49,7 @@ int at_replay_budget(const at_recorded *recorded, const at_replay_options *optio
  * ledger (attune evolve --exhaustive) can be replayed; or where all were refused.
  * reached[i]: after i + 1 measurements, the optimum's time / the time of the one that would be chosen then (0 as long
  * as none ran); 1 is the optimum. `reached` has room for the budget and is filled to its end: where a strategy ends by
- * itself, its last word stands. */
+ * itself, its last word counts. */
 attune_status at_replay_run(const at_recorded *recorded, const at_replay_options *options, double *reached);
 
 #endif

@@ -221,7 +221,7 @@ static attune_status search(at_search *on)
     AT_FORWARD(find_champion(on));
     AT_FORWARD(at_search_check_mutant(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : run_batches(on));
-    AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_tell_execution(on));
+    AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_record_execution(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_check_alarm(on));
     AT_FORWARD(on->is_void || on->options->brief ? ATTUNE_OK : at_search_check_dead(on));
     AT_FORWARD(on->is_void ? ATTUNE_OK : at_search_final(on));

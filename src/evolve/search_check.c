@@ -50,7 +50,7 @@ attune_status at_search_check_execution(at_search *on, const int *candidate, int
     return ATTUNE_OK;
 }
 
-attune_status at_search_tell_execution(at_search *on)
+attune_status at_search_record_execution(at_search *on)
 {
     return on->launched == 0 ? ATTUNE_OK
                              : at_search_checked(on, AT_CHECK_EXECUTION, true, true,

@@ -77,7 +77,7 @@ attune_status at_search_check_mutant(at_search *on);
 /* Functions that are launched differ where their code does; the champion's is the first. */
 attune_status at_search_check_execution(at_search *on, const int *candidate, int count);
 /* At the end: that it held. */
-attune_status at_search_tell_execution(at_search *on);
+attune_status at_search_record_execution(at_search *on);
 /* Not all variants may answer with one time; every parameter that is live should change the code, or where all share
  * their code, the time. */
 attune_status at_search_check_alarm(at_search *on);

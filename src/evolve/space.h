@@ -49,7 +49,7 @@ typedef struct at_space {
     int *order; /* [order_count], the descriptor's heuristic order: candidates, the most promising first */
     int *rank;  /* [count], a candidate's place in that order; INT_MAX where it has none */
     int refusal_count;
-    at_space_refusal refusal[AT_SPACE_REFUSALS_MAX]; /* the most frequent first; the last stands for all others */
+    at_space_refusal refusal[AT_SPACE_REFUSALS_MAX]; /* the most frequent first; the last counts all others */
 } at_space;
 
 /* Asks the descriptor about every combination; of `fixed`, "PARAM=VALUE,...", only about those that have these values

@@ -221,7 +221,7 @@ attune_status at_strategy_tell(at_strategy *strategy, const at_tried *tried)
 {
     int candidate = tried->candidate;
     AT_FAIL_IF(candidate < 0 || candidate >= strategy->space->count || !strategy->asked[candidate],
-               ATTUNE_INVALID_ARGUMENT, "candidate %d was told of, but not asked for", candidate);
+               ATTUNE_INVALID_ARGUMENT, "candidate %d was not asked for", candidate);
     AT_FAIL_IF(tried->refused == AT_RAN && !isfinite(tried->log_us), ATTUNE_INVALID_ARGUMENT,
                "candidate %d ran in a time that is no number", candidate);
     bool first_time = strategy->best < 0 && tried->refused == AT_RAN;

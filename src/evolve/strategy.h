@@ -1,9 +1,9 @@
 /* Strategies: which candidate to look at next, from what was seen so far.
  *
  * Whoever drives one asks for candidates and tells what became of them. Several may be asked for before the first is
- * told (they are compiled ahead). A strategy never asks for the same candidate twice, and is a function of the space,
- * its options and the order of what it was asked and told: the same seed gives the same search. It knows neither clock
- * nor device.
+ * reported (they are compiled ahead). A strategy never asks for the same candidate twice, and is a function of the
+ * space, its options and the order of its calls: the same seed gives the same search. It knows neither clock nor
+ * device.
  *
  *     at_strategy_create("surrogate", space, &options, &strategy);
  *     while ((candidate = at_strategy_ask(strategy)) >= 0) {
@@ -89,7 +89,7 @@ struct at_strategy {
     at_boundary *boundary;
     bool *asked;     /* [space->count] */
     int asked_count; /* of those */
-    at_tried *tried; /* [tried_count], in the order they were told */
+    at_tried *tried; /* [tried_count], in the order of at_strategy_tell */
     int tried_count;
     double *cost;    /* [space->count], what was seen, smaller is better; NaN where nothing was, or it was refused */
     int best;        /* the candidate of least cost; -1: none yet */

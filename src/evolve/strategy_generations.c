@@ -22,7 +22,7 @@ static int compare(const at_strategy *strategy, int a, int b)
     return difference < 0 ? -1 : difference > 0 ? 1 : a - b;
 }
 
-/* The fastest that were told of, best first; returns how many. */
+/* The fastest that were measured, best first; returns how many. */
 static int find_elites(const at_strategy *strategy, int elite[ELITES])
 {
     int count = 0;

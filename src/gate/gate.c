@@ -45,7 +45,7 @@ static void count_verdict(const at_verdict *verdict, at_gate_result *result)
     ++*counts[at_verdict_exit(verdict)];
 }
 
-static attune_status tell_verdict(at_gate *gate, const at_gate_entry *entry, at_gate_result *result)
+static attune_status report_verdict(at_gate *gate, const at_gate_entry *entry, at_gate_result *result)
 {
     const at_gate_watch *watch = &gate->options->watch;
     AT_FORWARD(at_gate_question(gate, entry->known != NULL ? entry->known : entry->verdict));
@@ -64,10 +64,10 @@ static attune_status tell_verdict(at_gate *gate, const at_gate_entry *entry, at_
     return at_gate_keep(gate, entry->verdict);
 }
 
-static attune_status tell_verdicts(at_gate *gate, const at_gate_table *table, at_gate_result *result)
+static attune_status report_verdicts(at_gate *gate, const at_gate_table *table, at_gate_result *result)
 {
     for (int i = 0; i < table->count; ++i) {
-        AT_FORWARD(tell_verdict(gate, &table->entry[i], result));
+        AT_FORWARD(report_verdict(gate, &table->entry[i], result));
     }
     return at_gate_learn(gate, table);
 }
@@ -129,7 +129,7 @@ static attune_status run_tables(at_gate *gate, at_gate_table *tables, int count,
     at_gate_close_workers(gate); /* what is timed has the device for itself */
     AT_FORWARD(time_tables(gate, tables, count));
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(tell_verdicts(gate, &tables[i], result));
+        AT_FORWARD(report_verdicts(gate, &tables[i], result));
     }
     gate->next_problem += count;
     return ATTUNE_OK;

@@ -8,7 +8,7 @@
 #include "core/problem.h"
 #include "judge/verdict.h"
 
-/* Told what happens; any of them may be NULL. */
+/* Called with what happens; any of them may be NULL. */
 typedef struct at_gate_watch {
     void *self;
     void (*machine)(void *self, const char *what, const char *found);     /* pre-flight, one finding at a time */
@@ -32,7 +32,7 @@ typedef struct at_gate_options {
     bool paired; /* candidate i is judged on problem i alone, instead of each on all */
     const at_test_problem *problem;
     int problem_count;
-    const char *const *peer; /* names; "best" stands for all of PyTorch's back ends that run */
+    const char *const *peer; /* names; "best" means all of PyTorch's back ends that run */
     int peer_count;
     double must;
     int64_t cases;
@@ -60,7 +60,7 @@ typedef struct at_gate_result {
     int passed, failed, inconclusive, not_run; /* verdicts, those known too, by their exit codes */
     int known;                                 /* of these, those that fresh evidence had already */
     int faster;                                /* verdicts whose candidate is faster, each asked by itself, */
-    int faster_among;                          /* and how many of these stand where it is asked whether any is (Holm) */
+    int faster_among;                          /* and how many of these where it is asked whether any is (Holm) */
     int left;                                  /* (candidate, problem) pairs that the limit left over */
     int exit_code; /* 0 pass, 1 fail, 2 inconclusive, 3 could not run, 4 unfinished: the limit left some */
 } at_gate_result;

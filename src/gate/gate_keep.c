@@ -50,7 +50,7 @@ static const at_gate_entry *fastest(const at_gate_table *table)
     return best;
 }
 
-/* A row that stands there already was won by its kernel: who did not race against it cannot take its place. */
+/* A row that is there already was won by its kernel: who did not race against it cannot take its place. */
 static bool raced(const at_gate_table *table, const char *kernel_text)
 {
     for (int i = 0; i < table->count; ++i) {
@@ -72,7 +72,7 @@ static attune_status may_replace(const at_gate *gate, const at_gate_table *table
     if (kept != NULL && kept->kind == AT_PROVEN && strcmp(kept->target_text, row->target_text) == 0 &&
         !raced(table, kept->kernel_text)) {
         *may = false;
-        at_gate_note(gate, "wisdom: %s stands for %s; name it as a candidate too, so that there is a race",
+        at_gate_note(gate, "wisdom: %s has the row of %s; name it as a candidate too, so that there is a race",
                      kept->kernel_text, row->class_text);
     }
     at_wisdom_destroy(there);

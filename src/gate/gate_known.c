@@ -99,7 +99,7 @@ static bool mentions_one(const at_verdict *verdict, const char *name)
 }
 
 /* Of the best, a verdict may leave out those that do not run its problem; what was asked for by name alone does not
- * stand for all: the last, which runs whatever the others refuse, must be there. */
+ * do for all: the last, which runs whatever the others refuse, must be there. */
 static bool mentions(const at_verdict *verdict, const char *peer)
 {
     const char *const *best = at_arms_best(verdict->target.kind);

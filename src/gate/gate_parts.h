@@ -55,10 +55,11 @@ typedef struct at_gate {
     at_clock clock;
     int64_t began_ns;
     at_device *candidate_worker; /* where candidates are looked at, opened when needed; NULL after they broken it */
-    const at_gate_candidate *confined;   /* whose CPU kernel the judge is locked for; NULL: nobody's */
-    at_device *peer_worker;              /* where peers are, likewise */
-    at_device *ahead[AT_WORKER_COUNT];   /* started ahead, not begun; or NULL */
-    const char *timer[AT_COMMAND_WORDS]; /* the python's command, told that its back ends have been validated */
+    const at_gate_candidate *confined; /* whose CPU kernel the judge is locked for; NULL: nobody's */
+    at_device *peer_worker;            /* where peers are, likewise */
+    at_device *ahead[AT_WORKER_COUNT]; /* started ahead, not begun; or NULL */
+    const char
+        *timer[AT_COMMAND_WORDS]; /* the python's command, with the mark that its back ends have been validated */
     attune_target target;
     int version_count;
     at_version version[AT_VERDICT_VERSIONS];
@@ -155,12 +156,12 @@ attune_status at_gate_keep(const at_gate *gate, const at_verdict *verdict);
 attune_status at_gate_learn(const at_gate *gate, const at_gate_table *table);
 
 /* Adds one verdict to the questions that were asked. Who asks many kernels, or about many problems, whether any is
- * faster, is lucky more often than who asks one: at_gate_weigh says how many of those that are stand that. */
+ * faster, is lucky more often than who asks one: at_gate_weigh says how many of those that are still are by that. */
 attune_status at_gate_question(at_gate *gate, const at_verdict *verdict);
 attune_status at_gate_weigh(const at_gate *gate, at_gate_result *result);
 
 /* Runs a stage: `work` does what it does for the verdict; its failure is recorded as the stage's. Judges the verdict
- * and tells the watcher. Returns errors that are not the candidate's. */
+ * and calls the watcher. Returns errors that are not the candidate's. */
 typedef attune_status (*at_gate_work)(at_gate *gate, const at_gate_entry *entry);
 attune_status at_gate_stage(at_gate *gate, const at_gate_entry *entry, at_stage stage, at_gate_work work);
 

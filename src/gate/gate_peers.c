@@ -119,7 +119,7 @@ static attune_status add_best(at_gate *gate, at_gate_table *table)
     for (int i = 0; best[i] != NULL; ++i) {
         AT_FORWARD(add_peer(gate, table, best[i], true));
     }
-    /* No other peer stands in for PyTorch. */
+    /* No other peer replaces PyTorch. */
     return table->peer_count > before ? ATTUNE_OK : add_peer(gate, table, best[0], false);
 }
 

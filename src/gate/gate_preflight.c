@@ -8,7 +8,7 @@
 #include "gate/gate_parts.h"
 #include "judge/verdict_parts.h"
 
-static void tell(const at_gate *gate, const char *what, const char *found)
+static void note(const at_gate *gate, const char *what, const char *found)
 {
     if (gate->options->watch.machine != NULL) {
         gate->options->watch.machine(gate->options->watch.self, what, found);
@@ -47,19 +47,19 @@ static void record_versions(at_gate *gate)
     }
 }
 
-static void tell_compiler(const at_gate *gate)
+static void note_compiler(const at_gate *gate)
 {
     char text[120];
     const attune_target *target = &gate->target;
     if (target->kind == ATTUNE_TARGET_CPU) {
         (void)snprintf(text, sizeof text, "%d threads", target->threads);
-        tell(gate, "threads", text);
+        note(gate, "threads", text);
     } else if (target->compiler == 0) {
-        tell(gate, "compiler", "none: only what was compiled before can be judged");
+        note(gate, "compiler", "none: only what was compiled before can be judged");
     } else {
         (void)snprintf(text, sizeof text, "NVRTC %d.%d, driver for CUDA %d.%d", target->compiler / 1000,
                        target->compiler % 1000 / 10, target->driver / 1000, target->driver % 1000 / 10);
-        tell(gate, "compiler", text);
+        note(gate, "compiler", text);
     }
 }
 
@@ -88,23 +88,23 @@ static attune_status read_state(const json_t *ok, at_cuda_rates *rates, state *n
     return ATTUNE_OK;
 }
 
-static void tell_device(const at_gate *gate, const state *now)
+static void note_device(const at_gate *gate, const state *now)
 {
     char text[200];
     (void)snprintf(text, sizeof text, "%.1f of %.1f GiB free", (double)now->left_bytes / gib,
                    (double)now->total_bytes / gib);
-    tell(gate, "memory", text);
+    note(gate, "memory", text);
     if (now->sm_top_mhz == 0) {
-        tell(gate, "clocks", "not told (no NVML): blocks on which the device throttled cannot be dropped");
+        note(gate, "clocks", "not known (no NVML): blocks on which the device throttled cannot be dropped");
         return;
     }
     (void)snprintf(text, sizeof text, "%lld MHz now, %lld at most; %lld W", (long long)now->sm_mhz,
                    (long long)now->sm_top_mhz, (long long)now->power_w);
-    tell(gate, "clocks", text);
+    note(gate, "clocks", text);
     if (now->processes > 1) {
         (void)snprintf(text, sizeof text, "%lld besides this one: blocks that they disturb are dropped",
                        (long long)now->processes - 1);
-        tell(gate, "others", text);
+        note(gate, "others", text);
     }
 }
 
@@ -117,7 +117,7 @@ static attune_status look_at_device(at_gate *gate)
     attune_status status = read_state(ok, &gate->rates, &now);
     json_decref(ok);
     if (status == ATTUNE_OK) {
-        tell_device(gate, &now);
+        note_device(gate, &now);
     }
     return status;
 }
@@ -129,11 +129,11 @@ static void look_at_host(const at_gate *gate)
     double page = (double)sysconf(_SC_PAGESIZE);
     (void)snprintf(text, sizeof text, "%.1f of %.1f GiB free", (double)sysconf(_SC_AVPHYS_PAGES) * page / gib,
                    (double)sysconf(_SC_PHYS_PAGES) * page / gib);
-    tell(gate, "memory", text);
+    note(gate, "memory", text);
     if (getloadavg(&load, 1) == 1 && load > 0.5) {
         (void)snprintf(text, sizeof text,
                        "%.1f threads had work over the last minute: in such company nothing passes as faster", load);
-        tell(gate, "others", text);
+        note(gate, "others", text);
     }
 }
 
@@ -147,8 +147,8 @@ attune_status at_gate_preflight(at_gate *gate)
     }
     gate->target = device->target;
     at_target_print(&gate->target, text);
-    tell(gate, "device", text);
-    tell_compiler(gate);
+    note(gate, "device", text);
+    note_compiler(gate);
     record_versions(gate);
     if (gate->target.kind == ATTUNE_TARGET_CUDA) {
         return look_at_device(gate);

@@ -134,7 +134,7 @@ static void span_of(const at_inputs *inputs, attune_role role, int64_t batch, si
                         (size_t)extent.row * at_dtype_bytes(inputs->call.tensor[role].dtype);
 }
 
-/* What stands beside the sequence becomes other queries, keys and values, in some cases zeros or wild: its neighbours
+/* What is beside the sequence becomes other queries, keys and values, in some cases zeros or wild: its neighbours
  * are not in the call, but still in memory, where a tile that reaches over its end finds them. */
 static attune_status poison_neighbours(at_trial *on, int64_t batch)
 {
@@ -248,7 +248,7 @@ static attune_status compare_outputs(const at_trial *on, double *apart, at_row *
     return ATTUNE_OK;
 }
 
-/* The general kernel, judged on the same rows, stands in for the reference on the others. */
+/* The general kernel, judged on the same rows, replaces the reference on the others. */
 static attune_status compare_general(at_trial *on, const attune_plan *general)
 {
     at_finding of_general;

@@ -138,7 +138,7 @@ static attune_status inspect(const at_loaded *loaded, const attune_args *args, u
     return ops->inspect == NULL ? ATTUNE_OK : ops->inspect(loaded, args, buffers);
 }
 
-/* Everything about a call that is checked, and what a kernel is told of it. */
+/* Everything about a call that is checked, and what a kernel gets of it. */
 static attune_status prepare(const attune_plan *plan, at_plan_choice by, const attune_call *call, at_spans *spans,
                              attune_args *args)
 {

@@ -119,7 +119,7 @@ static attune_status grow(at_wisdom *wisdom)
     return ATTUNE_OK;
 }
 
-/* Fields stand in a line between blanks, so they are printable and have none. */
+/* Fields are in a line between blanks, so they are printable and have none. */
 static attune_status check_field(const char *name, const char *text)
 {
     AT_FAIL_IF(text == NULL || *text == '\0', ATTUNE_INVALID_ARGUMENT, "wisdom row: %s is missing", name);

@@ -90,7 +90,7 @@ attune_status at_wisdom_parse(at_wisdom *wisdom, const char *text, size_t bytes,
     AT_FAIL_IF(bytes > AT_WISDOM_BYTES_MAX, ATTUNE_CORRUPT, "%zu bytes of wisdom, at most %zu are read", bytes,
                AT_WISDOM_BYTES_MAX);
     AT_FORWARD(check_first_line(text, bytes));
-    /* From the last line to the second: what stands first in a file is newest, and what is added last is. */
+    /* From the last line to the second: what comes first in a file is newest, and what is added last is. */
     const char *first = text + strlen(FIRST_LINE);
     const char *end = text + bytes;
     while (end > first) {

@@ -104,7 +104,7 @@ static bool is_warm(void *self, int blocks, double spent_s)
     return settled || spent_s >= run->how->budget_s / 2;
 }
 
-static void tell_progress(const timing *run, double spent_s, int blocks)
+static void report_progress(const timing *run, double spent_s, int blocks)
 {
     if (run->how->progress == NULL) {
         return;
@@ -124,7 +124,7 @@ static bool wants_more(void *self, int blocks, double spent_s)
     bool time_left = spent_s + (blocks > 0 ? spent_s / blocks : 0) <= run->how->budget_s;
     bool more = blocks < run->blocks_max && (blocks < run->blocks_min || time_left);
     if (more) {
-        tell_progress(run, spent_s, blocks);
+        report_progress(run, spent_s, blocks);
     }
     return more;
 }

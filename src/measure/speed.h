@@ -22,7 +22,7 @@ typedef struct at_speed {
  * difference of two places, and Student's t with one degree of freedom says what another is that is known by one alone:
  * with 95 % less than 12.7 times as much. By the policy's twin_by_reach an A/A that does not hold leaves a verdict
  * inconclusive where so much could bring r's interval to the bound, or the cold median to 1; a verdict that it cannot
- * turn stands. */
+ * turn is kept. */
 attune_status at_speed_judge(const at_session *session, int candidate, int peer, at_speed *speed);
 
 #endif

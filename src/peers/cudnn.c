@@ -350,7 +350,7 @@ static attune_status start(peer *self)
     return status;
 }
 
-/* Plans the problem as it stands, so that refusals come early and the account can name the engine. */
+/* Plans the problem as it is, so that refusals come early and the account can name the engine. */
 static attune_status plan_ahead(peer *self)
 {
     attune_call call;

@@ -10,7 +10,7 @@
 /* Whether cuDNN is asked for this problem at all; if not, the reason. Its engines may refuse more: contending tells. */
 bool at_cudnn_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason);
 
-/* Opens the peer on a CUDA device and plans the problem as it stands: with the first choice of cuDNN's heuristics, or,
+/* Opens the peer on a CUDA device and plans the problem as it is: with the first choice of cuDNN's heuristics, or,
  * with `fastest`, the fastest of all its choices as measured here and now. Named "cudnn" or "cudnn:fastest"; the
  * account has cuDNN's version and the engine. ATTUNE_UNSUPPORTED names the field, or has cuDNN's words;
  * ATTUNE_NOT_FOUND where there is no cuDNN. */

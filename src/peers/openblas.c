@@ -105,7 +105,7 @@ bool at_openblas_supports(const attune_problem *problem, attune_reason *reason)
 /* ---- A bound call ---------------------------------------------------------------------------------------------------
  */
 
-/* A matrix of fp32 whose rows stand `stride` apart. */
+/* A matrix of fp32 whose rows are `stride` apart. */
 typedef struct matrix {
     float *data;
     int stride;

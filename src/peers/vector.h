@@ -1,4 +1,4 @@
-/* Vector work around the GEMMs of a peer, built for each CPU tier: a library is only as good a peer as what stands
+/* Vector work around the GEMMs of a peer, built for each CPU tier: a library is only as good a peer as what is
  * between its calls. */
 #ifndef PEERS_VECTOR_H
 #define PEERS_VECTOR_H

@@ -301,7 +301,7 @@ static void value_row(const at_inputs *inputs, int64_t batch, int64_t head, int6
         sparse_value_row(inputs, &random, values);
     } else if (kind_of(inputs, batch, head) == AT_FAMILY_SUBNORMAL) {
         /* fp16 results must keep their subnormals. The other types' are so small that a device may flush them: there
-         * they stand beside values that count. */
+         * they are beside values that count. */
         bool all = inputs->problem.dtype == ATTUNE_FP16;
         for (int64_t c = 0; c < count; c += all ? 1 : 4) {
             values[c] *= all ? 0x1p-15F : 0x1p-129F;

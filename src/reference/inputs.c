@@ -1,4 +1,4 @@
-/* Buffers for every role: extents, strides, guard bands. What stands in them is fill.c's. */
+/* Buffers for every role: extents, strides, guard bands. What is in them is fill.c's. */
 #include "reference/inputs.h"
 
 #include <stdlib.h>

@@ -44,7 +44,7 @@ typedef struct at_draw {
     at_pool *pool;    /* draws with its threads; NULL: with the caller's alone. The values are the same */
 } at_draw;
 
-/* One set of host buffers and the call that points at them. Outputs (O, LSE) are poisoned; each buffer stands between
+/* One set of host buffers and the call that points at them. Outputs (O, LSE) are poisoned; each buffer is between
  * guard bands. Owned by whoever drew it. */
 typedef struct at_buffer {
     unsigned char *base; /* guard + data + guard, 256-byte aligned; NULL where the role is absent */

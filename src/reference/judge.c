@@ -119,7 +119,7 @@ static double cosine_of(const row_sums *row)
     return norms > 0.0 ? row->cross / norms : 0.0;
 }
 
-/* Rule 3's first half: what is not finite must stand where the reference's does. A kernel that taints may have more. */
+/* Rule 3's first half: what is not finite must be where the reference's does. A kernel that taints may have more. */
 static bool kinds_agree(const at_case *one, double o, double reference)
 {
     return same_kind(o, reference) || (one->taints && isfinite(reference) && !isfinite(o));
@@ -158,7 +158,7 @@ static attune_status add_row(const at_case *one, int64_t r, errors *sums, row_su
     return ATTUNE_OK;
 }
 
-/* Rule 3's second half: notes the row's cosine where the row is worth one, and where it stands worst to its bound. */
+/* Rule 3's second half: notes the row's cosine where the row is worth one, and where it is nearest to its bound. */
 static void note_cosine(const at_case *one, int64_t r, const row_sums *row, double naive_l2, errors *sums,
                         at_finding *finding)
 {

@@ -10,7 +10,7 @@ typedef struct at_sequence {
     int64_t batch;
     int64_t q_first, kv_first;   /* varlen: first row in the packed tensors; else 0 */
     int64_t seqlen_q, seqlen_kv; /* rows, clamped to the declared maxima; seqused_kv applied */
-    int64_t offset;              /* query row i stands at position i + offset */
+    int64_t offset;              /* query row i is at position i + offset */
 } at_sequence;
 
 /* Reads CU_Q, CU_KV and USED_KV from host memory and clamps them to the declared maxima and to the tensors' totals. */

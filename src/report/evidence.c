@@ -79,7 +79,7 @@ static int by_question(const void *a, const void *b)
     return order != 0 ? order : strcmp(one->question, other->question);
 }
 
-/* The lengths that there are, where they do not stand too close. */
+/* The lengths that there are, where they are not too close. */
 static void add_lengths(const at_scatter *in)
 {
     double tick[AT_TICKS_MAX];

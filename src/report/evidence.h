@@ -4,7 +4,7 @@
 
 #include "report/verdicts.h"
 
-/* A page in one file, of the verdicts that `which` shows: how they stand; speed against the length of a sequence, a
+/* A page in one file, of the verdicts that `which` shows: their state; speed against the length of a sequence, a
  * picture for each device and question; arithmetic intensity against speed, under those ceilings that the evidence
  * records; how the times of each verdict's arms are spread; and the tables and notes of the text form. For the caller
  * to free. */

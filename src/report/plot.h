@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-/* One line of a plot: y[i] stands at x = i + 1; values that are not finite are gaps. */
+/* One line of a plot: y[i] is at x = i + 1; values that are not finite are gaps. */
 typedef struct at_plot_line {
     const char *name;
     const double *y;

@@ -105,7 +105,7 @@ void at_scatter_begin(at_scatter *in, const char *x_name, const char *y_name)
     at_svg_words(in->page, (LEFT + AT_SVG_WIDTH - RIGHT) / 2.0, in->height - 6, "middle", x_name);
 }
 
-/* Where points of the line with this number in the legend stand: side by side where all have one x. */
+/* Where points of the line with this number in the legend are: side by side where all have one x. */
 static double across(const at_scatter *in, const at_point *point, int number)
 {
     double x = in->x(point);

@@ -254,7 +254,7 @@ attune_status at_summary_pictures(at_text *page, const at_points *points)
     at_html_element(page, "h2", "Speed by head dim and mask");
     at_html_element(page, "p",
                     "TFLOP/s against the length of a sequence, warm; a full mark is a kernel, a hollow one a peer. "
-                    "Batches, heads and dtypes stand in one picture: a pointer over a mark says which it is.");
+                    "Batches, heads and dtypes are in one picture: a pointer over a mark says which it is.");
     add_legend(page, points);
     at_text_add(page, "<div class=\"multiples\">\n");
     for (int i = 0, end = 0; i < count; i = end) {

@@ -4,7 +4,7 @@
 
 #include "report/html.h"
 
-/* Told apart by whoever sees few colours too (Okabe and Ito 2008); then shades of them. */
+/* Distinct for whoever sees few colours too (Okabe and Ito 2008); then shades of them. */
 static const char *const colours[AT_SVG_COLOURS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555", "#e69f00",
                                                     "#56b4e9", "#000000", "#7a4fbf", "#8c2d04", "#66a61e", "#a6761d",
                                                     "#e7298a", "#1b4f72", "#999999", "#b8860b"};

@@ -22,7 +22,7 @@ typedef enum at_column_kind { AT_COLUMN_TEXT, AT_COLUMN_INTEGER, AT_COLUMN_NUMBE
 typedef struct at_column {
     const char *name;
     at_column_kind kind;
-    const char *unit; /* stands after the name in the text format; NULL for none, or where the name carries it */
+    const char *unit; /* comes after the name in the text format; NULL for none, or where the name carries it */
     int digits;       /* NUMBER: significant digits in the text format, 1 ... 9; TSV and JSON give more */
 } at_column;
 

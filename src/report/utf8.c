@@ -36,7 +36,7 @@ typedef struct range {
     int32_t first, last;
 } range;
 
-/* Marks that combine with what stands before them, and characters that do not show. */
+/* Marks that combine with what is before them, and characters that do not show. */
 static const range zero_wide[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},   {0x610, 0x61a},
                                   {0x64b, 0x65f},   {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff}, {0x200b, 0x200f},
                                   {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xfeff, 0xfeff}};

@@ -31,7 +31,7 @@ void at_report_notes(const at_record *record, FILE *out);
 attune_status at_report_rows(at_table **table);
 void at_report_add(at_table *table, const at_verdict *verdict, const char *state);
 
-/* How each verdict stands: state, device, kernel, problem, when, file, and why it is not fresh. */
+/* Each verdict's state, device, kernel, problem, when, file, and why it is not fresh. */
 attune_status at_report_freshness(const at_archive *archive, at_format format, FILE *out);
 
 #endif

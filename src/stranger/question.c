@@ -18,7 +18,7 @@
 
 enum { OBJECT_MAX = 16 << 20, MEMORY_MAX = 1 << 30, SECONDS_MAX = 60, VALUES_MAX = 256 };
 
-typedef struct witness {
+typedef struct session {
     at_server server;
     const attune_kernel *kernel;
     attune_status status; /* of loading it: where that failed, every answer says so */
@@ -26,11 +26,11 @@ typedef struct witness {
     attune_problem problem;
     attune_target target;
     attune_config config;
-} witness;
+} session;
 
 /* ---- Reading what is asked -------------------------------------------------------------------------------------- */
 
-static attune_status read_place(const at_request *request, witness *on)
+static attune_status read_place(const at_request *request, session *on)
 {
     json_t *target;
     AT_FORWARD(at_wire_problem(request->root, "problem", &on->problem));
@@ -38,7 +38,7 @@ static attune_status read_place(const at_request *request, witness *on)
     return at_wire_target(target, &on->target);
 }
 
-static attune_status read_choice(const at_request *request, witness *on)
+static attune_status read_choice(const at_request *request, session *on)
 {
     AT_FORWARD(read_place(request, on));
     return at_wire_config(json_object_get(request->root, "config"), on->kernel, &on->config);
@@ -57,13 +57,13 @@ static attune_status put_opinion(json_t *answer, bool can, const attune_reason *
     return at_answer_put(answer, "why", why);
 }
 
-static attune_status about(witness *on, const at_request *request, json_t *answer)
+static attune_status about(session *on, const at_request *request, json_t *answer)
 {
     (void)request;
     return at_answer_put(answer, "kernel", at_wire_from_kernel(on->kernel));
 }
 
-static attune_status supports(witness *on, const at_request *request, json_t *answer)
+static attune_status supports(session *on, const at_request *request, json_t *answer)
 {
     attune_reason reason = {""};
     AT_FORWARD(read_place(request, on));
@@ -71,7 +71,7 @@ static attune_status supports(witness *on, const at_request *request, json_t *an
     return put_opinion(answer, can, &reason);
 }
 
-static attune_status valid(witness *on, const at_request *request, json_t *answer)
+static attune_status valid(session *on, const at_request *request, json_t *answer)
 {
     attune_reason reason = {""};
     AT_FORWARD(read_choice(request, on));
@@ -79,7 +79,7 @@ static attune_status valid(witness *on, const at_request *request, json_t *answe
     return put_opinion(answer, can, &reason);
 }
 
-static attune_status heuristic(witness *on, const at_request *request, json_t *answer)
+static attune_status heuristic(session *on, const at_request *request, json_t *answer)
 {
     int64_t index;
     AT_FORWARD(read_place(request, on));
@@ -91,7 +91,7 @@ static attune_status heuristic(witness *on, const at_request *request, json_t *a
     return at_answer_put(answer, "config", at_wire_from_config(on->kernel, &on->config));
 }
 
-static attune_status plan(witness *on, const at_request *request, json_t *answer)
+static attune_status plan(session *on, const at_request *request, json_t *answer)
 {
     at_recipe recipe;
     AT_FORWARD(read_choice(request, on));
@@ -104,7 +104,7 @@ static attune_status plan(witness *on, const at_request *request, json_t *answer
     return at_answer_put(answer, "plan", at_wire_from_plan(&recipe.resources, &recipe.steps));
 }
 
-static attune_status quit(witness *on, const at_request *request, json_t *answer)
+static attune_status quit(session *on, const at_request *request, json_t *answer)
 {
     (void)request;
     (void)answer;
@@ -114,7 +114,7 @@ static attune_status quit(witness *on, const at_request *request, json_t *answer
 
 static const struct {
     const char *op;
-    attune_status (*answer)(witness *on, const at_request *request, json_t *answer);
+    attune_status (*answer)(session *on, const at_request *request, json_t *answer);
 } questions[] = {
     {"about", about}, {"supports", supports}, {"heuristic", heuristic},
     {"valid", valid}, {"plan", plan},         {"quit", quit},
@@ -122,7 +122,7 @@ static const struct {
 
 static attune_status handle(void *self, const at_request *request, json_t *answer)
 {
-    const witness *on = self;
+    const session *on = self;
     AT_FAIL_IF(on->status != ATTUNE_OK && strcmp(request->op, "quit") != 0, on->status, "%s", on->detail);
     for (size_t i = 0; i < sizeof questions / sizeof questions[0]; ++i) {
         if (strcmp(request->op, questions[i].op) == 0) {
@@ -218,7 +218,7 @@ static attune_status prepare(const char *object, const attune_kernel **kernel)
 
 attune_status at_question_serve(const char *object)
 {
-    witness on = {.server = {.handle = handle}};
+    session on = {.server = {.handle = handle}};
     int in, out;
     on.server.self = &on;
     AT_FORWARD(at_serve_take_line(&in, &out));

@@ -250,7 +250,7 @@ static attune_status ask_about(at_stranger *on)
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "descriptor of %s", on->files.folder);
 }
 
-/* The stranger's files stand first: where one has the name of the library's, it is meant. */
+/* The stranger's files come first: where one has the name of the library's, it is meant. */
 static attune_status join_sources(at_stranger *on)
 {
     size_t own = 0;

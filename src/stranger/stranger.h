@@ -23,7 +23,7 @@ attune_status at_stranger_find(const char *text, const at_stranger_tools *tools,
 /* NULL is fine. */
 void at_stranger_close(at_stranger *stranger);
 
-/* What a person's text for a kernel stands for, wherever one is asked for: one of the library's by its name, or a
+/* What a person's text for a kernel means, wherever one is asked for: one of the library's by its name, or a
  * folder. The texts point into `text`. Release with at_found_kernel_close, also after an error. */
 typedef struct at_found_kernel {
     const attune_kernel *kernel;

@@ -303,7 +303,7 @@ static attune_status compile(command *made, const char *source, const char *path
     return look_at(path, source, kind);
 }
 
-/* A descriptor of ABI 2 may ask for fields that are gone: its author is told what came in their place. */
+/* A descriptor of ABI 2 may ask for fields that are gone: the refusal names what came in their place. */
 static attune_status explain_abi(attune_status status)
 {
     char detail[1024];

@@ -532,7 +532,7 @@ static attune_status read_text(const json_t *source, at_embedded *file)
     return ATTUNE_OK;
 }
 
-/* What travelled stands first: where a file has the name of the library's, it is meant. */
+/* What travelled comes first: where a file has the name of the library's, it is meant. */
 static attune_status read_sources(const json_t *array, at_recipe_data *data)
 {
     size_t own = 0;

@@ -1,4 +1,4 @@
-/* The answering side of the protocol: reads requests, has them answered, until told to stop. */
+/* The answering side of the protocol: reads requests, has them answered, until asked to stop. */
 #ifndef WIRE_SERVE_H
 #define WIRE_SERVE_H
 

@@ -1,4 +1,4 @@
-/* Arms by name: what stands behind the words that `attune gate` and `attune bench` take for an arm.
+/* Arms by name: what is behind the words that `attune gate` and `attune bench` take for an arm.
  *
  *     auto                         what attune would choose by itself
  *     NAME, NAME:PARAM=VALUE,...   a kernel
@@ -33,9 +33,9 @@ size_t at_arm_name_length(const char *list);
 bool at_arms_python(const char *name);
 /* The name that evidence has: the same, but of Python's files without their folders, which are of one machine. */
 void at_arm_label(const char *name, char label[AT_KERNEL_TEXT_MAX]);
-/* Whether an account of that name is of the file that stands there now; of names without a file always. */
+/* Whether an account of that name is of the file that is there now; of names without a file always. */
 bool at_arm_is_file_of(const char *name, const char *account);
-/* What "best" stands for: PyTorch's back ends on a kind of target, ended by NULL; those that run all count. */
+/* What "best" means: PyTorch's back ends on a kind of target, ended by NULL; those that run all count. */
 const char *const *at_arms_best(attune_target_kind kind);
 
 #endif

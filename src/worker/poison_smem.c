@@ -8,9 +8,9 @@
 #include "measure/clock.h"
 #include "worker/worker_ops.h"
 
-extern const attune_kernel at_kernel_witness;
+extern const attune_kernel at_kernel_harness;
 
-enum { FIRST_STAGE = 5 }; /* the witness's, of shared memory and registers; then of stacks */
+enum { FIRST_STAGE = 5 }; /* the harness's, of shared memory and registers; then of stacks */
 
 attune_status at_filler_load(at_device *device, int stage, at_loaded **filler)
 {
@@ -18,7 +18,7 @@ attune_status at_filler_load(at_device *device, int stage, at_loaded **filler)
     attune_problem problem;
     at_recipe recipe;
     AT_FORWARD(attune_problem_parse("b1,h1,s32,d64,fp16", &problem));
-    AT_FORWARD(at_recipe_ask(&at_kernel_witness, &problem, &device->target, &config, &recipe));
+    AT_FORWARD(at_recipe_ask(&at_kernel_harness, &problem, &device->target, &config, &recipe));
     return device->ops->load(device, &recipe, filler);
 }
 

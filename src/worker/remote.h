@@ -32,7 +32,7 @@ bool at_remote_is_broken(const at_device *device);
 const json_t *at_remote_greeting(const at_device *device);
 
 /* Opens an arm for a problem. A stranger's kernel is none: the device's load takes its recipe. The plan is destroyed as
- * any other, before the device is closed; what it stands for stays with the device, so that asking again for the same
+ * any other, before the device is closed; what it names stays with the device, so that asking again for the same
  * is cheap. */
 attune_status at_remote_plan(at_device *device, const attune_problem *problem, const char *arm, attune_plan **plan);
 /* The worker's number of a plan's arm; what it says of itself ("" for kernels); and its name as it says it. */

@@ -56,7 +56,7 @@ typedef struct at_handoff {
     _Atomic uint32_t turn;
 } at_handoff;
 
-/* Outputs stand in the arena, from here on, so that the parent sees them as they are when its clock stops. */
+/* Outputs are in the arena, from here on, so that the parent sees them as they are when its clock stops. */
 enum { AT_OUTPUTS_AT = 4096 };
 
 /* A sample's calls take at least about so long on a CPU, cold ones excepted. */

@@ -19,9 +19,9 @@
 #include "worker/timing.h"
 #include "worker/watch.h"
 
-extern const attune_kernel at_kernel_witness;
+extern const attune_kernel at_kernel_harness;
 
-/* The witness's stages. */
+/* The harness's stages. */
 enum { REFILL, POISON, TOUCH, COMPARE, WAIT, STAGES };
 
 enum {
@@ -59,7 +59,7 @@ typedef struct cuda_timing {
     attune_call *set;   /* of each input set; no O */
     uint64_t transform; /* that the input sets apply */
     int64_t wait_ns;
-    at_loaded *witness[STAGES];
+    at_loaded *harness[STAGES];
     at_loaded *filler;
     cuda_arm arm[AT_SESSION_ARMS_MAX];
 } cuda_timing;
@@ -69,9 +69,9 @@ static cuda_timing *of(at_timing *timing)
     return (cuda_timing *)timing;
 }
 
-/* ---- The witness ------------------------------------------------------------------------------------------------- */
+/* ---- The harness ------------------------------------------------------------------------------------------------- */
 
-static attune_status load_witness(cuda_timing *on)
+static attune_status load_harness(cuda_timing *on)
 {
     attune_problem problem;
     AT_FORWARD(attune_problem_parse("b1,h1,s32,d64,fp32", &problem));
@@ -79,14 +79,14 @@ static attune_status load_witness(cuda_timing *on)
     for (int stage = 0; stage < STAGES; ++stage) {
         const attune_config config = {{stage}};
         at_recipe recipe;
-        AT_FORWARD(at_recipe_ask(&at_kernel_witness, &problem, &on->device->target, &config, &recipe));
-        AT_FORWARD(on->device->ops->load(on->device, &recipe, &on->witness[stage]));
+        AT_FORWARD(at_recipe_ask(&at_kernel_harness, &problem, &on->device->target, &config, &recipe));
+        AT_FORWARD(on->device->ops->load(on->device, &recipe, &on->harness[stage]));
     }
     return at_filler_load(on->device, 0, &on->filler);
 }
 
-/* The args that every stage of the witness understands. */
-static attune_args witness_args(const cuda_timing *on, const void *table, int64_t entries)
+/* The args that every stage of the harness understands. */
+static attune_args harness_args(const cuda_timing *on, const void *table, int64_t entries)
 {
     const at_transform_map *transformed = &on->base.transformed;
     attune_args args = {.size = sizeof args,
@@ -111,12 +111,12 @@ static attune_args witness_args(const cuda_timing *on, const void *table, int64_
 
 static attune_status launch(const cuda_timing *on, int stage, attune_args *args)
 {
-    return at_launch_args(on->witness[stage], args, on->stream);
+    return at_launch_args(on->harness[stage], args, on->stream);
 }
 
 static attune_status refill(cuda_timing *on, uint64_t transform)
 {
-    attune_args args = witness_args(on, on->input_table, on->sets);
+    attune_args args = harness_args(on, on->input_table, on->sets);
     args.offset = (attune_i64)transform;
     on->transform = transform;
     return launch(on, REFILL, &args);
@@ -125,7 +125,7 @@ static attune_status refill(cuda_timing *on, uint64_t transform)
 /* Any byte: no kernel is to know a timed call by what its outputs held. */
 static attune_status poison(cuda_timing *on, const cuda_arm *arm)
 {
-    attune_args args = witness_args(on, arm->range_table, arm->ranges);
+    attune_args args = harness_args(on, arm->range_table, arm->ranges);
     args.offset = (attune_i64)at_random_below(&on->random, 256);
     return launch(on, POISON, &args);
 }
@@ -138,7 +138,7 @@ static attune_status fill(cuda_timing *on)
 
 static attune_status touch(const cuda_timing *on)
 {
-    attune_args args = witness_args(on, on->input_table, on->sets);
+    attune_args args = harness_args(on, on->input_table, on->sets);
     args.workspace = on->input_slab;
     return launch(on, TOUCH, &args);
 }
@@ -146,7 +146,7 @@ static attune_status touch(const cuda_timing *on)
 /* Compares all outputs with `wanted` under the transform that the inputs apply; flags stay up until they are read. */
 static attune_status look(const cuda_timing *on, const cuda_arm *arm, const attune_tensor *wanted, double share)
 {
-    attune_args args = witness_args(on, arm->output_table, arm->calls);
+    attune_args args = harness_args(on, arm->output_table, arm->calls);
     args.tensor[ATTUNE_O] = *wanted;
     args.tensor[ATTUNE_LSE] = arm->output[0];
     args.offset = (attune_i64)on->transform;
@@ -157,7 +157,7 @@ static attune_status look(const cuda_timing *on, const cuda_arm *arm, const attu
 
 static attune_status keep_busy(const cuda_timing *on)
 {
-    attune_args args = witness_args(on, NULL, 1);
+    attune_args args = harness_args(on, NULL, 1);
     args.offset = on->wait_ns;
     return launch(on, WAIT, &args);
 }
@@ -485,7 +485,7 @@ static attune_status check_arm(cuda_timing *on, cuda_arm *arm)
     AT_FORWARD(refill(on, 1 + at_random_below(&on->random, INT32_MAX)));
     AT_FORWARD(replay_and_look(on, arm, &arm->validated, 0, &wrong));
     arm->share = wrong > 0 || (arm->of->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0 ? share : 0;
-    if (wrong > 0) { /* its bits depend on where a head or row stands */
+    if (wrong > 0) { /* its bits depend on where a head or row is */
         AT_FORWARD(replay_and_look(on, arm, &arm->validated, share, &wrong));
         AT_FAIL_IF(wrong > 0, ATTUNE_WRONG_RESULT,
                    "timed outputs: %d of %d calls of %s are wrong on other inputs than those validated", wrong,
@@ -602,8 +602,8 @@ static void close_timing(at_timing *timing)
         free_arm(on, &on->arm[i]);
     }
     for (int i = 0; i < STAGES; ++i) {
-        if (on->witness[i] != NULL) {
-            on->device->ops->unload(on->witness[i]);
+        if (on->harness[i] != NULL) {
+            on->device->ops->unload(on->harness[i]);
         }
     }
     if (on->filler != NULL) {
@@ -644,7 +644,7 @@ static attune_status open_device(cuda_timing *on)
     if (at_nvml_open(on->device, &on->nvml) == ATTUNE_OK) {
         on->others = at_nvml_processes(on->nvml) > 1;
     }
-    return load_witness(on);
+    return load_harness(on);
 }
 
 static attune_status open_all(cuda_timing *on)

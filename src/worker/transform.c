@@ -87,7 +87,7 @@ static int64_t index_of(const attune_tensor *tensor, int64_t batch, int64_t head
            row * tensor->stride[ATTUNE_STRIDE_SEQ];
 }
 
-/* The base's element index of the row that stands at number `i` under the transform. */
+/* The base's element index of the row that is at number `i` under the transform. */
 static int64_t source_of(const at_transform_map *transformed, const at_transform_role *of, const drawn *on, int64_t i)
 {
     int64_t batch = i / of->rows / of->heads;

@@ -5,7 +5,7 @@
  * in secret as often as one likes, and every timed output be looked at, while only the base's result is judged by the
  * reference.
  *
- * kernels/cuda/witness.cu does the same on a device. */
+ * kernels/cuda/harness.cu does the same on a device. */
 #ifndef WORKER_TRANSFORM_H
 #define WORKER_TRANSFORM_H
 

@@ -1,6 +1,6 @@
 /* The worker's side of the gate: a process that holds one device and all arms, and does what it is asked over its
- * standard input and output until told to quit. It decides nothing: what is right, how long to measure and what follows
- * are its parent's.
+ * standard input and output until a request to quit. It decides nothing: what is right, how long to measure and what
+ * follows are its parent's.
  *
  * Ops are rows of tables; a room of the gate that has more to ask of a worker adds a table (worker.c lists them). */
 #ifndef WORKER_WORKER_H

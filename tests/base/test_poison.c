@@ -1,4 +1,4 @@
-/* Poison: known again wherever it stands, of the kind that it says, and none like another. */
+/* Poison: known again wherever it is, of the kind that it says, and none like another. */
 #include "base/cm.h"
 
 #include <math.h>

@@ -28,7 +28,7 @@ static const at_sized kind = {.name = "thing",
 static void older_structs_end_in_zeros(void **state)
 {
     (void)state;
-    /* What stands behind the older struct is none of it. */
+    /* What is behind the older struct is none of it. */
     known given = {.size = sizeof(first), .a = 1, .b = 2, .c = 3, .d = 4};
     known whole;
     memset(&whole, 0xa5, sizeof whole);

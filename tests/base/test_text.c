@@ -52,7 +52,7 @@ static void words_pass_through_a_shell(void **state)
     at_text plain;
     at_text_init(&plain);
     at_text_add_word(&plain, words[0]);
-    assert_string_equal(plain.data, words[0]); /* nothing stands in the way of reading it */
+    assert_string_equal(plain.data, words[0]); /* nothing is in the way of reading it */
     at_text_free(&plain);
 }
 

@@ -33,7 +33,7 @@ static void count_item(void *context, int64_t item, void *scratch)
     if ((uintptr_t)scratch % 64 != 0) {
         atomic_fetch_add(&t->bad_scratch, 1);
     }
-    /* No two threads may share scratch: what was written must still stand afterwards. */
+    /* No two threads may share scratch: what was written must still be there afterwards. */
     memset(scratch, mark, t->scratch_bytes);
     atomic_fetch_add(&t->seen[item], 1);
     for (size_t i = 0; i < t->scratch_bytes; ++i) {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What tools/gate.sh and tools/evolve.sh make of attune's answers: exit codes, against an attune that only says what it
-# was told to.
+# was asked to.
 #   scripts.sh TOOLS
 set -u
 tools=$(cd "$1" && pwd) || exit 1

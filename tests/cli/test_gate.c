@@ -113,29 +113,29 @@ static void help(void **state)
     outcome_free(&got);
 }
 
-/* Every stage is told, and that it could not be timed against a peer that is not here. */
+/* Every stage is printed, and that it could not be timed against a peer that is not here. */
 static void the_account(void **state)
 {
     (void)state;
     outcome got = COMMAND("gate", "cpu_tiled", "b1,h1,s40,d64,fp32", "--against", "cudnn", "--cases", "10");
-    static const char *const told[] = {"device ",
-                                       "memory ",
-                                       "b1,h1,s40,d64,fp32\n",
-                                       "  cpu_tiled\n",
-                                       "build        pass",
-                                       "launch       pass",
-                                       "sanity       pass",
-                                       "correctness  pass",
-                                       "10 of 10 cases right",
-                                       "cudnn cannot be a peer here",
-                                       "speed        inconclusive",
-                                       "by the origin's definition: not known, no back end of PyTorch was timed",
-                                       "right: pass   faster: inconclusive",
-                                       "0 pass, 0 fail, 0 inconclusive, 1 could not run"};
+    static const char *const lines[] = {"device ",
+                                        "memory ",
+                                        "b1,h1,s40,d64,fp32\n",
+                                        "  cpu_tiled\n",
+                                        "build        pass",
+                                        "launch       pass",
+                                        "sanity       pass",
+                                        "correctness  pass",
+                                        "10 of 10 cases right",
+                                        "cudnn cannot be a peer here",
+                                        "speed        inconclusive",
+                                        "by the origin's definition: not known, no back end of PyTorch was timed",
+                                        "right: pass   faster: inconclusive",
+                                        "0 pass, 0 fail, 0 inconclusive, 1 could not run"};
     assert_int_equal(got.code, 3);
-    for (size_t i = 0; i < sizeof told / sizeof told[0]; ++i) {
-        if (strstr(got.out, told[i]) == NULL) {
-            fail_msg("\"%s\" lacks \"%s\"", got.out, told[i]);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; ++i) {
+        if (strstr(got.out, lines[i]) == NULL) {
+            fail_msg("\"%s\" lacks \"%s\"", got.out, lines[i]);
         }
     }
     assert_null(strchr(got.out, '\033')); /* colours are for terminals */

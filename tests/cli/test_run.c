@@ -161,7 +161,7 @@ static void fewer_dimensions_are_one_batch_or_head(void **state)
 
 enum { HEADS = 3, ROWS = 6, WIDTH = 8 };
 
-/* Where element i of [heads, rows, width] stands in [rows, heads, width]. */
+/* Where element i of [heads, rows, width] lies in [rows, heads, width]. */
 static size_t across(size_t i)
 {
     size_t head = i / (ROWS * WIDTH), row = i / WIDTH % ROWS;

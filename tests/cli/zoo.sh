@@ -1,6 +1,6 @@
 #!/bin/bash
-# How tools/test-gpu.sh judges a zoo: against an attune whose gate says of each folder what stands in it, and ends when it
-# is told to where it is to wait: before it says anything of a folder, or after, as one that times.
+# How tools/test-gpu.sh judges a zoo: against an attune whose gate says of each folder what is in it, and ends when it
+# reads where it is to wait: before it says anything of a folder, or after, as one that times.
 #   zoo.sh TOOLS
 set -u
 script=$(cd "$1" && pwd)/test-gpu.sh || exit 1
@@ -38,15 +38,15 @@ animal() {
 
 wrong() {
     echo "$1" && failures=$((failures + 1))
-    cat "$in/told"
+    cat "$in/report"
 }
 
 # expect CODE LINES WHAT: judges the zoo; its exit code, and what its lines are without their seconds.
 expect() {
     local code=0 lines
     rm -f "$in/calls"
-    "$script" "$in" zoo > "$in/told" 2>&1 || code=$?
-    lines=$(grep -E '^(passed|FAILED)|, [0-9]+ failed$' "$in/told" | sed 's/  *[0-9]* s  / /')
+    "$script" "$in" zoo > "$in/report" 2>&1 || code=$?
+    lines=$(grep -E '^(passed|FAILED)|, [0-9]+ failed$' "$in/report" | sed 's/  *[0-9]* s  / /')
     [ $code -eq "$1" ] || wrong "$3: exit code $code, expected $1"
     [ "$lines" = "$2" ] || wrong "$3: expected these lines:"$'\n'"$2"$'\n'"but:"
     [ -z "$(ls "$in/tmp")" ] || wrong "$3: left in its temporary folder: $(ls "$in/tmp")"
@@ -82,7 +82,7 @@ passed zoo: honest_a
 FAILED zoo: honest_b (exit code 1)
 passed zoo: masked
 3 passed, 1 failed' 'an honest kernel is called wrong'
-eval "$(grep -A 1 '^to repeat' "$in/told" | tail -n 1)" > "$in/repeated" && wrong 'what failed does not fail again:'
+eval "$(grep -A 1 '^to repeat' "$in/report" | tail -n 1)" > "$in/repeated" && wrong 'what failed does not fail again:'
 grep -q 'honest_b: expected' "$in/repeated" || wrong 'what failed does not say so again:'
 animal honest_b right "${right/NAME/honest_b}"
 
@@ -103,12 +103,12 @@ passed zoo: masked
 4 passed, 1 failed' 'a bad kernel is found right'
 rm -r "$in/zoo/found_right"
 
-# An honest one is timed; meanwhile nobody is begun who is to be alone, and of those one after the other, told in turn.
+# An honest one is timed; meanwhile nobody is begun who is to be alone, and of those one after the other, reported in turn.
 animal a_alone 'correctness: rule 1\nalone' '    correctness  fail  3 cases: rule 1'
 animal b_alone 'alone\ncorrectness: rule 1' '    correctness  fail  3 cases: rule 1'
 mkfifo "$in/zoo/honest_b/times"
 rm -f "$in/calls"
-"$script" "$in" zoo > "$in/told" 2>&1 &
+"$script" "$in" zoo > "$in/report" 2>&1 &
 script_pid=$!
 until_so [ -s "$in/zoo/honest_b/process" ]
 until_so grep -q "^end $in/zoo/bad" "$in/calls"
@@ -118,8 +118,8 @@ echo go > "$in/zoo/honest_b/times"
 wait $script_pid || wrong 'those who are alone are not judged well:'
 [ "$(tail -n 4 "$in/calls" | sed "s|$in/zoo/||; s/ b1,.*//")" = $'gate a_alone\nend a_alone\ngate b_alone\nend b_alone' ] ||
     wrong "not alone: $(cat "$in/calls")"
-[ "$(sed -n 's/^passed .*zoo: //p' "$in/told" | xargs)" = 'a_alone b_alone bad honest_a honest_b masked' ] ||
-    wrong 'not told of in the order of folders:'
+[ "$(sed -n 's/^passed .*zoo: //p' "$in/report" | xargs)" = 'a_alone b_alone bad honest_a honest_b masked' ] ||
+    wrong 'not reported in the order of folders:'
 rm -r "$in/zoo"/*_alone "$in/zoo/honest_b/times" "$in/zoo/honest_b/process"
 
 # A gate that does not end gives no judgement, whatever it said before. No other has to be quick for that.
@@ -132,23 +132,23 @@ mv "$in/aside"/* "$in/zoo"
 rm -f "$in/zoo/masked"/{times,process}
 mkfifo "$in/zoo/masked/wait"
 
-# What is judged is told while others are under way, in the folders' order.
-"$script" "$in" zoo > "$in/told" 2>&1 &
+# What is judged is reported while others are under way, in the folders' order.
+"$script" "$in" zoo > "$in/report" 2>&1 &
 script_pid=$!
-until_so grep -q 'zoo: honest_b' "$in/told"
-grep -q 'zoo: masked' "$in/told" && wrong 'told of what is under way:'
+until_so grep -q 'zoo: honest_b' "$in/report"
+grep -q 'zoo: masked' "$in/report" && wrong 'reports what is under way:'
 until_so [ -s "$in/zoo/masked/process" ]
 echo go > "$in/zoo/masked/wait"
 wait $script_pid || wrong 'one that waited is not judged well:'
-grep -q 'zoo: masked' "$in/told" || wrong 'one that waited is not told of:'
+grep -q 'zoo: masked' "$in/report" || wrong 'one that waited is not reported:'
 
-# A signal ends what is under way, and leaves neither processes nor files; what was judged is told, whatever its turn.
+# A signal ends what is under way, and leaves neither processes nor files; what was judged is reported, whatever its turn.
 mkfifo "$in/zoo/bad/wait"
 animal zebra 'sanity: was not written' '    sanity       fail  O was not written'
 for signal in TERM:143 INT:130; do
     rm -rf "$in/zoo"/*/process "$in/words"
     # A shell starts what it does not wait for without ears for SIGINT.
-    env --default-signal=INT "$script" "$in" zoo > "$in/told" 2>&1 &
+    env --default-signal=INT "$script" "$in" zoo > "$in/report" 2>&1 &
     script_pid=$!
     until_so [ -s "$in/zoo/bad/process" ]
     until_so [ -s "$in/zoo/masked/process" ]
@@ -157,12 +157,12 @@ for signal in TERM:143 INT:130; do
     wait $script_pid || code=$?
     [ $code -eq "${signal#*:}" ] || wrong "exit code $code after SIG${signal%:*}:"
     for folder in bad masked; do
-        grep -q "^ended .*zoo: $folder, which was under way" "$in/told" || wrong "not told of $folder, which was ended:"
+        grep -q "^ended .*zoo: $folder, which was under way" "$in/report" || wrong "not reported: $folder, which was ended:"
         kill -0 "$(cat "$in/zoo/$folder/process")" 2> /dev/null && wrong "the gate of $folder still runs:"
     done
-    grep -q '^passed .*zoo: honest_a' "$in/told" || wrong 'not told of what was judged:'
-    grep -q '^not begun .*zoo: zebra' "$in/told" || wrong 'not told of what was not begun:'
-    [ "$(tail -n 1 "$in/told")" = '2 passed, 0 failed' ] || wrong 'not counted:'
+    grep -q '^passed .*zoo: honest_a' "$in/report" || wrong 'does not report what was judged:'
+    grep -q '^not begun .*zoo: zebra' "$in/report" || wrong 'does not report what was not begun:'
+    [ "$(tail -n 1 "$in/report")" = '2 passed, 0 failed' ] || wrong 'not counted:'
     [ -z "$(ls "$in/tmp")" ] || wrong "left after a signal: $(ls "$in/tmp")"
 done
 exit $((failures > 0))

@@ -71,7 +71,7 @@ static void what_a_row_says(void **state)
         {"b1,h1,s8,d32,dv64,fp16", "head_dim_qk 32: a multiple of 32 from 64 to 128 is needed"},
         {"b1,h1,s8,d160,dv64,fp16", "head_dim_qk 160: a multiple of 32 from 64 to 128 is needed"},
         {"b1,h1,s8,d64,dv128,fp16", "head_dim_v 128: 64 is needed"},
-        {"b1,h1,s8,d64,fp16,offset=tl", NULL}, /* nothing asks where queries stand */
+        {"b1,h1,s8,d64,fp16,offset=tl", NULL}, /* nothing asks where queries are */
         {"b1,h1,s8,d64,fp16,causal,offset=tl", "offset tl: br is needed"},
         {"b1,h1,s8,d64,fp16,causal,offset=-3", "offset -3: br is needed"},
         {"b1,h1,s8,d64,fp16,layout=bshd", "layout bshd: kernel sample does not take it"},
@@ -130,7 +130,7 @@ static void rows_are_asked_one_by_one(void **state)
     asks(&kernel, "b1,h1,s8,d64,fp16", &target, "kernel sample states nothing that it can");
 }
 
-/* Beside the feature its shapes, and where queries stand to whatever looks at positions. */
+/* Beside the feature its shapes, and where queries are, to whatever looks at positions. */
 static void shapes_of_a_bias_and_offsets(void **state)
 {
     attune_capability can = narrow;

@@ -381,7 +381,7 @@ static at_cu_result stream_begin_capture(at_cu_stream stream, unsigned int mode)
     return AT_CU_SUCCESS;
 }
 
-/* Events and nodes: handles without anything behind them. Graphs know the time that stood when they were captured. */
+/* Events and nodes: handles without anything behind them. Graphs know the time at which they were captured. */
 static at_cu_result make_handle(void **handle)
 {
     ++fake.handles;

@@ -1,5 +1,5 @@
-/* From a descriptor to a cubin: what the source is told, which headers travel, what the compiler's refusals say, and
- * where code comes from. */
+/* From a descriptor to a cubin: which macros the source gets, which headers travel, what the compiler's refusals say,
+ * and where code comes from. */
 #include "base/folder.h"
 #include "core/config.h"
 #include "cuda/cache.h"
@@ -43,7 +43,7 @@ static bool has(const at_build *build, const char *option)
     return false;
 }
 
-static void the_source_is_told(void **state)
+static void the_source_is_reported(void **state)
 {
     at_build build;
     (void)state;
@@ -358,7 +358,7 @@ static void too_much_shared_memory_is_refused_with_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_source_is_told),
+        cmocka_unit_test(the_source_is_reported),
         cmocka_unit_test(equal_builds_have_equal_digests),
         cmocka_unit_test(a_causal_mask_is_a_window),
         cmocka_unit_test(headers_travel_with_what_they_include),

@@ -162,7 +162,7 @@ static void folded_constants_are_no_globals(void **state)
                  ATTUNE_COMPILE_ERROR, "counter");
 }
 
-static void ptx_tells_what_is_used(void **state)
+static void ptx_shows_what_is_used(void **state)
 {
     char name[16] = "";
     (void)state;
@@ -191,7 +191,7 @@ static void ptx_tells_what_is_used(void **state)
     assert_string_equal(name, "a_name_that_is_");
 }
 
-static void ptx_tells_what_is_read(void **state)
+static void ptx_shows_what_is_read(void **state)
 {
     static const char *const fine[] = {
         "",
@@ -216,7 +216,7 @@ static void ptx_tells_what_is_read(void **state)
         {"mov.u64 %rd1, %current_graph_exec;", "%current_graph_exec"},
         {"mov.u32 %r1, %total_smem_size;", "%total_smem_size"},
         {"mov.u32 %r1, %of_a_later_compiler;", "%of_a_later_compiler"},
-        /* Wherever it stands, and whatever stands around it. */
+        /* Wherever it is, and whatever is around it. */
         {"// begin inline asm\n{.reg .u32 %clock;} mov.u32 %r1, %clock;", "%clock"},
         {"/* // */ mov.u32 %r1, %smid;", "%smid"},
         {".pragma \"//\"; mov.u32 %r1, %smid;", "%smid"},
@@ -340,7 +340,7 @@ static void warnings_are_counted(void **state)
     at_artifact_free(&artifact);
 }
 
-/* Every truncation and a flip of every byte: whatever comes out, nothing breaks, and truncations are told. */
+/* Every truncation and a flip of every byte: whatever comes out, nothing breaks, and truncations are reported. */
 static void damage_is_survived(void **state)
 {
     at_cubin cubin;
@@ -385,8 +385,8 @@ int main(void)
         cmocka_unit_test(without_a_log_spills_are_unknown),
         cmocka_unit_test(mutable_globals_are_refused),
         cmocka_unit_test(folded_constants_are_no_globals),
-        cmocka_unit_test(ptx_tells_what_is_used),
-        cmocka_unit_test(ptx_tells_what_is_read),
+        cmocka_unit_test(ptx_shows_what_is_used),
+        cmocka_unit_test(ptx_shows_what_is_read),
         cmocka_unit_test(clocks_are_refused),
         cmocka_unit_test(undefined_symbols_are_refused),
         cmocka_unit_test(other_parameters_are_refused),

@@ -265,7 +265,7 @@ static void huge_grids_are_refused_with_numbers(void **state)
     done(&with);
 }
 
-static void host_pointers_are_told(void **state)
+static void host_pointers_are_reported(void **state)
 {
     static _Alignas(256) char host[64];
     (void)state;
@@ -287,7 +287,7 @@ static void host_pointers_are_told(void **state)
     done(&with);
 }
 
-static void memory_of_another_device_is_told(void **state)
+static void memory_of_another_device_is_reported(void **state)
 {
     void *data = NULL;
     (void)state;
@@ -301,7 +301,7 @@ static void memory_of_another_device_is_told(void **state)
     done(&with);
 }
 
-static void streams_of_other_contexts_are_told(void **state)
+static void streams_of_other_contexts_are_reported(void **state)
 {
     (void)state;
     launcher with = loaded_on(0);
@@ -413,9 +413,9 @@ int main(void)
         TEST(clusters_and_programmatic_launches),
         TEST(dynamic_shared_memory_is_asked_for),
         TEST(huge_grids_are_refused_with_numbers),
-        TEST(host_pointers_are_told),
-        TEST(memory_of_another_device_is_told),
-        TEST(streams_of_other_contexts_are_told),
+        TEST(host_pointers_are_reported),
+        TEST(memory_of_another_device_is_reported),
+        TEST(streams_of_other_contexts_are_reported),
         TEST(sticky_errors_are_not_ours),
         TEST(a_module_that_the_driver_refuses),
         TEST(the_driver_makes_code_of_ptx),

@@ -96,7 +96,7 @@ static void close_fatbin(made_fatbin *made)
     memcpy(made->data + 8, &bytes, sizeof bytes);
 }
 
-static void what_is_no_fatbin_is_told(void **state)
+static void what_is_no_fatbin_is_reported(void **state)
 {
     at_image_code code;
     made_fatbin made = {.bytes = 16};
@@ -118,7 +118,7 @@ static void what_is_no_fatbin_is_told(void **state)
     assert_fails(at_image_code_at(made.data, made.bytes, 0, &code), ATTUNE_CORRUPT, "are left");
 }
 
-static void compressed_code_is_told(void **state)
+static void compressed_code_is_reported(void **state)
 {
     at_image_code code;
     made_fatbin made = {.bytes = 16};
@@ -399,7 +399,7 @@ static void only_the_librarys_own_file_is_taken(void **state)
     remove_all(&f);
 }
 
-static void an_image_that_is_not_there_is_told(void **state)
+static void an_image_that_is_not_there_is_reported(void **state)
 {
     static const at_embedded none[] = {{NULL, NULL, 0}};
     at_artifact artifact;
@@ -419,15 +419,15 @@ static void an_image_that_is_not_there_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_fatbin_is_told),
-        cmocka_unit_test(compressed_code_is_told),
+        cmocka_unit_test(what_is_no_fatbin_is_reported),
+        cmocka_unit_test(compressed_code_is_reported),
         cmocka_unit_test(damage_is_survived),
         cmocka_unit_test(every_architecture_has_code),
         cmocka_unit_test(devices_in_between_find_code),
         cmocka_unit_test(shipped_rows_are_as_predicted),
         cmocka_unit_test(only_the_librarys_own_file_is_taken),
         cmocka_unit_test(catalogue_and_images_agree),
-        cmocka_unit_test(an_image_that_is_not_there_is_told),
+        cmocka_unit_test(an_image_that_is_not_there_is_reported),
         cmocka_unit_test(ptx_for_what_came_later),
         cmocka_unit_test(the_librarys_images_have_ptx),
         cmocka_unit_test(drivers_make_code_of_ptx),

@@ -131,7 +131,7 @@ static void around_a_python_in_the_path(void **state)
     install("conda", WHEEL_12);
     (void)snprintf(folders, sizeof folders, "/no/such:%s", folder_path(&place, "conda/bin", path));
     assert_int_equal(setenv("PATH", folders, 1), 0);
-    not_found(names[1]); /* no python3 stands there yet */
+    not_found(names[1]); /* no python3 is there yet */
     link_to("/bin/sh", "conda/bin", "python3");
     found();
 }

@@ -97,7 +97,7 @@ static void our_own_have_no_dates(void **state)
 }
 
 /* By way of a recipe; and what a compiler is asked to leave alone is not found. */
-static void a_stranger_is_told(void **state)
+static void a_stranger_is_reported(void **state)
 {
     at_recipe recipe;
     at_build build;
@@ -142,7 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dates_are_refused),         cmocka_unit_test(other_files_are_refused),
         cmocka_unit_test(what_only_looks_so_passes), cmocka_unit_test(our_own_have_no_dates),
-        cmocka_unit_test(a_stranger_is_told),        cmocka_unit_test(the_working_directory_is_not_looked_at),
+        cmocka_unit_test(a_stranger_is_reported),    cmocka_unit_test(the_working_directory_is_not_looked_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void round_trip(void **state)
     folder_remove(&here);
 }
 
-static void damage_is_told(void **state)
+static void damage_is_reported(void **state)
 {
     folder here;
     at_pack *pack = NULL;
@@ -86,6 +86,6 @@ static void damage_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(damage_is_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(damage_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

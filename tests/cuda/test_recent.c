@@ -154,7 +154,7 @@ static void what_differs_is_seen(void **state)
     done(&with);
 }
 
-static void a_failed_launch_is_told_each_time(void **state)
+static void a_failed_launch_is_reported_each_time(void **state)
 {
     (void)state;
     caller with = planned();
@@ -562,7 +562,7 @@ int main(void)
         cmocka_unit_test_setup(a_call_that_comes_again_is_launched_as_it_was, forget),
         cmocka_unit_test_setup(a_fill_before_the_kernel_comes_again_too, forget),
         cmocka_unit_test_setup(what_differs_is_seen, forget),
-        cmocka_unit_test_setup(a_failed_launch_is_told_each_time, forget),
+        cmocka_unit_test_setup(a_failed_launch_is_reported_each_time, forget),
         cmocka_unit_test_setup(what_is_elsewhere_is_moved, forget),
         cmocka_unit_test_setup(what_is_wrong_elsewhere_is_seen, forget),
         cmocka_unit_test_setup(a_workspace_may_be_elsewhere, forget),

@@ -148,8 +148,8 @@ static void compile_rows(void)
     at_pool_destroy(pool);
 }
 
-/* How many do not compile. What the compiler remarks of others is told, no more: a unit may be slow. */
-static int tell_rows(void)
+/* How many do not compile. What the compiler remarks of others is printed, no more: a unit may be slow. */
+static int print_rows(void)
 {
     int faults = 0;
     for (int i = 0; i < row_count; ++i) {
@@ -175,7 +175,7 @@ static void units_compile(void **state)
     add_all();
     print_message("%d units\n", row_count);
     compile_rows();
-    assert_int_equal(tell_rows(), 0);
+    assert_int_equal(print_rows(), 0);
 }
 
 static bool has_entry(const char *source, const char *name, size_t length)

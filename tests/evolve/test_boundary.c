@@ -37,7 +37,7 @@ static void fears_nothing_before_a_refusal(void **state)
     }
 }
 
-static void knows_what_it_was_told(void **state)
+static void knows_what_was_measured(void **state)
 {
     (void)state;
     at_boundary_learn(learned, 3, false);
@@ -96,7 +96,7 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(fears_nothing_before_a_refusal),          CASE(knows_what_it_was_told),
+        CASE(fears_nothing_before_a_refusal),          CASE(knows_what_was_measured),
         CASE(one_refusal_is_not_the_end_of_the_world), CASE(finds_the_region),
         CASE(a_space_of_one_has_no_boundaries),
     };

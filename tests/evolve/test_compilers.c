@@ -105,7 +105,7 @@ static void who_hangs_is_ended(void **state)
     at_compilers_close(on);
 }
 
-static void who_is_not_there_is_told(void **state)
+static void who_is_not_there_is_reported(void **state)
 {
     (void)state;
     static const char *const nobody[] = {"/no/such/program", NULL};
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(jobs_are_compiled_and_told_apart),
         cmocka_unit_test(what_cannot_be_made_says_why),
         cmocka_unit_test(who_hangs_is_ended),
-        cmocka_unit_test(who_is_not_there_is_told),
+        cmocka_unit_test(who_is_not_there_is_reported),
         cmocka_unit_test(an_interrupt_ends_the_wait),
     };
     return cmocka_run_group_tests_name("evolve.compilers", tests, NULL, NULL);

@@ -390,7 +390,7 @@ static void a_tail_torn_anywhere_is_cut_off(void **state)
     free(text);
 }
 
-/* Nothing of the search was kept: it is begun as if there were no file, and whoever reads is told so. */
+/* Nothing of the search was kept: it is begun as if there were no file, and whoever reads it sees that. */
 static void a_ledger_torn_in_its_first_line_is_begun_anew(void **state)
 {
     (void)state;
@@ -492,7 +492,7 @@ static void what_has_ended_is_not_gone_on_with(void **state)
 }
 
 /* This program again, as `write PATH`, with its standard output in a pipe. */
-static pid_t start_writer(const char *path, int *told)
+static pid_t start_writer(const char *path, int *ready)
 {
     int ends[2];
     pid_t child;
@@ -504,7 +504,7 @@ static pid_t start_writer(const char *path, int *told)
     assert_int_equal(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ), 0);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)close(ends[1]);
-    *told = ends[0];
+    *ready = ends[0];
     return child;
 }
 
@@ -525,18 +525,18 @@ static int write_on(const char *path)
 }
 
 /* Waits until a writer seen_events of so many events; returns how many more it seen_events of until it was dead. */
-static int kill_after(pid_t child, int told, int events)
+static int kill_after(pid_t child, int ready, int events)
 {
     char byte;
     int more = 0;
     for (int i = 0; i < events; ++i) {
-        assert_int_equal(read(told, &byte, 1), 1);
+        assert_int_equal(read(ready, &byte, 1), 1);
     }
     assert_int_equal(kill(child, SIGKILL), 0);
-    while (read(told, &byte, 1) == 1) {
+    while (read(ready, &byte, 1) == 1) {
         ++more;
     }
-    (void)close(told);
+    (void)close(ready);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
@@ -551,10 +551,10 @@ static void killed_at_fifty_points_it_loses_what_was_in_flight_at_most(void **st
     at_random random = at_random_seed(1, 0);
     size_t before = 1;
     for (int point = 0; point < 50; ++point) {
-        int told;
-        pid_t child = start_writer(path, &told);
+        int ready;
+        pid_t child = start_writer(path, &ready);
         int events = (int)at_random_below(&random, 12);
-        events += kill_after(child, told, events);
+        events += kill_after(child, ready, events);
         at_ledger_log *log;
         assert_ok(at_ledger_read(path, &log));
         size_t added = log->count - before;

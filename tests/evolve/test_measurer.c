@@ -66,7 +66,7 @@ static void a_first_launch_is_judged(void **state)
     assert_int_equal(seen.refused, AT_RAN);
 }
 
-/* Two samples of each arm, in whatever order; a candidate that stands twice is two arms. */
+/* Two samples of each arm, in whatever order; a candidate that is listed twice is two arms. */
 static void arms_are_timed_beside_each_other(void **state)
 {
     const scene *on = *state;

@@ -60,7 +60,7 @@ static void what_is_found_is_near_the_best(void **state)
     fake_close(&on);
 }
 
-/* What tuning gained is told by the first config of the kernel's own order, whatever the search began with. */
+/* What tuning gained is measured from the first config of the kernel's own order, whatever the search began with. */
 static void what_tuning_gained_is_over_the_authors_own(void **state)
 {
     (void)state;

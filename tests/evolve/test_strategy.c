@@ -94,7 +94,7 @@ static void looks_at_what_was_known_before_first(void **state)
     }
 }
 
-static void several_may_be_asked_for_before_one_is_told(void **state)
+static void several_may_be_asked_for_before_one_is_measured(void **state)
 {
     (void)state;
     for (const at_strategy_kind *const *kind = at_strategy_kinds; *kind != NULL; ++kind) {
@@ -264,7 +264,7 @@ int main(void)
         CASE(asks_for_everything_once),
         CASE(equal_seeds_search_alike),
         CASE(looks_at_what_was_known_before_first),
-        CASE(several_may_be_asked_for_before_one_is_told),
+        CASE(several_may_be_asked_for_before_one_is_measured),
         CASE(what_others_looked_at_is_not_asked_for),
         CASE(the_last_word_on_a_candidate_counts),
         CASE(refuses_what_makes_no_sense),

@@ -16,7 +16,7 @@ typedef struct layer {
     size_t outputs;
 } layer;
 
-/* A copy of a tensor at an address as aligned as plans ask for; a file's tensors stand where its header ends. */
+/* A copy of a tensor at an address as aligned as plans ask for; a file's tensors are where its header ends. */
 static void *aligned_copy(const at_array *array)
 {
     size_t room = (array->bytes + 255) / 256 * 256;

@@ -22,7 +22,7 @@ static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 
 /* ---- A gate whose clock is simulated ---------------------------------------------------------------------------- */
 
-/* What the watch was told. */
+/* What the watch saw. */
 typedef struct seen {
     int problems, candidates, stages, verdicts, notes;
     char last_note[AT_SENTENCE_MAX], look[AT_SENTENCE_MAX];
@@ -156,7 +156,7 @@ static void expect(scene *on, at_outcome right, at_outcome fast, int exit_code)
     assert_int_equal(on->result.exit_code, exit_code);
 }
 
-static void test_all_is_told(void **state)
+static void test_all_is_reported(void **state)
 {
     (void)state;
     scene on;
@@ -257,7 +257,7 @@ static void on_keep(void *keeper, const at_verdict *verdict)
     ++on->notes;
 }
 
-/* Each candidate on its own problem; who keeps what is found is told of old verdicts as of new ones. */
+/* Each candidate on its own problem; who keeps what is found sees old verdicts like new ones. */
 static void test_pairs(void **state)
 {
     (void)state;
@@ -308,16 +308,16 @@ static void on_note_text(void *self, const char *text)
     at_text_add(self, "note: %s\n", text);
 }
 
-/* Problems that are judged side by side are told of one after the other, and found as by themselves. */
+/* Problems that are judged side by side are reported one after the other, and found as by themselves. */
 static void test_side_by_side(void **state)
 {
     (void)state;
     scene on;
     at_test_problem many[5];
-    at_text told[2];
+    at_text printed[2];
     for (int turn = 0; turn < 2; ++turn) {
         set(&on, 90);
-        at_text_init(&told[turn]);
+        at_text_init(&printed[turn]);
         for (int i = 0; i < 5; ++i) {
             char text[64];
             (void)snprintf(text, sizeof text, "b1,h1,s%d,d64,fp32", 64 - 8 * i);
@@ -329,35 +329,35 @@ static void test_side_by_side(void **state)
         on.options.peer_count = 2; /* cuDNN is none on a CPU, which a note says */
         on.options.lanes = turn == 0 ? 1 : 3;
         on.options.watch = (at_gate_watch){
-            .self = &told[turn], .problem = on_problem_text, .stage = on_stage_text, .note = on_note_text};
+            .self = &printed[turn], .problem = on_problem_text, .stage = on_stage_text, .note = on_note_text};
         assert_int_equal(at_gate_run(&on.options, &on.result), ATTUNE_OK);
         assert_int_equal(on.result.not_run, 10);
     }
-    assert_string_equal(told[0].data, told[1].data);
-    assert_non_null(strstr(told[0].data, "note: cudnn cannot be a peer here"));
-    at_text_free(&told[0]);
-    at_text_free(&told[1]);
+    assert_string_equal(printed[0].data, printed[1].data);
+    assert_non_null(strstr(printed[0].data, "note: cudnn cannot be a peer here"));
+    at_text_free(&printed[0]);
+    at_text_free(&printed[1]);
 }
 
 /* What ends a gate ends it from within any lane. */
 static bool stops(void *self)
 {
-    const at_text *told = self;
-    return strstr(told->data, "correctness of") != NULL;
+    const at_text *printed = self;
+    return strstr(printed->data, "correctness of") != NULL;
 }
 
 static void test_side_by_side_interrupted(void **state)
 {
     (void)state;
     scene on;
-    at_text told;
+    at_text printed;
     set(&on, 90);
-    at_text_init(&told);
+    at_text_init(&printed);
     on.options.problem_count = 2;
     on.options.lanes = 2;
-    on.options.watch = (at_gate_watch){.self = &told, .stage = on_stage_text, .stop = stops};
+    on.options.watch = (at_gate_watch){.self = &printed, .stage = on_stage_text, .stop = stops};
     assert_int_equal(at_gate_run(&on.options, &on.result), ATTUNE_INTERRUPTED);
-    at_text_free(&told);
+    at_text_free(&printed);
 }
 
 static void test_limit_leaves_the_rest(void **state)
@@ -501,11 +501,11 @@ static void test_wisdom(void **state)
     run(&on);
     assert_int_equal(rows_of(path, kernel, false), 1);
     assert_memory_equal(kernel, candidate, strlen(candidate)); /* the row names all parameters */
-    on.candidate[0] = other;                                   /* it did not race against who stands there */
+    on.candidate[0] = other;                                   /* it did not race against who is there */
     run(&on);
     assert_int_equal(rows_of(path, kernel, true), 1);
     assert_memory_equal(kernel, candidate, strlen(candidate)); /* the row names all parameters */
-    assert_non_null(strstr(on.seen.last_note, "stands for"));
+    assert_non_null(strstr(on.seen.last_note, "has the row of"));
     on.candidate[1] = candidate;
     on.options.candidate_count = 2;
     on.other_us = 80;
@@ -572,7 +572,7 @@ static void test_hints_can_be_pasted(void **state)
     folder_remove(&here);
 }
 
-/* Before anything is started: nothing is told, and no worker lives. */
+/* Before anything is started: nothing is reported, and no worker lives. */
 static void test_bad_peers(void **state)
 {
     (void)state;
@@ -668,7 +668,7 @@ static void test_no_worker(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_is_told),
+        cmocka_unit_test(test_all_is_reported),
         cmocka_unit_test(test_cold_must_not_be_slower),
         cmocka_unit_test(test_a_wrong_timed_output_fails),
         cmocka_unit_test(test_quick),

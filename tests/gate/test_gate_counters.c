@@ -1,4 +1,4 @@
-/* --counters from end to end, without a GPU: a script stands for ncu, and below it a worker runs a CPU kernel. */
+/* --counters from end to end, without a GPU: a script replaces ncu, and below it a worker runs a CPU kernel. */
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>

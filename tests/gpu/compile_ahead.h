@@ -12,7 +12,7 @@ typedef struct ahead {
     const at_recipe *recipe;
 } ahead;
 
-/* What does not compile is told by the test that loads it. */
+/* What does not compile is reported by the test that loads it. */
 static void compile_one(void *context, int64_t item, void *scratch)
 {
     const ahead *on = context;

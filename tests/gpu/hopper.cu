@@ -31,7 +31,7 @@ ATTUNE_INLINE void whole(const attune_args &args, Shared &shared)
     shared.jobs[0] = j;
 }
 
-/* Where element i of a thread's sums stands in its block's tile. */
+/* Where element i of a thread's sums is in its block's tile. */
 ATTUNE_INLINE int row_of_sum(const consumer &c, int i)
 {
     return first_row(c) + i / 2 % 2 * 8;
@@ -246,7 +246,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_rescore(con
 
 #if UNIT == 5
 /* What a thread's two rows have come to, four numbers each: reference, sum, O, the last tile that takes its maximum. */
-ATTUNE_INLINE void tell_rows(const consumer &c, const outputs &o, float *out)
+ATTUNE_INLINE void write_rows(const consumer &c, const outputs &o, float *out)
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -264,7 +264,7 @@ ATTUNE_INLINE void tell_rows(const consumer &c, const outputs &o, float *out)
 }
 
 /* Weights as the next product takes them. */
-ATTUNE_INLINE void tell_weights(const consumer &c, const weights &p, float *out)
+ATTUNE_INLINE void write_weights(const consumer &c, const weights &p, float *out)
 {
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i) {
@@ -318,8 +318,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1)
             first_weights<all_scores>(args, j, c, s, p);
             predict_growth(j, c);
         }
-        tell_weights(c, p, out);
-        tell_rows(c, o, out + BLOCK_M * BLOCK_N);
+        write_weights(c, p, out);
+        write_rows(c, o, out + BLOCK_M * BLOCK_N);
         out += BLOCK_M * (BLOCK_N + 4);
     }
 }

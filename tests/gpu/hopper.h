@@ -142,7 +142,7 @@ static const hopper_case hopper_cases[] = {
 };
 enum { HOPPER_CASES = sizeof hopper_cases / sizeof *hopper_cases };
 
-/* The kernel as it stands, with one of the units for an entry, and one parameter more: which of them is compiled. */
+/* The kernel as it is, with one of the units for an entry, and one parameter more: which of them is compiled. */
 static const attune_kernel *whole;
 static attune_kernel unit_kernel;
 static attune_param unit_params[ATTUNE_PARAMS_MAX];

@@ -1,4 +1,4 @@
-/* Keys that a mask, a bias of -inf, a window or an offset hides from every row, on the device: what stands there, NaN
+/* Keys that a mask, a bias of -inf, a window or an offset hides from every row, on the device: what is there, NaN
  * and infinities, must leave no trace, in kernels that declare to taint their tiles, too. Every result against the
  * reference. */
 #include "base/cm.h"

@@ -131,7 +131,7 @@ static attune_args args_of(bench_top *top)
     return args;
 }
 
-/* Compiles the unit chosen, runs one block, brings LSE's memory back, where NaN stands that the unit did not write. */
+/* Compiles the unit chosen, runs one block, brings LSE's memory back, where what the unit did not write is NaN. */
 static void run_unit(bench_top *top)
 {
     at_loaded *loaded = NULL;
@@ -366,57 +366,57 @@ static void test_softmax(void **state)
 
 /* How the scores of a warp's sixteen rows go, tile by tile from the right: what the first `rows` of them have more at
  * one key of each (1 is 0.72 in units of log2; noise differs by 8 at most), and the last tile that takes its maximum,
- * as it stands after each, where warps decide for themselves. */
-enum { NOISY = 4, COURSES_MAX = 8, USED = NOISY + COURSES_MAX };
-typedef struct course {
+ * as it is after each, where warps decide for themselves. */
+enum { NOISY = 4, PATTERNS_MAX = 8, USED = NOISY + PATTERNS_MAX };
+typedef struct pattern {
     int rows;
     float rise[TILES];
     int unsure[TILES];
-} course;
+} pattern;
 
 /* One for each warp; from the last on the same. Of Q's and K's columns NOISY are noise, if there is any, then one for
- * each course: 1 in its warp's rows, its rise in one key of each tile. */
+ * each pattern: 1 in its warp's rows, its rise in one key of each tile. */
 typedef struct scene {
     int beyond; /* keys before its last tile that row 0 is from seeing the tile's first */
     int noise;
     int count;
-    course course[COURSES_MAX];
+    pattern pattern[PATTERNS_MAX];
 } scene;
 
 static const scene scenes[] = {
     {.noise = 1,
      .count = 8,
-     .course = {{16, {0, 0, 0, 0}, {0, 0, 0, 0}},
-                {1, {0, 40, 0, 0}, {0, -1, -1, -1}},  /* one rise: the reference is static again */
-                {3, {0, 40, 80, 120}, {0, -1, 4, 4}}, /* a second one: maxima */
-                {1, {0, 40, 0, 80}, {0, -1, -1, 4}},
-                {2, {0, 150, 0, 0}, {0, 4, 4, 4}}, /* lost beyond 2^100, and beyond all numbers */
-                {16, {0, 256, 512, 0}, {0, 4, 4, 4}},
-                {9, {64, 128, 0, 256}, {4, 4, 4, 4}}, /* sharp in most rows, and in half of them */
-                {8, {64, 0, 0, 0}, {0, 0, 0, 0}}}},
+     .pattern = {{16, {0, 0, 0, 0}, {0, 0, 0, 0}},
+                 {1, {0, 40, 0, 0}, {0, -1, -1, -1}},  /* one rise: the reference is static again */
+                 {3, {0, 40, 80, 120}, {0, -1, 4, 4}}, /* a second one: maxima */
+                 {1, {0, 40, 0, 80}, {0, -1, -1, 4}},
+                 {2, {0, 150, 0, 0}, {0, 4, 4, 4}}, /* lost beyond 2^100, and beyond all numbers */
+                 {16, {0, 256, 512, 0}, {0, 4, 4, 4}},
+                 {9, {64, 128, 0, 256}, {4, 4, 4, 4}}, /* sharp in most rows, and in half of them */
+                 {8, {64, 0, 0, 0}, {0, 0, 0, 0}}}},
     /* Rows 0 to 4 see nothing of the first tile; 16 to 31 see 12 keys and more, where one weighs 2 to 5 times as much
      * as all others; the next ones see enough. */
     {.beyond = 5,
      .count = 3,
-     .course = {{16, {8, 40, 0, 80}, {4, 4, 4, 4}},
-                {16, {8, 40, 0, 80}, {1, 1, 1, -1}},
-                {16, {8, 40, 0, 80}, {0, -1, -1, 4}}}},
+     .pattern = {{16, {8, 40, 0, 80}, {4, 4, 4, 4}},
+                 {16, {8, 40, 0, 80}, {1, 1, 1, -1}},
+                 {16, {8, 40, 0, 80}, {0, -1, -1, 4}}}},
     /* The same with equal keys in the first tile: that they are few says nothing. */
-    {.beyond = 5, .count = 2, .course = {{16, {0, 40, 0, 80}, {4, 4, 4, 4}}, {16, {0, 40, 0, 80}, {0, -1, -1, 4}}}},
+    {.beyond = 5, .count = 2, .pattern = {{16, {0, 40, 0, 80}, {4, 4, 4, 4}}, {16, {0, 40, 0, 80}, {0, -1, -1, 4}}}},
     /* The first without a sharp warp, which would take its group along. */
     {.noise = 1,
      .count = 8,
-     .course = {{16, {0, 0, 0, 0}, {0, 0, 0, 0}},
-                {1, {0, 40, 0, 0}, {0, -1, -1, -1}},
-                {3, {0, 40, 80, 120}, {0, -1, 4, 4}},
-                {1, {0, 40, 0, 80}, {0, -1, -1, 4}},
-                {2, {0, 150, 0, 0}, {0, 4, 4, 4}},
-                {16, {0, 256, 512, 0}, {0, 4, 4, 4}},
-                {1, {0, 40, 0, 0}, {0, -1, -1, -1}},
-                {8, {64, 0, 0, 0}, {0, 0, 0, 0}}}},
+     .pattern = {{16, {0, 0, 0, 0}, {0, 0, 0, 0}},
+                 {1, {0, 40, 0, 0}, {0, -1, -1, -1}},
+                 {3, {0, 40, 80, 120}, {0, -1, 4, 4}},
+                 {1, {0, 40, 0, 80}, {0, -1, -1, 4}},
+                 {2, {0, 150, 0, 0}, {0, 4, 4, 4}},
+                 {16, {0, 256, 512, 0}, {0, 4, 4, 4}},
+                 {1, {0, 40, 0, 0}, {0, -1, -1, -1}},
+                 {8, {64, 0, 0, 0}, {0, 0, 0, 0}}}},
 };
 
-static int course_of(const scene *of, int row)
+static int pattern_of(const scene *of, int row)
 {
     return row / 16 < of->count ? row / 16 : of->count - 1;
 }
@@ -440,12 +440,12 @@ static void lay(bench_top *top, const scene *of)
         }
     }
     for (int r = 0; r < top->rows; ++r) {
-        int which = course_of(of, r);
-        put(top, ATTUNE_Q, r * dim + NOISY + which, r % 16 < of->course[which].rows);
+        int which = pattern_of(of, r);
+        put(top, ATTUNE_Q, r * dim + NOISY + which, r % 16 < of->pattern[which].rows);
     }
     for (int i = 0; i < of->count * TILES; ++i) {
         int which = i / TILES, tile = i % TILES, key = key_of(top, tile, tile * 37 % top->block_n);
-        put(top, ATTUNE_K, key * dim + NOISY + which, of->course[which].rise[tile]);
+        put(top, ATTUNE_K, key * dim + NOISY + which, of->pattern[which].rise[tile]);
     }
     send(top, ATTUNE_Q);
     send(top, ATTUNE_K);
@@ -469,7 +469,7 @@ static bool is_sharp(const bench_top *top, const scene *of, int r)
 {
     bool sharp = false;
     for (int warp = r / 64 * 4; warp < r / 64 * 4 + 4; ++warp) {
-        sharp = sharp || of->course[course_of(of, warp * 16)].unsure[0] == TILES;
+        sharp = sharp || of->pattern[pattern_of(of, warp * 16)].unsure[0] == TILES;
     }
     return sharp && top->problem.head_dim_v <= 128;
 }
@@ -503,7 +503,7 @@ static void check_scene(bench_top *top)
     for (int i = 0; i < top->rows * TILES; ++i) {
         int r = i / TILES, tile = i % TILES;
         bool sharp = is_sharp(top, of, r);
-        check_row(top, r, tile, sharp ? TILES : of->course[course_of(of, r)].unsure[tile],
+        check_row(top, r, tile, sharp ? TILES : of->pattern[pattern_of(of, r)].unsure[tile],
                   sharp && tile >= value_of(top, "Q_STAGES"));
     }
 }

@@ -1,4 +1,4 @@
-/* The CUDA target on a real device: that what the host hands over arrives, and that mistakes are told. */
+/* The CUDA target on a real device: that what the host hands over arrives, and that mistakes are reported. */
 #include <math.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -530,7 +530,7 @@ static void threads_share_a_plan(void **state)
 /* ---- Mistakes -------------------------------------------------------------------------------------------------------
  */
 
-static void host_memory_is_told(void **state)
+static void host_memory_is_seen(void **state)
 {
     static _Alignas(256) char host[65536];
     (void)state;
@@ -542,14 +542,14 @@ static void host_memory_is_told(void **state)
     done(with);
 }
 
-static void too_much_memory_is_told(void **state)
+static void too_much_memory_is_seen(void **state)
 {
     void *data = NULL;
     (void)state;
     assert_fails(device->ops->allocate(device, (size_t)1 << 46, &data), ATTUNE_OUT_OF_MEMORY, "are free");
 }
 
-static void streams_of_another_device_are_told(void **state)
+static void streams_of_another_device_are_seen(void **state)
 {
     int count = 0;
     at_device *other = NULL;
@@ -599,7 +599,7 @@ static int break_the_context(void)
     return 0;
 }
 
-static void a_broken_context_is_told(void **state)
+static void a_broken_context_is_seen(void **state)
 {
     pid_t child = -1;
     int status = -1;
@@ -693,8 +693,8 @@ int main(int count, char **arguments)
         TEST(the_argument_arrives),        TEST(clusters_are_formed),     TEST(most_shared_memory),
         TEST(tensor_maps_follow_the_call), TEST(gemms_multiply),          TEST(streams_multiply_side_by_side),
         TEST(an_images_ptx_is_assembled),  TEST(graphs_replay),           TEST(threads_share_a_plan),
-        TEST(host_memory_is_told),         TEST(too_much_memory_is_told), TEST(streams_of_another_device_are_told),
-        TEST(a_broken_context_is_told),    TEST(what_a_call_costs),
+        TEST(host_memory_is_seen),         TEST(too_much_memory_is_seen), TEST(streams_of_another_device_are_seen),
+        TEST(a_broken_context_is_seen),    TEST(what_a_call_costs),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -134,7 +134,7 @@ static void check_tile(bench_top *top, const unit_case *of)
     assert_true(top->result[3 * 16 * DIM] == 0);
 }
 
-/* Sum i of lane l stands at (row, column) of a 16x16 product. */
+/* Sum i of lane l is at (row, column) of a 16x16 product. */
 static int row_of_sum(int lane, int i)
 {
     return lane / 4 + i / 2 % 2 * 8;

@@ -1,6 +1,6 @@
 /* CPU kernels judged by the rules for numbers against the library's reference, on every family of inputs and every tier
  * this machine runs (and $ATTUNE_ISA allows). Who includes this has defined `kernel`, the descriptor under test;
- * `dtypes` that it is judged in; `problems`, in which "%s" stands for the dtype; and `far_problems`, whose tensors are
+ * `dtypes` that it is judged in; `problems`, in which "%s" means the dtype; and `far_problems`, whose tensors are
  * given rows that lie far apart: each ended by NULL. */
 #ifndef TESTS_KERNELS_CPU_JUDGED_H
 #define TESTS_KERNELS_CPU_JUDGED_H

@@ -249,7 +249,7 @@ static void far_offsets(void **state)
         scene s = {.spread = 1};
         assert_ok(attune_problem_parse("b2,h2,s20,d16,fp16", &s.problem));
         draw(&s, 9);
-        /* Batch, head and row in turn stand 2.2e9 elements apart: K's near ones are copied out to there. */
+        /* Batch, head and row in turn are 2.2e9 elements apart: K's near ones are copied out to there. */
         attune_tensor near_k = s.call.tensor[ATTUNE_K];
         attune_tensor *k = &s.call.tensor[ATTUNE_K];
         k->stride[which] = which == 2 ? stride / 10 : stride;

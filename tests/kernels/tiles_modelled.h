@@ -1,4 +1,4 @@
-/* cpu_bf16's code for tiles, where a few lines of C stand for the instructions: its layout of tiles can be tried on
+/* cpu_bf16's code for tiles, where a few lines of C replace the instructions: its layout of tiles can be tried on
  * machines without them, as long as these have AVX-512 BF16. */
 #ifndef TESTS_KERNELS_TILES_MODELLED_H
 #define TESTS_KERNELS_TILES_MODELLED_H

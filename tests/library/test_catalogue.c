@@ -206,7 +206,7 @@ static void suggests_what_is_near(void **state)
     assert_null(at_catalogue_nearest("zzzzzzzzzzzzzzzz"));
 }
 
-/* Whoever asks for an optional kernel is told what it needs, where it is not there; of others nothing is known. */
+/* An optional kernel that is not there is refused with what it needs; of others nothing is known. */
 static void what_is_left_out_is_known(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Programs that were built with an older or a newer header than the library's. Their structs stand in memory of exactly
+/* Programs that were built with an older or a newer header than the library's. Their structs are in memory of exactly
  * their size, so that sanitizers see a byte too many. */
 #include "base/cm.h"
 

@@ -32,7 +32,7 @@ static void the_work_of_our_processors_is_added(void **state)
     assert_int_equal(asked, 3);
 }
 
-static void what_is_not_told_is_not_known(void **state)
+static void what_is_not_reported_is_not_known(void **state)
 {
     (void)state;
     int asked = 0;
@@ -70,16 +70,16 @@ static double busy_on(int cpu)
 static void others_processors_do_not_count(void **state)
 {
     (void)state;
-    enum { TOLD = 64 };
+    enum { KEPT = 64 };
     cpu_set_t all;
     double sum = 0;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     if (CPU_COUNT(&all) < 2 || at_busy_s() < 0) {
         skip();
     }
-    for (int cpu = 0, told = 0; cpu < CPU_SETSIZE && told < TOLD; ++cpu) {
+    for (int cpu = 0, kept = 0; cpu < CPU_SETSIZE && kept < KEPT; ++cpu) {
         sum += CPU_ISSET(cpu, &all) ? busy_on(cpu) : 0;
-        told += CPU_ISSET(cpu, &all);
+        kept += CPU_ISSET(cpu, &all);
     }
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
     assert_true(sum > 0 && at_busy_s() >= sum - 0.1); /* time goes on in between, and ticks are coarse */
@@ -88,7 +88,7 @@ static void others_processors_do_not_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_work_of_our_processors_is_added), cmocka_unit_test(what_is_not_told_is_not_known),
+        cmocka_unit_test(the_work_of_our_processors_is_added), cmocka_unit_test(what_is_not_reported_is_not_known),
         cmocka_unit_test(a_little_company_is_borne),           cmocka_unit_test(the_system_tells),
         cmocka_unit_test(others_processors_do_not_count),
     };

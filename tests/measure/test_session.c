@@ -16,7 +16,7 @@ enum { CANDIDATE = 0, PEER = 1, TWIN = 2, ARMS = 3 };
 static const at_session_part arms[ARMS] = {
     {"candidate", AT_PART_CANDIDATE, 0}, {"peer", AT_PART_PEER, 0}, {"twin", AT_PART_TWIN, CANDIDATE}};
 
-/* The noises that docs/measuring.md promises to stand. */
+/* The noises that docs/measuring.md promises to withstand. */
 static simulated machine(uint64_t seed, double process, double gain)
 {
     simulated on = {.seed = seed,
@@ -236,8 +236,8 @@ static void an_arm_that_differs_from_its_twin_shows(void **state)
     assert_decided(&speed, AT_PASS, "");
 }
 
-/* One that r is too far from the bound for is told and turns nothing; of the same near it, or by the rule of before,
- * nobody can say. The bound is 1.0526, and 0.6 % reach for 7.9 %. */
+/* One that r is too far from the bound for is reported and turns nothing; of the same near it, or by the rule of
+ * before, nobody can say. The bound is 1.0526, and 0.6 % reach for 7.9 %. */
 static void an_arm_that_differs_from_its_twin_counts_where_it_could(void **state)
 {
     (void)state;

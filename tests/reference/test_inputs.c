@@ -492,7 +492,7 @@ static void test_every_kind_is_visible(void **state)
     }
 }
 
-/* Where rows see different keys, the first kind stands where an even row beside an odd one sees it, or the other way
+/* Where rows see different keys, the first kind is where an even row beside an odd one sees it, or the other way
  * round. `edge`: query row 0 is the first that sees this key, or behind a window's left edge that does not. */
 static void test_visible_stands_at_an_edge(void **state)
 {

@@ -26,7 +26,7 @@ enum { DONE = 42, NOT_LOCKED = 99 };
 
 /* ---- What is tried, in a process of its own ---------------------------------------------------------------------- */
 
-static atomic_int told;
+static atomic_int turn;
 
 /* Frees what it had of the heap, so that the heap shrinks. */
 static void use_heap(void)
@@ -46,14 +46,14 @@ static void use_heap(void)
 static void *wait_and_open(void *what)
 {
     (void)what;
-    while (atomic_load(&told) == 0) {
+    while (atomic_load(&turn) == 0) {
     }
-    if (atomic_load(&told) == 3) {
+    if (atomic_load(&turn) == 3) {
         use_heap();
     } else {
         (void)open("/dev/null", O_RDONLY);
     }
-    atomic_store(&told, 2);
+    atomic_store(&turn, 2);
     return NULL;
 }
 
@@ -103,16 +103,16 @@ static int read_clock(void)
 
 static int use_older_thread(void)
 {
-    atomic_store(&told, 1);
-    while (atomic_load(&told) != 2) {
+    atomic_store(&turn, 1);
+    while (atomic_load(&turn) != 2) {
     }
     return DONE;
 }
 
 static int free_elsewhere(void)
 {
-    atomic_store(&told, 3);
-    while (atomic_load(&told) != 2) {
+    atomic_store(&turn, 3);
+    while (atomic_load(&turn) != 2) {
     }
     return DONE;
 }

@@ -83,7 +83,7 @@ static void texts_that_are_no_object_are_refused(void **state)
     }
 }
 
-/* Texts that are printed as they stand, and what others become. */
+/* Texts that are printed as they are, and what others become. */
 static void values_print_and_read_back_as_the_same(void **state)
 {
     (void)state;

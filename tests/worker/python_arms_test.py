@@ -87,7 +87,7 @@ class Tensors(unittest.TestCase):
         tensor = library.Tensor(data=memory.data_ptr(), stride=(0, 0, 16))
         self.assertTrue(torch.equal(arms.wrap(question, tensor, (1, 1, 20, 16)).flatten(), memory))
 
-    def test_own_outputs_are_told(self):
+    def test_own_outputs_are_reported(self):
         arm = arms.Arm("torch:cpu", problem(seqlen_kv=20), -1)
         q, k, v = arm.question.draw(2, 2)
         call = library.Call(batch=2, heads_q=4, heads_kv=2, seqlen_q=20, seqlen_kv=20)

@@ -171,7 +171,7 @@ static void arms_come_as_they_are(void **state)
     assert_int_equal(on.closed, 1);
 }
 
-static void failures_are_told(void **state)
+static void failures_are_reported(void **state)
 {
     attune_arm arm;
     attune_tensor output;
@@ -241,7 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_example_is_a_worker),
         cmocka_unit_test(arms_come_as_they_are),
-        cmocka_unit_test(failures_are_told),
+        cmocka_unit_test(failures_are_reported),
         cmocka_unit_test(arms_must_be_whole),
         cmocka_unit_test(hooks_are_asked_for_what_is_not_known),
         cmocka_unit_test(best_is_pytorch),

@@ -29,7 +29,7 @@ static void ask_for(int pattern)
     json_decref(request);
 }
 
-/* What both fillers were told. */
+/* What both fillers were given. */
 static int64_t filled(void)
 {
     const int before = fake->launches;

@@ -306,7 +306,7 @@ static void a_transform_changes_inputs_and_is_known_by_its_result(void **state)
     assert_memory_equal(same, inputs.call.tensor[ATTUNE_V].data, bytes);
     assert_memory_not_equal(mapped, same, bytes);
     assert_memory_not_equal(mapped, other, bytes);
-    /* V stands in for O where there are as many heads: the same signs flip, the same heads move. */
+    /* V replaces O where there are as many heads: the same signs flip, the same heads move. */
     transformed.role[ATTUNE_O] = transformed.role[ATTUNE_V];
     attune_tensor got = transformed.role[ATTUNE_V].tensor;
     got.data = mapped;

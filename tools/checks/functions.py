@@ -14,7 +14,7 @@ FOLDERS = ("src/", "kernels/")
 
 
 def first_line(lines, brace):
-    """Of the definition whose opening brace stands there."""
+    """Of the definition whose opening brace is there."""
     at = brace
     while at > 0 and lines[at - 1] and not lines[at - 1].startswith(("/*", " *", "#", "}")) \
             and not lines[at - 1].endswith((";", "*/")):

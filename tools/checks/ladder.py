@@ -15,9 +15,9 @@ def shown(root, document, text):
         rendered = ladder_tables.render(root, text)
     except (KeyError, IndexError, ValueError, StopIteration) as reason:
         return [f"{document}: the tables need {reason!r} of {ladder_tables.RESULTS}"]
-    for told, kept in zip(text.splitlines(), rendered.splitlines()):
-        if told != kept:
-            return [f"{document}: tools/ladder_tables.py would write \"{kept}\" instead of \"{told}\""]
+    for line, kept in zip(text.splitlines(), rendered.splitlines()):
+        if line != kept:
+            return [f"{document}: tools/ladder_tables.py would write \"{kept}\" instead of \"{line}\""]
     return [f"{document}: tools/ladder_tables.py would change its end"] if rendered != text else []
 
 

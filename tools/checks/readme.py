@@ -18,7 +18,7 @@ def check(root):
         if not readme_tables.place(place).search(texts[name]):
             return [f"{name}: no table of what was measured"]
     rows = readme_tables.report(root, build)
-    # Where the compiler that made the code is not installed, whether it is fresh cannot be told: both are then right.
+    # Where the compiler that made the code is not installed, whether it is fresh is not known: both are then right.
     right = [readme_tables.render(texts, rows, states) for states in (("fresh",), ("fresh", "unchecked"))]
     return [] if texts in right else [f"{name}: it is not that of the evidence: make readme writes it"
                                       for name in names if texts[name] != right[0][name]]
@@ -29,13 +29,13 @@ ROWS = ["D\tp\tslow\tA=1\tq\twarm\t0.5\t0.4\t0.6\t20\t10\t1\tpass\tfail\tfresh",
         "D\tp\tfast\tA=1\tq\twarm\t1.25\t1.2\t1.35\t8\t10\t2.5\tpass\tpass\tfresh",
         "D\tp\tfast\tA=1\tq\tcold\t1.1\t1\t1.2\t9\t10\t2\tpass\tpass\tfresh",
         "D\tp\twrong\tA=1\tq\twarm\t9\t9\t9\t1\t10\t9\tfail\tpass\tfresh",
-        "D\tp\told\tA=1\tq\twarm\t9\t9\t9\t1\t10\t9\tpass\tpass\tstale"]
+        "D\tp\taged\tA=1\tq\twarm\t9\t9\t9\t1\t10\t9\tpass\tpass\tstale"]
 SHOWN = """<!-- table measured -->
 | D | kernel | µs | TFLOP/s | q |
 |---|---|--:|--:|--:|
 | `p` | `fast` | 8 | 2.5 | **1.273 (1.200 … 1.350)** |
 
-Faster when it was judged, changed since, and so not shown: `old` at `p`.
+Faster when it was judged, changed since, and so not shown: `aged` at `p`.
 <!-- end -->
 """
 

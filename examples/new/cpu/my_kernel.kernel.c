@@ -71,7 +71,7 @@ static int64_t row_of(const attune_tensor *tensor, int64_t batch, int64_t head, 
            row * tensor->stride[ATTUNE_STRIDE_SEQ];
 }
 
-/* How many keys the row sees: query row i stands at key i + offset, and a causal mask hides what is behind it. */
+/* How many keys the row sees: query row i is at key i + offset, and a causal mask hides what is behind it. */
 static int64_t keys_of(const attune_args *args, int64_t row)
 {
     if ((args->features & ATTUNE_FEATURE_CAUSAL) == 0) {

@@ -2,7 +2,7 @@
  * (problem, target, config). It does nothing: attune asks it in a process that has no files, no clock and no GPU. */
 #include "attune/kernel.h"
 
-enum { BLOCK_N, PARAMS }; /* where a parameter stands in a config */
+enum { BLOCK_N, PARAMS }; /* where a parameter is in a config */
 
 /* What a search may choose among. A config changes the speed, never the result beyond rounding. */
 static const int32_t block_n[] = {16, 32, 64};
@@ -14,7 +14,7 @@ static const attune_capability can[] = {
      .dtypes = ATTUNE_DTYPES_FORWARD, /* fp32, fp16, bf16 */
      .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_STRICT,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
-     .offsets = ATTUNE_OFFSETS_FORWARD, /* where query rows stand among the keys */
+     .offsets = ATTUNE_OFFSETS_FORWARD, /* where query rows are among the keys */
      .head_dim_qk = {1, 256, 1},        /* least, most, step */
      .head_dim_v = {1, 256, 1},
      .align = 1,

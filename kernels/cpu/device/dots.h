@@ -3,7 +3,7 @@
  *     c[panel][row][16] (+)= sum over pairs p of a[row][p] . b[panel][p][16]
  *
  * Rows of `a` are rows of K, or columns of V; the 16 lanes of a panel are query rows. Both forms read the same arrays:
- * a row of `a` is contiguous, and a pair of it meets the pairs of 16 lanes, which stand side by side.
+ * a row of `a` is contiguous, and a pair of it meets the pairs of 16 lanes, which are side by side.
  *
  * Subnormal numbers count as 0, and so do subnormal sums: that is how the instructions are made.
  */

@@ -15,7 +15,7 @@ typedef struct scores {
     float keys;  /* from vector to vector */
 } scores;
 
-/* Scores whose lanes are rows: `lane` says how far each is behind the first, which stands at `position`. */
+/* Scores whose lanes are rows: `lane` says how far each is behind the first, which is at `position`. */
 INLINE scores scores_of_rows(float *first, int count, int step, vf lane, int64_t position)
 {
     return (scores){first, count, step, lane + (float)position, splat(0), 1};

@@ -140,7 +140,7 @@ INLINE vf power_of_two(int degree, vf f)
  * below -87.3; NaN stays NaN. */
 INLINE vf exponential_of(int degree, vf x)
 {
-    /* Adding 1.5 * 2^23 rounds to an integer that stands in the low bits, here with the exponent's bias. */
+    /* Adding 1.5 * 2^23 rounds to an integer that is in the low bits, here with the exponent's bias. */
     const float magic = 0x1.8p23f + 127;
     vf shifted = x * 0x1.715476p0f + magic;
     vf fraction = x * 0x1.715476p0f - (shifted - magic);

@@ -22,7 +22,7 @@
 #define MULTIPLIES_HIDDEN 0 /* 1: values of hidden keys are multiplied by zero instead of left out */
 #endif
 #ifndef HEADROOM
-#define HEADROOM 0.0f /* what is subtracted from scores stands so far above their maximum */
+#define HEADROOM 0.0f /* what is subtracted from scores lies so far above their maximum */
 #endif
 #ifndef ROUNDED
 #define ROUNDED(weight) (weight) /* an element of P */

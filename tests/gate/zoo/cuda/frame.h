@@ -1,5 +1,5 @@
 /* What the descriptors of both zoos have in common: names as texts, functions of kernels without parameters, and the
- * kernel itself, around the `supports`, `resources` and `steps` of whoever includes this. It stands here because this
+ * kernel itself, around the `supports`, `resources` and `steps` of whoever includes this. It is here because this
  * folder is carried to devices by itself. */
 #ifndef ZOO_FRAME_H
 #define ZOO_FRAME_H

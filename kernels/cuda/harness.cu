@@ -1,4 +1,4 @@
-/* witness: what stands around a timed graph. It fills inputs anew at fixed addresses, poisons outputs, brings inputs
+/* harness: what is around a timed graph. It fills inputs anew at fixed addresses, poisons outputs, brings inputs
  * into the caches, keeps the device busy until the host has enqueued everything, and looks at every output afterwards;
  * and it leaves a pattern in shared memory, registers and stacks for whoever comes next. STAGE says which.
  *
@@ -95,7 +95,7 @@ ATTUNE_INLINE Place place_of(attune_i64 index, attune_i64 heads, attune_i64 rows
     return {batch, head - batch * (unsigned)heads, (unsigned)index - head * (unsigned)rows};
 }
 
-/* The row of the base that stands at `at` under the transform; `group` heads move together. */
+/* The row of the base that is at `at` under the transform; `group` heads move together. */
 ATTUNE_INLINE Place source_of(const attune_args &args, const Transform &transform, Place at, attune_i64 heads)
 {
     attune_i64 head = at.head + transform.head_kv * (heads / args.heads_kv); /* both moves stay below a whole turn */
@@ -459,7 +459,7 @@ ATTUNE_INLINE void poison_local(const attune_args &args)
 }
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
-    witness(const __grid_constant__ attune_args args)
+    harness(const __grid_constant__ attune_args args)
 {
     int lane = (int)threadIdx.x % 32;
     if (STAGE == REFILL) {

@@ -1,21 +1,21 @@
-/* What stands around timed graphs: does its descriptor hold, and does its source compile as predicted? What it does is
+/* The harness of timed graphs: does its descriptor hold, and does its source compile as predicted? What it does is
  * seen on a device, in every timing. */
 #include "cuda/fixture.h"
 
 #include "core/config.h"
 
-extern const attune_kernel at_kernel_witness;
+extern const attune_kernel at_kernel_harness;
 
 static void the_descriptor_is_sound(void **state)
 {
     (void)state;
-    assert_ok(at_kernel_check(&at_kernel_witness));
+    assert_ok(at_kernel_check(&at_kernel_harness));
 }
 
 static void every_stage_compiles_as_predicted(void **state)
 {
     (void)state;
-    if (!fixture_ships(&at_kernel_witness)) {
+    if (!fixture_ships(&at_kernel_harness)) {
         skip();
     }
 }
@@ -35,7 +35,7 @@ static void fillers_have_what_they_fill(void **state)
         at_artifact artifact;
         at_cubin cubin;
         assert_ok(attune_problem_parse("b1,h1,s32,d64,fp16", &problem));
-        assert_ok(at_recipe_ask(&at_kernel_witness, &problem, &target, &config, &recipe));
+        assert_ok(at_recipe_ask(&at_kernel_harness, &problem, &target, &config, &recipe));
         assert_ok(at_provide(&provider, &recipe, &target, &artifact, &cubin));
         assert_int_equal(recipe.resources.smem_bytes, i % 2 == 0 ? target.smem_optin_bytes : 0);
         assert_true(i % 2 != 0 || cubin.entry[0].registers >= 200);

@@ -1,4 +1,4 @@
-/* witness: descriptor of what stands around timed graphs. It computes no attention and is in no catalogue: the gate's
+/* harness: descriptor of what is around timed graphs. It computes no attention and is in no catalogue: the gate's
  * executor loads it by itself, once for each STAGE. */
 #include "attune/kernel.h"
 
@@ -69,7 +69,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     bool of_inputs = stage == 0 || stage == 2;
     bool in_smem = stage == POISON_SMEM;
     bool fills = in_smem || stage == POISON_LOCAL;
-    attune_step_kernel kernel = {.entry = "witness",
+    attune_step_kernel kernel = {.entry = "harness",
                                  .grid = {fills   ? every_multiprocessor(stage)
                                           : waits ? attune_term_const(1)
                                                   : blocks(),
@@ -92,12 +92,12 @@ static const attune_shipped shipped[] = {
 
 static const attune_capability can[] = {ATTUNE_CAN_FORWARD(80, ATTUNE_BIT(ATTUNE_STEP_KERNEL))};
 
-extern const attune_kernel at_kernel_witness;
-const attune_kernel at_kernel_witness = {
+extern const attune_kernel at_kernel_harness;
+const attune_kernel at_kernel_harness = {
     .size = sizeof(attune_kernel),
     .abi = ATTUNE_ABI,
     .target = ATTUNE_TARGET_CUDA,
-    .name = "witness",
+    .name = "harness",
     .summary = "inputs anew, poison, and a look at every output, around what is timed",
     .traits = ATTUNE_TRAIT_NAMED_ONLY | ATTUNE_TRAIT_CLOCKS, /* WAIT looks at the time */
     .param_count = PARAMS,
@@ -109,5 +109,5 @@ const attune_kernel at_kernel_witness = {
     .resources = resources,
     .heuristic = heuristic,
     .steps = steps,
-    .source = "witness.cu",
+    .source = "harness.cu",
 };
