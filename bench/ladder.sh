@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that docs/ladder.md shows, measured in one go on a machine with an NVIDIA GPU, PyTorch and ncu.
+# Everything that docs/ladder.md and its notes show, measured in one go on a machine with an NVIDIA GPU, PyTorch and ncu.
 # ladder.sh DIRECTORY OUT [PART...]: DIRECTORY is build/gpu; files go into OUT, under the names that bench/results/ and
 # tools/ladder_tables.py know. Parts, all without one: rungs, stages, plans, guards, calls, counters, racecheck.
 # KERNELS=A,B restricts stages and counters to these; KEEP is the rung whose full report ncu keeps, or none.

@@ -3,7 +3,7 @@
  * Two parts of a block exchange words among themselves, each in as many rounds as it is asked for, with two meetings a
  * round. Then each thread writes its word, the whole block meets, and each thread reads a word of the other part. With
  * one barrier of the block or more nothing can go wrong, and the words are checked; with none it is a race, which the
- * tool has to report. docs/ladder.md shows what it reports. */
+ * tool has to report. docs/notes/ladder.md shows what it reports. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -18,9 +18,9 @@ import re
 import shutil
 import sys
 
-DOCUMENT = "docs/ladder.md"
-DOCUMENTS = (DOCUMENT, "docs/hopper.md", "docs/hopper_small.md", "docs/notes/hopper.md",
-             "docs/notes/hopper_small.md", "docs/notes/ladder.md")
+BY_RUNG = "docs/notes/rungs.md"
+DOCUMENTS = ("docs/ladder.md", BY_RUNG, "docs/hopper.md", "docs/hopper_small.md",
+             "docs/notes/hopper.md", "docs/notes/hopper_small.md", "docs/notes/ladder.md")
 RESULTS = "bench/results"
 MERGED = ("stages.tsv", "counters.tsv")
 SMALL, BIG = "b1,h8,s512,d64,fp16", "b8,h16,s2048,d128,fp16"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/ladder.md and the Hopper pages show the numbers that bench/results keeps; the ladder has one for each rung."""
+"""The ladder's pages and the Hopper pages show the numbers that bench/results keeps; each rung has its table."""
 import os
 import sys
 
@@ -24,9 +24,9 @@ def shown(root, document, text):
 def check(root):
     there = [name for name in ladder_tables.DOCUMENTS if os.path.exists(os.path.join(root, name))]
     texts = {name: tree.read(root, name) for name in there}
-    ladder = texts.get(ladder_tables.DOCUMENT)
-    complaints = [f"{ladder_tables.DOCUMENT}: no table of rung {name}" for name in ladder_tables.RUNGS
-                  if ladder is not None and f"<!-- table rung {name} -->" not in ladder]
+    rungs = texts.get(ladder_tables.BY_RUNG)
+    complaints = [f"{ladder_tables.BY_RUNG}: no table of rung {name}" for name in ladder_tables.RUNGS
+                  if rungs is not None and f"<!-- table rung {name} -->" not in rungs]
     return complaints + [complaint for name, text in texts.items() for complaint in shown(root, name, text)]
 
 
@@ -42,12 +42,12 @@ SHOWN = """<!-- table calls -->
 <!-- end -->
 """
 MISTAKES = [
-    ({"docs/ladder.md": PLACES + SHOWN.replace("2100", "2050"), "bench/results/calls.tsv": CALLS}, "instead of"),
-    ({"docs/ladder.md": PLACES + SHOWN, "bench/results/calls.tsv": "bare_ns\n2000\n"}, "the tables need"),
-    ({"docs/ladder.md": SHOWN, "bench/results/calls.tsv": CALLS}, "no table of rung minimal"),
+    ({"docs/notes/rungs.md": PLACES + SHOWN.replace("2100", "2050"), "bench/results/calls.tsv": CALLS}, "instead of"),
+    ({"docs/notes/rungs.md": PLACES + SHOWN, "bench/results/calls.tsv": "bare_ns\n2000\n"}, "the tables need"),
+    ({"docs/notes/rungs.md": SHOWN, "bench/results/calls.tsv": CALLS}, "no table of rung minimal"),
     ({"docs/hopper.md": SHOWN.replace("2300", "2350"), "bench/results/calls.tsv": CALLS}, "docs/hopper.md: tools"),
 ]
-CLEAN = {"docs/ladder.md": PLACES + SHOWN, "bench/results/calls.tsv": CALLS}
+CLEAN = {"docs/notes/rungs.md": PLACES + SHOWN, "bench/results/calls.tsv": CALLS}
 # Lines of a kernel measured anew replace those of before, whatever its config; others stay, new ones come last.
 BEFORE = ["# machine", "problem\tkernel\tus", "s\tminimal:A=1\t9", "s\twmma:A=1\t8", "s\twmma:A=1\t7", "l\twmma:A=1\t6"]
 ANEW = ["# machine", "problem\tkernel\tus", "s\twmma:A=2\t5", "s\twmma_ws:A=1\t4"]
