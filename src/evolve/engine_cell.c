@@ -20,6 +20,14 @@ static attune_status open_live(at_engine *on, at_cell *cell)
     return at_measurer_open(&options, &cell->measurer);
 }
 
+/* Fresh processes of a final that ties may take: no more than a search that counts its runs was given. */
+static int final_processes(const at_evolve_options *options)
+{
+    enum { LEAST = 5, MOST = 23 };
+    const bool few = options->budget_runs > 0 && options->budget_runs < MOST;
+    return !few ? MOST : options->budget_runs > LEAST ? options->budget_runs : LEAST;
+}
+
 /* The search's own choices that nobody is asked about. Few blocks and processes where many problems are to be
  * refreshed, all that a final can use where one is searched for. */
 static void fill_search(const at_engine *on, const at_cell *cell, at_search_options *search)
@@ -39,7 +47,7 @@ static void fill_search(const at_engine *on, const at_cell *cell, at_search_opti
                                   .batch = at_engine_batch(on),
                                   .baseline = -1,
                                   .final_processes = brief ? 3 : 5,
-                                  .final_processes_max = brief ? 3 : 23,
+                                  .final_processes_max = brief ? 3 : final_processes(options),
                                   .final_blocks = brief ? 6 : 10,
                                   .final_s = hurry ? options->budget_s : final_s,
                                   .brief = brief,

@@ -63,7 +63,7 @@ static void a_small_search(void **state)
     assert_int_equal(folder_make(&in), 0);
     (void)folder_path(&in, "search.jsonl", ledger);
     (void)folder_path(&in, "micro.txt", seeds);
-    outcome got = COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--budget", "6runs", "--quick", "--cases", "5",
+    outcome got = COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--budget", "4runs", "--quick", "--cases", "5",
                           "--ledger", ledger, "--seeds", seeds);
     assert_true(got.code == 0 || got.code == 4);
     holds(got.out, "b1,h2,s96,d64,fp32\n");
@@ -82,11 +82,11 @@ static void a_small_search(void **state)
     assert_ok(at_ledger_read(ledger, &log));
     assert_true(log->ended && log->space != NULL);
     assert_string_equal(log->event[0].as.start.kernel, "cpu_tiled");
-    assert_string_equal(log->event[0].as.start.budget, "6runs");
+    assert_string_equal(log->event[0].as.start.budget, "4runs");
     at_ledger_free(log);
     outcome_expect(COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--ledger", ledger), AT_EXIT_USAGE,
                    "none is overwritten: --resume goes on with it");
-    got = COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--budget", "6runs", "--ledger", ledger, "--resume");
+    got = COMMAND("evolve", "cpu_tiled", "b1,h2,s96,d64,fp32", "--budget", "4runs", "--ledger", ledger, "--resume");
     holds(got.out, "its ledger has an end already");
     assert_int_equal(got.code, 0);
     outcome_free(&got);

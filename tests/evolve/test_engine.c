@@ -338,7 +338,7 @@ static void fixed_parameters_stay_as_they_are(void **state)
     on.options.prove = false;
     on.options.refresh = false;
     on.options.strategy = "random";
-    on.options.budget_runs = 4;
+    on.options.budget_runs = 2;
     on.options.budget_s = 2; /* finals are no longer than that */
     on.options.kernel = "cpu_tiled:BLOCK_M=16,BLOCK_N=32";
     on.options.ledger = folder_path(&on.in, "fixed.jsonl", path);
@@ -366,6 +366,7 @@ static void fixed_parameters_stay_as_they_are(void **state)
     assert_int_equal(access(folder_path(&on.in, "cpu_tiled_b1_h1_s64_d64_fp32.jsonl", path), F_OK), -1);
     on.options.kernel = "cpu_tiled:BLOCK_M=16,BLOCK_N=32";
     on.options.ledger = on.in.path;
+    on.options.refresh = true;
     run(&on);
     assert_int_equal(
         access(folder_path(&on.in, "cpu_tiled_BLOCK_M_16_BLOCK_N_32_b1_h1_s64_d64_fp32.jsonl", path), F_OK), 0);
