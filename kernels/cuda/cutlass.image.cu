@@ -20,11 +20,16 @@
 #define ATTUNE_ALIGN 16
 #define ATTUNE_OFFSET_KIND 0
 #define ATTUNE_WINDOW_LEFT 0
-#define ATTUNE_WINDOW_RIGHT 0
+#define ATTUNE_WINDOW_RIGHT 2 /* of a causal mask; keys_until knows whether there is one */
+#define ATTUNE_HAS_SOFTCAP 0
+#define ATTUNE_HAS_ALIBI 0
+#define ATTUNE_HAS_BIAS 0
+#define ATTUNE_HAS_MASK 0
 #define ATTUNE_HAS_SINK 0
 #define ATTUNE_HAS_SEQUSED 0
 #define ATTUNE_HAS_VARLEN 0
 #include "cutlass.h"
+#include "device/score.cuh"
 #include "device/softmax.cuh"
 
 namespace
@@ -174,12 +179,13 @@ template <class Element, class OpClass> ATTUNE_INLINE key_layout key_layout_of(i
     return {odd, (odd + align - 1) / align * align - odd};
 }
 
-/* How many keys the rows up to `row` see. */
+/* How many keys the rows up to `row` see. For keys_seen a mask is a macro, here an argument: the end of its window is
+ * what the house's hooks are asked for, where there is one. */
 ATTUNE_INLINE int keys_until(const attune_args &args, int row)
 {
     attune_i64 end = args.seqlen_kv;
     if (args.features & ATTUNE_FEATURE_CAUSAL) {
-        end = min(end, row + args.seqlen_kv - args.seqlen_q + 1);
+        end = min(end, window_end(args, row + args.seqlen_kv - args.seqlen_q));
     }
     return (int)max(end, (attune_i64)0);
 }
@@ -249,7 +255,7 @@ template <class Element, class OpClass> ATTUNE_INLINE void softmax(const attune_
     }
     int lane = (int)threadIdx.x % 32, query = (int)(index % args.seqlen_q), pitch = (int)pitch_of(args);
     attune_i64 head = index / args.seqlen_q % args.heads_q, batch = index / args.seqlen_q / args.heads_q;
-    float *s = scores_of(args, batch, head) + (attune_i64)query * pitch, scale = args.scale * LOG2_E;
+    float *s = scores_of(args, batch, head) + (attune_i64)query * pitch, scale = score_factor(args);
     Element *p = reinterpret_cast<Element *>(s);
     key_layout keys = key_layout_of<Element, OpClass>((int)args.seqlen_kv);
     int seen = keys_until(args, query);
