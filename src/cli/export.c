@@ -9,8 +9,8 @@
 #include "cli/progress.h"
 #include "core/config.h"
 #include "core/descriptor.h"
-#include "core/plan.h"
 #include "cuda/cuda.h"
+#include "library/catalogue.h"
 #include "library/context.h"
 #include "stranger/stranger.h"
 
@@ -61,27 +61,39 @@ static void add_item(job *work, const attune_kernel *kernel, const attune_proble
     ++work->count;
 }
 
+/* What a plan would run, by its text. */
+static attune_status read_choice(const job *work, const attune_plan *plan, const attune_kernel **kernel,
+                                 attune_config *config)
+{
+    char name[AT_KERNEL_TEXT_MAX];
+    const char *params;
+    AT_FORWARD(at_kernel_text_split(attune_plan_kernel(plan), name, sizeof name, &params));
+    *kernel = work->named.kernel != NULL ? work->named.kernel : at_catalogue_find(name);
+    return at_config_parse(*kernel, params, config);
+}
+
 /* What the planner chooses, then the likeliest other configs of that kernel: heuristics look at how many
  * multiprocessors there are, and devices of one architecture differ in that. */
 static attune_status add_choice(job *work, attune_context *context, const attune_problem *problem,
                                 const attune_target *target)
 {
     attune_plan *plan = NULL;
-    attune_config config;
+    const attune_kernel *kernel = NULL;
+    attune_config chosen = {{0}}, config;
     AT_FORWARD(work->named.kernel != NULL
                    ? at_plan_kernel(context, problem, work->named.kernel, work->named.params, &plan)
                    : attune_plan_create(context, problem, NULL, &plan));
-    const attune_kernel *kernel = plan->loaded->kernel;
+    attune_status status = read_choice(work, plan, &kernel, &chosen);
+    attune_plan_destroy(plan);
+    AT_FORWARD(status);
     int64_t added = 1;
-    add_item(work, kernel, problem, target, &plan->loaded->config);
+    add_item(work, kernel, problem, target, &chosen);
     for (int32_t i = 0; added < work->configs && at_kernel_heuristic(kernel, problem, target, i, &config); ++i) {
-        if (at_kernel_fits(kernel, problem, target, &config, NULL) &&
-            memcmp(&config, &plan->loaded->config, sizeof config) != 0) {
+        if (at_kernel_fits(kernel, problem, target, &config, NULL) && memcmp(&config, &chosen, sizeof config) != 0) {
             add_item(work, kernel, problem, target, &config);
             ++added;
         }
     }
-    attune_plan_destroy(plan);
     return ATTUNE_OK;
 }
 
