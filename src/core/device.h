@@ -59,6 +59,9 @@ typedef struct at_device_ops {
     attune_status (*download)(at_device *device, void *to, const void *from, size_t bytes);
     /* Fills a GPU's shared memory, which kernels may read before they write it, with a pattern. May be NULL. */
     attune_status (*poison_smem)(at_device *device, int pattern);
+    /* From now on (`on`), or no longer, runs the same kernel with delays behind its barriers. ATTUNE_UNSUPPORTED or
+     * ATTUNE_COMPILE_ERROR where there can be no such code. May be NULL. */
+    attune_status (*delay)(at_device *device, const at_loaded *loaded, bool on);
     void (*close)(at_device *device);
 } at_device_ops;
 
