@@ -1,5 +1,5 @@
 /* wgmma_small: descriptor. The source says how it works. */
-#include "launch.h"
+#include "attune/kernel.h"
 
 enum {
     ROWS,
@@ -184,7 +184,10 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *out)
 {
     (void)target;
-    *out = at_block_resources(threads_of(config), smem_of(problem, config));
+    *out = (attune_resources){.threads = threads_of(config),
+                              .smem_bytes = smem_of(problem, config),
+                              .scratch_bytes = 0,
+                              .workspace = attune_term_const(0)};
 }
 
 static bool is_short_unmasked(const attune_problem *problem)

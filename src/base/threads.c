@@ -298,6 +298,20 @@ static int start_workers(at_pool *pool, int *error)
 
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
 
+void at_pool_each_scratch(at_pool *pool, void (*see)(void *context, unsigned char *scratch), void *context)
+{
+    const int workers = pool->parallel_for == NULL ? pool->threads - 1 : 0;
+    for (int i = 0; i < workers; ++i) {
+        see(context, pool->scratch + (size_t)i * pool->stride);
+    }
+    for (int i = 0; i < AT_SLOTS; ++i) {
+        unsigned char *scratch = pool->slots.slot[i].scratch;
+        if (scratch != NULL) {
+            see(context, scratch);
+        }
+    }
+}
+
 /* The workers, where nobody else has them. */
 static bool take_workers(at_pool *pool)
 {

@@ -33,6 +33,8 @@ typedef union at_made_room {
     unsigned char bytes[AT_MADE_MAX];
 } at_made_room;
 
+enum { AT_FILL_NOTHING = -1 };
+
 typedef struct at_device_ops {
     /* Makes a kernel ready; the recipe itself is not kept, what it points to is. It may be a stranger's: whatever in
      * it could do harm here is checked. */
@@ -57,11 +59,9 @@ typedef struct at_device_ops {
     void (*release)(at_device *device, void *data);
     attune_status (*upload)(at_device *device, void *to, const void *from, size_t bytes);
     attune_status (*download)(at_device *device, void *to, const void *from, size_t bytes);
-    /* Fills a GPU's shared memory, which kernels may read before they write it, with a pattern. May be NULL. */
+    /* Before the next call, fills what kernels may read before they write it (a GPU's shared memory, a CPU's scratch)
+     * with a pattern, or leaves it as it is: AT_FILL_NOTHING. May be NULL. */
     attune_status (*poison_smem)(at_device *device, int pattern);
-    /* From now on (`on`), or no longer, runs the same kernel with delays behind its barriers. ATTUNE_UNSUPPORTED or
-     * ATTUNE_COMPILE_ERROR where there can be no such code. May be NULL. */
-    attune_status (*delay)(at_device *device, const at_loaded *loaded, bool on);
     void (*close)(at_device *device);
 } at_device_ops;
 

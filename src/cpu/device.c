@@ -5,11 +5,16 @@
 #include "core/target.h"
 #include "core/term.h"
 #include "cpu/cpu.h"
+#include "cpu/guard.h"
 
 typedef struct cpu_device {
     at_device base;
     at_pool *pool;
     at_memory memory;
+    at_cpu_guard guard;
+    bool is_judged; /* the next launch */
+    bool keeps;
+    uint64_t judged_by;
 } cpu_device;
 
 typedef struct cpu_loaded {
@@ -170,12 +175,18 @@ static attune_status cpu_inspect(const at_loaded *loaded, const attune_args *arg
 typedef struct run {
     attune_attend attend;
     const attune_args *args;
+    at_cpu_guard *guard; /* NULL: nobody looks */
 } run;
 
 static void run_item(void *context, int64_t item, void *scratch)
 {
     const run *one = context;
     one->attend(one->args, item, scratch);
+}
+
+static void run_judged_item(void *context, int64_t item, void *scratch)
+{
+    at_cpu_guard_item(((const run *)context)->guard, run_item, context, item, scratch);
 }
 
 static attune_status items_of(const cpu_loaded *loaded, const attune_step_kernel *step, const at_sizes *sizes,
@@ -195,10 +206,11 @@ static attune_status items_of(const cpu_loaded *loaded, const attune_step_kernel
 static attune_status launch_kernel(const cpu_loaded *loaded, const attune_step_kernel *step, const at_sizes *sizes,
                                    const attune_args *args)
 {
+    cpu_device *device = (cpu_device *)loaded->base.device;
     int64_t items;
     AT_FORWARD(items_of(loaded, step, sizes, &items));
-    run one = {loaded->attend, args};
-    at_pool_run(((const cpu_device *)loaded->base.device)->pool, items, run_item, &one);
+    run one = {loaded->attend, args, device->is_judged ? &device->guard : NULL};
+    at_pool_run(device->pool, items, one.guard != NULL ? run_judged_item : run_item, &one);
     return ATTUNE_OK;
 }
 
@@ -222,12 +234,10 @@ static attune_status launch_fill(const cpu_loaded *loaded, const attune_step_fil
     return ATTUNE_OK;
 }
 
-static attune_status cpu_launch(const at_loaded *loaded, at_made *made, void *stream)
+static attune_status launch_steps(const at_loaded *loaded, attune_args *args)
 {
-    attune_args *args = &made->args;
     const cpu_loaded *own = (const cpu_loaded *)loaded;
     at_sizes sizes;
-    AT_FAIL_IF(stream != NULL, ATTUNE_INVALID_ARGUMENT, "stream is not NULL: a CPU target has none");
     at_sizes_fill(&sizes, args, &loaded->device->target);
     for (int i = 0; i < loaded->steps.count; ++i) {
         const attune_step *step = &loaded->steps.step[i];
@@ -236,6 +246,28 @@ static attune_status cpu_launch(const at_loaded *loaded, at_made *made, void *st
                                                   : launch_kernel(own, &step->as.kernel, &sizes, args));
     }
     return ATTUNE_OK;
+}
+
+static attune_status cpu_launch(const at_loaded *loaded, at_made *made, void *stream)
+{
+    cpu_device *device = (cpu_device *)loaded->device;
+    AT_FAIL_IF(stream != NULL, ATTUNE_INVALID_ARGUMENT, "stream is not NULL: a CPU target has none");
+    if (!device->is_judged) {
+        return launch_steps(loaded, &made->args);
+    }
+    at_cpu_guard_begin(&device->guard, device->pool, (size_t)loaded->resources.scratch_bytes, device->judged_by,
+                       device->keeps);
+    attune_status status = launch_steps(loaded, &made->args);
+    device->is_judged = false;
+    return status == ATTUNE_OK ? at_cpu_guard_end(&device->guard, device->pool) : status;
+}
+
+void at_cpu_guard_next(at_device *device, uint64_t seed, bool keeps)
+{
+    cpu_device *own = (cpu_device *)device;
+    own->is_judged = true;
+    own->keeps = keeps;
+    own->judged_by = seed;
 }
 
 /* ---- Items, on the caller's threads -------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "core/target.h"
 #include "cpu/cpu.h"
+#include "cpu/guard.h"
 
 enum { THREADS_MAX = 1024 };
 
@@ -150,7 +151,7 @@ static attune_status resolve_pool(const attune_options *options, at_settings *se
                "options.allocate and options.release: both are needed, or neither");
     AT_FAIL_IF(options->callers < 0 || options->callers > AT_CALLERS_MAX, ATTUNE_INVALID_ARGUMENT,
                "options.callers is %d; allowed are 0 ... %d", (int)options->callers, AT_CALLERS_MAX);
-    settings->pool.scratch_bytes = ATTUNE_SCRATCH_MAX;
+    settings->pool.scratch_bytes = ATTUNE_SCRATCH_MAX + AT_SCRATCH_GUARD;
     settings->pool.callers = options->callers;
     settings->pool.memory = (at_memory){options->allocate, options->release, options->memory_user};
     settings->pool.parallel_for = options->parallel_for;

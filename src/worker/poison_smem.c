@@ -1,11 +1,11 @@
 /* What a kernel could read without having written it: shared memory, registers, stacks. Before each call that is judged
  * a worker fills all of a GPU's with something else, as whatever ran there before might have: who begins with what he
- * finds gives other bits. In between calls of a timed graph nothing is filled: there shared memory is what the call
- * before left. */
+ * finds gives other bits. On a CPU that is scratch and stacks (cpu/guard.h). In between calls of a timed graph nothing
+ * is filled: there shared memory is what the call before left. */
 #include "base/status.h"
 #include "core/config.h"
 #include "core/problem.h"
-#include "measure/clock.h"
+#include "cpu/cpu.h"
 #include "worker/worker_ops.h"
 
 extern const attune_kernel at_kernel_harness;
@@ -46,12 +46,19 @@ int64_t at_filler_draw(at_random *random)
 attune_status at_worker_fill(at_worker *worker, void *stream)
 {
     at_filling *filling = &worker->filling;
+    const bool keeps = filling->is_wanted && filling->wanted == AT_FILL_NOTHING;
     if (worker->device->target.kind != ATTUNE_TARGET_CUDA) {
+        bool any = !filling->is_wanted && at_random_below(&filling->random, 2) == 0;
+        filling->is_wanted = false;
+        at_cpu_guard_next(worker->device, at_random_next(&filling->random), keeps || any);
+        return ATTUNE_OK;
+    }
+    if (keeps) {
+        filling->is_wanted = false;
         return ATTUNE_OK;
     }
     for (int stage = 0; stage < AT_FILLERS; ++stage) {
         if (filling->filler[stage] == NULL) {
-            filling->random = at_random_seed((uint64_t)at_clock_monotonic().now_ns(NULL), 0x66696c6c);
             AT_FORWARD(at_filler_load(worker->device, stage, &filling->filler[stage]));
         }
     }
@@ -63,12 +70,12 @@ attune_status at_worker_fill(at_worker *worker, void *stream)
     return ATTUNE_OK;
 }
 
-/* Nothing comes of it on a CPU, whose kernels have no memory but what they are given. */
+/* Nothing comes of it on a CPU, where what is filled is drawn. */
 static attune_status poison_smem(at_worker *worker, const json_t *request, json_t *answer)
 {
     int64_t pattern;
     (void)answer;
-    AT_FORWARD(at_json_int(request, "request", "pattern", 0, INT32_MAX, &pattern));
+    AT_FORWARD(at_json_int(request, "request", "pattern", AT_FILL_NOTHING, INT32_MAX, &pattern));
     worker->filling.wanted = pattern;
     worker->filling.is_wanted = true;
     return ATTUNE_OK;

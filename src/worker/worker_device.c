@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "cuda/nvml.h"
 #include "cuda/rates.h"
+#include "measure/clock.h"
 #include "wire/channel.h"
 #include "worker/worker_ops.h"
 
@@ -63,6 +64,7 @@ static attune_status open_device(at_worker *worker, const json_t *request, json_
     AT_FORWARD(read_optional(request, "target", &options.target));
     AT_FORWARD(read_optional(request, "isa", &options.isa));
     options.threads = (int32_t)threads;
+    worker->filling.random = at_random_seed((uint64_t)at_clock_monotonic().now_ns(NULL), 0x66696c6c);
     if (json_is_true(json_object_get(request, "confined"))) {
         AT_FORWARD(at_candidate_begin(&worker->candidate_code));
     }

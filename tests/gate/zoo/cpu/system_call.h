@@ -3,7 +3,7 @@
 #define ZOO_CPU_SYSTEM_CALL_H
 
 #if defined(__x86_64__)
-enum { CALL_OPENAT = 257, CALL_FORK = 57, CALL_SOCKET = 41, CALL_CLOCK = 228 };
+enum { CALL_OPENAT = 257, CALL_FORK = 57, CALL_SOCKET = 41, CALL_CLOCK = 228, CALL_MMAP = 9, CALL_BRK = 12 };
 
 static long system_call(long number, long a, long b, long c)
 {
@@ -11,8 +11,22 @@ static long system_call(long number, long a, long b, long c)
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return result;
 }
+
+/* So many bytes of memory. */
+static long map_memory(long bytes)
+{
+    long result;
+    register long flags __asm__("r10") = 0x22; /* private, anonymous */
+    register long file __asm__("r8") = -1;
+    register long from __asm__("r9") = 0;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(CALL_MMAP), "D"(0), "S"(bytes), "d"(3), "r"(flags), "r"(file), "r"(from)
+                     : "rcx", "r11", "memory");
+    return result;
+}
 #elif defined(__aarch64__)
-enum { CALL_OPENAT = 56, CALL_FORK = 220, CALL_SOCKET = 198, CALL_CLOCK = 113 };
+enum { CALL_OPENAT = 56, CALL_FORK = 220, CALL_SOCKET = 198, CALL_CLOCK = 113, CALL_MMAP = 222, CALL_BRK = 214 };
 
 static long system_call(long number, long a, long b, long c)
 {
@@ -21,6 +35,22 @@ static long system_call(long number, long a, long b, long c)
     register long third __asm__("x2") = c;
     register long which __asm__("x8") = number;
     __asm__ volatile("svc 0" : "+r"(result) : "r"(second), "r"(third), "r"(which) : "memory");
+    return result;
+}
+
+static long map_memory(long bytes)
+{
+    register long result __asm__("x0") = 0;
+    register long size __asm__("x1") = bytes;
+    register long access __asm__("x2") = 3;
+    register long flags __asm__("x3") = 0x22;
+    register long file __asm__("x4") = -1;
+    register long from __asm__("x5") = 0;
+    register long which __asm__("x8") = CALL_MMAP;
+    __asm__ volatile("svc 0"
+                     : "+r"(result)
+                     : "r"(size), "r"(access), "r"(flags), "r"(file), "r"(from), "r"(which)
+                     : "memory");
     return result;
 }
 #endif
