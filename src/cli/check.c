@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/check_list.h"
+#include "cli/check_sanitize.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "core/plan.h"
@@ -348,6 +349,19 @@ static int report(const session *on)
     return wrong ? AT_EXIT_WRONG : AT_EXIT_OK;
 }
 
+/* What a sanitizer sees besides, of kernels whose numbers are right. */
+static int sanitize(const session *on, int code)
+{
+    bool wrong = false;
+    if (code != AT_EXIT_OK || !at_cli_given(on->cli, "--sanitize")) {
+        return code;
+    }
+    attune_status status = on->suite.device->target.kind == ATTUNE_TARGET_CUDA
+                               ? at_check_sanitize(on->cli, &on->list, &wrong)
+                               : at_fail(ATTUNE_UNSUPPORTED, "--sanitize: compute-sanitizer looks at GPUs only");
+    return status != ATTUNE_OK ? at_cli_fail(on->cli, status) : wrong ? AT_EXIT_WRONG : AT_EXIT_OK;
+}
+
 static int run(const at_cli *cli)
 {
     session on = {.cli = cli, .named = {.params = ""}};
@@ -358,9 +372,7 @@ static int run(const at_cli *cli)
         /* What was found before the machine gave up is worth reading, too. */
         code = status == ATTUNE_OK || on.done > 0 ? report(&on) : AT_EXIT_OK;
     }
-    if (status != ATTUNE_OK) {
-        code = at_cli_fail(cli, status);
-    }
+    code = status != ATTUNE_OK ? at_cli_fail(cli, status) : sanitize(&on, code);
     if (on.worker != NULL) {
         on.worker->ops->close(on.worker);
     }
@@ -377,6 +389,7 @@ static const at_option options[] = {
      "cases to execute a problem; without it 100, or 20 of the built-in ones and with --all-configs"},
     {"--case", "I", NULL, "run case I of one PROBLEM alone, as a failure's command does"},
     {"--seed", "S", NULL, "which cases: case I of a problem depends on the problem, S and I alone; without it 1"},
+    {"--sanitize", NULL, NULL, "of a CUDA kernel: three small cases of each problem below compute-sanitizer, too"},
     {"--all-configs", NULL, NULL, "of --kernel KERNEL[:PARAM=VALUE,...] every config that fits, each on each problem"},
     {NULL, NULL, NULL, NULL},
 };
@@ -392,6 +405,10 @@ const at_verb at_verb_check = {
             "At least 40 of 100 cases are the PROBLEM itself with every family of inputs; the others vary lengths,\n"
             "strides, heads, layouts, masks and features within what the kernel supports. Without a PROBLEM, a\n"
             "built-in set that covers every feature is checked; of a kernel that is named, those that it supports.\n"
+            "\n"
+            "--sanitize runs three small cases more of each problem below compute-sanitizer ($ATTUNE_SANITIZER, else\n"
+            "in PATH or /usr/local/cuda/bin): what memcheck and initcheck report is wrong, what racecheck reports is\n"
+            "shown.\n"
             "\n"
             "--kernel takes a folder with a source and a descriptor, too (docs/kernels.md), which then runs in a\n"
             "worker of its own.\n"

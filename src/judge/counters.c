@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/scratch.h"
@@ -83,37 +82,9 @@ attune_status at_counters_choose(const char *query, char **metrics)
 
 /* ---- ncu --------------------------------------------------------------------------------------------------------- */
 
-/* The first NAME in the directories of a PATH that can be executed. */
-static char *find_in(const char *directories, const char *name)
-{
-    for (const char *at = directories; at != NULL && *at != '\0';) {
-        size_t length = strcspn(at, ":");
-        char *path = NULL;
-        if (asprintf(&path, "%.*s/%s", (int)length, at, name) < 0) {
-            return NULL;
-        }
-        if (length > 0 && access(path, X_OK) == 0) {
-            return path;
-        }
-        free(path);
-        at += length + (at[length] == ':');
-    }
-    return NULL;
-}
-
 attune_status at_counters_find(char **ncu)
 {
-    const char *named = getenv("ATTUNE_NCU");
-    if (named != NULL && named[0] != '\0') {
-        *ncu = access(named, X_OK) == 0 ? strdup(named) : NULL;
-        AT_FAIL_IF(*ncu == NULL, ATTUNE_NOT_FOUND, "ATTUNE_NCU names %s, which cannot be executed", named);
-        return ATTUNE_OK;
-    }
-    *ncu = find_in(getenv("PATH"), "ncu");
-    *ncu = *ncu != NULL ? *ncu : find_in("/usr/local/cuda/bin", "ncu");
-    AT_FAIL_IF(*ncu == NULL, ATTUNE_NOT_FOUND,
-               "ncu is neither in PATH nor in /usr/local/cuda/bin; ATTUNE_NCU can name it");
-    return ATTUNE_OK;
+    return at_process_find("ATTUNE_NCU", "ncu", ncu);
 }
 
 /* The list is long, so it goes through a file. */

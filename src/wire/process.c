@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,4 +104,37 @@ const char *at_process_end(int wait_status, char text[160])
         (void)snprintf(text, MOST, "ended by itself with exit code %d", WEXITSTATUS(wait_status));
     }
     return text;
+}
+
+/* The first NAME in the directories of a PATH that can be executed. */
+static char *find_in(const char *directories, const char *name)
+{
+    for (const char *at = directories; at != NULL && *at != '\0';) {
+        size_t length = strcspn(at, ":");
+        char *path = NULL;
+        if (asprintf(&path, "%.*s/%s", (int)length, at, name) < 0) {
+            return NULL;
+        }
+        if (length > 0 && access(path, X_OK) == 0) {
+            return path;
+        }
+        free(path);
+        at += length + (at[length] == ':');
+    }
+    return NULL;
+}
+
+attune_status at_process_find(const char *variable, const char *name, char **path)
+{
+    const char *named = getenv(variable);
+    if (named != NULL && named[0] != '\0') {
+        *path = access(named, X_OK) == 0 ? strdup(named) : NULL;
+        AT_FAIL_IF(*path == NULL, ATTUNE_NOT_FOUND, "%s names %s, which cannot be executed", variable, named);
+        return ATTUNE_OK;
+    }
+    *path = find_in(getenv("PATH"), name);
+    *path = *path != NULL ? *path : find_in("/usr/local/cuda/bin", name);
+    AT_FAIL_IF(*path == NULL, ATTUNE_NOT_FOUND, "%s is neither in PATH nor in /usr/local/cuda/bin; %s can name it",
+               name, variable);
+    return ATTUNE_OK;
 }

@@ -17,5 +17,8 @@ attune_status at_process_run(const char *const *command, double seconds, char sa
 /* What became of a process whose wait status this is, as part of a sentence: "was ended by the sandbox: ...", "was
  * ended by signal 11 (Segmentation fault)", "ended by itself with exit code 3". */
 const char *at_process_end(int wait_status, char text[160]);
+/* Where a program is: what the environment's `variable` names, else in PATH, else in /usr/local/cuda/bin.
+ * ATTUNE_NOT_FOUND says where it was looked for. For the caller to free. */
+attune_status at_process_find(const char *variable, const char *name, char **path);
 
 #endif

@@ -52,6 +52,13 @@ static void tables_are_for_tools(void **state)
     outcome_free(&result);
 }
 
+static void a_sanitizer_is_for_gpus(void **state)
+{
+    (void)state;
+    ends(COMMAND("check", "--sanitize", "--cases", "2", "--target", "cpu", "b1,h1,s8,d8,fp32"), AT_EXIT_USAGE,
+         "--sanitize: compute-sanitizer looks at GPUs only");
+}
+
 static void one_case_alone(void **state)
 {
     (void)state;
@@ -122,11 +129,9 @@ int main(int argc, char **argv)
         return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_is_said),
-        cmocka_unit_test(tables_are_for_tools),
-        cmocka_unit_test(one_case_alone),
-        cmocka_unit_test(bad_usage),
-        cmocka_unit_test(an_interrupt_is_no_verdict),
+        cmocka_unit_test(right_is_said),      cmocka_unit_test(tables_are_for_tools),
+        cmocka_unit_test(one_case_alone),     cmocka_unit_test(a_sanitizer_is_for_gpus),
+        cmocka_unit_test(bad_usage),          cmocka_unit_test(an_interrupt_is_no_verdict),
         cmocka_unit_test(a_strangers_folder),
     };
     return cmocka_run_group_tests_name("check", tests, NULL, NULL);
