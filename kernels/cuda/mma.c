@@ -98,10 +98,7 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *out)
 {
     (void)target;
-    *out = (attune_resources){.threads = threads_of(config),
-                              .smem_bytes = smem_of(problem, config),
-                              .scratch_bytes = 0,
-                              .workspace = attune_term_const(0)};
+    *out = at_block_resources(threads_of(config), smem_of(problem, config));
 }
 
 /* By what was fastest on an H200, for head dims up to 64, 128 and 256; then what fits where there is less shared
@@ -150,11 +147,7 @@ static const attune_config smallest = {{2, 1, 1, 32, 2, 0, 0, 1}};
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    if (smem_of(problem, &smallest) > target->smem_optin_bytes) {
-        return attune_refuse(reason, "shared memory %d B a block: the device gives %d", smem_of(problem, &smallest),
-                             target->smem_optin_bytes);
-    }
-    return true;
+    return at_has_shared_memory(target, smem_of(problem, &smallest), reason);
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -179,18 +172,7 @@ static const attune_shipped shipped[] = {
 };
 
 static const attune_capability can[] = {
-    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
-     .dtypes = ATTUNE_DTYPES_HALF,
-     .features = ATTUNE_FEATURES_FORWARD,
-     .offsets = ATTUNE_OFFSETS_FORWARD,
-     .biases = ATTUNE_BIASES_FORWARD,
-     .layouts = ATTUNE_LAYOUTS_FORWARD,
-     .head_dim_qk = {DIM_STEP, DIM_MAX, DIM_STEP},
-     .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP},
-     .align = 16,
-     .arch_least = 80,
-     .arch_most = ATTUNE_ANY,
-     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+    AT_CAN_TILES(ATTUNE_DTYPES_HALF, ATTUNE_FEATURES_FORWARD, ATTUNE_BIASES_FORWARD, DIM_STEP, DIM_MAX),
 };
 
 extern const attune_kernel at_kernel_mma;

@@ -42,11 +42,7 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     const attune_config smallest = {{32, 4, 1, 1}};
-    if (smem_of(problem, &smallest) > target->smem_optin_bytes) {
-        return attune_refuse(reason, "shared memory %d B a block: the device gives %d", smem_of(problem, &smallest),
-                             target->smem_optin_bytes);
-    }
-    return true;
+    return at_has_shared_memory(target, smem_of(problem, &smallest), reason);
 }
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -74,10 +70,7 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *out)
 {
     (void)target;
-    *out = (attune_resources){.threads = threads_of(config),
-                              .smem_bytes = smem_of(problem, config),
-                              .scratch_bytes = 0,
-                              .workspace = attune_term_const(0)};
+    *out = at_block_resources(threads_of(config), smem_of(problem, config));
 }
 
 static const attune_config large_first[] = {
@@ -85,20 +78,16 @@ static const attune_config large_first[] = {
 static const attune_config small_first[] = {{{32, 8, 1, 4}}, {{32, 8, 1, 2}}, {{32, 4, 1, 1}},
                                             {{64, 4, 1, 1}}, {{64, 8, 1, 1}}, {{32, 8, 1, 1}}};
 
+static bool fits(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    return valid(problem, target, config, NULL) && smem_of(problem, config) <= target->smem_optin_bytes;
+}
+
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    int64_t tiles = (problem->seqlen_q + 63) / 64 * problem->batch * problem->heads_q;
-    bool large = tiles >= 2 * (int64_t)target->sm_count;
-    const attune_config *candidates = large ? large_first : small_first;
-    int count = (int)(large ? sizeof large_first / sizeof *large_first : sizeof small_first / sizeof *small_first);
-    for (int i = 0; i < count; ++i) {
-        if (valid(problem, target, &candidates[i], NULL) &&
-            smem_of(problem, &candidates[i]) <= target->smem_optin_bytes && index-- == 0) {
-            *config = candidates[i];
-            return true;
-        }
-    }
-    return false;
+    return at_is_large(problem, target)
+               ? at_fitting(large_first, AT_COUNT(large_first), fits, problem, target, index, config)
+               : at_fitting(small_first, AT_COUNT(small_first), fits, problem, target, index, config);
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -116,31 +105,14 @@ static const attune_shipped shipped[] = {
     {NULL, NULL},
 };
 
+enum {
+    FEATURES = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |
+               ATTUNE_FEATURE_VARLEN
+};
+
 static const attune_capability can[] = {
-    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
-     .dtypes = ATTUNE_BIT(ATTUNE_FP32),
-     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |
-                 ATTUNE_FEATURE_VARLEN,
-     .offsets = ATTUNE_OFFSETS_FORWARD,
-     .layouts = ATTUNE_LAYOUTS_FORWARD,
-     .head_dim_qk = {4, DIM_MAX, 4},
-     .head_dim_v = {4, DIM_MAX, 4},
-     .align = 16,
-     .arch_least = 80,
-     .arch_most = ATTUNE_ANY,
-     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
-    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
-     .dtypes = ATTUNE_DTYPES_HALF,
-     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |
-                 ATTUNE_FEATURE_VARLEN,
-     .offsets = ATTUNE_OFFSETS_FORWARD,
-     .layouts = ATTUNE_LAYOUTS_FORWARD,
-     .head_dim_qk = {8, DIM_MAX, 8},
-     .head_dim_v = {8, DIM_MAX, 8},
-     .align = 16,
-     .arch_least = 80,
-     .arch_most = ATTUNE_ANY,
-     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+    AT_CAN_TILES(ATTUNE_BIT(ATTUNE_FP32), FEATURES, 0, 4, DIM_MAX),
+    AT_CAN_TILES(ATTUNE_DTYPES_HALF, FEATURES, 0, 8, DIM_MAX),
 };
 
 extern const attune_kernel at_kernel_pipelined;

@@ -68,10 +68,7 @@ void at_tiled_resources(const attune_problem *problem, const attune_target *targ
                         attune_resources *out)
 {
     (void)target;
-    *out = (attune_resources){.threads = threads_of(config),
-                              .smem_bytes = smem_of(problem, config),
-                              .scratch_bytes = 0,
-                              .workspace = attune_term_const(0)};
+    *out = at_block_resources(threads_of(config), smem_of(problem, config));
 }
 
 /* Likeliest first among those that fit: tiles as large as still give every multiprocessor a block, then smaller. */

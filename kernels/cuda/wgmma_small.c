@@ -1,5 +1,5 @@
 /* wgmma_small: descriptor. The source says how it works. */
-#include "attune/kernel.h"
+#include "launch.h"
 
 enum {
     ROWS,
@@ -184,10 +184,7 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *out)
 {
     (void)target;
-    *out = (attune_resources){.threads = threads_of(config),
-                              .smem_bytes = smem_of(problem, config),
-                              .scratch_bytes = 0,
-                              .workspace = attune_term_const(0)};
+    *out = at_block_resources(threads_of(config), smem_of(problem, config));
 }
 
 static bool is_short_unmasked(const attune_problem *problem)

@@ -60,11 +60,7 @@ static const attune_config smallest = {{2, 1, 1, 1, 32, 0, 1}};
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    if (smem_of(problem, &smallest) > target->smem_optin_bytes) {
-        return attune_refuse(reason, "shared memory %d B a block: the device gives %d", smem_of(problem, &smallest),
-                             target->smem_optin_bytes);
-    }
-    return true;
+    return at_has_shared_memory(target, smem_of(problem, &smallest), reason);
 }
 
 /* Registers a thread is about to hold: O, logits, queries, and what the mask and the rest take. */
@@ -112,10 +108,7 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *out)
 {
     (void)target;
-    *out = (attune_resources){.threads = threads_of(config),
-                              .smem_bytes = smem_of(problem, config),
-                              .scratch_bytes = 0,
-                              .workspace = attune_term_const(0)};
+    *out = at_block_resources(threads_of(config), smem_of(problem, config));
 }
 
 static const attune_config large_first[] = {
@@ -127,20 +120,16 @@ static const attune_config small_first[] = {
     {{2, 1, 1, 1, 64, 1, 1}},  {{3, 1, 1, 1, 64, 1, 2}}, {{2, 1, 1, 1, 32, 1, 1}}, {{2, 1, 1, 1, 32, 0, 1}},
 };
 
+static bool fits(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    return valid(problem, target, config, NULL) && smem_of(problem, config) <= target->smem_optin_bytes;
+}
+
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    int64_t tiles = (problem->seqlen_q + 63) / 64 * problem->batch * problem->heads_q;
-    bool large = tiles >= 2 * (int64_t)target->sm_count;
-    const attune_config *candidates = large ? large_first : small_first;
-    int count = (int)(large ? sizeof large_first / sizeof *large_first : sizeof small_first / sizeof *small_first);
-    for (int i = 0; i < count; ++i) {
-        if (valid(problem, target, &candidates[i], NULL) &&
-            smem_of(problem, &candidates[i]) <= target->smem_optin_bytes && index-- == 0) {
-            *config = candidates[i];
-            return true;
-        }
-    }
-    return false;
+    return at_is_large(problem, target)
+               ? at_fitting(large_first, AT_COUNT(large_first), fits, problem, target, index, config)
+               : at_fitting(small_first, AT_COUNT(small_first), fits, problem, target, index, config);
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -160,18 +149,8 @@ static const attune_shipped shipped[] = {
 };
 
 static const attune_capability can[] = {
-    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
-     .dtypes = ATTUNE_DTYPES_HALF,
-     .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)ATTUNE_FEATURE_STRICT,
-     .offsets = ATTUNE_OFFSETS_FORWARD,
-     .biases = ATTUNE_BIASES_FORWARD,
-     .layouts = ATTUNE_LAYOUTS_FORWARD,
-     .head_dim_qk = {DIM_STEP, DIM_MAX, DIM_STEP},
-     .head_dim_v = {DIM_STEP, DIM_MAX, DIM_STEP},
-     .align = 16,
-     .arch_least = 80,
-     .arch_most = ATTUNE_ANY,
-     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+    AT_CAN_TILES(ATTUNE_DTYPES_HALF, ATTUNE_FEATURES_FORWARD & ~(uint32_t)ATTUNE_FEATURE_STRICT, ATTUNE_BIASES_FORWARD,
+                 DIM_STEP, DIM_MAX),
 };
 
 extern const attune_kernel at_kernel_wmma_ws;

@@ -14,6 +14,7 @@ typedef struct at_recipe {
     attune_resources resources;
     attune_steps steps;         /* the texts in it are the kernel's, and live as long */
     const at_embedded *sources; /* where the kernel's source or image is looked for; NULL: the library's own */
+    bool delays; /* CUDA: code whose warps wait at random behind every barrier (cuda/delays.h); from a source only */
 } at_recipe;
 
 /* The shape of the attune_args that this kernel's code takes: how many tensors it has, by the operations that its table

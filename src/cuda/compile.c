@@ -1,5 +1,6 @@
 #include "cuda/compile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,25 +56,29 @@ static attune_status refuse(const at_nvrtc *nvrtc, at_nvrtc_program program, con
                    nvrtc->nvrtcGetErrorString(error), quoted);
 }
 
-/* Lines for the log: the global that the code uses, if any, and the special register that few may read. */
-static attune_status name_uses(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build, at_text *lines)
+/* For the caller to free. */
+static attune_status read_ptx(const at_nvrtc *nvrtc, at_nvrtc_program program, const at_build *build, char **ptx)
 {
-    char global[128] = "";
-    char special[128] = "";
     size_t bytes = 0;
     unsigned int error = nvrtc->nvrtcGetPTXSize(program, &bytes);
-    char *ptx = error == AT_NVRTC_SUCCESS && bytes > 1 ? calloc(1, bytes + 1) : NULL;
-    if (ptx == NULL || nvrtc->nvrtcGetPTX(program, ptx) != AT_NVRTC_SUCCESS) {
-        free(ptx);
+    *ptx = error == AT_NVRTC_SUCCESS && bytes > 1 ? calloc(1, bytes + 1) : NULL;
+    if (*ptx == NULL || nvrtc->nvrtcGetPTX(program, *ptx) != AT_NVRTC_SUCCESS) {
+        free(*ptx);
+        *ptx = NULL;
         return at_fail(ATTUNE_COMPILE_ERROR, "%s: NVRTC gives no PTX of %zu bytes (%s)", build->source.name, bytes,
                        nvrtc->nvrtcGetErrorString(error));
     }
+    return ATTUNE_OK;
+}
+
+void at_compile_name_uses(const char *ptx, at_text *lines)
+{
+    char global[128] = "";
+    char special[128] = "";
     bool used = at_ptx_uses_global(ptx, global, sizeof global);
     bool read = at_ptx_reads_special(ptx, special, sizeof special);
-    free(ptx);
     at_text_add(lines, "\n%s%s%s\n%s%s%s\n", AT_PTX_GLOBALS, used ? " " : "", global, AT_PTX_SPECIAL, read ? " " : "",
                 special);
-    return ATTUNE_OK;
 }
 
 /* The compiler's log with our lines behind it, for the caller to free. */
@@ -83,6 +88,8 @@ static attune_status read_log(const at_nvrtc *nvrtc, at_nvrtc_program program, c
     at_text text;
     size_t size = 0;
     char *own = NULL;
+    char *ptx = NULL;
+    AT_FORWARD(read_ptx(nvrtc, program, build, &ptx));
     if (nvrtc->nvrtcGetProgramLogSize(program, &size) == AT_NVRTC_SUCCESS && size > 1) {
         own = calloc(1, size + 1);
     }
@@ -92,11 +99,8 @@ static attune_status read_log(const at_nvrtc *nvrtc, at_nvrtc_program program, c
     at_text_init(&text);
     at_text_add(&text, "%s", own != NULL ? own : "");
     free(own);
-    attune_status status = name_uses(nvrtc, program, build, &text);
-    if (status != ATTUNE_OK) {
-        at_text_free(&text);
-        return status;
-    }
+    at_compile_name_uses(ptx, &text);
+    free(ptx);
     return at_text_take(&text, "a compiler's log", log, bytes);
 }
 
@@ -130,12 +134,16 @@ static attune_status collect(const at_nvrtc *nvrtc, at_nvrtc_program program, co
     return status;
 }
 
-attune_status at_compile(const at_nvrtc *nvrtc, const at_build *build, at_artifact *artifact)
+/* `arch` instead of the build's own. */
+static attune_status run_compiler(const at_nvrtc *nvrtc, const at_build *build, const char *arch,
+                                  at_nvrtc_program *program)
 {
-    const char *option[AT_BUILD_OPTIONS_MAX + 1];
-    int options = 0;
-    at_nvrtc_program program = NULL;
-    *artifact = (at_artifact){0};
+    const char *option[AT_BUILD_OPTIONS_MAX + 1] = {arch};
+    int options = 1;
+    unsigned int error = nvrtc->nvrtcCreateProgram(program, (const char *)build->source.data, build->source.name,
+                                                   build->header_count, build->header_text, build->header_name);
+    AT_FAIL_IF(error != AT_NVRTC_SUCCESS, ATTUNE_COMPILE_ERROR, "%s: NVRTC: %s", build->source.name,
+               nvrtc->nvrtcGetErrorString(error));
     while (options < build->option_count) {
         option[options] = build->option[options];
         ++options;
@@ -143,13 +151,32 @@ attune_status at_compile(const at_nvrtc *nvrtc, const at_build *build, at_artifa
     if (nvrtc->version >= KNOWS_NO_SOURCE_INCLUDE) {
         option[options++] = "--no-source-include";
     }
-    unsigned int error = nvrtc->nvrtcCreateProgram(&program, (const char *)build->source.data, build->source.name,
-                                                   build->header_count, build->header_text, build->header_name);
-    AT_FAIL_IF(error != AT_NVRTC_SUCCESS, ATTUNE_COMPILE_ERROR, "%s: NVRTC: %s", build->source.name,
-               nvrtc->nvrtcGetErrorString(error));
-    error = nvrtc->nvrtcCompileProgram(program, options, option);
-    attune_status status =
-        error == AT_NVRTC_SUCCESS ? collect(nvrtc, program, build, artifact) : refuse(nvrtc, program, build, error);
-    (void)nvrtc->nvrtcDestroyProgram(&program);
+    error = nvrtc->nvrtcCompileProgram(*program, options, option);
+    return error == AT_NVRTC_SUCCESS ? ATTUNE_OK : refuse(nvrtc, *program, build, error);
+}
+
+attune_status at_compile(const at_nvrtc *nvrtc, const at_build *build, at_artifact *artifact)
+{
+    at_nvrtc_program program = NULL;
+    *artifact = (at_artifact){0};
+    attune_status status = run_compiler(nvrtc, build, build->option[0], &program);
+    status = status == ATTUNE_OK ? collect(nvrtc, program, build, artifact) : status;
+    if (program != NULL) {
+        (void)nvrtc->nvrtcDestroyProgram(&program);
+    }
+    return status;
+}
+
+attune_status at_compile_ptx(const at_nvrtc *nvrtc, const at_build *build, char **ptx)
+{
+    at_nvrtc_program program = NULL;
+    char arch[AT_BUILD_OPTION_BYTES];
+    *ptx = NULL;
+    (void)snprintf(arch, sizeof arch, "--gpu-architecture=compute_%s", strstr(build->option[0], "=sm_") + 4);
+    attune_status status = run_compiler(nvrtc, build, arch, &program);
+    status = status == ATTUNE_OK ? read_ptx(nvrtc, program, build, ptx) : status;
+    if (program != NULL) {
+        (void)nvrtc->nvrtcDestroyProgram(&program);
+    }
     return status;
 }

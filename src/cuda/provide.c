@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "cuda/cache.h"
+#include "cuda/delays.h"
 #include "cuda/image.h"
 
 static attune_status judge(const at_recipe *recipe, const attune_target *target, const at_artifact *artifact,
@@ -155,12 +156,74 @@ static attune_status take_from_image(const at_provider *provider, const at_recip
     return status;
 }
 
+/* ---- With delays ------------------------------------------------------------------------------------------------- */
+
+/* The code that the driver makes of the PTX, and what the PTX says of it in the log's place. */
+static attune_status assemble_delayed(const at_assembler *assembler, const char *name, const char *ptx,
+                                      at_artifact *artifact)
+{
+    at_text late, lines;
+    at_text_init(&late);
+    at_text_init(&lines);
+    const int places = at_ptx_delay(ptx, &late);
+    at_compile_name_uses(ptx, &lines);
+    attune_status status = at_text_status(&late, "PTX with delays");
+    if (status == ATTUNE_OK) {
+        status = places == 0 ? at_fail(ATTUNE_UNSUPPORTED, "%s: there is no place for a delay", name)
+                             : assembler->assemble(assembler->context, late.data, late.length, artifact);
+    }
+    at_text_free(&late);
+    char *log = NULL;
+    size_t bytes = 0;
+    attune_status taken = at_text_take(&lines, "a log", &log, &bytes);
+    if (status != ATTUNE_OK || taken != ATTUNE_OK) {
+        free(log);
+        return status != ATTUNE_OK ? status : taken;
+    }
+    free(artifact->log);
+    artifact->log = log;
+    artifact->log_bytes = bytes;
+    return ATTUNE_OK;
+}
+
+/* Never kept: it is for one look. */
+static attune_status provide_delayed(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
+                                     at_artifact *artifact, at_cubin *cubin)
+{
+    at_build build;
+    char *ptx = NULL;
+    *artifact = (at_artifact){0};
+    AT_FAIL_IF(recipe->kernel->image != NULL || provider->nvrtc == NULL || provider->assembler.assemble == NULL,
+               ATTUNE_UNSUPPORTED, "%s: delays need a source, NVRTC and a driver", recipe->kernel->name);
+    AT_FORWARD(at_build_gather(recipe, target, &build));
+    AT_FORWARD(at_compile_ptx(provider->nvrtc, &build, &ptx));
+    attune_status status = assemble_delayed(&provider->assembler, recipe->kernel->name, ptx, artifact);
+    free(ptx);
+    if (status != ATTUNE_OK) {
+        at_artifact_free(artifact);
+        return status;
+    }
+    memcpy(artifact->build, build.digest, sizeof artifact->build);
+    status = at_cubin_inspect(artifact->cubin, artifact->cubin_bytes, artifact->log, cubin);
+    if (status == ATTUNE_OK) {
+        at_cubin_take_reserve(cubin);
+        status = at_cubin_check(cubin, recipe, target);
+    }
+    if (status != ATTUNE_OK) {
+        at_artifact_free(artifact);
+    }
+    return status;
+}
+
 attune_status at_provide(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
                          at_artifact *artifact, at_cubin *cubin)
 {
     at_build build;
     at_cubin own;
     cubin = cubin != NULL ? cubin : &own;
+    if (recipe->delays) {
+        return provide_delayed(provider, recipe, target, artifact, cubin);
+    }
     if (recipe->kernel->image != NULL) {
         return take_from_image(provider, recipe, target, artifact, cubin);
     }

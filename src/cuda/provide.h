@@ -22,9 +22,10 @@ typedef struct at_provider {
     at_assembler assembler;
 } at_provider;
 
-/* Pack, else cache, else compiler (and then into the cache), or the kernel's image; inspected and checked against the
- * recipe. What the cache holds but does not pass is compiled anew. The caller frees the artifact; `cubin` may be
- * NULL. */
+/* Where the recipe wants delays: of its PTX, by the assembler, inspected likewise; ATTUNE_UNSUPPORTED where that cannot
+ * be. Else pack, else cache, else compiler (and then into the cache), or the kernel's image; inspected and checked
+ * against the recipe. What the cache holds but does not pass is compiled anew. The caller frees the artifact; `cubin`
+ * may be NULL. */
 attune_status at_provide(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
                          at_artifact *artifact, at_cubin *cubin);
 

@@ -4,11 +4,11 @@
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
-const char *const at_names_of_outcomes[] = {"not run", "pass", "fail", "inconclusive", NULL};
+static const char *const outcomes[] = {"not run", "pass", "fail", "inconclusive", NULL};
 const char *const at_names_of_parts[] = {"candidate", "peer", "twin", NULL};
 const char *const at_names_of_modes[] = {"warm", "cold", "rested", NULL};
-const char *const at_names_of_stages[] = {"build", "launch", "sanity", "correctness", "speed", NULL};
-const char *const at_names_of_controls[] = {"twin", "swap", "clocks", "wrong_kernel", NULL};
+static const char *const stages[] = {"build", "launch", "sanity", "correctness", "speed", NULL};
+static const char *const controls[] = {"twin", "swap", "clocks", "wrong_kernel", NULL};
 static const char *const targets[] = {"cpu", "cuda", NULL};
 static const char *const tiers[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx", NULL};
 static const char *const statuses[] = {
@@ -30,11 +30,11 @@ static const char *const statuses[] = {
     NULL,
 };
 
-_Static_assert(sizeof at_names_of_outcomes / sizeof at_names_of_outcomes[0] == AT_INCONCLUSIVE + 2, "outcomes");
+_Static_assert(sizeof outcomes / sizeof outcomes[0] == AT_INCONCLUSIVE + 2, "outcomes");
 _Static_assert(sizeof at_names_of_parts / sizeof at_names_of_parts[0] == AT_PART_TWIN + 2, "parts");
 _Static_assert(sizeof at_names_of_modes / sizeof at_names_of_modes[0] == AT_MODE_COUNT + 1, "modes");
-_Static_assert(sizeof at_names_of_stages / sizeof at_names_of_stages[0] == AT_STAGE_COUNT + 1, "stages");
-_Static_assert(sizeof at_names_of_controls / sizeof at_names_of_controls[0] == AT_CONTROL_COUNT + 1, "controls");
+_Static_assert(sizeof stages / sizeof stages[0] == AT_STAGE_COUNT + 1, "stages");
+_Static_assert(sizeof controls / sizeof controls[0] == AT_CONTROL_COUNT + 1, "controls");
 _Static_assert(sizeof tiers / sizeof tiers[0] == ATTUNE_ISA_COUNT + 1, "tiers");
 _Static_assert(sizeof statuses / sizeof statuses[0] == ATTUNE_STATUS_COUNT + 1, "statuses");
 
@@ -88,26 +88,25 @@ static const at_field build[] = {
     {.key = NULL},
 };
 
-const at_field at_fields_of_verdict[] = {
-    AT_FIELD(AT_FIELD_TEXT, at_verdict, kernel, "kernel"),
-    AT_FIELD(AT_FIELD_TEXT, at_verdict, problem, "problem"),
-    AT_FIELD(AT_FIELD_TEXT, at_verdict, when, "when"),
-    AT_FIELD_NAMED(at_verdict, right, "right", at_names_of_outcomes),
-    AT_FIELD_NAMED(at_verdict, fast, "faster", at_names_of_outcomes),
-    AT_FIELD_COUNT(at_verdict, traits, "traits"),
-    AT_FIELD(AT_FIELD_BOOL, at_verdict, stranger, "stranger"),
-    AT_FIELD_TABLE(at_verdict, options, "options", options),
-    AT_FIELD_TABLE(at_verdict, target, "target", target),
-    AT_FIELD_TABLE(at_verdict, build, "build", build),
+static const at_field version[] = {
+    AT_FIELD(AT_FIELD_TEXT, at_version, name, "name"),
+    AT_FIELD(AT_FIELD_TEXT, at_version, text, "text"),
     {.key = NULL},
 };
 
 /* ---- What was seen ----------------------------------------------------------------------------------------------- */
 
-const at_field at_fields_of_run[] = {
+static const at_field run[] = {
     AT_FIELD(AT_FIELD_BOOL, at_stage_run, ran, "ran"),         AT_FIELD_NAMED(at_stage_run, status, "status", statuses),
     AT_FIELD(AT_FIELD_TEXT, at_stage_run, detail, "detail"),   AT_FIELD(AT_FIELD_TEXT, at_stage_run, look, "look"),
     AT_FIELD(AT_FIELD_REAL, at_stage_run, seconds, "seconds"), {.key = NULL},
+};
+
+static const at_field arm[] = {
+    AT_FIELD(AT_FIELD_TEXT, at_arm_facts, name, "name"),
+    AT_FIELD(AT_FIELD_TEXT, at_arm_facts, account, "account"),
+    AT_FIELD_COUNT(at_arm_facts, traits, "traits"),
+    {.key = NULL},
 };
 
 static const at_field margins[] = {
@@ -133,20 +132,7 @@ static const at_field bias[] = {
     {.key = NULL},
 };
 
-const at_field at_fields_of_suite[] = {
-    AT_FIELD_COUNT(at_suite_result, executed, "executed"),
-    AT_FIELD_COUNT(at_suite_result, exact, "exact"),
-    AT_FIELD_COUNT(at_suite_result, failed, "failed"),
-    AT_FIELD_COUNT(at_suite_result, refused, "refused"),
-    AT_FIELD(AT_FIELD_BOOL, at_suite_result, interrupted, "interrupted"),
-    AT_FIELD(AT_FIELD_TEXT, at_suite_result, kernel, "kernel"),
-    AT_FIELD_TABLE(at_suite_result, margins, "margins", margins),
-    AT_FIELD_TABLE(at_suite_result, bias, "bias", bias),
-    AT_FIELD_TABLE(at_suite_result, bias_normal, "bias_normal", bias),
-    {.key = NULL},
-};
-
-const at_field at_fields_of_failure[] = {
+static const at_field failure[] = {
     AT_FIELD_COUNT(at_failure, index, "case"),
     AT_FIELD_NAMED(at_failure, status, "status", statuses),
     AT_FIELD(AT_FIELD_TEXT, at_failure, problem, "problem"),
@@ -156,14 +142,45 @@ const at_field at_fields_of_failure[] = {
     {.key = NULL},
 };
 
-const at_field at_fields_of_refusal[] = {
+static const at_field refusal[] = {
     AT_FIELD_COUNT(at_refusal, index, "case"),
     AT_FIELD(AT_FIELD_TEXT, at_refusal, problem, "problem"),
     AT_FIELD(AT_FIELD_TEXT, at_refusal, why, "why"),
     {.key = NULL},
 };
 
-const at_field at_fields_of_policy[] = {
+static const at_field suite[] = {
+    AT_FIELD_COUNT(at_suite_result, executed, "executed"),
+    AT_FIELD_COUNT(at_suite_result, exact, "exact"),
+    AT_FIELD_COUNT(at_suite_result, failed, "failed"),
+    AT_FIELD_COUNT(at_suite_result, refused, "refused"),
+    AT_FIELD(AT_FIELD_BOOL, at_suite_result, interrupted, "interrupted"),
+    AT_FIELD(AT_FIELD_TEXT, at_suite_result, kernel, "kernel"),
+    AT_FIELD_TABLE(at_suite_result, margins, "margins", margins),
+    AT_FIELD_TABLE(at_suite_result, bias, "bias", bias),
+    AT_FIELD_TABLE(at_suite_result, bias_normal, "bias_normal", bias),
+    AT_FIELD_ITEMS(AT_FIELD_LIST, at_suite_result, failure, failures, "failures", failure),
+    AT_FIELD_ITEMS(AT_FIELD_LIST, at_suite_result, refusal, refusals, "refusals", refusal),
+    {.key = NULL},
+};
+
+static const at_field counter[] = {
+    AT_FIELD(AT_FIELD_TEXT, at_counter, name, "name"),
+    AT_FIELD(AT_FIELD_REAL, at_counter, value, "value"),
+    {.key = NULL},
+};
+
+const at_field at_fields_of_counters[] = {
+    AT_FIELD(AT_FIELD_TEXT, at_counters, why_not, "why_not"),
+    AT_FIELD(AT_FIELD_TEXT, at_counters, diagnosis, "diagnosis"),
+    AT_FIELD_ITEMS(AT_FIELD_MAP, at_counters, counter, count, "values", counter),
+    AT_FIELD_ITEMS(AT_FIELD_MAP, at_counters, stall, stalls, "stalls", counter),
+    {.key = NULL},
+};
+
+/* ---- The session ------------------------------------------------------------------------------------------------- */
+
+static const at_field policy[] = {
     AT_FIELD_RANGE(at_session_policy, processes, "processes", 0, AT_SESSION_PROCESSES_MAX),
     AT_FIELD_COUNT(at_session_policy, pairs, "pairs"),
     AT_FIELD(AT_FIELD_REAL, at_session_policy, warmup_s, "warmup_s"),
@@ -182,30 +199,56 @@ const at_field at_fields_of_policy[] = {
     {.key = NULL},
 };
 
-const at_field at_fields_of_arm[] = {
-    AT_FIELD(AT_FIELD_TEXT, at_arm_facts, name, "name"),
-    AT_FIELD(AT_FIELD_TEXT, at_arm_facts, account, "account"),
-    AT_FIELD_COUNT(at_arm_facts, traits, "traits"),
+const at_field at_fields_of_arms[] = {
+    AT_FIELD_TABLE(at_verdict, session.policy, "policy", policy),
+    AT_FIELD_ITEMS(AT_FIELD_LIST, at_verdict, arm, session.arm_count, "arms", arm),
     {.key = NULL},
 };
 
-const at_field at_fields_of_counters[] = {
-    AT_FIELD(AT_FIELD_TEXT, at_counters, why_not, "why_not"),
-    AT_FIELD(AT_FIELD_TEXT, at_counters, diagnosis, "diagnosis"),
+const at_field at_fields_of_session[] = {
+    AT_FIELD_RANGE(at_session, processes, "processes", 0, AT_SESSION_PROCESSES_MAX),
+    AT_FIELD(AT_FIELD_BOOL, at_session, stopped, "stopped"),
+    {.key = NULL},
+};
+
+const at_field at_fields_of_warmup[] = {
+    AT_FIELD(AT_FIELD_REAL, at_warmup, seconds, "seconds"),
+    AT_FIELD(AT_FIELD_BOOL, at_warmup, settled, "settled"),
+    {.key = NULL},
+};
+
+const at_field at_fields_of_clocks[] = {
+    AT_FIELD_RANGE(at_two_clocks, process, "process", 0, AT_SESSION_PROCESSES_MAX - 1),
+    AT_FIELD_RANGE(at_two_clocks, arm, "arm", 0, AT_SESSION_ARMS_MAX - 1),
+    AT_FIELD(AT_FIELD_REAL, at_two_clocks, us, "us"),
+    AT_FIELD(AT_FIELD_REAL, at_two_clocks, slope_us, "slope_us"),
+    {.key = NULL},
+};
+
+const at_field at_fields_of_stretch[] = {
+    AT_FIELD_RANGE(at_block, process, "process", 0, AT_SESSION_PROCESSES_MAX - 1),
+    AT_FIELD_NAMED(at_block, mode, "mode", at_names_of_modes),
+    {.key = NULL},
+};
+
+const at_field at_fields_of_block[] = {
+    AT_FIELD_RANGE(at_block, sm_mhz, "sm_mhz", 0, INT32_MAX),
+    AT_FIELD_RANGE(at_block, power_w, "power_w", 0, INT32_MAX),
+    AT_FIELD_RANGE(at_block, throttle, "throttle", 0, 0xff),
     {.key = NULL},
 };
 
 /* ---- What follows ------------------------------------------------------------------------------------------------ */
 
-const at_field at_fields_of_finding[] = {
-    AT_FIELD_NAMED(at_stage_finding, outcome, "outcome", at_names_of_outcomes),
+static const at_field finding[] = {
+    AT_FIELD_NAMED(at_stage_finding, outcome, "outcome", outcomes),
     AT_FIELD(AT_FIELD_TEXT, at_stage_finding, sentence, "sentence"),
     AT_FIELD(AT_FIELD_TEXT, at_stage_finding, look, "look"),
     {.key = NULL},
 };
 
-const at_field at_fields_of_control[] = {
-    AT_FIELD_NAMED(at_control, outcome, "outcome", at_names_of_outcomes),
+static const at_field control[] = {
+    AT_FIELD_NAMED(at_control, outcome, "outcome", outcomes),
     AT_FIELD(AT_FIELD_TEXT, at_control, sentence, "sentence"),
     {.key = NULL},
 };
@@ -217,14 +260,7 @@ static const at_field interval[] = {
     {.key = NULL},
 };
 
-const at_field at_fields_of_speed[] = {
-    AT_FIELD_NAMED(at_speed, outcome, "outcome", at_names_of_outcomes),
-    AT_FIELD(AT_FIELD_TEXT, at_speed, why, "why"),
-    AT_FIELD_TABLE(at_speed, twin, "twin", interval),
-    {.key = NULL},
-};
-
-const at_field at_fields_of_ratio[] = {
+static const at_field ratio[] = {
     AT_FIELD_TABLE(at_ratio, r, "r", interval),
     AT_FIELD_RANGE(at_ratio, processes, "processes", 0, AT_SESSION_PROCESSES_MAX),
     AT_FIELD_COUNT(at_ratio, blocks, "blocks"),
@@ -234,5 +270,44 @@ const at_field at_fields_of_ratio[] = {
     AT_FIELD(AT_FIELD_REAL, at_ratio, median_r, "median_r"),
     AT_FIELD_TABLE(at_ratio, difference_us, "difference_us", interval),
     AT_FIELD(AT_FIELD_REAL, at_ratio, p_above, "p_above"),
+    {.key = NULL},
+};
+
+const at_field at_fields_of_speed[] = {
+    AT_FIELD_NAMED(at_speed, outcome, "outcome", outcomes),
+    AT_FIELD(AT_FIELD_TEXT, at_speed, why, "why"),
+    AT_FIELD_TABLE(at_speed, twin, "twin", interval),
+    {.key = NULL},
+};
+
+const at_field at_fields_of_modes[] = {
+    AT_FIELD_BY_SOME(at_speed, ratio, known, "modes", ratio, at_names_of_modes),
+    {.key = NULL},
+};
+
+/* ---- The verdict ------------------------------------------------------------------------------------------------- */
+
+const at_field at_fields_of_verdict[] = {
+    AT_FIELD(AT_FIELD_TEXT, at_verdict, kernel, "kernel"),
+    AT_FIELD(AT_FIELD_TEXT, at_verdict, problem, "problem"),
+    AT_FIELD(AT_FIELD_TEXT, at_verdict, when, "when"),
+    AT_FIELD_NAMED(at_verdict, right, "right", outcomes),
+    AT_FIELD_NAMED(at_verdict, fast, "faster", outcomes),
+    AT_FIELD_COUNT(at_verdict, traits, "traits"),
+    AT_FIELD(AT_FIELD_BOOL, at_verdict, stranger, "stranger"),
+    AT_FIELD_TABLE(at_verdict, options, "options", options),
+    AT_FIELD_TABLE(at_verdict, target, "target", target),
+    AT_FIELD_TABLE(at_verdict, build, "build", build),
+    AT_FIELD_ITEMS(AT_FIELD_MAP, at_verdict, version, version_count, "versions", version),
+    AT_FIELD_BY_NAME(at_verdict, finding, "findings", finding, stages),
+    {.key = NULL},
+};
+
+const at_field at_fields_of_checks[] = {
+    AT_FIELD_BY_NAME(at_verdict, control, "controls", control, controls),
+    AT_FIELD_BY_NAME(at_verdict, stage, "stages", run, stages),
+    AT_FIELD_TABLE(at_verdict, wrong_kernel, "wrong_kernel", run),
+    AT_FIELD_TABLE(at_verdict, suite, "suite", suite),
+    AT_FIELD_ITEMS(AT_FIELD_LIST, at_verdict, absent, absent_count, "absent", arm),
     {.key = NULL},
 };

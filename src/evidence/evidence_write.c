@@ -21,28 +21,6 @@ static json_t *sound(json_t *object, bool well)
     return well ? object : NULL;
 }
 
-/* `count` structs of `bytes` each as an array of objects. */
-static json_t *write_list(const at_field *table, const void *items, size_t bytes, int count)
-{
-    json_t *list = json_array();
-    bool well = list != NULL;
-    for (int i = 0; well && i < count; ++i) {
-        well = json_array_append_new(list, at_fields_write(table, (const char *)items + (size_t)i * bytes)) == 0;
-    }
-    return sound(list, well);
-}
-
-/* `count` structs as an object, each under its name. */
-static json_t *write_named(const at_field *table, const void *items, size_t bytes, const char *const *names)
-{
-    json_t *object = json_object();
-    bool well = object != NULL;
-    for (int i = 0; well && names[i] != NULL; ++i) {
-        well = set(object, names[i], at_fields_write(table, (const char *)items + (size_t)i * bytes));
-    }
-    return sound(object, well);
-}
-
 static json_t *write_ints(const int *values, int count)
 {
     json_t *list = json_array();
@@ -55,18 +33,19 @@ static json_t *write_ints(const int *values, int count)
 
 /* ---- Session ----------------------------------------------------------------------------------------------------- */
 
-static json_t *write_arms(const at_verdict *verdict)
+/* What part each arm has, beside its facts. */
+static bool set_parts(const json_t *arms, const at_session *session)
 {
-    json_t *list = write_list(at_fields_of_arm, verdict->arm, sizeof verdict->arm[0], verdict->session.arm_count);
-    bool well = list != NULL;
-    for (int i = 0; well && i < verdict->session.arm_count; ++i) {
-        const at_session_part *arm = &verdict->session.arm[i];
-        well = set(json_array_get(list, (size_t)i), "part", json_string(at_names_of_parts[arm->part]));
+    bool well = true;
+    for (int i = 0; well && i < session->arm_count; ++i) {
+        const at_session_part *arm = &session->arm[i];
+        json_t *object = json_array_get(arms, (size_t)i);
+        well = set(object, "part", json_string(at_names_of_parts[arm->part]));
         if (well && arm->part == AT_PART_TWIN) {
-            well = set(json_array_get(list, (size_t)i), "twin_of", json_integer(arm->twin_of));
+            well = set(object, "twin_of", json_integer(arm->twin_of));
         }
     }
-    return sound(list, well);
+    return well;
 }
 
 static json_t *write_warmups(const at_session *session)
@@ -74,7 +53,8 @@ static json_t *write_warmups(const at_session *session)
     json_t *list = json_array();
     bool well = list != NULL;
     for (int i = 0; well && i < session->processes; ++i) {
-        well = json_array_append_new(list, json_pack("[f,b]", session->warmup_s[i], session->settled[i])) == 0;
+        const at_warmup warmup = {session->warmup_s[i], session->settled[i]};
+        well = json_array_append_new(list, at_row_write(at_fields_of_warmup, &warmup)) == 0;
     }
     return sound(list, well);
 }
@@ -84,10 +64,7 @@ static json_t *write_clocks(const at_session *session)
     json_t *list = json_array();
     bool well = list != NULL;
     for (size_t i = 0; well && i < session->clocks_count; ++i) {
-        const at_two_clocks *reading = &session->clocks[i];
-        json_t *row = json_pack("[i,i,o,o]", reading->process, reading->arm, at_real_write(reading->us),
-                                at_real_write(reading->slope_us));
-        well = json_array_append_new(list, row) == 0;
+        well = json_array_append_new(list, at_row_write(at_fields_of_clocks, &session->clocks[i])) == 0;
     }
     return sound(list, well);
 }
@@ -184,39 +161,13 @@ static bool set_times(json_t *object, const stretch *of)
     return set(object, packed ? "ns" : "us", sound(arms, well));
 }
 
-/* One whole number of each block, found at `offset`. */
-static json_t *write_column(const stretch *of, size_t offset)
-{
-    json_t *list = json_array();
-    bool well = list != NULL;
-    for (size_t b = 0; well && b < of->count; ++b) {
-        int value;
-        memcpy(&value, (const char *)&of->block[b] + offset, sizeof value);
-        well = json_array_append_new(list, json_integer(value)) == 0;
-    }
-    return sound(list, well);
-}
-
-/* Only where there is something in it: most columns are all zeros on most machines. */
-static bool set_column(json_t *object, const char *key, const stretch *of, size_t offset)
-{
-    bool any = false;
-    for (size_t b = 0; b < of->count; ++b) {
-        int value;
-        memcpy(&value, (const char *)&of->block[b] + offset, sizeof value);
-        any = any || value != 0;
-    }
-    return !any || set(object, key, write_column(of, offset));
-}
-
 static json_t *write_stretch(const stretch *of)
 {
-    json_t *object = json_object();
-    bool well = object != NULL && set(object, "process", json_integer(of->block->process)) &&
-                set(object, "mode", json_string(at_names_of_modes[of->block->mode])) && set_times(object, of) &&
-                set_column(object, "sm_mhz", of, offsetof(at_block, sm_mhz)) &&
-                set_column(object, "power_w", of, offsetof(at_block, power_w)) &&
-                set_column(object, "throttle", of, offsetof(at_block, throttle));
+    json_t *object = at_fields_write(at_fields_of_stretch, of->block);
+    bool well = object != NULL && set_times(object, of);
+    for (const at_field *column = at_fields_of_block; well && column->key != NULL; ++column) {
+        well = at_column_add(object, column, of->block, sizeof *of->block, of->count);
+    }
     return sound(object, well);
 }
 
@@ -247,11 +198,9 @@ static json_t *write_calls(const at_session *session)
 static json_t *write_session(const at_verdict *verdict)
 {
     const at_session *session = &verdict->session;
-    json_t *object = json_object();
-    bool well = object != NULL && set(object, "policy", at_fields_write(at_fields_of_policy, &session->policy)) &&
-                set(object, "arms", write_arms(verdict)) &&
-                set(object, "processes", json_integer(session->processes)) &&
-                set(object, "stopped", json_boolean(session->stopped)) &&
+    json_t *object = at_fields_write(at_fields_of_arms, verdict);
+    bool well = object != NULL && set_parts(json_object_get(object, "arms"), session) &&
+                at_fields_add(object, at_fields_of_session, session) &&
                 set(object, "wrong", write_ints(session->wrong, session->arm_count)) &&
                 set(object, "pairs", write_ints(session->pairs, AT_MODE_COUNT)) &&
                 set(object, "calls", write_calls(session)) && set(object, "warmups", write_warmups(session)) &&
@@ -259,58 +208,14 @@ static json_t *write_session(const at_verdict *verdict)
     return sound(object, well);
 }
 
-/* ---- Suite, counters, what follows ------------------------------------------------------------------------------- */
-
-static json_t *write_suite(const at_suite_result *suite)
-{
-    json_t *object = at_fields_write(at_fields_of_suite, suite);
-    bool well = object != NULL &&
-                set(object, "failures",
-                    write_list(at_fields_of_failure, suite->failure, sizeof suite->failure[0], suite->failures)) &&
-                set(object, "refusals",
-                    write_list(at_fields_of_refusal, suite->refusal, sizeof suite->refusal[0], suite->refusals));
-    return sound(object, well);
-}
-
-static json_t *write_numbers(const at_counter *counters, int count)
-{
-    json_t *object = json_object();
-    bool well = object != NULL;
-    for (int i = 0; well && i < count; ++i) {
-        well = set(object, counters[i].name, at_real_write(counters[i].value));
-    }
-    return sound(object, well);
-}
-
-static json_t *write_counters(const at_counters *counters)
-{
-    json_t *object = at_fields_write(at_fields_of_counters, counters);
-    bool well = object != NULL && set(object, "values", write_numbers(counters->counter, counters->count)) &&
-                set(object, "stalls", write_numbers(counters->stall, counters->stalls));
-    return sound(object, well);
-}
-
-static json_t *write_versions(const at_verdict *verdict)
-{
-    json_t *object = json_object();
-    bool well = object != NULL;
-    for (int i = 0; well && i < verdict->version_count; ++i) {
-        well = set(object, verdict->version[i].name, at_words_write(verdict->version[i].text));
-    }
-    return sound(object, well);
-}
+/* ---- Peers, the whole ------------------------------------------------------------------------------------------- */
 
 static json_t *write_speed(const at_speed *speed, int arm)
 {
     json_t *object = at_fields_write(at_fields_of_speed, speed);
-    json_t *modes = json_object();
-    bool well = object != NULL && modes != NULL && set(object, "arm", json_integer(arm));
-    for (int mode = 0; well && mode < AT_MODE_COUNT; ++mode) {
-        if (speed->known[mode]) {
-            well = set(modes, at_names_of_modes[mode], at_fields_write(at_fields_of_ratio, &speed->ratio[mode]));
-        }
-    }
-    return sound(object, json_object_set_new(object, "modes", modes) == 0 && well);
+    bool well =
+        object != NULL && set(object, "arm", json_integer(arm)) && at_fields_add(object, at_fields_of_modes, speed);
+    return sound(object, well);
 }
 
 static json_t *write_peers(const at_verdict *verdict)
@@ -328,21 +233,10 @@ static json_t *write_peers(const at_verdict *verdict)
 json_t *at_evidence_write_verdict(const at_verdict *verdict)
 {
     json_t *object = at_fields_write(at_fields_of_verdict, verdict);
-    bool well =
-        object != NULL && set(object, "versions", write_versions(verdict)) &&
-        set(object, "findings",
-            write_named(at_fields_of_finding, verdict->finding, sizeof verdict->finding[0], at_names_of_stages)) &&
-        set(object, "peers", write_peers(verdict)) &&
-        set(object, "controls",
-            write_named(at_fields_of_control, verdict->control, sizeof verdict->control[0], at_names_of_controls)) &&
-        set(object, "stages",
-            write_named(at_fields_of_run, verdict->stage, sizeof verdict->stage[0], at_names_of_stages)) &&
-        set(object, "wrong_kernel", at_fields_write(at_fields_of_run, &verdict->wrong_kernel)) &&
-        set(object, "suite", write_suite(&verdict->suite)) &&
-        set(object, "absent",
-            write_list(at_fields_of_arm, verdict->absent, sizeof verdict->absent[0], verdict->absent_count));
+    bool well = object != NULL && set(object, "peers", write_peers(verdict)) &&
+                at_fields_add(object, at_fields_of_checks, verdict);
     if (well && verdict->counters.asked) {
-        well = set(object, "counters", write_counters(&verdict->counters));
+        well = set(object, "counters", at_fields_write(at_fields_of_counters, &verdict->counters));
     }
     if (well && verdict->session.arm_count > 0) {
         well = set(object, "session", write_session(verdict));

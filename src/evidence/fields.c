@@ -135,7 +135,66 @@ static attune_status read_name(const json_t *object, const char *path, const at_
 
 /* ---- Fields ------------------------------------------------------------------------------------------------------ */
 
-static json_t *write_field(const at_field *field, const void *at)
+/* A new value of `made`, appended; false for want of memory. */
+static bool set(json_t *object, const char *key, json_t *made)
+{
+    return json_object_set_new(object, key, made) == 0;
+}
+
+static int32_t count_of(const at_field *field, const void *from)
+{
+    return (int32_t)get_int((const char *)from + field->count, sizeof(int32_t));
+}
+
+static bool is_known(const at_field *field, const void *from, int i)
+{
+    return field->kind == AT_FIELD_EACH || ((const bool *)from + field->count)[i];
+}
+
+static json_t *write_value(const at_field *field, const void *at);
+
+static json_t *write_list(const at_field *field, const char *at, int32_t count)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; list != NULL && i < count; ++i) {
+        if (json_array_append_new(list, at_fields_write(field->group, at + (size_t)i * field->stride)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *write_map(const at_field *field, const char *at, int32_t count)
+{
+    const at_field *key = field->group, *value = key + 1;
+    json_t *map = json_object();
+    for (int32_t i = 0; map != NULL && i < count; ++i) {
+        const char *item = at + (size_t)i * field->stride;
+        if (!set(map, item + key->offset, write_value(value, item + value->offset))) {
+            json_decref(map);
+            map = NULL;
+        }
+    }
+    return map;
+}
+
+static json_t *write_by_name(const at_field *field, const void *from)
+{
+    json_t *object = json_object();
+    const char *at = (const char *)from + field->offset;
+    for (int i = 0; object != NULL && field->names[i] != NULL; ++i) {
+        if (is_known(field, from, i) &&
+            !set(object, field->names[i], at_fields_write(field->group, at + (size_t)i * field->stride))) {
+            json_decref(object);
+            object = NULL;
+        }
+    }
+    return object;
+}
+
+/* Of one place in the struct. */
+static json_t *write_value(const at_field *field, const void *at)
 {
     switch (field->kind) {
     case AT_FIELD_TEXT:
@@ -156,8 +215,25 @@ static json_t *write_field(const at_field *field, const void *at)
         return json_string(field->names[get_int(at, field->bytes)]);
     case AT_FIELD_GROUP:
         return at_fields_write(field->group, at);
+    default:
+        return NULL;
     }
-    return NULL;
+}
+
+static json_t *write_field(const at_field *field, const void *from)
+{
+    const char *at = (const char *)from + field->offset;
+    switch (field->kind) {
+    case AT_FIELD_LIST:
+        return write_list(field, at, count_of(field, from));
+    case AT_FIELD_MAP:
+        return write_map(field, at, count_of(field, from));
+    case AT_FIELD_EACH:
+    case AT_FIELD_SOME:
+        return write_by_name(field, from);
+    default:
+        return write_value(field, at);
+    }
 }
 
 static bool is_left_out(const at_field *field, const char *at)
@@ -166,15 +242,22 @@ static bool is_left_out(const at_field *field, const char *at)
            (field->kind == AT_FIELD_NOTE && at[0] == '\0');
 }
 
+bool at_fields_add(json_t *object, const at_field *table, const void *from)
+{
+    bool well = object != NULL;
+    for (; well && table->key != NULL; ++table) {
+        well =
+            is_left_out(table, (const char *)from + table->offset) || set(object, table->key, write_field(table, from));
+    }
+    return well;
+}
+
 json_t *at_fields_write(const at_field *table, const void *from)
 {
     json_t *object = json_object();
-    for (; object != NULL && table->key != NULL; ++table) {
-        const char *at = (const char *)from + table->offset;
-        if (!is_left_out(table, at) && json_object_set_new(object, table->key, write_field(table, at)) != 0) {
-            json_decref(object);
-            object = NULL;
-        }
+    if (!at_fields_add(object, table, from)) {
+        json_decref(object);
+        object = NULL;
     }
     return object;
 }
@@ -190,16 +273,100 @@ static attune_status read_text(const json_t *object, const char *path, const at_
     return ATTUNE_OK;
 }
 
+/* What errors call a part of an object: "file: verdict 1.stages.build", "file: verdict 1.arms[2]". */
+typedef struct part {
+    char path[400];
+} part;
+
+static part part_of(const char *path, const char *key)
+{
+    part inner;
+    (void)snprintf(inner.path, sizeof inner.path, "%.300s.%.50s", path, key);
+    return inner;
+}
+
+static part entry_of(const char *path, const char *key, size_t index)
+{
+    part inner;
+    (void)snprintf(inner.path, sizeof inner.path, "%.300s.%.50s[%zu]", path, key, index);
+    return inner;
+}
+
 static attune_status read_group(const json_t *object, const char *path, const at_field *field, void *to)
 {
     json_t *group;
-    char inner[160];
     AT_FORWARD(at_json_field(object, path, field->key, JSON_OBJECT, &group));
-    (void)snprintf(inner, sizeof inner, "%.100s.%.50s", path, field->key);
-    return at_fields_read(field->group, group, inner, to);
+    return at_fields_read(field->group, group, part_of(path, field->key).path, to);
 }
 
-static attune_status read_field(const at_field *field, const json_t *object, const char *path, void *to)
+/* The array or object of a list or map, of no more entries than there is room for. */
+static attune_status open_several(const json_t *object, const char *path, const at_field *field, json_t **several)
+{
+    const bool list = field->kind == AT_FIELD_LIST;
+    AT_FORWARD(at_json_field(object, path, field->key, list ? JSON_ARRAY : JSON_OBJECT, several));
+    const size_t count = list ? json_array_size(*several) : json_object_size(*several);
+    AT_FAIL_IF(count > field->bytes / field->stride, ATTUNE_CORRUPT,
+               "%s: field \"%s\" has %zu entries, at most %zu are allowed", path, field->key, count,
+               field->bytes / field->stride);
+    return ATTUNE_OK;
+}
+
+static attune_status read_list(const json_t *object, const char *path, const at_field *field, char *to, int32_t *count)
+{
+    json_t *list;
+    AT_FORWARD(open_several(object, path, field, &list));
+    for (size_t i = 0; i < json_array_size(list); ++i) {
+        const json_t *item = json_array_get(list, i);
+        AT_FAIL_IF(!json_is_object(item), ATTUNE_CORRUPT, "%s: entry %zu of \"%s\" is %s, expected an object", path, i,
+                   field->key, at_json_kind(item));
+        AT_FORWARD(at_fields_read(field->group, item, entry_of(path, field->key, i).path, to + i * field->stride));
+    }
+    *count = (int32_t)json_array_size(list);
+    return ATTUNE_OK;
+}
+
+static attune_status read_field(const at_field *field, const json_t *object, const char *path, void *from);
+
+static attune_status read_map(const json_t *object, const char *path, const at_field *field, char *to, int32_t *count)
+{
+    const at_field *key = field->group;
+    at_field value = key[1];
+    json_t *map;
+    *count = 0;
+    AT_FORWARD(open_several(object, path, field, &map));
+    for (void *entry = json_object_iter(map); entry != NULL; entry = json_object_iter_next(map, entry)) {
+        char *item = to + (size_t)*count * field->stride;
+        value.key = json_object_iter_key(entry);
+        AT_FAIL_IF(strlen(value.key) >= key->bytes, ATTUNE_CORRUPT,
+                   "%s: a key of \"%s\" has %zu bytes, at most %zu are allowed", path, field->key, strlen(value.key),
+                   key->bytes - 1);
+        memcpy(item + key->offset, value.key, strlen(value.key) + 1);
+        AT_FORWARD(read_field(&value, map, part_of(path, field->key).path, item));
+        ++*count;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status read_by_name(const json_t *object, const char *path, const at_field *field, char *to, bool *known)
+{
+    json_t *group;
+    const part inner = part_of(path, field->key);
+    AT_FORWARD(at_json_field(object, path, field->key, JSON_OBJECT, &group));
+    for (int i = 0; field->names[i] != NULL; ++i) {
+        json_t *item = json_object_get(group, field->names[i]);
+        if (known != NULL) {
+            known[i] = item != NULL;
+        }
+        if (known == NULL || known[i]) {
+            AT_FORWARD(at_json_field(group, inner.path, field->names[i], JSON_OBJECT, &item));
+            AT_FORWARD(at_fields_read(field->group, item, part_of(inner.path, field->names[i]).path,
+                                      to + (size_t)i * field->stride));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status read_value(const at_field *field, const json_t *object, const char *path, void *to)
 {
     int64_t whole;
     switch (field->kind) {
@@ -230,14 +397,99 @@ static attune_status read_field(const at_field *field, const json_t *object, con
         return read_name(object, path, field, to);
     case AT_FIELD_GROUP:
         return read_group(object, path, field, to);
+    default:
+        return ATTUNE_INTERNAL;
     }
-    return ATTUNE_INTERNAL;
+}
+
+static attune_status read_field(const at_field *field, const json_t *object, const char *path, void *whole)
+{
+    char *to = (char *)whole + field->offset, *beside = (char *)whole + field->count;
+    int32_t count = 0;
+    attune_status status;
+    switch (field->kind) {
+    case AT_FIELD_LIST:
+    case AT_FIELD_MAP:
+        status = (field->kind == AT_FIELD_LIST ? read_list : read_map)(object, path, field, to, &count);
+        set_int(beside, sizeof count, status == ATTUNE_OK ? count : 0);
+        return status;
+    case AT_FIELD_EACH:
+        return read_by_name(object, path, field, to, NULL);
+    case AT_FIELD_SOME:
+        return read_by_name(object, path, field, to, (bool *)beside);
+    default:
+        return read_value(field, object, path, to);
+    }
 }
 
 attune_status at_fields_read(const at_field *table, const json_t *object, const char *path, void *to)
 {
     for (; table->key != NULL; ++table) {
-        AT_FORWARD(read_field(table, object, path, (char *)to + table->offset));
+        AT_FORWARD(read_field(table, object, path, to));
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- Rows and columns -------------------------------------------------------------------------------------------- */
+
+json_t *at_row_write(const at_field *table, const void *from)
+{
+    json_t *object = at_fields_write(table, from), *row = json_array(), *value;
+    const char *key;
+    bool well = object != NULL && row != NULL;
+    json_object_foreach(object, key, value)
+    {
+        well = well && json_array_append(row, value) == 0;
+    }
+    json_decref(object);
+    if (!well) {
+        json_decref(row);
+    }
+    return well ? row : NULL;
+}
+
+attune_status at_row_read(const at_field *table, const json_t *row, const char *path, void *to)
+{
+    json_t *object = json_object();
+    bool well = object != NULL;
+    for (size_t i = 0; well && table[i].key != NULL && i < json_array_size(row); ++i) {
+        well = json_object_set(object, table[i].key, json_array_get(row, i)) == 0;
+    }
+    attune_status status =
+        well ? at_fields_read(table, object, path, to) : at_fail(ATTUNE_OUT_OF_MEMORY, "%s: no memory for a row", path);
+    json_decref(object);
+    return status;
+}
+
+bool at_column_add(json_t *object, const at_field *field, const void *items, size_t stride, size_t count)
+{
+    json_t *list = json_array();
+    bool well = list != NULL, any = false;
+    for (size_t i = 0; well && i < count; ++i) {
+        int64_t value = get_int((const char *)items + i * stride + field->offset, field->bytes);
+        any = any || value != 0;
+        well = json_array_append_new(list, json_integer(value)) == 0;
+    }
+    if (well && any) {
+        return set(object, field->key, list);
+    }
+    json_decref(list);
+    return well;
+}
+
+attune_status at_column_read(const at_field *field, const json_t *object, const char *path, void *items, size_t stride,
+                             size_t count)
+{
+    json_t *list = json_object_get(object, field->key);
+    AT_FAIL_IF(list != NULL && json_array_size(list) != count, ATTUNE_CORRUPT,
+               "%s: \"%s\" is no array of %zu numbers, one a block", path, field->key, count);
+    for (size_t i = 0; i < count; ++i) {
+        const json_t *entry = list == NULL ? NULL : json_array_get(list, i);
+        const int64_t value = json_integer_value(entry);
+        AT_FAIL_IF(entry != NULL && (!json_is_integer(entry) || value < field->least || value > field->most),
+                   ATTUNE_CORRUPT, "%s: entry %zu of \"%s\" is no whole number of %lld ... %lld", path, i, field->key,
+                   (long long)field->least, (long long)field->most);
+        set_int((char *)items + i * stride + field->offset, field->bytes, value);
     }
     return ATTUNE_OK;
 }

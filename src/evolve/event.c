@@ -31,6 +31,8 @@ static const at_field of_start[] = {
     AT_FIELD(AT_FIELD_SEED, at_event_start, seed, "seed"),
     TEXT(at_event_start, budget, "budget"),
     TEXT(at_event_start, policy, "policy"),
+    AT_FIELD(AT_FIELD_NOTE, at_event_start, one, "one"), /* most searches have neither */
+    AT_FIELD(AT_FIELD_NOTE, at_event_start, fixed, "fixed"),
     {.key = NULL},
 };
 
@@ -134,12 +136,6 @@ static json_t *write_samples(const double *us, int pairs)
     return list;
 }
 
-/* Most searches have no such field. */
-static bool write_some(json_t *object, const char *field, const char *text)
-{
-    return text[0] == '\0' || json_object_set_new(object, field, json_string(text)) == 0;
-}
-
 /* What no table can say. */
 static bool write_rest(const at_event *event, json_t *object)
 {
@@ -147,8 +143,7 @@ static bool write_rest(const at_event *event, json_t *object)
     switch (event->kind) {
     case AT_EVENT_START:
         return json_object_set_new(object, "format", json_string(FORMAT)) == 0 &&
-               json_object_set_new(object, "version", json_integer(AT_LEDGER_VERSION)) == 0 &&
-               write_some(object, "one", event->as.start.one) && write_some(object, "fixed", event->as.start.fixed);
+               json_object_set_new(object, "version", json_integer(AT_LEDGER_VERSION)) == 0;
     case AT_EVENT_SPACE:
         return json_object_set_new(object, "space", at_space_write(event->as.space)) == 0;
     case AT_EVENT_MEASUREMENT:
@@ -214,25 +209,13 @@ static attune_status read_version(const json_t *object, const char *path)
     return ATTUNE_OK;
 }
 
-static attune_status read_some(const json_t *object, const char *path, const char *field, char to[AT_KERNEL_TEXT_MAX])
-{
-    const char *text = "";
-    AT_FORWARD(json_object_get(object, field) == NULL ? ATTUNE_OK : at_json_string(object, path, field, &text));
-    AT_FAIL_IF(strlen(text) >= AT_KERNEL_TEXT_MAX, ATTUNE_CORRUPT, "%s: field \"%s\" has %zu bytes, at most %d", path,
-               field, strlen(text), AT_KERNEL_TEXT_MAX - 1);
-    memcpy(to, text, strlen(text) + 1);
-    return ATTUNE_OK;
-}
-
 static attune_status read_rest(const json_t *object, const char *path, at_event *event)
 {
     json_t *space;
     char inner[160];
     switch (event->kind) {
     case AT_EVENT_START:
-        AT_FORWARD(read_version(object, path));
-        AT_FORWARD(read_some(object, path, "one", event->as.start.one));
-        return read_some(object, path, "fixed", event->as.start.fixed);
+        return read_version(object, path);
     case AT_EVENT_SPACE:
         AT_FORWARD(at_json_field(object, path, "space", JSON_OBJECT, &space));
         (void)snprintf(inner, sizeof inner, "%.140s: space", path);

@@ -118,8 +118,9 @@ typedef struct bench {
     const at_test_problem *test;
     attune_plan *plan;
     set here, there; /* `there` holds other inputs, at other addresses */
-    at_outputs kept, kept_there;
+    at_outputs kept, kept_there, kept_late;
     bool nondeterministic;
+    bool delayed; /* it ran with delays */
 } bench;
 
 /* Whether the outputs have the bits that were kept; other bits are fine where the kernel says that they may come. */
@@ -157,6 +158,44 @@ static attune_status run_repeatedly(bench *on, int repeats)
         AT_FORWARD(same(on, &on->kept, rule));
     }
     return ATTUNE_OK;
+}
+
+/* ---- Other orders of warps --------------------------------------------------------------------------------------- */
+
+/* NOTE: the code with delays is made by another compiler than the kernel's own, which may round otherwise where a
+ * source leaves it the choice: its runs are compared with one another. */
+static attune_status run_late(bench *on, int repeats)
+{
+    char rule[64];
+    for (int i = 0; i < repeats; ++i) {
+        AT_FORWARD(at_placement_poison(&on->here.place, at_poison_other(on->here.inputs.draw.poison, 1)));
+        AT_FORWARD(execute(&on->here, on->plan));
+        AT_FORWARD(i == 0 ? at_outputs_keep(&on->here.inputs, &on->kept_late) : ATTUNE_OK);
+        (void)snprintf(rule, sizeof rule, "with delays behind barriers, run %d", i + 1);
+        AT_FORWARD(same(on, &on->kept_late, rule));
+    }
+    return ATTUNE_OK;
+}
+
+/* A missing barrier shows when warps are late; of kernels that may give other bits anyway nothing would be known. */
+static attune_status run_with_delays(bench *on, int repeats)
+{
+    enum { DELAYED_MOST = 6 };
+    at_device *device = on->here.place.device;
+    if (device->ops->delay == NULL || on->nondeterministic) {
+        return ATTUNE_OK;
+    }
+    attune_status status = device->ops->delay(device, on->plan->loaded, true);
+    if (status == ATTUNE_UNSUPPORTED || status == ATTUNE_COMPILE_ERROR) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(status);
+    on->delayed = true;
+    status = run_late(on, repeats < DELAYED_MOST ? repeats : DELAYED_MOST);
+    char detail[512];
+    (void)snprintf(detail, sizeof detail, "%s", attune_last_detail());
+    attune_status ended = device->ops->delay(device, on->plan->loaded, false);
+    return status != ATTUNE_OK ? at_fail(status, "%s", detail) : ended;
 }
 
 /* ---- Other inputs at the same addresses ------------------------------------------------------------------------- */
@@ -273,6 +312,7 @@ static attune_status run_all(bench *on, int repeats)
     AT_FORWARD(set_open(on->suite, on->test, on->suite->seed, &on->here));
     AT_FORWARD(run_on_poison(on));
     AT_FORWARD(run_repeatedly(on, repeats));
+    AT_FORWARD(run_with_delays(on, repeats));
     AT_FORWARD(run_on_other_inputs(on));
     AT_FORWARD(run_beside_others(on));
     AT_FORWARD(run_family(on, AT_FAMILY_HIDDEN, on->suite->seed));
@@ -282,15 +322,21 @@ static attune_status run_all(bench *on, int repeats)
 attune_status at_sanity_run(const at_suite *suite, const at_test_problem *test, int repeats, const char **done)
 {
     bench on = {.suite = suite, .test = test};
-    *done = "two poisons, guard bands, inputs unchanged, the same bits again, other inputs at the same addresses, "
-            "neighbours, non-finite values";
+    static const char looked[] =
+        "two poisons, guard bands, inputs unchanged, the same bits again, other inputs at the same "
+        "addresses, neighbours, non-finite values";
+    static const char looked_late[] =
+        "two poisons, guard bands, inputs unchanged, the same bits again, and with delays "
+        "behind barriers, other inputs at the same addresses, neighbours, non-finite values";
     AT_FORWARD(suite->plan(suite->self, &test->problem, &on.plan));
     on.nondeterministic = (on.plan->loaded->kernel->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
     attune_status status = run_all(&on, repeats);
+    *done = on.delayed ? looked_late : looked;
     on.there.clean = status == ATTUNE_OK; /* `here` holds other inputs by now */
     attune_plan_destroy(on.plan);
     at_outputs_free(&on.kept);
     at_outputs_free(&on.kept_there);
+    at_outputs_free(&on.kept_late);
     set_close(&on.here);
     set_close(&on.there);
     return status;

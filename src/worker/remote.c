@@ -122,6 +122,12 @@ static attune_status poison_smem(at_device *device, int pattern)
     return ask(of(device), "poison_smem", json_pack("{s:i}", "pattern", pattern), of(device)->load_s, NULL);
 }
 
+static attune_status delay(at_device *device, const at_loaded *loaded, bool on)
+{
+    const json_int_t arm = (json_int_t)((const remote_loaded *)loaded)->arm;
+    return ask(of(device), "delay", json_pack("{s:I,s:b}", "arm", arm, "on", on), of(device)->load_s, NULL);
+}
+
 /* ---- Running ---------------------------------------------------------------------------------------------------- */
 
 /* Sizes and tensors as the call had them: the worker checks them again and makes its own args. */
@@ -327,6 +333,7 @@ static const at_device_ops operations = {
     .upload = upload,
     .download = download,
     .poison_smem = poison_smem,
+    .delay = delay,
     .close = close_device,
 };
 

@@ -10,7 +10,7 @@
 
 /* In the order in which they are searched. */
 static const at_worker_op *const tables[] = {at_worker_device_ops, at_worker_arm_ops, at_worker_timing_ops,
-                                             at_worker_poison_smem_ops};
+                                             at_worker_poison_smem_ops, at_worker_delay_ops};
 
 enum { TABLES = sizeof tables / sizeof tables[0] };
 

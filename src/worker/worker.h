@@ -18,6 +18,8 @@ typedef struct at_worker_arm {
     attune_problem problem;
     attune_arm arm;
     at_candidate candidate; /* what a stranger's kernel was loaded from */
+    at_loaded *late_loaded; /* code with delays, which runs instead, and its plan; NULL: there is none */
+    attune_plan *late;
 } at_worker_arm;
 
 typedef struct at_worker {

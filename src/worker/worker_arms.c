@@ -10,11 +10,12 @@
 #include "worker/arms.h"
 #include "worker/worker_ops.h"
 
-static void arm_free(at_worker_arm *arm)
+static void arm_free(at_worker *worker, at_worker_arm *arm)
 {
     if (arm == NULL) {
         return;
     }
+    at_worker_undelay(worker, arm);
     at_arm_close(&arm->arm);
     at_candidate_free(&arm->candidate);
     free(arm->name);
@@ -24,7 +25,7 @@ static void arm_free(at_worker_arm *arm)
 void at_worker_close_arms(at_worker *worker)
 {
     for (size_t i = 0; i < worker->arm_count; ++i) {
-        arm_free(worker->arm[i]);
+        arm_free(worker, worker->arm[i]);
     }
     free(worker->arm);
     worker->arm = NULL;
@@ -105,7 +106,7 @@ static attune_status load(at_worker *worker, const json_t *request, json_t *answ
         status = add_arm(worker, arm);
     }
     if (status != ATTUNE_OK) {
-        arm_free(arm);
+        arm_free(worker, arm);
         return status;
     }
     AT_FORWARD(at_answer_put(answer, "arm", json_integer((json_int_t)worker->arm_count - 1)));
@@ -120,7 +121,7 @@ static attune_status drop(at_worker *worker, const json_t *request, json_t *answ
     for (size_t i = 0; i < worker->arm_count; ++i) {
         worker->arm[i] = worker->arm[i] == arm ? NULL : worker->arm[i];
     }
-    arm_free(arm);
+    arm_free(worker, arm);
     return ATTUNE_OK;
 }
 
@@ -267,7 +268,7 @@ static attune_status run(at_worker *worker, const json_t *request, json_t *answe
     AT_FORWARD(read_call(request, &call));
     AT_FAIL_IF(arm->arm.run == NULL, ATTUNE_UNSUPPORTED, "%s computes into outputs of its own only", arm->name);
     AT_FORWARD(at_arm_plan(&arm->arm) != NULL ? at_worker_fill(worker, call.stream) : ATTUNE_OK);
-    AT_FORWARD(arm->arm.run(arm->arm.self, &call));
+    AT_FORWARD(arm->late != NULL ? attune_plan_execute(arm->late, &call) : arm->arm.run(arm->arm.self, &call));
     return worker->device->ops->synchronise(worker->device, call.stream);
 }
 

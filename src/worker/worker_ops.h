@@ -8,7 +8,10 @@ extern const at_worker_op at_worker_device_ops[]; /* hello, quit, open, memory *
 extern const at_worker_op at_worker_arm_ops[];    /* load, build, workspace, run, drop */
 
 extern const at_worker_op at_worker_poison_smem_ops[]; /* poison_smem */
+extern const at_worker_op at_worker_delay_ops[];       /* delay */
 
+/* The arm runs its own code again. */
+void at_worker_undelay(at_worker *worker, at_worker_arm *arm);
 void at_worker_close_arms(at_worker *worker);
 /* Enqueues on the stream, of a CUDA device, what leaves a pattern in all that a kernel could read without having
  * written it: the pattern that "poison_smem" asked for since the last time, else a drawn one. */

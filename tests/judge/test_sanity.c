@@ -69,13 +69,69 @@ static void what_is_declared_is_excused(void **state)
                  "outputs");
 }
 
+/* ---- Delays ------------------------------------------------------------------------------------------------------ */
+
+static struct {
+    zoo_flaw when_late;     /* what shows then */
+    attune_status possible; /* whether there is code with delays */
+    int began, ended;
+} delays;
+
+static attune_status delay(at_device *device, const at_loaded *loaded, bool on)
+{
+    zoo_device *zoo = (zoo_device *)device;
+    assert_ptr_equal(loaded, &zoo->loaded);
+    if (on && delays.possible != ATTUNE_OK) {
+        return at_fail(delays.possible, "no code with delays");
+    }
+    zoo->flaw = on ? delays.when_late : ZOO_HONEST;
+    ++*(on ? &delays.began : &delays.ended);
+    return ATTUNE_OK;
+}
+
+static attune_status sanity_late(uint32_t traits, const char **done)
+{
+    at_device_ops ops = zoo_ops;
+    zoo_device zoo;
+    at_test_problem problem;
+    zoo_open(&zoo, ZOO_HONEST, ATTUNE_TARGET_CUDA, traits);
+    ops.delay = delay;
+    zoo.device.ops = &ops;
+    const at_suite suite = {.device = &zoo.device, .pool = pool, .plan = zoo_plan, .self = &zoo, .seed = 1, .only = -1};
+    assert_ok(at_test_problem_parse("b1,h2,s100,d32,bf16", &problem));
+    return at_sanity_run(&suite, &problem, REPEATS, done);
+}
+
+/* A kernel that is right only as long as no warp is late; and it is asked for no more than it can have. */
+static void what_is_right_by_luck_is_late(void **state)
+{
+    const char *done = "";
+    (void)state;
+    memset(&delays, 0, sizeof delays);
+    delays.when_late = ZOO_RANDOM_BITS;
+    assert_fails(sanity_late(0, &done), ATTUNE_WRONG_RESULT, "with delays behind barriers");
+    assert_int_equal(delays.began, 1);
+    assert_int_equal(delays.ended, 1);
+    assert_ok(sanity_late(ATTUNE_TRAIT_NONDETERMINISTIC, &done));
+    assert_null(strstr(done, "delays"));
+    assert_int_equal(delays.began, 1);
+    delays.when_late = ZOO_HONEST;
+    assert_ok(sanity_late(0, &done));
+    assert_non_null(strstr(done, "delays"));
+    assert_int_equal(delays.ended, 2);
+    delays.possible = ATTUNE_UNSUPPORTED;
+    assert_ok(sanity_late(0, &done));
+    assert_null(strstr(done, "delays"));
+    delays.possible = ATTUNE_DEVICE_ERROR;
+    assert_fails(sanity_late(0, &done), ATTUNE_DEVICE_ERROR, "no code");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(honest_kernels_pass),
-        cmocka_unit_test(numbers_are_the_next_stages),
-        cmocka_unit_test(each_test_catches_its_own),
-        cmocka_unit_test(what_is_declared_is_excused),
+        cmocka_unit_test(honest_kernels_pass),           cmocka_unit_test(numbers_are_the_next_stages),
+        cmocka_unit_test(each_test_catches_its_own),     cmocka_unit_test(what_is_declared_is_excused),
+        cmocka_unit_test(what_is_right_by_luck_is_late),
     };
     return cmocka_run_group_tests_name("sanity", tests, pool_open, pool_close);
 }

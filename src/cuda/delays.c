@@ -1,0 +1,102 @@
+#include "cuda/delays.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* NOTE: the clock is read for its low bits: another delay at the same place each time. */
+static const char delay[] = "\n{\n"
+                            ".reg .pred %attune_late;\n"
+                            ".reg .b32 %attune_a, %attune_b;\n"
+                            "mov.u32 %attune_a, %clock;\n"
+                            "mov.u32 %attune_b, %warpid;\n"
+                            "mad.lo.u32 %attune_a, %attune_b, 0x85ebca6b, %attune_a;\n"
+                            "shr.u32 %attune_b, %attune_a, 3;\n"
+                            "xor.b32 %attune_a, %attune_a, %attune_b;\n"
+                            "mul.lo.u32 %attune_a, %attune_a, 0x9e3779b1;\n"
+                            "shr.u32 %attune_b, %attune_a, 29;\n"
+                            "setp.eq.u32 %attune_late, %attune_b, 0;\n"
+                            "bfe.u32 %attune_b, %attune_a, 15, 13;\n"
+                            "@%attune_late nanosleep.u32 %attune_b;\n"
+                            "}\n";
+
+static bool waits(const char *opcode)
+{
+    static const char *const begins[] = {
+        "bar.",           "barrier.",           "mbarrier.try_wait",  "mbarrier.test_wait",
+        "cp.async.wait_", "cp.async.bulk.wait", "griddepcontrol.wait"};
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; ++i) {
+        if (strncmp(opcode, begins[i], strlen(begins[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Whether the statement waits: what stands behind blanks and a predicate. */
+static bool statement_waits(const char *at)
+{
+    while (is_blank(*at)) {
+        ++at;
+    }
+    if (*at == '@') {
+        at += strcspn(at, " \t\r\n");
+        while (is_blank(*at)) {
+            ++at;
+        }
+    }
+    return waits(at);
+}
+
+/* Behind a comment or a text that begins here; `at` where none does. */
+static const char *skip_passive(const char *at)
+{
+    if (at[0] == '/' && at[1] == '/') {
+        return at + strcspn(at, "\n");
+    }
+    const char *end = at[0] == '/' && at[1] == '*' ? strstr(at + 2, "*/") : NULL;
+    if (end != NULL) {
+        return end + 2;
+    }
+    end = at[0] == '"' ? strchr(at + 1, '"') : NULL;
+    return end != NULL ? end + 1 : at;
+}
+
+static bool is_entry(const char *at, const char *ptx)
+{
+    return strncmp(at, ".entry", 6) == 0 && (at == ptx || is_blank(at[-1]));
+}
+
+int at_ptx_delay(const char *ptx, at_text *to)
+{
+    const char *copied = ptx;
+    const char *statement = ptx;
+    bool in_head = false; /* of an entry, whose body comes next */
+    int places = 0;
+    for (const char *at = ptx; *at != '\0';) {
+        const char *behind = skip_passive(at);
+        if (behind > at) {
+            statement = statement == at ? behind : statement;
+            at = behind;
+            continue;
+        }
+        in_head = in_head || is_entry(at, ptx);
+        bool begins = *at == '{' && in_head;
+        bool ends = *at == ';' && statement_waits(statement);
+        bool is_label = *at == ':' && at[1] != ':' && (at == ptx || at[-1] != ':');
+        ++at;
+        if (begins || ends) {
+            at_text_add(to, "%.*s%s", (int)(at - copied), copied, delay);
+            copied = at;
+            in_head = false;
+            ++places;
+        }
+        statement = is_label || strchr(";{}", at[-1]) != NULL ? at : statement;
+    }
+    at_text_add(to, "%s", copied);
+    return places;
+}
