@@ -10,15 +10,6 @@
 enum { BLOCKS_MAX = 100000, CALLS_MAX = 1 << 20, UNIT_MAX = 1000000 };
 static const int64_t SAMPLE_MAX = INT64_C(1) << 40; /* units */
 
-/* The elements of the array `key`, at most `most`. */
-static attune_status open_list(const json_t *object, const char *path, const char *key, size_t most, json_t **list)
-{
-    AT_FORWARD(at_json_field(object, path, key, JSON_ARRAY, list));
-    AT_FAIL_IF(json_array_size(*list) > most, ATTUNE_CORRUPT, "%s: \"%s\" has %zu entries, at most %zu are allowed",
-               path, key, json_array_size(*list), most);
-    return ATTUNE_OK;
-}
-
 /* An element of an array that must be an object. */
 static attune_status get_object(const json_t *list, size_t index, const char *path, const char *key, json_t **object)
 {
@@ -32,7 +23,7 @@ static attune_status get_object(const json_t *list, size_t index, const char *pa
 static attune_status read_ints(const json_t *object, const char *path, const char *key, int most, int largest, int *to)
 {
     json_t *list;
-    AT_FORWARD(open_list(object, path, key, (size_t)most, &list));
+    AT_FORWARD(at_json_list(object, path, key, 0, (size_t)most, &list));
     for (size_t i = 0; i < json_array_size(list); ++i) {
         const json_t *value = json_array_get(list, i);
         AT_FAIL_IF(!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > largest,
@@ -87,7 +78,7 @@ static attune_status read_row(const at_field *table, const json_t *list, size_t 
 static attune_status read_warmups(const json_t *object, const char *path, at_session *session)
 {
     json_t *list;
-    AT_FORWARD(open_list(object, path, "warmups", (size_t)session->processes, &list));
+    AT_FORWARD(at_json_list(object, path, "warmups", 0, (size_t)session->processes, &list));
     for (size_t i = 0; i < json_array_size(list); ++i) {
         at_warmup warmup;
         AT_FORWARD(read_row(at_fields_of_warmup, list, i, path, "warmups", &warmup));
@@ -115,7 +106,7 @@ static attune_status read_calls(const json_t *object, const char *path, at_sessi
 static attune_status read_clocks(const json_t *object, const char *path, at_session *session)
 {
     json_t *list;
-    AT_FORWARD(open_list(object, path, "clocks", AT_SESSION_PROCESSES_MAX * AT_SESSION_ARMS_MAX, &list));
+    AT_FORWARD(at_json_list(object, path, "clocks", 0, AT_SESSION_PROCESSES_MAX * AT_SESSION_ARMS_MAX, &list));
     for (size_t i = 0; i < json_array_size(list); ++i) {
         at_two_clocks reading;
         AT_FORWARD(read_row(at_fields_of_clocks, list, i, path, "clocks", &reading));
@@ -204,7 +195,7 @@ static attune_status read_stretch(const json_t *object, const char *path, at_ses
 static attune_status read_blocks(const json_t *object, const char *path, at_session *session)
 {
     json_t *list, *item;
-    AT_FORWARD(open_list(object, path, "blocks", AT_SESSION_PROCESSES_MAX * AT_MODE_COUNT, &list));
+    AT_FORWARD(at_json_list(object, path, "blocks", 0, AT_SESSION_PROCESSES_MAX * AT_MODE_COUNT, &list));
     for (size_t i = 0; i < json_array_size(list); ++i) {
         char inner[400];
         (void)snprintf(inner, sizeof inner, "%.300s.blocks[%zu]", path, i);
@@ -247,7 +238,7 @@ static attune_status read_counters(const json_t *verdict_object, const char *pat
 static attune_status read_peers(const json_t *object, const char *path, at_verdict *verdict)
 {
     json_t *list, *item;
-    AT_FORWARD(open_list(object, path, "peers", AT_SESSION_ARMS_MAX, &list));
+    AT_FORWARD(at_json_list(object, path, "peers", 0, AT_SESSION_ARMS_MAX, &list));
     for (size_t i = 0; i < json_array_size(list); ++i) {
         int64_t arm = 0;
         AT_FORWARD(get_object(list, i, path, "peers", &item));

@@ -45,9 +45,7 @@ static json_t *write_reals(const double *values, size_t count)
 static attune_status read_reals(const json_t *object, const char *path, const char *key, double *values, size_t count)
 {
     json_t *array;
-    AT_FORWARD(at_json_field(object, path, key, JSON_ARRAY, &array));
-    AT_FAIL_IF(json_array_size(array) != count, ATTUNE_CORRUPT, "%s: field \"%s\" has %zu numbers, %zu are expected",
-               path, key, json_array_size(array), count);
+    AT_FORWARD(at_json_list(object, path, key, count, count, &array));
     for (size_t i = 0; i < count; ++i) {
         AT_FORWARD(at_real_read(json_array_get(array, i), path, key, &values[i]));
     }
@@ -299,22 +297,10 @@ static attune_status read_group(const json_t *object, const char *path, const at
     return at_fields_read(field->group, group, part_of(path, field->key).path, to);
 }
 
-/* The array or object of a list or map, of no more entries than there is room for. */
-static attune_status open_several(const json_t *object, const char *path, const at_field *field, json_t **several)
-{
-    const bool list = field->kind == AT_FIELD_LIST;
-    AT_FORWARD(at_json_field(object, path, field->key, list ? JSON_ARRAY : JSON_OBJECT, several));
-    const size_t count = list ? json_array_size(*several) : json_object_size(*several);
-    AT_FAIL_IF(count > field->bytes / field->stride, ATTUNE_CORRUPT,
-               "%s: field \"%s\" has %zu entries, at most %zu are allowed", path, field->key, count,
-               field->bytes / field->stride);
-    return ATTUNE_OK;
-}
-
 static attune_status read_list(const json_t *object, const char *path, const at_field *field, char *to, int32_t *count)
 {
     json_t *list;
-    AT_FORWARD(open_several(object, path, field, &list));
+    AT_FORWARD(at_json_list(object, path, field->key, 0, field->bytes / field->stride, &list));
     for (size_t i = 0; i < json_array_size(list); ++i) {
         const json_t *item = json_array_get(list, i);
         AT_FAIL_IF(!json_is_object(item), ATTUNE_CORRUPT, "%s: entry %zu of \"%s\" is %s, expected an object", path, i,
@@ -333,7 +319,10 @@ static attune_status read_map(const json_t *object, const char *path, const at_f
     at_field value = key[1];
     json_t *map;
     *count = 0;
-    AT_FORWARD(open_several(object, path, field, &map));
+    AT_FORWARD(at_json_field(object, path, field->key, JSON_OBJECT, &map));
+    AT_FAIL_IF(json_object_size(map) > field->bytes / field->stride, ATTUNE_CORRUPT,
+               "%s: field \"%s\" has %zu entries, allowed are 0 ... %zu", path, field->key, json_object_size(map),
+               field->bytes / field->stride);
     for (void *entry = json_object_iter(map); entry != NULL; entry = json_object_iter_next(map, entry)) {
         char *item = to + (size_t)*count * field->stride;
         value.key = json_object_iter_key(entry);

@@ -173,10 +173,8 @@ json_t *at_event_write(const at_event *event)
 static attune_status read_samples(const json_t *object, const char *path, const char *key, double *us, int32_t *pairs)
 {
     json_t *list;
-    AT_FORWARD(at_json_field(object, path, key, JSON_ARRAY, &list));
-    size_t count = json_array_size(list);
-    AT_FAIL_IF(count < 1 || count > AT_EVENT_PAIRS_MAX, ATTUNE_CORRUPT,
-               "%s: field \"%s\" has %zu times, allowed are 1 ... %d", path, key, count, AT_EVENT_PAIRS_MAX);
+    AT_FORWARD(at_json_list(object, path, key, 1, AT_EVENT_PAIRS_MAX, &list));
+    const size_t count = json_array_size(list);
     for (size_t i = 0; i < count; ++i) {
         AT_FORWARD(at_real_read(json_array_get(list, i), path, key, &us[i]));
         AT_FAIL_IF(!(us[i] > 0 && us[i] < 1e15), ATTUNE_CORRUPT, "%s: field \"%s\" holds a time that is none", path,

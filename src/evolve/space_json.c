@@ -85,10 +85,8 @@ static attune_status read_param(const json_t *object, const char *path, at_space
     json_t *values;
     AT_FAIL_IF(!json_is_object(object), ATTUNE_CORRUPT, "%s is %s, expected an object", path, at_json_kind(object));
     AT_FORWARD(read_name(object, path, "name", sizeof param->name, param->name));
-    AT_FORWARD(at_json_field(object, path, "values", JSON_ARRAY, &values));
-    size_t count = json_array_size(values);
-    AT_FAIL_IF(count < 1 || count > AT_SPACE_VALUES_MAX, ATTUNE_CORRUPT,
-               "%s: field \"values\" has %zu values, allowed are 1 ... %d", path, count, AT_SPACE_VALUES_MAX);
+    AT_FORWARD(at_json_list(object, path, "values", 1, AT_SPACE_VALUES_MAX, &values));
+    const size_t count = json_array_size(values);
     param->count = (int)count;
     for (size_t i = 0; i < count; ++i) {
         int64_t least = i > 0 ? (int64_t)param->value[i - 1] + 1 : INT32_MIN;
@@ -102,10 +100,7 @@ static attune_status read_param(const json_t *object, const char *path, at_space
 static attune_status read_params(const json_t *object, const char *path, at_space *space)
 {
     json_t *params;
-    AT_FORWARD(at_json_field(object, path, "params", JSON_ARRAY, &params));
-    AT_FAIL_IF(json_array_size(params) > ATTUNE_PARAMS_MAX, ATTUNE_CORRUPT,
-               "%s: field \"params\" has %zu parameters, at most %d are allowed", path, json_array_size(params),
-               ATTUNE_PARAMS_MAX);
+    AT_FORWARD(at_json_list(object, path, "params", 0, ATTUNE_PARAMS_MAX, &params));
     space->param_count = (int)json_array_size(params);
     space->total = 1;
     for (int p = 0; p < space->param_count; ++p) {
@@ -122,10 +117,8 @@ static attune_status read_params(const json_t *object, const char *path, at_spac
 static attune_status read_candidates(const json_t *object, const char *path, at_space *space)
 {
     json_t *codes;
-    AT_FORWARD(at_json_field(object, path, "candidates", JSON_ARRAY, &codes));
-    size_t count = json_array_size(codes);
-    AT_FAIL_IF(count < 1 || count > (size_t)space->total, ATTUNE_CORRUPT,
-               "%s: field \"candidates\" has %zu, allowed are 1 ... %lld", path, count, (long long)space->total);
+    AT_FORWARD(at_json_list(object, path, "candidates", 1, (size_t)space->total, &codes));
+    const size_t count = json_array_size(codes);
     AT_FORWARD(at_space_make_room(space, (int)count));
     for (size_t i = 0; i < count; ++i) {
         int64_t least = i > 0 ? space->code[i - 1] + 1 : 0;
@@ -154,10 +147,7 @@ static attune_status read_order(const json_t *object, const char *path, at_space
 static attune_status read_refusals(const json_t *object, const char *path, at_space *space)
 {
     json_t *refusals;
-    AT_FORWARD(at_json_field(object, path, "refused", JSON_ARRAY, &refusals));
-    AT_FAIL_IF(json_array_size(refusals) > AT_SPACE_REFUSALS_MAX, ATTUNE_CORRUPT,
-               "%s: field \"refused\" has %zu reasons, at most %d are distinguished", path, json_array_size(refusals),
-               AT_SPACE_REFUSALS_MAX);
+    AT_FORWARD(at_json_list(object, path, "refused", 0, AT_SPACE_REFUSALS_MAX, &refusals));
     for (size_t i = 0; i < json_array_size(refusals); ++i) {
         at_space_refusal *refusal = &space->refusal[space->refusal_count];
         const json_t *item = json_array_get(refusals, i);

@@ -84,6 +84,16 @@ attune_status at_json_double(const json_t *object, const char *path, const char 
     return ATTUNE_OK;
 }
 
+attune_status at_json_list(const json_t *object, const char *path, const char *key, size_t least, size_t most,
+                           json_t **list)
+{
+    AT_FORWARD(at_json_field(object, path, key, JSON_ARRAY, list));
+    const size_t count = json_array_size(*list);
+    AT_FAIL_IF(count < least || count > most, ATTUNE_CORRUPT,
+               "%s: field \"%s\" has %zu entries, allowed are %zu ... %zu", path, key, count, least, most);
+    return ATTUNE_OK;
+}
+
 attune_status at_json_bool(const json_t *object, const char *path, const char *key, bool *value)
 {
     const json_t *field = json_object_get(object, key);

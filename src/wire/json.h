@@ -23,6 +23,9 @@ attune_status at_json_int(const json_t *object, const char *path, const char *ke
                           int64_t *value);
 /* Any finite number, whole or not. */
 attune_status at_json_double(const json_t *object, const char *path, const char *key, double *value);
+/* An array of `least` to `most` entries. */
+attune_status at_json_list(const json_t *object, const char *path, const char *key, size_t least, size_t most,
+                           json_t **list);
 attune_status at_json_bool(const json_t *object, const char *path, const char *key, bool *value);
 
 /* Appends a value without blanks, members in their order, decimals as the shortest that read back as the same. Equal

@@ -166,23 +166,28 @@ static void *call_often(void *argument)
     return NULL;
 }
 
-static void callers_share_a_pool(void **state)
+static void call_from_threads(int workers, int count, int runs)
 {
-    (void)state;
-    enum { CALLERS = 6, RUNS = 3000 };
     at_pool *pool;
-    pthread_t threads[CALLERS];
-    caller callers[CALLERS];
-    assert_int_equal(at_pool_create(3, 64, &pool), ATTUNE_OK);
-    for (int i = 0; i < CALLERS; ++i) {
-        callers[i] = (caller){.pool = pool, .runs = RUNS};
+    pthread_t threads[AT_CALLERS_MAX + 9];
+    caller callers[AT_CALLERS_MAX + 9];
+    assert_in_range(count, 1, AT_CALLERS_MAX + 9);
+    assert_int_equal(at_pool_create(workers, 64, &pool), ATTUNE_OK);
+    for (int i = 0; i < count; ++i) {
+        callers[i] = (caller){.pool = pool, .runs = runs};
         assert_int_equal(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0);
     }
-    for (int i = 0; i < CALLERS; ++i) {
+    for (int i = 0; i < count; ++i) {
         pthread_join(threads[i], NULL);
         assert_int_equal(callers[i].wrong, 0);
     }
     at_pool_destroy(pool);
+}
+
+static void callers_share_a_pool(void **state)
+{
+    (void)state;
+    call_from_threads(3, 6, 3000);
 }
 
 typedef struct waiter {
@@ -238,20 +243,7 @@ static void no_caller_waits_for_another(void **state)
 static void more_callers_than_slots(void **state)
 {
     (void)state;
-    enum { CALLERS = AT_CALLERS_MAX + 9, RUNS = 50 };
-    at_pool *pool;
-    pthread_t threads[CALLERS];
-    caller callers[CALLERS];
-    assert_int_equal(at_pool_create(2, 64, &pool), ATTUNE_OK);
-    for (int i = 0; i < CALLERS; ++i) {
-        callers[i] = (caller){.pool = pool, .runs = RUNS};
-        assert_int_equal(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0);
-    }
-    for (int i = 0; i < CALLERS; ++i) {
-        pthread_join(threads[i], NULL);
-        assert_int_equal(callers[i].wrong, 0);
-    }
-    at_pool_destroy(pool);
+    call_from_threads(2, AT_CALLERS_MAX + 9, 50);
 }
 
 typedef struct again {

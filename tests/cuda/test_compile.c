@@ -3,25 +3,9 @@
 #include "base/folder.h"
 #include "core/config.h"
 #include "cuda/cache.h"
-#include "cuda/fixture.h"
+#include "cuda/compiler.h"
 #include "cuda/provide.h"
 #include "library/catalogue.h"
-
-static at_nvrtc *nvrtc;
-
-static int open_compiler(void **state)
-{
-    (void)state;
-    nvrtc = fixture_compiler();
-    return 0;
-}
-
-static int close_compiler(void **state)
-{
-    (void)state;
-    at_nvrtc_close(nvrtc);
-    return 0;
-}
 
 static void gather(const char *problem_text, int arch, const char *source, at_build *build)
 {

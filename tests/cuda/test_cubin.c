@@ -1,24 +1,8 @@
 /* Reading cubins: what NVRTC makes of small kernels with one property each, and damaged files. */
 #include "cuda/compile.h"
+#include "cuda/compiler.h"
 #include "cuda/cubin.h"
-#include "cuda/fixture.h"
 #include "cuda/ptx.h"
-
-static at_nvrtc *nvrtc;
-
-static int open_compiler(void **state)
-{
-    (void)state;
-    nvrtc = fixture_compiler();
-    return 0;
-}
-
-static int close_compiler(void **state)
-{
-    (void)state;
-    at_nvrtc_close(nvrtc);
-    return 0;
-}
 
 /* Compiles `source` for an architecture, with one more option where it is not NULL. */
 static at_artifact compiled(const char *source, int arch, const char *option)

@@ -2,24 +2,8 @@
 #include <elf.h>
 
 #include "cuda/compile.h"
+#include "cuda/compiler.h"
 #include "cuda/cubin.h"
-#include "cuda/fixture.h"
-
-static at_nvrtc *nvrtc;
-
-static int open_compiler(void **state)
-{
-    (void)state;
-    nvrtc = fixture_compiler();
-    return 0;
-}
-
-static int close_compiler(void **state)
-{
-    (void)state;
-    at_nvrtc_close(nvrtc);
-    return 0;
-}
 
 typedef struct digests {
     char code[AT_DIGEST_TEXT_MAX], cubin[AT_DIGEST_TEXT_MAX], without_log[AT_DIGEST_TEXT_MAX];

@@ -5,28 +5,12 @@
 #include "base/folder.h"
 #include "cpu/cpu.h"
 #include "cpu/source.h"
+#include "cuda/compiler.h"
 #include "cuda/cuda.h"
-#include "cuda/fixture.h"
 #include "cuda/provide.h"
 #include "evidence/verify.h"
 #include "judge/verdicts.h"
 #include "library/catalogue.h"
-
-static at_nvrtc *nvrtc;
-
-static int open_compiler(void **state)
-{
-    (void)state;
-    nvrtc = fixture_compiler();
-    return 0;
-}
-
-static int close_compiler(void **state)
-{
-    (void)state;
-    at_nvrtc_close(nvrtc);
-    return 0;
-}
 
 static at_evidence_entry judged(const char *kernel)
 {

@@ -235,7 +235,7 @@ static void refuses_what_is_no_space(void **state)
     } bad[] = {
         {"{}", "\"kernel\""},
         {"{\"kernel\":\"k\",\"params\":[1]}", "params[0] is a whole number"},
-        {"{\"kernel\":\"k\",\"params\":[{\"name\":\"A\",\"values\":[]}]}", "0 values"},
+        {"{\"kernel\":\"k\",\"params\":[{\"name\":\"A\",\"values\":[]}]}", "\"values\" has 0 entries"},
         {"{\"kernel\":\"k\",\"params\":[{\"name\":\"A\",\"values\":[2,1]}]}", "holds 1"},
         {"{\"kernel\":\"k\",\"params\":[{\"name\":\"A\",\"values\":[1,2]}],\"candidates\":[]}", "has 0"},
         {"{\"kernel\":\"k\",\"params\":[{\"name\":\"A\",\"values\":[1,2]}],\"candidates\":[0,2]}", "holds 2"},

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "library/fake.h"
-#include "reference/inputs.h"
+#include "library/scene.h"
 
 const fake_rule fake_rules[] = {{.kernel = "plain", .cost_ns = 100, .gain = 1, .dim_most = 256}, {.kernel = NULL}};
 FAKE_KERNEL(plain, ATTUNE_TRAIT_GENERAL);
@@ -17,50 +17,21 @@ static const attune_kernel *const kernels[] = {&plain, NULL};
 
 enum { SECONDS = 120 };
 
-typedef struct scene {
-    attune_context *context;
-    attune_plan *plan;
-    at_inputs inputs;
-    void *workspace;
-    float *wanted; /* O of the parent */
-} scene;
-
 static const char problem_text[] = "b2,h4,hkv2,sq40,skv300,d64,fp32,causal";
 
-static void open_scene(scene *on, int threads)
+static void open_on_cpu(scene *on, int threads)
 {
     attune_options options;
-    attune_problem problem;
-    at_draw draw = {.seed = 5};
     attune_options_init(&options);
     options.target = "cpu";
     options.threads = threads;
-    assert_ok(attune_context_create(&options, &on->context));
-    assert_ok(attune_problem_parse(problem_text, &problem));
-    assert_ok(attune_plan_create(on->context, &problem, NULL, &on->plan));
-    assert_ok(at_inputs_draw(&problem, &draw, &on->inputs));
-    assert_ok(attune_plan_workspace(on->plan, NULL, &on->inputs.call.workspace_bytes));
-    on->workspace = aligned_alloc(256, (on->inputs.call.workspace_bytes / 256 + 1) * 256);
-    on->inputs.call.workspace = on->workspace;
-    assert_ok(attune_plan_execute(on->plan, &on->inputs.call));
-    on->wanted = malloc(on->inputs.buffer[ATTUNE_O].bytes);
-    memcpy(on->wanted, on->inputs.call.tensor[ATTUNE_O].data, on->inputs.buffer[ATTUNE_O].bytes);
+    open_scene(on, &options, problem_text, NULL);
 }
 
 static bool gives_what_is_wanted(scene *on)
 {
     at_inputs_poison(&on->inputs, (at_poison){0});
-    return attune_plan_execute(on->plan, &on->inputs.call) == ATTUNE_OK &&
-           memcmp(on->wanted, on->inputs.call.tensor[ATTUNE_O].data, on->inputs.buffer[ATTUNE_O].bytes) == 0;
-}
-
-static void close_scene(scene *on)
-{
-    free(on->wanted);
-    free(on->workspace);
-    at_inputs_free(&on->inputs);
-    attune_plan_destroy(on->plan);
-    attune_context_destroy(on->context);
+    return attune_plan_execute(on->plan, &on->inputs.call) == ATTUNE_OK && is_as_wanted(on);
 }
 
 static void in_a_child(int (*run)(void *of), void *of)
@@ -109,7 +80,7 @@ static int plan(void *of)
         return 1;
     }
     attune_plan_destroy(other);
-    open_scene(&own, 2);
+    open_on_cpu(&own, 2);
     bool right = gives_what_is_wanted(&own) && gives_what_is_wanted(on);
     close_scene(&own);
     close_scene(on);
@@ -122,7 +93,7 @@ static void children_use_what_the_parent_made(void **state)
     static int (*const runs[])(void *) = {destroy, execute, plan};
     for (int threads = 1; threads <= 8; threads += threads < 4 ? 1 : 4) {
         scene on;
-        open_scene(&on, threads);
+        open_on_cpu(&on, threads);
         for (size_t i = 0; i < sizeof runs / sizeof runs[0]; ++i) {
             in_a_child(runs[i], &on);
             assert_true(gives_what_is_wanted(&on));
@@ -161,7 +132,7 @@ static void children_of_a_process_that_plans(void **state)
 #ifdef ATTUNE_SANITIZED
     skip(); /* sanitizers' allocators may be locked by the other thread when the child is made */
 #endif
-    open_scene(&on, 2);
+    open_on_cpu(&on, 2);
     assert_int_equal(pthread_create(&thread, NULL, plan_until_stopped, &at), 0);
     for (int i = 0; i < 20; ++i) {
         in_a_child(plan, &on);

@@ -6,17 +6,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "reference/inputs.h"
+#include "library/scene.h"
 
 enum { THREADS = 3, SCRATCH_ALIGN = 64 };
-
-typedef struct scene {
-    attune_context *context;
-    attune_plan *plan;
-    at_inputs inputs;
-    void *workspace;
-    unsigned char *wanted; /* O by attune_plan_execute */
-} scene;
 
 static attune_options on_cpu(void)
 {
@@ -25,40 +17,6 @@ static attune_options on_cpu(void)
     options.target = "cpu";
     options.threads = THREADS;
     return options;
-}
-
-static void open_scene(scene *on, const attune_options *options, const char *text, const char *kernel)
-{
-    attune_problem problem;
-    at_draw draw = {.seed = 11};
-    attune_plan_options plan_options;
-    attune_plan_options_init(&plan_options);
-    plan_options.kernel = kernel;
-    assert_ok(attune_context_create(options, &on->context));
-    assert_ok(attune_problem_parse(text, &problem));
-    assert_ok(attune_plan_create(on->context, &problem, &plan_options, &on->plan));
-    assert_ok(at_inputs_draw(&problem, &draw, &on->inputs));
-    assert_ok(attune_plan_workspace(on->plan, NULL, &on->inputs.call.workspace_bytes));
-    on->workspace = aligned_alloc(256, (on->inputs.call.workspace_bytes / 256 + 1) * 256);
-    on->inputs.call.workspace = on->workspace;
-    assert_ok(attune_plan_execute(on->plan, &on->inputs.call));
-    on->wanted = malloc(on->inputs.buffer[ATTUNE_O].bytes);
-    memcpy(on->wanted, on->inputs.call.tensor[ATTUNE_O].data, on->inputs.buffer[ATTUNE_O].bytes);
-    at_inputs_poison(&on->inputs, (at_poison){0});
-}
-
-static bool is_as_wanted(const scene *on)
-{
-    return memcmp(on->wanted, on->inputs.call.tensor[ATTUNE_O].data, on->inputs.buffer[ATTUNE_O].bytes) == 0;
-}
-
-static void close_scene(scene *on)
-{
-    free(on->wanted);
-    free(on->workspace);
-    at_inputs_free(&on->inputs);
-    attune_plan_destroy(on->plan);
-    attune_context_destroy(on->context);
 }
 
 /* ---- By items --------------------------------------------------------------------------------------------------- */

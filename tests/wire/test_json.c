@@ -40,6 +40,7 @@ static void fields_of_their_type_are_found(void **state)
     assert_true(on && !off);
     assert_ok(at_json_field(object, "row 3", "list", JSON_ARRAY, &list));
     assert_int_equal(json_array_size(list), 1);
+    assert_ok(at_json_list(object, "row 3", "list", 1, 1, &list));
 }
 
 static void other_fields_are_named(void **state)
@@ -49,6 +50,7 @@ static void other_fields_are_named(void **state)
     int64_t count = 5;
     double ratio;
     bool on;
+    json_t *list;
     assert_fails(at_json_string(object, "row 3", "count", &name), ATTUNE_CORRUPT,
                  "row 3: field \"count\" is a whole number, expected a string");
     assert_fails(at_json_string(object, "row 3", "missing", &name), ATTUNE_CORRUPT, "field \"missing\" is nothing");
@@ -57,6 +59,10 @@ static void other_fields_are_named(void **state)
     assert_fails(at_json_int(object, "row 3", "count", 8, 9, &count), ATTUNE_CORRUPT, "is 7, allowed are 8 ... 9");
     assert_fails(at_json_int(object, "row 3", "count", -9, 6, &count), ATTUNE_CORRUPT, "is 7, allowed are -9 ... 6");
     assert_int_equal(count, 5);
+    assert_fails(at_json_list(object, "row 3", "list", 2, 9, &list), ATTUNE_CORRUPT,
+                 "row 3: field \"list\" has 1 entries, allowed are 2 ... 9");
+    assert_fails(at_json_list(object, "row 3", "list", 0, 0, &list), ATTUNE_CORRUPT, "allowed are 0 ... 0");
+    assert_fails(at_json_list(object, "row 3", "name", 0, 9, &list), ATTUNE_CORRUPT, "expected an array");
     assert_fails(at_json_double(object, "row 3", "none", &ratio), ATTUNE_CORRUPT, "is null, expected a number");
     assert_fails(at_json_bool(object, "row 3", "list", &on), ATTUNE_CORRUPT, "is an array, expected true or false");
 }
