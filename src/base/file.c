@@ -118,7 +118,8 @@ attune_status at_file_read(const char *path, size_t limit, void **data, size_t *
     }
     unsigned char *content = NULL;
     size_t used = 0;
-    /* Two spare bytes: for the zero, and to see the end without growing. Files that do not tell a size start small. */
+    /* Two spare bytes: for the zero, and to see the end without growing. Files that do not report a size start small.
+     */
     attune_status status = read_all(fd, path, limit, size > 0 ? (size_t)size + 2 : 4096, &content, &used);
     (void)close(fd);
     if (status != ATTUNE_OK) {

@@ -187,7 +187,7 @@ static attune_status not_a_number(const char *what, const char *text, const char
     return at_fail(ATTUNE_INVALID_ARGUMENT, "%s is \"%.60s\", expected %s", what, text, expected);
 }
 
-/* Digits only, at least one. Saturates: *over tells. */
+/* Digits only, at least one. Saturates: *over says so. */
 static bool read_digits(const char *text, uint64_t *value, bool *over)
 {
     *value = 0;

@@ -9,7 +9,7 @@
 #include "attune/attune.h"
 
 /* A string under construction, always terminated. Appending never fails on the spot: the first failure is remembered,
- * later appends do nothing, and at_text_status tells. */
+ * later appends do nothing, and at_text_status reports it. */
 typedef struct at_text {
     char *data; /* never NULL after init */
     size_t length;

@@ -28,7 +28,7 @@ static void set_source(at_run_tensor *tensor, const char *path, const char *name
     }
 }
 
-/* The tensor of this name, exactly or else in either case; *twice tells that several differ in case alone. */
+/* The tensor of this name, exactly or else in either case; *twice: several differ in case alone. */
 static const at_named_array *find_named(const at_safetensors *tensors, const char *name, bool *twice)
 {
     const at_named_array *found = at_safetensors_find(tensors, name);

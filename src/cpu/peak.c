@@ -12,7 +12,7 @@ enum {
     REPEATS = 12,        /* the best of these counts: others were disturbed */
     WANTED_US = 6000,    /* of one run of chains: long against its start, short against a time slice */
     PIECES = 4,          /* of what is read, for each thread: one that comes late leaves the rest to others */
-    READ_MIN = 256 << 20 /* a host may share more cache than it tells */
+    READ_MIN = 256 << 20 /* a host may share more cache than it reports */
 };
 
 #define READ_MAX ((size_t)1 << 30)

@@ -20,8 +20,8 @@ static void quote_errors(const char *log, char quoted[QUOTED])
     size_t used = 0;
     for (const char *line = log; *line != '\0';) {
         size_t length = strcspn(line, "\n");
-        bool tells = memmem(line, length, "error", 5) != NULL || memmem(line, length, "fatal", 5) != NULL;
-        if (tells && used + length + 2 < QUOTED) {
+        bool shows = memmem(line, length, "error", 5) != NULL || memmem(line, length, "fatal", 5) != NULL;
+        if (shows && used + length + 2 < QUOTED) {
             memcpy(quoted + used, line, length);
             used += length;
             quoted[used++] = '\n';

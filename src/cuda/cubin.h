@@ -53,7 +53,7 @@ const at_cubin_entry *at_cubin_find(const at_cubin *cubin, const char *name);
 attune_status at_cubin_check(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target);
 
 /* For code that the driver has linked, of sm_90 and later: it still counts the system's reserve as an entry's own
- * static shared memory, and has lost the section that tells so. */
+ * static shared memory, and has lost the section that says so. */
 void at_cubin_take_reserve(at_cubin *cubin);
 
 #endif

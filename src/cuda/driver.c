@@ -54,7 +54,8 @@ static attune_status check_version(at_driver *driver)
     AT_FORWARD(at_load_symbol(ATTUNE_NO_DEVICE, "the CUDA driver", driver->library, "cuDriverGetVersion", &version,
                               sizeof version));
     at_cu_result error = version(&driver->version);
-    AT_FAIL_IF(error != AT_CU_SUCCESS, ATTUNE_NO_DEVICE, "the CUDA driver does not tell its version: error %u", error);
+    AT_FAIL_IF(error != AT_CU_SUCCESS, ATTUNE_NO_DEVICE, "the CUDA driver does not report its version: error %u",
+               error);
     AT_FAIL_IF(driver->version < AT_DRIVER_OLDEST, ATTUNE_NO_DEVICE,
                "the CUDA driver supports CUDA %d.%d, but %d.%d or later is needed: update the NVIDIA driver",
                driver->version / 1000, driver->version % 1000 / 10, AT_DRIVER_OLDEST / 1000,

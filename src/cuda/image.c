@@ -8,7 +8,7 @@
 
 /* NOTE: NVIDIA's fatbin, as far as it is used here, found by looking at what nvcc 13.0 writes: a head, then entries of
  * a head of their own (whose size it says) and a payload; kind 1 is PTX, kind 2 a cubin. Payloads may be compressed,
- * which a flag and the size without compression tell; attune builds its images without. */
+ * which a flag and the size without compression show; attune builds its images without. */
 enum { KIND_PTX = 1, KIND_CUBIN = 2, FLAGS_COMPRESSED = 0x2000 | 0x8000 };
 
 static const uint32_t fatbin_magic = 0xba55ed50U;

@@ -30,7 +30,7 @@ static attune_status open_table(at_nvrtc *nvrtc)
     AT_FORWARD(at_load_packaged_library(ATTUNE_COMPILE_ERROR, "NVRTC", "ATTUNE_NVRTC", names, &nvrtc->library));
     AT_FORWARD(resolve(nvrtc));
     unsigned int error = nvrtc->nvrtcVersion(&major, &minor);
-    AT_FAIL_IF(error != AT_NVRTC_SUCCESS, ATTUNE_COMPILE_ERROR, "NVRTC does not tell its version: error %u", error);
+    AT_FAIL_IF(error != AT_NVRTC_SUCCESS, ATTUNE_COMPILE_ERROR, "NVRTC does not report its version: error %u", error);
     nvrtc->version = 1000 * major + 10 * minor;
     AT_FAIL_IF(nvrtc->version < AT_NVRTC_OLDEST, ATTUNE_COMPILE_ERROR,
                "the NVRTC found is %d.%d, %d.%d or later is needed; ATTUNE_NVRTC can name another", major, minor,

@@ -9,7 +9,7 @@ typedef struct at_cuda_rates {
     int64_t bus_bits;        /* of the memory */
 } at_cuda_rates;
 
-/* As the driver tells them, for an opened CUDA device. */
+/* As the driver reports them, for an opened CUDA device. */
 attune_status at_cuda_rates_read(at_device *device, at_cuda_rates *rates);
 /* Bytes of the device's memory. */
 attune_status at_cuda_memory(at_device *device, size_t *left, size_t *total);

@@ -219,7 +219,7 @@ static void remake_cuda(const at_verdict *verdict, const attune_kernel *kernel, 
     if (at_cuda_inspect(kernel, problem, &verdict->target, config, how->cache, &usage) != ATTUNE_OK) {
         set_state(record, AT_STALE, "%.400s", attune_last_detail());
     } else if (!same_code(&verdict->build, &usage)) {
-        /* The same source, headers and options: then it is the compiler that differs, in what it does not tell. */
+        /* The same source, headers and options: then it is the compiler that differs, in what it does not report. */
         bool same = image || strcmp(usage.build, verdict->build.source) == 0;
         const char *then = has_code(verdict) ? verdict->build.code : verdict->build.cubin;
         set_state(record, same ? AT_UNCHECKED : AT_STALE,

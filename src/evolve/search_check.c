@@ -206,7 +206,7 @@ static attune_status say_dead(at_search *on, const contrast *seen, int enough, i
                : at_search_checked(on, AT_CHECK_DEAD, true, false, "each of %d parameters changes the %s", live, what);
 }
 
-/* Where candidates are compiled their code tells, and nothing has to run for it. Where the config is an argument of
+/* Where candidates are compiled their code shows it, and nothing has to run for it. Where the config is an argument of
  * code that all share, times have to, as far as they were measured: of pairs that tie a few differ by chance. */
 attune_status at_search_check_dead(at_search *on)
 {

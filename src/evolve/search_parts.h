@@ -50,9 +50,9 @@ attune_status at_search_checked(at_search *on, at_self_check check, bool holds, 
 /* Makes the batch (all of it not seen before): who cannot be made is reported; `ready` receives who can race. */
 attune_status at_search_build(at_search *on, const int *batch, int count, const char *const *from, int *ready,
                               int *ready_count);
-/* Races them against the champion, tells what came of it, and promotes who wins twice. */
+/* Races them against the champion, records what came of it, and promotes who wins twice. */
 attune_status at_search_race(at_search *on, const int *ready, int count);
-/* Tells that a candidate cannot take part. */
+/* Records that a candidate cannot take part. */
 attune_status at_search_refuse(at_search *on, int candidate, at_refused refused, const char *why);
 attune_status at_search_decide(const at_search *on, at_decision decision, int candidate, int against,
                                const at_interval *ratio, const char *why);
@@ -67,7 +67,7 @@ bool at_search_is_written(const at_search *on, const at_event *event);
 /* The ledger's measurement of a candidate against this champion in this round, as an entrant; false: there is none. */
 bool at_search_recall(const at_search *on, int candidate, int champion, int round, at_entrant *entrant,
                       double champion_us[AT_HEAT_BLOCKS_MAX][2]);
-/* Whether a duel was decided against the challenger, which its times alone do not tell: it may not have been fair. */
+/* Whether a duel was decided against the challenger, which its times alone do not show: it may not have been fair. */
 bool at_search_recall_no_champion(const at_search *on, int challenger, int champion);
 /* Whether the ledger has a refusal of the candidate by the machine. */
 bool at_search_recall_refusal(const at_search *on, int candidate, at_entrant *entrant);

@@ -399,7 +399,7 @@ static const char *bound_by(const at_counters *counters)
     double sm = at_counters_value(counters, "sm_throughput_percent");
     double warps = at_counters_value(counters, "active_warps_percent");
     if (isnan(tensor) && isnan(dram) && isnan(sm)) {
-        return "the counters do not tell what bounds it";
+        return "the counters do not show what bounds it";
     }
     if (tensor >= 60) {
         return "bound by the tensor pipes";

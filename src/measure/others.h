@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Seconds of work of all processes on the processors that this one may use, since the machine started; negative where
- * the system does not tell. Good to some hundredths of a second a processor. */
+ * the system does not report. Good to some hundredths of a second a processor. */
 double at_busy_s(void);
 /* As read from a text like Linux's /proc/stat; `allowed(self, cpu)` says which processors count. */
 double at_busy_in(const char *text, bool (*allowed)(void *self, int cpu), void *self);

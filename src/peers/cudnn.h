@@ -7,7 +7,8 @@
 #include "core/device.h"
 #include "measure/arm.h"
 
-/* Whether cuDNN is asked for this problem at all; if not, the reason. Its engines may refuse more: contending tells. */
+/* Whether cuDNN is asked for this problem at all; if not, the reason. Its engines may refuse more: contending shows it.
+ */
 bool at_cudnn_supports(const attune_problem *problem, const attune_target *target, attune_reason *reason);
 
 /* Opens the peer on a CUDA device and plans the problem as it is: with the first choice of cuDNN's heuristics, or,

@@ -343,7 +343,7 @@ static attune_status send_line(at_channel *channel, const question *on, const ch
     return ATTUNE_OK;
 }
 
-/* Reads some; *whole tells whether an answer's newline is there. */
+/* Reads some; *whole: whether an answer's newline is there. */
 static attune_status take(at_channel *channel, bool *whole)
 {
     if (channel->in_bytes == AT_LINE_MAX) {

@@ -71,7 +71,7 @@ static attune_status open_arm(at_worker *worker, const json_t *request, at_worke
     return open_by(worker, request, arm);
 }
 
-/* Of a call of the problem's sizes, where no term tells it of every call. */
+/* Of a call of the problem's sizes, where no term gives it for every call. */
 static attune_status constant_workspace(const at_worker_arm *arm, attune_term *term)
 {
     attune_call call;

@@ -55,7 +55,7 @@ static void reading_keeps_to_the_limit(void **state)
     assert_fails(at_file_read(path, 4, &data, &bytes), ATTUNE_INVALID_ARGUMENT, "has 5 bytes, at most 4 are allowed");
     assert_null(data);
     assert_int_equal(bytes, 0);
-    /* A file that does not tell its size, larger than any piece. */
+    /* A file that does not report its size, larger than any piece. */
     assert_fails(at_file_read("/dev/zero", 3 << 20, &data, &bytes), ATTUNE_INVALID_ARGUMENT, "larger than the 3145728");
 }
 
@@ -203,7 +203,7 @@ static void a_pipe_that_nobody_writes_to_can_be_left(void **state)
     at_file_resume();
 }
 
-/* In the child: writes without end until the signal stops it; the exit code tells how it ended. */
+/* In the child: writes without end until the signal stops it; the exit code shows how it ended. */
 static void write_until_stopped(const char *path, int ready)
 {
     struct sigaction action = {.sa_handler = on_signal};

@@ -103,7 +103,7 @@ static void a_diagnosis_is_one_sentence(void **state)
     assert_string_equal(counters.diagnosis, "bound by DRAM; tensor pipes 20 %, DRAM 80 %");
     counters.count = 0;
     at_counters_diagnose(&counters);
-    assert_string_equal(counters.diagnosis, "the counters do not tell what bounds it");
+    assert_string_equal(counters.diagnosis, "the counters do not show what bounds it");
 }
 
 static void what_is_no_table_is_refused(void **state)
