@@ -123,17 +123,34 @@ typedef struct bench {
     bool delayed; /* it ran with delays */
 } bench;
 
-/* Whether the outputs have the bits that were kept; other bits are fine where the kernel says that they may come. */
-static attune_status same(const bench *on, const at_outputs *kept, const char *rule)
+/* Whether the numbers are right, by the rules, of what the inputs `here` gave. */
+static attune_status judge_numbers(bench *on, const char *rule)
+{
+    at_finding finding;
+    at_truth truth = {.pool = on->suite->pool};
+    at_truth_want want = at_trial_rows(on->suite, &on->test->problem);
+    want.acc16 = (on->plan->loaded->kernel->traits & ATTUNE_TRAIT_ACC16) != 0;
+    attune_status status = at_case_cache_truth(on->suite->cache, on->suite->pool, &on->here.inputs, &want, &truth);
+    if (status == ATTUNE_OK) {
+        status = at_judge_case(&truth.one, &finding, NULL);
+    }
+    at_truth_free(&truth);
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", rule);
+}
+
+/* Whether the outputs have the bits that were kept. Where the kernel says that others may come, those must be right. */
+static attune_status same(bench *on, const at_outputs *kept, const char *rule)
 {
     const at_part all = at_outputs_whole(&on->here.inputs);
+    bool differs = false;
     for (int k = 0; k < 2; ++k) {
         attune_status status = at_outputs_same(kept, &on->here.inputs, k, &all, rule);
         if (status != ATTUNE_OK && (!on->nondeterministic || strncmp(attune_last_detail(), "outputs", 7) == 0)) {
             return status;
         }
+        differs |= status != ATTUNE_OK;
     }
-    return ATTUNE_OK;
+    return differs && kept != &on->kept_there ? judge_numbers(on, rule) : ATTUNE_OK;
 }
 
 static attune_status run_on_poison(bench *on)
@@ -163,26 +180,26 @@ static attune_status run_repeatedly(bench *on, int repeats)
 /* ---- Other orders of warps --------------------------------------------------------------------------------------- */
 
 /* NOTE: the code with delays is made by another compiler than the kernel's own, which may round otherwise where a
- * source leaves it the choice: its runs are compared with one another. */
+ * source leaves it the choice: the first run is judged by its numbers, and the others are compared with it. */
 static attune_status run_late(bench *on, int repeats)
 {
     char rule[64];
     for (int i = 0; i < repeats; ++i) {
         AT_FORWARD(at_placement_poison(&on->here.place, at_poison_other(on->here.inputs.draw.poison, 1)));
         AT_FORWARD(execute(&on->here, on->plan));
-        AT_FORWARD(i == 0 ? at_outputs_keep(&on->here.inputs, &on->kept_late) : ATTUNE_OK);
         (void)snprintf(rule, sizeof rule, "with delays behind barriers, run %d", i + 1);
-        AT_FORWARD(same(on, &on->kept_late, rule));
+        AT_FORWARD(i > 0 ? same(on, &on->kept_late, rule) : judge_numbers(on, rule));
+        AT_FORWARD(i > 0 ? ATTUNE_OK : at_outputs_keep(&on->here.inputs, &on->kept_late));
     }
     return ATTUNE_OK;
 }
 
-/* A missing barrier shows when warps are late; of kernels that may give other bits anyway nothing would be known. */
+/* A missing barrier shows when warps are late. */
 static attune_status run_with_delays(bench *on, int repeats)
 {
     enum { DELAYED_MOST = 6 };
     at_device *device = on->here.place.device;
-    if (device->ops->delay == NULL || on->nondeterministic) {
+    if (device->ops->delay == NULL) {
         return ATTUNE_OK;
     }
     attune_status status = device->ops->delay(device, on->plan->loaded, true);
