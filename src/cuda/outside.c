@@ -37,7 +37,7 @@ static bool is_blank(char c)
  * is up to the compiler; so are trigraphs, and where a raw string ends takes more than this. */
 static char *joined(const char *text, bool *unsure)
 {
-    char *copy = malloc(strlen(text) + 1);
+    char *copy = calloc(1, strlen(text) + 1);
     char *to = copy;
     *unsure = strstr(text, "R\"") != NULL || strstr(text, "?\?/") != NULL;
     while (copy != NULL && *text != '\0') {
