@@ -432,10 +432,13 @@ void at_inputs_poison(at_inputs *inputs, at_poison poison)
     inputs->draw.poison = poison;
     for (attune_role role = ATTUNE_O; role <= ATTUNE_LSE; ++role) {
         const at_buffer *buffer = &inputs->buffer[role];
+        if (buffer->base == NULL) {
+            continue;
+        }
         painting on = {buffer->base + buffer->at, buffer->bytes, poison, at_inputs_poison_place(role, 0)};
         if (buffer->sparse) {
             at_inputs_each_row(inputs, role, poison_range, &on);
-        } else if (buffer->base != NULL) {
+        } else {
             paint(inputs, role, poison);
         }
     }
