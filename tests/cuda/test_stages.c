@@ -73,7 +73,7 @@ static void every_stage_can_be_left_out(void **state)
 static int open_provider(void **state)
 {
     (void)state;
-    fixture_provider_open(&provider, NULL);
+    fixture_provider_open(&provider, ATTUNE_KERNEL_CACHE);
     return 0;
 }
 
