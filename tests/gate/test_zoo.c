@@ -35,8 +35,8 @@ static void judge(const zoo_animal *animal, word *said)
     at_gate_result result;
     *said = (word){.stage = ""};
     assert_ok(at_test_problem_parse(animal->problem, &problem));
-    /* Only what hangs is waited for so long: a busy machine must not make others look as if they did. */
-    const double patience = zoo_is_honest(animal) ? 120 : 20;
+    /* A busy machine must not make others look as if they hung. */
+    const double patience = strstr(animal->expect, "no answer within") != NULL ? 20 : 3600;
     const at_gate_options options = {.candidate = candidate,
                                      .candidate_count = 1,
                                      .problem = &problem,
@@ -83,12 +83,20 @@ static void zoo_is_whole(void **state)
     assert_true(honest >= 2);
 }
 
+/* Sanitizers look for what any of them shows. */
+#ifdef ATTUNE_SANITIZED
+enum { STEP = 4 };
+#else
+enum { STEP = 1 };
+#endif
+
 static int add_tests(zoo_animal *animals, int count, struct CMUnitTest *tests)
 {
-    for (int i = 0; i < count; ++i) {
-        tests[i] = (struct CMUnitTest){animals[i].name, animal_is_judged, NULL, NULL, &animals[i]};
+    int added = 0;
+    for (int i = 0; i < count; i += STEP) {
+        tests[added++] = (struct CMUnitTest){animals[i].name, animal_is_judged, NULL, NULL, &animals[i]};
     }
-    return count;
+    return added;
 }
 
 int main(int argc, char **argv)
