@@ -218,15 +218,16 @@ static attune_status run_with_delays(bench *on, int repeats)
 /* ---- Other inputs at the same addresses ------------------------------------------------------------------------- */
 
 /* O, LSE and workspace are left as the last run left them: whoever returns early because O is written, gives what the
- * workspace remembers, or knows inputs by their address, gives something else than on fresh buffers. */
+ * workspace remembers, or knows inputs by their address, gives something else than on fresh buffers. These come after:
+ * a call elsewhere would replace what is remembered of the latest alone. */
 static attune_status run_on_other_inputs(bench *on)
 {
     AT_FORWARD(set_open(on->suite, on->test, on->suite->seed + 1, &on->there));
-    AT_FORWARD(execute(&on->there, on->plan));
-    AT_FORWARD(at_outputs_keep(&on->there.inputs, &on->kept_there));
     AT_FORWARD(at_placement_replace(&on->here.place, &on->there.inputs));
     AT_FORWARD(execute_amid(&on->here, on->plan, AT_FILL_NOTHING));
     AT_FORWARD(at_placement_untouched(&on->here.place));
+    AT_FORWARD(execute(&on->there, on->plan));
+    AT_FORWARD(at_outputs_keep(&on->there.inputs, &on->kept_there));
     return same(on, &on->kept_there, "other inputs at the same addresses");
 }
 
