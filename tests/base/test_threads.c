@@ -399,7 +399,7 @@ static void threads_are_bound(void **state)
 
 /* ---- Forking ---------------------------------------------------------------------------------------------------- */
 
-enum { SECONDS = 120 };
+enum { SECONDS = 3600 };
 
 /* What the child's function returns is its status; one that hangs is ended by its alarm. */
 static void in_a_child(int (*run)(at_pool *pool), at_pool *pool)

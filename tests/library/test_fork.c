@@ -15,7 +15,7 @@ const fake_rule fake_rules[] = {{.kernel = "plain", .cost_ns = 100, .gain = 1, .
 FAKE_KERNEL(plain, ATTUNE_TRAIT_GENERAL);
 static const attune_kernel *const kernels[] = {&plain, NULL};
 
-enum { SECONDS = 120 };
+enum { SECONDS = 3600 };
 
 static const char problem_text[] = "b2,h4,hkv2,sq40,skv300,d64,fp32,causal";
 

@@ -35,7 +35,7 @@ static void compiled(const char *text, const char *option, void **data, size_t *
                                    object,
                                    option,
                                    NULL};
-    assert_ok(at_process_run(command, 60, said, &end));
+    assert_ok(at_process_run(command, 3600, said, &end));
     if (end != 0) {
         fail_msg("cc: %s", said);
     }

@@ -163,7 +163,7 @@ static void tried(const char *name, const char *lock, const char *expected)
     char *said = malloc(AT_SAID_MAX);
     int end;
     assert_non_null(said);
-    assert_ok(at_process_run(command, 60, said, &end));
+    assert_ok(at_process_run(command, 3600, said, &end));
     if (strstr(at_process_end(end, how), expected) == NULL) {
         fail_msg("%s under lock %s: it %s, expected '%s'", name, lock, how, expected);
     }
@@ -190,7 +190,7 @@ static void a_refused_call_is_named(void **state)
     int end;
     (void)state;
     assert_non_null(said);
-    assert_ok(at_process_run(command, 60, said, &end));
+    assert_ok(at_process_run(command, 3600, said, &end));
     assert_string_equal(said, "system call socket is not allowed\n");
     assert_non_null(strstr(at_process_end(end, how), "by the sandbox"));
     free(said);
@@ -248,19 +248,19 @@ static void processes_are_run_to_their_end(void **state)
     int end;
     (void)state;
     assert_non_null(said);
-    assert_ok(at_process_run(says, 60, said, &end));
+    assert_ok(at_process_run(says, 3600, said, &end));
     assert_string_equal(said, "here\nthere\n");
     assert_string_equal(at_process_end(end, how), "ended by itself with exit code 3");
-    assert_ok(at_process_run(many, 60, said, &end));
+    assert_ok(at_process_run(many, 3600, said, &end));
     assert_int_equal(strlen(said), AT_SAID_MAX - 1);
     assert_fails(at_process_run(stays, 0.2, said, &end), ATTUNE_DEVICE_ERROR, "did not end within 0.2 s");
     /* What the caller has open stays the caller's. */
     static const char *const lists[] = {"sh", "-c", "echo there >&77", NULL};
     assert_int_equal(dup2(STDERR_FILENO, 77), 77);
-    assert_ok(at_process_run(lists, 60, said, &end));
+    assert_ok(at_process_run(lists, 3600, said, &end));
     assert_int_not_equal(end, 0);
     assert_int_equal(close(77), 0);
-    assert_fails(at_process_run(none, 60, said, &end), ATTUNE_IO_ERROR, "does not start");
+    assert_fails(at_process_run(none, 3600, said, &end), ATTUNE_IO_ERROR, "does not start");
     free(said);
 }
 

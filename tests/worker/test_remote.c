@@ -23,7 +23,7 @@ static at_pool *pool;
 
 static at_device *opened(const char *const *command)
 {
-    const at_remote_options options = {.command = command, .target = "cpu", .threads = 2, .patience_s = 60};
+    const at_remote_options options = {.command = command, .target = "cpu", .threads = 2, .patience_s = 3600};
     at_device *device;
     assert_int_equal(at_remote_open(&options, &device), ATTUNE_OK);
     return device;
@@ -118,7 +118,7 @@ static void test_suite(void **state)
 static void test_started_ahead(void **state)
 {
     (void)state;
-    const at_remote_options options = {.command = worker, .target = "cpu", .threads = 1, .patience_s = 60};
+    const at_remote_options options = {.command = worker, .target = "cpu", .threads = 1, .patience_s = 3600};
     at_device *used, *unused;
     void *data;
     assert_int_equal(at_remote_start(&options, &used), ATTUNE_OK);

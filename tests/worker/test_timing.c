@@ -32,7 +32,7 @@ typedef struct bench {
 static attune_status fresh_worker(void *self, int process, at_device **device)
 {
     bench *on = self;
-    const at_remote_options options = {.command = command, .target = "cpu", .threads = 2, .patience_s = 60};
+    const at_remote_options options = {.command = command, .target = "cpu", .threads = 2, .patience_s = 3600};
     (void)process;
     if (on->device != NULL) {
         on->device->ops->close(on->device);
@@ -232,7 +232,7 @@ static void a_worker_that_dies_in_a_block_is_reported(void **state)
     bench on;
     at_staged staged;
     const int order[] = {0, 0};
-    const at_block_order wanted = {order, 2, 1, 2e6};
+    const at_block_order wanted = {order, 2, 1, 60e6};
     at_block block = {.process = 0};
     bench_open(&on, "b1,h2,s32,d16,fp32");
     at_executor executor = at_timed_executor(&on.timed);
@@ -250,7 +250,7 @@ static void a_worker_that_dies_in_a_block_is_reported(void **state)
 
 static attune_status ask(bench *on, const char *op, json_t *fields)
 {
-    return at_channel_ask(at_remote_channel(on->device), op, fields, 60, NULL);
+    return at_channel_ask(at_remote_channel(on->device), op, fields, 3600, NULL);
 }
 
 static void requests_that_make_no_sense_are_refused(void **state)
