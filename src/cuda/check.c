@@ -12,7 +12,8 @@ static attune_status check_code(const at_cubin *cubin, const attune_kernel *kern
     AT_FAIL_IF(cubin->arch / 10 != target->arch / 10 || cubin->arch % 10 > target->arch % 10, ATTUNE_COMPILE_ERROR,
                "%s: code for sm_%d, the device is sm_%d", name, (int)cubin->arch, (int)target->arch);
     AT_FAIL_IF(cubin->globals[0] != '\0', ATTUNE_COMPILE_ERROR,
-               "%s: the device global '%s' would outlive a launch; only __constant__ tables may", name, cubin->globals);
+               "%s: the device global '%s' would outlive a launch; only __constant__ tables that are read by name may",
+               name, cubin->globals);
     AT_FAIL_IF(cubin->special[0] != '\0' && (kernel->traits & ATTUNE_TRAIT_CLOCKS) == 0, ATTUNE_COMPILE_ERROR,
                "%s: it reads %s, by which it could tell one call from another; what only needs its place in the grid "
                "has %%ctaid and %%tid, and what needs more declares ATTUNE_TRAIT_CLOCKS and is never found right",

@@ -81,6 +81,25 @@ static int mentions(const char *text, const char *word, size_t length)
     return count;
 }
 
+/* Whether `word` stands in the text with `next` behind it, whatever blanks and comments are between them. */
+static bool has_words(const char *text, const char *word, const char *next)
+{
+    const size_t length = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at += length) {
+        const bool begins = at == text || (!in_name(at[-1]) && at[-1] != '.');
+        if (begins && strncmp(skip_blanks(at + length), next, strlen(next)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether constant memory has an address like any other: what is written there stays until the module goes. */
+static bool points_to_constants(const char *ptx)
+{
+    return has_words(ptx, "cvta", ".const") || (strstr(ptx, ".const") != NULL && has_words(ptx, "generic", "("));
+}
+
 /* NOTE: statements, not lines: `asm` in a source may declare a global anywhere in a function. */
 bool at_ptx_uses_global(const char *ptx, char *name, size_t bytes)
 {
@@ -94,6 +113,10 @@ bool at_ptx_uses_global(const char *ptx, char *name, size_t bytes)
         }
         statement += strcspn(statement, ";{}:\n");
         statement += *statement != '\0';
+    }
+    if (points_to_constants(ptx)) {
+        (void)snprintf(name, bytes, "%s", "a __constant__ table, by a pointer");
+        return true;
     }
     return false;
 }

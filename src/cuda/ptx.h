@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether a global is named beyond its declaration; if so, `name` is the first such one's, cut where it does not fit.
- */
+/* Whether a global is named beyond its declaration, or a pointer to constant memory is made, through which it could be
+ * written; if so, `name` is the first such one's, or says that, cut where it does not fit. */
 bool at_ptx_uses_global(const char *ptx, char *name, size_t bytes);
 
 /* Whether a special register is named that is not on the list of those that any kernel may read: its place in block,

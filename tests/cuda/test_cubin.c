@@ -175,6 +175,34 @@ static void ptx_shows_what_is_used(void **state)
     assert_string_equal(name, "a_name_that_is_");
 }
 
+static void constants_are_read_by_name(void **state)
+{
+    static const char *const bad[] = {"cvta.const.u64 %rd1, kept;", "@%p1 cvta /* x */ .const.u64 %rd1, %rd2;",
+                                      ".const .align 8 .u64 where = generic(kept);",
+                                      ".const .u64 where[2] = {0, generic (kept)};"};
+    static const char *const fine[] = {
+        "cvta.to.const.u64 %rd1, %rd2; ld.const.f32 %f1, [%rd1];", "cvta.param.u64 %rd1, p;",
+        ".const .u32 generic_table[2] = {1, 2}; ld.const.u32 %r1, [generic_table];", "call generic(%rd1);"};
+    char name[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+        assert_true(at_ptx_uses_global(bad[i], name, sizeof name));
+        assert_string_equal(name, "a __constant__ table, by a pointer");
+    }
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; ++i) {
+        assert_false(at_ptx_uses_global(fine[i], name, sizeof name));
+    }
+    assert_fails(
+        judge("__constant__ int kept[2] = {1, 2};\n" FIXTURE_ENTRY(
+                  "int *to = args.scale > 1 ? const_cast<int *>(kept) : static_cast<int *>(args.workspace); *to = 5;"),
+              90, NULL),
+        ATTUNE_COMPILE_ERROR, "read by name");
+    assert_ok(judge("__constant__ float one[2] = {1, 2}, other[2] = {3, 4};\n" FIXTURE_ENTRY(
+                        "const float *from = args.scale > 1 ? one : other;"
+                        "static_cast<float *>(args.workspace)[0] = from[threadIdx.x & 1];"),
+                    90, NULL));
+}
+
 static void ptx_shows_what_is_read(void **state)
 {
     static const char *const fine[] = {
@@ -370,6 +398,7 @@ int main(void)
         cmocka_unit_test(mutable_globals_are_refused),
         cmocka_unit_test(folded_constants_are_no_globals),
         cmocka_unit_test(ptx_shows_what_is_used),
+        cmocka_unit_test(constants_are_read_by_name),
         cmocka_unit_test(ptx_shows_what_is_read),
         cmocka_unit_test(clocks_are_refused),
         cmocka_unit_test(undefined_symbols_are_refused),
