@@ -12,6 +12,7 @@ if(TARGET attune)
     add_test(NAME cli.demo COMMAND ${BASH_PROGRAM} ${CMAKE_CURRENT_SOURCE_DIR}/cli/demo.sh ${PROJECT_SOURCE_DIR}/tools
       ${PROJECT_BINARY_DIR} $<TARGET_FILE:fake_driver>)
     set_tests_properties(cli.scripts cli.zoo cli.folders cli.demo PROPERTIES LABELS unit)
+    set_tests_properties(cli.folders PROPERTIES COST 300) # half a minute, not to be the last
   endif()
   # The evidence of the tree itself: broken is an error anywhere, stale is what a change of a kernel makes of it.
   add_test(NAME check.evidence COMMAND attune verify --allow-stale ${PROJECT_SOURCE_DIR}/evidence)
