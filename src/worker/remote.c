@@ -152,16 +152,15 @@ static attune_call call_of(const attune_args *args, void *stream)
 /* Bytes that the worker has mapped; 0 where that is not to be had. */
 static int64_t mapped_bytes(const remote *on)
 {
-    char path[48];
-    long long pages = 0;
+    char path[48], line[128] = "";
     (void)snprintf(path, sizeof path, "/proc/%d/statm", at_channel_process(on->channel));
     FILE *file = fopen(path, "re");
     if (file == NULL) {
         return 0;
     }
-    int read = fscanf(file, "%lld", &pages);
+    bool read = fgets(line, sizeof line, file) != NULL;
     (void)fclose(file);
-    return read == 1 ? pages * sysconf(_SC_PAGESIZE) : 0;
+    return read ? strtoll(line, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
 }
 
 /* A stranger's call gives back what it mapped: else the next one could find there what this one did. */
