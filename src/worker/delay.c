@@ -14,19 +14,18 @@ void at_worker_undelay(at_worker *worker, at_worker_arm *arm)
     }
 }
 
-/* What the arm's own code was made of. */
-static attune_status recipe_of(const at_worker_arm *arm, at_recipe *recipe)
+/* What the arm's own code was made of. NOTE: what is loaded may have more workspace than its recipe asked for. */
+static attune_status recipe_of(const at_worker *worker, const at_worker_arm *arm, at_recipe *recipe)
 {
     const attune_plan *plan = at_arm_plan(&arm->arm);
     AT_FAIL_IF(plan == NULL, ATTUNE_UNSUPPORTED, "%s is no kernel", arm->name);
-    const at_loaded *own = plan->loaded;
-    *recipe = (at_recipe){.kernel = own->kernel,
-                          .problem = arm->problem,
-                          .config = own->config,
-                          .resources = own->resources,
-                          .steps = own->steps,
-                          .sources = arm->candidate.data != NULL ? arm->candidate.data->recipe.sources : NULL,
-                          .delays = true};
+    if (arm->candidate.data != NULL) {
+        *recipe = arm->candidate.data->recipe;
+    } else {
+        AT_FORWARD(
+            at_recipe_ask(plan->loaded->kernel, &arm->problem, &worker->device->target, &plan->loaded->config, recipe));
+    }
+    recipe->delays = true;
     return ATTUNE_OK;
 }
 
@@ -35,7 +34,7 @@ static attune_status delay_arm(const at_worker *worker, at_worker_arm *arm)
     at_recipe recipe;
     AT_FAIL_IF(worker->device->target.kind != ATTUNE_TARGET_CUDA, ATTUNE_UNSUPPORTED, "%s: delays are for GPUs",
                arm->name);
-    AT_FORWARD(recipe_of(arm, &recipe));
+    AT_FORWARD(recipe_of(worker, arm, &recipe));
     AT_FORWARD(worker->device->ops->load(worker->device, &recipe, &arm->late_loaded));
     return at_plan_bind(&arm->problem, arm->late_loaded, AT_ORIGIN_NAMED, &arm->late);
 }
