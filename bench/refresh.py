@@ -30,7 +30,7 @@ def main(folder):
         gates = [event for ledger in races for event in ledger if event["kind"] == "gate"]
         kinds = [event["kind"] for ledger in races for event in ledger]
         ends = [ledger[-1] for ledger in races if ledger[-1]["kind"] == "end"]
-        # A race's clock stands still while the gate is at work on its batch.
+        # A race's clock stops while the gate is at work on its batch.
         print("\t".join(str(cell) for cell in (
             kernel, max(int(call[1]) for call in mine), sum("check" in [e["kind"] for e in race] for race in races),
             len(gates), sum(gate["right"] == "pass" for gate in gates), sum(gate["fast"] == "pass" for gate in gates),

@@ -1,7 +1,7 @@
 /* attune/args.h: the one argument every kernel takes, declared once for C, C++ and device code.
  *
  * A kernel of any target receives a pointer to (CPU) or a copy of (CUDA, as a __grid_constant__ parameter) an
- * attune_args. The struct is plain old data and begins with its size. Its header is fixed; behind it stand the tensor
+ * attune_args. The struct is plain old data and begins with its size. Its header is fixed; behind it are the tensor
  * maps and then the tensors, indexed by role, as many of both as the kernel is compiled for: a CUDA source gets
  * ATTUNE_ARGS_MAPS and ATTUNE_ARGS_ROLES by its steps and its capabilities, so that a role appended here changes
  * nothing of kernels that do not use it. This header includes nothing under a run-time compiler.
@@ -38,7 +38,7 @@ typedef enum attune_dtype {
     ATTUNE_DTYPE_COUNT = 5
 } attune_dtype;
 
-/* What a tensor is to the computation. The same names stand in files, evidence and Python. Sizes are those of the
+/* What a tensor is to the computation. The same names are in files, evidence and Python. Sizes are those of the
  * problem; "broadcast" means that a stride of zero is allowed. */
 typedef enum attune_role {
     ATTUNE_Q = 0,   /* [batch, heads_q, seqlen_q, head_dim_qk]; varlen: [total_q, heads_q, head_dim_qk] */
@@ -127,7 +127,7 @@ enum {
     ATTUNE_FEATURE_STRICT = 1 << 9
 };
 
-/* Where query row i stands among the keys: position i + offset. */
+/* Where query row i is among the keys: position i + offset. */
 typedef enum attune_offset {
     ATTUNE_OFFSET_BOTTOM_RIGHT = 0, /* (seqused_kv[b], else the sequence's seqlen_kv) - its seqlen_q */
     ATTUNE_OFFSET_TOP_LEFT = 1,     /* 0 */

@@ -352,7 +352,7 @@ ATTUNE_INLINE void finish_first_tile(const job &j, consumer &c)
 }
 
 /* Scores that become weights before the wait for O: AHEAD quarters; with 4 the compiler puts the wait where it likes,
- * which at head dim 64 is best. NOTE: else it stands behind keep_order, or the compiler moves it before them. */
+ * which at head dim 64 is best. NOTE: else it is behind keep_order, or the compiler moves it before them. */
 constexpr int scores_ahead = BLOCK_N / 2 * AHEAD / 4 / 4 * 4;
 
 /* Until the products of the tile before are added to O; all that comes then shares the time of the slowest of it. */

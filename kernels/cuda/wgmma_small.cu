@@ -290,7 +290,7 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const place &p, const gr
  *
  * Logits of a tile are asked for together with the products of the one before, whose time its softmax has. NOTE: with
  * a few warps for each scheduler it is instructions and registers that are short: what can be told from the number of
- * the tile is uniform, and not kept; maxima move seldom, and what that takes stands in a branch. */
+ * the tile is uniform, and not kept; maxima move seldom, and what that takes is in a branch. */
 
 /* The softmax of the thread's two rows so far. A maximum stays while logits exceed it by no more than LAZY: weights are
  * then at most 2^LAZY. */

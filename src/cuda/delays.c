@@ -37,7 +37,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Whether the statement waits: what stands behind blanks and a predicate. */
+/* Whether the statement waits: what comes behind blanks and a predicate. */
 static bool statement_waits(const char *at)
 {
     while (is_blank(*at)) {

@@ -81,7 +81,7 @@ static int mentions(const char *text, const char *word, size_t length)
     return count;
 }
 
-/* Whether `word` stands in the text with `next` behind it, whatever blanks and comments are between them. */
+/* Whether `word` is in the text with `next` behind it, whatever blanks and comments are between them. */
 static bool has_words(const char *text, const char *word, const char *next)
 {
     const size_t length = strlen(word);

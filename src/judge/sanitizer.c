@@ -59,7 +59,7 @@ attune_problem at_sanitizer_problem(const attune_problem *problem)
 
 /* ---- What it says ------------------------------------------------------------------------------------------------ */
 
-/* Whether a line of the log begins a report: details stand further to the right, summaries are in capitals. */
+/* Whether a line of the log begins a report: details are further to the right, summaries are in capitals. */
 static bool is_report(const char *line, size_t length)
 {
     static const char *const words[] = {"Invalid ",      "Uninitialized ", "Error: Race",   "Warning: Race",

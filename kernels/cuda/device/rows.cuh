@@ -21,7 +21,7 @@ struct softmax_step {
     float sum[2][2];
 };
 
-/* ---- Softmax: of the first `count` sums, where the rest stands for columns that nobody sees ---- */
+/* ---- Softmax: of the first `count` sums, where the rest is of columns that nobody sees ---- */
 
 /* Products as they came become scores, but for score_factor. */
 template <int count, int n> ATTUNE_INLINE void rows_shape(float (&s)[n], float inner)
@@ -32,7 +32,7 @@ template <int count, int n> ATTUNE_INLINE void rows_shape(float (&s)[n], float i
     }
 }
 
-/* A bit for each group of eight columns whose column `place` stands before `end`. */
+/* A bit for each group of eight columns whose column `place` is before `end`. */
 ATTUNE_INLINE unsigned groups_before(int end, int place)
 {
     int groups = min(max((end - place + 7) >> 3, 0), 32);

@@ -21,7 +21,7 @@ struct sequence {
     attune_i64 batch; /* what to address tensors with: 0 where they are packed */
     attune_i64 first_q, first_kv;
     attune_i64 length_q, length_kv;
-    attune_i64 offset; /* query row i stands at position i + offset */
+    attune_i64 offset; /* query row i is at position i + offset */
 };
 
 ATTUNE_INLINE attune_i64 clamp_i64(attune_i64 value, attune_i64 least, attune_i64 most)

@@ -91,7 +91,7 @@ ATTUNE_INLINE void skip_tile(consumer &c)
 }
 
 /* An address of shared memory as a descriptor has it. NOTE: that of a block without a cluster: else the block's rank
- * stands above it, from bit 24 on, and would be added to the leading offset. */
+ * is above it, from bit 24 on, and would be added to the leading offset. */
 ATTUNE_INLINE unsigned operand_at(unsigned address)
 {
     return address >> 4;
