@@ -283,6 +283,18 @@ def mma(results):
     return table(["S", "mask"] + [text for dim in heads for text in (f"d={dim}, TFLOP/s", "× FA2")], body)
 
 
+def mma_features(results):
+    """A row a feature: TFLOP/s of mma and wmma_ws, and mma's share of its own rate without the feature."""
+    found = {(row["problem"], row["arm"]): float(row["gflops"]) * 1e-3 for row in results.rows("mma_features.tsv")}
+    plain = next(iter(found))[0]
+    body = []
+    for problem in dict.fromkeys(problem for problem, _ in found):
+        rate, beside = found[problem, "mma"], found.get((problem, "wmma_ws"))
+        name = f"`{problem[len(plain) + 1:]}`" if problem != plain else "none"
+        body.append([name, f"{rate:.0f}", f"{rate / found[plain, 'mma']:.2f}", f"{beside:.0f}" if beside else "refused"])
+    return table(["feature", "mma, TFLOP/s", "of its own without", "wmma_ws, TFLOP/s"], body)
+
+
 def ratio_bar(results, upper, lower, factor):
     """Whether `upper` is `factor` times as fast as `lower`, or as a `lower` that just met its own bar."""
     found = results.us(SMALL, lower) / results.us(SMALL, upper)
@@ -326,7 +338,7 @@ def bars(results):
 TABLES = {"machine": machine, "summary": summary, "guards": guards, "plans": plans, "calls": calls,
           "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers, "ablations": ablations,
           "ablation_counters": ablation_counters,
-          "small_warm": small_warm, "small_cold": small_cold, "host": host, "mma": mma}
+          "small_warm": small_warm, "small_cold": small_cold, "host": host, "mma": mma, "mma_features": mma_features}
 PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 
 
