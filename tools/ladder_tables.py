@@ -291,7 +291,8 @@ def mma_features(results):
     for problem in dict.fromkeys(problem for problem, _ in found):
         rate, beside = found[problem, "mma"], found.get((problem, "wmma_ws"))
         name = f"`{problem[len(plain) + 1:]}`" if problem != plain else "none"
-        body.append([name, f"{rate:.0f}", f"{rate / found[plain, 'mma']:.2f}", f"{beside:.0f}" if beside else "refused"])
+        body.append([name, f"{rate:.0f}", f"{rate / found[plain, 'mma']:.2f}",
+                     f"{beside:.0f}" if beside else "refused"])
     return table(["feature", "mma, TFLOP/s", "of its own without", "wmma_ws, TFLOP/s"], body)
 
 

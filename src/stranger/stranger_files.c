@@ -134,15 +134,103 @@ static attune_status read_folder(at_stranger_files *files)
     return ATTUNE_OK;
 }
 
-static attune_status digest_file(at_sha256 *sha, const char *path)
+/* C files that are in the digest by now. */
+typedef struct digested {
+    at_sha256 *sha;
+    char *path[AT_STRANGER_FILES_MAX];
+    int count;
+} digested;
+
+static bool is_digested(const digested *on, const char *path)
 {
-    void *data;
+    for (int i = 0; i < on->count; ++i) {
+        if (strcmp(on->path[i], path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The file, which need not be in the folder; what is drawn in behind the preprocessor's back is no source. */
+static attune_status digest_file(digested *on, const char *path, void **text)
+{
     size_t bytes;
-    AT_FORWARD(at_file_read(path, FILE_MAX, &data, &bytes));
-    at_sha256_add(sha, &bytes, sizeof bytes);
-    at_sha256_add(sha, data, bytes);
-    free(data);
+    AT_FORWARD(at_file_read(path, FILE_MAX, text, &bytes));
+    at_sha256_add(on->sha, &bytes, sizeof bytes);
+    at_sha256_add(on->sha, *text, bytes);
+    bool embeds = strstr(*text, "incbin") != NULL || strstr(*text, "#embed") != NULL;
+    if (embeds) {
+        free(*text);
+        return at_fail(ATTUNE_COMPILE_ERROR, "%s: incbin and #embed draw in what is no source; write it as an array",
+                       path);
+    }
     return ATTUNE_OK;
+}
+
+/* A regular file beside `path`, resolved; NULL where there is none. */
+static char *beside(const char *path, const char *name)
+{
+    struct stat about;
+    char *joined = NULL;
+    const int folder = name[0] == '/' ? 0 : (int)(strrchr(path, '/') - path) + 1;
+    if (asprintf(&joined, "%.*s%s", folder, path, name) < 0) {
+        return NULL;
+    }
+    bool found = stat(joined, &about) == 0 && S_ISREG(about.st_mode);
+    char *resolved = found ? realpath(joined, NULL) : NULL;
+    free(joined);
+    return resolved;
+}
+
+static attune_status claim_file(digested *on, char *path)
+{
+    if (on->count == AT_STRANGER_FILES_MAX) {
+        free(path);
+        return at_fail(ATTUNE_INVALID_ARGUMENT, "its sources are more than %d files", AT_STRANGER_FILES_MAX);
+    }
+    on->path[on->count++] = path;
+    return ATTUNE_OK;
+}
+
+/* A C file and what it includes, wherever that is; what is found nowhere is the library's, or the compiler's to refuse.
+ */
+static attune_status digest_source(digested *on, const char *path)
+{
+    char *first = realpath(path, NULL);
+    AT_FAIL_IF(first == NULL, ATTUNE_IO_ERROR, "%s: %s", path, strerror(errno));
+    const int begin = on->count;
+    AT_FORWARD(claim_file(on, first));
+    for (int i = begin; i < on->count; ++i) {
+        char name[AT_STRANGER_NAME_MAX];
+        void *data;
+        AT_FORWARD(digest_file(on, on->path[i], &data));
+        attune_status status = ATTUNE_OK;
+        for (const char *text = data; status == ATTUNE_OK && text != NULL;) {
+            text = at_build_next_include(text, name, sizeof name);
+            char *found = text != NULL ? beside(on->path[i], name) : NULL;
+            bool known = found == NULL || is_digested(on, found);
+            status = known ? ATTUNE_OK : claim_file(on, found);
+            if (known) {
+                free(found);
+            }
+        }
+        free(data);
+        AT_FORWARD(status);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status digest_sources(const at_stranger_files *files, at_sha256 *sha)
+{
+    digested on = {.sha = sha};
+    attune_status status = digest_source(&on, files->descriptor);
+    if (status == ATTUNE_OK && files->kernel != NULL) {
+        status = digest_source(&on, files->kernel);
+    }
+    for (int i = 0; i < on.count; ++i) {
+        free(on.path[i]);
+    }
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", files->folder);
 }
 
 static attune_status digest_all(at_stranger_files *files)
@@ -150,10 +238,7 @@ static attune_status digest_all(at_stranger_files *files)
     unsigned char digest[AT_DIGEST_BYTES];
     at_sha256 sha;
     at_sha256_init(&sha);
-    AT_FORWARD(digest_file(&sha, files->descriptor));
-    if (files->kernel != NULL) {
-        AT_FORWARD(digest_file(&sha, files->kernel));
-    }
+    AT_FORWARD(digest_sources(files, &sha));
     for (int i = 0; i < files->count; ++i) {
         at_sha256_add(&sha, files->name[i], AT_STRANGER_NAME_MAX);
         at_sha256_add(&sha, &files->file[i].size, sizeof files->file[i].size);
@@ -262,6 +347,7 @@ static void begin_command(const at_stranger_files *files, const at_stranger_tool
                                  "-fPIC",
                                  "-nostartfiles",
                                  "-fno-math-errno",
+                                 "-Werror=date-time", /* equal sources are equal code on any day */
                                  "-Wl,--hash-style=sysv,-z,relro,-z,now,-z,noexecstack,--build-id=none",
                                  "-I",
                                  files->place.path,

@@ -285,6 +285,53 @@ static void sources_bring_what_they_include(void **state)
     at_stranger_close(stranger);
 }
 
+static void digest_of(char digest[AT_DIGEST_TEXT_MAX])
+{
+    at_stranger *stranger = opened();
+    (void)snprintf(digest, AT_DIGEST_TEXT_MAX, "%s", at_stranger_digest(stranger));
+    at_stranger_close(stranger);
+}
+
+/* So do those of a CPU, wherever the file is that they include. */
+static void headers_of_a_cpu_kernel_are_its_own(void **state)
+{
+    char before[AT_DIGEST_TEXT_MAX], after[AT_DIGEST_TEXT_MAX], below[PATH_MAX];
+    at_stranger *stranger;
+    (void)state;
+    fresh();
+    assert_int_equal(mkdir(folder_path(&here, "parts", below), 0700), 0);
+    put_descriptor("mine.c", false);
+    put("mine.kernel.c", "#include \"parts/one.h\"\n#include \"attune/kernel.h\"\n");
+    put("parts/one.h", "#include \"../two.h\"\n#include \"one.h\"\n");
+    put("two.h", "");
+    digest_of(before);
+    put("three.h", "");
+    digest_of(after);
+    assert_string_equal(before, after);
+    put("two.h", "/* changed */");
+    digest_of(after);
+    assert_string_not_equal(before, after);
+    put("two.h", "__asm__(\".incbin \\\"/etc/hostname\\\"\");");
+    assert_fails(at_stranger_open(here.path, NULL, &stranger), ATTUNE_COMPILE_ERROR, "incbin");
+}
+
+static void dates_are_refused(void **state)
+{
+    static const char *const macros[] = {"__DATE__", "__TIME__", "__TIMESTAMP__"};
+    at_recipe recipe;
+    char text[200];
+    (void)state;
+    for (size_t i = 0; i < sizeof macros / sizeof macros[0]; ++i) {
+        fresh();
+        put_descriptor("mine.c", false);
+        (void)snprintf(text, sizeof text, "const char *f(void);\nconst char *f(void) { return %s; }\n", macros[i]);
+        put("mine.kernel.c", text);
+        at_stranger *stranger = opened();
+        assert_fails(asked(stranger, "b1,h1,s8,d64,fp16", "", &recipe), ATTUNE_COMPILE_ERROR, macros[i]);
+        at_stranger_close(stranger);
+    }
+}
+
 /* Where there is no sandbox, nothing of a stranger's is run, not even through a compiler. */
 static void no_sandbox_no_strangers(void **state)
 {
@@ -358,6 +405,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_question_is_put_once),
         cmocka_unit_test(code_runs_only_where_it_is_expected),
         cmocka_unit_test(sources_bring_what_they_include),
+        cmocka_unit_test(headers_of_a_cpu_kernel_are_its_own),
+        cmocka_unit_test(dates_are_refused),
         cmocka_unit_test(no_sandbox_no_strangers),
         cmocka_unit_test(compilers_have_a_folder_of_ours),
         cmocka_unit_test(nothing_is_left_behind),
