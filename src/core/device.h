@@ -61,7 +61,7 @@ typedef struct at_device_ops {
     attune_status (*download)(at_device *device, void *to, const void *from, size_t bytes);
     /* Before the next call, fills what kernels may read before they write it (a GPU's shared memory, a CPU's scratch)
      * with a pattern, or leaves it as it is: AT_FILL_NOTHING. May be NULL. */
-    attune_status (*poison_smem)(at_device *device, int pattern);
+    attune_status (*poison_scratch)(at_device *device, int pattern);
     /* From now on (`on`), or no longer, runs the same kernel with delays behind its barriers. ATTUNE_UNSUPPORTED or
      * ATTUNE_COMPILE_ERROR where there can be no such code. May be NULL. */
     attune_status (*delay)(at_device *device, const at_loaded *loaded, bool on);

@@ -17,7 +17,7 @@ typedef struct at_cpu_guard {
     size_t scratch_bytes; /* that the kernel asked for */
     bool keeps;           /* these hold what the call before left, as in calls that nobody judges */
     atomic_uint left;     /* the first control register that came back changed; 0: none */
-    atomic_uint lent;     /* and what it was; both with the register's number in the upper half */
+    atomic_uint lent;     /* and what it was; both with the register's number in the upper byte */
 } at_cpu_guard;
 
 /* Fills the pool's scratch, nobody running; where the call is to find what the one before left, only behind the

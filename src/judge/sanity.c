@@ -51,7 +51,7 @@ static attune_status execute(set *on, const attune_plan *plan)
 static attune_status execute_amid(set *on, const attune_plan *plan, int pattern)
 {
     const at_device_ops *ops = on->place.device->ops;
-    AT_FORWARD(ops->poison_smem == NULL ? ATTUNE_OK : ops->poison_smem(on->place.device, pattern));
+    AT_FORWARD(ops->poison_scratch == NULL ? ATTUNE_OK : ops->poison_scratch(on->place.device, pattern));
     return execute(on, plan);
 }
 

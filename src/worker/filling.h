@@ -1,4 +1,4 @@
-/* Filling what a GPU's kernels may read before they write it (poison_smem.c). */
+/* Filling what a GPU's kernels may read before they write it (filling.c). */
 #ifndef WORKER_FILLING_H
 #define WORKER_FILLING_H
 

@@ -117,9 +117,9 @@ static attune_status synchronise(at_device *device, void *stream)
     return ask(of(device), "sync", json_pack("{s:I}", "stream", number(stream)), of(device)->patience_s, NULL);
 }
 
-static attune_status poison_smem(at_device *device, int pattern)
+static attune_status poison_scratch(at_device *device, int pattern)
 {
-    return ask(of(device), "poison_smem", json_pack("{s:i}", "pattern", pattern), of(device)->load_s, NULL);
+    return ask(of(device), "poison_scratch", json_pack("{s:i}", "pattern", pattern), of(device)->load_s, NULL);
 }
 
 static attune_status delay(at_device *device, const at_loaded *loaded, bool on)
@@ -331,7 +331,7 @@ static const at_device_ops operations = {
     .release = release,
     .upload = upload,
     .download = download,
-    .poison_smem = poison_smem,
+    .poison_scratch = poison_scratch,
     .delay = delay,
     .close = close_device,
 };

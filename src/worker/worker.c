@@ -10,7 +10,7 @@
 
 /* In the order in which they are searched. */
 static const at_worker_op *const tables[] = {at_worker_device_ops, at_worker_arm_ops, at_worker_timing_ops,
-                                             at_worker_poison_smem_ops, at_worker_delay_ops};
+                                             at_worker_filling_ops, at_worker_delay_ops};
 
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
@@ -48,7 +48,7 @@ attune_status at_worker_serve(int in, int out, const attune_arm_hooks *hooks)
     attune_status status = at_serve(&worker.server, in, out);
     at_worker_close_timing(&worker);
     at_worker_close_arms(&worker);
-    at_worker_close_poison_smem(&worker);
+    at_worker_close_filling(&worker);
     attune_context_destroy(worker.context);
     if (worker.arena != NULL) {
         (void)munmap(worker.arena, worker.arena_bytes);

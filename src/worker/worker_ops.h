@@ -7,15 +7,15 @@
 extern const at_worker_op at_worker_device_ops[]; /* hello, quit, open, memory */
 extern const at_worker_op at_worker_arm_ops[];    /* load, build, workspace, run, drop */
 
-extern const at_worker_op at_worker_poison_smem_ops[]; /* poison_smem */
-extern const at_worker_op at_worker_delay_ops[];       /* delay */
+extern const at_worker_op at_worker_filling_ops[]; /* poison_scratch */
+extern const at_worker_op at_worker_delay_ops[];   /* delay */
 
 /* The arm runs its own code again. */
 void at_worker_undelay(at_worker *worker, at_worker_arm *arm);
 void at_worker_close_arms(at_worker *worker);
 /* Enqueues on the stream, of a CUDA device, what leaves a pattern in all that a kernel could read without having
- * written it: the pattern that "poison_smem" asked for since the last time, else a drawn one. */
+ * written it: the pattern that "poison_scratch" asked for since the last time, else a drawn one. */
 attune_status at_worker_fill(at_worker *worker, void *stream);
-void at_worker_close_poison_smem(at_worker *worker);
+void at_worker_close_filling(at_worker *worker);
 
 #endif

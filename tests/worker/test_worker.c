@@ -67,8 +67,8 @@ static void another_arena(void **state)
 static void before_open(void **state)
 {
     (void)state;
-    static const char *const ops[] = {"alloc", "free", "send",  "fetch", "fill",    "sync",        "load",
-                                      "run",   "drop", "stage", "block", "machine", "poison_smem", "delay"};
+    static const char *const ops[] = {"alloc", "free", "send",  "fetch", "fill",    "sync",           "load",
+                                      "run",   "drop", "stage", "block", "machine", "poison_scratch", "delay"};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; ++i) {
         assert_fails(ask(ops[i], json_object()), ATTUNE_INVALID_ARGUMENT, "before \"open\"");
     }
@@ -97,7 +97,7 @@ static void bad_memory(void **state)
                  "bytes");
     assert_fails(ask("fill", json_pack("{s:i,s:i,s:i}", "to", 4096, "bytes", 1, "pattern", 256)), ATTUNE_CORRUPT,
                  "pattern");
-    assert_fails(ask("poison_smem", json_pack("{s:I}", "pattern", (json_int_t)INT32_MAX + 1)), ATTUNE_CORRUPT,
+    assert_fails(ask("poison_scratch", json_pack("{s:I}", "pattern", (json_int_t)INT32_MAX + 1)), ATTUNE_CORRUPT,
                  "pattern");
 }
 
@@ -111,7 +111,7 @@ static void memory_works(void **state)
     json_int_t data = json_integer_value(json_object_get(ok, "data"));
     json_decref(ok);
     assert_ok(ask("fill", json_pack("{s:I,s:i,s:i}", "to", data, "bytes", ARENA, "pattern", 0x5a)));
-    assert_ok(ask("poison_smem", json_pack("{s:i}", "pattern", 0xff))); /* which is not what was allocated */
+    assert_ok(ask("poison_scratch", json_pack("{s:i}", "pattern", 0xff))); /* which is not what was allocated */
     memset(arena, 1, ARENA);
     assert_ok(ask("send", json_pack("{s:I,s:i,s:i}", "to", data + 16, "at", 0, "bytes", 16)));
     assert_ok(ask("fetch", json_pack("{s:I,s:i,s:i}", "from", data, "at", 64, "bytes", 64)));

@@ -17,7 +17,7 @@ static int open_device(void **state)
 static int close_device(void **state)
 {
     (void)state;
-    at_worker_close_poison_smem(&worker);
+    at_worker_close_filling(&worker);
     worker.device->ops->close(worker.device);
     return fake->modules;
 }
@@ -25,7 +25,7 @@ static int close_device(void **state)
 static void ask_for(int pattern)
 {
     json_t *request = json_pack("{s:i}", "pattern", pattern);
-    assert_ok(at_worker_poison_smem_ops[0].run(&worker, request, NULL));
+    assert_ok(at_worker_filling_ops[0].run(&worker, request, NULL));
     json_decref(request);
 }
 
@@ -64,7 +64,7 @@ static void a_processor_has_nothing_to_fill(void **state)
     at_worker on_cpu = {.device = &cpu};
     (void)state;
     assert_ok(at_worker_fill(&on_cpu, NULL));
-    at_worker_close_poison_smem(&on_cpu);
+    at_worker_close_filling(&on_cpu);
 }
 
 /* A NaN, bytes, and numbers that a kernel might take for its own. */

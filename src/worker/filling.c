@@ -71,7 +71,7 @@ attune_status at_worker_fill(at_worker *worker, void *stream)
 }
 
 /* Nothing comes of it on a CPU, where what is filled is drawn. */
-static attune_status poison_smem(at_worker *worker, const json_t *request, json_t *answer)
+static attune_status poison_scratch(at_worker *worker, const json_t *request, json_t *answer)
 {
     int64_t pattern;
     (void)answer;
@@ -81,7 +81,7 @@ static attune_status poison_smem(at_worker *worker, const json_t *request, json_
     return ATTUNE_OK;
 }
 
-void at_worker_close_poison_smem(at_worker *worker)
+void at_worker_close_filling(at_worker *worker)
 {
     for (int stage = 0; stage < AT_FILLERS; ++stage) {
         if (worker->filling.filler[stage] != NULL) {
@@ -91,4 +91,4 @@ void at_worker_close_poison_smem(at_worker *worker)
     }
 }
 
-const at_worker_op at_worker_poison_smem_ops[] = {{"poison_smem", true, poison_smem}, {NULL, false, NULL}};
+const at_worker_op at_worker_filling_ops[] = {{"poison_scratch", true, poison_scratch}, {NULL, false, NULL}};
