@@ -1,7 +1,7 @@
 # Style and structure: tools/checks/NAME.{py,sh} looks at the tree and ends with a status; with --self-test it looks at
 # trees with planted mistakes and fails unless it finds each of them.
 set(checks evidence_size include_order call_order words tidiness functions headers format cppcheck tidy docs ladder readme
-  wgmma_table)
+  wgmma_table image_registers)
 foreach(check ${checks})
   file(GLOB script ${PROJECT_SOURCE_DIR}/tools/checks/${check}.py ${PROJECT_SOURCE_DIR}/tools/checks/${check}.sh)
   add_test(NAME check.${check} COMMAND ${script} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})

@@ -78,18 +78,31 @@ for group in "$@"; do
     esac
 done
 
-# The wheel is what it is called; nothing of it is installed but files in our own folder.
-fetch_cutlass() {
-    local to=${BUILD:-build}/deps/cutlass
-    [ ! -e "$to/cutlass_library/source/include/cutlass/cutlass.h" ] && [ -z "${ATTUNE_CUTLASS_INCLUDE:-}" ] &&
-        { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null &&
-        python3 -m pip --version >/dev/null 2>&1 || return 0
-    echo "fetching the headers of CUTLASS"
+# fetch FOLDER WHAT-IS-LEFT-OUT WHEEL...: from PyPI; nothing is installed but files in our own folder.
+fetch() {
+    local to=${BUILD:-build}/deps/$1 without=$2
+    shift 2
+    [ ! -e "$to" ] && python3 -m pip --version >/dev/null 2>&1 || return 0
+    echo "fetching $*"
     timeout 120 python3 -m pip install -q --disable-pip-version-check --retries 1 --timeout 10 --no-deps --target "$to" \
-        nvidia-cutlass==4.2.0.0 >/dev/null 2>&1 || echo "going on without: CUTLASS (the kernel cutlass is left out)"
+        "$@" >/dev/null 2>&1 || { rm -rf "$to" && echo "going on without: $without"; }
+}
+
+with_cuda() { command -v "$1" || [ -x "/usr/local/cuda/bin/$1" ]; } >/dev/null
+
+fetch_cutlass() {
+    [ -z "${ATTUNE_CUTLASS_INCLUDE:-}" ] && with_cuda nvcc || return 0
+    fetch cutlass "the headers of CUTLASS (the kernel cutlass is left out)" nvidia-cutlass==4.2.0.0
+}
+
+# Reads the machine code of images.
+fetch_disassembler() {
+    with_cuda cuobjdump || fetch disassembler "cuobjdump (the check of images' registers is left out)" \
+        nvidia-cuda-cuobjdump==13.2.51 nvidia-cuda-nvdisasm==13.2.51
 }
 
 case " $* " in *' build '*) fetch_cutlass ;; esac
+case " $* " in *' test '*) fetch_disassembler ;; esac
 
 read -ra need <<<"$(missing "$needs")"
 read -ra extra <<<"$(missing "$extras")"
