@@ -27,7 +27,8 @@ import numpy
 import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-from attune.library import Context, Failed, Library  # noqa: E402
+from attune import Context, Error, Status  # noqa: E402
+from attune.library import Library  # noqa: E402
 
 try:
     import onnxruntime
@@ -87,14 +88,14 @@ class Arm:
 
 
 def attune_arm(library, text, tensors):
-    context = Context(library, "cpu")
+    context = Context("cpu", lib=library)
     plan = context.plan(text)
-    bytes_needed = plan.workspace_bytes()
+    bytes_needed = plan.workspace()
     room = torch.empty(bytes_needed + 256, dtype=torch.uint8)
     skip = -room.data_ptr() % 256
     output = torch.empty_like(tensors["Q"])
     call = plan.bind({**tensors, "O": output}, room[skip:skip + bytes_needed] if bytes_needed else None)
-    arm = Arm("attune", plan.kernel, lambda: plan.run(call), lambda: output)
+    arm = Arm("attune", plan.kernel, call.run, lambda: output)
     arm.keep = (context, plan, room, tensors)
     return arm
 
@@ -113,9 +114,9 @@ def torch_arm(problem, tensors):
 
 def onnx_arm(problem, tensors, threads):
     if onnxruntime is None:
-        raise Failed("there is no onnxruntime here")
+        raise Error(Status.UNSUPPORTED, "there is no onnxruntime here")
     if problem.dtype != 0 or problem.heads_q != problem.heads_kv:
-        raise Failed("its MultiHeadAttention has fp32 only, and no GQA")
+        raise Error(Status.UNSUPPORTED, "its MultiHeadAttention has fp32 only, and no GQA")
     packed = {role: tensors[role].transpose(1, 2).flatten(2).contiguous().numpy() for role in "QKV"}
     shapes = {**{role: array.shape for role, array in packed.items()}, "O": packed["Q"].shape}
     options = onnxruntime.SessionOptions()
@@ -198,7 +199,7 @@ def prepare(library, text, problem, threads):
             arm.call()
             arm.error = error_of(problem, tensors, arm.output())
             arms.append(arm)
-        except Failed as why:
+        except Error as why:
             print(f"# {text}: {why}")
     return arms
 

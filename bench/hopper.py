@@ -32,7 +32,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from ladder import capture, error_of, inputs, interval, replay_us, torch_call  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-from attune.library import Context, Failed, Library  # noqa: E402
+from attune import Context, Error  # noqa: E402
+from attune.library import Library  # noqa: E402
 
 
 def load_peer(text):
@@ -72,7 +73,7 @@ class Bench:
 
     def attune(self, name, text, q, k, v, p):
         if name not in self.contexts:
-            self.contexts[name] = Context(self.library, "cuda", None if name == "auto" else name)
+            self.contexts[name] = Context("cuda", None if name == "auto" else name, lib=self.library)
         plan = self.contexts[name].plan(text)
         bshd = "layout=bshd" in text
         shape = (p.batch, p.seqlen_q, p.heads_q, p.head_dim_v) if bshd else (p.batch, p.heads_q, p.seqlen_q,
@@ -80,12 +81,11 @@ class Bench:
         # One O for all configs: where tensors lie can be worth 8 %.
         out = self.outs.setdefault((text, shape), torch.empty(shape, device="cuda", dtype=q.dtype))
         out = out.transpose(1, 2) if bshd else out
-        need = plan.workspace_bytes()
+        need = plan.workspace()
         workspace = torch.empty(max(need, 1), device="cuda", dtype=torch.uint8) if need else None
 
         def call():
-            plan.run(plan.bind({"Q": q, "K": k, "V": v, "O": out}, workspace,
-                               torch.cuda.current_stream().cuda_stream))
+            plan.run(Q=q, K=k, V=v, O=out, workspace=workspace)
             return out
         call.keep = (plan, workspace)
         return call, plan.kernel
@@ -127,7 +127,7 @@ class Bench:
         for name in names:
             try:
                 arms[name] = self.prepare(name, text, q, k, v, p)
-            except (Failed, RuntimeError) as reason:
+            except (Error, RuntimeError) as reason:
                 print(f"# {text} {name}: {str(reason).splitlines()[0]}", flush=True)
                 torch.cuda.synchronize()
         return p, arms

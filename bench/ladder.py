@@ -23,7 +23,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-from attune.library import Context, Failed, Library  # noqa: E402
+from attune import Context, Error  # noqa: E402
+from attune.library import Library  # noqa: E402
 
 COLD_BYTES, COLD_US = 256 << 20, 150  # more than any L2 has, and what writing it takes
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
@@ -63,14 +64,14 @@ def torch_call(backend, q, k, v, p):
 
 def attune_call(library, contexts, name, text, q, k, v, p):
     if name not in contexts:
-        contexts[name] = Context(library, "cuda", None if name == "auto" else name.replace(";", ","))
+        contexts[name] = Context("cuda", None if name == "auto" else name.replace(";", ","), lib=library)
     plan = contexts[name].plan(text)
     out = torch.empty(p.batch, p.heads_q, p.seqlen_q, p.head_dim_v, device="cuda", dtype=q.dtype)
-    need = plan.workspace_bytes()
+    need = plan.workspace()
     workspace = torch.empty(max(need, 1), device="cuda", dtype=torch.uint8) if need else None
 
     def call():
-        plan.run(plan.bind({"Q": q, "K": k, "V": v, "O": out}, workspace, torch.cuda.current_stream().cuda_stream))
+        plan.run(Q=q, K=k, V=v, O=out, workspace=workspace)
         return out
     call.keep = (plan, workspace)
     return call, plan.kernel
@@ -125,7 +126,7 @@ def bench(library, contexts, text, names, seconds, other=None):
             graph.replay()
             torch.cuda.synchronize()
             arms.append((name, kernel, graph, calls, error_of(out, q, k, v, p), [], call))
-        except (Failed, RuntimeError) as reason:
+        except (Error, RuntimeError) as reason:
             print(f"# {text} {name}: {str(reason).splitlines()[0]}", flush=True)
             torch.cuda.synchronize()
     order = random.Random(1)

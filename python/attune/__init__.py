@@ -1,1 +1,14 @@
-"""attune from Python: what the benches and the worker need of the C library."""
+"""attune: fused scaled dot-product attention, planned and run on NumPy's arrays, PyTorch's tensors and DLPack's.
+
+    import attune
+    o = attune.sdpa(q, k, v, is_causal=True)                   # arrays [batch, heads, seqlen, dim]
+    plan = attune.plan("b2,h32,hkv8,s4096,d128,bf16,causal")   # sizes are maxima
+    o = plan.run(Q=q, K=k, V=v)
+
+What fails raises attune.Error, with a status and a sentence. docs/python.md is the guide.
+"""
+from attune.attention import sdpa
+from attune.library import Error, Status
+from attune.plans import BoundCall, Context, Plan, plan
+
+__all__ = ["BoundCall", "Context", "Error", "Plan", "Status", "plan", "sdpa"]

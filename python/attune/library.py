@@ -1,15 +1,55 @@
-"""libattune through ctypes: the structs of include/attune/attune.h, and plans that run on PyTorch's tensors.
+"""libattune through ctypes: the structs of include/attune/attune.h, the loaded library and its errors."""
+from __future__ import annotations
 
-Nothing is copied: a call points at the tensors it is given, on the stream that is current in PyTorch.
-"""
 import ctypes as c
+import enum
 import glob
 import os
+import threading
+
+# ---- Errors --------------------------------------------------------------------------------------------------------
+
+
+class Status(enum.IntEnum):
+    """attune_status: what kind of failure an Error is."""
+    OK = 0
+    INVALID_ARGUMENT = 1
+    INVALID_PROBLEM = 2
+    UNSUPPORTED = 3
+    NOT_FOUND = 4
+    OUT_OF_MEMORY = 5
+    WORKSPACE_TOO_SMALL = 6
+    IO_ERROR = 7
+    CORRUPT = 8
+    NO_DEVICE = 9
+    DEVICE_ERROR = 10
+    COMPILE_ERROR = 11
+    INTERRUPTED = 12
+    WRONG_RESULT = 13
+    INTERNAL = 14
+
+
+class Error(RuntimeError):
+    """What attune refuses, or what failed: `status`, a Status, and `sentence`, which names the argument, its value and
+    the limit."""
+
+    def __init__(self, status, sentence: str):
+        super().__init__(status, sentence)
+        self.status = Status(status) if status in Status._value2member_map_ else status
+        self.sentence = sentence
+
+    def __str__(self):
+        words = getattr(self.status, "name", f"status {self.status}").lower().replace("_", " ")
+        return f"{words}: {self.sentence}"
+
+
+def invalid(sentence: str) -> Error:
+    return Error(Status.INVALID_ARGUMENT, sentence)
+
 
 ROLES = ["Q", "K", "V", "O", "LSE", "BIAS", "MASK", "SINK", "SLOPES", "CU_Q", "CU_KV", "USED_KV", "DO", "DQ", "DK",
          "DV", "DBIAS", "DSINK", "DLSE", "PAGE_TABLE_K", "PAGE_TABLE_V", "NEW_K", "NEW_V", "SLOTS", "DRAFT_MASK",
          "SCALE_Q", "SCALE_K", "SCALE_V", "SCALE_O", "STATE_O", "STATE_LSE"]
-EFFORTS = {"estimate": 0, "measure": 1, "patient": 2, "wisdom-only": 3}
 DTYPES = {"torch.float32": 0, "torch.float16": 1, "torch.bfloat16": 2, "torch.int32": 3, "torch.bool": 4}
 
 
@@ -78,39 +118,6 @@ def beside(name=NAME):
     return next((path for path in paths if os.path.exists(path)), None)
 
 
-class Failed(RuntimeError):
-    """A call of the library failed; the message is its detail."""
-
-
-class Library:
-    """libattune, loaded from a path, $ATTUNE_LIBRARY, beside this package or the loader's own places."""
-
-    def __init__(self, path=None, name=NAME):
-        self.c = c.CDLL(path or os.environ.get("ATTUNE_LIBRARY") or beside(name) or name)
-        for name in ("attune_last_detail", "attune_status_string", "attune_plan_kernel", "attune_plan_origin",
-                     "attune_context_target", "attune_version_string", "attune_kernel_name"):
-            getattr(self.c, name).restype = c.c_char_p
-        self.c.attune_problem_flops.restype = c.c_double
-        self.c.attune_context_destroy.restype = self.c.attune_plan_destroy.restype = None
-
-    def check(self, status):
-        if status != 0:
-            what = self.c.attune_status_string(c.c_int(status)).decode()
-            raise Failed(f"{what}: {self.c.attune_last_detail().decode()}")
-
-    def problem(self, text):
-        problem = Problem()
-        self.check(self.c.attune_problem_parse_sized(text.encode(), c.byref(problem), c.c_size_t(c.sizeof(problem))))
-        return problem
-
-    def kernels(self):
-        """The names of all kernels, whatever their target."""
-        return [self.c.attune_kernel_name(i).decode() for i in range(self.c.attune_kernel_count())]
-
-    def flops(self, problem):
-        return self.c.attune_problem_flops(c.byref(problem))
-
-
 class Options(c.Structure):
     _fields_ = [("size", c.c_size_t), ("target", c.c_char_p), ("kernel", c.c_char_p), ("isa", c.c_char_p),
                 ("threads", c.c_int32), ("reserved", c.c_int32), ("wisdom", c.c_char_p), ("cache", c.c_char_p),
@@ -122,65 +129,109 @@ class PlanOptions(c.Structure):
                 ("batch_invariant", c.c_int32), ("reserved", c.c_int32), ("kernel", c.c_char_p)]
 
 
-class Context:
-    def __init__(self, library, target=None, kernel=None):
-        self.library, self.handle = library, c.c_void_p()
-        options = Options(size=c.sizeof(Options), target=target and target.encode(), kernel=kernel and kernel.encode())
-        library.check(library.c.attune_context_create(c.byref(options), c.byref(self.handle)))
+# What the functions take and return; others are called with what ctypes makes of their arguments.
+POINTER, SIZE, TEXT = c.c_void_p, c.c_size_t, c.c_char_p
+SIGNATURES = {
+    "attune_last_detail": (TEXT, []),
+    "attune_version_string": (TEXT, []),
+    "attune_problem_parse_sized": (c.c_int, [TEXT, POINTER, SIZE]),
+    "attune_problem_init_sized": (None, [POINTER, SIZE]),
+    "attune_problem_print": (c.c_int, [POINTER, POINTER, SIZE]),
+    "attune_problem_check": (c.c_int, [POINTER]),
+    "attune_problem_flops": (c.c_double, [POINTER]),
+    "attune_kernel_count": (c.c_int32, []),
+    "attune_kernel_name": (TEXT, [c.c_int32]),
+    "attune_context_create": (c.c_int, [POINTER, POINTER]),
+    "attune_context_destroy": (None, [POINTER]),
+    "attune_context_target": (TEXT, [POINTER]),
+    "attune_why_not": (c.c_int, [POINTER, POINTER, TEXT, POINTER, SIZE]),
+    "attune_plan_create": (c.c_int, [POINTER, POINTER, POINTER, POINTER]),
+    "attune_plan_destroy": (None, [POINTER]),
+    "attune_plan_kernel": (TEXT, [POINTER]),
+    "attune_plan_origin": (TEXT, [POINTER]),
+    "attune_plan_traits": (c.c_uint32, [POINTER]),
+    "attune_plan_workspace": (c.c_int, [POINTER, POINTER, POINTER]),
+    "attune_call_init_sized": (c.c_int, [POINTER, POINTER, SIZE]),
+    "attune_plan_execute": (c.c_int, [POINTER, POINTER]),
+    "attune_wisdom_read": (c.c_int, [POINTER, TEXT, POINTER]),
+    "attune_wisdom_write": (c.c_int, [POINTER, TEXT]),
+}
 
-    def close(self):
-        self.library.c.attune_context_destroy(self.handle)
-        self.handle = c.c_void_p()
 
-    def plan(self, text, *args, **options):
-        return Plan(self, text, *args, **options)
+class Library:
+    """libattune, loaded from a path, $ATTUNE_LIBRARY, beside this package or the loader's own places. `c` has its
+    functions."""
 
-    def why_not(self, text, kernel):
-        """Why the planner would not choose the kernel for the problem; "" where it is a candidate."""
-        problem, why = self.library.problem(text), c.create_string_buffer(240)
-        self.library.check(self.library.c.attune_why_not(self.handle, c.byref(problem), kernel.encode(), why,
-                                                         c.c_size_t(len(why))))
-        return why.value.decode()
+    def __init__(self, path=None, name=NAME):
+        path = path or os.environ.get("ATTUNE_LIBRARY") or beside(name) or name
+        try:
+            self.c = c.CDLL(path)
+            for function, (result, arguments) in SIGNATURES.items():
+                getattr(self.c, function).restype = result
+                getattr(self.c, function).argtypes = arguments
+        except (OSError, AttributeError) as error:
+            raise Error(Status.NOT_FOUND, f"{path}: {error}; ATTUNE_LIBRARY can name the library") from None
+        self.execute = self.c.attune_plan_execute
+
+    def failure(self, status) -> Error:
+        """The error of a status that a function of this thread has just returned."""
+        return Error(status, self.c.attune_last_detail().decode(errors="replace"))
+
+    def check(self, status):
+        if status != 0:
+            raise self.failure(status)
+
+    def problem(self, text) -> Problem:
+        """A problem of its text form (docs/problems.md)."""
+        if not isinstance(text, str):
+            raise invalid(f"problem: a text such as 'b1,h8,s512,d64,fp16' is needed, not {type(text).__name__}")
+        problem = Problem()
+        self.check(self.c.attune_problem_parse_sized(encoded("problem", text), c.byref(problem), c.sizeof(problem)))
+        return problem
+
+    def print(self, problem) -> str:
+        """The canonical text of a problem."""
+        text = c.create_string_buffer(384)
+        self.check(self.c.attune_problem_print(c.byref(problem), text, len(text)))
+        return text.value.decode()
+
+    def kernels(self) -> list[str]:
+        """The names of all kernels, whatever their target."""
+        return [self.c.attune_kernel_name(i).decode() for i in range(self.c.attune_kernel_count())]
+
+    def flops(self, problem) -> float:
+        return self.c.attune_problem_flops(c.byref(problem))
 
 
-class Plan:
-    """A plan for a problem's text. `bind` makes a call of tensors; `run` executes it."""
+def encoded(name, text):
+    """A text for C, None for none."""
+    if text is None:
+        return None
+    try:
+        text = os.fsencode(text)
+    except (TypeError, UnicodeError) as error:
+        raise invalid(f"{name}: a text is needed: {error}") from None
+    if b"\0" in text:
+        raise invalid(f"{name}: it has a zero byte")
+    return text
 
-    def __init__(self, context, text, effort="estimate", kernel=None, deterministic=False, batch_invariant=False):
-        self.library, self.problem, self.handle = context.library, context.library.problem(text), c.c_void_p()
-        lib = self.library
-        options = PlanOptions(size=c.sizeof(PlanOptions), effort=EFFORTS[effort], deterministic=deterministic,
-                              batch_invariant=batch_invariant, kernel=kernel and kernel.encode())
-        lib.check(lib.c.attune_plan_create(context.handle, c.byref(self.problem), c.byref(options),
-                                           c.byref(self.handle)))
-        self.kernel = lib.c.attune_plan_kernel(self.handle).decode()
-        self.origin = lib.c.attune_plan_origin(self.handle).decode()
 
-    def bind(self, tensors, workspace=None, stream=0):
-        """A call over {role: tensor [batch, heads, seqlen, dim]}; the call keeps no reference to them."""
-        call = Call()
-        lib = self.library
-        lib.check(lib.c.attune_call_init_sized(c.byref(call), c.byref(self.problem),
-                                               c.c_size_t(c.sizeof(call))))
-        for role, tensor in tensors.items():
-            slot = call.tensor[ROLES.index(role)]
-            slot.data = tensor.data_ptr()
-            slot.dtype = DTYPES[str(tensor.dtype)]
-            for i, stride in enumerate(tensor.stride()[:3]):
-                slot.stride[i] = stride
-        call.stream = stream
-        if workspace is not None:
-            call.workspace, call.workspace_bytes = workspace.data_ptr(), workspace.numel() * workspace.element_size()
-        return call
+loaded = None
+loading = threading.Lock()
 
-    def workspace_bytes(self):
-        size = c.c_size_t()
-        self.library.check(self.library.c.attune_plan_workspace(self.handle, None, c.byref(size)))
-        return size.value
 
-    def run(self, call):
-        self.library.check(self.library.c.attune_plan_execute(self.handle, c.byref(call)))
+def default() -> Library:
+    """The library of this process, loaded when it is first asked for."""
+    global loaded
+    if loaded is None:
+        with loading:
+            loaded = loaded or Library()
+    return loaded
 
-    def close(self):
-        self.library.c.attune_plan_destroy(self.handle)
-        self.handle = c.c_void_p()
+
+def renew_lock():
+    global loading
+    loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=renew_lock)

@@ -88,7 +88,7 @@ def main():
     hooks = Hooks(lib)
     try:
         lib.check(lib.c.attune_worker_serve(c.byref(hooks.struct)))
-    except library.Failed as failed:
+    except library.Error as failed:
         sys.exit(f"attune.worker: {failed}")
 
 

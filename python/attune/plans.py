@@ -1,0 +1,427 @@
+"""Contexts and plans: what attune.h calls by these names, over arrays of any framework."""
+from __future__ import annotations
+
+import ctypes as c
+import os
+import threading
+
+from attune import library, tensors
+from attune.library import ROLES, Call, Options, PlanOptions, encoded, invalid
+
+EFFORTS = {"estimate": 0, "measure": 1, "patient": 2, "wisdom-only": 3}
+SPARE_CALLS = 256  # kinds of calls that a plan or attune.sdpa keeps ready
+
+# The shape of each role's array. Names are sizes of the call.
+SHAPES = {"Q": "batch heads_q seqlen_q head_dim_qk", "K": "batch heads_kv seqlen_kv head_dim_qk",
+          "V": "batch heads_kv seqlen_kv head_dim_v", "O": "batch heads_q seqlen_q head_dim_v",
+          "LSE": "batch heads_q seqlen_q", "BIAS": "batch heads_q seqlen_q seqlen_kv",
+          "MASK": "batch heads_q seqlen_q seqlen_kv", "SINK": "heads_q", "SLOPES": "heads_q", "CU_Q": "batch+1",
+          "CU_KV": "batch+1", "USED_KV": "batch"}
+PACKED = {"Q": "total_q heads_q head_dim_qk", "K": "total_kv heads_kv head_dim_qk",
+          "V": "total_kv heads_kv head_dim_v", "O": "total_q heads_q head_dim_v", "LSE": "heads_q total_q"}
+OUTPUTS = ("O", "LSE")
+# Which entries of attune_tensor.stride (batch, head, sequence) the dimensions of an array are.
+STRIDES = {"SINK": (1,), "SLOPES": (1,), "CU_Q": (0,), "CU_KV": (0,), "USED_KV": (0,)}
+PACKED_STRIDES = {"Q": (2, 1), "K": (2, 1), "V": (2, 1), "O": (2, 1), "LSE": (1, 2)}
+CONTIGUOUS = ("head_dim_qk", "head_dim_v", "seqlen_kv", "batch", "batch+1")
+SIZES = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_kv")
+
+
+class Handle:
+    """A context or a plan of the library's. What uses it holds it, and so it is destroyed after the last use, in
+    whatever thread that was."""
+
+    def __init__(self, pointer, destroy, *keep):
+        self.pointer, self.destroy, self.keep = pointer, destroy, keep
+
+    def __del__(self):
+        self.destroy(self.pointer)
+
+
+class Context:
+    """Where plans are made and run: a target ("cpu", "cuda", "cuda:N"; None: $ATTUNE_TARGET, else cuda where usable,
+    else cpu), its threads, its wisdom. attune.h says of attune_options what the rest are; None and 0 are the defaults.
+    Errors: NO_DEVICE, NOT_FOUND, IO_ERROR, CORRUPT."""
+
+    def __init__(self, target: str | None = None, kernel: str | None = None, *, isa: str | None = None, threads: int = 0,
+                 wisdom=None, cache=None, pack=None, lib: library.Library | None = None):
+        self.library = lib or library.default()
+        texts = {"target": target, "kernel": kernel, "isa": isa, "wisdom": wisdom, "cache": cache, "pack": pack}
+        options = Options(size=c.sizeof(Options), threads=whole("threads", threads, 0, 1024),
+                          **{name: encoded(name, text) for name, text in texts.items()})
+        pointer = c.c_void_p()
+        self.library.check(self.library.c.attune_context_create(c.byref(options), c.byref(pointer)))
+        self._handle = Handle(pointer, self.library.c.attune_context_destroy)
+        self.target: str = self.library.c.attune_context_target(pointer).decode()
+        number = (target or os.environ.get("ATTUNE_TARGET") or "").partition(":")[2]
+        self.device = int(number or 0) if self.target.startswith("cuda/") else None
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise invalid("this context is closed")
+        return self._handle
+
+    def close(self):
+        """Lets go of it; plans made from it go on, and keep what they need."""
+        self._handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def plan(self, text, effort: str = "estimate", kernel: str | None = None, deterministic: bool = False,
+             batch_invariant: bool = False) -> Plan:
+        """A plan for a problem, a text or a library.Problem."""
+        return Plan(self, text, effort, kernel, deterministic, batch_invariant)
+
+    def why_not(self, text: str, kernel: str) -> str:
+        """Why the planner would not choose the kernel for the problem; "" where it is a candidate."""
+        problem, why = self.library.problem(text), c.create_string_buffer(512)
+        self.library.check(self.library.c.attune_why_not(self.handle.pointer, c.byref(problem),
+                                                         encoded("kernel", kernel), why, len(why)))
+        return why.value.decode()
+
+
+def whole(name, value, least, most):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise invalid(f"{name}: it is {value!r}: a whole number is needed")
+    value = value.__index__()
+    if not least <= value <= most:
+        raise invalid(f"{name} is {value}: {least} ... {most} are allowed")
+    return value
+
+
+contexts = {}  # of this process, by target
+opening = threading.Lock()
+
+
+def context_of(target=None) -> Context:
+    """The process's context for a target, opened when it is first asked for."""
+    found = contexts.get(target)
+    if found is None:
+        with opening:
+            found = contexts.get(target) or contexts.setdefault(target, Context(target))
+    return found
+
+
+def renew_lock():
+    global opening
+    opening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=renew_lock)
+
+# ---- A call that has been checked ------------------------------------------------------------------------------------
+
+
+class Bound:
+    """A call for arrays of one shape, strides and dtypes: only pointers, workspace and stream change. In use by one
+    thread at a time."""
+    __slots__ = ("plan", "pointer", "call", "reference", "slots", "room", "align", "device", "execute", "failure", "output")
+
+    def __init__(self, plan, call, roles):
+        self.plan, self.pointer, self.call, self.reference = plan.handle, plan.handle.pointer, call, c.byref(call)
+        self.slots = [call.tensor[ROLES.index(role)] for role in roles]
+        self.execute, self.failure = plan.library.execute, plan.library.failure
+        self.align, self.device = plan.align, plan.device
+        self.room = plan.workspace(call)
+        self.output = None  # attune.sdpa: the shape of O
+
+    def run(self, pointers, stream, framework, like):
+        """Executes on data at `pointers`, in the order of the roles."""
+        for slot, pointer in zip(self.slots, pointers):
+            slot.data = pointer
+        call, owner = self.call, None
+        if self.device is not None:
+            call.stream = framework.stream(self.device) if stream is None else stream
+        if self.room:
+            owner, call.workspace = framework.room(self.room, like)
+            call.workspace_bytes = self.room
+        status = self.execute(self.pointer, self.reference)
+        if status:
+            raise self.failure(status)
+        del owner  # on CUDA the framework gives this memory to work that is enqueued later only
+
+
+class Spares:
+    """Bound calls that nobody uses, by what they are for. Taking one is atomic: a call is never in two hands."""
+
+    def __init__(self):
+        self.lists = {}
+
+    def take(self, key):
+        try:
+            return self.lists[key].pop()
+        except (KeyError, IndexError):
+            return None
+
+    def give(self, key, bound):
+        kept = self.lists.get(key)
+        if kept is not None:
+            kept.append(bound)
+            return
+        while len(self.lists) >= SPARE_CALLS:
+            try:
+                self.lists.pop(next(iter(self.lists)), None)
+            except (StopIteration, RuntimeError):  # another thread is at it
+                break
+        self.lists[key] = [bound]
+
+
+# ---- Plans ---------------------------------------------------------------------------------------------------------
+
+
+class Plan:
+    """A kernel and its config, bound to a problem and a target. Any number of threads may run it at once."""
+
+    def __init__(self, context: Context, problem, effort="estimate", kernel=None, deterministic=False,
+                 batch_invariant=False):
+        lib = self.library = context.library
+        if effort not in EFFORTS:
+            raise invalid(f"effort: it is {effort!r}: {', '.join(EFFORTS)} are allowed")
+        self.problem = problem if isinstance(problem, library.Problem) else lib.problem(problem)
+        options = PlanOptions(size=c.sizeof(PlanOptions), effort=EFFORTS[effort], deterministic=bool(deterministic),
+                              batch_invariant=bool(batch_invariant), kernel=encoded("kernel", kernel))
+        pointer, used = c.c_void_p(), context.handle
+        lib.check(lib.c.attune_plan_create(used.pointer, c.byref(self.problem), c.byref(options), c.byref(pointer)))
+        self._handle = Handle(pointer, lib.c.attune_plan_destroy, used)
+        self.kernel: str = lib.c.attune_plan_kernel(pointer).decode()
+        self.origin: str = lib.c.attune_plan_origin(pointer).decode()
+        self.text: str = lib.print(self.problem)
+        self.device = context.device
+        template = self.template = Call()
+        lib.check(lib.c.attune_call_init_sized(c.byref(template), c.byref(self.problem), c.sizeof(template)))
+        self.shapes = {**SHAPES, **PACKED} if self.problem.varlen else SHAPES
+        self.strides = {**STRIDES, **PACKED_STRIDES} if self.problem.varlen else STRIDES
+        self.align = align_of(self.problem)
+        self.needed = needed_roles(self.problem)
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise invalid("this plan is closed")
+        return self._handle
+
+    @property
+    def closed(self):
+        return self._handle is None
+
+    def close(self):
+        """Lets go of it: it can be run no more. What runs in other threads runs to its end."""
+        self._handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return f"<attune.Plan {self.text}: {self.kernel}, {self.origin}>"
+
+    def workspace(self, call=None) -> int:
+        """Bytes of workspace that one call takes; without a call, that the largest takes. `run` sees to them."""
+        size = c.c_size_t()
+        self.library.check(self.library.c.attune_plan_workspace(self.handle.pointer, call and c.byref(call),
+                                                                c.byref(size)))
+        return size.value
+
+    # ---- Checking ----
+
+    def sizes(self, views):
+        """The sizes of a call, by its arrays, each at most the problem's."""
+        p, q, k = self.problem, views["Q"].shape, views["K"].shape
+        if p.varlen:
+            sizes = {"batch": views["CU_Q"].shape[0] - 1, "heads_q": q[1], "heads_kv": k[1], "seqlen_q": p.seqlen_q,
+                     "seqlen_kv": p.seqlen_kv, "total_q": q[0], "total_kv": k[0]}
+        else:
+            sizes = {"batch": q[0], "heads_q": q[1], "heads_kv": k[1], "seqlen_q": q[2], "seqlen_kv": k[2]}
+            sizes["total_q"], sizes["total_kv"] = q[0] * q[2], q[0] * k[2]
+        for name, role in zip(SIZES, ("CU_Q" if p.varlen else "Q", "Q", "K", "Q", "K")):
+            if sizes[name] > getattr(p, name):
+                raise invalid(f"{role}: {name} is {sizes[name]}: this plan takes at most {getattr(p, name)}")
+        sizes.update(head_dim_qk=p.head_dim_qk, head_dim_v=p.head_dim_v)
+        sizes["batch+1"] = sizes["batch"] + 1
+        return sizes
+
+    def check_roles(self, views):
+        """That what is needed is given, nothing else is, and everything has as many dimensions as its role."""
+        for role in self.needed:
+            if role not in views:
+                raise invalid(f"{role}: it is missing, and the problem {self.text} needs it")
+        for role, view in views.items():
+            if role not in self.needed and role != "LSE":
+                raise invalid(f"{role} is given, but the problem {self.text} has none")
+            names = self.shapes[role].split()
+            if len(view.shape) != len(names):
+                raise invalid(f"{role}: its shape is {view.shape}: {len(names)} dimensions are needed, "
+                              f"[{', '.join(names)}]")
+
+    def check_view(self, role, view, sizes):
+        names = self.shapes[role].split()
+        wanted = [sizes[name] for name in names]
+        if role == "BIAS":
+            wanted[0] = 1 if self.problem.bias in (1, 3) else wanted[0]
+            wanted[1] = 1 if self.problem.bias in (1, 2) else wanted[1]
+        # Of masks and biases one value may serve all: attune takes strides of 0 there.
+        repeats = len(wanted) - 1 if role in ("BIAS", "MASK") else 0
+        if any(have != want and not (have == 1 and i < repeats) for i, (have, want) in
+               enumerate(zip(view.shape, wanted))):
+            raise invalid(f"{role}: its shape is {view.shape}: {tuple(wanted)} is needed, [{', '.join(names)}]")
+        dtype = self.template.tensor[ROLES.index(role)].dtype
+        if view.dtype != dtype:
+            raise invalid(f"{role}: its dtype is {tensors.DTYPE_NAMES[view.dtype]}: {tensors.DTYPE_NAMES[dtype]} is "
+                          "needed")
+        if view.device != self.device:
+            raise invalid(f"{role}: it is on {tensors.place(view.device)}: this plan is for {tensors.place(self.device)}")
+        if role in OUTPUTS and not view.writable:
+            raise invalid(f"{role}: it is not writable")
+        if names[-1] in CONTIGUOUS and view.shape[-1] > 1 and view.strides[-1] != 1:
+            raise invalid(f"{role}: the stride of its last dimension is {view.strides[-1]} elements: 1 is needed")
+
+    # ---- Binding ----
+
+    def bind_views(self, views, offset=None) -> Bound:
+        """A call for arrays like these, {role: View}, checked. Its pointers are in the order of `views`."""
+        self.check_roles(views)
+        sizes = self.sizes(views)
+        for role, view in views.items():
+            self.check_view(role, view, sizes)
+        call = Call.from_buffer_copy(self.template)
+        for name in (*SIZES, "total_q", "total_kv"):
+            setattr(call, name, sizes[name])
+        if offset is not None:
+            if self.problem.offset_kind != 2:
+                raise invalid(f"offset: the problem {self.text} has no number of its own to replace")
+            call.offset = whole("offset", offset, -2**31 + 1, 2**31 - 1)
+        for role, view in views.items():
+            self.fill(call.tensor[ROLES.index(role)], role, view)
+        return Bound(self, call, views)
+
+    def fill(self, slot, role, view):
+        """Strides as C wants them. Those of dimensions with one index are never used: a contiguous array's, or 0 where
+        all indices read the same."""
+        row = view.shape[-1] if len(view.shape) > len(self.strides.get(role, (0, 1, 2))) else 1
+        span = max([row, *(stride * extent for extent, stride in zip(view.shape, view.strides) if extent > 1)])
+        slot.stride[:] = (0, 0, 0)
+        for place, extent, stride in zip(self.strides.get(role, (0, 1, 2)), view.shape, view.strides):
+            slot.stride[place] = stride if extent > 1 else 0 if role in ("BIAS", "MASK") else span
+        if role in ("CU_Q", "CU_KV", "USED_KV"):
+            slot.stride[0] = 1
+
+    def bind(self, arrays, workspace=None, stream=None, offset=None) -> BoundCall:
+        """A call on {role: array}, checked, to be run as often as you like: `bind(...).run()`. It holds its arrays.
+        Arguments are those of `run`."""
+        return BoundCall(self, arrays, workspace, stream, offset)
+
+    def run(self, stream=None, workspace=None, offset=None, **roles):
+        """Runs the plan on arrays by role: plan.run(Q=q, K=k, V=v). Shapes are [batch, heads, seqlen, dim] in this order
+        whatever the layout, which strides say; of varlen problems [total, heads, dim]; docs/calling.md lists all roles.
+        Sizes may be smaller than the problem's. Returns O, which is made where it is not given; with LSE=True, or an
+        array, (O, LSE).
+
+        stream: a CUDA stream's handle; None: the one that is current in the arrays' framework. On a CPU, O is complete
+        when this returns. workspace: an array of at least `workspace()` bytes, 256-byte aligned, which no other call
+        uses meanwhile; None: one is made. offset: replaces the problem's number. INVALID_ARGUMENT: the sentence names
+        the role."""
+        arrays = {role.upper(): array for role, array in roles.items() if array is not None}
+        if "Q" not in arrays:
+            raise invalid(f"Q: it is missing, and the problem {self.text} needs it")
+        wants_lse = arrays.pop("LSE") if isinstance(arrays.get("LSE"), bool) else False
+        if "O" not in arrays or wants_lse:
+            self.make_outputs(tensors.framework_of("Q", arrays["Q"]), arrays, wants_lse)
+        self.bind(arrays, workspace, stream, offset).run()
+        return (arrays["O"], arrays["LSE"]) if "LSE" in arrays else arrays["O"]
+
+    def make_outputs(self, framework, arrays, wants_lse):
+        q, names = arrays["Q"], self.shapes["Q"].split()
+        shape = framework.view("Q", q).shape
+        if len(shape) != len(names):
+            raise invalid(f"Q: its shape is {shape}: {len(names)} dimensions are needed, [{', '.join(names)}]")
+        if "O" not in arrays:
+            if self.template.tensor[ROLES.index("O")].dtype != self.template.tensor[ROLES.index("Q")].dtype:
+                raise invalid("O: give it, for the problem has another dtype for it than for Q")
+            arrays["O"] = framework.empty(q, (*shape[:-1], self.problem.head_dim_v))
+        if wants_lse:
+            outer = (shape[1], shape[0]) if self.problem.varlen else shape[:-1]
+            arrays["LSE"] = framework.empty(q, outer, tensors.FP32)
+
+
+class BoundCall:
+    """What Plan.bind made: a plan, and the arrays that it runs on."""
+
+    def __init__(self, plan, arrays, workspace=None, stream=None, offset=None):
+        unknown = [role for role in arrays if role not in plan.shapes]
+        if unknown:
+            raise invalid(f"{unknown[0]}: there is no such role: {', '.join(plan.shapes)}")
+        self.plan, self.arrays, self.stream, self.offset = plan, dict(arrays), stream, offset
+        self.frameworks = {role: tensors.framework_of(role, array) for role, array in self.arrays.items()}
+        self.workspace = workspace
+        bound = self.make()
+        self.key = self.kinds()
+        self.free = [bound]
+
+    def kinds(self):
+        return [self.frameworks[role].key(array) for role, array in self.arrays.items()]
+
+    def make(self):
+        views = {role: self.frameworks[role].view(role, array) for role, array in self.arrays.items()}
+        bound = self.plan.bind_views(views, self.offset)
+        if self.workspace is not None:
+            bound.room = 0
+            bound.call.workspace_bytes = bytes_of(self.workspace)
+            bound.call.workspace = tensors.framework_of("workspace", self.workspace).data(self.workspace)
+        return bound
+
+    def run(self):
+        """Executes it; see Plan.run."""
+        if self.plan.closed:
+            raise invalid("this plan is closed")
+        if self.kinds() != self.key:
+            raise invalid("an array has another shape, strides, dtype or device than when it was bound")
+        try:
+            bound = self.free.pop()
+        except IndexError:  # another thread has it
+            bound = self.make()
+        bound.run([self.frameworks[role].data(array) for role, array in self.arrays.items()],
+                  self.stream, self.frameworks["Q"], self.arrays["Q"])
+        self.free.append(bound)
+
+
+def bytes_of(array):
+    size = getattr(array, "nbytes", None)
+    if not isinstance(size, int):
+        raise invalid(f"workspace: its type {type(array).__name__} has no nbytes")
+    return size
+
+
+def align_of(problem):
+    """Bytes that pointers and strides of Q, K, V and O are multiples of, as the library has it."""
+    sizes = [tensors.DTYPE_BYTES[problem.role_dtype[i] - 1 if problem.role_dtype[i] else problem.dtype]
+             for i in range(4)]
+    rows = [(problem.head_dim_qk if i < 2 else problem.head_dim_v) * size for i, size in enumerate(sizes)]
+    whole_rows = 16
+    for row in rows:
+        whole_rows |= row
+    return max(problem.align or whole_rows & -whole_rows, *sizes)
+
+
+def needed_roles(problem):
+    features = {"BIAS": problem.bias, "MASK": problem.mask, "SINK": problem.sink, "SLOPES": problem.alibi,
+                "CU_Q": problem.varlen, "CU_KV": problem.varlen, "USED_KV": problem.seqused_kv}
+    return ["Q", "K", "V", "O", *(role for role, has in features.items() if has)]
+
+
+def plan(text: str, target: str | None = None, kernel: str | None = None, effort: str = "estimate", *,
+         deterministic: bool = False, batch_invariant: bool = False) -> Plan:
+    """A plan for a problem's text form, such as "b2,h32,hkv8,s4096,d128,bf16,causal" (docs/problems.md). Sizes are
+    maxima: one plan serves every call that does not exceed them.
+
+    target: "cpu", "cuda", "cuda:N"; None: $ATTUNE_TARGET, else cuda where usable, else cpu. kernel: "NAME" or
+    "NAME:PARAM=VALUE,..."; None: the planner chooses. effort: "estimate", "measure" (up to seconds), "patient" (up to
+    minutes), "wisdom-only". deterministic: equal inputs give equal bits. batch_invariant: a sequence's bits do not
+    depend on its neighbours. Errors: INVALID_PROBLEM names the term; UNSUPPORTED, NOT_FOUND, NO_DEVICE."""
+    return context_of(target).plan(text, effort, kernel, deterministic, batch_invariant)

@@ -1,0 +1,323 @@
+"""What attune reads of an array, whoever made it: NumPy's, PyTorch's, and any with DLPack. Nothing is imported here: an
+array that is given has its framework loaded.
+
+A framework is a set of functions: `key` (all that a call depends on but where the data lies), `view` (the same taken
+apart), `data` (where it lies), `empty`, `copy`, `stream`, `room`.
+"""
+from __future__ import annotations
+
+import ctypes as c
+import sys
+
+from attune.library import Error, Status, invalid
+
+FP32, FP16, BF16, INT32, BOOL = range(5)
+DTYPE_NAMES = ("fp32", "fp16", "bf16", "int32", "bool")
+DTYPE_BYTES = (4, 2, 2, 4, 1)
+NAMED = {"float32": FP32, "float16": FP16, "bfloat16": BF16, "int32": INT32, "bool": BOOL}
+
+
+class View:
+    """An array taken apart: shape and strides in elements, an attune_dtype, the CUDA device's number or None on a CPU."""
+    __slots__ = ("shape", "strides", "dtype", "device", "writable")
+
+    def __init__(self, shape, strides, dtype, device=None, writable=True):
+        self.shape, self.strides, self.dtype = shape, strides, dtype
+        self.device, self.writable = device, writable
+
+
+def dtype_named(name, text):
+    dtype = NAMED.get(text)
+    if dtype is None:
+        raise invalid(f"{name}: its dtype is {text}: {', '.join(NAMED)} are what attune knows")
+    return dtype
+
+
+def place(device):
+    return "the CPU" if device is None else f"cuda:{device}"
+
+
+def aligned(owner, address):
+    """(owner, the first multiple of 256 from an address on)."""
+    return owner, address + -address % 256
+
+
+# ---- NumPy ---------------------------------------------------------------------------------------------------------
+
+numpy_dtypes = {}  # dtype: (attune_dtype, bytes)
+
+
+def numpy_dtype(name, dtype):
+    known = numpy_dtypes.get(dtype)
+    if known is None:
+        if not dtype.isnative:
+            raise invalid(f"{name}: its dtype is {dtype.str}, of the other byte order")
+        known = numpy_dtypes[dtype] = dtype_named(name, dtype.name), dtype.itemsize
+    return known
+
+
+class NumPy:
+    """numpy.ndarray; bf16 by ml_dtypes."""
+
+    @staticmethod
+    def key(array):
+        return array.shape, array.strides, array.dtype
+
+    @staticmethod
+    def data(array):
+        return array.__array_interface__["data"][0]
+
+    @staticmethod
+    def view(name, array):
+        if isinstance(array, getattr(sys.modules["numpy"], "ma").MaskedArray):
+            raise invalid(f"{name}: it is a masked array, whose mask attune would not see: give attn_mask")
+        dtype, size = numpy_dtype(name, array.dtype)
+        if any(stride % size for stride in array.strides):
+            raise invalid(f"{name}: its strides {array.strides} are no multiples of its {size}-byte elements")
+        return View(array.shape, tuple([stride // size for stride in array.strides]), dtype, None,
+                    array.flags.writeable)
+
+    @staticmethod
+    def empty(like, shape, dtype=None):
+        """Of these sizes, in the order of `like`'s dimensions."""
+        numpy = sys.modules["numpy"]
+        if dtype is None:
+            return numpy.empty_like(like, shape=shape, subok=False)
+        return numpy.empty(shape, {FP32: numpy.float32}[dtype])
+
+    @staticmethod
+    def is_whole(array):
+        """Whether strides are multiples of an element, and data is aligned to one."""
+        return array.flags.aligned and not any([stride % array.itemsize for stride in array.strides])
+
+    @staticmethod
+    def copy(array):
+        return sys.modules["numpy"].array(array, order="C", copy=True, subok=False)
+
+    @staticmethod
+    def repeat(array, shape):
+        numpy = sys.modules["numpy"]
+        return numpy.ascontiguousarray(numpy.broadcast_to(array, shape))
+
+    @staticmethod
+    def stream(_):
+        return None
+
+    @staticmethod
+    def room(count, _):
+        """(what owns it, the address of `count` bytes at a multiple of 256), where `like` lies."""
+        memory = sys.modules["numpy"].empty(count + 255, "u1")
+        return aligned(memory, NumPy.data(memory))
+
+
+# ---- PyTorch -------------------------------------------------------------------------------------------------------
+
+torch_dtypes = {}  # torch.dtype: attune_dtype
+
+
+def torch_dtype(name, dtype):
+    known = torch_dtypes.get(dtype)
+    if known is None:
+        known = torch_dtypes[dtype] = dtype_named(name, str(dtype).rpartition(".")[2])
+    return known
+
+
+class Torch:
+    """torch.Tensor, on the stream that is current in PyTorch."""
+
+    @staticmethod
+    def key(tensor):
+        return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device,
+                tensor.requires_grad and sys.modules["torch"].is_grad_enabled())
+
+    @staticmethod
+    def data(tensor):
+        return tensor.data_ptr()
+
+    @staticmethod
+    def view(name, tensor):
+        torch, kind = sys.modules["torch"], tensor.device.type
+        if kind not in ("cpu", "cuda"):
+            raise invalid(f"{name}: it is on {tensor.device}: cpu or cuda is needed")
+        if tensor.layout is not torch.strided or tensor.is_neg():
+            raise invalid(f"{name}: a plain strided tensor is needed, not {tensor.layout}"
+                          f"{' with its sign pending' if tensor.is_neg() else ''}")
+        if tensor.requires_grad and torch.is_grad_enabled():
+            raise invalid(f"{name}: it requires a gradient, which is not computed here: attune.torch.sdpa, "
+                          "torch.no_grad() or detach() is needed")
+        dtype = torch_dtype(name, tensor.dtype)
+        if tensor.numel() > 0 and tensor.untyped_storage().nbytes() == 0:
+            raise invalid(f"{name}: its memory has been freed")
+        return View(tuple(tensor.shape), tensor.stride(), dtype, tensor.device.index if kind == "cuda" else None)
+
+    @staticmethod
+    def empty(like, shape, dtype=None):
+        torch = sys.modules["torch"]
+        if dtype is not None:
+            return torch.empty(shape, dtype=torch.float32, device=like.device)
+        if tuple(like.shape) == tuple(shape):
+            return torch.empty_like(like)
+        order = sorted(range(len(shape)), key=lambda i: -like.stride(i))
+        made = torch.empty([shape[i] for i in order], dtype=like.dtype, device=like.device)
+        return made.permute([order.index(i) for i in range(len(shape))])
+
+    @staticmethod
+    def is_whole(_):
+        return True
+
+    @staticmethod
+    def copy(tensor):
+        return tensor.clone(memory_format=sys.modules["torch"].contiguous_format)
+
+    @staticmethod
+    def repeat(tensor, shape):
+        return tensor.expand(shape).contiguous()
+
+    @staticmethod
+    def stream(device):
+        torch = sys.modules["torch"]
+        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        return raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
+
+    @staticmethod
+    def room(count, like):
+        torch = sys.modules["torch"]
+        memory = torch.empty(count + 255, dtype=torch.uint8, device=like.device)
+        return aligned(memory, memory.data_ptr())
+
+
+# ---- DLPack --------------------------------------------------------------------------------------------------------
+
+
+class DLTensor(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("device_type", c.c_int32), ("device_id", c.c_int32), ("ndim", c.c_int32),
+                ("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16), ("shape", c.POINTER(c.c_int64)),
+                ("strides", c.POINTER(c.c_int64)), ("byte_offset", c.c_uint64)]
+
+
+CODES = {(2, 32): FP32, (2, 16): FP16, (4, 16): BF16, (0, 32): INT32, (6, 8): BOOL}
+CPU_DEVICES, CUDA_DEVICES = (1, 3), (2, 13)  # plain, and what cudaMallocHost and cudaMallocManaged give
+LEGACY_STREAM = 1  # what DLPack calls the default stream of CUDA
+
+capsule_pointer = c.pythonapi.PyCapsule_GetPointer
+capsule_pointer.restype, capsule_pointer.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
+
+
+def exported(name, array):
+    """(the capsule, which keeps the memory alive and frees it when it is let go; what it says)."""
+    try:
+        device_type, _ = array.__dlpack_device__()
+        capsule = array.__dlpack__(stream=LEGACY_STREAM) if device_type in CUDA_DEVICES else array.__dlpack__()
+        return capsule, DLTensor.from_address(capsule_pointer(capsule, b"dltensor"))
+    except Exception as error:  # whatever a framework raises
+        raise invalid(f"{name}: its __dlpack__ gives no tensor: {type(error).__name__}: {error}") from error
+
+
+class DLPack:
+    """Any array with __dlpack__ and __dlpack_device__. On CUDA, work goes to the legacy default stream, to which DLPack
+    makes the array's own wait."""
+
+    @staticmethod
+    def key(array):
+        view = DLPack.view("array", array)
+        return view.shape, view.strides, view.dtype, view.device
+
+    @staticmethod
+    def data(array):
+        _, tensor = exported("array", array)
+        return (tensor.data or 0) + tensor.byte_offset
+
+    @staticmethod
+    def view(name, array):
+        _, tensor = exported(name, array)
+        if tensor.device_type not in (*CPU_DEVICES, *CUDA_DEVICES):
+            raise invalid(f"{name}: it is on a device of DLPack's type {tensor.device_type}: a CPU (1) or CUDA (2) is "
+                          "needed")
+        dtype = CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+        if dtype is None:
+            raise invalid(f"{name}: its dtype is DLPack's type {tensor.code} of {tensor.bits} bits and {tensor.lanes} "
+                          f"lanes: {', '.join(NAMED)} are what attune knows")
+        shape = tuple(tensor.shape[:tensor.ndim])
+        strides = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else contiguous(shape)
+        return View(shape, strides, dtype, None if tensor.device_type in CPU_DEVICES else tensor.device_id)
+
+    @staticmethod
+    def namespace(array):
+        """The module that makes arrays like this one."""
+        space = getattr(array, "__array_namespace__", None)
+        space = space() if space else sys.modules.get(type(array).__module__.partition(".")[0])
+        name = getattr(space, "__name__", "")
+        if name.partition(".")[0] in ("jax", "jaxlib"):
+            raise Error(Status.UNSUPPORTED, "JAX's arrays cannot be written to: use attune.jax.sdpa")
+        if not hasattr(space, "empty_like"):
+            raise Error(Status.UNSUPPORTED, f"{type(array).__name__}: {name or 'its module'} has no empty_like to make "
+                                            "the output with: give out")
+        return space
+
+    @staticmethod
+    def empty(like, shape, dtype=None):
+        space = DLPack.namespace(like)
+        if dtype is None and tuple(DLPack.view("q", like).shape) == tuple(shape):
+            return space.empty_like(like)
+        try:
+            return space.empty(shape, dtype=like.dtype if dtype is None else space.float32)
+        except Exception as error:
+            raise Error(Status.UNSUPPORTED, f"{space.__name__}.empty gives no output of shape {tuple(shape)}: "
+                                            f"{error}: give out") from error
+
+    @staticmethod
+    def is_whole(_):
+        return True
+
+    @staticmethod
+    def copy(array):
+        raise invalid(f"an array of {type(array).__name__} has strides that kernels do not take: contiguous rows are "
+                      "needed, one behind the other (arrays of NumPy and PyTorch are copied)")
+
+    @staticmethod
+    def repeat(array, shape):
+        raise invalid(f"attn_mask: rows of {shape[-1]} contiguous elements are needed (arrays of NumPy and PyTorch are "
+                      "copied)")
+
+    @staticmethod
+    def stream(_):
+        return LEGACY_STREAM
+
+    @staticmethod
+    def room(count, like):
+        if like.__dlpack_device__()[0] in CPU_DEVICES:
+            memory = (c.c_char * (count + 255))()
+            return aligned(memory, c.addressof(memory))
+        space = DLPack.namespace(like)
+        memory = space.empty(count + 255, dtype=space.uint8)
+        return aligned(memory, DLPack.data(memory))
+
+
+def contiguous(shape):
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+# ---- Which one -----------------------------------------------------------------------------------------------------
+
+frameworks = {}  # of types that have been seen
+
+
+def framework_of(name, array):
+    known = frameworks.get(type(array))
+    if known is None:
+        known = frameworks[type(array)] = find_framework(name, array)
+    return known
+
+
+def find_framework(name, array):
+    for module, kind, framework in (("numpy", "ndarray", NumPy), ("torch", "Tensor", Torch)):
+        loaded = getattr(sys.modules.get(module), kind, None)
+        if loaded is not None and isinstance(array, loaded):
+            return framework
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        return DLPack
+    raise invalid(f"{name}: it is of type {type(array).__name__}: an array of NumPy, or one with __dlpack__, is needed")
