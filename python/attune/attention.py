@@ -116,8 +116,7 @@ class Asked:
         if len(view.shape) != 4:
             raise invalid(f"{self.names[role]}: its shape is {view.shape}: 4 dimensions are needed, "
                           f"[{', '.join(self.layout)}]")
-        return View(tuple([view.shape[i] for i in self.order]), tuple([view.strides[i] for i in self.order]), view.dtype,
-                    view.device, view.writable)
+        return View(self.in_layout(view.shape), self.in_layout(view.strides), view.dtype, view.device, view.writable)
 
     def read_rows(self, role):
         """The view of q, k or v, or of a copy where its strides are none that kernels take."""
@@ -148,7 +147,8 @@ class Asked:
             missing = 4 - len(view.shape)
         role = "MASK" if view.dtype == tensors.BOOL else "BIAS"
         if role == "BIAS" and view.dtype not in (tensors.FP32, tensors.FP16, tensors.BF16):
-            raise invalid(f"attn_mask: its dtype is {tensors.DTYPE_NAMES[view.dtype]}: bool or a floating one is needed")
+            raise invalid(f"attn_mask: its dtype is {tensors.DTYPE_NAMES[view.dtype]}: bool or a floating one is "
+                          "needed")
         self.names.pop("MASK")
         self.names[role], self.arrays[role] = "attn_mask", mask
         self.views[role] = View((1,) * missing + view.shape, (0,) * missing + view.strides, view.dtype, view.device)

@@ -43,8 +43,8 @@ class Context:
     else cpu), its threads, its wisdom. attune.h says of attune_options what the rest are; None and 0 are the defaults.
     Errors: NO_DEVICE, NOT_FOUND, IO_ERROR, CORRUPT."""
 
-    def __init__(self, target: str | None = None, kernel: str | None = None, *, isa: str | None = None, threads: int = 0,
-                 wisdom=None, cache=None, pack=None, lib: library.Library | None = None):
+    def __init__(self, target: str | None = None, kernel: str | None = None, *, isa: str | None = None,
+                 threads: int = 0, wisdom=None, cache=None, pack=None, lib: library.Library | None = None):
         self.library = lib or library.default()
         texts = {"target": target, "kernel": kernel, "isa": isa, "wisdom": wisdom, "cache": cache, "pack": pack}
         options = Options(size=c.sizeof(Options), threads=whole("threads", threads, 0, 1024),
@@ -114,7 +114,7 @@ def renew_lock():
 
 os.register_at_fork(after_in_child=renew_lock)
 
-# ---- A call that has been checked ------------------------------------------------------------------------------------
+# ---- A call that has been checked ----------------------------------------------------------------------------------
 
 
 class Bound:
@@ -276,7 +276,8 @@ class Plan:
             raise invalid(f"{role}: its dtype is {tensors.DTYPE_NAMES[view.dtype]}: {tensors.DTYPE_NAMES[dtype]} is "
                           "needed")
         if view.device != self.device:
-            raise invalid(f"{role}: it is on {tensors.place(view.device)}: this plan is for {tensors.place(self.device)}")
+            raise invalid(f"{role}: it is on {tensors.place(view.device)}: this plan is for "
+                          f"{tensors.place(self.device)}")
         if role in OUTPUTS and not view.writable:
             raise invalid(f"{role}: it is not writable")
         if names[-1] in CONTIGUOUS and view.shape[-1] > 1 and view.strides[-1] != 1:
@@ -318,8 +319,8 @@ class Plan:
         return BoundCall(self, arrays, workspace, stream, offset)
 
     def run(self, stream=None, workspace=None, offset=None, **roles):
-        """Runs the plan on arrays by role: plan.run(Q=q, K=k, V=v). Shapes are [batch, heads, seqlen, dim] in this order
-        whatever the layout, which strides say; of varlen problems [total, heads, dim]; docs/calling.md lists all roles.
+        """Runs the plan on arrays by role: plan.run(Q=q, K=k, V=v). Shapes are [batch, heads, seqlen, dim] in this
+        order whatever the layout, which strides say; of varlen problems [total, heads, dim]; docs/calling.md lists all.
         Sizes may be smaller than the problem's. Returns O, which is made where it is not given; with LSE=True, or an
         array, (O, LSE).
 

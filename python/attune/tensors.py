@@ -18,7 +18,7 @@ NAMED = {"float32": FP32, "float16": FP16, "bfloat16": BF16, "int32": INT32, "bo
 
 
 class View:
-    """An array taken apart: shape and strides in elements, an attune_dtype, the CUDA device's number or None on a CPU."""
+    """An array taken apart: shape and strides in elements, an attune_dtype, a CUDA device's number or None on a CPU."""
     __slots__ = ("shape", "strides", "dtype", "device", "writable")
 
     def __init__(self, shape, strides, dtype, device=None, writable=True):
