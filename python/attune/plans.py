@@ -120,7 +120,7 @@ os.register_at_fork(after_in_child=renew_lock)
 class Bound:
     """A call for arrays of one shape, strides and dtypes: only pointers, workspace and stream change. In use by one
     thread at a time."""
-    __slots__ = ("plan", "pointer", "call", "reference", "slots", "room", "align", "device", "execute", "failure", "output")
+# ---- A call that has been checked ----------------------------------------------------------------------------------
 
     def __init__(self, plan, call, roles):
         self.plan, self.pointer, self.call, self.reference = plan.handle, plan.handle.pointer, call, c.byref(call)
