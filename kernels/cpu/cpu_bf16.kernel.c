@@ -7,6 +7,7 @@
  * of several that share their KV head. Both products then have the same form, that of device/dots.h.
  */
 #include "device/dots.h"
+#include "device/exact.h"
 #include "device/pairs.h"
 #include "device/score.h"
 #include "device/vector.h"
@@ -22,7 +23,7 @@ enum { IN_FLIGHT = 3, SCORES = 2 };     /* under way at once; arrays of scores t
 
 /* What one tile of BLOCK_N keys of one KV head is packed into. */
 typedef struct packed {
-    uint32_t *flag;  /* 1: values that the products do not treat as they should: not finite, or tiny */
+    uint32_t *flag;  /* 1: values so small that the products do not treat them as they should */
     uint16_t *key;   /* [BLOCK_N][pitch_k]: rows of K, then zeros */
     uint16_t *value; /* [pitch_v][BLOCK_N]: columns of V, then zeros */
 } packed;
@@ -84,8 +85,7 @@ typedef struct item {
     window seen;   /* by that row */
     int queries;   /* rows of each head; its other lanes are idle */
     int panels;
-    bool careful;    /* with values that are flagged */
-    bool flagged;    /* some are */
+    bool flagged;    /* some values are */
     uint32_t *query; /* [panels][pitch_k / 2][LANES]: pairs of columns */
     float *out;      /* [panels][pitch_v][LANES] */
     float *score;    /* [SCORES][2][BLOCK_N][LANES]: S^T of two panels, then pairs of P^T */
@@ -238,9 +238,7 @@ static void shrink_rows(const item *it, int panel, vf decay)
     int columns = pitch_v(it->args);
     float *out = it->out + (int64_t)panel * columns * LANES;
     for (int c = 0; c < columns; ++c) {
-        vf before = load(out + c * LANES);
-        vf after = before * decay;
-        store(out + c * LANES, it->careful ? blend(magnitude(before) == splat(INFINITY), before, after) : after);
+        store(out + c * LANES, load(out + c * LANES) * decay);
     }
 }
 
@@ -266,30 +264,6 @@ INLINE void add_values(const item *it, const product *m, meanwhile other)
               .rows = columns,
               .pairs = whole(m->t.count, 32) / 2};
     multiply_beside(m->panels, true, &d, other);
-}
-
-/* The same for flagged values, in fp32: a hidden key, whose weight is -0, is left out, and a weight that has become 0
- * does not turn infinity into NaN. Values are read where they are. */
-static void add_values_carefully(const item *it, const tile *t, int panel, const uint32_t *weight)
-{
-    const attune_args *args = it->args;
-    float *out = it->out + (int64_t)panel * pitch_v(args) * LANES;
-    for (int n = 0; n < t->count; ++n) {
-        const char *row = row_address(args, ATTUNE_V, it->batch, it->head_kv, it->of.start_kv + t->first + n);
-        vu pair = *(const vu *)(weight + (int64_t)(n / 2) * LANES);
-        vu bits = n % 2 == 0 ? pair << 16 : pair;
-        vf p = (vf)(bits & 0xffff0000u);
-        vi seen = (vi)((vu)p != SIGN);
-        for (int c = 0; c < args->head_dim_v; ++c) {
-            uint16_t half;
-            float value;
-            memcpy(&half, row + (int64_t)c * 2, sizeof half);
-            uint32_t wide = (uint32_t)half << 16;
-            memcpy(&value, &wide, sizeof value);
-            vf part = greater(p, splat(isinf(value) ? 0x1p-126f : 0)) * value;
-            store(out + c * LANES, load(out + c * LANES) + (vf)(seen & (vi)part));
-        }
-    }
 }
 
 /* ---- Scores: everything between Q K^T and the softmax ----------------------------------------------------------- */
@@ -346,29 +320,26 @@ static vf raise_top(const item *it, product *m, int i, vf highest)
 typedef struct weighing {
     float *score[2];
     int at, count;
-    bool careful;
     vf factor, base[2], total[2];
 } weighing;
 
 static void begin_weighing(const item *it, product *m, weighing *w)
 {
     int64_t panel = (int64_t)it->args->param[BLOCK_N] * LANES;
-    *w = (weighing){.score = {m->score, m->score + panel},
-                    .count = whole(m->t.count, 32),
-                    .careful = it->careful,
-                    .factor = splat(factor_of(it))};
+    *w = (weighing){
+        .score = {m->score, m->score + panel}, .count = whole(m->t.count, 32), .factor = splat(factor_of(it))};
     for (int i = 0; i < m->panels; ++i) {
         prepare_scores(it, &m->t, m->panel + i, w->score[i]);
         w->base[i] = raise_top(it, m, i, highest_score(w->score[i], w->count) * w->factor);
     }
 }
 
-INLINE void weigh_keys(int panels, bool careful, weighing *w)
+INLINE void weigh_keys(int panels, weighing *w)
 {
     UNROLL
     for (int i = 0; i < panels; ++i) {
-        w->total[i] += weigh_pair(careful, w->score[i], w->at, w->factor, w->base[i]) +
-                       weigh_pair(careful, w->score[i], w->at + 2, w->factor, w->base[i]);
+        w->total[i] += weigh_pair(w->score[i], w->at, w->factor, w->base[i]) +
+                       weigh_pair(w->score[i], w->at + 2, w->factor, w->base[i]);
     }
     w->at += 4;
 }
@@ -377,7 +348,7 @@ INLINE void weigh_some(void *work)
 {
     weighing *w = work;
     if (w->at < w->count) {
-        weigh_keys(2, false, w);
+        weigh_keys(2, w);
     }
 }
 
@@ -390,12 +361,10 @@ INLINE void weigh_nothing(void *work)
 static void end_weighing(const item *it, const product *m, weighing *w)
 {
     while (w->at < w->count) {
-        if (m->panels == 2 && !w->careful) {
-            weigh_keys(2, false, w);
-        } else if (m->panels == 2) {
-            weigh_keys(2, true, w);
+        if (m->panels == 2) {
+            weigh_keys(2, w);
         } else {
-            weigh_keys(1, w->careful, w);
+            weigh_keys(1, w);
         }
     }
     for (int i = 0; i < m->panels; ++i) {
@@ -419,17 +388,28 @@ static void close_rows(const item *it)
     }
 }
 
+/* Computes a lane's row again. */
+static void redo_lane(const item *it, int lane)
+{
+    if (has_row(it, lane)) {
+        redo_row(it->args, it->batch, head_of(it, lane), it->first + lane % it->each, 0, INT64_MAX, NULL, NULL);
+    }
+}
+
+/* Stores rows of O, and computes those again that have numbers that are not finite. */
 static void store_out(const item *it)
 {
     const attune_args *args = it->args;
     int columns = pitch_v(args);
     for (int panel = 0; panel < it->panels; ++panel) {
         vf share = load(it->sum + panel * LANES);
+        vi bad = {0};
         for (int c = 0; c < columns; c += LANES) {
             vf x[LANES];
             UNROLL
             for (int k = 0; k < LANES; ++k) {
                 x[k] = load(it->out + ((int64_t)panel * columns + c + k) * LANES) * share;
+                bad |= not_finite(x[k]);
             }
             transpose(x);
             for (int lane = 0; lane < LANES; ++lane) {
@@ -438,6 +418,11 @@ static void store_out(const item *it)
                     char *row = row_address(args, ATTUNE_O, it->batch, head_of(it, at), row_of(it, at));
                     store_some(row + (int64_t)c * 2, ATTUNE_BF16, args->head_dim_v - c, x[lane]);
                 }
+            }
+        }
+        for (int lane = 0; lane < LANES && any(bad); ++lane) {
+            if (bad[lane] != 0) {
+                redo_lane(it, panel * LANES + lane);
             }
         }
     }
@@ -488,13 +473,7 @@ static void attend_at_once(const item *it, product *m)
     begin_weighing(it, m, &w);
     end_weighing(it, m, &w);
     shrink_panels(it, m);
-    if (!it->careful) {
-        add_values(it, m, nothing);
-        return;
-    }
-    for (int i = 0; i < m->panels; ++i) {
-        add_values_carefully(it, &m->t, m->panel + i, (const uint32_t *)w.score[i]);
-    }
+    add_values(it, m, nothing);
 }
 
 /* A stage each of three products: while products of the first and the last keep their unit busy, the vector units turn
@@ -533,7 +512,7 @@ typedef struct queue {
 
 static bool is_pipelined(const item *it)
 {
-    return DOTS_OVERLAP && !it->careful && it->args->param[PACK] == 1;
+    return DOTS_OVERLAP && it->args->param[PACK] == 1;
 }
 
 static void start_product(const item *it, queue *q, const tile *t, int panel)
@@ -588,14 +567,18 @@ static void attend_rows(const attune_args *args, int64_t index, void *scratch)
     int64_t last = find_tiles(&it, &first);
     place(&it, scratch);
     pack_query(&it);
-    it.flagged = it.careful = has_flags(&it, first, last);
-    sweep_keys(&it, first, last);
-    if (it.flagged && !it.careful) { /* as the item's own packing has shown */
-        it.careful = true;
+    it.flagged = has_flags(&it, first, last);
+    if (!it.flagged) {
         sweep_keys(&it, first, last);
     }
-    close_rows(&it);
-    store_out(&it);
+    if (!it.flagged) { /* neither was there anything in what the item packs itself */
+        close_rows(&it);
+        store_out(&it);
+        return;
+    }
+    for (int lane = 0; lane < it.panels * LANES; ++lane) {
+        redo_lane(&it, lane);
+    }
 }
 
 void ATTUNE_TIER(attune_cpu_bf16)(const attune_args *args, int64_t index, void *scratch);

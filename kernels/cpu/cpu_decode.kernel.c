@@ -5,6 +5,7 @@
  * computed with, the next is fetched from memory. Where the keys are in several parts, each leaves its maximum, sum
  * and output in the workspace, and items of a second step merge them.
  */
+#include "device/exact.h"
 #include "device/packed.h"
 #include "device/parts.h"
 #include "device/score.h"
@@ -26,7 +27,6 @@ typedef struct item {
     int64_t all_left, all_right; /* the keys that every row sees */
     int rows;
     int pitch_qk, pitch_v, across; /* floats from row to row of query, out and score */
-    bool careful;                  /* with values that are not finite */
     float *query;                  /* [ROWS][pitch_qk], scaled, padded with zeros */
     float *out;                    /* [ROWS][pitch_v] */
     float *score;                  /* [ROWS][across]: S, then P */
@@ -164,13 +164,12 @@ static void prepare_row(const item *it, const block *b, int row, float *score)
     }
 }
 
-/* Multiplies a row of O and its sum by `decay`; what is infinite stays so. */
+/* Multiplies a row of O and its sum by `decay`. */
 static void decay_row(const item *it, int row, float decay)
 {
     float *out = it->out + row * it->pitch_v;
     for (int c = 0; c < it->pitch_v; c += VL) {
-        vf x = load(out + c);
-        store(out + c, blend(magnitude(x) == splat(INFINITY), x, x * decay));
+        store(out + c, load(out + c) * decay);
     }
     store(it->sum + row * 16, load(it->sum + row * 16) * decay);
 }
@@ -202,8 +201,7 @@ static void weigh_row(const item *it, int count, int row, float *score)
     it->top[row] = top;
 }
 
-/* Adds the values that the row sees; where it is careful, a weight that has become 0 does not turn infinity into NaN.
- */
+/* Adds the values that the row sees. */
 static void add_row(const item *it, const block *b, int row)
 {
     int dtype = it->args->dtype;
@@ -212,18 +210,8 @@ static void add_row(const item *it, const block *b, int row)
     const float *weight = it->score + row * it->across;
     int from = (int)lesser_of(greater_of(it->seen[row].left - b->first, 0), b->count);
     int to = (int)lesser_of(greater_of(it->seen[row].right - b->first + 1, from), b->count);
-    if (!it->careful) {
-        add_group(1, dtype, b->value + from * b->value_step, b->value_step, 0, weight + from, it->across, to - from,
-                  out, it->pitch_v, columns);
-        return;
-    }
-    for (int n = from; n < to; ++n) {
-        for (int c = 0; c < columns; c += VL) {
-            vf x = load_some(b->value + n * b->value_step + c * bytes_of(dtype), dtype, columns - c);
-            vf least = blend(magnitude(x) == splat(INFINITY), splat(0x1p-126f), splat(0));
-            store(out + c, load(out + c) + greater(splat(weight[n]), least) * x);
-        }
-    }
+    add_group(1, dtype, b->value + from * b->value_step, b->value_step, 0, weight + from, it->across, to - from, out,
+              it->pitch_v, columns);
 }
 
 static void add_block(const item *it, const block *b)
@@ -254,7 +242,7 @@ static void do_block(const item *it, const block *b)
         weigh_row(it, b->count, row, score);
     }
     bool cut = b->first < it->all_left || b->first + b->count - 1 > it->all_right;
-    if (!cut && !it->careful) {
+    if (!cut) {
         add_block(it, b);
         return;
     }
@@ -290,23 +278,13 @@ static void sweep_keys(const item *it)
 
 /* ---- The end of an item ----------------------------------------------------------------------------------------- */
 
-static bool has_nan(const item *it)
+static bool is_finite(const item *it, const float *out)
 {
     vi bad = {0};
-    for (int i = 0; i < it->rows * it->pitch_v; i += VL) {
-        vf x = load(it->out + i);
-        bad |= x != x;
+    for (int c = 0; c < it->pitch_v; c += VL) {
+        bad |= not_finite(load(out + c));
     }
-    return any(bad);
-}
-
-/* Lets the sink join, and stores the row's output and LSE. */
-static void store_row(const item *it, int64_t row, const float *out, float top, float sum)
-{
-    int64_t head = head_of(it, row);
-    float share = close_row(sink_of(it->args, head), sum, &top);
-    store_row_out(it->args, it->batch, head, query_of(it, row), out, share);
-    store_row_lse(it->args, it->batch, head, query_of(it, row), top);
+    return !any(bad);
 }
 
 static part_rows parts_of(const item *it)
@@ -318,18 +296,25 @@ static part_rows parts_of(const item *it)
 static void finish_row(const item *it, int row)
 {
     const float *out = it->out + row * it->pitch_v;
+    const int64_t packed = it->start + row;
+    part_rows parts;
+    float *to = NULL;
+    if (it->parts > 1) {
+        parts = parts_of(it);
+        to = part_row(&parts, it->part, packed);
+    }
     float sum = 0;
     for (int lane = 0; lane < VL; ++lane) {
         sum += it->sum[row * 16 + lane];
     }
-    if (it->parts == 1) {
-        store_row(it, it->start + row, out, it->top[row], sum);
-        return;
+    if (!is_finite(it, out)) {
+        redo_row(it->args, it->batch, head_of(it, packed), packed % it->of.length_q, it->first, it->last, &parts, to);
+    } else if (to != NULL) {
+        memcpy(to, out, sizeof(float) * (size_t)it->pitch_v);
+        leave_part(&parts, to, it->top[row], sum);
+    } else {
+        store_row(it->args, it->batch, head_of(it, packed), query_of(it, packed), out, it->top[row], sum);
     }
-    part_rows parts = parts_of(it);
-    float *to = part_row(&parts, it->part, it->start + row);
-    memcpy(to, out, sizeof(float) * (size_t)it->pitch_v);
-    leave_part(&parts, to, it->top[row], sum);
 }
 
 /* The rows from `start` on, over the item's keys. */
@@ -337,13 +322,7 @@ static void attend_rows(item *it, int64_t start)
 {
     find_keys(it, start);
     pack_query(it);
-    it->careful = false;
     sweep_keys(it);
-    if (has_nan(it)) {
-        /* A NaN may be a row's own, or a weight of 0 times infinity: only then are the rows done again, carefully. */
-        it->careful = true;
-        sweep_keys(it);
-    }
     for (int row = 0; row < it->rows; ++row) {
         finish_row(it, row);
     }
@@ -354,9 +333,11 @@ static void attend_rows(item *it, int64_t start)
 static void merge_row(const item *it, int64_t row)
 {
     part_rows parts = parts_of(it);
-    float top, sum;
-    merge_parts(&parts, row, it->out, &top, &sum);
-    store_row(it, row, it->out, top, sum);
+    const int64_t head = head_of(it, row);
+    float lse;
+    merge_parts(&parts, row, sink_of(it->args, head), it->out, &lse);
+    store_row_out(it->args, it->batch, head, query_of(it, row), it->out, 1);
+    store_row_lse(it->args, it->batch, head, query_of(it, row), lse);
 }
 
 void ATTUNE_TIER(attune_cpu_decode)(const attune_args *args, int64_t index, void *scratch);

@@ -7,6 +7,7 @@
  *
  * One source for every tier: device/vector.h's vectors are as wide as the tier's registers.
  */
+#include "device/exact.h"
 #include "device/parts.h"
 #include "device/product.h"
 #include "device/score.h"
@@ -27,7 +28,6 @@ typedef struct item {
     int vectors; /* of a panel */
     int panel;   /* rows (lanes) of a panel */
     int panels;
-    bool careful; /* with keys and values that are not finite */
     float *query; /* [panels][head_dim_qk][panel], scaled */
     float *out;   /* [panels][head_dim_v][panel] */
     float *score; /* [panels][BLOCK_N][panel]: S^T, then P^T */
@@ -261,38 +261,12 @@ static void add_piece(const item *it, const tile *t, const piece *values, int fi
     }
 }
 
-/* The same, careful with values that are not finite: a hidden key, whose weight is -0, is left out, and a weight or a
- * decay that has become 0 does not turn infinity into NaN. */
-static void add_piece_carefully(const item *it, const tile *t, const piece *values, int first, int columns)
-{
-    for (int row = 0; row < it->panels * it->panel; row += VL) {
-        const float *weight = score_at(it, row);
-        float *out = it->out + (int64_t)(row / it->panel) * it->args->head_dim_v * it->panel + row % it->panel;
-        for (int c = 0; c < columns; ++c) {
-            float *to = out + (first + c) * it->panel;
-            vf before = load(to);
-            vf sum = blend(magnitude(before) == splat(INFINITY), before, before * load(it->decay + row));
-            for (int n = 0; n < t->count; ++n) {
-                float value = values->data[n * values->pitch + c];
-                vf p = load(weight + n * it->panel);
-                vi seen = (vi)((vu)p != SIGN);
-                sum += (vf)(seen & (vi)(greater(p, splat(isinf(value) ? 0x1p-126f : 0)) * value));
-            }
-            store(to, sum);
-        }
-    }
-}
-
 static void add_values(const item *it, const tile *t)
 {
     for (int c = 0, columns; c < it->args->head_dim_v; c += columns) {
         columns = columns_at_once(it, c);
         piece values = fetch(it, t, 0, t->count, c, columns);
-        if (it->careful) {
-            add_piece_carefully(it, t, &values, c, columns);
-        } else {
-            add_piece(it, t, &values, c, columns);
-        }
+        add_piece(it, t, &values, c, columns);
     }
 }
 
@@ -390,8 +364,7 @@ static void prepare_scores(const item *it, const tile *t)
 
 /* Turns scores into weights e^(S - maximum), by a polynomial of this degree, and carries maximum and sum on: so many
  * vectors of each key, whose scores are `step` vectors from the next key's. */
-INLINE void weigh(int degree, int vectors, int step, bool careful, int keys, float *score, float *top, float *sum,
-                  float *decay)
+INLINE void weigh(int degree, int vectors, int step, int keys, float *score, float *top, float *sum, float *decay)
 {
     vf highest[2], base[2], total[2];
     UNROLL
@@ -416,11 +389,9 @@ INLINE void weigh(int degree, int vectors, int step, bool careful, int keys, flo
         UNROLL
         for (int v = 0; v < vectors; ++v) {
             float *at = score + (n * step + v) * VL;
-            vf s = load(at);
-            vf p = exponential_of(degree, s - base[v]);
+            vf p = exponential_of(degree, load(at) - base[v]);
             total[v] += p;
-            /* Hidden keys get the weight -0, by which add_values_carefully knows them. */
-            store(at, careful ? (vf)((vu)p | ((vu)(s == splat(-INFINITY)) & SIGN)) : p);
+            store(at, p);
         }
     }
     UNROLL
@@ -433,13 +404,13 @@ INLINE void weigh_panel(int degree, const item *it, int keys, int row)
 {
     float *score = score_at(it, row);
     int v = 0;
-    for (; !it->careful && v + 2 <= it->vectors; v += 2) {
+    for (; v + 2 <= it->vectors; v += 2) {
         int at = row + v * VL;
-        weigh(degree, 2, it->vectors, false, keys, score + v * VL, it->top + at, it->sum + at, it->decay + at);
+        weigh(degree, 2, it->vectors, keys, score + v * VL, it->top + at, it->sum + at, it->decay + at);
     }
     for (; v < it->vectors; ++v) {
         int at = row + v * VL;
-        weigh(degree, 1, it->vectors, it->careful, keys, score + v * VL, it->top + at, it->sum + at, it->decay + at);
+        weigh(degree, 1, it->vectors, keys, score + v * VL, it->top + at, it->sum + at, it->decay + at);
     }
 }
 
@@ -497,7 +468,8 @@ INLINE void load_rows(const item *it, int row, int c, vf x[VL])
     transpose(x);
 }
 
-/* Stores VL rows of O from `row` on, as many of them as there are; `bad` becomes all ones where one has NaN. */
+/* Stores VL rows of O from `row` on, as many of them as there are; *bad becomes all ones where a number is not finite.
+ */
 INLINE void store_rows(int dtype, const item *it, int row, vi *bad)
 {
     int columns = it->args->head_dim_v;
@@ -507,13 +479,13 @@ INLINE void store_rows(int dtype, const item *it, int row, vi *bad)
         vf x[VL];
         load_rows(it, row, c, x);
         for (int r = 0; r < VL && row + r < it->rows; ++r) {
-            *bad |= x[r] != x[r];
+            *bad |= not_finite(x[r]);
             store_some(to + r * step + c * bytes_of(dtype), dtype, columns - c, x[r] * it->decay[row + r]);
         }
     }
 }
 
-/* Stores what O is; false if a row has NaN. */
+/* Stores what O is; false if something is not finite. */
 static bool store_out(const item *it)
 {
     vi bad = {0};
@@ -523,7 +495,7 @@ static bool store_out(const item *it)
     return !any(bad);
 }
 
-/* Leaves the rows in the workspace; false if a row has NaN. */
+/* Leaves the rows in the workspace; false if something is not finite. */
 static bool store_part(const item *it)
 {
     vi bad = {0};
@@ -533,7 +505,7 @@ static bool store_part(const item *it)
             vf x[VL];
             load_rows(it, row, c, x);
             for (int r = 0; r < VL && row + r < it->rows; ++r) {
-                bad |= x[r] != x[r];
+                bad |= not_finite(x[r]);
                 store(part_row(&parts, it->part, it->first + row + r) + c, x[r]);
             }
         }
@@ -544,7 +516,7 @@ static bool store_part(const item *it)
     return !any(bad);
 }
 
-/* Stores the rows' results; false if there is NaN. */
+/* Stores the rows' results; false if something is not finite. */
 static bool finish_rows(const item *it)
 {
     if (it->parts > 1) {
@@ -559,6 +531,36 @@ static bool finish_rows(const item *it)
     return store_out(it);
 }
 
+static bool is_finite(const item *it, int row)
+{
+    const int columns = it->args->head_dim_v;
+    const float *from = it->out + (int64_t)(row / it->panel) * columns * it->panel + row % it->panel;
+    bool finite = true;
+    for (int c = 0; c < columns; ++c) {
+        finite = finite && isfinite(from[c * it->panel]);
+    }
+    return finite;
+}
+
+/* Computes those rows again that have numbers that are not finite. */
+static void redo_rows(const item *it)
+{
+    const int64_t split = it->args->param[SPLIT];
+    for (int row = 0; row < it->rows; ++row) {
+        const int64_t query = it->first + row;
+        if (is_finite(it, row)) {
+            continue;
+        }
+        if (it->parts > 1) {
+            const part_rows parts = parts_of(it);
+            redo_row(it->args, it->batch, it->head, query, it->part * split, (it->part + 1) * split - 1, &parts,
+                     part_row(&parts, it->part, query));
+        } else {
+            redo_row(it->args, it->batch, it->head, query, 0, INT64_MAX, NULL, NULL);
+        }
+    }
+}
+
 /* Rows of an item that merges: few, so that there is work for all threads. */
 enum { MERGED_ROWS = 8 };
 
@@ -568,11 +570,11 @@ static void merge_rows(const item *it, float *out)
     part_rows parts = parts_of(it);
     float sink = sink_of(it->args, it->head);
     for (int row = 0; row < it->rows; ++row) {
-        float top, sum;
-        merge_parts(&parts, it->first + row, out, &top, &sum);
-        float share = close_row(sink, sum, &top);
-        store_row_out(it->args, it->batch, it->head, it->start_q + it->first + row, out, share);
-        store_row_lse(it->args, it->batch, it->head, it->start_q + it->first + row, top);
+        const int64_t query = it->first + row;
+        float lse;
+        merge_parts(&parts, query, sink, out, &lse);
+        store_row_out(it->args, it->batch, it->head, it->start_q + query, out, 1);
+        store_row_lse(it->args, it->batch, it->head, it->start_q + query, lse);
     }
 }
 
@@ -617,10 +619,6 @@ void ATTUNE_TIER(attune_cpu_tiled)(const attune_args *args, int64_t index, void 
     pack_query(&it);
     sweep_keys(&it);
     if (!finish_rows(&it)) {
-        /* A NaN may be a row's own, or 0 times a value that the row does not see. The weights of hidden keys always
-         * meet such a value, so nothing else needs to be looked at: only then is the item done again, carefully. */
-        it.careful = true;
-        sweep_keys(&it);
-        (void)finish_rows(&it);
+        redo_rows(&it);
     }
 }

@@ -24,6 +24,7 @@ typedef struct scene {
     int64_t gap;   /* elements between rows, heads and batches */
     double spread; /* of the standard-normal inputs */
     int bad_keys;  /* keys and values made NaN or infinite where rows may see them */
+    bool huge;     /* a column of V has numbers whose sum is beyond fp32 */
     int skew;      /* bytes that buffers are shifted by */
 } scene;
 
@@ -163,7 +164,23 @@ static void spoil_keys(scene *s)
         int64_t key = start + (int64_t)at_random_below(&s->random, (uint64_t)keys);
         int64_t at = index_of(s, role, b, h, key) + (int64_t)at_random_below(&s->random, (uint64_t)dims);
         double bad[] = {NAN, INFINITY, -INFINITY};
-        put(tensor_of(s, role)->data, s->problem.dtype, at, bad[role == ATTUNE_V ? at_random_below(&s->random, 3) : 0]);
+        put(tensor_of(s, role)->data, s->problem.dtype, at, bad[at_random_below(&s->random, 3)]);
+    }
+}
+
+static void enlarge_column(scene *s)
+{
+    int64_t column = (int64_t)at_random_below(&s->random, (uint64_t)s->problem.head_dim_v);
+    double large = s->problem.dtype == ATTUNE_FP16 ? 60000 : 3e38;
+    for (int64_t b = 0; s->huge && b < s->call.batch; ++b) {
+        int64_t start;
+        (void)span(s, ATTUNE_CU_KV, b, &start);
+        for (int64_t h = 0; h < s->call.heads_kv; ++h) {
+            for (int64_t r = 0; r < used_keys(s, b); ++r) {
+                put(tensor_of(s, ATTUNE_V)->data, s->problem.dtype, index_of(s, ATTUNE_V, b, h, start + r) + column,
+                    large * (0.5 + 0.5 * at_random_uniform(&s->random)));
+            }
+        }
     }
 }
 
@@ -248,6 +265,7 @@ static void draw(scene *s, uint64_t seed)
     for (int role = ATTUNE_Q; role <= ATTUNE_V; ++role) {
         fill_rows(s, role);
     }
+    enlarge_column(s);
     spoil_keys(s);
     for (int role = ATTUNE_BIAS; role <= ATTUNE_MASK; ++role) {
         if (at_problem_needs(&s->problem, (attune_role)role)) {
@@ -257,6 +275,9 @@ static void draw(scene *s, uint64_t seed)
     }
     if (s->problem.sink) {
         give_floats(s, ATTUNE_SINK, 2);
+        if (s->bad_keys > 0 && at_random_below(&s->random, 4) == 0) {
+            put(s->memory[ATTUNE_SINK], ATTUNE_FP32, 0, NAN);
+        }
     }
     if (s->problem.alibi) {
         give_floats(s, ATTUNE_SLOPES, 0.1);
@@ -326,8 +347,9 @@ static void truth(const scene *s, int64_t b, int64_t h, int64_t i, row *r)
 {
     int64_t start_kv;
     int64_t keys = used_keys(s, b);
-    double top = s->problem.sink ? get(tensor_of(s, ATTUNE_SINK)->data, ATTUNE_FP32, 2 * h) : -INFINITY;
-    double sink = top;
+    const double sink = s->problem.sink ? get(tensor_of(s, ATTUNE_SINK)->data, ATTUNE_FP32, 2 * h) : -INFINITY;
+    double top = -INFINITY;
+    bool weighs = false; /* some key */
     double *score = malloc(sizeof(double) * (size_t)(keys + 1));
     bool *seen = malloc((size_t)keys + 1);
     (void)span(s, ATTUNE_CU_KV, b, &start_kv);
@@ -336,25 +358,29 @@ static void truth(const scene *s, int64_t b, int64_t h, int64_t i, row *r)
         score[j] = logit(s, b, h, i, j, &seen[j]);
         if (seen[j]) {
             top = score[j] > top ? score[j] : top;
+            weighs = weighs || !(score[j] == -INFINITY);
             r->largest = fabs(score[j]) > r->largest ? fabs(score[j]) : r->largest;
         }
     }
+    top = sink > top || isnan(sink) ? sink : top;
     double sum = s->problem.sink ? exp(sink - top) : 0;
-    for (int64_t j = 0; j < keys; ++j) {
+    for (int64_t j = 0; j < keys && weighs; ++j) {
         if (!seen[j]) {
             continue;
         }
         double weight = exp(score[j] - top);
+        const double least = score[j] > -INFINITY && weight < 1e-300 ? 1e-300 : weight; /* of an infinity */
         int64_t v = index_of(s, ATTUNE_V, b, h / (s->call.heads_q / s->call.heads_kv), start_kv + j);
         sum += weight;
         for (int c = 0; c < s->problem.head_dim_v; ++c) {
-            r->out[c] += weight * get(tensor_of(s, ATTUNE_V)->data, s->problem.dtype, v + c);
+            const double value = get(tensor_of(s, ATTUNE_V)->data, s->problem.dtype, v + c);
+            r->out[c] += (isinf(value) ? least : weight) * value;
         }
     }
     for (int c = 0; c < s->problem.head_dim_v; ++c) {
-        r->out[c] = sum == 0 ? 0 : r->out[c] / sum;
+        r->out[c] = weighs ? r->out[c] / sum : 0;
     }
-    r->lse = sum == 0 ? -INFINITY : top + log(sum);
+    r->lse = weighs ? top + log(sum) : sink;
     free(score);
     free(seen);
 }

@@ -16,28 +16,6 @@
 #endif
 #define VECTORS_1 8
 
-/* Adds vectors s apart, two into one: the lanes with bit s are the second's. */
-#define FOLD(x, s)                                                                                                     \
-    UNROLL                                                                                                             \
-    for (int i_ = 0; i_ < VL; i_ += 2 * (s)) {                                                                         \
-        (x)[i_] = __builtin_shufflevector((x)[i_], (x)[i_ + (s)], LANES(LOW, s)) +                                     \
-                  __builtin_shufflevector((x)[i_], (x)[i_ + (s)], LANES(HIGH, s));                                     \
-    }
-
-/* Lane i is the sum of x[i]'s lanes. */
-INLINE vf lane_sums(vf x[VL])
-{
-    FOLD(x, 1)
-    FOLD(x, 2)
-#if VL >= 8
-    FOLD(x, 4)
-#endif
-#if VL >= 16
-    FOLD(x, 8)
-#endif
-    return x[0];
-}
-
 /* Asks for the line that is `ahead` bytes after the number at `bytes` of a row, once a line. NOTE: as it is not asked
  * for to stay, what the caches held of other rows is still there in the next call. Many at once fill the buffers of the
  * L1 cache's misses, and computing waits until they have come. */

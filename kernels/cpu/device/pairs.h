@@ -38,12 +38,11 @@ INLINE words load_words(const char *from, int count)
     return *(const words_unaligned *)some;
 }
 
-/* What is flagged: where a value is not finite, or nearer to zero than 2^-100, so that products with it could be
- * subnormal. */
-INLINE words find_special(words x)
+/* What is flagged: where a value is nearer to zero than 2^-100, so that products with it could be subnormal. */
+INLINE words find_tiny(words x)
 {
     words size = x & 0x7fff;
-    return (words)(size >= 0x7f80) | (words)((size - 1) < (27 << 7) - 1);
+    return (words)((size - 1) < (27 << 7) - 1);
 }
 
 /* Rows of K, padded with zeros to whole 32s of columns and of rows. */
@@ -65,7 +64,7 @@ static void pack_keys(const attune_args *args, const char *from, int64_t step, i
 INLINE words pack_values_of(const attune_args *args, const char *from, int64_t step, int n, int c, int count,
                             uint16_t *to, int block)
 {
-    words special = {0};
+    words tiny = {0};
     vf x[2][LANES]; /* pairs of columns */
     for (int half = 0; half < 2; ++half) {
         UNROLL
@@ -75,7 +74,7 @@ INLINE words pack_values_of(const attune_args *args, const char *from, int64_t s
             if (row < count) {
                 some = load_words(from + row * step + (int64_t)c * 2, args->head_dim_v - c);
             }
-            special |= find_special(some);
+            tiny |= find_tiny(some);
             x[half][r] = (vf)some;
         }
         transpose(x[half]);
@@ -93,20 +92,20 @@ INLINE words pack_values_of(const attune_args *args, const char *from, int64_t s
             *(words *)(to + (int64_t)(c + 2 * pair + 1) * block + n) = odd;
         }
     }
-    return special;
+    return tiny;
 }
 
 /* Rows of V, transposed: columns of `block` numbers, of which whole 32s are written. Returns whether some are to be
  * flagged. */
 static bool pack_values(const attune_args *args, const char *from, int64_t step, int count, uint16_t *to, int block)
 {
-    words special = {0};
+    words tiny = {0};
     for (int n = 0; n < count; n += 32) {
         for (int c = 0; c < args->head_dim_v; c += 32) {
-            special |= pack_values_of(args, from, step, n, c, count, to, block);
+            tiny |= pack_values_of(args, from, step, n, c, count, to, block);
         }
     }
-    return any((vi)special);
+    return any((vi)tiny);
 }
 
 /* ---- Weights ---------------------------------------------------------------------------------------------------- */
@@ -139,22 +138,16 @@ INLINE vf highest_score(const float *score, int count)
 }
 
 /* Turns two scores into a pair of weights 2^(S factor - base), in place; returns their sum. */
-INLINE vf weigh_pair(bool careful, float *score, int n, vf factor, vf base)
+INLINE vf weigh_pair(float *score, int n, vf factor, vf base)
 {
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     vf p[2];
     UNROLL
     for (int i = 0; i < 2; ++i) {
-        vf s = load(score + (n + i) * LANES);
-        p[i] = power(s * factor - base);
+        p[i] = power(load(score + (n + i) * LANES) * factor - base);
     }
     vf sum = p[0] + p[1];
-    if (careful) { /* hidden keys get the weight -0, by which add_values_carefully knows them */
-        for (int i = 0; i < 2; ++i) {
-            p[i] = (vf)((vu)p[i] | ((vu)(load(score + (n + i) * LANES) == splat(-INFINITY)) & SIGN));
-        }
-    }
     __m512i both = (__m512i)_mm512_cvtne2ps_pbh(p[1], p[0]);
     store(score + n / 2 * LANES, (vf)_mm512_permutexvar_epi16(order, both));
     return sum;

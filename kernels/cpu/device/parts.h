@@ -46,22 +46,32 @@ static inline void leave_part(const part_rows *of, float *to, float top, float s
     to[of->pitch + 1] = sum;
 }
 
-/* Merges a row's parts into `out`, in whole vectors; not yet divided by *sum. */
-static inline void merge_parts(const part_rows *of, int64_t row, float *out, float *top, float *sum)
+/* What a part weighs beside the others, whose maximum is `top`. Parts that have seen nothing (-infinity) or only NaN
+ * weigh nothing, but NaN stays NaN. */
+static inline float share_of_part(float own, float top)
 {
-    *top = -INFINITY;
-    *sum = 0;
+    return own == top ? 1 : expf(own - top);
+}
+
+/* Merges a row's parts into `out`, in whole vectors, and closes the row with its sink: *lse is what it says. The sum
+ * comes first, so that large outputs of many parts stay finite. */
+static inline void merge_parts(const part_rows *of, int64_t row, float sink, float *out, float *lse)
+{
+    float top = -INFINITY, sum = 0;
     for (int64_t part = 0; part < of->parts; ++part) {
         float own = part_row(of, part, row)[of->pitch];
-        *top = own > *top ? own : *top;
+        top = own > top ? own : top;
     }
-    memset(out, 0, sizeof(float) * (size_t)of->pitch);
     for (int64_t part = 0; part < of->parts; ++part) {
+        const float *from = part_row(of, part, row) + of->pitch;
+        sum += from[1] * share_of_part(from[0], top);
+    }
+    *lse = top;
+    float whole = close_row(sink, sum, lse);
+    memset(out, 0, sizeof(float) * (size_t)of->pitch);
+    for (int64_t part = 0; part < of->parts && whole != 0; ++part) {
         const float *from = part_row(of, part, row);
-        float own = from[of->pitch];
-        /* Parts that have seen nothing (-infinity) or only NaN weigh nothing, but NaN stays NaN. */
-        float share = own == *top ? 1 : expf(own - *top);
-        *sum += from[of->pitch + 1] * share;
+        float share = share_of_part(from[of->pitch], top) * whole;
         for (int c = 0; c < of->pitch; c += VL) {
             vf x = load(from + c);
             store(out + c, load(out + c) + blend(magnitude(x) == splat(INFINITY), x, x * share));
@@ -69,14 +79,27 @@ static inline void merge_parts(const part_rows *of, int64_t row, float *out, flo
     }
 }
 
-/* Stores a row of O in its storage type, each number times `share`. */
+/* Stores a row of O in its storage type, each number times `share`; zeros where that is 0. */
 static inline void store_row_out(const attune_args *args, int64_t batch, int64_t head, int64_t row, const float *out,
                                  float share)
 {
     char *to = row_address(args, ATTUNE_O, batch, head, row);
     for (int c = 0; c < args->head_dim_v; c += VL) {
-        store_some(to + c * bytes_of(args->dtype), args->dtype, args->head_dim_v - c, load(out + c) * share);
+        vf x = splat(0);
+        if (share != 0) {
+            x = load(out + c) * share;
+        }
+        store_some(to + c * bytes_of(args->dtype), args->dtype, args->head_dim_v - c, x);
     }
+}
+
+/* Lets the sink join, and stores the row's output and LSE. */
+static inline void store_row(const attune_args *args, int64_t batch, int64_t head, int64_t row, const float *out,
+                             float top, float sum)
+{
+    float share = close_row(sink_of(args, head), sum, &top);
+    store_row_out(args, batch, head, row, out, share);
+    store_row_lse(args, batch, head, row, top);
 }
 
 #endif

@@ -84,18 +84,22 @@ static inline float sink_of(const attune_args *args, int64_t head)
 }
 
 /* Lets the sink join a row's denominator. Returns what O must be multiplied by; *top, the row's maximum, becomes its
- * LSE. */
+ * LSE. A row without weights has the sink alone, whatever it is. */
 static inline float close_row(float sink, float sum, float *top)
 {
     float share = 1;
+    if (sum == 0) {
+        *top = sink;
+        return 0;
+    }
     if (!(sink <= -INFINITY)) {
         float highest = sink <= *top ? *top : sink;
         share = expf(*top - highest);
         sum = sum * share + expf(sink - highest);
         *top = highest;
     }
-    *top = sum == 0 ? -INFINITY : *top + logf(sum);
-    return sum == 0 ? 0 : share / sum;
+    *top += logf(sum);
+    return share / sum;
 }
 
 #endif
