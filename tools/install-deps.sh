@@ -101,8 +101,17 @@ fetch_disassembler() {
         nvidia-cuda-cuobjdump==13.2.51 nvidia-cuda-nvdisasm==13.2.51
 }
 
+# What the tests of the Python package need beside Python, and what that needs in turn.
+fetch_python() {
+    local older=(exceptiongroup tomli typing_extensions)
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' && older=()
+    python3 -c 'import numpy, ml_dtypes, pytest' 2>/dev/null ||
+        fetch python "NumPy and pytest (the tests of the Python package fail)" numpy ml_dtypes pytest iniconfig packaging \
+            pluggy pygments "${older[@]}"
+}
+
 case " $* " in *' build '*) fetch_cutlass ;; esac
-case " $* " in *' test '*) fetch_disassembler ;; esac
+case " $* " in *' test '*) fetch_disassembler && fetch_python ;; esac
 
 read -ra need <<<"$(missing "$needs")"
 read -ra extra <<<"$(missing "$extras")"

@@ -120,7 +120,8 @@ os.register_at_fork(after_in_child=renew_lock)
 class Bound:
     """A call for arrays of one shape, strides and dtypes: only pointers, workspace and stream change. In use by one
     thread at a time."""
-# ---- A call that has been checked ----------------------------------------------------------------------------------
+    __slots__ = ("plan", "pointer", "call", "reference", "slots", "room", "align", "device", "execute", "failure",
+                 "output")
 
     def __init__(self, plan, call, roles):
         self.plan, self.pointer, self.call, self.reference = plan.handle, plan.handle.pointer, call, c.byref(call)
@@ -155,7 +156,7 @@ class Spares:
     def take(self, key):
         try:
             return self.lists[key].pop()
-        except (KeyError, IndexError):
+        except (KeyError, IndexError, TypeError):  # none, or what is no key: an argument that will be refused
             return None
 
     def give(self, key, bound):

@@ -1,0 +1,166 @@
+"""Each bad argument is refused with a sentence that names it, its value and the limit; nothing is written."""
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import attune
+
+
+def arrays(*shape, dtype=np.float32):
+    shape = shape or (1, 2, 8, 16)
+    return [np.ones(shape, dtype) for _ in range(3)]
+
+
+Q, K, V = arrays()
+
+
+class Elsewhere:
+    """An array of DLPack's on a device that attune has nothing for."""
+
+    def __dlpack_device__(self):
+        return 8, 0  # Metal
+
+    def __dlpack__(self, **_):
+        raise BufferError("not for you")
+
+
+BAD_CALLS = [
+    (lambda: attune.sdpa([1.0], K, V), "q: it is of type list"),
+    (lambda: attune.sdpa(Q, None, V), "k: it is of type NoneType"),
+    (lambda: attune.sdpa(Q, K, Elsewhere()), "v: it is of type Elsewhere, and q of ndarray"),
+    (lambda: attune.sdpa(Elsewhere(), K, V), "k: it is of type ndarray, and q of Elsewhere"),
+    (lambda: attune.sdpa(*[Elsewhere()] * 3), "q: its __dlpack__ gives no tensor: BufferError: not for you"),
+    (lambda: attune.sdpa(Q[0], K, V), r"q: its shape is \(2, 8, 16\): 4 dimensions are needed, \[b, h, s, d\]"),
+    (lambda: attune.sdpa(Q, K, V[..., None]), r"v: its shape is \(1, 2, 8, 16, 1\): 4 dimensions"),
+    (lambda: attune.sdpa(Q.astype(np.float64), K, V), "q: its dtype is float64: float32, float16, bfloat16"),
+    (lambda: attune.sdpa(Q, K.astype(np.complex64), V), "k: its dtype is complex64"),
+    (lambda: attune.sdpa(Q, K, V.astype(">f4")), "v: its dtype is >f4, of the other byte order"),
+    (lambda: attune.sdpa(Q, K, V.astype(np.int32)), "v=int32|role_dtype"),
+    (lambda: attune.sdpa(np.ma.masked_array(Q), K, V), "it is of type|q: it is a masked array"),
+    (lambda: attune.sdpa(Q, K[..., :15], V), "k: its dim is 15, and q's 16"),
+    (lambda: attune.sdpa(Q, K[:, :, :7], V), "v: its seqlen is 8, and k's 7"),
+    (lambda: attune.sdpa(Q, K, V[:, :1]), "v: its heads is 1, and k's 2"),
+    (lambda: attune.sdpa(Q, np.concatenate([K, K]), V), "k: its batch is 2, and q's 1"),
+    (lambda: attune.sdpa(Q, K[:, :1], V[:, :1]), "enable_gqa: q has 2 heads and k 1"),
+    (lambda: attune.sdpa(np.ones((1, 3, 8, 16), "f4"), K, V, enable_gqa=True), "k: its heads are 2: a divisor of q's 3"),
+    (lambda: attune.sdpa(*arrays(1, 1, 4, 300)), "head_dim_qk .d. is 300: 1 ... 256 is allowed"),
+    (lambda: attune.sdpa(*arrays(1, 1, 4, 0)), "head_dim_qk .d. is 0"),
+    (lambda: attune.sdpa(Q, K, V, layout="sbhd"), "layout: it is 'sbhd': bhsd, bshd are allowed"),
+    (lambda: attune.sdpa(Q, K, V, layout=["bhsd"]), r"layout: it is \['bhsd'\]"),
+    (lambda: attune.sdpa(Q, K, V, casual=True), "casual: sdpa has no such argument: did you mean causal?"),
+    (lambda: attune.sdpa(Q, K, V, dropout_p=0.1), "dropout_p: sdpa has no such argument"),
+    (lambda: attune.sdpa(Q, K, V, is_causal=1), "is_causal: it is 1: True or False is needed"),
+    (lambda: attune.sdpa(Q, K, V, is_causal=True, causal=True), "is_causal: it is aligned top-left"),
+    (lambda: attune.sdpa(Q, K, V, scale=0), "scale is 0"),
+    (lambda: attune.sdpa(Q, K, V, scale=float("nan")), "scale is nan: a finite number is needed"),
+    (lambda: attune.sdpa(Q, K, V, scale=1e300), "scale"),
+    (lambda: attune.sdpa(Q, K, V, scale="big"), "scale: a number is needed"),
+    (lambda: attune.sdpa(Q, K, V, scale=Q), "scale: a number is needed"),
+    (lambda: attune.sdpa(Q, K, V, softcap=-1), "softcap is -1: above 0 is needed"),
+    (lambda: attune.sdpa(Q, K, V, window=5), r"window: it is 5: \(left, right\) is needed"),
+    (lambda: attune.sdpa(Q, K, V, window=(-2, 0)), "window is -2: -1 ... "),
+    (lambda: attune.sdpa(Q, K, V, causal=True, offset="middle"), "offset: it is 'middle'"),
+    (lambda: attune.sdpa(Q, K, V, causal=True, offset=1.5), "offset: it is 1.5: a whole number is needed"),
+    (lambda: attune.sdpa(Q, K, V, causal=True, offset=2**31), "offset is 2147483648"),
+    (lambda: attune.sdpa(Q, K, V, attn_mask=np.ones((3, 8), bool)), r"attn_mask: its shape is \(3, 8\)"),
+    (lambda: attune.sdpa(Q, K, V, attn_mask=np.ones((1, 1, 1, 8, 8), bool)), r"attn_mask: its shape is"),
+    (lambda: attune.sdpa(Q, K, V, attn_mask=np.ones((8, 8), np.int32)), "attn_mask: its dtype is int32: bool or a"),
+    (lambda: attune.sdpa(Q, K, V, attn_mask=[[True]]), "attn_mask: it is of type list"),
+    (lambda: attune.sdpa(Q, K, V, alibi=np.ones(3, "f4")), r"SLOPES: its shape is \(3,\): \(2,\) is needed, \[heads_q\]"),
+    (lambda: attune.sdpa(Q, K, V, sink=np.ones(2, "f2")), "SINK: its dtype is fp16: fp32 is needed"),
+    (lambda: attune.sdpa(Q, K, V, seqused=np.ones(2, "i4")), r"USED_KV: its shape is \(2,\): \(1,\) is needed"),
+    (lambda: attune.sdpa(Q, K, V, out=np.ones((1, 2, 8, 15), "f4")), r"out: its shape is \(1, 2, 8, 15\)"),
+    (lambda: attune.sdpa(Q, K, V, out=Q), "O overlaps Q"),
+    (lambda: attune.sdpa(Q, K, V, kernel="cpu_tield"), "did you mean .cpu_tiled"),
+    (lambda: attune.sdpa(Q, K, V, kernel=3), "kernel: a text is needed"),
+    (lambda: attune.sdpa(Q, K, V, strict="yes"), "strict: it is 'yes'"),
+    (lambda: attune.plan("b1,h1,s8,d16"), "dtype"),
+    (lambda: attune.plan("b1,h1,s8,d300,fp32"), "head_dim_qk is 300"),
+    (lambda: attune.plan(3), "problem: a text such as"),
+    (lambda: attune.plan("b1,h1,s8,d16,fp32\0"), "problem: it has a zero byte"),
+    (lambda: attune.plan("b1,h1,s8,d16,fp32", "gpu"), "target 'gpu' is unknown"),
+    (lambda: attune.plan("b1,h1,s8,d16,fp32", "cpu", effort="much"), "effort: it is 'much'"),
+    (lambda: attune.plan("b1,h1,s8,d16,fp32", "cpu", kernel="nothing"), "there is no kernel"),
+    (lambda: attune.Context("cpu", threads=-1), "threads is -1: 0 ... 1024 are allowed"),
+    (lambda: attune.Context("cpu", threads="two"), "threads: it is 'two': a whole number"),
+    (lambda: attune.Context("cpu", wisdom="/nowhere"), "/nowhere"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD_CALLS)))
+def test_calls_are_refused_by_name(number):
+    call, words = BAD_CALLS[number]
+    with pytest.raises(attune.Error, match=words) as caught:
+        call()
+    assert caught.value.status != attune.Status.INTERNAL and caught.value.sentence in str(caught.value)
+
+
+def bad_roles():
+    plan = attune.plan("b2,h4,hkv2,s512,d64,fp32,bias=1xh", "cpu")
+    q, k, bias = np.ones((2, 4, 512, 64), "f4"), np.ones((2, 2, 512, 64), "f4"), np.ones((1, 4, 512, 512), "f4")
+    good = {"Q": q, "K": k, "V": k, "BIAS": bias}
+    frozen = np.empty_like(q)
+    frozen.flags.writeable = False
+    for changed, words in [
+        ({"O": q[:, :, :256].copy()}, r"O: its shape is \(2, 4, 256, 64\): \(2, 4, 512, 64\) is needed"),
+        ({"Q": np.ones((2, 4, 513, 64), "f4")}, "Q: seqlen_q is 513: this plan takes at most 512"),
+        ({"Q": np.ones((3, 4, 8, 64), "f4")}, "Q: batch is 3: this plan takes at most 2"),
+        ({"Q": np.ones((2, 5, 8, 64), "f4")}, "Q: heads_q is 5"),
+        ({"K": np.ones((2, 2, 8, 64), "f4")}, r"V: its shape is \(2, 2, 512, 64\): \(2, 2, 8, 64\) is needed"),
+        ({"Q": q[..., :32]}, r"Q: its shape is"),
+        ({"Q": q.astype("f2")}, "Q: its dtype is fp16: fp32 is needed"),
+        ({"V": k[..., ::-1]}, "V: the stride of its last dimension is -1 elements: 1 is needed"),
+        ({"V": k[:, :, ::-1]}, "V: the sequence stride is -64 elements"),
+        ({"K": k.view("u1")[..., 1:]}, "K: its dtype is uint8"),
+        ({"O": frozen}, "O: it is not writable"),
+        ({"O": q}, "O overlaps Q"),
+        ({"BIAS": np.ones((2, 4, 512, 512), "f4")}, r"BIAS: its shape is \(2, 4, 512, 512\): \(1, 4, 512, 512\)"),
+        ({"BIAS": None}, "BIAS: it is missing"),
+        ({"V": None}, "V: it is missing"),
+        ({"Q": None}, "Q: it is missing"),
+        ({"SINK": np.ones(4, "f4")}, "SINK is given, but the problem"),
+        ({"WHAT": q}, "WHAT: there is no such role"),
+        ({"Q": np.zeros(q.nbytes + 4, "u1")[4:].view("f4").reshape(q.shape)}, "Q: its data is 4 bytes past"),
+        ({"Q": q.tolist()}, "Q: it is of type list"),
+        ({"workspace": np.empty(3, "u1")}, "workspace"),
+        ({"offset": 3}, "offset: the problem .* has no number"),
+    ]:
+        yield plan, {**good, **changed}, words
+
+
+@pytest.mark.parametrize("number", range(22))
+def test_roles_are_refused_by_name(number):
+    plan, roles, words = list(bad_roles())[number]
+    if "Q: its data" in words and roles["Q"].ctypes.data % 16 == 0:
+        pytest.skip("the allocator gave an address that is aligned behind 4 bytes")
+    if "workspace" in roles and plan.workspace() == 0:
+        roles["workspace"] = np.empty(600, "u1")[1:]
+    with pytest.raises(attune.Error, match=words):
+        plan.run(**roles)
+
+
+def test_a_refused_call_has_written_nothing():
+    plan, o = attune.plan("b1,h2,s512,d16,fp32", "cpu"), np.full((1, 2, 8, 16), 7, "f4")
+    with pytest.raises(attune.Error, match="O: its shape"):
+        plan.run(Q=np.ones((1, 2, 512, 16), "f4"), K=K, V=V, O=o)
+    assert (o == 7).all()
+
+
+def test_errors_carry_status_and_sentence():
+    with pytest.raises(attune.Error) as caught:
+        attune.plan("b1,h1,s8,d16,fp32,offset=x")
+    error = caught.value
+    assert error.status is attune.Status.INVALID_PROBLEM and error.status.name == "INVALID_PROBLEM"
+    assert str(error) == f"invalid problem: {error.sentence}"
+    import pickle
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.status, again.sentence) == (error.status, error.sentence)
+
+
+def test_a_library_that_is_missing_is_named():
+    told = subprocess.run([sys.executable, "-c", "import attune; attune.plan('b1,h1,s1,d8,fp32')"], text=True,
+                          env={"PYTHONPATH": ":".join(sys.path), "ATTUNE_LIBRARY": "/nowhere/lib.so"},
+                          capture_output=True)
+    assert "attune.library.Error: not found: /nowhere/lib.so" in told.stderr

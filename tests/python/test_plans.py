@@ -1,0 +1,255 @@
+"""Plans on arrays: what they compute, and what becomes of them across threads, forks, closing and the interpreter's end."""
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import attune
+import reference
+
+
+def draw(*sizes, seed=1):
+    random = np.random.default_rng(seed)
+    return [random.standard_normal(size).astype("f4") for size in sizes]
+
+
+def close_to(o, q, k, v, **case):
+    exact = reference.attention(q, k, v, case)[0]
+    return np.abs(o - exact).max(initial=0) <= 2e-5
+
+
+def run_python(code, **environment):
+    told = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": ":".join(sys.path), **environment})
+    assert told.returncode == 0, told
+    return told.stdout
+
+
+# ---- What is computed ----
+
+
+def test_one_plan_serves_smaller_calls():
+    plan = attune.plan("b2,h4,hkv2,s64,d16,fp32,causal", "cpu")
+    assert plan.origin in ("proven", "heuristic") and plan.kernel and plan.workspace() >= 0
+    for batch, heads, rows, keys in [(2, 4, 64, 64), (1, 2, 1, 64), (2, 4, 7, 9), (1, 4, 64, 3), (2, 4, 0, 5)]:
+        q, k, v = draw((batch, heads, rows, 16), (batch, heads // 2, keys, 16), (batch, heads // 2, keys, 16))
+        o, lse = plan.run(Q=q, K=k, V=v, LSE=True)
+        assert close_to(o, q, k, v, causal=True) and lse.shape == (batch, heads, rows)
+        given = np.full((batch, heads, rows, 20), 7, "f4")
+        assert plan.run(q=q, k=k, v=v, o=given[..., :16]) is not None
+        assert (given[..., :16] == o).all() and (given[..., 16:] == 7).all()
+
+
+def test_packed_sequences():
+    plan = attune.plan("b3,h2,s20,d8,fp32,varlen", "cpu")
+    cu = np.array([0, 5, 5, 17], "i4")
+    q, k, v = draw((17, 2, 8), (17, 2, 8), (17, 2, 8))
+    o, lse = plan.run(Q=q, K=k, V=v, CU_Q=cu, CU_KV=cu, LSE=True)
+    assert lse.shape == (2, 17)
+    for begin, end in ((0, 5), (5, 17)):
+        alone = [x[begin:end].transpose(1, 0, 2)[None] for x in (q, k, v)]
+        assert close_to(o[begin:end].transpose(1, 0, 2)[None], *alone)
+    with pytest.raises(attune.Error, match="CU_KV"):
+        plan.run(Q=q, K=k, V=v, CU_Q=cu, CU_KV=cu[::-1].copy())
+
+
+def test_outputs_keep_the_order_of_q():
+    q, k, v = draw((2, 3, 9, 8), (2, 3, 9, 8), (2, 3, 9, 8))
+    assert attune.sdpa(q, k, v).flags.c_contiguous
+    o = attune.sdpa(*[x.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3) for x in (q, k, v)])
+    assert o.transpose(0, 2, 1, 3).flags.c_contiguous and close_to(o, q, k, v)
+    out = np.empty_like(q)
+    assert attune.sdpa(q, k, v, out=out) is out and close_to(out, q, k, v)
+
+
+def test_a_kept_call_sees_only_its_own_arrays():
+    """The second call of a shape takes the short way: other data, alignment, and values of arguments must not be mixed."""
+    for seed in range(4):
+        q, k, v = draw((1, 2, 30, 16), (1, 2, 30, 16), (1, 2, 30, 16), seed=seed)
+        memory = np.empty(q.nbytes + 16, "u1")[4:4 + q.nbytes].view("f4").reshape(q.shape)
+        memory[...] = q
+        assert close_to(attune.sdpa(q, k, v), q, k, v)
+        assert close_to(attune.sdpa(memory, k, v), q, k, v)
+        assert close_to(attune.sdpa(q, k, v, is_causal=True), q, k, v, is_causal=True)
+        assert close_to(attune.sdpa(q, k, v, scale=0.5), q, k, v, scale=0.5)
+        for name, values in (("causal", (True, False)), ("window", ((3, 0), (0, 3))), ("softcap", (2.0, 9.0)),
+                             ("sink", draw(2, 2)), ("alibi", draw(2, 2))):
+            for value in values:
+                assert close_to(attune.sdpa(q, k, v, **{name: value}), q, k, v, **{name: value}), name
+
+
+def test_bound_calls_follow_their_arrays():
+    plan = attune.plan("b1,h2,s32,d8,fp32", "cpu")
+    q, k, v, o = draw(*[(1, 2, 32, 8)] * 4)
+    call = plan.bind({"Q": q, "K": k, "V": v, "O": o})
+    call.run()
+    assert close_to(o, q, k, v)
+    q[...] = -q
+    call.run()
+    assert close_to(o, q, k, v)
+    call.arrays["O"].resize((1, 2, 16, 8), refcheck=False)
+    with pytest.raises(attune.Error, match="another shape"):
+        call.run()
+
+
+class Wrapped:
+    """An array of a framework that attune does not know: DLPack is all that it has."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+
+def test_any_framework_with_dlpack():
+    q, k, v = draw((1, 2, 9, 8), (1, 2, 9, 8), (1, 2, 9, 8))
+    module = sys.modules[Wrapped.__module__.partition(".")[0]]
+    with pytest.raises(attune.Error, match="has no empty_like"):
+        attune.sdpa(Wrapped(q), Wrapped(k), Wrapped(v))
+    module.empty_like = lambda like: Wrapped(np.empty_like(like.array))
+    try:
+        for _ in range(2):
+            o = attune.sdpa(Wrapped(q), Wrapped(k), Wrapped(v))
+            assert type(o) is Wrapped and close_to(o.array, q, k, v)
+    finally:
+        del module.empty_like
+    out = np.empty_like(q)
+    attune.sdpa(Wrapped(q), Wrapped(k), Wrapped(v), out=Wrapped(out))
+    assert close_to(out, q, k, v)
+
+
+# ---- How they live ----
+
+
+def test_closed_plans_and_contexts_say_so():
+    context = attune.Context("cpu", threads=1)
+    plan, q = context.plan("b1,h1,s8,d8,fp32"), draw((1, 1, 8, 8))[0]
+    call = plan.bind({"Q": q, "K": q, "V": q, "O": q.copy()})
+    context.close()
+    with pytest.raises(attune.Error, match="this context is closed"):
+        context.plan("b1,h1,s8,d8,fp32")
+    assert close_to(plan.run(Q=q, K=q, V=q), q, q, q)
+    plan.close()
+    for use in (lambda: plan.run(Q=q, K=q, V=q), plan.workspace, call.run):
+        with pytest.raises(attune.Error, match="this plan is closed"):
+            use()
+    plan.close()
+
+
+def test_arrays_that_are_let_go_live_while_they_are_used():
+    plan = attune.plan("b1,h1,s64,d8,fp32", "cpu")
+    o = np.empty((1, 1, 64, 8), "f4")
+    call = plan.bind({"Q": np.ones((1, 1, 64, 8), "f4"), "K": np.ones((1, 1, 64, 8), "f4"),
+                      "V": np.full((1, 1, 64, 8), 3, "f4"), "O": o})
+    gc.collect()
+    rest = [np.full((1, 1, 64, 8), 9, "f4") for _ in range(100)]
+    call.run()
+    assert (o == 3).all() and rest
+
+
+def test_threads_share_plans_and_kept_calls():
+    plan, wrong, stop = attune.plan("b1,h2,s64,d16,fp32", "cpu"), [], time.monotonic() + 1
+
+    def work(seed):
+        q, k, v = draw(*[(1, 2, 40, 16)] * 3, seed=seed)
+        exact = attune.sdpa(q, k, v)
+        if not close_to(exact, q, k, v):
+            wrong.append(seed)
+        while time.monotonic() < stop:
+            if not (attune.sdpa(q, k, v) == exact).all() or not close_to(plan.run(Q=q, K=k, V=v), q, k, v):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_closing_while_others_run():
+    q = draw((1, 2, 64, 16))[0]
+    for _ in range(20):
+        plan = attune.plan("b1,h2,s64,d16,fp32", "cpu")
+        seen = []
+
+        def work():
+            try:
+                while True:
+                    plan.run(Q=q, K=q, V=q)
+            except attune.Error as error:
+                seen.append(error.sentence)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        plan.close()
+        for thread in threads:
+            thread.join()
+        assert seen == ["this plan is closed"] * 3
+
+
+def test_kept_calls_are_bounded():
+    from attune import attention, plans
+    for rows in range(1, plans.SPARE_CALLS + 40):
+        q = np.ones((1, 1, rows, 8), "f4")
+        attune.sdpa(q, q, q)
+    assert len(attention.spares.lists) <= plans.SPARE_CALLS
+
+
+def test_a_forked_child_computes():
+    assert run_python("""
+import os, sys, threading, numpy as np, attune
+q = np.ones((1, 2, 64, 16), "f4")
+attune.sdpa(q, q, q)
+threading.Thread(target=lambda: [attune.sdpa(q, q, q) for _ in range(20000)], daemon=True).start()
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        ok = (attune.sdpa(q, q, q) == 1).all() and (attune.plan("b1,h1,s8,d8,fp32", "cpu") is not None)
+        os._exit(0 if ok else 1)
+    assert os.waitpid(child, 0)[1] == 0
+print("done")
+""") == "done\n"
+
+
+def test_the_interpreters_end_is_quiet():
+    """Daemon threads at work, and objects that only module globals and cycles hold."""
+    assert run_python("""
+import threading, numpy as np, attune
+q = np.ones((1, 2, 256, 64), "f4")
+plan = attune.plan("b1,h2,s256,d64,fp32", "cpu")
+class Cycle: pass
+cycle = Cycle(); cycle.me, cycle.call = cycle, plan.bind({"Q": q, "K": q, "V": q, "O": q.copy()})
+class Late:
+    def __del__(self, sdpa=attune.sdpa, error=attune.Error):
+        try:
+            sdpa(q, q, q)
+        except Exception:
+            pass
+late = Late()
+def work():
+    while True:
+        attune.sdpa(q, q, q); plan.run(Q=q, K=q, V=q)
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+attune.sdpa(q, q, q)
+print("done")
+""") == "done\n"
+
+
+def test_import_is_light():
+    """Neither NumPy nor PyTorch, nor the library, is loaded before it is needed."""
+    assert run_python("""
+import sys, attune
+print([name for name in ("numpy", "torch", "jax", "ml_dtypes") if name in sys.modules], attune.library.loaded)
+""") == "[] None\n"
