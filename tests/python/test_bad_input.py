@@ -160,7 +160,7 @@ def test_errors_carry_status_and_sentence():
 
 
 def test_a_library_that_is_missing_is_named():
-    told = subprocess.run([sys.executable, "-c", "import attune; attune.plan('b1,h1,s1,d8,fp32')"], text=True,
+    ended = subprocess.run([sys.executable, "-c", "import attune; attune.plan('b1,h1,s1,d8,fp32')"], text=True,
                           env={"PYTHONPATH": ":".join(sys.path), "ATTUNE_LIBRARY": "/nowhere/lib.so"},
                           capture_output=True)
-    assert "attune.library.Error: not found: /nowhere/lib.so" in told.stderr
+    assert "attune.library.Error: not found: /nowhere/lib.so" in ended.stderr

@@ -24,10 +24,10 @@ def close_to(o, q, k, v, **case):
 
 
 def run_python(code, **environment):
-    told = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=120,
+    ended = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=120,
                           env={**os.environ, "PYTHONPATH": ":".join(sys.path), **environment})
-    assert told.returncode == 0, told
-    return told.stdout
+    assert ended.returncode == 0, ended
+    return ended.stdout
 
 
 # ---- What is computed ----

@@ -109,18 +109,18 @@ class Draw:
 def test_random_calls(first):
     for number in range(first, min(first + 50, CALLS)):
         draw = Draw(number)
-        told = f"ATTUNE_SEED={SEED}, call {number}: {draw.sizes} {draw.dtype} {draw.layout} {draw.case}"
+        case_text = f"ATTUNE_SEED={SEED}, call {number}: {draw.sizes} {draw.dtype} {draw.layout} {draw.case}"
         found, lse, again = draw.call()
         exact, exact_lse = reference.attention(*draw.inputs, draw.case)
-        assert found.shape == exact.shape and found.dtype == draw.dtype, told
+        assert found.shape == exact.shape and found.dtype == draw.dtype, case_text
         limit = reference.tolerance(*draw.inputs, draw.case, [draw.draw() for _ in range(7)])
         error = np.abs(found.astype(float) - exact).max(initial=0)
-        assert error <= limit, f"{told}: off by {error:.3g}, at most {limit:.3g} is allowed"
-        assert (again.view(np.uint8) == found.view(np.uint8)).all() if again.flags.c_contiguous else True, told
+        assert error <= limit, f"{case_text}: off by {error:.3g}, at most {limit:.3g} is allowed"
+        assert (again.view(np.uint8) == found.view(np.uint8)).all() if again.flags.c_contiguous else True, case_text
         finite = np.isfinite(exact_lse)
-        assert (np.isfinite(lse) == finite).all() and (lse[~finite] == exact_lse[~finite]).all(), told
+        assert (np.isfinite(lse) == finite).all() and (lse[~finite] == exact_lse[~finite]).all(), case_text
         allowed = np.maximum(1e-5 * np.maximum(1, np.abs(exact_lse[finite])), 2 * limit)
-        assert (np.abs(lse[finite] - exact_lse[finite]) <= allowed).all(), told
+        assert (np.abs(lse[finite] - exact_lse[finite]) <= allowed).all(), case_text
 
 
 def test_a_wrong_answer_would_be_seen():
