@@ -1,4 +1,4 @@
-"""Plans on arrays: what they compute, and what becomes of them across threads, forks, closing and the interpreter's end."""
+"""Plans on arrays: what they compute, and what becomes of them across threads, forks and the interpreter's end."""
 import gc
 import os
 import subprocess
@@ -68,7 +68,7 @@ def test_outputs_keep_the_order_of_q():
 
 
 def test_a_kept_call_sees_only_its_own_arrays():
-    """The second call of a shape takes the short way: other data, alignment, and values of arguments must not be mixed."""
+    """The second call of a shape takes the short way: data, alignment and arguments are still its own."""
     for seed in range(4):
         q, k, v = draw((1, 2, 30, 16), (1, 2, 30, 16), (1, 2, 30, 16), seed=seed)
         memory = np.empty(q.nbytes + 16, "u1")[4:4 + q.nbytes].view("f4").reshape(q.shape)

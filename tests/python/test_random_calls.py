@@ -26,7 +26,8 @@ class Draw:
         dim = int(random.choice([1, 3, 8, 16, 17, 40, 64, 80, 128]))
         dim_v = dim if random.random() < 0.7 else int(random.integers(1, 70))
         self.shape = (batch, heads_kv * groups, rows, keys)
-        self.sizes = ((batch, heads_kv * groups, rows, dim), (batch, heads_kv, keys, dim), (batch, heads_kv, keys, dim_v))
+        heads = heads_kv * groups
+        self.sizes = ((batch, heads, rows, dim), (batch, heads_kv, keys, dim), (batch, heads_kv, keys, dim_v))
         self.inputs = self.draw()
         self.case = {"enable_gqa": groups > 1 or bool(random.random() < 0.5)}
         self.add_positions()
@@ -76,8 +77,8 @@ class Draw:
         """The same values with other strides."""
         random, kind = self.random, self.random.integers(0, 9)
         if kind == 0:  # a part of a larger array
-            room = np.full([size + int(random.integers(0, 3)) for size in array.shape[:3]] + [array.shape[3] + 8], np.nan,
-                           array.dtype)
+            outer = [size + int(random.integers(0, 3)) for size in array.shape[:3]]
+            room = np.full([*outer, array.shape[3] + 8], np.nan, array.dtype)
             part = room[tuple(slice(0, size) for size in array.shape)]
         elif kind == 1:  # every second row
             part = np.full([*array.shape[:2], 2 * array.shape[2], array.shape[3]], np.nan, array.dtype)[:, :, ::2]
