@@ -41,10 +41,11 @@ typedef enum attune_dtype {
 /* What a tensor is to the computation. The same names are in files, evidence and Python. Sizes are those of the
  * problem; "broadcast" means that a stride of zero is allowed. */
 typedef enum attune_role {
-    ATTUNE_Q = 0,   /* [batch, heads_q, seqlen_q, head_dim_qk]; varlen: [total_q, heads_q, head_dim_qk] */
-    ATTUNE_K = 1,   /* [batch, heads_kv, seqlen_kv, head_dim_qk]; varlen: [total_kv, heads_kv, head_dim_qk] */
-    ATTUNE_V = 2,   /* [batch, heads_kv, seqlen_kv, head_dim_v]; varlen: [total_kv, heads_kv, head_dim_v] */
-    ATTUNE_O = 3,   /* [batch, heads_q, seqlen_q, head_dim_v]; varlen: [total_q, heads_q, head_dim_v] */
+    ATTUNE_Q = 0, /* [batch, heads_q, seqlen_q, head_dim_qk]; varlen: [total_q, heads_q, head_dim_qk] */
+    ATTUNE_K = 1, /* [batch, heads_kv, seqlen_kv, head_dim_qk]; varlen: [total_kv, heads_kv, head_dim_qk]; with pages,
+                     varlen or not: a pool [page_count, heads_kv, page_size, head_dim_qk] */
+    ATTUNE_V = 2, /* [batch, heads_kv, seqlen_kv, head_dim_v]; varlen: [total_kv, heads_kv, head_dim_v]; a pool alike */
+    ATTUNE_O = 3, /* [batch, heads_q, seqlen_q, head_dim_v]; varlen: [total_q, heads_q, head_dim_v] */
     ATTUNE_LSE = 4, /* fp32 [batch, heads_q, seqlen_q]; varlen: [heads_q, total_q]; optional output */
     ATTUNE_BIAS =
         5, /* the problem's dtype for it, [1|batch, 1|heads_q, seqlen_q, seqlen_kv], broadcast, last dim contiguous */
@@ -54,7 +55,7 @@ typedef enum attune_role {
     ATTUNE_CU_Q = 9,     /* int32 [batch + 1], first row of each packed sequence; contiguous */
     ATTUNE_CU_KV = 10,   /* int32 [batch + 1] */
     ATTUNE_USED_KV = 11, /* int32 [batch], valid key/value rows of each sequence */
-    /* Of operations and features to come; no problem of this version has one. Gradients: */
+    /* Gradients, of an operation to come; no problem of this version has one: */
     ATTUNE_DO = 12, /* as O */
     ATTUNE_DQ = 13, /* as Q */
     ATTUNE_DK = 14, /* as K */
@@ -63,20 +64,21 @@ typedef enum attune_role {
     ATTUNE_DSINK = 17, /* fp32 [heads_q] */
     ATTUNE_DLSE = 18,  /* as LSE */
     /* Caches: */
-    ATTUNE_PAGE_TABLE_K = 19, /* int32 [batch, page_table_width], pages of K's pool */
-    ATTUNE_PAGE_TABLE_V = 20, /* V's, where they differ */
-    ATTUNE_NEW_K = 21,        /* [total_new, heads_kv, head_dim_qk], rows to append */
-    ATTUNE_NEW_V = 22,
-    ATTUNE_SLOTS = 23,      /* int32 [total_new], where they go */
-    ATTUNE_DRAFT_MASK = 24, /* bool [batch, seqlen_q, seqlen_q], which draft tokens see one another */
-    /* Scales of 8-bit tensors, fp32: */
+    ATTUNE_PAGE_TABLE_K = 19, /* int32 [batch, page_table_width], pages of K's pool; rows a batch stride apart */
+    ATTUNE_PAGE_TABLE_V = 20, /* V's, where they have a table of their own */
+    ATTUNE_NEW_K = 21,        /* [total_new, heads_kv, head_dim_qk], rows to append, in K's dtype */
+    ATTUNE_NEW_V = 22,        /* [total_new, heads_kv, head_dim_v], in V's */
+    ATTUNE_SLOTS = 23,        /* int32 [total_new], where they go; contiguous */
+    ATTUNE_DRAFT_MASK = 24,   /* int32 [batch, seqlen_q]; varlen: [total_q]: a word a row, whose bit j says that the row
+                                 sees row j of its sequence */
+    /* Scales of 8-bit tensors, fp32; of features to come: */
     ATTUNE_SCALE_Q = 25,
     ATTUNE_SCALE_K = 26,
     ATTUNE_SCALE_V = 27,
     ATTUNE_SCALE_O = 28,
     /* Partial results to be merged by their LSE, any number of them, state_stride_* elements apart: */
-    ATTUNE_STATE_O = 29,
-    ATTUNE_STATE_LSE = 30,
+    ATTUNE_STATE_O = 29,   /* as O, in the problem's dtype */
+    ATTUNE_STATE_LSE = 30, /* as LSE */
     ATTUNE_ROLE_COUNT = 31
 } attune_role;
 
@@ -124,7 +126,11 @@ enum {
     ATTUNE_FEATURE_SINK = 1 << 6,
     ATTUNE_FEATURE_SEQUSED = 1 << 7,
     ATTUNE_FEATURE_VARLEN = 1 << 8,
-    ATTUNE_FEATURE_STRICT = 1 << 9
+    ATTUNE_FEATURE_STRICT = 1 << 9,
+    ATTUNE_FEATURE_PAGED = 1 << 10,   /* K and V are pools */
+    ATTUNE_FEATURE_PAGED_V = 1 << 11, /* V has PAGE_TABLE_V; else PAGE_TABLE_K is for both */
+    ATTUNE_FEATURE_DRAFT = 1 << 12,
+    ATTUNE_FEATURE_SLOTS = 1 << 13 /* append: places are SLOTS; else they follow from USED_KV */
 };
 
 /* Where query row i is among the keys: position i + offset. */
@@ -144,7 +150,7 @@ typedef struct attune_args {
     attune_i64 heads_kv;
     attune_i64 seqlen_q;  /* varlen: the longest allowed, which kernels clamp each sequence to */
     attune_i64 seqlen_kv; /* likewise */
-    attune_i64 total_q;   /* rows of Q; batch * seqlen_q unless varlen */
+    attune_i64 total_q;   /* rows of Q; batch * seqlen_q unless varlen; append: total_new */
     attune_i64 total_kv;  /* rows of K and V */
     attune_i32 head_dim_qk;
     attune_i32 head_dim_v;
@@ -158,9 +164,9 @@ typedef struct attune_args {
     void *workspace;        /* at least what the plan asked for, 256-byte aligned; contents arbitrary */
     attune_u64 workspace_bytes;
     attune_i32 param[ATTUNE_PARAMS_MAX]; /* the config, in the descriptor's order, for kernels built once for all */
-    /* 0 in the forward pass: */
+    /* 0 where the problem has none: */
     attune_i32 page_size;        /* rows of a page */
-    attune_i32 page_table_width; /* columns of the page tables */
+    attune_i32 page_table_width; /* columns of the page tables; at least ceil(seqlen_kv / page_size) */
     attune_i32 states;           /* states to merge */
     attune_i32 reserved32;
     attune_i64 page_count;     /* pages of a pool */

@@ -90,12 +90,18 @@ ATTUNE_API const char *attune_last_detail(void);
 
 /* ---- Problems: what is asked ------------------------------------------------------------------------------------ */
 
-typedef enum attune_op { ATTUNE_FORWARD = 0 } attune_op;
+typedef enum attune_op {
+    ATTUNE_FORWARD = 0,
+    /* 1 is left for the backward pass */
+    ATTUNE_APPEND = 2, /* copies NEW_K and NEW_V into K and V, a cache */
+    ATTUNE_MERGE = 3   /* makes one O and LSE of several */
+} attune_op;
 
 /* Memory order of tensors whose strides attune_call_init fills in. */
 typedef enum attune_layout {
     ATTUNE_BHSD = 0, /* [batch, heads, seqlen, head_dim] */
     ATTUNE_BSHD = 1  /* [batch, seqlen, heads, head_dim]; the only one for varlen: [total, heads, head_dim] */
+    /* Pools of pages are [page, heads, token, head_dim] and [page, token, heads, head_dim] */
 } attune_layout;
 
 #define ATTUNE_ROLES_MAX 64 /* entries of role_dtype; at least ATTUNE_ROLE_COUNT */
@@ -113,6 +119,23 @@ typedef enum attune_bias {
  * S = softcap tanh(S / softcap); S += bias; S -= slope |i + offset - j|; masks; P = softmax(S), the sink joining its
  * denominator; O = P V; LSE = ln sum exp S. Query head h reads key/value head h / (heads_q / heads_kv). A row that sees
  * no key gives O = 0 and LSE = -inf (with a sink: LSE = the sink). args.h has the shape of each role's tensor.
+ *
+ * Pages. Row j of a sequence lies in page PAGE_TABLE_K[sequence][j / page_size] of K's pool, at j % page_size, and in
+ * the same page of V's. Only entries of rows that exist, and that a window leaves, are read; one that is not 0 ...
+ * page_count - 1 counts as the nearest that is, and a length beyond seqlen_kv as seqlen_kv. What lies in a page behind
+ * a length leaves no trace.
+ *
+ * Drafts. Of a sequence's keys the last ones, as many as it has queries, are the queries' own: query i sees such a key
+ * j where bit j of its word is set, and every key before them.
+ *
+ * Append. With slots, row i of NEW_K and NEW_V goes to slot SLOTS[i]: page * page_size + place, or without pages
+ * sequence * seqlen_kv + position; with seqused, row i of a sequence of n new ones to position USED_KV - n + i of it,
+ * USED_KV being its length after the append. Rows for which there is no such slot or position, or no such page, are
+ * left out, -1 being the slot to say so by. Nothing else of K and V is written. Two rows of one place: either.
+ *
+ * Merge. Of states of the same queries over different keys: m = max LSE, w = exp(LSE - m), O = sum w O / sum w,
+ * LSE = m + ln sum w; a sink joins the sum, and should be in no state's LSE. A state whose LSE is -inf is empty, and
+ * its O is not looked at; without any other, O = 0 and LSE = -inf, or the sink. NaN, and an LSE of +inf, give NaN.
  *
  * Sizes are maxima, each below 2^31, with fewer than 2^62 elements in any tensor: a plan serves every call whose sizes
  * do not exceed them. Head dims are exact. */
@@ -146,7 +169,20 @@ typedef struct attune_problem {
     /* By attune_role: the attune_dtype of its tensor + 1, or 0 for `dtype`. K, V, O and BIAS may have fp32, fp16 or
      * bf16 of their own; all others are 0. */
     uint8_t role_dtype[ATTUNE_ROLES_MAX];
+    int32_t page_size;    /* 1 ... 1024: rows of a page, K and V being pools and calls having PAGE_TABLE_K; 0: none.
+                             With varlen Q and O alone are packed: there is no CU_KV, and seqused_kv is needed */
+    int32_t page_table_v; /* 1: calls have PAGE_TABLE_V as well. This and the next two are 0 or 1 */
+    int32_t draft_mask; /* calls have a DRAFT_MASK: seqlen_q is at most 32, offset_kind ATTUNE_OFFSET_BOTTOM_RIGHT, and
+                           there is no window */
+    int32_t slots;      /* append: calls have SLOTS; else seqused_kv is needed */
+    int32_t states;     /* merge: 1 ... 65536, the most that a call may have; else 0 */
+    int32_t reserved;   /* 0 */
 } attune_problem;
+
+/* What other operations have of a problem, all else being 0 or its default:
+ * append: batch sequences of up to seqlen_kv rows and heads_kv = heads_q heads, up to seqlen_q new ones in each; dtype,
+ * head dims, layout, align, page_size, page_table_v (not with slots), and seqused_kv, with or without varlen, or slots.
+ * merge: batch, heads_q = heads_kv, seqlen_q, head_dim_v = head_dim_qk, dtype, O's own, layout, align, states, sink. */
 
 /* Enough for any problem's text form, its terminating zero included. */
 #define ATTUNE_PROBLEM_TEXT_MAX 384
@@ -169,8 +205,22 @@ ATTUNE_API attune_status attune_problem_check(const attune_problem *problem);
 ATTUNE_API uint64_t attune_problem_hash(const attune_problem *problem);
 /* Floating-point operations of both products at the problem's sizes, a multiply-add being two: 2 * batch * heads_q *
  * (head_dim_qk + head_dim_v) for each pair of a query and a key that the causal mask and the window leave, which is
- * seqlen_q * seqlen_kv pairs without them. 0 for an invalid problem. */
+ * seqlen_q * seqlen_kv pairs without them. merge: 2 * batch * heads_q * seqlen_q * head_dim_v for each state. 0 for
+ * append and for an invalid problem. */
 ATTUNE_API double attune_problem_flops(const attune_problem *problem);
+
+/* ---- Pages ------------------------------------------------------------------------------------------------------ */
+
+/* Makes a page table and lengths, in host memory, of the tables that some engines keep: the pages of sequence b are
+ * indices[indptr[b]] ... indices[indptr[b + 1] - 1], in order, and the last of them holds last_page_len[b] rows,
+ * 1 ... page_size; a sequence without pages is empty, whatever its last_page_len. `indptr` has batch + 1 entries,
+ * `table` batch rows of page_table_width entries, row_stride >= page_table_width apart, those behind a sequence's pages
+ * being 0 then; `used_kv`, [batch], may be NULL. ATTUNE_INVALID_ARGUMENT: an entry is out of its range, or a sequence
+ * has more pages than the table is wide; nothing is written then. */
+ATTUNE_API attune_status attune_pages_from_csr(const int32_t *indptr, const int32_t *indices,
+                                               const int32_t *last_page_len, int64_t batch, int32_t page_size,
+                                               int64_t page_table_width, int64_t row_stride, int32_t *table,
+                                               int32_t *used_kv);
 
 /* ---- Context: where ------------------------------------------------------------------------------------------- */
 
@@ -267,7 +317,8 @@ ATTUNE_API void attune_plan_options_init_sized(attune_plan_options *options, siz
 
 /* What a kernel's results may be like: bits of attune_kernel_traits and attune_plan_traits. */
 enum {
-    ATTUNE_TRAIT_GENERAL = 1 << 0, /* computes every valid problem without a role_dtype: its target's fallback */
+    ATTUNE_TRAIT_GENERAL = 1 << 0, /* computes every forward problem without a role_dtype, pages or drafts: its target's
+                                      fallback */
     ATTUNE_TRAIT_NONDETERMINISTIC = 1 << 1, /* equal inputs may give different bits */
     ATTUNE_TRAIT_BATCH_VARIANT = 1 << 2,    /* a sequence's bits may depend on the others of its batch */
     ATTUNE_TRAIT_TAINTS = 1 << 3,     /* a non-finite key or value may reach rows of its tile that do not see it */
@@ -291,7 +342,7 @@ ATTUNE_API uint32_t attune_kernel_traits(int32_t index);
 ATTUNE_API attune_status attune_why_not(const attune_context *context, const attune_problem *problem,
                                         const char *kernel, char *text, size_t bytes);
 /* Whether a kernel could run the problem on the context's target. `kernel` is a name, or NULL for the one that the
- * context was made with, else any: valid problems without a role_dtype are always supported by one. ATTUNE_UNSUPPORTED:
+ * context was made with, else any: what ATTUNE_TRAIT_GENERAL says is always supported by one. ATTUNE_UNSUPPORTED:
  * the detail names the field and the limit. ATTUNE_NOT_FOUND: there is no kernel of that name. */
 ATTUNE_API attune_status attune_supports(const attune_context *context, const attune_problem *problem,
                                          const char *kernel);
@@ -332,10 +383,15 @@ typedef struct attune_call {
     int64_t seqlen_q; /* varlen: the longest sequence's, at most the problem's */
     int64_t seqlen_kv;
     int64_t total_q;  /* varlen: rows of Q, O (at least CU_Q[batch]); else ignored */
-    int64_t total_kv; /* varlen: rows of K, V */
+    int64_t total_kv; /* varlen: rows of K, V; else ignored, and with pages */
     int64_t offset;   /* replaces the problem's number with ATTUNE_OFFSET_NUMBER; else ignored */
-    /* Reserved for operations to come (args.h says what they are): 0 in the forward pass. */
-    int64_t page_count, page_table_width, total_new, states, state_stride_o, state_stride_lse;
+    /* 0 where the problem has none: */
+    int64_t page_count;       /* pages of K's pool, and of V's: 1 ... 2^31 - 1, or 0 where seqlen_kv is 0 */
+    int64_t page_table_width; /* columns of the page tables, at least ceil(seqlen_kv / page_size) */
+    int64_t total_new;        /* append: rows of NEW_K and NEW_V, batch * seqlen_q or, with slots or varlen, fewer */
+    int64_t states;           /* merge: 1 ... the problem's */
+    int64_t state_stride_o;   /* elements of STATE_O from one state to the next */
+    int64_t state_stride_lse;
     void *workspace; /* the target's memory, attune_plan_workspace bytes, 256-byte aligned; NULL where that is 0 */
     size_t workspace_bytes; /* of it */
     void *stream;           /* CUDA: the CUstream to enqueue on, NULL for the default stream; CPU: NULL */
@@ -345,7 +401,8 @@ typedef struct attune_call {
 } attune_call;
 
 /* Fills in the problem's sizes, its offset, all dtypes, and for the roles that it has contiguous strides of its layout
- * (rows of head_dim padded where the problem's align asks for more than they have); data pointers are NULL. Set the
+ * (rows of head_dim padded where the problem's align asks for more than they have); tables as wide as the lengths need,
+ * pools of as many pages, states one behind the other; data pointers are NULL. Set the
  * data of Q, K, V, O, of every other role that the problem has, and of LSE if wanted. After changing sizes, set the
  * strides that they imply, or call this with a problem of the actual sizes. Returns what attune_problem_check does. */
 static inline attune_status attune_call_init(attune_call *call, const attune_problem *problem);

@@ -118,7 +118,7 @@ typedef enum attune_size {
     ATTUNE_SIZE_HEADS_KV = 2,
     ATTUNE_SIZE_SEQLEN_Q = 3,
     ATTUNE_SIZE_SEQLEN_KV = 4,
-    ATTUNE_SIZE_TOTAL_Q = 5,
+    ATTUNE_SIZE_TOTAL_Q = 5, /* append: total_new */
     ATTUNE_SIZE_TOTAL_KV = 6,
     ATTUNE_SIZE_SM_COUNT = 7, /* of the target; the threads of a CPU's pool */
     ATTUNE_SIZE_COUNT = 8
@@ -294,7 +294,8 @@ typedef void (*attune_attend)(const attune_args *args, int64_t item, void *scrat
 #define ATTUNE_ANY INT32_MAX /* no upper limit */
 #define ATTUNE_CAN_MAX 8     /* capabilities of one kernel */
 
-/* For tables: what the forward pass of ABI 3 has. These do not grow: what is new is stated by those who can. */
+/* For tables: what the forward pass of ABI 3 has, and what came with caches. These do not grow: what is new is stated
+ * by those who can. */
 #define ATTUNE_DTYPES_FORWARD (ATTUNE_BIT(ATTUNE_FP32) | ATTUNE_BIT(ATTUNE_FP16) | ATTUNE_BIT(ATTUNE_BF16))
 #define ATTUNE_DTYPES_HALF (ATTUNE_BIT(ATTUNE_FP16) | ATTUNE_BIT(ATTUNE_BF16))
 #define ATTUNE_LAYOUTS_FORWARD (ATTUNE_BIT(ATTUNE_BHSD) | ATTUNE_BIT(ATTUNE_BSHD))
@@ -302,6 +303,8 @@ typedef void (*attune_attend)(const attune_args *args, int64_t item, void *scrat
     (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_BIAS |                    \
      ATTUNE_FEATURE_MASK | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED |                       \
      ATTUNE_FEATURE_VARLEN | ATTUNE_FEATURE_STRICT)
+#define ATTUNE_FEATURES_CACHE                                                                                          \
+    (ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_PAGED_V | ATTUNE_FEATURE_DRAFT | ATTUNE_FEATURE_SLOTS)
 #define ATTUNE_OFFSETS_FORWARD                                                                                         \
     (ATTUNE_BIT(ATTUNE_OFFSET_BOTTOM_RIGHT) | ATTUNE_BIT(ATTUNE_OFFSET_TOP_LEFT) | ATTUNE_BIT(ATTUNE_OFFSET_NUMBER))
 #define ATTUNE_BIASES_FORWARD                                                                                          \

@@ -5,116 +5,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "core/problem.h"
-
-/* ---- Roles' shapes ---------------------------------------------------------------------------------------------- */
-
-/* The shape of a role's tensor: outer extents in the order of attune_tensor.stride, and the contiguous row inside.
- * Dimensions that a role lacks, or that the problem's bias has not, have extent 1. */
-struct shape {
-    int64_t extent[3];
-    int64_t row;
-};
-
-static struct shape shape_rows(const attune_problem *p, const attune_call *call, bool of_query, int64_t row)
-{
-    int64_t batch = p->varlen ? 1 : call->batch;
-    if (of_query) {
-        return (struct shape){{batch, call->heads_q, p->varlen ? call->total_q : call->seqlen_q}, row};
-    }
-    return (struct shape){{batch, call->heads_kv, p->varlen ? call->total_kv : call->seqlen_kv}, row};
-}
-
-static struct shape shape_bias(const attune_problem *p, const attune_call *call)
-{
-    bool of_batch = p->bias == ATTUNE_BIAS_BX1 || p->bias == ATTUNE_BIAS_BXH;
-    bool of_heads = p->bias == ATTUNE_BIAS_1XH || p->bias == ATTUNE_BIAS_BXH;
-    return (struct shape){{of_batch ? call->batch : 1, of_heads ? call->heads_q : 1, call->seqlen_q}, call->seqlen_kv};
-}
-
-static struct shape shape_of(const attune_problem *p, const attune_call *call, int role)
-{
-    switch (role) {
-    case ATTUNE_Q:
-        return shape_rows(p, call, true, p->head_dim_qk);
-    case ATTUNE_K:
-        return shape_rows(p, call, false, p->head_dim_qk);
-    case ATTUNE_V:
-        return shape_rows(p, call, false, p->head_dim_v);
-    case ATTUNE_O:
-        return shape_rows(p, call, true, p->head_dim_v);
-    case ATTUNE_LSE:
-        return shape_rows(p, call, true, 1);
-    case ATTUNE_BIAS:
-        return shape_bias(p, call);
-    case ATTUNE_MASK:
-        return (struct shape){{call->batch, call->heads_q, call->seqlen_q}, call->seqlen_kv};
-    case ATTUNE_SINK:
-    case ATTUNE_SLOPES:
-        return (struct shape){{1, call->heads_q, 1}, 1};
-    case ATTUNE_USED_KV:
-        return (struct shape){{call->batch, 1, 1}, 1};
-    case ATTUNE_CU_Q:
-    case ATTUNE_CU_KV:
-        return (struct shape){{call->batch + 1, 1, 1}, 1};
-    default: /* of operations that no problem has yet */
-        return (struct shape){{0, 0, 0}, 0};
-    }
-}
-
-static bool is_empty(const struct shape *shape)
-{
-    return shape->extent[0] == 0 || shape->extent[1] == 0 || shape->extent[2] == 0 || shape->row == 0;
-}
-
-/* Q, K, V and O: rows of head_dim elements, of the problem's dtype and alignment. */
-static bool has_head_dim(int role)
-{
-    return role <= ATTUNE_O;
-}
-
-/* CU_Q, CU_KV, USED_KV: plain int32 arrays. */
-static bool is_array(int role)
-{
-    return role == ATTUNE_CU_Q || role == ATTUNE_CU_KV || role == ATTUNE_USED_KV;
-}
-
-/* ---- Filling in a call ------------------------------------------------------------------------------------------ */
-
-static void stride_rows(const attune_problem *problem, int role, const struct shape *shape, int64_t stride[3])
-{
-    /* Where align asks for more than a row has, rows are padded. */
-    int64_t step = at_problem_align(problem) / (int64_t)at_dtype_bytes(at_problem_dtype(problem, role));
-    int64_t row = (shape->row + step - 1) / step * step;
-    int64_t heads = shape->extent[ATTUNE_STRIDE_HEAD];
-    int64_t rows = shape->extent[ATTUNE_STRIDE_SEQ];
-    bool heads_inside = problem->layout == ATTUNE_BSHD;
-    stride[ATTUNE_STRIDE_SEQ] = heads_inside ? heads * row : row;
-    stride[ATTUNE_STRIDE_HEAD] = heads_inside ? row : rows * row;
-    stride[ATTUNE_STRIDE_BATCH] = problem->varlen ? 0 : heads * rows * row;
-}
-
-/* Contiguous in the order of the dimensions. */
-static void stride_plain(const struct shape *shape, int64_t stride[3])
-{
-    stride[2] = shape->row;
-    stride[1] = stride[2] * shape->extent[2];
-    stride[0] = stride[1] * shape->extent[1];
-}
-
-static void init_strides(const attune_problem *problem, const attune_call *call, int role, int64_t stride[3])
-{
-    struct shape shape = shape_of(problem, call, role);
-    if (has_head_dim(role)) {
-        stride_rows(problem, role, &shape, stride);
-        return;
-    }
-    stride_plain(&shape, stride);
-    for (int i = 0; i < 2; ++i) {
-        if ((role == ATTUNE_BIAS || (role == ATTUNE_LSE && problem->varlen)) && shape.extent[i] == 1) {
-            stride[i] = 0;
-        }
-    }
-}
+#include "core/shape.h"
 
 /* A program that was built when there were fewer roles leaves the rest out; the first four it needs. */
 static const at_sized sized = {.name = "call",
@@ -133,6 +24,23 @@ attune_status at_call_take(const attune_call *given, attune_call *room, const at
     return ATTUNE_OK;
 }
 
+/* As many pages as sequences of the longest lengths have when they share none. */
+static void init_pages(attune_call *call, const attune_problem *problem)
+{
+    const int64_t width = at_problem_table_width(problem, problem->seqlen_kv);
+    const int64_t pages = problem->batch * width; /* below 2^62 */
+    call->page_count = pages < AT_DIM_MAX ? pages : AT_DIM_MAX;
+    call->page_table_width = problem->slots ? 0 : width;
+}
+
+static void init_states(attune_call *call, const attune_problem *problem)
+{
+    if (problem->op == ATTUNE_MERGE) {
+        call->state_stride_o = call->batch * call->tensor[ATTUNE_STATE_O].stride[ATTUNE_STRIDE_BATCH];
+        call->state_stride_lse = call->batch * call->tensor[ATTUNE_STATE_LSE].stride[ATTUNE_STRIDE_BATCH];
+    }
+}
+
 static void init(attune_call *call, const attune_problem *problem)
 {
     *call = (attune_call){.size = sizeof *call};
@@ -144,13 +52,18 @@ static void init(attune_call *call, const attune_problem *problem)
     call->total_q = problem->batch * problem->seqlen_q;
     call->total_kv = problem->batch * problem->seqlen_kv;
     call->offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? problem->offset : 0;
+    call->total_new = problem->op == ATTUNE_APPEND ? problem->batch * problem->seqlen_q : 0;
+    call->states = problem->states;
+    init_pages(call, problem);
+    const uint64_t roles = at_call_roles(problem);
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         call->tensor[role].dtype = at_problem_dtype(problem, role);
         /* A MASK of sizes that are allowed without one may be too large for strides. */
-        if (role == ATTUNE_LSE || at_problem_needs(problem, (attune_role)role)) {
-            init_strides(problem, call, role, call->tensor[role].stride);
+        if ((roles >> role & 1u) != 0) {
+            at_shape_strides(problem, call, role, call->tensor[role].stride);
         }
     }
+    init_states(call, problem);
 }
 
 attune_status attune_call_init_sized(attune_call *call, const attune_problem *problem, size_t size)
@@ -172,6 +85,49 @@ static attune_status check_size(const char *name, int64_t value, int64_t least, 
     return ATTUNE_OK;
 }
 
+/* As check_size, of what only some problems have: `most` 0 says that this one has none. */
+static attune_status check_own_size(const char *name, int64_t value, int64_t least, int64_t most)
+{
+    AT_FAIL_IF(most == 0 && value != 0, ATTUNE_INVALID_ARGUMENT, "%s is %lld: 0 is needed, the problem has none", name,
+               (long long)value);
+    return check_size(name, value, least, most);
+}
+
+static attune_status check_page_sizes(const attune_problem *problem, const attune_call *call)
+{
+    const int64_t width = at_problem_table_width(problem, call->seqlen_kv);
+    if (problem->page_size == 0 || problem->slots) {
+        AT_FORWARD(check_own_size("page_table_width", call->page_table_width, 0, 0));
+    } else {
+        AT_FAIL_IF(call->page_table_width < width || call->page_table_width > AT_DIM_MAX, ATTUNE_INVALID_ARGUMENT,
+                   "page_table_width is %lld: %lld ... %lld is allowed, for seqlen_kv %lld in pages of %d",
+                   (long long)call->page_table_width, (long long)width, (long long)AT_DIM_MAX,
+                   (long long)call->seqlen_kv, problem->page_size);
+    }
+    /* An entry is taken to the nearest page that there is, so there must be one. */
+    return check_own_size("page_count", call->page_count, problem->page_size > 0 && call->seqlen_kv > 0,
+                          problem->page_size > 0 ? AT_DIM_MAX : 0);
+}
+
+/* Sizes that only some problems have. */
+static attune_status check_cache_sizes(const attune_problem *problem, const attune_call *call)
+{
+    const bool append = problem->op == ATTUNE_APPEND;
+    const bool merge = problem->op == ATTUNE_MERGE;
+    const int64_t rows = append ? call->batch * call->seqlen_q : 0;
+    if ((problem->page_size | problem->op | call->page_count | call->page_table_width | call->total_new | call->states |
+         call->state_stride_o | call->state_stride_lse) == 0) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(check_page_sizes(problem, call));
+    AT_FORWARD(check_own_size("total_new", call->total_new, problem->slots || problem->varlen ? 0 : rows, rows));
+    AT_FORWARD(check_own_size("states", call->states, merge, problem->states));
+    AT_FAIL_IF(!merge && (call->state_stride_o | call->state_stride_lse) != 0, ATTUNE_INVALID_ARGUMENT,
+               "state_stride_o is %lld, state_stride_lse %lld: 0 is needed, the problem has no states",
+               (long long)call->state_stride_o, (long long)call->state_stride_lse);
+    return ATTUNE_OK;
+}
+
 attune_status at_call_check_sizes(const attune_problem *problem, const attune_call *call)
 {
     AT_FORWARD(check_size("batch", call->batch, 1, problem->batch));
@@ -186,10 +142,7 @@ attune_status at_call_check_sizes(const attune_problem *problem, const attune_ca
         AT_FORWARD(check_size("total_q", call->total_q, 0, problem->batch * problem->seqlen_q));
         AT_FORWARD(check_size("total_kv", call->total_kv, 0, problem->batch * problem->seqlen_kv));
     }
-    AT_FAIL_IF((call->page_count | call->page_table_width | call->total_new | call->states | call->state_stride_o |
-                call->state_stride_lse) != 0,
-               ATTUNE_INVALID_ARGUMENT,
-               "page_count, page_table_width, total_new, states or state_stride: 0 is needed, the problem has none");
+    AT_FORWARD(check_cache_sizes(problem, call));
     return problem->offset_kind == ATTUNE_OFFSET_NUMBER ? check_size("offset", call->offset, -AT_DIM_MAX, AT_DIM_MAX)
                                                         : ATTUNE_OK;
 }
@@ -202,9 +155,9 @@ struct view {
     int role; /* or AT_WORKSPACE */
     uintptr_t begin;
     int64_t span; /* bytes from the first to the last */
-    int64_t extent[3];
-    int64_t stride[3]; /* bytes */
-    int64_t row;       /* bytes */
+    int64_t extent[AT_DIMENSIONS];
+    int64_t stride[AT_DIMENSIONS]; /* bytes */
+    int64_t row;                   /* bytes */
 };
 
 enum { VIEWS = AT_WORKSPACE + 1 };
@@ -213,13 +166,12 @@ enum { VIEWS = AT_WORKSPACE + 1 };
 struct check {
     const attune_problem *problem;
     const attune_call *call;
-    uint64_t needed; /* a bit for each role */
-    int align;       /* of Q, K, V and O, bytes */
+    uint64_t needed;  /* a bit for each role */
+    uint64_t allowed; /* the same and LSE, where it may be had */
+    int align;        /* of rows of a head dim, bytes */
     int count;
     struct view view[VIEWS]; /* buffers that have elements */
 };
-
-static const char *const dimension_names[3] = {"batch", "head", "sequence"};
 
 /* Whether a stride of 0, all indices reading the same elements, makes sense: never for outputs. */
 static bool may_repeat(int role, int dimension)
@@ -228,39 +180,42 @@ static bool may_repeat(int role, int dimension)
 }
 
 /* A stride of a dimension that has a second index. `align` is a power of two, in elements. */
-static attune_status check_stride(int role, int dimension, int64_t stride, int64_t row, int64_t align)
+static attune_status check_stride(const attune_problem *problem, int role, int dimension, int64_t stride, int64_t row,
+                                  int64_t align)
 {
     /* Rows of a bias may overlap, as a compact table of relative positions does; those of Q ... O may not. */
-    int64_t least = has_head_dim(role) ? row : 1;
+    const bool table = role == ATTUNE_PAGE_TABLE_K || role == ATTUNE_PAGE_TABLE_V;
+    int64_t least = at_role_has_head_dim(role) || table ? row : 1;
+    const char *name = at_dimension_name(problem, role, dimension);
     bool repeats = stride == 0 && may_repeat(role, dimension);
     AT_FAIL_IF(stride < least && !repeats, ATTUNE_INVALID_ARGUMENT,
-               "%s: the %s stride is %lld elements: at least %lld%s is needed", at_role_name(role),
-               dimension_names[dimension], (long long)stride, (long long)least,
-               may_repeat(role, dimension) ? ", or 0 to repeat," : "");
+               "%s: the %s stride is %lld elements: at least %lld%s is needed", at_role_name(role), name,
+               (long long)stride, (long long)least, may_repeat(role, dimension) ? ", or 0 to repeat," : "");
     AT_FAIL_IF((stride & (align - 1)) != 0, ATTUNE_INVALID_ARGUMENT,
                "%s: the %s stride is %lld elements: a multiple of %lld is needed, the problem's align",
-               at_role_name(role), dimension_names[dimension], (long long)stride, (long long)align);
+               at_role_name(role), name, (long long)stride, (long long)align);
     return ATTUNE_OK;
 }
 
 /* The view of a tensor whose extents are at least 1, its strides checked. */
-static attune_status view_tensor(const attune_tensor *tensor, int role, const struct shape *shape, int64_t align,
+static attune_status view_tensor(const struct check *check, int role, const at_shape *shape, int64_t align,
                                  struct view *view)
 {
+    const attune_tensor *tensor = &check->call->tensor[role];
     int64_t bytes = (int64_t)at_dtype_bytes(tensor->dtype);
     bool overflow = __builtin_mul_overflow(shape->row, bytes, &view->row);
     view->role = role;
     view->begin = (uintptr_t)tensor->data;
     view->span = view->row;
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < AT_DIMENSIONS; ++i) {
         int64_t more;
         view->extent[i] = shape->extent[i];
         view->stride[i] = 0;
         if (shape->extent[i] == 1) {
             continue;
         }
-        int64_t stride = is_array(role) ? 1 : tensor->stride[i];
-        AT_FORWARD(check_stride(role, i, stride, shape->row, align));
+        const int64_t stride = at_stride_of(check->call, role, i);
+        AT_FORWARD(check_stride(check->problem, role, i, stride, shape->row, align));
         overflow |= __builtin_mul_overflow(stride, bytes, &view->stride[i]);
         overflow |= __builtin_mul_overflow(view->stride[i], shape->extent[i] - 1, &more);
         overflow |= __builtin_add_overflow(view->span, more, &view->span);
@@ -281,33 +236,65 @@ static attune_status check_array(const attune_tensor *tensor, int role)
     return ATTUNE_OK;
 }
 
+static const char *name_of(const struct view *view)
+{
+    return view->role == AT_WORKSPACE ? "workspace" : at_role_name(view->role);
+}
+
+/* Whether no two indices of an output share a byte: each dimension, from the smallest stride up, steps over all that
+ * the ones before it span. */
+static attune_status check_distinct(const attune_problem *problem, const struct view *view)
+{
+    int64_t covered = view->row;
+    bool done[AT_DIMENSIONS] = {false};
+    for (int step = 0; step < AT_DIMENSIONS; ++step) {
+        int next = -1;
+        for (int i = 0; i < AT_DIMENSIONS; ++i) {
+            if (!done[i] && (next < 0 || view->stride[i] < view->stride[next])) {
+                next = i;
+            }
+        }
+        done[next] = true;
+        AT_FAIL_IF(view->extent[next] > 1 && view->stride[next] < covered, ATTUNE_INVALID_ARGUMENT,
+                   "%s: its elements overlap one another: the %s stride is %lld bytes, and what it steps over takes "
+                   "%lld",
+                   name_of(view), at_dimension_name(problem, view->role, next), (long long)view->stride[next],
+                   (long long)covered);
+        covered += (view->extent[next] - 1) * view->stride[next];
+    }
+    return ATTUNE_OK;
+}
+
 /* Everything about one tensor that is given or needed. */
 static attune_status check_tensor(struct check *check, int role)
 {
     const attune_problem *problem = check->problem;
     const attune_tensor *tensor = &check->call->tensor[role];
-    AT_FAIL_IF((check->needed >> role & 1u) == 0 && role != ATTUNE_LSE, ATTUNE_INVALID_ARGUMENT,
+    AT_FAIL_IF((check->allowed >> role & 1u) == 0, ATTUNE_INVALID_ARGUMENT,
                "%s is given, but the problem has none: leave its data NULL or plan for it", at_role_name(role));
     AT_FAIL_IF(tensor->dtype != at_problem_dtype(problem, role), ATTUNE_INVALID_ARGUMENT,
                "%s: its dtype is %s (%d): %s is needed", at_role_name(role), at_dtype_name(tensor->dtype),
                tensor->dtype, at_dtype_name(at_problem_dtype(problem, role)));
     AT_FAIL_IF(tensor->reserved != 0, ATTUNE_INVALID_ARGUMENT, "%s: reserved is %d: 0 is needed", at_role_name(role),
                tensor->reserved);
-    struct shape shape = shape_of(problem, check->call, role);
-    if (is_empty(&shape)) {
+    at_shape shape = at_shape_of(problem, check->call, role);
+    if (at_shape_is_empty(&shape)) {
         return ATTUNE_OK;
     }
     int bytes = (int)at_dtype_bytes(tensor->dtype);
-    int align = has_head_dim(role) ? check->align : bytes;
+    int align = at_role_has_head_dim(role) ? check->align : bytes;
     AT_FAIL_IF(tensor->data == NULL, ATTUNE_INVALID_ARGUMENT, "%s: its data is NULL, but the problem needs it",
                at_role_name(role));
     AT_FAIL_IF(((uintptr_t)tensor->data & (uintptr_t)(align - 1)) != 0, ATTUNE_INVALID_ARGUMENT,
                "%s: its data is %d bytes past a multiple of %d: a multiple is needed", at_role_name(role),
                (int)((uintptr_t)tensor->data & (uintptr_t)(align - 1)), align);
-    if (is_array(role)) {
+    if (at_role_is_array(role)) {
         AT_FORWARD(check_array(tensor, role));
     }
-    return view_tensor(tensor, role, &shape, align / bytes, &check->view[check->count++]);
+    struct view *view = &check->view[check->count++];
+    AT_FORWARD(view_tensor(check, role, &shape, align / bytes, view));
+    const bool pool = problem->page_size > 0 && (role == ATTUNE_K || role == ATTUNE_V);
+    return pool ? check_distinct(problem, view) : ATTUNE_OK;
 }
 
 static attune_status check_workspace(struct check *check)
@@ -326,7 +313,7 @@ static attune_status check_workspace(struct check *check)
                ATTUNE_INVALID_ARGUMENT, "workspace_bytes is %zu: that reaches beyond the end of memory",
                call->workspace_bytes);
     int64_t bytes = (int64_t)call->workspace_bytes;
-    check->view[check->count++] = (struct view){AT_WORKSPACE, begin, bytes, {1, 1, 1}, {0, 0, 0}, bytes};
+    check->view[check->count++] = (struct view){AT_WORKSPACE, begin, bytes, {1, 1, 1, 1}, {0, 0, 0, 0}, bytes};
     return ATTUNE_OK;
 }
 
@@ -335,6 +322,7 @@ static void begin_check(struct check *check, const attune_problem *problem, cons
     check->problem = problem;
     check->call = call;
     check->needed = at_problem_roles(problem);
+    check->allowed = at_call_roles(problem);
     check->align = at_problem_align(problem);
     check->count = 0;
 }
@@ -351,40 +339,12 @@ static attune_status check_buffers(struct check *check)
 
 /* ---- Overlap ---------------------------------------------------------------------------------------------------- */
 
-static const char *name_of(const struct view *view)
-{
-    return view->role == AT_WORKSPACE ? "workspace" : at_role_name(view->role);
-}
-
-/* Whether no two indices of an output share a byte: each dimension, from the smallest stride up, steps over all that
- * the ones before it span. */
-static attune_status check_distinct(const struct view *view)
-{
-    int64_t covered = view->row;
-    bool done[3] = {false, false, false};
-    for (int step = 0; step < 3; ++step) {
-        int next = -1;
-        for (int i = 0; i < 3; ++i) {
-            if (!done[i] && (next < 0 || view->stride[i] < view->stride[next])) {
-                next = i;
-            }
-        }
-        done[next] = true;
-        AT_FAIL_IF(view->extent[next] > 1 && view->stride[next] < covered, ATTUNE_INVALID_ARGUMENT,
-                   "%s: its elements overlap one another: the %s stride is %lld bytes, and what it steps over takes "
-                   "%lld",
-                   name_of(view), dimension_names[next], (long long)view->stride[next], (long long)covered);
-        covered += (view->extent[next] - 1) * view->stride[next];
-    }
-    return ATTUNE_OK;
-}
-
 /* Bytes from the first to the last that a view touches, counted modulo a stride: dimensions that step by multiples of
  * it come back to the same residues. */
 static int64_t residue_span(const struct view *view, int64_t modulus)
 {
     int64_t span = view->row;
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < AT_DIMENSIONS; ++i) {
         span += view->stride[i] % modulus != 0 ? (view->extent[i] - 1) * view->stride[i] : 0;
     }
     return span;
@@ -394,8 +354,8 @@ static int64_t residue_span(const struct view *view, int64_t modulus)
  * parts of one buffer relate, for example Q, K and V in [batch, seqlen, 3, heads, head_dim]. */
 static bool is_interleaved(const struct view *a, const struct view *b)
 {
-    for (int i = 0; i < 6; ++i) {
-        int64_t modulus = i < 3 ? a->stride[i] : b->stride[i - 3];
+    for (int i = 0; i < 2 * AT_DIMENSIONS; ++i) {
+        int64_t modulus = i < AT_DIMENSIONS ? a->stride[i] : b->stride[i - AT_DIMENSIONS];
         if (modulus == 0) {
             continue;
         }
@@ -424,10 +384,10 @@ static attune_status check_overlaps(const struct check *check)
 {
     for (int i = 0; i < check->count; ++i) {
         const struct view *output = &check->view[i];
-        if (!at_buffer_is_written(output->role)) {
+        if (!at_buffer_is_written(check->problem, output->role)) {
             continue;
         }
-        AT_FORWARD(check_distinct(output));
+        AT_FORWARD(check_distinct(check->problem, output));
         for (int other = 0; other < check->count; ++other) {
             if (other != i) {
                 AT_FORWARD(check_disjoint(output, &check->view[other]));
@@ -476,7 +436,7 @@ attune_status at_call_check_tensor(const attune_problem *problem, const attune_c
         return ATTUNE_OK;
     }
     *span = check.view[0].span;
-    return at_buffer_is_written(role) ? check_distinct(&check.view[0]) : ATTUNE_OK;
+    return at_buffer_is_written(problem, role) ? check_distinct(problem, &check.view[0]) : ATTUNE_OK;
 }
 
 #define SIZE(name) (UINT64_C(1) << ATTUNE_SIZE_##name)
@@ -501,47 +461,46 @@ uint64_t at_call_roles_of(uint64_t roles, uint64_t sizes)
 #undef SIZE
 
 /* Whether the strides of one shape, which passed, pass for another: of dimensions that had a second index. */
-static bool pass_too(const struct shape *from, const struct shape *to, bool written)
+static bool pass_too(const at_shape *from, const at_shape *to, bool written)
 {
-    bool pass = !is_empty(from) && !is_empty(to) && (!written || from->row == to->row);
-    for (int i = 0; i < 3; ++i) {
+    bool pass = !at_shape_is_empty(from) && !at_shape_is_empty(to) && (!written || from->row == to->row);
+    for (int i = 0; i < AT_DIMENSIONS; ++i) {
         pass = pass && (to->extent[i] == 1 || from->extent[i] > 1) && (!written || to->extent[i] <= from->extent[i]);
     }
     return pass;
 }
 
 /* Bytes from the first element to the last; false on overflow. */
-static bool span_of(const attune_tensor *tensor, const struct shape *shape, bool array, int64_t *span)
+static bool span_of(const attune_call *call, int role, const at_shape *shape, int64_t *span)
 {
     int64_t last = shape->row - 1;
     bool overflow = false;
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < AT_DIMENSIONS; ++i) {
         int64_t more;
-        overflow |= __builtin_mul_overflow(shape->extent[i] - 1, array ? 1 : tensor->stride[i], &more);
+        overflow |= __builtin_mul_overflow(shape->extent[i] - 1, at_stride_of(call, role, i), &more);
         overflow |= __builtin_add_overflow(last, shape->extent[i] > 1 ? more : 0, &last);
     }
-    overflow |= __builtin_mul_overflow(last + 1, (int64_t)at_dtype_bytes(tensor->dtype), span);
+    overflow |= __builtin_mul_overflow(last + 1, (int64_t)at_dtype_bytes(call->tensor[role].dtype), span);
     return !overflow;
 }
 
 at_extents at_call_extents(const attune_problem *problem, const attune_call *from, const attune_call *to, int role,
                            int64_t *span)
 {
-    const struct shape its = shape_of(problem, from, role);
-    const struct shape other = shape_of(problem, to, role);
-    if (((its.extent[0] ^ other.extent[0]) | (its.extent[1] ^ other.extent[1]) | (its.extent[2] ^ other.extent[2]) |
-         (its.row ^ other.row)) == 0) {
+    const at_shape its = at_shape_of(problem, from, role);
+    const at_shape other = at_shape_of(problem, to, role);
+    if (memcmp(&its, &other, sizeof its) == 0) {
         return AT_EXTENTS_SAME;
     }
-    return to->tensor[role].data != NULL && pass_too(&its, &other, at_buffer_is_written(role)) &&
-                   span_of(&to->tensor[role], &other, is_array(role), span)
+    return to->tensor[role].data != NULL && pass_too(&its, &other, at_buffer_is_written(problem, role)) &&
+                   span_of(to, role, &other, span)
                ? AT_EXTENTS_SPAN
                : AT_EXTENTS_CHECK;
 }
 
 uint64_t at_call_roles(const attune_problem *problem)
 {
-    return at_problem_roles(problem) | UINT64_C(1) << ATTUNE_LSE;
+    return at_problem_roles(problem) | at_problem_writes(problem);
 }
 
 /* ---- Args ------------------------------------------------------------------------------------------------------- */
@@ -551,11 +510,10 @@ static void fill_tensor(const attune_problem *problem, const attune_call *call, 
     if (call->tensor[role].data == NULL) {
         return;
     }
-    struct shape shape = shape_of(problem, call, role);
+    at_shape shape = at_shape_of(problem, call, role);
     *tensor = call->tensor[role];
     for (int i = 0; i < 3; ++i) {
-        int64_t stride = is_array(role) ? 1 : tensor->stride[i];
-        tensor->stride[i] = shape.extent[i] > 1 ? stride : 0;
+        tensor->stride[i] = shape.extent[i] > 1 ? at_stride_of(call, role, i) : 0;
     }
 }
 
@@ -566,8 +524,16 @@ static void fill_sizes(const attune_problem *problem, const attune_call *call, a
     args->heads_kv = call->heads_kv;
     args->seqlen_q = call->seqlen_q;
     args->seqlen_kv = call->seqlen_kv;
-    args->total_q = problem->varlen ? call->total_q : call->batch * call->seqlen_q;
-    args->total_kv = problem->varlen ? call->total_kv : call->batch * call->seqlen_kv;
+    const bool append = problem->op == ATTUNE_APPEND;
+    const bool packed = problem->varlen && problem->page_size == 0 && !append;
+    args->total_q = append ? call->total_new : problem->varlen ? call->total_q : call->batch * call->seqlen_q;
+    args->total_kv = packed ? call->total_kv : call->batch * call->seqlen_kv;
+    args->page_table_width = (attune_i32)call->page_table_width;
+    args->page_count = call->page_count;
+    args->total_new = call->total_new;
+    args->states = (attune_i32)call->states;
+    args->state_stride_o = call->states > 1 ? call->state_stride_o : 0;
+    args->state_stride_lse = call->states > 1 ? call->state_stride_lse : 0;
     args->offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? call->offset : 0;
 }
 
@@ -599,6 +565,7 @@ void at_call_args(const attune_problem *problem, const attune_call *call, attune
     args->window_left = problem->window_left;
     args->window_right = problem->window_right;
     args->offset_kind = problem->offset_kind;
+    args->page_size = problem->page_size;
     fill_sizes(problem, call, args);
     fill_workspace(call, args);
     fill_tensors(problem, call, at_call_roles(problem), args);

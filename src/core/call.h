@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "attune/kernel.h"
+#include "core/problem.h"
 
 enum { AT_WORKSPACE = ATTUNE_ROLE_COUNT }; /* among buffers, after the roles */
 _Static_assert(AT_WORKSPACE < 32, "a bit for each buffer");
@@ -25,14 +25,14 @@ typedef struct at_change {
 enum { AT_SIZE_WORKSPACE = ATTUNE_SIZE_COUNT };
 #define AT_CHANGE_ALL ((at_change){UINT64_MAX, UINT64_MAX, UINT64_MAX})
 
-static inline bool at_buffer_is_written(int buffer)
+static inline bool at_buffer_is_written(const attune_problem *problem, int buffer)
 {
-    return buffer == ATTUNE_O || buffer == ATTUNE_LSE || buffer == AT_WORKSPACE;
+    return ((at_problem_writes(problem) | UINT64_C(1) << AT_WORKSPACE) >> buffer & 1u) != 0;
 }
 
 /* Checks everything about a call that does not need to read its buffers: sizes against the problem's, roles present,
- * dtypes, strides (sign, alignment, overflow of extents), pointers' alignment, overlap of O and LSE with any other
- * buffer. The error names the field, the value and the limit. */
+ * dtypes, strides (sign, alignment, overflow of extents), pointers' alignment, overlap of what is written with any
+ * other buffer. The error names the field, the value and the limit. */
 attune_status at_call_check(const attune_problem *problem, const attune_call *call);
 /* The same, and of a call that passes, its spans. */
 attune_status at_call_check_spans(const attune_problem *problem, const attune_call *call, at_spans *spans);
@@ -46,7 +46,7 @@ void at_call_copy(attune_call *to, const attune_call *from, uint64_t roles);
  * and the spans are lost. `roles` as above. */
 bool at_call_change(const attune_problem *problem, uint64_t roles, const attune_call *from, const attune_call *to,
                     at_spans *spans, at_change *change);
-/* A bit for each role that a call may have: those that the problem needs, and LSE. */
+/* A bit for each role that a call may have: those that the problem needs, and LSE where there is an O. */
 uint64_t at_call_roles(const attune_problem *problem);
 /* The sizes alone: buffers need not be known to ask how much workspace a call takes. */
 attune_status at_call_check_sizes(const attune_problem *problem, const attune_call *call);

@@ -82,6 +82,13 @@ _Static_assert(offsetof(attune_call, tensor) + sizeof((attune_call *)0)->tensor 
                    offsetof(attune_call, tensor) == offsetof(attune_call, workspace) + 3 * sizeof(void *),
                "every field is compared");
 
+/* Whether page_count ... state_stride_lse are the same. */
+static bool have_like_caches(const attune_call *from, const attune_call *to)
+{
+    const size_t first = offsetof(attune_call, page_count);
+    return memcmp((const char *)from + first, (const char *)to + first, offsetof(attune_call, workspace) - first) == 0;
+}
+
 /* The sizes of a call, in the order of attune_size. */
 enum { CALL_SIZES = ATTUNE_SIZE_TOTAL_KV + 1 };
 _Static_assert(offsetof(attune_call, total_kv) - offsetof(attune_call, batch) ==
@@ -180,13 +187,13 @@ static bool is_apart(const attune_call *call, const at_spans *spans, int buffer)
 }
 
 /* Whether no buffer reaches beyond the end of memory, and what is written lies apart from all else. */
-static bool are_in_place(const attune_call *call, const at_spans *spans)
+static bool are_in_place(const attune_problem *problem, const attune_call *call, const at_spans *spans)
 {
     bool fine = true;
     for (uint64_t left = spans->present; fine && left != 0; left &= left - 1) {
         const int buffer = __builtin_ctzll(left);
         fine = end_of(call, spans, buffer) >= begin_of(call, buffer) &&
-               (!at_buffer_is_written(buffer) || is_apart(call, spans, buffer));
+               (!at_buffer_is_written(problem, buffer) || is_apart(call, spans, buffer));
     }
     return fine;
 }
@@ -194,7 +201,7 @@ static bool are_in_place(const attune_call *call, const at_spans *spans)
 bool at_call_change(const attune_problem *problem, uint64_t roles, const attune_call *from, const attune_call *to,
                     at_spans *spans, at_change *change)
 {
-    if (!compare(from, to, roles, change)) {
+    if (!compare(from, to, roles, change) || !have_like_caches(from, to)) {
         return false;
     }
     uint64_t check = change->shaped;
@@ -202,5 +209,5 @@ bool at_call_change(const attune_problem *problem, uint64_t roles, const attune_
         return false;
     }
     spans->bytes[AT_WORKSPACE] = (int64_t)to->workspace_bytes;
-    return are_in_place(to, spans);
+    return are_in_place(problem, to, spans);
 }

@@ -23,7 +23,8 @@ static bool has_bit(uint32_t bits, int index)
 static bool covers_op(const attune_capability *can, const question *of, attune_reason *reason)
 {
     return has_bit(can->ops, of->problem->op) ||
-           attune_refuse(reason, "op %d: kernel %s does not compute it", of->problem->op, of->kernel->name);
+           attune_refuse(reason, "op %d (%s): kernel %s does not compute it", of->problem->op,
+                         at_op_name(of->problem->op), of->kernel->name);
 }
 
 /* "fp32, fp16 or bf16": the names of the bits, of which there are `count`. */
@@ -66,12 +67,14 @@ static bool covers_role_dtypes(const attune_capability *can, const question *of,
 /* A feature in words, with its value where it has one. */
 static void name_feature(const attune_problem *p, int bit, char text[96])
 {
-    static const char *const names[] = {"causal", "window", "softcap", "bias",   "mask",
-                                        "alibi",  "sink",   "seqused", "varlen", "strict"};
+    static const char *const names[] = {"causal",  "window", "softcap", "bias", "mask",   "alibi", "sink",
+                                        "seqused", "varlen", "strict",  "page", "vtable", "draft", "slots"};
     if (bit == __builtin_ctz(ATTUNE_FEATURE_WINDOW)) {
         (void)snprintf(text, 96, "window %lld:%lld", (long long)p->window_left, (long long)p->window_right);
     } else if (bit == __builtin_ctz(ATTUNE_FEATURE_SOFTCAP)) {
         (void)snprintf(text, 96, "softcap %g", (double)p->softcap);
+    } else if (bit == __builtin_ctz(ATTUNE_FEATURE_PAGED)) {
+        (void)snprintf(text, 96, "page %d", p->page_size);
     } else if (bit == __builtin_ctz(ATTUNE_FEATURE_BIAS)) {
         (void)snprintf(text, 96, "bias %s", at_bias_name(p->bias));
     } else if (bit < (int)(sizeof names / sizeof names[0])) {

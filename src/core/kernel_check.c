@@ -62,11 +62,12 @@ static attune_status check_capability(const attune_kernel *kernel, const attune_
 {
     const uint32_t steps = ATTUNE_BIT(ATTUNE_STEP_GEMM + 1) - 1;
     const uint32_t positions = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_ALIBI;
-    REFUSE_IF(can->ops == 0 || (can->ops & ~ATTUNE_BIT(ATTUNE_FORWARD)) != 0,
-              "ops are 0x%x: ATTUNE_BIT(ATTUNE_FORWARD) is what there is", can->ops);
+    const uint32_t ops = ATTUNE_BIT(ATTUNE_FORWARD) | ATTUNE_BIT(ATTUNE_APPEND) | ATTUNE_BIT(ATTUNE_MERGE);
+    const uint32_t features = ATTUNE_FEATURES_FORWARD | ATTUNE_FEATURES_CACHE;
+    REFUSE_IF(can->ops == 0 || (can->ops & ~ops) != 0,
+              "ops are 0x%x: some of 0x%x are needed, for example ATTUNE_BIT(ATTUNE_FORWARD)", can->ops, ops);
     REFUSE_IF(can->dtypes == 0, "dtypes are none");
-    REFUSE_IF((can->features & ~(uint32_t)ATTUNE_FEATURES_FORWARD) != 0, "features are 0x%x: only 0x%x are known",
-              can->features, (uint32_t)ATTUNE_FEATURES_FORWARD);
+    REFUSE_IF((can->features & ~features) != 0, "features are 0x%x: only 0x%x are known", can->features, features);
     REFUSE_IF((can->features & ATTUNE_FEATURE_STRICT) != 0 && (kernel->traits & ATTUNE_TRAIT_TAINTS) != 0,
               "features have STRICT, but the traits TAINTS");
     REFUSE_IF((can->features & positions) != 0 && can->offsets == 0,

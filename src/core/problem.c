@@ -32,6 +32,8 @@ static const struct {
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
 
+static const char *const op_names[] = {[ATTUNE_FORWARD] = "fwd", [ATTUNE_APPEND] = "append", [ATTUNE_MERGE] = "merge"};
+
 static const char *const dtype_names[ATTUNE_DTYPE_COUNT] = {"fp32", "fp16", "bf16", "int32", "bool"};
 static const unsigned char dtype_bytes[ATTUNE_DTYPE_COUNT] = {4, 2, 2, 4, 1};
 static const char *const role_names[ATTUNE_ROLE_COUNT] = {
@@ -48,13 +50,19 @@ static const uint8_t own_dtypes[ATTUNE_ROLE_COUNT] = {
     [ATTUNE_USED_KV] = ATTUNE_INT32 + 1,      [ATTUNE_DSINK] = ATTUNE_FP32 + 1,
     [ATTUNE_DLSE] = ATTUNE_FP32 + 1,          [ATTUNE_PAGE_TABLE_K] = ATTUNE_INT32 + 1,
     [ATTUNE_PAGE_TABLE_V] = ATTUNE_INT32 + 1, [ATTUNE_SLOTS] = ATTUNE_INT32 + 1,
-    [ATTUNE_DRAFT_MASK] = ATTUNE_BOOL + 1,    [ATTUNE_SCALE_Q] = ATTUNE_FP32 + 1,
+    [ATTUNE_DRAFT_MASK] = ATTUNE_INT32 + 1,   [ATTUNE_SCALE_Q] = ATTUNE_FP32 + 1,
     [ATTUNE_SCALE_K] = ATTUNE_FP32 + 1,       [ATTUNE_SCALE_V] = ATTUNE_FP32 + 1,
     [ATTUNE_SCALE_O] = ATTUNE_FP32 + 1,       [ATTUNE_STATE_LSE] = ATTUNE_FP32 + 1};
 /* Roles whose dtype a problem may state. */
 static const uint8_t stated_dtypes[] = {ATTUNE_K, ATTUNE_V, ATTUNE_O, ATTUNE_BIAS};
 static const char *const bias_names[] = {"?", "1x1", "bx1", "1xh", "bxh"};
 static const char *const layout_names[] = {"bhsd", "bshd"};
+
+const char *at_op_name(int op)
+{
+    const bool known = op >= 0 && op < (int)(sizeof op_names / sizeof *op_names) && op_names[op] != NULL;
+    return known ? op_names[op] : "?";
+}
 
 size_t at_dtype_bytes(int dtype)
 {
@@ -140,6 +148,7 @@ int at_problem_dtype(const attune_problem *problem, int role)
     if (own_dtypes[role] != 0) {
         return own_dtypes[role] - 1;
     }
+    role = role == ATTUNE_NEW_K ? ATTUNE_K : role == ATTUNE_NEW_V ? ATTUNE_V : role; /* copied as they are */
     return problem->role_dtype[role] != 0 ? problem->role_dtype[role] - 1 : problem->dtype;
 }
 
@@ -192,6 +201,8 @@ int32_t at_problem_layout_default(const attune_problem *problem)
     return problem->varlen ? ATTUNE_BSHD : ATTUNE_BHSD;
 }
 
+#define ROLE(name) (UINT64_C(1) << ATTUNE_##name)
+
 uint32_t at_problem_features(const attune_problem *problem)
 {
     uint32_t features = 0;
@@ -205,19 +216,46 @@ uint32_t at_problem_features(const attune_problem *problem)
     features |= problem->seqused_kv ? ATTUNE_FEATURE_SEQUSED : 0u;
     features |= problem->varlen ? ATTUNE_FEATURE_VARLEN : 0u;
     features |= problem->strict ? ATTUNE_FEATURE_STRICT : 0u;
+    features |= problem->page_size > 0 ? ATTUNE_FEATURE_PAGED : 0u;
+    features |= problem->page_table_v ? ATTUNE_FEATURE_PAGED_V : 0u;
+    features |= problem->draft_mask ? ATTUNE_FEATURE_DRAFT : 0u;
+    features |= problem->slots ? ATTUNE_FEATURE_SLOTS : 0u;
     return features;
 }
 
+/* Those that hold the inputs and outputs of an operation, whatever its features. */
+static const uint64_t op_roles[] = {
+    [ATTUNE_FORWARD] = ROLE(Q) | ROLE(K) | ROLE(V) | ROLE(O),
+    [ATTUNE_APPEND] = ROLE(K) | ROLE(V) | ROLE(NEW_K) | ROLE(NEW_V),
+    [ATTUNE_MERGE] = ROLE(STATE_O) | ROLE(STATE_LSE) | ROLE(O),
+};
+
 uint64_t at_problem_roles(const attune_problem *problem)
 {
-    uint64_t roles = 1u << ATTUNE_Q | 1u << ATTUNE_K | 1u << ATTUNE_V | 1u << ATTUNE_O;
-    roles |= problem->bias != ATTUNE_BIAS_NONE ? 1u << ATTUNE_BIAS : 0u;
-    roles |= problem->mask ? 1u << ATTUNE_MASK : 0u;
-    roles |= problem->sink ? 1u << ATTUNE_SINK : 0u;
-    roles |= problem->alibi ? 1u << ATTUNE_SLOPES : 0u;
-    roles |= problem->varlen ? 1u << ATTUNE_CU_Q | 1u << ATTUNE_CU_KV : 0u;
-    roles |= problem->seqused_kv ? 1u << ATTUNE_USED_KV : 0u;
+    const bool paged = problem->page_size > 0 && !problem->slots;
+    uint64_t roles = op_roles[problem->op];
+    roles |= problem->bias != ATTUNE_BIAS_NONE ? ROLE(BIAS) : 0;
+    roles |= problem->mask ? ROLE(MASK) : 0;
+    roles |= problem->sink ? ROLE(SINK) : 0;
+    roles |= problem->alibi ? ROLE(SLOPES) : 0;
+    roles |= problem->varlen ? ROLE(CU_Q) : 0;
+    roles |= problem->varlen && problem->op == ATTUNE_FORWARD && !paged ? ROLE(CU_KV) : 0;
+    roles |= problem->seqused_kv ? ROLE(USED_KV) : 0;
+    roles |= paged ? ROLE(PAGE_TABLE_K) : 0;
+    roles |= problem->page_table_v ? ROLE(PAGE_TABLE_V) : 0;
+    roles |= problem->draft_mask ? ROLE(DRAFT_MASK) : 0;
+    roles |= problem->slots ? ROLE(SLOTS) : 0;
     return roles;
+}
+
+uint64_t at_problem_writes(const attune_problem *problem)
+{
+    return problem->op == ATTUNE_APPEND ? ROLE(K) | ROLE(V) : ROLE(O) | ROLE(LSE);
+}
+
+int64_t at_problem_table_width(const attune_problem *problem, int64_t seqlen_kv)
+{
+    return problem->page_size > 0 ? (seqlen_kv + problem->page_size - 1) / problem->page_size : 0;
 }
 
 bool at_problem_needs(const attune_problem *problem, attune_role role)
@@ -248,11 +286,11 @@ attune_problem at_problem_canonical(const attune_problem *problem)
     return canonical;
 }
 
-enum { WORDS = 26 };
+enum { OLD_WORDS = 26, WORDS = OLD_WORDS + 5 };
 
 /* Every field of the canonical form but the struct's size as a number, and the seed, so that equality and the hash see
  * the same and no padding. NOTE: in the order of ABI 2, whose causal masks were a switch and whose problems had the
- * seed, so that hashes, which seed inputs, stay. */
+ * seed, so that hashes, which seed inputs, stay; what came later is behind that. */
 static void words_of(const attune_problem *problem, uint64_t length_seed, uint64_t word[WORDS])
 {
     attune_problem canonical = at_problem_canonical(problem);
@@ -280,10 +318,15 @@ static void words_of(const attune_problem *problem, uint64_t length_seed, uint64
     word[at++] = (uint64_t)canonical.layout;
     word[at++] = (uint64_t)canonical.bias;
     word[at++] = (uint64_t)canonical.align;
-    word[at] = canonical.varlen ? length_seed : 0;
+    word[at++] = canonical.varlen ? length_seed : 0;
+    word[at++] = (uint64_t)canonical.page_size;
+    word[at++] = (uint64_t)canonical.page_table_v;
+    word[at++] = (uint64_t)canonical.draft_mask;
+    word[at++] = (uint64_t)canonical.slots;
+    word[at] = (uint64_t)canonical.states;
 }
 
-_Static_assert(AT_FIELD_COUNT + SWITCHES + 13 == WORDS, "one word for each field");
+_Static_assert(AT_FIELD_COUNT + SWITCHES + 13 == OLD_WORDS, "one word for each field");
 
 bool at_problem_equal(const attune_problem *a, const attune_problem *b)
 {
@@ -306,7 +349,11 @@ uint64_t at_test_problem_hash(const at_test_problem *test)
     uint64_t word[WORDS];
     uint64_t hash = 0x617474756e65u;
     words_of(&test->problem, test->length_seed, word);
-    for (int i = 0; i < WORDS; ++i) {
+    int words = WORDS;
+    while (words > OLD_WORDS && word[words - 1] == 0) {
+        --words;
+    }
+    for (int i = 0; i < words; ++i) {
         hash = (hash ^ word[i]) * 0xff51afd7ed558ccdu;
         hash ^= hash >> 32;
     }
@@ -341,8 +388,9 @@ static attune_status check_sizes(const attune_problem *problem)
 
 static attune_status check_kinds(const attune_problem *problem)
 {
-    AT_FAIL_IF(problem->op != ATTUNE_FORWARD, ATTUNE_INVALID_PROBLEM, "op is %d: only %d (fwd) is known", problem->op,
-               ATTUNE_FORWARD);
+    AT_FAIL_IF(*at_op_name(problem->op) == '?', ATTUNE_INVALID_PROBLEM,
+               "op is %d: %d (fwd), %d (append) or %d (merge) is needed", problem->op, ATTUNE_FORWARD, ATTUNE_APPEND,
+               ATTUNE_MERGE);
     AT_FAIL_IF(problem->dtype < 0 || problem->dtype > ATTUNE_BF16, ATTUNE_INVALID_PROBLEM,
                "dtype is %d (%s): fp32, fp16 or bf16 is needed", problem->dtype, at_dtype_name(problem->dtype));
     AT_FAIL_IF(problem->offset_kind < 0 || problem->offset_kind > ATTUNE_OFFSET_NUMBER, ATTUNE_INVALID_PROBLEM,
@@ -431,9 +479,13 @@ static attune_status check_products(const attune_problem *problem)
 {
     const attune_problem *p = problem;
     AT_FORWARD(check_elements("Q", p->batch, p->heads_q, p->seqlen_q, row_of(p, ATTUNE_Q)));
-    AT_FORWARD(check_elements("K", p->batch, p->heads_kv, p->seqlen_kv, row_of(p, ATTUNE_K)));
-    AT_FORWARD(check_elements("V", p->batch, p->heads_kv, p->seqlen_kv, row_of(p, ATTUNE_V)));
+    const int64_t keys = p->page_size > 0 ? at_problem_table_width(p, p->seqlen_kv) * p->page_size : p->seqlen_kv;
+    AT_FORWARD(check_elements("K", p->batch, p->heads_kv, keys, row_of(p, ATTUNE_K)));
+    AT_FORWARD(check_elements("V", p->batch, p->heads_kv, keys, row_of(p, ATTUNE_V)));
     AT_FORWARD(check_elements("O", p->batch, p->heads_q, p->seqlen_q, row_of(p, ATTUNE_O)));
+    if (p->op == ATTUNE_MERGE) {
+        return check_elements("STATE_O", p->batch * p->states, p->heads_q, p->seqlen_q, row_of(p, ATTUNE_O));
+    }
     if (p->bias != ATTUNE_BIAS_NONE) {
         bool of_batch = p->bias == ATTUNE_BIAS_BX1 || p->bias == ATTUNE_BIAS_BXH;
         bool of_heads = p->bias == ATTUNE_BIAS_1XH || p->bias == ATTUNE_BIAS_BXH;
@@ -441,6 +493,128 @@ static attune_status check_products(const attune_problem *problem)
             check_elements("BIAS", of_batch ? p->batch : 1, of_heads ? p->heads_q : 1, p->seqlen_q, p->seqlen_kv));
     }
     return p->mask ? check_elements("MASK", p->batch, p->heads_q, p->seqlen_q, p->seqlen_kv) : ATTUNE_OK;
+}
+
+/* What only some operations have, and its value where there is none. */
+static const struct {
+    const char *name;
+    size_t offset;
+    int64_t none;
+    uint32_t ops; /* a bit for each */
+} owned[] = {
+#define OWNED(field, none, ops)                                                                                        \
+    {                                                                                                                  \
+#field, offsetof(attune_problem, field), none, ops                                                             \
+    }
+    OWNED(offset_kind, ATTUNE_OFFSET_BOTTOM_RIGHT, ATTUNE_BIT(ATTUNE_FORWARD)),
+    OWNED(bias, ATTUNE_BIAS_NONE, ATTUNE_BIT(ATTUNE_FORWARD)),
+    OWNED(mask, 0, ATTUNE_BIT(ATTUNE_FORWARD)),
+    OWNED(alibi, 0, ATTUNE_BIT(ATTUNE_FORWARD)),
+    OWNED(sink, 0, ATTUNE_BIT(ATTUNE_FORWARD) | ATTUNE_BIT(ATTUNE_MERGE)),
+    OWNED(seqused_kv, 0, ATTUNE_BIT(ATTUNE_FORWARD) | ATTUNE_BIT(ATTUNE_APPEND)),
+    OWNED(strict, 0, ATTUNE_BIT(ATTUNE_FORWARD)),
+    OWNED(varlen, 0, ATTUNE_BIT(ATTUNE_FORWARD) | ATTUNE_BIT(ATTUNE_APPEND)),
+    OWNED(page_size, 0, ATTUNE_BIT(ATTUNE_FORWARD) | ATTUNE_BIT(ATTUNE_APPEND)),
+    OWNED(page_table_v, 0, ATTUNE_BIT(ATTUNE_FORWARD) | ATTUNE_BIT(ATTUNE_APPEND)),
+    OWNED(draft_mask, 0, ATTUNE_BIT(ATTUNE_FORWARD)),
+    OWNED(slots, 0, ATTUNE_BIT(ATTUNE_APPEND)),
+    OWNED(states, 0, ATTUNE_BIT(ATTUNE_MERGE)),
+    OWNED(reserved, 0, 0),
+#undef OWNED
+};
+
+static attune_status check_owned(const attune_problem *problem)
+{
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; ++i) {
+        int32_t value;
+        memcpy(&value, (const char *)problem + owned[i].offset, sizeof value);
+        AT_FAIL_IF(value != owned[i].none && (owned[i].ops & ATTUNE_BIT(problem->op)) == 0, ATTUNE_INVALID_PROBLEM,
+                   "%s is %d: %d is needed, %s has none", owned[i].name, value, (int)owned[i].none,
+                   at_op_name(problem->op));
+    }
+    if (problem->op == ATTUNE_FORWARD) {
+        return ATTUNE_OK;
+    }
+    AT_FAIL_IF(problem->scale != 0.0f || problem->softcap != 0.0f || problem->window_left != -1 ||
+                   problem->window_right != -1,
+               ATTUNE_INVALID_PROBLEM, "scale %g, softcap %g or window %lld:%lld: %s has none", (double)problem->scale,
+               (double)problem->softcap, (long long)problem->window_left, (long long)problem->window_right,
+               at_op_name(problem->op));
+    AT_FAIL_IF(problem->heads_q != problem->heads_kv, ATTUNE_INVALID_PROBLEM,
+               "heads_q (h) is %lld, heads_kv (hkv) %lld: %s has heads of one kind", (long long)problem->heads_q,
+               (long long)problem->heads_kv, at_op_name(problem->op));
+    return ATTUNE_OK;
+}
+
+static attune_status check_cache(const attune_problem *p)
+{
+    const struct {
+        const char *name;
+        int32_t value;
+    } more[] = {{"page_table_v", p->page_table_v}, {"draft_mask", p->draft_mask}, {"slots", p->slots}};
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; ++i) {
+        AT_FAIL_IF(more[i].value != 0 && more[i].value != 1, ATTUNE_INVALID_PROBLEM, "%s is %d: 0 or 1 is needed",
+                   more[i].name, more[i].value);
+    }
+    AT_FAIL_IF(p->page_size < 0 || p->page_size > AT_PAGE_MAX, ATTUNE_INVALID_PROBLEM,
+               "page_size (page) is %d: 1 ... %d rows are allowed, or 0 for no pages", p->page_size, AT_PAGE_MAX);
+    AT_FAIL_IF(p->page_table_v && (p->page_size == 0 || p->slots), ATTUNE_INVALID_PROBLEM,
+               "page_table_v (vtable) is 1: pages are needed, and no slots");
+    AT_FAIL_IF(p->page_size > 0 && p->varlen && !p->seqused_kv, ATTUNE_INVALID_PROBLEM,
+               "seqused_kv (seqused) is 0: with page_size and varlen, lengths in USED_KV are needed");
+    return ATTUNE_OK;
+}
+
+static attune_status check_draft(const attune_problem *p)
+{
+    if (!p->draft_mask) {
+        return ATTUNE_OK;
+    }
+    AT_FAIL_IF(p->seqlen_q > AT_DRAFT_MAX, ATTUNE_INVALID_PROBLEM,
+               "seqlen_q (sq) is %lld: at most %d rows are allowed with draft_mask, a bit for each",
+               (long long)p->seqlen_q, AT_DRAFT_MAX);
+    AT_FAIL_IF(p->window_left != -1 || p->window_right != -1, ATTUNE_INVALID_PROBLEM,
+               "window is %lld:%lld: -1:-1 is needed with draft_mask, which says what its rows see",
+               (long long)p->window_left, (long long)p->window_right);
+    AT_FAIL_IF(p->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT, ATTUNE_INVALID_PROBLEM,
+               "offset_kind is %d: 0 (br) is needed with draft_mask, drafts being a sequence's last rows",
+               p->offset_kind);
+    return ATTUNE_OK;
+}
+
+static attune_status check_append(const attune_problem *p)
+{
+    AT_FAIL_IF(p->slots == p->seqused_kv, ATTUNE_INVALID_PROBLEM,
+               "slots is %d and seqused_kv (seqused) %d: append needs one of them, to know where rows go", p->slots,
+               p->seqused_kv);
+    AT_FAIL_IF(p->slots && p->varlen, ATTUNE_INVALID_PROBLEM, "varlen is 1: 0 is needed, slots knowing no sequences");
+    AT_FAIL_IF(p->role_dtype[ATTUNE_O] != 0, ATTUNE_INVALID_PROBLEM, "role_dtype[O] is %d: append has no O",
+               p->role_dtype[ATTUNE_O]);
+    return ATTUNE_OK;
+}
+
+static attune_status check_merge(const attune_problem *p)
+{
+    AT_FAIL_IF(p->states < 1 || p->states > AT_STATES_MAX, ATTUNE_INVALID_PROBLEM, "states is %d: 1 ... %d is allowed",
+               p->states, AT_STATES_MAX);
+    AT_FAIL_IF(p->seqlen_kv != 0, ATTUNE_INVALID_PROBLEM, "seqlen_kv (skv) is %lld: 0 is needed, merge has no keys",
+               (long long)p->seqlen_kv);
+    AT_FAIL_IF(p->head_dim_v != p->head_dim_qk, ATTUNE_INVALID_PROBLEM,
+               "head_dim_v (dv) is %d: as head_dim_qk (d), %d, is needed, merge having one", p->head_dim_v,
+               p->head_dim_qk);
+    AT_FAIL_IF((p->role_dtype[ATTUNE_K] | p->role_dtype[ATTUNE_V]) != 0, ATTUNE_INVALID_PROBLEM,
+               "role_dtype[K] is %d, role_dtype[V] %d: merge has neither", p->role_dtype[ATTUNE_K],
+               p->role_dtype[ATTUNE_V]);
+    return ATTUNE_OK;
+}
+
+static attune_status check_operation(const attune_problem *problem)
+{
+    AT_FORWARD(check_owned(problem));
+    AT_FORWARD(check_cache(problem));
+    AT_FORWARD(check_draft(problem));
+    AT_FORWARD(problem->op == ATTUNE_APPEND ? check_append(problem) : ATTUNE_OK);
+    return problem->op == ATTUNE_MERGE ? check_merge(problem) : ATTUNE_OK;
 }
 
 attune_status at_problem_take(const attune_problem *given, attune_problem *problem)
@@ -451,6 +625,7 @@ attune_status at_problem_take(const attune_problem *given, attune_problem *probl
     AT_FORWARD(check_kinds(problem));
     AT_FORWARD(check_dtypes(problem));
     AT_FORWARD(check_values(problem));
+    AT_FORWARD(check_operation(problem));
     return check_products(problem);
 }
 
@@ -498,6 +673,9 @@ double attune_problem_flops(const attune_problem *problem)
     attune_problem p;
     if (at_problem_take(problem, &p) != ATTUNE_OK) {
         return 0.0;
+    }
+    if (p.op != ATTUNE_FORWARD) {
+        return 2.0 * p.states * (double)p.batch * (double)p.heads_q * (double)p.seqlen_q * p.head_dim_v;
     }
     double pairs = (double)at_problem_pairs(&p, p.seqlen_q, p.seqlen_kv);
     return 2.0 * (p.head_dim_qk + p.head_dim_v) * pairs * (double)p.batch * (double)p.heads_q;

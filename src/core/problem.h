@@ -29,10 +29,14 @@ extern const at_size_field at_size_fields[AT_FIELD_COUNT];
 
 #define AT_DIM_MAX INT64_C(2147483647)           /* batch, heads, lengths, window sides, magnitude of an offset */
 #define AT_ALIGN_MAX 256                         /* bytes */
+#define AT_PAGE_MAX 1024                         /* rows of a page */
+#define AT_DRAFT_MAX 32                          /* rows of a draft: bits of a word */
+#define AT_STATES_MAX 65536                      /* to merge */
 #define AT_ELEMENTS_MAX ((INT64_C(1) << 62) - 1) /* of any tensor of a problem */
 
 /* Bytes of one element; 0 for an unknown dtype. */
 size_t at_dtype_bytes(int dtype);
+const char *at_op_name(int op);         /* "fwd"; "?" for none */
 const char *at_dtype_name(int dtype);   /* "fp16"; "?" for an unknown one */
 const char *at_role_name(int role);     /* "Q", "CU_KV"; "?" */
 const char *at_bias_name(int bias);     /* "1xh"; "?" for none or an unknown one */
@@ -62,8 +66,11 @@ uint32_t at_problem_features(const attune_problem *problem);
 bool at_problem_equal(const attune_problem *a, const attune_problem *b);
 /* Whether the problem needs the role's tensor (LSE: false, it is always optional). */
 bool at_problem_needs(const attune_problem *problem, attune_role role);
-/* All of those, a bit for each role. */
+/* All of those, a bit for each role; and those that the operation writes, LSE, where it has that, among them. */
 uint64_t at_problem_roles(const attune_problem *problem);
+uint64_t at_problem_writes(const attune_problem *problem);
+/* Columns that a page table of sequences of this length needs; 0 without pages. */
+int64_t at_problem_table_width(const attune_problem *problem, int64_t seqlen_kv);
 
 /* (query, key) pairs that causal, window and offset leave visible in one head of one sequence of these lengths. */
 uint64_t at_problem_pairs(const attune_problem *problem, int64_t seqlen_q, int64_t seqlen_kv);
@@ -82,10 +89,10 @@ uint64_t at_test_problem_hash(const at_test_problem *test);
 bool at_test_problem_equal(const at_test_problem *a, const at_test_problem *b);
 
 #define AT_CLASS_TEXT_MAX 256
-/* The key of wisdom and of the plan cache: the static part, heads_q / heads_kv, and the power-of-two buckets (rounded
- * up) of batch * heads_q, seqlen_q and seqlen_kv; for example "fwd,bh8,g1,sq512,skv512,d64,dv64,fp16,causal". Equal
- * classes have equal texts. Values that kernels read at run time (scale, softcap, offset, seed) are not part of it; a
- * window's sides are, as buckets. `problem` is valid. */
+/* The key of wisdom and of the plan cache: the op, the static part, heads_q / heads_kv, and the power-of-two buckets
+ * (rounded up) of batch * heads_q, seqlen_q and seqlen_kv; for example "fwd,bh8,g1,sq512,skv512,d64,dv64,fp16,causal".
+ * Equal classes have equal texts. Values that kernels read at run time (scale, softcap, offset, seed) are not part of
+ * it; a window's sides are, as buckets. `problem` is valid. */
 void at_problem_class(const attune_problem *problem, char text[AT_CLASS_TEXT_MAX]);
 
 #endif

@@ -28,11 +28,16 @@ static void write_role_dtypes(at_text *out, const attune_problem *p)
 
 static void write_sizes(at_text *out, const attune_problem *p)
 {
+    if (p->op != ATTUNE_FORWARD) {
+        at_text_add(out, "%s:", at_op_name(p->op));
+    }
     at_text_add(out, "b%lld,h%lld", (long long)p->batch, (long long)p->heads_q);
     if (p->heads_kv != p->heads_q) {
         at_text_add(out, ",hkv%lld", (long long)p->heads_kv);
     }
-    if (p->seqlen_q == p->seqlen_kv) {
+    if (p->op == ATTUNE_MERGE) {
+        at_text_add(out, ",sq%lld", (long long)p->seqlen_q);
+    } else if (p->seqlen_q == p->seqlen_kv) {
         at_text_add(out, ",s%lld", (long long)p->seqlen_q);
     } else {
         at_text_add(out, ",sq%lld,skv%lld", (long long)p->seqlen_q, (long long)p->seqlen_kv);
@@ -75,6 +80,18 @@ static void write_bias_and_flags(at_text *out, const attune_problem *p)
     }
 }
 
+static void write_cache(at_text *out, const attune_problem *p, int64_t states)
+{
+    if (p->page_size > 0) {
+        at_text_add(out, ",page=%d", p->page_size);
+    }
+    at_text_add(out, "%s%s%s", p->page_table_v ? ",vtable" : "", p->draft_mask ? ",draft" : "",
+                p->slots ? ",slots" : "");
+    if (states > 0) {
+        at_text_add(out, ",states=%lld", (long long)states);
+    }
+}
+
 static void write_layout(at_text *out, const attune_problem *p)
 {
     if (p->layout != at_problem_layout_default(p)) {
@@ -106,6 +123,7 @@ static attune_status print(const attune_problem *problem, uint64_t length_seed, 
     write_float(&out, "softcap", canonical.softcap);
     write_float(&out, "scale", canonical.scale);
     write_bias_and_flags(&out, &canonical);
+    write_cache(&out, &canonical, canonical.states);
     write_varlen(&out, &canonical, length_seed);
     write_layout(&out, &canonical);
     AT_FAIL_IF(out.length >= bytes, ATTUNE_INVALID_ARGUMENT,
@@ -143,7 +161,7 @@ void at_problem_class(const attune_problem *problem, char text[AT_CLASS_TEXT_MAX
     at_text out;
     attune_problem p = at_problem_canonical(problem);
     at_text_init_fixed(&out, text, AT_CLASS_TEXT_MAX);
-    at_text_add(&out, "fwd,bh%lld,g%lld,sq%lld,skv%lld,d%d,dv%d,%s", bucket(p.batch * p.heads_q),
+    at_text_add(&out, "%s,bh%lld,g%lld,sq%lld,skv%lld,d%d,dv%d,%s", at_op_name(p.op), bucket(p.batch * p.heads_q),
                 (long long)(p.heads_q / p.heads_kv), bucket(p.seqlen_q), bucket(p.seqlen_kv), p.head_dim_qk,
                 p.head_dim_v, at_dtype_name(p.dtype));
     write_role_dtypes(&out, &p);
@@ -153,6 +171,7 @@ void at_problem_class(const attune_problem *problem, char text[AT_CLASS_TEXT_MAX
     }
     at_text_add(&out, "%s", p.softcap > 0.0f ? ",softcap" : "");
     write_bias_and_flags(&out, &p);
+    write_cache(&out, &p, bucket(p.states));
     write_varlen(&out, &p, 0);
     write_layout(&out, &p);
 }

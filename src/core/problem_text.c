@@ -53,6 +53,11 @@ enum {
     SETS_DTYPE_K = 1 << 22,
     SETS_DTYPE_V = 1 << 23,
     SETS_DTYPE_O = 1 << 24,
+    SETS_PAGE = 1 << 25,
+    SETS_VTABLE = 1 << 26,
+    SETS_DRAFT = 1 << 27,
+    SETS_SLOTS = 1 << 28,
+    SETS_STATES = 1 << 29,
 };
 
 struct term {
@@ -182,6 +187,9 @@ READ_SWITCH(alibi)
 READ_SWITCH(sink)
 READ_SWITCH(seqused_kv)
 READ_SWITCH(strict)
+READ_SWITCH(page_table_v)
+READ_SWITCH(draft_mask)
+READ_SWITCH(slots)
 
 /* One term of two that may bound the right side: finish has the other's say. */
 static attune_status read_causal(const struct token *token, attune_problem *problem)
@@ -268,6 +276,22 @@ static attune_status read_align(const struct token *token, attune_problem *probl
     return ATTUNE_OK;
 }
 
+static attune_status read_page(const struct token *token, attune_problem *problem)
+{
+    int64_t page = 0;
+    AT_FORWARD(read_int(token, "page_size", 1, AT_PAGE_MAX, &page));
+    problem->page_size = (int32_t)page;
+    return ATTUNE_OK;
+}
+
+static attune_status read_states(const struct token *token, attune_problem *problem)
+{
+    int64_t states = 0;
+    AT_FORWARD(read_int(token, "states", 1, AT_STATES_MAX, &states));
+    problem->states = (int32_t)states;
+    return ATTUNE_OK;
+}
+
 static attune_status read_varlen(const struct token *token, attune_problem *problem)
 {
     problem->varlen = 1;
@@ -315,6 +339,11 @@ static const struct term terms[] = {
     {"seqused", FORM_FLAG, SETS_SEQUSED, "seqused", read_seqused_kv},
     {"strict", FORM_FLAG, SETS_STRICT, "strict", read_strict},
     {"align", FORM_VALUE, SETS_ALIGN, "align=16", read_align},
+    {"page", FORM_VALUE, SETS_PAGE, "page=16", read_page},
+    {"vtable", FORM_FLAG, SETS_VTABLE, "vtable", read_page_table_v},
+    {"draft", FORM_FLAG, SETS_DRAFT, "draft", read_draft_mask},
+    {"slots", FORM_FLAG, SETS_SLOTS, "slots", read_slots},
+    {"states", FORM_VALUE, SETS_STATES, "states=4", read_states},
     {"varlen", FORM_MAYBE, SETS_VARLEN, "varlen", read_varlen},
     {"layout", FORM_VALUE, SETS_LAYOUT, "layout=bshd", read_layout},
 };
@@ -369,10 +398,11 @@ static attune_status unknown_term(const struct token *token)
                token->text);
     AT_FAIL_IF(meant != NULL, ATTUNE_INVALID_PROBLEM, "unknown term '%s': did you mean %s?", token->text,
                meant->example);
-    return at_fail(ATTUNE_INVALID_PROBLEM,
-                   "unknown term '%s': known are b h hkv s sq skv d dv fp16 bf16 fp32 k v o causal offset window "
-                   "softcap scale bias mask alibi sink seqused strict align varlen layout",
-                   token->text);
+    return at_fail(
+        ATTUNE_INVALID_PROBLEM,
+        "unknown term '%s': known are b h hkv s sq skv d dv fp16 bf16 fp32 k v o causal offset window "
+        "softcap scale bias mask alibi sink seqused strict align page vtable draft slots states varlen layout",
+        token->text);
 }
 
 /* The term of this token, or NULL. Flags are named up to a '=', the others by the letters they begin with. */
@@ -427,20 +457,25 @@ static attune_status read_term(const char *text, size_t length, at_test_problem 
     return term->read(&token, &test->problem);
 }
 
-/* Steps over "fwd:". */
-static attune_status read_op(const char **text)
+/* Steps over "append:". */
+static attune_status read_op(const char **text, attune_problem *problem)
 {
     size_t length = strspn(*text, "abcdefghijklmnopqrstuvwxyz");
     if (length == 0 || (*text)[length] != ':') {
         return ATTUNE_OK;
     }
-    AT_FAIL_IF(length != 3 || memcmp(*text, "fwd", 3) != 0, ATTUNE_INVALID_PROBLEM, "unknown op '%.*s': known is fwd",
-               length < 40 ? (int)length : 40, *text);
-    *text += length + 1;
-    return ATTUNE_OK;
+    for (int op = ATTUNE_FORWARD; op <= ATTUNE_MERGE; ++op) {
+        if (strlen(at_op_name(op)) == length && memcmp(*text, at_op_name(op), length) == 0) {
+            problem->op = op;
+            *text += length + 1;
+            return ATTUNE_OK;
+        }
+    }
+    return at_fail(ATTUNE_INVALID_PROBLEM, "unknown op '%.*s': known are fwd, append and merge",
+                   length < 40 ? (int)length : 40, *text);
 }
 
-static attune_status check_required(uint32_t settled)
+static attune_status check_required(const attune_problem *read, uint32_t settled)
 {
     static const struct {
         uint32_t sets;
@@ -450,6 +485,7 @@ static attune_status check_required(uint32_t settled)
         {SETS_SEQLEN_Q, "s or sq (length)"}, {SETS_SEQLEN_KV, "s or skv (length)"},
         {SETS_HEAD_DIM_QK, "d (head dim)"},  {SETS_DTYPE, "fp16, bf16 or fp32 (dtype)"},
     };
+    settled |= read->op == ATTUNE_MERGE ? SETS_SEQLEN_KV : 0; /* which it does not have */
     for (size_t i = 0; i < sizeof required / sizeof *required; ++i) {
         AT_FAIL_IF((settled & required[i].sets) == 0, ATTUNE_INVALID_PROBLEM,
                    "missing term %s; for example b1,h8,s512,d64,fp16", required[i].words);
@@ -460,7 +496,7 @@ static attune_status check_required(uint32_t settled)
 /* What terms that are not there mean. */
 static attune_status finish(attune_problem *read, uint32_t settled)
 {
-    AT_FORWARD(check_required(settled));
+    AT_FORWARD(check_required(read, settled));
     read->window_right = (settled & SETS_CAUSAL) != 0 ? 0 : read->window_right; /* whatever window says */
     read->heads_kv = (settled & SETS_HEADS_KV) != 0 ? read->heads_kv : read->heads_q;
     read->head_dim_v = (settled & SETS_HEAD_DIM_V) != 0 ? read->head_dim_v : read->head_dim_qk;
@@ -477,7 +513,7 @@ attune_status at_test_problem_parse(const char *text, at_test_problem *test)
     AT_FAIL_IF(text == NULL, ATTUNE_INVALID_ARGUMENT, "text is NULL");
     AT_FAIL_IF(*text == '\0', ATTUNE_INVALID_PROBLEM, "empty text; a problem is for example b1,h8,s512,d64,fp16");
     attune_problem_init(&read.problem);
-    AT_FORWARD(read_op(&text));
+    AT_FORWARD(read_op(&text, &read.problem));
     for (;;) {
         size_t length = strcspn(text, ",");
         AT_FORWARD(read_term(text, length, &read, &settled));

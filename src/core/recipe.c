@@ -7,13 +7,18 @@
 
 int at_args_roles(const attune_kernel *kernel)
 {
-    static const int roles_of[] = {[ATTUNE_FORWARD] = ATTUNE_ROLES_FORWARD};
+    static const int roles_of[] = {[ATTUNE_FORWARD] = ATTUNE_ROLES_FORWARD,
+                                   [ATTUNE_APPEND] = ATTUNE_SLOTS + 1,
+                                   [ATTUNE_MERGE] = ATTUNE_STATE_LSE + 1};
     int most = ATTUNE_ROLES_FORWARD; /* the first of them, which every operation has */
     for (int32_t i = 0; i < kernel->can_count; ++i) {
         for (size_t op = 0; op < sizeof roles_of / sizeof roles_of[0]; ++op) {
             const bool computes = (kernel->can[i].ops & ATTUNE_BIT(op)) != 0;
             most = computes && roles_of[op] > most ? roles_of[op] : most;
         }
+        most = (kernel->can[i].features & ATTUNE_FEATURES_CACHE) != 0 && most <= ATTUNE_DRAFT_MASK
+                   ? ATTUNE_DRAFT_MASK + 1
+                   : most;
     }
     return most;
 }

@@ -25,6 +25,8 @@ void at_key_fill(at_key *key, const attune_problem *problem)
     key->form[2] = at_problem_align(problem);
     key->form[3] = problem->offset_kind;
     key->form[4] = at_problem_features(problem);
+    key->cache[0] = problem->page_size;
+    key->cache[1] = bucket_of(problem->states);
     key->bucket[0] = bucket_of(problem->window_left);
     key->bucket[1] = bucket_of(problem->window_right);
     key->bucket[2] = bucket_of(problem->batch * problem->heads_q);

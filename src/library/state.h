@@ -56,6 +56,7 @@ attune_status at_context_name(attune_context *context, const char *from, const c
 typedef struct at_key {
     int64_t shape[5];  /* op, dtypes, head_dim_qk, head_dim_v, heads_q / heads_kv */
     int64_t form[5];   /* layout, bias, align in effect, offset kind, ATTUNE_FEATURE_ bits */
+    int64_t cache[2];  /* page_size, states as a bucket */
     int64_t bucket[5]; /* window left and right, batch * heads_q, seqlen_q, seqlen_kv; the last three are 0 in keys of
                           loaded kernels */
 } at_key;

@@ -38,7 +38,7 @@ static inline attune_call whole(const attune_problem *problem)
     attune_call call;
     assert_int_equal(attune_call_init(&call, problem), ATTUNE_OK);
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        if (at_problem_needs(problem, (attune_role)role) || role == ATTUNE_LSE) {
+        if ((at_call_roles(problem) >> role & 1u) != 0) {
             call.tensor[role].data = place(role);
         }
     }

@@ -81,6 +81,7 @@ static void bad_kinds(void **state)
 {
     (void)state;
     REFUSED(op, (attune_op)1, "op", "1", "fwd");
+    REFUSED(op, (attune_op)4, "op", "4", "merge");
     REFUSED(dtype, ATTUNE_INT32, "dtype", "int32", "fp32, fp16 or bf16");
     REFUSED(dtype, (attune_dtype)77, "dtype", "77", "fp32, fp16 or bf16");
     REFUSED(dtype, (attune_dtype)-1, "dtype", "-1", "fp32, fp16 or bf16");
@@ -198,6 +199,7 @@ static void equality_ignores_padding(void **state)
     COPY(head_dim_qk), COPY(head_dim_v), COPY(scale), COPY(softcap), COPY(window_left), COPY(window_right);
     COPY(offset), COPY(offset_kind), COPY(layout), COPY(bias), COPY(align), COPY(mask), COPY(alibi);
     COPY(sink), COPY(seqused_kv), COPY(strict), COPY(varlen);
+    COPY(page_size), COPY(page_table_v), COPY(draft_mask), COPY(slots), COPY(states);
 #undef COPY
     memset(a.role_dtype, 0, sizeof a.role_dtype);
     memset(b.role_dtype, 0, sizeof b.role_dtype);
@@ -241,6 +243,14 @@ static void every_field_counts(void **state)
         "b2,h4,hkv2,s8,d64,fp32,align=32",
         "b2,h4,hkv2,s8,d64,fp32,layout=bshd",
         "b2,h4,hkv2,s8,d64,fp32,varlen",
+        "b2,h4,hkv2,s8,d64,fp32,page=1",
+        "b2,h4,hkv2,s8,d64,fp32,page=2",
+        "b2,h4,hkv2,s8,d64,fp32,page=2,vtable",
+        "b2,h4,hkv2,s8,d64,fp32,draft",
+        "append:b2,h4,s8,d64,fp32,seqused",
+        "append:b2,h4,s8,d64,fp32,slots",
+        "merge:b2,h4,sq8,d64,fp32,states=1",
+        "merge:b2,h4,sq8,d64,fp32,states=2",
         "b2,h4,hkv2,s8,d64,fp32",
     };
     enum { COUNT = sizeof others / sizeof *others };

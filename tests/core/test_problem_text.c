@@ -72,13 +72,58 @@ static void draw_features(at_random *random, attune_problem *p)
     p->role_dtype[ATTUNE_BIAS] = p->bias != ATTUNE_BIAS_NONE ? (uint8_t)at_random_below(random, ATTUNE_BF16 + 2) : 0;
 }
 
+static void draw_pages(at_random *random, attune_problem *p)
+{
+    if (coin(random)) {
+        p->page_size = (int32_t)between(random, 1, AT_PAGE_MAX);
+        p->page_table_v = coin(random);
+        p->seqused_kv |= p->varlen;
+    }
+    if (coin(random)) {
+        p->draft_mask = 1;
+        p->seqlen_q = between(random, 0, AT_DRAFT_MAX);
+        p->window_left = p->window_right = -1;
+        p->offset_kind = ATTUNE_OFFSET_BOTTOM_RIGHT;
+    }
+}
+
+/* What append and merge have of what was drawn. */
+static attune_problem draw_operation(at_random *random, const attune_problem *forward)
+{
+    attune_problem p;
+    const bool merge = coin(random);
+    attune_problem_init(&p);
+    p.op = merge ? ATTUNE_MERGE : ATTUNE_APPEND;
+    p.dtype = forward->dtype;
+    p.batch = forward->batch;
+    p.heads_q = p.heads_kv = forward->heads_kv;
+    p.seqlen_q = forward->seqlen_q;
+    p.seqlen_kv = merge ? 0 : forward->seqlen_kv;
+    p.head_dim_qk = forward->head_dim_qk;
+    p.head_dim_v = merge ? forward->head_dim_qk : forward->head_dim_v;
+    p.layout = forward->layout;
+    p.align = forward->align;
+    p.sink = merge && forward->sink;
+    p.states = merge ? (int32_t)between(random, 1, 1 << at_random_below(random, 17)) : 0;
+    p.role_dtype[ATTUNE_O] = merge ? forward->role_dtype[ATTUNE_O] : 0;
+    if (!merge) {
+        p.slots = coin(random);
+        p.seqused_kv = !p.slots;
+        p.varlen = !p.slots && forward->varlen;
+        p.page_size = forward->page_size;
+        p.page_table_v = !p.slots && forward->page_table_v;
+    }
+    return p;
+}
+
 static attune_problem draw(at_random *random)
 {
     attune_problem p;
     attune_problem_init(&p);
     draw_sizes(random, &p);
     draw_features(random, &p);
-    return p;
+    draw_pages(random, &p);
+    return at_random_below(random, 4) == 0 ? draw_operation(random, &p) : p;
 }
 
 /* ---- Properties ------------------------------------------------------------------------------------------------- */
@@ -131,12 +176,15 @@ static void order_does_not_matter(void **state)
         char *term[32];
         size_t count = 0;
         assert_int_equal(attune_problem_print(&drawn, text, sizeof text), ATTUNE_OK);
-        char *rest = text;
+        char *colon = strchr(text, ':');
+        const bool op = colon != NULL && colon < strchr(text, ',');
+        char *rest = op ? colon + 1 : text;
         while ((term[count] = strsep(&rest, ",")) != NULL) {
             ++count;
         }
         at_text_init_fixed(&out, shuffled, sizeof shuffled);
-        at_text_add(&out, "%s", coin(&random) ? "fwd:" : "");
+        at_text_add(&out, "%.*s", op ? (int)(colon + 1 - text) : 0, text);
+        at_text_add(&out, "%s", !op && coin(&random) ? "fwd:" : "");
         while (count > 0) {
             size_t pick = at_random_below(&random, count);
             at_text_add(&out, "%s%s", term[pick], count > 1 ? "," : "");
@@ -192,6 +240,14 @@ static void canonical_forms(void **state)
     } examples[] = {
         {"b1,h8,s512,d64,fp16", "b1,h8,s512,d64,fp16"},
         {"fwd:b1,h8,s512,d64,fp16", "b1,h8,s512,d64,fp16"},
+        {"page=16,b8,h32,hkv8,sq1,skv8192,d128,bf16,seqused,vtable",
+         "b8,h32,hkv8,sq1,skv8192,d128,bf16,seqused,page=16,vtable"},
+        {"draft,b8,h32,hkv8,sq5,skv8192,d128,bf16,seqused,page=1",
+         "b8,h32,hkv8,sq5,skv8192,d128,bf16,seqused,page=1,draft"},
+        {"append:b64,h8,sq1,skv4096,d128,bf16,page=16,slots", "append:b64,h8,sq1,skv4096,d128,bf16,page=16,slots"},
+        {"append:b64,h8,hkv8,sq4,skv4,d128,dv64,bf16,seqused", "append:b64,h8,s4,d128,dv64,bf16,seqused"},
+        {"merge:b8,h32,sq16,d128,fp32,o=bf16,states=4,sink", "merge:b8,h32,sq16,d128,fp32,o=bf16,sink,states=4"},
+        {"merge:b8,h32,sq16,skv0,d128,dv128,fp32,states=1", "merge:b8,h32,sq16,d128,fp32,states=1"},
         {"fp16,d64,s512,h8,b1", "b1,h8,s512,d64,fp16"},
         {"b2,h32,hkv8,s4096,d128,bf16,causal", "b2,h32,hkv8,s4096,d128,bf16,causal"},
         {"b1,h32,hkv8,sq1,skv8192,d128,bf16", "b1,h32,hkv8,sq1,skv8192,d128,bf16"},
@@ -310,6 +366,11 @@ static void classes(void **state)
          "fwd,bh1,g1,sq0,skv4,d4,dv8,fp32,offset=n,window=128:-1,softcap,varlen"},
         {"b1,h1,s2,d4,fp32,bias=bxh,mask,alibi,sink,seqused,strict,align=4,layout=bshd",
          "fwd,bh1,g1,sq2,skv2,d4,dv4,fp32,bias=bxh,mask,alibi,sink,seqused,strict,align=4,layout=bshd"},
+        {"b8,h32,hkv8,sq1,skv8192,d128,bf16,page=24,vtable,seqused",
+         "fwd,bh256,g4,sq1,skv8192,d128,dv128,bf16,seqused,page=24,vtable"},
+        {"append:b64,h8,sq1,skv4096,d128,bf16,page=16,slots",
+         "append,bh512,g1,sq1,skv4096,d128,dv128,bf16,page=16,slots"},
+        {"merge:b8,h32,sq16,d128,fp32,states=5", "merge,bh256,g1,sq16,skv0,d128,dv128,fp32,states=8"},
         {"b2147483647,h1048576,hkv1,s1,d1,fp16", "fwd,bh2251799813685248,g1048576,sq1,skv1,d1,dv1,fp16"},
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; ++i) {
@@ -438,7 +499,8 @@ static void longest_text_fits(void **state)
     p.offset_kind = ATTUNE_OFFSET_NUMBER;
     p.offset = -AT_DIM_MAX;
     p.align = 256;
-    p.alibi = p.sink = p.seqused_kv = p.strict = p.varlen = 1;
+    p.alibi = p.sink = p.seqused_kv = p.strict = p.varlen = p.page_table_v = 1;
+    p.page_size = AT_PAGE_MAX;
     p.bias = ATTUNE_BIAS_1XH;
     p.layout = ATTUNE_BSHD;
     const at_test_problem test = {p, UINT64_MAX};
