@@ -150,16 +150,17 @@ static attune_status stage_parts(void *self, at_mode mode, at_staged *staged)
     return ATTUNE_OK;
 }
 
-/* One sample after the other, each in the worker that has its arm. */
+/* One sample after the other, each in the worker that has its arm, and on inputs of its own. */
 static attune_status run_samples(void *self, const at_block_order *order, at_block *block)
 {
     run_state *on = self;
     int seen[AT_SESSION_ARMS_MAX] = {0};
+    at_random sets = at_random_seed(order->set, 0x73616d706c65);
     for (int i = 0; i < order->count; ++i) {
         int arm = order->arm[i];
         int place = on->place_of[arm];
         const part *one = &on->part[on->part_of[arm]];
-        const at_block_order alone = {&place, 1, order->set, order->pause_us};
+        const at_block_order alone = {&place, 1, at_random_next(&sets), order->pause_us};
         at_block sample = {.mode = block->mode, .process = block->process};
         AT_FORWARD(one->executor.block(one->executor.self, &alone, &sample));
         block->us[arm][seen[arm]++] = sample.us[place][0];

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "core/call.h"
+#include "reference/spot.h"
+#include "worker/fresh.h"
 #include "worker/timing.h"
 
 static const double stage_patience_s = 120, block_patience_s = 60;
@@ -28,6 +31,12 @@ static void forget_outputs(at_timed *timed)
     }
     free(timed->copy);
     timed->copy = NULL;
+    for (int role = ATTUNE_Q; role <= ATTUNE_V; ++role) {
+        free(timed->fresh[role]);
+        timed->fresh[role] = NULL;
+    }
+    at_pool_destroy(timed->pool);
+    timed->pool = NULL;
 }
 
 void at_timed_close(at_timed *timed)
@@ -140,8 +149,13 @@ static attune_status prepare_to_look(at_timed *timed, const json_t *ok)
     forget_outputs(timed);
     at_transform_describe(&timed->problem, call, cu == NULL ? call->seqlen_q : cu[call->batch], &timed->transformed);
     timed->random = at_random_seed((uint64_t)clock.now_ns(clock.self), 0x6c6f6f6b);
+    AT_FORWARD(at_pool_create(1, 0, &timed->pool));
     timed->copy = malloc(timed->transformed.role[ATTUNE_O].bytes + 1);
     AT_FAIL_IF(timed->copy == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to copy an output to");
+    for (int role = ATTUNE_Q; role <= ATTUNE_V; ++role) {
+        timed->fresh[role] = malloc(timed->transformed.role[role].bytes + 1);
+        AT_FAIL_IF(timed->fresh[role] == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look at a timed call's inputs");
+    }
     AT_FORWARD(at_json_field(ok, "answer", "outputs", JSON_ARRAY, &outputs));
     for (int i = 0; i < timed->arm_count; ++i) {
         AT_FORWARD(read_places(json_array_get(outputs, (size_t)i), timed, i));
@@ -286,6 +300,7 @@ typedef struct taken {
     double wall_us[2 * AT_SESSION_ARMS_MAX];
     double cpu_us[2 * AT_SESSION_ARMS_MAX];
     int wrong[AT_SESSION_ARMS_MAX];
+    bool has_keys; /* the block's keys and values are at hand */
 } taken;
 
 static double clock_us(clockid_t id)
@@ -295,27 +310,47 @@ static double clock_us(clockid_t id)
     return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
 }
 
-/* Copies one of the sample's outputs, as it is now that the clock has stopped, and gives the turn back. */
-static bool take_copy(const question *on, at_handoff *turn, uint32_t sample, int arm)
+/* Copies one of the sample's outputs, as it is now that the clock has stopped, and gives the turn back. Returns which
+ * call's; -1 where there is none to be seen. */
+static int take_copy(const question *on, at_handoff *turn, uint32_t sample, int arm)
 {
     at_timed *timed = on->timed;
     const size_t *places = timed->output_at[arm];
+    int call = -1;
     if (places != NULL) {
-        size_t at = places[at_random_below(&timed->random, (uint64_t)timed->calls[arm])];
-        memcpy(timed->copy, (const unsigned char *)turn + at, timed->transformed.role[ATTUNE_O].bytes);
+        call = (int)at_random_below(&timed->random, (uint64_t)timed->calls[arm]);
+        memcpy(timed->copy, (const unsigned char *)turn + places[call], timed->transformed.role[ATTUNE_O].bytes);
     }
     at_handoff_set(turn, 4 * sample + 4);
-    return places != NULL;
+    return call;
 }
 
-static bool copy_is_right(const at_timed *timed, uint64_t transform, int arm)
+/* The inputs of a call of the block, which are made here once more. */
+static void make_inputs(at_timed *timed, uint64_t transform, uint32_t sample, int call, bool *has_keys)
 {
-    attune_tensor got = timed->transformed.role[ATTUNE_O].tensor;
-    got.data = timed->copy;
-    /* What it is compared with is the first arm's result: the coarser of the two arms says how closely. */
+    for (int role = *has_keys ? ATTUNE_Q : ATTUNE_V; role >= ATTUNE_Q; --role) {
+        const uint64_t key = at_fresh_key(transform, (attune_role)role, (int)sample, call);
+        at_fresh_write(&timed->transformed, (attune_role)role, key, timed->fresh[role]);
+    }
+    *has_keys = true;
+}
+
+/* Whether rows of the copy are right. The first arm was judged by the rules before; any other may be as coarse as it or
+ * itself says. */
+static bool copy_is_right(at_timed *timed, int arm)
+{
     uint32_t traits = timed->opened[arm]->loaded->kernel->traits | timed->opened[0]->loaded->kernel->traits;
-    double share = at_transform_share((int)timed->problem.dtype, traits);
-    return at_transform_matches(&timed->transformed, transform, &got, share);
+    const at_spot spot = {.pool = timed->pool,
+                          .acc16 = (traits & ATTUNE_TRAIT_ACC16) != 0,
+                          .share = arm == 0 ? 0 : at_transform_share((int)timed->problem.dtype, traits)};
+    attune_call call = timed->inputs->call;
+    attune_args args;
+    for (int role = ATTUNE_Q; role <= ATTUNE_V; ++role) {
+        call.tensor[role].data = timed->fresh[role];
+    }
+    call.tensor[ATTUNE_O].data = timed->copy;
+    at_call_args(&timed->problem, &call, &args);
+    return at_spot_check(&spot, &args, &timed->random) == ATTUNE_OK;
 }
 
 /* Threads of a library that has just computed go on waiting busily for up to some 100 ms, and would take processors
@@ -359,8 +394,10 @@ static void take_turns(question *on, at_handoff *turn, taken *by)
         }
         by->wall_us[i] = clock_us(CLOCK_MONOTONIC_RAW) - start;
         by->cpu_us[i] = clock_us(cpu) - cpu_start;
-        if (take_copy(on, turn, i, arm)) {
-            by->wrong[arm] += !copy_is_right(on->timed, transform_of(on->order), arm);
+        const int call = take_copy(on, turn, i, arm);
+        if (call >= 0) {
+            make_inputs(on->timed, transform_of(on->order), i, call, &by->has_keys);
+            by->wrong[arm] += !copy_is_right(on->timed, arm);
         }
     }
 }

@@ -36,6 +36,8 @@ typedef struct at_timed {
     size_t *output_at[AT_SESSION_ARMS_MAX]; /* CPU: of each call's output in the arena; NULL: it is not there */
     at_transform_map transformed;           /* CPU: of the host's inputs */
     void *copy;                             /* of one timed output */
+    void *fresh[ATTUNE_O];                  /* that call's Q, K and V */
+    at_pool *pool;                          /* to look at it */
     at_random random;                       /* which */
 } at_timed;
 

@@ -1,16 +1,22 @@
 /* Timing on a CPU. The parent's clock times: the worker makes a sample ready, waits for its turn, runs the calls, and
- * gives the turn back (at_handoff). Every call has an output and a workspace of its own, poisoned before and looked at
- * afterwards: all of them here, and one, which it chooses when its clock has stopped, by the parent, from memory that
- * both map. Cold, a sample is one call with the caches flushed before it. */
+ * gives the turn back (at_handoff). Every call has queries, an output and a workspace of its own: queries that no call
+ * has had before (fresh.h), an output that is poisoned before and looked at afterwards. That all was written is seen
+ * here; that it is right, by the parent, in rows that it chooses when its clock has stopped, from memory that both map.
+ * Before each sample threads' scratch is filled. Cold, a sample is one call with the caches flushed before it. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "attune/kernel.h"
+#include "base/poison.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "core/call.h"
 #include "core/problem.h"
 #include "library/placement.h"
 #include "measure/flush.h"
+#include "reference/spot.h"
+#include "worker/fresh.h"
 #include "worker/timing.h"
 
 enum {
@@ -23,24 +29,22 @@ enum {
 typedef struct cpu_arm {
     const attune_arm *of;
     int calls;
-    double share; /* by how much outputs may be off; 0: not by a bit */
-    void *slab;   /* workspaces, and outputs where they do not fit into the arena */
+    unsigned char *slab; /* queries, then workspaces, and outputs where they do not fit into the arena */
     size_t slab_bytes;
+    size_t poisoned_from;        /* of the slab */
     bool shown;                  /* outputs are in the arena, which arms use in turns */
     size_t output_at[CALLS_MAX]; /* there */
     attune_call *call;
-    attune_tensor output;    /* where the last call's O lies, of an arm that chooses the place */
-    attune_tensor validated; /* the arm's own result on the base */
+    attune_tensor output; /* where the last call's O lies, of an arm that chooses the place */
 } cpu_arm;
 
 typedef struct cpu_timing {
     at_timing base;
     at_handoff *turn;
     at_random random;
-    at_flush flush; /* cold; else its buffer is NULL */
-    void *input[ATTUNE_O];
-    attune_call set; /* the timed inputs */
-    uint64_t transform;
+    at_flush flush;        /* cold; else its buffer is NULL */
+    void *input[ATTUNE_O]; /* K and V of all calls; a call's Q is in its arm's slab */
+    attune_call set;       /* the timed inputs */
     cpu_arm arm[AT_SESSION_ARMS_MAX];
 } cpu_timing;
 
@@ -53,9 +57,18 @@ static cpu_timing *of(at_timing *timing)
 
 static void refill(cpu_timing *on, uint64_t transform)
 {
-    on->transform = transform;
-    for (int role = 0; role < ATTUNE_O; ++role) {
-        at_transform_apply(&on->base.transformed, (attune_role)role, transform, on->input[role]);
+    for (int role = ATTUNE_K; role <= ATTUNE_V; ++role) {
+        const uint64_t key = at_fresh_key(transform, (attune_role)role, 0, 0);
+        at_fresh_write(&on->base.transformed, (attune_role)role, key, on->input[role]);
+    }
+}
+
+/* The queries of a sample's calls. */
+static void refill_queries(const cpu_timing *on, const cpu_arm *arm, uint64_t transform, int sample)
+{
+    for (int i = 0; i < arm->calls; ++i) {
+        at_fresh_write(&on->base.transformed, ATTUNE_Q, at_fresh_key(transform, ATTUNE_Q, sample, i),
+                       arm->call[i].tensor[ATTUNE_Q].data);
     }
 }
 
@@ -70,31 +83,58 @@ static attune_status run_calls(cpu_arm *arm)
 }
 
 /* Of an arm that computes into a place of its own only the last call's result is still there. */
-static int count_wrong(const cpu_timing *on, const cpu_arm *arm, const at_transform_map *wanted, double share)
+static attune_tensor output_of(const cpu_arm *arm, int call)
 {
-    int wrong = 0;
-    if (arm->of->run == NULL) {
-        return arm->output.data == NULL || !at_transform_matches(wanted, on->transform, &arm->output, share);
-    }
-    for (int i = 0; i < arm->calls; ++i) {
-        wrong += !at_transform_matches(wanted, on->transform, &arm->call[i].tensor[ATTUNE_O], share);
-    }
-    return wrong;
+    return arm->of->run != NULL ? arm->call[call].tensor[ATTUNE_O] : arm->output;
 }
 
-/* The base's transforms with the arm's own result for O. */
-static at_transform_map own_of(const cpu_timing *on, const cpu_arm *arm)
+static int first_kept(const cpu_arm *arm)
 {
-    at_transform_map own = on->base.transformed;
-    own.role[ATTUNE_O].tensor = arm->validated;
-    return own;
+    return arm->of->run != NULL ? 0 : arm->calls - 1;
+}
+
+/* How many results are not the validated one, of calls on the base. */
+static int count_other(const cpu_timing *on, const cpu_arm *arm, double share)
+{
+    int other = 0;
+    for (int i = first_kept(arm); i < arm->calls; ++i) {
+        const attune_tensor output = output_of(arm, i);
+        other += output.data == NULL || !at_transform_matches(&on->base.transformed, 0, &output, share);
+    }
+    return other;
+}
+
+/* How many results have something that nobody has written. */
+static int count_unwritten(const cpu_timing *on, const cpu_arm *arm)
+{
+    int unwritten = 0;
+    for (int i = first_kept(arm); i < arm->calls; ++i) {
+        const attune_tensor output = output_of(arm, i);
+        unwritten += output.data == NULL || !at_fresh_is_written(&on->base.transformed, &output, PATTERN);
+    }
+    return unwritten;
+}
+
+/* Looks at rows of a call's result. */
+static attune_status look_at_rows(cpu_timing *on, const cpu_arm *arm)
+{
+    const uint32_t traits = arm->of->traits | on->base.wanted.arm[0]->arm.traits;
+    const at_spot spot = {.pool = at_context_pool(on->base.worker->context),
+                          .acc16 = (traits & ATTUNE_TRAIT_ACC16) != 0,
+                          .share = at_timing_share(&on->base, arm->of)};
+    const int call = arm->of->run != NULL ? (int)at_random_below(&on->random, (uint64_t)arm->calls) : arm->calls - 1;
+    attune_call looked_at = arm->call[call];
+    attune_args args;
+    looked_at.tensor[ATTUNE_O] = output_of(arm, call);
+    at_call_args(&on->base.wanted.problem, &looked_at, &args);
+    return at_spot_check(&spot, &args, &on->random);
 }
 
 static void poison(const cpu_timing *on, cpu_arm *arm)
 {
     unsigned char *arena = on->base.worker->arena;
     if (arm->slab != NULL) {
-        memset(arm->slab, PATTERN, arm->slab_bytes);
+        memset(arm->slab + arm->poisoned_from, PATTERN, arm->slab_bytes - arm->poisoned_from);
     }
     for (int i = 0; arm->shown && arena != NULL && i < arm->calls; ++i) {
         memset(arena + arm->output_at[i], PATTERN, on->base.transformed.role[ATTUNE_O].bytes);
@@ -121,7 +161,8 @@ static size_t lay_out(cpu_timing *on, size_t from, size_t bytes, int count, size
     return from;
 }
 
-/* As many calls as the arena has room for outputs, at least one; where it has none for even one, as memory allows. */
+/* As many calls as the arena has room for outputs and memory for the rest, at least one; where the arena has none for
+ * even one, as memory allows. */
 static int choose_calls(const cpu_timing *on, cpu_arm *arm, int calls, size_t workspace)
 {
     size_t output = on->base.transformed.role[ATTUNE_O].bytes + AT_SPACED_MAX;
@@ -129,19 +170,22 @@ static int choose_calls(const cpu_timing *on, cpu_arm *arm, int calls, size_t wo
     bool there = on->base.worker->arena != NULL && room >= AT_OUTPUTS_AT + output;
     arm->shown = there && arm->of->run != NULL;
     size_t outputs = (arm->shown ? room - AT_OUTPUTS_AT : MEMORY_MAX) / output;
-    size_t workspaces = MEMORY_MAX / (workspace + AT_SPACED_MAX);
-    size_t fits = outputs < workspaces ? outputs : workspaces;
+    size_t queries = on->base.transformed.role[ATTUNE_Q].bytes + AT_SPACED_MAX;
+    size_t others = MEMORY_MAX / (queries + workspace + AT_SPACED_MAX);
+    size_t fits = outputs < others ? outputs : others;
     return fits < 1 || calls < 1 ? 1 : (size_t)calls > fits ? (int)fits : calls;
 }
 
 static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
 {
-    size_t output = on->base.transformed.role[ATTUNE_O].bytes;
-    size_t workspace = 0, at[CALLS_MAX] = {0};
+    const at_transform_role *role = on->base.transformed.role;
+    size_t workspace = 0, query_at[CALLS_MAX] = {0}, at[CALLS_MAX] = {0};
     AT_FORWARD(at_arm_workspace(arm->of, &on->set, &workspace));
     arm->calls = choose_calls(on, arm, calls, workspace);
-    arm->slab_bytes = lay_out(on, 0, workspace, arm->calls, at);
-    size_t end = lay_out(on, arm->shown ? AT_OUTPUTS_AT : arm->slab_bytes, output, arm->calls, arm->output_at);
+    arm->poisoned_from = lay_out(on, 0, role[ATTUNE_Q].bytes, arm->calls, query_at);
+    arm->slab_bytes = lay_out(on, arm->poisoned_from, workspace, arm->calls, at);
+    size_t end =
+        lay_out(on, arm->shown ? AT_OUTPUTS_AT : arm->slab_bytes, role[ATTUNE_O].bytes, arm->calls, arm->output_at);
     arm->slab_bytes = arm->shown ? arm->slab_bytes : end;
     arm->slab = aligned_alloc(256, arm->slab_bytes);
     arm->call = calloc((size_t)arm->calls, sizeof *arm->call);
@@ -149,46 +193,40 @@ static attune_status make_calls(cpu_timing *on, cpu_arm *arm, int calls)
     for (int i = 0; i < arm->calls; ++i) {
         unsigned char *outputs = arm->shown ? on->base.worker->arena : arm->slab;
         arm->call[i] = on->set;
+        arm->call[i].tensor[ATTUNE_Q].data = arm->slab + query_at[i];
         arm->call[i].tensor[ATTUNE_O].data = outputs + arm->output_at[i];
-        arm->call[i].workspace = workspace > 0 ? (char *)arm->slab + at[i] : NULL;
+        arm->call[i].workspace = workspace > 0 ? arm->slab + at[i] : NULL;
         arm->call[i].workspace_bytes = workspace;
     }
     poison(on, arm);
     return ATTUNE_OK;
 }
 
-static attune_status keep_result(const cpu_timing *on, cpu_arm *arm)
-{
-    const attune_tensor *from = arm->of->run != NULL ? &arm->call[0].tensor[ATTUNE_O] : &arm->output;
-    size_t bytes = at_transform_result_bytes(&on->base.transformed, from);
-    arm->validated = *from;
-    arm->validated.data = malloc(bytes);
-    AT_FAIL_IF(arm->validated.data == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a result of %zu bytes", bytes);
-    memcpy(arm->validated.data, from->data, bytes);
-    return ATTUNE_OK;
-}
-
+/* On the base an arm's result is the first one's, which the reference has judged, and is so once more under a
+ * transform. */
 static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
 {
     double share = at_timing_share(&on->base, arm->of);
+    const uint64_t transform = 1 + at_random_below(&on->random, INT32_MAX);
     refill(on, 0);
+    refill_queries(on, arm, 0, 0);
     AT_FORWARD(run_calls(arm));
-    AT_FAIL_IF(count_wrong(on, arm, &on->base.transformed, share) != 0, ATTUNE_WRONG_RESULT,
+    AT_FAIL_IF(count_other(on, arm, share) != 0, ATTUNE_WRONG_RESULT,
                "timed outputs: calls of %s differ from the validated result by more than %.2g of a row's largest, "
                "before anything was timed",
                arm->of->name, share);
-    AT_FORWARD(keep_result(on, arm));
-    const at_transform_map own = own_of(on, arm);
     poison(on, arm);
-    refill(on, 1 + at_random_below(&on->random, INT32_MAX));
-    AT_FAIL_IF(arm->of->run != NULL && count_wrong(on, arm, &own, share) != arm->calls, ATTUNE_INTERNAL,
+    AT_FAIL_IF(arm->of->run != NULL && count_unwritten(on, arm) != arm->calls, ATTUNE_INTERNAL,
                "%s: poisoned outputs were not seen", arm->of->name);
+    refill(on, transform);
+    refill_queries(on, arm, transform, 0);
     AT_FORWARD(run_calls(arm));
-    bool varies = (arm->of->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
-    arm->share = varies || count_wrong(on, arm, &own, 0) != 0 ? share : 0;
-    AT_FAIL_IF(count_wrong(on, arm, &own, arm->share) != 0, ATTUNE_WRONG_RESULT,
-               "timed outputs: calls of %s are wrong on other inputs than those validated", arm->of->name);
-    return ATTUNE_OK;
+    attune_status status = count_unwritten(on, arm) != 0
+                               ? at_fail(ATTUNE_WRONG_RESULT, "outputs are not written as a whole")
+                               : look_at_rows(on, arm);
+    return status == ATTUNE_OK
+               ? ATTUNE_OK
+               : at_fail_in(status, "timed outputs: calls of %s on other inputs than those validated", arm->of->name);
 }
 
 /* The time is only for choosing how many calls make a sample. */
@@ -242,9 +280,17 @@ static attune_status wait_for_parent(const cpu_timing *on, uint32_t from)
     return ATTUNE_OK;
 }
 
-static attune_status run_sample(cpu_timing *on, cpu_arm *arm, uint32_t number)
+/* So that an arm finds nothing there of the sample before, whoever's it was. */
+static void fill_scratch(void *context, unsigned char *scratch)
 {
+    at_poison_write(at_poison_draw(at_random_next(context)), 0, scratch, ATTUNE_SCRATCH_MAX);
+}
+
+static attune_status run_sample(cpu_timing *on, cpu_arm *arm, uint64_t transform, uint32_t number)
+{
+    refill_queries(on, arm, transform, (int)number);
     poison(on, arm);
+    at_pool_each_scratch(at_context_pool(on->base.worker->context), fill_scratch, &on->random);
     if (on->flush.buffer != NULL) {
         AT_FORWARD(at_flush_run(&on->flush));
     }
@@ -261,9 +307,9 @@ static attune_status run_block(at_timing *timing, const at_block_order *order, a
     refill(on, order->set);
     for (int i = 0; i < order->count; ++i) {
         cpu_arm *arm = &on->arm[order->arm[i]];
-        const at_transform_map own = own_of(on, arm);
-        AT_FORWARD(run_sample(on, arm, (uint32_t)i));
-        block->wrong[order->arm[i]] += count_wrong(on, arm, &own, arm->share);
+        AT_FORWARD(run_sample(on, arm, order->set, (uint32_t)i));
+        const int wrong = count_unwritten(on, arm);
+        block->wrong[order->arm[i]] += wrong + (wrong == 0 && !arm->shown && look_at_rows(on, arm) != ATTUNE_OK);
         if (order->pause_us > 0) {
             (void)usleep((useconds_t)order->pause_us);
         }
@@ -284,9 +330,8 @@ static void close_timing(at_timing *timing)
     cpu_timing *on = of(timing);
     for (int i = 0; i < timing->wanted.arm_count; ++i) {
         free_calls(&on->arm[i]);
-        free(on->arm[i].validated.data);
     }
-    for (int role = 0; role < ATTUNE_O; ++role) {
+    for (int role = ATTUNE_K; role <= ATTUNE_V; ++role) {
         free(on->input[role]);
     }
     at_flush_free(&on->flush);
@@ -301,7 +346,7 @@ static attune_status make_inputs(cpu_timing *on)
     at_transform_describe(&on->base.wanted.problem, call, rows, &on->base.transformed);
     on->set = *call;
     on->set.tensor[ATTUNE_LSE].data = NULL;
-    for (int role = 0; role < ATTUNE_O; ++role) {
+    for (int role = ATTUNE_K; role <= ATTUNE_V; ++role) {
         size_t bytes = on->base.transformed.role[role].bytes;
         on->input[role] = aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
         AT_FAIL_IF(on->input[role] == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for inputs of %zu bytes", bytes);

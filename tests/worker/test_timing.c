@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "attune/gate.h"
 #include "judge/executor.h"
 #include "measure/speed.h"
 #include "reference/draw_text.h"
@@ -170,7 +171,8 @@ static void the_coarser_arm_says_how_close_results_lie(void **state)
     assert_true(at_timing_share(&timing, &coarse.arm) == generous);
 }
 
-/* Outputs are looked at here as well, whatever the worker says of them. */
+/* Outputs are looked at here as well, whatever the worker says of them: what it computed from other values than these
+ * is wrong. */
 static void the_parent_looks_for_itself(void **state)
 {
     (void)state;
@@ -184,7 +186,10 @@ static void the_parent_looks_for_itself(void **state)
     assert_ok(executor.start(executor.self, 0));
     assert_ok(executor.stage(executor.self, AT_MODE_WARM, &staged));
     assert_ok(executor.block(executor.self, &wanted, &right));
-    ((float *)on.inputs.call.tensor[ATTUNE_O].data)[17] += 1; /* what is expected, not what is there */
+    float *values = on.inputs.call.tensor[ATTUNE_V].data;
+    for (int i = 0; i < 2 * 32 * 16; ++i) {
+        values[i] += 1 + fabsf(values[i]);
+    }
     assert_ok(executor.block(executor.self, &wanted, &wrong));
     for (int arm = 0; arm < ARMS; ++arm) {
         assert_int_equal(right.wrong[arm], 0);
@@ -193,6 +198,142 @@ static void the_parent_looks_for_itself(void **state)
     assert_ok(executor.unstage(executor.self));
     bench_close(&on);
 }
+
+/* ---- What a kernel could remember -------------------------------------------------------------------------------- */
+
+/* In the worker: an arm that is cpu_tiled, and writes down what each row of each call asks: its scores with the first
+ * keys, whatever the signs and the order of columns that lead to them. */
+static const char *const diary = "ATTUNE_TEST_DIARY"; /* an environment variable: the file */
+
+enum { KEPT_DIM = 64 };
+
+typedef struct keeper {
+    attune_context *context;
+    attune_plan *plan;
+    FILE *file;
+} keeper;
+
+static double score_of(const attune_call *call, int64_t head, int64_t row, int64_t key)
+{
+    const attune_tensor *q = &call->tensor[ATTUNE_Q], *k = &call->tensor[ATTUNE_K];
+    const float *of_q = (const float *)q->data + head * q->stride[1] + row * q->stride[2];
+    const float *of_k = (const float *)k->data + head * k->stride[1] + key * k->stride[2];
+    double sum = 0;
+    for (int c = 0; c < KEPT_DIM; ++c) {
+        sum += (double)of_q[c] * (double)of_k[c];
+    }
+    return sum;
+}
+
+static attune_status keep(void *self, const attune_call *call)
+{
+    keeper *on = self;
+    for (int64_t i = 0; i < call->heads_q * call->seqlen_q; ++i) {
+        double asked[3];
+        for (int64_t key = 0; key < 3; ++key) {
+            asked[key] = score_of(call, i / call->seqlen_q, i % call->seqlen_q, key);
+        }
+        (void)fwrite(asked, sizeof asked, 1, on->file);
+    }
+    (void)fflush(on->file);
+    return attune_plan_execute(on->plan, call);
+}
+
+static attune_status needs(void *self, const attune_call *call, size_t *bytes)
+{
+    const keeper *on = self;
+    return attune_plan_workspace(on->plan, call, bytes);
+}
+
+static void close_keeper(void *self)
+{
+    keeper *on = self;
+    attune_plan_destroy(on->plan);
+    attune_context_destroy(on->context);
+    (void)fclose(on->file);
+    free(on);
+}
+
+static attune_status open_keeper(void *self, const char *name, const attune_problem *problem, int32_t of,
+                                 int32_t threads, attune_arm *arm)
+{
+    (void)self, (void)of, (void)threads;
+    if (strcmp(name, "keeper") != 0) {
+        return ATTUNE_NOT_FOUND;
+    }
+    keeper *made = calloc(1, sizeof *made);
+    attune_options options;
+    attune_options_init(&options);
+    options.target = "cpu";
+    made->file = fopen(getenv(diary), "ab");
+    attune_status status = attune_context_create(&options, &made->context);
+    status = status == ATTUNE_OK ? attune_plan_create(made->context, problem, NULL, &made->plan) : status;
+    arm->self = made;
+    arm->workspace = needs;
+    arm->run = keep;
+    arm->close = close_keeper;
+    return status;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    return memcmp(a, b, 3 * sizeof(double));
+}
+
+/* Sorted rows that are equal to the one before. */
+static int64_t count_twice(double (*row)[3], int64_t count)
+{
+    int64_t twice = 0;
+    qsort(row, (size_t)count, sizeof *row, compare_rows);
+    for (int64_t i = 1; i < count; ++i) {
+        twice += memcmp(row[i - 1], row[i], sizeof *row) == 0;
+    }
+    return twice;
+}
+
+static void no_row_is_asked_twice_while_calls_are_timed(void **state)
+{
+    (void)state;
+    static const char *const keepers[] = {"keeper", "keeper", "cpu_tiled"};
+    const int order[] = {0, 1, 2, 2, 1, 0};
+    char path[] = "/tmp/attune-diary-XXXXXX";
+    bench on;
+    at_staged staged;
+    at_block block = {.process = 0};
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(setenv(diary, path, 1), 0);
+    bench_open(&on, "b1,h2,s32,d64,fp32");
+    on.timed.arm = keepers;
+    /* Rows that differ, whatever the family. */
+    at_random random = at_random_seed(3, 3);
+    for (int role = ATTUNE_Q; role <= ATTUNE_V; ++role) {
+        for (int i = 0; i < 2 * 32 * KEPT_DIM; ++i) {
+            ((float *)on.inputs.call.tensor[role].data)[i] = (float)at_random_normal(&random);
+        }
+    }
+    at_executor executor = at_timed_executor(&on.timed);
+    assert_ok(executor.start(executor.self, 0));
+    assert_ok(executor.stage(executor.self, AT_MODE_WARM, &staged));
+    const off_t staged_bytes = lseek(file, 0, SEEK_END);
+    for (uint64_t set = 0; set < 3; ++set) {
+        const at_block_order wanted = {order, 6, set << 40 | 12345, 0};
+        assert_ok(executor.block(executor.self, &wanted, &block));
+    }
+    const off_t bytes = lseek(file, 0, SEEK_END) - staged_bytes;
+    assert_int_equal(bytes, 3 * 2 * (staged.calls[0] + staged.calls[1]) * 64 * (int64_t)sizeof(double[3]));
+    double(*row)[3] = malloc((size_t)bytes);
+    assert_int_equal(pread(file, row, (size_t)bytes, staged_bytes), bytes);
+    assert_true(staged.calls[0] > 1);
+    assert_int_equal(count_twice(row, bytes / (off_t)sizeof *row), 0);
+    free(row);
+    assert_ok(executor.unstage(executor.self));
+    bench_close(&on);
+    (void)close(file);
+    (void)unlink(path);
+}
+
+/* ---- Turns ------------------------------------------------------------------------------------------------------- */
 
 typedef struct waker {
     at_handoff turn;
@@ -351,6 +492,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_result_that_is_not_the_validated_one_is_seen),
         cmocka_unit_test(the_coarser_arm_says_how_close_results_lie),
         cmocka_unit_test(the_parent_looks_for_itself),
+        cmocka_unit_test(no_row_is_asked_twice_while_calls_are_timed),
         cmocka_unit_test(patience_is_time_and_not_wakings),
         cmocka_unit_test(a_worker_that_dies_in_a_block_is_reported),
         cmocka_unit_test(requests_that_make_no_sense_are_refused),
@@ -358,7 +500,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(tensors_that_tell_heads_apart_hold_them_in_place),
     };
     if (argc > 1 && strcmp(argv[1], "worker") == 0) {
-        return attune_worker_serve(NULL) == ATTUNE_OK ? 0 : 3;
+        const attune_arm_hooks hooks = {.size = sizeof hooks, .open = open_keeper};
+        return attune_worker_serve(&hooks) == ATTUNE_OK ? 0 : 3;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
