@@ -5,7 +5,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 BENCH  ?= b1,h8,s512,d64,fp32 b1,h8,s2048,d64,fp32,causal
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help deps deps-test configure build test test-gpu gate evolve verify ratchet demo bench readme format lint install clean
+.PHONY: help deps deps-test configure build test wheel test-gpu gate evolve verify ratchet demo bench readme format lint install clean
 
 help:
 	@echo "attune: fused attention that plans, proves and runs"
@@ -14,6 +14,7 @@ help:
 	@echo "  make test      everything that can be checked here: tests, sanitizers, fuzzers, lint"
 	@echo
 	@echo "  make build     libattune and attune, into $(BUILD)/"
+	@echo "  make wheel     the Python package, into $(BUILD)/wheel/, tried in an environment of its own"
 	@echo "  make test-gpu  the device tests, on a machine with an NVIDIA GPU"
 	@echo "  make gate      the gate on every CUDA kernel, into evidence/; KERNELS=, PROBLEMS=, AGAINST= restrict it"
 	@echo "  make evolve    search, gate and wisdom on a grid of CUDA problems; KERNELS=, PROBLEMS=, STRATEGY= restrict it"
@@ -43,6 +44,10 @@ build: configure
 # The last lines are CTest's own account. Whatever can fail is a test of it: docs/maintaining.md lists them.
 test: deps-test build
 	@ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -LE tidy
+
+wheel: deps deps-test
+	@tools/wheel.sh . $(BUILD)
+	@tests/python/wheel.sh $(BUILD)
 
 # On a machine with a GPU; $(BUILD)/gpu, built elsewhere, is all it needs.
 test-gpu:

@@ -21,7 +21,12 @@ set_target_properties(attune_gate_shared PROPERTIES BUILD_RPATH "$ORIGIN" VERSIO
 target_include_directories(attune_gate_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(attune_gate_shared PRIVATE attune_flags Threads::Threads m ${CMAKE_DL_LIBS}
   ${JANSSON_LINK_LIBRARIES} ${ZLIB_STATIC})
-target_link_options(attune_gate_shared PRIVATE LINKER:--exclude-libs,libz.a)
+if(ATTUNE_LINKER) # zig's has no --exclude-libs
+  file(WRITE ${PROJECT_BINARY_DIR}/exports.map "{ global: attune_*; local: *; };\n")
+  target_link_options(attune_gate_shared PRIVATE LINKER:--version-script=${PROJECT_BINARY_DIR}/exports.map)
+else()
+  target_link_options(attune_gate_shared PRIVATE LINKER:--exclude-libs,libz.a)
+endif()
 set_target_properties(attune_gate_static attune_gate_shared PROPERTIES OUTPUT_NAME attune-gate)
 add_library(attune::gate_static ALIAS attune_gate_static)
 add_library(attune::gate_shared ALIAS attune_gate_shared)

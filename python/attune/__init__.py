@@ -7,8 +7,22 @@
 
 What fails raises attune.Error, with a status and a sentence. docs/python.md is the guide.
 """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from attune.attention import sdpa
 from attune.library import Error, Status
 from attune.plans import BoundCall, Context, Plan, plan
 
-__all__ = ["BoundCall", "Context", "Error", "Plan", "Status", "plan", "sdpa"]
+if TYPE_CHECKING:
+    from attune.command import bench, gate, info
+
+__all__ = ["BoundCall", "Context", "Error", "Plan", "Status", "bench", "gate", "info", "plan", "sdpa"]
+
+
+def __getattr__(name):
+    if name in ("bench", "gate", "info"):  # what they need is loaded when it is asked for
+        from attune import command
+        return getattr(command, name)
+    raise AttributeError(f"module 'attune' has no attribute {name!r}")

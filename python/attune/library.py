@@ -5,6 +5,7 @@ import ctypes as c
 import enum
 import glob
 import os
+import sys
 import threading
 
 # ---- Errors --------------------------------------------------------------------------------------------------------
@@ -112,7 +113,8 @@ def beside(name=NAME):
     in the lib of the PREFIX that has it as PREFIX/share/attune/python/attune; None where it came without."""
     package = os.path.dirname(os.path.abspath(__file__))
     prefix = glob.escape(os.path.abspath(f"{package}/../../../.."))
-    places = [package, os.path.abspath(f"{package}/../.."), os.path.abspath(f"{package}/../../build/lib"),
+    places = [package, f"{package}/lib", os.path.abspath(f"{package}/../.."),
+              os.path.abspath(f"{package}/../../build/lib"),
               *glob.glob(f"{prefix}/lib*"), *glob.glob(f"{prefix}/lib*/*")]
     paths = (os.path.join(place, name) for place in places)
     return next((path for path in paths if os.path.exists(path)), None)
@@ -158,6 +160,14 @@ SIGNATURES = {
 }
 
 
+def offer_packages():
+    """Says where this interpreter's packages are: the wheels of NVIDIA's libraries lie among them."""
+    if "ATTUNE_PACKAGES" not in os.environ:
+        folders = [folder for folder in sys.path if os.path.isdir(os.path.join(folder, "nvidia"))]
+        if folders:
+            os.environ["ATTUNE_PACKAGES"] = ":".join(folders)
+
+
 class Library:
     """libattune, loaded from a path, $ATTUNE_LIBRARY, beside this package or the loader's own places. `c` has its
     functions."""
@@ -172,6 +182,7 @@ class Library:
         except (OSError, AttributeError) as error:
             raise Error(Status.NOT_FOUND, f"{path}: {error}; ATTUNE_LIBRARY can name the library") from None
         self.execute = self.c.attune_plan_execute
+        offer_packages()
 
     def failure(self, status) -> Error:
         """The error of a status that a function of this thread has just returned."""

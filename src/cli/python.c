@@ -48,7 +48,7 @@ static void extend(const char *place)
 
 void at_cli_python_path(void)
 {
-    static const char *const places[] = {"../../python", "../share/attune/python", "python"};
+    static const char *const places[] = {"../../python", "../share/attune/python", "../..", "python"};
     char folder[PATH_MAX];
     char found[PATH_MAX];
     if (!find_folder(folder)) {

@@ -18,24 +18,24 @@ enum { FLAGS = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
  */
 
 /* A path with whatever glob would read as a pattern taken literally. */
-static void add_literally(at_text *pattern, const char *path)
+static void add_literally(at_text *pattern, const char *path, int length)
 {
-    for (const char *c = path; *c != '\0'; ++c) {
-        at_text_add(pattern, strchr("*?[]\\", *c) != NULL ? "\\%c" : "%c", *c);
+    for (int i = 0; i < length; ++i) {
+        at_text_add(pattern, strchr("*?[]\\", path[i]) != NULL ? "\\%c" : "%c", path[i]);
     }
 }
 
-/* The library among the packages of one Python. NOTE: a Python has several folders of packages (lib and lib64, its own
- * and the distribution's), and wheels of CUDA 12 have a folder a library, those of 13 one for all: hence the stars. */
-static void *open_below(const char *prefix, const char *name)
+/* The library in the folders of packages that `below` a folder are. NOTE: wheels of CUDA 12 have a folder a library,
+ * those of 13 one for all: hence the star. */
+static void *open_matching(const char *folder, int length, const char *below, const char *name)
 {
     char text[2 * PATH_MAX];
     at_text pattern;
     glob_t found = {.gl_pathc = 0};
     void *library = NULL;
     at_text_init_fixed(&pattern, text, sizeof text);
-    add_literally(&pattern, prefix);
-    at_text_add(&pattern, "/lib*/python3*/*-packages/nvidia/*/lib/%s", name);
+    add_literally(&pattern, folder, length);
+    at_text_add(&pattern, "%s/nvidia/*/lib/%s", below, name);
     if (at_text_status(&pattern, "the path of a package") == ATTUNE_OK && glob(text, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc && library == NULL; ++i) {
             library = dlopen(found.gl_pathv[i], FLAGS);
@@ -43,6 +43,13 @@ static void *open_below(const char *prefix, const char *name)
     }
     globfree(&found);
     return library;
+}
+
+/* The library among the packages of one Python. NOTE: a Python has several folders of them: lib and lib64, its own and
+ * the distribution's. */
+static void *open_below(const char *prefix, const char *name)
+{
+    return open_matching(prefix, (int)strlen(prefix), "/lib*/python3*/*-packages", name);
 }
 
 /* PREFIX of PREFIX/bin/python3; false where the path is another. */
@@ -72,12 +79,20 @@ static void *open_beside(const char *folder, int length, const char *name)
     return library == NULL && linked && cut_prefix(target) ? open_below(target, name) : library;
 }
 
-static void *open_along_path(const char *name)
+/* A folder that holds packages itself. */
+static void *open_among(const char *folder, int length, const char *name)
+{
+    return length > 0 && folder[0] == '/' && length < PATH_MAX ? open_matching(folder, length, "", name) : NULL;
+}
+
+/* The first that opens by one of the folders that a variable lists. */
+static void *open_along(const char *variable, void *(*open_in)(const char *folder, int length, const char *name),
+                        const char *name)
 {
     void *library = NULL;
-    for (const char *at = getenv("PATH"); at != NULL && library == NULL;) {
+    for (const char *at = getenv(variable); at != NULL && library == NULL;) {
         const char *end = strchrnul(at, ':');
-        library = open_beside(at, (int)(end - at), name);
+        library = open_in(at, (int)(end - at), name);
         at = *end == '\0' ? NULL : end + 1;
     }
     return library;
@@ -104,8 +119,9 @@ static void *open_users(const char *name)
 
 static void *open_package(const char *name)
 {
-    void *library = open_active(name);
-    library = library != NULL ? library : open_along_path(name);
+    void *library = open_along("ATTUNE_PACKAGES", open_among, name);
+    library = library != NULL ? library : open_active(name);
+    library = library != NULL ? library : open_along("PATH", open_beside, name);
     /* NOTE: Debian's python3 of /usr has what pip installs for all users in /usr/local. */
     library = library != NULL ? library : open_below("/usr/local", name);
     return library != NULL ? library : open_users(name);

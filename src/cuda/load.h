@@ -9,7 +9,8 @@
 attune_status at_load_library(attune_status status, const char *what, const char *variable, const char *const *names,
                               void **library);
 /* The same, and where none of the names opens, each that has no slash is looked for in the packages that PyTorch
- * brings: below lib/python3.X/site-packages/nvidia (or dist-packages) of the Python that is active ($VIRTUAL_ENV,
+ * brings: in the folder nvidia of each folder in $ATTUNE_PACKAGES (which the Python package sets to those of its own
+ * interpreter), then below lib/python3.X/site-packages (or dist-packages) of the Python that is active ($VIRTUAL_ENV,
  * $CONDA_PREFIX), of each python3 in $PATH, of /usr/local, and of the user's own packages ($HOME/.local), in this
  * order. Nothing is run to find them. */
 attune_status at_load_packaged_library(attune_status status, const char *what, const char *variable,

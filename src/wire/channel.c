@@ -111,9 +111,7 @@ static int spawn(const char *const *command, const ends *made, pid_t *pid)
         error = posix_spawn_file_actions_adddup2(&actions, made->arena, AT_ARENA_FD);
     }
     /* What else is open here, by whomever, is no business of a stranger's. */
-    error = error != 0
-                ? error
-                : posix_spawn_file_actions_addclosefrom_np(&actions, made->arena >= 0 ? AT_ARENA_FD + 1 : AT_ARENA_FD);
+    error = error != 0 ? error : at_process_close_from(&actions, made->arena >= 0 ? AT_ARENA_FD + 1 : AT_ARENA_FD);
     if (error == 0) {
         error = posix_spawnp(pid, command[0], &actions, &attributes, (char *const *)(uintptr_t)command, environ);
     }

@@ -1,5 +1,7 @@
 #include "wire/process.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,6 +17,29 @@
 #include "base/status.h"
 #include "measure/clock.h"
 
+int at_process_close_listed(posix_spawn_file_actions_t *actions, int first)
+{
+    DIR *open = opendir("/proc/self/fd");
+    if (open == NULL) {
+        return errno;
+    }
+    int error = 0;
+    for (const struct dirent *one = readdir(open); one != NULL && error == 0; one = readdir(open)) {
+        long number = strtol(one->d_name, NULL, 10); /* 0 for "." and ".." */
+        error = number >= first ? posix_spawn_file_actions_addclose(actions, (int)number) : 0;
+    }
+    (void)closedir(open);
+    return error;
+}
+
+int at_process_close_from(posix_spawn_file_actions_t *actions, int first)
+{
+    int (*close_from)(posix_spawn_file_actions_t *, int) = NULL;
+    void *found = dlsym(RTLD_DEFAULT, "posix_spawn_file_actions_addclosefrom_np");
+    memcpy(&close_from, &found, sizeof found);
+    return close_from != NULL ? close_from(actions, first) : at_process_close_listed(actions, first);
+}
+
 /* In a process group of its own, so that it can be ended with all that it started. */
 static int spawn(const char *const *command, int words, pid_t *pid)
 {
@@ -26,7 +51,7 @@ static int spawn(const char *const *command, int words, pid_t *pid)
     int error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, words, STDOUT_FILENO);
     error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, words, STDERR_FILENO);
-    error = error != 0 ? error : posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+    error = error != 0 ? error : at_process_close_from(&actions, STDERR_FILENO + 1);
     if (error == 0) {
         error = posix_spawnp(pid, command[0], &actions, &attributes, (char *const *)(uintptr_t)command, environ);
     }
@@ -98,7 +123,7 @@ const char *at_process_end(int wait_status, char text[160])
     } else if (signal == SIGXCPU) {
         (void)snprintf(text, MOST, "was ended by the sandbox: it used more processor time than it had");
     } else if (signal != 0) {
-        const char *name = sigdescr_np(signal);
+        const char *name = strsignal(signal);
         (void)snprintf(text, MOST, "was ended by signal %d (%s)", signal, name != NULL ? name : "unknown");
     } else {
         (void)snprintf(text, MOST, "ended by itself with exit code %d", WEXITSTATUS(wait_status));

@@ -2,6 +2,7 @@
 #ifndef WIRE_PROCESS_H
 #define WIRE_PROCESS_H
 
+#include <spawn.h>
 #include <stddef.h>
 
 #include "attune/attune.h"
@@ -13,6 +14,11 @@ enum { AT_SAID_MAX = 16 << 10 };
  * standard output and error, terminated. *end is a wait status. ATTUNE_IO_ERROR where it does not start,
  * ATTUNE_DEVICE_ERROR where it had to be ended, ATTUNE_INTERRUPTED after at_file_interrupt. */
 attune_status at_process_run(const char *const *command, double seconds, char said[AT_SAID_MAX], int *end);
+
+/* Adds that the process closes every descriptor from `first` on; 0, or an errno. */
+int at_process_close_from(posix_spawn_file_actions_t *actions, int first);
+/* The same of those that are open now: what a glibc before 2.34, which has no action for all, is left with. */
+int at_process_close_listed(posix_spawn_file_actions_t *actions, int first);
 
 /* What became of a process whose wait status this is, as part of a sentence: "was ended by the sandbox: ...", "was
  * ended by signal 11 (Segmentation fault)", "ended by itself with exit code 3". */

@@ -41,7 +41,7 @@ static int forget(void **state)
 {
     char path[PATH_MAX];
     (void)state;
-    return unsetenv(VARIABLE) | unsetenv("VIRTUAL_ENV") | unsetenv("CONDA_PREFIX") |
+    return unsetenv(VARIABLE) | unsetenv("ATTUNE_PACKAGES") | unsetenv("VIRTUAL_ENV") | unsetenv("CONDA_PREFIX") |
            setenv("HOME", folder_path(&place, "nobody", path), 1) |
            setenv("PATH", folder_path(&place, "nowhere", path), 1);
 }
@@ -107,8 +107,24 @@ static void nowhere(void **state)
     endless[0] = '/';
     endless[3 * PATH_MAX - 1] = '\0';
     assert_int_equal(setenv("PATH", endless, 1) | setenv("VIRTUAL_ENV", endless, 1) | setenv("HOME", endless, 1), 0);
+    assert_int_equal(setenv("ATTUNE_PACKAGES", endless, 1), 0);
     not_found(names[1]);
     free(endless);
+}
+
+static void in_a_folder_that_is_listed(void **state)
+{
+    char path[PATH_MAX];
+    char folders[2 * PATH_MAX];
+    (void)state;
+    install("packages [2]*", "nvidia/cu13/lib");
+    (void)snprintf(folders, sizeof folders, "relative::/no/such:%s", folder_path(&place, "packages [2]*", path));
+    assert_int_equal(setenv("ATTUNE_PACKAGES", folders + strlen("relative::/no/such:"), 1), 0);
+    found();
+    assert_int_equal(setenv("ATTUNE_PACKAGES", folders, 1), 0);
+    found();
+    assert_int_equal(setenv("ATTUNE_PACKAGES", "relative::/no/such", 1), 0);
+    not_found(names[1]);
 }
 
 static void in_the_active_environment(void **state)
@@ -201,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(nowhere),
+        TEST(in_a_folder_that_is_listed),
         TEST(in_the_active_environment),
         TEST(around_a_python_in_the_path),
         TEST(behind_a_link),

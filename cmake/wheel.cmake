@@ -1,0 +1,22 @@
+# What goes into the wheel of the Python package (pyproject.toml), below the package's own folder: the libraries by the
+# names that they are loaded by, the command, and jansson, which libattune-gate looks for beside itself. Device sources
+# and shipped wisdom are inside libattune.
+#
+# ATTUNE_LINKER, a list, replaces the compiler where it links: `python;-m;ziglang;cc;-target;x86_64-linux-gnu.2.28` gives
+# programs that older systems can load, of the same objects that everything else here is made of.
+if(ATTUNE_LINKER)
+  list(JOIN ATTUNE_LINKER " " linker)
+  set(CMAKE_C_CREATE_SHARED_LIBRARY "${linker} <LINK_FLAGS> -shared <SONAME_FLAG><TARGET_SONAME> -o <TARGET> <OBJECTS> <LINK_LIBRARIES>")
+  set(CMAKE_C_LINK_EXECUTABLE "${linker} <LINK_FLAGS> -no-pie -o <TARGET> <OBJECTS> <LINK_LIBRARIES>")
+endif()
+set_target_properties(attune_shared attune_gate_shared PROPERTIES VERSION ${ATTUNE_SOVERSION} INSTALL_RPATH "$ORIGIN")
+install(TARGETS attune_shared attune_gate_shared LIBRARY DESTINATION attune/lib COMPONENT wheel NAMELINK_SKIP)
+install(TARGETS attune RUNTIME DESTINATION attune/bin COMPONENT wheel)
+if(jansson_soname)
+  install(FILES ${jansson_file} DESTINATION attune/lib COMPONENT wheel RENAME ${jansson_soname})
+endif()
+foreach(package libjansson4 zlib1g)
+  if(EXISTS /usr/share/doc/${package}/copyright)
+    install(FILES /usr/share/doc/${package}/copyright DESTINATION attune/lib COMPONENT wheel RENAME ${package}.copyright)
+  endif()
+endforeach()
