@@ -77,9 +77,9 @@ def info(problem: str | None = None, *, target: str | None = None, kernel: str |
 
 def bench(*problems: str, arms=None, seconds: float | None = None, target: str | None = None,
           threads: int | None = None) -> list[dict]:
-    """Times arms on the problems, in turns, each first compared with the reference in fp64: one row for each arm that
-    could run, with its problem, arm, median_us, lo_us and hi_us (the 95 % interval), gflops, ratio (the first arm's
-    time / this one's) and peak_share. arms: names, or Python callables (see gate); None: auto and a peer. seconds: for each
+    """Times arms on the problems, in turns, each first compared with the reference in fp64. One row for each arm that
+    could run: its problem, arm, median_us, lo_us and hi_us (the 95 % interval), gflops, ratio (the first arm's time /
+    this one's) and peak_share. arms: names, or Python callables (see gate); None: auto and a peer. seconds: for each
     problem. UNSUPPORTED: none of the arms could run."""
     names = None if arms is None else [arm_of(arm) for arm in ([arms] if isinstance(arms, str) else arms)]
     return ask("bench", problems, {"arms": names, "seconds": seconds, "target": target, "threads": threads})
