@@ -202,6 +202,22 @@ static void vary(at_gate_case *one, int64_t ordinal, bool big, at_random *random
     }
 }
 
+/* A draft has few rows, and says itself what they see; packed queries of a paged cache need lengths. */
+static void keep_cache(const attune_problem *problem, attune_problem *varied, at_random *random)
+{
+    varied->seqused_kv |= varied->page_size > 0 && varied->varlen;
+    if (varied->draft_mask) {
+        varied->seqlen_q = varied->seqlen_q > AT_DRAFT_MAX ? draw_between(random, 1, AT_DRAFT_MAX) : varied->seqlen_q;
+        varied->window_left = varied->window_right = -1;
+        varied->offset_kind = problem->offset_kind;
+    }
+    /* Decoding: every group size with every small number of rows, in time. */
+    if (varied->page_size > 0 && problem->seqlen_q <= 16 && at_random_below(random, 2) == 0) {
+        varied->seqlen_q = draw_between(random, 1, 16);
+        varied->heads_q = varied->heads_kv * draw_between(random, 1, 16);
+    }
+}
+
 /* Big problems keep their features: their cases differ in lengths, heads and strides. */
 static at_stratum stratum_of(bool big, int64_t ordinal)
 {
@@ -256,6 +272,7 @@ static attune_problem plan_for(const at_gate_case *one, const attune_problem *pr
         planned.seqlen_q += planned.seqlen_q + 5;
         planned.seqlen_kv += planned.seqlen_kv + 3;
     }
+    planned.seqlen_q = planned.draft_mask && planned.seqlen_q > AT_DRAFT_MAX ? AT_DRAFT_MAX : planned.seqlen_q;
     return planned;
 }
 
@@ -282,6 +299,7 @@ void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_
         shrink_heads(&one->problem, &random);
         draw_lengths(&one->problem, &random);
         vary(one, ordinal, big, &random);
+        keep_cache(problem, &one->problem, &random);
         make_small(&one->problem);
     }
     if (attune_problem_check(&one->problem) != ATTUNE_OK) { /* whatever vary made of it, a case is a valid problem */

@@ -112,13 +112,18 @@ static attune_call alone(const at_trial *on, int64_t batch)
     attune_call call = on->place.call;
     bool packed = on->inputs.problem.varlen != 0;
     call.batch = 1;
+    const bool pool = on->inputs.problem.page_size > 0;
     for (attune_role role = ATTUNE_Q; role <= ATTUNE_MASK; ++role) {
         bool of_batch = role == ATTUNE_BIAS || role == ATTUNE_MASK || !packed;
+        of_batch = of_batch && !(pool && (role == ATTUNE_K || role == ATTUNE_V));
         advance(&call, role, of_batch ? batch * call.tensor[role].stride[ATTUNE_STRIDE_BATCH] : 0);
     }
     for (attune_role role = ATTUNE_CU_Q; role <= ATTUNE_USED_KV; ++role) {
         advance(&call, role, batch);
     }
+    advance(&call, ATTUNE_PAGE_TABLE_K, batch * call.tensor[ATTUNE_PAGE_TABLE_K].stride[ATTUNE_STRIDE_BATCH]);
+    advance(&call, ATTUNE_PAGE_TABLE_V, batch * call.tensor[ATTUNE_PAGE_TABLE_V].stride[ATTUNE_STRIDE_BATCH]);
+    advance(&call, ATTUNE_DRAFT_MASK, packed ? 0 : batch * call.tensor[ATTUNE_DRAFT_MASK].stride[ATTUNE_STRIDE_BATCH]);
     return call;
 }
 
@@ -145,8 +150,8 @@ static attune_status poison_neighbours(at_trial *on, int64_t batch)
         size_t most = BESIDE_ROWS * (size_t)tensor->stride[ATTUNE_STRIDE_SEQ] * at_dtype_bytes(tensor->dtype);
         size_t bytes = on->inputs.buffer[role].bytes;
         size_t first, end;
-        if (bytes == 0) {
-            continue;
+        if (bytes == 0 || (on->inputs.problem.page_size > 0 && role != ATTUNE_Q)) {
+            continue; /* a sequence's pages have anybody's beside them */
         }
         span_of(&on->inputs, role, batch, &first, &end);
         first = first < bytes ? first : bytes; /* after the last rows of all comes nothing */

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "base/status.h"
-#include "core/problem.h"
+#include "core/call.h"
 
 enum {
     PIECE_BYTES = 1 << 20, /* painted by one thread at a time */
@@ -30,8 +30,8 @@ static bool has_hidden(const attune_problem *problem)
     bool past_end = attune_is_causal(problem) &&
                     (problem->offset_kind == ATTUNE_OFFSET_NUMBER ||
                      (problem->offset_kind == ATTUNE_OFFSET_TOP_LEFT && problem->seqlen_kv > problem->seqlen_q));
-    return problem->seqused_kv || problem->varlen || problem->mask || problem->bias != ATTUNE_BIAS_NONE || some_range ||
-           past_end;
+    return problem->seqused_kv || problem->varlen || problem->page_size > 0 || problem->draft_mask || problem->mask ||
+           problem->bias != ATTUNE_BIAS_NONE || some_range || past_end;
 }
 
 bool at_family_applies(at_family family, const attune_problem *problem)
@@ -91,6 +91,22 @@ static int64_t longest_of(const int32_t *cu, int64_t batch)
     return longest;
 }
 
+/* Of a pool that is larger than what is used, by the seed's upper half; a table has columns to spare. */
+static void set_cache_sizes(at_inputs *inputs)
+{
+    const attune_problem *problem = &inputs->problem;
+    attune_call *call = &inputs->call;
+    at_random random = at_random_seed(inputs->draw.seed >> 32, 0x7061676573);
+    const int64_t width = at_problem_table_width(problem, problem->seqlen_kv);
+    if (problem->page_size > 0) {
+        const int64_t pages = problem->batch * width;
+        call->page_count = pages + 1 + (int64_t)at_random_below(&random, (uint64_t)pages / 2 + 2);
+        call->page_table_width = problem->slots ? 0 : width + (int64_t)at_random_below(&random, 3);
+    }
+    call->total_new = problem->op == ATTUNE_APPEND ? problem->batch * problem->seqlen_q : 0;
+    call->states = problem->states;
+}
+
 static void set_sizes(at_inputs *inputs)
 {
     const attune_problem *problem = &inputs->problem;
@@ -106,6 +122,7 @@ static void set_sizes(at_inputs *inputs)
         .total_kv = problem->batch * problem->seqlen_kv,
         .offset = problem->offset,
     };
+    set_cache_sizes(inputs);
 }
 
 /* Rows of a packed tensor: with gaps, up to three follow the last sequence and belong to none. */
@@ -127,7 +144,8 @@ static attune_status set_packed_sizes(at_inputs *inputs)
     call->total_q = packed_rows(inputs, cu[problem->batch], problem->seqlen_q);
     call->total_kv = packed_rows(inputs, cu[entries + (size_t)problem->batch], problem->seqlen_kv);
     call->seqlen_q = longest_of(cu, problem->batch);
-    call->seqlen_kv = longest_of(cu + entries, problem->batch);
+    call->seqlen_kv = problem->page_size > 0 || problem->op == ATTUNE_APPEND ? problem->seqlen_kv
+                                                                             : longest_of(cu + entries, problem->batch);
     free(cu);
     return ATTUNE_OK;
 }
@@ -149,13 +167,14 @@ at_extent at_inputs_extent(const at_inputs *inputs, attune_role role)
     int64_t batch = problem->varlen ? 1 : call->batch;
     int64_t rows_q = problem->varlen ? call->total_q : call->seqlen_q;
     int64_t rows_kv = problem->varlen ? call->total_kv : call->seqlen_kv;
+    const bool pool = problem->page_size > 0;
     switch (role) {
     case ATTUNE_Q:
         return (at_extent){{batch, call->heads_q, rows_q}, problem->head_dim_qk};
     case ATTUNE_K:
-        return (at_extent){{batch, call->heads_kv, rows_kv}, problem->head_dim_qk};
     case ATTUNE_V:
-        return (at_extent){{batch, call->heads_kv, rows_kv}, problem->head_dim_v};
+        return (at_extent){{pool ? call->page_count : batch, call->heads_kv, pool ? problem->page_size : rows_kv},
+                           role == ATTUNE_K ? problem->head_dim_qk : problem->head_dim_v};
     case ATTUNE_O:
         return (at_extent){{batch, call->heads_q, rows_q}, problem->head_dim_v};
     case ATTUNE_LSE:
@@ -176,6 +195,11 @@ at_extent at_inputs_extent(const at_inputs *inputs, attune_role role)
     case ATTUNE_CU_Q:
     case ATTUNE_CU_KV:
         return (at_extent){{1, 1, 1}, call->batch + 1};
+    case ATTUNE_PAGE_TABLE_K:
+    case ATTUNE_PAGE_TABLE_V:
+        return (at_extent){{call->batch, 1, 1}, call->page_table_width};
+    case ATTUNE_DRAFT_MASK:
+        return (at_extent){{batch, 1, rows_q}, 1};
     default: /* USED_KV */
         return (at_extent){{1, 1, 1}, call->batch};
     }
@@ -366,7 +390,7 @@ static attune_status allocate(at_inputs *inputs, attune_role role)
 
 static bool is_present(const attune_problem *problem, attune_role role)
 {
-    return role == ATTUNE_LSE || at_problem_needs(problem, role);
+    return (at_call_roles(problem) >> role & 1u) != 0;
 }
 
 attune_status at_inputs_place(at_inputs *inputs)

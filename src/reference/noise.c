@@ -56,11 +56,9 @@ static void add_key(const job *all, const at_chunk *chunk, const double *query, 
 {
     const attune_args *args = all->args;
     double key[256], value[256], magnitude;
-    int64_t batch = chunk->sequence.batch;
-    int64_t first = chunk->sequence.kv_first;
-    at_elements_double(&args->tensor[ATTUNE_K], at_row_index(args, ATTUNE_K, batch, chunk->head_kv, first, j),
+    at_elements_double(&args->tensor[ATTUNE_K], at_key_index(args, ATTUNE_K, &chunk->sequence, chunk->head_kv, j),
                        args->head_dim_qk, key);
-    at_elements_double(&args->tensor[ATTUNE_V], at_row_index(args, ATTUNE_V, batch, chunk->head_kv, first, j),
+    at_elements_double(&args->tensor[ATTUNE_V], at_key_index(args, ATTUNE_V, &chunk->sequence, chunk->head_kv, j),
                        args->head_dim_v, value);
     double s = score_of(args, chunk, query, key, j, &magnitude);
     double weight = unit_roundoff * magnitude * exp(s - all->lse[chunk->first]);

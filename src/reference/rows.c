@@ -153,6 +153,9 @@ void at_chunk_seen(const attune_args *args, const at_chunk *chunk, int64_t row, 
             seen[j - chunk->key_first] &= mask[j] != 0;
         }
     }
+    for (int64_t j = first; (args->features & ATTUNE_FEATURE_DRAFT) && j < end; ++j) {
+        seen[j - chunk->key_first] &= at_draft_sees(args, &chunk->sequence, i, j);
+    }
     if (args->features & ATTUNE_FEATURE_BIAS) {
         int64_t at = at_pair_index(args, ATTUNE_BIAS, batch, chunk->head, i);
         for (int64_t j = first; j < end; ++j) {

@@ -21,6 +21,8 @@ at_sequence at_sequence_of(const attune_args *args, int64_t batch)
     if (args->features & ATTUNE_FEATURE_VARLEN) {
         packed(args->tensor[ATTUNE_CU_Q].data, batch, args->seqlen_q, args->total_q, &sequence.q_first,
                &sequence.seqlen_q);
+    }
+    if ((args->features & ATTUNE_FEATURE_VARLEN) && !(args->features & ATTUNE_FEATURE_PAGED)) {
         packed(args->tensor[ATTUNE_CU_KV].data, batch, args->seqlen_kv, args->total_kv, &sequence.kv_first,
                &sequence.seqlen_kv);
     }
@@ -68,6 +70,32 @@ int64_t at_row_index(const attune_args *args, attune_role role, int64_t batch, i
     const int64_t *stride = args->tensor[role].stride;
     int64_t index = head * stride[ATTUNE_STRIDE_HEAD] + (first + row) * stride[ATTUNE_STRIDE_SEQ];
     return args->features & ATTUNE_FEATURE_VARLEN ? index : index + batch * stride[ATTUNE_STRIDE_BATCH];
+}
+
+int64_t at_page_of(const attune_args *args, attune_role role, int64_t batch, int64_t key)
+{
+    const bool own = role == ATTUNE_V && (args->features & ATTUNE_FEATURE_PAGED_V);
+    const attune_tensor *table = &args->tensor[own ? ATTUNE_PAGE_TABLE_V : ATTUNE_PAGE_TABLE_K];
+    const int32_t *entry = (const int32_t *)table->data + batch * table->stride[ATTUNE_STRIDE_BATCH];
+    return clamp(entry[key / args->page_size], 0, args->page_count - 1);
+}
+
+int64_t at_key_index(const attune_args *args, attune_role role, const at_sequence *sequence, int64_t head, int64_t key)
+{
+    const int64_t *stride = args->tensor[role].stride;
+    if (!(args->features & ATTUNE_FEATURE_PAGED)) {
+        return at_row_index(args, role, sequence->batch, head, sequence->kv_first, key);
+    }
+    return at_page_of(args, role, sequence->batch, key) * stride[ATTUNE_STRIDE_BATCH] +
+           head * stride[ATTUNE_STRIDE_HEAD] + key % args->page_size * stride[ATTUNE_STRIDE_SEQ];
+}
+
+bool at_draft_sees(const attune_args *args, const at_sequence *sequence, int64_t row, int64_t key)
+{
+    const int64_t draft = key - sequence->offset; /* as which row of the sequence's the key was written */
+    const uint32_t *words = args->tensor[ATTUNE_DRAFT_MASK].data;
+    const int64_t at = at_row_index(args, ATTUNE_DRAFT_MASK, sequence->batch, 0, sequence->q_first, row);
+    return draft < 0 || (draft < 32 && (words[at] >> draft & 1u) != 0);
 }
 
 int64_t at_pair_index(const attune_args *args, attune_role role, int64_t batch, int64_t head, int64_t row)

@@ -22,7 +22,7 @@ static at_transform_role role_of(const attune_call *call, attune_role role, int6
                                  int64_t columns)
 {
     const attune_tensor *tensor = &call->tensor[role];
-    return (at_transform_role){heads, rows, columns, *tensor, span(tensor, batch, heads, rows, columns)};
+    return (at_transform_role){batch, heads, rows, columns, *tensor, span(tensor, batch, heads, rows, columns)};
 }
 
 size_t at_transform_result_bytes(const at_transform_map *transformed, const attune_tensor *strides)
@@ -38,15 +38,18 @@ void at_transform_describe(const attune_problem *problem, const attune_call *cal
     int64_t batch = packed ? 1 : call->batch;
     int64_t queries = packed ? rows_q : call->seqlen_q;
     int64_t keys = packed ? call->total_kv : call->seqlen_kv;
-    static const attune_role tell[] = {ATTUNE_BIAS,   ATTUNE_MASK, ATTUNE_SINK,
-                                       ATTUNE_SLOPES, ATTUNE_CU_Q, ATTUNE_USED_KV};
+    static const attune_role tell[] = {ATTUNE_BIAS, ATTUNE_MASK,    ATTUNE_SINK,         ATTUNE_SLOPES,
+                                       ATTUNE_CU_Q, ATTUNE_USED_KV, ATTUNE_PAGE_TABLE_K, ATTUNE_DRAFT_MASK};
     *transformed = (at_transform_map){.batch = batch, .heads_kv = call->heads_kv, .moves = true};
     for (size_t i = 0; i < sizeof tell / sizeof tell[0]; ++i) {
         transformed->moves = transformed->moves && call->tensor[tell[i]].data == NULL;
     }
     transformed->role[ATTUNE_Q] = role_of(call, ATTUNE_Q, batch, call->heads_q, queries, problem->head_dim_qk);
-    transformed->role[ATTUNE_K] = role_of(call, ATTUNE_K, batch, call->heads_kv, keys, problem->head_dim_qk);
-    transformed->role[ATTUNE_V] = role_of(call, ATTUNE_V, batch, call->heads_kv, keys, problem->head_dim_v);
+    const bool pool = problem->page_size > 0;
+    const int64_t outer = pool ? call->page_count : batch;
+    keys = pool ? problem->page_size : keys;
+    transformed->role[ATTUNE_K] = role_of(call, ATTUNE_K, outer, call->heads_kv, keys, problem->head_dim_qk);
+    transformed->role[ATTUNE_V] = role_of(call, ATTUNE_V, outer, call->heads_kv, keys, problem->head_dim_v);
     transformed->role[ATTUNE_O] = role_of(call, ATTUNE_O, batch, call->heads_q, queries, problem->head_dim_v);
 }
 
@@ -93,7 +96,7 @@ static int64_t source_of(const at_transform_map *transformed, const at_transform
     int64_t batch = i / of->rows / of->heads;
     int64_t head = i / of->rows % of->heads;
     int64_t moved = head + on->head_kv * (of->heads / transformed->heads_kv);
-    return index_of(&of->tensor, (batch + on->batch) % transformed->batch, moved % of->heads, i % of->rows);
+    return index_of(&of->tensor, (batch + on->batch) % of->batch, moved % of->heads, i % of->rows);
 }
 
 static int64_t target_of(const at_transform_role *of, const attune_tensor *strides, int64_t i)
@@ -120,7 +123,7 @@ void at_transform_apply(const at_transform_map *transformed, attune_role role, u
     const drawn on = apply(transformed, transform);
     size_t bytes = at_dtype_bytes(of->tensor.dtype);
     const unsigned char *from = of->tensor.data;
-    for (int64_t i = 0; i < transformed->batch * of->heads * of->rows; ++i) {
+    for (int64_t i = 0; i < of->batch * of->heads * of->rows; ++i) {
         apply_to_row(&on, of->columns, role == ATTUNE_V, bytes,
                      from + (size_t)source_of(transformed, of, &on, i) * bytes,
                      (unsigned char *)to + (size_t)target_of(of, &of->tensor, i) * bytes);
@@ -154,7 +157,7 @@ bool at_transform_matches(const at_transform_map *transformed, uint64_t transfor
     const at_transform_role *of = &transformed->role[ATTUNE_O];
     const drawn on = apply(transformed, transform);
     double wanted_row[COLUMNS], got_row[COLUMNS];
-    for (int64_t i = 0; i < transformed->batch * of->heads * of->rows; ++i) {
+    for (int64_t i = 0; i < of->batch * of->heads * of->rows; ++i) {
         at_elements_double(&of->tensor, source_of(transformed, of, &on, i), of->columns, wanted_row);
         at_elements_double(got, target_of(of, got, i), of->columns, got_row);
         if (!row_is_right(&on, of->columns, wanted_row, got_row, share)) {

@@ -15,9 +15,9 @@
 
 /* One tensor's rows: packed tensors are one batch of all rows. */
 typedef struct at_transform_role {
-    int64_t heads, rows, columns;
-    attune_tensor tensor; /* of the base */
-    size_t bytes;         /* from its first element to its last */
+    int64_t batch, heads, rows, columns; /* of a pool: pages, heads, rows of a page */
+    attune_tensor tensor;                /* of the base */
+    size_t bytes;                        /* from its first element to its last */
 } at_transform_role;
 
 typedef struct at_transform_map {
