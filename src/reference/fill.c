@@ -450,7 +450,7 @@ static void fill_used(at_inputs *inputs)
     }
 }
 
-/* Where keys are not packed, nobody is told the lengths that they would have. */
+/* Where keys are not packed, no call has the lengths that they would have. */
 static attune_status fill_packed(at_inputs *inputs)
 {
     int32_t *cu_kv = inputs->call.tensor[ATTUNE_CU_KV].data;
