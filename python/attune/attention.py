@@ -50,14 +50,15 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     framework = tensors.frameworks.get(type(q))
     if framework is not None and attn_mask is None and not terms and type(k) is type(q) and type(v) is type(q):
         key = (framework.key(q), framework.key(k), framework.key(v), is_causal, scale, enable_gqa, layout)
-        bound = spares.take(key)
+        kept, bound = spares.take(key)
         if bound is not None:
             at = framework.data(q), framework.data(k), framework.data(v)
             if not (at[0] | at[1] | at[2]) & (bound.align - 1):
                 made = framework.empty(q, bound.output)
                 bound.run((*at, framework.data(made)), None, framework, q)
-                spares.give(key, bound)
+                kept.append(bound)
                 return made
+            kept.append(bound)
     return Asked(q, k, v, attn_mask, is_causal, scale, enable_gqa, layout, terms).run()
 
 
@@ -167,6 +168,8 @@ class Asked:
                 raise invalid(f"k: its heads are {k[1]}: a divisor of q's {q[1]} is needed")
         self.shape = (q[0], q[1], q[2], v[3])
         self.score_shape = (q[0], q[1], q[2], k[2])
+        if "O" in self.views and not self.views["O"].writable:
+            raise invalid("out: it is not writable")
         if "O" in self.views and self.views["O"].shape != self.shape:
             raise invalid(f"out: its shape is {self.in_layout(self.views['O'].shape)}: {self.in_layout(self.shape)} is "
                           "needed")
@@ -270,9 +273,10 @@ class Asked:
         key = self.key if self.simple else None
         if not self.simple or align < 16:
             key = self.full_key(align)
-        bound = spares.take(key) or self.bind(align)
+        kept, bound = spares.take(key)
+        bound = bound or self.bind(align)
         bound.run(pointers, self.terms["stream"], self.framework, self.arrays["Q"])
-        spares.give(key, bound)
+        kept.append(bound)
 
     def full_key(self, align):
         scalars = [self.terms[name] for name in ("causal", "offset", "softcap", "strict", "deterministic",

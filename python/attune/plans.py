@@ -147,29 +147,27 @@ class Bound:
         del owner  # on CUDA the framework gives this memory to work that is enqueued later only
 
 
-class Spares:
-    """Bound calls that nobody uses, by what they are for. Taking one is atomic: a call is never in two hands."""
-
-    def __init__(self):
-        self.lists = {}
+class Spares(dict):
+    """Bound calls that nobody uses, in a list for each kind of call. What is popped of a list is in one hand alone,
+    whatever other threads do."""
 
     def take(self, key):
+        """(the list, a bound call of it); the call is None where all are in use, or none was made yet."""
         try:
-            return self.lists[key].pop()
-        except (KeyError, IndexError, TypeError):  # none, or what is no key: an argument that will be refused
-            return None
-
-    def give(self, key, bound):
-        kept = self.lists.get(key)
-        if kept is not None:
-            kept.append(bound)
-            return
-        while len(self.lists) >= SPARE_CALLS:
-            try:
-                self.lists.pop(next(iter(self.lists)), None)
-            except (StopIteration, RuntimeError):  # another thread is at it
-                break
-        self.lists[key] = [bound]
+            kept = self.get(key)
+        except TypeError:  # an argument that is no key, and will be refused
+            return [], None
+        if kept is None:
+            while len(self) >= SPARE_CALLS:
+                try:
+                    self.pop(next(iter(self)), None)
+                except (StopIteration, RuntimeError):  # another thread is at it
+                    break
+            kept = self.setdefault(key, [])
+        try:
+            return kept, kept.pop()
+        except IndexError:
+            return kept, None
 
 
 # ---- Plans ---------------------------------------------------------------------------------------------------------
@@ -192,7 +190,7 @@ class Plan:
         self.kernel: str = lib.c.attune_plan_kernel(pointer).decode()
         self.origin: str = lib.c.attune_plan_origin(pointer).decode()
         self.text: str = lib.print(self.problem)
-        self.device = context.device
+        self.device, self.spares = context.device, Spares()
         template = self.template = Call()
         lib.check(lib.c.attune_call_init_sized(c.byref(template), c.byref(self.problem), c.sizeof(template)))
         self.shapes = {**SHAPES, **PACKED} if self.problem.varlen else SHAPES
@@ -330,17 +328,38 @@ class Plan:
         uses meanwhile; None: one is made. offset: replaces the problem's number. INVALID_ARGUMENT: the sentence names
         the role."""
         arrays = {role.upper(): array for role, array in roles.items() if array is not None}
-        if "Q" not in arrays:
-            raise invalid(f"Q: it is missing, and the problem {self.text} needs it")
+        if self.closed or "Q" not in arrays:
+            raise invalid("this plan is closed" if self.closed else
+                          f"Q: it is missing, and the problem {self.text} needs it")
+        framework = tensors.framework_of("Q", arrays["Q"])
         wants_lse = arrays.pop("LSE") if isinstance(arrays.get("LSE"), bool) else False
         if "O" not in arrays or wants_lse:
-            self.make_outputs(tensors.framework_of("Q", arrays["Q"]), arrays, wants_lse)
-        self.bind(arrays, workspace, stream, offset).run()
+            self.make_outputs(framework, arrays, wants_lse)
+        if workspace is None:
+            self.run_kept(framework, arrays, stream, offset)
+        else:
+            self.bind(arrays, workspace, stream, offset).run()
         return (arrays["O"], arrays["LSE"]) if "LSE" in arrays else arrays["O"]
+
+    def run_kept(self, framework, arrays, stream, offset):
+        """By a call that was checked for other arrays of the same kind, where there is one."""
+        readers = [tensors.framework_of(role, array) for role, array in arrays.items()]
+        key = (offset, *[(role, reader.key(array)) for reader, (role, array) in zip(readers, arrays.items())])
+        kept, bound = self.spares.take(key)
+        if bound is None or not all([self.writable(role, reader, arrays) for role, reader in zip(arrays, readers)]):
+            bound = BoundCall(self, arrays, None, stream, offset).make()
+        bound.run([reader.data(array) for reader, array in zip(readers, arrays.values())], stream, framework,
+                  arrays["Q"])
+        kept.append(bound)
+
+    @staticmethod
+    def writable(role, reader, arrays):
+        """What a key does not say of an array."""
+        return role not in OUTPUTS or reader.is_writable(arrays[role])
 
     def make_outputs(self, framework, arrays, wants_lse):
         q, names = arrays["Q"], self.shapes["Q"].split()
-        shape = framework.view("Q", q).shape
+        shape = framework.shape("Q", q)
         if len(shape) != len(names):
             raise invalid(f"Q: its shape is {shape}: {len(names)} dimensions are needed, [{', '.join(names)}]")
         if "O" not in arrays:

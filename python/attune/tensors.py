@@ -49,6 +49,19 @@ def aligned(owner, address):
     return owner, address + -address % 256
 
 
+capsule_pointer = c.pythonapi.PyCapsule_GetPointer
+capsule_pointer.restype, capsule_pointer.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
+address_at = c.c_void_p.from_address
+
+
+class ArrayStruct(c.Structure):
+    """PyArrayInterface of NumPy's array protocol."""
+    _fields_ = [("two", c.c_int), ("nd", c.c_int), ("typekind", c.c_char), ("itemsize", c.c_int), ("flags", c.c_int),
+                ("shape", c.c_void_p), ("strides", c.c_void_p), ("data", c.c_void_p), ("descr", c.c_void_p)]
+
+
+DATA_OF_ARRAY_STRUCT = ArrayStruct.data.offset
+
 # ---- NumPy ---------------------------------------------------------------------------------------------------------
 
 numpy_dtypes = {}  # dtype: (attune_dtype, bytes)
@@ -72,7 +85,16 @@ class NumPy:
 
     @staticmethod
     def data(array):
-        return array.__array_interface__["data"][0]
+        capsule = array.__array_struct__  # NumPy's protocol for C: a third of the time of __array_interface__
+        return address_at(capsule_pointer(capsule, None) + DATA_OF_ARRAY_STRUCT).value or 0
+
+    @staticmethod
+    def shape(_, array):
+        return array.shape
+
+    @staticmethod
+    def is_writable(array):
+        return array.flags.writeable
 
     @staticmethod
     def view(name, array):
@@ -145,6 +167,14 @@ class Torch:
         return tensor.data_ptr()
 
     @staticmethod
+    def shape(_, tensor):
+        return tuple(tensor.shape)
+
+    @staticmethod
+    def is_writable(_):
+        return True
+
+    @staticmethod
     def view(name, tensor):
         torch, kind = sys.modules["torch"], tensor.device.type
         if kind not in ("cpu", "cuda"):
@@ -209,9 +239,6 @@ CODES = {(2, 32): FP32, (2, 16): FP16, (4, 16): BF16, (0, 32): INT32, (6, 8): BO
 CPU_DEVICES, CUDA_DEVICES = (1, 3), (2, 13)  # plain, and what cudaMallocHost and cudaMallocManaged give
 LEGACY_STREAM = 1  # what DLPack calls the default stream of CUDA
 
-capsule_pointer = c.pythonapi.PyCapsule_GetPointer
-capsule_pointer.restype, capsule_pointer.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
-
 
 def exported(name, array):
     """(the capsule, which keeps the memory alive and frees it when it is let go; what it says)."""
@@ -239,6 +266,14 @@ class DLPack:
     def data(array):
         _, tensor = exported("array", array)
         return (tensor.data or 0) + tensor.byte_offset
+
+    @staticmethod
+    def shape(name, array):
+        return DLPack.view(name, array).shape
+
+    @staticmethod
+    def is_writable(_):
+        return True
 
     @staticmethod
     def view(name, array):

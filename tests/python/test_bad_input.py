@@ -14,6 +14,8 @@ def arrays(*shape, dtype=np.float32):
 
 
 Q, K, V = arrays()
+FROZEN = np.empty_like(Q)
+FROZEN.flags.writeable = False
 
 
 class Elsewhere:
@@ -73,6 +75,7 @@ BAD_CALLS = [
     (lambda: attune.sdpa(Q, K, V, seqused=np.ones(2, "i4")), r"USED_KV: its shape is \(2,\): \(1,\) is needed"),
     (lambda: attune.sdpa(Q, K, V, out=np.ones((1, 2, 8, 15), "f4")), r"out: its shape is \(1, 2, 8, 15\)"),
     (lambda: attune.sdpa(Q, K, V, out=Q), "O overlaps Q"),
+    (lambda: [attune.sdpa(Q, K, V, out=out) for out in (np.empty_like(Q), FROZEN)], "out: it is not writable"),
     (lambda: attune.sdpa(Q, K, V, kernel="cpu_tield"), "did you mean .cpu_tiled"),
     (lambda: attune.sdpa(Q, K, V, kernel=3), "kernel: a text is needed"),
     (lambda: attune.sdpa(Q, K, V, strict="yes"), "strict: it is 'yes'"),
