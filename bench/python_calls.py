@@ -3,8 +3,8 @@
 
     python_calls.py [PROBLEM] [--seconds S]
 
-On a CPU, on NumPy's arrays and, where it is installed, on PyTorch's tensors; the problem is tiny, so that what is left is
-what Python, the binding and the library's checks take. Medians of rounds, in turns, on one thread of attune's own.
+On a CPU, on NumPy's arrays and, where it is installed, on PyTorch's tensors; the problem is tiny, so that what is left
+is what Python, the binding and the library's checks take. Medians of rounds, in turns, on one thread of attune's own.
 """
 import argparse
 import ctypes as c
