@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "cli/cli.h"
+#include "stranger/jail.h"
 #include "stranger/question.h"
 #include "stranger/sandbox.h"
 
@@ -28,14 +29,39 @@ static attune_status compile(const at_cli *cli)
     return at_fail(ATTUNE_NOT_FOUND, "the compiler %s does not start: %s", word[0], strerror(errno));
 }
 
+/* Runs a proposer; its exit code is this process's. */
+static int propose(const at_cli *cli)
+{
+    enum { NOT_RUN = 125 }; /* 3 would say that it has nothing to propose */
+    int jail = 0, code = NOT_RUN;
+    if (cli->operand_count != 4) {
+        return at_cli_usage(cli, "`propose FOLDER none|network|closed COMMAND` is needed");
+    }
+    while (at_names_of_jails[jail] != NULL && strcmp(at_names_of_jails[jail], cli->operand[2]) != 0) {
+        ++jail;
+    }
+    if (at_names_of_jails[jail] == NULL) {
+        return at_cli_usage(cli, "%s is no jail: none, network or closed", cli->operand[2]);
+    }
+    attune_status status = at_jail_run(cli->operand[1], (at_jail)jail, cli->operand[3], &code);
+    if (status != ATTUNE_OK) {
+        (void)at_cli_fail(cli, status);
+    }
+    return status == ATTUNE_OK ? code : NOT_RUN;
+}
+
 static int run(const at_cli *cli)
 {
     const char *what = cli->operand_count > 0 ? cli->operand[0] : "";
     if (strcmp(what, "compile") == 0) {
         return at_cli_fail(cli, compile(cli));
     }
+    if (strcmp(what, "propose") == 0) {
+        return propose(cli);
+    }
     if (strcmp(what, "question") != 0 || cli->operand_count != 2) {
-        return at_cli_usage(cli, "`compile FOLDER -- COMMAND...` or `question OBJECT` is needed");
+        return at_cli_usage(
+            cli, "`compile FOLDER -- COMMAND...`, `question OBJECT` or `propose FOLDER JAIL COMMAND` is needed");
     }
     attune_status status = at_question_serve(cli->operand[1]);
     return status == ATTUNE_OK ? AT_EXIT_OK : at_cli_fail(cli, status);
@@ -43,10 +69,11 @@ static int run(const at_cli *cli)
 
 const at_verb at_verb_sandbox = {
     .name = "sandbox",
-    .arguments = "compile FOLDER -- COMMAND... | question OBJECT",
+    .arguments = "compile FOLDER -- COMMAND... | question OBJECT | propose FOLDER JAIL COMMAND",
     .summary = "compile or question what a stranger brought (started by the gate)",
     .help = "Gives up network, files, processes and the clock, as far as the task allows, and then either becomes a\n"
-            "compiler, or loads a descriptor and answers questions about it on standard input and output.\n"
+            "compiler, or loads a descriptor and answers questions about it on standard input and output;\n"
+            "or runs a proposer's command to its end, with all that it started.\n"
             "docs/kernels.md says what strangers may bring.\n",
     .examples = "  attune sandbox compile /tmp -- cc --version\n",
     .run = run,

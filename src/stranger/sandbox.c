@@ -163,6 +163,8 @@ static const char *const loading_calls[] = {
     "memfd_create", "ftruncate",  "fcntl",  "getpid", "prlimit64", "readlink", "access",
     "prctl",        "seccomp",    "getcwd", "statx",  NULL,
 };
+/* Who cannot make a socket has no network, and cannot ask others on this machine for one. */
+static const char *const network_calls[] = {"socket", "io_uring_setup", NULL};
 /* What no compiler needs. */
 static const char *const foreign_calls[] = {
     "socket",
@@ -236,6 +238,9 @@ static attune_status add_masked(const at_seccomp *library, at_seccomp_filter fil
 static attune_status fill_filter(const at_seccomp *library, at_seccomp_filter filter, at_lock lock)
 {
     const bool loading = lock == AT_LOCK_LOADING;
+    if (lock == AT_LOCK_OFFLINE) {
+        return add_rules(library, filter, AT_SECCOMP_ERRNO(EPERM), network_calls);
+    }
     if (lock == AT_LOCK_COMPILER) {
         return add_rules(library, filter, AT_SECCOMP_KILL_PROCESS, foreign_calls);
     }
@@ -261,10 +266,11 @@ attune_status at_sandbox_lock(at_lock lock)
 {
     at_seccomp library;
     AT_FORWARD(at_seccomp_open(&library));
-    if (lock != AT_LOCK_COMPILER && !is_handled) {
+    const bool all_but = lock == AT_LOCK_COMPILER || lock == AT_LOCK_OFFLINE;
+    if (!all_but && !is_handled) {
         AT_FORWARD(handle_refusals(&library));
     }
-    at_seccomp_filter filter = library.seccomp_init(lock == AT_LOCK_COMPILER ? AT_SECCOMP_ALLOW : AT_SECCOMP_TRAP);
+    at_seccomp_filter filter = library.seccomp_init(all_but ? AT_SECCOMP_ALLOW : AT_SECCOMP_TRAP);
     AT_FAIL_IF(filter == NULL, ATTUNE_UNSUPPORTED, "sandbox: libseccomp does not work here");
     attune_status status = load_filter(&library, filter, lock);
     library.seccomp_release(filter);

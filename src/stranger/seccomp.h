@@ -11,6 +11,7 @@ typedef void *at_seccomp_filter;
 
 #define AT_SECCOMP_KILL_PROCESS 0x80000000U
 #define AT_SECCOMP_TRAP 0x00030000U /* a signal, SIGSYS, to the thread that made the call */
+#define AT_SECCOMP_ERRNO(error) (0x00050000U | ((error)&0xffffU)) /* the call fails */
 #define AT_SECCOMP_ALLOW 0x7fff0000U
 enum { AT_SECCOMP_ATTRIBUTE_TSYNC = 4, AT_SECCOMP_MASKED_EQ = 7 };
 
