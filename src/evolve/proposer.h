@@ -26,14 +26,14 @@ typedef struct at_proposer_extra {
 } at_proposer_extra;
 
 /* What is asked for. */
-typedef struct at_request {
+typedef struct at_proposal_request {
     int number;          /* from 1 */
     const char *task;    /* task.md */
     const char *request; /* request.json */
     const at_sources *parent;
     const at_proposer_extra *extra; /* ends with a NULL name; NULL: none */
     double seconds;                 /* that it may take */
-} at_request;
+} at_proposal_request;
 
 typedef enum at_proposed {
     AT_PROPOSED = 0,     /* the sources are there, and differ from the parent's */
@@ -45,8 +45,8 @@ typedef enum at_proposed {
 /* "proposed", "nothing", "same", "failed"; ends with NULL. */
 extern const char *const at_names_of_proposed[];
 
-/* What came of it. Release with at_reply_free. */
-typedef struct at_reply {
+/* What came of it. Release with at_proposal_reply_free. */
+typedef struct at_proposal_reply {
     at_proposed proposed;
     char why[AT_PROPOSER_WHY_MAX]; /* of a failure; "" else */
     at_sources sources;            /* where it proposed */
@@ -54,15 +54,15 @@ typedef struct at_reply {
     int64_t bytes_in, bytes_out; /* of the task and of the answer: what tokens are reckoned from where nobody counts */
     int tries;                   /* of attune-try, refused ones too */
     double seconds;              /* that it took */
-} at_reply;
+} at_proposal_reply;
 
-void at_reply_free(at_reply *reply);
+void at_proposal_reply_free(at_proposal_reply *reply);
 
 /* Who is asked. */
 typedef struct at_proposer {
     void *self;
     /* ATTUNE_OK whatever the proposer did; errors are this machine's, or ATTUNE_INTERRUPTED. */
-    attune_status (*ask)(void *self, const at_request *request, at_reply *reply);
+    attune_status (*ask)(void *self, const at_proposal_request *request, at_proposal_reply *reply);
 } at_proposer;
 
 /* Looks at a candidate for attune-try: a few lines for the proposer. */

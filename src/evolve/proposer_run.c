@@ -20,12 +20,12 @@
 
 const char *const at_names_of_proposed[] = {"proposed", "nothing", "same", "failed", NULL};
 
-void at_reply_free(at_reply *reply)
+void at_proposal_reply_free(at_proposal_reply *reply)
 {
     at_sources_free(&reply->sources);
 }
 
-__attribute__((format(printf, 2, 3))) static attune_status fails(at_reply *reply, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static attune_status fails(at_proposal_reply *reply, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -48,7 +48,7 @@ static attune_status put(const char *folder, const char *name, const char *text)
     return at_file_write(path, text, strlen(text));
 }
 
-static attune_status fill_folder(const char *folder, const at_request *request)
+static attune_status fill_folder(const char *folder, const at_proposal_request *request)
 {
     static const char *const folders[] = {"parents", "docs", "log", "tmp"};
     char path[4096];
@@ -137,7 +137,7 @@ typedef struct stream {
 
 typedef struct run {
     const at_command_proposer *of;
-    const at_request *request;
+    const at_proposal_request *request;
     const char *folder;
     at_tries tries;
     pid_t process;
@@ -290,7 +290,7 @@ static attune_status run_process(run *on)
 /* ---- The answer -------------------------------------------------------------------------------------------------- */
 
 /* What it says of itself is a regular file, or its last line. */
-static void take_facts(const run *on, at_reply *reply)
+static void take_facts(const run *on, at_proposal_reply *reply)
 {
     enum { FACTS_MAX = 64 << 10 };
     char path[4096], text[FACTS_MAX];
@@ -307,7 +307,7 @@ static void take_facts(const run *on, at_reply *reply)
 }
 
 /* Edits in the folder, and what standard output adds to them. */
-static attune_status take_sources(const run *on, at_reply *reply)
+static attune_status take_sources(const run *on, at_proposal_reply *reply)
 {
     char path[4096], before[AT_DIGEST_TEXT_MAX], after[AT_DIGEST_TEXT_MAX];
     at_answer_form form = AT_ANSWER_NONE;
@@ -326,7 +326,7 @@ static attune_status take_sources(const run *on, at_reply *reply)
     return ATTUNE_OK;
 }
 
-static attune_status take_answer(const run *on, at_reply *reply)
+static attune_status take_answer(const run *on, at_proposal_reply *reply)
 {
     enum { NOTHING = 3 };
     char how[160];
@@ -365,7 +365,7 @@ static void close_run(run *on)
     at_text_free(&on->error.text);
 }
 
-static attune_status run_in(run *on, at_reply *reply)
+static attune_status run_in(run *on, at_proposal_reply *reply)
 {
     const double began_s = at_timed_seconds();
     AT_FORWARD(fill_folder(on->folder, on->request));
@@ -385,11 +385,11 @@ static attune_status run_in(run *on, at_reply *reply)
     return ATTUNE_OK;
 }
 
-static attune_status ask(void *self, const at_request *request, at_reply *reply)
+static attune_status ask(void *self, const at_proposal_request *request, at_proposal_reply *reply)
 {
     at_scratch place;
     run on = {.of = self, .request = request, .out.file = -1, .error.file = -1, .tries = {.ask = -1, .answer = -1}};
-    *reply = (at_reply){.proposed = AT_PROPOSED_FAILED};
+    *reply = (at_proposal_reply){.proposed = AT_PROPOSED_FAILED};
     at_answer_facts_init(&reply->facts);
     AT_FORWARD(at_scratch_make(&place));
     on.folder = place.path;

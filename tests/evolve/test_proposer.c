@@ -27,19 +27,19 @@ static attune_status look(void *self, const at_sources *candidate, at_text *answ
     return ATTUNE_OK;
 }
 
-static void ask_with(at_command_proposer *of, double seconds, at_reply *reply)
+static void ask_with(at_command_proposer *of, double seconds, at_proposal_reply *reply)
 {
     static const at_proposer_extra extra[] = {{"docs/kernels.md", "how\n"}, {NULL, NULL}};
     at_sources parent = {.count = 0};
     assert_ok(at_sources_put(&parent, "mine.kernel.c", kernel, strlen(kernel)));
-    const at_request request = {1, "the task\n", "{\"attune_proposer\":1}\n", &parent, extra, seconds};
+    const at_proposal_request request = {1, "the task\n", "{\"attune_proposer\":1}\n", &parent, extra, seconds};
     const at_proposer proposer = at_proposer_of_command(of);
     assert_ok(proposer.ask(proposer.self, &request, reply));
     at_sources_free(&parent);
     assert_int_equal(folder_count(&temporary), 0);
 }
 
-static void ask(const char *command, at_reply *reply)
+static void ask(const char *command, at_proposal_reply *reply)
 {
     at_command_proposer of = {.command = command, .run_command = runner};
     ask_with(&of, 30, reply);
@@ -48,14 +48,14 @@ static void ask(const char *command, at_reply *reply)
 /* What a command leads to; words of the failure, or of the kernel that it proposes. */
 static void expect(const char *command, at_proposed wanted, const char *words)
 {
-    at_reply reply;
+    at_proposal_reply reply;
     ask(command, &reply);
     const at_source_file *file = at_sources_find(&reply.sources, "mine.kernel.c");
     const char *said = wanted == AT_PROPOSED && file != NULL ? file->data : reply.why;
     if (reply.proposed != wanted || strstr(said, words) == NULL) {
         fail_msg("%s: %s, \"%s\" lacks \"%s\"", command, at_names_of_proposed[reply.proposed], said, words);
     }
-    at_reply_free(&reply);
+    at_proposal_reply_free(&reply);
 }
 
 static void three_ways_to_answer(void **state)
@@ -96,7 +96,7 @@ static void what_is_no_answer_is_a_failure(void **state)
 static void floods_and_hangs_are_ended(void **state)
 {
     (void)state;
-    at_reply reply;
+    at_proposal_reply reply;
     at_command_proposer of = {.command = "sleep 1000", .run_command = runner};
     ask("yes", &reply);
     assert_int_equal(reply.proposed, AT_PROPOSED_FAILED);
@@ -137,7 +137,7 @@ static bool runs(const char *words)
 static void no_process_is_left(void **state)
 {
     (void)state;
-    at_reply reply;
+    at_proposal_reply reply;
     at_command_proposer of = {.command = "setsid sleep 4321.75 & sleep 1000", .run_command = runner};
     expect("setsid sleep 4321.25 & (setsid sh -c 'sleep 4321.25; true' &) ; sleep 4321.25 & exit 3",
            AT_PROPOSED_NOTHING, "");
@@ -150,7 +150,7 @@ static void no_process_is_left(void **state)
 static void the_environment_is_clean(void **state)
 {
     (void)state;
-    at_reply reply;
+    at_proposal_reply reply;
     assert_int_equal(setenv("SECRET_KEY", "12", 1), 0);
     assert_int_equal(setenv("OTHER_KEY", "34", 1), 0);
     at_command_proposer of = {.command = "env > candidate/env.h; pwd >> candidate/env.h",
@@ -163,31 +163,31 @@ static void the_environment_is_clean(void **state)
     assert_null(strstr(text, "NOT_THERE"));
     assert_non_null(strstr(text, "OTHER_KEY=34"));
     assert_non_null(strstr(text, "CUDA_VISIBLE_DEVICES=\n"));
-    at_reply_free(&reply);
+    at_proposal_reply_free(&reply);
 }
 
 static void what_it_says_of_itself_is_kept(void **state)
 {
     (void)state;
-    at_reply reply;
+    at_proposal_reply reply;
     ask("echo x >> candidate/mine.kernel.c; echo '{\"idea\":\"an x\",\"tokens_out\":7,\"usd\":0.5}' > answer.json",
         &reply);
     assert_string_equal(reply.facts.idea, "an x");
     assert_int_equal(reply.facts.tokens_out, 7);
     assert_int_equal(reply.facts.tokens_in, -1);
     assert_int_equal(reply.bytes_in, 9);
-    at_reply_free(&reply);
+    at_proposal_reply_free(&reply);
     ask("echo x >> candidate/mine.kernel.c; echo '{\"idea\":\"a line\"}'", &reply);
     assert_string_equal(reply.facts.idea, "a line");
     assert_true(reply.facts.usd < 0);
-    at_reply_free(&reply);
+    at_proposal_reply_free(&reply);
 }
 
 static void tries_are_counted(void **state)
 {
     (void)state;
     int looks = 0;
-    at_reply reply;
+    at_proposal_reply reply;
     at_command_proposer of = {.command =
                                   "bin/attune-try > candidate/a.h; cd candidate; ../bin/attune-try > b.h; echo bad "
                                   ">> mine.kernel.c; ../bin/attune-try > c.h; echo $? >> c.h; ../bin/attune-try "
@@ -203,12 +203,12 @@ static void tries_are_counted(void **state)
     assert_string_equal(at_sources_find(&reply.sources, "a.h")->data, "right on 3 cases\nabout 12 us\n");
     assert_non_null(strstr(at_sources_find(&reply.sources, "c.h")->data, "it does not compile\n1\n"));
     assert_non_null(strstr(at_sources_find(&reply.sources, "d.h")->data, "all 3 tries of this proposal are used\n2\n"));
-    at_reply_free(&reply);
+    at_proposal_reply_free(&reply);
     of.tries_max = 1000;
     of.try_pause_s = 1000;
     ask_with(&of, 30, &reply);
     assert_non_null(strstr(at_sources_find(&reply.sources, "b.h")->data, "too soon"));
-    at_reply_free(&reply);
+    at_proposal_reply_free(&reply);
     /* Who floods the pipe, or takes it away, is none the wiser. */
     of = (at_command_proposer){.command = "for i in 1 2 3 4 5 6 7 8 9; do echo > .try/ask; done; rm .try/ask; ln -s "
                                           "/dev/null .try/ask; sleep 0.3; exit 3",
@@ -225,7 +225,7 @@ static void tries_are_counted(void **state)
 static void jails_hold(void **state)
 {
     (void)state;
-    at_reply reply;
+    at_proposal_reply reply;
     char command[512];
     at_command_proposer of = {.command = command, .run_command = runner, .jail = AT_JAIL_CLOSED};
     if (at_jail_here() != ATTUNE_OK) {
@@ -240,7 +240,7 @@ static void jails_hold(void **state)
     assert_int_equal(reply.proposed, AT_PROPOSED);
     assert_int_not_equal(access("/tmp/attune-jail-test", F_OK), 0);
     assert_int_equal(at_sources_find(&reply.sources, "stolen.h")->bytes, 0);
-    at_reply_free(&reply);
+    at_proposal_reply_free(&reply);
 }
 
 static void garbage_leaves_nothing(void **state)
@@ -251,7 +251,7 @@ static void garbage_leaves_nothing(void **state)
                                         "head -c 2000 /dev/urandom > candidate/mine.kernel.c; sleep 1000 & exit 7",
                                         "printf '```c x.c\\n'"};
     for (int i = 0; i < PROPOSALS; ++i) {
-        at_reply reply;
+        at_proposal_reply reply;
         ask(kinds[i % 5], &reply);
         assert_int_equal(reply.proposed, AT_PROPOSED_FAILED);
     }
