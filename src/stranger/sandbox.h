@@ -19,10 +19,10 @@
 #include "attune/attune.h"
 
 typedef enum at_lock {
-    AT_LOCK_OFFLINE,  /* all but sockets, which cannot be had */
     AT_LOCK_COMPILER, /* files and processes, but no network, no other process's memory, no privileges */
     AT_LOCK_LOADING,  /* memory, open descriptors, and reading files */
-    AT_LOCK_RUNNING   /* memory that is not executable, and open descriptors */
+    AT_LOCK_RUNNING,  /* memory that is not executable, and open descriptors */
+    AT_LOCK_OFFLINE   /* all but sockets, which cannot be had */
 } at_lock;
 
 typedef struct at_sandbox_limits {
