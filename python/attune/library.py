@@ -66,7 +66,8 @@ class Problem(c.Structure):
                 ("offset_kind", c.c_int32), ("layout", c.c_int32), ("bias", c.c_int32), ("align", c.c_int32),
                 ("mask", c.c_int32), ("alibi", c.c_int32), ("sink", c.c_int32), ("seqused_kv", c.c_int32),
                 ("strict", c.c_int32), ("varlen", c.c_int32),
-                ("role_dtype", c.c_uint8 * 64)]
+                ("role_dtype", c.c_uint8 * 64), ("page_size", c.c_int32), ("page_table_v", c.c_int32),
+                ("draft_mask", c.c_int32), ("slots", c.c_int32), ("states", c.c_int32), ("reserved", c.c_int32)]
 
     @property
     def causal(self):

@@ -5,26 +5,11 @@ import ctypes as c
 import os
 import threading
 
-from attune import library, tensors
+from attune import library, roles, tensors
 from attune.library import ROLES, Call, Options, PlanOptions, encoded, invalid
 
 EFFORTS = {"estimate": 0, "measure": 1, "patient": 2, "wisdom-only": 3}
 SPARE_CALLS = 256  # kinds of calls that a plan or attune.sdpa keeps ready
-
-# The shape of each role's array. Names are sizes of the call.
-SHAPES = {"Q": "batch heads_q seqlen_q head_dim_qk", "K": "batch heads_kv seqlen_kv head_dim_qk",
-          "V": "batch heads_kv seqlen_kv head_dim_v", "O": "batch heads_q seqlen_q head_dim_v",
-          "LSE": "batch heads_q seqlen_q", "BIAS": "batch heads_q seqlen_q seqlen_kv",
-          "MASK": "batch heads_q seqlen_q seqlen_kv", "SINK": "heads_q", "SLOPES": "heads_q", "CU_Q": "batch+1",
-          "CU_KV": "batch+1", "USED_KV": "batch"}
-PACKED = {"Q": "total_q heads_q head_dim_qk", "K": "total_kv heads_kv head_dim_qk",
-          "V": "total_kv heads_kv head_dim_v", "O": "total_q heads_q head_dim_v", "LSE": "heads_q total_q"}
-OUTPUTS = ("O", "LSE")
-# Which entries of attune_tensor.stride (batch, head, sequence) the dimensions of an array are.
-STRIDES = {"SINK": (1,), "SLOPES": (1,), "CU_Q": (0,), "CU_KV": (0,), "USED_KV": (0,)}
-PACKED_STRIDES = {"Q": (2, 1), "K": (2, 1), "V": (2, 1), "O": (2, 1), "LSE": (1, 2)}
-CONTIGUOUS = ("head_dim_qk", "head_dim_v", "seqlen_kv", "batch", "batch+1")
-SIZES = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_kv")
 
 
 class Handle:
@@ -193,10 +178,8 @@ class Plan:
         self.device, self.spares = context.device, Spares()
         template = self.template = Call()
         lib.check(lib.c.attune_call_init_sized(c.byref(template), c.byref(self.problem), c.sizeof(template)))
-        self.shapes = {**SHAPES, **PACKED} if self.problem.varlen else SHAPES
-        self.strides = {**STRIDES, **PACKED_STRIDES} if self.problem.varlen else STRIDES
-        self.align = align_of(self.problem)
-        self.needed = needed_roles(self.problem)
+        self.roles, self.optional = roles.roles_of(self.problem)
+        self.written, self.align = roles.written(self.problem), align_of(self.problem)
 
     @property
     def handle(self):
@@ -230,154 +213,133 @@ class Plan:
 
     # ---- Checking ----
 
-    def sizes(self, views):
-        """The sizes of a call, by its arrays, each at most the problem's."""
-        p, q, k = self.problem, views["Q"].shape, views["K"].shape
-        if p.varlen:
-            sizes = {"batch": views["CU_Q"].shape[0] - 1, "heads_q": q[1], "heads_kv": k[1], "seqlen_q": p.seqlen_q,
-                     "seqlen_kv": p.seqlen_kv, "total_q": q[0], "total_kv": k[0]}
-        else:
-            sizes = {"batch": q[0], "heads_q": q[1], "heads_kv": k[1], "seqlen_q": q[2], "seqlen_kv": k[2]}
-            sizes["total_q"], sizes["total_kv"] = q[0] * q[2], q[0] * k[2]
-        for name, role in zip(SIZES, ("CU_Q" if p.varlen else "Q", "Q", "K", "Q", "K")):
-            if sizes[name] > getattr(p, name):
-                raise invalid(f"{role}: {name} is {sizes[name]}: this plan takes at most {getattr(p, name)}")
-        sizes.update(head_dim_qk=p.head_dim_qk, head_dim_v=p.head_dim_v)
-        sizes["batch+1"] = sizes["batch"] + 1
-        return sizes
-
     def check_roles(self, views):
         """That what is needed is given, nothing else is, and everything has as many dimensions as its role."""
-        for role in self.needed:
-            if role not in views:
-                raise invalid(f"{role}: it is missing, and the problem {self.text} needs it")
-        for role, view in views.items():
-            if role not in self.needed and role != "LSE":
-                raise invalid(f"{role} is given, but the problem {self.text} has none")
-            names = self.shapes[role].split()
-            if len(view.shape) != len(names):
-                raise invalid(f"{role}: its shape is {view.shape}: {len(names)} dimensions are needed, "
-                              f"[{', '.join(names)}]")
+        for name in self.roles:
+            if name not in views and name not in self.optional:
+                raise invalid(f"{name}: it is missing, and the problem {self.text} needs it")
+        for name, view in views.items():
+            role = self.role(name)
+            if len(view.shape) != len(role.names):
+                raise invalid(f"{name}: its shape is {view.shape}: {len(role.names)} dimensions are needed, "
+                              f"{role.text}")
 
-    def check_view(self, role, view, sizes):
-        names = self.shapes[role].split()
-        wanted = [sizes[name] for name in names]
-        if role == "BIAS":
-            wanted[0] = 1 if self.problem.bias in (1, 3) else wanted[0]
-            wanted[1] = 1 if self.problem.bias in (1, 2) else wanted[1]
-        # Of masks and biases one value may serve all: attune takes strides of 0 there.
-        repeats = len(wanted) - 1 if role in ("BIAS", "MASK") else 0
-        if any(have != want and not (have == 1 and i < repeats) for i, (have, want) in
-               enumerate(zip(view.shape, wanted))):
-            raise invalid(f"{role}: its shape is {view.shape}: {tuple(wanted)} is needed, [{', '.join(names)}]")
-        dtype = self.template.tensor[ROLES.index(role)].dtype
+    def role(self, name):
+        role = self.roles.get(name)
+        if role is None:
+            raise invalid(f"{name} is given, but the problem {self.text} has none" if name in ROLES else
+                          f"{name}: there is no such role: {', '.join(self.roles)}")
+        return role
+
+    def check_view(self, name, view, sizes):
+        role = self.roles[name]
+        wanted = roles.wanted_shape(self.problem, role, sizes)
+        repeats = len(wanted) - 1 if name in roles.REPEATED else 0
+        if any([have != want and not (have == 1 and i < repeats) for i, (have, want) in
+                enumerate(zip(view.shape, wanted))]):
+            raise invalid(f"{name}: its shape is {view.shape}: {wanted} is needed, {role.text}")
+        dtype = self.template.tensor[role.index].dtype
         if view.dtype != dtype:
-            raise invalid(f"{role}: its dtype is {tensors.DTYPE_NAMES[view.dtype]}: {tensors.DTYPE_NAMES[dtype]} is "
+            raise invalid(f"{name}: its dtype is {tensors.DTYPE_NAMES[view.dtype]}: {tensors.DTYPE_NAMES[dtype]} is "
                           "needed")
         if view.device != self.device:
-            raise invalid(f"{role}: it is on {tensors.place(view.device)}: this plan is for "
+            raise invalid(f"{name}: it is on {tensors.place(view.device)}: this plan is for "
                           f"{tensors.place(self.device)}")
-        if role in OUTPUTS and not view.writable:
-            raise invalid(f"{role}: it is not writable")
-        if names[-1] in CONTIGUOUS and view.shape[-1] > 1 and view.strides[-1] != 1:
-            raise invalid(f"{role}: the stride of its last dimension is {view.strides[-1]} elements: 1 is needed")
+        if name in self.written and not view.writable:
+            raise invalid(f"{name}: it is not writable")
+        if role.places[-1] == roles.INNER and view.shape[-1] > 1 and view.strides[-1] != 1:
+            raise invalid(f"{name}: the stride of its last dimension is {view.strides[-1]} elements: 1 is needed")
 
     # ---- Binding ----
 
     def bind_views(self, views, offset=None) -> Bound:
         """A call for arrays like these, {role: View}, checked. Its pointers are in the order of `views`."""
         self.check_roles(views)
-        sizes = self.sizes(views)
-        for role, view in views.items():
-            self.check_view(role, view, sizes)
+        sizes = roles.sizes_of(self.problem, self.roles, views)
+        for name, view in views.items():
+            self.check_view(name, view, sizes)
         call = Call.from_buffer_copy(self.template)
-        for name in (*SIZES, "total_q", "total_kv"):
+        for name in roles.SIZES:
             setattr(call, name, sizes[name])
         if offset is not None:
             if self.problem.offset_kind != 2:
                 raise invalid(f"offset: the problem {self.text} has no number of its own to replace")
             call.offset = whole("offset", offset, -2**31 + 1, 2**31 - 1)
-        for role, view in views.items():
-            self.fill(call.tensor[ROLES.index(role)], role, view)
+        for name, view in views.items():
+            roles.fill(call, self.roles[name], view)
         return Bound(self, call, views)
-
-    def fill(self, slot, role, view):
-        """Strides as C wants them. Those of dimensions with one index are never used: a contiguous array's, or 0 where
-        all indices read the same."""
-        row = view.shape[-1] if len(view.shape) > len(self.strides.get(role, (0, 1, 2))) else 1
-        span = max([row, *(stride * extent for extent, stride in zip(view.shape, view.strides) if extent > 1)])
-        slot.stride[:] = (0, 0, 0)
-        for place, extent, stride in zip(self.strides.get(role, (0, 1, 2)), view.shape, view.strides):
-            slot.stride[place] = stride if extent > 1 else 0 if role in ("BIAS", "MASK") else span
-        if role in ("CU_Q", "CU_KV", "USED_KV"):
-            slot.stride[0] = 1
 
     def bind(self, arrays, workspace=None, stream=None, offset=None) -> BoundCall:
         """A call on {role: array}, checked, to be run as often as you like: `bind(...).run()`. It holds its arrays.
         Arguments are those of `run`."""
         return BoundCall(self, arrays, workspace, stream, offset)
 
-    def run(self, stream=None, workspace=None, offset=None, **roles):
+    def run(self, stream=None, workspace=None, offset=None, **given):
         """Runs the plan on arrays by role: plan.run(Q=q, K=k, V=v). Shapes are [batch, heads, seqlen, dim] in this
         order whatever the layout, which strides say; of varlen problems [total, heads, dim]; docs/calling.md lists all.
         Sizes may be smaller than the problem's. Returns O, which is made where it is not given; with LSE=True, or an
-        array, (O, LSE).
+        array, (O, LSE); of append (K, V), which are written.
 
         stream: a CUDA stream's handle; None: the one that is current in the arrays' framework. On a CPU, O is complete
         when this returns. workspace: an array of at least `workspace()` bytes, 256-byte aligned, which no other call
         uses meanwhile; None: one is made. offset: replaces the problem's number. INVALID_ARGUMENT: the sentence names
         the role."""
-        arrays = {role.upper(): array for role, array in roles.items() if array is not None}
-        if self.closed or "Q" not in arrays:
-            raise invalid("this plan is closed" if self.closed else
-                          f"Q: it is missing, and the problem {self.text} needs it")
-        framework = tensors.framework_of("Q", arrays["Q"])
+        if self.closed:
+            raise invalid("this plan is closed")
+        arrays = {role.upper(): array for role, array in given.items() if array is not None}
         wants_lse = arrays.pop("LSE") if isinstance(arrays.get("LSE"), bool) else False
-        if "O" not in arrays or wants_lse:
-            self.make_outputs(framework, arrays, wants_lse)
+        like = self.leading(arrays)
+        framework = tensors.framework_of(like, arrays[like])
+        if "O" in self.roles and ("O" not in arrays or wants_lse):
+            self.make_outputs(framework, like, arrays, wants_lse)
         if workspace is None:
             self.run_kept(framework, arrays, stream, offset)
         else:
             self.bind(arrays, workspace, stream, offset).run()
-        return (arrays["O"], arrays["LSE"]) if "LSE" in arrays else arrays["O"]
+        outputs = [arrays[role] for role in self.written if role in arrays]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def leading(self, arrays):
+        """The role whose array says the framework, and the shape and order of outputs."""
+        name = next(iter(self.roles))
+        if name not in arrays:
+            raise invalid(f"{name}: it is missing, and the problem {self.text} needs it")
+        return name
 
     def run_kept(self, framework, arrays, stream, offset):
         """By a call that was checked for other arrays of the same kind, where there is one."""
         readers = [tensors.framework_of(role, array) for role, array in arrays.items()]
         key = (offset, *[(role, reader.key(array)) for reader, (role, array) in zip(readers, arrays.items())])
         kept, bound = self.spares.take(key)
-        if bound is None or not all([self.writable(role, reader, arrays) for role, reader in zip(arrays, readers)]):
+        if bound is None or not all([reader.is_writable(arrays[role]) for role, reader in zip(arrays, readers)
+                                     if role in self.written]):
             bound = BoundCall(self, arrays, None, stream, offset).make()
         bound.run([reader.data(array) for reader, array in zip(readers, arrays.values())], stream, framework,
-                  arrays["Q"])
+                  next(iter(arrays.values())))
         kept.append(bound)
 
-    @staticmethod
-    def writable(role, reader, arrays):
-        """What a key does not say of an array."""
-        return role not in OUTPUTS or reader.is_writable(arrays[role])
-
-    def make_outputs(self, framework, arrays, wants_lse):
-        q, names = arrays["Q"], self.shapes["Q"].split()
-        shape = framework.shape("Q", q)
-        if len(shape) != len(names):
-            raise invalid(f"Q: its shape is {shape}: {len(names)} dimensions are needed, [{', '.join(names)}]")
+    def make_outputs(self, framework, like, arrays, wants_lse):
+        array, role = arrays[like], self.roles[like]
+        shape = framework.shape(like, array)
+        if len(shape) != len(role.names):
+            raise invalid(f"{like}: its shape is {shape}: {len(role.names)} dimensions are needed, {role.text}")
+        known = {**dict(zip(role.names, shape)), "head_dim_v": self.problem.head_dim_v}
         if "O" not in arrays:
-            if self.template.tensor[ROLES.index("O")].dtype != self.template.tensor[ROLES.index("Q")].dtype:
-                raise invalid("O: give it, for the problem has another dtype for it than for Q")
-            arrays["O"] = framework.empty(q, (*shape[:-1], self.problem.head_dim_v))
+            first, own = self.template.tensor[role.index].dtype, self.template.tensor[ROLES.index("O")].dtype
+            if first != own or like != "Q":
+                raise invalid("O: it is missing, and is made only where Q is given, of its dtype")
+            arrays["O"] = framework.empty(array, [known[name] for name in self.roles["O"].names])
         if wants_lse:
-            outer = (shape[1], shape[0]) if self.problem.varlen else shape[:-1]
-            arrays["LSE"] = framework.empty(q, outer, tensors.FP32)
+            arrays["LSE"] = framework.empty(array, [known[name] for name in self.roles["LSE"].names], tensors.FP32)
 
 
 class BoundCall:
     """What Plan.bind made: a plan, and the arrays that it runs on."""
 
     def __init__(self, plan, arrays, workspace=None, stream=None, offset=None):
-        unknown = [role for role in arrays if role not in plan.shapes]
-        if unknown:
-            raise invalid(f"{unknown[0]}: there is no such role: {', '.join(plan.shapes)}")
+        for name in arrays:
+            plan.role(name)
+        plan.leading(arrays)
         self.plan, self.arrays, self.stream, self.offset = plan, dict(arrays), stream, offset
         self.frameworks = {role: tensors.framework_of(role, array) for role, array in self.arrays.items()}
         self.workspace = workspace
@@ -407,8 +369,9 @@ class BoundCall:
             bound = self.free.pop()
         except IndexError:  # another thread has it
             bound = self.make()
+        like = self.plan.leading(self.arrays)
         bound.run([self.frameworks[role].data(array) for role, array in self.arrays.items()],
-                  self.stream, self.frameworks["Q"], self.arrays["Q"])
+                  self.stream, self.frameworks[like], self.arrays[like])
         self.free.append(bound)
 
 
@@ -428,12 +391,6 @@ def align_of(problem):
     for row in rows:
         whole_rows |= row
     return max(problem.align or whole_rows & -whole_rows, *sizes)
-
-
-def needed_roles(problem):
-    features = {"BIAS": problem.bias, "MASK": problem.mask, "SINK": problem.sink, "SLOPES": problem.alibi,
-                "CU_Q": problem.varlen, "CU_KV": problem.varlen, "USED_KV": problem.seqused_kv}
-    return ["Q", "K", "V", "O", *(role for role, has in features.items() if has)]
 
 
 def plan(text: str, target: str | None = None, kernel: str | None = None, effort: str = "estimate", *,
