@@ -202,6 +202,22 @@ static void vary(at_gate_case *one, int64_t ordinal, bool big, at_random *random
     }
 }
 
+/* Other operations vary in sizes, layout and lengths alone. */
+static void keep_operation(const attune_problem *problem, attune_problem *varied, at_random *random)
+{
+    const attune_problem drawn = *varied;
+    if (problem->op == ATTUNE_FORWARD) {
+        return;
+    }
+    *varied = *problem;
+    varied->batch = drawn.batch;
+    varied->heads_q = varied->heads_kv = drawn.heads_kv;
+    varied->seqlen_q = drawn.seqlen_q;
+    varied->layout = problem->varlen ? problem->layout : drawn.layout;
+    varied->seqlen_kv = problem->op == ATTUNE_MERGE ? 0 : drawn.seqlen_kv;
+    varied->states = problem->states > 0 ? (int32_t)draw_between(random, 1, problem->states) : 0;
+}
+
 /* A draft has few rows, and says itself what they see; packed queries of a paged cache need lengths. */
 static void keep_cache(const attune_problem *problem, attune_problem *varied, at_random *random)
 {
@@ -272,6 +288,10 @@ static attune_problem plan_for(const at_gate_case *one, const attune_problem *pr
         planned.seqlen_q += planned.seqlen_q + 5;
         planned.seqlen_kv += planned.seqlen_kv + 3;
     }
+    if (planned.op == ATTUNE_MERGE) {
+        planned.seqlen_kv = 0;
+        planned.states += planned.states + 3 <= AT_STATES_MAX ? 3 : 0;
+    }
     planned.seqlen_q = planned.draft_mask && planned.seqlen_q > AT_DRAFT_MAX ? AT_DRAFT_MAX : planned.seqlen_q;
     return planned;
 }
@@ -300,6 +320,7 @@ void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_
         draw_lengths(&one->problem, &random);
         vary(one, ordinal, big, &random);
         keep_cache(problem, &one->problem, &random);
+        keep_operation(problem, &one->problem, &random);
         make_small(&one->problem);
     }
     if (attune_problem_check(&one->problem) != ATTUNE_OK) { /* whatever vary made of it, a case is a valid problem */

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "core/plan.h"
 #include "core/problem.h"
+#include "reference/append.h"
 #include "reference/sequence.h"
 
 /* Big problems: rows beside the edges of every tile that are compared with fp64. */
@@ -121,6 +122,8 @@ static attune_call alone(const at_trial *on, int64_t batch)
     for (attune_role role = ATTUNE_CU_Q; role <= ATTUNE_USED_KV; ++role) {
         advance(&call, role, batch);
     }
+    advance(&call, ATTUNE_STATE_O, batch * call.tensor[ATTUNE_STATE_O].stride[ATTUNE_STRIDE_BATCH]);
+    advance(&call, ATTUNE_STATE_LSE, batch * call.tensor[ATTUNE_STATE_LSE].stride[ATTUNE_STRIDE_BATCH]);
     advance(&call, ATTUNE_PAGE_TABLE_K, batch * call.tensor[ATTUNE_PAGE_TABLE_K].stride[ATTUNE_STRIDE_BATCH]);
     advance(&call, ATTUNE_PAGE_TABLE_V, batch * call.tensor[ATTUNE_PAGE_TABLE_V].stride[ATTUNE_STRIDE_BATCH]);
     advance(&call, ATTUNE_DRAFT_MASK, packed ? 0 : batch * call.tensor[ATTUNE_DRAFT_MASK].stride[ATTUNE_STRIDE_BATCH]);
@@ -307,8 +310,28 @@ static attune_status judge_control(at_trial *on, at_bias *bias)
     return at_judge_case(&on->truth.one, &on->finding, bias);
 }
 
+/* What is copied is right bit for bit or wrong; what is not written shows by two poisons. */
+static attune_status judge_append(at_trial *on)
+{
+    for (int run = 0; run < 2; ++run) {
+        const at_poison poison = at_poison_other(on->inputs.draw.poison, run);
+        AT_FORWARD(run == 0 ? ATTUNE_OK : at_placement_poison(&on->place, poison));
+        attune_status status = at_placement_run(&on->place, on->plan, &on->place.call);
+        if (status != ATTUNE_OK) {
+            return at_fail_in(status, "execute");
+        }
+        AT_FORWARD(at_placement_untouched(&on->place));
+        AT_FORWARD(at_append_judge(&on->inputs));
+    }
+    on->finding.worst_cosine = 1;
+    return ATTUNE_OK;
+}
+
 static attune_status judge(at_trial *on, at_bias *bias)
 {
+    if (on->inputs.problem.op == ATTUNE_APPEND) {
+        return judge_append(on);
+    }
     if (on->suite->query_scale > 0) {
         return judge_control(on, bias);
     }

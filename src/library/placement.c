@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "base/status.h"
-#include "core/problem.h"
+#include "core/call.h"
 
 enum { GUARD_BYTES = 4096 };
 
@@ -17,9 +17,10 @@ bool at_placement_apart(const at_placement *place)
     return place->device != NULL && (place->device->target.kind != ATTUNE_TARGET_CPU || place->device->apart);
 }
 
-static bool is_output(int role)
+/* Those that the operation writes. */
+static bool is_output(const at_placement *place, int role)
 {
-    return role == ATTUNE_O || role == ATTUNE_LSE;
+    return at_buffer_is_written(&place->inputs->problem, role);
 }
 
 /* ---- Moving ----------------------------------------------------------------------------------------------------- */
@@ -208,10 +209,17 @@ static attune_status workspace_intact(at_placement *place)
 
 /* ---- Outputs ---------------------------------------------------------------------------------------------------- */
 
+static attune_status move_outputs(at_placement *place, mover move)
+{
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        AT_FORWARD(is_output(place, role) ? move_role(place, role, move) : ATTUNE_OK);
+    }
+    return ATTUNE_OK;
+}
+
 attune_status at_placement_send_outputs(at_placement *place)
 {
-    AT_FORWARD(move_role(place, ATTUNE_O, send));
-    return move_role(place, ATTUNE_LSE, send);
+    return move_outputs(place, send);
 }
 
 attune_status at_placement_poison(at_placement *place, at_poison poison)
@@ -233,7 +241,7 @@ static bool lies_alike(const at_inputs *a, const at_inputs *b, int role)
 attune_status at_placement_replace(at_placement *place, const at_inputs *other)
 {
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        if (place->inputs->buffer[role].base != NULL && !is_output(role)) {
+        if (place->inputs->buffer[role].base != NULL && !is_output(place, role)) {
             AT_FAIL_IF(!lies_alike(place->inputs, other, role), ATTUNE_INTERNAL,
                        "other inputs: %s has %zu bytes where %zu lie, or other strides", at_role_name(role),
                        other->buffer[role].bytes, place->inputs->buffer[role].bytes);
@@ -241,7 +249,7 @@ attune_status at_placement_replace(at_placement *place, const at_inputs *other)
     }
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         at_buffer *to = &place->inputs->buffer[role];
-        if (to->base != NULL && !is_output(role)) {
+        if (to->base != NULL && !is_output(place, role)) {
             memcpy(to->base + to->at, other->buffer[role].base + other->buffer[role].at, to->bytes);
             AT_FORWARD(move_role(place, role, send));
         }
@@ -303,8 +311,7 @@ attune_status at_placement_poison_input(at_placement *place, attune_role role, s
 
 attune_status at_placement_fetch(at_placement *place)
 {
-    AT_FORWARD(move_role(place, ATTUNE_O, bring));
-    return move_role(place, ATTUNE_LSE, bring);
+    return move_outputs(place, bring);
 }
 
 attune_status at_placement_run(at_placement *place, const attune_plan *plan, const attune_call *call)
@@ -323,7 +330,8 @@ static void mark_rows(const at_inputs *inputs, attune_role role, unsigned char *
 {
     const at_extent extent = at_inputs_extent(inputs, role);
     size_t row_bytes = (size_t)extent.row * at_dtype_bytes(inputs->call.tensor[role].dtype);
-    const int32_t *cu = inputs->problem.varlen ? inputs->call.tensor[ATTUNE_CU_Q].data : NULL;
+    const bool packed = inputs->problem.varlen && (role == ATTUNE_O || role == ATTUNE_LSE);
+    const int32_t *cu = packed ? inputs->call.tensor[ATTUNE_CU_Q].data : NULL;
     int64_t rows =
         cu == NULL ? extent.count[2] : cu[inputs->problem.batch]; /* packed: the tail belongs to no sequence */
     for (int64_t b = 0; b < extent.count[0]; ++b) {
@@ -395,7 +403,7 @@ static attune_status inputs_unchanged(at_placement *place)
 {
     AT_FAIL_IF(at_inputs_digest(place->inputs) != place->digest, ATTUNE_WRONG_RESULT, "inputs: they were changed");
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
-        if (!is_output(role)) {
+        if (!is_output(place, role)) {
             AT_FORWARD(move_role(place, role, compare));
         }
     }
@@ -409,8 +417,9 @@ attune_status at_placement_untouched(at_placement *place)
         return at_fail_in(status, "guards");
     }
     AT_FORWARD(workspace_intact(place));
-    AT_FORWARD(gaps_untouched(place, ATTUNE_O));
-    AT_FORWARD(gaps_untouched(place, ATTUNE_LSE));
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        AT_FORWARD(is_output(place, role) ? gaps_untouched(place, (attune_role)role) : ATTUNE_OK);
+    }
     return inputs_unchanged(place);
 }
 

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "core/call.h"
 #include "library/state.h"
+#include "reference/append.h"
 
 /* Up to this much work, every row is compared; beyond, about SOME_ROWS. The fp64 reference is far slower than kernels
  * are, and a race has to be short. */
@@ -79,6 +80,7 @@ attune_status at_workload_judge(at_workload *work, const attune_arm *arm, int64_
     AT_FORWARD(device->ops->synchronise(device, work->place.call.stream));
     *ns = work->clock.now_ns(work->clock.self) - begin;
     AT_FORWARD(at_placement_fetch(&work->place));
-    attune_status status = at_judge_case(&work->truth.one, &finding, NULL);
+    const bool append = work->inputs.problem.op == ATTUNE_APPEND;
+    attune_status status = append ? at_append_judge(&work->inputs) : at_judge_case(&work->truth.one, &finding, NULL);
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "%s", arm->name);
 }

@@ -474,6 +474,12 @@ attune_status at_fill(at_inputs *inputs)
         fill_used(inputs);
     }
     AT_FORWARD(at_pages_fill(inputs)); /* which say where keys and values are */
+    if (problem->sink) {
+        fill_heads(inputs, ATTUNE_SINK);
+    }
+    if (problem->op != ATTUNE_FORWARD) {
+        return problem->op == ATTUNE_APPEND ? at_fill_append(inputs) : at_fill_merge(inputs);
+    }
     fill_main(inputs, ATTUNE_Q, query_row);
     fill_main(inputs, ATTUNE_K, key_row);
     fill_main(inputs, ATTUNE_V, value_row);
@@ -485,9 +491,6 @@ attune_status at_fill(at_inputs *inputs)
     }
     if (problem->alibi) {
         fill_heads(inputs, ATTUNE_SLOPES);
-    }
-    if (problem->sink) {
-        fill_heads(inputs, ATTUNE_SINK);
     }
     at_call_args(problem, &inputs->call, &args);
     if (inputs->draw.family == AT_FAMILY_HIDDEN) {

@@ -13,6 +13,9 @@ at_random at_fill_stream(const at_inputs *inputs, attune_role role, int64_t batc
 /* Stores values in the role's dtype, `at` bytes from its first element. */
 void at_fill_store(const at_inputs *inputs, attune_role role, size_t at, const float *values, int64_t count);
 
+/* All that is beside lengths and tables of append, and the states of merge. */
+attune_status at_fill_append(at_inputs *inputs);
+attune_status at_fill_merge(at_inputs *inputs);
 /* HIDDEN and VISIBLE, of inputs whose other values are there. */
 attune_status at_fill_hidden(at_inputs *inputs, const attune_args *args);
 void at_fill_visible(at_inputs *inputs, const attune_args *args);

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "core/call.h"
+#include "core/shape.h"
 
 enum {
     PIECE_BYTES = 1 << 20, /* painted by one thread at a time */
@@ -36,6 +37,10 @@ static bool has_hidden(const attune_problem *problem)
 
 bool at_family_applies(at_family family, const attune_problem *problem)
 {
+    if (problem->op != ATTUNE_FORWARD) {
+        const bool of_merge = family != AT_FAMILY_NEEDLE && family != AT_FAMILY_MIXED && family < AT_FAMILY_SPARSE;
+        return family == AT_FAMILY_NORMAL || (problem->op == ATTUNE_MERGE && of_merge);
+    }
     switch (family) {
     case AT_FAMILY_MIXED:
         return problem->batch * problem->heads_kv > 1;
@@ -143,6 +148,7 @@ static attune_status set_packed_sizes(at_inputs *inputs)
     at_inputs_lengths(problem, inputs->draw.length_seed, cu, cu + entries);
     call->total_q = packed_rows(inputs, cu[problem->batch], problem->seqlen_q);
     call->total_kv = packed_rows(inputs, cu[entries + (size_t)problem->batch], problem->seqlen_kv);
+    call->total_new = problem->op == ATTUNE_APPEND ? call->total_q : 0;
     call->seqlen_q = longest_of(cu, problem->batch);
     call->seqlen_kv = problem->page_size > 0 || problem->op == ATTUNE_APPEND ? problem->seqlen_kv
                                                                              : longest_of(cu + entries, problem->batch);
@@ -166,14 +172,16 @@ at_extent at_inputs_extent(const at_inputs *inputs, attune_role role)
     const attune_call *call = &inputs->call;
     int64_t batch = problem->varlen ? 1 : call->batch;
     int64_t rows_q = problem->varlen ? call->total_q : call->seqlen_q;
-    int64_t rows_kv = problem->varlen ? call->total_kv : call->seqlen_kv;
+    const bool packed_kv = problem->varlen && problem->op == ATTUNE_FORWARD;
+    const int64_t batch_kv = packed_kv ? 1 : call->batch;
+    int64_t rows_kv = packed_kv ? call->total_kv : call->seqlen_kv;
     const bool pool = problem->page_size > 0;
     switch (role) {
     case ATTUNE_Q:
         return (at_extent){{batch, call->heads_q, rows_q}, problem->head_dim_qk};
     case ATTUNE_K:
     case ATTUNE_V:
-        return (at_extent){{pool ? call->page_count : batch, call->heads_kv, pool ? problem->page_size : rows_kv},
+        return (at_extent){{pool ? call->page_count : batch_kv, call->heads_kv, pool ? problem->page_size : rows_kv},
                            role == ATTUNE_K ? problem->head_dim_qk : problem->head_dim_v};
     case ATTUNE_O:
         return (at_extent){{batch, call->heads_q, rows_q}, problem->head_dim_v};
@@ -200,17 +208,22 @@ at_extent at_inputs_extent(const at_inputs *inputs, attune_role role)
         return (at_extent){{call->batch, 1, 1}, call->page_table_width};
     case ATTUNE_DRAFT_MASK:
         return (at_extent){{batch, 1, rows_q}, 1};
+    case ATTUNE_NEW_K:
+    case ATTUNE_NEW_V:
+        return (at_extent){{1, call->heads_kv, call->total_new},
+                           role == ATTUNE_NEW_K ? problem->head_dim_qk : problem->head_dim_v};
+    case ATTUNE_SLOTS:
+        return (at_extent){{1, 1, 1}, call->total_new};
+    case ATTUNE_STATE_O: /* a state's sequences lie behind those of the state before */
+    case ATTUNE_STATE_LSE:
+        return (at_extent){{call->states * call->batch, call->heads_q, call->seqlen_q},
+                           role == ATTUNE_STATE_O ? problem->head_dim_v : 1};
     default: /* USED_KV */
         return (at_extent){{1, 1, 1}, call->batch};
     }
 }
 
 /* ---- Strides ---------------------------------------------------------------------------------------------------- */
-
-static bool is_main(attune_role role)
-{
-    return role == ATTUNE_Q || role == ATTUNE_K || role == ATTUNE_V || role == ATTUNE_O;
-}
 
 static int32_t dtype_of(const at_inputs *inputs, attune_role role)
 {
@@ -221,13 +234,8 @@ static int32_t dtype_of(const at_inputs *inputs, attune_role role)
 static int64_t unit_of(const at_inputs *inputs, attune_role role)
 {
     int64_t bytes = (int64_t)at_dtype_bytes(dtype_of(inputs, role));
-    int64_t align = is_main(role) ? at_problem_align(&inputs->problem) : bytes;
+    int64_t align = at_role_has_head_dim((int)role) ? at_problem_align(&inputs->problem) : bytes;
     return align > bytes ? align / bytes : 1;
-}
-
-static bool is_array(attune_role role)
-{
-    return role == ATTUNE_CU_Q || role == ATTUNE_CU_KV || role == ATTUNE_USED_KV;
 }
 
 /* With gaps, rows, heads and batches are drawn distances further apart than they need. */
@@ -235,14 +243,15 @@ static void set_strides(at_inputs *inputs, attune_role role)
 {
     const at_extent extent = at_inputs_extent(inputs, role);
     attune_tensor *tensor = &inputs->call.tensor[role];
-    bool interleaved = is_main(role) && (inputs->problem.layout == ATTUNE_BSHD || inputs->problem.varlen);
+    bool interleaved =
+        at_role_has_head_dim((int)role) && (inputs->problem.layout == ATTUNE_BSHD || inputs->problem.varlen);
     const int order[2][3] = {{ATTUNE_STRIDE_SEQ, ATTUNE_STRIDE_HEAD, ATTUNE_STRIDE_BATCH},
                              {ATTUNE_STRIDE_HEAD, ATTUNE_STRIDE_SEQ, ATTUNE_STRIDE_BATCH}};
     int64_t unit = unit_of(inputs, role);
     int64_t stride = extent.row;
     /* By the seed's upper half: see at_draw. */
     at_random random = at_random_seed(inputs->draw.seed >> 32, 0x67617073 + (uint64_t)role);
-    if (is_array(role)) {
+    if (at_role_is_array((int)role)) {
         tensor->stride[ATTUNE_STRIDE_BATCH] = 1;
         return;
     }
@@ -298,9 +307,9 @@ size_t at_inputs_row(const at_inputs *inputs, attune_role role, int64_t batch, i
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
 
-static bool is_output(attune_role role)
+static bool is_output(const at_inputs *inputs, attune_role role)
 {
-    return role == ATTUNE_O || role == ATTUNE_LSE;
+    return at_buffer_is_written(&inputs->problem, (int)role);
 }
 
 /* NOTE: an input's is NaN half of the time: what reads past an end taints its result. Else its values are ordinary or
@@ -309,7 +318,7 @@ at_poison at_inputs_guard(const at_inputs *inputs, attune_role role)
 {
     at_random random = at_random_seed(inputs->draw.seed, 0x6775617264 + (uint64_t)role);
     at_poison guard = {.seed = at_random_next(&random), .kind = AT_POISON_BITS};
-    if (!is_output(role)) {
+    if (!is_output(inputs, role)) {
         const int32_t kinds[] = {AT_POISON_NAN, AT_POISON_NAN, AT_POISON_BITS, AT_POISON_NUMBERS};
         guard.kind = kinds[at_random_below(&random, 4)];
     }
@@ -356,7 +365,7 @@ static size_t draw_lead(const at_inputs *inputs, attune_role role)
 {
     at_random random = at_random_seed(inputs->draw.seed >> 32, 0x6c656164 + (uint64_t)role);
     size_t align = (size_t)at_problem_align(&inputs->problem);
-    if (!inputs->draw.gaps || !is_main(role)) {
+    if (!inputs->draw.gaps || !at_role_has_head_dim((int)role)) {
         return 0;
     }
     return align < LEAD_BYTES ? align * (1 + 2 * (size_t)at_random_below(&random, LEAD_BYTES / 2 / align)) : 0;
@@ -382,7 +391,7 @@ static attune_status allocate(at_inputs *inputs, attune_role role)
     const size_t end = buffer->at + buffer->bytes;
     at_poison_write(guard, 0, buffer->base, buffer->at);
     at_poison_write(guard, end, buffer->base + end, buffer->total - end);
-    if (!buffer->sparse && !is_output(role)) {
+    if (!buffer->sparse && !is_output(inputs, role)) {
         paint(inputs, role, guard);
     }
     return ATTUNE_OK;
@@ -405,10 +414,15 @@ attune_status at_inputs_place(at_inputs *inputs)
         }
         inputs->call.tensor[role].dtype = dtype_of(inputs, role);
         set_strides(inputs, role);
-        if (inputs->draw.far && is_main(role)) {
+        if (inputs->draw.far && at_role_has_head_dim((int)role)) {
             set_far_stride(inputs, role);
         }
         AT_FORWARD(allocate(inputs, role));
+    }
+    if (inputs->problem.op == ATTUNE_MERGE) {
+        attune_call *call = &inputs->call;
+        call->state_stride_o = call->batch * call->tensor[ATTUNE_STATE_O].stride[ATTUNE_STRIDE_BATCH];
+        call->state_stride_lse = call->batch * call->tensor[ATTUNE_STATE_LSE].stride[ATTUNE_STRIDE_BATCH];
     }
     return ATTUNE_OK;
 }
@@ -454,9 +468,9 @@ static void poison_range(void *context, unsigned char *data, size_t bytes)
 void at_inputs_poison(at_inputs *inputs, at_poison poison)
 {
     inputs->draw.poison = poison;
-    for (attune_role role = ATTUNE_O; role <= ATTUNE_LSE; ++role) {
+    for (attune_role role = ATTUNE_Q; role < ATTUNE_ROLE_COUNT; ++role) {
         const at_buffer *buffer = &inputs->buffer[role];
-        if (buffer->base == NULL) {
+        if (buffer->base == NULL || !is_output(inputs, role)) {
             continue;
         }
         painting on = {buffer->base + buffer->at, buffer->bytes, poison, at_inputs_poison_place(role, 0)};
@@ -537,7 +551,7 @@ uint64_t at_inputs_digest(const at_inputs *inputs)
     uint64_t digest = 0x243f6a8885a308d3u;
     for (attune_role role = ATTUNE_Q; role < ATTUNE_ROLE_COUNT; ++role) {
         const at_buffer *buffer = &inputs->buffer[role];
-        if (buffer->base == NULL || is_output(role)) {
+        if (buffer->base == NULL || is_output(inputs, role)) {
             continue;
         }
         if (buffer->sparse) {

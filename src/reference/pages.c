@@ -27,6 +27,12 @@ static void pages_seen(const attune_args *args, int64_t batch, int64_t *first, i
 {
     const at_sequence sequence = at_sequence_of(args, batch);
     int64_t low = INT64_MAX;
+    if (args->total_new > 0) { /* those that new rows go to */
+        const int64_t start = sequence.seqlen_kv - sequence.seqlen_q;
+        *first = start > 0 ? start / args->page_size : 0;
+        *end = (sequence.seqlen_kv + args->page_size - 1) / args->page_size;
+        return;
+    }
     for (int64_t i = 0; i < sequence.seqlen_q; ++i) {
         int64_t row_first, row_end;
         at_sequence_range(args, &sequence, i, &row_first, &row_end);
@@ -41,7 +47,7 @@ static int64_t shared_pages(const at_inputs *inputs, const attune_args *args, in
 {
     at_random random = at_random_seed(inputs->draw.seed, 0x736861726564 + (uint64_t)batch);
     int64_t first, end, first_of_0, end_of_0;
-    if (batch == 0 || at_random_below(&random, 3) != 0) {
+    if (batch == 0 || args->total_new > 0 || at_random_below(&random, 3) != 0) {
         return 0;
     }
     pages_seen(args, 0, &first_of_0, &end_of_0);
@@ -106,7 +112,9 @@ static void fill_table(at_inputs *inputs, const attune_args *args, attune_role r
         int64_t first, end;
         pages_seen(args, b, &first, &end);
         for (int64_t c = 0; c < args->page_table_width; ++c) {
-            const bool own = c >= first && c < end;
+            /* Rows to append are left out where their page is none. */
+            const bool left_out = args->total_new > 0 && (inputs->draw.seed + (uint64_t)(b + c)) % 16 == 0;
+            const bool own = c >= first && c < end && !left_out;
             row[c] = !own         ? nonsense[(uint64_t)(b + c + (int64_t)(inputs->draw.seed % 5)) % 5]
                      : c < shared ? first_row[c]
                                   : pages[taken++];

@@ -1,5 +1,7 @@
 #include "reference/sequence.h"
 
+#include <stddef.h>
+
 #include "base/half.h"
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
@@ -22,7 +24,7 @@ at_sequence at_sequence_of(const attune_args *args, int64_t batch)
         packed(args->tensor[ATTUNE_CU_Q].data, batch, args->seqlen_q, args->total_q, &sequence.q_first,
                &sequence.seqlen_q);
     }
-    if ((args->features & ATTUNE_FEATURE_VARLEN) && !(args->features & ATTUNE_FEATURE_PAGED)) {
+    if (args->tensor[ATTUNE_CU_KV].data != NULL) {
         packed(args->tensor[ATTUNE_CU_KV].data, batch, args->seqlen_kv, args->total_kv, &sequence.kv_first,
                &sequence.seqlen_kv);
     }

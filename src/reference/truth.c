@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "core/call.h"
+#include "reference/merge.h"
 
 static int64_t outputs_of(const at_truth *truth)
 {
@@ -58,6 +59,11 @@ static attune_status compute(const at_inputs *inputs, const at_truth_want *want,
         .lse_naive = lse_naive,
         .standard_normal = inputs->draw.family == AT_FAMILY_NORMAL,
     };
+    if (inputs->problem.op == ATTUNE_MERGE) {
+        at_merge_run(&truth->args, &truth->rows, o, lse);
+        at_merge_naive(&truth->args, &truth->rows, o_naive, lse_naive);
+        return ATTUNE_OK;
+    }
     AT_FORWARD(at_reference_run(truth->pool, &truth->args, &truth->rows, o, lse));
     return at_naive_run(truth->pool, &truth->args, &truth->rows, want->acc16, o_naive, lse_naive);
 }
@@ -80,13 +86,18 @@ static attune_status redraw(const at_inputs *inputs, const at_truth_want *want, 
     return status;
 }
 
-static attune_status add_noise(at_truth *truth)
+static attune_status add_noise(const at_inputs *inputs, at_truth *truth)
 {
     size_t outputs = (size_t)outputs_of(truth);
     double *noise = malloc((outputs + (size_t)truth->rows.count + 1) * sizeof *noise);
     AT_FAIL_IF(noise == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bounds", outputs);
-    at_noise_run(truth->pool, &truth->args, &truth->rows, truth->one.o_reference, truth->one.lse_reference, noise,
-                 noise + outputs);
+    const at_case *one = &truth->one;
+    if (inputs->problem.op == ATTUNE_MERGE) {
+        at_merge_noise(&truth->args, &truth->rows, one->o_reference, one->lse_reference, noise, noise + outputs);
+    } else {
+        at_noise_run(truth->pool, &truth->args, &truth->rows, one->o_reference, one->lse_reference, noise,
+                     noise + outputs);
+    }
     at_judge_noise(&truth->one, noise, noise + outputs);
     free(noise);
     return ATTUNE_OK;
@@ -96,13 +107,16 @@ attune_status at_truth_compute(at_pool *pool, const at_inputs *inputs, const at_
 {
     memset(truth, 0, sizeof *truth);
     truth->pool = pool;
+    if (inputs->problem.op == ATTUNE_APPEND) {
+        return ATTUNE_OK; /* which at_append_judge knows */
+    }
     AT_FORWARD(compute(inputs, want, truth));
     int64_t outputs = telling_outputs(truth);
     for (uint64_t k = 1; outputs < AT_SMALL_CASE && k <= AT_REDRAWS; ++k) {
         AT_FORWARD(redraw(inputs, want, k, truth));
     }
     int64_t most = truth->args.dtype == ATTUNE_FP32 ? AT_NOISE_CASE : AT_SMALL_CASE;
-    return outputs < most ? add_noise(truth) : ATTUNE_OK;
+    return outputs < most ? add_noise(inputs, truth) : ATTUNE_OK;
 }
 
 void at_truth_free(at_truth *truth)
