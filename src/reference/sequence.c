@@ -24,7 +24,7 @@ at_sequence at_sequence_of(const attune_args *args, int64_t batch)
         packed(args->tensor[ATTUNE_CU_Q].data, batch, args->seqlen_q, args->total_q, &sequence.q_first,
                &sequence.seqlen_q);
     }
-    if (args->tensor[ATTUNE_CU_KV].data != NULL) {
+    if ((args->features & ATTUNE_FEATURE_VARLEN) && args->tensor[ATTUNE_CU_KV].data != NULL) {
         packed(args->tensor[ATTUNE_CU_KV].data, batch, args->seqlen_kv, args->total_kv, &sequence.kv_first,
                &sequence.seqlen_kv);
     }
