@@ -57,7 +57,7 @@ typedef struct bench {
     at_progress progress;
     int problem; /* the one at work */
     at_table *table;
-    bool in_workers; /* every arm in one of its own: an arm is a folder with code for a CPU */
+    bool in_workers; /* every arm in one of its own: an arm is Python's, or a folder with code for a CPU */
     bool wrong;      /* an arm's result was */
     bool unrunnable; /* no arm ran some problem */
 } bench;
@@ -350,7 +350,7 @@ static attune_status fill_in(bench *all)
     AT_FORWARD(all->names.count == 0 ? at_arm_names_read(of->arms, &all->names) : ATTUNE_OK);
     all->in_workers = of->arms == defaults_of(ATTUNE_TARGET_CPU)->arms && at_bench_wants_workers(&all->names);
     AT_FAIL_IF(all->in_workers && at_cli_given(all->cli, "--cold"), ATTUNE_UNSUPPORTED,
-               "--cold: not of a folder's code, whose process no cache is flushed in");
+               "--cold: not of a folder's code or Python's, in whose processes no cache is flushed");
     return ATTUNE_OK;
 }
 
@@ -419,6 +419,9 @@ const at_verb at_verb_bench = {
         "  NAME:PARAM=VALUE   a kernel with this config\n"
         "  ./FOLDER           a kernel from its folder (docs/kernels.md); where one is for a CPU, every arm runs in a\n"
         "                     process of its own\n"
+        "  torch:cpu, py:FILE:FUNCTION  on a CPU: PyTorch's attention, and any function on its tensors, every arm in "
+        "a\n"
+        "                     process of its own; docs/gate.md says what it is given\n"
         "  openblas           on a CPU: GEMM, softmax, GEMM with OpenBLAS ($ATTUNE_OPENBLAS, else libopenblas.so.0)\n"
         "  cudnn              on CUDA: cuDNN's fused attention ($ATTUNE_CUDNN, else the loader's path, else PyTorch's\n"
         "                     packages), as its heuristics choose; cudnn:fastest: the fastest of its choices\n"

@@ -21,7 +21,7 @@ attune_status at_arm_names_read(const char *list, at_arm_names *names)
         char *name = strndup(list, length);
         AT_FAIL_IF(name == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the names of the arms");
         names->name[names->count++] = name;
-        attune_status status = at_arms_check(name);
+        attune_status status = at_arms_check_hooked(name, false);
         if (status != ATTUNE_OK) {
             return at_fail_in(status, "--arms");
         }

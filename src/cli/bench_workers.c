@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "cli/python.h"
 #include "judge/executor.h"
 #include "judge/timed_case.h"
 #include "stranger/stranger.h"
@@ -43,8 +44,9 @@ bool at_bench_wants_workers(const at_arm_names *names)
     bool wants = false;
     for (int i = 0; i < names->count && !wants; ++i) {
         at_found_kernel found = {.params = ""};
-        wants = is_folder(names->name[i]) && at_kernel_find(names->name[i], NULL, &found) == ATTUNE_OK &&
-                found.kernel->target == ATTUNE_TARGET_CPU;
+        wants = at_arms_python(names->name[i]);
+        wants = wants || (is_folder(names->name[i]) && at_kernel_find(names->name[i], NULL, &found) == ATTUNE_OK &&
+                          found.kernel->target == ATTUNE_TARGET_CPU);
         at_found_kernel_close(&found);
     }
     return wants;
@@ -57,7 +59,9 @@ static attune_status get_worker(void *self, int process, at_device **device)
     static const char *const command[] = {"/proc/self/exe", "worker", NULL};
     lane *on = self;
     const at_bench_workers_options *options = on->of->options;
-    const at_remote_options remote = {.command = command,
+    const char *python[4];
+    at_cli_python_worker(python);
+    const at_remote_options remote = {.command = at_arms_python(on->name) ? python : command,
                                       .target = "cpu",
                                       .isa = options->isa,
                                       .threads = options->threads,

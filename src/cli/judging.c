@@ -53,13 +53,9 @@ attune_status at_judging_read_peers(const at_cli *cli, const char *fallback, at_
 static void choose_workers(const at_cli *cli, at_judging *on)
 {
     const char *program = at_cli_text(cli, "--worker");
-    const char *python = getenv("ATTUNE_PYTHON");
     on->worker[0] = program != NULL ? program : "/proc/self/exe";
     on->worker[1] = program != NULL ? NULL : "worker";
-    at_cli_python_path();
-    on->python[0] = python != NULL && python[0] != '\0' ? python : "python3";
-    on->python[1] = "-m";
-    on->python[2] = "attune.worker";
+    at_cli_python_worker(on->python);
     on->gate.worker = on->worker;
     on->gate.own_arms = program != NULL;
     on->gate.python = on->python;

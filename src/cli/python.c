@@ -61,3 +61,13 @@ void at_cli_python_path(void)
         }
     }
 }
+
+void at_cli_python_worker(const char *command[4])
+{
+    const char *python = getenv("ATTUNE_PYTHON");
+    at_cli_python_path();
+    command[0] = python != NULL && python[0] != '\0' ? python : "python3";
+    command[1] = "-m";
+    command[2] = "attune.worker";
+    command[3] = NULL;
+}

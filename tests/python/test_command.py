@@ -59,3 +59,18 @@ def test_the_command_runs():
     line = [sys.executable, "-c", "from attune.command import main; main()", "version"]
     found = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ":".join(sys.path)})
     assert found.returncode == 0 and found.stdout.startswith("attune 0."), found
+
+
+def test_python_functions_are_timed_beside_kernels():
+    """With PyTorch both have a row; without it the function is passed over, and the kernel is timed all the same."""
+    rows = attune.bench("b1,h2,s32,d16,fp32", arms=["cpu_tiled", some_attention], seconds=0.05, target="cpu")
+    try:
+        import torch  # noqa: F401
+        assert len(rows) == 2 and rows[1]["arm"].endswith(":some_attention"), rows
+        assert len(attune.gate(some_attention, "b1,h2,s32,d16,fp32", seconds=0.05, target="cpu")) == 2
+    except ImportError:
+        assert [row["arm"] for row in rows] == ["cpu_tiled"], rows
+    with pytest.raises(attune.Error, match="torch:nothing"):
+        attune.bench("b1,h2,s32,d16,fp32", arms="torch:nothing", target="cpu")
+    with pytest.raises(attune.Error, match="its file cannot be read"):
+        attune.bench("b1,h2,s32,d16,fp32", arms="/nowhere.py:f", target="cpu")
