@@ -1,4 +1,4 @@
-/* A bench in workers: where an arm is a folder with code for a CPU, or Python's, every arm has a process of its own, the
+/* A bench in workers: where an arm is a folder with code for a CPU, or Python's, every arm has a process of its own, a
  * folder's one that is locked for it, and samples are taken as the gate takes those of candidates. */
 #ifndef CLI_BENCH_WORKERS_H
 #define CLI_BENCH_WORKERS_H
