@@ -164,6 +164,8 @@ static attune_status cpu_inspect(const at_loaded *loaded, const attune_args *arg
     if (args->features & ATTUNE_FEATURE_VARLEN) {
         AT_FORWARD(inspect_sequences("CU_Q", args->tensor[ATTUNE_CU_Q].data, args->batch, "total_q", args->total_q,
                                      "seqlen_q", args->seqlen_q));
+    }
+    if ((args->features & ATTUNE_FEATURE_VARLEN) && args->tensor[ATTUNE_CU_KV].data != NULL) {
         AT_FORWARD(inspect_sequences("CU_KV", args->tensor[ATTUNE_CU_KV].data, args->batch, "total_kv", args->total_kv,
                                      "seqlen_kv", args->seqlen_kv));
     }
