@@ -46,6 +46,11 @@ def main():
 
 def ask(verb, words, options) -> list[dict]:
     """The rows that a verb answers with."""
+    return rows_and_words(verb, words, options)[0]
+
+
+def rows_and_words(verb, words, options) -> tuple[list[dict], str]:
+    """(the rows, what was said beside them)."""
     line = [executable(), verb, *words, "--format", "json"]
     for name, value in options.items():
         if value is None or value is False:
@@ -57,11 +62,11 @@ def ask(verb, words, options) -> list[dict]:
         ended = subprocess.run(line, env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
     except (OSError, ValueError, TypeError) as error:
         raise invalid(f"{verb}: the command cannot be started: {error}") from None
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("attune: ")] or [ended.stderr]
+    beside = "; ".join(line.replace(f"attune: {verb}: ", "", 1) for line in lines).strip()
     if ended.returncode not in CODES[verb]:
-        lines = [line for line in ended.stderr.splitlines() if line.startswith("attune: ")] or [ended.stderr]
-        status = Status.INVALID_ARGUMENT if ended.returncode == 64 else Status.UNSUPPORTED
-        raise Error(status, "; ".join(line.replace(f"attune: {verb}: ", "", 1) for line in lines).strip())
-    return json.loads(ended.stdout)
+        raise Error(Status.INVALID_ARGUMENT if ended.returncode == 64 else Status.UNSUPPORTED, beside)
+    return json.loads(ended.stdout), beside
 
 
 def info(problem: str | None = None, *, target: str | None = None, kernel: str | None = None) -> dict:
@@ -102,10 +107,16 @@ def gate(candidate: str | Callable, *problems: str, against=None, must: float | 
     WRONG_RESULT or UNSUPPORTED says why.
 
     What this needs of a machine, and how long it takes, is the command's: docs/gate.md."""
+    own = callable(candidate) or is_function(candidate)
     rivals = None if against is None else [arm_of(arm) for arm in ([against] if isinstance(against, str) else against)]
-    if callable(candidate) or is_function(candidate):
-        return bench(*(problems or ("b1,h8,s512,d64,fp16",)), arms=[candidate, *(rivals or ["auto"])], seconds=seconds,
-                     target=target, threads=threads)
+    if own:
+        name, problems = arm_of(candidate), problems or ("b1,h8,s512,d64,fp16",)
+        rows, words = rows_and_words("bench", problems, {"arms": [name, *(rivals or ["auto"])], "seconds": seconds,
+                                                         "target": target, "threads": threads})
+        if sum(row["arm"] == name for row in rows) < len(problems):
+            wrong = "wrong, and therefore not timed" in words
+            raise Error(Status.WRONG_RESULT if wrong else Status.UNSUPPORTED, words)
+        return rows
     return ask("gate", [os.fspath(candidate), *problems],
                {"against": rivals, "must": must, "cases": cases, "quick": quick, "target": target, "threads": threads,
                 "evidence": None if evidence is None else os.fspath(evidence)})

@@ -159,12 +159,18 @@ class Torch:
 
     @staticmethod
     def key(tensor):
-        return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device,
-                tensor.requires_grad and sys.modules["torch"].is_grad_enabled())
+        try:
+            return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.is_neg(),
+                    tensor.requires_grad and sys.modules["torch"].is_grad_enabled())
+        except RuntimeError:
+            return object()  # a kind without strides: no call is kept for it, and `view` says its name
 
     @staticmethod
     def data(tensor):
-        return tensor.data_ptr()
+        try:
+            return tensor.data_ptr()
+        except RuntimeError as error:
+            raise invalid(f"a tensor has no memory of its own: {error}") from None
 
     @staticmethod
     def shape(_, tensor):
@@ -179,9 +185,10 @@ class Torch:
         torch, kind = sys.modules["torch"], tensor.device.type
         if kind not in ("cpu", "cuda"):
             raise invalid(f"{name}: it is on {tensor.device}: cpu or cuda is needed")
-        if tensor.layout is not torch.strided or tensor.is_neg():
-            raise invalid(f"{name}: a plain strided tensor is needed, not {tensor.layout}"
-                          f"{' with its sign pending' if tensor.is_neg() else ''}")
+        if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_neg():
+            raise invalid(f"{name}: a plain strided tensor is needed, not "
+                          f"{'a nested one' if tensor.is_nested else tensor.layout}"
+                          f"{', its sign pending' if tensor.is_neg() else ''}")
         if tensor.requires_grad and torch.is_grad_enabled():
             raise invalid(f"{name}: it requires a gradient, which is not computed here: attune.torch.sdpa, "
                           "torch.no_grad() or detach() is needed")

@@ -47,6 +47,10 @@ def some_attention(q, k, v, causal=False, scale=None):
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
 
 
+def a_wrong_one(q, k, v, causal=False, scale=None):
+    return v * 1.01
+
+
 def test_callables_have_names():
     assert command.arm_of(some_attention) == f"py:{os.path.abspath(__file__)}:some_attention"
     assert command.arm_of("mine.py:f") == "py:mine.py:f" and command.arm_of("torch:cpu") == "torch:cpu"
@@ -68,6 +72,9 @@ def test_python_functions_are_timed_beside_kernels():
         import torch  # noqa: F401
         assert len(rows) == 2 and rows[1]["arm"].endswith(":some_attention"), rows
         assert len(attune.gate(some_attention, "b1,h2,s32,d16,fp32", seconds=0.05, target="cpu")) == 2
+        with pytest.raises(attune.Error, match="wrong, and therefore not timed") as caught:
+            attune.gate(a_wrong_one, "b1,h2,s32,d16,fp32", seconds=0.05, target="cpu")
+        assert caught.value.status == attune.Status.WRONG_RESULT
     except ImportError:
         assert [row["arm"] for row in rows] == ["cpu_tiled"], rows
     with pytest.raises(attune.Error, match="torch:nothing"):
