@@ -156,6 +156,14 @@ fi
 
 if [ -n "$gpu" ]; then gpu_speed; else cpu_speed; fi
 
+if [ -x "$build/tests/example_serve" ]; then
+    section 'A server: requests come and go, over one paged cache'
+    echo '  examples/serve.c: prompts read in chunks beside answers, a prompt that several share, pages used again; every'
+    echo '  output is compared with causal attention over the whole sequence.'
+    echo
+    show "$build/tests/example_serve"
+fi
+
 if [ -z "$brief" ]; then
     section "Can it be faster? ${budget%s} seconds of searching"
     echo "  A search that finds nothing says so: what wins must win twice, and once more in fresh processes."
