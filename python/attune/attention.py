@@ -54,7 +54,7 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
         if bound is not None:
             at = framework.data(q), framework.data(k), framework.data(v)
             if not (at[0] | at[1] | at[2]) & (bound.align - 1):
-                made = framework.empty(q, bound.output)
+                made = bound.make_output(q)
                 bound.run((*at, framework.data(made)), None, framework, q)
                 kept.append(bound)
                 return made
@@ -257,7 +257,7 @@ class Asked:
         plan = context.plan(problem, "estimate", terms["kernel"], flag("deterministic", terms["deterministic"]),
                             flag("batch_invariant", terms["batch_invariant"]))
         bound = plan.bind_views({role: self.views[role] for role in self.arrays})
-        bound.output = self.in_layout(self.shape)
+        bound.make_output = self.framework.maker(self.arrays["Q"], self.in_layout(self.shape))
         return bound
 
     def run(self):

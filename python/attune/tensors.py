@@ -118,6 +118,12 @@ class NumPy:
         return numpy.empty([shape[i] for i in order], like.dtype).transpose([order.index(i) for i in range(len(order))])
 
     @staticmethod
+    def maker(like, shape):
+        """What `empty` does for arrays of `like`'s kind, as a function of one."""
+        numpy, dtype = sys.modules["numpy"], like.dtype
+        return (lambda _: numpy.empty(shape, dtype)) if like.flags.c_contiguous else lambda q: NumPy.empty(q, shape)
+
+    @staticmethod
     def is_whole(array):
         """Whether strides are multiples of an element, and data is aligned to one."""
         return array.flags.aligned and not any([stride % array.itemsize for stride in array.strides])
@@ -207,6 +213,11 @@ class Torch:
         order = order_of(like.stride())
         made = torch.empty([shape[i] for i in order], dtype=like.dtype, device=like.device)
         return made.permute([order.index(i) for i in range(len(order))])
+
+    @staticmethod
+    def maker(like, shape):
+        same = tuple(like.shape) == tuple(shape)
+        return sys.modules["torch"].empty_like if same else lambda q: Torch.empty(q, shape)
 
     @staticmethod
     def is_whole(_):
@@ -319,6 +330,10 @@ class DLPack:
         except Exception as error:
             raise Error(Status.UNSUPPORTED, f"{space.__name__}.empty gives no output of shape {tuple(shape)}: "
                                             f"{error}: give out") from error
+
+    @staticmethod
+    def maker(_, shape):
+        return lambda q: DLPack.empty(q, shape)
 
     @staticmethod
     def is_whole(_):
