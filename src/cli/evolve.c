@@ -1,8 +1,10 @@
 /* attune evolve: finds a faster config, has it proven, and teaches the planner. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/status.h"
 #include "base/text.h"
+#include "cli/evolve_code.h"
 #include "cli/evolve_print.h"
 #include "cli/evolve_replay.h"
 #include "cli/judging.h"
@@ -37,6 +39,18 @@ static const at_option options[] = {
     {"--target", "TARGET", NULL, "cpu, cuda or cuda:N; default: the kernel's"},
     {"--isa", "TIER", "baseline avx2 avx512 avx512_bf16 amx", "highest CPU tier to use"},
     {"--threads", "N", NULL, "CPU threads; default: all this process may use"},
+    {"--proposer", "CMD", NULL, "search code: a command that reads a task and answers with changed sources"},
+    {"--proposals", "N", NULL, "of --proposer, for each arm; default 10"},
+    {"--proposer-budget", "LIST", NULL, "of each arm: 2h,5usd,2Mtok; what nobody counts is reckoned from bytes"},
+    {"--proposer-time", "SECONDS", NULL, "for one proposal; default 600"},
+    {"--proposer-env", "NAME,...", NULL, "variables of the environment that the proposer has"},
+    {"--proposer-jail", "KIND", "network closed", "it writes to its folder alone; with the network, or without"},
+    {"--level", "LEVEL", "free insight full", "how much the proposer is told; default insight"},
+    {"--tune", "N", NULL, "measurements of parameters for each source; default 12"},
+    {"--no-controls", NULL, NULL, "leave out what the engine is held against"},
+    {"--keep-comments", NULL, NULL, "leave comments in the sources of parents/"},
+    {"--allow", "WORDS", NULL, "words in sources that are let through, blanks between"},
+    {"--output", "DIR", NULL, "where the winner's sources are written; of replay: the ledger once more"},
     {"--worker", "PROGRAM", NULL, "a program that brings arms of its own (attune_worker_serve)"},
     {NULL, NULL, NULL, NULL},
 };
@@ -172,17 +186,49 @@ static int run_job(at_judging *of)
     return at_judging_end(on->of.cli, status, printed, result.begun, result.exit_code);
 }
 
+static attune_status read_code(at_judging *of)
+{
+    for (int i = 1; i < of->cli->operand_count; ++i) {
+        AT_FORWARD(at_judging_add_problem(of, of->cli->operand[i]));
+    }
+    AT_FORWARD(at_judging_default_problem(of));
+    AT_FORWARD(at_judging_read_peers(of->cli, NULL, of));
+    return at_judging_read_options(of->cli, of);
+}
+
+/* A search for code. */
+static int run_code(at_judging *of)
+{
+    int exit_code = AT_EXIT_FAILED;
+    attune_status status = read_code(of);
+    if (status != ATTUNE_OK) {
+        return at_cli_usage(of->cli, "%s", attune_last_detail());
+    }
+    status = at_cli_evolve_code(of, &exit_code);
+    return status == ATTUNE_OK ? exit_code : at_cli_fail(of->cli, status);
+}
+
+/* Whether `replay` is asked of a run of a search for code: a folder. */
+static bool is_code_run(const at_cli *cli)
+{
+    struct stat about;
+    return cli->operand_count == 2 && stat(cli->operand[1], &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 static int run(const at_cli *cli)
 {
     if (cli->operand_count == 0 && !at_cli_given(cli, "--one")) {
         return at_cli_usage(cli, "a kernel is needed: attune info lists them");
     }
     if (cli->operand_count > 0 && strcmp(cli->operand[0], "replay") == 0) {
-        return at_cli_evolve_replay(cli);
+        return is_code_run(cli) ? at_cli_evolve_code_replay(cli, cli->operand[1]) : at_cli_evolve_replay(cli);
     }
     if (at_cli_given(cli, "--repeat") || at_cli_given(cli, "--blind")) {
         return at_cli_usage(cli, "%s belongs to `attune evolve replay`",
                             at_cli_given(cli, "--repeat") ? "--repeat" : "--blind");
+    }
+    if (at_cli_given(cli, "--proposer") && cli->operand_count > 0) {
+        return at_judging_run(cli, sizeof(at_judging), run_code);
     }
     return at_judging_run(cli, sizeof(job), run_job);
 }
@@ -205,6 +251,14 @@ const at_verb at_verb_evolve = {
         "attune evolve replay LEDGER... runs strategies (or the one named) on what exhaustive searches recorded, and\n"
         "shows how near to the optimum they come: no device, no clock.\n"
         "\n"
+        "With --proposer CMD it searches code: CMD reads a task and answers with changed sources, in a private "
+        "folder;\n"
+        "what it answers is compiled, checked, tuned and raced, and the winner put through the gate. It runs with "
+        "your\n"
+        "rights (--proposer-jail takes most of them away). docs/proposers.md is the guide. `replay FOLDER` goes "
+        "through\n"
+        "a recorded run again, without timing anything.\n"
+        "\n"
         "Exit codes: 0 searched, and what was found is right, 1 it is wrong, or all is done and slower than a named "
         "peer,\n"
         "3 could not run, 4 void, not proven or unfinished, 64 the command line, 130 interrupted (--resume goes "
@@ -214,6 +268,8 @@ const at_verb at_verb_evolve = {
                 "  attune evolve cpu_tiled b1,h2,s128,d64,fp32 --exhaustive --ledger all.jsonl\n"
                 "  attune evolve replay all.jsonl --strategy random\n"
                 "  attune evolve --one cpu_tiled:BLOCK_M=64,BLOCK_N=48 b1,h8,s512,d64,fp32\n"
+                "  attune evolve ./mine b1,h8,s512,d64,fp32 --proposer './my-cli' --ledger run --output better\n"
+                "  attune evolve replay run\n"
                 "  attune evolve wgmma --refresh --against cudnn,torch:flash --evidence evidence --limit 500 "
                 "PROBLEM...\n",
     .options = options,

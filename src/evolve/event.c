@@ -4,11 +4,13 @@
 
 #include "base/status.h"
 #include "evolve/ledger.h"
+#include "evolve/proposer.h"
 
 #define FORMAT "attune-ledger"
 
-const char *const at_names_of_events[] = {"start", "space", "candidate", "refusal", "build", "measurement", "decision",
-                                          "check", "gate",  "wisdom",    "resume",  "end",   NULL};
+const char *const at_names_of_events[] = {
+    "start",  "space",    "candidate", "refusal", "build", "measurement", "decision", "check", "gate", "wisdom",
+    "resume", "proposal", "made",      "tuned",   "duel",  "last",        "judged",   "end",   NULL};
 const char *const at_names_of_decisions[] = {"eliminated", "champion", "tie", "confirmed", "not confirmed", NULL};
 const char *const at_names_of_checks[] = {"placebo", "mutant", "execution", "alarm", "dead", NULL};
 static const char *const names_of_findings[] = {"not run", "pass", "fail", "inconclusive", NULL};
@@ -118,11 +120,98 @@ static const at_field of_end[] = {
     {.key = NULL},
 };
 
+/* ---- Of searches for code -----------------------------------------------------------------------------------------
+ */
+
+const char *const at_names_of_code_kinds[] = {"improve", "repair", "cross", "new", NULL};
+const char *const at_names_of_arms[] = {"engine", "parameters alone", "independent samples", "sequential refinement",
+                                        NULL};
+const char *const at_names_of_verdicts[] = {"accepted",  "tied",  "slower", "refused", "denied",
+                                            "duplicate", "alarm", "void",   "none",    NULL};
+
+static const at_field of_proposal[] = {
+    AT_FIELD_COUNT(at_event_proposal, id, "id"),
+    AT_FIELD_COUNT(at_event_proposal, parent, "parent"),
+    AT_FIELD_NAMED(at_event_proposal, arm, "arm", at_names_of_arms),
+    AT_FIELD_NAMED(at_event_proposal, kind, "asked", at_names_of_code_kinds),
+    AT_FIELD_NAMED(at_event_proposal, proposed, "proposed", at_names_of_proposed),
+    TEXT(at_event_proposal, request, "request"),
+    TEXT(at_event_proposal, answer, "answer"),
+    TEXT(at_event_proposal, why, "why"),
+    TEXT(at_event_proposal, idea, "idea"),
+    TEXT(at_event_proposal, tags, "tags"),
+    TEXT(at_event_proposal, model, "model"),
+    TEXT(at_event_proposal, tokens_in, "tokens_in"),
+    TEXT(at_event_proposal, tokens_out, "tokens_out"),
+    TEXT(at_event_proposal, usd, "usd"),
+    AT_FIELD_COUNT(at_event_proposal, bytes_in, "bytes_in"),
+    AT_FIELD_COUNT(at_event_proposal, bytes_out, "bytes_out"),
+    AT_FIELD_COUNT(at_event_proposal, tries, "tries"),
+    REAL(at_event_proposal, seconds, "seconds"),
+    {.key = NULL},
+};
+
+static const at_field of_made[] = {
+    AT_FIELD_COUNT(at_event_made, id, "id"),
+    AT_FIELD_NAMED(at_event_made, refused, "stage", at_names_of_refused),
+    TEXT(at_event_made, why, "why"),
+    TEXT(at_event_made, code, "code"),
+    TEXT(at_event_made, facts, "facts"),
+    TEXT(at_event_made, binds, "binds"),
+    REAL(at_event_made, us, "us"),
+    REAL(at_event_made, error, "error"),
+    {.key = NULL},
+};
+
+static const at_field of_tuned[] = {
+    AT_FIELD_COUNT(at_event_tuned, id, "id"),
+    BOOL(at_event_tuned, well, "well"),
+    TEXT(at_event_tuned, why, "why"),
+    TEXT(at_event_tuned, config, "config"),
+    AT_FIELD_COUNT(at_event_tuned, measured, "measured"),
+    REAL(at_event_tuned, us, "us"),
+    {.key = NULL},
+};
+
+static const at_field of_duel[] = {
+    AT_FIELD_COUNT(at_event_duel, id, "id"),
+    AT_FIELD_COUNT(at_event_duel, against, "against"),
+    BOOL(at_event_duel, well, "well"),
+    TEXT(at_event_duel, why, "why"),
+    AT_FIELD_RANGE(at_event_duel, blocks, "blocks", 0, AT_HEAT_BLOCKS_MAX),
+    AT_FIELD(AT_FIELD_REALS, at_event_duel, us, "us"),
+    AT_FIELD(AT_FIELD_REALS, at_event_duel, champion_us, "champion_us"),
+    AT_FIELD(AT_FIELD_REALS, at_event_duel, placebo_us, "placebo_us"),
+    {.key = NULL},
+};
+
+static const at_field of_last[] = {
+    AT_FIELD_COUNT(at_event_last, id, "id"),
+    TEXT(at_event_last, config, "config"),
+    BOOL(at_event_last, well, "well"),
+    TEXT(at_event_last, why, "why"),
+    AT_FIELD_RANGE(at_event_last, processes, "processes", 0, AT_FINAL_PROCESSES_MAX),
+    AT_FIELD(AT_FIELD_REALS, at_event_last, us, "us"),
+    {.key = NULL},
+};
+
+static const at_field of_judged[] = {
+    AT_FIELD_COUNT(at_event_judged, id, "id"),
+    AT_FIELD_NAMED(at_event_judged, verdict, "verdict", at_names_of_verdicts),
+    AT_FIELD_COUNT(at_event_judged, against, "against"),
+    AT_FIELD_TABLE(at_event_judged, ratio, "ratio", of_interval),
+    REAL(at_event_judged, chance, "chance"),
+    TEXT(at_event_judged, why, "why"),
+    {.key = NULL},
+};
+
 static const at_field *const tables[AT_EVENT_KINDS] = {
     [AT_EVENT_START] = of_start,       [AT_EVENT_SPACE] = of_nothing,  [AT_EVENT_CANDIDATE] = of_candidate,
     [AT_EVENT_REFUSAL] = of_refusal,   [AT_EVENT_BUILD] = of_build,    [AT_EVENT_MEASUREMENT] = of_measurement,
     [AT_EVENT_DECISION] = of_decision, [AT_EVENT_CHECK] = of_check,    [AT_EVENT_GATE] = of_gate,
     [AT_EVENT_WISDOM] = of_wisdom,     [AT_EVENT_RESUME] = of_nothing, [AT_EVENT_END] = of_end,
+    [AT_EVENT_PROPOSAL] = of_proposal, [AT_EVENT_MADE] = of_made,      [AT_EVENT_TUNED] = of_tuned,
+    [AT_EVENT_DUEL] = of_duel,         [AT_EVENT_LAST] = of_last,      [AT_EVENT_JUDGED] = of_judged,
 };
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "core/target.h"
 #include "evidence/fields.h"
+#include "evolve/event_code.h"
 #include "evolve/strategy.h"
 #include "measure/ratio.h"
 
@@ -28,6 +29,12 @@ typedef enum at_event_kind {
     AT_EVENT_GATE,        /* a verdict */
     AT_EVENT_WISDOM,      /* a row that was learned */
     AT_EVENT_RESUME,      /* another process took over */
+    AT_EVENT_PROPOSAL,    /* of a search for code (event_code.h), as what follows */
+    AT_EVENT_MADE,
+    AT_EVENT_TUNED,
+    AT_EVENT_DUEL,
+    AT_EVENT_LAST,
+    AT_EVENT_JUDGED,
     AT_EVENT_END,
     AT_EVENT_KINDS
 } at_event_kind;
@@ -146,6 +153,12 @@ typedef struct at_event {
         at_event_gate gate;
         at_event_wisdom wisdom;
         at_event_end end;
+        at_event_proposal proposal;
+        at_event_made made;
+        at_event_tuned tuned;
+        at_event_duel duel;
+        at_event_last last;
+        at_event_judged judged;
     } as;
 } at_event;
 

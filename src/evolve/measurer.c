@@ -388,16 +388,31 @@ static attune_status build(void *self, int candidate, at_variant *variant)
     return variant->refused != AT_RAN ? ATTUNE_OK : describe(on, candidate, variant);
 }
 
-static attune_status proof(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX])
+static attune_status ask_built(at_measurer *on, int candidate, at_build_facts *built,
+                               char function[AT_FUNCTION_TEXT_MAX])
 {
-    at_measurer *on = self;
     attune_plan *plan;
-    at_build_facts facts;
     AT_FORWARD(get_worker(on));
     AT_FORWARD(plan_candidate(on, &on->options.test.problem, candidate, &plan));
-    attune_status status = at_built_ask(on->worker, plan, &facts, function);
+    attune_status status = at_built_ask(on->worker, plan, built, function);
     attune_plan_destroy(plan);
     return status;
+}
+
+static attune_status proof(void *self, int candidate, char function[AT_FUNCTION_TEXT_MAX])
+{
+    at_build_facts facts;
+    return ask_built(self, candidate, &facts, function);
+}
+
+attune_status at_measurer_built(at_measurer *on, int candidate, at_build_facts *built)
+{
+    return ask_built(on, candidate, built, NULL);
+}
+
+attune_status at_measurer_found(const at_measurer *on, at_finding *found)
+{
+    return at_judge_case(&on->ground.truth.one, found, NULL);
 }
 
 /* ---- Opening and closing ----------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "evolve/compilers.h"
 #include "evolve/race.h"
 #include "judge/built.h"
+#include "reference/judge.h"
 #include "worker/remote.h"
 
 /* How a candidate was made: what its times are bound to. */
@@ -56,6 +57,10 @@ typedef struct at_measurer at_measurer;
 attune_status at_measurer_open(const at_measurer_options *options, at_measurer **measurer);
 void at_measurer_close(at_measurer *measurer);
 at_machine at_measurer_machine(at_measurer *measurer);
+/* The errors of the last result that was found right. */
+attune_status at_measurer_found(const at_measurer *measurer, at_finding *found);
+/* What the worker says of how a candidate was made. */
+attune_status at_measurer_built(at_measurer *measurer, int candidate, at_build_facts *built);
 /* Lets something else take part, by its text ("NAME:PARAM=VALUE,..."), and says its number, which no candidate has. */
 attune_status at_measurer_add(at_measurer *measurer, const char *kernel_text, int *number);
 

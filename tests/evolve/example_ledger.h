@@ -54,6 +54,39 @@ static const at_event_decision example_decision = {
     .why = "slower",
 };
 
+/* Events of searches for code. */
+static inline void example_code_event(at_event *event)
+{
+    if (event->kind == AT_EVENT_PROPOSAL) {
+        event->as.proposal = (at_event_proposal){.id = 3,
+                                                 .parent = 1,
+                                                 .arm = AT_ARM_SAMPLES,
+                                                 .kind = AT_CODE_REPAIR,
+                                                 .request = EXAMPLE_DIGEST,
+                                                 .answer = EXAMPLE_DIGEST,
+                                                 .idea = "wider",
+                                                 .tokens_in = "unknown",
+                                                 .tokens_out = "12",
+                                                 .usd = "0.5",
+                                                 .bytes_in = 7,
+                                                 .tries = 2,
+                                                 .seconds = 1.25};
+    } else if (event->kind == AT_EVENT_MADE) {
+        event->as.made = (at_event_made){
+            .id = 3, .refused = AT_REFUSED_WRONG, .why = "rule 1", .code = EXAMPLE_DIGEST, .us = 12.5, .error = 1e-4};
+    } else if (event->kind == AT_EVENT_TUNED) {
+        event->as.tuned = (at_event_tuned){.id = 3, .well = true, .config = "ROWS=4", .measured = 8, .us = 11.5};
+    } else if (event->kind == AT_EVENT_DUEL) {
+        event->as.duel = (at_event_duel){
+            .id = 3, .well = true, .blocks = 1, .us = {{1, 2}}, .champion_us = {{2, 3}}, .placebo_us = {{2, 2.5}}};
+    } else if (event->kind == AT_EVENT_LAST) {
+        event->as.last = (at_event_last){.id = 3, .config = "ROWS=4", .well = true, .processes = 2, .us = {9.5, 9.25}};
+    } else {
+        event->as.judged = (at_event_judged){
+            .id = 3, .verdict = AT_CODE_TIED, .against = 1, .ratio = {1, 0.99, 1.01}, .chance = 0.5, .why = "a tie"};
+    }
+}
+
 /* An event of that kind; the space belongs to the caller. */
 static inline at_event example_event(at_event_kind kind, at_space *space)
 {
@@ -99,6 +132,9 @@ static inline at_event example_event(at_event_kind kind, at_space *space)
         break;
     case AT_EVENT_RESUME:
     case AT_EVENT_KINDS:
+        break;
+    default:
+        example_code_event(&event);
         break;
     }
     return event;

@@ -1,0 +1,279 @@
+#include "evolve/code.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "evolve/code_parts.h"
+#include "measure/ratio.h"
+
+const char *const at_names_of_levels[] = {"free", "insight", "full", NULL};
+
+/* ---- Arms ---------------------------------------------------------------------------------------------------------
+ */
+
+static bool is_spent(const at_code *on, at_code_arm arm)
+{
+    const at_code_budget *budget = &on->options->budget;
+    return on->result->proposals[arm] >= budget->proposals || (budget->seconds > 0 && on->spent_s >= budget->seconds) ||
+           (budget->usd > 0 && on->spent_usd >= budget->usd) ||
+           (budget->tokens > 0 && on->spent_tokens >= budget->tokens) ||
+           (on->options->limit_s > 0 && on->at_s >= on->options->limit_s);
+}
+
+/* Until the budget is spent, or the proposer said three times in a row that it has nothing more. */
+static attune_status run_arm(at_code *on, at_code_arm arm)
+{
+    enum { NOTHINGS = 3 };
+    on->random = at_random_seed(on->options->seed, 0x636f6465 + (uint64_t)arm);
+    on->spent_s = on->spent_usd = on->spent_tokens = 0;
+    on->measured = 0;
+    for (int nothings = 0; !is_spent(on, arm) && nothings < NOTHINGS;) {
+        bool none = false;
+        AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
+        AT_FORWARD(at_code_propose(on, arm, &none));
+        nothings = none ? nothings + 1 : 0;
+    }
+    return ATTUNE_OK;
+}
+
+/* The first source once more, with as many measurements as the engine had: what parameters alone would have given. */
+static attune_status run_parameters(at_code *on, int measured)
+{
+    at_program *program = at_lineage_add(&on->lineage, AT_ARM_PARAMETERS, AT_CODE_IMPROVE, 0);
+    AT_FAIL_IF(program == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a control");
+    const at_program *first = &on->lineage.program[0];
+    const int id = program->id;
+    memcpy(program->binds, first->binds, sizeof program->binds);
+    memcpy(program->facts, first->facts, sizeof program->facts);
+    (void)snprintf(program->idea, sizeof program->idea, "parameters alone, %d measurements", measured);
+    program->error = first->error;
+    AT_FORWARD(at_sources_copy(&first->sources, &program->sources));
+    AT_FORWARD(at_code_tune(on, id, measured));
+    program = &on->lineage.program[id];
+    return program->us <= 0
+               ? at_code_judge(on, id, AT_CODE_REFUSED, NULL, "its parameters cannot be searched")
+               : at_code_judge(on, id, AT_CODE_ACCEPTED, NULL, "%d measurements of parameters alone", on->measured);
+}
+
+static attune_status run_controls(at_code *on)
+{
+    const int measured = on->measured + on->options->tune_runs;
+    on->measured = 0;
+    AT_FORWARD(run_parameters(on, measured));
+    AT_FORWARD(run_arm(on, AT_ARM_SAMPLES));
+    return run_arm(on, AT_ARM_REFINEMENT);
+}
+
+static attune_status run_first(at_code *on)
+{
+    at_program *first = at_lineage_add(&on->lineage, AT_ARM_ENGINE, AT_CODE_IMPROVE, -1);
+    AT_FAIL_IF(first == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a search");
+    AT_FORWARD(at_sources_copy(on->options->first, &first->sources));
+    at_sources_digest(&first->sources, first->digest);
+    AT_FORWARD(at_sources_scan(&first->sources, on->options->allow));
+    return at_code_assay(on, 0);
+}
+
+/* ---- The final ----------------------------------------------------------------------------------------------------
+ */
+
+typedef struct last {
+    int count, id[AT_CODE_FINALISTS_MAX];
+    at_event_last said[AT_CODE_FINALISTS_MAX];
+} last;
+
+static void add_finalist(last *to, int id)
+{
+    bool in = false;
+    for (int i = 0; i < to->count; ++i) {
+        in = in || to->id[i] == id;
+    }
+    if (!in && to->count < AT_CODE_FINALISTS_MAX) {
+        to->id[to->count++] = id;
+    }
+}
+
+/* The first source, each arm's champion, and of the engine's line those before it as far as there is room. */
+static void choose_finalists(const at_code *on, last *to)
+{
+    enum { LINE = 4 };
+    to->count = 0;
+    add_finalist(to, 0);
+    for (int arm = 0; arm < AT_ARM_COUNT; ++arm) {
+        add_finalist(to, on->lineage.champion[arm]);
+    }
+    int line = 0;
+    for (int i = on->lineage.count - 1; i > 0 && line < LINE; --i) {
+        const at_program *one = &on->lineage.program[i];
+        if (one->arm == AT_ARM_ENGINE && one->verdict == AT_CODE_ACCEPTED) {
+            add_finalist(to, i);
+            ++line;
+        }
+    }
+}
+
+static attune_status ask_final(at_code *on, last *to)
+{
+    at_code_side side[AT_CODE_FINALISTS_MAX];
+    bool recalled = false;
+    for (int i = 0; i < to->count; ++i) {
+        side[i] = at_code_side_of(on, to->id[i]);
+        to->said[i] = (at_event_last){.id = to->id[i]};
+    }
+    at_event event = {.kind = AT_EVENT_LAST};
+    AT_FORWARD(at_code_recall(on, &event, to->id[0], &recalled));
+    double at_s = event.at_s;
+    if (!recalled) {
+        AT_FORWARD(on->options->machine.final(on->options->machine.self, side, to->count, to->said));
+        at_s = on->options->machine.seconds(on->options->machine.self);
+    }
+    for (int i = 0; i < to->count; ++i) {
+        bool more = recalled;
+        if (recalled && i > 0) {
+            event.kind = AT_EVENT_LAST;
+            AT_FORWARD(at_code_recall(on, &event, to->id[i], &more));
+            AT_FAIL_IF(!more, ATTUNE_CORRUPT, "the ledger ends within its final: begin anew");
+        }
+        event = recalled ? event : (at_event){.kind = AT_EVENT_LAST, .at_s = at_s, .as.last = to->said[i]};
+        AT_FORWARD(at_code_write(on, &event, recalled));
+        to->said[i] = event.as.last;
+    }
+    return ATTUNE_OK;
+}
+
+/* How likely times like these are if it is no faster than the first: Student's t over processes. */
+static attune_status compare(const at_event_last *one, const at_event_last *first, at_interval *gain, double *chance)
+{
+    double difference[AT_FINAL_PROCESSES_MAX];
+    at_race_policy policy;
+    at_interval ratio;
+    at_race_policy_init(&policy, 0);
+    int count = one->processes;
+    for (int i = 0; i < count; ++i) {
+        difference[i] = log(one->us[i] / first->us[i]);
+    }
+    AT_FORWARD(at_trimmed_mean(difference, count, policy.confidence, &ratio));
+    double spread = at_deviation(difference, (size_t)count) / sqrt((double)count);
+    double mean = at_mean(difference, (size_t)count);
+    *chance = spread > 0 ? at_student_above(-mean / spread, count - 1.0) : mean < 0 ? 0 : 1;
+    *gain = (at_interval){exp(-ratio.middle), exp(-ratio.high), exp(-ratio.low)};
+    return ATTUNE_OK;
+}
+
+/* Of those that hold all together (Holm), the fastest; the first source where none does. */
+static attune_status weigh_final(at_code *on, const last *of)
+{
+    static const double level = 0.025, band = 1.02;
+    double chance[AT_CODE_FINALISTS_MAX] = {1};
+    bool holds[AT_CODE_FINALISTS_MAX] = {false};
+    at_interval gain[AT_CODE_FINALISTS_MAX] = {{1, 1, 1}};
+    at_code_result *result = on->result;
+    for (int i = 1; i < of->count; ++i) {
+        bool timed = of->said[i].well && of->said[0].well && of->said[i].processes == of->said[0].processes;
+        chance[i] = 1;
+        AT_FORWARD(timed ? compare(&of->said[i], &of->said[0], &gain[i], &chance[i]) : ATTUNE_OK);
+    }
+    at_holm(chance + 1, of->count - 1, level, holds + 1);
+    for (int i = 1; i < of->count; ++i) {
+        at_event event = {.kind = AT_EVENT_JUDGED,
+                          .as.judged = {.id = of->id[i], .ratio = gain[i], .chance = chance[i]}};
+        bool faster = holds[i] && gain[i].middle >= band;
+        event.as.judged.verdict = (int32_t)(!of->said[i].well ? AT_CODE_REFUSED
+                                            : faster          ? AT_CODE_ACCEPTED
+                                                              : AT_CODE_TIED);
+        (void)snprintf(event.as.judged.why, sizeof event.as.judged.why,
+                       "final: %.3f times as fast (%.3f to %.3f) as the first source, P %.2g%s%.200s", gain[i].middle,
+                       gain[i].low, gain[i].high, chance[i], holds[i] ? ", which holds among all finalists" : "",
+                       of->said[i].why);
+        AT_FORWARD(at_code_decide(on, &event));
+        if (faster && gain[i].middle > result->gain) {
+            result->winner = of->id[i];
+            result->gain = gain[i].middle;
+            result->gain_low = gain[i].low;
+            result->gain_high = gain[i].high;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* ---- The gate -----------------------------------------------------------------------------------------------------
+ */
+
+static attune_status prove(at_code *on)
+{
+    bool recalled;
+    at_event event = {.kind = AT_EVENT_GATE};
+    AT_FORWARD(at_code_recall(on, &event, 0, &recalled));
+    if (!recalled) {
+        const at_code_side winner = at_code_side_of(on, on->result->winner), first = at_code_side_of(on, 0);
+        AT_FORWARD(on->options->machine.prove(on->options->machine.self, &winner, &first, &event.as.gate));
+        event.at_s = on->options->machine.seconds(on->options->machine.self);
+    }
+    AT_FORWARD(at_code_write(on, &event, recalled));
+    on->result->proven = event.as.gate.right == AT_PASS;
+    on->result->wrong = event.as.gate.right == AT_FAIL;
+    (void)snprintf(on->result->why, sizeof on->result->why, "%.470s", event.as.gate.why);
+    return ATTUNE_OK;
+}
+
+attune_status at_code_final(at_code *on)
+{
+    last *of = calloc(1, sizeof *of);
+    AT_FAIL_IF(of == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a final");
+    choose_finalists(on, of);
+    attune_status status = of->count > 1 ? ask_final(on, of) : ATTUNE_OK;
+    status = status == ATTUNE_OK && of->count > 1 ? weigh_final(on, of) : status;
+    free(of);
+    AT_FORWARD(status);
+    return on->result->winner > 0 && on->options->prove ? prove(on) : ATTUNE_OK;
+}
+
+/* ---- The whole ----------------------------------------------------------------------------------------------------
+ */
+
+static attune_status write_end(at_code *on)
+{
+    at_event event = {.kind = AT_EVENT_END, .as.end = {.measured = on->result->proposals[AT_ARM_ENGINE]}};
+    const at_code_result *result = on->result;
+    (void)snprintf(event.as.end.outcome, sizeof event.as.end.outcome, "%s",
+                   result->wrong        ? "wrong"
+                   : result->winner > 0 ? "gain"
+                                        : "no gain");
+    (void)snprintf(event.as.end.best, sizeof event.as.end.best, "%s", result->config);
+    (void)snprintf(event.as.end.why, sizeof event.as.end.why, "proposal %d: %.3f times as fast as the first source",
+                   result->winner, result->gain);
+    return at_code_decide(on, &event);
+}
+
+static attune_status run_all(at_code *on, at_sources *winner)
+{
+    AT_FORWARD(at_code_log_open(on));
+    AT_FORWARD(run_first(on));
+    AT_FORWARD(run_arm(on, AT_ARM_ENGINE));
+    AT_FORWARD(on->options->controls ? run_controls(on) : ATTUNE_OK);
+    AT_FORWARD(at_code_final(on));
+    const at_program *best = &on->lineage.program[on->result->winner];
+    (void)snprintf(on->result->config, sizeof on->result->config, "%s", best->config);
+    memcpy(on->result->champion, on->lineage.champion, sizeof on->result->champion);
+    AT_FORWARD(write_end(on));
+    on->result->replayed = on->options->replay != NULL && on->next == on->before->count;
+    return winner != NULL ? at_sources_copy(&best->sources, winner) : ATTUNE_OK;
+}
+
+attune_status at_code_run(const at_code_options *options, at_code_result *result, at_sources *winner)
+{
+    at_code on = {.options = options, .result = result};
+    *result = (at_code_result){.gain = 1, .gain_low = 1, .gain_high = 1};
+    at_lineage_init(&on.lineage);
+    if (winner != NULL) {
+        *winner = (at_sources){.count = 0};
+    }
+    attune_status status = run_all(&on, winner);
+    at_code_log_close(&on);
+    at_lineage_free(&on.lineage);
+    return status;
+}

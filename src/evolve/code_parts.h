@@ -1,0 +1,44 @@
+/* What the files of a search for code share. */
+#ifndef EVOLVE_CODE_PARTS_H
+#define EVOLVE_CODE_PARTS_H
+
+#include "evolve/code.h"
+
+typedef struct at_code {
+    const at_code_options *options;
+    at_code_result *result;
+    at_lineage lineage;
+    at_random random; /* of the arm that runs */
+    at_ledger *ledger;
+    at_ledger_log *before;                   /* what was recorded; NULL: nothing */
+    size_t next;                             /* of it, that was not come by yet */
+    double at_s;                             /* of the last event */
+    double spent_s, spent_usd, spent_tokens; /* of the arm that runs */
+    int measured;                            /* by it */
+} at_code;
+
+/* Opens what is recorded, and the ledger that is written. */
+attune_status at_code_log_open(at_code *on);
+void at_code_log_close(at_code *on);
+/* Whether the next thing that happens is in the record; the event is then filled in. Its kind and id must be those that
+ * are asked for. ATTUNE_NOT_FOUND where a record that is gone through again ends there. */
+attune_status at_code_recall(at_code *on, at_event *event, int id, bool *recalled);
+/* Writes an event that happened, and tells who watches; one that was recalled is in the ledger already, unless it is
+ * gone through again. */
+attune_status at_code_write(at_code *on, at_event *event, bool recalled);
+/* The same for a decision, which follows from what was recalled: it must be what was decided then. */
+attune_status at_code_decide(at_code *on, at_event *event);
+
+/* One proposal, from the choice of its parent to its verdict. *none: the proposer has nothing more to say. */
+attune_status at_code_propose(at_code *on, at_code_arm arm, bool *none);
+/* Makes and tunes a source that has been added, and races it where it is not the first. */
+attune_status at_code_assay(at_code *on, int id);
+at_code_side at_code_side_of(const at_code *on, int id);
+/* Searches parameters; the program's config and time. */
+attune_status at_code_tune(at_code *on, int id, int runs);
+attune_status at_code_judge(at_code *on, int id, at_code_verdict verdict, const at_event_judged *found,
+                            const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* The final among the arms' champions, and the gate. */
+attune_status at_code_final(at_code *on);
+
+#endif

@@ -1,0 +1,464 @@
+/* The search for code, on a machine made of words: what a source takes, and what is wrong with it, is written in it. */
+#include "base/cm.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/scratch.h"
+#include "base/status.h"
+#include "evolve/code.h"
+
+enum { FOREVER = 1 << 30 };
+
+typedef struct scene {
+    const char *const *script; /* what the proposer answers, one after the other; NULL ends */
+    int asked, machined;
+    int stop_at;      /* this question to the machine or the proposer is interrupted */
+    bool untouchable; /* neither may be asked */
+    char kinds[64][16];
+    int parents[64];
+    at_scratch in;
+    char folder[512], other[512];
+    at_code_options options;
+    at_code_result result;
+    at_sources first, winner;
+} scene;
+
+/* The number behind a word of a source; else the fallback. */
+static double number_of(const at_sources *sources, const char *word, double fallback)
+{
+    const char *at = strstr(at_sources_find(sources, "k.kernel.c")->data, word);
+    return at != NULL ? strtod(at + strlen(word), NULL) : fallback;
+}
+
+static attune_status passes(scene *on)
+{
+    assert_false(on->untouchable);
+    AT_FAIL_IF(++on->machined == on->stop_at, ATTUNE_INTERRUPTED, "interrupted");
+    return ATTUNE_OK;
+}
+
+static attune_status fake_make(void *self, const at_code_side *side, at_event_made *made)
+{
+    AT_FORWARD(passes(self));
+    const char *text = at_sources_find(side->sources, "k.kernel.c")->data;
+    bool wrong = strstr(text, "wrong") != NULL;
+    at_digest_of(text, strcspn(text, "#"), made->code); /* what is behind # changes no code */
+    made->refused = strstr(text, "broken") != NULL ? AT_REFUSED_COMPILE : wrong ? AT_REFUSED_WRONG : AT_RAN;
+    (void)snprintf(made->why, sizeof made->why, "%s", made->refused == AT_RAN ? "" : "line 3 is at fault");
+    (void)snprintf(made->binds, sizeof made->binds, "%s", strstr(text, "memory") != NULL ? "memory" : "issue");
+    (void)snprintf(made->facts, sizeof made->facts, "12 registers");
+    made->error = number_of(side->sources, "error ", 1e-4);
+    made->us = number_of(side->sources, "time ", 100);
+    return ATTUNE_OK;
+}
+
+static attune_status fake_tune(void *self, const at_code_side *side, int runs, at_event_tuned *tuned)
+{
+    AT_FORWARD(passes(self));
+    tuned->well = true;
+    tuned->measured = runs;
+    tuned->us = number_of(side->sources, "time ", 100);
+    (void)snprintf(tuned->config, sizeof tuned->config, "ROWS=%d", runs);
+    return ATTUNE_OK;
+}
+
+static attune_status fake_duel(void *self, const at_code_side *side, const at_code_side *champion, int round,
+                               at_event_duel *duel)
+{
+    enum { BLOCKS = 12 };
+    AT_FORWARD(passes(self));
+    at_random noise = at_random_seed((uint64_t)side->id, (uint64_t)round);
+    duel->well = true;
+    duel->blocks = BLOCKS;
+    for (int b = 0; b < BLOCKS; ++b) {
+        for (int k = 0; k < 2; ++k) {
+            double drift = 1 + 0.2 * at_random_uniform(&noise);
+            duel->us[b][k] = drift * number_of(side->sources, "time ", 100) * exp(0.002 * at_random_normal(&noise));
+            duel->champion_us[b][k] = drift * number_of(champion->sources, "time ", 100);
+            duel->placebo_us[b][k] = duel->champion_us[b][k] * exp(0.002 * at_random_normal(&noise));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status fake_final(void *self, const at_code_side *side, int count, at_event_last *last)
+{
+    enum { PROCESSES = 5 };
+    AT_FORWARD(passes(self));
+    at_random noise = at_random_seed(9, 9);
+    for (int i = 0; i < count; ++i) {
+        last[i].well = true;
+        last[i].processes = PROCESSES;
+        memcpy(last[i].config, side[i].config, sizeof last[i].config);
+        for (int k = 0; k < PROCESSES; ++k) {
+            last[i].us[k] = number_of(side[i].sources, "lucky ", number_of(side[i].sources, "time ", 100)) *
+                            exp(0.003 * at_random_normal(&noise));
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status fake_prove(void *self, const at_code_side *winner, const at_code_side *first, at_event_gate *gate)
+{
+    AT_FORWARD(passes(self));
+    assert_int_equal(first->id, 0);
+    gate->right = strstr(at_sources_find(winner->sources, "k.kernel.c")->data, "cheat") != NULL ? AT_FAIL : AT_PASS;
+    gate->fast = AT_PASS;
+    (void)snprintf(gate->config, sizeof gate->config, "%s", winner->config);
+    (void)snprintf(gate->why, sizeof gate->why, "judged");
+    return ATTUNE_OK;
+}
+
+static double fake_seconds(void *self)
+{
+    (void)self;
+    return 1.5;
+}
+
+/* Each line of the script is the whole new source, "nothing", "fails" or "same". */
+static attune_status fake_ask(void *self, const at_proposal_request *request, at_proposal_reply *reply)
+{
+    scene *on = self;
+    AT_FORWARD(passes(on));
+    *reply = (at_proposal_reply){.proposed = AT_PROPOSED, .tries = 1, .seconds = 2, .bytes_in = 40, .bytes_out = 8};
+    at_answer_facts_init(&reply->facts);
+    json_t *asked;
+    const char *kind;
+    int64_t parent, id;
+    assert_ok(at_json_parse("request", request->request, strlen(request->request), &asked));
+    assert_ok(at_json_string(asked, "request", "kind", &kind));
+    assert_ok(at_json_int(asked, "request", "parent_id", 0, 1000, &parent));
+    assert_ok(at_json_int(asked, "request", "id", 1, 1000, &id));
+    (void)snprintf(on->kinds[id % 64], sizeof on->kinds[0], "%s", kind);
+    on->parents[id % 64] = (int)parent;
+    json_decref(asked);
+    int length = 0;
+    while (on->script[length] != NULL) {
+        ++length;
+    }
+    const char *answer = id <= length ? on->script[id - 1] : "nothing";
+    ++on->asked;
+    (void)snprintf(reply->facts.idea, sizeof reply->facts.idea, "idea %lld", (long long)id);
+    if (strcmp(answer, "nothing") == 0 || strcmp(answer, "fails") == 0) {
+        reply->proposed = answer[0] == 'n' ? AT_PROPOSED_NOTHING : AT_PROPOSED_FAILED;
+        (void)snprintf(reply->why, sizeof reply->why, "%s", answer[0] == 'n' ? "" : "it ended with 9");
+        return ATTUNE_OK;
+    }
+    reply->facts.usd = 0.25;
+    AT_FORWARD(at_sources_copy(request->parent, &reply->sources));
+    return at_sources_put(&reply->sources, "k.kernel.c", answer, strlen(answer));
+}
+
+static void set(scene *on, const char *const *script)
+{
+    *on = (scene){.script = script, .stop_at = FOREVER};
+    assert_ok(at_scratch_make(&on->in));
+    (void)snprintf(on->folder, sizeof on->folder, "%s/run", on->in.path);
+    (void)snprintf(on->other, sizeof on->other, "%s/again", on->in.path);
+    assert_ok(at_sources_put(&on->first, "k.kernel.c", "time 100\n", 9));
+    assert_ok(at_sources_put(&on->first, "k.c", "descriptor\n", 11));
+    on->options =
+        (at_code_options){.first = &on->first,
+                          .about = {"b1,h1,s64,d64,fp32", "cpu", "", "", NULL, false},
+                          .level = AT_TASK_FULL,
+                          .budget = {.proposals = 8, .each_s = 10},
+                          .tune_runs = 4,
+                          .prove = true,
+                          .seed = 3,
+                          .folder = on->folder,
+                          .proposer = {on, fake_ask},
+                          .machine = {on, fake_make, fake_tune, fake_duel, fake_final, fake_prove, fake_seconds}};
+    (void)snprintf(on->options.start.kernel, sizeof on->options.start.kernel, "k");
+    (void)snprintf(on->options.start.strategy, sizeof on->options.start.strategy, "code");
+}
+
+static void clear(scene *on)
+{
+    at_sources_free(&on->first);
+    at_sources_free(&on->winner);
+    at_scratch_remove(&on->in);
+}
+
+static void run(scene *on)
+{
+    at_sources_free(&on->winner);
+    assert_ok(at_code_run(&on->options, &on->result, &on->winner));
+}
+
+static char *ledger_of(const char *folder)
+{
+    char path[600];
+    void *data;
+    size_t bytes;
+    at_code_ledger_path(folder, path, sizeof path);
+    assert_ok(at_file_read(path, 1 << 24, &data, &bytes));
+    return data;
+}
+
+/* ---- Verdicts -----------------------------------------------------------------------------------------------------
+ */
+
+static const char *const story[] = {
+    "time 90\n",           /* 1: accepted */
+    "time 90\nbroken\n",   /* 2: refused, */
+    "time 90\nwrong\n",    /* 3: and its repair, */
+    "time 80\n",           /* 4: which holds at last */
+    "time 80\n#a comment", /* 5: the code of 4 */
+    "time 80.2\nmemory\n", /* 6: ties */
+    "time 95\n",           /* 7: slower */
+    "time 70\nerror 3e-4", /* 8: gives precision away */
+    NULL,
+};
+
+static void what_is_faster_is_kept(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, story);
+    run(&on);
+    assert_int_equal(on.result.winner, 4);
+    assert_true(on.result.gain > 1.2 && on.result.gain < 1.3);
+    assert_true(on.result.proven);
+    assert_int_equal(on.result.verdicts[AT_CODE_ACCEPTED], 3); /* with the first */
+    assert_int_equal(on.result.verdicts[AT_CODE_REFUSED], 2);
+    assert_int_equal(on.result.verdicts[AT_CODE_DUPLICATE], 1);
+    assert_int_equal(on.result.verdicts[AT_CODE_TIED], 1);
+    assert_int_equal(on.result.verdicts[AT_CODE_SLOWER], 1);
+    assert_int_equal(on.result.verdicts[AT_CODE_ALARM], 1);
+    assert_int_equal(on.result.tries, 8);
+    assert_string_equal(on.kinds[3], "repair");
+    assert_int_equal(on.parents[3], 2);
+    assert_string_equal(on.kinds[4], "repair");
+    assert_int_equal(on.parents[4], 3);
+    assert_string_equal(on.kinds[5], "improve");
+    assert_string_equal(at_sources_find(&on.winner, "k.kernel.c")->data, "time 80\n");
+    clear(&on);
+}
+
+static const char *const hopeless[] = {
+    "broken 1", "broken 2", "broken 3", "broken 4", "fails", "x = rdtsc", "#include \"../../x\"", "time 100\n", NULL};
+
+/* Two repairs of one thing, and no third; garbage leaves the first source where it is. */
+static void repairs_end(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, hopeless);
+    run(&on);
+    assert_string_equal(on.kinds[2], "repair");
+    assert_string_equal(on.kinds[3], "repair");
+    assert_string_equal(on.kinds[4], "improve");
+    assert_int_equal(on.parents[4], 0);
+    assert_string_equal(on.kinds[6], "improve"); /* a failure has nothing to repair */
+    assert_int_equal(on.result.winner, 0);
+    assert_int_equal(on.result.verdicts[AT_CODE_DENIED], 2);
+    assert_int_equal(on.result.verdicts[AT_CODE_NONE], 1);
+    assert_false(on.result.proven);
+    clear(&on);
+}
+
+static const char *const lucky[] = {"time 60\nlucky 100\n", NULL};
+static const char *const cheats[] = {"time 60\ncheat\n", NULL};
+
+/* What was fast in heats alone is not in the final; what the gate refuses is wrong. */
+static void the_final_and_the_gate_have_the_last_words(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, lucky);
+    run(&on);
+    assert_int_equal(on.result.verdicts[AT_CODE_ACCEPTED], 2);
+    assert_int_equal(on.result.winner, 0);
+    clear(&on);
+    set(&on, cheats);
+    run(&on);
+    assert_true(on.result.wrong);
+    assert_false(on.result.proven);
+    clear(&on);
+}
+
+static const char *const slow[] = {"time 101.0", "time 102.0 memory", "time 103.0", "time 104.0",
+                                   "time 105.0", "time 106.0",        "time 107.0", "time 108.0",
+                                   "time 109.0", "time 110.0",        NULL};
+
+static void without_gains_something_new_is_asked_for(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, slow);
+    on.options.budget.proposals = 10;
+    run(&on);
+    assert_string_equal(on.kinds[8], "improve");
+    assert_true(strcmp(on.kinds[9], "cross") == 0 || strcmp(on.kinds[9], "new") == 0);
+    assert_string_equal(on.kinds[10], "new");
+    clear(&on);
+}
+
+static const char *const idle[] = {"time 90", "nothing", "nothing", "nothing", "time 50", NULL};
+
+static void budgets_end_it(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, idle);
+    run(&on);
+    assert_int_equal(on.asked, 4); /* three times nothing is enough */
+    clear(&on);
+    set(&on, story);
+    on.options.budget.usd = 0.5;
+    run(&on);
+    assert_int_equal(on.asked, 2);
+    clear(&on);
+    set(&on, story);
+    on.options.budget.seconds = 5;
+    run(&on);
+    assert_int_equal(on.asked, 3);
+    clear(&on);
+    set(&on, story);
+    on.options.budget.tokens = 24; /* nobody counted: 48 bytes are 12 */
+    run(&on);
+    assert_int_equal(on.asked, 2);
+    clear(&on);
+}
+
+/* ---- Controls -----------------------------------------------------------------------------------------------------
+ */
+
+static void controls_have_the_same_budget(void **state)
+{
+    (void)state;
+    static const char *const many[] = {"time 90", "time 85", "time 80", "parameters", "time 95", "time 94",
+                                       "time 93", "time 97", "time 92", "time 85",    NULL};
+    scene on;
+    set(&on, many);
+    on.options.budget.proposals = 3;
+    on.options.controls = true;
+    run(&on);
+    assert_int_equal(on.result.proposals[AT_ARM_ENGINE], 3);
+    assert_int_equal(on.result.proposals[AT_ARM_SAMPLES], 3);
+    assert_int_equal(on.result.proposals[AT_ARM_REFINEMENT], 3);
+    for (int id = 5; id <= 7; ++id) {
+        assert_int_equal(on.parents[id], 0);
+    }
+    assert_int_equal(on.parents[9], 8);
+    assert_int_equal(on.parents[10], 9);
+    assert_int_equal(on.result.winner, 3);
+    assert_int_equal(on.result.champion[AT_ARM_PARAMETERS], 4);
+    assert_int_equal(on.result.champion[AT_ARM_REFINEMENT], 10);
+    clear(&on);
+}
+
+/* ---- Records ------------------------------------------------------------------------------------------------------
+ */
+
+static void a_record_is_gone_through_again_bit_for_bit(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, story);
+    on.options.controls = true;
+    run(&on);
+    const at_code_result first = on.result;
+    on.untouchable = true;
+    on.options.replay = on.folder;
+    on.options.folder = on.other;
+    run(&on);
+    assert_true(on.result.replayed);
+    assert_int_equal(on.result.winner, first.winner);
+    assert_true(on.result.gain == first.gain);
+    char *was = ledger_of(on.folder), *is = ledger_of(on.other);
+    assert_string_equal(was, is);
+    free(was);
+    free(is);
+    on.options.folder = NULL;
+    on.options.level = AT_TASK_FREE; /* other tasks: other requests */
+    assert_fails(at_code_run(&on.options, &on.result, NULL), ATTUNE_CORRUPT, "another task");
+    clear(&on);
+}
+
+/* A run that is ended at any question is gone on with, and ends as one that was not: the same ledger, and no proposal
+ * is asked for twice but the one that was under way. */
+static void who_is_ended_goes_on(void **state)
+{
+    (void)state;
+    scene whole, on;
+    set(&whole, story);
+    whole.options.controls = true;
+    run(&whole);
+    char *expected = ledger_of(whole.folder);
+    for (int at = 1; at <= whole.machined; ++at) {
+        set(&on, story);
+        on.options.controls = true;
+        on.stop_at = at;
+        assert_fails(at_code_run(&on.options, &on.result, NULL), ATTUNE_INTERRUPTED, "interrupted");
+        on.options.resume = true;
+        run(&on);
+        assert_in_range(on.asked, whole.asked, whole.asked);
+        char *found = ledger_of(on.folder);
+        assert_string_equal(found, expected);
+        free(found);
+        clear(&on);
+    }
+    free(expected);
+    clear(&whole);
+}
+
+static void other_runs_are_refused(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, story);
+    run(&on);
+    assert_fails(at_code_run(&on.options, &on.result, NULL), ATTUNE_INVALID_ARGUMENT, "none is overwritten");
+    on.options.resume = true;
+    assert_fails(at_code_run(&on.options, &on.result, NULL), ATTUNE_INVALID_ARGUMENT, "has ended");
+    on.options.replay = on.folder;
+    on.options.folder = NULL;
+    on.options.seed = 3;
+    on.options.start.seed = 7;
+    assert_fails(at_code_run(&on.options, &on.result, NULL), ATTUNE_INVALID_ARGUMENT, "its seed is 0, not 7");
+    clear(&on);
+}
+
+static void answers_are_kept_byte_by_byte(void **state)
+{
+    (void)state;
+    scene on;
+    at_sources back;
+    char digest[AT_DIGEST_TEXT_MAX], bytes[256];
+    set(&on, story);
+    for (int i = 0; i < 256; ++i) {
+        bytes[i] = (char)i;
+    }
+    assert_ok(at_sources_put(&on.first, "odd.h", bytes, sizeof bytes));
+    at_sources_digest(&on.first, digest);
+    assert_ok(at_code_answer_write(on.folder, digest, &on.first));
+    assert_ok(at_code_answer_read(on.folder, digest, &back));
+    assert_memory_equal(at_sources_find(&back, "odd.h")->data, bytes, sizeof bytes);
+    at_sources_free(&back);
+    digest[0] = digest[0] == '0' ? '1' : '0';
+    assert_fails(at_code_answer_read(on.folder, digest, &back), ATTUNE_NOT_FOUND, "");
+    assert_fails(at_code_answer_read(on.folder, "../../etc/passwd", &back), ATTUNE_CORRUPT, "no digest");
+    clear(&on);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_faster_is_kept),
+        cmocka_unit_test(repairs_end),
+        cmocka_unit_test(the_final_and_the_gate_have_the_last_words),
+        cmocka_unit_test(without_gains_something_new_is_asked_for),
+        cmocka_unit_test(budgets_end_it),
+        cmocka_unit_test(controls_have_the_same_budget),
+        cmocka_unit_test(a_record_is_gone_through_again_bit_for_bit),
+        cmocka_unit_test(who_is_ended_goes_on),
+        cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(answers_are_kept_byte_by_byte),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
