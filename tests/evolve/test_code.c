@@ -202,7 +202,7 @@ static char *ledger_of(const char *folder)
 /* ---- Verdicts -----------------------------------------------------------------------------------------------------
  */
 
-static const char *const story[] = {
+static const char *const eight_answers[] = {
     "time 90\n",           /* 1: accepted */
     "time 90\nbroken\n",   /* 2: refused, */
     "time 90\nwrong\n",    /* 3: and its repair, */
@@ -218,7 +218,7 @@ static void what_is_faster_is_kept(void **state)
 {
     (void)state;
     scene on;
-    set(&on, story);
+    set(&on, eight_answers);
     run(&on);
     assert_int_equal(on.result.winner, 4);
     assert_true(on.result.gain > 1.2 && on.result.gain < 1.3);
@@ -308,17 +308,17 @@ static void budgets_end_it(void **state)
     run(&on);
     assert_int_equal(on.asked, 4); /* three times nothing is enough */
     clear(&on);
-    set(&on, story);
+    set(&on, eight_answers);
     on.options.budget.usd = 0.5;
     run(&on);
     assert_int_equal(on.asked, 2);
     clear(&on);
-    set(&on, story);
+    set(&on, eight_answers);
     on.options.budget.seconds = 5;
     run(&on);
     assert_int_equal(on.asked, 3);
     clear(&on);
-    set(&on, story);
+    set(&on, eight_answers);
     on.options.budget.tokens = 24; /* nobody counted: 48 bytes are 12 */
     run(&on);
     assert_int_equal(on.asked, 2);
@@ -359,7 +359,7 @@ static void a_record_is_gone_through_again_bit_for_bit(void **state)
 {
     (void)state;
     scene on;
-    set(&on, story);
+    set(&on, eight_answers);
     on.options.controls = true;
     run(&on);
     const at_code_result first = on.result;
@@ -386,12 +386,12 @@ static void who_is_ended_goes_on(void **state)
 {
     (void)state;
     scene whole, on;
-    set(&whole, story);
+    set(&whole, eight_answers);
     whole.options.controls = true;
     run(&whole);
     char *expected = ledger_of(whole.folder);
     for (int at = 1; at <= whole.machined; ++at) {
-        set(&on, story);
+        set(&on, eight_answers);
         on.options.controls = true;
         on.stop_at = at;
         assert_fails(at_code_run(&on.options, &on.result, NULL), ATTUNE_INTERRUPTED, "interrupted");
@@ -411,7 +411,7 @@ static void other_runs_are_refused(void **state)
 {
     (void)state;
     scene on;
-    set(&on, story);
+    set(&on, eight_answers);
     run(&on);
     assert_fails(at_code_run(&on.options, &on.result, NULL), ATTUNE_INVALID_ARGUMENT, "none is overwritten");
     on.options.resume = true;
@@ -430,7 +430,7 @@ static void answers_are_kept_byte_by_byte(void **state)
     scene on;
     at_sources back;
     char digest[AT_DIGEST_TEXT_MAX], bytes[256];
-    set(&on, story);
+    set(&on, eight_answers);
     for (int i = 0; i < 256; ++i) {
         bytes[i] = (char)i;
     }
