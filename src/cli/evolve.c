@@ -45,7 +45,7 @@ static const at_option options[] = {
     {"--proposer-time", "SECONDS", NULL, "for one proposal; default 600"},
     {"--proposer-env", "NAME,...", NULL, "variables of the environment that the proposer has"},
     {"--proposer-jail", "KIND", "network closed", "it writes to its folder alone; with the network, or without"},
-    {"--level", "LEVEL", "free insight full", "how much the proposer is told; default insight"},
+    {"--level", "LEVEL", "free insight full", "how much the task says; default insight"},
     {"--tune", "N", NULL, "measurements of parameters for each source; default 12"},
     {"--no-controls", NULL, NULL, "leave out what the engine is held against"},
     {"--keep-comments", NULL, NULL, "leave comments in the sources of parents/"},

@@ -305,7 +305,7 @@ static attune_status open_proposer(code_job *on)
     return ATTUNE_OK;
 }
 
-/* The roof is measured, and tasks tell of it: a run that goes on tells what it told before. */
+/* The roof is measured, and tasks say it: a run that goes on says what it said before. */
 static attune_status go_on_or_begin(code_job *on)
 {
     char path[4096];

@@ -90,7 +90,7 @@ static void print_binds(const at_task *task, at_text *text)
     at_text_add(text, "\n");
 }
 
-static bool is_told(const at_task *task, const at_program *one)
+static bool is_listed(const at_task *task, const at_program *one)
 {
     return one->id > 0 && one->arm == task->arm && one->idea[0] != '\0';
 }
@@ -98,16 +98,16 @@ static bool is_told(const at_task *task, const at_program *one)
 static void print_tried(const at_task *task, at_text *text)
 {
     enum { MOST = 24 };
-    int told = 0, seen = 0;
+    int listed = 0, seen = 0;
     for (int i = 1; i < task->lineage->count; ++i) {
-        seen += is_told(task, program_of(task, i));
+        seen += is_listed(task, program_of(task, i));
     }
     if (seen > 0) {
         at_text_add(text, "## What was tried\n\n| proposal | from | idea | outcome |\n|---|---|---|---|\n");
     }
     for (int i = 1; i < task->lineage->count; ++i) {
         const at_program *one = program_of(task, i);
-        if (is_told(task, one) && ++told > seen - MOST) {
+        if (is_listed(task, one) && ++listed > seen - MOST) {
             enum { WHY = 160 };
             const size_t length = strcspn(one->why, "\n");
             at_text_add(text, "| %d | %d | %s | %s: %.*s |\n", one->id, one->parent, one->idea,
@@ -139,9 +139,9 @@ static void print_rivals(const at_task *task, at_text *text)
     bool any = false;
     for (int i = 1; i < task->lineage->count; ++i) {
         const at_program *one = program_of(task, i);
-        bool told = at_program_runs(one) && one->arm == task->arm && i != task->next.parent && one->binds[0] != '\0' &&
-                    at_lineage_elite(task->lineage, task->arm, one->binds) == i;
-        if (told) {
+        bool listed = at_program_runs(one) && one->arm == task->arm && i != task->next.parent &&
+                      one->binds[0] != '\0' && at_lineage_elite(task->lineage, task->arm, one->binds) == i;
+        if (listed) {
             at_text_add(text, "%s- proposal %d, limited by %s, %.3f of the first source's time: %s\n",
                         any ? "" : "## Rivals (`rivals/`, as far as they are there)\n\n", i, one->binds,
                         exp(one->log_time), one->idea);
