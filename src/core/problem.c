@@ -253,6 +253,12 @@ uint64_t at_problem_writes(const attune_problem *problem)
     return problem->op == ATTUNE_APPEND ? ROLE(K) | ROLE(V) : ROLE(O) | ROLE(LSE);
 }
 
+bool at_problem_is_decode(const attune_problem *problem)
+{
+    const bool few = problem->seqlen_q <= AT_DRAFT_MAX && problem->seqlen_kv >= 8 * problem->seqlen_q;
+    return problem->op == ATTUNE_APPEND || (problem->op == ATTUNE_FORWARD && few && problem->seqlen_kv > 0);
+}
+
 int64_t at_problem_table_width(const attune_problem *problem, int64_t seqlen_kv)
 {
     return problem->page_size > 0 ? (seqlen_kv + problem->page_size - 1) / problem->page_size : 0;

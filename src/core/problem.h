@@ -69,6 +69,9 @@ bool at_problem_needs(const attune_problem *problem, attune_role role);
 /* All of those, a bit for each role; and those that the operation writes, LSE, where it has that, among them. */
 uint64_t at_problem_roles(const attune_problem *problem);
 uint64_t at_problem_writes(const attune_problem *problem);
+/* Whether it is decoding: few queries over many keys, or rows for a cache. What it reads has left the caches by then.
+ */
+bool at_problem_is_decode(const attune_problem *problem);
 /* Columns that a page table of sequences of this length needs; 0 without pages. */
 int64_t at_problem_table_width(const attune_problem *problem, int64_t seqlen_kv);
 

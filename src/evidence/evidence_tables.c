@@ -196,6 +196,7 @@ static const at_field policy[] = {
     AT_FIELD(AT_FIELD_SEED, at_session_policy, seed, "seed"),
     AT_FIELD(AT_FIELD_BOOL, at_session_policy, quick, "quick"),
     AT_FIELD(AT_FIELD_FLAG, at_session_policy, twin_by_reach, "twin_by_reach"),
+    AT_FIELD(AT_FIELD_FLAG, at_session_policy, cold_decides, "cold_decides"),
     {.key = NULL},
 };
 

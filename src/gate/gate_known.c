@@ -143,19 +143,22 @@ static bool same_question(const at_verdict *a, const at_verdict *b)
 }
 
 /* What was timed otherwise than it would be today answers another question; so does what was judged by another rule for
- * an A/A that did not hold. */
+ * an A/A that did not hold, or by another of warm and cold. */
 static bool same_policy(const at_verdict *kept)
 {
     const at_session_policy *then = &kept->session.policy;
     at_session_policy now;
     kept->options.quick ? at_session_policy_quick(&now, kept->options.seed)
                         : at_session_policy_init(&now, kept->options.seed);
+    at_test_problem test;
+    const bool decode = at_test_problem_parse(kept->problem, &test) == ATTUNE_OK && at_problem_is_decode(&test.problem);
     bool alike = then->twin_by_reach == now.twin_by_reach || kept->control[AT_CONTROL_TWIN].outcome != AT_INCONCLUSIVE;
     return kept->session.arm_count == 0 ||
-           (alike && then->processes == now.processes && then->pairs == now.pairs && then->modes == now.modes &&
-            then->warmup_s == now.warmup_s && then->drift == now.drift && then->sustained_s == now.sustained_s &&
-            then->hopeless == now.hopeless && then->hopeless_pairs == now.hopeless_pairs &&
-            then->dropped_most == now.dropped_most && then->seed == now.seed);
+           (alike && then->cold_decides == decode && then->processes == now.processes && then->pairs == now.pairs &&
+            then->modes == now.modes && then->warmup_s == now.warmup_s && then->drift == now.drift &&
+            then->sustained_s == now.sustained_s && then->hopeless == now.hopeless &&
+            then->hopeless_pairs == now.hopeless_pairs && then->dropped_most == now.dropped_most &&
+            then->seed == now.seed);
 }
 
 attune_status at_gate_find_known(const at_gate *gate, const at_verdict *verdict, const at_verdict **known)

@@ -51,8 +51,8 @@ static double compulsory_bytes(const attune_problem *problem)
     int64_t element = (int64_t)at_dtype_bytes((int)problem->dtype);
     int64_t queries = problem->batch * problem->heads_q * problem->seqlen_q;
     int64_t keys = problem->batch * problem->heads_kv * problem->seqlen_kv;
-    bool hidden = problem->varlen || problem->seqused_kv || problem->mask || problem->window_left >= 0 ||
-                  problem->window_right >= 0;
+    bool hidden = problem->op != ATTUNE_FORWARD || problem->page_size > 0 || problem->varlen || problem->seqused_kv ||
+                  problem->mask || problem->window_left >= 0 || problem->window_right >= 0;
     int64_t columns = problem->head_dim_qk + problem->head_dim_v;
     return (double)((queries + (hidden ? 0 : keys)) * columns * element);
 }
@@ -74,6 +74,7 @@ static attune_status open_session(const at_gate *gate, at_gate_bench *on)
     const at_gate_options *options = gate->options;
     options->quick ? at_session_policy_quick(&policy, options->seed) : at_session_policy_init(&policy, options->seed);
     policy.must = options->must;
+    policy.cold_decides = at_problem_is_decode(&on->table->test->problem);
     set_floors(gate, &on->table->test->problem, &policy);
     return at_session_open(&policy, on->arm, on->arm_count, &on->session);
 }

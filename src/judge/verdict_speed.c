@@ -96,9 +96,9 @@ static int hardest_peer(const at_verdict *verdict)
             continue;
         }
         const at_speed *one = &verdict->speed[arm], *other = &verdict->speed[hardest < 0 ? arm : hardest];
-        bool worse = one->outcome != other->outcome
-                         ? at_outcome_worse(one->outcome, other->outcome) == one->outcome
-                         : one->ratio[AT_MODE_WARM].r.middle < other->ratio[AT_MODE_WARM].r.middle;
+        const at_mode mode = verdict->session.policy.cold_decides ? AT_MODE_COLD : AT_MODE_WARM;
+        bool worse = one->outcome != other->outcome ? at_outcome_worse(one->outcome, other->outcome) == one->outcome
+                                                    : one->ratio[mode].r.middle < other->ratio[mode].r.middle;
         hardest = hardest < 0 || worse ? arm : hardest;
     }
     return hardest;

@@ -48,6 +48,7 @@ void at_session_policy_quick(at_session_policy *policy, uint64_t seed)
 int at_session_pairs(const at_session_policy *policy, at_mode mode, double peer_us)
 {
     static const int most[AT_MODE_COUNT] = {[AT_MODE_WARM] = INT32_MAX, [AT_MODE_COLD] = 50, [AT_MODE_RESTED] = 40};
+    const bool by_interval = mode == AT_MODE_WARM || (mode == AT_MODE_COLD && policy->cold_decides);
     static const struct {
         double us;
         int pairs;
@@ -56,8 +57,8 @@ int at_session_pairs(const at_session_policy *policy, at_mode mode, double peer_
     for (size_t i = sizeof sizes / sizeof sizes[0]; i-- > 0;) {
         pairs = peer_us <= sizes[i].us ? sizes[i].pairs : pairs;
     }
-    pairs = policy->pairs > 0 ? policy->pairs : mode == AT_MODE_WARM ? pairs : pairs / 4;
-    return pairs > most[mode] ? most[mode] : pairs;
+    pairs = policy->pairs > 0 ? policy->pairs : by_interval ? pairs : pairs / 4;
+    return pairs > most[mode] && !by_interval ? most[mode] : pairs;
 }
 
 static attune_status check_policy(const at_session_policy *policy)

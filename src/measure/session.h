@@ -46,6 +46,7 @@ typedef struct at_session_policy {
     double floor_us[AT_MODE_COUNT]; /* a shorter time is impossible (at_floor_us); 0: not known */
     uint64_t seed;                  /* of orders, of input sets, and of nothing else */
     bool quick;                     /* fewer processes and samples: says so in evidence and never suffices for wisdom */
+    bool cold_decides;              /* r's cold interval, not the warm one, is held against 1 / must (decoding) */
     bool twin_by_reach;             /* an A/A that does not hold counts only where it could reach the bound (speed.h) */
 } at_session_policy;
 

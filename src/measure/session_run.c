@@ -191,6 +191,9 @@ static bool hopeless_against(const at_session *session, int candidate, int peer)
 /* Whether every candidate is hopeless against every peer. */
 static bool all_hopeless(const at_session *session)
 {
+    if (session->policy.cold_decides) {
+        return false; /* which the warm blocks do not tell */
+    }
     for (int candidate = 0; candidate < session->arm_count; ++candidate) {
         for (int peer = 0; peer < session->arm_count; ++peer) {
             if (is_pair(session, candidate, peer) && !hopeless_against(session, candidate, peer)) {

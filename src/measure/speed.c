@@ -62,17 +62,24 @@ static void need(at_speed *speed, const at_check *check)
     }
 }
 
+/* The mode whose interval is held against the bound. */
+static at_mode deciding(const at_session *session)
+{
+    return session->policy.cold_decides ? AT_MODE_COLD : AT_MODE_WARM;
+}
+
 /* How far what decides is from where it would decide otherwise, as a logarithm: r's interval from the bound, and, where
  * it lies above, the cold median from 1. */
 static double distance_of(const at_session *session, const at_speed *speed)
 {
-    const at_interval *r = &speed->ratio[AT_MODE_WARM].r;
+    const at_interval *r = &speed->ratio[deciding(session)].r;
     double bound = 1 / session->policy.must;
     if (r->low <= bound) {
         return r->high < bound ? log(bound / r->high) : 0;
     }
     double warm = log(r->low / bound);
-    return speed->known[AT_MODE_COLD] ? fmin(warm, fabs(log(speed->ratio[AT_MODE_COLD].median_r))) : warm;
+    const bool too = speed->known[AT_MODE_COLD] && deciding(session) == AT_MODE_WARM;
+    return too ? fmin(warm, fabs(log(speed->ratio[AT_MODE_COLD].median_r))) : warm;
 }
 
 static void need_twin(const at_session *session, at_speed *speed, const at_check *check)
@@ -112,44 +119,46 @@ static attune_status look_at_controls(const at_session *session, int candidate, 
 
 static void look_at_ratio(const at_session *session, at_speed *speed)
 {
-    const at_ratio *warm = &speed->ratio[AT_MODE_WARM];
+    const at_ratio *ratio = &speed->ratio[deciding(session)];
     const at_ratio *cold = &speed->ratio[AT_MODE_COLD];
+    const char *which = deciding(session) == AT_MODE_COLD ? "cold, " : "";
     double bound = 1 / session->policy.must;
-    at_outcome lies = at_ratio_against(warm, session->policy.must);
+    at_outcome lies = at_ratio_against(ratio, session->policy.must);
     const char *where = lies == AT_PASS ? "above" : lies == AT_FAIL ? "below" : "on both sides of";
     if (lies != AT_PASS) {
-        decide(speed, lies, "r %.4f, 95 %% interval %.4f to %.4f, lies %s %.4f", warm->r.middle, warm->r.low,
-               warm->r.high, where, bound);
+        decide(speed, lies, "%sr %.4f, 95 %% interval %.4f to %.4f, lies %s %.4f", which, ratio->r.middle, ratio->r.low,
+               ratio->r.high, where, bound);
     }
-    if (!(warm->difference_us.high < 0)) {
-        decide(speed, AT_INCONCLUSIVE, "the difference of medians, %.4g us, has a 95 %% interval up to %.4g us",
-               warm->difference_us.middle, warm->difference_us.high);
+    if (!(ratio->difference_us.high < 0)) {
+        decide(speed, AT_INCONCLUSIVE, "%sthe difference of medians, %.4g us, has a 95 %% interval up to %.4g us",
+               which, ratio->difference_us.middle, ratio->difference_us.high);
     }
     if (speed->known[AT_MODE_COLD] && !(cold->median_r >= 1)) {
         decide(speed, AT_FAIL, "cold, the medians' ratio is %.4f: at least 1 is needed", cold->median_r);
     }
-    decide(speed, AT_PASS, "r %.4f, 95 %% interval %.4f to %.4f, lies above %.4f", warm->r.middle, warm->r.low,
-           warm->r.high, bound);
+    decide(speed, AT_PASS, "%sr %.4f, 95 %% interval %.4f to %.4f, lies above %.4f", which, ratio->r.middle,
+           ratio->r.low, ratio->r.high, bound);
 }
 
 attune_status at_speed_judge(const at_session *session, int candidate, int peer, at_speed *speed)
 {
     memset(speed, 0, sizeof *speed);
     AT_FORWARD(find_ratios(session, candidate, peer, speed));
-    if (!speed->known[AT_MODE_WARM]) {
+    const at_mode mode = deciding(session);
+    if (!speed->known[mode]) {
         at_check dropped;
-        at_check_dropped(session, AT_MODE_WARM, &dropped);
+        at_check_dropped(session, mode, &dropped);
         need(speed, &dropped);
         return ATTUNE_OK;
     }
-    const at_ratio *warm = &speed->ratio[AT_MODE_WARM];
+    const at_ratio *ratio = &speed->ratio[mode];
     AT_FORWARD(look_at_floor(session, candidate, speed));
-    if (session->stopped && warm->r.high < 1 / session->policy.must) {
-        decide(speed, AT_FAIL, "r %.4f after %lld blocks: stopped, it could only fail", warm->r.middle,
-               (long long)warm->blocks);
+    if (session->stopped && ratio->r.high < 1 / session->policy.must) {
+        decide(speed, AT_FAIL, "r %.4f after %lld blocks: stopped, it could only fail", ratio->r.middle,
+               (long long)ratio->blocks);
     }
-    if (warm->processes < 2) {
-        decide(speed, AT_INCONCLUSIVE, "%d process was measured: an interval needs at least 2", warm->processes);
+    if (ratio->processes < 2) {
+        decide(speed, AT_INCONCLUSIVE, "%d process was measured: an interval needs at least 2", ratio->processes);
     }
     AT_FORWARD(look_at_controls(session, candidate, peer, speed));
     look_at_ratio(session, speed);

@@ -15,8 +15,9 @@ typedef struct at_speed {
 
 /* Fails where a time is impossible, where the warm interval of r lies below 1 / must, or where the cold median of r is
  * below 1. Passes where the warm interval lies above 1 / must, the interval of the difference of medians below 0, and
- * every control holds. Else inconclusive. Not run: there are no warm blocks. Returns a failure only for want of memory
- * or for samples that are no times.
+ * every control holds; by the policy's cold_decides the cold interval does what the warm one does here, and the warm
+ * one is recorded alone. Else inconclusive. Not run: there are no warm blocks. Returns a failure only for want of
+ * memory or for samples that are no times.
  *
  * A/A (at_check_twin) shows what the places of two arms are worth, and so what r may owe to places. It is one
  * difference of two places, and Student's t with one degree of freedom says what another is that is known by one alone:

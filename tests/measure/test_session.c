@@ -273,6 +273,32 @@ static void an_arm_that_differs_from_its_twin_counts_where_it_could(void **state
     }
 }
 
+/* Of decoding, what the caches do not hold decides, and as many pairs are taken of it. */
+static void cold_may_decide(void **state)
+{
+    (void)state;
+    static const struct {
+        double warm, cold;
+        at_outcome outcome;
+    } cases[] = {{0.9, 1.2, AT_PASS}, {1.2, 0.97, AT_FAIL}, {1.2, 1.2, AT_PASS}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        simulated on = still(cases[i].warm);
+        at_session_policy policy = policy_of(1, 20);
+        policy.cold_decides = true;
+        on.us[CANDIDATE][AT_MODE_COLD] = on.us[PEER][AT_MODE_COLD] / cases[i].cold;
+        const at_speed speed = judge(&on, &policy);
+        assert_decided(&speed, cases[i].outcome, "cold, r ");
+        policy.modes = 1U << AT_MODE_WARM;
+        const at_speed warm_alone = judge(&on, &policy);
+        assert_int_not_equal(warm_alone.outcome, AT_PASS);
+    }
+    at_session_policy policy;
+    at_session_policy_init(&policy, 1);
+    assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 10), 50);
+    policy.cold_decides = true;
+    assert_int_equal(at_session_pairs(&policy, AT_MODE_COLD, 10), 400);
+}
+
 /* Processes of a kernel of 4 us differ by a percent: then one A/A in a hundred does not hold by chance alone, as is its
  * nature, and may not be what decides on a gain that it is nowhere near. */
 static void a_large_gain_is_not_doubted_by_chance(void **state)
@@ -597,6 +623,7 @@ int main(void)
         cmocka_unit_test(a_bias_of_place_shows_in_the_label_swap),
         cmocka_unit_test(an_arm_that_differs_from_its_twin_shows),
         cmocka_unit_test(an_arm_that_differs_from_its_twin_counts_where_it_could),
+        cmocka_unit_test(cold_may_decide),
         cmocka_unit_test(a_large_gain_is_not_doubted_by_chance),
         cmocka_unit_test(company_is_no_pass),
         cmocka_unit_test(throttled_blocks_are_dropped_whole),
