@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "cli/archive.h"
+#include "report/code.h"
 #include "report/evidence.h"
 #include "report/search.h"
 #include "report/verdicts.h"
@@ -34,6 +35,11 @@ static attune_status write_search(const at_cli *cli, const at_ledger_log *log)
 {
     char *page;
     size_t bytes;
+    if (at_report_is_code(log)) {
+        AT_FORWARD(at_report_code_page(log, &page, &bytes)); /* there is no other form */
+        write_page(cli, page, bytes);
+        return ATTUNE_OK;
+    }
     if (!wants_page(cli)) {
         return at_report_search(log, at_cli_format(cli), cli->out);
     }

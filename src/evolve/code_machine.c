@@ -601,7 +601,9 @@ attune_status at_code_bench_try(void *self, const at_sources *candidate, at_text
         best_us = seen.us < best_us ? seen.us : best_us;
     }
     if (status == ATTUNE_OK && seen.refused != AT_RAN) {
-        status = at_fail(ATTUNE_WRONG_RESULT, "%s: %s", at_names_of_refused[seen.refused], seen.why);
+        char why[AT_SENTENCE_MAX];
+        without_place(one->place.path, seen.why, why, sizeof why);
+        status = at_fail(ATTUNE_WRONG_RESULT, "%s: %s", at_names_of_refused[seen.refused], why);
     } else if (status == ATTUNE_OK) {
         at_text_add(answer,
                     "right on one public case; %d configs; about %.1f us a call, untuned and by a rough clock\n",
