@@ -7,7 +7,7 @@ foreach(target attune_objects attune_gate_objects attune_command)
   if(TARGET ${target})
     get_target_property(watched ${target} SOURCES)
     set(readers
-      "/src/evidence/|/src/wire/|/src/judge/counters|/src/stranger/object|/src/cuda/(artifact|cubin|pack)|/src/evolve/(event|ledger|proposer|space)")
+      "/src/evidence/|/src/wire/|/src/judge/counters|/src/stranger/object|/src/cuda/(artifact|cubin|pack)|/src/evolve/(event|ledger|mutate|rule|scan|proposer|space)")
     list(FILTER watched INCLUDE REGEX "/src/(base|core|library|report|cli)/|${readers}")
     list(FILTER watched EXCLUDE REGEX "/(half|random|threads)\\.c$")
     set_source_files_properties(${watched} DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTIES

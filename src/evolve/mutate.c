@@ -1,0 +1,296 @@
+#include "evolve/mutate.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "evolve/rule.h"
+
+static const at_rule rules[] = {
+    {"jam", "for", at_rule_jam, 5},          {"unroll", "for", at_rule_unroll, 2},
+    {"chains", "for", at_rule_chains, 2},    {"split", "for", at_rule_split, 1},
+    {"exp", NULL, at_rule_exp, 3},           {"hoist", NULL, at_rule_hoist, 2},
+    {"restrict", "*", at_rule_restrict, 1},  {"swap", ";", at_rule_swap, 1},
+    {"prefetch", NULL, at_rule_prefetch, 1}, {"shuffle", "for", at_rule_shuffle, 3},
+    {"widen", "for", at_rule_widen, 3},
+};
+enum { RULES = sizeof rules / sizeof *rules, NEST_MAX = 4 };
+
+const char *at_mutate_rule(int index)
+{
+    return index >= 0 && index < RULES ? rules[index].name : NULL;
+}
+
+/* ---- Changes ---------------------------------------------------------------------------------------------------- */
+
+static at_text *add_edit(at_change *change, int32_t at, int32_t end)
+{
+    change->overfull = change->overfull || change->edits == AT_EDITS_MAX;
+    at_edit *edit = &change->edit[change->overfull ? AT_EDITS_MAX - 1 : change->edits++];
+    if (!change->overfull) {
+        at_text_init(&edit->text);
+        edit->at = at;
+        edit->end = end;
+    }
+    return &edit->text;
+}
+
+static int32_t byte_of(const at_code *code, int32_t index)
+{
+    return index < code->count ? code->token[index].at : (int32_t)strlen(code->text);
+}
+
+static int32_t byte_behind(const at_code *code, int32_t index)
+{
+    return code->token[index].at + code->token[index].length;
+}
+
+at_text *at_change_tokens(at_change *change, int32_t first, int32_t end)
+{
+    const int32_t at = byte_of(change->code, first);
+    return add_edit(change, at, end > first ? byte_behind(change->code, end - 1) : at);
+}
+
+static bool is_directive(const at_code *code, int32_t index, const char *word)
+{
+    const at_token *t = &code->token[index];
+    const char *text = code->text + t->at + 1;
+    return t->kind == AT_TOKEN_DIRECTIVE && strncmp(text + strspn(text, " \t"), word, strlen(word)) == 0;
+}
+
+/* Behind the last of the includes that stand under the fewest conditions. */
+at_text *at_change_prelude(at_change *change)
+{
+    const at_code *code = change->code;
+    int depth = 0, least = 1 << 30;
+    int32_t at = 0;
+    for (int32_t i = 0; i < code->count; ++i) {
+        depth += is_directive(code, i, "if") ? 1 : is_directive(code, i, "endif") ? -1 : 0;
+        if (is_directive(code, i, "include") && depth <= least) {
+            least = depth;
+            at = byte_behind(code, i);
+        }
+    }
+    return add_edit(change, at, at);
+}
+
+void at_change_idea(at_change *change, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(change->idea, sizeof change->idea, format, list);
+    va_end(list);
+}
+
+int at_change_draw(at_change *change, int bound)
+{
+    return (int)at_random_below(change->random, (uint64_t)bound);
+}
+
+void at_text_add_tokens(at_text *text, const at_code *code, int32_t first, int32_t end)
+{
+    if (end > first) {
+        const int32_t at = code->token[first].at;
+        at_text_add_bytes(text, code->text + at, (size_t)(byte_behind(code, end - 1) - at));
+    }
+}
+
+bool at_enclosing_loop(const at_code *code, int32_t place, at_loop *loop)
+{
+    for (int32_t i = place - 1; i >= 0; --i) {
+        at_loop found;
+        if (at_token_is(code, i, "for") && at_loop_read(code, i, &found) && found.body <= place && place < found.end) {
+            *loop = found;
+            return true;
+        }
+    }
+    return false;
+}
+
+int at_line_of(const at_code *code, int32_t index)
+{
+    int line = 1;
+    for (int32_t i = 0; i < byte_of(code, index); ++i) {
+        line += code->text[i] == '\n';
+    }
+    return line;
+}
+
+int at_largest_copy(const at_code *code, int32_t name)
+{
+    const at_token *n = &code->token[name];
+    int largest = 0;
+    for (int32_t i = 0; i < code->count; ++i) {
+        const at_token *t = &code->token[i];
+        const char *word = code->text + t->at;
+        if (t->length > n->length + 1 && t->length < n->length + 8 && word[n->length] == '_' &&
+            memcmp(word, code->text + n->at, (size_t)n->length) == 0) {
+            char *end;
+            const long number = strtol(word + n->length + 1, &end, 10);
+            largest = end == word + t->length && number > largest ? (int)number : largest;
+        }
+    }
+    return largest;
+}
+
+static void clear_change(at_change *change)
+{
+    for (int i = 0; i < change->edits; ++i) {
+        at_text_free(&change->edit[i].text);
+    }
+    change->edits = 0;
+    change->overfull = false;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const at_edit *x = a, *y = b;
+    return x->at != y->at ? (x->at < y->at ? -1 : 1) : (x->end > y->end) - (x->end < y->end);
+}
+
+/* The source with its edits, which must not overlap. */
+static attune_status write_change(at_change *change, char **changed)
+{
+    at_text text;
+    int32_t at = 0;
+    qsort(change->edit, (size_t)change->edits, sizeof *change->edit, by_place);
+    at_text_init(&text);
+    for (int i = 0; i < change->edits; ++i) {
+        const at_edit *edit = &change->edit[i];
+        if (edit->at < at || change->overfull) {
+            at_text_free(&text);
+            return at_fail(ATTUNE_NOT_FOUND, "the change's edits overlap, or are too many");
+        }
+        at_text_add_bytes(&text, change->code->text + at, (size_t)(edit->at - at));
+        at_text_add_bytes(&text, edit->text.data, edit->text.length);
+        at = edit->end;
+    }
+    at_text_add(&text, "%s", change->code->text + at);
+    return at_text_take(&text, "a changed source", changed, NULL);
+}
+
+/* ---- Drawing ---------------------------------------------------------------------------------------------------- */
+
+static bool may_begin(const at_code *code, const at_rule *rule, int32_t place)
+{
+    return rule->begins == NULL ? at_token_is_word(code, place) : at_token_is(code, place, rule->begins);
+}
+
+/* How likely a place is drawn: four times more for each loop around it, for what is run most often is there; a loop
+ * counts those inside it too. *weights has one for each token. */
+static attune_status weigh_places(const at_code *code, uint8_t **weights)
+{
+    uint8_t *nest = calloc((size_t)code->count + 1, 1);
+    AT_FAIL_IF(nest == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the loops of a source");
+    for (int32_t i = 0; i < code->count; ++i) {
+        const int32_t end = at_token_is(code, i, "for") ? at_statement_end(code, i, code->count) : -1;
+        for (int32_t j = i; j < end; ++j) {
+            nest[j] += nest[j] < NEST_MAX;
+        }
+    }
+    for (int32_t i = 0; i < code->count; ++i) {
+        const int32_t end = at_token_is(code, i, "for") ? at_statement_end(code, i, code->count) : -1;
+        for (int32_t j = i; j < end; ++j) {
+            nest[i] = nest[j] > nest[i] ? nest[j] : nest[i];
+        }
+    }
+    *weights = nest;
+    return ATTUNE_OK;
+}
+
+static int weight_of(const at_change *change, const at_rule *rule, int32_t place)
+{
+    return may_begin(change->code, rule, place) ? 1 << 2 * change->nest[place] : 0;
+}
+
+/* The rule at the first of its places, from a drawn one on and around, where it has something to change. */
+static bool apply_somewhere(at_change *change, const at_rule *rule)
+{
+    const int32_t count = change->code->count;
+    int whole = 0;
+    int32_t place = 0;
+    for (int32_t i = 0; i < count; ++i) {
+        whole += weight_of(change, rule, i);
+    }
+    if (whole == 0) {
+        return false;
+    }
+    for (int at = at_change_draw(change, whole); (at -= weight_of(change, rule, place)) >= 0;) {
+        ++place;
+    }
+    for (int32_t i = 0; i < count; ++i, place = (place + 1) % count) {
+        if (may_begin(change->code, rule, place) && rule->apply(change, place) && !change->overfull) {
+            return true;
+        }
+        clear_change(change);
+    }
+    return false;
+}
+
+/* A rule that is not in `tried`, drawn by weight; -1 where all are. */
+static int draw_rule(at_change *change, unsigned tried)
+{
+    int whole = 0;
+    for (int i = 0; i < RULES; ++i) {
+        whole += (tried >> i & 1) != 0 ? 0 : rules[i].weight;
+    }
+    int at = whole == 0 ? -1 : at_change_draw(change, whole);
+    for (int i = 0; i < RULES && at >= 0; ++i) {
+        at -= (tried >> i & 1) != 0 ? 0 : rules[i].weight;
+        if (at < 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static attune_status apply_drawn(at_change *change, unsigned tried, char **changed)
+{
+    for (int rule; (rule = draw_rule(change, tried)) >= 0; tried |= 1U << rule) {
+        if (apply_somewhere(change, &rules[rule])) {
+            return write_change(change, changed);
+        }
+    }
+    return at_fail(ATTUNE_NOT_FOUND, "no rule has anything to change");
+}
+
+static attune_status mutate(unsigned tried, const char *source, uint64_t draw, char **changed, char *idea, size_t bytes)
+{
+    at_code code;
+    *changed = NULL;
+    if (bytes > 0) {
+        idea[0] = '\0';
+    }
+    attune_status status = at_code_scan(source, &code);
+    if (status != ATTUNE_OK) {
+        return status == ATTUNE_OUT_OF_MEMORY ? status : at_fail_in(ATTUNE_NOT_FOUND, "no source that rules can read");
+    }
+    at_random random = at_random_seed(draw, 0);
+    at_change change = {.code = &code, .random = &random};
+    status = weigh_places(&code, &change.nest);
+    status = status == ATTUNE_OK ? apply_drawn(&change, tried, changed) : status;
+    (void)snprintf(idea, bytes, "%s", change.idea);
+    clear_change(&change);
+    free(change.nest);
+    at_code_free(&code);
+    return status;
+}
+
+attune_status at_mutate(const char *source, uint64_t draw, char **changed, char *idea, size_t bytes)
+{
+    return mutate(0, source, draw, changed, idea, bytes);
+}
+
+attune_status at_mutate_by(const char *rule, const char *source, uint64_t draw, char **changed, char *idea,
+                           size_t bytes)
+{
+    for (int i = 0; i < RULES; ++i) {
+        if (strcmp(rules[i].name, rule) == 0) {
+            return mutate(~(1U << i), source, draw, changed, idea, bytes);
+        }
+    }
+    *changed = NULL;
+    return at_fail(ATTUNE_INVALID_ARGUMENT, "%s: no such rule", rule);
+}

@@ -1,0 +1,27 @@
+/* Changes of a kernel's source by rules: a proposer that needs no model. Text in, text out.
+ *
+ * A rule knows the syntax of C and CUDA C++ as far as scan.h does, and no kernel. It changes how something is computed,
+ * meaning to leave what is computed alone; it does not prove that: what it proposes may fail to compile or be wrong,
+ * and is judged as anybody's source is. */
+#ifndef EVOLVE_MUTATE_H
+#define EVOLVE_MUTATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attune/attune.h"
+
+/* The source after one change, and the change in words. One draw gives one change, the same everywhere. `source` is a
+ * file of a kernel, `*changed` the caller's to free, `idea` cut to `bytes`.
+ * ATTUNE_NOT_FOUND where no rule has anything to change, or the text is none that it can read; *changed is then NULL.
+ */
+attune_status at_mutate(const char *source, uint64_t draw, char **changed, char *idea, size_t bytes);
+
+/* The same by one rule alone; ATTUNE_INVALID_ARGUMENT where there is no such rule. */
+attune_status at_mutate_by(const char *rule, const char *source, uint64_t draw, char **changed, char *idea,
+                           size_t bytes);
+
+/* The rules' names; NULL from the last on. */
+const char *at_mutate_rule(int index);
+
+#endif

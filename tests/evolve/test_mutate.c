@@ -1,0 +1,244 @@
+#include "base/cm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "evolve/mutate.h"
+
+enum { IDEA = 160, DRAWS = 200 };
+
+/* Whether some draw of a rule makes this of a source. Blanks count as one another, and are left out at lines' ends. */
+static bool same_but_blanks(const char *a, const char *b)
+{
+    for (;; ++a, ++b) {
+        a += strspn(a, " \n");
+        b += strspn(b, " \n");
+        if (*a != *b || *a == '\0') {
+            return *a == *b;
+        }
+    }
+}
+
+static bool makes(const char *rule, const char *source, const char *expected)
+{
+    bool found = false;
+    for (uint64_t draw = 0; draw < DRAWS && !found; ++draw) {
+        char idea[IDEA], *changed;
+        if (at_mutate_by(rule, source, draw, &changed, idea, sizeof idea) == ATTUNE_OK) {
+            found = same_but_blanks(changed, expected);
+            assert_true(idea[0] != '\0');
+        }
+        free(changed);
+    }
+    return found;
+}
+
+static bool applies(const char *rule, const char *source)
+{
+    char idea[IDEA], *changed;
+    const attune_status status = at_mutate_by(rule, source, 1, &changed, idea, sizeof idea);
+    assert_true(status == ATTUNE_OK || (status == ATTUNE_NOT_FOUND && changed == NULL));
+    free(changed);
+    return status == ATTUNE_OK;
+}
+
+/* ---- Each rule -------------------------------------------------------------------------------------------------- */
+
+static void jam_shares_the_inner_loop(void **state)
+{
+    (void)state;
+    assert_true(makes("jam",
+                      "void f(void) { for (int n = 0; n < k; ++n) { float s = 0; for (int c = 0; c < d; ++c) { s += "
+                      "a[n] * b[c]; } o[n] = s; } }",
+                      "void f(void) { for (int n = 0; n < k / 2 * 2; n += 2) { float s = 0; float s_1 = 0; "
+                      "for (int c = 0; c < d; ++c) { s += a[n] * b[c]; s_1 += a[(n + 1)] * b[c]; } o[n] = s; "
+                      "o[(n + 1)] = s_1; } for (int n = k / 2 * 2; n < k; ++n) { float s = 0; for (int c = 0; c < d; "
+                      "++c) { s += a[n] * b[c]; } o[n] = s; } }"));
+}
+
+static void jam_leaves_what_is_carried_on(void **state)
+{
+    (void)state;
+    const char *const inner = "for (int c = 0; c < d; ++c) { o[c] += n; }";
+    static const char *const bodies[] = {"break;", "at = n; g(at);", "if (n) continue;", "k = 3;", "return;"};
+    char text[300];
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; ++i) {
+        (void)snprintf(text, sizeof text, "void f(void) { for (int n = 0; n < k; ++n) { %s %s } }", inner, bodies[i]);
+        assert_false(applies("jam", text));
+    }
+    assert_true(applies("jam", "void f(void) { for (int n = 0; n < k; ++n) { for (int c = 0; c < d; ++c) { o[c] += n; "
+                               "} } }"));
+}
+
+static void unroll_puts_a_pragma(void **state)
+{
+    (void)state;
+    assert_true(
+        makes("unroll", "for (int i = 0; i < n; ++i) a;", "#pragma GCC unroll 4\nfor (int i = 0; i < n; ++i) a;"));
+    assert_true(makes("unroll", "__device__ int b;\n#pragma unroll\nfor (int i = 0; i < n; ++i) a;",
+                      "__device__ int b;\n#pragma unroll 8\nfor (int i = 0; i < n; ++i) a;"));
+}
+
+static void chains_makes_several_sums(void **state)
+{
+    (void)state;
+    assert_true(makes("chains", "{ float s = 0; for (int i = 0; i < n; ++i) { s += a[i]; } }",
+                      "{ float s = 0; __typeof__(s) s_1 = {0}; for (int i = 0; i < n / 2 * 2; i += 2) { s += a[i]; s_1 "
+                      "+= a[(i + 1)]; } for (int i = n / 2 * 2; i < n; ++i) { s += a[i]; } s += s_1; }"));
+    assert_false(applies("chains", "{ float s = 0; for (int i = 0; i < n; ++i) { s += s * a[i]; } }"));
+}
+
+static void split_makes_two_loops(void **state)
+{
+    (void)state;
+    assert_true(makes("split", "for (int i = 0; i < n; ++i) { a[i] = 1; b[i] = 2; }",
+                      "for (int i = 0; i < n; ++i) { a[i] = 1; } for (int i = 0; i < n; ++i) { b[i] = 2; }"));
+    assert_false(applies("split", "for (int i = 0; i < n; ++i) { int x = a[i]; b[i] = x; }"));
+    assert_false(applies("split", "for (int i = 0; i < n; ++i) { a[i] = 1; __syncthreads(); }"));
+}
+
+static void exp_becomes_a_polynomial(void **state)
+{
+    (void)state;
+    char idea[IDEA], *changed;
+    assert_ok(at_mutate_by("exp", "#include <math.h>\nfloat f(float x) { return expf(x); }", 3, &changed, idea, IDEA));
+    const char *at = strstr(changed, "static inline");
+    assert_true(at > strstr(changed, "#include") && at < strstr(changed, "float f("));
+    assert_non_null(strstr(changed, "return exp_by_"));
+    free(changed);
+    assert_true(makes("exp", "__device__ float f(float x) { return expf(x); }",
+                      "__device__ float f(float x) { return __expf(x); }"));
+    assert_false(applies("exp", "float expf(float x);"));
+}
+
+static void hoist_reads_once(void **state)
+{
+    (void)state;
+    assert_true(makes("hoist", "{ for (int i = 0; i < p->n; ++i) { a[i] = p->n; } }",
+                      "{ const __typeof__(p->n) n_1 = p->n; for (int i = 0; i < n_1; ++i) { a[i] = n_1; } }"));
+    assert_false(applies("hoist", "{ for (int i = 0; i < p->n; ++i) { p->n = 3; } }"));
+    assert_false(applies("hoist", "{ for (int i = 0; i < 3; ++i) { p = q; a[i] = p->n; } }"));
+}
+
+static void restrict_is_promised_once(void **state)
+{
+    (void)state;
+    assert_true(makes("restrict", "void f(const int *a) { }", "void f(const int *restrict a) { }"));
+    assert_false(applies("restrict", "void f(const int *restrict a) { }"));
+    assert_false(applies("restrict", "int f(void) { return a * b; }"));
+}
+
+static void swap_exchanges_strangers_alone(void **state)
+{
+    (void)state;
+    assert_true(makes("swap", "void f(void) { a = 1; b = 2; }", "void f(void) { b = 2; a = 1; }"));
+    static const char *const bound[] = {"a = 1; b = a;", "a = b; b = 1;",         "a[1] = 1; b = c[2];",
+                                        "g(); h();",     "int a = 1; int b = a;", "a = 1; return;"};
+    char text[100];
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; ++i) {
+        (void)snprintf(text, sizeof text, "void f(void) { %s }", bound[i]);
+        assert_false(applies("swap", text));
+    }
+}
+
+static void prefetches_change_their_hint(void **state)
+{
+    (void)state;
+    assert_true(makes("prefetch", "{ __builtin_prefetch(a, 0); }", "{ __builtin_prefetch(a, 0, 2); }"));
+    assert_true(makes("prefetch", "{ __builtin_prefetch(a, 0, 2); }", "{ __builtin_prefetch(a, 0, 1); }"));
+}
+
+static void reductions_become_shuffles(void **state)
+{
+    (void)state;
+    assert_true(
+        makes("shuffle",
+              "__device__ void f() { s.p[r][lane] = x; __syncthreads(); for (int step = 8; step > 0; step /= 2) "
+              "{ if (lane < step) { s.p[r][lane] = fmaxf(s.p[r][lane], s.p[r][lane + step]); } "
+              "__syncthreads(); } y = s.p[r][0]; }",
+              "__device__ void f() { float all_1 = x;\n#pragma unroll\nfor (int step = 8; step > 0; step /= 2) "
+              "{ all_1 = fmaxf(all_1, __shfl_xor_sync(0xffffffffu, all_1, step)); } y = all_1; }"));
+}
+
+static void elements_are_loaded_by_four(void **state)
+{
+    (void)state;
+    char idea[IDEA], *changed;
+    assert_ok(at_mutate_by("widen",
+                           "__device__ void f() { for (int i = (int)threadIdx.x; i < n * w; i += T) { int r = i / w, c "
+                           "= i % w; const element *from = q + r; float x = c < dim ? to_float(from[c]) : 0; t[r][c] = "
+                           "x; } }",
+                           1, &changed, idea, IDEA));
+    assert_non_null(strstr(changed, "i < (n * w) / 4"));
+    assert_non_null(strstr(changed, "reinterpret_cast<const element4 *>(from + c_4)"));
+    free(changed);
+}
+
+/* ---- All of them ------------------------------------------------------------------------------------------------ */
+
+static char *weakened(void)
+{
+    void *text;
+    size_t bytes;
+    assert_ok(
+        at_file_read(ATTUNE_SOURCE_DIR "/examples/weakened/cpu_tiled/weak_cpu_tiled.kernel.c", 1 << 20, &text, &bytes));
+    return text;
+}
+
+static void one_draw_gives_one_change(void **state)
+{
+    (void)state;
+    char *source = weakened();
+    int differ = 0;
+    for (uint64_t draw = 0; draw < 40; ++draw) {
+        char ideas[2][IDEA], *changed[2];
+        assert_ok(at_mutate(source, draw, &changed[0], ideas[0], IDEA));
+        assert_ok(at_mutate(source, draw, &changed[1], ideas[1], IDEA));
+        assert_string_equal(changed[0], changed[1]);
+        assert_string_equal(ideas[0], ideas[1]);
+        assert_string_not_equal(changed[0], source);
+        free(changed[1]);
+        assert_ok(at_mutate(source, draw + 1000, &changed[1], ideas[1], IDEA));
+        differ += strcmp(changed[0], changed[1]) != 0;
+        free(changed[0]);
+        free(changed[1]);
+    }
+    assert_true(differ > 20);
+    free(source);
+}
+
+static void what_is_no_source_has_no_change(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "\n", "(", "int x", "\"", "{}", ";;;;", "for", "for (", "expf"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+        char idea[IDEA], *changed;
+        assert_int_equal(at_mutate(texts[i], 7, &changed, idea, IDEA), ATTUNE_NOT_FOUND);
+        assert_null(changed);
+    }
+    char *changed, idea[IDEA];
+    assert_int_equal(at_mutate_by("none", "", 1, &changed, idea, IDEA), ATTUNE_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jam_shares_the_inner_loop),
+        cmocka_unit_test(jam_leaves_what_is_carried_on),
+        cmocka_unit_test(unroll_puts_a_pragma),
+        cmocka_unit_test(chains_makes_several_sums),
+        cmocka_unit_test(split_makes_two_loops),
+        cmocka_unit_test(exp_becomes_a_polynomial),
+        cmocka_unit_test(hoist_reads_once),
+        cmocka_unit_test(restrict_is_promised_once),
+        cmocka_unit_test(swap_exchanges_strangers_alone),
+        cmocka_unit_test(prefetches_change_their_hint),
+        cmocka_unit_test(reductions_become_shuffles),
+        cmocka_unit_test(elements_are_loaded_by_four),
+        cmocka_unit_test(one_draw_gives_one_change),
+        cmocka_unit_test(what_is_no_source_has_no_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
