@@ -60,6 +60,12 @@ static inline bool attune_is_causal(const attune_problem *problem)
     return problem->window_right == 0;
 }
 
+/* The attune_dtype of a role's tensor. */
+static inline int32_t attune_dtype_of(const attune_problem *problem, attune_role role)
+{
+    return problem->role_dtype[role] > 0 ? problem->role_dtype[role] - 1 : problem->dtype;
+}
+
 /* Whether there is a window beyond that: keys far to the left are hidden, or some to the right are not. */
 static inline bool attune_is_windowed(const attune_problem *problem)
 {

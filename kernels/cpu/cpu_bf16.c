@@ -176,7 +176,9 @@ extern const attune_kernel at_kernel_cpu_bf16;
 static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_BIT(ATTUNE_BF16),
-     .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)(ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK),
+     .dtypes_o = ATTUNE_DTYPES_FORWARD,
+     .features = (ATTUNE_FEATURES_FORWARD & ~(uint32_t)(ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK)) |
+                 ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_PAGED_V,
      .offsets = ATTUNE_OFFSETS_FORWARD,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {1, 256, 1},

@@ -43,12 +43,11 @@ static packed find_packed(const attune_args *args, int64_t batch, int64_t head_k
 static bool pack_range(const attune_args *args, const lengths *of, int64_t batch, int64_t head_kv, int64_t begin,
                        int64_t end, uint16_t *key, uint16_t *value)
 {
-    int count = (int)(end - begin);
-    int64_t row = of->start_kv + begin;
-    pack_keys(args, row_address(args, ATTUNE_K, batch, head_kv, row),
-              args->tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] * 2, count, key);
-    return pack_values(args, row_address(args, ATTUNE_V, batch, head_kv, row),
-                       args->tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] * 2, count, value, args->param[BLOCK_N]);
+    const int count = (int)(end - begin);
+    const kv_rows keys = find_kv(args, ATTUNE_K, batch, head_kv, of);
+    const kv_rows values = find_kv(args, ATTUNE_V, batch, head_kv, of);
+    pack_keys(args, &keys, begin, count, key);
+    return pack_values(args, &values, begin, count, value, args->param[BLOCK_N]);
 }
 
 /* Packs the tile of keys that is item `index`, as far as some row of its sequence sees them. */
@@ -400,6 +399,7 @@ static void redo_lane(const item *it, int lane)
 static void store_out(const item *it)
 {
     const attune_args *args = it->args;
+    const int dtype = args->tensor[ATTUNE_O].dtype;
     int columns = pitch_v(args);
     for (int panel = 0; panel < it->panels; ++panel) {
         vf share = load(it->sum + panel * LANES);
@@ -416,7 +416,7 @@ static void store_out(const item *it)
                 int at = panel * LANES + lane;
                 if (has_row(it, at)) {
                     char *row = row_address(args, ATTUNE_O, it->batch, head_of(it, at), row_of(it, at));
-                    store_some(row + (int64_t)c * 2, ATTUNE_BF16, args->head_dim_v - c, x[lane]);
+                    store_some(row + c * bytes_of(dtype), dtype, args->head_dim_v - c, x[lane]);
                 }
             }
         }

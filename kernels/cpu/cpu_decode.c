@@ -85,7 +85,7 @@ static int32_t best_split(const attune_problem *problem, const attune_target *ta
  * more than the operands that are loaded again, and less where caches hold the keys. */
 static bool best_order(const attune_problem *problem)
 {
-    return problem->dtype != ATTUNE_BF16;
+    return attune_dtype_of(problem, ATTUNE_K) != ATTUNE_BF16;
 }
 
 /* Every config, the best first, then those that differ in BLOCK_N, in AHEAD, in ORDER and at last in SPLIT. */
@@ -124,7 +124,11 @@ extern const attune_kernel at_kernel_cpu_decode;
 static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_DTYPES_FORWARD,
-     .features = ATTUNE_FEATURES_FORWARD & ~(uint32_t)(ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK),
+     .dtypes_k = ATTUNE_DTYPES_FORWARD,
+     .dtypes_v = ATTUNE_DTYPES_FORWARD,
+     .dtypes_o = ATTUNE_DTYPES_FORWARD,
+     .features = (ATTUNE_FEATURES_FORWARD & ~(uint32_t)(ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK)) |
+                 ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_PAGED_V | ATTUNE_FEATURE_DRAFT,
      .offsets = ATTUNE_OFFSETS_FORWARD,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {1, 256, 1},

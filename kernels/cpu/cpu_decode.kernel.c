@@ -20,10 +20,12 @@ typedef struct item {
     const attune_args *args;
     int64_t batch, head_kv, part, parts;
     lengths of;
+    kv_rows key, value;
     int64_t packed;              /* query rows of the KV head: row r is query r % length_q of its head r / length_q */
     int64_t start;               /* the first of them that is done now */
     int64_t first, last;         /* keys of the part that a row may see */
     window seen[ROWS];           /* by each row */
+    draft_row draft[ROWS];       /* likewise, where the queries are drafts */
     int64_t all_left, all_right; /* the keys that every row sees */
     int rows;
     int pitch_qk, pitch_v, across; /* floats from row to row of query, out and score */
@@ -57,6 +59,8 @@ static void find_head(item *it, const attune_args *args, int64_t head)
     it->batch = head / args->heads_kv;
     it->head_kv = head % args->heads_kv;
     it->of = find_lengths(args, it->batch);
+    it->key = find_kv(args, ATTUNE_K, it->batch, it->head_kv, &it->of);
+    it->value = find_kv(args, ATTUNE_V, it->batch, it->head_kv, &it->of);
     it->packed = it->of.length_q * (args->heads_q / args->heads_kv);
     it->pitch_qk = padded(args->head_dim_qk);
     it->pitch_v = padded(args->head_dim_v);
@@ -86,6 +90,9 @@ static void find_keys(item *it, int64_t start)
     for (int r = 0; r < it->rows; ++r) {
         window seen = find_window(it->args, &it->of, (start + r) % it->of.length_q);
         it->seen[r] = seen;
+        if (it->args->features & ATTUNE_FEATURE_DRAFT) {
+            it->draft[r] = find_draft(it->args, &it->of, it->batch, (start + r) % it->of.length_q);
+        }
         it->all_left = greater_of(it->all_left, seen.left);
         it->all_right = lesser_of(it->all_right, seen.right);
         lowest = lesser_of(lowest, seen.left);
@@ -99,7 +106,7 @@ static void find_keys(item *it, int64_t start)
 static void pack_query(const item *it)
 {
     const attune_args *args = it->args;
-    int dtype = args->dtype;
+    int dtype = args->tensor[ATTUNE_Q].dtype;
     memset(it->query, 0, sizeof(float) * (size_t)ROWS * (size_t)it->pitch_qk);
     for (int r = 0; r < it->rows; ++r) {
         const char *from =
@@ -125,27 +132,50 @@ static void clear_rows(const item *it)
 typedef struct block {
     int64_t first;
     int count;
-    const char *key, *value;
-    int64_t key_step, value_step;   /* bytes */
-    int64_t key_ahead, value_ahead; /* to the rows that are asked for */
+    int64_t key_ahead, value_ahead; /* rows, to those that are asked for */
 } block;
+
+/* Bytes from a row to the one that is `ahead` rows after it, or to the last there is. */
+INLINE int64_t bytes_ahead(const item *it, const kv_rows *rows, int64_t row, int64_t ahead)
+{
+    if (rows->table == NULL) {
+        return ahead * rows->step;
+    }
+    return (int64_t)((uintptr_t)kv_row(rows, lesser_of(row + ahead, it->last)) - (uintptr_t)kv_row(rows, row));
+}
+
+/* The keys n ... n + VL - 1 of a block, the last of them again for those beyond it. */
+INLINE void find_group(const item *it, const block *b, int n, const char *key[VL])
+{
+    const int count = b->count - n < VL ? b->count - n : VL;
+    const int run = kv_run(&it->key, b->first + n, count);
+    const char *first = kv_row(&it->key, b->first + n);
+    for (int k = 0; k < VL; ++k) {
+        key[k] = first + lesser_of(k, count - 1) * it->key.step;
+    }
+    for (int k = run; k < count; ++k) {
+        key[k] = kv_row(&it->key, b->first + n + k);
+    }
+    for (int k = count; k < VL && run < count; ++k) {
+        key[k] = key[count - 1];
+    }
+}
 
 /* Raw scores of all rows; those of keys beyond the block, up to a whole vector, are of its last key. */
 static void score_block(const item *it, const block *b)
 {
-    int dtype = it->args->dtype;
+    int dtype = it->args->tensor[ATTUNE_K].dtype;
     int depth = it->args->head_dim_qk;
     bool key_by_key = it->args->param[ORDER] != 0;
     for (int n = 0; n < b->count; n += VL) {
         const char *key[VL];
-        for (int k = 0; k < VL; ++k) {
-            key[k] = b->key + lesser_of(n + k, b->count - 1) * b->key_step;
-        }
+        const int64_t ahead = bytes_ahead(it, &it->key, b->first + n, b->key_ahead);
+        find_group(it, b, n, key);
         for (int r = 0, group; r < it->rows; r += group) {
             group = group_of(it->rows - r);
             for (int k = 0; k < VL; k += VL / group) {
-                score_group(group, dtype, key_by_key, key + k, b->key_ahead, it->query + r * it->pitch_qk, it->pitch_qk,
-                            depth, it->score + r * it->across + n + k, it->across);
+                score_group(group, dtype, key_by_key, key + k, ahead, it->query + r * it->pitch_qk, it->pitch_qk, depth,
+                            it->score + r * it->across + n + k, it->across);
             }
         }
     }
@@ -161,6 +191,9 @@ static void prepare_row(const item *it, const block *b, int row, float *score)
     if (needs_mask(seen, 1, b->first, last) || b->count % VL != 0) {
         hide_outside(&s, splat(side_of_tile(seen->left, b->first)),
                      splat(side_of_tile(lesser_of(seen->right, last), b->first)));
+    }
+    if ((it->args->features & ATTUNE_FEATURE_DRAFT) && last >= it->draft[row].first) {
+        hide_draft(&s, &it->draft[row], b->first);
     }
 }
 
@@ -204,14 +237,16 @@ static void weigh_row(const item *it, int count, int row, float *score)
 /* Adds the values that the row sees. */
 static void add_row(const item *it, const block *b, int row)
 {
-    int dtype = it->args->dtype;
-    int columns = it->args->head_dim_v;
+    int dtype = it->args->tensor[ATTUNE_V].dtype;
     float *out = it->out + row * it->pitch_v;
     const float *weight = it->score + row * it->across;
     int from = (int)lesser_of(greater_of(it->seen[row].left - b->first, 0), b->count);
     int to = (int)lesser_of(greater_of(it->seen[row].right - b->first + 1, from), b->count);
-    add_group(1, dtype, b->value + from * b->value_step, b->value_step, 0, weight + from, it->across, to - from, out,
-              it->pitch_v, columns);
+    for (int n = from, run; n < to; n += run) {
+        run = kv_run(&it->value, b->first + n, to - n);
+        add_group(1, dtype, kv_row(&it->value, b->first + n), it->value.step, 0, weight + n, it->across, run, out,
+                  it->pitch_v, it->args->head_dim_v);
+    }
 }
 
 static void add_block(const item *it, const block *b)
@@ -219,16 +254,17 @@ static void add_block(const item *it, const block *b)
     const int few = 16; /* values that stay in the L1 cache for all groups of rows and columns */
     /* Value by value, a group's sums are all columns, of fewer rows. */
     const int most = it->args->param[ORDER] != 0 ? 2 : 4;
-    int dtype = it->args->dtype;
+    int dtype = it->args->tensor[ATTUNE_V].dtype;
     int columns = it->args->head_dim_v;
-    for (int n = 0; n < b->count; n += few) {
-        const char *value = b->value + n * b->value_step;
-        int count = (int)lesser_of(b->count - n, few);
+    for (int n = 0, count; n < b->count; n += count) {
+        count = kv_run(&it->value, b->first + n, (int)lesser_of(b->count - n, few));
+        const char *value = kv_row(&it->value, b->first + n);
+        const int64_t ahead = bytes_ahead(it, &it->value, b->first + n, b->value_ahead);
         for (int r = 0, group; r < it->rows; r += group) {
             group = group_of(it->rows - r);
             group = group > most ? most : group;
-            add_group(group, dtype, value, b->value_step, b->value_ahead, it->score + r * it->across + n, it->across,
-                      count, it->out + r * it->pitch_v, it->pitch_v, columns);
+            add_group(group, dtype, value, it->value.step, ahead, it->score + r * it->across + n, it->across, count,
+                      it->out + r * it->pitch_v, it->pitch_v, columns);
         }
     }
 }
@@ -251,11 +287,11 @@ static void do_block(const item *it, const block *b)
     }
 }
 
-/* From a row to the one that is AHEAD KB after it, where rows are without gaps. */
-static int64_t ahead_of(const attune_args *args, int dims, int64_t step)
+/* Rows to the one that is AHEAD KB after, where rows are without gaps. */
+static int64_t rows_ahead(const attune_args *args, attune_role role, int dims)
 {
-    int64_t bytes = dims * bytes_of(args->dtype);
-    return (args->param[AHEAD] * 1024 + bytes - 1) / bytes * step;
+    int64_t bytes = dims * bytes_of(args->tensor[role].dtype);
+    return (args->param[AHEAD] * 1024 + bytes - 1) / bytes;
 }
 
 static void sweep_keys(const item *it)
@@ -263,15 +299,11 @@ static void sweep_keys(const item *it)
     const attune_args *args = it->args;
     int64_t most = args->param[BLOCK_N];
     block b = {.first = it->first,
-               .key_step = args->tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] * bytes_of(args->dtype),
-               .value_step = args->tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] * bytes_of(args->dtype)};
-    b.key_ahead = ahead_of(args, args->head_dim_qk, b.key_step);
-    b.value_ahead = ahead_of(args, args->head_dim_v, b.value_step);
+               .key_ahead = rows_ahead(args, ATTUNE_K, args->head_dim_qk),
+               .value_ahead = rows_ahead(args, ATTUNE_V, args->head_dim_v)};
     clear_rows(it);
     for (; b.first <= it->last; b.first += b.count) {
         b.count = (int)lesser_of(it->last + 1 - b.first, most);
-        b.key = row_address(args, ATTUNE_K, it->batch, it->head_kv, it->of.start_kv + b.first);
-        b.value = row_address(args, ATTUNE_V, it->batch, it->head_kv, it->of.start_kv + b.first);
         do_block(it, &b);
     }
 }

@@ -69,6 +69,13 @@ static bool valid_split(const attune_problem *problem, const attune_target *targ
     return true;
 }
 
+/* Whether K and V can be read where they are: as fp32, whose rows are a step apart. */
+static bool is_readable(const attune_problem *problem)
+{
+    return attune_dtype_of(problem, ATTUNE_K) == ATTUNE_FP32 && attune_dtype_of(problem, ATTUNE_V) == ATTUNE_FP32 &&
+           problem->page_size == 0;
+}
+
 /* Refuses what another config says as well, and what its storage type does not go with. */
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
@@ -83,8 +90,8 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (problem->dtype == ATTUNE_FP32 && value[EXP] < 5) {
         return attune_refuse(reason, "EXP %d: fp32 needs at least degree 5", (int)value[EXP]);
     }
-    if (problem->dtype != ATTUNE_FP32 && value[PACK] == 0) {
-        return attune_refuse(reason, "PACK 0: numbers of 16 bits cannot be read where they are, they must be widened");
+    if (value[PACK] == 0 && !is_readable(problem)) {
+        return attune_refuse(reason, "PACK 0: numbers of 16 bits, or in pages, cannot be read where they are");
     }
     return valid_split(problem, target, config, reason);
 }
@@ -190,7 +197,7 @@ static bool far_away(const attune_problem *problem, const attune_target *target)
 {
     int64_t keys = problem->batch * problem->heads_kv * problem->seqlen_kv;
     int64_t near_by = threads_of(target) * (target->l2_bytes > 0 ? target->l2_bytes : 262144);
-    return problem->dtype == ATTUNE_FP32 && keys * (problem->head_dim_qk + problem->head_dim_v) * 4 > near_by;
+    return is_readable(problem) && keys * (problem->head_dim_qk + problem->head_dim_v) * 4 > near_by;
 }
 
 /* Whether rows of K and V had better be copied. NOTE: rows a multiple of 4096 bytes apart share one set of the L1
@@ -199,7 +206,7 @@ static bool better_packed(const attune_problem *problem)
 {
     int64_t widest = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
     int64_t apart = widest * (problem->layout == ATTUNE_BSHD ? problem->heads_kv : 1);
-    return problem->dtype != ATTUNE_FP32 || apart * (int64_t)sizeof(float) > 1024;
+    return !is_readable(problem) || apart * (int64_t)sizeof(float) > 1024;
 }
 
 /* A shape with what goes best with it otherwise. */
@@ -293,7 +300,23 @@ DECLARE_EVERY_TIER(attune_cpu_tiled);
 extern const attune_kernel at_kernel_cpu_tiled;
 
 static const attune_capability can[] = {
-    ATTUNE_CAN_FORWARD(ATTUNE_ISA_BASELINE, ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL))};
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_FORWARD,
+     .dtypes_k = ATTUNE_DTYPES_FORWARD,
+     .dtypes_v = ATTUNE_DTYPES_FORWARD,
+     .dtypes_o = ATTUNE_DTYPES_FORWARD,
+     .dtypes_bias = ATTUNE_DTYPES_FORWARD,
+     .features = ATTUNE_FEATURES_FORWARD | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_PAGED_V | ATTUNE_FEATURE_DRAFT,
+     .offsets = ATTUNE_OFFSETS_FORWARD,
+     .biases = ATTUNE_BIASES_FORWARD,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {1, 256, 1},
+     .head_dim_v = {1, 256, 1},
+     .align = 1,
+     .arch_least = ATTUNE_ISA_BASELINE,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL)},
+};
 
 const attune_kernel at_kernel_cpu_tiled = {
     .size = sizeof(attune_kernel),

@@ -19,11 +19,11 @@ enum { BLOCK_M, BLOCK_N, PANEL, EXP, PREFETCH, PACK, ORDER, SPLIT }; /* places i
 typedef struct item {
     const attune_args *args;
     int64_t batch, head, head_kv;
-    int64_t start_q, start_kv; /* rows of the tensors where the sequence begins; 0 unless varlen */
-    int64_t length_q, keys;    /* of the sequence; valid ones of its keys */
-    int64_t first;             /* query row of the sequence */
-    window seen;               /* by that row; each row after it sees one key further */
-    int64_t part, parts;       /* of the keys */
+    lengths of;
+    kv_rows key, value;
+    int64_t first;       /* query row of the sequence */
+    window seen;         /* by that row; each row after it sees one key further */
+    int64_t part, parts; /* of the keys */
     int rows;
     int vectors; /* of a panel */
     int panel;   /* rows (lanes) of a panel */
@@ -37,12 +37,13 @@ typedef struct item {
     float *decay; /* likewise, what the last tile multiplies earlier sums by */
 } item;
 
-/* Some keys of the sequence, and where they or their values are in memory. */
+/* Some keys of the sequence, and their rows of K or V. */
 typedef struct tile {
     int64_t first;
     int count;
-    const char *from;
-    int64_t step, ahead; /* bytes: from row to row, and to the rows that are asked for in advance */
+    int dtype;
+    const kv_rows *rows;
+    int64_t ahead; /* bytes to the rows that are asked for in advance */
 } tile;
 
 /* Numbers of a tile as fp32, some of its rows and columns. */
@@ -70,13 +71,11 @@ static bool find_rows(item *it, const attune_args *args, int64_t block, int64_t 
     it->batch = head / args->heads_q;
     it->head = head - it->batch * args->heads_q;
     it->head_kv = it->head / (args->heads_q / args->heads_kv);
-    lengths of = find_lengths(args, it->batch);
-    it->start_q = of.start_q;
-    it->start_kv = of.start_kv;
-    it->length_q = of.length_q;
-    it->keys = of.keys;
-    it->seen = find_window(args, &of, it->first);
-    it->rows = (int)lesser_of(it->length_q - it->first, block);
+    it->of = find_lengths(args, it->batch);
+    it->key = find_kv(args, ATTUNE_K, it->batch, it->head_kv, &it->of);
+    it->value = find_kv(args, ATTUNE_V, it->batch, it->head_kv, &it->of);
+    it->seen = find_window(args, &it->of, it->first);
+    it->rows = (int)lesser_of(it->of.length_q - it->first, block);
     return it->rows > 0;
 }
 
@@ -98,10 +97,10 @@ static void place(item *it, float *scratch)
     it->piece = it->score + lanes * args->param[BLOCK_N];
 }
 
-/* Address of a row of Q, O, K or V, in its sequence. */
-static char *row_of(const item *it, attune_role role, int64_t head, int64_t start, int64_t row)
+/* Address of a row of Q or O, in its sequence. */
+static char *row_of(const item *it, attune_role role, int64_t row)
 {
-    return row_address(it->args, role, it->batch, head, start + row);
+    return row_address(it->args, role, it->batch, it->head, it->of.start_q + row);
 }
 
 /* Asks for `rows` rows of `bytes`, to read or to write, `ahead` bytes after `from`: that may be beyond all memory. */
@@ -144,9 +143,9 @@ INLINE void pack_rows(int dtype, const item *it, const char *from, int64_t step,
 
 static void pack_query(const item *it)
 {
-    int dtype = it->args->dtype;
+    int dtype = it->args->tensor[ATTUNE_Q].dtype;
     int64_t step = it->args->tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
-    const char *from = row_of(it, ATTUNE_Q, it->head, it->start_q, it->first);
+    const char *from = row_of(it, ATTUNE_Q, it->first);
     /* A transposition reads few bytes of many rows at a time: too few for the hardware to see that all will be read. */
     ask_for(from, 0, step, it->rows, it->args->head_dim_qk * bytes_of(dtype), 0);
     for (int row = 0; row < it->panels * it->panel; row += VL) {
@@ -177,25 +176,32 @@ INLINE void copy_rows(int dtype, const char *from, int64_t step, int rows, int d
     }
 }
 
-/* Finds the tile's rows in K or V. */
+/* Finds the tile's rows in K or V. NOTE: where the next tile's lie is not asked for in pages. */
 static void find_tile(const item *it, attune_role role, tile *t)
 {
-    const attune_args *args = it->args;
-    t->from = row_of(it, role, it->head_kv, it->start_kv, t->first);
-    t->step = args->tensor[role].stride[ATTUNE_STRIDE_SEQ] * bytes_of(args->dtype);
-    t->ahead = t->step * args->param[BLOCK_N] * args->param[PREFETCH];
+    t->rows = role == ATTUNE_K ? &it->key : &it->value;
+    t->dtype = it->args->tensor[role].dtype;
+    t->ahead = t->rows->table == NULL ? t->rows->step * it->args->param[BLOCK_N] * it->args->param[PREFETCH] : 0;
+}
+
+static void pack_piece(const item *it, const tile *t, int row, int rows, int column, int columns, int pitch)
+{
+    for (int n = 0, run; n < rows; n += run) {
+        run = kv_run(t->rows, t->first + row + n, rows - n);
+        const char *from = kv_row(t->rows, t->first + row + n) + column * bytes_of(t->dtype);
+        WITH_DTYPE(t->dtype, copy_rows, from, t->rows->step, run, columns, it->piece + n * pitch, pitch)
+    }
 }
 
 /* Rows and columns of the tile as fp32: where they are, or packed. */
 static piece fetch(const item *it, const tile *t, int row, int rows, int column, int columns)
 {
-    int dtype = it->args->dtype;
-    const char *from = t->from + row * t->step + column * bytes_of(dtype);
     if (it->args->param[PACK] == 0) {
-        return (piece){(const float_unaligned *)from, t->step / (int64_t)sizeof(float)};
+        const char *from = kv_row(t->rows, t->first + row) + column * bytes_of(t->dtype);
+        return (piece){(const float_unaligned *)from, t->rows->step / (int64_t)sizeof(float)};
     }
     int pitch = (columns + 15) / 16 * 16;
-    WITH_DTYPE(dtype, copy_rows, from, t->step, rows, columns, it->piece, pitch)
+    pack_piece(it, t, row, rows, column, columns, pitch);
     return (piece){it->piece, pitch};
 }
 
@@ -210,7 +216,7 @@ static int columns_at_once(const item *it, int column)
 static void fetch_ahead(const tile *t, int row, int rows, int64_t bytes)
 {
     if (t->ahead != 0) {
-        ask_for(t->from + row * t->step, t->ahead, t->step, rows, bytes, 0);
+        ask_for(kv_row(t->rows, t->first + row), t->ahead, t->rows->step, rows, bytes, 0);
     }
 }
 
@@ -227,7 +233,7 @@ static void score_tile(const item *it, const tile *t)
     for (int n = 0, rows; n < t->count; n += rows) {
         rows = next_group(t->count - n, it->vectors);
         piece keys = fetch(it, t, n, rows, 0, depth);
-        fetch_ahead(t, n, rows, depth * bytes_of(it->args->dtype));
+        fetch_ahead(t, n, rows, depth * bytes_of(t->dtype));
         for (int panel = 0; panel < it->panels; ++panel) {
             int row = panel * it->panel;
             score_keys(rows, it->vectors, keys.data, keys.pitch, it->query + (int64_t)row * depth, depth,
@@ -241,7 +247,7 @@ static void fetch_share(const item *it, const tile *t, int column, int group)
 {
     int columns = it->args->head_dim_v;
     int row = t->count * column / columns;
-    fetch_ahead(t, row, t->count * (column + group) / columns - row, columns * bytes_of(it->args->dtype));
+    fetch_ahead(t, row, t->count * (column + group) / columns - row, columns * bytes_of(t->dtype));
 }
 
 /* Adds the values of some columns. */
@@ -284,7 +290,7 @@ static const char *plane_of(const item *it, attune_role role, int64_t row, int64
 /* VL lanes of rows from `row` on, for the VL keys from n on: bias, transposed. Zero where there is nothing. */
 INLINE void load_bias(const item *it, const tile *t, int row, int n, vf x[VL])
 {
-    int dtype = it->args->dtype;
+    int dtype = it->args->tensor[ATTUNE_BIAS].dtype;
     UNROLL
     for (int r = 0; r < VL; ++r) {
         x[r] = splat(0);
@@ -337,6 +343,24 @@ static void hide_masked(const item *it, const tile *t, int row)
     }
 }
 
+/* Hides what drafts do not see of the queries' own keys. */
+static void hide_drafts(const item *it, const tile *t, int row)
+{
+    uint32_t sees[VL];
+    draft_row draft = {.first = t->first + t->count};
+    for (int r = 0; r < VL; ++r) {
+        draft = find_draft(it->args, &it->of, it->batch, it->first + lesser_of(row + r, it->rows - 1));
+        sees[r] = draft.sees;
+    }
+    vu all;
+    memcpy(&all, sees, sizeof all);
+    for (int64_t n = greater_of(draft.first - t->first, 0); n < t->count; ++n) {
+        float *at = score_at(it, row) + n * it->panel;
+        vi seen = (vi)((all >> (uint32_t)(t->first + n - draft.first) & 1u) != 0u);
+        store(at, blend(seen, load(at), splat(-INFINITY)));
+    }
+}
+
 /* Products become scores, but for the scale, which the queries have. */
 static void prepare_scores(const item *it, const tile *t)
 {
@@ -356,6 +380,9 @@ static void prepare_scores(const item *it, const tile *t)
         if (masked) {
             hide_outside(&s, lane_numbers() + side_of_tile(it->seen.left + row, t->first),
                          lane_numbers() + side_of_tile(it->seen.right + row, t->first));
+        }
+        if ((features & ATTUNE_FEATURE_DRAFT) && t->first + t->count > it->of.keys - it->of.length_q) {
+            hide_drafts(it, t, row);
         }
     }
 }
@@ -445,7 +472,7 @@ static void close_rows(const item *it)
 static void store_lse(const item *it)
 {
     for (int row = 0; row < it->rows; ++row) {
-        store_row_lse(it->args, it->batch, it->head, it->start_q + it->first + row, it->top[row]);
+        store_row_lse(it->args, it->batch, it->head, it->of.start_q + it->first + row, it->top[row]);
     }
 }
 
@@ -474,7 +501,7 @@ INLINE void store_rows(int dtype, const item *it, int row, vi *bad)
 {
     int columns = it->args->head_dim_v;
     int64_t step = it->args->tensor[ATTUNE_O].stride[ATTUNE_STRIDE_SEQ] * bytes_of(dtype);
-    char *to = row_of(it, ATTUNE_O, it->head, it->start_q, it->first + row);
+    char *to = row_of(it, ATTUNE_O, it->first + row);
     for (int c = 0; c < columns; c += VL) {
         vf x[VL];
         load_rows(it, row, c, x);
@@ -490,7 +517,7 @@ static bool store_out(const item *it)
 {
     vi bad = {0};
     for (int row = 0; row < it->rows; row += VL) {
-        WITH_DTYPE(it->args->dtype, store_rows, it, row, &bad)
+        WITH_DTYPE(it->args->tensor[ATTUNE_O].dtype, store_rows, it, row, &bad)
     }
     return !any(bad);
 }
@@ -523,9 +550,9 @@ static bool finish_rows(const item *it)
         return store_part(it);
     }
     const attune_args *args = it->args;
-    int64_t bytes = bytes_of(args->dtype);
-    ask_for(row_of(it, ATTUNE_O, it->head, it->start_q, it->first), 0,
-            args->tensor[ATTUNE_O].stride[ATTUNE_STRIDE_SEQ] * bytes, it->rows, args->head_dim_v * bytes, 1);
+    int64_t bytes = bytes_of(args->tensor[ATTUNE_O].dtype);
+    ask_for(row_of(it, ATTUNE_O, it->first), 0, args->tensor[ATTUNE_O].stride[ATTUNE_STRIDE_SEQ] * bytes, it->rows,
+            args->head_dim_v * bytes, 1);
     close_rows(it);
     store_lse(it);
     return store_out(it);
@@ -573,8 +600,8 @@ static void merge_rows(const item *it, float *out)
         const int64_t query = it->first + row;
         float lse;
         merge_parts(&parts, query, sink, out, &lse);
-        store_row_out(it->args, it->batch, it->head, it->start_q + query, out, 1);
-        store_row_lse(it->args, it->batch, it->head, it->start_q + query, lse);
+        store_row_out(it->args, it->batch, it->head, it->of.start_q + query, out, 1);
+        store_row_lse(it->args, it->batch, it->head, it->of.start_q + query, lse);
     }
 }
 
@@ -584,7 +611,7 @@ static void sweep_keys(const item *it)
 {
     const attune_args *args = it->args;
     int64_t split = args->param[SPLIT];
-    int64_t last = lesser_of(it->keys - 1, it->seen.right + it->rows - 1);
+    int64_t last = lesser_of(it->of.keys - 1, it->seen.right + it->rows - 1);
     last = it->parts == 1 ? last : lesser_of(last, (it->part + 1) * split - 1);
     tile t = {.first = greater_of(it->seen.left, it->part * split)};
     clear_rows(it);

@@ -11,11 +11,12 @@ enum { EXACT_DIMS = 256 }; /* the largest head dim */
 
 typedef struct exact_row {
     const attune_args *args;
-    int64_t batch, head, head_kv;
-    int64_t start_kv; /* row of the tensor where the sequence's keys begin */
-    int64_t row;      /* of the sequence */
-    int64_t last;     /* the last key that may be read */
+    int64_t batch, head;
+    kv_rows key, value;
+    int64_t row;  /* of the sequence */
+    int64_t last; /* the last key that may be read */
     window seen;
+    draft_row draft;
     float query[EXACT_DIMS] __attribute__((aligned(64))); /* scaled */
 } exact_row;
 
@@ -37,11 +38,10 @@ static const char *exact_plane(const exact_row *x, attune_role role, int64_t key
 /* Products of the query with `count` keys, at most VL; the other lanes are the last key's. */
 static vf exact_products(const exact_row *x, int64_t key, int count)
 {
-    const int dtype = x->args->dtype, depth = x->args->head_dim_qk;
+    const int dtype = x->args->tensor[ATTUNE_K].dtype, depth = x->args->head_dim_qk;
     vf sum[VL];
     for (int k = 0; k < VL; ++k) {
-        const char *from =
-            row_address(x->args, ATTUNE_K, x->batch, x->head_kv, x->start_kv + key + lesser_of(k, count - 1));
+        const char *from = kv_row(&x->key, key + lesser_of(k, count - 1));
         sum[k] = splat(0);
         for (int c = 0; c < depth; c += VL) {
             sum[k] += load(x->query + c) * load_some(from + c * bytes_of(dtype), dtype, depth - c);
@@ -58,11 +58,13 @@ static exact_scores score_exactly(const exact_row *x, int64_t key)
     store(place, exact_products(x, key, count));
     scores s = scores_of_keys(place, VL, x->seen.position - key);
     apply_score(args, &s, 1, splat(slope_of(args, x->head)));
+    vf products = load(place);
     vf lane = lane_numbers();
-    exact_scores of = {load(place), (lane < splat((float)count)) & (lane >= splat(side_of_tile(x->seen.left, key))) &
-                                        (lane <= splat(side_of_tile(x->seen.right, key)))};
+    exact_scores of = {products, (lane < splat((float)count)) & (lane >= splat(side_of_tile(x->seen.left, key))) &
+                                     (lane <= splat(side_of_tile(x->seen.right, key)))};
     if (args->features & ATTUNE_FEATURE_BIAS) {
-        vf bias = load_some(exact_plane(x, ATTUNE_BIAS, key, bytes_of(args->dtype)), args->dtype, count);
+        const int dtype = args->tensor[ATTUNE_BIAS].dtype;
+        vf bias = load_some(exact_plane(x, ATTUNE_BIAS, key, bytes_of(dtype)), dtype, count);
         of.score += bias;
         of.seen &= bias != splat(-INFINITY);
     }
@@ -71,16 +73,22 @@ static exact_scores score_exactly(const exact_row *x, int64_t key)
         memcpy(&mask, exact_plane(x, ATTUNE_MASK, key, 1), (size_t)count);
         of.seen &= (vi)(__builtin_convertvector(mask, vu) != 0u);
     }
+    if (args->features & ATTUNE_FEATURE_DRAFT) {
+        store(place, splat(0));
+        hide_draft(&s, &x->draft, key);
+        of.seen &= load(place) == splat(0);
+    }
     return of;
 }
 
 static void pack_exact(exact_row *x)
 {
     const attune_args *args = x->args;
+    const int dtype = args->tensor[ATTUNE_Q].dtype;
     const int64_t start_q = find_lengths(args, x->batch).start_q;
     const char *from = row_address(args, ATTUNE_Q, x->batch, x->head, start_q + x->row);
     for (int c = 0; c < args->head_dim_qk; c += VL) {
-        vf q = load_some(from + c * bytes_of(args->dtype), args->dtype, args->head_dim_qk - c);
+        vf q = load_some(from + c * bytes_of(dtype), dtype, args->head_dim_qk - c);
         store(x->query + c, q * args->scale);
     }
 }
@@ -114,9 +122,9 @@ static float raise_exactly(float top, int64_t keys)
 /* Adds a value. A score of -infinity weighs 0, and so makes NaN of infinity; any other weighs more than 0. */
 static void add_exactly(const exact_row *x, int64_t key, float score, float weight, float *out)
 {
-    const int dtype = x->args->dtype, columns = x->args->head_dim_v;
+    const int dtype = x->args->tensor[ATTUNE_V].dtype, columns = x->args->head_dim_v;
     const float least = score > -INFINITY && weight < 0x1p-126f ? 0x1p-126f : weight;
-    const char *from = row_address(x->args, ATTUNE_V, x->batch, x->head_kv, x->start_kv + key);
+    const char *from = kv_row(&x->value, key);
     for (int c = 0; c < columns; c += VL) {
         vf value = load_some(from + c * bytes_of(dtype), dtype, columns - c);
         vf by = blend(magnitude(value) == splat(INFINITY), splat(least), splat(weight));
@@ -131,9 +139,14 @@ static void attend_exactly(const attune_args *args, int64_t batch, int64_t head,
                            int64_t last, float *out, float *top, float *sum)
 {
     lengths of = find_lengths(args, batch);
-    exact_row x = {.args = args, .batch = batch, .head = head, .head_kv = head / (args->heads_q / args->heads_kv)};
-    x.start_kv = of.start_kv;
+    const int64_t head_kv = head / (args->heads_q / args->heads_kv);
+    exact_row x = {.args = args, .batch = batch, .head = head};
+    x.key = find_kv(args, ATTUNE_K, batch, head_kv, &of);
+    x.value = find_kv(args, ATTUNE_V, batch, head_kv, &of);
     x.row = row;
+    if (args->features & ATTUNE_FEATURE_DRAFT) {
+        x.draft = find_draft(args, &of, batch, row);
+    }
     x.seen = find_window(args, &of, row);
     x.last = lesser_of(lesser_of(last, of.keys - 1), x.seen.right);
     first = greater_of(first, x.seen.left);

@@ -3,7 +3,7 @@
 #ifndef KERNELS_CPU_DEVICE_PAIRS_H
 #define KERNELS_CPU_DEVICE_PAIRS_H
 
-#include "vector.h"
+#include "sequence.h"
 
 enum { LANES = 16 }; /* query rows side by side: a panel */
 
@@ -45,23 +45,24 @@ INLINE words find_tiny(words x)
     return (words)((size - 1) < (27 << 7) - 1);
 }
 
-/* Rows of K, padded with zeros to whole 32s of columns and of rows. */
-static void pack_keys(const attune_args *args, const char *from, int64_t step, int count, uint16_t *to)
+/* Rows of K from `first` on, padded with zeros to whole 32s of columns and of rows. */
+static void pack_keys(const attune_args *args, const kv_rows *rows, int64_t first, int count, uint16_t *to)
 {
     int pitch = pitch_k(args);
     for (int n = 0; n < whole(count, 32); ++n) {
+        const char *from = kv_row(rows, first + lesser_of(n, count - 1));
         for (int c = 0; c < pitch; c += 32) {
             words x = {0};
             if (n < count) {
-                x = load_words(from + n * step + (int64_t)c * 2, args->head_dim_qk - c);
+                x = load_words(from + (int64_t)c * 2, args->head_dim_qk - c);
             }
             *(words *)(to + n * pitch + c) = x;
         }
     }
 }
 
-/* Rows n ... n + 31 and columns c ... c + 31 of V, transposed. */
-INLINE words pack_values_of(const attune_args *args, const char *from, int64_t step, int n, int c, int count,
+/* Rows n ... n + 31, of `count` from `first` on, and columns c ... c + 31 of V, transposed. */
+INLINE words pack_values_of(const attune_args *args, const kv_rows *rows, int64_t first, int n, int c, int count,
                             uint16_t *to, int block)
 {
     words tiny = {0};
@@ -72,7 +73,7 @@ INLINE words pack_values_of(const attune_args *args, const char *from, int64_t s
             int row = n + half * LANES + r;
             words some = {0};
             if (row < count) {
-                some = load_words(from + row * step + (int64_t)c * 2, args->head_dim_v - c);
+                some = load_words(kv_row(rows, first + row) + (int64_t)c * 2, args->head_dim_v - c);
             }
             tiny |= find_tiny(some);
             x[half][r] = (vf)some;
@@ -95,14 +96,14 @@ INLINE words pack_values_of(const attune_args *args, const char *from, int64_t s
     return tiny;
 }
 
-/* Rows of V, transposed: columns of `block` numbers, of which whole 32s are written. Returns whether some are to be
- * flagged. */
-static bool pack_values(const attune_args *args, const char *from, int64_t step, int count, uint16_t *to, int block)
+/* Rows of V from `first` on, transposed: columns of `block` numbers, of which whole 32s are written. Returns whether
+ * some are to be flagged. */
+static bool pack_values(const attune_args *args, const kv_rows *rows, int64_t first, int count, uint16_t *to, int block)
 {
     words tiny = {0};
     for (int n = 0; n < count; n += 32) {
         for (int c = 0; c < args->head_dim_v; c += 32) {
-            tiny |= pack_values_of(args, from, step, n, c, count, to, block);
+            tiny |= pack_values_of(args, rows, first, n, c, count, to, block);
         }
     }
     return any((vi)tiny);

@@ -83,13 +83,14 @@ static inline void merge_parts(const part_rows *of, int64_t row, float sink, flo
 static inline void store_row_out(const attune_args *args, int64_t batch, int64_t head, int64_t row, const float *out,
                                  float share)
 {
+    const int dtype = args->tensor[ATTUNE_O].dtype;
     char *to = row_address(args, ATTUNE_O, batch, head, row);
     for (int c = 0; c < args->head_dim_v; c += VL) {
         vf x = splat(0);
         if (share != 0) {
             x = load(out + c) * share;
         }
-        store_some(to + c * bytes_of(args->dtype), args->dtype, args->head_dim_v - c, x);
+        store_some(to + c * bytes_of(dtype), dtype, args->head_dim_v - c, x);
     }
 }
 

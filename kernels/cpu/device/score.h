@@ -72,6 +72,13 @@ INLINE void apply_score(const attune_args *args, const scores *s, float scale, v
     }
 }
 
+/* A side of a window, counted from the tile's first key: as near as a number that is exact in fp32. */
+INLINE float side_of_tile(int64_t side, int64_t first)
+{
+    const int64_t far = 1 << 20; /* beyond any tile */
+    return (float)lesser_of(greater_of(side - first, -far), far);
+}
+
 /* Hides the keys outside of left ... right of each lane's row. */
 static inline void hide_outside(const scores *s, vf left, vf right)
 {
@@ -82,11 +89,18 @@ static inline void hide_outside(const scores *s, vf left, vf right)
     }
 }
 
-/* A side of a window, counted from the tile's first key: as near as a number that is exact in fp32. */
-INLINE float side_of_tile(int64_t side, int64_t first)
+/* Hides, where lanes are keys, what a draft's row does not see; the tile's first key is `first`. */
+static inline void hide_draft(const scores *s, const draft_row *draft, int64_t first)
 {
-    const int64_t far = 1 << 20; /* beyond any tile */
-    return (float)lesser_of(greater_of(side - first, -far), far);
+    vf place =
+        s->key - side_of_tile(draft->first, first); /* its bit; below 0 before the draft, above 31 far behind it */
+    for (int i = 0; i < s->count; ++i, place += s->keys) {
+        float *at = s->first + i * s->step;
+        vi bit = __builtin_convertvector(place, vi);
+        vi own = (place >= splat(0)) & (place < splat(32));
+        vi seen = ((vi)((((vu){0} + draft->sees) >> (vu)(bit & 31)) & 1u) != 0) | ~own;
+        store(at, blend(seen, load(at), splat(-INFINITY)));
+    }
 }
 
 /* ALiBi's slope of a head; 0 where there is none. */

@@ -37,7 +37,9 @@ static inline lengths find_lengths(const attune_args *args, int64_t batch)
     lengths of = {.length_q = args->seqlen_q, .keys = args->seqlen_kv};
     if (args->features & ATTUNE_FEATURE_VARLEN) {
         of.length_q = find_sequence(&args->tensor[ATTUNE_CU_Q], batch, args->total_q, args->seqlen_q, &of.start_q);
-        of.keys = find_sequence(&args->tensor[ATTUNE_CU_KV], batch, args->total_kv, args->seqlen_kv, &of.start_kv);
+        if (!(args->features & ATTUNE_FEATURE_PAGED)) {
+            of.keys = find_sequence(&args->tensor[ATTUNE_CU_KV], batch, args->total_kv, args->seqlen_kv, &of.start_kv);
+        }
     }
     if (args->features & ATTUNE_FEATURE_SEQUSED) {
         int32_t used;
@@ -49,13 +51,63 @@ static inline lengths find_lengths(const attune_args *args, int64_t batch)
 
 /* ---- Rows of tensors -------------------------------------------------------------------------------------------- */
 
-/* Address of a row of Q, O, K or V; rows are counted in the tensor. */
+/* Address of a row of Q or O, or of K or V that are no pools; rows are counted in the tensor. */
 static inline char *row_address(const attune_args *args, attune_role role, int64_t batch, int64_t head, int64_t row)
 {
     const attune_tensor *t = &args->tensor[role];
     int64_t outer = args->features & ATTUNE_FEATURE_VARLEN ? 0 : batch * t->stride[ATTUNE_STRIDE_BATCH];
     int64_t at = outer + head * t->stride[ATTUNE_STRIDE_HEAD] + row * t->stride[ATTUNE_STRIDE_SEQ];
-    return (char *)t->data + at * bytes_of(args->dtype);
+    return (char *)t->data + at * bytes_of(t->dtype);
+}
+
+/* Rows of K or V of a sequence's head: in one piece, or in pages of a pool. */
+typedef struct kv_rows {
+    const char *first;    /* row 0; with pages, of page 0 */
+    int64_t step;         /* bytes from row to row */
+    const int32_t *table; /* the sequence's pages; NULL: one piece */
+    uint32_t page_size;
+    int64_t page_count, page_step; /* bytes from page to page */
+} kv_rows;
+
+static inline kv_rows find_kv(const attune_args *args, attune_role role, int64_t batch, int64_t head, const lengths *of)
+{
+    const attune_tensor *t = &args->tensor[role];
+    const int64_t bytes = bytes_of(t->dtype);
+    kv_rows rows = {.step = t->stride[ATTUNE_STRIDE_SEQ] * bytes};
+    if (t->data == NULL || of->keys == 0) {
+        return rows; /* nobody asks for one */
+    }
+    if (!(args->features & ATTUNE_FEATURE_PAGED)) {
+        rows.first = row_address(args, role, batch, head, of->start_kv);
+        return rows;
+    }
+    const bool own = role == ATTUNE_V && (args->features & ATTUNE_FEATURE_PAGED_V) != 0;
+    const attune_tensor *table = &args->tensor[own ? ATTUNE_PAGE_TABLE_V : ATTUNE_PAGE_TABLE_K];
+    rows.first = (const char *)t->data + head * t->stride[ATTUNE_STRIDE_HEAD] * bytes;
+    rows.table = (const int32_t *)table->data + batch * table->stride[ATTUNE_STRIDE_BATCH];
+    rows.page_size = (uint32_t)args->page_size;
+    rows.page_count = args->page_count;
+    rows.page_step = t->stride[ATTUNE_STRIDE_BATCH] * bytes;
+    return rows;
+}
+
+/* Address of a row that exists. A table's entry out of the pool counts as the nearest that is in it. */
+INLINE const char *kv_row(const kv_rows *rows, int64_t row)
+{
+    if (rows->table == NULL) {
+        return rows->first + row * rows->step;
+    }
+    const uint32_t place = (uint32_t)row % rows->page_size;
+    int32_t page;
+    memcpy(&page, rows->table + (uint32_t)row / rows->page_size, sizeof page);
+    const int64_t in_pool = lesser_of(greater_of(page, 0), rows->page_count - 1);
+    return rows->first + in_pool * rows->page_step + (int64_t)place * rows->step;
+}
+
+/* How many rows from `row` on, at most `count`, lie a step apart. */
+INLINE int kv_run(const kv_rows *rows, int64_t row, int count)
+{
+    return rows->table == NULL ? count : (int)lesser_of(count, rows->page_size - (uint32_t)row % rows->page_size);
 }
 
 /* Stores a row's LSE, if it is wanted. */
