@@ -148,7 +148,7 @@ static _Noreturn void show_failure(const scene *s, const char *what, const int64
 /* Compares every output, and sees that nothing else was written. Consumes the outputs. */
 static void compare(scene *s, bool with_lse)
 {
-    const int dtype = s->problem.dtype;
+    const int dtype = tensor_of(s, ATTUNE_O)->dtype;
     const double unit = dtype == ATTUNE_FP32 ? 0x1p-23 : dtype == ATTUNE_FP16 ? 0x1p-10 : 0x1p-7;
     row r;
     for (int64_t b = 0; b < s->call.batch; ++b) {
@@ -241,6 +241,31 @@ static void random_features(at_random *random, attune_problem *p)
     p->seqused_kv = chance(random, 4);
     p->varlen = chance(random, 4);
     p->layout = p->varlen || chance(random, 2) ? ATTUNE_BSHD : ATTUNE_BHSD;
+}
+
+/* Pages, drafts and tensors of their own dtypes, of a problem whose features are drawn. */
+static inline void random_cache(at_random *random, attune_problem *p, bool drafts)
+{
+    if (chance(random, 3)) {
+        p->page_size = (int32_t)PICK(random, 1, 3, 8, 16, 16, 64, 100, 1024);
+        p->page_table_v = chance(random, 3);
+        p->seqused_kv = p->seqused_kv || p->varlen;
+    }
+    if (drafts && chance(random, 4)) {
+        p->draft_mask = 1;
+        p->seqlen_q = p->seqlen_q < 32 ? p->seqlen_q : 32;
+        p->window_left = p->window_right = -1;
+        p->offset_kind = ATTUNE_OFFSET_BOTTOM_RIGHT;
+        p->offset = 0;
+    }
+}
+
+static inline void random_dtypes(at_random *random, attune_problem *p)
+{
+    for (int role = ATTUNE_K; role <= ATTUNE_O && chance(random, 4); ++role) {
+        p->role_dtype[role] = (uint8_t)PICK(random, 0, 1 + ATTUNE_FP32, 1 + ATTUNE_FP16, 1 + ATTUNE_BF16);
+        p->role_dtype[role] = p->role_dtype[role] == 1 + p->dtype ? 0 : p->role_dtype[role];
+    }
 }
 
 /* ---- Tests that kernels share --------------------------------------------------------------------------------------

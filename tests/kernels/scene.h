@@ -56,9 +56,21 @@ static const attune_tensor *tensor_of(const scene *s, int role)
     return &s->call.tensor[role];
 }
 
+static bool in_pages(const scene *s, int role)
+{
+    return s->problem.page_size > 0 && (role == ATTUNE_K || role == ATTUNE_V);
+}
+
 static int64_t index_of(const scene *s, int role, int64_t batch, int64_t head, int64_t row)
 {
     const int64_t *stride = tensor_of(s, role)->stride;
+    if (in_pages(s, role)) {
+        const attune_tensor *table =
+            tensor_of(s, role == ATTUNE_V && s->problem.page_table_v ? ATTUNE_PAGE_TABLE_V : ATTUNE_PAGE_TABLE_K);
+        const int32_t *entries = (const int32_t *)table->data + batch * table->stride[0];
+        const int64_t page = entries[row / s->problem.page_size];
+        return page * stride[0] + head * stride[1] + row % s->problem.page_size * stride[2];
+    }
     return (s->problem.varlen && role <= ATTUNE_LSE ? 0 : batch * stride[0]) + head * stride[1] + row * stride[2];
 }
 
@@ -67,6 +79,13 @@ static void extents(const scene *s, int role, int64_t extent[4])
 {
     const attune_problem *p = &s->problem;
     bool of_query = role == ATTUNE_Q || role == ATTUNE_O || role == ATTUNE_LSE;
+    if (in_pages(s, role)) {
+        extent[0] = s->call.page_count;
+        extent[1] = s->call.heads_kv;
+        extent[2] = p->page_size;
+        extent[3] = role == ATTUNE_K ? p->head_dim_qk : p->head_dim_v;
+        return;
+    }
     extent[0] = p->varlen && role <= ATTUNE_LSE ? 1 : s->call.batch;
     extent[1] = role == ATTUNE_K || role == ATTUNE_V ? s->call.heads_kv : s->call.heads_q;
     extent[2] = of_query ? (p->varlen ? s->call.total_q : s->call.seqlen_q)
@@ -91,9 +110,10 @@ static void give_memory(scene *s, int role)
     bool bshd = s->problem.layout == ATTUNE_BSHD && role <= ATTUNE_O;
     int inner = bshd ? 1 : 2;
     int outer = bshd ? 2 : 1;
-    t->stride[inner] = extent[3] + s->gap;
-    t->stride[outer] = extent[inner] * t->stride[inner] + s->gap * 3;
-    t->stride[0] = extent[outer] * t->stride[outer] + s->gap;
+    const int64_t unit = role > ATTUNE_O ? 1 : at_problem_align(&s->problem) / (int64_t)at_dtype_bytes(t->dtype);
+    t->stride[inner] = (extent[3] + s->gap + unit - 1) / unit * unit;
+    t->stride[outer] = extent[inner] * t->stride[inner] + s->gap * 3 * unit;
+    t->stride[0] = extent[outer] * t->stride[outer] + s->gap * unit;
     if (role == ATTUNE_LSE && s->problem.varlen) {
         t->stride[0] = 0;
     }
@@ -113,7 +133,7 @@ static void give_memory(scene *s, int role)
 static int64_t span(const scene *s, int role, int64_t batch, int64_t *start)
 {
     *start = 0;
-    if (!s->problem.varlen) {
+    if (!s->problem.varlen || (role == ATTUNE_CU_KV && s->problem.page_size > 0)) {
         return role == ATTUNE_CU_Q ? s->call.seqlen_q : s->call.seqlen_kv;
     }
     const int32_t *cu = tensor_of(s, role)->data;
@@ -140,7 +160,7 @@ static void fill_rows(scene *s, int role)
         for (int64_t h = 0; h < heads; ++h) {
             for (int64_t r = 0; r < rows; ++r) {
                 for (int64_t c = 0; c < dims; ++c) {
-                    put(tensor_of(s, role)->data, s->problem.dtype, index_of(s, role, b, h, start + r) + c,
+                    put(tensor_of(s, role)->data, tensor_of(s, role)->dtype, index_of(s, role, b, h, start + r) + c,
                         s->spread * at_random_normal(&s->random));
                 }
             }
@@ -164,20 +184,21 @@ static void spoil_keys(scene *s)
         int64_t key = start + (int64_t)at_random_below(&s->random, (uint64_t)keys);
         int64_t at = index_of(s, role, b, h, key) + (int64_t)at_random_below(&s->random, (uint64_t)dims);
         double bad[] = {NAN, INFINITY, -INFINITY};
-        put(tensor_of(s, role)->data, s->problem.dtype, at, bad[at_random_below(&s->random, 3)]);
+        put(tensor_of(s, role)->data, tensor_of(s, role)->dtype, at, bad[at_random_below(&s->random, 3)]);
     }
 }
 
 static void enlarge_column(scene *s)
 {
     int64_t column = (int64_t)at_random_below(&s->random, (uint64_t)s->problem.head_dim_v);
-    double large = s->problem.dtype == ATTUNE_FP16 ? 60000 : 3e38;
+    const int dtype = tensor_of(s, ATTUNE_V)->dtype;
+    double large = dtype == ATTUNE_FP16 || tensor_of(s, ATTUNE_O)->dtype == ATTUNE_FP16 ? 60000 : 3e38;
     for (int64_t b = 0; s->huge && b < s->call.batch; ++b) {
         int64_t start;
         (void)span(s, ATTUNE_CU_KV, b, &start);
         for (int64_t h = 0; h < s->call.heads_kv; ++h) {
             for (int64_t r = 0; r < used_keys(s, b); ++r) {
-                put(tensor_of(s, ATTUNE_V)->data, s->problem.dtype, index_of(s, ATTUNE_V, b, h, start + r) + column,
+                put(tensor_of(s, ATTUNE_V)->data, dtype, index_of(s, ATTUNE_V, b, h, start + r) + column,
                     large * (0.5 + 0.5 * at_random_uniform(&s->random)));
             }
         }
@@ -198,7 +219,7 @@ static void fill_plane(scene *s, int role)
                     if (role == ATTUNE_MASK) {
                         ((unsigned char *)tensor_of(s, role)->data)[at + c] = hidden ? 0 : (unsigned char)(1 + c % 255);
                     } else {
-                        put(tensor_of(s, role)->data, s->problem.dtype, at + c,
+                        put(tensor_of(s, role)->data, tensor_of(s, role)->dtype, at + c,
                             hidden && s->bad_keys ? -INFINITY : at_random_normal(&s->random));
                     }
                 }
@@ -228,7 +249,7 @@ static void give_lengths(scene *s)
 {
     if (s->problem.varlen) {
         int64_t *total[2] = {&s->call.total_q, &s->call.total_kv};
-        for (int i = 0; i < 2; ++i) {
+        for (int i = 0; i < (s->problem.page_size > 0 ? 1 : 2); ++i) {
             int role = ATTUNE_CU_Q + i;
             int64_t longest = i == 0 ? s->call.seqlen_q : s->call.seqlen_kv;
             give_vector(s, role, s->call.batch + 1, sizeof(int32_t));
@@ -253,12 +274,54 @@ static void give_lengths(scene *s)
     }
 }
 
+/* Pages of a pool in any order, twice as many as are needed; nonsense where no row of the sequence lies. */
+static void give_table(scene *s, int role)
+{
+    const int64_t width = s->call.page_table_width, page = s->problem.page_size;
+    give_vector(s, role, s->call.batch * width, sizeof(int32_t));
+    int32_t *table = (int32_t *)(void *)s->memory[role];
+    int32_t next = (int32_t)at_random_below(&s->random, (uint64_t)s->call.page_count + 1);
+    for (int64_t b = 0; b < s->call.batch; ++b) {
+        for (int64_t i = 0; i < width; ++i) {
+            table[b * width + i] = at_random_below(&s->random, 2) ? INT32_MAX - 7 : -5;
+            if (i * page < used_keys(s, b)) {
+                table[b * width + i] = (int32_t)(s->call.page_count - 1 - next++ % s->call.page_count);
+            }
+        }
+    }
+}
+
+static void give_pages(scene *s)
+{
+    if (s->problem.page_size > 0) {
+        s->call.page_count = 2 * s->call.batch * s->call.page_table_width;
+        give_table(s, ATTUNE_PAGE_TABLE_K);
+    }
+    if (s->problem.page_table_v) {
+        give_table(s, ATTUNE_PAGE_TABLE_V);
+    }
+}
+
+/* Words of any bits: a row may see any of the others, or not even itself. */
+static void give_drafts(scene *s)
+{
+    const int64_t rows = s->problem.varlen ? s->call.total_q : s->call.batch * s->call.seqlen_q;
+    give_vector(s, ATTUNE_DRAFT_MASK, rows, sizeof(int32_t));
+    for (int64_t i = 0; i < rows; ++i) {
+        ((uint32_t *)(void *)s->memory[ATTUNE_DRAFT_MASK])[i] = (uint32_t)at_random_next(&s->random);
+    }
+}
+
 /* Draws everything for a scene whose problem, gap, spread, skew and bad_keys are set. */
 static void draw(scene *s, uint64_t seed)
 {
     s->random = at_random_seed(seed, 1);
     assert_ok(attune_call_init(&s->call, &s->problem));
     give_lengths(s);
+    give_pages(s);
+    if (s->problem.draft_mask) {
+        give_drafts(s);
+    }
     for (int role = ATTUNE_Q; role <= ATTUNE_LSE; ++role) {
         give_memory(s, role);
     }
@@ -316,24 +379,31 @@ static double logit(const scene *s, int64_t b, int64_t h, int64_t i, int64_t j, 
     *seen = j < keys && (p->window_left < 0 || j >= at - p->window_left) &&
             (p->window_right < 0 || j <= at + p->window_right);
     int64_t q = index_of(s, ATTUNE_Q, b, h, start_q + i);
-    int64_t k = index_of(s, ATTUNE_K, b, h / (s->call.heads_q / s->call.heads_kv), start_kv + j);
     if (p->mask) {
         *seen =
             *seen && ((const unsigned char *)tensor_of(s, ATTUNE_MASK)->data)[index_of(s, ATTUNE_MASK, b, h, i) + j];
     }
+    if (p->draft_mask && j >= keys - rows) {
+        const int64_t first = p->varlen ? start_q : b * s->call.seqlen_q;
+        *seen =
+            *seen && (((const uint32_t *)tensor_of(s, ATTUNE_DRAFT_MASK)->data)[first + i] >> (j - keys + rows) & 1);
+    }
     if (!*seen) {
         return 0;
     }
+    int64_t k = index_of(s, ATTUNE_K, b, h / (s->call.heads_q / s->call.heads_kv), start_kv + j);
+    const attune_tensor *of_q = tensor_of(s, ATTUNE_Q), *of_k = tensor_of(s, ATTUNE_K);
     double sum = 0;
     for (int c = 0; c < p->head_dim_qk; ++c) {
-        sum += get(tensor_of(s, ATTUNE_Q)->data, p->dtype, q + c) * get(tensor_of(s, ATTUNE_K)->data, p->dtype, k + c);
+        sum += get(of_q->data, of_q->dtype, q + c) * get(of_k->data, of_k->dtype, k + c);
     }
     sum *= (double)at_problem_scale(p);
     if (p->softcap > 0) {
         sum = (double)p->softcap * tanh(sum / (double)p->softcap);
     }
     if (p->bias != ATTUNE_BIAS_NONE) {
-        double bias = get(tensor_of(s, ATTUNE_BIAS)->data, p->dtype, index_of(s, ATTUNE_BIAS, b, h, i) + j);
+        const attune_tensor *biases = tensor_of(s, ATTUNE_BIAS);
+        double bias = get(biases->data, biases->dtype, index_of(s, ATTUNE_BIAS, b, h, i) + j);
         *seen = !(bias == -INFINITY);
         sum += bias;
     }
@@ -373,7 +443,7 @@ static void truth(const scene *s, int64_t b, int64_t h, int64_t i, row *r)
         int64_t v = index_of(s, ATTUNE_V, b, h / (s->call.heads_q / s->call.heads_kv), start_kv + j);
         sum += weight;
         for (int c = 0; c < s->problem.head_dim_v; ++c) {
-            const double value = get(tensor_of(s, ATTUNE_V)->data, s->problem.dtype, v + c);
+            const double value = get(tensor_of(s, ATTUNE_V)->data, tensor_of(s, ATTUNE_V)->dtype, v + c);
             r->out[c] += (isinf(value) ? least : weight) * value;
         }
     }

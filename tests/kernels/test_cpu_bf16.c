@@ -38,6 +38,7 @@ static void random_problem(at_random *random, attune_problem *p)
     random_features(random, p);
     p->bias = ATTUNE_BIAS_NONE;
     p->mask = 0;
+    random_cache(random, p, false);
 }
 
 static void random_cases(void **state)

@@ -27,6 +27,8 @@ static void random_problem(at_random *random, attune_problem *p)
     random_features(random, p);
     p->bias = ATTUNE_BIAS_NONE;
     p->mask = 0;
+    random_cache(random, p, true);
+    random_dtypes(random, p);
 }
 
 static void random_cases(void **state)

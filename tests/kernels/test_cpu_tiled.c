@@ -29,6 +29,8 @@ static void random_problem(at_random *random, attune_problem *p)
     p->head_dim_v = chance(random, 2) ? p->head_dim_qk : (int32_t)PICK(random, 1, 5, 13, 17, 32, 64, 80, 160, 256);
     p->align = 1;
     random_features(random, p);
+    random_cache(random, p, true);
+    random_dtypes(random, p);
 }
 
 static void random_cases(void **state)

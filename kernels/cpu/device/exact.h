@@ -170,6 +170,9 @@ static void attend_exactly(const attune_args *args, int64_t batch, int64_t head,
     for (int lane = 0; lane < VL; ++lane) {
         *sum += total[lane];
     }
+    if (*sum == 0) { /* whatever the values: no key has a weight */
+        memset(out, 0, sizeof(float) * EXACT_DIMS);
+    }
 }
 
 /* The same, stored: as the row's O and LSE, or in its place `to` among parts. */

@@ -46,6 +46,12 @@ static inline void leave_part(const part_rows *of, float *to, float top, float s
     to[of->pitch + 1] = sum;
 }
 
+/* x * share; what is not finite stays where that is too small for fp32. */
+INLINE vf scaled(vf x, float share)
+{
+    return blend(not_finite(x) & (splat(share) == splat(0)), x, x * share);
+}
+
 /* What a part weighs beside the others, whose maximum is `top`. Parts that have seen nothing (-infinity) or only NaN
  * weigh nothing, but NaN stays NaN. */
 static inline float share_of_part(float own, float top)
@@ -69,28 +75,24 @@ static inline void merge_parts(const part_rows *of, int64_t row, float sink, flo
     *lse = top;
     float whole = close_row(sink, sum, lse);
     memset(out, 0, sizeof(float) * (size_t)of->pitch);
-    for (int64_t part = 0; part < of->parts && whole != 0; ++part) {
+    for (int64_t part = 0; part < of->parts && sum != 0; ++part) {
         const float *from = part_row(of, part, row);
         float share = share_of_part(from[of->pitch], top) * whole;
         for (int c = 0; c < of->pitch; c += VL) {
-            vf x = load(from + c);
-            store(out + c, load(out + c) + blend(magnitude(x) == splat(INFINITY), x, x * share));
+            store(out + c, load(out + c) + scaled(load(from + c), share));
         }
     }
 }
 
-/* Stores a row of O in its storage type, each number times `share`; zeros where that is 0. */
+/* Stores a row of O in its storage type, each number times `share`. */
 static inline void store_row_out(const attune_args *args, int64_t batch, int64_t head, int64_t row, const float *out,
                                  float share)
 {
     const int dtype = args->tensor[ATTUNE_O].dtype;
     char *to = row_address(args, ATTUNE_O, batch, head, row);
     for (int c = 0; c < args->head_dim_v; c += VL) {
-        vf x = splat(0);
-        if (share != 0) {
-            x = load(out + c) * share;
-        }
-        store_some(to + c * bytes_of(dtype), dtype, args->head_dim_v - c, x);
+        vf x = load(out + c);
+        store_some(to + c * bytes_of(dtype), dtype, args->head_dim_v - c, scaled(x, share));
     }
 }
 
