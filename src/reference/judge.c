@@ -231,7 +231,7 @@ static attune_status judge_error(const at_case *one, const errors *sums, double 
 {
     double factor = one->args->softcap > 0 ? 3.0 : 2.0;
     finding->max_error = sums->max_error;
-    finding->max_error_limit = factor * naive + 4.0 * ulp(one->args->dtype, sums->largest);
+    finding->max_error_limit = factor * naive + 4.0 * ulp(one->args->tensor[ATTUNE_O].dtype, sums->largest);
     AT_FAIL_IF(!isfinite(finding->max_error_limit), ATTUNE_INTERNAL, "rule 1: the tolerance is %g",
                finding->max_error_limit);
     AT_FAIL_IF(!(sums->max_error <= finding->max_error_limit), ATTUNE_WRONG_RESULT,
@@ -245,9 +245,10 @@ static attune_status judge_error(const at_case *one, const errors *sums, double 
 static double l2_of_rounding(const at_case *one, const errors *sums)
 {
     double few = fmin(1.0, 64.0 / (double)(sums->finite > 0 ? sums->finite : 1));
-    double normal = (0.5 + 4.0 * few) * ulp(one->args->dtype, 1.0);
-    double subnormal =
-        sums->square > 0.0 ? ulp(one->args->dtype, 0.0) * sqrt((double)sums->finite / sums->square) : 0.0;
+    double normal = (0.5 + 4.0 * few) * ulp(one->args->tensor[ATTUNE_O].dtype, 1.0);
+    double subnormal = sums->square > 0.0
+                           ? ulp(one->args->tensor[ATTUNE_O].dtype, 0.0) * sqrt((double)sums->finite / sums->square)
+                           : 0.0;
     return normal + subnormal;
 }
 

@@ -155,7 +155,8 @@ static void store(const attune_args *args, const at_chunk *chunk, const buffers 
 {
     for (int64_t r = 0; r < chunk->rows; ++r) {
         for (int64_t c = 0; c < args->head_dim_v; ++c) {
-            o[(chunk->first + r) * args->head_dim_v + c] = at_round(args->dtype, on->o[r * on->columns + c]);
+            o[(chunk->first + r) * args->head_dim_v + c] =
+                at_round(args->tensor[ATTUNE_O].dtype, on->o[r * on->columns + c]);
         }
     }
 }
