@@ -14,6 +14,7 @@ TERMS = {"causal": False, "offset": None, "window": None, "softcap": None, "alib
          "strict": False, "return_lse": False, "out": None, "deterministic": False, "batch_invariant": False,
          "kernel": None, "stream": None}
 OFFSETS = {None: 0, "br": 0, "tl": 1}
+EXTRAS = {"SLOPES": "alibi", "SINK": "sink", "USED_KV": "seqused", "O": "out"}
 BIAS_KINDS = {(False, False): 1, (True, False): 2, (False, True): 3, (True, True): 4}  # has (batch, heads)
 
 spares = Spares()
@@ -47,7 +48,7 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     stream      a CUDA stream's handle; None: the framework's current one. On a CPU the result is complete at return
 
     Raises attune.Error, whose sentence names the argument, its value and the limit."""
-    framework = tensors.frameworks.get(type(q))
+    framework, key = tensors.frameworks.get(type(q)), None
     if framework is not None and attn_mask is None and not terms and type(k) is type(q) and type(v) is type(q):
         key = (framework.key(q), framework.key(k), framework.key(v), is_causal, scale, enable_gqa, layout)
         kept, bound = spares.take(key)
@@ -59,7 +60,41 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
                 kept.append(bound)
                 return made
             kept.append(bound)
-    return Asked(q, k, v, attn_mask, is_causal, scale, enable_gqa, layout, terms).run()
+    elif framework is not None:
+        arrays = arrays_of(q, k, v, attn_mask, terms)
+        key = key_of(framework, arrays, attn_mask, (is_causal, scale, enable_gqa, layout), terms)
+        kept, bound = ([], None) if key is None else spares.take(key)
+        if bound is not None:
+            at = [framework.data(array) for array in arrays]
+            outputs = [terms.get("out")] if terms.get("out") is not None else [bound.make_output(q)]
+            first = framework.data(outputs[0])
+            if not (at[0] | at[1] | at[2] | first) & (bound.align - 1):
+                if terms.get("out") is None:
+                    at.append(first)
+                if terms.get("return_lse"):
+                    outputs.append(framework.empty(q, bound.lse, tensors.FP32))
+                    at.append(framework.data(outputs[1]))
+                bound.run(at, terms.get("stream"), framework, q)
+                kept.append(bound)
+                return outputs[0] if len(outputs) == 1 else tuple(outputs)
+            kept.append(bound)
+    return Asked(q, k, v, attn_mask, is_causal, scale, enable_gqa, layout, terms).run(key)
+
+
+def arrays_of(q, k, v, attn_mask, terms):
+    """All arrays of a call, in the order in which Asked has them."""
+    extras = [terms[name] for name in EXTRAS.values() if terms.get(name) is not None]
+    return [q, k, v, *extras] if attn_mask is None else [q, k, v, *extras, attn_mask]
+
+
+def key_of(framework, arrays, attn_mask, options, terms):
+    """What calls of this kind have in common; None where no call is kept for them."""
+    kind, out = type(arrays[0]), terms.get("out")
+    if any([type(array) is not kind for array in arrays]) or (out is not None and not framework.is_writable(out)):
+        return None
+    names = EXTRAS.values()
+    given = [(name, value is not None if name in names else value) for name, value in terms.items() if name != "stream"]
+    return (options, attn_mask is not None, *given, *[framework.key(array) for array in arrays])
 
 
 class Asked:
@@ -79,13 +114,10 @@ class Asked:
         self.framework = framework_of("q", q)
         self.names = {"Q": "q", "K": "k", "V": "v"}
         self.arrays = {"Q": q, "K": k, "V": v}
-        self.simple = attn_mask is None and not terms
-        extras = {"SLOPES": "alibi", "SINK": "sink", "USED_KV": "seqused", "O": "out"}
-        self.names.update({role: name for role, name in extras.items() if self.terms[name] is not None})
-        self.arrays.update({role: self.terms[name] for role, name in extras.items() if role in self.names})
+        self.as_given = True  # nothing was copied
+        self.names.update({role: name for role, name in EXTRAS.items() if self.terms[name] is not None})
+        self.arrays.update({role: self.terms[name] for role, name in EXTRAS.items() if role in self.names})
         self.read(attn_mask)
-        if self.simple:  # as sdpa looks for it
-            self.key = (*(self.framework.key(array) for array in (q, k, v)), is_causal, scale, enable_gqa, layout)
 
     # ---- Arrays ----
 
@@ -131,7 +163,7 @@ class Asked:
         return self.logical(role, self.framework.view(name, self.arrays[role]))
 
     def replace(self, role, copy):
-        self.arrays[role], self.simple = copy, False
+        self.arrays[role], self.as_given = copy, False
 
     def read_mask(self):
         """A bool mask is MASK, a floating one BIAS; what it lacks of the four dimensions is repeated."""
@@ -144,7 +176,7 @@ class Asked:
                           "[batch, heads_q, seqlen_q, seqlen_kv]")
         if shape[3] != wanted[3] or (shape[3] > 1 and view.strides[-1] != 1) or any(s < 0 for s in view.strides):
             mask = self.framework.repeat(mask, (*view.shape[:-1], wanted[3]) if view.shape else (wanted[3],))
-            view = self.framework.view("attn_mask", mask)
+            view, self.as_given = self.framework.view("attn_mask", mask), False
             missing = 4 - len(view.shape)
         role = "MASK" if view.dtype == tensors.BOOL else "BIAS"
         if role == "BIAS" and view.dtype not in (tensors.FP32, tensors.FP16, tensors.BF16):
@@ -258,20 +290,23 @@ class Asked:
                             flag("batch_invariant", terms["batch_invariant"]))
         bound = plan.bind_views({role: self.views[role] for role in self.arrays})
         bound.make_output = self.framework.maker(self.arrays["Q"], self.in_layout(self.shape))
+        bound.lse = self.shape[:3]
         return bound
 
-    def run(self):
+    def run(self, key):
         self.make_output()
         o = self.arrays["O"]
         if self.shape[0] > 0 and self.shape[1] > 0:
-            self.execute()
+            self.execute(key)
         return (o, self.arrays["LSE"]) if "LSE" in self.arrays else o
 
-    def execute(self):
+    def execute(self, key):
+        """Keeps the call for others of its kind: by `key`, as sdpa looks for it, where it is about these arrays."""
         pointers = [self.framework.data(array) for array in self.arrays.values()]
+        rows = [self.views[role].shape[3] * DTYPE_BYTES[self.views[role].dtype] for role in ("Q", "K", "V", "O")]
+        whole_rows = 16 | rows[0] | rows[1] | rows[2] | rows[3]
         align = self.alignment(pointers, 16)
-        key = self.key if self.simple else None
-        if not self.simple or align < 16:
+        if key is None or not self.as_given or align < whole_rows & -whole_rows:
             key = self.full_key(align)
         kept, bound = spares.take(key)
         bound = bound or self.bind(align)

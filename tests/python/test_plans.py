@@ -75,6 +75,13 @@ def test_a_kept_call_sees_only_its_own_arrays():
         memory[...] = q
         assert close_to(attune.sdpa(q, k, v), q, k, v)
         assert close_to(attune.sdpa(memory, k, v), q, k, v)
+        seen, bias = draw((30, 30), seed=seed)[0] < 0.5, draw((1, 2, 30, 30), seed=seed)[0]
+        for mask in (seen, bias, ~seen, seen.T, bias[:, :, ::-1]):
+            assert close_to(attune.sdpa(q, k, v, attn_mask=mask), q, k, v, attn_mask=mask)
+            out = np.empty_like(q)
+            o, lse = attune.sdpa(memory, k, v, attn_mask=mask, out=out, return_lse=True)
+            assert o is out and close_to(o, q, k, v, attn_mask=mask)
+            assert np.abs(lse - reference.attention(q, k, v, {"attn_mask": mask})[1]).max() < 2e-5
         assert close_to(attune.sdpa(q, k, v, is_causal=True), q, k, v, is_causal=True)
         assert close_to(attune.sdpa(q, k, v, scale=0.5), q, k, v, scale=0.5)
         for name, values in (("causal", (True, False)), ("window", ((3, 0), (0, 3))), ("softcap", (2.0, 9.0)),
