@@ -260,3 +260,38 @@ def test_import_is_light():
 import sys, attune
 print([name for name in ("numpy", "torch", "jax", "ml_dtypes") if name in sys.modules], attune.library.loaded)
 """) == "[] None\n"
+
+
+# ---- Caches ----
+
+
+def test_a_paged_cache_is_filled_and_read():
+    """Rows go into pages by slots; decoding reads them by a page table; two halves merge into the whole."""
+    batch, heads, dim, page, lengths = 2, 2, 16, 16, np.array([23, 40], "i4")
+    random = np.random.default_rng(5)
+    pools = [np.full((8, heads, page, dim), np.nan, "f4") for _ in range(2)]
+    table = np.array([[3, 1, 0], [6, 2, 5]], "i4")
+    slots = np.concatenate([[table[b][j // page] * page + j % page for j in range(lengths[b])] for b in range(batch)])
+    new = [random.standard_normal((63, heads, dim), np.float32) for _ in range(2)]
+    append = attune.plan(f"append:b{batch},h{heads},sq40,skv48,d{dim},fp32,page={page},slots", "cpu")
+    assert append.run(K=pools[0], V=pools[1], NEW_K=new[0], NEW_V=new[1], SLOTS=slots.astype("i4"))[0] is pools[0]
+    q = random.standard_normal((batch, 4, 1, dim), np.float32)
+    decode = attune.plan(f"b{batch},h4,hkv{heads},sq1,skv48,d{dim},fp32,seqused,page={page}", "cpu")
+    o = decode.run(Q=q, K=pools[0], V=pools[1], PAGE_TABLE_K=table, USED_KV=lengths)
+    begin, alone = 0, []
+    for b in range(batch):
+        k, v = (rows[begin:begin + lengths[b]].transpose(1, 0, 2)[None] for rows in new)
+        begin += lengths[b]
+        alone.append((q[b:b + 1], k, v))
+        assert close_to(o[b:b + 1], *alone[b])
+    with pytest.raises(attune.Error, match=r"V: its shape is \(7, 2, 16, 16\): \(8, 2, 16, 16\) is needed"):
+        decode.run(Q=q, K=pools[0], V=pools[1][:7], PAGE_TABLE_K=table, USED_KV=lengths)
+    with pytest.raises(attune.Error, match="NEW_V: its shape is"):
+        append.run(K=pools[0], V=pools[1], NEW_K=new[0], NEW_V=new[1][:5], SLOTS=slots.astype("i4"))
+    q, k, v = alone[1]
+    halves = [attune.sdpa(q, k[:, :, part], v[:, :, part], enable_gqa=True, return_lse=True) for part in
+              (slice(0, 11), slice(11, None))]
+    states, lses = (np.stack([half[i] for half in halves]) for i in range(2))
+    merge, whole = attune.plan(f"merge:b1,h4,sq1,d{dim},fp32,states=4", "cpu"), np.empty_like(q)
+    merge.run(STATE_O=states, STATE_LSE=lses, O=whole)
+    assert close_to(whole, q, k, v)
