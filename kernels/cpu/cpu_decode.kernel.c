@@ -144,21 +144,36 @@ INLINE int64_t bytes_ahead(const item *it, const kv_rows *rows, int64_t row, int
     return (int64_t)((uintptr_t)kv_row(rows, lesser_of(row + ahead, it->last)) - (uintptr_t)kv_row(rows, row));
 }
 
-/* The keys n ... n + VL - 1 of a block, the last of them again for those beyond it. */
-INLINE void find_group(const item *it, const block *b, int n, const char *key[VL])
+/* Asks for rows in pages so short that no distance leads from one row to those ahead of its neighbours. */
+static void ask_for_rows(const item *it, const kv_rows *rows, int64_t first, int count, int64_t bytes)
 {
+    for (int64_t row = first; row < first + count && row <= it->last; ++row) {
+        const char *at = kv_row(rows, row);
+        for (int64_t line = 0; line < bytes; line += 64) {
+            __builtin_prefetch(at + line, 0, 0);
+        }
+    }
+}
+
+/* The keys n ... n + VL - 1 of a block, the last of them again for those beyond it. Returns how far ahead each of them
+ * is to ask for another, in bytes. */
+static int64_t find_group(const item *it, const block *b, int n, const char *key[VL])
+{
+    const int64_t row = b->first + n;
     const int count = b->count - n < VL ? b->count - n : VL;
-    const int run = kv_run(&it->key, b->first + n, count);
-    const char *first = kv_row(&it->key, b->first + n);
+    const char *first = kv_row(&it->key, row);
     for (int k = 0; k < VL; ++k) {
         key[k] = first + lesser_of(k, count - 1) * it->key.step;
     }
-    for (int k = run; k < count; ++k) {
-        key[k] = kv_row(&it->key, b->first + n + k);
+    if (kv_run(&it->key, row, count) == count) {
+        return bytes_ahead(it, &it->key, row, b->key_ahead);
     }
-    for (int k = count; k < VL && run < count; ++k) {
-        key[k] = key[count - 1];
+    for (int k = 0; k < VL; ++k) {
+        key[k] = k < count ? kv_row(&it->key, row + k) : key[count - 1];
     }
+    ask_for_rows(it, &it->key, row + b->key_ahead, count,
+                 it->args->head_dim_qk * bytes_of(it->args->tensor[ATTUNE_K].dtype));
+    return 0;
 }
 
 /* Raw scores of all rows; those of keys beyond the block, up to a whole vector, are of its last key. */
@@ -169,8 +184,7 @@ static void score_block(const item *it, const block *b)
     bool key_by_key = it->args->param[ORDER] != 0;
     for (int n = 0; n < b->count; n += VL) {
         const char *key[VL];
-        const int64_t ahead = bytes_ahead(it, &it->key, b->first + n, b->key_ahead);
-        find_group(it, b, n, key);
+        const int64_t ahead = find_group(it, b, n, key);
         for (int r = 0, group; r < it->rows; r += group) {
             group = group_of(it->rows - r);
             for (int k = 0; k < VL; k += VL / group) {
@@ -234,6 +248,34 @@ static void weigh_row(const item *it, int count, int row, float *score)
     it->top[row] = top;
 }
 
+enum { FEW = 16 }; /* values that stay in the L1 cache for all groups of rows and columns */
+
+/* Some values, a step apart: where they lie, or copied where pages are too short. */
+typedef struct values {
+    const char *first;
+    int64_t step, ahead;
+    char copy[FEW * EXACT_DIMS * sizeof(float)];
+} values;
+
+static void find_values(const item *it, const block *b, int n, int count, values *v)
+{
+    const int64_t row = b->first + n;
+    const int64_t bytes = it->args->head_dim_v * bytes_of(it->args->tensor[ATTUNE_V].dtype);
+    if (kv_run(&it->value, row, count) == count) {
+        v->first = kv_row(&it->value, row);
+        v->step = it->value.step;
+        v->ahead = bytes_ahead(it, &it->value, row, b->value_ahead);
+        return;
+    }
+    for (int k = 0; k < count; ++k) {
+        memcpy(v->copy + k * bytes, kv_row(&it->value, row + k), (size_t)bytes);
+    }
+    ask_for_rows(it, &it->value, row + b->value_ahead, count, bytes);
+    v->first = v->copy;
+    v->step = bytes;
+    v->ahead = 0;
+}
+
 /* Adds the values that the row sees. */
 static void add_row(const item *it, const block *b, int row)
 {
@@ -242,28 +284,29 @@ static void add_row(const item *it, const block *b, int row)
     const float *weight = it->score + row * it->across;
     int from = (int)lesser_of(greater_of(it->seen[row].left - b->first, 0), b->count);
     int to = (int)lesser_of(greater_of(it->seen[row].right - b->first + 1, from), b->count);
-    for (int n = from, run; n < to; n += run) {
-        run = kv_run(&it->value, b->first + n, to - n);
-        add_group(1, dtype, kv_row(&it->value, b->first + n), it->value.step, 0, weight + n, it->across, run, out,
-                  it->pitch_v, it->args->head_dim_v);
+    values v;
+    for (int n = from, count; n < to; n += count) {
+        count = (int)lesser_of(to - n, FEW);
+        find_values(it, b, n, count, &v);
+        add_group(1, dtype, v.first, v.step, v.ahead, weight + n, it->across, count, out, it->pitch_v,
+                  it->args->head_dim_v);
     }
 }
 
 static void add_block(const item *it, const block *b)
 {
-    const int few = 16; /* values that stay in the L1 cache for all groups of rows and columns */
     /* Value by value, a group's sums are all columns, of fewer rows. */
     const int most = it->args->param[ORDER] != 0 ? 2 : 4;
     int dtype = it->args->tensor[ATTUNE_V].dtype;
     int columns = it->args->head_dim_v;
-    for (int n = 0, count; n < b->count; n += count) {
-        count = kv_run(&it->value, b->first + n, (int)lesser_of(b->count - n, few));
-        const char *value = kv_row(&it->value, b->first + n);
-        const int64_t ahead = bytes_ahead(it, &it->value, b->first + n, b->value_ahead);
+    values v;
+    for (int n = 0; n < b->count; n += FEW) {
+        const int count = (int)lesser_of(b->count - n, FEW);
+        find_values(it, b, n, count, &v);
         for (int r = 0, group; r < it->rows; r += group) {
             group = group_of(it->rows - r);
             group = group > most ? most : group;
-            add_group(group, dtype, value, it->value.step, ahead, it->score + r * it->across + n, it->across, count,
+            add_group(group, dtype, v.first, v.step, v.ahead, it->score + r * it->across + n, it->across, count,
                       it->out + r * it->pitch_v, it->pitch_v, columns);
         }
     }
