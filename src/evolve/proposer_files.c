@@ -188,7 +188,7 @@ static attune_status read_entry(int folder, const char *entry, const char *prefi
                "%s: folders are %d deep at most", name, AT_SOURCE_DEPTH_MAX);
     int below = openat(folder, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     AT_FAIL_IF(below < 0, ATTUNE_IO_ERROR, "%s: %s", name, strerror(errno));
-    (void)strcat(name, "/");
+    (void)snprintf(name, sizeof name, "%s%s/", prefix, entry);
     return read_folder(below, name, depth + 1, sources);
 }
 
