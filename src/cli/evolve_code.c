@@ -11,6 +11,7 @@
 #include "core/target.h"
 #include "evolve/code_about.h"
 #include "evolve/code_machine.h"
+#include "evolve/proposer_rules.h"
 #include "report/code.h"
 
 extern const at_embedded at_public_headers[];
@@ -31,6 +32,7 @@ typedef struct code_job {
     at_code_asked asked;
     at_command_proposer command;
     at_recorded_proposer record;
+    at_rules_proposer rules;
     at_code_bench_options machine;
     at_code_options code;
 } code_job;
@@ -115,6 +117,7 @@ static attune_status read_options(code_job *on)
     code->controls = !at_cli_given(cli, "--no-controls");
     code->keep_comments = at_cli_given(cli, "--keep-comments");
     code->prove = !at_cli_given(cli, "--no-gate");
+    code->no_repairs = at_proposer_is_rules(at_cli_text(cli, "--proposer"));
     code->allow = at_cli_text(cli, "--allow");
     code->seed = on->of->gate.seed;
     code->limit_s = on->of->gate.limit_s;
@@ -279,8 +282,9 @@ static attune_status run_search(code_job *on, int *exit_code)
     at_sources winner;
     if (at_cli_format(on->cli) == AT_FORMAT_TEXT) {
         (void)fprintf(on->cli->out, "The proposer runs with %s\n",
-                      on->command.jail == AT_JAIL_NONE ? "your own rights (--proposer-jail takes most of them away)"
-                                                       : "the rights of a jail");
+                      on->code.no_repairs                ? "no rights: it is attune's own"
+                      : on->command.jail == AT_JAIL_NONE ? "your own rights (--proposer-jail takes most of them away)"
+                                                         : "the rights of a jail");
     }
     AT_FORWARD(at_code_run(&on->code, &result, &winner));
     attune_status status = keep(on, &result, &winner);
@@ -291,11 +295,16 @@ static attune_status run_search(code_job *on, int *exit_code)
     return status;
 }
 
-/* "replay:FOLDER", or a command. */
+/* "mutate", "combine", "replay:FOLDER", or a command. */
 static attune_status open_proposer(code_job *on)
 {
     static const char replay[] = "replay:";
     const char *text = on->command.command;
+    if (at_proposer_is_rules(text)) {
+        on->rules = (at_rules_proposer){.kind = text, .seed = on->code.seed};
+        on->code.proposer = at_proposer_of_rules(&on->rules);
+        return ATTUNE_OK;
+    }
     if (strncmp(text, replay, strlen(replay)) == 0) {
         AT_FORWARD(at_recorded_proposer_open(text + strlen(replay), &on->record));
         on->code.proposer = at_proposer_of_record(&on->record);

@@ -26,6 +26,7 @@ static const at_field of_asked[] = {
     BOOL(controls, "controls"),
     BOOL(keep_comments, "keep_comments"),
     BOOL(prove, "prove"),
+    BOOL(no_repairs, "no_repairs"),
     AT_FIELD_NAMED(at_code_asked, level, "level", at_names_of_levels),
     COUNT(tune_runs, "tune_runs"),
     COUNT(proposals, "proposals"),
@@ -49,6 +50,7 @@ static void take(const at_code_options *options, at_code_asked *asked)
                              .controls = options->controls,
                              .keep_comments = options->keep_comments,
                              .prove = options->prove,
+                             .no_repairs = options->no_repairs,
                              .level = (int32_t)options->level,
                              .tune_runs = options->tune_runs,
                              .proposals = options->budget.proposals,
@@ -114,6 +116,7 @@ void at_code_about_use(const at_code_asked *asked, at_code_options *options)
     options->controls = asked->controls;
     options->keep_comments = asked->keep_comments;
     options->prove = asked->prove;
+    options->no_repairs = asked->no_repairs;
     options->allow = asked->allow;
     options->limit_s = asked->limit_s;
     options->seed = asked->seed;
@@ -197,5 +200,5 @@ void at_recorded_proposer_close(at_recorded_proposer *proposer)
 
 at_proposer at_proposer_of_record(at_recorded_proposer *proposer)
 {
-    return (at_proposer){proposer, ask_recorded};
+    return (at_proposer){.self = proposer, .ask = ask_recorded};
 }

@@ -8,7 +8,7 @@
 typedef struct at_code_asked {
     char problems[4096], machine[1024], device[8192], allow[256];
     char first[AT_DIGEST_TEXT_MAX]; /* of its sources, which are among the answers */
-    bool cuda, controls, keep_comments, prove;
+    bool cuda, controls, keep_comments, prove, no_repairs;
     int32_t level, tune_runs, proposals;
     double seconds, usd, tokens, each_s, limit_s;
     uint64_t seed;

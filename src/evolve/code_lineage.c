@@ -96,6 +96,15 @@ int at_lineage_elite(const at_lineage *lineage, at_code_arm arm, const char *bin
     return best;
 }
 
+int at_lineage_base(const at_lineage *lineage, int one, int other)
+{
+    while (one != other) { /* parents come before their children */
+        int *later = one > other ? &one : &other;
+        *later = lineage->program[*later].parent;
+    }
+    return one;
+}
+
 /* ---- What next --------------------------------------------------------------------------------------------------- */
 
 /* One by chance of those that `may` names; -1: none. */
@@ -152,14 +161,14 @@ static at_next next_of_engine(const at_lineage *lineage, at_random *random)
     return (at_next){AT_CODE_IMPROVE, other >= 0 ? other : champion, -1};
 }
 
-at_next at_lineage_next(const at_lineage *lineage, at_code_arm arm, at_random *random)
+at_next at_lineage_next(const at_lineage *lineage, at_code_arm arm, bool repairs, at_random *random)
 {
     const at_program *last = lineage->last[arm] >= 0 ? &lineage->program[lineage->last[arm]] : NULL;
     if (arm == AT_ARM_SAMPLES) {
         return (at_next){AT_CODE_IMPROVE, 0, -1};
     }
     bool broken = last != NULL && (last->verdict == AT_CODE_REFUSED || last->verdict == AT_CODE_DENIED);
-    if (broken && last->repairs < REPAIRS_MAX) {
+    if (repairs && broken && last->repairs < REPAIRS_MAX) {
         return (at_next){AT_CODE_REPAIR, last->id, -1};
     }
     if (arm == AT_ARM_REFINEMENT) {

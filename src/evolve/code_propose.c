@@ -155,10 +155,14 @@ static attune_status ask_now(const at_code *on, const at_next *next, const at_te
     const at_proposer *proposer = &on->options->proposer;
     at_proposal_reply reply = {.proposed = AT_PROPOSED_FAILED};
     attune_status status = fill_extras(on, next, &files);
+    const bool crossed = next->other >= 0;
+    const int base = crossed ? at_lineage_base(&on->lineage, next->parent, next->other) : 0;
     const at_proposal_request asked = {.number = to->id,
                                        .task = task->data,
                                        .request = request->data,
                                        .parent = &on->lineage.program[next->parent].sources,
+                                       .other = crossed ? &on->lineage.program[next->other].sources : NULL,
+                                       .base = crossed ? &on->lineage.program[base].sources : NULL,
                                        .extra = files.file,
                                        .seconds = on->options->budget.each_s};
     status = status == ATTUNE_OK ? proposer->ask(proposer->self, &asked, &reply) : status;
@@ -258,7 +262,7 @@ static attune_status judge_answer(at_code *on, int id, const at_event_proposal *
 
 attune_status at_code_propose(at_code *on, at_code_arm arm, bool *none)
 {
-    const at_next next = at_lineage_next(&on->lineage, arm, &on->random);
+    const at_next next = at_lineage_next(&on->lineage, arm, !on->options->no_repairs, &on->random);
     at_event event = {
         .kind = AT_EVENT_PROPOSAL,
         .as.proposal = {

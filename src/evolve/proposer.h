@@ -31,6 +31,7 @@ typedef struct at_proposal_request {
     const char *task;    /* task.md */
     const char *request; /* request.json */
     const at_sources *parent;
+    const at_sources *other, *base; /* of a cross: the other parent, and what both came from; else NULL */
     const at_proposer_extra *extra; /* ends with a NULL name; NULL: none */
     double seconds;                 /* that it may take */
 } at_proposal_request;

@@ -406,7 +406,7 @@ static attune_status ask(void *self, const at_proposal_request *request, at_prop
 
 at_proposer at_proposer_of_command(at_command_proposer *command)
 {
-    return (at_proposer){command, ask};
+    return (at_proposer){.self = command, .ask = ask};
 }
 
 attune_status at_command_proposer_check(const at_command_proposer *command)

@@ -32,7 +32,12 @@ static void ask_with(at_command_proposer *of, double seconds, at_proposal_reply 
     static const at_proposer_extra extra[] = {{"docs/kernels.md", "how\n"}, {NULL, NULL}};
     at_sources parent = {.count = 0};
     assert_ok(at_sources_put(&parent, "mine.kernel.c", kernel, strlen(kernel)));
-    const at_proposal_request request = {1, "the task\n", "{\"attune_proposer\":1}\n", &parent, extra, seconds};
+    const at_proposal_request request = {.number = 1,
+                                         .task = "the task\n",
+                                         .request = "{\"attune_proposer\":1}\n",
+                                         .parent = &parent,
+                                         .extra = extra,
+                                         .seconds = seconds};
     const at_proposer proposer = at_proposer_of_command(of);
     assert_ok(proposer.ask(proposer.self, &request, reply));
     at_sources_free(&parent);

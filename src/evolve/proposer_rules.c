@@ -1,0 +1,80 @@
+#include "evolve/proposer_rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "base/status.h"
+#include "evolve/mutate.h"
+
+bool at_proposer_is_rules(const char *name)
+{
+    return strcmp(name, "mutate") == 0;
+}
+
+/* Rules change kernels and their headers: what launches them and says what they can do stays. */
+static bool is_kernel_file(const at_source_file *file)
+{
+    static const char *const ends[] = {".kernel.c", ".cu", ".cuh"};
+    size_t length = strlen(file->name);
+    bool is = strncmp(file->name, "device/", strlen("device/")) == 0;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; ++i) {
+        is = is || (length > strlen(ends[i]) && strcmp(file->name + length - strlen(ends[i]), ends[i]) == 0);
+    }
+    return is;
+}
+
+static attune_status change(const at_source_file *file, uint64_t draw, at_proposal_reply *reply, bool *done)
+{
+    char *changed;
+    attune_status status = at_mutate(file->data, draw, &changed, reply->facts.idea, sizeof reply->facts.idea);
+    if (status == ATTUNE_NOT_FOUND) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(status);
+    *done = true;
+    status = at_sources_put(&reply->sources, file->name, changed, strlen(changed));
+    free(changed);
+    return status;
+}
+
+/* One of the kernel's files by chance; where no rule has anything to change in it the next one. */
+static attune_status mutate(const at_rules_proposer *on, const at_proposal_request *request, at_proposal_reply *reply)
+{
+    int files[AT_SOURCES_MAX], count = 0;
+    bool done = false;
+    char digest[AT_DIGEST_TEXT_MAX];
+    at_sources_digest(request->parent, digest);
+    at_random random = at_random_seed(on->seed ^ at_hash64(digest, strlen(digest), 0), (uint64_t)request->number);
+    for (int i = 0; i < request->parent->count; ++i) {
+        files[count] = i;
+        count += is_kernel_file(&request->parent->file[i]);
+    }
+    int first = count > 0 ? (int)at_random_below(&random, (uint64_t)count) : 0;
+    for (int i = 0; i < count && !done; ++i) {
+        AT_FORWARD(change(&request->parent->file[files[(first + i) % count]], at_random_next(&random), reply, &done));
+    }
+    reply->proposed = done ? AT_PROPOSED : AT_PROPOSED_NOTHING;
+    return ATTUNE_OK;
+}
+
+static attune_status ask(void *self, const at_proposal_request *request, at_proposal_reply *reply)
+{
+    *reply = (at_proposal_reply){.proposed = AT_PROPOSED_NOTHING};
+    at_answer_facts_init(&reply->facts);
+    reply->facts.tokens_in = reply->facts.tokens_out = 0; /* which is known */
+    reply->facts.usd = 0;
+    AT_FORWARD(at_sources_copy(request->parent, &reply->sources));
+    attune_status status = mutate(self, request, reply);
+    (void)snprintf(reply->facts.model, sizeof reply->facts.model, "%s", ((const at_rules_proposer *)self)->kind);
+    if (status != ATTUNE_OK || reply->proposed != AT_PROPOSED) {
+        at_sources_free(&reply->sources);
+    }
+    return status;
+}
+
+at_proposer at_proposer_of_rules(at_rules_proposer *rules)
+{
+    return (at_proposer){.self = rules, .ask = ask};
+}

@@ -1,0 +1,84 @@
+/* Proposers that need no model: the same request has the same answer, and it is another kernel. */
+#include "base/cm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "evolve/proposer_rules.h"
+
+/* A real kernel's source with its descriptor, which no rule may touch. */
+static void read_kernel(at_sources *sources)
+{
+    static const char *const names[] = {"my_kernel.c", "my_kernel.kernel.c"};
+    *sources = (at_sources){.count = 0};
+    for (int i = 0; i < 2; ++i) {
+        char path[512];
+        void *data;
+        size_t bytes;
+        (void)snprintf(path, sizeof path, "%s/examples/new/cpu/%s", ATTUNE_SOURCE_DIR, names[i]);
+        assert_ok(at_file_read(path, 1 << 20, &data, &bytes));
+        assert_ok(at_sources_put(sources, names[i], data, bytes));
+        free(data);
+    }
+}
+
+static void ask(const at_sources *parent, int number, uint64_t seed, at_proposal_reply *reply)
+{
+    at_rules_proposer rules = {.kind = "mutate", .seed = seed};
+    const at_proposal_request request = {.number = number, .task = "", .request = "", .parent = parent};
+    const at_proposer proposer = at_proposer_of_rules(&rules);
+    assert_ok(proposer.ask(proposer.self, &request, reply));
+}
+
+static void rules_change_the_kernel_and_nothing_else(void **state)
+{
+    enum { PROPOSALS = 20 };
+    (void)state;
+    at_sources parent;
+    int different = 0;
+    char first[AT_DIGEST_TEXT_MAX] = "";
+    read_kernel(&parent);
+    for (int i = 1; i <= PROPOSALS; ++i) {
+        at_proposal_reply one, again;
+        char digest[AT_DIGEST_TEXT_MAX], same[AT_DIGEST_TEXT_MAX];
+        ask(&parent, i, 7, &one);
+        ask(&parent, i, 7, &again);
+        assert_int_equal(one.proposed, AT_PROPOSED);
+        assert_true(one.facts.idea[0] != '\0');
+        assert_true(one.facts.usd == 0); /* which is known */
+        at_sources_digest(&one.sources, digest);
+        at_sources_digest(&again.sources, same);
+        assert_string_equal(digest, same);
+        assert_string_equal(at_sources_find(&one.sources, "my_kernel.c")->data,
+                            at_sources_find(&parent, "my_kernel.c")->data);
+        different += strcmp(first, digest) != 0;
+        memcpy(first, digest, sizeof first);
+        at_proposal_reply_free(&one);
+        at_proposal_reply_free(&again);
+    }
+    assert_in_range(different, 2, PROPOSALS);
+    at_sources_free(&parent);
+}
+
+static void without_a_kernel_there_is_nothing_to_propose(void **state)
+{
+    (void)state;
+    at_sources parent = {.count = 0};
+    at_proposal_reply reply;
+    ask(&parent, 1, 7, &reply);
+    assert_int_equal(reply.proposed, AT_PROPOSED_NOTHING);
+    assert_ok(at_sources_put(&parent, "mine.c", "int x;\n", 7));
+    ask(&parent, 1, 7, &reply);
+    assert_int_equal(reply.proposed, AT_PROPOSED_NOTHING);
+    at_sources_free(&parent);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rules_change_the_kernel_and_nothing_else),
+        cmocka_unit_test(without_a_kernel_there_is_nothing_to_propose),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
