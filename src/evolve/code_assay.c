@@ -137,13 +137,16 @@ static attune_status judge_fight(at_code *on, int id, int against, const fight *
 static attune_status race(at_code *on, int id)
 {
     const int against = on->lineage.champion[on->lineage.program[id].arm];
-    enum { ROUNDS = 2 };
+    enum { ROUNDS = 2, LEAST_BLOCKS = 3 };
     fight one = {.result = AT_RACE_WON};
     at_event_duel fought;
     for (int round = 0; round < ROUNDS; ++round) {
         AT_FORWARD(duel(on, id, against, round, &fought));
         if (!fought.well) {
             return at_code_judge(on, id, AT_CODE_REFUSED, NULL, "%s", fought.why);
+        }
+        if (fought.blocks < LEAST_BLOCKS) {
+            return at_code_judge(on, id, AT_CODE_SLOWER, NULL, "%s", fought.why);
         }
         AT_FORWARD(weigh(&fought, &one));
         if (one.result != AT_RACE_WON || !one.fair || round + 1 == ROUNDS) {

@@ -451,8 +451,8 @@ static attune_status duel(void *self, const at_code_side *side, const at_code_si
         copy_samples(&heat->champion, said->champion_us, blocks);
         copy_samples(&heat->placebo, said->placebo_us, blocks);
     } else if (status == ATTUNE_OK) {
-        (void)snprintf(said->why, sizeof said->why, "%s",
-                       one->result == AT_RACE_REFUSED ? one->first.why : "it was too slow to be timed to the end");
+        said->well = one->result != AT_RACE_REFUSED; /* so slow that it was not timed to the end */
+        (void)snprintf(said->why, sizeof said->why, "%s", said->well ? "far slower than its champion" : one->first.why);
     } else if (!ends_search(status)) {
         (void)snprintf(said->why, sizeof said->why, "%.470s", attune_last_detail());
         status = ATTUNE_OK;

@@ -70,7 +70,7 @@ typedef struct at_event_duel {
     int32_t id, against;
     bool well; /* false: one of them broke */
     char why[AT_CODE_WHY_MAX];
-    int32_t blocks;
+    int32_t blocks; /* fewer than 3: it was far slower */
     double us[AT_HEAT_BLOCKS_MAX][2], champion_us[AT_HEAT_BLOCKS_MAX][2], placebo_us[AT_HEAT_BLOCKS_MAX][2];
 } at_event_duel;
 

@@ -72,8 +72,9 @@ static attune_status fake_duel(void *self, const at_code_side *side, const at_co
     enum { BLOCKS = 12 };
     AT_FORWARD(passes(self));
     at_random noise = at_random_seed((uint64_t)side->id, (uint64_t)round);
-    duel->well = true;
-    duel->blocks = BLOCKS;
+    duel->well = strstr(at_sources_find(side->sources, "k.kernel.c")->data, "crashes") == NULL;
+    duel->blocks = number_of(side->sources, "time ", 100) < 400 ? BLOCKS : 1;
+    (void)snprintf(duel->why, sizeof duel->why, "far");
     for (int b = 0; b < BLOCKS; ++b) {
         for (int k = 0; k < 2; ++k) {
             double drift = 1 + 0.2 * at_random_uniform(&noise);
@@ -298,6 +299,22 @@ static void without_gains_something_new_is_asked_for(void **state)
     clear(&on);
 }
 
+static const char *const ends_of_duels[] = {"time 500", "time 90\ncrashes", NULL};
+
+/* What is too slow to be timed is slower; what breaks is refused, and asked to be repaired. */
+static void duels_that_end_early(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, ends_of_duels);
+    run(&on);
+    assert_int_equal(on.result.verdicts[AT_CODE_SLOWER], 1);
+    assert_int_equal(on.result.verdicts[AT_CODE_REFUSED], 1);
+    assert_string_equal(on.kinds[2], "improve");
+    assert_string_equal(on.kinds[3], "repair");
+    clear(&on);
+}
+
 static const char *const idle[] = {"time 90", "nothing", "nothing", "nothing", "time 50", NULL};
 
 static void budgets_end_it(void **state)
@@ -453,6 +470,7 @@ int main(void)
         cmocka_unit_test(repairs_end),
         cmocka_unit_test(the_final_and_the_gate_have_the_last_words),
         cmocka_unit_test(without_gains_something_new_is_asked_for),
+        cmocka_unit_test(duels_that_end_early),
         cmocka_unit_test(budgets_end_it),
         cmocka_unit_test(controls_have_the_same_budget),
         cmocka_unit_test(a_record_is_gone_through_again_bit_for_bit),
