@@ -26,6 +26,13 @@ foreach(file ${files})
 endforeach()
 attune_embed(${PROJECT_BINARY_DIR}/embedded/descriptors.c at_descriptor_sources ${embedded})
 list(APPEND ATTUNE_COMMAND_SOURCES ${PROJECT_BINARY_DIR}/embedded/descriptors.c)
+# Pages that proposers of code read.
+set(embedded "")
+foreach(name kernels cpu cuda hopper)
+  list(APPEND embedded docs/${name}.md=${PROJECT_SOURCE_DIR}/docs/${name}.md)
+endforeach()
+attune_embed(${PROJECT_BINARY_DIR}/embedded/pages.c at_guide_pages ${embedded})
+list(APPEND ATTUNE_COMMAND_SOURCES ${PROJECT_BINARY_DIR}/embedded/pages.c)
 list(REMOVE_ITEM ATTUNE_COMMAND_SOURCES ${PROJECT_SOURCE_DIR}/src/cli/main.c)
 if(ATTUNE_COMMAND_SOURCES)
   # Everything but main(), so that tests can link it.

@@ -9,14 +9,15 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "core/target.h"
+#include "cuda/build.h"
 #include "evolve/code_about.h"
 #include "evolve/code_machine.h"
 #include "evolve/proposer_rules.h"
 #include "report/code.h"
 
-extern const at_embedded at_public_headers[];
+extern const at_embedded at_public_headers[], at_guide_pages[]; /* written by the build */
 
-enum { PROBLEMS_TEXT = 4096, TUNE_RUNS = 12, TRIES = 20, PROPOSALS = 10 };
+enum { PROBLEMS_TEXT = 4096, TUNE_RUNS = 12, TRIES = 20, PROPOSALS = 10, EXTRAS = 96 };
 
 /* One search for code. */
 typedef struct code_job {
@@ -27,8 +28,9 @@ typedef struct code_job {
     at_sources first;
     char problems[PROBLEMS_TEXT], target_text[AT_TARGET_TEXT_MAX];
     at_text roof;
-    at_proposer_extra extra[16];
-    char extra_name[16][64];
+    int extras;
+    at_proposer_extra extra[EXTRAS];
+    char extra_name[EXTRAS][96];
     at_code_asked asked;
     at_command_proposer command;
     at_recorded_proposer record;
@@ -180,20 +182,35 @@ static attune_status open_machine(code_job *on)
     return at_code_bench_open(&on->machine, &on->bench);
 }
 
+/* Files of a list whose names begin so, below docs/. */
+static void add_extra(code_job *on, const at_embedded *list, const char *begin, const char *below)
+{
+    for (const at_embedded *file = list; file->name != NULL; ++file) {
+        if (strncmp(file->name, begin, strlen(begin)) == 0 && on->extras + 1 < EXTRAS) {
+            char *name = on->extra_name[on->extras];
+            (void)snprintf(name, sizeof on->extra_name[0], "%s%s", below, file->name);
+            on->extra[on->extras++] = (at_proposer_extra){name, (const char *)file->data};
+        }
+    }
+}
+
+/* How to write a kernel, the headers, and at level full what the device expects. */
 static void fill_about(code_job *on)
 {
-    int count = 0;
-    for (const at_embedded *file = at_public_headers; file->name != NULL && count + 1 < 16; ++file) {
-        (void)snprintf(on->extra_name[count], sizeof on->extra_name[0], "docs/attune/%s", file->name);
-        on->extra[count] = (at_proposer_extra){on->extra_name[count], (const char *)file->data};
-        ++count;
-    }
+    const bool cuda = is_cuda(&on->first), full = on->code.level == AT_TASK_FULL;
+    add_extra(on, at_guide_pages, "docs/kernels", "");
+    add_extra(on, at_public_headers, "", "docs/attune/");
+    add_extra(on, at_cuda_sources, cuda ? "device/" : "none", "docs/");
+    add_extra(on, at_guide_pages, full ? cuda ? "docs/cuda" : "docs/cpu" : "none", "");
+    add_extra(on, at_guide_pages, full && cuda ? "docs/hopper" : "none", "");
     on->code.about = (at_code_about){.problems = on->problems,
                                      .target = on->target_text,
                                      .machine = on->roof.data,
-                                     .device = "",
+                                     .device = !full  ? ""
+                                               : cuda ? "`docs/cuda.md` and `docs/hopper.md` say what it expects.\n"
+                                                      : "`docs/cpu.md` says what it expects.\n",
                                      .extra = on->extra,
-                                     .cuda = is_cuda(&on->first)};
+                                     .cuda = cuda};
 }
 
 /* What makes a ledger another search's. */

@@ -134,6 +134,18 @@ static attune_status open_source(at_code_bench *on, int id, uint64_t seed, const
     return ATTUNE_OK;
 }
 
+/* A GPU is to have one process at work, else nothing is timed: workers of other sources end. */
+static attune_status be_alone(at_code_bench *on, const opened *one)
+{
+    for (int i = 0; on->options.target.kind == ATTUNE_TARGET_CUDA && i < OPEN_MAX; ++i) {
+        if (&on->open[i] != one && on->open[i].measurer != NULL) {
+            const at_machine machine = at_measurer_machine(on->open[i].measurer);
+            AT_FORWARD(machine.racer.renew(machine.self));
+        }
+    }
+    return ATTUNE_OK;
+}
+
 /* What ends a search rather than a source. */
 static bool ends_search(attune_status status)
 {
@@ -215,6 +227,7 @@ static attune_status make(void *self, const at_code_side *side, at_event_made *m
     at_code_bench *on = self;
     opened *one = NULL;
     attune_status status = open_source(on, side->id, on->options.seed, side->sources, &one);
+    status = status == ATTUNE_OK ? be_alone(on, one) : status;
     status = status == ATTUNE_OK ? launch(on, one, made) : status;
     if (status != ATTUNE_OK) {
         AT_FAIL_IF(ends_search(status), status, "%s", attune_last_detail());
@@ -269,6 +282,7 @@ static attune_status tune(void *self, const at_code_side *side, int runs, at_eve
     opened *one;
     at_search_result result = {.winner = -1};
     attune_status status = open_source(on, side->id, on->options.seed, side->sources, &one);
+    status = status == ATTUNE_OK ? be_alone(on, one) : status;
     status = status == ATTUNE_OK ? search(on, one, runs, &result) : status;
     if (status != ATTUNE_OK) {
         AT_FAIL_IF(ends_search(status), status, "%s", attune_last_detail());
@@ -343,6 +357,10 @@ static attune_status race_block(void *self, const int *order, int count, double 
 {
     at_code_bench *on = self;
     int taken[AT_RACE_ARMS_MAX] = {0};
+    if (on->options.target.kind == ATTUNE_TARGET_CUDA) {
+        const at_machine machine = at_measurer_machine(on->staged[0]->measurer);
+        return machine.racer.block(machine.self, order, count, us, culprit, seen);
+    }
     for (int i = 0; i < count; ++i) {
         const int arm = order[i];
         const at_machine machine = at_measurer_machine(on->staged[arm]->measurer);
@@ -397,6 +415,21 @@ static attune_status race_renew(void *self)
     return each_source(on, on->racer, AT_RACE_ARMS_MAX, renew_one);
 }
 
+/* On a GPU all sources of a race are in the worker of the first. */
+static attune_status join_first(at_code_bench *on, int arm, const char *config)
+{
+    opened *first = on->racer[0], *one = on->racer[arm];
+    if (on->options.target.kind != ATTUNE_TARGET_CUDA) {
+        return ATTUNE_OK;
+    }
+    if (arm == 0) {
+        at_measurer_forget(first->measurer);
+        return be_alone(on, first);
+    }
+    on->racer[arm] = first;
+    return at_measurer_add_folder(first->measurer, one->stranger, config, &on->candidate[arm]);
+}
+
 /* Puts a source into the race as number `arm`. */
 static attune_status enter(at_code_bench *on, int arm, const at_code_side *side, uint64_t seed)
 {
@@ -406,7 +439,7 @@ static attune_status enter(at_code_bench *on, int arm, const at_code_side *side,
     (void)snprintf(text, sizeof text, "%.120s%s%s", space->kernel, side->config[0] != '\0' ? ":" : "", side->config);
     on->candidate[arm] = side->config[0] != '\0' ? at_space_find_text(space, text) : first_of(space);
     AT_FAIL_IF(on->candidate[arm] < 0, ATTUNE_INVALID_ARGUMENT, "%s is no config of proposal %d", text, side->id);
-    return ATTUNE_OK;
+    return join_first(on, arm, side->config);
 }
 
 static at_racer racer_of(at_code_bench *on)
@@ -572,6 +605,7 @@ static attune_status prove(void *self, const at_code_side *winner, const at_code
     AT_FORWARD(open_source(on, winner->id, on->options.seed, winner->sources, &one));
     name_of(&one->place, winner->config, text);
     name_of(&other->place, first->config, peer);
+    AT_FORWARD(be_alone(on, NULL));
     gate->right = gate->fast = AT_NOT_RUN;
     (void)snprintf(gate->config, sizeof gate->config, "%s", winner->config);
     return run_gate(on, text, peer, &of);

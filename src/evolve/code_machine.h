@@ -1,6 +1,6 @@
 /* A search for code on a real machine: sources are written into folders and go the way of strangers' kernels, their
- * parameters are searched by the engine's own search, and two sources race each in a worker of its own, sample by
- * sample. */
+ * parameters are searched by the engine's own search, and two sources race: on a CPU each in a worker of its own,
+ * sample by sample; on a GPU, which two processes would share, in one. */
 #ifndef EVOLVE_CODE_MACHINE_H
 #define EVOLVE_CODE_MACHINE_H
 

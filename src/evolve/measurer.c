@@ -13,7 +13,7 @@
 #include "measure/blocks.h"
 #include "stranger/wire_kernel.h"
 
-enum { EXTRAS_MAX = 8, BLOCK_TRIES = 5 };
+enum { EXTRAS_MAX = AT_RACE_ARMS_MAX, BLOCK_TRIES = 5 };
 
 /* A worker is warm when it has worked for so long. */
 static const double warm_s = 0.4;
@@ -22,7 +22,8 @@ struct at_measurer {
     at_measurer_options options;
     int extras; /* that are not of the space */
     char extra[EXTRAS_MAX][AT_KERNEL_TEXT_MAX];
-    int *job; /* [space->count], of the compilers; -1: not queued */
+    at_stranger *folder[EXTRAS_MAX]; /* of those that are folders', whose text is their parameters'; else NULL */
+    int *job;                        /* [space->count], of the compilers; -1: not queued */
     at_timed_case ground;
     at_device *worker; /* NULL: the next question starts one */
     at_placement place;
@@ -44,7 +45,14 @@ static void name_of(void *self, int candidate, char text[AT_KERNEL_TEXT_MAX])
     if (candidate < on->options.space->count) {
         at_space_print(on->options.space, candidate, text);
     } else {
-        (void)snprintf(text, AT_KERNEL_TEXT_MAX, "%s", on->extra[candidate - on->options.space->count]);
+        const int extra = candidate - on->options.space->count;
+        const bool folder = on->folder[extra] != NULL;
+        at_text words;
+        at_text_init_fixed(&words, text, AT_KERNEL_TEXT_MAX);
+        if (folder) {
+            at_text_add(&words, "folder %d:", extra);
+        }
+        at_text_add(&words, "%.480s", on->extra[extra]);
     }
 }
 
@@ -105,6 +113,10 @@ static attune_status plan_candidate(const at_measurer *on, const attune_problem 
     at_loaded *loaded;
     name_of((void *)(uintptr_t)on, candidate, name);
     *plan = NULL;
+    const int extra = candidate - options->space->count;
+    if (extra >= 0 && on->folder[extra] != NULL) {
+        return at_stranger_plan(on->folder[extra], on->worker, problem, on->extra[extra], plan);
+    }
     if (options->source == NULL || candidate >= options->space->count) {
         return at_remote_plan(on->worker, problem, name, plan);
     }
@@ -423,6 +435,19 @@ attune_status at_measurer_add(at_measurer *on, const char *kernel_text, int *num
     (void)snprintf(on->extra[on->extras], sizeof on->extra[0], "%s", kernel_text);
     *number = on->options.space->count + on->extras++;
     return ATTUNE_OK;
+}
+
+attune_status at_measurer_add_folder(at_measurer *on, at_stranger *stranger, const char *params, int *number)
+{
+    AT_FORWARD(at_measurer_add(on, params, number));
+    on->folder[on->extras - 1] = stranger;
+    return ATTUNE_OK;
+}
+
+void at_measurer_forget(at_measurer *on)
+{
+    on->extras = 0;
+    memset(on->folder, 0, sizeof on->folder);
 }
 
 attune_status at_measurer_open(const at_measurer_options *options, at_measurer **measurer)

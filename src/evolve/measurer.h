@@ -11,6 +11,7 @@
 #include "evolve/race.h"
 #include "judge/built.h"
 #include "reference/judge.h"
+#include "stranger/stranger.h"
 #include "worker/remote.h"
 
 /* How a candidate was made: what its times are bound to. */
@@ -63,5 +64,10 @@ attune_status at_measurer_found(const at_measurer *measurer, at_finding *found);
 attune_status at_measurer_built(at_measurer *measurer, int candidate, at_build_facts *built);
 /* Lets something else take part, by its text ("NAME:PARAM=VALUE,..."), and says its number, which no candidate has. */
 attune_status at_measurer_add(at_measurer *measurer, const char *kernel_text, int *number);
+/* The same for a folder's kernel, which outlives the measurer or its forgetting. CUDA alone: a CPU's worker is locked
+ * for one folder. `params` is "PARAM=VALUE,...". */
+attune_status at_measurer_add_folder(at_measurer *measurer, at_stranger *stranger, const char *params, int *number);
+/* Forgets all that were added. */
+void at_measurer_forget(at_measurer *measurer);
 
 #endif
