@@ -163,7 +163,7 @@ static int spawn(const run *on, int in, int out, int error, char *const *variabl
     int failed = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
     failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, error, STDERR_FILENO);
-    failed = failed != 0 ? failed : posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+    failed = failed != 0 ? failed : at_process_close_from(&actions, STDERR_FILENO + 1);
     failed = failed != 0
                  ? failed
                  : posix_spawnp(process, word[0], &actions, &attributes, (char *const *)(uintptr_t)word, variables);

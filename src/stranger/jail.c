@@ -202,7 +202,7 @@ static int spawn(const char *folder, const char *const *word, pid_t *process)
     (void)posix_spawnattr_init(&attributes);
     (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
     (void)posix_spawnattr_setsigmask(&attributes, &none);
-    int error = posix_spawn_file_actions_addchdir_np(&actions, folder);
+    int error = at_process_in_folder(&actions, folder);
     error = error != 0 ? error
                        : posix_spawnp(process, word[0], &actions, &attributes, (char *const *)(uintptr_t)word, environ);
     (void)posix_spawn_file_actions_destroy(&actions);

@@ -40,6 +40,14 @@ int at_process_close_from(posix_spawn_file_actions_t *actions, int first)
     return close_from != NULL ? close_from(actions, first) : at_process_close_listed(actions, first);
 }
 
+int at_process_in_folder(posix_spawn_file_actions_t *actions, const char *folder)
+{
+    int (*change)(posix_spawn_file_actions_t *, const char *) = NULL;
+    void *found = dlsym(RTLD_DEFAULT, "posix_spawn_file_actions_addchdir_np");
+    memcpy(&change, &found, sizeof found);
+    return change != NULL ? change(actions, folder) : ENOSYS;
+}
+
 /* In a process group of its own, so that it can be ended with all that it started. */
 static int spawn(const char *const *command, int words, pid_t *pid)
 {

@@ -20,6 +20,10 @@ int at_process_close_from(posix_spawn_file_actions_t *actions, int first);
 /* The same of those that are open now: what a glibc before 2.34, which has no action for all, is left with. */
 int at_process_close_listed(posix_spawn_file_actions_t *actions, int first);
 
+/* Adds that the process begins in a folder; 0, or an errno: ENOSYS of a glibc before 2.29. NOTE: these are looked up
+ * when they are wanted, because the wheel is linked for an older glibc. */
+int at_process_in_folder(posix_spawn_file_actions_t *actions, const char *folder);
+
 /* What became of a process whose wait status this is, as part of a sentence: "was ended by the sandbox: ...", "was
  * ended by signal 11 (Segmentation fault)", "ended by itself with exit code 3". */
 const char *at_process_end(int wait_status, char text[160]);
