@@ -312,13 +312,13 @@ static attune_status run_search(code_job *on, int *exit_code)
     return status;
 }
 
-/* "mutate", "combine", "replay:FOLDER", or a command. */
+/* "mutate", "replay:FOLDER", or a command. */
 static attune_status open_proposer(code_job *on)
 {
     static const char replay[] = "replay:";
     const char *text = on->command.command;
     if (at_proposer_is_rules(text)) {
-        on->rules = (at_rules_proposer){.kind = text, .seed = on->code.seed};
+        on->rules = (at_rules_proposer){.base = &on->first, .seed = on->code.seed};
         on->code.proposer = at_proposer_of_rules(&on->rules);
         return ATTUNE_OK;
     }

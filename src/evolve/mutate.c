@@ -9,9 +9,9 @@
 #include "evolve/rule.h"
 
 static const at_rule rules[] = {
-    {"jam", "for", at_rule_jam, 5},          {"unroll", "for", at_rule_unroll, 2},
+    {"jam", "for", at_rule_jam, 6},          {"unroll", "for", at_rule_unroll, 2},
     {"chains", "for", at_rule_chains, 2},    {"split", "for", at_rule_split, 1},
-    {"exp", NULL, at_rule_exp, 3},           {"hoist", NULL, at_rule_hoist, 2},
+    {"exp", NULL, at_rule_exp, 3},           {"hoist", NULL, at_rule_hoist, 1},
     {"restrict", "*", at_rule_restrict, 1},  {"swap", ";", at_rule_swap, 1},
     {"prefetch", NULL, at_rule_prefetch, 1}, {"shuffle", "for", at_rule_shuffle, 3},
     {"widen", "for", at_rule_widen, 3},
@@ -200,33 +200,39 @@ static attune_status weigh_places(const at_code *code, uint8_t **weights)
     return ATTUNE_OK;
 }
 
-static int weight_of(const at_change *change, const at_rule *rule, int32_t place)
+/* 0 where the rule has nothing to change. */
+static int weight_of(at_change *change, const at_rule *rule, int32_t place)
 {
-    return may_begin(change->code, rule, place) ? 1 << 2 * change->nest[place] : 0;
+    const at_random before = *change->random;
+    if (!may_begin(change->code, rule, place)) {
+        return 0;
+    }
+    const bool applies = rule->apply(change, place) && !change->overfull;
+    clear_change(change);
+    *change->random = before;
+    return applies ? 1 << 2 * change->nest[place] : 0;
 }
 
-/* The rule at the first of its places, from a drawn one on and around, where it has something to change. */
+/* The rule at a place, drawn by weight, of those where it has something to change. */
 static bool apply_somewhere(at_change *change, const at_rule *rule)
 {
-    const int32_t count = change->code->count;
     int whole = 0;
-    int32_t place = 0;
-    for (int32_t i = 0; i < count; ++i) {
+    for (int32_t i = 0; i < change->code->count; ++i) {
         whole += weight_of(change, rule, i);
     }
     if (whole == 0) {
         return false;
     }
-    for (int at = at_change_draw(change, whole); (at -= weight_of(change, rule, place)) >= 0;) {
-        ++place;
+    int at = at_change_draw(change, whole);
+    int32_t place = -1;
+    while (at >= 0) {
+        at -= weight_of(change, rule, ++place);
     }
-    for (int32_t i = 0; i < count; ++i, place = (place + 1) % count) {
-        if (may_begin(change->code, rule, place) && rule->apply(change, place) && !change->overfull) {
-            return true;
-        }
+    const bool applied = rule->apply(change, place) && !change->overfull;
+    if (!applied) { /* what is drawn can decide whether there is room for all edits */
         clear_change(change);
     }
-    return false;
+    return applied;
 }
 
 /* A rule that is not in `tried`, drawn by weight; -1 where all are. */

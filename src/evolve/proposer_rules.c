@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "base/status.h"
+#include "evolve/combine.h"
 #include "evolve/mutate.h"
 
 bool at_proposer_is_rules(const char *name)
@@ -59,6 +60,67 @@ static attune_status mutate(const at_rules_proposer *on, const at_proposal_reque
     return ATTUNE_OK;
 }
 
+/* ---- Crosses ---------------------------------------------------------------------------------------------------- */
+
+/* The text of the last extra "parents/ID/NAME" if there are two: the other parent's. */
+static const char *find_other(const at_proposal_request *request, const char *name)
+{
+    static const char parents[] = "parents/";
+    const char *found = NULL;
+    int count = 0;
+    for (const at_proposer_extra *one = request->extra; one != NULL && one->name != NULL; ++one) {
+        const bool parent = strncmp(one->name, parents, strlen(parents)) == 0;
+        const char *behind = parent ? strchr(one->name + strlen(parents), '/') : NULL;
+        if (behind != NULL && strcmp(behind + 1, name) == 0) {
+            found = one->text;
+            ++count;
+        }
+    }
+    return count > 1 ? found : NULL;
+}
+
+/* Without comments, which the other's text may lack. */
+static attune_status combine_stripped(const char *base, const char *one, const char *other, char **combined)
+{
+    const char *const from[] = {base, one, other};
+    at_text text[3];
+    attune_status status = ATTUNE_OK;
+    *combined = NULL;
+    for (int i = 0; i < 3; ++i) {
+        at_text_init(&text[i]);
+        status = status == ATTUNE_OK ? at_source_strip(from[i], strlen(from[i]), &text[i]) : status;
+    }
+    status = status == ATTUNE_OK ? at_combine(text[0].data, text[1].data, text[2].data, combined) : status;
+    for (int i = 0; i < 3; ++i) {
+        at_text_free(&text[i]);
+    }
+    return status;
+}
+
+/* What both parents changed of the first source, in files where that goes together. */
+static attune_status combine(const at_rules_proposer *on, const at_proposal_request *request, at_proposal_reply *reply)
+{
+    for (int i = 0; i < request->parent->count; ++i) {
+        const at_source_file *file = &request->parent->file[i], *base = at_sources_find(on->base, file->name);
+        const char *other = is_kernel_file(file) ? find_other(request, file->name) : NULL;
+        char *combined;
+        if (other == NULL || base == NULL) {
+            continue;
+        }
+        attune_status status = combine_stripped(base->data, file->data, other, &combined);
+        if (status == ATTUNE_NOT_FOUND) {
+            continue;
+        }
+        AT_FORWARD(status);
+        status = at_sources_put(&reply->sources, file->name, combined, strlen(combined));
+        free(combined);
+        AT_FORWARD(status);
+        reply->proposed = AT_PROPOSED;
+        (void)snprintf(reply->facts.idea, sizeof reply->facts.idea, "what two sources changed, together");
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status ask(void *self, const at_proposal_request *request, at_proposal_reply *reply)
 {
     *reply = (at_proposal_reply){.proposed = AT_PROPOSED_NOTHING};
@@ -66,8 +128,11 @@ static attune_status ask(void *self, const at_proposal_request *request, at_prop
     reply->facts.tokens_in = reply->facts.tokens_out = 0; /* which is known */
     reply->facts.usd = 0;
     AT_FORWARD(at_sources_copy(request->parent, &reply->sources));
-    attune_status status = mutate(self, request, reply);
-    (void)snprintf(reply->facts.model, sizeof reply->facts.model, "%s", ((const at_rules_proposer *)self)->kind);
+    (void)snprintf(reply->facts.model, sizeof reply->facts.model, "rules");
+    attune_status status = combine(self, request, reply);
+    if (status == ATTUNE_OK && reply->proposed != AT_PROPOSED) {
+        status = mutate(self, request, reply);
+    }
     if (status != ATTUNE_OK || reply->proposed != AT_PROPOSED) {
         at_sources_free(&reply->sources);
     }

@@ -6,10 +6,11 @@
 #include "evolve/proposer.h"
 
 typedef struct at_rules_proposer {
-    const char *kind; /* "mutate": changes, and crosses where they are asked for; "combine": crosses alone */
+    const at_sources *base; /* the first source: all others are descendants of it */
     uint64_t seed;
 } at_rules_proposer;
 
+/* "mutate". */
 bool at_proposer_is_rules(const char *name);
 /* The same request has the same answer. They cannot repair. */
 at_proposer at_proposer_of_rules(at_rules_proposer *rules);

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "evolve/scan.h"
 
-enum { AT_EDITS_MAX = 64, AT_IDEA_MAX = 160 };
+enum { AT_EDITS_MAX = 64, AT_RULE_IDEA_MAX = 160 };
 
 /* Bytes at ... end - 1 of the source become `text`. */
 typedef struct at_edit {
@@ -18,7 +18,7 @@ typedef struct at_change {
     const at_code *code;
     at_random *random;
     uint8_t *nest; /* of each token: the loops around it, and those in it if it begins one */
-    char idea[AT_IDEA_MAX];
+    char idea[AT_RULE_IDEA_MAX];
     at_edit edit[AT_EDITS_MAX];
     int edits;
     bool overfull; /* more edits than there is room for */

@@ -285,10 +285,12 @@ static bool add_prefetch(at_change *change, int32_t name)
 {
     static const int ahead[] = {256, 1024, 4096};
     const at_code *code = change->code;
-    const int32_t end = at_statement_end(code, name, code->count);
     at_loop loop;
-    if (!at_token_is(code, name - 1, "*") || !at_token_is(code, name + 1, "=") || end < 0 ||
-        !at_enclosing_loop(code, name, &loop) || !at_name_occurs(code, loop.name, name + 2, end)) {
+    if (!at_token_is(code, name - 1, "*") || !at_token_is(code, name + 1, "=")) {
+        return false;
+    }
+    const int32_t end = at_statement_end(code, name, code->count);
+    if (end < 0 || !at_enclosing_loop(code, name, &loop) || !at_name_occurs(code, loop.name, name + 2, end)) {
         return false;
     }
     const int bytes = ahead[at_change_draw(change, 3)], length = (int)code->token[name].length;
