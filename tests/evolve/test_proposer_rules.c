@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "evolve/proposer_rules.h"
@@ -25,7 +26,7 @@ static void read_kernel(at_sources *sources)
 
 static void ask(const at_sources *parent, int number, uint64_t seed, at_proposal_reply *reply)
 {
-    at_rules_proposer rules = {.kind = "mutate", .seed = seed};
+    at_rules_proposer rules = {.base = parent, .seed = seed};
     const at_proposal_request request = {.number = number, .task = "", .request = "", .parent = parent};
     const at_proposer proposer = at_proposer_of_rules(&rules);
     assert_ok(proposer.ask(proposer.self, &request, reply));
@@ -74,11 +75,41 @@ static void without_a_kernel_there_is_nothing_to_propose(void **state)
     at_sources_free(&parent);
 }
 
+static at_sources one_file(const char *text)
+{
+    at_sources sources = {.count = 0};
+    assert_ok(at_sources_put(&sources, "a.kernel.c", text, strlen(text)));
+    return sources;
+}
+
+static void crosses_are_joined(void **state)
+{
+    (void)state;
+    at_sources base = one_file("int a;\nint b; /* b */\nint c;\n"),
+               parent = one_file("int A;\nint b; /* b */\nint c;\n");
+    at_rules_proposer rules = {.base = &base, .seed = 1};
+    const at_proposer_extra extra[] = {{"parents/1/a.kernel.c", "int A;\nint b;\nint c;\n"},
+                                       {"parents/2/a.kernel.c", "int a;\nint b; /* b */\nint C;\n"},
+                                       {NULL, NULL}};
+    const at_proposal_request request = {.number = 1, .task = "", .request = "", .parent = &parent, .extra = extra};
+    at_proposal_reply reply;
+    const at_proposer proposer = at_proposer_of_rules(&rules);
+    assert_ok(proposer.ask(proposer.self, &request, &reply));
+    assert_int_equal(reply.proposed, AT_PROPOSED);
+    const char *joined = at_sources_find(&reply.sources, "a.kernel.c")->data;
+    assert_non_null(strstr(joined, "int A;\nint b;"));
+    assert_non_null(strstr(joined, "int C;"));
+    at_proposal_reply_free(&reply);
+    at_sources_free(&base);
+    at_sources_free(&parent);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_change_the_kernel_and_nothing_else),
         cmocka_unit_test(without_a_kernel_there_is_nothing_to_propose),
+        cmocka_unit_test(crosses_are_joined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
