@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
@@ -11,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -157,6 +160,15 @@ static const char *const running_calls[] = {
     "restart_syscall",
     NULL,
 };
+/* What a thread needs that only computes, waits for others, and ends one day. NOTE: sanitizers have memory of a
+ * thread's own, which it gives back at its end. */
+static const char *const item_calls[] = {
+    "futex",  "sched_yield", "exit", "exit_group", "rt_sigreturn", "rt_sigprocmask", "madvise", "restart_syscall",
+#if defined(ATTUNE_SANITIZED)
+    "munmap", "sigaltstack",
+#endif
+    NULL,
+};
 /* What the loader of shared objects needs beside them. The object itself is an anonymous file. */
 static const char *const loading_calls[] = {
     "fstat",        "newfstatat", "stat",   "lstat",  "pread64",   "lseek",    "getrandom",
@@ -224,15 +236,31 @@ static attune_status add_rules(const at_seccomp *library, at_seccomp_filter filt
     return ATTUNE_OK;
 }
 
+/* Allows a call where (its argument & mask) == value. */
+static attune_status add_compared(const at_seccomp *library, at_seccomp_filter filter, const char *name,
+                                  const at_seccomp_compare *compare)
+{
+    int number = library->seccomp_syscall_resolve_name(name);
+    int error = number < 0 ? 0
+                           : library->seccomp_rule_add_array(filter, AT_SECCOMP_ALLOW, number, compare->a == 0 ? 0 : 1,
+                                                             compare);
+    return error == 0 ? ATTUNE_OK : refused(name, error);
+}
+
 /* Allows a call where the bits `mask` of its argument `index` are all zero. */
 static attune_status add_masked(const at_seccomp *library, at_seccomp_filter filter, const char *name, unsigned index,
                                 uint64_t mask)
 {
     const at_seccomp_compare compare = {index, AT_SECCOMP_MASKED_EQ, mask, 0};
-    int number = library->seccomp_syscall_resolve_name(name);
-    int error =
-        number < 0 ? 0 : library->seccomp_rule_add_array(filter, AT_SECCOMP_ALLOW, number, mask == 0 ? 0 : 1, &compare);
-    return error == 0 ? ATTUNE_OK : refused(name, error);
+    return add_compared(library, filter, name, &compare);
+}
+
+static attune_status fill_items_filter(const at_seccomp *library, at_seccomp_filter filter)
+{
+    const at_seccomp_compare to_standard_error = {0, AT_SECCOMP_MASKED_EQ, UINT32_MAX, STDERR_FILENO};
+    AT_FORWARD(add_rules(library, filter, AT_SECCOMP_ALLOW, item_calls));
+    AT_FORWARD(add_compared(library, filter, "write", &to_standard_error));
+    return add_compared(library, filter, "writev", &to_standard_error);
 }
 
 static attune_status fill_filter(const at_seccomp *library, at_seccomp_filter filter, at_lock lock)
@@ -244,6 +272,9 @@ static attune_status fill_filter(const at_seccomp *library, at_seccomp_filter fi
     if (lock == AT_LOCK_COMPILER) {
         return add_rules(library, filter, AT_SECCOMP_KILL_PROCESS, foreign_calls);
     }
+    if (lock == AT_LOCK_ITEMS) {
+        return fill_items_filter(library, filter);
+    }
     AT_FORWARD(add_rules(library, filter, AT_SECCOMP_ALLOW, running_calls));
     AT_FORWARD(add_masked(library, filter, "mmap", 2, loading ? 0 : PROT_EXEC));
     AT_FORWARD(add_masked(library, filter, "mprotect", 2, loading ? 0 : PROT_EXEC));
@@ -254,27 +285,87 @@ static attune_status fill_filter(const at_seccomp *library, at_seccomp_filter fi
     return add_rules(library, filter, AT_SECCOMP_ALLOW, loading_calls);
 }
 
-static attune_status load_filter(const at_seccomp *library, at_seccomp_filter filter, at_lock lock)
+static attune_status make_filter(at_seccomp *library, at_lock lock, at_seccomp_filter *filter)
 {
-    AT_FORWARD(fill_filter(library, filter, lock));
-    int error = library->seccomp_attr_set(filter, AT_SECCOMP_ATTRIBUTE_TSYNC, 1);
-    error = error != 0 ? error : library->seccomp_load(filter);
-    return error == 0 ? ATTUNE_OK : refused("the filter of system calls", error);
+    AT_FORWARD(at_seccomp_open(library));
+    const bool all_but = lock == AT_LOCK_COMPILER || lock == AT_LOCK_OFFLINE;
+    if (!all_but && !is_handled) {
+        AT_FORWARD(handle_refusals(library));
+    }
+    *filter = library->seccomp_init(all_but ? AT_SECCOMP_ALLOW : AT_SECCOMP_TRAP);
+    AT_FAIL_IF(*filter == NULL, ATTUNE_UNSUPPORTED, "sandbox: libseccomp does not work here");
+    attune_status status = fill_filter(library, *filter, lock);
+    if (status != ATTUNE_OK) {
+        library->seccomp_release(*filter);
+    }
+    return status;
 }
 
 attune_status at_sandbox_lock(at_lock lock)
 {
     at_seccomp library;
-    AT_FORWARD(at_seccomp_open(&library));
-    const bool all_but = lock == AT_LOCK_COMPILER || lock == AT_LOCK_OFFLINE;
-    if (!all_but && !is_handled) {
-        AT_FORWARD(handle_refusals(&library));
-    }
-    at_seccomp_filter filter = library.seccomp_init(all_but ? AT_SECCOMP_ALLOW : AT_SECCOMP_TRAP);
-    AT_FAIL_IF(filter == NULL, ATTUNE_UNSUPPORTED, "sandbox: libseccomp does not work here");
-    attune_status status = load_filter(&library, filter, lock);
+    at_seccomp_filter filter;
+    AT_FORWARD(make_filter(&library, lock, &filter));
+    int error = library.seccomp_attr_set(filter, AT_SECCOMP_ATTRIBUTE_TSYNC, 1);
+    error = error != 0 ? error : library.seccomp_load(filter);
     library.seccomp_release(filter);
+    return error == 0 ? ATTUNE_OK : refused("the filter of system calls", error);
+}
+
+/* ---- Threads of their own ---------------------------------------------------------------------------------------- */
+
+static attune_status read_filter(int fd, at_sandbox_filter *filter)
+{
+    struct stat is;
+    AT_FAIL_IF(fstat(fd, &is) != 0 || is.st_size <= 0 || is.st_size / (off_t)sizeof *filter->code > BPF_MAXINSNS,
+               ATTUNE_UNSUPPORTED, "sandbox: a filter of system calls is none");
+    filter->code = malloc((size_t)is.st_size);
+    AT_FAIL_IF(filter->code == NULL, ATTUNE_OUT_OF_MEMORY, "sandbox: no memory for a filter");
+    filter->count = (unsigned short)((size_t)is.st_size / sizeof *filter->code);
+    if (pread(fd, filter->code, (size_t)is.st_size, 0) != (ssize_t)is.st_size) {
+        at_sandbox_filter_free(filter);
+        return refused("reading a filter of system calls", errno);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status export_filter(const at_seccomp *library, at_seccomp_filter from, at_sandbox_filter *filter)
+{
+    const int fd = memfd_create("filter", MFD_CLOEXEC);
+    AT_FAIL_IF(fd < 0, ATTUNE_UNSUPPORTED, "sandbox: a file for a filter: %s", strerror(errno));
+    const int error = library->seccomp_export_bpf(from, fd);
+    attune_status status = error != 0 ? refused("a filter of system calls", error) : read_filter(fd, filter);
+    (void)close(fd);
     return status;
+}
+
+attune_status at_sandbox_filter_make(at_lock lock, at_sandbox_filter *filter)
+{
+    at_seccomp library;
+    at_seccomp_filter from;
+    *filter = (at_sandbox_filter){NULL, 0};
+    AT_FORWARD(make_filter(&library, lock, &from));
+    attune_status status = export_filter(&library, from, filter);
+    library.seccomp_release(from);
+    return status;
+}
+
+void at_sandbox_filter_free(at_sandbox_filter *filter)
+{
+    free(filter->code);
+    *filter = (at_sandbox_filter){NULL, 0};
+}
+
+/* NOTE: a thread that blocks the signal of a refusal would end without a word. */
+attune_status at_sandbox_lock_thread(const at_sandbox_filter *filter)
+{
+    const struct sock_fprog program = {filter->count, filter->code};
+    sigset_t refusals;
+    (void)sigemptyset(&refusals);
+    (void)sigaddset(&refusals, SIGSYS);
+    (void)pthread_sigmask(SIG_UNBLOCK, &refusals, NULL);
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0 ? ATTUNE_OK
+                                                                           : refused("a thread's filter", errno);
 }
 
 attune_status at_sandbox_here(void)

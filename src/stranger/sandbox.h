@@ -5,11 +5,12 @@
  *     threads are made     (they inherit what was begun)
  *     at_sandbox_lock(AT_LOCK_LOADING)           at_sandbox_lock(AT_LOCK_COMPILER)
  *     dlopen               files can be read     exec of the compiler
- *     at_sandbox_lock(AT_LOCK_RUNNING)
- *     the code runs        nothing but memory, the descriptors that are open, and waiting for its own threads
+ *     at_sandbox_lock_thread(items)              on each thread that runs the code: nothing but to compute and to wait
+ *     at_sandbox_lock_thread(running)            on the others: memory, the descriptors that are open, waiting
+ *     the code runs
  *
  * Locks are filters of system calls (seccomp, by libseccomp, which is looked up at run time) over all threads of the
- * process. They can be tightened and never loosened; a call outside of them ends the process (SIGSYS). */
+ * process, or one. They can be tightened and never loosened; a call outside of them ends the process (SIGSYS). */
 #ifndef STRANGER_SANDBOX_H
 #define STRANGER_SANDBOX_H
 
@@ -22,6 +23,7 @@ typedef enum at_lock {
     AT_LOCK_COMPILER, /* files and processes, but no network, no other process's memory, no privileges */
     AT_LOCK_LOADING,  /* memory, open descriptors, and reading files */
     AT_LOCK_RUNNING,  /* memory that is not executable, and open descriptors */
+    AT_LOCK_ITEMS,    /* waiting for other threads, and a last word on standard error: no memory, no descriptor */
     AT_LOCK_OFFLINE   /* all but sockets, which cannot be had */
 } at_lock;
 
@@ -37,5 +39,18 @@ attune_status at_sandbox_here(void);
 attune_status at_sandbox_begin(const at_sandbox_limits *limits);
 /* ATTUNE_UNSUPPORTED, the process being as it was, where the system refuses. */
 attune_status at_sandbox_lock(at_lock lock);
+
+/* A lock made ready for single threads. */
+typedef struct at_sandbox_filter {
+    struct sock_filter *code;
+    unsigned short count;
+} at_sandbox_filter;
+
+/* Release with at_sandbox_filter_free; ATTUNE_UNSUPPORTED or ATTUNE_OUT_OF_MEMORY leave nothing. */
+attune_status at_sandbox_filter_make(at_lock lock, at_sandbox_filter *filter);
+void at_sandbox_filter_free(at_sandbox_filter *filter);
+/* Locks the calling thread alone; allocates nothing. No at_sandbox_lock follows: threads whose locks differ cannot be
+ * locked together any more. ATTUNE_UNSUPPORTED, the thread being as it was, where the system refuses. */
+attune_status at_sandbox_lock_thread(const at_sandbox_filter *filter);
 
 #endif

@@ -18,6 +18,7 @@ attune_status at_seccomp_open(at_seccomp *seccomp)
     ITEM(seccomp_syscall_resolve_num_arch);
     ITEM(seccomp_rule_add_array);
     ITEM(seccomp_load);
+    ITEM(seccomp_export_bpf);
 #undef ITEM
     return ATTUNE_OK;
 }

@@ -32,6 +32,7 @@ typedef struct at_seccomp {
     int (*seccomp_rule_add_array)(at_seccomp_filter filter, uint32_t action, int call, unsigned int count,
                                   const at_seccomp_compare *compare);
     int (*seccomp_load)(at_seccomp_filter filter);
+    int (*seccomp_export_bpf)(at_seccomp_filter filter, int fd); /* what seccomp_load would load */
 } at_seccomp;
 
 /* ATTUNE_UNSUPPORTED where the library is not to be found (ATTUNE_SECCOMP names another than the system's). */

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,8 +22,61 @@ attune_status at_candidate_begin(at_candidate_code *code)
     const at_sandbox_limits limits = {.memory = (size_t)MEMORY_MAX_GIB << 30, .no_clock = true};
     AT_FORWARD(at_sandbox_here());
     AT_FORWARD(at_sandbox_begin(&limits));
+    AT_FORWARD(at_runner_create(&code->runner));
     code->begun = true;
     return ATTUNE_OK;
+}
+
+void at_candidate_end(at_candidate_code *code)
+{
+    at_runner_destroy(code->runner);
+    *code = (at_candidate_code){.begun = false};
+}
+
+/* ---- Locking ----------------------------------------------------------------------------------------------------- */
+
+typedef struct locking {
+    const at_sandbox_filter *filter;
+    at_pool *pool;
+    atomic_int come, failed;
+} locking;
+
+/* Nobody goes on before all have come: so each thread of the pool has one item. */
+static void lock_this_thread(void *context, int64_t item, void *scratch)
+{
+    locking *on = context;
+    (void)item;
+    (void)scratch;
+    atomic_fetch_add(&on->failed, at_sandbox_lock_thread(on->filter) != ATTUNE_OK);
+    atomic_fetch_add(&on->come, 1);
+    while (atomic_load(&on->come) < at_pool_threads(on->pool)) {
+        (void)sched_yield();
+    }
+}
+
+static attune_status lock_pool(void *context)
+{
+    locking *on = context;
+    at_pool_run(on->pool, at_pool_threads(on->pool), lock_this_thread, on);
+    AT_FAIL_IF(atomic_load(&on->failed) != 0, ATTUNE_UNSUPPORTED, "sandbox: %d of %d threads cannot be locked",
+               atomic_load(&on->failed), at_pool_threads(on->pool));
+    return ATTUNE_OK;
+}
+
+/* The threads that will run the code may do less than this one, which reads requests and allocates. */
+static attune_status lock_threads(const at_candidate_code *code)
+{
+    at_sandbox_filter items, running;
+    AT_FORWARD(at_sandbox_filter_make(AT_LOCK_ITEMS, &items));
+    attune_status status = at_sandbox_filter_make(AT_LOCK_RUNNING, &running);
+    if (status == ATTUNE_OK) {
+        locking on = {.filter = &items, .pool = code->pool};
+        status = at_runner_do(code->runner, lock_pool, &on);
+        status = status == ATTUNE_OK ? at_sandbox_lock_thread(&running) : status;
+        at_sandbox_filter_free(&running);
+    }
+    at_sandbox_filter_free(&items);
+    return status;
 }
 
 /* ---- Code of CPU kernels ---------------------------------------------------------------------------------------- */
@@ -38,7 +93,7 @@ static attune_status make_file(const at_embedded *object, int *fd)
     return ATTUNE_OK;
 }
 
-static attune_status load_object(int fd, const char *name, attune_attend *attend)
+static attune_status load_object(at_candidate_code *code, int fd, const char *name)
 {
     char path[64];
     char symbol[80];
@@ -49,8 +104,9 @@ static attune_status load_object(int fd, const char *name, attune_attend *attend
     AT_FAIL_IF(object == NULL, ATTUNE_COMPILE_ERROR, "%s's code cannot be loaded: %s", name, dlerror());
     void *function = dlsym(object, symbol);
     AT_FAIL_IF(function == NULL, ATTUNE_COMPILE_ERROR, "%s's code has no function ATTUNE_TIER(%s)", name, symbol);
-    memcpy(attend, &function, sizeof *attend);
-    return at_sandbox_lock(AT_LOCK_RUNNING);
+    AT_FORWARD(lock_threads(code));
+    memcpy(&code->attend, &function, sizeof code->attend);
+    return ATTUNE_OK;
 }
 
 static attune_status load_code(at_candidate_code *code, const at_embedded *object)
@@ -59,7 +115,7 @@ static attune_status load_code(at_candidate_code *code, const at_embedded *objec
     AT_FORWARD(at_object_check(object->name, object->data, object->size, AT_OBJECT_KERNEL));
     attune_status status = make_file(object, &fd);
     if (status == ATTUNE_OK) {
-        status = load_object(fd, object->name, &code->attend);
+        status = load_object(code, fd, object->name);
     }
     if (fd >= 0) {
         (void)close(fd);

@@ -15,9 +15,6 @@ static const double slowest_flops[] = {[ATTUNE_TARGET_CPU] = 1e8, [ATTUNE_TARGET
 
 enum { ARENA_BYTES = 64 << 20, PATIENCE_S = 10, LOAD_S = 120 };
 
-/* More than the worker's own heap grows by while it answers. */
-enum { KEPT_MAX = 1 << 20, KEPT_ALL_MAX = 4 << 20 };
-
 /* An arm as its plans see it. */
 typedef struct remote_loaded {
     at_loaded base;
@@ -37,8 +34,6 @@ typedef struct remote {
     json_t *greeting;
     remote_loaded *loaded; /* all of them */
     bool broken;
-    bool confined;
-    int64_t kept_bytes; /* that calls of a confined's have mapped and not given back */
 } remote;
 
 static remote *of(const at_device *device)
@@ -149,41 +144,14 @@ static attune_call call_of(const attune_args *args, void *stream)
     return call;
 }
 
-/* Bytes that the worker has mapped; 0 where that is not to be had. */
-static int64_t mapped_bytes(const remote *on)
-{
-    char path[48], line[128] = "";
-    (void)snprintf(path, sizeof path, "/proc/%d/statm", at_channel_process(on->channel));
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return 0;
-    }
-    bool read = fgets(line, sizeof line, file) != NULL;
-    (void)fclose(file);
-    return read ? strtoll(line, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
-}
-
-/* A stranger's call gives back what it mapped: else the next one could find there what this one did. */
-static attune_status look_at_memory(remote *on, int64_t before)
-{
-    int64_t more = mapped_bytes(on) - before;
-    on->kept_bytes += more > 0 ? more : 0;
-    AT_FAIL_IF(more >= KEPT_MAX || on->kept_bytes >= KEPT_ALL_MAX, ATTUNE_WRONG_RESULT,
-               "memory: calls have kept %lld KiB that they mapped, the last one %lld", (long long)on->kept_bytes / 1024,
-               (long long)more / 1024);
-    return ATTUNE_OK;
-}
-
 /* Done when it returns. */
 static attune_status launch(const at_loaded *loaded, at_made *made, void *stream)
 {
     const remote_loaded *own = (const remote_loaded *)loaded;
     remote *on = of(loaded->device);
     const attune_call call = call_of(&made->args, stream);
-    const int64_t before = on->confined ? mapped_bytes(on) : 0;
-    AT_FORWARD(ask(on, "run", json_pack("{s:I,s:o}", "arm", (json_int_t)own->arm, "call", at_wire_from_call(&call)),
-                   on->patience_s + attune_problem_flops(&own->problem) / slowest_flops[on->base.target.kind], NULL));
-    return on->confined ? look_at_memory(on, before) : ATTUNE_OK;
+    return ask(on, "run", json_pack("{s:I,s:o}", "arm", (json_int_t)own->arm, "call", at_wire_from_call(&call)),
+               on->patience_s + attune_problem_flops(&own->problem) / slowest_flops[on->base.target.kind], NULL);
 }
 
 /* ---- Arms ------------------------------------------------------------------------------------------------------- */
@@ -353,7 +321,6 @@ static attune_status open_target(remote *on, const at_remote_options *options)
 {
     json_t *ok;
     json_t *facts;
-    on->confined = options->confined;
     AT_FORWARD(ask(on, "open",
                    json_pack("{s:i,s:s*,s:s*,s:b}", "threads", options->threads, "target", options->target, "isa",
                              options->isa, "confined", options->confined),

@@ -42,6 +42,7 @@ typedef struct cpu_timing {
     at_timing base;
     at_handoff *turn;
     at_random random;
+    at_pool *alone;        /* a pool of this thread, which may allocate: those that run a stranger's items may not */
     at_flush flush;        /* cold; else its buffer is NULL */
     void *input[ATTUNE_O]; /* K and V of all calls; a call's Q is in its arm's slab */
     attune_call set;       /* the timed inputs */
@@ -72,14 +73,21 @@ static void refill_queries(const cpu_timing *on, const cpu_arm *arm, uint64_t tr
     }
 }
 
-static attune_status run_calls(cpu_arm *arm)
+static attune_status run_calls(void *context)
 {
+    cpu_arm *arm = context;
     const attune_arm *of = arm->of;
     for (int i = 0; i < arm->calls; ++i) {
         AT_FORWARD(of->run != NULL ? of->run(of->self, &arm->call[i])
                                    : of->run_own(of->self, &arm->call[i], &arm->output));
     }
     return ATTUNE_OK;
+}
+
+/* The same, where nobody's clock runs, on the thread for it. */
+static attune_status try_calls(const cpu_timing *on, cpu_arm *arm)
+{
+    return at_runner_do(on->base.worker->candidate_code.runner, run_calls, arm);
 }
 
 /* Of an arm that computes into a place of its own only the last call's result is still there. */
@@ -119,9 +127,8 @@ static int count_unwritten(const cpu_timing *on, const cpu_arm *arm)
 static attune_status look_at_rows(cpu_timing *on, const cpu_arm *arm)
 {
     const uint32_t traits = arm->of->traits | on->base.wanted.arm[0]->arm.traits;
-    const at_spot spot = {.pool = at_context_pool(on->base.worker->context),
-                          .acc16 = (traits & ATTUNE_TRAIT_ACC16) != 0,
-                          .share = at_timing_share(&on->base, arm->of)};
+    const at_spot spot = {
+        .pool = on->alone, .acc16 = (traits & ATTUNE_TRAIT_ACC16) != 0, .share = at_timing_share(&on->base, arm->of)};
     const int call = arm->of->run != NULL ? (int)at_random_below(&on->random, (uint64_t)arm->calls) : arm->calls - 1;
     attune_call looked_at = arm->call[call];
     attune_args args;
@@ -210,7 +217,7 @@ static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
     const uint64_t transform = 1 + at_random_below(&on->random, INT32_MAX);
     refill(on, 0);
     refill_queries(on, arm, 0, 0);
-    AT_FORWARD(run_calls(arm));
+    AT_FORWARD(try_calls(on, arm));
     AT_FAIL_IF(count_other(on, arm, share) != 0, ATTUNE_WRONG_RESULT,
                "timed outputs: calls of %s differ from the validated result by more than %.2g of a row's largest, "
                "before anything was timed",
@@ -220,7 +227,7 @@ static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
                "%s: poisoned outputs were not seen", arm->of->name);
     refill(on, transform);
     refill_queries(on, arm, transform, 0);
-    AT_FORWARD(run_calls(arm));
+    AT_FORWARD(try_calls(on, arm));
     attune_status status = count_unwritten(on, arm) != 0
                                ? at_fail(ATTUNE_WRONG_RESULT, "outputs are not written as a whole")
                                : look_at_rows(on, arm);
@@ -230,13 +237,13 @@ static attune_status check_arm(cpu_timing *on, cpu_arm *arm)
 }
 
 /* The time is only for choosing how many calls make a sample. */
-static attune_status time_call(cpu_arm *arm, int64_t *best)
+static attune_status time_call(const cpu_timing *on, cpu_arm *arm, int64_t *best)
 {
     at_clock clock = at_clock_monotonic();
     *best = INT64_MAX;
     for (int i = 0; i < 3; ++i) {
         int64_t start = clock.now_ns(clock.self);
-        AT_FORWARD(run_calls(arm));
+        AT_FORWARD(try_calls(on, arm));
         int64_t spent = clock.now_ns(clock.self) - start;
         *best = spent < *best ? spent : *best;
     }
@@ -247,7 +254,7 @@ static attune_status time_call(cpu_arm *arm, int64_t *best)
 static attune_status size_samples(const cpu_timing *on, cpu_arm *arm, int *calls)
 {
     int64_t one = (int64_t)(1e3 * on->base.wanted.call_us);
-    AT_FORWARD(one > 0 ? ATTUNE_OK : time_call(arm, &one));
+    AT_FORWARD(one > 0 ? ATTUNE_OK : time_call(on, arm, &one));
     int64_t wanted = SAMPLE_NS / (one > 0 ? one : 1) + 1;
     *calls = on->base.wanted.mode == AT_MODE_COLD ? 1 : wanted > CALLS_MAX ? CALLS_MAX : (int)wanted;
     return ATTUNE_OK;
@@ -286,6 +293,23 @@ static void fill_scratch(void *context, unsigned char *scratch)
     at_poison_write(at_poison_draw(at_random_next(context)), 0, scratch, ATTUNE_SCRATCH_MAX);
 }
 
+typedef struct turn {
+    const cpu_timing *on;
+    cpu_arm *arm;
+    uint32_t number;
+} turn;
+
+/* Ready; the parent's clock runs; done; it has stopped. */
+static attune_status take_turn(void *context)
+{
+    const turn *now = context;
+    at_handoff_set(now->on->turn, 4 * now->number + 1);
+    AT_FORWARD(wait_for_parent(now->on, 4 * now->number + 1));
+    AT_FORWARD(run_calls(now->arm));
+    at_handoff_set(now->on->turn, 4 * now->number + 3);
+    return wait_for_parent(now->on, 4 * now->number + 3);
+}
+
 static attune_status run_sample(cpu_timing *on, cpu_arm *arm, uint64_t transform, uint32_t number)
 {
     refill_queries(on, arm, transform, (int)number);
@@ -294,11 +318,8 @@ static attune_status run_sample(cpu_timing *on, cpu_arm *arm, uint64_t transform
     if (on->flush.buffer != NULL) {
         AT_FORWARD(at_flush_run(&on->flush));
     }
-    at_handoff_set(on->turn, 4 * number + 1);
-    AT_FORWARD(wait_for_parent(on, 4 * number + 1));
-    AT_FORWARD(run_calls(arm));
-    at_handoff_set(on->turn, 4 * number + 3);
-    return wait_for_parent(on, 4 * number + 3);
+    turn now = {on, arm, number};
+    return at_runner_do(on->base.worker->candidate_code.runner, take_turn, &now);
 }
 
 static attune_status run_block(at_timing *timing, const at_block_order *order, at_block *block)
@@ -335,6 +356,7 @@ static void close_timing(at_timing *timing)
         free(on->input[role]);
     }
     at_flush_free(&on->flush);
+    at_pool_destroy(on->alone);
     free(on);
 }
 
@@ -363,6 +385,7 @@ static attune_status open_all(cpu_timing *on)
         int64_t caches = target->l3_bytes + target->threads * target->l2_bytes;
         AT_FORWARD(at_flush_create(at_context_pool(on->base.worker->context), (size_t)caches, &on->flush));
     }
+    AT_FORWARD(at_pool_create(1, 0, &on->alone));
     AT_FORWARD(make_inputs(on));
     for (int i = 0; i < count; ++i) {
         int arm = on->base.wanted.reverse ? count - 1 - i : i;

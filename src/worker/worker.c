@@ -49,6 +49,7 @@ attune_status at_worker_serve(int in, int out, const attune_arm_hooks *hooks)
     at_worker_close_timing(&worker);
     at_worker_close_arms(&worker);
     at_worker_close_filling(&worker);
+    at_candidate_end(&worker.candidate_code);
     attune_context_destroy(worker.context);
     if (worker.arena != NULL) {
         (void)munmap(worker.arena, worker.arena_bytes);

@@ -258,18 +258,31 @@ static attune_status workspace(at_worker *worker, const json_t *request, json_t 
     return at_answer_put(answer, "bytes", json_integer((json_int_t)bytes));
 }
 
+typedef struct one_call {
+    const at_worker_arm *arm;
+    attune_call call;
+} one_call;
+
+static attune_status execute(void *context)
+{
+    const one_call *one = context;
+    const at_worker_arm *arm = one->arm;
+    return arm->late != NULL ? attune_plan_execute(arm->late, &one->call) : arm->arm.run(arm->arm.self, &one->call);
+}
+
 /* Runs one call to its end. */
 static attune_status run(at_worker *worker, const json_t *request, json_t *answer)
 {
     at_worker_arm *arm;
-    attune_call call;
+    one_call one;
     (void)answer;
     AT_FORWARD(at_worker_arm_of(worker, request, "arm", &arm));
-    AT_FORWARD(read_call(request, &call));
+    AT_FORWARD(read_call(request, &one.call));
+    one.arm = arm;
     AT_FAIL_IF(arm->arm.run == NULL, ATTUNE_UNSUPPORTED, "%s computes into outputs of its own only", arm->name);
-    AT_FORWARD(at_arm_plan(&arm->arm) != NULL ? at_worker_fill(worker, call.stream) : ATTUNE_OK);
-    AT_FORWARD(arm->late != NULL ? attune_plan_execute(arm->late, &call) : arm->arm.run(arm->arm.self, &call));
-    return worker->device->ops->synchronise(worker->device, call.stream);
+    AT_FORWARD(at_arm_plan(&arm->arm) != NULL ? at_worker_fill(worker, one.call.stream) : ATTUNE_OK);
+    AT_FORWARD(at_runner_do(worker->candidate_code.runner, execute, &one));
+    return worker->device->ops->synchronise(worker->device, one.call.stream);
 }
 
 const at_worker_op at_worker_arm_ops[] = {

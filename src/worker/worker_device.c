@@ -70,6 +70,7 @@ static attune_status open_device(at_worker *worker, const json_t *request, json_
     }
     AT_FORWARD(attune_context_create(&options, &worker->context));
     worker->device = at_context_device(worker->context);
+    worker->candidate_code.pool = at_context_pool(worker->context);
     AT_FORWARD(at_answer_put(answer, "target", json_string(attune_context_target(worker->context))));
     return at_answer_put(answer, "facts", at_wire_from_target(&worker->device->target));
 }

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,19 +122,53 @@ static const struct trial {
     const char *name;
     int (*attempt)(void);
     /* What becomes of the process under each lock. */
-    const char *compiler, *loading, *running;
+    const char *compiler, *loading, *running, *items;
 } trials[] = {
-    {"free_elsewhere", free_elsewhere, "exit code 42", "exit code 42", "exit code 42"},
-    {"compute", compute, "exit code 42", "exit code 42", "exit code 42"},
-    {"open_file", open_file, "exit code 42", "exit code 42", "by the sandbox"},
-    {"create_file", create_file, "exit code 42", "by the sandbox", "by the sandbox"},
-    {"make_socket", make_socket, "by the sandbox", "by the sandbox", "by the sandbox"},
-    {"make_process", make_process, "exit code 42", "by the sandbox", "by the sandbox"},
-    {"make_code", make_code, "exit code 42", "exit code 42", "by the sandbox"},
-    {"load_object", load_object, "exit code 42", "exit code 42", "by the sandbox"},
-    {"use_older_thread", use_older_thread, "exit code 42", "exit code 42", "by the sandbox"},
+    {"free_elsewhere", free_elsewhere, "exit code 42", "exit code 42", "exit code 42", "by the sandbox"},
+    {"compute", compute, "exit code 42", "exit code 42", "exit code 42", "by the sandbox"},
+    {"open_file", open_file, "exit code 42", "exit code 42", "by the sandbox", "by the sandbox"},
+    {"create_file", create_file, "exit code 42", "by the sandbox", "by the sandbox", "by the sandbox"},
+    {"make_socket", make_socket, "by the sandbox", "by the sandbox", "by the sandbox", "by the sandbox"},
+    {"make_process", make_process, "exit code 42", "by the sandbox", "by the sandbox", "by the sandbox"},
+    {"make_code", make_code, "exit code 42", "exit code 42", "by the sandbox", "by the sandbox"},
+    {"load_object", load_object, "exit code 42", "exit code 42", "by the sandbox", "by the sandbox"},
+    {"use_older_thread", use_older_thread, "exit code 42", "exit code 42", "by the sandbox", "by the sandbox"},
 };
 enum { TRIALS = sizeof trials / sizeof trials[0] };
+
+/* A thread that is locked by itself, all its signals blocked, and asks for memory when it may. */
+static void *lock_and_map(void *filter)
+{
+    sigset_t all;
+    (void)sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, NULL) != 0 || at_sandbox_lock_thread(filter) != ATTUNE_OK) {
+        _exit(NOT_LOCKED);
+    }
+    atomic_store(&turn, 1);
+    while (atomic_load(&turn) != 2) {
+    }
+    (void)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    _exit(DONE);
+}
+
+/* One thread's lock is no other's. Never returns. */
+static int lock_a_thread(bool maps)
+{
+    at_sandbox_filter filter;
+    pthread_t thread;
+    if (at_sandbox_filter_make(AT_LOCK_ITEMS, &filter) != ATTUNE_OK ||
+        pthread_create(&thread, NULL, lock_and_map, &filter) != 0) {
+        _exit(NOT_LOCKED);
+    }
+    while (atomic_load(&turn) != 1) {
+    }
+    if (!maps) {
+        _exit(open_file());
+    }
+    atomic_store(&turn, 2);
+    (void)pthread_join(thread, NULL);
+    _exit(NOT_LOCKED);
+}
 
 /* The process: attempt NAME under lock number LOCK. Never returns. */
 static int attempt(const char *name, const char *lock, bool no_clock)
@@ -145,6 +180,9 @@ static int attempt(const char *name, const char *lock, bool no_clock)
     }
     if (lock != NULL && at_sandbox_lock((at_lock)(lock[0] - '0')) != ATTUNE_OK) {
         _exit(NOT_LOCKED);
+    }
+    if (strcmp(name, "other_thread") == 0 || strcmp(name, "locked_thread") == 0) {
+        return lock_a_thread(name[0] == 'l');
     }
     for (size_t i = 0; i < TRIALS; ++i) {
         if (strcmp(trials[i].name, name) == 0) {
@@ -178,22 +216,39 @@ static void locks_are_as_tight_as_they_say(void **state)
         tried(trials[i].name, "0", trials[i].compiler);
         tried(trials[i].name, "1", trials[i].loading);
         tried(trials[i].name, "2", trials[i].running);
+        tried(trials[i].name, "3", trials[i].items);
     }
     (void)unlink("/tmp/attune-sandbox-test");
 }
 
-static void a_refused_call_is_named(void **state)
+static void is_named(const char *name, const char *lock, const char *call)
 {
-    static const char *const command[] = {"/proc/self/exe", "make_socket", "2", NULL};
+    const char *const command[] = {"/proc/self/exe", name, lock, NULL};
     char *said = malloc(AT_SAID_MAX);
     char how[160];
+    char wanted[80];
     int end;
-    (void)state;
     assert_non_null(said);
     assert_ok(at_process_run(command, 3600, said, &end));
-    assert_string_equal(said, "system call socket is not allowed\n");
+    (void)snprintf(wanted, sizeof wanted, "system call %s is not allowed\n", call);
+    assert_string_equal(said, wanted);
     assert_non_null(strstr(at_process_end(end, how), "by the sandbox"));
     free(said);
+}
+
+static void a_refused_call_is_named(void **state)
+{
+    (void)state;
+    is_named("make_socket", "2", "socket");
+    is_named("make_socket", "3", "socket");
+    is_named("make_code", "3", "mmap");
+}
+
+static void a_thread_is_locked_alone_and_says_what_it_tried(void **state)
+{
+    (void)state;
+    tried("other_thread", "1", "exit code 42");
+    is_named("locked_thread", "1", "mmap");
 }
 
 static void without_a_lock_the_clock_is_there_and_with_no_clock_it_is_not(void **state)
@@ -269,6 +324,7 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(locks_are_as_tight_as_they_say),
         cmocka_unit_test(a_refused_call_is_named),
+        cmocka_unit_test(a_thread_is_locked_alone_and_says_what_it_tried),
         cmocka_unit_test(without_a_lock_the_clock_is_there_and_with_no_clock_it_is_not),
         cmocka_unit_test(locks_want_their_library),
         cmocka_unit_test(the_library_is_declared_as_it_is),
