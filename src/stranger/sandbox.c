@@ -97,23 +97,27 @@ static void name_calls(const at_seccomp *library)
     }
 }
 
-static void write_text(const char *text)
+static size_t append(char *line, size_t at, const char *text)
 {
-    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored;
+    const size_t length = strlen(text);
+    memcpy(line + at, text, length);
+    return at + length;
 }
 
-/* Says on standard error what the thread tried, and ends the process: the signal is blocked here, so that a second
- * refused call is its end, as if there were no handler. */
+/* Says on standard error what the thread tried, in one piece, for others may try it at the same time, and ends the
+ * process: the signal is blocked here, so that a second refused call is its end, as if there were no handler. */
 static void name_refused_call(int signal, siginfo_t *info, void *context)
 {
     const int number = info->si_syscall;
     const bool named = number >= 0 && number < CALLS_NAMED && call_name[number][0] != '\0';
+    char line[CALL_NAME_MAX + 64];
     (void)signal;
     (void)context;
-    write_text("system call ");
-    write_text(named ? call_name[number] : "of unknown name");
-    write_text(" is not allowed\n");
+    size_t length = append(line, 0, "system call ");
+    length = append(line, length, named ? call_name[number] : "of unknown name");
+    length = append(line, length, " is not allowed\n");
+    ssize_t ignored = write(STDERR_FILENO, line, length);
+    (void)ignored;
     (void)syscall(SYS_kill, 0, 0);
     _exit(SIGSYS);
 }

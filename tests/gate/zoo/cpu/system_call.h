@@ -3,7 +3,15 @@
 #define ZOO_CPU_SYSTEM_CALL_H
 
 #if defined(__x86_64__)
-enum { CALL_OPENAT = 257, CALL_FORK = 57, CALL_SOCKET = 41, CALL_CLOCK = 228, CALL_MMAP = 9, CALL_BRK = 12 };
+enum {
+    CALL_OPENAT = 257,
+    CALL_FORK = 57,
+    CALL_SOCKET = 41,
+    CALL_CLOCK = 228,
+    CALL_MMAP = 9,
+    CALL_BRK = 12,
+    CALL_WRITE = 1
+};
 
 static long system_call(long number, long a, long b, long c)
 {
@@ -26,7 +34,15 @@ static long map_memory(long bytes)
     return result;
 }
 #elif defined(__aarch64__)
-enum { CALL_OPENAT = 56, CALL_FORK = 220, CALL_SOCKET = 198, CALL_CLOCK = 113, CALL_MMAP = 222, CALL_BRK = 214 };
+enum {
+    CALL_OPENAT = 56,
+    CALL_FORK = 220,
+    CALL_SOCKET = 198,
+    CALL_CLOCK = 113,
+    CALL_MMAP = 222,
+    CALL_BRK = 214,
+    CALL_WRITE = 64
+};
 
 static long system_call(long number, long a, long b, long c)
 {
