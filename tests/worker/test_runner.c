@@ -6,14 +6,14 @@
 #include "base/status.h"
 #include "worker/runner.h"
 
-typedef struct errand {
+typedef struct handed {
     pthread_t where;
     int runs;
-} errand;
+} handed;
 
 static attune_status note(void *context)
 {
-    errand *on = context;
+    handed *on = context;
     on->where = pthread_self();
     ++on->runs;
     return ATTUNE_OK;
@@ -21,13 +21,13 @@ static attune_status note(void *context)
 
 static attune_status miss(void *context)
 {
-    return at_fail(ATTUNE_WRONG_RESULT, "number %d", ++((errand *)context)->runs);
+    return at_fail(ATTUNE_WRONG_RESULT, "number %d", ++((handed *)context)->runs);
 }
 
 static void work_runs_on_one_other_thread(void **state)
 {
     at_runner *runner;
-    errand on = {.runs = 0};
+    handed on = {.runs = 0};
     (void)state;
     assert_ok(at_runner_create(&runner));
     assert_ok(at_runner_do(runner, note, &on));
@@ -44,7 +44,7 @@ static void work_runs_on_one_other_thread(void **state)
 static void failures_come_back_with_their_words(void **state)
 {
     at_runner *runner;
-    errand on = {.runs = 0};
+    handed on = {.runs = 0};
     (void)state;
     assert_ok(at_runner_create(&runner));
     assert_fails(at_runner_do(runner, miss, &on), ATTUNE_WRONG_RESULT, "number 1");
@@ -55,7 +55,7 @@ static void failures_come_back_with_their_words(void **state)
 
 static void without_one_it_runs_here(void **state)
 {
-    errand on = {.runs = 0};
+    handed on = {.runs = 0};
     (void)state;
     assert_ok(at_runner_do(NULL, note, &on));
     assert_true(pthread_equal(on.where, pthread_self()));
