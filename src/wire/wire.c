@@ -182,7 +182,7 @@ json_t *at_wire_from_term(const attune_term *term)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------ */
 
-enum { CALL_SIZES = 8, TENSOR_NUMBERS = 5 };
+enum { CALL_SIZES = 8, CACHE_SIZES = 6, TENSOR_NUMBERS = 5 };
 
 /* The tensors of a call are objects by role: [address, stride of batch, of head, of sequence, dtype]. */
 static attune_status read_tensors(const json_t *tensors, attune_call *call)
@@ -204,6 +204,25 @@ static attune_status read_tensors(const json_t *tensors, attune_call *call)
     return ATTUNE_OK;
 }
 
+/* What only some problems have: left out where all of it is 0. */
+static attune_status read_cache(const json_t *object, attune_call *call)
+{
+    int64_t value[CACHE_SIZES];
+    json_t *cache;
+    if (json_object_get(object, "cache") == NULL) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_json_field(object, "call", "cache", JSON_ARRAY, &cache));
+    AT_FORWARD(read_integers(cache, "cache", CACHE_SIZES, value));
+    call->page_count = value[0];
+    call->page_table_width = value[1];
+    call->total_new = value[2];
+    call->states = value[3];
+    call->state_stride_o = value[4];
+    call->state_stride_lse = value[5];
+    return ATTUNE_OK;
+}
+
 attune_status at_wire_call(const json_t *object, attune_call *call)
 {
     json_t *sizes;
@@ -221,6 +240,7 @@ attune_status at_wire_call(const json_t *object, attune_call *call)
     call->total_q = value[5];
     call->total_kv = value[6];
     call->offset = value[7];
+    AT_FORWARD(read_cache(object, call));
     AT_FORWARD(at_wire_address(object, "workspace", &call->workspace));
     AT_FORWARD(at_wire_bytes(object, "workspace_bytes", SIZE_MAX, &call->workspace_bytes));
     AT_FORWARD(at_wire_address(object, "stream", &call->stream));
@@ -244,10 +264,16 @@ json_t *at_wire_from_call(const attune_call *call)
             return NULL;
         }
     }
-    return json_pack("{s:[I,I,I,I,I,I,I,I],s:I,s:I,s:I,s:o}", "sizes", (json_int_t)call->batch,
+    const bool has_cache = (call->page_count | call->page_table_width | call->total_new | call->states) != 0;
+    json_t *cache = !has_cache ? NULL
+                               : json_pack("[I,I,I,I,I,I]", (json_int_t)call->page_count,
+                                           (json_int_t)call->page_table_width, (json_int_t)call->total_new,
+                                           (json_int_t)call->states, (json_int_t)call->state_stride_o,
+                                           (json_int_t)call->state_stride_lse);
+    return json_pack("{s:[I,I,I,I,I,I,I,I],s:I,s:I,s:I,s:o,s:o*}", "sizes", (json_int_t)call->batch,
                      (json_int_t)call->heads_q, (json_int_t)call->heads_kv, (json_int_t)call->seqlen_q,
                      (json_int_t)call->seqlen_kv, (json_int_t)call->total_q, (json_int_t)call->total_kv,
                      (json_int_t)call->offset, "workspace", (json_int_t)(uintptr_t)call->workspace, "workspace_bytes",
                      (json_int_t)call->workspace_bytes, "stream", (json_int_t)(uintptr_t)call->stream, "tensors",
-                     tensors);
+                     tensors, "cache", cache);
 }

@@ -137,6 +137,12 @@ static attune_call call_of(const attune_args *args, void *stream)
                         .total_q = args->total_q,
                         .total_kv = args->total_kv,
                         .offset = args->offset,
+                        .page_count = args->page_count,
+                        .page_table_width = args->page_table_width,
+                        .total_new = args->total_new,
+                        .states = args->states,
+                        .state_stride_o = args->state_stride_o,
+                        .state_stride_lse = args->state_stride_lse,
                         .workspace = args->workspace,
                         .workspace_bytes = args->workspace_bytes,
                         .stream = stream};
