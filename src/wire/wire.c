@@ -265,11 +265,11 @@ json_t *at_wire_from_call(const attune_call *call)
         }
     }
     const bool has_cache = (call->page_count | call->page_table_width | call->total_new | call->states) != 0;
-    json_t *cache = !has_cache ? NULL
-                               : json_pack("[I,I,I,I,I,I]", (json_int_t)call->page_count,
-                                           (json_int_t)call->page_table_width, (json_int_t)call->total_new,
-                                           (json_int_t)call->states, (json_int_t)call->state_stride_o,
-                                           (json_int_t)call->state_stride_lse);
+    json_t *cache = !has_cache
+                        ? NULL
+                        : json_pack("[I,I,I,I,I,I]", (json_int_t)call->page_count, (json_int_t)call->page_table_width,
+                                    (json_int_t)call->total_new, (json_int_t)call->states,
+                                    (json_int_t)call->state_stride_o, (json_int_t)call->state_stride_lse);
     return json_pack("{s:[I,I,I,I,I,I,I,I],s:I,s:I,s:I,s:o,s:o*}", "sizes", (json_int_t)call->batch,
                      (json_int_t)call->heads_q, (json_int_t)call->heads_kv, (json_int_t)call->seqlen_q,
                      (json_int_t)call->seqlen_kv, (json_int_t)call->total_q, (json_int_t)call->total_kv,

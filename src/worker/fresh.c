@@ -64,9 +64,9 @@ void at_fresh_write(const at_transform_map *base, attune_role role, uint64_t key
     const unsigned char *from = of->tensor.data;
     change by;
     draw_change(base, of, key, &by);
-    for (int64_t batch = 0; batch < base->batch; ++batch) {
+    for (int64_t batch = 0; batch < of->batch; ++batch) {
         for (int64_t head = 0; head < of->heads; ++head) {
-            const int64_t other_batch = (batch + by.batch) % base->batch, other_head = (head + by.head) % of->heads;
+            const int64_t other_batch = (batch + by.batch) % of->batch, other_head = (head + by.head) % of->heads;
             for (int64_t row = 0; row < of->rows; ++row) {
                 write_row(&by, bytes, from + row_at(&of->tensor, other_batch, other_head, row),
                           (unsigned char *)to + row_at(&of->tensor, batch, head, row));
