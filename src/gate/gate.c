@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "core/problem.h"
 #include "gate/batch.h"
 #include "gate/gate_parts.h"
 #include "library/wisdom.h"
@@ -14,6 +15,12 @@
 
 static attune_status check_options(const at_gate_options *options)
 {
+    for (int i = 0; i < options->problem_count; ++i) {
+        const attune_problem *problem = &options->problem[i].problem;
+        AT_FAIL_IF(problem->op != ATTUNE_FORWARD, ATTUNE_UNSUPPORTED,
+                   "%s: the gate judges attention alone so far; `attune check` runs this operation's suite",
+                   at_op_name(problem->op));
+    }
     AT_FAIL_IF(options->candidate_count < 1, ATTUNE_INVALID_ARGUMENT, "no candidate is given");
     AT_FAIL_IF(options->problem_count < 1, ATTUNE_INVALID_ARGUMENT, "no problem is given");
     AT_FAIL_IF(!(options->must > 0 && options->must <= 100), ATTUNE_INVALID_ARGUMENT,
