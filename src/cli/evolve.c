@@ -187,6 +187,29 @@ static int run_job(at_judging *of)
     return at_judging_end(on->of.cli, status, printed, result.begun, result.exit_code);
 }
 
+/* What belongs to one kind of search says nothing to the other. */
+static attune_status check_kinds(const at_cli *cli)
+{
+    static const char *const of_parameters[] = {"--one",   "--exhaustive", "--refresh", "--budget",
+                                                "--seeds", "--fitness",    "--wisdom",  "--each"};
+    static const char *const of_code[] = {
+        "--proposals", "--proposer-budget", "--proposer-time", "--proposer-env", "--proposer-jail", "--level",
+        "--tune",      "--no-controls",     "--keep-comments", "--allow"};
+    const bool code = at_cli_given(cli, "--proposer");
+    for (size_t i = 0; code && i < sizeof of_parameters / sizeof of_parameters[0]; ++i) {
+        AT_FAIL_IF(at_cli_given(cli, of_parameters[i]), ATTUNE_INVALID_ARGUMENT,
+                   "--proposer searches code: %s says nothing to it", of_parameters[i]);
+    }
+    for (size_t i = 0; !code && i < sizeof of_code / sizeof of_code[0]; ++i) {
+        AT_FAIL_IF(at_cli_given(cli, of_code[i]), ATTUNE_INVALID_ARGUMENT,
+                   "%s belongs to a search for code: --proposer names who proposes it", of_code[i]);
+    }
+    const char *colon = code && cli->operand_count > 0 ? strrchr(cli->operand[0], ':') : NULL;
+    AT_FAIL_IF(colon != NULL && strchr(colon, '=') != NULL, ATTUNE_INVALID_ARGUMENT,
+               "%s: parameters are searched for each source anew; without them is needed", cli->operand[0]);
+    return ATTUNE_OK;
+}
+
 static attune_status read_code(at_judging *of)
 {
     for (int i = 1; i < of->cli->operand_count; ++i) {
@@ -227,6 +250,9 @@ static int run(const at_cli *cli)
     if (at_cli_given(cli, "--repeat") || at_cli_given(cli, "--blind")) {
         return at_cli_usage(cli, "%s belongs to `attune evolve replay`",
                             at_cli_given(cli, "--repeat") ? "--repeat" : "--blind");
+    }
+    if (check_kinds(cli) != ATTUNE_OK) {
+        return at_cli_usage(cli, "%s", attune_last_detail());
     }
     if (at_cli_given(cli, "--proposer") && cli->operand_count > 0) {
         return at_judging_run(cli, sizeof(at_judging), run_code);

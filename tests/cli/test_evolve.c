@@ -46,6 +46,24 @@ static void what_is_refused(void **state)
                    "EXP 4: fp32 needs at least degree 5");
 }
 
+static void what_is_refused_of_searches_for_code(void **state)
+{
+    (void)state;
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposals", "3"), AT_EXIT_USAGE, "--proposals belongs to");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", "x", "--refresh"), AT_EXIT_USAGE,
+                   "--refresh says nothing to it");
+    outcome_expect(COMMAND("evolve", "cpu_tiled:EXP=5", "--proposer", "x"), AT_EXIT_USAGE,
+                   "searched for each source anew");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", "x", "--proposals", "0"), AT_EXIT_USAGE,
+                   "--proposals is 0");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", "x", "--proposer-budget", "5eur"), AT_EXIT_USAGE,
+                   "2h, 90m, 30s, 5usd, 2Mtok");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", ""), AT_EXIT_USAGE, "a command is needed");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", "x", "--resume"), AT_EXIT_USAGE, "names its folder");
+    outcome_expect(COMMAND("evolve", "cpu_tilde", "--proposer", "x"), AT_EXIT_USAGE, "cpu_tilde");
+    outcome_expect(COMMAND("evolve", "replay", "/tmp"), AT_EXIT_USAGE, "about.json");
+}
+
 static void holds(const char *text, const char *words)
 {
     if (strstr(text, words) == NULL) {
@@ -115,6 +133,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(what_is_refused_of_searches_for_code),
         cmocka_unit_test(a_small_search),
         cmocka_unit_test(one_config_alone),
     };
