@@ -5,7 +5,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 BENCH  ?= b1,h8,s512,d64,fp32 b1,h8,s2048,d64,fp32,causal
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help deps deps-test configure build test wheel test-gpu gate evolve verify ratchet demo bench readme format lint install clean
+.PHONY: help deps deps-test configure build test test-python wheel test-gpu gate evolve verify ratchet demo bench readme format lint install clean
 
 help:
 	@echo "attune: fused attention that plans, proves and runs"
@@ -45,6 +45,10 @@ build: configure
 # The last lines are CTest's own account. Whatever can fail is a test of it: docs/maintaining.md lists them.
 test: deps-test build
 	@ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -LE tidy
+
+# The package's tests with a Python that has PyTorch and transformers: make test-python ATTUNE_PYTHON=/venv/bin/python
+test-python: build
+	@tests/python/run.sh $(BUILD)
 
 wheel: deps deps-test
 	@tools/wheel.sh . $(BUILD)
