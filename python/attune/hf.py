@@ -7,7 +7,7 @@ from attune.library import Error, Status
 
 def forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **options):
     """What transformers calls: query [batch, heads_q, seqlen_q, dim], key and value with heads_kv; gives O as
-    [batch, seqlen_q, heads_q, dim_v], and no weights. The mask, where there is one, says all of causality and window."""
+    [batch, seqlen_q, heads_q, dim_v], and no weights. A mask says all of causality and window."""
     if dropout:
         raise Error(Status.UNSUPPORTED, f"dropout is {dropout}: attune has none: use model.eval()")
     if is_causal is None:
