@@ -214,9 +214,9 @@ typedef enum attune_swizzle {
 #define ATTUNE_MAP_NAME_MAX 16
 
 /* A tensor map over the tensor of a role, dimensions innermost first: head_dim, sequence, head, batch (varlen:
- * head_dim, total rows, head; BIAS and MASK: key, query, head, batch; LSE: row, head, batch). Built at execute from the
- * call's pointers, sizes and strides; lands in args.map at the index that the source knows as ATTUNE_MAP_ and the map's
- * name: `&args.map[ATTUNE_MAP_K]`. */
+ * head_dim, total rows, head; pools: head_dim, row of a page, head, page; BIAS and MASK: key, query, head, batch; LSE:
+ * row, head, batch). Built at execute from the call's pointers, sizes and strides; lands in args.map at the index that
+ * the source knows as ATTUNE_MAP_ and the map's name: `&args.map[ATTUNE_MAP_K]`. */
 typedef struct attune_map {
     int32_t role;                   /* attune_role */
     int32_t swizzle;                /* attune_swizzle */

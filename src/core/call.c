@@ -203,9 +203,8 @@ static attune_status view_tensor(const struct check *check, int role, const at_s
 {
     const attune_tensor *tensor = &check->call->tensor[role];
     int64_t bytes = (int64_t)at_dtype_bytes(tensor->dtype);
+    *view = (struct view){.role = role, .begin = (uintptr_t)tensor->data};
     bool overflow = __builtin_mul_overflow(shape->row, bytes, &view->row);
-    view->role = role;
-    view->begin = (uintptr_t)tensor->data;
     view->span = view->row;
     for (int i = 0; i < AT_DIMENSIONS; ++i) {
         int64_t more;

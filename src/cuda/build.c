@@ -32,10 +32,11 @@ static attune_status add_features(at_build *build, uint32_t features)
     static const struct {
         uint32_t bit;
         const char *name;
-    } feature[] = {{ATTUNE_FEATURE_SOFTCAP, "SOFTCAP"}, {ATTUNE_FEATURE_BIAS, "BIAS"},
-                   {ATTUNE_FEATURE_MASK, "MASK"},       {ATTUNE_FEATURE_ALIBI, "ALIBI"},
-                   {ATTUNE_FEATURE_SINK, "SINK"},       {ATTUNE_FEATURE_SEQUSED, "SEQUSED"},
-                   {ATTUNE_FEATURE_VARLEN, "VARLEN"},   {ATTUNE_FEATURE_STRICT, "STRICT"}};
+    } feature[] = {
+        {ATTUNE_FEATURE_SOFTCAP, "SOFTCAP"}, {ATTUNE_FEATURE_BIAS, "BIAS"},     {ATTUNE_FEATURE_MASK, "MASK"},
+        {ATTUNE_FEATURE_ALIBI, "ALIBI"},     {ATTUNE_FEATURE_SINK, "SINK"},     {ATTUNE_FEATURE_SEQUSED, "SEQUSED"},
+        {ATTUNE_FEATURE_VARLEN, "VARLEN"},   {ATTUNE_FEATURE_STRICT, "STRICT"}, {ATTUNE_FEATURE_PAGED, "PAGED"},
+        {ATTUNE_FEATURE_PAGED_V, "PAGED_V"}, {ATTUNE_FEATURE_DRAFT, "DRAFT"}};
     for (unsigned i = 0; i < sizeof feature / sizeof feature[0]; ++i) {
         AT_FORWARD(add_option(build, "-DATTUNE_HAS_%s=%d", feature[i].name, (features & feature[i].bit) != 0));
     }
@@ -56,6 +57,7 @@ static attune_status add_problem(at_build *build, const attune_problem *problem)
     AT_FORWARD(add_option(build, "-DATTUNE_DTYPE=%d", (int)problem->dtype));
     AT_FORWARD(add_option(build, "-DATTUNE_HEAD_DIM_QK=%d", (int)problem->head_dim_qk));
     AT_FORWARD(add_option(build, "-DATTUNE_HEAD_DIM_V=%d", (int)problem->head_dim_v));
+    AT_FORWARD(add_option(build, "-DATTUNE_PAGE_SIZE=%d", (int)problem->page_size));
     AT_FORWARD(add_option(build, "-DATTUNE_OFFSET_KIND=%d", (int)problem->offset_kind));
     AT_FORWARD(add_option(build, "-DATTUNE_ALIGN=%d", at_problem_align(problem)));
     AT_FORWARD(add_window(build, problem));

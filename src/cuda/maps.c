@@ -13,6 +13,7 @@ static uint32_t extents_of(int role, const attune_args *args, bool varlen, int64
 {
     const bool of_query = role == ATTUNE_Q || role == ATTUNE_O || role == ATTUNE_DQ || role == ATTUNE_DO;
     const bool of_qk = role == ATTUNE_Q || role == ATTUNE_K || role == ATTUNE_DQ || role == ATTUNE_DK;
+    const bool pool = args->page_size > 0 && (role == ATTUNE_K || role == ATTUNE_V);
     const int64_t rows_q = varlen ? args->total_q : args->seqlen_q;
     const int64_t rows_kv = varlen ? args->total_kv : args->seqlen_kv;
     extent[3] = args->batch;
@@ -34,7 +35,11 @@ static uint32_t extents_of(int role, const attune_args *args, bool varlen, int64
     extent[0] = of_qk ? args->head_dim_qk : args->head_dim_v;
     extent[1] = of_query ? rows_q : rows_kv;
     extent[2] = of_query ? args->heads_q : args->heads_kv;
-    return varlen ? 3 : 4;
+    if (pool) {
+        extent[1] = args->page_size;
+        extent[3] = args->page_count;
+    }
+    return varlen && !pool ? 3 : 4;
 }
 
 at_map_shape at_map_shape_of(const attune_map *map, const attune_args *args, bool varlen)

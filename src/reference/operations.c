@@ -7,6 +7,7 @@
 #include "core/call.h"
 #include "core/problem.h"
 #include "reference/fill.h"
+#include "reference/values.h"
 
 /* ---- Append ----------------------------------------------------------------------------------------------------- */
 

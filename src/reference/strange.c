@@ -8,6 +8,7 @@
 #include "reference/chunks.h"
 #include "reference/fill.h"
 #include "reference/pages.h"
+#include "reference/values.h"
 
 static const float strangers[] = {NAN, INFINITY, -INFINITY};
 
