@@ -17,6 +17,10 @@
 
 /* The image serves every problem, so what is a macro elsewhere is read from args here. */
 #define ATTUNE_DTYPE 0
+#define ATTUNE_DTYPE_K 0
+#define ATTUNE_DTYPE_V 0
+#define ATTUNE_DTYPE_O 0
+#define ATTUNE_DTYPE_BIAS 0
 #define ATTUNE_ALIGN 16
 #define ATTUNE_OFFSET_KIND 0
 #define ATTUNE_WINDOW_LEFT 0
@@ -28,6 +32,8 @@
 #define ATTUNE_HAS_SINK 0
 #define ATTUNE_HAS_SEQUSED 0
 #define ATTUNE_HAS_VARLEN 0
+#define ATTUNE_HAS_PAGED 0
+#define ATTUNE_HAS_DRAFT 0
 #include "cutlass.h"
 #include "device/score.cuh"
 #include "device/softmax.cuh"

@@ -49,7 +49,8 @@ bool at_tiled_valid(const attune_problem *problem, const attune_target *target, 
     }
     /* Registers a thread holds at least: its parts of O and S, one step's operands, and the rest, which is more where
      * logits are more than dot products. */
-    bool adorned = problem->softcap > 0.0F || problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi;
+    bool adorned = problem->softcap > 0.0F || problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi ||
+                   problem->page_size > 0 || problem->draft_mask;
     bool masked = attune_is_causal(problem) || attune_is_windowed(problem) || problem->sink || problem->seqused_kv ||
                   problem->varlen;
     int32_t held = config->value[ROWS] * (columns + config->value[BLOCK_N] / LANES) + 8 * config->value[ROWS] +
@@ -83,11 +84,14 @@ static bool usable(const attune_problem *problem, const attune_target *target, c
     return smem_of(problem, config) <= target->smem_optin_bytes && at_tiled_valid(problem, target, config, NULL);
 }
 
-/* Whether blocks of this many query rows leave hardly any multiprocessor idle. */
+/* Whether blocks of this many query rows leave hardly any multiprocessor idle, nor most of themselves where queries are
+ * few. */
 static bool fills(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    int64_t tiles = (problem->seqlen_q + config->value[BLOCK_M] - 1) / config->value[BLOCK_M];
-    return tiles * problem->batch * problem->heads_q >= target->sm_count - target->sm_count / 8;
+    int32_t block_m = config->value[BLOCK_M];
+    int64_t tiles = (problem->seqlen_q + block_m - 1) / block_m;
+    bool tall = block_m > block_m_values[0] && block_m >= 2 * problem->seqlen_q;
+    return !tall && tiles * problem->batch * problem->heads_q >= target->sm_count - target->sm_count / 8;
 }
 
 bool at_tiled_heuristic(const attune_problem *problem, const attune_target *target, int32_t index,
@@ -129,10 +133,32 @@ static const attune_shipped shipped[] = {
     {"b1,h4,s256,d256,fp32,causal", ""},
     {"b2,h8,hkv2,s300,d80,dv48,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused", ""},
     {"b3,h4,s100,d5,fp16,causal,varlen=1,sink", ""},
+    {"b8,h32,hkv8,sq1,skv4096,d128,bf16,seqused,page=16", ""},
+    {"b4,h8,hkv2,sq8,skv300,d64,fp16,seqused,varlen=1,page=24,vtable,draft", ""},
+    {"b1,h8,sq300,skv300,d128,fp32,k=bf16,v=bf16,causal,window=64:0,page=1", ""},
     {NULL, NULL},
 };
 
-static const attune_capability can[] = {ATTUNE_CAN_FORWARD(80, ATTUNE_BIT(ATTUNE_STEP_KERNEL))};
+/* Caches in a row of their own: code for problems without them has no room for their roles. */
+static const attune_capability can[] = {
+    ATTUNE_CAN_FORWARD(80, ATTUNE_BIT(ATTUNE_STEP_KERNEL)),
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_FORWARD,
+     .dtypes_k = ATTUNE_DTYPES_FORWARD,
+     .dtypes_v = ATTUNE_DTYPES_FORWARD,
+     .dtypes_o = ATTUNE_DTYPES_FORWARD,
+     .dtypes_bias = ATTUNE_DTYPES_FORWARD,
+     .features = ATTUNE_FEATURES_FORWARD | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_PAGED_V | ATTUNE_FEATURE_DRAFT,
+     .offsets = ATTUNE_OFFSETS_FORWARD,
+     .biases = ATTUNE_BIASES_FORWARD,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {1, 256, 1},
+     .head_dim_v = {1, 256, 1},
+     .align = 1,
+     .arch_least = 80,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
 
 extern const attune_kernel at_kernel_tiled;
 const attune_kernel at_kernel_tiled = {

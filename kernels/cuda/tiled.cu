@@ -8,10 +8,14 @@
  * What it taught: once tiles are reused from shared memory, a scalar kernel is bound by shared-memory bandwidth, and
  * the ratio of FMAs to loads is set by the thread's register tile alone (ROWS x 4).
  *
+ * K and V may be pools of pages, and each of Q, K, V, O and the bias of a type of its own: what is loaded and stored is
+ * all that knows.
+ *
  * Non-finite keys and values that a row does not see leave no trace in it: hidden logits are -inf before the softmax;
  * and where a tile of V holds a non-finite value, products with hidden keys (marked by a negative zero in P) are left
  * out instead of multiplied by zero. */
 #include "device/guard.cuh"
+#include "device/pages.cuh"
 #include "device/schedule.cuh"
 #include "device/score.cuh"
 #include "device/softmax.cuh"
@@ -49,6 +53,21 @@ struct lane_state {
     float o[ROWS][columns * width];
     guards caught;
 };
+
+/* The tile of K or V from first_key on; returns whether all this thread saw was finite. NOTE: in one piece the stride
+ * is read where it is used, for code that was proven before there were pages stays as it is. */
+template <int role, int dim, int columns, int pitch, class T>
+ATTUNE_INLINE bool load_keys(const attune_args &args, const kv_rows<T> &from, int first_key,
+                             float (&tile)[BLOCK_N][pitch])
+{
+    if constexpr (!PAGED) {
+        return tile_load<BLOCK_N, dim, columns>(tile, from.origin, args.tensor[role].stride[ATTUNE_STRIDE_SEQ],
+                                                first_key, from.end);
+    }
+    return tile_fill<BLOCK_N, dim, columns>(
+        tile, [&](int r) { return kv_may_read(from, first_key + r) ? kv_row(args, from, first_key + r) : nullptr; },
+        [&](int r) { return kv_may_read(from, first_key + r); });
+}
 
 /* s[r][j] = q . k for the lane's rows and its keys lane, lane + 16, ... */
 ATTUNE_INLINE void dot_products(const Shared &shared, int row, int lane, float (&s)[ROWS][keys])
@@ -173,7 +192,7 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const
             continue;
         }
         float normaliser = online_normaliser(guard_denominator(state.caught, sum, lane == 0));
-        element *out = row_of<element>(args.tensor[ATTUNE_O], at.batch, w.head, at.first_q + query);
+        element_o *out = row_of<element_o>(args.tensor[ATTUNE_O], at.batch, w.head, at.first_q + query);
 #pragma unroll
         for (int c = 0; c < columns; ++c) {
             int column = (c * lanes + lane) * width;
@@ -186,7 +205,7 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const
 #pragma unroll
                 for (int i = 0; i < width; ++i) {
                     if (column + i < dim_v) {
-                        out[column + i] = from_float<element>(o[i] * normaliser);
+                        out[column + i] = from_float<element_o>(o[i] * normaliser);
                     }
                 }
             }
@@ -213,15 +232,14 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     key_range range = keys_seen_by_any(args, at, first_row, end_row - 1);
     int head_kv = w.head / ((int)args.heads_q / (int)args.heads_kv);
     const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
-    const element *k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
-    const element *v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
+    kv_rows<element_k> k = kv_rows_of<ATTUNE_K, element_k>(args, at, w.batch, head_kv, range.first, range.end);
+    kv_rows<element_v> v = kv_rows_of<ATTUNE_V, element_v>(args, at, w.batch, head_kv, range.first, range.end);
 
     lane_state state = {};
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         state.soft[r] = online_start(args, w.head, lane == 0);
     }
-    int kv_end = (int)at.length_kv;
     tile_load<BLOCK_M, dim_qk, pitch_qk - 4>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row,
                                              end_row);
     float s[ROWS][keys];
@@ -232,10 +250,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         stand_in(state.o);
     }
     for (int first_key = range.first / BLOCK_N * BLOCK_N; first_key < range.end; first_key += BLOCK_N) {
-        tile_load<BLOCK_N, dim_qk, pitch_qk - 4>(shared.k, k, args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
-                                                 first_key, kv_end);
-        bool finite = tile_load<BLOCK_N, dim_v, pitch_v>(shared.v, v, args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ],
-                                                         first_key, kv_end);
+        load_keys<ATTUNE_K, dim_qk, pitch_qk - 4>(args, k, first_key, shared.k);
+        bool finite = load_keys<ATTUNE_V, dim_v, pitch_v>(args, v, first_key, shared.v);
         bool careful = __syncthreads_or(!finite);
         if constexpr (with_qk) {
             dot_products(shared, row, lane, s);

@@ -5,20 +5,34 @@
 #include "core/descriptor.h"
 #include "core/problem.h"
 
-int at_args_roles(const attune_kernel *kernel)
+static int greater_of(int a, int b)
 {
-    static const int roles_of[] = {[ATTUNE_FORWARD] = ATTUNE_ROLES_FORWARD,
-                                   [ATTUNE_APPEND] = ATTUNE_SLOTS + 1,
-                                   [ATTUNE_MERGE] = ATTUNE_STATE_LSE + 1};
+    return a > b ? a : b;
+}
+
+/* How many roles what a row states may have. */
+static int roles_of(const attune_capability *can)
+{
+    static const int of_op[] = {[ATTUNE_FORWARD] = ATTUNE_ROLES_FORWARD,
+                                [ATTUNE_APPEND] = ATTUNE_SLOTS + 1,
+                                [ATTUNE_MERGE] = ATTUNE_STATE_LSE + 1};
     int most = ATTUNE_ROLES_FORWARD; /* the first of them, which every operation has */
+    for (size_t op = 0; op < sizeof of_op / sizeof of_op[0]; ++op) {
+        most = (can->ops & ATTUNE_BIT(op)) != 0 ? greater_of(most, of_op[op]) : most;
+    }
+    return (can->features & ATTUNE_FEATURES_CACHE) != 0 ? greater_of(most, ATTUNE_DRAFT_MASK + 1) : most;
+}
+
+int at_args_roles(const attune_kernel *kernel, const attune_problem *problem)
+{
+    const uint32_t features = at_problem_features(problem);
+    int most = ATTUNE_ROLES_FORWARD;
     for (int32_t i = 0; i < kernel->can_count; ++i) {
-        for (size_t op = 0; op < sizeof roles_of / sizeof roles_of[0]; ++op) {
-            const bool computes = (kernel->can[i].ops & ATTUNE_BIT(op)) != 0;
-            most = computes && roles_of[op] > most ? roles_of[op] : most;
+        const attune_capability *can = &kernel->can[i];
+        if (kernel->image == NULL && (can->ops & ATTUNE_BIT(problem->op)) != 0 && (features & ~can->features) == 0) {
+            return roles_of(can);
         }
-        most = (kernel->can[i].features & ATTUNE_FEATURES_CACHE) != 0 && most <= ATTUNE_DRAFT_MASK
-                   ? ATTUNE_DRAFT_MASK + 1
-                   : most;
+        most = greater_of(most, roles_of(can));
     }
     return most;
 }

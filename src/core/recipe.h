@@ -17,9 +17,10 @@ typedef struct at_recipe {
     bool delays; /* CUDA: code whose warps wait at random behind every barrier (cuda/delays.h); from a source only */
 } at_recipe;
 
-/* The shape of the attune_args that this kernel's code takes: how many tensors it has, by the operations that its table
- * states, how many maps, and its bytes. */
-int at_args_roles(const attune_kernel *kernel);
+/* The shape of the attune_args that a kernel's code takes: how many tensors it has, by the operations and features of
+ * the first row of its table that has the problem's, or, of an image, which is one for all problems, of any row; how
+ * many maps, and its bytes. */
+int at_args_roles(const attune_kernel *kernel, const attune_problem *problem);
 int at_args_maps(const attune_steps *steps);
 size_t at_args_bytes(int maps, int roles);
 

@@ -36,7 +36,7 @@ static attune_status add_features(at_build *build, uint32_t features)
         {ATTUNE_FEATURE_SOFTCAP, "SOFTCAP"}, {ATTUNE_FEATURE_BIAS, "BIAS"},     {ATTUNE_FEATURE_MASK, "MASK"},
         {ATTUNE_FEATURE_ALIBI, "ALIBI"},     {ATTUNE_FEATURE_SINK, "SINK"},     {ATTUNE_FEATURE_SEQUSED, "SEQUSED"},
         {ATTUNE_FEATURE_VARLEN, "VARLEN"},   {ATTUNE_FEATURE_STRICT, "STRICT"}, {ATTUNE_FEATURE_PAGED, "PAGED"},
-        {ATTUNE_FEATURE_PAGED_V, "PAGED_V"}, {ATTUNE_FEATURE_DRAFT, "DRAFT"}};
+        {ATTUNE_FEATURE_PAGED_V, "PAGED_V"}, {ATTUNE_FEATURE_DRAFT, "DRAFT"},   {ATTUNE_FEATURE_SLOTS, "SLOTS"}};
     for (unsigned i = 0; i < sizeof feature / sizeof feature[0]; ++i) {
         AT_FORWARD(add_option(build, "-DATTUNE_HAS_%s=%d", feature[i].name, (features & feature[i].bit) != 0));
     }
@@ -52,9 +52,22 @@ static attune_status add_window(at_build *build, const attune_problem *problem)
     return add_option(build, "-DATTUNE_WINDOW_RIGHT=%d", right);
 }
 
+static attune_status add_dtypes(at_build *build, const attune_problem *problem)
+{
+    static const struct {
+        int role;
+        const char *name;
+    } own[] = {{ATTUNE_K, "K"}, {ATTUNE_V, "V"}, {ATTUNE_O, "O"}, {ATTUNE_BIAS, "BIAS"}};
+    AT_FORWARD(add_option(build, "-DATTUNE_DTYPE=%d", (int)problem->dtype));
+    for (unsigned i = 0; i < sizeof own / sizeof own[0]; ++i) {
+        AT_FORWARD(add_option(build, "-DATTUNE_DTYPE_%s=%d", own[i].name, at_problem_dtype(problem, own[i].role)));
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status add_problem(at_build *build, const attune_problem *problem)
 {
-    AT_FORWARD(add_option(build, "-DATTUNE_DTYPE=%d", (int)problem->dtype));
+    AT_FORWARD(add_dtypes(build, problem));
     AT_FORWARD(add_option(build, "-DATTUNE_HEAD_DIM_QK=%d", (int)problem->head_dim_qk));
     AT_FORWARD(add_option(build, "-DATTUNE_HEAD_DIM_V=%d", (int)problem->head_dim_v));
     AT_FORWARD(add_option(build, "-DATTUNE_PAGE_SIZE=%d", (int)problem->page_size));
@@ -97,7 +110,7 @@ static attune_status add_options(at_build *build, const at_recipe *recipe, const
         AT_FORWARD(add_option(build, "-D%s=%d", kernel->params[i].name, (int)recipe->config.value[i]));
     }
     AT_FORWARD(add_option(build, "-DATTUNE_ARGS_MAPS=%d", at_args_maps(&recipe->steps)));
-    AT_FORWARD(add_option(build, "-DATTUNE_ARGS_ROLES=%d", at_args_roles(kernel)));
+    AT_FORWARD(add_option(build, "-DATTUNE_ARGS_ROLES=%d", at_args_roles(kernel, &recipe->problem)));
     return add_maps(build, &recipe->steps);
 }
 

@@ -5,7 +5,7 @@
 #include "base/digest.h"
 #include "core/recipe.h"
 
-enum { AT_BUILD_OPTIONS_MAX = 64, AT_BUILD_OPTION_BYTES = 96, AT_BUILD_HEADERS_MAX = 32 };
+enum { AT_BUILD_OPTIONS_MAX = 80, AT_BUILD_OPTION_BYTES = 96, AT_BUILD_HEADERS_MAX = 32 };
 
 /* The library's own sources and device headers; ended by a NULL name. Written by the build. */
 extern const at_embedded at_cuda_sources[];

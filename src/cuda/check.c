@@ -41,7 +41,7 @@ static attune_status check_entry(const at_cubin *cubin, const at_recipe *recipe,
                                  const attune_step_kernel *step, const at_sizes *largest, int64_t *smem)
 {
     const char *name = recipe->kernel->name;
-    const size_t bytes = at_args_bytes(at_args_maps(&recipe->steps), at_args_roles(recipe->kernel));
+    const size_t bytes = at_args_bytes(at_args_maps(&recipe->steps), at_args_roles(recipe->kernel, &recipe->problem));
     int64_t dynamic = 0;
     const at_cubin_entry *entry = at_cubin_find(cubin, step->entry);
     AT_FAIL_IF(entry == NULL, ATTUNE_COMPILE_ERROR, "%s: the code has no entry '%s'", name, step->entry);

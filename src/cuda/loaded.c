@@ -211,8 +211,6 @@ static attune_status place_blocks(at_cuda_loaded *loaded)
 {
     const size_t align = _Alignof(attune_args);
     const int count = loaded->base.steps.count;
-    loaded->maps = at_args_maps(&loaded->base.steps);
-    loaded->block_bytes = at_args_bytes(loaded->maps, at_args_roles(loaded->base.kernel));
     for (int i = 0; i < count; ++i) {
         const attune_step_kernel *step = &loaded->base.steps.step[i].as.kernel;
         if (loaded->step[i].kind == ATTUNE_STEP_KERNEL) {
@@ -275,6 +273,8 @@ attune_status at_cuda_load(at_device *base, const at_recipe *recipe, at_loaded *
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to load %s", recipe->kernel->name);
     made->base = (at_loaded){base, recipe->kernel, recipe->config, recipe->resources, recipe->steps, 0};
     made->varlen = recipe->problem.varlen != 0;
+    made->maps = at_args_maps(&recipe->steps);
+    made->block_bytes = at_args_bytes(made->maps, at_args_roles(recipe->kernel, &recipe->problem));
     attune_status status = load_into(device, recipe, made);
     if (status != ATTUNE_OK) {
         at_cuda_unload(&made->base);

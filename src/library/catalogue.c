@@ -11,7 +11,7 @@ extern const attune_kernel at_kernel_cpu_decode, at_kernel_cpu_bf16, at_kernel_c
 extern const attune_kernel at_kernel_wgmma_small, at_kernel_wgmma;
 extern const attune_kernel at_kernel_mma, at_kernel_wmma_ws, at_kernel_wmma, at_kernel_pipelined, at_kernel_tiled,
     at_kernel_guarded, at_kernel_minimal, at_kernel_cublas, at_kernel_cublas_qk, at_kernel_wmma_acc16,
-    at_kernel_cutlass;
+    at_kernel_cutlass, at_kernel_append, at_kernel_merge;
 
 /* Kernels that a build may have to do without. */
 static const struct {
@@ -38,6 +38,8 @@ const attune_kernel *const at_catalogue[] = {
     &at_kernel_wmma,
     &at_kernel_pipelined,
     &at_kernel_tiled,
+    &at_kernel_append, /* of other operations */
+    &at_kernel_merge,
     /* Behind the general one: raced, or asked for by name. The GEMMs keep S in a workspace that grows with its square.
      */
     &at_kernel_cublas,

@@ -196,6 +196,26 @@ static void args_are_as_large_as_they_need(void **state)
     assert_true(has(&build, "-DATTUNE_MAP_V=2"));
 }
 
+/* A kernel has the roles of the row of its table that has the problem's features: problems without caches have the code
+ * that they had before kernels knew any. */
+static void roles_are_those_of_the_problem_s_row(void **state)
+{
+    at_build build;
+    (void)state;
+    compile_of("tiled", "b1,h1,s32,d64,fp32", &build);
+    assert_true(has(&build, "-DATTUNE_ARGS_ROLES=12") && has(&build, "-DATTUNE_PAGE_SIZE=0"));
+    assert_true(has(&build, "-DATTUNE_HAS_PAGED=0") && has(&build, "-DATTUNE_HAS_DRAFT=0"));
+    compile_of("tiled", "b1,h1,sq4,skv32,d64,fp32,k=bf16,page=24,vtable,draft", &build);
+    assert_true(has(&build, "-DATTUNE_ARGS_ROLES=25") && has(&build, "-DATTUNE_PAGE_SIZE=24"));
+    assert_true(has(&build, "-DATTUNE_HAS_PAGED_V=1") && has(&build, "-DATTUNE_HAS_DRAFT=1"));
+    assert_true(has(&build, "-DATTUNE_DTYPE=0") && has(&build, "-DATTUNE_DTYPE_K=2") &&
+                has(&build, "-DATTUNE_DTYPE_V=0"));
+    compile_of("append", "append:b1,h1,sq1,skv32,d64,fp16,slots", &build);
+    assert_true(has(&build, "-DATTUNE_ARGS_ROLES=25") && has(&build, "-DATTUNE_HAS_SLOTS=1"));
+    compile_of("merge", "merge:b1,h1,sq1,d64,fp16,states=2", &build);
+    assert_true(has(&build, "-DATTUNE_ARGS_ROLES=31"));
+}
+
 static void a_source_that_is_not_there(void **state)
 {
     at_build build;
@@ -349,6 +369,7 @@ int main(void)
         cmocka_unit_test(compile_errors_are_quoted),
         cmocka_unit_test(a_new_role_changes_no_byte),
         cmocka_unit_test(args_are_as_large_as_they_need),
+        cmocka_unit_test(roles_are_those_of_the_problem_s_row),
         cmocka_unit_test(a_source_that_is_not_there),
         cmocka_unit_test(a_compiler_that_is_not_there),
         cmocka_unit_test(the_cache_is_used_and_distrusted),

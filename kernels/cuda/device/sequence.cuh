@@ -18,8 +18,8 @@ ATTUNE_INLINE T *row_of(const attune_tensor &tensor, attune_i64 batch, attune_i6
 
 /* One sequence of the batch: where its rows begin in Q (O, LSE) and in K (V), and how many there are. */
 struct sequence {
-    attune_i64 batch; /* what to address tensors with: 0 where they are packed */
-    attune_i64 first_q, first_kv;
+    attune_i64 batch;             /* what to address tensors with: 0 where they are packed */
+    attune_i64 first_q, first_kv; /* 0 where K and V are pools (pages.cuh) */
     attune_i64 length_q, length_kv;
     attune_i64 offset; /* query row i is at position i + offset */
 };
@@ -46,7 +46,9 @@ ATTUNE_INLINE sequence sequence_of(const attune_args &args, attune_i64 index)
 #if ATTUNE_HAS_VARLEN
     at.batch = 0;
     packed_rows(args.tensor[ATTUNE_CU_Q], index, args.seqlen_q, args.total_q, at.first_q, at.length_q);
+#if !ATTUNE_HAS_PAGED
     packed_rows(args.tensor[ATTUNE_CU_KV], index, args.seqlen_kv, args.total_kv, at.first_kv, at.length_kv);
+#endif
 #endif
 #if ATTUNE_HAS_SEQUSED
     at.length_kv = clamp_i64(static_cast<const attune_i32 *>(args.tensor[ATTUNE_USED_KV].data)[index], 0, at.length_kv);

@@ -1,6 +1,6 @@
 /* Which keys a query row sees. This is the one place that knows: the sequence's length, causality and windows, a mask,
- * a bias of -inf. Kernels ask for ranges of keys first (which tiles to visit, which of them to mask), and for a single
- * key where a range does not say it. */
+ * a bias of -inf, a draft. Kernels ask for ranges of keys first (which tiles to visit, which of them to mask), and for
+ * a single key where a range does not say it. */
 #ifndef DEVICE_VISIBILITY_CUH
 #define DEVICE_VISIBILITY_CUH
 
@@ -20,10 +20,11 @@ enum {
 };
 
 /* Keys that are hidden from every row need not lie behind the sequence's end: a mask or a bias of -inf hides them
- * anywhere, windows and offsets at either end. Their weight is 0, but 0 x NaN is NaN: a kernel that multiplies whole
- * tiles of V keeps such values out of them. With ATTUNE_OFFSET_KIND 0, bottom right, the last row sees the last key. */
+ * anywhere, a draft among the last 32, windows and offsets at either end. Their weight is 0, but 0 x NaN is NaN: a
+ * kernel that multiplies whole tiles of V keeps such values out of them. With ATTUNE_OFFSET_KIND 0, bottom right, the
+ * last row sees the last key. */
 enum {
-    HIDES_ANYWHERE = ATTUNE_HAS_MASK || ATTUNE_HAS_BIAS,
+    HIDES_ANYWHERE = ATTUNE_HAS_MASK || ATTUNE_HAS_BIAS || ATTUNE_HAS_DRAFT,
     HIDES_ENDS = WINDOWED || (CAUSAL && ATTUNE_OFFSET_KIND != 0)
 };
 
@@ -86,29 +87,52 @@ ATTUNE_INLINE bool hides_tile(int first_seen, int end_seen, int key, int keys)
 
 /* ---- Single keys ---- */
 
+/* A row of a draft: bit j says whether it sees key first + j, the last keys of the sequence being those of its queries;
+ * every key before `first` it sees. */
+struct draft_row {
+    int first; /* below 0 where there are fewer keys than queries */
+    unsigned bits;
+};
+
+/* That of query row `row`, which exists. */
+ATTUNE_INLINE draft_row draft_row_of(const attune_args &args, const sequence &at, attune_i64 row)
+{
+    return draft_row{(int)(at.length_kv - at.length_q),
+                     *row_of<const unsigned>(args.tensor[ATTUNE_DRAFT_MASK], at.batch, 0, at.first_q + row)};
+}
+
+ATTUNE_INLINE bool draft_sees(const draft_row &draft, int key)
+{
+    return key < draft.first || (draft.bits >> ((key - draft.first) & 31) & 1) != 0;
+}
+
 /* A query row, and its rows of what belongs to pairs of a query and a key. */
 struct query_row {
     int row;
     key_range keys;
     bool exists;
-    const element *bias;
+    const element_bias *bias;
     const unsigned char *mask;
     float slope;
+    draft_row draft;
 };
 
 ATTUNE_INLINE query_row query_row_of(const attune_args &args, const sequence &at, attune_i64 batch, attune_i64 head,
                                      attune_i64 row)
 {
-    query_row q = {(int)row, keys_seen(args, at, row), row < at.length_q, nullptr, nullptr, 0};
+    query_row q = {(int)row, keys_seen(args, at, row), row < at.length_q, nullptr, nullptr, 0, {}};
     if (q.exists) {
         if constexpr (ATTUNE_HAS_BIAS) {
-            q.bias = row_of<element>(args.tensor[ATTUNE_BIAS], batch, head, row);
+            q.bias = row_of<element_bias>(args.tensor[ATTUNE_BIAS], batch, head, row);
         }
         if constexpr (ATTUNE_HAS_MASK) {
             q.mask = row_of<unsigned char>(args.tensor[ATTUNE_MASK], batch, head, row);
         }
         if constexpr (ATTUNE_HAS_ALIBI) {
             q.slope = *row_of<float>(args.tensor[ATTUNE_SLOPES], 0, head, 0);
+        }
+        if constexpr (ATTUNE_HAS_DRAFT) {
+            q.draft = draft_row_of(args, at, row);
         }
     }
     return q;
@@ -124,6 +148,9 @@ ATTUNE_INLINE bool sees(const query_row &q, int key)
     }
     if constexpr (ATTUNE_HAS_BIAS) {
         seen = seen && to_float(q.bias[key]) != negative_infinity();
+    }
+    if constexpr (ATTUNE_HAS_DRAFT) {
+        seen = seen && draft_sees(q.draft, key);
     }
     return seen;
 }
