@@ -50,10 +50,25 @@ static void add_features(at_random *random, at_text *text)
     }
 }
 
+static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
+
+/* Caches, and tensors in a type of their own. Half of the terms are refused beside one another, and drawn again. */
+static void add_cache(at_random *random, bool append, at_text *text)
+{
+    static const char *const pages[] = {"", ",page=1", ",page=16", ",page=24,vtable"};
+    static const char *const appended[] = {",slots", ",seqused", ",seqused,varlen=2"};
+    at_text_add(text, "%s%s", pages[below(random, 4)], append ? appended[below(random, 3)] : "");
+    at_text_add(text, "%s", !append && below(random, 2) == 0 ? ",draft" : "");
+    for (const char *role = append ? "kv" : "kvo"; *role != '\0'; ++role) {
+        if (below(random, 4) == 0) {
+            at_text_add(text, ",%c=%s", *role, dtypes[below(random, 3)]);
+        }
+    }
+}
+
 /* A problem within the dims and dtypes of one row of the table; whether the rest is supported, the kernel says. */
 static bool draw_problem(at_random *random, const attune_kernel *kernel, attune_problem *problem)
 {
-    static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
     static const char *const shapes[] = {"b1,h8,s512", "b2,h8,hkv2,sq1,skv1024", "b1,h16,hkv4,sq300,skv130",
                                          "b1,h32,hkv8,s4096"};
     const attune_capability *can = &kernel->can[below(random, kernel->can_count)];
@@ -62,8 +77,20 @@ static bool draw_problem(at_random *random, const attune_kernel *kernel, attune_
     int32_t qk = draw_dim(random, &can->head_dim_qk);
     int32_t v = can->dims_equal != 0 || below(random, 2) == 0 ? qk : draw_dim(random, &can->head_dim_v);
     at_text_init_fixed(&text, words, sizeof words);
-    at_text_add(&text, "%s,d%d,dv%d,%s", shapes[below(random, 4)], (int)qk, (int)v, dtypes[below(random, 3)]);
-    add_features(random, &text);
+    if ((can->ops & ATTUNE_BIT(ATTUNE_MERGE)) != 0) {
+        at_text_add(&text, "merge:b2,h4,sq%d,d%d,%s,states=9,o=%s%s", (int)below(random, 20), (int)v,
+                    dtypes[below(random, 3)], dtypes[below(random, 3)], below(random, 2) == 0 ? ",sink" : "");
+    } else if ((can->ops & ATTUNE_BIT(ATTUNE_APPEND)) != 0) {
+        at_text_add(&text, "append:b2,h%d,sq3,skv100,d%d,dv%d,%s", (int)below(random, 9) + 1, (int)qk, (int)v,
+                    dtypes[below(random, 3)]);
+        add_cache(random, true, &text);
+    } else {
+        at_text_add(&text, "%s,d%d,dv%d,%s", shapes[below(random, 4)], (int)qk, (int)v, dtypes[below(random, 3)]);
+        add_features(random, &text);
+    }
+    if ((can->features & ATTUNE_FEATURE_DRAFT) != 0) {
+        add_cache(random, false, &text);
+    }
     return attune_problem_parse(words, problem) == ATTUNE_OK;
 }
 

@@ -3,7 +3,7 @@
 
 Host:    attune/ <- base <- core <- {reference, cpu, cuda} <- measure <- library <- peers <- wire <- stranger
          <- worker <- judge <- evidence <- gate <- evolve <- report <- cli
-Device:  args, ptx <- barrier <- {element, sequence, stage, tma} <- copy <- {tile, fragment, swizzle, wgmma}
+Device:  args, ptx <- barrier <- {element, sequence, stage, tma} <- copy <- {tile, fragment, swizzle, wgmma, pages}
          <- {softmax, exponential, visibility, schedule, guard} <- score <- {job, rows, key_loop, small} <- kernels
 Kernels include attune/kernel.h, what a sibling in their folder shares (NAME.h, NAME.cu) and system headers; device code
 includes nothing of the system's. What is built ahead (NAME.image.cu) may also include CUTLASS and its NAME.h.
@@ -19,7 +19,7 @@ RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"],
           "gate.h": ["attune.h"]}
 DEVICE = [["args", "ptx"], ["barrier", "warp_groups"], ["element", "sequence", "stage", "tma"], ["copy"],
-          ["tile", "fragment", "swizzle", "wgmma", "mma"],
+          ["tile", "fragment", "swizzle", "wgmma", "mma", "pages"],
           ["softmax", "exponential", "visibility", "schedule", "guard", "nonfinite"], ["score"],
           ["job", "rows", "key_loop", "small", "pairs"],
           ["static_max", "wgmma_block"], ["wgmma_consumer", "wgmma_producer"]]
