@@ -86,16 +86,6 @@ bool at_answer_facts_last(const char *text, size_t bytes, at_answer_facts *facts
 
 /* ---- Fences ------------------------------------------------------------------------------------------------------ */
 
-const char *at_answer_name(const char *name)
-{
-    static const char *const prefixes[] = {"./", "a/", "b/", "candidate/"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; ++i) {
-        size_t length = strlen(prefixes[i]);
-        name += strncmp(name, prefixes[i], length) == 0 ? length : 0;
-    }
-    return name;
-}
-
 /* One line of a text, without its end. */
 typedef struct line {
     const char *text;

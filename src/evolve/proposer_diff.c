@@ -60,6 +60,16 @@ bool at_answer_has_diff(const char *text, size_t bytes)
     return find_header(&on);
 }
 
+const char *at_answer_name(const char *name)
+{
+    static const char *const prefixes[] = {"./", "a/", "b/", "candidate/"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; ++i) {
+        size_t length = strlen(prefixes[i]);
+        name += strncmp(name, prefixes[i], length) == 0 ? length : 0;
+    }
+    return name;
+}
+
 /* ---- Hunks ------------------------------------------------------------------------------------------------------- */
 
 typedef struct hunk {
