@@ -102,7 +102,7 @@ static void shuffle(at_random *random, int32_t *pages, int64_t count)
 /* Each page that is somebody's is taken once, in random order. */
 static void fill_table(at_inputs *inputs, const attune_args *args, attune_role role, const int32_t *pages)
 {
-    static const int32_t nonsense[] = {2147480000, -1, INT32_MIN, INT32_MAX, 0};
+    static const int32_t nonsense[] = {2147480000, -1, INT32_MIN, INT32_MAX, 0}; /* the last may be a page */
     const attune_tensor *table = &inputs->call.tensor[role];
     int32_t *first_row = table->data;
     int64_t taken = 0;
@@ -112,10 +112,11 @@ static void fill_table(at_inputs *inputs, const attune_args *args, attune_role r
         int64_t first, end;
         pages_seen(args, b, &first, &end);
         for (int64_t c = 0; c < args->page_table_width; ++c) {
-            /* Rows to append are left out where their page is none. */
+            /* Rows to append are left out where their page is none; another sequence's would be written twice. */
             const bool left_out = args->total_new > 0 && (inputs->draw.seed + (uint64_t)(b + c)) % 16 == 0;
             const bool own = c >= first && c < end && !left_out;
-            row[c] = !own         ? nonsense[(uint64_t)(b + c + (int64_t)(inputs->draw.seed % 5)) % 5]
+            const uint64_t which = (uint64_t)(b + c + (int64_t)(inputs->draw.seed % 5));
+            row[c] = !own         ? nonsense[which % (left_out ? 4 : 5)]
                      : c < shared ? first_row[c]
                                   : pages[taken++];
         }
