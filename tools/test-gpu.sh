@@ -154,28 +154,47 @@ units() {
     done
 }
 
+# A problem of the kernel's operation, of the usual size.
+usual_problem() {
+    case $1 in
+    append) echo append:b16,h8,sq4,skv512,d128,bf16,seqused,varlen=1,page=16 ;;
+    merge) echo merge:b4,h8,sq64,d128,fp32,o=bf16,states=8,sink ;;
+    *) echo b1,h8,s512,d64,fp16 ;;
+    esac
+}
+
 suite() {
     for kernel in $kernels; do
-        step "$kernel: suite" "$attune" check --kernel "$kernel" --cases "${CASES:-100}" b1,h8,s512,d64,fp16
+        step "$kernel: suite" "$attune" check --kernel "$kernel" --cases "${CASES:-100}" "$(usual_problem "$kernel")"
     done
 }
 
 features() {
     for kernel in $kernels; do
         case $kernel in
-        tiled | guarded) step "$kernel: features" "$attune" check --kernel "$kernel" ;;
+        tiled | guarded | append | merge) step "$kernel: features" "$attune" check --kernel "$kernel" ;;
         esac
     done
 }
 
+# Problems that a kernel's configs are checked on.
+small_problems() {
+    case $1 in
+    append) echo append:b3,h8,sq5,skv60,d64,dv40,bf16,page=16,seqused append:b3,h1,sq5,skv60,d16,fp16,slots ;;
+    merge) echo merge:b2,h4,sq13,d64,fp32,states=4 merge:b2,h4,sq13,d16,fp32,states=4 ;;
+    *) echo b1,h4,s200,d64,fp16,causal b1,h4,s200,d64,fp16 ;;
+    esac
+}
+
 params() {
-    local kernel config problem found
+    local kernel config problem problems found
     for kernel in $kernels; do
+        read -ra problems <<< "$(small_problems "$kernel")"
         found=
         while read -r config problem; do
             found=yes
             step "$config" "$attune" check --kernel "$config" --cases 10 "$problem" < /dev/null
-        done < <(covering_configs "$kernel" b1,h4,s200,d64,fp16,causal b1,h4,s200,d64,fp16)
+        done < <(covering_configs "$kernel" "${problems[@]}")
         [ -n "$found" ] || missing "$kernel: attune info --kernel $kernel lists no config that fits"
     done
 }
@@ -378,13 +397,18 @@ judge_again() {
 # a warp group is a tile ahead, of wmma one with three tiles under way: small problems are planned without. Of wgmma also
 # head dim 256, where O leaves through tiles.
 sanitized() {
-    echo "$1 b1,h2,s100,d64,fp16"
+    case $1 in
+    append | merge) echo "$1 $(small_problems "$1" | cut -d ' ' -f 1)" ;;
+    *) echo "$1 b1,h2,s100,d64,fp16" ;;
+    esac
     if [ "$1" = wgmma_small ]; then
         local ahead=BLOCK_N=64,LOOPED=0,STEPS_PV=1,MIN_BLOCKS=1,PROGRAMMATIC=1,OVERLAP=1,LAZY=8,Q_REGISTERS=1
         echo "$1:ROWS=4,SPLITS=1,CLUSTER=1,STAGES=8,$ahead b1,h2,s500,d64,fp16,causal"
         echo "$1:ROWS=2,SPLITS=2,CLUSTER=2,STAGES=4,$ahead b1,h2,s500,d64,fp16,causal"
     elif [ "$1" = wgmma ]; then
         echo "$1 b1,h2,s300,d256,fp16"
+    elif [ "$1" = tiled ]; then
+        echo "$1 b2,h4,hkv2,sq5,skv90,d64,fp16,seqused,page=16,draft"
     elif [ "$1" = wmma ]; then
         echo "$1:WARPS=1,BLOCK_N=32,FRAGMENT_M=16,TENSOR_CORES=1,SPLITS=2,STAGES=3,LAZY=8 b1,h2,s300,d64,fp16,causal"
     fi

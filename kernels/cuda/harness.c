@@ -46,9 +46,9 @@ static attune_term blocks(void)
 {
     attune_term queries =
         attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_SEQLEN_Q));
-    attune_term keys = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_KV), attune_term_size(ATTUNE_SIZE_SEQLEN_KV));
+    attune_term keys = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_KV), attune_term_size(ATTUNE_SIZE_TOTAL_KV));
     attune_term rows =
-        attune_term_mul(attune_term_join(queries, ATTUNE_TERM_ADD, keys), attune_term_size(ATTUNE_SIZE_BATCH));
+        attune_term_join(attune_term_mul(queries, attune_term_size(ATTUNE_SIZE_BATCH)), ATTUNE_TERM_ADD, keys);
     attune_term wanted = attune_term_ceil_div(rows, attune_term_const(ROWS_LEAST));
     return attune_term_min(wanted, attune_term_const(BLOCKS_MOST));
 }

@@ -8,7 +8,8 @@
  * Q, K, V and O, and its right result is known from the base's: the same numbers, moved and with other signs.
  *
  * What the args mean here:
- *   batch, heads_q, heads_kv, seqlen_q, seqlen_kv   of the tensors (packed ones: one batch of all rows)
+ *   batch, heads_q, heads_kv, seqlen_q   of the tensors (packed ones: one batch of all rows)
+ *   seqlen_kv, total_kv   rows of K and V: of a sequence or a page, and of all of them
  *   tensor[Q], [K], [V]   the base set        tensor[O]   the base's validated result
  *   tensor[BIAS].data     u64 table: refill and touch: addresses of Q of each set, then of K, then of V, strides as the
  *                         base's; compare: addresses of outputs; poison: address and bytes of each range
@@ -98,6 +99,9 @@ ATTUNE_INLINE Place place_of(attune_i64 index, attune_i64 heads, attune_i64 rows
 /* The row of the base that is at `at` under the transform; `group` heads move together. */
 ATTUNE_INLINE Place source_of(const attune_args &args, const Transform &transform, Place at, attune_i64 heads)
 {
+    if (args.window_right == 0) { /* pages are more than batches, and stay */
+        return at;
+    }
     attune_i64 head = at.head + transform.head_kv * (heads / args.heads_kv); /* both moves stay below a whole turn */
     attune_i64 batch = at.batch + transform.batch;
     return {batch < args.batch ? batch : batch - args.batch, head < heads ? head : head - heads, at.row};
@@ -176,12 +180,13 @@ struct Work {
 ATTUNE_INLINE Work work_of(const attune_args &args, int role)
 {
     Work work;
-    work.heads = role == ATTUNE_Q || role == ATTUNE_O ? args.heads_q : args.heads_kv;
-    work.rows = role == ATTUNE_Q || role == ATTUNE_O ? args.seqlen_q : args.seqlen_kv;
+    bool of_query = role == ATTUNE_Q || role == ATTUNE_O;
+    work.heads = of_query ? args.heads_q : args.heads_kv;
+    work.rows = of_query ? args.seqlen_q : args.seqlen_kv;
     work.columns = role == ATTUNE_Q || role == ATTUNE_K ? args.head_dim_qk : args.head_dim_v;
     work.first = (attune_i64)blockIdx.x * WARPS + threadIdx.x / 32;
     work.step = (attune_i64)gridDim.x * WARPS;
-    work.end = args.batch * work.heads * work.rows;
+    work.end = work.heads * (of_query ? args.batch * work.rows : args.total_kv);
     return work;
 }
 

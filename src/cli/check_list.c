@@ -34,6 +34,13 @@ static const char *const built_in[] = {
     "b1,h2,s129,d256,fp16,layout=bshd",
     "b1,h2,s65,d1,dv3,fp32",
     "b3,h6,hkv2,sq33,skv90,d64,fp16,causal,window=40:5,softcap=8,bias=bx1,mask,alibi,sink,seqused,strict",
+    "b3,h8,hkv2,sq1,skv500,d128,bf16,seqused,page=16",
+    "b2,h4,hkv2,sq40,skv200,d40,fp16,causal,window=60:0,seqused,varlen=3,page=5,vtable,sink",
+    "b3,h8,hkv2,sq8,skv90,d64,fp16,seqused,varlen=5,page=64,draft",
+    "b2,h4,sq70,skv130,d64,fp32,k=bf16,v=fp16,causal,page=1",
+    "append:b3,h4,sq2,skv100,d64,dv40,bf16,page=16,slots",
+    "append:b5,h2,sq7,skv90,d16,fp32,k=fp16,seqused,varlen=2,page=5,vtable",
+    "merge:b2,h4,sq13,d64,fp32,o=bf16,states=4,sink",
 };
 enum { BUILT_IN = sizeof built_in / sizeof *built_in };
 
@@ -77,8 +84,18 @@ static bool is_listed(const at_check_list *list, const at_test_problem *test)
     return false;
 }
 
+static bool has_op(const attune_kernel *kernel, int32_t op)
+{
+    uint32_t ops = 0;
+    for (int32_t i = 0; i < kernel->can_count; ++i) {
+        ops |= kernel->can[i].ops;
+    }
+    return (ops & ATTUNE_BIT(op)) != 0;
+}
+
+/* *left_out counts what is not supported of an operation that the kernel has. */
 static attune_status add_supported(const attune_kernel *kernel, const attune_target *target, const char *text,
-                                   at_check_list *list)
+                                   at_check_list *list, int *left_out)
 {
     at_test_problem test;
     AT_FORWARD(at_test_problem_parse(text, &test));
@@ -86,6 +103,7 @@ static attune_status add_supported(const attune_kernel *kernel, const attune_tar
         return ATTUNE_OK;
     }
     bool supported = kernel == NULL || at_kernel_supports(kernel, &test.problem, target, NULL);
+    *left_out += !supported && has_op(kernel, test.problem.op);
     return supported ? add(list, &test) : ATTUNE_OK;
 }
 
@@ -96,7 +114,8 @@ static attune_status add_plain(const attune_kernel *kernel, const attune_target 
         char text[ATTUNE_PROBLEM_TEXT_MAX];
         (void)snprintf(text, sizeof text, "%s,%s,%s%s", shape[i % SHAPES], dim[i / SHAPES / MASKS / DTYPES],
                        dtype[i / SHAPES / MASKS % DTYPES], mask[i / SHAPES % MASKS]);
-        AT_FORWARD(add_supported(kernel, target, text, list));
+        int refused = 0;
+        AT_FORWARD(add_supported(kernel, target, text, list, &refused));
     }
     return ATTUNE_OK;
 }
@@ -105,10 +124,10 @@ attune_status at_check_list_built_in(const attune_kernel *kernel, const attune_t
                                      int *left_out)
 {
     *list = (at_check_list){0};
+    *left_out = 0;
     for (int i = 0; i < BUILT_IN; ++i) {
-        AT_FORWARD(add_supported(kernel, target, built_in[i], list));
+        AT_FORWARD(add_supported(kernel, target, built_in[i], list, left_out));
     }
-    *left_out = BUILT_IN - list->count;
     AT_FORWARD(add_plain(kernel, target, list));
     AT_FAIL_IF(list->count == 0, ATTUNE_UNSUPPORTED,
                "kernel %s supports none of the built-in problems: give one that it does", kernel->name);

@@ -116,9 +116,7 @@ static void fill_table(at_inputs *inputs, const attune_args *args, attune_role r
             const bool left_out = args->total_new > 0 && (inputs->draw.seed + (uint64_t)(b + c)) % 16 == 0;
             const bool own = c >= first && c < end && !left_out;
             const uint64_t which = (uint64_t)(b + c + (int64_t)(inputs->draw.seed % 5));
-            row[c] = !own         ? nonsense[which % (left_out ? 4 : 5)]
-                     : c < shared ? first_row[c]
-                                  : pages[taken++];
+            row[c] = !own ? nonsense[which % (left_out ? 4 : 5)] : c < shared ? first_row[c] : pages[taken++];
         }
     }
 }

@@ -71,9 +71,22 @@ static cuda_timing *of(at_timing *timing)
 
 /* ---- The harness ------------------------------------------------------------------------------------------------- */
 
+/* The harness moves elements of one type. */
+static attune_status check_types(const attune_problem *problem)
+{
+    for (int role = ATTUNE_K; role <= ATTUNE_O; ++role) {
+        const int its = at_problem_dtype(problem, role);
+        AT_FAIL_IF(its != problem->dtype, ATTUNE_UNSUPPORTED,
+                   "%s in %s beside %s: on CUDA only calls whose tensors have one type are timed by the gate",
+                   at_role_name(role), at_dtype_name(its), at_dtype_name(problem->dtype));
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status load_harness(cuda_timing *on)
 {
     attune_problem problem;
+    AT_FORWARD(check_types(&on->base.wanted.problem));
     AT_FORWARD(attune_problem_parse("b1,h1,s32,d64,fp32", &problem));
     problem.dtype = on->base.wanted.problem.dtype;
     for (int stage = 0; stage < STAGES; ++stage) {
@@ -98,6 +111,7 @@ static attune_args harness_args(const cuda_timing *on, const void *table, int64_
                         .seqlen_q = transformed->role[ATTUNE_Q].rows,
                         .seqlen_kv = transformed->role[ATTUNE_K].rows,
                         .total_q = entries,
+                        .total_kv = transformed->role[ATTUNE_K].batch * transformed->role[ATTUNE_K].rows,
                         .head_dim_qk = (attune_i32)transformed->role[ATTUNE_Q].columns,
                         .head_dim_v = (attune_i32)transformed->role[ATTUNE_O].columns,
                         .window_left = on->sets,
