@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from attune.attention import sdpa
 from attune.library import Error, Status
+from attune.packed import varlen
 from attune.plans import BoundCall, Context, Plan, plan
 
 if TYPE_CHECKING:
     from attune.command import bench, gate, info
 
-__all__ = ["BoundCall", "Context", "Error", "Plan", "Status", "bench", "gate", "info", "plan", "sdpa"]
+__all__ = ["BoundCall", "Context", "Error", "Plan", "Status", "bench", "gate", "info", "plan", "sdpa",
+           "varlen"]
 
 
 def __getattr__(name):

@@ -285,6 +285,8 @@ class Asked:
     def bind(self, align):
         problem, terms, device = self.problem(), self.terms, self.views["Q"].device
         problem.align = align if align < align_of(problem) else 0
+        if device is not None:
+            self.framework.check_planning(device)
         context = context_of("cpu" if device is None else f"cuda:{device}")
         plan = context.plan(problem, "estimate", terms["kernel"], flag("deterministic", terms["deterministic"]),
                             flag("batch_invariant", terms["batch_invariant"]))

@@ -142,6 +142,10 @@ class NumPy:
         return None
 
     @staticmethod
+    def check_planning(_):
+        pass
+
+    @staticmethod
     def room(count, _):
         """(what owns it, the address of `count` bytes at a multiple of 256), where `like` lies."""
         memory = sys.modules["numpy"].empty(count + 255, "u1")
@@ -236,6 +240,15 @@ class Torch:
         torch = sys.modules["torch"]
         raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
         return raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
+
+    @staticmethod
+    def check_planning(device):
+        """That plans can be made now: while a CUDA graph is captured, nothing can be compiled or loaded."""
+        cuda = sys.modules["torch"].cuda
+        with cuda.device(device):
+            if cuda.is_current_stream_capturing():
+                raise Error(Status.UNSUPPORTED, "a CUDA graph is being captured, and calls of this kind have no plan "
+                                                "yet: make one call before")
 
     @staticmethod
     def room(count, like):
@@ -352,6 +365,10 @@ class DLPack:
     @staticmethod
     def stream(_):
         return LEGACY_STREAM
+
+    @staticmethod
+    def check_planning(_):
+        pass
 
     @staticmethod
     def room(count, like):
