@@ -2,8 +2,8 @@
  *
  * A block copies HEADS heads of TOKENS new rows, K and V. Each thread has its parts of them, 16 bytes where rows allow,
  * on their way before it is known where they go: places are found meanwhile, one thread a row of K or of V, and handed
- * round in shared memory. Nothing is computed, so the latency of a small step is that of its longest chain: length,
- * table entry, store. */
+ * round in shared memory. Nothing is computed, so a small step takes as long as its longest chain: length, table entry,
+ * store; and that begins first, but where sequences are packed and looked for. */
 #include "device/pages.cuh"
 #include "device/schedule.cuh"
 
@@ -31,25 +31,8 @@ static_assert(2 * TOKENS <= ATTUNE_THREADS, "a thread for each row's place");
 /* ---- Places --------------------------------------------------------------------------------------------------------
  */
 
-/* Elements from the beginning of a cache to the row of its first head where a new row goes; below 0: it goes nowhere.
- */
-using place = attune_i64;
-
-ATTUNE_INLINE place place_in(const attune_tensor &cache, attune_i64 outer, attune_i64 row)
-{
-    return outer * cache.stride[ATTUNE_STRIDE_BATCH] + row * cache.stride[ATTUNE_STRIDE_SEQ];
-}
-
-ATTUNE_INLINE place place_of_slot(const attune_args &args, const attune_tensor &cache, attune_i64 token)
-{
-    const attune_i32 slot = static_cast<const attune_i32 *>(args.tensor[ATTUNE_SLOTS].data)[token];
-    const unsigned rows = PAGED ? PAGE_ROWS : (unsigned)args.seqlen_kv;
-    const attune_i64 outers = PAGED ? args.page_count : args.batch;
-    if (slot < 0 || rows == 0 || (unsigned)slot / rows >= outers) {
-        return -1;
-    }
-    return place_in(cache, (unsigned)slot / rows, (unsigned)slot % rows);
-}
+/* Whether sequences are packed, and a row's has to be looked for. */
+enum { BY_OWNER = ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SLOTS };
 
 /* The last sequence that begins at or before the row; the whole warp looks for it. NOTE: one step of a search of 32
  * sections takes as long as one of a search of two, and most batches are found in two steps. */
@@ -68,66 +51,72 @@ ATTUNE_INLINE int find_owner(const attune_args &args, attune_i64 token)
     return first;
 }
 
-/* At the end of its sequence, which is as long as USED_KV says with the new rows. */
-template <int role>
-ATTUNE_INLINE place place_by_length(const attune_args &args, const attune_tensor &cache, attune_i64 token,
-                                    attune_i64 owner)
+/* What a new row's place follows from. */
+struct asked {
+    attune_i64 owner;      /* its sequence, */
+    attune_i64 row, count; /* its number among the new ones of that, and how many there are */
+    attune_i32 answer;     /* its slot, or the length of its sequence with the new rows */
+};
+
+/* Begins to read; nobody waits for the answer yet. */
+ATTUNE_INLINE asked ask_place(const attune_args &args, attune_i64 token, attune_i64 owner)
 {
-    attune_i64 first = owner * args.seqlen_q, count = args.seqlen_q;
-    if constexpr (ATTUNE_HAS_VARLEN) {
-        packed_rows(args.tensor[ATTUNE_CU_Q], owner, args.seqlen_q, args.total_q, first, count);
+    asked of = {};
+    if constexpr (ATTUNE_HAS_SLOTS) {
+        of.answer = static_cast<const attune_i32 *>(args.tensor[ATTUNE_SLOTS].data)[token];
+    } else {
+        of.owner = BY_OWNER ? owner : (attune_i64)((attune_u64)token / (attune_u64)args.seqlen_q);
+        of.answer = static_cast<const attune_i32 *>(args.tensor[ATTUNE_USED_KV].data)[of.owner];
+        attune_i64 first = of.owner * args.seqlen_q;
+        of.count = args.seqlen_q;
+        if constexpr (BY_OWNER) {
+            packed_rows(args.tensor[ATTUNE_CU_Q], of.owner, args.seqlen_q, args.total_q, first, of.count);
+        }
+        of.row = token - first;
     }
-    const attune_i64 row = token - first;
-    const attune_i64 used = static_cast<const attune_i32 *>(args.tensor[ATTUNE_USED_KV].data)[owner];
-    const attune_i64 position = used - count + row;
-    if (row < 0 || row >= count || position < 0 || position >= args.seqlen_kv) {
+    return of;
+}
+
+/* Elements from the beginning of a cache to the row of its first head where a new row goes; below 0: it goes nowhere.
+ */
+using place = attune_i64;
+
+ATTUNE_INLINE place place_in(const attune_tensor &cache, attune_i64 outer, attune_i64 row)
+{
+    return outer * cache.stride[ATTUNE_STRIDE_BATCH] + row * cache.stride[ATTUNE_STRIDE_SEQ];
+}
+
+ATTUNE_INLINE place place_of_slot(const attune_args &args, const attune_tensor &cache, attune_i32 slot)
+{
+    const unsigned rows = PAGED ? PAGE_ROWS : (unsigned)args.seqlen_kv;
+    const attune_i64 outers = PAGED ? args.page_count : args.batch;
+    if (slot < 0 || rows == 0 || (unsigned)slot / rows >= outers) {
+        return -1;
+    }
+    return place_in(cache, (unsigned)slot / rows, (unsigned)slot % rows);
+}
+
+/* At the end of its sequence. */
+ATTUNE_INLINE place place_by_length(const attune_args &args, const attune_tensor &cache, bool is_key, const asked &of)
+{
+    const attune_i64 position = of.answer - of.count + of.row;
+    if (of.row < 0 || of.row >= of.count || position < 0 || position >= args.seqlen_kv) {
         return -1;
     }
     if constexpr (PAGED) { /* an entry that is no page is not taken for another: that one is somebody else's */
-        const attune_i32 page = page_table_of<role>(args, owner)[(unsigned)position / PAGE_ROWS];
+        const attune_i32 *table =
+            is_key ? page_table_of<ATTUNE_K>(args, of.owner) : page_table_of<ATTUNE_V>(args, of.owner);
+        const attune_i32 page = table[(unsigned)position / PAGE_ROWS];
         const bool in_pool = page >= 0 && page < args.page_count;
         return in_pool ? place_in(cache, page, (unsigned)position % PAGE_ROWS) : -1;
     }
-    return place_in(cache, owner, position);
+    return place_in(cache, of.owner, position);
 }
 
-template <int role> ATTUNE_INLINE place place_of(const attune_args &args, attune_i64 token, attune_i64 owner)
+ATTUNE_INLINE place place_of(const attune_args &args, bool is_key, const asked &of)
 {
-    const attune_tensor &cache = args.tensor[role];
-    return ATTUNE_HAS_SLOTS ? place_of_slot(args, cache, token) : place_by_length<role>(args, cache, token, owner);
-}
-
-struct Shared {
-    place k[TOKENS], v[TOKENS];
-    int owner[ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SLOTS ? TOKENS : 1];
-};
-static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
-
-/* Those of all rows of the block, of which there are `count`; when it returns, everybody may read them. */
-ATTUNE_INLINE void find_places(const attune_args &args, attune_i64 first, int count, Shared &shared)
-{
-    const int thread = (int)threadIdx.x;
-    if constexpr (ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SLOTS) {
-        for (int t = thread / 32; t < count; t += warps) {
-            shared.owner[t] = find_owner(args, first + t);
-        }
-        __syncthreads();
-    }
-    const int t = thread % TOKENS;
-    if (thread < 2 * TOKENS && t < count) {
-        attune_i64 owner = 0;
-        if constexpr (ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SLOTS) {
-            owner = shared.owner[t];
-        } else if constexpr (!ATTUNE_HAS_SLOTS) {
-            owner = (attune_i64)((attune_u64)(first + t) / (attune_u64)args.seqlen_q);
-        }
-        if (thread < TOKENS) {
-            shared.k[t] = place_of<ATTUNE_K>(args, first + t, owner);
-        } else {
-            shared.v[t] = place_of<ATTUNE_V>(args, first + t, owner);
-        }
-    }
-    __syncthreads();
+    const attune_tensor &cache = args.tensor[is_key ? ATTUNE_K : ATTUNE_V];
+    return ATTUNE_HAS_SLOTS ? place_of_slot(args, cache, of.answer) : place_by_length(args, cache, is_key, of);
 }
 
 /* ---- Copies --------------------------------------------------------------------------------------------------------
@@ -161,22 +150,43 @@ template <int bytes> ATTUNE_INLINE void store_part(char *to, const uint4 &x)
     }
 }
 
-/* Part `index` of the block's: neighbours are neighbours in a row. */
+/* A part of the block's: neighbours are neighbours in a row. */
 struct part {
-    int token, head, at; /* `at` counts the parts of K's row, then those of V's */
+    bool is_key, exists;
+    int token, head; /* of the block's */
+    unsigned at;     /* bytes from the beginning of its row */
 };
 
-ATTUNE_INLINE part part_of(int index)
+ATTUNE_INLINE part part_of(unsigned index, int tokens, int heads)
 {
-    const int row = index / head_parts;
-    return part{row / HEADS, row % HEADS, index % head_parts};
+    const unsigned row = index / head_parts, at = index % head_parts;
+    part p = {at < keys::parts, false, (int)(row / HEADS), (int)(row % HEADS), 0};
+    p.exists = p.token < tokens && p.head < heads;
+    p.at = p.is_key ? at * keys::bytes : (at - keys::parts) * values::bytes;
+    return p;
 }
 
-/* Where the part is in a tensor whose row of head 0 is so many elements from its beginning. */
-template <class of> ATTUNE_INLINE char *address(const attune_tensor &tensor, attune_i64 row, attune_i64 head, int at)
+/* Where a part is in a tensor, whose row of head 0 is so many elements from its beginning. */
+ATTUNE_INLINE char *address(const attune_tensor &tensor, const part &p, attune_i64 row, attune_i64 head)
 {
-    return static_cast<char *>(tensor.data) + (row + head * tensor.stride[ATTUNE_STRIDE_HEAD]) * of::element_bytes +
-           at * of::bytes;
+    return static_cast<char *>(tensor.data) +
+           (row + head * tensor.stride[ATTUNE_STRIDE_HEAD]) * (p.is_key ? keys::element_bytes : values::element_bytes) +
+           p.at;
+}
+
+struct Shared {
+    place at[2][TOKENS]; /* of V, of K */
+    int owner[BY_OWNER ? TOKENS : 1];
+};
+static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
+
+/* The sequences of the block's rows; all threads take part. */
+ATTUNE_INLINE void find_owners(const attune_args &args, attune_i64 first, int tokens, Shared &shared)
+{
+    for (int t = (int)threadIdx.x / 32; t < tokens; t += warps) {
+        shared.owner[t] = find_owner(args, first + t);
+    }
+    __syncthreads();
 }
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) append(const __grid_constant__ attune_args args)
@@ -187,42 +197,42 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) append(const __grid
     const int first_head = (int)blockIdx.y * HEADS;
     const int tokens = (int)min((attune_i64)TOKENS, args.total_new - first);
     const int heads = (int)min((attune_i64)HEADS, args.heads_kv - first_head);
-    const attune_tensor &new_k = args.tensor[ATTUNE_NEW_K], &new_v = args.tensor[ATTUNE_NEW_V];
+    const int thread = (int)threadIdx.x, token = thread % TOKENS;
+    const bool asks = thread < 2 * TOKENS && token < tokens, asks_key = thread < TOKENS;
+    asked of = {};
     uint4 x[thread_parts] = {};
     follow_launch();
+    if (!BY_OWNER && asks) {
+        of = ask_place(args, first + token, 0);
+    }
 #pragma unroll
     for (int i = 0; i < thread_parts; ++i) {
-        const part p = part_of((int)threadIdx.x + i * ATTUNE_THREADS);
-        if (p.token >= tokens || p.head >= heads) {
-            continue;
-        }
-        const attune_i64 row = first + p.token;
-        if (p.at < keys::parts) {
-            load_part<keys::bytes>(
-                address<keys>(new_k, row * new_k.stride[ATTUNE_STRIDE_SEQ], first_head + p.head, p.at), x[i]);
-        } else {
-            load_part<values::bytes>(
-                address<values>(new_v, row * new_v.stride[ATTUNE_STRIDE_SEQ], first_head + p.head, p.at - keys::parts),
-                x[i]);
+        const part p = part_of(threadIdx.x + i * ATTUNE_THREADS, tokens, heads);
+        const attune_tensor &from = args.tensor[p.is_key ? ATTUNE_NEW_K : ATTUNE_NEW_V];
+        const char *at = address(from, p, (first + p.token) * from.stride[ATTUNE_STRIDE_SEQ], first_head + p.head);
+        if (p.exists && (keys::bytes == values::bytes || p.is_key)) {
+            load_part<keys::bytes>(at, x[i]);
+        } else if (p.exists) {
+            load_part<values::bytes>(at, x[i]);
         }
     }
-    find_places(args, first, tokens, shared);
+    if constexpr (BY_OWNER) {
+        find_owners(args, first, tokens, shared);
+        of = ask_place(args, first + token, shared.owner[asks ? token : 0]);
+    }
+    if (asks) {
+        shared.at[asks_key][token] = place_of(args, asks_key, of);
+    }
+    __syncthreads();
 #pragma unroll
     for (int i = 0; i < thread_parts; ++i) {
-        const part p = part_of((int)threadIdx.x + i * ATTUNE_THREADS);
-        if (p.token >= tokens || p.head >= heads) {
-            continue;
-        }
-        const bool is_key = p.at < keys::parts;
-        const place to = is_key ? shared.k[p.token] : shared.v[p.token];
-        if (to < 0) {
-            continue;
-        }
-        if (is_key) {
-            store_part<keys::bytes>(address<keys>(args.tensor[ATTUNE_K], to, first_head + p.head, p.at), x[i]);
-        } else {
-            store_part<values::bytes>(
-                address<values>(args.tensor[ATTUNE_V], to, first_head + p.head, p.at - keys::parts), x[i]);
+        const part p = part_of(threadIdx.x + i * ATTUNE_THREADS, tokens, heads);
+        const place row = p.exists ? shared.at[p.is_key][p.token] : -1;
+        char *to = address(args.tensor[p.is_key ? ATTUNE_K : ATTUNE_V], p, row, first_head + p.head);
+        if (row >= 0 && (keys::bytes == values::bytes || p.is_key)) {
+            store_part<keys::bytes>(to, x[i]);
+        } else if (row >= 0) {
+            store_part<values::bytes>(to, x[i]);
         }
     }
 }
