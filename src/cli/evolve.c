@@ -12,7 +12,9 @@
 enum { REFRESH_RUNS = 8, BUDGET_S = 60 };
 
 static const at_option options[] = {
-    {"--budget", "BUDGET", NULL, "of each problem's search: 10m, 90s, 1h or 200runs; default 60s, of --refresh 8runs"},
+    {"--budget", "BUDGET", NULL,
+     "of each problem's search: 10m, 90s, 1h or 200runs; default 60s, of --refresh 8runs; of "
+     "--proposer: time for each arm"},
     {"--strategy", "NAME", "surrogate generations random", "how candidates are chosen; default surrogate"},
     {"--fitness", "WHAT", "time composite", "what the strategy goes by; the race goes by time. Default time"},
     {"--exhaustive", NULL, NULL, "every candidate instead of a strategy's, all as carefully: ground truth"},
@@ -190,8 +192,8 @@ static int run_job(at_judging *of)
 /* What belongs to one kind of search says nothing to the other. */
 static attune_status check_kinds(const at_cli *cli)
 {
-    static const char *const of_parameters[] = {"--one",   "--exhaustive", "--refresh", "--budget",
-                                                "--seeds", "--fitness",    "--wisdom",  "--each"};
+    static const char *const of_parameters[] = {"--one",     "--exhaustive", "--refresh", "--seeds",
+                                                "--fitness", "--wisdom",     "--each"};
     static const char *const of_code[] = {
         "--proposals", "--proposer-budget", "--proposer-time", "--proposer-env", "--proposer-jail", "--level",
         "--tune",      "--no-controls",     "--keep-comments", "--allow"};

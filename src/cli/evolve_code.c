@@ -43,7 +43,7 @@ typedef struct code_job {
  */
 
 /* One part of --proposer-budget: "2h", "90m", "30s", "5usd", "2Mtok". */
-static attune_status read_part(const char *text, size_t length, at_code_budget *budget)
+static attune_status read_part(const char *name, const char *text, size_t length, at_code_budget *budget)
 {
     const struct {
         const char *unit;
@@ -59,16 +59,26 @@ static attune_status read_part(const char *text, size_t length, at_code_budget *
     for (size_t i = 0; digits > 0 && i < sizeof units / sizeof units[0]; ++i) {
         if (strcmp(part + digits, units[i].unit) == 0) {
             double value;
-            AT_FORWARD(at_parse_double("--proposer-budget", number, &value));
-            AT_FAIL_IF(value <= 0 || value > 1e6, ATTUNE_INVALID_ARGUMENT, "--proposer-budget %s: above 0, at most 1e6",
-                       part);
+            AT_FORWARD(at_parse_double(name, number, &value));
+            AT_FAIL_IF(value <= 0 || value > 1e6, ATTUNE_INVALID_ARGUMENT, "%s %s: above 0, at most 1e6", name, part);
             *units[i].to = value * units[i].times;
             return ATTUNE_OK;
         }
     }
     return at_fail(ATTUNE_INVALID_ARGUMENT,
-                   "--proposer-budget %s: numbers with units are needed, commas between: 2h, 90m, 30s, 5usd, 2Mtok",
-                   part);
+                   "%s %s: numbers with units are needed, commas between: 2h, 90m, 30s, 5usd, 2Mtok", name, part);
+}
+
+/* --budget: 4m, 90s, 1h. */
+static attune_status read_time(const at_cli *cli, at_code_budget *budget)
+{
+    const char *text = at_cli_text(cli, "--budget");
+    at_code_budget read = {.seconds = 0};
+    AT_FORWARD(text != NULL ? read_part("--budget", text, strlen(text), &read) : ATTUNE_OK);
+    AT_FAIL_IF(text != NULL && read.seconds <= 0, ATTUNE_INVALID_ARGUMENT,
+               "--budget %s: of a search for code a time is needed: 4m, 90s, 1h; --proposals counts", text);
+    budget->all_s = read.seconds;
+    return ATTUNE_OK;
 }
 
 static attune_status read_budget(const at_cli *cli, at_code_budget *budget)
@@ -77,9 +87,10 @@ static attune_status read_budget(const at_cli *cli, at_code_budget *budget)
     AT_FORWARD(at_cli_integer(cli, "--proposals", 1, 100000, PROPOSALS, &proposals));
     AT_FORWARD(at_cli_number(cli, "--proposer-time", 1, 1e6, 600, &budget->each_s));
     budget->proposals = (int)proposals;
+    AT_FORWARD(read_time(cli, budget));
     for (const char *at = at_cli_text(cli, "--proposer-budget"); at != NULL && *at != '\0';) {
         size_t length = strcspn(at, ",");
-        AT_FORWARD(read_part(at, length, budget));
+        AT_FORWARD(read_part("--proposer-budget", at, length, budget));
         at += length + (at[length] == ',');
     }
     return ATTUNE_OK;
@@ -127,6 +138,8 @@ static attune_status read_options(code_job *on)
     code->resume = at_cli_given(cli, "--resume");
     AT_FAIL_IF(code->resume && code->folder == NULL, ATTUNE_INVALID_ARGUMENT,
                "--resume goes on with a ledger: --ledger names its folder");
+    AT_FAIL_IF(code->limit_s > 0 && code->folder == NULL, ATTUNE_INVALID_ARGUMENT,
+               "--limit leaves a search that is gone on with: --ledger names its folder");
     read_command(on);
     return at_command_proposer_check(&on->command);
 }
@@ -226,6 +239,10 @@ static void fill_start(code_job *on)
     (void)snprintf(start->strategy, sizeof start->strategy, "code");
     start->seed = code->seed;
     (void)snprintf(start->budget, sizeof start->budget, "%d proposals", code->budget.proposals);
+    if (code->budget.all_s > 0) {
+        (void)snprintf(start->budget, sizeof start->budget, "%d proposals, %g s", code->budget.proposals,
+                       code->budget.all_s);
+    }
     (void)snprintf(start->policy, sizeof start->policy,
                    "level %s, %d measurements of parameters for each source, %s; %g s, %g usd, %g tokens; %s",
                    at_names_of_levels[code->level], code->tune_runs, code->controls ? "controls" : "no controls",
@@ -252,6 +269,10 @@ static void on_event(void *self, const at_event *event, const at_lineage *lineag
 static void say_result(const code_job *on, const at_code_result *result)
 {
     FILE *out = at_cli_format(on->cli) == AT_FORMAT_TEXT ? on->cli->out : on->cli->err;
+    if (result->unfinished) {
+        (void)fprintf(out, "unfinished: the limit came; --resume goes on\n");
+        return;
+    }
     if (result->winner == 0) {
         (void)fprintf(out, "no gain: the first source stays\n");
         return;
@@ -308,7 +329,7 @@ static attune_status run_search(code_job *on, int *exit_code)
     at_sources_free(&winner);
     say_result(on, &result);
     bool unproven = result.winner > 0 && on->code.prove && !result.proven;
-    *exit_code = result.wrong ? WRONG : unproven ? UNPROVEN : FINE;
+    *exit_code = result.wrong ? WRONG : unproven || result.unfinished ? UNPROVEN : FINE;
     return status;
 }
 

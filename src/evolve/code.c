@@ -21,7 +21,18 @@ static bool is_spent(const at_code *on, at_code_arm arm)
     return on->result->proposals[arm] >= budget->proposals || (budget->seconds > 0 && on->spent_s >= budget->seconds) ||
            (budget->usd > 0 && on->spent_usd >= budget->usd) ||
            (budget->tokens > 0 && on->spent_tokens >= budget->tokens) ||
-           (on->options->limit_s > 0 && on->at_s >= on->options->limit_s);
+           (budget->all_s > 0 && on->at_s - on->began_s >= budget->all_s);
+}
+
+/* Whether what comes next would end after the limit. What is recorded takes no time. */
+static bool is_late(at_code *on)
+{
+    const at_code_machine *machine = &on->options->machine;
+    const bool recorded = on->before != NULL && on->next < on->before->count;
+    on->result->unfinished =
+        on->result->unfinished || (on->options->limit_s > 0 && !recorded &&
+                                   machine->seconds(machine->self) + on->longest_s >= on->options->limit_s);
+    return on->result->unfinished;
 }
 
 /* Until the budget is spent, or the proposer said three times in a row that it has nothing more. */
@@ -31,11 +42,14 @@ static attune_status run_arm(at_code *on, at_code_arm arm)
     on->random = at_random_seed(on->options->seed, 0x636f6465 + (uint64_t)arm);
     on->spent_s = on->spent_usd = on->spent_tokens = 0;
     on->measured = 0;
-    for (int nothings = 0; !is_spent(on, arm) && nothings < NOTHINGS;) {
+    on->began_s = on->at_s;
+    for (int nothings = 0; !is_spent(on, arm) && nothings < NOTHINGS && !is_late(on);) {
         bool none = false;
+        const double began_s = on->at_s;
         AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
         AT_FORWARD(at_code_propose(on, arm, &none));
         nothings = none ? nothings + 1 : 0;
+        on->longest_s = fmax(on->longest_s, on->at_s - began_s);
     }
     return ATTUNE_OK;
 }
@@ -63,9 +77,12 @@ static attune_status run_controls(at_code *on)
 {
     const int measured = on->measured + on->options->tune_runs;
     on->measured = 0;
+    if (is_late(on)) {
+        return ATTUNE_OK;
+    }
     AT_FORWARD(run_parameters(on, measured));
     AT_FORWARD(run_arm(on, AT_ARM_SAMPLES));
-    return run_arm(on, AT_ARM_REFINEMENT);
+    return is_late(on) ? ATTUNE_OK : run_arm(on, AT_ARM_REFINEMENT);
 }
 
 static attune_status run_first(at_code *on)
@@ -129,7 +146,7 @@ static attune_status ask_final(at_code *on, last *to)
     double at_s = event.at_s;
     if (!recalled) {
         AT_FORWARD(on->options->machine.final(on->options->machine.self, side, to->count, to->said));
-        at_s = on->options->machine.seconds(on->options->machine.self);
+        at_s = at_code_now(on);
     }
     for (int i = 0; i < to->count; ++i) {
         bool more = recalled;
@@ -211,7 +228,7 @@ static attune_status prove(at_code *on)
     if (!recalled) {
         const at_code_side winner = at_code_side_of(on, on->result->winner), first = at_code_side_of(on, 0);
         AT_FORWARD(on->options->machine.prove(on->options->machine.self, &winner, &first, &event.as.gate));
-        event.at_s = on->options->machine.seconds(on->options->machine.self);
+        event.at_s = at_code_now(on);
     }
     AT_FORWARD(at_code_write(on, &event, recalled));
     on->result->proven = event.as.gate.right == AT_PASS;
@@ -222,6 +239,9 @@ static attune_status prove(at_code *on)
 
 attune_status at_code_final(at_code *on)
 {
+    if (is_late(on)) {
+        return ATTUNE_OK;
+    }
     last *of = calloc(1, sizeof *of);
     AT_FAIL_IF(of == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a final");
     choose_finalists(on, of);
@@ -229,7 +249,7 @@ attune_status at_code_final(at_code *on)
     status = status == ATTUNE_OK && of->count > 1 ? weigh_final(on, of) : status;
     free(of);
     AT_FORWARD(status);
-    return on->result->winner > 0 && on->options->prove ? prove(on) : ATTUNE_OK;
+    return on->result->winner > 0 && on->options->prove && !is_late(on) ? prove(on) : ATTUNE_OK;
 }
 
 /* ---- The whole ----------------------------------------------------------------------------------------------------
@@ -259,7 +279,7 @@ static attune_status run_all(at_code *on, at_sources *winner)
     const at_program *best = &on->lineage.program[on->result->winner];
     (void)snprintf(on->result->config, sizeof on->result->config, "%s", best->config);
     memcpy(on->result->champion, on->lineage.champion, sizeof on->result->champion);
-    AT_FORWARD(write_end(on));
+    AT_FORWARD(on->result->unfinished ? ATTUNE_OK : write_end(on));
     on->result->replayed = on->options->replay != NULL && on->next == on->before->count;
     return winner != NULL ? at_sources_copy(&best->sources, winner) : ATTUNE_OK;
 }

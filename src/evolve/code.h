@@ -39,8 +39,9 @@ typedef struct at_code_machine {
 /* What proposers may cost, all arms by themselves; 0: no limit. */
 typedef struct at_code_budget {
     int proposals;
-    double seconds, usd, tokens;
-    double each_s; /* for one proposal */
+    double seconds, usd, tokens; /* the proposer's own */
+    double all_s;                /* of proposer and machine together */
+    double each_s;               /* for one proposal */
 } at_code_budget;
 
 /* Called when something happens; may be NULL. */
@@ -71,7 +72,7 @@ typedef struct at_code_options {
     bool keep_comments; /* in parents/ */
     bool prove;
     const char *allow; /* words that at_sources_scan lets through */
-    double limit_s;    /* no proposal is asked for after it; 0: none */
+    double limit_s;    /* nothing is begun that would end later, by the machine's clock; 0: no limit */
     uint64_t seed;
     const char *folder; /* of ledger and answers; NULL: nothing is kept */
     bool resume;
@@ -89,6 +90,7 @@ typedef struct at_code_result {
     double gain;                /* the first source's time / the winner's, in the final; 1 where it stays */
     double gain_low, gain_high;
     char config[AT_KERNEL_TEXT_MAX];
+    bool unfinished;    /* the limit came: a run that has a folder can be gone on with */
     bool proven, wrong; /* the gate's word on the winner */
     bool replayed;      /* to the end, and every decision was the recorded one */
     char why[AT_CODE_WHY_MAX];

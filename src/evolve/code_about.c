@@ -33,8 +33,8 @@ static const at_field of_asked[] = {
     REAL(seconds, "seconds"),
     REAL(usd, "usd"),
     REAL(tokens, "tokens"),
+    REAL(all_s, "all_s"),
     REAL(each_s, "each_s"),
-    REAL(limit_s, "limit_s"),
     AT_FIELD(AT_FIELD_SEED, at_code_asked, seed, "seed"),
     {.key = NULL},
 };
@@ -57,8 +57,8 @@ static void take(const at_code_options *options, at_code_asked *asked)
                              .seconds = options->budget.seconds,
                              .usd = options->budget.usd,
                              .tokens = options->budget.tokens,
+                             .all_s = options->budget.all_s,
                              .each_s = options->budget.each_s,
-                             .limit_s = options->limit_s,
                              .seed = options->seed};
     (void)snprintf(asked->problems, sizeof asked->problems, "%s", options->about.problems);
     (void)snprintf(asked->machine, sizeof asked->machine, "%s", options->about.machine);
@@ -111,14 +111,18 @@ void at_code_about_use(const at_code_asked *asked, at_code_options *options)
     options->about.device = asked->device;
     options->about.cuda = asked->cuda;
     options->level = (at_task_level)asked->level;
-    options->budget = (at_code_budget){asked->proposals, asked->seconds, asked->usd, asked->tokens, asked->each_s};
+    options->budget = (at_code_budget){.proposals = asked->proposals,
+                                       .seconds = asked->seconds,
+                                       .usd = asked->usd,
+                                       .tokens = asked->tokens,
+                                       .all_s = asked->all_s,
+                                       .each_s = asked->each_s};
     options->tune_runs = asked->tune_runs;
     options->controls = asked->controls;
     options->keep_comments = asked->keep_comments;
     options->prove = asked->prove;
     options->no_repairs = asked->no_repairs;
     options->allow = asked->allow;
-    options->limit_s = asked->limit_s;
     options->seed = asked->seed;
 }
 

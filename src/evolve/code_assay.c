@@ -47,7 +47,7 @@ static attune_status make(at_code *on, int id, at_event_made *made)
         const at_code_side side = at_code_side_of(on, id);
         event.as.made = (at_event_made){.id = id};
         AT_FORWARD(on->options->machine.make(on->options->machine.self, &side, &event.as.made));
-        event.at_s = on->options->machine.seconds(on->options->machine.self);
+        event.at_s = at_code_now(on);
     }
     AT_FORWARD(at_code_write(on, &event, recalled));
     *made = event.as.made;
@@ -63,7 +63,7 @@ attune_status at_code_tune(at_code *on, int id, int runs)
         const at_code_side side = at_code_side_of(on, id);
         event.as.tuned = (at_event_tuned){.id = id};
         AT_FORWARD(on->options->machine.tune(on->options->machine.self, &side, runs, &event.as.tuned));
-        event.at_s = on->options->machine.seconds(on->options->machine.self);
+        event.at_s = at_code_now(on);
     }
     AT_FORWARD(at_code_write(on, &event, recalled));
     at_program *program = &on->lineage.program[id];
@@ -83,7 +83,7 @@ static attune_status duel(at_code *on, int id, int against, int round, at_event_
         const at_code_side side = at_code_side_of(on, id), champion = at_code_side_of(on, against);
         event.as.duel = (at_event_duel){.id = id, .against = against};
         AT_FORWARD(on->options->machine.duel(on->options->machine.self, &side, &champion, round, &event.as.duel));
-        event.at_s = on->options->machine.seconds(on->options->machine.self);
+        event.at_s = at_code_now(on);
     }
     AT_FORWARD(at_code_write(on, &event, recalled));
     *fought = event.as.duel;

@@ -139,6 +139,7 @@ static attune_status open_before(at_code *on, const char *path)
 {
     AT_FAIL_IF(on->before->count == 0, ATTUNE_CORRUPT, "%s holds no search", path);
     on->next = 1;
+    on->before_s = on->before->event[on->before->count - 1].at_s;
     return check_start(path, &on->before->event[0].as.start, &on->options->start);
 }
 
@@ -164,6 +165,11 @@ attune_status at_code_log_open(at_code *on)
     }
     AT_FORWARD(at_ledger_resume(path, &on->ledger, &on->before));
     return open_before(on, path);
+}
+
+double at_code_now(const at_code *on)
+{
+    return on->before_s + on->options->machine.seconds(on->options->machine.self);
 }
 
 void at_code_log_close(at_code *on)

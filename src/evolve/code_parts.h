@@ -13,10 +13,15 @@ typedef struct at_code {
     at_ledger_log *before;                   /* what was recorded; NULL: nothing */
     size_t next;                             /* of it, that was not come by yet */
     double at_s;                             /* of the last event */
+    double before_s;                         /* that a run which is gone on with took until then */
+    double began_s;                          /* of the arm that runs */
     double spent_s, spent_usd, spent_tokens; /* of the arm that runs */
+    double longest_s;                        /* that a proposal took from question to verdict */
     int measured;                            /* by it */
 } at_code;
 
+/* How long the run has taken by now. */
+double at_code_now(const at_code *on);
 /* Opens what is recorded, and the ledger that is written. */
 attune_status at_code_log_open(at_code *on);
 void at_code_log_close(at_code *on);

@@ -213,7 +213,7 @@ static attune_status ask_or_recall(at_code *on, const at_next *next, at_event *e
     } else {
         memcpy(to->request, digest, sizeof to->request);
         AT_FORWARD(ask_now(on, next, task, request, to, sources));
-        event->at_s = on->options->machine.seconds(on->options->machine.self);
+        event->at_s = at_code_now(on);
     }
     return at_code_write(on, event, recalled);
 }

@@ -15,7 +15,7 @@ static const at_rule rules[] = {
     {"prefetch", NULL, at_rule_prefetch, 1}, {"shuffle", "for", at_rule_shuffle, 3},
     {"widen", "for", at_rule_widen, 3},
 };
-enum { RULES = sizeof rules / sizeof *rules, NEST_MAX = 4 };
+enum { RULES = sizeof rules / sizeof *rules, NEST_MAX = 6 };
 
 const char *at_mutate_rule(int index)
 {
@@ -67,6 +67,48 @@ static bool may_begin(const at_code *code, const at_rule *rule, int32_t place)
     return rule->begins == NULL ? at_token_is_word(code, place) : at_token_is(code, place, rule->begins);
 }
 
+static void nest_deeper(uint8_t *nest, int32_t first, int32_t end, int by)
+{
+    for (int32_t i = first; i < end; ++i) {
+        nest[i] = (uint8_t)(nest[i] + by < NEST_MAX ? nest[i] + by : NEST_MAX);
+    }
+}
+
+/* Where a `for` ends that begins here; -1: none does. */
+static int32_t loop_end(const at_code *code, int32_t place)
+{
+    return at_token_is(code, place, "for") ? at_statement_end(code, place, code->count) : -1;
+}
+
+/* The name of the function whose body begins here, outside of loops; -1: none does. */
+static int32_t function_of(const at_code *code, const uint8_t *nest, int32_t body)
+{
+    static const char *const others[] = {"if", "while", "switch", "for"};
+    const int32_t name = at_token_is(code, body, "{") && at_token_is(code, body - 1, ")") && nest[body] == 0
+                             ? code->token[body - 1].match - 1
+                             : -1;
+    bool is = name >= 0 && at_token_is_word(code, name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
+        is = is && !at_token_is(code, name, others[i]);
+    }
+    return is ? name : -1;
+}
+
+/* A function that is called in loops is as deep in them. Who calls stands behind who is called: the last come first. */
+static void nest_calls(const at_code *code, uint8_t *nest)
+{
+    for (int32_t body = code->count - 1; body > 1; --body) {
+        const int32_t name = function_of(code, nest, body);
+        int deepest = 0;
+        for (int32_t i = name < 0 ? code->count : code->token[body].match; i < code->count; ++i) {
+            deepest = nest[i] > deepest && at_token_same(code, name, i) ? nest[i] : deepest;
+        }
+        if (name >= 0) {
+            nest_deeper(nest, body, code->token[body].match, deepest);
+        }
+    }
+}
+
 /* How likely a place is drawn: four times more for each loop around it, for what is run most often is there; a loop
  * counts those inside it too. *weights has one for each token. */
 static attune_status weigh_places(const at_code *code, uint8_t **weights)
@@ -74,13 +116,11 @@ static attune_status weigh_places(const at_code *code, uint8_t **weights)
     uint8_t *nest = calloc((size_t)code->count + 1, 1);
     AT_FAIL_IF(nest == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the loops of a source");
     for (int32_t i = 0; i < code->count; ++i) {
-        const int32_t end = at_token_is(code, i, "for") ? at_statement_end(code, i, code->count) : -1;
-        for (int32_t j = i; j < end; ++j) {
-            nest[j] += nest[j] < NEST_MAX;
-        }
+        nest_deeper(nest, i, loop_end(code, i), 1);
     }
+    nest_calls(code, nest);
     for (int32_t i = 0; i < code->count; ++i) {
-        const int32_t end = at_token_is(code, i, "for") ? at_statement_end(code, i, code->count) : -1;
+        const int32_t end = loop_end(code, i);
         for (int32_t j = i; j < end; ++j) {
             nest[i] = nest[j] > nest[i] ? nest[j] : nest[i];
         }
@@ -124,14 +164,20 @@ static bool apply_somewhere(at_change *change, const at_rule *rule)
     return applied;
 }
 
-/* A rule that is not in `tried`, drawn by weight; -1 where all are. */
-static int draw_rule(at_change *change, unsigned tried)
+/* One of `whole`, such that neighbouring turns are far apart, and come to all places in time: the golden ratio's. */
+static int place_of_turn(uint32_t turn, int whole)
+{
+    return (int)((uint64_t)(turn * 2654435769U) * (uint64_t)whole >> 32);
+}
+
+/* A rule that is not in `tried`: whose turn it is, else drawn by weight; -1 where all are. */
+static int draw_rule(at_change *change, uint32_t turn, unsigned tried)
 {
     int whole = 0;
     for (int i = 0; i < RULES; ++i) {
         whole += (tried >> i & 1) != 0 ? 0 : rules[i].weight;
     }
-    int at = whole == 0 ? -1 : at_change_draw(change, whole);
+    int at = whole == 0 ? -1 : tried == 0 ? place_of_turn(turn, whole) : at_change_draw(change, whole);
     for (int i = 0; i < RULES && at >= 0; ++i) {
         at -= (tried >> i & 1) != 0 ? 0 : rules[i].weight;
         if (at < 0) {
@@ -141,9 +187,9 @@ static int draw_rule(at_change *change, unsigned tried)
     return -1;
 }
 
-static attune_status apply_drawn(at_change *change, unsigned tried, char **changed)
+static attune_status apply_drawn(at_change *change, uint32_t turn, unsigned tried, char **changed)
 {
-    for (int rule; (rule = draw_rule(change, tried)) >= 0; tried |= 1U << rule) {
+    for (int rule; (rule = draw_rule(change, turn, tried)) >= 0; tried |= 1U << rule) {
         if (apply_somewhere(change, &rules[rule])) {
             return write_change(change, changed);
         }
@@ -151,7 +197,8 @@ static attune_status apply_drawn(at_change *change, unsigned tried, char **chang
     return at_fail(ATTUNE_NOT_FOUND, "no rule has anything to change");
 }
 
-static attune_status mutate(unsigned tried, const char *source, uint64_t draw, char **changed, char *idea, size_t bytes)
+static attune_status mutate(uint32_t turn, unsigned tried, const char *source, uint64_t draw, char **changed,
+                            char *idea, size_t bytes)
 {
     at_code code;
     *changed = NULL;
@@ -165,7 +212,7 @@ static attune_status mutate(unsigned tried, const char *source, uint64_t draw, c
     at_random random = at_random_seed(draw, 0);
     at_change change = {.code = &code, .random = &random};
     status = weigh_places(&code, &change.nest);
-    status = status == ATTUNE_OK ? apply_drawn(&change, tried, changed) : status;
+    status = status == ATTUNE_OK ? apply_drawn(&change, turn, tried, changed) : status;
     (void)snprintf(idea, bytes, "%s", change.idea);
     clear_change(&change);
     free(change.nest);
@@ -173,9 +220,9 @@ static attune_status mutate(unsigned tried, const char *source, uint64_t draw, c
     return status;
 }
 
-attune_status at_mutate(const char *source, uint64_t draw, char **changed, char *idea, size_t bytes)
+attune_status at_mutate(const char *source, uint32_t turn, uint64_t draw, char **changed, char *idea, size_t bytes)
 {
-    return mutate(0, source, draw, changed, idea, bytes);
+    return mutate(turn, 0, source, draw, changed, idea, bytes);
 }
 
 attune_status at_mutate_by(const char *rule, const char *source, uint64_t draw, char **changed, char *idea,
@@ -183,7 +230,7 @@ attune_status at_mutate_by(const char *rule, const char *source, uint64_t draw, 
 {
     for (int i = 0; i < RULES; ++i) {
         if (strcmp(rules[i].name, rule) == 0) {
-            return mutate(~(1U << i), source, draw, changed, idea, bytes);
+            return mutate(0, ~(1U << i), source, draw, changed, idea, bytes);
         }
     }
     *changed = NULL;

@@ -11,11 +11,12 @@
 
 #include "attune/attune.h"
 
-/* The source after one change, and the change in words. One draw gives one change, the same everywhere. `source` is a
- * file of a kernel, `*changed` the caller's to free, `idea` cut to `bytes`.
+/* The source after one change, and the change in words. One turn and draw give one change, the same everywhere: turns
+ * that follow each other come to all rules, more often to those that help more often, and the draw chooses the place.
+ * `source` is a file of a kernel, `*changed` the caller's to free, `idea` cut to `bytes`.
  * ATTUNE_NOT_FOUND where no rule has anything to change, or the text is none that it can read; *changed is then NULL.
  */
-attune_status at_mutate(const char *source, uint64_t draw, char **changed, char *idea, size_t bytes);
+attune_status at_mutate(const char *source, uint32_t turn, uint64_t draw, char **changed, char *idea, size_t bytes);
 
 /* The same by one rule alone; ATTUNE_INVALID_ARGUMENT where there is no such rule. */
 attune_status at_mutate_by(const char *rule, const char *source, uint64_t draw, char **changed, char *idea,

@@ -26,10 +26,11 @@ static bool is_kernel_file(const at_source_file *file)
     return is;
 }
 
-static attune_status change(const at_source_file *file, uint64_t draw, at_proposal_reply *reply, bool *done)
+static attune_status change(const at_source_file *file, uint32_t turn, uint64_t draw, at_proposal_reply *reply,
+                            bool *done)
 {
     char *changed;
-    attune_status status = at_mutate(file->data, draw, &changed, reply->facts.idea, sizeof reply->facts.idea);
+    attune_status status = at_mutate(file->data, turn, draw, &changed, reply->facts.idea, sizeof reply->facts.idea);
     if (status == ATTUNE_NOT_FOUND) {
         return ATTUNE_OK;
     }
@@ -53,8 +54,10 @@ static attune_status mutate(const at_rules_proposer *on, const at_proposal_reque
         count += is_kernel_file(&request->parent->file[i]);
     }
     int first = count > 0 ? (int)at_random_below(&random, (uint64_t)count) : 0;
+    const uint32_t turn = (uint32_t)on->seed + (uint32_t)request->number;
     for (int i = 0; i < count && !done; ++i) {
-        AT_FORWARD(change(&request->parent->file[files[(first + i) % count]], at_random_next(&random), reply, &done));
+        const at_source_file *file = &request->parent->file[files[(first + i) % count]];
+        AT_FORWARD(change(file, turn, at_random_next(&random), reply, &done));
     }
     reply->proposed = done ? AT_PROPOSED : AT_PROPOSED_NOTHING;
     return ATTUNE_OK;

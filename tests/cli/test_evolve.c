@@ -58,6 +58,12 @@ static void what_is_refused_of_searches_for_code(void **state)
                    "--proposals is 0");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", "x", "--proposer-budget", "5eur"), AT_EXIT_USAGE,
                    "2h, 90m, 30s, 5usd, 2Mtok");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", "x", "--budget", "200runs"), AT_EXIT_USAGE,
+                   "--budget 200runs: numbers with units");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", "x", "--budget", "5usd"), AT_EXIT_USAGE,
+                   "a time is needed");
+    outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", "x", "--limit", "5"), AT_EXIT_USAGE,
+                   "--ledger names its folder");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", ""), AT_EXIT_USAGE, "a command is needed");
     outcome_expect(COMMAND("evolve", "cpu_tiled", "--proposer", "x", "--resume"), AT_EXIT_USAGE, "names its folder");
     outcome_expect(COMMAND("evolve", "cpu_tilde", "--proposer", "x"), AT_EXIT_USAGE, "cpu_tilde");

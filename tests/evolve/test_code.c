@@ -16,8 +16,9 @@ enum { FOREVER = 1 << 30 };
 typedef struct scene {
     const char *const *script; /* what the proposer answers, one after the other; NULL ends */
     int asked, machined;
-    int stop_at;      /* this question to the machine or the proposer is interrupted */
-    bool untouchable; /* neither may be asked */
+    double answered, restarted; /* questions; until when it was interrupted */
+    int stop_at;                /* this question to the machine or the proposer is interrupted */
+    bool untouchable;           /* neither may be asked */
     char kinds[64][16];
     int parents[64];
     at_scratch in;
@@ -38,6 +39,7 @@ static attune_status passes(scene *on)
 {
     assert_false(on->untouchable);
     AT_FAIL_IF(++on->machined == on->stop_at, ATTUNE_INTERRUPTED, "interrupted");
+    on->answered += 1;
     return ATTUNE_OK;
 }
 
@@ -116,8 +118,8 @@ static attune_status fake_prove(void *self, const at_code_side *winner, const at
 
 static double fake_seconds(void *self)
 {
-    (void)self;
-    return 1.5;
+    const scene *on = self;
+    return on->answered - on->restarted; /* each question takes a second */
 }
 
 /* Each line of the script is the whole new source, "nothing", "fails" or "same". */
@@ -413,6 +415,7 @@ static void who_is_ended_goes_on(void **state)
         on.stop_at = at;
         assert_fails(at_code_run(&on.options, &on.result, NULL), ATTUNE_INTERRUPTED, "interrupted");
         on.options.resume = true;
+        on.restarted = on.answered;
         run(&on);
         assert_in_range(on.asked, whole.asked, whole.asked);
         char *found = ledger_of(on.folder);
@@ -422,6 +425,38 @@ static void who_is_ended_goes_on(void **state)
     }
     free(expected);
     clear(&whole);
+}
+
+/* Each arm has the same time; what was left undone when a limit came is done later, as if none had come. */
+static void arms_have_the_same_time(void **state)
+{
+    (void)state;
+    static const char *const many[] = {"time 90", "time 85", "time 80", "parameters", "time 95", "time 94",
+                                       "time 93", "time 97", "time 92", "time 85",    NULL};
+    scene on, cut;
+    set(&on, many);
+    on.options.controls = true;
+    on.options.budget.all_s = 10; /* two that win, of a question, a making, a tuning and two duels each */
+    run(&on);
+    assert_int_equal(on.result.proposals[AT_ARM_ENGINE], 2);
+    assert_true(on.result.proposals[AT_ARM_SAMPLES] >= 2 && on.result.proposals[AT_ARM_SAMPLES] <= 3);
+    set(&cut, many);
+    cut.options.controls = true;
+    cut.options.budget.all_s = 10;
+    int parts = 0;
+    do {
+        cut.options.resume = parts++ > 0;
+        cut.restarted = cut.answered;
+        cut.options.limit_s = 9;
+        run(&cut);
+    } while (cut.result.unfinished && parts < 20);
+    assert_true(parts > 2 && !cut.result.unfinished);
+    char *whole = ledger_of(on.folder), *found = ledger_of(cut.folder);
+    assert_string_equal(found, whole);
+    free(whole);
+    free(found);
+    clear(&on);
+    clear(&cut);
 }
 
 static void other_runs_are_refused(void **state)
@@ -475,6 +510,7 @@ int main(void)
         cmocka_unit_test(controls_have_the_same_budget),
         cmocka_unit_test(a_record_is_gone_through_again_bit_for_bit),
         cmocka_unit_test(who_is_ended_goes_on),
+        cmocka_unit_test(arms_have_the_same_time),
         cmocka_unit_test(other_runs_are_refused),
         cmocka_unit_test(answers_are_kept_byte_by_byte),
     };

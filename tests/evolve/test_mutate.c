@@ -194,13 +194,13 @@ static void one_draw_gives_one_change(void **state)
     int differ = 0;
     for (uint64_t draw = 0; draw < 40; ++draw) {
         char ideas[2][IDEA], *changed[2];
-        assert_ok(at_mutate(source, draw, &changed[0], ideas[0], IDEA));
-        assert_ok(at_mutate(source, draw, &changed[1], ideas[1], IDEA));
+        assert_ok(at_mutate(source, 3, draw, &changed[0], ideas[0], IDEA));
+        assert_ok(at_mutate(source, 3, draw, &changed[1], ideas[1], IDEA));
         assert_string_equal(changed[0], changed[1]);
         assert_string_equal(ideas[0], ideas[1]);
         assert_string_not_equal(changed[0], source);
         free(changed[1]);
-        assert_ok(at_mutate(source, draw + 1000, &changed[1], ideas[1], IDEA));
+        assert_ok(at_mutate(source, 3, draw + 1000, &changed[1], ideas[1], IDEA));
         differ += strcmp(changed[0], changed[1]) != 0;
         free(changed[0]);
         free(changed[1]);
@@ -209,13 +209,44 @@ static void one_draw_gives_one_change(void **state)
     free(source);
 }
 
+static int count_of(const char *source, uint32_t turns, const char *words)
+{
+    int count = 0;
+    for (uint32_t turn = 0; turn < turns; ++turn) {
+        char idea[IDEA], *changed;
+        assert_ok(at_mutate(source, turn, turn, &changed, idea, IDEA));
+        count += strstr(idea, words) != NULL;
+        free(changed);
+    }
+    return count;
+}
+
+/* Turns come to a rule as often as its weight says, and not by luck; what is called in loops is changed more often. */
+static void turns_and_depths_decide(void **state)
+{
+    enum { TURNS = 96 };
+    (void)state;
+    static const char exponentials[] =
+        "float f(float x) { return expf(x); }\nfloat g(int n) { float s = 0;\nfor (int i "
+        "= 0; i < n; ++i) { s += a[i]; } return s; }";
+    const int exps = count_of(exponentials, TURNS, "polynomial"), all = TURNS * 3 / 24;
+    assert_true(exps >= all);
+    static const char calls[] =
+        "void f(float *restrict x, int n) {\nfor (int i = 0; i < n; ++i) { x[i] = 1; }\n}\n"
+        "void g(float *restrict x, int n) {\nfor (int i = 0; i < n; ++i) { x[i] = 2; }\n}\n"
+        "void h(float *restrict x, int n) { g(x, n); for (int j = 0; j < 4; ++j) { for (int k = "
+        "0; k < 4; ++k) { f(x, n); } } }";
+    const int f = count_of(calls, TURNS, "line 2:"), g = count_of(calls, TURNS, "line 5:");
+    assert_true(f > 2 * g);
+}
+
 static void what_is_no_source_has_no_change(void **state)
 {
     (void)state;
     static const char *const texts[] = {"", "\n", "(", "int x", "\"", "{}", ";;;;", "for", "for (", "expf"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
         char idea[IDEA], *changed;
-        assert_int_equal(at_mutate(texts[i], 7, &changed, idea, IDEA), ATTUNE_NOT_FOUND);
+        assert_int_equal(at_mutate(texts[i], 7, 7, &changed, idea, IDEA), ATTUNE_NOT_FOUND);
         assert_null(changed);
     }
     char *changed, idea[IDEA];
@@ -238,6 +269,7 @@ int main(void)
         cmocka_unit_test(reductions_become_shuffles),
         cmocka_unit_test(elements_are_loaded_by_four),
         cmocka_unit_test(one_draw_gives_one_change),
+        cmocka_unit_test(turns_and_depths_decide),
         cmocka_unit_test(what_is_no_source_has_no_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     memcpy(&draw, data, sizeof draw);
     char *changed, idea[160], *source = strndup((const char *)data + sizeof draw, bytes - sizeof draw);
-    if (source != NULL && at_mutate(source, draw, &changed, idea, sizeof idea) != ATTUNE_OK && changed != NULL) {
+    if (source != NULL && at_mutate(source, (uint32_t)draw, draw, &changed, idea, sizeof idea) != ATTUNE_OK &&
+        changed != NULL) {
         abort();
     }
     free(source != NULL ? changed : NULL);
