@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What a call of attune.sdpa costs from Python: microseconds of a call that has been seen, and of its parts.
 
-    python_calls.py [PROBLEM] [--seconds S]
+    python_calls.py [PROBLEM] [--seconds S] [--cuda]
 
 On a CPU, on NumPy's arrays and, where it is installed, on PyTorch's tensors; the problem is tiny, so that what is left
 is what Python, the binding and the library's checks take. Medians of rounds, in turns, on one thread of attune's own.
+With --cuda on PyTorch's tensors on a device, each call with and without a wait for the device.
 """
 import argparse
+import contextlib
 import ctypes as c
 import os
 import statistics
@@ -68,11 +70,65 @@ def torch_arms(arrays, text):
     return {**parts(tensors.Torch, q, k, v, text), "PyTorch's own": lambda: attention(q, k, v)}
 
 
+def time_with_wait(function, count, wait):
+    begin = time.perf_counter_ns()
+    for _ in range(count):
+        function()
+        wait()
+    return (time.perf_counter_ns() - begin) / count / 1e3
+
+
+def on_device(p, text, seconds):
+    """Prints microseconds of calls on a CUDA device: the host's share, and with a wait for the result."""
+    import torch
+
+    import attune.torch
+    dtype = (torch.float32, torch.float16, torch.bfloat16)[p.dtype]
+    q, k, v = (torch.randn(shape, device="cuda", dtype=dtype) for shape in
+               ((p.batch, p.heads_q, p.seqlen_q, p.head_dim_qk), (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_qk),
+                (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_v)))
+    attention, out = torch.nn.functional.scaled_dot_product_attention, torch.empty_like(q)
+    plan = attune.plan(text, "cuda")
+    call = plan.bind({"Q": q, "K": k, "V": v, "O": out})
+    graph = torch.cuda.CUDAGraph()
+    attune.sdpa(q, k, v)
+    with torch.cuda.graph(graph):
+        attune.sdpa(q, k, v)
+
+    def installed():
+        return attention(q, k, v)
+
+    arms = {"attune.sdpa": lambda: attune.sdpa(q, k, v), "attune.sdpa, out=": lambda: attune.sdpa(q, k, v, out=out),
+            "attune.torch.sdpa": lambda: attune.torch.sdpa(q, k, v), "Plan.bind(...).run": call.run,
+            "through install()": installed, "PyTorch's own": lambda: attention(q, k, v), "a CUDA graph": graph.replay,
+            "torch.empty_like": lambda: torch.empty_like(q)}
+    alone, waited = {name: [] for name in arms}, {name: [] for name in arms}
+    end = time.monotonic() + seconds
+    with torch.no_grad():
+        while time.monotonic() < end or len(alone["attune.sdpa"]) < 5:
+            for name, function in arms.items():
+                with attune.torch.use() if function is installed else contextlib.nullcontext():
+                    function()
+                    torch.cuda.synchronize()
+                    alone[name].append(time_of(function, 50))
+                    torch.cuda.synchronize()
+                    waited[name].append(time_with_wait(function, 200, torch.cuda.synchronize))
+    print(f"microseconds a call, {text}, {torch.cuda.get_device_name()}, torch {torch.__version__}, "
+          f"{plan.kernel}\n\n{'':24}{'host alone':>12}{'and a wait':>12}{'least':>8}")
+    for name in arms:
+        print(f"{name:24}{statistics.median(alone[name]):>12.2f}{statistics.median(waited[name]):>12.2f}"
+              f"{min(waited[name]):>8.2f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problem", nargs="?", default="b1,h1,s1,d8,fp32")
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--cuda", action="store_true")
     options = parser.parse_args()
+    if options.cuda:
+        text = "b1,h8,s512,d64,fp16" if options.problem == parser.get_default("problem") else options.problem
+        return on_device(library.default().problem(text), text, options.seconds)
     p = library.default().problem(options.problem)
     random = np.random.default_rng(1)
     arrays = [random.standard_normal(shape).astype(np.float32) for shape in

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Whole models of transformers, with PyTorch's attention and with attune's: times, and whether they say the same.
+
+    models.py [--device cuda|cpu] [--models Llama,Gemma,ViT] [--rounds N] [--tokens N]
+
+Random weights, transformers' own code. Each model runs with attn_implementation "sdpa" (PyTorch's own), "sdpa" under
+attune.torch.install(), and "attune" (attune.hf), in turns; times are medians over rounds, ended by a synchronise.
+"said": the largest difference of the logits (ViT: of the last hidden states) from those of "eager" in fp32, beside that
+of "eager" in the model's own dtype, which is its noise. "tokens": how many of the tokens that the fp32 model generates
+greedily are those of "eager".
+"""
+import argparse
+import contextlib
+import os
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+import attune.hf  # noqa: E402
+import attune.torch  # noqa: E402
+
+LARGE = {"Llama": ("Llama", {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 8,
+                             "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000}, 4, 2048),
+         "Gemma": ("Gemma2", {"hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 8,
+                              "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+                              "query_pre_attn_scalar": 256, "sliding_window": 1024, "vocab_size": 32000}, 4, 2048),
+         "ViT": ("ViT", {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
+                         "num_attention_heads": 12, "image_size": 384, "patch_size": 16}, 32, 577)}
+SMALL = {"Llama": ("Llama", {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
+                             "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 1000}, 1, 512),
+         "Gemma": ("Gemma2", {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
+                              "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
+                              "query_pre_attn_scalar": 64, "sliding_window": 128, "vocab_size": 1000}, 1, 512),
+         "ViT": ("ViT", {"hidden_size": 192, "intermediate_size": 768, "num_hidden_layers": 4,
+                         "num_attention_heads": 3, "image_size": 224, "patch_size": 16}, 2, 197)}
+WAYS = {"PyTorch": ("sdpa", contextlib.nullcontext), "install()": ("sdpa", attune.torch.use),
+        "attune.hf": ("attune", contextlib.nullcontext)}
+
+
+def make(kind, options, dtype, device):
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**options)
+    model = getattr(transformers, f"{kind}Model" if kind == "ViT" else f"{kind}ForCausalLM")(config)
+    return model.eval().to(device=device, dtype=dtype)
+
+
+def inputs(kind, options, batch, length, dtype, device):
+    torch.manual_seed(1)
+    if kind == "ViT":
+        size = options["image_size"]
+        return {"pixel_values": torch.randn(batch, 3, size, size, dtype=dtype, device=device)}
+    return {"input_ids": torch.randint(1, options["vocab_size"], (batch, length), device=device)}
+
+
+def said_by(model, given, way):
+    """Logits, or the last hidden states, of the first of a batch."""
+    model.set_attn_implementation(way)
+    with torch.no_grad():
+        found = model(**{name: tensor[:1] for name, tensor in given.items()})
+    return (found.logits if hasattr(found, "logits") else found.last_hidden_state).double()
+
+
+def generate(model, given, tokens):
+    ids = given["input_ids"]
+    return model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, min_new_tokens=tokens,
+                          do_sample=False, pad_token_id=0)
+
+
+def seconds(function, device):
+    begin = time.perf_counter()
+    function()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def times(model, given, tokens, rounds, device):
+    """{way: (prefill, generation or None)} in milliseconds, and what install() served."""
+    found = {name: ([], []) for name in WAYS}
+    for turn in range(rounds + 1):
+        for name, (implementation, within) in WAYS.items():
+            model.set_attn_implementation(implementation)
+            with within(), torch.no_grad():
+                prefill = seconds(lambda: model(**given), device)
+                made = seconds(lambda: generate(model, given, tokens), device) if "input_ids" in given else None
+            if turn:  # the first makes plans
+                found[name][0].append(1e3 * prefill)
+                found[name][1].append(None if made is None else 1e3 * made)
+    return {name: [None if of[0] is None else statistics.median(of) for of in pair] for name, pair in found.items()}
+
+
+def differences(kind, options, given, dtype, device):
+    """{way: largest difference from "eager" in fp32}, with that of "eager" in the dtype."""
+    wide = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in given.items()}
+    exact = said_by(make(kind, options, torch.float32, device), wide, "eager")
+    model = make(kind, options, dtype, device)
+    return {way: (said_by(model, given, way) - exact).abs().max().item() for way in ("eager", "sdpa", "attune")}
+
+
+def same_tokens(kind, options, given, tokens, device):
+    model = make(kind, options, torch.float32, device)
+    short, said = {"input_ids": given["input_ids"][:2, :256]}, {}
+    for way in ("eager", "attune"):
+        model.set_attn_implementation(way)
+        said[way] = generate(model, short, tokens)[:, -tokens:]
+    return f"{(said['eager'] == said['attune']).sum().item()} of {said['eager'].numel()}"
+
+
+def report(name, sizes, options):
+    kind, config, batch, length = sizes
+    dtype = torch.bfloat16 if options.device == "cuda" else torch.float32
+    given = inputs(kind, config, batch, length, dtype, options.device)
+    found = differences(kind, config, given, dtype, options.device)
+    tokens = "" if kind == "ViT" else same_tokens(kind, config, given, min(options.tokens, 32), options.device)
+    attune.torch.calls.reset()
+    milliseconds = times(make(kind, config, dtype, options.device), given, options.tokens, options.rounds,
+                         options.device)
+    print(f"\n{name}-shaped, {str(dtype)[6:]}, batch {batch}, {length} tokens; said: " +
+          ", ".join(f"{way} {value:.2g}" for way, value in found.items()) + (tokens and f"; tokens: {tokens}"))
+    print(f"install() served {attune.torch.calls}")
+    print(f"{'':12}{'prefill ms':>12}{'against':>9}{f'{options.tokens} tokens ms':>16}{'against':>9}")
+    own = milliseconds["PyTorch"]
+    for way, (prefill, made) in milliseconds.items():
+        print(f"{way:12}{prefill:>12.2f}{own[0] / prefill:>9.2f}" +
+              ("" if made is None else f"{made:>16.1f}{own[1] / made:>9.2f}"), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cuda", "cpu"])
+    parser.add_argument("--models", default="Llama,Gemma,ViT")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=64)
+    options = parser.parse_args()
+    attune.hf.register()
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}, " +
+          (torch.cuda.get_device_name() if options.device == "cuda" else "CPU"))
+    for name in options.models.split(","):
+        report(name, (LARGE if options.device == "cuda" else SMALL)[name], options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""attune.torch on a CUDA device; skipped where there is none. run.sh in this folder runs these on such a machine."""
+import random
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import attune
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("there is no CUDA device", allow_module_level=True)
+import attune.torch as at  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+
+attention = torch.nn.functional.scaled_dot_product_attention
+LIMITS = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+HALVES = [torch.float16, torch.bfloat16]
+
+
+def draw(*sizes, dtype=torch.float16, seed=0):
+    generator = torch.Generator("cuda").manual_seed(seed)
+    return [torch.randn(size, generator=generator, device="cuda").to(dtype) for size in sizes]
+
+
+def plain(q, k, v, hidden=None, bias=None, softcap=None, scale=None):
+    """In fp64, differentiable; rows that see no key are 0."""
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
+    scores = q @ k.mT * (q.shape[-1]**-0.5 if scale is None else scale)
+    scores = scores if softcap is None else softcap * torch.tanh(scores / softcap)
+    scores = scores if bias is None else scores + bias
+    if hidden is None:
+        return torch.softmax(scores, -1) @ v
+    empty = hidden.expand(scores.shape).all(-1, keepdim=True)
+    scores = scores.masked_fill(hidden, float("-inf")).masked_fill(empty, 0)
+    return torch.softmax(scores, -1).masked_fill(empty, 0) @ v
+
+
+def behind(sq, sk, offset):
+    return torch.arange(sk, device="cuda") > torch.arange(sq, device="cuda")[:, None] + offset
+
+
+def close(found, wanted, dtype, factor=1):
+    assert found.dtype is dtype
+    difference = (found.double() - wanted).abs().max().item() if found.numel() else 0
+    assert difference <= factor * LIMITS[dtype] * max(1, wanted.abs().max().item() if found.numel() else 0), difference
+
+
+def test_random_calls():
+    for seed in range(60):
+        pick = random.Random(seed)
+        batch, group, heads, sq, sk = (pick.randint(1, n) for n in (3, 3, 3, 200, 300))
+        dim, dtype, kind = pick.choice([8, 64, 72, 128]), pick.choice(list(LIMITS)), pick.randrange(6)
+        shapes = [(batch, heads * group, sq, dim), (batch, heads, sk, dim), (batch, heads, sk, dim)]
+        q, k, v = draw(*shapes, dtype=dtype, seed=seed)
+        if pick.random() < 0.5:
+            q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v))
+        options, terms = {}, {}
+        if kind == 1:
+            options, terms = {"causal": True}, {"hidden": behind(sq, sk, sk - sq)}
+        elif kind == 2:
+            options, terms = {"is_causal": True}, {"hidden": behind(sq, sk, 0)}
+        elif kind == 3:
+            options = terms = {"softcap": 2.0}
+        elif kind == 4:
+            seen = torch.rand(sq, sk, device="cuda") < 0.5
+            options, terms = {"attn_mask": seen}, {"hidden": ~seen}
+        elif kind == 5:
+            bias, = draw((batch, 1, sq, sk), dtype=dtype, seed=seed + 1)
+            options, terms = {"attn_mask": bias}, {"bias": bias.double()}
+        found = attune.sdpa(q, k, v, enable_gqa=True, **options)
+        close(found, plain(*(t.double() for t in (q, k, v)), **terms), dtype)
+        assert torch.equal(at.sdpa(q, k, v, enable_gqa=True, **options), found)
+
+
+@pytest.mark.parametrize("name", ["sdpa", "sdpa_lse"])
+def test_opcheck(name):
+    q, k, v = draw((2, 4, 64, 64), (2, 2, 96, 64), (2, 2, 96, 64))
+    rest = (None, None, None, None, False, None, True, "bhsd", True, "br", None, None, False, False)
+    result = torch.library.opcheck(getattr(torch.ops.attune, name).default, (q, k, v, *rest))
+    assert set(result.values()) == {"SUCCESS"}, result
+
+
+# ---- Gradients -----------------------------------------------------------------------------------------------------
+
+
+def gradients(function, tensors, grad):
+    leaves = [t.detach().clone().requires_grad_() for t in tensors]
+    o = function(*leaves)
+    o.backward(grad)
+    return [o.detach(), *(leaf.grad for leaf in leaves)]
+
+
+def compare(function, wide, tensors, grad, dtype):
+    found = gradients(function, tensors, grad)
+    wanted = gradients(wide, [t.double() for t in tensors], grad.double())
+    for have, want in zip(found, wanted):
+        close(have, want, dtype, 4)
+
+
+@pytest.mark.parametrize("dtype", list(LIMITS))
+@pytest.mark.parametrize("kind", ["plain", "causal", "window", "mask", "bias", "dim", "longer"])
+def test_gradients(dtype, kind):
+    if kind in ("window", "longer") and dtype is torch.float32:
+        pytest.skip("refused")
+    sk = 160 if kind == "longer" else 96
+    dim = 72 if kind == "dim" else 64
+    q, k, v, grad = draw((2, 4, 96, dim), (2, 2, sk, dim), (2, 2, sk, dim), (2, 4, 96, dim), dtype=dtype)
+    options, terms = {}, {}
+    if kind in ("causal", "longer"):
+        options, terms = {"causal": True}, {"hidden": behind(96, sk, sk - 96)}
+    elif kind == "window":
+        i, j = torch.arange(96, device="cuda")[:, None], torch.arange(96, device="cuda")
+        options, terms = {"window": (9, 4)}, {"hidden": (j < i - 9) | (j > i + 4)}
+    elif kind == "mask":
+        seen = torch.rand(96, 96, device="cuda") < 0.5
+        seen[7] = False
+        options, terms = {"attn_mask": seen}, {"hidden": ~seen}
+    elif kind == "bias":
+        bias, = draw((2, 1, 96, 96), dtype=dtype, seed=3)
+        options, terms = {"attn_mask": bias}, {"bias": bias.double()}
+    compare(lambda *t: at.sdpa(*t, enable_gqa=True, **options), lambda *t: plain(*t, **terms), (q, k, v), grad, dtype)
+
+
+def test_gradients_of_rows_without_keys():
+    """Causal with more queries than keys: the first see none."""
+    q, k, v, grad = draw((1, 2, 96, 64), (1, 2, 64, 64), (1, 2, 64, 64), (1, 2, 96, 64))
+    compare(lambda *t: at.sdpa(*t, causal=True), lambda *t: plain(*t, hidden=behind(96, 64, -32)), (q, k, v), grad,
+            torch.float16)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gradients_of_packed_sequences(dtype):
+    lengths = [33, 1, 70]
+    cu = torch.tensor([0, 33, 34, 104], dtype=torch.int32, device="cuda")
+    q, k, v, grad = draw((104, 4, 64), (104, 2, 64), (104, 2, 64), (104, 4, 64), dtype=dtype)
+
+    def each(q, k, v):
+        parts = zip(*(t.split(lengths) for t in (q, k, v)))
+        rows = [plain(*(t.transpose(0, 1)[None] for t in part), hidden=behind(len(part[0]), len(part[0]), 0))[0]
+                for part in parts]
+        return torch.cat([o.transpose(0, 1) for o in rows])
+
+    compare(lambda *t: at.varlen(*t, cu, cu, 70, 70, causal=True), each, (q, k, v), grad, dtype)
+
+
+def test_what_is_refused():
+    q, k, v = draw(*[(1, 2, 64, 64)] * 3)
+    wants = q.clone().requires_grad_()
+    for options, words in (({"softcap": 2.0}, "softcap"), ({"sink": torch.zeros(2, device="cuda")}, "sink"),
+                           ({"causal": True, "offset": 3}, "causal")):
+        with pytest.raises(attune.Error, match=f"cannot be computed: {words}"):
+            at.sdpa(wants, k, v, **options)
+    for tensors, words in (((q, k.cpu(), v), "k: it is on the CPU"), ((q.double(), k, v), "q: its dtype"),
+                           ((q, k, v.cpu()), "v: it is on"), ((wants, k, v), "requires a gradient")):
+        with pytest.raises(attune.Error, match=words):
+            attune.sdpa(*tensors)
+
+
+# ---- PyTorch's own function ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("back_end", [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION])
+def test_install(dtype, back_end):
+    for shapes, options in (([(2, 4, 96, 64)] * 3, {}), ([(2, 4, 96, 64)] * 3, {"is_causal": True}),
+                            ([(2, 4, 96, 128)] + [(2, 4, 160, 128)] * 2, {"scale": 0.2}),
+                            ([(2, 4, 1, 64)] + [(2, 2, 160, 64)] * 2, {"enable_gqa": True})):
+        q, k, v = draw(*shapes, dtype=dtype)
+        q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v))
+        grad, = draw(shapes[0], dtype=dtype, seed=9)
+        with sdpa_kernel(back_end):
+            try:
+                before = attention(q, k, v, **options)
+            except RuntimeError as error:
+                print("PyTorch has not", back_end, shapes, options, error)
+                continue
+            with at.use() as calls:
+                calls.reset()
+                found = attention(q, k, v, **options)
+                assert (calls.attune, calls.pytorch) == (1, 0), calls
+                assert found.stride() == before.stride()
+                hidden = {"hidden": behind(96, 96, 0)} if "is_causal" in options else {}
+                own = {"scale": options["scale"]} if "scale" in options else {}
+                compare(lambda *t: attention(*t, **options), lambda *t: plain(*t, **own, **hidden), (q, k, v), grad,
+                        dtype)
+                assert calls.attune == 2 and calls.pytorch == 0
+            attention(q, k, v, **options)
+            assert calls.attune == 2
+
+
+def test_the_default_choice_is_served_and_falls_back():
+    q, k, v = draw(*[(2, 4, 128, 64)] * 3)
+    own = attention(q, k, v)
+    with at.use() as calls:
+        calls.reset()
+        close(attention(q, k, v), own.double(), torch.float16)
+        assert (calls.attune, calls.pytorch) == (1, 0), calls
+        attention(q, k, v, dropout_p=0.5)
+        assert (calls.attune, calls.pytorch) == (1, 1) and "dropout" in repr(calls)
+    again = attention(q, k, v)
+    assert torch.equal(again, own) and calls.attune == 1
+
+
+# ---- Compiled, captured, on streams --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_compile(mode):
+    def function(q, k, v):
+        return at.sdpa(q * 1, k, v, is_causal=True) + 1
+
+    def through(q, k, v):
+        return attention(q * 1, k, v, is_causal=True) + 1
+
+    q, k, v = draw(*[(2, 4, 128, 64)] * 3)
+    grad, = draw((2, 4, 128, 64), seed=3)
+    for one in (function, through):
+        with at.use():
+            compiled = torch.compile(one, fullgraph=True, mode=mode)
+            for _ in range(4):
+                close(compiled(q, k, v), one(q, k, v).double(), torch.float16)
+            for have, want in zip(gradients(compiled, (q, k, v), grad), gradients(one, (q, k, v), grad)):
+                close(have, want.double(), torch.float16)
+        torch._dynamo.reset()
+
+
+def test_graphs():
+    q, k, v = draw(*[(2, 4, 200, 64)] * 3)
+    with at.use(), torch.no_grad():
+        for function in (lambda: attune.sdpa(q, k, v, is_causal=True), lambda: at.sdpa(q, k, v, is_causal=True),
+                         lambda: attention(q, k, v, is_causal=True)):
+            function()
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                o = function()
+            for seed in (1, 2):
+                for own, new in zip((q, k, v), draw(*[(2, 4, 200, 64)] * 3, seed=seed)):
+                    own.copy_(new)
+                graph.replay()
+                torch.cuda.synchronize()
+                close(o, plain(*(t.double() for t in (q, k, v)), hidden=behind(200, 200, 0)), torch.float16)
+
+
+def test_calls_that_were_never_seen_are_refused_while_capturing():
+    q, k, v = draw(*[(1, 3, 77, 40)] * 3)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = q + 1
+        with pytest.raises(attune.Error, match="is being captured"):
+            attune.sdpa(q, k, v)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(o, q + 1)
+
+
+def test_streams():
+    """Work waits for what is before it on PyTorch's current stream."""
+    source = draw(*[(2, 4, 256, 64)] * 3)
+    wanted = attune.sdpa(*source)
+    late = [torch.zeros_like(t) for t in source]
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        for own, new in zip(late, source):
+            own.copy_(new)
+        o = attune.sdpa(*late)
+    stream.synchronize()
+    assert torch.equal(o, wanted)
+
+
+def test_autocast():
+    q, k, v = draw(*[(1, 2, 64, 64)] * 3, dtype=torch.float32)
+    with torch.autocast("cuda", torch.bfloat16):
+        o = at.sdpa(q, k, v)
+    assert o.dtype is torch.bfloat16 and torch.equal(o, at.sdpa(*(t.bfloat16() for t in (q, k, v))))
+
+
+def test_threads():
+    q, k, v = draw(*[(1, 2, 100, 64)] * 3)
+    wanted, wrong = attune.sdpa(q, k, v), []
+
+    def work():
+        with torch.cuda.stream(torch.cuda.Stream()):
+            wrong.extend(i for i in range(50) if not torch.equal(attune.sdpa(q, k, v), wanted))
+
+    torch.cuda.synchronize()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def in_process(code):
+    lines = ["import sys", f"sys.path[:0] = {sys.path!r}", "import os, torch, attune",
+             "q, k, v = (torch.randn(1, 2, 64, 64, device='cuda', dtype=torch.float16) for _ in range(3))",
+             "o = attune.sdpa(q, k, v)", *code]
+    return subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120)
+
+
+def test_the_end_of_an_interpreter():
+    done = in_process(["import attune.torch", "attune.torch.install()", "o = attune.sdpa(q, k, v)"])
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def test_a_child_is_refused():
+    done = in_process(["torch.cuda.synchronize()", "if os.fork() == 0:", "    try:",
+                       "        attune.plan('b1,h2,s64,d64,fp16', 'cuda').run(Q=q, K=k, V=v, O=o)",
+                       "    except Exception as error:", "        print(type(error).__name__, error, flush=True)",
+                       "    os._exit(0)", "os.wait()", "attune.sdpa(q, k, v)", "torch.cuda.synchronize()",
+                       "print('parent goes on')"])
+    assert done.returncode == 0, done.stderr
+    assert "Error" in done.stdout and "parent goes on" in done.stdout, done.stdout
