@@ -3,12 +3,16 @@
  * of attention for everybody, whose lengths and pages the kernels read from arrays.
  *
  * There is no model: rows follow from (document, position), a request's from its prompt's up to the prefix they share.
- * At the end every request's outputs are compared with causal attention over its whole sequence at once. */
+ * At the end every request's outputs are compared with causal attention over its whole sequence at once.
+ *
+ * serve [cpu|cuda]: on a CPU without a word. */
 #include <attune/attune.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "memory.h"
 
 enum { HEADS = 8, HEADS_KV = 2, DIM = 64, PAGE = 16, POOL = 40, BATCH = 4, LONGEST = 256, CHUNK = 32 };
 enum { WIDTH = LONGEST / PAGE, ROWS = BATCH * CHUNK, REQUESTS = 12, PREFIX = 48, NOBODY = -1 };
@@ -22,13 +26,14 @@ typedef struct request {
 } request;
 
 typedef struct server {
+    memory memory;
     attune_context *context;
     attune_plan *append, *attend, *whole; /* the last to compare with */
     attune_call appending, attending;
-    float *k, *v;                 /* [POOL, PAGE, HEADS_KV, DIM] */
-    float *q, *o, *new_k, *new_v; /* [rows, heads, DIM] of one step */
-    int32_t table[BATCH * WIDTH], used[BATCH], first[BATCH + 1];
-    int users[POOL]; /* of each page */
+    float *k, *v;                  /* [POOL, PAGE, HEADS_KV, DIM] */
+    float *q, *o, *new_k, *new_v;  /* [rows, heads, DIM] of one step */
+    int32_t *table, *used, *first; /* [BATCH, WIDTH], [BATCH], [BATCH + 1] */
+    int users[POOL];               /* of each page */
     request *slot[BATCH];
     request all[REQUESTS];
     int arrived, steps, most_pages, taken;
@@ -171,6 +176,9 @@ static attune_status step(server *s)
     s->appending.total_new = s->attending.total_q = gather(s);
     attune_status status = attune_plan_execute(s->append, &s->appending);
     status = status ? status : attune_plan_execute(s->attend, &s->attending);
+    if (!status && memory_wait(&s->memory)) {
+        return ATTUNE_DEVICE_ERROR;
+    }
     if (!status) {
         scatter(s);
         ++s->steps;
@@ -195,7 +203,7 @@ static attune_status compare(server *s, const request *r, float *worst)
     const int rows = r->prompt + r->tokens;
     attune_problem problem;
     attune_call call;
-    float *all = malloc((size_t)rows * (2 * HEADS + 2 * HEADS_KV) * DIM * sizeof *all);
+    float *all = memory_take(&s->memory, (size_t)rows * (2 * HEADS + 2 * HEADS_KV) * DIM * sizeof *all);
     if (all == NULL) {
         return ATTUNE_OUT_OF_MEMORY;
     }
@@ -211,13 +219,16 @@ static attune_status compare(server *s, const request *r, float *worst)
         call.tensor[ATTUNE_K].data = k;
         call.tensor[ATTUNE_V].data = v;
         call.tensor[ATTUNE_O].data = o;
+        call.workspace = s->attending.workspace;
+        call.workspace_bytes = s->attending.workspace_bytes;
         status = attune_plan_execute(s->whole, &call);
+        status = !status && memory_wait(&s->memory) ? ATTUNE_DEVICE_ERROR : status;
     }
     for (int i = r->started * HEADS * DIM; !status && i < rows * HEADS * DIM; ++i) {
         const float apart = fabsf(o[i] - r->o[i]);
         *worst = apart > *worst || isnan(apart) ? apart : *worst;
     }
-    free(all);
+    memory_give(&s->memory, all);
     return status;
 }
 
@@ -231,9 +242,21 @@ static attune_status plan(server *s, const char *text, attune_plan **to, attune_
     return status || call == NULL ? status : attune_call_init(call, &problem);
 }
 
-static float *floats(size_t count)
+static float *floats(const server *s, size_t count)
 {
-    return aligned_alloc(64, count * sizeof(float));
+    return memory_take(&s->memory, count * sizeof(float));
+}
+
+/* One workspace for both plans that attend, whose calls come one after the other. */
+static attune_status take_workspace(server *s)
+{
+    size_t bytes = 0, other = 0;
+    attune_status status = attune_plan_workspace(s->attend, NULL, &bytes);
+    status = status ? status : attune_plan_workspace(s->whole, NULL, &other);
+    bytes = other > bytes ? other : bytes;
+    s->attending.workspace = bytes > 0 ? memory_take(&s->memory, bytes) : NULL;
+    s->attending.workspace_bytes = bytes;
+    return status;
 }
 
 static void set_tensors(server *s)
@@ -253,12 +276,11 @@ static void set_tensors(server *s)
     s->attending.tensor[ATTUNE_O].data = s->o;
 }
 
-static attune_status open_server(server *s)
+static attune_status open_server(server *s, const char *target)
 {
-    size_t bytes = 0;
     attune_options options;
     attune_options_init(&options);
-    options.target = "cpu";
+    options.target = target;
     attune_status status = attune_context_create(&options, &s->context);
     status = status ? status
                     : plan(s, "append:b4,h2,sq32,skv256,d64,fp32,seqused,page=16,varlen", &s->append, &s->appending);
@@ -266,32 +288,33 @@ static attune_status open_server(server *s)
                  ? status
                  : plan(s, "b4,h8,hkv2,sq32,skv256,d64,fp32,causal,seqused,page=16,varlen", &s->attend, &s->attending);
     status = status ? status : plan(s, "b1,h8,hkv2,s256,d64,fp32,causal,align=4,layout=bshd", &s->whole, NULL);
-    status = status ? status : attune_plan_workspace(s->attend, NULL, &bytes);
-    s->k = floats(POOL * PAGE * HEADS_KV * DIM);
-    s->v = floats(POOL * PAGE * HEADS_KV * DIM);
-    s->q = floats(ROWS * HEADS * DIM);
-    s->o = floats(ROWS * HEADS * DIM);
-    s->new_k = floats(ROWS * HEADS_KV * DIM);
-    s->new_v = floats(ROWS * HEADS_KV * DIM);
-    s->attending.workspace = bytes > 0 ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
-    s->attending.workspace_bytes = bytes;
+    status = status ? status : take_workspace(s);
+    s->k = floats(s, POOL * PAGE * HEADS_KV * DIM);
+    s->v = floats(s, POOL * PAGE * HEADS_KV * DIM);
+    s->q = floats(s, ROWS * HEADS * DIM);
+    s->o = floats(s, ROWS * HEADS * DIM);
+    s->new_k = floats(s, ROWS * HEADS_KV * DIM);
+    s->new_v = floats(s, ROWS * HEADS_KV * DIM);
+    s->table = memory_take(&s->memory, BATCH * WIDTH * sizeof *s->table);
+    s->used = memory_take(&s->memory, BATCH * sizeof *s->used);
+    s->first = memory_take(&s->memory, (BATCH + 1) * sizeof *s->first);
     set_tensors(s);
     for (int i = 0; i < REQUESTS; ++i) {
         s->all[i] = (request){.prompt = 5 + i * 37 % 190, .tokens = 3 + i * 11 % 40, .shares = i % 3 == 0};
         s->all[i].prompt += s->all[i].shares && s->all[i].prompt <= PREFIX ? PREFIX : 0;
-        s->all[i].o = floats((size_t)LONGEST * HEADS * DIM);
+        s->all[i].o = floats(s, (size_t)LONGEST * HEADS * DIM);
     }
     return status;
 }
 
 static void close_server(server *s)
 {
-    float *memory[] = {s->k, s->v, s->q, s->o, s->new_k, s->new_v, s->attending.workspace};
-    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; ++i) {
-        free(memory[i]);
+    void *taken[] = {s->k, s->v, s->q, s->o, s->new_k, s->new_v, s->table, s->used, s->first, s->attending.workspace};
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; ++i) {
+        memory_give(&s->memory, taken[i]);
     }
     for (int i = 0; i < REQUESTS; ++i) {
-        free(s->all[i].o);
+        memory_give(&s->memory, s->all[i].o);
     }
     attune_plan_destroy(s->whole);
     attune_plan_destroy(s->attend);
@@ -299,12 +322,17 @@ static void close_server(server *s)
     attune_context_destroy(s->context);
 }
 
-int main(void)
+int main(int count, char **word)
 {
     static server s;
     float worst = 0;
     int rows = 0;
-    attune_status status = open_server(&s);
+    const char *target = count > 1 ? word[1] : "cpu";
+    if (memory_open(&s.memory, target)) {
+        (void)printf("there is no CUDA device\n");
+        return 1;
+    }
+    attune_status status = open_server(&s, target);
     while (!status && is_busy(&s)) {
         status = step(&s);
     }

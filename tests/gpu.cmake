@@ -49,5 +49,6 @@ add_custom_target(gpu_bundle ALL
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/instrument $<TARGET_FILE:bench_instrument>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/$<TARGET_SONAME_FILE_NAME:attune_shared> $<TARGET_FILE:attune_shared>
   COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/$<TARGET_SONAME_FILE_NAME:attune_gate_shared> $<TARGET_FILE:attune_gate_shared>
+  COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/serve $<TARGET_FILE:example_serve>
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${JANSSON_SHARED_REAL} ${ATTUNE_GPU_DIR}/libjansson.so.4
-  DEPENDS zoo_folders attune attune_shared attune_gate_shared bench_stages bench_plan_times bench_launches bench_instrument ${gpu_targets} VERBATIM)
+  DEPENDS zoo_folders attune attune_shared attune_gate_shared bench_stages bench_plan_times bench_launches bench_instrument example_serve ${gpu_targets} VERBATIM)

@@ -161,7 +161,7 @@ if [ -x "$build/tests/example_serve" ]; then
     echo '  examples/serve.c: prompts read in chunks beside answers, a prompt that several share, pages used again; every'
     echo '  output is compared with causal attention over the whole sequence.'
     echo
-    show "$build/tests/example_serve"
+    show "$build/tests/example_serve" ${gpu:+cuda}
 fi
 
 if [ -z "$brief" ]; then

@@ -2,7 +2,7 @@
 # The device tests. test-gpu.sh DIRECTORY [PART...], where DIRECTORY holds attune and test_gpu_* (build/gpu, carried to a
 # machine with a GPU), and PART is one or more of
 #
-#   units      one tile, one fragment, one reduction, one barrier; launches, mistakes, threads
+#   units      one tile, one fragment, one reduction, one barrier; launches, mistakes, threads; caches; the server
 #   suite      each CUDA kernel at the origin's shape, CASES cases (100), of which 40 are exactly that shape
 #   features   the general kernels on the built-in problems, which cover every feature
 #   params     each parameter value of each kernel that any config of two small problems can have, 10 cases a config
@@ -152,6 +152,7 @@ units() {
     for test in "$dir"/test_gpu_*; do
         step "$(basename "$test")" "$test"
     done
+    step 'examples/serve.c' "$dir/serve" cuda
 }
 
 # A problem of the kernel's operation, of the usual size.

@@ -152,7 +152,7 @@ attune_status at_pages_fill(at_inputs *inputs)
     }
     at_call_args(&inputs->problem, &inputs->call, &args);
     const int64_t count = inputs->call.page_count;
-    int32_t *pages = malloc((size_t)count * sizeof *pages);
+    int32_t *pages = calloc((size_t)count, sizeof *pages);
     AT_FAIL_IF(pages == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %lld pages", (long long)count);
     at_random random = at_random_seed(inputs->draw.seed, 0x7461626c65);
     shuffle(&random, pages, count);
