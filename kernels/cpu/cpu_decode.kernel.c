@@ -135,45 +135,26 @@ typedef struct block {
     int64_t key_ahead, value_ahead; /* rows, to those that are asked for */
 } block;
 
-/* Bytes from a row to the one that is `ahead` rows after it, or to the last there is. */
-INLINE int64_t bytes_ahead(const item *it, const kv_rows *rows, int64_t row, int64_t ahead)
+/* Where `count` rows from `row` on are, the last of them again up to `size`. */
+INLINE void find_rows(const kv_rows *rows, int64_t row, int count, int size, const char *at[])
 {
-    if (rows->table == NULL) {
-        return ahead * rows->step;
-    }
-    return (int64_t)((uintptr_t)kv_row(rows, lesser_of(row + ahead, it->last)) - (uintptr_t)kv_row(rows, row));
-}
-
-/* Asks for rows in pages so short that no distance leads from one row to those ahead of its neighbours. */
-static void ask_for_rows(const item *it, const kv_rows *rows, int64_t first, int count, int64_t bytes)
-{
-    for (int64_t row = first; row < first + count && row <= it->last; ++row) {
-        const char *at = kv_row(rows, row);
-        for (int64_t line = 0; line < bytes; line += 64) {
-            __builtin_prefetch(at + line, 0, 0);
+    if (kv_run(rows, row, count) == count) {
+        const char *first = kv_row(rows, row);
+        for (int k = 0; k < size; ++k) {
+            at[k] = first + lesser_of(k, count - 1) * rows->step;
         }
+        return;
+    }
+    for (int k = 0; k < size; ++k) {
+        at[k] = k < count ? kv_row(rows, row + k) : at[count - 1];
     }
 }
 
-/* The keys n ... n + VL - 1 of a block, the last of them again for those beyond it. Returns how far ahead each of them
- * is to ask for another, in bytes. */
-static int64_t find_group(const item *it, const block *b, int n, const char *key[VL])
+/* The rows `distance` after row ... row + size - 1, as far as the item has some; its last row instead of others. */
+INLINE void find_ahead(const item *it, const kv_rows *rows, int64_t row, int64_t distance, int size, const char *at[])
 {
-    const int64_t row = b->first + n;
-    const int count = b->count - n < VL ? b->count - n : VL;
-    const char *first = kv_row(&it->key, row);
-    for (int k = 0; k < VL; ++k) {
-        key[k] = first + lesser_of(k, count - 1) * it->key.step;
-    }
-    if (kv_run(&it->key, row, count) == count) {
-        return bytes_ahead(it, &it->key, row, b->key_ahead);
-    }
-    for (int k = 0; k < VL; ++k) {
-        key[k] = k < count ? kv_row(&it->key, row + k) : key[count - 1];
-    }
-    ask_for_rows(it, &it->key, row + b->key_ahead, count,
-                 it->args->head_dim_qk * bytes_of(it->args->tensor[ATTUNE_K].dtype));
-    return 0;
+    const int64_t first = lesser_of(row + distance, it->last);
+    find_rows(rows, first, (int)lesser_of(it->last + 1 - first, size), size, at);
 }
 
 /* Raw scores of all rows; those of keys beyond the block, up to a whole vector, are of its last key. */
@@ -183,13 +164,14 @@ static void score_block(const item *it, const block *b)
     int depth = it->args->head_dim_qk;
     bool key_by_key = it->args->param[ORDER] != 0;
     for (int n = 0; n < b->count; n += VL) {
-        const char *key[VL];
-        const int64_t ahead = find_group(it, b, n, key);
+        const char *key[VL], *next[VL];
+        find_rows(&it->key, b->first + n, (int)lesser_of(b->count - n, VL), VL, key);
+        find_ahead(it, &it->key, b->first + n, b->key_ahead, VL, next);
         for (int r = 0, group; r < it->rows; r += group) {
             group = group_of(it->rows - r);
             for (int k = 0; k < VL; k += VL / group) {
-                score_group(group, dtype, key_by_key, key + k, ahead, it->query + r * it->pitch_qk, it->pitch_qk, depth,
-                            it->score + r * it->across + n + k, it->across);
+                score_group(group, dtype, key_by_key, key + k, r == 0 ? next + k : NULL, it->query + r * it->pitch_qk,
+                            it->pitch_qk, depth, it->score + r * it->across + n + k, it->across);
             }
         }
     }
@@ -221,6 +203,20 @@ static void decay_row(const item *it, int row, float decay)
     store(it->sum + row * 16, load(it->sum + row * 16) * decay);
 }
 
+/* The greatest of all lanes, none of which is NaN. */
+INLINE float highest_lane(vf x)
+{
+#if VL == 16
+    return _mm512_reduce_max_ps(x);
+#else
+    float top = x[0];
+    for (int lane = 1; lane < VL; ++lane) {
+        top = x[lane] > top ? x[lane] : top;
+    }
+    return top;
+#endif
+}
+
 /* Turns a row's scores into weights e^(S - maximum), and carries maximum and sum on. */
 static void weigh_row(const item *it, int count, int row, float *score)
 {
@@ -229,10 +225,7 @@ static void weigh_row(const item *it, int count, int row, float *score)
     for (int n = 0; n < count; n += VL) {
         highest = greater(load(score + n), highest);
     }
-    float top = before;
-    for (int lane = 0; lane < VL; ++lane) {
-        top = highest[lane] > top ? highest[lane] : top;
-    }
+    const float top = highest_lane(highest);
     /* A row that has seen nothing yet keeps its maximum of -infinity, from which nothing can be subtracted. */
     float base = top == -INFINITY ? 0 : top;
     if (top != before) {
@@ -253,27 +246,26 @@ enum { FEW = 16 }; /* values that stay in the L1 cache for all groups of rows an
 /* Some values, a step apart: where they lie, or copied where pages are too short. */
 typedef struct values {
     const char *first;
-    int64_t step, ahead;
+    int64_t step;
+    const char *next[FEW]; /* those that are asked for */
     char copy[FEW * EXACT_DIMS * sizeof(float)];
 } values;
 
 static void find_values(const item *it, const block *b, int n, int count, values *v)
 {
     const int64_t row = b->first + n;
+    find_ahead(it, &it->value, row, b->value_ahead, FEW, v->next);
     const int64_t bytes = it->args->head_dim_v * bytes_of(it->args->tensor[ATTUNE_V].dtype);
     if (kv_run(&it->value, row, count) == count) {
         v->first = kv_row(&it->value, row);
         v->step = it->value.step;
-        v->ahead = bytes_ahead(it, &it->value, row, b->value_ahead);
         return;
     }
     for (int k = 0; k < count; ++k) {
         memcpy(v->copy + k * bytes, kv_row(&it->value, row + k), (size_t)bytes);
     }
-    ask_for_rows(it, &it->value, row + b->value_ahead, count, bytes);
     v->first = v->copy;
     v->step = bytes;
-    v->ahead = 0;
 }
 
 /* Adds the values that the row sees. */
@@ -288,7 +280,7 @@ static void add_row(const item *it, const block *b, int row)
     for (int n = from, count; n < to; n += count) {
         count = (int)lesser_of(to - n, FEW);
         find_values(it, b, n, count, &v);
-        add_group(1, dtype, v.first, v.step, v.ahead, weight + n, it->across, count, out, it->pitch_v,
+        add_group(1, dtype, v.first, v.step, v.next, weight + n, it->across, count, out, it->pitch_v,
                   it->args->head_dim_v);
     }
 }
@@ -306,8 +298,8 @@ static void add_block(const item *it, const block *b)
         for (int r = 0, group; r < it->rows; r += group) {
             group = group_of(it->rows - r);
             group = group > most ? most : group;
-            add_group(group, dtype, v.first, v.step, v.ahead, it->score + r * it->across + n, it->across, count,
-                      it->out + r * it->pitch_v, it->pitch_v, columns);
+            add_group(group, dtype, v.first, v.step, r == 0 ? v.next : NULL, it->score + r * it->across + n, it->across,
+                      count, it->out + r * it->pitch_v, it->pitch_v, columns);
         }
     }
 }

@@ -16,22 +16,46 @@
 #endif
 #define VECTORS_1 8
 
-/* Asks for the line that is `ahead` bytes after the number at `bytes` of a row, once a line. NOTE: as it is not asked
- * for to stay, what the caches held of other rows is still there in the next call. Many at once fill the buffers of the
- * L1 cache's misses, and computing waits until they have come. */
-INLINE void ask_for_line(const char *from, int64_t bytes, int64_t ahead)
+/* Rows that will be needed: `count` of them, of which every line is to be asked for. NOTE: a few at a time between
+ * arithmetic, for many at once fill the buffers of the L1 cache's misses, and computing waits until they have come; and
+ * in memory's order, whatever the order of computing, for that is what the hardware's own prefetchers follow. */
+typedef struct ahead {
+    const char *const *row;
+    int64_t line, bytes; /* of a row: the next line, all */
+    int count;
+} ahead;
+
+/* Asks for the next lines. NOTE: as they are not asked for to stay, what the caches held of other rows is still there
+ * in the next call. */
+INLINE void ask_for(ahead *a, int lines)
 {
-    if (bytes % 64 == 0) {
-        __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)bytes + (uintptr_t)ahead), 0, 0);
+    UNROLL
+    for (int i = 0; i < lines; ++i) {
+        if (a->count == 0) {
+            return;
+        }
+        __builtin_prefetch(*a->row + a->line, 0, 0);
+        a->line += 64;
+        if (a->line >= a->bytes) {
+            a->line = 0;
+            ++a->row;
+            --a->count;
+        }
     }
 }
 
+INLINE int lines_of(int count, int dtype)
+{
+    return (int)((count * bytes_of(dtype) + 63) / 64);
+}
+
 /* sum[r][k] += query[r] key[k], for the `count` dims from c on: so many keys side by side. */
-INLINE void add_dims(int rows, int dtype, const char *const *key, int64_t ahead, const float *query, int pitch, int c,
+INLINE void add_dims(int rows, int dtype, const char *const *key, ahead *soon, const float *query, int pitch, int c,
                      int count, vf sum[VL])
 {
     const int keys = VL / rows;
     vf q[4];
+    ask_for(soon, lines_of(keys * VL, dtype));
     UNROLL
     for (int r = 0; r < rows; ++r) {
         q[r] = load(query + r * pitch + c);
@@ -39,7 +63,6 @@ INLINE void add_dims(int rows, int dtype, const char *const *key, int64_t ahead,
     UNROLL
     for (int k = 0; k < keys; ++k) {
         vf x = load_some(key[k] + c * bytes_of(dtype), dtype, count);
-        ask_for_line(key[k], c * bytes_of(dtype), ahead);
         UNROLL
         for (int r = 0; r < rows; ++r) {
             sum[r * keys + k] += x * q[r];
@@ -48,12 +71,12 @@ INLINE void add_dims(int rows, int dtype, const char *const *key, int64_t ahead,
 }
 
 /* sum[r][k] += query[r] key, for one key and all dims. */
-INLINE void add_key(int rows, int dtype, const char *key, int64_t ahead, const float *query, int pitch, int depth,
-                    int k, vf sum[VL])
+INLINE void add_key(int rows, int dtype, const char *key, ahead *soon, const float *query, int pitch, int depth, int k,
+                    vf sum[VL])
 {
     for (int c = 0; c < depth; c += VL) {
         vf x = load_some(key + c * bytes_of(dtype), dtype, depth - c);
-        ask_for_line(key, c * bytes_of(dtype), ahead);
+        ask_for(soon, c * bytes_of(dtype) % 64 == 0);
         UNROLL
         for (int r = 0; r < rows; ++r) {
             sum[r * (VL / rows) + k] += x * load(query + r * pitch + c);
@@ -61,11 +84,12 @@ INLINE void add_key(int rows, int dtype, const char *key, int64_t ahead, const f
     }
 }
 
-/* score[r * across + k] = query[r] key[k], for 4, 2 or 1 rows and VL / rows keys. Rows of `query` are padded with
- * zeros to whole vectors. */
-INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *const *key, int64_t ahead,
+/* score[r * across + k] = query[r] key[k], for 4, 2 or 1 rows and VL / rows keys, while as many rows of `next`, if
+ * there are any, are asked for. Rows of `query` are padded with zeros to whole vectors. */
+INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *const *key, const char *const *next,
                            const float *query, int pitch, int depth, float *score, int across)
 {
+    ahead soon = {next, 0, depth * bytes_of(dtype), next != NULL ? VL / rows : 0};
     vf sum[VL];
     UNROLL
     for (int i = 0; i < VL; ++i) {
@@ -74,15 +98,15 @@ INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *con
     if (key_by_key) {
         UNROLL
         for (int k = 0; k < VL / rows; ++k) {
-            add_key(rows, dtype, key[k], ahead, query, pitch, depth, k, sum);
+            add_key(rows, dtype, key[k], &soon, query, pitch, depth, k, sum);
         }
     } else {
         int c = 0;
         for (; c + VL <= depth; c += VL) {
-            add_dims(rows, dtype, key, ahead, query, pitch, c, VL, sum);
+            add_dims(rows, dtype, key, &soon, query, pitch, c, VL, sum);
         }
         if (c < depth) {
-            add_dims(rows, dtype, key, ahead, query, pitch, c, depth - c, sum);
+            add_dims(rows, dtype, key, &soon, query, pitch, c, depth - c, sum);
         }
     }
     float whole[VL];
@@ -96,7 +120,7 @@ INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *con
 
 /* out[r][columns] += sum over n of weight[r * across + n] * value[n][columns], for so many vectors of columns, the
  * last one perhaps not whole. */
-INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const char *value, int64_t step, int64_t ahead,
+INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const char *value, int64_t step, ahead *soon,
                          const float *weight, int across, int keys, float *out, int pitch)
 {
     vf sum[4][8];
@@ -109,10 +133,10 @@ INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const ch
     }
     for (int n = 0; n < keys; ++n, value += step) {
         vf x[8];
+        ask_for(soon, lines_of(vectors * VL, dtype));
         UNROLL
         for (int v = 0; v < vectors; ++v) {
             x[v] = load_some(value + v * VL * bytes_of(dtype), dtype, columns - v * VL);
-            ask_for_line(value, v * VL * bytes_of(dtype), ahead);
         }
         UNROLL
         for (int r = 0; r < rows; ++r) {
@@ -132,19 +156,21 @@ INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const ch
     }
 }
 
-/* All columns, as many vectors at once as the group's registers hold. */
-INLINE void add_columns_of(int dtype, int rows, int most, const char *value, int64_t step, int64_t ahead,
+/* All columns, as many vectors at once as the group's registers hold, while `keys` rows of `next`, if there are any,
+ * are asked for. */
+INLINE void add_columns_of(int dtype, int rows, int most, const char *value, int64_t step, const char *const *next,
                            const float *weight, int across, int keys, float *out, int pitch, int columns)
 {
     const int64_t bytes = VL * bytes_of(dtype);
+    ahead soon = {next, 0, columns * bytes_of(dtype), next != NULL ? keys : 0};
     for (; columns >= most * VL; columns -= most * VL, value += most * bytes, out += most * VL) {
-        add_group_of(rows, most, most * VL, dtype, value, step, ahead, weight, across, keys, out, pitch);
+        add_group_of(rows, most, most * VL, dtype, value, step, &soon, weight, across, keys, out, pitch);
     }
     for (; columns >= VL; columns -= VL, value += bytes, out += VL) {
-        add_group_of(rows, 1, VL, dtype, value, step, ahead, weight, across, keys, out, pitch);
+        add_group_of(rows, 1, VL, dtype, value, step, &soon, weight, across, keys, out, pitch);
     }
     if (columns > 0) {
-        add_group_of(rows, 1, columns, dtype, value, step, ahead, weight, across, keys, out, pitch);
+        add_group_of(rows, 1, columns, dtype, value, step, &soon, weight, across, keys, out, pitch);
     }
 }
 
@@ -154,37 +180,37 @@ INLINE int group_of(int rows)
     return rows > 2 ? 4 : rows;
 }
 
-INLINE void score_rows_of(int dtype, int rows, bool key_by_key, const char *const *key, int64_t ahead,
+INLINE void score_rows_of(int dtype, int rows, bool key_by_key, const char *const *key, const char *const *next,
                           const float *query, int pitch, int depth, float *score, int across)
 {
     if (key_by_key) {
-        score_group_of(dtype, rows, true, key, ahead, query, pitch, depth, score, across);
+        score_group_of(dtype, rows, true, key, next, query, pitch, depth, score, across);
     } else {
-        score_group_of(dtype, rows, false, key, ahead, query, pitch, depth, score, across);
+        score_group_of(dtype, rows, false, key, next, query, pitch, depth, score, across);
     }
 }
 
-static void score_group(int rows, int dtype, bool key_by_key, const char *const *key, int64_t ahead, const float *query,
-                        int pitch, int depth, float *score, int across)
+static void score_group(int rows, int dtype, bool key_by_key, const char *const *key, const char *const *next,
+                        const float *query, int pitch, int depth, float *score, int across)
 {
     if (rows == 4) {
-        WITH_DTYPE(dtype, score_rows_of, 4, key_by_key, key, ahead, query, pitch, depth, score, across)
+        WITH_DTYPE(dtype, score_rows_of, 4, key_by_key, key, next, query, pitch, depth, score, across)
     } else if (rows == 2) {
-        WITH_DTYPE(dtype, score_rows_of, 2, key_by_key, key, ahead, query, pitch, depth, score, across)
+        WITH_DTYPE(dtype, score_rows_of, 2, key_by_key, key, next, query, pitch, depth, score, across)
     } else {
-        WITH_DTYPE(dtype, score_rows_of, 1, key_by_key, key, ahead, query, pitch, depth, score, across)
+        WITH_DTYPE(dtype, score_rows_of, 1, key_by_key, key, next, query, pitch, depth, score, across)
     }
 }
 
-static void add_group(int rows, int dtype, const char *value, int64_t step, int64_t ahead, const float *weight,
-                      int across, int keys, float *out, int pitch, int columns)
+static void add_group(int rows, int dtype, const char *value, int64_t step, const char *const *next,
+                      const float *weight, int across, int keys, float *out, int pitch, int columns)
 {
     if (rows == 4) {
-        WITH_DTYPE(dtype, add_columns_of, 4, VECTORS_4, value, step, ahead, weight, across, keys, out, pitch, columns)
+        WITH_DTYPE(dtype, add_columns_of, 4, VECTORS_4, value, step, next, weight, across, keys, out, pitch, columns)
     } else if (rows == 2) {
-        WITH_DTYPE(dtype, add_columns_of, 2, VECTORS_2, value, step, ahead, weight, across, keys, out, pitch, columns)
+        WITH_DTYPE(dtype, add_columns_of, 2, VECTORS_2, value, step, next, weight, across, keys, out, pitch, columns)
     } else {
-        WITH_DTYPE(dtype, add_columns_of, 1, VECTORS_1, value, step, ahead, weight, across, keys, out, pitch, columns)
+        WITH_DTYPE(dtype, add_columns_of, 1, VECTORS_1, value, step, next, weight, across, keys, out, pitch, columns)
     }
 }
 
