@@ -84,14 +84,22 @@ static bool usable(const attune_problem *problem, const attune_target *target, c
     return smem_of(problem, config) <= target->smem_optin_bytes && at_tiled_valid(problem, target, config, NULL);
 }
 
+/* Whether query heads that share keys and values share blocks, as in the source. */
+static bool packs(const attune_problem *problem)
+{
+    return problem->page_size > 0;
+}
+
 /* Whether blocks of this many query rows leave hardly any multiprocessor idle, nor most of themselves where queries are
  * few. */
 static bool fills(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     int32_t block_m = config->value[BLOCK_M];
-    int64_t tiles = (problem->seqlen_q + block_m - 1) / block_m;
-    bool tall = block_m > block_m_values[0] && block_m >= 2 * problem->seqlen_q;
-    return !tall && tiles * problem->batch * problem->heads_q >= target->sm_count - target->sm_count / 8;
+    int64_t heads = packs(problem) ? problem->heads_kv : problem->heads_q;
+    int64_t rows = problem->seqlen_q * problem->heads_q / heads;
+    int64_t tiles = (rows + block_m - 1) / block_m;
+    bool tall = block_m > block_m_values[0] && block_m >= 2 * rows;
+    return !tall && tiles * problem->batch * heads >= target->sm_count - target->sm_count / 8;
 }
 
 bool at_tiled_heuristic(const attune_problem *problem, const attune_target *target, int32_t index,
@@ -113,11 +121,26 @@ bool at_tiled_heuristic(const attune_problem *problem, const attune_target *targ
     return false;
 }
 
+/* A block for every so many rows of all heads of a group. */
+static attune_term packed_blocks(int32_t block_m)
+{
+    attune_term group =
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_HEADS_KV));
+    attune_term tiles = attune_term_ceil_div(attune_term_mul(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), group),
+                                             attune_term_const(block_m));
+    return attune_term_mul(
+        tiles, attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_KV), attune_term_size(ATTUNE_SIZE_BATCH)));
+}
+
 attune_step at_tiled_step(const attune_problem *problem, const attune_config *config, const char *entry)
 {
-    return (attune_step){.kind = ATTUNE_STEP_KERNEL,
-                         .as = {.kernel = at_launch_by_rows(entry, config->value[BLOCK_M], threads_of(config),
-                                                            smem_of(problem, config))}};
+    attune_step step = {.kind = ATTUNE_STEP_KERNEL,
+                        .as = {.kernel = at_launch_by_rows(entry, config->value[BLOCK_M], threads_of(config),
+                                                           smem_of(problem, config))}};
+    if (packs(problem)) {
+        step.as.kernel.grid[0] = packed_blocks(config->value[BLOCK_M]);
+    }
+    return step;
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,

@@ -9,7 +9,7 @@
  * the ratio of FMAs to loads is set by the thread's register tile alone (ROWS x 4).
  *
  * K and V may be pools of pages, and each of Q, K, V, O and the bias of a type of its own: what is loaded and stored is
- * all that knows.
+ * all that knows. With pages the query heads that share keys and values share blocks, too: such queries are mostly few.
  *
  * Non-finite keys and values that a row does not see leave no trace in it: hidden logits are -inf before the softmax;
  * and where a tile of V holds a non-finite value, products with hidden keys (marked by a negative zero in P) are left
@@ -47,12 +47,61 @@ static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts anot
 static_assert(BLOCK_M / ROWS * lanes == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(BLOCK_N % lanes == 0 && BLOCK_M % ROWS == 0, "tiles are whole numbers of lanes and rows");
 
+/* ---- Rows of a block: query i of its head is row i; with pages, that of the i % group-th head of a group is i /
+ * group, and w.head is the group's first ---- */
+
+enum { PACKS = PAGED };
+
+/* Query heads in a block. */
+ATTUNE_INLINE int group_of(const attune_args &args)
+{
+    return PACKS ? (int)args.heads_q / (int)args.heads_kv : 1;
+}
+
+ATTUNE_INLINE work work_of(const attune_args &args, int group)
+{
+    if constexpr (!PACKS) {
+        return static_work<BLOCK_M>(args);
+    }
+    const unsigned tiles = (unsigned)((args.seqlen_q * group + BLOCK_M - 1) / BLOCK_M);
+    const unsigned head = blockIdx.x / tiles, batch = head / (unsigned)args.heads_kv;
+    return {(int)batch, (int)(head - batch * (unsigned)args.heads_kv) * group, (int)(blockIdx.x - head * tiles)};
+}
+
+/* Of row `row` + r of the block. */
+ATTUNE_INLINE int query_of(const work &w, int group, int row, int r)
+{
+    const int index = w.tile * BLOCK_M + row + r;
+    return PACKS ? index / group : index;
+}
+
+ATTUNE_INLINE int head_of(const work &w, int group, int row, int r)
+{
+    return PACKS ? w.head + (w.tile * BLOCK_M + row + r) % group : w.head;
+}
+
 /* A lane's share of the state: ROWS rows, its keys, its columns. */
 struct lane_state {
     online soft[ROWS];
     float o[ROWS][columns * width];
     guards caught;
 };
+
+/* `first` is row 0 of the sequence and of the first head. */
+ATTUNE_INLINE void load_queries(const attune_args &args, const work &w, int group, const element *first, int first_row,
+                                int end_row, Shared &shared)
+{
+    const attune_tensor &tensor = args.tensor[ATTUNE_Q];
+    if constexpr (!PACKS) {
+        tile_load<BLOCK_M, dim_qk, pitch_qk - 4>(shared.q, first, tensor.stride[ATTUNE_STRIDE_SEQ], first_row, end_row);
+    } else {
+        auto from = [&](int r) {
+            return first + (head_of(w, group, 0, r) - w.head) * tensor.stride[ATTUNE_STRIDE_HEAD] +
+                   query_of(w, group, 0, r) * tensor.stride[ATTUNE_STRIDE_SEQ];
+        };
+        tile_fill<BLOCK_M, dim_qk, pitch_qk - 4>(shared.q, from, [&](int r) { return first_row + r < end_row; });
+    }
+}
 
 /* The tile of K or V from first_key on; returns whether all this thread saw was finite. NOTE: in one piece the stride
  * is read where it is used, for code that was proven before there were pages stays as it is. */
@@ -101,8 +150,8 @@ ATTUNE_INLINE void dot_products(const Shared &shared, int row, int lane, float (
 }
 
 /* Logits, the online softmax, and P into shared memory (-0 for hidden keys). Rescales the lane's part of O. */
-ATTUNE_INLINE void softmax_tile(const attune_args &args, const sequence &at, const work &w, Shared &shared, int row,
-                                int lane, int first_key, float (&s)[ROWS][keys], lane_state &state)
+ATTUNE_INLINE void softmax_tile(const attune_args &args, const sequence &at, const work &w, int group, Shared &shared,
+                                int row, int lane, int first_key, float (&s)[ROWS][keys], lane_state &state)
 {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -114,7 +163,7 @@ ATTUNE_INLINE void softmax_tile(const attune_args &args, const sequence &at, con
             state.soft[r].sum += s[r][0];
             continue;
         }
-        query_row query = query_row_of(args, at, w.batch, w.head, w.tile * BLOCK_M + row + r);
+        query_row query = query_row_of(args, at, w.batch, head_of(w, group, row, r), query_of(w, group, row, r));
         float largest = negative_infinity();
 #pragma unroll
         for (int j = 0; j < keys; ++j) {
@@ -181,18 +230,18 @@ template <bool careful> ATTUNE_INLINE void weigh_values(const Shared &shared, in
 }
 
 /* O and LSE of the lane's rows. */
-ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const work &w, int row, int lane,
+ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const work &w, int group, int row, int lane,
                               lane_state &state)
 {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        int query = w.tile * BLOCK_M + row + r;
+        int head = head_of(w, group, row, r), query = query_of(w, group, row, r);
         float sum = group_sum<lanes>(state.soft[r].sum);
         if (query >= at.length_q) {
             continue;
         }
         float normaliser = online_normaliser(guard_denominator(state.caught, sum, lane == 0));
-        element_o *out = row_of<element_o>(args.tensor[ATTUNE_O], at.batch, w.head, at.first_q + query);
+        element_o *out = row_of<element_o>(args.tensor[ATTUNE_O], at.batch, head, at.first_q + query);
 #pragma unroll
         for (int c = 0; c < columns; ++c) {
             int column = (c * lanes + lane) * width;
@@ -211,7 +260,7 @@ ATTUNE_INLINE void store_rows(const attune_args &args, const sequence &at, const
             }
         }
         if (wants_lse(args) && lane == 0) {
-            store_lse(args, at.batch, w.head, at.first_q + query, state.soft[r].maximum, sum);
+            store_lse(args, at.batch, head, at.first_q + query, state.soft[r].maximum, sum);
         }
     }
 }
@@ -221,15 +270,16 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
-    work w = static_work<BLOCK_M>(args);
+    const int group = group_of(args);
+    work w = work_of(args, group);
     sequence at = sequence_of(args, w.batch);
     int first_row = w.tile * BLOCK_M;
-    if (first_row >= at.length_q) {
+    if (first_row >= at.length_q * group) {
         return;
     }
     int lane = (int)threadIdx.x % lanes, row = (int)threadIdx.x / lanes * ROWS;
-    int end_row = (int)min(at.length_q, (attune_i64)first_row + BLOCK_M);
-    key_range range = keys_seen_by_any(args, at, first_row, end_row - 1);
+    int end_row = (int)min(at.length_q * group, (attune_i64)first_row + BLOCK_M);
+    key_range range = keys_seen_by_any(args, at, first_row / group, (end_row - 1) / group);
     int head_kv = w.head / ((int)args.heads_q / (int)args.heads_kv);
     const element *q = row_of<element>(args.tensor[ATTUNE_Q], at.batch, w.head, at.first_q);
     kv_rows<element_k> k = kv_rows_of<ATTUNE_K, element_k>(args, at, w.batch, head_kv, range.first, range.end);
@@ -238,10 +288,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     lane_state state = {};
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        state.soft[r] = online_start(args, w.head, lane == 0);
+        state.soft[r] = online_start(args, head_of(w, group, row, r), lane == 0);
     }
-    tile_load<BLOCK_M, dim_qk, pitch_qk - 4>(shared.q, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], first_row,
-                                             end_row);
+    load_queries(args, w, group, q, first_row, end_row, shared);
     float s[ROWS][keys];
     if constexpr (!with_qk) {
         stand_in(s);
@@ -256,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         if constexpr (with_qk) {
             dot_products(shared, row, lane, s);
         }
-        softmax_tile(args, at, w, shared, row, lane, first_key, s, state);
+        softmax_tile(args, at, w, group, shared, row, lane, first_key, s, state);
         __syncwarp();
         if (!with_pv) {
             /* left out */
@@ -267,6 +316,6 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         }
         __syncthreads();
     }
-    store_rows(args, at, w, row, lane, state);
+    store_rows(args, at, w, group, row, lane, state);
     guard_report(args, state.caught);
 }
