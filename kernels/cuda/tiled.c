@@ -79,6 +79,10 @@ static const attune_config candidates[] = {
 };
 enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
 
+/* Smallest blocks first, of those with equally many rows the ones with most keys: few rows wait for each tile of keys.
+ */
+static const int8_t long_first[CANDIDATES] = {6, 7, 9, 3, 4, 5, 8, 1, 0, 2};
+
 static bool usable(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     return smem_of(problem, config) <= target->smem_optin_bytes && at_tiled_valid(problem, target, config, NULL);
@@ -113,8 +117,9 @@ bool at_tiled_heuristic(const attune_problem *problem, const attune_target *targ
         }
     }
     for (int i = CANDIDATES - 1; i >= 0; --i) {
-        if (usable(problem, target, &candidates[i]) && !fills(problem, target, &candidates[i]) && index-- == 0) {
-            *config = candidates[i];
+        const attune_config *one = &candidates[packs(problem) ? long_first[CANDIDATES - 1 - i] : i];
+        if (usable(problem, target, one) && !fills(problem, target, one) && index-- == 0) {
+            *config = *one;
             return true;
         }
     }
