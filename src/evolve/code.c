@@ -133,30 +133,43 @@ static void choose_finalists(const at_code *on, last *to)
     }
 }
 
+/* One that is recorded; a run that was killed within its final has had another. */
+static attune_status recall_final(at_code *on, last *to, bool *recalled)
+{
+    at_event event = {.kind = AT_EVENT_LAST};
+    int found = 0;
+    while (found < to->count && (at_code_comes(on, AT_EVENT_LAST, to->id[0]) || found > 0)) {
+        found = at_code_comes(on, AT_EVENT_LAST, to->id[found]) ? found : 0;
+        event.kind = AT_EVENT_LAST;
+        AT_FORWARD(at_code_recall(on, &event, to->id[found], recalled));
+        if (!*recalled) {
+            return ATTUNE_OK;
+        }
+        AT_FORWARD(at_code_write(on, &event, true));
+        to->said[found++] = event.as.last;
+    }
+    return found == to->count ? ATTUNE_OK : at_code_recall(on, &event, to->id[0], recalled);
+}
+
 static attune_status ask_final(at_code *on, last *to)
 {
     at_code_side side[AT_CODE_FINALISTS_MAX];
     bool recalled = false;
     for (int i = 0; i < to->count; ++i) {
         side[i] = at_code_side_of(on, to->id[i]);
-        to->said[i] = (at_event_last){.id = to->id[i]};
     }
-    at_event event = {.kind = AT_EVENT_LAST};
-    AT_FORWARD(at_code_recall(on, &event, to->id[0], &recalled));
-    double at_s = event.at_s;
-    if (!recalled) {
-        AT_FORWARD(on->options->machine.final(on->options->machine.self, side, to->count, to->said));
-        at_s = at_code_now(on);
+    AT_FORWARD(recall_final(on, to, &recalled));
+    if (recalled) {
+        return ATTUNE_OK;
     }
     for (int i = 0; i < to->count; ++i) {
-        bool more = recalled;
-        if (recalled && i > 0) {
-            event.kind = AT_EVENT_LAST;
-            AT_FORWARD(at_code_recall(on, &event, to->id[i], &more));
-            AT_FAIL_IF(!more, ATTUNE_CORRUPT, "the ledger ends within its final: begin anew");
-        }
-        event = recalled ? event : (at_event){.kind = AT_EVENT_LAST, .at_s = at_s, .as.last = to->said[i]};
-        AT_FORWARD(at_code_write(on, &event, recalled));
+        to->said[i] = (at_event_last){.id = to->id[i]};
+    }
+    AT_FORWARD(on->options->machine.final(on->options->machine.self, side, to->count, to->said));
+    const double at_s = at_code_now(on);
+    for (int i = 0; i < to->count; ++i) {
+        at_event event = {.kind = AT_EVENT_LAST, .at_s = at_s, .as.last = to->said[i]};
+        AT_FORWARD(at_code_write(on, &event, false));
         to->said[i] = event.as.last;
     }
     return ATTUNE_OK;

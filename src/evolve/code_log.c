@@ -200,6 +200,12 @@ static int id_of(const at_event *event)
     }
 }
 
+bool at_code_comes(const at_code *on, at_event_kind kind, int id)
+{
+    const at_event *next = on->before != NULL && on->next < on->before->count ? &on->before->event[on->next] : NULL;
+    return next != NULL && next->kind == kind && id_of(next) == id;
+}
+
 attune_status at_code_recall(at_code *on, at_event *event, int id, bool *recalled)
 {
     *recalled = on->before != NULL && on->next < on->before->count;

@@ -28,6 +28,8 @@ void at_code_log_close(at_code *on);
 /* Whether the next thing that happens is in the record; the event is then filled in. Its kind and id must be those that
  * are asked for. ATTUNE_NOT_FOUND where a record that is gone through again ends there. */
 attune_status at_code_recall(at_code *on, at_event *event, int id, bool *recalled);
+/* Whether that is what is recorded next. */
+bool at_code_comes(const at_code *on, at_event_kind kind, int id);
 /* Writes an event that happened, and tells who watches; one that was recalled is in the ledger already, unless it is
  * gone through again. */
 attune_status at_code_write(at_code *on, at_event *event, bool recalled);

@@ -427,6 +427,59 @@ static void who_is_ended_goes_on(void **state)
     clear(&whole);
 }
 
+/* Goes on with what is left of a ledger, and then through all of it again. */
+static void go_on_from(scene *on, const char *whole, size_t left)
+{
+    char path[600];
+    at_code_ledger_path(on->folder, path, sizeof path);
+    assert_ok(at_file_write(path, whole, left));
+    on->options.resume = true;
+    on->options.replay = NULL;
+    on->options.folder = on->folder;
+    on->untouchable = false;
+    on->asked = 0;
+    on->restarted = on->answered;
+    run(on);
+    on->untouchable = true;
+    on->options.resume = false;
+    on->options.replay = on->folder;
+    on->options.folder = NULL;
+    const int winner = on->result.winner;
+    run(on);
+    assert_true(on->result.replayed && on->result.winner == winner);
+}
+
+/* A ledger that ends anywhere, as one of a run that was killed does, is gone on with: what was answered is not asked
+ * again, and the end is the same. Within the final that is held again, all of it. */
+static void who_is_killed_goes_on(void **state)
+{
+    enum { STEP = 7 };
+    (void)state;
+    scene on;
+    set(&on, eight_answers);
+    on.options.controls = true;
+    run(&on);
+    char *whole = ledger_of(on.folder);
+    const int winner = on.result.winner, asked = on.asked;
+    const char *const final = strstr(whole, "\"last\"");
+    int lines = 0, answered = 0;
+    for (const char *line = strchr(whole, '\n') + 1, *end; *line != '\0'; line = end, ++lines) {
+        end = strchr(line, '\n') + 1;
+        if (lines % STEP == 0 || line > final) {
+            const size_t half = lines % 2 == 0 ? (size_t)(end - line) / 2 : 0;
+            go_on_from(&on, whole, (size_t)(line - whole) + half);
+            char *found = ledger_of(on.folder);
+            assert_true(line > final || strcmp(found, whole) == 0);
+            free(found);
+            assert_int_equal(on.result.winner, winner);
+            assert_int_equal(on.asked, asked - answered);
+        }
+        answered += strstr(line, "\"proposal\",") != NULL && strstr(line, "\"proposal\",") < end;
+    }
+    free(whole);
+    clear(&on);
+}
+
 /* Each arm has the same time; what was left undone when a limit came is done later, as if none had come. */
 static void arms_have_the_same_time(void **state)
 {
@@ -510,6 +563,7 @@ int main(void)
         cmocka_unit_test(controls_have_the_same_budget),
         cmocka_unit_test(a_record_is_gone_through_again_bit_for_bit),
         cmocka_unit_test(who_is_ended_goes_on),
+        cmocka_unit_test(who_is_killed_goes_on),
         cmocka_unit_test(arms_have_the_same_time),
         cmocka_unit_test(other_runs_are_refused),
         cmocka_unit_test(answers_are_kept_byte_by_byte),
