@@ -181,15 +181,15 @@ def buffers(values, device, beside=None):
     return found
 
 
-told = {}  # options by their text
+options_by_text = {}  # options by their text
 
 
 def options_of(frame):
     span = Span.from_address(frame.attributes.values[0])
     text = c.string_at(span.data, span.length)
-    known = told.get(text)
+    known = options_by_text.get(text)
     if known is None:
-        known = told[text] = json.loads(text)
+        known = options_by_text[text] = json.loads(text)
     return known
 
 
