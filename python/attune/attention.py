@@ -81,6 +81,24 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     return Asked(q, k, v, attn_mask, is_causal, scale, enable_gqa, layout, terms).run(key)
 
 
+def with_lse(q, k, v, is_causal, scale, deterministic):
+    """(O, LSE) as sdpa gives them, grouped heads allowed; who stands in for PyTorch calls this, often."""
+    framework, kept = framework_of("q", q), None
+    if type(k) is type(q) and type(v) is type(q):
+        key = (framework.key(q), framework.key(k), framework.key(v), is_causal, scale, deterministic)
+        kept, bound = spares.take(key)
+        if bound is not None:
+            at = framework.data(q), framework.data(k), framework.data(v)
+            if not (at[0] | at[1] | at[2]) & (bound.align - 1):
+                o, lse = bound.make_output(q), framework.empty(q, bound.lse, tensors.FP32)
+                bound.run((*at, framework.data(o), framework.data(lse)), None, framework, q)
+                kept.append(bound)
+                return o, lse
+            kept.append(bound)
+    return Asked(q, k, v, None, is_causal, scale, True, "bhsd",
+                 {"return_lse": True, "deterministic": deterministic}).run(None if kept is None else key)
+
+
 def arrays_of(q, k, v, attn_mask, terms):
     """All arrays of a call, in the order in which Asked has them."""
     extras = [terms[name] for name in EXTRAS.values() if terms.get(name) is not None]

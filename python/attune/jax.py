@@ -25,8 +25,8 @@ for function, platform in ((xla.for_cpu, "cpu"), (xla.for_cuda, "CUDA")):
 
 
 def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-         layout: str = "bhsd", causal: bool = False, offset=None, window=None, softcap: float | None = None, alibi=None,
-         sink=None, seqused=None, strict: bool = False, deterministic: bool = False, return_lse: bool = False):
+         layout: str = "bhsd", causal: bool = False, offset=None, window=None, softcap: float | None = None,
+         alibi=None, sink=None, seqused=None, strict: bool = False, deterministic: bool = False, return_lse: bool = False):
     """attune.sdpa for arrays of JAX, with the same arguments, under jax.jit too; options are static. Gradients of all
     floating arrays, of O and LSE, are computed in jax.numpy by doing attention again, with its seqlen_q x seqlen_kv
     scores. Under vmap calls are made one by one. Raises attune.Error for what it refuses; what is found out when it runs
@@ -42,7 +42,7 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
              "offset": offset, "window": None if window is None else list(window), "softcap": softcap,
              "strict": strict, "deterministic": deterministic}
     check(arrays, terms)
-    o, lse = compute(json.dumps(terms), {name: arrays[name] for name in arrays})
+    o, lse = compute(json.dumps(terms), arrays)
     return (o, lse) if return_lse else o
 
 

@@ -39,7 +39,10 @@ def output_for(q, v, layout):
 
 
 def number_of(offset):
-    return offset if offset in (None, "br", "tl") else int(offset)
+    try:
+        return offset if offset in (None, "br", "tl") else int(offset)
+    except ValueError:
+        return offset  # which is refused by its name
 
 
 def operate(want_lse, q, k, v, attn_mask, alibi, sink, seqused, is_causal, scale, enable_gqa, layout, causal, offset,
@@ -122,6 +125,25 @@ def autocast(*tensors_):
     return [tensor.to(dtype) for tensor in tensors_]
 
 
+modes = [getattr(torch._C, name) for name in ("_len_torch_dispatch_stack", "_len_torch_function_stack")
+         if hasattr(torch._C, name)]
+interpreter = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+
+
+def is_plain(*given):
+    """Whether nothing but the values is wanted of a call on these, so that it need not be an operator: no gradient, no
+    compiler, no autocast, nobody who listens."""
+    for tensor in given:
+        if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
+            return False
+        if tensor.requires_grad and torch.is_grad_enabled():
+            return False
+    kind = given[0].device.type
+    if torch.compiler.is_compiling() or kind not in ("cpu", "cuda") or torch.is_autocast_enabled(kind):
+        return False
+    return len(modes) == 2 and not modes[0]() and not modes[1]() and interpreter is not None and interpreter() is None
+
+
 def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
          layout: str = "bhsd", causal: bool = False, offset=None, window=None, softcap: float | None = None, alibi=None,
          sink=None, seqused=None, strict: bool = False, deterministic: bool | None = None, return_lse: bool = False):
@@ -130,11 +152,17 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
 
     deterministic None: what torch.use_deterministic_algorithms says. return_lse: (O, LSE), LSE without gradient.
     Raises attune.Error; UNSUPPORTED, with the reason, where a gradient is required that cannot be computed."""
+    if deterministic is None:
+        deterministic = torch.are_deterministic_algorithms_enabled()
+    if is_plain(q, k, v) and all(t is None or is_plain(t) for t in (attn_mask, alibi, sink, seqused)):
+        terms = {"causal": causal, "offset": offset, "softcap": softcap, "alibi": alibi, "sink": sink, "seqused": seqused,
+                 "window": tuple(window) if isinstance(window, list) else window, "strict": strict, "deterministic": deterministic, "return_lse": return_lse}
+        given = {name: value for name, value in terms.items() if value is not None and value is not False}
+        return attention.sdpa(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa,
+                              layout=layout, **given)
     check_types({"q": q, "k": k, "v": v})
     if not isinstance(layout, str) or layout not in attention.LAYOUTS:
         raise invalid(f"layout: it is {layout!r}: {', '.join(attention.LAYOUTS)} are allowed")
-    if deterministic is None:
-        deterministic = torch.are_deterministic_algorithms_enabled()
     extras = {"attn_mask": attn_mask, "alibi": alibi, "sink": sink, "seqused": seqused}
     check_devices(q, {"k": k, "v": v, **extras})
     q, k, v = autocast(q, k, v)

@@ -46,8 +46,11 @@ def serve(q, k, v, mask, dropout_p, is_causal, scale):
     if torch.is_grad_enabled():  # whose gradient is computed by who asked
         q, k, v = (t.detach() if t.requires_grad else t for t in (q, k, v))
     deterministic = torch.are_deterministic_algorithms_enabled()
-    found = attention.sdpa(q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=True, return_lse=True,
-                           deterministic=deterministic)
+    if mask is None:
+        found = attention.with_lse(q, k, v, is_causal, scale, deterministic)
+    else:
+        found = attention.sdpa(q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=True,
+                               return_lse=True, deterministic=deterministic)
     calls.attune += 1
     return found
 
@@ -78,7 +81,9 @@ def for_cpu(q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=No
         calls.refused(error)
         found, lse = own(q, k, v, is_causal, attn_mask, scale)
         o = tensors.Torch.empty(q, found.shape).copy_(found)
-    return o, finite(lse).transpose(1, 2).contiguous().transpose(1, 2)
+    if attn_mask is not None or k.shape[2] == 0:  # else every row sees a key
+        lse = finite(lse)
+    return o, lse.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 # ---- CUDA ----------------------------------------------------------------------------------------------------------

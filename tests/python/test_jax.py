@@ -100,7 +100,8 @@ def test_what_is_refused():
                                    ((q[0], k, v), {}, "q: its shape"), ((q.astype("int8"), k, v), {}, "q: its dtype"),
                                    ((q, k, v), {"window": (1, )}, "window"), (([1], k, v), {}, "q: it is of type list"),
                                    ((q, k, v), {"softcap": -1.0}, "softcap"), ((q, k, v), {"layout": "x"}, "layout"),
-                                   ((q, k, v), {"scale": 0.0}, "scale"), ((q, k, v), {"sink": jnp.zeros(3)}, "sink|SINK"),
+                                   ((q, k, v), {"scale": 0.0}, "scale"),
+                                   ((q, k, v), {"sink": jnp.zeros(3)}, "sink|SINK"),
                                    ((q, k, v), {"attn_mask": jnp.zeros((3, 3))}, "attn_mask: its shape"),
                                    ((q, k, v), {"is_causal": True, "causal": True}, "is_causal")):
         options = options if words == "enable_gqa" else {"enable_gqa": True, **options}
