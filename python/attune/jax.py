@@ -26,11 +26,12 @@ for function, platform in ((xla.for_cpu, "cpu"), (xla.for_cuda, "CUDA")):
 
 def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
          layout: str = "bhsd", causal: bool = False, offset=None, window=None, softcap: float | None = None,
-         alibi=None, sink=None, seqused=None, strict: bool = False, deterministic: bool = False, return_lse: bool = False):
+         alibi=None, sink=None, seqused=None, strict: bool = False, deterministic: bool = False,
+         return_lse: bool = False):
     """attune.sdpa for arrays of JAX, with the same arguments, under jax.jit too; options are static. Gradients of all
     floating arrays, of O and LSE, are computed in jax.numpy by doing attention again, with its seqlen_q x seqlen_kv
-    scores. Under vmap calls are made one by one. Raises attune.Error for what it refuses; what is found out when it runs
-    JAX raises where the result is waited for."""
+    scores. Under vmap calls are made one by one. Raises attune.Error for what it refuses; what is found out only when
+    it runs, JAX raises where the result is waited for."""
     given = {"q": q, "k": k, "v": v, "attn_mask": attn_mask, "alibi": alibi, "sink": sink, "seqused": seqused}
     for name, array in given.items():
         if array is not None and not (hasattr(array, "shape") and hasattr(array, "dtype")):

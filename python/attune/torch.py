@@ -155,8 +155,9 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     if is_plain(q, k, v) and all(t is None or is_plain(t) for t in (attn_mask, alibi, sink, seqused)):
-        terms = {"causal": causal, "offset": offset, "softcap": softcap, "alibi": alibi, "sink": sink, "seqused": seqused,
-                 "window": tuple(window) if isinstance(window, list) else window, "strict": strict, "deterministic": deterministic, "return_lse": return_lse}
+        window = tuple(window) if isinstance(window, list) else window
+        terms = {"causal": causal, "offset": offset, "window": window, "softcap": softcap, "alibi": alibi, "sink": sink,
+                 "seqused": seqused, "strict": strict, "deterministic": deterministic, "return_lse": return_lse}
         given = {name: value for name, value in terms.items() if value is not None and value is not False}
         return attention.sdpa(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa,
                               layout=layout, **given)

@@ -1,6 +1,6 @@
 """What users of PyTorch's scaled_dot_product_attention do with it, served by attune.torch.install(): shapes, masks,
-memory orders, modules, transformations; on a CPU, and on CUDA where there is a device. Whoever computes, the answer and the
-gradients are those of PyTorch's plain formula in fp64."""
+memory orders, modules, transformations; on a CPU, and on CUDA where there is a device. Whoever computes, the answer and
+the gradients are those of PyTorch's plain formula in fp64."""
 import pytest
 
 torch = pytest.importorskip("torch")
