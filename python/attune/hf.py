@@ -24,9 +24,37 @@ def forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None
     return o.transpose(1, 2).contiguous(), None
 
 
+def of_layer(lengths, window):
+    """What transformers says for each kind of layer, for one of them."""
+    kind = "full_attention" if window is None else "sliding_attention"
+    return lengths[kind] if isinstance(lengths, dict) else lengths
+
+
+def paged(module, query, key, value, attention_mask=None, dropout=0.0, scaling=None, cache=None, cu_seq_lens_q=None,
+          cu_seq_lens_k=None, max_seqlen_q=None, max_seqlen_k=None, **options):
+    """The same for continuous batching, as packed sequences: query [1, heads_q, total_q, dim]; keys and values are
+    those that the paged cache gives for the batch, [total_kv, heads_kv, dim]. Lengths say what the mask would."""
+    if dropout:
+        raise Error(Status.UNSUPPORTED, f"dropout is {dropout}: attune has none: use model.eval()")
+    window, sink = getattr(module, "sliding_window", None) or None, options.get("s_aux")
+    if cache is not None:
+        key, value = cache.update(key, value, module.layer_idx, **options)
+    else:
+        key, value = (t.squeeze(0).transpose(0, 1) for t in (key, value))
+    cu_k, max_k = of_layer(cu_seq_lens_k, window), of_layer(max_seqlen_k, window)
+    o = attune.torch.varlen(query.squeeze(0).transpose(0, 1), key, value, cu_seq_lens_q.int(), cu_k.int(),
+                            int(max_seqlen_q), int(max_k), causal=True, scale=scaling,
+                            window=None if window is None else (int(window) - 1, 0), softcap=options.get("softcap"),
+                            sink=None if sink is None else sink.float())
+    return o.unsqueeze(0), None
+
+
 def register(name: str = "attune"):
-    """Makes `name` an attn_implementation of transformers: the attention, and its mask, which is that of "sdpa"."""
+    """Makes `name` an attn_implementation of transformers: the attention, and its mask, which is that of "sdpa"; and
+    `name`_paged one for continuous batching."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
     AttentionInterface.register(name, forward)
     AttentionMaskInterface.register(name, sdpa_mask)
+    AttentionInterface.register(f"{name}_paged", paged)
+    AttentionInterface.register(f"paged|{name}", paged)  # as newer ones say it

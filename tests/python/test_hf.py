@@ -11,20 +11,29 @@ SIZES = {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 64, "num_hidd
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0}
 
 
-def models():
-    yield "Llama", transformers.LlamaForCausalLM, transformers.LlamaConfig(**SIZES)
-    yield "Gemma2", transformers.Gemma2ForCausalLM, transformers.Gemma2Config(
-        **SIZES, head_dim=16, sliding_window=8, attn_logit_softcapping=5.0, query_pre_attn_scalar=16)
-    if hasattr(transformers, "GptOssConfig"):
-        yield "GptOss", transformers.GptOssForCausalLM, transformers.GptOssConfig(
-            **SIZES, head_dim=16, sliding_window=8, num_local_experts=2, num_experts_per_tok=1)
+def configs(kind, **more):
+    return getattr(transformers, f"{kind}ForCausalLM"), getattr(transformers, f"{kind}Config")(**SIZES, **more)
 
 
-@pytest.mark.parametrize("name,kind,config", models(), ids=lambda value: value if isinstance(value, str) else "")
-def test_generation(name, kind, config):
+WINDOWED = {"head_dim": 16, "sliding_window": 8}
+MODELS = [("Llama", {}), ("Mistral", {"sliding_window": 8}), ("Qwen2", {}),
+          ("Gemma2", {**WINDOWED, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 16}),
+          ("GptOss", {**WINDOWED, "num_local_experts": 2, "num_experts_per_tok": 1})]  # with sinks
+MODELS = [(name, more) for name, more in MODELS if hasattr(transformers, f"{name}Config")]
+NAMES = [name for name, _ in MODELS]
+REFUSED = ("Gemma2", "GptOss")  # caps and sinks have no gradient
+
+
+def make(name, more):
     attune.hf.register()
     torch.manual_seed(0)
-    model = kind(config).eval()
+    kind, config = configs(name, **more)
+    return kind(config).eval()
+
+
+@pytest.mark.parametrize("name,more", MODELS, ids=NAMES)
+def test_generation(name, more):
+    model = make(name, more)
     tokens = torch.randint(1, 97, (2, 20))
     masks = torch.ones_like(tokens)
     masks[1, :5] = 0
@@ -35,6 +44,43 @@ def test_generation(name, kind, config):
             said[implementation] = model.generate(tokens, attention_mask=masks, max_new_tokens=12, do_sample=False,
                                                   cache_implementation=cache, disable_compile=True)
         assert torch.equal(said["eager"], said["attune"]), cache
+
+
+@pytest.mark.parametrize("name,more", MODELS, ids=NAMES)
+def test_logits_and_gradients(name, more):
+    """Of a prompt, of one that is continued in chunks, and of training where it has one."""
+    model, tokens, found = make(name, more), torch.randint(1, 97, (2, 24)), {}
+    for implementation in ("eager", "attune"):
+        model.set_attn_implementation(implementation)
+        model.zero_grad()
+        with torch.no_grad():
+            first = model(tokens[:, :15], use_cache=True)
+            rest = model(tokens[:, 15:], past_key_values=first.past_key_values)
+            found[implementation] = [model(tokens).logits, rest.logits]
+        if name not in REFUSED:
+            model(tokens, labels=tokens).loss.backward()
+            found[implementation] += [p.grad.clone() for p in model.parameters()]
+    for have, want in zip(found["attune"], found["eager"]):
+        assert torch.allclose(have, want, atol=2e-5)
+    if name in REFUSED:
+        with pytest.raises(attune.Error, match="a gradient is required"):
+            model(tokens)
+
+
+@pytest.mark.parametrize("name,more", [one for one in MODELS if one[0] in ("Llama", "Gemma2")], ids=["Llama", "Gemma2"])
+def test_continuous_batching(name, more, monkeypatch):
+    cache = pytest.importorskip("transformers.generation.continuous_batching.cache")
+    if not hasattr(cache, "PagedAttentionMemoryHandler"):
+        pytest.skip("this transformers has another paged cache")
+    monkeypatch.setattr(cache.PagedAttentionMemoryHandler, "get_available_memory", staticmethod(lambda *_: 1 << 26))
+    model, said = make(name, more), {}
+    asked = transformers.GenerationConfig(max_new_tokens=12, do_sample=False, eos_token_id=96, pad_token_id=0,
+                                          num_blocks=64, max_batch_tokens=64)
+    for implementation in ("eager_paged", "attune_paged"):
+        model.set_attn_implementation(implementation)
+        answers = model.generate_batch([[5, 6, 7], list(range(9, 30)), [3]], generation_config=asked)
+        said[implementation] = {name: answer.generated_tokens for name, answer in answers.items()}
+    assert len(said["eager_paged"]) == 3 and said["eager_paged"] == said["attune_paged"]
 
 
 def test_vit():
