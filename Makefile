@@ -5,7 +5,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 BENCH  ?= b1,h8,s512,d64,fp32 b1,h8,s2048,d64,fp32,causal
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help deps deps-test configure build test test-python wheel test-gpu gate evolve verify ratchet demo bench readme format lint install clean
+.PHONY: help deps deps-test configure build test test-python test-torch wheel test-gpu gate evolve verify ratchet demo bench readme format lint install clean
 
 help:
 	@echo "attune: fused attention that plans, proves and runs"
@@ -15,6 +15,7 @@ help:
 	@echo
 	@echo "  make build     libattune and attune, into $(BUILD)/"
 	@echo "  make wheel     the Python package, into $(BUILD)/wheel/, tried in an environment of its own"
+	@echo "  make test-torch  attune.torch, attune.hf and attune.jax on a CPU, with what PyPI brings, once"
 	@echo "  make test-gpu  the device tests, on a machine with an NVIDIA GPU"
 	@echo "  make gate      the gate on every CUDA kernel, into evidence/; KERNELS=, PROBLEMS=, AGAINST= restrict it"
 	@echo "  make evolve    search, gate and wisdom on a grid of CUDA problems; KERNELS=, PROBLEMS=, STRATEGY= restrict it"
@@ -47,9 +48,12 @@ build: configure
 test: deps-test build
 	@ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -LE tidy
 
-# The package's tests with a Python that has PyTorch and transformers: make test-python ATTUNE_PYTHON=/venv/bin/python
+# All tests of the package; ATTUNE_PYTHON=/venv/bin/python names another Python.
 test-python: build
 	@tests/python/run.sh $(BUILD)
+
+test-torch: build
+	@tests/python/torch.sh $(BUILD)
 
 wheel: deps deps-test
 	@tools/wheel.sh . $(BUILD)

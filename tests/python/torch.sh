@@ -1,0 +1,22 @@
+#!/bin/bash
+# torch.sh BUILD [PYTEST'S ARGUMENTS]: what of the Python package's tests needs PyTorch, transformers or JAX, on a CPU.
+# With $ATTUNE_PYTHON where that has PyTorch, else with an environment that is made once, in BUILD/torch, from PyPI; where
+# PyPI has it not for this machine, nothing is tested, and that is said.
+set -euo pipefail
+build=$(cd "$1" && pwd) here=$(cd "$(dirname "$0")" && pwd)
+shift
+if ! "${ATTUNE_PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
+    export ATTUNE_PYTHON=$build/torch/bin/python
+    if ! "$ATTUNE_PYTHON" -c 'import torch, transformers, jax, pytest' 2>/dev/null; then
+        rm -rf "$build/torch"
+        python3 -m venv "$build/torch"
+        timeout 900 "$ATTUNE_PYTHON" -m pip install -q --disable-pip-version-check --prefer-binary \
+            torch transformers jax numpy ml_dtypes pytest || {
+            echo "PyTorch cannot be had here: attune.torch, attune.hf and attune.jax are not tested" >&2
+            rm -rf "$build/torch"
+            exit 0
+        }
+    fi
+fi
+"${ATTUNE_PYTHON:=python3}" -c 'import sys, torch; print(f"Python {sys.version.split()[0]}, torch {torch.__version__}")'
+exec "$here/run.sh" "$build" -k 'torch or sdpa_cases or varlen or hf or jax' "$@"
