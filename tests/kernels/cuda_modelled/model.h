@@ -1,0 +1,146 @@
+/* CUDA's words and built-in functions, as far as plain device code has them, for a CPU's compiler: a kernel's source is
+ * compiled behind this header, and model.cc runs its blocks. What only some architectures have is not here. */
+#ifndef TESTS_KERNELS_CUDA_MODELLED_MODEL_H
+#define TESTS_KERNELS_CUDA_MODELLED_MODEL_H
+
+#include <cmath>
+#include <cstring>
+
+using std::isinf;
+using std::signbit;
+
+#define __device__
+#define __global__
+#define __shared__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __forceinline__ inline
+#define __align__(n) __attribute__((aligned(n)))
+
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+
+struct three {
+    unsigned x, y, z;
+};
+
+extern three threadIdx, blockIdx;
+
+static inline float4 make_float4(float x, float y, float z, float w)
+{
+    return {x, y, z, w};
+}
+
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
+{
+    return {x, y, z, w};
+}
+
+static inline uint2 make_uint2(unsigned x, unsigned y)
+{
+    return {x, y};
+}
+
+template <class A, class B> static inline auto min(A a, B b) -> decltype(a + b)
+{
+    return a < b ? a : b;
+}
+
+template <class A, class B> static inline auto max(A a, B b) -> decltype(a + b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- Bits ---- */
+
+template <class To, class From> static inline To same_bits(From from)
+{
+    To to;
+    static_assert(sizeof to == sizeof from, "as many bits");
+    std::memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+static inline float __uint_as_float(unsigned x)
+{
+    return same_bits<float>(x);
+}
+
+static inline float __int_as_float(int x)
+{
+    return same_bits<float>(x);
+}
+
+static inline unsigned __float_as_uint(float x)
+{
+    return same_bits<unsigned>(x);
+}
+
+static inline int __clz(int x)
+{
+    return x == 0 ? 32 : __builtin_clz((unsigned)x);
+}
+
+static inline float __fdividef(float a, float b)
+{
+    return a / b;
+}
+
+/* Threads take turns only where they wait for one another. */
+static inline unsigned atomicAdd(unsigned *to, unsigned by)
+{
+    const unsigned before = *to;
+    *to += by;
+    return before;
+}
+
+/* ---- Threads of a block ---- */
+
+/* Waits for all threads that have not ended; whether any of them said yes. */
+bool model_block(bool yes);
+/* Waits for all threads of the warp; what each of them brought. */
+void model_warp(unsigned brought, unsigned (&all)[32]);
+
+static inline void __syncthreads()
+{
+    (void)model_block(false);
+}
+
+static inline int __syncthreads_or(int yes)
+{
+    return model_block(yes != 0);
+}
+
+static inline void __syncwarp()
+{
+    unsigned all[32];
+    model_warp(0, all);
+}
+
+static inline float __shfl_xor_sync(unsigned, float x, int other)
+{
+    unsigned all[32];
+    model_warp(__float_as_uint(x), all);
+    return __uint_as_float(all[(threadIdx.x % 32) ^ (unsigned)other]);
+}
+
+static inline unsigned __ballot_sync(unsigned, bool yes)
+{
+    unsigned all[32], votes = 0;
+    model_warp(yes, all);
+    for (int lane = 0; lane < 32; ++lane) {
+        votes |= (all[lane] & 1U) << lane;
+    }
+    return votes;
+}
+
+#endif

@@ -1,0 +1,241 @@
+/* CUDA kernels without a GPU: those made of plain code are compiled for the CPU, with a model of CUDA's words
+ * (cuda_modelled/), and go through the gate's own suite. What only a device shows, tests/gpu shows. */
+#include "base/cm.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/folder.h"
+#include "base/text.h"
+#include "core/config.h"
+#include "core/term.h"
+#include "cuda/build.h"
+#include "cuda/cuda.h"
+#include "judge/suite.h"
+#include "library/catalogue.h"
+#include "library/context.h"
+
+enum { SEED = 5, CASES = 6 };
+
+static const struct {
+    const char *kernel, *problem;
+} modelled[] = {
+    {"tiled", "b2,h8,hkv2,sq1,skv300,d64,fp16,seqused,page=16"},
+    {"tiled", "b2,h4,hkv2,sq40,skv90,d32,bf16,causal,window=50:0,seqused,page=8,varlen=3,sink"},
+    {"tiled", "b2,h4,hkv2,sq5,skv100,d40,dv24,fp32,k=bf16,v=fp16,seqused,page=64,vtable,draft"},
+    {"append", "append:b3,h4,sq2,skv100,d64,dv40,bf16,page=16,slots"},
+    {"append", "append:b40,h2,sq7,skv90,d33,fp32,k=fp16,page=5,vtable,seqused,varlen=2"},
+    {"merge", "merge:b2,h4,sq13,d64,fp32,o=bf16,states=4,sink"},
+    {"merge", "merge:b1,h3,sq20,d33,fp16,states=17"},
+};
+
+/* The kernel under test, and its code for the plan that was made last. */
+static struct {
+    const attune_kernel *kernel;
+    attune_target target;
+    attune_steps steps;
+    void (*run)(const attune_args *args, unsigned x, unsigned y);
+    folder folder;
+    attune_context *context;
+    uint64_t turn; /* of configs */
+} model;
+
+/* ---- A CPU kernel whose work items are blocks -------------------------------------------------------------------- */
+
+static void attend(const attune_args *args, int64_t item, void *scratch)
+{
+    at_sizes sizes;
+    int64_t across = 0;
+    (void)scratch;
+    at_sizes_fill(&sizes, args, &model.target);
+    assert_ok(at_term_evaluate(&model.steps.step[0].as.kernel.grid[0], &sizes, &across));
+    model.run(args, (unsigned)(item % across), (unsigned)(item / across));
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)problem, (void)target, (void)config, (void)reason;
+    return true;
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    (void)problem, (void)target, (void)config;
+    *out = (attune_resources){.workspace = attune_term_const(0)};
+}
+
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    (void)problem, (void)target;
+    *config = (attune_config){{0}};
+    return index == 0;
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    (void)problem, (void)target, (void)config;
+    const attune_term *grid = model.steps.step[0].as.kernel.grid;
+    *out = (attune_steps){
+        .count = 1,
+        .step = {{.kind = ATTUNE_STEP_KERNEL,
+                  .as.kernel = {.entry = "model",
+                                .grid = {attune_term_mul(grid[0], grid[1]), attune_term_const(1), attune_term_const(1)},
+                                .block = {1, 1, 1},
+                                .cluster = {1, 1, 1},
+                                .smem = attune_term_const(0)}}}};
+}
+
+/* What the kernel under test computes, on a CPU of any tier. */
+static const attune_kernel *model_kernel(void)
+{
+    static attune_kernel kernel;
+    static attune_capability can[ATTUNE_CAN_MAX];
+    kernel = (attune_kernel){.size = sizeof kernel,
+                             .abi = ATTUNE_ABI,
+                             .target = ATTUNE_TARGET_CPU,
+                             .name = "model",
+                             .summary = "a CUDA kernel on a CPU",
+                             .can = can,
+                             .can_count = model.kernel->can_count,
+                             .valid = valid,
+                             .resources = resources,
+                             .heuristic = heuristic,
+                             .steps = steps};
+    for (int32_t i = 0; i < kernel.can_count; ++i) {
+        can[i] = model.kernel->can[i];
+        can[i].arch_least = ATTUNE_ISA_BASELINE;
+    }
+    for (int isa = 0; isa < ATTUNE_ISA_COUNT; ++isa) {
+        kernel.attend[isa] = attend;
+    }
+    return &kernel;
+}
+
+/* ---- Its code ---------------------------------------------------------------------------------------------------- */
+
+/* Another of those that fit each time. */
+static attune_config next_config(const attune_problem *problem)
+{
+    const uint64_t count = at_config_count(model.kernel);
+    attune_config config;
+    do {
+        at_config_at(model.kernel, model.turn++ * 7 % count, &config);
+    } while (!at_kernel_fits(model.kernel, problem, &model.target, &config, NULL));
+    return config;
+}
+
+/* The model behind the definitions that the device's compiler is given; for an architecture without its own words. */
+static void compile(const at_build *build, const char *entry, const char *path)
+{
+    char words[8192];
+    at_text command;
+    at_text_init_fixed(&command, words, sizeof words);
+    at_text_add(&command, "c++ -w -Wno-psabi -O1 -std=gnu++17 -fPIC -shared -fno-strict-aliasing -ffp-contract=off");
+    for (int i = 0; i < build->option_count; ++i) {
+        if (strncmp(build->option[i], "-D", 2) == 0 && strncmp(build->option[i], "-DATTUNE_ARCH", 13) != 0) {
+            at_text_add(&command, " %s", build->option[i]);
+        }
+    }
+    at_text_add(&command, " -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 -DMODEL_ENTRY=%s '-DMODEL_SOURCE=\"%s\"'", entry,
+                model.kernel->source);
+    at_text_add(&command, " -I%s/tests/kernels/cuda_modelled -I%s/kernels/cuda -I%s/include", ATTUNE_SOURCE_DIR,
+                ATTUNE_SOURCE_DIR, ATTUNE_SOURCE_DIR);
+    at_text_add(&command, " %s/tests/kernels/cuda_modelled/model.cc -o %s", ATTUNE_SOURCE_DIR, path);
+    assert_ok(at_text_status(&command, "a command"));
+    if (system(words) != 0) { /* NOLINT(cert-env33-c): a test's own words */
+        fail_msg("does not compile: %s", words);
+    }
+}
+
+static attune_status plan_modelled(void *self, const attune_problem *problem, attune_plan **plan)
+{
+    static at_build build;
+    char name[AT_DIGEST_TEXT_MAX + 8], path[PATH_MAX];
+    at_recipe recipe;
+    (void)self;
+    const attune_config config = next_config(problem);
+    assert_ok(at_recipe_ask(model.kernel, problem, &model.target, &config, &recipe));
+    assert_ok(at_build_gather(&recipe, &model.target, &build));
+    (void)snprintf(name, sizeof name, "%s.so", build.digest);
+    folder_path(&model.folder, name, path);
+    if (access(path, R_OK) != 0) {
+        compile(&build, recipe.steps.step[0].as.kernel.entry, path);
+    }
+    void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(code);
+    *(void **)&model.run = dlsym(code, "model_run");
+    assert_non_null(model.run);
+    model.steps = recipe.steps;
+    return at_plan_kernel(model.context, problem, model_kernel(), "", plan);
+}
+
+/* ---- The suite --------------------------------------------------------------------------------------------------- */
+
+static void expect_right(const char *kernel, const char *text)
+{
+    at_suite_result result;
+    at_test_problem problem;
+    const at_suite suite = {.device = at_context_device(model.context),
+                            .pool = at_context_pool(model.context),
+                            .plan = plan_modelled,
+                            .seed = SEED,
+                            .cases = CASES,
+                            .only = -1,
+                            .command = ""};
+    model.kernel = at_catalogue_find(kernel);
+    assert_non_null(model.kernel);
+    assert_ok(at_test_problem_parse(text, &problem));
+    assert_ok(at_suite_run(&suite, &problem, &result));
+    if (result.failures > 0) {
+        fail_msg("%s, %s: case %lld (%s): %s", kernel, result.failure[0].problem, (long long)result.failure[0].index,
+                 result.failure[0].how, result.failure[0].what);
+    }
+    assert_true(at_suite_right(&result));
+    assert_int_equal(result.executed, CASES);
+}
+
+static void modelled_kernels_pass_the_suite(void **state)
+{
+    (void)state;
+#ifdef ATTUNE_SANITIZED
+    skip(); /* a sanitizer knows one stack a thread */
+#endif
+    if (system("c++ --version > /dev/null 2>&1") != 0) { /* NOLINT(cert-env33-c) */
+        skip();
+    }
+    for (size_t i = 0; i < sizeof modelled / sizeof modelled[0]; ++i) {
+        expect_right(modelled[i].kernel, modelled[i].problem);
+    }
+}
+
+static int set_up(void **state)
+{
+    attune_options options;
+    (void)state;
+    attune_options_init(&options);
+    options.target = "cpu";
+    options.threads = 1; /* blocks have one memory */
+    assert_ok(at_cuda_typical(90, &model.target));
+    assert_ok(attune_context_create(&options, &model.context));
+    return folder_make(&model.folder);
+}
+
+static int clean_up(void **state)
+{
+    (void)state;
+    attune_context_destroy(model.context);
+    folder_remove(&model.folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(modelled_kernels_pass_the_suite)};
+    return cmocka_run_group_tests(tests, set_up, clean_up);
+}
