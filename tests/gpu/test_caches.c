@@ -7,6 +7,7 @@
 
 #include "compile_ahead.h"
 #include "judge/suite.h"
+#include "kernels/wild_pages.h"
 #include "library/catalogue.h"
 #include "library/context.h"
 #include "library/state.h"
@@ -137,6 +138,20 @@ static void merge_is_right(void **state)
     CHECK_ALL(merges)
 }
 
+static void wild_entries_and_lengths_are_clamped(void **state)
+{
+    attune_problem problem;
+    attune_plan *plan = NULL;
+    int wild = 0;
+    assert_ok(attune_problem_parse("b9,h8,hkv2,sq2,skv256,d64,bf16,seqused,page=16", &problem));
+    assert_ok(attune_plan_create(*state, &problem, WITH_KERNEL("tiled"), &plan));
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+        wild += expect_wild_to_be_clamped(at_context_device(*state), plan, &problem, seed, true);
+    }
+    assert_true(wild > 0);
+    attune_plan_destroy(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +160,7 @@ int main(void)
         cmocka_unit_test(caches_in_another_type_are_right),
         cmocka_unit_test(append_is_right),
         cmocka_unit_test(merge_is_right),
+        cmocka_unit_test(wild_entries_and_lengths_are_clamped),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

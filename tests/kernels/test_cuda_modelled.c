@@ -15,6 +15,7 @@
 #include "cuda/build.h"
 #include "cuda/cuda.h"
 #include "judge/suite.h"
+#include "kernels/wild_pages.h"
 #include "library/catalogue.h"
 #include "library/context.h"
 
@@ -200,15 +201,38 @@ static void expect_right(const char *kernel, const char *text)
     assert_int_equal(result.executed, CASES);
 }
 
-static void modelled_kernels_pass_the_suite(void **state)
+static void skip_without_compiler(void)
 {
-    (void)state;
 #ifdef ATTUNE_SANITIZED
     skip(); /* a sanitizer knows one stack a thread */
 #endif
     if (system("c++ --version > /dev/null 2>&1") != 0) { /* NOLINT(cert-env33-c) */
         skip();
     }
+}
+
+/* Lengths that are wrong a CPU's context refuses before its kernels see them: those are the device's to show. */
+static void wild_entries_are_clamped(void **state)
+{
+    attune_problem problem;
+    attune_plan *plan = NULL;
+    int wild = 0;
+    (void)state;
+    skip_without_compiler();
+    model.kernel = at_catalogue_find("tiled");
+    assert_ok(attune_problem_parse("b3,h2,hkv1,sq2,skv64,d16,fp32,seqused,page=8", &problem));
+    assert_ok(plan_modelled(NULL, &problem, &plan));
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+        wild += expect_wild_to_be_clamped(at_context_device(model.context), plan, &problem, seed, false);
+    }
+    assert_true(wild > 0);
+    attune_plan_destroy(plan);
+}
+
+static void modelled_kernels_pass_the_suite(void **state)
+{
+    (void)state;
+    skip_without_compiler();
     for (size_t i = 0; i < sizeof modelled / sizeof modelled[0]; ++i) {
         expect_right(modelled[i].kernel, modelled[i].problem);
     }
@@ -236,6 +260,7 @@ static int clean_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(modelled_kernels_pass_the_suite)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wild_entries_are_clamped),
+                                       cmocka_unit_test(modelled_kernels_pass_the_suite)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }
