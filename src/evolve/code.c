@@ -65,6 +65,7 @@ static attune_status run_parameters(at_code *on, int measured)
     memcpy(program->facts, first->facts, sizeof program->facts);
     (void)snprintf(program->idea, sizeof program->idea, "parameters alone, %d measurements", measured);
     program->error = first->error;
+    memcpy(program->row_error, first->row_error, sizeof program->row_error);
     AT_FORWARD(at_sources_copy(&first->sources, &program->sources));
     AT_FORWARD(at_code_tune(on, id, measured));
     program = &on->lineage.program[id];

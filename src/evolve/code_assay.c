@@ -165,16 +165,36 @@ static void take_made(at_program *program, const at_event_made *made)
     memcpy(program->facts, made->facts, sizeof program->facts);
     memcpy(program->binds, made->binds, sizeof program->binds);
     program->error = made->error;
+    memcpy(program->row_error, made->row_error, sizeof program->row_error);
 }
 
-/* The error that a source is held against: that of the nearest one before it that runs. */
-static double error_before(const at_code *on, int id)
+/* Who a source's errors are held against: the nearest one before it that runs. */
+static const at_program *program_before(const at_code *on, int id)
 {
     int parent = on->lineage.program[id].parent;
     while (parent > 0 && !at_program_runs(&on->lineage.program[parent])) {
         parent = on->lineage.program[parent].parent;
     }
-    return parent >= 0 ? on->lineage.program[parent].error : 0;
+    return &on->lineage.program[parent];
+}
+
+/* How many times another's its errors are: the whole result's, the median row's, or of rows the 99 % quantile. */
+static double error_growth(const at_program *one, const at_program *before, const char **which)
+{
+    const struct {
+        const char *name;
+        double is, was;
+    } errors[] = {{"error", one->error, before->error},
+                  {"median row's error", one->row_error[0], before->row_error[0]},
+                  {"error of the worst rows (99 %)", one->row_error[1], before->row_error[1]}};
+    double most = 0;
+    *which = "";
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; ++i) {
+        const double growth = errors[i].was > 0 ? errors[i].is / errors[i].was : 0;
+        *which = growth > most ? errors[i].name : *which;
+        most = growth > most ? growth : most;
+    }
+    return most;
 }
 
 static attune_status judge_first(at_code *on, const at_event_made *made)
@@ -202,11 +222,11 @@ attune_status at_code_assay(at_code *on, int id)
     if (same >= 0) {
         return at_code_judge(on, id, AT_CODE_DUPLICATE, NULL, "it compiles to the code of proposal %d", same);
     }
-    double before = error_before(on, id);
-    if (before > 0 && made.error > alarm * before) {
-        return at_code_judge(on, id, AT_CODE_ALARM, NULL,
-                             "its error is %.2f times its parent's, %.3g of %.3g: precision was given away",
-                             made.error / before, made.error, before);
+    const char *which;
+    const double growth = error_growth(program, program_before(on, id), &which);
+    if (growth > alarm) {
+        return at_code_judge(on, id, AT_CODE_ALARM, NULL, "its %s is %.2f times its parent's: precision was given away",
+                             which, growth);
     }
     AT_FORWARD(at_code_tune(on, id, on->options->tune_runs));
     program = &on->lineage.program[id];

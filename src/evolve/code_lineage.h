@@ -17,9 +17,9 @@ typedef struct at_program {
     char config[AT_KERNEL_TEXT_MAX];
     char idea[AT_IDEA_MAX], why[AT_CODE_WHY_MAX], facts[AT_CODE_FACTS_MAX];
     char binds[AT_CODE_WORD_MAX];
-    double us;       /* tuned; 0: not timed */
-    double log_time; /* logarithm of its time over the first source's, by the duels that led to it */
-    double error;
+    double us;                  /* tuned; 0: not timed */
+    double log_time;            /* logarithm of its time over the first source's, by the duels that led to it */
+    double error, row_error[2]; /* as at_event_made has them */
 } at_program;
 
 typedef struct at_lineage {

@@ -205,6 +205,7 @@ static attune_status describe(const at_code_bench *on, const opened *one, int co
     AT_FORWARD(on->options.target.kind == ATTUNE_TARGET_CUDA ? at_measurer_built(one->measurer, config, &built)
                                                              : ATTUNE_OK);
     made->error = found.l2;
+    AT_FORWARD(at_measurer_spread(one->measurer, made->row_error));
     AT_FORWARD(digest_code(one, &recipe, &built, made->code));
     at_code_facts_print(&recipe, &built, made);
     return ATTUNE_OK;

@@ -160,6 +160,8 @@ static const at_field of_made[] = {
     TEXT(at_event_made, binds, "binds"),
     REAL(at_event_made, us, "us"),
     REAL(at_event_made, error, "error"),
+    REAL(at_event_made, row_error[0], "row_error_median"),
+    REAL(at_event_made, row_error[1], "row_error_99"),
     {.key = NULL},
 };
 

@@ -53,6 +53,7 @@ typedef struct at_event_made {
     char binds[AT_CODE_WORD_MAX];  /* what limits it, as far as is known: "issue", "memory", "spills", ... */
     double us;                     /* of the first launch, about */
     double error;                  /* relative error of its result, |O - O64| / |O64| */
+    double row_error[2];           /* the same of rows: their median, and what 99 % of them do not exceed */
 } at_event_made;
 
 /* Its parameters were searched. */

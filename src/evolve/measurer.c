@@ -427,6 +427,20 @@ attune_status at_measurer_found(const at_measurer *on, at_finding *found)
     return at_judge_case(&on->ground.truth.one, found, NULL);
 }
 
+attune_status at_measurer_spread(const at_measurer *on, double quantile[2])
+{
+    const at_case *one = &on->ground.truth.one;
+    const size_t count = (size_t)one->rows->count;
+    double *error = calloc(count + 1, sizeof *error);
+    AT_FAIL_IF(error == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for the errors of rows");
+    at_judge_rows(one, error);
+    at_sort(error, count);
+    quantile[0] = count > 0 ? at_quantile(error, count, 0.5) : 0;
+    quantile[1] = count > 0 ? at_quantile(error, count, 0.99) : 0;
+    free(error);
+    return ATTUNE_OK;
+}
+
 /* ---- Opening and closing ----------------------------------------------------------------------------------------- */
 
 attune_status at_measurer_add(at_measurer *on, const char *kernel_text, int *number)

@@ -60,6 +60,8 @@ void at_measurer_close(at_measurer *measurer);
 at_machine at_measurer_machine(at_measurer *measurer);
 /* The errors of the last result that was found right. */
 attune_status at_measurer_found(const at_measurer *measurer, at_finding *found);
+/* Of its rows' relative errors the median, and what 99 % do not exceed. */
+attune_status at_measurer_spread(const at_measurer *measurer, double quantile[2]);
 /* What the worker says of how a candidate was made. */
 attune_status at_measurer_built(at_measurer *measurer, int candidate, at_build_facts *built);
 /* Lets something else take part, by its text ("NAME:PARAM=VALUE,..."), and says its number, which no candidate has. */

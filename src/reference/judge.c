@@ -125,6 +125,22 @@ static bool kinds_agree(const at_case *one, double o, double reference)
     return same_kind(o, reference) || (one->taints && isfinite(reference) && !isfinite(o));
 }
 
+void at_judge_rows(const at_case *one, double *error)
+{
+    const int32_t columns = one->args->head_dim_v;
+    for (int64_t r = 0; r < one->rows->count; ++r) {
+        double o[256], difference = 0, square = 0;
+        const double *reference = one->o_reference + r * columns;
+        load_row(one, r, o);
+        for (int32_t c = 0; c < columns; ++c) {
+            const bool finite = isfinite(o[c]) && isfinite(reference[c]);
+            difference += finite ? (o[c] - reference[c]) * (o[c] - reference[c]) : 0;
+            square += finite ? reference[c] * reference[c] : 0;
+        }
+        error[r] = square > 0 ? sqrt(difference / square) : 0;
+    }
+}
+
 static attune_status add_row(const at_case *one, int64_t r, errors *sums, row_sums *row, at_bias *bias)
 {
     double o[256];

@@ -55,6 +55,9 @@ typedef struct at_finding {
 /* ATTUNE_OK if every rule of a single case holds; ATTUNE_WRONG_RESULT with the rule, the row and the numbers in the
  * detail. ATTUNE_INTERNAL when a tolerance is not finite: an error of the suite. Adds to `bias` (may be NULL). */
 attune_status at_judge_case(const at_case *one, at_finding *finding, at_bias *bias);
+/* Each row's relative error, |O - O64| / |O64| over what is finite in both; of a row whose reference is 0, 0. `error`
+ * has room for all rows of the case. */
+void at_judge_rows(const at_case *one, double *error);
 /* Grows the three naive errors of `to` to those of `from`, a redraw (or the case itself). */
 void at_judge_naive(const at_case *from, at_case *to);
 /* Grows them to what at_noise_run said of the case `to` itself. */

@@ -54,6 +54,7 @@ static attune_status fake_make(void *self, const at_code_side *side, at_event_ma
     (void)snprintf(made->binds, sizeof made->binds, "%s", strstr(text, "memory") != NULL ? "memory" : "issue");
     (void)snprintf(made->facts, sizeof made->facts, "12 registers");
     made->error = number_of(side->sources, "error ", 1e-4);
+    made->row_error[0] = made->row_error[1] = number_of(side->sources, "rows ", 1e-4);
     made->us = number_of(side->sources, "time ", 100);
     return ATTUNE_OK;
 }
@@ -317,6 +318,23 @@ static void duels_that_end_early(void **state)
     clear(&on);
 }
 
+/* Precision that rows lose is given away too, though the whole result hardly shows it. */
+static void errors_are_held_against_the_parents(void **state)
+{
+    (void)state;
+    static const char *const errors[] = {"time 80\nrows 1.4e-4", "time 60\nrows 2e-4", "time 50\nrows 4e-4", NULL};
+    scene on;
+    set(&on, errors);
+    on.options.budget.proposals = 3;
+    run(&on);
+    assert_int_equal(on.result.verdicts[AT_CODE_ALARM], 1);
+    assert_int_equal(on.result.winner, 2);
+    char *ledger = ledger_of(on.folder);
+    assert_non_null(strstr(ledger, "its median row's error is 2.00 times its parent's"));
+    free(ledger);
+    clear(&on);
+}
+
 static const char *const idle[] = {"time 90", "nothing", "nothing", "nothing", "time 50", NULL};
 
 static void budgets_end_it(void **state)
@@ -559,6 +577,7 @@ int main(void)
         cmocka_unit_test(the_final_and_the_gate_have_the_last_words),
         cmocka_unit_test(without_gains_something_new_is_asked_for),
         cmocka_unit_test(duels_that_end_early),
+        cmocka_unit_test(errors_are_held_against_the_parents),
         cmocka_unit_test(budgets_end_it),
         cmocka_unit_test(controls_have_the_same_budget),
         cmocka_unit_test(a_record_is_gone_through_again_bit_for_bit),
