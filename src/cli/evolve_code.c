@@ -266,6 +266,16 @@ static void on_event(void *self, const at_event *event, const at_lineage *lineag
     (void)fflush(out);
 }
 
+static void say_controls(FILE *out, const at_code_result *result)
+{
+    (void)fprintf(out, "  in the final, as many times as fast as the first source:");
+    for (int arm = 0; arm < AT_ARM_COUNT; ++arm) {
+        (void)fprintf(out, "%s %s ", arm > 0 ? "," : "", at_names_of_arms[arm]);
+        (void)(result->gain_of[arm] > 0 ? fprintf(out, "%.3f", result->gain_of[arm]) : fprintf(out, "nothing"));
+    }
+    (void)fprintf(out, "\n");
+}
+
 static void say_result(const code_job *on, const at_code_result *result)
 {
     FILE *out = at_cli_format(on->cli) == AT_FORMAT_TEXT ? on->cli->out : on->cli->err;
@@ -275,10 +285,12 @@ static void say_result(const code_job *on, const at_code_result *result)
     }
     if (result->winner == 0) {
         (void)fprintf(out, "no gain: the first source stays\n");
+        say_controls(out, result);
         return;
     }
     (void)fprintf(out, "gain: proposal %d with %s is %.3f times as fast (%.3f to %.3f) as the first source\n",
                   result->winner, result->config, result->gain, result->gain_low, result->gain_high);
+    say_controls(out, result);
     (void)fprintf(out, "  the gate: %s%s%s\n",
                   result->proven  ? "right"
                   : result->wrong ? "wrong"

@@ -221,6 +221,8 @@ static attune_status weigh_final(at_code *on, const last *of)
                        gain[i].low, gain[i].high, chance[i], holds[i] ? ", which holds among all finalists" : "",
                        of->said[i].why);
         AT_FORWARD(at_code_decide(on, &event));
+        double *const best = &result->gain_of[on->lineage.program[of->id[i]].arm];
+        *best = of->said[i].well ? fmax(*best, gain[i].middle) : *best;
         if (faster && gain[i].middle > result->gain) {
             result->winner = of->id[i];
             result->gain = gain[i].middle;

@@ -89,6 +89,7 @@ typedef struct at_code_result {
     int winner;                 /* of the final; 0: the first source stays */
     double gain;                /* the first source's time / the winner's, in the final; 1 where it stays */
     double gain_low, gain_high;
+    double gain_of[AT_ARM_COUNT]; /* each arm's best in the final, likewise; 0: it had none there */
     char config[AT_KERNEL_TEXT_MAX];
     bool unfinished;    /* the limit came: a run that has a folder can be gone on with */
     bool proven, wrong; /* the gate's word on the winner */

@@ -41,6 +41,8 @@ static int id_of(const at_event *event)
         return event->as.made.id;
     case AT_EVENT_TUNED:
         return event->as.tuned.id;
+    case AT_EVENT_DUEL:
+        return event->as.duel.id;
     case AT_EVENT_JUDGED:
         return event->as.judged.id;
     default:
@@ -157,6 +159,19 @@ static void add_up(const sheet *of, at_code_arm arm, arm_sums *sums)
     }
 }
 
+/* What the sources of an arm took, from a question to its answer; the final and the gate are nobody's. */
+static double seconds_of(const sheet *of, at_code_arm arm)
+{
+    double sum = 0;
+    for (size_t i = 1; i < of->log->count; ++i) {
+        const at_event *event = &of->log->event[i];
+        const int id = id_of(event);
+        const bool counts = id > 0 && id < of->count && arm_of(&of->row[id]) == arm;
+        sum += counts ? event->at_s - of->log->event[i - 1].at_s : 0;
+    }
+    return sum;
+}
+
 static void cell(const sheet *of, double value, int digits, bool known)
 {
     char text[48];
@@ -180,13 +195,37 @@ static void add_arm(const sheet *of, at_code_arm arm)
     } else {
         cell(of, sums.best, 3, true);
     }
+    cell(of, seconds_of(of, arm), 1, true);
     cell(of, sums.seconds, 1, true);
     cell(of, sums.usd, 2, sums.usd_known);
     at_text_add(of->page, "<td class=\"n\">%.0f%s</td>", sums.tokens, sums.tokens_known ? "" : " (from bytes)");
     cell(of, gained ? sums.usd / percent : 0, 3, gained && sums.usd_known);
     cell(of, gained ? sums.tokens / percent : 0, 0, gained);
-    cell(of, gained ? sums.seconds / percent : 0, 1, gained);
+    cell(of, gained ? seconds_of(of, arm) / percent : 0, 1, gained);
     at_text_add(of->page, "</tr>\n");
+}
+
+/* Whether what the engine found is the engine's. */
+static void add_comparison(const sheet *of)
+{
+    static const double band = 1.02;
+    arm_sums engine, best = {.best = 0}, one;
+    at_code_arm which = AT_ARM_PARAMETERS;
+    add_up(of, AT_ARM_ENGINE, &engine);
+    for (int arm = AT_ARM_PARAMETERS; arm < AT_ARM_COUNT; ++arm) {
+        add_up(of, (at_code_arm)arm, &one);
+        which = one.best > best.best ? (at_code_arm)arm : which;
+        best = one.best > best.best ? one : best;
+    }
+    at_text_add(
+        of->page,
+        "<p>In the final the engine's best is %.3f times as fast as the first source, the best of its controls, "
+        "%s, %.3f times: %s.</p>\n",
+        engine.best, at_names_of_arms[which], best.best,
+        engine.best >= band * best.best   ? "the gain is the engine's"
+        : best.best >= band * engine.best ? "more came without the engine"
+        : engine.best > 1                 ? "as much came without the engine"
+                                          : "no gain");
 }
 
 static void add_arms(const sheet *of)
@@ -196,14 +235,18 @@ static void add_arms(const sheet *of)
         controls = controls || arm_of(&of->row[i]) != AT_ARM_ENGINE;
     }
     at_html_element(of->page, "h2", "The engine and its controls");
-    at_text_add(of->page, "<table>\n<tr><th>arm</th><th>proposals</th><th>accepted</th><th>tries</th>"
-                          "<th>measured</th><th>gain in the final</th><th>proposer s</th><th>USD</th><th>tokens</th>"
-                          "<th>USD a percent</th><th>tokens a percent</th><th>s a percent</th></tr>\n");
+    at_text_add(
+        of->page,
+        "<table>\n<tr><th>arm</th><th>proposals</th><th>accepted</th><th>tries</th>"
+        "<th>measured</th><th>gain in the final</th><th>s</th><th>of the proposer</th><th>USD</th><th>tokens</th>"
+        "<th>USD a percent</th><th>tokens a percent</th><th>s a percent</th></tr>\n");
     for (int arm = 0; arm < (controls ? AT_ARM_COUNT : 1); ++arm) {
         add_arm(of, (at_code_arm)arm);
     }
     at_text_add(of->page, "</table>\n");
-    if (!controls) {
+    if (controls) {
+        add_comparison(of);
+    } else {
         at_html_element(of->page, "p",
                         "No controls were run: what parameters alone, independent samples or sequential "
                         "refinement would have given is not known.");

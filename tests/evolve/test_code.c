@@ -386,6 +386,7 @@ static void controls_have_the_same_budget(void **state)
     assert_int_equal(on.result.winner, 3);
     assert_int_equal(on.result.champion[AT_ARM_PARAMETERS], 4);
     assert_int_equal(on.result.champion[AT_ARM_REFINEMENT], 10);
+    assert_true(on.result.gain_of[AT_ARM_ENGINE] == on.result.gain && on.result.gain_of[AT_ARM_SAMPLES] < 1.1);
     clear(&on);
 }
 

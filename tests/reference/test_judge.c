@@ -285,6 +285,28 @@ static void test_finding_holds_the_numbers(void **state)
 }
 
 /* A kernel that taints may spread NaN, and nothing else. */
+/* One row among many shows in the largest of the rows' errors, and not in the others. */
+static void test_rows_have_errors_of_their_own(void **state)
+{
+    (void)state;
+    trial on;
+    double before[70], after[70];
+    trial_draw(&on, "b1,h1,s70,d32,fp32", AT_FAMILY_NORMAL, 3, false);
+    attend(&on, ZOO_HONEST);
+    assert_int_equal(on.truth.one.rows->count, 70);
+    at_judge_rows(&on.truth.one, before);
+    float *o = on.truth.args.tensor[ATTUNE_O].data;
+    for (int64_t c = 0; c < 32; ++c) {
+        o[at_row_index(&on.truth.args, ATTUNE_O, 0, 0, 0, 7) + c] *= 1.01f;
+    }
+    at_judge_rows(&on.truth.one, after);
+    for (int r = 0; r < 70; ++r) {
+        assert_true(before[r] < 1e-5);
+        assert_true(r == 7 ? fabs(after[r] - 0.01) < 1e-4 : after[r] == before[r]);
+    }
+    trial_free(&on);
+}
+
 static void test_taint(void **state)
 {
     (void)state;
@@ -487,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_nothing_summed_is_no_bias),
         cmocka_unit_test(test_infinite_tolerance_is_our_error),
         cmocka_unit_test(test_finding_holds_the_numbers),
+        cmocka_unit_test(test_rows_have_errors_of_their_own),
         cmocka_unit_test(test_taint),
         cmocka_unit_test(test_naive_errors_are_of_the_dtype),
         cmocka_unit_test(test_naive_survives_overflow),

@@ -71,6 +71,8 @@ static void the_page_has_lineage_costs_and_reasons(void **state)
     expect(page, "&lt;idea 1&gt;: 1.250 times as fast as 0");
     expect(page, "because of 2 &amp; more");
     expect(page, "independent samples");
+    expect(page, "the engine's best is 1.250 times as fast");
+    expect(page, "the gain is the engine's");
     /* Tokens that nobody counted are reckoned, and called so. */
     expect(page, "(from bytes)");
     expect(page, "<td class=\"n\">0.040</td>"); /* two times 0.5 USD for 25 percent */
