@@ -17,7 +17,7 @@
 
 extern const at_embedded at_public_headers[], at_guide_pages[]; /* written by the build */
 
-enum { PROBLEMS_TEXT = 4096, TUNE_RUNS = 12, TRIES = 20, PROPOSALS = 10, EXTRAS = 96 };
+enum { PROBLEMS_TEXT = 4096, TUNE_RUNS = 12, PROPOSALS = 10, EXTRAS = 96 };
 
 /* One search for code. */
 typedef struct code_job {
@@ -28,6 +28,7 @@ typedef struct code_job {
     at_sources first;
     char problems[PROBLEMS_TEXT], target_text[AT_TARGET_TEXT_MAX];
     at_text roof;
+    bool warned; /* that costs are not counted */
     int extras;
     at_proposer_extra extra[EXTRAS];
     char extra_name[EXTRAS][96];
@@ -114,7 +115,7 @@ static void read_command(code_job *on)
                                         .jail = (at_jail)number_of(at_names_of_jails, jail, AT_JAIL_NONE),
                                         .run_command = runner,
                                         .look = at_code_bench_try,
-                                        .tries_max = TRIES,
+                                        .tries_max = AT_PROPOSER_TRIES,
                                         .try_pause_s = 1};
 }
 
@@ -252,10 +253,24 @@ static void fill_start(code_job *on)
 /* ---- As it goes ----------------------------------------------------------------------------------------------------
  */
 
+/* What nobody counts is no cost, and no budget ends by it: said once. */
+static void warn_of_costs(code_job *on, const at_event_proposal *one)
+{
+    if (on->code.budget.usd > 0 && !on->warned && one->proposed != AT_PROPOSED_FAILED &&
+        strcmp(one->usd, "unknown") == 0) {
+        (void)fprintf(on->cli->err, "attune: evolve: the proposer does not say what it costs (usd in answer.json): a "
+                                    "budget of money does not end it\n");
+        on->warned = true;
+    }
+}
+
 static void on_event(void *self, const at_event *event, const at_lineage *lineage)
 {
-    const code_job *on = self;
+    code_job *on = self;
     FILE *out = at_cli_format(on->cli) == AT_FORMAT_TEXT ? on->cli->out : on->cli->err;
+    if (event->kind == AT_EVENT_PROPOSAL) {
+        warn_of_costs(on, &event->as.proposal);
+    }
     if (event->kind == AT_EVENT_JUDGED) {
         const at_program *one = &lineage->program[event->as.judged.id];
         (void)fprintf(out, "  %3d %-22s %-7s of %-3d %-9s %s%s%.*s\n", one->id, at_names_of_arms[one->arm],

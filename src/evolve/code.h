@@ -115,7 +115,7 @@ typedef struct at_task {
     at_code_arm arm; /* whose proposals it tells of */
     at_next next;
     int number, proposals; /* this one of so many */
-    int tries_max;
+    double seconds;        /* that this one may take */
 } at_task;
 
 /* task.md, and request.json. */

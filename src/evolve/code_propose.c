@@ -100,7 +100,8 @@ static attune_status print_task(const at_code *on, const at_next *next, at_code_
                         .arm = arm,
                         .next = *next,
                         .number = on->result->proposals[arm] + 1,
-                        .proposals = on->options->budget.proposals};
+                        .proposals = on->options->budget.proposals,
+                        .seconds = on->options->budget.each_s};
     AT_FORWARD(at_task_print(&of, task));
     return at_task_request(&of, request);
 }

@@ -201,11 +201,12 @@ static json_t *problems_of(const at_task *task)
 attune_status at_task_request(const at_task *task, at_text *text)
 {
     const at_program *parent = program_of(task, task->next.parent);
-    json_t *request = json_pack("{s:i,s:s,s:i,s:s,s:i,s:o,s:s,s:s,s:i,s:s}", "attune_proposer", 1, "kind",
-                                at_names_of_code_kinds[task->next.kind], "id", task->lineage->count, "parent",
-                                parent->digest, "parent_id", parent->id, "problems", problems_of(task), "target",
-                                task->about->target, "level", at_names_of_levels[task->level], "proposals_left",
-                                task->proposals - task->number + 1, "answer", "candidate");
+    json_t *request =
+        json_pack("{s:i,s:s,s:i,s:s,s:i,s:o,s:s,s:s,s:i,s:{s:f,s:i},s:s}", "attune_proposer", 1, "kind",
+                  at_names_of_code_kinds[task->next.kind], "id", task->lineage->count, "parent", parent->digest,
+                  "parent_id", parent->id, "problems", problems_of(task), "target", task->about->target, "level",
+                  at_names_of_levels[task->level], "proposals_left", task->proposals - task->number + 1, "budget",
+                  "seconds", task->seconds, "tries", AT_PROPOSER_TRIES, "answer", "candidate");
     AT_FAIL_IF(request == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a request");
     if (task->next.other >= 0) {
         (void)json_object_set_new(request, "other_id", json_integer(task->next.other));

@@ -18,7 +18,7 @@
 #include "evolve/proposer_answer.h"
 #include "stranger/jail.h"
 
-enum { AT_PROPOSER_WHY_MAX = 480, AT_PROPOSER_OUTPUT_MAX = 8 << 20 };
+enum { AT_PROPOSER_WHY_MAX = 480, AT_PROPOSER_OUTPUT_MAX = 8 << 20, AT_PROPOSER_TRIES = 20 };
 
 /* One more file that the folder has, by its relative name: "docs/kernels.md". */
 typedef struct at_proposer_extra {

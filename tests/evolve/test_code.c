@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/scratch.h"
 #include "base/status.h"
 #include "evolve/code.h"
@@ -193,12 +194,12 @@ static void run(scene *on)
     assert_ok(at_code_run(&on->options, &on->result, &on->winner));
 }
 
-static char *ledger_of(const char *folder)
+static char *ledger_of(const char *in)
 {
     char path[600];
     void *data;
     size_t bytes;
-    at_code_ledger_path(folder, path, sizeof path);
+    at_code_ledger_path(in, path, sizeof path);
     assert_ok(at_file_read(path, 1 << 24, &data, &bytes));
     return data;
 }
@@ -359,6 +360,37 @@ static void budgets_end_it(void **state)
     on.options.budget.tokens = 24; /* nobody counted: 48 bytes are 12 */
     run(&on);
     assert_int_equal(on.asked, 2);
+    clear(&on);
+}
+
+/* Five hundred of it: nothing is kept but the ledger and the answers that there were; nothing is learned from it. */
+static void garbage_leaves_the_first_source(void **state)
+{
+    enum { GARBAGE = 500 };
+    (void)state;
+    static const char *const kinds[] = {"fails", "#include \"/etc/passwd\"", "x = rdtsc()", "broken", "wrong"};
+    static const char *script[GARBAGE + 1];
+    static char text[GARBAGE][32];
+    scene on;
+    folder home;
+    assert_int_equal(folder_make(&home), 0);
+    assert_int_equal(setenv("XDG_DATA_HOME", home.path, 1), 0);
+    assert_int_equal(setenv("XDG_CACHE_HOME", home.path, 1), 0);
+    for (int i = 0; i < GARBAGE; ++i) {
+        (void)snprintf(text[i], sizeof text[i], "%s%s%d", kinds[i % 5], i % 5 == 0 ? "" : " //", i);
+        script[i] = i % 5 == 0 ? kinds[0] : text[i];
+    }
+    set(&on, script);
+    on.options.budget.proposals = GARBAGE;
+    on.options.folder = NULL;
+    run(&on);
+    assert_int_equal(on.result.proposals[AT_ARM_ENGINE], GARBAGE);
+    assert_int_equal(on.result.winner, 0);
+    assert_int_equal(on.result.verdicts[AT_CODE_NONE], GARBAGE / 5);
+    assert_int_equal(on.result.verdicts[AT_CODE_DENIED], 2 * GARBAGE / 5);
+    assert_int_equal(on.result.verdicts[AT_CODE_REFUSED], 2 * GARBAGE / 5);
+    assert_int_equal(folder_count(&home), 0);
+    folder_remove(&home);
     clear(&on);
 }
 
@@ -580,6 +612,7 @@ int main(void)
         cmocka_unit_test(duels_that_end_early),
         cmocka_unit_test(errors_are_held_against_the_parents),
         cmocka_unit_test(budgets_end_it),
+        cmocka_unit_test(garbage_leaves_the_first_source),
         cmocka_unit_test(controls_have_the_same_budget),
         cmocka_unit_test(a_record_is_gone_through_again_bit_for_bit),
         cmocka_unit_test(who_is_ended_goes_on),

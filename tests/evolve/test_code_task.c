@@ -48,6 +48,7 @@ static void set(scene *on, at_task_level level)
                          .lineage = &on->lineage,
                          .arm = AT_ARM_ENGINE,
                          .next = {AT_CODE_IMPROVE, 1, -1},
+                         .seconds = 90,
                          .number = 4,
                          .proposals = 9};
     at_text_init(&on->text);
@@ -133,6 +134,8 @@ static void each_kind_says_what_is_wanted(void **state)
     assert_ok(at_json_parse("request", request.data, request.length, &object));
     assert_ok(at_json_int(object, "request", "other_id", 2, 2, &other));
     assert_int_equal(json_array_size(json_object_get(object, "problems")), 2);
+    assert_true(json_number_value(json_object_get(json_object_get(object, "budget"), "seconds")) == 90);
+    assert_true(json_number_value(json_object_get(json_object_get(object, "budget"), "tries")) > 0);
     assert_string_equal(json_string_value(json_object_get(object, "kind")), "cross");
     json_decref(object);
     at_text_free(&request);

@@ -77,6 +77,27 @@ static void three_ways_to_answer(void **state)
            AT_PROPOSED, "seen");
 }
 
+/* The example of docs/proposers.md: a command that reads the task and answers in a fence. */
+static void five_lines_are_a_proposer(void **state)
+{
+    (void)state;
+    static const char text[] = "float f(void) { float sum = 0; return sum; }\n";
+    at_sources parent = {.count = 0};
+    at_proposal_reply reply;
+    at_command_proposer of = {.command = ATTUNE_SOURCE_DIR "/examples/proposers/five_lines.sh", .run_command = runner};
+    assert_ok(at_sources_put(&parent, "mine.kernel.c", text, strlen(text)));
+    const at_proposal_request request = {
+        .number = 1, .task = "# Task 1 of 1: improve\n", .request = "{}\n", .parent = &parent, .seconds = 30};
+    const at_proposer proposer = at_proposer_of_command(&of);
+    assert_ok(proposer.ask(proposer.self, &request, &reply));
+    assert_int_equal(reply.proposed, AT_PROPOSED);
+    assert_non_null(strstr(at_sources_find(&reply.sources, "mine.kernel.c")->data, "float sum = 0.0f;"));
+    assert_string_equal(reply.facts.idea, "say that zero is a float");
+    assert_true(reply.facts.usd == 0);
+    at_proposal_reply_free(&reply);
+    at_sources_free(&parent);
+}
+
 static void what_is_no_answer_is_a_failure(void **state)
 {
     (void)state;
@@ -269,10 +290,15 @@ int main(int argc, char **argv)
         return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(three_ways_to_answer),       cmocka_unit_test(what_is_no_answer_is_a_failure),
-        cmocka_unit_test(floods_and_hangs_are_ended), cmocka_unit_test(no_process_is_left),
-        cmocka_unit_test(the_environment_is_clean),   cmocka_unit_test(what_it_says_of_itself_is_kept),
-        cmocka_unit_test(tries_are_counted),          cmocka_unit_test(jails_hold),
+        cmocka_unit_test(five_lines_are_a_proposer),
+        cmocka_unit_test(three_ways_to_answer),
+        cmocka_unit_test(what_is_no_answer_is_a_failure),
+        cmocka_unit_test(floods_and_hangs_are_ended),
+        cmocka_unit_test(no_process_is_left),
+        cmocka_unit_test(the_environment_is_clean),
+        cmocka_unit_test(what_it_says_of_itself_is_kept),
+        cmocka_unit_test(tries_are_counted),
+        cmocka_unit_test(jails_hold),
         cmocka_unit_test(garbage_leaves_nothing),
     };
     assert_int_equal(folder_make(&temporary), 0);
