@@ -5,7 +5,7 @@ import ctypes as c
 import math
 
 from attune import library, tensors
-from attune.library import Problem, invalid
+from attune.library import Error, Problem, invalid
 from attune.plans import Spares, align_of, context_of, whole
 from attune.tensors import DTYPE_BYTES, View, framework_of
 
@@ -308,7 +308,10 @@ class Asked:
         context = context_of("cpu" if device is None else f"cuda:{device}")
         plan = context.plan(problem, "estimate", terms["kernel"], flag("deterministic", terms["deterministic"]),
                             flag("batch_invariant", terms["batch_invariant"]))
-        bound = plan.bind_views({role: self.views[role] for role in self.arrays})
+        try:
+            bound = plan.bind_views({role: self.views[role] for role in self.arrays})
+        except Error as error:
+            raise renamed(error, self.names) from None
         bound.make_output = self.framework.maker(self.arrays["Q"], self.in_layout(self.shape))
         bound.lse = self.shape[:3]
         return bound
@@ -339,6 +342,12 @@ class Asked:
         window = None if self.terms["window"] is None else tuple(self.window())
         return (self.layout, align, self.is_causal, self.scale, window, *scalars,
                 *((role, self.framework.key(array)) for role, array in self.arrays.items()))
+
+
+def renamed(error, names):
+    """The error about a role, as one about the argument that it came from."""
+    role, colon, words = error.sentence.partition(":")
+    return Error(error.status, f"{names[role]}:{words}") if colon and role in names else error
 
 
 def near(name):

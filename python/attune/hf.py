@@ -51,10 +51,9 @@ def paged(module, query, key, value, attention_mask=None, dropout=0.0, scaling=N
 
 def register(name: str = "attune"):
     """Makes `name` an attn_implementation of transformers: the attention, and its mask, which is that of "sdpa"; and
-    `name`_paged one for continuous batching."""
+    `name`_paged one for continuous batching, in transformers before 5."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
     AttentionInterface.register(name, forward)
     AttentionMaskInterface.register(name, sdpa_mask)
     AttentionInterface.register(f"{name}_paged", paged)
-    AttentionInterface.register(f"paged|{name}", paged)  # as newer ones say it

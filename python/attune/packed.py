@@ -4,8 +4,8 @@ from __future__ import annotations
 import ctypes as c
 
 from attune import library, tensors
-from attune.attention import OFFSETS, flag, number
-from attune.library import Problem, invalid
+from attune.attention import OFFSETS, flag, number, renamed
+from attune.library import Error, Problem, invalid
 from attune.plans import align_of, context_of, whole
 from attune.tensors import DTYPE_BYTES, framework_of
 
@@ -28,7 +28,7 @@ def varlen(q, k, v, cu_q, cu_k, max_q: int, max_k: int, *, scale: float | None =
 
     Returns [total_q, heads_q, dim_v], or with return_lse (O, LSE), LSE float32 [heads_q, total_q]. Rows behind the last
     sequence are not written. On a CPU cu_q and cu_k are checked; on CUDA the kernel alone reads them. Raises
-    attune.Error, whose sentence names the argument, or its role in the problem."""
+    attune.Error, whose sentence names the argument."""
     arrays = {"Q": q, "K": k, "V": v, "CU_Q": cu_q, "CU_KV": cu_k}
     arrays.update({role: array for role, array in zip(EXTRAS, (alibi, sink, seqused, out)) if array is not None})
     names = {"Q": "q", "K": "k", "V": "v", "CU_Q": "cu_q", "CU_KV": "cu_k", **EXTRAS}
@@ -45,7 +45,10 @@ def varlen(q, k, v, cu_q, cu_k, max_q: int, max_k: int, *, scale: float | None =
              None if window is None else tuple(window), None if softcap is None else number("softcap", softcap),
              flag("strict", strict))
     plan = plan_for(framework, arrays, views, (max_q, max_k), terms, (kernel, flag("deterministic", deterministic)))
-    return plan.run(stream=stream, LSE=flag("return_lse", return_lse), **arrays)
+    try:
+        return plan.run(stream=stream, LSE=flag("return_lse", return_lse), **arrays)
+    except Error as error:
+        raise renamed(error, names) from None
 
 
 def check(views, names, max_q, max_k):

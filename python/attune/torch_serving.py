@@ -37,6 +37,7 @@ class Calls:
 calls = Calls()
 installing = threading.RLock()
 installed = []  # Libraries that override
+users = []  # of use(), in any thread; None stands for install()
 
 
 def serve(q, k, v, mask, dropout_p, is_causal, scale):
@@ -183,21 +184,26 @@ def install():
     its flash kernel, on CUDA where it would take FlashAttention's or cuDNN's. What attune refuses PyTorch computes.
     `calls` counts both. A second call does nothing."""
     with installing:
-        if installed:
-            return
+        if None not in users:
+            users.append(None)
+        override()
+
+
+def override():
+    """Takes the place of PyTorch's kernels, unless that was done."""
+    if not installed:
         installed.append(Handle([("_scaled_dot_product_flash_attention_for_cpu", for_cpu, "CPU")]))
-        if not torch.cuda.is_available():
-            return
-        if registry():
+        if torch.cuda.is_available() and registry():
             registry().activate_flash_attention_impl(NAME)
-        else:
+        elif torch.cuda.is_available():
             installed.append(override_cuda())
 
 
 def uninstall():
-    """Gives PyTorch its own kernels back."""
+    """Gives PyTorch its own kernels back, at once; no other thread may be in its function just then."""
     with installing:
         had = bool(installed)
+        users.clear()
         while installed:
             installed.pop().remove()
         place = registry()
@@ -207,11 +213,17 @@ def uninstall():
 
 @contextlib.contextmanager
 def use():
-    """install() for the time of a `with`; one that is inside another, or after install(), changes nothing."""
-    had = bool(installed)
-    install()
+    """install() for the time of a `with`; one that is inside another, or after install(), changes nothing, and the last
+    of those in several threads ends it."""
+    mine = object()
+    with installing:
+        users.append(mine)
+        override()
     try:
         yield calls
     finally:
-        if not had:
-            uninstall()
+        with installing:
+            if mine in users:
+                users.remove(mine)
+                if not users:
+                    uninstall()

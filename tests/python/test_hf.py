@@ -69,9 +69,9 @@ def test_logits_and_gradients(name, more):
 
 @pytest.mark.parametrize("name,more", [one for one in MODELS if one[0] in ("Llama", "Gemma2")], ids=["Llama", "Gemma2"])
 def test_continuous_batching(name, more, monkeypatch):
+    if int(transformers.__version__.partition(".")[0]) >= 5:
+        pytest.skip("transformers 5 takes its own implementations alone for continuous batching")
     cache = pytest.importorskip("transformers.generation.continuous_batching.cache")
-    if not hasattr(cache, "PagedAttentionMemoryHandler"):
-        pytest.skip("this transformers has another paged cache")
     monkeypatch.setattr(cache.PagedAttentionMemoryHandler, "get_available_memory", staticmethod(lambda *_: 1 << 26))
     model, said = make(name, more), {}
     asked = transformers.GenerationConfig(max_new_tokens=12, do_sample=False, eos_token_id=96, pad_token_id=0,

@@ -101,7 +101,7 @@ def test_what_is_refused():
                                    ((q, k, v), {"window": (1, )}, "window"), (([1], k, v), {}, "q: it is of type list"),
                                    ((q, k, v), {"softcap": -1.0}, "softcap"), ((q, k, v), {"layout": "x"}, "layout"),
                                    ((q, k, v), {"scale": 0.0}, "scale"),
-                                   ((q, k, v), {"sink": jnp.zeros(3)}, "sink|SINK"),
+                                   ((q, k, v), {"sink": jnp.zeros(3)}, "sink: its shape"),
                                    ((q, k, v), {"attn_mask": jnp.zeros((3, 3))}, "attn_mask: its shape"),
                                    ((q, k, v), {"is_causal": True, "causal": True}, "is_causal")):
         options = options if words == "enable_gqa" else {"enable_gqa": True, **options}

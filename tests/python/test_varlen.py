@@ -49,11 +49,11 @@ def test_what_is_refused():
     other = [(dict(q=q[None]), "q: its shape"), (dict(cu_q=cu_q.astype(np.int64)), "cu_q: its dtype"),
              (dict(cu_q=cu_q[::-1].copy()), "cu_q: it is"), (dict(cu_q=cu_q + 1), "cu_q: it is"),
              (dict(cu_q=np.append(cu_q[:-1], total + 1).astype(np.int32)), f"the last at most {total}"),
-             (dict(cu_k=cu_k[:-1]), "CU_KV: its shape|cu_k"), (dict(max_q=1), "max_q is 1: cu_q has a sequence"),
+             (dict(cu_k=cu_k[:-1]), "cu_k: its shape"), (dict(max_q=1), "max_q is 1: cu_q has a sequence"),
              (dict(max_k=-1), "max_k is -1"), (dict(k=k[:, :, :7]), "k: its dim"), (dict(v=v[:-1]), "v: its total_kv"),
              (dict(k=k.astype(np.float64)), "k: its dtype is float64"), (dict(window=(1, )), "window"),
              (dict(scale=0.0), "scale is 0"), (dict(softcap=-1.0), "softcap -1"), (dict(offset="x"), "offset"),
-             (dict(sink=np.zeros(77, np.float32)), "SINK: its shape"), (dict(q=q.tolist()), "q: it is of type list")]
+             (dict(sink=np.zeros(77, np.float32)), "sink: its shape"), (dict(q=q.tolist()), "q: it is of type list")]
     for change, words in other:
         given = dict(q=q, k=k, v=v, cu_q=cu_q, cu_k=cu_k, max_q=most_q, max_k=most_k)
         given.update(change)
