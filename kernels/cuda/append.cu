@@ -3,7 +3,8 @@
  * A block copies HEADS heads of TOKENS new rows, K and V. Each thread has its parts of them, 16 bytes where rows allow,
  * on their way before it is known where they go: places are found meanwhile, one thread a row of K or of V, and handed
  * round in shared memory. Nothing is computed, so a small step takes as long as its longest chain: length, table entry,
- * store; and that begins first, but where sequences are packed and looked for. */
+ * store. That begins first, but where sequences are packed and looked for; and addresses are worked out before the
+ * launch before has ended. */
 #include "device/pages.cuh"
 #include "device/schedule.cuh"
 
@@ -53,10 +54,16 @@ ATTUNE_INLINE int find_owner(const attune_args &args, attune_i64 token)
 
 /* What a new row's place follows from. */
 struct asked {
-    attune_i64 owner;      /* its sequence, */
-    attune_i64 row, count; /* its number among the new ones of that, and how many there are */
-    attune_i32 answer;     /* its slot, or the length of its sequence with the new rows */
+    attune_i64 owner;  /* its sequence */
+    int behind;        /* its distance from the end of that, at least 1; below: it is nobody's */
+    attune_i32 answer; /* its slot, or the length of its sequence with the new rows */
 };
+
+ATTUNE_INLINE attune_i64 owner_of(const attune_args &args, attune_i64 token)
+{
+    /* NOTE: a division takes as long as reading from L2, and most steps have one row a sequence. */
+    return args.seqlen_q == 1 ? token : (attune_i64)((attune_u64)token / (attune_u64)args.seqlen_q);
+}
 
 /* Begins to read; nobody waits for the answer yet. */
 ATTUNE_INLINE asked ask_place(const attune_args &args, attune_i64 token, attune_i64 owner)
@@ -65,58 +72,57 @@ ATTUNE_INLINE asked ask_place(const attune_args &args, attune_i64 token, attune_
     if constexpr (ATTUNE_HAS_SLOTS) {
         of.answer = static_cast<const attune_i32 *>(args.tensor[ATTUNE_SLOTS].data)[token];
     } else {
-        of.owner = BY_OWNER ? owner : (attune_i64)((attune_u64)token / (attune_u64)args.seqlen_q);
-        of.answer = static_cast<const attune_i32 *>(args.tensor[ATTUNE_USED_KV].data)[of.owner];
-        attune_i64 first = of.owner * args.seqlen_q;
-        of.count = args.seqlen_q;
+        of.owner = owner;
+        of.answer = static_cast<const attune_i32 *>(args.tensor[ATTUNE_USED_KV].data)[owner];
+        attune_i64 first = owner * args.seqlen_q, count = args.seqlen_q;
         if constexpr (BY_OWNER) {
-            packed_rows(args.tensor[ATTUNE_CU_Q], of.owner, args.seqlen_q, args.total_q, first, of.count);
+            packed_rows(args.tensor[ATTUNE_CU_Q], owner, args.seqlen_q, args.total_q, first, count);
         }
-        of.row = token - first;
+        of.behind = token < first ? 0 : (int)max(first + count - token, (attune_i64)0);
     }
     return of;
 }
 
-/* Elements from the beginning of a cache to the row of its first head where a new row goes; below 0: it goes nowhere.
- */
+/* Bytes from the beginning of a cache to the row of its first head where a new row goes; below 0: it goes nowhere. */
 using place = attune_i64;
 
-ATTUNE_INLINE place place_in(const attune_tensor &cache, attune_i64 outer, attune_i64 row)
+ATTUNE_INLINE place place_in(const attune_tensor &cache, bool is_key, attune_i64 outer, unsigned row)
 {
-    return outer * cache.stride[ATTUNE_STRIDE_BATCH] + row * cache.stride[ATTUNE_STRIDE_SEQ];
+    return (outer * cache.stride[ATTUNE_STRIDE_BATCH] + row * cache.stride[ATTUNE_STRIDE_SEQ]) *
+           (is_key ? keys::element_bytes : values::element_bytes);
 }
 
-ATTUNE_INLINE place place_of_slot(const attune_args &args, const attune_tensor &cache, attune_i32 slot)
+ATTUNE_INLINE place place_of_slot(const attune_args &args, const attune_tensor &cache, bool is_key, attune_i32 slot)
 {
     const unsigned rows = PAGED ? PAGE_ROWS : (unsigned)args.seqlen_kv;
     const attune_i64 outers = PAGED ? args.page_count : args.batch;
     if (slot < 0 || rows == 0 || (unsigned)slot / rows >= outers) {
         return -1;
     }
-    return place_in(cache, (unsigned)slot / rows, (unsigned)slot % rows);
+    return place_in(cache, is_key, (unsigned)slot / rows, (unsigned)slot % rows);
 }
 
-/* At the end of its sequence. */
+/* At the end of its sequence. NOTE: a length below 0 has no place for a row, as one of 0; then all fits an int. */
 ATTUNE_INLINE place place_by_length(const attune_args &args, const attune_tensor &cache, bool is_key, const asked &of)
 {
-    const attune_i64 position = of.answer - of.count + of.row;
-    if (of.row < 0 || of.row >= of.count || position < 0 || position >= args.seqlen_kv) {
+    const int position = max(of.answer, 0) - of.behind;
+    if (of.behind <= 0 || position < 0 || position >= (int)args.seqlen_kv) {
         return -1;
     }
     if constexpr (PAGED) { /* an entry that is no page is not taken for another: that one is somebody else's */
         const attune_i32 *table =
             is_key ? page_table_of<ATTUNE_K>(args, of.owner) : page_table_of<ATTUNE_V>(args, of.owner);
         const attune_i32 page = table[(unsigned)position / PAGE_ROWS];
-        const bool in_pool = page >= 0 && page < args.page_count;
-        return in_pool ? place_in(cache, page, (unsigned)position % PAGE_ROWS) : -1;
+        const bool in_pool = page >= 0 && page < (int)args.page_count;
+        return in_pool ? place_in(cache, is_key, page, (unsigned)position % PAGE_ROWS) : -1;
     }
-    return place_in(cache, of.owner, position);
+    return place_in(cache, is_key, of.owner, (unsigned)position);
 }
 
 ATTUNE_INLINE place place_of(const attune_args &args, bool is_key, const asked &of)
 {
     const attune_tensor &cache = args.tensor[is_key ? ATTUNE_K : ATTUNE_V];
-    return ATTUNE_HAS_SLOTS ? place_of_slot(args, cache, of.answer) : place_by_length(args, cache, is_key, of);
+    return ATTUNE_HAS_SLOTS ? place_of_slot(args, cache, is_key, of.answer) : place_by_length(args, cache, is_key, of);
 }
 
 /* ---- Copies --------------------------------------------------------------------------------------------------------
@@ -166,7 +172,7 @@ ATTUNE_INLINE part part_of(unsigned index, int tokens, int heads)
     return p;
 }
 
-/* Where a part is in a tensor, whose row of head 0 is so many elements from its beginning. */
+/* Where a part is in a tensor whose row is so many elements from its beginning, but for the head. */
 ATTUNE_INLINE char *address(const attune_tensor &tensor, const part &p, attune_i64 row, attune_i64 head)
 {
     return static_cast<char *>(tensor.data) +
@@ -199,21 +205,34 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) append(const __grid
     const int heads = (int)min((attune_i64)HEADS, args.heads_kv - first_head);
     const int thread = (int)threadIdx.x, token = thread % TOKENS;
     const bool asks = thread < 2 * TOKENS && token < tokens, asks_key = thread < TOKENS;
-    asked of = {};
+    const char *source[thread_parts];
+    char *target[thread_parts]; /* but for the place */
     uint4 x[thread_parts] = {};
-    follow_launch();
-    if (!BY_OWNER && asks) {
-        of = ask_place(args, first + token, 0);
-    }
+#if ATTUNE_ARCH >= 90
+    ptx_griddepcontrol_launch_dependents();
+#endif
 #pragma unroll
     for (int i = 0; i < thread_parts; ++i) {
         const part p = part_of(threadIdx.x + i * ATTUNE_THREADS, tokens, heads);
         const attune_tensor &from = args.tensor[p.is_key ? ATTUNE_NEW_K : ATTUNE_NEW_V];
-        const char *at = address(from, p, (first + p.token) * from.stride[ATTUNE_STRIDE_SEQ], first_head + p.head);
+        source[i] = address(from, p, (first + p.token) * from.stride[ATTUNE_STRIDE_SEQ], first_head + p.head);
+        target[i] = address(args.tensor[p.is_key ? ATTUNE_K : ATTUNE_V], p, 0, first_head + p.head);
+    }
+    const attune_i64 owner = BY_OWNER || ATTUNE_HAS_SLOTS ? 0 : owner_of(args, first + token);
+#if ATTUNE_ARCH >= 90
+    ptx_griddepcontrol_wait(); /* what is above reads no tensor */
+#endif
+    asked of = {};
+    if (!BY_OWNER && asks) {
+        of = ask_place(args, first + token, owner);
+    }
+#pragma unroll
+    for (int i = 0; i < thread_parts; ++i) {
+        const part p = part_of(threadIdx.x + i * ATTUNE_THREADS, tokens, heads);
         if (p.exists && (keys::bytes == values::bytes || p.is_key)) {
-            load_part<keys::bytes>(at, x[i]);
+            load_part<keys::bytes>(source[i], x[i]);
         } else if (p.exists) {
-            load_part<values::bytes>(at, x[i]);
+            load_part<values::bytes>(source[i], x[i]);
         }
     }
     if constexpr (BY_OWNER) {
@@ -227,12 +246,11 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) append(const __grid
 #pragma unroll
     for (int i = 0; i < thread_parts; ++i) {
         const part p = part_of(threadIdx.x + i * ATTUNE_THREADS, tokens, heads);
-        const place row = p.exists ? shared.at[p.is_key][p.token] : -1;
-        char *to = address(args.tensor[p.is_key ? ATTUNE_K : ATTUNE_V], p, row, first_head + p.head);
-        if (row >= 0 && (keys::bytes == values::bytes || p.is_key)) {
-            store_part<keys::bytes>(to, x[i]);
-        } else if (row >= 0) {
-            store_part<values::bytes>(to, x[i]);
+        const place to = p.exists ? shared.at[p.is_key][p.token] : -1;
+        if (to >= 0 && (keys::bytes == values::bytes || p.is_key)) {
+            store_part<keys::bytes>(target[i] + to, x[i]);
+        } else if (to >= 0) {
+            store_part<values::bytes>(target[i] + to, x[i]);
         }
     }
 }
