@@ -206,7 +206,6 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) append(const __grid
     const int thread = (int)threadIdx.x, token = thread % TOKENS;
     const bool asks = thread < 2 * TOKENS && token < tokens, asks_key = thread < TOKENS;
     const char *source[thread_parts];
-    char *target[thread_parts]; /* but for the place */
     uint4 x[thread_parts] = {};
 #if ATTUNE_ARCH >= 90
     ptx_griddepcontrol_launch_dependents();
@@ -216,7 +215,6 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) append(const __grid
         const part p = part_of(threadIdx.x + i * ATTUNE_THREADS, tokens, heads);
         const attune_tensor &from = args.tensor[p.is_key ? ATTUNE_NEW_K : ATTUNE_NEW_V];
         source[i] = address(from, p, (first + p.token) * from.stride[ATTUNE_STRIDE_SEQ], first_head + p.head);
-        target[i] = address(args.tensor[p.is_key ? ATTUNE_K : ATTUNE_V], p, 0, first_head + p.head);
     }
     const attune_i64 owner = BY_OWNER || ATTUNE_HAS_SLOTS ? 0 : owner_of(args, first + token);
 #if ATTUNE_ARCH >= 90
@@ -246,11 +244,12 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS) append(const __grid
 #pragma unroll
     for (int i = 0; i < thread_parts; ++i) {
         const part p = part_of(threadIdx.x + i * ATTUNE_THREADS, tokens, heads);
-        const place to = p.exists ? shared.at[p.is_key][p.token] : -1;
-        if (to >= 0 && (keys::bytes == values::bytes || p.is_key)) {
-            store_part<keys::bytes>(target[i] + to, x[i]);
-        } else if (to >= 0) {
-            store_part<values::bytes>(target[i] + to, x[i]);
+        char *to = address(args.tensor[p.is_key ? ATTUNE_K : ATTUNE_V], p, 0, first_head + p.head);
+        const place at = p.exists ? shared.at[p.is_key][p.token] : -1;
+        if (at >= 0 && (keys::bytes == values::bytes || p.is_key)) {
+            store_part<keys::bytes>(to + at, x[i]);
+        } else if (at >= 0) {
+            store_part<values::bytes>(to + at, x[i]);
         }
     }
 }
