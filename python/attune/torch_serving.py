@@ -92,18 +92,22 @@ def for_cpu(q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=No
 blanks = {}  # by device: what stands for the random state, which nothing reads without dropout
 
 
-def blank(q):
-    found = blanks.get(q.device)
+def blank(q, is_flash):
+    found = blanks.get((q.device, q.dtype, is_flash))
     if found is None:
-        if torch.cuda.is_current_stream_capturing():
-            return made(q)
-        found = blanks[q.device] = made(q)
+        found = make_blank(q, is_flash)
+        if not torch.cuda.is_current_stream_capturing():  # what is made there belongs to the graph
+            blanks[q.device, q.dtype, is_flash] = found
     return found
 
 
-def made(q):
-    return (torch.zeros(2, dtype=torch.uint64, device=q.device), torch.zeros((), dtype=torch.uint64, device=q.device),
-            torch.empty(0, dtype=q.dtype, device=q.device))
+def make_blank(q, is_flash):
+    """(seed, offset, debug mask) as the operator of this PyTorch has them."""
+    if is_flash and "rng_state" in str(aten._scaled_dot_product_flash_attention.default._schema):
+        state = [torch.zeros(shape, dtype=torch.uint64, device=q.device) for shape in ((2, ), ())]
+    else:
+        state = [torch.zeros((), dtype=torch.int64, device=q.device) for _ in range(2)]
+    return (*state, torch.empty(0, dtype=q.dtype, device=q.device) if is_flash else None)
 
 
 def check_square(q, k, is_causal):
@@ -123,7 +127,7 @@ def flash(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, s
         o, lse, *state = aten._flash_attention_forward(*rows, None, None, q.shape[2], k.shape[2], dropout_p, is_causal,
                                                        return_debug_mask, scale=scale)
         return o.transpose(1, 2), lse, None, None, q.shape[2], k.shape[2], *state
-    return o, lse, None, None, q.shape[2], k.shape[2], *blank(q)
+    return o, lse, None, None, q.shape[2], k.shape[2], *blank(q, True)
 
 
 def cudnn(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
@@ -138,7 +142,7 @@ def cudnn(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False
         calls.refused(error)
         return aten._cudnn_attention_forward(q, k, v, attn_bias, None, None, q.shape[2], k.shape[2], compute_log_sumexp,
                                              dropout_p, is_causal, return_debug_mask, scale=scale)
-    return o, lse.unsqueeze(-1), None, None, q.shape[2], k.shape[2], *blank(q)
+    return o, lse.unsqueeze(-1), None, None, q.shape[2], k.shape[2], *blank(q, False)
 
 
 # ---- Installing ----------------------------------------------------------------------------------------------------

@@ -202,6 +202,34 @@ def test_what_attune_refuses_pytorch_computes():
         assert torch.allclose(have, want)
 
 
+def test_what_serves_cuda(monkeypatch):
+    """The kernels that stand in on CUDA, on a CPU's tensors: what they return is what the operators do."""
+    from attune import torch_serving
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    aten, (q, k, v) = torch.ops.aten, draw(*[(2, 4, 20, 16)] * 3)
+    handle = torch_serving.Handle([(name, function, "CPU") for name, function, _ in torch_serving.OVERRIDES])
+    both = hasattr(aten, "_cudnn_attention_forward")  # else cuDNN's is not overridden
+    calls = (lambda q, k, v: aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True),
+             lambda q, k, v: aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, True))
+    wanted, lse = exact(q, k, v, lambda s: s.masked_fill(torch.ones(20, 20).triu(1) > 0, float("-inf")))
+    try:
+        at.calls.reset()
+        for call, shape in zip(calls if both else calls[:1], ((2, 4, 20), (2, 4, 20, 1))):
+            found, fakes = call(q, k, v), call(*(t.to("meta") for t in (q, k, v)))
+            assert close(found[0], wanted, torch.float32) and found[1].shape == shape
+            assert torch.allclose(found[1].reshape(lse.shape).double(), lse, atol=1e-5)
+            for have, fake in zip(found, fakes):
+                if isinstance(fake, torch.Tensor) and isinstance(have, torch.Tensor):
+                    assert (have.shape, have.dtype, have.stride()) == (fake.shape, fake.dtype, fake.stride())
+                else:
+                    assert have == fake
+            compiled = torch.compile(lambda *t, call=call: call(*t)[0] + 1, backend="aot_eager", fullgraph=True)
+            assert close(compiled(q, k, v) - 1, wanted, torch.float32)
+        assert at.calls.pytorch == 0 and at.calls.attune >= 2
+    finally:
+        handle.remove()
+
+
 def test_threads():
     q, k, v = draw(*[(1, 2, 33, 16)] * 3)
     wanted, wrong = at.sdpa(q, k, v), []
