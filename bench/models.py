@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Whole models of transformers, with PyTorch's attention and with attune's: times, and whether they say the same.
 
-    models.py [--device cuda|cpu] [--models Llama,Gemma,ViT] [--rounds N] [--tokens N]
+    models.py [--device cuda|cpu] [--models Llama,Gemma,ViT] [--rounds N] [--tokens N] [--seconds S]
 
-Random weights, transformers' own code. Each model runs with attn_implementation "sdpa" (PyTorch's own), "sdpa" under
+Random weights, made on the device, transformers' own code. The models share the seconds: rounds end where they are used
+up, at least one is timed. Each model runs with attn_implementation "sdpa" (PyTorch's own), "sdpa" under
 attune.torch.install(), and "attune" (attune.hf), in turns; times are medians over rounds, ended by a synchronise.
 "said": the largest difference of the logits (ViT: of the last hidden states) from those of "eager" in fp32, beside that
 of "eager" in the model's own dtype, which is its noise. "tokens": how many of the tokens that the fp32 model generates
@@ -24,10 +25,12 @@ import attune.hf  # noqa: E402
 import attune.torch  # noqa: E402
 
 LARGE = {"Llama": ("Llama", {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 8,
-                             "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000}, 4, 2048),
+                             "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
+                             "max_position_embeddings": 4096}, 4, 2048),
          "Gemma": ("Gemma2", {"hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 8,
                               "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
-                              "query_pre_attn_scalar": 256, "sliding_window": 1024, "vocab_size": 32000}, 4, 2048),
+                              "query_pre_attn_scalar": 256, "sliding_window": 1024, "vocab_size": 32000,
+                              "max_position_embeddings": 4096}, 4, 2048),
          "ViT": ("ViT", {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
                          "num_attention_heads": 12, "image_size": 384, "patch_size": 16}, 32, 577)}
 SMALL = {"Llama": ("Llama", {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
@@ -41,11 +44,12 @@ WAYS = {"PyTorch": ("sdpa", contextlib.nullcontext), "install()": ("sdpa", attun
         "attune.hf": ("attune", contextlib.nullcontext)}
 
 
-def make(kind, options, dtype, device):
+def make(kind, options, device):
+    """In fp32."""
     torch.manual_seed(0)
     config = getattr(transformers, f"{kind}Config")(**options)
-    model = getattr(transformers, f"{kind}Model" if kind == "ViT" else f"{kind}ForCausalLM")(config)
-    return model.eval().to(device=device, dtype=dtype)
+    with torch.device(device):
+        return getattr(transformers, f"{kind}Model" if kind == "ViT" else f"{kind}ForCausalLM")(config).eval()
 
 
 def inputs(kind, options, batch, length, dtype, device):
@@ -78,10 +82,12 @@ def seconds(function, device):
     return time.perf_counter() - begin
 
 
-def times(model, given, tokens, rounds, device):
-    """{way: (prefill, generation or None)} in milliseconds, and what install() served."""
+def times(model, given, tokens, rounds, device, end):
+    """({way: (prefill, generation or None)} in milliseconds, how many rounds these are medians of)."""
     found = {name: ([], []) for name in WAYS}
     for turn in range(rounds + 1):
+        if turn > 1 and time.monotonic() > end:
+            break
         for name, (implementation, within) in WAYS.items():
             model.set_attn_implementation(implementation)
             with within(), torch.no_grad():
@@ -90,19 +96,11 @@ def times(model, given, tokens, rounds, device):
             if turn:  # the first makes plans
                 found[name][0].append(1e3 * prefill)
                 found[name][1].append(None if made is None else 1e3 * made)
-    return {name: [None if of[0] is None else statistics.median(of) for of in pair] for name, pair in found.items()}
+    medians = {name: [None if of[0] is None else statistics.median(of) for of in pair] for name, pair in found.items()}
+    return medians, len(found["PyTorch"][0])
 
 
-def differences(kind, options, given, dtype, device):
-    """{way: largest difference from "eager" in fp32}, with that of "eager" in the dtype."""
-    wide = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in given.items()}
-    exact = said_by(make(kind, options, torch.float32, device), wide, "eager")
-    model = make(kind, options, dtype, device)
-    return {way: (said_by(model, given, way) - exact).abs().max().item() for way in ("eager", "sdpa", "attune")}
-
-
-def same_tokens(kind, options, given, tokens, device):
-    model = make(kind, options, torch.float32, device)
+def same_tokens(model, given, tokens):
     short, said = {"input_ids": given["input_ids"][:2, :256]}, {}
     for way in ("eager", "attune"):
         model.set_attn_implementation(way)
@@ -110,19 +108,23 @@ def same_tokens(kind, options, given, tokens, device):
     return f"{(said['eager'] == said['attune']).sum().item()} of {said['eager'].numel()}"
 
 
-def report(name, sizes, options):
+def report(name, sizes, options, end):
     kind, config, batch, length = sizes
     dtype = torch.bfloat16 if options.device == "cuda" else torch.float32
     given = inputs(kind, config, batch, length, dtype, options.device)
-    found = differences(kind, config, given, dtype, options.device)
-    tokens = "" if kind == "ViT" else same_tokens(kind, config, given, min(options.tokens, 32), options.device)
+    wide = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in given.items()}
+    model = make(kind, config, options.device)
+    exact = said_by(model, wide, "eager")
+    tokens = "" if kind == "ViT" else same_tokens(model, given, min(options.tokens, 32))
+    model = model.to(dtype)
+    found = {way: (said_by(model, given, way) - exact).abs().max().item() for way in ("eager", "sdpa", "attune")}
     attune.torch.calls.reset()
-    milliseconds = times(make(kind, config, dtype, options.device), given, options.tokens, options.rounds,
-                         options.device)
-    print(f"\n{name}-shaped, {str(dtype)[6:]}, batch {batch}, {length} tokens; said: " +
+    milliseconds, rounds = times(model, given, options.tokens, options.rounds, options.device, end)
+    print(f"\n{name}-shaped, {str(dtype)[6:]}, batch {batch}, {length} tokens, {rounds} rounds; said: " +
           ", ".join(f"{way} {value:.2g}" for way, value in found.items()) + (tokens and f"; tokens: {tokens}"))
     print(f"install() served {attune.torch.calls}")
-    print(f"{'':12}{'prefill ms':>12}{'against':>9}{f'{options.tokens} tokens ms':>16}{'against':>9}")
+    print(f"{'':12}{'prefill ms':>12}{'against':>9}" +
+          (tokens and f"{f'{options.tokens} tokens ms':>16}{'against':>9}"))
     own = milliseconds["PyTorch"]
     for way, (prefill, made) in milliseconds.items():
         print(f"{way:12}{prefill:>12.2f}{own[0] / prefill:>9.2f}" +
@@ -135,12 +137,15 @@ def main():
     parser.add_argument("--models", default="Llama,Gemma,ViT")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=120)
     options = parser.parse_args()
     attune.hf.register()
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, " +
           (torch.cuda.get_device_name() if options.device == "cuda" else "CPU"))
-    for name in options.models.split(","):
-        report(name, (LARGE if options.device == "cuda" else SMALL)[name], options)
+    names, begin = options.models.split(","), time.monotonic()
+    for i, name in enumerate(names):
+        end = begin + options.seconds * (i + 1) / len(names)
+        report(name, (LARGE if options.device == "cuda" else SMALL)[name], options, end)
 
 
 if __name__ == "__main__":

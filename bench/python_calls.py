@@ -88,20 +88,22 @@ def on_device(p, text, seconds):
                ((p.batch, p.heads_q, p.seqlen_q, p.head_dim_qk), (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_qk),
                 (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_v)))
     attention, out = torch.nn.functional.scaled_dot_product_attention, torch.empty_like(q)
+    asked = {"enable_gqa": True} if p.heads_q != p.heads_kv else {}
     plan = attune.plan(text, "cuda")
     call = plan.bind({"Q": q, "K": k, "V": v, "O": out})
     graph = torch.cuda.CUDAGraph()
-    attune.sdpa(q, k, v)
+    attune.sdpa(q, k, v, **asked)
     with torch.cuda.graph(graph):
-        attune.sdpa(q, k, v)
+        attune.sdpa(q, k, v, **asked)
 
     def installed():
-        return attention(q, k, v)
+        return attention(q, k, v, **asked)
 
-    arms = {"attune.sdpa": lambda: attune.sdpa(q, k, v), "attune.sdpa, out=": lambda: attune.sdpa(q, k, v, out=out),
-            "attune.torch.sdpa": lambda: attune.torch.sdpa(q, k, v), "Plan.bind(...).run": call.run,
-            "through install()": installed, "PyTorch's own": lambda: attention(q, k, v), "a CUDA graph": graph.replay,
-            "torch.empty_like": lambda: torch.empty_like(q)}
+    arms = {"attune.sdpa": lambda: attune.sdpa(q, k, v, **asked),
+            "attune.sdpa, out=": lambda: attune.sdpa(q, k, v, out=out, **asked),
+            "attune.torch.sdpa": lambda: attune.torch.sdpa(q, k, v, **asked), "Plan.bind(...).run": call.run,
+            "through install()": installed, "PyTorch's own": lambda: attention(q, k, v, **asked),
+            "a CUDA graph": graph.replay, "torch.empty_like": lambda: torch.empty_like(q)}
     alone, waited = {name: [] for name in arms}, {name: [] for name in arms}
     end = time.monotonic() + seconds
     with torch.no_grad():

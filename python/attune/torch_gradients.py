@@ -107,6 +107,8 @@ def from_efficient(grad, q, k, v, o, lse, mask, causal, scale):
     dim, rows = q.shape[-1], q.shape[2]
     scale = dim**-0.5 if scale is None else scale
     grad, q, k, v, o = padded((grad, q, k, v, o), 8)
+    # NOTE: its kernels for fp16 and bf16 take O's stride between rows to be heads * dim, and nobody checks it.
+    o = o.transpose(1, 2).contiguous().transpose(1, 2)
     if mask is not None:
         mask = mask.expand(*q.shape[:3], k.shape[2])
         mask = torch.nn.functional.pad(mask, (0, -k.shape[2] % 16))[..., :k.shape[2]]

@@ -40,18 +40,18 @@ installed = []  # Libraries that override
 users = []  # of use(), in any thread; None stands for install()
 
 
-def serve(q, k, v, mask, dropout_p, is_causal, scale):
-    """(O with the strides of q, LSE) of attune."""
+def serve(q, k, v, mask, dropout_p, is_causal, scale, column=False):
+    """(O with the strides of q, LSE) of attune; who asked computes gradients."""
     if dropout_p > 0:
         raise Error(Status.UNSUPPORTED, f"dropout_p is {dropout_p}: attune has no dropout")
-    if torch.is_grad_enabled():  # whose gradient is computed by who asked
-        q, k, v = (t.detach() if t.requires_grad else t for t in (q, k, v))
     deterministic = torch.are_deterministic_algorithms_enabled()
     if mask is None:
-        found = attention.with_lse(q, k, v, is_causal, scale, deterministic)
+        found = attention.with_lse(q, k, v, is_causal, scale, deterministic, column)
     else:
-        found = attention.sdpa(q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=True,
-                               return_lse=True, deterministic=deterministic)
+        q, k, v = (t.detach() for t in (q, k, v))
+        o, lse = attention.sdpa(q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=True,
+                                return_lse=True, deterministic=deterministic)
+        found = o, lse.unsqueeze(-1) if column else lse
     calls.attune += 1
     return found
 
@@ -137,12 +137,12 @@ def cudnn(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False
         check_square(q, k, is_causal)
         if attn_bias is not None and compute_log_sumexp:
             raise Error(Status.UNSUPPORTED, "attn_bias: with a gradient it is left to PyTorch")
-        o, lse = serve(q, k, v, attn_bias, dropout_p, is_causal, scale)
+        o, lse = serve(q, k, v, attn_bias, dropout_p, is_causal, scale, True)
     except Error as error:
         calls.refused(error)
         return aten._cudnn_attention_forward(q, k, v, attn_bias, None, None, q.shape[2], k.shape[2], compute_log_sumexp,
                                              dropout_p, is_causal, return_debug_mask, scale=scale)
-    return o, lse.unsqueeze(-1), None, None, q.shape[2], k.shape[2], *blank(q, False)
+    return o, lse, None, None, q.shape[2], k.shape[2], *blank(q, False)
 
 
 # ---- Installing ----------------------------------------------------------------------------------------------------

@@ -104,8 +104,9 @@ def test_memory_orders(device):
     agree([q, cache[:1, :1].expand(2, 4, 64, 16), cache])
     q, k, v = draw(device, *[(2, 4, 16, 9)] * 3)
     agree([q.mT, k.mT, v.mT])
-    q, k, v = draw(device, *[(2, 4, 9, 33)] * 3)
-    agree([q[..., 1:], k[..., 1:], v[..., 1:]])
+    first = 1 if device == "cpu" else 4  # PyTorch's own kernel of fp32 on CUDA refuses rows that are not aligned
+    q, k, v = draw(device, *[(2, 4, 9, 32 + first)] * 3)
+    agree([q[..., first:], k[..., first:], v[..., first:]])
 
 
 def test_dimensions(device):

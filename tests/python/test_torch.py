@@ -101,6 +101,37 @@ def test_gradients(options):
         assert torch.allclose(have.double(), want, atol=1e-5)
 
 
+def efficient_backward(grad, q, k, v, mask, o, lse, seed, offset, dropout_p, wanted, causal, *, scale):
+    """aten::_scaled_dot_product_efficient_attention_backward, which reads O and LSE as its kernels on CUDA do: rows of
+    O lie heads * dim apart, rows of LSE are padded to a multiple of 32."""
+    rows, dim = q.shape[2:]
+    assert lse.shape[2] % 32 == 0 and dropout_p == 0 and not causal and wanted == [True, True, True, False]
+    o = o.as_strided(o.shape, (*o.stride()[:2], o.shape[1] * dim, 1)).double()
+    grad, q, k, v = (t.double() for t in (grad, q, k, v))
+    weights = torch.exp(q @ k.mT * scale + mask.double() - lse[..., :rows, None].double())
+    scores = weights * (grad @ v.mT - (grad * o).sum(-1, keepdim=True)) * scale
+    return *(t.to(mask.dtype) for t in (scores @ k, scores.mT @ q, weights.mT @ grad)), None
+
+
+@pytest.mark.parametrize("dtype", list(LIMITS))
+@pytest.mark.parametrize("kind", ["bool", "bias"])
+def test_gradients_of_masks_on_cuda(dtype, kind, monkeypatch):
+    """What PyTorch's operator on CUDA is given, by a stand-in for it."""
+    from attune import torch_gradients
+    monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_efficient_attention_backward", efficient_backward)
+    q, k, v, grad = draw(*[(2, 4, 9, 12)] * 4, dtype=dtype)
+    mask, = draw((2, 1, 9, 9), dtype=dtype)
+    if kind == "bool":
+        mask = torch.zeros_like(mask).masked_fill(mask < 0, float("-inf"))
+        mask[1, :, 3] = float("-inf")  # a row that sees no key
+    o, lse = at.sdpa(q, k, v, attn_mask=mask, return_lse=True)
+    found = torch_gradients.from_efficient(grad, q, k, v, o, lse, mask, False, None)
+    wanted = gradients(lambda *t: attention(*t, attn_mask=mask.double()), [t.double() for t in (q, k, v)],
+                       grad.double())
+    for have, want in zip(found, wanted[1:]):
+        assert torch.allclose(have.double(), want, rtol=0, atol=4 * LIMITS[dtype])
+
+
 def test_gradients_that_are_refused():
     q, k, v = draw(*[(1, 2, 8, 16)] * 3)
     wants = q.clone().requires_grad_()
@@ -207,7 +238,10 @@ def test_what_serves_cuda(monkeypatch):
     from attune import torch_serving
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     aten, (q, k, v) = torch.ops.aten, draw(*[(2, 4, 20, 16)] * 3)
-    handle = torch_serving.Handle([(name, function, "CPU") for name, function, _ in torch_serving.OVERRIDES])
+    grads = [(f"{name}_backward", lambda grad, q, k, v, *_, **__: (q + grad, k + 1, v + 1)) for name, _, _ in
+             torch_serving.OVERRIDES]
+    kernels = (*torch_serving.OVERRIDES, *grads)
+    handle = torch_serving.Handle([(name, function, "CPU") for name, function, *_ in kernels])
     both = hasattr(aten, "_cudnn_attention_forward")  # else cuDNN's is not overridden
     calls = (lambda q, k, v: aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True),
              lambda q, k, v: aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, True))
@@ -223,8 +257,11 @@ def test_what_serves_cuda(monkeypatch):
                     assert (have.shape, have.dtype, have.stride()) == (fake.shape, fake.dtype, fake.stride())
                 else:
                     assert have == fake
-            compiled = torch.compile(lambda *t, call=call: call(*t)[0] + 1, backend="aot_eager", fullgraph=True)
-            assert close(compiled(q, k, v) - 1, wanted, torch.float32)
+            # Inductor looks at sizes and strides of what it is given, for gradients of all that is kept.
+            compiled = torch.compile(lambda *t, call=call: call(*t)[0], backend="inductor", fullgraph=True)
+            assert close(compiled(q, k, v), wanted, torch.float32)
+            o, *grads = gradients(compiled, (q, k, v), torch.ones_like(q))
+            assert close(o, wanted, torch.float32) and torch.equal(grads[0], q + 1)
         assert at.calls.pytorch == 0 and at.calls.attune >= 2
     finally:
         handle.remove()

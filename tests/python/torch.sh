@@ -19,4 +19,4 @@ if ! "${ATTUNE_PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
     fi
 fi
 "${ATTUNE_PYTHON:=python3}" -c 'import sys, torch; print(f"Python {sys.version.split()[0]}, torch {torch.__version__}")'
-exec "$here/run.sh" "$build" -k 'torch or sdpa_cases or varlen or hf or jax' "$@"
+exec "$here/run.sh" "$build" -k 'torch or fast or sdpa_cases or varlen or hf or jax' "$@"

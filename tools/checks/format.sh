@@ -5,7 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 
 sources() { # root
-    find "$1"/{include,src,kernels,tests,examples,bench} -type f \
+    find "$1"/{include,src,kernels,tests,examples,bench,python} -type f \
         \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) -print0 2>/dev/null || true
 }
 

@@ -161,6 +161,11 @@ def test_what_is_refused():
 # ---- PyTorch's own function ----------------------------------------------------------------------------------------
 
 
+def places(tensor):
+    """Strides, but of dimensions of one index, of which PyTorch's own kernels say what they like."""
+    return [stride for stride, extent in zip(tensor.stride(), tensor.shape) if extent > 1]
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("back_end", [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION])
 def test_install(dtype, back_end):
@@ -180,7 +185,7 @@ def test_install(dtype, back_end):
                 calls.reset()
                 found = attention(q, k, v, **options)
                 assert (calls.attune, calls.pytorch) == (1, 0), calls
-                assert found.stride() == before.stride()
+                assert places(found) == places(before), (shapes, options)
                 hidden = {"hidden": behind(96, 96, 0)} if "is_causal" in options else {}
                 own = {"scale": options["scale"]} if "scale" in options else {}
                 compare(lambda *t: attention(*t, **options), lambda *t: plain(*t, **own, **hidden), (q, k, v), grad,

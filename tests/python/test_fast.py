@@ -1,0 +1,161 @@
+"""attune._fast: what it serves is what Python serves, and what it must not serve it leaves to Python. Skipped without
+it, without PyTorch, and where PyTorch has no table of DLPack's."""
+import os
+import random
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import attune
+from attune import attention, fast
+
+torch = pytest.importorskip("torch")
+if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+    pytest.skip("this PyTorch has no table of DLPack's", allow_module_level=True)
+if os.environ.get("ATTUNE_FAST") == "0" or fast.find() is None:
+    pytest.skip("there is no attune._fast", allow_module_level=True)
+
+
+def draw(*sizes, dtype=torch.float32, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(size, generator=generator).to(dtype) for size in sizes]
+
+
+def known(q, k, v, *options):
+    """That C knows calls like this one."""
+    for _ in range(3):
+        attune.sdpa(q, k, v, **dict(zip(("is_causal", "scale", "enable_gqa", "layout"), options)))
+    return fast.table.sdpa(q, k, v, *(options or (False, None, False, "bhsd")))
+
+
+def test_it_says_what_python_says():
+    served = 0
+    for seed in range(80):
+        pick = random.Random(seed)
+        batch, group, heads, sq, sk = (pick.randint(1, n) for n in (3, 3, 3, 40, 60))
+        dim, dtype = pick.choice([8, 16, 24, 64]), pick.choice([torch.float32, torch.float16, torch.bfloat16])
+        q, k, v = draw((batch, heads * group, sq, dim), (batch, heads, sk, dim), (batch, heads, sk, dim + 8),
+                       dtype=dtype, seed=seed)
+        layout = pick.choice(["bhsd", "bshd"])
+        if pick.random() < 0.5:
+            q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v))
+        if layout == "bshd":
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        options = (pick.random() < 0.5, pick.choice([None, 0.3]), True, layout)
+        terms = dict(zip(("is_causal", "scale", "enable_gqa", "layout"), options))
+        first, found = attune.sdpa(q, k, v, **terms), known(q, k, v, *options)
+        served += found is not None
+        if found is not None:
+            assert torch.equal(first, found) and first.stride() == found.stride() and type(found) is torch.Tensor
+            assert found.dtype is dtype and found.device == q.device and not found.requires_grad
+        assert torch.equal(attune.sdpa(q, k, v, **terms), first)
+    assert served >= 75  # but for rows that are not aligned
+
+
+def test_one_kind_is_not_another():
+    """What was learned of one call is not said of others, whose shapes, strides or options differ."""
+    q, k, v = draw((1, 2, 6, 8), (1, 2, 6, 8), (1, 2, 6, 8))
+    assert known(q, k, v) is not None
+    others = [((q.half(), k.half(), v.half()), ()), ((q[:, :1], k[:, :1], v[:, :1]), ()),
+              ((q, k, v.mT[..., :6].mT), ()), ((q, k, v), (True, None, False, "bhsd")),
+              ((q, k, v), (False, 0.5, False, "bhsd")),
+              ((q, k, v), (False, None, False, "bshd")), ((q.transpose(1, 2).contiguous().transpose(1, 2), k, v), ())]
+    for tensors, options in others:
+        terms = dict(zip(("is_causal", "scale", "enable_gqa", "layout"), options))
+        before = attune.sdpa(*tensors, **terms)
+        for _ in range(3):
+            assert torch.equal(attune.sdpa(*tensors, **terms), before)
+
+
+def test_what_is_left_to_python():
+    q, k, v = draw(*[(1, 2, 6, 8)] * 3)
+    plain = (False, None, False, "bhsd")
+    assert known(q, k, v) is not None
+    odd = torch.randn(1 + q.numel())[1:].view_as(q)  # by four bytes
+    freed = q.clone()
+    freed.untyped_storage().resize_(0)
+    kind = type("Kind", (torch.Tensor, ), {})
+    for tensor in (q.clone().requires_grad_(), torch._neg_view(q), odd, freed, q.numpy(), q.to("meta"), q.to_sparse(),
+                   q.as_subclass(kind), q[0], None, torch.randn(1, 2, 6, 9)):
+        assert fast.table.sdpa(tensor, k, v, *plain) is None
+        assert fast.table.sdpa(q, k, tensor, *plain) is None
+    for options in ((1, None, False, "bhsd"), (False, 1, False, "bhsd"), (False, "1", False, "bhsd"),
+                    (False, None, None, "bhsd"), (False, None, False, "sbhd"), (False, None, False, None)):
+        assert fast.table.sdpa(q, k, v, *options) is None
+    with pytest.raises(TypeError):
+        fast.table.sdpa(q, k, v)
+    assert torch.allclose(attune.sdpa(odd, k, v), attune.sdpa(odd.clone(), k, v), atol=1e-6)
+    with pytest.raises(attune.Error, match="requires a gradient"):
+        attune.sdpa(q.clone().requires_grad_(), k, v)
+    with pytest.raises(attune.Error, match="no memory of its own|requires"):
+        torch.func.vmap(lambda one: attune.sdpa(one[None], k, v))(q.repeat(2, 1, 1, 1))
+    assert torch.equal(attune.sdpa(torch.nn.Parameter(q, False), k, v), attune.sdpa(q, k, v))
+
+
+def test_tables_are_checked():
+    module, q = fast.find(), torch.randn(1, 2, 6, 8)
+    with pytest.raises(ValueError):
+        module.Table(torch.Tensor, torch.Tensor, torch.nn.Parameter, torch.Tensor.is_neg, 0, print)
+    given = (q, q, q, False, None, False, "bhsd")
+    for short, call in ((given[:6], b""), (given, b"x")):
+        with pytest.raises(ValueError):
+            fast.table.learn(short, q, None, 0, call, 16, 0, (None, ) * 3, None)
+    with pytest.raises(TypeError):
+        fast.table.learn(given)
+
+
+def test_more_kinds_than_it_keeps():
+    before = {}
+    for turn in range(3):
+        for length in range(1, 700):
+            q, k, v = draw((1, 1, 1, 8), (1, 1, length, 8), (1, 1, length, 8))
+            found = attune.sdpa(q, k, v)
+            assert torch.equal(before.setdefault(length, found), found)
+
+
+def test_outputs_by_either_way():
+    """A tensor that PyTorch's functions in C make, and one that Python makes, are the same but for their values."""
+    q, k, v = draw(*[(2, 3, 5, 8)] * 3)
+    first = known(q, k, v)
+    own = fast.open_table()
+    own.make_by(0, 0, 0)
+    kept, fast.table = fast.table, own
+    try:
+        attention.fast_sdpa, bound_calls = own.sdpa, len(attention.spares)
+        for _ in range(fast.AGAIN + 2):
+            found = attune.sdpa(q, k, v)
+        assert own.sdpa(q, k, v, False, None, False, "bhsd") is not None and bound_calls == len(attention.spares)
+        assert torch.equal(first, found) and first.stride() == found.stride()
+    finally:
+        fast.table, attention.fast_sdpa = kept, kept.sdpa
+    with torch.inference_mode():
+        assert attune.sdpa(q, k, v).is_inference()
+    assert not attune.sdpa(q, k, v).is_inference()
+
+
+def test_threads():
+    shapes = [[(1, 2, n, 16)] * 3 for n in (5, 33, 64)]
+    tensors = [draw(*sizes) for sizes in shapes]
+    wanted, wrong = [attune.sdpa(*each) for each in tensors], []
+
+    def work():
+        wrong.extend(i for i in range(200) for each, want in zip(tensors, wanted)
+                     if not torch.equal(attune.sdpa(*each), want))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_it_can_be_left_out():
+    code = ("import torch, attune; from attune import fast; q = torch.ones(1, 1, 2, 8)\n"
+            "for _ in range(3): o = attune.sdpa(q, q, q)\n"
+            "print(fast.table, bool((o == 1).all()))")
+    done = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{code}"], text=True,
+                          capture_output=True, timeout=120, env={**os.environ, "ATTUNE_FAST": "0"})
+    assert done.stdout.split() == ["None", "True"], done.stderr
