@@ -130,7 +130,7 @@ covering_configs() {
     shift
     : > "$work/seen"
     for problem in "$@"; do
-        facts --kernel "$kernel" "$problem" | awk -F'\t' -v problem="$problem" -v file="$work/seen" '
+        facts --all-configs --kernel "$kernel" "$problem" | awk -F'\t' -v problem="$problem" -v file="$work/seen" '
             BEGIN { while ((getline line < file) > 0) seen[line] = 1 }
             $1 == "parameter" && $3 == "values" { allowed += split($4, all, " ") }
             $1 == "config" && $3 == "fits" && $4 == "yes" {

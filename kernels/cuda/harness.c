@@ -4,17 +4,18 @@
 
 enum { STAGE, PARAMS };
 enum {
-    STAGES = 7,
+    STAGES = 8,
     WAIT = 4,
     POISON_SMEM = 5,
-    POISON_LOCAL = 6,
+    POISON_LOCAL = 6, /* 1 KiB of a thread's stack, */
+    POISON_DEEP = 7,  /* and 16 */
     THREADS = 256,
     BLOCKS_MOST = 1056,
     ROWS_LEAST = 64 /* of a block */
 };
 
-/* refill, poison, touch, compare, wait, poison_smem, poison_local */
-static const int32_t stage_values[STAGES] = {0, 1, 2, 3, 4, 5, 6};
+/* refill, poison, touch, compare, wait, poison_smem, poison_local, poison_deep */
+static const int32_t stage_values[STAGES] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 static const attune_param params[PARAMS] = {[STAGE] = {"STAGE", stage_values, STAGES, 0}};
 
@@ -68,7 +69,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     bool waits = stage == WAIT;
     bool of_inputs = stage == 0 || stage == 2;
     bool in_smem = stage == POISON_SMEM;
-    bool fills = in_smem || stage == POISON_LOCAL;
+    bool fills = in_smem || stage == POISON_LOCAL || stage == POISON_DEEP;
     attune_step_kernel kernel = {.entry = "harness",
                                  .grid = {fills   ? every_multiprocessor(stage)
                                           : waits ? attune_term_const(1)

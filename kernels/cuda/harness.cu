@@ -16,7 +16,7 @@
  *   tensor[LSE].stride    of the outputs in the table
  *   total_q               entries: sets, outputs or ranges
  *   offset                the transform of set 0 (set i has transform + i; 0 changes nothing); poison: the byte;
- *                         poison_smem and poison_local: the byte, or a seed from 256 on; wait: ns
+ *                         poison_smem, poison_local and poison_deep: the byte, or a seed from 256 on; wait: ns
  *   window_left           sets that the outputs' calls went through in turn
  *   window_right          1: heads and batches change places
  *   scale                 how far an element may be off, as a share of its row's largest; 0: not by a bit
@@ -25,9 +25,9 @@
 #include "device/element.cuh"
 #include "device/sequence.cuh"
 
-enum { REFILL, POISON, TOUCH, COMPARE, WAIT, POISON_SMEM, POISON_LOCAL };
+enum { REFILL, POISON, TOUCH, COMPARE, WAIT, POISON_SMEM, POISON_LOCAL, POISON_DEEP };
 
-#define MIN_BLOCKS (STAGE == POISON_SMEM ? 1 : STAGE == POISON_LOCAL ? 8 : 4)
+#define MIN_BLOCKS (STAGE == POISON_SMEM ? 1 : STAGE >= POISON_LOCAL ? 8 : 4)
 
 #if ATTUNE_DTYPE == 0
 typedef unsigned bits;
@@ -450,9 +450,9 @@ ATTUNE_INLINE void poison_smem(const attune_args &args)
 }
 
 /* Stacks: as many threads as can be there at once fill a frame each. */
+template <int WORDS>
 ATTUNE_INLINE void poison_local(const attune_args &args)
 {
-    constexpr int WORDS = 256;
     volatile unsigned frame[WORDS];
     for (int i = 0; i < WORDS; ++i) {
         frame[i] = filling(args, threadIdx.x * WORDS + (unsigned)i);
@@ -478,7 +478,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     } else if (STAGE == POISON_SMEM) {
         poison_smem(args);
     } else if (STAGE == POISON_LOCAL) {
-        poison_local(args);
+        poison_local<256>(args);
+    } else if (STAGE == POISON_DEEP) {
+        poison_local<4096>(args);
     } else {
         wait(args);
     }

@@ -46,17 +46,10 @@ static attune_status make_command(const at_cli *cli, const at_test_problem *test
 static void look(const at_cli *cli, const char *sanitizer, at_sanitizer_tool tool, const command *made, bool *wrong)
 {
     at_sanitizer_finding found;
-    const char *name = at_sanitizer_name(tool);
-    const char *excuse = at_sanitizer_excuse(tool);
-    if (at_sanitizer_run(sanitizer, tool, made->word, &found) != ATTUNE_OK) {
-        at_cli_say(cli, "%s, %s: not checked: %s", made->problem, name, attune_last_detail());
-    } else if (found.reports == 0) {
-        at_cli_say(cli, "%s, %s: nothing", made->problem, name);
-    } else {
-        at_cli_say(cli, "%s, %s: %d reports, the first: %s%s%s", made->problem, name, found.reports, found.first,
-                   excuse != NULL ? "; decides nothing: " : "", excuse != NULL ? excuse : "");
-        *wrong |= excuse == NULL;
-    }
+    char said[AT_SANITIZER_SENTENCE];
+    at_sanitizer_run(sanitizer, tool, at_cli_text(cli, "--kernel"), made->word, AT_SANITIZER_PATIENCE_S, &found);
+    at_cli_say(cli, "%s, %s", made->problem, at_sanitizer_print(&found, said));
+    *wrong |= at_sanitizer_refutes(&found);
 }
 
 attune_status at_check_sanitize(const at_cli *cli, const at_check_list *list, bool *wrong)

@@ -17,7 +17,7 @@ static const at_option options[] = {
     {"--again", NULL, NULL, "judge anew what has fresh evidence"},
     {"--limit", "SECONDS", NULL, "begin nothing that would end later, and say what is left"},
     {"--wisdom", "FILE", NULL, "add proven rows for those who are right and fastest of their problem"},
-    {"--sanitize", NULL, NULL, "run small cases of each candidate below compute-sanitizer, too"},
+    {"--sanitize", NULL, NULL, "run small cases of each candidate below compute-sanitizer; so with --evidence those of ours"},
     {"--counters", NULL, NULL, "ask the hardware's counters (ncu) what keeps a candidate busy"},
     {"--target", "TARGET", NULL, "cpu, cuda or cuda:N; default: the candidates'"},
     {"--isa", "TIER", "baseline avx2 avx512 avx512_bf16 amx", "highest CPU tier to use"},

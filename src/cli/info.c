@@ -399,6 +399,7 @@ static int run(const at_cli *cli)
 
 static const at_option options[] = {
     {"--arch", "LIST", NULL, "a CUDA kernel's configs compiled for these, such as 80,90a, without a device"},
+    {"--all-configs", NULL, NULL, "of a CUDA kernel all configs, and not only the four likeliest"},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -413,11 +414,11 @@ const at_verb at_verb_info = {
         "\n"
         "With KERNEL (or --kernel), which is a kernel's name or a folder with a source and a descriptor\n"
         "(docs/kernels.md): its parameters with the values allowed, and for each config whether it fits this target\n"
-        "and what it needs (of more than 4,096 configs: the likeliest, and for each value of each parameter one that\n"
-        "has it). A CUDA kernel's are compiled for that (registers, spills, shared memory, occupancy, warnings), as\n"
-        "many at a time as there are processors: hundreds of configs take two of them about a minute the first\n"
-        "time. With --arch they are compiled for architectures that are named, and no device is needed. Nothing of\n"
-        "a folder runs in this process.\n",
+        "and what it needs. A CUDA kernel's are compiled for that (registers, spills, shared memory, occupancy,\n"
+        "warnings): the four likeliest, of which the first is what would be planned, or with --all-configs all (of\n"
+        "more than 4,096 the likeliest, and for each value of each parameter one that has it), which takes two\n"
+        "processors a minute for hundreds, the first time. With --arch they are compiled for architectures that are\n"
+        "named, and no device is needed. Nothing of a folder runs in this process.\n",
     .examples = "  attune info\n"
                 "  attune info b2,h32,hkv8,s4096,d128,bf16,causal\n"
                 "  attune info --kernel cpu_tiled b1,h8,s512,d64,fp32\n"

@@ -15,7 +15,10 @@
 #include "core/term.h"
 #include "cuda/cuda.h"
 
-enum { CONFIGS_MAX = 4096 };
+enum {
+    CONFIGS_MAX = 4096,
+    LIKELY = 4 /* configs that are compiled where nobody asks for all */
+};
 
 /* "16 32 64", the values allowed. */
 static void add_parameter(at_facts *facts, const attune_kernel *kernel, const attune_param *param)
@@ -111,6 +114,17 @@ static void list_config(config_list *list, const attune_config *config)
     config_row *row = &list->row[list->count++];
     row->config = *config;
     row->fits = at_kernel_fits(list->all->found.kernel, &list->all->problem, list->all->target, config, &row->reason);
+}
+
+/* What would be planned, and the next likeliest. */
+static void list_likely(config_list *list)
+{
+    const at_info *all = list->all;
+    attune_config config = {{0}};
+    for (int32_t i = 0; i < LIKELY && at_kernel_heuristic(all->found.kernel, &all->problem, all->target, i, &config);
+         ++i) {
+        list_config(list, &config);
+    }
 }
 
 /* The heuristic's choice first, then all others. */
@@ -210,11 +224,13 @@ static int64_t count_values(const attune_kernel *kernel)
 static attune_status add_listed(const at_info *all, const attune_config *likeliest)
 {
     const int64_t count = at_config_count(all->found.kernel);
-    const int64_t room = 1 + (count <= CONFIGS_MAX ? count : count_values(all->found.kernel));
+    const int64_t room = LIKELY + (count <= CONFIGS_MAX ? count : count_values(all->found.kernel));
     config_list list = {.all = all, .row = calloc((size_t)room, sizeof *list.row)};
     AT_FAIL_IF(list.row == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %" PRId64 " configs", room);
     (void)pthread_mutex_init(&list.lock, NULL); /* cannot fail with default attributes on Linux */
-    if (count <= CONFIGS_MAX) {
+    if (all->found.kernel->target == ATTUNE_TARGET_CUDA && !at_cli_given(all->cli, "--all-configs")) {
+        list_likely(&list);
+    } else if (count <= CONFIGS_MAX) {
         list_all(&list, likeliest, count);
     } else {
         list_values(&list, likeliest);

@@ -96,6 +96,11 @@ static uint32_t word(const unsigned char *at)
     return value;
 }
 
+static int32_t larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
 static at_cubin_entry *entry_of_symbol(const at_elf *file, at_cubin *cubin, uint32_t index)
 {
     if (index >= at_elf_symbol_count(file)) {
@@ -114,6 +119,10 @@ static void read_file_attribute(const at_elf *file, at_cubin *cubin, int attribu
         entry->registers = (int32_t)word(payload + 4);
     } else if (entry != NULL && attribute == AT_INFO_FRAME_SIZE) {
         entry->local_bytes = (int32_t)word(payload + 4);
+        entry->stack_bytes = larger(entry->stack_bytes, entry->local_bytes);
+    } else if (entry != NULL && attribute == AT_INFO_MIN_STACK) {
+        uint32_t stack = word(payload + 4);
+        entry->stack_bytes = larger(entry->stack_bytes, stack > INT32_MAX ? INT32_MAX : (int32_t)stack);
     }
 }
 

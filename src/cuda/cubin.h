@@ -17,6 +17,7 @@ typedef struct at_cubin_entry {
     int32_t registers;
     int32_t smem_static; /* bytes of a block, what the system reserves left out */
     int32_t local_bytes; /* of a thread: its stack frame */
+    int32_t stack_bytes; /* with the frames of all that it calls; INT32_MAX where recursion has no bound */
     int32_t spill_bytes; /* stores and loads of a thread; 0 without a stack frame; -1 where the log does not say */
     int32_t param_count;
     int32_t param_bytes; /* of the first parameter */

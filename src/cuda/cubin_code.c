@@ -8,7 +8,7 @@
 
 /* NOTE: attributes that name functions and banks by their index among the symbols, found by looking at what NVRTC 13.0
  * writes. An index in any other attribute is covered as it is, which at worst takes equal code for different. */
-enum { INFO_PARAM_BANK = 0x0a, INFO_EXTERNS = 0x0f, INFO_STACK_LEAST = 0x12, INFO_STACK_MOST = 0x23 };
+enum { INFO_PARAM_BANK = 0x0a, INFO_EXTERNS = 0x0f, INFO_STACK_MOST = 0x23 };
 
 static bool starts(const char *text, const char *with)
 {
@@ -25,7 +25,7 @@ static uint32_t symbols_of(int attribute, uint32_t bytes)
         return bytes / 4;
     case INFO_PARAM_BANK:
     case AT_INFO_FRAME_SIZE:
-    case INFO_STACK_LEAST:
+    case AT_INFO_MIN_STACK:
     case INFO_STACK_MOST:
     case AT_INFO_REGISTERS:
         return bytes >= 4 ? 1 : 0;

@@ -14,6 +14,7 @@ enum {
     AT_INFO_SIZED = 4,     /* a format */
     AT_INFO_MAX_THREADS = 0x05,
     AT_INFO_FRAME_SIZE = 0x11,
+    AT_INFO_MIN_STACK = 0x12,
     AT_INFO_PARAM = 0x17,
     AT_INFO_REGISTERS = 0x2f
 };

@@ -38,6 +38,7 @@ typedef struct at_cuda_proof {
     char build[AT_DIGEST_TEXT_MAX]; /* of the build that its code came from */
     uint64_t code;                  /* at_hash64 of that code */
     uintptr_t function;             /* the driver's handle of the first entry; 0 where there is none */
+    int32_t stack_bytes;            /* of a thread of any of its entries; INT32_MAX: nobody knows */
 } at_cuda_proof;
 
 void at_cuda_prove(const at_loaded *loaded, at_cuda_proof *proof);

@@ -75,6 +75,9 @@ static attune_status load_kernel_step(const at_cuda_device *device, at_cuda_load
     const at_cubin_entry *entry = at_cubin_find(cubin, step->entry);
     AT_DRIVER_CHECK(device->driver, device->driver->cuModuleGetFunction(&ready->function, loaded->module, step->entry),
                     "entry %s", step->entry);
+    if (entry != NULL && entry->stack_bytes > loaded->stack_bytes) {
+        loaded->stack_bytes = entry->stack_bytes;
+    }
     for (int i = 0; i < 3; ++i) {
         AT_FORWARD(make_ready(&step->grid[i], &ready->grid[i]));
     }
@@ -287,7 +290,7 @@ attune_status at_cuda_load(at_device *base, const at_recipe *recipe, at_loaded *
 void at_cuda_prove(const at_loaded *base, at_cuda_proof *proof)
 {
     const at_cuda_loaded *loaded = (const at_cuda_loaded *)base;
-    *proof = (at_cuda_proof){.code = loaded->code};
+    *proof = (at_cuda_proof){.code = loaded->code, .stack_bytes = loaded->stack_bytes};
     memcpy(proof->build, loaded->build, sizeof proof->build);
     for (int i = 0; i < base->steps.count && proof->function == 0; ++i) {
         proof->function = (uintptr_t)loaded->step[i].function;

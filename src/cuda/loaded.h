@@ -47,6 +47,7 @@ typedef struct at_cuda_loaded {
     int64_t scratch_bytes; /* of cuBLAS, at the beginning of the call's workspace */
     char build[AT_DIGEST_TEXT_MAX];
     uint64_t code;
+    int32_t stack_bytes;
     int maps;           /* of a block */
     size_t block_bytes; /* as the code takes it: at_args_bytes */
     int block_count;

@@ -273,5 +273,8 @@ attune_status at_evidence_read_verdict(const json_t *object, const char *path, a
     AT_FORWARD(at_fields_read(at_fields_of_checks, object, path, verdict));
     AT_FORWARD(read_session(object, path, verdict));
     AT_FORWARD(read_counters(object, path, &verdict->counters));
+    if (json_object_get(object, "sanitizer") != NULL) {
+        AT_FORWARD(at_fields_read(at_fields_of_sanitizer, object, path, verdict));
+    }
     return read_peers(object, path, verdict);
 }

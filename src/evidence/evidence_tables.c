@@ -178,6 +178,20 @@ const at_field at_fields_of_counters[] = {
     {.key = NULL},
 };
 
+static const at_field sanitizer[] = {
+    AT_FIELD(AT_FIELD_TEXT, at_sanitizer_finding, tool, "tool"),
+    AT_FIELD(AT_FIELD_BOOL, at_sanitizer_finding, ran, "ran"),
+    AT_FIELD_COUNT(at_sanitizer_finding, reports, "reports"),
+    AT_FIELD(AT_FIELD_TEXT, at_sanitizer_finding, first, "first"),
+    AT_FIELD(AT_FIELD_TEXT, at_sanitizer_finding, account, "account"),
+    {.key = NULL},
+};
+
+const at_field at_fields_of_sanitizer[] = {
+    AT_FIELD_ITEMS(AT_FIELD_LIST, at_verdict, sanitizer, sanitizer_count, "sanitizer", sanitizer),
+    {.key = NULL},
+};
+
 /* ---- The session ------------------------------------------------------------------------------------------------- */
 
 static const at_field policy[] = {

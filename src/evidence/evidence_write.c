@@ -238,6 +238,9 @@ json_t *at_evidence_write_verdict(const at_verdict *verdict)
     if (well && verdict->counters.asked) {
         well = set(object, "counters", at_fields_write(at_fields_of_counters, &verdict->counters));
     }
+    if (well && verdict->sanitizer_count > 0) {
+        well = at_fields_add(object, at_fields_of_sanitizer, verdict);
+    }
     if (well && verdict->session.arm_count > 0) {
         well = set(object, "session", write_session(verdict));
     }

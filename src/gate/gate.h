@@ -39,7 +39,8 @@ typedef struct at_gate_options {
     uint64_t seed;
     bool quick;
     bool counters;
-    bool sanitize;        /* candidates also run below compute-sanitizer, where that is */
+    bool sanitize;        /* candidates also run below compute-sanitizer, where that is; the library's own CUDA kernels
+                             do so wherever there is `evidence` */
     bool again;           /* judge anew what has fresh evidence already */
     double limit_s;       /* begin nothing that would end later; 0: no limit */
     const char *evidence; /* a directory; NULL: nothing is kept */

@@ -138,8 +138,10 @@ attune_status at_gate_judge_side_by_side(at_gate *gate, at_gate_table *tables, i
 attune_status at_gate_preflight(at_gate *gate);
 /* Takes a candidate from build to correctness. An error is the machine's or the caller's wish. */
 attune_status at_gate_right(at_gate *gate, at_gate_entry *entry);
-/* Runs small cases of a candidate below compute-sanitizer and notes what is reported: ATTUNE_WRONG_RESULT where that is
- * the candidate's fault. Where there is none a note says so. */
+/* Whether a candidate that is right goes below compute-sanitizer, too. */
+bool at_gate_wants_sanitizer(const at_gate *gate, const at_gate_entry *entry);
+/* Runs small cases of a candidate below compute-sanitizer, notes what is reported and fills it in in the verdict:
+ * ATTUNE_WRONG_RESULT where that is the candidate's fault. Where there is none, the verdict says so. */
 attune_status at_gate_sanitize(const at_gate *gate, const at_gate_entry *entry);
 /* Asks the hardware's counters about one call of a candidate; where they are not to be had the verdict says why. */
 attune_status at_gate_counters(const at_gate *gate, const at_gate_entry *entry);

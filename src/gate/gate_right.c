@@ -184,7 +184,7 @@ static attune_status correctness(at_gate *gate, const at_gate_entry *entry)
     AT_FAIL_IF(at_gate_stopped(gate), ATTUNE_INTERRUPTED, "interrupted");
     AT_FAIL_IF(result->failed > 0, ATTUNE_WRONG_RESULT, "%.400s", result->failure[0].what);
     AT_FAIL_IF(result->bias_status != ATTUNE_OK, ATTUNE_WRONG_RESULT, "%s", result->bias_what);
-    return gate->options->sanitize ? at_gate_sanitize(gate, entry) : ATTUNE_OK;
+    return at_gate_wants_sanitizer(gate, entry) ? at_gate_sanitize(gate, entry) : ATTUNE_OK;
 }
 
 /* ---- The control ------------------------------------------------------------------------------------------------ */

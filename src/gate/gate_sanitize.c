@@ -1,4 +1,5 @@
-/* --sanitize: what compute-sanitizer sees of a candidate. */
+/* What compute-sanitizer sees of a candidate: where it is asked for, and always where evidence of a CUDA kernel of the
+ * library's is written. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -42,39 +43,57 @@ static attune_status make_command(const at_gate *gate, const at_gate_entry *entr
     return ATTUNE_OK;
 }
 
-/* What a tool reports without an excuse is the candidate's fault. */
-static attune_status look(const at_gate *gate, const char *sanitizer, at_sanitizer_tool tool, const command *made)
+bool at_gate_wants_sanitizer(const at_gate *gate, const at_gate_entry *entry)
 {
-    at_sanitizer_finding found;
-    const char *name = at_sanitizer_name(tool);
-    const char *excuse = at_sanitizer_excuse(tool);
-    if (at_sanitizer_run(sanitizer, tool, made->word, &found) != ATTUNE_OK) {
-        at_gate_note(gate, "%s: not checked: %s", name, attune_last_detail());
-        return ATTUNE_OK;
-    }
-    at_gate_note(gate, "%s, %s: %d reports%s%s%s%s", name, made->problem, found.reports,
-                 found.reports > 0 ? ", the first: " : "", found.reports > 0 ? found.first : "",
-                 found.reports > 0 && excuse != NULL ? "; decides nothing: " : "",
-                 found.reports > 0 && excuse != NULL ? excuse : "");
-    AT_FAIL_IF(found.reports > 0 && excuse == NULL, ATTUNE_WRONG_RESULT, "%s of %s: %d reports, the first: %s", name,
-               made->problem, found.reports, found.first);
+    const at_gate_options *options = gate->options;
+    return options->sanitize ||
+           (options->evidence != NULL && gate->target.kind == ATTUNE_TARGET_CUDA && !entry->verdict->stranger);
+}
+
+/* What a tool reports without an excuse is the candidate's fault. */
+static attune_status weigh(const at_gate *gate, const command *made, const at_sanitizer_finding *finding)
+{
+    char said[AT_SANITIZER_SENTENCE];
+    at_gate_note(gate, "%s: %s", made->problem, at_sanitizer_print(finding, said));
+    AT_FAIL_IF(at_sanitizer_refutes(finding), ATTUNE_WRONG_RESULT, "%s: %s", made->problem, said);
     return ATTUNE_OK;
+}
+
+static attune_status run_tools(const at_gate *gate, const at_gate_entry *entry, const char *sanitizer,
+                               const command *made)
+{
+    const at_gate_options *options = gate->options;
+    const double patience_s = options->patience_s > 0 ? options->patience_s : AT_SANITIZER_PATIENCE_S;
+    at_verdict *verdict = entry->verdict;
+    for (int tool = 0; tool < AT_SANITIZER_TOOLS && !at_gate_stopped(gate); ++tool) {
+        at_sanitizer_finding *finding = &verdict->sanitizer[verdict->sanitizer_count++];
+        at_sanitizer_run(sanitizer, (at_sanitizer_tool)tool, verdict->kernel, made->word, patience_s, finding);
+        AT_FORWARD(weigh(gate, made, finding));
+    }
+    return ATTUNE_OK;
+}
+
+static void miss_all(const at_gate *gate, at_verdict *verdict)
+{
+    at_gate_note(gate, "sanitizer: not checked: %s", attune_last_detail());
+    for (int tool = 0; tool < AT_SANITIZER_TOOLS; ++tool) {
+        at_sanitizer_miss((at_sanitizer_tool)tool, &verdict->sanitizer[verdict->sanitizer_count++]);
+    }
 }
 
 attune_status at_gate_sanitize(const at_gate *gate, const at_gate_entry *entry)
 {
     char *sanitizer;
-    if (gate->target.kind != ATTUNE_TARGET_CUDA || at_sanitizer_find(&sanitizer) != ATTUNE_OK) {
-        at_gate_note(gate, "sanitizer: not checked: %s",
-                     gate->target.kind != ATTUNE_TARGET_CUDA ? "it looks at CUDA devices only" : attune_last_detail());
+    if ((gate->target.kind != ATTUNE_TARGET_CUDA
+             ? at_fail(ATTUNE_UNSUPPORTED, "compute-sanitizer looks at CUDA devices only")
+             : at_sanitizer_find(&sanitizer)) != ATTUNE_OK) {
+        miss_all(gate, entry->verdict);
         return ATTUNE_OK;
     }
     command *made = calloc(1, sizeof *made);
     attune_status status =
         made == NULL ? at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a command") : make_command(gate, entry, made);
-    for (int tool = 0; tool < AT_SANITIZER_TOOLS && status == ATTUNE_OK && !at_gate_stopped(gate); ++tool) {
-        status = look(gate, sanitizer, (at_sanitizer_tool)tool, made);
-    }
+    status = status != ATTUNE_OK ? status : run_tools(gate, entry, sanitizer, made);
     free(made);
     free(sanitizer);
     return status;

@@ -10,33 +10,72 @@
 #include "base/file.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "library/catalogue.h"
 #include "wire/process.h"
 
 enum {
-    PATIENCE_S = 280,
     LOG_MAX = 16 << 20,
     WORDS_MAX = 48,
     REPORTS = 86 /* the exit code of one who found something */
 };
 
-static const struct {
-    const char *name, *excuse;
-} tools[AT_SANITIZER_TOOLS] = {
-    [AT_MEMCHECK] = {"memcheck", NULL},
-    [AT_INITCHECK] = {"initcheck", NULL},
-    [AT_RACECHECK] = {"racecheck",
-                      "racecheck does not follow mbarriers, nor parts of a block that meet unequally often "
-                      "(docs/notes/ladder.md): look at the place"},
+/* ---- What is known of its tools ---------------------------------------------------------------------------------- */
+
+static const char *const tools[AT_SANITIZER_TOOLS] = {
+    [AT_MEMCHECK] = "memcheck",
+    [AT_INITCHECK] = "initcheck",
+    [AT_RACECHECK] = "racecheck",
 };
 
-const char *at_sanitizer_name(at_sanitizer_tool tool)
+/* Of the library's kernels: which tool does not follow what they do, and why. Its reports of them are recorded and
+ * decide nothing; whatever is not here is the kernel's fault. */
+static const struct {
+    const char *kernel;
+    at_sanitizer_tool tool;
+    const char *why;
+} exceptions[] = {
+    {"wgmma", AT_RACECHECK,
+     "bulk copies (cp.async.bulk) fill its rings of tiles and mbarriers say when, which racecheck takes for races"},
+    {NULL, AT_RACECHECK, NULL},
+};
+
+/* Of a stranger's kernel nobody here can look at the places. */
+static const char strangers_races[] =
+    "racecheck does not follow mbarriers, nor parts of a block that meet unequally often (docs/notes/ladder.md): look "
+    "at the place";
+
+static bool is_named(const char *kernel, const char *name)
 {
-    return tools[tool].name;
+    const size_t length = strcspn(kernel, ":");
+    return strlen(name) == length && strncmp(kernel, name, length) == 0;
 }
 
-const char *at_sanitizer_excuse(at_sanitizer_tool tool)
+static bool is_the_librarys(const char *kernel)
 {
-    return tools[tool].excuse;
+    for (const attune_kernel *const *one = at_catalogue; *one != NULL; ++one) {
+        if (is_named(kernel, (*one)->name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *at_sanitizer_excuse(at_sanitizer_tool tool, const char *kernel)
+{
+    if (kernel == NULL || !is_the_librarys(kernel)) {
+        return tool == AT_RACECHECK ? strangers_races : NULL;
+    }
+    for (int i = 0; exceptions[i].kernel != NULL; ++i) {
+        if (exceptions[i].tool == tool && is_named(kernel, exceptions[i].kernel)) {
+            return exceptions[i].why;
+        }
+    }
+    return NULL;
+}
+
+const char *at_sanitizer_excepted(int index)
+{
+    return exceptions[index].kernel;
 }
 
 attune_status at_sanitizer_find(char **sanitizer)
@@ -76,19 +115,27 @@ static bool is_report(const char *line, size_t length)
     return false;
 }
 
-static void read_log(const char *log, at_sanitizer_finding *finding)
+/* What a log holds. */
+typedef struct hearing {
+    int reports;
+    bool summed_up; /* it got to its end */
+    char *first;
+} hearing;
+
+static void read_log(const char *log, hearing *of)
 {
     while (*log != '\0') {
         const size_t length = strcspn(log, "\n");
-        if (is_report(log, length) && finding->reports++ == 0) {
-            (void)snprintf(finding->first, sizeof finding->first, "%.*s", (int)(length - 10), log + 10);
+        of->summed_up |= memmem(log, length, " SUMMARY: ", strlen(" SUMMARY: ")) != NULL;
+        if (is_report(log, length) && of->reports++ == 0) {
+            (void)snprintf(of->first, AT_SANITIZER_SEEN, "%.*s", (int)(length - 10), log + 10);
         }
         log += length + (log[length] == '\n');
     }
 }
 
 /* Each process has a log of its own. */
-static attune_status read_logs(const char *folder, at_sanitizer_finding *finding)
+static attune_status read_logs(const char *folder, hearing *of)
 {
     DIR *open = opendir(folder);
     AT_FAIL_IF(open == NULL, ATTUNE_IO_ERROR, "%s cannot be read", folder);
@@ -103,7 +150,7 @@ static attune_status read_logs(const char *folder, at_sanitizer_finding *finding
         (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         status = at_file_read(path, LOG_MAX, &text, &bytes);
         if (status == ATTUNE_OK) {
-            read_log(text, finding);
+            read_log(text, of);
             free(text);
         }
     }
@@ -114,12 +161,12 @@ static attune_status read_logs(const char *folder, at_sanitizer_finding *finding
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
 static attune_status run_in(const char *folder, const char *sanitizer, at_sanitizer_tool tool,
-                            const char *const *command, at_sanitizer_finding *finding)
+                            const char *const *command, double patience_s, hearing *of)
 {
     char log[PATH_MAX], said[AT_SAID_MAX], how[160], code[16];
     const char *word[WORDS_MAX] = {sanitizer,
                                    "--tool",
-                                   tools[tool].name,
+                                   tools[tool],
                                    "--target-processes",
                                    "all",
                                    "--require-cuda-init",
@@ -138,22 +185,63 @@ static attune_status run_in(const char *folder, const char *sanitizer, at_saniti
         AT_FAIL_IF(count + 1 == WORDS_MAX, ATTUNE_INVALID_ARGUMENT, "a command of too many words for a sanitizer");
         word[count++] = *command;
     }
-    AT_FORWARD(at_process_run(word, PATIENCE_S, said, &end));
-    AT_FORWARD(read_logs(folder, finding));
-    bool ran = WIFEXITED(end) && (WEXITSTATUS(end) == 0 || WEXITSTATUS(end) == REPORTS);
-    AT_FAIL_IF(!ran && finding->reports == 0, ATTUNE_UNSUPPORTED, "%s %s: %.300s", tools[tool].name,
+    AT_FORWARD(at_process_run(word, patience_s, said, &end));
+    AT_FORWARD(read_logs(folder, of));
+    const int exit = WIFEXITED(end) ? WEXITSTATUS(end) : -1;
+    AT_FAIL_IF(exit != 0 && exit != REPORTS && of->reports == 0, ATTUNE_UNSUPPORTED, "it %s: %.300s",
                at_process_end(end, how), said);
-    finding->reports += finding->reports == 0 && WEXITSTATUS(end) == REPORTS;
+    AT_FAIL_IF(exit == 0 && of->reports == 0 && !of->summed_up, ATTUNE_UNSUPPORTED,
+               "its log has no summary, so it did not get to its end: %.300s", said);
+    of->reports += of->reports == 0 && exit == REPORTS;
     return ATTUNE_OK;
 }
 
-attune_status at_sanitizer_run(const char *sanitizer, at_sanitizer_tool tool, const char *const *command,
-                               at_sanitizer_finding *finding)
+void at_sanitizer_miss(at_sanitizer_tool tool, at_sanitizer_finding *finding)
+{
+    *finding = (at_sanitizer_finding){.ran = false};
+    (void)snprintf(finding->tool, sizeof finding->tool, "%s", tools[tool]);
+    (void)snprintf(finding->account, sizeof finding->account, "%s", attune_last_detail());
+}
+
+void at_sanitizer_run(const char *sanitizer, at_sanitizer_tool tool, const char *kernel, const char *const *command,
+                      double patience_s, at_sanitizer_finding *finding)
 {
     at_scratch folder;
-    *finding = (at_sanitizer_finding){.first = "it does not say what"};
-    AT_FORWARD(at_scratch_make(&folder));
-    attune_status status = run_in(folder.path, sanitizer, tool, command, finding);
-    at_scratch_remove(&folder);
-    return status;
+    char first[AT_SANITIZER_SEEN] = "it does not say what";
+    hearing heard = {.first = first};
+    attune_status status = at_scratch_make(&folder);
+    if (status == ATTUNE_OK) {
+        status = run_in(folder.path, sanitizer, tool, command, patience_s, &heard);
+        at_scratch_remove(&folder);
+    }
+    at_sanitizer_miss(tool, finding);
+    if (status == ATTUNE_OK) {
+        const char *excuse = at_sanitizer_excuse(tool, kernel);
+        finding->ran = true;
+        finding->reports = heard.reports;
+        (void)snprintf(finding->first, sizeof finding->first, "%s", heard.reports > 0 ? first : "");
+        (void)snprintf(finding->account, sizeof finding->account, "%s", excuse != NULL ? excuse : "");
+    }
+}
+
+/* ---- What follows ------------------------------------------------------------------------------------------------ */
+
+bool at_sanitizer_refutes(const at_sanitizer_finding *finding)
+{
+    return finding->ran && finding->reports > 0 && finding->account[0] == '\0';
+}
+
+const char *at_sanitizer_print(const at_sanitizer_finding *finding, char text[AT_SANITIZER_SENTENCE])
+{
+    enum { MOST = AT_SANITIZER_SENTENCE };
+    const bool excused = finding->account[0] != '\0';
+    if (!finding->ran) {
+        (void)snprintf(text, MOST, "%s: not checked: %s", finding->tool, finding->account);
+    } else if (finding->reports == 0) {
+        (void)snprintf(text, MOST, "%s: nothing", finding->tool);
+    } else {
+        (void)snprintf(text, MOST, "%s: %d reports, the first: %s%s%s", finding->tool, finding->reports,
+                       finding->first, excused ? "; decides nothing: " : "", finding->account);
+    }
+    return text;
 }

@@ -12,6 +12,8 @@
 /* Of shared memory: as fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
 enum { SMEM_POISON = 0xff, OTHER_SMEM_POISON = 0x5a };
 
+enum { IN_A_ROW = 4 }; /* calls without anything between them, for each that has something else around it */
+
 /* One set of inputs in the device's memory. */
 typedef struct set {
     at_case_cache *cache;
@@ -177,6 +179,18 @@ static attune_status run_repeatedly(bench *on, int repeats)
     return ATTUNE_OK;
 }
 
+/* Calls in a row with nothing filled between them, as in use: whoever counts his calls, wherever he keeps the number,
+ * comes to where he does something else. */
+static attune_status run_in_a_row(bench *on, int calls)
+{
+    for (int i = 1; i < calls; ++i) {
+        AT_FORWARD(execute_amid(&on->here, on->plan, AT_FILL_NOTHING));
+    }
+    AT_FORWARD(at_placement_poison(&on->here.place, at_poison_other(on->here.inputs.draw.poison, 1)));
+    AT_FORWARD(execute_amid(&on->here, on->plan, AT_FILL_NOTHING));
+    return same(on, &on->kept, "as many calls as in use");
+}
+
 /* ---- Other orders of warps --------------------------------------------------------------------------------------- */
 
 /* NOTE: the code with delays is made by another compiler than the kernel's own, which may round otherwise where a
@@ -332,6 +346,7 @@ static attune_status run_all(bench *on, int repeats)
     AT_FORWARD(set_open(on->suite, on->test, on->suite->seed, &on->here));
     AT_FORWARD(run_on_poison(on));
     AT_FORWARD(run_repeatedly(on, repeats));
+    AT_FORWARD(run_in_a_row(on, IN_A_ROW * repeats));
     AT_FORWARD(run_with_delays(on, repeats));
     AT_FORWARD(run_on_other_inputs(on));
     AT_FORWARD(run_beside_others(on));

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "core/config.h"
 #include "core/target.h"
+#include "judge/sanitizer.h"
 #include "judge/suite.h"
 #include "measure/speed.h"
 
@@ -135,6 +136,8 @@ typedef struct at_verdict {
     at_arm_facts absent[AT_VERDICT_ABSENT];
     at_stage_run wrong_kernel; /* the control: ATTUNE_WRONG_RESULT is what should come */
     at_counters counters;
+    int32_t sanitizer_count; /* 0: nobody asked */
+    at_sanitizer_finding sanitizer[AT_SANITIZER_TOOLS];
 
     /* What follows: by at_verdict_judge. */
     at_stage_finding finding[AT_STAGE_COUNT];

@@ -163,6 +163,17 @@ static void describe_pass(const at_suite_result *suite, at_stage_finding *findin
     }
 }
 
+/* What compute-sanitizer made of it, in a few words: the report has them all. */
+static void add_sanitizer(const at_verdict *verdict, at_stage_finding *finding)
+{
+    for (int i = 0; i < verdict->sanitizer_count; ++i) {
+        const at_sanitizer_finding *seen = &verdict->sanitizer[i];
+        const size_t used = strlen(finding->sentence);
+        const char *what = !seen->ran ? "not checked" : seen->reports == 0 ? "nothing" : "reports that decide nothing";
+        (void)snprintf(finding->sentence + used, AT_SENTENCE_MAX - used, "; %s: %s", seen->tool, what);
+    }
+}
+
 static void judge_correctness(at_verdict *verdict)
 {
     const at_suite_result *suite = &verdict->suite;
@@ -188,6 +199,7 @@ static void judge_correctness(at_verdict *verdict)
         at_sentence_print(finding->sentence, "over all cases: %.400s", attune_last_detail());
     } else {
         describe_pass(suite, finding);
+        add_sanitizer(verdict, finding);
     }
 }
 

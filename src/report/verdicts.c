@@ -187,6 +187,10 @@ void at_report_notes(const at_record *record, FILE *out)
         (void)fprintf(out, "    counters: %s\n",
                       counters->why_not[0] != '\0' ? counters->why_not : counters->diagnosis);
     }
+    for (int i = 0; i < verdict->sanitizer_count; ++i) {
+        char said[AT_SANITIZER_SENTENCE];
+        (void)fprintf(out, "    %s\n", at_sanitizer_print(&verdict->sanitizer[i], said));
+    }
     if (record->why[0] != '\0') {
         (void)fprintf(out, "    %s: %s\n", at_freshness_name(record->state), record->why);
     }

@@ -5,21 +5,29 @@
 #include "base/random.h"
 #include "core/device.h"
 
-enum { AT_FILLERS = 2 }; /* of all shared memory and most registers; of stacks, 1 KiB a thread */
+/* Of all shared memory and most registers; of stacks, so many bytes a thread; of deep stacks. */
+enum { AT_FILLERS = 3, AT_STACK_FILLED = 1024, AT_STACK_FILLED_MOST = 16384 };
+
+/* Each loaded when it is first wanted; all zeros: none is. */
+typedef struct at_fillers {
+    at_loaded *of[AT_FILLERS];
+} at_fillers;
 
 typedef struct at_filling {
-    at_loaded *filler[AT_FILLERS]; /* NULL: not wanted yet */
+    at_fillers fillers;
     at_random random;
     bool is_wanted; /* the next pattern, else it is drawn */
     int64_t wanted;
 } at_filling;
 
-/* The filler number `stage`, ready on a CUDA device; free with its `unload`. */
-attune_status at_filler_load(at_device *device, int stage, at_loaded **filler);
-/* Enqueues it. A pattern below 256 is a byte everywhere; from there on it is a seed, and every word another pair of
- * fp16 numbers between 1/2 and 1, of either sign, which as fp32 and bf16 are small ones. */
-attune_status at_filler_run(const at_loaded *filler, int64_t pattern, void *stream);
+/* Enqueues, on a CUDA device, what leaves a pattern in all that `loaded` (NULL: what is no kernel of attune's, whose
+ * stack nobody knows) could read without having written it. A pattern below 256 is a byte everywhere; from there on it
+ * is a seed, and every word another pair of fp16 numbers between 1/2 and 1, of either sign, which as fp32 and bf16 are
+ * small ones. ATTUNE_UNSUPPORTED where its stack is deeper than AT_STACK_FILLED_MOST, or has no bound. */
+attune_status at_fillers_run(at_fillers *fillers, at_device *device, const at_loaded *loaded, int64_t pattern,
+                             void *stream);
+void at_fillers_close(at_fillers *fillers, at_device *device);
 /* A NaN in every dtype, some byte or a seed. */
-int64_t at_filler_draw(at_random *random);
+int64_t at_filling_draw(at_random *random);
 
 #endif

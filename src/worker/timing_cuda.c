@@ -60,7 +60,7 @@ typedef struct cuda_timing {
     uint64_t transform; /* that the input sets apply */
     int64_t wait_ns;
     at_loaded *harness[STAGES];
-    at_loaded *filler;
+    at_fillers fillers;
     cuda_arm arm[AT_SESSION_ARMS_MAX];
 } cuda_timing;
 
@@ -95,7 +95,7 @@ static attune_status load_harness(cuda_timing *on)
         AT_FORWARD(at_recipe_ask(&at_kernel_harness, &problem, &on->device->target, &config, &recipe));
         AT_FORWARD(on->device->ops->load(on->device, &recipe, &on->harness[stage]));
     }
-    return at_filler_load(on->device, 0, &on->filler);
+    return ATTUNE_OK;
 }
 
 /* The args that every stage of the harness understands. */
@@ -144,10 +144,12 @@ static attune_status poison(cuda_timing *on, const cuda_arm *arm)
     return launch(on, POISON, &args);
 }
 
-/* Before a graph's first call shared memory and registers are no kernel's that is timed. */
-static attune_status fill(cuda_timing *on)
+/* Before a graph's first call shared memory, registers and, of who has one, the stack are no kernel's that is timed. */
+static attune_status fill(cuda_timing *on, const cuda_arm *arm)
 {
-    return at_filler_run(on->filler, at_filler_draw(&on->random), on->stream);
+    const attune_plan *plan = at_arm_plan(arm->of);
+    return at_fillers_run(&on->fillers, on->device, plan != NULL ? plan->loaded : NULL, at_filling_draw(&on->random),
+                          on->stream);
 }
 
 static attune_status touch(const cuda_timing *on)
@@ -396,7 +398,7 @@ static attune_status build_arm(cuda_timing *on, cuda_arm *arm, int most)
 static attune_status enqueue_timed(cuda_timing *on, const cuda_arm *arm, int replays, bool *late)
 {
     AT_FORWARD(at_cuda_reset_cache(on->device));
-    AT_FORWARD(fill(on));
+    AT_FORWARD(fill(on, arm));
     AT_FORWARD(poison(on, arm));
     AT_FORWARD(on->base.wanted.mode == AT_MODE_COLD ? ATTUNE_OK : touch(on));
     AT_FORWARD(keep_busy(on));
@@ -444,7 +446,7 @@ static double own_share(const cuda_timing *on, const cuda_arm *arm)
 static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attune_tensor *wanted, double share,
                                      int *wrong)
 {
-    AT_FORWARD(fill(on));
+    AT_FORWARD(fill(on, arm));
     AT_FORWARD(poison(on, arm));
     AT_FORWARD(at_cuda_graph_launch(arm->graph, on->stream));
     AT_FORWARD(look(on, arm, wanted, share));
@@ -620,9 +622,7 @@ static void close_timing(at_timing *timing)
             on->device->ops->unload(on->harness[i]);
         }
     }
-    if (on->filler != NULL) {
-        on->device->ops->unload(on->filler);
-    }
+    at_fillers_close(&on->fillers, on->device);
     on->device->ops->release(on->device, on->input_slab);
     on->device->ops->release(on->device, on->input_table);
     at_cuda_event_destroy(on->device, on->begin);

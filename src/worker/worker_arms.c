@@ -280,7 +280,8 @@ static attune_status run(at_worker *worker, const json_t *request, json_t *answe
     AT_FORWARD(read_call(request, &one.call));
     one.arm = arm;
     AT_FAIL_IF(arm->arm.run == NULL, ATTUNE_UNSUPPORTED, "%s computes into outputs of its own only", arm->name);
-    AT_FORWARD(at_arm_plan(&arm->arm) != NULL ? at_worker_fill(worker, one.call.stream) : ATTUNE_OK);
+    const attune_plan *plan = at_arm_plan(&arm->arm);
+    AT_FORWARD(plan != NULL ? at_worker_fill(worker, plan->loaded, one.call.stream) : ATTUNE_OK);
     AT_FORWARD(at_runner_do(worker->candidate_code.runner, execute, &one));
     return worker->device->ops->synchronise(worker->device, one.call.stream);
 }

@@ -13,9 +13,9 @@ extern const at_worker_op at_worker_delay_ops[];   /* delay */
 /* The arm runs its own code again. */
 void at_worker_undelay(at_worker *worker, at_worker_arm *arm);
 void at_worker_close_arms(at_worker *worker);
-/* Enqueues on the stream, of a CUDA device, what leaves a pattern in all that a kernel could read without having
+/* Enqueues on the stream, of a CUDA device, what leaves a pattern in all that this kernel could read without having
  * written it: the pattern that "poison_scratch" asked for since the last time, else a drawn one. */
-attune_status at_worker_fill(at_worker *worker, void *stream);
+attune_status at_worker_fill(at_worker *worker, const at_loaded *loaded, void *stream);
 void at_worker_close_filling(at_worker *worker);
 
 #endif

@@ -90,8 +90,8 @@ static void of_very_many_configs_each_value_is_listed(void **state)
     int rows = 0, fit = 0;
     (void)state;
     assert_int_equal(setenv("ATTUNE_LIBCUDA", ATTUNE_FAKE_DRIVER, 1), 0);
-    outcome result =
-        COMMAND("info", "--target", "cuda", "--format", "tsv", "--kernel", "wgmma_small", "b1,h4,s2048,d128,fp16");
+    outcome result = COMMAND("info", "--target", "cuda", "--format", "tsv", "--all-configs", "--kernel", "wgmma_small",
+                             "b1,h4,s2048,d128,fp16");
     assert_int_equal(unsetenv("ATTUNE_LIBCUDA"), 0);
     assert_int_equal(result.code, AT_EXIT_OK);
     for (int i = 0; i < kernel->param_count; ++i) {
@@ -111,6 +111,25 @@ static void of_very_many_configs_each_value_is_listed(void **state)
                    (long long)at_config_count(kernel), rows);
     shows(&result, row);
     shows(&result, "\tSTAGES\tvalues\t");
+    outcome_free(&result);
+}
+
+/* Who does not ask for all waits for few. */
+static void likely_configs_are_listed(void **state)
+{
+    int rows = 0;
+    (void)state;
+    outcome result = COMMAND("info", "--format", "tsv", "--arch", "90a", "--kernel", "wgmma", "b1,h8,s512,d64,fp16");
+    if (strstr(result.err, "NVRTC") != NULL) {
+        outcome_free(&result);
+        skip();
+    }
+    assert_int_equal(result.code, AT_EXIT_OK);
+    for (const char *at = result.out; (at = strstr(at, "\tfits\t")) != NULL; ++at) {
+        ++rows;
+    }
+    assert_in_range(rows, 1, 4);
+    shows(&result, "of which 4 are listed\n");
     outcome_free(&result);
 }
 
@@ -177,6 +196,7 @@ int main(void)
         cmocka_unit_test(the_machine_and_every_kernel_are_shown),
         cmocka_unit_test(a_problem_is_explained),
         cmocka_unit_test(a_kernels_configs_are_listed_with_what_they_need),
+        cmocka_unit_test(likely_configs_are_listed),
         cmocka_unit_test(of_very_many_configs_each_value_is_listed),
         cmocka_unit_test(formats_agree),
         cmocka_unit_test(bad_command_lines),

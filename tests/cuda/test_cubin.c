@@ -82,6 +82,29 @@ static void spills_are_seen(void **state)
     assert_true(cubin.entry[0].local_bytes > 100);
 }
 
+/* Of an entry that calls another with so many words of its own, by itself or as often as it likes. */
+#define CALLER(again)                                                                                                  \
+    "#include \"attune/args.h\"\n"                                                                                      \
+    "__device__ __noinline__ float callee(const float *p, int n)\n{\n"                                                 \
+    "volatile float a[1000]; for (int i = 0; i < 1000; i++) a[i] = p[i];\n"                                            \
+    "return a[n] " again ";\n}\n"                                                                                      \
+    "extern \"C\" __global__ void entry(const __grid_constant__ attune_args args)\n{\n"                               \
+    "float *p = static_cast<float *>(args.workspace); p[threadIdx.x] = callee(p, threadIdx.x % 1000);\n}\n"
+
+static void stacks_are_those_of_who_is_called_too(void **state)
+{
+    static const int archs[] = {80, 90, 100, 120};
+    (void)state;
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; ++i) {
+        at_cubin cubin = inspected(CALLER(""), archs[i], NULL);
+        assert_in_range(cubin.entry[0].stack_bytes, 4000, 4200);
+        cubin = inspected(CALLER("+ (n > 3 ? callee(p + n, (int)a[n - 1]) : 0)"), archs[i], NULL);
+        assert_int_equal(cubin.entry[0].stack_bytes, INT32_MAX);
+        cubin = inspected(plain, archs[i], NULL);
+        assert_int_equal(cubin.entry[0].stack_bytes, 0);
+    }
+}
+
 static void without_a_log_spills_are_unknown(void **state)
 {
     at_cubin cubin;
@@ -394,6 +417,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_is_read),
         cmocka_unit_test(spills_are_seen),
+        cmocka_unit_test(stacks_are_those_of_who_is_called_too),
         cmocka_unit_test(without_a_log_spills_are_unknown),
         cmocka_unit_test(mutable_globals_are_refused),
         cmocka_unit_test(folded_constants_are_no_globals),

@@ -23,13 +23,15 @@ static void every_stage_compiles_as_predicted(void **state)
 /* What it fills for others to find it must have itself. */
 static void fillers_have_what_they_fill(void **state)
 {
-    enum { POISON_SMEM = 5, POISON_LOCAL = 6 };
+    enum { POISON_SMEM = 5, FILLERS = 3 };
+    static const int stack_bytes[FILLERS] = {0, 1024, 16384};
     static const int archs[] = {80, 86, 90, 100, 120};
     (void)state;
     at_provider provider = {.nvrtc = fixture_compiler()};
-    for (size_t i = 0; i < 2 * sizeof archs / sizeof archs[0] && provider.nvrtc != NULL; ++i) {
-        const attune_config config = {{i % 2 == 0 ? POISON_SMEM : POISON_LOCAL}};
-        attune_target target = fixture_target(archs[i / 2]);
+    for (size_t i = 0; i < FILLERS * sizeof archs / sizeof archs[0] && provider.nvrtc != NULL; ++i) {
+        const int stage = POISON_SMEM + (int)(i % FILLERS);
+        const attune_config config = {{stage}};
+        attune_target target = fixture_target(archs[i / FILLERS]);
         attune_problem problem;
         at_recipe recipe;
         at_artifact artifact;
@@ -37,9 +39,9 @@ static void fillers_have_what_they_fill(void **state)
         assert_ok(attune_problem_parse("b1,h1,s32,d64,fp16", &problem));
         assert_ok(at_recipe_ask(&at_kernel_harness, &problem, &target, &config, &recipe));
         assert_ok(at_provide(&provider, &recipe, &target, &artifact, &cubin));
-        assert_int_equal(recipe.resources.smem_bytes, i % 2 == 0 ? target.smem_optin_bytes : 0);
-        assert_true(i % 2 != 0 || cubin.entry[0].registers >= 200);
-        assert_true(cubin.entry[0].local_bytes >= (i % 2 == 0 ? 0 : 1024));
+        assert_int_equal(recipe.resources.smem_bytes, stage == POISON_SMEM ? target.smem_optin_bytes : 0);
+        assert_true(stage != POISON_SMEM || cubin.entry[0].registers >= 200);
+        assert_in_range(cubin.entry[0].stack_bytes, stack_bytes[i % FILLERS], stack_bytes[i % FILLERS] + 64);
         assert_int_equal(cubin.entry[0].spill_bytes, 0);
         at_artifact_free(&artifact);
     }

@@ -23,6 +23,10 @@ static at_verdict *judged(double first_us, double second_us)
     verdict->counters = (at_counters){.asked = true, .count = 1, .stalls = 1, .diagnosis = "waits for memory"};
     verdict->counters.counter[0] = (at_counter){"dram_read_bytes", 1.5e6};
     verdict->counters.stall[0] = (at_counter){"long_scoreboard", 41.5};
+    verdict->sanitizer_count = 2;
+    verdict->sanitizer[0] = (at_sanitizer_finding){.tool = "memcheck", .account = "not here"};
+    verdict->sanitizer[1] =
+        (at_sanitizer_finding){.tool = "racecheck", .ran = true, .reports = 3, .first = "Race", .account = "rings"};
     verdict->session.policy.floor_us[0] = 2.5;
     verdict->session.block[2].sm_mhz = 1755;
     assert_ok(at_verdict_judge(verdict));
@@ -67,6 +71,10 @@ static void verdicts_read_back_as_they_were(void **state)
                         verdict->session.block_count * sizeof read->session.block[0]);
     assert_memory_equal(read->session.clocks, verdict->session.clocks,
                         verdict->session.clocks_count * sizeof read->session.clocks[0]);
+    assert_int_equal(read->sanitizer_count, 2);
+    assert_memory_equal(read->sanitizer, verdict->sanitizer, sizeof read->sanitizer);
+    assert_non_null(strstr(read->finding[AT_STAGE_CORRECTNESS].sentence,
+                           "; memcheck: not checked; racecheck: reports that decide nothing"));
     assert_memory_equal(read->finding, verdict->finding, sizeof read->finding);
     assert_string_equal(read->suite.failure[0].what, "\"quoted\"\n");
     assert_string_equal(read->arm[3].account, "account of arm 3");

@@ -2,6 +2,7 @@
  * right one for the right reason; an honest kernel must not be. Its workers and sandboxes are this program itself. */
 #include "gate/zoo_folders.h"
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "core/problem.h"
 #include "gate/gate.h"
@@ -27,6 +28,17 @@ static void hear(void *self, const at_verdict *verdict)
     }
 }
 
+/* $ATTUNE_ZOO_SEED: nobody is found, or let pass, by one seed's luck. */
+static uint64_t seed_of(void)
+{
+    const char *text = getenv("ATTUNE_ZOO_SEED");
+    uint64_t seed = 1;
+    if (text != NULL) {
+        assert_ok(at_parse_uint64("ATTUNE_ZOO_SEED", text, &seed));
+    }
+    return seed;
+}
+
 static void judge(const zoo_animal *animal, word *said)
 {
     static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
@@ -43,7 +55,7 @@ static void judge(const zoo_animal *animal, word *said)
                                      .problem_count = 1,
                                      .must = 0.95,
                                      .cases = 24,
-                                     .seed = 1,
+                                     .seed = seed_of(),
                                      .target = "cpu",
                                      .threads = hangs ? 1 : 2,
                                      .patience_s = hangs ? 20 : 3600,

@@ -7,6 +7,7 @@
 
 #include "base/scratch.h"
 #include "judge/sanitizer.h"
+#include "library/catalogue.h"
 
 static at_scratch folder;
 static char script[512];
@@ -39,10 +40,17 @@ static void speak(const char *log, const char *last)
     assert_int_equal(chmod(script, 0700), 0);
 }
 
-static attune_status run(at_sanitizer_finding *finding)
+static bool run(at_sanitizer_tool tool, const char *kernel, at_sanitizer_finding *finding)
 {
     static const char *const command[] = {"attune", "check", NULL};
-    return at_sanitizer_run(script, AT_MEMCHECK, command, finding);
+    at_sanitizer_run(script, tool, kernel, command, 20, finding);
+    return finding->ran;
+}
+
+static void is_said(const at_sanitizer_finding *finding, const char *sentence)
+{
+    char text[AT_SANITIZER_SENTENCE];
+    assert_string_equal(at_sanitizer_print(finding, text), sentence);
 }
 
 static void silence_is_good(void **state)
@@ -50,8 +58,10 @@ static void silence_is_good(void **state)
     at_sanitizer_finding finding;
     (void)state;
     speak("========= ERROR SUMMARY: 0 errors", "exit 0");
-    assert_ok(run(&finding));
+    assert_true(run(AT_MEMCHECK, "tiled", &finding));
     assert_int_equal(finding.reports, 0);
+    assert_false(at_sanitizer_refutes(&finding));
+    is_said(&finding, "memcheck: nothing");
 }
 
 static void reports_are_counted(void **state)
@@ -61,16 +71,22 @@ static void reports_are_counted(void **state)
     speak("========= Invalid __global__ write of size 4 bytes\n=========     at attend+0x1a0\n"
           "========= Uninitialized __global__ memory read of size 2 bytes\n========= ERROR SUMMARY: 2 errors",
           "exit 86");
-    assert_ok(run(&finding));
+    assert_true(run(AT_MEMCHECK, "tiled", &finding));
     assert_int_equal(finding.reports, 2);
-    assert_string_equal(finding.first, "Invalid __global__ write of size 4 bytes");
+    assert_true(at_sanitizer_refutes(&finding));
+    is_said(&finding, "memcheck: 2 reports, the first: Invalid __global__ write of size 4 bytes");
     speak("========= a word of its own", "exit 86"); /* which nobody knows here */
-    assert_ok(run(&finding));
-    assert_int_equal(finding.reports, 1);
-    assert_string_equal(finding.first, "it does not say what");
+    assert_true(run(AT_INITCHECK, "tiled", &finding));
+    assert_true(at_sanitizer_refutes(&finding));
+    is_said(&finding, "initcheck: 1 reports, the first: it does not say what");
     speak("========= Error: Race reported between Write access and Read access", "exit 1");
-    assert_ok(run(&finding));
+    assert_true(run(AT_RACECHECK, "tiled:BLOCK_M=64", &finding));
     assert_int_equal(finding.reports, 1);
+    assert_true(at_sanitizer_refutes(&finding));
+    assert_true(run(AT_RACECHECK, "wgmma:BLOCK_M=128", &finding));
+    assert_int_equal(finding.reports, 1);
+    assert_false(at_sanitizer_refutes(&finding));
+    assert_non_null(strstr(finding.account, "mbarriers"));
 }
 
 static void what_did_not_run_is_no_finding(void **state)
@@ -78,9 +94,50 @@ static void what_did_not_run_is_no_finding(void **state)
     at_sanitizer_finding finding;
     (void)state;
     speak("", "echo no device; exit 3");
-    assert_fails(run(&finding), ATTUNE_UNSUPPORTED, "memcheck ended by itself with exit code 3: no device");
+    assert_false(run(AT_MEMCHECK, "tiled", &finding));
+    assert_false(at_sanitizer_refutes(&finding));
+    is_said(&finding, "memcheck: not checked: it ended by itself with exit code 3: no device");
     (void)snprintf(script, sizeof script, "%s/nothing", folder.path);
-    assert_int_not_equal(run(&finding), ATTUNE_OK);
+    assert_false(run(AT_MEMCHECK, "tiled", &finding));
+    assert_non_null(strstr(finding.account, "does not start"));
+}
+
+/* A program of that name that is something else, and one that dies before it sums up, end well and found nothing. */
+static void garbage_is_no_finding(void **state)
+{
+    at_sanitizer_finding finding;
+    (void)state;
+    speak("\001\377 ERROR\t=========", "printf '\\000\\377'; exit 0");
+    assert_false(run(AT_INITCHECK, "tiled", &finding));
+    assert_non_null(strstr(finding.account, "its log has no summary"));
+}
+
+static void what_hangs_is_ended(void **state)
+{
+    static const char *const command[] = {"attune", "check", NULL};
+    at_sanitizer_finding finding;
+    (void)state;
+    speak("========= ERROR SUMMARY: 0 errors", "sleep 3600");
+    at_sanitizer_run(script, AT_MEMCHECK, "tiled", command, 0.2, &finding);
+    assert_false(finding.ran);
+    assert_non_null(strstr(finding.account, "0.2"));
+}
+
+/* Exceptions are of kernels that are there, and of the tool that they name alone. */
+static void exceptions_are_the_librarys(void **state)
+{
+    int count = 0;
+    (void)state;
+    for (; at_sanitizer_excepted(count) != NULL; ++count) {
+        assert_non_null(at_catalogue_find(at_sanitizer_excepted(count)));
+    }
+    assert_true(count > 0);
+    assert_null(at_sanitizer_excuse(AT_MEMCHECK, "wgmma"));
+    assert_null(at_sanitizer_excuse(AT_RACECHECK, "wgmma_small"));
+    assert_null(at_sanitizer_excuse(AT_RACECHECK, "tiled:BLOCK_M=64"));
+    assert_non_null(at_sanitizer_excuse(AT_RACECHECK, "./tiled"));
+    assert_non_null(at_sanitizer_excuse(AT_RACECHECK, NULL));
+    assert_null(at_sanitizer_excuse(AT_INITCHECK, "./tiled"));
 }
 
 static void it_is_looked_for(void **state)
@@ -108,9 +165,6 @@ static void problems_become_small(void **state)
         assert_true(attune_problem_flops(&small) < 1e8);
         assert_int_equal(small.heads_q / small.heads_kv, problem.heads_q / problem.heads_kv);
     }
-    assert_null(at_sanitizer_excuse(AT_MEMCHECK));
-    assert_non_null(at_sanitizer_excuse(AT_RACECHECK));
-    assert_string_equal(at_sanitizer_name(AT_INITCHECK), "initcheck");
 }
 
 int main(void)
@@ -119,6 +173,9 @@ int main(void)
         cmocka_unit_test(silence_is_good),
         cmocka_unit_test(reports_are_counted),
         cmocka_unit_test(what_did_not_run_is_no_finding),
+        cmocka_unit_test(garbage_is_no_finding),
+        cmocka_unit_test(what_hangs_is_ended),
+        cmocka_unit_test(exceptions_are_the_librarys),
         cmocka_unit_test(it_is_looked_for),
         cmocka_unit_test(problems_become_small),
     };
