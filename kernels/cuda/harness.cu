@@ -450,8 +450,7 @@ ATTUNE_INLINE void poison_smem(const attune_args &args)
 }
 
 /* Stacks: as many threads as can be there at once fill a frame each. */
-template <int WORDS>
-ATTUNE_INLINE void poison_local(const attune_args &args)
+template <int WORDS> ATTUNE_INLINE void poison_local(const attune_args &args)
 {
     volatile unsigned frame[WORDS];
     for (int i = 0; i < WORDS; ++i) {

@@ -1,7 +1,5 @@
 #include "cpu/guard.h"
 
-#include <string.h>
-
 #include "attune/kernel.h"
 #include "base/status.h"
 
@@ -109,17 +107,19 @@ void at_cpu_guard_begin(at_cpu_guard *guard, at_pool *pool, size_t scratch_bytes
 }
 
 /* What the next call finds below its frame. */
-__attribute__((noinline)) static void fill_stack(int byte)
+__attribute__((noinline)) static void fill_stack(at_poison poison, int64_t item)
 {
     unsigned char room[STACK_BYTES];
-    memset(room, byte, sizeof room);
+    at_poison_write(poison, (uint64_t)item * STACK_BYTES, room, sizeof room);
     __asm__ volatile("" : : "r"(room) : "memory");
 }
 
 void at_cpu_guard_item(at_cpu_guard *guard, at_work work, void *context, int64_t item, void *scratch)
 {
     const control before = read_control();
-    fill_stack((int)((guard->poison.seed >> 8 ^ (uint64_t)item) & 0xff));
+    if (!guard->keeps) {
+        fill_stack(guard->poison, item);
+    }
     work(context, item, scratch);
     const control after = read_control();
     write_control(&before);

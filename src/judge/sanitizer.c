@@ -164,19 +164,10 @@ static attune_status run_in(const char *folder, const char *sanitizer, at_saniti
                             const char *const *command, double patience_s, hearing *of)
 {
     char log[PATH_MAX], said[AT_SAID_MAX], how[160], code[16];
-    const char *word[WORDS_MAX] = {sanitizer,
-                                   "--tool",
-                                   tools[tool],
-                                   "--target-processes",
-                                   "all",
-                                   "--require-cuda-init",
-                                   "no",
-                                   "--print-limit",
-                                   "20",
-                                   "--error-exitcode",
-                                   code,
-                                   "--log-file",
-                                   log};
+    const char *word[WORDS_MAX] = {
+        sanitizer, "--tool",        tools[tool], "--target-processes", "all", "--require-cuda-init",
+        "no",      "--print-limit", "20",        "--error-exitcode",   code,  "--log-file",
+        log};
     size_t count = 13;
     int end = 0;
     (void)snprintf(log, sizeof log, "%s/log%%p", folder);
@@ -187,12 +178,12 @@ static attune_status run_in(const char *folder, const char *sanitizer, at_saniti
     }
     AT_FORWARD(at_process_run(word, patience_s, said, &end));
     AT_FORWARD(read_logs(folder, of));
-    const int exit = WIFEXITED(end) ? WEXITSTATUS(end) : -1;
-    AT_FAIL_IF(exit != 0 && exit != REPORTS && of->reports == 0, ATTUNE_UNSUPPORTED, "it %s: %.300s",
+    const int left = WIFEXITED(end) ? WEXITSTATUS(end) : -1;
+    AT_FAIL_IF(left != 0 && left != REPORTS && of->reports == 0, ATTUNE_UNSUPPORTED, "it %s: %.300s",
                at_process_end(end, how), said);
-    AT_FAIL_IF(exit == 0 && of->reports == 0 && !of->summed_up, ATTUNE_UNSUPPORTED,
+    AT_FAIL_IF(left == 0 && of->reports == 0 && !of->summed_up, ATTUNE_UNSUPPORTED,
                "its log has no summary, so it did not get to its end: %.300s", said);
-    of->reports += of->reports == 0 && exit == REPORTS;
+    of->reports += of->reports == 0 && left == REPORTS;
     return ATTUNE_OK;
 }
 
@@ -240,8 +231,8 @@ const char *at_sanitizer_print(const at_sanitizer_finding *finding, char text[AT
     } else if (finding->reports == 0) {
         (void)snprintf(text, MOST, "%s: nothing", finding->tool);
     } else {
-        (void)snprintf(text, MOST, "%s: %d reports, the first: %s%s%s", finding->tool, finding->reports,
-                       finding->first, excused ? "; decides nothing: " : "", finding->account);
+        (void)snprintf(text, MOST, "%s: %d reports, the first: %s%s%s", finding->tool, finding->reports, finding->first,
+                       excused ? "; decides nothing: " : "", finding->account);
     }
     return text;
 }

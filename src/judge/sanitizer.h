@@ -31,8 +31,8 @@ const char *at_sanitizer_excepted(int index);
 attune_status at_sanitizer_find(char **sanitizer);
 /* A problem of the same features that a sanitizer gets through: at most 2 key/value heads and 100 rows. */
 attune_problem at_sanitizer_problem(const attune_problem *problem);
-/* Runs `command` (words, ends with NULL), which runs `kernel`, below the sanitizer, at most so long. A tool that did not
- * get to its end and reported nothing has not run: the account says why. */
+/* Runs `command` (words, ends with NULL), which runs `kernel`, below the sanitizer, at most so long. A tool that did
+ * not get to its end and reported nothing has not run: the account says why. */
 void at_sanitizer_run(const char *sanitizer, at_sanitizer_tool tool, const char *kernel, const char *const *command,
                       double patience_s, at_sanitizer_finding *finding);
 /* The finding of a tool that cannot be run, for the reason of the last error. */

@@ -44,9 +44,10 @@ static attune_status count_needed(const at_loaded *loaded, int *count)
     if (loaded != NULL) {
         at_cuda_prove(loaded, &proof);
     }
-    AT_FAIL_IF(proof.stack_bytes == INT32_MAX, ATTUNE_UNSUPPORTED,
-               "%s: its stack has no bound, for it calls itself: at most %d bytes a thread are filled before judged calls",
-               loaded->kernel->name, AT_STACK_FILLED_MOST);
+    AT_FAIL_IF(
+        proof.stack_bytes == INT32_MAX, ATTUNE_UNSUPPORTED,
+        "%s: its stack has no bound, for it calls itself: at most %d bytes a thread are filled before judged calls",
+        loaded->kernel->name, AT_STACK_FILLED_MOST);
     AT_FAIL_IF(proof.stack_bytes > AT_STACK_FILLED_MOST, ATTUNE_UNSUPPORTED,
                "%s: its stack is %d bytes a thread, at most %d are filled before judged calls", loaded->kernel->name,
                proof.stack_bytes, AT_STACK_FILLED_MOST);
@@ -57,7 +58,7 @@ static attune_status count_needed(const at_loaded *loaded, int *count)
 attune_status at_fillers_run(at_fillers *fillers, at_device *device, const at_loaded *loaded, int64_t pattern,
                              void *stream)
 {
-    int count;
+    int count = 0;
     AT_FORWARD(count_needed(loaded, &count));
     for (int stage = 0; stage < count; ++stage) {
         AT_FORWARD(fillers->of[stage] != NULL ? ATTUNE_OK : load_filler(device, stage, &fillers->of[stage]));

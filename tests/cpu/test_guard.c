@@ -106,6 +106,37 @@ static void scratch_is_filled_or_kept(void **state)
 }
 
 #if defined(__x86_64__)
+/* Whether a stretch of what lies below the item's frame is one byte again and again. */
+__attribute__((noinline)) static void look_below(void *context, int64_t item, void *scratch)
+{
+    job *on = (job *)context;
+    const volatile unsigned char *below = (const unsigned char *)__builtin_frame_address(0) - 4000;
+    size_t same = 1;
+    (void)scratch;
+    for (int i = 1; i < 64; ++i) {
+        same &= below[i] == below[0];
+    }
+    on->at += item == on->chosen && same;
+}
+
+/* What is filled is not known by what it is filled with. */
+static void stacks_hold_anything(void **state)
+{
+    size_t same = 0;
+    (void)state;
+#if defined(ATTUNE_SANITIZED)
+    skip();
+#endif
+    for (uint64_t seed = 0; seed < 128; seed += 2) {
+        job on = {look_below, (int64_t)(seed % ITEMS), 0};
+        at_cpu_guard_begin(&guard, pool, SCRATCH, seed, false);
+        at_pool_run(pool, ITEMS, run_guarded, &on);
+        assert_ok(at_cpu_guard_end(&guard, pool));
+        same += on.at;
+    }
+    assert_in_range(same, 4, 40);
+}
+
 static void round_down(void *context, int64_t item, void *scratch)
 {
     (void)scratch;
@@ -148,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scratch_may_be_used_and_no_more),
+        cmocka_unit_test(stacks_hold_anything),
         cmocka_unit_test(scratch_is_filled_or_kept),
 #if defined(__x86_64__)
         cmocka_unit_test(registers_come_back),

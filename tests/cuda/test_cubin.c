@@ -84,11 +84,11 @@ static void spills_are_seen(void **state)
 
 /* Of an entry that calls another with so many words of its own, by itself or as often as it likes. */
 #define CALLER(again)                                                                                                  \
-    "#include \"attune/args.h\"\n"                                                                                      \
+    "#include \"attune/args.h\"\n"                                                                                     \
     "__device__ __noinline__ float callee(const float *p, int n)\n{\n"                                                 \
     "volatile float a[1000]; for (int i = 0; i < 1000; i++) a[i] = p[i];\n"                                            \
     "return a[n] " again ";\n}\n"                                                                                      \
-    "extern \"C\" __global__ void entry(const __grid_constant__ attune_args args)\n{\n"                               \
+    "extern \"C\" __global__ void entry(const __grid_constant__ attune_args args)\n{\n"                                \
     "float *p = static_cast<float *>(args.workspace); p[threadIdx.x] = callee(p, threadIdx.x % 1000);\n}\n"
 
 static void stacks_are_those_of_who_is_called_too(void **state)

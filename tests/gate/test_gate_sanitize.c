@@ -103,7 +103,8 @@ static void exceptions_decide_nothing(void **state)
     set_up(&on);
     on.kernel = "wgmma:BLOCK_M=128";
     assert_ok(sanitized(&on, ATTUNE_TARGET_CUDA, "racecheck"));
-    notes(&on, "racecheck: 1 reports, the first: Invalid __global__ read of size 2 bytes; decides nothing: bulk copies");
+    notes(&on,
+          "racecheck: 1 reports, the first: Invalid __global__ read of size 2 bytes; decides nothing: bulk copies");
     assert_int_equal(on.verdict->sanitizer[AT_RACECHECK].reports, 1);
     assert_int_equal(sanitized(&on, ATTUNE_TARGET_CUDA, "initcheck"), ATTUNE_WRONG_RESULT);
     on.kernel = "mine";
