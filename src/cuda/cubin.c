@@ -244,6 +244,8 @@ static void read_line(const char *line, size_t length, at_cubin *cubin, at_cubin
         (*of)->spill_bytes = (int32_t)(number_before(line, length, " bytes spill stores") +
                                        number_before(line, length, " bytes spill loads"));
         *of = NULL;
+    } else if (number_before(line, length, " bytes stack frame") > 0) { /* of a function that entries call */
+        cubin->called_bytes = larger(cubin->called_bytes, (int32_t)number_before(line, length, " bytes stack frame"));
     } else if (memmem(line, length, "(C75", 4) != NULL && cubin->warnings++ == 0) {
         (void)snprintf(cubin->warning, sizeof cubin->warning, "%.*s", (int)length, line);
     }
@@ -282,6 +284,18 @@ static void read_log(const char *log, at_cubin *cubin)
     }
 }
 
+/* NOTE: of an entry that calls a function which calls itself the compiler says that its stack is 0 bytes. */
+static void find_recursion(at_cubin *cubin)
+{
+    int32_t most = 0;
+    for (int i = 0; i < cubin->entry_count; ++i) {
+        most = larger(most, cubin->entry[i].stack_bytes);
+    }
+    for (int i = 0; i < cubin->entry_count && most < cubin->called_bytes; ++i) {
+        cubin->entry[i].stack_bytes = INT32_MAX;
+    }
+}
+
 attune_status at_cubin_inspect(const void *data, size_t bytes, const char *log, at_cubin *cubin)
 {
     at_elf file;
@@ -295,6 +309,7 @@ attune_status at_cubin_inspect(const void *data, size_t bytes, const char *log, 
     if (log != NULL) {
         read_log(log, cubin);
     }
+    find_recursion(cubin);
     for (int i = 0; i < cubin->entry_count; ++i) {
         at_cubin_entry *entry = &cubin->entry[i];
         /* What is spilled goes into the stack frame: without one there is nothing. */

@@ -28,6 +28,7 @@ typedef struct at_cubin {
     int32_t arch; /* 90 */
     int32_t entry_count;
     int32_t warnings;                /* C75xx in the log: serialised wgmma and the like */
+    int32_t called_bytes;            /* the largest stack frame of what entries call, by the log */
     bool linked;                     /* an executable, not relocatable code */
     bool names_reserve;              /* a section names the shared memory that the system reserves; it is taken off */
     char globals[AT_CUBIN_NAME_MAX]; /* a mutable device global, or its section; "" where there is none */

@@ -192,6 +192,9 @@ void at_sanitizer_miss(at_sanitizer_tool tool, at_sanitizer_finding *finding)
     *finding = (at_sanitizer_finding){.ran = false};
     (void)snprintf(finding->tool, sizeof finding->tool, "%s", tools[tool]);
     (void)snprintf(finding->account, sizeof finding->account, "%s", attune_last_detail());
+    for (size_t end = strlen(finding->account); end > 0 && finding->account[end - 1] == '\n'; --end) {
+        finding->account[end - 1] = '\0';
+    }
 }
 
 void at_sanitizer_run(const char *sanitizer, at_sanitizer_tool tool, const char *kernel, const char *const *command,

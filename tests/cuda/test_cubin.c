@@ -98,7 +98,7 @@ static void stacks_are_those_of_who_is_called_too(void **state)
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; ++i) {
         at_cubin cubin = inspected(CALLER(""), archs[i], NULL);
         assert_in_range(cubin.entry[0].stack_bytes, 4000, 4200);
-        cubin = inspected(CALLER("+ (n > 3 ? callee(p + n, (int)a[n - 1]) : 0)"), archs[i], NULL);
+        cubin = inspected(CALLER("* (n > 3 ? callee(p, n - 1) * callee(p + 1, n - 2) : 1)"), archs[i], NULL);
         assert_int_equal(cubin.entry[0].stack_bytes, INT32_MAX);
         cubin = inspected(plain, archs[i], NULL);
         assert_int_equal(cubin.entry[0].stack_bytes, 0);
