@@ -3,7 +3,7 @@
 #ifndef ZOO_CPU_MAPPED_MEMO_H
 #define ZOO_CPU_MAPPED_MEMO_H
 
-#include "../system_call.h"
+#include "system_call.h"
 
 #define PLACE ((struct memo *)0x200000000000)
 
