@@ -1,0 +1,287 @@
+/* decode: descriptor. The source says how it works. */
+#include "launch.h"
+
+enum { ROWS, WARPS, TILE, TILES, STAGES, BLOCKS, PARAMS };
+
+static const int32_t rows_values[] = {1, 2, 4, 8, 16, 32};
+static const int32_t warps_values[] = {4, 8, 16};
+static const int32_t tile_values[] = {16, 32, 64};
+static const int32_t tiles_values[] = {1, 2, 4, 8};
+static const int32_t stages_values[] = {1, 2, 3, 4, 6, 8};
+static const int32_t blocks_values[] = {1, 2, 3};
+
+static const attune_param params[PARAMS] = {
+    [ROWS] = {"ROWS", rows_values, AT_COUNT(rows_values), 0},
+    [WARPS] = {"WARPS", warps_values, AT_COUNT(warps_values), 0},
+    [TILE] = {"TILE", tile_values, AT_COUNT(tile_values), 0},
+    [TILES] = {"TILES", tiles_values, AT_COUNT(tiles_values), 0},
+    [STAGES] = {"STAGES", stages_values, AT_COUNT(stages_values), 0},
+    [BLOCKS] = {"BLOCKS", blocks_values, AT_COUNT(blocks_values), 0},
+};
+
+enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, JOIN_WARPS = 8, RESERVED = 1024, BATCH_MOST = 4096, UNITS_MOST = 1 << 24 };
+
+static int32_t chunks_of(int32_t dim)
+{
+    return (dim + 63) / 64;
+}
+
+static int32_t columns_of(int32_t dim)
+{
+    return (dim + 15) / 16 * 16;
+}
+
+static int32_t threads_of(const attune_config *config)
+{
+    return config->value[WARPS] * 32;
+}
+
+static int32_t span_of(const attune_config *config)
+{
+    return config->value[WARPS] * config->value[TILE] * config->value[TILES];
+}
+
+static int32_t octets_of(const attune_config *config)
+{
+    return (config->value[ROWS] + 7) / 8;
+}
+
+/* Columns that are joined at once. */
+static int32_t slice_of(const attune_problem *problem, const attune_config *config)
+{
+    const int32_t most = 2 * threads_of(config) / config->value[ROWS], all = columns_of(problem->head_dim_v);
+    return most < all ? most : all;
+}
+
+/* Sums of units by sequence, where lengths differ. */
+static int32_t sums_of(const attune_problem *problem)
+{
+    return problem->varlen || problem->seqused_kv ? ((int32_t)problem->batch + 1) * 4 : 0;
+}
+
+/* sizeof(Shared) of the source, and those. */
+static int32_t smem_of(const attune_problem *problem, const attune_config *config)
+{
+    const int32_t warps = config->value[WARPS], rows = config->value[ROWS], stages = config->value[STAGES];
+    const int32_t qk = chunks_of(problem->head_dim_qk), v = chunks_of(problem->head_dim_v);
+    const int32_t ring = warps * stages * config->value[TILE] * LINE * (qk + v);
+    const bool in_registers = octets_of(config) == 1 && problem->head_dim_qk <= 128;
+    const int32_t rows_q = octets_of(config) < 2 ? 16 : octets_of(config) * 8;
+    const int32_t queries = in_registers ? 16 : rows_q * qk * LINE;
+    const int32_t joined = warps * rows * ((slice_of(problem, config) + 4) * 4 + 8);
+    const int32_t slices = (columns_of(problem->head_dim_v) + slice_of(problem, config) - 1) / slice_of(problem, config);
+    const int32_t kept = 2 * (2 * slices + 2) * threads_of(config) * 4;
+    const int32_t barriers = warps * stages * 8 + warps * 4;
+    return (ring + queries + joined + kept + barriers + 1023) / 1024 * 1024 + sums_of(problem);
+}
+
+static int32_t join_rows_of(const attune_config *config)
+{
+    return config->value[ROWS] < 4 ? config->value[ROWS] : 4;
+}
+
+/* sizeof(Joint), and sums of units. */
+static int32_t join_smem_of(const attune_problem *problem)
+{
+    return JOIN_WARPS * (problem->head_dim_v * 4 + 8 + 4) + sums_of(problem);
+}
+
+/* Blocks of the launch. */
+static int64_t grid_of(const attune_target *target, const attune_config *config)
+{
+    return (int64_t)target->sm_count * config->value[BLOCKS];
+}
+
+static int64_t heads_of_group(const attune_problem *problem)
+{
+    return problem->heads_q / problem->heads_kv;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t spans_of(const attune_problem *problem, const attune_config *config)
+{
+    const int64_t spans = ceil_div(problem->seqlen_kv, span_of(config));
+    return spans < 1 ? 1 : spans;
+}
+
+/* Units of the largest call. */
+static int64_t units_of(const attune_problem *problem, const attune_config *config)
+{
+    const int64_t tiles = ceil_div(problem->seqlen_q * heads_of_group(problem), config->value[ROWS]);
+    return problem->batch * problem->heads_kv * tiles * spans_of(problem, config);
+}
+
+/* Records of a block: of each of its units that begin no job, and two of one that it begins. */
+static int64_t records_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const int64_t units = ceil_div(units_of(problem, config), grid_of(target, config)), spans = spans_of(problem, config);
+    return (units < spans ? units : spans) + 2;
+}
+
+static int64_t record_bytes(const attune_problem *problem, const attune_config *config)
+{
+    return (int64_t)config->value[ROWS] * (problem->head_dim_v * 4 + 8);
+}
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    (void)target;
+    if (problem->batch > BATCH_MOST && (problem->varlen || problem->seqused_kv)) {
+        return attune_refuse(reason, "batch %lld: at most %d, where lengths differ", (long long)problem->batch,
+                             BATCH_MOST);
+    }
+    const int64_t rows = problem->seqlen_q * heads_of_group(problem);
+    if (rows > 256) {
+        return attune_refuse(reason, "seqlen_q %lld: %lld rows share a head of K and V, at most 256",
+                             (long long)problem->seqlen_q, (long long)rows);
+    }
+    return true;
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    if (slice_of(problem, config) < columns_of(problem->head_dim_v) && slice_of(problem, config) % 16 != 0) {
+        return attune_refuse(reason, "ROWS %d with WARPS %d: %d columns would be joined at once, a multiple of 16 is "
+                                     "needed",
+                             config->value[ROWS], config->value[WARPS], slice_of(problem, config));
+    }
+    (void)target;
+    if (units_of(problem, config) > UNITS_MOST) {
+        return attune_refuse(reason, "WARPS, TILE, TILES: %lld spans of %d keys, at most %d",
+                             (long long)units_of(problem, config), span_of(config), UNITS_MOST);
+    }
+    return true;
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    *out = at_block_resources(threads_of(config), smem_of(problem, config));
+    out->workspace = attune_term_const(grid_of(target, config) * records_of(problem, target, config) *
+                                       record_bytes(problem, config));
+}
+
+static int32_t rows_for(const attune_problem *problem)
+{
+    const int64_t rows = problem->seqlen_q * heads_of_group(problem);
+    int32_t of_tile = 1;
+    while (of_tile < rows && of_tile < ROWS_MOST) {
+        of_tile *= 2;
+    }
+    return of_tile;
+}
+
+static bool fits(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    return valid(problem, target, config, NULL) && (smem_of(problem, config) + RESERVED) * config->value[BLOCKS] <= target->smem_sm_bytes &&
+           smem_of(problem, config) <= target->smem_optin_bytes;
+}
+
+/* Nothing here depends on batch or lengths, so that a sequence's bits do not. */
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    static const int32_t tiles[] = {4, 2, 1};
+    for (size_t i = 0; i < AT_COUNT(tiles); ++i) {
+        for (int stages = AT_COUNT(stages_values) - 1; stages >= 0; --stages) {
+            const attune_config at = {{rows_for(problem), 8, 16, tiles[i], stages_values[stages], 1}};
+            if (fits(problem, target, &at)) {
+                if (index-- == 0) {
+                    *config = at;
+                    return true;
+                }
+                break;
+            }
+        }
+    }
+    return false;
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    const int32_t page = problem->page_size > 0 ? problem->page_size : config->value[TILE];
+    int32_t box = config->value[TILE];
+    while (page % box != 0) {
+        box /= 2;
+    }
+    const attune_term blocks =
+        attune_term_mul(attune_term_size(ATTUNE_SIZE_SM_COUNT), attune_term_const(config->value[BLOCKS]));
+    const attune_step_kernel attend = {
+        .entry = "fwd_decode",
+        .grid = {blocks, attune_term_const(1), attune_term_const(1)},
+        .block = {threads_of(config), 1, 1},
+        .cluster = {1, 1, 1},
+        .smem = attune_term_const(smem_of(problem, config)),
+        .programmatic = 1,
+        .map_count = box % 8 == 0 ? 2 : 0,
+        .map = {{ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""},
+                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""}}};
+    const attune_step_kernel join = {
+        .entry = "fwd_decode_join",
+        .grid = {blocks, attune_term_const(config->value[ROWS] / join_rows_of(config)), attune_term_const(1)},
+        .block = {JOIN_WARPS * 32, 1, 1},
+        .cluster = {1, 1, 1},
+        .smem = attune_term_const(join_smem_of(problem)),
+        .programmatic = 1};
+    (void)target;
+    *out = (attune_steps){.count = 2,
+                          .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = attend}},
+                                   {.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = join}}}};
+}
+
+static const attune_shipped shipped[] = {
+    {"b1,h32,hkv8,sq1,skv8192,d128,bf16", ""},
+    {"b64,h32,hkv8,sq1,skv4096,d128,bf16,seqused,page=16", ""},
+    {"b64,h32,hkv8,sq1,skv4096,d128,fp16,seqused,page=1", ""},
+    {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal,seqused,page=64", ""},
+    {"b8,h64,hkv8,sq4,skv8192,d64,fp16,draft,seqused,page=256,strict", ""},
+    {"b4,h16,hkv4,sq2,skv4096,d256,bf16,causal,window=1024:0,softcap=30,alibi,sink", ""},
+    {"b4,h16,hkv4,sq1,skv4096,d192,dv128,bf16", ""},
+    {"b4,h32,hkv8,sq3,skv4096,d96,bf16,varlen,causal", ""},
+    {NULL, NULL},
+};
+
+#define FEATURES                                                                                                       \
+    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI |                   \
+     ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_SEQUSED | ATTUNE_FEATURE_VARLEN | ATTUNE_FEATURE_STRICT |                    \
+     ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_PAGED_V | ATTUNE_FEATURE_DRAFT)
+
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_DTYPES_HALF,
+     .features = FEATURES,
+     .offsets = ATTUNE_OFFSETS_FORWARD,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {DIM_LEAST, DIM_MOST, DIM_STEP},
+     .head_dim_v = {DIM_LEAST, DIM_MOST, DIM_STEP},
+     .align = 16,
+     .arch_least = 90,
+     .arch_most = ATTUNE_ANY,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
+extern const attune_kernel at_kernel_decode;
+const attune_kernel at_kernel_decode = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "decode",
+    .summary = "few queries against many keys or pages: split over keys, warps with rings of their own; from sm_90 on",
+    .traits = 0,
+    .param_count = PARAMS,
+    .params = params,
+    .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = "decode.cu",
+};

@@ -1,0 +1,283 @@
+/* How the split over keys of short queries is divided among blocks, and how its parts are joined.
+ *
+ * The rows of a job are what one tile of packed rows (ROWS of the queries and heads that share a head of K and V) has
+ * of one sequence. Its keys are cut into spans of SPAN by their place in the sequence, its units. All units of a call
+ * are numbered in order, sequence by sequence, head by head, tile by tile, span by span, and each block has an equal
+ * share of neighbours. It works out by itself which, from the lengths on the device.
+ *
+ * Which block has a unit may depend on everything; bits do not: a span is always computed from nothing, and joined from
+ * left to right in groups of GROUP spans, groups from left to right. */
+#ifndef DEVICE_SPANS_CUH
+#define DEVICE_SPANS_CUH
+
+#include "device/softmax.cuh"
+#include "device/visibility.cuh"
+
+constexpr int SPAN = WARPS * TILES * TILE, GROUP = 16;
+
+/* Whether all sequences have the same units, and nothing has to be read to know how many. */
+constexpr bool uniform_units = !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED;
+
+/* a / b of numbers that are not negative, the quotient below 2^20. NOTE: a division of integers takes some forty
+ * dependent instructions, and a block makes a handful before its first copy. */
+ATTUNE_INLINE int quotient(int a, int b)
+{
+    const int q = (int)__fdividef((float)a, (float)b), rest = a - q * b;
+    return q + (rest >= b) - (rest < 0);
+}
+
+/* The spans of a sequence that have keys which some row of it sees; where rows see none, one. */
+struct span_range {
+    int first, count;
+};
+
+ATTUNE_INLINE int heads_of_group(const attune_args &args)
+{
+    return quotient((int)args.heads_q, (int)args.heads_kv);
+}
+
+ATTUNE_INLINE key_range keys_of_sequence(const attune_args &args, const sequence &at)
+{
+    return keys_seen_by_any(args, at, 0, at.length_q - 1);
+}
+
+ATTUNE_INLINE span_range spans_of(const attune_args &args, const sequence &at)
+{
+    const key_range keys = keys_of_sequence(args, at);
+    if (keys.first >= keys.end) {
+        return span_range{0, 1};
+    }
+    const int first = keys.first / SPAN;
+    return span_range{first, (keys.end + SPAN - 1) / SPAN - first};
+}
+
+/* Tiles of ROWS packed rows. */
+ATTUNE_INLINE int tiles_of(const attune_args &args, const sequence &at)
+{
+    return ((int)at.length_q * heads_of_group(args) + ROWS - 1) / ROWS;
+}
+
+ATTUNE_INLINE int units_of(const attune_args &args, attune_i64 batch)
+{
+    const sequence at = sequence_of(args, batch);
+    const int tiles = tiles_of(args, at);
+    return tiles == 0 ? 0 : tiles * spans_of(args, at).count * (int)args.heads_kv;
+}
+
+/* ---- Units ------------------------------------------------------------------------------------------------------ */
+
+struct units {
+    const int *before; /* [batch + 1]: units of the sequences before; unless uniform */
+    int each;          /* of a sequence, where uniform */
+    int total;
+    int share, more; /* of a block; the first `more` blocks have one more */
+};
+
+/* Sums of the sequences' units into `before`, [batch + 1] in shared memory; `sums` has room for a number a warp. All
+ * threads take part. */
+template <int threads> ATTUNE_INLINE void sum_units(const attune_args &args, int *before, int *sums)
+{
+    const int thread = (int)threadIdx.x, lane = thread % 32, batch = (int)args.batch;
+    int done = 0;
+    for (int first = 0; first < batch; first += threads) {
+        const int own = first + thread < batch ? units_of(args, first + thread) : 0;
+        int sum = own;
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+            const int left = __shfl_up_sync(0xffffffff, sum, step);
+            sum += lane >= step ? left : 0;
+        }
+        if (lane == 31) {
+            sums[thread / 32] = sum;
+        }
+        __syncthreads();
+        int others = done;
+#pragma unroll
+        for (int warp = 0; warp < threads / 32; ++warp) {
+            others += warp < thread / 32 ? sums[warp] : 0;
+            done += sums[warp];
+        }
+        if (first + thread < batch) {
+            before[first + thread] = others + sum - own;
+        }
+        __syncthreads();
+    }
+    if (thread == 0) {
+        before[batch] = done;
+    }
+    __syncthreads();
+}
+
+template <int threads> ATTUNE_INLINE units find_units(const attune_args &args, int *before, int *sums)
+{
+    units all = {before, 0, 0, 0, 0};
+    if constexpr (uniform_units) {
+        all.each = args.batch > 0 ? units_of(args, 0) : 0;
+        all.total = all.each * (int)args.batch;
+    } else {
+        sum_units<threads>(args, before, sums);
+        all.total = before[args.batch];
+    }
+    all.share = (int)((unsigned)all.total / gridDim.x);
+    all.more = all.total - all.share * (int)gridDim.x;
+    return all;
+}
+
+ATTUNE_INLINE int units_before(const units &all, int batch)
+{
+    return uniform_units ? all.each * batch : all.before[batch];
+}
+
+/* The sequence that has a unit. */
+ATTUNE_INLINE int sequence_with(const attune_args &args, const units &all, int unit)
+{
+    if constexpr (uniform_units) {
+        return quotient(unit, all.each);
+    }
+    int least = 0, most = (int)args.batch - 1;
+    while (least < most) {
+        const int middle = (least + most + 1) / 2;
+        if (all.before[middle] <= unit) {
+            least = middle;
+        } else {
+            most = middle - 1;
+        }
+    }
+    return least;
+}
+
+/* The first unit of a block, and the block that has a unit. */
+ATTUNE_INLINE int block_begin(const units &all, int block)
+{
+    return all.share * block + min(block, all.more);
+}
+
+ATTUNE_INLINE int block_with(const units &all, int unit)
+{
+    const int larger = (all.share + 1) * all.more; /* units of the blocks that have one more */
+    return unit < larger ? quotient(unit, all.share + 1) : all.more + quotient(unit - larger, all.share);
+}
+
+/* ---- Jobs ------------------------------------------------------------------------------------------------------- */
+
+/* NOTE: what a sequence is comes of its number again where it is needed; registers are short. */
+struct job {
+    int batch, head, first_row; /* the sequence, the head of K and V, the first packed row */
+    int first_kv;               /* of the sequence, in packed tensors */
+    int begin, end;             /* units */
+    int first_span;
+    key_range keys; /* that some row of the sequence sees */
+};
+
+ATTUNE_INLINE job job_with(const attune_args &args, const units &all, int unit)
+{
+    job j;
+    j.batch = sequence_with(args, all, unit);
+    const sequence at = sequence_of(args, j.batch);
+    const span_range spans = spans_of(args, at);
+    const int tiles = tiles_of(args, at), local = unit - units_before(all, j.batch), place = quotient(local, spans.count);
+    j.head = quotient(place, tiles);
+    j.first_row = (place - j.head * tiles) * ROWS;
+    j.first_kv = (int)at.first_kv;
+    j.begin = unit - (local - place * spans.count);
+    j.end = j.begin + spans.count;
+    j.first_span = spans.first;
+    j.keys = keys_of_sequence(args, at);
+    return j;
+}
+
+ATTUNE_INLINE int span_of(const job &j, int unit)
+{
+    return j.first_span + unit - j.begin;
+}
+
+/* A packed row: queries outside, heads inside. */
+struct packed_row {
+    int query, head;
+    bool exists;
+};
+
+ATTUNE_INLINE packed_row packed_row_of(const attune_args &args, const job &j, const sequence &at, int row)
+{
+    const int heads = heads_of_group(args), query = quotient(j.first_row + row, heads);
+    return packed_row{query, j.head * heads + j.first_row + row - query * heads, row < ROWS && query < at.length_q};
+}
+
+/* ---- Joining ---------------------------------------------------------------------------------------------------- */
+
+/* Sums of weights and of weighted values relative to a maximum, in units of log2; nothing: -inf, 0. */
+template <int n> struct partial {
+    float maximum, sum, o[n];
+};
+
+template <int n> ATTUNE_INLINE void partial_clear(partial<n> &x)
+{
+    x.maximum = negative_infinity();
+    x.sum = 0;
+#pragma unroll
+    for (float &o : x.o) {
+        o = 0;
+    }
+}
+
+/* x and what is to the right of it. */
+template <int n> ATTUNE_INLINE void partial_join(partial<n> &x, const partial<n> &right)
+{
+    const float maximum = fmaxf(x.maximum, right.maximum), subtract = subtrahend(maximum);
+    const float a = ptx_ex2_approx_ftz_f32(x.maximum - subtract), b = ptx_ex2_approx_ftz_f32(right.maximum - subtract);
+    x.maximum = maximum;
+    x.sum = fmaf(right.sum, b, x.sum * a);
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+        x.o[i] = fmaf(right.o[i], b, x.o[i] * a);
+    }
+}
+
+/* The sink has a weight and no value. */
+template <int n> ATTUNE_INLINE void partial_take_sink(const attune_args &args, int head, partial<n> &x)
+{
+    if constexpr (ATTUNE_HAS_SINK) {
+        partial<n> sink;
+        partial_clear(sink);
+        const online start = online_start(args, head, true);
+        sink.maximum = start.maximum;
+        sink.sum = start.sum;
+        partial_join(x, sink);
+    }
+}
+
+/* What a block leaves to others lies in the workspace: records of ROWS x dim_v sums and ROWS pairs of maximum and sum.
+ * Of each block: its units that begin no job, in order; then two of a job that it begins and another goes on with, the
+ * groups and the open group. */
+struct record {
+    float o[ROWS][ATTUNE_HEAD_DIM_V];
+    float2 state[ROWS];
+};
+
+struct records {
+    record *first;
+    int of_block;
+};
+
+ATTUNE_INLINE records find_records(const attune_args &args)
+{
+    return records{static_cast<record *>(args.workspace),
+                   (int)((unsigned)(args.workspace_bytes / sizeof(record)) / gridDim.x)};
+}
+
+/* ---- Out -------------------------------------------------------------------------------------------------------- */
+
+ATTUNE_INLINE element *output_of(const attune_args &args, const sequence &at, const packed_row &r)
+{
+    return row_of<element>(args.tensor[ATTUNE_O], at.batch, r.head, at.first_q + r.query);
+}
+
+ATTUNE_INLINE void store_row_lse(const attune_args &args, const sequence &at, const packed_row &r, float maximum,
+                                 float sum)
+{
+    if (wants_lse(args)) {
+        store_lse(args, at.batch, r.head, at.first_q + r.query, maximum, sum);
+    }
+}
+
+#endif
