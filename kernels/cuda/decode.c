@@ -77,13 +77,13 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
 
 static int32_t join_rows_of(const attune_config *config)
 {
-    return config->value[ROWS] < 4 ? config->value[ROWS] : 4;
+    return config->value[ROWS] < 2 ? 1 : 2;
 }
 
 /* sizeof(Joint), and sums of units. */
 static int32_t join_smem_of(const attune_problem *problem)
 {
-    return JOIN_WARPS * (problem->head_dim_v * 4 + 8 + 4) + sums_of(problem);
+    return JOIN_WARPS * ((problem->head_dim_v + 127) / 128 * 512 + 8 + 4) + sums_of(problem);
 }
 
 /* Blocks of the launch. */

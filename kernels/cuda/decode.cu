@@ -7,37 +7,19 @@
  * At the end of a span the warps' sums are joined, in order; a block that has all spans of a job writes its rows, and
  * what is left in pieces is joined by a second launch.
  *
- * Both products are turned: S^T = K Q^T and O^T = V^T P^T, so that keys and columns fill the sixteen rows of an
- * operand, and eight packed rows its eight columns. Weights become an operand by turning 8 x 8 of them among lanes.
- *
  * Pages are copied by boxes of the copy engine where a page and a tile have eight rows or more in common, else row by
  * row by cp.async. Nothing is read of table entries beyond the keys that some row sees.
  *
  * Keys that a row does not see: a score is replaced, whatever it was. Values of keys that no row of the job sees become
  * zeros in shared memory; where rows of a job differ and V holds something non-finite, it is added by itself. */
-#include "device/mma.cuh"
-#include "device/nonfinite.cuh"
-#include "device/score.cuh"
-#include "device/spans.cuh"
+#include "device/packed_tile.cuh"
+#include "device/pages.cuh"
 #include "device/spans_join.cuh"
-#include "device/swizzle.cuh"
-#include "device/tma.cuh"
-#include "device/wgmma.cuh"
 
-constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
-constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64; /* of 64 columns, a line of 128 bytes */
-constexpr int steps_qk = (dim_qk + 15) / 16, steps_k = TILE / 16, stripes = (dim_v + 15) / 16;
-constexpr int OCTETS = (ROWS + 7) / 8, rows_own = 2 * OCTETS; /* of packed rows; rows of which a lane has scores */
 constexpr int threads = WARPS * 32;
 constexpr int SLICE = 2 * threads / ROWS < stripes * 16 ? 2 * threads / ROWS : stripes * 16;
 constexpr int slices = (stripes * 16 + SLICE - 1) / SLICE; /* of columns that are joined at once: two a thread */
-constexpr int LAZY = 8;
-constexpr unsigned LINE = 128, chunk_bytes = TILE * LINE; /* of a tile */
 constexpr unsigned bytes_k = chunks_qk * chunk_bytes, bytes_stage = bytes_k + chunks_v * chunk_bytes;
-
-/* Queries are operands in registers where there is room. */
-constexpr bool Q_REGISTERS = OCTETS == 1 && dim_qk <= 128;
-constexpr int rows_q = OCTETS * 8 < 16 ? 16 : OCTETS * 8; /* in shared memory */
 
 ATTUNE_INLINE constexpr int common_rows(int a, int b)
 {
@@ -45,14 +27,12 @@ ATTUNE_INLINE constexpr int common_rows(int a, int b)
 }
 
 /* Rows that one box brings: of one page. */
-constexpr bool PAGED = ATTUNE_PAGE_SIZE > 0;
-constexpr int page_size = PAGED ? ATTUNE_PAGE_SIZE : 1;
-constexpr int BOX = PAGED ? common_rows(TILE, page_size) : TILE;
+constexpr int BOX = PAGED ? common_rows(TILE, PAGE_ROWS) : TILE;
 constexpr bool BOXES = BOX % 8 == 0; /* else rows are copied one by one */
 
 struct alignas(1024) Shared {
     unsigned char ring[WARPS][STAGES][bytes_stage]; /* of each stage K, then V, both in chunks */
-    element q[Q_REGISTERS ? 8 : rows_q * chunks_qk * 64];
+    element q[Q_REGISTERS ? 8 : rows_q * pitch_q];
     float o[WARPS][ROWS][SLICE + 4]; /* + 4: rows and columns of a warp's operand fall into different banks */
     float2 state[WARPS][ROWS];
     float kept[2][2 * slices + 2][threads]; /* what a block has joined of its job: groups of spans, and the open group */
@@ -61,22 +41,11 @@ struct alignas(1024) Shared {
 };
 static_assert(sizeof(Shared) <= ATTUNE_SMEM_BYTES, "the descriptor predicts less shared memory");
 static_assert(threads == ATTUNE_THREADS, "the descriptor predicts another number of threads");
-static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && TILE % 16 == 0 && TILE <= 64, "whole parts and operands");
 static_assert(slices == 1 || SLICE % 16 == 0, "slices are whole stripes");
-
-ATTUNE_INLINE int lane_of()
-{
-    return (int)threadIdx.x % 32;
-}
 
 ATTUNE_INLINE int warp_of()
 {
     return (int)threadIdx.x / 32;
-}
-
-ATTUNE_INLINE bool is_seen(const key_range &keys, int key, int count)
-{
-    return key < keys.end && key + count > keys.first;
 }
 
 /* The first key of a warp's tile of a span; tiles of a warp are `stride` apart, from span to span as well. */
@@ -125,24 +94,22 @@ struct cursor {
     box own;
 };
 
-constexpr attune_role table_v = ATTUNE_HAS_PAGED_V ? ATTUNE_PAGE_TABLE_V : ATTUNE_PAGE_TABLE_K;
-
 /* The page that has the key; -1, which is no page, where nobody sees any of `count` keys from it on. */
-ATTUNE_INLINE int page_of(const attune_args &args, attune_role table, const job &j, int key, int count)
+ATTUNE_INLINE int page_of(const attune_args &args, bool of_v, const job &j, int key, int count)
 {
     if (!is_seen(j.keys, key, count)) {
         return -1;
     }
-    const attune_tensor &t = args.tensor[table];
-    const int page = static_cast<const attune_i32 *>(t.data)[j.batch * t.stride[ATTUNE_STRIDE_BATCH] + key / page_size];
-    return min(max(page, 0), (int)args.page_count - 1);
+    const attune_i32 *table =
+        of_v ? page_table_of<ATTUNE_V>(args, j.batch) : page_table_of<ATTUNE_K>(args, j.batch);
+    return page_in_pool(args, table[key / PAGE_ROWS]);
 }
 
 ATTUNE_INLINE void read_page(const attune_args &args, cursor &c)
 {
     if constexpr (PAGED && BOXES) {
         if (lane_of() < boxes && c.key < c.stop) {
-            c.page = page_of(args, c.own.of_v ? table_v : ATTUNE_PAGE_TABLE_K, c.j, c.key + c.own.row, BOX);
+            c.page = page_of(args, c.own.of_v, c.j, c.key + c.own.row, BOX);
         }
     }
 }
@@ -156,7 +123,6 @@ ATTUNE_INLINE void begin_job(const attune_args &args, const units &all, cursor &
     while (c.key + TILE <= c.j.keys.first) {
         c.key += stride;
     }
-    read_page(args, c);
 }
 
 /* Whether there is a tile left. */
@@ -167,6 +133,7 @@ ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &
             return false;
         }
         begin_job(args, all, c, c.j.end);
+        read_page(args, c);
     }
     return true;
 }
@@ -175,7 +142,7 @@ ATTUNE_INLINE void copy_box(const cursor &c, const box &b, int page, unsigned st
 {
     if constexpr (PAGED) {
         ptx_cp_async_bulk_tensor_4d_load(stage + b.to, b.map, barrier, L2_EVICT_NORMAL, b.column,
-                                         (c.key + b.row) % page_size, c.j.head, page);
+                                         (c.key + b.row) % PAGE_ROWS, c.j.head, page);
     } else {
         tma_load(stage + b.to, b.map, barrier, L2_EVICT_NORMAL, b.column, c.j.first_kv + c.key, c.j.head, c.j.batch);
     }
@@ -186,28 +153,26 @@ ATTUNE_INLINE void copy_boxes(const attune_args &args, const cursor &c, unsigned
     if (lane_of() == 0) {
         ptx_mbarrier_arrive_expect_tx(barrier, bytes_stage);
     }
-    __syncwarp();
     if (lane_of() < boxes) {
         copy_box(c, c.own, c.page, stage, barrier);
     }
     if (boxes > 32 && lane_of() + 32 < boxes) {
         const box b = box_of(args, lane_of() + 32);
-        copy_box(c, b, page_of(args, b.of_v ? table_v : ATTUNE_PAGE_TABLE_K, c.j, c.key + b.row, BOX), stage, barrier);
+        copy_box(c, b, page_of(args, b.of_v, c.j, c.key + b.row, BOX), stage, barrier);
     }
 }
 
 /* Rows one by one: lane i knows where row i of the tile is, and all lanes copy parts of each. */
-template <int dim, int chunks>
-ATTUNE_INLINE void copy_rows(const attune_args &args, const job &j, int key, attune_role role, attune_role table,
-                             unsigned tile)
+template <int role, int dim, int chunks>
+ATTUNE_INLINE void copy_rows(const attune_args &args, const job &j, int key, unsigned tile)
 {
     const attune_tensor &pool = args.tensor[role];
 #pragma unroll 1
     for (int half = 0; half < TILE; half += 32) {
-        const int row = half + lane_of(), page = row < TILE ? page_of(args, table, j, key + row, 1) : -1;
+        const int row = half + lane_of(), page = row < TILE ? page_of(args, role == ATTUNE_V, j, key + row, 1) : -1;
         const attune_u64 own = page < 0 ? 0
                                         : reinterpret_cast<attune_u64>(row_of<element>(pool, page, j.head,
-                                                                                       (key + row) % page_size));
+                                                                                       (key + row) % PAGE_ROWS));
         constexpr int rows = TILE < 32 ? TILE : 32, parts = chunks * 8;
 #pragma unroll 4
         for (int i = lane_of(); i < rows * parts; i += 32) {
@@ -233,396 +198,13 @@ ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &
     if constexpr (BOXES) {
         copy_boxes(args, c, stage, barrier);
     } else {
-        copy_rows<dim_qk, chunks_qk>(args, c.j, c.key, ATTUNE_K, ATTUNE_PAGE_TABLE_K, stage);
-        copy_rows<dim_v, chunks_v>(args, c.j, c.key, ATTUNE_V, table_v, stage + bytes_k);
+        copy_rows<ATTUNE_K, dim_qk, chunks_qk>(args, c.j, c.key, stage);
+        copy_rows<ATTUNE_V, dim_v, chunks_v>(args, c.j, c.key, stage + bytes_k);
         ptx_cp_async_mbarrier_arrive_noinc(barrier);
     }
     c.stage = c.stage + 1 == STAGES ? 0 : c.stage + 1;
     c.key += stride;
     read_page(args, c);
-}
-
-/* ---- Rows ------------------------------------------------------------------------------------------------------- */
-
-/* Whether rows of a job may see different keys. */
-constexpr bool ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || ATTUNE_HAS_DRAFT;
-
-/* A job as its rows see it; of the lane's rows which keys they see, and what else they bring to a score. */
-struct view {
-    job j;
-    key_range all_see;
-    int draft_begin; /* the first key that words of DRAFT_MASK are about */
-    key_range keys[ROWS_DIFFER ? rows_own : 1];
-    unsigned draft[ATTUNE_HAS_DRAFT ? rows_own : 1];
-    float slope[ATTUNE_HAS_ALIBI ? rows_own : 1], position[ATTUNE_HAS_ALIBI ? rows_own : 1];
-};
-
-/* The lane's i-th row. */
-ATTUNE_INLINE int own_row(int i)
-{
-    return i / 2 * 8 + lane_of() % 4 * 2 + i % 2;
-}
-
-ATTUNE_INLINE unsigned draft_of(const attune_args &args, const job &j, const sequence &at, const packed_row &r)
-{
-    const attune_tensor &draft = args.tensor[ATTUNE_DRAFT_MASK];
-    const attune_i64 first = ATTUNE_HAS_VARLEN ? at.first_q : j.batch * draft.stride[ATTUNE_STRIDE_BATCH];
-    return r.exists ? static_cast<const unsigned *>(draft.data)[first + r.query] : 0;
-}
-
-ATTUNE_INLINE view view_of(const attune_args &args, const job &j)
-{
-    const sequence at = sequence_of(args, j.batch);
-    view v;
-    v.j = j;
-    v.all_see = j.keys;
-    if constexpr (ROWS_DIFFER) {
-        const int first = packed_row_of(args, j, at, 0).query;
-        const int last = min(packed_row_of(args, j, at, ROWS - 1).query, (int)at.length_q - 1);
-        v.all_see = keys_seen_by_all(args, at, first, last);
-    }
-    if constexpr (ATTUNE_HAS_DRAFT) {
-        v.draft_begin = (int)max(at.length_kv - at.length_q, (attune_i64)0);
-        v.all_see.end = v.draft_begin;
-    }
-#pragma unroll
-    for (int i = 0; i < rows_own; ++i) {
-        const packed_row r = packed_row_of(args, j, at, own_row(i));
-        if constexpr (ROWS_DIFFER) {
-            v.keys[i] = r.exists ? keys_seen(args, at, r.query) : j.keys;
-        }
-        if constexpr (ATTUNE_HAS_DRAFT) {
-            v.draft[i] = draft_of(args, j, at, r);
-        }
-        if constexpr (ATTUNE_HAS_ALIBI) {
-            v.slope[i] = r.exists ? LOG2_E * *row_of<float>(args.tensor[ATTUNE_SLOPES], 0, r.head, 0) : 0;
-            v.position[i] = (float)(r.query + at.offset);
-        }
-    }
-    return v;
-}
-
-/* Whether the lane's i-th row sees the key. */
-ATTUNE_INLINE bool row_sees(const view &v, int i, int key)
-{
-    const key_range &keys = ROWS_DIFFER ? v.keys[ROWS_DIFFER ? i : 0] : v.j.keys;
-    bool seen = key >= keys.first & key < keys.end;
-    if constexpr (ATTUNE_HAS_DRAFT) {
-        const int place = key - v.draft_begin;
-        seen &= place < 0 || (v.draft[i] >> (place & 31) & 1);
-    }
-    return seen;
-}
-
-/* ---- Queries ---------------------------------------------------------------------------------------------------- */
-
-struct queries {
-    unsigned b[Q_REGISTERS ? steps_qk : 1][2];
-};
-
-ATTUNE_INLINE const element *query_of(const attune_args &args, const job &j, const sequence &at, int row)
-{
-    const packed_row r = packed_row_of(args, j, at, row);
-    return r.exists ? row_of<element>(args.tensor[ATTUNE_Q], at.batch, r.head, at.first_q + r.query) : nullptr;
-}
-
-/* Two neighbouring elements of a row, zeros where there are none. */
-ATTUNE_INLINE unsigned two_of(const element *row, int column)
-{
-    return row != nullptr && column < dim_qk ? *reinterpret_cast<const unsigned *>(row + column) : 0;
-}
-
-/* The job's queries: as operands, or into shared memory, where all warps have done with those of the job before. */
-ATTUNE_INLINE void load_queries(const attune_args &args, const job &j, Shared &shared, queries &q)
-{
-    const sequence at = sequence_of(args, j.batch);
-    if constexpr (Q_REGISTERS) {
-        const element *row = query_of(args, j, at, lane_of() / 4);
-#pragma unroll
-        for (int step = 0; step < steps_qk; ++step) {
-            q.b[step][0] = two_of(row, step * 16 + lane_of() % 4 * 2);
-            q.b[step][1] = two_of(row, step * 16 + lane_of() % 4 * 2 + 8);
-        }
-    } else {
-        constexpr int parts = chunks_qk * 8;
-        for (int i = (int)threadIdx.x; i < rows_q * parts; i += threads) {
-            const int row = i / parts, part = i % parts;
-            const element *from = query_of(args, j, at, row);
-            const bool exists = from != nullptr && part * 8 < dim_qk;
-            *reinterpret_cast<uint4 *>(shared.q + swizzled_index<chunks_qk * 64>(row, part)) =
-                exists ? *reinterpret_cast<const uint4 *>(from + part * 8) : uint4{};
-        }
-        __syncthreads();
-    }
-}
-
-/* ---- A tile of keys ---------------------------------------------------------------------------------------------
- *
- * Sums of a product: lane l has rows l / 4 and 8 below of sixteen keys or columns, and packed rows 2 (l % 4) and the
- * next of eight: sum i belongs to key or column l / 4 + i / 2 * 8 and row i % 2 of the lane's two. */
-
-typedef float tile_scores[steps_k][OCTETS][4];
-typedef unsigned tile_weights[steps_k][OCTETS][2];
-
-/* What a warp has of a job's rows. */
-struct warp_state {
-    float o[stripes][OCTETS][4];
-    float maximum[rows_own], sum[rows_own]; /* in units of log2; the sum is the lane's share */
-};
-
-/* Where sixteen columns of sixteen rows of a tile in chunks are. */
-ATTUNE_INLINE unsigned tile_operand(unsigned lane, int down, int step)
-{
-    return (lane ^ (unsigned)(2 * step % 8 * 16)) + (unsigned)(2 * step / 8) * chunk_bytes + (unsigned)down * 16 * LINE;
-}
-
-/* For the operand whose rows are the tile's, and for the one whose rows are its columns; of two octets of queries. */
-ATTUNE_INLINE unsigned lane_of_rows(unsigned tile)
-{
-    return tile + (unsigned)(lane_of() % 16) * LINE + (unsigned)((lane_of() & 7) ^ (lane_of() / 16)) * 16;
-}
-
-ATTUNE_INLINE unsigned lane_of_columns(unsigned tile)
-{
-    return tile + (unsigned)(lane_of() % 8 + lane_of() / 16 * 8) * LINE +
-           (unsigned)((lane_of() & 7) ^ (lane_of() / 8 % 2)) * 16;
-}
-
-ATTUNE_INLINE void multiply_keys(const Shared &shared, unsigned stage, const queries &q, tile_scores &s)
-{
-    const unsigned k = lane_of_rows(stage);
-    unsigned rows = 0;
-    if constexpr (!Q_REGISTERS) {
-        rows = lane_columns<chunks_qk * 64>(shared.q, 0, lane_of());
-    }
-#pragma unroll
-    for (int i = 0; i < steps_k * OCTETS * 4; ++i) {
-        s[i / (OCTETS * 4)][i / 4 % OCTETS][i % 4] = 0;
-    }
-#pragma unroll
-    for (int step = 0; step < steps_qk; ++step) {
-        unsigned b[(OCTETS + 1) / 2][4];
-#pragma unroll
-        for (int two = 0; two < (OCTETS + 1) / 2; ++two) {
-            if constexpr (Q_REGISTERS) {
-                b[two][0] = q.b[step][0];
-                b[two][1] = q.b[step][1];
-            } else {
-                load_operand<chunks_qk * 64>(b[two], rows, two, step);
-            }
-        }
-#pragma unroll
-        for (int n = 0; n < steps_k; ++n) {
-            unsigned a[4];
-            ptx_ldmatrix_x4(a, tile_operand(k, n, step));
-#pragma unroll
-            for (int octet = 0; octet < OCTETS; ++octet) {
-                const unsigned own[2] = {b[octet / 2][octet % 2 * 2], b[octet / 2][octet % 2 * 2 + 1]};
-                ptx_mma_m16n8k16(s[n][octet], a, own);
-            }
-        }
-    }
-}
-
-/* Products become scores, in units of log2. */
-ATTUNE_INLINE void finish_scores(const view &v, int key, float factor, float inner, tile_scores &s)
-{
-    const bool masked = needs_mask(v.all_see.first, v.all_see.end, key, TILE);
-    const int own = key + lane_of() / 4;
-#pragma unroll
-    for (int n = 0; n < steps_k; ++n) {
-#pragma unroll
-        for (int octet = 0; octet < OCTETS; ++octet) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                float &x = s[n][octet][i];
-                const int row = octet * 2 + i % 2, at = own + n * 16 + i / 2 * 8;
-                x = shape_score_fast(x, inner) * factor;
-                if constexpr (ATTUNE_HAS_ALIBI) {
-                    x = fmaf(-v.slope[row], fabsf(v.position[row] - (float)at), x);
-                }
-                if (masked) {
-                    x = row_sees(v, row, at) ? x : negative_infinity();
-                }
-            }
-        }
-    }
-}
-
-/* Over the lanes that have the same rows. */
-ATTUNE_INLINE float rows_max(float x)
-{
-#pragma unroll
-    for (int step = 4; step < 32; step *= 2) {
-        x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, step));
-    }
-    return x;
-}
-
-ATTUNE_INLINE float rows_sum(float x)
-{
-#pragma unroll
-    for (int step = 4; step < 32; step *= 2) {
-        x += __shfl_xor_sync(0xffffffff, x, step);
-    }
-    return x;
-}
-
-/* Moves the maxima of rows that have passed theirs by LAZY; what was summed before shrinks. */
-ATTUNE_INLINE void move_maxima(const float (&largest)[rows_own], warp_state &state)
-{
-    float factor[rows_own];
-#pragma unroll
-    for (int i = 0; i < rows_own; ++i) {
-        const float most = rows_max(largest[i]), maximum = most > state.maximum[i] + LAZY ? most : state.maximum[i];
-        factor[i] = ptx_ex2_approx_ftz_f32(state.maximum[i] - subtrahend(maximum));
-        state.maximum[i] = maximum;
-        state.sum[i] *= factor[i];
-    }
-#pragma unroll
-    for (int i = 0; i < stripes * OCTETS * 4; ++i) {
-        state.o[i / (OCTETS * 4)][i / 4 % OCTETS][i % 4] *= factor[i / 4 % OCTETS * 2 + i % 2];
-    }
-}
-
-/* Eight keys by eight rows become eight rows by eight keys. */
-ATTUNE_INLINE unsigned turn(unsigned two)
-{
-    unsigned turned;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(two));
-    return turned;
-}
-
-/* Scores become weights, as an operand. */
-ATTUNE_INLINE void weigh(const tile_scores &s, warp_state &state, tile_weights &w)
-{
-    float largest[rows_own];
-    bool moves = false;
-#pragma unroll
-    for (int i = 0; i < rows_own; ++i) {
-        largest[i] = fmaxf(s[0][i / 2][i % 2], s[0][i / 2][i % 2 + 2]);
-#pragma unroll
-        for (int n = 1; n < steps_k; ++n) {
-            largest[i] = fmaxf(largest[i], fmaxf(s[n][i / 2][i % 2], s[n][i / 2][i % 2 + 2]));
-        }
-        moves |= largest[i] > state.maximum[i] + LAZY;
-    }
-    if (__any_sync(0xffffffff, moves)) {
-        move_maxima(largest, state);
-    }
-#pragma unroll
-    for (int n = 0; n < steps_k; ++n) {
-#pragma unroll
-        for (int octet = 0; octet < OCTETS; ++octet) {
-            float p[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int row = octet * 2 + i % 2;
-                p[i] = ptx_ex2_approx_ftz_f32(s[n][octet][i] - subtrahend(state.maximum[row]));
-                state.sum[row] += p[i];
-            }
-            w[n][octet][0] = turn(pack_two(p[0], p[1]));
-            w[n][octet][1] = turn(pack_two(p[2], p[3]));
-        }
-    }
-}
-
-/* Zeros in place of values that no row of the job sees. */
-ATTUNE_INLINE void clean_values(const view &v, int key, unsigned char *tile)
-{
-    if (key >= v.j.keys.first && key + TILE <= v.j.keys.end) {
-        return;
-    }
-    for (int i = lane_of(); i < TILE * chunks_v * 8; i += 32) {
-        const int row = i / 8 % TILE;
-        if (key + row < v.j.keys.first || key + row >= v.j.keys.end) {
-            *reinterpret_cast<uint4 *>(tile + i * 16) = uint4{};
-        }
-    }
-    ptx_fence_proxy_async_shared(); /* the copy that follows comes after these */
-    __syncwarp();
-}
-
-ATTUNE_INLINE void add_values(unsigned tile, const tile_weights &w, warp_state &state)
-{
-    const unsigned v = lane_of_columns(tile);
-#pragma unroll
-    for (int n = 0; n < steps_k; ++n) {
-#pragma unroll
-        for (int stripe = 0; stripe < stripes; ++stripe) {
-            unsigned a[4];
-            ptx_ldmatrix_x4_trans(a, tile_operand(v, n, stripe));
-#pragma unroll
-            for (int octet = 0; octet < OCTETS; ++octet) {
-                ptx_mma_m16n8k16(state.o[stripe][octet], a, w[n][octet]);
-            }
-        }
-    }
-}
-
-ATTUNE_INLINE bool holds_nonfinite(const unsigned char *tile)
-{
-    unsigned found = 0;
-#pragma unroll 1
-    for (int i = lane_of(); i < TILE * chunks_v * 8; i += 32) {
-        const uint4 x = *reinterpret_cast<const uint4 *>(tile + i * 16);
-        found |= nonfinite(x.x) | nonfinite(x.y) | nonfinite(x.z) | nonfinite(x.w);
-    }
-    return __any_sync(0xffffffff, found != 0);
-}
-
-/* 1 for each pair of a key and a row that sees it, as an operand. */
-ATTUNE_INLINE void find_seen(const view &v, int key, tile_weights &seen)
-{
-    const int own = key + lane_of() / 4;
-#pragma unroll
-    for (int i = 0; i < steps_k * OCTETS * 2; ++i) {
-        const int octet = i / 2 % OCTETS, at = own + i / (OCTETS * 2) * 16 + i % 2 * 8;
-        const unsigned both = (row_sees(v, octet * 2, at) ? 0xffffu : 0) |
-                              (row_sees(v, octet * 2 + 1, at) ? 0xffff0000u : 0);
-        seen[i / (OCTETS * 2)][octet][i % 2] = turn(both & ones);
-    }
-}
-
-/* The same as add_values where V holds what is not finite: it reaches the rows that see it, and no other. To each
- * output goes what is finite, and each kind of which its row sees one. */
-ATTUNE_INLINE void add_values_seen(const view &view, int key, unsigned tile, const tile_weights &w, warp_state &state)
-{
-    const unsigned v = lane_of_columns(tile);
-    tile_weights seen;
-    find_seen(view, key, seen);
-#pragma unroll
-    for (int stripe = 0; stripe < stripes; ++stripe) {
-#pragma unroll
-        for (int n = 0; n < steps_k; ++n) {
-            unsigned a[4], finite[4];
-            ptx_ldmatrix_x4_trans(a, tile_operand(v, n, stripe));
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                finite[i] = a[i] & ~nonfinite(a[i]);
-            }
-#pragma unroll
-            for (int octet = 0; octet < OCTETS; ++octet) {
-                ptx_mma_m16n8k16(state.o[stripe][octet], finite, w[n][octet]);
-            }
-#pragma unroll 1
-            for (int kind = 0; kind < 3; ++kind) {
-                const float value = __int_as_float(kind == 2 ? 0x7fc00000 : kind == 1 ? 0xff800000 : 0x7f800000);
-                const unsigned of_kind[4] = {nonfinite_of_kind(a[0], kind), nonfinite_of_kind(a[1], kind),
-                                             nonfinite_of_kind(a[2], kind), nonfinite_of_kind(a[3], kind)};
-#pragma unroll
-                for (int octet = 0; octet < OCTETS; ++octet) {
-                    float count[4] = {};
-                    ptx_mma_m16n8k16(count, of_kind, seen[n][octet]);
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        float &o = state.o[stripe][octet][i];
-                        o = count[i] > 0 ? o + value : o;
-                    }
-                }
-            }
-        }
-    }
 }
 
 /* ---- Spans ------------------------------------------------------------------------------------------------------ */
@@ -658,7 +240,7 @@ ATTUNE_INLINE void visit_span(const attune_args &args, const units &all, const v
         barrier_wait(ptx_cvta_shared(shared.full[warp_of()]) + r.stage * 8, r.parity);
         unsigned char *values = shared.ring[warp_of()][r.stage] + bytes_k;
         clean_values(v, key, values);
-        multiply_keys(shared, stage, q, s);
+        multiply_keys(shared.q, stage, q, s);
         finish_scores(v, key, factor, inner, s);
         weigh(s, state, w);
         if (ROWS_DIFFER && needs_mask(v.all_see.first, v.all_see.end, key, TILE) && holds_nonfinite(values)) {
@@ -720,7 +302,8 @@ ATTUNE_INLINE void stage_state(Shared &shared, const warp_state &state)
 typedef partial<2 * slices> own_part;
 
 template <int slice>
-ATTUNE_INLINE void join_slices(Shared &shared, const warp_state &state, const element_place &at, own_part &span)
+ATTUNE_INLINE void join_slices(Shared &shared, const warp_state &state, const element_place &at, bool last,
+                               own_part &span)
 {
     if constexpr (slice < slices) {
         stage_slice<slice>(shared, state);
@@ -746,8 +329,10 @@ ATTUNE_INLINE void join_slices(Shared &shared, const warp_state &state, const el
             span.o[slice * 2] = sum.x;
             span.o[slice * 2 + 1] = sum.y;
         }
-        __syncthreads();
-        join_slices<slice + 1>(shared, state, at, span);
+        if (slice + 1 < slices || !last) {
+            __syncthreads();
+        }
+        join_slices<slice + 1>(shared, state, at, last, span);
     }
 }
 
@@ -800,27 +385,45 @@ ATTUNE_INLINE void keep_span(Shared &shared, const own_part &part, int span)
 
 /* ---- Out -------------------------------------------------------------------------------------------------------- */
 
-/* A job's rows are done. */
-ATTUNE_INLINE void store(const attune_args &args, const job &j, const element_place &at, own_part &all)
+/* Where a thread's results go, if its row exists; worked out before there are any. */
+struct output {
+    element *o;
+    float *lse; /* NULL where this thread writes none */
+    int head;
+};
+
+ATTUNE_INLINE output find_output(const attune_args &args, const job &j, const element_place &at)
 {
     const sequence of = sequence_of(args, j.batch);
     const packed_row r = packed_row_of(args, j, of, at.row);
-    if (!r.exists) {
+    output to = {nullptr, nullptr, r.head};
+    if (r.exists) {
+        to.o = output_of(args, of, r);
+        if (wants_lse(args) && at.column == 0) {
+            to.lse = row_of<float>(args.tensor[ATTUNE_LSE], of.batch, r.head, of.first_q + r.query);
+        }
+    }
+    return to;
+}
+
+/* A job's rows are done. */
+ATTUNE_INLINE void store(const attune_args &args, const output &to, const element_place &at, own_part &all)
+{
+    if (to.o == nullptr) {
         return;
     }
-    partial_take_sink(args, r.head, all);
+    partial_take_sink(args, to.head, all);
     const float normaliser = online_normaliser(all.sum);
-    element *o = output_of(args, of, r);
 #pragma unroll
     for (int i = 0; i < slices; ++i) {
         const int column = i * SLICE + at.column;
         if (column < dim_v) {
-            *reinterpret_cast<unsigned *>(o + column) =
+            *reinterpret_cast<unsigned *>(to.o + column) =
                 pack_two(all.o[2 * i] * normaliser, all.o[2 * i + 1] * normaliser);
         }
     }
-    if (at.column == 0) {
-        store_row_lse(args, of, r, all.maximum, all.sum);
+    if (to.lse != nullptr) {
+        *to.lse = online_lse(all.maximum, all.sum);
     }
 }
 
@@ -849,77 +452,114 @@ ATTUNE_INLINE void init_ring(Shared &shared)
     __syncwarp();
 }
 
+/* The job that a block is at. */
+struct current {
+    view v;
+    queries q;
+    output to;
+    bool whole; /* the block has it from its first unit on */
+};
+
+ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, int unit, const element_place &at, Shared &shared,
+                              current &now)
+{
+    load_queries<threads>(args, j, shared.q, now.q);
+    now.v = view_of(args, j);
+    now.to = find_output(args, j, at);
+    now.whole = unit == j.begin;
+    keep_nothing(shared);
+    if constexpr (!Q_REGISTERS) {
+        __syncthreads();
+    }
+}
+
 /* The block's units, one after the other. */
-ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, cursor &c, int begin, Shared &shared)
+ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const element_place &at, int begin, cursor &c,
+                               Shared &shared, current &now)
 {
     const records kept = find_records(args);
     record *own = kept.first + (int)blockIdx.x * kept.of_block;
-    const element_place at = place_of_thread();
     reader r = {0, 0};
-    queries q;
-    view v;
-    v.j.end = begin; /* none yet */
-    bool whole = false;
 #pragma unroll 1
     for (int unit = begin; unit < c.end; ++unit) {
-        if (unit >= v.j.end) {
-            v = view_of(args, job_with(args, all, unit));
-            load_queries(args, v.j, shared, q);
-            keep_nothing(shared);
-            whole = unit == v.j.begin;
+        if (unit == now.v.j.end) {
+            begin_rows(args, job_with(args, all, unit), unit, at, shared, now);
         }
-        const int span = span_of(v.j, unit);
+        const int span = span_of(now.v.j, unit);
         warp_state state;
         clear_state(state);
-        visit_span(args, all, v, span, q, c, r, shared, state);
+        visit_span(args, all, now.v, span, now.q, c, r, shared, state);
         own_part part;
         stage_state(shared, state);
-        join_slices<0>(shared, state, at, part);
-        if (!whole) {
+        join_slices<0>(shared, state, at, unit + 1 == c.end, part);
+        if (!now.whole) {
             leave(own[unit - begin], at, part);
         } else {
             keep_span(shared, part, span);
-            if (unit + 1 == v.j.end) {
+            if (unit + 1 == now.v.j.end) {
                 own_part spans = kept_part(shared, GROUPS);
                 partial_join(spans, kept_part(shared, OPEN_GROUP));
-                store(args, v.j, at, spans);
+                store(args, now.to, at, spans);
             }
         }
     }
-    if (whole && c.end < v.j.end) {
+    if (now.whole && c.end < now.v.j.end) {
         leave(own[kept.of_block - 2], at, kept_part(shared, GROUPS));
         leave(own[kept.of_block - 1], at, kept_part(shared, OPEN_GROUP));
     }
 }
 
+/* The block's units; its first job, if there is any. */
+ATTUNE_INLINE int find_share(const attune_args &args, Shared &shared, int *before, units &all, cursor &c)
+{
+    all = find_units<threads>(args, before, shared.sums);
+    const int begin = block_begin(all, (int)blockIdx.x);
+    c.end = block_begin(all, (int)blockIdx.x + 1);
+    c.stage = 0;
+    if (begin < c.end) {
+        begin_job(args, all, c, begin);
+    }
+    return begin;
+}
+
+/* NOTE: what no launch before can change is worked out while it ends. */
 extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
+    int *before = reinterpret_cast<int *>(memory + sizeof(Shared)), begin = 0;
+    units all;
     cursor c;
     c.own = box_of(args, lane_of());
     if (BOXES && lane_of() < boxes) {
         ptx_prefetch_tensormap(c.own.map);
     }
     init_ring(shared);
+    if constexpr (uniform_units) {
+        begin = find_share(args, shared, before, all, c);
+    }
     ptx_griddepcontrol_wait();
     ptx_griddepcontrol_launch_dependents();
-    const units all = find_units<threads>(args, reinterpret_cast<int *>(memory + sizeof(Shared)), shared.sums);
-    const int begin = block_begin(all, (int)blockIdx.x);
-    c.end = block_begin(all, (int)blockIdx.x + 1);
+    if constexpr (!uniform_units) {
+        begin = find_share(args, shared, before, all, c);
+    }
     if (begin >= c.end) {
         return;
     }
-    c.stage = 0;
-    begin_job(args, all, c, begin);
+    const element_place at = place_of_thread();
+    const job first = c.j;
+    current now;
+    read_page(args, c);
+    copy_tile(args, all, c, shared);
+    begin_rows(args, first, begin, at, shared, now);
 #pragma unroll 1
-    for (int i = 0; i < STAGES; ++i) {
+    for (int i = 1; i < STAGES; ++i) {
         copy_tile(args, all, c, shared);
     }
-    visit_units(args, all, c, begin, shared);
+    visit_units(args, all, at, begin, c, shared, now);
 }
 
-extern "C" __global__ void __launch_bounds__(join_threads) fwd_decode_join(const __grid_constant__ attune_args args)
+extern "C" __global__ void __launch_bounds__(join_threads, 512 / join_threads) fwd_decode_join(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     join_torn(args, *reinterpret_cast<Joint *>(memory), reinterpret_cast<int *>(memory + sizeof(Joint)));

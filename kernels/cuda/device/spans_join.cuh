@@ -5,22 +5,26 @@
 #include "device/barrier.cuh"
 #include "device/spans.cuh"
 
-constexpr int JOIN_WARPS = 8, JOIN_ROWS = ROWS < 4 ? ROWS : 4; /* of a block */
-constexpr int JOIN_GROUPS = JOIN_WARPS / JOIN_ROWS;            /* groups of spans that it joins at once */
+#ifndef JW
+#define JW 4
+#define JR 2
+#endif
+constexpr int JOIN_WARPS = JW, JOIN_ROWS = ROWS < JR ? ROWS : JR; /* of a block */
+constexpr int JOIN_GROUPS = JOIN_WARPS / JOIN_ROWS;         /* groups of spans that it joins at once */
 constexpr int join_threads = JOIN_WARPS * 32;
-constexpr int joined = (ATTUNE_HEAD_DIM_V + 127) / 128 * 4; /* columns of a lane: four neighbours of each 128 */
-constexpr int own_columns = (JOIN_ROWS * ATTUNE_HEAD_DIM_V + join_threads - 1) / join_threads; /* of a thread */
+constexpr int quads = (ATTUNE_HEAD_DIM_V + 127) / 128; /* of a lane: four neighbouring columns of each 128 */
 
 struct Joint {
-    float o[JOIN_ROWS][JOIN_GROUPS][ATTUNE_HEAD_DIM_V];
-    float2 state[JOIN_ROWS][JOIN_GROUPS];
+    float4 o[JOIN_WARPS][quads][32];
+    float2 state[JOIN_WARPS];
     int sums[JOIN_WARPS];
 };
+
+typedef partial<quads * 4> lane_part;
 
 /* A job that several blocks have had: the units of the first of them end before `begin`. */
 struct torn_job {
     job j;
-    sequence at;
     int begin, left_block;
 };
 
@@ -32,158 +36,209 @@ ATTUNE_INLINE bool find_torn(const attune_args &args, const units &all, int bloc
         return false;
     }
     t.j = job_with(args, all, t.begin);
-    t.at = sequence_of(args, t.j.batch);
     t.left_block = block_with(all, t.begin - 1);
     return t.j.begin < t.begin && t.j.begin >= block_begin(all, t.left_block);
 }
 
-ATTUNE_INLINE void take_record(const record &from, int row, int lane, partial<joined> &x)
+/* What a warp joins of one group: at most GROUP records, a lane each. */
+struct chain {
+    int count;
+    bool open; /* the first is what another block has of the group so far */
+    int place;
+};
+
+ATTUNE_INLINE chain find_chain(const units &all, const records &kept, const torn_job &t, int group)
 {
-    const float2 state = from.state[row];
+    const int lane = (int)threadIdx.x % 32, begun = span_of(t.j, t.begin), end = span_of(t.j, t.j.end);
+    chain c;
+    c.open = group == begun / GROUP;
+    const int first = max(group * GROUP, begun) - c.open;
+    c.count = max(min((group + 1) * GROUP, end) - first, 0);
+    const int unit = min(t.j.begin + first + lane - t.j.first_span, t.j.end - 1), block = block_with(all, unit);
+    c.place = block * kept.of_block + unit - block_begin(all, block);
+    if (c.open && lane == 0) {
+        c.place = (t.left_block + 1) * kept.of_block - 1;
+    }
+    return c;
+}
+
+ATTUNE_INLINE float4 quad_of(const record &from, int row, int quad)
+{
+    const int column = quad * 128 + (int)threadIdx.x % 32 * 4;
+    return column < ATTUNE_HEAD_DIM_V ? *reinterpret_cast<const float4 *>(&from.o[row][column])
+                                      : make_float4(0, 0, 0, 0);
+}
+
+ATTUNE_INLINE float of_quad(const float4 &x, int i)
+{
+    return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+}
+
+/* How much what is to the left of a record and the record itself count when it is joined (partial_join): lanes work it
+ * out side by side, the maxima so far being known. */
+struct link {
+    float maximum, before, own, sum;
+};
+
+ATTUNE_INLINE link link_of(float2 state)
+{
+    const int lane = (int)threadIdx.x % 32;
+    link l = {state.x, 0, 0, state.y};
+#pragma unroll
+    for (int step = 1; step < GROUP; step *= 2) {
+        const float left = __shfl_up_sync(0xffffffff, l.maximum, step);
+        l.maximum = lane >= step ? fmaxf(left, l.maximum) : l.maximum;
+    }
+    const float left = __shfl_up_sync(0xffffffff, l.maximum, 1);
+    l.before = lane == 0 ? 0 : ptx_ex2_approx_ftz_f32(left - subtrahend(l.maximum));
+    l.own = ptx_ex2_approx_ftz_f32(state.x - subtrahend(l.maximum));
+    return l;
+}
+
+/* The warp's columns of a row, of all records in turn. */
+ATTUNE_INLINE void join_chain(const records &kept, const chain &c, int row, lane_part &x)
+{
+    constexpr int ahead = GROUP / quads; /* records that are read at once */
+    const int lane = (int)threadIdx.x % 32;
+    const float2 state =
+        lane < c.count ? kept.first[c.place].state[row] : make_float2(negative_infinity(), 0);
+    link l;
+    partial_clear(x);
+#pragma unroll 1
+    for (int first = 0; first < c.count; first += ahead) {
+        float4 next[ahead][quads];
+#pragma unroll
+        for (int i = 0; i < ahead; ++i) {
+            const int place = __shfl_sync(0xffffffff, c.place, first + i & 31);
+            if (first + i < c.count) {
+#pragma unroll
+                for (int n = 0; n < quads; ++n) {
+                    next[i][n] = quad_of(kept.first[place], row, n);
+                }
+            }
+        }
+        if (first == 0) {
+            l = link_of(state);
+        }
+#pragma unroll
+        for (int i = 0; i < ahead; ++i) {
+            if (first + i < c.count) {
+                const bool as_is = c.open && first + i == 0;
+                const float before = __shfl_sync(0xffffffff, l.before, first + i);
+                const float own = as_is ? 1 : __shfl_sync(0xffffffff, l.own, first + i);
+                const float sum = __shfl_sync(0xffffffff, l.sum, first + i);
+                x.sum = as_is ? sum : fmaf(sum, own, x.sum * before);
+#pragma unroll
+                for (int n = 0; n < quads * 4; ++n) {
+                    const float o = of_quad(next[i][n / 4], n % 4);
+                    x.o[n] = as_is ? o : fmaf(o, own, x.o[n] * before);
+                }
+            }
+        }
+    }
+    if (c.count > 0) {
+        x.maximum = __shfl_sync(0xffffffff, l.maximum, c.count - 1);
+    }
+}
+
+ATTUNE_INLINE void take_part(float2 state, const float4 (&quad)[quads], lane_part &x)
+{
     x.maximum = state.x;
     x.sum = state.y;
 #pragma unroll
-    for (int i = 0; i < joined; i += 4) {
-        const int column = i * 32 + lane * 4;
-        float4 o = make_float4(0, 0, 0, 0);
-        if (column < ATTUNE_HEAD_DIM_V) {
-            o = *reinterpret_cast<const float4 *>(&from.o[row][column]);
-        }
-        x.o[i] = o.x;
-        x.o[i + 1] = o.y;
-        x.o[i + 2] = o.z;
-        x.o[i + 3] = o.w;
+    for (int n = 0; n < quads * 4; ++n) {
+        x.o[n] = of_quad(quad[n / 4], n % 4);
     }
 }
 
-/* Spans first ... end - 1, all of one group, to the right of what x has. A lane finds out where each lies. */
-ATTUNE_INLINE void join_group(const units &all, const records &kept, const torn_job &t, int row, int first, int end,
-                              partial<joined> &x)
+/* Warps of one row hand their groups, which are neighbours, to the first of them. */
+ATTUNE_INLINE void join_groups(Joint &joint, int count, const lane_part &group, lane_part &x)
 {
-    constexpr int ahead = 4;
-    const int lane = (int)threadIdx.x % 32, unit = min(t.j.begin + first + lane - t.j.first_span, t.j.end - 1);
-    const int block = block_with(all, unit), place = block * kept.of_block + unit - block_begin(all, block);
-#pragma unroll 1
-    for (int span = first; span < end; span += ahead) {
-        partial<joined> next[ahead];
-#pragma unroll
-        for (int i = 0; i < ahead; ++i) {
-            const int at = __shfl_sync(0xffffffff, place, span + i - first & 31);
-            if (span + i < end) {
-                take_record(kept.first[at], row, lane, next[i]);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < ahead; ++i) {
-            if (span + i < end) {
-                partial_join(x, next[i]);
-            }
-        }
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    if (warp < JOIN_ROWS) {
+        partial_join(x, group);
     }
+    if (count == 1) {
+        return;
+    }
+    if (warp >= JOIN_ROWS) {
+#pragma unroll
+        for (int n = 0; n < quads; ++n) {
+            joint.o[warp][n][lane] =
+                make_float4(group.o[4 * n], group.o[4 * n + 1], group.o[4 * n + 2], group.o[4 * n + 3]);
+        }
+        joint.state[warp] = make_float2(group.maximum, group.sum);
+    }
+    __syncthreads();
+    for (int from = warp + JOIN_ROWS; warp < JOIN_ROWS && from < count * JOIN_ROWS; from += JOIN_ROWS) {
+        float4 quad[quads];
+        lane_part right;
+#pragma unroll
+        for (int n = 0; n < quads; ++n) {
+            quad[n] = joint.o[from][n][lane];
+        }
+        take_part(joint.state[from], quad, right);
+        partial_join(x, right);
+    }
+    __syncthreads();
 }
 
-ATTUNE_INLINE void stage_group(Joint &joint, int row, int place, const partial<joined> &group)
+ATTUNE_INLINE void store_joined(const attune_args &args, const sequence &at, const packed_row &r, lane_part &x)
 {
     const int lane = (int)threadIdx.x % 32;
+    partial_take_sink(args, r.head, x);
+    const float normaliser = online_normaliser(x.sum);
 #pragma unroll
-    for (int i = 0; i < joined; ++i) {
-        const int column = i / 4 * 128 + lane * 4 + i % 4;
-        if (column < ATTUNE_HEAD_DIM_V) {
-            joint.o[row][place][column] = group.o[i];
+    for (int n = 0; n < quads; ++n) {
+        if (n * 128 + lane * 4 < ATTUNE_HEAD_DIM_V) {
+            *reinterpret_cast<uint2 *>(output_of(args, at, r) + n * 128 + lane * 4) =
+                make_uint2(pack_two(x.o[4 * n] * normaliser, x.o[4 * n + 1] * normaliser),
+                           pack_two(x.o[4 * n + 2] * normaliser, x.o[4 * n + 3] * normaliser));
         }
     }
     if (lane == 0) {
-        joint.state[row][place] = make_float2(group.maximum, group.sum);
+        store_row_lse(args, at, r, x.maximum, x.sum);
     }
 }
 
-/* The thread's columns: which, and what has been joined of them. */
-struct own_column {
-    int row, column;
-    partial<1> x;
-};
-
-ATTUNE_INLINE void begin_columns(const records &kept, const torn_job &t, int first_row, own_column (&own)[own_columns])
-{
-#pragma unroll
-    for (int i = 0; i < own_columns; ++i) {
-        const int at = i * join_threads + (int)threadIdx.x;
-        own[i].row = at / ATTUNE_HEAD_DIM_V;
-        own[i].column = at % ATTUNE_HEAD_DIM_V;
-        partial_clear(own[i].x);
-        if (own[i].row < JOIN_ROWS) {
-            const record &left = kept.first[(t.left_block + 1) * kept.of_block - 2];
-            const float2 state = left.state[first_row + own[i].row];
-            own[i].x = partial<1>{state.x, state.y, {left.o[first_row + own[i].row][own[i].column]}};
-        }
-    }
-}
-
-/* The staged groups, which are neighbours, to the right of what there is. */
-ATTUNE_INLINE void join_staged(const Joint &joint, int count, own_column (&own)[own_columns])
-{
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < own_columns; ++i) {
-        if (own[i].row < JOIN_ROWS) {
-            for (int g = 0; g < count; ++g) {
-                const float2 state = joint.state[own[i].row][g];
-                partial_join(own[i].x, partial<1>{state.x, state.y, {joint.o[own[i].row][g][own[i].column]}});
-            }
-        }
-    }
-    __syncthreads();
-}
-
-ATTUNE_INLINE void store_column(const attune_args &args, const torn_job &t, int first_row, own_column &own)
-{
-    const packed_row r = packed_row_of(args, t.j, t.at, first_row + own.row);
-    if (own.row >= JOIN_ROWS || !r.exists) {
-        return;
-    }
-    partial_take_sink(args, r.head, own.x);
-    output_of(args, t.at, r)[own.column] = from_float<element>(own.x.o[0] * online_normaliser(own.x.sum));
-    if (own.column == 0) {
-        store_row_lse(args, t.at, r, own.x.maximum, own.x.sum);
-    }
-}
-
-/* Block (c, y) joins rows y JOIN_ROWS ... of the job that block c was the second to have, if there is one. */
+/* Block (c, y) joins rows y JOIN_ROWS ... of the job that block c was the second to have, if there is one. NOTE: what
+ * can be known before the other launch has ended is worked out before. */
 ATTUNE_INLINE void join_torn(const attune_args &args, Joint &joint, int *before)
 {
+    const int warp = (int)threadIdx.x / 32, row = (int)blockIdx.y * JOIN_ROWS + warp % JOIN_ROWS;
     const units all = find_units<join_threads>(args, before, joint.sums);
     torn_job t;
-    const bool found = find_torn(args, all, (int)blockIdx.x, t);
-    const records kept = find_records(args);
-    const int first_row = (int)blockIdx.y * JOIN_ROWS, warp = (int)threadIdx.x / 32;
-    ptx_griddepcontrol_wait();
-    if (!found) {
+    if (!find_torn(args, all, (int)blockIdx.x, t)) {
+        ptx_griddepcontrol_wait();
         return;
     }
-    const int first = span_of(t.j, t.begin), end = span_of(t.j, t.j.end);
-    own_column own[own_columns];
-    begin_columns(kept, t, first_row, own);
-#pragma unroll 1
-    for (int g = first / GROUP; g * GROUP < end; g += JOIN_GROUPS) {
-        const int row = warp % JOIN_ROWS, place = warp / JOIN_ROWS, mine = g + place;
-        partial<joined> group;
-        partial_clear(group);
-        if (mine == first / GROUP) {
-            take_record(kept.first[(t.left_block + 1) * kept.of_block - 1], first_row + row, (int)threadIdx.x % 32,
-                        group);
-        }
-        join_group(all, kept, t, first_row + row, max(mine * GROUP, first), min((mine + 1) * GROUP, end), group);
-        stage_group(joint, row, place, group);
-        join_staged(joint, min(JOIN_GROUPS, (end + GROUP - 1) / GROUP - g), own);
-    }
+    const records kept = find_records(args);
+    const sequence at = sequence_of(args, t.j.batch);
+    const packed_row r = packed_row_of(args, t.j, at, row);
+    const int end = span_of(t.j, t.j.end);
+    int g = span_of(t.j, t.begin) / GROUP;
+    chain c = find_chain(all, kept, t, g + warp / JOIN_ROWS);
+    const record &left = kept.first[(t.left_block + 1) * kept.of_block - 2];
+    ptx_griddepcontrol_wait();
+    lane_part x, group;
+    float4 quad[quads];
 #pragma unroll
-    for (int i = 0; i < own_columns; ++i) {
-        if (end % GROUP == 0) { /* as where a block has all: the group that follows, empty */
-            partial<1> none;
-            partial_clear(none);
-            partial_join(own[i].x, none);
-        }
-        store_column(args, t, first_row, own[i]);
+    for (int n = 0; n < quads; ++n) {
+        quad[n] = quad_of(left, row, n);
+    }
+    take_part(left.state[row], quad, x);
+#pragma unroll 1
+    for (; g * GROUP < end; g += JOIN_GROUPS) {
+        join_chain(kept, c, row, group);
+        join_groups(joint, min(JOIN_GROUPS, (end + GROUP - 1) / GROUP - g), group, x);
+        c = find_chain(all, kept, t, g + JOIN_GROUPS + warp / JOIN_ROWS);
+    }
+    if (end % GROUP == 0) { /* as where a block has all: the group that follows, empty */
+        partial_clear(group);
+        partial_join(x, group);
+    }
+    if (warp < JOIN_ROWS && r.exists) {
+        store_joined(args, at, r, x);
     }
 }
 
