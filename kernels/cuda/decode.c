@@ -19,7 +19,7 @@ static const attune_param params[PARAMS] = {
     [BLOCKS] = {"BLOCKS", blocks_values, AT_COUNT(blocks_values), 0},
 };
 
-enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, JOIN_WARPS = 8, RESERVED = 1024, BATCH_MOST = 4096, UNITS_MOST = 1 << 24 };
+enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, JOIN_WARPS = 4, RESERVED = 1024, BATCH_MOST = 4096, UNITS_MOST = 1 << 24 };
 
 static int32_t chunks_of(int32_t dim)
 {

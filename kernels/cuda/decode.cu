@@ -141,10 +141,10 @@ ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &
 ATTUNE_INLINE void copy_box(const cursor &c, const box &b, int page, unsigned stage, unsigned barrier)
 {
     if constexpr (PAGED) {
-        ptx_cp_async_bulk_tensor_4d_load(stage + b.to, b.map, barrier, L2_EVICT_NORMAL, b.column,
+        ptx_cp_async_bulk_tensor_4d_load(stage + b.to, b.map, barrier, L2_EVICT_FIRST, b.column,
                                          (c.key + b.row) % PAGE_ROWS, c.j.head, page);
     } else {
-        tma_load(stage + b.to, b.map, barrier, L2_EVICT_NORMAL, b.column, c.j.first_kv + c.key, c.j.head, c.j.batch);
+        tma_load(stage + b.to, b.map, barrier, L2_EVICT_FIRST, b.column, c.j.first_kv + c.key, c.j.head, c.j.batch);
     }
 }
 
@@ -559,7 +559,7 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
     visit_units(args, all, at, begin, c, shared, now);
 }
 
-extern "C" __global__ void __launch_bounds__(join_threads, 512 / join_threads) fwd_decode_join(const __grid_constant__ attune_args args)
+extern "C" __global__ void __launch_bounds__(join_threads) fwd_decode_join(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     join_torn(args, *reinterpret_cast<Joint *>(memory), reinterpret_cast<int *>(memory + sizeof(Joint)));

@@ -5,11 +5,7 @@
 #include "device/barrier.cuh"
 #include "device/spans.cuh"
 
-#ifndef JW
-#define JW 4
-#define JR 2
-#endif
-constexpr int JOIN_WARPS = JW, JOIN_ROWS = ROWS < JR ? ROWS : JR; /* of a block */
+constexpr int JOIN_WARPS = 4, JOIN_ROWS = ROWS < 2 ? 1 : 2; /* of a block */
 constexpr int JOIN_GROUPS = JOIN_WARPS / JOIN_ROWS;         /* groups of spans that it joins at once */
 constexpr int join_threads = JOIN_WARPS * 32;
 constexpr int quads = (ATTUNE_HEAD_DIM_V + 127) / 128; /* of a lane: four neighbouring columns of each 128 */
@@ -99,46 +95,42 @@ ATTUNE_INLINE link link_of(float2 state)
 ATTUNE_INLINE void join_chain(const records &kept, const chain &c, int row, lane_part &x)
 {
     constexpr int ahead = GROUP / quads; /* records that are read at once */
-    const int lane = (int)threadIdx.x % 32;
-    const float2 state =
-        lane < c.count ? kept.first[c.place].state[row] : make_float2(negative_infinity(), 0);
-    link l;
+    const int lane = (int)threadIdx.x % 32, last = c.count - 1;
     partial_clear(x);
+    if (c.count == 0) {
+        return;
+    }
+    link l;
 #pragma unroll 1
     for (int first = 0; first < c.count; first += ahead) {
         float4 next[ahead][quads];
 #pragma unroll
-        for (int i = 0; i < ahead; ++i) {
-            const int place = __shfl_sync(0xffffffff, c.place, first + i & 31);
-            if (first + i < c.count) {
+        for (int i = 0; i < ahead; ++i) { /* behind the last the last again: no load waits for a branch */
+            const int place = __shfl_sync(0xffffffff, c.place, min(first + i, last));
 #pragma unroll
-                for (int n = 0; n < quads; ++n) {
-                    next[i][n] = quad_of(kept.first[place], row, n);
-                }
+            for (int n = 0; n < quads; ++n) {
+                next[i][n] = quad_of(kept.first[place], row, n);
             }
         }
         if (first == 0) {
-            l = link_of(state);
+            const float2 state = kept.first[c.place].state[row];
+            l = link_of(lane <= last ? state : make_float2(negative_infinity(), 0));
         }
 #pragma unroll
         for (int i = 0; i < ahead; ++i) {
-            if (first + i < c.count) {
-                const bool as_is = c.open && first + i == 0;
-                const float before = __shfl_sync(0xffffffff, l.before, first + i);
-                const float own = as_is ? 1 : __shfl_sync(0xffffffff, l.own, first + i);
-                const float sum = __shfl_sync(0xffffffff, l.sum, first + i);
-                x.sum = as_is ? sum : fmaf(sum, own, x.sum * before);
+            const bool as_is = c.open && first + i == 0, counts = first + i <= last;
+            const float before = __shfl_sync(0xffffffff, l.before, first + i);
+            const float own = __shfl_sync(0xffffffff, l.own, first + i);
+            const float sum = __shfl_sync(0xffffffff, l.sum, first + i);
+            x.sum = as_is ? sum : counts ? fmaf(sum, own, x.sum * before) : x.sum;
 #pragma unroll
-                for (int n = 0; n < quads * 4; ++n) {
-                    const float o = of_quad(next[i][n / 4], n % 4);
-                    x.o[n] = as_is ? o : fmaf(o, own, x.o[n] * before);
-                }
+            for (int n = 0; n < quads * 4; ++n) {
+                const float o = of_quad(next[i][n / 4], n % 4);
+                x.o[n] = as_is ? o : counts ? fmaf(o, own, x.o[n] * before) : x.o[n];
             }
         }
     }
-    if (c.count > 0) {
-        x.maximum = __shfl_sync(0xffffffff, l.maximum, c.count - 1);
-    }
+    x.maximum = __shfl_sync(0xffffffff, l.maximum, last);
 }
 
 ATTUNE_INLINE void take_part(float2 state, const float4 (&quad)[quads], lane_part &x)
