@@ -1,14 +1,13 @@
 /* decode: descriptor. The source says how it works. */
 #include "launch.h"
 
-enum { ROWS, WARPS, TILE, TILES, STAGES, BLOCKS, PARAMS };
+enum { ROWS, WARPS, TILE, TILES, STAGES, PARAMS };
 
 static const int32_t rows_values[] = {1, 2, 4, 8, 16, 32};
-static const int32_t warps_values[] = {4, 8, 16};
-static const int32_t tile_values[] = {16, 32, 64};
-static const int32_t tiles_values[] = {1, 2, 4, 8};
-static const int32_t stages_values[] = {1, 2, 3, 4, 6, 8};
-static const int32_t blocks_values[] = {1, 2, 3};
+static const int32_t warps_values[] = {4, 8};
+static const int32_t tile_values[] = {16, 32};
+static const int32_t tiles_values[] = {2, 4, 8};
+static const int32_t stages_values[] = {1, 2, 3, 4};
 
 static const attune_param params[PARAMS] = {
     [ROWS] = {"ROWS", rows_values, AT_COUNT(rows_values), 0},
@@ -16,10 +15,13 @@ static const attune_param params[PARAMS] = {
     [TILE] = {"TILE", tile_values, AT_COUNT(tile_values), 0},
     [TILES] = {"TILES", tiles_values, AT_COUNT(tiles_values), 0},
     [STAGES] = {"STAGES", stages_values, AT_COUNT(stages_values), 0},
-    [BLOCKS] = {"BLOCKS", blocks_values, AT_COUNT(blocks_values), 0},
 };
 
-enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, JOIN_WARPS = 4, RESERVED = 1024, BATCH_MOST = 4096, UNITS_MOST = 1 << 24 };
+enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, JOIN_WARPS = 4 };
+
+/* Limits: of lengths that a block sums up in shared memory; of spans, whose number times that of a multiprocessor
+ * keeps to 32 bits; of rows, beyond which keys would be read ever again. */
+enum { BATCH_MOST = 4096, UNITS_MOST = 1 << 24, PACKED_MOST = 256 };
 
 static int32_t chunks_of(int32_t dim)
 {
@@ -59,17 +61,24 @@ static int32_t sums_of(const attune_problem *problem)
     return problem->varlen || problem->seqused_kv ? ((int32_t)problem->batch + 1) * 4 : 0;
 }
 
+/* Bytes of all warps' rings. */
+static int32_t ring_of(const attune_problem *problem, const attune_config *config)
+{
+    return config->value[WARPS] * config->value[STAGES] * config->value[TILE] * LINE *
+           (chunks_of(problem->head_dim_qk) + chunks_of(problem->head_dim_v));
+}
+
 /* sizeof(Shared) of the source, and those. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
     const int32_t warps = config->value[WARPS], rows = config->value[ROWS], stages = config->value[STAGES];
-    const int32_t qk = chunks_of(problem->head_dim_qk), v = chunks_of(problem->head_dim_v);
-    const int32_t ring = warps * stages * config->value[TILE] * LINE * (qk + v);
+    const int32_t qk = chunks_of(problem->head_dim_qk), ring = ring_of(problem, config);
     const bool in_registers = octets_of(config) == 1 && problem->head_dim_qk <= 128;
     const int32_t rows_q = octets_of(config) < 2 ? 16 : octets_of(config) * 8;
     const int32_t queries = in_registers ? 16 : rows_q * qk * LINE;
     const int32_t joined = warps * rows * ((slice_of(problem, config) + 4) * 4 + 8);
-    const int32_t slices = (columns_of(problem->head_dim_v) + slice_of(problem, config) - 1) / slice_of(problem, config);
+    const int32_t slices =
+        (columns_of(problem->head_dim_v) + slice_of(problem, config) - 1) / slice_of(problem, config);
     const int32_t kept = 2 * (2 * slices + 2) * threads_of(config) * 4;
     const int32_t barriers = warps * stages * 8 + warps * 4;
     return (ring + queries + joined + kept + barriers + 1023) / 1024 * 1024 + sums_of(problem);
@@ -84,12 +93,6 @@ static int32_t join_rows_of(const attune_config *config)
 static int32_t join_smem_of(const attune_problem *problem)
 {
     return JOIN_WARPS * ((problem->head_dim_v + 127) / 128 * 512 + 8 + 4) + sums_of(problem);
-}
-
-/* Blocks of the launch. */
-static int64_t grid_of(const attune_target *target, const attune_config *config)
-{
-    return (int64_t)target->sm_count * config->value[BLOCKS];
 }
 
 static int64_t heads_of_group(const attune_problem *problem)
@@ -118,13 +121,13 @@ static int64_t units_of(const attune_problem *problem, const attune_config *conf
 /* Records of a block: of each of its units that begin no job, and two of one that it begins. */
 static int64_t records_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    const int64_t units = ceil_div(units_of(problem, config), grid_of(target, config)), spans = spans_of(problem, config);
+    const int64_t units = ceil_div(units_of(problem, config), target->sm_count), spans = spans_of(problem, config);
     return (units < spans ? units : spans) + 2;
 }
 
 static int64_t record_bytes(const attune_problem *problem, const attune_config *config)
 {
-    return (int64_t)config->value[ROWS] * (problem->head_dim_v * 4 + 8);
+    return ((int64_t)config->value[ROWS] * (problem->head_dim_v * 4 + 8) + 15) / 16 * 16;
 }
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
@@ -135,9 +138,9 @@ static bool supports(const attune_problem *problem, const attune_target *target,
                              BATCH_MOST);
     }
     const int64_t rows = problem->seqlen_q * heads_of_group(problem);
-    if (rows > 256) {
-        return attune_refuse(reason, "seqlen_q %lld: %lld rows share a head of K and V, at most 256",
-                             (long long)problem->seqlen_q, (long long)rows);
+    if (rows > PACKED_MOST) {
+        return attune_refuse(reason, "seqlen_q %lld: %lld rows share a head of K and V, at most %d",
+                             (long long)problem->seqlen_q, (long long)rows, PACKED_MOST);
     }
     return true;
 }
@@ -146,8 +149,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                   attune_reason *reason)
 {
     if (slice_of(problem, config) < columns_of(problem->head_dim_v) && slice_of(problem, config) % 16 != 0) {
-        return attune_refuse(reason, "ROWS %d with WARPS %d: %d columns would be joined at once, a multiple of 16 is "
-                                     "needed",
+        return attune_refuse(reason,
+                             "ROWS %d with WARPS %d: %d columns would be joined at once, a multiple of 16 is "
+                             "needed",
                              config->value[ROWS], config->value[WARPS], slice_of(problem, config));
     }
     (void)target;
@@ -162,8 +166,8 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *out)
 {
     *out = at_block_resources(threads_of(config), smem_of(problem, config));
-    out->workspace = attune_term_const(grid_of(target, config) * records_of(problem, target, config) *
-                                       record_bytes(problem, config));
+    out->workspace =
+        attune_term_const(target->sm_count * records_of(problem, target, config) * record_bytes(problem, config));
 }
 
 static int32_t rows_for(const attune_problem *problem)
@@ -176,26 +180,43 @@ static int32_t rows_for(const attune_problem *problem)
     return of_tile;
 }
 
-static bool fits(const attune_problem *problem, const attune_target *target, const attune_config *config)
+/* Bytes that are to be under way in each multiprocessor: with less memory waits, more it does not serve faster. */
+enum { UNDER_WAY = 112 * 1024 };
+
+static bool takes(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    return valid(problem, target, config, NULL) && (smem_of(problem, config) + RESERVED) * config->value[BLOCKS] <= target->smem_sm_bytes &&
-           smem_of(problem, config) <= target->smem_optin_bytes;
+    return valid(problem, target, config, NULL) && smem_of(problem, config) <= target->smem_optin_bytes;
+}
+
+/* The fewest stages that have enough under way; else as many as there is room for. */
+static bool stages_for(const attune_problem *problem, const attune_target *target, attune_config *config)
+{
+    bool found = false;
+    for (size_t i = 0; i < AT_COUNT(stages_values); ++i) {
+        attune_config at = *config;
+        at.value[STAGES] = stages_values[i];
+        if (takes(problem, target, &at)) {
+            *config = at;
+            found = true;
+            if (ring_of(problem, &at) >= UNDER_WAY) {
+                break;
+            }
+        }
+    }
+    return found;
 }
 
 /* Nothing here depends on batch or lengths, so that a sequence's bits do not. */
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    static const int32_t tiles[] = {4, 2, 1};
-    for (size_t i = 0; i < AT_COUNT(tiles); ++i) {
-        for (int stages = AT_COUNT(stages_values) - 1; stages >= 0; --stages) {
-            const attune_config at = {{rows_for(problem), 8, 16, tiles[i], stages_values[stages], 1}};
-            if (fits(problem, target, &at)) {
-                if (index-- == 0) {
-                    *config = at;
-                    return true;
-                }
-                break;
-            }
+    const int32_t rows = rows_for(problem);
+    const attune_config list[] = {{{rows, 8, 16, 4, 0}}, {{rows, 8, 16, 2, 0}}, {{rows, 8, 16, 8, 0}},
+                                  {{rows, 8, 32, 2, 0}}, {{rows, 4, 32, 4, 0}}, {{rows, 4, 16, 8, 0}}};
+    for (size_t i = 0; i < AT_COUNT(list); ++i) {
+        attune_config at = list[i];
+        if (stages_for(problem, target, &at) && index-- == 0) {
+            *config = at;
+            return true;
         }
     }
     return false;
@@ -209,18 +230,16 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     while (page % box != 0) {
         box /= 2;
     }
-    const attune_term blocks =
-        attune_term_mul(attune_term_size(ATTUNE_SIZE_SM_COUNT), attune_term_const(config->value[BLOCKS]));
-    const attune_step_kernel attend = {
-        .entry = "fwd_decode",
-        .grid = {blocks, attune_term_const(1), attune_term_const(1)},
-        .block = {threads_of(config), 1, 1},
-        .cluster = {1, 1, 1},
-        .smem = attune_term_const(smem_of(problem, config)),
-        .programmatic = 1,
-        .map_count = box % 8 == 0 ? 2 : 0,
-        .map = {{ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""},
-                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""}}};
+    const attune_term blocks = attune_term_size(ATTUNE_SIZE_SM_COUNT);
+    const attune_step_kernel attend = {.entry = "fwd_decode",
+                                       .grid = {blocks, attune_term_const(1), attune_term_const(1)},
+                                       .block = {threads_of(config), 1, 1},
+                                       .cluster = {1, 1, 1},
+                                       .smem = attune_term_const(smem_of(problem, config)),
+                                       .programmatic = 1,
+                                       .map_count = box % 8 == 0 ? 2 : 0,
+                                       .map = {{ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""},
+                                               {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""}}};
     const attune_step_kernel join = {
         .entry = "fwd_decode_join",
         .grid = {blocks, attune_term_const(config->value[ROWS] / join_rows_of(config)), attune_term_const(1)},

@@ -35,7 +35,8 @@ struct alignas(1024) Shared {
     element q[Q_REGISTERS ? 8 : rows_q * pitch_q];
     float o[WARPS][ROWS][SLICE + 4]; /* + 4: rows and columns of a warp's operand fall into different banks */
     float2 state[WARPS][ROWS];
-    float kept[2][2 * slices + 2][threads]; /* what a block has joined of its job: groups of spans, and the open group */
+    float kept[2][2 * slices + 2]
+              [threads]; /* what a block has joined of its job: groups of spans, and the open group */
     attune_u64 full[WARPS][STAGES];
     int sums[WARPS];
 };
@@ -100,8 +101,7 @@ ATTUNE_INLINE int page_of(const attune_args &args, bool of_v, const job &j, int 
     if (!is_seen(j.keys, key, count)) {
         return -1;
     }
-    const attune_i32 *table =
-        of_v ? page_table_of<ATTUNE_V>(args, j.batch) : page_table_of<ATTUNE_K>(args, j.batch);
+    const attune_i32 *table = of_v ? page_table_of<ATTUNE_V>(args, j.batch) : page_table_of<ATTUNE_K>(args, j.batch);
     return page_in_pool(args, table[key / PAGE_ROWS]);
 }
 
@@ -170,9 +170,8 @@ ATTUNE_INLINE void copy_rows(const attune_args &args, const job &j, int key, uns
 #pragma unroll 1
     for (int half = 0; half < TILE; half += 32) {
         const int row = half + lane_of(), page = row < TILE ? page_of(args, role == ATTUNE_V, j, key + row, 1) : -1;
-        const attune_u64 own = page < 0 ? 0
-                                        : reinterpret_cast<attune_u64>(row_of<element>(pool, page, j.head,
-                                                                                       (key + row) % PAGE_ROWS));
+        const attune_u64 own =
+            page < 0 ? 0 : reinterpret_cast<attune_u64>(row_of<element>(pool, page, j.head, (key + row) % PAGE_ROWS));
         constexpr int rows = TILE < 32 ? TILE : 32, parts = chunks * 8;
 #pragma unroll 4
         for (int i = lane_of(); i < rows * parts; i += 32) {
@@ -523,7 +522,7 @@ ATTUNE_INLINE int find_share(const attune_args &args, Shared &shared, int *befor
 }
 
 /* NOTE: what no launch before can change is worked out while it ends. */
-extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const __grid_constant__ attune_args args)
+extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);

@@ -79,8 +79,8 @@ ATTUNE_INLINE view view_of(const attune_args &args, const job &j)
         v.all_see = keys_seen_by_all(args, at, first, last);
     }
     if constexpr (ATTUNE_HAS_DRAFT) {
-        v.draft_begin = (int)max(at.length_kv - at.length_q, (attune_i64)0);
-        v.all_see.end = v.draft_begin;
+        v.draft_begin = (int)(at.length_kv - at.length_q);
+        v.all_see.end = max(v.draft_begin, 0);
     }
 #pragma unroll
     for (int i = 0; i < rows_own; ++i) {
@@ -376,8 +376,8 @@ ATTUNE_INLINE void find_seen(const view &v, int key, tile_weights &seen)
 #pragma unroll
     for (int i = 0; i < steps_k * OCTETS * 2; ++i) {
         const int octet = i / 2 % OCTETS, at = own + i / (OCTETS * 2) * 16 + i % 2 * 8;
-        const unsigned both = (row_sees(v, octet * 2, at) ? 0xffffu : 0) |
-                              (row_sees(v, octet * 2 + 1, at) ? 0xffff0000u : 0);
+        const unsigned both =
+            (row_sees(v, octet * 2, at) ? 0xffffu : 0) | (row_sees(v, octet * 2 + 1, at) ? 0xffff0000u : 0);
         seen[i / (OCTETS * 2)][octet][i % 2] = turn(both & ones);
     }
 }

@@ -175,7 +175,8 @@ ATTUNE_INLINE job job_with(const attune_args &args, const units &all, int unit)
     j.batch = sequence_with(args, all, unit);
     const sequence at = sequence_of(args, j.batch);
     const span_range spans = spans_of(args, at);
-    const int tiles = tiles_of(args, at), local = unit - units_before(all, j.batch), place = quotient(local, spans.count);
+    const int tiles = tiles_of(args, at), local = unit - units_before(all, j.batch),
+              place = quotient(local, spans.count);
     j.head = quotient(place, tiles);
     j.first_row = (place - j.head * tiles) * ROWS;
     j.first_kv = (int)at.first_kv;
@@ -249,7 +250,7 @@ template <int n> ATTUNE_INLINE void partial_take_sink(const attune_args &args, i
 /* What a block leaves to others lies in the workspace: records of ROWS x dim_v sums and ROWS pairs of maximum and sum.
  * Of each block: its units that begin no job, in order; then two of a job that it begins and another goes on with, the
  * groups and the open group. */
-struct record {
+struct alignas(16) record {
     float o[ROWS][ATTUNE_HEAD_DIM_V];
     float2 state[ROWS];
 };
