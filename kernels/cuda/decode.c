@@ -130,19 +130,37 @@ static int64_t record_bytes(const attune_problem *problem, const attune_config *
     return ((int64_t)config->value[ROWS] * (problem->head_dim_v * 4 + 8) + 15) / 16 * 16;
 }
 
+/* Where kernels with whole tiles of queries take the problem, too: with keys few or rows many they are faster, unless
+ * their tiles leave most multiprocessors idle (docs/decode.md). */
+enum { KEYS_LEAST = 1024, ROWS_SLOWER = 128 };
+
+static bool suits(const attune_problem *problem, const attune_target *target, int64_t rows, attune_reason *reason)
+{
+    const bool few = 2 * problem->batch * problem->heads_q <= target->sm_count;
+    const int32_t most = few ? ROWS_SLOWER : ROWS_MOST;
+    if (problem->seqlen_kv < KEYS_LEAST) {
+        return attune_refuse(reason, "seqlen_kv %lld: at least %d in one piece", (long long)problem->seqlen_kv,
+                             KEYS_LEAST);
+    }
+    return rows <= most || attune_refuse(reason,
+                                         "seqlen_q %lld: %lld rows share a head of K and V, at most %d with keys in "
+                                         "one piece and %lld heads",
+                                         (long long)problem->seqlen_q, (long long)rows, most,
+                                         (long long)(problem->batch * problem->heads_q));
+}
+
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
-    (void)target;
+    const int64_t rows = problem->seqlen_q * heads_of_group(problem);
     if (problem->batch > BATCH_MOST && (problem->varlen || problem->seqused_kv)) {
         return attune_refuse(reason, "batch %lld: at most %d, where lengths differ", (long long)problem->batch,
                              BATCH_MOST);
     }
-    const int64_t rows = problem->seqlen_q * heads_of_group(problem);
     if (rows > PACKED_MOST) {
         return attune_refuse(reason, "seqlen_q %lld: %lld rows share a head of K and V, at most %d",
                              (long long)problem->seqlen_q, (long long)rows, PACKED_MOST);
     }
-    return true;
+    return problem->page_size > 0 || problem->draft || suits(problem, target, rows, reason);
 }
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,

@@ -48,9 +48,8 @@ constexpr bool ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || ATTUNE_HAS_DRAFT;
 struct view {
     job j;
     key_range all_see;
-    int draft_begin; /* the first key that words of DRAFT_MASK are about */
     key_range keys[ROWS_DIFFER ? rows_own : 1];
-    unsigned draft[ATTUNE_HAS_DRAFT ? rows_own : 1];
+    draft_row draft[ATTUNE_HAS_DRAFT ? rows_own : 1];
     float slope[ATTUNE_HAS_ALIBI ? rows_own : 1], position[ATTUNE_HAS_ALIBI ? rows_own : 1];
 };
 
@@ -58,13 +57,6 @@ struct view {
 ATTUNE_INLINE int own_row(int i)
 {
     return i / 2 * 8 + lane_of() % 4 * 2 + i % 2;
-}
-
-ATTUNE_INLINE unsigned draft_of(const attune_args &args, const job &j, const sequence &at, const packed_row &r)
-{
-    const attune_tensor &draft = args.tensor[ATTUNE_DRAFT_MASK];
-    const attune_i64 first = ATTUNE_HAS_VARLEN ? at.first_q : j.batch * draft.stride[ATTUNE_STRIDE_BATCH];
-    return r.exists ? static_cast<const unsigned *>(draft.data)[first + r.query] : 0;
 }
 
 ATTUNE_INLINE view view_of(const attune_args &args, const job &j)
@@ -79,8 +71,7 @@ ATTUNE_INLINE view view_of(const attune_args &args, const job &j)
         v.all_see = keys_seen_by_all(args, at, first, last);
     }
     if constexpr (ATTUNE_HAS_DRAFT) {
-        v.draft_begin = (int)(at.length_kv - at.length_q);
-        v.all_see.end = max(v.draft_begin, 0);
+        v.all_see.end = (int)max(at.length_kv - at.length_q, (attune_i64)0);
     }
 #pragma unroll
     for (int i = 0; i < rows_own; ++i) {
@@ -89,7 +80,7 @@ ATTUNE_INLINE view view_of(const attune_args &args, const job &j)
             v.keys[i] = r.exists ? keys_seen(args, at, r.query) : j.keys;
         }
         if constexpr (ATTUNE_HAS_DRAFT) {
-            v.draft[i] = draft_of(args, j, at, r);
+            v.draft[i] = draft_row_of(args, at, r.exists ? r.query : 0);
         }
         if constexpr (ATTUNE_HAS_ALIBI) {
             v.slope[i] = r.exists ? LOG2_E * *row_of<float>(args.tensor[ATTUNE_SLOPES], 0, r.head, 0) : 0;
@@ -105,8 +96,7 @@ ATTUNE_INLINE bool row_sees(const view &v, int i, int key)
     const key_range &keys = ROWS_DIFFER ? v.keys[ROWS_DIFFER ? i : 0] : v.j.keys;
     bool seen = key >= keys.first & key < keys.end;
     if constexpr (ATTUNE_HAS_DRAFT) {
-        const int place = key - v.draft_begin;
-        seen &= place < 0 || (v.draft[i] >> (place & 31) & 1);
+        seen = seen && draft_sees(v.draft[i], key);
     }
     return seen;
 }
