@@ -160,7 +160,7 @@ static bool supports(const attune_problem *problem, const attune_target *target,
         return attune_refuse(reason, "seqlen_q %lld: %lld rows share a head of K and V, at most %d",
                              (long long)problem->seqlen_q, (long long)rows, PACKED_MOST);
     }
-    return problem->page_size > 0 || problem->draft || suits(problem, target, rows, reason);
+    return problem->page_size > 0 || problem->draft_mask || suits(problem, target, rows, reason);
 }
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
