@@ -25,12 +25,18 @@ static const checked paged[] = {
     {"tiled", "b2,h4,hkv1,sq40,skv200,d40,bf16,window=60:0,seqused,page=24,vtable"},
     {"tiled", "b4,h8,hkv4,sq1,skv200,d128,bf16,page=1,sink"},
     {"tiled", "b1,h4,hkv2,sq3,skv1500,d48,fp16,seqused,page=1024"},
+    {"decode", "b3,h8,hkv2,sq1,skv900,d128,bf16,seqused,page=16"},
+    {"decode", "b3,h8,hkv2,sq1,skv900,d128,bf16,seqused,page=1"},
+    {"decode", "b2,h4,hkv2,sq2,skv3000,d256,bf16,causal,window=500:0,softcap=30,seqused,page=24,vtable"},
+    {"decode", "b2,h6,hkv2,sq5,skv700,d96,dv192,bf16,seqused,varlen,causal,page=256"},
 };
 
 static const checked drafts[] = {
     {"tiled", "b2,h4,hkv2,sq5,skv200,d40,dv24,bf16,seqused,page=64,vtable,draft"},
     {"tiled", "b3,h8,hkv2,sq8,skv90,d64,fp16,seqused,varlen=5,page=16,draft"},
     {"tiled", "b2,h3,sq32,skv90,d48,fp32,alibi,softcap=5,draft"},
+    {"decode", "b2,h16,hkv2,sq4,skv2000,d128,fp16,draft,seqused,page=64,strict"},
+    {"decode", "b2,h8,hkv2,sq9,skv900,d128,bf16,draft,varlen=11,page=8,seqused"},
 };
 
 static const checked types[] = {

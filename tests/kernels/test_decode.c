@@ -1,0 +1,85 @@
+/* Which problems decode takes on an H200, and that nothing of a batch decides how (docs/decode.md). */
+#include <string.h>
+
+#include "base/cm.h"
+#include "core/config.h"
+#include "cuda/cuda.h"
+
+extern const attune_kernel at_kernel_decode;
+
+static void typical(attune_target *target)
+{
+    assert_ok(at_cuda_typical(90, target));
+    target->sm_count = 132;
+}
+
+static void takes_few_rows_of_many_keys(void **state)
+{
+    static const struct {
+        const char *problem;
+        const char *refusal; /* NULL: none */
+    } asked[] = {
+        {"b1,h32,hkv8,sq1,skv8192,d128,bf16", NULL},
+        {"b64,h32,hkv8,sq8,skv4096,d128,fp16,causal,window=1024:0,softcap=30,alibi,sink,strict", NULL},
+        {"b1,h32,hkv8,sq1,skv512,d128,bf16", "seqlen_kv 512: at least 1024 in one piece"},
+        {"b1,h32,hkv8,sq1,skv512,d128,bf16,seqused,page=16", NULL},
+        {"b1,h32,hkv8,sq16,skv8192,d128,bf16", NULL},
+        {"b8,h32,hkv8,sq16,skv8192,d128,bf16",
+         "seqlen_q 16: 64 rows share a head of K and V, at most 32 with keys in one piece and 256 heads"},
+        {"b8,h32,hkv8,sq16,skv8192,d128,bf16,seqused,page=64", NULL},
+        {"b8,h32,hkv8,sq16,skv8192,d128,bf16,draft", NULL},
+        {"b8,h64,hkv8,sq33,skv8192,d128,bf16,seqused,page=64",
+         "seqlen_q 33: 264 rows share a head of K and V, at most 256"},
+        {"b5000,h32,hkv8,sq1,skv8192,d128,bf16,seqused", "batch 5000: at most 4096, where lengths differ"},
+        {"b1,h32,hkv8,sq1,skv8192,d128,bf16,mask", "mask"},
+        {"b1,h32,hkv8,sq1,skv8192,d128,fp32", "dtype fp32"},
+        {"b1,h32,hkv8,sq1,skv8192,d24,bf16", "head_dim_qk 24"},
+    };
+    attune_target target;
+    (void)state;
+    typical(&target);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        attune_problem problem;
+        attune_reason reason = {""};
+        assert_ok(attune_problem_parse(asked[i].problem, &problem));
+        bool takes = at_kernel_supports(&at_kernel_decode, &problem, &target, &reason);
+        if (takes != (asked[i].refusal == NULL) || (!takes && strstr(reason.text, asked[i].refusal) != reason.text)) {
+            fail_msg("%s: %s", asked[i].problem, takes ? "taken" : reason.text);
+        }
+    }
+}
+
+static attune_config first_of(const char *text)
+{
+    attune_target target;
+    attune_problem problem;
+    attune_config config;
+    typical(&target);
+    assert_ok(attune_problem_parse(text, &problem));
+    assert_true(at_kernel_decode.heuristic(&problem, &target, 0, &config));
+    return config;
+}
+
+static void takes_no_advice_of_the_batch(void **state)
+{
+    static const char *const alike[] = {
+        "b64,h32,hkv8,sq1,skv8192,d128,bf16",      "b1,h32,hkv8,sq1,skv1024,d128,bf16",
+        "b1,h32,hkv8,sq1,skv131072,d128,bf16",     "b7,h32,hkv8,sq1,skv8192,d128,bf16,seqused",
+        "b7,h32,hkv8,sq1,skv100,d128,bf16,page=1", "b300,h32,hkv8,sq1,skv4096,d128,bf16,seqused,page=64",
+    };
+    const attune_config one = first_of("b1,h32,hkv8,sq1,skv8192,d128,bf16");
+    (void)state;
+    for (size_t i = 0; i < sizeof alike / sizeof alike[0]; ++i) {
+        const attune_config other = first_of(alike[i]);
+        assert_memory_equal(&one, &other, sizeof one);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takes_few_rows_of_many_keys),
+        cmocka_unit_test(takes_no_advice_of_the_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
