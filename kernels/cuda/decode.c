@@ -298,7 +298,7 @@ static const attune_capability can[] = {
      .head_dim_v = {DIM_LEAST, DIM_MOST, DIM_STEP},
      .align = 16,
      .arch_least = 90,
-     .arch_most = ATTUNE_ANY,
+     .arch_most = 100,
      .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
 };
 

@@ -240,10 +240,10 @@ ATTUNE_INLINE void visit_span(const attune_args &args, const units &all, const v
         unsigned char *values = shared.ring[warp_of()][r.stage] + bytes_k;
         clean_values(v, key, values);
         multiply_keys(shared.q, stage, q, s);
-        finish_scores(v, key, factor, inner, s);
+        finish_scores(args, v, key, factor, inner, s);
         weigh(s, state, w);
         if (ROWS_DIFFER && needs_mask(v.all_see.first, v.all_see.end, key, TILE) && holds_nonfinite(values)) {
-            add_values_seen(v, key, stage + bytes_k, w, state);
+            add_values_seen(args, v, key, stage + bytes_k, w, state);
         } else {
             add_values(stage + bytes_k, w, state);
         }
@@ -455,7 +455,7 @@ ATTUNE_INLINE void init_ring(Shared &shared)
 struct current {
     view v;
     queries q;
-    output to;
+    output to;  /* of few rows; of many it is found when it is needed: registers are short */
     bool whole; /* the block has it from its first unit on */
 };
 
@@ -464,7 +464,9 @@ ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, int unit, c
 {
     load_queries<threads>(args, j, shared.q, now.q);
     now.v = view_of(args, j);
-    now.to = find_output(args, j, at);
+    if constexpr (OCTETS <= 2) {
+        now.to = find_output(args, j, at);
+    }
     now.whole = unit == j.begin;
     keep_nothing(shared);
     if constexpr (!Q_REGISTERS) {
@@ -498,7 +500,7 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
             if (unit + 1 == now.v.j.end) {
                 own_part spans = kept_part(shared, GROUPS);
                 partial_join(spans, kept_part(shared, OPEN_GROUP));
-                store(args, now.to, at, spans);
+                store(args, OCTETS <= 2 ? now.to : find_output(args, now.v.j, at), at, spans);
             }
         }
     }

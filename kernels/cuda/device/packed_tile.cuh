@@ -44,12 +44,15 @@ ATTUNE_INLINE bool is_seen(const key_range &keys, int key, int count)
 /* Whether rows of a job may see different keys. */
 constexpr bool ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || ATTUNE_HAS_DRAFT;
 
+/* Of many rows that is found out again where a tile needs it: registers are short. */
+constexpr bool ROWS_KEPT = ROWS_DIFFER && OCTETS <= 2;
+
 /* A job as its rows see it; of the lane's rows which keys they see, and what else they bring to a score. */
 struct view {
     job j;
     key_range all_see;
-    key_range keys[ROWS_DIFFER ? rows_own : 1];
-    draft_row draft[ATTUNE_HAS_DRAFT ? rows_own : 1];
+    key_range keys[ROWS_KEPT ? rows_own : 1];
+    draft_row draft[ATTUNE_HAS_DRAFT && ROWS_KEPT ? rows_own : 1];
     float slope[ATTUNE_HAS_ALIBI ? rows_own : 1], position[ATTUNE_HAS_ALIBI ? rows_own : 1];
 };
 
@@ -76,10 +79,10 @@ ATTUNE_INLINE view view_of(const attune_args &args, const job &j)
 #pragma unroll
     for (int i = 0; i < rows_own; ++i) {
         const packed_row r = packed_row_of(args, j, at, own_row(i));
-        if constexpr (ROWS_DIFFER) {
+        if constexpr (ROWS_KEPT) {
             v.keys[i] = r.exists ? keys_seen(args, at, r.query) : j.keys;
         }
-        if constexpr (ATTUNE_HAS_DRAFT) {
+        if constexpr (ATTUNE_HAS_DRAFT && ROWS_KEPT) {
             v.draft[i] = draft_row_of(args, at, r.exists ? r.query : 0);
         }
         if constexpr (ATTUNE_HAS_ALIBI) {
@@ -90,13 +93,37 @@ ATTUNE_INLINE view view_of(const attune_args &args, const job &j)
     return v;
 }
 
-/* Whether the lane's i-th row sees the key. */
-ATTUNE_INLINE bool row_sees(const view &v, int i, int key)
+/* What the lane's i-th row sees. */
+struct row_view {
+    key_range keys;
+    draft_row draft;
+};
+
+ATTUNE_INLINE row_view row_view_of(const attune_args &args, const view &v, int i)
 {
-    const key_range &keys = ROWS_DIFFER ? v.keys[ROWS_DIFFER ? i : 0] : v.j.keys;
-    bool seen = key >= keys.first & key < keys.end;
+    row_view row = {};
+    row.keys = v.j.keys;
+    if constexpr (ROWS_KEPT) {
+        row.keys = v.keys[i];
+        if constexpr (ATTUNE_HAS_DRAFT) {
+            row.draft = v.draft[i];
+        }
+    } else if constexpr (ROWS_DIFFER) {
+        const sequence at = sequence_of(args, v.j.batch);
+        const packed_row r = packed_row_of(args, v.j, at, own_row(i));
+        row.keys = r.exists ? keys_seen(args, at, r.query) : v.j.keys;
+        if constexpr (ATTUNE_HAS_DRAFT) {
+            row.draft = draft_row_of(args, at, r.exists ? r.query : 0);
+        }
+    }
+    return row;
+}
+
+ATTUNE_INLINE bool row_sees(const row_view &row, int key)
+{
+    bool seen = key >= row.keys.first & key < row.keys.end;
     if constexpr (ATTUNE_HAS_DRAFT) {
-        seen = seen && draft_sees(v.draft[i], key);
+        seen = seen && draft_sees(row.draft, key);
     }
     return seen;
 }
@@ -212,10 +239,25 @@ ATTUNE_INLINE void multiply_keys(const element *shared, unsigned tile, const que
     }
 }
 
-/* Products become scores, in units of log2. */
-ATTUNE_INLINE void finish_scores(const view &v, int key, float factor, float inner, tile_scores &s)
+/* -inf where rows do not see keys. */
+ATTUNE_INLINE void hide_scores(const attune_args &args, const view &v, int key, tile_scores &s)
 {
-    const bool masked = needs_mask(v.all_see.first, v.all_see.end, key, TILE);
+    const int own = key + lane_of() / 4;
+#pragma unroll
+    for (int i = 0; i < rows_own; ++i) {
+        const row_view row = row_view_of(args, v, i);
+#pragma unroll
+        for (int n = 0; n < steps_k * 2; ++n) {
+            float &x = s[n / 2][i / 2][n % 2 * 2 + i % 2];
+            x = row_sees(row, own + n * 8) ? x : negative_infinity();
+        }
+    }
+}
+
+/* Products become scores, in units of log2. */
+ATTUNE_INLINE void finish_scores(const attune_args &args, const view &v, int key, float factor, float inner,
+                                 tile_scores &s)
+{
     const int own = key + lane_of() / 4;
 #pragma unroll
     for (int n = 0; n < steps_k; ++n) {
@@ -224,16 +266,16 @@ ATTUNE_INLINE void finish_scores(const view &v, int key, float factor, float inn
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 float &x = s[n][octet][i];
-                const int row = octet * 2 + i % 2, at = own + n * 16 + i / 2 * 8;
                 x = shape_score_fast(x, inner) * factor;
                 if constexpr (ATTUNE_HAS_ALIBI) {
+                    const int row = octet * 2 + i % 2, at = own + n * 16 + i / 2 * 8;
                     x = fmaf(-v.slope[row], fabsf(v.position[row] - (float)at), x);
-                }
-                if (masked) {
-                    x = row_sees(v, row, at) ? x : negative_infinity();
                 }
             }
         }
+    }
+    if (needs_mask(v.all_see.first, v.all_see.end, key, TILE)) {
+        hide_scores(args, v, key, s);
     }
 }
 
@@ -360,25 +402,29 @@ ATTUNE_INLINE bool holds_nonfinite(const unsigned char *tile)
 }
 
 /* 1 for each pair of a key and a row that sees it, as an operand. */
-ATTUNE_INLINE void find_seen(const view &v, int key, tile_weights &seen)
+ATTUNE_INLINE void find_seen(const attune_args &args, const view &v, int key, tile_weights &seen)
 {
     const int own = key + lane_of() / 4;
 #pragma unroll
-    for (int i = 0; i < steps_k * OCTETS * 2; ++i) {
-        const int octet = i / 2 % OCTETS, at = own + i / (OCTETS * 2) * 16 + i % 2 * 8;
-        const unsigned both =
-            (row_sees(v, octet * 2, at) ? 0xffffu : 0) | (row_sees(v, octet * 2 + 1, at) ? 0xffff0000u : 0);
-        seen[i / (OCTETS * 2)][octet][i % 2] = turn(both & ones);
+    for (int octet = 0; octet < OCTETS; ++octet) {
+        const row_view left = row_view_of(args, v, octet * 2), right = row_view_of(args, v, octet * 2 + 1);
+#pragma unroll
+        for (int i = 0; i < steps_k * 2; ++i) {
+            const int at = own + i * 8;
+            const unsigned both = (row_sees(left, at) ? 0xffffu : 0) | (row_sees(right, at) ? 0xffff0000u : 0);
+            seen[i / 2][octet][i % 2] = turn(both & ones);
+        }
     }
 }
 
 /* The same as add_values where V holds what is not finite: it reaches the rows that see it, and no other. To each
  * output goes what is finite, and each kind of which its row sees one. */
-ATTUNE_INLINE void add_values_seen(const view &view, int key, unsigned tile, const tile_weights &w, warp_state &state)
+ATTUNE_INLINE void add_values_seen(const attune_args &args, const view &view, int key, unsigned tile,
+                                   const tile_weights &w, warp_state &state)
 {
     const unsigned v = lane_of_columns(tile);
     tile_weights seen;
-    find_seen(view, key, seen);
+    find_seen(args, view, key, seen);
 #pragma unroll
     for (int stripe = 0; stripe < stripes; ++stripe) {
 #pragma unroll
