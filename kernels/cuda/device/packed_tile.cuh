@@ -254,10 +254,11 @@ ATTUNE_INLINE void hide_scores(const attune_args &args, const view &v, int key, 
     }
 }
 
-/* Products become scores, in units of log2. */
+/* Products become scores, in units of log2. NOTE: what many rows see is found row by row, of few rows it is at hand. */
 ATTUNE_INLINE void finish_scores(const attune_args &args, const view &v, int key, float factor, float inner,
                                  tile_scores &s)
 {
+    const bool masked = needs_mask(v.all_see.first, v.all_see.end, key, TILE);
     const int own = key + lane_of() / 4;
 #pragma unroll
     for (int n = 0; n < steps_k; ++n) {
@@ -266,15 +267,18 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const view &v, int key
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 float &x = s[n][octet][i];
+                const int row = octet * 2 + i % 2, at = own + n * 16 + i / 2 * 8;
                 x = shape_score_fast(x, inner) * factor;
                 if constexpr (ATTUNE_HAS_ALIBI) {
-                    const int row = octet * 2 + i % 2, at = own + n * 16 + i / 2 * 8;
                     x = fmaf(-v.slope[row], fabsf(v.position[row] - (float)at), x);
+                }
+                if (OCTETS <= 2 && masked) {
+                    x = row_sees(row_view_of(args, v, row), at) ? x : negative_infinity();
                 }
             }
         }
     }
-    if (needs_mask(v.all_see.first, v.all_see.end, key, TILE)) {
+    if (OCTETS > 2 && masked) {
         hide_scores(args, v, key, s);
     }
 }
