@@ -6,7 +6,7 @@ import sys
 
 import tree
 
-TOTAL = 2_000_000  # bytes
+TOTAL = 2_500_000  # bytes
 VERDICT = 40_000   # of a file, for each of its verdicts
 
 
