@@ -18,8 +18,9 @@ def forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None
         attention_mask = attention_mask[..., :key.shape[2]]
     window = (int(window) - 1, -1) if window is not None and attention_mask is None and is_causal else None
     sink = options.get("s_aux")
-    o = attune.torch.sdpa(query, key, value, attn_mask=attention_mask, causal=causal, scale=scaling, enable_gqa=True,
-                          window=window, softcap=options.get("softcap"),
+    # Without a mask a prompt stands at the beginning of a cache that may be longer, as PyTorch's is_causal has it.
+    o = attune.torch.sdpa(query, key, value, attn_mask=attention_mask, is_causal=causal, scale=scaling,
+                          enable_gqa=True, window=window, softcap=options.get("softcap"),
                           sink=None if sink is None else sink.float())
     return o.transpose(1, 2).contiguous(), None
 

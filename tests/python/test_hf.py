@@ -38,12 +38,16 @@ def test_generation(name, more):
     masks = torch.ones_like(tokens)
     masks[1, :5] = 0
     for cache in (None, "static"):
-        said = {}
-        for implementation in ("eager", "attune"):
-            model.set_attn_implementation(implementation)
-            said[implementation] = model.generate(tokens, attention_mask=masks, max_new_tokens=12, do_sample=False,
-                                                  cache_implementation=cache, disable_compile=True)
-        assert torch.equal(said["eager"], said["attune"]), cache
+        for mask in (masks, torch.ones_like(tokens)):  # of which the second may be left out
+            said = {}
+            for implementation in ("eager", "attune"):
+                model.set_attn_implementation(implementation)
+                said[implementation] = model.generate(
+                    tokens, attention_mask=mask, max_new_tokens=12, do_sample=False, cache_implementation=cache,
+                    disable_compile=True, return_dict_in_generate=True, output_logits=True)
+            assert torch.equal(said["eager"].sequences, said["attune"].sequences), cache
+            for have, want in zip(said["attune"].logits, said["eager"].logits):
+                assert torch.allclose(have, want, atol=2e-5), cache
 
 
 @pytest.mark.parametrize("name,more", MODELS, ids=NAMES)
