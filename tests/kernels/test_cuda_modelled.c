@@ -1,5 +1,6 @@
-/* CUDA kernels without a GPU: those made of plain code are compiled for the CPU, with a model of CUDA's words
- * (cuda_modelled/), and go through the gate's own suite. What only a device shows, tests/gpu shows. */
+/* CUDA kernels without a GPU: those made of plain code, and mma with its few instructions for matrices and copies, are
+ * compiled for the CPU, with a model of CUDA's words (cuda_modelled/), and go through the gate's own suite. What only a
+ * device shows, tests/gpu shows. */
 #include "base/cm.h"
 
 #include <dlfcn.h>
@@ -19,18 +20,27 @@
 #include "library/catalogue.h"
 #include "library/context.h"
 
-enum { SEED = 5, CASES = 6 };
+enum { SEED = 5, CASES = 6, FAR = 1327 }; /* FAR: from a config to the next, a prime */
 
 static const struct {
     const char *kernel, *problem;
-} modelled[] = {
-    {"tiled", "b2,h8,hkv2,sq1,skv300,d64,fp16,seqused,page=16"},
-    {"tiled", "b2,h4,hkv2,sq40,skv90,d32,bf16,causal,window=50:0,seqused,page=8,varlen=3,sink"},
-    {"tiled", "b2,h4,hkv2,sq5,skv100,d40,dv24,fp32,k=bf16,v=fp16,seqused,page=64,vtable,draft"},
-    {"append", "append:b3,h4,sq2,skv100,d64,dv40,bf16,page=16,slots"},
-    {"append", "append:b40,h2,sq7,skv90,d33,fp32,k=fp16,page=5,vtable,seqused,varlen=2"},
-    {"merge", "merge:b2,h4,sq13,d64,fp32,o=bf16,states=4,sink"},
-    {"merge", "merge:b1,h3,sq20,d33,fp16,states=17"},
+} modelled[] =
+    {
+        {"tiled", "b2,h8,hkv2,sq1,skv300,d64,fp16,seqused,page=16"},
+        {"tiled", "b2,h4,hkv2,sq40,skv90,d32,bf16,causal,window=50:0,seqused,page=8,varlen=3,sink"},
+        {"tiled", "b2,h4,hkv2,sq5,skv100,d40,dv24,fp32,k=bf16,v=fp16,seqused,page=64,vtable,draft"},
+        {"append", "append:b3,h4,sq2,skv100,d64,dv40,bf16,page=16,slots"},
+        {"append", "append:b40,h2,sq7,skv90,d33,fp32,k=fp16,page=5,vtable,seqused,varlen=2"},
+        {"merge", "merge:b2,h4,sq13,d64,fp32,o=bf16,states=4,sink"},
+        {"merge", "merge:b1,h3,sq20,d33,fp16,states=17"},
+},
+  of_mma[] = {
+      {"mma", "b2,h4,hkv2,s150,d64,fp16,causal"},
+      {"mma", "b1,h3,sq70,skv200,d128,bf16,window=40:10,softcap=20,sink"},
+      {"mma", "b2,h2,s100,d72,dv40,bf16,causal,bias=bxh,mask,alibi,sink,seqused,strict"},
+      {"mma", "b1,h2,s90,d256,fp16,mask"},
+      {"mma", "b3,h2,s130,d8,dv16,bf16,varlen=3,bias=1xh,strict"},
+      {"mma", "b1,h2,hkv1,sq1,skv500,d64,fp16,alibi,offset=tl"},
 };
 
 /* The kernel under test, and its code for the plan that was made last. */
@@ -126,7 +136,7 @@ static attune_config next_config(const attune_problem *problem)
     const uint64_t count = at_config_count(model.kernel);
     attune_config config;
     do {
-        at_config_at(model.kernel, model.turn++ * 7 % count, &config);
+        at_config_at(model.kernel, model.turn++ * FAR % count, &config);
     } while (!at_kernel_fits(model.kernel, problem, &model.target, &config, NULL));
     return config;
 }
@@ -238,6 +248,15 @@ static void modelled_kernels_pass_the_suite(void **state)
     }
 }
 
+static void mma_passes_the_suite(void **state)
+{
+    (void)state;
+    skip_without_compiler();
+    for (size_t i = 0; i < sizeof of_mma / sizeof of_mma[0]; ++i) {
+        expect_right(of_mma[i].kernel, of_mma[i].problem);
+    }
+}
+
 static int set_up(void **state)
 {
     attune_options options;
@@ -261,6 +280,7 @@ static int clean_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(wild_entries_are_clamped),
-                                       cmocka_unit_test(modelled_kernels_pass_the_suite)};
+                                       cmocka_unit_test(modelled_kernels_pass_the_suite),
+                                       cmocka_unit_test(mma_passes_the_suite)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

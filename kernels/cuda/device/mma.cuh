@@ -8,27 +8,22 @@
 
 #include "device/element.cuh"
 
-#if ATTUNE_DTYPE == 1
-#define MMA_TYPES "f32.f16.f16.f32"
-#else
-#define MMA_TYPES "f32.bf16.bf16.f32"
-#endif
-
 /* c += a b. */
-ATTUNE_INLINE void ptx_mma_m16n8k16(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
+ATTUNE_INLINE void mma_16x8(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col." MMA_TYPES
-                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#if ATTUNE_DTYPE == 1
+    ptx_mma_m16n8k16_f16(c, a, b);
+#else
+    ptx_mma_m16n8k16_bf16(c, a, b);
+#endif
 }
 
 /* Sixteen columns: c[8] += a b, b of two products as ldmatrix leaves it. */
 ATTUNE_INLINE void mma_16x16(float *c, const unsigned (&a)[4], const unsigned (&b)[4])
 {
     const unsigned left[2] = {b[0], b[1]}, right[2] = {b[2], b[3]};
-    ptx_mma_m16n8k16(c, a, left);
-    ptx_mma_m16n8k16(c + 4, a, right);
+    mma_16x8(c, a, left);
+    mma_16x8(c + 4, a, right);
 }
 
 #endif

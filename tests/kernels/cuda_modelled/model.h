@@ -33,7 +33,8 @@ struct three {
     unsigned x, y, z;
 };
 
-extern three threadIdx, blockIdx;
+extern three threadIdx, blockIdx, gridDim;
+extern unsigned char memory[]; /* shared, dynamic */
 
 static inline float4 make_float4(float x, float y, float z, float w)
 {
@@ -108,7 +109,25 @@ static inline unsigned atomicAdd(unsigned *to, unsigned by)
 /* Waits for all threads that have not ended; whether any of them said yes. */
 bool model_block(bool yes);
 /* Waits for all threads of the warp; what each of them brought. */
-void model_warp(unsigned brought, unsigned (&all)[32]);
+void model_warp_words(const unsigned *brought, int words, unsigned (*all)[32]);
+/* Waits for so many threads at one of the block's named barriers. */
+void model_barrier(int id, int threads);
+/* Copies to shared memory: 16 bytes, of which `bytes` are read and the rest are zeros; groups of them. */
+void model_copy(unsigned shared, const void *global, unsigned bytes);
+void model_commit();
+void model_wait(int pending);
+/* Where so many bytes of shared memory are, which the block has. */
+void *model_shared(unsigned at, unsigned bytes);
+
+template <int words> static inline void model_warp_many(const unsigned (&brought)[words], unsigned (&all)[words][32])
+{
+    model_warp_words(brought, words, all);
+}
+
+static inline void model_warp(unsigned brought, unsigned (&all)[32])
+{
+    model_warp_words(&brought, 1, &all);
+}
 
 static inline void __syncthreads()
 {
@@ -126,11 +145,16 @@ static inline void __syncwarp()
     model_warp(0, all);
 }
 
-static inline float __shfl_xor_sync(unsigned, float x, int other)
+static inline unsigned __shfl_xor_sync(unsigned, unsigned x, int other)
 {
     unsigned all[32];
-    model_warp(__float_as_uint(x), all);
-    return __uint_as_float(all[(threadIdx.x % 32) ^ (unsigned)other]);
+    model_warp(x, all);
+    return all[(threadIdx.x % 32) ^ (unsigned)other];
+}
+
+static inline float __shfl_xor_sync(unsigned mask, float x, int other)
+{
+    return __uint_as_float(__shfl_xor_sync(mask, __float_as_uint(x), other));
 }
 
 static inline unsigned __ballot_sync(unsigned, bool yes)
@@ -141,6 +165,11 @@ static inline unsigned __ballot_sync(unsigned, bool yes)
         votes |= (all[lane] & 1U) << lane;
     }
     return votes;
+}
+
+static inline bool __any_sync(unsigned mask, bool yes)
+{
+    return __ballot_sync(mask, yes) != 0;
 }
 
 #endif

@@ -38,15 +38,110 @@ ATTUNE_INLINE unsigned ptx_cvt_rn_bf16x2_f32(float high, float low)
     return (unsigned)ptx_cvt_rn_bf16_f32(high) << 16 | ptx_cvt_rn_bf16_f32(low);
 }
 
-/* Copies that nobody waits for are left to the device's tests. */
+/* ---- Shared memory, by addresses of 32 bits ---- */
+
 ATTUNE_INLINE unsigned ptx_cvta_shared(const void *generic)
 {
-    return generic == nullptr;
+    return (unsigned)(static_cast<const unsigned char *>(generic) - memory);
 }
 
-ATTUNE_INLINE void ptx_cp_async_cg_shared_global_16(unsigned, const void *, unsigned)
+/* The bytes arrive no sooner than they are waited for; until then anything is there. */
+ATTUNE_INLINE void ptx_cp_async_cg_shared_global_16(unsigned shared, const void *global, unsigned bytes)
 {
-    __builtin_trap();
+    model_copy(shared, global, bytes);
+}
+
+ATTUNE_INLINE void ptx_cp_async_commit_group()
+{
+    model_commit();
+}
+
+template <int pending> ATTUNE_INLINE void ptx_cp_async_wait_group()
+{
+    model_wait(pending);
+}
+
+/* ---- Matrices: lane l holds elements 2 (l % 4) and the next of row l / 4 of each 8x8 of them ---- */
+
+/* Two bytes of what the lanes of a warp point to. */
+ATTUNE_INLINE unsigned short element_at(const unsigned (&rows)[32], int matrix, int row, int column)
+{
+    return *static_cast<const unsigned short *>(model_shared(rows[matrix * 8 + row] + (unsigned)column * 2, 2));
+}
+
+template <bool transposed> ATTUNE_INLINE void load_matrices(unsigned (&x)[4], unsigned shared)
+{
+    unsigned rows[32];
+    const int lane = (int)threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2;
+    (void)model_shared(shared, 16);
+    model_warp(shared, rows);
+    for (int i = 0; i < 4; ++i) {
+        const unsigned low = transposed ? element_at(rows, i, column, row) : element_at(rows, i, row, column);
+        const unsigned high = transposed ? element_at(rows, i, column + 1, row) : element_at(rows, i, row, column + 1);
+        x[i] = high << 16 | low;
+    }
+}
+
+ATTUNE_INLINE void ptx_ldmatrix_x4(unsigned (&x)[4], unsigned shared)
+{
+    load_matrices<false>(x, shared);
+}
+
+ATTUNE_INLINE void ptx_ldmatrix_x4_trans(unsigned (&x)[4], unsigned shared)
+{
+    load_matrices<true>(x, shared);
+}
+
+ATTUNE_INLINE float of_bf16(unsigned short x)
+{
+    return __uint_as_float((unsigned)x << 16);
+}
+
+/* The sums of a lane, of what all lanes of the warp bring. */
+template <float (*of)(unsigned short)>
+ATTUNE_INLINE void multiply_16x8x16(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    const unsigned own[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+    unsigned all[6][32];
+    const int lane = (int)threadIdx.x % 32;
+    model_warp_many(own, all);
+    for (int i = 0; i < 4; ++i) {
+        const int row = lane / 4, half = i / 2, column = lane % 4 * 2 + i % 2;
+        double sum = c[i];
+        for (int k = 0; k < 16; ++k) {
+            const int pair = k % 8 / 2;
+            const unsigned left = all[half + k / 8 * 2][row * 4 + pair], right = all[4 + k / 8][column * 4 + pair];
+            sum += (double)of((unsigned short)(left >> k % 2 * 16)) * of((unsigned short)(right >> k % 2 * 16));
+        }
+        c[i] = (float)sum;
+    }
+}
+
+ATTUNE_INLINE void ptx_mma_m16n8k16_f16(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    multiply_16x8x16<ptx_cvt_f32_f16>(c, a, b);
+}
+
+ATTUNE_INLINE void ptx_mma_m16n8k16_bf16(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    multiply_16x8x16<of_bf16>(c, a, b);
+}
+
+/* ---- Places and barriers ---- */
+
+ATTUNE_INLINE unsigned ptx_mov_tid_x()
+{
+    return threadIdx.x;
+}
+
+ATTUNE_INLINE unsigned ptx_mov_ctaid_x()
+{
+    return blockIdx.x;
+}
+
+ATTUNE_INLINE void ptx_barrier_sync_aligned(int id, int threads)
+{
+    model_barrier(id, threads);
 }
 
 #endif
