@@ -205,7 +205,7 @@ static attune_status keep_champion(at_search *on)
     at_search_result *result = on->result;
     result->end = AT_SEARCH_NO_GAIN;
     result->winner = on->champion;
-    result->us = isnan(on->champion_log_us) ? 0 : exp(on->champion_log_us);
+    result->us = exp(on->champion_log_us);
     (void)snprintf(result->why, sizeof result->why, "nothing beat what would run without a search");
     return at_search_checked(on, AT_CHECK_PLACEBO, true, true, "a copy of the champion tied in every heat");
 }
@@ -218,7 +218,8 @@ attune_status at_search_final(at_search *on)
                      .processes_max = options->final_processes_max,
                      .blocks = options->final_blocks,
                      .may_go_on = may_go_on};
-    if (options->brief && options->baseline < 0 && on->champion == on->first_champion) {
+    const bool timed = !isnan(on->champion_log_us); /* an only config has raced nobody */
+    if (options->brief && options->baseline < 0 && on->champion == on->first_champion && timed) {
         return keep_champion(on);
     }
     choose_finalists(on, &last);

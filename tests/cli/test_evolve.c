@@ -119,6 +119,37 @@ static void a_small_search(void **state)
     folder_remove(&in);
 }
 
+/* A search for code by a command, from a new kernel to the page about it, and through its record again. A busy machine
+ * may have its first source void: that is then said. */
+static void a_command_proposes(void **state)
+{
+    (void)state;
+    folder in;
+    char mine[PATH_MAX], record[PATH_MAX], page[PATH_MAX];
+    assert_int_equal(folder_make(&in), 0);
+    (void)folder_path(&in, "mine", mine);
+    (void)folder_path(&in, "run", record);
+    (void)folder_path(&in, "run/report.html", page);
+    outcome got = COMMAND("new", mine);
+    assert_int_equal(got.code, AT_EXIT_OK);
+    outcome_free(&got);
+    got = COMMAND("evolve", mine, "b1,h1,s64,d32,fp32", "--target", "cpu", "--proposer",
+                  ATTUNE_SOURCE_DIR "/examples/proposers/five_lines.sh", "--proposals", "2", "--tune", "1",
+                  "--no-controls", "--no-gate", "--ledger", record);
+    if (strstr(got.err, "cannot be timed") == NULL) {
+        assert_int_equal(got.code, AT_EXIT_OK);
+        holds(got.out, "your own rights");
+        holds(got.out, "loops over columns unrolled: ");
+        assert_int_equal(access(page, R_OK), 0);
+        outcome again = COMMAND("evolve", "replay", record);
+        assert_int_equal(again.code, AT_EXIT_OK);
+        holds(again.out, "every decision is the recorded one");
+        outcome_free(&again);
+    }
+    outcome_free(&got);
+    folder_remove(&in);
+}
+
 static void one_config_alone(void **state)
 {
     (void)state;
@@ -138,9 +169,8 @@ int main(int argc, char **argv)
         return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_refused),
-        cmocka_unit_test(what_is_refused_of_searches_for_code),
-        cmocka_unit_test(a_small_search),
+        cmocka_unit_test(what_is_refused),  cmocka_unit_test(what_is_refused_of_searches_for_code),
+        cmocka_unit_test(a_small_search),   cmocka_unit_test(a_command_proposes),
         cmocka_unit_test(one_config_alone),
     };
     return cmocka_run_group_tests_name("cli.evolve", tests, NULL, NULL);
