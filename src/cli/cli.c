@@ -53,6 +53,11 @@ int at_cli_fail(const at_cli *cli, attune_status status)
 {
     const char *detail = attune_last_detail();
     at_cli_say(cli, "%s", detail[0] != '\0' ? detail : attune_status_string(status));
+    if (status == ATTUNE_NO_DEVICE) {
+        at_cli_say(cli,
+                   "without a GPU, `attune info KERNEL --arch 80,90a` compiles a CUDA kernel, or a folder, and shows "
+                   "what it needs; --target cpu asks for this CPU");
+    }
     return at_cli_exit(status);
 }
 

@@ -102,6 +102,11 @@ once pipe 'pipe/mine.kernel.c is no regular file'
 # For CUDA: compiled and looked at without a device, where the compiler is.
 runs 0 new yours --target cuda
 says '--arch 80,90a'
+for verb in 'gate ./yours' 'check --kernel yours'; do
+    # shellcheck disable=SC2086
+    ATTUNE_LIBCUDA=/nonexistent runs 3 $verb
+    says 'info KERNEL --arch 80,90a'
+done
 if "$attune" export b1,h8,s512,d64,fp16 --kernel tiled --arch 90a -o pack > /dev/null 2>&1; then
     runs 0 info yours --arch sm_80,sm_90a --format tsv
     says '^sm_80.yours:BLOCK_N=32.registers.[1-9]'
