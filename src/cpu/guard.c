@@ -1,5 +1,7 @@
 #include "cpu/guard.h"
 
+#include <string.h>
+
 #include "attune/kernel.h"
 #include "base/status.h"
 
@@ -74,8 +76,12 @@ static unsigned packed(register_kind kind, uint32_t value)
     return (unsigned)kind << 24 | ((value >> (kind == FPCR ? 16 : 0)) & 0xffff);
 }
 
+/* What is as it was is not written: flags of earlier arithmetic would be gone, and a kernel could see that. */
 static void compare(at_cpu_guard *guard, const control *before, const control *after)
 {
+    if (memcmp(before, after, sizeof *before) != 0) {
+        write_control(before);
+    }
     for (int i = 0; i < REGISTERS; ++i) {
         unsigned none = 0;
         if (before->value[i] != after->value[i] &&
@@ -122,7 +128,6 @@ void at_cpu_guard_item(at_cpu_guard *guard, at_work work, void *context, int64_t
     }
     work(context, item, scratch);
     const control after = read_control();
-    write_control(&before);
     compare(guard, &before, &after);
 }
 
