@@ -28,7 +28,8 @@ const char *at_family_name(at_family family);
 /* Whether the family has anything to say about the problem (HIDDEN: hidden slots or gaps exist). */
 bool at_family_applies(at_family family, const attune_problem *problem);
 /* The kinds of VISIBLE (NaN in V, K and Q; inf in V and K where it cannot blur what is right) take turns over the heads
- * of a draw. So many draws, at most five, hold each of them where any sequence has two keys; the first has `seed`. */
+ * of a draw. So many draws, at most five, hold each of them where any sequence has two keys, below a causal mask among
+ * keys that some rows see and others do not; other seeds have other draws. */
 int at_visible_draws(const attune_problem *problem);
 uint64_t at_visible_seed(const attune_problem *problem, uint64_t seed, int draw);
 

@@ -137,7 +137,9 @@ int at_visible_draws(const attune_problem *problem)
 
 uint64_t at_visible_seed(const attune_problem *problem, uint64_t seed, int draw)
 {
-    return seed + STRANGE_EACH * (uint64_t)(draw * strangers_at_least(problem));
+    /* From a turn on from which each kind is beside a causal edge, where some rows see it and some do not. */
+    const uint64_t period = (uint64_t)(2 * STRANGE_EACH * strange_kinds(problem));
+    return seed * period + STRANGE_EACH * (uint64_t)(draw * strangers_at_least(problem));
 }
 
 static bool has_room(const at_sequence *sequence)
