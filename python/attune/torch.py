@@ -125,23 +125,30 @@ def autocast(*tensors_):
     return [tensor.to(dtype) for tensor in tensors_]
 
 
-modes = [getattr(torch._C, name) for name in ("_len_torch_dispatch_stack", "_len_torch_function_stack")
-         if hasattr(torch._C, name)]
-interpreter = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+# What says that somebody listens, or changes what functions mean.
+listeners = [getattr(torch._C, name, None) for name in
+             ("_is_any_autocast_enabled", "_len_torch_dispatch_stack", "_len_torch_function_stack")]
+listeners.append(getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None))
+any_autocast, dispatch_modes, function_modes, transform = listeners
+can_tell = None not in listeners
+
+
+def is_quiet():
+    """Whether there is no compiler, no autocast and nobody who listens."""
+    return not torch.compiler.is_compiling() and can_tell and not (any_autocast() or dispatch_modes() or
+                                                                  function_modes() or transform())
 
 
 def is_plain(*given):
-    """Whether nothing but the values is wanted of a call on these, so that it need not be an operator: no gradient, no
-    compiler, no autocast, nobody who listens."""
+    """Whether nothing but the values is wanted of a call on these, so that it need not be an operator."""
+    if not is_quiet() or given[0].device.type not in ("cpu", "cuda"):
+        return False
     for tensor in given:
         if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
             return False
         if tensor.requires_grad and torch.is_grad_enabled():
             return False
-    kind = given[0].device.type
-    if torch.compiler.is_compiling() or kind not in ("cpu", "cuda") or torch.is_autocast_enabled(kind):
-        return False
-    return len(modes) == 2 and not modes[0]() and not modes[1]() and interpreter is not None and interpreter() is None
+    return True
 
 
 def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -154,7 +161,13 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     Raises attune.Error; UNSUPPORTED, with the reason, where a gradient is required that cannot be computed."""
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    if is_plain(q, k, v) and all(t is None or is_plain(t) for t in (attn_mask, alibi, sink, seqused)):
+    if is_quiet() and attn_mask is alibi is sink is seqused is offset is window is softcap is None and \
+            not (causal or strict or deterministic or return_lse) and attention.fast_sdpa is not None:
+        made = attention.fast_sdpa(q, k, v, is_causal, scale, enable_gqa, layout)
+        if made is not None:
+            return made
+    present = [t for t in (q, k, v, attn_mask, alibi, sink, seqused) if t is not None]
+    if isinstance(q, torch.Tensor) and is_plain(*present):
         window = tuple(window) if isinstance(window, list) else window
         terms = {"causal": causal, "offset": offset, "window": window, "softcap": softcap, "alibi": alibi, "sink": sink,
                  "seqused": seqused, "strict": strict, "deterministic": deterministic, "return_lse": return_lse}
