@@ -79,7 +79,9 @@ if [ -n "${PROBLEMS:-}" ]; then
         run "$kernel" $PROBLEMS
     done
 else
-    [[ " ${KERNELS:-wgmma_small} " == *" wgmma_small "* ]] && run wgmma_small $(small)
-    [[ " ${KERNELS:-wgmma} " == *" wgmma "* ]] && run wgmma $(grid)
+    for kernel in ${KERNELS:-wgmma_small wgmma}; do
+        [ "$kernel" = wgmma ] || run "$kernel" $(small)
+        [ "$kernel" = wgmma_small ] || run "$kernel" $(grid)
+    done
 fi
 exit $worst

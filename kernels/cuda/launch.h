@@ -8,12 +8,14 @@
 #define AT_COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* The forward pass by one launch of kernels on sm_80 or later, head dims in steps up to `dim_most`, 16-byte copies. */
+#define AT_TILES(dtypes_, features_, biases_, dim_step, dim_most)                                                      \
+    .ops = ATTUNE_BIT(ATTUNE_FORWARD), .dtypes = (dtypes_), .features = (features_),                                   \
+    .offsets = ATTUNE_OFFSETS_FORWARD, .biases = (biases_), .layouts = ATTUNE_LAYOUTS_FORWARD,                         \
+    .head_dim_qk = {(dim_step), (dim_most), (dim_step)}, .head_dim_v = {(dim_step), (dim_most), (dim_step)},           \
+    .align = 16, .arch_least = 80, .arch_most = ATTUNE_ANY, .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)
 #define AT_CAN_TILES(dtypes_, features_, biases_, dim_step, dim_most)                                                  \
     {                                                                                                                  \
-        .ops = ATTUNE_BIT(ATTUNE_FORWARD), .dtypes = (dtypes_), .features = (features_),                               \
-        .offsets = ATTUNE_OFFSETS_FORWARD, .biases = (biases_), .layouts = ATTUNE_LAYOUTS_FORWARD,                     \
-        .head_dim_qk = {(dim_step), (dim_most), (dim_step)}, .head_dim_v = {(dim_step), (dim_most), (dim_step)},       \
-        .align = 16, .arch_least = 80, .arch_most = ATTUNE_ANY, .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)                \
+        AT_TILES(dtypes_, features_, biases_, dim_step, dim_most)                                                      \
     }
 
 /* Whether a block of so much shared memory, the least that the kernel can do with, runs on the target. */

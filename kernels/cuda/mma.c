@@ -42,10 +42,24 @@ static int32_t ring_of(const attune_problem *problem, const attune_config *confi
            (pitch_of(problem->head_dim_qk) + pitch_of(problem->head_dim_v));
 }
 
-/* sizeof(Shared) of the source: Q and the rings. */
+static bool has_pairs(const attune_problem *problem)
+{
+    return problem->bias != ATTUNE_BIAS_NONE || problem->mask;
+}
+
+/* Bytes of bias and mask for a split's tile of keys. */
+static int32_t pairs_of(const attune_problem *problem, const attune_config *config)
+{
+    int32_t of_bias = attune_dtype_of(problem, ATTUNE_BIAS) == ATTUNE_FP32 ? 4 : 2;
+    int32_t bytes = (problem->bias != ATTUNE_BIAS_NONE ? of_bias : 0) + (problem->mask ? 1 : 0);
+    return bytes * block_m(config) * config->value[BLOCK_N];
+}
+
+/* What the source takes: Q, the rings, bias and mask. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
-    return 2 * block_m(config) * pitch_of(problem->head_dim_qk) + config->value[SPLITS] * ring_of(problem, config);
+    return 2 * block_m(config) * pitch_of(problem->head_dim_qk) +
+           config->value[SPLITS] * (ring_of(problem, config) + pairs_of(problem, config));
 }
 
 static int32_t columns_of(int32_t dim)
@@ -59,7 +73,8 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
 {
     const bool overlap = config->value[OVERLAP] != 0;
     int32_t queries = config->value[Q_REGISTERS] ? columns_of(problem->head_dim_qk) / 4 : 4;
-    int32_t strip = columns_of(problem->head_dim_v) / 2 + (overlap ? 2 : 1) * config->value[BLOCK_N] / 2 + queries;
+    int32_t strip = columns_of(problem->head_dim_v) / 2 + (overlap ? 2 : 1) * config->value[BLOCK_N] / 2 + queries +
+                    (has_pairs(problem) ? config->value[BLOCK_N] / 16 : problem->draft_mask ? 8 : 0);
     return config->value[STRIPS] * strip + (overlap ? 56 : 44);
 }
 
@@ -81,6 +96,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     }
     if (config->value[OVERLAP] && config->value[STAGES] != 2) {
         return attune_refuse(reason, "OVERLAP 1: with STAGES 2 only");
+    }
+    if (has_pairs(problem) && config->value[STAGES] != 2) {
+        return attune_refuse(reason, "STAGES %d: with a bias or a mask 2 only", config->value[STAGES]);
     }
     int32_t partial = config->value[STRIPS] * (columns_of(problem->head_dim_v) / 2 + 4) * 4 * config->value[WARPS] * 32;
     if (config->value[SPLITS] > 1 && partial > ring_of(problem, config)) {
@@ -168,11 +186,24 @@ static const attune_shipped shipped[] = {
     {"b4,h16,s2048,d256,fp16,causal", ""},
     {"b4,h16,s2048,d256,bf16", "WARPS=4,SPLITS=1,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=0,OVERLAP=0,MIN_BLOCKS=1"},
     {"b2,h8,hkv2,s300,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
+    {"b4,h16,s2048,d128,bf16,bias=1xh", ""},
+    {"b4,h16,s2048,d128,fp16,causal,mask", ""},
+    {"b4,h16,s2048,d64,fp16,bias=bxh:fp32,mask", ""},
+    {"b2,h8,s1024,d256,bf16,bias=1xh", ""},
+    {"b4,h32,hkv8,sq512,skv4096,d128,bf16,causal,seqused,page=64", ""},
+    {"b8,h32,hkv8,sq8,skv4096,d128,fp16,seqused,varlen=1,page=16,vtable,draft", ""},
+    {"b1,h8,s1024,d128,bf16,causal,window=256:0,o=fp32", ""},
     {NULL, NULL},
 };
 
+/* Caches, and O and a bias of types of their own, in a row of their own: code for problems without caches has no room
+ * for their roles. */
+enum { CACHES = ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_PAGED_V | ATTUNE_FEATURE_DRAFT };
 static const attune_capability can[] = {
-    AT_CAN_TILES(ATTUNE_DTYPES_HALF, ATTUNE_FEATURES_FORWARD, ATTUNE_BIASES_FORWARD, DIM_STEP, DIM_MAX),
+    {AT_TILES(ATTUNE_DTYPES_HALF, ATTUNE_FEATURES_FORWARD, ATTUNE_BIASES_FORWARD, DIM_STEP, DIM_MAX),
+     .dtypes_o = ATTUNE_DTYPES_FORWARD, .dtypes_bias = ATTUNE_DTYPES_FORWARD},
+    {AT_TILES(ATTUNE_DTYPES_HALF, ATTUNE_FEATURES_FORWARD | CACHES, ATTUNE_BIASES_FORWARD, DIM_STEP, DIM_MAX),
+     .dtypes_o = ATTUNE_DTYPES_FORWARD, .dtypes_bias = ATTUNE_DTYPES_FORWARD},
 };
 
 extern const attune_kernel at_kernel_mma;

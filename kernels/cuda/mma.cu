@@ -8,11 +8,14 @@
  *
  * Keys that some row does not see: a score is replaced, whatever it was, so that nothing non-finite passes through Q
  * K^T; its weight is then 0, and where V holds something non-finite under such a weight, the tile's values are added
- * row by row, by those who see them. */
+ * row by row, by those who see them.
+ *
+ * K and V may lie in pages: what is copied is all that knows. */
 #include "device/job.cuh"
 #include "device/key_loop.cuh"
 #include "device/mma.cuh"
 #include "device/nonfinite.cuh"
+#include "device/pages.cuh"
 #include "device/pairs.cuh"
 #include "device/rows.cuh"
 #include "device/swizzle.cuh"
@@ -33,9 +36,14 @@ struct Shared {
     element q[BLOCK_M * pitch_qk];
     Ring ring[SPLITS];
 };
-static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
+/* Behind them, for each warp, its rows of bias and mask. */
+using pairs_of_warp = pair_tile<WARP_ROWS, BLOCK_N>;
+constexpr int pair_bytes = STAGES_PAIRS ? SPLITS * WARPS * (int)sizeof(pairs_of_warp) : 0;
+static_assert(sizeof(Shared) + pair_bytes == ATTUNE_SMEM_BYTES,
+              "the descriptor predicts another amount of shared memory");
 static_assert(split_threads * SPLITS == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(!OVERLAP || STAGES == 2, "keys of two tiles, and values");
+static_assert(!STAGES_PAIRS || STAGES == 2, "one tile of them ahead");
 static_assert(BLOCK_N <= 128, "a bit for each score of a strip");
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && BLOCK_N % 16 == 0, "whole parts and operands");
 
@@ -72,42 +80,114 @@ template <int rows> ATTUNE_INLINE void pad_columns(element *tile, int thread, in
     }
 }
 
+/* A tile of keys or values out of pages: of one, or of one for each row. Entries are looked up for some rows at a time,
+ * so that one does not wait for the other. */
+template <int role, int dim> ATTUNE_INLINE void copy_pages(const attune_args &args, element *to, const tile &t, int key)
+{
+    constexpr int parts = dim / 8, of_part = 8, batch = 2;
+    const int thread = (int)ptx_mov_tid_x() % split_threads; /* see there: registers */
+    const kv_rows<element> rows =
+        kv_rows_of<role, element>(args, t.at, t.w.batch, kv_head(args, t.w.head), t.keys.first, t.keys.end);
+    if constexpr (PAGE_ROWS % BLOCK_N == 0) {
+        const element *first =
+            kv_row(args, rows, max(key, rows.first)) - (attune_i64)max(key, rows.first) * rows.stride;
+        swizzled_copy<BLOCK_N, dim, split_threads>(to, first, rows.stride, key, rows.end, thread);
+    } else {
+        const unsigned base = ptx_cvta_shared(to);
+#pragma unroll 1
+        for (int i = thread; i < BLOCK_N * parts; i += batch * split_threads) {
+            const element *from[batch];
+            bool exists[batch];
+#pragma unroll
+            for (int j = 0; j < batch; ++j) {
+                const int at = i + j * split_threads, row = key + at / parts;
+                exists[j] = at < BLOCK_N * parts && kv_may_read(rows, row);
+                from[j] = exists[j] ? kv_row(args, rows, row) + at % parts * of_part : rows.origin;
+            }
+#pragma unroll
+            for (int j = 0; j < batch; ++j) {
+                const int at = i + j * split_threads;
+                if (at < BLOCK_N * parts) {
+                    ptx_cp_async_cg_shared_global_16(
+                        base + (unsigned)(2 * swizzled_index<swizzled_pitch<dim>>(at / parts, at % parts)), from[j],
+                        exists[j] ? 16 : 0);
+                }
+            }
+        }
+    }
+}
+
 /* Starts copying the tile of keys, or values, from `key` on, if there is one. */
-ATTUNE_INLINE void copy_keys(element *to, const tile &t, const place &p, int key)
+ATTUNE_INLINE void copy_keys(const attune_args &args, element *to, const tile &t, const place &p, int key)
 {
     if (key < t.keys.end) {
-        swizzled_copy<BLOCK_N, dim_qk, split_threads>(to, t.keys.k, t.keys.stride_k, key, t.keys.kv_end, p.thread);
+        if constexpr (PAGED) {
+            copy_pages<ATTUNE_K, dim_qk>(args, to, t, key);
+        } else {
+            swizzled_copy<BLOCK_N, dim_qk, split_threads>(to, t.keys.k, t.keys.stride_k, key, t.keys.kv_end, p.thread);
+        }
     }
 }
 
-ATTUNE_INLINE void copy_values(element *to, const tile &t, const place &p, int key)
+ATTUNE_INLINE void copy_values(const attune_args &args, element *to, const tile &t, const place &p, int key)
 {
     if (key < t.keys.end) {
-        swizzled_copy<BLOCK_N, dim_v, split_threads>(to, t.keys.v, t.keys.stride_v, key, t.keys.kv_end, p.thread);
+        if constexpr (PAGED) {
+            copy_pages<ATTUNE_V, dim_v>(args, to, t, key);
+        } else {
+            swizzled_copy<BLOCK_N, dim_v, split_threads>(to, t.keys.v, t.keys.stride_v, key, t.keys.kv_end, p.thread);
+        }
     }
 }
 
-ATTUNE_INLINE void copy_tile(Ring &ring, int stage, const tile &t, const place &p, int key)
+ATTUNE_INLINE void copy_tile(const attune_args &args, Ring &ring, int stage, const tile &t, const place &p, int key)
 {
-    copy_keys(ring.k[stage], t, p, key);
-    copy_values(ring.v[stage], t, p, key);
+    copy_keys(args, ring.k[stage], t, p, key);
+    copy_values(args, ring.v[stage], t, p, key);
     ptx_cp_async_commit_group();
 }
 
+ATTUNE_INLINE pairs_of_warp &find_pairs(Shared &shared, const place &p)
+{
+    return reinterpret_cast<pairs_of_warp *>(&shared + 1)[p.split * WARPS + p.warp];
+}
+
+/* Starts copying the warp's bias and mask of the tile of keys from `key` on, if there is one: what is there of another
+ * all its lanes are done with. */
+ATTUNE_INLINE void copy_pairs_of(const attune_args &args, pairs_of_warp &to, const tile &t, const place &p, int key)
+{
+    if constexpr (STAGES_PAIRS) {
+        if (key < t.keys.end) {
+            const int thread = (int)ptx_mov_tid_x(), lane = thread % 32, warp = thread / 32 % WARPS;
+            copy_pair_tile(to, args, t.at, t.w, t.first_row + warp * WARP_ROWS, key, t.keys.end, lane);
+        }
+    }
+}
+
+/* The same of the tile behind that from `key` on, once that one's are used. */
+ATTUNE_INLINE void copy_next_pairs(const attune_args &args, pairs_of_warp &to, const tile &t, const place &p, int key)
+{
+    if constexpr (STAGES_PAIRS) {
+        __syncwarp();
+        copy_pairs_of(args, to, t, p, key + SPLITS * BLOCK_N);
+        ptx_cp_async_commit_group();
+    }
+}
+
 /* What the loop over the keys finds under way; with OVERLAP keys are a tile ahead of values. */
-ATTUNE_INLINE void fill_ring(Ring &ring, const tile &t, const place &p)
+ATTUNE_INLINE void fill_ring(const attune_args &args, Ring &ring, const tile &t, const place &p)
 {
     const int first = t.keys.begin + p.split * BLOCK_N, step = SPLITS * BLOCK_N;
     if constexpr (OVERLAP) {
-        copy_keys(ring.k[0], t, p, first);
+        copy_keys(args, ring.k[0], t, p, first);
         ptx_cp_async_commit_group();
-        copy_keys(ring.k[1], t, p, first + step);
-        copy_values(ring.v[0], t, p, first);
+        copy_keys(args, ring.k[1], t, p, first + step);
+        copy_values(args, ring.v[0], t, p, first);
         ptx_cp_async_commit_group();
     } else {
 #pragma unroll
         for (int i = 0; i < STAGES - 1; ++i) {
-            copy_tile(ring, i, t, p, first + i * step);
+            copy_tile(args, ring, i, t, p, first + i * step);
         }
     }
 }
@@ -174,7 +254,7 @@ ATTUNE_INLINE void negate_queries(Shared &shared)
 
 /* ---- Scores ----------------------------------------------------------------------------------------------------- */
 
-/* -inf for keys that lengths and windows hide. */
+/* -inf for keys that lengths, windows and drafts hide. */
 ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, int key, int lane, float (&s)[scores])
 {
     int first[2], end[2];
@@ -185,17 +265,32 @@ ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, in
         end[r] = seen.end - key;
     }
     rows_hide<BEGINS_MOVE, scores>(s, first, end, lane);
+    if constexpr (ATTUNE_HAS_DRAFT) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            if (row + r * 8 < t.at.length_q) {
+                const draft_row draft = draft_row_of(args, t.at, row + r * 8);
+#pragma unroll
+                for (int i = 0; i < scores / 2; ++i) {
+                    float &x = s[i / 2 * 4 + r * 2 + i % 2];
+                    x = draft_sees(draft, key + i / 2 * 8 + lane % 4 * 2 + i % 2) ? x : negative_infinity();
+                }
+            }
+        }
+    }
 }
 
 /* Products become scores, but for `scale`; -inf where hidden. */
-ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, int row, int key, bool masked, int lane,
-                                 float inner, float (&s)[scores])
+ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, pairs_of_warp &pairs, const place &p,
+                                 int strip, int key, bool masked, float inner, float (&s)[scores])
 {
+    const int lane = STAGES_PAIRS ? (int)ptx_mov_tid_x() % 32 : p.lane, row = p.row + strip * 16;
     rows_shape<scores>(s, inner);
     if constexpr (BY_PAIRS) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            add_pairs(args, t.at, t.w, row + r * 8, key, lane, r, score_factor(args), s);
+            add_pairs(args, t.at, t.w, pairs, strip * 16 + lane / 4 + r * 8, row + r * 8, key, lane, r,
+                      score_factor(args), s);
         }
     }
     if (masked) {
@@ -363,13 +458,15 @@ struct warp_view {
 
 /* Weights of the tile's scores, and what they make of its values. */
 ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &p, const warp_view &view, int key,
-                           const element *v, float (&s)[STRIPS][scores], strip_state (&state)[STRIPS])
+                           pairs_of_warp &pairs, const element *v, float (&s)[STRIPS][scores],
+                           strip_state (&state)[STRIPS])
 {
     const bool masked = needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        finish_scores(args, t, p.row + strip * 16, key, masked, p.lane, view.inner, s[strip]);
+        finish_scores(args, t, pairs, p, strip, key, masked, view.inner, s[strip]);
     }
+    copy_next_pairs(args, pairs, t, p, key);
     if constexpr (HIDES_ANYWHERE) {
         if (sees_nothing(s)) {
             return;
@@ -385,24 +482,27 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     }
 }
 
-ATTUNE_INLINE bool is_hidden(const warp_view &view, int key)
+/* Whether no row of the warp sees any key of the tile, as far as that is known before the products. */
+ATTUNE_INLINE bool is_hidden(const warp_view &view, pairs_of_warp &pairs, const place &p, int key)
 {
-    return hides_tile(view.any_sees.first, view.any_sees.end, key, BLOCK_N);
+    return hides_tile(view.any_sees.first, view.any_sees.end, key, BLOCK_N) || !mask_shows_any(pairs, p.lane);
 }
 
 /* Each tile's products, weights and values one after the other: other warps fill the gaps. */
 ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const place &p, const warp_view &view,
-                                  Ring &ring, queries &q, strip_state (&state)[STRIPS])
+                                  Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
 {
     int stage = 0;
     for (int key = t.keys.begin + p.split * BLOCK_N; key < t.keys.end; key += SPLITS * BLOCK_N) {
         ptx_cp_async_wait_group<STAGES - 2>();
         split_barrier<SPLITS, split_threads>(p.split); /* the tile is there, and the one before is done with */
-        copy_tile(ring, (stage + STAGES - 1) % STAGES, t, p, key + (STAGES - 1) * SPLITS * BLOCK_N);
-        if (!is_hidden(view, key)) {
+        copy_tile(args, ring, (stage + STAGES - 1) % STAGES, t, p, key + (STAGES - 1) * SPLITS * BLOCK_N);
+        if (!is_hidden(view, pairs, p, key)) {
             float s[STRIPS][scores];
             multiply_keys(ring.k[stage], q, p.lane, s);
-            take_in(args, t, p, view, key, ring.v[stage], s, state);
+            take_in(args, t, p, view, key, pairs, ring.v[stage], s, state);
+        } else {
+            copy_next_pairs(args, pairs, t, p, key);
         }
         stage = (stage + 1) % STAGES;
     }
@@ -435,22 +535,25 @@ ATTUNE_INLINE void overlap(const place &p, const warp_view &view, const element 
 /* A tile whose scores are there: the next tile's, too, when it returns. */
 template <int stage>
 ATTUNE_INLINE void visit_and_look_ahead(const attune_args &args, const tile &t, const place &p, const warp_view &view,
-                                        int key, Ring &ring, queries &q, float (&s)[STRIPS][scores],
-                                        float (&next)[STRIPS][scores], strip_state (&state)[STRIPS])
+                                        int key, Ring &ring, pairs_of_warp &pairs, queries &q,
+                                        float (&s)[STRIPS][scores], float (&next)[STRIPS][scores],
+                                        strip_state (&state)[STRIPS])
 {
     constexpr int step = SPLITS * BLOCK_N;
     ptx_cp_async_wait_group<0>();
     split_barrier<SPLITS, split_threads>(p.split); /* this tile's values and the next one's keys are there */
-    copy_keys(ring.k[stage], t, p, key + 2 * step);
-    copy_values(ring.v[stage ^ 1], t, p, key + step);
+    copy_keys(args, ring.k[stage], t, p, key + 2 * step);
+    copy_values(args, ring.v[stage ^ 1], t, p, key + step);
     ptx_cp_async_commit_group();
     const bool plain = !BY_PAIRS && !needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
     const bool more = key + step < t.keys.end;
     if (plain && more) {
         overlap(p, view, ring.k[stage ^ 1], ring.v[stage], q, s, next, state);
     } else {
-        if (!is_hidden(view, key)) {
-            take_in(args, t, p, view, key, ring.v[stage], s, state);
+        if (!is_hidden(view, pairs, p, key)) {
+            take_in(args, t, p, view, key, pairs, ring.v[stage], s, state);
+        } else {
+            copy_next_pairs(args, pairs, t, p, key);
         }
         if (more) {
             multiply_keys(ring.k[stage ^ 1], q, p.lane, next);
@@ -459,7 +562,7 @@ ATTUNE_INLINE void visit_and_look_ahead(const attune_args &args, const tile &t, 
 }
 
 ATTUNE_INLINE void visit_overlapped(const attune_args &args, const tile &t, const place &p, const warp_view &view,
-                                    Ring &ring, queries &q, strip_state (&state)[STRIPS])
+                                    Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
 {
     constexpr int step = SPLITS * BLOCK_N;
     const int first = t.keys.begin + p.split * BLOCK_N;
@@ -472,9 +575,9 @@ ATTUNE_INLINE void visit_overlapped(const attune_args &args, const tile &t, cons
     multiply_keys(ring.k[0], q, p.lane, s[0]);
 #pragma unroll 1
     for (int key = first; key < t.keys.end; key += 2 * step) {
-        visit_and_look_ahead<0>(args, t, p, view, key, ring, q, s[0], s[1], state);
+        visit_and_look_ahead<0>(args, t, p, view, key, ring, pairs, q, s[0], s[1], state);
         if (key + step < t.keys.end) {
-            visit_and_look_ahead<1>(args, t, p, view, key + step, ring, q, s[1], s[0], state);
+            visit_and_look_ahead<1>(args, t, p, view, key + step, ring, pairs, q, s[1], s[0], state);
         }
     }
 }
@@ -516,13 +619,16 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     if (last_row >= first_row) {
         view.any_sees = keys_seen_by_any(args, t.at, first_row, last_row);
         view.all_see = keys_seen_by_all(args, t.at, first_row, last_row);
+        if constexpr (ATTUNE_HAS_DRAFT) { /* whose rows differ in the last keys */
+            view.all_see.end = min(view.all_see.end, (int)max(t.at.length_kv - t.at.length_q, (attune_i64)0));
+        }
     }
     queries q;
     begin_queries(shared, p, !BY_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0, q);
     if constexpr (OVERLAP) {
-        visit_overlapped(args, t, p, view, shared.ring[p.split], q, state);
+        visit_overlapped(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else {
-        visit_in_order(args, t, p, view, shared.ring[p.split], q, state);
+        visit_in_order(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     }
 }
 
@@ -559,6 +665,17 @@ ATTUNE_INLINE void store_strip(const attune_args &args, const tile &t, const pla
         const attune_i64 place = t.at.first_q + row;
         if (wants_lse(args) && exists && p.lane % 4 == 0) {
             store_lse(args, t.at.batch, t.w.head, place, state.rows.maximum[r], sum);
+        }
+        if constexpr (ATTUNE_DTYPE_O != ATTUNE_DTYPE) {
+            const float normaliser = online_normaliser(sum);
+            element_o *out = row_of<element_o>(args.tensor[ATTUNE_O], t.at.batch, t.w.head, place) + p.lane % 4 * 2;
+#pragma unroll
+            for (int i = 0; i < dim_v / 8 && exists; ++i) {
+                *reinterpret_cast<pair<element_o> *>(out + i * 8) = {
+                    {from_float<element_o>(state.o[i * 4 + r * 2] * normaliser),
+                     from_float<element_o>(state.o[i * 4 + r * 2 + 1] * normaliser)}};
+            }
+            continue;
         }
         element *out = row_of<element>(args.tensor[ATTUNE_O], t.at.batch, t.w.head, place);
         rows_store(out, exists, reinterpret_cast<const float(&)[dim_v / 2]>(state.o), r, online_normaliser(sum),
@@ -678,8 +795,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     swizzled_copy<BLOCK_M, dim_qk, ATTUNE_THREADS, pitch_qk>(
         shared.q, row_of<element>(args.tensor[ATTUNE_Q], t.at.batch, t.w.head, t.at.first_q),
         args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], t.first_row, t.end_row, (int)threadIdx.x);
+    copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
     ptx_cp_async_commit_group();
-    fill_ring(shared.ring[p.split], t, p);
+    fill_ring(args, shared.ring[p.split], t, p);
     strip_state state[STRIPS];
     begin_strips(state);
     visit_keys(args, t, p, shared, state);

@@ -41,6 +41,10 @@ static const struct {
       {"mma", "b1,h2,s90,d256,fp16,mask"},
       {"mma", "b3,h2,s130,d8,dv16,bf16,varlen=3,bias=1xh,strict"},
       {"mma", "b1,h2,hkv1,sq1,skv500,d64,fp16,alibi,offset=tl"},
+      {"mma", "b1,h2,sq96,skv160,d64,fp16,bias=1xh:fp32,mask"},
+      {"mma", "b2,h4,hkv2,sq40,skv300,d128,bf16,causal,seqused,page=16,sink"},
+      {"mma", "b2,h4,hkv2,sq8,skv300,d64,fp16,seqused,varlen=1,page=128,vtable,draft,o=fp32"},
+      {"mma", "b2,h2,hkv1,sq20,skv130,d40,dv24,bf16,window=60:5,seqused,page=1,o=fp16"},
 };
 
 /* The kernel under test, and its code for the plan that was made last. */

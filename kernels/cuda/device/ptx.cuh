@@ -85,7 +85,7 @@ ATTUNE_INLINE unsigned ptx_cvta_shared(const void *generic)
     return (unsigned)__cvta_generic_to_shared(generic);
 }
 
-/* 16 bytes past L1; bytes beyond `bytes` (0 or 16) are zero-filled. Both addresses are multiples of 16. */
+/* 16 bytes past L1; bytes beyond `bytes` (0 to 16) are not read but zero-filled. Both addresses are multiples of 16. */
 ATTUNE_INLINE void ptx_cp_async_cg_shared_global_16(unsigned shared, const void *global, unsigned bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
