@@ -74,7 +74,9 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
     const bool overlap = config->value[OVERLAP] != 0;
     int32_t queries = config->value[Q_REGISTERS] ? columns_of(problem->head_dim_qk) / 4 : 4;
     int32_t strip = columns_of(problem->head_dim_v) / 2 + (overlap ? 2 : 1) * config->value[BLOCK_N] / 2 + queries +
-                    (has_pairs(problem) ? config->value[BLOCK_N] / 16 : problem->draft_mask ? 8 : 0);
+                    (has_pairs(problem)    ? config->value[BLOCK_N] / 16
+                     : problem->draft_mask ? 8
+                                           : 0);
     return config->value[STRIPS] * strip + (overlap ? 56 : 44);
 }
 

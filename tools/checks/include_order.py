@@ -22,7 +22,7 @@ DEVICE = [["args", "ptx"], ["barrier", "warp_groups"], ["element", "sequence", "
           ["tile", "fragment", "swizzle", "wgmma", "mma", "pages"],
           ["softmax", "exponential", "visibility", "schedule", "guard", "nonfinite"], ["score"],
           ["job", "rows", "key_loop", "small", "pairs", "spans"],
-          ["static_max", "wgmma_block", "packed_tile", "spans_join"], ["wgmma_consumer", "wgmma_producer"]]
+          ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join"], ["wgmma_consumer", "wgmma_producer"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),

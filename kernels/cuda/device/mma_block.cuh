@@ -1,0 +1,183 @@
+/* A block of mma: what it holds, its rows and its threads' places, and its copies. The parameters are that kernel's. */
+#ifndef DEVICE_MMA_BLOCK_CUH
+#define DEVICE_MMA_BLOCK_CUH
+
+#include "device/key_loop.cuh"
+#include "device/pages.cuh"
+#include "device/pairs.cuh"
+#include "device/rows.cuh"
+#include "device/swizzle.cuh"
+
+constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
+constexpr int WARP_ROWS = STRIPS * 16, BLOCK_M = WARPS * WARP_ROWS;
+constexpr int pitch_qk = swizzled_pitch<dim_qk>, pitch_v = swizzled_pitch<dim_v>;
+constexpr int steps_qk = (dim_qk + 15) / 16, steps_pv = BLOCK_N / 16, columns_o = (dim_v + 15) / 16;
+constexpr int scores = BLOCK_N / 2, outputs = columns_o * 8; /* of a strip, in a lane */
+constexpr int split_threads = WARPS * 32;
+constexpr int LAZY = 8;
+
+struct Ring {
+    element k[STAGES][BLOCK_N * pitch_qk];
+    element v[STAGES][BLOCK_N * pitch_v];
+};
+struct Shared {
+    element q[BLOCK_M * pitch_qk];
+    Ring ring[SPLITS];
+};
+/* Behind them, for each warp, its rows of bias and mask. */
+using pairs_of_warp = pair_tile<WARP_ROWS, BLOCK_N>;
+constexpr int pair_bytes = STAGES_PAIRS ? SPLITS * WARPS * (int)sizeof(pairs_of_warp) : 0;
+static_assert(sizeof(Shared) + pair_bytes == ATTUNE_SMEM_BYTES,
+              "the descriptor predicts another amount of shared memory");
+static_assert(split_threads * SPLITS == ATTUNE_THREADS, "the descriptor predicts another number of threads");
+static_assert(!OVERLAP || STAGES == 2, "keys of two tiles, and values");
+static_assert(!STAGES_PAIRS || STAGES == 2, "one tile of them ahead");
+static_assert(BLOCK_N <= 128, "a bit for each score of a strip");
+static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && BLOCK_N % 16 == 0, "whole parts and operands");
+
+/* The block's rows, and its way through the keys. */
+struct tile {
+    work w;
+    sequence at;
+    int first_row, end_row;
+    key_loop keys;
+};
+
+/* A warp's place in the block, and a lane's in the warp. */
+struct place {
+    int split, thread; /* of the split */
+    int warp, lane;    /* warp: of the split */
+    int row;           /* of the lane's first row, in the sequence */
+};
+
+/* Of a strip: O, and the softmax so far. */
+struct strip_state {
+    float o[outputs];
+    row_pair rows;
+};
+
+/* ---- Copies ----------------------------------------------------------------------------------------------------- */
+
+/* Columns of K and Q beyond the head dim, up to whole operands, are zeros: no copy writes them. */
+template <int rows> ATTUNE_INLINE void pad_columns(element *tile, int thread, int threads)
+{
+    if constexpr (dim_qk % 16 != 0) {
+        for (int row = thread; row < rows; row += threads) {
+            *reinterpret_cast<uint4 *>(tile + swizzled_index<pitch_qk>(row, dim_qk / 8)) = uint4{};
+        }
+    }
+}
+
+/* A tile of keys or values out of pages: of one, or of one for each row. Entries are looked up for some rows at a time,
+ * so that one does not wait for the other. */
+template <int role, int dim> ATTUNE_INLINE void copy_pages(const attune_args &args, element *to, const tile &t, int key)
+{
+    constexpr int parts = dim / 8, of_part = 8, batch = 2;
+    const int thread = (int)ptx_mov_tid_x() % split_threads; /* see there: registers */
+    const kv_rows<element> rows =
+        kv_rows_of<role, element>(args, t.at, t.w.batch, kv_head(args, t.w.head), t.keys.first, t.keys.end);
+    if constexpr (PAGE_ROWS % BLOCK_N == 0) {
+        const element *first =
+            kv_row(args, rows, max(key, rows.first)) - (attune_i64)max(key, rows.first) * rows.stride;
+        swizzled_copy<BLOCK_N, dim, split_threads>(to, first, rows.stride, key, rows.end, thread);
+    } else {
+        const unsigned base = ptx_cvta_shared(to);
+#pragma unroll 1
+        for (int i = thread; i < BLOCK_N * parts; i += batch * split_threads) {
+            const element *from[batch];
+            bool exists[batch];
+#pragma unroll
+            for (int j = 0; j < batch; ++j) {
+                const int at = i + j * split_threads, row = key + at / parts;
+                exists[j] = at < BLOCK_N * parts && kv_may_read(rows, row);
+                from[j] = exists[j] ? kv_row(args, rows, row) + at % parts * of_part : rows.origin;
+            }
+#pragma unroll
+            for (int j = 0; j < batch; ++j) {
+                const int at = i + j * split_threads;
+                if (at < BLOCK_N * parts) {
+                    ptx_cp_async_cg_shared_global_16(
+                        base + (unsigned)(2 * swizzled_index<swizzled_pitch<dim>>(at / parts, at % parts)), from[j],
+                        exists[j] ? 16 : 0);
+                }
+            }
+        }
+    }
+}
+
+/* Starts copying the tile of keys, or values, from `key` on, if there is one. */
+ATTUNE_INLINE void copy_keys(const attune_args &args, element *to, const tile &t, const place &p, int key)
+{
+    if (key < t.keys.end) {
+        if constexpr (PAGED) {
+            copy_pages<ATTUNE_K, dim_qk>(args, to, t, key);
+        } else {
+            swizzled_copy<BLOCK_N, dim_qk, split_threads>(to, t.keys.k, t.keys.stride_k, key, t.keys.kv_end, p.thread);
+        }
+    }
+}
+
+ATTUNE_INLINE void copy_values(const attune_args &args, element *to, const tile &t, const place &p, int key)
+{
+    if (key < t.keys.end) {
+        if constexpr (PAGED) {
+            copy_pages<ATTUNE_V, dim_v>(args, to, t, key);
+        } else {
+            swizzled_copy<BLOCK_N, dim_v, split_threads>(to, t.keys.v, t.keys.stride_v, key, t.keys.kv_end, p.thread);
+        }
+    }
+}
+
+ATTUNE_INLINE void copy_tile(const attune_args &args, Ring &ring, int stage, const tile &t, const place &p, int key)
+{
+    copy_keys(args, ring.k[stage], t, p, key);
+    copy_values(args, ring.v[stage], t, p, key);
+    ptx_cp_async_commit_group();
+}
+
+ATTUNE_INLINE pairs_of_warp &find_pairs(Shared &shared, const place &p)
+{
+    return reinterpret_cast<pairs_of_warp *>(&shared + 1)[p.split * WARPS + p.warp];
+}
+
+/* Starts copying the warp's bias and mask of the tile of keys from `key` on, if there is one: what is there of another
+ * all its lanes are done with. */
+ATTUNE_INLINE void copy_pairs_of(const attune_args &args, pairs_of_warp &to, const tile &t, const place &p, int key)
+{
+    if constexpr (STAGES_PAIRS) {
+        if (key < t.keys.end) {
+            const int thread = (int)ptx_mov_tid_x(), lane = thread % 32, warp = thread / 32 % WARPS;
+            copy_pair_tile(to, args, t.at, t.w, t.first_row + warp * WARP_ROWS, key, t.keys.end, lane);
+        }
+    }
+}
+
+/* The same of the tile behind that from `key` on, once that one's are used. */
+ATTUNE_INLINE void copy_next_pairs(const attune_args &args, pairs_of_warp &to, const tile &t, const place &p, int key)
+{
+    if constexpr (STAGES_PAIRS) {
+        __syncwarp();
+        copy_pairs_of(args, to, t, p, key + SPLITS * BLOCK_N);
+        ptx_cp_async_commit_group();
+    }
+}
+
+/* What the loop over the keys finds under way; with OVERLAP keys are a tile ahead of values. */
+ATTUNE_INLINE void fill_ring(const attune_args &args, Ring &ring, const tile &t, const place &p)
+{
+    const int first = t.keys.begin + p.split * BLOCK_N, step = SPLITS * BLOCK_N;
+    if constexpr (OVERLAP) {
+        copy_keys(args, ring.k[0], t, p, first);
+        ptx_cp_async_commit_group();
+        copy_keys(args, ring.k[1], t, p, first + step);
+        copy_values(args, ring.v[0], t, p, first);
+        ptx_cp_async_commit_group();
+    } else {
+#pragma unroll
+        for (int i = 0; i < STAGES - 1; ++i) {
+            copy_tile(args, ring, i, t, p, first + i * step);
+        }
+    }
+}
+
+#endif
