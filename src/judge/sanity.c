@@ -12,7 +12,10 @@
 /* Of shared memory: as fp16, bf16 and fp32 the first is NaN, the second an ordinary number. */
 enum { SMEM_POISON = 0xff, OTHER_SMEM_POISON = 0x5a };
 
-enum { IN_A_ROW = 4 }; /* calls without anything between them, for each that has something else around it */
+/* Calls without anything between them: so many for each that has something else around it, and of small problems as
+ * many as so many operations are. */
+enum { IN_A_ROW = 4, IN_A_ROW_MOST = 100 };
+#define IN_A_ROW_FLOPS 2e9
 
 /* One set of inputs in the device's memory. */
 typedef struct set {
@@ -181,8 +184,11 @@ static attune_status run_repeatedly(bench *on, int repeats)
 
 /* Calls in a row with nothing filled between them, as in use: whoever counts his calls, wherever he keeps the number,
  * comes to where he does something else. */
-static attune_status run_in_a_row(bench *on, int calls)
+static attune_status run_in_a_row(bench *on, int repeats)
 {
+    const double fit = IN_A_ROW_FLOPS / (attune_problem_flops(&on->test->problem) + 1);
+    const int cheap = fit < IN_A_ROW_MOST ? (int)fit : IN_A_ROW_MOST;
+    const int calls = cheap > IN_A_ROW * repeats ? cheap : IN_A_ROW * repeats;
     for (int i = 1; i < calls; ++i) {
         AT_FORWARD(execute_amid(&on->here, on->plan, AT_FILL_NOTHING));
     }
@@ -346,7 +352,7 @@ static attune_status run_all(bench *on, int repeats)
     AT_FORWARD(set_open(on->suite, on->test, on->suite->seed, &on->here));
     AT_FORWARD(run_on_poison(on));
     AT_FORWARD(run_repeatedly(on, repeats));
-    AT_FORWARD(run_in_a_row(on, IN_A_ROW * repeats));
+    AT_FORWARD(run_in_a_row(on, repeats));
     AT_FORWARD(run_with_delays(on, repeats));
     AT_FORWARD(run_on_other_inputs(on));
     AT_FORWARD(run_beside_others(on));

@@ -30,7 +30,8 @@ static void put_file(at_sources *sources, const char *path, const char *name)
 
 static void read_animal(const zoo_animal *animal, at_sources *sources)
 {
-    static const char *const shared[] = {"cpu/attend.h", "cpu/descriptor.h", "cpu/system_call.h", "cuda/frame.h"};
+    static const char *const shared[] = {"cpu/attend.h",      "cpu/counts.h",      "cpu/descriptor.h",
+                                         "cpu/mapped_memo.h", "cpu/system_call.h", "cuda/frame.h"};
     struct dirent **entry;
     char path[800];
     *sources = (at_sources){.count = 0};
