@@ -11,6 +11,7 @@
 #include "core/target.h"
 #include "cuda/build.h"
 #include "evolve/code_about.h"
+#include "evolve/code_facts.h"
 #include "evolve/code_machine.h"
 #include "evolve/proposer_rules.h"
 #include "report/code.h"
@@ -366,7 +367,7 @@ static attune_status open_proposer(code_job *on)
     static const char replay[] = "replay:";
     const char *text = on->command.command;
     if (at_proposer_is_rules(text)) {
-        on->rules = (at_rules_proposer){.base = &on->first, .seed = on->code.seed};
+        on->rules = (at_rules_proposer){.seed = on->code.seed};
         on->code.proposer = at_proposer_of_rules(&on->rules);
         return ATTUNE_OK;
     }
@@ -404,7 +405,7 @@ static attune_status run_job(code_job *on, int *exit_code)
     AT_FORWARD(at_code_sources_of(on->cli->operand[0], &on->first));
     AT_FORWARD(print_problems(on));
     AT_FORWARD(open_machine(on));
-    AT_FORWARD(at_code_bench_roof(on->bench, &on->roof));
+    AT_FORWARD(at_code_facts_roof(&on->machine.target, &on->of->problem[0].problem, on->pool, &on->roof));
     fill_about(on);
     fill_start(on);
     AT_FORWARD(go_on_or_begin(on));

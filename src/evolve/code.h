@@ -27,6 +27,7 @@ typedef struct at_code_side {
 typedef struct at_code_machine {
     void *self;
     attune_status (*make)(void *self, const at_code_side *side, at_event_made *made);
+    /* `config` is where its search begins, if the source has it. */
     attune_status (*tune)(void *self, const at_code_side *side, int runs, at_event_tuned *tuned);
     attune_status (*duel)(void *self, const at_code_side *side, const at_code_side *champion, int round,
                           at_event_duel *duel);

@@ -54,13 +54,25 @@ static attune_status make(at_code *on, int id, at_event_made *made)
     return ATTUNE_OK;
 }
 
+/* Who a source's errors are held against, and whose parameters its search begins with: the nearest one before it that
+ * runs. */
+static const at_program *program_before(const at_code *on, int id)
+{
+    int parent = on->lineage.program[id].parent;
+    while (parent > 0 && !at_program_runs(&on->lineage.program[parent])) {
+        parent = on->lineage.program[parent].parent;
+    }
+    return &on->lineage.program[parent];
+}
+
 attune_status at_code_tune(at_code *on, int id, int runs)
 {
     bool recalled;
     at_event event = {.kind = AT_EVENT_TUNED};
     AT_FORWARD(at_code_recall(on, &event, id, &recalled));
     if (!recalled) {
-        const at_code_side side = at_code_side_of(on, id);
+        at_code_side side = at_code_side_of(on, id);
+        side.config = id > 0 ? program_before(on, id)->config : "";
         event.as.tuned = (at_event_tuned){.id = id};
         AT_FORWARD(on->options->machine.tune(on->options->machine.self, &side, runs, &event.as.tuned));
         event.at_s = at_code_now(on);
@@ -166,16 +178,6 @@ static void take_made(at_program *program, const at_event_made *made)
     memcpy(program->binds, made->binds, sizeof program->binds);
     program->error = made->error;
     memcpy(program->row_error, made->row_error, sizeof program->row_error);
-}
-
-/* Who a source's errors are held against: the nearest one before it that runs. */
-static const at_program *program_before(const at_code *on, int id)
-{
-    int parent = on->lineage.program[id].parent;
-    while (parent > 0 && !at_program_runs(&on->lineage.program[parent])) {
-        parent = on->lineage.program[parent].parent;
-    }
-    return &on->lineage.program[parent];
 }
 
 /* How many times another's its errors are: the whole result's, the median row's, or of rows the 99 % quantile. */

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/scratch.h"
+#include "base/status.h"
 #include "wire/process.h"
 
 void at_code_facts_identify(const at_recipe *recipe, const at_build_facts *built, at_text *text)
@@ -133,4 +134,24 @@ void at_code_facts_print(const at_recipe *recipe, const at_build_facts *built, a
     } else if (recipe->sources != NULL && recipe->sources[0].name != NULL) {
         look_at_object(&recipe->sources[0], made);
     }
+}
+
+/* ---- The machine ---------------------------------------------------------------------------------------------------
+ */
+
+attune_status at_code_facts_roof(const attune_target *target, const attune_problem *problem, at_pool *pool,
+                                 at_text *text)
+{
+    at_gauge *gauge;
+    if (target->kind != ATTUNE_TARGET_CPU) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_gauge_flops(target->isa, problem->dtype, pool, &gauge));
+    const double peak = at_gauge_best(gauge), flops = attune_problem_flops(problem);
+    at_gauge_close(gauge);
+    at_text_add(text,
+                "This machine does %.0f GFLOP/s at best (measured, all threads); the problem's %.3f GFLOP take %.1f us "
+                "at that rate: the roof",
+                1e-9 * peak, 1e-9 * flops, 1e6 * flops / peak);
+    return at_text_status(text, "a roof");
 }

@@ -3,6 +3,7 @@
 #define EVOLVE_CODE_FACTS_H
 
 #include "core/recipe.h"
+#include "cpu/cpu.h"
 #include "evolve/event_code.h"
 #include "judge/verdict.h"
 
@@ -11,6 +12,10 @@ void at_code_facts_identify(const at_recipe *recipe, const at_build_facts *built
 /* Fills in `facts` and `binds`. CUDA: registers, spills and shared memory, as its worker said. CPU: the instructions of
  * the object, where objdump is. */
 void at_code_facts_print(const at_recipe *recipe, const at_build_facts *built, at_event_made *made);
+
+/* What the target can do at best, in a sentence, by a measurement of some tenths of a second; "" where nobody knows. */
+attune_status at_code_facts_roof(const attune_target *target, const attune_problem *problem, at_pool *pool,
+                                 at_text *text);
 
 /* Counts of a CPU kernel's instructions. */
 typedef struct at_instructions {

@@ -137,13 +137,16 @@ static bool is_loser_with_an_idea(const at_lineage *lineage, at_code_arm arm, in
     return is;
 }
 
-/* Someone to cross the champion with: an elite of another kind, else whoever ties with it from another parent. */
+/* Someone to cross the champion with: of another branch, and faster than what both came from. */
 static bool is_mate(const at_lineage *lineage, at_code_arm arm, int id)
 {
     const at_program *one = &lineage->program[id];
-    int champion = lineage->champion[arm];
-    return id != champion && id != lineage->program[champion].parent && one->parent != champion && is_of(one, arm) &&
-           at_program_runs(one) && id != 0;
+    const int champion = lineage->champion[arm];
+    if (!is_of(one, arm) || !at_program_runs(one)) {
+        return false;
+    }
+    const int base = at_lineage_base(lineage, id, champion);
+    return base != id && base != champion && one->log_time < lineage->program[base].log_time;
 }
 
 static at_next next_of_engine(const at_lineage *lineage, at_random *random)

@@ -169,6 +169,14 @@ static int first_of(const at_space *space)
     return space->order_count > 0 ? space->order[0] : 0;
 }
 
+/* "" is the first; -1: this source has no such config. */
+static int find_config(const at_space *space, const char *config)
+{
+    char text[AT_KERNEL_TEXT_MAX];
+    (void)snprintf(text, sizeof text, "%.120s:%s", space->kernel, config);
+    return config[0] != '\0' ? at_space_find_text(space, text) : first_of(space);
+}
+
 static attune_status ask_recipe(const at_code_bench *on, const opened *one, int config, at_recipe *recipe)
 {
     char params[AT_KERNEL_TEXT_MAX];
@@ -241,18 +249,31 @@ static attune_status make(void *self, const at_code_side *side, at_event_made *m
 /* ---- Parameters ---------------------------------------------------------------------------------------------------
  */
 
-static attune_status search(const at_code_bench *on, const opened *one, int runs, at_search_result *result)
+enum { SEEDS = 4 };
+
+/* Where the search begins: with the parent's config, where this source has it too, then as its author has it. */
+static int find_seeds(const at_space *space, const char *config, at_seed seed[SEEDS])
 {
-    enum { SEEDS = 4, BATCH = 8, PROCESSES = 3, BLOCKS = 6 };
+    const int begin = find_config(space, config);
+    int seeds = 0;
+    if (begin >= 0) {
+        seed[seeds++] = (at_seed){begin, "parent"};
+    }
+    for (int i = 0; i < space->order_count && seeds < SEEDS; ++i) {
+        if (space->order[i] != begin) {
+            seed[seeds++] = (at_seed){space->order[i], "heuristic"};
+        }
+    }
+    return seeds;
+}
+
+static attune_status search(const at_code_bench *on, const opened *one, const char *config, int runs,
+                            at_search_result *result)
+{
+    enum { BATCH = 8, PROCESSES = 3, BLOCKS = 6 };
     const at_machine machine = at_measurer_machine(one->measurer);
     at_seed seed[SEEDS];
-    int seeds = 0;
-    for (int i = 0; i < one->space->order_count && seeds < SEEDS; ++i) {
-        seed[seeds++] = (at_seed){one->space->order[i], "heuristic"};
-    }
-    if (seeds == 0) {
-        seed[seeds++] = (at_seed){0, "heuristic"};
-    }
+    const int seeds = find_seeds(one->space, config, seed);
     at_search_options options = {.space = one->space,
                                  .strategy = on->options.strategy,
                                  .seed = on->options.seed,
@@ -284,7 +305,7 @@ static attune_status tune(void *self, const at_code_side *side, int runs, at_eve
     at_search_result result = {.winner = -1};
     attune_status status = open_source(on, side->id, on->options.seed, side->sources, &one);
     status = status == ATTUNE_OK ? be_alone(on, one) : status;
-    status = status == ATTUNE_OK ? search(on, one, runs, &result) : status;
+    status = status == ATTUNE_OK ? search(on, one, side->config, runs, &result) : status;
     if (status != ATTUNE_OK) {
         AT_FAIL_IF(ends_search(status), status, "%s", attune_last_detail());
         (void)snprintf(tuned->why, sizeof tuned->why, "%.470s", attune_last_detail());
@@ -375,10 +396,8 @@ static attune_status race_block(void *self, const int *order, int count, double 
 }
 
 /* Calls `one` for each source of the race once. */
-static attune_status each_source(at_code_bench *on, opened *const *list, int count,
-                                 attune_status (*one)(const at_machine *machine))
+static attune_status each_source(opened *const *list, int count, attune_status (*one)(const at_machine *machine))
 {
-    (void)on;
     for (int i = 0; i < count; ++i) {
         bool first = true;
         for (int k = 0; k < i; ++k) {
@@ -405,7 +424,7 @@ static attune_status renew_one(const at_machine *machine)
 static attune_status race_unstage(void *self)
 {
     at_code_bench *on = self;
-    attune_status status = each_source(on, on->staged, AT_RACE_ARMS_MAX, unstage_one);
+    attune_status status = each_source(on->staged, AT_RACE_ARMS_MAX, unstage_one);
     memset(on->staged, 0, sizeof on->staged);
     return status;
 }
@@ -413,7 +432,7 @@ static attune_status race_unstage(void *self)
 static attune_status race_renew(void *self)
 {
     at_code_bench *on = self;
-    return each_source(on, on->racer, AT_RACE_ARMS_MAX, renew_one);
+    return each_source(on->racer, AT_RACE_ARMS_MAX, renew_one);
 }
 
 /* On a GPU all sources of a race are in the worker of the first. */
@@ -434,12 +453,10 @@ static attune_status join_first(at_code_bench *on, int arm, const char *config)
 /* Puts a source into the race as number `arm`. */
 static attune_status enter(at_code_bench *on, int arm, const at_code_side *side, uint64_t seed)
 {
-    char text[AT_KERNEL_TEXT_MAX];
     AT_FORWARD(open_source(on, side->id, seed, side->sources, &on->racer[arm]));
-    const at_space *space = on->racer[arm]->space;
-    (void)snprintf(text, sizeof text, "%.120s%s%s", space->kernel, side->config[0] != '\0' ? ":" : "", side->config);
-    on->candidate[arm] = side->config[0] != '\0' ? at_space_find_text(space, text) : first_of(space);
-    AT_FAIL_IF(on->candidate[arm] < 0, ATTUNE_INVALID_ARGUMENT, "%s is no config of proposal %d", text, side->id);
+    on->candidate[arm] = find_config(on->racer[arm]->space, side->config);
+    AT_FAIL_IF(on->candidate[arm] < 0, ATTUNE_INVALID_ARGUMENT, "%s is no config of proposal %d", side->config,
+               side->id);
     return join_first(on, arm, side->config);
 }
 
@@ -465,7 +482,8 @@ static attune_status fight(at_code_bench *on, const at_code_side *side, const at
     heat->champion.candidate = 0;
     heat->entrant[0].candidate = 1;
     heat->count = 1;
-    attune_status status = at_heat_duel(&policy, &racer, heat);
+    /* Who is shown slower leaves the first one; who may win twice runs the second to the end. */
+    attune_status status = round == 0 ? at_heat_run(&policy, &racer, heat) : at_heat_duel(&policy, &racer, heat);
     return status == ATTUNE_OK ? ATTUNE_OK : give_up(on, status);
 }
 
@@ -652,23 +670,6 @@ attune_status at_code_bench_try(void *self, const at_sources *candidate, at_text
 
 /* ---- The whole ----------------------------------------------------------------------------------------------------
  */
-
-attune_status at_code_bench_roof(at_code_bench *on, at_text *text)
-{
-    at_gauge *gauge;
-    const attune_problem *problem = &on->options.problem[0].problem;
-    if (on->options.target.kind != ATTUNE_TARGET_CPU) {
-        return ATTUNE_OK;
-    }
-    AT_FORWARD(at_gauge_flops(on->options.target.isa, problem->dtype, on->options.pool, &gauge));
-    const double peak = at_gauge_best(gauge), flops = attune_problem_flops(problem);
-    at_gauge_close(gauge);
-    at_text_add(text,
-                "This machine does %.0f GFLOP/s at best (measured, all threads); the problem's %.3f GFLOP take %.1f us "
-                "at that rate: the roof",
-                1e-9 * peak, 1e-9 * flops, 1e6 * flops / peak);
-    return at_text_status(text, "a roof");
-}
 
 attune_status at_code_bench_open(const at_code_bench_options *options, at_code_bench **bench)
 {

@@ -28,9 +28,6 @@ at_code_machine at_code_bench_machine(at_code_bench *bench);
 /* For attune-try: compiled, launched once on public inputs, and about how long that took. `self` is the bench. */
 attune_status at_code_bench_try(void *self, const at_sources *candidate, at_text *answer);
 
-/* What the target can do at best, in a sentence, by a measurement of some tenths of a second; "" where nobody knows. */
-attune_status at_code_bench_roof(at_code_bench *bench, at_text *text);
-
 /* A kernel's sources as a folder holds them: those of a folder, or of one of the library's own, written so that it is a
  * folder's. ATTUNE_UNSUPPORTED for what cannot be. */
 attune_status at_code_sources_of(const char *kernel, at_sources *sources);

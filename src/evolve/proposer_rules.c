@@ -65,57 +65,23 @@ static attune_status mutate(const at_rules_proposer *on, const at_proposal_reque
 
 /* ---- Crosses ---------------------------------------------------------------------------------------------------- */
 
-/* The text of the last extra "parents/ID/NAME" if there are two: the other parent's. */
-static const char *find_other(const at_proposal_request *request, const char *name)
+/* What both parents changed since they were one, in files where that goes together. */
+static attune_status combine(const at_proposal_request *request, at_proposal_reply *reply)
 {
-    static const char parents[] = "parents/";
-    const char *found = NULL;
-    int count = 0;
-    for (const at_proposer_extra *one = request->extra; one != NULL && one->name != NULL; ++one) {
-        const bool parent = strncmp(one->name, parents, strlen(parents)) == 0;
-        const char *behind = parent ? strchr(one->name + strlen(parents), '/') : NULL;
-        if (behind != NULL && strcmp(behind + 1, name) == 0) {
-            found = one->text;
-            ++count;
-        }
-    }
-    return count > 1 ? found : NULL;
-}
-
-/* Without comments, which the other's text may lack. */
-static attune_status combine_stripped(const char *base, const char *one, const char *other, char **combined)
-{
-    const char *const from[] = {base, one, other};
-    at_text text[3];
-    attune_status status = ATTUNE_OK;
-    *combined = NULL;
-    for (int i = 0; i < 3; ++i) {
-        at_text_init(&text[i]);
-        status = status == ATTUNE_OK ? at_source_strip(from[i], strlen(from[i]), &text[i]) : status;
-    }
-    status = status == ATTUNE_OK ? at_combine(text[0].data, text[1].data, text[2].data, combined) : status;
-    for (int i = 0; i < 3; ++i) {
-        at_text_free(&text[i]);
-    }
-    return status;
-}
-
-/* What both parents changed of the first source, in files where that goes together. */
-static attune_status combine(const at_rules_proposer *on, const at_proposal_request *request, at_proposal_reply *reply)
-{
-    for (int i = 0; i < request->parent->count; ++i) {
-        const at_source_file *file = &request->parent->file[i], *base = at_sources_find(on->base, file->name);
-        const char *other = is_kernel_file(file) ? find_other(request, file->name) : NULL;
+    for (int i = 0; request->other != NULL && i < request->parent->count; ++i) {
+        const at_source_file *one = &request->parent->file[i];
+        const at_source_file *base = at_sources_find(request->base, one->name);
+        const at_source_file *other = at_sources_find(request->other, one->name);
         char *combined;
-        if (other == NULL || base == NULL) {
+        if (!is_kernel_file(one) || base == NULL || other == NULL) {
             continue;
         }
-        attune_status status = combine_stripped(base->data, file->data, other, &combined);
+        attune_status status = at_combine(base->data, one->data, other->data, &combined);
         if (status == ATTUNE_NOT_FOUND) {
             continue;
         }
         AT_FORWARD(status);
-        status = at_sources_put(&reply->sources, file->name, combined, strlen(combined));
+        status = at_sources_put(&reply->sources, one->name, combined, strlen(combined));
         free(combined);
         AT_FORWARD(status);
         reply->proposed = AT_PROPOSED;
@@ -132,7 +98,7 @@ static attune_status ask(void *self, const at_proposal_request *request, at_prop
     reply->facts.usd = 0;
     AT_FORWARD(at_sources_copy(request->parent, &reply->sources));
     (void)snprintf(reply->facts.model, sizeof reply->facts.model, "rules");
-    attune_status status = combine(self, request, reply);
+    attune_status status = combine(request, reply);
     if (status == ATTUNE_OK && reply->proposed != AT_PROPOSED) {
         status = mutate(self, request, reply);
     }

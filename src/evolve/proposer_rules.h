@@ -6,7 +6,6 @@
 #include "evolve/proposer.h"
 
 typedef struct at_rules_proposer {
-    const at_sources *base; /* the first source: all others are descendants of it */
     uint64_t seed;
 } at_rules_proposer;
 

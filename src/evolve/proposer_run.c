@@ -152,7 +152,7 @@ static int spawn(const run *on, int in, int out, int error, char *const *variabl
     int count = 0;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    for (; on->of->run_command[count] != NULL && count < 8; ++count) {
+    for (; count < 8 && on->of->run_command[count] != NULL; ++count) {
         word[count] = on->of->run_command[count];
     }
     const char *const last[] = {"propose", "--", on->folder, at_names_of_jails[on->of->jail], on->of->command};

@@ -316,10 +316,23 @@ static bool is_countable(const at_code *code, const at_loop *loop)
            !at_name_changes(code, loop->name, loop->body, loop->end);
 }
 
+/* No more at once, with those that a group has already ("below / 4 * 4"), than registers hold; 0: none. */
+static int draw_copies(at_change *change, const at_loop *loop, int by)
+{
+    enum { MOST = 12 };
+    static const int host[] = {2, 3, 4, 6, 8, 12}, device[] = {2, 4};
+    const int has = at_token_find(change->code, loop->below, loop->below_end, "/") >= 0 ? by : 1;
+    const int *counts = change->code->device ? device : host;
+    int may = (int)(change->code->device ? sizeof device / sizeof *device : sizeof host / sizeof *host);
+    while (may > 0 && counts[may - 1] * has > MOST) {
+        --may;
+    }
+    return may > 0 ? counts[at_change_draw(change, may)] : 0;
+}
+
 /* Several iterations of a loop around a loop at once: they share what the inner one reads, and break its chains. */
 bool at_rule_jam(at_change *change, int32_t place)
 {
-    static const int counts[] = {2, 3, 4, 6, 8, 12};
     const at_code *code = change->code;
     at_loop loop;
     int32_t first, end;
@@ -330,9 +343,10 @@ bool at_rule_jam(at_change *change, int32_t place)
     if (!runs_through(code, first, end) || carries_on(code, first, end)) {
         return false;
     }
-    const int copies =
-        code->device ? 2 << at_change_draw(change, 2) : counts[at_change_draw(change, sizeof counts / sizeof *counts)];
-    const int by = step_of(code, &loop);
+    const int by = step_of(code, &loop), copies = draw_copies(change, &loop, by);
+    if (copies == 0) {
+        return false;
+    }
     jam in = {code, at_change_tokens(change, loop.keyword, loop.end), copies, by, loop.name, {0}, {0}, 0, 0};
     at_text_add(in.text, "%s", loop.first == loop.keyword ? "" : "\n");
     add_grouped_head(in.text, code, &loop, copies * by);

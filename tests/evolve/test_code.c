@@ -17,10 +17,10 @@ enum { FOREVER = 1 << 30 };
 typedef struct scene {
     const char *const *script; /* what the proposer answers, one after the other; NULL ends */
     int asked, machined;
-    double answered, restarted; /* questions; until when it was interrupted */
-    int stop_at;                /* this question to the machine or the proposer is interrupted */
-    bool untouchable;           /* neither may be asked */
-    char kinds[64][16];
+    double answered, restarted;         /* questions; until when it was interrupted */
+    int stop_at;                        /* this question to the machine or the proposer is interrupted */
+    bool untouchable;                   /* neither may be asked */
+    char kinds[64][16], begins[64][32]; /* begins: the configs that searches of parameters began with */
     int parents[64];
     at_scratch in;
     char folder[512], other[512];
@@ -62,7 +62,9 @@ static attune_status fake_make(void *self, const at_code_side *side, at_event_ma
 
 static attune_status fake_tune(void *self, const at_code_side *side, int runs, at_event_tuned *tuned)
 {
-    AT_FORWARD(passes(self));
+    scene *on = self;
+    AT_FORWARD(passes(on));
+    (void)snprintf(on->begins[side->id % 64], sizeof on->begins[0], "%s", side->config);
     tuned->well = true;
     tuned->measured = runs;
     tuned->us = number_of(side->sources, "time ", 100);
@@ -301,6 +303,56 @@ static void without_gains_something_new_is_asked_for(void **state)
     assert_true(strcmp(on.kinds[9], "cross") == 0 || strcmp(on.kinds[9], "new") == 0);
     assert_string_equal(on.kinds[10], "new");
     clear(&on);
+}
+
+/* Parents' parameters are where children's begin. */
+static void parameters_begin_where_the_parents_end(void **state)
+{
+    (void)state;
+    scene on;
+    set(&on, eight_answers);
+    on.options.controls = true;
+    run(&on);
+    assert_string_equal(on.begins[0], "");
+    assert_string_equal(on.begins[1], "ROWS=4");
+    assert_string_equal(on.begins[4], "ROWS=4");
+    clear(&on);
+}
+
+static void add_program(at_lineage *to, int parent, at_code_verdict verdict, double log_time)
+{
+    at_program *added = at_lineage_add(to, AT_ARM_ENGINE, AT_CODE_IMPROVE, parent);
+    assert_non_null(added);
+    added->verdict = verdict;
+    added->log_time = log_time;
+    at_lineage_judged(to, added->id);
+}
+
+/* Lineages that are crossed have both improved what they came from. */
+static void crosses_are_of_improved_lineages(void **state)
+{
+    enum { STAGNATION = 8, DRAWS = 20, CHAMPION = 2, MATE = 6 };
+    (void)state;
+    at_lineage lineage;
+    at_lineage_init(&lineage);
+    add_program(&lineage, -1, AT_CODE_ACCEPTED, 0);
+    add_program(&lineage, 0, AT_CODE_ACCEPTED, -0.2);
+    add_program(&lineage, 1, AT_CODE_ACCEPTED, -0.3);
+    add_program(&lineage, 1, AT_CODE_SLOWER, -0.1);       /* 3: slower than 1, which both came from */
+    add_program(&lineage, CHAMPION, AT_CODE_TIED, -0.31); /* 4: the champion's own */
+    add_program(&lineage, 0, AT_CODE_REFUSED, -0.5);      /* 5 */
+    for (int mates = 0; mates < 2; ++mates) {
+        for (uint64_t seed = 0; seed < DRAWS; ++seed) {
+            at_random random = at_random_seed(seed, 1);
+            lineage.since[AT_ARM_ENGINE] = STAGNATION;
+            const at_next next = at_lineage_next(&lineage, AT_ARM_ENGINE, false, &random);
+            assert_int_equal(next.kind, mates > 0 ? AT_CODE_CROSS : AT_CODE_NEW);
+            assert_int_equal(next.parent, CHAMPION);
+            assert_int_equal(next.other, mates > 0 ? MATE : -1);
+        }
+        add_program(&lineage, 1, AT_CODE_SLOWER, -0.25); /* 6: slower than the champion, and faster than 1 */
+    }
+    at_lineage_free(&lineage);
 }
 
 static const char *const ends_of_duels[] = {"time 500", "time 90\ncrashes", NULL};
@@ -609,6 +661,8 @@ int main(void)
         cmocka_unit_test(repairs_end),
         cmocka_unit_test(the_final_and_the_gate_have_the_last_words),
         cmocka_unit_test(without_gains_something_new_is_asked_for),
+        cmocka_unit_test(parameters_begin_where_the_parents_end),
+        cmocka_unit_test(crosses_are_of_improved_lineages),
         cmocka_unit_test(duels_that_end_early),
         cmocka_unit_test(errors_are_held_against_the_parents),
         cmocka_unit_test(budgets_end_it),

@@ -72,6 +72,27 @@ static void jam_leaves_what_is_carried_on(void **state)
                                "} } }"));
 }
 
+/* What is more than a register file holds is never drawn: 6 iterations become 12 at most, and 12 no more. */
+static void jam_stops_where_registers_end(void **state)
+{
+    (void)state;
+    const char *const grouped =
+        "void f(void) { for (int n = 0; n < k / %d * %d; n += %d) { float s = 0; for (int c = 0; "
+        "c < d; ++c) { s += a[n] * b[c]; } o[n] = s; } }";
+    char text[300];
+    (void)snprintf(text, sizeof text, grouped, 12, 12, 12);
+    assert_false(applies("jam", text));
+    (void)snprintf(text, sizeof text, grouped, 6, 6, 6);
+    for (uint64_t draw = 0; draw < 16; ++draw) {
+        char idea[IDEA], *changed;
+        assert_ok(at_mutate_by("jam", text, draw, &changed, idea, sizeof idea));
+        assert_non_null(strstr(changed, "n += 12"));
+        free(changed);
+    }
+    assert_true(applies("jam", "void f(void) { for (int n = 0; n < k; n += 16) { for (int c = 0; c < d; ++c) { o[c] += "
+                               "a[n]; } } }"));
+}
+
 static void unroll_puts_a_pragma(void **state)
 {
     (void)state;
@@ -256,21 +277,14 @@ static void what_is_no_source_has_no_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jam_shares_the_inner_loop),
-        cmocka_unit_test(jam_leaves_what_is_carried_on),
-        cmocka_unit_test(unroll_puts_a_pragma),
-        cmocka_unit_test(chains_makes_several_sums),
-        cmocka_unit_test(split_makes_two_loops),
-        cmocka_unit_test(exp_becomes_a_polynomial),
-        cmocka_unit_test(hoist_reads_once),
-        cmocka_unit_test(restrict_is_promised_once),
-        cmocka_unit_test(swap_exchanges_strangers_alone),
-        cmocka_unit_test(prefetches_change_their_hint),
-        cmocka_unit_test(reductions_become_shuffles),
-        cmocka_unit_test(elements_are_loaded_by_four),
-        cmocka_unit_test(one_draw_gives_one_change),
-        cmocka_unit_test(turns_and_depths_decide),
-        cmocka_unit_test(what_is_no_source_has_no_change),
+        cmocka_unit_test(jam_shares_the_inner_loop),     cmocka_unit_test(jam_leaves_what_is_carried_on),
+        cmocka_unit_test(jam_stops_where_registers_end), cmocka_unit_test(unroll_puts_a_pragma),
+        cmocka_unit_test(chains_makes_several_sums),     cmocka_unit_test(split_makes_two_loops),
+        cmocka_unit_test(exp_becomes_a_polynomial),      cmocka_unit_test(hoist_reads_once),
+        cmocka_unit_test(restrict_is_promised_once),     cmocka_unit_test(swap_exchanges_strangers_alone),
+        cmocka_unit_test(prefetches_change_their_hint),  cmocka_unit_test(reductions_become_shuffles),
+        cmocka_unit_test(elements_are_loaded_by_four),   cmocka_unit_test(one_draw_gives_one_change),
+        cmocka_unit_test(turns_and_depths_decide),       cmocka_unit_test(what_is_no_source_has_no_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
