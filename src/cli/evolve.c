@@ -13,8 +13,7 @@ enum { REFRESH_RUNS = 8, BUDGET_S = 60 };
 
 static const at_option options[] = {
     {"--budget", "BUDGET", NULL,
-     "of each problem's search: 10m, 90s, 1h or 200runs; default 60s, of --refresh 8runs; of "
-     "--proposer: time for each arm"},
+     "a search's: 10m, 90s, 1h or 200runs; default 60s, of --refresh 8runs; with --proposer each arm's"},
     {"--strategy", "NAME", "surrogate generations random", "how candidates are chosen; default surrogate"},
     {"--fitness", "WHAT", "time composite", "what the strategy goes by; the race goes by time. Default time"},
     {"--exhaustive", NULL, NULL, "every candidate instead of a strategy's, all as carefully: ground truth"},
