@@ -8,8 +8,8 @@ top=$here/../../..
 export ATTUNE_LIBRARY=$dir/libattune.so.0.2 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$top/python:$top/tests/python
 export XLA_PYTHON_CLIENT_PREALLOCATE=false HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 python=${ATTUNE_PYTHON:-python3}
-"$python" -m pytest -q -p no:cacheprovider --tb=short -W ignore "$here" "$here/../test_jax.py" \
-    "$here/../test_sdpa_cases.py" 2>&1 | tail -n "${LINES_SHOWN:-150}" || failed=1
+"$python" -m pytest -q -p no:cacheprovider --tb=short --show-capture=no -W ignore "$here" "$here/../test_jax.py" \
+    "$here/../test_sdpa_cases.py" "$here/../test_fast.py" 2>&1 | tail -n "${LINES_SHOWN:-150}" || failed=1
 for problem in b1,h8,s512,d64,fp16 b1,h32,hkv8,sq1,skv4096,d128,bf16; do
     timeout 60 "$python" "$top/bench/python_calls.py" --cuda --seconds 3 "$problem" || failed=1
 done
