@@ -15,6 +15,7 @@ import sys
 import warnings
 
 from attune import library
+from attune.roles import ARRAYS, FORWARD, INNER, SIZES, roles_of, wanted_shape
 
 INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE_ERROR, WRONG_RESULT = 1, 3, 5, 10, 13
 NONDETERMINISTIC, BATCH_VARIANT, TAINTS = 1 << 1, 1 << 2, 1 << 3
@@ -54,12 +55,15 @@ class Question:
     def __init__(self, problem, device):
         self.torch = import_torch()
         self.device = self.torch.device("cpu" if device < 0 else f"cuda:{device}")
-        self.dtype = {FP32: self.torch.float32, FP16: self.torch.float16, BF16: self.torch.bfloat16}[problem.dtype]
+        self.dtypes = (self.torch.float32, self.torch.float16, self.torch.bfloat16)
+        self.dtype = self.dtypes[problem.dtype]
         self.size = (problem.batch, problem.heads_q, problem.heads_kv, problem.seqlen_q, problem.seqlen_kv)
         self.head_dim_qk, self.head_dim_v = problem.head_dim_qk, problem.head_dim_v
         self.causal, self.offset = problem.causal, problem.offset_kind
         self.scale = problem.scale or None
-        refuse_features(problem)
+        self.problem = library.Problem.from_buffer_copy(problem)
+        refuse_unanswerable(problem)
+        self.roles = roles_of(problem)[0]
 
     def key(self):
         return (str(self.device), self.dtype, self.size, self.head_dim_qk, self.head_dim_v, self.causal, self.offset,
@@ -74,15 +78,56 @@ class Question:
         return [torch.randn((batch, *shape), generator=random, device=self.device, dtype=self.dtype)
                 for shape in shapes]
 
+    def dtype_of(self, role):
+        if role in ("Q", "K", "V", "O", "BIAS"):
+            own = self.problem.role_dtype[library.ROLES.index(role)]
+            return self.dtypes[own - 1] if own else self.dtype
+        return {"MASK": self.torch.bool, "SLOPES": self.torch.float32, "SINK": self.torch.float32}.get(
+            role, self.torch.int32)
 
-def refuse_features(problem):
-    for field in ("softcap", "bias", "mask", "alibi", "sink", "seqused_kv", "varlen", "strict"):
-        if getattr(problem, field):
-            raise Refused(UNSUPPORTED, f"{field}: this arm has no place for it")
-    if any(problem.role_dtype):
-        raise Refused(UNSUPPORTED, "role_dtype: one dtype for all of Q, K, V and O only")
-    if problem.window_left >= 0 or problem.window_right > 0:
-        raise Refused(UNSUPPORTED, f"window {problem.window_left}:{problem.window_right}: causal masks only")
+    def sizes(self, call=None):
+        """{size: value} of a call; without one, of the largest."""
+        problem = self.problem
+        if call is not None:
+            sizes = {name: getattr(call, name) for name in SIZES}
+        else:
+            width = -(-problem.seqlen_kv // problem.page_size) if problem.page_size else 0
+            sizes = {name: getattr(problem, name) for name in SIZES if hasattr(problem, name)}
+            sizes.update(total_q=problem.batch * problem.seqlen_q, total_kv=problem.batch * problem.seqlen_kv,
+                         page_count=problem.batch * width, page_table_width=width)
+        sizes.update({"batch+1": sizes["batch"] + 1, "page_size": problem.page_size,
+                      "head_dim_qk": self.head_dim_qk, "head_dim_v": self.head_dim_v})
+        return sizes
+
+    def example(self):
+        """{parameter: tensor} of the largest call: normal numbers, whole lengths, everything seen."""
+        sizes = self.sizes()
+        return {PARAMETERS[name]: self.example_of(role, wanted_shape(self.problem, role, sizes))
+                for name, role in self.roles.items() if name in PARAMETERS}
+
+    def example_of(self, role, shape):
+        torch, on = self.torch, {"device": self.device, "dtype": self.dtype_of(role.name)}
+        if role.name in ("CU_Q", "CU_KV"):
+            return torch.arange(shape[0], **on) * (self.size[3] if role.name == "CU_Q" else self.size[4])
+        if role.name in ("PAGE_TABLE_K", "PAGE_TABLE_V"):
+            return torch.arange(math.prod(shape), **on).reshape(shape)
+        if role.name == "DRAFT_MASK":
+            return torch.full(shape, -1, **on)
+        if role.name == "USED_KV":
+            return torch.full(shape, self.size[4], **on)
+        return torch.ones(shape, **on) if role.name == "MASK" else torch.randn(shape, **on)
+
+
+# What arrays are called as parameters of a function.
+PARAMETERS = {"Q": "q", "K": "k", "V": "v", "BIAS": "bias", "MASK": "mask", "SLOPES": "alibi", "SINK": "sink",
+              "USED_KV": "seqused", "CU_Q": "cu_q", "CU_KV": "cu_kv", "PAGE_TABLE_K": "page_table",
+              "PAGE_TABLE_V": "page_table_v", "DRAFT_MASK": "draft"}
+
+
+def refuse_unanswerable(problem):
+    """What no arm of PyTorch's has: other operations, masks by a number, rows that see nothing."""
+    if problem.op != FORWARD:
+        raise Refused(UNSUPPORTED, "an operation other than fwd")
     if problem.causal and problem.offset_kind not in (BOTTOM_RIGHT, TOP_LEFT):
         raise Refused(UNSUPPORTED, f"offset {problem.offset}: masks are top-left or bottom-right")
     if problem.causal and problem.offset_kind == BOTTOM_RIGHT and problem.seqlen_q > problem.seqlen_kv:
@@ -91,6 +136,22 @@ def refuse_features(problem):
     for field in ("seqlen_q", "seqlen_kv"):
         if getattr(problem, field) == 0:
             raise Refused(UNSUPPORTED, f"{field} 0: there is nothing to compute")
+
+
+def has_window(problem):
+    return problem.window_left >= 0 or problem.window_right > 0
+
+
+def refuse_features(problem):
+    """What scaled_dot_product_attention has no place for."""
+    for field in ("softcap", "bias", "mask", "alibi", "sink", "seqused_kv", "varlen", "strict", "page_size",
+                  "draft_mask"):
+        if getattr(problem, field):
+            raise Refused(UNSUPPORTED, f"{field}: this arm has no place for it")
+    if any(problem.role_dtype):
+        raise Refused(UNSUPPORTED, "role_dtype: one dtype for all of Q, K, V and O only")
+    if has_window(problem):
+        raise Refused(UNSUPPORTED, f"window {problem.window_left}:{problem.window_right}: causal masks only")
 
 
 # ---- What computes it ----------------------------------------------------------------------------------------------
@@ -134,6 +195,7 @@ def torch_arm(name, question):
         raise Refused(UNSUPPORTED, f"there is no back end {back_end}: flash, cudnn, efficient, math, default, cpu")
     if (back_end == "cpu") != on_cpu:
         raise Refused(UNSUPPORTED, f"{name} runs on {'CUDA devices' if on_cpu else 'the CPU'} only")
+    refuse_features(question.problem)
     return sdpa(question, back_end if back_end in BACK_ENDS else None), validate(question)
 
 
@@ -151,20 +213,42 @@ def load_function(path, name):
         raise Refused(UNSUPPORTED, f"{os.path.basename(path)}: {type(error).__name__}: {error}")
 
 
+def options_for(question, function, name):
+    """The options that a function is called with; one that has no parameter for what the problem has is refused."""
+    problem, parameters = question.problem, inspect.signature(function).parameters
+    options = {"causal": question.causal, "scale": question.scale}
+    terms = {"softcap": problem.softcap or None, "strict": True if problem.strict else None,
+             "window": (problem.window_left, problem.window_right) if has_window(problem) else None}
+    options.update({term: value for term, value in terms.items() if value is not None})
+    needed = [*(PARAMETERS[role] for role in question.roles if role in PARAMETERS), *options]
+    for parameter in needed:
+        if parameter not in parameters:
+            raise Refused(UNSUPPORTED, f"{parameter}: {name} has no parameter `{parameter}`")
+    if "offset" in parameters:
+        options["offset"] = "tl" if question.offset == TOP_LEFT else "br"
+    elif question.causal and question.offset == TOP_LEFT and (question.size[3] != question.size[4] or
+                                                              problem.seqused_kv or problem.varlen):
+        raise Refused(UNSUPPORTED, f"offset=tl: {name} has no parameter `offset`, and causal alone is bottom-right")
+    for size in ("seqlen_q", "seqlen_kv"):
+        if size in parameters:
+            options[size] = getattr(problem, size)
+    return options
+
+
 def python_arm(name, question):
     """py:FILE:FUNCTION. The function is called as function(q, k, v, causal=..., scale=...) with tensors [batch, heads,
-    seqlen, dim] and returns O likewise. `causal` is bottom-right; a function with a parameter `offset` is also handed
-    "tl" or "br", and others are not asked for top-left masks of unequal lengths."""
+    seqlen, dim] and returns O likewise; what else the problem has comes by its name (PARAMETERS, options_for; shapes as
+    in args.h). `causal` is bottom-right; a function with a parameter `offset` is also handed "tl" or "br", and others
+    are not asked for top-left masks of unequal lengths. One with an attribute `prepare` is not called itself:
+    prepare(...), outside of what is captured, returns what is called without arguments."""
     path, _, wanted = name.partition(":")[2].rpartition(":")
     if not path or not wanted:
         raise Refused(UNSUPPORTED, "py:FILE:FUNCTION is needed")
     function, digest = load_function(path, wanted)
-    options = {"causal": question.causal, "scale": question.scale}
-    if "offset" in inspect.signature(function).parameters:
-        options["offset"] = "tl" if question.offset == TOP_LEFT else "br"
-    elif question.causal and question.offset == TOP_LEFT and question.size[3] != question.size[4]:
-        raise Refused(UNSUPPORTED, f"offset=tl: {wanted} has no parameter `offset`, and causal alone is bottom-right")
-    return functools.partial(function, **options), f"{os.path.basename(path)} sha256:{digest}"
+    prepare = getattr(function, "prepare", None)
+    compute = functools.partial(prepare or function, **options_for(question, prepare or function, wanted))
+    compute.prepares = prepare is not None
+    return compute, f"{os.path.basename(path)} sha256:{digest}"
 
 
 # ---- Whether PyTorch's back ends can be trusted ----------------------------------------------------------------------
@@ -243,17 +327,17 @@ class Memory:
                                          "version": 3}
 
 
-def wrap(question, tensor, shape):
-    torch = question.torch
-    strides = (*tensor.stride[:3], 1)
+def wrap(question, tensor, shape, strides=None, dtype=None):
+    """A view of a caller's array; without strides [batch, heads, rows, dim], of the problem's dtype without one."""
+    torch, dtype = question.torch, dtype or question.dtype
+    strides = strides or (*tensor.stride[:3], 1)
     strides = tuple(stride if extent > 1 else math.prod(shape[i + 1:])
                     for i, (stride, extent) in enumerate(zip(strides, shape)))
     count = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
-    width = torch.finfo(question.dtype).bits // 8
     if question.device.type == "cpu":
-        flat = torch.frombuffer((c.c_char * (count * width)).from_address(tensor.data), dtype=question.dtype)
+        flat = torch.frombuffer((c.c_char * (count * dtype.itemsize)).from_address(tensor.data), dtype=dtype)
     else:
-        flat = torch.as_tensor(Memory(tensor.data, count, width), device=question.device).view(question.dtype)
+        flat = torch.as_tensor(Memory(tensor.data, count, dtype.itemsize), device=question.device).view(dtype)
     return flat.as_strided(shape, strides)
 
 
@@ -278,7 +362,7 @@ class Arm:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
-                self.check(self.compute(*self.question.draw(self.question.size[0], self.question.size[2])))
+                self.check(self.prepare(self.question.example())(), self.question.sizes())
                 if self.question.device.type == "cuda":
                     self.torch.cuda.synchronize(self.question.device)
             except self.torch.OutOfMemoryError as error:
@@ -289,28 +373,33 @@ class Arm:
                 why = [str(one.message).partition(" (Triggered")[0] for one in said]
                 raise Refused(UNSUPPORTED, "; ".join([f"{type(error).__name__}: {error}", *why]))
 
-    def check(self, output):
-        batch, heads, _, rows, _ = self.question.size
-        shape = (batch, heads, rows, self.question.head_dim_v)
-        if tuple(output.shape) != shape or output.dtype != self.question.dtype or output.stride(-1) != 1:
-            raise Refused(UNSUPPORTED, f"its output is {output.dtype} {tuple(output.shape)} with strides "
-                                       f"{output.stride()}: {self.question.dtype} {shape} with contiguous rows is "
-                                       "needed")
+    def prepare(self, inputs):
+        """What computes O of {parameter: tensor}, when it is called."""
+        return self.compute(**inputs) if getattr(self.compute, "prepares", False) else \
+            functools.partial(self.compute, **inputs)
 
-    def view(self, call, role, shape):
-        tensor = call.tensor[library.ROLES.index(role)]
-        key = (tensor.data, *tensor.stride[:3], shape)
+    def check(self, output, sizes):
+        question = self.question
+        shape, dtype = wanted_shape(question.problem, question.roles["O"], sizes), question.dtype_of("O")
+        if tuple(output.shape) != shape or output.dtype != dtype or output.stride(-1) != 1:
+            raise Refused(UNSUPPORTED, f"its output is {output.dtype} {tuple(output.shape)} with strides "
+                                       f"{output.stride()}: {dtype} {shape} with contiguous rows is needed")
+
+    def view(self, call, name, sizes):
+        role, tensor = self.question.roles[name], call.tensor[library.ROLES.index(name)]
+        shape = wanted_shape(self.question.problem, role, sizes)
+        key = (name, tensor.data, *tensor.stride[:3], shape)
         if key not in self.views:
             if len(self.views) > 512:
                 self.views.clear()
-            self.views[key] = wrap(self.question, tensor, shape)
+            strides = tuple(1 if place == INNER or name in ARRAYS else tensor.stride[place] for place in role.places)
+            self.views[key] = wrap(self.question, tensor, shape, strides, self.question.dtype_of(name))
         return self.views[key]
 
     def inputs(self, call):
-        q = (call.batch, call.heads_q, call.seqlen_q, self.question.head_dim_qk)
-        k = (call.batch, call.heads_kv, call.seqlen_kv, self.question.head_dim_qk)
-        v = (*k[:3], self.question.head_dim_v)
-        return self.view(call, "Q", q), self.view(call, "K", k), self.view(call, "V", v)
+        """{parameter: tensor} of a call."""
+        sizes = self.question.sizes(call)
+        return {PARAMETERS[name]: self.view(call, name, sizes) for name in self.question.roles if name in PARAMETERS}
 
     def stream(self, call):
         if self.question.device.type == "cpu":
@@ -320,42 +409,43 @@ class Arm:
         return self.torch.cuda.stream(self.torch.cuda.ExternalStream(call.stream, device=self.question.device))
 
     def run(self, call):
-        shape = (call.batch, call.heads_q, call.seqlen_q, self.question.head_dim_v)
         with self.torch.no_grad(), self.stream(call):
-            self.view(call, "O", shape).copy_(self.compute(*self.inputs(call)))
+            self.view(call, "O", self.question.sizes(call)).copy_(self.prepare(self.inputs(call))())
 
     def run_own(self, call, output):
         with self.torch.no_grad():
-            self.last = self.compute(*self.inputs(call))
-        report(self.last, output)
+            self.last = self.prepare(self.inputs(call))()
+        self.report(self.last, output)
 
     def capture(self, calls, outputs):
         """A graph of all calls, as PyTorch captures it; it lives until it is released."""
-        torch, inputs = self.torch, [self.inputs(call) for call in calls]
+        torch = self.torch
         with torch.no_grad(), torch.cuda.device(self.question.device):
             aside = torch.cuda.Stream()
             with torch.cuda.stream(aside):
-                self.compute(*inputs[0])  # what is built for these strides is built before
+                prepared = [self.prepare(self.inputs(call)) for call in calls]
+                prepared[0]()  # what is built for these strides is built before
             torch.cuda.synchronize()
             try:
                 graph = torch.cuda.CUDAGraph(keep_graph=True)
             except TypeError:
                 raise Refused(UNSUPPORTED, f"{version_of(torch)} does not give its graphs away: 2.8 or later is needed")
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                results = [self.compute(*one) for one in inputs]
-        for result, output in zip(results, outputs):
-            self.check(result)
-            report(result, output)
+                results = [one() for one in prepared]
+        for call, result, output in zip(calls, results, outputs):
+            self.check(result, self.question.sizes(call))
+            self.report(result, output)
         handle = graph.raw_cuda_graph()
-        self.graphs[handle] = (graph, results)
+        self.graphs[handle] = (graph, results, prepared)
         return handle
 
     def release(self, handle):
         self.graphs.pop(handle, None)
 
-
-def report(result, output):
-    output.data = result.data_ptr()
-    output.dtype = library.DTYPES[str(result.dtype)]
-    for i in range(3):
-        output.stride[i] = result.stride(i)
+    def report(self, result, output):
+        """Where the result lies."""
+        output.data = result.data_ptr()
+        output.dtype = library.DTYPES[str(result.dtype)]
+        for place, stride in zip(self.question.roles["O"].places, result.stride()):
+            if place != INNER:
+                output.stride[place] = stride

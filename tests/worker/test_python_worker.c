@@ -119,6 +119,24 @@ static void any_callable(void **state)
     comes("py:plain", "b1,h2,s40,d32,fp32", ATTUNE_UNSUPPORTED, "py:FILE:FUNCTION");
 }
 
+/* What a problem has comes by its name. */
+static void callables_for_serving(void **state)
+{
+    (void)state;
+    is_right(FILE_ARM("serving"), "b3,h4,hkv2,sq2,skv50,d32,fp32,causal,seqused,page=16");
+    is_right(FILE_ARM("serving"), "b2,h4,hkv1,sq1,skv40,d32,dv24,fp16,seqused,page=8,vtable,softcap=5,window=9:0");
+    is_right(FILE_ARM("packed"), "b3,h2,sq9,skv17,d16,fp32,causal,varlen,alibi");
+    is_right(FILE_ARM("planned"), "b2,h2,sq1,skv40,d16,bf16,seqused,page=4");
+    comes(FILE_ARM("serving"), "b1,h2,sq2,skv40,d16,fp32,seqused,page=4,draft", ATTUNE_UNSUPPORTED,
+          "draft: serving has no parameter `draft`");
+    comes(FILE_ARM("plain"), "b1,h2,sq2,skv40,d16,fp32,page=4", ATTUNE_UNSUPPORTED,
+          "page_table: plain has no parameter `page_table`");
+    comes(FILE_ARM("plain"), "b1,h2,s40,d16,fp32,softcap=3", ATTUNE_UNSUPPORTED, "softcap: plain has no parameter");
+    comes("torch:cpu", "b1,h2,sq2,skv40,d16,fp32,page=4", ATTUNE_UNSUPPORTED, "page_size: this arm has no place");
+    comes(FILE_ARM("plain"), "append:b1,h2,sq2,skv40,d16,fp32,slots", ATTUNE_UNSUPPORTED,
+          "an operation other than fwd");
+}
+
 /* Versions, and that two back ends agree with fp64 and each other; a file's digest. */
 static void accounts(void **state)
 {
@@ -143,11 +161,9 @@ static void accounts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_run_there_too),
-        cmocka_unit_test(pytorch_on_a_cpu),
-        cmocka_unit_test(refusals_name_the_field),
-        cmocka_unit_test(any_callable),
-        cmocka_unit_test(accounts),
+        cmocka_unit_test(kernels_run_there_too),   cmocka_unit_test(pytorch_on_a_cpu),
+        cmocka_unit_test(refusals_name_the_field), cmocka_unit_test(any_callable),
+        cmocka_unit_test(callables_for_serving),   cmocka_unit_test(accounts),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
