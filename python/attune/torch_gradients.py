@@ -129,12 +129,14 @@ class Attention(torch.autograd.Function):
     that costs the least."""
 
     @staticmethod
-    def forward(ctx, q, k, v, mask, window, scale, arguments):
-        o, lse = torch.ops.attune.sdpa_lse(q, k, v, mask, *arguments)
-        ctx.save_for_backward(q, k, v, o, lse, mask)
-        ctx.window, ctx.scale = window, scale
-        ctx.mark_non_differentiable(lse)
-        return o, lse
+    def forward(q, k, v, mask, window, scale, arguments):
+        return torch.ops.attune.sdpa_lse(q, k, v, mask, *arguments)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):  # apart from forward, as torch.func wants it
+        q, k, v, mask, ctx.window, ctx.scale, _ = inputs
+        ctx.save_for_backward(q, k, v, *output, mask)
+        ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     def backward(ctx, grad, _):
@@ -161,12 +163,14 @@ class Packed(torch.autograd.Function):
     """attune.torch.varlen with a gradient."""
 
     @staticmethod
-    def forward(ctx, q, k, v, cu_q, cu_k, longest, window, scale, arguments):
-        o, lse = torch.ops.attune.varlen_lse(q, k, v, cu_q, cu_k, *longest, *arguments)
-        ctx.save_for_backward(q, k, v, o, lse, cu_q, cu_k)
-        ctx.longest, ctx.window, ctx.scale = longest, window, scale
-        ctx.mark_non_differentiable(lse)
-        return o, lse
+    def forward(q, k, v, cu_q, cu_k, longest, window, scale, arguments):
+        return torch.ops.attune.varlen_lse(q, k, v, cu_q, cu_k, *longest, *arguments)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        q, k, v, cu_q, cu_k, ctx.longest, ctx.window, ctx.scale, _ = inputs
+        ctx.save_for_backward(q, k, v, *output, cu_q, cu_k)
+        ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     def backward(ctx, grad, _):

@@ -151,6 +151,13 @@ def test_gradients_that_are_refused():
         assert not at.sdpa(wants, k, v, softcap=2.0).requires_grad
 
 
+def test_gradients_by_torch_func():
+    q, k, v = draw(*[(1, 2, 8, 16)] * 3)
+    wanted = gradients(lambda *t: at.sdpa(*t).sum(), (q, k, v), torch.tensor(1.0))[1:]
+    for have, want in zip(torch.func.grad(lambda *t: at.sdpa(*t).sum(), (0, 1, 2))(q, k, v), wanted):
+        assert torch.allclose(have, want, atol=1e-6)
+
+
 def test_compile_without_a_graph_break():
     def function(q, k, v):
         return at.sdpa(q * 1, k, v, is_causal=True) + 1
