@@ -377,6 +377,15 @@ static int32_t find_declaration(const at_code *code, int32_t name, int32_t befor
     return -1;
 }
 
+/* Where the type before a declared name begins: words. */
+static int32_t type_of(const at_code *code, int32_t declared)
+{
+    while (declared > 0 && at_token_is_word(code, declared - 1)) {
+        --declared;
+    }
+    return declared;
+}
+
 /* A body of one statement NAME += expression; the place of NAME, else -1. */
 static int32_t find_sum(const at_code *code, const at_loop *loop, int32_t *end)
 {
@@ -410,8 +419,8 @@ bool at_rule_chains(at_change *change, int32_t place)
     in.number[0] = at_largest_copy(code, sum);
     at_text *before = at_change_tokens(change, loop.first, loop.first);
     for (int copy = 1; copy < copies; ++copy) {
-        at_text_add(before, "%s(%.*s) %.*s_%d = {0};\n", code->device ? "decltype" : "__typeof__", length, name, length,
-                    name, in.number[0] + copy);
+        at_text_add_tokens(before, code, type_of(code, declared), declared);
+        at_text_add(before, " %.*s_%d = {0};\n", length, name, in.number[0] + copy);
     }
     add_grouped_head(in.text, code, &loop, copies * by);
     at_text_add(in.text, "{\n");

@@ -319,42 +319,6 @@ static void parameters_begin_where_the_parents_end(void **state)
     clear(&on);
 }
 
-static void add_program(at_lineage *to, int parent, at_code_verdict verdict, double log_time)
-{
-    at_program *added = at_lineage_add(to, AT_ARM_ENGINE, AT_CODE_IMPROVE, parent);
-    assert_non_null(added);
-    added->verdict = verdict;
-    added->log_time = log_time;
-    at_lineage_judged(to, added->id);
-}
-
-/* Lineages that are crossed have both improved what they came from. */
-static void crosses_are_of_improved_lineages(void **state)
-{
-    enum { STAGNATION = 8, DRAWS = 20, CHAMPION = 2, MATE = 6 };
-    (void)state;
-    at_lineage lineage;
-    at_lineage_init(&lineage);
-    add_program(&lineage, -1, AT_CODE_ACCEPTED, 0);
-    add_program(&lineage, 0, AT_CODE_ACCEPTED, -0.2);
-    add_program(&lineage, 1, AT_CODE_ACCEPTED, -0.3);
-    add_program(&lineage, 1, AT_CODE_SLOWER, -0.1);       /* 3: slower than 1, which both came from */
-    add_program(&lineage, CHAMPION, AT_CODE_TIED, -0.31); /* 4: the champion's own */
-    add_program(&lineage, 0, AT_CODE_REFUSED, -0.5);      /* 5 */
-    for (int mates = 0; mates < 2; ++mates) {
-        for (uint64_t seed = 0; seed < DRAWS; ++seed) {
-            at_random random = at_random_seed(seed, 1);
-            lineage.since[AT_ARM_ENGINE] = STAGNATION;
-            const at_next next = at_lineage_next(&lineage, AT_ARM_ENGINE, false, &random);
-            assert_int_equal(next.kind, mates > 0 ? AT_CODE_CROSS : AT_CODE_NEW);
-            assert_int_equal(next.parent, CHAMPION);
-            assert_int_equal(next.other, mates > 0 ? MATE : -1);
-        }
-        add_program(&lineage, 1, AT_CODE_SLOWER, -0.25); /* 6: slower than the champion, and faster than 1 */
-    }
-    at_lineage_free(&lineage);
-}
-
 static const char *const ends_of_duels[] = {"time 500", "time 90\ncrashes", NULL};
 
 /* What is too slow to be timed is slower; what breaks is refused, and asked to be repaired. */
@@ -662,7 +626,6 @@ int main(void)
         cmocka_unit_test(the_final_and_the_gate_have_the_last_words),
         cmocka_unit_test(without_gains_something_new_is_asked_for),
         cmocka_unit_test(parameters_begin_where_the_parents_end),
-        cmocka_unit_test(crosses_are_of_improved_lineages),
         cmocka_unit_test(duels_that_end_early),
         cmocka_unit_test(errors_are_held_against_the_parents),
         cmocka_unit_test(budgets_end_it),

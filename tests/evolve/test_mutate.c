@@ -106,9 +106,24 @@ static void chains_makes_several_sums(void **state)
 {
     (void)state;
     assert_true(makes("chains", "{ float s = 0; for (int i = 0; i < n; ++i) { s += a[i]; } }",
-                      "{ float s = 0; __typeof__(s) s_1 = {0}; for (int i = 0; i < n / 2 * 2; i += 2) { s += a[i]; s_1 "
+                      "{ float s = 0; float s_1 = {0}; for (int i = 0; i < n / 2 * 2; i += 2) { s += a[i]; s_1 "
                       "+= a[(i + 1)]; } for (int i = n / 2 * 2; i < n; ++i) { s += a[i]; } s += s_1; }"));
     assert_false(applies("chains", "{ float s = 0; for (int i = 0; i < n; ++i) { s += s * a[i]; } }"));
+}
+
+/* A loop around a sum in several parts is still one that can be jammed. */
+static void rules_take_what_rules_left(void **state)
+{
+    (void)state;
+    char idea[IDEA], *parts, *jammed;
+    assert_ok(
+        at_mutate_by("chains",
+                     "void f(void) { for (int c = 0; c < d; ++c) { vf s = o[c]; for (int i = 0; i < n; ++i) { s += "
+                     "a[i] * b[c]; } o[c] = s; } }",
+                     1, &parts, idea, sizeof idea));
+    assert_ok(at_mutate_by("jam", parts, 1, &jammed, idea, sizeof idea));
+    free(jammed);
+    free(parts);
 }
 
 static void split_makes_two_loops(void **state)
@@ -277,14 +292,23 @@ static void what_is_no_source_has_no_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jam_shares_the_inner_loop),     cmocka_unit_test(jam_leaves_what_is_carried_on),
-        cmocka_unit_test(jam_stops_where_registers_end), cmocka_unit_test(unroll_puts_a_pragma),
-        cmocka_unit_test(chains_makes_several_sums),     cmocka_unit_test(split_makes_two_loops),
-        cmocka_unit_test(exp_becomes_a_polynomial),      cmocka_unit_test(hoist_reads_once),
-        cmocka_unit_test(restrict_is_promised_once),     cmocka_unit_test(swap_exchanges_strangers_alone),
-        cmocka_unit_test(prefetches_change_their_hint),  cmocka_unit_test(reductions_become_shuffles),
-        cmocka_unit_test(elements_are_loaded_by_four),   cmocka_unit_test(one_draw_gives_one_change),
-        cmocka_unit_test(turns_and_depths_decide),       cmocka_unit_test(what_is_no_source_has_no_change),
+        cmocka_unit_test(jam_shares_the_inner_loop),
+        cmocka_unit_test(jam_leaves_what_is_carried_on),
+        cmocka_unit_test(jam_stops_where_registers_end),
+        cmocka_unit_test(unroll_puts_a_pragma),
+        cmocka_unit_test(chains_makes_several_sums),
+        cmocka_unit_test(split_makes_two_loops),
+        cmocka_unit_test(rules_take_what_rules_left),
+        cmocka_unit_test(exp_becomes_a_polynomial),
+        cmocka_unit_test(hoist_reads_once),
+        cmocka_unit_test(restrict_is_promised_once),
+        cmocka_unit_test(swap_exchanges_strangers_alone),
+        cmocka_unit_test(prefetches_change_their_hint),
+        cmocka_unit_test(reductions_become_shuffles),
+        cmocka_unit_test(elements_are_loaded_by_four),
+        cmocka_unit_test(one_draw_gives_one_change),
+        cmocka_unit_test(turns_and_depths_decide),
+        cmocka_unit_test(what_is_no_source_has_no_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,6 +270,37 @@ static void jails_hold(void **state)
     at_proposal_reply_free(&reply);
 }
 
+/* Where there is bubblewrap it makes the jail. This stand-in keeps its words, and makes none. */
+static void bubblewrap_is_asked_where_it_is(void **state)
+{
+    (void)state;
+    folder in;
+    char path[4096];
+    static const char stands_in[] = "#!/bin/sh\necho \"$@\" > candidate/words.h\nwhile [ \"$1\" != sh ]; do shift; "
+                                    "done\nexec \"$@\"\n";
+    assert_int_equal(folder_make(&in), 0);
+    (void)folder_path(&in, "bwrap", path);
+    assert_ok(at_file_write(path, stands_in, sizeof stands_in - 1));
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_int_equal(setenv("ATTUNE_BUBBLEWRAP", path, 1), 0);
+    for (at_jail jail = AT_JAIL_NONE; jail <= AT_JAIL_CLOSED; ++jail) {
+        at_proposal_reply reply;
+        at_command_proposer of = {.command = "echo y >> candidate/mine.kernel.c", .run_command = runner, .jail = jail};
+        ask_with(&of, 30, &reply);
+        assert_int_equal(reply.proposed, AT_PROPOSED);
+        const at_source_file *words = at_sources_find(&reply.sources, "words.h");
+        assert_true((words != NULL) == (jail != AT_JAIL_NONE));
+        if (words != NULL) {
+            assert_non_null(strstr(words->data, "--unshare-all"));
+            assert_non_null(strstr(words->data, "--tmpfs /tmp --bind "));
+            assert_true((strstr(words->data, "--share-net") != NULL) == (jail == AT_JAIL_NETWORK));
+        }
+        at_proposal_reply_free(&reply);
+    }
+    (void)unsetenv("ATTUNE_BUBBLEWRAP");
+    folder_remove(&in);
+}
+
 static void garbage_leaves_nothing(void **state)
 {
     (void)state;
@@ -300,6 +331,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_it_says_of_itself_is_kept),
         cmocka_unit_test(tries_are_counted),
         cmocka_unit_test(jails_hold),
+        cmocka_unit_test(bubblewrap_is_asked_where_it_is),
         cmocka_unit_test(garbage_leaves_nothing),
     };
     assert_int_equal(folder_make(&temporary), 0);
