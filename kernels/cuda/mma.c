@@ -67,16 +67,24 @@ static int32_t columns_of(int32_t dim)
     return (dim + 15) / 16 * 16;
 }
 
+/* Registers more for each strip that bias, mask, pages and drafts take; from sm_100 on with the compiler at hand. */
+static int32_t registers_beside(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const bool ends_move = attune_is_causal(problem) || attune_is_windowed(problem), late = target->arch >= 100;
+    if (has_pairs(problem)) {
+        return config->value[BLOCK_N] / 16 + (late || (problem->mask && ends_move) ? 2 : 0);
+    }
+    return problem->draft_mask ? 8 : problem->page_size > 0 && late ? 6 : 0;
+}
+
 /* Registers a thread is about to hold: O, scores (of two tiles where they overlap), queries, and what addresses and the
  * rest take. */
-static int32_t registers_held(const attune_problem *problem, const attune_config *config)
+static int32_t registers_held(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const bool overlap = config->value[OVERLAP] != 0;
     int32_t queries = config->value[Q_REGISTERS] ? columns_of(problem->head_dim_qk) / 4 : 4;
     int32_t strip = columns_of(problem->head_dim_v) / 2 + (overlap ? 2 : 1) * config->value[BLOCK_N] / 2 + queries +
-                    (has_pairs(problem)    ? config->value[BLOCK_N] / 16
-                     : problem->draft_mask ? 8
-                                           : 0);
+                    registers_beside(problem, target, config);
     return config->value[STRIPS] * strip + (overlap ? 56 : 44);
 }
 
@@ -91,7 +99,6 @@ static int32_t registers_given(const attune_config *config)
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
-    (void)target;
     if (config->value[WARPS] * config->value[SPLITS] > WARPS_MAX) {
         return attune_refuse(reason, "WARPS * SPLITS = %d warps: at most %d",
                              config->value[WARPS] * config->value[SPLITS], WARPS_MAX);
@@ -107,9 +114,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "SPLITS %d: each hands over %d B, its ring has %d", config->value[SPLITS], partial,
                              ring_of(problem, config));
     }
-    if (registers_held(problem, config) > registers_given(config)) {
+    if (registers_held(problem, target, config) > registers_given(config)) {
         return attune_refuse(reason, "WARPS, SPLITS, MIN_BLOCKS leave %d registers a thread: about %d are needed",
-                             registers_given(config), registers_held(problem, config));
+                             registers_given(config), registers_held(problem, target, config));
     }
     return true;
 }

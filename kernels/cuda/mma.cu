@@ -105,11 +105,13 @@ ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, in
 }
 
 /* Products become scores, but for `scale`; -inf where hidden. */
-ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, pairs_of_warp &pairs, const place &p,
-                                 int strip, int key, bool masked, float inner, float (&s)[scores])
+ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, int row, int key, bool masked, int lane,
+                                 float inner, pairs_of_warp &pairs, int strip, float (&s)[scores])
 {
-    const int lane = STAGES_PAIRS ? (int)ptx_mov_tid_x() % 32 : p.lane, row = p.row + strip * 16;
     rows_shape<scores>(s, inner);
+    if constexpr (STAGES_PAIRS) {
+        lane = (int)ptx_mov_tid_x() % 32; /* read anew, so that no place in a tile is kept in a register */
+    }
     if constexpr (BY_PAIRS) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -288,7 +290,7 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     const bool masked = needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        finish_scores(args, t, pairs, p, strip, key, masked, view.inner, s[strip]);
+        finish_scores(args, t, p.row + strip * 16, key, masked, p.lane, view.inner, pairs, strip, s[strip]);
     }
     copy_next_pairs(args, pairs, t, p, key);
     if constexpr (HIDES_ANYWHERE) {
