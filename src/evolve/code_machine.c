@@ -251,15 +251,15 @@ static attune_status make(void *self, const at_code_side *side, at_event_made *m
 
 enum { SEEDS = 4 };
 
-/* Where the search begins: with the parent's config, where this source has it too, then as its author has it. */
-static int find_seeds(const at_space *space, const char *config, at_seed seed[SEEDS])
+/* Where the search begins: with the parent's config, where this source has it too, then as its author has it; half of
+ * what is measured is the strategy's. */
+static int find_seeds(const at_space *space, const char *config, int runs, at_seed seed[SEEDS])
 {
-    const int begin = find_config(space, config);
+    const int parents = find_config(space, config), most = runs / 2 < SEEDS ? runs / 2 : SEEDS;
+    const int begin = parents >= 0 ? parents : first_of(space);
     int seeds = 0;
-    if (begin >= 0) {
-        seed[seeds++] = (at_seed){begin, "parent"};
-    }
-    for (int i = 0; i < space->order_count && seeds < SEEDS; ++i) {
+    seed[seeds++] = (at_seed){begin, "parent"};
+    for (int i = 0; i < space->order_count && seeds < most; ++i) {
         if (space->order[i] != begin) {
             seed[seeds++] = (at_seed){space->order[i], "heuristic"};
         }
@@ -267,16 +267,16 @@ static int find_seeds(const at_space *space, const char *config, at_seed seed[SE
     return seeds;
 }
 
-static attune_status search(const at_code_bench *on, const opened *one, const char *config, int runs,
+static attune_status search(const at_code_bench *on, const opened *one, const at_code_side *side, int runs,
                             at_search_result *result)
 {
     enum { BATCH = 8, PROCESSES = 3, BLOCKS = 6 };
     const at_machine machine = at_measurer_machine(one->measurer);
     at_seed seed[SEEDS];
-    const int seeds = find_seeds(one->space, config, seed);
+    const int seeds = find_seeds(one->space, side->config, runs, seed);
     at_search_options options = {.space = one->space,
                                  .strategy = on->options.strategy,
-                                 .seed = on->options.seed,
+                                 .seed = on->options.seed + (uint64_t)side->id, /* each source tries others */
                                  .budget_runs = runs,
                                  .batch = BATCH,
                                  .first = seed,
@@ -305,7 +305,7 @@ static attune_status tune(void *self, const at_code_side *side, int runs, at_eve
     at_search_result result = {.winner = -1};
     attune_status status = open_source(on, side->id, on->options.seed, side->sources, &one);
     status = status == ATTUNE_OK ? be_alone(on, one) : status;
-    status = status == ATTUNE_OK ? search(on, one, side->config, runs, &result) : status;
+    status = status == ATTUNE_OK ? search(on, one, side, runs, &result) : status;
     if (status != ATTUNE_OK) {
         AT_FAIL_IF(ends_search(status), status, "%s", attune_last_detail());
         (void)snprintf(tuned->why, sizeof tuned->why, "%.470s", attune_last_detail());
