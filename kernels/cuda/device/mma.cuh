@@ -9,7 +9,7 @@
 #include "device/element.cuh"
 
 /* c += a b. */
-ATTUNE_INLINE void ptx_mma_m16n8k16(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
+ATTUNE_INLINE void mma_16x8(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
 {
 #if ATTUNE_DTYPE == 1
     ptx_mma_m16n8k16_f16(c, a, b);
@@ -22,8 +22,8 @@ ATTUNE_INLINE void ptx_mma_m16n8k16(float *c, const unsigned (&a)[4], const unsi
 ATTUNE_INLINE void mma_16x16(float *c, const unsigned (&a)[4], const unsigned (&b)[4])
 {
     const unsigned left[2] = {b[0], b[1]}, right[2] = {b[2], b[3]};
-    ptx_mma_m16n8k16(c, a, left);
-    ptx_mma_m16n8k16(c + 4, a, right);
+    mma_16x8(c, a, left);
+    mma_16x8(c + 4, a, right);
 }
 
 #endif
