@@ -426,6 +426,7 @@ attune_status at_call_check_tensor(const attune_problem *problem, const attune_c
 {
     struct check check;
     *span = 0;
+    check.view[0] = (struct view){0};
     begin_check(&check, problem, call);
     if (call->tensor[role].data == NULL && (check.needed >> role & 1u) == 0) {
         return ATTUNE_OK;

@@ -21,8 +21,9 @@ static const char *const power[] = {
     [3] = "0x1.c2a268p-5f * f + 0x1.f00c80p-3f) * f + 0x1.62f5fcp-1f",
     [4] = "0x1.3a02ccp-7f * f + 0x1.c9fc46p-5f) * f + 0x1.ec0378p-3f) * f + 0x1.62e12cp-1f",
     [5] = "0x1.5bba14p-10f * f + 0x1.3cea88p-7f) * f + 0x1.c6b752p-5f) * f + 0x1.ebf9bcp-3f) * f + 0x1.62e42ap-1f",
-    [6] = "0x1.41d330p-13f * f + 0x1.5f4598p-10f) * f + 0x1.3b2dbcp-7f) * f + 0x1.c6aed4p-5f) * f + 0x1.ebfbdap-3f) * f"
-          " + 0x1.62e430p-1f",
+    [6] =
+        ("0x1.41d330p-13f * f + 0x1.5f4598p-10f) * f + 0x1.3b2dbcp-7f) * f + 0x1.c6aed4p-5f) * f + 0x1.ebfbdap-3f) * f"
+         " + 0x1.62e430p-1f"),
 };
 
 /* NOTE: adding 1.5 * 2^23 rounds to an integer, which is then in the low bits. */

@@ -90,7 +90,7 @@ static void fill_state(at_inputs *inputs, int64_t state, int64_t batch, int64_t 
     const int64_t outer = state * call->batch + batch;
     const int64_t index = (batch * call->heads_q + head) * call->seqlen_q + row;
     at_random random = at_random_seed(inputs->draw.seed + (uint64_t)state, 0x7374617465 + (uint64_t)index);
-    float values[256];
+    float values[256] = {0};
     for (int32_t c = 0; c < inputs->problem.head_dim_v; ++c) {
         values[c] = (float)at_random_normal(&random);
         values[c] *= family == AT_FAMILY_SUBNORMAL ? (inputs->problem.dtype == ATTUNE_FP16 ? 0x1p-15F : 0x1p-20F) : 1;

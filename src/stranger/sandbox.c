@@ -99,9 +99,10 @@ static void name_calls(const at_seccomp *library)
 
 static size_t append(char *line, size_t at, const char *text)
 {
-    const size_t length = strlen(text);
-    memcpy(line + at, text, length);
-    return at + length;
+    for (; *text != '\0'; ++text) {
+        line[at++] = *text;
+    }
+    return at;
 }
 
 /* Says on standard error what the thread tried, in one piece, for others may try it at the same time, and ends the
