@@ -98,7 +98,8 @@ static inline void hide_draft(const scores *s, const draft_row *draft, int64_t f
         float *at = s->first + i * s->step;
         vi bit = __builtin_convertvector(place, vi);
         vi own = (place >= splat(0)) & (place < splat(32));
-        vi seen = ((vi)((((vu){0} + draft->sees) >> (vu)(bit & 31)) & 1u) != 0) | ~own;
+        vu word = (vu){0} + draft->sees;
+        vi seen = ((vi)((word >> (vu)(bit & 31)) & 1u) != 0) | ~own;
         store(at, blend(seen, load(at), splat(-INFINITY)));
     }
 }

@@ -228,7 +228,7 @@ ATTUNE_INLINE void multiply_keys(const element *shared, unsigned tile, const que
 #pragma unroll
             for (int octet = 0; octet < OCTETS; ++octet) {
                 const unsigned own[2] = {b[octet / 2][octet % 2 * 2], b[octet / 2][octet % 2 * 2 + 1]};
-                ptx_mma_m16n8k16(part[step % chains][n][octet], a, own);
+                mma_16x8(part[step % chains][n][octet], a, own);
             }
         }
     }
@@ -388,7 +388,7 @@ ATTUNE_INLINE void add_values(unsigned tile, const tile_weights &w, warp_state &
             ptx_ldmatrix_x4_trans(a, tile_operand(v, n, stripe));
 #pragma unroll
             for (int octet = 0; octet < OCTETS; ++octet) {
-                ptx_mma_m16n8k16(state.o[stripe][octet], a, w[n][octet]);
+                mma_16x8(state.o[stripe][octet], a, w[n][octet]);
             }
         }
     }
@@ -441,7 +441,7 @@ ATTUNE_INLINE void add_values_seen(const attune_args &args, const view &view, in
             }
 #pragma unroll
             for (int octet = 0; octet < OCTETS; ++octet) {
-                ptx_mma_m16n8k16(state.o[stripe][octet], finite, w[n][octet]);
+                mma_16x8(state.o[stripe][octet], finite, w[n][octet]);
             }
 #pragma unroll 1
             for (int kind = 0; kind < 3; ++kind) {
@@ -451,7 +451,7 @@ ATTUNE_INLINE void add_values_seen(const attune_args &args, const view &view, in
 #pragma unroll
                 for (int octet = 0; octet < OCTETS; ++octet) {
                     float count[4] = {};
-                    ptx_mma_m16n8k16(count, of_kind, seen[n][octet]);
+                    mma_16x8(count, of_kind, seen[n][octet]);
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
                         float &o = state.o[stripe][octet][i];

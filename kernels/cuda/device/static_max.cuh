@@ -175,7 +175,7 @@ ATTUNE_INLINE void static_max_rescore(const rows_at &q, const rows_at &k, int ro
             unsigned a[4] = {two_of<dim>(q, row, at), two_of<dim>(q, row + 8, at), two_of<dim>(q, row, at + 8),
                              two_of<dim>(q, row + 8, at + 8)};
             unsigned b[2] = {two_of<dim>(k, which, at), two_of<dim>(k, which, at + 8)};
-            ptx_mma_m16n8k16(s + i * 4, a, b);
+            mma_16x8(s + i * 4, a, b);
         }
     }
 }
