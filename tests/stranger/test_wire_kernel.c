@@ -206,7 +206,7 @@ static void wild_answers_are_refused(void **state)
         {"plan.steps.0.maps", "[{\"role\":0,\"swizzle\":0,\"name\":\"MORE_THAN_FIFTEEN\"}]", "17 characters"},
         {"kernel.can", "[]", "From ABI 2 to 3"},
         {"kernel.can.0.align", "-1", "align"},
-        {"kernel.can.0.features", "1024", "features are 0x400"},
+        {"kernel.can.0.features", "1048576", "features are 0x100000"},
         {"kernel.can.0.steps", "2", "no steps of kind 0"},
         {"sources", "[{\"name\":\"x\"}]", "text"},
     };
