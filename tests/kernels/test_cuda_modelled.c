@@ -15,6 +15,7 @@
 #include "core/term.h"
 #include "cuda/build.h"
 #include "cuda/cuda.h"
+#include "judge/sanity.h"
 #include "judge/suite.h"
 #include "kernels/wild_pages.h"
 #include "library/catalogue.h"
@@ -34,17 +35,26 @@ static const struct {
         {"merge", "merge:b2,h4,sq13,d64,fp32,o=bf16,states=4,sink"},
         {"merge", "merge:b1,h3,sq20,d33,fp16,states=17"},
 },
-  of_mma[] = {
-      {"mma", "b2,h4,hkv2,s150,d64,fp16,causal"},
-      {"mma", "b1,h3,sq70,skv200,d128,bf16,window=40:10,softcap=20,sink"},
-      {"mma", "b2,h2,s100,d72,dv40,bf16,causal,bias=bxh,mask,alibi,sink,seqused,strict"},
-      {"mma", "b1,h2,s90,d256,fp16,mask"},
-      {"mma", "b3,h2,s130,d8,dv16,bf16,varlen=3,bias=1xh,strict"},
-      {"mma", "b1,h2,hkv1,sq1,skv500,d64,fp16,alibi,offset=tl"},
-      {"mma", "b1,h2,sq96,skv160,d64,fp16,bias=1xh:fp32,mask"},
-      {"mma", "b2,h4,hkv2,sq40,skv300,d128,bf16,causal,seqused,page=16,sink"},
-      {"mma", "b2,h4,hkv2,sq8,skv300,d64,fp16,seqused,varlen=1,page=128,vtable,draft,o=fp32"},
-      {"mma", "b2,h2,hkv1,sq20,skv130,d40,dv24,bf16,window=60:5,seqused,page=1,o=fp16"},
+  of_mma[] =
+      {
+          {"mma", "b2,h4,hkv2,s150,d64,fp16,causal"},
+          {"mma", "b1,h3,sq70,skv200,d128,bf16,window=40:10,softcap=20,sink"},
+          {"mma", "b2,h2,s100,d72,dv40,bf16,causal,bias=bxh,mask,alibi,sink,seqused,strict"},
+          {"mma", "b1,h2,s90,d256,fp16,mask"},
+          {"mma", "b3,h2,s130,d8,dv16,bf16,varlen=3,bias=1xh,strict"},
+          {"mma", "b1,h2,hkv1,sq1,skv500,d64,fp16,alibi,offset=tl"},
+          {"mma", "b1,h2,sq96,skv160,d64,fp16,bias=1xh:fp32,mask"},
+          {"mma", "b2,h4,hkv2,sq40,skv300,d128,bf16,causal,seqused,page=16,sink"},
+          {"mma", "b2,h4,hkv2,sq8,skv300,d64,fp16,seqused,varlen=1,page=128,vtable,draft,o=fp32"},
+          {"mma", "b2,h2,hkv1,sq20,skv130,d40,dv24,bf16,window=60:5,seqused,page=1,o=fp16"},
+},
+  of_decode[] = {
+      {"decode", "b1,h4,hkv2,sq1,skv1500,d128,bf16"},
+      {"decode", "b2,h4,hkv2,sq8,skv300,d64,fp16,causal,seqused,page=16"},
+      {"decode", "b2,h6,hkv1,sq5,skv700,d64,dv40,bf16,seqused,page=64,draft,sink"},
+      {"decode", "b3,h4,hkv2,sq9,skv600,d72,bf16,causal,window=200:0,varlen=2,seqused,page=24,softcap=20,strict"},
+      {"decode", "b2,h2,sq3,skv400,d32,dv128,fp16,alibi,seqused,page=1,vtable"},
+      {"decode", "b1,h8,hkv1,sq4,skv1100,d256,fp16,causal,varlen=3"},
 };
 
 /* The kernel under test, and its code for the plan that was made last. */
@@ -52,7 +62,8 @@ static struct {
     const attune_kernel *kernel;
     attune_target target;
     attune_steps steps;
-    void (*run)(const attune_args *args, unsigned x, unsigned y);
+    attune_config config;
+    void (*run[ATTUNE_STEPS_MAX])(const attune_args *args, unsigned x, unsigned y, unsigned across);
     folder folder;
     attune_context *context;
     uint64_t turn; /* of configs */
@@ -60,14 +71,37 @@ static struct {
 
 /* ---- A CPU kernel whose work items are blocks -------------------------------------------------------------------- */
 
-static void attend(const attune_args *args, int64_t item, void *scratch)
+/* How many blocks a step has, across and in all. */
+static void blocks_of(const attune_args *args, int step, int64_t *across, int64_t *all)
 {
     at_sizes sizes;
-    int64_t across = 0;
-    (void)scratch;
+    int64_t down = 0;
     at_sizes_fill(&sizes, args, &model.target);
-    assert_ok(at_term_evaluate(&model.steps.step[0].as.kernel.grid[0], &sizes, &across));
-    model.run(args, (unsigned)(item % across), (unsigned)(item / across));
+    assert_ok(at_term_evaluate(&model.steps.step[step].as.kernel.grid[0], &sizes, across));
+    assert_ok(at_term_evaluate(&model.steps.step[step].as.kernel.grid[1], &sizes, &down));
+    *all = *across * down;
+}
+
+/* A block of the first step; after its last the other steps, block by block. */
+static void attend(const attune_args *args, int64_t item, void *scratch)
+{
+    int64_t across = 0, all = 0;
+    (void)scratch;
+    blocks_of(args, 0, &across, &all);
+    model.run[0](args, (unsigned)(item % across), (unsigned)(item / across), (unsigned)across);
+    for (int step = 1; item == all - 1 && step < model.steps.count; ++step) {
+        int64_t count = 0;
+        blocks_of(args, step, &across, &count);
+        for (int64_t i = 0; i < count; ++i) {
+            model.run[step](args, (unsigned)(i % across), (unsigned)(i / across), (unsigned)across);
+        }
+    }
+}
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    (void)target;
+    return model.kernel->supports == NULL || model.kernel->supports(problem, &model.target, reason);
 }
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -80,8 +114,10 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *out)
 {
-    (void)problem, (void)target, (void)config;
-    *out = (attune_resources){.workspace = attune_term_const(0)};
+    attune_resources own;
+    (void)target, (void)config;
+    model.kernel->resources(problem, &model.target, &model.config, &own);
+    *out = (attune_resources){.workspace = own.workspace};
 }
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
@@ -91,11 +127,24 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     return index == 0;
 }
 
+/* A CPU has threads where the modelled GPU has multiprocessors. */
+static attune_term of_modelled(attune_term term)
+{
+    for (int i = 0; i < attune_term_length(&term); ++i) {
+        if (term.op[i] == ATTUNE_TERM_SIZE && term.value[i] == ATTUNE_SIZE_SM_COUNT) {
+            term.op[i] = ATTUNE_TERM_CONST;
+            term.value[i] = model.target.sm_count;
+        }
+    }
+    return term;
+}
+
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
     (void)problem, (void)target, (void)config;
-    const attune_term *grid = model.steps.step[0].as.kernel.grid;
+    const attune_step_kernel *first = &model.steps.step[0].as.kernel;
+    const attune_term grid[2] = {of_modelled(first->grid[0]), of_modelled(first->grid[1])};
     *out = (attune_steps){
         .count = 1,
         .step = {{.kind = ATTUNE_STEP_KERNEL,
@@ -118,6 +167,7 @@ static const attune_kernel *model_kernel(void)
                              .summary = "a CUDA kernel on a CPU",
                              .can = can,
                              .can_count = model.kernel->can_count,
+                             .supports = supports,
                              .valid = valid,
                              .resources = resources,
                              .heuristic = heuristic,
@@ -146,7 +196,7 @@ static attune_config next_config(const attune_problem *problem)
 }
 
 /* The model behind the definitions that the device's compiler is given; for an architecture without its own words. */
-static void compile(const at_build *build, const char *entry, const char *path)
+static void compile(const at_build *build, const attune_step_kernel *step, const char *path)
 {
     char words[8192];
     at_text command;
@@ -157,8 +207,13 @@ static void compile(const at_build *build, const char *entry, const char *path)
             at_text_add(&command, " %s", build->option[i]);
         }
     }
-    at_text_add(&command, " -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 -DMODEL_ENTRY=%s '-DMODEL_SOURCE=\"%s\"'", entry,
-                model.kernel->source);
+    at_text_add(
+        &command,
+        " -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 -DMODEL_ENTRY=%s -DMODEL_THREADS=%d '-DMODEL_SOURCE=\"%s\"'",
+        step->entry, step->block[0], model.kernel->source);
+    if (model.steps.step[0].as.kernel.map_count > 0) {
+        at_text_add(&command, " -DMODEL_BOX_ROWS=%d", model.steps.step[0].as.kernel.map[0].box[1]);
+    }
     at_text_add(&command, " -I%s/tests/kernels/cuda_modelled -I%s/kernels/cuda -I%s/include", ATTUNE_SOURCE_DIR,
                 ATTUNE_SOURCE_DIR, ATTUNE_SOURCE_DIR);
     at_text_add(&command, " %s/tests/kernels/cuda_modelled/model.cc -o %s", ATTUNE_SOURCE_DIR, path);
@@ -171,40 +226,50 @@ static void compile(const at_build *build, const char *entry, const char *path)
 static attune_status plan_modelled(void *self, const attune_problem *problem, attune_plan **plan)
 {
     static at_build build;
-    char name[AT_DIGEST_TEXT_MAX + 8], path[PATH_MAX];
+    char name[AT_DIGEST_TEXT_MAX + 24], path[PATH_MAX];
     at_recipe recipe;
     (void)self;
-    const attune_config config = next_config(problem);
-    assert_ok(at_recipe_ask(model.kernel, problem, &model.target, &config, &recipe));
-    assert_ok(at_build_gather(&recipe, &model.target, &build));
-    (void)snprintf(name, sizeof name, "%s.so", build.digest);
-    folder_path(&model.folder, name, path);
-    if (access(path, R_OK) != 0) {
-        compile(&build, recipe.steps.step[0].as.kernel.entry, path);
+    if (!at_kernel_supports(model.kernel, problem, &model.target, NULL)) {
+        return at_plan_kernel(model.context, problem, model_kernel(), "", plan);
     }
-    void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    assert_non_null(code);
-    *(void **)&model.run = dlsym(code, "model_run");
-    assert_non_null(model.run);
+    model.config = next_config(problem);
+    assert_ok(at_recipe_ask(model.kernel, problem, &model.target, &model.config, &recipe));
+    assert_ok(at_build_gather(&recipe, &model.target, &build));
     model.steps = recipe.steps;
+    for (int i = 0; i < model.steps.count; ++i) {
+        (void)snprintf(name, sizeof name, "%s.%d.so", build.digest, i);
+        folder_path(&model.folder, name, path);
+        if (access(path, R_OK) != 0) {
+            compile(&build, &model.steps.step[i].as.kernel, path);
+        }
+        void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        assert_non_null(code);
+        *(void **)&model.run[i] = dlsym(code, "model_run");
+        assert_non_null(model.run[i]);
+    }
     return at_plan_kernel(model.context, problem, model_kernel(), "", plan);
 }
 
 /* ---- The suite --------------------------------------------------------------------------------------------------- */
 
+static at_suite suite_of(const char *kernel)
+{
+    model.kernel = at_catalogue_find(kernel);
+    assert_non_null(model.kernel);
+    return (at_suite){.device = at_context_device(model.context),
+                      .pool = at_context_pool(model.context),
+                      .plan = plan_modelled,
+                      .seed = SEED,
+                      .cases = CASES,
+                      .only = -1,
+                      .command = ""};
+}
+
 static void expect_right(const char *kernel, const char *text)
 {
     at_suite_result result;
     at_test_problem problem;
-    const at_suite suite = {.device = at_context_device(model.context),
-                            .pool = at_context_pool(model.context),
-                            .plan = plan_modelled,
-                            .seed = SEED,
-                            .cases = CASES,
-                            .only = -1,
-                            .command = ""};
-    model.kernel = at_catalogue_find(kernel);
-    assert_non_null(model.kernel);
+    const at_suite suite = suite_of(kernel);
     assert_ok(at_test_problem_parse(text, &problem));
     assert_ok(at_suite_run(&suite, &problem, &result));
     if (result.failures > 0) {
@@ -213,6 +278,15 @@ static void expect_right(const char *kernel, const char *text)
     }
     assert_true(at_suite_right(&result));
     assert_int_equal(result.executed, CASES);
+}
+
+static void expect_sane(const char *kernel, const char *text)
+{
+    at_test_problem problem;
+    const char *done = NULL;
+    const at_suite suite = suite_of(kernel);
+    assert_ok(at_test_problem_parse(text, &problem));
+    assert_ok(at_sanity_run(&suite, &problem, 2, &done));
 }
 
 static void skip_without_compiler(void)
@@ -261,6 +335,29 @@ static void mma_passes_the_suite(void **state)
     }
 }
 
+/* On few multiprocessors: blocks have several jobs then, and pieces of them. */
+static void decode_passes_the_suite(void **state)
+{
+    const int32_t sm_count = model.target.sm_count;
+    (void)state;
+    skip_without_compiler();
+    model.target.sm_count = 5;
+    for (size_t i = 0; i < sizeof of_decode / sizeof of_decode[0]; ++i) {
+        expect_right(of_decode[i].kernel, of_decode[i].problem);
+    }
+    model.target.sm_count = sm_count;
+}
+
+/* Where what is not finite lies behind lengths, and behind windows. */
+static void hidden_keys_leave_no_trace(void **state)
+{
+    (void)state;
+    skip_without_compiler();
+    expect_sane("mma", "b2,h2,sq40,skv100,d64,dv40,bf16,window=30:5,seqused,mask");
+    expect_sane("decode", "b2,h2,hkv1,sq3,skv300,d64,fp16,causal,window=100:0,seqused,page=16,vtable");
+    expect_sane("decode", "b2,h4,hkv2,sq1,skv200,d64,bf16,seqused,page=16");
+}
+
 static int set_up(void **state)
 {
     attune_options options;
@@ -283,8 +380,9 @@ static int clean_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(wild_entries_are_clamped),
-                                       cmocka_unit_test(modelled_kernels_pass_the_suite),
-                                       cmocka_unit_test(mma_passes_the_suite)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wild_entries_are_clamped), cmocka_unit_test(modelled_kernels_pass_the_suite),
+        cmocka_unit_test(mma_passes_the_suite), cmocka_unit_test(decode_passes_the_suite),
+        cmocka_unit_test(hidden_keys_leave_no_trace)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

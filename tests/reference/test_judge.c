@@ -121,6 +121,17 @@ static void test_long_sums_are_granted_what_they_cost(void **state)
     }
 }
 
+/* Rows of few keys, whose rounding to bf16 alone is beyond the bar of fp16. */
+static void test_honest_bf16_outputs_of_fp16_pass(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+        if (judged("b2,h2,s15,d40,dv24,fp16,causal,o=bf16", AT_FAMILY_NORMAL, seed, ZOO_HONEST, NULL) != ATTUNE_OK) {
+            fail_msg("seed %llu: %s", (unsigned long long)seed, attune_last_detail());
+        }
+    }
+}
+
 static void test_rows_without_keys_make_no_case_larger(void **state)
 {
     (void)state;
@@ -501,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_rows_without_keys_make_no_case_larger),
         cmocka_unit_test(test_honest_fp16_passes),
         cmocka_unit_test(test_honest_bf16_passes),
+        cmocka_unit_test(test_honest_bf16_outputs_of_fp16_pass),
         cmocka_unit_test(test_honest_fp32_passes),
         cmocka_unit_test(test_bad_fp16_fails),
         cmocka_unit_test(test_bad_bf16_fails),

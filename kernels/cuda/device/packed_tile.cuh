@@ -319,14 +319,6 @@ ATTUNE_INLINE void move_maxima(const float (&largest)[rows_own], warp_state &sta
     }
 }
 
-/* Eight keys by eight rows become eight rows by eight keys. */
-ATTUNE_INLINE unsigned turn(unsigned two)
-{
-    unsigned turned;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(two));
-    return turned;
-}
-
 /* Scores become weights, as an operand. */
 ATTUNE_INLINE void weigh(const tile_scores &s, warp_state &state, tile_weights &w)
 {
@@ -355,8 +347,8 @@ ATTUNE_INLINE void weigh(const tile_scores &s, warp_state &state, tile_weights &
                 p[i] = ptx_ex2_approx_ftz_f32(s[n][octet][i] - subtrahend(state.maximum[row]));
                 state.sum[row] += p[i];
             }
-            w[n][octet][0] = turn(pack_two(p[0], p[1]));
-            w[n][octet][1] = turn(pack_two(p[2], p[3]));
+            w[n][octet][0] = ptx_movmatrix_trans(pack_two(p[0], p[1]));
+            w[n][octet][1] = ptx_movmatrix_trans(pack_two(p[2], p[3]));
         }
     }
 }
@@ -416,7 +408,7 @@ ATTUNE_INLINE void find_seen(const attune_args &args, const view &v, int key, ti
         for (int i = 0; i < steps_k * 2; ++i) {
             const int at = own + i * 8;
             const unsigned both = (row_sees(left, at) ? 0xffffu : 0) | (row_sees(right, at) ? 0xffff0000u : 0);
-            seen[i / 2][octet][i % 2] = turn(both & ones);
+            seen[i / 2][octet][i % 2] = ptx_movmatrix_trans(both & ones);
         }
     }
 }

@@ -151,6 +151,14 @@ ATTUNE_INLINE void ptx_ldmatrix_x4_trans(unsigned (&x)[4], unsigned shared)
                  : "memory");
 }
 
+/* 8x8 elements of 16 bits, as ldmatrix leaves them, with rows and columns exchanged. */
+ATTUNE_INLINE unsigned ptx_movmatrix_trans(unsigned x)
+{
+    unsigned turned;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(x));
+    return turned;
+}
+
 /* ---- Products of matrices in a warp's registers (sm_80) ---- */
 
 /* c[16][8] += a[16][16] b[16][8], of 16-bit elements; c is four registers. */

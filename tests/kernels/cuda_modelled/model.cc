@@ -12,13 +12,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ucontext.h>
+#include <vector>
 
 three threadIdx, blockIdx, gridDim;
 alignas(1024) unsigned char memory[1 << 18];
 
 namespace
 {
-enum { ALL_THREADS = ATTUNE_THREADS, ALL_WARPS = ALL_THREADS / 32, STACK_BYTES = 1 << 16, WORDS_MOST = 6, BARRIER_COUNT = 16, COPIES_MOST = 1 << 12 };
+enum { ALL_THREADS = MODEL_THREADS, ALL_WARPS = ALL_THREADS / 32, STACK_BYTES = 1 << 16, WORDS_MOST = 6, BARRIER_COUNT = 16, COPIES_MOST = 1 << 12 };
 static_assert(ALL_THREADS % 32 == 0, "whole warps");
 #ifdef ATTUNE_SMEM_BYTES
 enum { MEMORY_BYTES = ATTUNE_SMEM_BYTES };
@@ -43,6 +44,23 @@ struct copies {
     int count, group[COPIES_MOST], groups;
 };
 
+/* What arrives at an mbarrier when it is waited for: 16 bytes, a box or nothing; then bytes or an arrival count. */
+struct arrival {
+    unsigned barrier;
+    copy one;
+    int map, column, row, head, batch; /* map < 0: no box */
+    bool arrives;
+};
+
+/* In its eight bytes. */
+struct mbarrier {
+    unsigned short arrivals, pending;
+    int bytes : 31;
+    unsigned parity : 1;
+};
+static_assert(sizeof(mbarrier) == 8, "as many bytes as the device's");
+
+std::vector<arrival> arriving;
 ucontext_t home, start;
 jmp_buf context[ALL_THREADS];
 bool begun[ALL_THREADS], ended[ALL_THREADS];
@@ -50,7 +68,7 @@ alignas(16) unsigned char stack[ALL_THREADS][STACK_BYTES];
 copies under_way[ALL_THREADS];
 int alive;
 meeting of_block, of_warp[ALL_WARPS], named[BARRIER_COUNT];
-const attune_args *the_args;
+attune_args the_args;
 
 void fail(const char *what)
 {
@@ -63,7 +81,7 @@ void fail(const char *what)
 void run_thread()
 {
     const int own = (int)threadIdx.x;
-    MODEL_ENTRY(*the_args);
+    MODEL_ENTRY(the_args);
     if (under_way[own].count > 0) {
         fail("ends with copies under way");
     }
@@ -213,16 +231,164 @@ void model_wait(int pending)
     own.groups -= groups > 0 ? groups : 0;
 }
 
+/* ---- mbarriers and boxes ---- */
+
+static mbarrier &barrier_at(unsigned barrier)
+{
+    return *static_cast<mbarrier *>(model_shared(barrier, 8));
+}
+
+static void end_phase(mbarrier &at)
+{
+    if (at.pending == 0 && at.bytes == 0) {
+        at.parity ^= 1;
+        at.pending = at.arrivals;
+    }
+}
+
+void model_barrier_init(unsigned barrier, unsigned arrivals)
+{
+    barrier_at(barrier) = {(unsigned short)arrivals, (unsigned short)arrivals, 0, 0};
+}
+
+void model_barrier_expect(unsigned barrier, int bytes)
+{
+    barrier_at(barrier).bytes += bytes;
+}
+
+void model_barrier_arrive(unsigned barrier)
+{
+    mbarrier &at = barrier_at(barrier);
+    if (at.pending == 0) {
+        fail("arrives where nobody is expected");
+    }
+    --at.pending;
+    end_phase(at);
+}
+
+void model_barrier_arrive_behind_copies(unsigned barrier)
+{
+    copies &own = under_way[threadIdx.x];
+    for (int i = 0; i < own.count; ++i) {
+        arriving.push_back({barrier, own.at[i], -1, 0, 0, 0, 0, false});
+    }
+    own.count = own.groups = 0;
+    arriving.push_back({barrier, {0, 0, nullptr}, -1, 0, 0, 0, 0, true});
+}
+
+int model_map_index(const void *map)
+{
+#ifdef MODEL_BOX_ROWS
+    return (int)static_cast<const attune_tensor_map *>(map)->opaque[0];
+#else
+    (void)map;
+    return -1;
+#endif
+}
+
+#ifdef MODEL_BOX_ROWS
+enum { LINE_BYTES = 128, BOX_BYTES = MODEL_BOX_ROWS * LINE_BYTES };
+
+/* The element's bytes, or none beyond the tensor. */
+static const unsigned short *element_of(const arrival &box, int row, int column)
+{
+    const bool of_k = box.map == ATTUNE_MAP_K, packed = ATTUNE_HAS_VARLEN && !ATTUNE_HAS_PAGED;
+    const attune_tensor &from = the_args.tensor[of_k ? ATTUNE_K : ATTUNE_V];
+    const long long rows = ATTUNE_HAS_PAGED ? ATTUNE_PAGE_SIZE : packed ? the_args.total_kv : the_args.seqlen_kv;
+    const long long batches = ATTUNE_HAS_PAGED ? the_args.page_count : packed ? 1 : the_args.batch;
+    const int columns = of_k ? ATTUNE_HEAD_DIM_QK : ATTUNE_HEAD_DIM_V;
+    if (row < 0 || row >= rows || column >= columns || box.head >= the_args.heads_kv || box.batch < 0 ||
+        (!packed && box.batch >= batches)) {
+        return nullptr;
+    }
+    return static_cast<const unsigned short *>(from.data) + (packed ? 0 : box.batch * from.stride[0]) +
+           box.head * from.stride[1] + row * from.stride[2] + column;
+}
+
+static void bring_box(const arrival &box)
+{
+    for (int row = 0; row < MODEL_BOX_ROWS; ++row) {
+        const unsigned line = box.one.to + (unsigned)row * LINE_BYTES;
+        for (int column = 0; column < 64; ++column) {
+            const unsigned short *from = element_of(box, box.row + row, box.column + column);
+            const unsigned unit = (unsigned)column / 8 ^ (line / LINE_BYTES & 7);
+            const unsigned short element = from == nullptr ? 0 : *from;
+            std::memcpy(memory + line + unit * 16 + column % 8 * 2, &element, sizeof element);
+        }
+    }
+    mbarrier &at = barrier_at(box.barrier);
+    at.bytes -= BOX_BYTES;
+    end_phase(at);
+}
+
+void model_box(unsigned shared, int map, unsigned barrier, int column, int row, int head, int batch)
+{
+    if (shared % 1024 != 0 && shared % LINE_BYTES != 0) {
+        fail("a box beside its lines");
+    }
+    (void)model_shared(shared + BOX_BYTES - LINE_BYTES, LINE_BYTES);
+    std::memset(memory + shared, 0xff, BOX_BYTES);
+    arriving.push_back({barrier, {shared, 0, nullptr}, map, column, row, head, batch, false});
+}
+#else
+static void bring_box(const arrival &)
+{
+}
+
+void model_box(unsigned, int, unsigned, int, int, int, int)
+{
+    fail("a box without a map");
+}
+#endif
+
+/* All that is to arrive at a barrier does. */
+static void bring(unsigned barrier)
+{
+    std::vector<arrival> others, now;
+    for (const arrival &one : arriving) {
+        (one.barrier == barrier ? now : others).push_back(one);
+    }
+    arriving.swap(others);
+    for (const arrival &one : now) {
+        if (one.map >= 0) {
+            bring_box(one);
+        } else if (one.arrives) {
+            model_barrier_arrive(barrier);
+        } else {
+            std::memset(memory + one.one.to, 0, 16);
+            std::memcpy(memory + one.one.to, one.one.from, one.one.bytes);
+        }
+    }
+}
+
+void model_barrier_wait(unsigned barrier, unsigned parity)
+{
+    enum { POLLS_MOST = 1 << 10 };
+    bring(barrier);
+    for (int polls = 0; barrier_at(barrier).parity == parity; ++polls) {
+        if (polls == POLLS_MOST) {
+            fail("waits for ever");
+        }
+        let_others(false);
+        bring(barrier);
+    }
+}
+
 /* ---- A block ---- */
 
-extern "C" void model_run(const attune_args *args, unsigned x, unsigned y);
+extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across);
 
 /* Shared memory holds anything at first. */
-extern "C" void model_run(const attune_args *args, unsigned x, unsigned y)
+extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across)
 {
     volatile bool entered = false;
-    the_args = args;
+    the_args = *args;
+    for (int i = 0; i < ATTUNE_ARGS_MAPS; ++i) {
+        the_args.map[i].opaque[0] = (attune_u64)i;
+    }
     blockIdx = {x, y, 0};
+    gridDim = {across, 1, 1};
+    arriving.clear();
     alive = ALL_THREADS;
     of_block = {};
     std::memset(memory, 0xff, sizeof memory);

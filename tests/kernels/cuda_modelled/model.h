@@ -29,6 +29,10 @@ struct alignas(8) uint2 {
     unsigned x, y;
 };
 
+struct alignas(8) float2 {
+    float x, y;
+};
+
 struct three {
     unsigned x, y, z;
 };
@@ -47,6 +51,11 @@ static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 }
 
 static inline uint2 make_uint2(unsigned x, unsigned y)
+{
+    return {x, y};
+}
+
+static inline float2 make_float2(float x, float y)
 {
     return {x, y};
 }
@@ -119,6 +128,17 @@ void model_wait(int pending);
 /* Where so many bytes of shared memory are, which the block has. */
 void *model_shared(unsigned at, unsigned bytes);
 
+/* mbarriers: a phase ends with its arrivals and bytes; waiting brings what was copied and told to arrive there. */
+void model_barrier_init(unsigned barrier, unsigned arrivals);
+void model_barrier_expect(unsigned barrier, int bytes);
+void model_barrier_arrive(unsigned barrier);
+/* An arrival when all of the thread's copies so far have arrived. */
+void model_barrier_arrive_behind_copies(unsigned barrier);
+void model_barrier_wait(unsigned barrier, unsigned parity);
+/* A box of 64 columns of the step's map `map`, swizzled by 128 bytes. */
+int model_map_index(const void *map);
+void model_box(unsigned shared, int map, unsigned barrier, int column, int row, int head, int batch);
+
 template <int words> static inline void model_warp_many(const unsigned (&brought)[words], unsigned (&all)[words][32])
 {
     model_warp_words(brought, words, all);
@@ -155,6 +175,23 @@ static inline unsigned __shfl_xor_sync(unsigned, unsigned x, int other)
 static inline float __shfl_xor_sync(unsigned mask, float x, int other)
 {
     return __uint_as_float(__shfl_xor_sync(mask, __float_as_uint(x), other));
+}
+
+template <class T> static inline T __shfl_sync(unsigned, T x, int lane)
+{
+    static_assert(sizeof x == 4 || sizeof x == 8, "words");
+    unsigned own[2] = {0, 0}, all[2][32];
+    std::memcpy(own, &x, sizeof x);
+    model_warp_many(own, all);
+    const unsigned theirs[2] = {all[0][lane & 31], all[1][lane & 31]};
+    std::memcpy(&x, theirs, sizeof x);
+    return x;
+}
+
+template <class T> static inline T __shfl_up_sync(unsigned mask, T x, int lanes)
+{
+    const int lane = (int)threadIdx.x % 32;
+    return __shfl_sync(mask, x, lane < lanes ? lane : lane - lanes);
 }
 
 static inline unsigned __ballot_sync(unsigned, bool yes)

@@ -92,6 +92,15 @@ ATTUNE_INLINE void ptx_ldmatrix_x4_trans(unsigned (&x)[4], unsigned shared)
     load_matrices<true>(x, shared);
 }
 
+ATTUNE_INLINE unsigned ptx_movmatrix_trans(unsigned x)
+{
+    unsigned all[32];
+    const int lane = (int)threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2;
+    model_warp(x, all);
+    const unsigned low = all[column * 4 + row / 2] >> row % 2 * 16 & 0xffff;
+    return low | (all[(column + 1) * 4 + row / 2] >> row % 2 * 16) << 16;
+}
+
 ATTUNE_INLINE float of_bf16(unsigned short x)
 {
     return __uint_as_float((unsigned)x << 16);
@@ -137,6 +146,16 @@ ATTUNE_INLINE unsigned ptx_mov_tid_x()
 ATTUNE_INLINE unsigned ptx_mov_ctaid_x()
 {
     return blockIdx.x;
+}
+
+ATTUNE_INLINE void ptx_mbarrier_init(unsigned barrier, unsigned arrivals)
+{
+    model_barrier_init(barrier, arrivals);
+}
+
+ATTUNE_INLINE void ptx_cp_async_mbarrier_arrive_noinc(unsigned barrier)
+{
+    model_barrier_arrive_behind_copies(barrier);
 }
 
 ATTUNE_INLINE void ptx_barrier_sync_aligned(int id, int threads)
