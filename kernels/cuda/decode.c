@@ -224,17 +224,23 @@ static bool stages_for(const attune_problem *problem, const attune_target *targe
     return found;
 }
 
-/* Nothing here depends on batch or lengths, so that a sequence's bits do not. */
+/* Nothing here depends on batch or lengths, so that a sequence's bits do not. Rows for which there is no room, as of
+ * wide heads, become two jobs. */
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    const int32_t rows = rows_for(problem);
-    const attune_config list[] = {{{rows, 8, 16, 4, 0}}, {{rows, 8, 16, 2, 0}}, {{rows, 8, 16, 8, 0}},
-                                  {{rows, 8, 32, 2, 0}}, {{rows, 4, 32, 4, 0}}, {{rows, 4, 16, 8, 0}}};
-    for (size_t i = 0; i < AT_COUNT(list); ++i) {
-        attune_config at = list[i];
-        if (stages_for(problem, target, &at) && index-- == 0) {
-            *config = at;
-            return true;
+    for (int32_t rows = rows_for(problem); rows > 0; rows /= 2) {
+        const attune_config list[] = {{{rows, 8, 16, 4, 0}}, {{rows, 8, 16, 2, 0}}, {{rows, 8, 16, 8, 0}},
+                                      {{rows, 8, 32, 2, 0}}, {{rows, 4, 32, 4, 0}}, {{rows, 4, 16, 8, 0}}};
+        const int32_t asked = index;
+        for (size_t i = 0; i < AT_COUNT(list); ++i) {
+            attune_config at = list[i];
+            if (stages_for(problem, target, &at) && index-- == 0) {
+                *config = at;
+                return true;
+            }
+        }
+        if (index < asked) {
+            return false;
         }
     }
     return false;
@@ -278,6 +284,7 @@ static const attune_shipped shipped[] = {
     {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal,seqused,page=64", ""},
     {"b8,h64,hkv8,sq4,skv8192,d64,fp16,draft,seqused,page=256,strict", ""},
     {"b4,h16,hkv4,sq2,skv4096,d256,bf16,causal,window=1024:0,softcap=30,alibi,sink", ""},
+    {"b4,h16,hkv2,sq4,skv4096,d256,bf16,causal,seqused,page=64", ""},
     {"b4,h16,hkv4,sq1,skv4096,d192,dv128,bf16", ""},
     {"b4,h32,hkv8,sq3,skv4096,d96,bf16,varlen,causal", ""},
     {NULL, NULL},

@@ -1,4 +1,5 @@
 /* Which problems decode takes on an H200, and that nothing of a batch decides how (docs/decode.md). */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cm.h"
@@ -75,11 +76,37 @@ static void takes_no_advice_of_the_batch(void **state)
     }
 }
 
+/* Each head dim has a config for any number of rows: where a tile of all rows has no room, smaller tiles. */
+static void takes_rows_of_any_width(void **state)
+{
+    static const int dims[] = {32, 64, 96, 128, 192, 256}, queries[] = {1, 2, 3, 4, 8, 16, 32};
+    attune_target target;
+    (void)state;
+    typical(&target);
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; ++i) {
+        for (size_t j = 0; j < sizeof queries / sizeof queries[0]; ++j) {
+            char text[128];
+            attune_problem problem;
+            attune_reason reason = {""};
+            (void)snprintf(text, sizeof text, "b2,h16,hkv2,sq%d,skv3000,d%d,bf16,causal,seqused,page=16", queries[j],
+                           dims[i]);
+            assert_ok(attune_problem_parse(text, &problem));
+            const attune_config config = first_of(text);
+            if (!at_kernel_fits(&at_kernel_decode, &problem, &target, &config, &reason)) {
+                fail_msg("%s: %s", text, reason.text);
+            }
+        }
+    }
+    assert_int_equal(first_of("b2,h16,hkv2,sq4,skv3000,d128,bf16,page=16").value[0], 32);
+    assert_int_equal(first_of("b2,h16,hkv2,sq4,skv3000,d256,bf16,page=16").value[0], 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_few_rows_of_many_keys),
         cmocka_unit_test(takes_no_advice_of_the_batch),
+        cmocka_unit_test(takes_rows_of_any_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
