@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/digest.h"
 #include "base/status.h"
 #include "core/problem.h"
 #include "core/term.h"
@@ -20,7 +21,7 @@ typedef struct remote_loaded {
     at_loaded base;
     attune_kernel face; /* name and traits; nothing else of it is ever asked */
     attune_problem problem;
-    char *asked;   /* the name it was opened by */
+    char *asked;   /* the name that it was opened by, or the digest of its recipe */
     char *account; /* what it says of itself */
     char kernel_text[AT_KERNEL_TEXT_MAX];
     int64_t arm;
@@ -169,10 +170,10 @@ static void loaded_free(remote_loaded *loaded)
     free(loaded);
 }
 
-static remote_loaded *find(const remote *on, const attune_problem *problem, const char *arm)
+static remote_loaded *find(const remote *on, const attune_problem *problem, const char *asked)
 {
     remote_loaded *at = on->loaded;
-    while (at != NULL && (strcmp(at->asked, arm) != 0 || !at_problem_equal(&at->problem, problem))) {
+    while (at != NULL && (strcmp(at->asked, asked) != 0 || !at_problem_equal(&at->problem, problem))) {
         at = at->next;
     }
     return at;
@@ -195,8 +196,8 @@ static attune_status read_loaded(const json_t *ok, remote_loaded *made)
     return at_wire_term(json_object_get(ok, "workspace"), &made->base.resources.workspace);
 }
 
-/* Takes `fields`, what the arm is, over. */
-static attune_status open_arm(remote *on, const attune_problem *problem, const char *arm, json_t *fields,
+/* Takes `fields`, what the arm is, over. `asked`: what it is found by when it is asked for again. */
+static attune_status open_arm(remote *on, const attune_problem *problem, const char *asked, json_t *fields,
                               remote_loaded *made)
 {
     json_t *ok;
@@ -204,7 +205,7 @@ static attune_status open_arm(remote *on, const attune_problem *problem, const c
     made->base.kernel = &made->face;
     made->face = (attune_kernel){.size = sizeof made->face, .abi = ATTUNE_ABI, .target = on->base.target.kind};
     made->problem = *problem;
-    made->asked = strdup(arm);
+    made->asked = strdup(asked);
     if (made->asked == NULL || fields == NULL) {
         json_decref(fields);
         return at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
@@ -216,17 +217,17 @@ static attune_status open_arm(remote *on, const attune_problem *problem, const c
 }
 
 /* Takes `fields` over. */
-static attune_status get_arm(remote *on, const attune_problem *problem, const char *arm, json_t *fields,
+static attune_status get_arm(remote *on, const attune_problem *problem, const char *asked, json_t *fields,
                              remote_loaded **loaded)
 {
-    *loaded = find(on, problem, arm);
+    *loaded = find(on, problem, asked);
     if (*loaded != NULL) {
         json_decref(fields);
         return ATTUNE_OK;
     }
     remote_loaded *made = calloc(1, sizeof *made);
     AT_FAIL_IF(made == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for an arm");
-    attune_status status = open_arm(on, problem, arm, fields, made);
+    attune_status status = open_arm(on, problem, asked, fields, made);
     if (status != ATTUNE_OK) {
         loaded_free(made);
         return status;
@@ -249,17 +250,33 @@ attune_status at_remote_plan(at_device *device, const attune_problem *problem, c
     return ATTUNE_OK;
 }
 
+/* A digest of all that a recipe says: folders may give kernels of one name. */
+static attune_status digest_recipe(const json_t *recipe, char digest[AT_DIGEST_TEXT_MAX])
+{
+    char *text = recipe == NULL ? NULL : json_dumps(recipe, JSON_COMPACT);
+    AT_FAIL_IF(text == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for a recipe");
+    at_digest_of(text, strlen(text), digest);
+    free(text);
+    return ATTUNE_OK;
+}
+
 /* What is loaded belongs to the device. */
 static attune_status load(at_device *device, const at_recipe *recipe, at_loaded **loaded)
 {
-    char arm[AT_KERNEL_TEXT_MAX];
+    char arm[AT_KERNEL_TEXT_MAX], asked[AT_DIGEST_TEXT_MAX];
     remote_loaded *made;
     *loaded = NULL;
     at_config_print(recipe->kernel, &recipe->config, arm);
-    AT_FORWARD(get_arm(of(device), &recipe->problem, arm,
-                       json_pack("{s:s,s:o,s:o}", "arm", arm, "problem", at_wire_from_problem(&recipe->problem),
-                                 "recipe", at_wire_from_recipe(recipe)),
-                       &made));
+    json_t *wire = at_wire_from_recipe(recipe);
+    attune_status status = digest_recipe(wire, asked);
+    if (status != ATTUNE_OK) {
+        json_decref(wire);
+        return status;
+    }
+    AT_FORWARD(get_arm(
+        of(device), &recipe->problem, asked,
+        json_pack("{s:s,s:o,s:o}", "arm", arm, "problem", at_wire_from_problem(&recipe->problem), "recipe", wire),
+        &made));
     made->base.config = recipe->config;
     made->base.steps = recipe->steps;
     *loaded = &made->base;

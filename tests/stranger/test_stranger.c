@@ -244,6 +244,40 @@ static void code_runs_only_where_it_is_expected(void **state)
     at_stranger_close(stranger);
 }
 
+/* A worker tells kernels of one name and config apart by all that their recipes say: once a source and a later version
+ * of it were one arm, and each was timed against itself. */
+static void kernels_of_one_name_are_two_arms(void **state)
+{
+    static const char *const command[] = {"/proc/self/exe", "worker", NULL};
+    const at_remote_options options = {.command = command, .target = "cpu", .threads = 1, .confined = true};
+    at_device *worker;
+    attune_plan *plan[3];
+    at_recipe recipe[3];
+    (void)state;
+    fresh();
+    put_descriptor("mine.c", false);
+    put_kernel();
+    at_stranger *stranger = opened();
+    assert_ok(at_remote_open(&options, &worker));
+    assert_ok(asked(stranger, "b1,h1,s8,d64,fp16", "", &recipe[0]));
+    attune_kernel other = *recipe[0].kernel;
+    other.summary = "a later version";
+    recipe[1] = recipe[2] = recipe[0];
+    recipe[1].kernel = &other;
+    for (int i = 0; i < 3; ++i) {
+        at_loaded *loaded;
+        assert_ok(worker->ops->load(worker, &recipe[i], &loaded));
+        assert_ok(at_plan_bind(&recipe[i].problem, loaded, AT_ORIGIN_NAMED, &plan[i]));
+    }
+    assert_int_not_equal(at_remote_arm(plan[0]), at_remote_arm(plan[1]));
+    assert_int_equal(at_remote_arm(plan[0]), at_remote_arm(plan[2]));
+    for (int i = 0; i < 3; ++i) {
+        attune_plan_destroy(plan[i]);
+    }
+    worker->ops->close(worker);
+    at_stranger_close(stranger);
+}
+
 static bool has_source(const at_recipe *recipe, const char *name)
 {
     for (const at_embedded *file = recipe->sources; file->name != NULL; ++file) {
@@ -404,6 +438,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(configs_are_asked_for_until_one_fits),
         cmocka_unit_test(each_question_is_put_once),
         cmocka_unit_test(code_runs_only_where_it_is_expected),
+        cmocka_unit_test(kernels_of_one_name_are_two_arms),
         cmocka_unit_test(sources_bring_what_they_include),
         cmocka_unit_test(headers_of_a_cpu_kernel_are_its_own),
         cmocka_unit_test(dates_are_refused),
