@@ -400,6 +400,7 @@ judge_again() {
 sanitized() {
     case $1 in
     append | merge) echo "$1 $(small_problems "$1" | cut -d ' ' -f 1)" ;;
+    decode) echo "$1 b2,h4,hkv2,sq3,skv300,d64,fp16,causal,seqused,page=16" ;;
     *) echo "$1 b1,h2,s100,d64,fp16" ;;
     esac
     if [ "$1" = wgmma_small ]; then
@@ -408,6 +409,9 @@ sanitized() {
         echo "$1:ROWS=2,SPLITS=2,CLUSTER=2,STAGES=4,$ahead b1,h2,s500,d64,fp16,causal"
     elif [ "$1" = wgmma ]; then
         echo "$1 b1,h2,s300,d256,fp16"
+    elif [ "$1" = decode ]; then
+        echo "$1 b1,h4,hkv1,sq1,skv1500,d64,fp16"
+        echo "$1 b2,h4,hkv2,sq5,skv90,d64,fp16,seqused,page=4,draft"
     elif [ "$1" = tiled ]; then
         echo "$1 b2,h4,hkv2,sq5,skv90,d64,fp16,seqused,page=16,draft"
     elif [ "$1" = wmma ]; then
