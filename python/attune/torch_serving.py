@@ -12,6 +12,7 @@ from attune.library import Error, Status
 from attune.torch_gradients import finite
 
 aten = torch.ops.aten
+FLASH_SCHEMA = str(aten._scaled_dot_product_flash_attention.default._schema)
 FAULTS = (Status.DEVICE_ERROR, Status.INTERNAL, Status.WRONG_RESULT)  # not refusals: nobody else is asked
 
 
@@ -89,24 +90,14 @@ def for_cpu(q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=No
 
 # ---- CUDA ----------------------------------------------------------------------------------------------------------
 
-blanks = {}  # by device: what stands for the random state, which nothing reads without dropout
-
 
 def blank(q, is_flash):
-    found = blanks.get((q.device, q.dtype, is_flash))
-    if found is None:
-        found = make_blank(q, is_flash)
-        if not torch.cuda.is_current_stream_capturing():  # what is made there belongs to the graph
-            blanks[q.device, q.dtype, is_flash] = found
-    return found
-
-
-def make_blank(q, is_flash):
-    """(seed, offset, debug mask) as the operator of this PyTorch has them."""
-    if is_flash and "rng_state" in str(aten._scaled_dot_product_flash_attention.default._schema):
-        state = [torch.zeros(shape, dtype=torch.uint64, device=q.device) for shape in ((2, ), ())]
+    """(seed, offset, debug mask) as the operator of this PyTorch has them: the random state, which nothing reads
+    without dropout. New for each call, as outputs must be: CUDA graphs and compiled code own the memory of theirs."""
+    if is_flash and "rng_state" in FLASH_SCHEMA:
+        state = [torch.empty(shape, dtype=torch.uint64, device=q.device) for shape in ((2, ), ())]
     else:
-        state = [torch.zeros((), dtype=torch.int64, device=q.device) for _ in range(2)]
+        state = [torch.empty((), dtype=torch.int64, device=q.device) for _ in range(2)]
     return (*state, torch.empty(0, dtype=q.dtype, device=q.device) if is_flash else None)
 
 
