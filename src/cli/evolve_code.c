@@ -292,6 +292,16 @@ static void say_controls(FILE *out, const at_code_result *result)
     (void)fprintf(out, "\n");
 }
 
+/* Each of them was the best until the gate's word. */
+static void say_refuted(FILE *out, const at_code_result *result)
+{
+    if (result->refuted > 0) {
+        (void)fprintf(out, "  the gate called %d faster finalist%s wrong%s%s\n", result->refuted,
+                      result->refuted > 1 ? "s" : "", result->wrong ? ", the last one: " : ": the next best is judged",
+                      result->wrong ? result->why : "");
+    }
+}
+
 static void say_result(const code_job *on, const at_code_result *result)
 {
     FILE *out = at_cli_format(on->cli) == AT_FORMAT_TEXT ? on->cli->out : on->cli->err;
@@ -300,17 +310,16 @@ static void say_result(const code_job *on, const at_code_result *result)
         return;
     }
     if (result->winner == 0) {
-        (void)fprintf(out, "no gain: the first source stays\n");
+        (void)fprintf(out, "no gain: the first source stays%s\n", result->wrong ? "; what was faster is wrong" : "");
         say_controls(out, result);
+        say_refuted(out, result);
         return;
     }
     (void)fprintf(out, "gain: proposal %d with %s is %.3f times as fast (%.3f to %.3f) as the first source\n",
                   result->winner, result->config, result->gain, result->gain_low, result->gain_high);
     say_controls(out, result);
-    (void)fprintf(out, "  the gate: %s%s%s\n",
-                  result->proven  ? "right"
-                  : result->wrong ? "wrong"
-                                  : "not proven",
+    say_refuted(out, result);
+    (void)fprintf(out, "  the gate: %s%s%s\n", result->proven ? "right" : "not proven",
                   result->why[0] != '\0' ? ": " : "", result->why);
 }
 

@@ -102,6 +102,8 @@ static attune_status run_first(at_code *on)
 typedef struct last {
     int count, id[AT_CODE_FINALISTS_MAX];
     at_event_last said[AT_CODE_FINALISTS_MAX];
+    at_event_judged judged[AT_CODE_FINALISTS_MAX]; /* what the final says of it */
+    bool wrong[AT_CODE_FINALISTS_MAX];             /* by the gate */
 } last;
 
 static void add_finalist(last *to, int id)
@@ -195,14 +197,13 @@ static attune_status compare(const at_event_last *one, const at_event_last *firs
     return ATTUNE_OK;
 }
 
-/* Of those that hold all together (Holm), the fastest; the first source where none does. */
-static attune_status weigh_final(at_code *on, const last *of)
+/* What holds, holds of all together (Holm). */
+static attune_status weigh_final(at_code *on, last *of)
 {
     static const double level = 0.025, band = 1.02;
     double chance[AT_CODE_FINALISTS_MAX] = {1};
     bool holds[AT_CODE_FINALISTS_MAX] = {false};
     at_interval gain[AT_CODE_FINALISTS_MAX] = {{1, 1, 1}};
-    at_code_result *result = on->result;
     for (int i = 1; i < of->count; ++i) {
         bool timed = of->said[i].well && of->said[0].well && of->said[i].processes == of->said[0].processes;
         chance[i] = 1;
@@ -220,17 +221,37 @@ static attune_status weigh_final(at_code *on, const last *of)
                        "final: %.3f times as fast (%.3f to %.3f) as the first source, P %.2g%s%.200s", gain[i].middle,
                        gain[i].low, gain[i].high, chance[i], holds[i] ? ", which holds among all finalists" : "",
                        of->said[i].why);
+        of->judged[i] = event.as.judged;
         AT_FORWARD(at_code_decide(on, &event));
-        double *const best = &result->gain_of[on->lineage.program[of->id[i]].arm];
-        *best = of->said[i].well ? fmax(*best, gain[i].middle) : *best;
-        if (faster && gain[i].middle > result->gain) {
-            result->winner = of->id[i];
-            result->gain = gain[i].middle;
-            result->gain_low = gain[i].low;
-            result->gain_high = gain[i].high;
-        }
     }
     return ATTUNE_OK;
+}
+
+/* The fastest that the gate has not called wrong, and each arm's best of these; the first source where there is none.
+ * The place among finalists; 0: none. */
+static int choose_winner(at_code *on, const last *of)
+{
+    at_code_result *result = on->result;
+    int best = 0;
+    result->winner = 0;
+    result->gain = result->gain_low = result->gain_high = 1;
+    memset(result->gain_of, 0, sizeof result->gain_of);
+    for (int i = 1; i < of->count; ++i) {
+        const at_event_judged *one = &of->judged[i];
+        if (of->wrong[i] || !of->said[i].well) {
+            continue;
+        }
+        double *const most = &result->gain_of[on->lineage.program[of->id[i]].arm];
+        *most = fmax(*most, one->ratio.middle);
+        if (one->verdict == AT_CODE_ACCEPTED && one->ratio.middle > result->gain) {
+            best = i;
+            result->winner = of->id[i];
+            result->gain = one->ratio.middle;
+            result->gain_low = one->ratio.low;
+            result->gain_high = one->ratio.high;
+        }
+    }
+    return best;
 }
 
 /* ---- The gate -----------------------------------------------------------------------------------------------------
@@ -253,6 +274,38 @@ static attune_status prove(at_code *on)
     return ATTUNE_OK;
 }
 
+/* What is wrong has no gain, however fast it was. */
+static attune_status refute(at_code *on, last *of, int place)
+{
+    at_event event = {.kind = AT_EVENT_JUDGED, .as.judged = of->judged[place]};
+    event.as.judged.verdict = AT_CODE_REFUSED;
+    event.as.judged.ratio = (at_interval){0, 0, 0};
+    (void)snprintf(event.as.judged.why, sizeof event.as.judged.why, "%.200s; the gate calls it wrong: %.230s",
+                   of->judged[place].why, on->result->why);
+    of->wrong[place] = true;
+    ++on->result->refuted;
+    return at_code_decide(on, &event);
+}
+
+/* Whom the gate calls wrong makes room for the next best. */
+static attune_status prove_best(at_code *on, last *of)
+{
+    for (int place = choose_winner(on, of); place > 0 && on->options->prove && !is_late(on);) {
+        AT_FORWARD(prove(on));
+        if (!on->result->wrong) {
+            return ATTUNE_OK;
+        }
+        AT_FORWARD(refute(on, of, place));
+        place = choose_winner(on, of);
+        if (on->result->refuted == AT_CODE_GATES_MAX) {
+            on->result->winner = 0;
+            on->result->gain = on->result->gain_low = on->result->gain_high = 1;
+            return ATTUNE_OK;
+        }
+    }
+    return ATTUNE_OK;
+}
+
 attune_status at_code_final(at_code *on)
 {
     if (is_late(on)) {
@@ -263,9 +316,9 @@ attune_status at_code_final(at_code *on)
     choose_finalists(on, of);
     attune_status status = of->count > 1 ? ask_final(on, of) : ATTUNE_OK;
     status = status == ATTUNE_OK && of->count > 1 ? weigh_final(on, of) : status;
+    status = status == ATTUNE_OK && of->count > 1 ? prove_best(on, of) : status;
     free(of);
-    AT_FORWARD(status);
-    return on->result->winner > 0 && on->options->prove && !is_late(on) ? prove(on) : ATTUNE_OK;
+    return status;
 }
 
 /* ---- The whole ----------------------------------------------------------------------------------------------------

@@ -83,6 +83,9 @@ typedef struct at_code_options {
     at_code_watch watch;
 } at_code_options;
 
+/* Finalists that the gate is asked about, one after the other, until it calls one not wrong. */
+enum { AT_CODE_GATES_MAX = 3 };
+
 typedef struct at_code_result {
     int proposals[AT_ARM_COUNT], verdicts[AT_CODE_NONE + 1];
     int tries;
@@ -93,7 +96,8 @@ typedef struct at_code_result {
     double gain_of[AT_ARM_COUNT]; /* each arm's best in the final, likewise; 0: it had none there */
     char config[AT_KERNEL_TEXT_MAX];
     bool unfinished;    /* the limit came: a run that has a folder can be gone on with */
-    bool proven, wrong; /* the gate's word on the winner */
+    int refuted;        /* finalists that the gate called wrong, each of them the best until then */
+    bool proven, wrong; /* the gate's last word: on the winner; wrong: on the last of those, and there is no winner */
     bool replayed;      /* to the end, and every decision was the recorded one */
     char why[AT_CODE_WHY_MAX];
 } at_code_result;

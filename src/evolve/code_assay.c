@@ -7,7 +7,8 @@
 #include "base/status.h"
 #include "evolve/code_parts.h"
 
-/* Errors so many times the parent's are an alarm, though within the rules: precision was given away. */
+/* Errors so many times the parent's, or the first source's, are an alarm, though within the rules: precision was given
+ * away, at once or in steps. */
 static const double alarm = 1.5;
 
 at_code_side at_code_side_of(const at_code *on, int id)
@@ -199,6 +200,22 @@ static double error_growth(const at_program *one, const at_program *before, cons
     return most;
 }
 
+/* Steps that each give a little away add up: the first source counts as the parent does. */
+static attune_status judge_errors(at_code *on, int id, bool *alarmed)
+{
+    const at_program *program = &on->lineage.program[id], *parent = program_before(on, id);
+    const char *which, *whose = "its parent's";
+    double growth = error_growth(program, parent, &which);
+    if (growth <= alarm) {
+        whose = "the first source's";
+        growth = error_growth(program, &on->lineage.program[0], &which);
+    }
+    *alarmed = growth > alarm;
+    return *alarmed ? at_code_judge(on, id, AT_CODE_ALARM, NULL, "its %s is %.2f times %s: precision was given away",
+                                    which, growth, whose)
+                    : ATTUNE_OK;
+}
+
 static attune_status judge_first(at_code *on, const at_event_made *made)
 {
     AT_FAIL_IF(made->refused != AT_RAN, ATTUNE_INVALID_ARGUMENT, "the first source is refused: %.400s", made->why);
@@ -224,11 +241,10 @@ attune_status at_code_assay(at_code *on, int id)
     if (same >= 0) {
         return at_code_judge(on, id, AT_CODE_DUPLICATE, NULL, "it compiles to the code of proposal %d", same);
     }
-    const char *which;
-    const double growth = error_growth(program, program_before(on, id), &which);
-    if (growth > alarm) {
-        return at_code_judge(on, id, AT_CODE_ALARM, NULL, "its %s is %.2f times its parent's: precision was given away",
-                             which, growth);
+    bool alarmed;
+    AT_FORWARD(judge_errors(on, id, &alarmed));
+    if (alarmed) {
+        return ATTUNE_OK;
     }
     AT_FORWARD(at_code_tune(on, id, on->options->tune_runs));
     program = &on->lineage.program[id];

@@ -92,7 +92,7 @@ typedef enum at_code_verdict {
     AT_CODE_REFUSED,   /* it does not build, run, or is wrong */
     AT_CODE_DENIED,    /* its text has what no kernel may have */
     AT_CODE_DUPLICATE, /* of a source, or of code, that was seen */
-    AT_CODE_ALARM,     /* right, but its errors are larger than its parent's */
+    AT_CODE_ALARM,     /* right, but its errors are larger than its parent's or the first source's */
     AT_CODE_VOID,      /* the comparison was not fair */
     AT_CODE_NONE       /* no proposal came */
 } at_code_verdict;

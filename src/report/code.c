@@ -12,7 +12,7 @@ typedef struct row {
     const at_event_proposal *proposal;
     const at_event_made *made;
     const at_event_tuned *tuned;
-    const at_event_judged *judged, *final;
+    const at_event_judged *judged, *final; /* final: the gate's word after it, too, where that is "wrong" */
 } row;
 
 typedef struct sheet {
@@ -20,7 +20,8 @@ typedef struct sheet {
     at_text *page;
     int count;
     row *row;
-    const at_event_gate *gate;
+    const at_event_gate *gate; /* the last */
+    int refuted;               /* finalists that it called wrong */
     const at_event_end *end;
 } sheet;
 
@@ -55,6 +56,7 @@ static void take(sheet *of, const at_event *event)
     const int id = id_of(event);
     row *one = id >= 0 && id < of->count ? &of->row[id] : NULL;
     of->gate = event->kind == AT_EVENT_GATE ? &event->as.gate : of->gate;
+    of->refuted += event->kind == AT_EVENT_GATE && event->as.gate.right == AT_FAIL;
     of->end = event->kind == AT_EVENT_END ? &event->as.end : of->end;
     if (one == NULL) {
         return;
@@ -112,6 +114,11 @@ static void add_facts(const sheet *of)
     fact(of, "", of->end != NULL ? of->end->why : "");
     fact(of, "the gate", of->gate != NULL ? rights[of->gate->right] : "not asked");
     fact(of, "", of->gate != NULL ? of->gate->why : "");
+    if (of->refuted > 0) {
+        char words[120];
+        (void)snprintf(words, sizeof words, "%d, each the fastest until then: see the final", of->refuted);
+        fact(of, "finalists it called wrong", words);
+    }
     at_text_add(of->page, "</table>\n");
 }
 

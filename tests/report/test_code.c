@@ -32,6 +32,17 @@ static void add_final(at_text *text, int64_t *seq, char *digest, int id, double 
     add(text, &judged, seq, digest);
 }
 
+/* The gate calls a finalist wrong: it has no gain any more. */
+static void add_refusal(at_text *text, int64_t *seq, char *digest, int id)
+{
+    at_event gate = example_event(AT_EVENT_GATE, NULL), judged = example_event(AT_EVENT_JUDGED, NULL);
+    gate.as.gate.right = AT_FAIL;
+    judged.as.judged = (at_event_judged){.id = id, .verdict = AT_CODE_REFUSED};
+    (void)snprintf(judged.as.judged.why, sizeof judged.as.judged.why, "final: fast; the gate calls it wrong");
+    add(text, &gate, seq, digest);
+    add(text, &judged, seq, digest);
+}
+
 static at_ledger_log *record(bool controls)
 {
     at_event start = example_event(AT_EVENT_START, NULL), end = example_event(AT_EVENT_END, NULL);
@@ -47,7 +58,14 @@ static at_ledger_log *record(bool controls)
     if (controls) {
         add_proposal(&text, &seq, digest, 3, AT_ARM_SAMPLES, AT_CODE_SLOWER, 0.5);
     }
+    if (controls) {
+        add_proposal(&text, &seq, digest, 4, AT_ARM_ENGINE, AT_CODE_ACCEPTED, 1.5);
+        add_final(&text, &seq, digest, 4, 1.5);
+    }
     add_final(&text, &seq, digest, 1, 1.25);
+    if (controls) {
+        add_refusal(&text, &seq, digest, 4);
+    }
     add(&text, &end, &seq, digest);
     assert_ok(at_ledger_parse("a ledger", text.data, text.length, &log));
     at_text_free(&text);
@@ -75,13 +93,16 @@ static void the_page_has_lineage_costs_and_reasons(void **state)
     expect(page, "the gain is the engine's");
     /* Tokens that nobody counted are reckoned, and called so. */
     expect(page, "(from bytes)");
-    expect(page, "<td class=\"n\">0.040</td>"); /* two times 0.5 USD for 25 percent */
+    expect(page, "<td class=\"n\">0.060</td>"); /* three times 0.5 USD for 25 percent */
+    expect(page, "finalists it called wrong</th><td>1, each the fastest until then");
+    expect(page, "final: fast; the gate calls it wrong");
     assert_null(strstr(page, "<idea"));
     free(page);
     at_ledger_free(log);
     log = record(false);
     assert_ok(at_report_code_page(log, &page, &bytes));
     expect(page, "No controls were run");
+    assert_null(strstr(page, "called wrong"));
     free(page);
     at_ledger_free(log);
 }
