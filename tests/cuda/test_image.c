@@ -1,7 +1,5 @@
 /* Images: finding code in a fatbin, whatever the bytes; and that the library's own hold sound code for every
  * architecture. */
-#include <ftw.h>
-
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/random.h"
@@ -16,17 +14,6 @@
 static const int archs[] = {80, 86, 89, 90, 100, 120};
 
 enum { ARCHS = sizeof archs / sizeof archs[0] };
-
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *at)
-{
-    (void)about, (void)kind, (void)at;
-    return remove(path);
-}
-
-static void remove_all(const folder *f)
-{
-    assert_int_equal(nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-}
 
 /* The library's, as files give them; ended by a NULL name. */
 enum { IMAGES = 4 };
@@ -354,7 +341,7 @@ static void drivers_make_code_of_ptx(void **state)
     target.arch = 100; /* what comes of it is judged: this is code for sm_90 */
     assert_fails(at_provide(&provider, &recipe, &target, &artifact, &cubin), ATTUNE_COMPILE_ERROR, "sm_90");
     free(copy);
-    remove_all(&cache);
+    folder_remove(&cache);
 }
 
 /* A kernel is in the catalogue exactly where its image is in the library. */
@@ -396,7 +383,7 @@ static void only_the_librarys_own_file_is_taken(void **state)
     assert_ok(at_image_read(images[0].name, &image));
     free((void *)image.data);
     assert_int_equal(unsetenv("ATTUNE_IMAGES"), 0);
-    remove_all(&f);
+    folder_remove(&f);
 }
 
 static void an_image_that_is_not_there_is_reported(void **state)

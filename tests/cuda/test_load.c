@@ -2,7 +2,6 @@
  * in this order. The library of these tests is a link to one that every machine has, under a name that no loader knows.
  */
 #include <dlfcn.h>
-#include <ftw.h>
 #include <link.h>
 
 #include "base/cm.h"
@@ -18,12 +17,6 @@
 static const char *const names[] = {"libattune_packaged.so.8", NAME, NULL};
 static folder place;
 
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *at)
-{
-    (void)about, (void)kind, (void)at;
-    return remove(path);
-}
-
 static int set_up(void **state)
 {
     (void)state;
@@ -33,7 +26,8 @@ static int set_up(void **state)
 static int clean_up(void **state)
 {
     (void)state;
-    return nftw(place.path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(&place);
+    return 0;
 }
 
 /* The test's folder is the only place where anything is: HOME/.local and PATH lie in it. */

@@ -138,6 +138,15 @@ static void floods_and_hangs_are_ended(void **state)
     assert_int_equal(reply.proposed, AT_PROPOSED_FAILED);
 }
 
+/* A long sleep that is this process's: other copies of this program run on the same machine, also under sanitizers. */
+static const char *own_sleep(int which)
+{
+    enum { COPIES = 2 };
+    static char text[COPIES][64];
+    (void)snprintf(text[which], sizeof text[which], "sleep 4321.%ld%d", (long)getpid(), which);
+    return text[which];
+}
+
 /* Whether some process has these words on its command line. */
 static bool runs(const char *words)
 {
@@ -164,14 +173,17 @@ static bool runs(const char *words)
 static void no_process_is_left(void **state)
 {
     (void)state;
+    char command[512];
+    const char *some = own_sleep(0), *others = own_sleep(1);
     at_proposal_reply reply;
-    at_command_proposer of = {.command = "setsid sleep 4321.75 & sleep 1000", .run_command = runner};
-    expect("setsid sleep 4321.25 & (setsid sh -c 'sleep 4321.25; true' &) ; sleep 4321.25 & exit 3",
-           AT_PROPOSED_NOTHING, "");
-    assert_false(runs("sleep 4321.25"));
+    at_command_proposer of = {.command = command, .run_command = runner};
+    (void)snprintf(command, sizeof command, "setsid %s & (setsid sh -c '%s; true' &) ; %s & exit 3", some, some, some);
+    expect(command, AT_PROPOSED_NOTHING, "");
+    assert_false(runs(some));
+    (void)snprintf(command, sizeof command, "setsid %s & sleep 1000", others);
     ask_with(&of, 0.5, &reply);
     assert_int_equal(reply.proposed, AT_PROPOSED_FAILED);
-    assert_false(runs("sleep 4321.75"));
+    assert_false(runs(others));
 }
 
 static void the_environment_is_clean(void **state)
@@ -305,15 +317,17 @@ static void garbage_leaves_nothing(void **state)
 {
     (void)state;
     enum { PROPOSALS = 500 };
-    static const char *const kinds[] = {"head -c 3000 /dev/urandom", "exit 1", "mkdir -p a/b/c; chmod 0 a/b; false",
-                                        "head -c 2000 /dev/urandom > candidate/mine.kernel.c; sleep 1000 & exit 7",
-                                        "printf '```c x.c\\n'"};
+    char leaves[160];
+    const char *const kinds[] = {"head -c 3000 /dev/urandom", "exit 1", "mkdir -p a/b/c; chmod 0 a/b; false", leaves,
+                                 "printf '```c x.c\\n'"};
+    (void)snprintf(leaves, sizeof leaves, "head -c 2000 /dev/urandom > candidate/mine.kernel.c; %s & exit 7",
+                   own_sleep(0));
     for (int i = 0; i < PROPOSALS; ++i) {
         at_proposal_reply reply;
         ask(kinds[i % 5], &reply);
         assert_int_equal(reply.proposed, AT_PROPOSED_FAILED);
     }
-    assert_false(runs("sleep 1000"));
+    assert_false(runs(own_sleep(0)));
 }
 
 int main(int argc, char **argv)
