@@ -44,8 +44,12 @@ static PyObject *held(PyObject *object)
 
 /* ---- What has been seen ------------------------------------------------------------------------------------------ */
 
-enum { Q, K, V, INPUTS, O = INPUTS, LSE, TENSORS };
-enum { SETS = 256, WAYS = 2 };
+enum { Q, K, V, INPUTS };
+enum { O, LSE, OUTPUTS = 5 }; /* behind LSE: what the operator of PyTorch's that attune stands in for gives besides */
+enum { SETS = 256, WAYS = 2, GIVEN = 7 };
+
+/* What with_lse gives: attention.py says of each what it is. */
+enum { PAIR, FLASH, CUDNN, ALONE, FORMS };
 
 /* Bits of `form.options`. */
 enum {
@@ -54,8 +58,8 @@ enum {
     BSHD = 1 << 2,
     WITH_LSE = 1 << 3, /* what stands in for PyTorch's kernels asks: grouped heads, O and LSE */
     DETERMINISTIC = 1 << 4,
-    LSE_COLUMN = 1 << 5, /* LSE is [batch, heads, seqlen, 1] */
-    HAS_SCALE = 1 << 6
+    HAS_SCALE = 1 << 5,
+    FORM = 1 << 6 /* times PAIR, FLASH or CUDNN */
 };
 
 typedef struct {
@@ -72,11 +76,12 @@ typedef struct {
 
 typedef struct {
     form key;
-    layout out[2]; /* of O and LSE */
+    layout out[OUTPUTS];
+    int outputs; /* how many there are */
     attune_call call;
     const attune_plan *plan;
     PyObject *hold;   /* what keeps the plan */
-    PyObject *makers; /* (of O, of LSE, of a workspace), each a function of q: where PyTorch's own cannot be had */
+    PyObject *makers; /* of each output, of a workspace, as functions of q: where PyTorch's own cannot be had */
     uintptr_t align;  /* pointers are multiples of align + 1 */
     int64_t room;     /* bytes of workspace */
 } kind;
@@ -88,10 +93,15 @@ typedef struct {
     PyObject_HEAD const dl_exchange *exchange;
     PyObject *capsule, *tensor_type, *parameter_type, *requires_grad, *is_neg, *fail;
     attune_status (*execute)(const attune_plan *, const attune_call *);
-    /* PyTorch's own, with C linkage or what is like it: a tensor, its Python object, its end; NULL for none */
+    /* PyTorch's own, with C linkage or what is like it: a tensor, its Python object, its end, where its data lies,
+     * whether its sign is pending, whether its TensorImpl wants a gradient; NULL for none. */
     empty_function empty;
     PyObject *(*wrap)(void *tensor);
     int (*end)(void *tensor);
+    int (*data_of)(void *tensor, void **data);
+    bool (*negated)(const void *tensor);
+    bool (*wants)(const void *impl);
+    size_t place;           /* of the tensor in its Python object, in bytes; 0: unknown */
     kind *sets[SETS][WAYS]; /* the one that was seen last first */
 } table;
 
@@ -151,12 +161,13 @@ static bool view_of(table *self, PyObject *object, layout *at, void **data)
         PyErr_Clear();
         return false;
     }
-    if (view.dims < 1 || view.dims > DIMS || view.lanes != 1 || !view.data || view.byte_offset != 0) {
+    if (view.dims < 0 || view.dims > DIMS || view.lanes != 1 || view.byte_offset != 0) {
         return false;
     }
-    memset(at, 0, sizeof *at);
-    memcpy(at->shape, view.shape, (size_t)view.dims * sizeof *view.shape);
-    memcpy(at->strides, view.strides, (size_t)view.dims * sizeof *view.strides);
+    for (int i = 0; i < DIMS; ++i) {
+        at->shape[i] = i < view.dims ? view.shape[i] : 0;
+        at->strides[i] = i < view.dims ? view.strides[i] : 0;
+    }
     at->dims = view.dims;
     at->device_type = view.device_type;
     at->device = view.device;
@@ -176,13 +187,23 @@ static bool is_false(PyObject *answer)
     return no;
 }
 
-/* A plain tensor, and one that wants no gradient unless who calls sees to that; false for everything else. */
+/* Whether a tensor's sign is not pending, and no gradient is wanted of it unless who calls sees to that. */
+static bool is_plain(table *self, PyObject *object, bool may_want)
+{
+    if (self->place) {
+        void *const *tensor = (void *const *)((const char *)object + self->place);
+        return *tensor && !self->negated(tensor) && (may_want || !self->wants(*tensor));
+    }
+    return (may_want || is_false(PyObject_GetAttr(object, self->requires_grad))) &&
+           is_false(PyObject_CallFunctionObjArgs(self->is_neg, object, NULL));
+}
+
+/* A plain tensor with memory; false for everything else. */
 static bool read_tensor(table *self, PyObject *object, bool may_want, layout *at, void **data)
 {
     PyObject *type = (PyObject *)Py_TYPE(object);
-    return (type == self->tensor_type || type == self->parameter_type) && view_of(self, object, at, data) &&
-           at->dims == DIMS && (may_want || is_false(PyObject_GetAttr(object, self->requires_grad))) &&
-           is_false(PyObject_CallFunctionObjArgs(self->is_neg, object, NULL));
+    return (type == self->tensor_type || type == self->parameter_type) && view_of(self, object, at, data) && *data &&
+           at->dims == DIMS && is_plain(self, object, may_want);
 }
 
 static bool read_flag(PyObject *given, int64_t bit, int64_t *options)
@@ -191,8 +212,19 @@ static bool read_flag(PyObject *given, int64_t bit, int64_t *options)
     return given == Py_True || given == Py_False;
 }
 
+static bool read_number(PyObject *given, int64_t unit, int64_t *options)
+{
+    long number = PyLong_Check(given) ? PyLong_AsLong(given) : -1;
+    if (number < 0 || number >= FORMS) {
+        PyErr_Clear();
+        return false;
+    }
+    *options |= number * unit;
+    return true;
+}
+
 /* attune.sdpa(q, k, v, is_causal, scale, enable_gqa, layout), or what with_lse is asked: (q, k, v, is_causal, scale,
- * deterministic, column). */
+ * deterministic, form). */
 static bool read_form(table *self, PyObject *const *given, bool with_lse, form *key, void **data)
 {
     int64_t options = with_lse ? WITH_LSE : 0;
@@ -200,7 +232,7 @@ static bool read_form(table *self, PyObject *const *given, bool with_lse, form *
         !read_flag(given[5], with_lse ? DETERMINISTIC : ENABLE_GQA, &options)) {
         return false;
     }
-    if (with_lse ? !read_flag(given[6], LSE_COLUMN, &options) : !PyUnicode_Check(given[6])) {
+    if (with_lse ? !read_number(given[6], FORM, &options) : !PyUnicode_Check(given[6])) {
         return false;
     }
     if (!with_lse && PyUnicode_CompareWithASCIIString(given[6], "bhsd") != 0) {
@@ -232,23 +264,41 @@ static bool read_form(table *self, PyObject *const *given, bool with_lse, form *
 /* PyTorch's numbers of dtypes, by DLPack's. */
 static int32_t torch_dtype(int32_t dtype)
 {
-    enum { UNSIGNED = 1, FLOAT = 2, BFLOAT = 4 };
-    return dtype == (FLOAT << 8 | 32) ? 6 : dtype == (FLOAT << 8 | 16) ? 5 : dtype == (BFLOAT << 8 | 16) ? 15 : 0;
+    enum { SIGNED, UNSIGNED, FLOAT, BFLOAT = 4 };
+    static const int32_t known[][2] = {{FLOAT << 8 | 32, 6},   {FLOAT << 8 | 16, 5},  {BFLOAT << 8 | 16, 15},
+                                       {UNSIGNED << 8 | 8, 0}, {SIGNED << 8 | 64, 4}, {UNSIGNED << 8 | 64, 29}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
+        if (known[i][0] == dtype) {
+            return known[i][1];
+        }
+    }
+    return -1;
 }
 
-/* A tensor of this layout, and where it lies; by the maker where PyTorch's functions cannot be had. */
+/* A tensor of this layout by PyTorch's functions, and where it lies; NULL, without an error, where they do not do it.
+ */
+static PyObject *make_by_torch(table *self, const layout *at, void **data)
+{
+    void *tensor = NULL;
+    int32_t dtype = self->empty ? torch_dtype(at->dtype) : -1;
+    if (dtype < 0 ||
+        self->empty(at->dims, at->shape, at->strides, dtype, at->device_type == DL_CUDA, at->device, &tensor) != 0) {
+        return NULL;
+    }
+    PyObject *made = self->data_of(tensor, data) == 0 ? self->wrap(tensor) : NULL;
+    self->end(tensor);
+    return made;
+}
+
+/* The same, by the maker where PyTorch's functions cannot be had. */
 static PyObject *make(table *self, const layout *at, PyObject *maker, PyObject *like, void **data)
 {
-    PyObject *made = NULL;
-    void *tensor = NULL;
     layout got;
-    if (self->empty && self->empty(at->dims, at->shape, at->strides, torch_dtype(at->dtype), at->device_type == DL_CUDA,
-                                   at->device, &tensor) == 0) {
-        made = self->wrap(tensor);
-        self->end(tensor);
-    } else { /* which says, too, what is wrong, such as too little memory */
-        made = PyObject_CallFunctionObjArgs(maker, like, NULL);
+    PyObject *made = make_by_torch(self, at, data);
+    if (made || PyErr_Occurred()) {
+        return made;
     }
+    made = PyObject_CallFunctionObjArgs(maker, like, NULL); /* which says, too, what is wrong, such as no memory */
     if (made && !view_of(self, made, &got, data)) {
         Py_DECREF(made);
         PyErr_SetString(PyExc_RuntimeError, "attune: a tensor that was made cannot be read");
@@ -268,7 +318,7 @@ static bool make_room(table *self, kind *now, PyObject *like, PyObject **owner)
     }
     bytes.device_type = now->key.of[Q].device_type;
     bytes.device = now->key.of[Q].device;
-    *owner = make(self, &bytes, PyTuple_GetItem(now->makers, 2), like, &data);
+    *owner = make(self, &bytes, PyTuple_GetItem(now->makers, now->outputs), like, &data);
     if (!*owner) {
         return false;
     }
@@ -291,34 +341,56 @@ static bool execute(table *self, const kind *now)
     return status == ATTUNE_OK;
 }
 
+/* What is given back: O; (O, LSE); or all that the operator which attune stands in for gives. */
+static PyObject *answer_of(const kind *now, PyObject *const *made)
+{
+    int64_t options = now->key.options;
+    if (!(options & WITH_LSE)) {
+        return held(made[O]);
+    }
+    if (options / FORM == PAIR) {
+        return PyTuple_Pack(2, made[O], made[LSE]);
+    }
+    PyObject *given[OUTPUTS];
+    for (int i = 0; i < OUTPUTS; ++i) {
+        given[i] = made[i] ? made[i] : Py_None;
+    }
+    return Py_BuildValue("OOOOLLOOO", given[O], given[LSE], Py_None, Py_None, (long long)now->key.of[Q].shape[2],
+                         (long long)now->key.of[K].shape[2], given[2], given[3], given[4]);
+}
+
 /* `now` is a copy: while Python runs, what was found may be let go. */
 static PyObject *run(table *self, kind *now, PyObject *q, void *const *data)
 {
-    enum { ROLES = 5 };
-    static const int roles[ROLES] = {ATTUNE_Q, ATTUNE_K, ATTUNE_V, ATTUNE_O, ATTUNE_LSE};
-    bool with_lse = (now->key.options & WITH_LSE) != 0;
-    PyObject *o = NULL, *lse = NULL, *owner = NULL, *answer = NULL;
-    void *at[ROLES] = {data[Q], data[K], data[V]};
-    o = make(self, &now->out[0], PyTuple_GetItem(now->makers, 0), q, &at[O]);
-    if (o && with_lse) {
-        lse = make(self, &now->out[1], PyTuple_GetItem(now->makers, 1), q, &at[LSE]);
+    static const int inputs[INPUTS] = {ATTUNE_Q, ATTUNE_K, ATTUNE_V}, outputs[] = {ATTUNE_O, ATTUNE_LSE};
+    PyObject *made[OUTPUTS] = {NULL}, *owner = NULL, *answer = NULL;
+    for (int i = 0; i < now->outputs; ++i) {
+        void *at = NULL;
+        made[i] = make(self, &now->out[i], PyTuple_GetItem(now->makers, i), q, &at);
+        if (!made[i]) {
+            goto done;
+        }
+        if (i <= LSE) {
+            now->call.tensor[outputs[i]].data = at;
+        }
     }
-    if (!o || (with_lse && !lse) || !make_room(self, now, q, &owner)) {
+    if (!make_room(self, now, q, &owner)) {
         goto done;
     }
-    for (int i = 0; i < ROLES; ++i) {
-        now->call.tensor[roles[i]].data = at[i];
+    for (int i = 0; i < INPUTS; ++i) {
+        now->call.tensor[inputs[i]].data = data[i];
     }
     if (now->key.of[Q].device_type == DL_CUDA &&
         self->exchange->current_stream(DL_CUDA, now->key.of[Q].device, &now->call.stream) != 0) {
         goto done;
     }
     if (execute(self, now)) {
-        answer = with_lse ? PyTuple_Pack(2, o, lse) : held(o);
+        answer = answer_of(now, made);
     }
 done:
-    Py_XDECREF(o);
-    Py_XDECREF(lse);
+    for (int i = 0; i < now->outputs; ++i) {
+        Py_XDECREF(made[i]);
+    }
     Py_XDECREF(owner);
     return answer;
 }
@@ -328,7 +400,7 @@ static PyObject *serve(table *self, PyObject *const *given, Py_ssize_t count, bo
     form key;
     void *data[INPUTS];
     kind *found;
-    if (count != 7) {
+    if (count != GIVEN) {
         PyErr_SetString(PyExc_TypeError, "seven arguments are needed");
         return NULL;
     }
@@ -355,36 +427,54 @@ static PyObject *table_with_lse(PyObject *self, PyObject *const *given, Py_ssize
     return serve((table *)self, given, count, true);
 }
 
-/* learn(given, o, lse, plan, call, align, room, makers, hold): calls of this kind are served from now on. `given`: the
- * seven arguments of the call that was served by Python; `call`: bytes of its attune_call; `plan`: an address. False
- * where it cannot be kept. */
+/* The layouts of what a call gave. */
+static bool read_outputs(table *self, PyObject *made, kind *it)
+{
+    static const int count[FORMS] = {[PAIR] = 2, [FLASH] = OUTPUTS, [CUDNN] = OUTPUTS - 1, [ALONE] = 1};
+    int wanted = it->key.options & WITH_LSE ? count[it->key.options / FORM] : 1;
+    void *unused;
+    it->outputs = (int)PyTuple_Size(made);
+    for (int i = 0; i < it->outputs && it->outputs == wanted; ++i) {
+        if (!view_of(self, PyTuple_GetItem(made, i), &it->out[i], &unused)) {
+            return false;
+        }
+    }
+    return it->outputs == wanted;
+}
+
+/* learn(given, made, plan, call, align, room, makers, hold): calls of this kind are served from now on. `given`: the
+ * seven arguments of the call that was served by Python; `made`: O, LSE and what else it gave; `call`: bytes of its
+ * attune_call; `plan`: an address. False where it cannot be kept. */
 static PyObject *table_learn(PyObject *object, PyObject *arguments)
 {
     table *self = (table *)object;
-    PyObject *given, *o, *lse, *call, *makers, *hold, *of[7];
+    PyObject *given, *made, *call, *makers, *hold, *of[GIVEN];
     unsigned long long plan;
     long long align, room;
-    void *data[INPUTS], *unused;
+    void *data[INPUTS];
     char *bytes;
     Py_ssize_t size;
-    if (!PyArg_ParseTuple(arguments, "O!OOKO!LLO!O", &PyTuple_Type, &given, &o, &lse, &plan, &PyBytes_Type, &call,
-                          &align, &room, &PyTuple_Type, &makers, &hold) ||
+    if (!PyArg_ParseTuple(arguments, "O!O!KO!LLO!O", &PyTuple_Type, &given, &PyTuple_Type, &made, &plan, &PyBytes_Type,
+                          &call, &align, &room, &PyTuple_Type, &makers, &hold) ||
         PyBytes_AsStringAndSize(call, &bytes, &size) != 0) {
         return NULL;
     }
-    if (PyTuple_Size(given) != 7 || PyTuple_Size(makers) != 3 || size != sizeof(attune_call) || align < 1) {
-        PyErr_SetString(PyExc_ValueError, "seven arguments, three makers and a call of this library are needed");
+    if (PyTuple_Size(given) != GIVEN || PyTuple_Size(makers) != PyTuple_Size(made) + 1 || size != sizeof(attune_call) ||
+        align < 1) {
+        PyErr_SetString(PyExc_ValueError,
+                        "seven arguments, a maker for all that is made and a call of this library are "
+                        "needed");
         return NULL;
     }
-    for (int i = 0; i < 7; ++i) {
+    for (int i = 0; i < GIVEN; ++i) {
         of[i] = PyTuple_GetItem(given, i);
     }
+    bool with_lse = PyLong_Check(of[GIVEN - 1]) != 0;
     kind *it = calloc(1, sizeof *it);
     if (!it) {
         return PyErr_NoMemory();
     }
-    if (!read_form(self, of, lse != Py_None, &it->key, data) || !view_of(self, o, &it->out[0], &unused) ||
-        (lse != Py_None && !view_of(self, lse, &it->out[1], &unused))) {
+    if (!read_form(self, of, with_lse, &it->key, data) || !read_outputs(self, made, it)) {
         free(it);
         Py_RETURN_FALSE;
     }
@@ -398,18 +488,64 @@ static PyObject *table_learn(PyObject *object, PyObject *arguments)
     Py_RETURN_TRUE;
 }
 
-/* make_by(empty, wrap, end): addresses of PyTorch's functions. */
+/* make_by(empty, wrap, end, data): addresses of PyTorch's functions. */
 static PyObject *table_make_by(PyObject *object, PyObject *arguments)
 {
     table *self = (table *)object;
-    unsigned long long empty, wrap, end;
-    if (!PyArg_ParseTuple(arguments, "KKK", &empty, &wrap, &end)) {
+    unsigned long long empty, wrap, end, data;
+    if (!PyArg_ParseTuple(arguments, "KKKK", &empty, &wrap, &end, &data)) {
         return NULL;
     }
     self->empty = (empty_function)(uintptr_t)empty;
     self->wrap = (PyObject * (*)(void *))(uintptr_t)wrap;
     self->end = (int (*)(void *))(uintptr_t)end;
+    self->data_of = (int (*)(void *, void **))(uintptr_t)data;
+    self->place = 0;
     Py_RETURN_NONE;
+}
+
+/* Where in a tensor's Python object, of `size` bytes, its TensorImpl is said; 0 where that is not in one place. */
+static size_t place_in(table *self, size_t size)
+{
+    layout one = {.shape = {1}, .strides = {1}, .dims = 1, .device_type = DL_CPU, .dtype = 2 << 8 | 32};
+    void *tensor = NULL, *impl;
+    size_t found = 0;
+    if (!self->empty || self->empty(one.dims, one.shape, one.strides, torch_dtype(one.dtype), 0, 0, &tensor) != 0) {
+        return 0;
+    }
+    memcpy(&impl, tensor, sizeof impl);
+    PyObject *object = self->wrap(tensor);
+    for (size_t at = sizeof(PyObject); object && at + sizeof impl <= size; at += sizeof impl) {
+        if (memcmp((const char *)object + at, &impl, sizeof impl) == 0) {
+            found = found == 0 ? at : size;
+        }
+    }
+    Py_XDECREF(object);
+    self->end(tensor);
+    PyErr_Clear();
+    return found < size ? found : 0;
+}
+
+/* read_by(negated, wants, size): addresses of PyTorch's functions that say of a tensor whether its sign is pending, and
+ * of its TensorImpl whether it wants a gradient; size: of a tensor's Python object. False where a TensorImpl is not
+ * found in that, and Python is asked. Needs make_by. */
+static PyObject *table_read_by(PyObject *object, PyObject *arguments)
+{
+    table *self = (table *)object;
+    unsigned long long negated, wants, size;
+    if (!PyArg_ParseTuple(arguments, "KKK", &negated, &wants, &size)) {
+        return NULL;
+    }
+    self->negated = (bool (*)(const void *))(uintptr_t)negated;
+    self->wants = (bool (*)(const void *))(uintptr_t)wants;
+    self->place = negated && wants ? place_in(self, (size_t)size) : 0;
+    return PyBool_FromLong(self->place != 0);
+}
+
+/* is_plain(tensor): what has no sign pending and wants no gradient; for looking at what read_by found. */
+static PyObject *table_is_plain(PyObject *object, PyObject *tensor)
+{
+    return PyBool_FromLong(is_plain((table *)object, tensor, false));
 }
 
 /* empty_like(tensor): a tensor of its layout, made by what make_by named; for looking at what that does. */
@@ -422,7 +558,11 @@ static PyObject *table_empty_like(PyObject *object, PyObject *like)
         PyErr_SetString(PyExc_ValueError, "a tensor, and functions by make_by, are needed");
         return NULL;
     }
-    return make(self, &at, Py_None, like, &data);
+    PyObject *made = make_by_torch(self, &at, &data);
+    if (!made && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_RuntimeError, "PyTorch's functions made nothing");
+    }
+    return made;
 }
 
 /* ---- The type ---------------------------------------------------------------------------------------------------- */
@@ -481,9 +621,11 @@ static PyMethodDef methods[] = {
     {"sdpa", (PyCFunction)(void (*)(void))table_sdpa, METH_FASTCALL,
      "sdpa(q, k, v, is_causal, scale, enable_gqa, layout): O, or None where Python must see to it"},
     {"with_lse", (PyCFunction)(void (*)(void))table_with_lse, METH_FASTCALL,
-     "with_lse(q, k, v, is_causal, scale, deterministic, column): (O, LSE), or None"},
+     "with_lse(q, k, v, is_causal, scale, deterministic, form): what attention.with_lse gives, or None"},
     {"learn", table_learn, METH_VARARGS, NULL},
     {"make_by", table_make_by, METH_VARARGS, NULL},
+    {"read_by", table_read_by, METH_VARARGS, NULL},
+    {"is_plain", table_is_plain, METH_O, NULL},
     {"empty_like", table_empty_like, METH_O, NULL},
     {NULL, NULL, 0, NULL}};
 

@@ -55,15 +55,15 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
             return made
     framework, key = tensors.frameworks.get(type(q)), None
     if framework is not None and attn_mask is None and not terms and type(k) is type(q) and type(v) is type(q):
-        key = (framework.key(q), framework.key(k), framework.key(v), is_causal, scale, enable_gqa, layout)
+        key = (framework.keys(q, k, v), is_causal, scale, enable_gqa, layout)
         kept, bound = spares.take(key)
         if bound is not None:
-            at = framework.data(q), framework.data(k), framework.data(v)
-            if not (at[0] | at[1] | at[2]) & (bound.align - 1):
+            one, two, three = framework.places(q, k, v)
+            if one and two and three and not (one | two | three) & (bound.align - 1):
                 made = bound.make_output(q)
-                bound.run((*at, framework.data(made)), None, framework, q)
+                bound.run((one, two, three, framework.data(made)), None, framework, q)
                 if bound.lessons is not None:
-                    fast.learn(bound, (q, k, v, is_causal, scale, enable_gqa, layout), made)
+                    fast.learn(bound, (q, k, v, is_causal, scale, enable_gqa, layout), (made,))
                 kept.append(bound)
                 return made
             kept.append(bound)
@@ -79,7 +79,7 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
                 if terms.get("out") is None:
                     at.append(first)
                 if terms.get("return_lse"):
-                    outputs.append(framework.empty(q, bound.lse, tensors.FP32))
+                    outputs.append(bound.make_lse(q))
                     at.append(framework.data(outputs[1]))
                 bound.run(at, terms.get("stream"), framework, q)
                 kept.append(bound)
@@ -88,32 +88,47 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     return Asked(q, k, v, attn_mask, is_causal, scale, enable_gqa, layout, terms).run(key)
 
 
-def with_lse(q, k, v, is_causal, scale, deterministic, column=False):
+PAIR, FLASH, CUDNN, ALONE = range(4)  # what with_lse gives, as C calls it
+
+
+def with_lse(q, k, v, is_causal, scale, deterministic, form=PAIR, blank=None):
     """(O, LSE) as sdpa gives them, grouped heads allowed; who stands in for PyTorch calls this, often, and sees to
-    gradients. column: LSE is [batch, heads, seqlen, 1]."""
+    gradients. form FLASH, CUDNN: all that this operator of PyTorch's gives, LSE of CUDNN as [batch, heads, seqlen, 1],
+    the last of it blank(q, form), three tensors or two and None. ALONE: as CUDNN, with None for all but O."""
     if fast_with_lse is not None:
-        made = fast_with_lse(q, k, v, is_causal, scale, deterministic, column)
+        made = fast_with_lse(q, k, v, is_causal, scale, deterministic, form)
         if made is not None:
             return made
-    framework, kept = framework_of("q", q), None
+    framework, kept, key = framework_of("q", q), None, None
     q, k, v = (t.detach() if t.requires_grad else t for t in (q, k, v))
     if type(k) is type(q) and type(v) is type(q):
-        key = (framework.key(q), framework.key(k), framework.key(v), is_causal, scale, deterministic)
+        key = (framework.keys(q, k, v), is_causal, scale, deterministic, form, "with_lse")
         kept, bound = spares.take(key)
         if bound is not None:
-            at = framework.data(q), framework.data(k), framework.data(v)
-            if not (at[0] | at[1] | at[2]) & (bound.align - 1):
-                rows = (*bound.lse, 1) if column else bound.lse
-                o, lse = bound.make_output(q), framework.empty(q, rows, tensors.FP32)
-                bound.run((*at, framework.data(o), framework.data(lse)), None, framework, q)
+            places = framework.places(q, k, v)
+            if all(places) and not (places[0] | places[1] | places[2]) & (bound.align - 1):
+                o, lse = bound.make_output(q), None if form == ALONE else bound.make_lse(q)
+                outputs = [framework.data(o)] if lse is None else [framework.data(o), framework.data(lse)]
+                bound.run((*places, *outputs), None, framework, q)
+                made = in_form(q, k, o, lse, form, blank)
                 if bound.lessons is not None:
-                    fast.learn(bound, (q, k, v, is_causal, scale, deterministic, column), o, lse)
+                    fast.learn(bound, (q, k, v, is_causal, scale, deterministic, form), made)
                 kept.append(bound)
-                return o, lse
+                return made
             kept.append(bound)
-    o, lse = Asked(q, k, v, None, is_causal, scale, True, "bhsd",
-                   {"return_lse": True, "deterministic": deterministic}).run(None if kept is None else key)
-    return o, lse.unsqueeze(-1) if column else lse
+    terms = {"return_lse": form != ALONE, "deterministic": deterministic}
+    found = Asked(q, k, v, None, is_causal, scale, True, "bhsd", terms).run(key)
+    return in_form(q, k, *((found, None) if form == ALONE else found), form, blank)
+
+
+def in_form(q, k, o, lse, form, blank):
+    """What with_lse gives."""
+    if form == PAIR:
+        return o, lse
+    if form == ALONE:
+        return o, None, None, None, q.shape[2], k.shape[2], None, None, None
+    lse = lse.unsqueeze(-1) if form == CUDNN else lse
+    return o, lse, None, None, q.shape[2], k.shape[2], *blank(q, form)
 
 
 def arrays_of(q, k, v, attn_mask, terms):
@@ -330,7 +345,7 @@ class Asked:
         except Error as error:
             raise renamed(error, self.names) from None
         bound.make_output = self.framework.maker(self.arrays["Q"], self.in_layout(self.shape))
-        bound.lse = self.shape[:3]
+        bound.make_lse = self.framework.maker(self.arrays["Q"], self.shape[:3], tensors.FP32)
         bound.lessons = 0 if self.framework is tensors.Torch else None
         return bound
 

@@ -139,16 +139,17 @@ def is_quiet():
                                                                   function_modes() or transform())
 
 
+PLAIN = torch.Tensor, torch.nn.Parameter
+
+
 def is_plain(*given):
-    """Whether nothing but the values is wanted of a call on these, so that it need not be an operator."""
-    if not is_quiet() or given[0].device.type not in ("cpu", "cuda"):
-        return False
+    """Whether nothing but the values is wanted of a quiet call on these, so that it need not be an operator."""
+    wants = False
     for tensor in given:
-        if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
+        if type(tensor) not in PLAIN:
             return False
-        if tensor.requires_grad and torch.is_grad_enabled():
-            return False
-    return True
+        wants = wants or tensor.requires_grad
+    return not (wants and torch.is_grad_enabled()) and (given[0].is_cuda or given[0].is_cpu)
 
 
 def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -161,13 +162,17 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     Raises attune.Error; UNSUPPORTED, with the reason, where a gradient is required that cannot be computed."""
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    if is_quiet() and attn_mask is alibi is sink is seqused is offset is window is softcap is None and \
-            not (causal or strict or deterministic or return_lse) and attention.fast_sdpa is not None:
-        made = attention.fast_sdpa(q, k, v, is_causal, scale, enable_gqa, layout)
-        if made is not None:
-            return made
+    quiet = is_quiet()
+    if quiet and attn_mask is alibi is sink is seqused is offset is window is softcap is None and \
+            not (causal or strict or deterministic or return_lse):
+        if attention.fast_sdpa is not None:
+            made = attention.fast_sdpa(q, k, v, is_causal, scale, enable_gqa, layout)
+            if made is not None:
+                return made
+        if is_plain(q, k, v):
+            return attention.sdpa(q, k, v, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, layout=layout)
     present = [t for t in (q, k, v, attn_mask, alibi, sink, seqused) if t is not None]
-    if isinstance(q, torch.Tensor) and is_plain(*present):
+    if quiet and is_plain(*present):
         window = tuple(window) if isinstance(window, list) else window
         terms = {"causal": causal, "offset": offset, "window": window, "softcap": softcap, "alibi": alibi, "sink": sink,
                  "seqused": seqused, "strict": strict, "deterministic": deterministic, "return_lse": return_lse}

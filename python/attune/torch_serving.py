@@ -8,10 +8,12 @@ import warnings
 import torch
 
 from attune import attention, tensors
+from attune.attention import ALONE, CUDNN, FLASH, PAIR, with_lse
 from attune.library import Error, Status
 from attune.torch_gradients import finite
 
 aten = torch.ops.aten
+is_deterministic = getattr(torch._C, "_get_deterministic_algorithms", torch.are_deterministic_algorithms_enabled)
 FLASH_SCHEMA = str(aten._scaled_dot_product_flash_attention.default._schema)
 FAULTS = (Status.DEVICE_ERROR, Status.INTERNAL, Status.WRONG_RESULT)  # not refusals: nobody else is asked
 
@@ -41,18 +43,17 @@ installed = []  # Libraries that override
 users = []  # of use(), in any thread; None stands for install()
 
 
-def serve(q, k, v, mask, dropout_p, is_causal, scale, column=False):
-    """(O with the strides of q, LSE) of attune; who asked computes gradients."""
+def serve(q, k, v, mask, dropout_p, is_causal, scale, form=PAIR):
+    """What attention.with_lse gives, O with the strides of q; who asked computes gradients."""
     if dropout_p > 0:
         raise Error(Status.UNSUPPORTED, f"dropout_p is {dropout_p}: attune has no dropout")
-    deterministic = torch.are_deterministic_algorithms_enabled()
     if mask is None:
-        found = attention.with_lse(q, k, v, is_causal, scale, deterministic, column)
+        found = with_lse(q, k, v, is_causal, scale, is_deterministic(), form, blank)
     else:
         q, k, v = (t.detach() for t in (q, k, v))
         o, lse = attention.sdpa(q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=True,
-                                return_lse=True, deterministic=deterministic)
-        found = o, lse.unsqueeze(-1) if column else lse
+                                return_lse=True, deterministic=is_deterministic())
+        found = attention.in_form(q, k, o, lse, form, blank)
     calls.attune += 1
     return found
 
@@ -85,55 +86,56 @@ def for_cpu(q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=No
         o = tensors.Torch.empty(q, found.shape).copy_(found)
     if attn_mask is not None or k.shape[2] == 0:  # else every row sees a key
         lse = finite(lse)
-    return o, lse.transpose(1, 2).contiguous().transpose(1, 2)
+    return o, lse if 1 in lse.shape[1:] else lse.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 # ---- CUDA ----------------------------------------------------------------------------------------------------------
 
 
-def blank(q, is_flash):
+def blank(q, form):
     """(seed, offset, debug mask) as the operator of this PyTorch has them: the random state, which nothing reads
     without dropout. New for each call, as outputs must be: CUDA graphs and compiled code own the memory of theirs."""
-    if is_flash and "rng_state" in FLASH_SCHEMA:
+    if form == FLASH and "rng_state" in FLASH_SCHEMA:
         state = [torch.empty(shape, dtype=torch.uint64, device=q.device) for shape in ((2, ), ())]
     else:
         state = [torch.empty((), dtype=torch.int64, device=q.device) for _ in range(2)]
-    return (*state, torch.empty(0, dtype=q.dtype, device=q.device) if is_flash else None)
+    return (*state, torch.empty(0, dtype=q.dtype, device=q.device) if form == FLASH else None)
 
 
-def check_square(q, k, is_causal):
+def check_square(q, k):
     """PyTorch's kernels do not agree on what causal means elsewhere, and its choice of one sees to that."""
-    if is_causal and q.shape[2] != k.shape[2]:
+    if q.shape[2] != k.shape[2]:
         raise Error(Status.UNSUPPORTED, f"is_causal: {q.shape[2]} queries and {k.shape[2]} keys are left to PyTorch")
 
 
 def flash(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
     """aten::_scaled_dot_product_flash_attention."""
     try:
-        check_square(q, k, is_causal)
-        o, lse = serve(q, k, v, None, dropout_p, is_causal, scale)
+        if is_causal:
+            check_square(q, k)
+        return serve(q, k, v, None, dropout_p, is_causal, scale, FLASH)
     except Error as error:
         calls.refused(error)
         rows = [t.transpose(1, 2) for t in (q, k, v)]
         o, lse, *state = aten._flash_attention_forward(*rows, None, None, q.shape[2], k.shape[2], dropout_p, is_causal,
                                                        return_debug_mask, scale=scale)
         return o.transpose(1, 2), lse, None, None, q.shape[2], k.shape[2], *state
-    return o, lse, None, None, q.shape[2], k.shape[2], *blank(q, True)
 
 
 def cudnn(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
           scale=None):
-    """aten::_scaled_dot_product_cudnn_attention, whose LSE is [batch, heads, seqlen, 1]."""
+    """aten::_scaled_dot_product_cudnn_attention, whose LSE is [batch, heads, seqlen, 1], and is there, as what else a
+    gradient needs, where it is asked for: the least that a call makes is four microseconds less."""
     try:
-        check_square(q, k, is_causal)
+        if is_causal:
+            check_square(q, k)
         if attn_bias is not None and compute_log_sumexp:
             raise Error(Status.UNSUPPORTED, "attn_bias: with a gradient it is left to PyTorch")
-        o, lse = serve(q, k, v, attn_bias, dropout_p, is_causal, scale, True)
+        return serve(q, k, v, attn_bias, dropout_p, is_causal, scale, CUDNN if compute_log_sumexp else ALONE)
     except Error as error:
         calls.refused(error)
         return aten._cudnn_attention_forward(q, k, v, attn_bias, None, None, q.shape[2], k.shape[2], compute_log_sumexp,
                                              dropout_p, is_causal, return_debug_mask, scale=scale)
-    return o, lse, None, None, q.shape[2], k.shape[2], *blank(q, False)
 
 
 # ---- Installing ----------------------------------------------------------------------------------------------------

@@ -142,8 +142,8 @@ class XLA:
         return tensors.View(buffer.shape, tensors.contiguous(buffer.shape), buffer.dtype, buffer.device)
 
     @staticmethod
-    def maker(_, shape):
-        return None
+    def maker(_, shape, dtype=None):
+        return lambda q: XLA.empty(q, shape, dtype)
 
     @staticmethod
     def empty(like, shape, dtype=None):

@@ -101,7 +101,7 @@ def test_tables_are_checked():
     given = (q, q, q, False, None, False, "bhsd")
     for short, call in ((given[:6], b""), (given, b"x")):
         with pytest.raises(ValueError):
-            fast.table.learn(short, q, None, 0, call, 16, 0, (None, ) * 3, None)
+            fast.table.learn(short, (q, ), 0, call, 16, 0, (None, ) * 2, None)
     with pytest.raises(TypeError):
         fast.table.learn(given)
 
@@ -120,7 +120,7 @@ def test_outputs_by_either_way():
     q, k, v = draw(*[(2, 3, 5, 8)] * 3)
     first = known(q, k, v)
     own = fast.open_table()
-    own.make_by(0, 0, 0)
+    own.make_by(0, 0, 0, 0)
     kept, fast.table = fast.table, own
     try:
         attention.fast_sdpa, bound_calls = own.sdpa, len(attention.spares)
@@ -159,3 +159,38 @@ def test_it_can_be_left_out():
     done = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{code}"], text=True,
                           capture_output=True, timeout=120, env={**os.environ, "ATTUNE_FAST": "0"})
     assert done.stdout.split() == ["None", "True"], done.stderr
+
+
+def test_what_is_asked_of_tensors():
+    """By PyTorch's functions in C, and by Python where these are not to be had."""
+    one = torch.ones(3)
+    plain, others = (one, torch.nn.Parameter(one, False)), (torch._neg_view(one), one.clone().requires_grad_())
+    assert attune.sdpa(*draw(*[(1, 1, 2, 8)] * 3)) is not None and known(*draw(*[(1, 1, 2, 8)] * 3)) is not None
+    own = fast.open_table()
+    for _ in range(2):
+        assert all(own.is_plain(tensor) for tensor in plain) and not any(own.is_plain(tensor) for tensor in others)
+        assert own.read_by(0, 0, 0) is False
+
+
+@pytest.mark.parametrize("form", range(4))
+def test_what_stands_in_for_pytorchs_operators(form):
+    from attune import torch_serving
+    q, k, v = draw((2, 4, 9, 8), (2, 2, 11, 8), (2, 2, 11, 8), dtype=torch.bfloat16)
+    given = (q, k.requires_grad_(form == 1), v, False, 0.5, False, form)
+    want = attune.sdpa(q, k.detach(), v, scale=0.5, enable_gqa=True, return_lse=True)
+    python = attention.Asked(q, k.detach(), v, None, False, 0.5, True, "bhsd", {"return_lse": True}).run(None)
+    python = attention.in_form(q, k, python[0], None if form == attention.ALONE else python[1], form,
+                               torch_serving.blank)
+    for _ in range(3):
+        attention.with_lse(*given, torch_serving.blank)
+    found = fast.table.with_lse(*given)
+    assert torch.equal(found[0], want[0]) and len(found) == len(python)
+    for have, wanted in zip(found, python):
+        if isinstance(wanted, torch.Tensor):
+            assert (have.shape, have.dtype, have.stride()) == (wanted.shape, wanted.dtype, wanted.stride())
+        else:
+            assert have == wanted
+    if form != attention.ALONE:
+        assert torch.equal(found[1].reshape(want[1].shape), want[1])
+    assert fast.table.with_lse(*given[:6], 4) is None and fast.table.with_lse(*given[:6], -1) is None
+    assert fast.table.with_lse(*given[:6], 2**70) is None

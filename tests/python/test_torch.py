@@ -272,6 +272,14 @@ def test_what_serves_cuda():
             assert close(compiled(q, k, v), wanted, torch.float32)
             o, *grads = gradients(compiled, (q, k, v), torch.ones_like(q))
             assert close(o, wanted, torch.float32) and torch.equal(grads[0], q + 1)
+        if both:  # what a gradient needs is not made where none is wanted
+            plain = torch.compile(lambda q, k, v: aten._scaled_dot_product_cudnn_attention(
+                q, k, v, None, False, 0.0, True)[0], backend="inductor", fullgraph=True)
+            with torch.no_grad():
+                found = [aten._scaled_dot_product_cudnn_attention(q, k, v, None, False, 0.0, True) for _ in range(4)]
+                assert all(close(o, wanted, torch.float32) and rest == [None, None, None, 20, 20, None, None, None]
+                           for o, *rest in found)
+                assert close(plain(q, k, v), wanted, torch.float32)
         assert at.calls.pytorch == 0 and at.calls.attune >= 2
     finally:
         handle.remove()
