@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Whole models of transformers, with PyTorch's attention and with attune's: times, and whether they say the same.
 
-    models.py [--device cuda|cpu] [--models Llama,Gemma,ViT] [--rounds N] [--tokens N] [--seconds S]
+    models.py [--device cuda|cpu] [--models Llama,Gemma,ViT] [--rounds N] [--tokens N] [--seconds S] [--profile]
 
 Random weights, made on the device, transformers' own code. The models share the seconds: rounds end where they are used
 up, at least one is timed. Each model runs with attn_implementation "sdpa" (PyTorch's own), "sdpa" under
 attune.torch.install(), and "attune" (attune.hf), in turns; times are medians over rounds, ended by a synchronise.
 "said": the largest difference of the logits (ViT: of the last hidden states) from those of "eager" in fp32, beside that
 of "eager" in the model's own dtype, which is its noise. "tokens": how many of the tokens that the fp32 model generates
-greedily are those of "eager".
+greedily are those of "eager". "plans": how many were made in the rounds that are timed, which should be none.
+--profile says where the time of eight more tokens goes: the host's, the device's, and its five longest kernels.
 """
 import argparse
 import contextlib
@@ -23,6 +24,7 @@ import transformers  # noqa: E402
 
 import attune.hf  # noqa: E402
 import attune.torch  # noqa: E402
+from attune import plans  # noqa: E402
 
 LARGE = {"Llama": ("Llama", {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 8,
                              "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
@@ -82,12 +84,41 @@ def seconds(function, device):
     return time.perf_counter() - begin
 
 
+def profile(model, given, device):
+    """Prints, for each way, where the time of eight tokens goes."""
+    kinds = [torch.profiler.ProfilerActivity.CPU] + [torch.profiler.ProfilerActivity.CUDA] * (device == "cuda")
+    for name, (implementation, within) in WAYS.items():
+        model.set_attn_implementation(implementation)
+        with within(), torch.no_grad():
+            generate(model, given, 8)
+            with torch.profiler.profile(activities=kinds) as seen:
+                took = seconds(lambda: generate(model, given, 8), device)
+        own = {event.key: getattr(event, f"self_{'device' if device == 'cuda' else 'cpu'}_time_total", 0)
+               for event in seen.key_averages() if device == "cpu" or str(event.device_type).endswith("CUDA")}
+        longest = sorted(own, key=own.get)[:-6:-1]
+        print(f"{name}: {1e3 * took:.1f} ms, the device's share {sum(own.values()) / 1e3:.1f}: " +
+              ", ".join(f"{key[:60]} {own[key] / 1e3:.2f}" for key in longest), flush=True)
+
+
+class CountedPlan(plans.Plan):
+    made = 0
+
+    def __init__(self, *given, **named):
+        CountedPlan.made += 1
+        super().__init__(*given, **named)
+
+
+plans.Plan = CountedPlan
+
+
 def times(model, given, tokens, rounds, device, end):
-    """({way: (prefill, generation or None)} in milliseconds, how many rounds these are medians of)."""
+    """({way: (prefill, generation or None)} in milliseconds, how many rounds these are medians of, how many plans were
+    made in them)."""
     found = {name: ([], []) for name in WAYS}
     for turn in range(rounds + 1):
         if turn > 1 and time.monotonic() > end:
             break
+        before = CountedPlan.made if turn < 2 else before
         for name, (implementation, within) in WAYS.items():
             model.set_attn_implementation(implementation)
             with within(), torch.no_grad():
@@ -97,7 +128,7 @@ def times(model, given, tokens, rounds, device, end):
                 found[name][0].append(1e3 * prefill)
                 found[name][1].append(None if made is None else 1e3 * made)
     medians = {name: [None if of[0] is None else statistics.median(of) for of in pair] for name, pair in found.items()}
-    return medians, len(found["PyTorch"][0])
+    return medians, len(found["PyTorch"][0]), CountedPlan.made - before
 
 
 def same_tokens(model, given, tokens):
@@ -119,16 +150,18 @@ def report(name, sizes, options, end):
     model = model.to(dtype)
     found = {way: (said_by(model, given, way) - exact).abs().max().item() for way in ("eager", "sdpa", "attune")}
     attune.torch.calls.reset()
-    milliseconds, rounds = times(model, given, options.tokens, options.rounds, options.device, end)
+    milliseconds, rounds, made_plans = times(model, given, options.tokens, options.rounds, options.device, end)
     print(f"\n{name}-shaped, {str(dtype)[6:]}, batch {batch}, {length} tokens, {rounds} rounds; said: " +
           ", ".join(f"{way} {value:.2g}" for way, value in found.items()) + (tokens and f"; tokens: {tokens}"))
-    print(f"install() served {attune.torch.calls}")
+    print(f"install() served {attune.torch.calls}; plans {made_plans}")
     print(f"{'':12}{'prefill ms':>12}{'against':>9}" +
           (tokens and f"{f'{options.tokens} tokens ms':>16}{'against':>9}"))
     own = milliseconds["PyTorch"]
     for way, (prefill, made) in milliseconds.items():
         print(f"{way:12}{prefill:>12.2f}{own[0] / prefill:>9.2f}" +
               ("" if made is None else f"{made:>16.1f}{own[1] / made:>9.2f}"), flush=True)
+    if options.profile and "input_ids" in given:
+        profile(model, given, options.device)
 
 
 def main():
@@ -138,6 +171,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     attune.hf.register()
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, " +

@@ -6,7 +6,7 @@ import math
 
 from attune import fast, library, tensors
 from attune.library import Error, Problem, invalid
-from attune.plans import Spares, align_of, context_of, whole
+from attune.plans import Spares, align_of, context_of, plan_for, whole
 from attune.tensors import DTYPE_BYTES, View, framework_of
 
 LAYOUTS = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3)}  # where batch, head, sequence and dim are
@@ -338,8 +338,8 @@ class Asked:
         if device is not None:
             self.framework.check_planning(device)
         context = context_of("cpu" if device is None else f"cuda:{device}")
-        plan = context.plan(problem, "estimate", terms["kernel"], flag("deterministic", terms["deterministic"]),
-                            flag("batch_invariant", terms["batch_invariant"]))
+        plan = plan_for(context, problem, terms["kernel"], flag("deterministic", terms["deterministic"]),
+                        flag("batch_invariant", terms["batch_invariant"]))
         try:
             bound = plan.bind_views({role: self.views[role] for role in self.arrays})
         except Error as error:

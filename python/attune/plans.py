@@ -92,6 +92,38 @@ def context_of(target=None) -> Context:
     return found
 
 
+families = {}  # of problems that differ in their lengths alone: {lengths: a plan}
+FEW, FAMILIES, LENGTHS = 4, 64, 64  # lengths of a family that have plans of their own; how many are kept
+
+
+def rounded(length):
+    """Up, by an eighth at most."""
+    step = 1 << max(length.bit_length() - 4, 0)
+    return -(-length // step) * step
+
+
+def plan_for(context, problem, kernel, deterministic, batch_invariant):
+    """A plan that serves the problem. Where lengths are ever new, as those of a cache that grows, plans are for
+    somewhat more than is asked and serve the next ones, too; where equal bits were promised each length has its own."""
+    own = problem.seqlen_q, problem.seqlen_kv
+    problem.seqlen_q = problem.seqlen_kv = 0
+    family = (context.target, context.device, kernel, deterministic, batch_invariant, bytes(problem))
+    problem.seqlen_q, problem.seqlen_kv = own
+    kept = families.get(family)
+    if kept is None:
+        leave_room(families, FAMILIES)
+        kept = families.setdefault(family, {})
+    found, size = kept.get(own), own
+    if found is None and len(kept) >= FEW and not (deterministic or batch_invariant):
+        size = rounded(own[0]), rounded(own[1])
+        found = kept.get(size)
+    if found is None:
+        problem.seqlen_q, problem.seqlen_kv = size
+        leave_room(kept, LENGTHS)
+        found = kept[size] = context.plan(problem, "estimate", kernel, deterministic, batch_invariant)
+    return found
+
+
 def renew_lock():
     global opening
     opening = threading.Lock()
@@ -134,6 +166,15 @@ class Bound:
         del owner  # on CUDA the framework gives this memory to work that is enqueued later only
 
 
+def leave_room(kept, most):
+    """Lets the oldest of a dictionary go: it has less than `most` then."""
+    while len(kept) >= most:
+        try:
+            kept.pop(next(iter(kept)), None)
+        except (StopIteration, RuntimeError):  # another thread is at it
+            break
+
+
 class Spares(dict):
     """Bound calls that nobody uses, in a list for each kind of call. What is popped of a list is in one hand alone,
     whatever other threads do."""
@@ -145,11 +186,7 @@ class Spares(dict):
         except TypeError:  # an argument that is no key, and will be refused
             return [], None
         if kept is None:
-            while len(self) >= SPARE_CALLS:
-                try:
-                    self.pop(next(iter(self)), None)
-                except (StopIteration, RuntimeError):  # another thread is at it
-                    break
+            leave_room(self, SPARE_CALLS)
             kept = self.setdefault(key, [])
         try:
             return kept, kept.pop()

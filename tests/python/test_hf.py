@@ -98,3 +98,40 @@ def test_vit():
         with torch.no_grad():
             found[implementation] = model(image).last_hidden_state
     assert torch.allclose(found["eager"], found["attune"], atol=1e-5)
+
+
+def test_masks_that_say_a_window_alone():
+    """They say so, in transformers that name what they ask for, and where nothing is padded."""
+    from transformers import masking_utils
+    if "q_offset" not in masking_utils.sdpa_mask.__code__.co_varnames:
+        pytest.skip("this transformers does not say where queries stand")
+    window, chunks = masking_utils.sliding_window_causal_mask_function, masking_utils.chunked_causal_mask_function
+    padding = torch.ones(2, 20, dtype=torch.bool)
+    plain = {"batch_size": 2, "q_length": 20, "kv_length": 20, "mask_function": window(8), "local_size": 8}
+    decoding = {**plain, "q_length": 1, "kv_length": 8, "q_offset": 19, "kv_offset": 12}
+    for options in (plain, {**plain, "attention_mask": padding}, decoding, {**decoding, "attention_mask": padding}):
+        made = attune.hf.mask(**options)
+        assert made.attune_window == 8 and torch.equal(made, masking_utils.sdpa_mask(**options))
+    hidden = padding.clone()
+    hidden[1, :3] = False
+    for change in ({"attention_mask": hidden}, {"mask_function": window(7)}, {"allow_is_causal_skip": False},
+                   {"mask_function": chunks(8, torch.zeros(2, dtype=torch.long))}, {"q_length": 12, "q_offset": 8},
+                   {"mask_function": masking_utils.and_masks(window(8), window(5))}, {"kv_length": 24},
+                   {"mask_function": masking_utils.causal_mask_function}):
+        made = attune.hf.mask(**{**plain, **change})
+        assert not hasattr(made, "attune_window"), change
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name in ("Mistral", "Gemma2", "GptOss")])
+def test_windows_of_long_prompts(name, monkeypatch):
+    """Longer than the window by far, and continued: what is said, and that masks are left out where they may be."""
+    model, seen, own = make(name, dict(MODELS)[name]), [], attune.torch.sdpa
+    monkeypatch.setattr(attune.torch, "sdpa", lambda *t, **o: (seen.append(o["attn_mask"] is None), own(*t, **o))[1])
+    tokens, said = torch.randint(1, 97, (2, 40)), {}
+    for implementation in ("eager", "attune"):
+        model.set_attn_implementation(implementation)
+        said[implementation] = model.generate(tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=20,
+                                              do_sample=False)
+    assert torch.equal(said["eager"], said["attune"])
+    if int(transformers.__version__.partition(".")[0]) >= 5:
+        assert seen and all(seen)

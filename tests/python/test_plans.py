@@ -295,3 +295,26 @@ def test_a_paged_cache_is_filled_and_read():
     merge, whole = attune.plan(f"merge:b1,h4,sq1,d{dim},fp32,states=4", "cpu"), np.empty_like(q)
     merge.run(STATE_O=states, STATE_LSE=lses, O=whole)
     assert close_to(whole, q, k, v)
+
+
+def test_plans_of_lengths_that_are_ever_new(monkeypatch):
+    """As with a cache that grows: few plans, the same answers, whether a plan is for this length or for more."""
+    import numpy as np
+    from attune import attention, plans
+    monkeypatch.setattr(plans, "families", {})
+    monkeypatch.setattr(attention, "spares", plans.Spares())
+    assert all(n <= plans.rounded(n) <= max(n * 9 // 8, 1) for n in range(5000)) and plans.rounded(512) == 512
+    random = np.random.default_rng(0)
+    k, v = random.standard_normal((2, 2, 2, 300, 16)).astype(np.float32)
+    for rows, options in ((1, {}), (5, {"causal": True, "window": (9, 0)}), (3, {"is_causal": True})):
+        q = random.standard_normal((2, 4, rows, 16)).astype(np.float32)
+        for length in range(200, 300):
+            found = attune.sdpa(q, k[:, :, :length], v[:, :, :length], enable_gqa=True, **options)
+            plan = attune.plan(f"b2,h4,hkv2,sq{rows},skv{length},d16,fp32" +
+                               {1: "", 3: ",causal,offset=tl", 5: ",causal,window=9:0"}[rows], "cpu")
+            assert np.allclose(found, plan.run(Q=q, K=k[:, :, :length], V=v[:, :, :length]), rtol=0, atol=1e-6)
+    made = [len(kept) for kept in plans.families.values()]
+    assert len(made) == 3 and max(made) < 16
+    for length in range(200, 210):
+        attune.sdpa(q, k[:, :, :length], v[:, :, :length], enable_gqa=True, deterministic=True)
+    assert len(list(plans.families.values())[-1]) == 10  # equal bits are promised: each has its own
