@@ -91,10 +91,10 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
 PAIR, FLASH, CUDNN, ALONE = range(4)  # what with_lse gives, as C calls it
 
 
-def with_lse(q, k, v, is_causal, scale, deterministic, form=PAIR, blank=None):
+def with_lse(q, k, v, is_causal, scale, deterministic, form=PAIR, rest=None):
     """(O, LSE) as sdpa gives them, grouped heads allowed; who stands in for PyTorch calls this, often, and sees to
-    gradients. form FLASH, CUDNN: all that this operator of PyTorch's gives, LSE of CUDNN as [batch, heads, seqlen, 1],
-    the last of it blank(q, form), three tensors or two and None. ALONE: as CUDNN, with None for all but O."""
+    gradients. form FLASH, CUDNN: O and rest(q, k, lse, form), what else this operator of PyTorch's gives: LSE, None,
+    None, both lengths, three tensors or two and None. ALONE: as CUDNN, with None for all tensors but O."""
     if fast_with_lse is not None:
         made = fast_with_lse(q, k, v, is_causal, scale, deterministic, form)
         if made is not None:
@@ -110,7 +110,7 @@ def with_lse(q, k, v, is_causal, scale, deterministic, form=PAIR, blank=None):
                 o, lse = bound.make_output(q), None if form == ALONE else bound.make_lse(q)
                 outputs = [framework.data(o)] if lse is None else [framework.data(o), framework.data(lse)]
                 bound.run((*places, *outputs), None, framework, q)
-                made = in_form(q, k, o, lse, form, blank)
+                made = in_form(q, k, o, lse, form, rest)
                 if bound.lessons is not None:
                     fast.learn(bound, (q, k, v, is_causal, scale, deterministic, form), made)
                 kept.append(bound)
@@ -118,17 +118,16 @@ def with_lse(q, k, v, is_causal, scale, deterministic, form=PAIR, blank=None):
             kept.append(bound)
     terms = {"return_lse": form != ALONE, "deterministic": deterministic}
     found = Asked(q, k, v, None, is_causal, scale, True, "bhsd", terms).run(key)
-    return in_form(q, k, *((found, None) if form == ALONE else found), form, blank)
+    return in_form(q, k, *((found, None) if form == ALONE else found), form, rest)
 
 
-def in_form(q, k, o, lse, form, blank):
+def in_form(q, k, o, lse, form, rest):
     """What with_lse gives."""
     if form == PAIR:
         return o, lse
     if form == ALONE:
         return o, None, None, None, q.shape[2], k.shape[2], None, None, None
-    lse = lse.unsqueeze(-1) if form == CUDNN else lse
-    return o, lse, None, None, q.shape[2], k.shape[2], *blank(q, form)
+    return o, *rest(q, k, lse, form)
 
 
 def arrays_of(q, k, v, attn_mask, terms):

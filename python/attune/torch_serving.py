@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import warnings
 
@@ -48,12 +49,12 @@ def serve(q, k, v, mask, dropout_p, is_causal, scale, form=PAIR):
     if dropout_p > 0:
         raise Error(Status.UNSUPPORTED, f"dropout_p is {dropout_p}: attune has no dropout")
     if mask is None:
-        found = with_lse(q, k, v, is_causal, scale, is_deterministic(), form, blank)
+        found = with_lse(q, k, v, is_causal, scale, is_deterministic(), form, rest)
     else:
         q, k, v = (t.detach() for t in (q, k, v))
         o, lse = attention.sdpa(q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=True,
                                 return_lse=True, deterministic=is_deterministic())
-        found = attention.in_form(q, k, o, lse, form, blank)
+        found = attention.in_form(q, k, o, lse, form, rest)
     calls.attune += 1
     return found
 
@@ -102,6 +103,19 @@ def blank(q, form):
     return (*state, torch.empty(0, dtype=q.dtype, device=q.device) if form == FLASH else None)
 
 
+@functools.lru_cache(None)
+def has_column():
+    """Whether cuDNN's LSE is [batch, heads, seqlen, 1] in this PyTorch: in 2.8 it has three dimensions."""
+    q = torch.empty(1, 1, 1, 8, dtype=torch.float16, device="meta")
+    return aten._scaled_dot_product_cudnn_attention(q, q, q, None, True)[1].dim() == 4
+
+
+def rest(q, k, lse, form):
+    """What operators give behind O."""
+    lse = lse.unsqueeze(-1) if form == CUDNN and has_column() else lse
+    return lse, None, None, q.shape[2], k.shape[2], *blank(q, form)
+
+
 def check_square(q, k):
     """PyTorch's kernels do not agree on what causal means elsewhere, and its choice of one sees to that."""
     if q.shape[2] != k.shape[2]:
@@ -124,8 +138,8 @@ def flash(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, s
 
 def cudnn(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
           scale=None):
-    """aten::_scaled_dot_product_cudnn_attention, whose LSE is [batch, heads, seqlen, 1], and is there, as what else a
-    gradient needs, where it is asked for: the least that a call makes is four microseconds less."""
+    """aten::_scaled_dot_product_cudnn_attention. LSE, and what else a gradient needs, is there where it is asked for: it
+    takes microseconds to make."""
     try:
         if is_causal:
             check_square(q, k)

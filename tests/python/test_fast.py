@@ -180,9 +180,9 @@ def test_what_stands_in_for_pytorchs_operators(form):
     want = attune.sdpa(q, k.detach(), v, scale=0.5, enable_gqa=True, return_lse=True)
     python = attention.Asked(q, k.detach(), v, None, False, 0.5, True, "bhsd", {"return_lse": True}).run(None)
     python = attention.in_form(q, k, python[0], None if form == attention.ALONE else python[1], form,
-                               torch_serving.blank)
+                               torch_serving.rest)
     for _ in range(3):
-        attention.with_lse(*given, torch_serving.blank)
+        attention.with_lse(*given, torch_serving.rest)
     found = fast.table.with_lse(*given)
     assert torch.equal(found[0], want[0]) and len(found) == len(python)
     for have, wanted in zip(found, python):
