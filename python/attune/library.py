@@ -121,6 +121,13 @@ def beside(name=NAME):
     return next((path for path in paths if os.path.exists(path)), None)
 
 
+def named(name):
+    """The library that $ATTUNE_LIBRARY names; where another is wanted than it is, that of its folder."""
+    path = os.environ.get("ATTUNE_LIBRARY")
+    other = os.path.join(os.path.dirname(path or ""), name)
+    return other if path and name != NAME and os.path.exists(other) else path
+
+
 class Options(c.Structure):
     _fields_ = [("size", c.c_size_t), ("target", c.c_char_p), ("kernel", c.c_char_p), ("isa", c.c_char_p),
                 ("threads", c.c_int32), ("reserved", c.c_int32), ("wisdom", c.c_char_p), ("cache", c.c_char_p),
@@ -174,7 +181,7 @@ class Library:
     functions."""
 
     def __init__(self, path=None, name=NAME):
-        path = path or os.environ.get("ATTUNE_LIBRARY") or beside(name) or name
+        path = path or named(name) or beside(name) or name
         try:
             self.c = c.CDLL(path)
             for function, (result, arguments) in SIGNATURES.items():

@@ -138,8 +138,8 @@ def flash(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, s
 
 def cudnn(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
           scale=None):
-    """aten::_scaled_dot_product_cudnn_attention. LSE, and what else a gradient needs, is there where it is asked for: it
-    takes microseconds to make."""
+    """aten::_scaled_dot_product_cudnn_attention. LSE, and what else a gradient needs, is there where it is asked for:
+    it takes microseconds to make."""
     try:
         if is_causal:
             check_square(q, k)
