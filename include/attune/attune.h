@@ -321,9 +321,10 @@ enum {
                                       fallback */
     ATTUNE_TRAIT_NONDETERMINISTIC = 1 << 1, /* equal inputs may give different bits */
     ATTUNE_TRAIT_BATCH_VARIANT = 1 << 2,    /* a sequence's bits may depend on the others of its batch */
-    ATTUNE_TRAIT_TAINTS = 1 << 3,     /* a non-finite key or value may reach rows of its tile that do not see it */
-    ATTUNE_TRAIT_ACC16 = 1 << 4,      /* sums in fp16: less exact than other kernels, and chosen only by name */
-    ATTUNE_TRAIT_NAMED_ONLY = 1 << 5, /* chosen only by name */
+    ATTUNE_TRAIT_TAINTS = 1 << 3,           /* a non-finite key or value may reach rows of its tile that do not see it;
+                                               never with a strict problem */
+    ATTUNE_TRAIT_ACC16 = 1 << 4,            /* sums in fp16: less exact than other kernels, and chosen only by name */
+    ATTUNE_TRAIT_NAMED_ONLY = 1 << 5,       /* chosen only by name */
     ATTUNE_TRAIT_CLOCKS = 1 << 6 /* reads when or where on the device it runs: never found right, chosen only by name */
 };
 

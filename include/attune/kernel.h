@@ -329,7 +329,7 @@ typedef struct attune_capability {
     uint32_t dtypes;   /* ATTUNE_BIT of attune_dtype: the problem's, which is that of all roles */
     uint32_t dtypes_k; /* likewise: those that K, V, O and BIAS may have where the problem gives them another */
     uint32_t dtypes_v, dtypes_o, dtypes_bias;
-    uint32_t features; /* ATTUNE_FEATURE_ bits that a problem may have. Not STRICT with ATTUNE_TRAIT_TAINTS */
+    uint32_t features; /* ATTUNE_FEATURE_ bits that a problem may have */
     uint32_t offsets;  /* ATTUNE_BIT of attune_offset, where CAUSAL, WINDOW or ALIBI of a problem make it matter */
     uint32_t biases;   /* ATTUNE_BIT of attune_bias, with BIAS */
     uint32_t layouts;  /* ATTUNE_BIT of attune_layout */

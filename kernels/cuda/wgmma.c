@@ -72,10 +72,24 @@ static int32_t smem_of(const attune_problem *problem, const attune_target *targe
 
 /* ---- What it computes ---- */
 
+/* Powers of it are no infinities, nor is what hides a key by its product small. */
+static bool is_usual(double factor)
+{
+    return factor >= 1e-6 && factor <= 1e6;
+}
+
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     (void)target;
-    return problem->scale >= 0 || attune_refuse(reason, "scale %g: above 0 is needed", (double)problem->scale);
+    const double scale = problem->scale;
+    if (scale < 0) {
+        return attune_refuse(reason, "scale %g: above 0 is needed", scale);
+    }
+    if ((problem->softcap != 0 || problem->alibi) && scale != 0 && !is_usual(scale)) {
+        return attune_refuse(reason, "scale %g with a softcap or ALiBi: 1e-6 to 1e6", scale);
+    }
+    return problem->softcap == 0 || is_usual(problem->softcap) ||
+           attune_refuse(reason, "softcap %g: 1e-6 to 1e6", (double)problem->softcap);
 }
 
 /* ---- Which configs ---- */
@@ -104,6 +118,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     }
     if (problem->varlen && config->value[RESCALE] == STATIC_MAX) {
         return attune_refuse(reason, "RESCALE 15, varlen: the next sequence's rows would have a say in its references");
+    }
+    if (contains(problem) && config->value[SCHEDULER] == COUNTER) {
+        return attune_refuse(reason, "SCHEDULER 2, strict: rows are mended job by job, in turns");
     }
     return true;
 }
@@ -188,6 +205,21 @@ static const attune_shipped shipped[] = {
     {"b2,h8,hkv2,s300,d64,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b2,h8,hkv2,s300,d256,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b16,h16,s300,d64,fp16,varlen=1", ""},
+    {"b4,h16,s4096,d128,bf16,sink", ""},
+    {"b4,h16,s4096,d128,bf16,causal,sink", ""},
+    {"b4,h16,s4096,d128,bf16,alibi", ""},
+    {"b4,h16,s4096,d128,bf16,causal,alibi", ""},
+    {"b4,h16,s4096,d128,bf16,softcap=30", ""},
+    {"b4,h16,s4096,d128,bf16,causal,softcap=30", ""},
+    {"b4,h16,s4096,d128,bf16,causal,strict", ""},
+    {"b4,h32,s4096,d64,bf16,alibi", ""},
+    {"b4,h32,s4096,d64,bf16,softcap=30", ""},
+    {"b4,h32,s4096,d64,fp16,causal,alibi,sink,strict", ""},
+    {"b2,h8,s4096,d256,bf16,alibi,sink", ""},
+    {"b2,h8,s2048,d256,fp16,causal,window=64:0,softcap=30,alibi,sink,seqused,strict", ""},
+    {"b2,h8,hkv2,s300,d128,bf16,causal,window=64:0,softcap=30,alibi,sink,seqused,varlen=1,strict", ""},
+    {"b2,h8,s2048,d128,fp16,window=64:32,alibi,strict", ""},
+    {"b2,h8,s1000,d192,dv128,bf16,causal,softcap=30,alibi", ""},
     {NULL, NULL},
 };
 
@@ -195,7 +227,7 @@ static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_DTYPES_HALF,
      .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_SEQUSED |
-                 ATTUNE_FEATURE_VARLEN,
+                 ATTUNE_FEATURE_VARLEN | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_STRICT,
      .offsets = ATTUNE_OFFSETS_FORWARD,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {DIM_MIN, DIM_MAX, DIM_STEP},

@@ -6,84 +6,14 @@
  * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0
  * O follows each tile's maximum, with 15 only first tiles and those of sharp jobs have theirs taken (static_max.cuh).
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
+#include "device/row_again.cuh"
 #include "device/static_max.cuh"
-#include "device/wgmma_consumer.cuh"
 #include "device/wgmma_producer.cuh"
+#include "device/wgmma_score.cuh"
 
 #ifndef ATTUNE_MAP_O /* no map: nothing is stored by one */
 #define ATTUNE_MAP_O 3
 #endif
-
-/* ---- Softmax ---- */
-
-/* The first of the lane's two rows, within the tile of queries; the other is 8 below. */
-ATTUNE_INLINE int first_row(const consumer &c)
-{
-    return c.group * 64 + c.thread / 32 * 16 + c.thread % 32 / 4;
-}
-
-/* -inf from column `end` on: in the left half only where some row of the warp needs it. */
-template <int half, int n> ATTUNE_INLINE void hide_right(float (&s)[n], const int (&end)[2], int lane)
-{
-    const int none[2] = {0, 0}, end_right[2] = {end[0] - half * 2, end[1] - half * 2};
-    if (!__all_sync(0xffffffff, min(end_right[0], end_right[1]) >= 0)) {
-        rows_hide<false, half>(s, none, end, lane);
-    }
-    rows_hide<false, half>(*reinterpret_cast<float(*)[n - half]>(s + half), none, end_right, lane);
-}
-
-/* -inf for keys that a row does not see. */
-template <int count> ATTUNE_INLINE void hide(const job &j, const consumer &c, int key, scores &s)
-{
-    int first[2], end[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        int row = first_row(c) + r * 8;
-        first[r] = begins_move ? max(j.sees_first + row, 0) - key : 0; /* unbounded ones are far below 0 */
-        end[r] = (ends_move ? min(j.sees_end + row, j.keys) : j.keys) - key;
-    }
-    constexpr int half = count / 2;
-    if constexpr (!begins_move && half >= 32 && half % 4 == 0) {
-        hide_right<half>(s, end, c.thread % 32);
-    } else {
-        rows_hide<begins_move, count>(s, first, end, c.thread % 32);
-    }
-}
-
-/* Whether groups leave out tiles on the right that none of their rows sees. */
-constexpr bool skips = ends_move;
-
-/* Which of the job's tiles some row of the group does not see whole: those on the right, and with a window those on the
- * left. NOTE: kept in registers. A load from shared memory in the loop waits behind the products, some 400 cycles. */
-ATTUNE_INLINE void find_edges(const job &j, consumer &c)
-{
-    int row = c.group * 64;
-    int end = ends_move ? max(min(j.sees_end + row, j.keys), 0) : j.keys;
-    c.blocks = j.blocks;
-    c.right_edge = (j.key - end + 2 * BLOCK_N - 1) / BLOCK_N;
-    if constexpr (skips) {
-        int last_end = max(min(j.sees_end + row + 63, j.keys), 0);
-        int hidden = j.key < last_end ? 0 : (j.key - last_end) / BLOCK_N + 1;
-        c.first = max(j.row + row < j.rows ? min(hidden, c.blocks - 1) : c.blocks - 1, 0);
-        c.narrow = last_end - (j.key - c.first * BLOCK_N) <= 2 * some_scores;
-    }
-    if constexpr (begins_move) {
-        int first = max(j.sees_first + row + 63, 0);
-        c.left_edge = j.key < first ? 0 : (j.key - first) / BLOCK_N + 1;
-    }
-    c.exact_until = c.first;
-    c.sharp = c.blocks;
-}
-
-/* Scores as the softmax wants them: capped, hidden where that is so. */
-template <int count>
-ATTUNE_INLINE void prepare(const attune_args &args, const job &j, const consumer &c, int i, scores &s)
-{
-    rows_shape<count>(s, score_inner(args));
-    if (i < c.right_edge || (begins_move && i >= c.left_edge)) {
-        hide<count>(j, c, j.key - i * BLOCK_N, s);
-    }
-}
 
 /* ---- Values that nobody sees ---- */
 
@@ -91,10 +21,10 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, const consumer
 constexpr bool may_hold_anything = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || HIDES_ENDS;
 
 /* Their weight is 0, and 0 x NaN is NaN: they are overwritten by zeros. Every group does so for itself. */
-ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c, held tile, int number)
+ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c, held tile, int i)
 {
     if constexpr (may_hold_anything) {
-        int key = j.key - number * BLOCK_N;
+        int key = j.key - WALK(c.begins, c.blocks, i) * BLOCK_N;
         if (key >= j.clean_first && key + BLOCK_N <= j.clean_end) {
             return;
         }
@@ -112,14 +42,42 @@ ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c,
 
 /* ---- Storing O ---- */
 
+/* With a sink or ALiBi, before a row is closed: its reference in units of log2, with all that scores have in common (of
+ * a position far from all keys); and the sink in the denominator, whose reference it becomes where it outweighs all
+ * keys or there are none. Returns the factor that O has yet to take. */
+ATTUNE_INLINE float take_sink(const attune_args &args, const job &j, const consumer &c, float &reference, float &sum)
+{
+    reference = static_max ? reference : c.scale * reference;
+#if ATTUNE_HAS_ALIBI
+    reference -= c.slope * c.scale * further_away(args, j);
+#endif
+    float factor = 1;
+    if constexpr (ATTUNE_HAS_SINK) {
+        const online sink = online_start(args, j.head, true);
+        const float before = sum == 0 ? negative_infinity() : reference, top = fmaxf(before, sink.maximum);
+        factor = ptx_ex2_approx_ftz_f32(before - subtrahend(top));
+        sum = fmaf(sum, factor, sink.maximum == top ? sink.sum : ptx_ex2_approx_ftz_f32(sink.maximum - top));
+        reference = top;
+    }
+    return factor;
+}
+
 /* What the rows' sums come to: 1 / sum, 0 for a row that saw no key, and LSE where it is wanted. NOTE: while the job's
  * last product runs; behind it all this would be waited for. */
 ATTUNE_INLINE void close_rows(const attune_args &args, const job &j, const consumer &c, float (&normaliser)[2])
 {
+    enum { IN_LOG2_NOW = static_max || ATTUNE_HAS_SINK || ATTUNE_HAS_ALIBI };
     float sum[2] = {group_sum<4>(c.rows.sum[0]), group_sum<4>(c.rows.sum[1])};
+    float reference[2] = {c.rows.maximum[0], c.rows.maximum[1]};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        normaliser[r] = sum[r] == 0 ? 0.0f : ptx_rcp_approx_ftz_f32(sum[r]);
+        if constexpr (ATTUNE_HAS_SINK || ATTUNE_HAS_ALIBI) {
+            bool none = sum[r] == 0;
+            float factor = take_sink(args, j, c, reference[r], sum[r]);
+            normaliser[r] = none ? 0.0f : ptx_rcp_approx_ftz_f32(sum[r]) * factor;
+        } else {
+            normaliser[r] = sum[r] == 0 ? 0.0f : ptx_rcp_approx_ftz_f32(sum[r]);
+        }
     }
     if (args.tensor[ATTUNE_LSE].data != nullptr && c.thread % 4 == 0) {
 #pragma unroll
@@ -127,7 +85,7 @@ ATTUNE_INLINE void close_rows(const attune_args &args, const job &j, const consu
             int row = j.row + first_row(c) + r * 8;
             if (row < j.rows) {
                 *row_of<float>(args.tensor[ATTUNE_LSE], j.batch, j.head, (attune_i64)j.first_q + row) =
-                    online_lse(static_max ? c.rows.maximum[r] : c.scale * c.rows.maximum[r], sum[r]);
+                    online_lse(IN_LOG2_NOW ? reference[r] : c.scale * reference[r], sum[r]);
             }
         }
     }
@@ -189,6 +147,61 @@ ATTUNE_INLINE void store(const attune_args &args, const job &j, const consumer &
         store_rows(args, j, c, o, normaliser);
     }
 }
+
+/* ---- Rows of strict problems ---- */
+
+/* Whether a non-finite value can reach rows that do not see it and must not: 0 x NaN is NaN, and rows of a tile see
+ * different keys. */
+enum { CONTAINS = ATTUNE_HAS_STRICT && (ENDS_MOVE || BEGINS_MOVE) };
+
+#if ATTUNE_HAS_STRICT
+/* Keeps in mind that some element of O is not finite. */
+ATTUNE_INLINE void look_for_nonfinite(consumer &c, const outputs &o)
+{
+    if constexpr (CONTAINS) {
+        float none[4] = {};
+#pragma unroll
+        for (int i = 0; i < columns_v / 2; ++i) {
+            none[i % 4] = fmaf(o[i], 0.0f, none[i % 4]);
+        }
+        c.again = c.again || __any_sync(0xffffffff, !(none[0] + none[1] + (none[2] + none[3]) == 0));
+    }
+}
+
+/* The warp's rows of a tile again, those that are not finite. */
+ATTUNE_INLINE void mend_tile(const attune_args &args, const consumer &c, const sequence &at, int head, int first)
+{
+    const int lane = c.thread % 32;
+#pragma unroll 1
+    for (int row = first; row < min((attune_i64)first + 16, at.length_q); ++row) {
+        element *out = row_of<element>(args.tensor[ATTUNE_O], at.batch, head, at.first_q + row);
+        bool finite = true;
+#pragma unroll 1
+        for (int i = lane; i < dim_v; i += 32) {
+            finite = finite && is_finite(to_float(out[i]));
+        }
+        if (!__all_sync(0xffffffff, finite)) {
+            row_again<dim_qk, dim_v>(args, at, head, row, out, lane);
+        }
+    }
+}
+
+/* The warp's rows of all the block's jobs. NOTE: behind the jobs, since between them the next one's products run. */
+ATTUNE_INLINE void mend(const attune_args &args, const consumer &c)
+{
+    const queue q = queue_of<BLOCK_M>(args);
+#pragma unroll 1
+    for (int turn = 0; turn * (int)gridDim.x < q.count; ++turn) {
+        int number = job_number<CAUSAL>(turn), head, tile;
+        if (number < q.count) {
+            find_tile(q, number, head, tile);
+            int batch = head / (int)args.heads_q;
+            mend_tile(args, c, sequence_of(args, batch), head - batch * (int)args.heads_q,
+                      tile * BLOCK_M + c.group * 64 + c.thread / 32 * 16);
+        }
+    }
+}
+#endif
 
 /* ---- A consumer's way through its jobs ---- */
 
@@ -286,7 +299,7 @@ ATTUNE_INLINE void predict_growth(const job &j, consumer &c)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         int end = ends_move ? min(j.sees_end + first_row(c) + r * 8, j.keys) : j.keys;
-        seen[r] = end - (j.key - c.first * BLOCK_N);
+        seen[r] = end - (j.key - WALK(c.begins, c.blocks, c.first) * BLOCK_N);
     }
     static_max_signs signs = find_static_max_signs(c.rows.sum, seen);
     bool begun = c.rows.maximum[0] != positive_infinity() && c.rows.maximum[1] != positive_infinity();
@@ -306,11 +319,12 @@ ATTUNE_INLINE void predict_growth(const job &j, consumer &c)
 template <int count>
 ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer &c, scores &s, weights &p)
 {
-    prepare<count>(args, j, c, c.first, s);
+    prepare<count>(args, j, c, c.first, true, s);
     if constexpr (static_max) {
+        auto by = scaling_of(c);
         float factor[2], sum[2][2] = {};
-        static_max_raise<count>(c.rows, s, c.scale, factor);
-        static_max_exponentiate<0, count>(c.rows, s, c.scale, sum);
+        static_max_raise<count>(c.rows, s, by, factor);
+        static_max_exponentiate<0, count>(c.rows, s, by, sum);
         static_max_finish(c.rows, sum);
     } else {
         softmax_step f;
@@ -391,30 +405,34 @@ ATTUNE_INLINE void softmax_by_maximum(consumer &c, held values, scores &s, weigh
 }
 
 /* The scores of tile `i` once more: the tile itself may be gone from shared memory. */
-ATTUNE_INLINE void rescore(const attune_args &args, const job &j, const consumer &c, int i, scores &s)
+ATTUNE_INLINE void rescore(const attune_args &args, const job &j, consumer &c, int i, scores &s)
 {
     const attune_tensor &q = args.tensor[ATTUNE_Q], &k = args.tensor[ATTUNE_K];
     rows_at queries = {row_of<element>(q, j.batch, j.head, (attune_i64)j.first_q + j.row), q.stride[ATTUNE_STRIDE_SEQ],
                        j.rows - j.row};
     rows_at keys = {row_of<element>(k, j.batch, j.head_kv, j.first_kv), k.stride[ATTUNE_STRIDE_SEQ], j.keys};
-    static_max_rescore<dim_qk>(queries, keys, first_row(c), j.key - i * BLOCK_N, c.thread % 32, s);
-    prepare<all_scores>(args, j, c, i, s);
+    static_max_rescore<dim_qk>(queries, keys, first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N,
+                               c.thread % 32, s);
+    prepare<all_scores>(args, j, c, i, true, s);
 }
 
 /* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. Each warp does so for itself,
  * which costs much where scores are lost; one needle among the keys is the rule, but what rises twice may go on rising:
- * then, and where scores are lost, the job's other tiles take their maxima. */
-ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consumer &c, int i, scores &s, outputs &o,
-                                   float (&sum)[2][2])
+ * then, and where scores are lost, the job's other tiles take their maxima. So they do where a softcap's curve has
+ * ended. */
+template <class scaling>
+ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consumer &c, int i, const scaling &was,
+                                   scores &s, outputs &o, float (&sum)[2][2])
 {
     float factor[2];
-    bool lost = static_max_lost(s);
+    bool lost = static_max_lost(s, was);
     c.exact_until = lost || c.exact_until < c.first ? c.blocks : c.first - 1;
     if (lost) {
         rescore(args, j, c, i, s);
-        static_max_raise<all_scores>(c.rows, s, c.scale, factor);
+        auto by = scaling_of(c);
+        static_max_raise<all_scores>(c.rows, s, by, factor);
         sum[0][0] = sum[0][1] = sum[1][0] = sum[1][1] = 0;
-        static_max_exponentiate<0, all_scores>(c.rows, s, c.scale, sum);
+        static_max_exponentiate<0, all_scores>(c.rows, s, by, sum);
     } else {
         static_max_lower(c.rows, s, sum, factor);
     }
@@ -426,19 +444,20 @@ ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consum
 ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, consumer &c, int i, held values,
                                          scores &s, weights &p, outputs &o)
 {
+    auto by = scaling_of(c);
     float factor[2] = {1, 1}, sum[2][2] = {};
     bool exact = i <= c.exact_until;
     if (exact) {
-        static_max_raise<all_scores>(c.rows, s, c.scale, factor);
+        static_max_raise<all_scores>(c.rows, s, by, factor);
     }
-    static_max_exponentiate<0, scores_ahead>(c.rows, s, c.scale, sum);
+    static_max_exponentiate<0, scores_ahead>(c.rows, s, by, sum);
     finish_values<(AHEAD < 4)>(c, values, p, o);
-    static_max_exponentiate<scores_ahead, all_scores>(rows_behind(c), s, c.scale, sum);
+    static_max_exponentiate<scores_ahead, all_scores>(rows_behind(c), s, by, sum);
     rows_pack<all_scores>(s, p);
     if (exact) {
         rows_rescale<1>(o, factor);
-    } else if (!static_max_holds(sum)) {
-        raise_reference(args, j, c, i, s, o, sum);
+    } else if (!static_max_holds(sum, by)) {
+        raise_reference(args, j, c, i, by, s, o, sum);
         rows_pack<all_scores>(s, p);
     }
     static_max_finish(c.rows, sum);
@@ -447,11 +466,12 @@ ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, 
 /* A tile's softmax in a sharp job. */
 ATTUNE_INLINE void softmax_of_sharp_job(consumer &c, held values, scores &s, weights &p, outputs &o)
 {
+    auto by = scaling_of(c);
     float factor[2], sum[2][2] = {};
-    static_max_follow<all_scores>(c.rows, s, c.scale, factor);
+    static_max_follow<all_scores>(c.rows, s, by, factor);
     finish_values<true>(c, values, p, o);
     rows_rescale<0>(o, factor);
-    static_max_exponentiate<0, all_scores>(c.rows, s, c.scale, sum);
+    static_max_exponentiate<0, all_scores>(c.rows, s, by, sum);
     static_max_finish(c.rows, sum);
     rows_pack<all_scores>(s, p);
 }
@@ -474,7 +494,7 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
     pass_order<PINGPONG, GROUPS>(c.group);
     await_scores<1>(s);
     leave_keys(c, keys, i);
-    prepare<all_scores>(args, j, c, i, s);
+    prepare<all_scores>(args, j, c, i, CURVED && (sharp || i <= c.exact_until), s);
     if constexpr (sharp) {
         softmax_of_sharp_job(c, values, s, p, o);
     } else if constexpr (static_max) {
@@ -565,6 +585,9 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         if (!early || c.first == 0) {
             leave_tile(c, values);
         }
+#if ATTUNE_HAS_STRICT
+        look_for_nonfinite(c, o);
+#endif
         store(args, job_of(j), c, queries_stage(c, early), o, normaliser);
         if constexpr (!early) {
             next = take_job(shared, c);
@@ -582,6 +605,12 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     if constexpr (boxed) {
         ptx_cp_async_bulk_wait_group<0>();
     }
+#if ATTUNE_HAS_STRICT
+    if (CONTAINS && c.again) {
+        __syncwarp();
+        mend(args, c);
+    }
+#endif
 }
 
 /* The producer's group leaves its registers to the others. NOTE: each in its own branch from the beginning to the end

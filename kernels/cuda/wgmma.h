@@ -27,6 +27,12 @@ static inline bool is_elaborate(const attune_problem *problem)
     return problem->varlen || problem->seqused_kv || attune_is_windowed(problem);
 }
 
+/* Whether a strict problem's rows may see different keys of a tile. */
+static inline bool contains(const attune_problem *problem)
+{
+    return problem->strict && (attune_is_causal(problem) || attune_is_windowed(problem));
+}
+
 /* Whether the kernel admits a config and the device has the shared memory for it. */
 bool at_wgmma_fits(const attune_problem *problem, const attune_target *target, const attune_config *config);
 

@@ -247,8 +247,8 @@ static void slower_by(const attune_problem *problem, const attune_target *target
 /* ---- The choice ---------------------------------------------------------------------------------------------------
  */
 
-/* What was not raced: windows and caps cost registers, so do values that must be cleaned; tiles of other lengths than
- * these were raced where all tiles but the last are alike. */
+/* What was not raced: windows and caps cost registers, so do values that must be cleaned and rows that are mended;
+ * tiles of other lengths than these were raced where all tiles but the last are alike. */
 static bool suits(const attune_problem *problem, const wgmma_config *config)
 {
     const bool is_featured = attune_is_windowed(problem) || problem->softcap != 0;
@@ -256,13 +256,20 @@ static bool suits(const attune_problem *problem, const wgmma_config *config)
         problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT && !problem->seqused_kv && !problem->varlen;
     const bool is_plain = !is_elaborate(problem) && problem->softcap == 0 && is_clean;
     const bool is_usual = config->block_n == (problem->head_dim_v > 128 ? 64 : 128);
-    if (config->groups == 3 && (is_featured || (!config->pingpong && !is_clean))) {
+    const bool is_strict = contains(problem) && (problem->alibi || !config->pingpong);
+    if (config->groups == 3 && (is_featured || is_strict || (!config->pingpong && !is_clean))) {
         return false;
     }
     return is_usual || has_wide_keys(problem) || (is_plain && problem->head_dim_qk == problem->head_dim_v);
 }
 
-/* Packed sequences have no static maxima. */
+/* Where a softcap makes scores longer to work out, more of them before the wait for O is 2 % faster. */
+static int32_t ahead_of(const attune_problem *problem, const wgmma_config *from)
+{
+    return problem->softcap != 0 && from->ahead == 2 ? 3 : from->ahead;
+}
+
+/* Packed sequences have no static maxima; strict problems' jobs go in turns. */
 static attune_config config_of(const attune_problem *problem, const wgmma_config *from, bool by_maxima)
 {
     const bool by_static_max = !by_maxima && !problem->varlen;
@@ -270,9 +277,9 @@ static attune_config config_of(const attune_problem *problem, const wgmma_config
                                      [BLOCK_N] = from->block_n,
                                      [Q_STAGES] = from->q_stages,
                                      [PINGPONG] = from->pingpong,
-                                     [SCHEDULER] = from->scheduler,
+                                     [SCHEDULER] = contains(problem) ? TURNS : from->scheduler,
                                      [RESCALE] = by_static_max ? STATIC_MAX : 0,
-                                     [AHEAD] = by_static_max ? from->ahead : 0}};
+                                     [AHEAD] = by_static_max ? ahead_of(problem, from) : 0}};
 }
 
 enum { CHOICES = 4 };

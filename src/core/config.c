@@ -252,6 +252,11 @@ bool at_resources_fit(const attune_kernel *kernel, const attune_target *target, 
     return kernel->target == ATTUNE_TARGET_CPU ? fits_cpu(resources, reason) : fits_cuda(target, resources, reason);
 }
 
+uint32_t at_kernel_traits(const attune_kernel *kernel, const attune_problem *problem)
+{
+    return kernel->traits & ~(problem->strict ? (uint32_t)ATTUNE_TRAIT_TAINTS : 0u);
+}
+
 bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                     const attune_config *config, attune_reason *reason)
 {

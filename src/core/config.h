@@ -43,6 +43,8 @@ bool at_capabilities_cover(const attune_kernel *kernel, const attune_problem *pr
 /* Whether it computes the problem on the target with some config: its table, then its own function. */
 bool at_kernel_supports(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                         attune_reason *reason);
+/* The kernel's ATTUNE_TRAIT_ bits with this problem: without TAINTS where it is strict. */
+uint32_t at_kernel_traits(const attune_kernel *kernel, const attune_problem *problem);
 /* Whether (problem, target, config) can run: supports, allowed values, valid, and resources against the target's. */
 bool at_kernel_fits(const attune_kernel *kernel, const attune_problem *problem, const attune_target *target,
                     const attune_config *config, attune_reason *reason);

@@ -58,7 +58,7 @@ static attune_status check_dims(const char *name, const attune_dims *dims)
     return ATTUNE_OK;
 }
 
-static attune_status check_capability(const attune_kernel *kernel, const attune_capability *can)
+static attune_status check_capability(const attune_capability *can)
 {
     const uint32_t steps = ATTUNE_BIT(ATTUNE_STEP_GEMM + 1) - 1;
     const uint32_t positions = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_ALIBI;
@@ -68,8 +68,6 @@ static attune_status check_capability(const attune_kernel *kernel, const attune_
               "ops are 0x%x: some of 0x%x are needed, for example ATTUNE_BIT(ATTUNE_FORWARD)", can->ops, ops);
     REFUSE_IF(can->dtypes == 0, "dtypes are none");
     REFUSE_IF((can->features & ~features) != 0, "features are 0x%x: only 0x%x are known", can->features, features);
-    REFUSE_IF((can->features & ATTUNE_FEATURE_STRICT) != 0 && (kernel->traits & ATTUNE_TRAIT_TAINTS) != 0,
-              "features have STRICT, but the traits TAINTS");
     REFUSE_IF((can->features & positions) != 0 && can->offsets == 0,
               "offsets are none, but features have CAUSAL, WINDOW or ALIBI: ATTUNE_OFFSETS_FORWARD is all of them");
     REFUSE_IF((can->features & ATTUNE_FEATURE_BIAS) != 0 && can->biases == 0,
@@ -94,7 +92,7 @@ static attune_status check_capabilities(const attune_kernel *kernel)
               "can: 1 ... %d rows that state what it computes are needed, %d are given%s", ATTUNE_CAN_MAX,
               kernel->can == NULL ? 0 : kernel->can_count, kernel->can == NULL ? AT_ABI_2_CHANGES : "");
     for (int i = 0; i < kernel->can_count; ++i) {
-        attune_status status = check_capability(kernel, &kernel->can[i]);
+        attune_status status = check_capability(&kernel->can[i]);
         if (status != ATTUNE_OK) {
             return at_fail_in(status, "can[%d]", i);
         }

@@ -22,7 +22,7 @@ enum { COMPARED_ROWS = 256 };
 
 static uint32_t traits_of(const at_trial *on)
 {
-    return on->plan->loaded->kernel->traits;
+    return attune_plan_traits(on->plan);
 }
 
 static bool is_big(const at_suite *suite, const attune_problem *problem)
@@ -296,8 +296,7 @@ static attune_status find_truth(at_trial *on)
     at_truth_want want = at_trial_rows(on->suite, &on->which->problem);
     want.acc16 = (traits_of(on) & ATTUNE_TRAIT_ACC16) != 0;
     AT_FORWARD(at_case_cache_truth(on->suite->cache, on->suite->pool, &on->inputs, &want, &on->truth));
-    on->truth.one.taints = (traits_of(on) & ATTUNE_TRAIT_TAINTS) && !on->which->problem.strict &&
-                           on->which->draw.family == AT_FAMILY_VISIBLE;
+    on->truth.one.taints = (traits_of(on) & ATTUNE_TRAIT_TAINTS) && on->which->draw.family == AT_FAMILY_VISIBLE;
     return ATTUNE_OK;
 }
 

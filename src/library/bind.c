@@ -27,7 +27,7 @@ void at_arm_of_plan(attune_plan *plan, attune_arm *arm)
     *arm = (attune_arm){.size = sizeof *arm,
                         .name = attune_plan_kernel(plan),
                         .account = "",
-                        .traits = plan->loaded->kernel->traits,
+                        .traits = attune_plan_traits(plan),
                         .self = plan,
                         .workspace = plan_workspace,
                         .run = plan_run,

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "core/call.h"
+#include "core/config.h"
 #include "core/term.h"
 
 void attune_plan_destroy(attune_plan *plan)
@@ -32,7 +33,7 @@ const char *attune_plan_origin(const attune_plan *plan)
 
 uint32_t attune_plan_traits(const attune_plan *plan)
 {
-    return plan == NULL ? 0 : plan->loaded->kernel->traits;
+    return plan == NULL ? 0 : at_kernel_traits(plan->loaded->kernel, &plan->problem);
 }
 
 size_t attune_plan_memory(const attune_plan *plan)

@@ -64,7 +64,7 @@ static void a_kernels_configs_are_listed_with_what_they_need(void **state)
     shows(&result, "parameter\tBLOCK_M\tvalues\t");
     shows(&result, "\tfits\tyes\nconfig\tcpu_tiled:");
     shows(&result, "\tfits\tno\nconfig\tcpu_tiled:");
-    shows(&result, "\twhy not\tPANEL ");
+    shows(&result, "\twhy not\tEXP 4: ");
     shows(&result, "\tscratch bytes a thread\t");
     outcome_free(&result);
 }

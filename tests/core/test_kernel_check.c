@@ -106,7 +106,6 @@ static void capabilities(void **state)
     BROKEN_ROW(steps, 0, "steps are 0x0");
     BROKEN_ROW(steps, 1u << 3, "steps are 0x8");
     BROKEN_ROW(steps, ATTUNE_BIT(ATTUNE_STEP_FILL), "no steps of kind 0");
-    BROKEN(CPU, traits, ATTUNE_TRAIT_TAINTS, "features have STRICT");
 }
 
 static void code(void **state)

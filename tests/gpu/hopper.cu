@@ -141,7 +141,7 @@ ATTUNE_INLINE void softmax_tile(consumer &c, scores &s, bool first)
             static_max_raise<all_scores>(c.rows, s, c.scale, factor);
         }
         static_max_exponentiate<0, all_scores>(c.rows, s, c.scale, sum);
-        if (!static_max_holds(sum)) {
+        if (!static_max_holds(sum, c.scale)) {
             static_max_lower(c.rows, s, sum, factor);
         }
         static_max_finish(c.rows, sum);
@@ -351,10 +351,10 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_sight(const
         for (int k = 0; k < BLOCK_N / 2; ++k) {
             s[k] = 1;
         }
-        prepare<all_scores>(args, j, c, i, s);
+        prepare<all_scores>(args, j, c, i, true, s);
 #pragma unroll
         for (int k = 0; k < BLOCK_N / 2; ++k) {
-            int key = j.key - i * BLOCK_N + column_of_sum(c, k);
+            int key = j.key - WALK(c.begins, c.blocks, i) * BLOCK_N + column_of_sum(c, k);
             if (key < (int)args.seqlen_kv && s[k] == 1 && !(half && k >= some_scores)) {
                 out[row_of_sum(c, k) * (int)args.seqlen_kv + key] = 1;
             }

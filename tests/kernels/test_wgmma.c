@@ -108,6 +108,10 @@ static void features_limit_the_choice(void **state)
         {"b8,h8,s2048,d256,fp16,window=100:0", "BLOCK_N", 64},
         {"b2,h16,s4096,d192,dv128,bf16", "BLOCK_N", 128},
         {"b2,h16,s4096,d256,dv128,bf16", "BLOCK_N", 96},
+        {"b4,h16,s4096,d128,bf16,softcap=30", "AHEAD", 3},
+        {"b4,h32,s1960,d128,bf16,causal,strict", "SCHEDULER", 1},
+        {"b4,h32,s4096,d64,bf16,causal,strict", "GROUPS", 3},
+        {"b4,h32,s4096,d64,bf16,causal,alibi,strict", "GROUPS", 2},
     };
     attune_target target = h200();
     (void)state;
@@ -119,6 +123,48 @@ static void features_limit_the_choice(void **state)
             fail_msg("%s: %s %d", asked[i].problem, asked[i].name, value_of(&config, asked[i].name));
         }
     }
+}
+
+/* What cannot be computed is refused with the number and its limits; what can is taken. */
+static void says_what_it_takes(void **state)
+{
+    static const struct {
+        const char *problem, *reason;
+    } asked[] = {
+        {"b1,h8,s512,d128,bf16,causal,window=64:0,softcap=30,alibi,sink,seqused,strict,varlen=1", NULL},
+        {"b1,h8,s512,d128,bf16,alibi,offset=2147483647", NULL},
+        {"b1,h8,s512,d128,bf16,softcap=1e-7", "softcap 1e-07: 1e-6 to 1e6"},
+        {"b1,h8,s512,d128,bf16,softcap=30,scale=1e7", "scale 1e+07 with a softcap or ALiBi: 1e-6 to 1e6"},
+        {"b1,h8,s512,d128,bf16,alibi,scale=1e-7", "scale 1e-07 with a softcap or ALiBi: 1e-6 to 1e6"},
+        {"b1,h8,s512,d128,bf16,scale=1e-7", NULL},
+        {"b1,h8,s512,d128,bf16,scale=-1", "scale -1: above 0 is needed"},
+    };
+    attune_target target = h200();
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        attune_problem problem = problem_of(asked[i].problem);
+        attune_reason reason = {""};
+        assert_int_equal(at_kernel_supports(&at_kernel_wgmma, &problem, &target, &reason), asked[i].reason == NULL);
+        assert_string_equal(reason.text, asked[i].reason == NULL ? "" : asked[i].reason);
+    }
+}
+
+/* A strict problem's rows are mended in the order of turns; where all rows see the same keys there are none. */
+static void strict_jobs_go_in_turns(void **state)
+{
+    attune_problem causal = problem_of("b8,h8,s2048,d128,fp16,causal,strict");
+    attune_problem plain = problem_of("b8,h8,s2048,d128,fp16,strict");
+    attune_target target = h200();
+    attune_config config = {{0}};
+    attune_reason reason = {""};
+    (void)state;
+    set(&config, "GROUPS=2,BLOCK_N=128,Q_STAGES=2,PINGPONG=1,SCHEDULER=2,RESCALE=15,AHEAD=2");
+    assert_true(at_kernel_fits(&at_kernel_wgmma, &plain, &target, &config, &reason));
+    assert_false(at_kernel_fits(&at_kernel_wgmma, &causal, &target, &config, &reason));
+    assert_non_null(strstr(reason.text, "SCHEDULER 2, strict"));
+    assert_true((at_kernel_traits(&at_kernel_wgmma, &plain) & ATTUNE_TRAIT_TAINTS) == 0);
+    plain.strict = 0;
+    assert_true((at_kernel_traits(&at_kernel_wgmma, &plain) & ATTUNE_TRAIT_TAINTS) != 0);
 }
 
 /* Sizes at which the forecast of jobs could divide by nothing or run past its arrays. */
@@ -233,6 +279,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chooses_what_was_fastest),
         cmocka_unit_test(features_limit_the_choice),
+        cmocka_unit_test(says_what_it_takes),
+        cmocka_unit_test(strict_jobs_go_in_turns),
         cmocka_unit_test(forecasts_end),
         cmocka_unit_test(there_is_more_than_one_choice),
         cmocka_unit_test(texts_of_before_are_read),

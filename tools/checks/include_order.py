@@ -21,9 +21,9 @@ PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h
 DEVICE = [["args", "ptx"], ["barrier", "warp_groups"], ["element", "sequence", "stage", "tma"], ["copy"],
           ["tile", "fragment", "swizzle", "wgmma", "mma", "tf32", "pages"],
           ["softmax", "exponential", "visibility", "schedule", "guard", "nonfinite"], ["score"],
-          ["job", "rows", "key_loop", "small", "pairs", "spans"],
+          ["job", "rows", "key_loop", "small", "pairs", "spans", "scaling", "row_again"],
           ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join"],
-          ["wgmma_consumer", "wgmma_producer", "mma_halves", "mma_floats"]]
+          ["wgmma_consumer", "wgmma_producer", "mma_halves", "mma_floats"], ["wgmma_score"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),

@@ -15,7 +15,8 @@ struct job {
     int sees_first, sees_end;   /* the keys that the tile's first row sees; row r of the tile sees those r further on */
     int keys;                   /* of the sequence */
     int clean_first, clean_end; /* the keys that any row of the head sees: other values may hold anything */
-    int spare[2];               /* 16 bytes at a time */
+    int position;               /* with ALiBi: of the tile's first row, as near as counts; the head's slope */
+    float slope;
 };
 
 /* Numbers to which up to 512 may be added. */
@@ -36,6 +37,30 @@ ATTUNE_INLINE void keys_allowed(const attune_args &args, const sequence &at, att
     j.sees_end = ends_move ? within_int(window_end(args, position)) : 0x7ffffc00;
 }
 
+/* With ALiBi scores fall on both sides of a row's own position: where no end moves with the rows, which then begins the
+ * walk, it begins there, goes on to the left, and then from the right end to where it began. */
+enum { FROM_DIAGONAL = ATTUNE_HAS_ALIBI && !ENDS_MOVE };
+
+/* The number, counted from the right, of the tile at which the walk begins. */
+template <int block_m, int block_n> ATTUNE_INLINE int walk_begins(const job &j)
+{
+    int left_of = j.key + block_n - 1 - (j.position + block_m - 1);
+    return FROM_DIAGONAL ? min(max(left_of, 0) / block_n, max(j.blocks - 1, 0)) : 0;
+}
+
+/* The number of the tile that the walk takes i-th, from 0. */
+ATTUNE_INLINE int walk_from(int begins, int blocks, int i)
+{
+    return i + begins < blocks ? i + begins : blocks - 1 - i;
+}
+
+/* NOTE: no call where there is nothing to work out: it would change code of which there is evidence. */
+#if ATTUNE_HAS_ALIBI
+#define WALK(begins, blocks, i) (FROM_DIAGONAL ? walk_from(begins, blocks, i) : (i))
+#else
+#define WALK(begins, blocks, i) (i)
+#endif
+
 /* The tiles of `block_n` keys that rows row ... row + block_m - 1 see any of; one that nobody sees where there are
  * none, so that every job has a tile. */
 template <int block_m, int block_n> ATTUNE_INLINE void visit(const attune_args &args, const sequence &at, job &j)
@@ -47,6 +72,14 @@ template <int block_m, int block_n> ATTUNE_INLINE void visit(const attune_args &
     }
     j.blocks = end - first;
     j.key = (end - 1) * block_n;
+}
+
+/* With ALiBi: how much further all keys are from the tile's rows than from its position in the job. Where they are all
+ * on one side of it that changes no weight, and near ones are exact. */
+ATTUNE_INLINE float further_away(const attune_args &args, const job &j)
+{
+    attune_i64 offset = ATTUNE_OFFSET_KIND == 0 ? j.keys - j.rows : ATTUNE_OFFSET_KIND == 2 ? args.offset : 0;
+    return fabsf((float)(j.row + offset - j.position));
 }
 
 /* Fills in the job of rows tile * block_m ... of a head; false where the sequence has no such rows. */
@@ -66,6 +99,10 @@ ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile
     j.first_q = (int)at.first_q;
     j.first_kv = (int)at.first_kv;
     keys_allowed(args, at, j.row, j);
+    if constexpr (ATTUNE_HAS_ALIBI) {
+        j.position = (int)clamp_i64(j.row + at.offset, -block_m, at.length_kv);
+        j.slope = *row_of<float>(args.tensor[ATTUNE_SLOPES], 0, head, 0);
+    }
     visit<block_m, block_n>(args, at, j);
     key_range clean = keys_seen_by_any(args, at, 0, at.length_q - 1);
     j.clean_first = clean.first;

@@ -32,6 +32,26 @@ template <int count, int n> ATTUNE_INLINE void rows_shape(float (&s)[n], float i
     }
 }
 
+/* ALiBi adds to a score -slope |distance|, `distance` being that of the lane's first row to its first column; slopes
+ * and scores are in one unit. */
+template <int count, int n> ATTUNE_INLINE void rows_slope(float (&s)[n], float slope, int distance)
+{
+    const float far[2] = {(float)distance, (float)(distance + 8)};
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        s[i] = fmaf(-slope, fabsf(far[i / 2 % 2] - (float)(i / 4 * 8 + i % 2)), s[i]);
+    }
+}
+
+/* The same of columns alone: what they add to the first one's, where all are on one side of both rows. */
+template <int count, int n> ATTUNE_INLINE void rows_slope_on(float (&s)[n], float slope)
+{
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        s[i] = fmaf(slope, (float)(i / 4 * 8 + i % 2), s[i]);
+    }
+}
+
 /* A bit for each group of eight columns whose column `place` is before `end`. */
 ATTUNE_INLINE unsigned groups_before(int end, int place)
 {
@@ -39,10 +59,11 @@ ATTUNE_INLINE unsigned groups_before(int end, int place)
     return groups == 32 ? ~0u : (1u << groups) - 1;
 }
 
-/* -inf outside of columns first ... end - 1 of the tile; `bounded` says whether first matters. NOTE: as bits, which one
- * instruction turns into seven predicates; comparisons would be one each. */
+/* `hidden` outside of columns first ... end - 1 of the tile; `bounded` says whether first matters. NOTE: as bits, which
+ * one instruction turns into seven predicates; comparisons would be one each. */
 template <bool bounded, int count, int n>
-ATTUNE_INLINE void rows_hide(float (&s)[n], const int (&first)[2], const int (&end)[2], int lane)
+ATTUNE_INLINE void rows_hide(float (&s)[n], const int (&first)[2], const int (&end)[2], int lane,
+                             float hidden = negative_infinity())
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -55,7 +76,7 @@ ATTUNE_INLINE void rows_hide(float (&s)[n], const int (&first)[2], const int (&e
 #pragma unroll
             for (int i = 0; i < count / 4; ++i) {
                 float &x = s[i * 4 + r * 2 + e];
-                x = seen >> i & 1 ? x : negative_infinity();
+                x = seen >> i & 1 ? x : hidden;
             }
         }
     }

@@ -11,6 +11,7 @@
 
 #include "device/mma.cuh"
 #include "device/rows.cuh"
+#include "device/scaling.cuh"
 
 /* A lane's share of a row in one tile may sum up to STATIC_MAX_REACH, so no weight is above it: fp16 ends at 65,504.
  * Where each tile is asked for its maximum, the reference moves if a weight would be above 2^STATIC_MAX_SLACK. NOTE: a
@@ -38,14 +39,26 @@ ATTUNE_INLINE float static_max_move(row_pair &rows, float maximum, float slack, 
     return factor;
 }
 
+/* The largest score of row r. NOTE: lanes' shifts are of their own columns. */
+template <int count, int n, class scaling>
+ATTUNE_INLINE float largest_score(const float (&s)[n], const scaling &by, int r)
+{
+    return score_of(by, group_max<4>(row_maximum<count>(s, r)), r);
+}
+
+template <int count, int n> ATTUNE_INLINE float largest_score(const float (&s)[n], const shifted &by, int r)
+{
+    return group_max<4>(score_of(by, row_maximum<count>(s, r), r));
+}
+
 /* Both rows' references to the maximum of the tile's scores, if it is out of reach by far enough for O's rescaling to
  * be worth it; the factors are for O. */
-template <int count, int n>
-ATTUNE_INLINE void static_max_raise(row_pair &rows, const float (&s)[n], float scale, float (&factor)[2])
+template <int count, int n, class scaling>
+ATTUNE_INLINE void static_max_raise(row_pair &rows, const float (&s)[n], const scaling &by, float (&factor)[2])
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        float maximum = group_max<4>(row_maximum<count>(s, r)) * scale;
+        float maximum = largest_score<count>(s, by, r);
         factor[r] = static_max_move(rows, maximum, STATIC_MAX_SLACK, r);
     }
 }
@@ -60,34 +73,50 @@ ATTUNE_INLINE void static_max_end(row_pair &rows)
 }
 
 /* Then: both rows' references to the maxima so far; the factors are for O. */
-template <int count, int n>
-ATTUNE_INLINE void static_max_follow(row_pair &rows, const float (&s)[n], float scale, float (&factor)[2])
+template <int count, int n, class scaling>
+ATTUNE_INLINE void static_max_follow(row_pair &rows, const float (&s)[n], const scaling &by, float (&factor)[2])
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float before = rows.maximum[r];
-        rows.maximum[r] = fmaxf(group_max<4>(row_maximum<count>(s, r)) * scale, before);
+        rows.maximum[r] = fmaxf(largest_score<count>(s, by, r), before);
         factor[r] = ptx_ex2_approx_ftz_f32(before - rows.maximum[r]);
         rows.sum[r] *= factor[r];
     }
 }
 
 /* Scores first ... end - 1 become weights, which are added to `sum`. */
-template <int first, int end, int n>
-ATTUNE_INLINE void static_max_exponentiate(const row_pair &rows, float (&s)[n], float scale, float (&sum)[2][2])
+template <int first, int end, int n, class scaling>
+ATTUNE_INLINE void static_max_exponentiate(const row_pair &rows, float (&s)[n], const scaling &by, float (&sum)[2][2])
 {
 #pragma unroll
     for (int i = first; i < end; ++i) {
-        s[i] = ptx_ex2_approx_ftz_f32(fmaf(s[i], scale, -rows.maximum[i / 2 % 2]));
+        s[i] = ptx_ex2_approx_ftz_f32(score_above(by, s[i], rows.maximum[i / 2 % 2], i / 2 % 2));
         sum[i / 2 % 2][i % 2] += s[i];
     }
 }
 
-/* Whether all of the warp's weights are in reach. */
-ATTUNE_INLINE bool static_max_holds(const float (&sum)[2][2])
+template <int first, int end, int n>
+ATTUNE_INLINE void static_max_exponentiate(const row_pair &rows, float (&s)[n], score_curve &by, float (&sum)[2][2])
+{
+#pragma unroll
+    for (int i = first; i < end; i += 2) {
+        float square[2] = {s[i] * s[i], s[i + 1] * s[i + 1]}, reference = rows.maximum[i / 2 % 2];
+        by.largest = __vimax3_u32(by.largest, __float_as_uint(square[0]), __float_as_uint(square[1]));
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            float slope = fmaf(fmaf(by.c, square[e], by.b), square[e], by.a);
+            s[i + e] = ptx_ex2_approx_ftz_f32(fmaf(s[i + e], slope, -reference));
+            sum[i / 2 % 2][e] += s[i + e];
+        }
+    }
+}
+
+/* Whether all of the warp's weights are in reach, and its scores as true as they are to be. */
+template <class scaling> ATTUNE_INLINE bool static_max_holds(const float (&sum)[2][2], const scaling &by)
 {
     float all = (sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]);
-    return !__any_sync(0xffffffff, !(all <= STATIC_MAX_REACH));
+    return !__any_sync(0xffffffff, !(all <= STATIC_MAX_REACH) | !curve_held(by));
 }
 
 ATTUNE_INLINE void static_max_finish(row_pair &rows, const float (&sum)[2][2])
@@ -121,11 +150,12 @@ ATTUNE_INLINE static_max_signs find_static_max_signs(const float (&sum)[2], cons
     return signs;
 }
 
-/* Whether some weight of the warp's is too large to come down by a factor. A NaN is passed over: it stays one. */
-template <int n> ATTUNE_INLINE bool static_max_lost(const float (&s)[n])
+/* Whether some weight of the warp's is too large to come down by a factor, or not true. A NaN is passed over: it stays
+ * one. */
+template <int n, class scaling> ATTUNE_INLINE bool static_max_lost(const float (&s)[n], const scaling &by)
 {
     float largest = fmaxf(row_maximum<n>(s, 0), row_maximum<n>(s, 1));
-    return __any_sync(0xffffffff, largest > STATIC_MAX_SCALABLE);
+    return __any_sync(0xffffffff, (largest > STATIC_MAX_SCALABLE) | !curve_held(by));
 }
 
 /* Weights and their sum come down with the reference, by the same factor as what was summed before. */

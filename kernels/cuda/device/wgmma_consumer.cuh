@@ -4,6 +4,7 @@
 #define DEVICE_WGMMA_CONSUMER_CUH
 
 #include "device/rows.cuh"
+#include "device/scaling.cuh"
 #include "device/warp_groups.cuh"
 #include "device/wgmma_block.cuh"
 
@@ -12,6 +13,14 @@ constexpr int all_scores = BLOCK_N / 2, some_scores = BLOCK_N / 4 / 8 * 8;
 typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
 constexpr bool static_max = RESCALE == 15; /* weights by a static maximum */
+
+/* How scores come of products (wgmma_score.cuh): with ALiBi, by a factor and a shift; with a softcap, by a curve. Where
+ * both are, or maxima are those of products, tiles are made scores at once. */
+enum {
+    SCORES_AT_ONCE = (ATTUNE_HAS_SOFTCAP && ATTUNE_HAS_ALIBI) || !static_max,
+    SHIFTED = ATTUNE_HAS_ALIBI && static_max,
+    CURVED = ATTUNE_HAS_SOFTCAP && !SCORES_AT_ONCE
+};
 
 struct consumer {
     int group, thread;      /* of the block's, of the group's */
@@ -25,6 +34,18 @@ struct consumer {
     bool narrow;               /* the first one is seen in its left half at most */
     float scale;
     row_pair rows;
+/* NOTE: not there where they are of no use, or the compiler gives others' registers other names, and code of which
+ * there is evidence is not that code any more. */
+#if ATTUNE_HAS_ALIBI
+    int position, begins; /* of the lane's first row less its first column; the tile the walk begins at */
+    float slope, shift[2];
+#endif
+#if ATTUNE_HAS_SOFTCAP
+    score_curve curve, now; /* of products; of what this tile has */
+#endif
+#if ATTUNE_HAS_STRICT
+    bool again; /* rows are to be done again */
+#endif
 };
 
 ATTUNE_INLINE consumer consumer_of(const attune_args &args, const Shared &shared, int group)
@@ -35,7 +56,30 @@ ATTUNE_INLINE consumer consumer_of(const attune_args &args, const Shared &shared
     c.base = ptx_cvta_shared(&shared);
     asm("" : "+r"(c.base)); /* NOTE: or it would be known, and every place worked out in 64 bits again */
     c.scale = score_factor(args);
+#if ATTUNE_HAS_SOFTCAP
+    c.curve = score_curve_of(args);
+#endif
     return c;
+}
+
+/* How this tile's products become scores. */
+ATTUNE_INLINE auto scaling_of(const consumer &c)
+{
+#if ATTUNE_HAS_ALIBI
+    if constexpr (SHIFTED) {
+        return shifted{c.scale, {c.shift[0], c.shift[1]}};
+    } else {
+        return c.scale;
+    }
+#elif ATTUNE_HAS_SOFTCAP
+    if constexpr (CURVED) {
+        return c.now;
+    } else {
+        return c.scale;
+    }
+#else
+    return c.scale;
+#endif
 }
 
 /* Which of the barriers of a place for queries is the group's. */

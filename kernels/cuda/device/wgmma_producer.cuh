@@ -70,9 +70,10 @@ ATTUNE_INLINE void await_stored(Shared &shared, const producer &p)
 /* Values come one tile behind keys, as they are needed; so do the other groups' queries behind the first keys. */
 ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer &p, const job &j)
 {
+    int begins = walk_begins<BLOCK_M, BLOCK_N>(j);
     produce_queries(args, shared, p, j, 0);
     if (j.blocks > 0) {
-        produce_tile<ATTUNE_K>(args, shared, p, j, j.key);
+        produce_tile<ATTUNE_K>(args, shared, p, j, j.key - WALK(begins, j.blocks, 0) * BLOCK_N);
     }
 #pragma unroll
     for (int part = 1; part < Q_PARTS; ++part) {
@@ -84,16 +85,16 @@ ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer
     p.q.step();
     ++p.number;
     for (int i = 1; i < j.blocks; ++i) {
-        produce_tile<ATTUNE_K>(args, shared, p, j, j.key - i * BLOCK_N);
+        produce_tile<ATTUNE_K>(args, shared, p, j, j.key - WALK(begins, j.blocks, i) * BLOCK_N);
         if (i == 1) {
             await_stored(shared, p);
         }
-        produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (i - 1) * BLOCK_N);
+        produce_tile<ATTUNE_V>(args, shared, p, j, j.key - WALK(begins, j.blocks, i - 1) * BLOCK_N);
     }
     if (j.blocks == 1) {
         await_stored(shared, p);
     }
-    produce_tile<ATTUNE_V>(args, shared, p, j, j.key - (j.blocks - 1) * BLOCK_N);
+    produce_tile<ATTUNE_V>(args, shared, p, j, j.key - WALK(begins, j.blocks, j.blocks - 1) * BLOCK_N);
 }
 
 /* Works out the block's jobs in their order, one after the other, and gives each to `take`; last one without tiles.

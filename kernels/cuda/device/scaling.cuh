@@ -1,0 +1,97 @@
+/* How the product of a query and a key becomes its score, for tiles in registers: by a factor; by a factor and a shift
+ * of each of the lane's two rows (ALiBi, once what depends on the column is added); by a curve (softcap).
+ *
+ * Scores are in units of log2. Of each scaling: score_of, a product's score; score_above, less its row's reference, or
+ * a static_max_exponentiate of its own. */
+#ifndef DEVICE_SCALING_CUH
+#define DEVICE_SCALING_CUH
+
+#include "device/score.cuh"
+
+/* ---- By a factor ---- */
+
+ATTUNE_INLINE float score_of(float factor, float product, int)
+{
+    return product * factor;
+}
+
+ATTUNE_INLINE float score_above(float factor, float product, float reference, int)
+{
+    return fmaf(product, factor, -reference);
+}
+
+/* ---- By a factor and a shift ---- */
+
+/* `shift` is that of the lane's first column. */
+struct shifted {
+    float factor, shift[2];
+};
+
+ATTUNE_INLINE float score_of(const shifted &by, float product, int r)
+{
+    return fmaf(product, by.factor, by.shift[r]);
+}
+
+ATTUNE_INLINE float score_above(const shifted &by, float product, float reference, int r)
+{
+    return fmaf(product, by.factor, by.shift[r] - reference);
+}
+
+/* ---- By a curve ---- */
+
+/* softcap tanh(x) with x = product scale / softcap, as x (a + b x^2 + c x^4): off by 2.3e-5 of itself where |x| is at
+ * most 1/2, the least that such a polynomial can be off by. So a score costs no second exponential; where some x is
+ * larger, the tile is done again with true ones. Here a, b and c are of the product itself. A line, where scores are
+ * capped already, has no end. */
+struct score_curve {
+    float a, b, c;
+    unsigned end, largest; /* of squares of products: where the curve ends; the largest so far. Bits of floats */
+};
+
+/* What hides a key where the curve is a line. NOTE: -inf times 0 would be NaN. No constant: it would be in every cubin.
+ */
+ATTUNE_INLINE float hidden_on_line()
+{
+    return -1e18f;
+}
+
+ATTUNE_INLINE score_curve score_curve_of(const attune_args &args)
+{
+    float inner = args.scale / args.softcap, a = args.scale * LOG2_E, square = inner * inner;
+    unsigned end = __float_as_uint(0.25f / square);
+    return {a * 0.99997746f, a * square * -0.33169097f, a * square * square * 0.1152069f, end, 0};
+}
+
+/* Of scores that are capped, but for the factor. */
+ATTUNE_INLINE score_curve score_line_of(float factor)
+{
+    return {factor, 0, 0, ~0u, 0};
+}
+
+ATTUNE_INLINE float on_curve(const score_curve &by, float product, float square)
+{
+    return product * fmaf(fmaf(by.c, square, by.b), square, by.a);
+}
+
+ATTUNE_INLINE float score_of(const score_curve &by, float product, int)
+{
+    return product <= hidden_on_line() ? negative_infinity() : on_curve(by, product, product * product);
+}
+
+/* Whether all products were on the curve. */
+ATTUNE_INLINE bool curve_held(const score_curve &by)
+{
+    return by.largest <= by.end;
+}
+
+ATTUNE_INLINE bool curve_held(float)
+{
+    return true;
+}
+
+ATTUNE_INLINE bool curve_held(const shifted &)
+{
+    return true;
+}
+
+#endif
