@@ -30,22 +30,16 @@ static int32_t block_m(const attune_config *config)
     return config->value[WARPS] * config->value[STRIPS] * STRIP_ROWS;
 }
 
-static bool is_wide(const attune_problem *problem)
+static int32_t pitch_of(int32_t dim)
 {
-    return problem->dtype == ATTUNE_FP32;
-}
-
-/* Of rows of a tile, in units of 16 bits. */
-static int32_t pitch_of(const attune_problem *problem, int32_t dim)
-{
-    return ((is_wide(problem) ? 2 * dim : dim) + 63) / 64 * 64;
+    return (dim + 63) / 64 * 64;
 }
 
 /* Bytes of a split's ring. */
 static int32_t ring_of(const attune_problem *problem, const attune_config *config)
 {
     return 2 * config->value[STAGES] * config->value[BLOCK_N] *
-           (pitch_of(problem, problem->head_dim_qk) + pitch_of(problem, problem->head_dim_v));
+           (pitch_of(problem->head_dim_qk) + pitch_of(problem->head_dim_v));
 }
 
 static bool has_pairs(const attune_problem *problem)
@@ -61,14 +55,11 @@ static int32_t pairs_of(const attune_problem *problem, const attune_config *conf
     return bytes * block_m(config) * config->value[BLOCK_N];
 }
 
-enum { ORIGIN_BYTES = 16 };
-
-/* What the source takes: Q, the rings, bias and mask; of fp32 two addresses. */
+/* What the source takes: Q, the rings, bias and mask. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
-    return 2 * block_m(config) * pitch_of(problem, problem->head_dim_qk) +
-           config->value[SPLITS] * (ring_of(problem, config) + pairs_of(problem, config)) +
-           (is_wide(problem) ? ORIGIN_BYTES : 0);
+    return 2 * block_m(config) * pitch_of(problem->head_dim_qk) +
+           config->value[SPLITS] * (ring_of(problem, config) + pairs_of(problem, config));
 }
 
 static int32_t columns_of(int32_t dim)
@@ -80,9 +71,6 @@ static int32_t columns_of(int32_t dim)
 static int32_t registers_beside(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const bool ends_move = attune_is_causal(problem) || attune_is_windowed(problem), late = target->arch >= 100;
-    if (is_wide(problem) && (problem->page_size > 0 || (late && ends_move))) {
-        return 12;
-    }
     if (has_pairs(problem)) {
         return config->value[BLOCK_N] / 16 + (late || (problem->mask && ends_move) ? 2 : 0);
     }
@@ -94,7 +82,7 @@ static int32_t registers_beside(const attune_problem *problem, const attune_targ
 static int32_t registers_held(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const bool overlap = config->value[OVERLAP] != 0;
-    int32_t queries = config->value[Q_REGISTERS] ? columns_of(problem->head_dim_qk) / 4 : is_wide(problem) ? 16 : 4;
+    int32_t queries = config->value[Q_REGISTERS] ? columns_of(problem->head_dim_qk) / 4 : 4;
     int32_t strip = columns_of(problem->head_dim_v) / 2 + (overlap ? 2 : 1) * config->value[BLOCK_N] / 2 + queries +
                     registers_beside(problem, target, config);
     return config->value[STRIPS] * strip + (overlap ? 56 : 44);
@@ -114,9 +102,6 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[WARPS] * config->value[SPLITS] > WARPS_MAX) {
         return attune_refuse(reason, "WARPS * SPLITS = %d warps: at most %d",
                              config->value[WARPS] * config->value[SPLITS], WARPS_MAX);
-    }
-    if (is_wide(problem) && (config->value[OVERLAP] || config->value[Q_REGISTERS])) {
-        return attune_refuse(reason, "%s 1: with fp32 0 only", config->value[OVERLAP] ? "OVERLAP" : "Q_REGISTERS");
     }
     if (config->value[OVERLAP] && config->value[STAGES] != 2) {
         return attune_refuse(reason, "OVERLAP 1: with STAGES 2 only");
@@ -145,13 +130,11 @@ static void resources(const attune_problem *problem, const attune_target *target
 
 /* By what was fastest on an H200, for head dims up to 64, 128 and 256; then what fits where there is less shared
  * memory. Few: where there is not a tile of 128 queries for each multiprocessor. */
-typedef struct candidate {
+static const struct {
     bool few;
     int32_t arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
     attune_config config;
-} candidate;
-
-static const candidate candidates[] = {
+} candidates[] = {
     {true, 80, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},    {true, 80, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
     {true, 80, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},    {true, 80, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
     {false, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},   {false, 80, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
@@ -162,34 +145,25 @@ static const candidate candidates[] = {
     {false, 80, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},   {false, 80, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
 };
 
-/* Of fp32, by what it should take: not measured yet. */
-static const candidate wide[] = {
-    {true, 80, 0, 64, {{2, 4, 1, 32, 2, 0, 0, 1}}},    {true, 80, 0, 128, {{2, 2, 1, 32, 2, 0, 0, 1}}},
-    {false, 80, 0, 64, {{4, 1, 2, 32, 2, 0, 0, 2}}},   {false, 80, 0, 64, {{4, 1, 2, 32, 2, 0, 0, 1}}},
-    {false, 80, 65, 128, {{8, 1, 2, 32, 2, 0, 0, 1}}}, {false, 80, 65, 128, {{8, 1, 1, 32, 2, 0, 0, 1}}},
-    {false, 80, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},  {false, 80, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
-};
-
 enum { TILE = 128, RESERVED = 1024 }; /* bytes of shared memory that the system takes of each block */
 
-static bool suits(const attune_problem *problem, const attune_target *target, const candidate *one)
+static bool suits(const attune_problem *problem, const attune_target *target, size_t index)
 {
-    const attune_config *config = &one->config;
+    const attune_config *config = &candidates[index].config;
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
     const int64_t tiles = (problem->seqlen_q + TILE - 1) / TILE * problem->batch * problem->heads_q;
     const int32_t smem = smem_of(problem, config);
-    return target->arch >= one->arch && dim >= one->dim_least && dim <= one->dim_most &&
-           (!one->few || tiles <= target->sm_count) && valid(problem, target, config, NULL) &&
-           smem <= target->smem_optin_bytes && config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
+    return target->arch >= candidates[index].arch && dim >= candidates[index].dim_least &&
+           dim <= candidates[index].dim_most && (!candidates[index].few || tiles <= target->sm_count) &&
+           valid(problem, target, config, NULL) && smem <= target->smem_optin_bytes &&
+           config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
 }
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    const candidate *all = is_wide(problem) ? wide : candidates;
-    const size_t count = is_wide(problem) ? sizeof wide / sizeof *wide : sizeof candidates / sizeof *candidates;
-    for (size_t i = 0; i < count; ++i) {
-        if (suits(problem, target, &all[i]) && index-- == 0) {
-            *config = all[i].config;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; ++i) {
+        if (suits(problem, target, i) && index-- == 0) {
+            *config = candidates[i].config;
             return true;
         }
     }
@@ -228,12 +202,6 @@ static const attune_shipped shipped[] = {
     {"b4,h32,hkv8,sq512,skv4096,d128,bf16,causal,seqused,page=64", ""},
     {"b8,h32,hkv8,sq8,skv4096,d128,fp16,seqused,varlen=1,page=16,vtable,draft", ""},
     {"b1,h8,s1024,d128,bf16,causal,window=256:0,o=fp32", ""},
-    {"b1,h8,s512,d64,fp32", ""},
-    {"b8,h16,s2048,d64,fp32", ""},
-    {"b8,h16,s2048,d128,fp32,causal", ""},
-    {"b4,h16,s2048,d256,fp32", ""},
-    {"b2,h8,hkv2,s300,d72,dv40,fp32,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
-    {"b4,h32,hkv8,sq512,skv4096,d128,fp32,causal,seqused,page=64", ""},
     {NULL, NULL},
 };
 
@@ -241,9 +209,9 @@ static const attune_shipped shipped[] = {
  * for their roles. */
 enum { CACHES = ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_PAGED_V | ATTUNE_FEATURE_DRAFT };
 static const attune_capability can[] = {
-    {AT_TILES(ATTUNE_DTYPES_FORWARD, ATTUNE_FEATURES_FORWARD, ATTUNE_BIASES_FORWARD, DIM_STEP, DIM_MAX),
+    {AT_TILES(ATTUNE_DTYPES_HALF, ATTUNE_FEATURES_FORWARD, ATTUNE_BIASES_FORWARD, DIM_STEP, DIM_MAX),
      .dtypes_o = ATTUNE_DTYPES_FORWARD, .dtypes_bias = ATTUNE_DTYPES_FORWARD},
-    {AT_TILES(ATTUNE_DTYPES_FORWARD, ATTUNE_FEATURES_FORWARD | CACHES, ATTUNE_BIASES_FORWARD, DIM_STEP, DIM_MAX),
+    {AT_TILES(ATTUNE_DTYPES_HALF, ATTUNE_FEATURES_FORWARD | CACHES, ATTUNE_BIASES_FORWARD, DIM_STEP, DIM_MAX),
      .dtypes_o = ATTUNE_DTYPES_FORWARD, .dtypes_bias = ATTUNE_DTYPES_FORWARD},
 };
 

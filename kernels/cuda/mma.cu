@@ -12,11 +12,69 @@
  *
  * K and V may lie in pages: what is copied is all that knows. */
 #include "device/job.cuh"
-#if ATTUNE_DTYPE == 0
-#include "device/mma_floats.cuh"
-#else
-#include "device/mma_halves.cuh"
-#endif
+#include "device/mma.cuh"
+#include "device/mma_block.cuh"
+#include "device/nonfinite.cuh"
+
+/* ---- Q K^T ------------------------------------------------------------------------------------------------------ */
+
+/* The warp's queries as operands: read once into registers, or again for every tile where registers are short. */
+struct queries {
+    unsigned rows; /* lane_rows of the warp's first strip */
+    unsigned a[Q_REGISTERS ? steps_qk : 1][STRIPS][4];
+};
+
+ATTUNE_INLINE void load_queries(queries &q, int to, int step)
+{
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        load_operand<pitch_qk>(q.a[to][t], q.rows, t, step);
+    }
+}
+
+/* Sixteen columns of them, times those of the tile's keys. `columns`: lane_columns of the tile. */
+ATTUNE_INLINE void multiply_step(unsigned columns, queries &q, int d, float (&s)[STRIPS][scores])
+{
+    if constexpr (!Q_REGISTERS) {
+        load_queries(q, 0, d);
+    }
+#pragma unroll
+    for (int n = 0; n < steps_pv; ++n) {
+        unsigned b[4];
+        load_operand<pitch_qk>(b, columns, n, d);
+#pragma unroll
+        for (int t = 0; t < STRIPS; ++t) {
+            mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
+        }
+    }
+}
+
+ATTUNE_INLINE void clear(float (&s)[STRIPS][scores])
+{
+#pragma unroll
+    for (int i = 0; i < STRIPS * scores; ++i) {
+        s[i / scores][i % scores] = 0;
+    }
+}
+
+ATTUNE_INLINE void multiply_keys(const element *k, queries &q, int lane, float (&s)[STRIPS][scores])
+{
+    const unsigned columns = lane_columns<pitch_qk>(k, 0, lane);
+    clear(s);
+#pragma unroll
+    for (int d = 0; d < steps_qk; ++d) {
+        multiply_step(columns, q, d, s);
+    }
+}
+
+/* A negative scale is the queries' affair: products then have the sign that maxima are taken of. */
+ATTUNE_INLINE void negate_queries(Shared &shared)
+{
+    for (int i = (int)threadIdx.x; i < BLOCK_M * pitch_qk / 8; i += ATTUNE_THREADS) {
+        uint4 &x = reinterpret_cast<uint4 *>(shared.q)[i];
+        x = make_uint4(x.x ^ 0x80008000u, x.y ^ 0x80008000u, x.z ^ 0x80008000u, x.w ^ 0x80008000u);
+    }
+}
 
 /* ---- Scores ----------------------------------------------------------------------------------------------------- */
 
@@ -50,8 +108,8 @@ ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, in
 ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, int row, int key, bool masked, int lane,
                                  float inner, pairs_of_warp &pairs, int strip, float (&s)[scores])
 {
-    shape_scores(s, inner);
-    if constexpr (STAGES_PAIRS || FLOATS) {
+    rows_shape<scores>(s, inner);
+    if constexpr (STAGES_PAIRS) {
         lane = (int)ptx_mov_tid_x() % 32; /* read anew, so that no place in a tile is kept in a register */
     }
     if constexpr (BY_PAIRS) {
@@ -63,6 +121,107 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, int row
     }
     if (masked) {
         hide_keys(args, t, row, key, lane, s);
+    }
+}
+
+/* ---- P V -------------------------------------------------------------------------------------------------------- */
+
+/* Weights of the tile as operands. */
+typedef unsigned weights[STRIPS][steps_pv][4];
+
+ATTUNE_INLINE void add_values(const element *v, const weights &w, int lane, strip_state (&state)[STRIPS])
+{
+    unsigned rows = lane_rows<pitch_v>(v, 0, lane);
+#pragma unroll
+    for (int n = 0; n < steps_pv; ++n) {
+#pragma unroll
+        for (int c = 0; c < columns_o; ++c) {
+            unsigned b[4];
+            load_operand_trans<pitch_v>(b, rows, n, c);
+#pragma unroll
+            for (int t = 0; t < STRIPS; ++t) {
+                mma_16x16(&state[t].o[c * 8], w[t][n], b);
+            }
+        }
+    }
+}
+
+/* ---- Values that are not finite --------------------------------------------------------------------------------- */
+
+/* Whether rows may see different keys of a tile, or none of them a key that is there. */
+enum { ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || HIDES_ANYWHERE };
+
+/* Which of the strip's scores that the lane holds are of keys that their rows see, a bit for each. */
+ATTUNE_INLINE attune_u64 find_seen(const attune_args &args, const tile &t, int row, int key, int lane)
+{
+    attune_u64 seen = 0;
+#pragma unroll 1
+    for (int r = 0; r < 2; ++r) {
+        const query_row q = query_row_of(args, t.at, t.w.batch, t.w.head, row + r * 8);
+#pragma unroll 1
+        for (int i = 0; i < scores / 2; ++i) {
+            const int at = key + i / 2 * 8 + lane % 4 * 2 + i % 2;
+            seen |= (attune_u64)sees(q, at) << (i / 2 * 4 + r * 2 + i % 2);
+        }
+    }
+    return seen;
+}
+
+/* The same as add_values where V has them: they reach the rows that see them, and no other. To each output goes what is
+ * finite, and how many of each kind its row sees. */
+ATTUNE_INLINE void add_values_seen(const attune_args &args, const tile &t, const place &p, const element *v, int key,
+                                   const weights &w, strip_state (&state)[STRIPS])
+{
+    attune_u64 seen[STRIPS];
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        seen[strip] = find_seen(args, t, p.row + strip * 16, key, p.lane);
+    }
+    unsigned rows = lane_rows<pitch_v>(v, 0, p.lane);
+#pragma unroll
+    for (int c = 0; c < columns_o; ++c) {
+#pragma unroll
+        for (int n = 0; n < steps_pv; ++n) {
+            unsigned b[4];
+            load_operand_trans<pitch_v>(b, rows, n, c);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                b[i] &= ~nonfinite(b[i]);
+            }
+#pragma unroll
+            for (int strip = 0; strip < STRIPS; ++strip) {
+                mma_16x16(&state[strip].o[c * 8], w[strip][n], b);
+            }
+        }
+#pragma unroll 1
+        for (int kind = 0; kind < 3; ++kind) {
+            const float value = __int_as_float(kind == 2 ? 0x7fc00000 : kind == 1 ? 0xff800000 : 0x7f800000);
+            float count[STRIPS][8] = {};
+#pragma unroll 1
+            for (int n = 0; n < steps_pv; ++n) {
+                unsigned b[4];
+                load_operand_trans<pitch_v>(b, rows + n * 16 * pitch_v * 2, 0, c);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    b[i] = nonfinite_of_kind(b[i], kind);
+                }
+#pragma unroll
+                for (int strip = 0; strip < STRIPS; ++strip) {
+                    unsigned a[4];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        const unsigned two = (unsigned)(seen[strip] >> (n * 8 + i * 2)) & 3;
+                        a[i] = ((two & 1) * 0xffffu | (two >> 1) * 0xffff0000u) & ones;
+                    }
+                    mma_16x16(count[strip], a, b);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < STRIPS * 8; ++i) {
+                float &o = state[i / 8].o[c * 8 + i % 8];
+                o = count[i / 8][i % 8] > 0 ? o + value : o;
+            }
+        }
     }
 }
 
@@ -81,6 +240,42 @@ ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&
     }
 }
 
+ATTUNE_INLINE void pack(const float (&s)[STRIPS][scores], weights &w)
+{
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        rows_pack<scores>(s[strip], w[strip]);
+    }
+}
+
+/* Step `d` of the next tile's products, and a share of this one's exponentials. */
+template <int d, int share>
+ATTUNE_INLINE void overlap_steps(unsigned columns, float scale, queries &q, float (&s)[STRIPS][scores],
+                                 float (&next)[STRIPS][scores], softmax_step (&f)[STRIPS])
+{
+    if constexpr (d < steps_qk) {
+        multiply_step(columns, q, d, next);
+#pragma unroll
+        for (int strip = 0; strip < STRIPS; ++strip) {
+            constexpr int first = d * share < scores ? d * share : scores,
+                          end = first + share < scores ? first + share : scores;
+            rows_exponentiate<first, end>(s[strip], scale, f[strip]);
+        }
+        overlap_steps<d + 1, share>(columns, scale, q, s, next, f);
+    }
+}
+
+/* Whether no row of the warp sees any key of the tile: all scores are -inf. */
+template <int n> ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][n])
+{
+    float most = negative_infinity();
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        most = fmaxf(most, fmaxf(row_maximum<scores>(s[t], 0), row_maximum<scores>(s[t], 1)));
+    }
+    return !__any_sync(0xffffffff, most > negative_infinity());
+}
+
 /* What a warp's rows see, and what their products are multiplied by. */
 struct warp_view {
     float scale, inner;
@@ -95,7 +290,7 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     const bool masked = needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        finish_scores(args, t, row_of_lane(t, p) + strip * 16, key, masked, p.lane, view.inner, pairs, strip, s[strip]);
+        finish_scores(args, t, p.row + strip * 16, key, masked, p.lane, view.inner, pairs, strip, s[strip]);
     }
     copy_next_pairs(args, pairs, t, p, key);
     if constexpr (HIDES_ANYWHERE) {
@@ -106,7 +301,11 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     weigh(s, BY_PAIRS ? 1.0f : view.scale, state);
     weights w;
     pack(s, w);
-    add_tile(args, t, p, v, key, masked, w, state);
+    if (ROWS_DIFFER && (HIDES_ANYWHERE || masked) && finds_nonfinite<BLOCK_N, dim_v, pitch_v>(v, p.lane)) {
+        add_values_seen(args, t, p, v, key, w, state);
+    } else {
+        add_values(v, w, p.lane, state);
+    }
 }
 
 /* Whether no row of the warp sees any key of the tile, as far as that is known before the products. */
@@ -132,24 +331,6 @@ ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const 
             copy_next_pairs(args, pairs, t, p, key);
         }
         stage = (stage + 1) % STAGES;
-    }
-}
-
-#if OVERLAP
-/* Step `d` of the next tile's products, and a share of this one's exponentials. */
-template <int d, int share>
-ATTUNE_INLINE void overlap_steps(unsigned columns, float scale, queries &q, float (&s)[STRIPS][scores],
-                                 float (&next)[STRIPS][scores], softmax_step (&f)[STRIPS])
-{
-    if constexpr (d < steps_qk) {
-        multiply_step(columns, q, d, next);
-#pragma unroll
-        for (int strip = 0; strip < STRIPS; ++strip) {
-            constexpr int first = d * share < scores ? d * share : scores,
-                          end = first + share < scores ? first + share : scores;
-            rows_exponentiate<first, end>(s[strip], scale, f[strip]);
-        }
-        overlap_steps<d + 1, share>(columns, scale, q, s, next, f);
     }
 }
 
@@ -226,7 +407,6 @@ ATTUNE_INLINE void visit_overlapped(const attune_args &args, const tile &t, cons
         }
     }
 }
-#endif
 
 /* ---- The whole -------------------------------------------------------------------------------------------------- */
 
@@ -247,7 +427,13 @@ ATTUNE_INLINE void begin_queries(Shared &shared, const place &p, bool negative, 
         negate_queries(shared);
         __syncthreads();
     }
-    place_queries(shared, p, q);
+    q.rows = lane_rows<pitch_qk>(shared.q, p.warp * WARP_ROWS, p.lane);
+    if constexpr (Q_REGISTERS) {
+#pragma unroll
+        for (int d = 0; d < steps_qk; ++d) {
+            load_queries(q, d, d);
+        }
+    }
 }
 
 ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const place &p, Shared &shared,
@@ -265,11 +451,11 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     }
     queries q;
     begin_queries(shared, p, !BY_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0, q);
-#if OVERLAP
-    visit_overlapped(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
-#else
-    visit_in_order(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
-#endif
+    if constexpr (OVERLAP) {
+        visit_overlapped(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
+    } else {
+        visit_in_order(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
+    }
 }
 
 /* The sink counts in the denominator, once. From here on maxima are in units of log2. */
@@ -294,25 +480,33 @@ ATTUNE_INLINE void add_sink(const attune_args &args, const tile &t, bool first_l
     }
 }
 
-/* Returns the bits of rows that it leaves out, of the strip's sixteen. */
-ATTUNE_INLINE unsigned store_strip(const attune_args &args, const tile &t, const place &p, int strip,
-                                   const strip_state &state)
+ATTUNE_INLINE void store_strip(const attune_args &args, const tile &t, const place &p, int strip,
+                               const strip_state &state)
 {
-    unsigned strange = 0;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         const int row = p.row + strip * 16 + r * 8;
-        const unsigned own = find_strange(state, r, p.lane);
-        const bool exists = row < t.at.length_q && (own >> p.lane / 4 & 1) == 0;
-        strange |= own << r * 8;
+        const bool exists = row < t.at.length_q;
         const float sum = group_sum<4>(state.rows.sum[r]);
         const attune_i64 place = t.at.first_q + row;
         if (wants_lse(args) && exists && p.lane % 4 == 0) {
             store_lse(args, t.at.batch, t.w.head, place, state.rows.maximum[r], sum);
         }
-        store_row(args, t, p, place, exists, r, sum, state);
+        if constexpr (ATTUNE_DTYPE_O != ATTUNE_DTYPE) {
+            const float normaliser = online_normaliser(sum);
+            element_o *out = row_of<element_o>(args.tensor[ATTUNE_O], t.at.batch, t.w.head, place) + p.lane % 4 * 2;
+#pragma unroll
+            for (int i = 0; i < dim_v / 8 && exists; ++i) {
+                *reinterpret_cast<pair<element_o> *>(out + i * 8) = {
+                    {from_float<element_o>(state.o[i * 4 + r * 2] * normaliser),
+                     from_float<element_o>(state.o[i * 4 + r * 2 + 1] * normaliser)}};
+            }
+            continue;
+        }
+        element *out = row_of<element>(args.tensor[ATTUNE_O], t.at.batch, t.w.head, place);
+        rows_store(out, exists, reinterpret_cast<const float(&)[dim_v / 2]>(state.o), r, online_normaliser(sum),
+                   p.lane);
     }
-    return strange;
 }
 
 /* What a split hands over, in the ring that it is done with: lanes are neighbours, so that nobody waits for a bank. */
@@ -422,10 +616,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     }
     place p = place_of(threadIdx.x, t.first_row);
     t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, t.first_row, t.end_row);
-    place_origins(t);
     pad_columns<BLOCK_M>(shared.q, (int)threadIdx.x, ATTUNE_THREADS);
     pad_columns<STAGES * BLOCK_N>(shared.ring[p.split].k[0], p.thread, split_threads);
-    swizzled_copy<BLOCK_M, dim_qk * HALVES, ATTUNE_THREADS, pitch_qk>(
+    swizzled_copy<BLOCK_M, dim_qk, ATTUNE_THREADS, pitch_qk>(
         shared.q, row_of<element>(args.tensor[ATTUNE_Q], t.at.batch, t.w.head, t.at.first_q),
         args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], t.first_row, t.end_row, (int)threadIdx.x);
     copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
@@ -435,18 +628,15 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     begin_strips(state);
     visit_keys(args, t, p, shared, state);
     ptx_cp_async_wait_group<0>(); /* a block must not end with copies in flight */
-    if constexpr (FLOATS ||
-                  dim_v <= 64) { /* worked out anew, so that the loop's scores need not share registers with them */
+    if constexpr (dim_v <= 64) {  /* worked out anew, so that the loop's scores need not share registers with them */
         find_tile_of_block(args, ptx_mov_ctaid_x(), t);
         p = place_of(ptx_mov_tid_x(), t.first_row);
     }
     if (join(args, shared, p, state)) {
-        unsigned strange = 0;
 #pragma unroll
         for (int strip = 0; strip < STRIPS; ++strip) {
             add_sink(args, t, p.lane % 4 == 0, state[strip]);
-            strange |= store_strip(args, t, p, strip, state[strip]) << strip * 16;
+            store_strip(args, t, p, strip, state[strip]);
         }
-        mend_rows(args, t, p.row - p.lane / 4, strange, p.lane);
     }
 }

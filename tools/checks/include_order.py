@@ -19,11 +19,11 @@ RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"],
           "gate.h": ["attune.h"]}
 DEVICE = [["args", "ptx"], ["barrier", "warp_groups"], ["element", "sequence", "stage", "tma"], ["copy"],
-          ["tile", "fragment", "swizzle", "wgmma", "mma", "tf32", "pages"],
+          ["tile", "fragment", "swizzle", "wgmma", "mma", "pages"],
           ["softmax", "exponential", "visibility", "schedule", "guard", "nonfinite"], ["score"],
           ["job", "rows", "key_loop", "small", "pairs", "spans", "scaling", "row_again"],
-          ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join"],
-          ["wgmma_consumer", "wgmma_producer", "mma_halves", "mma_floats"], ["wgmma_score"]]
+          ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join"], ["wgmma_consumer", "wgmma_producer"],
+          ["wgmma_score"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),

@@ -1,6 +1,4 @@
-/* A block of mma: what it holds, its rows and its threads' places, and its copies. The parameters are that kernel's.
- *
- * Pitches are in units of 16 bits, of which an element takes one or two: tiles of all types are laid out alike. */
+/* A block of mma: what it holds, its rows and its threads' places, and its copies. The parameters are that kernel's. */
 #ifndef DEVICE_MMA_BLOCK_CUH
 #define DEVICE_MMA_BLOCK_CUH
 
@@ -12,36 +10,29 @@
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
 constexpr int WARP_ROWS = STRIPS * 16, BLOCK_M = WARPS * WARP_ROWS;
-enum { FLOATS = ATTUNE_DTYPE == 0, HALVES = FLOATS ? 2 : 1 };
-constexpr int pitch_qk = swizzled_pitch<dim_qk * HALVES>, pitch_v = swizzled_pitch<dim_v * HALVES>;
+constexpr int pitch_qk = swizzled_pitch<dim_qk>, pitch_v = swizzled_pitch<dim_v>;
 constexpr int steps_qk = (dim_qk + 15) / 16, steps_pv = BLOCK_N / 16, columns_o = (dim_v + 15) / 16;
 constexpr int scores = BLOCK_N / 2, outputs = columns_o * 8; /* of a strip, in a lane */
 constexpr int split_threads = WARPS * 32;
 constexpr int LAZY = 8;
 
 struct Ring {
-    element k[STAGES][BLOCK_N * pitch_qk / HALVES];
-    element v[STAGES][BLOCK_N * pitch_v / HALVES];
+    element k[STAGES][BLOCK_N * pitch_qk];
+    element v[STAGES][BLOCK_N * pitch_v];
 };
 struct Shared {
-    element q[BLOCK_M * pitch_qk / HALVES];
+    element q[BLOCK_M * pitch_qk];
     Ring ring[SPLITS];
 };
 /* Behind them, for each warp, its rows of bias and mask. */
 using pairs_of_warp = pair_tile<WARP_ROWS, BLOCK_N>;
 constexpr int pair_bytes = STAGES_PAIRS ? SPLITS * WARPS * (int)sizeof(pairs_of_warp) : 0;
-/* Behind them, for fp32, where the head's keys and values begin: registers are short there. */
-struct origins {
-    const element *k, *v;
-};
-constexpr int origin_bytes = FLOATS ? (int)sizeof(origins) : 0;
-static_assert(sizeof(Shared) + pair_bytes + origin_bytes == ATTUNE_SMEM_BYTES,
+static_assert(sizeof(Shared) + pair_bytes == ATTUNE_SMEM_BYTES,
               "the descriptor predicts another amount of shared memory");
 static_assert(split_threads * SPLITS == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(!OVERLAP || STAGES == 2, "keys of two tiles, and values");
 static_assert(!STAGES_PAIRS || STAGES == 2, "one tile of them ahead");
 static_assert(BLOCK_N <= 128, "a bit for each score of a strip");
-static_assert(!FLOATS || (!OVERLAP && !Q_REGISTERS), "there are no registers for them");
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && BLOCK_N % 16 == 0, "whole parts and operands");
 
 /* The block's rows, and its way through the keys. */
@@ -72,11 +63,7 @@ template <int rows> ATTUNE_INLINE void pad_columns(element *tile, int thread, in
 {
     if constexpr (dim_qk % 16 != 0) {
         for (int row = thread; row < rows; row += threads) {
-#pragma unroll
-            for (int i = 0; i < HALVES; ++i) {
-                *reinterpret_cast<uint4 *>(tile + swizzled_index<pitch_qk>(row, dim_qk * HALVES / 8 + i) / HALVES) =
-                    uint4{};
-            }
+            *reinterpret_cast<uint4 *>(tile + swizzled_index<pitch_qk>(row, dim_qk / 8)) = uint4{};
         }
     }
 }
@@ -85,14 +72,14 @@ template <int rows> ATTUNE_INLINE void pad_columns(element *tile, int thread, in
  * so that one does not wait for the other. */
 template <int role, int dim> ATTUNE_INLINE void copy_pages(const attune_args &args, element *to, const tile &t, int key)
 {
-    constexpr int parts = dim * HALVES / 8, of_part = 8 / HALVES, batch = 2;
+    constexpr int parts = dim / 8, of_part = 8, batch = 2;
     const int thread = (int)ptx_mov_tid_x() % split_threads; /* see there: registers */
     const kv_rows<element> rows =
         kv_rows_of<role, element>(args, t.at, t.w.batch, kv_head(args, t.w.head), t.keys.first, t.keys.end);
     if constexpr (PAGE_ROWS % BLOCK_N == 0) {
         const element *first =
             kv_row(args, rows, max(key, rows.first)) - (attune_i64)max(key, rows.first) * rows.stride;
-        swizzled_copy<BLOCK_N, dim * HALVES, split_threads>(to, first, rows.stride, key, rows.end, thread);
+        swizzled_copy<BLOCK_N, dim, split_threads>(to, first, rows.stride, key, rows.end, thread);
     } else {
         const unsigned base = ptx_cvta_shared(to);
 #pragma unroll 1
@@ -110,77 +97,13 @@ template <int role, int dim> ATTUNE_INLINE void copy_pages(const attune_args &ar
                 const int at = i + j * split_threads;
                 if (at < BLOCK_N * parts) {
                     ptx_cp_async_cg_shared_global_16(
-                        base + (unsigned)(2 * swizzled_index<swizzled_pitch<dim * HALVES>>(at / parts, at % parts)),
-                        from[j], exists[j] ? 16 : 0);
+                        base + (unsigned)(2 * swizzled_index<swizzled_pitch<dim>>(at / parts, at % parts)), from[j],
+                        exists[j] ? 16 : 0);
                 }
             }
         }
     }
 }
-
-/* NOTE: registers are short for fp32: what can be read or worked out anew for every tile is kept in none. */
-#if ATTUNE_DTYPE == 0
-extern __shared__ __align__(128) unsigned char memory[];
-
-ATTUNE_INLINE volatile origins &origins_of_block()
-{
-    return *reinterpret_cast<volatile origins *>(memory + sizeof(Shared) + pair_bytes);
-}
-
-ATTUNE_INLINE void place_origins(const tile &t)
-{
-    if (threadIdx.x == 0) {
-        origins_of_block().k = t.keys.k;
-        origins_of_block().v = t.keys.v;
-    }
-    __syncthreads();
-}
-
-ATTUNE_INLINE const element *keys_of(const tile &)
-{
-    return origins_of_block().k;
-}
-
-ATTUNE_INLINE const element *values_of(const tile &)
-{
-    return origins_of_block().v;
-}
-
-ATTUNE_INLINE int thread_of(const place &)
-{
-    return (int)ptx_mov_tid_x() % split_threads;
-}
-
-ATTUNE_INLINE int row_of_lane(const tile &t, const place &)
-{
-    const int thread = (int)ptx_mov_tid_x();
-    return t.first_row + thread / 32 % WARPS * WARP_ROWS + thread % 32 / 4;
-}
-#else
-ATTUNE_INLINE void place_origins(const tile &)
-{
-}
-
-ATTUNE_INLINE const element *keys_of(const tile &t)
-{
-    return t.keys.k;
-}
-
-ATTUNE_INLINE const element *values_of(const tile &t)
-{
-    return t.keys.v;
-}
-
-ATTUNE_INLINE int thread_of(const place &p)
-{
-    return p.thread;
-}
-
-ATTUNE_INLINE int row_of_lane(const tile &, const place &p)
-{
-    return p.row;
-}
-#endif
 
 /* Starts copying the tile of keys, or values, from `key` on, if there is one. */
 ATTUNE_INLINE void copy_keys(const attune_args &args, element *to, const tile &t, const place &p, int key)
@@ -189,8 +112,7 @@ ATTUNE_INLINE void copy_keys(const attune_args &args, element *to, const tile &t
         if constexpr (PAGED) {
             copy_pages<ATTUNE_K, dim_qk>(args, to, t, key);
         } else {
-            swizzled_copy<BLOCK_N, dim_qk * HALVES, split_threads>(to, keys_of(t), t.keys.stride_k, key, t.keys.kv_end,
-                                                                   thread_of(p));
+            swizzled_copy<BLOCK_N, dim_qk, split_threads>(to, t.keys.k, t.keys.stride_k, key, t.keys.kv_end, p.thread);
         }
     }
 }
@@ -201,8 +123,7 @@ ATTUNE_INLINE void copy_values(const attune_args &args, element *to, const tile 
         if constexpr (PAGED) {
             copy_pages<ATTUNE_V, dim_v>(args, to, t, key);
         } else {
-            swizzled_copy<BLOCK_N, dim_v * HALVES, split_threads>(to, values_of(t), t.keys.stride_v, key, t.keys.kv_end,
-                                                                  thread_of(p));
+            swizzled_copy<BLOCK_N, dim_v, split_threads>(to, t.keys.v, t.keys.stride_v, key, t.keys.kv_end, p.thread);
         }
     }
 }
@@ -238,16 +159,6 @@ ATTUNE_INLINE void copy_next_pairs(const attune_args &args, pairs_of_warp &to, c
         __syncwarp();
         copy_pairs_of(args, to, t, p, key + SPLITS * BLOCK_N);
         ptx_cp_async_commit_group();
-    }
-}
-
-/* ---- Scores ----------------------------------------------------------------------------------------------------- */
-
-ATTUNE_INLINE void clear(float (&s)[STRIPS][scores])
-{
-#pragma unroll
-    for (int i = 0; i < STRIPS * scores; ++i) {
-        s[i / scores][i % scores] = 0;
     }
 }
 

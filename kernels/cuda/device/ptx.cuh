@@ -178,15 +178,6 @@ ATTUNE_INLINE void ptx_mma_m16n8k16_bf16(float *c, const unsigned (&a)[4], const
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* c[16][8] += a[16][8] b[8][8], of TF32 elements: of fp32 ones the last 13 bits do not count. */
-ATTUNE_INLINE void ptx_mma_m16n8k8_tf32(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
-                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 /* ---- Special registers ---- */
 
 /* threadIdx.x, read anew each time: what is computed from it is not kept in registers from one use to the next. */

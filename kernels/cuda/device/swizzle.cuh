@@ -1,5 +1,4 @@
-/* Swizzled tiles of 16-bit elements, and the registers of wmma's 16x16x16 fragments filled from them. Rows of fp32 are
- * rows of twice as many.
+/* Swizzled tiles of 16-bit elements, and the registers of wmma's 16x16x16 fragments filled from them.
  *
  * A row is whole 128-byte groups of eight 16-byte parts; part p of row r lies at part p ^ (r % 8) of its group. Eight
  * rows read at one column, or eight parts of one row, then fall into different banks without padding.
@@ -26,7 +25,7 @@ template <int rows, int dim, int threads, int pitch = swizzled_pitch<dim>>
 ATTUNE_INLINE void swizzled_copy(element *tile, const element *origin, attune_i64 stride, int first, int end,
                                  int thread)
 {
-    static_assert(dim % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "whole, aligned 16-byte parts");
+    static_assert(dim % 8 == 0 && sizeof(element) == 2 && ATTUNE_ALIGN % 16 == 0, "whole, aligned 16-byte parts");
     unsigned base = ptx_cvta_shared(tile);
     copy_parts<rows, dim / 8, threads>(origin, stride, first, end, thread, [base](int row, int part) {
         return base + (unsigned)(2 * swizzled_index<pitch>(row, part));

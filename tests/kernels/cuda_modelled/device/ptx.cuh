@@ -136,48 +136,6 @@ ATTUNE_INLINE void ptx_mma_m16n8k16_bf16(float *c, const unsigned (&a)[4], const
     multiply_16x8x16<of_bf16>(c, a, b);
 }
 
-/* x towards zero to a multiple of 2^unit. */
-ATTUNE_INLINE double cut_off(double x, int unit)
-{
-    return std::isfinite(x) ? ldexp(trunc(ldexp(x, -unit)), unit) : x;
-}
-
-/* A sum and four products as the plainest tensor core adds them: none has bits below the last of the largest one's 24,
- * nor has their sum. */
-ATTUNE_INLINE float add_cut_off(float sum, const float (&a)[4], const float (&b)[4])
-{
-    double largest = fabs((double)sum), total = 0;
-    for (int k = 0; k < 4; ++k) {
-        largest = fmax(largest, fabs((double)a[k] * b[k]));
-    }
-    const int unit = largest > 0 && std::isfinite(largest) ? ilogb(largest) - 23 : -149;
-    for (int k = 0; k < 4; ++k) {
-        total += cut_off((double)a[k] * b[k], unit);
-    }
-    total += cut_off(sum, unit);
-    return (float)(total == 0 || !std::isfinite(total) ? total : cut_off(total, ilogb(total) - 23));
-}
-
-/* Of operands the last 13 bits do not count. */
-ATTUNE_INLINE void ptx_mma_m16n8k8_tf32(float *c, const unsigned (&a)[4], const unsigned (&b)[2])
-{
-    const unsigned own[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-    unsigned all[6][32];
-    const int lane = (int)threadIdx.x % 32;
-    model_warp_many(own, all);
-    for (int i = 0; i < 4; ++i) {
-        const int row = lane / 4, half = i / 2, column = lane % 4 * 2 + i % 2;
-        for (int four = 0; four < 2; ++four) {
-            float left[4], right[4];
-            for (int k = 0; k < 4; ++k) {
-                left[k] = __uint_as_float(all[half + four * 2][row * 4 + k] & ~0x1fffU);
-                right[k] = __uint_as_float(all[4 + four][column * 4 + k] & ~0x1fffU);
-            }
-            c[i] = add_cut_off(c[i], left, right);
-        }
-    }
-}
-
 /* ---- Places and barriers ---- */
 
 ATTUNE_INLINE unsigned ptx_mov_tid_x()
