@@ -5,7 +5,7 @@
  * The scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
  * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0
  * O follows each tile's maximum, with 15 only first tiles and those of sharp jobs have theirs taken (static_max.cuh).
- * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN). */
+ * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN), but in strict problems. */
 #include "device/row_again.cuh"
 #include "device/static_max.cuh"
 #include "device/wgmma_producer.cuh"
