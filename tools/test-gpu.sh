@@ -8,6 +8,7 @@
 #   params     each parameter value of each kernel that any config of two small problems can have, 10 cases a config
 #   zoo        the gate on kernels that are known to be bad, each to be rejected at the right stage for the right reason,
 #              and on honest ones, which must not be called wrong (tests/gate/zoo/folders.sh says how they are written)
+#   proposed   the same kernels as answers of a proposer of code, each to be refused
 #   sanitizer  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over each kernel
 #
 # Without a PART, all of them. KERNELS="wmma tiled" restricts to these, TOOLS="racecheck" the sanitizer to these tools.
@@ -15,7 +16,7 @@
 # what they said. What fails is shown whole, with the command that repeats it; the last line counts, and the exit code is
 # 1 where anything failed. SIGINT and SIGTERM end what runs; what was judged is reported, and of the zoo what was under way.
 set -u
-dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|zoo|sanitizer]...}" && pwd) || exit 2
+dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|zoo|proposed|sanitizer]...}" && pwd) || exit 2
 shift
 attune=$dir/attune
 export ATTUNE_TARGET=${ATTUNE_TARGET:-cuda}
@@ -150,6 +151,7 @@ covering_configs() {
 
 units() {
     for test in "$dir"/test_gpu_*; do
+        [ "$test" != "$dir/test_gpu_proposed" ] || continue
         step "$(basename "$test")" "$test"
     done
     step 'examples/serve.c' "$dir/serve" cuda
@@ -383,6 +385,22 @@ zoo() {
     done
 }
 
+# The zoo as proposals, in ZOO_JOBS parts at a time; those that are to be alone come last.
+proposed() {
+    local jobs=${ZOO_JOBS:-6} begin=$SECONDS part pids=() code
+    for part in $(seq "$jobs"); do
+        ATTUNE_ZOO_PART=$part/$jobs bounded "$dir/test_gpu_proposed" > "$work/proposed.$part" 2>&1 &
+        pids+=($!)
+    done
+    for part in $(seq "$jobs"); do
+        code=0
+        await "${pids[part - 1]}" || code=$?
+        mv "$work/proposed.$part" "$output"
+        report "the zoo proposed, part $part" $code $((SECONDS - begin)) env ATTUNE_ZOO_PART="$part/$jobs" "$dir/test_gpu_proposed"
+    done
+    step 'the zoo proposed, alone' env ATTUNE_ZOO_PART=alone "$dir/test_gpu_proposed"
+}
+
 # What is typed to repeat what failed: the gate on these folders, and whether each was judged as it should be.
 judge_again() {
     local folder code=0
@@ -455,15 +473,15 @@ if [ -z "$kernels" ] || ! facts > "$output" 2>&1; then
     echo "no CUDA kernel can be listed: $attune info --format tsv"
     exit 1
 fi
-[ $# -gt 0 ] || set -- units suite features params zoo sanitizer
+[ $# -gt 0 ] || set -- units suite features params zoo proposed sanitizer
 for part in "$@"; do
     case $part in
-    units | suite | features | params | zoo | sanitizer)
+    units | suite | features | params | zoo | proposed | sanitizer)
         echo "== $part"
         $part
         ;;
     *)
-        echo "there is no part $part: units, suite, features, params, zoo, sanitizer"
+        echo "there is no part $part: units, suite, features, params, zoo, proposed, sanitizer"
         exit 2
         ;;
     esac

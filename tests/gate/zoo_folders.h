@@ -24,6 +24,7 @@ typedef struct zoo_animal {
     char name[64];
     char problem[128];
     char expect[2048]; /* the lines that say what the gate must */
+    bool alone;
 } zoo_animal;
 
 /* A line of expect.txt, with its end. */
@@ -35,7 +36,9 @@ static inline void zoo_read_line(zoo_animal *animal, const char *line, size_t le
     if (length > to_text && strncmp(line, problem, to_text) == 0) {
         (void)snprintf(animal->problem, sizeof animal->problem, "%.*s", (int)strcspn(line + to_text, "\n"),
                        line + to_text);
-    } else if (strcspn(line, "\n") != 5 || strncmp(line, "alone", 5) != 0) {
+    } else if (strcspn(line, "\n") == 5 && strncmp(line, "alone", 5) == 0) {
+        animal->alone = true;
+    } else {
         (void)snprintf(animal->expect + held, sizeof animal->expect - held, "%.*s", (int)length, line);
     }
 }
@@ -48,6 +51,7 @@ static inline void zoo_read(zoo_animal *animal, const char *problem)
     assert_ok(at_file_read(path, sizeof animal->expect - 1, &text, &(size_t){0}));
     (void)snprintf(animal->problem, sizeof animal->problem, "%s", problem);
     animal->expect[0] = '\0';
+    animal->alone = false;
     for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
         length += line[length] == '\n';
@@ -57,19 +61,17 @@ static inline void zoo_read(zoo_animal *animal, const char *problem)
     free(text);
 }
 
-/* Reads all folders of a part of the zoo, in the order of their names; returns how many there are. */
-static inline int zoo_read_all(const char *part, const char *problem, zoo_animal animal[ZOO_MOST])
+/* Reads all folders that are there, in the order of their names; returns how many there are. */
+static inline int zoo_read_from(const char *where, const char *problem, zoo_animal animal[ZOO_MOST])
 {
-    char where[400];
     struct dirent **entry;
     int count = 0;
-    (void)snprintf(where, sizeof where, "%s/zoo/%s", ATTUNE_BINARY_DIR, part);
     int entries = scandir(where, &entry, NULL, alphasort);
     assert_true(entries > 0);
     for (int i = 0; i < entries; ++i) {
         if (strchr(entry[i]->d_name, '.') == NULL) {
             assert_true(count < ZOO_MOST);
-            (void)snprintf(animal[count].folder, sizeof animal[count].folder, "%s/%.60s", where, entry[i]->d_name);
+            (void)snprintf(animal[count].folder, sizeof animal[count].folder, "%.400s/%.60s", where, entry[i]->d_name);
             (void)snprintf(animal[count].name, sizeof animal[count].name, "%.60s", entry[i]->d_name);
             zoo_read(&animal[count++], problem);
         }
@@ -78,6 +80,16 @@ static inline int zoo_read_all(const char *part, const char *problem, zoo_animal
     free(entry);
     return count;
 }
+
+#ifdef ATTUNE_BINARY_DIR
+/* The same of a part of the zoo in the build folder. */
+static inline int zoo_read_all(const char *part, const char *problem, zoo_animal animal[ZOO_MOST])
+{
+    char where[400];
+    (void)snprintf(where, sizeof where, "%s/zoo/%s", ATTUNE_BINARY_DIR, part);
+    return zoo_read_from(where, problem, animal);
+}
+#endif
 
 /* Whether a failure of `stage` for the reason `why` is one of those expected. */
 static inline bool zoo_expects(const zoo_animal *animal, const char *stage, const char *why)
