@@ -13,7 +13,8 @@ static const at_rule rules[] = {
     {"exp", NULL, at_rule_exp, 3},           {"hoist", NULL, at_rule_hoist, 1},
     {"restrict", "*", at_rule_restrict, 1},  {"swap", ";", at_rule_swap, 1},
     {"prefetch", NULL, at_rule_prefetch, 1}, {"shuffle", "for", at_rule_shuffle, 3},
-    {"widen", "for", at_rule_widen, 3},
+    {"widen", "for", at_rule_widen, 3},      {"interchange", "for", at_rule_interchange, 1},
+    {"constant", NULL, at_rule_constant, 1},
 };
 enum { RULES = sizeof rules / sizeof *rules, NEST_MAX = 6 };
 

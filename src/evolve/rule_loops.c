@@ -511,3 +511,33 @@ bool at_rule_split(at_change *change, int32_t place)
     at_change_idea(change, "line %d: the loop in two", at_line_of(code, place));
     return true;
 }
+
+/* ---- Two loops the other way round ------------------------------------------------------------------------------ */
+
+/* The one loop that a loop's body is. */
+static bool read_only_loop(const at_code *code, const at_loop *outer, at_loop *inner)
+{
+    int32_t first, end;
+    at_loop_inside(code, outer, &first, &end);
+    return first < end && at_statement_end(code, first, end) == end && read_loop_at(code, first, end, inner);
+}
+
+/* A loop that is all of another's body goes around it. Pragmas stay where they are. */
+bool at_rule_interchange(at_change *change, int32_t place)
+{
+    const at_code *code = change->code;
+    at_loop outer, inner;
+    int32_t first, end;
+    if (!at_loop_read(code, place, &outer) || !is_countable(code, &outer) || !read_only_loop(code, &outer, &inner) ||
+        !is_countable(code, &inner) || at_name_occurs(code, outer.name, inner.keyword, inner.close)) {
+        return false;
+    }
+    at_loop_inside(code, &inner, &first, &end);
+    if (!runs_through(code, first, end) || carries_on(code, first, end) || synchronises(code, first, end)) {
+        return false;
+    }
+    at_text_add_tokens(at_change_tokens(change, outer.keyword, outer.close + 1), code, inner.keyword, inner.close + 1);
+    at_text_add_tokens(at_change_tokens(change, inner.keyword, inner.close + 1), code, outer.keyword, outer.close + 1);
+    at_change_idea(change, "line %d: the loop goes inside the next one", at_line_of(code, place));
+    return true;
+}

@@ -400,3 +400,62 @@ bool at_rule_swap(at_change *change, int32_t place)
     at_change_idea(change, "line %d: statement exchanged with the next", at_line_of(code, first));
     return true;
 }
+
+/* ---- Numbers with a name ---------------------------------------------------------------------------------------- */
+
+/* "constexpr int NAME = 2;" and "enum { NAME = 2 }": whether NAME is at `place`. */
+static bool names_constant(const at_code *code, int32_t place)
+{
+    static const char *const ends[] = {",", ";", "}"};
+    const bool numbered = at_token_is_name(code, place) && at_token_is(code, place + 1, "=") &&
+                          place + 2 < code->count && code->token[place + 2].kind == AT_TOKEN_NUMBER &&
+                          IS_ONE_OF(code, place + 3, ends);
+    const int32_t around = numbered ? opens_around(code, place) : -1;
+    const bool enumerates = around > 0 && at_token_is(code, around, "{") &&
+                            (at_token_is(code, around - 1, "enum") || at_token_is(code, around - 2, "enum"));
+    int32_t first = place;
+    while (numbered && first > 0 && at_token_is_word(code, first - 1)) {
+        --first;
+    }
+    return enumerates || (numbered && (at_token_find(code, first, place, "constexpr") >= 0 ||
+                                       at_token_find(code, first, place, "const") >= 0));
+}
+
+/* A whole number below 1,000 in decimal; -1 where it is none. */
+static int small_number(const at_code *code, int32_t index)
+{
+    const at_token *t = &code->token[index];
+    int number = 0;
+    for (int32_t i = 0; i < t->length; ++i) {
+        const char digit = code->text[t->at + i];
+        if (digit < '0' || digit > '9' || number > 99) {
+            return -1;
+        }
+        number = 10 * number + digit - '0';
+    }
+    return number;
+}
+
+/* Another number of stages, pad or way to swizzle, where a source has it as a constant: twice, half, one more or less.
+ */
+bool at_rule_constant(at_change *change, int32_t place)
+{
+    const at_code *code = change->code;
+    const int number = names_constant(code, place) ? small_number(code, place + 2) : -1;
+    const int others[] = {number + 1, number - 1, 2 * number, number / 2};
+    int may[4], count = 0;
+    for (int i = 0; number >= 0 && i < 4; ++i) {
+        const bool exact = i < 3 || number % 2 == 0;
+        if (exact && others[i] >= 0 && others[i] != number && (i < 2 || number > 2)) {
+            may[count++] = others[i];
+        }
+    }
+    if (count == 0) {
+        return false;
+    }
+    const int chosen = may[at_change_draw(change, count)];
+    at_text_add(at_change_tokens(change, place + 2, place + 3), "%d", chosen);
+    at_change_idea(change, "line %d: %.*s is %d, which was %d", at_line_of(code, place), (int)code->token[place].length,
+                   code->text + code->token[place].at, chosen, number);
+    return true;
+}

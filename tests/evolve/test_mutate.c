@@ -135,6 +135,37 @@ static void split_makes_two_loops(void **state)
     assert_false(applies("split", "for (int i = 0; i < n; ++i) { a[i] = 1; __syncthreads(); }"));
 }
 
+static void interchange_turns_two_loops(void **state)
+{
+    (void)state;
+    assert_true(makes("interchange", "for (int i = 0; i < n; ++i) { for (int k = 0; k < m; ++k) { a[k] += b[i][k]; } }",
+                      "for (int k = 0; k < m; ++k) { for (int i = 0; i < n; ++i) { a[k] += b[i][k]; } }"));
+    static const char *const bound[] = {
+        "for (int i = 0; i < n; ++i) { for (int k = 0; k < i; ++k) { a[k] = i; } }",
+        "for (int i = 0; i < n; ++i) { float s = 0; for (int k = 0; k < m; ++k) { a[k] = i; } }",
+        "for (int i = 0; i < n; ++i) { for (int k = 0; k < m; ++k) { last = a[k]; } }",
+        "for (int i = 0; i < n; ++i) { for (int k = 0; k < m; ++k) { a[k] = i; __syncthreads(); } }"};
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; ++i) {
+        assert_false(applies("interchange", bound[i]));
+    }
+}
+
+/* Counts of stages and the like, where they are numbers of the source. */
+static void constants_become_others(void **state)
+{
+    (void)state;
+    assert_true(makes("constant", "constexpr int stages = 2;", "constexpr int stages = 3;"));
+    assert_true(makes("constant", "enum { PAD = 8, KEYS = 4 };", "enum { PAD = 16, KEYS = 4 };"));
+    assert_true(makes("constant", "enum { PAD = 8, KEYS = 4 };", "enum { PAD = 8, KEYS = 2 };"));
+    assert_true(makes("constant", "static const bool swizzled = 0;", "static const bool swizzled = 1;"));
+    static const char *const others[] = {
+        "int x = 2;", "constexpr int x = 2 * y;", "constexpr float x = 0.5f;", "enum { A, B };",
+        "x = 2;",     "constexpr int x = 100000;"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
+        assert_false(applies("constant", others[i]));
+    }
+}
+
 static void exp_becomes_a_polynomial(void **state)
 {
     (void)state;
@@ -265,7 +296,7 @@ static void turns_and_depths_decide(void **state)
     static const char exponentials[] =
         "float f(float x) { return expf(x); }\nfloat g(int n) { float s = 0;\nfor (int i "
         "= 0; i < n; ++i) { s += a[i]; } return s; }";
-    const int exps = count_of(exponentials, TURNS, "polynomial"), all = TURNS * 3 / 24;
+    const int exps = count_of(exponentials, TURNS, "polynomial"), all = TURNS * 3 / 26;
     assert_true(exps >= all);
     static const char calls[] =
         "void f(float *restrict x, int n) {\nfor (int i = 0; i < n; ++i) { x[i] = 1; }\n}\n"
@@ -299,6 +330,8 @@ int main(void)
         cmocka_unit_test(chains_makes_several_sums),
         cmocka_unit_test(split_makes_two_loops),
         cmocka_unit_test(rules_take_what_rules_left),
+        cmocka_unit_test(interchange_turns_two_loops),
+        cmocka_unit_test(constants_become_others),
         cmocka_unit_test(exp_becomes_a_polynomial),
         cmocka_unit_test(hoist_reads_once),
         cmocka_unit_test(restrict_is_promised_once),

@@ -1,5 +1,5 @@
-/* The zoo as proposals on a device: ATTUNE_ZOO_PART=K/N takes each N-th kernel from the K-th on (1 to N), for several at
- * a time; ATTUNE_ZOO_PART=alone those that are to be alone on the device. Without it, all. */
+/* The zoo as proposals on a device: ATTUNE_ZOO_PART=K/N takes each N-th kernel from the K-th on (1 to N), for several
+ * at a time; ATTUNE_ZOO_PART=alone those that are to be alone on the device. Without it, all. */
 #include "evolve/zoo_proposed.h"
 
 #include <limits.h>
@@ -14,13 +14,8 @@ static at_pool *pool;
 static void animal_is_proposed(void **state)
 {
     static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
-    const at_gate_options gate = {.worker = worker,
-                                  .target = "cuda",
-                                  .threads = 2,
-                                  .seed = 1,
-                                  .must = 0.95,
-                                  .cases = 24,
-                                  .quick = true};
+    const at_gate_options gate = {
+        .worker = worker, .target = "cuda", .threads = 2, .seed = 1, .must = 0.95, .cases = 24, .quick = true};
     propose_animal(*state, find_animal(kernels, "honest_tiled"), &gate, pool);
 }
 
