@@ -29,6 +29,7 @@ typedef struct code_job {
     at_sources first;
     char problems[PROBLEMS_TEXT], target_text[AT_TARGET_TEXT_MAX];
     at_text roof;
+    double roof_us;
     bool warned; /* that costs are not counted */
     int extras;
     at_proposer_extra extra[EXTRAS];
@@ -190,9 +191,14 @@ static attune_status open_machine(code_job *on)
                                              .threads = gate->threads};
     AT_FORWARD(at_remote_open(&on->machine.worker, &device));
     on->machine.target = device->target;
+    attune_status status =
+        at_pool_create(gate->threads > 0 ? gate->threads : at_cpu_count(), ATTUNE_SCRATCH_MAX, &on->pool);
+    status = status == ATTUNE_OK
+                 ? at_code_facts_roof(device, &on->of->problem[0].problem, on->pool, &on->roof, &on->roof_us)
+                 : status;
     device->ops->close(device);
+    AT_FORWARD(status);
     at_target_print(&on->machine.target, on->target_text);
-    AT_FORWARD(at_pool_create(gate->threads > 0 ? gate->threads : at_cpu_count(), ATTUNE_SCRATCH_MAX, &on->pool));
     on->machine.pool = on->pool;
     return at_code_bench_open(&on->machine, &on->bench);
 }
@@ -221,6 +227,7 @@ static void fill_about(code_job *on)
     on->code.about = (at_code_about){.problems = on->problems,
                                      .target = on->target_text,
                                      .machine = on->roof.data,
+                                     .roof_us = on->roof_us,
                                      .device = !full  ? ""
                                                : cuda ? "`docs/cuda.md` and `docs/hopper.md` say what it expects.\n"
                                                       : "`docs/cpu.md` says what it expects.\n",
@@ -405,6 +412,7 @@ static attune_status go_on_or_begin(code_job *on)
     }
     AT_FORWARD(at_code_about_read(on->code.folder, &on->asked));
     on->code.about.machine = on->asked.machine;
+    on->code.about.roof_us = on->asked.roof_us;
     return ATTUNE_OK;
 }
 
@@ -414,7 +422,6 @@ static attune_status run_job(code_job *on, int *exit_code)
     AT_FORWARD(at_code_sources_of(on->cli->operand[0], &on->first));
     AT_FORWARD(print_problems(on));
     AT_FORWARD(open_machine(on));
-    AT_FORWARD(at_code_facts_roof(&on->machine.target, &on->of->problem[0].problem, on->pool, &on->roof));
     fill_about(on);
     fill_start(on);
     AT_FORWARD(go_on_or_begin(on));

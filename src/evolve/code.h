@@ -56,6 +56,7 @@ typedef struct at_code_about {
     const char *problems; /* one a line, as texts */
     const char *target;
     const char *machine;            /* roof and what else is known of it, sentences; "" for none */
+    double roof_us;                 /* of the first problem; 0: not known */
     const char *device;             /* facts for level full; "" for none */
     const at_proposer_extra *extra; /* files for docs/; ends with a NULL name; NULL: none */
     bool cuda;

@@ -35,6 +35,7 @@ static const at_field of_asked[] = {
     REAL(tokens, "tokens"),
     REAL(all_s, "all_s"),
     REAL(each_s, "each_s"),
+    REAL(roof_us, "roof_us"),
     AT_FIELD(AT_FIELD_SEED, at_code_asked, seed, "seed"),
     {.key = NULL},
 };
@@ -59,6 +60,7 @@ static void take(const at_code_options *options, at_code_asked *asked)
                              .tokens = options->budget.tokens,
                              .all_s = options->budget.all_s,
                              .each_s = options->budget.each_s,
+                             .roof_us = options->about.roof_us,
                              .seed = options->seed};
     (void)snprintf(asked->problems, sizeof asked->problems, "%s", options->about.problems);
     (void)snprintf(asked->machine, sizeof asked->machine, "%s", options->about.machine);
@@ -109,6 +111,7 @@ void at_code_about_use(const at_code_asked *asked, at_code_options *options)
     options->about.problems = asked->problems;
     options->about.machine = asked->machine;
     options->about.device = asked->device;
+    options->about.roof_us = asked->roof_us;
     options->about.cuda = asked->cuda;
     options->level = (at_task_level)asked->level;
     options->budget = (at_code_budget){.proposals = asked->proposals,

@@ -10,7 +10,7 @@ typedef struct at_code_asked {
     char first[AT_DIGEST_TEXT_MAX]; /* of its sources, which are among the answers */
     bool cuda, controls, keep_comments, prove, no_repairs;
     int32_t level, tune_runs, proposals;
-    double seconds, usd, tokens, all_s, each_s;
+    double seconds, usd, tokens, all_s, each_s, roof_us;
     uint64_t seed;
 } at_code_asked;
 

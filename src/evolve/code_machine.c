@@ -215,7 +215,7 @@ static attune_status describe(const at_code_bench *on, const opened *one, int co
     made->error = found.l2;
     AT_FORWARD(at_measurer_spread(one->measurer, made->row_error));
     AT_FORWARD(digest_code(one, &recipe, &built, made->code));
-    at_code_facts_print(&recipe, &built, made);
+    at_code_facts_print(&recipe, &built, on->options.target.compiler, made);
     return ATTUNE_OK;
 }
 

@@ -172,7 +172,7 @@ static void set(scene *on, const char *const *script)
     assert_ok(at_sources_put(&on->first, "k.c", "descriptor\n", 11));
     on->options =
         (at_code_options){.first = &on->first,
-                          .about = {"b1,h1,s64,d64,fp32", "cpu", "", "", NULL, false},
+                          .about = {.problems = "b1,h1,s64,d64,fp32", .target = "cpu", .machine = "", .device = ""},
                           .level = AT_TASK_FULL,
                           .budget = {.proposals = 8, .each_s = 10},
                           .tune_runs = 4,

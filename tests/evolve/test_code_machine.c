@@ -123,7 +123,7 @@ static void set(scene *on)
     (void)snprintf(on->folder, sizeof on->folder, "%s/run", on->in.path);
     read_sample(&on->first);
     on->code = (at_code_options){.first = &on->first,
-                                 .about = {"b1,h1,s64,d32,fp32", "cpu", "", "", NULL, false},
+                                 .about = {.problems = "b1,h1,s64,d32,fp32", .target = "cpu", .machine = "", .device = ""},
                                  .level = AT_TASK_INSIGHT,
                                  .budget = {.proposals = CHEATS, .each_s = 10},
                                  .tune_runs = 2,

@@ -35,8 +35,11 @@ static at_program *add(scene *on, at_code_arm arm, int parent, at_code_verdict v
 
 static void set(scene *on, at_task_level level)
 {
-    *on = (scene){.about = {"b1,h1,s64,d64,fp32\nb2,h1,s64,d64,fp32", "cpu/x", "100 GFLOP/s at best", "Facts of it.\n",
-                            NULL, false}};
+    *on = (scene){.about = {.problems = "b1,h1,s64,d64,fp32\nb2,h1,s64,d64,fp32",
+                            .target = "cpu/x",
+                            .machine = "100 GFLOP/s at best",
+                            .roof_us = 33,
+                            .device = "Facts of it.\n"}};
     at_lineage_init(&on->lineage);
     (void)add(on, AT_ARM_ENGINE, -1, AT_CODE_ACCEPTED, "", "it is what there was");
     (void)add(on, AT_ARM_ENGINE, 0, AT_CODE_ACCEPTED, "wider panels", "1.1 times as fast");
@@ -78,6 +81,7 @@ static void free_says_the_task_and_the_code(void **state)
     assert_false(says(&on, "wider panels"));
     assert_false(says(&on, "12 calls"));
     assert_false(says(&on, "GFLOP/s"));
+    assert_false(says(&on, "headroom"));
     assert_false(says(&on, "Facts of it"));
     clear(&on);
 }
@@ -92,6 +96,7 @@ static void insight_adds_numbers(void **state)
     assert_true(says(&on, "0.905 of the first source's time"));
     assert_true(says(&on, "12 calls"));
     assert_true(says(&on, "100 GFLOP/s at best"));
+    assert_true(says(&on, "headroom: the parent does 33.3 % of the roof's rate; there it would take 1 / 3.0 of its time"));
     assert_true(says(&on, "| 2 | 1 | a hoisted load | tied: 1.001 times as fast |"));
     assert_true(says(&on, "| 4 | 1 | no bounds | refused: wrong: rule 1 |"));
     assert_false(says(&on, "somebody else's")); /* of another arm */
@@ -170,12 +175,28 @@ static void instructions_say_what_limits(void **state)
     assert_string_equal(bound_of("garbage"), "");
 }
 
+static void a_cubins_mix_is_told(void **state)
+{
+    (void)state;
+    at_text text;
+    at_text_init(&text);
+    at_code_facts_mix("all 120 mma 8 fp 40 mufu 3 shared 20 global 9 local 0 shuffle 4 sync 2", &text);
+    assert_string_equal(text.data, "; 120 instructions in the code: 8 of tensor cores, 40 floating point, 3 of special "
+                                   "functions, 20 with shared memory, 9 with global memory, 0 with local memory, 4 "
+                                   "shuffles, 2 that wait for others");
+    at_text_free(&text);
+    at_text_init(&text);
+    at_code_facts_mix("", &text);
+    assert_int_equal(text.length, 0);
+    at_text_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(free_says_the_task_and_the_code), cmocka_unit_test(insight_adds_numbers),
         cmocka_unit_test(full_adds_the_line_and_rivals),   cmocka_unit_test(each_kind_says_what_is_wanted),
-        cmocka_unit_test(instructions_say_what_limits),
+        cmocka_unit_test(instructions_say_what_limits),    cmocka_unit_test(a_cubins_mix_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
