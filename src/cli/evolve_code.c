@@ -117,6 +117,7 @@ static void read_command(code_job *on)
                                         .jail = (at_jail)number_of(at_names_of_jails, jail, AT_JAIL_NONE),
                                         .run_command = runner,
                                         .look = at_code_bench_try,
+                                        .allow = at_cli_text(cli, "--allow"),
                                         .tries_max = AT_PROPOSER_TRIES,
                                         .try_pause_s = 1};
 }

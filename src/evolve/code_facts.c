@@ -88,7 +88,8 @@ static char *ask_listing(const char *script, const char *variable, const char *p
     at_scratch place;
     char path[4096], *tool = NULL, *said = calloc(1, AT_SAID_MAX);
     int end = 1;
-    if (said == NULL || at_process_find(variable, program, &tool) != ATTUNE_OK || at_scratch_make(&place) != ATTUNE_OK) {
+    if (said == NULL || at_process_find(variable, program, &tool) != ATTUNE_OK ||
+        at_scratch_make(&place) != ATTUNE_OK) {
         free(tool);
         return said;
     }
@@ -134,9 +135,12 @@ static void print_built(const at_build_facts *built, at_event_made *made)
 
 /* One pass over nvdisasm's listing: an instruction's name stands behind its address, and perhaps a predicate. */
 static const char mixer[] =
-    "\"$1\" -c \"$2\" | awk '/^ *\\/\\*[0-9a-f]+\\*\\// { i = 2; while ($i ~ /^(@|[{])/) i++; o = $i; sub(/\\..*/, \"\", o);"
-    " if (o == \"\") next; all++; if (o ~ /MMA$/) mma++; else if (o ~ /^(FFMA|FADD|FMUL|FMNMX|HFMA2|HADD2|HMUL2)/) fp++;"
-    " else if (o == \"MUFU\") mufu++; else if (o ~ /^(LDS|STS|LDSM|STSM|ATOMS)$/) sh++; else if (o ~ /^(LDL|STL)$/) lo++;"
+    "\"$1\" -c \"$2\" | awk '/^ *\\/\\*[0-9a-f]+\\*\\// { i = 2; while ($i ~ /^(@|[{])/) i++; o = $i; sub(/\\..*/, "
+    "\"\", o);"
+    " if (o == \"\") next; all++; if (o ~ /MMA$/) mma++; else if (o ~ /^(FFMA|FADD|FMUL|FMNMX|HFMA2|HADD2|HMUL2)/) "
+    "fp++;"
+    " else if (o == \"MUFU\") mufu++; else if (o ~ /^(LDS|STS|LDSM|STSM|ATOMS)$/) sh++; else if (o ~ /^(LDL|STL)$/) "
+    "lo++;"
     " else if (o ~ /^(LDG|STG|LD|ST|LDGSTS|RED|REDG|ATOMG|UTMALDG|UTMASTG)$/) gl++; else if (o == \"SHFL\") sf++;"
     " else if (o ~ /^(BAR|SYNCS|WARPSYNC|DEPBAR|LDGDEPBAR|WARPGROUP)$/) sy++; else if (o == \"NOP\") all--; }"
     " END { print \"all\", all+0, \"mma\", mma+0, \"fp\", fp+0, \"mufu\", mufu+0, \"shared\", sh+0, \"global\", gl+0,"
@@ -144,10 +148,10 @@ static const char mixer[] =
 
 void at_code_facts_mix(const char *counts, at_text *text)
 {
-    static const char *const kinds[][2] = {
-        {"mma ", "of tensor cores"},         {"fp ", "floating point"},   {"mufu ", "of special functions"},
-        {"shared ", "with shared memory"},   {"global ", "with global memory"}, {"local ", "with local memory"},
-        {"shuffle ", "shuffles"},            {"sync ", "that wait for others"}};
+    static const char *const kinds[][2] = {{"mma ", "of tensor cores"},       {"fp ", "floating point"},
+                                           {"mufu ", "of special functions"}, {"shared ", "with shared memory"},
+                                           {"global ", "with global memory"}, {"local ", "with local memory"},
+                                           {"shuffle ", "shuffles"},          {"sync ", "that wait for others"}};
     const int64_t all = number_behind(counts, "all ");
     if (all == 0) {
         return;
@@ -196,8 +200,9 @@ static double plain_bytes(const attune_problem *problem)
                        !problem->seqused_kv && !problem->mask && problem->window_left < 0 && problem->window_right < 0;
     const int64_t rows =
         problem->batch * (problem->heads_q * problem->seqlen_q + problem->heads_kv * problem->seqlen_kv);
-    return plain ? (double)(rows * (problem->head_dim_qk + problem->head_dim_v)) * (double)at_dtype_bytes(problem->dtype)
-                 : 0;
+    return plain
+               ? (double)(rows * (problem->head_dim_qk + problem->head_dim_v)) * (double)at_dtype_bytes(problem->dtype)
+               : 0;
 }
 
 static attune_status find_cuda_roof(at_device *device, const attune_problem *problem, at_text *text, double *us)

@@ -2,16 +2,16 @@
 #ifndef EVOLVE_CODE_FACTS_H
 #define EVOLVE_CODE_FACTS_H
 
+#include "core/device.h"
 #include "core/recipe.h"
 #include "cpu/cpu.h"
-#include "core/device.h"
 #include "evolve/event_code.h"
 #include "judge/verdict.h"
 
 /* Appends what tells this code from other code: of a CPU kernel the object, of a CUDA one the digest of its cubin. */
 void at_code_facts_identify(const at_recipe *recipe, const at_build_facts *built, at_text *text);
-/* Fills in `facts` and `binds`. CUDA: registers, spills and shared memory, as its worker said, and where nvdisasm is the
- * instructions of the cubin that it kept; `compiler` is the target's. CPU: the instructions of the object, where
+/* Fills in `facts` and `binds`. CUDA: registers, spills and shared memory, as its worker said, and where nvdisasm is
+ * the instructions of the cubin that it kept; `compiler` is the target's. CPU: the instructions of the object, where
  * objdump is. */
 void at_code_facts_print(const at_recipe *recipe, const at_build_facts *built, int compiler, at_event_made *made);
 

@@ -10,58 +10,33 @@
 #include "cpu/cpu.h"
 #include "evidence/evidence.h"
 #include "evolve/code_facts.h"
+#include "evolve/code_machine_parts.h"
 #include "evolve/measurer.h"
 #include "evolve/search.h"
 #include "judge/executor.h"
 #include "stranger/stranger.h"
 
-/* A source that is open: its folder, its kernel, and a worker of its own. */
-typedef struct opened {
-    int id; /* -1: none */
-    uint64_t seed;
-    at_scratch place;
-    at_stranger *stranger;
-    at_space *space;
-    at_measurer *measurer;
-    unsigned used;
-} opened;
-
-enum { OPEN_MAX = AT_HEAT_MAX + 2, TRIED = -2 /* the id of what attune-try looks at */ };
-
-struct at_code_bench {
-    at_code_bench_options options;
-    opened open[OPEN_MAX];
-    unsigned clock; /* of uses */
-    double began_s;
-    /* Who races: arms of a stage. */
-    opened *racer[AT_RACE_ARMS_MAX];
-    int candidate[AT_RACE_ARMS_MAX]; /* its config's, by its space */
-    int distinct;                    /* sources on the stage */
-    opened *staged[AT_RACE_ARMS_MAX];
-    int place[AT_RACE_ARMS_MAX]; /* of an arm, in its source's own stage */
-};
-
 /* ---- Opening ------------------------------------------------------------------------------------------------------
  */
 
-static void close_one(opened *one)
+void at_opened_close(at_opened *one)
 {
     at_measurer_close(one->measurer);
     at_space_close(one->space);
     at_stranger_close(one->stranger);
     at_scratch_remove(&one->place);
-    *one = (opened){.id = -1};
+    *one = (at_opened){.id = -1};
 }
 
 /* The folder is named as its descriptor is, for evidence and messages. */
-static attune_status write_folder(opened *one, const at_sources *sources, char folder[4096])
+static attune_status write_folder(at_opened *one, const at_sources *sources, char folder[4096])
 {
     AT_FORWARD(at_scratch_make(&one->place));
     (void)snprintf(folder, 4096, "%s/candidate", one->place.path);
     return at_sources_write(sources, folder);
 }
 
-static attune_status open_spaces(const at_code_bench *on, opened *one)
+static attune_status open_spaces(const at_code_bench *on, at_opened *one)
 {
     const attune_kernel *kernel = at_stranger_kernel(one->stranger);
     const at_code_bench_options *options = &on->options;
@@ -75,13 +50,8 @@ static attune_status open_spaces(const at_code_bench *on, opened *one)
     return ATTUNE_OK;
 }
 
-static attune_status open_into(at_code_bench *on, opened *one, const at_sources *sources)
+attune_status at_opened_measurer(at_code_bench *on, at_opened *one)
 {
-    char folder[4096];
-    AT_FORWARD(write_folder(one, sources, folder));
-    AT_FORWARD(at_stranger_open(folder, NULL, &one->stranger));
-    AT_FORWARD(open_spaces(on, one));
-    AT_FAIL_IF(one->space->count == 0, ATTUNE_UNSUPPORTED, "no config fits");
     at_remote_options worker = on->options.worker;
     worker.confined = on->options.target.kind == ATTUNE_TARGET_CPU;
     on->options.worker.confined = worker.confined;
@@ -96,8 +66,17 @@ static attune_status open_into(at_code_bench *on, opened *one, const at_sources 
     return at_measurer_open(&options, &one->measurer);
 }
 
-/* Failures name files below a folder that is gone when they are read. */
-static void without_place(const char *place, const char *why, char *to, size_t bytes)
+static attune_status open_into(at_code_bench *on, at_opened *one, const at_sources *sources)
+{
+    char folder[4096];
+    AT_FORWARD(write_folder(one, sources, folder));
+    AT_FORWARD(at_stranger_open(folder, NULL, &one->stranger));
+    AT_FORWARD(open_spaces(on, one));
+    AT_FAIL_IF(one->space->count == 0, ATTUNE_UNSUPPORTED, "no config fits");
+    return at_opened_measurer(on, one);
+}
+
+void at_opened_words(const char *place, const char *why, char *to, size_t bytes)
 {
     at_text text;
     at_text_init_fixed(&text, to, bytes);
@@ -108,12 +87,12 @@ static void without_place(const char *place, const char *why, char *to, size_t b
     at_text_add(&text, "%s", why);
 }
 
-/* The source, opened already or now; that which was not used for the longest makes room. */
-static attune_status open_source(at_code_bench *on, int id, uint64_t seed, const at_sources *sources, opened **found)
+/* The source, at_opened already or now; that which was not used for the longest makes room. */
+attune_status at_opened_find(at_code_bench *on, int id, uint64_t seed, const at_sources *sources, at_opened **found)
 {
-    opened *place = &on->open[0];
+    at_opened *place = &on->open[0];
     for (int i = 0; i < OPEN_MAX; ++i) {
-        opened *one = &on->open[i];
+        at_opened *one = &on->open[i];
         if (one->id == id && one->seed == seed && id >= 0) {
             one->used = ++on->clock;
             *found = one;
@@ -121,21 +100,20 @@ static attune_status open_source(at_code_bench *on, int id, uint64_t seed, const
         }
         place = one->id == -1 || (place->id != -1 && one->used < place->used) ? one : place;
     }
-    close_one(place);
-    *place = (opened){.id = id, .seed = seed, .place = {NULL, -1}, .used = ++on->clock};
+    at_opened_close(place);
+    *place = (at_opened){.id = id, .seed = seed, .place = {NULL, -1}, .used = ++on->clock};
     attune_status status = open_into(on, place, sources);
     if (status != ATTUNE_OK) {
         char why[AT_SENTENCE_MAX];
-        without_place(place->place.path, attune_last_detail(), why, sizeof why);
-        close_one(place);
+        at_opened_words(place->place.path, attune_last_detail(), why, sizeof why);
+        at_opened_close(place);
         return at_fail(status, "%s", why);
     }
     *found = place;
     return ATTUNE_OK;
 }
 
-/* A GPU is to have one process at work, else nothing is timed: workers of other sources end. */
-static attune_status be_alone(at_code_bench *on, const opened *one)
+attune_status at_opened_alone(at_code_bench *on, const at_opened *one)
 {
     for (int i = 0; on->options.target.kind == ATTUNE_TARGET_CUDA && i < OPEN_MAX; ++i) {
         if (&on->open[i] != one && on->open[i].measurer != NULL) {
@@ -164,7 +142,7 @@ static at_refused refusal_of(attune_status status)
 /* ---- First launches -----------------------------------------------------------------------------------------------
  */
 
-static int first_of(const at_space *space)
+int at_opened_first(const at_space *space)
 {
     return space->order_count > 0 ? space->order[0] : 0;
 }
@@ -174,10 +152,10 @@ static int find_config(const at_space *space, const char *config)
 {
     char text[AT_KERNEL_TEXT_MAX];
     (void)snprintf(text, sizeof text, "%.120s:%s", space->kernel, config);
-    return config[0] != '\0' ? at_space_find_text(space, text) : first_of(space);
+    return config[0] != '\0' ? at_space_find_text(space, text) : at_opened_first(space);
 }
 
-static attune_status ask_recipe(const at_code_bench *on, const opened *one, int config, at_recipe *recipe)
+static attune_status ask_recipe(const at_code_bench *on, const at_opened *one, int config, at_recipe *recipe)
 {
     char params[AT_KERNEL_TEXT_MAX];
     at_space_print(one->space, config, params);
@@ -187,7 +165,7 @@ static attune_status ask_recipe(const at_code_bench *on, const opened *one, int 
 }
 
 /* Of what runs: the code of the first config, and the values that there are. */
-static attune_status digest_code(const opened *one, const at_recipe *recipe, const at_build_facts *built,
+static attune_status digest_code(const at_opened *one, const at_recipe *recipe, const at_build_facts *built,
                                  char digest[AT_DIGEST_TEXT_MAX])
 {
     at_text text;
@@ -203,7 +181,7 @@ static attune_status digest_code(const opened *one, const at_recipe *recipe, con
     return status;
 }
 
-static attune_status describe(const at_code_bench *on, const opened *one, int config, at_event_made *made)
+static attune_status describe(const at_code_bench *on, const at_opened *one, int config, at_event_made *made)
 {
     at_recipe recipe;
     at_finding found;
@@ -219,29 +197,29 @@ static attune_status describe(const at_code_bench *on, const opened *one, int co
     return ATTUNE_OK;
 }
 
-static attune_status launch(const at_code_bench *on, const opened *one, at_event_made *made)
+static attune_status launch(const at_code_bench *on, const at_opened *one, at_event_made *made)
 {
     at_first_run seen;
     const at_machine machine = at_measurer_machine(one->measurer);
-    const int config = first_of(one->space);
+    const int config = at_opened_first(one->space);
     AT_FORWARD(machine.racer.try(machine.self, config, &seen));
     made->refused = (int32_t)seen.refused;
     made->us = seen.us;
-    without_place(one->place.path, seen.why, made->why, sizeof made->why);
+    at_opened_words(one->place.path, seen.why, made->why, sizeof made->why);
     return seen.refused == AT_RAN ? describe(on, one, config, made) : ATTUNE_OK;
 }
 
 static attune_status make(void *self, const at_code_side *side, at_event_made *made)
 {
     at_code_bench *on = self;
-    opened *one = NULL;
-    attune_status status = open_source(on, side->id, on->options.seed, side->sources, &one);
-    status = status == ATTUNE_OK ? be_alone(on, one) : status;
+    at_opened *one = NULL;
+    attune_status status = at_opened_find(on, side->id, on->options.seed, side->sources, &one);
+    status = status == ATTUNE_OK ? at_opened_alone(on, one) : status;
     status = status == ATTUNE_OK ? launch(on, one, made) : status;
     if (status != ATTUNE_OK) {
         AT_FAIL_IF(ends_search(status), status, "%s", attune_last_detail());
         made->refused = (int32_t)refusal_of(status);
-        without_place(one != NULL ? one->place.path : NULL, attune_last_detail(), made->why, sizeof made->why);
+        at_opened_words(one != NULL ? one->place.path : NULL, attune_last_detail(), made->why, sizeof made->why);
     }
     return ATTUNE_OK;
 }
@@ -256,7 +234,7 @@ enum { SEEDS = 4 };
 static int find_seeds(const at_space *space, const char *config, int runs, at_seed seed[SEEDS])
 {
     const int parents = find_config(space, config), most = runs / 2 < SEEDS ? runs / 2 : SEEDS;
-    const int begin = parents >= 0 ? parents : first_of(space);
+    const int begin = parents >= 0 ? parents : at_opened_first(space);
     int seeds = 0;
     seed[seeds++] = (at_seed){begin, "parent"};
     for (int i = 0; i < space->order_count && seeds < most; ++i) {
@@ -267,7 +245,7 @@ static int find_seeds(const at_space *space, const char *config, int runs, at_se
     return seeds;
 }
 
-static attune_status search(const at_code_bench *on, const opened *one, const at_code_side *side, int runs,
+static attune_status search(const at_code_bench *on, const at_opened *one, const at_code_side *side, int runs,
                             at_search_result *result)
 {
     enum { BATCH = 8, PROCESSES = 3, BLOCKS = 6 };
@@ -301,10 +279,10 @@ static void take_config(const at_space *space, int candidate, char config[AT_KER
 static attune_status tune(void *self, const at_code_side *side, int runs, at_event_tuned *tuned)
 {
     at_code_bench *on = self;
-    opened *one;
+    at_opened *one;
     at_search_result result = {.winner = -1};
-    attune_status status = open_source(on, side->id, on->options.seed, side->sources, &one);
-    status = status == ATTUNE_OK ? be_alone(on, one) : status;
+    attune_status status = at_opened_find(on, side->id, on->options.seed, side->sources, &one);
+    status = status == ATTUNE_OK ? at_opened_alone(on, one) : status;
     status = status == ATTUNE_OK ? search(on, one, side, runs, &result) : status;
     if (status != ATTUNE_OK) {
         AT_FAIL_IF(ends_search(status), status, "%s", attune_last_detail());
@@ -331,13 +309,13 @@ static attune_status race_try(void *self, int arm, at_first_run *seen)
     return machine.racer.try(machine.self, on->candidate[arm], seen);
 }
 
-/* Nobody's stage is left half made: what broke is opened anew. */
+/* Nobody's stage is left half made: what broke is at_opened anew. */
 static attune_status give_up(at_code_bench *on, attune_status status)
 {
     char why[AT_SENTENCE_MAX];
     (void)snprintf(why, sizeof why, "%s", attune_last_detail());
     for (int i = 0; i < OPEN_MAX; ++i) {
-        close_one(&on->open[i]);
+        at_opened_close(&on->open[i]);
     }
     memset(on->staged, 0, sizeof on->staged);
     return at_fail(status, "%s", why);
@@ -349,7 +327,7 @@ static attune_status race_stage(void *self, const int *candidate, int count, int
     at_code_bench *on = self;
     on->distinct = 0;
     for (int i = 0; i < count; ++i) {
-        opened *one = on->racer[candidate[i]];
+        at_opened *one = on->racer[candidate[i]];
         int own[AT_RACE_ARMS_MAX], owned = 0, place = -1;
         bool first = true;
         for (int k = 0; k < count; ++k) {
@@ -396,7 +374,7 @@ static attune_status race_block(void *self, const int *order, int count, double 
 }
 
 /* Calls `one` for each source of the race once. */
-static attune_status each_source(opened *const *list, int count, attune_status (*one)(const at_machine *machine))
+static attune_status each_source(at_opened *const *list, int count, attune_status (*one)(const at_machine *machine))
 {
     for (int i = 0; i < count; ++i) {
         bool first = true;
@@ -438,13 +416,13 @@ static attune_status race_renew(void *self)
 /* On a GPU all sources of a race are in the worker of the first. */
 static attune_status join_first(at_code_bench *on, int arm, const char *config)
 {
-    opened *first = on->racer[0], *one = on->racer[arm];
+    at_opened *first = on->racer[0], *one = on->racer[arm];
     if (on->options.target.kind != ATTUNE_TARGET_CUDA) {
         return ATTUNE_OK;
     }
     if (arm == 0) {
         at_measurer_forget(first->measurer);
-        return be_alone(on, first);
+        return at_opened_alone(on, first);
     }
     on->racer[arm] = first;
     return at_measurer_add_folder(first->measurer, one->stranger, config, &on->candidate[arm]);
@@ -453,7 +431,7 @@ static attune_status join_first(at_code_bench *on, int arm, const char *config)
 /* Puts a source into the race as number `arm`. */
 static attune_status enter(at_code_bench *on, int arm, const at_code_side *side, uint64_t seed)
 {
-    AT_FORWARD(open_source(on, side->id, seed, side->sources, &on->racer[arm]));
+    AT_FORWARD(at_opened_find(on, side->id, seed, side->sources, &on->racer[arm]));
     on->candidate[arm] = find_config(on->racer[arm]->space, side->config);
     AT_FAIL_IF(on->candidate[arm] < 0, ATTUNE_INVALID_ARGUMENT, "%s is no config of proposal %d", side->config,
                side->id);
@@ -617,14 +595,14 @@ static void name_of(const at_scratch *place, const char *config, char text[4096]
 static attune_status prove(void *self, const at_code_side *winner, const at_code_side *first, at_event_gate *gate)
 {
     at_code_bench *on = self;
-    opened *one, *other;
+    at_opened *one, *other;
     char text[4096], peer[4096];
     proof of = {.to = gate};
-    AT_FORWARD(open_source(on, first->id, on->options.seed, first->sources, &other));
-    AT_FORWARD(open_source(on, winner->id, on->options.seed, winner->sources, &one));
+    AT_FORWARD(at_opened_find(on, first->id, on->options.seed, first->sources, &other));
+    AT_FORWARD(at_opened_find(on, winner->id, on->options.seed, winner->sources, &one));
     name_of(&one->place, winner->config, text);
     name_of(&other->place, first->config, peer);
-    AT_FORWARD(be_alone(on, NULL));
+    AT_FORWARD(at_opened_alone(on, NULL));
     gate->right = gate->fast = AT_NOT_RUN;
     (void)snprintf(gate->config, sizeof gate->config, "%s", winner->config);
     return run_gate(on, text, peer, &of);
@@ -633,39 +611,6 @@ static attune_status prove(void *self, const at_code_side *winner, const at_code
 static double seconds(void *self)
 {
     return at_timed_seconds() - ((const at_code_bench *)self)->began_s;
-}
-
-/* ---- attune-try ---------------------------------------------------------------------------------------------------
- */
-
-attune_status at_code_bench_try(void *self, const at_sources *candidate, at_text *answer)
-{
-    enum { LAUNCHES = 3 };
-    static const uint64_t public_seed = 1; /* what is judged has others */
-    at_code_bench *on = self;
-    opened *one;
-    at_first_run seen = {.refused = AT_RAN};
-    double best_us = INFINITY;
-    AT_FORWARD(open_source(on, TRIED, public_seed, candidate, &one));
-    const at_machine machine = at_measurer_machine(one->measurer);
-    attune_status status = ATTUNE_OK;
-    for (int i = 0; i < LAUNCHES && status == ATTUNE_OK && seen.refused == AT_RAN; ++i) {
-        status = machine.racer.try(machine.self, first_of(one->space), &seen);
-        best_us = seen.us < best_us ? seen.us : best_us;
-    }
-    if (status == ATTUNE_OK && seen.refused != AT_RAN) {
-        char why[AT_SENTENCE_MAX];
-        without_place(one->place.path, seen.why, why, sizeof why);
-        status = at_fail(ATTUNE_WRONG_RESULT, "%s: %s", at_names_of_refused[seen.refused], why);
-    } else if (status == ATTUNE_OK) {
-        at_text_add(answer,
-                    "right on one public case; %d configs; about %.1f us a call, untuned and by a rough clock\n",
-                    one->space->count, best_us);
-    }
-    char why[AT_SENTENCE_MAX];
-    (void)snprintf(why, sizeof why, "%s", attune_last_detail());
-    close_one(one);
-    return status == ATTUNE_OK ? ATTUNE_OK : at_fail(status, "%s", why);
 }
 
 /* ---- The whole ----------------------------------------------------------------------------------------------------
@@ -679,7 +624,7 @@ attune_status at_code_bench_open(const at_code_bench_options *options, at_code_b
     made->options = *options;
     made->began_s = at_timed_seconds();
     for (int i = 0; i < OPEN_MAX; ++i) {
-        made->open[i] = (opened){.id = -1, .place = {NULL, -1}};
+        made->open[i] = (at_opened){.id = -1, .place = {NULL, -1}};
     }
     *bench = made;
     return ATTUNE_OK;
@@ -688,7 +633,7 @@ attune_status at_code_bench_open(const at_code_bench_options *options, at_code_b
 void at_code_bench_close(at_code_bench *bench)
 {
     for (int i = 0; bench != NULL && i < OPEN_MAX; ++i) {
-        close_one(&bench->open[i]);
+        at_opened_close(&bench->open[i]);
     }
     free(bench);
 }

@@ -25,7 +25,8 @@ typedef struct at_code_bench_options {
 attune_status at_code_bench_open(const at_code_bench_options *options, at_code_bench **bench);
 void at_code_bench_close(at_code_bench *bench);
 at_code_machine at_code_bench_machine(at_code_bench *bench);
-/* For attune-try: compiled, launched once on public inputs, and about how long that took. `self` is the bench. */
+/* For attune-try: compiled, launched on inputs of a few public seeds, and about how long that took. `self` is the
+ * bench. */
 attune_status at_code_bench_try(void *self, const at_sources *candidate, at_text *answer);
 
 /* A kernel's sources as a folder holds them: those of a folder, or of one of the library's own, written so that it is a

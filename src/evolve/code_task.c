@@ -90,8 +90,9 @@ static void print_binds(const at_task *task, at_text *text)
         at_text_add(text, "- %s\n", task->about->machine);
     }
     if (task->about->roof_us > 0 && parent->us > 0) {
-        at_text_add(text, "- headroom: the parent does %.1f %% of the roof's rate; there it would take 1 / %.1f of its time\n",
-                    100 * task->about->roof_us / parent->us, parent->us / task->about->roof_us);
+        at_text_add(
+            text, "- headroom: the parent does %.1f %% of the roof's rate; there it would take 1 / %.1f of its time\n",
+            100 * task->about->roof_us / parent->us, parent->us / task->about->roof_us);
     }
     at_text_add(text, "\n");
 }

@@ -77,6 +77,7 @@ typedef struct at_command_proposer {
     const char *const *run_command; /* what runs `propose FOLDER JAIL COMMAND`; ends with NULL: attune sandbox */
     at_try_of look;                 /* NULL: there is no attune-try */
     void *look_self;
+    const char *allow;  /* words that are let through when it looks; NULL: none */
     int tries_max;      /* calls of attune-try in one proposal */
     double try_pause_s; /* between the end of one and the next */
 } at_command_proposer;

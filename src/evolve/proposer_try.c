@@ -98,7 +98,7 @@ static attune_status look(const at_tries *tries, at_text *words)
     at_sources candidate;
     (void)snprintf(path, sizeof path, "%s/candidate", tries->folder);
     AT_FORWARD(at_sources_read(path, &candidate));
-    attune_status status = at_sources_scan(&candidate, NULL);
+    attune_status status = at_sources_scan(&candidate, tries->of->allow);
     status = status == ATTUNE_OK ? tries->of->look(tries->of->look_self, &candidate, words) : status;
     at_sources_free(&candidate);
     return status == ATTUNE_OK ? at_text_status(words, "an answer") : status;

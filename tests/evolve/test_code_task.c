@@ -96,7 +96,8 @@ static void insight_adds_numbers(void **state)
     assert_true(says(&on, "0.905 of the first source's time"));
     assert_true(says(&on, "12 calls"));
     assert_true(says(&on, "100 GFLOP/s at best"));
-    assert_true(says(&on, "headroom: the parent does 33.3 % of the roof's rate; there it would take 1 / 3.0 of its time"));
+    assert_true(
+        says(&on, "headroom: the parent does 33.3 % of the roof's rate; there it would take 1 / 3.0 of its time"));
     assert_true(says(&on, "| 2 | 1 | a hoisted load | tied: 1.001 times as fast |"));
     assert_true(says(&on, "| 4 | 1 | no bounds | refused: wrong: rule 1 |"));
     assert_false(says(&on, "somebody else's")); /* of another arm */
