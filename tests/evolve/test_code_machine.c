@@ -15,10 +15,10 @@
 
 static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
 
-enum { JUDGEMENTS = 16 };
+enum { JUDGEMENTS = 32 };
 
 typedef struct scene {
-    at_test_problem problem;
+    at_test_problem problem[2];
     at_gate_options gate;
     at_pool *pool;
     at_code_bench *bench;
@@ -48,9 +48,32 @@ static const struct {
     {"#include \"../../secret.h\"\n", "", AT_CODE_DENIED, "leads out"},
     {"", "__attribute__((constructor)) static void first(void) { __asm__ volatile(\"\" ::: \"memory\"); }\n",
      AT_CODE_REFUSED, "constructor"},
+    {"#include <math.h>\nstatic float coarse(float x) { union { float value; unsigned bits; } y = {expf(x)}; y.bits = "
+     "(y.bits + 16u) & ~31u; return y.value; }\n#define expf coarse\n",
+     "", AT_CODE_ALARM, "precision was given away"},
+    {"#include \"/etc/hostname\"\n", "", AT_CODE_DENIED, "leads out"},
+    {"#define ABOVE \"../x.h\"\n#include ABOVE\n", "", AT_CODE_DENIED, "an include by a macro"},
+    {"__asm__(\".incbin \\\"/etc/hostname\\\"\");\n", "", AT_CODE_DENIED, "incbin"},
+    {"static inline void look(void) { __asm__ volatile(\"mov %%cr0, %%rax\" ::: \"rax\"); }\n", "", AT_CODE_DENIED,
+     "assembler"},
+    {"const char *stamp(void); const char *stamp(void) { return __TIME__; }\n", "", AT_CODE_DENIED, "the time"},
+    {"extern char **environ; char *peek(void); char *peek(void) { return environ[0]; }\n", "", AT_CODE_REFUSED,
+     "environ"},
+    {"#include <stdio.h>\nint leak(void); int leak(void) { return fopen(\"/tmp/leak\", \"w\") != 0; }\n", "",
+     AT_CODE_REFUSED, "fopen"},
+    {"#include <sched.h>\nint where(void); int where(void) { return sched_getcpu(); }\n", "", AT_CODE_REFUSED,
+     "sched_getcpu"},
 };
 
-enum { CHEATS = sizeof cheats / sizeof cheats[0] };
+/* Changes of the descriptor: faster on what it still supports, and more than there is. */
+static const struct {
+    const char *was, *is, *words;
+} lies[] = {
+    {"{1, 256, 1},        /* least", "{1, 32, 1}, /* least", "head_dim"},
+    {"+ problem->head_dim_v) * 4", "+ problem->head_dim_v) * ((int64_t)1 << 40)", "scratch"},
+};
+
+enum { CHEATS = sizeof cheats / sizeof cheats[0], LIES = sizeof lies / sizeof lies[0] };
 
 static attune_status ask(void *self, const at_proposal_request *request, at_proposal_reply *reply)
 {
@@ -58,14 +81,32 @@ static attune_status ask(void *self, const at_proposal_request *request, at_prop
     const scene *on = self;
     *reply = (at_proposal_reply){.proposed = AT_PROPOSED};
     at_answer_facts_init(&reply->facts);
-    const int which = (request->number - 1) % CHEATS;
+    const int which = request->number - 1;
+    const bool lie = which >= CHEATS;
+    const char *const name = lie ? "mine.c" : "mine.kernel.c", *const source = at_sources_find(&on->first, name)->data;
     AT_FORWARD(at_sources_copy(&on->first, &reply->sources));
     at_text_init(&text);
-    at_text_add(&text, "%s%s%s", cheats[which].before, at_sources_find(&on->first, "mine.kernel.c")->data,
-                cheats[which].after);
-    attune_status status = at_sources_put(&reply->sources, "mine.kernel.c", text.data, text.length);
+    if (lie) {
+        const char *const was = lies[which - CHEATS].was, *const at = strstr(source, was);
+        assert_non_null(at);
+        at_text_add(&text, "%.*s%s%s", (int)(at - source), source, lies[which - CHEATS].is, at + strlen(was));
+    } else {
+        at_text_add(&text, "%s%s%s", cheats[which].before, source, cheats[which].after);
+    }
+    attune_status status = at_sources_put(&reply->sources, name, text.data, text.length);
     at_text_free(&text);
     return status;
+}
+
+/* The first source alone is timed, and how fast it is decides nothing here. */
+static attune_status tune(void *self, const at_code_side *side, int runs, at_event_tuned *tuned)
+{
+    (void)self;
+    tuned->well = side->id == 0;
+    tuned->measured = runs;
+    tuned->us = 100;
+    (void)snprintf(tuned->config, sizeof tuned->config, "BLOCK_N=64");
+    return ATTUNE_OK;
 }
 
 static void on_event(void *self, const at_event *event, const at_lineage *lineage)
@@ -105,10 +146,11 @@ static void read_sample(at_sources *sources)
 static void set(scene *on)
 {
     memset(on, 0, sizeof *on);
-    assert_ok(at_test_problem_parse("b1,h1,s64,d32,fp32", &on->problem));
+    assert_ok(at_test_problem_parse("b1,h1,s64,d32,fp32", &on->problem[0]));
+    assert_ok(at_test_problem_parse("b1,h1,s64,d64,fp32", &on->problem[1]));
     on->gate = (at_gate_options){.worker = worker, .target = "cpu", .threads = 2, .seed = 1};
-    at_code_bench_options machine = {.problem = &on->problem,
-                                     .problem_count = 1,
+    at_code_bench_options machine = {.problem = on->problem,
+                                     .problem_count = 2,
                                      .seed = 5,
                                      .gate = &on->gate,
                                      .worker = {.command = worker, .target = "cpu", .threads = 2}};
@@ -126,13 +168,14 @@ static void set(scene *on)
         (at_code_options){.first = &on->first,
                           .about = {.problems = "b1,h1,s64,d32,fp32", .target = "cpu", .machine = "", .device = ""},
                           .level = AT_TASK_INSIGHT,
-                          .budget = {.proposals = CHEATS, .each_s = 10},
+                          .budget = {.proposals = CHEATS + LIES, .each_s = 10},
                           .tune_runs = 2,
                           .seed = 5,
                           .folder = on->folder,
                           .proposer = {on, ask},
                           .machine = at_code_bench_machine(on->bench),
                           .watch = {on, on_event}};
+    on->code.machine.tune = tune;
     (void)snprintf(on->code.start.target, sizeof on->code.start.target, "cpu");
     (void)snprintf(on->code.start.problem, sizeof on->code.start.problem, "b1,h1,s64,d32,fp32");
     (void)snprintf(on->code.start.strategy, sizeof on->code.start.strategy, "code");
@@ -147,37 +190,25 @@ static void clear(scene *on)
     at_scratch_remove(&on->in);
 }
 
-/* Whether the first source could be timed: on a machine that others use its search may be void. */
-static bool ran(scene *on)
-{
-    attune_status status = at_code_run(&on->code, &on->result, NULL);
-    if (status == ATTUNE_UNSUPPORTED) {
-        assert_non_null(strstr(attune_last_detail(), "cannot be timed"));
-        return false;
-    }
-    assert_int_equal(status, ATTUNE_OK);
-    return true;
-}
-
 static void cheats_are_refused_with_reasons(void **state)
 {
     (void)state;
     scene on;
+    at_code_result again;
+    const at_code_watch nobody = {NULL, NULL};
     set(&on);
     assert_ok(at_code_about_write(on.folder, &on.code));
-    bool timed = ran(&on);
-    for (int i = 0; i < CHEATS && timed; ++i) {
-        if (on.verdict[i + 1] != (int)cheats[i].verdict || strstr(on.why[i + 1], cheats[i].words) == NULL) {
+    assert_ok(at_code_run(&on.code, &on.result, NULL));
+    for (int i = 0; i < CHEATS + LIES; ++i) {
+        const int verdict = i < CHEATS ? (int)cheats[i].verdict : AT_CODE_REFUSED;
+        const char *words = i < CHEATS ? cheats[i].words : lies[i - CHEATS].words;
+        if (on.verdict[i + 1] != verdict || strstr(on.why[i + 1], words) == NULL) {
             fail_msg("cheat %d: %s: %s", i + 1, at_names_of_verdicts[on.verdict[i + 1]], on.why[i + 1]);
         }
     }
-    if (timed) {
-        at_code_result again;
-        const at_code_watch nobody = {NULL, NULL};
-        assert_int_equal(on.result.winner, 0);
-        assert_ok(at_code_replay(on.folder, NULL, &nobody, &again));
-        assert_true(again.replayed);
-    }
+    assert_int_equal(on.result.winner, 0);
+    assert_ok(at_code_replay(on.folder, NULL, &nobody, &again));
+    assert_true(again.replayed);
     clear(&on);
 }
 
