@@ -263,35 +263,59 @@ static void add_arms(const sheet *of)
 /* ---- Sources -------------------------------------------------------------------------------------------------------
  */
 
+/* The next source after `after` whose parent this is; -1: none. */
+static int next_child(const sheet *of, int parent, int after)
+{
+    for (int i = after + 1; i < of->count; ++i) {
+        if (of->row[i].proposal != NULL && of->row[i].proposal->parent == parent) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void add_source(const sheet *of, int id)
+{
+    const row *one = &of->row[id];
+    at_text_add(of->page, "<li>%d of %d, %s, %s, <b>%s</b> ", id, one->proposal->parent,
+                at_names_of_arms[one->proposal->arm], at_names_of_code_kinds[one->proposal->kind],
+                one->judged != NULL ? at_names_of_verdicts[one->judged->verdict] : "not judged");
+    at_html_words(of->page, one->proposal->idea);
+    if (one->judged != NULL && one->judged->ratio.middle > 0) {
+        at_text_add(of->page, ": %.3f times as fast as %d", one->judged->ratio.middle, one->judged->against);
+    }
+    at_text_add(of->page, "</li>\n");
+}
+
+/* A source with one child goes on in its own list: a line of many steps needs no indenting. */
 static void add_branch(const sheet *of, int parent, int depth)
 {
     enum { DEPTH_MAX = 64 };
-    bool open = false;
-    for (int i = parent + 1; i < of->count && depth < DEPTH_MAX; ++i) {
-        const row *one = &of->row[i];
-        if (one->proposal == NULL || one->proposal->parent != parent) {
-            continue;
-        }
-        at_text_add(of->page, open ? "" : "<ul>\n");
-        open = true;
-        at_text_add(of->page, "<li>%d, %s, %s, <b>%s</b> ", i, at_names_of_arms[one->proposal->arm],
-                    at_names_of_code_kinds[one->proposal->kind],
-                    one->judged != NULL ? at_names_of_verdicts[one->judged->verdict] : "not judged");
-        at_html_words(of->page, one->proposal->idea);
-        if (one->judged != NULL && one->judged->ratio.middle > 0) {
-            at_text_add(of->page, ": %.3f times as fast as %d", one->judged->ratio.middle, one->judged->against);
-        }
-        add_branch(of, i, depth + 1);
-        at_text_add(of->page, "</li>\n");
+    int child = next_child(of, parent, parent);
+    while (child >= 0 && next_child(of, parent, child) < 0) {
+        add_source(of, child);
+        parent = child;
+        child = next_child(of, parent, parent);
     }
-    at_text_add(of->page, open ? "</ul>\n" : "");
+    if (child >= 0 && depth == DEPTH_MAX) {
+        at_text_add(of->page, "<li>what comes of %d is in the tables below</li>\n", parent);
+        return;
+    }
+    at_text_add(of->page, child >= 0 ? "<li><ul>\n" : "");
+    const bool open = child >= 0;
+    for (; child >= 0; child = next_child(of, parent, child)) {
+        add_source(of, child);
+        add_branch(of, child, depth + 1);
+    }
+    at_text_add(of->page, open ? "</ul></li>\n" : "");
 }
 
 static void add_tree(const sheet *of)
 {
     at_html_element(of->page, "h2", "Lineage");
-    at_text_add(of->page, "<p>0, the first source</p>\n");
+    at_text_add(of->page, "<ul>\n<li>0, the first source</li>\n");
     add_branch(of, 0, 0);
+    at_text_add(of->page, "</ul>\n");
 }
 
 static bool is_timed(const row *one)

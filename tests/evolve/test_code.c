@@ -2,6 +2,7 @@
 #include "evolve/fake_code.h"
 
 #include "base/folder.h"
+#include "evolve/code_about.h"
 
 /* ---- Verdicts -----------------------------------------------------------------------------------------------------
  */
@@ -386,6 +387,40 @@ static void arms_have_the_same_time(void **state)
     clear(&cut);
 }
 
+/* `replay:FOLDER`: answers as another run had them, in a new run on another machine; what they cost is not paid again.
+ */
+static void answers_of_another_run_are_proposed_again(void **state)
+{
+    (void)state;
+    scene on, again;
+    at_recorded_proposer record;
+    set(&on, eight_answers);
+    run(&on);
+    assert_ok(at_recorded_proposer_open(on.folder, &record));
+    set(&again, eight_answers);
+    again.options.proposer = at_proposer_of_record(&record);
+    run(&again);
+    assert_int_equal(again.asked, 0);
+    assert_int_equal(again.result.winner, on.result.winner);
+    assert_memory_equal(again.result.verdicts, on.result.verdicts, sizeof on.result.verdicts);
+    assert_string_equal(at_sources_find(&again.winner, "k.kernel.c")->data, "time 80\n");
+    char *ledger = ledger_of(again.folder);
+    assert_non_null(strstr(ledger, "\"idea\":\"idea 4\""));
+    assert_non_null(strstr(ledger, "\"usd\":\"unknown\""));
+    assert_null(strstr(ledger, "\"usd\":\"0.25\""));
+    free(ledger);
+    clear(&again);
+    set(&again, eight_answers); /* more than were recorded: nothing is left to propose */
+    again.options.proposer = at_proposer_of_record(&record);
+    again.options.budget.proposals = 20;
+    run(&again);
+    assert_int_equal(again.result.proposals[AT_ARM_ENGINE], 8 + 3);
+    clear(&again);
+    at_recorded_proposer_close(&record);
+    assert_fails(at_recorded_proposer_open("/no/such/run", &record), ATTUNE_NOT_FOUND, "/no/such/run");
+    clear(&on);
+}
+
 static void other_runs_are_refused(void **state)
 {
     (void)state;
@@ -442,6 +477,7 @@ int main(void)
         cmocka_unit_test(who_is_ended_goes_on),
         cmocka_unit_test(who_is_killed_goes_on),
         cmocka_unit_test(arms_have_the_same_time),
+        cmocka_unit_test(answers_of_another_run_are_proposed_again),
         cmocka_unit_test(other_runs_are_refused),
         cmocka_unit_test(answers_are_kept_byte_by_byte),
     };

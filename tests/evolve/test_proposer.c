@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <limits.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -186,6 +188,34 @@ static void no_process_is_left(void **state)
     assert_false(runs(others));
 }
 
+/* The same where attune itself is killed while a proposer runs: this program, started once more, is who is killed. */
+static void no_process_is_left_of_who_is_killed(void **state)
+{
+    enum { LOOKS = 60000, LOOK_US = 10000 };
+    (void)state;
+    char command[256];
+    pid_t asking;
+    folder its; /* what it leaves there is removed by a later process */
+    const char *some = own_sleep(0);
+    assert_int_equal(folder_make(&its), 0);
+    assert_int_equal(setenv("TMPDIR", its.path, 1), 0);
+    (void)snprintf(command, sizeof command, "setsid %s & sleep 1000", some);
+    char *const words[] = {"/proc/self/exe", "asks", command, NULL};
+    assert_int_equal(posix_spawn(&asking, words[0], NULL, NULL, words, environ), 0);
+    assert_int_equal(setenv("TMPDIR", temporary.path, 1), 0);
+    for (int i = 0; i < LOOKS && !runs(some); ++i) {
+        (void)usleep(LOOK_US);
+    }
+    assert_true(runs(some));
+    assert_int_equal(kill(asking, SIGKILL), 0);
+    assert_int_equal(waitpid(asking, NULL, 0), asking);
+    for (int i = 0; i < LOOKS && runs(some); ++i) {
+        (void)usleep(LOOK_US);
+    }
+    assert_false(runs(some));
+    folder_remove(&its);
+}
+
 static void the_environment_is_clean(void **state)
 {
     (void)state;
@@ -335,12 +365,19 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "sandbox") == 0) {
         return at_cli_main(argc, (const char *const *)argv, stdout, stderr);
     }
+    if (argc > 2 && strcmp(argv[1], "asks") == 0) {
+        at_proposal_reply reply;
+        at_command_proposer of = {.command = argv[2], .run_command = runner};
+        ask_with(&of, 1e6, &reply);
+        return 1;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(five_lines_are_a_proposer),
         cmocka_unit_test(three_ways_to_answer),
         cmocka_unit_test(what_is_no_answer_is_a_failure),
         cmocka_unit_test(floods_and_hangs_are_ended),
         cmocka_unit_test(no_process_is_left),
+        cmocka_unit_test(no_process_is_left_of_who_is_killed),
         cmocka_unit_test(the_environment_is_clean),
         cmocka_unit_test(what_it_says_of_itself_is_kept),
         cmocka_unit_test(tries_are_counted),

@@ -107,8 +107,37 @@ static void the_page_has_lineage_costs_and_reasons(void **state)
     at_ledger_free(log);
 }
 
+/* A line of many steps is there whole. */
+static void no_source_is_left_out(void **state)
+{
+    enum { STEPS = 300 };
+    (void)state;
+    at_event start = example_event(AT_EVENT_START, NULL);
+    char digest[AT_DIGEST_TEXT_MAX] = "", *page;
+    int64_t seq = 0;
+    size_t bytes;
+    at_text text;
+    at_ledger_log *log;
+    at_text_init(&text);
+    (void)snprintf(start.as.start.strategy, sizeof start.as.start.strategy, "code");
+    add(&text, &start, &seq, digest);
+    for (int id = 1; id <= STEPS; ++id) {
+        at_event proposal = example_event(AT_EVENT_PROPOSAL, NULL);
+        proposal.as.proposal.id = id;
+        proposal.as.proposal.parent = id - 1;
+        add(&text, &proposal, &seq, digest);
+    }
+    assert_ok(at_ledger_parse("a ledger", text.data, text.length, &log));
+    at_text_free(&text);
+    assert_ok(at_report_code_page(log, &page, &bytes));
+    expect(page, "<li>300 of 299, ");
+    free(page);
+    at_ledger_free(log);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_page_has_lineage_costs_and_reasons)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_page_has_lineage_costs_and_reasons),
+                                       cmocka_unit_test(no_source_is_left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
