@@ -396,6 +396,28 @@ static void compilers_have_a_folder_of_ours(void **state)
     assert_fails(at_stranger_open(here.path, &tools, &stranger), ATTUNE_COMPILE_ERROR, "in /tmp/attune-");
 }
 
+/* Some systems' compilers check stacks and sizes unasked, by functions that no kernel may call. */
+static void compilers_that_check_by_default(void **state)
+{
+    char path[PATH_MAX];
+    at_stranger *stranger;
+    at_recipe recipe;
+    (void)state;
+    fresh();
+    const at_stranger_tools tools = {.compiler = folder_path(&here, "cc", path)};
+    put_descriptor("mine.c", false);
+    put("mine.kernel.c", "#include <string.h>\n#include \"attune/kernel.h\"\n"
+                         "void ATTUNE_TIER(mine)(const attune_args *args, int64_t item, void *scratch);\n"
+                         "void ATTUNE_TIER(mine)(const attune_args *args, int64_t item, void *scratch)\n"
+                         "{ char text[64]; memcpy(text, scratch, (size_t)item); "
+                         "memcpy(args->tensor[0].data, text, (size_t)item); }\n");
+    put("cc", "#!/bin/sh\nexec cc -fstack-protector-all -D_FORTIFY_SOURCE=2 \"$@\"\n");
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_ok(at_stranger_open(here.path, &tools, &stranger));
+    assert_ok(asked(stranger, "b1,h1,s8,d64,fp32", "", &recipe));
+    at_stranger_close(stranger);
+}
+
 /* Folders of ours in a temporary directory's place, before and after. */
 static void nothing_is_left_behind(void **state)
 {
@@ -444,6 +466,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(dates_are_refused),
         cmocka_unit_test(no_sandbox_no_strangers),
         cmocka_unit_test(compilers_have_a_folder_of_ours),
+        cmocka_unit_test(compilers_that_check_by_default),
         cmocka_unit_test(nothing_is_left_behind),
     };
     if (argc > 1) {
