@@ -49,6 +49,7 @@ static const at_option options[] = {
     {"--proposer-jail", "KIND", "network closed", "it writes to its folder alone; with the network, or without"},
     {"--level", "LEVEL", "free insight full", "how much the task says; default insight"},
     {"--tune", "N", NULL, "measurements of parameters for each source; default 12"},
+    {"--counters", NULL, NULL, "ask ncu about each source that is raced, and say it in tasks; seconds each, CUDA only"},
     {"--no-controls", NULL, NULL, "leave out what the engine is held against"},
     {"--keep-comments", NULL, NULL, "leave comments in the sources of parents/"},
     {"--allow", "WORDS", NULL, "words in sources that are let through, blanks between"},
@@ -193,9 +194,9 @@ static attune_status check_kinds(const at_cli *cli)
 {
     static const char *const of_parameters[] = {"--one",     "--exhaustive", "--refresh", "--seeds",
                                                 "--fitness", "--wisdom",     "--each"};
-    static const char *const of_code[] = {
-        "--proposals", "--proposer-budget", "--proposer-time", "--proposer-env", "--proposer-jail", "--level",
-        "--tune",      "--no-controls",     "--keep-comments", "--allow"};
+    static const char *const of_code[] = {"--proposals",     "--proposer-budget", "--proposer-time", "--proposer-env",
+                                          "--proposer-jail", "--level",           "--tune",          "--no-controls",
+                                          "--keep-comments", "--allow",           "--counters"};
     const bool code = at_cli_given(cli, "--proposer");
     for (size_t i = 0; code && i < sizeof of_parameters / sizeof of_parameters[0]; ++i) {
         AT_FAIL_IF(at_cli_given(cli, of_parameters[i]), ATTUNE_INVALID_ARGUMENT,

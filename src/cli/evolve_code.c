@@ -183,6 +183,7 @@ static attune_status open_machine(code_job *on)
                                           .problem_count = on->of->problem_count,
                                           .strategy = at_cli_text(on->cli, "--strategy"),
                                           .seed = gate->seed,
+                                          .counters = at_cli_given(on->cli, "--counters"),
                                           .gate = gate};
     on->machine.worker = (at_remote_options){.command = gate->worker,
                                              .target = gate->target != NULL  ? gate->target

@@ -190,6 +190,22 @@ void at_code_facts_print(const at_recipe *recipe, const at_build_facts *built, i
     }
 }
 
+void at_code_facts_counters(const at_counters *counters, at_text *text)
+{
+    if (counters->count == 0) {
+        at_text_add(text, "none: %s", counters->why_not);
+        return;
+    }
+    at_text_add(text, "%s", counters->diagnosis);
+    for (int i = 0; i < counters->count; ++i) {
+        at_text_add(text, "%s %s %.4g", i == 0 ? ";" : ",", counters->counter[i].name, counters->counter[i].value);
+    }
+    for (int i = 0; i < counters->stalls && i < 3; ++i) {
+        at_text_add(text, "%s %s %.3g %%", i == 0 ? "; waits for" : ",", counters->stall[i].name,
+                    counters->stall[i].value);
+    }
+}
+
 /* ---- The machine ---------------------------------------------------------------------------------------------------
  */
 

@@ -24,6 +24,9 @@ attune_status at_code_facts_roof(at_device *device, const attune_problem *proble
 /* What a listing of a cubin's code, as nvdisasm prints it, is made of, in a sentence; nothing where it has none. */
 void at_code_facts_mix(const char *counts, at_text *text);
 
+/* The hardware's counters in a sentence or two, or why there are none. */
+void at_code_facts_counters(const at_counters *counters, at_text *text);
+
 /* Counts of a CPU kernel's instructions. */
 typedef struct at_instructions {
     int64_t all, fma, wide, narrow, scalar, calls, stack; /* wide: of the widest registers used; stack: with %rsp */

@@ -15,7 +15,7 @@ typedef struct at_program {
     at_sources sources;
     char digest[AT_DIGEST_TEXT_MAX], code[AT_DIGEST_TEXT_MAX];
     char config[AT_KERNEL_TEXT_MAX];
-    char idea[AT_IDEA_MAX], why[AT_CODE_WHY_MAX], facts[AT_CODE_FACTS_MAX];
+    char idea[AT_IDEA_MAX], why[AT_CODE_WHY_MAX], facts[AT_CODE_FACTS_MAX], counters[AT_CODE_FACTS_MAX];
     char binds[AT_CODE_WORD_MAX];
     double us;                  /* tuned; 0: not timed */
     double log_time;            /* logarithm of its time over the first source's, by the duels that led to it */

@@ -276,6 +276,34 @@ static void take_config(const at_space *space, int candidate, char config[AT_KER
     (void)snprintf(config, AT_KERNEL_TEXT_MAX, "%s", colon != NULL ? colon + 1 : "");
 }
 
+static void name_of(const at_scratch *place, const char *config, char text[4096])
+{
+    (void)snprintf(text, 4096, "%s/candidate%s%s", place->path, config[0] != '\0' ? ":" : "", config);
+}
+
+/* Of the config that the search chose. */
+static attune_status count(at_code_bench *on, const at_opened *one, at_event_tuned *tuned)
+{
+    char text[4096];
+    at_counters counters;
+    at_text words;
+    at_gate_options gate = *on->options.gate;
+    const char *candidates[] = {text};
+    name_of(&one->place, tuned->config, text);
+    gate.candidate = candidates;
+    gate.candidate_count = 1;
+    gate.problem = on->options.problem;
+    gate.problem_count = 1;
+    gate.peer_count = 0;
+    gate.target = on->options.worker.target;
+    gate.watch = (at_gate_watch){.self = NULL};
+    AT_FORWARD(at_opened_alone(on, NULL));
+    AT_FORWARD(at_gate_count(&gate, &on->options.target, &counters));
+    at_text_init_fixed(&words, tuned->counters, sizeof tuned->counters);
+    at_code_facts_counters(&counters, &words);
+    return ATTUNE_OK;
+}
+
 static attune_status tune(void *self, const at_code_side *side, int runs, at_event_tuned *tuned)
 {
     at_code_bench *on = self;
@@ -296,7 +324,7 @@ static attune_status tune(void *self, const at_code_side *side, int runs, at_eve
     if (tuned->well) {
         take_config(one->space, result.winner, tuned->config);
     }
-    return ATTUNE_OK;
+    return tuned->well && on->options.counters ? count(on, one, tuned) : ATTUNE_OK;
 }
 
 /* ---- Races between sources ----------------------------------------------------------------------------------------
@@ -585,11 +613,6 @@ static attune_status run_gate(const at_code_bench *on, const char *candidate, co
     gate.watch.keeper = of;
     gate.watch.keep = keep;
     return at_gate_run(&gate, &result);
-}
-
-static void name_of(const at_scratch *place, const char *config, char text[4096])
-{
-    (void)snprintf(text, 4096, "%s/candidate%s%s", place->path, config[0] != '\0' ? ":" : "", config);
 }
 
 static attune_status prove(void *self, const at_code_side *winner, const at_code_side *first, at_event_gate *gate)

@@ -19,6 +19,7 @@ typedef struct at_code_bench_options {
     at_pool *pool;
     const char *strategy; /* of parameters; NULL: the default */
     uint64_t seed;
+    bool counters;               /* ask the hardware's about each source that is tuned: seconds each */
     const at_gate_options *gate; /* how the winner is judged: candidates, peers and problems are not read */
 } at_code_bench_options;
 

@@ -86,6 +86,9 @@ static void print_binds(const at_task *task, at_text *text)
     if (parent->facts[0] != '\0') {
         at_text_add(text, "- %s\n", parent->facts);
     }
+    if (parent->counters[0] != '\0') {
+        at_text_add(text, "- counters: %s\n", parent->counters);
+    }
     if (task->about->machine[0] != '\0') {
         at_text_add(text, "- %s\n", task->about->machine);
     }

@@ -172,6 +172,7 @@ static const at_field of_tuned[] = {
     TEXT(at_event_tuned, config, "config"),
     AT_FIELD_COUNT(at_event_tuned, measured, "measured"),
     REAL(at_event_tuned, us, "us"),
+    TEXT(at_event_tuned, counters, "counters"),
     {.key = NULL},
 };
 

@@ -64,6 +64,7 @@ typedef struct at_event_tuned {
     char config[AT_KERNEL_TEXT_MAX]; /* "PARAM=VALUE,..."; "" for none */
     int32_t measured;
     double us;
+    char counters[AT_CODE_FACTS_MAX]; /* what the hardware's said of it so, or why they said nothing; "": not asked */
 } at_event_tuned;
 
 /* It was timed beside the champion: blocks of two samples of each, and of a copy of the champion. */

@@ -72,6 +72,10 @@ typedef struct at_gate_result {
  * that were finished before have been reported and kept. */
 attune_status at_gate_run(const at_gate_options *options, at_gate_result *result);
 
+/* What ncu says of one call of a candidate, on the first problem: of the options the candidate, the worker and the seed
+ * are read. Where that is not to be had `why_not` says why, with ATTUNE_OK. */
+attune_status at_gate_count(const at_gate_options *options, const attune_target *target, at_counters *counters);
+
 /* Whether there can be peers of these names, before anything is done for them; "best" is one. */
 attune_status at_gate_check_peers(const char *const *peer, int count, bool own_arms);
 

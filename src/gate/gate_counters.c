@@ -153,3 +153,20 @@ attune_status at_gate_counters(const at_gate *gate, const at_gate_entry *entry)
     at_gate_note(gate, "counters: %s", status == ATTUNE_OK ? counters->diagnosis : counters->why_not);
     return status == ATTUNE_INTERRUPTED || status == ATTUNE_OUT_OF_MEMORY ? status : ATTUNE_OK;
 }
+
+attune_status at_gate_count(const at_gate_options *options, const attune_target *target, at_counters *counters)
+{
+    at_gate gate = {.options = options, .target = *target};
+    at_verdict *verdict;
+    *counters = (at_counters){.asked = true};
+    AT_FORWARD(at_verdict_create(&verdict));
+    attune_status status = at_gate_candidates_open(&gate);
+    if (status == ATTUNE_OK) {
+        const at_gate_entry entry = {.candidate = &gate.candidate[0], .test = &options->problem[0], .verdict = verdict};
+        status = at_gate_counters(&gate, &entry);
+        *counters = verdict->counters;
+    }
+    at_gate_candidates_close(&gate);
+    at_verdict_destroy(verdict);
+    return status;
+}

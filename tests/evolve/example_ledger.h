@@ -75,7 +75,8 @@ static inline void example_code_event(at_event *event)
         event->as.made = (at_event_made){
             .id = 3, .refused = AT_REFUSED_WRONG, .why = "rule 1", .code = EXAMPLE_DIGEST, .us = 12.5, .error = 1e-4};
     } else if (event->kind == AT_EVENT_TUNED) {
-        event->as.tuned = (at_event_tuned){.id = 3, .well = true, .config = "ROWS=4", .measured = 8, .us = 11.5};
+        event->as.tuned = (at_event_tuned){
+            .id = 3, .well = true, .config = "ROWS=4", .measured = 8, .us = 11.5, .counters = "issue_percent 40"};
     } else if (event->kind == AT_EVENT_DUEL) {
         event->as.duel = (at_event_duel){
             .id = 3, .well = true, .blocks = 1, .us = {{1, 2}}, .champion_us = {{2, 3}}, .placebo_us = {{2, 2.5}}};

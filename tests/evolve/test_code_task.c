@@ -27,6 +27,7 @@ static at_program *add(scene *on, at_code_arm arm, int parent, at_code_verdict v
     (void)snprintf(one->why, sizeof one->why, "%s", why);
     (void)snprintf(one->binds, sizeof one->binds, "%s", one->id % 2 == 0 ? "arithmetic" : "spills");
     (void)snprintf(one->facts, sizeof one->facts, "12 calls");
+    (void)snprintf(one->counters, sizeof one->counters, "issue_percent 40");
     one->us = 100.0 - one->id;
     one->log_time = -0.1 * one->id;
     at_lineage_judged(&on->lineage, one->id);
@@ -82,6 +83,7 @@ static void free_says_the_task_and_the_code(void **state)
     assert_false(says(&on, "12 calls"));
     assert_false(says(&on, "GFLOP/s"));
     assert_false(says(&on, "headroom"));
+    assert_false(says(&on, "issue_percent"));
     assert_false(says(&on, "Facts of it"));
     clear(&on);
 }
@@ -95,6 +97,7 @@ static void insight_adds_numbers(void **state)
     assert_true(says(&on, "99.00 us a call"));
     assert_true(says(&on, "0.905 of the first source's time"));
     assert_true(says(&on, "12 calls"));
+    assert_true(says(&on, "- counters: issue_percent 40"));
     assert_true(says(&on, "100 GFLOP/s at best"));
     assert_true(
         says(&on, "headroom: the parent does 33.3 % of the roof's rate; there it would take 1 / 3.0 of its time"));
@@ -192,12 +195,36 @@ static void a_cubins_mix_is_told(void **state)
     at_text_free(&text);
 }
 
+static void counters_are_told(void **state)
+{
+    (void)state;
+    static at_counters counters = {.count = 1,
+                                   .stalls = 1,
+                                   .counter = {{"issue_percent", 41.25}},
+                                   .stall = {{"long_scoreboard", 30}},
+                                   .diagnosis = "it waits"};
+    at_text text;
+    at_text_init(&text);
+    at_code_facts_counters(&counters, &text);
+    assert_string_equal(text.data, "it waits; issue_percent 41.25; waits for long_scoreboard 30 %");
+    at_text_free(&text);
+    static const at_counters none = {.why_not = "no ncu"};
+    at_text_init(&text);
+    at_code_facts_counters(&none, &text);
+    assert_string_equal(text.data, "none: no ncu");
+    at_text_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(free_says_the_task_and_the_code), cmocka_unit_test(insight_adds_numbers),
-        cmocka_unit_test(full_adds_the_line_and_rivals),   cmocka_unit_test(each_kind_says_what_is_wanted),
-        cmocka_unit_test(instructions_say_what_limits),    cmocka_unit_test(a_cubins_mix_is_told),
+        cmocka_unit_test(free_says_the_task_and_the_code),
+        cmocka_unit_test(insight_adds_numbers),
+        cmocka_unit_test(full_adds_the_line_and_rivals),
+        cmocka_unit_test(each_kind_says_what_is_wanted),
+        cmocka_unit_test(instructions_say_what_limits),
+        cmocka_unit_test(a_cubins_mix_is_told),
+        cmocka_unit_test(counters_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

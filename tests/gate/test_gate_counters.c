@@ -111,6 +111,24 @@ static void a_worker_that_died_is_why_not(void **state)
     bench_close(&on);
 }
 
+/* Asked for without a gate, of a candidate by its text. */
+static void a_call_is_counted_without_a_gate(void **state)
+{
+    (void)state;
+    bench on;
+    at_counters counters;
+    const char *const candidates[] = {"cpu_tiled"};
+    bench_open(&on, worker);
+    write_table(&on, "\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\"\n\"\",\"\",\"ns\"\n\"0\",\"k\",\"4,500\"\n");
+    on.options.candidate = candidates;
+    on.options.candidate_count = 1;
+    on.options.problem = &on.problem;
+    on.options.problem_count = 1;
+    assert_ok(at_gate_count(&on.options, &on.gate.target, &counters));
+    assert_true(at_counters_value(&counters, "duration_us") == 4.5);
+    bench_close(&on);
+}
+
 static void other_targets_have_none(void **state)
 {
     (void)state;
@@ -128,9 +146,8 @@ int main(int argc, char **argv)
         return strcmp(argv[1], "worker") == 0 && attune_worker_serve(NULL) == ATTUNE_OK ? 0 : 5;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_ncu_saw_is_read),
-        cmocka_unit_test(what_ncu_says_is_why_not),
-        cmocka_unit_test(a_worker_that_died_is_why_not),
+        cmocka_unit_test(what_ncu_saw_is_read),          cmocka_unit_test(what_ncu_says_is_why_not),
+        cmocka_unit_test(a_worker_that_died_is_why_not), cmocka_unit_test(a_call_is_counted_without_a_gate),
         cmocka_unit_test(other_targets_have_none),
     };
     return cmocka_run_group_tests_name("gate.gate_counters", tests, NULL, NULL);
