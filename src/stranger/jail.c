@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,11 +21,21 @@
 
 const char *const at_names_of_jails[] = {"none", "network", "closed", NULL};
 
+/* What programs look up below /etc; keys, shadows and other programs' settings are not among it. */
+static const char *const settings[] = {
+    "/etc/ld.so.cache",     "/etc/ld.so.conf",    "/etc/ld.so.conf.d",  "/etc/alternatives",    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust",  "/etc/ca-certificates", "/etc/resolv.conf",
+    "/etc/hosts",           "/etc/host.conf",     "/etc/nsswitch.conf", "/etc/gai.conf",        "/etc/services",
+    "/etc/protocols",       "/etc/passwd",        "/etc/group",         "/etc/localtime",       "/etc/os-release"};
+enum { SETTINGS = sizeof settings / sizeof settings[0] };
+
 /* ---- Landlock ---------------------------------------------------------------------------------------------------- */
 
 /* What the first version of Landlock knows. */
 static const uint64_t reading = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
 static const uint64_t everything = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;
+static const uint64_t of_files =
+    LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE;
 
 static int landlock_version(void)
 {
@@ -35,8 +46,12 @@ static int landlock_version(void)
 static attune_status let(int rules, const char *path, uint64_t access)
 {
     struct landlock_path_beneath_attr below = {.allowed_access = access, .parent_fd = open(path, O_PATH | O_CLOEXEC)};
+    struct stat info;
     if (below.parent_fd < 0) {
         return ATTUNE_OK;
+    }
+    if (fstat(below.parent_fd, &info) == 0 && !S_ISDIR(info.st_mode)) {
+        below.allowed_access &= of_files;
     }
     bool well = syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &below, 0) == 0;
     attune_status status = well ? ATTUNE_OK : at_fail(ATTUNE_UNSUPPORTED, "jail: %s: %s", path, strerror(errno));
@@ -47,11 +62,14 @@ static attune_status let(int rules, const char *path, uint64_t access)
 /* Programs and libraries can be read, the folder written to; homes, /tmp and /run are not there. */
 static attune_status add_places(int rules, const char *folder)
 {
-    static const char *const read_places[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64",
-                                              "/etc", "/opt", "/proc", "/nix", "/sys/devices/system"};
+    static const char *const read_places[] = {
+        "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/proc", "/nix", "/sys/devices/system"};
     static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"};
     for (size_t i = 0; i < sizeof read_places / sizeof read_places[0]; ++i) {
         AT_FORWARD(let(rules, read_places[i], reading));
+    }
+    for (size_t i = 0; i < SETTINGS; ++i) {
+        AT_FORWARD(let(rules, settings[i], reading));
     }
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; ++i) {
         AT_FORWARD(let(rules, devices[i], LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE));
@@ -75,7 +93,7 @@ static attune_status lock_files(const char *folder)
 
 /* ---- The command line -------------------------------------------------------------------------------------------- */
 
-enum { WORDS_MAX = 48 };
+enum { WORDS_MAX = 128 };
 
 static char *find_bubblewrap(void)
 {
@@ -122,9 +140,6 @@ static void add_bubblewrap(const char *word[WORDS_MAX], int *count, const char *
                                  "/sbin",
                                  "/sbin",
                                  "--ro-bind-try",
-                                 "/etc",
-                                 "/etc",
-                                 "--ro-bind-try",
                                  "/opt",
                                  "/opt",
                                  NULL};
@@ -133,6 +148,10 @@ static void add_bubblewrap(const char *word[WORDS_MAX], int *count, const char *
                                 folder,    "--chdir", folder,   jail == AT_JAIL_NETWORK ? "--share-net" : NULL,
                                 NULL};
     add(word, count, first);
+    for (size_t i = 0; i < SETTINGS; ++i) {
+        const char *const one[] = {"--ro-bind-try", settings[i], settings[i], NULL};
+        add(word, count, one);
+    }
     add(word, count, last);
 }
 

@@ -303,12 +303,16 @@ static void jails_hold(void **state)
     (void)snprintf(
         command, sizeof command,
         "echo x > %s/../attune-jail-test; (cat %s/tests/evolve/test_proposer.c || cat ../../etc/../tmp/attune-none)"
-        " > candidate/stolen.h; echo y >> candidate/mine.kernel.c; true",
+        " > candidate/stolen.h; cat /etc/shadow > candidate/shadow.h; ls /etc > candidate/list.h; cat /etc/passwd > "
+        "candidate/known.h; echo y >> candidate/mine.kernel.c; true",
         temporary.path, ATTUNE_SOURCE_DIR);
     ask_with(&of, 30, &reply);
     assert_int_equal(reply.proposed, AT_PROPOSED);
     assert_int_not_equal(access("/tmp/attune-jail-test", F_OK), 0);
     assert_int_equal(at_sources_find(&reply.sources, "stolen.h")->bytes, 0);
+    assert_int_equal(at_sources_find(&reply.sources, "shadow.h")->bytes, 0);
+    assert_int_equal(at_sources_find(&reply.sources, "list.h")->bytes, 0);
+    assert_int_not_equal(at_sources_find(&reply.sources, "known.h")->bytes, 0);
     at_proposal_reply_free(&reply);
 }
 
