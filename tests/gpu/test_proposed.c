@@ -1,5 +1,6 @@
 /* The zoo as proposals on a device: ATTUNE_ZOO_PART=K/N takes each N-th kernel from the K-th on (1 to N), for several
- * at a time; ATTUNE_ZOO_PART=alone those that are to be alone on the device. Without it, all. */
+ * at a time; ATTUNE_ZOO_PART=alone those that are to be alone on the device, or a kernel by its name. Without it, all.
+ */
 #include "evolve/zoo_proposed.h"
 
 #include <limits.h>
@@ -28,7 +29,7 @@ static bool is_mine(int n, const zoo_animal *animal)
     }
     const char *const slash = strchr(part, '/');
     if (slash == NULL) {
-        return animal->alone;
+        return strcmp(part, "alone") == 0 ? animal->alone : strcmp(part, animal->name) == 0;
     }
     const int of = atoi(slash + 1);
     assert_true(of > 0);
