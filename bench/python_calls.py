@@ -116,11 +116,15 @@ def on_device(p, text, seconds):
                     torch.cuda.synchronize()
                     waited[name].append(time_with_wait(function, 200, torch.cuda.synchronize))
     print(f"microseconds a call, {text}, {torch.cuda.get_device_name()}, torch {torch.__version__}, "
-          f"{plan.kernel}\n\n{'':24}{'host alone':>12}{'and a wait':>12}{'least':>8}")
+          f"{plan.kernel}; parts of PyTorch's own, and of a CUDA graph with its wait, in this run\n\n"
+          f"{'':24}{'host alone':>12}{'of own':>8}{'and a wait':>12}{'of own':>8}{'of graph':>9}"
+          f"{'least':>8}{'of own':>8}")
+    host, both = ({name: statistics.median(of[name]) for name in arms} for of in (alone, waited))
+    least, own, graph = {name: min(waited[name]) for name in arms}, "PyTorch's own", "a CUDA graph"
     for name in arms:
-        print(f"{name:24}{statistics.median(alone[name]):>12.2f}{statistics.median(waited[name]):>12.2f}"
-              f"{min(waited[name]):>8.2f}")
-
+        print(f"{name:24}{host[name]:>12.2f}{host[name] / host[own]:>8.2f}{both[name]:>12.2f}"
+              f"{both[name] / both[own]:>8.2f}{both[name] / both[graph]:>9.2f}{least[name]:>8.2f}"
+              f"{least[name] / least[own]:>8.2f}")
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -29,8 +29,9 @@ def executable() -> str:
 
 
 def environment():
-    """What the command starts is this Python, with the library of its own."""
-    found = {name: value for name, value in os.environ.items() if name != "ATTUNE_LIBRARY"}
+    """What the command starts is this Python, with the library of its own; who names the command names that, too."""
+    chosen = "ATTUNE_COMMAND" in os.environ
+    found = {name: value for name, value in os.environ.items() if chosen or name != "ATTUNE_LIBRARY"}
     found.setdefault("ATTUNE_PYTHON", sys.executable or "python3")
     return found
 
@@ -101,7 +102,7 @@ def gate(candidate: str | Callable, *problems: str, against=None, must: float | 
     evidence: as the command has them.
 
     candidate: a callable function(q, k, v, causal=..., scale=...), from a file that can be imported, or
-    "FILE:FUNCTION"; docs/gate.md says what it is given. Python code cannot be taken through the suite: it is compared
+    "FILE:FUNCTION"; docs/peers.md says what it is given. Python code cannot be taken through the suite: it is compared
     with the reference in fp64 on the problem's own inputs, and timed in turns with its rivals ("auto" by default) for
     `seconds`. The rows are those of `bench`, the candidate's first; one that is not right has none, and Error
     WRONG_RESULT or UNSUPPORTED says why.

@@ -227,11 +227,15 @@ static ceiling choose_ceiling(bench *all, const at_bench_setup *setup, at_gauge 
     return (ceiling){flops, &all->peak_flops};
 }
 
-/* A CPU's rate of arithmetic, by itself. */
+/* A rate of arithmetic, by itself: a CPU's is measured, a device's is published. */
 static attune_status measure_flops(bench *all, const attune_problem *problem)
 {
     at_gauge *flops = NULL;
     const attune_target *target = &at_context_device(all->context)->target;
+    if (target->kind != ATTUNE_TARGET_CPU) {
+        all->peak_flops = at_cuda_peak_flops(target, all->rates.sm_hz, problem->dtype);
+        return ATTUNE_OK;
+    }
     AT_FORWARD(at_gauge_flops(target->isa, problem->dtype, at_context_pool(all->context), &flops));
     all->peak_flops = at_gauge_best(flops);
     at_gauge_close(flops);
@@ -264,8 +268,12 @@ static attune_status bench_in_workers(bench *all, const at_test_problem *test)
     at_interleave how;
     how_to_time(all, &how);
     AT_FORWARD(at_cli_options(all->cli, &options));
-    const at_bench_workers_options workers = {
-        .isa = options.isa, .threads = options.threads, .pool = at_context_pool(all->context), .how = &how};
+    const bool on_cpu = at_context_device(all->context)->target.kind == ATTUNE_TARGET_CPU;
+    const at_bench_workers_options workers = {.target = on_cpu ? "cpu" : options.target,
+                                              .isa = options.isa,
+                                              .threads = options.threads,
+                                              .pool = at_context_pool(all->context),
+                                              .how = &how};
     AT_FORWARD(measure_flops(all, &test->problem));
     attune_status status = at_bench_workers_run(&workers, test, &all->names, &setup, samples);
     if (status == ATTUNE_OK) {
@@ -342,13 +350,14 @@ static attune_status read_options(bench *all)
 
 static attune_status fill_in(bench *all)
 {
-    const defaults *of = defaults_of(at_context_device(all->context)->target.kind);
+    const attune_target_kind kind = at_context_device(all->context)->target.kind;
+    const defaults *of = defaults_of(kind);
     if (all->problem_count == 0) {
         all->problem_count = of->problem_count;
         all->problems = of->problem;
     }
     AT_FORWARD(all->names.count == 0 ? at_arm_names_read(of->arms, &all->names) : ATTUNE_OK);
-    all->in_workers = of->arms == defaults_of(ATTUNE_TARGET_CPU)->arms && at_bench_wants_workers(&all->names);
+    all->in_workers = at_bench_wants_workers(&all->names, kind);
     AT_FAIL_IF(all->in_workers && at_cli_given(all->cli, "--cold"), ATTUNE_UNSUPPORTED,
                "--cold: not of a folder's code or Python's, in whose processes no cache is flushed");
     return ATTUNE_OK;
@@ -419,9 +428,10 @@ const at_verb at_verb_bench = {
         "  NAME:PARAM=VALUE   a kernel with this config\n"
         "  ./FOLDER           a kernel from its folder (docs/kernels.md); where one is for a CPU, every arm runs in a\n"
         "                     process of its own\n"
-        "  torch:cpu, py:FILE:FUNCTION  on a CPU: PyTorch's attention, and any function on its tensors, every arm in "
-        "a\n"
-        "                     process of its own; docs/gate.md says what it is given\n"
+        "  torch:NAME         PyTorch's attention: cpu; on CUDA flash, cudnn, efficient, math or default\n"
+        "  py:FILE:FUNCTION   any function on PyTorch's tensors (docs/peers.md says what it is given); where an arm "
+        "is\n"
+        "                     Python's, every arm runs in a process of its own\n"
         "  openblas           on a CPU: GEMM, softmax, GEMM with OpenBLAS ($ATTUNE_OPENBLAS, else libopenblas.so.0)\n"
         "  cudnn              on CUDA: cuDNN's fused attention ($ATTUNE_CUDNN, else the loader's path, else PyTorch's\n"
         "                     packages), as its heuristics choose; cudnn:fastest: the fastest of its choices\n"

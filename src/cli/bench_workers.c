@@ -39,17 +39,24 @@ static bool is_folder(const char *name)
     return !at_arms_python(name) && at_stranger_is_meant(name);
 }
 
-bool at_bench_wants_workers(const at_arm_names *names)
+bool at_bench_wants_workers(const at_arm_names *names, attune_target_kind target)
 {
     bool wants = false;
     for (int i = 0; i < names->count && !wants; ++i) {
         at_found_kernel found = {.params = ""};
         wants = at_arms_python(names->name[i]);
-        wants = wants || (is_folder(names->name[i]) && at_kernel_find(names->name[i], NULL, &found) == ATTUNE_OK &&
+        wants = wants || (target == ATTUNE_TARGET_CPU && is_folder(names->name[i]) &&
+                          at_kernel_find(names->name[i], NULL, &found) == ATTUNE_OK &&
                           found.kernel->target == ATTUNE_TARGET_CPU);
         at_found_kernel_close(&found);
     }
     return wants;
+}
+
+/* A stranger's code for a CPU runs in its worker; a device's does not. */
+static bool is_confined(const lane *on)
+{
+    return on->found.stranger != NULL && on->found.kernel->target == ATTUNE_TARGET_CPU;
 }
 
 /* ---- What an executor asks of its lane --------------------------------------------------------------------------- */
@@ -62,10 +69,10 @@ static attune_status get_worker(void *self, int process, at_device **device)
     const char *python[4];
     at_cli_python_worker(python);
     const at_remote_options remote = {.command = at_arms_python(on->name) ? python : command,
-                                      .target = "cpu",
+                                      .target = options->target,
                                       .isa = options->isa,
                                       .threads = options->threads,
-                                      .confined = on->found.stranger != NULL};
+                                      .confined = is_confined(on)};
     (void)process;
     AT_FORWARD(on->worker != NULL ? ATTUNE_OK : at_remote_open(&remote, &on->worker));
     *device = on->worker;
@@ -122,7 +129,7 @@ static attune_status open_lane(lane *on)
                            .plan = make_plan,
                            .judge = judge,
                            .self = on,
-                           .confined = on->found.stranger != NULL};
+                           .confined = is_confined(on)};
     on->executor = at_timed_executor(&on->timed);
     AT_FORWARD(on->executor.start(on->executor.self, 0));
     return on->executor.stage(on->executor.self, AT_MODE_WARM, &staged);

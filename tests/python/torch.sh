@@ -16,6 +16,9 @@ if ! "${ATTUNE_PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
             rm -rf "$build/torch"
             exit 0
         }
+        # A second version of NVRTC beside PyTorch's own, for the one test that is about two of them.
+        timeout 300 "$ATTUNE_PYTHON" -m pip install -q --disable-pip-version-check --no-deps nvidia-cuda-nvrtc-cu12 ||
+            echo "going on with one version of NVRTC" >&2
     fi
 fi
 "${ATTUNE_PYTHON:=python3}" -c 'import sys, torch; print(f"Python {sys.version.split()[0]}, torch {torch.__version__}")'

@@ -1,11 +1,12 @@
 #!/bin/bash
 # run.sh DIRECTORY: on a machine with a GPU, the tests of attune.torch, attune.hf and attune.jax there, what a call
-# costs, and whole models. DIRECTORY holds libattune.so.0.2 (build/gpu, carried there); Python has PyTorch, transformers
-# and JAX.
+# costs, and whole models. DIRECTORY holds libattune.so.0.2, libattune-gate.so.0.2 and attune (build/gpu, carried there);
+# Python has PyTorch, transformers and JAX.
 set -uo pipefail
 dir=$(cd "${1:?usage: run.sh DIRECTORY}" && pwd) here=$(cd "$(dirname "$0")" && pwd) failed=0
 top=$here/../../..
-export ATTUNE_LIBRARY=$dir/libattune.so.0.2 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$top/python:$top/tests/python
+export ATTUNE_LIBRARY=$dir/libattune.so.0.2 ATTUNE_COMMAND=$dir/attune PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=$top/python:$top/tests/python
 export XLA_PYTHON_CLIENT_PREALLOCATE=false HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 python=${ATTUNE_PYTHON:-python3}
 "$python" -m pytest -q -p no:cacheprovider --tb=short --show-capture=no -W ignore "$here" "$here/../test_jax.py" \

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import attune
+from attune import command
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -275,6 +276,67 @@ def test_streams():
         o = attune.sdpa(*late)
     stream.synchronize()
     assert torch.equal(o, wanted)
+
+
+def test_outputs_of_calls_that_have_been_seen():
+    """Whoever makes them, they are tensors as PyTorch's own."""
+    q, k, v = draw(*[(2, 4, 128, 64)] * 3)
+    rows = q.transpose(1, 2).contiguous().transpose(1, 2)
+    for given in (q, rows):
+        for _ in range(4):
+            o = attune.sdpa(given, k, v)
+        assert type(o) is torch.Tensor and o.stride() == given.stride() and o.dtype is q.dtype and o.is_cuda
+        close(o, plain(*(t.double() for t in (q, k, v))), torch.float16)
+        assert not o.is_inference() and not o.requires_grad
+        with torch.inference_mode():
+            assert attune.sdpa(given, k, v).is_inference()
+
+
+def test_no_memory_for_an_output():
+    q, k, v = draw((1, 1, 2048, 256), (1, 1, 8, 256), (1, 1, 8, 256))
+    many = q.expand(1, 64, 2048, 256)  # O takes 64 MiB
+    for _ in range(4):
+        o = attune.sdpa(many, k, v, enable_gqa=True)
+    del o
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (1 << 24)) / total)
+    try:
+        for _ in range(3):
+            with pytest.raises(torch.OutOfMemoryError):
+                attune.sdpa(many, k, v, enable_gqa=True)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    for _ in range(3):
+        assert attune.sdpa(many, k, v, enable_gqa=True).shape == many.shape
+
+
+def some_attention(q, k, v, causal=False, scale=None):
+    return attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def a_wrong_one(q, k, v, causal=False, scale=None):
+    return some_attention(q, k, v, causal, scale) * 1.01
+
+
+def needs_the_command():
+    try:
+        command.executable()
+    except attune.Error as error:
+        pytest.skip(str(error))
+
+
+def test_gate_of_a_function():
+    needs_the_command()
+    for problem in ("b1,h4,s256,d64,fp16", "b1,h4,hkv2,s256,d64,bf16,causal"):
+        rows = attune.gate(some_attention, problem, seconds=0.2, target="cuda")
+        assert [row["arm"].rpartition(":")[2] for row in rows] == ["some_attention", "auto"], rows
+        assert all(row["median_us"] > 0 for row in rows), rows
+    rows = attune.gate(some_attention, "b1,h4,s256,d64,fp16", against="torch:default", seconds=0.2, target="cuda")
+    assert len(rows) == 2, rows
+    with pytest.raises(attune.Error, match="wrong, and therefore not timed") as caught:
+        attune.gate(a_wrong_one, "b1,h4,s256,d64,fp16", seconds=0.2, target="cuda")
+    assert caught.value.status == attune.Status.WRONG_RESULT
 
 
 def test_autocast():
