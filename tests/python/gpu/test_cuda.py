@@ -328,12 +328,9 @@ def needs_the_command():
 
 def test_gate_of_a_function():
     needs_the_command()
-    for problem in ("b1,h4,s256,d64,fp16", "b1,h4,hkv2,s256,d64,bf16,causal"):
-        rows = attune.gate(some_attention, problem, seconds=0.2, target="cuda")
-        assert [row["arm"].rpartition(":")[2] for row in rows] == ["some_attention", "auto"], rows
-        assert all(row["median_us"] > 0 for row in rows), rows
-    rows = attune.gate(some_attention, "b1,h4,s256,d64,fp16", against="torch:default", seconds=0.2, target="cuda")
-    assert len(rows) == 2, rows
+    rows = attune.gate(some_attention, "b1,h4,hkv2,s256,d64,bf16,causal", seconds=0.2, target="cuda")
+    assert [row["arm"].rpartition(":")[2] for row in rows] == ["some_attention", "auto"], rows
+    assert all(row["median_us"] > 0 for row in rows), rows
     with pytest.raises(attune.Error, match="wrong, and therefore not timed") as caught:
         attune.gate(a_wrong_one, "b1,h4,s256,d64,fp16", seconds=0.2, target="cuda")
     assert caught.value.status == attune.Status.WRONG_RESULT
