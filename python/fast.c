@@ -364,7 +364,7 @@ static PyObject *run(table *self, kind *now, PyObject *q, void *const *data)
 {
     static const int inputs[INPUTS] = {ATTUNE_Q, ATTUNE_K, ATTUNE_V}, outputs[] = {ATTUNE_O, ATTUNE_LSE};
     PyObject *made[OUTPUTS] = {NULL}, *owner = NULL, *answer = NULL;
-    for (int i = 0; i < now->outputs; ++i) {
+    for (int i = O; i == O || i < now->outputs; ++i) { /* an O there always is */
         void *at = NULL;
         made[i] = make(self, &now->out[i], PyTuple_GetItem(now->makers, i), q, &at);
         if (!made[i]) {
