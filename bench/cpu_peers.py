@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Times attune beside PyTorch's scaled_dot_product_attention and ONNX Runtime's MultiHeadAttention on a CPU.
+"""Times attune beside PyTorch's scaled_dot_product_attention, ONNX Runtime's MultiHeadAttention and ggml's
+flash_attn_ext on a CPU.
 
     cpu_peers.py [--library PATH] [--threads N,N...] [--rounds N] [--milliseconds N] [PROBLEM]...
 
 All run in one process on as many threads. Attune and PyTorch work on the same tensors [batch, heads, seqlen, dim];
-ONNX Runtime, which has fp32 only and no GQA, on copies in its own layout [batch, seqlen, heads * dim]. Arms take turns
-in an order drawn anew each round. A sample begins when the process is quiet, for threads of the arm before that wait
+ONNX Runtime, which has fp32 only and no GQA, on copies in its own layout [batch, seqlen, heads * dim]; ggml, whose
+libraries $GGML_LIBRARIES names as a folder, on copies with Q and O in fp32. Arms take turns in an order drawn anew each round. A sample begins when the process is quiet, for threads of the arm before that wait
 busily for more work would slow down whoever comes next, and with calls that are not timed for half of --milliseconds,
 until the arm's own threads are awake and on CPUs of their own; then so many calls are timed as last --milliseconds, and
 divided. Without problems: the twelve below. Standard output is TSV:
@@ -16,6 +17,7 @@ ratio: this arm's median / attune's. lo_us, hi_us: the quartiles. gflops counts 
 |O - O_fp64| over some rows. Arms that cannot run are named in lines that begin with #.
 """
 import argparse
+import ctypes
 import math
 import os
 import random
@@ -141,6 +143,64 @@ def onnx_arm(problem, tensors, threads):
     return arm
 
 
+class GgmlPlace(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_size_t), ("buffer", ctypes.c_void_p), ("no_alloc", ctypes.c_bool)]
+
+
+class GgmlPlan(ctypes.Structure):  # struct ggml_cplan, and room for what later ones have
+    _fields_ = [("work_bytes", ctypes.c_size_t), ("work", ctypes.c_void_p), ("rest", ctypes.c_uint64 * 14)]
+
+
+def ggml_library():
+    """Both libraries, whose functions return pointers unless said otherwise."""
+    folder = os.environ.get("GGML_LIBRARIES")
+    if folder is None:
+        raise Error(Status.UNSUPPORTED, "GGML_LIBRARIES names no folder with libggml-base.so and libggml-cpu.so")
+    base, cpu = (ctypes.CDLL(f"{folder}/lib{name}.so", ctypes.RTLD_GLOBAL) for name in ("ggml-base", "ggml-cpu"))
+    for name in ("ggml_init", "ggml_new_tensor_4d", "ggml_flash_attn_ext", "ggml_new_graph", "ggml_get_data"):
+        getattr(base, name).restype = ctypes.c_void_p
+    base.ggml_version.restype = ctypes.c_char_p
+    cpu.ggml_graph_plan.restype = GgmlPlan
+    return base, cpu
+
+
+def ggml_arm(problem, tensors, threads):
+    if problem.causal and problem.seqlen_q > 1:
+        raise Error(Status.UNSUPPORTED, "ggml hides keys by a mask: only without, here")
+    base, cpu = ggml_library()
+    kind = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 30}[tensors["K"].dtype]
+    given = {role: tensor.float() if role == "Q" else tensor for role, tensor in tensors.items()}
+    pointer, size, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+    sizes = sum(tensor.nbytes for tensor in given.values()) + 4 * problem.batch * problem.heads_q * problem.seqlen_q * \
+        problem.head_dim_v
+    context = pointer(base.ggml_init(GgmlPlace(sizes + (1 << 24), None, False)))
+    made = []
+    for role, tensor in given.items():
+        extents = [size(extent) for extent in reversed(tensor.shape)]
+        made.append(pointer(base.ggml_new_tensor_4d(context, 0 if role == "Q" else kind, *extents)))
+        ctypes.memmove(base.ggml_get_data(made[-1]), tensor.contiguous().data_ptr(), tensor.nbytes)
+    out = pointer(base.ggml_flash_attn_ext(context, *made, None, number(problem.head_dim_qk**-0.5), number(0), number(0)))
+    graph = pointer(base.ggml_new_graph(context))
+    base.ggml_build_forward_expand(graph, out)
+    cpu.ggml_cpu_init()
+    plan = cpu.ggml_graph_plan(graph, threads, None)
+    work = ctypes.create_string_buffer(plan.work_bytes + 64)
+    plan.work = ctypes.addressof(work) + -ctypes.addressof(work) % 64
+
+    def call():
+        if cpu.ggml_graph_compute(graph, ctypes.byref(plan)) != 0:
+            raise Error(Status.DEVICE_ERROR, "ggml_graph_compute failed")
+
+    def result():
+        shape = (problem.batch, problem.seqlen_q, problem.heads_q, problem.head_dim_v)
+        raw = (ctypes.c_float * math.prod(shape)).from_address(base.ggml_get_data(out))
+        return torch.from_numpy(numpy.ctypeslib.as_array(raw)).reshape(shape).transpose(1, 2)
+
+    arm = Arm("ggml", f"ggml-{base.ggml_version().decode()}", call, result)
+    arm.keep = (work, plan)
+    return arm
+
+
 # ---- Right, and how fast --------------------------------------------------------------------------------------------
 
 
@@ -193,7 +253,7 @@ def sample_us(arm, milliseconds):
 def prepare(library, text, problem, threads):
     tensors, arms = draw(problem), []
     for make in (lambda: attune_arm(library, text, tensors), lambda: torch_arm(problem, tensors),
-                 lambda: onnx_arm(problem, tensors, threads)):
+                 lambda: onnx_arm(problem, tensors, threads), lambda: ggml_arm(problem, tensors, threads)):
         try:
             arm = make()
             arm.call()

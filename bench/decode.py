@@ -49,7 +49,8 @@ __global__ void __launch_bounds__(256, 1) read_parts(const unsigned char *from, 
     auto copy = [&](int stage) {
         if (next < parts) {
             const unsigned bar = shared_of(&full[warp][stage]);
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"((int)PART) : "memory");
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"((int)PART)
+                         : "memory");
             asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
                          "[%0], [%1], %2, [%3], %4;" ::"r"(shared_of(memory) + (warp * STAGES + stage) * PART),
                          "l"(from + next * PART), "r"((int)PART), "r"(bar), "l"(0x12f0000000000000ull) : "memory");
@@ -104,7 +105,8 @@ class Cell:
     """What is asked. lengths: of the batch, where they differ."""
 
     def __init__(self, batch, heads, heads_kv, length, sq=1, page=0, lengths=None, nhd=False, dim=128, name=None):
-        self.batch, self.heads, self.heads_kv, self.length, self.sq, self.page = batch, heads, heads_kv, length, sq, page
+        self.batch, self.heads, self.heads_kv = batch, heads, heads_kv
+        self.length, self.sq, self.page = length, sq, page
         self.lengths, self.nhd, self.dim = lengths, nhd, dim
         self.name = name or (f"b{batch},h{heads}," + (f"hkv{heads_kv}," if heads_kv != heads else "") +
                              f"sq{sq},skv{length},d{dim},bf16" + (",causal" if sq > 1 else "") +
@@ -139,7 +141,7 @@ class Data:
             for i, count in enumerate(counts):
                 self.table[i, :count] = order[at:at + count]
                 at += count
-            shape = (sum(counts), cell.page, cell.heads_kv, d) if cell.nhd else (sum(counts), cell.heads_kv, cell.page, d)
+            shape = (sum(counts), *((cell.page, cell.heads_kv) if cell.nhd else (cell.heads_kv, cell.page)), d)
         else:
             shape = (b, cell.heads_kv, cell.length, d)
         self.raw = [randn(2, *shape) for _ in range(pools)]
