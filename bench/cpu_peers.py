@@ -6,10 +6,11 @@ flash_attn_ext on a CPU.
 
 All run in one process on as many threads. Attune and PyTorch work on the same tensors [batch, heads, seqlen, dim];
 ONNX Runtime, which has fp32 only and no GQA, on copies in its own layout [batch, seqlen, heads * dim]; ggml, whose
-libraries $GGML_LIBRARIES names as a folder, on copies with Q and O in fp32. Arms take turns in an order drawn anew each round. A sample begins when the process is quiet, for threads of the arm before that wait
-busily for more work would slow down whoever comes next, and with calls that are not timed for half of --milliseconds,
-until the arm's own threads are awake and on CPUs of their own; then so many calls are timed as last --milliseconds, and
-divided. Without problems: the twelve below. Standard output is TSV:
+libraries $GGML_LIBRARIES names as a folder, on copies with Q and O in fp32. Arms take turns in an order drawn anew
+each round. A sample begins when the process is quiet, for threads of the arm before that wait busily for more work
+would slow down whoever comes next, and with calls that are not timed for half of --milliseconds, until the arm's own
+threads are awake and on CPUs of their own; then so many calls are timed as last --milliseconds, and divided. Without
+problems: the twelve below. Standard output is TSV:
 
     problem threads arm kernel median_us lo_us hi_us gflops ratio error
 
@@ -179,7 +180,8 @@ def ggml_arm(problem, tensors, threads):
         extents = [size(extent) for extent in reversed(tensor.shape)]
         made.append(pointer(base.ggml_new_tensor_4d(context, 0 if role == "Q" else kind, *extents)))
         ctypes.memmove(base.ggml_get_data(made[-1]), tensor.contiguous().data_ptr(), tensor.nbytes)
-    out = pointer(base.ggml_flash_attn_ext(context, *made, None, number(problem.head_dim_qk**-0.5), number(0), number(0)))
+    terms = [number(problem.head_dim_qk**-0.5), number(0), number(0)]  # scale, of ALiBi, softcap
+    out = pointer(base.ggml_flash_attn_ext(context, *made, None, *terms))
     graph = pointer(base.ggml_new_graph(context))
     base.ggml_build_forward_expand(graph, out)
     cpu.ggml_cpu_init()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Decoding on an NVIDIA GPU: cells of batches, lengths, pages and drafts, beside cuDNN and a bare read of the same bytes.
+"""Decoding on an NVIDIA GPU: cells of batches, lengths and pages, beside cuDNN and a bare read of the same bytes.
 
     decode.py [--arm NAME=LIBRARY[:KERNEL[:PARAM=VALUE,...]]]... [--cells GROUP,...] [--rounds N] [--tsv FILE]
 
