@@ -179,7 +179,7 @@ static void instructions_say_what_limits(void **state)
     assert_string_equal(bound_of("garbage"), "");
 }
 
-static void a_cubins_mix_is_told(void **state)
+static void a_cubins_mix_is_said(void **state)
 {
     (void)state;
     at_text text;
@@ -195,7 +195,7 @@ static void a_cubins_mix_is_told(void **state)
     at_text_free(&text);
 }
 
-static void counters_are_told(void **state)
+static void counters_are_said(void **state)
 {
     (void)state;
     static at_counters counters = {.count = 1,
@@ -223,8 +223,8 @@ int main(void)
         cmocka_unit_test(full_adds_the_line_and_rivals),
         cmocka_unit_test(each_kind_says_what_is_wanted),
         cmocka_unit_test(instructions_say_what_limits),
-        cmocka_unit_test(a_cubins_mix_is_told),
-        cmocka_unit_test(counters_are_told),
+        cmocka_unit_test(a_cubins_mix_is_said),
+        cmocka_unit_test(counters_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
