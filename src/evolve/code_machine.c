@@ -628,7 +628,11 @@ static attune_status prove(void *self, const at_code_side *winner, const at_code
     AT_FORWARD(at_opened_alone(on, NULL));
     gate->right = gate->fast = AT_NOT_RUN;
     (void)snprintf(gate->config, sizeof gate->config, "%s", winner->config);
-    return run_gate(on, text, peer, &of);
+    AT_FORWARD(run_gate(on, text, peer, &of));
+    char why[sizeof gate->why];
+    at_opened_words(other->place.path, gate->why, why, sizeof why);
+    at_opened_words(one->place.path, why, gate->why, sizeof gate->why);
+    return ATTUNE_OK;
 }
 
 static double seconds(void *self)
