@@ -1,6 +1,7 @@
 #include "base/slots.h"
 
 #include "base/status.h"
+#include "base/threads.h"
 
 /* Where a thread looks first: what it had last. Callers that come again and again each find their own. */
 static _Thread_local unsigned latest;
@@ -13,6 +14,12 @@ static void init_waiting(at_slots *slots)
     atomic_init(&slots->waiting, 0);
 }
 
+static void *take_scratch(const at_slots *slots)
+{
+    unsigned char *taken = at_memory_take(&slots->memory, AT_SCRATCH_FRONT + slots->bytes, AT_SLOT_ALIGN);
+    return taken == NULL ? NULL : taken + AT_SCRATCH_FRONT;
+}
+
 attune_status at_slots_init(at_slots *slots, int ready, size_t bytes, const at_memory *memory)
 {
     slots->bytes = bytes;
@@ -23,7 +30,7 @@ attune_status at_slots_init(at_slots *slots, int ready, size_t bytes, const at_m
     }
     init_waiting(slots);
     for (int i = 0; i < ready; ++i) {
-        slots->slot[i].scratch = at_memory_take(memory, bytes, AT_SLOT_ALIGN);
+        slots->slot[i].scratch = take_scratch(slots);
         if (slots->slot[i].scratch == NULL) {
             at_slots_free(slots);
             return at_fail(ATTUNE_OUT_OF_MEMORY, "%zu bytes of scratch for each of %d callers: out of memory", bytes,
@@ -36,7 +43,8 @@ attune_status at_slots_init(at_slots *slots, int ready, size_t bytes, const at_m
 void at_slots_free(at_slots *slots)
 {
     for (int i = 0; i < AT_SLOTS; ++i) {
-        at_memory_give(&slots->memory, slots->slot[i].scratch);
+        unsigned char *scratch = slots->slot[i].scratch;
+        at_memory_give(&slots->memory, scratch == NULL ? NULL : scratch - AT_SCRATCH_FRONT);
     }
     pthread_cond_destroy(&slots->given);
     pthread_mutex_destroy(&slots->lock);
@@ -49,7 +57,7 @@ static bool take(at_slots *slots, at_slot *slot, bool may_allocate)
         return false;
     }
     if (slot->scratch == NULL) {
-        slot->scratch = at_memory_take(&slots->memory, slots->bytes, AT_SLOT_ALIGN);
+        slot->scratch = take_scratch(slots);
     }
     if (slot->scratch == NULL) {
         atomic_store(&slot->taken, false);

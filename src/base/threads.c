@@ -271,6 +271,12 @@ static void pin(const at_pool *pool, int index, pthread_t thread)
     }
 }
 
+/* A worker's, with AT_SCRATCH_FRONT bytes in front. */
+static unsigned char *scratch_of(const at_pool *pool, int of)
+{
+    return pool->scratch + (size_t)of * (AT_SCRATCH_FRONT + pool->stride) + AT_SCRATCH_FRONT;
+}
+
 /* Starts the workers, all signals blocked so that the program's handlers run on the program's threads. Returns how many
  * started; *error is why not all did. */
 static int start_workers(at_pool *pool, int *error)
@@ -285,7 +291,7 @@ static int start_workers(at_pool *pool, int *error)
     for (; started < pool->threads - 1; ++started) {
         worker *one = &pool->workers[started];
         one->pool = pool;
-        one->scratch = pool->scratch + (size_t)started * pool->stride;
+        one->scratch = scratch_of(pool, started);
         *error = pthread_create(&one->thread, NULL, worker_main, one);
         if (*error != 0) {
             break;
@@ -302,7 +308,7 @@ void at_pool_each_scratch(at_pool *pool, void (*see)(void *context, unsigned cha
 {
     const int workers = pool->parallel_for == NULL ? pool->threads - 1 : 0;
     for (int i = 0; i < workers; ++i) {
-        see(context, pool->scratch + (size_t)i * pool->stride);
+        see(context, scratch_of(pool, i));
     }
     for (int i = 0; i < AT_SLOTS; ++i) {
         unsigned char *scratch = pool->slots.slot[i].scratch;
@@ -434,7 +440,8 @@ static bool take_memory(at_pool *pool, const at_pool_options *options)
 {
     const size_t workers = options->parallel_for == NULL ? (size_t)options->threads - 1 : 0;
     pool->workers = calloc(workers + 1, sizeof *pool->workers);
-    pool->scratch = workers == 0 ? NULL : at_memory_take(&pool->memory, workers * pool->stride, AT_SLOT_ALIGN);
+    pool->scratch =
+        workers == 0 ? NULL : at_memory_take(&pool->memory, workers * (AT_SCRATCH_FRONT + pool->stride), AT_SLOT_ALIGN);
     pool->cpus = calloc((size_t)options->cpu_count + 1, sizeof *pool->cpus);
     if (pool->workers == NULL || (workers > 0 && pool->scratch == NULL) || pool->cpus == NULL) {
         return false;
@@ -484,8 +491,8 @@ attune_status at_pool_create_with(const at_pool_options *options, at_pool **pool
                threads, (int)THREADS_MAX);
     AT_FAIL_IF(options->callers < 0 || options->callers > AT_CALLERS_MAX, ATTUNE_INVALID_ARGUMENT,
                "callers %d: 0 to %d are possible", options->callers, (int)AT_CALLERS_MAX);
-    AT_FAIL_IF(options->scratch_bytes > SIZE_MAX / THREADS_MAX - AT_SLOT_ALIGN, ATTUNE_INVALID_ARGUMENT,
-               "%zu bytes of scratch a thread: too many", options->scratch_bytes);
+    AT_FAIL_IF(options->scratch_bytes > SIZE_MAX / THREADS_MAX - AT_SLOT_ALIGN - AT_SCRATCH_FRONT,
+               ATTUNE_INVALID_ARGUMENT, "%zu bytes of scratch a thread: too many", options->scratch_bytes);
     AT_FORWARD(make(options, (options->scratch_bytes / AT_SLOT_ALIGN + 1) * AT_SLOT_ALIGN, &made));
     at_fork_add(&made->watch);
     int error = 0;

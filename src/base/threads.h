@@ -34,6 +34,8 @@ attune_status at_pool_create(int threads, size_t scratch_bytes, at_pool **pool);
 attune_status at_pool_create_with(const at_pool_options *options, at_pool **pool);
 void at_pool_destroy(at_pool *pool);
 int at_pool_threads(const at_pool *pool);
+/* In front of each scratch, so that who writes there can be seen: bytes that are nobody's. */
+#define AT_SCRATCH_FRONT 256
 /* Calls `see` with each scratch that there is, of the pool's threads and of callers. Nobody may be running. */
 void at_pool_each_scratch(at_pool *pool, void (*see)(void *context, unsigned char *scratch), void *context);
 /* Runs work for items 0 ... items - 1, each once, in any order; returns when all are done. Allocates nothing, unless

@@ -33,7 +33,7 @@ typedef union at_made_room {
     unsigned char bytes[AT_MADE_MAX];
 } at_made_room;
 
-enum { AT_FILL_NOTHING = -1 };
+enum { AT_FILL_NOTHING = -1, AT_FILL_BACKWARDS = -2 /* nothing either, and a CPU's items come in the other order */ };
 
 typedef struct at_device_ops {
     /* Makes a kernel ready; the recipe itself is not kept, what it points to is. It may be a stranger's: whatever in
@@ -62,6 +62,9 @@ typedef struct at_device_ops {
     /* Before the next call, fills what kernels may read before they write it (a GPU's shared memory, a CPU's scratch)
      * with a pattern, or leaves it as it is: AT_FILL_NOTHING. May be NULL. */
     attune_status (*poison_scratch)(at_device *device, int pattern);
+    /* Has the next call's buffers lie between pages that are not there, and those of its inputs where nothing can be
+     * written: who reads behind them or writes there ends the process. ATTUNE_UNSUPPORTED on a GPU. May be NULL. */
+    attune_status (*fence)(at_device *device);
     /* From now on (`on`), or no longer, runs the same kernel with delays behind its barriers. ATTUNE_UNSUPPORTED or
      * ATTUNE_COMPILE_ERROR where there can be no such code. May be NULL. */
     attune_status (*delay)(at_device *device, const at_loaded *loaded, bool on);

@@ -13,9 +13,10 @@ attune_status at_cpu_probe(attune_isa isa, int threads, attune_target *target);
 /* Opens the CPU as a device that runs on `pool`, which must outlive it and give ATTUNE_SCRATCH_MAX of scratch. */
 attune_status at_cpu_open(attune_isa isa, at_pool *pool, at_device **device);
 /* Has the next launch on it judged, too (cpu/guard.h), by what the seed draws: a launch that leaves something behind
- * fails with ATTUNE_WRONG_RESULT. `keeps`: its scratch is as the one before left it. The pool's must be
+ * fails with ATTUNE_WRONG_RESULT. `keeps`: its scratch is as the one before left it. `backwards`: the last of its items
+ * come first, as they may. The pool's scratch must be
  * AT_SCRATCH_GUARD larger than ATTUNE_SCRATCH_MAX. */
-void at_cpu_guard_next(at_device *device, uint64_t seed, bool keeps);
+void at_cpu_guard_next(at_device *device, uint64_t seed, bool keeps, bool backwards);
 /* The same with buffers from another allocator. */
 attune_status at_cpu_open_with(attune_isa isa, at_pool *pool, const at_memory *memory, at_device **device);
 

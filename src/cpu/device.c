@@ -13,7 +13,7 @@ typedef struct cpu_device {
     at_memory memory;
     at_cpu_guard guard;
     bool is_judged; /* the next launch */
-    bool keeps;
+    bool keeps, backwards;
     uint64_t judged_by;
 } cpu_device;
 
@@ -178,6 +178,7 @@ typedef struct run {
     attune_attend attend;
     const attune_args *args;
     at_cpu_guard *guard; /* NULL: nobody looks */
+    int64_t last;        /* of the items, where they come backwards; else -1 */
 } run;
 
 static void run_item(void *context, int64_t item, void *scratch)
@@ -188,7 +189,8 @@ static void run_item(void *context, int64_t item, void *scratch)
 
 static void run_judged_item(void *context, int64_t item, void *scratch)
 {
-    at_cpu_guard_item(((const run *)context)->guard, run_item, context, item, scratch);
+    const run *one = context;
+    at_cpu_guard_item(one->guard, run_item, context, one->last < 0 ? item : one->last - item, scratch);
 }
 
 static attune_status items_of(const cpu_loaded *loaded, const attune_step_kernel *step, const at_sizes *sizes,
@@ -211,7 +213,7 @@ static attune_status launch_kernel(const cpu_loaded *loaded, const attune_step_k
     cpu_device *device = (cpu_device *)loaded->base.device;
     int64_t items;
     AT_FORWARD(items_of(loaded, step, sizes, &items));
-    run one = {loaded->attend, args, device->is_judged ? &device->guard : NULL};
+    run one = {loaded->attend, args, device->is_judged ? &device->guard : NULL, device->backwards ? items - 1 : -1};
     at_pool_run(device->pool, items, one.guard != NULL ? run_judged_item : run_item, &one);
     return ATTUNE_OK;
 }
@@ -264,11 +266,12 @@ static attune_status cpu_launch(const at_loaded *loaded, at_made *made, void *st
     return status == ATTUNE_OK ? at_cpu_guard_end(&device->guard, device->pool) : status;
 }
 
-void at_cpu_guard_next(at_device *device, uint64_t seed, bool keeps)
+void at_cpu_guard_next(at_device *device, uint64_t seed, bool keeps, bool backwards)
 {
     cpu_device *own = (cpu_device *)device;
     own->is_judged = true;
     own->keeps = keeps;
+    own->backwards = backwards;
     own->judged_by = seed;
 }
 

@@ -237,6 +237,22 @@ static attune_status run_with_delays(bench *on, int repeats)
     return status != ATTUNE_OK ? at_fail(status, "%s", detail) : ended;
 }
 
+/* ---- Between pages ----------------------------------------------------------------------------------------------- */
+
+/* Who reads behind its inputs finds nothing there, and who writes to them cannot. */
+static attune_status run_fenced(bench *on)
+{
+    static const char rule[] = "inputs that cannot be written, and nothing before or behind a buffer";
+    at_device *device = on->here.place.device;
+    if (device->ops->fence == NULL || device->target.kind != ATTUNE_TARGET_CPU) {
+        return ATTUNE_OK;
+    }
+    AT_FORWARD(at_placement_poison(&on->here.place, at_poison_other(on->here.inputs.draw.poison, 1)));
+    AT_FORWARD(device->ops->fence(device));
+    attune_status status = execute(&on->here, on->plan);
+    return status == ATTUNE_OK ? same(on, &on->kept, rule) : at_fail_in(status, "%s", rule);
+}
+
 /* ---- Other inputs at the same addresses ------------------------------------------------------------------------- */
 
 /* O, LSE and workspace are left as the last run left them: whoever returns early because O is written, gives what the
@@ -246,7 +262,7 @@ static attune_status run_on_other_inputs(bench *on)
 {
     AT_FORWARD(set_open(on->suite, on->test, on->suite->seed + 1, &on->there));
     AT_FORWARD(at_placement_replace(&on->here.place, &on->there.inputs));
-    AT_FORWARD(execute_amid(&on->here, on->plan, AT_FILL_NOTHING));
+    AT_FORWARD(execute_amid(&on->here, on->plan, AT_FILL_BACKWARDS));
     AT_FORWARD(at_placement_untouched(&on->here.place));
     AT_FORWARD(execute(&on->there, on->plan));
     AT_FORWARD(at_outputs_keep(&on->there.inputs, &on->kept_there));
@@ -352,6 +368,7 @@ static attune_status run_all(bench *on, int repeats)
     AT_FORWARD(set_open(on->suite, on->test, on->suite->seed, &on->here));
     AT_FORWARD(run_on_poison(on));
     AT_FORWARD(run_repeatedly(on, repeats));
+    AT_FORWARD(run_fenced(on));
     AT_FORWARD(run_in_a_row(on, repeats));
     AT_FORWARD(run_with_delays(on, repeats));
     AT_FORWARD(run_on_other_inputs(on));
@@ -372,6 +389,8 @@ attune_status at_sanity_run(const at_suite *suite, const at_test_problem *test, 
     AT_FORWARD(suite->plan(suite->self, &test->problem, &on.plan));
     on.nondeterministic = (on.plan->loaded->kernel->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
     attune_status status = run_all(&on, repeats);
+    char detail[1024]; /* what a worker that is gone says of freeing would take its place */
+    (void)snprintf(detail, sizeof detail, "%s", attune_last_detail());
     *done = on.delayed ? looked_late : looked;
     on.there.clean = status == ATTUNE_OK; /* `here` holds other inputs by now */
     attune_plan_destroy(on.plan);
@@ -380,5 +399,5 @@ attune_status at_sanity_run(const at_suite *suite, const at_test_problem *test, 
     at_outputs_free(&on.kept_late);
     set_close(&on.here);
     set_close(&on.there);
-    return status;
+    return status == ATTUNE_OK ? ATTUNE_OK : at_fail(status, "%s", detail);
 }

@@ -15,6 +15,7 @@
 #include "core/config.h"
 #include "core/target.h"
 #include "cuda/build.h"
+#include "stranger/listing.h"
 #include "stranger/object.h"
 #include "stranger/sandbox.h"
 #include "wire/process.h"
@@ -22,7 +23,7 @@
 /* What strangers' files include of ours; written by the build. */
 extern const at_embedded at_public_headers[];
 
-enum { FILE_MAX = 1 << 20, OBJECT_MAX = 16 << 20, COMPILE_S = 120 };
+enum { FILE_MAX = 1 << 20, OBJECT_MAX = 16 << 20, LISTING_MAX = 64 << 20, COMPILE_S = 120 };
 
 __attribute__((format(printf, 2, 3))) static attune_status make_path(char **path, const char *format, ...)
 {
@@ -383,12 +384,42 @@ static attune_status look_at(const char *path, const char *what, at_object_kind 
     return status;
 }
 
-static attune_status compile(command *made, const char *source, const char *path, at_object_kind kind)
+/* `file` is the source, or what was made of it. */
+static attune_status compile(command *made, const char *source, const char *file, const char *path, at_object_kind kind)
 {
-    const char *const last[] = {"-o", path, source, kind == AT_OBJECT_KERNEL ? "-lgcc" : "-lc", NULL};
+    const char *const last[] = {"-o", path, file, kind == AT_OBJECT_KERNEL ? "-lgcc" : "-lc", NULL};
     add_words(made, last);
     AT_FORWARD(run_compiler(made, source, COMPILE_S));
     return look_at(path, source, kind);
+}
+
+/* Text for the assembler first, which is looked at: what is said of it is said of what is linked. */
+static attune_status list(const command *begun, const char *source, const char *path)
+{
+    command made = *begun;
+    const char *const last[] = {"-S", "-o", path, source, NULL};
+    void *text;
+    size_t bytes;
+    add_words(&made, last);
+    AT_FORWARD(run_compiler(&made, source, COMPILE_S));
+    AT_FORWARD(at_file_read(path, LISTING_MAX, &text, &bytes));
+    attune_status status = strlen(text) == bytes
+                               ? at_listing_check(source, text)
+                               : at_fail(ATTUNE_COMPILE_ERROR, "%s: what its compiler wrote is no text", source);
+    free(text);
+    return status;
+}
+
+static attune_status compile_listed(command *made, const char *source, const char *path)
+{
+    char *listing;
+    AT_FORWARD(make_path(&listing, "%s.s", path));
+    attune_status status = list(made, source, listing);
+    if (status == ATTUNE_OK) {
+        status = compile(made, source, listing, path, AT_OBJECT_KERNEL);
+    }
+    free(listing);
+    return status;
 }
 
 /* A descriptor of ABI 2 may ask for fields that are gone: the refusal names what came in their place. */
@@ -411,7 +442,8 @@ attune_status at_stranger_compile_descriptor(const at_stranger_files *files, con
     AT_FORWARD(make_path(path, "%s/descriptor.so", files->place.path));
     begin_command(files, tools, &made);
     add_words(&made, words);
-    attune_status status = explain_abi(compile(&made, files->descriptor, *path, AT_OBJECT_DESCRIPTOR));
+    attune_status status =
+        explain_abi(compile(&made, files->descriptor, files->descriptor, *path, AT_OBJECT_DESCRIPTOR));
     if (status != ATTUNE_OK) {
         free(*path);
         *path = NULL;
@@ -436,7 +468,7 @@ attune_status at_stranger_compile_kernel(const at_stranger_files *files, const a
     add_words(&made, words);
     add_words(&made, tier_flags(isa));
     add_words(&made, tier_words);
-    attune_status status = compile(&made, files->kernel, *path, AT_OBJECT_KERNEL);
+    attune_status status = compile_listed(&made, files->kernel, *path);
     if (status != ATTUNE_OK) {
         free(*path);
         *path = NULL;

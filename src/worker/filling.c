@@ -93,12 +93,14 @@ int64_t at_filling_draw(at_random *random)
 attune_status at_worker_fill(at_worker *worker, const at_loaded *loaded, void *stream)
 {
     at_filling *filling = &worker->filling;
-    const bool is_wanted = filling->is_wanted, keeps = is_wanted && filling->wanted == AT_FILL_NOTHING;
+    const bool is_wanted = filling->is_wanted, keeps = is_wanted && filling->wanted < 0;
     filling->is_wanted = false;
     if (worker->device->target.kind != ATTUNE_TARGET_CUDA) {
         const bool any = at_random_below(&filling->random, 2) == 0;
-        if (!keeps) { /* else the call is one of those that nobody looks at, to the last instruction */
-            at_cpu_guard_next(worker->device, at_random_next(&filling->random), !is_wanted && any);
+        if (keeps && filling->wanted == AT_FILL_BACKWARDS) {
+            at_cpu_guard_next(worker->device, at_random_next(&filling->random), true, true);
+        } else if (!keeps) { /* else the call is one of those that nobody looks at, to the last instruction */
+            at_cpu_guard_next(worker->device, at_random_next(&filling->random), !is_wanted && any, any);
         }
         return ATTUNE_OK;
     }
@@ -111,7 +113,7 @@ static attune_status poison_scratch(at_worker *worker, const json_t *request, js
 {
     int64_t pattern;
     (void)answer;
-    AT_FORWARD(at_json_int(request, "request", "pattern", AT_FILL_NOTHING, INT32_MAX, &pattern));
+    AT_FORWARD(at_json_int(request, "request", "pattern", AT_FILL_BACKWARDS, INT32_MAX, &pattern));
     worker->filling.wanted = pattern;
     worker->filling.is_wanted = true;
     return ATTUNE_OK;

@@ -118,6 +118,11 @@ static attune_status poison_scratch(at_device *device, int pattern)
     return ask(of(device), "poison_scratch", json_pack("{s:i}", "pattern", pattern), of(device)->load_s, NULL);
 }
 
+static attune_status fence(at_device *device)
+{
+    return ask(of(device), "fence", json_object(), of(device)->patience_s, NULL);
+}
+
 static attune_status delay(at_device *device, const at_loaded *loaded, bool on)
 {
     const json_int_t arm = (json_int_t)((const remote_loaded *)loaded)->arm;
@@ -323,6 +328,7 @@ static const at_device_ops operations = {
     .upload = upload,
     .download = download,
     .poison_scratch = poison_scratch,
+    .fence = fence,
     .delay = delay,
     .close = close_device,
 };

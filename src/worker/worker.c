@@ -9,8 +9,8 @@
 #include "worker/worker_ops.h"
 
 /* In the order in which they are searched. */
-static const at_worker_op *const tables[] = {at_worker_device_ops, at_worker_arm_ops, at_worker_timing_ops,
-                                             at_worker_filling_ops, at_worker_delay_ops};
+static const at_worker_op *const tables[] = {at_worker_device_ops,  at_worker_arm_ops,   at_worker_timing_ops,
+                                             at_worker_filling_ops, at_worker_delay_ops, at_worker_fence_ops};
 
 enum { TABLES = sizeof tables / sizeof tables[0] };
 

@@ -32,6 +32,7 @@ typedef struct at_worker {
     const attune_arm_hooks *hooks; /* what a program adds to a worker; may be NULL */
     at_candidate_code candidate_code;
     at_filling filling;
+    bool fences; /* the next call's buffers (fence.c) */
     void *stage; /* the executor's, from "stage" to "unstage" */
     at_server server;
 } at_worker;

@@ -270,6 +270,28 @@ static attune_status execute(void *context)
     return arm->late != NULL ? attune_plan_execute(arm->late, &one->call) : arm->arm.run(arm->arm.self, &one->call);
 }
 
+typedef struct fenced_call {
+    at_worker *worker;
+    one_call *one;
+} fenced_call;
+
+static attune_status execute_fenced(void *context, const attune_call *call)
+{
+    const fenced_call *on = context;
+    on->one->call = *call;
+    return at_runner_do(on->worker->candidate_code.runner, execute, on->one);
+}
+
+static attune_status execute_in(at_worker *worker, one_call *one)
+{
+    const attune_call call = one->call;
+    fenced_call fenced = {worker, one};
+    const bool fences = worker->fences;
+    worker->fences = false;
+    return fences ? at_fence_run(&one->arm->problem, &call, execute_fenced, &fenced)
+                  : at_runner_do(worker->candidate_code.runner, execute, one);
+}
+
 /* Runs one call to its end. */
 static attune_status run(at_worker *worker, const json_t *request, json_t *answer)
 {
@@ -282,7 +304,7 @@ static attune_status run(at_worker *worker, const json_t *request, json_t *answe
     AT_FAIL_IF(arm->arm.run == NULL, ATTUNE_UNSUPPORTED, "%s computes into outputs of its own only", arm->name);
     const attune_plan *plan = at_arm_plan(&arm->arm);
     AT_FORWARD(plan != NULL ? at_worker_fill(worker, plan->loaded, one.call.stream) : ATTUNE_OK);
-    AT_FORWARD(at_runner_do(worker->candidate_code.runner, execute, &one));
+    AT_FORWARD(execute_in(worker, &one));
     return worker->device->ops->synchronise(worker->device, one.call.stream);
 }
 

@@ -9,6 +9,7 @@ extern const at_worker_op at_worker_arm_ops[];    /* load, build, workspace, run
 
 extern const at_worker_op at_worker_filling_ops[]; /* poison_scratch */
 extern const at_worker_op at_worker_delay_ops[];   /* delay */
+extern const at_worker_op at_worker_fence_ops[];   /* fence */
 
 /* The arm runs its own code again. */
 void at_worker_undelay(at_worker *worker, at_worker_arm *arm);
@@ -16,6 +17,10 @@ void at_worker_close_arms(at_worker *worker);
 /* Enqueues on the stream, of a CUDA device, what leaves a pattern in all that this kernel could read without having
  * written it: the pattern that "poison_scratch" asked for since the last time, else a drawn one. */
 attune_status at_worker_fill(at_worker *worker, const at_loaded *loaded, void *stream);
+typedef attune_status (*at_fence_work)(void *context, const attune_call *call);
+/* Does `work` with a call whose buffers are copies between pages that are not there, of which only outputs can be
+ * written, and copies those back. On a CPU; a call of more than a gigabyte is left as it is. */
+attune_status at_fence_run(const attune_problem *problem, const attune_call *call, at_fence_work work, void *context);
 void at_worker_close_filling(at_worker *worker);
 
 #endif

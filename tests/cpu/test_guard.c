@@ -77,6 +77,9 @@ static void scratch_may_be_used_and_no_more(void **state)
             assert_fails(judged(write_at, places[i], by), ATTUNE_WRONG_RESULT, words);
         }
         assert_ok(judged(write_at, SCRATCH - 1, by));
+        assert_fails(judged(write_at, -(size_t)64, by), ATTUNE_WRONG_RESULT,
+                     "a scratch was written 64 bytes in front of its beginning");
+        assert_fails(judged(write_at, -(size_t)AT_SCRATCH_FRONT, by), ATTUNE_WRONG_RESULT, "256 bytes in front");
     }
 }
 
@@ -154,6 +157,29 @@ static void shorten(void *context, int64_t item, void *scratch)
     }
 }
 
+static void take_mmx(void *context, int64_t item, void *scratch)
+{
+    (void)scratch;
+    if (item == ((const job *)context)->chosen) {
+        __asm__ volatile("movq %0, %%mm3" : : "r"(7L));
+    }
+}
+
+static void check_alignment(void *context, int64_t item, void *scratch)
+{
+    (void)scratch;
+    if (item == ((const job *)context)->chosen) {
+        __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | 1U << 18);
+    }
+}
+
+static void give_mmx_back(void *context, int64_t item, void *scratch)
+{
+    (void)context;
+    (void)scratch;
+    __asm__ volatile("movq %0, %%mm3\n\temms" : : "r"(item));
+}
+
 static void divide(void *context, int64_t item, void *scratch)
 {
     volatile float zero = 0, *to = scratch;
@@ -169,6 +195,9 @@ static void registers_come_back(void **state)
         assert_ok(judged(divide, 0, seed));
         assert_fails(judged(round_down, 0, seed), ATTUNE_WRONG_RESULT, "items left MXCSR as 0x3");
         assert_fails(judged(shorten, 0, seed), ATTUNE_WRONG_RESULT, "the x87 control word as 0x7f, which was 0x37f");
+        assert_fails(judged(take_mmx, 0, seed), ATTUNE_WRONG_RESULT, "the x87 tag word");
+        assert_fails(judged(check_alignment, 0, seed), ATTUNE_WRONG_RESULT, "left the flags");
+        assert_ok(judged(give_mmx_back, 0, seed));
     }
     assert_int_equal(_mm_getcsr() & ~0x3fU, before & ~0x3fU);
     assert_ok(judged(use_scratch, 0, 1)); /* nobody computes otherwise from now on */

@@ -67,8 +67,8 @@ static void another_arena(void **state)
 static void before_open(void **state)
 {
     (void)state;
-    static const char *const ops[] = {"alloc", "free", "send",  "fetch", "fill",    "sync",           "load",
-                                      "run",   "drop", "stage", "block", "machine", "poison_scratch", "delay"};
+    static const char *const ops[] = {"alloc", "free",  "send",  "fetch",   "fill",           "sync",  "load", "run",
+                                      "drop",  "stage", "block", "machine", "poison_scratch", "delay", "fence"};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; ++i) {
         assert_fails(ask(ops[i], json_object()), ATTUNE_INVALID_ARGUMENT, "before \"open\"");
     }
