@@ -12,9 +12,10 @@
 #   sanitizer  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over each kernel
 #
 # Without a PART, all of them. KERNELS="wmma tiled" restricts to these, TOOLS="racecheck" the sanitizer to these tools.
-# The zoo is judged by ZOO_JOBS (6) gates at a time, and who asks to be alone after all others; ZOO_WORDS=FOLDER keeps
-# what they said. What fails is shown whole, with the command that repeats it; the last line counts, and the exit code is
-# 1 where anything failed. SIGINT and SIGTERM end what runs; what was judged is reported, and of the zoo what was under way.
+# The zoo is judged by ZOO_JOBS (6) gates at a time, and who asks to be alone after all others, in the draws of ZOO_SEED
+# (1); ZOO_WORDS=FOLDER keeps what they said. What fails is shown whole, with the command that repeats it; the last line
+# counts, and the exit code is 1 where anything failed. SIGINT and SIGTERM end what runs; what was judged is reported, and
+# of the zoo what was under way.
 set -u
 dir=$(cd "${1:?usage: test-gpu.sh DIRECTORY [units|suite|features|params|zoo|proposed|sanitizer]...}" && pwd) || exit 2
 shift
@@ -273,7 +274,7 @@ export -f until_right
 # judge THREADS FOLDER...: the gate on folders of one problem, in place of this shell. Honest ones are timed quickly; a bad
 # one is looked at in full, but not timed.
 judge() {
-    local threads=$1 arguments=(--cases 24 --against tiled) way=("$BASH" -c 'until_right "$@"' until_right)
+    local threads=$1 arguments=(--cases 24 --against tiled --seed "${ZOO_SEED:-1}") way=("$BASH" -c 'until_right "$@"' until_right)
     shift
     [ "$threads" -eq 0 ] || arguments+=(--threads "$threads")
     is_honest "$1" && arguments+=(--quick) way=()
