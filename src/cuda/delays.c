@@ -37,8 +37,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Whether the statement waits: what comes behind blanks and a predicate. */
-static bool statement_waits(const char *at)
+/* What comes behind blanks and a predicate. */
+static const char *opcode_of(const char *at)
 {
     while (is_blank(*at)) {
         ++at;
@@ -49,7 +49,7 @@ static bool statement_waits(const char *at)
             ++at;
         }
     }
-    return waits(at);
+    return at;
 }
 
 /* Behind a comment or a text that begins here; `at` where none does. */
@@ -86,7 +86,8 @@ int at_ptx_delay(const char *ptx, at_text *to)
         }
         in_head = in_head || is_entry(at, ptx);
         bool begins = *at == '{' && in_head;
-        bool ends = *at == ';' && statement_waits(statement);
+        bool ends = *at == ';' && waits(opcode_of(statement));
+        bool sleeps = *at == ';' && strncmp(opcode_of(statement), "nanosleep.", 10) == 0;
         bool is_label = *at == ':' && at[1] != ':' && (at == ptx || at[-1] != ':');
         ++at;
         if (begins || ends) {
@@ -94,6 +95,10 @@ int at_ptx_delay(const char *ptx, at_text *to)
             copied = at;
             in_head = false;
             ++places;
+        }
+        if (sleeps) {
+            at_text_add(to, "%.*s", (int)(statement - copied), copied);
+            copied = at;
         }
         statement = is_label || strchr(";{}", at[-1]) != NULL ? at : statement;
     }

@@ -6,7 +6,8 @@
 #include "base/text.h"
 
 /* Appends the PTX to `to` with a delay of up to 8 us, for one warp in eight as the clock has it, at the beginning of
- * each entry and behind everything that waits for other threads. Returns at how many places. */
+ * each entry and behind everything that waits for other threads, and without the code's own sleeping: who sleeps where
+ * he should wait is right as long as nobody is later. Returns at how many places there are delays. */
 int at_ptx_delay(const char *ptx, at_text *to);
 
 #endif

@@ -57,6 +57,22 @@ static void they_stand_behind_what_waits(void **state)
     }
 }
 
+static void nobody_sleeps_instead(void **state)
+{
+    at_text text;
+    (void)state;
+    at_text_init(&text);
+    assert_int_equal(
+        at_ptx_delay("bar.sync 0; @%p1\tnanosleep.u32 50000;\nL1: nanosleep.u32 %r7; st.b32 [nanosleep], 1;", &text),
+        1);
+    assert_ok(at_text_status(&text, "PTX"));
+    assert_null(strstr(text.data, "50000"));
+    assert_null(strstr(text.data, "%r7"));
+    assert_non_null(strstr(text.data, "L1:"));
+    assert_non_null(strstr(text.data, "st.b32 [nanosleep], 1;"));
+    at_text_free(&text);
+}
+
 /* What the assembler was given, and what it answers: the code without delays, which is as good here. */
 typedef struct assembled {
     const at_artifact *answer;
@@ -106,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_stand_behind_what_waits),
+        cmocka_unit_test(nobody_sleeps_instead),
         cmocka_unit_test(a_driver_makes_the_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
