@@ -54,7 +54,7 @@ void at_html_begin(at_text *page, const char *title)
         "body{font:15px/1.45 system-ui,sans-serif;max-width:82rem;margin:2rem auto;padding:0 1rem;"
         "color:var(--ink);background:var(--paper)}\nh1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}\n"
         "table{border-collapse:collapse;font-size:.9rem}\n"
-        "td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}td{overflow-wrap:anywhere}\n"
+        "td,th{padding:.2rem .6rem .2rem 0;text-align:left;vertical-align:top}td{overflow-wrap:anywhere}\n"
         "td:nth-child(2):not(:last-child){white-space:nowrap}\n"
         "th{border-bottom:1px solid #999}.facts th{border:0}td.n{text-align:right;font-variant-numeric:tabular-nums;"
         "white-space:nowrap}\n"
