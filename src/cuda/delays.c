@@ -71,6 +71,20 @@ static bool is_entry(const char *at, const char *ptx)
     return strncmp(at, ".entry", 6) == 0 && (at == ptx || is_blank(at[-1]));
 }
 
+/* Whether the statement is the kernel's own sleeping, which a compiler puts between comments, as all that is the
+ * source's own. */
+static bool sleeps(const char *at)
+{
+    for (const char *begin = NULL; begin != at;) {
+        begin = at;
+        while (is_blank(*at)) {
+            ++at;
+        }
+        at = skip_passive(at);
+    }
+    return strncmp(opcode_of(at), "nanosleep.", 10) == 0;
+}
+
 int at_ptx_delay(const char *ptx, at_text *to)
 {
     const char *copied = ptx;
@@ -87,7 +101,7 @@ int at_ptx_delay(const char *ptx, at_text *to)
         in_head = in_head || is_entry(at, ptx);
         bool begins = *at == '{' && in_head;
         bool ends = *at == ';' && waits(opcode_of(statement));
-        bool sleeps = *at == ';' && strncmp(opcode_of(statement), "nanosleep.", 10) == 0;
+        bool is_sleep = *at == ';' && sleeps(statement);
         bool is_label = *at == ':' && at[1] != ':' && (at == ptx || at[-1] != ':');
         ++at;
         if (begins || ends) {
@@ -96,7 +110,7 @@ int at_ptx_delay(const char *ptx, at_text *to)
             in_head = false;
             ++places;
         }
-        if (sleeps) {
+        if (is_sleep) {
             at_text_add(to, "%.*s", (int)(statement - copied), copied);
             copied = at;
         }

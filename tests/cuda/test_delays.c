@@ -62,11 +62,13 @@ static void nobody_sleeps_instead(void **state)
     at_text text;
     (void)state;
     at_text_init(&text);
-    assert_int_equal(
-        at_ptx_delay("bar.sync 0; @%p1\tnanosleep.u32 50000;\nL1: nanosleep.u32 %r7; st.b32 [nanosleep], 1;", &text),
-        1);
+    assert_int_equal(at_ptx_delay("bar.sync 0; @%p1\tnanosleep.u32 50000;\nL1: nanosleep.u32 %r7;\n\t// begin\n"
+                                  "\tnanosleep.u32 60000;\n\t/* end */ st.b32 [nanosleep], 1;",
+                                  &text),
+                     1);
     assert_ok(at_text_status(&text, "PTX"));
     assert_null(strstr(text.data, "50000"));
+    assert_null(strstr(text.data, "60000"));
     assert_null(strstr(text.data, "%r7"));
     assert_non_null(strstr(text.data, "L1:"));
     assert_non_null(strstr(text.data, "st.b32 [nanosleep], 1;"));
