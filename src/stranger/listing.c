@@ -136,17 +136,22 @@ static attune_status check_words(const listing *on, const char *begin, const cha
     return ATTUNE_OK;
 }
 
-/* Constants lie in sections that say so by their name or their flags. */
+/* Constants lie in sections that say so by their name, or by flags of which none is to be executed; what a linker puts
+ * beside functions is code, whatever it says. */
 static bool is_code(const char *begin, const char *end)
 {
-    static const char *const names[] = {".rodata", ".data", ".bss",     ".tdata",    ".tbss",
-                                        ".debug",  ".note", ".comment", ".eh_frame", NULL};
+    static const char *const data[] = {".rodata",     ".data",          ".bss",     ".tdata",    ".tbss",
+                                       ".debug",      ".note",          ".comment", ".eh_frame", ".init_array",
+                                       ".fini_array", ".preinit_array", NULL};
+    static const char *const code[] = {".text", ".init", ".fini", ".plt", ".stub", ".gnu.linkonce.t", NULL};
     char word[WORD_MAX];
     const char *rest = next_word(begin, end, word);
     const char *flags = rest == NULL ? NULL : memchr(rest, '"', (size_t)(end - rest));
     const char *last = flags == NULL ? NULL : memchr(flags + 1, '"', (size_t)(end - flags - 1));
-    bool executed = last != NULL && memchr(flags, 'x', (size_t)(last - flags)) != NULL;
-    return rest == NULL || executed || !begins_among(word, names);
+    if (rest == NULL || (last != NULL && memchr(flags, 'x', (size_t)(last - flags)) != NULL)) {
+        return true;
+    }
+    return !begins_among(word, data) && (last == NULL || begins_among(word, code));
 }
 
 static attune_status follow_directive(listing *on, const char *word, const char *rest, const char *end)

@@ -48,7 +48,8 @@ static void code_cannot_hide(void **state)
         ".text\n .long 7",
         ".section .text.cold,\"ax\",@progbits\n.quad 7",
         ".section .rodata.x,\"ax\",@progbits\n.quad 7",
-        ".section mine,\"a\",@progbits\n.quad 7",
+        ".section mine\n.quad 7",
+        ".section .text.x,\"a\",@progbits\n.quad 7",
         ".macro m\n.endm",
         ".rept 2\n.endr",
         ".irp x, y\n.endr",
@@ -69,6 +70,8 @@ static void code_cannot_hide(void **state)
             fail_msg("taken: %s", texts[i]);
         }
     }
+    assert_ok(look(".section mine,\"a\",@progbits\n.quad 7"));
+    assert_ok(look(".section .init_array,\"aw\"\n.quad begin")); /* which is another check's */
     assert_ok(look(".section .rodata\n.byte 15, 199, 240\n.data\n.quad 7\n"));
 }
 
