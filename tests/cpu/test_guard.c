@@ -32,7 +32,7 @@ static int free_pool(void **state)
 typedef struct job {
     at_work work;
     int64_t chosen; /* the item that does wrong */
-    size_t at;
+    ptrdiff_t at;   /* from the beginning of its scratch on */
 } job;
 
 static void run_guarded(void *context, int64_t item, void *scratch)
@@ -41,7 +41,7 @@ static void run_guarded(void *context, int64_t item, void *scratch)
     at_cpu_guard_item(&guard, on->work, context, item, scratch);
 }
 
-static attune_status judged(at_work work, size_t at, uint64_t seed)
+static attune_status judged(at_work work, ptrdiff_t at, uint64_t seed)
 {
     job on = {work, (int64_t)(seed % ITEMS), at};
     at_cpu_guard_begin(&guard, pool, SCRATCH, seed, seed % 2 != 0);
@@ -59,7 +59,7 @@ static void write_at(void *context, int64_t item, void *scratch)
 {
     const job *on = context;
     if (item == on->chosen) {
-        ((unsigned char *)scratch)[on->at] ^= 0x40;
+        *((unsigned char *)scratch + on->at) ^= 0x40;
     }
 }
 
@@ -74,12 +74,12 @@ static void scratch_may_be_used_and_no_more(void **state)
         for (size_t i = 0; i < sizeof places / sizeof places[0]; ++i) {
             (void)snprintf(words, sizeof words, "a scratch of 1000 bytes was written %zu bytes past its end",
                            places[i] - SCRATCH + 1);
-            assert_fails(judged(write_at, places[i], by), ATTUNE_WRONG_RESULT, words);
+            assert_fails(judged(write_at, (ptrdiff_t)places[i], by), ATTUNE_WRONG_RESULT, words);
         }
         assert_ok(judged(write_at, SCRATCH - 1, by));
-        assert_fails(judged(write_at, -(size_t)64, by), ATTUNE_WRONG_RESULT,
+        assert_fails(judged(write_at, -64, by), ATTUNE_WRONG_RESULT,
                      "a scratch was written 64 bytes in front of its beginning");
-        assert_fails(judged(write_at, -(size_t)AT_SCRATCH_FRONT, by), ATTUNE_WRONG_RESULT, "256 bytes in front");
+        assert_fails(judged(write_at, -AT_SCRATCH_FRONT, by), ATTUNE_WRONG_RESULT, "256 bytes in front");
     }
 }
 
@@ -119,7 +119,7 @@ __attribute__((noinline)) static void look_below(void *context, int64_t item, vo
     for (int i = 1; i < 64; ++i) {
         same &= below[i] == below[0];
     }
-    on->at += item == on->chosen && same;
+    on->at += item == on->chosen && same != 0;
 }
 
 /* What is filled is not known by what it is filled with. */
@@ -135,7 +135,7 @@ static void stacks_hold_anything(void **state)
         at_cpu_guard_begin(&guard, pool, SCRATCH, seed, false);
         at_pool_run(pool, ITEMS, run_guarded, &on);
         assert_ok(at_cpu_guard_end(&guard, pool));
-        same += on.at;
+        same += (size_t)on.at;
     }
     assert_in_range(same, 4, 40);
 }
