@@ -18,10 +18,10 @@ ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"],
           "gate.h": ["attune.h"]}
-DEVICE = [["args", "ptx"], ["barrier", "warp_groups"], ["element", "sequence", "stage", "tma"], ["copy"],
+DEVICE = [["args", "ptx"], ["barrier", "warp_groups", "bf16_parts"], ["element", "sequence", "stage", "tma"], ["copy"],
           ["tile", "fragment", "swizzle", "wgmma", "mma", "pages"],
           ["softmax", "exponential", "visibility", "schedule", "guard", "nonfinite"], ["score"],
-          ["job", "rows", "key_loop", "small", "pairs", "spans", "scaling", "row_again"],
+          ["job", "rows", "key_loop", "small", "pairs", "spans", "scaling", "row_again", "plain_row"],
           ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join"], ["wgmma_consumer", "wgmma_producer"],
           ["wgmma_score"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}

@@ -1,0 +1,156 @@
+/* wgmma_fp32: descriptor. The source says how it works. */
+#include "launch.h"
+
+enum { GROUPS, BLOCK_N, PINGPONG, PARAMS };
+
+static const int32_t groups_values[] = {1, 2};
+static const int32_t block_n_values[] = {32, 48, 64};
+static const int32_t switch_values[] = {0, 1};
+
+static const attune_param params[PARAMS] = {
+    [GROUPS] = {"GROUPS", groups_values, 2, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
+    [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
+};
+
+enum { GROUP_ROWS = 64, COLUMNS = 64, PARTS = 3, LINE_BYTES = 128, CONTROL_BYTES = 1024, STAGES_MIN = 2, STAGES_MAX = 8 };
+
+static int32_t chunks_of(int32_t dim)
+{
+    return (dim + COLUMNS - 1) / COLUMNS;
+}
+
+static int32_t threads_of(const attune_config *config)
+{
+    return (config->value[GROUPS] + 1) * 128;
+}
+
+static int32_t block_m(const attune_config *config)
+{
+    return config->value[GROUPS] * GROUP_ROWS;
+}
+
+/* Of the queries, in parts. */
+static int32_t queries_bytes(const attune_problem *problem, const attune_config *config)
+{
+    return block_m(config) * chunks_of(problem->head_dim_qk) * LINE_BYTES * PARTS;
+}
+
+/* Of 64 columns of a tile of keys or values, in parts. */
+static int32_t unit_bytes(const attune_config *config)
+{
+    return config->value[BLOCK_N] * LINE_BYTES * PARTS;
+}
+
+/* As many as there is room for, and of use. */
+static int32_t smem_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const int32_t fixed = queries_bytes(problem, config) + CONTROL_BYTES;
+    const int32_t room = (target->smem_optin_bytes - fixed) / unit_bytes(config);
+    const int32_t stages = room < STAGES_MIN ? STAGES_MIN : room < STAGES_MAX ? room : STAGES_MAX;
+    return fixed + stages * unit_bytes(config);
+}
+
+static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
+{
+    const double scale = problem->scale, least = 1e-6, most = 1e6;
+    (void)target;
+    if (scale < 0 || (scale > 0 && (scale < least || scale > most))) {
+        return attune_refuse(reason, "scale %g: 1e-6 to 1e6", scale);
+    }
+    return true;
+}
+
+static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_reason *reason)
+{
+    (void)target;
+    if (config->value[GROUPS] == 1 && config->value[PINGPONG]) {
+        return attune_refuse(reason, "PINGPONG 1, GROUPS 1: one group has nobody to take turns with");
+    }
+    /* O, a tile's weights, and the large and small sums of a unit's values. */
+    const int32_t held = chunks_of(problem->head_dim_v) * COLUMNS / 2 + COLUMNS + config->value[BLOCK_N] / 4 * PARTS;
+    const int32_t given = config->value[GROUPS] == 1 ? 255 : 200, besides = 24;
+    return held + besides <= given ||
+           attune_refuse(reason, "GROUPS %d, BLOCK_N %d: %d registers for fragments and %d besides, of %d",
+                         config->value[GROUPS], config->value[BLOCK_N], held, besides, given);
+}
+
+static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                      attune_resources *out)
+{
+    *out = at_block_resources(threads_of(config), smem_of(problem, target, config));
+}
+
+static bool fits(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    return valid(problem, target, config, NULL) && smem_of(problem, target, config) <= target->smem_optin_bytes;
+}
+
+/* Two groups where there are tiles of 128 queries enough. */
+static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
+{
+    static const attune_config large[] = {{{2, 64, 1}}, {{2, 64, 0}}, {{1, 64, 0}}, {{2, 48, 1}}, {{1, 32, 0}}};
+    static const attune_config small[] = {{{1, 64, 0}}, {{2, 64, 1}}, {{2, 64, 0}}, {{1, 48, 0}}, {{1, 32, 0}}};
+    const int64_t tiles = (problem->seqlen_q + 127) / 128 * problem->batch * problem->heads_q;
+    return at_fitting(tiles >= target->sm_count ? large : small, AT_COUNT(large), fits, problem, target, index, config);
+}
+
+static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                  attune_steps *out)
+{
+    *out = (attune_steps){.count = 1,
+                          .step = {{.kind = ATTUNE_STEP_KERNEL,
+                                    .as = {.kernel = at_launch_by_rows("sm90_fwd_wgmma_fp32", block_m(config),
+                                                                       threads_of(config),
+                                                                       smem_of(problem, target, config))}}}};
+}
+
+static const attune_shipped shipped[] = {
+    {"b4,h16,s4096,d128,fp32", ""},
+    {"b4,h16,s4096,d128,fp32,causal", ""},
+    {"b4,h16,s4096,d64,fp32,causal", ""},
+    {"b1,h8,s512,d64,fp32", ""},
+    {"b4,h16,s2048,d256,fp32,causal", ""},
+    {"b2,h8,hkv2,s300,d72,dv40,fp32,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
+    {"b2,h8,s1000,d192,dv128,fp32,window=64:32,softcap=30", ""},
+    {"b3,h4,s100,d5,fp32,causal,varlen=1,sink,align=4", ""},
+    {NULL, NULL},
+};
+
+static const attune_capability can[] = {
+    {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
+     .dtypes = ATTUNE_BIT(ATTUNE_FP32),
+     .dtypes_bias = ATTUNE_DTYPES_FORWARD,
+     .features = ATTUNE_FEATURES_FORWARD,
+     .offsets = ATTUNE_OFFSETS_FORWARD,
+     .biases = ATTUNE_BIASES_FORWARD,
+     .layouts = ATTUNE_LAYOUTS_FORWARD,
+     .head_dim_qk = {1, 256, 1},
+     .head_dim_v = {1, 256, 1},
+     .align = 4,
+     .arch_least = 90,
+     .arch_most = 90,
+     .arch_features = 1,
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)},
+};
+
+extern const attune_kernel at_kernel_wgmma_fp32;
+const attune_kernel at_kernel_wgmma_fp32 = {
+    .size = sizeof(attune_kernel),
+    .abi = ATTUNE_ABI,
+    .target = ATTUNE_TARGET_CUDA,
+    .name = "wgmma_fp32",
+    .summary = "Hopper: fp32 by six products of bf16, warp group products, a group of copying threads",
+    .param_count = PARAMS,
+    .params = params,
+    .shipped = shipped,
+    .can = can,
+    .can_count = sizeof can / sizeof can[0],
+    .supports = supports,
+    .valid = valid,
+    .resources = resources,
+    .heuristic = heuristic,
+    .steps = steps,
+    .source = "wgmma_fp32.cu",
+};

@@ -1,0 +1,650 @@
+/* wgmma_fp32: attention of fp32 on Hopper's tensor cores (sm_90a), six products of bf16 for one of fp32
+ * (bf16_parts.cuh).
+ *
+ * A block is GROUPS warp groups of 64 query rows, and a group of copying threads: they read K and V as fp32, split them
+ * into parts and write these to a ring of units, 64 columns of BLOCK_N keys or values in three parts, swizzled as the
+ * products read them. Weights are split in registers.
+ *
+ * Tensor cores cut sums off. So large products have sums of their own, of at most one tile of keys; ordinary additions
+ * take them up, into O by way of one fused multiply-add. Groups take turns in their softmaxes (PINGPONG), under which
+ * the other group's products run.
+ *
+ * Whatever is not finite becomes NaN in its tile's sums, and values below 2^-110 lose bits. Rows that show signs of
+ * either are computed once more, key by key (plain_row.cuh): no taint, and no bit less. */
+#include "device/bf16_parts.cuh"
+#include "device/job.cuh"
+#include "device/plain_row.cuh"
+#include "device/rows.cuh"
+#include "device/tma.cuh"
+#include "device/warp_groups.cuh"
+
+constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
+constexpr int BLOCK_M = GROUPS * 64, COLUMNS = 64; /* of a unit */
+constexpr int chunks_qk = (dim_qk + COLUMNS - 1) / COLUMNS, chunks_v = (dim_v + COLUMNS - 1) / COLUMNS;
+constexpr int steps_qk = (dim_qk + 15) / 16, steps_pv = BLOCK_N / 16;
+constexpr int scores = BLOCK_N / 2, outputs = COLUMNS / 2; /* in a lane, of a tile and of 64 columns */
+constexpr unsigned part_bytes = BLOCK_N * 128, unit_bytes = PARTS * part_bytes;
+constexpr unsigned chunk_q_bytes = 64 * 128, part_q_bytes = chunks_qk * chunk_q_bytes,
+                   group_q_bytes = PARTS * part_q_bytes;
+constexpr unsigned control_bytes = 1024;
+constexpr int STAGES = (ATTUNE_SMEM_BYTES - (int)control_bytes - GROUPS * (int)group_q_bytes) / (int)unit_bytes;
+
+struct alignas(1024) Shared {
+    unsigned char q[GROUPS][group_q_bytes];
+    unsigned char unit[STAGES][unit_bytes];
+    unsigned long long full[STAGES], empty[STAGES];
+    unsigned values_lost, keys_lost, queries_lost; /* some bits of some of them had no place */
+    unsigned largest_key, largest_query;           /* bits of the largest magnitude */
+};
+static_assert(sizeof(Shared) <= ATTUNE_SMEM_BYTES && ATTUNE_SMEM_BYTES - sizeof(Shared) < unit_bytes,
+              "the descriptor predicts another amount of shared memory");
+static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
+static_assert(STAGES >= 2 && unit_bytes % 1024 == 0 && BLOCK_N % 16 == 0 && 3 * BLOCK_N <= 256, "units and products");
+
+constexpr unsigned smem_unit = GROUPS * group_q_bytes, smem_full = smem_unit + STAGES * unit_bytes,
+                   smem_empty = smem_full + STAGES * 8;
+
+/* Of a thread: together what the launch has given. One group has what the compiler takes. */
+/* Beside queries, or keys, of less than that bits that the others have lost do not count. */
+constexpr float large_enough = 0x1p60f;
+
+constexpr int producer_registers = 104, consumer_registers = 200;
+
+/* The block's rows and its way through the keys. */
+struct tile {
+    sequence at;
+    int batch, head, head_kv, first_row;
+    int first_key, end_key; /* tiles begin at first_key, a multiple of BLOCK_N */
+};
+
+/* The block's tile; false where its sequence has none. A tile without keys visits one, of zeros, that nobody sees. */
+ATTUNE_INLINE bool find(const attune_args &args, tile &t)
+{
+    const queue q = queue_of<BLOCK_M>(args);
+    int row, number;
+    find_tile(q, (int)ptx_mov_ctaid_x(), row, number);
+    t.batch = row / (int)args.heads_q;
+    t.head = row - t.batch * (int)args.heads_q;
+    t.head_kv = t.head / (int)(args.heads_q / args.heads_kv);
+    t.at = sequence_of(args, t.batch);
+    t.first_row = number * BLOCK_M;
+    if (t.first_row >= t.at.length_q) {
+        return false;
+    }
+    const key_range any =
+        keys_seen_by_any(args, t.at, t.first_row, min((attune_i64)t.first_row + BLOCK_M, t.at.length_q) - 1);
+    t.first_key = any.first < any.end ? any.first / BLOCK_N * BLOCK_N : 0;
+    t.end_key = any.first < any.end ? any.end : 1;
+    return true;
+}
+
+/* ---- Copying ---------------------------------------------------------------------------------------------------- */
+
+/* A thread's share of 64 columns of `rows` rows: four columns of every eighth row. */
+template <int rows> struct share {
+    float4 x[rows / 8];
+};
+
+/* Rows from `first` on at `origin`; zeros in place of those that are not first_there ... end_there - 1. */
+template <int rows, int dim>
+ATTUNE_INLINE void load_share(share<rows> &to, const element *origin, attune_i64 stride, int first, int first_there,
+                              int end_there, int chunk, int thread)
+{
+    const int row = first + thread / 16;
+    const element *from = origin + row * stride;
+    attune_i64 step = 8 * stride;
+#pragma unroll
+    for (int i = 0; i < rows / 8; ++i, from += step) {
+        asm volatile("" : "+l"(step)); /* NOTE: or its multiples are kept, in registers that are not there */
+        to.x[i] = row + i * 8 >= first_there && row + i * 8 < end_there
+                      ? load_four<dim>(from, chunk * COLUMNS + thread % 16 * 4)
+                      : make_float4(0, 0, 0, 0);
+    }
+}
+
+ATTUNE_INLINE void store_two_words(unsigned shared, unsigned low, unsigned high)
+{
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(low), "r"(high) : "memory");
+}
+
+/* Its parts to shared memory, each `part` bytes behind the one before. */
+template <int rows>
+ATTUNE_INLINE void store_share(const share<rows> &from, unsigned shared, unsigned part, int thread, unsigned &lost)
+{
+    const int row = thread / 16, quad = thread % 16;
+    shared += (unsigned)(row * 128 + ((quad / 2) ^ row) * 16 + quad % 2 * 8);
+#pragma unroll
+    for (int i = 0; i < rows / 8; ++i) {
+        unsigned low[PARTS], high[PARTS];
+        float x[4] = {from.x[i].x, from.x[i].y, from.x[i].z, from.x[i].w};
+        register_fence(x); /* NOTE: or all are split before the first is stored, in 48 registers */
+        split_two(x[0], x[1], low, lost);
+        split_two(x[2], x[3], high, lost);
+        asm volatile("" : "+r"(lost));
+#pragma unroll
+        for (int p = 0; p < PARTS; ++p) {
+            store_two_words(shared + (unsigned)p * part + (unsigned)i * 1024, low[p], high[p]);
+        }
+    }
+}
+
+template <int rows> ATTUNE_INLINE float largest_of(const share<rows> &share, float largest)
+{
+#pragma unroll
+    for (int i = 0; i < rows / 8; ++i) {
+        const float4 x = share.x[i];
+        largest = fmaxf(fmaxf(fmaxf(largest, fabsf(x.x)), fmaxf(fabsf(x.y), fabsf(x.z))), fabsf(x.w));
+    }
+    return largest;
+}
+
+/* Leaves word of what a thread saw of queries or keys. */
+ATTUNE_INLINE void tell(unsigned &any_lost, unsigned lost, unsigned &largest_of_all, float largest)
+{
+    if (has_lost(lost)) {
+        any_lost = 1;
+    }
+    if (largest > large_enough) {
+        atomicMax(&largest_of_all, __float_as_uint(largest));
+    }
+}
+
+struct producer {
+    const element *k, *v; /* row 0 of the sequence */
+    attune_i64 stride_k, stride_v;
+    int there_first, there_end; /* keys that any row of the head sees: others may hold anything */
+    int thread;
+    unsigned base;
+    ring<STAGES> units;
+    unsigned keys_lost, values_lost;
+    float largest_key;
+    share<BLOCK_N> next;
+};
+
+/* Unit number `unit` of the tile of keys from `key` on: its keys' columns, then its values'. */
+template <int unit> ATTUNE_INLINE void load_unit(producer &p, int key)
+{
+    key = __shfl_sync(0xffffffff, key, 0);
+    if constexpr (unit < chunks_qk) {
+        load_share<BLOCK_N, dim_qk>(p.next, p.k, p.stride_k, key, p.there_first, p.there_end, unit, p.thread);
+    } else {
+        load_share<BLOCK_N, dim_v>(p.next, p.v, p.stride_v, key, p.there_first, p.there_end, unit - chunks_qk,
+                                   p.thread);
+    }
+}
+
+/* Arrives at the barrier for all lanes of the warp, what they wrote being seen by products. */
+ATTUNE_INLINE void arrive_full(const producer &p, int stage)
+{
+    ptx_fence_proxy_async_shared();
+    __syncwarp();
+    if (p.thread % 32 == 0) {
+        ptx_mbarrier_arrive(p.base + smem_full + stage * 8);
+    }
+}
+
+template <int unit> ATTUNE_INLINE void produce_units(producer &p, int key, int end)
+{
+    if constexpr (unit < chunks_qk + chunks_v) {
+        const held now = p.units.next();
+        barrier_wait(p.base + smem_empty + now.stage * 8, now.parity ^ 1);
+        const unsigned to = p.base + smem_unit + now.stage * unit_bytes;
+        if constexpr (unit < chunks_qk) {
+            store_share(p.next, to, part_bytes, p.thread, p.keys_lost);
+            p.largest_key = largest_of(p.next, p.largest_key);
+        } else {
+            store_share(p.next, to, part_bytes, p.thread, p.values_lost);
+        }
+        constexpr bool last = unit + 1 == chunks_qk + chunks_v;
+        if (last && key + BLOCK_N >= end) {
+            return; /* arrives when it has told what it saw */
+        }
+        arrive_full(p, now.stage);
+        if constexpr (last) {
+            load_unit<0>(p, key + BLOCK_N);
+        } else {
+            load_unit<unit + 1>(p, key);
+        }
+        produce_units<unit + 1>(p, key, end);
+    }
+}
+
+ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
+{
+    tile t;
+    if (!find(args, t)) {
+        return;
+    }
+    const key_range there = keys_seen_by_any(args, t.at, 0, t.at.length_q - 1);
+    producer p = {row_of<element>(args.tensor[ATTUNE_K], t.at.batch, t.head_kv, t.at.first_kv),
+                  row_of<element>(args.tensor[ATTUNE_V], t.at.batch, t.head_kv, t.at.first_kv),
+                  args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
+                  args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ],
+                  there.first,
+                  there.end,
+                  (int)threadIdx.x % 128,
+                  ptx_cvta_shared(&shared)};
+    load_unit<0>(p, t.first_key);
+#pragma unroll 1
+    for (int key = t.first_key; key < t.end_key; key += BLOCK_N) {
+        produce_units<0>(p, key, t.end_key);
+    }
+    if (has_lost(p.values_lost)) {
+        shared.values_lost = 1;
+    }
+    tell(shared.keys_lost, p.keys_lost, shared.largest_key, p.largest_key);
+    arrive_full(p, p.units.stage == 0 ? STAGES - 1 : p.units.stage - 1);
+}
+
+/* ---- Consuming -------------------------------------------------------------------------------------------------- */
+
+struct consumer {
+    int group, thread, row; /* row: the lane's first, in the sequence */
+    unsigned base;
+    float scale;
+    ring<STAGES> units;
+    row_pair rows;
+    int sees_first[2], sees_end[2]; /* of the lane's rows */
+    key_range any_sees, all_see;    /* of the group's rows */
+    float o[chunks_v][outputs];
+};
+
+/* Whether scores come one by one from score.cuh, in units of log2. */
+enum { ONE_BY_ONE = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK || ATTUNE_HAS_ALIBI,
+       SCALED_AT_ONCE = ONE_BY_ONE || ATTUNE_HAS_SOFTCAP };
+
+/* The group's queries, in parts. */
+ATTUNE_INLINE void load_queries(const attune_args &args, Shared &shared, const tile &t, const consumer &c)
+{
+    const element *q = row_of<element>(args.tensor[ATTUNE_Q], t.at.batch, t.head, t.at.first_q);
+    unsigned lost = 0;
+    float largest = 0;
+#pragma unroll 1
+    for (int chunk = 0; chunk < chunks_qk; ++chunk) {
+        share<64> share;
+        load_share<64, dim_qk>(share, q, args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], t.first_row + c.group * 64, 0,
+                               (int)t.at.length_q, chunk, c.thread);
+        store_share(share, c.base + c.group * group_q_bytes + chunk * chunk_q_bytes, part_q_bytes, c.thread, lost);
+        largest = largest_of(share, largest);
+    }
+    tell(shared.queries_lost, lost, shared.largest_query, largest);
+    ptx_fence_proxy_async_shared();
+    sync_group<GROUPS>(c.group);
+}
+
+ATTUNE_INLINE consumer consumer_of(const attune_args &args, Shared &shared, const tile &t, int group)
+{
+    consumer c = {};
+    c.group = group;
+    c.thread = (int)threadIdx.x % 128;
+    c.row = t.first_row + group * 64 + c.thread / 32 * 16 + c.thread % 32 / 4;
+    c.base = ptx_cvta_shared(&shared);
+    c.scale = SCALED_AT_ONCE ? 1.0f : score_factor(args);
+    c.rows = {{negative_infinity(), negative_infinity()}, {0, 0}};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const key_range seen = keys_seen(args, t.at, c.row + r * 8);
+        c.sees_first[r] = seen.first;
+        c.sees_end[r] = seen.end;
+    }
+    const int first = t.first_row + group * 64, last = (int)min((attune_i64)first + 63, t.at.length_q - 1);
+    c.any_sees = last < first ? key_range{0, 0} : keys_seen_by_any(args, t.at, first, last);
+    c.all_see = last < first ? key_range{0, 0} : keys_seen_by_all(args, t.at, first, last);
+    return c;
+}
+
+ATTUNE_INLINE void await_unit(const consumer &c, held unit)
+{
+    barrier_wait(c.base + smem_full + unit.stage * 8, unit.parity);
+}
+
+/* NOTE: one thread for four warps: products are of the whole group, so what it has waited for is done. */
+ATTUNE_INLINE void leave_unit(const consumer &c, held unit)
+{
+    if (c.thread == 0) {
+        ptx_mbarrier_arrive(c.base + smem_empty + unit.stage * 8);
+    }
+}
+
+/* Units of a tile that no row of the group sees. NOTE: not before they are here, and all four warps have seen it. */
+ATTUNE_INLINE void skip_units(consumer &c)
+{
+#pragma unroll 1
+    for (int i = 0; i < chunks_qk + chunks_v; ++i) {
+        const held unit = c.units.next();
+        await_unit(c, unit);
+        sync_group<GROUPS>(c.group);
+        leave_unit(c, unit);
+    }
+}
+
+/* NOTE: by a shuffle, so that the compiler sees that descriptors are the same in all lanes. */
+ATTUNE_INLINE unsigned unit_place(const consumer &c, held unit)
+{
+    return __shfl_sync(0xffffffff, (c.base + smem_unit) / 16 + (unsigned)unit.stage * (unit_bytes / 16), 0);
+}
+
+/* Part `of_q` of the queries' columns times part `of_k` of a unit of keys. */
+template <int of_q, int of_k>
+ATTUNE_INLINE void multiply_keys_part(attune_u64 q, attune_u64 k, int steps, bool first, float (&s)[scores])
+{
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (i < steps) {
+            wgmma_shape<BLOCK_N>::template ss<0>(s, q + (of_q * part_q_bytes + i * 32) / 16,
+                                                 k + (of_k * part_bytes + i * 32) / 16, i > 0 || !first);
+        }
+    }
+}
+
+/* S of a tile. */
+ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
+{
+    float small[scores];
+    held units[chunks_qk];
+    register_fence(s);
+    register_fence(small);
+#pragma unroll
+    for (int chunk = 0; chunk < chunks_qk; ++chunk) {
+        units[chunk] = c.units.next();
+        await_unit(c, units[chunk]);
+        const attune_u64 k = wgmma_descriptor(unit_place(c, units[chunk]));
+        const attune_u64 q = wgmma_descriptor((c.base + c.group * group_q_bytes + chunk * chunk_q_bytes) / 16);
+        const int steps = steps_qk - chunk * 4 < 4 ? steps_qk - chunk * 4 : 4;
+        ptx_wgmma_fence();
+        multiply_keys_part<0, 2>(q, k, steps, chunk == 0, small);
+        multiply_keys_part<2, 0>(q, k, steps, false, small);
+        multiply_keys_part<1, 1>(q, k, steps, false, small);
+        multiply_keys_part<0, 1>(q, k, steps, false, small);
+        multiply_keys_part<1, 0>(q, k, steps, false, small);
+        multiply_keys_part<0, 0>(q, k, steps, chunk == 0, s);
+        ptx_wgmma_commit_group();
+        if (chunk > 0) {
+            ptx_wgmma_wait_group<1>();
+            leave_unit(c, units[chunk - 1]);
+        }
+    }
+    ptx_wgmma_wait_group<0>();
+    register_fence(s);
+    register_fence(small);
+    leave_unit(c, units[chunks_qk - 1]);
+#pragma unroll
+    for (int i = 0; i < scores; ++i) {
+        s[i] += small[i];
+    }
+}
+
+/* Products become scores; -inf where hidden. */
+ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, const consumer &c, int key, float (&s)[scores])
+{
+    const int lane = c.thread % 32;
+    if constexpr (ONE_BY_ONE) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const query_row q = query_row_of(args, t.at, t.batch, t.head, c.row + r * 8);
+#pragma unroll
+            for (int i = 0; i < scores / 2; ++i) {
+                float &x = s[i / 2 * 4 + r * 2 + i % 2];
+                x = visible_score(args, t.at, q, key + i / 2 * 8 + lane % 4 * 2 + i % 2, x);
+            }
+        }
+        return;
+    }
+    if constexpr (ATTUNE_HAS_SOFTCAP) {
+        const float factor = score_factor(args);
+#pragma unroll
+        for (int i = 0; i < scores; ++i) {
+            s[i] = shape_score(args, s[i]) * factor;
+        }
+    }
+    if (needs_mask(c.all_see.first, c.all_see.end, key, BLOCK_N)) {
+        const int first[2] = {c.sees_first[0] - key, c.sees_first[1] - key},
+                  end[2] = {c.sees_end[0] - key, c.sees_end[1] - key};
+        rows_hide<BEGINS_MOVE, scores>(s, first, end, lane);
+    }
+}
+
+/* Scores become weights. NOTE: the maximum is subtracted before scaling: the largest weight is exactly 1, and errors are
+ * of the difference. */
+ATTUNE_INLINE void weigh(consumer &c, float (&s)[scores], float (&factor)[2])
+{
+    float subtract[2], sum[2][2] = {};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const float most = fmaxf(group_max<4>(row_maximum<scores>(s, r)), c.rows.maximum[r]);
+        subtract[r] = subtrahend(most);
+        factor[r] = ptx_ex2_approx_ftz_f32((c.rows.maximum[r] - subtract[r]) * c.scale);
+        c.rows.maximum[r] = most;
+    }
+#pragma unroll
+    for (int i = 0; i < scores; ++i) {
+        s[i] = ptx_ex2_approx_ftz_f32((s[i] - subtract[i / 2 % 2]) * c.scale);
+        sum[i / 2 % 2][i % 2] += s[i];
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        c.rows.sum[r] = fmaf(c.rows.sum[r], factor[r], sum[r][0] + sum[r][1]);
+    }
+}
+
+/* Weights as operands, in parts. */
+typedef unsigned weights[PARTS][steps_pv][4];
+
+ATTUNE_INLINE void split_weights(const float (&s)[scores], weights &p)
+{
+    unsigned lost = 0;
+#pragma unroll
+    for (int n = 0; n < steps_pv; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            unsigned parts[PARTS];
+            split_two(s[n * 8 + i * 2], s[n * 8 + i * 2 + 1], parts, lost);
+#pragma unroll
+            for (int part = 0; part < PARTS; ++part) {
+                p[part][n][i] = parts[part];
+            }
+        }
+    }
+}
+
+/* Part `of_p` of the weights times part `of_v` of values. */
+template <int of_p, int of_v, int n>
+ATTUNE_INLINE void multiply_values(const weights &p, attune_u64 v, bool first, float (&o)[n / 2])
+{
+#pragma unroll
+    for (int i = 0; i < steps_pv; ++i) {
+        wgmma_shape<n>::template rs<1>(o, p[of_p][i], v + (of_v * part_bytes + i * 2048) / 16, i > 0 || !first);
+    }
+}
+
+/* O of 64 columns, `chunk` x 64 and on, takes in a tile's values. */
+template <int chunk> ATTUNE_INLINE void add_values(consumer &c, weights &p, const float (&factor)[2])
+{
+    if constexpr (chunk < chunks_v) {
+        constexpr int left = dim_v - chunk * COLUMNS, n = left >= COLUMNS ? COLUMNS : (left + 7) / 8 * 8;
+        float large[n / 2], small[n / 2];
+        const held unit = c.units.next();
+        await_unit(c, unit);
+        const attune_u64 v = wgmma_descriptor(unit_place(c, unit) + (part_bytes >> 4 << 16));
+        register_fence(large);
+        register_fence(small);
+        ptx_wgmma_fence();
+        multiply_values<0, 2, n>(p, v, true, small);
+        multiply_values<2, 0, n>(p, v, false, small);
+        multiply_values<1, 1, n>(p, v, false, small);
+        multiply_values<0, 1, n>(p, v, false, small);
+        multiply_values<1, 0, n>(p, v, false, small);
+        multiply_values<0, 0, n>(p, v, true, large);
+        ptx_wgmma_commit_group();
+        ptx_wgmma_wait_group<0>();
+        register_fence(large);
+        register_fence(small);
+#pragma unroll
+        for (int i = 0; i < PARTS * steps_pv; ++i) {
+            register_fence(p[i / steps_pv][i % steps_pv]);
+        }
+        leave_unit(c, unit);
+#pragma unroll
+        for (int i = 0; i < n / 2; ++i) {
+            c.o[chunk][i] = fmaf(c.o[chunk][i], factor[i / 2 % 2], large[i] + small[i]);
+        }
+        add_values<chunk + 1>(c, p, factor);
+    }
+}
+
+/* ---- Out -------------------------------------------------------------------------------------------------------- */
+
+/* The sink joins the denominator; with an outweighing one the row's reference becomes it. Returns what O has yet to be
+ * multiplied by. `sum` is the whole row's, `maximum` in units of log2. */
+ATTUNE_INLINE float take_sink(const attune_args &args, const tile &t, float &maximum, float &sum)
+{
+    if constexpr (ATTUNE_HAS_SINK) {
+        const online sink = online_start(args, t.head, true);
+        const float before = sum == 0 ? negative_infinity() : maximum, top = fmaxf(before, sink.maximum);
+        const float factor = ptx_ex2_approx_ftz_f32(before - subtrahend(top));
+        sum = fmaf(sum, factor, sink.sum * ptx_ex2_approx_ftz_f32(sink.maximum - subtrahend(top)));
+        maximum = top;
+        return factor;
+    }
+    return 1;
+}
+
+/* Row r of the lane's two; whether it has to be computed again. */
+ATTUNE_INLINE bool store_row(const attune_args &args, const tile &t, const consumer &c, int r, bool values_lost)
+{
+    constexpr bool in_pairs = dim_v % 2 == 0 && ATTUNE_ALIGN % 8 == 0;
+    const int row = c.row + r * 8, lane = c.thread % 32;
+    float sum = group_sum<4>(c.rows.sum[r]), maximum = c.scale * c.rows.maximum[r];
+    const bool none = sum == 0;
+    const float factor = take_sink(args, t, maximum, sum);
+    const float normaliser = none ? 0 : factor * online_normaliser(sum);
+    const bool exists = row < t.at.length_q;
+    element *out = row_of<element>(args.tensor[ATTUNE_O], t.at.batch, t.head, t.at.first_q + row);
+    float zero = sum * 0, largest = 0;
+#pragma unroll
+    for (int i = 0; i < chunks_v * outputs / 2; ++i) {
+        const int column = i / 2 * 8 + lane % 4 * 2 + i % 2;
+        float &o = const_cast<float &>(c.o[i * 2 / outputs][i / 2 * 4 % outputs + r * 2 + i % 2]);
+        if (i / 2 * 8 < dim_v) {
+            o *= normaliser;
+            zero = fmaf(o, 0.0f, zero);
+            largest = fmaxf(largest, fabsf(o));
+            if (in_pairs ? i % 2 == 1 && exists && column <= dim_v - 1 : exists && column < dim_v) {
+                if constexpr (in_pairs) {
+                    const float before = c.o[i * 2 / outputs][i / 2 * 4 % outputs + r * 2];
+                    *reinterpret_cast<float2 *>(out + column - 1) = make_float2(before, o);
+                } else {
+                    out[column] = o;
+                }
+            }
+        }
+    }
+    if (wants_lse(args) && exists && lane % 4 == 0) {
+        store_lse(args, t.at.batch, t.head, t.at.first_q + row, maximum, sum);
+    }
+    zero = group_sum<4>(zero);
+    largest = group_max<4>(largest);
+    return exists && (!(zero == 0) || (values_lost && !none && largest < 0x1p-100f));
+}
+
+/* What parts of bf16 do not hold of queries or keys counts where the others are large. */
+ATTUNE_INLINE bool scores_suffer(const Shared &shared)
+{
+    return (shared.largest_query != 0 && shared.keys_lost != 0) ||
+           (shared.queries_lost != 0 && shared.largest_key != 0);
+}
+
+/* NOTE: the tile is worked out anew: it takes registers, which the loop has not. */
+ATTUNE_INLINE void store(const attune_args &args, const consumer &c, const Shared &shared)
+{
+    tile t;
+    (void)find(args, t);
+    const bool all_again = scores_suffer(shared), values_lost = shared.values_lost != 0;
+    const int lane = c.thread % 32, first = c.row - lane / 4;
+    unsigned again[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const bool one = store_row(args, t, c, r, values_lost);
+        again[r] = __ballot_sync(0xffffffff, one || (all_again && c.row + r * 8 < t.at.length_q));
+    }
+    if ((again[0] | again[1]) == 0) {
+        return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < 16; ++i) {
+        if ((i < 8 ? again[0] : again[1]) >> i % 8 * 4 & 1) {
+            attend_plainly<dim_qk, dim_v>(args, t.at, t.batch, t.head, first + i, lane);
+        }
+    }
+}
+
+ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
+{
+    tile t;
+    if (!find(args, t)) {
+        return;
+    }
+    consumer c = consumer_of(args, shared, t, group);
+    load_queries(args, shared, t, c);
+    if (group == GROUPS - 1) {
+        pass_order<PINGPONG, GROUPS>(group);
+    }
+#pragma unroll 1
+    for (int key = t.first_key; key < t.end_key; key += BLOCK_N) {
+        if (hides_tile(c.any_sees.first, c.any_sees.end, key, BLOCK_N)) {
+            skip_units(c);
+            await_order<PINGPONG>(group);
+            pass_order<PINGPONG, GROUPS>(group);
+            continue;
+        }
+        float s[scores], factor[2];
+        weights p;
+        multiply_keys(c, s);
+        await_order<PINGPONG>(group);
+        finish_scores(args, t, c, key, s);
+        weigh(c, s, factor);
+        split_weights(s, p);
+        pass_order<PINGPONG, GROUPS>(group);
+        add_values<0>(c, p, factor);
+    }
+    if (group == 0) {
+        await_order<PINGPONG>(group); /* the last group's, so that nobody is behind */
+    }
+    store(args, c, shared);
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------------------- */
+
+ATTUNE_INLINE void init(Shared &shared)
+{
+    for (int i = 0; i < STAGES; ++i) {
+        ptx_mbarrier_init(ptx_cvta_shared(&shared.full[i]), 4);
+        ptx_mbarrier_init(ptx_cvta_shared(&shared.empty[i]), GROUPS);
+    }
+    shared.values_lost = shared.keys_lost = shared.queries_lost = shared.largest_key = shared.largest_query = 0;
+    ptx_fence_mbarrier_init();
+}
+
+/* NOTE: each role's branch begins with its share of registers, or the compiler takes no notice. */
+extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1)
+    sm90_fwd_wgmma_fp32(const __grid_constant__ attune_args args)
+{
+    extern __shared__ __align__(1024) unsigned char memory[];
+    Shared &shared = *reinterpret_cast<Shared *>(memory);
+    if (threadIdx.x == 0) {
+        init(shared);
+    }
+    __syncthreads();
+    const int group = __shfl_sync(0xffffffff, (int)threadIdx.x / 128, 0);
+    if (group == 0) {
+        if constexpr (GROUPS == 2) {
+            ptx_setmaxnreg_dec<producer_registers>();
+        }
+        produce(args, shared);
+    } else {
+        if constexpr (GROUPS == 2) {
+            ptx_setmaxnreg_inc<consumer_registers>();
+        }
+        consume(args, shared, group - 1);
+    }
+}
