@@ -13,7 +13,7 @@ static const attune_param params[PARAMS] = {
     [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
 };
 
-enum { GROUP_ROWS = 64, COLUMNS = 64, PARTS = 3, LINE_BYTES = 128, CONTROL_BYTES = 1024, STAGES_MIN = 2, STAGES_MAX = 8 };
+enum { GROUP_ROWS = 64, COLUMNS = 64, PARTS = 3, LINE_BYTES = 128, CONTROL_BYTES = 1024, STAGES_MIN = 2, STAGES_MAX = 8, DIM_WIDE = 128 };
 
 static int32_t chunks_of(int32_t dim)
 {
@@ -67,6 +67,10 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     (void)target;
     if (config->value[GROUPS] == 1 && config->value[PINGPONG]) {
         return attune_refuse(reason, "PINGPONG 1, GROUPS 1: one group has nobody to take turns with");
+    }
+    if (problem->head_dim_qk > DIM_WIDE && (config->value[GROUPS] != 1 || config->value[BLOCK_N] != block_n_values[0])) {
+        return attune_refuse(reason, "GROUPS %d, BLOCK_N %d: with head_dim_qk above %d 1 and %d only",
+                             config->value[GROUPS], config->value[BLOCK_N], DIM_WIDE, block_n_values[0]);
     }
     /* O, a tile's weights, and the large and small sums of a unit's values. */
     const int32_t held = chunks_of(problem->head_dim_v) * COLUMNS / 2 + COLUMNS + config->value[BLOCK_N] / 4 * PARTS;

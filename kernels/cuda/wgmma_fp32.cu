@@ -244,8 +244,7 @@ struct consumer {
     float scale;
     ring<STAGES> units;
     row_pair rows;
-    int sees_first[2], sees_end[2]; /* of the lane's rows */
-    key_range any_sees, all_see;    /* of the group's rows */
+    key_range any_sees, all_see; /* of the group's rows */
     float o[chunks_v][outputs];
 };
 
@@ -281,12 +280,6 @@ ATTUNE_INLINE consumer consumer_of(const attune_args &args, Shared &shared, cons
     c.base = ptx_cvta_shared(&shared);
     c.scale = SCALED_AT_ONCE ? 1.0f : score_factor(args);
     c.rows = {{negative_infinity(), negative_infinity()}, {0, 0}};
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        const key_range seen = keys_seen(args, t.at, c.row + r * 8);
-        c.sees_first[r] = seen.first;
-        c.sees_end[r] = seen.end;
-    }
     const int first = t.first_row + group * 64, last = (int)min((attune_i64)first + 63, t.at.length_q - 1);
     c.any_sees = last < first ? key_range{0, 0} : keys_seen_by_any(args, t.at, first, last);
     c.all_see = last < first ? key_range{0, 0} : keys_seen_by_all(args, t.at, first, last);
@@ -374,10 +367,24 @@ ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
     }
 }
 
-/* Products become scores; -inf where hidden. */
-ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, const consumer &c, int key, float (&s)[scores])
+/* Products become scores; -inf where hidden. NOTE: the tile is worked out anew where it is asked, which is rare: it
+ * takes registers, which the loop has not. */
+ATTUNE_INLINE void finish_scores(const attune_args &args, const consumer &c, int key, float (&s)[scores])
 {
     const int lane = c.thread % 32;
+    if constexpr (ATTUNE_HAS_SOFTCAP && !ONE_BY_ONE) {
+        const float factor = score_factor(args);
+#pragma unroll
+        for (int i = 0; i < scores; ++i) {
+            s[i] = shape_score(args, s[i]) * factor;
+            asm volatile("" : "+f"(s[i])); /* one after the other */
+        }
+    }
+    if (!ONE_BY_ONE && !needs_mask(c.all_see.first, c.all_see.end, key, BLOCK_N)) {
+        return;
+    }
+    tile t;
+    (void)find(args, t);
     if constexpr (ONE_BY_ONE) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -388,18 +395,14 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, const c
                 x = visible_score(args, t.at, q, key + i / 2 * 8 + lane % 4 * 2 + i % 2, x);
             }
         }
-        return;
-    }
-    if constexpr (ATTUNE_HAS_SOFTCAP) {
-        const float factor = score_factor(args);
+    } else {
+        int first[2], end[2];
 #pragma unroll
-        for (int i = 0; i < scores; ++i) {
-            s[i] = shape_score(args, s[i]) * factor;
+        for (int r = 0; r < 2; ++r) {
+            const key_range seen = keys_seen(args, t.at, c.row + r * 8);
+            first[r] = seen.first - key;
+            end[r] = seen.end - key;
         }
-    }
-    if (needs_mask(c.all_see.first, c.all_see.end, key, BLOCK_N)) {
-        const int first[2] = {c.sees_first[0] - key, c.sees_first[1] - key},
-                  end[2] = {c.sees_end[0] - key, c.sees_end[1] - key};
         rows_hide<BEGINS_MOVE, scores>(s, first, end, lane);
     }
 }
@@ -601,7 +604,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         weights p;
         multiply_keys(c, s);
         await_order<PINGPONG>(group);
-        finish_scores(args, t, c, key, s);
+        finish_scores(args, c, key, s);
         weigh(c, s, factor);
         split_weights(s, p);
         pass_order<PINGPONG, GROUPS>(group);
