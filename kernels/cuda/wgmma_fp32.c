@@ -1,7 +1,7 @@
 /* wgmma_fp32: descriptor. The source says how it works. */
 #include "launch.h"
 
-enum { GROUPS, BLOCK_N, PINGPONG, PARAMS };
+enum { GROUPS, BLOCK_N, PINGPONG, AHEAD, STACKED, PARAMS };
 
 static const int32_t groups_values[] = {1, 2};
 static const int32_t block_n_values[] = {32, 48, 64};
@@ -11,9 +11,11 @@ static const attune_param params[PARAMS] = {
     [GROUPS] = {"GROUPS", groups_values, 2, 0},
     [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
     [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
+    [AHEAD] = {"AHEAD", switch_values, 2, 0},
+    [STACKED] = {"STACKED", switch_values, 2, 0},
 };
 
-enum { GROUP_ROWS = 64, COLUMNS = 64, PARTS = 3, LINE_BYTES = 128, CONTROL_BYTES = 1024, STAGES_MIN = 2, STAGES_MAX = 8, DIM_WIDE = 128 };
+enum { GROUP_ROWS = 64, COLUMNS = 64, PARTS = 3, LINE_BYTES = 128, CONTROL_BYTES = 1024, STAGES_MIN = 2, STAGES_MAX = 8, DIM_WIDE = 128, WORDS_BYTES = 8, EDGES_BYTES = 16, SPLIT_THREADS = 128 };
 
 static int32_t chunks_of(int32_t dim)
 {
@@ -45,7 +47,7 @@ static int32_t unit_bytes(const attune_config *config)
 /* As many as there is room for, and of use. */
 static int32_t smem_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    const int32_t fixed = queries_bytes(problem, config) + CONTROL_BYTES;
+    const int32_t fixed = queries_bytes(problem, config) + CONTROL_BYTES + config->value[GROUPS] * 128 * EDGES_BYTES;
     const int32_t room = (target->smem_optin_bytes - fixed) / unit_bytes(config);
     const int32_t stages = room < STAGES_MIN ? STAGES_MIN : room < STAGES_MAX ? room : STAGES_MAX;
     return fixed + stages * unit_bytes(config);
@@ -80,10 +82,23 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                          config->value[GROUPS], config->value[BLOCK_N], held, besides, given);
 }
 
+/* Of all keys and values. */
+static attune_term units(const attune_problem *problem, const attune_config *config)
+{
+    attune_term heads = attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_KV), attune_term_size(ATTUNE_SIZE_BATCH));
+    attune_term tiles =
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_KV), attune_term_const(config->value[BLOCK_N]));
+    return attune_term_mul(attune_term_mul(heads, tiles),
+                           attune_term_const(chunks_of(problem->head_dim_qk) + chunks_of(problem->head_dim_v)));
+}
+
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *out)
 {
     *out = at_block_resources(threads_of(config), smem_of(problem, target, config));
+    if (config->value[AHEAD]) {
+        out->workspace = attune_term_mul(units(problem, config), attune_term_const(unit_bytes(config) + WORDS_BYTES));
+    }
 }
 
 static bool fits(const attune_problem *problem, const attune_target *target, const attune_config *config)
@@ -94,8 +109,8 @@ static bool fits(const attune_problem *problem, const attune_target *target, con
 /* Two groups where there are tiles of 128 queries enough. */
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    static const attune_config large[] = {{{2, 64, 1}}, {{2, 64, 0}}, {{1, 64, 0}}, {{2, 48, 1}}, {{1, 32, 0}}};
-    static const attune_config small[] = {{{1, 64, 0}}, {{2, 64, 1}}, {{2, 64, 0}}, {{1, 48, 0}}, {{1, 32, 0}}};
+    static const attune_config large[] = {{{2, 64, 1, 1, 1}}, {{2, 64, 1, 0, 1}}, {{1, 64, 0, 0, 1}}, {{1, 32, 0, 0, 1}}};
+    static const attune_config small[] = {{{1, 64, 0, 0, 1}}, {{1, 64, 0, 1, 1}}, {{2, 64, 1, 1, 1}}, {{1, 32, 0, 0, 1}}};
     const int64_t tiles = (problem->seqlen_q + 127) / 128 * problem->batch * problem->heads_q;
     return at_fitting(tiles >= target->sm_count ? large : small, AT_COUNT(large), fits, problem, target, index, config);
 }
@@ -103,11 +118,19 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
-    *out = (attune_steps){.count = 1,
-                          .step = {{.kind = ATTUNE_STEP_KERNEL,
-                                    .as = {.kernel = at_launch_by_rows("sm90_fwd_wgmma_fp32", block_m(config),
-                                                                       threads_of(config),
-                                                                       smem_of(problem, target, config))}}}};
+    attune_step_kernel attend = at_launch_by_rows("sm90_fwd_wgmma_fp32", block_m(config), threads_of(config),
+                                                  smem_of(problem, target, config));
+    attend.programmatic = config->value[AHEAD];
+    const attune_step_kernel split = {.entry = "sm90_split_wgmma_fp32",
+                                      .grid = {units(problem, config), attune_term_const(1), attune_term_const(1)},
+                                      .block = {SPLIT_THREADS, 1, 1},
+                                      .cluster = {1, 1, 1},
+                                      .smem = attune_term_const(0)};
+    *out = (attune_steps){0};
+    if (config->value[AHEAD]) {
+        out->step[out->count++] = (attune_step){.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = split}};
+    }
+    out->step[out->count++] = (attune_step){.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = attend}};
 }
 
 static const attune_shipped shipped[] = {

@@ -26,29 +26,33 @@ constexpr int scores = BLOCK_N / 2, outputs = COLUMNS / 2; /* in a lane, of a ti
 constexpr unsigned part_bytes = BLOCK_N * 128, unit_bytes = PARTS * part_bytes;
 constexpr unsigned chunk_q_bytes = 64 * 128, part_q_bytes = chunks_qk * chunk_q_bytes,
                    group_q_bytes = PARTS * part_q_bytes;
-constexpr unsigned control_bytes = 1024;
+constexpr unsigned control_bytes = 1024 + GROUPS * 128 * 16;
 constexpr int STAGES = (ATTUNE_SMEM_BYTES - (int)control_bytes - GROUPS * (int)group_q_bytes) / (int)unit_bytes;
 
 struct alignas(1024) Shared {
     unsigned char q[GROUPS][group_q_bytes];
     unsigned char unit[STAGES][unit_bytes];
+    uint4 edges[GROUPS * 128]; /* first and end of the keys that each of a consumer's two rows sees */
     unsigned long long full[STAGES], empty[STAGES];
     unsigned values_lost, keys_lost, queries_lost; /* some bits of some of them had no place */
-    unsigned largest_key, largest_query;           /* bits of the largest magnitude */
+    unsigned keys_large, queries_large;            /* some were above large_enough */
 };
 static_assert(sizeof(Shared) <= ATTUNE_SMEM_BYTES && ATTUNE_SMEM_BYTES - sizeof(Shared) < unit_bytes,
               "the descriptor predicts another amount of shared memory");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(STAGES >= 2 && unit_bytes % 1024 == 0 && BLOCK_N % 16 == 0 && 3 * BLOCK_N <= 256, "units and products");
 
-constexpr unsigned smem_unit = GROUPS * group_q_bytes, smem_full = smem_unit + STAGES * unit_bytes,
+constexpr unsigned smem_unit = GROUPS * group_q_bytes, smem_full = smem_unit + STAGES * unit_bytes + GROUPS * 128 * 16,
                    smem_empty = smem_full + STAGES * 8;
 
-/* Of a thread: together what the launch has given. One group has what the compiler takes. */
+/* Of a thread: together what the launch has given; rows that see different keys take more of a consumer. One group has
+ * what the compiler takes. */
+enum { ROWS_DIFFER = ENDS_MOVE || BEGINS_MOVE };
+constexpr int producer_registers = AHEAD ? 72 : ROWS_DIFFER ? 88 : 104,
+              consumer_registers = AHEAD ? 216 : ROWS_DIFFER ? 208 : 200;
+
 /* Beside queries, or keys, of less than that bits that the others have lost do not count. */
 constexpr float large_enough = 0x1p60f;
-
-constexpr int producer_registers = 104, consumer_registers = 200;
 
 /* The block's rows and its way through the keys. */
 struct tile {
@@ -102,17 +106,22 @@ ATTUNE_INLINE void load_share(share<rows> &to, const element *origin, attune_i64
     }
 }
 
+ATTUNE_INLINE void store_two_words(unsigned char *global, unsigned low, unsigned high)
+{
+    *reinterpret_cast<uint2 *>(global) = make_uint2(low, high);
+}
+
 ATTUNE_INLINE void store_two_words(unsigned shared, unsigned low, unsigned high)
 {
     asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(low), "r"(high) : "memory");
 }
 
-/* Its parts to shared memory, each `part` bytes behind the one before. */
-template <int rows>
-ATTUNE_INLINE void store_share(const share<rows> &from, unsigned shared, unsigned part, int thread, unsigned &lost)
+/* Its parts to shared memory, or global, each `part` bytes behind the one before. */
+template <int rows, class Place>
+ATTUNE_INLINE void store_share(const share<rows> &from, Place to, unsigned part, int thread, unsigned &lost)
 {
     const int row = thread / 16, quad = thread % 16;
-    shared += (unsigned)(row * 128 + ((quad / 2) ^ row) * 16 + quad % 2 * 8);
+    to += (unsigned)(row * 128 + ((quad / 2) ^ row) * 16 + quad % 2 * 8);
 #pragma unroll
     for (int i = 0; i < rows / 8; ++i) {
         unsigned low[PARTS], high[PARTS];
@@ -123,7 +132,7 @@ ATTUNE_INLINE void store_share(const share<rows> &from, unsigned shared, unsigne
         asm volatile("" : "+r"(lost));
 #pragma unroll
         for (int p = 0; p < PARTS; ++p) {
-            store_two_words(shared + (unsigned)p * part + (unsigned)i * 1024, low[p], high[p]);
+            store_two_words(to + (unsigned)p * part + (unsigned)i * 1024, low[p], high[p]);
         }
     }
 }
@@ -139,13 +148,13 @@ template <int rows> ATTUNE_INLINE float largest_of(const share<rows> &share, flo
 }
 
 /* Leaves word of what a thread saw of queries or keys. */
-ATTUNE_INLINE void tell(unsigned &any_lost, unsigned lost, unsigned &largest_of_all, float largest)
+ATTUNE_INLINE void tell(unsigned &any_lost, bool lost, unsigned &any_large, bool large)
 {
-    if (has_lost(lost)) {
+    if (lost) {
         any_lost = 1;
     }
-    if (largest > large_enough) {
-        atomicMax(&largest_of_all, __float_as_uint(largest));
+    if (large) {
+        any_large = 1;
     }
 }
 
@@ -232,8 +241,98 @@ ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
     if (has_lost(p.values_lost)) {
         shared.values_lost = 1;
     }
-    tell(shared.keys_lost, p.keys_lost, shared.largest_key, p.largest_key);
+    tell(shared.keys_lost, has_lost(p.keys_lost), shared.keys_large, p.largest_key > large_enough);
     arrive_full(p, p.units.stage == 0 ? STAGES - 1 : p.units.stage - 1);
+}
+
+/* ---- Split ahead: units lie in the workspace as they lie in shared memory, behind them two words of each ---------- */
+
+constexpr int units_of_tile = chunks_qk + chunks_v;
+
+/* The number of a tile's first unit. */
+ATTUNE_INLINE attune_i64 unit_number(const attune_args &args, int batch, int head_kv, int key)
+{
+    const attune_i64 tiles = (args.seqlen_kv + BLOCK_N - 1) / BLOCK_N;
+    return ((batch * args.heads_kv + head_kv) * tiles + key / BLOCK_N) * units_of_tile;
+}
+
+ATTUNE_INLINE unsigned char *unit_ahead(const attune_args &args, attune_i64 number)
+{
+    return static_cast<unsigned char *>(args.workspace) + number * unit_bytes;
+}
+
+/* Whether bits of it were lost, and whether some of it is above large_enough. */
+ATTUNE_INLINE uint2 *words_ahead(const attune_args &args, attune_i64 number)
+{
+    return reinterpret_cast<uint2 *>(unit_ahead(args, unit_number(args, (int)args.batch, 0, 0))) + number;
+}
+
+/* One thread has the copy engine bring the units. */
+ATTUNE_INLINE void bring(const attune_args &args, Shared &shared)
+{
+    tile t;
+    if (!find(args, t) || threadIdx.x != 0) {
+        return;
+    }
+    const unsigned base = ptx_cvta_shared(&shared);
+    const unsigned char *from = unit_ahead(args, unit_number(args, t.batch, t.head_kv, t.first_key));
+    ring<STAGES> units;
+    ptx_griddepcontrol_wait();
+#pragma unroll 1
+    for (int i = (t.end_key - t.first_key + BLOCK_N - 1) / BLOCK_N * units_of_tile; i > 0; --i, from += unit_bytes) {
+        const held now = units.next();
+        barrier_wait(base + smem_empty + now.stage * 8, now.parity ^ 1);
+        ptx_mbarrier_arrive_expect_tx(base + smem_full + now.stage * 8, unit_bytes);
+        ptx_cp_async_bulk_load(base + smem_unit + now.stage * unit_bytes, from, unit_bytes,
+                               base + smem_full + now.stage * 8);
+    }
+}
+
+/* What was told of the units of the block's tiles. */
+ATTUNE_INLINE void read_words(const attune_args &args, Shared &shared, const tile &t, int group, int thread)
+{
+    const int count = (t.end_key - t.first_key + BLOCK_N - 1) / BLOCK_N * units_of_tile;
+    const uint2 *words = words_ahead(args, unit_number(args, t.batch, t.head_kv, t.first_key));
+    ptx_griddepcontrol_wait();
+#pragma unroll 1
+    for (int i = thread; i < count; i += 128) {
+        const uint2 word = words[i];
+        if (i % units_of_tile < chunks_qk) {
+            tell(shared.keys_lost, word.x != 0, shared.keys_large, word.y != 0);
+        } else if (word.x != 0) {
+            shared.values_lost = 1;
+        }
+    }
+    sync_group<GROUPS>(group);
+}
+
+/* A block splits 64 columns of a tile of keys or values. */
+extern "C" __global__ void __launch_bounds__(128) sm90_split_wgmma_fp32(const __grid_constant__ attune_args args)
+{
+    const attune_i64 tiles = (args.seqlen_kv + BLOCK_N - 1) / BLOCK_N;
+    const int unit = (int)(blockIdx.x % units_of_tile), thread = (int)threadIdx.x;
+    const attune_i64 index = blockIdx.x / units_of_tile, head = index / tiles;
+    const int key = (int)(index - head * tiles) * BLOCK_N, batch = (int)(head / args.heads_kv),
+              head_kv = (int)(head - batch * args.heads_kv);
+    const sequence at = sequence_of(args, batch);
+    const key_range there = keys_seen_by_any(args, at, 0, at.length_q - 1);
+    share<BLOCK_N> share;
+    ptx_griddepcontrol_launch_dependents();
+    if (unit < chunks_qk) {
+        load_share<BLOCK_N, dim_qk>(share, row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv),
+                                    args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ], key, there.first, there.end, unit,
+                                    thread);
+    } else {
+        load_share<BLOCK_N, dim_v>(share, row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv),
+                                   args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ], key, there.first, there.end,
+                                   unit - chunks_qk, thread);
+    }
+    unsigned lost = 0;
+    store_share(share, unit_ahead(args, blockIdx.x), part_bytes, thread, lost);
+    const bool any_lost = __syncthreads_or(has_lost(lost)), large = __syncthreads_or(largest_of(share, 0) > large_enough);
+    if (thread == 0) {
+        *words_ahead(args, blockIdx.x) = make_uint2(any_lost, large);
+    }
 }
 
 /* ---- Consuming -------------------------------------------------------------------------------------------------- */
@@ -266,7 +365,7 @@ ATTUNE_INLINE void load_queries(const attune_args &args, Shared &shared, const t
         store_share(share, c.base + c.group * group_q_bytes + chunk * chunk_q_bytes, part_q_bytes, c.thread, lost);
         largest = largest_of(share, largest);
     }
-    tell(shared.queries_lost, lost, shared.largest_query, largest);
+    tell(shared.queries_lost, has_lost(lost), shared.queries_large, largest > large_enough);
     ptx_fence_proxy_async_shared();
     sync_group<GROUPS>(c.group);
 }
@@ -280,6 +379,11 @@ ATTUNE_INLINE consumer consumer_of(const attune_args &args, Shared &shared, cons
     c.base = ptx_cvta_shared(&shared);
     c.scale = SCALED_AT_ONCE ? 1.0f : score_factor(args);
     c.rows = {{negative_infinity(), negative_infinity()}, {0, 0}};
+    if constexpr (ROWS_DIFFER) {
+        const key_range upper = keys_seen(args, t.at, c.row), lower = keys_seen(args, t.at, c.row + 8);
+        shared.edges[group * 128 + c.thread] =
+            make_uint4((unsigned)upper.first, (unsigned)upper.end, (unsigned)lower.first, (unsigned)lower.end);
+    }
     const int first = t.first_row + group * 64, last = (int)min((attune_i64)first + 63, t.at.length_q - 1);
     c.any_sees = last < first ? key_range{0, 0} : keys_seen_by_any(args, t.at, first, last);
     c.all_see = last < first ? key_range{0, 0} : keys_seen_by_all(args, t.at, first, last);
@@ -317,9 +421,61 @@ ATTUNE_INLINE unsigned unit_place(const consumer &c, held unit)
     return __shfl_sync(0xffffffff, (c.base + smem_unit) / 16 + (unsigned)unit.stage * (unit_bytes / 16), 0);
 }
 
+#if STACKED
+/* Part `of_q` of the queries' columns times `rows` rows of a unit of keys, from part `of_k` on. */
+template <int of_q, int of_k, int rows>
+ATTUNE_INLINE void multiply_keys_part(attune_u64 q, attune_u64 k, int steps, bool first, float (&s)[rows / 2])
+{
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (i < steps) {
+            wgmma_shape<rows>::template ss<0>(s, q + (of_q * part_q_bytes + i * 32) / 16,
+                                              k + (of_k * part_bytes + i * 32) / 16, i > 0 || !first);
+        }
+    }
+}
+
+/* S of a tile. NOTE: two parts of a unit are one operand of twice as many rows, for which the queries are read once:
+ * the queries' first part times the keys' second and third, their second times the first and second, so that sums of
+ * one magnitude lie in one place. The third times the first goes before the largest products, into their sums. */
+ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
+{
+    float small[2 * scores];
+    held units[chunks_qk];
+    register_fence(s);
+    register_fence(small);
+#pragma unroll
+    for (int chunk = 0; chunk < chunks_qk; ++chunk) {
+        units[chunk] = c.units.next();
+        await_unit(c, units[chunk]);
+        const attune_u64 k = wgmma_descriptor(unit_place(c, units[chunk]));
+        const attune_u64 q = wgmma_descriptor((c.base + c.group * group_q_bytes + chunk * chunk_q_bytes) / 16);
+        const int steps = steps_qk - chunk * 4 < 4 ? steps_qk - chunk * 4 : 4;
+        ptx_wgmma_fence();
+        multiply_keys_part<0, 1, 2 * BLOCK_N>(q, k, steps, chunk == 0, small);
+        multiply_keys_part<1, 0, 2 * BLOCK_N>(q, k, steps, false, small);
+        multiply_keys_part<2, 0, BLOCK_N>(q, k, steps, chunk == 0, s);
+        multiply_keys_part<0, 0, BLOCK_N>(q, k, steps, false, s);
+        ptx_wgmma_commit_group();
+        if (chunk > 0) {
+            ptx_wgmma_wait_group<1>();
+            leave_unit(c, units[chunk - 1]);
+        }
+    }
+    ptx_wgmma_wait_group<0>();
+    register_fence(s);
+    register_fence(small);
+    leave_unit(c, units[chunks_qk - 1]);
+#pragma unroll
+    for (int i = 0; i < scores; ++i) {
+        s[i] += small[i] + small[scores + i];
+    }
+}
+
+#else
 /* Part `of_q` of the queries' columns times part `of_k` of a unit of keys. */
 template <int of_q, int of_k>
-ATTUNE_INLINE void multiply_keys_part(attune_u64 q, attune_u64 k, int steps, bool first, float (&s)[scores])
+ATTUNE_INLINE void multiply_keys_part1(attune_u64 q, attune_u64 k, int steps, bool first, float (&s)[scores])
 {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -345,12 +501,12 @@ ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
         const attune_u64 q = wgmma_descriptor((c.base + c.group * group_q_bytes + chunk * chunk_q_bytes) / 16);
         const int steps = steps_qk - chunk * 4 < 4 ? steps_qk - chunk * 4 : 4;
         ptx_wgmma_fence();
-        multiply_keys_part<0, 2>(q, k, steps, chunk == 0, small);
-        multiply_keys_part<2, 0>(q, k, steps, false, small);
-        multiply_keys_part<1, 1>(q, k, steps, false, small);
-        multiply_keys_part<0, 1>(q, k, steps, false, small);
-        multiply_keys_part<1, 0>(q, k, steps, false, small);
-        multiply_keys_part<0, 0>(q, k, steps, chunk == 0, s);
+        multiply_keys_part1<0, 2>(q, k, steps, chunk == 0, small);
+        multiply_keys_part1<2, 0>(q, k, steps, false, small);
+        multiply_keys_part1<1, 1>(q, k, steps, false, small);
+        multiply_keys_part1<0, 1>(q, k, steps, false, small);
+        multiply_keys_part1<1, 0>(q, k, steps, false, small);
+        multiply_keys_part1<0, 0>(q, k, steps, chunk == 0, s);
         ptx_wgmma_commit_group();
         if (chunk > 0) {
             ptx_wgmma_wait_group<1>();
@@ -367,9 +523,11 @@ ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
     }
 }
 
-/* Products become scores; -inf where hidden. NOTE: the tile is worked out anew where it is asked, which is rare: it
- * takes registers, which the loop has not. */
-ATTUNE_INLINE void finish_scores(const attune_args &args, const consumer &c, int key, float (&s)[scores])
+#endif
+/* Products become scores; -inf where hidden. NOTE: what takes registers, which the loop has not, is in shared memory or
+ * worked out anew. */
+ATTUNE_INLINE void finish_scores(const attune_args &args, const Shared &shared, const consumer &c, int key,
+                                 float (&s)[scores])
 {
     const int lane = c.thread % 32;
     if constexpr (ATTUNE_HAS_SOFTCAP && !ONE_BY_ONE) {
@@ -383,9 +541,9 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const consumer &c, int
     if (!ONE_BY_ONE && !needs_mask(c.all_see.first, c.all_see.end, key, BLOCK_N)) {
         return;
     }
-    tile t;
-    (void)find(args, t);
     if constexpr (ONE_BY_ONE) {
+        tile t;
+        (void)find(args, t);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const query_row q = query_row_of(args, t.at, t.batch, t.head, c.row + r * 8);
@@ -396,12 +554,11 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const consumer &c, int
             }
         }
     } else {
-        int first[2], end[2];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            const key_range seen = keys_seen(args, t.at, c.row + r * 8);
-            first[r] = seen.first - key;
-            end[r] = seen.end - key;
+        int first[2] = {c.all_see.first - key, c.all_see.first - key}, end[2] = {c.all_see.end - key, c.all_see.end - key};
+        if constexpr (ROWS_DIFFER) {
+            const uint4 edges = shared.edges[c.group * 128 + c.thread];
+            first[0] = (int)edges.x - key, end[0] = (int)edges.y - key;
+            first[1] = (int)edges.z - key, end[1] = (int)edges.w - key;
         }
         rows_hide<BEGINS_MOVE, scores>(s, first, end, lane);
     }
@@ -553,15 +710,18 @@ ATTUNE_INLINE bool store_row(const attune_args &args, const tile &t, const consu
 /* What parts of bf16 do not hold of queries or keys counts where the others are large. */
 ATTUNE_INLINE bool scores_suffer(const Shared &shared)
 {
-    return (shared.largest_query != 0 && shared.keys_lost != 0) ||
-           (shared.queries_lost != 0 && shared.largest_key != 0);
+    return (shared.queries_large != 0 && shared.keys_lost != 0) ||
+           (shared.queries_lost != 0 && shared.keys_large != 0);
 }
 
 /* NOTE: the tile is worked out anew: it takes registers, which the loop has not. */
-ATTUNE_INLINE void store(const attune_args &args, const consumer &c, const Shared &shared)
+ATTUNE_INLINE void store(const attune_args &args, const consumer &c, Shared &shared)
 {
     tile t;
     (void)find(args, t);
+    if constexpr (AHEAD) {
+        read_words(args, shared, t, c.group, c.thread);
+    }
     const bool all_again = scores_suffer(shared), values_lost = shared.values_lost != 0;
     const int lane = c.thread % 32, first = c.row - lane / 4;
     unsigned again[2];
@@ -604,7 +764,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         weights p;
         multiply_keys(c, s);
         await_order<PINGPONG>(group);
-        finish_scores(args, c, key, s);
+        finish_scores(args, shared, c, key, s);
         weigh(c, s, factor);
         split_weights(s, p);
         pass_order<PINGPONG, GROUPS>(group);
@@ -621,10 +781,10 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
 ATTUNE_INLINE void init(Shared &shared)
 {
     for (int i = 0; i < STAGES; ++i) {
-        ptx_mbarrier_init(ptx_cvta_shared(&shared.full[i]), 4);
+        ptx_mbarrier_init(ptx_cvta_shared(&shared.full[i]), AHEAD ? 1 : 4);
         ptx_mbarrier_init(ptx_cvta_shared(&shared.empty[i]), GROUPS);
     }
-    shared.values_lost = shared.keys_lost = shared.queries_lost = shared.largest_key = shared.largest_query = 0;
+    shared.values_lost = shared.keys_lost = shared.queries_lost = shared.keys_large = shared.queries_large = 0;
     ptx_fence_mbarrier_init();
 }
 
@@ -643,7 +803,11 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1)
         if constexpr (GROUPS == 2) {
             ptx_setmaxnreg_dec<producer_registers>();
         }
-        produce(args, shared);
+        if constexpr (AHEAD) {
+            bring(args, shared);
+        } else {
+            produce(args, shared);
+        }
     } else {
         if constexpr (GROUPS == 2) {
             ptx_setmaxnreg_inc<consumer_registers>();
