@@ -1,21 +1,32 @@
 /* wgmma_fp32: descriptor. The source says how it works. */
 #include "launch.h"
 
-enum { GROUPS, BLOCK_N, PINGPONG, AHEAD, STACKED, PARAMS };
+enum { GROUPS, BLOCK_N, AHEAD, PARAMS };
 
 static const int32_t groups_values[] = {1, 2};
-static const int32_t block_n_values[] = {32, 48, 64};
+static const int32_t block_n_values[] = {32, 64};
 static const int32_t switch_values[] = {0, 1};
 
 static const attune_param params[PARAMS] = {
     [GROUPS] = {"GROUPS", groups_values, 2, 0},
-    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
-    [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 2, 0},
     [AHEAD] = {"AHEAD", switch_values, 2, 0},
-    [STACKED] = {"STACKED", switch_values, 2, 0},
 };
 
-enum { GROUP_ROWS = 64, COLUMNS = 64, PARTS = 3, LINE_BYTES = 128, CONTROL_BYTES = 1024, STAGES_MIN = 2, STAGES_MAX = 8, DIM_WIDE = 128, WORDS_BYTES = 8, EDGES_BYTES = 16, SPLIT_THREADS = 128 };
+enum {
+    GROUP_ROWS = 64,
+    COLUMNS = 64,
+    PARTS = 3,
+    LINE_BYTES = 128,
+    CONTROL_BYTES = 1024,
+    STAGES_MIN = 2,
+    STAGES_MAX = 8,
+    DIM_WIDE = 128,
+    WORDS_BYTES = 8,
+    EDGES_BYTES = 16,
+    SPLIT_THREADS = 128,
+    ROWS_LEAST = 16
+};
 
 static int32_t chunks_of(int32_t dim)
 {
@@ -60,6 +71,10 @@ static bool supports(const attune_problem *problem, const attune_target *target,
     if (scale < 0 || (scale > 0 && (scale < least || scale > most))) {
         return attune_refuse(reason, "scale %g: 1e-6 to 1e6", scale);
     }
+    if (problem->seqlen_q < ROWS_LEAST) {
+        return attune_refuse(reason, "seqlen_q %lld: at least %d, of tiles of %d rows", (long long)problem->seqlen_q,
+                             ROWS_LEAST, GROUP_ROWS);
+    }
     return true;
 }
 
@@ -67,10 +82,8 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                   attune_reason *reason)
 {
     (void)target;
-    if (config->value[GROUPS] == 1 && config->value[PINGPONG]) {
-        return attune_refuse(reason, "PINGPONG 1, GROUPS 1: one group has nobody to take turns with");
-    }
-    if (problem->head_dim_qk > DIM_WIDE && (config->value[GROUPS] != 1 || config->value[BLOCK_N] != block_n_values[0])) {
+    if (problem->head_dim_qk > DIM_WIDE &&
+        (config->value[GROUPS] != 1 || config->value[BLOCK_N] != block_n_values[0])) {
         return attune_refuse(reason, "GROUPS %d, BLOCK_N %d: with head_dim_qk above %d 1 and %d only",
                              config->value[GROUPS], config->value[BLOCK_N], DIM_WIDE, block_n_values[0]);
     }
@@ -109,8 +122,8 @@ static bool fits(const attune_problem *problem, const attune_target *target, con
 /* Two groups where there are tiles of 128 queries enough. */
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    static const attune_config large[] = {{{2, 64, 1, 1, 1}}, {{2, 64, 1, 0, 1}}, {{1, 64, 0, 0, 1}}, {{1, 32, 0, 0, 1}}};
-    static const attune_config small[] = {{{1, 64, 0, 0, 1}}, {{1, 64, 0, 1, 1}}, {{2, 64, 1, 1, 1}}, {{1, 32, 0, 0, 1}}};
+    static const attune_config large[] = {{{2, 64, 1}}, {{2, 64, 0}}, {{1, 64, 1}}, {{1, 64, 0}}, {{1, 32, 0}}};
+    static const attune_config small[] = {{{1, 64, 0}}, {{1, 64, 1}}, {{2, 64, 1}}, {{1, 32, 1}}, {{1, 32, 0}}};
     const int64_t tiles = (problem->seqlen_q + 127) / 128 * problem->batch * problem->heads_q;
     return at_fitting(tiles >= target->sm_count ? large : small, AT_COUNT(large), fits, problem, target, index, config);
 }
@@ -118,8 +131,8 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
-    attune_step_kernel attend = at_launch_by_rows("sm90_fwd_wgmma_fp32", block_m(config), threads_of(config),
-                                                  smem_of(problem, target, config));
+    attune_step_kernel attend =
+        at_launch_by_rows("sm90_fwd_wgmma_fp32", block_m(config), threads_of(config), smem_of(problem, target, config));
     attend.programmatic = config->value[AHEAD];
     const attune_step_kernel split = {.entry = "sm90_split_wgmma_fp32",
                                       .grid = {units(problem, config), attune_term_const(1), attune_term_const(1)},
@@ -168,7 +181,7 @@ const attune_kernel at_kernel_wgmma_fp32 = {
     .abi = ATTUNE_ABI,
     .target = ATTUNE_TARGET_CUDA,
     .name = "wgmma_fp32",
-    .summary = "Hopper: fp32 by six products of bf16, warp group products, a group of copying threads",
+    .summary = "Hopper: fp32 by six products of bf16, warp group products, split ahead or on the way",
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,

@@ -6,334 +6,13 @@
  * products read them. Weights are split in registers.
  *
  * Tensor cores cut sums off. So large products have sums of their own, of at most one tile of keys; ordinary additions
- * take them up, into O by way of one fused multiply-add. Groups take turns in their softmaxes (PINGPONG), under which
- * the other group's products run.
+ * take them up, into O by way of one fused multiply-add. Groups take turns in their softmaxes, under which the other
+ * group's products run.
  *
  * Whatever is not finite becomes NaN in its tile's sums, and values below 2^-110 lose bits. Rows that show signs of
  * either are computed once more, key by key (plain_row.cuh): no taint, and no bit less. */
-#include "device/bf16_parts.cuh"
-#include "device/job.cuh"
+#include "device/fp32_units.cuh"
 #include "device/plain_row.cuh"
-#include "device/rows.cuh"
-#include "device/tma.cuh"
-#include "device/warp_groups.cuh"
-
-constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
-constexpr int BLOCK_M = GROUPS * 64, COLUMNS = 64; /* of a unit */
-constexpr int chunks_qk = (dim_qk + COLUMNS - 1) / COLUMNS, chunks_v = (dim_v + COLUMNS - 1) / COLUMNS;
-constexpr int steps_qk = (dim_qk + 15) / 16, steps_pv = BLOCK_N / 16;
-constexpr int scores = BLOCK_N / 2, outputs = COLUMNS / 2; /* in a lane, of a tile and of 64 columns */
-constexpr unsigned part_bytes = BLOCK_N * 128, unit_bytes = PARTS * part_bytes;
-constexpr unsigned chunk_q_bytes = 64 * 128, part_q_bytes = chunks_qk * chunk_q_bytes,
-                   group_q_bytes = PARTS * part_q_bytes;
-constexpr unsigned control_bytes = 1024 + GROUPS * 128 * 16;
-constexpr int STAGES = (ATTUNE_SMEM_BYTES - (int)control_bytes - GROUPS * (int)group_q_bytes) / (int)unit_bytes;
-
-struct alignas(1024) Shared {
-    unsigned char q[GROUPS][group_q_bytes];
-    unsigned char unit[STAGES][unit_bytes];
-    uint4 edges[GROUPS * 128]; /* first and end of the keys that each of a consumer's two rows sees */
-    unsigned long long full[STAGES], empty[STAGES];
-    unsigned values_lost, keys_lost, queries_lost; /* some bits of some of them had no place */
-    unsigned keys_large, queries_large;            /* some were above large_enough */
-};
-static_assert(sizeof(Shared) <= ATTUNE_SMEM_BYTES && ATTUNE_SMEM_BYTES - sizeof(Shared) < unit_bytes,
-              "the descriptor predicts another amount of shared memory");
-static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
-static_assert(STAGES >= 2 && unit_bytes % 1024 == 0 && BLOCK_N % 16 == 0 && 3 * BLOCK_N <= 256, "units and products");
-
-constexpr unsigned smem_unit = GROUPS * group_q_bytes, smem_full = smem_unit + STAGES * unit_bytes + GROUPS * 128 * 16,
-                   smem_empty = smem_full + STAGES * 8;
-
-/* Of a thread: together what the launch has given; rows that see different keys take more of a consumer. One group has
- * what the compiler takes. */
-enum { ROWS_DIFFER = ENDS_MOVE || BEGINS_MOVE };
-constexpr int producer_registers = AHEAD ? 72 : ROWS_DIFFER ? 88 : 104,
-              consumer_registers = AHEAD ? 216 : ROWS_DIFFER ? 208 : 200;
-
-/* Beside queries, or keys, of less than that bits that the others have lost do not count. */
-constexpr float large_enough = 0x1p60f;
-
-/* The block's rows and its way through the keys. */
-struct tile {
-    sequence at;
-    int batch, head, head_kv, first_row;
-    int first_key, end_key; /* tiles begin at first_key, a multiple of BLOCK_N */
-};
-
-/* The block's tile; false where its sequence has none. A tile without keys visits one, of zeros, that nobody sees. */
-ATTUNE_INLINE bool find(const attune_args &args, tile &t)
-{
-    const queue q = queue_of<BLOCK_M>(args);
-    int row, number;
-    find_tile(q, (int)ptx_mov_ctaid_x(), row, number);
-    t.batch = row / (int)args.heads_q;
-    t.head = row - t.batch * (int)args.heads_q;
-    t.head_kv = t.head / (int)(args.heads_q / args.heads_kv);
-    t.at = sequence_of(args, t.batch);
-    t.first_row = number * BLOCK_M;
-    if (t.first_row >= t.at.length_q) {
-        return false;
-    }
-    const key_range any =
-        keys_seen_by_any(args, t.at, t.first_row, min((attune_i64)t.first_row + BLOCK_M, t.at.length_q) - 1);
-    t.first_key = any.first < any.end ? any.first / BLOCK_N * BLOCK_N : 0;
-    t.end_key = any.first < any.end ? any.end : 1;
-    return true;
-}
-
-/* ---- Copying ---------------------------------------------------------------------------------------------------- */
-
-/* A thread's share of 64 columns of `rows` rows: four columns of every eighth row. */
-template <int rows> struct share {
-    float4 x[rows / 8];
-};
-
-/* Rows from `first` on at `origin`; zeros in place of those that are not first_there ... end_there - 1. */
-template <int rows, int dim>
-ATTUNE_INLINE void load_share(share<rows> &to, const element *origin, attune_i64 stride, int first, int first_there,
-                              int end_there, int chunk, int thread)
-{
-    const int row = first + thread / 16;
-    const element *from = origin + row * stride;
-    attune_i64 step = 8 * stride;
-#pragma unroll
-    for (int i = 0; i < rows / 8; ++i, from += step) {
-        asm volatile("" : "+l"(step)); /* NOTE: or its multiples are kept, in registers that are not there */
-        to.x[i] = row + i * 8 >= first_there && row + i * 8 < end_there
-                      ? load_four<dim>(from, chunk * COLUMNS + thread % 16 * 4)
-                      : make_float4(0, 0, 0, 0);
-    }
-}
-
-ATTUNE_INLINE void store_two_words(unsigned char *global, unsigned low, unsigned high)
-{
-    *reinterpret_cast<uint2 *>(global) = make_uint2(low, high);
-}
-
-ATTUNE_INLINE void store_two_words(unsigned shared, unsigned low, unsigned high)
-{
-    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(low), "r"(high) : "memory");
-}
-
-/* Its parts to shared memory, or global, each `part` bytes behind the one before. */
-template <int rows, class Place>
-ATTUNE_INLINE void store_share(const share<rows> &from, Place to, unsigned part, int thread, unsigned &lost)
-{
-    const int row = thread / 16, quad = thread % 16;
-    to += (unsigned)(row * 128 + ((quad / 2) ^ row) * 16 + quad % 2 * 8);
-#pragma unroll
-    for (int i = 0; i < rows / 8; ++i) {
-        unsigned low[PARTS], high[PARTS];
-        float x[4] = {from.x[i].x, from.x[i].y, from.x[i].z, from.x[i].w};
-        register_fence(x); /* NOTE: or all are split before the first is stored, in 48 registers */
-        split_two(x[0], x[1], low, lost);
-        split_two(x[2], x[3], high, lost);
-        asm volatile("" : "+r"(lost));
-#pragma unroll
-        for (int p = 0; p < PARTS; ++p) {
-            store_two_words(to + (unsigned)p * part + (unsigned)i * 1024, low[p], high[p]);
-        }
-    }
-}
-
-template <int rows> ATTUNE_INLINE float largest_of(const share<rows> &share, float largest)
-{
-#pragma unroll
-    for (int i = 0; i < rows / 8; ++i) {
-        const float4 x = share.x[i];
-        largest = fmaxf(fmaxf(fmaxf(largest, fabsf(x.x)), fmaxf(fabsf(x.y), fabsf(x.z))), fabsf(x.w));
-    }
-    return largest;
-}
-
-/* Leaves word of what a thread saw of queries or keys. */
-ATTUNE_INLINE void tell(unsigned &any_lost, bool lost, unsigned &any_large, bool large)
-{
-    if (lost) {
-        any_lost = 1;
-    }
-    if (large) {
-        any_large = 1;
-    }
-}
-
-struct producer {
-    const element *k, *v; /* row 0 of the sequence */
-    attune_i64 stride_k, stride_v;
-    int there_first, there_end; /* keys that any row of the head sees: others may hold anything */
-    int thread;
-    unsigned base;
-    ring<STAGES> units;
-    unsigned keys_lost, values_lost;
-    float largest_key;
-    share<BLOCK_N> next;
-};
-
-/* Unit number `unit` of the tile of keys from `key` on: its keys' columns, then its values'. */
-template <int unit> ATTUNE_INLINE void load_unit(producer &p, int key)
-{
-    key = __shfl_sync(0xffffffff, key, 0);
-    if constexpr (unit < chunks_qk) {
-        load_share<BLOCK_N, dim_qk>(p.next, p.k, p.stride_k, key, p.there_first, p.there_end, unit, p.thread);
-    } else {
-        load_share<BLOCK_N, dim_v>(p.next, p.v, p.stride_v, key, p.there_first, p.there_end, unit - chunks_qk,
-                                   p.thread);
-    }
-}
-
-/* Arrives at the barrier for all lanes of the warp, what they wrote being seen by products. */
-ATTUNE_INLINE void arrive_full(const producer &p, int stage)
-{
-    ptx_fence_proxy_async_shared();
-    __syncwarp();
-    if (p.thread % 32 == 0) {
-        ptx_mbarrier_arrive(p.base + smem_full + stage * 8);
-    }
-}
-
-template <int unit> ATTUNE_INLINE void produce_units(producer &p, int key, int end)
-{
-    if constexpr (unit < chunks_qk + chunks_v) {
-        const held now = p.units.next();
-        barrier_wait(p.base + smem_empty + now.stage * 8, now.parity ^ 1);
-        const unsigned to = p.base + smem_unit + now.stage * unit_bytes;
-        if constexpr (unit < chunks_qk) {
-            store_share(p.next, to, part_bytes, p.thread, p.keys_lost);
-            p.largest_key = largest_of(p.next, p.largest_key);
-        } else {
-            store_share(p.next, to, part_bytes, p.thread, p.values_lost);
-        }
-        constexpr bool last = unit + 1 == chunks_qk + chunks_v;
-        if (last && key + BLOCK_N >= end) {
-            return; /* arrives when it has told what it saw */
-        }
-        arrive_full(p, now.stage);
-        if constexpr (last) {
-            load_unit<0>(p, key + BLOCK_N);
-        } else {
-            load_unit<unit + 1>(p, key);
-        }
-        produce_units<unit + 1>(p, key, end);
-    }
-}
-
-ATTUNE_INLINE void produce(const attune_args &args, Shared &shared)
-{
-    tile t;
-    if (!find(args, t)) {
-        return;
-    }
-    const key_range there = keys_seen_by_any(args, t.at, 0, t.at.length_q - 1);
-    producer p = {row_of<element>(args.tensor[ATTUNE_K], t.at.batch, t.head_kv, t.at.first_kv),
-                  row_of<element>(args.tensor[ATTUNE_V], t.at.batch, t.head_kv, t.at.first_kv),
-                  args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
-                  args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ],
-                  there.first,
-                  there.end,
-                  (int)threadIdx.x % 128,
-                  ptx_cvta_shared(&shared)};
-    load_unit<0>(p, t.first_key);
-#pragma unroll 1
-    for (int key = t.first_key; key < t.end_key; key += BLOCK_N) {
-        produce_units<0>(p, key, t.end_key);
-    }
-    if (has_lost(p.values_lost)) {
-        shared.values_lost = 1;
-    }
-    tell(shared.keys_lost, has_lost(p.keys_lost), shared.keys_large, p.largest_key > large_enough);
-    arrive_full(p, p.units.stage == 0 ? STAGES - 1 : p.units.stage - 1);
-}
-
-/* ---- Split ahead: units lie in the workspace as they lie in shared memory, behind them two words of each ---------- */
-
-constexpr int units_of_tile = chunks_qk + chunks_v;
-
-/* The number of a tile's first unit. */
-ATTUNE_INLINE attune_i64 unit_number(const attune_args &args, int batch, int head_kv, int key)
-{
-    const attune_i64 tiles = (args.seqlen_kv + BLOCK_N - 1) / BLOCK_N;
-    return ((batch * args.heads_kv + head_kv) * tiles + key / BLOCK_N) * units_of_tile;
-}
-
-ATTUNE_INLINE unsigned char *unit_ahead(const attune_args &args, attune_i64 number)
-{
-    return static_cast<unsigned char *>(args.workspace) + number * unit_bytes;
-}
-
-/* Whether bits of it were lost, and whether some of it is above large_enough. */
-ATTUNE_INLINE uint2 *words_ahead(const attune_args &args, attune_i64 number)
-{
-    return reinterpret_cast<uint2 *>(unit_ahead(args, unit_number(args, (int)args.batch, 0, 0))) + number;
-}
-
-/* One thread has the copy engine bring the units. */
-ATTUNE_INLINE void bring(const attune_args &args, Shared &shared)
-{
-    tile t;
-    if (!find(args, t) || threadIdx.x != 0) {
-        return;
-    }
-    const unsigned base = ptx_cvta_shared(&shared);
-    const unsigned char *from = unit_ahead(args, unit_number(args, t.batch, t.head_kv, t.first_key));
-    ring<STAGES> units;
-    ptx_griddepcontrol_wait();
-#pragma unroll 1
-    for (int i = (t.end_key - t.first_key + BLOCK_N - 1) / BLOCK_N * units_of_tile; i > 0; --i, from += unit_bytes) {
-        const held now = units.next();
-        barrier_wait(base + smem_empty + now.stage * 8, now.parity ^ 1);
-        ptx_mbarrier_arrive_expect_tx(base + smem_full + now.stage * 8, unit_bytes);
-        ptx_cp_async_bulk_load(base + smem_unit + now.stage * unit_bytes, from, unit_bytes,
-                               base + smem_full + now.stage * 8);
-    }
-}
-
-/* What was told of the units of the block's tiles. */
-ATTUNE_INLINE void read_words(const attune_args &args, Shared &shared, const tile &t, int group, int thread)
-{
-    const int count = (t.end_key - t.first_key + BLOCK_N - 1) / BLOCK_N * units_of_tile;
-    const uint2 *words = words_ahead(args, unit_number(args, t.batch, t.head_kv, t.first_key));
-    ptx_griddepcontrol_wait();
-#pragma unroll 1
-    for (int i = thread; i < count; i += 128) {
-        const uint2 word = words[i];
-        if (i % units_of_tile < chunks_qk) {
-            tell(shared.keys_lost, word.x != 0, shared.keys_large, word.y != 0);
-        } else if (word.x != 0) {
-            shared.values_lost = 1;
-        }
-    }
-    sync_group<GROUPS>(group);
-}
-
-/* A block splits 64 columns of a tile of keys or values. */
-extern "C" __global__ void __launch_bounds__(128) sm90_split_wgmma_fp32(const __grid_constant__ attune_args args)
-{
-    const attune_i64 tiles = (args.seqlen_kv + BLOCK_N - 1) / BLOCK_N;
-    const int unit = (int)(blockIdx.x % units_of_tile), thread = (int)threadIdx.x;
-    const attune_i64 index = blockIdx.x / units_of_tile, head = index / tiles;
-    const int key = (int)(index - head * tiles) * BLOCK_N, batch = (int)(head / args.heads_kv),
-              head_kv = (int)(head - batch * args.heads_kv);
-    const sequence at = sequence_of(args, batch);
-    const key_range there = keys_seen_by_any(args, at, 0, at.length_q - 1);
-    share<BLOCK_N> share;
-    ptx_griddepcontrol_launch_dependents();
-    if (unit < chunks_qk) {
-        load_share<BLOCK_N, dim_qk>(share, row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv),
-                                    args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ], key, there.first, there.end, unit,
-                                    thread);
-    } else {
-        load_share<BLOCK_N, dim_v>(share, row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv),
-                                   args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ], key, there.first, there.end,
-                                   unit - chunks_qk, thread);
-    }
-    unsigned lost = 0;
-    store_share(share, unit_ahead(args, blockIdx.x), part_bytes, thread, lost);
-    const bool any_lost = __syncthreads_or(has_lost(lost)), large = __syncthreads_or(largest_of(share, 0) > large_enough);
-    if (thread == 0) {
-        *words_ahead(args, blockIdx.x) = make_uint2(any_lost, large);
-    }
-}
 
 /* ---- Consuming -------------------------------------------------------------------------------------------------- */
 
@@ -348,8 +27,10 @@ struct consumer {
 };
 
 /* Whether scores come one by one from score.cuh, in units of log2. */
-enum { ONE_BY_ONE = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK || ATTUNE_HAS_ALIBI,
-       SCALED_AT_ONCE = ONE_BY_ONE || ATTUNE_HAS_SOFTCAP };
+enum {
+    ONE_BY_ONE = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK || ATTUNE_HAS_ALIBI,
+    SCALED_AT_ONCE = ONE_BY_ONE || ATTUNE_HAS_SOFTCAP
+};
 
 /* The group's queries, in parts. */
 ATTUNE_INLINE void load_queries(const attune_args &args, Shared &shared, const tile &t, const consumer &c)
@@ -421,7 +102,6 @@ ATTUNE_INLINE unsigned unit_place(const consumer &c, held unit)
     return __shfl_sync(0xffffffff, (c.base + smem_unit) / 16 + (unsigned)unit.stage * (unit_bytes / 16), 0);
 }
 
-#if STACKED
 /* Part `of_q` of the queries' columns times `rows` rows of a unit of keys, from part `of_k` on. */
 template <int of_q, int of_k, int rows>
 ATTUNE_INLINE void multiply_keys_part(attune_u64 q, attune_u64 k, int steps, bool first, float (&s)[rows / 2])
@@ -472,58 +152,6 @@ ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
     }
 }
 
-#else
-/* Part `of_q` of the queries' columns times part `of_k` of a unit of keys. */
-template <int of_q, int of_k>
-ATTUNE_INLINE void multiply_keys_part1(attune_u64 q, attune_u64 k, int steps, bool first, float (&s)[scores])
-{
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (i < steps) {
-            wgmma_shape<BLOCK_N>::template ss<0>(s, q + (of_q * part_q_bytes + i * 32) / 16,
-                                                 k + (of_k * part_bytes + i * 32) / 16, i > 0 || !first);
-        }
-    }
-}
-
-/* S of a tile. */
-ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
-{
-    float small[scores];
-    held units[chunks_qk];
-    register_fence(s);
-    register_fence(small);
-#pragma unroll
-    for (int chunk = 0; chunk < chunks_qk; ++chunk) {
-        units[chunk] = c.units.next();
-        await_unit(c, units[chunk]);
-        const attune_u64 k = wgmma_descriptor(unit_place(c, units[chunk]));
-        const attune_u64 q = wgmma_descriptor((c.base + c.group * group_q_bytes + chunk * chunk_q_bytes) / 16);
-        const int steps = steps_qk - chunk * 4 < 4 ? steps_qk - chunk * 4 : 4;
-        ptx_wgmma_fence();
-        multiply_keys_part1<0, 2>(q, k, steps, chunk == 0, small);
-        multiply_keys_part1<2, 0>(q, k, steps, false, small);
-        multiply_keys_part1<1, 1>(q, k, steps, false, small);
-        multiply_keys_part1<0, 1>(q, k, steps, false, small);
-        multiply_keys_part1<1, 0>(q, k, steps, false, small);
-        multiply_keys_part1<0, 0>(q, k, steps, chunk == 0, s);
-        ptx_wgmma_commit_group();
-        if (chunk > 0) {
-            ptx_wgmma_wait_group<1>();
-            leave_unit(c, units[chunk - 1]);
-        }
-    }
-    ptx_wgmma_wait_group<0>();
-    register_fence(s);
-    register_fence(small);
-    leave_unit(c, units[chunks_qk - 1]);
-#pragma unroll
-    for (int i = 0; i < scores; ++i) {
-        s[i] += small[i];
-    }
-}
-
-#endif
 /* Products become scores; -inf where hidden. NOTE: what takes registers, which the loop has not, is in shared memory or
  * worked out anew. */
 ATTUNE_INLINE void finish_scores(const attune_args &args, const Shared &shared, const consumer &c, int key,
@@ -535,7 +163,6 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const Shared &shared, 
 #pragma unroll
         for (int i = 0; i < scores; ++i) {
             s[i] = shape_score(args, s[i]) * factor;
-            asm volatile("" : "+f"(s[i])); /* one after the other */
         }
     }
     if (!ONE_BY_ONE && !needs_mask(c.all_see.first, c.all_see.end, key, BLOCK_N)) {
@@ -554,7 +181,8 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const Shared &shared, 
             }
         }
     } else {
-        int first[2] = {c.all_see.first - key, c.all_see.first - key}, end[2] = {c.all_see.end - key, c.all_see.end - key};
+        int first[2] = {c.all_see.first - key, c.all_see.first - key},
+            end[2] = {c.all_see.end - key, c.all_see.end - key};
         if constexpr (ROWS_DIFFER) {
             const uint4 edges = shared.edges[c.group * 128 + c.thread];
             first[0] = (int)edges.x - key, end[0] = (int)edges.y - key;
@@ -564,8 +192,8 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const Shared &shared, 
     }
 }
 
-/* Scores become weights. NOTE: the maximum is subtracted before scaling: the largest weight is exactly 1, and errors are
- * of the difference. */
+/* Scores become weights. NOTE: the maximum is subtracted before scaling: the largest weight is exactly 1, and errors
+ * are of the difference. */
 ATTUNE_INLINE void weigh(consumer &c, float (&s)[scores], float (&factor)[2])
 {
     float subtract[2], sum[2][2] = {};
@@ -710,8 +338,7 @@ ATTUNE_INLINE bool store_row(const attune_args &args, const tile &t, const consu
 /* What parts of bf16 do not hold of queries or keys counts where the others are large. */
 ATTUNE_INLINE bool scores_suffer(const Shared &shared)
 {
-    return (shared.queries_large != 0 && shared.keys_lost != 0) ||
-           (shared.queries_lost != 0 && shared.keys_large != 0);
+    return (shared.queries_large != 0 && shared.keys_lost != 0) || (shared.queries_lost != 0 && shared.keys_large != 0);
 }
 
 /* NOTE: the tile is worked out anew: it takes registers, which the loop has not. */

@@ -1,6 +1,6 @@
-/* CUDA kernels without a GPU: those made of plain code, and mma with its few instructions for matrices and copies, are
- * compiled for the CPU, with a model of CUDA's words (cuda_modelled/), and go through the gate's own suite. What only a
- * device shows, tests/gpu shows. */
+/* CUDA kernels without a GPU: those made of plain code, and mma with its few instructions for matrices and copies, and
+ * wgmma_fp32 are compiled for the CPU, with a model of CUDA's words (cuda_modelled/), and go through the gate's own
+ * suite. What only a device shows, tests/gpu shows. */
 #include "base/cm.h"
 
 #include <dlfcn.h>
@@ -47,6 +47,10 @@ static const struct {
           {"mma", "b2,h4,hkv2,sq40,skv300,d128,bf16,causal,seqused,page=16,sink"},
           {"mma", "b2,h4,hkv2,sq8,skv300,d64,fp16,seqused,varlen=1,page=128,vtable,draft,o=fp32"},
           {"mma", "b2,h2,hkv1,sq20,skv130,d40,dv24,bf16,window=60:5,seqused,page=1,o=fp16"},
+},
+  of_fp32[] =
+      {
+          {"wgmma_fp32", "b1,h2,hkv1,s70,d16,dv8,fp32,causal,sink"},
 },
   of_decode[] = {
       {"decode", "b1,h4,hkv2,sq1,skv1500,d128,bf16"},
@@ -335,6 +339,17 @@ static void mma_passes_the_suite(void **state)
     }
 }
 
+static void wgmma_fp32_passes_the_suite(void **state)
+{
+    (void)state;
+    skip_without_compiler();
+    model.target.arch_features = 1;
+    for (size_t i = 0; i < sizeof of_fp32 / sizeof of_fp32[0]; ++i) {
+        expect_right(of_fp32[i].kernel, of_fp32[i].problem);
+    }
+    model.target.arch_features = 0;
+}
+
 /* On few multiprocessors: blocks have several jobs then, and pieces of them. */
 static void decode_passes_the_suite(void **state)
 {
@@ -382,7 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wild_entries_are_clamped), cmocka_unit_test(modelled_kernels_pass_the_suite),
-        cmocka_unit_test(mma_passes_the_suite), cmocka_unit_test(decode_passes_the_suite),
-        cmocka_unit_test(hidden_keys_leave_no_trace)};
+        cmocka_unit_test(mma_passes_the_suite),     cmocka_unit_test(wgmma_fp32_passes_the_suite),
+        cmocka_unit_test(decode_passes_the_suite),  cmocka_unit_test(hidden_keys_leave_no_trace)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

@@ -1,8 +1,8 @@
 /* An fp32 as three parts of bf16, and what six of their nine products make of two of them.
  *
  * Parts are cut off, not rounded: eight bits, the next eight and the last eight, all with the number's sign, so that
- * they add up to it exactly, in every order and cut off as tensor cores add, and no part overflows. Of nine products the
- * three smallest, 2^-24 of the whole and less, are left out.
+ * they add up to it exactly, in every order and cut off as tensor cores add, and no part overflows. Of nine products
+ * the three smallest, 2^-24 of the whole and less, are left out.
  *
  * Below 2^-110 the last part is below the least that bf16 holds: `lost` tells. Parts of an infinity are an infinity and
  * NaN, so that whatever is not finite shows as NaN in sums. */
@@ -35,7 +35,6 @@ ATTUNE_INLINE void split_two(float low, float high, unsigned (&parts)[PARTS], un
     parts[1] = upper_halves(low_rest, high_rest);
     parts[2] = upper_halves(low_last, high_last);
     lost |= __float_as_uint(low_last) | __float_as_uint(high_last);
-
 }
 
 ATTUNE_INLINE bool has_lost(unsigned lost)

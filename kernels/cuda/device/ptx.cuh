@@ -102,6 +102,13 @@ template <int pending> ATTUNE_INLINE void ptx_cp_async_wait_group()
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+/* ---- Stores to shared memory ---- */
+
+ATTUNE_INLINE void ptx_st_shared_v2_b32(unsigned shared, unsigned x, unsigned y)
+{
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(x), "r"(y) : "memory");
+}
+
 /* ---- Barriers in shared memory (sm_80) ---- */
 
 /* `count` arrivals complete a phase. */

@@ -67,7 +67,7 @@ bool begun[ALL_THREADS], ended[ALL_THREADS];
 alignas(16) unsigned char stack[ALL_THREADS][STACK_BYTES];
 copies under_way[ALL_THREADS];
 int alive;
-meeting of_block, of_warp[ALL_WARPS], named[BARRIER_COUNT];
+meeting of_block, of_warp[ALL_WARPS], of_group[(ALL_WARPS + 3) / 4], named[BARRIER_COUNT];
 attune_args the_args;
 
 void fail(const char *what)
@@ -145,15 +145,20 @@ void let_others(bool same_warp)
     }
 }
 
+void arrive(meeting &at, int count)
+{
+    if (++at.arrived == count) {
+        at.arrived = 0;
+        at.any[(at.turns + 1) % 2] = false;
+        ++at.turns;
+    }
+}
+
 /* Waits until `count` threads have come. */
 void meet(meeting &at, int count, bool same_warp)
 {
     const int turn = at.turns;
-    if (++at.arrived == count) {
-        at.arrived = 0;
-        at.any[(turn + 1) % 2] = false;
-        ++at.turns;
-    }
+    arrive(at, count);
     while (at.turns == turn) {
         let_others(same_warp);
     }
@@ -168,12 +173,27 @@ bool model_block(bool yes)
     return of_block.any[turn];
 }
 
-void model_barrier(int id, int threads)
+static meeting &barrier_of(int id, int threads)
 {
     if (id <= 0 || id >= BARRIER_COUNT || threads % 32 != 0 || threads > ALL_THREADS) {
         fail("no such barrier");
     }
-    meet(named[id], threads, false);
+    return named[id];
+}
+
+void model_barrier(int id, int threads)
+{
+    meet(barrier_of(id, threads), threads, false);
+}
+
+void model_barrier_pass(int id, int threads)
+{
+    arrive(barrier_of(id, threads), threads);
+}
+
+void model_group()
+{
+    meet(of_group[threadIdx.x / 128], 128, false);
 }
 
 void model_warp_words(const unsigned *brought, int words, unsigned (*all)[32])
@@ -374,6 +394,18 @@ void model_barrier_wait(unsigned barrier, unsigned parity)
     }
 }
 
+void model_bulk(unsigned shared, const void *global, unsigned bytes, unsigned barrier)
+{
+    if (shared % 16 != 0 || bytes % 16 != 0 || (unsigned long)global % 16 != 0) {
+        fail("not a run of whole parts");
+    }
+    (void)model_shared(shared + bytes - 16, 16);
+    std::memcpy(memory + shared, global, bytes);
+    mbarrier &at = barrier_at(barrier);
+    at.bytes -= (int)bytes;
+    end_phase(at);
+}
+
 /* ---- A block ---- */
 
 extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across);
@@ -396,7 +428,7 @@ extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsig
         named[i] = {};
     }
     for (int i = 0; i < ALL_THREADS; ++i) {
-        of_warp[i / 32] = {};
+        of_warp[i / 32] = of_group[i / 128] = {};
         begun[i] = ended[i] = false;
         under_way[i].count = under_way[i].groups = 0;
     }

@@ -100,6 +100,17 @@ static inline int __clz(int x)
     return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
 
+/* Bytes of the two, the first one's below, by the four digits of `order`. */
+static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned order)
+{
+    const unsigned long long both = (unsigned long long)high << 32 | low;
+    unsigned x = 0;
+    for (int i = 0; i < 4; ++i) {
+        x |= (unsigned)(both >> (order >> i * 4 & 7) * 8 & 0xff) << i * 8;
+    }
+    return x;
+}
+
 static inline float __fdividef(float a, float b)
 {
     return a / b;
@@ -121,6 +132,10 @@ bool model_block(bool yes);
 void model_warp_words(const unsigned *brought, int words, unsigned (*all)[32]);
 /* Waits for so many threads at one of the block's named barriers. */
 void model_barrier(int id, int threads);
+/* Arrives there and goes on. */
+void model_barrier_pass(int id, int threads);
+/* Waits for the warp group. */
+void model_group();
 /* Copies to shared memory: 16 bytes, of which `bytes` are read and the rest are zeros; groups of them. */
 void model_copy(unsigned shared, const void *global, unsigned bytes);
 void model_commit();
@@ -135,6 +150,8 @@ void model_barrier_arrive(unsigned barrier);
 /* An arrival when all of the thread's copies so far have arrived. */
 void model_barrier_arrive_behind_copies(unsigned barrier);
 void model_barrier_wait(unsigned barrier, unsigned parity);
+/* A run of bytes that arrives at the barrier. */
+void model_bulk(unsigned shared, const void *global, unsigned bytes, unsigned barrier);
 /* A box of 64 columns of the step's map `map`, swizzled by 128 bytes. */
 int model_map_index(const void *map);
 void model_box(unsigned shared, int map, unsigned barrier, int column, int row, int head, int batch);

@@ -19,6 +19,32 @@ ATTUNE_INLINE void barrier_wait(unsigned barrier, unsigned parity)
     model_barrier_wait(barrier, parity);
 }
 
+/* As there: a place in a ring. */
+struct held {
+    int stage;
+    unsigned parity;
+};
+
+template <int stages> struct ring {
+    int stage = 0;
+    unsigned parity = 0;
+    held next()
+    {
+        const held now = {stage, parity};
+        stage = stage + 1 == stages ? 0 : stage + 1;
+        parity ^= stage == 0;
+        return now;
+    }
+};
+
+template <int registers> ATTUNE_INLINE void ptx_setmaxnreg_inc()
+{
+}
+
+template <int registers> ATTUNE_INLINE void ptx_setmaxnreg_dec()
+{
+}
+
 ATTUNE_INLINE void ptx_griddepcontrol_wait()
 {
 }

@@ -158,6 +158,28 @@ ATTUNE_INLINE void ptx_cp_async_mbarrier_arrive_noinc(unsigned barrier)
     model_barrier_arrive_behind_copies(barrier);
 }
 
+ATTUNE_INLINE void ptx_mbarrier_arrive(unsigned barrier)
+{
+    model_barrier_arrive(barrier);
+}
+
+ATTUNE_INLINE void ptx_barrier_sync(int id, int threads)
+{
+    model_barrier(id, threads);
+}
+
+ATTUNE_INLINE void ptx_barrier_arrive(int id, int threads)
+{
+    model_barrier_pass(id, threads);
+}
+
+ATTUNE_INLINE void ptx_st_shared_v2_b32(unsigned shared, unsigned x, unsigned y)
+{
+    unsigned *to = static_cast<unsigned *>(model_shared(shared, 8));
+    to[0] = x;
+    to[1] = y;
+}
+
 ATTUNE_INLINE void ptx_barrier_sync_aligned(int id, int threads)
 {
     model_barrier(id, threads);

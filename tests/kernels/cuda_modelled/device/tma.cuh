@@ -20,6 +20,11 @@ ATTUNE_INLINE void ptx_cp_async_bulk_tensor_4d_load(unsigned shared, const attun
     model_box(shared, model_map_index(map), barrier, column, row, head, batch);
 }
 
+ATTUNE_INLINE void ptx_cp_async_bulk_load(unsigned shared, const void *global, unsigned bytes, unsigned barrier)
+{
+    model_bulk(shared, global, bytes, barrier);
+}
+
 ATTUNE_INLINE void tma_load(unsigned shared, const attune_tensor_map *map, unsigned barrier, attune_u64 policy,
                             int column, int row, int head, int batch)
 {
