@@ -56,7 +56,7 @@ template <int unit> ATTUNE_INLINE void produce_units(producer &p, int key, int e
         }
         constexpr bool last = unit + 1 == chunks_qk + chunks_v;
         if (last && key + BLOCK_N >= end) {
-            return; /* arrives when it has told what it saw */
+            return; /* arrives when it has said what it saw */
         }
         arrive_full(p, now.stage);
         if constexpr (last) {
@@ -139,7 +139,7 @@ ATTUNE_INLINE void bring(const attune_args &args, Shared &shared)
     }
 }
 
-/* What was told of the units of the block's tiles. */
+/* What was left word of the units of the block's tiles. */
 ATTUNE_INLINE void read_words(const attune_args &args, Shared &shared, const tile &t, int group, int thread)
 {
     const int count = (t.end_key - t.first_key + BLOCK_N - 1) / BLOCK_N * units_of_tile;
