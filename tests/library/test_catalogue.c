@@ -56,8 +56,11 @@ static attune_target target_for(const attune_kernel *kernel)
 /* A problem that the kernel computes. */
 static attune_problem problem_for(const attune_kernel *kernel, const attune_target *target)
 {
-    static const char *const texts[] = {"b1,h1,sq1,skv128,d64,fp16", "b1,h1,sq1,skv128,d64,bf16",
-                                        "b1,h1,sq1,skv1024,d64,fp16", "append:b1,h1,sq1,skv128,d64,fp16,slots",
+    static const char *const texts[] = {"b1,h1,sq1,skv128,d64,fp16",
+                                        "b1,h1,sq1,skv128,d64,bf16",
+                                        "b1,h1,sq1,skv1024,d64,fp16",
+                                        "b1,h1,sq16,skv128,d64,fp32",
+                                        "append:b1,h1,sq1,skv128,d64,fp16,slots",
                                         "merge:b1,h1,sq1,d64,fp16,states=2"};
     attune_problem problem;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
