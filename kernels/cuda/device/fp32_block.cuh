@@ -39,12 +39,14 @@ constexpr unsigned smem_unit = GROUPS * group_q_bytes, smem_full = smem_unit + S
  * what the compiler takes. */
 enum { PINGPONG = GROUPS == 2 };
 enum { ROWS_DIFFER = ENDS_MOVE || BEGINS_MOVE };
-constexpr int producer_registers = AHEAD         ? 72
-                                   : ROWS_DIFFER ? 88
-                                                 : 104,
-              consumer_registers = AHEAD         ? 216
-                                   : ROWS_DIFFER ? 208
-                                                 : 200;
+constexpr int producer_registers = AHEAD           ? 72
+                                   : chunks_v == 1 ? 120
+                                   : ROWS_DIFFER   ? 88
+                                                   : 104,
+              consumer_registers = AHEAD           ? 216
+                                   : chunks_v == 1 ? 192
+                                   : ROWS_DIFFER   ? 208
+                                                   : 200;
 
 /* Beside queries, or keys, of less than that bits that the others have lost do not count. */
 constexpr float large_enough = 0x1p60f;
@@ -56,7 +58,8 @@ struct tile {
     int first_key, end_key; /* tiles begin at first_key, a multiple of BLOCK_N */
 };
 
-/* The block's tile; false where its sequence has none. Tiles without keys visit none. */
+/* The block's tile; false where its sequence has none. Tiles without keys visit one, of
+ * zeros that nobody sees; none where keys are split ahead, of which there may be none. */
 ATTUNE_INLINE bool find(const attune_args &args, tile &t)
 {
     const queue q = queue_of<BLOCK_M>(args);
@@ -73,7 +76,7 @@ ATTUNE_INLINE bool find(const attune_args &args, tile &t)
     const key_range any =
         keys_seen_by_any(args, t.at, t.first_row, min((attune_i64)t.first_row + BLOCK_M, t.at.length_q) - 1);
     t.first_key = any.first < any.end ? any.first / BLOCK_N * BLOCK_N : 0;
-    t.end_key = any.first < any.end ? any.end : 0;
+    t.end_key = any.first < any.end ? any.end : AHEAD ? 0 : 1;
     return true;
 }
 
