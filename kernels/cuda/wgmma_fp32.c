@@ -114,8 +114,8 @@ static bool fits(const attune_problem *problem, const attune_target *target, con
     return valid(problem, target, config, NULL) && smem_of(problem, target, config) <= target->smem_optin_bytes;
 }
 
-/* Two groups where there are tiles of 128 queries enough. Keys and values are split ahead by name only: fastest, but
- * not yet proven by a whole suite on a device. */
+/* Two groups where there are tiles of 128 queries enough. Split ahead is faster, but by name only: no whole suite on a
+ * device has proven it. */
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     static const attune_config large[] = {{{2, 64, 0}}, {{1, 64, 0}}}, small[] = {{{1, 64, 0}}, {{2, 64, 0}}};
