@@ -165,7 +165,11 @@ static void take_mmx(void *context, int64_t item, void *scratch)
     }
 }
 
-static void check_alignment(void *context, int64_t item, void *scratch)
+#ifdef ATTUNE_SANITIZED
+__attribute__((unused))
+#endif
+static void
+check_alignment(void *context, int64_t item, void *scratch)
 {
     (void)scratch;
     if (item == ((const job *)context)->chosen) {
@@ -196,7 +200,9 @@ static void registers_come_back(void **state)
         assert_fails(judged(round_down, 0, seed), ATTUNE_WRONG_RESULT, "items left MXCSR as 0x3");
         assert_fails(judged(shorten, 0, seed), ATTUNE_WRONG_RESULT, "the x87 control word as 0x7f, which was 0x37f");
         assert_fails(judged(take_mmx, 0, seed), ATTUNE_WRONG_RESULT, "the x87 tag word");
+#ifndef ATTUNE_SANITIZED /* whose own loads are not aligned */
         assert_fails(judged(check_alignment, 0, seed), ATTUNE_WRONG_RESULT, "left the flags");
+#endif
         assert_ok(judged(give_mmx_back, 0, seed));
     }
     assert_int_equal(_mm_getcsr() & ~0x3fU, before & ~0x3fU);
