@@ -1,22 +1,28 @@
 /* mma: descriptor. The source says how it works. */
 #include "launch.h"
 
-enum { WARPS, SPLITS, STRIPS, BLOCK_N, STAGES, Q_REGISTERS, OVERLAP, MIN_BLOCKS, PARAMS };
+enum { WARPS, SPLITS, STRIPS, BLOCK_N, STAGES, Q_REGISTERS, OVERLAP, MIN_BLOCKS, PACK, CHUNK, PARAMS };
 
 static const int32_t warps_values[] = {1, 2, 4, 8};
 static const int32_t splits_values[] = {1, 2, 4, 8};
 static const int32_t strips_values[] = {1, 2};
 static const int32_t block_n_values[] = {32, 64, 128};
-static const int32_t stages_values[] = {2, 3, 4};
+static const int32_t stages_values[] = {1, 2, 3, 4};
 static const int32_t switch_values[] = {0, 1};
 static const int32_t min_blocks_values[] = {1, 2, 3, 4};
+
+static const int32_t chunk_values[] = {0, 256, 512, 1024, 2048, 4096};
 
 static const attune_param params[PARAMS] = {
     [WARPS] = {"WARPS", warps_values, 4, 0},      [SPLITS] = {"SPLITS", splits_values, 4, 0},
     [STRIPS] = {"STRIPS", strips_values, 2, 0},   [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
-    [STAGES] = {"STAGES", stages_values, 3, 0},   [Q_REGISTERS] = {"Q_REGISTERS", switch_values, 2, 0},
+    [STAGES] = {"STAGES", stages_values, 4, 0},   [Q_REGISTERS] = {"Q_REGISTERS", switch_values, 2, 0},
     [OVERLAP] = {"OVERLAP", switch_values, 2, 0}, [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 4, 0},
+    [PACK] = {"PACK", switch_values, 2, 0},       [CHUNK] = {"CHUNK", chunk_values, 6, 0},
 };
+
+/* Of the second launch, warps of a block; and bytes of a workspace beyond which chunks are too many. */
+enum { JOIN_WARPS = 4, WORKSPACE_MOST = 256 << 20 };
 
 enum { STRIP_ROWS = 16, WARPS_MAX = 8, DIM_STEP = 8, DIM_MAX = 256, REGISTERS_MAX = 255 };
 
@@ -96,6 +102,56 @@ static int32_t registers_given(const attune_config *config)
     return given < REGISTERS_MAX ? given : REGISTERS_MAX;
 }
 
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Tiles of rows of the largest call, be heads grouped as they may. */
+static int64_t tiles_of(const attune_problem *problem, const attune_config *config)
+{
+    const int64_t rows = block_m(config);
+    return problem->batch * (config->value[PACK]
+                                 ? problem->heads_kv + ceil_div(problem->seqlen_q * problem->heads_q, rows)
+                                 : problem->heads_q * ceil_div(problem->seqlen_q, rows));
+}
+
+static int64_t chunks_of(const attune_problem *problem, const attune_config *config)
+{
+    const int64_t chunks = ceil_div(problem->seqlen_kv, config->value[CHUNK]);
+    return chunks < 1 ? 1 : chunks;
+}
+
+/* Bytes of the records that blocks leave to the second launch. */
+static int64_t workspace_of(const attune_problem *problem, const attune_config *config)
+{
+    if (config->value[CHUNK] == 0) {
+        return 0;
+    }
+    const int64_t record = (int64_t)block_m(config) * (problem->head_dim_v * 4 + 8);
+    return tiles_of(problem, config) * chunks_of(problem, config) * ceil_div(record, 16) * 16;
+}
+
+static bool valid_rows(const attune_problem *problem, const attune_config *config, attune_reason *reason)
+{
+    const int32_t tiles = config->value[SPLITS] * config->value[BLOCK_N];
+    if (config->value[PACK] && (has_pairs(problem) || problem->alibi)) {
+        return attune_refuse(reason, "PACK 1: with a bias, a mask or ALiBi 0 only");
+    }
+    if (config->value[PACK] && config->value[CHUNK] == 0) {
+        return attune_refuse(reason, "PACK 1: with CHUNK only");
+    }
+    if (config->value[CHUNK] % tiles != 0) {
+        return attune_refuse(reason, "CHUNK %d: a multiple of SPLITS x BLOCK_N = %d is needed", config->value[CHUNK],
+                             tiles);
+    }
+    if (workspace_of(problem, config) > WORKSPACE_MOST) {
+        return attune_refuse(reason, "CHUNK %d: a workspace of %lld B, at most %d", config->value[CHUNK],
+                             (long long)workspace_of(problem, config), WORKSPACE_MOST);
+    }
+    return true;
+}
+
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
@@ -118,7 +174,7 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "WARPS, SPLITS, MIN_BLOCKS leave %d registers a thread: about %d are needed",
                              registers_given(config), registers_held(problem, target, config));
     }
-    return true;
+    return valid_rows(problem, config, reason);
 }
 
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -126,44 +182,81 @@ static void resources(const attune_problem *problem, const attune_target *target
 {
     (void)target;
     *out = at_block_resources(threads_of(config), smem_of(problem, config));
+    out->workspace = attune_term_const(workspace_of(problem, config));
 }
 
 /* By what was fastest on an H200, for head dims up to 64, 128 and 256; then what fits where there is less shared
- * memory. Few: where there is not a tile of 128 queries for each multiprocessor. */
+ * memory. Few: where there is not a tile of 128 queries for each multiprocessor. Long: where a tile's rows have more
+ * keys than a multiprocessor should be alone with; the chunk is chosen then. */
+enum { MANY, FEW, LONG };
+
 static const struct {
-    bool few;
-    int32_t arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
+    int32_t tiles, arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
     attune_config config;
 } candidates[] = {
-    {true, 80, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},    {true, 80, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
-    {true, 80, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},    {true, 80, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
-    {false, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},   {false, 80, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
-    {false, 80, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},  {false, 80, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
-    {false, 80, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},  {false, 80, 65, 128, {{4, 1, 1, 32, 2, 1, 0, 2}}},
-    {false, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 1, 1}}}, {false, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 0, 1}}},
-    {false, 80, 129, 256, {{4, 1, 1, 32, 2, 0, 0, 2}}}, {false, 80, 0, 256, {{8, 1, 1, 32, 2, 0, 0, 1}}},
-    {false, 80, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},   {false, 80, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
+    {LONG, 80, 0, 128, {{1, 4, 1, 32, 2, 1, 0, 1, 1, 1}}},  {LONG, 80, 0, 128, {{1, 2, 1, 32, 2, 1, 0, 1, 1, 1}}},
+    {LONG, 80, 65, 256, {{1, 2, 1, 32, 2, 0, 0, 1, 1, 1}}}, {LONG, 80, 65, 256, {{1, 1, 1, 32, 2, 0, 0, 1, 1, 1}}},
+    {FEW, 80, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},         {FEW, 80, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
+    {FEW, 80, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},         {FEW, 80, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
+    {MANY, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},        {MANY, 80, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
+    {MANY, 80, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},       {MANY, 80, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
+    {MANY, 80, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},       {MANY, 80, 65, 128, {{4, 1, 1, 32, 2, 1, 0, 2}}},
+    {MANY, 90, 129, 256, {{4, 1, 1, 64, 1, 0, 0, 2}}},      {MANY, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 1, 1}}},
+    {MANY, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 0, 1}}},      {MANY, 80, 129, 256, {{4, 1, 1, 32, 2, 0, 0, 2}}},
+    {MANY, 80, 0, 256, {{8, 1, 1, 32, 2, 0, 0, 1}}},        {MANY, 80, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},
+    {MANY, 80, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
 };
 
 enum { TILE = 128, RESERVED = 1024 }; /* bytes of shared memory that the system takes of each block */
+enum { KEYS_LONG = 1024, ROWS_LONG = 64 };
 
-static bool suits(const attune_problem *problem, const attune_target *target, size_t index)
+static int64_t heads_of_group(const attune_problem *problem)
 {
-    const attune_config *config = &candidates[index].config;
+    return problem->heads_q / problem->heads_kv;
+}
+
+/* The largest chunk with which there is about a block for each multiprocessor; else the smallest. Heads are packed
+ * where several share keys and nothing is theirs alone. */
+static void choose_chunk(const attune_problem *problem, const attune_target *target, attune_config *config)
+{
+    config->value[PACK] = !has_pairs(problem) && !problem->alibi && heads_of_group(problem) > 1;
+    for (int32_t i = (int32_t)AT_COUNT(chunk_values) - 1; i > 0; --i) {
+        const int64_t rows = problem->seqlen_q * (config->value[PACK] ? heads_of_group(problem) : 1);
+        const int64_t heads = config->value[PACK] ? problem->heads_kv : problem->heads_q;
+        config->value[CHUNK] = chunk_values[i];
+        if (ceil_div(rows, block_m(config)) * heads * problem->batch * chunks_of(problem, config) * 10 >=
+            (int64_t)target->sm_count * 9) {
+            return;
+        }
+    }
+}
+
+static bool suits_tiles(const attune_problem *problem, const attune_target *target, int32_t tiles)
+{
+    const int64_t of_rows = ceil_div(problem->seqlen_q, TILE) * problem->batch * problem->heads_q;
+    return tiles == MANY || (tiles == FEW && of_rows <= target->sm_count) ||
+           (tiles == LONG && problem->seqlen_kv >= KEYS_LONG &&
+            problem->seqlen_q * heads_of_group(problem) <= ROWS_LONG);
+}
+
+static bool suits(const attune_problem *problem, const attune_target *target, size_t index, attune_config *config)
+{
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
-    const int64_t tiles = (problem->seqlen_q + TILE - 1) / TILE * problem->batch * problem->heads_q;
+    *config = candidates[index].config;
+    if (candidates[index].tiles == LONG) {
+        choose_chunk(problem, target, config);
+    }
     const int32_t smem = smem_of(problem, config);
     return target->arch >= candidates[index].arch && dim >= candidates[index].dim_least &&
-           dim <= candidates[index].dim_most && (!candidates[index].few || tiles <= target->sm_count) &&
+           dim <= candidates[index].dim_most && suits_tiles(problem, target, candidates[index].tiles) &&
            valid(problem, target, config, NULL) && smem <= target->smem_optin_bytes &&
            config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
 }
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; ++i) {
-        if (suits(problem, target, i) && index-- == 0) {
-            *config = candidates[i].config;
+    for (size_t i = 0; i < AT_COUNT(candidates); ++i) {
+        if (suits(problem, target, i, config) && index-- == 0) {
             return true;
         }
     }
@@ -177,11 +270,40 @@ static bool supports(const attune_problem *problem, const attune_target *target,
     return at_has_shared_memory(target, smem_of(problem, &smallest), reason);
 }
 
+/* Tiles of rows that heads share. */
+static attune_term packed_tiles(const attune_config *config)
+{
+    const attune_term heads = attune_term_size(ATTUNE_SIZE_HEADS_KV);
+    const attune_term rows =
+        attune_term_mul(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_size(ATTUNE_SIZE_HEADS_Q));
+    const attune_term tiles = attune_term_ceil_div(rows, attune_term_mul(attune_term_const(block_m(config)), heads));
+    return attune_term_mul(attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH), heads), tiles);
+}
+
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
+    const attune_term chunks =
+        attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_KV), attune_term_const(config->value[CHUNK]));
+    attune_steps steps = at_follow_by_rows("fwd_mma", block_m(config), threads_of(config), smem_of(problem, config));
     (void)target;
-    *out = at_follow_by_rows("fwd_mma", block_m(config), threads_of(config), smem_of(problem, config));
+    if (config->value[PACK]) {
+        steps.step[0].as.kernel.grid[0] = packed_tiles(config);
+    }
+    if (config->value[CHUNK] > 0) {
+        steps.step[0].as.kernel.grid[1] = attune_term_join(chunks, ATTUNE_TERM_MAX, attune_term_const(1));
+        steps.step[1] =
+            (attune_step){.kind = ATTUNE_STEP_KERNEL,
+                          .as.kernel = {.entry = "fwd_mma_join",
+                                        .grid = {steps.step[0].as.kernel.grid[0],
+                                                 attune_term_const(block_m(config) / JOIN_WARPS), attune_term_const(1)},
+                                        .block = {JOIN_WARPS * 32, 1, 1},
+                                        .cluster = {1, 1, 1},
+                                        .smem = attune_term_const(0),
+                                        .programmatic = 1}};
+        steps.count = 2;
+    }
+    *out = steps;
 }
 
 static const attune_shipped shipped[] = {
@@ -194,6 +316,9 @@ static const attune_shipped shipped[] = {
     {"b8,h16,s2048,d128,bf16,causal", ""},
     {"b4,h16,s2048,d256,fp16,causal", ""},
     {"b4,h16,s2048,d256,bf16", "WARPS=4,SPLITS=1,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=0,OVERLAP=0,MIN_BLOCKS=1"},
+    {"b1,h32,hkv8,sq1,skv8192,d128,bf16", ""},
+    {"b4,h8,hkv2,sq4,skv4096,d256,fp16,causal,seqused,page=64", ""},
+    {"b1,h4,sq20,skv4096,d64,fp16,mask,alibi,sink", ""},
     {"b2,h8,hkv2,s300,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
     {"b4,h16,s2048,d128,bf16,bias=1xh", ""},
     {"b4,h16,s2048,d128,fp16,causal,mask", ""},

@@ -11,9 +11,8 @@
  * row by row, by those who see them.
  *
  * K and V may lie in pages: what is copied is all that knows. */
-#include "device/job.cuh"
 #include "device/mma.cuh"
-#include "device/mma_block.cuh"
+#include "device/mma_rows.cuh"
 #include "device/nonfinite.cuh"
 
 /* ---- Q K^T ------------------------------------------------------------------------------------------------------ */
@@ -84,7 +83,7 @@ ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, in
     int first[2], end[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const key_range seen = keys_seen(args, t.at, (attune_i64)row + r * 8);
+        const key_range seen = keys_seen(args, t.at, query_of(t, (attune_i64)row + r * 8));
         first[r] = seen.first - key;
         end[r] = seen.end - key;
     }
@@ -92,8 +91,8 @@ ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, in
     if constexpr (ATTUNE_HAS_DRAFT) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            if (row + r * 8 < t.at.length_q) {
-                const draft_row draft = draft_row_of(args, t.at, row + r * 8);
+            if (query_of(t, row + r * 8) < t.at.length_q) {
+                const draft_row draft = draft_row_of(args, t.at, query_of(t, row + r * 8));
 #pragma unroll
                 for (int i = 0; i < scores / 2; ++i) {
                     float &x = s[i / 2 * 4 + r * 2 + i % 2];
@@ -157,7 +156,7 @@ ATTUNE_INLINE attune_u64 find_seen(const attune_args &args, const tile &t, int r
     attune_u64 seen = 0;
 #pragma unroll 1
     for (int r = 0; r < 2; ++r) {
-        const query_row q = query_row_of(args, t.at, t.w.batch, t.w.head, row + r * 8);
+        const query_row q = query_row_of(args, t.at, t.w.batch, t.w.head, query_of(t, row + r * 8));
 #pragma unroll 1
         for (int i = 0; i < scores / 2; ++i) {
             const int at = key + i / 2 * 8 + lane % 4 * 2 + i % 2;
@@ -265,7 +264,8 @@ ATTUNE_INLINE void overlap_steps(unsigned columns, float scale, queries &q, floa
     }
 }
 
-/* Whether no row of the warp sees any key of the tile: all scores are -inf. */
+/* Whether no row of the warp sees any key of the tile: all scores are -inf. NOTE: maxima pass over NaN, which a row
+ * that sees such a score must get; sums do not. */
 template <int n> ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][n])
 {
     float most = negative_infinity();
@@ -273,7 +273,15 @@ template <int n> ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][n])
     for (int t = 0; t < STRIPS; ++t) {
         most = fmaxf(most, fmaxf(row_maximum<scores>(s[t], 0), row_maximum<scores>(s[t], 1)));
     }
-    return !__any_sync(0xffffffff, most > negative_infinity());
+    if (__any_sync(0xffffffff, most > negative_infinity())) {
+        return false;
+    }
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < STRIPS * scores; ++i) {
+        sum += s[i / scores][i % scores];
+    }
+    return !__any_sync(0xffffffff, sum != sum);
 }
 
 /* What a warp's rows see, and what their products are multiplied by. */
@@ -331,6 +339,32 @@ ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const 
             copy_next_pairs(args, pairs, t, p, key);
         }
         stage = (stage + 1) % STAGES;
+    }
+}
+
+/* The same with one tile of keys and one of values: values travel while scores are worked out, the next keys while
+ * weights and values are. */
+ATTUNE_INLINE void visit_by_turns(const attune_args &args, const tile &t, const place &p, const warp_view &view,
+                                  Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
+{
+    constexpr int step = SPLITS * BLOCK_N;
+    for (int key = t.keys.begin + p.split * BLOCK_N; key < t.keys.end; key += step) {
+        const bool hidden = is_hidden(view, pairs, p, key);
+        float s[STRIPS][scores];
+        ptx_cp_async_wait_group<0>();
+        split_barrier<SPLITS, split_threads>(p.split); /* keys are there, and the values before are done with */
+        copy_values(args, ring.v[0], t, p, key);
+        ptx_cp_async_commit_group();
+        if (!hidden) {
+            multiply_keys(ring.k[0], q, p.lane, s);
+        }
+        ptx_cp_async_wait_group<0>();
+        split_barrier<SPLITS, split_threads>(p.split); /* values are there, and the keys are done with */
+        copy_keys(args, ring.k[0], t, p, key + step);
+        ptx_cp_async_commit_group();
+        if (!hidden) {
+            take_in(args, t, p, view, key, pairs, ring.v[0], s, state);
+        }
     }
 }
 
@@ -421,7 +455,7 @@ ATTUNE_INLINE void begin_strips(strip_state (&state)[STRIPS])
 /* The queries are there when it returns. */
 ATTUNE_INLINE void begin_queries(Shared &shared, const place &p, bool negative, queries &q)
 {
-    ptx_cp_async_wait_group<OVERLAP ? 2 : STAGES - 1>();
+    ptx_cp_async_wait_group<OVERLAP ? 2 : STAGES == 1 ? 1 : STAGES - 1>();
     __syncthreads();
     if (negative) {
         negate_queries(shared);
@@ -443,8 +477,8 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     const int first_row = p.row - p.lane / 4, last_row = min(first_row + WARP_ROWS, t.end_row) - 1;
     warp_view view = {fabsf(factor), score_inner(args), {0, 0}, {0, 0}};
     if (last_row >= first_row) {
-        view.any_sees = keys_seen_by_any(args, t.at, first_row, last_row);
-        view.all_see = keys_seen_by_all(args, t.at, first_row, last_row);
+        view.any_sees = keys_seen_by_any(args, t.at, query_of(t, first_row), query_of(t, last_row));
+        view.all_see = keys_seen_by_all(args, t.at, query_of(t, first_row), query_of(t, last_row));
         if constexpr (ATTUNE_HAS_DRAFT) { /* whose rows differ in the last keys */
             view.all_see.end = min(view.all_see.end, (int)max(t.at.length_kv - t.at.length_q, (attune_i64)0));
         }
@@ -453,6 +487,8 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     begin_queries(shared, p, !BY_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0, q);
     if constexpr (OVERLAP) {
         visit_overlapped(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
+    } else if constexpr (STAGES == 1) {
+        visit_by_turns(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else {
         visit_in_order(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     }
@@ -580,19 +616,6 @@ ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p,
     return true;
 }
 
-ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, unsigned block, tile &t)
-{
-    const queue q = queue_of<BLOCK_M>(args);
-    int row;
-    find_tile(q, (int)block, row, t.w.tile);
-    t.w.batch = row / (int)args.heads_q;
-    t.w.head = row - t.w.batch * (int)args.heads_q;
-    t.at = sequence_of(args, t.w.batch);
-    t.first_row = t.w.tile * BLOCK_M;
-    t.end_row = (int)min(t.at.length_q, (attune_i64)t.first_row + BLOCK_M);
-    return t.first_row < t.at.length_q;
-}
-
 ATTUNE_INLINE place place_of(unsigned thread, int first_row)
 {
     place p;
@@ -615,12 +638,22 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         return;
     }
     place p = place_of(threadIdx.x, t.first_row);
+#if CHUNK /* NOTE: no call where there is nothing to work out: it would change code of which there is evidence */
+    if (!take_chunk(args, t)) {
+        return;
+    }
+#else
     t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, t.first_row, t.end_row);
+#endif
     pad_columns<BLOCK_M>(shared.q, (int)threadIdx.x, ATTUNE_THREADS);
     pad_columns<STAGES * BLOCK_N>(shared.ring[p.split].k[0], p.thread, split_threads);
+#if PACK
+    copy_packed_queries(args, shared.q, t);
+#else
     swizzled_copy<BLOCK_M, dim_qk, ATTUNE_THREADS, pitch_qk>(
         shared.q, row_of<element>(args.tensor[ATTUNE_Q], t.at.batch, t.w.head, t.at.first_q),
         args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], t.first_row, t.end_row, (int)threadIdx.x);
+#endif
     copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
     ptx_cp_async_commit_group();
     fill_ring(args, shared.ring[p.split], t, p);
@@ -635,8 +668,25 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     if (join(args, shared, p, state)) {
 #pragma unroll
         for (int strip = 0; strip < STRIPS; ++strip) {
+#if CHUNK
+            leave_strip(args, t, p, strip, state[strip]);
+#else
             add_sink(args, t, p.lane % 4 == 0, state[strip]);
             store_strip(args, t, p, strip, state[strip]);
+#endif
         }
     }
 }
+
+#if CHUNK
+/* Block (x, y) folds rows 4 y ... of tile x. */
+extern "C" __global__ void __launch_bounds__(JOIN_WARPS * 32) fwd_mma_join(const __grid_constant__ attune_args args)
+{
+    follow_launch();
+    tile t;
+    const int local = (int)(blockIdx.y * JOIN_WARPS + threadIdx.x / 32);
+    if (find_packed_tile(args, blockIdx.x, t) && t.first_row + local < t.end_row) {
+        join_row(args, t, t.first_row + local, (int)threadIdx.x % 32);
+    }
+}
+#endif

@@ -149,14 +149,13 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     (void)problem, (void)target, (void)config;
     const attune_step_kernel *first = &model.steps.step[0].as.kernel;
     const attune_term grid[2] = {of_modelled(first->grid[0]), of_modelled(first->grid[1])};
-    *out = (attune_steps){
-        .count = 1,
-        .step = {{.kind = ATTUNE_STEP_KERNEL,
-                  .as.kernel = {.entry = "model",
-                                .grid = {attune_term_mul(grid[0], grid[1]), attune_term_const(1), attune_term_const(1)},
-                                .block = {1, 1, 1},
-                                .cluster = {1, 1, 1},
-                                .smem = attune_term_const(0)}}}};
+    *out = (attune_steps){.count = 1,
+                          .step = {{.kind = ATTUNE_STEP_KERNEL,
+                                    .as.kernel = {.entry = "model",
+                                                  .grid = {grid[0], grid[1], attune_term_const(1)},
+                                                  .block = {1, 1, 1},
+                                                  .cluster = {1, 1, 1},
+                                                  .smem = attune_term_const(0)}}}};
 }
 
 /* What the kernel under test computes, on a CPU of any tier. */
@@ -373,6 +372,51 @@ static void hidden_keys_leave_no_trace(void **state)
     expect_sane("decode", "b2,h4,hkv2,sq1,skv200,d64,bf16,seqused,page=16");
 }
 
+static void fill(const at_inputs *inputs, attune_role role, int byte)
+{
+    if (inputs->buffer[role].base != NULL) {
+        memset(inputs->buffer[role].base + inputs->buffer[role].at, byte, inputs->buffer[role].bytes);
+    }
+}
+
+/* Queries are NaN, and all see keys: so are the outputs, though no score is above -inf. */
+static void expect_nan(const char *text)
+{
+    const at_draw draw = {.seed = SEED};
+    at_placement place = {0};
+    at_inputs inputs;
+    attune_problem problem;
+    attune_plan *plan = NULL;
+    assert_ok(attune_problem_parse(text, &problem));
+    assert_ok(plan_modelled(NULL, &problem, &plan));
+    assert_ok(at_inputs_draw(&problem, &draw, &inputs));
+    fill(&inputs, ATTUNE_Q, 0xff);
+    fill(&inputs, ATTUNE_BIAS, 0);
+    fill(&inputs, ATTUNE_MASK, 1);
+    assert_ok(at_placement_create(at_context_device(model.context), &inputs, &place));
+    assert_ok(at_placement_run(&place, plan, &place.call));
+    const uint16_t *o = inputs.call.tensor[ATTUNE_O].data;
+    const uint16_t infinity = problem.dtype == ATTUNE_FP16 ? 0x7c00 : 0x7f80;
+    for (size_t i = 0; i < inputs.buffer[ATTUNE_O].bytes / sizeof *o; ++i) {
+        if ((o[i] & 0x7fff) <= infinity) {
+            fail_msg("%s: element %zu of O is 0x%04x, no NaN", text, i, o[i]);
+        }
+    }
+    at_placement_free(&place);
+    at_inputs_free(&inputs);
+    attune_plan_destroy(plan);
+}
+
+static void scores_of_nan_are_seen(void **state)
+{
+    (void)state;
+    skip_without_compiler();
+    model.kernel = at_catalogue_find("mma");
+    expect_nan("b1,h2,sq1,skv300,d64,fp16,mask");
+    expect_nan("b1,h2,sq40,skv100,d64,bf16,bias=1xh");
+    expect_nan("b1,h2,sq32,skv160,d64,bf16,draft");
+}
+
 static int set_up(void **state)
 {
     attune_options options;
@@ -398,6 +442,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wild_entries_are_clamped), cmocka_unit_test(modelled_kernels_pass_the_suite),
         cmocka_unit_test(mma_passes_the_suite),     cmocka_unit_test(wgmma_fp32_passes_the_suite),
-        cmocka_unit_test(decode_passes_the_suite),  cmocka_unit_test(hidden_keys_leave_no_trace)};
+        cmocka_unit_test(decode_passes_the_suite),  cmocka_unit_test(hidden_keys_leave_no_trace),
+        cmocka_unit_test(scores_of_nan_are_seen)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

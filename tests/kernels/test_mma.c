@@ -65,11 +65,46 @@ static void pairs_take_their_tile(void **state)
     assert_string_equal(reason.text, "STAGES 3: with a bias or a mask 2 only");
 }
 
+/* Of rows that blocks share, and keys that they divide. */
+static void chunks_need_whole_tiles_and_room(void **state)
+{
+    static const struct {
+        const char *problem, *config, *refusal; /* NULL: none */
+    } asked[] = {
+        {"b1,h32,hkv8,sq1,skv8192,d128,bf16", "PACK=1,CHUNK=512", NULL},
+        {"b1,h32,hkv8,sq1,skv8192,d128,bf16", "PACK=1,CHUNK=0", "PACK 1: with CHUNK only"},
+        {"b1,h32,hkv8,sq1,skv8192,d128,bf16,alibi", "PACK=1,CHUNK=512", "PACK 1: with a bias, a mask or ALiBi 0 only"},
+        {"b1,h32,hkv8,sq1,skv8192,d128,bf16,alibi", "PACK=0,CHUNK=512", NULL},
+        {"b64,h32,hkv8,sq64,skv8192,d128,bf16", "PACK=0,CHUNK=256", "CHUNK 256: a workspace of"},
+    };
+    attune_target target;
+    (void)state;
+    assert_ok(at_cuda_typical(90, &target));
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        attune_problem problem;
+        attune_config config;
+        attune_reason reason = {""};
+        attune_resources resources;
+        assert_ok(attune_problem_parse(asked[i].problem, &problem));
+        assert_ok(at_config_parse(&at_kernel_mma,
+                                  "WARPS=1,SPLITS=4,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=1,OVERLAP=0,MIN_BLOCKS=1",
+                                  &config));
+        assert_ok(at_config_parse(&at_kernel_mma, asked[i].config, &config));
+        bool takes = at_kernel_mma.valid(&problem, &target, &config, &reason);
+        if (takes != (asked[i].refusal == NULL) || (!takes && strstr(reason.text, asked[i].refusal) == NULL)) {
+            fail_msg("%s, %s: %s", asked[i].problem, asked[i].config, takes ? "taken" : reason.text);
+        }
+        at_kernel_mma.resources(&problem, &target, &config, &resources);
+        assert_int_equal(resources.workspace.value[0] > 0, config.value[9] > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_pages_drafts_and_types),
         cmocka_unit_test(pairs_take_their_tile),
+        cmocka_unit_test(chunks_need_whole_tiles_and_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

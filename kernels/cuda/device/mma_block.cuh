@@ -40,6 +40,7 @@ struct tile {
     work w;
     sequence at;
     int first_row, end_row;
+    int heads; /* with CHUNK: that share the rows; w.head is the first */
     key_loop keys;
 };
 
@@ -162,7 +163,7 @@ ATTUNE_INLINE void copy_next_pairs(const attune_args &args, pairs_of_warp &to, c
     }
 }
 
-/* What the loop over the keys finds under way; with OVERLAP keys are a tile ahead of values. */
+/* What the loop over the keys finds under way; with OVERLAP, or one stage, keys are ahead of values. */
 ATTUNE_INLINE void fill_ring(const attune_args &args, Ring &ring, const tile &t, const place &p)
 {
     const int first = t.keys.begin + p.split * BLOCK_N, step = SPLITS * BLOCK_N;
@@ -171,6 +172,9 @@ ATTUNE_INLINE void fill_ring(const attune_args &args, Ring &ring, const tile &t,
         ptx_cp_async_commit_group();
         copy_keys(args, ring.k[1], t, p, first + step);
         copy_values(args, ring.v[0], t, p, first);
+        ptx_cp_async_commit_group();
+    } else if constexpr (STAGES == 1) {
+        copy_keys(args, ring.k[0], t, p, first);
         ptx_cp_async_commit_group();
     } else {
 #pragma unroll

@@ -1,0 +1,214 @@
+/* Rows of a block of mma, and their way out where a block has some of their keys.
+ *
+ * With PACK query heads that share keys share a block: its rows are of a head of K and V, queries outside, heads
+ * inside. With CHUNK the keys of a sequence are cut, by their places in it, into chunks of so many, each a block of its
+ * own. It leaves its rows' sums in the workspace, and a second launch folds them, from the left to the right: whatever
+ * else is computed at the same time, the bits are the same. */
+#ifndef DEVICE_MMA_ROWS_CUH
+#define DEVICE_MMA_ROWS_CUH
+
+#include "device/job.cuh"
+#include "device/mma_block.cuh"
+
+static_assert(!PACK || !BY_PAIRS, "what depends on pairs is of one head");
+static_assert(!PACK || CHUNK, "only the second launch knows whose rows are whose");
+static_assert(CHUNK % (SPLITS * BLOCK_N) == 0, "whole tiles of all splits");
+
+/* ---- Rows ------------------------------------------------------------------------------------------------------- */
+
+/* The query of a row, and those before it of a row's. */
+ATTUNE_INLINE attune_i64 query_of(const tile &t, attune_i64 row)
+{
+    return PACK ? (attune_i64)((unsigned)row / (unsigned)t.heads) : row;
+}
+
+ATTUNE_INLINE int head_of(const tile &t, int row)
+{
+    return PACK ? t.w.head + (int)((unsigned)row % (unsigned)t.heads) : t.w.head;
+}
+
+/* The block's tile: tiles of a head are neighbours, so that they find its keys and values in L2. */
+ATTUNE_INLINE bool find_packed_tile(const attune_args &args, unsigned block, tile &t)
+{
+    t.heads = PACK ? (int)(args.heads_q / args.heads_kv) : 1;
+    const int heads = PACK ? (int)args.heads_kv : (int)args.heads_q;
+    const int tiles = (int)((args.seqlen_q * t.heads + BLOCK_M - 1) / BLOCK_M), row = (int)block / tiles;
+    t.w.tile = (int)block - row * tiles;
+    t.w.batch = row / heads;
+    t.w.head = (row - t.w.batch * heads) * t.heads;
+    t.at = sequence_of(args, t.w.batch);
+    t.first_row = t.w.tile * BLOCK_M;
+    t.end_row = (int)min(t.at.length_q * t.heads, (attune_i64)t.first_row + BLOCK_M);
+    return t.first_row < t.end_row;
+}
+
+/* Starts copying the block's queries. */
+ATTUNE_INLINE void copy_packed_queries(const attune_args &args, element *to, const tile &t)
+{
+    constexpr int parts = dim_qk / 8;
+    const unsigned base = ptx_cvta_shared(to);
+    const element *origin = row_of<element>(args.tensor[ATTUNE_Q], t.at.batch, t.w.head, t.at.first_q);
+    for (int i = (int)threadIdx.x; i < BLOCK_M * parts; i += ATTUNE_THREADS) {
+        const int row = t.first_row + i / parts;
+        const bool exists = row < t.end_row;
+        const element *from = exists ? row_of<element>(args.tensor[ATTUNE_Q], t.at.batch, head_of(t, row),
+                                                       t.at.first_q + query_of(t, row)) +
+                                           i % parts * 8
+                                     : origin;
+        ptx_cp_async_cg_shared_global_16(base + (unsigned)(2 * swizzled_index<pitch_qk>(i / parts, i % parts)), from,
+                                         exists ? 16 : 0);
+    }
+}
+
+/* The same where a block has rows of one head, with tiles that see most keys first. */
+ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, unsigned block, tile &t)
+{
+    if constexpr (CHUNK) {
+        return find_packed_tile(args, block, t);
+    }
+    const queue q = queue_of<BLOCK_M>(args);
+    int row;
+    find_tile(q, (int)block, row, t.w.tile);
+    t.w.batch = row / (int)args.heads_q;
+    t.w.head = row - t.w.batch * (int)args.heads_q;
+    t.at = sequence_of(args, t.w.batch);
+    t.first_row = t.w.tile * BLOCK_M;
+    t.end_row = (int)min(t.at.length_q, (attune_i64)t.first_row + BLOCK_M);
+    return t.first_row < t.at.length_q;
+}
+
+/* ---- Chunks ----------------------------------------------------------------------------------------------------- */
+
+ATTUNE_INLINE key_range keys_of_tile(const attune_args &args, const tile &t)
+{
+    return keys_seen_by_any(args, t.at, query_of(t, t.first_row), query_of(t, t.end_row - 1));
+}
+
+/* What the block has of the tile's keys; false: nothing. */
+ATTUNE_INLINE bool take_chunk(const attune_args &args, tile &t)
+{
+    const int first = (int)blockIdx.y * CHUNK;
+    t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, (int)query_of(t, t.first_row), (int)query_of(t, t.end_row - 1) + 1);
+    t.keys.begin = max(t.keys.begin, first);
+    t.keys.first = max(t.keys.first, first);
+    t.keys.end = min(t.keys.end, first + CHUNK);
+    return t.keys.first < t.keys.end;
+}
+
+/* Rows' sums of weighted values, and pairs of maximum, in units of log2, and sum of weights. */
+struct alignas(16) record {
+    float o[BLOCK_M][dim_v];
+    float2 state[BLOCK_M];
+};
+
+/* That of a tile's first chunk. */
+ATTUNE_INLINE record *records_of(const attune_args &args)
+{
+    const unsigned chunks = max((unsigned)((args.seqlen_kv + CHUNK - 1) / max(CHUNK, 1)), 1u);
+    return static_cast<record *>(args.workspace) + (attune_i64)blockIdx.x * chunks;
+}
+
+/* Leaves a strip's rows to the second launch. */
+ATTUNE_INLINE void leave_strip(const attune_args &args, const tile &t, const place &p, int strip,
+                               const strip_state &state)
+{
+    record &to = records_of(args)[blockIdx.y];
+    const float scale = BY_PAIRS ? 1.0f : fabsf(score_factor(args));
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const int row = p.row + strip * 16 + r * 8, local = row - t.first_row;
+        const float maximum = state.rows.maximum[r], sum = group_sum<4>(state.rows.sum[r]);
+        if (row >= t.end_row) {
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < dim_v / 8; ++i) {
+            *reinterpret_cast<float2 *>(&to.o[local][i * 8 + p.lane % 4 * 2]) =
+                make_float2(state.o[i * 4 + r * 2], state.o[i * 4 + r * 2 + 1]);
+        }
+        if (p.lane % 4 == 0) {
+            to.state[local] = make_float2(maximum == negative_infinity() ? maximum : maximum * scale, sum);
+        }
+    }
+}
+
+/* ---- The second launch ------------------------------------------------------------------------------------------ */
+
+enum { JOIN_WARPS = 4 };                   /* of a block: a row each */
+constexpr int quads = (dim_v + 127) / 128; /* of a lane: four neighbouring columns of each 128 */
+
+struct folded {
+    float maximum, sum, o[quads * 4];
+};
+
+/* A row's sums of all chunks that have any of the tile's keys. */
+ATTUNE_INLINE folded fold_chunks(const record *from, int local, int first, int end, int lane)
+{
+    folded all = {negative_infinity(), 0, {}};
+    for (int c = first + lane; c < end; c += 32) {
+        all.maximum = fmaxf(all.maximum, from[c].state[local].x);
+    }
+    all.maximum = group_max<32>(all.maximum);
+    const float subtract = subtrahend(all.maximum);
+#pragma unroll 8
+    for (int c = first; c < end; ++c) {
+        const float2 state = from[c].state[local];
+        const float weight = ptx_ex2_approx_ftz_f32(state.x - subtract);
+        all.sum = fmaf(state.y, weight, all.sum);
+#pragma unroll
+        for (int n = 0; n < quads; ++n) {
+            const int column = n * 128 + lane * 4;
+            if (column < dim_v) {
+                const float4 o = *reinterpret_cast<const float4 *>(&from[c].o[local][column]);
+                all.o[n * 4] = fmaf(o.x, weight, all.o[n * 4]);
+                all.o[n * 4 + 1] = fmaf(o.y, weight, all.o[n * 4 + 1]);
+                all.o[n * 4 + 2] = fmaf(o.z, weight, all.o[n * 4 + 2]);
+                all.o[n * 4 + 3] = fmaf(o.w, weight, all.o[n * 4 + 3]);
+            }
+        }
+    }
+    return all;
+}
+
+ATTUNE_INLINE void fold_sink(const attune_args &args, int head, folded &all)
+{
+    if constexpr (ATTUNE_HAS_SINK) {
+        const online sink = online_start(args, head, true);
+        online row = {all.maximum, all.sum};
+        const float factor = online_raise(&row, sink.maximum);
+        all.maximum = row.maximum;
+        all.sum = row.sum + sink.sum * ptx_ex2_approx_ftz_f32(sink.maximum - subtrahend(row.maximum));
+#pragma unroll
+        for (float &o : all.o) {
+            o *= factor;
+        }
+    }
+}
+
+/* Row `row` of the tile, which exists, by a warp. */
+ATTUNE_INLINE void join_row(const attune_args &args, const tile &t, int row, int lane)
+{
+    const key_range keys = keys_of_tile(args, t);
+    const int first = keys.first / max(CHUNK, 1);
+    const int end = keys.first < keys.end ? (keys.end + CHUNK - 1) / max(CHUNK, 1) : first;
+    const int head = head_of(t, row);
+    const attune_i64 at = t.at.first_q + query_of(t, row);
+    folded all = fold_chunks(records_of(args), row - t.first_row, first, end, lane);
+    fold_sink(args, head, all);
+    const float normaliser = online_normaliser(all.sum);
+    element_o *out = row_of<element_o>(args.tensor[ATTUNE_O], t.at.batch, head, at);
+#pragma unroll
+    for (int i = 0; i < quads * 2; ++i) {
+        const int column = i / 2 * 128 + lane * 4 + i % 2 * 2;
+        if (column < dim_v) {
+            *reinterpret_cast<pair<element_o> *>(out +
+                                                 column) = {{from_float<element_o>(all.o[i * 2] * normaliser),
+                                                             from_float<element_o>(all.o[i * 2 + 1] * normaliser)}};
+        }
+    }
+    if (wants_lse(args) && lane == 0) {
+        store_lse(args, t.at.batch, head, at, all.maximum, all.sum);
+    }
+}
+
+#endif
