@@ -186,77 +186,43 @@ static void resources(const attune_problem *problem, const attune_target *target
 }
 
 /* By what was fastest on an H200, for head dims up to 64, 128 and 256; then what fits where there is less shared
- * memory. Few: where there is not a tile of 128 queries for each multiprocessor. Long: where a tile's rows have more
- * keys than a multiprocessor should be alone with; the chunk is chosen then. */
-enum { MANY, FEW, LONG };
-
+ * memory. Few: where there is not a tile of 128 queries for each multiprocessor. Chunks are for whoever names them:
+ * none has been timed. */
 static const struct {
-    int32_t tiles, arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
+    bool few;
+    int32_t arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
     attune_config config;
 } candidates[] = {
-    {LONG, 80, 0, 128, {{1, 4, 1, 32, 2, 1, 0, 1, 1, 1}}},  {LONG, 80, 0, 128, {{1, 2, 1, 32, 2, 1, 0, 1, 1, 1}}},
-    {LONG, 80, 65, 256, {{1, 2, 1, 32, 2, 0, 0, 1, 1, 1}}}, {LONG, 80, 65, 256, {{1, 1, 1, 32, 2, 0, 0, 1, 1, 1}}},
-    {FEW, 80, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},         {FEW, 80, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
-    {FEW, 80, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},         {FEW, 80, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
-    {MANY, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},        {MANY, 80, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
-    {MANY, 80, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},       {MANY, 80, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
-    {MANY, 80, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},       {MANY, 80, 65, 128, {{4, 1, 1, 32, 2, 1, 0, 2}}},
-    {MANY, 90, 129, 256, {{4, 1, 1, 64, 1, 0, 0, 2}}},      {MANY, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 1, 1}}},
-    {MANY, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 0, 1}}},      {MANY, 80, 129, 256, {{4, 1, 1, 32, 2, 0, 0, 2}}},
-    {MANY, 80, 0, 256, {{8, 1, 1, 32, 2, 0, 0, 1}}},        {MANY, 80, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},
-    {MANY, 80, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
+    {true, 80, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},    {true, 80, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
+    {true, 80, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},    {true, 80, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
+    {false, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},   {false, 80, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
+    {false, 80, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},  {false, 80, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
+    {false, 80, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},  {false, 80, 65, 128, {{4, 1, 1, 32, 2, 1, 0, 2}}},
+    {false, 90, 129, 256, {{4, 1, 1, 64, 1, 0, 0, 2}}}, {false, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 1, 1}}},
+    {false, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 0, 1}}}, {false, 80, 129, 256, {{4, 1, 1, 32, 2, 0, 0, 2}}},
+    {false, 80, 0, 256, {{8, 1, 1, 32, 2, 0, 0, 1}}},   {false, 80, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},
+    {false, 80, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
 };
 
 enum { TILE = 128, RESERVED = 1024 }; /* bytes of shared memory that the system takes of each block */
-enum { KEYS_LONG = 1024, ROWS_LONG = 64 };
 
-static int64_t heads_of_group(const attune_problem *problem)
+static bool suits(const attune_problem *problem, const attune_target *target, size_t index)
 {
-    return problem->heads_q / problem->heads_kv;
-}
-
-/* The largest chunk with which there is about a block for each multiprocessor; else the smallest. Heads are packed
- * where several share keys and nothing is theirs alone. */
-static void choose_chunk(const attune_problem *problem, const attune_target *target, attune_config *config)
-{
-    config->value[PACK] = !has_pairs(problem) && !problem->alibi && heads_of_group(problem) > 1;
-    for (int32_t i = (int32_t)AT_COUNT(chunk_values) - 1; i > 0; --i) {
-        const int64_t rows = problem->seqlen_q * (config->value[PACK] ? heads_of_group(problem) : 1);
-        const int64_t heads = config->value[PACK] ? problem->heads_kv : problem->heads_q;
-        config->value[CHUNK] = chunk_values[i];
-        if (ceil_div(rows, block_m(config)) * heads * problem->batch * chunks_of(problem, config) * 10 >=
-            (int64_t)target->sm_count * 9) {
-            return;
-        }
-    }
-}
-
-static bool suits_tiles(const attune_problem *problem, const attune_target *target, int32_t tiles)
-{
-    const int64_t of_rows = ceil_div(problem->seqlen_q, TILE) * problem->batch * problem->heads_q;
-    return tiles == MANY || (tiles == FEW && of_rows <= target->sm_count) ||
-           (tiles == LONG && problem->seqlen_kv >= KEYS_LONG &&
-            problem->seqlen_q * heads_of_group(problem) <= ROWS_LONG);
-}
-
-static bool suits(const attune_problem *problem, const attune_target *target, size_t index, attune_config *config)
-{
+    const attune_config *config = &candidates[index].config;
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
-    *config = candidates[index].config;
-    if (candidates[index].tiles == LONG) {
-        choose_chunk(problem, target, config);
-    }
+    const int64_t tiles = (problem->seqlen_q + TILE - 1) / TILE * problem->batch * problem->heads_q;
     const int32_t smem = smem_of(problem, config);
     return target->arch >= candidates[index].arch && dim >= candidates[index].dim_least &&
-           dim <= candidates[index].dim_most && suits_tiles(problem, target, candidates[index].tiles) &&
+           dim <= candidates[index].dim_most && (!candidates[index].few || tiles <= target->sm_count) &&
            valid(problem, target, config, NULL) && smem <= target->smem_optin_bytes &&
            config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
 }
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    for (size_t i = 0; i < AT_COUNT(candidates); ++i) {
-        if (suits(problem, target, i, config) && index-- == 0) {
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; ++i) {
+        if (suits(problem, target, i) && index-- == 0) {
+            *config = candidates[i].config;
             return true;
         }
     }
@@ -316,9 +282,8 @@ static const attune_shipped shipped[] = {
     {"b8,h16,s2048,d128,bf16,causal", ""},
     {"b4,h16,s2048,d256,fp16,causal", ""},
     {"b4,h16,s2048,d256,bf16", "WARPS=4,SPLITS=1,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=0,OVERLAP=0,MIN_BLOCKS=1"},
-    {"b1,h32,hkv8,sq1,skv8192,d128,bf16", ""},
-    {"b4,h8,hkv2,sq4,skv4096,d256,fp16,causal,seqused,page=64", ""},
-    {"b1,h4,sq20,skv4096,d64,fp16,mask,alibi,sink", ""},
+    {"b1,h32,hkv8,sq1,skv8192,d128,bf16",
+     "WARPS=1,SPLITS=2,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=1,OVERLAP=0,MIN_BLOCKS=1,PACK=1,CHUNK=512"},
     {"b2,h8,hkv2,s300,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
     {"b4,h16,s2048,d128,bf16,bias=1xh", ""},
     {"b4,h16,s2048,d128,fp16,causal,mask", ""},
