@@ -46,7 +46,7 @@ static void pairs_take_their_tile(void **state)
         {"b1,h8,s512,d128,fp16,bias=1xh:fp32,mask", 136 * 1024},
     };
     attune_target target;
-    attune_config config, deeper;
+    attune_config config = {{0}}, deeper = {{0}}; /* what is not named stays */
     attune_problem problem;
     attune_reason reason = {""};
     (void)state;
@@ -82,7 +82,7 @@ static void chunks_need_whole_tiles_and_room(void **state)
     assert_ok(at_cuda_typical(90, &target));
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
         attune_problem problem;
-        attune_config config;
+        attune_config config = {{0}};
         attune_reason reason = {""};
         attune_resources resources;
         assert_ok(attune_problem_parse(asked[i].problem, &problem));
