@@ -329,7 +329,7 @@ static int take_copy(const question *on, at_handoff *turn, uint32_t sample, int 
 static void make_inputs(at_timed *timed, uint64_t transform, uint32_t sample, int call, bool *has_keys)
 {
     for (int role = *has_keys ? ATTUNE_Q : ATTUNE_V; role >= ATTUNE_Q; --role) {
-        const uint64_t key = at_fresh_key(transform, (attune_role)role, (int)sample, call);
+        const at_fresh_key key = at_fresh_key_of(transform, (attune_role)role, (int)sample, call);
         at_fresh_write(&timed->transformed, (attune_role)role, key, timed->fresh[role]);
     }
     *has_keys = true;

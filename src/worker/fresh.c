@@ -7,11 +7,13 @@
 
 enum { ROW_BYTES = 256 * 4 }; /* head dims have at most 256 columns */
 
-uint64_t at_fresh_key(uint64_t transform, attune_role role, int sample, int call)
+at_fresh_key at_fresh_key_of(uint64_t transform, attune_role role, int sample, int call)
 {
-    const uint64_t place = role == ATTUNE_Q ? ((uint64_t)sample << 32) + (uint64_t)call + 1 : 0;
-    at_random random = at_random_seed(transform, 4 * place + (uint64_t)role);
-    return transform == 0 ? 0 : at_random_next(&random) | 1;
+    const uint64_t which = role == ATTUNE_Q ? ((uint64_t)sample << 32) + (uint64_t)call + 1 : 0;
+    at_random columns = at_random_seed(transform, 4 * which + (uint64_t)role);
+    at_random places = at_random_seed(transform, 0x706c61636573);
+    return transform == 0 ? (at_fresh_key){0, 0}
+                          : (at_fresh_key){at_random_next(&columns) | 1, at_random_next(&places) | 1};
 }
 
 /* How rows change: columns begin with number `first`, and these bits flip. */
@@ -21,12 +23,12 @@ typedef struct change {
     int64_t batch, head; /* by how much they move */
 } change;
 
-static void draw_change(const at_transform_map *base, const at_transform_role *of, uint64_t key, change *by)
+static void draw_change(const at_transform_map *base, const at_transform_role *of, at_fresh_key key, change *by)
 {
     const size_t bytes = at_dtype_bytes(of->tensor.dtype);
-    at_random random = at_random_seed(key, 0x6672657368);
+    at_random random = at_random_seed(key.columns, 0x6672657368), places = at_random_seed(key.places, 0);
     memset(by, 0, sizeof *by);
-    if (key == 0) {
+    if (key.columns == 0) {
         return;
     }
     by->first = (size_t)at_random_below(&random, (uint64_t)of->columns) * bytes;
@@ -36,8 +38,8 @@ static void draw_change(const at_transform_map *base, const at_transform_role *o
             flips ? 0x80 : 0; /* little-endian: the sign is in the last byte */
     }
     if (base->moves) {
-        by->batch = (int64_t)at_random_below(&random, (uint64_t)base->batch);
-        by->head = (int64_t)at_random_below(&random, (uint64_t)of->heads);
+        by->batch = (int64_t)at_random_below(&places, (uint64_t)base->batch);
+        by->head = (int64_t)at_random_below(&places, (uint64_t)base->heads_kv) * (of->heads / base->heads_kv);
     }
 }
 
@@ -57,7 +59,7 @@ static size_t row_at(const attune_tensor *tensor, int64_t batch, int64_t head, i
     return (size_t)at * at_dtype_bytes(tensor->dtype);
 }
 
-void at_fresh_write(const at_transform_map *base, attune_role role, uint64_t key, void *to)
+void at_fresh_write(const at_transform_map *base, attune_role role, at_fresh_key key, void *to)
 {
     const at_transform_role *of = &base->role[role];
     const size_t bytes = (size_t)of->columns * at_dtype_bytes(of->tensor.dtype);

@@ -59,7 +59,7 @@ static cpu_timing *of(at_timing *timing)
 static void refill(cpu_timing *on, uint64_t transform)
 {
     for (int role = ATTUNE_K; role <= ATTUNE_V; ++role) {
-        const uint64_t key = at_fresh_key(transform, (attune_role)role, 0, 0);
+        const at_fresh_key key = at_fresh_key_of(transform, (attune_role)role, 0, 0);
         at_fresh_write(&on->base.transformed, (attune_role)role, key, on->input[role]);
     }
 }
@@ -68,7 +68,7 @@ static void refill(cpu_timing *on, uint64_t transform)
 static void refill_queries(const cpu_timing *on, const cpu_arm *arm, uint64_t transform, int sample)
 {
     for (int i = 0; i < arm->calls; ++i) {
-        at_fresh_write(&on->base.transformed, ATTUNE_Q, at_fresh_key(transform, ATTUNE_Q, sample, i),
+        at_fresh_write(&on->base.transformed, ATTUNE_Q, at_fresh_key_of(transform, ATTUNE_Q, sample, i),
                        arm->call[i].tensor[ATTUNE_Q].data);
     }
 }
