@@ -3,17 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/status.h"
 #include "core/problem.h"
 #include "cpu/source.h"
+#include "evolve/patience.h"
 #include "judge/executor.h"
 #include "judge/timed_case.h"
 #include "measure/blocks.h"
 #include "stranger/wire_kernel.h"
 
-enum { EXTRAS_MAX = AT_RACE_ARMS_MAX, BLOCK_TRIES = 5 };
+enum { EXTRAS_MAX = AT_RACE_ARMS_MAX };
 
 /* A worker is warm when it has worked for so long. */
 static const double warm_s = 0.4;
@@ -187,21 +189,34 @@ static double seconds(void *self)
     return at_timed_seconds();
 }
 
-/* A block that counts: one that was disturbed is run again. */
+typedef struct timed_block {
+    at_measurer *on;
+    const int *order;
+    int count;
+} timed_block;
+
+static attune_status time_block(void *self, at_block *block)
+{
+    const timed_block *wanted = self;
+    at_measurer *on = wanted->on;
+    const at_block_order order = {wanted->order, wanted->count, at_random_next(&on->sets), 0};
+    const double began = at_timed_seconds();
+    AT_FORWARD(on->executor.block(on->executor.self, &order, block));
+    on->worked_s += at_timed_seconds() - began;
+    return ATTUNE_OK;
+}
+
+static void pause_for(void *self, double seconds)
+{
+    (void)self;
+    (void)usleep((useconds_t)(1e6 * seconds));
+}
+
 static attune_status run_block(at_measurer *on, const int *order, int count, at_block *block)
 {
-    for (int tries = 0; tries < BLOCK_TRIES; ++tries) {
-        const at_block_order wanted = {order, count, at_random_next(&on->sets), 0};
-        double began = at_timed_seconds();
-        *block = (at_block){.mode = AT_MODE_WARM};
-        AT_FORWARD(on->executor.block(on->executor.self, &wanted, block));
-        on->worked_s += at_timed_seconds() - began;
-        if (at_block_counts(block)) {
-            return ATTUNE_OK;
-        }
-    }
-    return at_fail(AT_DISTURBED, "%d blocks in a row were disturbed: the device is too hot, or others use it",
-                   BLOCK_TRIES);
+    timed_block wanted = {on, order, count};
+    const at_patience patience = {&wanted, time_block, pause_for};
+    return at_patience_block(&patience, block);
 }
 
 static attune_status take_block(void *self, const int *order, int count, double (*us)[2])

@@ -52,7 +52,7 @@ typedef struct cuda_timing {
     at_device *device;
     void *stream, *begin, *end;
     at_nvml *nvml; /* NULL: no clocks */
-    bool others;   /* compute on the device */
+    bool others;   /* compute on the device, by the last look */
     at_random random;
     int sets;
     void *input_slab, *input_table;
@@ -561,6 +561,7 @@ static attune_status run_block(at_timing *timing, const at_block_order *order, a
 {
     cuda_timing *on = of(timing);
     at_watch clocks;
+    on->others = on->others && at_nvml_processes(on->nvml) > 1; /* who was there, such as one that was ended, may go */
     at_watch_begin(on->nvml, &clocks);
     attune_status status = run_samples(on, order, block);
     at_watch_end(&clocks, block);
