@@ -359,6 +359,22 @@ static attune_status keep(const code_job *on, const at_code_result *result, cons
     return to != NULL && result->winner > 0 ? at_sources_write(winner, to) : ATTUNE_OK;
 }
 
+/* Who is ended, by the device or by people, has what there is until then. */
+static attune_status keep_begun(const code_job *on, attune_status status)
+{
+    char why[AT_SENTENCE_MAX];
+    const bool by_what_it_is = status == ATTUNE_INVALID_ARGUMENT || status == ATTUNE_UNSUPPORTED ||
+                               status == ATTUNE_CORRUPT || status == ATTUNE_NOT_FOUND;
+    if (by_what_it_is || on->code.folder == NULL) {
+        return status;
+    }
+    (void)snprintf(why, sizeof why, "%s", attune_last_detail());
+    return write_report(on->code.folder) == ATTUNE_OK
+               ? at_fail(status, "%s; what was found until then is in %.200s, and --resume goes on", why,
+                         on->code.folder)
+               : at_fail(status, "%s", why);
+}
+
 static attune_status run_search(code_job *on, int *exit_code)
 {
     enum { FINE = 0, WRONG = 1, UNPROVEN = 4 };
@@ -370,8 +386,11 @@ static attune_status run_search(code_job *on, int *exit_code)
                       : on->command.jail == AT_JAIL_NONE ? "your own rights (--proposer-jail takes most of them away)"
                                                          : "the rights of a jail");
     }
-    AT_FORWARD(at_code_run(&on->code, &result, &winner));
-    attune_status status = keep(on, &result, &winner);
+    attune_status status = at_code_run(&on->code, &result, &winner);
+    if (status != ATTUNE_OK) {
+        return keep_begun(on, status);
+    }
+    status = keep(on, &result, &winner);
     at_sources_free(&winner);
     say_result(on, &result);
     bool unproven = result.winner > 0 && on->code.prove && !result.proven;

@@ -150,6 +150,32 @@ static void a_command_proposes(void **state)
     folder_remove(&in);
 }
 
+/* What ends a search, here that answers cannot be kept, leaves a page and a ledger to go on with. */
+static void who_is_ended_has_what_there_is(void **state)
+{
+    (void)state;
+    folder in;
+    char mine[PATH_MAX], record[PATH_MAX], page[PATH_MAX], answers[PATH_MAX], proposer[2 * PATH_MAX + 64];
+    assert_int_equal(folder_make(&in), 0);
+    (void)folder_path(&in, "mine", mine);
+    (void)folder_path(&in, "run", record);
+    (void)folder_path(&in, "run/report.html", page);
+    (void)folder_path(&in, "run/answers", answers);
+    (void)snprintf(proposer, sizeof proposer, "rm -rf %s; : >%s; echo // >>candidate/mine.kernel.c", answers, answers);
+    outcome got = COMMAND("new", mine);
+    assert_int_equal(got.code, AT_EXIT_OK);
+    outcome_free(&got);
+    got = COMMAND("evolve", mine, "b1,h1,s64,d32,fp32", "--target", "cpu", "--proposer", proposer, "--proposals", "2",
+                  "--tune", "1", "--no-controls", "--no-gate", "--ledger", record);
+    if (strstr(got.err, "cannot be timed") == NULL) {
+        assert_true(got.code != AT_EXIT_OK);
+        holds(got.err, "--resume goes on");
+        assert_int_equal(access(page, R_OK), 0);
+    }
+    outcome_free(&got);
+    folder_remove(&in);
+}
+
 static void one_config_alone(void **state)
 {
     (void)state;
@@ -171,7 +197,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_refused),  cmocka_unit_test(what_is_refused_of_searches_for_code),
         cmocka_unit_test(a_small_search),   cmocka_unit_test(a_command_proposes),
-        cmocka_unit_test(one_config_alone),
+        cmocka_unit_test(one_config_alone), cmocka_unit_test(who_is_ended_has_what_there_is),
     };
     return cmocka_run_group_tests_name("cli.evolve", tests, NULL, NULL);
 }
