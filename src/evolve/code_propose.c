@@ -158,7 +158,7 @@ static attune_status ask_now(const at_code *on, const at_next *next, const at_te
     attune_status status = fill_extras(on, next, &files);
     const bool crossed = next->other >= 0;
     const int base = crossed ? at_lineage_base(&on->lineage, next->parent, next->other) : 0;
-    const at_proposal_request asked = {.number = to->id,
+    const at_proposal_request asked = {.number = on->result->proposals[to->arm] + 1,
                                        .task = task->data,
                                        .request = request->data,
                                        .parent = &on->lineage.program[next->parent].sources,

@@ -23,7 +23,7 @@ typedef struct scene {
     int stop_at;                        /* this question to the machine or the proposer is interrupted */
     bool untouchable;                   /* neither may be asked */
     char kinds[64][16], begins[64][32]; /* begins: the configs that searches of parameters began with */
-    int parents[64];
+    int parents[64], numbers[64];
     at_scratch in;
     char folder[512], other[512];
     at_code_options options;
@@ -144,6 +144,7 @@ static attune_status fake_ask(void *self, const at_proposal_request *request, at
     assert_ok(at_json_int(asked, "request", "id", 1, 1000, &id));
     (void)snprintf(on->kinds[id % 64], sizeof on->kinds[0], "%s", kind);
     on->parents[id % 64] = (int)parent;
+    on->numbers[id % 64] = request->number;
     json_decref(asked);
     int length = 0;
     while (on->script[length] != NULL) {

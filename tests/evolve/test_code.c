@@ -239,6 +239,11 @@ static void controls_have_the_same_budget(void **state)
     }
     assert_int_equal(on.parents[9], 8);
     assert_int_equal(on.parents[10], 9);
+    for (int number = 1; number <= 3; ++number) { /* who draws by numbers has the same luck in each arm */
+        assert_int_equal(on.numbers[number], number);
+        assert_int_equal(on.numbers[4 + number], number);
+        assert_int_equal(on.numbers[7 + number], number);
+    }
     assert_int_equal(on.result.winner, 3);
     assert_int_equal(on.result.champion[AT_ARM_PARAMETERS], 4);
     assert_int_equal(on.result.champion[AT_ARM_REFINEMENT], 10);
