@@ -4,23 +4,108 @@
     python_calls.py [PROBLEM] [--seconds S] [--cuda]
 
 On a CPU, on NumPy's arrays and, where it is installed, on PyTorch's tensors; the problem is tiny, so that what is left
-is what Python, the binding and the library's checks take. Medians of rounds, in turns, on one thread of attune's own.
-With --cuda on PyTorch's tensors on a device, each call with and without a wait for the device.
+is what Python, the binding and the library's checks take, on one thread of attune's own. With --cuda on PyTorch's
+tensors on a device, each call with and without a wait for the device. "by Python": without attune._fast, in this run.
+
+Arms take turns, each in short blocks, on the core that was the least busy. A block is quiet where a loop in C, timed
+before and after it, took no more than a sixth longer than it ever did, and nobody else was given the core meanwhile.
+Medians, and the least, are those of quiet blocks. How many blocks were quiet, and what the loop took, is said: where
+few were, the host was busy, and the figures are no measure of what calls cost.
 """
 import argparse
 import contextlib
 import ctypes as c
 import os
+import resource
 import statistics
 import sys
 import time
+import zlib
 
 os.environ.setdefault("ATTUNE_THREADS", "1")
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import numpy as np  # noqa: E402
 
 import attune  # noqa: E402
-from attune import library, tensors  # noqa: E402
+from attune import attention, fast, library, tensors  # noqa: E402
+
+# ---- The host --------------------------------------------------------------------------------------------------------
+
+LOOP = bytes(1 << 16)
+NOISE = 7 / 6  # of the loop in C, between its least time and that beside a quiet block
+
+
+def loop_in_c():
+    """Microseconds of work that is always the same, none of it Python's."""
+    begin = time.perf_counter_ns()
+    zlib.crc32(LOOP)
+    return (time.perf_counter_ns() - begin) / 1e3
+
+
+def busy_ticks():
+    """{core: time that it was busy}."""
+    with open("/proc/stat", encoding="ascii") as lines:
+        rows = [line.split() for line in lines if line.startswith("cpu") and line[3].isdigit()]
+    return {int(row[0][3:]): sum(map(int, row[1:])) - int(row[4]) - int(row[5]) for row in rows}
+
+
+def stay_on_an_idle_core():
+    """This thread alone: those that a driver has started stay where they are. Its number, None where it cannot."""
+    try:
+        before = busy_ticks()
+        time.sleep(0.3)
+        after, allowed = busy_ticks(), os.sched_getaffinity(0)
+        core = min(allowed, key=lambda i: (after.get(i, 0) - before.get(i, 0), -i))
+        os.sched_setaffinity(0, {core})
+        return core
+    except (OSError, ValueError):
+        return None
+
+
+def preempted():
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+class Blocks:
+    """Samples of arms, in microseconds a call, each with the worse of the two loops in C beside it."""
+
+    def __init__(self):
+        self.samples, self.loops = {}, []
+
+    def add(self, name, timed):
+        """timed: a function that gives a sample."""
+        before, switches = loop_in_c(), preempted()
+        took = timed()
+        quiet, after = preempted() == switches, loop_in_c()
+        self.loops += before, after
+        self.samples.setdefault(name, []).append((took, max(before, after) if quiet else float("inf")))
+
+    def quiet(self, name):
+        most = NOISE * min(self.loops)
+        found = [took for took, loop in self.samples[name] if loop <= most]
+        return found if len(found) >= 5 else [took for took, _ in self.samples[name]]
+
+    def account(self):
+        """How busy the host was, in words."""
+        loops, most = [loop for of in self.samples.values() for _, loop in of], NOISE * min(self.loops)
+        share = sum(loop <= most for loop in loops) / len(loops)
+        return (f"{100 * share:.0f} % of {len(loops)} blocks were quiet; a loop in C took {min(self.loops):.1f} us at "
+                f"the least, {statistics.median(self.loops):.1f} in the middle" +
+                ("" if share >= 0.5 else ": THE HOST WAS BUSY, and these figures do not count"))
+
+
+@contextlib.contextmanager
+def by_python():
+    """attune._fast is not there."""
+    kept = attention.fast_sdpa, attention.fast_with_lse, fast.table, fast.opened
+    attention.fast_sdpa, attention.fast_with_lse, fast.table, fast.opened = None, None, None, True
+    try:
+        yield
+    finally:
+        attention.fast_sdpa, attention.fast_with_lse, fast.table, fast.opened = kept
+
+
+# ---- On a CPU --------------------------------------------------------------------------------------------------------
 
 
 def parts(framework, q, k, v, text):
@@ -51,11 +136,29 @@ def time_of(function, count):
 
 
 def measure(named, seconds):
-    samples, end = {name: [] for name in named}, time.monotonic() + seconds
-    while time.monotonic() < end or len(samples["attune.sdpa"]) < 5:
+    """({name: its median}, how busy the host was)."""
+    blocks, end = Blocks(), time.monotonic() + seconds
+    while time.monotonic() < end or len(blocks.samples["attune.sdpa"]) < 5:
         for name, function in named.items():
-            samples[name].append(time_of(function, 500))
-    return {name: statistics.median(of) for name, of in samples.items()}
+            with within(name):
+                function()
+                blocks.add(name, lambda: time_of(function, 100))
+    return {name: statistics.median(blocks.quiet(name)) for name in named}, blocks.account()
+
+
+BY_PYTHON = ", by Python"
+
+
+def within(name):
+    return by_python() if name.endswith(BY_PYTHON) else contextlib.nullcontext()
+
+
+def warm(named):
+    """Calls each as often as it takes until it is served as it will be."""
+    for name, function in named.items():
+        with within(name):
+            for _ in range(2 * fast.AGAIN + 2):
+                function()
 
 
 def torch_arms(arrays, text):
@@ -65,9 +168,16 @@ def torch_arms(arrays, text):
         return None
     torch.set_num_threads(1)
     q, k, v = (torch.from_numpy(array) for array in arrays)
-    attention = torch.nn.functional.scaled_dot_product_attention
+    own = torch.nn.functional.scaled_dot_product_attention
     attune.sdpa(q, k, v)
-    return {**parts(tensors.Torch, q, k, v, text), "PyTorch's own": lambda: attention(q, k, v)}
+    arms = parts(tensors.Torch, q, k, v, text)
+    arms = {"attune.sdpa": arms["attune.sdpa"], "attune.sdpa" + BY_PYTHON: arms["attune.sdpa"], **arms,
+            "PyTorch's own": lambda: own(q, k, v)}
+    warm(arms)
+    return arms
+
+
+# ---- On a device -----------------------------------------------------------------------------------------------------
 
 
 def time_with_wait(function, count, wait):
@@ -78,8 +188,11 @@ def time_with_wait(function, count, wait):
     return (time.perf_counter_ns() - begin) / count / 1e3
 
 
-def on_device(p, text, seconds):
-    """Prints microseconds of calls on a CUDA device: the host's share, and with a wait for the result."""
+INSTALLED, OWN, GRAPH = "through install()", "PyTorch's own", "a CUDA graph"
+
+
+def arms_on_device(p, text):
+    """{name: what is called}."""
     import torch
 
     import attune.torch
@@ -87,7 +200,7 @@ def on_device(p, text, seconds):
     q, k, v = (torch.randn(shape, device="cuda", dtype=dtype) for shape in
                ((p.batch, p.heads_q, p.seqlen_q, p.head_dim_qk), (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_qk),
                 (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_v)))
-    attention, out = torch.nn.functional.scaled_dot_product_attention, torch.empty_like(q)
+    own, out = torch.nn.functional.scaled_dot_product_attention, torch.empty_like(q)
     asked = {"enable_gqa": True} if p.heads_q != p.heads_kv else {}
     plan = attune.plan(text, "cuda")
     call = plan.bind({"Q": q, "K": k, "V": v, "O": out})
@@ -95,36 +208,47 @@ def on_device(p, text, seconds):
     attune.sdpa(q, k, v, **asked)
     with torch.cuda.graph(graph):
         attune.sdpa(q, k, v, **asked)
+    both = {"attune.sdpa": lambda: attune.sdpa(q, k, v, **asked),
+            "attune.torch.sdpa": lambda: attune.torch.sdpa(q, k, v, **asked),
+            INSTALLED: lambda: own(q, k, v, **asked)}
+    arms = {name + how: function for name, function in both.items() for how in ("", BY_PYTHON)}
+    return plan.kernel, {**arms, "attune.sdpa, out=": lambda: attune.sdpa(q, k, v, out=out, **asked),
+                         "Plan.bind(...).run": call.run, OWN: lambda: own(q, k, v, **asked), GRAPH: graph.replay,
+                         "torch.empty_like": lambda: torch.empty_like(q)}
 
-    def installed():
-        return attention(q, k, v, **asked)
 
-    arms = {"attune.sdpa": lambda: attune.sdpa(q, k, v, **asked),
-            "attune.sdpa, out=": lambda: attune.sdpa(q, k, v, out=out, **asked),
-            "attune.torch.sdpa": lambda: attune.torch.sdpa(q, k, v, **asked), "Plan.bind(...).run": call.run,
-            "through install()": installed, "PyTorch's own": lambda: attention(q, k, v, **asked),
-            "a CUDA graph": graph.replay, "torch.empty_like": lambda: torch.empty_like(q)}
-    alone, waited = {name: [] for name in arms}, {name: [] for name in arms}
-    end = time.monotonic() + seconds
+def on_device(p, text, seconds):
+    """Prints microseconds of calls on a CUDA device: the host's share, and with a wait for the result."""
+    import torch
+
+    import attune.torch
+    kernel, arms = arms_on_device(p, text)
+    wait, alone, waited = torch.cuda.synchronize, Blocks(), Blocks()
     with torch.no_grad():
-        while time.monotonic() < end or len(alone["attune.sdpa"]) < 5:
+        warm({name: arm for name, arm in arms.items() if not name.startswith(INSTALLED)})
+        with attune.torch.use():
+            warm({name: arm for name, arm in arms.items() if name.startswith(INSTALLED)})
+        core, end = stay_on_an_idle_core(), time.monotonic() + seconds
+        while time.monotonic() < end or len(alone.samples[OWN]) < 5:
             for name, function in arms.items():
-                with attune.torch.use() if function is installed else contextlib.nullcontext():
+                with attune.torch.use() if name.startswith(INSTALLED) else contextlib.nullcontext(), within(name):
                     function()
-                    torch.cuda.synchronize()
-                    alone[name].append(time_of(function, 50))
-                    torch.cuda.synchronize()
-                    waited[name].append(time_with_wait(function, 200, torch.cuda.synchronize))
-    print(f"microseconds a call, {text}, {torch.cuda.get_device_name()}, torch {torch.__version__}, "
-          f"{plan.kernel}; parts of PyTorch's own, and of a CUDA graph with its wait, in this run\n\n"
-          f"{'':24}{'host alone':>12}{'of own':>8}{'and a wait':>12}{'of own':>8}{'of graph':>9}"
-          f"{'least':>8}{'of own':>8}")
-    host, both = ({name: statistics.median(of[name]) for name in arms} for of in (alone, waited))
-    least, own, graph = {name: min(waited[name]) for name in arms}, "PyTorch's own", "a CUDA graph"
+                    wait()
+                    alone.add(name, lambda: time_of(function, 50))
+                    wait()
+                    waited.add(name, lambda: time_with_wait(function, 100, wait))
+    print(f"microseconds a call, {text}, {torch.cuda.get_device_name()}, torch {torch.__version__}, CPython "
+          f"{sys.version.split()[0]}, {kernel}, core {core}; parts of PyTorch's own, and of a CUDA graph with its "
+          f"wait, in this run\nthe host alone: {alone.account()}\nand a wait: {waited.account()}\n\n{'':32}" +
+          "".join(f"{name:>{width}}" for name, width in (("host alone", 12), ("least", 8), ("of own", 8),
+                                                         ("and a wait", 12), ("least", 8), ("of own", 8),
+                                                         ("of graph", 9))))
+    host, both = ({name: statistics.median(of.quiet(name)) for name in arms} for of in (alone, waited))
     for name in arms:
-        print(f"{name:24}{host[name]:>12.2f}{host[name] / host[own]:>8.2f}{both[name]:>12.2f}"
-              f"{both[name] / both[own]:>8.2f}{both[name] / both[graph]:>9.2f}{least[name]:>8.2f}"
-              f"{least[name] / least[own]:>8.2f}")
+        print(f"{name:32}{host[name]:>12.2f}{min(alone.quiet(name)):>8.2f}{host[name] / host[OWN]:>8.2f}"
+              f"{both[name]:>12.2f}{min(waited.quiet(name)):>8.2f}{both[name] / both[OWN]:>8.2f}"
+              f"{both[name] / both[GRAPH]:>9.2f}")
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -141,11 +265,14 @@ def main():
               ((p.batch, p.heads_q, p.seqlen_q, p.head_dim_qk), (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_qk),
                (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_v))]
     attune.sdpa(*arrays)
-    found = {"NumPy": measure(parts(tensors.NumPy, *arrays, options.problem), options.seconds)}
-    torch = torch_arms(arrays, options.problem)
-    if torch:
-        found["PyTorch"] = measure(torch, options.seconds)
-    print(f"microseconds a call, {options.problem}, CPython {sys.version.split()[0]}\n")
+    named = {"NumPy": parts(tensors.NumPy, *arrays, options.problem), "PyTorch": torch_arms(arrays, options.problem)}
+    core, found = stay_on_an_idle_core(), {}
+    print(f"microseconds a call, {options.problem}, CPython {sys.version.split()[0]}, core {core}")
+    for name, arms in named.items():
+        if arms:
+            found[name], account = measure(arms, options.seconds)
+            print(f"{name}: {account}")
+    print()
     for name in {name: None for of in found.values() for name in of}:
         print(f"{name:36}" + "".join(f"{of[name]:>10.2f}" if name in of else " " * 10 for of in found.values()))
     print(f"{'':36}" + "".join(f"{name:>10}" for name in found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes as c
 import math
 
-from attune import fast, library, tensors
+from attune import fast, library, recent, tensors
 from attune.library import Error, Problem, invalid
 from attune.plans import Spares, align_of, context_of, plan_for, whole
 from attune.tensors import DTYPE_BYTES, View, framework_of
@@ -17,7 +17,7 @@ OFFSETS = {None: 0, "br": 0, "tl": 1}
 EXTRAS = {"SLOPES": "alibi", "SINK": "sink", "USED_KV": "seqused", "O": "out"}
 BIAS_KINDS = {(False, False): 1, (True, False): 2, (False, True): 3, (True, True): 4}  # has (batch, heads)
 
-spares = Spares()
+spares, latest = Spares(), recent.latest
 fast_sdpa = fast_with_lse = None  # of attune._fast, once it has learned of a call
 
 
@@ -49,10 +49,15 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     stream      a CUDA stream's handle; None: the framework's current one. On a CPU the result is complete at return
 
     Raises attune.Error, whose sentence names the argument, its value and the limit."""
-    if fast_sdpa is not None and attn_mask is None and not terms:
-        made = fast_sdpa(q, k, v, is_causal, scale, enable_gqa, layout)
-        if made is not None:
-            return made
+    if attn_mask is None and not terms:
+        if fast_sdpa is not None:
+            made = fast_sdpa(q, k, v, is_causal, scale, enable_gqa, layout)
+            if made is not None:
+                return made
+        elif latest:
+            made = recent.serve(q, k, v, (type(q), is_causal, scale, enable_gqa, layout))
+            if made is not None:
+                return made
     framework, key = tensors.frameworks.get(type(q)), None
     if framework is not None and attn_mask is None and not terms and type(k) is type(q) and type(v) is type(q):
         key = (framework.keys(q, k, v), is_causal, scale, enable_gqa, layout)
@@ -63,7 +68,7 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
                 made = bound.make_output(q)
                 bound.run((one, two, three, framework.data(made)), None, framework, q)
                 if bound.lessons is not None:
-                    fast.learn(bound, (q, k, v, is_causal, scale, enable_gqa, layout), (made,))
+                    fast.learn(bound, kept, (q, k, v, is_causal, scale, enable_gqa, layout), (made,), False)
                 kept.append(bound)
                 return made
             kept.append(bound)
@@ -99,7 +104,11 @@ def with_lse(q, k, v, is_causal, scale, deterministic, form=PAIR, rest=None):
         made = fast_with_lse(q, k, v, is_causal, scale, deterministic, form)
         if made is not None:
             return made
-    framework, kept, key = framework_of("q", q), None, None
+    elif latest:
+        made = recent.serve(q, k, v, (type(q), is_causal, scale, deterministic, form))
+        if made is not None:
+            return in_form(q, k, *made, form, rest)
+    framework, kept, key, given = framework_of("q", q), None, None, (q, k, v)
     q, k, v = (t.detach() if t.requires_grad else t for t in (q, k, v))
     if type(k) is type(q) and type(v) is type(q):
         key = (framework.keys(q, k, v), is_causal, scale, deterministic, form, "with_lse")
@@ -112,7 +121,7 @@ def with_lse(q, k, v, is_causal, scale, deterministic, form=PAIR, rest=None):
                 bound.run((*places, *outputs), None, framework, q)
                 made = in_form(q, k, o, lse, form, rest)
                 if bound.lessons is not None:
-                    fast.learn(bound, (q, k, v, is_causal, scale, deterministic, form), made)
+                    fast.learn(bound, kept, (*given, is_causal, scale, deterministic, form), made, True)
                 kept.append(bound)
                 return made
             kept.append(bound)

@@ -1,6 +1,6 @@
 """attune._fast, an extension in C, where it can be had: it serves calls on PyTorch's tensors that have been seen.
 Without it, with a PyTorch that has no table of DLPack's (before 2.10), or with ATTUNE_FAST=0 in the environment, Python
-serves them, with the same answers."""
+serves them (attune.recent), with the same answers."""
 from __future__ import annotations
 
 import ctypes as c
@@ -8,7 +8,7 @@ import importlib.util
 import os
 import sys
 
-from attune import library, tensors
+from attune import library, recent, tensors
 
 NAME = "_fast.abi3.so"
 AGAIN = 64  # calls served by Python of a kind that C has learned: it may have forgotten
@@ -101,9 +101,10 @@ def makers_of(bound, made):
     return (bound.make_output, *makers, lambda q: tensors.Torch.room(bound.room, q)[0])
 
 
-def learn(bound, given, made):
-    """Says to C what a call was that Python has served, unless that was done lately. given: q, k, v and the options, as
-    C takes them; made: what was given back."""
+def learn(bound, kept, given, made, with_lse):
+    """Says to C what a call was that Python has served, or where there is no C to attune.recent, unless that was done
+    lately. kept: the list of bound calls that it came from; given: q, k, v and the options, as C takes them; made: what
+    was given back."""
     global table, opened
     bound.lessons += 1
     if bound.lessons % AGAIN != 1:
@@ -111,7 +112,8 @@ def learn(bound, given, made):
     if not opened:
         table, opened = open_table(), True
     if table is None:
-        bound.lessons = None
+        if not recent.learn(bound, kept, given, made[0], with_lse):
+            bound.lessons = None
         return
     from attune import attention
     attention.fast_sdpa, attention.fast_with_lse = table.sdpa, table.with_lse

@@ -189,7 +189,8 @@ class Library:
                 getattr(self.c, function).argtypes = arguments
         except (OSError, AttributeError) as error:
             raise Error(Status.NOT_FOUND, f"{path}: {error}; ATTUNE_LIBRARY can name the library") from None
-        self.path, self.execute = path, self.c.attune_plan_execute
+        self.path = path
+        self.execute = self.c["attune_plan_execute"]  # one that converts nothing, for what calls it often
         offer_packages()
 
     def failure(self, status) -> Error:

@@ -8,6 +8,7 @@ for calls that have been seen, where each tenth of a microsecond counts; a place
 from __future__ import annotations
 
 import ctypes as c
+import functools
 import sys
 
 from attune.library import Error, Status, invalid
@@ -257,23 +258,51 @@ class Torch:
         torch, device, shape = sys.modules["torch"], like.device, tuple(shape)
         meta = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="meta")
         layout = Torch.empty(meta, shape, dtype)
-        strides, kind = layout.stride(), layout.dtype
+        strides, kind, empty = layout.stride(), layout.dtype, Torch.plain_empty(device)
 
         def plain(q):
             return Torch.empty(q, shape, dtype)
 
-        guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
-        empty = getattr(guards, f"_empty_strided_{device.type}", None)
-        try:
-            one = empty((2, 3), (1, 2), kind)
-        except (TypeError, RuntimeError):  # a PyTorch that has none, or another
-            return plain
-        if one.stride() != (1, 2) or one.dtype is not kind or one.device != device:
+        if empty is None:
             return plain
         if device.type == "cpu":
             return lambda _: empty(shape, strides, kind)
         current, number = torch._C._cuda_getDevice, device.index
         return lambda q: empty(shape, strides, kind) if current() == number else plain(q)
+
+    @staticmethod
+    def of_compiler(name):
+        """A function that code of PyTorch's compiler calls; None where this PyTorch has none."""
+        return getattr(getattr(getattr(sys.modules["torch"]._C, "_dynamo", None), "guards", None), name, None)
+
+    @staticmethod
+    def plain_empty(device):
+        """A function (shape, strides, dtype): a tensor on the device, where that is the current one; None where this
+        PyTorch has none."""
+        torch, empty = sys.modules["torch"], Torch.of_compiler(f"_empty_strided_{device.type}")
+        try:
+            one = empty((2, 3), (1, 2), torch.float16)
+        except (TypeError, RuntimeError):  # there is none, or another
+            return None
+        known = one.stride() == (1, 2) and one.dtype is torch.float16 and one.device.type == device.type
+        return empty if known else None
+
+    @staticmethod
+    @functools.lru_cache(None)
+    def guards():
+        """The type of what compiled code asks whether tensors are as they were: Python's type, sizes, strides, dtype,
+        device, what changes how a tensor is read (a sign that is pending), whether it requires a gradient. None where
+        this PyTorch has none, or it does not see one of these."""
+        torch, guards = sys.modules["torch"], Torch.of_compiler("TensorGuards")
+        like, wide = torch.empty(2, 3, 5), torch.empty(2, 5, 3)
+        others = (wide, wide.mT, like[:1], like.half(), like.to("meta"), torch._neg_view(like),
+                  like.clone().requires_grad_(), torch.nn.Parameter(like, False))
+        try:
+            check = guards(like, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+            known = check(torch.empty(2, 3, 5)) and not any([check(other) for other in others])
+        except (TypeError, RuntimeError):
+            return None
+        return guards if known else None
 
     @staticmethod
     def is_whole(_):
@@ -288,10 +317,16 @@ class Torch:
         return tensor.expand(shape).contiguous()
 
     @staticmethod
-    def stream(device):
+    @functools.lru_cache(None)
+    def raw_stream():
+        """A function of a device's number: the handle of the stream that is current there."""
         torch = sys.modules["torch"]
-        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-        return raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
+        return getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
+            lambda device: torch.cuda.current_stream(device).cuda_stream)
+
+    @staticmethod
+    def stream(device):
+        return Torch.raw_stream()(device)
 
     @staticmethod
     def check_planning(device):

@@ -22,6 +22,6 @@ if ! "${ATTUNE_PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
     fi
 fi
 "${ATTUNE_PYTHON:=python3}" -c 'import sys, torch; print(f"Python {sys.version.split()[0]}, torch {torch.__version__}")'
-"$here/run.sh" "$build" -k 'torch or fast or sdpa_cases or varlen or hf or jax' "$@"
+"$here/run.sh" "$build" -k 'torch or fast or recent or sdpa_cases or varlen or hf or jax' "$@"
 # Each call three times, so that attune._fast serves what it can.
 ATTUNE_THRICE=1 exec "$here/run.sh" "$build" -k 'test_torch.py or torch_tensors or sdpa_cases'
