@@ -161,16 +161,38 @@ static void print_rivals(const at_task *task, at_text *text)
     at_text_add(text, "%s", any ? "\n" : "");
 }
 
+/* A fence that no row of backticks in the file ends. */
+static int fence_of(const at_source_file *file)
+{
+    enum { LEAST = 4 };
+    int longest = LEAST - 1, row = 0;
+    for (size_t i = 0; i < file->bytes; ++i) {
+        row = file->data[i] == '`' ? row + 1 : 0;
+        longest = row > longest ? row : longest;
+    }
+    return longest + 1;
+}
+
+static void print_fence(at_text *text, int backticks, const char *tag)
+{
+    for (int i = 0; i < backticks; ++i) {
+        at_text_add(text, "`");
+    }
+    at_text_add(text, "%s", tag);
+}
+
 static void print_code(const at_task *task, at_text *text)
 {
     const at_sources *sources = &program_of(task, task->next.parent)->sources;
     at_text_add(text, "## candidate/\n\n");
     for (int i = 0; i < sources->count; ++i) {
         const at_source_file *file = &sources->file[i];
-        bool cuda = strstr(file->name, ".cu") != NULL;
-        at_text_add(text, "````%s %s\n", cuda ? "cuda" : "c", file->name);
+        const int fence = fence_of(file);
+        print_fence(text, fence, strstr(file->name, ".cu") != NULL ? "cuda" : "c");
+        at_text_add(text, " %s\n", file->name);
         at_text_add_bytes(text, file->data, file->bytes);
-        at_text_add(text, "%s````\n\n", file->bytes > 0 && file->data[file->bytes - 1] == '\n' ? "" : "\n");
+        at_text_add(text, "%s", file->bytes > 0 && file->data[file->bytes - 1] == '\n' ? "" : "\n");
+        print_fence(text, fence, "\n\n");
     }
 }
 
