@@ -24,6 +24,8 @@ typedef struct scene {
     bool untouchable;                   /* neither may be asked */
     char kinds[64][16], begins[64][32]; /* begins: the configs that searches of parameters began with */
     int parents[64], numbers[64];
+    const char *planted; /* words that the folders of proposals may hold, */
+    int seen;            /* and in how many files of parents and rivals they did */
     at_scratch in;
     char folder[512], other[512];
     at_code_options options;
@@ -128,6 +130,14 @@ static double fake_seconds(void *self)
     return on->answered - on->restarted; /* each question takes a second */
 }
 
+static void look_for_planted(scene *on, const at_proposer_extra *extra)
+{
+    for (; on->planted != NULL && extra->name != NULL; ++extra) {
+        const bool sources = strncmp(extra->name, "parents/", 8) == 0 || strncmp(extra->name, "rivals/", 7) == 0;
+        on->seen += sources && strstr(extra->text, on->planted) != NULL;
+    }
+}
+
 /* Each line of the script is the whole new source, "nothing", "fails" or "same". */
 static attune_status fake_ask(void *self, const at_proposal_request *request, at_proposal_reply *reply)
 {
@@ -145,6 +155,7 @@ static attune_status fake_ask(void *self, const at_proposal_request *request, at
     (void)snprintf(on->kinds[id % 64], sizeof on->kinds[0], "%s", kind);
     on->parents[id % 64] = (int)parent;
     on->numbers[id % 64] = request->number;
+    look_for_planted(on, request->extra);
     json_decref(asked);
     int length = 0;
     while (on->script[length] != NULL) {

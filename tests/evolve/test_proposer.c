@@ -291,29 +291,53 @@ static void tries_are_counted(void **state)
 }
 
 /* In a jail: the folder and nothing else can be written to. */
+static void expect_a_jail(void)
+{
+    at_proposal_reply reply;
+    char command[800], outside[PATH_MAX];
+    at_command_proposer of = {.command = command, .run_command = runner, .jail = AT_JAIL_CLOSED};
+    (void)snprintf(outside, sizeof outside, "%s/../attune-jail-test-%ld", temporary.path, (long)getpid());
+    (void)snprintf(
+        command, sizeof command,
+        "echo x > %.300s; (cat %.200s/tests/evolve/test_proposer.c || cat ../../etc/../tmp/attune-none)"
+        " > candidate/stolen.h; cat /etc/shadow > candidate/shadow.h; ls /etc > candidate/list.h; cat /etc/passwd > "
+        "candidate/known.h; echo y >> candidate/mine.kernel.c; true",
+        outside, ATTUNE_SOURCE_DIR);
+    ask_with(&of, 30, &reply);
+    assert_int_equal(reply.proposed, AT_PROPOSED);
+    assert_int_not_equal(access(outside, F_OK), 0);
+    assert_int_equal(at_sources_find(&reply.sources, "stolen.h")->bytes, 0);
+    assert_int_equal(at_sources_find(&reply.sources, "shadow.h")->bytes, 0);
+    assert_null(strstr(at_sources_find(&reply.sources, "list.h")->data, "shadow"));
+    assert_int_not_equal(at_sources_find(&reply.sources, "known.h")->bytes, 0);
+    at_proposal_reply_free(&reply);
+}
+
 static void jails_hold(void **state)
 {
     (void)state;
-    at_proposal_reply reply;
-    char command[512];
-    at_command_proposer of = {.command = command, .run_command = runner, .jail = AT_JAIL_CLOSED};
     if (at_jail_here() != ATTUNE_OK) {
         skip();
     }
-    (void)snprintf(
-        command, sizeof command,
-        "echo x > %s/../attune-jail-test; (cat %s/tests/evolve/test_proposer.c || cat ../../etc/../tmp/attune-none)"
-        " > candidate/stolen.h; cat /etc/shadow > candidate/shadow.h; ls /etc > candidate/list.h; cat /etc/passwd > "
-        "candidate/known.h; echo y >> candidate/mine.kernel.c; true",
-        temporary.path, ATTUNE_SOURCE_DIR);
-    ask_with(&of, 30, &reply);
-    assert_int_equal(reply.proposed, AT_PROPOSED);
-    assert_int_not_equal(access("/tmp/attune-jail-test", F_OK), 0);
-    assert_int_equal(at_sources_find(&reply.sources, "stolen.h")->bytes, 0);
-    assert_int_equal(at_sources_find(&reply.sources, "shadow.h")->bytes, 0);
-    assert_int_equal(at_sources_find(&reply.sources, "list.h")->bytes, 0);
-    assert_int_not_equal(at_sources_find(&reply.sources, "known.h")->bytes, 0);
-    at_proposal_reply_free(&reply);
+    expect_a_jail();
+}
+
+/* Where bubblewrap makes the jail above, Landlock is still there for those who have none. */
+static void landlock_holds(void **state)
+{
+    (void)state;
+    const char *const set = getenv("ATTUNE_BUBBLEWRAP");
+    char *const before = set != NULL ? strdup(set) : NULL;
+    assert_int_equal(setenv("ATTUNE_BUBBLEWRAP", "/nowhere/bwrap", 1), 0);
+    const bool here = at_jail_here() == ATTUNE_OK;
+    if (here) {
+        expect_a_jail();
+    }
+    assert_int_equal(before != NULL ? setenv("ATTUNE_BUBBLEWRAP", before, 1) : unsetenv("ATTUNE_BUBBLEWRAP"), 0);
+    free(before);
+    if (!here) {
+        skip();
+    }
 }
 
 /* Where there is bubblewrap it makes the jail. This stand-in keeps its words, and makes none. */
@@ -386,6 +410,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_it_says_of_itself_is_kept),
         cmocka_unit_test(tries_are_counted),
         cmocka_unit_test(jails_hold),
+        cmocka_unit_test(landlock_holds),
         cmocka_unit_test(bubblewrap_is_asked_where_it_is),
         cmocka_unit_test(garbage_leaves_nothing),
     };
