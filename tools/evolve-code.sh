@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 bin=$1 folder=$2 kernel=${3:-cpu_tiled}
 case $kernel in
-cpu_tiled) target=cpu problem=${PROBLEM:-b1,h8,s512,d64,fp32} budget=${BUDGET:-5m} ;;
+cpu_tiled) target=cpu problem=${PROBLEM:-b1,h8,s256,d64,fp32} budget=${BUDGET:-5m} ;;
 tiled) target=cuda problem=${PROBLEM:-b1,h8,s512,d64,fp16} budget=${BUDGET:-4m} ;;
 *) echo "evolve-code.sh: there is no weakened $kernel: cpu_tiled and tiled are" >&2 && exit 64 ;;
 esac

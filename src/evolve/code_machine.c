@@ -248,7 +248,7 @@ static int find_seeds(const at_space *space, const char *config, int runs, at_se
 static attune_status search(const at_code_bench *on, const at_opened *one, const at_code_side *side, int runs,
                             at_search_result *result)
 {
-    enum { BATCH = 8, PROCESSES = 3, BLOCKS = 3 }; /* what is compared is compared afterwards, and for longer */
+    enum { BATCH = 8 };
     const at_machine machine = at_measurer_machine(one->measurer);
     at_seed seed[SEEDS];
     const int seeds = find_seeds(one->space, side->config, runs, seed);
@@ -260,10 +260,7 @@ static attune_status search(const at_code_bench *on, const at_opened *one, const
                                  .first = seed,
                                  .first_count = seeds,
                                  .baseline = -1,
-                                 .final_processes = PROCESSES,
-                                 .final_processes_max = PROCESSES,
-                                 .final_blocks = BLOCKS,
-                                 .brief = true};
+                                 .brief = true}; /* what comes of it is compared afterwards: no final */
     at_race_policy_init(&options.policy, on->options.seed);
     return at_search_run(&options, &machine, NULL, NULL, result);
 }

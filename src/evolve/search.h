@@ -42,7 +42,7 @@ typedef struct at_search_options {
     int first_count; /* at least one; the first that runs is the first champion */
     int baseline;    /* what would run without this search, where that is no candidate; -1: the first champion would */
     at_race_policy policy;
-    int final_processes, final_processes_max, final_blocks;
+    int final_processes, final_processes_max, final_blocks; /* brief and 0: whoever won twice stays, without a final */
     double final_s; /* once it took so long, no more processes than the least; 0: no limit */
     bool brief; /* many problems wait: no final where nobody is near the champion, and no code is made to be compared */
     at_search_watch watch;

@@ -199,14 +199,18 @@ static attune_status write_end(const at_search *on, const at_final *last)
                             on->result->why);
 }
 
-/* The champion is what would run without the search, and nobody beat it twice: a final could only say so again. */
+/* The champion as it is: what would run without the search, where nobody beat it twice and a final could only say so
+ * again; or whoever beat it, where no final is wanted. */
 static attune_status keep_champion(at_search *on)
 {
     at_search_result *result = on->result;
-    result->end = AT_SEARCH_NO_GAIN;
+    const bool same = on->champion == on->first_champion;
+    result->end = same ? AT_SEARCH_NO_GAIN : AT_SEARCH_GAIN;
     result->winner = on->champion;
+    result->opponent = same ? -1 : on->first_champion;
     result->us = exp(on->champion_log_us);
-    (void)snprintf(result->why, sizeof result->why, "nothing beat what would run without a search");
+    (void)snprintf(result->why, sizeof result->why, "%s",
+                   same ? "nothing beat what would run without a search" : "it won twice; there was no final");
     return at_search_checked(on, AT_CHECK_PLACEBO, true, true, "a copy of the champion tied in every heat");
 }
 
@@ -219,7 +223,8 @@ attune_status at_search_final(at_search *on)
                      .blocks = options->final_blocks,
                      .may_go_on = may_go_on};
     const bool timed = !isnan(on->champion_log_us); /* an only config has raced nobody */
-    if (options->brief && options->baseline < 0 && on->champion == on->first_champion && timed) {
+    const bool settled = on->champion == on->first_champion || options->final_processes == 0;
+    if (options->brief && options->baseline < 0 && settled && timed) {
         return keep_champion(on);
     }
     choose_finalists(on, &last);

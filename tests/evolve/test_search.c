@@ -60,6 +60,24 @@ static void what_is_found_is_near_the_best(void **state)
     fake_close(&on);
 }
 
+/* Whoever won twice stays, where the race is somebody's who compares afterwards. */
+static void a_brief_search_may_do_without_a_final(void **state)
+{
+    (void)state;
+    scene a;
+    set(&a, 1, 0.002);
+    a.options.brief = true;
+    a.options.final_processes = a.options.final_processes_max = 0;
+    at_search_result result = run_with(&a.on, &a.options);
+    assert_int_equal(result.end, AT_SEARCH_GAIN);
+    assert_int_equal(result.opponent, a.on.space->order[0]);
+    assert_true(result.champions >= 1 && result.champions == a.seen.champions);
+    assert_true(landscape_log_us(a.on.space, result.winner) - least_log_us(a.on.space) < 0.06);
+    assert_float_equal(log(result.us / 100), landscape_log_us(a.on.space, result.winner), 0.05);
+    assert_non_null(strstr(result.why, "no final"));
+    fake_close(&a.on);
+}
+
 /* What tuning gained is measured from the first config of the kernel's own order, whatever the search began with. */
 static void what_tuning_gained_is_over_the_authors_own(void **state)
 {
@@ -499,6 +517,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_found_is_near_the_best),
+        cmocka_unit_test(a_brief_search_may_do_without_a_final),
         cmocka_unit_test(what_tuning_gained_is_over_the_authors_own),
         cmocka_unit_test(no_gain_is_an_answer),
         cmocka_unit_test(two_seeds_agree_within_the_band),
