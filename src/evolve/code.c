@@ -17,11 +17,14 @@ const char *const at_names_of_levels[] = {"free", "insight", "full", NULL};
 
 static bool is_spent(const at_code *on, at_code_arm arm)
 {
+    enum { NOTHINGS = 3 };
     const at_code_budget *budget = &on->options->budget;
-    return on->result->proposals[arm] >= budget->proposals || (budget->seconds > 0 && on->spent_s >= budget->seconds) ||
-           (budget->usd > 0 && on->spent_usd >= budget->usd) ||
-           (budget->tokens > 0 && on->spent_tokens >= budget->tokens) ||
-           (budget->all_s > 0 && on->at_s - on->began_s >= budget->all_s);
+    const at_code_turn *turn = &on->turn[arm];
+    return on->result->proposals[arm] >= budget->proposals || turn->nothings >= NOTHINGS ||
+           (budget->seconds > 0 && turn->spent_s >= budget->seconds) ||
+           (budget->usd > 0 && turn->spent_usd >= budget->usd) ||
+           (budget->tokens > 0 && turn->spent_tokens >= budget->tokens) ||
+           (budget->all_s > 0 && turn->took_s >= budget->all_s);
 }
 
 /* Whether what comes next would end after the limit. What is recorded takes no time. */
@@ -35,20 +38,35 @@ static bool is_late(at_code *on)
     return on->result->unfinished;
 }
 
-/* Until the budget is spent, or the proposer said three times in a row that it has nothing more. */
-static attune_status run_arm(at_code *on, at_code_arm arm)
+/* Whose turn it is: of those with something left to spend the arm that took the least time so far, so that whatever
+ * else happens on the machine happens to all alike; AT_ARM_COUNT: nobody's. */
+static at_code_arm choose_arm(const at_code *on)
 {
-    enum { NOTHINGS = 3 };
-    on->random = at_random_seed(on->options->seed, 0x636f6465 + (uint64_t)arm);
-    on->spent_s = on->spent_usd = on->spent_tokens = 0;
-    on->measured = 0;
-    on->began_s = on->at_s;
-    for (int nothings = 0; !is_spent(on, arm) && nothings < NOTHINGS && !is_late(on);) {
+    static const at_code_arm arms[] = {AT_ARM_ENGINE, AT_ARM_SAMPLES, AT_ARM_REFINEMENT};
+    const size_t count = on->options->controls ? sizeof arms / sizeof arms[0] : 1;
+    at_code_arm chosen = AT_ARM_COUNT;
+    for (size_t i = 0; i < count; ++i) {
+        const bool less = chosen == AT_ARM_COUNT || on->turn[arms[i]].took_s < on->turn[chosen].took_s;
+        chosen = less && !is_spent(on, arms[i]) ? arms[i] : chosen;
+    }
+    return chosen;
+}
+
+/* All arms that propose, until their budgets are spent or the proposer said three times in a row that it has nothing
+ * more. */
+static attune_status run_arms(at_code *on)
+{
+    for (int arm = 0; arm < AT_ARM_COUNT; ++arm) {
+        on->turn[arm] = (at_code_turn){.random = at_random_seed(on->options->seed, 0x636f6465 + (uint64_t)arm)};
+    }
+    for (at_code_arm arm; (arm = choose_arm(on)) != AT_ARM_COUNT && !is_late(on);) {
         bool none = false;
+        at_code_turn *turn = &on->turn[arm];
         const double began_s = on->at_s;
         AT_FAIL_IF(at_file_interrupted(), ATTUNE_INTERRUPTED, "interrupted");
         AT_FORWARD(at_code_propose(on, arm, &none));
-        nothings = none ? nothings + 1 : 0;
+        turn->nothings = none ? turn->nothings + 1 : 0;
+        turn->took_s += on->at_s - began_s;
         on->longest_s = fmax(on->longest_s, on->at_s - began_s);
     }
     return ATTUNE_OK;
@@ -69,21 +87,9 @@ static attune_status run_parameters(at_code *on, int measured)
     AT_FORWARD(at_sources_copy(&first->sources, &program->sources));
     AT_FORWARD(at_code_tune(on, id, measured));
     program = &on->lineage.program[id];
-    return program->us <= 0
-               ? at_code_judge(on, id, AT_CODE_REFUSED, NULL, "its parameters cannot be searched")
-               : at_code_judge(on, id, AT_CODE_ACCEPTED, NULL, "%d measurements of parameters alone", on->measured);
-}
-
-static attune_status run_controls(at_code *on)
-{
-    const int measured = on->measured + on->options->tune_runs;
-    on->measured = 0;
-    if (is_late(on)) {
-        return ATTUNE_OK;
-    }
-    AT_FORWARD(run_parameters(on, measured));
-    AT_FORWARD(run_arm(on, AT_ARM_SAMPLES));
-    return is_late(on) ? ATTUNE_OK : run_arm(on, AT_ARM_REFINEMENT);
+    return program->us <= 0 ? at_code_judge(on, id, AT_CODE_REFUSED, NULL, "its parameters cannot be searched")
+                            : at_code_judge(on, id, AT_CODE_ACCEPTED, NULL, "%d measurements of parameters alone",
+                                            on->turn[AT_ARM_PARAMETERS].measured);
 }
 
 static attune_status run_first(at_code *on)
@@ -342,8 +348,10 @@ static attune_status run_all(at_code *on, at_sources *winner)
 {
     AT_FORWARD(at_code_log_open(on));
     AT_FORWARD(run_first(on));
-    AT_FORWARD(run_arm(on, AT_ARM_ENGINE));
-    AT_FORWARD(on->options->controls ? run_controls(on) : ATTUNE_OK);
+    AT_FORWARD(run_arms(on));
+    AT_FORWARD(on->options->controls && !is_late(on)
+                   ? run_parameters(on, on->turn[AT_ARM_ENGINE].measured + on->options->tune_runs)
+                   : ATTUNE_OK);
     AT_FORWARD(at_code_final(on));
     const at_program *best = &on->lineage.program[on->result->winner];
     (void)snprintf(on->result->config, sizeof on->result->config, "%s", best->config);

@@ -70,7 +70,7 @@ typedef struct at_code_options {
     at_code_budget budget;
     int tune_runs;      /* measurements for each source */
     bool controls;      /* run the arms that the engine is held against, too */
-    bool no_repairs;    /* the proposer is not asked for any */
+    bool no_repairs;    /* the proposer is not asked for any, but for more precision where that was given away */
     bool keep_comments; /* in parents/ */
     bool prove;
     const char *allow; /* words that at_sources_scan lets through */

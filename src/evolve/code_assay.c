@@ -84,7 +84,7 @@ attune_status at_code_tune(at_code *on, int id, int runs)
     memcpy(program->config, event.as.tuned.config, sizeof program->config);
     memcpy(program->counters, event.as.tuned.counters, sizeof program->counters);
     memcpy(program->why, event.as.tuned.why, sizeof program->why);
-    on->measured += event.as.tuned.measured;
+    on->turn[program->arm].measured += event.as.tuned.measured;
     return ATTUNE_OK;
 }
 

@@ -170,8 +170,9 @@ at_next at_lineage_next(const at_lineage *lineage, at_code_arm arm, bool repairs
     if (arm == AT_ARM_SAMPLES) {
         return (at_next){AT_CODE_IMPROVE, 0, -1};
     }
-    bool broken = last != NULL && (last->verdict == AT_CODE_REFUSED || last->verdict == AT_CODE_DENIED);
-    if (repairs && broken && last->repairs < REPAIRS_MAX) {
+    const bool broken = last != NULL && (last->verdict == AT_CODE_REFUSED || last->verdict == AT_CODE_DENIED);
+    const bool alarmed = last != NULL && last->verdict == AT_CODE_ALARM;
+    if (((repairs && broken) || alarmed) && last->repairs < REPAIRS_MAX) {
         return (at_next){AT_CODE_REPAIR, last->id, -1};
     }
     if (arm == AT_ARM_REFINEMENT) {

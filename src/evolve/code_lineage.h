@@ -49,7 +49,8 @@ typedef struct at_next {
     int parent, other; /* other: of a cross; else -1 */
 } at_next;
 
-/* What to ask for next: repairs first, where there are any, twice at most; after eight proposals without a gain a cross
+/* What to ask for next: repairs first (of what gave precision away; `repairs`: of what was refused, too), twice at
+ * most; after eight proposals without a gain a cross
  * or something new; else the champion (60 %), an elite (25 %), or a loser with an idea of its own (15 %). */
 at_next at_lineage_next(const at_lineage *lineage, at_code_arm arm, bool repairs, at_random *random);
 /* The nearest source that both came from. */

@@ -4,20 +4,26 @@
 
 #include "evolve/code.h"
 
+/* One arm, with what it has had so far. */
+typedef struct at_code_turn {
+    at_random random;
+    double took_s;                           /* of proposer and machine together */
+    double spent_s, spent_usd, spent_tokens; /* the proposer's own */
+    int measured;                            /* configs */
+    int nothings;                            /* in a row, that the proposer had */
+} at_code_turn;
+
 typedef struct at_code {
     const at_code_options *options;
     at_code_result *result;
     at_lineage lineage;
-    at_random random; /* of the arm that runs */
+    at_code_turn turn[AT_ARM_COUNT];
     at_ledger *ledger;
-    at_ledger_log *before;                   /* what was recorded; NULL: nothing */
-    size_t next;                             /* of it, that was not come by yet */
-    double at_s;                             /* of the last event */
-    double before_s;                         /* that a run which is gone on with took until then */
-    double began_s;                          /* of the arm that runs */
-    double spent_s, spent_usd, spent_tokens; /* of the arm that runs */
-    double longest_s;                        /* that a proposal took from question to verdict */
-    int measured;                            /* by it */
+    at_ledger_log *before; /* what was recorded; NULL: nothing */
+    size_t next;           /* of it, that was not come by yet */
+    double at_s;           /* of the last event */
+    double before_s;       /* that a run which is gone on with took until then */
+    double longest_s;      /* that a proposal took from question to verdict */
 } at_code;
 
 /* How long the run has taken by now. */

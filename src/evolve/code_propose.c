@@ -159,6 +159,7 @@ static attune_status ask_now(const at_code *on, const at_next *next, const at_te
     const bool crossed = next->other >= 0;
     const int base = crossed ? at_lineage_base(&on->lineage, next->parent, next->other) : 0;
     const at_proposal_request asked = {.number = on->result->proposals[to->arm] + 1,
+                                       .repair = next->kind == AT_CODE_REPAIR,
                                        .task = task->data,
                                        .request = request->data,
                                        .parent = &on->lineage.program[next->parent].sources,
@@ -228,10 +229,11 @@ static double count_or(const char *text, double fallback)
 
 static void spend(at_code *on, const at_event_proposal *one)
 {
-    on->spent_s += one->seconds;
-    on->spent_usd += count_or(one->usd, 0);
-    on->spent_tokens += count_or(one->tokens_in, (double)one->bytes_in / bytes_a_token) +
-                        count_or(one->tokens_out, (double)one->bytes_out / bytes_a_token);
+    at_code_turn *turn = &on->turn[one->arm];
+    turn->spent_s += one->seconds;
+    turn->spent_usd += count_or(one->usd, 0);
+    turn->spent_tokens += count_or(one->tokens_in, (double)one->bytes_in / bytes_a_token) +
+                          count_or(one->tokens_out, (double)one->bytes_out / bytes_a_token);
     on->result->tries += one->tries;
     ++on->result->proposals[one->arm];
 }
@@ -263,7 +265,7 @@ static attune_status judge_answer(at_code *on, int id, const at_event_proposal *
 
 attune_status at_code_propose(at_code *on, at_code_arm arm, bool *none)
 {
-    const at_next next = at_lineage_next(&on->lineage, arm, !on->options->no_repairs, &on->random);
+    const at_next next = at_lineage_next(&on->lineage, arm, !on->options->no_repairs, &on->turn[arm].random);
     at_event event = {
         .kind = AT_EVENT_PROPOSAL,
         .as.proposal = {

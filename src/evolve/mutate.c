@@ -18,6 +18,9 @@ static const at_rule rules[] = {
 };
 enum { RULES = sizeof rules / sizeof *rules, NEST_MAX = 6 };
 
+/* Of those above, what gave precision away: more of it. */
+static const at_rule refine = {"refine", NULL, at_rule_refine, 0};
+
 const char *at_mutate_rule(int index)
 {
     return index >= 0 && index < RULES ? rules[index].name : NULL;
@@ -188,9 +191,14 @@ static int draw_rule(at_change *change, uint32_t turn, unsigned tried)
     return -1;
 }
 
-static attune_status apply_drawn(at_change *change, uint32_t turn, unsigned tried, char **changed)
+/* `only`, or where that is NULL whose turn it is. */
+static attune_status apply_drawn(at_change *change, const at_rule *only, uint32_t turn, char **changed)
 {
-    for (int rule; (rule = draw_rule(change, turn, tried)) >= 0; tried |= 1U << rule) {
+    if (only != NULL && apply_somewhere(change, only)) {
+        return write_change(change, changed);
+    }
+    unsigned tried = 0;
+    for (int rule; only == NULL && (rule = draw_rule(change, turn, tried)) >= 0; tried |= 1U << rule) {
         if (apply_somewhere(change, &rules[rule])) {
             return write_change(change, changed);
         }
@@ -198,7 +206,7 @@ static attune_status apply_drawn(at_change *change, uint32_t turn, unsigned trie
     return at_fail(ATTUNE_NOT_FOUND, "no rule has anything to change");
 }
 
-static attune_status mutate(uint32_t turn, unsigned tried, const char *source, uint64_t draw, char **changed,
+static attune_status mutate(const at_rule *only, uint32_t turn, const char *source, uint64_t draw, char **changed,
                             char *idea, size_t bytes)
 {
     at_code code;
@@ -213,7 +221,7 @@ static attune_status mutate(uint32_t turn, unsigned tried, const char *source, u
     at_random random = at_random_seed(draw, 0);
     at_change change = {.code = &code, .random = &random};
     status = weigh_places(&code, &change.nest);
-    status = status == ATTUNE_OK ? apply_drawn(&change, turn, tried, changed) : status;
+    status = status == ATTUNE_OK ? apply_drawn(&change, only, turn, changed) : status;
     (void)snprintf(idea, bytes, "%s", change.idea);
     clear_change(&change);
     free(change.nest);
@@ -223,7 +231,7 @@ static attune_status mutate(uint32_t turn, unsigned tried, const char *source, u
 
 attune_status at_mutate(const char *source, uint32_t turn, uint64_t draw, char **changed, char *idea, size_t bytes)
 {
-    return mutate(turn, 0, source, draw, changed, idea, bytes);
+    return mutate(NULL, turn, source, draw, changed, idea, bytes);
 }
 
 attune_status at_mutate_by(const char *rule, const char *source, uint64_t draw, char **changed, char *idea,
@@ -231,9 +239,14 @@ attune_status at_mutate_by(const char *rule, const char *source, uint64_t draw, 
 {
     for (int i = 0; i < RULES; ++i) {
         if (strcmp(rules[i].name, rule) == 0) {
-            return mutate(0, ~(1U << i), source, draw, changed, idea, bytes);
+            return mutate(&rules[i], 0, source, draw, changed, idea, bytes);
         }
     }
     *changed = NULL;
     return at_fail(ATTUNE_INVALID_ARGUMENT, "%s: no such rule", rule);
+}
+
+attune_status at_mutate_refine(const char *source, char **changed, char *idea, size_t bytes)
+{
+    return mutate(&refine, 0, source, 0, changed, idea, bytes);
 }

@@ -22,6 +22,9 @@ attune_status at_mutate(const char *source, uint32_t turn, uint64_t draw, char *
 attune_status at_mutate_by(const char *rule, const char *source, uint64_t draw, char **changed, char *idea,
                            size_t bytes);
 
+/* More precision in what a rule made coarser: polynomials of one degree more. ATTUNE_NOT_FOUND where there is none. */
+attune_status at_mutate_refine(const char *source, char **changed, char *idea, size_t bytes);
+
 /* The rules' names; NULL from the last on. */
 const char *at_mutate_rule(int index);
 

@@ -28,6 +28,7 @@ typedef struct at_proposer_extra {
 /* What is asked for. */
 typedef struct at_proposal_request {
     int number;          /* from 1, in its arm: who draws by it draws alike for the engine and its controls */
+    bool repair;         /* of the parent, rather than a change */
     const char *task;    /* task.md */
     const char *request; /* request.json */
     const at_sources *parent;

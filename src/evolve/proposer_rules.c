@@ -63,6 +63,30 @@ static attune_status mutate(const at_rules_proposer *on, const at_proposal_reque
     return ATTUNE_OK;
 }
 
+/* ---- Repairs ----------------------------------------------------------------------------------------------------- */
+
+/* Only precision can be had back. */
+static attune_status refine(const at_proposal_request *request, at_proposal_reply *reply)
+{
+    for (int i = 0; i < request->parent->count; ++i) {
+        const at_source_file *file = &request->parent->file[i];
+        char *changed;
+        if (!is_kernel_file(file)) {
+            continue;
+        }
+        attune_status status = at_mutate_refine(file->data, &changed, reply->facts.idea, sizeof reply->facts.idea);
+        if (status == ATTUNE_NOT_FOUND) {
+            continue;
+        }
+        AT_FORWARD(status);
+        status = at_sources_put(&reply->sources, file->name, changed, strlen(changed));
+        free(changed);
+        reply->proposed = AT_PROPOSED;
+        return status;
+    }
+    return ATTUNE_OK;
+}
+
 /* ---- Crosses ---------------------------------------------------------------------------------------------------- */
 
 /* What both parents changed since they were one, in files where that goes together. */
@@ -98,8 +122,8 @@ static attune_status ask(void *self, const at_proposal_request *request, at_prop
     reply->facts.usd = 0;
     AT_FORWARD(at_sources_copy(request->parent, &reply->sources));
     (void)snprintf(reply->facts.model, sizeof reply->facts.model, "rules");
-    attune_status status = combine(request, reply);
-    if (status == ATTUNE_OK && reply->proposed != AT_PROPOSED) {
+    attune_status status = request->repair ? refine(request, reply) : combine(request, reply);
+    if (status == ATTUNE_OK && reply->proposed != AT_PROPOSED && !request->repair) {
         status = mutate(self, request, reply);
     }
     if (status != ATTUNE_OK || reply->proposed != AT_PROPOSED) {

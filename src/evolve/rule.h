@@ -53,6 +53,6 @@ int at_largest_copy(const at_code *code, int32_t name);
 
 at_rule_apply at_rule_unroll, at_rule_jam, at_rule_chains, at_rule_split, at_rule_interchange;
 at_rule_apply at_rule_exp, at_rule_hoist, at_rule_restrict, at_rule_swap, at_rule_prefetch, at_rule_constant;
-at_rule_apply at_rule_shuffle, at_rule_widen;
+at_rule_apply at_rule_shuffle, at_rule_widen, at_rule_refine;
 
 #endif

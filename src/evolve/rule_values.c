@@ -69,15 +69,19 @@ static void replace_calls(at_change *change, int32_t place, const char *name, bo
     }
 }
 
-static bool replace_by_polynomial(at_change *change, int32_t place, bool host)
+static const char *name_polynomial(bool host, int degree, char name[16])
 {
-    const int degree = host ? 4 + at_change_draw(change, 3) : 3 + at_change_draw(change, 3);
-    const bool all = at_change_draw(change, 2) == 0;
-    char name[16];
     at_text word;
-    at_text_init_fixed(&word, name, sizeof name);
+    at_text_init_fixed(&word, name, 16);
     at_text_add(&word, host ? "exp_by_%d" : "exp2_by_%d", degree);
-    if (at_token_find(change->code, 0, change->code->count, name) < 0) {
+    return name;
+}
+
+/* The function, where there is none yet. */
+static void add_polynomial(at_change *change, bool host, int degree)
+{
+    char name[16];
+    if (at_token_find(change->code, 0, change->code->count, name_polynomial(host, degree, name)) < 0) {
         at_text *prelude = at_change_prelude(change);
         if (host) {
             add_host_exponential(prelude, degree);
@@ -85,7 +89,15 @@ static bool replace_by_polynomial(at_change *change, int32_t place, bool host)
             add_device_exponential(prelude, degree);
         }
     }
-    replace_calls(change, place, name, all);
+}
+
+static bool replace_by_polynomial(at_change *change, int32_t place, bool host)
+{
+    const int degree = host ? 4 + at_change_draw(change, 3) : 3 + at_change_draw(change, 3);
+    const bool all = at_change_draw(change, 2) == 0;
+    char name[16];
+    add_polynomial(change, host, degree);
+    replace_calls(change, place, name_polynomial(host, degree, name), all);
     at_change_idea(change, "line %d: %sexponential%s by a polynomial of degree %d", at_line_of(change->code, place),
                    all ? "and all the same: " : "", all ? "s" : "", degree);
     return true;
@@ -111,6 +123,27 @@ bool at_rule_exp(at_change *change, int32_t place)
     const char *other = at_token_is(code, place, "expf") ? "__expf" : "expf";
     replace_calls(change, place, other, true);
     at_change_idea(change, "exponentials by %s", other);
+    return true;
+}
+
+/* All calls of such a polynomial get the next one. */
+bool at_rule_refine(at_change *change, int32_t place)
+{
+    enum { LEAST = 3, HOST_MOST = 6, DEVICE_MOST = 5 };
+    const bool host = !change->code->device;
+    const int most = host ? HOST_MOST : DEVICE_MOST;
+    char name[16];
+    int degree = LEAST;
+    while (degree < most && !at_token_is(change->code, place, name_polynomial(host, degree, name))) {
+        ++degree;
+    }
+    if (degree == most || !at_token_is(change->code, place + 1, "(") || at_token_is(change->code, place - 1, "float")) {
+        return false;
+    }
+    add_polynomial(change, host, degree + 1);
+    replace_calls(change, place, name_polynomial(host, degree + 1, name), true);
+    at_change_idea(change, "line %d: a polynomial of degree %d instead of %d", at_line_of(change->code, place),
+                   degree + 1, degree);
     return true;
 }
 

@@ -134,25 +134,22 @@ static void errors_are_held_against_the_parents(void **state)
 static void errors_do_not_grow_in_steps(void **state)
 {
     (void)state;
-    static const char *const errors[] = {"time 80\nerror 1.4e-4",
-                                         "time 60\nerror 1.9e-4",
-                                         "time 70\nerror 1.5e-4",
-                                         "parameters",
-                                         "time 80\nrows 1e-5",
-                                         "time 81\nrows 1e-5",
-                                         "time 82\nrows 1e-5",
-                                         "time 80\nrows 1.4e-4",
-                                         "time 60\nrows 1.9e-4",
-                                         "time 70\nrows 1.4e-4",
-                                         NULL};
+    /* engine, samples, refinement; whose second one is refused has taken less time, and its third comes first */
+    static const char *const errors[] = {"time 80\nerror 1.4e-4", "time 80\nrows 1e-5",
+                                         "time 80\nrows 1.4e-4",  "time 60\nerror 1.9e-4",
+                                         "time 81\nrows 1e-5",    "time 60\nrows 1.9e-4",
+                                         "time 70\nerror 1.5e-4", "time 70\nrows 1.4e-4",
+                                         "time 82\nrows 1e-5",    NULL};
     scene on;
     set(&on, errors);
     on.options.budget.proposals = 3;
     on.options.controls = true;
     run(&on);
     assert_int_equal(on.result.verdicts[AT_CODE_ALARM], 2);
-    assert_int_equal(on.result.champion[AT_ARM_ENGINE], 3);
-    assert_int_equal(on.result.champion[AT_ARM_REFINEMENT], 10);
+    assert_string_equal(on.kinds[7], "repair");
+    assert_string_equal(on.kinds[8], "repair");
+    assert_int_equal(on.result.champion[AT_ARM_ENGINE], 7);
+    assert_int_equal(on.result.champion[AT_ARM_REFINEMENT], 8);
     char *ledger = ledger_of(on.folder);
     assert_non_null(strstr(ledger, "its error is 1.90 times the first source's"));
     assert_non_null(strstr(ledger, "its median row's error is 1.90 times the first source's"));
@@ -245,32 +242,33 @@ static void planted_instructions_are_not_handed_on(void **state)
 /* ---- Controls -----------------------------------------------------------------------------------------------------
  */
 
+/* Engine, samples, refinement, by turns: who took the least time, where one that ties takes less than one that wins. */
+static const char *const by_turns[] = {"time 90", "time 95", "time 97", "time 85", "time 94",
+                                       "time 92", "time 93", "time 80", "time 85", NULL};
+
 static void controls_have_the_same_budget(void **state)
 {
+    enum { PROPOSALS = 3 };
     (void)state;
-    static const char *const many[] = {"time 90", "time 85", "time 80", "parameters", "time 95", "time 94",
-                                       "time 93", "time 97", "time 92", "time 85",    NULL};
+    static const int of[][PROPOSALS] = {{1, 4, 8}, {2, 5, 7}, {3, 6, 9}}; /* engine's, samples', refinement's */
     scene on;
-    set(&on, many);
-    on.options.budget.proposals = 3;
+    set(&on, by_turns);
+    on.options.budget.proposals = PROPOSALS;
     on.options.controls = true;
     run(&on);
-    assert_int_equal(on.result.proposals[AT_ARM_ENGINE], 3);
-    assert_int_equal(on.result.proposals[AT_ARM_SAMPLES], 3);
-    assert_int_equal(on.result.proposals[AT_ARM_REFINEMENT], 3);
-    for (int id = 5; id <= 7; ++id) {
-        assert_int_equal(on.parents[id], 0);
+    assert_int_equal(on.result.proposals[AT_ARM_ENGINE], PROPOSALS);
+    assert_int_equal(on.result.proposals[AT_ARM_SAMPLES], PROPOSALS);
+    assert_int_equal(on.result.proposals[AT_ARM_REFINEMENT], PROPOSALS);
+    for (int i = 0; i < PROPOSALS; ++i) {
+        assert_int_equal(on.parents[of[1][i]], 0);
+        assert_int_equal(on.parents[of[2][i]], i > 0 ? of[2][i - 1] : 0);
+        for (int arm = 0; arm < 3; ++arm) { /* who draws by numbers has the same luck in each arm */
+            assert_int_equal(on.numbers[of[arm][i]], i + 1);
+        }
     }
-    assert_int_equal(on.parents[9], 8);
-    assert_int_equal(on.parents[10], 9);
-    for (int number = 1; number <= 3; ++number) { /* who draws by numbers has the same luck in each arm */
-        assert_int_equal(on.numbers[number], number);
-        assert_int_equal(on.numbers[4 + number], number);
-        assert_int_equal(on.numbers[7 + number], number);
-    }
-    assert_int_equal(on.result.winner, 3);
-    assert_int_equal(on.result.champion[AT_ARM_PARAMETERS], 4);
-    assert_int_equal(on.result.champion[AT_ARM_REFINEMENT], 10);
+    assert_int_equal(on.result.winner, 8);
+    assert_int_equal(on.result.champion[AT_ARM_PARAMETERS], 10);
+    assert_int_equal(on.result.champion[AT_ARM_REFINEMENT], 9);
     assert_true(on.result.gain_of[AT_ARM_ENGINE] == on.result.gain && on.result.gain_of[AT_ARM_SAMPLES] < 1.1);
     clear(&on);
 }
@@ -385,16 +383,14 @@ static void who_is_killed_goes_on(void **state)
 static void arms_have_the_same_time(void **state)
 {
     (void)state;
-    static const char *const many[] = {"time 90", "time 85", "time 80", "parameters", "time 95", "time 94",
-                                       "time 93", "time 97", "time 92", "time 85",    NULL};
     scene on, cut;
-    set(&on, many);
+    set(&on, by_turns);
     on.options.controls = true;
     on.options.budget.all_s = 10; /* two that win, of a question, a making, a tuning and two duels each */
     run(&on);
     assert_int_equal(on.result.proposals[AT_ARM_ENGINE], 2);
     assert_true(on.result.proposals[AT_ARM_SAMPLES] >= 2 && on.result.proposals[AT_ARM_SAMPLES] <= 3);
-    set(&cut, many);
+    set(&cut, by_turns);
     cut.options.controls = true;
     cut.options.budget.all_s = 10;
     int parts = 0;

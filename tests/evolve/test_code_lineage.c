@@ -68,11 +68,37 @@ static void parents_are_drawn_by_their_shares(void **state)
     at_lineage_free(&lineage);
 }
 
+/* What gave precision away is asked for with more of it, twice at most, also of who repairs nothing else. */
+static void alarms_are_repaired(void **state)
+{
+    (void)state;
+    at_lineage lineage;
+    at_random random = at_random_seed(1, 1);
+    at_lineage_init(&lineage);
+    add_program(&lineage, -1, AT_CODE_ACCEPTED, 0);
+    add_program(&lineage, 0, AT_CODE_REFUSED, 0);
+    assert_int_equal(at_lineage_next(&lineage, AT_ARM_ENGINE, false, &random).kind, AT_CODE_IMPROVE);
+    add_program(&lineage, 0, AT_CODE_ALARM, 0);
+    for (int repairs = 1; repairs <= 2; ++repairs) {
+        const at_next next = at_lineage_next(&lineage, AT_ARM_ENGINE, false, &random);
+        assert_int_equal(next.kind, AT_CODE_REPAIR);
+        assert_int_equal(next.parent, lineage.count - 1);
+        assert_int_equal(at_lineage_next(&lineage, AT_ARM_SAMPLES, false, &random).kind, AT_CODE_IMPROVE);
+        at_program *added = at_lineage_add(&lineage, AT_ARM_ENGINE, AT_CODE_REPAIR, next.parent);
+        assert_non_null(added);
+        added->verdict = AT_CODE_ALARM;
+        at_lineage_judged(&lineage, added->id);
+    }
+    assert_int_equal(at_lineage_next(&lineage, AT_ARM_ENGINE, false, &random).kind, AT_CODE_IMPROVE);
+    at_lineage_free(&lineage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crosses_are_of_improved_lineages),
         cmocka_unit_test(parents_are_drawn_by_their_shares),
+        cmocka_unit_test(alarms_are_repaired),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,25 @@ static void exp_becomes_a_polynomial(void **state)
     assert_false(applies("exp", "float expf(float x);"));
 }
 
+/* A polynomial gets one degree more, wherever it is called, and its function once; the highest has no next. */
+static void polynomials_are_refined(void **state)
+{
+    (void)state;
+    static const char coarse[] = "float exp_by_5(float x);\nfloat f(float x) { return exp_by_5(x) + exp_by_5(2 * x); }";
+    char idea[IDEA], *changed, *again;
+    assert_ok(at_mutate_refine(coarse, &changed, idea, IDEA));
+    assert_non_null(strstr(changed, "float exp_by_6(float x)\n{"));
+    assert_non_null(strstr(changed, "return exp_by_6(x) + exp_by_6(2 * x);"));
+    assert_non_null(strstr(idea, "of degree 6 instead of 5"));
+    assert_int_equal(at_mutate_refine(changed, &again, idea, IDEA), ATTUNE_NOT_FOUND);
+    assert_null(again);
+    free(changed);
+    assert_ok(at_mutate_refine("__device__ float f(float x) { return exp2_by_3(x); }", &changed, idea, IDEA));
+    assert_non_null(strstr(changed, "return exp2_by_4(x);"));
+    free(changed);
+    assert_int_equal(at_mutate_refine("float f(float x) { return expf(x); }", &changed, idea, IDEA), ATTUNE_NOT_FOUND);
+}
+
 static void hoist_reads_once(void **state)
 {
     (void)state;
@@ -323,25 +342,16 @@ static void what_is_no_source_has_no_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jam_shares_the_inner_loop),
-        cmocka_unit_test(jam_leaves_what_is_carried_on),
-        cmocka_unit_test(jam_stops_where_registers_end),
-        cmocka_unit_test(unroll_puts_a_pragma),
-        cmocka_unit_test(chains_makes_several_sums),
-        cmocka_unit_test(split_makes_two_loops),
-        cmocka_unit_test(rules_take_what_rules_left),
-        cmocka_unit_test(interchange_turns_two_loops),
-        cmocka_unit_test(constants_become_others),
-        cmocka_unit_test(exp_becomes_a_polynomial),
-        cmocka_unit_test(hoist_reads_once),
-        cmocka_unit_test(restrict_is_promised_once),
-        cmocka_unit_test(swap_exchanges_strangers_alone),
-        cmocka_unit_test(prefetches_change_their_hint),
-        cmocka_unit_test(reductions_become_shuffles),
-        cmocka_unit_test(elements_are_loaded_by_four),
-        cmocka_unit_test(one_draw_gives_one_change),
-        cmocka_unit_test(turns_and_depths_decide),
-        cmocka_unit_test(what_is_no_source_has_no_change),
+        cmocka_unit_test(jam_shares_the_inner_loop),     cmocka_unit_test(jam_leaves_what_is_carried_on),
+        cmocka_unit_test(jam_stops_where_registers_end), cmocka_unit_test(unroll_puts_a_pragma),
+        cmocka_unit_test(chains_makes_several_sums),     cmocka_unit_test(split_makes_two_loops),
+        cmocka_unit_test(rules_take_what_rules_left),    cmocka_unit_test(interchange_turns_two_loops),
+        cmocka_unit_test(constants_become_others),       cmocka_unit_test(exp_becomes_a_polynomial),
+        cmocka_unit_test(polynomials_are_refined),       cmocka_unit_test(hoist_reads_once),
+        cmocka_unit_test(restrict_is_promised_once),     cmocka_unit_test(swap_exchanges_strangers_alone),
+        cmocka_unit_test(prefetches_change_their_hint),  cmocka_unit_test(reductions_become_shuffles),
+        cmocka_unit_test(elements_are_loaded_by_four),   cmocka_unit_test(one_draw_gives_one_change),
+        cmocka_unit_test(turns_and_depths_decide),       cmocka_unit_test(what_is_no_source_has_no_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,12 +103,35 @@ static void crosses_are_joined(void **state)
     at_sources_free(&other);
 }
 
+/* Of repairs rules know one: more precision. */
+static void precision_is_had_back(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"float f(float x) { return exp_by_4(x); }\n",
+                                        "float f(float x) { return x; }\n"};
+    for (int i = 0; i < 2; ++i) {
+        at_sources parent = one_file(texts[i]);
+        at_rules_proposer rules = {.seed = 1};
+        const at_proposal_request request = {.number = 1, .repair = true, .task = "", .request = "", .parent = &parent};
+        at_proposal_reply reply;
+        const at_proposer proposer = at_proposer_of_rules(&rules);
+        assert_ok(proposer.ask(proposer.self, &request, &reply));
+        assert_int_equal(reply.proposed, i == 0 ? AT_PROPOSED : AT_PROPOSED_NOTHING);
+        if (i == 0) {
+            assert_non_null(strstr(at_sources_find(&reply.sources, "a.kernel.c")->data, "return exp_by_5(x);"));
+        }
+        at_proposal_reply_free(&reply);
+        at_sources_free(&parent);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_change_the_kernel_and_nothing_else),
         cmocka_unit_test(without_a_kernel_there_is_nothing_to_propose),
         cmocka_unit_test(crosses_are_joined),
+        cmocka_unit_test(precision_is_had_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
