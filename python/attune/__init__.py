@@ -9,13 +9,12 @@ What fails raises attune.Error, with a status and a sentence. docs/python.md is 
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attune.attention import sdpa
 from attune.library import Error, Status
 from attune.packed import varlen
 from attune.plans import BoundCall, Context, Plan, plan
 
+TYPE_CHECKING = False  # as in attention.py
 if TYPE_CHECKING:
     from attune.command import bench, gate, info
 

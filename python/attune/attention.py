@@ -17,12 +17,39 @@ OFFSETS = {None: 0, "br": 0, "tl": 1}
 EXTRAS = {"SLOPES": "alibi", "SINK": "sink", "USED_KV": "seqused", "O": "out"}
 BIAS_KINDS = {(False, False): 1, (True, False): 2, (False, True): 3, (True, True): 4}  # has (batch, heads)
 
+TYPE_CHECKING = False  # type checkers take it for True; to load typing takes milliseconds
+if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
+    from typing_extensions import Unpack
+
+    Array = Any  # of NumPy, PyTorch, or with __dlpack__
+
+    class Terms(TypedDict, total=False):
+        """What sdpa has besides PyTorch's arguments; its docstring says what each is."""
+        causal: bool
+        offset: int | str | None
+        window: tuple[int | None, int | None] | None
+        softcap: float | None
+        alibi: Array | None
+        sink: Array | None
+        seqused: Array | None
+        strict: bool
+        return_lse: bool
+        out: Array | None
+        deterministic: bool
+        batch_invariant: bool
+        kernel: str | None
+        stream: int | None
+
+
 spares, latest = Spares(), recent.latest
 fast_sdpa = fast_with_lse = None  # of attune._fast, once it has learned of a call
 
 
-def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-         layout: str = "bhsd", **terms):
+def sdpa(q: Array, k: Array, v: Array, *, attn_mask: Array | None = None, is_causal: bool = False,
+         scale: float | None = None, enable_gqa: bool = False, layout: str = "bhsd",
+         **terms: Unpack[Terms]) -> Array | tuple[Array, Array]:
     """Scaled dot-product attention: softmax(scale Q K^T + ...) V, on the arrays' own device.
 
     q [batch, heads_q, seqlen_q, dim], k [batch, heads_kv, seqlen_kv, dim], v [batch, heads_kv, seqlen_kv, dim_v], of

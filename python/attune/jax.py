@@ -24,10 +24,12 @@ for function, platform in ((xla.for_cpu, "cpu"), (xla.for_cuda, "CUDA")):
     jax.ffi.register_ffi_target(NAME, jax.ffi.pycapsule(c.cast(function, c.c_void_p).value), platform=platform)
 
 
-def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-         layout: str = "bhsd", causal: bool = False, offset=None, window=None, softcap: float | None = None,
-         alibi=None, sink=None, seqused=None, strict: bool = False, deterministic: bool = False,
-         return_lse: bool = False):
+def sdpa(q: jax.Array, k: jax.Array, v: jax.Array, *, attn_mask: jax.Array | None = None, is_causal: bool = False,
+         scale: float | None = None, enable_gqa: bool = False, layout: str = "bhsd", causal: bool = False,
+         offset: int | str | None = None, window: tuple[int | None, int | None] | None = None,
+         softcap: float | None = None, alibi: jax.Array | None = None, sink: jax.Array | None = None,
+         seqused: jax.Array | None = None, strict: bool = False, deterministic: bool = False,
+         return_lse: bool = False) -> jax.Array | tuple[jax.Array, jax.Array]:
     """attune.sdpa for arrays of JAX, with the same arguments, under jax.jit too; options are static. Gradients of all
     floating arrays, of O and LSE, are computed in jax.numpy by doing attention again, with its seqlen_q x seqlen_kv
     scores. Under vmap calls are made one by one. Raises attune.Error for what it refuses; what is found out only when

@@ -9,16 +9,22 @@ from attune.library import Error, Problem, invalid
 from attune.plans import align_of, context_of, whole
 from attune.tensors import DTYPE_BYTES, framework_of
 
+TYPE_CHECKING = False  # as in attention.py
+if TYPE_CHECKING:
+    from attune.attention import Array
+
 KEPT_PLANS = 64
 plans = {}  # of this process, by what a problem has
 ROWS = {"q": "[total_q, heads_q, dim]", "k": "[total_kv, heads_kv, dim]", "v": "[total_kv, heads_kv, dim_v]"}
 EXTRAS = {"SLOPES": "alibi", "SINK": "sink", "USED_KV": "seqused", "O": "out"}
 
 
-def varlen(q, k, v, cu_q, cu_k, max_q: int, max_k: int, *, scale: float | None = None, causal: bool = False,
-           offset=None, window=None, softcap: float | None = None, alibi=None, sink=None, seqused=None,
-           strict: bool = False, deterministic: bool = False, return_lse: bool = False, out=None,
-           kernel: str | None = None, stream=None):
+def varlen(q: Array, k: Array, v: Array, cu_q: Array, cu_k: Array, max_q: int, max_k: int, *,
+           scale: float | None = None, causal: bool = False, offset: int | str | None = None,
+           window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
+           alibi: Array | None = None, sink: Array | None = None, seqused: Array | None = None, strict: bool = False,
+           deterministic: bool = False, return_lse: bool = False, out: Array | None = None, kernel: str | None = None,
+           stream: int | None = None) -> Array | tuple[Array, Array]:
     """Attention of packed sequences, each of its own length.
 
     q [total_q, heads_q, dim], k [total_kv, heads_kv, dim], v [total_kv, heads_kv, dim_v]; rows cu_q[b] ... cu_q[b + 1]

@@ -310,12 +310,12 @@ class Plan:
             roles.fill(call, self.roles[name], view)
         return Bound(self, call, views)
 
-    def bind(self, arrays, workspace=None, stream=None, offset=None) -> BoundCall:
+    def bind(self, arrays: dict, workspace=None, stream: int | None = None, offset: int | None = None) -> BoundCall:
         """A call on {role: array}, checked, to be run as often as you like: `bind(...).run()`. It holds its arrays.
         Arguments are those of `run`."""
         return BoundCall(self, arrays, workspace, stream, offset)
 
-    def run(self, stream=None, workspace=None, offset=None, **given):
+    def run(self, stream: int | None = None, workspace=None, offset: int | None = None, **given):
         """Runs the plan on arrays by role: plan.run(Q=q, K=k, V=v). Shapes are [batch, heads, seqlen, dim] in this
         order whatever the layout, which strides say; of varlen problems [total, heads, dim]; docs/calling.md lists all.
         Sizes may be smaller than the problem's. Returns O, which is made where it is not given; with LSE=True, or an

@@ -152,9 +152,12 @@ def is_plain(*given):
     return not (wants and torch.is_grad_enabled()) and (given[0].is_cuda or given[0].is_cpu)
 
 
-def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-         layout: str = "bhsd", causal: bool = False, offset=None, window=None, softcap: float | None = None, alibi=None,
-         sink=None, seqused=None, strict: bool = False, deterministic: bool | None = None, return_lse: bool = False):
+def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, attn_mask: torch.Tensor | None = None,
+         is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False, layout: str = "bhsd",
+         causal: bool = False, offset: int | str | None = None, window: tuple[int | None, int | None] | None = None,
+         softcap: float | None = None, alibi: torch.Tensor | None = None, sink: torch.Tensor | None = None,
+         seqused: torch.Tensor | None = None, strict: bool = False, deterministic: bool | None = None,
+         return_lse: bool = False) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """attune.sdpa for tensors of PyTorch, with the same arguments: under torch.compile without a graph break, under
     autocast in its dtype, and with gradients of q, k and v where PyTorch's backward operator takes the problem.
 
@@ -200,9 +203,12 @@ def sdpa(q, k, v, *, attn_mask=None, is_causal: bool = False, scale: float | Non
     return operator(q, k, v, attn_mask, *arguments)
 
 
-def varlen(q, k, v, cu_q, cu_k, max_q: int, max_k: int, *, scale: float | None = None, causal: bool = False,
-           offset=None, window=None, softcap: float | None = None, alibi=None, sink=None, seqused=None,
-           strict: bool = False, deterministic: bool | None = None, return_lse: bool = False):
+def varlen(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_q: torch.Tensor, cu_k: torch.Tensor, max_q: int,
+           max_k: int, *, scale: float | None = None, causal: bool = False, offset: int | str | None = None,
+           window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
+           alibi: torch.Tensor | None = None, sink: torch.Tensor | None = None, seqused: torch.Tensor | None = None,
+           strict: bool = False, deterministic: bool | None = None,
+           return_lse: bool = False) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """attune.varlen for tensors of PyTorch, with the same arguments: packed sequences, under torch.compile without a
     graph break, under autocast, and on CUDA with gradients of q, k and v where PyTorch's backward operator takes the
     problem: fp16 and bf16, equal dims, causal bottom-right, windows. Raises attune.Error as attune.torch.sdpa does."""

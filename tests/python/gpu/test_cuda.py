@@ -75,6 +75,36 @@ def test_random_calls():
         assert torch.equal(at.sdpa(q, k, v, enable_gqa=True, **options), found)
 
 
+@pytest.mark.parametrize("name", ["float32", "float16"])
+def test_arrays_of_cupy(name):
+    """Of DLPack, on a device; attune's work waits for what is before it on their own stream."""
+    cupy, dtype = pytest.importorskip("cupy"), getattr(torch, name)
+    arrays = [cupy.random.standard_normal((2, 4, length, 64)).astype(name) for length in (90, 130, 130)]
+    q, k, v = (torch.from_dlpack(array).double() for array in arrays)
+    for options, terms in (({}, {}), ({"causal": True}, {"hidden": behind(90, 130, 40)})):
+        for _ in range(2):
+            o = attune.sdpa(*arrays, **options)
+            assert type(o) is cupy.ndarray and o.dtype == arrays[0].dtype
+            close(torch.from_dlpack(o), plain(q, k, v, **terms), dtype)
+    plan = attune.plan(f"b2,h4,s200,d64,{'fp32' if name == 'float32' else 'fp16'}", "cuda")
+    out = cupy.empty_like(arrays[0])
+    assert plan.run(Q=arrays[0], K=arrays[1], V=arrays[2], O=out) is out
+    close(torch.from_dlpack(out), plain(q, k, v), dtype)
+    wide = cupy.random.standard_normal((4096, 4096)).astype("float32")
+    late = [cupy.zeros_like(array) for array in arrays]
+    cupy.cuda.Device().synchronize()
+    with cupy.cuda.Stream(non_blocking=True):
+        for _ in range(8):
+            wide = wide @ wide / 64
+        for own, new in zip(late, arrays):
+            own[...] = new
+        o = attune.sdpa(*late)
+    cupy.cuda.Device().synchronize()
+    close(torch.from_dlpack(o), plain(q, k, v), dtype)
+    with pytest.raises(attune.Error, match="k: it is of type Tensor, and q of ndarray"):
+        attune.sdpa(arrays[0], torch.from_dlpack(arrays[1]), arrays[2])
+
+
 @pytest.mark.parametrize("name", ["sdpa", "sdpa_lse"])
 def test_opcheck(name):
     q, k, v = draw((2, 4, 64, 64), (2, 2, 96, 64), (2, 2, 96, 64))
