@@ -242,6 +242,7 @@ class Asked:
         if not self.framework.is_whole(self.arrays[role]):
             self.replace(role, self.framework.copy(self.arrays[role]))
         view = self.logical(role, self.framework.view(name, self.arrays[role]))
+        tensors.check_floats(name, view)
         if takes(view):
             return view
         self.replace(role, self.framework.copy(self.arrays[role]))
@@ -285,6 +286,8 @@ class Asked:
                 raise invalid(f"k: its heads are {k[1]}: a divisor of q's {q[1]} is needed")
         self.shape = (q[0], q[1], q[2], v[3])
         self.score_shape = (q[0], q[1], q[2], k[2])
+        if "O" in self.views:
+            tensors.check_floats("out", self.views["O"])
         if "O" in self.views and not self.views["O"].writable:
             raise invalid("out: it is not writable")
         if "O" in self.views and self.views["O"].shape != self.shape:

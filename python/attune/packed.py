@@ -62,6 +62,9 @@ def check(views, names, max_q, max_k):
         if len(views[role].shape) != 3:
             raise invalid(f"{names[role]}: its shape is {views[role].shape}: 3 dimensions are needed, "
                           f"{ROWS[names[role]]}")
+    for role in ("Q", "K", "V", "O"):
+        if role in views:
+            tensors.check_floats(names[role], views[role])
     for name, longest in (("max_q", max_q), ("max_k", max_k)):
         whole(name, longest, 0, 2**31 - 1)
     for role in ("CU_Q", "CU_KV"):

@@ -36,6 +36,12 @@ def dtype_named(name, text):
     return dtype
 
 
+def check_floats(name, view):
+    """That they are numbers to attend with."""
+    if view.dtype not in (FP32, FP16, BF16):
+        raise invalid(f"{name}: its dtype is {DTYPE_NAMES[view.dtype]}: float32, float16 or bfloat16 is needed")
+
+
 def place(device):
     return "the CPU" if device is None else f"cuda:{device}"
 
