@@ -91,7 +91,7 @@ class Blocks:
         share = sum(loop <= most for loop in loops) / len(loops)
         return (f"{100 * share:.0f} % of {len(loops)} blocks were quiet; a loop in C took {min(self.loops):.1f} us at "
                 f"the least, {statistics.median(self.loops):.1f} in the middle" +
-                ("" if share >= 0.5 else ": THE HOST WAS BUSY, and these figures do not count"))
+                ("" if share >= 0.2 else ": THE HOST WAS BUSY, and these figures do not count"))
 
 
 @contextlib.contextmanager
@@ -146,11 +146,31 @@ def measure(named, seconds):
     return {name: statistics.median(blocks.quiet(name)) for name in named}, blocks.account()
 
 
-BY_PYTHON = ", by Python"
+BY_PYTHON, INSTALLED, OWN, GRAPH = ", by Python", "through install()", "PyTorch's own", "a CUDA graph"
 
 
+@contextlib.contextmanager
 def within(name):
-    return by_python() if name.endswith(BY_PYTHON) else contextlib.nullcontext()
+    """What an arm of this name is called in."""
+    with contextlib.ExitStack() as stack:
+        if name.endswith(BY_PYTHON):
+            stack.enter_context(by_python())
+        if name.startswith(INSTALLED):
+            import attune.torch
+            stack.enter_context(attune.torch.use())
+        yield
+
+
+def both_ways(q, k, v, asked):
+    """Arms that attune._fast serves, and Python."""
+    import torch
+
+    import attune.torch
+    own = torch.nn.functional.scaled_dot_product_attention
+    arms = {"attune.sdpa": lambda: attune.sdpa(q, k, v, **asked),
+            "attune.torch.sdpa": lambda: attune.torch.sdpa(q, k, v, **asked), INSTALLED: lambda: own(q, k, v, **asked)}
+    arms = {name + how: function for name, function in arms.items() for how in ("", BY_PYTHON)}
+    return {**arms, OWN: lambda: own(q, k, v, **asked)}
 
 
 def warm(named):
@@ -168,11 +188,7 @@ def torch_arms(arrays, text):
         return None
     torch.set_num_threads(1)
     q, k, v = (torch.from_numpy(array) for array in arrays)
-    own = torch.nn.functional.scaled_dot_product_attention
-    attune.sdpa(q, k, v)
-    arms = parts(tensors.Torch, q, k, v, text)
-    arms = {"attune.sdpa": arms["attune.sdpa"], "attune.sdpa" + BY_PYTHON: arms["attune.sdpa"], **arms,
-            "PyTorch's own": lambda: own(q, k, v)}
+    arms = {**both_ways(q, k, v, {}), **parts(tensors.Torch, q, k, v, text)}
     warm(arms)
     return arms
 
@@ -188,50 +204,36 @@ def time_with_wait(function, count, wait):
     return (time.perf_counter_ns() - begin) / count / 1e3
 
 
-INSTALLED, OWN, GRAPH = "through install()", "PyTorch's own", "a CUDA graph"
-
-
 def arms_on_device(p, text):
-    """{name: what is called}."""
+    """(the kernel, {name: what is called})."""
     import torch
-
-    import attune.torch
     dtype = (torch.float32, torch.float16, torch.bfloat16)[p.dtype]
     q, k, v = (torch.randn(shape, device="cuda", dtype=dtype) for shape in
                ((p.batch, p.heads_q, p.seqlen_q, p.head_dim_qk), (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_qk),
                 (p.batch, p.heads_kv, p.seqlen_kv, p.head_dim_v)))
-    own, out = torch.nn.functional.scaled_dot_product_attention, torch.empty_like(q)
-    asked = {"enable_gqa": True} if p.heads_q != p.heads_kv else {}
+    out, asked = torch.empty_like(q), {"enable_gqa": True} if p.heads_q != p.heads_kv else {}
     plan = attune.plan(text, "cuda")
     call = plan.bind({"Q": q, "K": k, "V": v, "O": out})
     graph = torch.cuda.CUDAGraph()
     attune.sdpa(q, k, v, **asked)
     with torch.cuda.graph(graph):
         attune.sdpa(q, k, v, **asked)
-    both = {"attune.sdpa": lambda: attune.sdpa(q, k, v, **asked),
-            "attune.torch.sdpa": lambda: attune.torch.sdpa(q, k, v, **asked),
-            INSTALLED: lambda: own(q, k, v, **asked)}
-    arms = {name + how: function for name, function in both.items() for how in ("", BY_PYTHON)}
-    return plan.kernel, {**arms, "attune.sdpa, out=": lambda: attune.sdpa(q, k, v, out=out, **asked),
-                         "Plan.bind(...).run": call.run, OWN: lambda: own(q, k, v, **asked), GRAPH: graph.replay,
-                         "torch.empty_like": lambda: torch.empty_like(q)}
+    arms = {**both_ways(q, k, v, asked), "attune.sdpa, out=": lambda: attune.sdpa(q, k, v, out=out, **asked),
+            "Plan.bind(...).run": call.run, GRAPH: graph.replay, "torch.empty_like": lambda: torch.empty_like(q)}
+    return plan.kernel, arms
 
 
 def on_device(p, text, seconds):
     """Prints microseconds of calls on a CUDA device: the host's share, and with a wait for the result."""
     import torch
-
-    import attune.torch
     kernel, arms = arms_on_device(p, text)
     wait, alone, waited = torch.cuda.synchronize, Blocks(), Blocks()
     with torch.no_grad():
-        warm({name: arm for name, arm in arms.items() if not name.startswith(INSTALLED)})
-        with attune.torch.use():
-            warm({name: arm for name, arm in arms.items() if name.startswith(INSTALLED)})
+        warm(arms)
         core, end = stay_on_an_idle_core(), time.monotonic() + seconds
         while time.monotonic() < end or len(alone.samples[OWN]) < 5:
             for name, function in arms.items():
-                with attune.torch.use() if name.startswith(INSTALLED) else contextlib.nullcontext(), within(name):
+                with within(name):
                     function()
                     wait()
                     alone.add(name, lambda: time_of(function, 50))
