@@ -49,14 +49,18 @@ def learn(bound, kept, given, o, with_lse):
     guards, empty, key = Torch.guards(), Torch.plain_empty(o.device), (type(q), *options)
     if guards is None or empty is None:
         return False
-    known = kinds.get((k.shape, *key), ())
     wanted = not with_lse and (q.requires_grad or k.requires_grad or v.requires_grad)  # guards ask for no grad mode
-    if not wanted and q is not k and q is not v and k is not v and not any([old.check(q, k, v) for old in known]):
+    if wanted or q is k or q is v or k is v:  # which guards never let pass
+        return True
+    known = kinds.get((k.shape, *key), ())
+    one = next((old for old in known if old.check(q, k, v)), None)
+    if one is None:
         check = guards(q, k, v, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
         one = server(bound, kept, check, empty, o, with_lse)
         leave_room(kinds, SPARE_CALLS)
-        leave_room(latest, SPARE_CALLS)
-        kinds[(k.shape, *key)], latest[key] = (one, *known[:FEW - 1]), one
+        kinds[(k.shape, *key)] = (one, *known[:FEW - 1])
+    leave_room(latest, SPARE_CALLS)
+    latest[key] = one
     return True
 
 
@@ -75,14 +79,15 @@ def server(bound, kept, check, empty, o, with_lse):
         current = None  # it always is this one
 
     def serve_kind(q, k, v):
-        try:
-            one, two, three = q.data_ptr(), k.data_ptr(), v.data_ptr()
-        except (AttributeError, RuntimeError):
-            return None
         # NOTE: what has an address has sizes and strides, which `check` asks for, but for nested tensors; PyTorch ends
         # the process where they are not there.
-        if q.is_nested or k.is_nested or v.is_nested or not check(q, k, v) or \
-                (current is not None and current() != number):
+        try:
+            one, two, three = q.data_ptr(), k.data_ptr(), v.data_ptr()
+            if q.is_nested or k.is_nested or v.is_nested:
+                return None
+        except Exception:  # whatever else is there instead of a plain tensor
+            return None
+        if not check(q, k, v) or (current is not None and current() != number):
             return None
         try:
             mine = take()

@@ -90,12 +90,14 @@ def test_what_is_left_to_others():
     odd, freed, moved = torch.randn(1 + q.numel())[1:].view_as(q), q.clone(), q.clone()  # odd: by four bytes
     freed.untyped_storage().resize_(0)
     kind = type("Kind", (torch.Tensor, ), {})
+    closed = type("Closed", (torch.Tensor, ), {"__torch_function__": classmethod(lambda *_: {}["nothing"])})
     nested = torch.nested.nested_tensor([torch.randn(2, 6, 8)])
     others = (q.clone().requires_grad_(), torch._neg_view(q), odd, freed, q.numpy(), q.to("meta"), q.to_sparse(),
-              nested, q[0].to_sparse_csr(), q.as_subclass(kind), q[0], None, "q", torch.randn(1, 2, 6, 9), k)
+              nested, q[0].to_sparse_csr(), q.as_subclass(kind), q[0], None, "q", torch.randn(1, 2, 6, 9), k,
+              torch.Tensor._make_subclass(closed, q))
     one, = recent.kinds[(k.shape, torch.Tensor, *PLAIN)]
     for tensor in others:
-        assert one(tensor, k, v) is None and one(q, k, tensor) is None, tensor
+        assert one(tensor, k, v) is None and one(q, k, tensor) is None, type(tensor)
         assert tensor is k or one(q, tensor, v) is None
     assert torch.equal(attune.sdpa(torch.nn.Parameter(q, False), k, v), attune.sdpa(q, k, v))
     for tensor, words in ((others[0], "requires a gradient"), (nested, "nested"), (q.to_sparse(), "strided"),
@@ -126,6 +128,22 @@ def test_a_gradient_is_never_lost():
         with torch.inference_mode():
             assert attune.sdpa(q, k, v).is_inference()
         assert not attune.sdpa(q, k, v).is_inference()
+
+
+def test_what_was_let_go_is_learned_again():
+    q, k, v = draw(*[(1, 2, 6, 8)] * 3)
+    assert known(q, k, v) is not None
+    recent.latest.clear()
+    for _ in range(fast.AGAIN):
+        first = attune.sdpa(q, k, v)
+    assert torch.equal(served(q, k, v), first) and sum(map(len, recent.kinds.values())) == 1
+
+
+def test_compiled_code_goes_on():
+    q, k, v = draw(*[(1, 2, 6, 8)] * 3)
+    wanted = [known(q, k, v), attune.sdpa(q, k, v)][1] + 1
+    compiled = torch.compile(lambda *t: attune.sdpa(*t) + 1, backend="eager")
+    assert all(torch.equal(compiled(q, k, v), wanted) for _ in range(3))
 
 
 def test_more_kinds_than_are_kept(monkeypatch):
