@@ -1,7 +1,7 @@
 /* mma: descriptor. The source says how it works. */
 #include "launch.h"
 
-enum { WARPS, SPLITS, STRIPS, BLOCK_N, STAGES, Q_REGISTERS, OVERLAP, MIN_BLOCKS, PACK, CHUNK, PARAMS };
+enum { WARPS, SPLITS, STRIPS, BLOCK_N, STAGES, Q_REGISTERS, AHEAD, MIN_BLOCKS, PACK, CHUNK, PARAMS };
 
 static const int32_t warps_values[] = {1, 2, 4, 8};
 static const int32_t splits_values[] = {1, 2, 4, 8};
@@ -14,14 +14,15 @@ static const int32_t min_blocks_values[] = {1, 2, 3, 4};
 static const int32_t chunk_values[] = {0, 256, 512, 1024, 2048, 4096};
 
 static const attune_param params[PARAMS] = {
-    [WARPS] = {"WARPS", warps_values, 4, 0},      [SPLITS] = {"SPLITS", splits_values, 4, 0},
-    [STRIPS] = {"STRIPS", strips_values, 2, 0},   [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
-    [STAGES] = {"STAGES", stages_values, 4, 0},   [Q_REGISTERS] = {"Q_REGISTERS", switch_values, 2, 0},
-    [OVERLAP] = {"OVERLAP", switch_values, 2, 0}, [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 4, 0},
-    [PACK] = {"PACK", switch_values, 2, 0},       [CHUNK] = {"CHUNK", chunk_values, 6, 0},
+    [WARPS] = {"WARPS", warps_values, 4, 0},    [SPLITS] = {"SPLITS", splits_values, 4, 0},
+    [STRIPS] = {"STRIPS", strips_values, 2, 0}, [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
+    [STAGES] = {"STAGES", stages_values, 4, 0}, [Q_REGISTERS] = {"Q_REGISTERS", switch_values, 2, 0},
+    [AHEAD] = {"AHEAD", switch_values, 2, 0},   [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 4, 0},
+    [PACK] = {"PACK", switch_values, 2, 0},     [CHUNK] = {"CHUNK", chunk_values, 6, 0},
 };
 
-/* Of the second launch, warps of a block; and bytes of a workspace beyond which chunks are too many. */
+/* Of the second launch, warps of a block, which has a row; and bytes of a workspace beyond which chunks are too many.
+ */
 enum { JOIN_WARPS = 4, WORKSPACE_MOST = 256 << 20 };
 
 enum { STRIP_ROWS = 16, WARPS_MAX = 8, DIM_STEP = 8, DIM_MAX = 256, REGISTERS_MAX = 255 };
@@ -83,15 +84,13 @@ static int32_t registers_beside(const attune_problem *problem, const attune_targ
     return problem->draft_mask ? 8 : problem->page_size > 0 && late ? 6 : 0;
 }
 
-/* Registers a thread is about to hold: O, scores (of two tiles where they overlap), queries, and what addresses and the
- * rest take. */
+/* Registers a thread is about to hold: O, scores, queries, and what addresses and the rest take. */
 static int32_t registers_held(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    const bool overlap = config->value[OVERLAP] != 0;
     int32_t queries = config->value[Q_REGISTERS] ? columns_of(problem->head_dim_qk) / 4 : 4;
-    int32_t strip = columns_of(problem->head_dim_v) / 2 + (overlap ? 2 : 1) * config->value[BLOCK_N] / 2 + queries +
+    int32_t strip = columns_of(problem->head_dim_v) / 2 + config->value[BLOCK_N] / 2 + queries +
                     registers_beside(problem, target, config);
-    return config->value[STRIPS] * strip + (overlap ? 56 : 44);
+    return config->value[STRIPS] * strip + 44;
 }
 
 /* Registers a thread may have: each of a multiprocessor's four parts holds 512 for each lane of a warp. */
@@ -159,8 +158,8 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "WARPS * SPLITS = %d warps: at most %d",
                              config->value[WARPS] * config->value[SPLITS], WARPS_MAX);
     }
-    if (config->value[OVERLAP] && config->value[STAGES] != 2) {
-        return attune_refuse(reason, "OVERLAP 1: with STAGES 2 only");
+    if (config->value[AHEAD] && (config->value[STAGES] != 2 || has_pairs(problem))) {
+        return attune_refuse(reason, "AHEAD 1: with STAGES 2, no bias and no mask only");
     }
     if (has_pairs(problem) && config->value[STAGES] != 2) {
         return attune_refuse(reason, "STAGES %d: with a bias or a mask 2 only", config->value[STAGES]);
@@ -185,23 +184,40 @@ static void resources(const attune_problem *problem, const attune_target *target
     out->workspace = attune_term_const(workspace_of(problem, config));
 }
 
-/* By what was fastest on an H200, for head dims up to 64, 128 and 256; then what fits where there is less shared
- * memory. Few: where there is not a tile of 128 queries for each multiprocessor. Chunks are for whoever names them:
- * none has been timed. */
+/* By what was fastest on an H200 or an H100, for head dims up to 64, 128 and 256; then what fits where there is less
+ * shared memory. FEW: where there is not a tile of 128 queries for each multiprocessor. STILL: where all rows see the
+ * same keys but for bias and mask. LONG: where queries that share keys fit into a strip, and keys are many: the chunk
+ * is the same whatever the lengths, so that bits are. */
+enum { FEW = 1, STILL = 2, LONG = 4, LONG_KEYS = 512 };
 static const struct {
-    bool few;
-    int32_t arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
+    int32_t where, arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
     attune_config config;
 } candidates[] = {
-    {true, 80, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},    {true, 80, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
-    {true, 80, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},    {true, 80, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
-    {false, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},   {false, 80, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
-    {false, 80, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},  {false, 80, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
-    {false, 80, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},  {false, 80, 65, 128, {{4, 1, 1, 32, 2, 1, 0, 2}}},
-    {false, 90, 129, 256, {{4, 1, 1, 64, 1, 0, 0, 2}}}, {false, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 1, 1}}},
-    {false, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 0, 1}}}, {false, 80, 129, 256, {{4, 1, 1, 32, 2, 0, 0, 2}}},
-    {false, 80, 0, 256, {{8, 1, 1, 32, 2, 0, 0, 1}}},   {false, 80, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},
-    {false, 80, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
+    {LONG, 80, 0, 128, {{1, 4, 1, 32, 3, 1, 0, 1, 1, 512}}},
+    {LONG, 80, 0, 128, {{1, 2, 1, 32, 2, 1, 0, 1, 1, 512}}},
+    {LONG, 80, 0, 128, {{1, 4, 1, 32, 2, 1, 0, 1, 0, 512}}},
+    {LONG, 80, 0, 128, {{1, 2, 1, 32, 2, 1, 0, 1, 0, 512}}},
+    {LONG, 80, 129, 256, {{1, 2, 1, 32, 2, 0, 0, 1, 1, 512}}},
+    {LONG, 80, 129, 256, {{1, 2, 1, 32, 2, 0, 0, 1, 0, 512}}},
+    {LONG, 80, 129, 256, {{1, 1, 1, 32, 2, 0, 0, 1, 1, 512}}},
+    {FEW, 80, 0, 64, {{2, 2, 1, 128, 2, 1, 0, 1}}},
+    {FEW, 80, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
+    {FEW, 80, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},
+    {FEW, 80, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
+    {STILL, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 1, 2}}},
+    {0, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},
+    {0, 80, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
+    {STILL, 90, 65, 128, {{4, 1, 2, 64, 2, 0, 1, 2}}},
+    {0, 80, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},
+    {0, 80, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
+    {0, 80, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},
+    {0, 80, 65, 128, {{4, 1, 1, 32, 2, 1, 0, 2}}},
+    {0, 90, 129, 256, {{4, 1, 1, 64, 1, 0, 0, 2}}},
+    {0, 80, 129, 256, {{8, 1, 1, 64, 2, 0, 0, 1}}},
+    {0, 80, 129, 256, {{4, 1, 1, 32, 2, 0, 0, 2}}},
+    {0, 80, 0, 256, {{8, 1, 1, 32, 2, 0, 0, 1}}},
+    {0, 80, 0, 256, {{4, 1, 1, 32, 2, 0, 0, 1}}},
+    {0, 80, 0, 256, {{2, 1, 1, 32, 2, 0, 0, 1}}},
 };
 
 enum { TILE = 128, RESERVED = 1024 }; /* bytes of shared memory that the system takes of each block */
@@ -211,11 +227,16 @@ static bool suits(const attune_problem *problem, const attune_target *target, si
     const attune_config *config = &candidates[index].config;
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
     const int64_t tiles = (problem->seqlen_q + TILE - 1) / TILE * problem->batch * problem->heads_q;
-    const int32_t smem = smem_of(problem, config);
+    const int32_t smem = smem_of(problem, config), where = candidates[index].where;
+    const bool still = !attune_is_causal(problem) && !attune_is_windowed(problem);
+    const int64_t rows = has_pairs(problem) || problem->alibi
+                             ? problem->seqlen_q
+                             : ceil_div(problem->seqlen_q * problem->heads_q, problem->heads_kv);
+    const bool is_long = rows <= STRIP_ROWS && problem->seqlen_kv > LONG_KEYS;
     return target->arch >= candidates[index].arch && dim >= candidates[index].dim_least &&
-           dim <= candidates[index].dim_most && (!candidates[index].few || tiles <= target->sm_count) &&
-           valid(problem, target, config, NULL) && smem <= target->smem_optin_bytes &&
-           config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
+           dim <= candidates[index].dim_most && (!(where & FEW) || tiles <= target->sm_count) &&
+           (!(where & STILL) || still) && (!(where & LONG) || is_long) && valid(problem, target, config, NULL) &&
+           smem <= target->smem_optin_bytes && config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
 }
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
@@ -234,6 +255,21 @@ static const attune_config smallest = {{2, 1, 1, 32, 2, 0, 0, 1}};
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     return at_has_shared_memory(target, smem_of(problem, &smallest), reason);
+}
+
+/* Rows that heads share, or a head's. */
+static attune_term rows_of(const attune_config *config)
+{
+    const attune_term rows = attune_term_size(ATTUNE_SIZE_SEQLEN_Q);
+    return config->value[PACK] ? attune_term_ceil_div(attune_term_mul(rows, attune_term_size(ATTUNE_SIZE_HEADS_Q)),
+                                                      attune_term_size(ATTUNE_SIZE_HEADS_KV))
+                               : rows;
+}
+
+/* What its warps hand to one another: of four neighbouring columns of each 128 a lane, and a sum. */
+static int32_t join_smem_of(const attune_problem *problem)
+{
+    return JOIN_WARPS * ((problem->head_dim_v + 127) / 128 * 512 + 4);
 }
 
 /* Tiles of rows that heads share. */
@@ -262,10 +298,11 @@ static void steps(const attune_problem *problem, const attune_target *target, co
             (attune_step){.kind = ATTUNE_STEP_KERNEL,
                           .as.kernel = {.entry = "fwd_mma_join",
                                         .grid = {steps.step[0].as.kernel.grid[0],
-                                                 attune_term_const(block_m(config) / JOIN_WARPS), attune_term_const(1)},
+                                                 attune_term_min(rows_of(config), attune_term_const(block_m(config))),
+                                                 attune_term_const(1)},
                                         .block = {JOIN_WARPS * 32, 1, 1},
                                         .cluster = {1, 1, 1},
-                                        .smem = attune_term_const(0),
+                                        .smem = attune_term_const(join_smem_of(problem)),
                                         .programmatic = 1}};
         steps.count = 2;
     }
@@ -276,14 +313,14 @@ static const attune_shipped shipped[] = {
     {"b1,h8,s512,d64,fp16", ""},
     {"b8,h16,s2048,d64,fp16", ""},
     {"b8,h16,s2048,d64,bf16,causal",
-     "WARPS=4,SPLITS=1,STRIPS=2,BLOCK_N=64,STAGES=2,Q_REGISTERS=1,OVERLAP=0,MIN_BLOCKS=2"},
+     "WARPS=4,SPLITS=1,STRIPS=2,BLOCK_N=64,STAGES=2,Q_REGISTERS=1,AHEAD=0,MIN_BLOCKS=2"},
     {"b8,h16,s2048,d128,fp16", ""},
-    {"b8,h16,s2048,d128,fp16", "WARPS=4,SPLITS=1,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=1,OVERLAP=0,MIN_BLOCKS=2"},
+    {"b8,h16,s2048,d128,fp16", "WARPS=4,SPLITS=1,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=1,AHEAD=0,MIN_BLOCKS=2"},
     {"b8,h16,s2048,d128,bf16,causal", ""},
     {"b4,h16,s2048,d256,fp16,causal", ""},
-    {"b4,h16,s2048,d256,bf16", "WARPS=4,SPLITS=1,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=0,OVERLAP=0,MIN_BLOCKS=1"},
+    {"b4,h16,s2048,d256,bf16", "WARPS=4,SPLITS=1,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=0,AHEAD=0,MIN_BLOCKS=1"},
     {"b1,h32,hkv8,sq1,skv8192,d128,bf16",
-     "WARPS=1,SPLITS=2,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=1,OVERLAP=0,MIN_BLOCKS=1,PACK=1,CHUNK=512"},
+     "WARPS=1,SPLITS=2,STRIPS=1,BLOCK_N=32,STAGES=2,Q_REGISTERS=1,AHEAD=0,MIN_BLOCKS=1,PACK=1,CHUNK=512"},
     {"b2,h8,hkv2,s300,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
     {"b4,h16,s2048,d128,bf16,bias=1xh", ""},
     {"b4,h16,s2048,d128,fp16,causal,mask", ""},
@@ -312,7 +349,7 @@ const attune_kernel at_kernel_mma = {
     .target = ATTUNE_TARGET_CUDA,
     .name = "mma",
     .summary = "tensor cores by mma.sync: scores and O in registers, cp.async rings; every GPU from sm_80 on",
-    .traits = 0,
+    .traits = ATTUNE_TRAIT_TAINTS,
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,

@@ -14,6 +14,7 @@
 #include "device/mma.cuh"
 #include "device/mma_rows.cuh"
 #include "device/nonfinite.cuh"
+#include "device/scaling.cuh"
 
 /* ---- Q K^T ------------------------------------------------------------------------------------------------------ */
 
@@ -103,24 +104,47 @@ ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, in
     }
 }
 
-/* Products become scores, but for `scale`; -inf where hidden. */
-ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, int row, int key, bool masked, int lane,
+/* Products are capped: tanh x as a polynomial where |x| is at most 1/2 in all of the strip (score_curve), so that a
+ * score costs no second exponential; else as it is. */
+ATTUNE_INLINE void cap_scores(float inner, float (&s)[scores])
+{
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < scores; ++i) {
+        largest = fmaxf(largest, fabsf(s[i]));
+    }
+    if (__any_sync(0xffffffff, largest * fabsf(inner) > 0.5f)) {
+        rows_shape<scores>(s, inner);
+        return;
+    }
+    const score_curve by = tanh_curve_of(inner);
+#pragma unroll
+    for (int i = 0; i < scores; ++i) {
+        s[i] = on_curve(by, s[i], s[i] * s[i]);
+    }
+}
+
+/* Products become scores, but for `pair_scale`; -inf where hidden. True: by bias or mask. */
+ATTUNE_INLINE bool finish_scores(const attune_args &args, const tile &t, int row, int key, bool masked, int lane,
                                  float inner, pairs_of_warp &pairs, int strip, float (&s)[scores])
 {
-    rows_shape<scores>(s, inner);
+    bool hides = false;
+    if constexpr (ATTUNE_HAS_SOFTCAP) {
+        cap_scores(inner, s);
+    }
     if constexpr (STAGES_PAIRS) {
         lane = (int)ptx_mov_tid_x() % 32; /* read anew, so that no place in a tile is kept in a register */
     }
     if constexpr (BY_PAIRS) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            add_pairs(args, t.at, t.w, pairs, strip * 16 + lane / 4 + r * 8, row + r * 8, key, lane, r,
-                      score_factor(args), s);
+            hides |= add_pairs(args, t.at, t.w, pairs, strip * 16 + lane / 4 + r * 8, row + r * 8, key, lane, r, s);
         }
     }
     if (masked) {
         hide_keys(args, t, row, key, lane, s);
     }
+    return hides;
 }
 
 /* ---- P V -------------------------------------------------------------------------------------------------------- */
@@ -145,10 +169,52 @@ ATTUNE_INLINE void add_values(const element *v, const weights &w, int lane, stri
     }
 }
 
+/* Steps of sixteen keys of a tile: first ... end - 1. */
+struct steps_seen {
+    int first, end;
+};
+
+/* The same of these keys alone: others have no weight. */
+ATTUNE_INLINE void add_values_of(const element *v, const weights &w, int lane, steps_seen seen,
+                                 strip_state (&state)[STRIPS])
+{
+    unsigned rows = lane_rows<pitch_v>(v, 0, lane);
+#pragma unroll
+    for (int n = 0; n < steps_pv; ++n) {
+        if (n >= seen.first && n < seen.end) {
+#pragma unroll
+            for (int c = 0; c < columns_o; ++c) {
+                unsigned b[4];
+                load_operand_trans<pitch_v>(b, rows, n, c);
+#pragma unroll
+                for (int t = 0; t < STRIPS; ++t) {
+                    mma_16x16(&state[t].o[c * 8], w[t][n], b);
+                }
+            }
+        }
+    }
+}
+
 /* ---- Values that are not finite --------------------------------------------------------------------------------- */
 
-/* Whether rows may see different keys of a tile, or none of them a key that is there. */
-enum { ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || HIDES_ANYWHERE };
+/* Whether rows may see different keys of a tile, or none of them a key that is there; and whether values are then kept
+ * from rows that do not see them: all if the problem is strict, else those that no row of the head sees. */
+enum {
+    ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || HIDES_ANYWHERE,
+    CONTAINS = ATTUNE_HAS_STRICT ? ROWS_DIFFER : HIDES_ANYWHERE || HIDES_ENDS
+};
+
+/* Whether the tile of keys from `key` on has some to be kept from some row, as far as is known without its values. */
+ATTUNE_INLINE bool must_contain(const attune_args &args, const tile &t, int key, bool masked, bool hides)
+{
+    if constexpr (ATTUNE_HAS_STRICT || ATTUNE_HAS_DRAFT) {
+        return masked || hides;
+    } else if constexpr (HIDES_ENDS) {
+        const key_range seen = keys_seen_by_any(args, t.at, 0, t.at.length_q - 1);
+        return hides || (masked && (key < seen.first || min(key + BLOCK_N, t.keys.kv_end) > seen.end));
+    }
+    return hides;
+}
 
 /* Which of the strip's scores that the lane holds are of keys that their rows see, a bit for each. */
 ATTUNE_INLINE attune_u64 find_seen(const attune_args &args, const tile &t, int row, int key, int lane)
@@ -226,16 +292,61 @@ ATTUNE_INLINE void add_values_seen(const attune_args &args, const tile &t, const
 
 /* ---- A tile of keys --------------------------------------------------------------------------------------------- */
 
-/* Scores become weights, of all strips. */
-ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS])
+/* Whether some row's maximum has grown by so much that it moves. NOTE: lanes look at their own scores alone, since the
+ * maximum mostly stays: what it costs to know it, shuffles that wait for each other and a factor, is spared. */
+ATTUNE_INLINE bool any_moves(const float (&s)[STRIPS][scores], float scale, const strip_state (&state)[STRIPS])
+{
+    bool moves = false;
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            moves |= (row_maximum<scores>(s[t], r) - state[t].rows.maximum[r]) * scale > (float)LAZY;
+        }
+    }
+    return __any_sync(0xffffffff, moves);
+}
+
+/* Takes in maxima that move: what was summed before is rescaled. */
+ATTUNE_INLINE void move_maxima(const float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS])
 {
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
         softmax_step f;
         rows_raise<LAZY, scores>(state[t].rows, s[t], scale, f);
-        rows_exponentiate<0, scores>(s[t], scale, f);
         rows_finish(state[t].rows, f);
-        rows_rescale<LAZY>(state[t].o, f.factor);
+        rows_rescale<0>(state[t].o, f.factor);
+    }
+}
+
+/* Scores become weights, of all strips; their sums are `finish`'s to take. */
+ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS],
+                         softmax_step (&f)[STRIPS])
+{
+    if (any_moves(s, scale, state)) {
+        move_maxima(s, scale, state);
+    }
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        const row_pair &rows = state[t].rows;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            f[t].subtract[r] = subtrahend(rows.maximum[r]) * scale;
+            f[t].sum[r][0] = rows.sum[r];
+            f[t].sum[r][1] = 0;
+        }
+    }
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        rows_exponentiate<0, scores>(s[t], scale, f[t]);
+    }
+}
+
+ATTUNE_INLINE void finish(const softmax_step (&f)[STRIPS], strip_state (&state)[STRIPS])
+{
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        rows_finish(state[t].rows, f[t]);
     }
 }
 
@@ -244,23 +355,6 @@ ATTUNE_INLINE void pack(const float (&s)[STRIPS][scores], weights &w)
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
         rows_pack<scores>(s[strip], w[strip]);
-    }
-}
-
-/* Step `d` of the next tile's products, and a share of this one's exponentials. */
-template <int d, int share>
-ATTUNE_INLINE void overlap_steps(unsigned columns, float scale, queries &q, float (&s)[STRIPS][scores],
-                                 float (&next)[STRIPS][scores], softmax_step (&f)[STRIPS])
-{
-    if constexpr (d < steps_qk) {
-        multiply_step(columns, q, d, next);
-#pragma unroll
-        for (int strip = 0; strip < STRIPS; ++strip) {
-            constexpr int first = d * share < scores ? d * share : scores,
-                          end = first + share < scores ? first + share : scores;
-            rows_exponentiate<first, end>(s[strip], scale, f[strip]);
-        }
-        overlap_steps<d + 1, share>(columns, scale, q, s, next, f);
     }
 }
 
@@ -290,15 +384,23 @@ struct warp_view {
     key_range any_sees, all_see;
 };
 
+/* Of the tile of keys from `key` on, the steps of sixteen that any of the warp's rows sees. */
+ATTUNE_INLINE steps_seen steps_of(const warp_view &view, int key)
+{
+    return steps_seen{BEGINS_MOVE ? max(view.any_sees.first - key, 0) / 16 : 0,
+                      min((view.any_sees.end - key + 15) / 16, steps_pv)};
+}
+
 /* Weights of the tile's scores, and what they make of its values. */
 ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &p, const warp_view &view, int key,
                            pairs_of_warp &pairs, const element *v, float (&s)[STRIPS][scores],
                            strip_state (&state)[STRIPS])
 {
     const bool masked = needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
+    bool hides = false;
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        finish_scores(args, t, p.row + strip * 16, key, masked, p.lane, view.inner, pairs, strip, s[strip]);
+        hides |= finish_scores(args, t, p.row + strip * 16, key, masked, p.lane, view.inner, pairs, strip, s[strip]);
     }
     copy_next_pairs(args, pairs, t, p, key);
     if constexpr (HIDES_ANYWHERE) {
@@ -306,14 +408,20 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
             return;
         }
     }
-    weigh(s, BY_PAIRS ? 1.0f : view.scale, state);
+    const bool wild =
+        CONTAINS && must_contain(args, t, key, masked, hides) && finds_nonfinite<BLOCK_N, dim_v, pitch_v>(v, p.lane);
+    softmax_step f[STRIPS];
+    weigh(s, view.scale, state, f);
     weights w;
     pack(s, w);
-    if (ROWS_DIFFER && (HIDES_ANYWHERE || masked) && finds_nonfinite<BLOCK_N, dim_v, pitch_v>(v, p.lane)) {
+    if (wild) {
         add_values_seen(args, t, p, v, key, w, state);
+    } else if (TRIM && masked) {
+        add_values_of(v, w, p.lane, steps_of(view, key), state);
     } else {
         add_values(v, w, p.lane, state);
     }
+    finish(f, state);
 }
 
 /* Whether no row of the warp sees any key of the tile, as far as that is known before the products. */
@@ -368,76 +476,42 @@ ATTUNE_INLINE void visit_by_turns(const attune_args &args, const tile &t, const 
     }
 }
 
-/* Products of the next tile while exponentials of this one are worked out. */
-ATTUNE_INLINE void overlap(const place &p, const warp_view &view, const element *next_k, const element *v, queries &q,
-                           float (&s)[STRIPS][scores], float (&next)[STRIPS][scores], strip_state (&state)[STRIPS])
-{
-    const unsigned columns = lane_columns<pitch_qk>(next_k, 0, p.lane);
-    softmax_step f[STRIPS];
-    constexpr int share = (scores / 4 + steps_qk - 1) / steps_qk * 4;
-    clear(next);
-#pragma unroll
-    for (int strip = 0; strip < STRIPS; ++strip) {
-        rows_shape<scores>(s[strip], view.inner);
-        rows_raise<LAZY, scores>(state[strip].rows, s[strip], view.scale, f[strip]);
-    }
-    overlap_steps<0, share>(columns, view.scale, q, s, next, f);
-#pragma unroll
-    for (int strip = 0; strip < STRIPS; ++strip) {
-        rows_finish(state[strip].rows, f[strip]);
-        rows_rescale<LAZY>(state[strip].o, f[strip].factor);
-    }
-    weights w;
-    pack(s, w);
-    add_values(v, w, p.lane, state);
-}
-
-/* A tile whose scores are there: the next tile's, too, when it returns. */
-template <int stage>
-ATTUNE_INLINE void visit_and_look_ahead(const attune_args &args, const tile &t, const place &p, const warp_view &view,
-                                        int key, Ring &ring, pairs_of_warp &pairs, queries &q,
-                                        float (&s)[STRIPS][scores], float (&next)[STRIPS][scores],
-                                        strip_state (&state)[STRIPS])
+/* The same with keys a tile ahead of values: the next tile's products follow this one's values, and no barrier stands
+ * between; the first wait for keys alone. NOTE: they are left out for no warp whose rows see none of the tile. Where
+ * scores come of two ways the compiler keeps both in registers. */
+ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const place &p, const warp_view &view,
+                               Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
 {
     constexpr int step = SPLITS * BLOCK_N;
-    ptx_cp_async_wait_group<0>();
-    split_barrier<SPLITS, split_threads>(p.split); /* this tile's values and the next one's keys are there */
-    copy_keys(args, ring.k[stage], t, p, key + 2 * step);
-    copy_values(args, ring.v[stage ^ 1], t, p, key + step);
-    ptx_cp_async_commit_group();
-    const bool plain = !BY_PAIRS && !needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
-    const bool more = key + step < t.keys.end;
-    if (plain && more) {
-        overlap(p, view, ring.k[stage ^ 1], ring.v[stage], q, s, next, state);
-    } else {
+    int key = t.keys.begin + p.split * BLOCK_N, stage = 0;
+    if (key >= t.keys.end) {
+        return;
+    }
+    float s[STRIPS][scores];
+    ptx_cp_async_wait_group<1>();
+    split_barrier<SPLITS, split_threads>(p.split); /* the first keys are there */
+    multiply_keys(ring.k[0], q, p.lane, s);
+#pragma unroll 1
+    while (key < t.keys.end) {
+        ptx_cp_async_wait_group<0>();
+        split_barrier<SPLITS, split_threads>(p.split); /* this tile's values and the next one's keys are there */
+        copy_keys(args, ring.k[stage], t, p, key + 2 * step);
+        copy_values(args, ring.v[stage ^ 1], t, p, key + step);
+        ptx_cp_async_commit_group();
         if (!is_hidden(view, pairs, p, key)) {
             take_in(args, t, p, view, key, pairs, ring.v[stage], s, state);
         } else {
             copy_next_pairs(args, pairs, t, p, key);
         }
-        if (more) {
-            multiply_keys(ring.k[stage ^ 1], q, p.lane, next);
-        }
-    }
-}
-
-ATTUNE_INLINE void visit_overlapped(const attune_args &args, const tile &t, const place &p, const warp_view &view,
-                                    Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
-{
-    constexpr int step = SPLITS * BLOCK_N;
-    const int first = t.keys.begin + p.split * BLOCK_N;
-    if (first >= t.keys.end) {
-        return;
-    }
-    float s[2][STRIPS][scores];
-    ptx_cp_async_wait_group<1>();
-    split_barrier<SPLITS, split_threads>(p.split);
-    multiply_keys(ring.k[0], q, p.lane, s[0]);
-#pragma unroll 1
-    for (int key = first; key < t.keys.end; key += 2 * step) {
-        visit_and_look_ahead<0>(args, t, p, view, key, ring, pairs, q, s[0], s[1], state);
-        if (key + step < t.keys.end) {
-            visit_and_look_ahead<1>(args, t, p, view, key + step, ring, pairs, q, s[1], s[0], state);
+        key += step;
+        stage ^= 1;
+        if constexpr (ROWS_DIFFER || ATTUNE_HAS_SOFTCAP) {
+            if (key >= t.keys.end) {
+                return;
+            }
+            multiply_keys(ring.k[stage], q, p.lane, s);
+        } else if (key < t.keys.end) {
+            multiply_keys(ring.k[stage], q, p.lane, s);
         }
     }
 }
@@ -455,7 +529,7 @@ ATTUNE_INLINE void begin_strips(strip_state (&state)[STRIPS])
 /* The queries are there when it returns. */
 ATTUNE_INLINE void begin_queries(Shared &shared, const place &p, bool negative, queries &q)
 {
-    ptx_cp_async_wait_group<OVERLAP ? 2 : STAGES == 1 ? 1 : STAGES - 1>();
+    ptx_cp_async_wait_group<AHEAD ? 2 : STAGES == 1 ? 1 : STAGES - 1>();
     __syncthreads();
     if (negative) {
         negate_queries(shared);
@@ -475,7 +549,7 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
 {
     const float factor = score_factor(args);
     const int first_row = p.row - p.lane / 4, last_row = min(first_row + WARP_ROWS, t.end_row) - 1;
-    warp_view view = {fabsf(factor), score_inner(args), {0, 0}, {0, 0}};
+    warp_view view = {pair_scale(args), score_inner(args), {0, 0}, {0, 0}};
     if (last_row >= first_row) {
         view.any_sees = keys_seen_by_any(args, t.at, query_of(t, first_row), query_of(t, last_row));
         view.all_see = keys_seen_by_all(args, t.at, query_of(t, first_row), query_of(t, last_row));
@@ -485,8 +559,8 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     }
     queries q;
     begin_queries(shared, p, !BY_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0, q);
-    if constexpr (OVERLAP) {
-        visit_overlapped(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
+    if constexpr (AHEAD) {
+        visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else if constexpr (STAGES == 1) {
         visit_by_turns(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else {
@@ -497,20 +571,17 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
 /* The sink counts in the denominator, once. From here on maxima are in units of log2. */
 ATTUNE_INLINE void add_sink(const attune_args &args, const tile &t, bool first_lane, strip_state &state)
 {
-    const float scale = BY_PAIRS ? 1.0f : fabsf(score_factor(args));
-    online sink = online_start(args, t.w.head, first_lane);
+    const float scale = pair_scale(args);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         state.rows.maximum[r] = state.rows.maximum[r] * scale;
         if constexpr (ATTUNE_HAS_SINK) {
-            online all = {state.rows.maximum[r], state.rows.sum[r]};
-            const float factor = online_raise(&all, sink.maximum);
-            all.sum += sink.sum * ptx_ex2_approx_ftz_f32(sink.maximum - subtrahend(all.maximum));
-            state.rows.maximum[r] = all.maximum;
-            state.rows.sum[r] = all.sum;
+            const online sink = online_start(args, t.w.head, first_lane);
+            const float root = take_sink(sink, state.rows.maximum[r], state.rows.sum[r]);
 #pragma unroll
-            for (int i = 0; i < outputs; ++i) {
-                state.o[i] *= i / 2 % 2 == r ? factor : 1.0f;
+            for (int i = 0; i < outputs / 2; ++i) {
+                float &o = state.o[i / 2 * 4 + r * 2 + i % 2];
+                o = o * root * root;
             }
         }
     }
@@ -610,7 +681,7 @@ ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p,
         }
 #pragma unroll 1
         for (int split = 1; split < SPLITS; ++split) {
-            merge(shared, p, split, BY_PAIRS ? 1.0f : fabsf(score_factor(args)), state);
+            merge(shared, p, split, pair_scale(args), state);
         }
     }
     return true;
@@ -661,10 +732,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     begin_strips(state);
     visit_keys(args, t, p, shared, state);
     ptx_cp_async_wait_group<0>(); /* a block must not end with copies in flight */
-    if constexpr (dim_v <= 64) {  /* worked out anew, so that the loop's scores need not share registers with them */
-        find_tile_of_block(args, ptx_mov_ctaid_x(), t);
-        p = place_of(ptx_mov_tid_x(), t.first_row);
-    }
+    /* Worked out anew, so that the loop's scores need not share registers with them. */
+    find_tile_of_block(args, ptx_mov_ctaid_x(), t);
+    p = place_of(ptx_mov_tid_x(), t.first_row);
     if (join(args, shared, p, state)) {
 #pragma unroll
         for (int strip = 0; strip < STRIPS; ++strip) {
@@ -679,14 +749,14 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
 }
 
 #if CHUNK
-/* Block (x, y) folds rows 4 y ... of tile x. */
+/* Block (x, y) folds row y of tile x. */
 extern "C" __global__ void __launch_bounds__(JOIN_WARPS * 32) fwd_mma_join(const __grid_constant__ attune_args args)
 {
+    extern __shared__ __align__(128) unsigned char memory[];
     follow_launch();
     tile t;
-    const int local = (int)(blockIdx.y * JOIN_WARPS + threadIdx.x / 32);
-    if (find_packed_tile(args, blockIdx.x, t) && t.first_row + local < t.end_row) {
-        join_row(args, t, t.first_row + local, (int)threadIdx.x % 32);
+    if (find_packed_tile(args, blockIdx.x, t) && t.first_row + (int)blockIdx.y < t.end_row) {
+        join_row(args, *reinterpret_cast<Joint *>(memory), t, t.first_row + (int)blockIdx.y);
     }
 }
 #endif

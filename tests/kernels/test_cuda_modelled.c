@@ -47,6 +47,7 @@ static const struct {
           {"mma", "b2,h4,hkv2,sq40,skv300,d128,bf16,causal,seqused,page=16,sink"},
           {"mma", "b2,h4,hkv2,sq8,skv300,d64,fp16,seqused,varlen=1,page=128,vtable,draft,o=fp32"},
           {"mma", "b2,h2,hkv1,sq20,skv130,d40,dv24,bf16,window=60:5,seqused,page=1,o=fp16"},
+          {"mma", "b1,h8,hkv2,sq2,skv1500,d64,bf16,causal,seqused,sink"},
 },
   of_fp32[] =
       {
@@ -168,6 +169,7 @@ static const attune_kernel *model_kernel(void)
                              .target = ATTUNE_TARGET_CPU,
                              .name = "model",
                              .summary = "a CUDA kernel on a CPU",
+                             .traits = model.kernel->traits,
                              .can = can,
                              .can_count = model.kernel->can_count,
                              .supports = supports,
@@ -338,6 +340,24 @@ static void mma_passes_the_suite(void **state)
     }
 }
 
+/* A row that sees far keys alone, under ALiBi, and a sink: what is left of O is a subnormal number of bf16. */
+static void what_a_sink_leaves_may_be_small(void **state)
+{
+    at_suite_result result;
+    at_test_problem problem;
+    at_suite suite;
+    (void)state;
+    skip_without_compiler();
+    suite = suite_of("mma");
+    suite.seed = 1;
+    suite.only = 50;
+    assert_ok(at_test_problem_parse(
+        "b2,h8,hkv2,sq30,skv1300,d72,dv40,bf16,causal,bias=bxh,mask,alibi,sink,seqused,strict", &problem));
+    assert_ok(at_suite_run(&suite, &problem, &result));
+    assert_int_equal(result.executed, 1);
+    assert_int_equal(result.failures, 0);
+}
+
 static void wgmma_fp32_passes_the_suite(void **state)
 {
     (void)state;
@@ -440,9 +460,9 @@ static int clean_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wild_entries_are_clamped), cmocka_unit_test(modelled_kernels_pass_the_suite),
-        cmocka_unit_test(mma_passes_the_suite),     cmocka_unit_test(wgmma_fp32_passes_the_suite),
-        cmocka_unit_test(decode_passes_the_suite),  cmocka_unit_test(hidden_keys_leave_no_trace),
-        cmocka_unit_test(scores_of_nan_are_seen)};
+        cmocka_unit_test(wild_entries_are_clamped),    cmocka_unit_test(modelled_kernels_pass_the_suite),
+        cmocka_unit_test(mma_passes_the_suite),        cmocka_unit_test(what_a_sink_leaves_may_be_small),
+        cmocka_unit_test(wgmma_fp32_passes_the_suite), cmocka_unit_test(decode_passes_the_suite),
+        cmocka_unit_test(hidden_keys_leave_no_trace),  cmocka_unit_test(scores_of_nan_are_seen)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

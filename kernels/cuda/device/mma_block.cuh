@@ -15,6 +15,7 @@ constexpr int steps_qk = (dim_qk + 15) / 16, steps_pv = BLOCK_N / 16, columns_o 
 constexpr int scores = BLOCK_N / 2, outputs = columns_o * 8; /* of a strip, in a lane */
 constexpr int split_threads = WARPS * 32;
 constexpr int LAZY = 8;
+enum { TRIM = ENDS_MOVE || BEGINS_MOVE };
 
 struct Ring {
     element k[STAGES][BLOCK_N * pitch_qk];
@@ -30,7 +31,7 @@ constexpr int pair_bytes = STAGES_PAIRS ? SPLITS * WARPS * (int)sizeof(pairs_of_
 static_assert(sizeof(Shared) + pair_bytes == ATTUNE_SMEM_BYTES,
               "the descriptor predicts another amount of shared memory");
 static_assert(split_threads * SPLITS == ATTUNE_THREADS, "the descriptor predicts another number of threads");
-static_assert(!OVERLAP || STAGES == 2, "keys of two tiles, and values");
+static_assert(!AHEAD || (STAGES == 2 && !STAGES_PAIRS), "keys of two tiles, and nothing else");
 static_assert(!STAGES_PAIRS || STAGES == 2, "one tile of them ahead");
 static_assert(BLOCK_N <= 128, "a bit for each score of a strip");
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && BLOCK_N % 16 == 0, "whole parts and operands");
@@ -113,7 +114,8 @@ ATTUNE_INLINE void copy_keys(const attune_args &args, element *to, const tile &t
         if constexpr (PAGED) {
             copy_pages<ATTUNE_K, dim_qk>(args, to, t, key);
         } else {
-            swizzled_copy<BLOCK_N, dim_qk, split_threads>(to, t.keys.k, t.keys.stride_k, key, t.keys.kv_end, p.thread);
+            swizzled_copy<BLOCK_N, dim_qk, split_threads>(to, t.keys.k, t.keys.stride_k, key, t.keys.kv_end,
+                                                          (int)ptx_mov_tid_x() % split_threads);
         }
     }
 }
@@ -124,7 +126,8 @@ ATTUNE_INLINE void copy_values(const attune_args &args, element *to, const tile 
         if constexpr (PAGED) {
             copy_pages<ATTUNE_V, dim_v>(args, to, t, key);
         } else {
-            swizzled_copy<BLOCK_N, dim_v, split_threads>(to, t.keys.v, t.keys.stride_v, key, t.keys.kv_end, p.thread);
+            swizzled_copy<BLOCK_N, dim_v, split_threads>(to, t.keys.v, t.keys.stride_v, key, t.keys.kv_end,
+                                                         (int)ptx_mov_tid_x() % split_threads);
         }
     }
 }
@@ -163,11 +166,11 @@ ATTUNE_INLINE void copy_next_pairs(const attune_args &args, pairs_of_warp &to, c
     }
 }
 
-/* What the loop over the keys finds under way; with OVERLAP, or one stage, keys are ahead of values. */
+/* What the loop over the keys finds under way; with AHEAD, or one stage, keys are ahead of values. */
 ATTUNE_INLINE void fill_ring(const attune_args &args, Ring &ring, const tile &t, const place &p)
 {
     const int first = t.keys.begin + p.split * BLOCK_N, step = SPLITS * BLOCK_N;
-    if constexpr (OVERLAP) {
+    if constexpr (AHEAD) {
         copy_keys(args, ring.k[0], t, p, first);
         ptx_cp_async_commit_group();
         copy_keys(args, ring.k[1], t, p, first + step);

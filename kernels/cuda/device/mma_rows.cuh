@@ -2,8 +2,8 @@
  *
  * With PACK query heads that share keys share a block: its rows are of a head of K and V, queries outside, heads
  * inside. With CHUNK the keys of a sequence are cut, by their places in it, into chunks of so many, each a block of its
- * own. It leaves its rows' sums in the workspace, and a second launch folds them, from the left to the right: whatever
- * else is computed at the same time, the bits are the same. */
+ * own. It leaves its rows' sums in the workspace, and a second launch folds them in an order that their places say:
+ * whatever else is computed at the same time, the bits are the same. */
 #ifndef DEVICE_MMA_ROWS_CUH
 #define DEVICE_MMA_ROWS_CUH
 
@@ -77,6 +77,21 @@ ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, unsigned block, t
     return t.first_row < t.at.length_q;
 }
 
+/* ---- The sink ---------------------------------------------------------------------------------------------------- */
+
+/* A row's maximum, in units of log2, and sum take in the sink; returns the root of the factor for O. NOTE: a sink has a
+ * weight and no value, so that what is left of O may be less than a factor can be; the root is multiplied twice. */
+ATTUNE_INLINE float take_sink(const online &sink, float &maximum, float &sum)
+{
+    online all = {maximum, sum};
+    (void)online_raise(&all, sink.maximum);
+    const float subtract = subtrahend(all.maximum);
+    const float root = ptx_ex2_approx_ftz_f32((maximum - subtract) * 0.5f);
+    sum = all.sum + sink.sum * ptx_ex2_approx_ftz_f32(sink.maximum - subtract);
+    maximum = all.maximum;
+    return root;
+}
+
 /* ---- Chunks ----------------------------------------------------------------------------------------------------- */
 
 ATTUNE_INLINE key_range keys_of_tile(const attune_args &args, const tile &t)
@@ -113,7 +128,7 @@ ATTUNE_INLINE void leave_strip(const attune_args &args, const tile &t, const pla
                                const strip_state &state)
 {
     record &to = records_of(args)[blockIdx.y];
-    const float scale = BY_PAIRS ? 1.0f : fabsf(score_factor(args));
+    const float scale = pair_scale(args);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         const int row = p.row + strip * 16 + r * 8, local = row - t.first_row;
@@ -134,66 +149,123 @@ ATTUNE_INLINE void leave_strip(const attune_args &args, const tile &t, const pla
 
 /* ---- The second launch ------------------------------------------------------------------------------------------ */
 
-enum { JOIN_WARPS = 4 };                   /* of a block: a row each */
+enum { JOIN_WARPS = 4 };                   /* of a block, which has a row: each has every fourth chunk */
 constexpr int quads = (dim_v + 127) / 128; /* of a lane: four neighbouring columns of each 128 */
+constexpr int JOIN_AT_ONCE = 8 / quads;    /* chunks that a warp reads at once */
 
 struct folded {
     float maximum, sum, o[quads * 4];
 };
 
-/* A row's sums of all chunks that have any of the tile's keys. */
-ATTUNE_INLINE folded fold_chunks(const record *from, int local, int first, int end, int lane)
+/* What warps but the first hand over. */
+struct Joint {
+    float4 o[JOIN_WARPS][quads][32];
+    float sum[JOIN_WARPS];
+};
+
+/* A row's part of chunks c, c + JOIN_WARPS ..., nothing of those from `end` on. */
+struct row_parts {
+    float2 state[JOIN_AT_ONCE];
+    float4 o[JOIN_AT_ONCE][quads];
+};
+
+ATTUNE_INLINE void read_parts(const record *from, int local, int c, int end, int lane, row_parts &parts)
 {
-    folded all = {negative_infinity(), 0, {}};
-    for (int c = first + lane; c < end; c += 32) {
-        all.maximum = fmaxf(all.maximum, from[c].state[local].x);
-    }
-    all.maximum = group_max<32>(all.maximum);
-    const float subtract = subtrahend(all.maximum);
-#pragma unroll 8
-    for (int c = first; c < end; ++c) {
-        const float2 state = from[c].state[local];
-        const float weight = ptx_ex2_approx_ftz_f32(state.x - subtract);
-        all.sum = fmaf(state.y, weight, all.sum);
+#pragma unroll
+    for (int i = 0; i < JOIN_AT_ONCE; ++i) {
+        const record &chunk = from[c + i * JOIN_WARPS];
+        const bool exists = c + i * JOIN_WARPS < end;
+        parts.state[i] = exists ? chunk.state[local] : make_float2(negative_infinity(), 0);
 #pragma unroll
         for (int n = 0; n < quads; ++n) {
             const int column = n * 128 + lane * 4;
-            if (column < dim_v) {
-                const float4 o = *reinterpret_cast<const float4 *>(&from[c].o[local][column]);
-                all.o[n * 4] = fmaf(o.x, weight, all.o[n * 4]);
-                all.o[n * 4 + 1] = fmaf(o.y, weight, all.o[n * 4 + 1]);
-                all.o[n * 4 + 2] = fmaf(o.z, weight, all.o[n * 4 + 2]);
-                all.o[n * 4 + 3] = fmaf(o.w, weight, all.o[n * 4 + 3]);
-            }
+            parts.o[i][n] = exists && column < dim_v ? *reinterpret_cast<const float4 *>(&chunk.o[local][column])
+                                                     : make_float4(0, 0, 0, 0);
         }
     }
+}
+
+ATTUNE_INLINE void add_part(float4 o, float weight, float *sums)
+{
+    sums[0] = fmaf(o.x, weight, sums[0]);
+    sums[1] = fmaf(o.y, weight, sums[1]);
+    sums[2] = fmaf(o.z, weight, sums[2]);
+    sums[3] = fmaf(o.w, weight, sums[3]);
+}
+
+/* The warp's share of a row's sums, of the chunks that have any of the tile's keys, from the left to the right. NOTE:
+ * which chunks a warp has depends on their places alone. */
+ATTUNE_INLINE folded fold_share(const record *from, int local, int first, int end, int warp, int lane)
+{
+    folded all = {negative_infinity(), 0, {}};
+    row_parts parts;
+    int c = first + (warp - first % JOIN_WARPS + JOIN_WARPS) % JOIN_WARPS;
+    read_parts(from, local, c, end, lane, parts);
+    for (int i = first + lane; i < end; i += 32) {
+        all.maximum = fmaxf(all.maximum, from[i].state[local].x);
+    }
+    all.maximum = group_max<32>(all.maximum);
+    const float subtract = subtrahend(all.maximum);
+    while (c < end) {
+#pragma unroll
+        for (int i = 0; i < JOIN_AT_ONCE; ++i) {
+            const float weight = ptx_ex2_approx_ftz_f32(parts.state[i].x - subtract);
+            all.sum = fmaf(parts.state[i].y, weight, all.sum);
+#pragma unroll
+            for (int n = 0; n < quads; ++n) {
+                add_part(parts.o[i][n], weight, all.o + n * 4);
+            }
+        }
+        c += JOIN_AT_ONCE * JOIN_WARPS;
+        read_parts(from, local, c, end, lane, parts);
+    }
     return all;
+}
+
+/* The row's sums, in the first warp. */
+ATTUNE_INLINE void fold_shares(Joint &joint, int warp, int lane, folded &all)
+{
+    joint.sum[warp] = all.sum;
+#pragma unroll
+    for (int n = 0; n < quads; ++n) {
+        joint.o[warp][n][lane] = make_float4(all.o[n * 4], all.o[n * 4 + 1], all.o[n * 4 + 2], all.o[n * 4 + 3]);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int w = 1; w < JOIN_WARPS; ++w) {
+        all.sum += joint.sum[w];
+#pragma unroll
+        for (int n = 0; n < quads; ++n) {
+            add_part(joint.o[w][n][lane], 1, all.o + n * 4);
+        }
+    }
 }
 
 ATTUNE_INLINE void fold_sink(const attune_args &args, int head, folded &all)
 {
     if constexpr (ATTUNE_HAS_SINK) {
-        const online sink = online_start(args, head, true);
-        online row = {all.maximum, all.sum};
-        const float factor = online_raise(&row, sink.maximum);
-        all.maximum = row.maximum;
-        all.sum = row.sum + sink.sum * ptx_ex2_approx_ftz_f32(sink.maximum - subtrahend(row.maximum));
+        const float root = take_sink(online_start(args, head, true), all.maximum, all.sum);
 #pragma unroll
         for (float &o : all.o) {
-            o *= factor;
+            o = o * root * root;
         }
     }
 }
 
-/* Row `row` of the tile, which exists, by a warp. */
-ATTUNE_INLINE void join_row(const attune_args &args, const tile &t, int row, int lane)
+/* Row `row` of the tile, which exists, by a block. */
+ATTUNE_INLINE void join_row(const attune_args &args, Joint &joint, const tile &t, int row)
 {
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const key_range keys = keys_of_tile(args, t);
     const int first = keys.first / max(CHUNK, 1);
     const int end = keys.first < keys.end ? (keys.end + CHUNK - 1) / max(CHUNK, 1) : first;
     const int head = head_of(t, row);
     const attune_i64 at = t.at.first_q + query_of(t, row);
-    folded all = fold_chunks(records_of(args), row - t.first_row, first, end, lane);
+    folded all = fold_share(records_of(args), row - t.first_row, first, end, warp, lane);
+    fold_shares(joint, warp, lane, all);
+    if (warp > 0) {
+        return;
+    }
     fold_sink(args, head, all);
     const float normaliser = online_normaliser(all.sum);
     element_o *out = row_of<element_o>(args.tensor[ATTUNE_O], t.at.batch, head, at);

@@ -58,6 +58,18 @@ ATTUNE_INLINE void copy_pairs(T *to, const T *from, attune_i64 stride, int first
     constexpr int of_part = 16 / (int)sizeof(T), parts = keys / of_part;
     if (((reinterpret_cast<attune_u64>(from) | (attune_u64)stride * sizeof(T)) & 15) == 0) {
         const unsigned base = ptx_cvta_shared(to);
+        if (first_row + rows <= rows_end && key + keys <= end) { /* a lane keeps to one column of parts */
+            constexpr int step = 32 / parts;
+            static_assert(32 % parts == 0 && rows % step == 0, "whole rows of all lanes");
+            const int row = lane / parts, part = lane % parts;
+            const T *at = from + (first_row + row) * stride + key + part * of_part;
+#pragma unroll
+            for (int i = 0; i < rows; i += step, at += step * stride) {
+                ptx_cp_async_cg_shared_global_16(base + pair_part<T, keys>(row + i, part) * (unsigned)sizeof(T), at,
+                                                 16);
+            }
+            return;
+        }
 #pragma unroll 1
         for (int i = lane; i < rows * parts; i += 32) {
             const int row = i / parts, at = key + i % parts * of_part;
@@ -119,16 +131,25 @@ template <int keys, class T> ATTUNE_INLINE pair<T> pair_at(const T *tile, int ro
     return *reinterpret_cast<const pair<T> *>(tile + pair_place<T, keys>(row, column));
 }
 
+/* What a score is multiplied by to be in units of log2, once what belongs to pairs is added; before, its product is. */
+ATTUNE_INLINE float pair_scale(const attune_args &args)
+{
+    return BY_PAIRS ? LOG2_E : fabsf(score_factor(args));
+}
+
 /* What depends on the pair of query and key, in row r of the lane's two (rows.cuh), which is row `at_row` of the
- * warp's: scores become whole, in units of log2. */
+ * warp's: scores become whole, in their own units. A bias of -inf hides its key whatever the score: such are seldom, so
+ * that scores are looked at again where a row has one. True: some key is hidden from some of the warp's rows. */
 template <int scores, int rows>
-ATTUNE_INLINE void add_pairs(const attune_args &args, const sequence &sequence_at, const work &w,
+ATTUNE_INLINE bool add_pairs(const attune_args &args, const sequence &sequence_at, const work &w,
                              pair_tile<rows, scores * 2> &tile, int at_row, int row, int key, int lane, int r,
-                             float factor, float (&s)[scores])
+                             float (&s)[scores])
 {
     const int column = lane % 4 * 2;
     const float ahead = (float)((attune_i64)row + sequence_at.offset - key - column);
-    float slope = 0;
+    const float factor = score_factor<PLAIN>(args);
+    float slope = 0, least = 0;
+    unsigned all = 0xffff; /* of both columns' masks. NOTE: bytes are 0 or 1; others may say that a key is hidden */
     if constexpr (ATTUNE_HAS_ALIBI) {
         slope = *row_of<float>(args.tensor[ATTUNE_SLOPES], 0, w.head, 0);
     }
@@ -141,23 +162,40 @@ ATTUNE_INLINE void add_pairs(const attune_args &args, const sequence &sequence_a
         }
         if constexpr (ATTUNE_HAS_MASK) {
             seen = pair_at<scores * 2>(mask_of(tile), at_row, i * 8 + column);
+            all &= (unsigned)seen.e[0] | (unsigned)seen.e[1] << 8;
         }
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
             float &x = s[i * 4 + r * 2 + e];
-            x *= factor;
-            if constexpr (ATTUNE_HAS_ALIBI) {
-                x = fmaf(-LOG2_E * slope, fabsf(ahead - (float)(i * 8 + e)), x);
-            }
+            float more = 0;
             if constexpr (ATTUNE_HAS_BIAS) {
-                const float b = to_float(bias.e[e]);
-                x = b == negative_infinity() ? b : fmaf(LOG2_E, b, x);
+                more = to_float(bias.e[e]);
+                least = fminf(least, more);
             }
+            if constexpr (ATTUNE_HAS_ALIBI) {
+                more = fmaf(-slope, fabsf(ahead - (float)(i * 8 + e)), more);
+            }
+            x = fmaf(x, factor, more);
             if constexpr (ATTUNE_HAS_MASK) {
                 x = seen.e[e] != 0 ? x : negative_infinity();
             }
         }
     }
+    if constexpr (ATTUNE_HAS_BIAS) {
+        if (__any_sync(0xffffffff, least == negative_infinity())) {
+#pragma unroll
+            for (int i = 0; i < scores / 4; ++i) {
+                const pair<element_bias> bias = pair_at<scores * 2>(bias_of(tile), at_row, i * 8 + column);
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    float &x = s[i * 4 + r * 2 + e];
+                    x = to_float(bias.e[e]) == negative_infinity() ? negative_infinity() : x;
+                }
+            }
+        }
+    }
+    return STAGES_PAIRS &&
+           __any_sync(0xffffffff, least == negative_infinity() || (all & 0xff) == 0 || all >> 8 == 0) != 0;
 }
 
 #endif

@@ -78,6 +78,21 @@ ATTUNE_INLINE unsigned ptx_mul_f16x2(unsigned x, unsigned y)
     return z;
 }
 
+/* x y + z of two pairs. */
+ATTUNE_INLINE unsigned ptx_fma_rn_f16x2(unsigned x, unsigned y, unsigned z)
+{
+    unsigned sum;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(x), "r"(y), "r"(z));
+    return sum;
+}
+
+ATTUNE_INLINE unsigned ptx_fma_rn_bf16x2(unsigned x, unsigned y, unsigned z)
+{
+    unsigned sum;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(x), "r"(y), "r"(z));
+    return sum;
+}
+
 /* ---- Asynchronous copies, global to shared (sm_80) ---- */
 
 ATTUNE_INLINE unsigned ptx_cvta_shared(const void *generic)

@@ -62,6 +62,13 @@ ATTUNE_INLINE score_curve score_curve_of(const attune_args &args)
     return {a * 0.99997746f, a * square * -0.33169097f, a * square * square * 0.1152069f, end, 0};
 }
 
+/* tanh(product inner) alone; whoever asks for it knows where it ends. */
+ATTUNE_INLINE score_curve tanh_curve_of(float inner)
+{
+    float square = inner * inner;
+    return {inner * 0.99997746f, inner * square * -0.33169097f, inner * square * square * 0.1152069f, 0, 0};
+}
+
 /* Of scores that are capped, but for the factor. */
 ATTUNE_INLINE score_curve score_line_of(float factor)
 {

@@ -38,6 +38,21 @@ ATTUNE_INLINE unsigned ptx_cvt_rn_bf16x2_f32(float high, float low)
     return (unsigned)ptx_cvt_rn_bf16_f32(high) << 16 | ptx_cvt_rn_bf16_f32(low);
 }
 
+ATTUNE_INLINE unsigned ptx_fma_rn_f16x2(unsigned x, unsigned y, unsigned z)
+{
+    const float high = ptx_cvt_f32_f16(x >> 16) * ptx_cvt_f32_f16(y >> 16) + ptx_cvt_f32_f16(z >> 16);
+    const float low = ptx_cvt_f32_f16(x & 0xffff) * ptx_cvt_f32_f16(y & 0xffff) + ptx_cvt_f32_f16(z & 0xffff);
+    return ptx_cvt_rn_f16x2_f32(high, low);
+}
+
+ATTUNE_INLINE unsigned ptx_fma_rn_bf16x2(unsigned x, unsigned y, unsigned z)
+{
+    const float high =
+        __uint_as_float(x & 0xffff0000) * __uint_as_float(y & 0xffff0000) + __uint_as_float(z & 0xffff0000);
+    const float low = __uint_as_float(x << 16) * __uint_as_float(y << 16) + __uint_as_float(z << 16);
+    return ptx_cvt_rn_bf16x2_f32(high, low);
+}
+
 /* ---- Shared memory, by addresses of 32 bits ---- */
 
 ATTUNE_INLINE unsigned ptx_cvta_shared(const void *generic)
