@@ -284,16 +284,13 @@ def mma(results):
 
 
 def mma_features(results):
-    """A row a feature: TFLOP/s of mma and wmma_ws, and mma's share of its own rate without the feature."""
-    found = {(row["problem"], row["arm"]): float(row["gflops"]) * 1e-3 for row in results.rows("mma_features.tsv")}
-    plain = next(iter(found))[0]
-    body = []
-    for problem in dict.fromkeys(problem for problem, _ in found):
-        rate, beside = found[problem, "mma"], found.get((problem, "wmma_ws"))
-        name = f"`{problem[len(plain) + 1:]}`" if problem != plain else "none"
-        body.append([name, f"{rate:.0f}", f"{rate / found[plain, 'mma']:.2f}",
-                     f"{beside:.0f}" if beside else "refused"])
-    return table(["feature", "mma, TFLOP/s", "of its own without", "wmma_ws, TFLOP/s"], body)
+    """A row a problem: TFLOP/s of mma by its heuristic, and its share of the rate without what is added."""
+    rows = {}
+    for row in results.rows("mma_features.tsv"):
+        rows.setdefault(row["problem"], row)
+    return table(["problem", "TFLOP/s", "of its own without"],
+                 [[f"`{problem}`", f"{float(row['tflops']):.0f}", f"{float(row['share']):.2f}"]
+                  for problem, row in rows.items()])
 
 
 def ratio_bar(results, upper, lower, factor):

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # mma on a machine with a GPU: mma-gpu.sh DIRECTORY OUT, where DIRECTORY holds attune and libattune.so.0.2 (build/gpu,
-# carried there), and OUT gets what bench/results keeps: mma.tsv, the grid beside PyTorch's flash back end, and
-# mma_features.tsv, what each feature costs; mma_others.tsv is for reading. First each feature's cases: nothing is timed where one is wrong.
-# About seven minutes of an H200; LIMIT (480) seconds at most. Exit codes: 1 something is wrong, 4 time was short.
+# carried there), and OUT gets what bench/results keeps: mma.tsv, the grid beside PyTorch's flash back end,
+# mma_features.tsv, what each feature costs, and mma_decode.tsv, few queries against long keys; mma_others.tsv is for
+# reading. First each feature's cases: nothing is timed where one is wrong. About six minutes of an H200; LIMIT (480)
+# seconds at most. Exit codes: 1 something is wrong, 4 time was short.
 set -u
 dir=$(cd "${1:?usage: mma-gpu.sh DIRECTORY OUT}" && pwd) out=${2:?usage: mma-gpu.sh DIRECTORY OUT} began=$SECONDS worst=0
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -11,9 +12,12 @@ mkdir -p "$out"
 
 left() { echo $((${LIMIT:-480} - SECONDS + began)); }
 
-plain=b4,h16,s4096,d128,bf16
 # shellcheck disable=SC2054 # problems have commas
-features=(causal bias=1xh bias=1xh:fp32 mask causal,mask bias=1xh,mask alibi sink strict softcap=30 causal,window=1024:0)
+features=(b4,h16,s4096,d128,bf16@causal@bias=1xh@bias=1xh:fp32@mask@causal,mask@bias=1xh,mask@alibi@sink@strict@causal,strict@softcap=30
+          b4,h32,s4096,d64,bf16@causal@bias=1xh@mask@alibi@softcap=30
+          b1,h16,s16384,d128,bf16@causal@window=1024:0@window=1024:1024
+          b1,h32,s16384,d64,bf16@causal@window=1024:0@window=1024:1024
+          b16,h16,s4096,d128,bf16@varlen=1@causal@varlen=1,causal b16,h32,s2048,d64,bf16@varlen=1)
 # shellcheck disable=SC2054 # problems have commas
 cases=(b1,h8,s512,d64,fp16 b2,h4,hkv2,s300,d128,bf16,causal b2,h4,s333,d64,fp16,bias=bxh,mask
        b2,h4,sq200,skv331,d128,bf16,bias=1xh:fp32 b1,h4,s257,d256,fp16,mask,causal
@@ -22,7 +26,9 @@ cases=(b1,h8,s512,d64,fp16 b2,h4,hkv2,s300,d128,bf16,causal b2,h4,s333,d64,fp16,
        b2,h8,hkv2,sq70,skv700,d64,fp16,window=200:0,seqused,page=128
        b3,h8,hkv2,sq8,skv600,d128,fp16,seqused,varlen=1,page=16,vtable,draft
        b2,h8,hkv2,sq40,skv500,d128,bf16,causal,seqused,page=1
-       b2,h4,s300,d128,bf16,causal,o=fp32 b2,h4,s300,d40,dv24,fp16,o=bf16)
+       b2,h4,s300,d128,bf16,causal,o=fp32 b2,h4,s300,d40,dv24,fp16,o=bf16
+       b1,h32,hkv8,sq1,skv8192,d128,bf16 b3,h8,hkv2,sq4,skv3000,d64,fp16,causal,seqused,page=16,sink
+       b2,h8,hkv2,sq12,skv1300,d72,dv40,bf16,causal,bias=bxh,mask,alibi,sink,seqused,strict)
 
 # Two at a time: compiling one hides the other's cases.
 check() {
@@ -42,9 +48,11 @@ for pid in "${pids[@]}"; do wait "$pid" || worst=1; done
 [ $worst -eq 0 ] || { echo "wrong: nothing is timed"; exit 1; }
 
 [ "$(left)" -gt 60 ] || exit 4
-timeout "$(left)" "$dir/attune" bench "$plain" "${features[@]/#/$plain,}" --arms mma --seconds 1 --format tsv \
+timeout "$(left)" python3 "$top/bench/mma_features.py" --library "$dir/libattune.so.0.2" "${features[@]}" \
     > "$out/mma_features.tsv" || worst=4
 cat "$out/mma_features.tsv"
+[ "$(left)" -gt 30 ] && timeout "$(left)" python3 "$top/bench/decode.py" --cells even --rounds 5 \
+    --arm decode="$dir/libattune.so.0.2:decode" --arm mma="$dir/libattune.so.0.2:mma" > "$out/mma_decode.tsv" || worst=4
 
 items=()
 for heads in 32 16 8; do
@@ -64,7 +72,6 @@ times() {
     cat "$file"
 }
 times mma.tsv "${items[@]}"
-times mma_others.tsv b1,h8,s512,d64,fp16@torch:flash+mma b16,h32,hkv8,sq1,skv32768,d128,bf16@torch:flash+mma \
-    b1,h32,hkv8,sq1,skv8192,d128,bf16@torch:flash+mma b8,h32,hkv8,sq512,skv4096,d128,bf16,causal@torch:flash+mma \
+times mma_others.tsv b1,h8,s512,d64,fp16@torch:flash+mma b8,h32,hkv8,sq512,skv4096,d128,bf16,causal@torch:flash+mma \
     b1,h16,s16384,d128,bf16@torch:flash+mma
 exit $worst
