@@ -7,13 +7,12 @@
  * tensor cores are what is waited for.
  *
  * Keys that some row does not see: a score is replaced, whatever it was, so that nothing non-finite passes through Q
- * K^T; its weight is then 0, and where V holds something non-finite under such a weight, the tile's values are added
- * row by row, by those who see them.
+ * K^T; its weight is then 0, and where V holds something non-finite under such a weight that must not reach the row
+ * (mma_values.cuh), the tile's values are added row by row, by those who see them.
  *
  * K and V may lie in pages: what is copied is all that knows. */
 #include "device/mma.cuh"
-#include "device/mma_rows.cuh"
-#include "device/nonfinite.cuh"
+#include "device/mma_values.cuh"
 #include "device/scaling.cuh"
 
 /* ---- Q K^T ------------------------------------------------------------------------------------------------------ */
@@ -145,149 +144,6 @@ ATTUNE_INLINE bool finish_scores(const attune_args &args, const tile &t, int row
         hide_keys(args, t, row, key, lane, s);
     }
     return hides;
-}
-
-/* ---- P V -------------------------------------------------------------------------------------------------------- */
-
-/* Weights of the tile as operands. */
-typedef unsigned weights[STRIPS][steps_pv][4];
-
-ATTUNE_INLINE void add_values(const element *v, const weights &w, int lane, strip_state (&state)[STRIPS])
-{
-    unsigned rows = lane_rows<pitch_v>(v, 0, lane);
-#pragma unroll
-    for (int n = 0; n < steps_pv; ++n) {
-#pragma unroll
-        for (int c = 0; c < columns_o; ++c) {
-            unsigned b[4];
-            load_operand_trans<pitch_v>(b, rows, n, c);
-#pragma unroll
-            for (int t = 0; t < STRIPS; ++t) {
-                mma_16x16(&state[t].o[c * 8], w[t][n], b);
-            }
-        }
-    }
-}
-
-/* Steps of sixteen keys of a tile: first ... end - 1. */
-struct steps_seen {
-    int first, end;
-};
-
-/* The same of these keys alone: others have no weight. */
-ATTUNE_INLINE void add_values_of(const element *v, const weights &w, int lane, steps_seen seen,
-                                 strip_state (&state)[STRIPS])
-{
-    unsigned rows = lane_rows<pitch_v>(v, 0, lane);
-#pragma unroll
-    for (int n = 0; n < steps_pv; ++n) {
-        if (n >= seen.first && n < seen.end) {
-#pragma unroll
-            for (int c = 0; c < columns_o; ++c) {
-                unsigned b[4];
-                load_operand_trans<pitch_v>(b, rows, n, c);
-#pragma unroll
-                for (int t = 0; t < STRIPS; ++t) {
-                    mma_16x16(&state[t].o[c * 8], w[t][n], b);
-                }
-            }
-        }
-    }
-}
-
-/* ---- Values that are not finite --------------------------------------------------------------------------------- */
-
-/* Whether rows may see different keys of a tile, or none of them a key that is there; and whether values are then kept
- * from rows that do not see them: all if the problem is strict, else those that no row of the head sees. */
-enum {
-    ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || HIDES_ANYWHERE,
-    CONTAINS = ATTUNE_HAS_STRICT ? ROWS_DIFFER : HIDES_ANYWHERE || HIDES_ENDS
-};
-
-/* Whether the tile of keys from `key` on has some to be kept from some row, as far as is known without its values. */
-ATTUNE_INLINE bool must_contain(const attune_args &args, const tile &t, int key, bool masked, bool hides)
-{
-    if constexpr (ATTUNE_HAS_STRICT || ATTUNE_HAS_DRAFT) {
-        return masked || hides;
-    } else if constexpr (HIDES_ENDS) {
-        const key_range seen = keys_seen_by_any(args, t.at, 0, t.at.length_q - 1);
-        return hides || (masked && (key < seen.first || min(key + BLOCK_N, t.keys.kv_end) > seen.end));
-    }
-    return hides;
-}
-
-/* Which of the strip's scores that the lane holds are of keys that their rows see, a bit for each. */
-ATTUNE_INLINE attune_u64 find_seen(const attune_args &args, const tile &t, int row, int key, int lane)
-{
-    attune_u64 seen = 0;
-#pragma unroll 1
-    for (int r = 0; r < 2; ++r) {
-        const query_row q = query_row_of(args, t.at, t.w.batch, t.w.head, query_of(t, row + r * 8));
-#pragma unroll 1
-        for (int i = 0; i < scores / 2; ++i) {
-            const int at = key + i / 2 * 8 + lane % 4 * 2 + i % 2;
-            seen |= (attune_u64)sees(q, at) << (i / 2 * 4 + r * 2 + i % 2);
-        }
-    }
-    return seen;
-}
-
-/* The same as add_values where V has them: they reach the rows that see them, and no other. To each output goes what is
- * finite, and how many of each kind its row sees. */
-ATTUNE_INLINE void add_values_seen(const attune_args &args, const tile &t, const place &p, const element *v, int key,
-                                   const weights &w, strip_state (&state)[STRIPS])
-{
-    attune_u64 seen[STRIPS];
-#pragma unroll
-    for (int strip = 0; strip < STRIPS; ++strip) {
-        seen[strip] = find_seen(args, t, p.row + strip * 16, key, p.lane);
-    }
-    unsigned rows = lane_rows<pitch_v>(v, 0, p.lane);
-#pragma unroll
-    for (int c = 0; c < columns_o; ++c) {
-#pragma unroll
-        for (int n = 0; n < steps_pv; ++n) {
-            unsigned b[4];
-            load_operand_trans<pitch_v>(b, rows, n, c);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                b[i] &= ~nonfinite(b[i]);
-            }
-#pragma unroll
-            for (int strip = 0; strip < STRIPS; ++strip) {
-                mma_16x16(&state[strip].o[c * 8], w[strip][n], b);
-            }
-        }
-#pragma unroll 1
-        for (int kind = 0; kind < 3; ++kind) {
-            const float value = __int_as_float(kind == 2 ? 0x7fc00000 : kind == 1 ? 0xff800000 : 0x7f800000);
-            float count[STRIPS][8] = {};
-#pragma unroll 1
-            for (int n = 0; n < steps_pv; ++n) {
-                unsigned b[4];
-                load_operand_trans<pitch_v>(b, rows + n * 16 * pitch_v * 2, 0, c);
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    b[i] = nonfinite_of_kind(b[i], kind);
-                }
-#pragma unroll
-                for (int strip = 0; strip < STRIPS; ++strip) {
-                    unsigned a[4];
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const unsigned two = (unsigned)(seen[strip] >> (n * 8 + i * 2)) & 3;
-                        a[i] = ((two & 1) * 0xffffu | (two >> 1) * 0xffff0000u) & ones;
-                    }
-                    mma_16x16(count[strip], a, b);
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < STRIPS * 8; ++i) {
-                float &o = state[i / 8].o[c * 8 + i % 8];
-                o = count[i / 8][i % 8] > 0 ? o + value : o;
-            }
-        }
-    }
 }
 
 /* ---- A tile of keys --------------------------------------------------------------------------------------------- */
