@@ -29,7 +29,10 @@ enum {
     CONTROL_BYTES = 1024,
     STAGES_MAX = 8,
     STAGES_MIN = 3,
-    COUNTER_BYTES = 16
+    COUNTER_BYTES = 16,
+    PLACES = 2,
+    PART_BYTES = 16,
+    OCTET_BYTES = 8
 };
 
 static int32_t threads_of(const attune_config *config)
@@ -55,19 +58,37 @@ static int32_t stage_bytes(const attune_problem *problem, const attune_config *c
     return config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
 }
 
+/* Of bias and mask: PLACES tiles of each group's rows, and one of the mask as it comes. */
+static int32_t pairs_bytes(const attune_problem *problem, const attune_config *config)
+{
+    const int32_t bias_parts = config->value[BLOCK_N] / 8, mask_parts = config->value[BLOCK_N] / 16 | 1;
+    int32_t bytes = 0; /* of a row */
+    if (problem->bias != ATTUNE_BIAS_NONE) {
+        bytes += PLACES * PART_BYTES * (bias_parts % 8 == 0 ? bias_parts : bias_parts + 1);
+    }
+    if (problem->mask) {
+        bytes += PLACES * OCTET_BYTES * ((config->value[BLOCK_N] + 63) / 64) + PART_BYTES * mask_parts;
+    }
+    return block_m(config) * bytes;
+}
+
+/* What every config has: queries, bias and mask, jobs and barriers. */
+static int32_t fixed_bytes(const attune_problem *problem, const attune_config *config)
+{
+    return queries_bytes(problem, config) + pairs_bytes(problem, config) + CONTROL_BYTES;
+}
+
 /* As many as there is room for. */
 static int32_t stages_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    const int32_t room =
-        (target->smem_optin_bytes - CONTROL_BYTES - queries_bytes(problem, config)) / stage_bytes(problem, config);
+    const int32_t room = (target->smem_optin_bytes - fixed_bytes(problem, config)) / stage_bytes(problem, config);
     return room < STAGES_MIN ? STAGES_MIN : room < STAGES_MAX ? room : STAGES_MAX;
 }
 
-/* sizeof(Shared) of the source: queries, the ring of keys and values, jobs and barriers. */
+/* sizeof(Shared) of the source: what every config has, and the ring of keys and values. */
 static int32_t smem_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    return queries_bytes(problem, config) + stages_of(problem, target, config) * stage_bytes(problem, config) +
-           CONTROL_BYTES;
+    return fixed_bytes(problem, config) + stages_of(problem, target, config) * stage_bytes(problem, config);
 }
 
 /* ---- What it computes ---- */
@@ -85,8 +106,9 @@ static bool supports(const attune_problem *problem, const attune_target *target,
     if (scale < 0) {
         return attune_refuse(reason, "scale %g: above 0 is needed", scale);
     }
-    if ((problem->softcap != 0 || problem->alibi) && scale != 0 && !is_usual(scale)) {
-        return attune_refuse(reason, "scale %g with a softcap or ALiBi: 1e-6 to 1e6", scale);
+    const bool adds = problem->softcap != 0 || problem->alibi || problem->bias != ATTUNE_BIAS_NONE;
+    if (adds && scale != 0 && !is_usual(scale)) {
+        return attune_refuse(reason, "scale %g with a softcap, ALiBi or a bias: 1e-6 to 1e6", scale);
     }
     return problem->softcap == 0 || is_usual(problem->softcap) ||
            attune_refuse(reason, "softcap %g: 1e-6 to 1e6", (double)problem->softcap);
@@ -102,7 +124,8 @@ static int32_t registers_given(const attune_problem *problem, const attune_confi
 
 static int32_t registers_held(const attune_problem *problem, const attune_config *config)
 {
-    return config->value[BLOCK_N] * 3 / 4 + (problem->head_dim_v + 7) / 8 * 4;
+    const int32_t bias = problem->bias != ATTUNE_BIAS_NONE ? config->value[BLOCK_N] / 4 : 0;
+    return config->value[BLOCK_N] * 3 / 4 + (problem->head_dim_v + 7) / 8 * 4 + bias;
 }
 
 enum { REGISTERS_BESIDES = 32 };
@@ -120,7 +143,7 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "RESCALE 15, varlen: the next sequence's rows would have a say in its references");
     }
     if (contains(problem) && config->value[SCHEDULER] == COUNTER) {
-        return attune_refuse(reason, "SCHEDULER 2, strict: rows are mended job by job, in turns");
+        return attune_refuse(reason, "SCHEDULER 2, strict, a bias or a mask: rows are mended job by job, in turns");
     }
     return true;
 }
@@ -220,6 +243,16 @@ static const attune_shipped shipped[] = {
     {"b2,h8,hkv2,s300,d128,bf16,causal,window=64:0,softcap=30,alibi,sink,seqused,varlen=1,strict", ""},
     {"b2,h8,s2048,d128,fp16,window=64:32,alibi,strict", ""},
     {"b2,h8,s1000,d192,dv128,bf16,causal,softcap=30,alibi", ""},
+    {"b4,h16,s4096,d128,bf16,bias=1xh", ""},
+    {"b4,h16,s4096,d128,bf16,causal,bias=bxh", ""},
+    {"b4,h16,s4096,d128,bf16,mask", ""},
+    {"b4,h16,s4096,d128,fp16,bias=1xh,mask", ""},
+    {"b4,h32,s4096,d64,bf16,bias=1xh", ""},
+    {"b4,h32,s4096,d64,bf16,mask", ""},
+    {"b2,h8,s2048,d256,fp16,bias=1x1,mask", ""},
+    {"b2,h4,s512,d64,bf16,softcap=30,bias=bxh,mask,alibi,sink", ""},
+    {"b2,h8,hkv2,s300,d128,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,varlen=1,strict", ""},
+    {"b2,h8,s1000,d192,dv128,bf16,causal,bias=bx1,mask", ""},
     {NULL, NULL},
 };
 
@@ -227,8 +260,10 @@ static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_DTYPES_HALF,
      .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_SEQUSED |
-                 ATTUNE_FEATURE_VARLEN | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_STRICT,
+                 ATTUNE_FEATURE_VARLEN | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_STRICT |
+                 ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK,
      .offsets = ATTUNE_OFFSETS_FORWARD,
+     .biases = ATTUNE_BIASES_FORWARD,
      .layouts = ATTUNE_LAYOUTS_FORWARD,
      .head_dim_qk = {DIM_MIN, DIM_MAX, DIM_STEP},
      .head_dim_v = {DIM_MIN, DIM_MAX, DIM_STEP},

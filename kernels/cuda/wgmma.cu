@@ -152,9 +152,9 @@ ATTUNE_INLINE void store(const attune_args &args, const job &j, const consumer &
 
 /* Whether a non-finite value can reach rows that do not see it and must not: 0 x NaN is NaN, and rows of a tile see
  * different keys. */
-enum { CONTAINS = ATTUNE_HAS_STRICT && (ENDS_MOVE || BEGINS_MOVE) };
+enum { CONTAINS = (ATTUNE_HAS_STRICT && (ENDS_MOVE || BEGINS_MOVE)) || PAIRED };
 
-#if ATTUNE_HAS_STRICT
+#if ATTUNE_HAS_STRICT || PAIRED
 /* Keeps in mind that some element of O is not finite. */
 ATTUNE_INLINE void look_for_nonfinite(consumer &c, const outputs &o)
 {
@@ -169,7 +169,8 @@ ATTUNE_INLINE void look_for_nonfinite(consumer &c, const outputs &o)
 }
 
 /* The warp's rows of a tile again, those that are not finite. */
-ATTUNE_INLINE void mend_tile(const attune_args &args, const consumer &c, const sequence &at, int head, int first)
+ATTUNE_INLINE void mend_tile(const attune_args &args, const consumer &c, const sequence &at, int batch, int head,
+                             int first)
 {
     const int lane = c.thread % 32;
 #pragma unroll 1
@@ -181,7 +182,7 @@ ATTUNE_INLINE void mend_tile(const attune_args &args, const consumer &c, const s
             finite = finite && is_finite(to_float(out[i]));
         }
         if (!__all_sync(0xffffffff, finite)) {
-            row_again<dim_qk, dim_v>(args, at, head, row, out, lane);
+            row_again<dim_qk, dim_v>(args, at, batch, head, row, out, lane);
         }
     }
 }
@@ -196,7 +197,7 @@ ATTUNE_INLINE void mend(const attune_args &args, const consumer &c)
         if (number < q.count) {
             find_tile(q, number, head, tile);
             int batch = head / (int)args.heads_q;
-            mend_tile(args, c, sequence_of(args, batch), head - batch * (int)args.heads_q,
+            mend_tile(args, c, sequence_of(args, batch), batch, head - batch * (int)args.heads_q,
                       tile * BLOCK_M + c.group * 64 + c.thread / 32 * 16);
         }
     }
@@ -232,6 +233,10 @@ ATTUNE_INLINE current_job take_job(const Shared &shared, consumer &c)
 ATTUNE_INLINE void skip_tiles(consumer &c)
 {
     for (int i = 0; i < c.first; ++i) {
+#if PAIRED
+        await_pairs(c);
+        leave_pairs(c);
+#endif
         skip_tile(c);
         if (i > 0) {
             skip_tile(c);
@@ -338,8 +343,14 @@ ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer
 ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c, held keys, scores &s, weights &p)
 {
     c.rows = no_keys();
+#if PAIRED
+    take_pairs(c);
+#endif
     await_scores<0>(s);
     leave_keys(c, keys, c.first);
+#if PAIRED
+    leave_pairs(c);
+#endif
     if (skips && c.narrow) {
         first_weights<some_scores>(args, j, c, s, p);
     } else {
@@ -413,6 +424,9 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, consumer &c, i
     rows_at keys = {row_of<element>(k, j.batch, j.head_kv, j.first_kv), k.stride[ATTUNE_STRIDE_SEQ], j.keys};
     static_max_rescore<dim_qk>(queries, keys, first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N,
                                c.thread % 32, s);
+#if PAIRED
+    take_pairs_again(args, j, c, first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N);
+#endif
     prepare<all_scores>(args, j, c, i, true, s);
 }
 
@@ -492,8 +506,14 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
     clean_values(shared, j, c, values, i - 1);
     multiply_values(c, values, p, o, i > c.first + 1);
     pass_order<PINGPONG, GROUPS>(c.group);
+#if PAIRED
+    take_pairs(c);
+#endif
     await_scores<1>(s);
     leave_keys(c, keys, i);
+#if PAIRED
+    leave_pairs(c);
+#endif
     prepare<all_scores>(args, j, c, i, CURVED && (sharp || i <= c.exact_until), s);
     if constexpr (sharp) {
         softmax_of_sharp_job(c, values, s, p, o);
@@ -585,7 +605,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         if (!early || c.first == 0) {
             leave_tile(c, values);
         }
-#if ATTUNE_HAS_STRICT
+#if ATTUNE_HAS_STRICT || PAIRED
         look_for_nonfinite(c, o);
 #endif
         store(args, job_of(j), c, queries_stage(c, early), o, normaliser);
@@ -605,7 +625,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
     if constexpr (boxed) {
         ptx_cp_async_bulk_wait_group<0>();
     }
-#if ATTUNE_HAS_STRICT
+#if ATTUNE_HAS_STRICT || PAIRED
     if (CONTAINS && c.again) {
         __syncwarp();
         mend(args, c);
@@ -642,6 +662,11 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
         } else if (by_counter && threadIdx.x == 32) {
             plan(args, shared);
         }
+#if PAIRED
+        if (threadIdx.x >= 32 && threadIdx.x < 32 * (GROUPS + 1)) {
+            produce_pairs(args, shared, __shfl_sync(0xffffffff, (int)threadIdx.x / 32, 0) - 1);
+        }
+#endif
     } else {
         take_registers();
         consume(args, shared, group - 1);

@@ -21,16 +21,22 @@ static inline int32_t block_m(const attune_config *config)
     return config->value[GROUPS] * GROUP_ROWS;
 }
 
+/* Whether anything belongs to pairs of a query and a key. */
+static inline bool has_pairs(const attune_problem *problem)
+{
+    return problem->bias != ATTUNE_BIAS_NONE || problem->mask;
+}
+
 /* Whether a producer needs more registers than the least. */
 static inline bool is_elaborate(const attune_problem *problem)
 {
-    return problem->varlen || problem->seqused_kv || attune_is_windowed(problem);
+    return problem->varlen || problem->seqused_kv || attune_is_windowed(problem) || has_pairs(problem);
 }
 
-/* Whether a strict problem's rows may see different keys of a tile. */
+/* Whether rows see different keys of a tile, and what is not finite is kept from those that do not see it. */
 static inline bool contains(const attune_problem *problem)
 {
-    return problem->strict && (attune_is_causal(problem) || attune_is_windowed(problem));
+    return has_pairs(problem) || (problem->strict && (attune_is_causal(problem) || attune_is_windowed(problem)));
 }
 
 /* Whether the kernel admits a config and the device has the shared memory for it. */

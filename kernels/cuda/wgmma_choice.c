@@ -24,9 +24,20 @@ static const wgmma_candidates wide_keys = {
     5,
     {{2, 128, 1, 1, 1, 2}, {2, 128, 1, 1, 2, 2}, {2, 96, 1, 1, 1, 2}, {2, 96, 1, 1, 2, 2}, {2, 64, 1, 1, 1, 3}}};
 
+/* With a bias or a mask, the first that fits first. */
+static const wgmma_candidates pairs[] = {
+    {64, 0, 4, {{2, 128, 2, 1, 1, 4}, {2, 96, 2, 1, 1, 4}, {3, 64, 2, 1, 1, 4}, {2, 64, 2, 1, 1, 4}}},
+    {128, 0, 4, {{2, 128, 2, 1, 1, 2}, {2, 128, 1, 1, 1, 2}, {2, 96, 2, 1, 1, 2}, {2, 64, 2, 1, 1, 3}}},
+    {256, 0, 1, {{2, 64, 1, 1, 1, 3}}},
+};
+
 static const wgmma_candidates *candidates_for(const attune_problem *problem)
 {
     const wgmma_candidates *at = at_wgmma_classes;
+    if (has_pairs(problem)) {
+        const int32_t dim = largest_dim(problem);
+        return &pairs[dim <= 64 ? 0 : dim <= 128 ? 1 : 2];
+    }
     while (at[1].dim > 0 && (at->causal != attune_is_causal(problem) || at->dim < largest_dim(problem))) {
         ++at;
     }
@@ -308,6 +319,10 @@ static void rate(const attune_problem *problem, const attune_target *target, con
     slower_by(problem, target, of, slower);
     for (int32_t i = 0; i < of->count; ++i) {
         const attune_config config = config_of(problem, &of->config[i], false);
+        if (has_pairs(problem)) {
+            time[i] = at_wgmma_fits(problem, target, &config) ? i : INFINITY;
+            continue;
+        }
         const bool may = suits(problem, &of->config[i]) && at_wgmma_fits(problem, target, &config);
         time[i] = may ? log(modelled(problem, target, &of->config[i]) + 1e-9) + slower[i] +
                             (of->config[i].scheduler == COUNTER ? at_wgmma_model.turns : 0)

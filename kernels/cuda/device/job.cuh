@@ -17,6 +17,9 @@ struct job {
     int clean_first, clean_end; /* the keys that any row of the head sees: other values may hold anything */
     int position;               /* with ALiBi: of the tile's first row, as near as counts; the head's slope */
     float slope;
+#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
+    int sequence; /* which of the batch */
+#endif
 };
 
 /* Numbers to which up to 512 may be added. */
@@ -93,6 +96,9 @@ ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile
     }
     j.batch = (int)at.batch;
     j.head = head;
+#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
+    j.sequence = batch;
+#endif
     j.head_kv = head / ((int)args.heads_q / (int)args.heads_kv);
     j.rows = (int)at.length_q;
     j.keys = (int)at.length_kv;

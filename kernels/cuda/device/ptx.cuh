@@ -117,7 +117,21 @@ template <int pending> ATTUNE_INLINE void ptx_cp_async_wait_group()
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-/* ---- Stores to shared memory ---- */
+/* ---- Loads from and stores to shared memory ---- */
+
+ATTUNE_INLINE unsigned ptx_ld_shared_b32(unsigned shared)
+{
+    unsigned x;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(shared) : "memory");
+    return x;
+}
+
+ATTUNE_INLINE unsigned ptx_ld_shared_u16(unsigned shared)
+{
+    unsigned short x;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(shared) : "memory");
+    return x;
+}
 
 ATTUNE_INLINE void ptx_st_shared_v2_b32(unsigned shared, unsigned x, unsigned y)
 {

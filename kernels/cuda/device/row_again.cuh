@@ -52,14 +52,16 @@ ATTUNE_INLINE void take_keys(row_sum<dim> &row, const attune_tensor &values, con
     }
 }
 
-/* Row `row` of a head's sequence. All lanes take part. */
+/* Row `row` of a head's sequence, that of number `batch`. All lanes take part. With a bias or a mask the row's LSE too,
+ * which a score of NaN that they hide may have reached. */
 template <int dim_qk, int dim_v>
-ATTUNE_INLINE void row_again(const attune_args &args, const sequence &at, int head, int row, element *out, int lane)
+ATTUNE_INLINE void row_again(const attune_args &args, const sequence &at, int batch, int head, int row, element *out,
+                             int lane)
 {
     const attune_tensor &keys = args.tensor[ATTUNE_K], &values = args.tensor[ATTUNE_V];
     const int head_kv = head / (int)(args.heads_q / args.heads_kv);
     const element *query = row_of<element>(args.tensor[ATTUNE_Q], at.batch, head, at.first_q + row);
-    const query_row q = query_row_of(args, at, at.batch, head, row);
+    const query_row q = query_row_of(args, at, batch, head, row);
     row_sum<dim_v> sum = {online_start(args, head, lane == 0), {}};
 #pragma unroll 1
     for (int key = q.keys.first; key < q.keys.end; key += 32) {
@@ -72,7 +74,13 @@ ATTUNE_INLINE void row_again(const attune_args &args, const sequence &at, int he
         take_keys<dim_v>(sum, values, row_of<element>(values, at.batch, head_kv, at.first_kv + key), score,
                          __ballot_sync(0xffffffff, seen), lane);
     }
-    float normaliser = online_normaliser(group_sum<32>(sum.soft.sum));
+    const float all = group_sum<32>(sum.soft.sum);
+    float normaliser = online_normaliser(all);
+    if constexpr (ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK) {
+        if (wants_lse(args) && lane == 0) {
+            store_lse(args, at.batch, head, at.first_q + row, sum.soft.maximum, all);
+        }
+    }
 #pragma unroll
     for (int c = 0; c < (dim_v + 63) / 64; ++c) {
         if (c * 64 + lane * 2 < dim_v) {

@@ -21,8 +21,28 @@ constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
 constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
 
+/* Bias and mask: of each group PLACES tiles of its 64 rows, as its threads want them, and a tile of the mask as it
+ * comes (wgmma_pairs.cuh). */
+#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
+#define PAIRED 1
+#else
+#define PAIRED 0
+#endif
+enum {
+    PLACES = 2,
+    BIAS_PARTS = BLOCK_N / 8 % 8 == 0 ? BLOCK_N / 8 : BLOCK_N / 8 + 1, /* of a row, of 16 bytes */
+    MASK_PARTS = BLOCK_N / 16 | 1,
+    BIAS_BYTES = ATTUNE_HAS_BIAS ? 64 * BIAS_PARTS * 16 : 0,
+    OCTETS = (BLOCK_N + 63) / 64,
+    SEEN_ROW_BYTES = OCTETS * 8,
+    SEEN_BYTES = ATTUNE_HAS_MASK ? 64 * SEEN_ROW_BYTES : 0,
+    PLACE_BYTES = BIAS_BYTES + SEEN_BYTES,
+    GROUP_PAIRS_BYTES = PLACES * PLACE_BYTES + (ATTUNE_HAS_MASK ? 64 * MASK_PARTS * 16 : 0),
+    PAIRS_BYTES = GROUPS * GROUP_PAIRS_BYTES
+};
+
 /* As many stages as the descriptor has found room for. */
-constexpr int STAGES = (ATTUNE_SMEM_BYTES - 1024 - Q_STAGES * (int)tile_q_bytes) / (int)tile_bytes;
+constexpr int STAGES = (ATTUNE_SMEM_BYTES - 1024 - Q_STAGES * (int)tile_q_bytes - (int)PAIRS_BYTES) / (int)tile_bytes;
 
 /* Whether O leaves through the copy engine, box by box, sixteen rows a warp: from the place of its queries, or from two
  * tiles that came before the job's last values, one for each group. The producer fills these again two and three tiles
@@ -36,10 +56,17 @@ static_assert(!boxed_by_tiles || tile_bytes >= chunks_v * 64 * 128, "a group's r
 struct alignas(1024) Shared {
     unsigned char q[Q_STAGES][tile_q_bytes];
     unsigned char tile[STAGES][tile_bytes];
+#if PAIRED
+    unsigned char pairs[GROUPS][GROUP_PAIRS_BYTES];
+#endif
     unsigned long long full[STAGES], empty[STAGES], full_q[Q_STAGES * Q_PARTS], empty_q[Q_STAGES * Q_PARTS];
     unsigned long long never;          /* nobody arrives here */
     unsigned long long stored;         /* O has left the tiles it went through */
     unsigned long long planned, taken; /* the next job: worked out, begun */
+#if PAIRED
+    unsigned long long full_pairs[GROUPS * PLACES], empty_pairs[GROUPS * PLACES];
+    unsigned all_seen[GROUPS * PLACES]; /* whether the mask hides nothing */
+#endif
     job jobs[JOBS];
     queue jobs_to_do;
 };
@@ -47,9 +74,14 @@ struct alignas(1024) Shared {
 /* Where what consumers use begins. NOTE: NVRTC works out &shared.full[i] in 64 bits, and anew each time; base + place +
  * i * size in 32 are 30 of 500 instructions less in the loop over tiles. */
 constexpr unsigned smem_q = 0, smem_tile = smem_q + Q_STAGES * tile_q_bytes;
-constexpr unsigned smem_full = smem_tile + STAGES * tile_bytes, smem_empty = smem_full + STAGES * 8;
+constexpr unsigned smem_full = smem_tile + STAGES * tile_bytes + PAIRS_BYTES, smem_empty = smem_full + STAGES * 8;
 constexpr unsigned smem_full_q = smem_empty + STAGES * 8, smem_empty_q = smem_full_q + Q_STAGES * Q_PARTS * 8;
 constexpr unsigned smem_never = smem_empty_q + Q_STAGES * Q_PARTS * 8, smem_stored = smem_never + 8;
+#if PAIRED
+constexpr unsigned smem_pairs = smem_full - PAIRS_BYTES, smem_full_pairs = smem_stored + 24;
+constexpr unsigned smem_empty_pairs = smem_full_pairs + GROUPS * PLACES * 8;
+constexpr unsigned smem_all_seen = smem_empty_pairs + GROUPS * PLACES * 8;
+#endif
 static_assert(sizeof(Shared) == ATTUNE_SMEM_BYTES, "the descriptor predicts another amount of shared memory");
 static_assert(STAGES >= 3, "a tile of keys, one of values, and the next");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
@@ -57,7 +89,7 @@ static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && BLOCK_M <= 256, "what boxes
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what tensor maps take");
 
 /* Registers of a thread: together what the launch has given. */
-constexpr bool irregular = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || WINDOWED; /* for the producer */
+constexpr bool irregular = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || WINDOWED || PAIRED; /* for the producer */
 constexpr int producer_registers = GROUPS == 3 ? 32 : irregular ? 40 : 24;
 constexpr int consumer_registers = GROUPS == 3 ? 160 : irregular ? 232 : 240;
 
@@ -80,6 +112,12 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
     ptx_mbarrier_init(address(shared.taken), 1);
     ptx_mbarrier_init(address(shared.never), 1);
     ptx_mbarrier_init(address(shared.stored), 4 * GROUPS);
+#if PAIRED
+    for (int i = 0; i < GROUPS * PLACES; ++i) {
+        ptx_mbarrier_init(address(shared.full_pairs[i]), 32 * (ATTUNE_HAS_BIAS + ATTUNE_HAS_MASK));
+        ptx_mbarrier_init(address(shared.empty_pairs[i]), 4);
+    }
+#endif
     ptx_fence_mbarrier_init();
 }
 

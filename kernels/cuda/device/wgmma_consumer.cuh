@@ -15,9 +15,9 @@ typedef float outputs[columns_v / 2];
 constexpr bool static_max = RESCALE == 15; /* weights by a static maximum */
 
 /* How scores come of products (wgmma_score.cuh): with ALiBi, by a factor and a shift; with a softcap, by a curve. Where
- * both are, or maxima are those of products, tiles are made scores at once. */
+ * a softcap is not all, or maxima are those of products, tiles are made scores at once. */
 enum {
-    SCORES_AT_ONCE = (ATTUNE_HAS_SOFTCAP && ATTUNE_HAS_ALIBI) || !static_max,
+    SCORES_AT_ONCE = (ATTUNE_HAS_SOFTCAP && (ATTUNE_HAS_ALIBI || PAIRED)) || !static_max,
     SHIFTED = ATTUNE_HAS_ALIBI && static_max,
     CURVED = ATTUNE_HAS_SOFTCAP && !SCORES_AT_ONCE
 };
@@ -43,8 +43,16 @@ struct consumer {
 #if ATTUNE_HAS_SOFTCAP
     score_curve curve, now; /* of products; of what this tile has */
 #endif
-#if ATTUNE_HAS_STRICT
+#if ATTUNE_HAS_STRICT || PAIRED
     bool again; /* rows are to be done again */
+#endif
+#if PAIRED
+    ring<PLACES> places;
+    held place;                  /* of this tile's bias and mask */
+    unsigned bias[steps_kv][4];  /* of the tile: of two scores in a register, as they lie */
+    float of_bias;               /* what it is multiplied by, to be added to products */
+    unsigned seen[2][OCTETS];    /* of row r and 64 columns: a bit for each eight of the first, and of the next */
+    unsigned all_seen;
 #endif
 };
 
@@ -58,6 +66,9 @@ ATTUNE_INLINE consumer consumer_of(const attune_args &args, const Shared &shared
     c.scale = score_factor(args);
 #if ATTUNE_HAS_SOFTCAP
     c.curve = score_curve_of(args);
+#endif
+#if PAIRED
+    c.of_bias = LOG2_E / c.scale;
 #endif
     return c;
 }

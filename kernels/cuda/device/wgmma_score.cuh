@@ -2,7 +2,7 @@
 #ifndef DEVICE_WGMMA_SCORE_CUH
 #define DEVICE_WGMMA_SCORE_CUH
 
-#include "device/wgmma_consumer.cuh"
+#include "device/wgmma_pairs.cuh"
 
 /* The first of the lane's two rows, within the tile of queries; the other is 8 below. */
 ATTUNE_INLINE int first_row(const consumer &c)
@@ -119,6 +119,9 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
     }
 #if ATTUNE_HAS_ALIBI
     place<count>(c, j.key - number * BLOCK_N, s);
+#endif
+#if PAIRED
+    add_pairs<count>(c, hidden_score(), s);
 #endif
     if (number < c.right_edge || (begins_move && number >= c.left_edge)) {
         hide<count>(j, c, j.key - number * BLOCK_N, s);

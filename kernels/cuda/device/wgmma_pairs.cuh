@@ -1,0 +1,253 @@
+/* Bias and mask of the wgmma kernel, which belong to pairs of a query and a key. Their strides are the call's, so no
+ * tensor map brings them: for each consumer group a warp of the producer's group copies the group's 64 rows of each tile
+ * into places of the group's own, PLACES tiles ahead, rows of whole 16-byte parts by cp.async where addresses allow it.
+ *
+ * The bias lies as it comes, 16-byte parts swizzled or rows padded, and ldmatrix gives each thread its scores' pairs. Of
+ * the mask the copying warp makes bits: of 64 columns of a row eight bytes, byte p of columns p, 8 + p, 16 + p, ..., so
+ * that a thread reads two bytes at once, and says whether all are 1. Consumers read both before they wait for the tile's scores. */
+#ifndef DEVICE_WGMMA_PAIRS_CUH
+#define DEVICE_WGMMA_PAIRS_CUH
+
+#include "device/wgmma_consumer.cuh"
+
+#if PAIRED
+
+/* ---- Bringing them ---- */
+
+/* Where part `part` of a row lies, of a tile of `parts` parts a row, in parts. NOTE: eight rows read at one part fall
+ * into different banks. */
+template <int parts> ATTUNE_INLINE int pair_part(int row, int part)
+{
+    return row * parts + (parts % 8 == 0 ? part ^ (row & 7) : part);
+}
+
+/* Rows of a matrix: those from `end_row` on do not exist, nor do columns from `end` on. */
+template <class T> struct pair_rows {
+    const T *first; /* row 0, column 0 */
+    attune_i64 stride;
+    int end_row, end;
+};
+
+template <class T>
+ATTUNE_INLINE pair_rows<T> pair_rows_of(const attune_args &args, const attune_tensor &from, const job &j)
+{
+    return {row_of<const T>(from, j.sequence, j.head, 0), from.stride[ATTUNE_STRIDE_SEQ], j.rows, (int)args.seqlen_kv};
+}
+
+/* Copies 64 rows from `row` on, columns `key` and on, of `parts` parts a row; zeros where there is nothing. Returns
+ * whether it has begun copies that are yet to arrive. */
+template <int parts, class T>
+ATTUNE_INLINE bool copy_group(unsigned char *to, const pair_rows<T> &from, int row, int key, int lane)
+{
+    enum { OF_PART = 16 / sizeof(T), USED = BLOCK_N / OF_PART };
+    if (((reinterpret_cast<attune_u64>(from.first) | (attune_u64)from.stride * sizeof(T)) & 15) == 0) {
+        const unsigned base = ptx_cvta_shared(to);
+#pragma unroll 2
+        for (int i = lane; i < 64 * USED; i += 32) {
+            const int at = i / USED, part = i % USED, column = key + part * OF_PART;
+            const int left = row + at < from.end_row ? min(max(from.end - column, 0), (int)OF_PART) : 0;
+            ptx_cp_async_cg_shared_global_16(base + pair_part<parts>(at, part) * 16,
+                                             left > 0 ? from.first + (row + at) * from.stride + column : from.first,
+                                             (unsigned)(left * (int)sizeof(T)));
+        }
+        return true;
+    }
+#pragma unroll 1
+    for (int i = lane; i < 64 * BLOCK_N; i += 32) {
+        const int at = i / BLOCK_N, column = i % BLOCK_N;
+        const bool exists = row + at < from.end_row && key + column < from.end;
+        reinterpret_cast<T *>(to + pair_part<parts>(at, column / OF_PART) * 16)[column % OF_PART] =
+            exists ? from.first[(row + at) * from.stride + key + column] : T{};
+    }
+    return false;
+}
+
+/* Bit 7 of each byte that is not 0. */
+ATTUNE_INLINE unsigned nonzero_bytes(unsigned x)
+{
+    return (((x & 0x7f7f7f7f) + 0x7f7f7f7f) | x) & 0x80808080;
+}
+
+/* The mask's bits of a tile that lies at `from` as it came. NOTE: 64 columns at a time, for want of registers. */
+ATTUNE_INLINE void pack_group(Shared &shared, int group, held place, const unsigned char *from, int lane)
+{
+    unsigned char *to = shared.pairs[group] + place.stage * PLACE_BYTES + BIAS_BYTES;
+    unsigned all = 0x80808080;
+#pragma unroll 1
+    for (int i = lane; i < 64 * OCTETS; i += 32) {
+        const int row = i % 64, first = i / 64 * 4;
+        uint2 bits = make_uint2(0, 0); /* of columns 0 ... 3 and 4 ... 7: a bit for each eight */
+#pragma unroll
+        for (int p = 0; p < 4; ++p) {
+            if (BLOCK_N % 64 == 0 || first + p < BLOCK_N / 16) {
+                const uint4 x = *reinterpret_cast<const uint4 *>(from + pair_part<MASK_PARTS>(row, first + p) * 16);
+                const unsigned even[2] = {nonzero_bytes(x.x), nonzero_bytes(x.z)};
+                const unsigned odd[2] = {nonzero_bytes(x.y), nonzero_bytes(x.w)};
+                bits.x |= even[0] >> (7 - p * 2) | even[1] >> (6 - p * 2);
+                bits.y |= odd[0] >> (7 - p * 2) | odd[1] >> (6 - p * 2);
+                all &= even[0] & even[1] & odd[0] & odd[1];
+            }
+        }
+        *reinterpret_cast<uint2 *>(to + row * SEEN_ROW_BYTES + i / 64 * 8) = bits;
+    }
+    const bool all_seen = __all_sync(0xffffffff, all == 0x80808080);
+    if (lane == 0) {
+        shared.all_seen[group * PLACES + place.stage] = all_seen;
+    }
+}
+
+/* What one warp does for its group. NOTE: a job is known once its queries are here. The mask is copied a tile ahead, but
+ * not into the next job, whose queries may wait for this one's last tile. */
+ATTUNE_INLINE void produce_pairs(const attune_args &args, Shared &shared, int group)
+{
+    const int lane = (int)threadIdx.x % 32;
+    unsigned char *own = shared.pairs[group], *raw = own + PLACES * PLACE_BYTES;
+    ring<PLACES> places;
+#pragma unroll 1
+    for (int number = 0;; ++number) {
+        const int part = number % Q_STAGES * Q_PARTS + (Q_PARTS > 1 ? group : 0);
+        barrier_wait(address(shared.full_q[part]), number / Q_STAGES % 2);
+        const job &j = shared.jobs[number % JOBS];
+        if (j.blocks == 0) {
+            return;
+        }
+        const int begins = walk_begins<BLOCK_M, BLOCK_N>(j), row = j.row + group * 64;
+        (void)begins;
+        if constexpr (ATTUNE_HAS_MASK) {
+            (void)copy_group<MASK_PARTS>(raw, pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j), row,
+                                         j.key - WALK(begins, j.blocks, 0) * BLOCK_N, lane);
+            ptx_cp_async_commit_group();
+        }
+#pragma unroll 1
+        for (int i = 0; i < j.blocks; ++i) {
+            const held place = places.next();
+            const unsigned full = address(shared.full_pairs[group * PLACES + place.stage]);
+            barrier_wait(address(shared.empty_pairs[group * PLACES + place.stage]), place.parity ^ 1);
+            if constexpr (ATTUNE_HAS_MASK) {
+                ptx_cp_async_wait_group<0>();
+            }
+            if constexpr (ATTUNE_HAS_BIAS) {
+                if (copy_group<BIAS_PARTS>(own + place.stage * PLACE_BYTES,
+                                           pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j), row,
+                                           j.key - WALK(begins, j.blocks, i) * BLOCK_N, lane)) {
+                    ptx_cp_async_mbarrier_arrive_noinc(full);
+                } else {
+                    ptx_mbarrier_arrive(full);
+                }
+            }
+            if constexpr (ATTUNE_HAS_MASK) {
+                __syncwarp();
+                pack_group(shared, group, place, raw, lane);
+                ptx_mbarrier_arrive(full);
+                __syncwarp();
+                if (i + 1 < j.blocks) {
+                    (void)copy_group<MASK_PARTS>(raw, pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j),
+                                                 row, j.key - WALK(begins, j.blocks, i + 1) * BLOCK_N, lane);
+                }
+                ptx_cp_async_commit_group();
+            }
+        }
+    }
+}
+
+/* ---- A consumer's part of them ---- */
+
+/* Until the next tile's are here. */
+ATTUNE_INLINE void await_pairs(consumer &c)
+{
+    c.place = c.places.next();
+    barrier_wait(c.base + smem_full_pairs + (c.group * PLACES + c.place.stage) * 8, c.place.parity);
+}
+
+/* NOTE: each warp for itself, once all its lanes have seen that they were here. */
+ATTUNE_INLINE void leave_pairs(const consumer &c)
+{
+    __syncwarp();
+    if (c.thread % 32 == 0) {
+        ptx_mbarrier_arrive(c.base + smem_empty_pairs + (c.group * PLACES + c.place.stage) * 8);
+    }
+}
+
+/* The next tile's, to registers. */
+ATTUNE_INLINE void take_pairs(consumer &c)
+{
+    await_pairs(c);
+    const unsigned at = c.base + smem_pairs + c.group * GROUP_PAIRS_BYTES + c.place.stage * PLACE_BYTES;
+    const int lane = c.thread % 32, first = c.thread / 32 * 16;
+    if constexpr (ATTUNE_HAS_BIAS) {
+#pragma unroll
+        for (int i = 0; i < steps_kv; ++i) {
+            ptx_ldmatrix_x4(c.bias[i], at + pair_part<BIAS_PARTS>(first + lane % 16, i * 2 + lane / 16) * 16);
+        }
+    }
+    if constexpr (ATTUNE_HAS_MASK) {
+        const unsigned bits = at + BIAS_BYTES + (first + lane / 4) * SEEN_ROW_BYTES + lane % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < OCTETS * 2; ++i) {
+            c.seen[i / OCTETS][i % OCTETS] =
+                ptx_ld_shared_u16(bits + i / OCTETS * (8 * SEEN_ROW_BYTES) + i % OCTETS * 8);
+        }
+        c.all_seen = ptx_ld_shared_b32(c.base + smem_all_seen + (c.group * PLACES + c.place.stage) * 4);
+    }
+}
+
+/* The same of a tile whose place may have been given back, from memory; `row` is the lane's first, in the tile. */
+ATTUNE_INLINE void take_pairs_again(const attune_args &args, const job &j, consumer &c, int row, int key)
+{
+    const int column = key + c.thread % 4 * 2;
+    if constexpr (ATTUNE_HAS_BIAS) {
+        const pair_rows<element_bias> bias = pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j);
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 4; ++i) {
+            const int of_row = j.row + row + i % 2 * 8, at = column + i / 2 * 8;
+            const element_bias *from = bias.first + of_row * bias.stride + at;
+            unsigned two[2] = {0, 0};
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                if (of_row < bias.end_row && at + e < bias.end) {
+                    two[e] = reinterpret_cast<const unsigned short &>(from[e]);
+                }
+            }
+            c.bias[i / 4][i % 4] = two[1] << 16 | two[0];
+        }
+    }
+    if constexpr (ATTUNE_HAS_MASK) {
+        const pair_rows<unsigned char> mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
+        c.all_seen = 0;
+#pragma unroll
+        for (int i = 0; i < OCTETS * 2; ++i) {
+            const int of_row = j.row + row + i / OCTETS * 8;
+            unsigned bits = 0;
+#pragma unroll 1
+            for (int bit = 0; bit < 16; ++bit) {
+                const int at = column + i % OCTETS * 64 + bit % 8 * 8 + bit / 8;
+                const bool seen = of_row < mask.end_row && at < mask.end && mask.first[of_row * mask.stride + at] != 0;
+                bits |= (unsigned)seen << bit;
+            }
+            c.seen[i / OCTETS][i % OCTETS] = bits;
+        }
+    }
+}
+
+/* Products take in the bias, and what the mask hides becomes `hidden`. */
+template <int count> ATTUNE_INLINE void add_pairs(const consumer &c, float hidden, scores &s)
+{
+    if constexpr (ATTUNE_HAS_BIAS) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            const unsigned short one = (unsigned short)(c.bias[i / 8][i / 2 % 4] >> i % 2 * 16);
+            s[i] = fmaf(to_float(element_bias{one}), c.of_bias, s[i]);
+        }
+    }
+    if constexpr (ATTUNE_HAS_MASK) {
+        if (c.all_seen == 0) {
+#pragma unroll
+            for (int i = 0; i < count; ++i) {
+                s[i] = c.seen[i / 2 % 2][i / 32] >> (i / 4 % 8 + i % 2 * 8) & 1 ? s[i] : hidden;
+            }
+        }
+    }
+}
+
+#endif
+#endif
