@@ -51,15 +51,7 @@ ATTUNE_INLINE float take_sink(const attune_args &args, const job &j, const consu
 #if ATTUNE_HAS_ALIBI
     reference -= c.slope * c.scale * further_away(args, j);
 #endif
-    float factor = 1;
-    if constexpr (ATTUNE_HAS_SINK) {
-        const online sink = online_start(args, j.head, true);
-        const float before = sum == 0 ? negative_infinity() : reference, top = fmaxf(before, sink.maximum);
-        factor = ptx_ex2_approx_ftz_f32(before - subtrahend(top));
-        sum = fmaf(sum, factor, sink.maximum == top ? sink.sum : ptx_ex2_approx_ftz_f32(sink.maximum - top));
-        reference = top;
-    }
-    return factor;
+    return online_take_sink(args, j.head, reference, sum);
 }
 
 /* What the rows' sums come to: 1 / sum, 0 for a row that saw no key, and LSE where it is wanted. NOTE: while the job's

@@ -282,21 +282,6 @@ template <int chunk> ATTUNE_INLINE void add_values(consumer &c, weights &p, cons
 
 /* ---- Out -------------------------------------------------------------------------------------------------------- */
 
-/* The sink joins the denominator; with an outweighing one the row's reference becomes it. Returns what O has yet to be
- * multiplied by. `sum` is the whole row's, `maximum` in units of log2. */
-ATTUNE_INLINE float take_sink(const attune_args &args, const tile &t, float &maximum, float &sum)
-{
-    if constexpr (ATTUNE_HAS_SINK) {
-        const online sink = online_start(args, t.head, true);
-        const float before = sum == 0 ? negative_infinity() : maximum, top = fmaxf(before, sink.maximum);
-        const float factor = ptx_ex2_approx_ftz_f32(before - subtrahend(top));
-        sum = fmaf(sum, factor, sink.sum * ptx_ex2_approx_ftz_f32(sink.maximum - subtrahend(top)));
-        maximum = top;
-        return factor;
-    }
-    return 1;
-}
-
 /* Row r of the lane's two; whether it has to be computed again. */
 ATTUNE_INLINE bool store_row(const attune_args &args, const tile &t, const consumer &c, int r, bool values_lost)
 {
@@ -304,7 +289,7 @@ ATTUNE_INLINE bool store_row(const attune_args &args, const tile &t, const consu
     const int row = c.row + r * 8, lane = c.thread % 32;
     float sum = group_sum<4>(c.rows.sum[r]), maximum = c.scale * c.rows.maximum[r];
     const bool none = sum == 0;
-    const float factor = take_sink(args, t, maximum, sum);
+    const float factor = online_take_sink(args, t.head, maximum, sum);
     const float normaliser = none ? 0 : factor * online_normaliser(sum);
     const bool exists = row < t.at.length_q;
     element *out = row_of<element>(args.tensor[ATTUNE_O], t.at.batch, t.head, t.at.first_q + row);

@@ -53,6 +53,16 @@ static const struct {
       {
           {"wgmma_fp32", "b1,h2,hkv1,s70,d16,dv8,fp32,causal,sink"},
 },
+  of_wgmma[] =
+      {
+          {"wgmma", "b2,h2,hkv1,s150,d64,bf16"},
+          {"wgmma", "b1,h2,sq70,skv300,d64,fp16,bias=1xh"},
+          {"wgmma", "b1,h2,s200,d128,bf16,causal,mask"},
+          {"wgmma", "b2,h4,s512,d64,bf16,softcap=30,bias=bxh,mask,alibi,sink"},
+          {"wgmma", "b2,h2,hkv1,s130,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,"
+                    "varlen=1,strict"},
+          {"wgmma", "b1,h2,s270,d96,dv256,fp16,bias=bx1,mask,alibi"},
+},
   of_decode[] = {
       {"decode", "b1,h4,hkv2,sq1,skv1500,d128,bf16"},
       {"decode", "b2,h4,hkv2,sq8,skv300,d64,fp16,causal,seqused,page=16"},
@@ -216,8 +226,8 @@ static void compile(const at_build *build, const attune_step_kernel *step, const
         &command,
         " -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 -DMODEL_ENTRY=%s -DMODEL_THREADS=%d '-DMODEL_SOURCE=\"%s\"'",
         step->entry, step->block[0], model.kernel->source);
-    if (model.steps.step[0].as.kernel.map_count > 0) {
-        at_text_add(&command, " -DMODEL_BOX_ROWS=%d", model.steps.step[0].as.kernel.map[0].box[1]);
+    for (int i = 0; i < model.steps.step[0].as.kernel.map_count; ++i) {
+        at_text_add(&command, i == 0 ? " -DMODEL_BOXES=%d" : ",%d", model.steps.step[0].as.kernel.map[i].box[1]);
     }
     at_text_add(&command, " -I%s/tests/kernels/cuda_modelled -I%s/kernels/cuda -I%s/include", ATTUNE_SOURCE_DIR,
                 ATTUNE_SOURCE_DIR, ATTUNE_SOURCE_DIR);
@@ -369,6 +379,21 @@ static void wgmma_fp32_passes_the_suite(void **state)
     model.target.arch_features = 0;
 }
 
+/* On few multiprocessors: blocks have several jobs. */
+static void wgmma_passes_the_suite(void **state)
+{
+    const int32_t sm_count = model.target.sm_count;
+    (void)state;
+    skip_without_compiler();
+    model.target.arch_features = 1;
+    model.target.sm_count = 3;
+    for (size_t i = 0; i < sizeof of_wgmma / sizeof of_wgmma[0]; ++i) {
+        expect_right(of_wgmma[i].kernel, of_wgmma[i].problem);
+    }
+    model.target.sm_count = sm_count;
+    model.target.arch_features = 0;
+}
+
 /* On few multiprocessors: blocks have several jobs then, and pieces of them. */
 static void decode_passes_the_suite(void **state)
 {
@@ -462,7 +487,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wild_entries_are_clamped),    cmocka_unit_test(modelled_kernels_pass_the_suite),
         cmocka_unit_test(mma_passes_the_suite),        cmocka_unit_test(what_a_sink_leaves_may_be_small),
-        cmocka_unit_test(wgmma_fp32_passes_the_suite), cmocka_unit_test(decode_passes_the_suite),
-        cmocka_unit_test(hidden_keys_leave_no_trace),  cmocka_unit_test(scores_of_nan_are_seen)};
+        cmocka_unit_test(wgmma_fp32_passes_the_suite), cmocka_unit_test(wgmma_passes_the_suite),
+        cmocka_unit_test(decode_passes_the_suite),     cmocka_unit_test(hidden_keys_leave_no_trace),
+        cmocka_unit_test(scores_of_nan_are_seen)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

@@ -62,7 +62,7 @@ ATTUNE_INLINE void row_again(const attune_args &args, const sequence &at, int ba
     const int head_kv = head / (int)(args.heads_q / args.heads_kv);
     const element *query = row_of<element>(args.tensor[ATTUNE_Q], at.batch, head, at.first_q + row);
     const query_row q = query_row_of(args, at, batch, head, row);
-    row_sum<dim_v> sum = {online_start(args, head, lane == 0), {}};
+    row_sum<dim_v> sum = {{negative_infinity(), 0}, {}};
 #pragma unroll 1
     for (int key = q.keys.first; key < q.keys.end; key += 32) {
         float score = negative_infinity();
@@ -74,11 +74,11 @@ ATTUNE_INLINE void row_again(const attune_args &args, const sequence &at, int ba
         take_keys<dim_v>(sum, values, row_of<element>(values, at.batch, head_kv, at.first_kv + key), score,
                          __ballot_sync(0xffffffff, seen), lane);
     }
-    const float all = group_sum<32>(sum.soft.sum);
-    float normaliser = online_normaliser(all);
+    float all = group_sum<32>(sum.soft.sum), maximum = sum.soft.maximum;
+    const float factor = online_take_sink(args, head, maximum, all), normaliser = factor * online_normaliser(all);
     if constexpr (ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK) {
         if (wants_lse(args) && lane == 0) {
-            store_lse(args, at.batch, head, at.first_q + row, sum.soft.maximum, all);
+            store_lse(args, at.batch, head, at.first_q + row, maximum, all);
         }
     }
 #pragma unroll

@@ -70,6 +70,27 @@ ATTUNE_INLINE float online_lse(float maximum, float sum)
     return sum == 0 ? negative_infinity() : LN_2 * maximum + logf(sum);
 }
 
+/* 2^x, also where that is subnormal, as elements of O in bf16 may be. */
+ATTUNE_INLINE float gradual_ex2(float x)
+{
+    return ptx_ex2_approx_ftz_f32(x + 64) * 0x1p-64f;
+}
+
+/* The sink joins a whole row's denominator, and is its maximum where it outweighs all keys or there are none. Returns what
+ * O has yet to be multiplied by. */
+ATTUNE_INLINE float online_take_sink(const attune_args &args, attune_i64 head, float &maximum, float &sum)
+{
+    if constexpr (!ATTUNE_HAS_SINK) {
+        return 1;
+    }
+    const online sink = online_start(args, head, true);
+    const float before = sum == 0 ? negative_infinity() : maximum, top = fmaxf(before, sink.maximum);
+    const float factor = gradual_ex2(before - subtrahend(top));
+    sum = fmaf(sum, factor, sink.maximum == top ? sink.sum : ptx_ex2_approx_ftz_f32(sink.maximum - top));
+    maximum = top;
+    return factor;
+}
+
 /* LSE is optional: whether the caller has asked for it, and a row's place in it. */
 ATTUNE_INLINE bool wants_lse(const attune_args &args)
 {

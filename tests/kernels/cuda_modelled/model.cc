@@ -186,6 +186,15 @@ void model_barrier(int id, int threads)
     meet(barrier_of(id, threads), threads, false);
 }
 
+bool model_barrier_any(int id, int threads, bool yes)
+{
+    meeting &at = barrier_of(id, threads);
+    const int turn = at.turns % 2;
+    at.any[turn] = at.any[turn] || yes;
+    meet(at, threads, false);
+    return at.any[turn];
+}
+
 void model_barrier_pass(int id, int threads)
 {
     arrive(barrier_of(id, threads), threads);
@@ -298,7 +307,7 @@ void model_barrier_arrive_behind_copies(unsigned barrier)
 
 int model_map_index(const void *map)
 {
-#ifdef MODEL_BOX_ROWS
+#ifdef MODEL_BOXES
     return (int)static_cast<const attune_tensor_map *>(map)->opaque[0];
 #else
     (void)map;
@@ -306,49 +315,94 @@ int model_map_index(const void *map)
 #endif
 }
 
-#ifdef MODEL_BOX_ROWS
-enum { LINE_BYTES = 128, BOX_BYTES = MODEL_BOX_ROWS * LINE_BYTES };
+#ifdef MODEL_BOXES
+enum { LINE_BYTES = 128 };
+static const int box_rows[] = {MODEL_BOXES};
 
-/* The element's bytes, or none beyond the tensor. */
-static const unsigned short *element_of(const arrival &box, int row, int column)
+/* The tensor that a map is of. */
+static int role_of(int map)
 {
-    const bool of_k = box.map == ATTUNE_MAP_K, packed = ATTUNE_HAS_VARLEN && !ATTUNE_HAS_PAGED;
-    const attune_tensor &from = the_args.tensor[of_k ? ATTUNE_K : ATTUNE_V];
-    const long long rows = ATTUNE_HAS_PAGED ? ATTUNE_PAGE_SIZE : packed ? the_args.total_kv : the_args.seqlen_kv;
-    const long long batches = ATTUNE_HAS_PAGED ? the_args.page_count : packed ? 1 : the_args.batch;
-    const int columns = of_k ? ATTUNE_HEAD_DIM_QK : ATTUNE_HEAD_DIM_V;
-    if (row < 0 || row >= rows || column >= columns || box.head >= the_args.heads_kv || box.batch < 0 ||
+#ifdef ATTUNE_MAP_Q
+    if (map == ATTUNE_MAP_Q) {
+        return ATTUNE_Q;
+    }
+#endif
+#ifdef ATTUNE_MAP_O
+    if (map == ATTUNE_MAP_O) {
+        return ATTUNE_O;
+    }
+#endif
+    return map == ATTUNE_MAP_K ? ATTUNE_K : ATTUNE_V;
+}
+
+/* The element's place, or none beyond the tensor. */
+static unsigned short *element_of(const arrival &box, int row, int column)
+{
+    const int role = role_of(box.map);
+    const bool of_q = role == ATTUNE_Q || role == ATTUNE_O, paged = ATTUNE_HAS_PAGED && !of_q;
+    const bool packed = ATTUNE_HAS_VARLEN && !paged;
+    const attune_tensor &from = the_args.tensor[role];
+    const long long longest = of_q ? the_args.seqlen_q : the_args.seqlen_kv;
+    const long long rows = paged    ? ATTUNE_PAGE_SIZE
+                           : packed ? (of_q ? the_args.total_q : the_args.total_kv)
+                                    : longest;
+    const long long batches = paged ? the_args.page_count : packed ? 1 : the_args.batch;
+    const long long heads = of_q ? the_args.heads_q : the_args.heads_kv;
+    const int columns = role == ATTUNE_Q || role == ATTUNE_K ? ATTUNE_HEAD_DIM_QK : ATTUNE_HEAD_DIM_V;
+    if (row < 0 || row >= rows || column >= columns || box.head >= heads || box.batch < 0 ||
         (!packed && box.batch >= batches)) {
         return nullptr;
     }
-    return static_cast<const unsigned short *>(from.data) + (packed ? 0 : box.batch * from.stride[0]) +
+    return static_cast<unsigned short *>(from.data) + (packed ? 0 : box.batch * from.stride[0]) +
            box.head * from.stride[1] + row * from.stride[2] + column;
+}
+
+/* Where the element lies in shared memory. */
+static unsigned char *swizzled(const arrival &box, int row, int column)
+{
+    const unsigned line = box.one.to + (unsigned)row * LINE_BYTES;
+    return memory + line + ((unsigned)column / 8 ^ (line / LINE_BYTES & 7)) * 16 + column % 8 * 2;
 }
 
 static void bring_box(const arrival &box)
 {
-    for (int row = 0; row < MODEL_BOX_ROWS; ++row) {
-        const unsigned line = box.one.to + (unsigned)row * LINE_BYTES;
+    for (int row = 0; row < box_rows[box.map]; ++row) {
         for (int column = 0; column < 64; ++column) {
             const unsigned short *from = element_of(box, box.row + row, box.column + column);
-            const unsigned unit = (unsigned)column / 8 ^ (line / LINE_BYTES & 7);
             const unsigned short element = from == nullptr ? 0 : *from;
-            std::memcpy(memory + line + unit * 16 + column % 8 * 2, &element, sizeof element);
+            std::memcpy(swizzled(box, row, column), &element, sizeof element);
         }
     }
     mbarrier &at = barrier_at(box.barrier);
-    at.bytes -= BOX_BYTES;
+    at.bytes -= box_rows[box.map] * LINE_BYTES;
     end_phase(at);
+}
+
+static void check_box(unsigned shared, int map)
+{
+    if (shared % LINE_BYTES != 0) {
+        fail("a box beside its lines");
+    }
+    (void)model_shared(shared + (box_rows[map] - 1) * LINE_BYTES, LINE_BYTES);
 }
 
 void model_box(unsigned shared, int map, unsigned barrier, int column, int row, int head, int batch)
 {
-    if (shared % 1024 != 0 && shared % LINE_BYTES != 0) {
-        fail("a box beside its lines");
-    }
-    (void)model_shared(shared + BOX_BYTES - LINE_BYTES, LINE_BYTES);
-    std::memset(memory + shared, 0xff, BOX_BYTES);
+    check_box(shared, map);
+    std::memset(memory + shared, 0xff, box_rows[map] * LINE_BYTES);
     arriving.push_back({barrier, {shared, 0, nullptr}, map, column, row, head, batch, false});
+}
+
+void model_store_box(unsigned shared, int map, int column, int row, int head, int batch)
+{
+    const arrival box = {0, {shared, 0, nullptr}, map, column, row, head, batch, false};
+    check_box(shared, map);
+    for (int i = 0; i < box_rows[map] * 64; ++i) {
+        unsigned short *to = element_of(box, row + i / 64, column + i % 64);
+        if (to != nullptr) {
+            std::memcpy(to, swizzled(box, i / 64, i % 64), sizeof *to);
+        }
+    }
 }
 #else
 static void bring_box(const arrival &)
@@ -356,6 +410,11 @@ static void bring_box(const arrival &)
 }
 
 void model_box(unsigned, int, unsigned, int, int, int, int)
+{
+    fail("a box without a map");
+}
+
+void model_store_box(unsigned, int, int, int, int, int)
 {
     fail("a box without a map");
 }

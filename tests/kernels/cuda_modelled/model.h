@@ -100,6 +100,16 @@ static inline int __clz(int x)
     return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
 
+static inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
+}
+
+static inline unsigned __vimax3_u32(unsigned a, unsigned b, unsigned c)
+{
+    return max(max(a, b), c);
+}
+
 /* Bytes of the two, the first one's below, by the four digits of `order`. */
 static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned order)
 {
@@ -117,9 +127,9 @@ static inline float __fdividef(float a, float b)
 }
 
 /* Threads take turns only where they wait for one another. */
-static inline unsigned atomicAdd(unsigned *to, unsigned by)
+template <class T, class By> static inline T atomicAdd(T *to, By by)
 {
-    const unsigned before = *to;
+    const T before = *to;
     *to += by;
     return before;
 }
@@ -132,6 +142,8 @@ bool model_block(bool yes);
 void model_warp_words(const unsigned *brought, int words, unsigned (*all)[32]);
 /* Waits for so many threads at one of the block's named barriers. */
 void model_barrier(int id, int threads);
+/* The same; whether any of them said yes. */
+bool model_barrier_any(int id, int threads, bool yes);
 /* Arrives there and goes on. */
 void model_barrier_pass(int id, int threads);
 /* Waits for the warp group. */
@@ -155,6 +167,8 @@ void model_bulk(unsigned shared, const void *global, unsigned bytes, unsigned ba
 /* A box of 64 columns of the step's map `map`, swizzled by 128 bytes. */
 int model_map_index(const void *map);
 void model_box(unsigned shared, int map, unsigned barrier, int column, int row, int head, int batch);
+/* The way back, at once. */
+void model_store_box(unsigned shared, int map, int column, int row, int head, int batch);
 
 template <int words> static inline void model_warp_many(const unsigned (&brought)[words], unsigned (&all)[words][32])
 {
@@ -224,6 +238,11 @@ static inline unsigned __ballot_sync(unsigned, bool yes)
 static inline bool __any_sync(unsigned mask, bool yes)
 {
     return __ballot_sync(mask, yes) != 0;
+}
+
+static inline bool __all_sync(unsigned mask, bool yes)
+{
+    return __ballot_sync(mask, yes) == ~0U;
 }
 
 #endif

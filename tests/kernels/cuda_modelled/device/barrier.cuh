@@ -28,12 +28,19 @@ struct held {
 template <int stages> struct ring {
     int stage = 0;
     unsigned parity = 0;
+    void step()
+    {
+        stage = stage + 1 == stages ? 0 : stage + 1;
+        parity ^= stage == 0;
+    }
     held next()
     {
         const held now = {stage, parity};
-        stage = stage + 1 == stages ? 0 : stage + 1;
-        parity ^= stage == 0;
+        step();
         return now;
+    }
+    template <bool needed> void declare_uniform()
+    {
     }
 };
 

@@ -12,6 +12,16 @@ ATTUNE_INLINE float ptx_ex2_approx_ftz_f32(float x)
     return fabsf(y) < 0x1p-126f ? 0 : y;
 }
 
+ATTUNE_INLINE float ptx_rcp_approx_ftz_f32(float x)
+{
+    return 1 / x;
+}
+
+ATTUNE_INLINE float ptx_lg2_approx_ftz_f32(float x)
+{
+    return log2f(x);
+}
+
 ATTUNE_INLINE float ptx_cvt_f32_f16(unsigned short x)
 {
     return (float)same_bits<_Float16>(x);
@@ -74,6 +84,16 @@ ATTUNE_INLINE void ptx_cp_async_commit_group()
 template <int pending> ATTUNE_INLINE void ptx_cp_async_wait_group()
 {
     model_wait(pending);
+}
+
+ATTUNE_INLINE unsigned ptx_ld_shared_b32(unsigned shared)
+{
+    return *static_cast<const unsigned *>(model_shared(shared, 4));
+}
+
+ATTUNE_INLINE unsigned ptx_ld_shared_u16(unsigned shared)
+{
+    return *static_cast<const unsigned short *>(model_shared(shared, 2));
 }
 
 /* ---- Matrices: lane l holds elements 2 (l % 4) and the next of row l / 4 of each 8x8 of them ---- */

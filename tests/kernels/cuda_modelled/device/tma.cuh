@@ -4,7 +4,7 @@
 
 #include "device/barrier.cuh"
 
-constexpr attune_u64 L2_EVICT_FIRST = 0;
+constexpr attune_u64 L2_EVICT_FIRST = 0, L2_EVICT_LAST = 0;
 
 ATTUNE_INLINE void ptx_prefetch_tensormap(const attune_tensor_map *)
 {
@@ -29,6 +29,24 @@ ATTUNE_INLINE void tma_load(unsigned shared, const attune_tensor_map *map, unsig
                             int column, int row, int head, int batch)
 {
     ptx_cp_async_bulk_tensor_4d_load(shared, map, barrier, policy, column, row, head, batch);
+}
+
+ATTUNE_INLINE void ptx_cp_async_bulk_tensor_4d_store(const attune_tensor_map *map, unsigned shared, int column, int row,
+                                                     int head, int batch)
+{
+    model_store_box(shared, model_map_index(map), column, row, head, batch);
+}
+
+ATTUNE_INLINE void ptx_cp_async_bulk_commit_group()
+{
+}
+
+template <int pending> ATTUNE_INLINE void ptx_cp_async_bulk_wait_group_read()
+{
+}
+
+template <int pending> ATTUNE_INLINE void ptx_cp_async_bulk_wait_group()
+{
 }
 
 #endif
