@@ -128,19 +128,29 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
     return config->value[BLOCK_N] * 3 / 4 + (problem->head_dim_v + 7) / 8 * 4 + bias;
 }
 
-enum { REGISTERS_BESIDES = 32 };
+/* What else the code needs. */
+static int32_t registers_besides(const attune_problem *problem, const attune_config *config)
+{
+    const bool is_more = problem->mask || problem->softcap != 0 || problem->varlen || problem->seqused_kv ||
+                         attune_is_windowed(problem);
+    return problem->bias != ATTUNE_BIAS_NONE && is_more && config->value[BLOCK_N] > 96 ? 48 : 32;
+}
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
     (void)target;
-    int32_t held = registers_held(problem, config), given = registers_given(problem, config);
-    if (held + REGISTERS_BESIDES > given) {
+    const int32_t held = registers_held(problem, config), given = registers_given(problem, config);
+    const int32_t besides = registers_besides(problem, config);
+    if (held + besides > given) {
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
-                             config->value[BLOCK_N], config->value[GROUPS], held, REGISTERS_BESIDES, given);
+                             config->value[BLOCK_N], config->value[GROUPS], held, besides, given);
     }
     if (problem->varlen && config->value[RESCALE] == STATIC_MAX) {
         return attune_refuse(reason, "RESCALE 15, varlen: the next sequence's rows would have a say in its references");
+    }
+    if (problem->bias != ATTUNE_BIAS_NONE && problem->mask && config->value[GROUPS] == 3) {
+        return attune_refuse(reason, "GROUPS 3, a bias and a mask: 2, since four warps copy them otherwise");
     }
     if (contains(problem) && config->value[SCHEDULER] == COUNTER) {
         return attune_refuse(reason, "SCHEDULER 2, strict, a bias or a mask: rows are mended job by job, in turns");

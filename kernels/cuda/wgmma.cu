@@ -655,8 +655,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
             plan(args, shared);
         }
 #if PAIRED
-        if (threadIdx.x >= 32 && threadIdx.x < 32 * (GROUPS + 1)) {
-            produce_pairs(args, shared, __shfl_sync(0xffffffff, (int)threadIdx.x / 32, 0) - 1);
+        if (threadIdx.x >= 32) {
+            produce_pairs(args, shared);
         }
 #endif
     } else {

@@ -117,6 +117,12 @@ template <int pending> ATTUNE_INLINE void ptx_cp_async_wait_group()
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+/* Has L2 fetch the line. */
+ATTUNE_INLINE void ptx_prefetch_global_l2(const void *global)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
+}
+
 /* ---- Loads from and stores to shared memory ---- */
 
 ATTUNE_INLINE unsigned ptx_ld_shared_b32(unsigned shared)
@@ -124,6 +130,21 @@ ATTUNE_INLINE unsigned ptx_ld_shared_b32(unsigned shared)
     unsigned x;
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(shared) : "memory");
     return x;
+}
+
+ATTUNE_INLINE uint4 ptx_ld_shared_v4_b32(unsigned shared)
+{
+    uint4 x;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                 : "r"(shared)
+                 : "memory");
+    return x;
+}
+
+ATTUNE_INLINE void ptx_st_shared_b32(unsigned shared, unsigned x)
+{
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(x) : "memory");
 }
 
 ATTUNE_INLINE unsigned ptx_ld_shared_u16(unsigned shared)

@@ -34,32 +34,97 @@ ATTUNE_INLINE pair_rows<T> pair_rows_of(const attune_args &args, const attune_te
     return {row_of<const T>(from, j.sequence, j.head, 0), from.stride[ATTUNE_STRIDE_SEQ], j.rows, (int)args.seqlen_kv};
 }
 
-/* Copies 64 rows from `row` on, columns `key` and on, of `parts` parts a row; zeros where there is nothing. Returns
- * whether it has begun copies that are yet to arrive. */
+ATTUNE_INLINE unsigned bits_of(unsigned char x)
+{
+    return x;
+}
+
+ATTUNE_INLINE unsigned bits_of(element_bias x)
+{
+    return reinterpret_cast<const unsigned short &>(x);
+}
+
+/* Whether rows are of whole 16-byte parts. */
+template <class T> ATTUNE_INLINE bool has_parts(const pair_rows<T> &from)
+{
+    return ((reinterpret_cast<attune_u64>(from.first) | (attune_u64)from.stride * sizeof(T)) & 15) == 0;
+}
+
+/* Copies 64 rows from `row` on, columns `key` and on, all of which exist. NOTE: one warp has some 2,000 cycles for a tile,
+ * so a lane keeps to its column, its source moves by a constant and its target by an immediate. */
 template <int parts, class T>
-ATTUNE_INLINE bool copy_group(unsigned char *to, const pair_rows<T> &from, int row, int key, int lane)
+ATTUNE_INLINE void copy_whole(unsigned to, const pair_rows<T> &from, int row, int key, int lane)
+{
+    enum { OF_PART = 16 / sizeof(T), USED = BLOCK_N / OF_PART, ROWS = 32 / USED };
+    constexpr int at_once = GROUPS == 3 ? 4 : 64 / ROWS; /* registers */
+    static_assert(32 % USED == 0, "rows of a power of two parts");
+    const int first = lane / USED, part = lane % USED;
+    const T *at = from.first + (row + first) * from.stride + key + part * OF_PART;
+    const attune_i64 step = ROWS * from.stride;
+    to += pair_part<parts>(first, part) * 16;
+#pragma unroll(at_once)
+    for (int i = 0; i < 64 / ROWS; ++i, at += step) {
+        const unsigned turned = parts % 8 == 0 ? to ^ (unsigned)(i * ROWS % 8 * 16) : to;
+        ptx_cp_async_cg_shared_global_16(turned + (unsigned)(i * ROWS * parts * 16), at, 16);
+    }
+}
+
+/* The same of which some may not: zeros in their place. */
+template <int parts, class T>
+ATTUNE_INLINE void copy_parts_of(unsigned to, const pair_rows<T> &from, int row, int key, int lane)
 {
     enum { OF_PART = 16 / sizeof(T), USED = BLOCK_N / OF_PART };
-    if (((reinterpret_cast<attune_u64>(from.first) | (attune_u64)from.stride * sizeof(T)) & 15) == 0) {
-        const unsigned base = ptx_cvta_shared(to);
 #pragma unroll 2
-        for (int i = lane; i < 64 * USED; i += 32) {
-            const int at = i / USED, part = i % USED, column = key + part * OF_PART;
-            const int left = row + at < from.end_row ? min(max(from.end - column, 0), (int)OF_PART) : 0;
-            ptx_cp_async_cg_shared_global_16(base + pair_part<parts>(at, part) * 16,
-                                             left > 0 ? from.first + (row + at) * from.stride + column : from.first,
-                                             (unsigned)(left * (int)sizeof(T)));
+    for (int i = lane; i < 64 * USED; i += 32) {
+        const int at = i / USED, part = i % USED, column = key + part * OF_PART;
+        const int left = row + at < from.end_row ? min(max(from.end - column, 0), (int)OF_PART) : 0;
+        ptx_cp_async_cg_shared_global_16(to + pair_part<parts>(at, part) * 16,
+                                         left > 0 ? from.first + (row + at) * from.stride + column : from.first,
+                                         (unsigned)(left * (int)sizeof(T)));
+    }
+}
+
+/* Whichever. Returns whether it has begun copies that are yet to arrive. */
+template <int parts, class T>
+ATTUNE_INLINE bool copy_group(unsigned to, const pair_rows<T> &from, int row, int key, int lane)
+{
+    enum { OF_PART = 16 / sizeof(T), USED = BLOCK_N / OF_PART };
+    if (has_parts(from)) {
+        if constexpr (32 % USED == 0) {
+            if (row + 64 <= from.end_row && key + BLOCK_N <= from.end) {
+                copy_whole<parts>(to, from, row, key, lane);
+                return true;
+            }
         }
+        copy_parts_of<parts>(to, from, row, key, lane);
         return true;
     }
+    enum { OF_WORD = 4 / sizeof(T) };
 #pragma unroll 1
-    for (int i = lane; i < 64 * BLOCK_N; i += 32) {
-        const int at = i / BLOCK_N, column = i % BLOCK_N;
-        const bool exists = row + at < from.end_row && key + column < from.end;
-        reinterpret_cast<T *>(to + pair_part<parts>(at, column / OF_PART) * 16)[column % OF_PART] =
-            exists ? from.first[(row + at) * from.stride + key + column] : T{};
+    for (int i = lane; i < 64 * BLOCK_N / OF_WORD; i += 32) {
+        const int at = i / (BLOCK_N / OF_WORD), column = i % (BLOCK_N / OF_WORD) * OF_WORD;
+        unsigned word = 0;
+        for (int e = 0; e < OF_WORD; ++e) {
+            const bool exists = row + at < from.end_row && key + column + e < from.end;
+            word |= exists ? bits_of(from.first[(row + at) * from.stride + key + column + e]) << e * 8 * sizeof(T) : 0;
+        }
+        ptx_st_shared_b32(to + pair_part<parts>(at, column / OF_PART) * 16 + column % OF_PART * sizeof(T), word);
     }
     return false;
+}
+
+/* Tells L2 of rows that are to be copied later. NOTE: the mask has one place as it comes, and what comes from memory
+ * would take longer than a tile. */
+template <class T> ATTUNE_INLINE void announce_group(const pair_rows<T> &from, int row, int key, int lane)
+{
+    if (key >= 0 && key < from.end) {
+#pragma unroll
+        for (int i = 0; i < 64; i += 32) {
+            if (row + i + lane < from.end_row) {
+                ptx_prefetch_global_l2(from.first + (row + i + lane) * from.stride + key);
+            }
+        }
+    }
 }
 
 /* Bit 7 of each byte that is not 0. */
@@ -68,86 +133,147 @@ ATTUNE_INLINE unsigned nonzero_bytes(unsigned x)
     return (((x & 0x7f7f7f7f) + 0x7f7f7f7f) | x) & 0x80808080;
 }
 
-/* The mask's bits of a tile that lies at `from` as it came. NOTE: 64 columns at a time, for want of registers. */
-ATTUNE_INLINE void pack_group(Shared &shared, int group, held place, const unsigned char *from, int lane)
+/* The mask's bits of a tile that lies at `from` as it came, and whether all are 1. NOTE: 64 columns at a time, for want of registers. */
+ATTUNE_INLINE void pack_group(unsigned to, unsigned all_seen, unsigned from, int lane)
 {
-    unsigned char *to = shared.pairs[group] + place.stage * PLACE_BYTES + BIAS_BYTES;
     unsigned all = 0x80808080;
 #pragma unroll 1
     for (int i = lane; i < 64 * OCTETS; i += 32) {
         const int row = i % 64, first = i / 64 * 4;
-        uint2 bits = make_uint2(0, 0); /* of columns 0 ... 3 and 4 ... 7: a bit for each eight */
+        unsigned bits[2] = {0, 0}; /* of columns 0 ... 3 and 4 ... 7: a bit for each eight */
 #pragma unroll
         for (int p = 0; p < 4; ++p) {
             if (BLOCK_N % 64 == 0 || first + p < BLOCK_N / 16) {
-                const uint4 x = *reinterpret_cast<const uint4 *>(from + pair_part<MASK_PARTS>(row, first + p) * 16);
+                const uint4 x = ptx_ld_shared_v4_b32(from + pair_part<MASK_PARTS>(row, first + p) * 16);
                 const unsigned even[2] = {nonzero_bytes(x.x), nonzero_bytes(x.z)};
                 const unsigned odd[2] = {nonzero_bytes(x.y), nonzero_bytes(x.w)};
-                bits.x |= even[0] >> (7 - p * 2) | even[1] >> (6 - p * 2);
-                bits.y |= odd[0] >> (7 - p * 2) | odd[1] >> (6 - p * 2);
+                bits[0] |= even[0] >> (7 - p * 2) | even[1] >> (6 - p * 2);
+                bits[1] |= odd[0] >> (7 - p * 2) | odd[1] >> (6 - p * 2);
                 all &= even[0] & even[1] & odd[0] & odd[1];
             }
         }
-        *reinterpret_cast<uint2 *>(to + row * SEEN_ROW_BYTES + i / 64 * 8) = bits;
+        ptx_st_shared_v2_b32(to + row * SEEN_ROW_BYTES + i / 64 * 8, bits[0], bits[1]);
     }
-    const bool all_seen = __all_sync(0xffffffff, all == 0x80808080);
+    const bool whole = __all_sync(0xffffffff, all == 0x80808080);
     if (lane == 0) {
-        shared.all_seen[group * PLACES + place.stage] = all_seen;
+        ptx_st_shared_b32(all_seen, whole);
     }
 }
 
-/* What one warp does for its group. NOTE: a job is known once its queries are here. The mask is copied a tile ahead, but
- * not into the next job, whose queries may wait for this one's last tile. */
-ATTUNE_INLINE void produce_pairs(const attune_args &args, Shared &shared, int group)
+/* Gives `take` the block's jobs, once the queries of `count` groups from `first` on are here: then a job is known. */
+template <int count, class T>
+ATTUNE_INLINE void each_known_job(const Shared &shared, unsigned base, int first, T take)
 {
-    const int lane = (int)threadIdx.x % 32;
-    unsigned char *own = shared.pairs[group], *raw = own + PLACES * PLACE_BYTES;
-    ring<PLACES> places;
 #pragma unroll 1
     for (int number = 0;; ++number) {
-        const int part = number % Q_STAGES * Q_PARTS + (Q_PARTS > 1 ? group : 0);
-        barrier_wait(address(shared.full_q[part]), number / Q_STAGES % 2);
+#pragma unroll
+        for (int i = 0; i < (Q_PARTS > 1 ? count : 1); ++i) {
+            const int part = number % Q_STAGES * Q_PARTS + (Q_PARTS > 1 ? first + i : 0);
+            barrier_wait(base + smem_full_q + part * 8, number / Q_STAGES % 2);
+        }
         const job &j = shared.jobs[number % JOBS];
         if (j.blocks == 0) {
             return;
         }
-        const int begins = walk_begins<BLOCK_M, BLOCK_N>(j), row = j.row + group * 64;
-        (void)begins;
-        if constexpr (ATTUNE_HAS_MASK) {
-            (void)copy_group<MASK_PARTS>(raw, pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j), row,
-                                         j.key - WALK(begins, j.blocks, 0) * BLOCK_N, lane);
-            ptx_cp_async_commit_group();
-        }
+        take(j);
+    }
+}
+
+ATTUNE_INLINE int key_of_tile(const job &j, int i)
+{
+    const int begins = walk_begins<BLOCK_M, BLOCK_N>(j);
+    (void)begins;
+    return j.key - WALK(begins, j.blocks, i) * BLOCK_N;
+}
+
+/* A group's place: its number among all. */
+ATTUNE_INLINE int place_number(int group, held place)
+{
+    return group * PLACES + place.stage;
+}
+
+ATTUNE_INLINE unsigned place_at(unsigned base, int group, held place)
+{
+    return base + smem_pairs + group * GROUP_PAIRS_BYTES + place.stage * PLACE_BYTES;
+}
+
+#if ATTUNE_HAS_BIAS
+/* What one warp does for `count` groups. */
+template <int count>
+ATTUNE_INLINE void produce_bias(const attune_args &args, const Shared &shared, unsigned base, int first, int lane)
+{
+    ring<PLACES> places;
+    each_known_job<count>(shared, base, first, [&](const job &j) {
+        const auto bias = pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j);
 #pragma unroll 1
         for (int i = 0; i < j.blocks; ++i) {
             const held place = places.next();
-            const unsigned full = address(shared.full_pairs[group * PLACES + place.stage]);
-            barrier_wait(address(shared.empty_pairs[group * PLACES + place.stage]), place.parity ^ 1);
-            if constexpr (ATTUNE_HAS_MASK) {
-                ptx_cp_async_wait_group<0>();
-            }
-            if constexpr (ATTUNE_HAS_BIAS) {
-                if (copy_group<BIAS_PARTS>(own + place.stage * PLACE_BYTES,
-                                           pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j), row,
-                                           j.key - WALK(begins, j.blocks, i) * BLOCK_N, lane)) {
-                    ptx_cp_async_mbarrier_arrive_noinc(full);
+#pragma unroll 1
+            for (int group = first; group < first + count; ++group) {
+                const unsigned number = place_number(group, place) * 8;
+                barrier_wait(base + smem_empty_pairs + number, place.parity ^ 1);
+                if (copy_group<BIAS_PARTS>(place_at(base, group, place), bias, j.row + group * 64, key_of_tile(j, i),
+                                           lane)) {
+                    ptx_cp_async_mbarrier_arrive_noinc(base + smem_full_pairs + number);
                 } else {
-                    ptx_mbarrier_arrive(full);
+                    ptx_mbarrier_arrive(base + smem_full_pairs + number);
                 }
-            }
-            if constexpr (ATTUNE_HAS_MASK) {
-                __syncwarp();
-                pack_group(shared, group, place, raw, lane);
-                ptx_mbarrier_arrive(full);
-                __syncwarp();
-                if (i + 1 < j.blocks) {
-                    (void)copy_group<MASK_PARTS>(raw, pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j),
-                                                 row, j.key - WALK(begins, j.blocks, i + 1) * BLOCK_N, lane);
-                }
-                ptx_cp_async_commit_group();
             }
         }
+    });
+}
+#endif
+
+#if ATTUNE_HAS_MASK
+/* What one warp does for its group. NOTE: the mask is copied a tile ahead, but not into the next job, whose queries may
+ * wait for this one's last tile. */
+ATTUNE_INLINE void produce_mask(const attune_args &args, const Shared &shared, unsigned base, int group, int lane)
+{
+    const unsigned raw = base + smem_pairs + group * GROUP_PAIRS_BYTES + PLACES * PLACE_BYTES;
+    ring<PLACES> places;
+    each_known_job<1>(shared, base, group, [&](const job &j) {
+        const auto mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
+        const int row = j.row + group * 64;
+        (void)copy_group<MASK_PARTS>(raw, mask, row, key_of_tile(j, 0), lane);
+        ptx_cp_async_commit_group();
+#pragma unroll 1
+        for (int i = 0; i < j.blocks; ++i) {
+            const held place = places.next();
+            const int number = place_number(group, place);
+            barrier_wait(base + smem_empty_pairs + number * 8, place.parity ^ 1);
+            ptx_cp_async_wait_group<0>();
+            __syncwarp();
+            pack_group(place_at(base, group, place) + BIAS_BYTES, base + smem_all_seen + number * 4, raw, lane);
+            ptx_mbarrier_arrive(base + smem_full_pairs + number * 8);
+            __syncwarp();
+            if (i + 1 < j.blocks) {
+                (void)copy_group<MASK_PARTS>(raw, mask, row, key_of_tile(j, i + 1), lane);
+                announce_group(mask, row, key_of_tile(j, i + 3), lane);
+            }
+            ptx_cp_async_commit_group();
+        }
+    });
+}
+#endif
+
+/* The warps of the producer's group but the first. With both, one warp copies all groups' bias. */
+ATTUNE_INLINE void produce_pairs(const attune_args &args, const Shared &shared)
+{
+    enum { OF_BIAS = !ATTUNE_HAS_BIAS ? 0 : ATTUNE_HAS_MASK ? 1 : GROUPS, OF_MASK = ATTUNE_HAS_MASK ? GROUPS : 0 };
+    static_assert(OF_BIAS + OF_MASK <= 3, "warps of the producer's group");
+    const int warp = __shfl_sync(0xffffffff, (int)threadIdx.x / 32, 0) - 1, lane = (int)threadIdx.x % 32;
+    unsigned base = ptx_cvta_shared(&shared);
+    asm("" : "+r"(base)); /* NOTE: as in consumer_of */
+#if ATTUNE_HAS_BIAS
+    if (warp < OF_BIAS) {
+        produce_bias<GROUPS / OF_BIAS>(args, shared, base, warp, lane);
     }
+#endif
+#if ATTUNE_HAS_MASK
+    if (warp >= OF_BIAS && warp < OF_BIAS + OF_MASK) {
+        produce_mask(args, shared, base, warp - OF_BIAS, lane);
+    }
+#endif
 }
 
 /* ---- A consumer's part of them ---- */
@@ -156,7 +282,7 @@ ATTUNE_INLINE void produce_pairs(const attune_args &args, Shared &shared, int gr
 ATTUNE_INLINE void await_pairs(consumer &c)
 {
     c.place = c.places.next();
-    barrier_wait(c.base + smem_full_pairs + (c.group * PLACES + c.place.stage) * 8, c.place.parity);
+    barrier_wait(c.base + smem_full_pairs + place_number(c.group, c.place) * 8, c.place.parity);
 }
 
 /* NOTE: each warp for itself, once all its lanes have seen that they were here. */
@@ -164,7 +290,7 @@ ATTUNE_INLINE void leave_pairs(const consumer &c)
 {
     __syncwarp();
     if (c.thread % 32 == 0) {
-        ptx_mbarrier_arrive(c.base + smem_empty_pairs + (c.group * PLACES + c.place.stage) * 8);
+        ptx_mbarrier_arrive(c.base + smem_empty_pairs + place_number(c.group, c.place) * 8);
     }
 }
 
@@ -172,7 +298,7 @@ ATTUNE_INLINE void leave_pairs(const consumer &c)
 ATTUNE_INLINE void take_pairs(consumer &c)
 {
     await_pairs(c);
-    const unsigned at = c.base + smem_pairs + c.group * GROUP_PAIRS_BYTES + c.place.stage * PLACE_BYTES;
+    const unsigned at = place_at(c.base, c.group, c.place);
     const int lane = c.thread % 32, first = c.thread / 32 * 16;
     if constexpr (ATTUNE_HAS_BIAS) {
 #pragma unroll
@@ -187,7 +313,7 @@ ATTUNE_INLINE void take_pairs(consumer &c)
             c.seen[i / OCTETS][i % OCTETS] =
                 ptx_ld_shared_u16(bits + i / OCTETS * (8 * SEEN_ROW_BYTES) + i % OCTETS * 8);
         }
-        c.all_seen = ptx_ld_shared_b32(c.base + smem_all_seen + (c.group * PLACES + c.place.stage) * 4);
+        c.all_seen = ptx_ld_shared_b32(c.base + smem_all_seen + place_number(c.group, c.place) * 4);
     }
 }
 

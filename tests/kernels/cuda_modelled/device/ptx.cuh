@@ -86,9 +86,23 @@ template <int pending> ATTUNE_INLINE void ptx_cp_async_wait_group()
     model_wait(pending);
 }
 
+ATTUNE_INLINE void ptx_prefetch_global_l2(const void *)
+{
+}
+
 ATTUNE_INLINE unsigned ptx_ld_shared_b32(unsigned shared)
 {
     return *static_cast<const unsigned *>(model_shared(shared, 4));
+}
+
+ATTUNE_INLINE uint4 ptx_ld_shared_v4_b32(unsigned shared)
+{
+    return *static_cast<const uint4 *>(model_shared(shared, 16));
+}
+
+ATTUNE_INLINE void ptx_st_shared_b32(unsigned shared, unsigned x)
+{
+    *static_cast<unsigned *>(model_shared(shared, 4)) = x;
 }
 
 ATTUNE_INLINE unsigned ptx_ld_shared_u16(unsigned shared)
