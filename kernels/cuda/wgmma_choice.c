@@ -24,10 +24,11 @@ static const wgmma_candidates wide_keys = {
     5,
     {{2, 128, 1, 1, 1, 2}, {2, 128, 1, 1, 2, 2}, {2, 96, 1, 1, 1, 2}, {2, 96, 1, 1, 2, 2}, {2, 64, 1, 1, 1, 3}}};
 
-/* With a bias or a mask, the first that fits first. */
-static const wgmma_candidates pairs[] = {
-    {64, 0, 4, {{2, 128, 2, 1, 1, 4}, {2, 96, 2, 1, 1, 4}, {3, 64, 2, 1, 1, 4}, {2, 64, 2, 1, 1, 4}}},
-    {128, 0, 4, {{2, 128, 2, 1, 1, 2}, {2, 128, 1, 1, 1, 2}, {2, 96, 2, 1, 1, 2}, {2, 64, 2, 1, 1, 3}}},
+/* With a bias or a mask, the first that fits first: tiles of a power of two keys, whose rows are copied in few
+ * instructions, and of those a stage more of keys and values before a second place for queries. */
+static const wgmma_candidates with_pairs[] = {
+    {64, 0, 2, {{2, 128, 2, 1, 1, 4}, {2, 64, 2, 1, 1, 4}}},
+    {128, 0, 3, {{2, 128, 1, 1, 1, 2}, {2, 128, 2, 1, 1, 2}, {2, 64, 2, 1, 1, 3}}},
     {256, 0, 1, {{2, 64, 1, 1, 1, 3}}},
 };
 
@@ -36,7 +37,7 @@ static const wgmma_candidates *candidates_for(const attune_problem *problem)
     const wgmma_candidates *at = at_wgmma_classes;
     if (has_pairs(problem)) {
         const int32_t dim = largest_dim(problem);
-        return &pairs[dim <= 64 ? 0 : dim <= 128 ? 1 : 2];
+        return &with_pairs[dim <= 64 ? 0 : dim <= 128 ? 1 : 2];
     }
     while (at[1].dim > 0 && (at->causal != attune_is_causal(problem) || at->dim < largest_dim(problem))) {
         ++at;

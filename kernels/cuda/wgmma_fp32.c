@@ -114,13 +114,33 @@ static bool fits(const attune_problem *problem, const attune_target *target, con
     return valid(problem, target, config, NULL) && smem_of(problem, target, config) <= target->smem_optin_bytes;
 }
 
-/* Two groups where there are tiles of 128 queries enough. Split ahead is faster, but by name only: no whole suite on a
- * device has proven it. */
+/* Whether keys and values are to be split ahead: where many tiles of 128 queries read them, by the bytes of a key, or where
+ * blocks are few and keys many. */
+static bool splits_ahead(const attune_problem *problem, int64_t tiles, int64_t sm_count)
+{
+    enum { WORTH = 1500, FEW_KEYS = 2048 };
+    const int64_t readers = tiles / ((int64_t)problem->batch * problem->heads_kv);
+    return readers * (problem->head_dim_qk + problem->head_dim_v) >= WORTH ||
+           (tiles * 4 <= sm_count && problem->seqlen_kv >= FEW_KEYS);
+}
+
+/* What takes registers that two groups of wide values have not. */
+static bool is_elaborate(const attune_problem *problem)
+{
+    return problem->head_dim_v > COLUMNS && (problem->softcap != 0 || attune_is_windowed(problem) || problem->varlen);
+}
+
+/* Two groups where tiles of 128 queries are enough: for more than half of all multiprocessors, where they take equally
+ * long, else for all. */
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
-    static const attune_config large[] = {{{2, 64, 0}}, {{1, 64, 0}}}, small[] = {{{1, 64, 0}}, {{2, 64, 0}}};
     const int64_t tiles = (problem->seqlen_q + 127) / 128 * problem->batch * problem->heads_q;
-    return at_fitting(tiles >= target->sm_count ? large : small, AT_COUNT(large), fits, problem, target, index, config);
+    const int32_t ahead = tiles > 0 && splits_ahead(problem, tiles, target->sm_count);
+    const bool enough = tiles * (attune_is_causal(problem) ? 1 : 2) >= target->sm_count;
+    const int32_t groups = enough && !is_elaborate(problem) ? 2 : 1;
+    const attune_config order[] = {
+        {{groups, 64, ahead}}, {{groups, 64, !ahead}}, {{3 - groups, 64, ahead}}, {{3 - groups, 64, !ahead}}};
+    return at_fitting(order, AT_COUNT(order), fits, problem, target, index, config);
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -146,8 +166,10 @@ static const attune_shipped shipped[] = {
     {"b4,h16,s4096,d128,fp32,causal", ""},
     {"b4,h16,s4096,d64,fp32,causal", ""},
     {"b1,h8,s512,d64,fp32", ""},
-    {"b4,h16,s4096,d128,fp32", "GROUPS=2,BLOCK_N=64,AHEAD=1"},
-    {"b4,h16,s4096,d128,fp32,causal", "GROUPS=2,BLOCK_N=64,AHEAD=1"},
+    {"b8,h16,s1024,d64,fp32,causal", ""},
+    {"b2,h8,s1024,d128,fp32,causal", ""},
+    {"b4,h16,s4096,d128,fp32", "GROUPS=2,BLOCK_N=64,AHEAD=0"},
+    {"b4,h16,s4096,d128,fp32,causal", "GROUPS=2,BLOCK_N=64,AHEAD=0"},
     {"b2,h8,hkv2,s300,d72,dv40,fp32,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
     {"b2,h8,s1000,d96,dv128,fp32,window=64:32,softcap=30", ""},
     {"b3,h4,s100,d5,fp32,causal,varlen=1,sink,align=4", ""},

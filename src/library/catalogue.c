@@ -34,6 +34,7 @@ const attune_kernel *const at_catalogue[] = {
     &at_kernel_decode,      /* few query rows only */
     &at_kernel_wgmma_small, /* few tiles only */
     &at_kernel_wgmma,
+    &at_kernel_wgmma_fp32, /* fp32 only */
     &at_kernel_mma,
     &at_kernel_wmma_ws,
     &at_kernel_wmma,
@@ -43,7 +44,6 @@ const attune_kernel *const at_catalogue[] = {
     &at_kernel_merge,
     /* Behind the general one: raced, or asked for by name. The GEMMs keep S in a workspace that grows with its square.
      */
-    &at_kernel_wgmma_fp32, /* has no verdict */
     &at_kernel_cublas,
     &at_kernel_cublas_qk,
 #ifdef ATTUNE_IMAGE_CUTLASS /* by the build, where nvcc and CUTLASS's headers are */

@@ -1,6 +1,6 @@
 /* CUDA kernels without a GPU: those made of plain code, and mma with its few instructions for matrices and copies, and
- * wgmma_fp32 are compiled for the CPU, with a model of CUDA's words (cuda_modelled/), and go through the gate's own
- * suite. What only a device shows, tests/gpu shows. */
+ * wgmma and wgmma_fp32 are compiled for the CPU, with a model of CUDA's words (cuda_modelled/), and go through the gate's
+ * own suite. What only a device shows, tests/gpu shows. */
 #include "base/cm.h"
 
 #include <dlfcn.h>
@@ -55,13 +55,12 @@ static const struct {
 },
   of_wgmma[] =
       {
-          {"wgmma", "b2,h2,hkv1,s150,d64,bf16"},
-          {"wgmma", "b1,h2,sq70,skv300,d64,fp16,bias=1xh"},
-          {"wgmma", "b1,h2,s200,d128,bf16,causal,mask"},
-          {"wgmma", "b2,h4,s512,d64,bf16,softcap=30,bias=bxh,mask,alibi,sink"},
+          {"wgmma", "b1,h2,hkv1,s150,d32,bf16,causal"},
+          {"wgmma", "b1,h2,sq128,skv256,d64,fp16,bias=1xh"},
+          {"wgmma", "b1,h2,sq100,skv130,d64,bf16,causal,mask"},
           {"wgmma", "b2,h2,hkv1,s130,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,"
                     "varlen=1,strict"},
-          {"wgmma", "b1,h2,s270,d96,dv256,fp16,bias=bx1,mask,alibi"},
+          {"wgmma", "b1,h2,s130,d32,dv48,fp16,bias=bx1,mask,alibi"},
 },
   of_decode[] = {
       {"decode", "b1,h4,hkv2,sq1,skv1500,d128,bf16"},
@@ -295,6 +294,23 @@ static void expect_right(const char *kernel, const char *text)
     assert_int_equal(result.executed, CASES);
 }
 
+/* Case `index` of a suite of `seed`. */
+static void expect_case(const char *kernel, const char *text, uint64_t seed, int64_t index)
+{
+    at_suite_result result;
+    at_test_problem problem;
+    at_suite suite = suite_of(kernel);
+    suite.seed = seed;
+    suite.cases = (int)index + 1;
+    suite.only = index;
+    assert_ok(at_test_problem_parse(text, &problem));
+    assert_ok(at_suite_run(&suite, &problem, &result));
+    assert_int_equal(result.executed, 1);
+    if (result.failures > 0) {
+        fail_msg("%s, %s: %s", kernel, result.failure[0].problem, result.failure[0].what);
+    }
+}
+
 static void expect_sane(const char *kernel, const char *text)
 {
     at_test_problem problem;
@@ -390,6 +406,8 @@ static void wgmma_passes_the_suite(void **state)
     for (size_t i = 0; i < sizeof of_wgmma / sizeof of_wgmma[0]; ++i) {
         expect_right(of_wgmma[i].kernel, of_wgmma[i].problem);
     }
+    /* A row whose keys weigh 2^-128 beside its sink. */
+    expect_case("wgmma", "b2,h4,s512,d64,bf16,softcap=30,bias=bxh,mask,alibi,sink", 1, 17);
     model.target.sm_count = sm_count;
     model.target.arch_features = 0;
 }
@@ -415,6 +433,9 @@ static void hidden_keys_leave_no_trace(void **state)
     expect_sane("mma", "b2,h2,sq40,skv100,d64,dv40,bf16,window=30:5,seqused,mask");
     expect_sane("decode", "b2,h2,hkv1,sq3,skv300,d64,fp16,causal,window=100:0,seqused,page=16,vtable");
     expect_sane("decode", "b2,h4,hkv2,sq1,skv200,d64,bf16,seqused,page=16");
+    model.target.arch_features = 1;
+    expect_sane("wgmma", "b1,h2,sq40,skv100,d32,bf16,bias=1xh,mask");
+    model.target.arch_features = 0;
 }
 
 static void fill(const at_inputs *inputs, attune_role role, int byte)
