@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How exact attention of fp32 is when its products are made of shorter ones, for lack of tensor cores of fp32: no device is
-asked, and nothing but the splitting is modelled (products and sums are of fp64, weights are rounded to fp32).
+"""How exact attention of fp32 is when its products are made of shorter ones, for lack of tensor cores of fp32: nothing but
+the splitting is modelled (products and sums are of fp64, weights are rounded to fp32).
 
     fp32_splits.py [--rows N] [--keys N] [--dim N] [--seed N]
 

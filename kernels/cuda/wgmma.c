@@ -131,8 +131,8 @@ static int32_t registers_held(const attune_problem *problem, const attune_config
 /* What else the code needs. */
 static int32_t registers_besides(const attune_problem *problem, const attune_config *config)
 {
-    const bool is_more = problem->mask || problem->softcap != 0 || problem->varlen || problem->seqused_kv ||
-                         attune_is_windowed(problem);
+    const bool is_more =
+        problem->mask || problem->softcap != 0 || problem->varlen || problem->seqused_kv || attune_is_windowed(problem);
     return problem->bias != ATTUNE_BIAS_NONE && is_more && config->value[BLOCK_N] > 96 ? 48 : 32;
 }
 

@@ -114,8 +114,8 @@ static bool fits(const attune_problem *problem, const attune_target *target, con
     return valid(problem, target, config, NULL) && smem_of(problem, target, config) <= target->smem_optin_bytes;
 }
 
-/* Whether keys and values are to be split ahead: where many tiles of 128 queries read them, by the bytes of a key, or where
- * blocks are few and keys many. */
+/* Whether keys and values are to be split ahead: where many tiles of 128 queries read them, by the bytes of a key, or
+ * where blocks are few and keys many. */
 static bool splits_ahead(const attune_problem *problem, int64_t tiles, int64_t sm_count)
 {
     enum { WORTH = 1500, FEW_KEYS = 2048 };

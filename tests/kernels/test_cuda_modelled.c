@@ -1,6 +1,6 @@
 /* CUDA kernels without a GPU: those made of plain code, and mma with its few instructions for matrices and copies, and
- * wgmma and wgmma_fp32 are compiled for the CPU, with a model of CUDA's words (cuda_modelled/), and go through the gate's
- * own suite. What only a device shows, tests/gpu shows. */
+ * wgmma and wgmma_fp32 are compiled for the CPU, with a model of CUDA's words (cuda_modelled/), and go through the
+ * gate's own suite. What only a device shows, tests/gpu shows. */
 #include "base/cm.h"
 
 #include <dlfcn.h>

@@ -76,8 +76,8 @@ ATTUNE_INLINE float gradual_ex2(float x)
     return ptx_ex2_approx_ftz_f32(x + 64) * 0x1p-64f;
 }
 
-/* The sink joins a whole row's denominator, and is its maximum where it outweighs all keys or there are none. Returns what
- * O has yet to be multiplied by. */
+/* The sink joins a whole row's denominator, and is its maximum where it outweighs all keys or there are none. Returns
+ * what O has yet to be multiplied by. */
 ATTUNE_INLINE float online_take_sink(const attune_args &args, attune_i64 head, float &maximum, float &sum)
 {
     if constexpr (!ATTUNE_HAS_SINK) {

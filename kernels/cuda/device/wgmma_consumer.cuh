@@ -48,10 +48,10 @@ struct consumer {
 #endif
 #if PAIRED
     ring<PLACES> places;
-    held place;                  /* of this tile's bias and mask */
-    unsigned bias[steps_kv][4];  /* of the tile: of two scores in a register, as they lie */
-    float of_bias;               /* what it is multiplied by, to be added to products */
-    unsigned seen[2][OCTETS];    /* of row r and 64 columns: a bit for each eight of the first, and of the next */
+    held place;                 /* of this tile's bias and mask */
+    unsigned bias[steps_kv][4]; /* of the tile: of two scores in a register, as they lie */
+    float of_bias;              /* what it is multiplied by, to be added to products */
+    unsigned seen[2][OCTETS];   /* of row r and 64 columns: a bit for each eight of the first, and of the next */
     unsigned all_seen;
 #endif
 };

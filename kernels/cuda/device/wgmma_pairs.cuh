@@ -1,10 +1,12 @@
 /* Bias and mask of the wgmma kernel, which belong to pairs of a query and a key. Their strides are the call's, so no
- * tensor map brings them: for each consumer group a warp of the producer's group copies the group's 64 rows of each tile
- * into places of the group's own, PLACES tiles ahead, rows of whole 16-byte parts by cp.async where addresses allow it.
+ * tensor map brings them: for each consumer group a warp of the producer's group copies the group's 64 rows of each
+ * tile into places of the group's own, PLACES tiles ahead, rows of whole 16-byte parts by cp.async where addresses
+ * allow it.
  *
- * The bias lies as it comes, 16-byte parts swizzled or rows padded, and ldmatrix gives each thread its scores' pairs. Of
- * the mask the copying warp makes bits: of 64 columns of a row eight bytes, byte p of columns p, 8 + p, 16 + p, ..., so
- * that a thread reads two bytes at once, and says whether all are 1. Consumers read both before they wait for the tile's scores. */
+ * The bias lies as it comes, 16-byte parts swizzled or rows padded, and ldmatrix gives each thread its scores' pairs.
+ * Of the mask the copying warp makes bits: of 64 columns of a row eight bytes, byte p of columns p, 8 + p, 16 + p, ...,
+ * so that a thread reads two bytes at once, and says whether all are 1. Consumers read both before they wait for the
+ * tile's scores. */
 #ifndef DEVICE_WGMMA_PAIRS_CUH
 #define DEVICE_WGMMA_PAIRS_CUH
 
@@ -50,8 +52,8 @@ template <class T> ATTUNE_INLINE bool has_parts(const pair_rows<T> &from)
     return ((reinterpret_cast<attune_u64>(from.first) | (attune_u64)from.stride * sizeof(T)) & 15) == 0;
 }
 
-/* Copies 64 rows from `row` on, columns `key` and on, all of which exist. NOTE: one warp has some 2,000 cycles for a tile,
- * so a lane keeps to its column, its source moves by a constant and its target by an immediate. */
+/* Copies 64 rows from `row` on, columns `key` and on, all of which exist. NOTE: one warp has some 2,000 cycles for a
+ * tile, so a lane keeps to its column, its source moves by a constant and its target by an immediate. */
 template <int parts, class T>
 ATTUNE_INLINE void copy_whole(unsigned to, const pair_rows<T> &from, int row, int key, int lane)
 {
@@ -133,7 +135,8 @@ ATTUNE_INLINE unsigned nonzero_bytes(unsigned x)
     return (((x & 0x7f7f7f7f) + 0x7f7f7f7f) | x) & 0x80808080;
 }
 
-/* The mask's bits of a tile that lies at `from` as it came, and whether all are 1. NOTE: 64 columns at a time, for want of registers. */
+/* The mask's bits of a tile that lies at `from` as it came, and whether all are 1. NOTE: 64 columns at a time, for want
+ * of registers. */
 ATTUNE_INLINE void pack_group(unsigned to, unsigned all_seen, unsigned from, int lane)
 {
     unsigned all = 0x80808080;
@@ -161,8 +164,7 @@ ATTUNE_INLINE void pack_group(unsigned to, unsigned all_seen, unsigned from, int
 }
 
 /* Gives `take` the block's jobs, once the queries of `count` groups from `first` on are here: then a job is known. */
-template <int count, class T>
-ATTUNE_INLINE void each_known_job(const Shared &shared, unsigned base, int first, T take)
+template <int count, class T> ATTUNE_INLINE void each_known_job(const Shared &shared, unsigned base, int first, T take)
 {
 #pragma unroll 1
     for (int number = 0;; ++number) {

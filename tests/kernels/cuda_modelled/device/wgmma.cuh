@@ -1,5 +1,5 @@
-/* Products of kernels/cuda/device/wgmma.cuh as a CPU computes them, at once: operands of 16 bits at swizzled places, sums
- * cut off as the plainest tensor core does it. Waiting is the group's, as on the device. */
+/* Products of kernels/cuda/device/wgmma.cuh as a CPU computes them, at once: operands of 16 bits at swizzled places,
+ * sums cut off as the plainest tensor core does it. Waiting is the group's, as on the device. */
 #ifndef DEVICE_WGMMA_CUH
 #define DEVICE_WGMMA_CUH
 
