@@ -134,8 +134,11 @@ static void says_what_it_takes(void **state)
         {"b1,h8,s512,d128,bf16,causal,window=64:0,softcap=30,alibi,sink,seqused,strict,varlen=1", NULL},
         {"b1,h8,s512,d128,bf16,alibi,offset=2147483647", NULL},
         {"b1,h8,s512,d128,bf16,softcap=1e-7", "softcap 1e-07: 1e-6 to 1e6"},
-        {"b1,h8,s512,d128,bf16,softcap=30,scale=1e7", "scale 1e+07 with a softcap or ALiBi: 1e-6 to 1e6"},
-        {"b1,h8,s512,d128,bf16,alibi,scale=1e-7", "scale 1e-07 with a softcap or ALiBi: 1e-6 to 1e6"},
+        {"b1,h8,s512,d128,bf16,softcap=30,scale=1e7", "scale 1e+07 with a softcap, ALiBi or a bias: 1e-6 to 1e6"},
+        {"b1,h8,s512,d128,bf16,alibi,scale=1e-7", "scale 1e-07 with a softcap, ALiBi or a bias: 1e-6 to 1e6"},
+        {"b1,h8,s512,d128,bf16,bias=1xh,scale=1e-7", "scale 1e-07 with a softcap, ALiBi or a bias: 1e-6 to 1e6"},
+        {"b1,h8,s512,d128,bf16,bias=bxh,mask", NULL},
+        {"b1,h8,s512,d128,bf16,bias=1xh:fp32", "BIAS in fp32: kernel wgmma has no code for it beside bf16"},
         {"b1,h8,s512,d128,bf16,scale=1e-7", NULL},
         {"b1,h8,s512,d128,bf16,scale=-1", "scale -1: above 0 is needed"},
     };
@@ -162,6 +165,9 @@ static void strict_jobs_go_in_turns(void **state)
     assert_true(at_kernel_fits(&at_kernel_wgmma, &plain, &target, &config, &reason));
     assert_false(at_kernel_fits(&at_kernel_wgmma, &causal, &target, &config, &reason));
     assert_non_null(strstr(reason.text, "SCHEDULER 2, strict"));
+    plain.mask = 1;
+    assert_false(at_kernel_fits(&at_kernel_wgmma, &plain, &target, &config, &reason));
+    plain.mask = 0;
     assert_true((at_kernel_traits(&at_kernel_wgmma, &plain) & ATTUNE_TRAIT_TAINTS) == 0);
     plain.strict = 0;
     assert_true((at_kernel_traits(&at_kernel_wgmma, &plain) & ATTUNE_TRAIT_TAINTS) != 0);
