@@ -271,6 +271,18 @@ ATTUNE_INLINE void ptx_barrier_arrive(int id, int threads)
     asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/* 128 threads meet; whether any of them says so. */
+ATTUNE_INLINE bool ptx_barrier_red_or_128(int id, bool says)
+{
+    int any;
+    asm volatile("{\n.reg .pred mine, any;\nsetp.ne.s32 mine, %1, 0;\n"
+                 "barrier.cta.red.or.pred any, %2, 128, mine;\nselp.s32 %0, 1, 0, any;\n}"
+                 : "=r"(any)
+                 : "r"((int)says), "r"(id)
+                 : "memory");
+    return any != 0;
+}
+
 /* Sleeps for so many nanoseconds, more or less. */
 ATTUNE_INLINE void ptx_nanosleep(unsigned ns)
 {

@@ -28,13 +28,7 @@ template <int groups> ATTUNE_INLINE void sync_group(int group)
 /* Whether any thread of the group says so; the group is together afterwards. */
 template <int groups> ATTUNE_INLINE bool any_of_group(int group, bool says)
 {
-    int any;
-    asm volatile("{\n.reg .pred mine, any;\nsetp.ne.s32 mine, %1, 0;\n"
-                 "barrier.cta.red.or.pred any, %2, 128, mine;\nselp.s32 %0, 1, 0, any;\n}"
-                 : "=r"(any)
-                 : "r"((int)says), "r"(1 + groups + group)
-                 : "memory");
-    return any != 0;
+    return ptx_barrier_red_or_128(1 + groups + group, says);
 }
 
 #endif

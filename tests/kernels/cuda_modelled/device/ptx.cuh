@@ -217,6 +217,11 @@ ATTUNE_INLINE void ptx_barrier_sync(int id, int threads)
     model_barrier(id, threads);
 }
 
+ATTUNE_INLINE bool ptx_barrier_red_or_128(int id, bool says)
+{
+    return model_barrier_any(id, 128, says);
+}
+
 ATTUNE_INLINE void ptx_barrier_arrive(int id, int threads)
 {
     model_barrier_pass(id, threads);
