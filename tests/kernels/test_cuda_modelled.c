@@ -198,6 +198,19 @@ static const attune_kernel *model_kernel(void)
 
 /* ---- Its code ---------------------------------------------------------------------------------------------------- */
 
+/* Whether the model runs all of a config's steps: kernels. */
+static bool has_kernels_alone(const attune_problem *problem, const attune_config *config)
+{
+    attune_steps asked;
+    model.kernel->steps(problem, &model.target, config, &asked);
+    for (int i = 0; i < asked.count; ++i) {
+        if (asked.step[i].kind != ATTUNE_STEP_KERNEL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Another of those that fit each time. */
 static attune_config next_config(const attune_problem *problem)
 {
@@ -205,7 +218,8 @@ static attune_config next_config(const attune_problem *problem)
     attune_config config;
     do {
         at_config_at(model.kernel, model.turn++ * FAR % count, &config);
-    } while (!at_kernel_fits(model.kernel, problem, &model.target, &config, NULL));
+    } while (!at_kernel_fits(model.kernel, problem, &model.target, &config, NULL) ||
+             !has_kernels_alone(problem, &config));
     return config;
 }
 

@@ -73,7 +73,7 @@ ATTUNE_INLINE float online_lse(float maximum, float sum)
 /* 2^x, also where that is subnormal, as elements of O in bf16 may be. */
 ATTUNE_INLINE float gradual_ex2(float x)
 {
-    return ptx_ex2_approx_ftz_f32(x + 64) * 0x1p-64f;
+    return x < -100 ? ptx_ex2_approx_ftz_f32(x + 64) * 0x1p-64f : ptx_ex2_approx_ftz_f32(x);
 }
 
 /* The sink joins a whole row's denominator, and is its maximum where it outweighs all keys or there are none. Returns
