@@ -299,9 +299,14 @@ def groups():
              [4096] * 30, "drawn": drawn}
     even = [(1, 32, 8, 1024), (1, 32, 8, 8192), (1, 32, 8, 65536), (8, 32, 8, 8192), (128, 32, 8, 1024),
             (64, 32, 8, 4096), (16, 32, 8, 32768), (32, 64, 8, 8192), (16, 32, 32, 4096)]
+    queries = [(8, 32, 8, 8192, sq) for sq in (1, 2, 4, 8)] + [(64, 32, 8, 4096, 4), (64, 32, 8, 4096, 8),
+                                                               (1, 32, 8, 8192, 8)]
     return {"even": [Cell(*shape) for shape in even],
-            "queries": [Cell(8, 32, 8, 8192, sq) for sq in (1, 2, 4, 8)] + [Cell(64, 32, 8, 4096, sq) for sq in (4, 8)],
-            "pages": [Cell(*shape, page=page) for shape in ((8, 32, 8, 8192), (64, 32, 8, 4096))
+            "queries": [Cell(*shape) for shape in queries],
+            "choice": [Cell(batch, 32, 8, length, sq) for batch, length in ((1, 8192), (8, 8192), (64, 4096), (8, 1024))
+                       for sq in (1, 4, 8, 16, 32, 64)],
+            "pages": [Cell(1, 32, 8, 8192, page=64)] +
+                     [Cell(*shape, page=page) for shape in ((8, 32, 8, 8192), (64, 32, 8, 4096))
                       for page in (256, 64, 16, 1)] +
                      [Cell(64, 32, 8, 4096, page=page, nhd=True) for page in (64, 16, 1)],
             "mixes": [Cell(len(mix), 32, 8, max(mix), page=64, lengths=mix, name=f"mix {name},page=64")

@@ -1,13 +1,14 @@
 /* decode: descriptor. The source says how it works. */
 #include "launch.h"
 
-enum { ROWS, WARPS, TILE, TILES, STAGES, PARAMS };
+enum { ROWS, WARPS, TILE, TILES, STAGES, CLUSTER, PARAMS };
 
 static const int32_t rows_values[] = {1, 2, 4, 8, 16, 32};
 static const int32_t warps_values[] = {4, 8};
 static const int32_t tile_values[] = {16, 32};
 static const int32_t tiles_values[] = {2, 4, 8};
 static const int32_t stages_values[] = {1, 2, 3, 4};
+static const int32_t cluster_values[] = {1, 2, 4, 8};
 
 static const attune_param params[PARAMS] = {
     [ROWS] = {"ROWS", rows_values, AT_COUNT(rows_values), 0},
@@ -15,6 +16,7 @@ static const attune_param params[PARAMS] = {
     [TILE] = {"TILE", tile_values, AT_COUNT(tile_values), 0},
     [TILES] = {"TILES", tiles_values, AT_COUNT(tiles_values), 0},
     [STAGES] = {"STAGES", stages_values, AT_COUNT(stages_values), 0},
+    [CLUSTER] = {"CLUSTER", cluster_values, AT_COUNT(cluster_values), 0},
 };
 
 enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, JOIN_WARPS = 4 };
@@ -55,10 +57,39 @@ static int32_t slice_of(const attune_problem *problem, const attune_config *conf
     return most < all ? most : all;
 }
 
+static int32_t slices_of(const attune_problem *problem, const attune_config *config)
+{
+    return (columns_of(problem->head_dim_v) + slice_of(problem, config) - 1) / slice_of(problem, config);
+}
+
+/* Whether sequences may have lengths of their own. */
+static bool lengths_differ(const attune_problem *problem)
+{
+    return problem->varlen || problem->seqused_kv;
+}
+
 /* Sums of units by sequence, where lengths differ. */
 static int32_t sums_of(const attune_problem *problem)
 {
-    return problem->varlen || problem->seqused_kv ? ((int32_t)problem->batch + 1) * 4 : 0;
+    return lengths_differ(problem) ? ((int32_t)problem->batch + 1) * 4 : 0;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t spans_of(const attune_problem *problem, const attune_config *config)
+{
+    const int64_t spans = ceil_div(problem->seqlen_kv, span_of(config));
+    return spans < 1 ? 1 : spans;
+}
+
+/* What the blocks of a cluster send one of them. */
+static int64_t letters_of(const attune_problem *problem, const attune_config *config)
+{
+    const int64_t pairs = ceil_div(config->value[ROWS] * (problem->head_dim_v / 2), config->value[CLUSTER]);
+    return spans_of(problem, config) * pairs * 16;
 }
 
 /* Bytes of all warps' rings. */
@@ -76,12 +107,13 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     const bool in_registers = octets_of(config) == 1 && problem->head_dim_qk <= 128;
     const int32_t rows_q = octets_of(config) < 2 ? 16 : octets_of(config) * 8;
     const int32_t queries = in_registers ? 16 : rows_q * qk * LINE;
+    const int32_t slices = slices_of(problem, config);
     const int32_t joined = warps * rows * ((slice_of(problem, config) + 4) * 4 + 8);
-    const int32_t slices =
-        (columns_of(problem->head_dim_v) + slice_of(problem, config) - 1) / slice_of(problem, config);
-    const int32_t kept = 2 * (2 * slices + 2) * threads_of(config) * 4;
+    const int32_t kept = (config->value[CLUSTER] > 1 ? 1 : 2 * (2 * slices + 2)) * threads_of(config) * 4;
     const int32_t barriers = warps * stages * 8 + warps * 4;
-    return (ring + queries + joined + kept + barriers + 1023) / 1024 * 1024 + sums_of(problem);
+    const int64_t more = config->value[CLUSTER] > 1 ? letters_of(problem, config) : sums_of(problem);
+    const int64_t all = (ring + queries + joined + kept + barriers + 1023) / 1024 * 1024 + more;
+    return all < INT32_MAX ? (int32_t)all : INT32_MAX;
 }
 
 static int32_t join_rows_of(const attune_config *config)
@@ -100,22 +132,17 @@ static int64_t heads_of_group(const attune_problem *problem)
     return problem->heads_q / problem->heads_kv;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
+/* Jobs of the largest call. */
+static int64_t jobs_of(const attune_problem *problem, const attune_config *config)
 {
-    return (a + b - 1) / b;
-}
-
-static int64_t spans_of(const attune_problem *problem, const attune_config *config)
-{
-    const int64_t spans = ceil_div(problem->seqlen_kv, span_of(config));
-    return spans < 1 ? 1 : spans;
+    const int64_t tiles = ceil_div(problem->seqlen_q * heads_of_group(problem), config->value[ROWS]);
+    return problem->batch * problem->heads_kv * tiles;
 }
 
 /* Units of the largest call. */
 static int64_t units_of(const attune_problem *problem, const attune_config *config)
 {
-    const int64_t tiles = ceil_div(problem->seqlen_q * heads_of_group(problem), config->value[ROWS]);
-    return problem->batch * problem->heads_kv * tiles * spans_of(problem, config);
+    return jobs_of(problem, config) * spans_of(problem, config);
 }
 
 /* Records of a block: of each of its units that begin no job, and two of one that it begins. */
@@ -152,7 +179,7 @@ static bool suits(const attune_problem *problem, const attune_target *target, in
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     const int64_t rows = problem->seqlen_q * heads_of_group(problem);
-    if (problem->batch > BATCH_MOST && (problem->varlen || problem->seqused_kv)) {
+    if (problem->batch > BATCH_MOST && lengths_differ(problem)) {
         return attune_refuse(reason, "batch %lld: at most %d, where lengths differ", (long long)problem->batch,
                              BATCH_MOST);
     }
@@ -161,6 +188,20 @@ static bool supports(const attune_problem *problem, const attune_target *target,
                              (long long)problem->seqlen_q, (long long)rows, PACKED_MOST);
     }
     return problem->page_size > 0 || problem->draft_mask || suits(problem, target, rows, reason);
+}
+
+/* Each job has a cluster of its own; of sequences that differ there is one. */
+static bool valid_cluster(const attune_problem *problem, const attune_target *target, const attune_config *config,
+                          attune_reason *reason)
+{
+    const int64_t jobs = jobs_of(problem, config);
+    if (problem->batch > 1 && lengths_differ(problem)) {
+        return attune_refuse(reason, "CLUSTER %d: lengths differ, and batch is %lld", config->value[CLUSTER],
+                             (long long)problem->batch);
+    }
+    return jobs * config->value[CLUSTER] <= target->sm_count ||
+           attune_refuse(reason, "CLUSTER %d: %lld clusters, for %d multiprocessors", config->value[CLUSTER],
+                         (long long)jobs, target->sm_count);
 }
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -172,7 +213,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                              "needed",
                              config->value[ROWS], config->value[WARPS], slice_of(problem, config));
     }
-    (void)target;
+    if (config->value[CLUSTER] > 1 && !valid_cluster(problem, target, config, reason)) {
+        return false;
+    }
     if (units_of(problem, config) > UNITS_MOST) {
         return attune_refuse(reason, "WARPS, TILE, TILES: %lld spans of %d keys, at most %d",
                              (long long)units_of(problem, config), span_of(config), UNITS_MOST);
@@ -184,8 +227,10 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *out)
 {
     *out = at_block_resources(threads_of(config), smem_of(problem, config));
-    out->workspace =
-        attune_term_const(target->sm_count * records_of(problem, target, config) * record_bytes(problem, config));
+    if (config->value[CLUSTER] == 1) {
+        out->workspace =
+            attune_term_const(target->sm_count * records_of(problem, target, config) * record_bytes(problem, config));
+    }
 }
 
 static int32_t rows_for(const attune_problem *problem)
@@ -224,17 +269,44 @@ static bool stages_for(const attune_problem *problem, const attune_target *targe
     return found;
 }
 
-/* Nothing here depends on batch or lengths, so that a sequence's bits do not. Rows for which there is no room, as of
+/* Blocks of a cluster for each job, where no block would have more to do than without: where each span has a block of
+ * its own; and where nearly all multiprocessors have as many spans. */
+static int32_t cluster_for(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const int64_t jobs = jobs_of(problem, config), spans = spans_of(problem, config);
+    if (octets_of(config) > 2 || (problem->batch > 1 && lengths_differ(problem))) {
+        return 1; /* registers are short; sequences are not alike */
+    }
+    if (spans == 2 || spans == 4) {
+        return jobs * spans <= target->sm_count ? (int32_t)spans : 1;
+    }
+    return spans >= 8 && 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count ? 2 : 1;
+}
+
+static bool way_for(const attune_problem *problem, const attune_target *target, attune_config *config)
+{
+    attune_config at = *config;
+    at.value[CLUSTER] = cluster_for(problem, target, config);
+    if (at.value[CLUSTER] > 1 && stages_for(problem, target, &at) && ring_of(problem, &at) >= UNDER_WAY) {
+        *config = at;
+        return true;
+    }
+    return stages_for(problem, target, config);
+}
+
+/* Nothing here that bits depend on depends on batch or lengths. Rows for which there is no room, as of
  * wide heads, become two jobs. */
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     for (int32_t rows = rows_for(problem); rows > 0; rows /= 2) {
-        const attune_config list[] = {{{rows, 8, 16, 4, 0}}, {{rows, 8, 16, 2, 0}}, {{rows, 8, 16, 8, 0}},
-                                      {{rows, 8, 32, 2, 0}}, {{rows, 4, 32, 4, 0}}, {{rows, 4, 16, 8, 0}}};
+        const int32_t most = rows > 16 ? 8 : 4, other = rows > 16 ? 4 : 8;
+        const attune_config list[] = {{{rows, 8, 16, most, 0, 1}},  {{rows, 8, 16, 2, 0, 1}},
+                                      {{rows, 8, 16, other, 0, 1}}, {{rows, 8, 32, 2, 0, 1}},
+                                      {{rows, 4, 32, 4, 0, 1}},     {{rows, 4, 16, 8, 0, 1}}};
         const int32_t asked = index;
         for (size_t i = 0; i < AT_COUNT(list); ++i) {
             attune_config at = list[i];
-            if (stages_for(problem, target, &at) && index-- == 0) {
+            if (way_for(problem, target, &at) && index-- == 0) {
                 *config = at;
                 return true;
             }
@@ -254,16 +326,20 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     while (page % box != 0) {
         box /= 2;
     }
+    const int32_t cluster = config->value[CLUSTER];
     const attune_term blocks = attune_term_size(ATTUNE_SIZE_SM_COUNT);
-    const attune_step_kernel attend = {.entry = "fwd_decode",
-                                       .grid = {blocks, attune_term_const(1), attune_term_const(1)},
-                                       .block = {threads_of(config), 1, 1},
-                                       .cluster = {1, 1, 1},
-                                       .smem = attune_term_const(smem_of(problem, config)),
-                                       .programmatic = 1,
-                                       .map_count = box % 8 == 0 ? 2 : 0,
-                                       .map = {{ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""},
-                                               {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""}}};
+    const attune_term of_sequence = attune_term_const(jobs_of(problem, config) / problem->batch * cluster);
+    const attune_step_kernel attend = {
+        .entry = "fwd_decode",
+        .grid = {cluster > 1 ? attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH), of_sequence) : blocks,
+                 attune_term_const(1), attune_term_const(1)},
+        .block = {threads_of(config), 1, 1},
+        .cluster = {cluster, 1, 1},
+        .smem = attune_term_const(smem_of(problem, config)),
+        .programmatic = 1,
+        .map_count = box % 8 == 0 ? 2 : 0,
+        .map = {{ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""},
+                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""}}};
     const attune_step_kernel join = {
         .entry = "fwd_decode_join",
         .grid = {blocks, attune_term_const(config->value[ROWS] / join_rows_of(config)), attune_term_const(1)},
@@ -272,7 +348,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         .smem = attune_term_const(join_smem_of(problem)),
         .programmatic = 1};
     (void)target;
-    *out = (attune_steps){.count = 2,
+    *out = (attune_steps){.count = cluster > 1 ? 1 : 2,
                           .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = attend}},
                                    {.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = join}}}};
 }

@@ -115,7 +115,7 @@ static inline attune_target fixture_target(int arch)
 /* The list of files that a build of this source sees: the library's headers, and the source as fixture.cu. */
 static inline const at_embedded *fixture_sources(const char *source)
 {
-    enum { FILES_MAX = 64 };
+    enum { FILES_MAX = 96 };
     static at_embedded files[FILES_MAX];
     int count = 0;
     for (const at_embedded *file = at_cuda_sources; file->name != NULL; ++file) {

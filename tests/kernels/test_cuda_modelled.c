@@ -69,11 +69,15 @@ static const struct {
       {"decode", "b3,h4,hkv2,sq9,skv600,d72,bf16,causal,window=200:0,varlen=2,seqused,page=24,softcap=20,strict"},
       {"decode", "b2,h2,sq3,skv400,d32,dv128,fp16,alibi,seqused,page=1,vtable"},
       {"decode", "b1,h8,hkv1,sq4,skv1100,d256,fp16,causal,varlen=3"},
+      {"decode:ROWS=8,WARPS=4,TILE=16,TILES=2,CLUSTER=1", "b5,h4,hkv2,sq2,skv2100,d64,fp16"},
+      {"decode:CLUSTER=2", "b1,h4,hkv2,sq3,skv1300,d64,dv40,bf16,causal,sink"},
+      {"decode:CLUSTER=4", "b1,h2,hkv1,sq1,skv1700,d64,fp16,seqused,page=16,window=900:0"},
 };
 
 /* The kernel under test, and its code for the plan that was made last. */
 static struct {
     const attune_kernel *kernel;
+    const char *params;
     attune_target target;
     attune_steps steps;
     attune_config config;
@@ -211,13 +215,15 @@ static bool has_kernels_alone(const attune_problem *problem, const attune_config
     return true;
 }
 
-/* Another of those that fit each time. */
+/* Another of those that fit each time; with the parameters that are named, if any such does. */
 static attune_config next_config(const attune_problem *problem)
 {
     const uint64_t count = at_config_count(model.kernel);
     attune_config config;
+    uint64_t tries = 0;
     do {
         at_config_at(model.kernel, model.turn++ * FAR % count, &config);
+        assert_ok(at_config_parse(model.kernel, tries++ < count ? model.params : "", &config));
     } while (!at_kernel_fits(model.kernel, problem, &model.target, &config, NULL) ||
              !has_kernels_alone(problem, &config));
     return config;
@@ -235,10 +241,10 @@ static void compile(const at_build *build, const attune_step_kernel *step, const
             at_text_add(&command, " %s", build->option[i]);
         }
     }
-    at_text_add(
-        &command,
-        " -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 -DMODEL_ENTRY=%s -DMODEL_THREADS=%d '-DMODEL_SOURCE=\"%s\"'",
-        step->entry, step->block[0], model.kernel->source);
+    at_text_add(&command,
+                " -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 -DMODEL_ENTRY=%s -DMODEL_THREADS=%d -DMODEL_CLUSTER=%d "
+                "'-DMODEL_SOURCE=\"%s\"'",
+                step->entry, step->block[0], step->cluster[0], model.kernel->source);
     for (int i = 0; i < model.steps.step[0].as.kernel.map_count; ++i) {
         at_text_add(&command, i == 0 ? " -DMODEL_BOXES=%d" : ",%d", model.steps.step[0].as.kernel.map[i].box[1]);
     }
@@ -282,7 +288,9 @@ static attune_status plan_modelled(void *self, const attune_problem *problem, at
 
 static at_suite suite_of(const char *kernel)
 {
-    model.kernel = at_catalogue_find(kernel);
+    char name[AT_KERNEL_TEXT_MAX];
+    assert_ok(at_kernel_text_split(kernel, name, sizeof name, &model.params));
+    model.kernel = at_catalogue_find(name);
     assert_non_null(model.kernel);
     return (at_suite){.device = at_context_device(model.context),
                       .pool = at_context_pool(model.context),
@@ -353,6 +361,7 @@ static void wild_entries_are_clamped(void **state)
     (void)state;
     skip_without_compiler();
     model.kernel = at_catalogue_find("tiled");
+    model.params = "";
     assert_ok(attune_problem_parse("b3,h2,hkv1,sq2,skv64,d16,fp32,seqused,page=8", &problem));
     assert_ok(plan_modelled(NULL, &problem, &plan));
     for (uint64_t seed = 1; seed <= 8; ++seed) {
@@ -492,6 +501,7 @@ static void scores_of_nan_are_seen(void **state)
     (void)state;
     skip_without_compiler();
     model.kernel = at_catalogue_find("mma");
+    model.params = "";
     expect_nan("b1,h2,sq1,skv300,d64,fp16,mask");
     expect_nan("b1,h2,sq40,skv100,d64,bf16,bias=1xh");
     expect_nan("b1,h2,sq32,skv160,d64,bf16,draft");

@@ -14,9 +14,10 @@
 #include "device/visibility.cuh"
 
 constexpr int SPAN = WARPS * TILES * TILE, GROUP = 16;
+constexpr int ROWS_WHOLE = 64; /* of all spans of a job: with fewer, parts of jobs cost nothing to speak of */
 
-/* Whether all sequences have the same units, and nothing has to be read to know how many. */
-constexpr bool uniform_units = !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED;
+/* Whether all sequences have the same units, as those of one have; and nothing has to be read to know how many. */
+constexpr bool uniform_units = !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED, alike_units = uniform_units || CLUSTER > 1;
 
 /* a / b of numbers that are not negative, the quotient below 2^20. NOTE: a division of integers takes some forty
  * dependent instructions, and a block makes a handful before its first copy. */
@@ -70,7 +71,7 @@ struct units {
     const int *before; /* [batch + 1]: units of the sequences before; unless uniform */
     int each;          /* of a sequence, where uniform */
     int total;
-    int share, more; /* of a block; the first `more` blocks have one more */
+    int share, more; /* of a block, while there are any; the first `more` blocks have one more */
 };
 
 /* Sums of the sequences' units into `before`, [batch + 1] in shared memory; `sums` has room for a number a warp. All
@@ -108,15 +109,37 @@ template <int threads> ATTUNE_INLINE void sum_units(const attune_args &args, int
     __syncthreads();
 }
 
+/* Where all jobs are alike, have many spans or rows, and whole ones occupy nine blocks of ten, no block has a part of
+ * one: what parts leave to the second launch then costs more than multiprocessors that are idle. */
+ATTUNE_INLINE bool share_jobs(const attune_args &args, units &all)
+{
+    if (all.total == 0) {
+        return false;
+    }
+    const sequence first = sequence_of(args, 0);
+    const int blocks = (int)gridDim.x, spans = spans_of(args, first).count;
+    const int jobs = (int)args.batch * (int)args.heads_kv * tiles_of(args, first);
+    const int most = (int)((unsigned)(jobs + blocks - 1) / (unsigned)blocks);
+    if (spans * ROWS < ROWS_WHOLE || jobs < most * blocks / 10 * 9) {
+        return false;
+    }
+    all.share = most * spans;
+    return true;
+}
+
 template <int threads> ATTUNE_INLINE units find_units(const attune_args &args, int *before, int *sums)
 {
     units all = {before, 0, 0, 0, 0};
-    if constexpr (uniform_units) {
+    if constexpr (alike_units) {
         all.each = args.batch > 0 ? units_of(args, 0) : 0;
         all.total = all.each * (int)args.batch;
+        all.share = CLUSTER > 1 && args.batch > 0 ? spans_of(args, sequence_of(args, 0)).count : 0;
     } else {
         sum_units<threads>(args, before, sums);
         all.total = before[args.batch];
+    }
+    if (CLUSTER > 1 || (uniform_units && share_jobs(args, all))) {
+        return all;
     }
     all.share = (int)((unsigned)all.total / gridDim.x);
     all.more = all.total - all.share * (int)gridDim.x;
@@ -125,13 +148,13 @@ template <int threads> ATTUNE_INLINE units find_units(const attune_args &args, i
 
 ATTUNE_INLINE int units_before(const units &all, int batch)
 {
-    return uniform_units ? all.each * batch : all.before[batch];
+    return alike_units ? all.each * batch : all.before[batch];
 }
 
 /* The sequence that has a unit. */
 ATTUNE_INLINE int sequence_with(const attune_args &args, const units &all, int unit)
 {
-    if constexpr (uniform_units) {
+    if constexpr (alike_units) {
         return quotient(unit, all.each);
     }
     int least = 0, most = (int)args.batch - 1;
@@ -149,7 +172,8 @@ ATTUNE_INLINE int sequence_with(const attune_args &args, const units &all, int u
 /* The first unit of a block, and the block that has a unit. */
 ATTUNE_INLINE int block_begin(const units &all, int block)
 {
-    return all.share * block + min(block, all.more);
+    const int begin = all.share * block + min(block, all.more);
+    return uniform_units ? min(begin, all.total) : begin;
 }
 
 ATTUNE_INLINE int block_with(const units &all, int unit)

@@ -1,6 +1,7 @@
 /* Runs a block of a CUDA kernel on a CPU: its threads are contexts that take turns wherever they wait for one another.
  * MODEL_SOURCE is the kernel's source, MODEL_ENTRY its entry; the rest is defined as for the device.
  *
+ * A cluster's blocks have the memory by turns, in which they go on until all of a block's threads wait for the others.
  * What threads do to each other's memory between two barriers is found where it shows: a warp goes on until it waits
  * for others, so that it is far ahead of them where a barrier is missing; and the target of a copy that nobody has
  * waited for holds NaN. What barriers, indices and addresses do wrong is found. */
@@ -14,12 +15,24 @@
 #include <ucontext.h>
 #include <vector>
 
+#ifndef MODEL_CLUSTER
+#define MODEL_CLUSTER 1
+#endif
+
 three threadIdx, blockIdx, gridDim;
 alignas(1024) unsigned char memory[1 << 18];
+static unsigned char memory_of[MODEL_CLUSTER][MODEL_CLUSTER > 1 ? sizeof memory : 1]; /* of blocks that do not run */
 
 namespace
 {
-enum { ALL_THREADS = MODEL_THREADS, ALL_WARPS = ALL_THREADS / 32, STACK_BYTES = 1 << 16, WORDS_MOST = 6, BARRIER_COUNT = 16, COPIES_MOST = 1 << 12 };
+enum {
+    ALL_THREADS = MODEL_THREADS,
+    ALL_WARPS = ALL_THREADS / 32,
+    STACK_BYTES = 1 << 16,
+    WORDS_MOST = 6,
+    BARRIER_COUNT = 16,
+    COPIES_MOST = 1 << 12
+};
 static_assert(ALL_THREADS % 32 == 0, "whole warps");
 #ifdef ATTUNE_SMEM_BYTES
 enum { MEMORY_BYTES = ATTUNE_SMEM_BYTES };
@@ -29,7 +42,7 @@ enum { MEMORY_BYTES = 0 };
 
 struct meeting {
     int arrived, turns;
-    bool any[2];                    /* of a turn and the next */
+    bool any[2];                         /* of a turn and the next */
     unsigned brought[2][WORDS_MOST][32]; /* likewise */
 };
 
@@ -60,15 +73,28 @@ struct mbarrier {
 };
 static_assert(sizeof(mbarrier) == 8, "as many bytes as the device's");
 
-std::vector<arrival> arriving;
+/* A block: its threads, and what they wait for. */
+struct block {
+    std::vector<arrival> arriving;
+    jmp_buf context[ALL_THREADS];
+    bool begun[ALL_THREADS], ended[ALL_THREADS];
+    copies under_way[ALL_THREADS];
+    int alive, resumed, waiting; /* threads; the one that goes on; those that wait for the cluster */
+    int turns[ALL_THREADS];      /* that it has waited for */
+    meeting of_block, of_warp[ALL_WARPS], of_group[(ALL_WARPS + 3) / 4], named[BARRIER_COUNT];
+};
+
 ucontext_t home, start;
-jmp_buf context[ALL_THREADS];
-bool begun[ALL_THREADS], ended[ALL_THREADS];
-alignas(16) unsigned char stack[ALL_THREADS][STACK_BYTES];
-copies under_way[ALL_THREADS];
-int alive;
-meeting of_block, of_warp[ALL_WARPS], of_group[(ALL_WARPS + 3) / 4], named[BARRIER_COUNT];
+alignas(16) unsigned char stack[MODEL_CLUSTER][ALL_THREADS][STACK_BYTES];
+block blocks[MODEL_CLUSTER];
+int rank; /* of the block that runs */
+int cluster_arrived, cluster_turns;
 attune_args the_args;
+
+block &own_block()
+{
+    return blocks[rank];
+}
 
 void fail(const char *what)
 {
@@ -78,23 +104,44 @@ void fail(const char *what)
 
 /* ---- Turns ---- */
 
+[[noreturn]] void go_to(int thread);
+
+/* The next block of the cluster that has not ended has the memory; after the last it is over. */
+[[noreturn]] void leave_block()
+{
+    own_block().resumed = (int)threadIdx.x;
+    for (int i = 1; i <= MODEL_CLUSTER; ++i) {
+        const int next = (rank + i) % MODEL_CLUSTER;
+        if (blocks[next].alive > 0) {
+            std::memcpy(memory_of[rank], memory, sizeof memory_of[0]);
+            blockIdx.x += (unsigned)(next - rank);
+            rank = next;
+            if (MODEL_CLUSTER > 1) {
+                std::memcpy(memory, memory_of[rank], sizeof memory_of[0]);
+            }
+            go_to(blocks[rank].resumed);
+        }
+    }
+    (void)setcontext(&home);
+    std::abort();
+}
+
 void run_thread()
 {
     const int own = (int)threadIdx.x;
     MODEL_ENTRY(the_args);
-    if (under_way[own].count > 0) {
+    block &b = own_block();
+    if (b.under_way[own].count > 0) {
         fail("ends with copies under way");
     }
-    ended[own] = true;
-    if (--alive == 0) {
-        (void)setcontext(&home);
+    b.ended[own] = true;
+    if (--b.alive == 0) {
+        leave_block();
     }
-    if (of_block.arrived == alive) {
+    if (b.of_block.arrived == b.alive) {
         fail("ends while all others wait for it");
     }
 }
-
-[[noreturn]] void go_to(int thread);
 
 void begin_thread()
 {
@@ -102,7 +149,7 @@ void begin_thread()
     int next = (int)threadIdx.x;
     do {
         next = (next + 1) % ALL_THREADS;
-    } while (ended[next]);
+    } while (own_block().ended[next]);
     go_to(next);
 }
 
@@ -110,12 +157,13 @@ void begin_thread()
 [[noreturn]] void go_to(int thread)
 {
     threadIdx.x = (unsigned)thread;
-    if (begun[thread]) {
-        _longjmp(context[thread], 1);
+    block &b = own_block();
+    if (b.begun[thread]) {
+        _longjmp(b.context[thread], 1);
     }
-    begun[thread] = true;
+    b.begun[thread] = true;
     (void)getcontext(&start);
-    start.uc_stack.ss_sp = stack[thread];
+    start.uc_stack.ss_sp = stack[rank][thread];
     start.uc_stack.ss_size = STACK_BYTES;
     start.uc_link = nullptr;
     makecontext(&start, begin_thread, 0);
@@ -130,7 +178,7 @@ int next_thread(bool same_warp)
     int next = own;
     do {
         next = same_warp ? own / 32 * 32 + (next + 1) % 32 : (next + 1) % ALL_THREADS;
-    } while (ended[next]);
+    } while (own_block().ended[next]);
     return next;
 }
 
@@ -140,7 +188,7 @@ void let_others(bool same_warp)
     if (next == own) {
         fail("waits for threads that have ended");
     }
-    if (_setjmp(context[own]) == 0) {
+    if (_setjmp(own_block().context[own]) == 0) {
         go_to(next);
     }
 }
@@ -167,10 +215,11 @@ void meet(meeting &at, int count, bool same_warp)
 
 bool model_block(bool yes)
 {
-    const int turn = of_block.turns % 2;
-    of_block.any[turn] = of_block.any[turn] || yes;
-    meet(of_block, alive, false);
-    return of_block.any[turn];
+    block &b = own_block();
+    const int turn = b.of_block.turns % 2;
+    b.of_block.any[turn] = b.of_block.any[turn] || yes;
+    meet(b.of_block, b.alive, false);
+    return b.of_block.any[turn];
 }
 
 static meeting &barrier_of(int id, int threads)
@@ -178,7 +227,7 @@ static meeting &barrier_of(int id, int threads)
     if (id <= 0 || id >= BARRIER_COUNT || threads % 32 != 0 || threads > ALL_THREADS) {
         fail("no such barrier");
     }
-    return named[id];
+    return own_block().named[id];
 }
 
 void model_barrier(int id, int threads)
@@ -202,12 +251,12 @@ void model_barrier_pass(int id, int threads)
 
 void model_group()
 {
-    meet(of_group[threadIdx.x / 128], 128, false);
+    meet(own_block().of_group[threadIdx.x / 128], 128, false);
 }
 
 void model_warp_words(const unsigned *brought, int words, unsigned (*all)[32])
 {
-    meeting &warp = of_warp[threadIdx.x / 32];
+    meeting &warp = own_block().of_warp[threadIdx.x / 32];
     const int turn = warp.turns % 2;
     for (int i = 0; i < words; ++i) {
         warp.brought[turn][i][threadIdx.x % 32] = brought[i];
@@ -228,7 +277,7 @@ void *model_shared(unsigned at, unsigned bytes)
 
 void model_copy(unsigned shared, const void *global, unsigned bytes)
 {
-    copies &own = under_way[threadIdx.x];
+    copies &own = own_block().under_way[threadIdx.x];
     if (own.count == COPIES_MOST || bytes > 16 || (bytes > 0 && (unsigned long)global % 16 != 0)) {
         fail("not a copy");
     }
@@ -238,13 +287,13 @@ void model_copy(unsigned shared, const void *global, unsigned bytes)
 
 void model_commit()
 {
-    copies &own = under_way[threadIdx.x];
+    copies &own = own_block().under_way[threadIdx.x];
     own.group[own.groups++] = own.count;
 }
 
 void model_wait(int pending)
 {
-    copies &own = under_way[threadIdx.x];
+    copies &own = own_block().under_way[threadIdx.x];
     const int groups = own.groups - pending, done = groups > 0 ? own.group[groups - 1] : 0;
     for (int i = 0; i < done; ++i) {
         std::memset(memory + own.at[i].to, 0, 16);
@@ -297,12 +346,12 @@ void model_barrier_arrive(unsigned barrier)
 
 void model_barrier_arrive_behind_copies(unsigned barrier)
 {
-    copies &own = under_way[threadIdx.x];
+    copies &own = own_block().under_way[threadIdx.x];
     for (int i = 0; i < own.count; ++i) {
-        arriving.push_back({barrier, own.at[i], -1, 0, 0, 0, 0, false});
+        own_block().arriving.push_back({barrier, own.at[i], -1, 0, 0, 0, 0, false});
     }
     own.count = own.groups = 0;
-    arriving.push_back({barrier, {0, 0, nullptr}, -1, 0, 0, 0, 0, true});
+    own_block().arriving.push_back({barrier, {0, 0, nullptr}, -1, 0, 0, 0, 0, true});
 }
 
 int model_map_index(const void *map)
@@ -343,9 +392,7 @@ static unsigned short *element_of(const arrival &box, int row, int column)
     const bool packed = ATTUNE_HAS_VARLEN && !paged;
     const attune_tensor &from = the_args.tensor[role];
     const long long longest = of_q ? the_args.seqlen_q : the_args.seqlen_kv;
-    const long long rows = paged    ? ATTUNE_PAGE_SIZE
-                           : packed ? (of_q ? the_args.total_q : the_args.total_kv)
-                                    : longest;
+    const long long rows = paged ? ATTUNE_PAGE_SIZE : packed ? (of_q ? the_args.total_q : the_args.total_kv) : longest;
     const long long batches = paged ? the_args.page_count : packed ? 1 : the_args.batch;
     const long long heads = of_q ? the_args.heads_q : the_args.heads_kv;
     const int columns = role == ATTUNE_Q || role == ATTUNE_K ? ATTUNE_HEAD_DIM_QK : ATTUNE_HEAD_DIM_V;
@@ -390,7 +437,7 @@ void model_box(unsigned shared, int map, unsigned barrier, int column, int row, 
 {
     check_box(shared, map);
     std::memset(memory + shared, 0xff, box_rows[map] * LINE_BYTES);
-    arriving.push_back({barrier, {shared, 0, nullptr}, map, column, row, head, batch, false});
+    own_block().arriving.push_back({barrier, {shared, 0, nullptr}, map, column, row, head, batch, false});
 }
 
 void model_store_box(unsigned shared, int map, int column, int row, int head, int batch)
@@ -424,10 +471,10 @@ void model_store_box(unsigned, int, int, int, int, int)
 static void bring(unsigned barrier)
 {
     std::vector<arrival> others, now;
-    for (const arrival &one : arriving) {
+    for (const arrival &one : own_block().arriving) {
         (one.barrier == barrier ? now : others).push_back(one);
     }
-    arriving.swap(others);
+    own_block().arriving.swap(others);
     for (const arrival &one : now) {
         if (one.map >= 0) {
             bring_box(one);
@@ -465,31 +512,82 @@ void model_bulk(unsigned shared, const void *global, unsigned bytes, unsigned ba
     end_phase(at);
 }
 
+/* ---- Clusters ---- */
+
+void model_cluster_arrive()
+{
+    if (++cluster_arrived == MODEL_CLUSTER * ALL_THREADS) {
+        cluster_arrived = 0;
+        ++cluster_turns;
+    }
+}
+
+void model_cluster_wait()
+{
+    block &b = own_block();
+    const int own = (int)threadIdx.x, turn = b.turns[own]++;
+    ++b.waiting;
+    for (int polls = 0; cluster_turns == turn; ++polls) {
+        if (polls == 1 << 14) {
+            fail("waits for the cluster for ever");
+        }
+        if (b.waiting < b.alive) {
+            let_others(false);
+        } else if (_setjmp(b.context[own]) == 0) {
+            leave_block();
+        }
+    }
+    --b.waiting;
+}
+
+unsigned model_cluster_address(unsigned shared, unsigned of)
+{
+    if (of >= MODEL_CLUSTER) {
+        fail("no such block in the cluster");
+    }
+    return of << 24 | shared;
+}
+
+void *model_cluster_shared(unsigned remote)
+{
+    const int of = (int)(remote >> 24);
+    unsigned char *own = static_cast<unsigned char *>(model_shared(remote & 0xffffff, 16));
+    return of == rank ? own : memory_of[of] + (own - memory);
+}
+
 /* ---- A block ---- */
 
 extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across);
 
-/* Shared memory holds anything at first. */
+/* All blocks of a cluster, by its first. Shared memory holds anything at first. */
 extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across)
 {
     volatile bool entered = false;
+    if (x % MODEL_CLUSTER != 0) {
+        return;
+    }
     the_args = *args;
     for (int i = 0; i < ATTUNE_ARGS_MAPS; ++i) {
         the_args.map[i].opaque[0] = (attune_u64)i;
     }
     blockIdx = {x, y, 0};
     gridDim = {across, 1, 1};
-    arriving.clear();
-    alive = ALL_THREADS;
-    of_block = {};
+    rank = cluster_arrived = cluster_turns = 0;
     std::memset(memory, 0xff, sizeof memory);
-    for (int i = 0; i < BARRIER_COUNT; ++i) {
-        named[i] = {};
-    }
-    for (int i = 0; i < ALL_THREADS; ++i) {
-        of_warp[i / 32] = of_group[i / 128] = {};
-        begun[i] = ended[i] = false;
-        under_way[i].count = under_way[i].groups = 0;
+    std::memset(memory_of, 0xff, sizeof memory_of);
+    for (block &b : blocks) {
+        b.arriving.clear();
+        b.alive = ALL_THREADS;
+        b.resumed = b.waiting = 0;
+        b.of_block = {};
+        for (meeting &at : b.named) {
+            at = {};
+        }
+        for (int i = 0; i < ALL_THREADS; ++i) {
+            b.of_warp[i / 32] = b.of_group[i / 128] = {};
+            b.begun[i] = b.ended[i] = false;
+            b.under_way[i].count = b.under_way[i].groups = b.turns[i] = 0;
+        }
     }
     (void)getcontext(&home);
     if (!entered) {

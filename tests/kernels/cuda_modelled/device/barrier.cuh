@@ -44,6 +44,26 @@ template <int stages> struct ring {
     }
 };
 
+ATTUNE_INLINE unsigned ptx_mapa(unsigned shared, unsigned rank)
+{
+    return model_cluster_address(shared, rank);
+}
+
+ATTUNE_INLINE void ptx_barrier_cluster_arrive()
+{
+    model_cluster_arrive();
+}
+
+ATTUNE_INLINE void ptx_barrier_cluster_arrive_relaxed()
+{
+    model_cluster_arrive();
+}
+
+ATTUNE_INLINE void ptx_barrier_cluster_wait()
+{
+    model_cluster_wait();
+}
+
 template <int registers> ATTUNE_INLINE void ptx_setmaxnreg_inc()
 {
 }

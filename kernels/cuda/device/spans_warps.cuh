@@ -1,0 +1,218 @@
+/* What a block's warps have of a span becomes one, and spans become rows. decode.cu explains it. */
+#ifndef DEVICE_SPANS_WARPS_CUH
+#define DEVICE_SPANS_WARPS_CUH
+
+#include "device/spans_ring.cuh"
+
+/* ---- Spans ------------------------------------------------------------------------------------------------------ */
+
+/* A warp's ring as it is used. */
+struct reader {
+    unsigned stage, parity;
+};
+
+ATTUNE_INLINE void clear_state(warp_state &state)
+{
+    state = {};
+#pragma unroll
+    for (float &maximum : state.maximum) {
+        maximum = negative_infinity();
+    }
+}
+
+/* What a thread joins: two columns of a row in each slice. */
+struct element_place {
+    int row, column;
+};
+
+ATTUNE_INLINE element_place place_of_thread()
+{
+    const int at = (int)threadIdx.x * 2;
+    return element_place{at / SLICE, at % SLICE};
+}
+
+/* The warp's columns of a slice into shared memory. */
+template <int slice> ATTUNE_INLINE void stage_slice(Shared &shared, const warp_state &state)
+{
+#pragma unroll
+    for (int octet = 0; octet < OCTETS; ++octet) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int row = own_row(octet * 2 + i % 2);
+            if (row < ROWS) {
+                float *o = shared.o[warp_of()][row] + lane_of() / 4 + i / 2 * 8;
+#pragma unroll
+                for (int n = 0; n < SLICE / 16; ++n) {
+                    constexpr int first = slice * (SLICE / 16);
+                    if (first + n < stripes) {
+                        o[n * 16] = state.o[first + n < stripes ? first + n : 0][octet][i];
+                    }
+                }
+            }
+        }
+    }
+}
+
+ATTUNE_INLINE void stage_state(Shared &shared, const warp_state &state)
+{
+#pragma unroll
+    for (int i = 0; i < rows_own; ++i) {
+        const float sum = rows_sum(state.sum[i]);
+        if (own_row(i) < ROWS && lane_of() < 4) {
+            shared.state[warp_of()][own_row(i)] = make_float2(state.maximum[i], sum);
+        }
+    }
+}
+
+typedef partial<2 * slices> own_part;
+
+/* Slice by slice: all warps stage their columns, and each thread joins its own. `last`: nothing is staged after it. */
+template <int slice>
+ATTUNE_INLINE void join_slices(Shared &shared, const warp_state &state, const element_place &at, bool last,
+                               own_part &span)
+{
+    if constexpr (slice < slices) {
+        stage_slice<slice>(shared, state);
+        __syncthreads();
+        if (at.row < ROWS) {
+            float2 sum = {0, 0};
+            float total = 0, maximum = negative_infinity();
+#pragma unroll
+            for (int w = 0; w < WARPS; ++w) {
+                maximum = fmaxf(maximum, shared.state[w][at.row].x);
+            }
+#pragma unroll
+            for (int w = 0; w < WARPS; ++w) {
+                const float2 of_warp = shared.state[w][at.row];
+                const float2 x = *reinterpret_cast<const float2 *>(&shared.o[w][at.row][at.column]);
+                const float weight = ptx_ex2_approx_ftz_f32(of_warp.x - subtrahend(maximum));
+                total = fmaf(of_warp.y, weight, total);
+                sum.x = fmaf(x.x, weight, sum.x);
+                sum.y = fmaf(x.y, weight, sum.y);
+            }
+            span.maximum = maximum;
+            span.sum = total;
+            span.o[slice * 2] = sum.x;
+            span.o[slice * 2 + 1] = sum.y;
+        }
+        if (slice + 1 < slices || !last) {
+            __syncthreads();
+        }
+        join_slices<slice + 1>(shared, state, at, last, span);
+    }
+}
+
+ATTUNE_INLINE void join_warps(Shared &shared, const warp_state &state, const element_place &at, bool last,
+                              own_part &span)
+{
+    stage_state(shared, state);
+    join_slices<0>(shared, state, at, last, span);
+}
+
+/* NOTE: in shared memory, where registers are needed for tiles. */
+enum { GROUPS, OPEN_GROUP };
+
+ATTUNE_INLINE own_part kept_part(const Shared &shared, int which)
+{
+    own_part x;
+    x.maximum = shared.kept[which][0][threadIdx.x];
+    x.sum = shared.kept[which][1][threadIdx.x];
+#pragma unroll
+    for (int i = 0; i < 2 * slices; ++i) {
+        x.o[i] = shared.kept[which][2 + i][threadIdx.x];
+    }
+    return x;
+}
+
+ATTUNE_INLINE void keep_part(Shared &shared, int which, const own_part &x)
+{
+    shared.kept[which][0][threadIdx.x] = x.maximum;
+    shared.kept[which][1][threadIdx.x] = x.sum;
+#pragma unroll
+    for (int i = 0; i < 2 * slices; ++i) {
+        shared.kept[which][2 + i][threadIdx.x] = x.o[i];
+    }
+}
+
+ATTUNE_INLINE void keep_nothing(Shared &shared)
+{
+    own_part none;
+    partial_clear(none);
+    keep_part(shared, GROUPS, none);
+    keep_part(shared, OPEN_GROUP, none);
+}
+
+/* A span has come: joined to its group, and the group to those before where it ends. */
+ATTUNE_INLINE void keep_span(Shared &shared, const own_part &part, int span)
+{
+    own_part group = kept_part(shared, OPEN_GROUP);
+    partial_join(group, part);
+    if (span % GROUP == GROUP - 1) {
+        own_part groups = kept_part(shared, GROUPS);
+        partial_join(groups, group);
+        keep_part(shared, GROUPS, groups);
+        partial_clear(group);
+    }
+    keep_part(shared, OPEN_GROUP, group);
+}
+
+/* ---- Out -------------------------------------------------------------------------------------------------------- */
+
+/* Where a thread's results go, if its row exists; worked out before there are any. */
+struct output {
+    element *o;
+    float *lse; /* NULL where this thread writes none */
+    int head;
+};
+
+ATTUNE_INLINE output find_output(const attune_args &args, const job &j, const element_place &at)
+{
+    const sequence of = sequence_of(args, j.batch);
+    const packed_row r = packed_row_of(args, j, of, at.row);
+    output to = {nullptr, nullptr, r.head};
+    if (r.exists) {
+        to.o = output_of(args, of, r);
+        if (wants_lse(args) && at.column == 0) {
+            to.lse = row_of<float>(args.tensor[ATTUNE_LSE], of.batch, r.head, of.first_q + r.query);
+        }
+    }
+    return to;
+}
+
+/* A job's rows are done. */
+ATTUNE_INLINE void store(const attune_args &args, const output &to, const element_place &at, own_part &all)
+{
+    if (to.o == nullptr) {
+        return;
+    }
+    partial_take_sink(args, to.head, all);
+    const float normaliser = online_normaliser(all.sum);
+#pragma unroll
+    for (int i = 0; i < slices; ++i) {
+        const int column = i * SLICE + at.column;
+        if (column < dim_v) {
+            *reinterpret_cast<unsigned *>(to.o + column) =
+                pack_two(all.o[2 * i] * normaliser, all.o[2 * i + 1] * normaliser);
+        }
+    }
+    if (to.lse != nullptr) {
+        *to.lse = online_lse(all.maximum, all.sum);
+    }
+}
+
+ATTUNE_INLINE void leave(record &to, const element_place &at, const own_part &part)
+{
+    if (at.row < ROWS) {
+#pragma unroll
+        for (int i = 0; i < slices; ++i) {
+            if (i * SLICE + at.column < dim_v) {
+                *reinterpret_cast<float2 *>(&to.o[at.row][i * SLICE + at.column]) =
+                    make_float2(part.o[2 * i], part.o[2 * i + 1]);
+            }
+        }
+        if (at.column == 0) {
+            to.state[at.row] = make_float2(part.maximum, part.sum);
+        }
+    }
+}
+#endif
