@@ -355,6 +355,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 
 static const attune_shipped shipped[] = {
     {"b1,h32,hkv8,sq1,skv8192,d128,bf16", ""},
+    {"b8,h32,hkv8,sq1,skv8192,d128,bf16", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,bf16,seqused,page=16", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,fp16,seqused,page=1", ""},
     {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal,seqused,page=64", ""},

@@ -10,7 +10,7 @@
 #include "gpu/hopper.h"
 #include "gpu/units.h"
 
-enum { ROWS_MAX = 256, FILES_MAX = 64 };
+enum { ROWS_MAX = 256, FILES_MAX = 96 };
 
 typedef struct row {
     at_recipe recipe;
