@@ -18,13 +18,14 @@ ROOMS = [["attune"], ["base"], ["core"], ["reference", "cpu", "cuda"], ["measure
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"],
           "gate.h": ["attune.h"]}
-DEVICE = [["args", "ptx"], ["barrier", "warp_groups", "bf16_parts"], ["element", "sequence", "stage", "tma"], ["copy"],
+DEVICE = [["args", "ptx"], ["barrier", "warp_groups", "bf16_parts"], ["element", "sequence", "stage", "tma", "cluster"],
+          ["copy"],
           ["tile", "fragment", "swizzle", "wgmma", "mma", "pages"],
           ["softmax", "exponential", "visibility", "schedule", "guard", "nonfinite"], ["score"],
           ["job", "rows", "key_loop", "small", "pairs", "spans", "scaling", "row_again", "plain_row"],
-          ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join", "fp32_block"],
-          ["wgmma_consumer", "wgmma_producer", "fp32_units", "mma_rows"],
-          ["wgmma_pairs"], ["wgmma_score", "mma_values"]]
+          ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join", "spans_cluster", "fp32_block"],
+          ["wgmma_consumer", "wgmma_producer", "fp32_units", "mma_rows", "spans_ring"],
+          ["wgmma_pairs"], ["wgmma_score", "mma_values", "spans_warps"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),
