@@ -8,7 +8,7 @@ static const int32_t warps_values[] = {4, 8};
 static const int32_t tile_values[] = {16, 32};
 static const int32_t tiles_values[] = {2, 4, 8};
 static const int32_t stages_values[] = {1, 2, 3, 4};
-static const int32_t cluster_values[] = {1, 2, 4, 8};
+static const int32_t cluster_values[] = {0, 2, 4, 8}; /* 0: none */
 
 static const attune_param params[PARAMS] = {
     [ROWS] = {"ROWS", rows_values, AT_COUNT(rows_values), 0},
@@ -109,9 +109,9 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     const int32_t queries = in_registers ? 16 : rows_q * qk * LINE;
     const int32_t slices = slices_of(problem, config);
     const int32_t joined = warps * rows * ((slice_of(problem, config) + 4) * 4 + 8);
-    const int32_t kept = (config->value[CLUSTER] > 1 ? 1 : 2 * (2 * slices + 2)) * threads_of(config) * 4;
+    const int32_t kept = (config->value[CLUSTER] > 0 ? 1 : 2 * (2 * slices + 2)) * threads_of(config) * 4;
     const int32_t barriers = warps * stages * 8 + warps * 4;
-    const int64_t more = config->value[CLUSTER] > 1 ? letters_of(problem, config) : sums_of(problem);
+    const int64_t more = config->value[CLUSTER] > 0 ? letters_of(problem, config) : sums_of(problem);
     const int64_t all = (ring + queries + joined + kept + barriers + 1023) / 1024 * 1024 + more;
     return all < INT32_MAX ? (int32_t)all : INT32_MAX;
 }
@@ -213,7 +213,7 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                              "needed",
                              config->value[ROWS], config->value[WARPS], slice_of(problem, config));
     }
-    if (config->value[CLUSTER] > 1 && !valid_cluster(problem, target, config, reason)) {
+    if (config->value[CLUSTER] > 0 && !valid_cluster(problem, target, config, reason)) {
         return false;
     }
     if (units_of(problem, config) > UNITS_MOST) {
@@ -227,7 +227,7 @@ static void resources(const attune_problem *problem, const attune_target *target
                       attune_resources *out)
 {
     *out = at_block_resources(threads_of(config), smem_of(problem, config));
-    if (config->value[CLUSTER] == 1) {
+    if (config->value[CLUSTER] == 0) {
         out->workspace =
             attune_term_const(target->sm_count * records_of(problem, target, config) * record_bytes(problem, config));
     }
@@ -275,19 +275,19 @@ static int32_t cluster_for(const attune_problem *problem, const attune_target *t
 {
     const int64_t jobs = jobs_of(problem, config), spans = spans_of(problem, config);
     if (octets_of(config) > 2 || (problem->batch > 1 && lengths_differ(problem))) {
-        return 1; /* registers are short; sequences are not alike */
+        return 0; /* registers are short; sequences are not alike */
     }
     if (spans == 2 || spans == 4) {
-        return jobs * spans <= target->sm_count ? (int32_t)spans : 1;
+        return jobs * spans <= target->sm_count ? (int32_t)spans : 0;
     }
-    return spans >= 8 && 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count ? 2 : 1;
+    return spans >= 8 && 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count ? 2 : 0;
 }
 
 static bool way_for(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     attune_config at = *config;
     at.value[CLUSTER] = cluster_for(problem, target, config);
-    if (at.value[CLUSTER] > 1 && stages_for(problem, target, &at) && ring_of(problem, &at) >= UNDER_WAY) {
+    if (at.value[CLUSTER] > 0 && stages_for(problem, target, &at) && ring_of(problem, &at) >= UNDER_WAY) {
         *config = at;
         return true;
     }
@@ -300,9 +300,9 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
 {
     for (int32_t rows = rows_for(problem); rows > 0; rows /= 2) {
         const int32_t most = rows > 16 ? 8 : 4, other = rows > 16 ? 4 : 8;
-        const attune_config list[] = {{{rows, 8, 16, most, 0, 1}},  {{rows, 8, 16, 2, 0, 1}},
-                                      {{rows, 8, 16, other, 0, 1}}, {{rows, 8, 32, 2, 0, 1}},
-                                      {{rows, 4, 32, 4, 0, 1}},     {{rows, 4, 16, 8, 0, 1}}};
+        const attune_config list[] = {{{rows, 8, 16, most, 0, 0}},  {{rows, 8, 16, 2, 0, 0}},
+                                      {{rows, 8, 16, other, 0, 0}}, {{rows, 8, 32, 2, 0, 0}},
+                                      {{rows, 4, 32, 4, 0, 0}},     {{rows, 4, 16, 8, 0, 0}}};
         const int32_t asked = index;
         for (size_t i = 0; i < AT_COUNT(list); ++i) {
             attune_config at = list[i];
@@ -331,10 +331,10 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     const attune_term of_sequence = attune_term_const(jobs_of(problem, config) / problem->batch * cluster);
     const attune_step_kernel attend = {
         .entry = "fwd_decode",
-        .grid = {cluster > 1 ? attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH), of_sequence) : blocks,
+        .grid = {cluster > 0 ? attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH), of_sequence) : blocks,
                  attune_term_const(1), attune_term_const(1)},
         .block = {threads_of(config), 1, 1},
-        .cluster = {cluster, 1, 1},
+        .cluster = {cluster > 0 ? cluster : 1, 1, 1},
         .smem = attune_term_const(smem_of(problem, config)),
         .programmatic = 1,
         .map_count = box % 8 == 0 ? 2 : 0,
@@ -348,7 +348,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         .smem = attune_term_const(join_smem_of(problem)),
         .programmatic = 1};
     (void)target;
-    *out = (attune_steps){.count = cluster > 1 ? 1 : 2,
+    *out = (attune_steps){.count = cluster > 0 ? 1 : 2,
                           .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = attend}},
                                    {.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = join}}}};
 }

@@ -28,11 +28,11 @@ ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, int unit, c
 {
     load_queries<threads>(args, j, shared.q, now.q);
     now.v = view_of(args, j);
-    if constexpr (OCTETS <= 2 && CLUSTER == 1) {
+    if constexpr (OCTETS <= 2 && CLUSTER == 0) {
         now.to = find_output(args, j, at);
     }
     now.whole = unit == j.begin;
-    if constexpr (CLUSTER == 1) {
+    if constexpr (CLUSTER == 0) {
         keep_nothing(shared);
     }
     if constexpr (!Q_REGISTERS) {
@@ -114,7 +114,7 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
 /* The place of a pair of columns that the block joins. */
 ATTUNE_INLINE element_place place_of_pair(int number)
 {
-    const int pair = (int)blockIdx.x % CLUSTER * OWN_PAIRS + number;
+    const int pair = (int)blockIdx.x % JOB_BLOCKS * OWN_PAIRS + number;
     return element_place{pair / ROW_PAIRS, pair % ROW_PAIRS * 2};
 }
 
@@ -187,8 +187,8 @@ ATTUNE_INLINE int find_share(const attune_args &args, Shared &shared, int *befor
     int begin = block_begin(all, (int)blockIdx.x);
     c.end = block_begin(all, (int)blockIdx.x + 1);
     c.stage = 0;
-    if constexpr (CLUSTER > 1) {
-        const int first = (int)blockIdx.x / CLUSTER * all.share;
+    if constexpr (CLUSTER > 0) {
+        const int first = (int)blockIdx.x / JOB_BLOCKS * all.share;
         c.end = begin = all.total;
         if (first < all.total) {
             c.j = job_with(args, all, first);
@@ -224,16 +224,16 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
     if constexpr (!uniform_units) {
         begin = find_share(args, shared, before, all, c);
     }
-    if (begin >= (CLUSTER > 1 ? all.total : c.end)) {
+    if (begin >= (CLUSTER > 0 ? all.total : c.end)) {
         return;
     }
-    if constexpr (CLUSTER > 1) {
+    if constexpr (CLUSTER > 0) {
         ptx_barrier_cluster_arrive_relaxed();
     }
     const element_place at = place_of_thread();
     const job first = c.j;
     current now;
-    if (CLUSTER == 1 || begin < c.end) {
+    if (CLUSTER == 0 || begin < c.end) {
         read_page(args, c);
         copy_tile(args, all, c, shared);
         begin_rows(args, first, begin, at, shared, now);
@@ -242,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
             copy_tile(args, all, c, shared);
         }
     }
-    if constexpr (CLUSTER > 1) {
+    if constexpr (CLUSTER > 0) {
         letter *letters = reinterpret_cast<letter *>(memory + sizeof(Shared));
         ptx_barrier_cluster_wait(); /* all blocks can be written to */
         visit_piece(args, all, at, begin, c, letters, shared, now);

@@ -17,7 +17,7 @@ constexpr int SPAN = WARPS * TILES * TILE, GROUP = 16;
 constexpr int ROWS_WHOLE = 64; /* of all spans of a job: with fewer, parts of jobs cost nothing to speak of */
 
 /* Whether all sequences have the same units, as those of one have; and nothing has to be read to know how many. */
-constexpr bool uniform_units = !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED, alike_units = uniform_units || CLUSTER > 1;
+constexpr bool uniform_units = !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED, alike_units = uniform_units || CLUSTER > 0;
 
 /* a / b of numbers that are not negative, the quotient below 2^20. NOTE: a division of integers takes some forty
  * dependent instructions, and a block makes a handful before its first copy. */
@@ -133,12 +133,12 @@ template <int threads> ATTUNE_INLINE units find_units(const attune_args &args, i
     if constexpr (alike_units) {
         all.each = args.batch > 0 ? units_of(args, 0) : 0;
         all.total = all.each * (int)args.batch;
-        all.share = CLUSTER > 1 && args.batch > 0 ? spans_of(args, sequence_of(args, 0)).count : 0;
+        all.share = CLUSTER > 0 && args.batch > 0 ? spans_of(args, sequence_of(args, 0)).count : 0;
     } else {
         sum_units<threads>(args, before, sums);
         all.total = before[args.batch];
     }
-    if (CLUSTER > 1 || (uniform_units && share_jobs(args, all))) {
+    if (CLUSTER > 0 || (uniform_units && share_jobs(args, all))) {
         return all;
     }
     all.share = (int)((unsigned)all.total / gridDim.x);

@@ -7,8 +7,9 @@
 #include "device/cluster.cuh"
 #include "device/spans.cuh"
 
-constexpr int ROW_PAIRS = ATTUNE_HEAD_DIM_V / 2;                      /* of columns */
-constexpr int OWN_PAIRS = (ROWS * ROW_PAIRS + CLUSTER - 1) / CLUSTER; /* that a block joins */
+constexpr int JOB_BLOCKS = CLUSTER > 0 ? CLUSTER : 1;
+constexpr int ROW_PAIRS = ATTUNE_HEAD_DIM_V / 2;                            /* of columns */
+constexpr int OWN_PAIRS = (ROWS * ROW_PAIRS + JOB_BLOCKS - 1) / JOB_BLOCKS; /* that a block joins */
 
 /* The units of the cluster's job that the block has; maybe none. */
 struct piece {
@@ -17,8 +18,8 @@ struct piece {
 
 ATTUNE_INLINE piece piece_of(const job &j)
 {
-    const int rank = (int)blockIdx.x % CLUSTER, count = j.end - j.begin;
-    return piece{j.begin + count * rank / CLUSTER, j.begin + count * (rank + 1) / CLUSTER};
+    const int rank = (int)blockIdx.x % JOB_BLOCKS, count = j.end - j.begin;
+    return piece{j.begin + count * rank / JOB_BLOCKS, j.begin + count * (rank + 1) / JOB_BLOCKS};
 }
 
 /* Two columns of what somebody has of a row; then its maximum and its sum. */

@@ -26,7 +26,7 @@ struct alignas(1024) Shared {
     float o[WARPS][ROWS][SLICE + 4]; /* + 4: rows and columns of a warp's operand fall into different banks */
     float2 state[WARPS][ROWS];
     /* What a block has joined of its job: groups of spans, and the open group. */
-    float kept[CLUSTER > 1 ? 1 : 2][CLUSTER > 1 ? 1 : 2 * slices + 2][threads];
+    float kept[CLUSTER > 0 ? 1 : 2][CLUSTER > 0 ? 1 : 2 * slices + 2][threads];
     attune_u64 full[WARPS][STAGES];
     int sums[WARPS];
 };
