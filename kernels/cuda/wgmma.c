@@ -58,7 +58,7 @@ static int32_t stage_bytes(const attune_problem *problem, const attune_config *c
     return config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
 }
 
-/* Of bias and mask: PLACES tiles of each group's rows, and one of the mask as it comes. */
+/* Of bias and mask: PLACES tiles of each group's rows, of the mask as it comes too. */
 static int32_t pairs_bytes(const attune_problem *problem, const attune_config *config)
 {
     const int32_t bias_parts = config->value[BLOCK_N] / 8, mask_parts = config->value[BLOCK_N] / 16 | 1;
@@ -67,7 +67,7 @@ static int32_t pairs_bytes(const attune_problem *problem, const attune_config *c
         bytes += PLACES * PART_BYTES * (bias_parts % 8 == 0 ? bias_parts : bias_parts + 1);
     }
     if (problem->mask) {
-        bytes += PLACES * OCTET_BYTES * ((config->value[BLOCK_N] + 63) / 64) + PART_BYTES * mask_parts;
+        bytes += PLACES * (OCTET_BYTES * ((config->value[BLOCK_N] + 63) / 64) + PART_BYTES * mask_parts);
     }
     return block_m(config) * bytes;
 }

@@ -21,8 +21,8 @@ constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
 constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
 
-/* Bias and mask: of each group PLACES tiles of its 64 rows, as its threads want them, and a tile of the mask as it
- * comes (wgmma_pairs.cuh). */
+/* Bias and mask: of each group PLACES tiles of its 64 rows, as its threads want them, and of the mask as it comes
+ * (wgmma_pairs.cuh). */
 #if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
 #define PAIRED 1
 #else
@@ -37,7 +37,8 @@ enum {
     SEEN_ROW_BYTES = OCTETS * 8,
     SEEN_BYTES = ATTUNE_HAS_MASK ? 64 * SEEN_ROW_BYTES : 0,
     PLACE_BYTES = BIAS_BYTES + SEEN_BYTES,
-    GROUP_PAIRS_BYTES = PLACES * PLACE_BYTES + (ATTUNE_HAS_MASK ? 64 * MASK_PARTS * 16 : 0),
+    RAW_BYTES = ATTUNE_HAS_MASK ? 64 * MASK_PARTS * 16 : 0,
+    GROUP_PAIRS_BYTES = PLACES * (PLACE_BYTES + RAW_BYTES),
     PAIRS_BYTES = GROUPS * GROUP_PAIRS_BYTES
 };
 

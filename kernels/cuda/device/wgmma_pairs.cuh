@@ -227,8 +227,8 @@ ATTUNE_INLINE void produce_bias(const attune_args &args, const Shared &shared, u
 #endif
 
 #if ATTUNE_HAS_MASK
-/* What one warp does for its group. NOTE: the mask is copied a tile ahead, but not into the next job, whose queries may
- * wait for this one's last tile. */
+/* What one warp does for its group. NOTE: the mask is copied two tiles ahead, but not into the next job, whose queries
+ * may wait for this one's last tile. */
 ATTUNE_INLINE void produce_mask(const attune_args &args, const Shared &shared, unsigned base, int group, int lane)
 {
     const unsigned raw = base + smem_pairs + group * GROUP_PAIRS_BYTES + PLACES * PLACE_BYTES;
@@ -236,23 +236,29 @@ ATTUNE_INLINE void produce_mask(const attune_args &args, const Shared &shared, u
     each_known_job<1>(shared, base, group, [&](const job &j) {
         const auto mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
         const int row = j.row + group * 64;
-        (void)copy_group<MASK_PARTS>(raw, mask, row, key_of_tile(j, 0), lane);
-        ptx_cp_async_commit_group();
+        const auto copy = [&](int i) {
+            if (i < j.blocks) {
+                (void)copy_group<MASK_PARTS>(raw + i % PLACES * RAW_BYTES, mask, row, key_of_tile(j, i), lane);
+                announce_group(mask, row, key_of_tile(j, i + 2), lane);
+            }
+            ptx_cp_async_commit_group();
+        };
+#pragma unroll 1
+        for (int i = 0; i < PLACES; ++i) {
+            copy(i);
+        }
 #pragma unroll 1
         for (int i = 0; i < j.blocks; ++i) {
             const held place = places.next();
             const int number = place_number(group, place);
             barrier_wait(base + smem_empty_pairs + number * 8, place.parity ^ 1);
-            ptx_cp_async_wait_group<0>();
+            ptx_cp_async_wait_group<PLACES - 1>();
             __syncwarp();
-            pack_group(place_at(base, group, place) + BIAS_BYTES, base + smem_all_seen + number * 4, raw, lane);
+            pack_group(place_at(base, group, place) + BIAS_BYTES, base + smem_all_seen + number * 4,
+                       raw + i % PLACES * RAW_BYTES, lane);
             ptx_mbarrier_arrive(base + smem_full_pairs + number * 8);
             __syncwarp();
-            if (i + 1 < j.blocks) {
-                (void)copy_group<MASK_PARTS>(raw, mask, row, key_of_tile(j, i + 1), lane);
-                announce_group(mask, row, key_of_tile(j, i + 3), lane);
-            }
-            ptx_cp_async_commit_group();
+            copy(i + PLACES);
         }
     });
 }
