@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "cuda/ptx.h"
+
 /* NOTE: the clock is read for its low bits: another delay at the same place each time. */
 static const char delay[] = "\n{\n"
                             ".reg .pred %attune_late;\n"
@@ -19,70 +21,26 @@ static const char delay[] = "\n{\n"
                             "@%attune_late nanosleep.u32 %attune_b;\n"
                             "}\n";
 
-static bool waits(const char *opcode)
-{
-    static const char *const begins[] = {
-        "bar.",           "barrier.",           "mbarrier.try_wait",  "mbarrier.test_wait",
-        "cp.async.wait_", "cp.async.bulk.wait", "griddepcontrol.wait"};
-    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; ++i) {
-        if (strncmp(opcode, begins[i], strlen(begins[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
+static const char *const waiting[] = {
+    "bar.",           "barrier.",           "mbarrier.try_wait",   "mbarrier.test_wait",
+    "cp.async.wait_", "cp.async.bulk.wait", "griddepcontrol.wait", NULL};
+static const char *const sleeping[] = {"nanosleep.", NULL};
 
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* What comes behind blanks and a predicate. */
-static const char *opcode_of(const char *at)
-{
-    while (is_blank(*at)) {
-        ++at;
-    }
-    if (*at == '@') {
-        at += strcspn(at, " \t\r\n");
-        while (is_blank(*at)) {
-            ++at;
-        }
-    }
-    return at;
-}
-
 /* Behind a comment or a text that begins here; `at` where none does. */
 static const char *skip_passive(const char *at)
 {
-    if (at[0] == '/' && at[1] == '/') {
-        return at + strcspn(at, "\n");
-    }
-    const char *end = at[0] == '/' && at[1] == '*' ? strstr(at + 2, "*/") : NULL;
-    if (end != NULL) {
-        return end + 2;
-    }
-    end = at[0] == '"' ? strchr(at + 1, '"') : NULL;
-    return end != NULL ? end + 1 : at;
+    const char *end = at[0] == '"' ? strchr(at + 1, '"') : NULL;
+    return end != NULL ? end + 1 : at[0] == '/' ? at_ptx_skip(at) : at;
 }
 
 static bool is_entry(const char *at, const char *ptx)
 {
     return strncmp(at, ".entry", 6) == 0 && (at == ptx || is_blank(at[-1]));
-}
-
-/* Whether the statement is the kernel's own sleeping, which a compiler puts between comments, as all that is the
- * source's own. */
-static bool sleeps(const char *at)
-{
-    for (const char *begin = NULL; begin != at;) {
-        begin = at;
-        while (is_blank(*at)) {
-            ++at;
-        }
-        at = skip_passive(at);
-    }
-    return strncmp(opcode_of(at), "nanosleep.", 10) == 0;
 }
 
 int at_ptx_delay(const char *ptx, at_text *to)
@@ -100,8 +58,8 @@ int at_ptx_delay(const char *ptx, at_text *to)
         }
         in_head = in_head || is_entry(at, ptx);
         bool begins = *at == '{' && in_head;
-        bool ends = *at == ';' && waits(opcode_of(statement));
-        bool is_sleep = *at == ';' && sleeps(statement);
+        bool ends = *at == ';' && at_ptx_begins(at_ptx_opcode(statement), waiting);
+        bool is_sleep = *at == ';' && at_ptx_begins(at_ptx_opcode(statement), sleeping);
         bool is_label = *at == ':' && at[1] != ':' && (at == ptx || at[-1] != ':');
         ++at;
         if (begins || ends) {

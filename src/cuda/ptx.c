@@ -14,8 +14,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Behind blanks and comments. */
-static const char *skip_blanks(const char *at)
+const char *at_ptx_skip(const char *at)
 {
     const char *before = NULL;
     while (at != before) {
@@ -31,6 +30,20 @@ static const char *skip_blanks(const char *at)
     return at;
 }
 
+const char *at_ptx_opcode(const char *statement)
+{
+    const char *at = at_ptx_skip(statement);
+    return *at == '@' ? at_ptx_skip(at + strcspn(at, " \t\r\n")) : at;
+}
+
+bool at_ptx_begins(const char *opcode, const char *const *list)
+{
+    while (*list != NULL && strncmp(opcode, *list, strlen(*list)) != 0) {
+        ++list;
+    }
+    return *list != NULL;
+}
+
 /* Behind a directive and what separates it from the next word; NULL where another is there. */
 static const char *skip_directive(const char *at, const char *directive)
 {
@@ -38,7 +51,7 @@ static const char *skip_directive(const char *at, const char *directive)
     if (strncmp(at, directive, length) != 0) {
         return NULL;
     }
-    const char *next = skip_blanks(at + length);
+    const char *next = at_ptx_skip(at + length);
     return next > at + length ? next : NULL;
 }
 
@@ -47,7 +60,7 @@ static const char *skip_directive(const char *at, const char *directive)
 static const char *declared(const char *statement, size_t *name_length)
 {
     static const char *const linkage[] = {".visible", ".extern", ".weak", ".common", ".managed"};
-    const char *at = skip_blanks(statement);
+    const char *at = at_ptx_skip(statement);
     for (size_t i = 0; i < sizeof linkage / sizeof linkage[0]; ++i) {
         const char *next = skip_directive(at, linkage[i]);
         at = next != NULL ? next : at;
@@ -87,7 +100,7 @@ static bool has_words(const char *text, const char *word, const char *next)
     const size_t length = strlen(word);
     for (const char *at = text; (at = strstr(at, word)) != NULL; at += length) {
         const bool begins = at == text || (!in_name(at[-1]) && at[-1] != '.');
-        if (begins && strncmp(skip_blanks(at + length), next, strlen(next)) == 0) {
+        if (begins && strncmp(at_ptx_skip(at + length), next, strlen(next)) == 0) {
             return true;
         }
     }

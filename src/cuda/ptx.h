@@ -19,6 +19,13 @@ bool at_ptx_uses_global(const char *ptx, char *name, size_t bytes);
  * "%smid". A register of the code's own may have any other name. */
 bool at_ptx_reads_special(const char *ptx, char *name, size_t bytes);
 
+/* Behind blanks and comments, which a compiler puts around all that is the source's own assembler. */
+const char *at_ptx_skip(const char *at);
+/* A statement's opcode: what comes behind those and a predicate. */
+const char *at_ptx_opcode(const char *statement);
+/* Whether it begins as one of the list does, which ends with NULL. */
+bool at_ptx_begins(const char *opcode, const char *const *list);
+
 /* How a compilation's result is handed on: as the last such lines of its log, followed by the name, or by nothing where
  * there is none. */
 #define AT_PTX_GLOBALS "attune: globals in use:"

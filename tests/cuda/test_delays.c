@@ -7,7 +7,7 @@
 static const char word[] = "nanosleep";
 
 /* The text with delays, how many there are, and what stands before the first. */
-static int delayed(const char *ptx, char before[64])
+static int delayed(const char *ptx, char before[128])
 {
     at_text text;
     int found = 0;
@@ -19,7 +19,7 @@ static int delayed(const char *ptx, char before[64])
     }
     assert_int_equal(found, places);
     const char *first = strstr(text.data, "\n{\n.reg .pred %attune_late");
-    (void)snprintf(before, 64, "%.*s", first == NULL ? 0 : (int)(first - text.data), text.data);
+    (void)snprintf(before, 128, "%.*s", first == NULL ? 0 : (int)(first - text.data), text.data);
     if (places == 0) {
         assert_string_equal(text.data, ptx);
     }
@@ -44,12 +44,18 @@ static void they_stand_behind_what_waits(void **state)
         {"{bar.warp.sync 1; barrier.cluster.wait.aligned;}", 2, "{bar.warp.sync 1;"},
         {"// bar.sync 0;\n/* bar.sync 0; */ .pragma \"bar.sync 0;\"; ret;", 0, ""},
         {"// a line\nbar.red.popc.u32 %r1, 0, %p1;", 1, "// a line\nbar.red.popc.u32 %r1, 0, %p1;"},
+        {"ret;\n\t// begin inline asm\n\tbar.sync 1, 128;\n\t// end inline asm\n", 1,
+         "ret;\n\t// begin inline asm\n\tbar.sync 1, 128;"},
+        {"\t/* own */ @%p1 /* if */ barrier.sync 2; // bar.sync 0;\n", 1, "\t/* own */ @%p1 /* if */ barrier.sync 2;"},
+        {"\n\t// begin inline asm\n\t{\n.reg .pred p;\nAGAIN: // until then\nmbarrier.test_wait.b64 p, [%r1], %r2;", 1,
+         "\n\t// begin inline asm\n\t{\n.reg .pred p;\nAGAIN: // until then\nmbarrier.test_wait.b64 p, [%r1], %r2;"},
+        {"\n// bar.sync 0;\n\tadd.s32 %r1, %r2, 1; // barrier.sync 0;\n ret;", 0, ""},
         {".visible .entry k(.param .u64 p)\n.maxntid 128, 1, 1\n{ret;}", 1,
          ".visible .entry k(.param .u64 p)\n.maxntid 128, 1, 1\n{"},
         {".func f(){ret;}", 0, ""},
         {"st.shared.v2.u32 [bar.sync], {%r1, %r2};", 0, ""},
     };
-    char before[64];
+    char before[128];
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         assert_int_equal(delayed(cases[i].ptx, before), cases[i].places);
