@@ -7,6 +7,7 @@
 #include "cuda/cache.h"
 #include "cuda/delays.h"
 #include "cuda/image.h"
+#include "cuda/lanes.h"
 
 static attune_status judge(const at_recipe *recipe, const attune_target *target, const at_artifact *artifact,
                            at_cubin *cubin)
@@ -162,16 +163,20 @@ static attune_status take_from_image(const at_provider *provider, const at_recip
 static attune_status assemble_delayed(const at_assembler *assembler, const char *name, const char *ptx,
                                       at_artifact *artifact)
 {
-    at_text late, lines;
+    at_text parted, late, lines;
+    at_text_init(&parted);
     at_text_init(&late);
     at_text_init(&lines);
-    const int places = at_ptx_delay(ptx, &late);
+    (void)at_ptx_part_lanes(ptx, &parted);
+    attune_status status = at_text_status(&parted, "PTX with lanes apart");
+    const int places = status == ATTUNE_OK ? at_ptx_delay(parted.data, &late) : 0;
     at_compile_name_uses(ptx, &lines);
-    attune_status status = at_text_status(&late, "PTX with delays");
+    status = status == ATTUNE_OK ? at_text_status(&late, "PTX with delays") : status;
     if (status == ATTUNE_OK) {
         status = places == 0 ? at_fail(ATTUNE_UNSUPPORTED, "%s: there is no place for a delay", name)
                              : assembler->assemble(assembler->context, late.data, late.length, artifact);
     }
+    at_text_free(&parted);
     at_text_free(&late);
     char *log = NULL;
     size_t bytes = 0;
