@@ -63,7 +63,7 @@ typedef struct at_device_ops {
      * with a pattern, or leaves it as it is: AT_FILL_NOTHING. May be NULL. */
     attune_status (*poison_scratch)(at_device *device, int pattern);
     /* Has the next call's buffers lie between pages that are not there, and those of its inputs where nothing can be
-     * written: who reads behind them or writes there ends the process. ATTUNE_UNSUPPORTED on a GPU. May be NULL. */
+     * written: who reads behind them or writes there ends the process, or its context. May be NULL. */
     attune_status (*fence)(at_device *device);
     /* From now on (`on`), or no longer, runs the same kernel with delays behind its barriers. ATTUNE_UNSUPPORTED or
      * ATTUNE_COMPILE_ERROR where there can be no such code. May be NULL. */

@@ -45,7 +45,8 @@ enum {
     AT_CU_LAUNCH_TIMEOUT = 702,
     AT_CU_ASSERT = 710,
     AT_CU_HARDWARE_STACK_ERROR = 714,
-    AT_CU_LAUNCH_FAILED = 719
+    AT_CU_LAUNCH_FAILED = 719,
+    AT_CU_NOT_SUPPORTED = 801
 };
 
 enum {
@@ -101,6 +102,26 @@ typedef struct at_cu_launch_config {
     unsigned int attribute_count;
 } at_cu_launch_config;
 
+/* Memory that is mapped to addresses. */
+enum { AT_CU_MEM_PINNED = 1, AT_CU_MEM_LOCATION_DEVICE = 1, AT_CU_MEM_GRANULARITY_LEAST = 0 };
+enum { AT_CU_MEM_READ = 1, AT_CU_MEM_READ_WRITE = 3 };
+
+typedef struct at_cu_mem_location {
+    int type, id;
+} at_cu_mem_location;
+
+typedef struct at_cu_mem_kind {
+    int type, handles;
+    at_cu_mem_location location;
+    void *reserved;
+    unsigned char flags[8];
+} at_cu_mem_kind;
+
+typedef struct at_cu_mem_access {
+    at_cu_mem_location location;
+    int flags;
+} at_cu_mem_access;
+
 /* What is used of the driver: name, the version whose interface this is, parameters. All return a at_cu_result. */
 #define AT_DRIVER_ITEMS(ITEM)                                                                                          \
     ITEM(cuGetErrorName, 6000, (at_cu_result, const char **))                                                          \
@@ -134,6 +155,14 @@ typedef struct at_cu_launch_config {
     ITEM(cuMemAlloc, 3020, (at_cu_pointer *, size_t))                                                                  \
     ITEM(cuMemFree, 3020, (at_cu_pointer))                                                                             \
     ITEM(cuMemGetInfo, 3020, (size_t *, size_t *))                                                                     \
+    ITEM(cuMemGetAllocationGranularity, 10020, (size_t *, const at_cu_mem_kind *, unsigned int))                       \
+    ITEM(cuMemAddressReserve, 10020, (at_cu_pointer *, size_t, size_t, at_cu_pointer, unsigned long long))             \
+    ITEM(cuMemAddressFree, 10020, (at_cu_pointer, size_t))                                                             \
+    ITEM(cuMemCreate, 10020, (unsigned long long *, size_t, const at_cu_mem_kind *, unsigned long long))               \
+    ITEM(cuMemRelease, 10020, (unsigned long long))                                                                    \
+    ITEM(cuMemMap, 10020, (at_cu_pointer, size_t, size_t, unsigned long long, unsigned long long))                     \
+    ITEM(cuMemUnmap, 10020, (at_cu_pointer, size_t))                                                                   \
+    ITEM(cuMemSetAccess, 10020, (at_cu_pointer, size_t, const at_cu_mem_access *, size_t))                             \
     ITEM(cuMemcpyHtoDAsync, 3020, (at_cu_pointer, const void *, size_t, at_cu_stream))                                 \
     ITEM(cuMemcpyDtoHAsync, 3020, (void *, at_cu_pointer, size_t, at_cu_stream))                                       \
     ITEM(cuMemcpyDtoDAsync, 3020, (at_cu_pointer, at_cu_pointer, size_t, at_cu_stream))                                \

@@ -244,7 +244,7 @@ static attune_status run_fenced(bench *on)
 {
     static const char rule[] = "inputs that cannot be written, and nothing before or behind a buffer";
     at_device *device = on->here.place.device;
-    if (device->ops->fence == NULL || device->target.kind != ATTUNE_TARGET_CPU) {
+    if (device->ops->fence == NULL) {
         return ATTUNE_OK;
     }
     AT_FORWARD(at_placement_poison(&on->here.place, at_poison_other(on->here.inputs.draw.poison, 1)));

@@ -288,7 +288,7 @@ static attune_status execute_in(at_worker *worker, one_call *one)
     fenced_call fenced = {worker, one};
     const bool fences = worker->fences;
     worker->fences = false;
-    return fences ? at_fence_run(&one->arm->problem, &call, execute_fenced, &fenced)
+    return fences ? at_fence_run(worker->device, &one->arm->problem, &call, execute_fenced, &fenced)
                   : at_runner_do(worker->candidate_code.runner, execute, one);
 }
 

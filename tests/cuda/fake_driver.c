@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -127,6 +128,79 @@ static at_cu_result copy_from(void *to, at_cu_pointer from, size_t bytes, at_cu_
     (void)stream;
     memcpy(to, (const void *)(uintptr_t)from, bytes);
     return block_of(from) < 0 ? AT_CU_INVALID_VALUE : AT_CU_SUCCESS;
+}
+
+static at_cu_result copy_within(at_cu_pointer to, at_cu_pointer from, size_t bytes, at_cu_stream stream)
+{
+    (void)stream;
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return AT_CU_SUCCESS;
+}
+
+/* ---- Memory that is mapped to addresses: there and writable only where it was made so ------------------------------
+ */
+
+enum { GRAIN = 1 << 16 };
+
+static at_cu_result mapping_grain(size_t *grain, const at_cu_mem_kind *kind, unsigned int which)
+{
+    (void)which;
+    *grain = GRAIN;
+    return fake.mapping != AT_CU_SUCCESS                                                        ? fake.mapping
+           : kind->type == AT_CU_MEM_PINNED && kind->location.type == AT_CU_MEM_LOCATION_DEVICE ? AT_CU_SUCCESS
+                                                                                                : AT_CU_INVALID_VALUE;
+}
+
+static at_cu_result reserve(at_cu_pointer *at, size_t bytes, size_t align, at_cu_pointer wish, unsigned long long flags)
+{
+    void *pages = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)align, (void)wish, (void)flags;
+    *at = (uintptr_t)pages;
+    ++fake.mappings;
+    return pages == MAP_FAILED ? AT_CU_OUT_OF_MEMORY : AT_CU_SUCCESS;
+}
+
+static at_cu_result give_addresses_back(at_cu_pointer at, size_t bytes)
+{
+    --fake.mappings;
+    return munmap((void *)(uintptr_t)at, bytes) == 0 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
+}
+
+static at_cu_result mem_create(unsigned long long *memory, size_t bytes, const at_cu_mem_kind *kind,
+                               unsigned long long flags)
+{
+    (void)kind, (void)flags;
+    *memory = 77;
+    fake.mappings += bytes <= fake.memory;
+    return bytes % GRAIN != 0 ? AT_CU_INVALID_VALUE : bytes > fake.memory ? AT_CU_OUT_OF_MEMORY : AT_CU_SUCCESS;
+}
+
+static at_cu_result mem_release(unsigned long long memory)
+{
+    --fake.mappings;
+    return memory == 77 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
+}
+
+static at_cu_result mem_map(at_cu_pointer at, size_t bytes, size_t offset, unsigned long long memory,
+                            unsigned long long flags)
+{
+    ++fake.mappings;
+    return (at | bytes | offset | flags) % 4096 == 0 && memory == 77 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
+}
+
+static at_cu_result mem_unmap(at_cu_pointer at, size_t bytes)
+{
+    --fake.mappings;
+    return mprotect((void *)(uintptr_t)at, bytes, PROT_NONE) == 0 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
+}
+
+static at_cu_result mem_access(at_cu_pointer at, size_t bytes, const at_cu_mem_access *access, size_t count)
+{
+    const int how = access->flags == AT_CU_MEM_READ ? PROT_READ : PROT_READ | PROT_WRITE;
+    if (how == PROT_READ && fake.locking != AT_CU_SUCCESS) {
+        return fake.locking;
+    }
+    return count == 1 && mprotect((void *)(uintptr_t)at, bytes, how) == 0 ? AT_CU_SUCCESS : AT_CU_INVALID_VALUE;
 }
 
 static at_cu_result pointer_attribute(void *value, unsigned int attribute, at_cu_pointer pointer)
@@ -533,6 +607,15 @@ static const struct {
     {"cuMemGetInfo", (any)mem_info},
     {"cuMemcpyHtoDAsync", (any)copy_to},
     {"cuMemcpyDtoHAsync", (any)copy_from},
+    {"cuMemcpyDtoDAsync", (any)copy_within},
+    {"cuMemGetAllocationGranularity", (any)mapping_grain},
+    {"cuMemAddressReserve", (any)reserve},
+    {"cuMemAddressFree", (any)give_addresses_back},
+    {"cuMemCreate", (any)mem_create},
+    {"cuMemRelease", (any)mem_release},
+    {"cuMemMap", (any)mem_map},
+    {"cuMemUnmap", (any)mem_unmap},
+    {"cuMemSetAccess", (any)mem_access},
     {"cuPointerGetAttribute", (any)pointer_attribute},
     {"cuStreamGetCtx", (any)stream_context},
     {"cuStreamSynchronize", (any)stream_synchronise},

@@ -12,15 +12,16 @@ enum { FAKE_DEVICES = 2, FAKE_CONTEXTS = 4, FAKE_LAUNCHES = 4, FAKE_PARAM_MAX = 
 
 typedef struct fake_record {
     /* What it is asked to be. */
-    int version;         /* 13000 */
-    at_cu_result init;   /* what cuInit says */
-    const char *lacks;   /* an item it does not have */
-    at_cu_result launch; /* what launches say */
-    at_cu_result load;   /* what loading a module says */
-    size_t memory;       /* bytes a device has */
-    size_t param_bytes;  /* that a kernel takes; 0: an attune_args with the roles of the forward pass */
-    float elapsed_ms;    /* between any two events */
-    const void *linked;  /* what comes of PTX; NULL: a failure */
+    int version;                   /* 13000 */
+    at_cu_result init;             /* what cuInit says */
+    const char *lacks;             /* an item it does not have */
+    at_cu_result launch;           /* what launches say */
+    at_cu_result load;             /* what loading a module says */
+    at_cu_result mapping, locking; /* what it says to memory that is mapped, and to such as can only be read */
+    size_t memory;                 /* bytes a device has */
+    size_t param_bytes;            /* that a kernel takes; 0: an attune_args with the roles of the forward pass */
+    float elapsed_ms;              /* between any two events */
+    const void *linked;            /* what comes of PTX; NULL: a failure */
     size_t linked_bytes;
     /* What it was asked to do. */
     int retained[FAKE_DEVICES];
@@ -28,6 +29,7 @@ typedef struct fake_record {
     int allocations; /* likewise */
     int handles;     /* likewise: streams, graphs, events */
     int links;       /* created less destroyed */
+    int mappings;    /* likewise: addresses, memory, what is mapped */
     int launches, fills, pointer_questions, stream_questions, map_encodes, map_moves;
     int strayed;             /* launches whose first map is not of where Q is */
     unsigned int smem_limit; /* the last one set */
