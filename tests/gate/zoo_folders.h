@@ -17,7 +17,7 @@
 #include "base/cm.h"
 #include "base/file.h"
 
-enum { ZOO_MOST = 80 };
+enum { ZOO_MOST = 120 };
 
 typedef struct zoo_animal {
     char folder[512];
