@@ -42,7 +42,8 @@ attune_status at_placement_reserve(at_placement *place, size_t bytes);
 /* As much as the plan takes for a call of these buffers. */
 attune_status at_placement_fit(at_placement *place, const attune_plan *plan, const attune_call *call);
 /* Fits the workspace, runs the plan on the call (place->call, or another of the same buffers, whose own workspace is
- * not looked at) to its end and brings O and LSE of the drawn inputs back to the host. */
+ * not looked at) to its end and brings O and LSE of the drawn inputs back to the host. Of drawn inputs the call says to
+ * have as much workspace as the plan asked for, or more, by the poison's seed; what is more is guarded. */
 attune_status at_placement_run(at_placement *place, const attune_plan *plan, const attune_call *call);
 /* Puts another draw of the same problem, without gaps, at the addresses where the inputs are; outputs and workspace
  * stay as they are. ATTUNE_INTERNAL, and nothing is changed, where a tensor of the other lies differently. */

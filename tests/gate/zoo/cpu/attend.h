@@ -15,6 +15,12 @@
 #ifndef DROPPED_TAIL
 #define DROPPED_TAIL 0 /* as many of the last keys are forgotten where the length is no multiple of 8 */
 #endif
+#ifndef KEYS_OF
+#define KEYS_OF(args) (args)->seqlen_kv /* the call's keys */
+#endif
+#ifndef ROWS_OF
+#define ROWS_OF(args) (args)->seqlen_q /* and rows */
+#endif
 #ifndef MASK_SHIFT
 #define MASK_SHIFT 0 /* causal: so many keys too many are seen */
 #endif
@@ -104,7 +110,7 @@ static int64_t keys_of(const attune_args *args, int64_t row)
     int64_t offset = args->offset_kind == ATTUNE_OFFSET_TOP_LEFT ? 0
                      : args->offset_kind == ATTUNE_OFFSET_NUMBER ? args->offset
                                                                  : args->seqlen_kv - args->seqlen_q;
-    int64_t keys = args->seqlen_kv;
+    int64_t keys = KEYS_OF(args);
     if (args->features & ATTUNE_FEATURE_CAUSAL) {
         int64_t seen = row + offset + 1 + MASK_SHIFT;
         keys = seen < 0 ? 0 : seen < keys ? seen : keys;
@@ -117,9 +123,9 @@ static void attend_row(const attune_args *args, int64_t item, void *scratch)
     float *score = scratch;
     float *out = score + KEYS_MAX;
     const attune_tensor *t = args->tensor;
-    const int64_t row = item % args->seqlen_q;
-    const int64_t head = item / args->seqlen_q % args->heads_q;
-    const int64_t batch = item / args->seqlen_q / args->heads_q;
+    const int64_t row = item % ROWS_OF(args);
+    const int64_t head = item / ROWS_OF(args) % args->heads_q;
+    const int64_t batch = item / ROWS_OF(args) / args->heads_q;
     const int64_t head_kv = head / (args->heads_q / args->heads_kv);
     const int64_t keys = keys_of(args, row);
     const int64_t q = row_of(&t[ATTUNE_Q], batch, head, row);

@@ -13,6 +13,18 @@
 #define REFUSES(p) NULL
 #endif
 
+#ifndef ITEMS /* terms of the grid; `p` is the problem */
+#define ITEMS(p)                                                                                                       \
+    attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_size(ATTUNE_SIZE_HEADS_Q), attune_term_size(ATTUNE_SIZE_BATCH)
+#endif
+
+#ifndef LEAVES /* a number that the first step leaves in the workspace, if there is such a step */
+#define FIRST 0
+#define LEAVES(p) 0
+#else
+#define FIRST 1
+#endif
+
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     const char *refused = REFUSES(problem);
@@ -37,12 +49,15 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                   attune_steps *list)
 {
     (void)problem, (void)target, (void)config;
-    *list = (attune_steps){.count = 1};
-    list->step[0] = (attune_step){
+    *list = (attune_steps){.count = FIRST + 1};
+    list->step[0] = (attune_step){.kind = ATTUNE_STEP_FILL,
+                                  .as.fill = {.offset_bytes = attune_term_const(0),
+                                              .bytes = attune_term_const(4),
+                                              .pattern = (uint32_t)LEAVES(problem)}};
+    list->step[FIRST] = (attune_step){
         .kind = ATTUNE_STEP_KERNEL,
         .as.kernel = {.entry = "attend_" TEXT(NAME),
-                      .grid = {attune_term_size(ATTUNE_SIZE_SEQLEN_Q), attune_term_size(ATTUNE_SIZE_HEADS_Q),
-                               attune_term_size(ATTUNE_SIZE_BATCH)},
+                      .grid = {ITEMS(problem)},
                       .block = {1, 1, 1},
                       .cluster = {1, 1, 1},
                       .smem = attune_term_const(0)}};
@@ -59,7 +74,7 @@ static const attune_capability can[] = {
      .align = 1,
      .arch_least = ATTUNE_ISA_BASELINE,
      .arch_most = ATTUNE_ANY,
-     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL)}};
+     .steps = ATTUNE_BIT(ATTUNE_STEP_KERNEL) | ATTUNE_BIT(ATTUNE_STEP_FILL)}};
 
 ZOO_KERNEL(ATTUNE_TARGET_CPU, NULL);
 

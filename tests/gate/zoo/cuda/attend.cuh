@@ -45,6 +45,9 @@
 #ifndef LOAD_TILE
 #define LOAD_TILE load_tile
 #endif
+#ifndef PLACED
+#define PLACED(args) (args) /* by which a thread finds its row */
+#endif
 #ifndef SUMMED
 #define SUMMED(value) (value) /* an element of O under way */
 #endif
@@ -223,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(128) attend(const __grid_constant__
 {
     extern __shared__ float memory[];
     shared_tile *shared = reinterpret_cast<shared_tile *>(memory);
-    const place where = place_of(args, blockIdx.x);
+    const place where = place_of(PLACED(args), blockIdx.x);
     running state;
     BEFORE(args, where, shared)
     begin_row(args, where, state);
