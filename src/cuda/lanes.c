@@ -22,6 +22,13 @@ typedef struct run {
     bool loads, stores; /* shared memory, or what may be */
 } run;
 
+/* Whether a statement, whose first word is there, ends with this character; a brace may be a statement by itself. */
+static bool ends(const char *at, const char *first)
+{
+    const bool is_label = *at == ':' && at > first && at[1] != ':' && at[-1] != ':';
+    return is_label || *at == ';' || *at == '{' || (*at == '}' && at == first);
+}
+
 /* Behind the statement that begins here, or the brace or label that does. */
 static const char *end_of(const char *statement)
 {
@@ -35,9 +42,7 @@ static const char *end_of(const char *statement)
             at = quote != NULL ? quote : at;
         } else if (*at == '{' && at > first && *first != '.') {
             at += strcspn(at, "}") - 1; /* operands */
-        } else if (strchr(";{}", *at) != NULL && (*at != '}' || at == first)) {
-            return at + 1;
-        } else if (*at == ':' && at[1] != ':' && at > first && at[-1] != ':') {
+        } else if (ends(at, first)) {
             return at + 1;
         }
     }
