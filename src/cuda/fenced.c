@@ -29,10 +29,10 @@ static attune_status make(const at_cuda_device *device, size_t bytes, size_t ali
     const at_cu_result error = driver->cuMemGetAllocationGranularity(&grain, &kind, AT_CU_MEM_GRANULARITY_LEAST);
     AT_FAIL_IF(error == AT_CU_NOT_SUPPORTED, ATTUNE_UNSUPPORTED, "the driver cannot map memory to addresses");
     AT_DRIVER_CHECK(driver, error, "asking how memory is cut");
-    AT_FAIL_IF(grain == 0 || bytes > SIZE_MAX - 3 * grain, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bytes", bytes);
-    made->begin = grain;
+    AT_FAIL_IF(grain == 0 || bytes > SIZE_MAX / 16 - grain, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bytes", bytes);
     made->bytes = (bytes + grain - 1) / grain * grain;
-    made->reserved_bytes = made->bytes + 2 * grain;
+    made->begin = 4 * made->bytes;
+    made->reserved_bytes = made->bytes + 2 * made->begin;
     AT_DRIVER_CHECK(driver, driver->cuMemAddressReserve(&addresses, made->reserved_bytes, 0, 0, 0),
                     "reserving %zu bytes of addresses", made->reserved_bytes);
     made->addresses = addresses;

@@ -15,7 +15,7 @@
 
 enum { COPIED_MOST = 1 << 30 /* bytes of a call; larger ones run as they are */ };
 
-/* One buffer: [page that is not there][its pages][page that is not there]. */
+/* One buffer: [pages that are not there][its own][pages that are not there], of which there are four times as many. */
 typedef struct fenced {
     unsigned char *pages; /* a CPU's */
     size_t bytes;         /* of all pages */
@@ -51,16 +51,16 @@ static size_t align_of(const attune_problem *problem)
 static attune_status copy_between_pages(const fence *on, int role, fenced *made)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)on->spans.bytes[role];
-    const size_t inside = (bytes + page - 1) / page * page;
-    void *pages = mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const size_t inside = (bytes + page - 1) / page * page, beside = 4 * inside;
+    void *pages = mmap(NULL, inside + 2 * beside, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     AT_FAIL_IF(pages == MAP_FAILED, ATTUNE_OUT_OF_MEMORY, "no memory for %zu bytes between pages", bytes);
     made->pages = pages;
-    made->bytes = inside + 2 * page;
-    AT_FAIL_IF(mprotect(made->pages + page, inside, PROT_READ | PROT_WRITE) != 0, ATTUNE_OUT_OF_MEMORY,
+    made->bytes = inside + 2 * beside;
+    AT_FAIL_IF(mprotect(made->pages + beside, inside, PROT_READ | PROT_WRITE) != 0, ATTUNE_OUT_OF_MEMORY,
                "no memory for %zu bytes between pages", bytes);
-    made->data = made->pages + page + (inside - bytes) / align_of(on->problem) * align_of(on->problem);
+    made->data = made->pages + beside + (inside - bytes) / align_of(on->problem) * align_of(on->problem);
     memcpy(made->data, on->call->tensor[role].data, bytes);
-    AT_FAIL_IF(!at_buffer_is_written(on->problem, role) && mprotect(made->pages + page, inside, PROT_READ) != 0,
+    AT_FAIL_IF(!at_buffer_is_written(on->problem, role) && mprotect(made->pages + beside, inside, PROT_READ) != 0,
                ATTUNE_OUT_OF_MEMORY, "%zu bytes cannot be made read-only", bytes);
     return ATTUNE_OK;
 }
