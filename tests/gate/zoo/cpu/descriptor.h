@@ -54,13 +54,12 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                                   .as.fill = {.offset_bytes = attune_term_const(0),
                                               .bytes = attune_term_const(4),
                                               .pattern = (uint32_t)LEAVES(problem)}};
-    list->step[FIRST] = (attune_step){
-        .kind = ATTUNE_STEP_KERNEL,
-        .as.kernel = {.entry = "attend_" TEXT(NAME),
-                      .grid = {ITEMS(problem)},
-                      .block = {1, 1, 1},
-                      .cluster = {1, 1, 1},
-                      .smem = attune_term_const(0)}};
+    list->step[FIRST] = (attune_step){.kind = ATTUNE_STEP_KERNEL,
+                                      .as.kernel = {.entry = "attend_" TEXT(NAME),
+                                                    .grid = {ITEMS(problem)},
+                                                    .block = {1, 1, 1},
+                                                    .cluster = {1, 1, 1},
+                                                    .smem = attune_term_const(0)}};
 }
 
 static const attune_capability can[] = {
