@@ -59,7 +59,7 @@ void at_html_begin(at_text *page, const char *title)
         "th{border-bottom:1px solid #999}.facts th{border:0}td.n{text-align:right;font-variant-numeric:tabular-nums;"
         "white-space:nowrap}\n"
         ".wide{overflow:auto;max-height:80vh}.sort th{cursor:pointer;position:sticky;top:0;background:var(--paper)}\n"
-        ".sort{font-size:.88rem}\n"
+        ".sort{font-size:.83rem}.sort td,.sort th{padding-right:.5rem}\n"
         ".sort tbody tr:hover{background:var(--faint)}.sort td{white-space:nowrap;vertical-align:middle}\n"
         ".multiples{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:.5rem}\n"
         ".legend span{margin-right:1rem;white-space:nowrap}summary{cursor:pointer;font-weight:600;margin:.6rem 0}\n"
