@@ -70,10 +70,21 @@ static attune_status copy_on_device(const fence *on, int role, fenced *made)
     const size_t bytes = (size_t)on->spans.bytes[role];
     AT_FORWARD(at_cuda_fenced_make(on->device, bytes, align_of(on->problem), &made->on_device));
     made->data = made->on_device.data;
-    AT_FORWARD(at_cuda_copy(on->device, made->data, on->call->tensor[role].data, bytes, on->call->stream));
-    attune_status status =
-        at_buffer_is_written(on->problem, role) ? ATTUNE_OK : at_cuda_fenced_lock(on->device, &made->on_device);
-    return status == ATTUNE_UNSUPPORTED ? ATTUNE_OK : status;
+    return at_cuda_copy(on->device, made->data, on->call->tensor[role].data, bytes, on->call->stream);
+}
+
+/* Once all that was enqueued is there: a copy that is under way could not be written either. */
+static attune_status lock_on_device(const fence *on)
+{
+    AT_FORWARD(on->device->ops->synchronise(on->device, on->call->stream));
+    for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
+        const at_cuda_fenced *made = &on->of[role].on_device;
+        attune_status status = made->data == NULL || at_buffer_is_written(on->problem, role)
+                                   ? ATTUNE_OK
+                                   : at_cuda_fenced_lock(on->device, made);
+        AT_FORWARD(status == ATTUNE_UNSUPPORTED ? ATTUNE_OK : status);
+    }
+    return ATTUNE_OK;
 }
 
 static attune_status copy_all_in(fence *on, attune_call *call)
@@ -85,7 +96,7 @@ static attune_status copy_all_in(fence *on, attune_call *call)
             call->tensor[role].data = on->of[role].data;
         }
     }
-    return ATTUNE_OK;
+    return is_on_device(on) ? lock_on_device(on) : ATTUNE_OK;
 }
 
 static attune_status copy_out(const fence *on, int role)
@@ -139,7 +150,7 @@ attune_status at_fence_run(at_device *device, const attune_problem *problem, con
         return work(context, call);
     }
     attune_status status = copy_all_in(&on, &moved);
-    if (status == ATTUNE_UNSUPPORTED) {
+    if (status == ATTUNE_UNSUPPORTED || status == ATTUNE_OUT_OF_MEMORY) {
         free_all(&on);
         return work(context, call);
     }

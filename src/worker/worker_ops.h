@@ -19,8 +19,8 @@ void at_worker_close_arms(at_worker *worker);
 attune_status at_worker_fill(at_worker *worker, const at_loaded *loaded, void *stream);
 typedef attune_status (*at_fence_work)(void *context, const attune_call *call);
 /* Does `work` with a call whose buffers are copies between pages that are not there, of which only outputs can be
- * written, and copies those back. A call of more than a gigabyte is left as it is, and one on a GPU whose driver
- * has no such memory. */
+ * written, and copies those back. A call of more than a gigabyte is left as it is, and so is one where there is
+ * no such memory. */
 attune_status at_fence_run(at_device *device, const attune_problem *problem, const attune_call *call,
                            at_fence_work work, void *context);
 void at_worker_close_filling(at_worker *worker);
