@@ -130,10 +130,33 @@ static at_cu_result copy_from(void *to, at_cu_pointer from, size_t bytes, at_cu_
     return block_of(from) < 0 ? AT_CU_INVALID_VALUE : AT_CU_SUCCESS;
 }
 
+/* Copies on the device that were enqueued, and are not done yet. */
+static struct {
+    at_cu_pointer to, from;
+    size_t bytes;
+} enqueued[16];
+static int enqueued_count;
+
+static void copy_enqueued(void)
+{
+    for (int i = 0; i < enqueued_count; ++i) {
+        memcpy((void *)(uintptr_t)enqueued[i].to, (const void *)(uintptr_t)enqueued[i].from, enqueued[i].bytes);
+    }
+    enqueued_count = 0;
+}
+
 static at_cu_result copy_within(at_cu_pointer to, at_cu_pointer from, size_t bytes, at_cu_stream stream)
 {
     (void)stream;
-    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    if (enqueued_count == (int)(sizeof enqueued / sizeof enqueued[0])) {
+        return AT_CU_INVALID_VALUE;
+    }
+    enqueued[enqueued_count].to = to;
+    enqueued[enqueued_count].from = from;
+    enqueued[enqueued_count++].bytes = bytes;
+    if (!fake.late) {
+        copy_enqueued();
+    }
     return AT_CU_SUCCESS;
 }
 
@@ -438,6 +461,7 @@ static at_cu_result stream_context(at_cu_stream stream, at_cu_context *context)
 static at_cu_result stream_synchronise(at_cu_stream stream)
 {
     (void)stream;
+    copy_enqueued();
     return AT_CU_SUCCESS;
 }
 

@@ -21,6 +21,7 @@ typedef struct fake_record {
     size_t memory;                 /* bytes a device has */
     size_t param_bytes;            /* that a kernel takes; 0: an attune_args with the roles of the forward pass */
     float elapsed_ms;              /* between any two events */
+    int late;                      /* copies on the device are done when somebody waits for a stream */
     const void *linked;            /* what comes of PTX; NULL: a failure */
     size_t linked_bytes;
     /* What it was asked to do. */

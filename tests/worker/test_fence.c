@@ -119,6 +119,14 @@ static void buffers_of_a_gpu(void **state)
     look_between_pages(gpu, true);
 }
 
+/* Who locks before copies are done has the copies write where nothing can be written. */
+static void copies_that_come_late(void **state)
+{
+    (void)state;
+    fake->late = 1;
+    look_between_pages(gpu, true);
+}
+
 /* What a driver cannot do is left out, and so is what there is no memory for. */
 static void drivers_that_lack_something(void **state)
 {
@@ -144,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(buffers_of_a_cpu, driven_forget),
         cmocka_unit_test_setup(buffers_of_a_gpu, driven_forget),
+        cmocka_unit_test_setup(copies_that_come_late, driven_forget),
         cmocka_unit_test_setup(drivers_that_lack_something, driven_forget),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
