@@ -85,14 +85,17 @@ attune_status at_sanitizer_find(char **sanitizer)
 
 attune_problem at_sanitizer_problem(const attune_problem *problem)
 {
-    enum { ROWS = 100, HEADS = 2 };
+    enum { ROWS = 100, KEYS = 1100, HEADS = 2 };
     const int64_t group = problem->heads_q / problem->heads_kv;
     attune_problem small = *problem;
     small.batch = small.batch > HEADS ? HEADS : small.batch;
     small.heads_kv = small.heads_kv > HEADS ? HEADS : small.heads_kv;
     small.heads_q = small.heads_kv * group;
     small.seqlen_q = small.seqlen_q > ROWS ? ROWS : small.seqlen_q;
-    small.seqlen_kv = small.seqlen_kv > ROWS ? ROWS : small.seqlen_kv;
+    /* kernels for few queries take no problem of few keys */
+    const int64_t area = small.seqlen_q == 0 ? ROWS : (int64_t)ROWS * ROWS / small.seqlen_q;
+    const int64_t keys = area > KEYS ? KEYS : area;
+    small.seqlen_kv = small.seqlen_kv > keys ? keys : small.seqlen_kv;
     return small;
 }
 

@@ -29,7 +29,8 @@ const char *at_sanitizer_excepted(int index);
 /* Where compute-sanitizer is: $ATTUNE_SANITIZER, else in PATH, else in /usr/local/cuda/bin. ATTUNE_NOT_FOUND says where
  * it was looked for. For the caller to free. */
 attune_status at_sanitizer_find(char **sanitizer);
-/* A problem of the same features that a sanitizer gets through: at most 2 key/value heads and 100 rows. */
+/* A problem of the same features that a sanitizer gets through: at most 2 key/value heads, 100 rows
+ * and as many keys, more for few rows: up to 1,100. */
 attune_problem at_sanitizer_problem(const attune_problem *problem);
 /* Runs `command` (words, ends with NULL), which runs `kernel`, below the sanitizer, at most so long. A tool that did
  * not get to its end and reported nothing has not run: the account says why. */

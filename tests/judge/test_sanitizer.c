@@ -167,16 +167,30 @@ static void problems_become_small(void **state)
     }
 }
 
+/* Kernels for few queries refuse few keys: what a sanitizer looks at is still theirs. */
+static void few_queries_keep_long_keys(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t keys;
+    } cases[] = {{"b1,h32,hkv8,sq1,skv8192,d128,bf16", 1100}, {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal", 1100},
+                 {"b1,h8,sq1,skv700,d64,fp16", 700},          {"b1,h8,sq50,skv4096,d64,fp16", 200},
+                 {"b1,h8,sq0,skv4096,d64,fp16", 100},         {"b1,h8,s4096,d64,fp16", 100}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        attune_problem problem;
+        assert_ok(attune_problem_parse(cases[i].text, &problem));
+        assert_int_equal(at_sanitizer_problem(&problem).seqlen_kv, cases[i].keys);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(silence_is_good),
-        cmocka_unit_test(reports_are_counted),
-        cmocka_unit_test(what_did_not_run_is_no_finding),
-        cmocka_unit_test(garbage_is_no_finding),
-        cmocka_unit_test(what_hangs_is_ended),
-        cmocka_unit_test(exceptions_are_the_librarys),
-        cmocka_unit_test(it_is_looked_for),
+        cmocka_unit_test(few_queries_keep_long_keys),  cmocka_unit_test(silence_is_good),
+        cmocka_unit_test(reports_are_counted),         cmocka_unit_test(what_did_not_run_is_no_finding),
+        cmocka_unit_test(garbage_is_no_finding),       cmocka_unit_test(what_hangs_is_ended),
+        cmocka_unit_test(exceptions_are_the_librarys), cmocka_unit_test(it_is_looked_for),
         cmocka_unit_test(problems_become_small),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
