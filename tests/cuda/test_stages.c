@@ -4,17 +4,17 @@
 #include "cuda/provide.h"
 #include "library/catalogue.h"
 
-enum { STAGES = 4 };
+enum { STAGES = 4, SOURCES = 256 };
 
 static at_provider provider;
 
 /* The kernel's sources with `#define WITHOUT stage` before its own. */
 static const at_embedded *sources_without(const char *source, int stage, char *text, size_t room)
 {
-    static at_embedded files[64];
+    static at_embedded files[SOURCES];
     int count = 0;
     for (const at_embedded *file = at_cuda_sources; file->name != NULL; ++file) {
-        assert_true(count < 63);
+        assert_true(count < SOURCES - 1);
         files[count] = *file;
         if (strcmp(file->name, source) == 0) {
             int bytes = snprintf(text, room, "#define WITHOUT %d\n%s", stage, (const char *)file->data);
