@@ -23,7 +23,7 @@
 #include "measure/statistics.h"
 
 enum { WHOLE, QK, SOFTMAX, PV, LOADING, VARIANTS };
-enum { KERNELS_MAX = 32, PROBLEMS_MAX = 8, FILES_MAX = 64 };
+enum { KERNELS_MAX = 32, PROBLEMS_MAX = 8, FILES_MAX = 256 };
 
 static const char *const variant_names[VARIANTS] = {"whole", "qk", "softmax", "pv", "loading"};
 
