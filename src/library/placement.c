@@ -170,7 +170,7 @@ attune_status at_placement_reserve(at_placement *place, size_t bytes)
         ops->release(place->device, place->workspace);
     }
     place->workspace = NULL;
-    place->workspace_bytes = 0;
+    place->workspace_bytes = place->spare_bytes = 0;
     place->call.workspace = NULL;
     place->call.workspace_bytes = 0;
     /* Exactly as much as the plan asked for, so that one byte more shows in the guard. */
@@ -193,8 +193,8 @@ attune_status at_placement_fit(at_placement *place, const attune_plan *plan, con
     return at_placement_reserve(place, bytes);
 }
 
-/* Bytes beyond what the plan asked for that a call says to have, up to the guard's end: none, or some, as callers have
- * whose workspace serves several plans. */
+/* Bytes beyond what the plan asked for that a run has, of the guard's: none, or some, as callers have whose workspace
+ * serves several plans. */
 static size_t spare_bytes(const at_placement *place)
 {
     enum { LINE = 256, SPARE = 0x73706172 };
@@ -202,7 +202,7 @@ static size_t spare_bytes(const at_placement *place)
         return 0;
     }
     at_random random = at_random_seed(place->inputs->draw.poison.seed, SPARE);
-    return at_random_below(&random, 2) == 0 ? 0 : LINE * (1 + (size_t)at_random_below(&random, GUARD_BYTES / LINE));
+    return at_random_below(&random, 2) == 0 ? 0 : LINE * (1 + (size_t)at_random_below(&random, GUARD_BYTES / LINE - 1));
 }
 
 static attune_status workspace_intact(at_placement *place)
@@ -213,9 +213,10 @@ static attune_status workspace_intact(at_placement *place)
     }
     AT_FORWARD(
         place->device->ops->download(place->device, guard, place->workspace + place->workspace_bytes, sizeof guard));
-    size_t intact = at_poison_intact(workspace_guard(place), 0, guard, sizeof guard);
-    AT_FAIL_IF(intact < sizeof guard, ATTUNE_WRONG_RESULT,
-               "guards: the workspace of %zu bytes was written %zu bytes past its end", place->workspace_bytes,
+    const size_t spare = place->spare_bytes, guarded = sizeof guard - spare;
+    size_t intact = at_poison_intact(workspace_guard(place), spare, guard + spare, guarded);
+    AT_FAIL_IF(intact < guarded, ATTUNE_WRONG_RESULT,
+               "guards: the workspace of %zu bytes was written %zu bytes past its end", place->workspace_bytes + spare,
                intact + 1);
     return ATTUNE_OK;
 }
@@ -331,8 +332,13 @@ attune_status at_placement_run(at_placement *place, const attune_plan *plan, con
 {
     attune_call with = *call;
     AT_FORWARD(at_placement_fit(place, plan, call));
+    if (place->spare_bytes > 0) { /* of the run before: guarded again */
+        AT_FORWARD(
+            paint(place, place->workspace + place->workspace_bytes, workspace_guard(place), 0, place->spare_bytes));
+    }
+    place->spare_bytes = place->workspace == NULL ? 0 : spare_bytes(place);
     with.workspace = place->workspace;
-    with.workspace_bytes = place->workspace_bytes + spare_bytes(place);
+    with.workspace_bytes = place->workspace_bytes + place->spare_bytes;
     AT_FORWARD(attune_plan_execute(plan, &with));
     AT_FORWARD(place->device->ops->synchronise(place->device, with.stream));
     return at_placement_fetch(place);

@@ -14,7 +14,8 @@ typedef struct at_placement {
     unsigned char *twin[ATTUNE_ROLE_COUNT];
     unsigned char *workspace; /* followed by a guard band */
     size_t workspace_bytes;
-    uint64_t digest; /* of the inputs as drawn */
+    size_t spare_bytes; /* of the guard band, which the last run had too */
+    uint64_t digest;    /* of the inputs as drawn */
 } at_placement;
 
 /* Whether the device has copies of its own, so that nothing it does reaches the host's inputs. */
@@ -43,7 +44,7 @@ attune_status at_placement_reserve(at_placement *place, size_t bytes);
 attune_status at_placement_fit(at_placement *place, const attune_plan *plan, const attune_call *call);
 /* Fits the workspace, runs the plan on the call (place->call, or another of the same buffers, whose own workspace is
  * not looked at) to its end and brings O and LSE of the drawn inputs back to the host. Of drawn inputs the call says to
- * have as much workspace as the plan asked for, or more, by the poison's seed; what is more is guarded. */
+ * have as much workspace as the plan asked for, or more, by the poison's seed; what lies behind is guarded. */
 attune_status at_placement_run(at_placement *place, const attune_plan *plan, const attune_call *call);
 /* Puts another draw of the same problem, without gaps, at the addresses where the inputs are; outputs and workspace
  * stay as they are. ATTUNE_INTERNAL, and nothing is changed, where a tensor of the other lies differently. */
