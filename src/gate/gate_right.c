@@ -7,6 +7,7 @@
 #include "core/problem.h"
 #include "gate/gate_parts.h"
 #include "judge/built.h"
+#include "judge/cases.h"
 #include "judge/sanity.h"
 #include "judge/verdict_parts.h"
 #include "library/catalogue.h"
@@ -166,7 +167,7 @@ static attune_status sanity(at_gate *gate, const at_gate_entry *entry)
     const char *done;
     look(entry, AT_STAGE_SANITY, "compute-sanitizer --tool racecheck attune check --cases 1 --kernel");
     AT_FORWARD(make_suite(gate, entry, &by, command, &suite));
-    bool few = gate->options->quick || attune_problem_flops(&entry->test->problem) > AT_BIG_FLOPS;
+    bool few = gate->options->quick || at_case_big(&entry->test->problem);
     AT_FORWARD(at_sanity_run(&suite, entry->test, few ? REPEATS_FEW : REPEATS, &done));
     at_sentence_print(entry->verdict->stage[AT_STAGE_SANITY].detail, "%s", done);
     return ATTUNE_OK;

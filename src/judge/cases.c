@@ -30,9 +30,23 @@ static int64_t draw_between(at_random *random, int64_t low, int64_t high)
     return low + (int64_t)at_random_below(random, (uint64_t)(high - low + 1));
 }
 
-static bool is_big(const attune_problem *problem)
+/* Elements of K and V. */
+static double keys_of(const attune_problem *problem)
 {
-    return attune_problem_flops(problem) > AT_BIG_FLOPS;
+    return (double)problem->batch * (double)problem->heads_kv * (double)problem->seqlen_kv *
+           (problem->head_dim_qk + problem->head_dim_v);
+}
+
+bool at_case_big(const attune_problem *problem)
+{
+    return attune_problem_flops(problem) > AT_BIG_FLOPS ||
+           (problem->op == ATTUNE_FORWARD && keys_of(problem) > AT_BIG_KEYS);
+}
+
+static bool is_small(const attune_problem *problem)
+{
+    return attune_problem_flops(problem) < AT_SMALL_FLOPS &&
+           (problem->op != ATTUNE_FORWARD || keys_of(problem) < AT_SMALL_KEYS);
 }
 
 /* How many of the cases before `index` are exact. */
@@ -66,7 +80,7 @@ static void make_smaller(attune_problem *problem, at_random *random)
     problem->batch = draw_between(random, 1, problem->batch);
     problem->seqlen_kv = draw_shorter(random, problem->seqlen_kv);
     problem->seqlen_q = same ? problem->seqlen_kv : draw_shorter(random, problem->seqlen_q);
-    while (attune_problem_flops(problem) >= AT_SMALL_FLOPS && (problem->batch > 1 || problem->seqlen_kv > 1)) {
+    while (!is_small(problem) && (problem->batch > 1 || problem->seqlen_kv > 1)) {
         int64_t *most = problem->batch > 1                       ? &problem->batch
                         : problem->seqlen_q > problem->seqlen_kv ? &problem->seqlen_q
                                                                  : &problem->seqlen_kv;
@@ -249,7 +263,7 @@ static at_stratum stratum_of(bool big, int64_t ordinal)
 /* Halves what is largest until the case is small; the lengths drawn are already short. */
 static void make_small(attune_problem *problem)
 {
-    while (attune_problem_flops(problem) >= AT_SMALL_FLOPS) {
+    while (!is_small(problem)) {
         int64_t *length = problem->seqlen_kv > problem->seqlen_q ? &problem->seqlen_kv : &problem->seqlen_q;
         int64_t group = problem->heads_q / problem->heads_kv;
         if (problem->batch > 1) {
@@ -304,7 +318,7 @@ static attune_problem plan_for(const at_gate_case *one, const attune_problem *pr
 void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_gate_case *one)
 {
     const attune_problem *problem = &test->problem;
-    bool big = is_big(problem);
+    bool big = at_case_big(problem);
     int64_t exact = exact_before(big, index);
     at_random random = at_random_seed(seed ^ at_test_problem_hash(test), (uint64_t)index);
     *one = (at_gate_case){.index = index, .problem = *problem, .draw = {.length_seed = test->length_seed}};

@@ -9,6 +9,10 @@
  * features at lengths below AT_SMALL_FLOPS, and not every row is compared with the fp64 reference. */
 #define AT_BIG_FLOPS 20e9
 #define AT_SMALL_FLOPS 2e9
+/* Above so many elements of K and V likewise, which then take longer to draw and to look at than all else; each row is
+ * compared. */
+#define AT_BIG_KEYS 1e8
+#define AT_SMALL_KEYS 3e7
 
 /* What a case is there for. */
 typedef enum at_stratum {
@@ -36,6 +40,8 @@ typedef struct at_gate_case {
     at_stratum stratum;
 } at_gate_case;
 
+/* Whether few cases are of the problem's own size. */
+bool at_case_big(const attune_problem *problem);
 /* The problem is valid; so is the case's. Index 0 is an exact one. */
 void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_gate_case *one);
 /* Of a kernel that declares sums in fp16: every fourth case has inputs whose sums fp16 carries exactly, or nearly so.

@@ -125,9 +125,9 @@ static bool is_done(const at_suite *suite, const at_suite_result *result, int64_
     if (suite->stop != NULL && suite->stop(suite->watcher)) {
         return true;
     }
-    /* A problem that is refused is refused as a whole; one whose other cases mostly are ends after four tries each. */
+    /* A problem that is refused is refused as a whole; one whose other cases mostly are ends after six tries each. */
     bool hopeless = index > 0 && result->executed == 0 && result->refusal[0].index == 0;
-    return hopeless || result->executed >= suite->cases || index >= 4 * suite->cases;
+    return hopeless || result->executed >= suite->cases || index >= 6 * suite->cases;
 }
 
 static attune_status run_cases(const at_suite *suite, const at_test_problem *test, at_suite_result *result)

@@ -163,6 +163,26 @@ static void test_mix_of_a_big_problem(void **state)
     (void)count_cases("b1,h16,hkv1,s4096,d256,bf16", 400); /* long cases of large groups and head dims */
 }
 
+/* Few products and many bytes: most cases are small all the same. */
+static void test_mix_of_a_problem_of_many_keys(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"b64,h32,hkv8,sq1,skv4096,d128,bf16",
+                                        "b64,h32,hkv8,sq1,skv4096,d128,bf16,seqused,page=16"};
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; ++t) {
+        const at_test_problem test = parsed(texts[t]);
+        assert_true(attune_problem_flops(&test.problem) < AT_BIG_FLOPS);
+        for (int64_t i = 0; i < 100; ++i) {
+            at_gate_case one;
+            at_case_make(&test, 3, i, &one);
+            const attune_problem *p = &one.problem;
+            const double keys = (double)p->batch * (double)p->heads_kv * (double)p->seqlen_kv * 256;
+            assert_true(i % 25 == 0 ? one.stratum == AT_STRATUM_EXACT : keys < AT_SMALL_KEYS);
+        }
+        assert_int_equal(count_cases(texts[t], 100).stratum[AT_STRATUM_EXACT], 4);
+    }
+}
+
 static void test_varlen_stays_valid(void **state)
 {
     (void)state;
@@ -182,8 +202,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases_are_reproducible), cmocka_unit_test(test_mix_of_an_ordinary_problem),
-        cmocka_unit_test(test_mix_of_a_big_problem),   cmocka_unit_test(test_varlen_stays_valid),
-        cmocka_unit_test(test_smallest_problem),       cmocka_unit_test(test_sums_in_fp16_are_asked_for_more),
+        cmocka_unit_test(test_mix_of_a_big_problem),   cmocka_unit_test(test_mix_of_a_problem_of_many_keys),
+        cmocka_unit_test(test_varlen_stays_valid),     cmocka_unit_test(test_smallest_problem),
+        cmocka_unit_test(test_sums_in_fp16_are_asked_for_more),
     };
     return cmocka_run_group_tests_name("cases", tests, NULL, NULL);
 }
