@@ -316,15 +316,39 @@ static bool is_countable(const at_code *code, const at_loop *loop)
            !at_name_changes(code, loop->name, loop->body, loop->end);
 }
 
-/* No more at once, with those that a group has already ("below / 4 * 4"), than registers hold; 0: none. */
+/* The most statements that an innermost loop of a loop has. */
+static int statements_of(const at_code *code, const at_loop *loop)
+{
+    int most = 0;
+    for (int32_t i = loop->keyword; i < loop->end; ++i) {
+        at_loop inner;
+        int32_t first, end;
+        if (!at_token_is(code, i, "for") || !at_loop_read(code, i, &inner) ||
+            at_token_find(code, inner.body, inner.end, "for") >= 0) {
+            continue;
+        }
+        int count = 0;
+        at_loop_inside(code, &inner, &first, &end);
+        for (int32_t at = first; at >= 0 && at < end; at = at_statement_end(code, at, end)) {
+            ++count;
+        }
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+/* No more at once than registers hold: neither with those that a group has already ("below / 4 * 4"), nor of what the
+ * innermost loop does, one sum or value a statement; 0: none. */
 static int draw_copies(at_change *change, const at_loop *loop, int by)
 {
-    enum { MOST = 12 };
+    enum { MOST = 12, HOST_REGISTERS = 32, DEVICE_REGISTERS = 128 };
     static const int host[] = {2, 3, 4, 6, 8, 12}, device[] = {2, 4};
     const int has = at_token_find(change->code, loop->below, loop->below_end, "/") >= 0 ? by : 1;
+    const int registers = change->code->device ? DEVICE_REGISTERS : HOST_REGISTERS;
+    const int inner = statements_of(change->code, loop);
     const int *counts = change->code->device ? device : host;
     int may = (int)(change->code->device ? sizeof device / sizeof *device : sizeof host / sizeof *host);
-    while (may > 0 && counts[may - 1] * has > MOST) {
+    while (may > 0 && (counts[may - 1] * has > MOST || counts[may - 1] * inner > registers)) {
         --may;
     }
     return may > 0 ? counts[at_change_draw(change, may)] : 0;

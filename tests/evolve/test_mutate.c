@@ -79,7 +79,7 @@ static void jam_stops_where_registers_end(void **state)
     const char *const grouped =
         "void f(void) { for (int n = 0; n < k / %d * %d; n += %d) { float s = 0; for (int c = 0; "
         "c < d; ++c) { s += a[n] * b[c]; } o[n] = s; } }";
-    char text[300];
+    char text[600];
     (void)snprintf(text, sizeof text, grouped, 12, 12, 12);
     assert_false(applies("jam", text));
     (void)snprintf(text, sizeof text, grouped, 6, 6, 6);
@@ -88,6 +88,14 @@ static void jam_stops_where_registers_end(void **state)
         assert_ok(at_mutate_by("jam", text, draw, &changed, idea, sizeof idea));
         assert_non_null(strstr(changed, "n += 12"));
         free(changed);
+    }
+    const char *const summed = "void f(void) { for (int v = 0; v < k; ++v) { float s = 0, t = 0; for (int c = 0; c < "
+                               "d; ++c) { %s } o[v] = s + t; } }";
+    char body[400] = "";
+    for (int sums = 1; sums <= 17; ++sums) { /* two of 16 sums are 32; none of 17 */
+        (void)snprintf(body + strlen(body), sizeof body - strlen(body), "s += a[%d];", sums);
+        (void)snprintf(text, sizeof text, summed, body);
+        assert_int_equal(applies("jam", text), sums <= 16);
     }
     assert_true(applies("jam", "void f(void) { for (int n = 0; n < k; n += 16) { for (int c = 0; c < d; ++c) { o[c] += "
                                "a[n]; } } }"));
