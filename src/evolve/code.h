@@ -45,6 +45,9 @@ typedef struct at_code_budget {
     double each_s;               /* for one proposal */
 } at_code_budget;
 
+/* How sources race: for longer while one seems faster, and by the shorter of two samples. */
+void at_code_race_policy(at_race_policy *policy, uint64_t seed);
+
 /* Called when something happens; may be NULL. */
 typedef struct at_code_watch {
     void *self;

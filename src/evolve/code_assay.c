@@ -55,17 +55,6 @@ static attune_status make(at_code *on, int id, at_event_made *made)
     return ATTUNE_OK;
 }
 
-/* Who a source's errors are held against, and whose parameters its search begins with: the nearest one before it that
- * runs. */
-static const at_program *program_before(const at_code *on, int id)
-{
-    int parent = on->lineage.program[id].parent;
-    while (parent > 0 && !at_program_runs(&on->lineage.program[parent])) {
-        parent = on->lineage.program[parent].parent;
-    }
-    return &on->lineage.program[parent];
-}
-
 attune_status at_code_tune(at_code *on, int id, int runs)
 {
     bool recalled;
@@ -73,7 +62,7 @@ attune_status at_code_tune(at_code *on, int id, int runs)
     AT_FORWARD(at_code_recall(on, &event, id, &recalled));
     if (!recalled) {
         at_code_side side = at_code_side_of(on, id);
-        side.config = id > 0 ? program_before(on, id)->config : "";
+        side.config = id > 0 ? at_lineage_before(&on->lineage, id)->config : "";
         event.as.tuned = (at_event_tuned){.id = id};
         AT_FORWARD(on->options->machine.tune(on->options->machine.self, &side, runs, &event.as.tuned));
         event.at_s = at_code_now(on);
@@ -113,14 +102,22 @@ typedef struct fight {
     at_interval ratio; /* logarithm of its time over the champion's */
 } fight;
 
+void at_code_race_policy(at_race_policy *policy, uint64_t seed)
+{
+    enum { BLOCKS_MORE = 36 };
+    at_race_policy_init(policy, seed);
+    policy->blocks_more = BLOCKS_MORE;
+    policy->shorter = true;
+}
+
 static attune_status weigh(const at_event_duel *fought, fight *found)
 {
     at_race_policy policy;
     at_interval placebo;
     static const at_interval same = {0, 0, 0};
-    at_race_policy_init(&policy, 0);
-    AT_FORWARD(at_race_ratio(fought->us, fought->champion_us, fought->blocks, policy.confidence, &found->ratio));
-    AT_FORWARD(at_race_ratio(fought->placebo_us, fought->champion_us, fought->blocks, policy.confidence, &placebo));
+    at_code_race_policy(&policy, 0);
+    AT_FORWARD(at_race_ratio(&policy, fought->us, fought->champion_us, fought->blocks, &found->ratio));
+    AT_FORWARD(at_race_ratio(&policy, fought->placebo_us, fought->champion_us, fought->blocks, &placebo));
     found->fair = at_race_ties(&policy, &placebo, &same);
     found->result = at_race_result_of(&policy, &found->ratio, fought->blocks);
     return ATTUNE_OK;
@@ -131,11 +128,16 @@ static at_interval as_gain(const at_interval *ratio)
     return (at_interval){exp(-ratio->middle), exp(-ratio->high), exp(-ratio->low)};
 }
 
+/* Standard errors that a duel's interval reaches to either side, about. */
+static const double reach = 3;
+
 static attune_status judge_fight(at_code *on, int id, int against, const fight *one, bool twice)
 {
     at_program *program = &on->lineage.program[id];
     at_event_judged judged = {.against = against, .ratio = as_gain(&one->ratio), .chance = 1};
     program->log_time = on->lineage.program[against].log_time + one->ratio.middle;
+    program->spread = (one->ratio.high - one->ratio.low) / 2 / reach;
+    program->against = against;
     if (!one->fair) {
         return at_code_judge(on, id, AT_CODE_VOID, &judged, "beside it a copy of the champion did not tie with it");
     }
@@ -204,7 +206,7 @@ static double error_growth(const at_program *one, const at_program *before, cons
 /* Steps that each give a little away add up: the first source counts as the parent does. */
 static attune_status judge_errors(at_code *on, int id, bool *alarmed)
 {
-    const at_program *program = &on->lineage.program[id], *parent = program_before(on, id);
+    const at_program *program = &on->lineage.program[id], *parent = at_lineage_before(&on->lineage, id);
     const char *which, *whose = "its parent's";
     double growth = error_growth(program, parent, &which);
     if (growth <= alarm) {

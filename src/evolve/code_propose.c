@@ -148,6 +148,19 @@ static void take_reply(const at_proposal_reply *reply, at_event_proposal *to)
     }
 }
 
+static bool is_new(const void *self, const at_sources *sources)
+{
+    const at_lineage *lineage = self;
+    char digest[AT_DIGEST_TEXT_MAX];
+    at_sources_digest(sources, digest);
+    bool is = true;
+    for (int i = 0; i < lineage->count; ++i) {
+        const at_program *one = &lineage->program[i];
+        is = is && ((i > 0 && one->arm != AT_ARM_ENGINE) || strcmp(one->digest, digest) != 0);
+    }
+    return is;
+}
+
 /* Asks the proposer, and keeps its answer before the ledger says that there is one. */
 static attune_status ask_now(const at_code *on, const at_next *next, const at_text *task, const at_text *request,
                              at_event_proposal *to, at_sources *sources)
@@ -158,8 +171,18 @@ static attune_status ask_now(const at_code *on, const at_next *next, const at_te
     attune_status status = fill_extras(on, next, &files);
     const bool crossed = next->other >= 0;
     const int base = crossed ? at_lineage_base(&on->lineage, next->parent, next->other) : 0;
+    const bool knows = to->arm == AT_ARM_ENGINE; /* what was tried is the engine's to know: controls draw without */
+    at_trial *trial = NULL;
+    at_trials trials = {NULL, 0};
+    status =
+        status == ATTUNE_OK && knows ? at_lineage_trials(&on->lineage, AT_ARM_ENGINE, &trial, &trials.count) : status;
+    trials.trial = trial;
     const at_proposal_request asked = {.number = on->result->proposals[to->arm] + 1,
                                        .repair = next->kind == AT_CODE_REPAIR,
+                                       .anew = next->kind == AT_CODE_NEW,
+                                       .trials = knows ? &trials : NULL,
+                                       .is_new = knows ? is_new : NULL,
+                                       .is_new_self = &on->lineage,
                                        .task = task->data,
                                        .request = request->data,
                                        .parent = &on->lineage.program[next->parent].sources,
@@ -169,6 +192,7 @@ static attune_status ask_now(const at_code *on, const at_next *next, const at_te
                                        .seconds = on->options->budget.each_s};
     status = status == ATTUNE_OK ? proposer->ask(proposer->self, &asked, &reply) : status;
     free_extras(&files);
+    free(trial);
     AT_FORWARD(status);
     take_reply(&reply, to);
     if (reply.proposed == AT_PROPOSED && on->options->folder != NULL) {
@@ -245,6 +269,10 @@ static attune_status judge_answer(at_code *on, int id, const at_event_proposal *
 {
     at_program *program = &on->lineage.program[id];
     memcpy(program->idea, one->idea, sizeof program->idea);
+    memcpy(program->tags, one->tags, sizeof program->tags);
+    if (program->kind == AT_CODE_REPAIR && one->tags[0] == '\0') { /* what is repaired is the same change */
+        memcpy(program->tags, on->lineage.program[program->parent].tags, sizeof program->tags);
+    }
     if (one->proposed != AT_PROPOSED) {
         const char *why = one->proposed == AT_PROPOSED_NOTHING ? "it had nothing to propose"
                           : one->proposed == AT_PROPOSED_SAME  ? "it answered with the parent's sources"
@@ -285,6 +313,7 @@ attune_status at_code_propose(at_code *on, at_code_arm arm, bool *none)
         return at_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a proposal");
     }
     program->sources = sources;
+    program->other = next.other;
     *none = event.as.proposal.proposed == AT_PROPOSED_NOTHING;
     spend(on, &event.as.proposal);
     return judge_answer(on, event.as.proposal.id, &event.as.proposal);

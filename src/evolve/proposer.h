@@ -16,6 +16,7 @@
 
 #include "base/scratch.h"
 #include "evolve/proposer_answer.h"
+#include "evolve/trial.h"
 #include "stranger/jail.h"
 
 enum { AT_PROPOSER_WHY_MAX = 480, AT_PROPOSER_OUTPUT_MAX = 8 << 20, AT_PROPOSER_TRIES = 20 };
@@ -29,12 +30,16 @@ typedef struct at_proposer_extra {
 typedef struct at_proposal_request {
     int number;          /* from 1, in its arm: who draws by it draws alike for the engine and its controls */
     bool repair;         /* of the parent, rather than a change */
+    bool anew;           /* another way of doing it */
     const char *task;    /* task.md */
     const char *request; /* request.json */
     const at_sources *parent;
     const at_sources *other, *base; /* of a cross: the other parent, and what both came from; else NULL */
     const at_proposer_extra *extra; /* ends with a NULL name; NULL: none */
-    double seconds;                 /* that it may take */
+    const at_trials *trials;        /* what changes by rules did before; NULL: who draws by rules knows nothing */
+    bool (*is_new)(const void *self, const at_sources *sources); /* whether nobody proposed these; NULL: not known */
+    const void *is_new_self;
+    double seconds; /* that it may take */
 } at_proposal_request;
 
 typedef enum at_proposed {

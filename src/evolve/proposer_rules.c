@@ -26,39 +26,90 @@ static bool is_kernel_file(const at_source_file *file)
     return is;
 }
 
-static attune_status change(const at_source_file *file, uint32_t turn, uint64_t draw, at_proposal_reply *reply,
-                            bool *done)
+/* Which file is changed of which sources, for who is asked whether what became of it is new. */
+typedef struct changing {
+    const at_proposal_request *request;
+    const at_sources *sources;
+    const char *name;
+} changing;
+
+static bool is_new(const void *self, const char *changed)
+{
+    const changing *of = self;
+    at_sources sources = {.count = 0};
+    bool is = true;
+    if (at_sources_copy(of->sources, &sources) == ATTUNE_OK &&
+        at_sources_put(&sources, of->name, changed, strlen(changed)) == ATTUNE_OK) {
+        is = of->request->is_new(of->request->is_new_self, &sources);
+    }
+    at_sources_free(&sources);
+    return is;
+}
+
+/* Ideas are joined, and rules with their places are tags. */
+static void describe(const at_mutation *made, at_answer_facts *facts)
+{
+    at_text idea, tags;
+    char before[2][AT_IDEA_MAX];
+    (void)snprintf(before[0], sizeof before[0], "%s", facts->idea);
+    (void)snprintf(before[1], sizeof before[1], "%s", facts->tags);
+    at_text_init_fixed(&idea, facts->idea, sizeof facts->idea);
+    at_text_init_fixed(&tags, facts->tags, sizeof facts->tags);
+    at_text_add(&idea, "%s%s%s", before[0], before[0][0] != '\0' ? "; " : "", made->idea);
+    at_text_add(&tags, "%s%s%s %s", before[1], before[1][0] != '\0' ? " " : "", made->rule, made->place);
+}
+
+/* A file of what is proposed so far, changed once. */
+static attune_status change(const at_proposal_request *request, const char *name, uint32_t turn, uint64_t draw,
+                            at_proposal_reply *reply, bool *done)
 {
     char *changed;
-    attune_status status = at_mutate(file->data, turn, draw, &changed, reply->facts.idea, sizeof reply->facts.idea);
+    at_mutation made;
+    const changing of = {request, &reply->sources, name};
+    const at_mutate_memory memory = {.trials = request->trials != NULL ? *request->trials : (at_trials){NULL, 0},
+                                     .is_new = request->is_new != NULL ? is_new : NULL,
+                                     .self = &of};
+    attune_status status = at_mutate_knowing(at_sources_find(&reply->sources, name)->data,
+                                             request->trials != NULL ? &memory : NULL, turn, draw, &changed, &made);
     if (status == ATTUNE_NOT_FOUND) {
         return ATTUNE_OK;
     }
     AT_FORWARD(status);
     *done = true;
-    status = at_sources_put(&reply->sources, file->name, changed, strlen(changed));
+    describe(&made, &reply->facts);
+    status = at_sources_put(&reply->sources, name, changed, strlen(changed));
     free(changed);
     return status;
 }
 
 /* One of the kernel's files by chance; where no rule has anything to change in it the next one. */
-static attune_status mutate(const at_rules_proposer *on, const at_proposal_request *request, at_proposal_reply *reply)
+static attune_status change_some(const at_proposal_request *request, uint32_t turn, at_random *random,
+                                 at_proposal_reply *reply, bool *done)
 {
     int files[AT_SOURCES_MAX], count = 0;
-    bool done = false;
-    char digest[AT_DIGEST_TEXT_MAX];
-    at_sources_digest(request->parent, digest);
-    at_random random = at_random_seed(on->seed ^ at_hash64(digest, strlen(digest), 0), (uint64_t)request->number);
     for (int i = 0; i < request->parent->count; ++i) {
         files[count] = i;
         count += is_kernel_file(&request->parent->file[i]);
     }
-    int first = count > 0 ? (int)at_random_below(&random, (uint64_t)count) : 0;
-    const uint32_t turn = (uint32_t)on->seed + (uint32_t)request->number;
-    for (int i = 0; i < count && !done; ++i) {
-        const at_source_file *file = &request->parent->file[files[(first + i) % count]];
-        AT_FORWARD(change(file, turn, at_random_next(&random), reply, &done));
+    int first = count > 0 ? (int)at_random_below(random, (uint64_t)count) : 0;
+    for (int i = 0; i < count && !*done; ++i) {
+        const char *name = request->parent->file[files[(first + i) % count]].name;
+        AT_FORWARD(change(request, name, turn, at_random_next(random), reply, done));
     }
+    return ATTUNE_OK;
+}
+
+/* Another way is two changes: where few of them pay, twice as many are tried. */
+static attune_status mutate(const at_rules_proposer *on, const at_proposal_request *request, at_proposal_reply *reply)
+{
+    bool done = false, more = false;
+    char digest[AT_DIGEST_TEXT_MAX];
+    at_sources_digest(request->parent, digest);
+    at_random random = at_random_seed(on->seed ^ at_hash64(digest, strlen(digest), 0), (uint64_t)request->number);
+    const uint32_t turn = (uint32_t)on->seed + (uint32_t)request->number;
+    AT_FORWARD(change_some(request, turn, &random, reply, &done));
+    AT_FORWARD(done && request->anew ? change_some(request, (uint32_t)at_random_next(&random), &random, reply, &more)
+                                     : ATTUNE_OK);
     reply->proposed = done ? AT_PROPOSED : AT_PROPOSED_NOTHING;
     return ATTUNE_OK;
 }

@@ -79,19 +79,19 @@ at_race_result at_race_result_of(const at_race_policy *policy, const at_interval
     return at_race_ties(policy, ratio, &same) ? AT_RACE_TIED : ratio->middle < 0 ? AT_RACE_WON : AT_RACE_LOST;
 }
 
-static double log_mean(const double us[2])
+static double time_of(const at_race_policy *policy, const double us[2])
 {
-    return log((us[0] + us[1]) / 2);
+    return policy->shorter ? fmin(us[0], us[1]) : (us[0] + us[1]) / 2;
 }
 
-attune_status at_race_ratio(const double (*us)[2], const double (*champion_us)[2], int blocks, double confidence,
-                            at_interval *ratio)
+attune_status at_race_ratio(const at_race_policy *policy, const double (*us)[2], const double (*champion_us)[2],
+                            int blocks, at_interval *ratio)
 {
     double log_ratio[AT_HEAT_BLOCKS_MAX];
     for (int i = 0; i < blocks && i < AT_HEAT_BLOCKS_MAX; ++i) {
-        log_ratio[i] = log_mean(us[i]) - log_mean(champion_us[i]);
+        log_ratio[i] = log(time_of(policy, us[i])) - log(time_of(policy, champion_us[i]));
     }
-    return at_trimmed_mean(log_ratio, blocks, confidence, ratio);
+    return at_trimmed_mean(log_ratio, blocks, policy->confidence, ratio);
 }
 
 /* ---- Who takes part ---------------------------------------------------------------------------------------------- */
@@ -170,8 +170,8 @@ static attune_status keep_times(race_state *on, double (*us)[2])
 
 static attune_status look(const race_state *on, at_entrant *one)
 {
-    AT_FORWARD(at_race_ratio((const double(*)[2])one->us, (const double(*)[2])on->heat->champion.us, one->blocks,
-                             on->policy->confidence, &one->ratio));
+    AT_FORWARD(at_race_ratio(on->policy, (const double(*)[2])one->us, (const double(*)[2])on->heat->champion.us,
+                             one->blocks, &one->ratio));
     one->result = at_race_result_of(on->policy, &one->ratio, one->blocks);
     return ATTUNE_OK;
 }
@@ -213,10 +213,23 @@ static attune_status expel(race_state *on, int culprit, const at_first_run *seen
     return ATTUNE_OK;
 }
 
+/* Whether someone seems faster, by more than the band, and is not shown to be. */
+static bool may_be_faster(const race_state *on)
+{
+    bool is = false;
+    for (int i = FIRST; i < on->arms; ++i) {
+        const at_entrant *one = on->arm[i];
+        is = is || (!on->done[i] && one->result == AT_RACE_TIED && one->ratio.middle < -log1p(on->policy->band));
+    }
+    return is;
+}
+
 static attune_status run_blocks(race_state *on)
 {
+    const at_race_policy *policy = on->policy;
     bool more = true;
-    while (on->heat->blocks < on->policy->blocks_max && (more || on->heat->blocks < on->policy->blocks_min)) {
+    while ((on->heat->blocks < policy->blocks_max && (more || on->heat->blocks < policy->blocks_min)) ||
+           (on->heat->blocks < policy->blocks_more && may_be_faster(on))) {
         int order[2 * AT_ARMS_MAX];
         double us[AT_RACE_ARMS_MAX][2] = {{0}};
         int culprit = -1;
@@ -273,7 +286,7 @@ static attune_status check_heat(const at_race_policy *policy, const at_heat *hea
     AT_FAIL_IF(heat->count < 0 || heat->count > AT_HEAT_MAX, ATTUNE_INVALID_ARGUMENT, "%d entrants: at most %d",
                heat->count, AT_HEAT_MAX);
     bool blocks = policy->blocks_min >= TRIMMED_MIN && policy->blocks_min <= policy->blocks_max &&
-                  policy->blocks_max <= AT_HEAT_BLOCKS_MAX;
+                  policy->blocks_max <= AT_HEAT_BLOCKS_MAX && policy->blocks_more <= AT_HEAT_BLOCKS_MAX;
     AT_FAIL_IF(!blocks, ATTUNE_INVALID_ARGUMENT, "%d to %d blocks: %d to %d are possible", policy->blocks_min,
                policy->blocks_max, TRIMMED_MIN, AT_HEAT_BLOCKS_MAX);
     return ATTUNE_OK;
@@ -373,7 +386,7 @@ static attune_status run_process(const at_race_policy *policy, const at_racer *r
         AT_FORWARD(racer->block(racer->self, order, 2 * arms, us, &culprit, &seen));
         AT_FORWARD(check_culprit(culprit, &seen));
         for (int place = 0; place < arms; ++place) {
-            taken[arm_at[place]][b] = (us[place][0] + us[place][1]) / 2;
+            taken[arm_at[place]][b] = time_of(policy, us[place]);
         }
     }
     for (int i = 0; i < arms; ++i) {

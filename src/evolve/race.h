@@ -64,11 +64,13 @@ typedef struct at_race_policy {
     double confidence; /* of intervals: many looks at many candidates need more than 0.95 */
     int blocks_min;    /* of those that are not far off; at least 3 */
     int blocks_max;
+    int blocks_more; /* at most so many where it is open whether someone is faster by more than the band; 0: no more */
+    bool shorter;  /* of a block's two samples the shorter one counts: interruptions make samples longer, not shorter */
     bool whole;    /* all that are not far off run all blocks: for ground truth */
     uint64_t seed; /* of orders */
 } at_race_policy;
 
-/* slow 4, grain 2000 us, far 1.5, band 0.02, confidence 0.99, 3 to 12 blocks. */
+/* slow 4, grain 2000 us, far 1.5, band 0.02, confidence 0.99, 3 to 12 blocks, and no more. */
 void at_race_policy_init(at_race_policy *policy, uint64_t seed);
 
 typedef enum at_race_result {
@@ -152,8 +154,8 @@ attune_status at_final_run(const at_race_policy *policy, const at_racer *racer, 
 attune_status at_trimmed_mean(const double *values, int count, double confidence, at_interval *interval);
 
 /* The ratio of a candidate to the champion beside it, in `blocks` blocks of two samples each. */
-attune_status at_race_ratio(const double (*us)[2], const double (*champion_us)[2], int blocks, double confidence,
-                            at_interval *ratio);
+attune_status at_race_ratio(const at_race_policy *policy, const double (*us)[2], const double (*champion_us)[2],
+                            int blocks, at_interval *ratio);
 /* What follows of a ratio after so many blocks. */
 at_race_result at_race_result_of(const at_race_policy *policy, const at_interval *ratio, int blocks);
 

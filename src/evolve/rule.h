@@ -4,9 +4,10 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "evolve/mutate.h"
 #include "evolve/scan.h"
 
-enum { AT_EDITS_MAX = 64, AT_RULE_IDEA_MAX = 160 };
+enum { AT_EDITS_MAX = 64 };
 
 /* Bytes at ... end - 1 of the source become `text`. */
 typedef struct at_edit {
@@ -17,7 +18,8 @@ typedef struct at_edit {
 typedef struct at_change {
     const at_code *code;
     at_random *random;
-    uint8_t *nest; /* of each token: the loops around it, and those in it if it begins one */
+    uint8_t *nest;     /* of each token: the loops around it, and those in it if it begins one */
+    int32_t *function; /* of each token: the name of the function that it is in; -1: none */
     char idea[AT_RULE_IDEA_MAX];
     at_edit edit[AT_EDITS_MAX];
     int edits;

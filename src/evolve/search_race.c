@@ -290,10 +290,12 @@ static void find_base(at_search *on, const batch *of)
 
 static double half_of(const at_entrant *one, const double champion_us[AT_HEAT_BLOCKS_MAX][2])
 {
-    static const double confidence = 0.95;
+    at_race_policy policy;
     at_interval ratio;
+    at_race_policy_init(&policy, 0);
+    policy.confidence = 0.95;
     return one->blocks >= 3 &&
-                   at_race_ratio((const double(*)[2])one->us, champion_us, one->blocks, confidence, &ratio) == ATTUNE_OK
+                   at_race_ratio(&policy, (const double(*)[2])one->us, champion_us, one->blocks, &ratio) == ATTUNE_OK
                ? (ratio.high - ratio.low) / 2
                : 0;
 }

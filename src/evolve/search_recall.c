@@ -36,8 +36,8 @@ static bool read_measurement(const at_search *on, const at_event_measurement *fr
     }
     read_times(from, entrant, champion_us);
     if (entrant->blocks < 1 || entrant->blocks > AT_HEAT_BLOCKS_MAX ||
-        at_race_ratio((const double(*)[2])entrant->us, (const double(*)[2])champion_us, entrant->blocks,
-                      policy->confidence, &entrant->ratio) != ATTUNE_OK) {
+        at_race_ratio(policy, (const double(*)[2])entrant->us, (const double(*)[2])champion_us, entrant->blocks,
+                      &entrant->ratio) != ATTUNE_OK) {
         return false;
     }
     entrant->result = at_race_result_of(policy, &entrant->ratio, entrant->blocks);

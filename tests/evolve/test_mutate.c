@@ -334,6 +334,59 @@ static void turns_and_depths_decide(void **state)
     assert_true(f > 2 * g);
 }
 
+static const char two_functions[] =
+    "void f(float *restrict x, int n) {\nfor (int i = 0; i < n; ++i) { x[i] = 1; }\n}\n"
+    "void g(float *restrict x, int n) {\nfor (int i = 0; i < n; ++i) { x[i] = 2; }\n}\n";
+
+/* Who knows that nothing was to be had in a function goes to another; by which rule and where is told. */
+static void what_was_tried_is_known(void **state)
+{
+    enum { TURNS = 60, TRIED = 6 };
+    (void)state;
+    at_trial trial[TRIED];
+    for (int i = 0; i < TRIED; ++i) {
+        trial[i] = (at_trial){"unroll", "f", true, 0, 0.005, 1};
+    }
+    int in_f[2] = {0};
+    for (uint32_t turn = 0; turn < TURNS; ++turn) {
+        for (int knows = 0; knows < 2; ++knows) {
+            char *changed;
+            at_mutation made;
+            const at_mutate_memory memory = {.trials = {trial, knows > 0 ? TRIED : 0}};
+            assert_ok(at_mutate_knowing(two_functions, &memory, turn, turn, &changed, &made));
+            assert_true(strcmp(made.place, "f") == 0 || strcmp(made.place, "g") == 0);
+            assert_string_equal(made.rule, "unroll");
+            in_f[knows] += strcmp(made.place, "f") == 0;
+            free(changed);
+        }
+    }
+    assert_in_range(in_f[0], TURNS / 4, 3 * TURNS / 4);
+    assert_true(in_f[1] < TURNS / 6);
+}
+
+static bool has_no_sixteen(const void *self, const char *changed)
+{
+    ++*(int *)(uintptr_t)self;
+    return strstr(changed, "unroll 16") == NULL;
+}
+
+/* What there was already is drawn again. */
+static void nothing_is_proposed_twice(void **state)
+{
+    enum { TURNS = 40 };
+    (void)state;
+    int asked = 0;
+    for (uint32_t turn = 0; turn < TURNS; ++turn) {
+        char *changed;
+        at_mutation made;
+        const at_mutate_memory memory = {.is_new = has_no_sixteen, .self = &asked};
+        assert_ok(at_mutate_knowing(two_functions, &memory, turn, turn, &changed, &made));
+        assert_null(strstr(changed, "unroll 16"));
+        free(changed);
+    }
+    assert_true(asked > TURNS);
+}
+
 static void what_is_no_source_has_no_change(void **state)
 {
     (void)state;
@@ -360,6 +413,7 @@ int main(void)
         cmocka_unit_test(prefetches_change_their_hint),  cmocka_unit_test(reductions_become_shuffles),
         cmocka_unit_test(elements_are_loaded_by_four),   cmocka_unit_test(one_draw_gives_one_change),
         cmocka_unit_test(turns_and_depths_decide),       cmocka_unit_test(what_is_no_source_has_no_change),
+        cmocka_unit_test(what_was_tried_is_known),       cmocka_unit_test(nothing_is_proposed_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

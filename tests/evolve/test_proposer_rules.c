@@ -62,6 +62,47 @@ static void rules_change_the_kernel_and_nothing_else(void **state)
     at_sources_free(&parent);
 }
 
+static bool none_is_new(const void *self, const at_sources *sources)
+{
+    ++*(int *)(uintptr_t)self;
+    assert_int_equal(sources->count, 2);
+    return false;
+}
+
+/* Another way of doing it is two changes; who knows what there was asks of each. */
+static void another_way_is_two_changes(void **state)
+{
+    (void)state;
+    at_sources parent;
+    int asked = 0;
+    const at_trials trials = {NULL, 0};
+    read_kernel(&parent);
+    for (int anew = 0; anew < 2; ++anew) {
+        at_rules_proposer rules = {.seed = 7};
+        const at_proposal_request request = {.number = 1,
+                                             .anew = anew > 0,
+                                             .task = "",
+                                             .request = "",
+                                             .parent = &parent,
+                                             .trials = &trials,
+                                             .is_new = none_is_new,
+                                             .is_new_self = &asked};
+        const at_proposer proposer = at_proposer_of_rules(&rules);
+        at_proposal_reply reply;
+        assert_ok(proposer.ask(proposer.self, &request, &reply));
+        assert_int_equal(reply.proposed, AT_PROPOSED); /* at last what there was */
+        assert_true(asked > 1);
+        int words = 1;
+        for (const char *at = reply.facts.tags; *at != '\0'; ++at) {
+            words += *at == ' ';
+        }
+        assert_int_equal(words, anew > 0 ? 4 : 2); /* rule and function of each */
+        assert_int_equal(strstr(reply.facts.idea, "; ") != NULL, anew);
+        at_proposal_reply_free(&reply);
+    }
+    at_sources_free(&parent);
+}
+
 static void without_a_kernel_there_is_nothing_to_propose(void **state)
 {
     (void)state;
@@ -129,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_change_the_kernel_and_nothing_else),
+        cmocka_unit_test(another_way_is_two_changes),
         cmocka_unit_test(without_a_kernel_there_is_nothing_to_propose),
         cmocka_unit_test(crosses_are_joined),
         cmocka_unit_test(precision_is_had_back),

@@ -82,6 +82,52 @@ static void two_values_bound_nothing(void **state)
     assert_fails(at_trimmed_mean(values, 0, 0.95, &got), ATTUNE_INVALID_ARGUMENT, "0 values");
 }
 
+/* An interruption makes one of two samples longer. */
+static void the_shorter_of_two_samples_can_count(void **state)
+{
+    (void)state;
+    const double us[][2] = {{100, 160}, {102, 101}, {150, 99}, {100, 100}, {101, 220}, {100, 101}};
+    const double champion_us[][2] = {{110, 110}, {112, 111}, {109, 110}, {240, 110}, {110, 111}, {111, 110}};
+    at_race_policy policy;
+    at_interval mean, shorter;
+    at_race_policy_init(&policy, 1);
+    assert_ok(at_race_ratio(&policy, us, champion_us, 6, &mean));
+    policy.shorter = true;
+    assert_ok(at_race_ratio(&policy, us, champion_us, 6, &shorter));
+    assert_float_equal(shorter.middle, log(100.0 / 110), 0.01);
+    assert_true(shorter.high < -0.05 && mean.high > 0);
+}
+
+/* Who seems faster, and is not shown to be, is timed for longer where the policy has more blocks; who does not is not.
+ */
+static void what_is_open_is_timed_for_longer(void **state)
+{
+    enum { MORE = 36, FEW = 12 };
+    (void)state;
+    int shown[2] = {0}, longer[2] = {0}, copies = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; ++seed) {
+        for (int more = 0; more < 2; ++more) {
+            synthetic on = synthetic_of(seed, 0.06);
+            const at_racer racer = synthetic_racer(&on);
+            on.us[1] = 94;
+            for (int candidate = 1; candidate <= 2; ++candidate) {
+                at_race_policy policy;
+                at_race_policy_init(&policy, seed);
+                policy.blocks_more = more * MORE;
+                at_heat heat = {.count = 1, .entrant = {{.candidate = candidate}}};
+                assert_ok(at_heat_run(&policy, &racer, &heat));
+                assert_in_range(heat.blocks, 3, more > 0 ? MORE : FEW);
+                shown[more] += candidate == 1 && heat.entrant[0].result == AT_RACE_WON;
+                longer[candidate - 1] += more > 0 && heat.blocks > FEW;
+                copies += candidate == 2 && heat.entrant[0].result == AT_RACE_WON;
+            }
+        }
+    }
+    assert_true(shown[1] > shown[0] + SEEDS / 10);
+    assert_true(longer[1] < longer[0] && longer[1] < SEEDS / 2);
+    assert_in_range(copies, 0, SEEDS / 20); /* who wins must win twice */
+}
+
 /* ---- Heats ------------------------------------------------------------------------------------------------------- */
 
 /* Interrupts may hide who is faster in one race of a hundred; they never make another one win. */
@@ -443,6 +489,8 @@ int main(void)
         cmocka_unit_test(a_trimmed_mean_bears_an_extreme),
         cmocka_unit_test(of_three_values_it_is_students),
         cmocka_unit_test(two_values_bound_nothing),
+        cmocka_unit_test(the_shorter_of_two_samples_can_count),
+        cmocka_unit_test(what_is_open_is_timed_for_longer),
         cmocka_unit_test(the_faster_one_wins_and_the_slower_leaves),
         cmocka_unit_test(the_luckiest_of_fifty_copies_does_not_win),
         cmocka_unit_test(who_is_hopeless_is_timed_once),
