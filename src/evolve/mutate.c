@@ -205,6 +205,21 @@ static attune_status look_for_places(drawing *of, int rule)
     return ATTUNE_OK;
 }
 
+/* Who of `count` has the share of all weights in which `at` lies; none whose weight is 0; -1: all are. */
+static int32_t find_weighted(const double *weight, int32_t count, double at)
+{
+    double sum = 0;
+    int32_t last = -1;
+    for (int32_t i = 0; i < count; ++i) {
+        sum += weight[i];
+        last = weight[i] > 0 ? i : last;
+        if (sum > at) {
+            return i;
+        }
+    }
+    return last;
+}
+
 /* The rule at a place, drawn by weight, of those where it has something to change. */
 static attune_status apply_somewhere(drawing *of, int rule, at_mutation *made, bool *applied)
 {
@@ -214,14 +229,8 @@ static attune_status apply_somewhere(drawing *of, int rule, at_mutation *made, b
     if (of->whole[rule] <= 0) {
         return ATTUNE_OK;
     }
-    double at = at_random_uniform(change->random) * of->whole[rule];
-    int32_t place = -1;
-    for (int32_t i = 0; i < change->code->count && at >= 0; ++i) {
-        if (of->weight[rule][i] > 0) {
-            at -= of->weight[rule][i];
-            place = i;
-        }
-    }
+    const double at = at_random_uniform(change->random) * of->whole[rule];
+    const int32_t place = find_weighted(of->weight[rule], change->code->count, at);
     *applied = rules[rule].apply(change, place) && !change->overfull;
     if (!*applied) { /* what is drawn can decide whether there is room for all edits */
         clear_change(change);
@@ -257,18 +266,11 @@ static attune_status weigh_rules(drawing *of, double weight[RULES])
 static int draw_rule(at_change *change, const uint32_t *turn, const double weight[RULES])
 {
     double whole = 0;
-    int last = -1;
     for (int i = 0; i < RULES; ++i) {
         whole += weight[i];
     }
-    double at = (turn != NULL ? place_of_turn(*turn) : at_random_uniform(change->random)) * whole;
-    for (int i = 0; i < RULES && at >= 0; ++i) {
-        if (weight[i] > 0) {
-            at -= weight[i];
-            last = i;
-        }
-    }
-    return last;
+    return find_weighted(weight, RULES,
+                         (turn != NULL ? place_of_turn(*turn) : at_random_uniform(change->random)) * whole);
 }
 
 /* One change by the rule whose turn it is; where that has nothing to change, by another one. */
@@ -276,12 +278,13 @@ static attune_status apply_once(drawing *of, const uint32_t *turn, char **change
 {
     double weight[RULES];
     AT_FORWARD(weigh_rules(of, weight));
-    for (int rule; (rule = draw_rule(of->change, turn, weight)) >= 0; turn = NULL, weight[rule] = 0) {
+    for (int rule; (rule = draw_rule(of->change, turn, weight)) >= 0; turn = NULL) {
         bool applied;
         AT_FORWARD(apply_somewhere(of, rule, made, &applied));
         if (applied) {
             return write_change(of->change, changed);
         }
+        weight[rule] = 0;
     }
     return at_fail(ATTUNE_NOT_FOUND, "no rule has anything to change");
 }

@@ -140,7 +140,7 @@ static void tag(at_lineage *lineage, int id, const char *tags, int against, doub
     one->spread = spread;
 }
 
-/* What a change saved is told as a share of what the champion takes today, however slow its parent was. */
+/* What a change saved is given as a share of what the champion takes today, however slow its parent was. */
 static void trials_are_shares_of_todays_time(void **state)
 {
     (void)state;

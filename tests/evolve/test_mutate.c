@@ -338,7 +338,7 @@ static const char two_functions[] =
     "void f(float *restrict x, int n) {\nfor (int i = 0; i < n; ++i) { x[i] = 1; }\n}\n"
     "void g(float *restrict x, int n) {\nfor (int i = 0; i < n; ++i) { x[i] = 2; }\n}\n";
 
-/* Who knows that nothing was to be had in a function goes to another; by which rule and where is told. */
+/* Who knows that nothing was to be had in a function goes to another; by which rule and where is said. */
 static void what_was_tried_is_known(void **state)
 {
     enum { TURNS = 60, TRIED = 6 };
