@@ -1,7 +1,7 @@
-/* attune._fast: calls of attune.sdpa on PyTorch's tensors of a kind that has been seen, without Python on the way. It
- * is built against neither PyTorch nor libattune: tensors are read by DLPack's table of C functions, which their type
- * has, and attune/fast.py brings all other functions by their addresses. What it does not know, or what is not as it
- * was, is left to Python: the answer is None then, and nothing has been done.
+/* attune._fast: calls of attune.sdpa on PyTorch's tensors of a kind that has been seen, without Python's code on the
+ * way. It is built against neither PyTorch nor libattune: tensors are read by DLPack's table of C functions, which
+ * their type has, and attune/fast.py brings all other functions. What it does not know, or what is not as it was, is
+ * left to Python: the answer is None then, and nothing has been done.
  *
  * The limited interface of CPython 3.10, of which nothing is used that 3.9 has not. */
 #define Py_LIMITED_API 0x030A0000
@@ -74,40 +74,41 @@ typedef struct {
     int64_t options;
 } form;
 
+/* How a tensor is made: by a function with these arguments, which knows the current device alone, or None; where that
+ * is another one than this, by a function of q. */
+typedef struct {
+    PyObject *plain, *arguments, *other;
+    int32_t device_type, device;
+    int elsewhere; /* for so many calls the other one is taken at once */
+} maker;
+
 typedef struct {
     form key;
-    layout out[OUTPUTS];
-    int outputs; /* how many there are */
+    maker make[OUTPUTS + 1]; /* the last is the workspace's */
+    int outputs;             /* how many there are */
+    int users;               /* the table, and calls under way */
+    bool busy;               /* `call` is one of theirs */
     attune_call call;
     const attune_plan *plan;
-    PyObject *hold;   /* what keeps the plan */
-    PyObject *makers; /* of each output, of a workspace, as functions of q: where PyTorch's own cannot be had */
-    uintptr_t align;  /* pointers are multiples of align + 1 */
-    int64_t room;     /* bytes of workspace */
+    PyObject *makers, *hold; /* what the functions belong to, and the plan */
+    uintptr_t align;         /* pointers are multiples of align + 1 */
+    int64_t room;            /* bytes of workspace */
 } kind;
-
-typedef int (*empty_function)(int64_t dims, const int64_t *shape, const int64_t *strides, int32_t dtype,
-                              int32_t device_type, int32_t device, void **tensor);
 
 typedef struct {
     PyObject_HEAD const dl_exchange *exchange;
     PyObject *capsule, *tensor_type, *parameter_type, *requires_grad, *is_neg, *fail;
     attune_status (*execute)(const attune_plan *, const attune_call *);
-    /* PyTorch's own, with C linkage or what is like it: a tensor, its Python object, its end, where its data lies,
-     * whether its sign is pending, whether its TensorImpl wants a gradient; NULL for none. */
-    empty_function empty;
-    PyObject *(*wrap)(void *tensor);
-    int (*end)(void *tensor);
-    int (*data_of)(void *tensor, void **data);
+    /* PyTorch's own: whether a tensor's sign is pending, whether its TensorImpl wants a gradient. */
     bool (*negated)(const void *tensor);
     bool (*wants)(const void *impl);
-    size_t place;           /* of the tensor in its Python object, in bytes; 0: unknown */
+    size_t place;           /* of the tensor in its Python object, in bytes; 0: unknown, and Python is asked */
     kind *sets[SETS][WAYS]; /* the one that was seen last first */
 } table;
 
 static void forget(kind *it)
 {
-    if (it) {
+    if (it && --it->users == 0) {
         Py_XDECREF(it->hold);
         Py_XDECREF(it->makers);
         free(it);
@@ -116,13 +117,14 @@ static void forget(kind *it)
 
 static size_t set_of(const form *key)
 {
-    uint64_t hash = 0, word;
-    for (size_t at = 0; at < sizeof *key; at += sizeof word) {
+    uint64_t hash = 0, factor = 0x9E3779B97F4A7C15u, word;
+    for (size_t at = 0; at < sizeof *key; at += sizeof word) { /* no product waits for another */
         memcpy(&word, (const char *)key + at, sizeof word);
-        hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 29;
+        hash += word * factor;
+        factor += 0xA24BAED4963EE406u; /* even: all factors are odd */
     }
-    return (size_t)(hash >> 8) % SETS;
+    hash = (hash ^ hash >> 32) * 0x9E3779B97F4A7C15u;
+    return (size_t)(hash >> 40) % SETS;
 }
 
 static kind *find(table *self, const form *key)
@@ -223,82 +225,96 @@ static bool read_number(PyObject *given, int64_t unit, int64_t *options)
     return true;
 }
 
-/* attune.sdpa(q, k, v, is_causal, scale, enable_gqa, layout), or what with_lse is asked: (q, k, v, is_causal, scale,
- * deterministic, form). */
-static bool read_form(table *self, PyObject *const *given, bool with_lse, form *key, void **data)
+static bool read_scale(PyObject *given, form *key)
 {
-    int64_t options = with_lse ? WITH_LSE : 0;
-    if (!read_flag(given[3], IS_CAUSAL, &options) ||
-        !read_flag(given[5], with_lse ? DETERMINISTIC : ENABLE_GQA, &options)) {
-        return false;
+    double scale = PyFloat_Check(given) ? PyFloat_AsDouble(given) : 0.0;
+    memcpy(&key->scale, &scale, sizeof scale);
+    key->options |= given == Py_None ? 0 : HAS_SCALE;
+    return given == Py_None || PyFloat_Check(given);
+}
+
+static bool read_layout(PyObject *given, int64_t *options)
+{
+    if (!PyUnicode_Check(given) || PyUnicode_CompareWithASCIIString(given, "bhsd") == 0) {
+        return PyUnicode_Check(given);
     }
-    if (with_lse ? !read_number(given[6], FORM, &options) : !PyUnicode_Check(given[6])) {
-        return false;
+    *options |= BSHD;
+    return PyUnicode_CompareWithASCIIString(given, "bshd") == 0;
+}
+
+/* attune.sdpa's is_causal, scale, enable_gqa, layout, or what with_lse is asked: is_causal, scale, deterministic, form.
+ */
+static bool read_options(PyObject *const *given, bool with_lse, form *key)
+{
+    return read_flag(given[0], IS_CAUSAL, &key->options) && read_scale(given[1], key) &&
+           read_flag(given[2], with_lse ? DETERMINISTIC : ENABLE_GQA, &key->options) &&
+           (with_lse ? read_number(given[3], FORM, &key->options) : read_layout(given[3], &key->options));
+}
+
+static bool is_called(PyObject *name, const char *text)
+{
+    return PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+/* One of attune.sdpa's arguments by its name; false for those that are none of these. */
+static bool read_named(PyObject *name, PyObject *value, form *key)
+{
+    if (is_called(name, "is_causal")) {
+        return read_flag(value, IS_CAUSAL, &key->options);
     }
-    if (!with_lse && PyUnicode_CompareWithASCIIString(given[6], "bhsd") != 0) {
-        options |= BSHD;
-        if (PyUnicode_CompareWithASCIIString(given[6], "bshd") != 0) {
-            return false;
-        }
+    if (is_called(name, "enable_gqa")) {
+        return read_flag(value, ENABLE_GQA, &key->options);
     }
+    if (is_called(name, "scale")) {
+        return read_scale(value, key);
+    }
+    return is_called(name, "layout") ? read_layout(value, &key->options)
+                                     : value == Py_None && is_called(name, "attn_mask");
+}
+
+static bool read_all_named(PyObject *named, form *key)
+{
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    bool fine = PyDict_Check(named);
+    while (fine && PyDict_Next(named, &at, &name, &value)) {
+        fine = read_named(name, value, key);
+    }
+    return fine;
+}
+
+/* (q, k, v, and four options), or (q, k, v, a dictionary of attune.sdpa's arguments). */
+static bool read_form(table *self, PyObject *const *given, Py_ssize_t count, bool with_lse, form *key, void **data)
+{
     key->scale = 0;
-    if (given[4] != Py_None) {
-        if (!PyFloat_Check(given[4])) {
-            return false;
-        }
-        double scale = PyFloat_AsDouble(given[4]);
-        memcpy(&key->scale, &scale, sizeof scale);
-        options |= HAS_SCALE;
+    key->options = with_lse ? WITH_LSE : 0;
+    bool fine = count == GIVEN ? read_options(given + INPUTS, with_lse, key) : read_all_named(given[INPUTS], key);
+    for (int i = 0; fine && i < INPUTS; ++i) {
+        fine = read_tensor(self, given[i], with_lse, &key->of[i], &data[i]);
     }
-    key->options = options;
-    for (int i = 0; i < INPUTS; ++i) {
-        if (!read_tensor(self, given[i], with_lse, &key->of[i], &data[i])) {
-            return false;
-        }
-    }
-    return true;
+    return fine;
 }
 
 /* ---- Making tensors ---------------------------------------------------------------------------------------------- */
 
-/* PyTorch's numbers of dtypes, by DLPack's. */
-static int32_t torch_dtype(int32_t dtype)
+/* A tensor, and where it lies. */
+static PyObject *make(table *self, maker *by, PyObject *like, void **data)
 {
-    enum { SIGNED, UNSIGNED, FLOAT, BFLOAT = 4 };
-    static const int32_t known[][2] = {{FLOAT << 8 | 32, 6},   {FLOAT << 8 | 16, 5},  {BFLOAT << 8 | 16, 15},
-                                       {UNSIGNED << 8 | 8, 0}, {SIGNED << 8 | 64, 4}, {UNSIGNED << 8 | 64, 29}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
-        if (known[i][0] == dtype) {
-            return known[i][1];
-        }
-    }
-    return -1;
-}
-
-/* A tensor of this layout by PyTorch's functions, and where it lies; NULL, without an error, where they do not do it.
- */
-static PyObject *make_by_torch(table *self, const layout *at, void **data)
-{
-    void *tensor = NULL;
-    int32_t dtype = self->empty ? torch_dtype(at->dtype) : -1;
-    if (dtype < 0 ||
-        self->empty(at->dims, at->shape, at->strides, dtype, at->device_type == DL_CUDA, at->device, &tensor) != 0) {
-        return NULL;
-    }
-    PyObject *made = self->data_of(tensor, data) == 0 ? self->wrap(tensor) : NULL;
-    self->end(tensor);
-    return made;
-}
-
-/* The same, by the maker where PyTorch's functions cannot be had. */
-static PyObject *make(table *self, const layout *at, PyObject *maker, PyObject *like, void **data)
-{
+    enum { LONG = 64 };
     layout got;
-    PyObject *made = make_by_torch(self, at, data);
-    if (made || PyErr_Occurred()) {
-        return made;
+    PyObject *made;
+    if (by->plain != Py_None && (by->elsewhere == 0 || --by->elsewhere == 0)) {
+        made = PyObject_Call(by->plain, by->arguments, NULL);
+        if (!made) {
+            return NULL; /* the error says why, such as no memory */
+        }
+        if (view_of(self, made, &got, data) && got.device_type == by->device_type && got.device == by->device) {
+            return made;
+        }
+        Py_DECREF(made);
+        by->elsewhere = LONG;
     }
-    made = PyObject_CallFunctionObjArgs(maker, like, NULL); /* which says, too, what is wrong, such as no memory */
+    made = PyObject_CallFunctionObjArgs(by->other, like, NULL);
     if (made && !view_of(self, made, &got, data)) {
         Py_DECREF(made);
         PyErr_SetString(PyExc_RuntimeError, "attune: a tensor that was made cannot be read");
@@ -308,32 +324,29 @@ static PyObject *make(table *self, const layout *at, PyObject *maker, PyObject *
 }
 
 /* The memory that the call works in, its owner in *owner. */
-static bool make_room(table *self, kind *now, PyObject *like, PyObject **owner)
+static bool make_room(table *self, kind *now, attune_call *call, PyObject *like, PyObject **owner)
 {
-    enum { ALIGN = 256, BYTE = 1 << 8 | 8 };
-    layout bytes = {.shape = {now->room + ALIGN - 1}, .strides = {1}, .dims = 1, .dtype = BYTE};
+    enum { ALIGN = 256 };
     void *data;
     if (now->room == 0) {
         return true;
     }
-    bytes.device_type = now->key.of[Q].device_type;
-    bytes.device = now->key.of[Q].device;
-    *owner = make(self, &bytes, PyTuple_GetItem(now->makers, now->outputs), like, &data);
+    *owner = make(self, &now->make[now->outputs], like, &data);
     if (!*owner) {
         return false;
     }
-    now->call.workspace = (void *)(((uintptr_t)data + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
-    now->call.workspace_bytes = (size_t)now->room;
+    call->workspace = (void *)(((uintptr_t)data + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+    call->workspace_bytes = (size_t)now->room;
     return true;
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------- */
 
-static bool execute(table *self, const kind *now)
+static bool execute(table *self, const attune_plan *plan, const attune_call *call)
 {
     attune_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = self->execute(now->plan, &now->call);
+    status = self->execute(plan, call);
     Py_END_ALLOW_THREADS;
     if (status != ATTUNE_OK) {
         Py_XDECREF(PyObject_CallFunction(self->fail, "i", (int)status));
@@ -359,39 +372,59 @@ static PyObject *answer_of(const kind *now, PyObject *const *made)
                          (long long)now->key.of[K].shape[2], given[2], given[3], given[4]);
 }
 
-/* `now` is a copy: while Python runs, what was found may be let go. */
-static PyObject *run(table *self, kind *now, PyObject *q, void *const *data)
+/* Outputs from `first` to before `last`, their addresses in `data`. */
+static bool make_outputs(table *self, kind *now, int first, int last, PyObject *q, PyObject **made, void **data)
 {
-    static const int inputs[INPUTS] = {ATTUNE_Q, ATTUNE_K, ATTUNE_V}, outputs[] = {ATTUNE_O, ATTUNE_LSE};
-    PyObject *made[OUTPUTS] = {NULL}, *owner = NULL, *answer = NULL;
-    for (int i = O; i == O || i < now->outputs; ++i) { /* an O there always is */
-        void *at = NULL;
-        made[i] = make(self, &now->out[i], PyTuple_GetItem(now->makers, i), q, &at);
+    for (int i = first; i < last; ++i) {
+        made[i] = make(self, &now->make[i], q, &data[i]);
         if (!made[i]) {
-            goto done;
-        }
-        if (i <= LSE) {
-            now->call.tensor[outputs[i]].data = at;
+            return false;
         }
     }
-    if (!make_room(self, now, q, &owner)) {
-        goto done;
+    return true;
+}
+
+/* Fills in `call`, and does it. What the kernel does not write is made while it works. */
+static bool run(table *self, kind *now, attune_call *call, PyObject *q, void *const *data, PyObject **made)
+{
+    const int written = now->outputs > LSE ? LSE + 1 : 1;
+    void *out[OUTPUTS];
+    PyObject *owner = NULL;
+    bool done = make_outputs(self, now, O, written, q, made, out) && make_room(self, now, call, q, &owner);
+    if (done) {
+        call->tensor[ATTUNE_Q].data = data[Q];
+        call->tensor[ATTUNE_K].data = data[K];
+        call->tensor[ATTUNE_V].data = data[V];
+        call->tensor[ATTUNE_O].data = out[O];
+        call->tensor[ATTUNE_LSE].data = written > LSE ? out[LSE] : NULL;
+        done = (now->key.of[Q].device_type != DL_CUDA ||
+                self->exchange->current_stream(DL_CUDA, now->key.of[Q].device, &call->stream) == 0) &&
+               execute(self, now->plan, call) && make_outputs(self, now, written, now->outputs, q, made, out);
     }
-    for (int i = 0; i < INPUTS; ++i) {
-        now->call.tensor[inputs[i]].data = data[i];
+    Py_XDECREF(owner);
+    return done;
+}
+
+/* A call of a kind that is known. While Python runs, or the library, others may call, and the kind may be let go. */
+static PyObject *serve_kind(table *self, kind *now, PyObject *q, void *const *data)
+{
+    attune_call copy, *call = &now->call;
+    PyObject *made[OUTPUTS] = {NULL}, *answer = NULL;
+    const bool owns = !now->busy;
+    if (!owns) {
+        copy = now->call;
+        call = &copy;
     }
-    if (now->key.of[Q].device_type == DL_CUDA &&
-        self->exchange->current_stream(DL_CUDA, now->key.of[Q].device, &now->call.stream) != 0) {
-        goto done;
-    }
-    if (execute(self, now)) {
+    ++now->users;
+    now->busy = true;
+    if (run(self, now, call, q, data, made)) {
         answer = answer_of(now, made);
     }
-done:
+    now->busy = now->busy && !owns;
     for (int i = 0; i < now->outputs; ++i) {
         Py_XDECREF(made[i]);
     }
-    Py_XDECREF(owner);
+    forget(now);
     return answer;
 }
 
@@ -400,21 +433,15 @@ static PyObject *serve(table *self, PyObject *const *given, Py_ssize_t count, bo
     form key;
     void *data[INPUTS];
     kind *found;
-    if (count != GIVEN) {
-        PyErr_SetString(PyExc_TypeError, "seven arguments are needed");
+    if (count != GIVEN && (with_lse || count != INPUTS + 1)) {
+        PyErr_SetString(PyExc_TypeError, "seven arguments are needed, or four");
         return NULL;
     }
-    if (!read_form(self, given, with_lse, &key, data) || !(found = find(self, &key)) ||
+    if (!read_form(self, given, count, with_lse, &key, data) || !(found = find(self, &key)) ||
         (((uintptr_t)data[Q] | (uintptr_t)data[K] | (uintptr_t)data[V]) & found->align)) {
         Py_RETURN_NONE;
     }
-    kind now = *found;
-    Py_INCREF(now.hold);
-    Py_INCREF(now.makers);
-    PyObject *answer = run(self, &now, given[Q], data);
-    Py_DECREF(now.makers);
-    Py_DECREF(now.hold);
-    return answer;
+    return serve_kind(self, found, given[Q], data);
 }
 
 static PyObject *table_sdpa(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -427,19 +454,31 @@ static PyObject *table_with_lse(PyObject *self, PyObject *const *given, Py_ssize
     return serve((table *)self, given, count, true);
 }
 
-/* The layouts of what a call gave. */
-static bool read_outputs(table *self, PyObject *made, kind *it)
+/* `one`: (plain, arguments, other), as makers are made in attune/fast.py; `like`: a tensor that lies where what it
+ * makes is to be. */
+static bool read_maker(table *self, PyObject *one, PyObject *like, maker *it)
+{
+    layout at;
+    void *unused;
+    if (!PyArg_ParseTuple(one, "OO!O", &it->plain, &PyTuple_Type, &it->arguments, &it->other) ||
+        !view_of(self, like, &at, &unused)) {
+        return false;
+    }
+    it->device_type = at.device_type;
+    it->device = at.device;
+    return true;
+}
+
+static bool read_makers(table *self, PyObject *makers, PyObject *made, PyObject *q, kind *it)
 {
     static const int count[FORMS] = {[PAIR] = 2, [FLASH] = OUTPUTS, [CUDNN] = OUTPUTS - 1, [ALONE] = 1};
     int wanted = it->key.options & WITH_LSE ? count[it->key.options / FORM] : 1;
-    void *unused;
     it->outputs = (int)PyTuple_Size(made);
-    for (int i = 0; i < it->outputs && it->outputs == wanted; ++i) {
-        if (!view_of(self, PyTuple_GetItem(made, i), &it->out[i], &unused)) {
-            return false;
-        }
+    bool fine = it->outputs == wanted && read_maker(self, PyTuple_GetItem(makers, wanted), q, &it->make[wanted]);
+    for (int i = 0; fine && i < wanted; ++i) {
+        fine = read_maker(self, PyTuple_GetItem(makers, i), PyTuple_GetItem(made, i), &it->make[i]);
     }
-    return it->outputs == wanted;
+    return fine;
 }
 
 /* learn(given, made, plan, call, align, room, makers, hold): calls of this kind are served from now on. `given`: the
@@ -474,9 +513,9 @@ static PyObject *table_learn(PyObject *object, PyObject *arguments)
     if (!it) {
         return PyErr_NoMemory();
     }
-    if (!read_form(self, of, with_lse, &it->key, data) || !read_outputs(self, made, it)) {
+    if (!read_form(self, of, GIVEN, with_lse, &it->key, data) || !read_makers(self, makers, made, of[Q], it)) {
         free(it);
-        Py_RETURN_FALSE;
+        return PyErr_Occurred() ? NULL : held(Py_False);
     }
     memcpy(&it->call, bytes, sizeof it->call);
     it->plan = (const attune_plan *)(uintptr_t)plan;
@@ -484,61 +523,37 @@ static PyObject *table_learn(PyObject *object, PyObject *arguments)
     it->room = room;
     it->makers = held(makers);
     it->hold = held(hold);
+    it->users = 1;
     keep(self, it);
     Py_RETURN_TRUE;
 }
 
-/* make_by(empty, wrap, end, data): addresses of PyTorch's functions. */
-static PyObject *table_make_by(PyObject *object, PyObject *arguments)
+/* Where in the Python object of a tensor, of `size` bytes, its TensorImpl is said; 0 where that is not in one place. */
+static size_t place_in(const PyObject *tensor, size_t size, const void *impl)
 {
-    table *self = (table *)object;
-    unsigned long long empty, wrap, end, data;
-    if (!PyArg_ParseTuple(arguments, "KKKK", &empty, &wrap, &end, &data)) {
-        return NULL;
-    }
-    self->empty = (empty_function)(uintptr_t)empty;
-    self->wrap = (PyObject * (*)(void *))(uintptr_t)wrap;
-    self->end = (int (*)(void *))(uintptr_t)end;
-    self->data_of = (int (*)(void *, void **))(uintptr_t)data;
-    self->place = 0;
-    Py_RETURN_NONE;
-}
-
-/* Where in a tensor's Python object, of `size` bytes, its TensorImpl is said; 0 where that is not in one place. */
-static size_t place_in(table *self, size_t size)
-{
-    layout one = {.shape = {1}, .strides = {1}, .dims = 1, .device_type = DL_CPU, .dtype = 2 << 8 | 32};
-    void *tensor = NULL, *impl;
     size_t found = 0;
-    if (!self->empty || self->empty(one.dims, one.shape, one.strides, torch_dtype(one.dtype), 0, 0, &tensor) != 0) {
-        return 0;
-    }
-    memcpy(&impl, tensor, sizeof impl);
-    PyObject *object = self->wrap(tensor);
-    for (size_t at = sizeof(PyObject); object && at + sizeof impl <= size; at += sizeof impl) {
-        if (memcmp((const char *)object + at, &impl, sizeof impl) == 0) {
+    for (size_t at = sizeof(PyObject); at + sizeof impl <= size; at += sizeof impl) {
+        if (memcmp((const char *)tensor + at, &impl, sizeof impl) == 0) {
             found = found == 0 ? at : size;
         }
     }
-    Py_XDECREF(object);
-    self->end(tensor);
-    PyErr_Clear();
     return found < size ? found : 0;
 }
 
-/* read_by(negated, wants, size): addresses of PyTorch's functions that say of a tensor whether its sign is pending, and
- * of its TensorImpl whether it wants a gradient; size: of a tensor's Python object. False where a TensorImpl is not
- * found in that, and Python is asked. Needs make_by. */
+/* read_by(negated, wants, tensor, size, impl): addresses of PyTorch's functions that say of a tensor whether its sign
+ * is pending, and of its TensorImpl whether it wants a gradient; a tensor, its Python object of `size` bytes and its
+ * TensorImpl at `impl`. False where a TensorImpl is not found in that, and Python is asked. */
 static PyObject *table_read_by(PyObject *object, PyObject *arguments)
 {
     table *self = (table *)object;
-    unsigned long long negated, wants, size;
-    if (!PyArg_ParseTuple(arguments, "KKK", &negated, &wants, &size)) {
+    PyObject *tensor;
+    unsigned long long negated, wants, size, impl;
+    if (!PyArg_ParseTuple(arguments, "KKOKK", &negated, &wants, &tensor, &size, &impl)) {
         return NULL;
     }
     self->negated = (bool (*)(const void *))(uintptr_t)negated;
     self->wants = (bool (*)(const void *))(uintptr_t)wants;
-    self->place = negated && wants ? place_in(self, (size_t)size) : 0;
+    self->place = negated && wants && impl ? place_in(tensor, (size_t)size, (const void *)(uintptr_t)impl) : 0;
     return PyBool_FromLong(self->place != 0);
 }
 
@@ -546,23 +561,6 @@ static PyObject *table_read_by(PyObject *object, PyObject *arguments)
 static PyObject *table_is_plain(PyObject *object, PyObject *tensor)
 {
     return PyBool_FromLong(is_plain((table *)object, tensor, false));
-}
-
-/* empty_like(tensor): a tensor of its layout, made by what make_by named; for looking at what that does. */
-static PyObject *table_empty_like(PyObject *object, PyObject *like)
-{
-    table *self = (table *)object;
-    layout at;
-    void *data;
-    if (!self->empty || !view_of(self, like, &at, &data)) {
-        PyErr_SetString(PyExc_ValueError, "a tensor, and functions by make_by, are needed");
-        return NULL;
-    }
-    PyObject *made = make_by_torch(self, &at, &data);
-    if (!made && !PyErr_Occurred()) {
-        PyErr_SetString(PyExc_RuntimeError, "PyTorch's functions made nothing");
-    }
-    return made;
 }
 
 /* ---- The type ---------------------------------------------------------------------------------------------------- */
@@ -619,14 +617,13 @@ static void table_end(PyObject *object)
 
 static PyMethodDef methods[] = {
     {"sdpa", (PyCFunction)(void (*)(void))table_sdpa, METH_FASTCALL,
-     "sdpa(q, k, v, is_causal, scale, enable_gqa, layout): O, or None where Python must see to it"},
+     "sdpa(q, k, v, is_causal, scale, enable_gqa, layout), sdpa(q, k, v, named): O, or None where Python must see to "
+     "it"},
     {"with_lse", (PyCFunction)(void (*)(void))table_with_lse, METH_FASTCALL,
      "with_lse(q, k, v, is_causal, scale, deterministic, form): what attention.with_lse gives, or None"},
     {"learn", table_learn, METH_VARARGS, NULL},
-    {"make_by", table_make_by, METH_VARARGS, NULL},
     {"read_by", table_read_by, METH_VARARGS, NULL},
     {"is_plain", table_is_plain, METH_O, NULL},
-    {"empty_like", table_empty_like, METH_O, NULL},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_new, table_new}, {Py_tp_dealloc, table_end}, {Py_tp_methods, methods}, {0, NULL}};

@@ -47,9 +47,9 @@ spares, latest = Spares(), recent.latest
 fast_sdpa = fast_with_lse = None  # of attune._fast, once it has learned of a call
 
 
-def sdpa(q: Array, k: Array, v: Array, *, attn_mask: Array | None = None, is_causal: bool = False,
-         scale: float | None = None, enable_gqa: bool = False, layout: str = "bhsd",
-         **terms: Unpack[Terms]) -> Array | tuple[Array, Array]:
+def serve(q: Array, k: Array, v: Array, *, attn_mask: Array | None = None, is_causal: bool = False,
+          scale: float | None = None, enable_gqa: bool = False, layout: str = "bhsd",
+          **terms: Unpack[Terms]) -> Array | tuple[Array, Array]:
     """Scaled dot-product attention: softmax(scale Q K^T + ...) V, on the arrays' own device.
 
     q [batch, heads_q, seqlen_q, dim], k [batch, heads_kv, seqlen_kv, dim], v [batch, heads_kv, seqlen_kv, dim_v], of
@@ -76,15 +76,10 @@ def sdpa(q: Array, k: Array, v: Array, *, attn_mask: Array | None = None, is_cau
     stream      a CUDA stream's handle; None: the framework's current one. On a CPU the result is complete at return
 
     Raises attune.Error, whose sentence names the argument, its value and the limit."""
-    if attn_mask is None and not terms:
-        if fast_sdpa is not None:
-            made = fast_sdpa(q, k, v, is_causal, scale, enable_gqa, layout)
-            if made is not None:
-                return made
-        elif latest:
-            made = recent.serve(q, k, v, (type(q), is_causal, scale, enable_gqa, layout))
-            if made is not None:
-                return made
+    if latest and attn_mask is None and not terms:
+        made = recent.serve(q, k, v, (type(q), is_causal, scale, enable_gqa, layout))
+        if made is not None:
+            return made
     framework, key = tensors.frameworks.get(type(q)), None
     if framework is not None and attn_mask is None and not terms and type(k) is type(q) and type(v) is type(q):
         key = (framework.keys(q, k, v), is_causal, scale, enable_gqa, layout)
@@ -118,6 +113,24 @@ def sdpa(q: Array, k: Array, v: Array, *, attn_mask: Array | None = None, is_cau
                 return outputs[0] if len(outputs) == 1 else tuple(outputs)
             kept.append(bound)
     return Asked(q, k, v, attn_mask, is_causal, scale, enable_gqa, layout, terms).run(key)
+
+
+if TYPE_CHECKING:
+    sdpa = serve
+else:
+
+    def sdpa(q, k, v, **asked):  # what is bound one by one takes as long as C needs for all that it does with them
+        if fast_sdpa is not None:
+            made = fast_sdpa(q, k, v, asked)
+            if made is not None:
+                return made
+        elif latest and not asked:
+            made = recent.serve(q, k, v, (type(q), False, None, False, "bhsd"))
+            if made is not None:
+                return made
+        return serve(q, k, v, **asked)
+
+    sdpa.__doc__, sdpa.__wrapped__ = serve.__doc__, serve
 
 
 PAIR, FLASH, CUDNN, ALONE = range(4)  # what with_lse gives, as C calls it

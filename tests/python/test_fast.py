@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import attune
-from attune import attention, fast
+from attune import attention, fast, tensors
 
 torch = pytest.importorskip("torch")
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
@@ -84,8 +84,11 @@ def test_what_is_left_to_python():
     for options in ((1, None, False, "bhsd"), (False, 1, False, "bhsd"), (False, "1", False, "bhsd"),
                     (False, None, None, "bhsd"), (False, None, False, "sbhd"), (False, None, False, None)):
         assert fast.table.sdpa(q, k, v, *options) is None
+    for given in ((q, k, v), (q, k, v, False, None), (q, k, v, *plain, None)):
+        with pytest.raises(TypeError):
+            fast.table.sdpa(*given)
     with pytest.raises(TypeError):
-        fast.table.sdpa(q, k, v)
+        fast.table.with_lse(q, k, v, {})
     assert torch.allclose(attune.sdpa(odd, k, v), attune.sdpa(odd.clone(), k, v), atol=1e-6)
     with pytest.raises(attune.Error, match="requires a gradient"):
         attune.sdpa(q.clone().requires_grad_(), k, v)
@@ -115,33 +118,102 @@ def test_more_kinds_than_it_keeps():
             assert torch.equal(before.setdefault(length, found), found)
 
 
-def test_outputs_by_either_way():
-    """A tensor that PyTorch's functions in C make, and one that Python makes, are the same but for their values."""
-    q, k, v = draw(*[(2, 3, 5, 8)] * 3)
-    first = known(q, k, v)
+def of_its_own(monkeypatch, plain):
+    """A table that makes tensors by a function (shape, strides, dtype), None: by Python's code alone; in the place of
+    fast.table."""
+    monkeypatch.setattr(tensors.Torch, "plain_empty", staticmethod(lambda device: plain))
     own = fast.open_table()
-    own.make_by(0, 0, 0, 0)
-    kept, fast.table = fast.table, own
-    try:
-        attention.fast_sdpa, bound_calls = own.sdpa, len(attention.spares)
-        for _ in range(fast.AGAIN + 2):
-            found = attune.sdpa(q, k, v)
-        assert own.sdpa(q, k, v, False, None, False, "bhsd") is not None and bound_calls == len(attention.spares)
-        assert torch.equal(first, found) and first.stride() == found.stride()
-    finally:
-        fast.table, attention.fast_sdpa = kept, kept.sdpa
+    monkeypatch.setattr(fast, "table", own)
+    monkeypatch.setattr(attention, "fast_sdpa", own.sdpa)
+    monkeypatch.setattr(attention, "fast_with_lse", own.with_lse)
+    return own
+
+
+def elsewhere(shape, strides, dtype):
+    return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+
+
+@pytest.mark.parametrize("plain", [None, elsewhere])
+def test_outputs_by_either_way(monkeypatch, plain):
+    """A tensor that the function of PyTorch's compiler makes, and one that Python makes, as where the current device is
+    another, are the same but for their values."""
+    q, k, v = draw(*[(2, 3, 5, 8)] * 3)
+    first, bound_calls = known(q, k, v), len(attention.spares)
+    own = of_its_own(monkeypatch, plain)
+    for _ in range(fast.AGAIN + 2):
+        found = attune.sdpa(q, k, v)
+    for _ in range(70):
+        assert torch.equal(first, own.sdpa(q, k, v, False, None, False, "bhsd"))
+    assert bound_calls == len(attention.spares)
+    assert torch.equal(first, found) and first.stride() == found.stride() and found.device == q.device
+
+
+def test_outputs_of_inference_mode():
+    q, k, v = draw(*[(2, 3, 5, 8)] * 3)
+    assert known(q, k, v) is not None
     with torch.inference_mode():
         assert attune.sdpa(q, k, v).is_inference()
     assert not attune.sdpa(q, k, v).is_inference()
 
 
+def test_what_cannot_be_made(monkeypatch):
+    """What making an output raises is raised, and the kind is served after that as before."""
+    q, k, v = draw(*[(2, 3, 5, 8)] * 3)
+    want, empty, full = attune.sdpa(q, k, v), tensors.Torch.plain_empty(q.device), [False]
+
+    def plain(*given):
+        if full[0]:
+            raise MemoryError("full")
+        return empty(*given)
+
+    own = of_its_own(monkeypatch, plain)
+    for _ in range(fast.AGAIN + 2):
+        attune.sdpa(q, k, v)
+    for turn in range(3):
+        full[0] = True
+        with pytest.raises(MemoryError, match="full"):
+            own.sdpa(q, k, v, False, None, False, "bhsd")
+        full[0] = False
+        assert torch.equal(own.sdpa(q, k, v, False, None, False, "bhsd"), want)
+
+
+def test_a_call_within_a_call(monkeypatch):
+    """Making an output may run anything, another call of the same kind among it."""
+    q, k, v = draw(*[(2, 3, 5, 8)] * 3)
+    others = draw(*[(2, 3, 5, 8)] * 3, seed=1)
+    want, within = attune.sdpa(q, k, v), attune.sdpa(*others)
+    empty, depth, found = tensors.Torch.plain_empty(q.device), [3], []
+
+    def plain(*given):
+        if depth[0] < 3:
+            depth[0] += 1
+            found.append(own.sdpa(*others, False, None, False, "bhsd"))
+        return empty(*given)
+
+    own = of_its_own(monkeypatch, plain)
+    for _ in range(fast.AGAIN + 2):
+        attune.sdpa(q, k, v)
+    depth[0] = 0
+    assert torch.equal(own.sdpa(q, k, v, False, None, False, "bhsd"), want)
+    assert len(found) == 3 and all(torch.equal(one, within) for one in found)
+
+
+def test_kinds_are_kept_apart():
+    """Kinds that differ in one length hardly drive each other out."""
+    tensors_of = {length: draw((1, 1, 1, 8), (1, 1, length, 8), (1, 1, length, 8)) for length in range(1000, 1128)}
+    for each in tensors_of.values():
+        known(*each)
+    kept = sum(fast.table.sdpa(*each, False, None, False, "bhsd") is not None for each in tensors_of.values())
+    assert kept >= 110
+
+
 def test_threads():
     shapes = [[(1, 2, n, 16)] * 3 for n in (5, 33, 64)]
-    tensors = [draw(*sizes) for sizes in shapes]
-    wanted, wrong = [attune.sdpa(*each) for each in tensors], []
+    given = [draw(*sizes) for sizes in shapes]
+    wanted, wrong = [attune.sdpa(*each) for each in given], []
 
     def work():
-        wrong.extend(i for i in range(200) for each, want in zip(tensors, wanted)
+        wrong.extend(i for i in range(200) for each, want in zip(given, wanted)
                      if not torch.equal(attune.sdpa(*each), want))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -169,7 +241,35 @@ def test_what_is_asked_of_tensors():
     own = fast.open_table()
     for _ in range(2):
         assert all(own.is_plain(tensor) for tensor in plain) and not any(own.is_plain(tensor) for tensor in others)
-        assert own.read_by(0, 0, 0) is False
+        assert own.read_by(0, 0, one, 0, 0) is False
+
+
+@pytest.mark.parametrize("within", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_tensors_are_asked_in_c(monkeypatch, within):
+    """Where PyTorch has the functions, whatever the first call is made in."""
+    asked = []
+    monkeypatch.setattr(torch.Tensor, "is_neg", lambda tensor: asked.append(tensor))
+    with within():
+        own, one = fast.open_table(), torch.ones(3)
+    assert own.is_plain(one) and not asked
+    own.read_by(0, 0, one, 0, 0)
+    own.is_plain(one)
+    assert asked
+
+
+def test_arguments_by_name():
+    """As attune.sdpa hands them on."""
+    q, k, v = draw(*[(1, 2, 6, 8)] * 3)
+    plain, causal = known(q, k, v), known(q, k, v, True, 0.5, True, "bshd")
+    assert plain is not None and causal is not None
+    serve = fast.table.sdpa
+    asked = {"layout": "bshd", "is_causal": True, "attn_mask": None, "scale": 0.5, "enable_gqa": True}
+    assert torch.equal(serve(q, k, v, {}), plain) and torch.equal(serve(q, k, v, asked), causal)
+    assert torch.equal(attune.sdpa(q, k, v, **asked), causal) and torch.equal(attune.sdpa(q=q, k=k, v=v), plain)
+    for name, value in (("attn_mask", q), ("is_causal", 1), ("scale", "1"), ("enable_gqa", None), ("layout", "sbhd"),
+                        ("layout", None), ("causal", False), ("softcap", None), ("is_causa", True)):
+        assert serve(q, k, v, {**asked, name: value}) is None
+    assert serve(q, k, v, None) is None and serve(q, k, v, (False, )) is None
 
 
 @pytest.mark.parametrize("form", range(4))
