@@ -7,10 +7,13 @@ On a CPU, on NumPy's arrays and, where it is installed, on PyTorch's tensors; th
 is what Python, the binding and the library's checks take, on one thread of attune's own. With --cuda on PyTorch's
 tensors on a device, each call with and without a wait for the device. "by Python": without attune._fast, in this run.
 
-Arms take turns, each in short blocks, on the core that was the least busy. A block is quiet where a loop in C, timed
-before and after it, took no more than a sixth longer than it ever did, and nobody else was given the core meanwhile.
-Medians, and the least, are those of quiet blocks. How many blocks were quiet, and what the loop took, is said: where
-few were, the host was busy, and the figures are no measure of what calls cost.
+Arms take turns, each in short blocks, on the core that was the least busy together with what shares its circuits. A
+block is quiet where a loop in C, timed before and after it, took no more than a sixth longer than it ever did, and
+nobody else was given the core meanwhile. Medians, and the least, are those of quiet blocks. How many blocks were quiet,
+and what the loop took, is said: where few were, the host was busy, and the figures are no measure of what calls cost.
+
+Hosts differ. Of a host with a device, this is the floor of the same run: "attune_plan_execute", one call of C by ctypes
+that is nothing but checks and a launch; "a CUDA graph", of the same call; "nothing", whose wait is a wait alone.
 """
 import argparse
 import contextlib
@@ -49,13 +52,23 @@ def busy_ticks():
     return {int(row[0][3:]): sum(map(int, row[1:])) - int(row[4]) - int(row[5]) for row in rows}
 
 
+def siblings(core):
+    """The cores that share a core's circuits, itself among them."""
+    try:
+        with open(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list", encoding="ascii") as text:
+            ends = [part.partition("-") for part in text.read().strip().split(",")]
+        return [i for first, _, last in ends for i in range(int(first), int(last or first) + 1)]
+    except (OSError, ValueError):
+        return [core]
+
+
 def stay_on_an_idle_core():
     """This thread alone: those that a driver has started stay where they are. Its number, None where it cannot."""
     try:
         before = busy_ticks()
         time.sleep(0.3)
         after, allowed = busy_ticks(), os.sched_getaffinity(0)
-        core = min(allowed, key=lambda i: (after.get(i, 0) - before.get(i, 0), -i))
+        core = min(allowed, key=lambda core: (sum(after.get(i, 0) - before.get(i, 0) for i in siblings(core)), -core))
         os.sched_setaffinity(0, {core})
         return core
     except (OSError, ValueError):
@@ -214,12 +227,17 @@ def arms_on_device(p, text):
     out, asked = torch.empty_like(q), {"enable_gqa": True} if p.heads_q != p.heads_kv else {}
     plan = attune.plan(text, "cuda")
     call = plan.bind({"Q": q, "K": k, "V": v, "O": out})
+    room = torch.empty(plan.workspace() + 255, dtype=torch.uint8, device="cuda")
+    bound = plan.bind(call.arrays, workspace=room[-room.data_ptr() % 256:]).make()
+    bound.run([t.data_ptr() for t in (q, k, v, out)], None, tensors.Torch, q)
     graph = torch.cuda.CUDAGraph()
     attune.sdpa(q, k, v, **asked)
     with torch.cuda.graph(graph):
         attune.sdpa(q, k, v, **asked)
     arms = {**both_ways(q, k, v, asked), "attune.sdpa, out=": lambda: attune.sdpa(q, k, v, out=out, **asked),
-            "Plan.bind(...).run": call.run, GRAPH: graph.replay, "torch.empty_like": lambda: torch.empty_like(q)}
+            "Plan.bind(...).run": call.run, "torch.empty_like": lambda: torch.empty_like(q),
+            "attune_plan_execute": lambda room=room: bound.execute(*bound.arguments), GRAPH: graph.replay,
+            "nothing": lambda: None}
     return plan.kernel, arms
 
 
@@ -236,9 +254,9 @@ def on_device(p, text, seconds):
                 with within(name):
                     function()
                     wait()
-                    alone.add(name, lambda: time_of(function, 50))
+                    alone.add(name, lambda: time_of(function, 40))
                     wait()
-                    waited.add(name, lambda: time_with_wait(function, 100, wait))
+                    waited.add(name, lambda: time_with_wait(function, 40, wait))
     print(f"microseconds a call, {text}, {torch.cuda.get_device_name()}, torch {torch.__version__}, CPython "
           f"{sys.version.split()[0]}, {kernel}, core {core}; parts of PyTorch's own, and of a CUDA graph with its "
           f"wait, in this run\nthe host alone: {alone.account()}\nand a wait: {waited.account()}\n\n{'':32}" +
