@@ -242,32 +242,34 @@ def arms_on_device(p, text):
 
 
 def on_device(p, text, seconds):
-    """Prints microseconds of calls on a CUDA device: the host's share, and with a wait for the result."""
+    """Prints microseconds of calls on a CUDA device: the host's share, and with a wait, for all of the device's work or
+    for that of the current stream."""
     import torch
     kernel, arms = arms_on_device(p, text)
-    wait, alone, waited = torch.cuda.synchronize, Blocks(), Blocks()
+    waits = {"and a wait": torch.cuda.synchronize, "stream's wait": torch.cuda.current_stream().synchronize}
+    of = {name: Blocks() for name in ("host alone", *waits)}
     with torch.no_grad():
         warm(arms)
         core, end = stay_on_an_idle_core(), time.monotonic() + seconds
-        while time.monotonic() < end or len(alone.samples[OWN]) < 5:
+        while time.monotonic() < end or len(of["host alone"].samples[OWN]) < 5:
             for name, function in arms.items():
                 with within(name):
                     function()
-                    wait()
-                    alone.add(name, lambda: time_of(function, 40))
-                    wait()
-                    waited.add(name, lambda: time_with_wait(function, 40, wait))
+                    torch.cuda.synchronize()
+                    of["host alone"].add(name, lambda: time_of(function, 40))
+                    torch.cuda.synchronize()
+                    for how, wait in waits.items():
+                        of[how].add(name, lambda: time_with_wait(function, 40, wait))
     print(f"microseconds a call, {text}, {torch.cuda.get_device_name()}, torch {torch.__version__}, CPython "
-          f"{sys.version.split()[0]}, {kernel}, core {core}; parts of PyTorch's own, and of a CUDA graph with its "
-          f"wait, in this run\nthe host alone: {alone.account()}\nand a wait: {waited.account()}\n\n{'':32}" +
-          "".join(f"{name:>{width}}" for name, width in (("host alone", 12), ("least", 8), ("of own", 8),
-                                                         ("and a wait", 12), ("least", 8), ("of own", 8),
-                                                         ("of graph", 9))))
-    host, both = ({name: statistics.median(of.quiet(name)) for name in arms} for of in (alone, waited))
+          f"{sys.version.split()[0]}, {kernel}, core {core}; \"of own\": parts of PyTorch's own in this run")
+    for how, blocks in of.items():
+        print(f"{how}: {blocks.account()}")
+    print(f"\n{'':30}" + "".join(f"{how:>14}{'least':>8}{'of own':>8}" for how in of))
+    medians = {how: {name: statistics.median(blocks.quiet(name)) for name in arms} for how, blocks in of.items()}
     for name in arms:
-        print(f"{name:32}{host[name]:>12.2f}{min(alone.quiet(name)):>8.2f}{host[name] / host[OWN]:>8.2f}"
-              f"{both[name]:>12.2f}{min(waited.quiet(name)):>8.2f}{both[name] / both[OWN]:>8.2f}"
-              f"{both[name] / both[GRAPH]:>9.2f}")
+        print(f"{name:30}" + "".join(
+            f"{medians[how][name]:>14.2f}{min(of[how].quiet(name)):>8.2f}{medians[how][name] / medians[how][OWN]:>8.2f}"
+            for how in of), flush=True)
 
 
 def main():
