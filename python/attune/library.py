@@ -107,6 +107,7 @@ class ArmHooks(c.Structure):
 
 NAME = "libattune.so.0.2"
 GATE = "libattune-gate.so.0.2"  # with what a worker serves
+PACK = "common.pack"  # beside the library, where the package was built with it: python/common.txt says of what
 
 
 def beside(name=NAME):
@@ -189,7 +190,8 @@ class Library:
                 getattr(self.c, function).argtypes = arguments
         except (OSError, AttributeError) as error:
             raise Error(Status.NOT_FOUND, f"{path}: {error}; ATTUNE_LIBRARY can name the library") from None
-        self.path = path
+        self.path, pack = path, os.path.join(os.path.dirname(os.path.abspath(path)), PACK)
+        self.pack = pack if os.path.exists(pack) else None  # of kernels compiled ahead
         self.execute = self.c["attune_plan_execute"]  # one that converts nothing, for what calls it often
         offer_packages()
 

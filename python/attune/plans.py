@@ -31,6 +31,8 @@ class Context:
     def __init__(self, target: str | None = None, kernel: str | None = None, *, isa: str | None = None,
                  threads: int = 0, wisdom=None, cache=None, pack=None, lib: library.Library | None = None):
         self.library = lib or library.default()
+        if pack is None and "ATTUNE_PACK" not in os.environ:
+            pack = self.library.pack
         texts = {"target": target, "kernel": kernel, "isa": isa, "wisdom": wisdom, "cache": cache, "pack": pack}
         options = Options(size=c.sizeof(Options), threads=whole("threads", threads, 0, 1024),
                           **{name: encoded(name, text) for name, text in texts.items()})

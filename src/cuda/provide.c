@@ -40,12 +40,27 @@ static attune_status compile(const at_provider *provider, const at_recipe *recip
     return ATTUNE_OK;
 }
 
+/* Drivers load code of their own major version of CUDA and of earlier ones, and need not load later ones'. A target that
+ * is not here has no driver. */
+static bool find_packed(const at_provider *provider, const attune_target *target, const at_build *build,
+                        at_artifact *artifact)
+{
+    if (!at_pack_find(provider->pack, build->digest, artifact)) {
+        return false;
+    }
+    if (target->driver == 0 || artifact->compiler / 1000 <= target->driver / 1000) {
+        return true;
+    }
+    at_artifact_free(artifact);
+    return false;
+}
+
 /* What is kept was right when it was kept; a check that fails now means that something else went wrong on the disk. Of
  * sources that are not the library's, what was kept by an attune that did not ask for special registers is no use. */
 static bool kept(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
                  const at_build *build, at_artifact *artifact, at_cubin *cubin)
 {
-    if (!at_pack_find(provider->pack, build->digest, artifact) &&
+    if (!find_packed(provider, target, build, artifact) &&
         (provider->nvrtc == NULL ||
          !at_cache_find(provider->cache, build->digest, provider->nvrtc->version, artifact))) {
         return false;

@@ -1,9 +1,11 @@
 /* attune export, and planning with what it wrote on a machine that has no compiler. */
-#include "base/cm.h"
+#include <dlfcn.h>
 
+#include "base/cm.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "cli/command.h"
+#include "cuda/fake_driver.h"
 #include "cuda/nvrtc.h"
 
 static folder here;
@@ -72,6 +74,7 @@ static void a_pack_stands_in_for_the_compiler(void **state)
     if (at_nvrtc_open(&nvrtc) != ATTUNE_OK) {
         skip();
     }
+    const int compiler = nvrtc->version;
     at_nvrtc_close(nvrtc);
     const char *pack = folder_file(&here, "both.pack");
     assert_int_equal(setenv("ATTUNE_CACHE", "", 1), 0);
@@ -87,6 +90,14 @@ static void a_pack_stands_in_for_the_compiler(void **state)
     assert_int_equal(setenv("ATTUNE_NVRTC", "/no/such/nvrtc", 1), 0);
     assert_ok(plan(pack, "b1,h8,s512,d64,fp16"));
     assert_ok(plan(pack, "b3,h2,s99,d64,fp16")); /* other sizes, the same code */
+    fake_record *fake = dlsym(dlopen(ATTUNE_FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL), "fake");
+    assert_non_null(fake);
+    const int version = fake->version;
+    fake->version = (compiler / 1000 - 1) * 1000 + 90; /* of an earlier major version than what wrote the pack */
+    assert_fails(plan(pack, "b1,h8,s512,d64,fp16"), ATTUNE_COMPILE_ERROR, "the pack has no code for this problem");
+    fake->version = compiler / 1000 * 1000;
+    assert_ok(plan(pack, "b1,h8,s512,d64,fp16"));
+    fake->version = version;
     assert_fails(plan(pack, "b1,h8,s512,d64,bf16"), ATTUNE_COMPILE_ERROR, "the pack has no code for this problem");
     assert_fails(plan(NULL, "b1,h8,s512,d64,fp16"), ATTUNE_COMPILE_ERROR, "attune export");
     assert_fails(plan("/no/such/pack", "b1,h8,s512,d64,fp16"), ATTUNE_NOT_FOUND, "/no/such/pack");

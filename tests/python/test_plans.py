@@ -1,6 +1,7 @@
 """Plans on arrays: what they compute, and what becomes of them across threads, forks and the interpreter's end."""
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import pytest
 
 import attune
 import reference
+from attune import library
 
 
 def draw(*sizes, seed=1):
@@ -318,3 +320,25 @@ def test_plans_of_lengths_that_are_ever_new(monkeypatch):
     for length in range(200, 210):
         attune.sdpa(q, k[:, :, :length], v[:, :, :length], enable_gqa=True, deterministic=True)
     assert len(list(plans.families.values())[-1]) == 10  # equal bits are promised: each has its own
+
+
+def test_kernels_that_the_package_brings_compiled(tmp_path):
+    """What lies beside the library is read where a device is opened and no other pack is named."""
+    driver = os.path.join(os.path.dirname(os.path.realpath(library.default().path)), "../tests/libfake_driver.so")
+    if not os.path.exists(driver):
+        pytest.skip("there is no driver of the tests")
+    name = str(tmp_path / library.NAME)
+    shutil.copy(library.default().path, name)
+    (tmp_path / library.PACK).write_bytes(b"attunepk")
+    (tmp_path / "other.pack").write_bytes(b"attunepk")
+    code = ("import attune\nattune.Context('cpu').plan('b1,h1,s8,d8,fp32')\n"
+            "try:\n    attune.Context('cuda', pack={!r})\nexcept attune.Error as error:\n"
+            "    print(error.status.name, error)")
+    own = {"ATTUNE_LIBRARY": name, "ATTUNE_LIBCUDA": driver}
+    assert run_python(code.format(None), **own).startswith("CORRUPT")
+    assert library.PACK in run_python(code.format(None), **own)
+    assert run_python(code.format("/no/such/pack"), **own).startswith("NOT_FOUND")
+    assert "other.pack" in run_python(code.format(None), **own, ATTUNE_PACK=str(tmp_path / "other.pack"))
+    assert run_python(code.format(None), **own, ATTUNE_PACK="") == ""
+    (tmp_path / library.PACK).unlink()
+    assert run_python(code.format(None), **own) == ""
