@@ -92,7 +92,7 @@ gpu_speed() {
     echo '  The ladder: from the first kernel that was right to the fastest, on the same problem (docs/ladder.md):'
     echo
     speeds "$out/ladder.tsv" $seconds \
-        "$(runnable $origin minimal tiled pipelined cublas_qk cublas cutlass wmma wmma_ws wgmma wgmma_small $cudnn)" $origin
+        "$(runnable $origin minimal tiled pipelined cublas_qk cublas cutlass wmma wmma_ws mma wgmma wgmma_small $cudnn)" $origin
     echo '  The prefill by length:'
     echo
     for s in 512 1024 2048 4096 8192; do problems+=("b1,h32,hkv8,s$s,d128,bf16,causal"); done
