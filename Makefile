@@ -19,7 +19,7 @@ help:
 	@echo "  make test-gpu  the device tests, on a machine with an NVIDIA GPU"
 	@echo "  make gate      the gate on every CUDA kernel, into evidence/; KERNELS=, PROBLEMS=, AGAINST= restrict it"
 	@echo "  make evolve    search, gate and wisdom on a grid of CUDA problems; KERNELS=, PROBLEMS=, STRATEGY= restrict it"
-	@echo "  make evolve-code  search code from a weakened cpu_tiled, by rules and without a model; about twelve minutes"
+	@echo "  make evolve-code  search code from a weakened cpu_tiled, by rules and without a model; about nine minutes"
 	@echo "                 (KERNEL=tiled: from a weakened tiled, on a GPU)"
 	@echo "  make verify    judge the evidence in evidence/ again"
 	@echo "  make ratchet   fail where a kernel's newest evidence is worse than its best"

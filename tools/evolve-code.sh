@@ -1,15 +1,15 @@
 #!/bin/bash
 # A search of code that needs no model: evolve-code.sh BIN FOLDER [KERNEL]. Begins with examples/weakened/KERNEL, which is
 # cpu_tiled, or on a machine with a GPU tiled; changes it by rules, and says how much of what the weakening lost against
-# KERNEL comes back. The engine and two of its controls have BUDGET (cpu_tiled: 5m, tiled: 4m) each, the third as many
-# measurements: about twenty minutes. PROBLEM and SEED may be set, and OPTIONS, more of attune evolve's. A search that was
-# ended, or that --limit SECONDS among OPTIONS ended, goes on where it was.
+# KERNEL comes back. The engine and two of its controls have BUDGET (cpu_tiled: 2m, tiled: 1m) each, the third as many
+# measurements: about nine minutes, and five. PROBLEM and SEED may be set, and OPTIONS, more of attune evolve's. A search
+# that was ended, or that --limit SECONDS among OPTIONS ended, goes on where it was.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 bin=$1 folder=$2 kernel=${3:-cpu_tiled}
 case $kernel in
-cpu_tiled) target=cpu problem=${PROBLEM:-b1,h8,s256,d64,fp32} budget=${BUDGET:-5m} ;;
-tiled) target=cuda problem=${PROBLEM:-b1,h8,s512,d64,fp16} budget=${BUDGET:-4m} ;;
+cpu_tiled) target=cpu problem=${PROBLEM:-b1,h8,s256,d64,fp32} budget=${BUDGET:-2m} ;;
+tiled) target=cuda problem=${PROBLEM:-b1,h8,s512,d64,fp16} budget=${BUDGET:-1m} ;;
 *) echo "evolve-code.sh: there is no weakened $kernel: cpu_tiled and tiled are" >&2 && exit 64 ;;
 esac
 weak=$here/examples/weakened/$kernel

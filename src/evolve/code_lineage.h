@@ -64,8 +64,8 @@ int at_lineage_base(const at_lineage *lineage, int one, int other);
 /* The nearest source before this one that runs. */
 const at_program *at_lineage_before(const at_lineage *lineage, int id);
 
-/* What became of an arm's changes by rules, which are known by their tags ("RULE PLACE ..."), as shares of the time that
- * its champion takes. *trials is the caller's to free. */
+/* What became of an arm's changes by rules, which are known by their tags ("RULE PLACE ..."), as shares of the time
+ * that its champion takes. *trials is the caller's to free. */
 attune_status at_lineage_trials(const at_lineage *lineage, at_code_arm arm, at_trial **trials, int *count);
 
 #endif
