@@ -40,8 +40,8 @@ static attune_status compile(const at_provider *provider, const at_recipe *recip
     return ATTUNE_OK;
 }
 
-/* Drivers load code of their own major version of CUDA and of earlier ones, and need not load later ones'. A target that
- * is not here has no driver. */
+/* Drivers load code of their own major version of CUDA and of earlier ones, and need not load later ones'. A target
+ * that is not here has no driver. */
 static bool find_packed(const at_provider *provider, const attune_target *target, const at_build *build,
                         at_artifact *artifact)
 {

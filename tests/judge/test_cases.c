@@ -201,9 +201,12 @@ static void test_smallest_problem(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases_are_reproducible), cmocka_unit_test(test_mix_of_an_ordinary_problem),
-        cmocka_unit_test(test_mix_of_a_big_problem),   cmocka_unit_test(test_mix_of_a_problem_of_many_keys),
-        cmocka_unit_test(test_varlen_stays_valid),     cmocka_unit_test(test_smallest_problem),
+        cmocka_unit_test(test_cases_are_reproducible),
+        cmocka_unit_test(test_mix_of_an_ordinary_problem),
+        cmocka_unit_test(test_mix_of_a_big_problem),
+        cmocka_unit_test(test_mix_of_a_problem_of_many_keys),
+        cmocka_unit_test(test_varlen_stays_valid),
+        cmocka_unit_test(test_smallest_problem),
         cmocka_unit_test(test_sums_in_fp16_are_asked_for_more),
     };
     return cmocka_run_group_tests_name("cases", tests, NULL, NULL);
