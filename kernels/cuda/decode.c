@@ -40,14 +40,15 @@ static int32_t threads_of(const attune_config *config)
     return config->value[WARPS] * 32;
 }
 
-static int32_t span_of(const attune_config *config)
+/* Warps, or pairs of them that share tiles. */
+static int32_t teams_of(const attune_config *config)
 {
-    return config->value[WARPS] * config->value[TILE] * config->value[TILES];
+    return config->value[WARPS] / (config->value[ROWS] > 16 ? 2 : 1);
 }
 
-static int32_t octets_of(const attune_config *config)
+static int32_t span_of(const attune_config *config)
 {
-    return (config->value[ROWS] + 7) / 8;
+    return teams_of(config) * config->value[TILE] * config->value[TILES];
 }
 
 /* Columns that are joined at once. */
@@ -89,28 +90,27 @@ static int64_t spans_of(const attune_problem *problem, const attune_config *conf
 static int64_t letters_of(const attune_problem *problem, const attune_config *config)
 {
     const int64_t pairs = ceil_div(config->value[ROWS] * (problem->head_dim_v / 2), config->value[CLUSTER]);
-    return spans_of(problem, config) * pairs * 16;
+    const int64_t of_span = config->value[ROWS] > 8 ? 8 * (pairs + config->value[ROWS]) : 16 * pairs;
+    return spans_of(problem, config) * of_span;
 }
 
-/* Bytes of all warps' rings. */
+/* Bytes of all rings. */
 static int32_t ring_of(const attune_problem *problem, const attune_config *config)
 {
-    return config->value[WARPS] * config->value[STAGES] * config->value[TILE] * LINE *
+    return teams_of(config) * config->value[STAGES] * config->value[TILE] * LINE *
            (chunks_of(problem->head_dim_qk) + chunks_of(problem->head_dim_v));
 }
 
 /* sizeof(Shared) of the source, and those. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
-    const int32_t warps = config->value[WARPS], rows = config->value[ROWS], stages = config->value[STAGES];
+    const int32_t teams = teams_of(config), rows = config->value[ROWS];
     const int32_t qk = chunks_of(problem->head_dim_qk), ring = ring_of(problem, config);
-    const bool in_registers = octets_of(config) == 1 && problem->head_dim_qk <= 128;
-    const int32_t rows_q = octets_of(config) < 2 ? 16 : octets_of(config) * 8;
-    const int32_t queries = in_registers ? 16 : rows_q * qk * LINE;
-    const int32_t slices = slices_of(problem, config);
-    const int32_t joined = warps * rows * ((slice_of(problem, config) + 4) * 4 + 8);
+    const int32_t queries = problem->head_dim_qk <= 128 ? 16 : (rows < 16 ? 16 : rows) * qk * LINE;
+    const int32_t slices = slices_of(problem, config), staged = rows > 16 && slices % 2 == 0 ? 2 : 1;
+    const int32_t joined = teams * rows * ((staged * slice_of(problem, config) + 4) * 4 + 8);
     const int32_t kept = (config->value[CLUSTER] > 0 ? 1 : 2 * (2 * slices + 2)) * threads_of(config) * 4;
-    const int32_t barriers = warps * stages * 8 + warps * 4;
+    const int32_t barriers = teams * config->value[STAGES] * 8 + config->value[WARPS] * 4;
     const int64_t more = config->value[CLUSTER] > 0 ? letters_of(problem, config) : sums_of(problem);
     const int64_t all = (ring + queries + joined + kept + barriers + 1023) / 1024 * 1024 + more;
     return all < INT32_MAX ? (int32_t)all : INT32_MAX;
@@ -274,11 +274,11 @@ static bool stages_for(const attune_problem *problem, const attune_target *targe
 static int32_t cluster_for(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const int64_t jobs = jobs_of(problem, config), spans = spans_of(problem, config);
-    if (octets_of(config) > 2 || (problem->batch > 1 && lengths_differ(problem))) {
-        return 0; /* registers are short; sequences are not alike */
+    if (problem->batch > 1 && lengths_differ(problem)) {
+        return 0;
     }
-    if (spans == 2 || spans == 4) {
-        return jobs * spans <= target->sm_count ? (int32_t)spans : 0;
+    if ((spans == 2 || spans == 4 || spans == 8) && jobs * spans <= target->sm_count) {
+        return (int32_t)spans;
     }
     return spans >= 8 && 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count ? 2 : 0;
 }
@@ -299,14 +299,14 @@ static bool way_for(const attune_problem *problem, const attune_target *target, 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     for (int32_t rows = rows_for(problem); rows > 0; rows /= 2) {
-        const int32_t most = rows > 16 ? 8 : 4, other = rows > 16 ? 4 : 8;
-        const attune_config list[] = {{{rows, 8, 16, most, 0, 0}},  {{rows, 8, 16, 2, 0, 0}},
-                                      {{rows, 8, 16, other, 0, 0}}, {{rows, 8, 32, 2, 0, 0}},
-                                      {{rows, 4, 32, 4, 0, 0}},     {{rows, 4, 16, 8, 0, 0}}};
+        const attune_config few[] = {{{rows, 8, 16, 4, 0, 0}}, {{rows, 8, 16, 2, 0, 0}}, {{rows, 8, 16, 8, 0, 0}},
+                                     {{rows, 8, 32, 2, 0, 0}}, {{rows, 4, 32, 4, 0, 0}}, {{rows, 4, 16, 8, 0, 0}}};
+        const attune_config many[] = {{{rows, 8, 32, 8, 0, 0}}, {{rows, 8, 16, 8, 0, 0}}, {{rows, 8, 32, 4, 0, 0}}};
         const int32_t asked = index;
-        for (size_t i = 0; i < AT_COUNT(list); ++i) {
-            attune_config at = list[i];
-            if (way_for(problem, target, &at) && index-- == 0) {
+        const size_t count = rows > 16 ? AT_COUNT(many) : AT_COUNT(few);
+        for (size_t i = 0; i < count; ++i) {
+            attune_config at = rows > 16 ? many[i] : few[i];
+            if (way_for(problem, target, &at) && (rows <= 16 || ring_of(problem, &at) >= UNDER_WAY) && index-- == 0) {
                 *config = at;
                 return true;
             }
@@ -358,6 +358,8 @@ static const attune_shipped shipped[] = {
     {"b8,h32,hkv8,sq1,skv8192,d128,bf16", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,bf16,seqused,page=16", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,fp16,seqused,page=1", ""},
+    {"b8,h32,hkv8,sq4,skv8192,d128,bf16,causal", ""},
+    {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal", ""},
     {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal,seqused,page=64", ""},
     {"b8,h64,hkv8,sq4,skv8192,d64,fp16,draft,seqused,page=256,strict", ""},
     {"b4,h16,hkv4,sq2,skv4096,d256,bf16,causal,window=1024:0,softcap=30,alibi,sink", ""},

@@ -19,7 +19,7 @@
 struct current {
     view v;
     queries q;
-    output to;  /* of few rows; of many it is found when it is needed: registers are short */
+    output to;
     bool whole; /* the block has it from its first unit on */
 };
 
@@ -28,13 +28,11 @@ ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, int unit, c
 {
     load_queries<threads>(args, j, shared.q, now.q);
     now.v = view_of(args, j);
-    if constexpr (OCTETS <= 2 && CLUSTER == 0) {
-        now.to = find_output(args, j, at);
-    }
-    now.whole = unit == j.begin;
     if constexpr (CLUSTER == 0) {
+        now.to = find_output(args, j, at);
         keep_nothing(shared);
     }
+    now.whole = unit == j.begin;
     if constexpr (!Q_REGISTERS) {
         __syncthreads();
     }
@@ -52,21 +50,21 @@ ATTUNE_INLINE void visit_span(const attune_args &args, const units &all, const v
         if (!is_seen(v.j.keys, key, TILE)) {
             continue;
         }
-        const unsigned stage = ptx_cvta_shared(shared.ring[warp_of()]) + r.stage * bytes_stage;
+        const unsigned stage = ptx_cvta_shared(shared.ring[team_of()]) + r.stage * bytes_stage;
         tile_scores s;
         tile_weights w;
-        barrier_wait(ptx_cvta_shared(shared.full[warp_of()]) + r.stage * 8, r.parity);
-        unsigned char *values = shared.ring[warp_of()][r.stage] + bytes_k;
+        barrier_wait(ptx_cvta_shared(shared.full[team_of()]) + r.stage * 8, r.parity);
+        unsigned char *values = shared.ring[team_of()][r.stage] + bytes_k;
         clean_values(v, key, values);
         multiply_keys(shared.q, stage, q, s);
         finish_scores(args, v, key, factor, inner, s);
         weigh(s, state, w);
         if (ROWS_DIFFER && needs_mask(v.all_see.first, v.all_see.end, key, TILE) && holds_nonfinite(values)) {
-            add_values_seen(args, v, key, stage + bytes_k, w, state);
+            add_values_seen(v, key, stage + bytes_k, w, state);
         } else {
             add_values(stage + bytes_k, w, state);
         }
-        __syncwarp();
+        team_sync();
         copy_tile(args, all, c, shared);
         r.stage = r.stage + 1 == STAGES ? 0 : r.stage + 1;
         r.parity ^= r.stage == 0;
@@ -99,7 +97,7 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
             if (unit + 1 == now.v.j.end) {
                 own_part spans = kept_part(shared, GROUPS);
                 partial_join(spans, kept_part(shared, OPEN_GROUP));
-                store(args, OCTETS <= 2 ? now.to : find_output(args, now.v.j, at), at, spans);
+                store(args, now.to, at, spans);
             }
         }
     }
@@ -129,15 +127,15 @@ ATTUNE_INLINE void store_pair(const attune_args &args, const output &to, int col
 }
 
 /* Sends the thread's columns of a span that is joined. */
-ATTUNE_INLINE void send_part(letter *letters, int span, const element_place &at, const own_part &part)
+ATTUNE_INLINE void send_part(const mailbox &box, int span, const element_place &at, const own_part &part)
 {
     if (at.row >= ROWS) {
         return;
     }
 #pragma unroll
     for (int i = 0; i < slices; ++i) {
-        if (i * SLICE + at.column < dim_v) {
-            send(letters, span, at.row, i * SLICE + at.column,
+        if (column_of(at, i) < dim_v) {
+            send(box, span, at.row, column_of(at, i),
                  letter{part.o[2 * i], part.o[2 * i + 1], part.maximum, part.sum});
         }
     }
@@ -145,7 +143,7 @@ ATTUNE_INLINE void send_part(letter *letters, int span, const element_place &at,
 
 /* The block's units, of which it sends what it has. */
 ATTUNE_INLINE void visit_piece(const attune_args &args, const units &all, const element_place &at, int begin, cursor &c,
-                               letter *letters, Shared &shared, const current &now)
+                               const mailbox &box, Shared &shared, const current &now)
 {
     reader r = {0, 0};
 #pragma unroll 1
@@ -154,12 +152,12 @@ ATTUNE_INLINE void visit_piece(const attune_args &args, const units &all, const 
         own_part part;
         visit_span(args, all, now.v, span_of(now.v.j, unit), now.q, c, r, shared, state);
         join_warps(shared, state, at, unit + 1 == c.end, part);
-        send_part(letters, unit - now.v.j.begin, at, part);
+        send_part(box, unit - now.v.j.begin, at, part);
     }
 }
 
 /* Joins the block's columns when all blocks have sent theirs. */
-ATTUNE_INLINE void finish_job(const attune_args &args, const job &j, const letter *letters)
+ATTUNE_INLINE void finish_job(const attune_args &args, const job &j, const mailbox &box)
 {
     __syncwarp();
     ptx_barrier_cluster_arrive();
@@ -172,7 +170,7 @@ ATTUNE_INLINE void finish_job(const attune_args &args, const job &j, const lette
             to = find_output(args, j, at);
         }
         if (to.o != nullptr) {
-            partial<2> x = join_letters(letters + i, j);
+            partial<2> x = join_letters(box, j, i);
             store_pair(args, to, at.column, x);
         }
     }
@@ -243,10 +241,10 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
         }
     }
     if constexpr (CLUSTER > 0) {
-        letter *letters = reinterpret_cast<letter *>(memory + sizeof(Shared));
+        const mailbox box = {memory + sizeof(Shared), first.end - first.begin};
         ptx_barrier_cluster_wait(); /* all blocks can be written to */
-        visit_piece(args, all, at, begin, c, letters, shared, now);
-        finish_job(args, first, letters);
+        visit_piece(args, all, at, begin, c, box, shared, now);
+        finish_job(args, first, box);
     } else {
         visit_units(args, all, at, begin, c, shared, now);
     }

@@ -5,6 +5,11 @@
 
 #include "device/barrier.cuh"
 
+ATTUNE_INLINE void ptx_st_shared_cluster_v2_f32(unsigned remote, float x, float y)
+{
+    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(remote), "f"(x), "f"(y) : "memory");
+}
+
 ATTUNE_INLINE void ptx_st_shared_cluster_v4_f32(unsigned remote, float x, float y, float z, float w)
 {
     asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(remote), "f"(x), "f"(y), "f"(z), "f"(w)

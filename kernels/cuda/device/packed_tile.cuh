@@ -20,18 +20,45 @@
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
 constexpr int chunks_qk = (dim_qk + 63) / 64, chunks_v = (dim_v + 63) / 64;
 constexpr int steps_qk = (dim_qk + 15) / 16, steps_k = TILE / 16, stripes = (dim_v + 15) / 16;
-constexpr int OCTETS = (ROWS + 7) / 8, rows_own = 2 * OCTETS; /* of packed rows; rows of which a lane has scores */
+constexpr int OCTETS = (ROWS / HALVES + 7) / 8, rows_own = 2 * OCTETS; /* of a warp; rows of which a lane has scores */
 constexpr int LAZY = 8;
 constexpr unsigned LINE = 128, chunk_bytes = TILE * LINE; /* of a tile */
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && TILE % 16 == 0 && TILE <= 64, "whole parts and operands");
 
 /* Queries are operands in registers where there is room; else they lie in shared memory, in swizzled rows. */
-constexpr bool Q_REGISTERS = OCTETS == 1 && dim_qk <= 128;
-constexpr int rows_q = OCTETS < 2 ? 16 : OCTETS * 8, pitch_q = chunks_qk * 64;
+constexpr bool Q_REGISTERS = dim_qk <= 128;
+constexpr int rows_q = OCTETS < 2 ? 16 : HALVES * OCTETS * 8, pitch_q = chunks_qk * 64;
+static_assert(OCTETS <= 2, "operands of two octets");
 
 ATTUNE_INLINE int lane_of()
 {
     return (int)threadIdx.x % 32;
+}
+
+ATTUNE_INLINE int warp_of()
+{
+    return (int)threadIdx.x / 32;
+}
+
+/* The warps that share tiles; which of the rows the warp has. */
+ATTUNE_INLINE int team_of()
+{
+    return warp_of() / HALVES;
+}
+
+ATTUNE_INLINE int first_row_of()
+{
+    return warp_of() % HALVES * OCTETS * 8;
+}
+
+/* All of the team have come here. */
+ATTUNE_INLINE void team_sync()
+{
+    if constexpr (HALVES > 1) {
+        ptx_barrier_sync_aligned(1 + team_of(), HALVES * 32);
+    } else {
+        __syncwarp();
+    }
 }
 
 ATTUNE_INLINE bool is_seen(const key_range &keys, int key, int count)
@@ -44,22 +71,19 @@ ATTUNE_INLINE bool is_seen(const key_range &keys, int key, int count)
 /* Whether rows of a job may see different keys. */
 constexpr bool ROWS_DIFFER = BEGINS_MOVE || ENDS_MOVE || ATTUNE_HAS_DRAFT;
 
-/* Of many rows that is found out again where a tile needs it: registers are short. */
-constexpr bool ROWS_KEPT = ROWS_DIFFER && OCTETS <= 2;
-
 /* A job as its rows see it; of the lane's rows which keys they see, and what else they bring to a score. */
 struct view {
     job j;
     key_range all_see;
-    key_range keys[ROWS_KEPT ? rows_own : 1];
-    draft_row draft[ATTUNE_HAS_DRAFT && ROWS_KEPT ? rows_own : 1];
+    key_range keys[ROWS_DIFFER ? rows_own : 1];
+    draft_row draft[ATTUNE_HAS_DRAFT && ROWS_DIFFER ? rows_own : 1];
     float slope[ATTUNE_HAS_ALIBI ? rows_own : 1], position[ATTUNE_HAS_ALIBI ? rows_own : 1];
 };
 
 /* The lane's i-th row. */
 ATTUNE_INLINE int own_row(int i)
 {
-    return i / 2 * 8 + lane_of() % 4 * 2 + i % 2;
+    return first_row_of() + i / 2 * 8 + lane_of() % 4 * 2 + i % 2;
 }
 
 ATTUNE_INLINE view view_of(const attune_args &args, const job &j)
@@ -79,10 +103,10 @@ ATTUNE_INLINE view view_of(const attune_args &args, const job &j)
 #pragma unroll
     for (int i = 0; i < rows_own; ++i) {
         const packed_row r = packed_row_of(args, j, at, own_row(i));
-        if constexpr (ROWS_KEPT) {
+        if constexpr (ROWS_DIFFER) {
             v.keys[i] = r.exists ? keys_seen(args, at, r.query) : j.keys;
         }
-        if constexpr (ATTUNE_HAS_DRAFT && ROWS_KEPT) {
+        if constexpr (ATTUNE_HAS_DRAFT && ROWS_DIFFER) {
             v.draft[i] = draft_row_of(args, at, r.exists ? r.query : 0);
         }
         if constexpr (ATTUNE_HAS_ALIBI) {
@@ -99,21 +123,14 @@ struct row_view {
     draft_row draft;
 };
 
-ATTUNE_INLINE row_view row_view_of(const attune_args &args, const view &v, int i)
+ATTUNE_INLINE row_view row_view_of(const view &v, int i)
 {
     row_view row = {};
     row.keys = v.j.keys;
-    if constexpr (ROWS_KEPT) {
+    if constexpr (ROWS_DIFFER) {
         row.keys = v.keys[i];
         if constexpr (ATTUNE_HAS_DRAFT) {
             row.draft = v.draft[i];
-        }
-    } else if constexpr (ROWS_DIFFER) {
-        const sequence at = sequence_of(args, v.j.batch);
-        const packed_row r = packed_row_of(args, v.j, at, own_row(i));
-        row.keys = r.exists ? keys_seen(args, at, r.query) : v.j.keys;
-        if constexpr (ATTUNE_HAS_DRAFT) {
-            row.draft = draft_row_of(args, at, r.exists ? r.query : 0);
         }
     }
     return row;
@@ -131,7 +148,7 @@ ATTUNE_INLINE bool row_sees(const row_view &row, int key)
 /* ---- Queries ---------------------------------------------------------------------------------------------------- */
 
 struct queries {
-    unsigned b[Q_REGISTERS ? steps_qk : 1][2];
+    unsigned b[Q_REGISTERS ? steps_qk : 1][OCTETS][2];
 };
 
 ATTUNE_INLINE const element *query_of(const attune_args &args, const job &j, const sequence &at, int row)
@@ -153,11 +170,14 @@ ATTUNE_INLINE void load_queries(const attune_args &args, const job &j, element *
 {
     const sequence at = sequence_of(args, j.batch);
     if constexpr (Q_REGISTERS) {
-        const element *row = query_of(args, j, at, lane_of() / 4);
 #pragma unroll
-        for (int step = 0; step < steps_qk; ++step) {
-            q.b[step][0] = two_of(row, step * 16 + lane_of() % 4 * 2);
-            q.b[step][1] = two_of(row, step * 16 + lane_of() % 4 * 2 + 8);
+        for (int octet = 0; octet < OCTETS; ++octet) {
+            const element *row = query_of(args, j, at, first_row_of() + octet * 8 + lane_of() / 4);
+#pragma unroll
+            for (int step = 0; step < steps_qk; ++step) {
+                q.b[step][octet][0] = two_of(row, step * 16 + lane_of() % 4 * 2);
+                q.b[step][octet][1] = two_of(row, step * 16 + lane_of() % 4 * 2 + 8);
+            }
         }
     } else {
         constexpr int parts = chunks_qk * 8;
@@ -205,21 +225,20 @@ ATTUNE_INLINE void multiply_keys(const element *shared, unsigned tile, const que
     const unsigned k = lane_of_rows(tile);
     unsigned rows = 0;
     if constexpr (!Q_REGISTERS) {
-        rows = lane_columns<pitch_q>(shared, 0, lane_of());
+        rows = lane_columns<pitch_q>(shared, first_row_of(), lane_of());
     }
     constexpr int chains = steps_k * OCTETS < 2 ? 2 : 1; /* of dependent products */
     tile_scores part[chains] = {};
 #pragma unroll
     for (int step = 0; step < steps_qk; ++step) {
-        unsigned b[(OCTETS + 1) / 2][4];
+        unsigned b[4];
+        if constexpr (Q_REGISTERS) {
 #pragma unroll
-        for (int two = 0; two < (OCTETS + 1) / 2; ++two) {
-            if constexpr (Q_REGISTERS) {
-                b[two][0] = q.b[step][0];
-                b[two][1] = q.b[step][1];
-            } else {
-                load_operand<pitch_q>(b[two], rows, two, step);
+            for (int i = 0; i < OCTETS * 2; ++i) {
+                b[i] = q.b[step][i / 2][i % 2];
             }
+        } else {
+            load_operand<pitch_q>(b, rows, 0, step);
         }
 #pragma unroll
         for (int n = 0; n < steps_k; ++n) {
@@ -227,7 +246,7 @@ ATTUNE_INLINE void multiply_keys(const element *shared, unsigned tile, const que
             ptx_ldmatrix_x4(a, tile_operand(k, n, step));
 #pragma unroll
             for (int octet = 0; octet < OCTETS; ++octet) {
-                const unsigned own[2] = {b[octet / 2][octet % 2 * 2], b[octet / 2][octet % 2 * 2 + 1]};
+                const unsigned own[2] = {b[octet * 2], b[octet * 2 + 1]};
                 mma_16x8(part[step % chains][n][octet], a, own);
             }
         }
@@ -239,22 +258,7 @@ ATTUNE_INLINE void multiply_keys(const element *shared, unsigned tile, const que
     }
 }
 
-/* -inf where rows do not see keys. */
-ATTUNE_INLINE void hide_scores(const attune_args &args, const view &v, int key, tile_scores &s)
-{
-    const int own = key + lane_of() / 4;
-#pragma unroll
-    for (int i = 0; i < rows_own; ++i) {
-        const row_view row = row_view_of(args, v, i);
-#pragma unroll
-        for (int n = 0; n < steps_k * 2; ++n) {
-            float &x = s[n / 2][i / 2][n % 2 * 2 + i % 2];
-            x = row_sees(row, own + n * 8) ? x : negative_infinity();
-        }
-    }
-}
-
-/* Products become scores, in units of log2. NOTE: what many rows see is found row by row, of few rows it is at hand. */
+/* Products become scores, in units of log2; -inf where rows do not see keys. */
 ATTUNE_INLINE void finish_scores(const attune_args &args, const view &v, int key, float factor, float inner,
                                  tile_scores &s)
 {
@@ -272,14 +276,11 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const view &v, int key
                 if constexpr (ATTUNE_HAS_ALIBI) {
                     x = fmaf(-v.slope[row], fabsf(v.position[row] - (float)at), x);
                 }
-                if (OCTETS <= 2 && masked) {
-                    x = row_sees(row_view_of(args, v, row), at) ? x : negative_infinity();
+                if (masked) {
+                    x = row_sees(row_view_of(v, row), at) ? x : negative_infinity();
                 }
             }
         }
-    }
-    if (OCTETS > 2 && masked) {
-        hide_scores(args, v, key, s);
     }
 }
 
@@ -359,14 +360,14 @@ ATTUNE_INLINE void clean_values(const view &v, int key, unsigned char *tile)
     if (key >= v.j.keys.first && key + TILE <= v.j.keys.end) {
         return;
     }
-    for (int i = lane_of(); i < TILE * chunks_v * 8; i += 32) {
+    for (int i = (int)threadIdx.x % (HALVES * 32); i < TILE * chunks_v * 8; i += HALVES * 32) {
         const int row = i / 8 % TILE;
         if (key + row < v.j.keys.first || key + row >= v.j.keys.end) {
             *reinterpret_cast<uint4 *>(tile + i * 16) = uint4{};
         }
     }
     ptx_fence_proxy_async_shared(); /* the copy that follows comes after these */
-    __syncwarp();
+    team_sync();
 }
 
 ATTUNE_INLINE void add_values(unsigned tile, const tile_weights &w, warp_state &state)
@@ -398,12 +399,12 @@ ATTUNE_INLINE bool holds_nonfinite(const unsigned char *tile)
 }
 
 /* 1 for each pair of a key and a row that sees it, as an operand. */
-ATTUNE_INLINE void find_seen(const attune_args &args, const view &v, int key, tile_weights &seen)
+ATTUNE_INLINE void find_seen(const view &v, int key, tile_weights &seen)
 {
     const int own = key + lane_of() / 4;
 #pragma unroll
     for (int octet = 0; octet < OCTETS; ++octet) {
-        const row_view left = row_view_of(args, v, octet * 2), right = row_view_of(args, v, octet * 2 + 1);
+        const row_view left = row_view_of(v, octet * 2), right = row_view_of(v, octet * 2 + 1);
 #pragma unroll
         for (int i = 0; i < steps_k * 2; ++i) {
             const int at = own + i * 8;
@@ -415,12 +416,11 @@ ATTUNE_INLINE void find_seen(const attune_args &args, const view &v, int key, ti
 
 /* The same as add_values where V holds what is not finite: it reaches the rows that see it, and no other. To each
  * output goes what is finite, and each kind of which its row sees one. */
-ATTUNE_INLINE void add_values_seen(const attune_args &args, const view &view, int key, unsigned tile,
-                                   const tile_weights &w, warp_state &state)
+ATTUNE_INLINE void add_values_seen(const view &view, int key, unsigned tile, const tile_weights &w, warp_state &state)
 {
     const unsigned v = lane_of_columns(tile);
     tile_weights seen;
-    find_seen(args, view, key, seen);
+    find_seen(view, key, seen);
 #pragma unroll
     for (int stripe = 0; stripe < stripes; ++stripe) {
 #pragma unroll

@@ -13,7 +13,9 @@
 #include "device/softmax.cuh"
 #include "device/visibility.cuh"
 
-constexpr int SPAN = WARPS * TILES * TILE, GROUP = 16;
+/* Warps that share tiles of keys, each with as many of the rows: what they leave of a span is half as much then. */
+constexpr int HALVES = ROWS > 16 ? 2 : 1, TEAMS = WARPS / HALVES;
+constexpr int SPAN = TEAMS * TILES * TILE, GROUP = 16;
 constexpr int ROWS_WHOLE = 64; /* of all spans of a job: with fewer, parts of jobs cost nothing to speak of */
 
 /* Whether all sequences have the same units, as those of one have; and nothing has to be read to know how many. */

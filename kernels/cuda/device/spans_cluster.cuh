@@ -25,17 +25,59 @@ ATTUNE_INLINE piece piece_of(const job &j)
 /* Two columns of what somebody has of a row; then its maximum and its sum. */
 typedef float4 letter;
 
-/* To the block that joins these columns; `letters` are the job's, as if they were here: for each span as many as a
- * block joins pairs. */
-ATTUNE_INLINE void send(letter *letters, int span, int row, int column, const letter &x)
+/* What is sent to a block: of each span two columns of each pair that the block joins; with them, or for every row
+ * behind them, maximum and sum. */
+constexpr bool STATES_APART = ROWS > 8;
+constexpr int PAIR_BYTES = STATES_APART ? 8 : 16;
+
+struct mailbox {
+    unsigned char *letters;
+    int spans;
+};
+
+ATTUNE_INLINE unsigned char *letter_at(const mailbox &box, int span, int pair)
+{
+    return box.letters + (span * OWN_PAIRS + pair) * PAIR_BYTES;
+}
+
+ATTUNE_INLINE unsigned char *state_at(const mailbox &box, int span, int row)
+{
+    return box.letters + box.spans * OWN_PAIRS * PAIR_BYTES + (span * ROWS + row) * 8;
+}
+
+/* To the block that joins these columns; the mailbox is the job's, as if it were here. Who has a row's first column
+ * sends the row's state to all. */
+ATTUNE_INLINE void send(const mailbox &box, int span, int row, int column, const letter &x)
 {
     const int pair = row * ROW_PAIRS + column / 2, to = pair / OWN_PAIRS;
-    const unsigned own = ptx_cvta_shared(letters + span * OWN_PAIRS + pair - to * OWN_PAIRS);
-    ptx_st_shared_cluster_v4_f32(ptx_mapa(own, (unsigned)to), x.x, x.y, x.z, x.w);
+    const unsigned remote = ptx_mapa(ptx_cvta_shared(letter_at(box, span, pair - to * OWN_PAIRS)), (unsigned)to);
+    if constexpr (STATES_APART) {
+        ptx_st_shared_cluster_v2_f32(remote, x.x, x.y);
+        if (column == 0) {
+#pragma unroll
+            for (unsigned block = 0; block < JOB_BLOCKS; ++block) {
+                ptx_st_shared_cluster_v2_f32(ptx_mapa(ptx_cvta_shared(state_at(box, span, row)), block), x.z, x.w);
+            }
+        }
+    } else {
+        ptx_st_shared_cluster_v4_f32(remote, x.x, x.y, x.z, x.w);
+    }
+}
+
+ATTUNE_INLINE letter letter_of(const mailbox &box, int span, int pair)
+{
+    if constexpr (STATES_APART) {
+        const int row = ((int)blockIdx.x % JOB_BLOCKS * OWN_PAIRS + pair) / ROW_PAIRS;
+        const float2 o = *reinterpret_cast<const float2 *>(letter_at(box, span, pair));
+        const float2 state = *reinterpret_cast<const float2 *>(state_at(box, span, row));
+        return letter{o.x, o.y, state.x, state.y};
+    } else {
+        return *reinterpret_cast<const letter *>(letter_at(box, span, pair));
+    }
 }
 
 /* The spans of a group, from left to right: maxima first, so that weights are worked out side by side. */
-ATTUNE_INLINE partial<2> join_group(const letter *from, int count)
+ATTUNE_INLINE partial<2> join_group(const mailbox &box, int first, int count, int pair)
 {
     letter x[GROUP];
     float maximum[GROUP];
@@ -45,7 +87,7 @@ ATTUNE_INLINE partial<2> join_group(const letter *from, int count)
     for (int i = 0; i < GROUP; ++i) {
         x[i] = letter{0, 0, negative_infinity(), 0};
         if (i < count) {
-            x[i] = from[i * OWN_PAIRS];
+            x[i] = letter_of(box, first + i, pair);
         }
     }
 #pragma unroll
@@ -65,16 +107,15 @@ ATTUNE_INLINE partial<2> join_group(const letter *from, int count)
     return group;
 }
 
-/* All spans of the job, of which the first letters lie at `from`. */
-ATTUNE_INLINE partial<2> join_letters(const letter *from, const job &j)
+/* All spans of the job. */
+ATTUNE_INLINE partial<2> join_letters(const mailbox &box, const job &j, int pair)
 {
     const int end = j.first_span + j.end - j.begin;
     partial<2> groups;
     partial_clear(groups);
     for (int span = j.first_span; span < end;) {
         const int count = min(GROUP - span % GROUP, end - span);
-        partial_join(groups, join_group(from, count));
-        from += count * OWN_PAIRS;
+        partial_join(groups, join_group(box, span - j.first_span, count, pair));
         span += count;
     }
     return groups;

@@ -7,8 +7,9 @@
 #include "device/spans_cluster.cuh"
 
 constexpr int threads = WARPS * 32;
+/* Columns that are joined at once, two a thread; slices of them are staged together where there are many. */
 constexpr int SLICE = 2 * threads / ROWS < stripes * 16 ? 2 * threads / ROWS : stripes * 16;
-constexpr int slices = (stripes * 16 + SLICE - 1) / SLICE; /* of columns that are joined at once: two a thread */
+constexpr int slices = (stripes * 16 + SLICE - 1) / SLICE, STAGED = HALVES > 1 && slices % 2 == 0 ? 2 : 1;
 constexpr unsigned bytes_k = chunks_qk * chunk_bytes, bytes_stage = bytes_k + chunks_v * chunk_bytes;
 
 ATTUNE_INLINE constexpr int common_rows(int a, int b)
@@ -21,30 +22,25 @@ constexpr int BOX = PAGED ? common_rows(TILE, PAGE_ROWS) : TILE;
 constexpr bool BOXES = BOX % 8 == 0; /* else rows are copied one by one */
 
 struct alignas(1024) Shared {
-    unsigned char ring[WARPS][STAGES][bytes_stage]; /* of each stage K, then V, both in chunks */
+    unsigned char ring[TEAMS][STAGES][bytes_stage]; /* of each stage K, then V, both in chunks */
     element q[Q_REGISTERS ? 8 : rows_q * pitch_q];
-    float o[WARPS][ROWS][SLICE + 4]; /* + 4: rows and columns of a warp's operand fall into different banks */
-    float2 state[WARPS][ROWS];
+    float o[TEAMS][ROWS][STAGED * SLICE + 4]; /* + 4: rows and columns of a warp's operand fall into different banks */
+    float2 state[TEAMS][ROWS];
     /* What a block has joined of its job: groups of spans, and the open group. */
     float kept[CLUSTER > 0 ? 1 : 2][CLUSTER > 0 ? 1 : 2 * slices + 2][threads];
-    attune_u64 full[WARPS][STAGES];
+    attune_u64 full[TEAMS][STAGES];
     int sums[WARPS];
 };
 static_assert(sizeof(Shared) <= ATTUNE_SMEM_BYTES, "the descriptor predicts less shared memory");
 static_assert(threads == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(slices == 1 || SLICE % 16 == 0, "slices are whole stripes");
 
-ATTUNE_INLINE int warp_of()
-{
-    return (int)threadIdx.x / 32;
-}
-
-/* The first key of a warp's tile of a span; tiles of a warp are `stride` apart, from span to span as well. */
-constexpr int stride = WARPS * TILE;
+/* The first key of a team's tile of a span; tiles of a team are `stride` apart, from span to span as well. */
+constexpr int stride = TEAMS * TILE;
 
 ATTUNE_INLINE int tile_key(int span, int tile)
 {
-    return span * SPAN + tile * stride + warp_of() * TILE;
+    return span * SPAN + tile * stride + team_of() * TILE;
 }
 
 /* ---- Copies ----------------------------------------------------------------------------------------------------- */
@@ -75,7 +71,7 @@ ATTUNE_INLINE box box_of(const attune_args &args, int number)
     return b;
 }
 
-/* The tile that a warp copies next. */
+/* The tile that a team copies next: boxes its first warp, rows all. */
 struct cursor {
     job j;
     int end;       /* the block's units */
@@ -104,7 +100,7 @@ ATTUNE_INLINE void read_page(const attune_args &args, cursor &c)
     }
 }
 
-/* The warp's first tile of the job, from a unit on, that some row sees. */
+/* The team's first tile of the job, from a unit on, that some row sees. */
 ATTUNE_INLINE void begin_job(const attune_args &args, const units &all, cursor &c, int unit)
 {
     c.j = job_with(args, all, unit);
@@ -164,7 +160,7 @@ ATTUNE_INLINE void copy_rows(const attune_args &args, const job &j, int key, uns
             page < 0 ? 0 : reinterpret_cast<attune_u64>(row_of<element>(pool, page, j.head, (key + row) % PAGE_ROWS));
         constexpr int rows = TILE < 32 ? TILE : 32, parts = chunks * 8;
 #pragma unroll 4
-        for (int i = lane_of(); i < rows * parts; i += 32) {
+        for (int i = (int)threadIdx.x % (HALVES * 32); i < rows * parts; i += HALVES * 32) {
             const int of = i / parts, part = i % parts;
             const attune_u64 from = __shfl_sync(0xffffffff, own, of);
             const bool exists = from != 0 && part * 8 < dim;
@@ -182,10 +178,12 @@ ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &
     if (!find_tile(args, all, c)) {
         return;
     }
-    const unsigned stage = ptx_cvta_shared(shared.ring[warp_of()]) + c.stage * bytes_stage;
-    const unsigned barrier = ptx_cvta_shared(shared.full[warp_of()]) + c.stage * 8;
+    const unsigned stage = ptx_cvta_shared(shared.ring[team_of()]) + c.stage * bytes_stage;
+    const unsigned barrier = ptx_cvta_shared(shared.full[team_of()]) + c.stage * 8;
     if constexpr (BOXES) {
-        copy_boxes(args, c, stage, barrier);
+        if (warp_of() % HALVES == 0) {
+            copy_boxes(args, c, stage, barrier);
+        }
     } else {
         copy_rows<ATTUNE_K, dim_qk, chunks_qk>(args, c.j, c.key, stage);
         copy_rows<ATTUNE_V, dim_v, chunks_v>(args, c.j, c.key, stage + bytes_k);
@@ -198,11 +196,11 @@ ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &
 
 ATTUNE_INLINE void init_ring(Shared &shared)
 {
-    if (lane_of() < STAGES) {
-        ptx_mbarrier_init(ptx_cvta_shared(&shared.full[warp_of()][lane_of()]), BOXES ? 1 : 32);
+    if (warp_of() % HALVES == 0 && lane_of() < STAGES) {
+        ptx_mbarrier_init(ptx_cvta_shared(&shared.full[team_of()][lane_of()]), BOXES ? 1 : HALVES * 32);
         ptx_fence_mbarrier_init();
     }
-    __syncwarp();
+    team_sync();
 }
 
 #endif

@@ -20,7 +20,7 @@ ATTUNE_INLINE void clear_state(warp_state &state)
     }
 }
 
-/* What a thread joins: two columns of a row in each slice. */
+/* What a thread joins: two columns of a row in each slice; of two slices that are staged together four neighbours. */
 struct element_place {
     int row, column;
 };
@@ -31,7 +31,13 @@ ATTUNE_INLINE element_place place_of_thread()
     return element_place{at / SLICE, at % SLICE};
 }
 
-/* The warp's columns of a slice into shared memory. */
+/* The first of the thread's columns in a slice. */
+ATTUNE_INLINE int column_of(const element_place &at, int slice)
+{
+    return STAGED == 2 ? slice / 2 * 2 * SLICE + at.column * 2 + slice % 2 * 2 : slice * SLICE + at.column;
+}
+
+/* The warp's columns of slices, from one on, into shared memory. */
 template <int slice> ATTUNE_INLINE void stage_slice(Shared &shared, const warp_state &state)
 {
 #pragma unroll
@@ -40,9 +46,9 @@ template <int slice> ATTUNE_INLINE void stage_slice(Shared &shared, const warp_s
         for (int i = 0; i < 4; ++i) {
             const int row = own_row(octet * 2 + i % 2);
             if (row < ROWS) {
-                float *o = shared.o[warp_of()][row] + lane_of() / 4 + i / 2 * 8;
+                float *o = shared.o[team_of()][row] + lane_of() / 4 + i / 2 * 8;
 #pragma unroll
-                for (int n = 0; n < SLICE / 16; ++n) {
+                for (int n = 0; n < STAGED * SLICE / 16; ++n) {
                     constexpr int first = slice * (SLICE / 16);
                     if (first + n < stripes) {
                         o[n * 16] = state.o[first + n < stripes ? first + n : 0][octet][i];
@@ -59,14 +65,58 @@ ATTUNE_INLINE void stage_state(Shared &shared, const warp_state &state)
     for (int i = 0; i < rows_own; ++i) {
         const float sum = rows_sum(state.sum[i]);
         if (own_row(i) < ROWS && lane_of() < 4) {
-            shared.state[warp_of()][own_row(i)] = make_float2(state.maximum[i], sum);
+            shared.state[team_of()][own_row(i)] = make_float2(state.maximum[i], sum);
         }
     }
 }
 
 typedef partial<2 * slices> own_part;
 
-/* Slice by slice: all warps stage their columns, and each thread joins its own. `last`: nothing is staged after it. */
+/* How much what each team has of the thread's row counts. */
+ATTUNE_INLINE void weigh_teams(const Shared &shared, int row, float (&weight)[TEAMS], own_part &span)
+{
+    span.maximum = negative_infinity();
+    span.sum = 0;
+#pragma unroll
+    for (int t = 0; t < TEAMS; ++t) {
+        span.maximum = fmaxf(span.maximum, shared.state[t][row].x);
+    }
+#pragma unroll
+    for (int t = 0; t < TEAMS; ++t) {
+        const float2 of_team = shared.state[t][row];
+        weight[t] = ptx_ex2_approx_ftz_f32(of_team.x - subtrahend(span.maximum));
+        span.sum = fmaf(of_team.y, weight[t], span.sum);
+    }
+}
+
+/* The thread's columns of the slices that are staged. */
+template <int slice>
+ATTUNE_INLINE void join_staged(const Shared &shared, const element_place &at, const float (&weight)[TEAMS],
+                               own_part &span)
+{
+    float *sum = span.o + 2 * slice;
+#pragma unroll
+    for (int i = 0; i < 2 * STAGED; ++i) {
+        sum[i] = 0;
+    }
+#pragma unroll
+    for (int t = 0; t < TEAMS; ++t) {
+        const float *o = shared.o[t][at.row] + column_of(at, 0);
+        if constexpr (STAGED == 2) {
+            const float4 x = *reinterpret_cast<const float4 *>(o);
+            sum[0] = fmaf(x.x, weight[t], sum[0]);
+            sum[1] = fmaf(x.y, weight[t], sum[1]);
+            sum[2] = fmaf(x.z, weight[t], sum[2]);
+            sum[3] = fmaf(x.w, weight[t], sum[3]);
+        } else {
+            const float2 x = *reinterpret_cast<const float2 *>(o);
+            sum[0] = fmaf(x.x, weight[t], sum[0]);
+            sum[1] = fmaf(x.y, weight[t], sum[1]);
+        }
+    }
+}
+
+/* All warps stage their columns, and each thread joins its own. `last`: nothing is staged after it. */
 template <int slice>
 ATTUNE_INLINE void join_slices(Shared &shared, const warp_state &state, const element_place &at, bool last,
                                own_part &span)
@@ -75,30 +125,14 @@ ATTUNE_INLINE void join_slices(Shared &shared, const warp_state &state, const el
         stage_slice<slice>(shared, state);
         __syncthreads();
         if (at.row < ROWS) {
-            float2 sum = {0, 0};
-            float total = 0, maximum = negative_infinity();
-#pragma unroll
-            for (int w = 0; w < WARPS; ++w) {
-                maximum = fmaxf(maximum, shared.state[w][at.row].x);
-            }
-#pragma unroll
-            for (int w = 0; w < WARPS; ++w) {
-                const float2 of_warp = shared.state[w][at.row];
-                const float2 x = *reinterpret_cast<const float2 *>(&shared.o[w][at.row][at.column]);
-                const float weight = ptx_ex2_approx_ftz_f32(of_warp.x - subtrahend(maximum));
-                total = fmaf(of_warp.y, weight, total);
-                sum.x = fmaf(x.x, weight, sum.x);
-                sum.y = fmaf(x.y, weight, sum.y);
-            }
-            span.maximum = maximum;
-            span.sum = total;
-            span.o[slice * 2] = sum.x;
-            span.o[slice * 2 + 1] = sum.y;
+            float weight[TEAMS]; /* NOTE: found again for each slice, registers being short */
+            weigh_teams(shared, at.row, weight, span);
+            join_staged<slice>(shared, at, weight, span);
         }
-        if (slice + 1 < slices || !last) {
+        if (slice + STAGED < slices || !last) {
             __syncthreads();
         }
-        join_slices<slice + 1>(shared, state, at, last, span);
+        join_slices<slice + STAGED>(shared, state, at, last, span);
     }
 }
 
@@ -189,7 +223,7 @@ ATTUNE_INLINE void store(const attune_args &args, const output &to, const elemen
     const float normaliser = online_normaliser(all.sum);
 #pragma unroll
     for (int i = 0; i < slices; ++i) {
-        const int column = i * SLICE + at.column;
+        const int column = column_of(at, i);
         if (column < dim_v) {
             *reinterpret_cast<unsigned *>(to.o + column) =
                 pack_two(all.o[2 * i] * normaliser, all.o[2 * i + 1] * normaliser);
@@ -205,8 +239,8 @@ ATTUNE_INLINE void leave(record &to, const element_place &at, const own_part &pa
     if (at.row < ROWS) {
 #pragma unroll
         for (int i = 0; i < slices; ++i) {
-            if (i * SLICE + at.column < dim_v) {
-                *reinterpret_cast<float2 *>(&to.o[at.row][i * SLICE + at.column]) =
+            if (column_of(at, i) < dim_v) {
+                *reinterpret_cast<float2 *>(&to.o[at.row][column_of(at, i)]) =
                     make_float2(part.o[2 * i], part.o[2 * i + 1]);
             }
         }
