@@ -277,7 +277,9 @@ static int32_t cluster_for(const attune_problem *problem, const attune_target *t
     if (problem->batch > 1 && lengths_differ(problem)) {
         return 0;
     }
-    if ((spans == 2 || spans == 4 || spans == 8) && jobs * spans <= target->sm_count) {
+    /* NOTE: of clusters of eight no more are under way at once than fit into nine multiprocessors of ten. */
+    const int64_t room = spans == 8 ? target->sm_count * 9 / 10 : target->sm_count;
+    if ((spans == 2 || spans == 4 || spans == 8) && jobs * spans <= room) {
         return (int32_t)spans;
     }
     return spans >= 8 && 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count ? 2 : 0;

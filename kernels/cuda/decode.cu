@@ -1,11 +1,12 @@
 /* decode: few queries of a sequence against many keys, which is a copy with a little arithmetic.
  *
  * Rows that share a head of K and V are packed: ROWS of a sequence's queries and heads are a job. Keys are cut into
- * spans of WARPS x TILES x TILE, and each block has some neighbouring spans (device/spans.cuh). Of a span each warp
- * takes every WARPS-th tile, by itself: it copies tiles of K and V into a ring of its own, STAGES of them, and
- * multiplies them from there by mma.sync. Nothing is waited for but the copies: it is the rings that keep memory busy.
- * At the end of a span the warps' sums are joined, in order; a block that has all spans of a job writes its rows, and
- * what is left in pieces is joined by a second launch.
+ * spans of TEAMS x TILES x TILE, and each block has some neighbouring spans (device/spans.cuh). A team is a warp, of
+ * more than sixteen rows two, with half of the rows each. Of a span each team takes every TEAMS-th tile, by itself: it
+ * copies tiles of K and V into a ring of its own, STAGES of them, and multiplies them from there by mma.sync. Nothing
+ * is waited for but the copies and the other warp of a team: it is the rings that keep memory busy. At the end of a
+ * span the teams' sums are joined, in order; a block that has all spans of a job writes its rows, and what is left in
+ * pieces is joined by a second launch, or, where a cluster has a job, sent to its blocks.
  *
  * Pages are copied by boxes of the copy engine where a page and a tile have eight rows or more in common, else row by
  * row by cp.async. Nothing is read of table entries beyond the keys that some row sees.
@@ -38,7 +39,7 @@ ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, int unit, c
     }
 }
 
-/* The warp's tiles of a span. */
+/* The team's tiles of a span. */
 ATTUNE_INLINE void visit_span(const attune_args &args, const units &all, const view &v, int span, const queries &q,
                               cursor &c, reader &r, Shared &shared, warp_state &state)
 {
@@ -135,8 +136,7 @@ ATTUNE_INLINE void send_part(const mailbox &box, int span, const element_place &
 #pragma unroll
     for (int i = 0; i < slices; ++i) {
         if (column_of(at, i) < dim_v) {
-            send(box, span, at.row, column_of(at, i),
-                 letter{part.o[2 * i], part.o[2 * i + 1], part.maximum, part.sum});
+            send(box, span, at.row, column_of(at, i), letter{part.o[2 * i], part.o[2 * i + 1], part.maximum, part.sum});
         }
     }
 }

@@ -71,6 +71,8 @@ static const struct {
       {"decode", "b1,h8,hkv1,sq4,skv1100,d256,fp16,causal,varlen=3"},
       {"decode:ROWS=8,WARPS=4,TILE=16,TILES=2,CLUSTER=0", "b5,h4,hkv2,sq2,skv2100,d64,fp16"},
       {"decode:CLUSTER=2", "b1,h4,hkv2,sq3,skv1300,d64,dv40,bf16,causal,sink"},
+      {"decode:CLUSTER=2", "b1,h4,hkv1,sq7,skv2300,d64,dv40,bf16,causal,sink"},
+      {"decode:CLUSTER=4", "b1,h8,hkv1,sq2,skv1700,d64,fp16,draft"},
       {"decode:CLUSTER=4", "b1,h2,hkv1,sq1,skv1700,d64,fp16,seqused,page=16,window=900:0"},
 };
 

@@ -548,10 +548,10 @@ unsigned model_cluster_address(unsigned shared, unsigned of)
     return of << 24 | shared;
 }
 
-void *model_cluster_shared(unsigned remote)
+void *model_cluster_shared(unsigned remote, unsigned bytes)
 {
     const int of = (int)(remote >> 24);
-    unsigned char *own = static_cast<unsigned char *>(model_shared(remote & 0xffffff, 16));
+    unsigned char *own = static_cast<unsigned char *>(model_shared(remote & 0xffffff, bytes));
     return of == rank ? own : memory_of[of] + (own - memory);
 }
 

@@ -162,11 +162,11 @@ void model_barrier_arrive(unsigned barrier);
 /* An arrival when all of the thread's copies so far have arrived. */
 void model_barrier_arrive_behind_copies(unsigned barrier);
 void model_barrier_wait(unsigned barrier, unsigned parity);
-/* A cluster's blocks: all tell that they have come, and wait for all others; 16 bytes of another's shared memory. */
+/* A cluster's blocks: all tell that they have come, and wait for all others; bytes of another's shared memory. */
 void model_cluster_arrive();
 void model_cluster_wait();
 unsigned model_cluster_address(unsigned shared, unsigned rank);
-void *model_cluster_shared(unsigned remote);
+void *model_cluster_shared(unsigned remote, unsigned bytes);
 /* A run of bytes that arrives at the barrier. */
 void model_bulk(unsigned shared, const void *global, unsigned bytes, unsigned barrier);
 /* A box of 64 columns of the step's map `map`, swizzled by 128 bytes. */
