@@ -1,7 +1,7 @@
 /* decode: descriptor. The source says how it works. */
 #include "launch.h"
 
-enum { ROWS, WARPS, TILE, TILES, STAGES, CLUSTER, PARAMS };
+enum { ROWS, WARPS, TILE, TILES, STAGES, CLUSTER, PARTS, PARAMS };
 
 static const int32_t rows_values[] = {1, 2, 4, 8, 16, 32};
 static const int32_t warps_values[] = {4, 8};
@@ -9,6 +9,7 @@ static const int32_t tile_values[] = {16, 32};
 static const int32_t tiles_values[] = {2, 4, 8};
 static const int32_t stages_values[] = {1, 2, 3, 4};
 static const int32_t cluster_values[] = {0, 2, 4, 8}; /* 0: none */
+static const int32_t parts_values[] = {0, 2, 4};      /* of a span, for blocks of a cluster; 0: whole */
 
 static const attune_param params[PARAMS] = {
     [ROWS] = {"ROWS", rows_values, AT_COUNT(rows_values), 0},
@@ -17,6 +18,7 @@ static const attune_param params[PARAMS] = {
     [TILES] = {"TILES", tiles_values, AT_COUNT(tiles_values), 0},
     [STAGES] = {"STAGES", stages_values, AT_COUNT(stages_values), 0},
     [CLUSTER] = {"CLUSTER", cluster_values, AT_COUNT(cluster_values), 0},
+    [PARTS] = {"PARTS", parts_values, AT_COUNT(parts_values), 0},
 };
 
 enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, JOIN_WARPS = 4 };
@@ -35,9 +37,15 @@ static int32_t columns_of(int32_t dim)
     return (dim + 15) / 16 * 16;
 }
 
+static int32_t parts_of(const attune_config *config)
+{
+    return config->value[PARTS] > 1 ? config->value[PARTS] : 1;
+}
+
+/* Of a block. */
 static int32_t threads_of(const attune_config *config)
 {
-    return config->value[WARPS] * 32;
+    return config->value[WARPS] / parts_of(config) * 32;
 }
 
 /* Warps, or pairs of them that share tiles. */
@@ -54,7 +62,7 @@ static int32_t span_of(const attune_config *config)
 /* Columns that are joined at once. */
 static int32_t slice_of(const attune_problem *problem, const attune_config *config)
 {
-    const int32_t most = 2 * threads_of(config) / config->value[ROWS], all = columns_of(problem->head_dim_v);
+    const int32_t most = 64 * config->value[WARPS] / config->value[ROWS], all = columns_of(problem->head_dim_v);
     return most < all ? most : all;
 }
 
@@ -89,15 +97,17 @@ static int64_t spans_of(const attune_problem *problem, const attune_config *conf
 /* What the blocks of a cluster send one of them. */
 static int64_t letters_of(const attune_problem *problem, const attune_config *config)
 {
-    const int64_t pairs = ceil_div(config->value[ROWS] * (problem->head_dim_v / 2), config->value[CLUSTER]);
-    const int64_t of_span = config->value[ROWS] > 8 ? 8 * (pairs + config->value[ROWS]) : 16 * pairs;
-    return spans_of(problem, config) * of_span;
+    const bool parts = config->value[PARTS] > 1;
+    const int32_t row_pairs = (parts ? columns_of(problem->head_dim_v) : problem->head_dim_v) / 2;
+    const int64_t pairs = ceil_div(config->value[ROWS] * row_pairs, config->value[CLUSTER]);
+    const int64_t of_span = parts || config->value[ROWS] > 8 ? 8 * (pairs + config->value[ROWS]) : 16 * pairs;
+    return spans_of(problem, config) * of_span * (parts ? teams_of(config) : 1);
 }
 
 /* Bytes of all rings. */
 static int32_t ring_of(const attune_problem *problem, const attune_config *config)
 {
-    return teams_of(config) * config->value[STAGES] * config->value[TILE] * LINE *
+    return teams_of(config) / parts_of(config) * config->value[STAGES] * config->value[TILE] * LINE *
            (chunks_of(problem->head_dim_qk) + chunks_of(problem->head_dim_v));
 }
 
@@ -108,7 +118,9 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     const int32_t qk = chunks_of(problem->head_dim_qk), ring = ring_of(problem, config);
     const int32_t queries = problem->head_dim_qk <= 128 ? 16 : (rows < 16 ? 16 : rows) * qk * LINE;
     const int32_t slices = slices_of(problem, config), staged = rows > 16 && slices % 2 == 0 ? 2 : 1;
-    const int32_t joined = teams * rows * ((staged * slice_of(problem, config) + 4) * 4 + 8);
+    const bool sent = config->value[PARTS] > 1; /* by warps, and not joined before */
+    const int32_t joined =
+        (sent ? 1 : teams * rows) * (staged * slice_of(problem, config) + 4) * 4 + (sent ? 1 : teams) * rows * 8;
     const int32_t kept = (config->value[CLUSTER] > 0 ? 1 : 2 * (2 * slices + 2)) * threads_of(config) * 4;
     const int32_t barriers = teams * config->value[STAGES] * 8 + config->value[WARPS] * 4;
     const int64_t more = config->value[CLUSTER] > 0 ? letters_of(problem, config) : sums_of(problem);
@@ -199,6 +211,12 @@ static bool valid_cluster(const attune_problem *problem, const attune_target *ta
         return attune_refuse(reason, "CLUSTER %d: lengths differ, and batch is %lld", config->value[CLUSTER],
                              (long long)problem->batch);
     }
+    const int64_t parts = config->value[PARTS], blocks = spans_of(problem, config) * parts;
+    if (parts > 1 && (blocks != config->value[CLUSTER] || config->value[ROWS] > 16 ||
+                      config->value[STAGES] != config->value[TILES])) {
+        return attune_refuse(reason, "PARTS %lld: CLUSTER %lld, STAGES %d and at most 16 ROWS are needed",
+                             (long long)parts, (long long)blocks, config->value[TILES]);
+    }
     return jobs * config->value[CLUSTER] <= target->sm_count ||
            attune_refuse(reason, "CLUSTER %d: %lld clusters, for %d multiprocessors", config->value[CLUSTER],
                          (long long)jobs, target->sm_count);
@@ -212,6 +230,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                              "ROWS %d with WARPS %d: %d columns would be joined at once, a multiple of 16 is "
                              "needed",
                              config->value[ROWS], config->value[WARPS], slice_of(problem, config));
+    }
+    if (config->value[CLUSTER] == 0 && config->value[PARTS] > 1) {
+        return attune_refuse(reason, "PARTS %d: of a cluster's blocks, and CLUSTER is 0", config->value[PARTS]);
     }
     if (config->value[CLUSTER] > 0 && !valid_cluster(problem, target, config, reason)) {
         return false;
@@ -285,9 +306,30 @@ static int32_t cluster_for(const attune_problem *problem, const attune_target *t
     return spans >= 8 && 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count ? 2 : 0;
 }
 
+/* The most parts of a span: a part has two tiles' worth of warps or more, and all clusters are under way at once. */
+static bool parts_for(const attune_problem *problem, const attune_target *target, attune_config *config)
+{
+    const int64_t jobs = jobs_of(problem, config), spans = spans_of(problem, config);
+    for (int32_t parts = 4; parts > 1 && config->value[TILES] <= 4; parts /= 2) {
+        attune_config at = *config;
+        at.value[PARTS] = parts;
+        at.value[CLUSTER] = (int32_t)spans * parts;
+        at.value[STAGES] = at.value[TILES];
+        if ((spans * parts == 4 || spans * parts == 8) && jobs * spans * parts <= target->sm_count * 9 / 10 &&
+            takes(problem, target, &at)) {
+            *config = at;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool way_for(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     attune_config at = *config;
+    if (parts_for(problem, target, config)) {
+        return true;
+    }
     at.value[CLUSTER] = cluster_for(problem, target, config);
     if (at.value[CLUSTER] > 0 && stages_for(problem, target, &at) && ring_of(problem, &at) >= UNDER_WAY) {
         *config = at;
@@ -301,9 +343,11 @@ static bool way_for(const attune_problem *problem, const attune_target *target, 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     for (int32_t rows = rows_for(problem); rows > 0; rows /= 2) {
-        const attune_config few[] = {{{rows, 8, 16, 4, 0, 0}}, {{rows, 8, 16, 2, 0, 0}}, {{rows, 8, 16, 8, 0, 0}},
-                                     {{rows, 8, 32, 2, 0, 0}}, {{rows, 4, 32, 4, 0, 0}}, {{rows, 4, 16, 8, 0, 0}}};
-        const attune_config many[] = {{{rows, 8, 32, 8, 0, 0}}, {{rows, 8, 16, 8, 0, 0}}, {{rows, 8, 32, 4, 0, 0}}};
+        const attune_config few[] = {{{rows, 8, 16, 4, 0, 0, 0}}, {{rows, 8, 16, 2, 0, 0, 0}},
+                                     {{rows, 8, 16, 8, 0, 0, 0}}, {{rows, 8, 32, 2, 0, 0, 0}},
+                                     {{rows, 4, 32, 4, 0, 0, 0}}, {{rows, 4, 16, 8, 0, 0, 0}}};
+        const attune_config many[] = {
+            {{rows, 8, 32, 8, 0, 0, 0}}, {{rows, 8, 16, 8, 0, 0, 0}}, {{rows, 8, 32, 4, 0, 0, 0}}};
         const int32_t asked = index;
         const size_t count = rows > 16 ? AT_COUNT(many) : AT_COUNT(few);
         for (size_t i = 0; i < count; ++i) {

@@ -39,6 +39,38 @@ ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, int unit, c
     }
 }
 
+/* A stage of the ring: its first byte, its values. */
+struct stage_place {
+    unsigned at;
+    unsigned char *values;
+};
+
+/* Scores of the tile in a stage, when it has come. */
+ATTUNE_INLINE stage_place score_tile(const attune_args &args, const view &v, int key, float factor, float inner,
+                                     const queries &q, const reader &r, Shared &shared, tile_scores &s)
+{
+    stage_place stage;
+    stage.at = ptx_cvta_shared(shared.ring[team_of()]) + r.stage * bytes_stage;
+    barrier_wait(ptx_cvta_shared(shared.full[team_of()]) + r.stage * 8, r.parity);
+    stage.values = shared.ring[team_of()][r.stage] + bytes_k;
+    clean_values(v, key, stage.values);
+    multiply_keys(shared.q, stage.at, q, s);
+    finish_scores(args, v, key, factor, inner, s);
+    return stage;
+}
+
+/* And its values. */
+ATTUNE_INLINE void take_tile(const view &v, int key, const stage_place &stage, const tile_scores &s, warp_state &state)
+{
+    tile_weights w;
+    weigh(s, state, w);
+    if (ROWS_DIFFER && needs_mask(v.all_see.first, v.all_see.end, key, TILE) && holds_nonfinite(stage.values)) {
+        add_values_seen(v, key, stage.at + bytes_k, w, state);
+    } else {
+        add_values(stage.at + bytes_k, w, state);
+    }
+}
+
 /* The team's tiles of a span. */
 ATTUNE_INLINE void visit_span(const attune_args &args, const units &all, const view &v, int span, const queries &q,
                               cursor &c, reader &r, Shared &shared, warp_state &state)
@@ -51,24 +83,40 @@ ATTUNE_INLINE void visit_span(const attune_args &args, const units &all, const v
         if (!is_seen(v.j.keys, key, TILE)) {
             continue;
         }
-        const unsigned stage = ptx_cvta_shared(shared.ring[team_of()]) + r.stage * bytes_stage;
         tile_scores s;
-        tile_weights w;
-        barrier_wait(ptx_cvta_shared(shared.full[team_of()]) + r.stage * 8, r.parity);
-        unsigned char *values = shared.ring[team_of()][r.stage] + bytes_k;
-        clean_values(v, key, values);
-        multiply_keys(shared.q, stage, q, s);
-        finish_scores(args, v, key, factor, inner, s);
-        weigh(s, state, w);
-        if (ROWS_DIFFER && needs_mask(v.all_see.first, v.all_see.end, key, TILE) && holds_nonfinite(values)) {
-            add_values_seen(v, key, stage + bytes_k, w, state);
-        } else {
-            add_values(stage + bytes_k, w, state);
-        }
+        const stage_place stage = score_tile(args, v, key, factor, inner, q, r, shared, s);
+        take_tile(v, key, stage, s, state);
         team_sync();
         copy_tile(args, all, c, shared);
         r.stage = r.stage + 1 == STAGES ? 0 : r.stage + 1;
         r.parity ^= r.stage == 0;
+    }
+}
+
+/* The same of a span whose tiles are all on their way: all scores first, which do not wait for one another. */
+ATTUNE_INLINE void visit_part(const attune_args &args, const view &v, int span, const queries &q, Shared &shared,
+                              warp_state &state)
+{
+    static_assert(PARTS <= 1 || STAGES == TILES, "a stage for each tile");
+    const float factor = score_factor(args), inner = score_inner(args);
+    tile_scores s[TILES];
+    stage_place stage[TILES];
+    reader r = {0, 0};
+    clear_state(state);
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+        const int key = tile_key(span, tile);
+        if (is_seen(v.j.keys, key, TILE)) {
+            stage[tile] = score_tile(args, v, key, factor, inner, q, r, shared, s[tile]);
+            ++r.stage;
+        }
+    }
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+        const int key = tile_key(span, tile);
+        if (is_seen(v.j.keys, key, TILE)) {
+            take_tile(v, key, stage[tile], s[tile], state);
+        }
     }
 }
 
@@ -110,18 +158,26 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
 
 /* ---- A cluster's job --------------------------------------------------------------------------------------------- */
 
-/* The place of a pair of columns that the block joins. */
+/* The place of a pair of columns that the block joins: neighbours, or, where warps send what they have, eight apart. */
 ATTUNE_INLINE element_place place_of_pair(int number)
 {
-    const int pair = (int)blockIdx.x % JOB_BLOCKS * OWN_PAIRS + number;
-    return element_place{pair / ROW_PAIRS, pair % ROW_PAIRS * 2};
+    const int pair = (int)blockIdx.x % JOB_BLOCKS * OWN_PAIRS + number, of_row = pair % ROW_PAIRS;
+    return element_place{pair / ROW_PAIRS, PARTS > 1 ? of_row / 8 * 16 + of_row % 8 : of_row * 2};
 }
 
 ATTUNE_INLINE void store_pair(const attune_args &args, const output &to, int column, partial<2> &x)
 {
     partial_take_sink(args, to.head, x);
     const float normaliser = online_normaliser(x.sum);
-    *reinterpret_cast<unsigned *>(to.o + column) = pack_two(x.o[0] * normaliser, x.o[1] * normaliser);
+    const unsigned both = pack_two(x.o[0] * normaliser, x.o[1] * normaliser);
+    if constexpr (PARTS > 1) {
+        *reinterpret_cast<unsigned short *>(to.o + column) = (unsigned short)both;
+        if (column + 8 < dim_v) {
+            *reinterpret_cast<unsigned short *>(to.o + column + 8) = (unsigned short)(both >> 16);
+        }
+    } else {
+        *reinterpret_cast<unsigned *>(to.o + column) = both;
+    }
     if (to.lse != nullptr) {
         *to.lse = online_lse(x.maximum, x.sum);
     }
@@ -141,18 +197,51 @@ ATTUNE_INLINE void send_part(const mailbox &box, int span, const element_place &
     }
 }
 
+/* Sends what the warp has of a part of a span: each lane its columns; a row's state goes to each block by one lane. */
+ATTUNE_INLINE void send_warp(const mailbox &box, int span, const warp_state &state)
+{
+    const int sender = span * SENDERS + part_of() * OWN_TEAMS + team_of();
+#pragma unroll
+    for (int i = 0; i < rows_own; ++i) {
+        const float sum = rows_sum(state.sum[i]);
+        const int row = own_row(i), block = lane_of() / 4;
+        if (row >= ROWS) {
+            continue;
+        }
+#pragma unroll
+        for (int stripe = 0; stripe < stripes; ++stripe) {
+            const int pair = row * ROW_PAIRS + stripe * 8 + lane_of() / 4, to = pair / OWN_PAIRS;
+            const unsigned own = ptx_cvta_shared(letter_at(box, sender, pair - to * OWN_PAIRS));
+            ptx_st_shared_cluster_v2_f32(ptx_mapa(own, (unsigned)to), state.o[stripe][i / 2][i % 2],
+                                         state.o[stripe][i / 2][i % 2 + 2]);
+        }
+        if (block < JOB_BLOCKS) {
+            ptx_st_shared_cluster_v2_f32(ptx_mapa(ptx_cvta_shared(state_at(box, sender, row)), (unsigned)block),
+                                         state.maximum[i], sum);
+        }
+    }
+}
+
 /* The block's units, of which it sends what it has. */
 ATTUNE_INLINE void visit_piece(const attune_args &args, const units &all, const element_place &at, int begin, cursor &c,
                                const mailbox &box, Shared &shared, const current &now)
 {
-    reader r = {0, 0};
+    if constexpr (PARTS > 1) {
+        if (begin < c.end) {
+            warp_state state;
+            visit_part(args, now.v, span_of(now.v.j, begin), now.q, shared, state);
+            send_warp(box, begin - now.v.j.begin, state);
+        }
+    } else {
+        reader r = {0, 0};
 #pragma unroll 1
-    for (int unit = begin; unit < c.end; ++unit) {
-        warp_state state;
-        own_part part;
-        visit_span(args, all, now.v, span_of(now.v.j, unit), now.q, c, r, shared, state);
-        join_warps(shared, state, at, unit + 1 == c.end, part);
-        send_part(box, unit - now.v.j.begin, at, part);
+        for (int unit = begin; unit < c.end; ++unit) {
+            warp_state state;
+            own_part part;
+            visit_span(args, all, now.v, span_of(now.v.j, unit), now.q, c, r, shared, state);
+            join_warps(shared, state, at, unit + 1 == c.end, part);
+            send_part(box, unit - now.v.j.begin, at, part);
+        }
     }
 }
 
@@ -241,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
         }
     }
     if constexpr (CLUSTER > 0) {
-        const mailbox box = {memory + sizeof(Shared), first.end - first.begin};
+        const mailbox box = {memory + sizeof(Shared), (first.end - first.begin) * SENDERS};
         ptx_barrier_cluster_wait(); /* all blocks can be written to */
         visit_piece(args, all, at, begin, c, box, shared, now);
         finish_job(args, first, box);

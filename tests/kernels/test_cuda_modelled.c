@@ -73,6 +73,8 @@ static const struct {
       {"decode:CLUSTER=2", "b1,h4,hkv2,sq3,skv1300,d64,dv40,bf16,causal,sink"},
       {"decode:CLUSTER=2", "b1,h4,hkv1,sq7,skv2300,d64,dv40,bf16,causal,sink"},
       {"decode:CLUSTER=4", "b1,h8,hkv1,sq2,skv1700,d64,fp16,draft"},
+      {"decode:CLUSTER=8,PARTS=4", "b1,h8,hkv2,sq1,skv1024,d64,dv72,bf16"},
+      {"decode:CLUSTER=8,PARTS=2", "b1,h8,hkv1,sq2,skv1700,d64,fp16,causal,seqused,page=16,sink"},
       {"decode:CLUSTER=4", "b1,h2,hkv1,sq1,skv1700,d64,fp16,seqused,page=16,window=900:0"},
 };
 

@@ -40,7 +40,7 @@ ATTUNE_INLINE int warp_of()
     return (int)threadIdx.x / 32;
 }
 
-/* The warps that share tiles; which of the rows the warp has. */
+/* The warps that share tiles: of the block's teams. Which of the rows the warp has. */
 ATTUNE_INLINE int team_of()
 {
     return warp_of() / HALVES;

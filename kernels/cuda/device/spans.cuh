@@ -15,6 +15,8 @@
 
 /* Warps that share tiles of keys, each with as many of the rows: what they leave of a span is half as much then. */
 constexpr int HALVES = ROWS > 16 ? 2 : 1, TEAMS = WARPS / HALVES;
+/* Blocks of a cluster may share a span: each has some of its teams, and no other span. */
+constexpr int SHARERS = PARTS > 1 ? PARTS : 1, OWN_TEAMS = TEAMS / SHARERS;
 constexpr int SPAN = TEAMS * TILES * TILE, GROUP = 16;
 constexpr int ROWS_WHOLE = 64; /* of all spans of a job: with fewer, parts of jobs cost nothing to speak of */
 

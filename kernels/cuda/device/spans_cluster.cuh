@@ -8,7 +8,7 @@
 #include "device/spans.cuh"
 
 constexpr int JOB_BLOCKS = CLUSTER > 0 ? CLUSTER : 1;
-constexpr int ROW_PAIRS = ATTUNE_HEAD_DIM_V / 2;                            /* of columns */
+constexpr int ROW_PAIRS = PARTS > 1 ? (ATTUNE_HEAD_DIM_V + 15) / 16 * 8 : ATTUNE_HEAD_DIM_V / 2; /* of columns */
 constexpr int OWN_PAIRS = (ROWS * ROW_PAIRS + JOB_BLOCKS - 1) / JOB_BLOCKS; /* that a block joins */
 
 /* The units of the cluster's job that the block has; maybe none. */
@@ -19,20 +19,30 @@ struct piece {
 ATTUNE_INLINE piece piece_of(const job &j)
 {
     const int rank = (int)blockIdx.x % JOB_BLOCKS, count = j.end - j.begin;
+    if constexpr (PARTS > 1) {
+        const int begin = j.begin + min(rank / SHARERS, count - 1);
+        return piece{begin, begin + (rank / SHARERS < count)};
+    }
     return piece{j.begin + count * rank / JOB_BLOCKS, j.begin + count * (rank + 1) / JOB_BLOCKS};
 }
 
 /* Two columns of what somebody has of a row; then its maximum and its sum. */
 typedef float4 letter;
 
-/* What is sent to a block: of each span two columns of each pair that the block joins; with them, or for every row
- * behind them, maximum and sum. */
-constexpr bool STATES_APART = ROWS > 8;
-constexpr int PAIR_BYTES = STATES_APART ? 8 : 16;
+/* Which of a span's parts the block has. */
+ATTUNE_INLINE int part_of()
+{
+    return PARTS > 1 ? (int)blockIdx.x % SHARERS : 0;
+}
+
+/* What is sent to a block: of each span, or of each team that has some of it, two columns of each pair that the block
+ * joins; with them, or for every row behind them, maximum and sum. */
+constexpr bool STATES_APART = ROWS > 8 || PARTS > 1;
+constexpr int PAIR_BYTES = STATES_APART ? 8 : 16, SENDERS = PARTS > 1 ? TEAMS : 1;
 
 struct mailbox {
     unsigned char *letters;
-    int spans;
+    int spans; /* times SENDERS, as wherever a span is asked for */
 };
 
 ATTUNE_INLINE unsigned char *letter_at(const mailbox &box, int span, int pair)
@@ -76,26 +86,46 @@ ATTUNE_INLINE letter letter_of(const mailbox &box, int span, int pair)
     }
 }
 
+/* What the teams have of a span, joined as a block joins its warps' (spans_warps.cuh). */
+ATTUNE_INLINE letter join_senders(const mailbox &box, int span, int pair)
+{
+    letter x[SENDERS], all = {0, 0, negative_infinity(), 0};
+#pragma unroll
+    for (int t = 0; t < SENDERS; ++t) {
+        x[t] = letter_of(box, span * SENDERS + t, pair);
+        all.z = fmaxf(all.z, x[t].z);
+    }
+#pragma unroll
+    for (int t = 0; t < SENDERS; ++t) {
+        const float weight = ptx_ex2_approx_ftz_f32(x[t].z - subtrahend(all.z));
+        all.w = fmaf(x[t].w, weight, all.w);
+        all.x = fmaf(x[t].x, weight, all.x);
+        all.y = fmaf(x[t].y, weight, all.y);
+    }
+    return all;
+}
+
 /* The spans of a group, from left to right: maxima first, so that weights are worked out side by side. */
 ATTUNE_INLINE partial<2> join_group(const mailbox &box, int first, int count, int pair)
 {
-    letter x[GROUP];
-    float maximum[GROUP];
+    constexpr int most = PARTS > 1 ? JOB_BLOCKS / SHARERS : GROUP; /* spans of a group */
+    letter x[most];
+    float maximum[most];
     partial<2> group;
     partial_clear(group);
 #pragma unroll
-    for (int i = 0; i < GROUP; ++i) {
+    for (int i = 0; i < most; ++i) {
         x[i] = letter{0, 0, negative_infinity(), 0};
         if (i < count) {
-            x[i] = letter_of(box, first + i, pair);
+            x[i] = PARTS > 1 ? join_senders(box, first + i, pair) : letter_of(box, first + i, pair);
         }
     }
 #pragma unroll
-    for (int i = 0; i < GROUP; ++i) {
+    for (int i = 0; i < most; ++i) {
         maximum[i] = fmaxf(i > 0 ? maximum[i > 0 ? i - 1 : 0] : negative_infinity(), x[i].z);
     }
 #pragma unroll
-    for (int i = 0; i < GROUP; ++i) {
+    for (int i = 0; i < most; ++i) {
         const float subtract = subtrahend(maximum[i]);
         const float before = i > 0 ? maximum[i > 0 ? i - 1 : 0] : negative_infinity();
         const float a = ptx_ex2_approx_ftz_f32(before - subtract), b = ptx_ex2_approx_ftz_f32(x[i].z - subtract);
@@ -103,7 +133,7 @@ ATTUNE_INLINE partial<2> join_group(const mailbox &box, int first, int count, in
         group.o[0] = fmaf(x[i].x, b, group.o[0] * a);
         group.o[1] = fmaf(x[i].y, b, group.o[1] * a);
     }
-    group.maximum = maximum[GROUP - 1];
+    group.maximum = maximum[most - 1];
     return group;
 }
 

@@ -6,9 +6,9 @@
 #include "device/pages.cuh"
 #include "device/spans_cluster.cuh"
 
-constexpr int threads = WARPS * 32;
+constexpr int threads = WARPS / SHARERS * 32;
 /* Columns that are joined at once, two a thread; slices of them are staged together where there are many. */
-constexpr int SLICE = 2 * threads / ROWS < stripes * 16 ? 2 * threads / ROWS : stripes * 16;
+constexpr int SLICE = 64 * WARPS / ROWS < stripes * 16 ? 64 * WARPS / ROWS : stripes * 16;
 constexpr int slices = (stripes * 16 + SLICE - 1) / SLICE, STAGED = HALVES > 1 && slices % 2 == 0 ? 2 : 1;
 constexpr unsigned bytes_k = chunks_qk * chunk_bytes, bytes_stage = bytes_k + chunks_v * chunk_bytes;
 
@@ -22,14 +22,15 @@ constexpr int BOX = PAGED ? common_rows(TILE, PAGE_ROWS) : TILE;
 constexpr bool BOXES = BOX % 8 == 0; /* else rows are copied one by one */
 
 struct alignas(1024) Shared {
-    unsigned char ring[TEAMS][STAGES][bytes_stage]; /* of each stage K, then V, both in chunks */
+    unsigned char ring[OWN_TEAMS][STAGES][bytes_stage]; /* of each stage K, then V, both in chunks */
     element q[Q_REGISTERS ? 8 : rows_q * pitch_q];
-    float o[TEAMS][ROWS][STAGED * SLICE + 4]; /* + 4: rows and columns of a warp's operand fall into different banks */
-    float2 state[TEAMS][ROWS];
+    /* + 4: rows and columns of a warp's operand fall into different banks */
+    float o[PARTS > 1 ? 1 : TEAMS][PARTS > 1 ? 1 : ROWS][STAGED * SLICE + 4];
+    float2 state[PARTS > 1 ? 1 : TEAMS][ROWS];
     /* What a block has joined of its job: groups of spans, and the open group. */
     float kept[CLUSTER > 0 ? 1 : 2][CLUSTER > 0 ? 1 : 2 * slices + 2][threads];
-    attune_u64 full[TEAMS][STAGES];
-    int sums[WARPS];
+    attune_u64 full[OWN_TEAMS][STAGES];
+    int sums[WARPS / SHARERS];
 };
 static_assert(sizeof(Shared) <= ATTUNE_SMEM_BYTES, "the descriptor predicts less shared memory");
 static_assert(threads == ATTUNE_THREADS, "the descriptor predicts another number of threads");
@@ -40,7 +41,7 @@ constexpr int stride = TEAMS * TILE;
 
 ATTUNE_INLINE int tile_key(int span, int tile)
 {
-    return span * SPAN + tile * stride + team_of() * TILE;
+    return span * SPAN + tile * stride + (part_of() * OWN_TEAMS + team_of()) * TILE;
 }
 
 /* ---- Copies ----------------------------------------------------------------------------------------------------- */
