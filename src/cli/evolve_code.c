@@ -299,6 +299,13 @@ static void say_controls(FILE *out, const at_code_result *result)
         (void)(result->gain_of[arm] > 0 ? fprintf(out, "%.3f", result->gain_of[arm]) : fprintf(out, "nothing"));
     }
     (void)fprintf(out, "\n");
+    for (int arm = 0; arm < AT_ARM_COUNT; ++arm) {
+        const at_interval *beside = &result->beside[arm];
+        if (beside->middle > 0) {
+            (void)fprintf(out, "  process by process the engine's is %.3f times as fast (%.3f to %.3f) as that of %s\n",
+                          beside->middle, beside->low, beside->high, at_names_of_arms[arm]);
+        }
+    }
 }
 
 /* Each of them was the best until the gate's word. */

@@ -260,6 +260,33 @@ static int choose_winner(at_code *on, const last *of)
     return best;
 }
 
+/* An arm's best that the gate has not called wrong: its place among finalists; 0: none. */
+static int best_of(const at_code *on, const last *of, at_code_arm arm)
+{
+    int best = 0;
+    for (int i = 1; i < of->count; ++i) {
+        const bool may = !of->wrong[i] && of->said[i].well && on->lineage.program[of->id[i]].arm == arm;
+        best = may && (best == 0 || of->judged[i].ratio.middle > of->judged[best].ratio.middle) ? i : best;
+    }
+    return best;
+}
+
+/* Arms beside each other: two ratios to the first source have its noise twice. */
+static attune_status compare_arms(at_code *on, const last *of)
+{
+    const int engine = best_of(on, of, AT_ARM_ENGINE);
+    for (int arm = 0; arm < AT_ARM_COUNT; ++arm) {
+        const int other = best_of(on, of, (at_code_arm)arm);
+        double chance;
+        on->result->beside[arm] = (at_interval){0, 0, 0};
+        if (engine > 0 && other > 0 && arm != AT_ARM_ENGINE &&
+            of->said[engine].processes == of->said[other].processes) {
+            AT_FORWARD(compare(&of->said[engine], &of->said[other], &on->result->beside[arm], &chance));
+        }
+    }
+    return ATTUNE_OK;
+}
+
 /* ---- The gate -----------------------------------------------------------------------------------------------------
  */
 
@@ -323,6 +350,7 @@ attune_status at_code_final(at_code *on)
     attune_status status = of->count > 1 ? ask_final(on, of) : ATTUNE_OK;
     status = status == ATTUNE_OK && of->count > 1 ? weigh_final(on, of) : status;
     status = status == ATTUNE_OK && of->count > 1 ? prove_best(on, of) : status;
+    status = status == ATTUNE_OK && of->count > 1 ? compare_arms(on, of) : status;
     free(of);
     return status;
 }

@@ -98,6 +98,8 @@ typedef struct at_code_result {
     double gain;                /* the first source's time / the winner's, in the final; 1 where it stays */
     double gain_low, gain_high;
     double gain_of[AT_ARM_COUNT]; /* each arm's best in the final, likewise; 0: it had none there */
+    /* The time of each arm's best / the engine's best's, process by process of the final; 0s: one of them had none. */
+    at_interval beside[AT_ARM_COUNT];
     char config[AT_KERNEL_TEXT_MAX];
     bool unfinished;    /* the limit came: a run that has a folder can be gone on with */
     int refuted;        /* finalists that the gate called wrong, each of them the best until then */

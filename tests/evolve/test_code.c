@@ -270,6 +270,15 @@ static void controls_have_the_same_budget(void **state)
     assert_int_equal(on.result.champion[AT_ARM_PARAMETERS], 10);
     assert_int_equal(on.result.champion[AT_ARM_REFINEMENT], 9);
     assert_true(on.result.gain_of[AT_ARM_ENGINE] == on.result.gain && on.result.gain_of[AT_ARM_SAMPLES] < 1.1);
+    for (int arm = AT_ARM_PARAMETERS; arm < AT_ARM_COUNT;
+         ++arm) { /* the engine's best beside each arm's that has one */
+        const at_interval *beside = &on.result.beside[arm];
+        const double gain = on.result.gain_of[arm];
+        assert_true(gain > 0 ? beside->low > 1 && beside->low < beside->middle && beside->middle < beside->high
+                             : beside->middle == 0);
+        assert_true(gain == 0 || fabs(beside->middle * gain / on.result.gain - 1) < 0.02);
+    }
+    assert_true(on.result.beside[AT_ARM_ENGINE].middle == 0 && on.result.beside[AT_ARM_PARAMETERS].middle > 0);
     clear(&on);
 }
 
