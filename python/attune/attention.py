@@ -404,8 +404,29 @@ class Asked:
         self.make_output()
         o = self.arrays["O"]
         if self.shape[0] > 0 and self.shape[1] > 0:
+            if self.can_join_heads():
+                self.join_heads()
             self.execute(key)
         return (o, self.arrays["LSE"]) if "LSE" in self.arrays else o
+
+    def can_join_heads(self):
+        """Whether one query's heads that share keys also share all that says which are seen. Kernels do not know that
+        of a mask, and read keys for each head."""
+        (_, heads, queries, dim), kv = self.views["Q"].shape, self.views["K"].shape
+        masks = [self.views[role] for role in ("MASK", "BIAS") if role in self.views]
+        return (on_device(self.views["Q"]) and queries == 1 and heads > kv[1] and kv[2] > 0 and
+                any(mask.shape[1] == 1 for mask in masks) and not {"SLOPES", "SINK"} & self.views.keys() and
+                not self.is_causal and not any([self.terms[name] for name in ("causal", "window", "kernel")]) and
+                all(self.views[role].strides[1] >= self.views[role].shape[3] for role in "QO"))
+
+    def join_heads(self):
+        """These heads become queries of one: views alone change."""
+        group = self.shape[1] // self.views["K"].shape[1]
+        for role in {"Q", "O", "LSE"} & self.views.keys():
+            view = self.views[role]
+            (batch, heads, _, *dim), (apart, step, _, *unit) = view.shape, view.strides
+            self.views[role] = View((batch, heads // group, group, *dim), (apart, step * group, step, *unit),
+                                    view.dtype, view.device, view.writable)
 
     def execute(self, key):
         """Keeps the call for others of its kind: by `key`, as sdpa looks for it, where it is about these arrays."""
@@ -426,6 +447,10 @@ class Asked:
         window = None if self.terms["window"] is None else tuple(self.window())
         return (self.layout, align, self.is_causal, self.scale, window, *scalars,
                 *((role, self.framework.key(array)) for role, array in self.arrays.items()))
+
+
+def on_device(view):
+    return view.device is not None
 
 
 def renamed(error, names):

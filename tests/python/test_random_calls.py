@@ -7,6 +7,7 @@ import pytest
 
 import attune
 import reference
+from attune import attention
 
 CALLS, SEED = int(os.environ.get("ATTUNE_CALLS", 500)), int(os.environ.get("ATTUNE_SEED", 1))
 DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
@@ -132,3 +133,37 @@ def test_a_wrong_answer_would_be_seen():
         short = reference.attention(q, k[:, :, :-1], v[:, :, :-1], {})[0]
         error = np.abs(short - reference.attention(q, k, v, {})[0]).max()
         assert error > 3 * reference.tolerance(q, k, v, {}, [])
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_heads_that_share_a_mask(monkeypatch, number):
+    """On a device one query's heads that share keys and a mask are queries of one head: the same is computed."""
+    random = np.random.default_rng([SEED, number])
+    batch, heads_kv, group, keys, dim = (int(random.integers(1, most)) for most in (4, 4, 5, 70, 40))
+    group, layout = group + (number % 4 > 0), ["bhsd", "bshd"][number % 2]
+    sizes = (batch, heads_kv * group, 1, dim), (batch, heads_kv, keys, dim), (batch, heads_kv, keys, dim + 3)
+    q, k, v = (random.standard_normal(size).astype(DTYPES[number % 3]) for size in sizes)
+    shape = [(batch, 1, 1, keys), (1, 1, 1, keys), (keys, ), (batch, heads_kv * group, 1, keys)][number % 4]
+    mask = random.random(shape) < 0.7
+    case = {"attn_mask": mask if number % 3 else np.where(mask, random.standard_normal(shape), -9).astype(q.dtype)}
+    case.update([{}, {"softcap": 3.0}, {"scale": 0.3, "is_causal": True}, {"window": (5, -1)},
+                 {"alibi": random.standard_normal(heads_kv * group).astype(np.float32)},
+                 {"seqused": random.integers(0, keys + 1, batch).astype(np.int32)}][number % 6])
+    given = [a.swapaxes(1, 2) if layout == "bshd" else a for a in (q, k, v)]
+    out = np.full((batch, 1, heads_kv * group, dim + 3) if layout == "bshd" else (*q.shape[:3], dim + 3), 7, q.dtype)
+    found, joined = [], []
+    join = attention.Asked.join_heads
+    monkeypatch.setattr(attention.Asked, "join_heads", lambda asked: joined.append(asked) or join(asked))
+    for device in (False, True):
+        monkeypatch.setattr(attention, "on_device", lambda view, device=device: device)
+        attention.spares.clear()
+        for more in ({}, {"out": out}, {}):
+            found.append(attune.sdpa(*given, enable_gqa=True, layout=layout, return_lse=True, **case, **more))
+    attention.spares.clear()
+    plain = not {"is_causal", "window", "alibi"} & case.keys()
+    assert bool(joined) == (group > 1 and (shape[:2] != (batch, heads_kv * group) or heads_kv * group == 1) and plain)
+    exact, lse = reference.attention(q, k, v, {**case, "enable_gqa": True})[:2]
+    for o, have in found:
+        o = (o.swapaxes(1, 2) if layout == "bshd" else o).astype(np.float64)
+        assert np.abs(o - exact).max() <= (3e-6, 3e-3, 3e-2)[number % 3]
+        assert np.allclose(have, lse, atol=2e-3, rtol=1e-3)

@@ -75,6 +75,29 @@ def test_random_calls():
         assert torch.equal(at.sdpa(q, k, v, enable_gqa=True, **options), found)
 
 
+@pytest.mark.parametrize("dtype", list(LIMITS))
+@pytest.mark.parametrize("heads", [(8, 2), (4, 4), (14, 2)])
+def test_masks_of_one_query(dtype, heads):
+    """A padding mask, of all heads or of each; heads that share keys and the mask are computed together."""
+    q, k, v = draw((3, heads[0], 1, 64), (3, heads[1], 777, 64), (3, heads[1], 777, 64), dtype=dtype)
+    lengths = torch.tensor([777, 1, 400], device="cuda")
+    seen = torch.arange(777, device="cuda")[None, None, None] < lengths[:, None, None, None]
+    each = seen & (torch.rand(3, heads[0], 1, 777, device="cuda") < 0.8)
+    bias, = draw((1, 1, 1, 777), dtype=dtype, seed=2)
+    wide = [t.double() for t in (q, k, v)]
+    for mask in (seen, each, bias):
+        terms = {"bias": mask.double()} if mask is bias else {"hidden": ~mask}
+        for turn in range(3):
+            found, lse = attune.sdpa(q, k, v, attn_mask=mask, enable_gqa=True, return_lse=True)
+            close(found, plain(*wide, **terms), dtype)
+        close(attune.sdpa(q, k, v, attn_mask=mask, enable_gqa=True, softcap=3.0),
+              plain(*wide, **terms, softcap=3.0), dtype)
+        shared = k.repeat_interleave(heads[0] // heads[1], 1).double()
+        scores = (q.double() @ shared.mT) / 8 + (mask.double() if mask is bias else 0)
+        wanted = torch.logsumexp(scores if mask is bias else scores.masked_fill(~mask, float("-inf")), -1)
+        assert torch.allclose(lse.double(), wanted, atol=5e-3, rtol=1e-2)
+
+
 @pytest.mark.parametrize("name", ["float32", "float16"])
 def test_arrays_of_cupy(name):
     """Of DLPack, on a device; attune's work waits for what is before it on their own stream."""
