@@ -11,7 +11,7 @@
  */
 typedef struct key {
     uint64_t problem, seed, length_seed;
-    int64_t family, gaps, far;
+    int64_t family, gaps, repeats, far;
     int64_t is_truth, acc16, wanted, tile;
 } key;
 
@@ -53,6 +53,7 @@ static key key_of_inputs(const attune_problem *problem, const at_draw *draw)
                  .length_seed = draw->length_seed,
                  .family = (int64_t)draw->family,
                  .gaps = draw->gaps,
+                 .repeats = draw->repeats,
                  .far = draw->far};
 }
 

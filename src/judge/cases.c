@@ -315,6 +315,13 @@ static attune_problem plan_for(const at_gate_case *one, const attune_problem *pr
     return planned;
 }
 
+/* Which dimensions of K and V a stride of 0 repeats: of none that some rows see and others do not. */
+static int32_t draw_repeats(const at_draw *draw, at_random *random)
+{
+    const bool strange = draw->family == AT_FAMILY_HIDDEN || draw->family == AT_FAMILY_VISIBLE;
+    return !strange && !draw->far && at_random_below(random, 4) == 0 ? (int32_t)draw_between(random, 1, 3) : 0;
+}
+
 void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_gate_case *one)
 {
     const attune_problem *problem = &test->problem;
@@ -327,6 +334,7 @@ void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_
     if (is_exact(big, index)) {
         one->draw.family = family_of(problem, exact);
         one->draw.gaps = exact % 4 == 3;
+        one->draw.repeats = draw_repeats(&one->draw, &random);
         one->planned = *problem;
         return;
     }
@@ -358,6 +366,7 @@ void at_case_make(const at_test_problem *test, uint64_t seed, int64_t index, at_
         one->draw.family = AT_FAMILY_TAIL; /* which takes thousands of keys to show all that it can */
     }
     one->draw.gaps = !one->draw.far && at_random_below(&random, 2) == 0;
+    one->draw.repeats = draw_repeats(&one->draw, &random);
     one->planned = plan_for(one, problem);
 }
 

@@ -46,9 +46,9 @@ static void keep_failure(const at_suite *suite, const at_test_problem *test, con
     kept->index = one->index;
     kept->status = status;
     (void)snprintf(kept->what, sizeof kept->what, "%s", attune_last_detail());
-    (void)snprintf(kept->how, sizeof kept->how, "%s, %s inputs%s%s", at_stratum_name(one->stratum),
+    (void)snprintf(kept->how, sizeof kept->how, "%s, %s inputs%s%s%s", at_stratum_name(one->stratum),
                    at_family_name(one->draw.family), one->draw.gaps ? ", gaps" : "",
-                   one->draw.far ? ", offsets over 2^31" : "");
+                   one->draw.repeats != 0 ? ", shared keys" : "", one->draw.far ? ", offsets over 2^31" : "");
     print_case(one, kept->problem);
     print_problem(test, text);
     int length = snprintf(kept->command, sizeof kept->command, "%s --seed %" PRIu64 " --case %" PRId64 " %s",

@@ -166,6 +166,15 @@ static bool mask_has(const at_inputs *inputs, int dimension)
     return !broadcast;
 }
 
+/* Whether K and V have this dimension once, for all to read. */
+static bool is_repeated(const at_inputs *inputs, attune_role role, int dimension)
+{
+    const attune_problem *problem = &inputs->problem;
+    const bool can = problem->op == ATTUNE_FORWARD && problem->page_size == 0 && !problem->varlen &&
+                     !problem->seqused_kv && (role == ATTUNE_K || role == ATTUNE_V);
+    return can && (inputs->draw.repeats >> dimension & 1) != 0;
+}
+
 at_extent at_inputs_extent(const at_inputs *inputs, attune_role role)
 {
     const attune_problem *problem = &inputs->problem;
@@ -181,7 +190,11 @@ at_extent at_inputs_extent(const at_inputs *inputs, attune_role role)
         return (at_extent){{batch, call->heads_q, rows_q}, problem->head_dim_qk};
     case ATTUNE_K:
     case ATTUNE_V:
-        return (at_extent){{pool ? call->page_count : batch_kv, call->heads_kv, pool ? problem->page_size : rows_kv},
+        return (at_extent){{pool                                             ? call->page_count
+                            : is_repeated(inputs, role, ATTUNE_STRIDE_BATCH) ? 1
+                                                                             : batch_kv,
+                            is_repeated(inputs, role, ATTUNE_STRIDE_HEAD) ? 1 : call->heads_kv,
+                            pool ? problem->page_size : rows_kv},
                            role == ATTUNE_K ? problem->head_dim_qk : problem->head_dim_v};
     case ATTUNE_O:
         return (at_extent){{batch, call->heads_q, rows_q}, problem->head_dim_v};
@@ -238,15 +251,25 @@ static int64_t unit_of(const at_inputs *inputs, attune_role role)
     return align > bytes ? align / bytes : 1;
 }
 
+/* Dimensions from the innermost on: the layout's; with gaps every other time any of the six orders that Q, K, V and O
+ * can have. */
+static const int *order_of(const at_inputs *inputs, attune_role role)
+{
+    enum { B = ATTUNE_STRIDE_BATCH, H = ATTUNE_STRIDE_HEAD, S = ATTUNE_STRIDE_SEQ, ORDERS = 6 };
+    static const int order[ORDERS][3] = {{S, H, B}, {H, S, B}, {B, H, S}, {H, B, S}, {S, B, H}, {B, S, H}};
+    const attune_problem *problem = &inputs->problem;
+    const bool interleaved = at_role_has_head_dim((int)role) && (problem->layout == ATTUNE_BSHD || problem->varlen);
+    at_random random = at_random_seed(inputs->draw.seed >> 32, 0x6f72646572 + (uint64_t)role);
+    const bool any = inputs->draw.gaps && role <= ATTUNE_O && problem->op == ATTUNE_FORWARD && problem->page_size == 0;
+    return order[any && at_random_below(&random, 2) == 0 ? at_random_below(&random, ORDERS) : interleaved];
+}
+
 /* With gaps, rows, heads and batches are drawn distances further apart than they need. */
 static void set_strides(at_inputs *inputs, attune_role role)
 {
     const at_extent extent = at_inputs_extent(inputs, role);
     attune_tensor *tensor = &inputs->call.tensor[role];
-    bool interleaved =
-        at_role_has_head_dim((int)role) && (inputs->problem.layout == ATTUNE_BSHD || inputs->problem.varlen);
-    const int order[2][3] = {{ATTUNE_STRIDE_SEQ, ATTUNE_STRIDE_HEAD, ATTUNE_STRIDE_BATCH},
-                             {ATTUNE_STRIDE_HEAD, ATTUNE_STRIDE_SEQ, ATTUNE_STRIDE_BATCH}};
+    const int *order = order_of(inputs, role);
     int64_t unit = unit_of(inputs, role);
     int64_t stride = extent.row;
     /* By the seed's upper half: see at_draw. */
@@ -256,14 +279,15 @@ static void set_strides(at_inputs *inputs, attune_role role)
         return;
     }
     for (int k = 0; k < 3; ++k) {
-        int dimension = order[interleaved][k];
+        int dimension = order[k];
         stride = (stride + unit - 1) / unit * unit;
         stride += inputs->draw.gaps ? unit * (1 + (int64_t)at_random_below(&random, 7)) : 0;
         tensor->stride[dimension] = stride;
         stride *= extent.count[dimension] > 0 ? extent.count[dimension] : 1;
     }
-    for (int k = 0; k < 3 && (role == ATTUNE_BIAS || role == ATTUNE_MASK); ++k) {
-        tensor->stride[k] = extent.count[k] == 1 ? 0 : tensor->stride[k];
+    for (int k = 0; k < 3; ++k) {
+        const bool broadcast = (role == ATTUNE_BIAS || role == ATTUNE_MASK) && extent.count[k] == 1;
+        tensor->stride[k] = broadcast || is_repeated(inputs, role, k) ? 0 : tensor->stride[k];
     }
 }
 

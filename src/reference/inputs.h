@@ -14,7 +14,7 @@ typedef enum at_family {
     AT_FAMILY_LARGE,      /* logits far above 88 before the maximum is subtracted */
     AT_FAMILY_NEEDLE,     /* one key matches its query, among noise */
     AT_FAMILY_TAIL,      /* one key outweighs each of the others by 10 to 13 nats, and O is what the others sum up to */
-    AT_FAMILY_EQUAL,     /* all rows of K equal: P is uniform */
+    AT_FAMILY_EQUAL,     /* all rows of K equal, so that P is uniform; in every other head three at a time */
     AT_FAMILY_MIXED,     /* a batch that mixes the kinds across heads */
     AT_FAMILY_NEGATIVE,  /* very negative logits, worst on a partial tile */
     AT_FAMILY_HIDDEN,    /* NaN and inf in keys and values that no row of their head sees */
@@ -39,7 +39,10 @@ typedef struct at_draw {
                       whose seeds differ in the lower half have the same sizes and strides */
     uint64_t length_seed; /* of the lengths of packed sequences: at_test_problem's */
     at_family family;
-    bool gaps;        /* strides with drawn gaps between rows and heads, and addresses as unaligned as was promised */
+    bool gaps;        /* strides with drawn gaps between rows and heads, in any order of Q ... O's dimensions, and
+                         addresses as unaligned as was promised */
+    int32_t repeats;  /* bit 0: all sequences read the same keys and values, bit 1: all heads do, by strides of 0; where
+                         a call can have that: not packed, nor in pages, nor with lengths of its own */
     bool far;         /* element offsets beyond 2^31 (sparse memory; only small problems) */
     at_poison poison; /* of the outputs before the run; guards and the inputs' gaps have one of the seed's */
     at_pool *pool;    /* draws with its threads; NULL: with the caller's alone. The values are the same */

@@ -21,7 +21,7 @@ static bool same_case(const at_gate_case *a, const at_gate_case *b)
 {
     return at_problem_equal(&a->problem, &b->problem) && a->draw.length_seed == b->draw.length_seed &&
            a->draw.seed == b->draw.seed && a->draw.family == b->draw.family && a->draw.gaps == b->draw.gaps &&
-           a->draw.far == b->draw.far && a->stratum == b->stratum;
+           a->draw.repeats == b->draw.repeats && a->draw.far == b->draw.far && a->stratum == b->stratum;
 }
 
 static void test_cases_are_reproducible(void **state)
@@ -57,7 +57,7 @@ typedef struct counts {
     int poison[AT_POISON_KINDS], larger_plans;
     int stratum[AT_STRATUM_COUNT];
     int exact_family[AT_FAMILY_COUNT];
-    int gaps, features;
+    int gaps, features, repeats[4];
     int long_tail[2]; /* without and with a causal mask */
     bool tile_edge, empty, more_queries;
 } counts;
@@ -79,6 +79,7 @@ static counts count_cases(const char *text, int64_t cases)
         found.larger_plans += is_larger(&one.planned, &one.problem);
         ++found.stratum[one.stratum];
         found.gaps += one.draw.gaps;
+        ++found.repeats[one.draw.repeats];
         if (one.stratum == AT_STRATUM_EXACT) {
             assert_true(at_problem_equal(&one.problem, &problem));
             ++found.exact_family[one.draw.family];
@@ -144,6 +145,7 @@ static void test_mix_of_an_ordinary_problem(void **state)
     }
     assert_true(found.larger_plans >= 20);
     assert_true(found.gaps >= 30 && found.gaps <= 70);
+    assert_true(found.repeats[1] >= 3 && found.repeats[2] >= 3 && found.repeats[3] >= 3 && found.repeats[0] >= 60);
     assert_true(found.tile_edge && found.more_queries);
     assert_true(found.long_tail[0] >= 2 && found.long_tail[1] >= 2);
     assert_true(count_cases("b1,h8,s512,d64,fp16", 400).empty);
