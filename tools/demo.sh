@@ -28,12 +28,10 @@ metadata() { head -c 4096 "$layer" | grep -a -o "\"$1\":\"[^\"]*\"" | head -1 | 
 fact() { "$attune" info ${3:+"$3"} --format tsv | awk -F'\t' -v s="$1" -v p="$2" '$1 == s && $2 == "" && $3 == p { print $4 }'; }
 # Those of these arms that can run a problem here: runnable PROBLEM ARM...
 runnable() {
-    local problem=$1 arm list=
+    local problem=$1 IFS=,
     shift
-    for arm; do
-        if "$attune" bench "$problem" --arms "$arm" --seconds 0 >/dev/null 2>"$said"; then list=$list${list:+,}$arm; fi
-    done
-    echo "$list"
+    { "$attune" bench "$problem" --arms "$*" --seconds 0 --format tsv 2>"$said" || true; } |
+        awk -F'\t' 'NR > 1 { list = list (NR > 2 ? "," : "") $2 } END { print list }'
 }
 # Times arms, and prints a table for people: speeds FILE SECONDS ARMS PROBLEM...
 speeds() {
@@ -63,6 +61,7 @@ fi
 case $(fact machine target) in cuda*) gpu=1 ;; *) gpu= ;; esac
 brief=${DEMO_BRIEF:-}
 seconds=2 budget=20s
+[ -z "$gpu" ] || seconds=0.5 # enough for calls of microseconds
 [ -z "$brief" ] || seconds=0
 
 cpu_speed() {
