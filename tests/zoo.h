@@ -9,6 +9,7 @@
 
 #include "attune/kernel.h"
 #include "base/half.h"
+#include "core/problem.h"
 
 typedef enum zoo_flaw {
     ZOO_HONEST,
@@ -36,6 +37,10 @@ typedef enum zoo_flaw {
     ZOO_ONE_ROW,         /* one row in all is half as large again */
     ZOO_BARE_FP8,        /* P in fp8 where there is no LSE */
     ZOO_KEEPS_ZEROS,     /* writes nothing where O is zero */
+    ZOO_BETWEEN,         /* no softmax where keys lie between queries */
+    ZOO_IN_ROWS,         /* no softmax where a row of K is further from the next than a sequence is */
+    ZOO_SHARED,          /* no softmax where a stride of 0 repeats keys */
+    ZOO_TWINS,           /* leaves out a key that is the one before it, where not all are */
     ZOO_FLAWS
 } zoo_flaw;
 
@@ -126,10 +131,25 @@ static inline int64_t zoo_index(const attune_args *args, attune_role role, zoo_f
     return flaw == ZOO_INT32 ? at & 0x7fffffff : at;
 }
 
+/* Whether two keys begin with the same two numbers; of any with itself or what is before the first, no. */
+static inline bool zoo_is_twin(const attune_args *args, const zoo_row *at, int64_t key, int64_t other)
+{
+    const attune_tensor *k = &args->tensor[ATTUNE_K];
+    if (other < 0 || key == other) {
+        return false;
+    }
+    const int64_t a = zoo_index(args, ATTUNE_K, ZOO_HONEST, at->batch, at->head_kv, at->first_kv + key);
+    const int64_t b = zoo_index(args, ATTUNE_K, ZOO_HONEST, at->batch, at->head_kv, at->first_kv + other);
+    return zoo_load(k, a) == zoo_load(k, b) && zoo_load(k, a + 1) == zoo_load(k, b + 1);
+}
+
 static inline bool zoo_sees(const attune_args *args, const zoo_row *at, int64_t key, zoo_flaw flaw)
 {
     int64_t position = at->row + at->offset;
     if (flaw == ZOO_DROPS_TAIL && at->keys > 128 && key >= at->keys - 64) {
+        return false;
+    }
+    if (flaw == ZOO_TWINS && zoo_is_twin(args, at, key, key - 1) && !zoo_is_twin(args, at, 0, at->keys - 1)) {
         return false;
     }
     if (args->features & ATTUNE_FEATURE_CAUSAL && key > position + (flaw == ZOO_CAUSAL_OFF)) {
@@ -231,6 +251,23 @@ static inline bool zoo_neighbour_says(const attune_args *args, const zoo_row *at
     return begins == 0.0F || begins > 150.0F;
 }
 
+/* Whether the inputs lie as those of callers do that these flaws do not know. */
+static inline bool zoo_lies_so(const attune_args *args, zoo_flaw flaw)
+{
+    const attune_tensor *q = &args->tensor[ATTUNE_Q], *k = &args->tensor[ATTUNE_K];
+    const char *first = q->data, *keys = k->data;
+    switch (flaw) {
+    case ZOO_BETWEEN:
+        return keys > first && keys < first + q->stride[2] * (int64_t)at_dtype_bytes(q->dtype);
+    case ZOO_IN_ROWS:
+        return args->batch > 1 && k->stride[2] > k->stride[0] && k->stride[0] > 0;
+    case ZOO_SHARED:
+        return (args->batch > 1 && k->stride[0] == 0) || (args->heads_kv > 1 && k->stride[1] == 0);
+    default:
+        return false;
+    }
+}
+
 static inline void zoo_attend(const attune_args *args, int64_t item, float *score, zoo_flaw flaw)
 {
     static atomic_uint calls;
@@ -247,6 +284,7 @@ static inline void zoo_attend(const attune_args *args, int64_t item, float *scor
     if (flaw == ZOO_BARE_FP8 && args->tensor[ATTUNE_LSE].data == NULL) {
         flaw = ZOO_FP8_P;
     }
+    flaw = zoo_lies_so(args, flaw) ? ZOO_MEAN_OF_V : flaw;
     bool heeds_neighbour = (flaw == ZOO_READS_NEIGHBOUR && args->batch > 1) ||
                            (flaw == ZOO_ASKS_NEIGHBOUR && zoo_neighbour_says(args, &at));
     const attune_tensor *to = &args->tensor[ATTUNE_O];

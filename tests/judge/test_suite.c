@@ -114,6 +114,10 @@ static const bad animals[] = {
     {"hidden NaN leaks", ZOO_LEAKS, "b2,h2,s70,d32,fp16,mask", "rule 3, inf and NaN"},
     {"P in fp8 without LSE", ZOO_BARE_FP8, "b1,h2,s100,d32,bf16", "rule 5, without LSE"},
     {"nothing written over zeros", ZOO_KEEPS_ZEROS, "b1,h2,s100,d32,fp16", "rule "},
+    {"knows a projection", ZOO_BETWEEN, "b1,h2,s60,d32,fp16", "inputs that lie between one another"},
+    {"knows rows of sequences", ZOO_IN_ROWS, "b2,h2,s60,d32,fp16", "rule "},
+    {"knows shared keys", ZOO_SHARED, "b2,h2,s60,d32,bf16", "rule "},
+    {"keys twice", ZOO_TWINS, "b1,h2,s60,d32,fp16", "rule "},
     {"rounded towards zero", ZOO_BIASED, "b1,h2,s100,d32,bf16", "rule 2, bias over the suite"},
 };
 
