@@ -73,7 +73,8 @@ static attune_status read_choice(const job *work, const attune_plan *plan, const
 }
 
 /* What the planner chooses, then the likeliest other configs of that kernel: heuristics look at how many
- * multiprocessors there are, and devices of one architecture differ in that. */
+ * multiprocessors there are, and devices of one architecture differ in that. A config that was named is the only one.
+ */
 static attune_status add_choice(job *work, attune_context *context, const attune_problem *problem,
                                 const attune_target *target)
 {
@@ -86,9 +87,11 @@ static attune_status add_choice(job *work, attune_context *context, const attune
     attune_status status = read_choice(work, plan, &kernel, &chosen);
     attune_plan_destroy(plan);
     AT_FORWARD(status);
+    const bool is_named = work->named.kernel != NULL && work->named.params[0] != '\0';
     int64_t added = 1;
     add_item(work, kernel, problem, target, &chosen);
-    for (int32_t i = 0; added < work->configs && at_kernel_heuristic(kernel, problem, target, i, &config); ++i) {
+    for (int32_t i = 0; !is_named && added < work->configs && at_kernel_heuristic(kernel, problem, target, i, &config);
+         ++i) {
         if (at_kernel_fits(kernel, problem, target, &config, NULL) && memcmp(&config, &chosen, sizeof config) != 0) {
             add_item(work, kernel, problem, target, &config);
             ++added;

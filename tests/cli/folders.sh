@@ -115,6 +115,10 @@ if "$attune" export b1,h8,s512,d64,fp16 --kernel tiled --arch 90a -o pack > /dev
     says '^sm_80.yours:BLOCK_N=16.warnings.0$'
     runs 0 info ./yours:BLOCK_N=16 b1,h2,s64,d32,fp32,causal,window=9:0 --arch 90 --format tsv
     runs 0 export --kernel ./yours --arch 80 b1,h8,s512,d64,fp16 -o pack
+    says 'yours:BLOCK_N=64'
+    runs 0 export --kernel ./yours:BLOCK_N=32 --arch 80 b1,h8,s512,d64,fp16 -o pack
+    says 'yours:BLOCK_N=32'
+    says_not 'yours:BLOCK_N=64' # nobody asked for it
     sed -i 's/__syncthreads();/__syncthreads()/' yours/yours.cu
     runs 3 info yours --arch 80
     says 'does not compile for sm_80'
