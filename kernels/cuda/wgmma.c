@@ -154,9 +154,6 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
                              config->value[BLOCK_N], config->value[GROUPS], held, besides, given);
     }
-    if (problem->varlen && config->value[RESCALE] == STATIC_MAX) {
-        return attune_refuse(reason, "RESCALE 15, varlen: the next sequence's rows would have a say in its references");
-    }
     if (problem->bias != ATTUNE_BIAS_NONE && problem->mask && config->value[GROUPS] == 3) {
         return attune_refuse(reason, "GROUPS 3, a bias and a mask: 2, since four warps copy them otherwise");
     }
@@ -246,6 +243,11 @@ static const attune_shipped shipped[] = {
     {"b2,h8,hkv2,s300,d64,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b2,h8,hkv2,s300,d256,fp16,causal,window=64:0,softcap=30,seqused,varlen=1", ""},
     {"b16,h16,s300,d64,fp16,varlen=1", ""},
+    {"b16,h16,s4096,d128,bf16,varlen=1", ""},
+    {"b16,h16,s4096,d128,bf16,causal,varlen=1", ""},
+    {"b16,h32,s2048,d64,bf16,causal,varlen=1,alibi,sink", ""},
+    {"b8,h8,s2048,d256,fp16,causal,varlen=1", ""},
+    {"b1,h32,s16384,d64,bf16,causal,window=1023:0", ""},
     {"b4,h16,s4096,d128,bf16,sink", ""},
     {"b4,h16,s4096,d128,bf16,causal,sink", ""},
     {"b4,h16,s4096,d128,bf16,alibi", ""},

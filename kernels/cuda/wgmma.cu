@@ -40,6 +40,26 @@ ATTUNE_INLINE void clean_values(Shared &shared, const job &j, const consumer &c,
     }
 }
 
+/* Rows of the tile behind a packed sequence's last are the next sequence's queries, which would have a say in what the
+ * warps decide about their static maxima: zeros in their place. Every group does so for itself. */
+ATTUNE_INLINE void clean_queries(Shared &shared, const job &j, const consumer &c, int number)
+{
+    if constexpr (ATTUNE_HAS_VARLEN && static_max) {
+        int count = j.rows - j.row - c.group * 64;
+        if (j.blocks == 0 || count >= 64) {
+            return;
+        }
+        unsigned char *queries = shared.q[number % Q_STAGES] + c.group * (64 * 128);
+        for (int i = c.thread; i < chunks_qk * 64 * 8; i += 128) {
+            if (i / 8 % 64 >= count) {
+                *reinterpret_cast<uint4 *>(queries + i / 512 * chunk_q_bytes + i % 512 * 16) = make_uint4(0, 0, 0, 0);
+            }
+        }
+        ptx_fence_proxy_async_shared();
+        sync_group<GROUPS>(c.group);
+    }
+}
+
 /* ---- Storing O ---- */
 
 /* With a sink or ALiBi, before a row is closed: its reference in units of log2, with all that scores have in common (of
@@ -212,11 +232,12 @@ ATTUNE_INLINE const job &job_of(const current_job &e)
 }
 
 /* The next job, once its queries are here. */
-ATTUNE_INLINE current_job take_job(const Shared &shared, consumer &c)
+ATTUNE_INLINE current_job take_job(Shared &shared, consumer &c)
 {
     int number = c.number++;
     barrier_wait(c.base + smem_full_q + (number % Q_STAGES * Q_PARTS + queries_part(c)) * 8, number / Q_STAGES % 2);
     const job &there = shared.jobs[number % JOBS];
+    clean_queries(shared, there, c, number);
     return {&there, there};
 }
 
@@ -299,7 +320,13 @@ ATTUNE_INLINE void predict_growth(const job &j, consumer &c)
         seen[r] = end - (j.key - WALK(c.begins, c.blocks, c.first) * BLOCK_N);
     }
     static_max_signs signs = find_static_max_signs(c.rows.sum, seen);
+#if ATTUNE_HAS_VARLEN
+    int left = j.rows - j.row - first_row(c); /* rows that do not exist may see nothing */
+    bool begun = (c.rows.maximum[0] != positive_infinity() || left <= 0) &&
+                 (c.rows.maximum[1] != positive_infinity() || left <= 8);
+#else
     bool begun = c.rows.maximum[0] != positive_infinity() && c.rows.maximum[1] != positive_infinity();
+#endif
     bool sharp = 2 * signs.sharp > signs.rows || !__all_sync(0xffffffff, begun);
     if constexpr (sharp_apart) {
         sharp = any_of_group<GROUPS>(c.group, sharp);

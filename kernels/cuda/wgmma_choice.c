@@ -86,23 +86,32 @@ static int64_t section_of(const attune_problem *problem)
     return section < heads ? section : heads;
 }
 
-/* Keys that the rows before `end` see, at least one. */
-static int64_t keys_before(const attune_problem *problem, int64_t end)
+static int64_t offset_of(const attune_problem *problem)
 {
-    int64_t offset = problem->seqlen_kv - problem->seqlen_q;
-    if (problem->offset_kind != ATTUNE_OFFSET_BOTTOM_RIGHT) {
-        offset = problem->offset_kind == ATTUNE_OFFSET_NUMBER ? problem->offset : 0;
-    }
-    const int64_t rows = end < problem->seqlen_q ? end : problem->seqlen_q;
-    const bool all = !attune_is_causal(problem) || rows + offset > problem->seqlen_kv;
-    const int64_t keys = all ? problem->seqlen_kv : rows + offset;
-    return keys > 1 ? keys : 1;
+    return problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT ? problem->seqlen_kv - problem->seqlen_q
+           : problem->offset_kind == ATTUNE_OFFSET_NUMBER     ? problem->offset
+                                                              : 0;
+}
+
+static int64_t within(int64_t x, int64_t least, int64_t most)
+{
+    return x < least ? least : x > most ? most : x;
+}
+
+/* Tiles of keys that a tile of queries sees any of, at least one. */
+static int64_t tiles_seen(const launch *of, int64_t tile)
+{
+    const attune_problem *problem = of->problem;
+    const int64_t row = tile * of->block_m, end_row = within(row + of->block_m, 0, problem->seqlen_q);
+    const int64_t offset = offset_of(problem), keys = problem->seqlen_kv > 1 ? problem->seqlen_kv : 1;
+    const int64_t end = problem->window_right < 0 ? keys : within(end_row + offset + problem->window_right, 1, keys);
+    const int64_t first = problem->window_left < 0 ? 0 : within(row + offset - problem->window_left, 0, end - 1);
+    return (end + of->block_n - 1) / of->block_n - first / of->block_n;
 }
 
 static double job_time(const launch *of, int64_t tile)
 {
-    const int64_t keys = keys_before(of->problem, (tile + 1) * of->block_m);
-    return (double)((keys + of->block_n - 1) / of->block_n) * of->tile + of->job;
+    return (double)tiles_seen(of, tile) * of->tile + of->job;
 }
 
 /* All jobs' time by the number of multiprocessors; of very many tiles some are looked at. */
@@ -223,11 +232,19 @@ static double log2_of(double x)
     return log2(x > 1e-3 ? x : 1e-3);
 }
 
+/* Keys that a window lets a row see; INT64_MAX where it is open. */
+static int64_t window_of(const attune_problem *problem)
+{
+    const bool is_bounded = problem->window_left >= 0 && problem->window_right >= 0;
+    return is_bounded ? problem->window_left + problem->window_right + 1 : INT64_MAX;
+}
+
 static void place_among_races(const attune_problem *problem, const attune_target *target, double place[WGMMA_AXES])
 {
     const int32_t dim = largest_dim(problem), m = dim <= 64 ? 192 : 128;
     const double jobs = (double)((problem->seqlen_q + m - 1) / m) * (double)heads_of(problem);
-    place[0] = at_wgmma_model.keys * log2_of((double)problem->seqlen_kv);
+    const int64_t keys = problem->seqlen_kv, window = window_of(problem);
+    place[0] = at_wgmma_model.keys * log2_of((double)(window < keys ? window : keys));
     place[1] = at_wgmma_model.jobs * log2_of(jobs / (target->sm_count > 0 ? target->sm_count : 1));
     place[2] = log2_of(dim);
 }
@@ -259,17 +276,24 @@ static void slower_by(const attune_problem *problem, const attune_target *target
 /* ---- The choice ---------------------------------------------------------------------------------------------------
  */
 
-/* What was not raced: windows and caps cost registers, so do values that must be cleaned and rows that are mended;
- * tiles of other lengths than these were raced where all tiles but the last are alike. */
+/* What was not raced: caps and turns in a window cost registers, so do values that must be cleaned and rows that are
+ * mended; tiles of other lengths than these were raced where all tiles but the last are alike. In a window of few keys
+ * a tile of 192 rows sees too many that they do not. */
+enum { NARROW = 768 };
+
 static bool suits(const attune_problem *problem, const wgmma_config *config)
 {
-    const bool is_featured = attune_is_windowed(problem) || problem->softcap != 0;
     const bool is_clean =
         problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT && !problem->seqused_kv && !problem->varlen;
     const bool is_plain = !is_elaborate(problem) && problem->softcap == 0 && is_clean;
     const bool is_usual = config->block_n == (problem->head_dim_v > 128 ? 64 : 128);
     const bool is_strict = contains(problem) && (problem->alibi || !config->pingpong);
-    if (config->groups == 3 && (is_featured || is_strict || (!config->pingpong && !is_clean))) {
+    const bool has_edges = attune_is_windowed(problem) || problem->varlen;
+    const bool is_narrow = window_of(problem) < NARROW, is_heavy = problem->softcap != 0 || is_strict;
+    if (!config->pingpong && (attune_is_windowed(problem) || (config->groups == 3 && !is_clean))) {
+        return false;
+    }
+    if (config->groups == 3 && (is_heavy || is_narrow || (has_edges && problem->alibi))) {
         return false;
     }
     return is_usual || has_wide_keys(problem) || (is_plain && problem->head_dim_qk == problem->head_dim_v);
@@ -281,17 +305,22 @@ static int32_t ahead_of(const attune_problem *problem, const wgmma_config *from)
     return problem->softcap != 0 && from->ahead == 2 ? 3 : from->ahead;
 }
 
-/* Packed sequences have no static maxima; strict problems' jobs go in turns. */
+/* Strict problems' jobs go in turns; packed sequences, of lengths that nobody knows yet, by a counter where they may.
+ */
+static int32_t scheduler_of(const attune_problem *problem, const wgmma_config *from)
+{
+    return contains(problem) ? TURNS : problem->varlen ? COUNTER : from->scheduler;
+}
+
 static attune_config config_of(const attune_problem *problem, const wgmma_config *from, bool by_maxima)
 {
-    const bool by_static_max = !by_maxima && !problem->varlen;
     return (attune_config){.value = {[GROUPS] = from->groups,
                                      [BLOCK_N] = from->block_n,
                                      [Q_STAGES] = from->q_stages,
                                      [PINGPONG] = from->pingpong,
-                                     [SCHEDULER] = contains(problem) ? TURNS : from->scheduler,
-                                     [RESCALE] = by_static_max ? STATIC_MAX : 0,
-                                     [AHEAD] = by_static_max ? ahead_of(problem, from) : 0}};
+                                     [SCHEDULER] = scheduler_of(problem, from),
+                                     [RESCALE] = by_maxima ? 0 : STATIC_MAX,
+                                     [AHEAD] = by_maxima ? 0 : ahead_of(problem, from)}};
 }
 
 enum { CHOICES = 4 };

@@ -61,6 +61,8 @@ static const struct {
           {"wgmma", "b2,h2,hkv1,s130,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,"
                     "varlen=1,strict"},
           {"wgmma", "b1,h2,s130,d32,dv48,fp16,bias=bx1,mask,alibi"},
+          {"wgmma", "b3,h2,hkv1,s200,d32,fp16,causal,varlen=1"},
+          {"wgmma", "b2,h1,s300,d32,bf16,bias=1xh,mask,window=100:40"},
 },
   of_decode[] = {
       {"decode", "b1,h4,hkv2,sq1,skv1500,d128,bf16"},
@@ -462,6 +464,7 @@ static void hidden_keys_leave_no_trace(void **state)
     expect_sane("decode", "b2,h4,hkv2,sq1,skv200,d64,bf16,seqused,page=16");
     model.target.arch_features = 1;
     expect_sane("wgmma", "b1,h2,sq40,skv100,d32,bf16,bias=1xh,mask");
+    expect_sane("wgmma", "b3,h2,s100,d32,fp16,varlen=1");
     model.target.arch_features = 0;
 }
 
@@ -511,6 +514,50 @@ static void scores_of_nan_are_seen(void **state)
     expect_nan("b1,h2,sq32,skv160,d64,bf16,draft");
 }
 
+/* The first sequence's rows of O where the next one's queries are made of `byte`. */
+static size_t outputs_beside(const attune_problem *problem, attune_plan *plan, int byte, uint16_t *o, size_t room)
+{
+    const at_draw draw = {.seed = SEED, .length_seed = 2};
+    at_placement place = {0};
+    at_inputs inputs;
+    assert_ok(at_inputs_draw(problem, &draw, &inputs));
+    const size_t rows = (size_t)((const int32_t *)inputs.call.tensor[ATTUNE_CU_Q].data)[1];
+    const size_t count = rows * (size_t)problem->head_dim_v;
+    assert_true(rows % 64 != 0 && rows > 64 && count <= room);
+    const attune_tensor *q = &inputs.call.tensor[ATTUNE_Q];
+    const size_t first = rows * (size_t)q->stride[ATTUNE_STRIDE_SEQ] * sizeof(uint16_t);
+    unsigned char *queries = q->data;
+    memset(queries + first, byte, inputs.buffer[ATTUNE_Q].bytes - first);
+    assert_ok(at_placement_create(at_context_device(model.context), &inputs, &place));
+    assert_ok(at_placement_run(&place, plan, &place.call));
+    memcpy(o, inputs.call.tensor[ATTUNE_O].data, count * sizeof *o);
+    at_placement_free(&place);
+    at_inputs_free(&inputs);
+    return count;
+}
+
+/* A tile's rows behind the end of a packed sequence are the next one's: they have no say in how its own are computed.
+ */
+static void next_sequences_have_no_say(void **state)
+{
+    enum { ROOM = 400 * 32 };
+    static uint16_t found[2][ROOM];
+    attune_problem problem;
+    attune_plan *plan = NULL;
+    (void)state;
+    skip_without_compiler();
+    model.target.arch_features = 1;
+    model.kernel = at_catalogue_find("wgmma");
+    model.params = "GROUPS=2,BLOCK_N=64,Q_STAGES=2,PINGPONG=1,SCHEDULER=1,RESCALE=15,AHEAD=4";
+    assert_ok(attune_problem_parse("b2,h1,sq400,skv1500,d32,fp16,varlen=1", &problem));
+    assert_ok(plan_modelled(NULL, &problem, &plan));
+    const size_t count = outputs_beside(&problem, plan, 0, found[0], ROOM);
+    assert_int_equal(outputs_beside(&problem, plan, 0x50, found[1], ROOM), count);
+    assert_memory_equal(found[0], found[1], count * sizeof found[0][0]);
+    attune_plan_destroy(plan);
+    model.target.arch_features = 0;
+}
+
 static int set_up(void **state)
 {
     attune_options options;
@@ -538,6 +585,6 @@ int main(void)
         cmocka_unit_test(mma_passes_the_suite),        cmocka_unit_test(what_a_sink_leaves_may_be_small),
         cmocka_unit_test(wgmma_fp32_passes_the_suite), cmocka_unit_test(wgmma_passes_the_suite),
         cmocka_unit_test(decode_passes_the_suite),     cmocka_unit_test(hidden_keys_leave_no_trace),
-        cmocka_unit_test(scores_of_nan_are_seen)};
+        cmocka_unit_test(scores_of_nan_are_seen),      cmocka_unit_test(next_sequences_have_no_say)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }
