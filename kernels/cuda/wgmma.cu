@@ -472,6 +472,21 @@ ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consum
     rows_rescale<0>(o, factor);
 }
 
+/* Scores first ... end - 1 become weights, having taken in a bias that is left. */
+template <int first, int end, class scaling>
+ATTUNE_INLINE void exponentiate(const consumer &c, const row_pair &rows, scores &s, scaling &by, float (&sum)[2][2])
+{
+#if PAIRED
+    if constexpr (BIAS_LATE) {
+        exponentiate_biased<first, end>(c, rows, s, by, sum);
+    } else {
+        static_max_exponentiate<first, end>(rows, s, by, sum);
+    }
+#else
+    static_max_exponentiate<first, end>(rows, s, by, sum);
+#endif
+}
+
 /* A tile's softmax by the static maximum; up to tile c.exact_until by the maximum. NOTE: warps decide for themselves,
  * and what waits for products is of the whole group: one wait for all, outside of what only some warps do. */
 ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, consumer &c, int i, held values,
@@ -483,9 +498,9 @@ ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, 
     if (exact) {
         static_max_raise<all_scores>(c.rows, s, by, factor);
     }
-    static_max_exponentiate<0, scores_ahead>(c.rows, s, by, sum);
+    exponentiate<0, scores_ahead>(c, c.rows, s, by, sum);
     finish_values<(AHEAD < 4)>(c, values, p, o);
-    static_max_exponentiate<scores_ahead, all_scores>(rows_behind(c), s, by, sum);
+    exponentiate<scores_ahead, all_scores>(c, rows_behind(c), s, by, sum);
     rows_pack<all_scores>(s, p);
     if (exact) {
         rows_rescale<1>(o, factor);
@@ -533,7 +548,7 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
 #if PAIRED
     leave_pairs(c);
 #endif
-    prepare<all_scores>(args, j, c, i, CURVED && (sharp || i <= c.exact_until), s);
+    prepare<all_scores>(args, j, c, i, (CURVED || BIAS_LATE) && (sharp || i <= c.exact_until), s);
     if constexpr (sharp) {
         softmax_of_sharp_job(c, values, s, p, o);
     } else if constexpr (static_max) {

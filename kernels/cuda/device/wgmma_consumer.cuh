@@ -19,7 +19,10 @@ constexpr bool static_max = RESCALE == 15; /* weights by a static maximum */
 enum {
     SCORES_AT_ONCE = (ATTUNE_HAS_SOFTCAP && (ATTUNE_HAS_ALIBI || PAIRED)) || !static_max,
     SHIFTED = ATTUNE_HAS_ALIBI && static_max,
-    CURVED = ATTUNE_HAS_SOFTCAP && !SCORES_AT_ONCE
+    CURVED = ATTUNE_HAS_SOFTCAP && !SCORES_AT_ONCE,
+    /* Tiles without a maximum take in their bias among the exponentials. NOTE: a mask there costs more than before
+     * them, and hides NaN of the bias besides; with a softcap registers are too few. */
+    BIAS_LATE = ATTUNE_HAS_BIAS && !ATTUNE_HAS_MASK && !ATTUNE_HAS_SOFTCAP && static_max
 };
 
 struct consumer {

@@ -363,14 +363,18 @@ ATTUNE_INLINE void take_pairs_again(const attune_args &args, const job &j, consu
     }
 }
 
+ATTUNE_INLINE float bias_of(const consumer &c, int i)
+{
+    return to_float(element_bias{(unsigned short)(c.bias[i / 8][i / 2 % 4] >> i % 2 * 16)});
+}
+
 /* Products take in the bias, and what the mask hides becomes `hidden`. */
 template <int count> ATTUNE_INLINE void add_pairs(const consumer &c, float hidden, scores &s)
 {
     if constexpr (ATTUNE_HAS_BIAS) {
 #pragma unroll
         for (int i = 0; i < count; ++i) {
-            const unsigned short one = (unsigned short)(c.bias[i / 8][i / 2 % 4] >> i % 2 * 16);
-            s[i] = fmaf(to_float(element_bias{one}), c.of_bias, s[i]);
+            s[i] = fmaf(bias_of(c, i), c.of_bias, s[i]);
         }
     }
     if constexpr (ATTUNE_HAS_MASK) {
@@ -380,6 +384,29 @@ template <int count> ATTUNE_INLINE void add_pairs(const consumer &c, float hidde
                 s[i] = c.seen[i / 2 % 2][i / 32] >> (i / 4 % 8 + i % 2 * 8) & 1 ? s[i] : hidden;
             }
         }
+    }
+}
+
+/* A tile that has taken in its bias: none is left. */
+ATTUNE_INLINE void forget_bias(consumer &c)
+{
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 4; ++i) {
+        c.bias[i / 4][i % 4] = 0;
+    }
+}
+
+/* static_max_exponentiate of products that are yet to take in their bias. NOTE: in the shadow of the exponentials;
+ * before them, on the other side of a branch, it would be waited for. */
+template <int first, int end, class scaling>
+ATTUNE_INLINE void exponentiate_biased(const consumer &c, const row_pair &rows, scores &s, const scaling &by,
+                                       float (&sum)[2][2])
+{
+#pragma unroll
+    for (int i = first; i < end; ++i) {
+        float product = fmaf(bias_of(c, i), c.of_bias, s[i]);
+        s[i] = ptx_ex2_approx_ftz_f32(score_above(by, product, rows.maximum[i / 2 % 2], i / 2 % 2));
+        sum[i / 2 % 2][i % 2] += s[i];
     }
 }
 

@@ -104,8 +104,22 @@ template <int count> ATTUNE_INLINE void place(consumer &c, int key, scores &s)
 }
 #endif
 
+#if PAIRED
+/* Bias and mask; at once, or the bias left to the exponentials. NOTE: keys that are hidden may have a bias of NaN,
+ * which is then not to be added behind. */
+template <int count> ATTUNE_INLINE void take_in_pairs(consumer &c, bool at_once, scores &s)
+{
+    if (!BIAS_LATE || at_once) {
+        add_pairs<count>(c, hidden_score(), s);
+        if constexpr (BIAS_LATE) {
+            forget_bias(c);
+        }
+    }
+}
+#endif
+
 /* Scores of the tile that the group takes i-th as the softmax wants them: capped, placed, hidden where that is so.
- * `exact`: with a softcap, not by a curve. */
+ * `exact`: with a softcap, not by a curve; with a bias, all of it. */
 template <int count>
 ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, int i, bool exact, scores &s)
 {
@@ -121,7 +135,7 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
     place<count>(c, j.key - number * BLOCK_N, s);
 #endif
 #if PAIRED
-    add_pairs<count>(c, hidden_score(), s);
+    take_in_pairs<count>(c, exact || number < c.right_edge || (begins_move && number >= c.left_edge), s);
 #endif
     if (number < c.right_edge || (begins_move && number >= c.left_edge)) {
         hide<count>(j, c, j.key - number * BLOCK_N, s);
