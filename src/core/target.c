@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -67,6 +68,31 @@ int at_target_alike(const char *a, const char *b)
     size_t length = model_length(a);
     bool same_model = length > 0 && length == model_length(b) && memcmp(a, b, length) == 0;
     return same_model && (strncmp(a, "cpu/", 4) != 0 || strcmp(a, b) == 0);
+}
+
+/* Multiprocessors of a device's text, and its architecture up to the comma behind; 0 where it is no device's. */
+static int multiprocessors(const char *text, const char **arch, size_t *length)
+{
+    const size_t model = model_length(text);
+    int count = 0;
+    if (strncmp(text, "cuda/", 5) != 0 || model == 0) {
+        return 0;
+    }
+    *arch = text + model + 1;
+    *length = strcspn(*arch, ",");
+    return sscanf(*arch + *length, ",sm=%d", &count) == 1 && count > 0 ? count : 0;
+}
+
+int at_target_distance(const char *a, const char *b)
+{
+    const char *arch[2] = {NULL, NULL};
+    size_t length[2] = {0, 0};
+    const int first = multiprocessors(a, &arch[0], &length[0]), second = multiprocessors(b, &arch[1], &length[1]);
+    if (first == 0 || second == 0 || length[0] != length[1] || memcmp(arch[0], arch[1], length[0]) != 0) {
+        return -1;
+    }
+    const int apart = abs(first - second);
+    return 10 * (int64_t)apart <= first ? apart : -1;
 }
 
 attune_status at_target_parse(const char *text, attune_target_kind *kind, int *device)

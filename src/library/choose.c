@@ -60,6 +60,24 @@ bool at_choose_by_wisdom(attune_context *context, const attune_problem *problem,
     return false;
 }
 
+/* Where nothing is known of the device, what is proven of its nearest relative is what to begin with: no answer for who
+ * asks for measured ones. */
+static bool choose_by_relative(attune_context *context, const attune_problem *problem, uint32_t avoided,
+                               at_choice *choice)
+{
+    char class_text[AT_CLASS_TEXT_MAX];
+    at_problem_class(problem, class_text);
+    const at_wisdom *const known[] = {context->wisdom, context->shipped};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
+        const at_wisdom_row *row = at_wisdom_of_relative(known[i], class_text, context->target_text);
+        if (row != NULL && use_row(context, problem, row, avoided, choice)) {
+            choice->origin = AT_ORIGIN_HEURISTIC;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- By heuristic ----------------------------------------------------------------------------------------------- */
 
 static attune_status choose_by_heuristic(attune_context *context, const attune_problem *problem, uint32_t avoided,
@@ -96,5 +114,7 @@ attune_status at_choose_unraced(attune_context *context, const attune_problem *p
         at_problem_class(problem, class_text);
         return at_fail(ATTUNE_NOT_FOUND, "no usable wisdom for class %s on %s", class_text, context->target_text);
     }
-    return choose_by_heuristic(context, problem, want->avoided, choice);
+    return choose_by_relative(context, problem, want->avoided, choice)
+               ? ATTUNE_OK
+               : choose_by_heuristic(context, problem, want->avoided, choice);
 }

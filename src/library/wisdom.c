@@ -253,6 +253,26 @@ const at_wisdom_row *at_wisdom_find(const at_wisdom *wisdom, const char *class_t
     return best == NULL ? NULL : &best->row;
 }
 
+const at_wisdom_row *at_wisdom_of_relative(const at_wisdom *wisdom, const char *class_text, const char *target_text)
+{
+    const wisdom_node *best = NULL;
+    int best_distance = -1;
+    int64_t at =
+        wisdom->room == 0 ? -1 : wisdom->head_class[bucket_of(wisdom, hash_text(0xcbf29ce484222325u, class_text))];
+    for (; at >= 0; at = wisdom->node[at].next_class) {
+        const wisdom_node *node = &wisdom->node[at];
+        const int distance = at_target_distance(target_text, node->row.target_text);
+        if (distance < 0 || node->row.kind != AT_PROVEN || strcmp(node->row.class_text, class_text) != 0) {
+            continue;
+        }
+        if (best == NULL || distance < best_distance || (distance == best_distance && node->age > best->age)) {
+            best = node;
+            best_distance = distance;
+        }
+    }
+    return best == NULL ? NULL : &best->row;
+}
+
 static int older_first(const void *a, const void *b)
 {
     const wisdom_node *const *left = a;

@@ -37,6 +37,8 @@ const at_wisdom_row *at_wisdom_at(const at_wisdom *wisdom, size_t index);
  * a row that was found so: the next best. */
 const at_wisdom_row *at_wisdom_find(const at_wisdom *wisdom, const char *class_text, const char *target_text,
                                     const at_wisdom_row *after);
+/* The proven row of the device's nearest relative (at_target_distance), the newest of those as near; NULL if none. */
+const at_wisdom_row *at_wisdom_of_relative(const at_wisdom *wisdom, const char *class_text, const char *target_text);
 /* How well a row answers for a target, larger being better; 0: not at all. Equal ranks are decided by age. */
 int at_wisdom_rank(const at_wisdom_row *row, const char *target_text);
 /* Adds the rows of a text, so that those nearer its beginning are newer. Corrupt lines are skipped and counted; a

@@ -69,6 +69,13 @@ static void alike(void **state)
     assert_false(at_target_alike("cuda/X", "cuda/X"));
     assert_false(at_target_alike("", ""));
     assert_false(at_target_alike("cuda/X/a", "cuda/X"));
+    assert_int_equal(at_target_distance("cuda/X/90a,sm=132,driver=1", "cuda/Y/90a,sm=132,driver=2"), 0);
+    assert_int_equal(at_target_distance("cuda/X/90a,sm=132,driver=1", "cuda/Y/90a,sm=144,driver=2"), 12);
+    assert_int_equal(at_target_distance("cuda/X/90a,sm=132,driver=1", "cuda/Y/90a,sm=78,driver=2"), -1);
+    assert_int_equal(at_target_distance("cuda/X/90a,sm=132,driver=1", "cuda/Y/90,sm=132,driver=2"), -1);
+    assert_int_equal(at_target_distance("cuda/X/90a,sm=132", "cpu/Y/avx2,threads=2"), -1);
+    assert_int_equal(at_target_distance("cuda/X/90a", "cuda/Y/90a"), -1);
+    assert_int_equal(at_target_distance("cuda/X", ""), -1);
 }
 
 static void isas(void **state)
