@@ -135,7 +135,8 @@ def main():
         print("\n".join(f"{problem} {arm}" for problem in options.problems for arm in arms_of(problem)))
         return 0
     import hopper  # and with it PyTorch, which takes seconds and a list does without
-    for name, value in {"seconds": 0, "graph_us": 2000, "rest": 0, "spread": 1, "mixed": False, "peer": []}.items():
+    for name, value in {"seconds": 0, "graph_us": 2000, "rest": 0, "spread": 1, "mixed": False, "kind": "normal",
+                        "peer": []}.items():
         setattr(options, name, value)
     bench, metrics = hopper.Bench(options), counters.metrics_here()
     print(bench.machine())

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times configs of attune's kernels against PyTorch's cuDNN and any Python callable, in turns, in one process.
 
-    hopper.py [--library PATH] [--seconds S] [--rounds N] [--rest MS] [--spread X] [--mixed] [--peer FILE:FUNCTION]...
-              ITEM...
+    hopper.py [--library PATH] [--seconds S] [--rounds N] [--rest MS] [--spread X] [--mixed] [--kind KIND]
+              [--peer FILE:FUNCTION]... ITEM...
 
 An ITEM is PROBLEM@ARM+ARM+...: a problem's text and the arms to run on it. An arm is a kernel's text
 ("wgmma:GROUPS=2,BLOCK_N=128" gives what it names and leaves the rest to the heuristic's first config), "auto" (the
@@ -65,6 +65,33 @@ def mix_heads(q, k, p):
                 keys[:] = -200 * scale * (1 + 0.05 * keys)
 
 
+def falling(q, k, p, nats=1.5, keys=64):
+    """Scores fall by so many nats each so many keys, from the first to the last: a walk from the right sees them rise."""
+    scale = 1 / math.sqrt(p.head_dim_qk)
+    q[..., 0] = 16
+    step = torch.arange(p.seqlen_kv, device=k.device, dtype=torch.float32) * (-nats / keys / (scale * 16))
+    k[..., 0] = (step - step.mean()).to(k.dtype)
+
+
+def rising(q, k, p):
+    falling(q, k, p, -1.5)
+
+
+def diagonal(q, k, p, peak=12):
+    """Scores are largest beside the diagonal, by `peak` nats, as rotary positions of low frequencies make them."""
+    pairs, scale = p.head_dim_qk // 4, 1 / math.sqrt(p.head_dim_qk)
+    frequency = torch.logspace(0, -math.log10(p.seqlen_kv), pairs, device=q.device)
+    length = math.sqrt(peak / (scale * pairs))
+    behind = p.seqlen_kv - p.seqlen_q
+    for tensor, first in ((q, behind), (k, 0)):
+        turn = (torch.arange(tensor.shape[2], device=q.device)[:, None] + first) * frequency
+        tensor[..., :pairs] = (length * turn.cos()).to(tensor.dtype)
+        tensor[..., pairs:2 * pairs] = (length * turn.sin()).to(tensor.dtype)
+
+
+KINDS = {"normal": lambda q, k, p: None, "falling": falling, "rising": rising, "diagonal": diagonal}
+
+
 class Bench:
     def __init__(self, options):
         self.library, self.contexts, self.options = Library(options.library), {}, options
@@ -119,6 +146,7 @@ class Bench:
         self.outs.clear()
         q, k, v = inputs(p)
         q = q * self.options.spread
+        KINDS[self.options.kind](q, k, p)
         if self.options.mixed:
             mix_heads(q, k, p)
         if "layout=bshd" in text:
@@ -168,6 +196,7 @@ def main():
     parser.add_argument("--rest", type=float, default=0, metavar="MS", help="of the device before a sample of one call")
     parser.add_argument("--spread", type=float, default=1, help="of scores: what queries are multiplied by")
     parser.add_argument("--mixed", action="store_true", help="heads of five kinds, as the gate times")
+    parser.add_argument("--kind", choices=KINDS, default="normal", help="of scores: how they lie along the keys")
     parser.add_argument("--peer", action="append", default=[], metavar="FILE:FUNCTION")
     parser.add_argument("items", nargs="+")
     options = parser.parse_args()

@@ -105,7 +105,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.1, help="of measuring, a problem")
     options = parser.parse_args()
     options.rounds, options.graph_us, options.rest, options.peer = 7, 1500, 0, []
-    options.spread, options.mixed = 1, False
+    options.spread, options.mixed, options.kind = 1, False, "normal"
     number = random.Random(options.seed)
     texts = [draw(number) for _ in range(options.shapes)]
     if options.list:
