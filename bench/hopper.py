@@ -66,7 +66,7 @@ def mix_heads(q, k, p):
 
 
 def falling(q, k, p, nats=1.5, keys=64):
-    """Scores fall by so many nats each so many keys, from the first to the last: a walk from the right sees them rise."""
+    """Scores fall by `nats` each `keys` keys, from the first to the last: a walk from the right sees them rise."""
     scale = 1 / math.sqrt(p.head_dim_qk)
     q[..., 0] = 16
     step = torch.arange(p.seqlen_kv, device=k.device, dtype=torch.float32) * (-nats / keys / (scale * 16))

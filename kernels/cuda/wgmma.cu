@@ -472,21 +472,6 @@ ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consum
     rows_rescale<0>(o, factor);
 }
 
-/* Scores first ... end - 1 become weights, having taken in a bias that is left. */
-template <int first, int end, class scaling>
-ATTUNE_INLINE void exponentiate(const consumer &c, const row_pair &rows, scores &s, scaling &by, float (&sum)[2][2])
-{
-#if PAIRED
-    if constexpr (BIAS_LATE) {
-        exponentiate_biased<first, end>(c, rows, s, by, sum);
-    } else {
-        static_max_exponentiate<first, end>(rows, s, by, sum);
-    }
-#else
-    static_max_exponentiate<first, end>(rows, s, by, sum);
-#endif
-}
-
 /* A tile's softmax by the static maximum; up to tile c.exact_until by the maximum. NOTE: warps decide for themselves,
  * and what waits for products is of the whole group: one wait for all, outside of what only some warps do. */
 ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, consumer &c, int i, held values,

@@ -233,25 +233,6 @@ static void wisdom_outranks_heuristics(void **state)
     done();
 }
 
-/* The nearest relative's proven row is begun with, and answers for nobody who asks for wisdom. */
-static void relatives_are_begun_with(void **state)
-{
-    static char here[] = "cuda/NVIDIA_X/90a,sm=132,driver=13000,compiler=13000";
-    WITH(&tainting, &general);
-    char *const was = context->target_text;
-    context->target_text = here;
-    know(AT_PROVEN, "s20,fp32", "cuda/NVIDIA_Y/90a,sm=140,driver=13000,compiler=13000", "general:A=1");
-    know(AT_PROVEN, "s20,fp32", "cuda/NVIDIA_Z/90a,sm=130,driver=13000,compiler=13000", "general:A=3");
-    know(AT_PROVEN, "s20,fp32", "cuda/NVIDIA_W/100a,sm=132,driver=13000,compiler=13000", "general:A=4");
-    know(AT_MEASURED, "s20,fp32", "cuda/NVIDIA_V/90a,sm=132,driver=13000,compiler=13000", "general:A=4");
-    know(AT_PROVEN, "s40,fp32", "cuda/NVIDIA_W/100a,sm=132,driver=13000,compiler=13000", "general:A=4");
-    assert_int_equal(try_plan("s20,fp32", ATTUNE_WISDOM_ONLY), ATTUNE_NOT_FOUND);
-    expect_plan("s20,fp32", ATTUNE_ESTIMATE, "general:A=3", "heuristic");
-    expect_plan("s40,fp32", ATTUNE_ESTIMATE, "tainting:A=2", "heuristic");
-    context->target_text = was;
-    done();
-}
-
 static void proven_wisdom_answers_every_effort(void **state)
 {
     WITH(&general);
@@ -692,7 +673,6 @@ int main(void)
         cmocka_unit_test(says_what_is_not_supported),
         cmocka_unit_test(refuses_bad_arguments),
         cmocka_unit_test(wisdom_outranks_heuristics),
-        cmocka_unit_test(relatives_are_begun_with),
         cmocka_unit_test(proven_wisdom_answers_every_effort),
         cmocka_unit_test(unusable_wisdom_is_passed_over),
         cmocka_unit_test(the_next_row_answers_for_an_unusable_one),

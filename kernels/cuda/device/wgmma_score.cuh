@@ -2,6 +2,7 @@
 #ifndef DEVICE_WGMMA_SCORE_CUH
 #define DEVICE_WGMMA_SCORE_CUH
 
+#include "device/static_max.cuh"
 #include "device/wgmma_pairs.cuh"
 
 /* The first of the lane's two rows, within the tile of queries; the other is 8 below. */
@@ -140,6 +141,21 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
     if (number < c.right_edge || (begins_move && number >= c.left_edge)) {
         hide<count>(j, c, j.key - number * BLOCK_N, s);
     }
+}
+
+/* Scores first ... end - 1 become weights, having taken in a bias that is left. */
+template <int first, int end, class scaling>
+ATTUNE_INLINE void exponentiate(const consumer &c, const row_pair &rows, scores &s, scaling &by, float (&sum)[2][2])
+{
+#if PAIRED
+    if constexpr (BIAS_LATE) {
+        exponentiate_biased<first, end>(c, rows, s, by, sum);
+    } else {
+        static_max_exponentiate<first, end>(rows, s, by, sum);
+    }
+#else
+    static_max_exponentiate<first, end>(rows, s, by, sum);
+#endif
 }
 
 #endif
