@@ -25,7 +25,7 @@ static const attune_param params[PARAMS] = {
  */
 enum { JOIN_WARPS = 4, WORKSPACE_MOST = 256 << 20 };
 
-enum { STRIP_ROWS = 16, WARPS_MAX = 8, DIM_STEP = 8, DIM_MAX = 256, REGISTERS_MAX = 255 };
+enum { TILE_BYTES = 256, STRIP_ROWS = 16, WARPS_MAX = 8, DIM_STEP = 8, DIM_MAX = 256, REGISTERS_MAX = 255 };
 
 static int32_t threads_of(const attune_config *config)
 {
@@ -62,10 +62,17 @@ static int32_t pairs_of(const attune_problem *problem, const attune_config *conf
     return bytes * block_m(config) * config->value[BLOCK_N];
 }
 
-/* What the source takes: Q, the rings, bias and mask. */
+/* Whether the block's tile lies in shared memory, registers being short. */
+static bool shares_tile(const attune_problem *problem)
+{
+    return problem->softcap != 0 || problem->draft_mask || attune_is_windowed(problem) ||
+           (attune_is_causal(problem) && (problem->varlen || problem->strict || problem->offset_kind != 0));
+}
+
+/* What the source takes: Q, the rings, bias and mask, and the block's tile. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
-    return 2 * block_m(config) * pitch_of(problem->head_dim_qk) +
+    return (shares_tile(problem) ? TILE_BYTES : 0) + 2 * block_m(config) * pitch_of(problem->head_dim_qk) +
            config->value[SPLITS] * (ring_of(problem, config) + pairs_of(problem, config));
 }
 
@@ -74,12 +81,16 @@ static int32_t columns_of(int32_t dim)
     return (dim + 15) / 16 * 16;
 }
 
-/* Registers more for each strip that bias, mask, pages and drafts take; from sm_100 on with the compiler at hand. */
+/* Registers more for each strip that bias, mask, softcap, pages and drafts take; from sm_100 on with the compiler at
+ * hand. */
 static int32_t registers_beside(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const bool ends_move = attune_is_causal(problem) || attune_is_windowed(problem), late = target->arch >= 100;
     if (has_pairs(problem)) {
-        return config->value[BLOCK_N] / 16 + (late || (problem->mask && ends_move) ? 2 : 0);
+        return config->value[BLOCK_N] / 16 + (late || ends_move ? 2 : 0);
+    }
+    if (problem->softcap != 0) {
+        return 16;
     }
     return problem->draft_mask ? 8 : problem->page_size > 0 && late ? 6 : 0;
 }

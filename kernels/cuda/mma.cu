@@ -77,6 +77,17 @@ ATTUNE_INLINE void negate_queries(Shared &shared)
 
 /* ---- Scores ----------------------------------------------------------------------------------------------------- */
 
+/* Where scores are products capped, and nothing more, their curve (score_curve) stands where the factor does: a score
+ * costs three instructions more, and no exponential. Products are then what is hidden and what maxima are taken of, for
+ * tanh is monotone. */
+enum { CURVED = ATTUNE_HAS_SOFTCAP && !BY_PAIRS };
+
+/* What a warp's rows see, and what their products are multiplied by. */
+struct warp_view {
+    float scale, inner;
+    key_range any_sees, all_see;
+};
+
 /* -inf for keys that lengths, windows and drafts hide. */
 ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, int key, int lane, float (&s)[scores])
 {
@@ -123,30 +134,40 @@ ATTUNE_INLINE void cap_scores(float inner, float (&s)[scores])
     }
 }
 
-/* Products become scores, but for `pair_scale`; -inf where hidden. True: by bias or mask. */
-ATTUNE_INLINE bool finish_scores(const attune_args &args, const tile &t, int row, int key, bool masked, int lane,
-                                 float inner, pairs_of_warp &pairs, int strip, float (&s)[scores])
+/* Products become scores, but for `pair_scale`; -inf where hidden. */
+ATTUNE_INLINE void finish_scores(const attune_args &args, const tile &t, const warp_view &view, int row, int key,
+                                 bool masked, int lane, bool careful, pairs_of_warp &pairs, int strip,
+                                 float (&s)[scores])
 {
-    bool hides = false;
     if constexpr (ATTUNE_HAS_SOFTCAP) {
-        cap_scores(inner, s);
+        cap_scores(view.inner, s);
     }
     if constexpr (STAGES_PAIRS) {
-        lane = (int)ptx_mov_tid_x() % 32; /* read anew, so that no place in a tile is kept in a register */
+        lane = (int)(ptx_mov_tid_x() % 32); /* read anew, so that no place in a tile is kept in a register */
     }
     if constexpr (BY_PAIRS) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            hides |= add_pairs(args, t.at, t.w, pairs, strip * 16 + lane / 4 + r * 8, row + r * 8, key, lane, r, s);
+            add_pairs(args, t.at, t.w, pairs, strip * 16 + r * 8, row + r * 8, key, lane, r, careful, s);
         }
     }
     if (masked) {
         hide_keys(args, t, row, key, lane, s);
     }
-    return hides;
 }
 
 /* ---- A tile of keys --------------------------------------------------------------------------------------------- */
+
+/* The largest of row r's scores, whatever its sign, as far as the lane has it. */
+template <int n> ATTUNE_INLINE float row_extent(const float (&s)[scores], int r)
+{
+    float largest[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) {
+        largest[i % 2] = fmaxf(largest[i % 2], fabsf(s[i / 2 * 4 + r * 2 + i % 2]));
+    }
+    return fmaxf(largest[0], largest[1]);
+}
 
 /* Whether some row's maximum has grown by so much that it moves. NOTE: lanes look at their own scores alone, since the
  * maximum mostly stays: what it costs to know it, shuffles that wait for each other and a factor, is spared. */
@@ -163,7 +184,22 @@ ATTUNE_INLINE bool any_moves(const float (&s)[STRIPS][scores], float scale, cons
     return __any_sync(0xffffffff, moves);
 }
 
-/* Takes in maxima that move: what was summed before is rescaled. */
+/* Takes in maxima, `most` being those of the rows' scores: where one moves, what was summed before is rescaled. */
+ATTUNE_INLINE void move_rows(const float (&most)[2], float scale, strip_state &state)
+{
+    float factor[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const float before = state.rows.maximum[r], all = fmaxf(most[r], before);
+        const float after = (all - before) * scale > (float)LAZY ? all : before;
+        factor[r] = ptx_ex2_approx_ftz_f32(fmaf(before, scale, -subtrahend(after) * scale));
+        state.rows.sum[r] *= factor[r];
+        state.rows.maximum[r] = after;
+    }
+    rows_rescale<0>(state.o, factor);
+}
+
+/* The same of the rows' scores. */
 ATTUNE_INLINE void move_maxima(const float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS])
 {
 #pragma unroll
@@ -174,6 +210,69 @@ ATTUNE_INLINE void move_maxima(const float (&s)[STRIPS][scores], float scale, st
         rows_rescale<0>(state[t].o, f.factor);
     }
 }
+
+/* ---- Scores on a curve ---- */
+
+/* The largest product of each row, whatever its sign, as far as the lane has it. */
+typedef float row_extents[STRIPS][2];
+
+/* Whether all of the warp's products are on the curve. NOTE: with an `inner` that is all but 0 the last term would be
+ * 0, and times that of a hidden product NaN. */
+ATTUNE_INLINE bool all_on_curve(const float (&s)[STRIPS][scores], float inner, row_extents &extents)
+{
+    float largest = 0;
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            extents[t][r] = row_extent<scores>(s[t], r);
+            largest = fmaxf(largest, extents[t][r]);
+        }
+    }
+    return !__any_sync(0xffffffff, !(largest * inner <= 0.5f && inner > 1e-6f));
+}
+
+ATTUNE_INLINE void weigh_on_curve(float (&s)[STRIPS][scores], const warp_view &view, const row_extents &extents,
+                                  strip_state (&state)[STRIPS])
+{
+    const score_curve capped = tanh_curve_of(view.inner);
+    bool may_move = false;
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const float x = extents[t][r];
+            may_move |= (on_curve(capped, x, x * x) - state[t].rows.maximum[r]) * view.scale > (float)LAZY;
+        }
+    }
+    if (__any_sync(0xffffffff, may_move)) {
+#pragma unroll
+        for (int t = 0; t < STRIPS; ++t) {
+            float most[2];
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                const float x = group_max<4>(row_maximum<scores>(s[t], r));
+                most[r] = on_curve(capped, x, x * x);
+            }
+            move_rows(most, view.scale, state[t]);
+        }
+    }
+    const score_curve by = {capped.a * view.scale, capped.b * view.scale, capped.c * view.scale, 0, 0};
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        row_pair &rows = state[t].rows;
+        const float subtract[2] = {subtrahend(rows.maximum[0]) * view.scale, subtrahend(rows.maximum[1]) * view.scale};
+#pragma unroll
+        for (int i = 0; i < scores; ++i) {
+            const float x = s[t][i], square = x * x;
+            s[t][i] =
+                ptx_ex2_approx_ftz_f32(fmaf(x, fmaf(fmaf(by.c, square, by.b), square, by.a), -subtract[i / 2 % 2]));
+            rows.sum[i / 2 % 2] += s[t][i];
+        }
+    }
+}
+
+/* ---- Weights ---- */
 
 /* Scores become weights, of all strips; their sums are `finish`'s to take. */
 ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS],
@@ -234,11 +333,14 @@ template <int n> ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][n])
     return !__any_sync(0xffffffff, sum != sum);
 }
 
-/* What a warp's rows see, and what their products are multiplied by. */
-struct warp_view {
-    float scale, inner;
-    key_range any_sees, all_see;
-};
+ATTUNE_INLINE void hide_strips(const attune_args &args, const tile &t, const place &p, int key,
+                               float (&s)[STRIPS][scores])
+{
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        hide_keys(args, t, p.row + strip * 16, key, p.lane, s[strip]);
+    }
+}
 
 /* Of the tile of keys from `key` on, the steps of sixteen that any of the warp's rows sees. */
 ATTUNE_INLINE steps_seen steps_of(const warp_view &view, int key)
@@ -248,28 +350,41 @@ ATTUNE_INLINE steps_seen steps_of(const warp_view &view, int key)
 }
 
 /* Weights of the tile's scores, and what they make of its values. */
+template <bool careful>
 ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &p, const warp_view &view, int key,
                            pairs_of_warp &pairs, const element *v, float (&s)[STRIPS][scores],
                            strip_state (&state)[STRIPS])
 {
     const bool masked = needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
-    bool hides = false;
+    weights w;
+    if constexpr (CURVED && !careful) {
+        row_extents extents;
+        if (all_on_curve(s, view.inner, extents)) {
+            if (masked) {
+                hide_strips(args, t, p, key, s);
+            }
+            weigh_on_curve(s, view, extents, state);
+            pack(s, w);
+            add_values(v, w, p.lane, state);
+            return;
+        }
+    }
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        hides |= finish_scores(args, t, p.row + strip * 16, key, masked, p.lane, view.inner, pairs, strip, s[strip]);
+        finish_scores(args, t, view, p.row + strip * 16, key, masked, p.lane, careful, pairs, strip, s[strip]);
     }
-    copy_next_pairs(args, pairs, t, p, key);
     if constexpr (HIDES_ANYWHERE) {
         if (sees_nothing(s)) {
+            copy_next_pairs(args, pairs, t, p, key);
             return;
         }
     }
     const bool wild =
-        CONTAINS && must_contain(args, t, key, masked, hides) && finds_nonfinite<BLOCK_N, dim_v, pitch_v>(v, p.lane);
+        CONTAINS && careful && (HIDES_ANYWHERE || masked) && finds_nonfinite<BLOCK_N, dim_v, pitch_v>(v, p.lane);
     softmax_step f[STRIPS];
     weigh(s, view.scale, state, f);
-    weights w;
     pack(s, w);
+    copy_next_pairs(args, pairs, t, p, key);
     if (wild) {
         add_values_seen(args, t, p, v, key, w, state);
     } else if (TRIM && masked) {
@@ -287,6 +402,7 @@ ATTUNE_INLINE bool is_hidden(const warp_view &view, pairs_of_warp &pairs, const 
 }
 
 /* Each tile's products, weights and values one after the other: other warps fill the gaps. */
+template <bool careful>
 ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const place &p, const warp_view &view,
                                   Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
 {
@@ -298,7 +414,7 @@ ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const 
         if (!is_hidden(view, pairs, p, key)) {
             float s[STRIPS][scores];
             multiply_keys(ring.k[stage], q, p.lane, s);
-            take_in(args, t, p, view, key, pairs, ring.v[stage], s, state);
+            take_in<careful>(args, t, p, view, key, pairs, ring.v[stage], s, state);
         } else {
             copy_next_pairs(args, pairs, t, p, key);
         }
@@ -308,6 +424,7 @@ ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const 
 
 /* The same with one tile of keys and one of values: values travel while scores are worked out, the next keys while
  * weights and values are. */
+template <bool careful>
 ATTUNE_INLINE void visit_by_turns(const attune_args &args, const tile &t, const place &p, const warp_view &view,
                                   Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
 {
@@ -327,7 +444,7 @@ ATTUNE_INLINE void visit_by_turns(const attune_args &args, const tile &t, const 
         copy_keys(args, ring.k[0], t, p, key + step);
         ptx_cp_async_commit_group();
         if (!hidden) {
-            take_in(args, t, p, view, key, pairs, ring.v[0], s, state);
+            take_in<careful>(args, t, p, view, key, pairs, ring.v[0], s, state);
         }
     }
 }
@@ -335,6 +452,7 @@ ATTUNE_INLINE void visit_by_turns(const attune_args &args, const tile &t, const 
 /* The same with keys a tile ahead of values: the next tile's products follow this one's values, and no barrier stands
  * between; the first wait for keys alone. NOTE: they are left out for no warp whose rows see none of the tile. Where
  * scores come of two ways the compiler keeps both in registers. */
+template <bool careful>
 ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const place &p, const warp_view &view,
                                Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
 {
@@ -355,7 +473,7 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
         copy_values(args, ring.v[stage ^ 1], t, p, key + step);
         ptx_cp_async_commit_group();
         if (!is_hidden(view, pairs, p, key)) {
-            take_in(args, t, p, view, key, pairs, ring.v[stage], s, state);
+            take_in<careful>(args, t, p, view, key, pairs, ring.v[stage], s, state);
         } else {
             copy_next_pairs(args, pairs, t, p, key);
         }
@@ -400,12 +518,13 @@ ATTUNE_INLINE void begin_queries(Shared &shared, const place &p, bool negative, 
     }
 }
 
+template <bool careful>
 ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const place &p, Shared &shared,
                               strip_state (&state)[STRIPS])
 {
     const float factor = score_factor(args);
     const int first_row = p.row - p.lane / 4, last_row = min(first_row + WARP_ROWS, t.end_row) - 1;
-    warp_view view = {pair_scale(args), score_inner(args), {0, 0}, {0, 0}};
+    warp_view view = {pair_scale(args), CURVED ? fabsf(score_inner(args)) : score_inner(args), {0, 0}, {0, 0}};
     if (last_row >= first_row) {
         view.any_sees = keys_seen_by_any(args, t.at, query_of(t, first_row), query_of(t, last_row));
         view.all_see = keys_seen_by_all(args, t.at, query_of(t, first_row), query_of(t, last_row));
@@ -414,13 +533,14 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
         }
     }
     queries q;
-    begin_queries(shared, p, !BY_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0, q);
-    if constexpr (AHEAD) {
-        visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
+    begin_queries(shared, p, (CURVED ? args.scale < 0 : !ADDS_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0) && !careful,
+                  q);
+    if constexpr (AHEAD && !careful) {
+        visit_ahead<careful>(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else if constexpr (STAGES == 1) {
-        visit_by_turns(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
+        visit_by_turns<careful>(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else {
-        visit_in_order(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
+        visit_in_order<careful>(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     }
 }
 
@@ -543,6 +663,22 @@ ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p,
     return true;
 }
 
+/* The block's tile, and what it has of its keys. */
+ATTUNE_INLINE tile tile_of_block(const attune_args &args)
+{
+    tile t;
+    if (!find_tile_of_block(args, blockIdx.x, t)) {
+        t.end_row = t.first_row;
+        return t;
+    }
+    if constexpr (CHUNK) {
+        t.end_row = take_chunk(args, t) ? t.end_row : t.first_row;
+    } else {
+        t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, t.first_row, t.end_row);
+    }
+    return t;
+}
+
 ATTUNE_INLINE place place_of(unsigned thread, int first_row)
 {
     place p;
@@ -560,18 +696,21 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     follow_launch();
     extern __shared__ __align__(128) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
-    tile t;
-    if (!find_tile_of_block(args, blockIdx.x, t)) {
+    tile own;
+    tile &t = SHARES_TILE ? *reinterpret_cast<tile *>(memory + sizeof(Shared) + pair_bytes) : own;
+    if (SHARES_TILE == 0 || threadIdx.x < 32) {
+        own = tile_of_block(args);
+    }
+    if constexpr (SHARES_TILE) {
+        if (threadIdx.x == 0) {
+            t = own;
+        }
+        __syncthreads();
+    }
+    if (t.first_row >= t.end_row) {
         return;
     }
     place p = place_of(threadIdx.x, t.first_row);
-#if CHUNK /* NOTE: no call where there is nothing to work out: it would change code of which there is evidence */
-    if (!take_chunk(args, t)) {
-        return;
-    }
-#else
-    t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, t.first_row, t.end_row);
-#endif
     pad_columns<BLOCK_M>(shared.q, (int)threadIdx.x, ATTUNE_THREADS);
     pad_columns<STAGES * BLOCK_N>(shared.ring[p.split].k[0], p.thread, split_threads);
 #if PACK
@@ -583,13 +722,28 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
 #endif
     copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
     ptx_cp_async_commit_group();
-    fill_ring(args, shared.ring[p.split], t, p);
+    fill_ring<AHEAD>(args, shared.ring[p.split], t, p);
     strip_state state[STRIPS];
     begin_strips(state);
-    visit_keys(args, t, p, shared, state);
+    visit_keys<false>(args, t, p, shared, state);
     ptx_cp_async_wait_group<0>(); /* a block must not end with copies in flight */
+    if constexpr (CONTAINS) {
+        if (__syncthreads_or(is_tainted(state))) {
+            if constexpr (!SHARES_TILE) {
+                own = tile_of_block(args);
+                p = place_of(ptx_mov_tid_x(), t.first_row);
+            }
+            copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
+            fill_ring<false>(args, shared.ring[p.split], t, p);
+            begin_strips(state);
+            visit_keys<true>(args, t, p, shared, state);
+            ptx_cp_async_wait_group<0>();
+        }
+    }
     /* Worked out anew, so that the loop's scores need not share registers with them. */
-    find_tile_of_block(args, ptx_mov_ctaid_x(), t);
+    if constexpr (!SHARES_TILE) {
+        find_tile_of_block(args, ptx_mov_ctaid_x(), own);
+    }
     p = place_of(ptx_mov_tid_x(), t.first_row);
     if (join(args, shared, p, state)) {
 #pragma unroll

@@ -15,7 +15,23 @@ constexpr int steps_qk = (dim_qk + 15) / 16, steps_pv = BLOCK_N / 16, columns_o 
 constexpr int scores = BLOCK_N / 2, outputs = columns_o * 8; /* of a strip, in a lane */
 constexpr int split_threads = WARPS * 32;
 constexpr int LAZY = 8;
-enum { TRIM = ENDS_MOVE || BEGINS_MOVE };
+/* Where some step of a tile's values is left out if no row of the warp sees its keys. */
+enum { TRIM = BEGINS_MOVE ? dim_v > 64 : ENDS_MOVE };
+/* Where registers are short the block's tile lies in shared memory. NOTE: elsewhere that costs 3 to 6 %, since a tile's
+ * copies begin with its reads. */
+enum {
+    SHARES_TILE = ATTUNE_HAS_SOFTCAP || ATTUNE_HAS_DRAFT || WINDOWED ||
+                  (CAUSAL && (ATTUNE_HAS_VARLEN || ATTUNE_HAS_STRICT || ATTUNE_OFFSET_KIND != 0))
+};
+
+/* The block's rows, and its way through the keys. */
+struct tile {
+    work w;
+    sequence at;
+    int first_row, end_row; /* first_row >= end_row: there is nothing to work out */
+    int heads;              /* with CHUNK: that share the rows; w.head is the first */
+    key_loop keys;
+};
 
 struct Ring {
     element k[STAGES][BLOCK_N * pitch_qk];
@@ -28,22 +44,16 @@ struct Shared {
 /* Behind them, for each warp, its rows of bias and mask. */
 using pairs_of_warp = pair_tile<WARP_ROWS, BLOCK_N>;
 constexpr int pair_bytes = STAGES_PAIRS ? SPLITS * WARPS * (int)sizeof(pairs_of_warp) : 0;
-static_assert(sizeof(Shared) + pair_bytes == ATTUNE_SMEM_BYTES,
+/* And the tile. */
+constexpr int tile_bytes = SHARES_TILE ? 256 : 0;
+static_assert(sizeof(tile) <= 256, "a tile's room");
+static_assert(sizeof(Shared) + pair_bytes + tile_bytes == ATTUNE_SMEM_BYTES,
               "the descriptor predicts another amount of shared memory");
 static_assert(split_threads * SPLITS == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(!AHEAD || (STAGES == 2 && !STAGES_PAIRS), "keys of two tiles, and nothing else");
 static_assert(!STAGES_PAIRS || STAGES == 2, "one tile of them ahead");
 static_assert(BLOCK_N <= 128, "a bit for each score of a strip");
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && BLOCK_N % 16 == 0, "whole parts and operands");
-
-/* The block's rows, and its way through the keys. */
-struct tile {
-    work w;
-    sequence at;
-    int first_row, end_row;
-    int heads; /* with CHUNK: that share the rows; w.head is the first */
-    key_loop keys;
-};
 
 /* A warp's place in the block, and a lane's in the warp. */
 struct place {
@@ -110,7 +120,7 @@ template <int role, int dim> ATTUNE_INLINE void copy_pages(const attune_args &ar
 /* The thread's number in the split. NOTE: read anew for registers; with a bias alone there are fewer that way. */
 ATTUNE_INLINE int copying_thread(const place &p)
 {
-    return ATTUNE_HAS_BIAS && !ATTUNE_HAS_MASK ? p.thread : (int)ptx_mov_tid_x() % split_threads;
+    return (int)ptx_mov_tid_x() % split_threads;
 }
 
 /* Starts copying the tile of keys, or values, from `key` on, if there is one. */
@@ -156,8 +166,9 @@ ATTUNE_INLINE void copy_pairs_of(const attune_args &args, pairs_of_warp &to, con
 {
     if constexpr (STAGES_PAIRS) {
         if (key < t.keys.end) {
-            const int thread = (int)ptx_mov_tid_x(), lane = thread % 32, warp = thread / 32 % WARPS;
-            copy_pair_tile(to, args, t.at, t.w, t.first_row + warp * WARP_ROWS, key, t.keys.end, lane);
+            const unsigned thread = ptx_mov_tid_x();
+            copy_pair_tile(to, args, t.at, t.w, t.first_row + (int)(thread / 32 % WARPS) * WARP_ROWS, key, t.keys.end,
+                           (int)(thread % 32));
         }
     }
 }
@@ -173,10 +184,10 @@ ATTUNE_INLINE void copy_next_pairs(const attune_args &args, pairs_of_warp &to, c
 }
 
 /* What the loop over the keys finds under way; with AHEAD, or one stage, keys are ahead of values. */
-ATTUNE_INLINE void fill_ring(const attune_args &args, Ring &ring, const tile &t, const place &p)
+template <bool ahead> ATTUNE_INLINE void fill_ring(const attune_args &args, Ring &ring, const tile &t, const place &p)
 {
     const int first = t.keys.begin + p.split * BLOCK_N, step = SPLITS * BLOCK_N;
-    if constexpr (AHEAD) {
+    if constexpr (ahead) {
         copy_keys(args, ring.k[0], t, p, first);
         ptx_cp_async_commit_group();
         copy_keys(args, ring.k[1], t, p, first + step);

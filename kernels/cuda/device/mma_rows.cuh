@@ -60,17 +60,54 @@ ATTUNE_INLINE void copy_packed_queries(const attune_args &args, element *to, con
     }
 }
 
-/* The same where a block has rows of one head, with tiles that see most keys first. */
+/* The place of a block's tile among those of sequences of different lengths: those with most keys come first, so that
+ * the last blocks are short ones, and tiles that no sequence has are nowhere between. A warp looks, a lane at each
+ * sequence; false: there is no such tile. */
+ATTUNE_INLINE bool find_tile_by_length(const attune_args &args, int block, work &w)
+{
+    const int lane = (int)(ptx_mov_tid_x() % 32), heads = (int)args.heads_q;
+    int keys = -1, tiles = 0, before = 0;
+    if (lane < args.batch) {
+        const sequence at = sequence_of(args, lane);
+        keys = (int)at.length_kv;
+        tiles = (int)((at.length_q + BLOCK_M - 1) / BLOCK_M);
+    }
+#pragma unroll
+    for (int other = 0; other < 32; ++other) {
+        const int its_keys = __shfl_sync(0xffffffff, keys, other), its_tiles = __shfl_sync(0xffffffff, tiles, other);
+        before += its_keys > keys || (its_keys == keys && other < lane) ? its_tiles : 0;
+    }
+    block -= before * heads;
+    const unsigned has = __ballot_sync(0xffffffff, block >= 0 && block < tiles * heads);
+    if (has == 0) {
+        return false;
+    }
+    w.batch = __ffs((int)has) - 1;
+    block = __shfl_sync(0xffffffff, block, w.batch);
+    tiles = __shfl_sync(0xffffffff, tiles, w.batch);
+    w.head = CAUSAL ? block % heads : block / tiles;
+    w.tile = CAUSAL ? tiles - 1 - block / heads : block % tiles;
+    return true;
+}
+
+/* The same where a block has rows of one head, with tiles that see most keys first. A whole warp calls it. */
 ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, unsigned block, tile &t)
 {
     if constexpr (CHUNK) {
         return find_packed_tile(args, block, t);
     }
-    const queue q = queue_of<BLOCK_M>(args);
-    int row;
-    find_tile(q, (int)block, row, t.w.tile);
-    t.w.batch = row / (int)args.heads_q;
-    t.w.head = row - t.w.batch * (int)args.heads_q;
+    if (ATTUNE_HAS_VARLEN && SHARES_TILE && args.batch <= 32) {
+        if (!find_tile_by_length(args, (int)block, t.w)) {
+            t.first_row = 0;
+            return false;
+        }
+    } else {
+        const queue q = queue_of<BLOCK_M>(args);
+        int row;
+        find_tile(q, (int)block, row, t.w.tile);
+        t.w.batch = row / (int)args.heads_q;
+        t.w.head = row - t.w.batch * (int)args.heads_q;
+    }
     t.at = sequence_of(args, t.w.batch);
     t.first_row = t.w.tile * BLOCK_M;
     t.end_row = (int)min(t.at.length_q, (attune_i64)t.first_row + BLOCK_M);

@@ -63,16 +63,15 @@ enum {
     CONTAINS = ATTUNE_HAS_STRICT ? ROWS_DIFFER : HIDES_ANYWHERE || HIDES_ENDS
 };
 
-/* Whether the tile of keys from `key` on has some to be kept from some row, as far as is known without its values. */
-ATTUNE_INLINE bool must_contain(const attune_args &args, const tile &t, int key, bool masked, bool hides)
+/* Whether any of O is not finite. */
+ATTUNE_INLINE bool is_tainted(const strip_state (&state)[STRIPS])
 {
-    if constexpr (ATTUNE_HAS_STRICT || ATTUNE_HAS_DRAFT) {
-        return masked || hides;
-    } else if constexpr (HIDES_ENDS) {
-        const key_range seen = keys_seen_by_any(args, t.at, 0, t.at.length_q - 1);
-        return hides || (masked && (key < seen.first || min(key + BLOCK_N, t.keys.kv_end) > seen.end));
+    float none[4] = {};
+#pragma unroll
+    for (int i = 0; i < STRIPS * outputs; ++i) {
+        none[i % 4] = fmaf(state[i / outputs].o[i % outputs], 0, none[i % 4]);
     }
-    return hides;
+    return !(none[0] + none[1] + (none[2] + none[3]) == 0);
 }
 
 /* Which of the strip's scores that the lane holds are of keys that their rows see, a bit for each. */

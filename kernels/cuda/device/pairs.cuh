@@ -10,9 +10,10 @@
 #include "device/schedule.cuh"
 #include "device/score.cuh"
 
-/* Whether a problem has any; and such as are read from memory. */
+/* Whether a problem has any; such as add to a score; and such as are read from memory. */
 enum {
     BY_PAIRS = ATTUNE_HAS_ALIBI || ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK,
+    ADDS_PAIRS = ATTUNE_HAS_ALIBI || ATTUNE_HAS_BIAS,
     STAGES_PAIRS = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
 };
 
@@ -36,16 +37,16 @@ template <int rows, int keys> ATTUNE_INLINE unsigned char *mask_of(pair_tile<row
 
 /* Where 16-byte part `part` of a row lies. NOTE: eight rows read at one column fall into different banks: parts change
  * places within a row of 128 bytes or more, or within as many rows as make that up. */
-template <class T, int keys> ATTUNE_INLINE int pair_part(int row, int part)
+template <class T, int keys> ATTUNE_INLINE unsigned pair_part(unsigned row, unsigned part)
 {
-    constexpr int parts = keys * (int)sizeof(T) / 16, turns = parts < 8 ? parts : 8, rows = 8 / turns;
+    constexpr unsigned parts = keys * sizeof(T) / 16, turns = parts < 8 ? parts : 8, rows = 8 / turns;
     static_assert(parts >= 2 && 8 % turns == 0, "rows of 32 bytes, 64, or whole 128");
-    return row * keys + (part ^ (row / rows % turns)) * (16 / (int)sizeof(T));
+    return row * keys + (part ^ (row / rows % turns)) * (unsigned)(16 / sizeof(T));
 }
 
-template <class T, int keys> ATTUNE_INLINE int pair_place(int row, int column)
+template <class T, int keys> ATTUNE_INLINE unsigned pair_place(unsigned row, unsigned column)
 {
-    constexpr int of_part = 16 / (int)sizeof(T);
+    constexpr unsigned of_part = 16 / sizeof(T);
     return pair_part<T, keys>(row, column / of_part) + column % of_part;
 }
 
@@ -61,8 +62,8 @@ ATTUNE_INLINE void copy_pairs(T *to, const T *from, attune_i64 stride, int first
         if (first_row + rows <= rows_end && key + keys <= end) { /* a lane keeps to one column of parts */
             constexpr int step = 32 / parts;
             static_assert(32 % parts == 0 && rows % step == 0, "whole rows of all lanes");
-            const int row = lane / parts, part = lane % parts;
-            const T *at = from + (first_row + row) * stride + key + part * of_part;
+            const unsigned row = (unsigned)lane / parts, part = (unsigned)lane % parts;
+            const T *at = from + (first_row + (int)row) * stride + key + part * of_part;
 #pragma unroll
             for (int i = 0; i < rows; i += step, at += step * stride) {
                 ptx_cp_async_cg_shared_global_16(base + pair_part<T, keys>(row + i, part) * (unsigned)sizeof(T), at,
@@ -74,16 +75,17 @@ ATTUNE_INLINE void copy_pairs(T *to, const T *from, attune_i64 stride, int first
         for (int i = lane; i < rows * parts; i += 32) {
             const int row = i / parts, at = key + i % parts * of_part;
             const int left = first_row + row < rows_end ? min(max(end - at, 0), of_part) : 0;
-            ptx_cp_async_cg_shared_global_16(base + pair_part<T, keys>(row, i % parts) * (unsigned)sizeof(T),
-                                             left > 0 ? from + (first_row + row) * stride + at : from,
-                                             (unsigned)(left * (int)sizeof(T)));
+            ptx_cp_async_cg_shared_global_16(
+                base + pair_part<T, keys>((unsigned)row, (unsigned)i % parts) * (unsigned)sizeof(T),
+                left > 0 ? from + (first_row + row) * stride + at : from, (unsigned)(left * (int)sizeof(T)));
         }
     } else {
 #pragma unroll 1
         for (int i = lane; i < rows * keys; i += 32) {
             const int row = i / keys, column = i % keys;
             const bool exists = first_row + row < rows_end && key + column < end;
-            to[pair_place<T, keys>(row, column)] = exists ? from[(first_row + row) * stride + key + column] : T{};
+            to[pair_place<T, keys>((unsigned)row, (unsigned)column)] =
+                exists ? from[(first_row + row) * stride + key + column] : T{};
         }
     }
 }
@@ -126,43 +128,55 @@ template <class T> struct alignas(2 * sizeof(T)) pair {
     T e[2];
 };
 
-template <int keys, class T> ATTUNE_INLINE pair<T> pair_at(const T *tile, int row, int column)
+/* The place, in bytes, of the first pair that a lane reads of a tile: columns 2 (l % 4) and the next of row l / 4. */
+template <class T, int keys> ATTUNE_INLINE unsigned lane_pair(unsigned lane)
 {
-    return *reinterpret_cast<const pair<T> *>(tile + pair_place<T, keys>(row, column));
+    return pair_place<T, keys>(lane / 4, lane % 4 * 2) * (unsigned)sizeof(T);
+}
+
+/* Columns 8 `i` further on, in a row `down` below, a multiple of eight. NOTE: such rows' parts change places alike, and
+ * by exclusive or, so that one register serves all. Tiles are aligned to 128. */
+template <class two, class T, int keys> ATTUNE_INLINE const two *pair_at(const T *tile, unsigned lane, int down, int i)
+{
+    constexpr int row_bytes = keys * (int)sizeof(T), swizzled = row_bytes < 128 ? row_bytes : 128;
+    const int at = i * 8 * (int)sizeof(T);
+    const unsigned place = (lane ^ (unsigned)(at % swizzled / 16 * 16)) +
+                           (unsigned)(at / swizzled * swizzled + at % 16 + down * row_bytes);
+    return reinterpret_cast<const two *>(reinterpret_cast<const unsigned char *>(tile) + place);
 }
 
 /* What a score is multiplied by to be in units of log2, once what belongs to pairs is added; before, its product is. */
 ATTUNE_INLINE float pair_scale(const attune_args &args)
 {
-    return BY_PAIRS ? LOG2_E : fabsf(score_factor(args));
+    return ADDS_PAIRS ? LOG2_E : fabsf(score_factor(args));
 }
 
-/* What depends on the pair of query and key, in row r of the lane's two (rows.cuh), which is row `at_row` of the
- * warp's: scores become whole, in their own units. A bias of -inf hides its key whatever the score: such are seldom, so
- * that scores are looked at again where a row has one. True: some key is hidden from some of the warp's rows. */
+/* What depends on the pair of query and key, in row r of the lane's two (rows.cuh), which is `down` below the lane's
+ * first of the warp's: scores become whole, in their own units. A bias of -inf hides its key whatever the score: with
+ * one that is not finite the sum is NaN, unless that is looked for. */
 template <int scores, int rows>
-ATTUNE_INLINE bool add_pairs(const attune_args &args, const sequence &sequence_at, const work &w,
-                             pair_tile<rows, scores * 2> &tile, int at_row, int row, int key, int lane, int r,
+ATTUNE_INLINE void add_pairs(const attune_args &args, const sequence &sequence_at, const work &w,
+                             pair_tile<rows, scores * 2> &tile, int down, int row, int key, int lane, int r, bool looks,
                              float (&s)[scores])
 {
     const int column = lane % 4 * 2;
     const float ahead = (float)((attune_i64)row + sequence_at.offset - key - column);
     const float factor = score_factor<PLAIN>(args);
-    float slope = 0, least = 0;
-    unsigned all = 0xffff; /* of both columns' masks. NOTE: bytes are 0 or 1; others may say that a key is hidden */
+    const unsigned first_bias = lane_pair<element_bias, scores * 2>((unsigned)lane);
+    const unsigned first_mask = lane_pair<unsigned char, scores * 2>((unsigned)lane);
+    float slope = 0;
     if constexpr (ATTUNE_HAS_ALIBI) {
         slope = *row_of<float>(args.tensor[ATTUNE_SLOPES], 0, w.head, 0);
     }
 #pragma unroll
     for (int i = 0; i < scores / 4; ++i) {
         pair<element_bias> bias = {};
-        pair<unsigned char> seen = {};
+        unsigned seen = 0; /* two bytes */
         if constexpr (ATTUNE_HAS_BIAS) {
-            bias = pair_at<scores * 2>(bias_of(tile), at_row, i * 8 + column);
+            bias = *pair_at<pair<element_bias>, element_bias, scores * 2>(bias_of(tile), first_bias, down, i);
         }
         if constexpr (ATTUNE_HAS_MASK) {
-            seen = pair_at<scores * 2>(mask_of(tile), at_row, i * 8 + column);
-            all &= (unsigned)seen.e[0] | (unsigned)seen.e[1] << 8;
+            seen = *pair_at<unsigned short, unsigned char, scores * 2>(mask_of(tile), first_mask, down, i);
         }
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
@@ -170,22 +184,24 @@ ATTUNE_INLINE bool add_pairs(const attune_args &args, const sequence &sequence_a
             float more = 0;
             if constexpr (ATTUNE_HAS_BIAS) {
                 more = to_float(bias.e[e]);
-                least = fminf(least, more);
             }
             if constexpr (ATTUNE_HAS_ALIBI) {
                 more = fmaf(-slope, fabsf(ahead - (float)(i * 8 + e)), more);
             }
-            x = fmaf(x, factor, more);
+            if constexpr (ADDS_PAIRS) {
+                x = fmaf(x, factor, more);
+            }
             if constexpr (ATTUNE_HAS_MASK) {
-                x = seen.e[e] != 0 ? x : negative_infinity();
+                x = (e == 0 ? (seen & 0xff) != 0 : seen > 0xff) ? x : negative_infinity();
             }
         }
     }
     if constexpr (ATTUNE_HAS_BIAS) {
-        if (__any_sync(0xffffffff, least == negative_infinity())) {
+        if (looks) {
 #pragma unroll
             for (int i = 0; i < scores / 4; ++i) {
-                const pair<element_bias> bias = pair_at<scores * 2>(bias_of(tile), at_row, i * 8 + column);
+                const pair<element_bias> bias =
+                    *pair_at<pair<element_bias>, element_bias, scores * 2>(bias_of(tile), first_bias, down, i);
 #pragma unroll
                 for (int e = 0; e < 2; ++e) {
                     float &x = s[i * 4 + r * 2 + e];
@@ -194,8 +210,6 @@ ATTUNE_INLINE bool add_pairs(const attune_args &args, const sequence &sequence_a
             }
         }
     }
-    return STAGES_PAIRS &&
-           __any_sync(0xffffffff, least == negative_infinity() || (all & 0xff) == 0 || all >> 8 == 0) != 0;
 }
 
 #endif

@@ -100,6 +100,11 @@ static inline int __clz(int x)
     return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
 
+static inline int __ffs(int x)
+{
+    return __builtin_ffs(x);
+}
+
 static inline int __popc(unsigned x)
 {
     return __builtin_popcount(x);
