@@ -81,16 +81,13 @@ static int32_t columns_of(int32_t dim)
     return (dim + 15) / 16 * 16;
 }
 
-/* Registers more for each strip that bias, mask, softcap, pages and drafts take; from sm_100 on with the compiler at
+/* Registers more for each strip that bias, mask, pages and drafts take; from sm_100 on with the compiler at
  * hand. */
 static int32_t registers_beside(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const bool ends_move = attune_is_causal(problem) || attune_is_windowed(problem), late = target->arch >= 100;
     if (has_pairs(problem)) {
         return config->value[BLOCK_N] / 16 + (late || ends_move ? 2 : 0);
-    }
-    if (problem->softcap != 0) {
-        return 16;
     }
     return problem->draft_mask ? 8 : problem->page_size > 0 && late ? 6 : 0;
 }

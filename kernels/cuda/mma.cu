@@ -365,7 +365,7 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
             }
             weigh_on_curve(s, view, extents, state);
             pack(s, w);
-            add_values(v, w, p.lane, state);
+            add_values<false>(v, w, p.lane, {}, state);
             return;
         }
     }
@@ -388,9 +388,9 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     if (wild) {
         add_values_seen(args, t, p, v, key, w, state);
     } else if (TRIM && masked) {
-        add_values_of(v, w, p.lane, steps_of(view, key), state);
+        add_values<true>(v, w, p.lane, steps_of(view, key), state);
     } else {
-        add_values(v, w, p.lane, state);
+        add_values<false>(v, w, p.lane, {}, state);
     }
     finish(f, state);
 }
@@ -729,10 +729,6 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     ptx_cp_async_wait_group<0>(); /* a block must not end with copies in flight */
     if constexpr (CONTAINS) {
         if (__syncthreads_or(is_tainted(state))) {
-            if constexpr (!SHARES_TILE) {
-                own = tile_of_block(args);
-                p = place_of(ptx_mov_tid_x(), t.first_row);
-            }
             copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
             fill_ring<false>(args, shared.ring[p.split], t, p);
             begin_strips(state);

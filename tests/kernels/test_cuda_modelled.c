@@ -48,6 +48,9 @@ static const struct {
           {"mma", "b2,h4,hkv2,sq8,skv300,d64,fp16,seqused,varlen=1,page=128,vtable,draft,o=fp32"},
           {"mma", "b2,h2,hkv1,sq20,skv130,d40,dv24,bf16,window=60:5,seqused,page=1,o=fp16"},
           {"mma", "b1,h8,hkv2,sq2,skv1500,d64,bf16,causal,seqused,sink"},
+          {"mma", "b5,h4,hkv2,s200,d64,fp16,varlen=2,causal"},
+          {"mma", "b34,h1,s40,d32,bf16,varlen=5,causal"},
+          {"mma", "b1,h2,sq70,skv150,d64,fp16,scale=-0.2,softcap=2"},
 },
   of_fp32[] =
       {

@@ -11,36 +11,20 @@
 /* Weights of the tile as operands. */
 typedef unsigned weights[STRIPS][steps_pv][4];
 
-ATTUNE_INLINE void add_values(const element *v, const weights &w, int lane, strip_state (&state)[STRIPS])
-{
-    unsigned rows = lane_rows<pitch_v>(v, 0, lane);
-#pragma unroll
-    for (int n = 0; n < steps_pv; ++n) {
-#pragma unroll
-        for (int c = 0; c < columns_o; ++c) {
-            unsigned b[4];
-            load_operand_trans<pitch_v>(b, rows, n, c);
-#pragma unroll
-            for (int t = 0; t < STRIPS; ++t) {
-                mma_16x16(&state[t].o[c * 8], w[t][n], b);
-            }
-        }
-    }
-}
-
 /* Steps of sixteen keys of a tile: first ... end - 1. */
 struct steps_seen {
     int first, end;
 };
 
-/* The same of these keys alone: others have no weight. */
-ATTUNE_INLINE void add_values_of(const element *v, const weights &w, int lane, steps_seen seen,
-                                 strip_state (&state)[STRIPS])
+/* Of all keys, or, if it `trims`, of the steps seen: others have no weight. */
+template <bool trims>
+ATTUNE_INLINE void add_values(const element *v, const weights &w, int lane, steps_seen seen,
+                              strip_state (&state)[STRIPS])
 {
     unsigned rows = lane_rows<pitch_v>(v, 0, lane);
 #pragma unroll
     for (int n = 0; n < steps_pv; ++n) {
-        if (n >= seen.first && n < seen.end) {
+        if (!trims || (n >= seen.first && n < seen.end)) {
 #pragma unroll
             for (int c = 0; c < columns_o; ++c) {
                 unsigned b[4];
