@@ -1,4 +1,8 @@
 """attune.sdpa and plans on PyTorch's tensors, on a CPU; where there is no PyTorch these are skipped."""
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -69,3 +73,14 @@ def test_plans_take_tensors():
     with pytest.raises(attune.Error, match="another shape"):
         call.run()
     assert np.isfinite(o.numpy()).all()
+
+
+def test_first_calls_load_no_modules():
+    """But attune's own: much of PyTorch is loaded when it is asked for, which can take seconds."""
+    code = (f"import json, sys\nsys.path[:0] = {sys.path!r}\nimport numpy, torch, attune\n"
+            "q = torch.ones(1, 2, 6, 8)\nbefore = set(sys.modules)\n"
+            "for _ in range(4):\n    attune.sdpa(q, q + 1, q + 2)\n"
+            "print(json.dumps([name for name in sys.modules if name not in before and 'attune' not in name]))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) < 10, done.stdout
