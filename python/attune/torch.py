@@ -48,10 +48,10 @@ def number_of(offset):
 def operate(want_lse, q, k, v, attn_mask, alibi, sink, seqused, is_causal, scale, enable_gqa, layout, causal, offset,
             window, softcap, strict, deterministic):
     out = output_for(q, v, layout)[0] if q.dim() == 4 and v.dim() == 4 else None
-    return attention.sdpa(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa,
-                          layout=layout, alibi=alibi, sink=sink, seqused=seqused, causal=causal,
-                          offset=number_of(offset), window=window and tuple(window), softcap=softcap, strict=strict,
-                          deterministic=deterministic, out=out, return_lse=want_lse)
+    return attention.serve(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa,
+                           layout=layout, alibi=alibi, sink=sink, seqused=seqused, causal=causal,
+                           offset=number_of(offset), window=window and tuple(window), softcap=softcap, strict=strict,
+                           deterministic=deterministic, out=out, return_lse=want_lse)
 
 
 def run_sdpa(*arguments):
@@ -173,15 +173,15 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, attn_mask: torch.
             if made is not None:
                 return made
         if is_plain(q, k, v):
-            return attention.sdpa(q, k, v, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, layout=layout)
+            return attention.serve(q, k, v, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, layout=layout)
     present = [t for t in (q, k, v, attn_mask, alibi, sink, seqused) if t is not None]
     if quiet and is_plain(*present):
         window = tuple(window) if isinstance(window, list) else window
         terms = {"causal": causal, "offset": offset, "window": window, "softcap": softcap, "alibi": alibi, "sink": sink,
                  "seqused": seqused, "strict": strict, "deterministic": deterministic, "return_lse": return_lse}
         given = {name: value for name, value in terms.items() if value is not None and value is not False}
-        return attention.sdpa(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa,
-                              layout=layout, **given)
+        return attention.serve(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa,
+                               layout=layout, **given)
     check_types({"q": q, "k": k, "v": v})
     if not isinstance(layout, str) or layout not in attention.LAYOUTS:
         raise invalid(f"layout: it is {layout!r}: {', '.join(attention.LAYOUTS)} are allowed")

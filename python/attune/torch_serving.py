@@ -52,8 +52,8 @@ def serve(q, k, v, mask, dropout_p, is_causal, scale, form=PAIR):
         found = with_lse(q, k, v, is_causal, scale, is_deterministic(), form, rest)
     else:
         q, k, v = (t.detach() for t in (q, k, v))
-        o, lse = attention.sdpa(q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=True,
-                                return_lse=True, deterministic=is_deterministic())
+        o, lse = attention.serve(q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=True,
+                                  return_lse=True, deterministic=is_deterministic())
         found = attention.in_form(q, k, o, lse, form, rest)
     calls.attune += 1
     return found
