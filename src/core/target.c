@@ -1,5 +1,6 @@
 #include "core/target.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,13 +75,14 @@ int at_target_alike(const char *a, const char *b)
 static int multiprocessors(const char *text, const char **arch, size_t *length)
 {
     const size_t model = model_length(text);
-    int count = 0;
     if (strncmp(text, "cuda/", 5) != 0 || model == 0) {
         return 0;
     }
     *arch = text + model + 1;
     *length = strcspn(*arch, ",");
-    return sscanf(*arch + *length, ",sm=%d", &count) == 1 && count > 0 ? count : 0;
+    const char *digits = *arch + *length;
+    const long count = strncmp(digits, ",sm=", 4) == 0 ? strtol(digits + 4, NULL, 10) : 0;
+    return count > 0 && count <= INT_MAX ? (int)count : 0;
 }
 
 int at_target_distance(const char *a, const char *b)
