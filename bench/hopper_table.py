@@ -217,12 +217,14 @@ def slower_by(model, p, arms, candidates):
 
 
 def winners(path, candidates):
-    """Rows by class for what wisdom names, as if it had won by twice AHEAD."""
+    """Rows by class for what wisdom names for problems without features, as if it had won by twice AHEAD."""
     near = collections.defaultdict(list)
     with open(path, encoding="utf-8") as file:
         rows = [line.split() for line in file if " wgmma:" in line]
     for row in rows:
         terms = row[1].split(",")
+        if terms[-1] not in ("fp16", "bf16") and terms[-2:] not in (["fp16", "causal"], ["bf16", "causal"]):
+            continue
         value = {term.rstrip("0123456789"): int(term[len(term.rstrip("0123456789")):]) for term in terms[1:]
                  if term[-1].isdigit() and term not in ("fp16", "bf16")}
         p = Problem(row[1], 1, value["bh"], value["g"], value["sq"], value["skv"], value["d"], terms[-1] == "causal")
