@@ -262,14 +262,17 @@ class Torch:
         """As NumPy's. What Inductor's code makes its tensors with takes half the time of torch.empty_like, and knows no
         device but the current one."""
         torch, device, shape = sys.modules["torch"], like.device, tuple(shape)
-        # Memory that nobody writes to; on "meta" PyTorch would load four hundred modules for it, which takes seconds.
-        same = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
-        layout = Torch.empty(same, shape, dtype)
-        strides, kind, empty = layout.stride(), layout.dtype, Torch.plain_empty(device)
 
         def plain(q):
             return Torch.empty(q, shape, dtype)
 
+        try:
+            # Memory that nobody writes to; on "meta" PyTorch would load four hundred modules for it, which takes seconds.
+            same = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
+            layout = Torch.empty(same, shape, dtype)
+        except RuntimeError:  # a device may have more memory than its host
+            return plain
+        strides, kind, empty = layout.stride(), layout.dtype, Torch.plain_empty(device)
         if empty is None:
             return plain
         if device.type == "cpu":
