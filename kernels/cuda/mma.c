@@ -81,8 +81,7 @@ static int32_t columns_of(int32_t dim)
     return (dim + 15) / 16 * 16;
 }
 
-/* Registers more for each strip that bias, mask, pages and drafts take; from sm_100 on with the compiler at
- * hand. */
+/* Registers more for each strip that bias, mask, pages and drafts take; from sm_100 on with the compiler at hand. */
 static int32_t registers_beside(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const bool ends_move = attune_is_causal(problem) || attune_is_windowed(problem), late = target->arch >= 100;
