@@ -267,7 +267,7 @@ class Torch:
             return Torch.empty(q, shape, dtype)
 
         try:
-            # Memory that nobody writes to; on "meta" PyTorch would load four hundred modules for it, which takes seconds.
+            # Memory that nobody writes to; on "meta" PyTorch would load four hundred modules first, for seconds.
             same = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
             layout = Torch.empty(same, shape, dtype)
         except RuntimeError:  # a device may have more memory than its host
