@@ -71,20 +71,27 @@ static at_sizes largest_sizes(const attune_problem *problem, const attune_target
     return sizes;
 }
 
-attune_status at_cubin_check(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target)
+attune_status at_cubin_check_fit(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target,
+                                 int64_t *smem)
 {
-    const char *name = recipe->kernel->name;
-    int64_t smem = 0;
     at_sizes largest = largest_sizes(&recipe->problem, target);
+    *smem = 0;
     AT_FORWARD(check_code(cubin, recipe->kernel, target));
     for (int i = 0; i < recipe->steps.count; ++i) {
         const attune_step *step = &recipe->steps.step[i];
         if (step->kind == ATTUNE_STEP_KERNEL) {
-            AT_FORWARD(check_entry(cubin, recipe, target, &step->as.kernel, &largest, &smem));
+            AT_FORWARD(check_entry(cubin, recipe, target, &step->as.kernel, &largest, smem));
         }
     }
+    return ATTUNE_OK;
+}
+
+attune_status at_cubin_check(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target)
+{
+    int64_t smem;
+    AT_FORWARD(at_cubin_check_fit(cubin, recipe, target, &smem));
     AT_FAIL_IF(smem != recipe->resources.smem_bytes, ATTUNE_COMPILE_ERROR,
-               "%s: the descriptor predicts %d B of shared memory a block, the code has %lld", name,
+               "%s: the descriptor predicts %d B of shared memory a block, the code has %lld", recipe->kernel->name,
                (int)recipe->resources.smem_bytes, (long long)smem);
     return ATTUNE_OK;
 }

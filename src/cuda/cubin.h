@@ -53,6 +53,10 @@ const at_cubin_entry *at_cubin_find(const at_cubin *cubin, const char *name);
  * undefined, the entries that the steps name, one attune_args each, threads, registers and shared memory as predicted
  * and within the device. */
 attune_status at_cubin_check(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target);
+/* The same but for its shared memory, which may be more than the descriptor predicts; `smem` says how much a block has.
+ */
+attune_status at_cubin_check_fit(const at_cubin *cubin, const at_recipe *recipe, const attune_target *target,
+                                 int64_t *smem);
 
 /* For code that the driver has linked, of sm_90 and later: it still counts the system's reserve as an entry's own
  * static shared memory, and has lost the section that says so. */

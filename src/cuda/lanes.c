@@ -22,33 +22,6 @@ typedef struct run {
     bool loads, stores; /* shared memory, or what may be */
 } run;
 
-/* Whether a statement, whose first word is there, ends with this character; a brace may be a statement by itself. */
-static bool ends(const char *at, const char *first)
-{
-    const bool is_label = *at == ':' && at > first && at[1] != ':' && at[-1] != ':';
-    return is_label || *at == ';' || *at == '{' || (*at == '}' && at == first);
-}
-
-/* Behind the statement that begins here, or the brace or label that does. */
-static const char *end_of(const char *statement)
-{
-    const char *first = at_ptx_skip(statement);
-    for (const char *at = first; *at != '\0'; ++at) {
-        if (*at == '/') {
-            const char *behind = at_ptx_skip(at);
-            at = behind > at ? behind - 1 : at;
-        } else if (*at == '"') {
-            const char *quote = strchr(at + 1, '"');
-            at = quote != NULL ? quote : at;
-        } else if (*at == '{' && at > first && *first != '.') {
-            at += strcspn(at, "}") - 1; /* operands */
-        } else if (ends(at, first)) {
-            return at + 1;
-        }
-    }
-    return statement + strlen(statement);
-}
-
 /* A state space that is written out is another one than shared memory. */
 static bool may_be_shared(const char *opcode)
 {
@@ -89,7 +62,7 @@ int at_ptx_part_lanes(const char *ptx, at_text *to)
     run now = {.begin = ptx};
     int places = 0;
     for (const char *statement = ptx; *statement != '\0';) {
-        const char *opcode = at_ptx_opcode(statement), *end = end_of(statement);
+        const char *opcode = at_ptx_opcode(statement), *end = at_ptx_end(statement);
         const bool goes_on = end[-1] == ';' && at_ptx_begins(opcode, alone) && !at_ptx_begins(opcode, together);
         if (goes_on) {
             now.loads |= at_ptx_begins(opcode, loads) && may_be_shared(opcode);

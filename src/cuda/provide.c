@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "cuda/cache.h"
+#include "cuda/copies.h"
 #include "cuda/delays.h"
 #include "cuda/image.h"
 #include "cuda/lanes.h"
@@ -174,24 +175,40 @@ static attune_status take_from_image(const at_provider *provider, const at_recip
 
 /* ---- With delays ------------------------------------------------------------------------------------------------- */
 
+/* PTX whose copies are late, whose lanes are apart, and that has delays. */
+static attune_status upset(const char *name, const char *ptx, at_text *late, at_copies *made)
+{
+    at_text copied, parted;
+    at_text_init(&copied);
+    at_text_init(&parted);
+    *made = at_ptx_copy_late(ptx, &copied);
+    attune_status status = at_text_status(&copied, "PTX with late copies");
+    if (status == ATTUNE_OK) {
+        (void)at_ptx_part_lanes(copied.data, &parted);
+        status = at_text_status(&parted, "PTX with lanes apart");
+    }
+    const int places = status == ATTUNE_OK ? at_ptx_delay(parted.data, late) : 0;
+    status = status == ATTUNE_OK ? at_text_status(late, "PTX with delays") : status;
+    at_text_free(&copied);
+    at_text_free(&parted);
+    AT_FORWARD(status);
+    AT_FAIL_IF(places == 0, ATTUNE_UNSUPPORTED, "%s: there is no place for a delay", name);
+    AT_FAIL_IF(made->unknown, ATTUNE_UNSUPPORTED, "%s: there are asynchronous copies of an unknown form", name);
+    return ATTUNE_OK;
+}
+
 /* The code that the driver makes of the PTX, and what the PTX says of it in the log's place. */
 static attune_status assemble_delayed(const at_assembler *assembler, const char *name, const char *ptx,
-                                      at_artifact *artifact)
+                                      at_artifact *artifact, at_copies *made)
 {
-    at_text parted, late, lines;
-    at_text_init(&parted);
+    at_text late, lines;
     at_text_init(&late);
     at_text_init(&lines);
-    (void)at_ptx_part_lanes(ptx, &parted);
-    attune_status status = at_text_status(&parted, "PTX with lanes apart");
-    const int places = status == ATTUNE_OK ? at_ptx_delay(parted.data, &late) : 0;
+    attune_status status = upset(name, ptx, &late, made);
     at_compile_name_uses(ptx, &lines);
-    status = status == ATTUNE_OK ? at_text_status(&late, "PTX with delays") : status;
     if (status == ATTUNE_OK) {
-        status = places == 0 ? at_fail(ATTUNE_UNSUPPORTED, "%s: there is no place for a delay", name)
-                             : assembler->assemble(assembler->context, late.data, late.length, artifact);
+        status = assembler->assemble(assembler->context, late.data, late.length, artifact);
     }
-    at_text_free(&parted);
     at_text_free(&late);
     char *log = NULL;
     size_t bytes = 0;
@@ -211,13 +228,15 @@ static attune_status provide_delayed(const at_provider *provider, const at_recip
                                      at_artifact *artifact, at_cubin *cubin)
 {
     at_build build;
+    at_copies made = {0};
+    int64_t smem = 0;
     char *ptx = NULL;
     *artifact = (at_artifact){0};
     AT_FAIL_IF(recipe->kernel->image != NULL || provider->nvrtc == NULL || provider->assembler.assemble == NULL,
                ATTUNE_UNSUPPORTED, "%s: delays need a source, NVRTC and a driver", recipe->kernel->name);
     AT_FORWARD(at_build_gather(recipe, target, &build));
     AT_FORWARD(at_compile_ptx(provider->nvrtc, &build, &ptx));
-    attune_status status = assemble_delayed(&provider->assembler, recipe->kernel->name, ptx, artifact);
+    attune_status status = assemble_delayed(&provider->assembler, recipe->kernel->name, ptx, artifact, &made);
     free(ptx);
     if (status != ATTUNE_OK) {
         at_artifact_free(artifact);
@@ -227,7 +246,7 @@ static attune_status provide_delayed(const at_provider *provider, const at_recip
     status = at_cubin_inspect(artifact->cubin, artifact->cubin_bytes, artifact->log, cubin);
     if (status == ATTUNE_OK) {
         at_cubin_take_reserve(cubin);
-        status = at_cubin_check(cubin, recipe, target);
+        status = made.shares ? at_cubin_check_fit(cubin, recipe, target, &smem) : at_cubin_check(cubin, recipe, target);
     }
     if (status != ATTUNE_OK) {
         at_artifact_free(artifact);

@@ -33,7 +33,41 @@ const char *at_ptx_skip(const char *at)
 const char *at_ptx_opcode(const char *statement)
 {
     const char *at = at_ptx_skip(statement);
-    return *at == '@' ? at_ptx_skip(at + strcspn(at, " \t\r\n")) : at;
+    if (*at != '@') {
+        return at;
+    }
+    at = at_ptx_skip(at + 1);
+    at = *at == '!' ? at_ptx_skip(at + 1) : at;
+    while (in_name(*at)) {
+        ++at;
+    }
+    return at_ptx_skip(at);
+}
+
+/* Whether a statement, whose first word is there, ends with this character; a brace may be a statement by itself. */
+static bool ends(const char *at, const char *first)
+{
+    const bool is_label = *at == ':' && at > first && at[1] != ':' && at[-1] != ':';
+    return is_label || *at == ';' || *at == '{' || (*at == '}' && at == first);
+}
+
+const char *at_ptx_end(const char *statement)
+{
+    const char *first = at_ptx_skip(statement);
+    for (const char *at = first; *at != '\0'; ++at) {
+        if (*at == '/') {
+            const char *behind = at_ptx_skip(at);
+            at = behind > at ? behind - 1 : at;
+        } else if (*at == '"') {
+            const char *quote = strchr(at + 1, '"');
+            at = quote != NULL ? quote : at;
+        } else if (*at == '{' && at > first && *first != '.') {
+            at += strcspn(at, "}") - 1; /* operands */
+        } else if (ends(at, first)) {
+            return at + 1;
+        }
+    }
+    return statement + strlen(statement);
 }
 
 bool at_ptx_begins(const char *opcode, const char *const *list)

@@ -23,6 +23,8 @@ bool at_ptx_reads_special(const char *ptx, char *name, size_t bytes);
 const char *at_ptx_skip(const char *at);
 /* A statement's opcode: what comes behind those and a predicate. */
 const char *at_ptx_opcode(const char *statement);
+/* Behind the statement that begins here, or the brace or label that does. */
+const char *at_ptx_end(const char *statement);
 /* Whether it begins as one of the list does, which ends with NULL. */
 bool at_ptx_begins(const char *opcode, const char *const *list);
 

@@ -207,14 +207,14 @@ static attune_status run_late(bench *on, int repeats)
     for (int i = 0; i < repeats; ++i) {
         AT_FORWARD(at_placement_poison(&on->here.place, at_poison_other(on->here.inputs.draw.poison, 1)));
         AT_FORWARD(execute(&on->here, on->plan));
-        (void)snprintf(rule, sizeof rule, "with delays behind barriers, run %d", i + 1);
+        (void)snprintf(rule, sizeof rule, "with delays behind barriers and late copies, run %d", i + 1);
         AT_FORWARD(i > 0 ? same(on, &on->kept_late, rule) : judge_numbers(on, rule));
         AT_FORWARD(i > 0 ? ATTUNE_OK : at_outputs_keep(&on->here.inputs, &on->kept_late));
     }
     return ATTUNE_OK;
 }
 
-/* A missing barrier shows when warps are late. A kernel that is wrong without delays is the next stage's. */
+/* A missing barrier shows when warps are late, a missing wait when copies are. A kernel that is wrong without delays is the next stage's. */
 static attune_status run_with_delays(bench *on, int repeats)
 {
     enum { DELAYED_MOST = 6 };
@@ -385,7 +385,7 @@ attune_status at_sanity_run(const at_suite *suite, const at_test_problem *test, 
         "addresses, neighbours, non-finite values";
     static const char looked_late[] =
         "two poisons, guard bands, inputs unchanged, the same bits again, and with delays "
-        "behind barriers, other inputs at the same addresses, neighbours, non-finite values";
+        "behind barriers and late copies, other inputs at the same addresses, neighbours, non-finite values";
     AT_FORWARD(suite->plan(suite->self, &test->problem, &on.plan));
     on.nondeterministic = (on.plan->loaded->kernel->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
     attune_status status = run_all(&on, repeats);

@@ -1,0 +1,209 @@
+/* Asynchronous copies wait for their waits, in PTX that is otherwise what it was, and that an assembler takes. */
+#include "cuda/assembler.h"
+#include "cuda/copies.h"
+#include "cuda/fixture.h"
+#include "library/catalogue.h"
+
+static int count_of(const char *text, const char *words)
+{
+    int count = 0;
+    while ((text = strstr(text, words)) != NULL) {
+        text += strlen(words);
+        ++count;
+    }
+    return count;
+}
+
+static at_copies made_late(const char *ptx, at_text *text)
+{
+    at_text_init(text);
+    const at_copies made = at_ptx_copy_late(ptx, text);
+    assert_ok(at_text_status(text, "PTX"));
+    if (made.copies == 0 || made.unknown) {
+        assert_string_equal(text->data, ptx);
+    }
+    return made;
+}
+
+#define ENTRY(body)                                                                                                    \
+    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n.reg .pred %p<3>;\n"          \
+    ".reg .b32 %r<9>, n;\n.reg .b64 %rd<9>;\n.shared .align 16 .b8 sh[2048];\nld.param.u64 %rd1, [p];\n"               \
+    "cvta.to.global.u64 %rd2, %rd1;\nmov.u32 %r1, sh;\ncvt.u64.u32 %rd3, %r1;\nsetp.eq.u32 %p1, %r1, 3;\n" body        \
+    "\nret;\n}\n"
+
+static void copies_are_put_down(void **state)
+{
+    static const struct {
+        const char *ptx, *has;
+        int copies;
+        bool unknown;
+    } cases[] = {
+        {"", "", 0, false},
+        {ENTRY("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;"), "", 0, false},
+        {ENTRY("cp.async.wait_all;"), "", 0, false},
+        {ENTRY("// cp.async.ca.shared.global [%r1], [%rd2], 16;"), "", 0, false},
+        {ENTRY("cp.async.cg.shared.global [%r1], [%rd2], 16;"), "mov.u32 %attune_size, 16;", 1, false},
+        {ENTRY("cp.async.ca.shared.global [%r1+64], [%rd2+-8], 8;"), "add.s64 %attune_from, %attune_from, -8;", 1,
+         false},
+        {ENTRY("cp.async.ca.shared.global [sh+64], [%rd2], 4;"), "mov.u32 %attune_to, sh+64;", 1, false},
+        {ENTRY("cp.async.ca.shared.global [ %rd3 ], [%rd2] , 4 ;"), "cvt.u32.u32 %attune_to, %rd3;", 1, false},
+        {ENTRY("cp.async.cg.shared.global [%r1], [%rd2], 16, %r2;"), "mov.b32 %attune_size, %r2;", 1, false},
+        {ENTRY("cp.async.cg.shared.global [%r1], [%rd2], 16, 0;"), "mov.b32 %attune_size, 0;", 1, false},
+        {ENTRY("cp.async.cg.shared.global [%r1], [%rd2], 16, n;"), "mov.b32 %attune_size, n;", 1, false},
+        {ENTRY("cp.async.cg.shared.global [%r1], [%rd2], 16, %p1;"), "selp.u32 %attune_size, 0, %attune_size, %p1;", 1,
+         false},
+        {ENTRY("{.reg .pred n; setp.eq.u32 n, %r1, 0; cp.async.cg.shared.global [%r1], [%rd2], 16, n;}"),
+         "selp.u32 %attune_size, 0, %attune_size, n;", 1, false},
+        {ENTRY("cp.async.cg.shared.global.L2::cache_hint [%r1], [%rd2], 16, %rd4;"), "mov.u32 %attune_size, 16;\nsub",
+         1, false},
+        {ENTRY("@!%p1 cp.async.cg.shared.global.L2::128B [%r1], [%rd2], 16;"), "@!%p1 bra $attune_begin_0;", 1, false},
+        {ENTRY("@ ! /* not */ %p1\tcp.async.cg.shared.global [%r1], [%rd2], 16;"), "%p1 bra $attune_begin_0;", 1,
+         false},
+        {ENTRY("// begin inline asm\n\tcp.async.cg.shared.global [%r1], [%rd2], 16;\n\t// end inline asm"),
+         "// begin inline asm\n\t\n{", 1, false},
+        {ENTRY("cp.async.cg.shared.global [%r1], [%rd2], 16;\ncp.async.cg.shared.global [%r1], [%rd2] /* 8 */, 16;"),
+         "", 1, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        at_text text;
+        const at_copies made = made_late(cases[i].ptx, &text);
+        assert_int_equal(made.copies, cases[i].copies);
+        assert_int_equal(made.unknown, cases[i].unknown);
+        if (strstr(text.data, cases[i].has) == NULL) {
+            fail_msg("%s: no '%s' in %s", cases[i].ptx, cases[i].has, text.data);
+        }
+        at_text_free(&text);
+    }
+}
+
+static const char pipeline[] =
+    ENTRY("cp.async.cg.shared.global [%r1], [%rd2], 16;\ncp.async.commit_group;\n"
+          "@%p1 cp.async.ca.shared.global [%r1+16], [%rd2+16], 8, %r2;\n@%p1 cp.async.commit_group;\n"
+          "cp.async.wait_group 1;\ncp.async.mbarrier.arrive.noinc.shared.b64 [%r1+32];\n@!%p1 cp.async.wait_all;");
+
+static void waits_do_what_was_put_down(void **state)
+{
+    at_text text;
+    (void)state;
+    assert_int_equal(made_late(pipeline, &text).copies, 2);
+    assert_int_equal(count_of(text.data, "cp.async.commit_group"), 0);
+    assert_int_equal(count_of(text.data, "cp.async.wait_group"), 0);
+    assert_int_equal(count_of(text.data, "\ncp.async.wait_all;"), 3);
+    assert_int_equal(count_of(text.data, "setp.le.u32 %attune_is, %attune_at, 1;"), 1);
+    assert_int_equal(count_of(text.data, "cp.async.mbarrier.arrive.noinc.shared.b64 [%r1+32];"), 1);
+    assert_int_equal(count_of(text.data, ".local .align 16 .b8 attune_copies[1040];"), 1);
+    at_text_free(&text);
+}
+
+/* ---- An assembler takes it --------------------------------------------------------------------------------------- */
+
+/* A function that is not inlined finds its caller's copies. */
+static const char in_function[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n.func f(.param .b64 a)\n{\n.reg .b32 %r<3>;\n.reg .b64 %rd<3>;\n"
+    "ld.param.u64 %rd1, [a];\nmov.u32 %r1, 64;\ncp.async.cg.shared.global [%r1], [%rd1], 16;\nret;\n}\n"
+    ".visible .entry k(.param .u64 p)\n{\n.reg .b64 %rd<3>;\n.shared .align 16 .b8 sh[2048];\nld.param.u64 %rd1, [p];\n"
+    "{\n.param .b64 a;\nst.param.b64 [a], %rd1;\ncall f, (a);\n}\ncp.async.wait_all;\nret;\n}\n";
+
+static void an_assembler_takes_it(void **state)
+{
+    static const char *const texts[] = {
+        pipeline, in_function, ENTRY("cp.async.ca.shared.global [%r1], [%rd2+-8], 8, %p1; cp.async.wait_group 63;"),
+        ENTRY("cp.async.cg.shared.global [%rd3], [%rd2], 16, 0; @%p1 cp.async.wait_all;"),
+        ENTRY("cp.async.ca.shared.global.L2::128B [sh], [%rd2], 4, n; cp.async.wait_group 0;")};
+    (void)state;
+    if (!has_assembler()) {
+        skip();
+    }
+    assembler on;
+    open_assembler(&on);
+    (void)snprintf(on.arch, sizeof on.arch, "-arch=sm_80");
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
+        at_artifact artifact = {0};
+        at_text text;
+        const at_copies made = made_late(texts[i], &text);
+        assert_false(made.unknown);
+        assert_int_equal(made.shares, texts[i] == in_function);
+        assert_ok(assemble(&on, text.data, text.length, &artifact));
+        at_artifact_free(&artifact);
+        at_text_free(&text);
+    }
+    assert_int_equal(on.late, sizeof texts / sizeof texts[0]);
+    close_assembler(&on);
+}
+
+/* ---- Of the library's kernels ------------------------------------------------------------------------------------ */
+
+/* The code with delays and late copies of what a kernel ships, which at_provide inspects as it does any. */
+static bool provide_late(at_provider *provider, assembler *on, const attune_kernel *kernel, const char *text, int arch)
+{
+    attune_target target = fixture_target(arch);
+    attune_config config;
+    attune_problem problem;
+    attune_reason reason;
+    at_artifact artifact;
+    at_recipe recipe;
+    assert_ok(attune_problem_parse(text, &problem));
+    int32_t index = 0;
+    bool fits = false;
+    while (!fits && kernel->heuristic(&problem, &target, index++, &config)) {
+        fits = at_kernel_fits(kernel, &problem, &target, &config, &reason);
+    }
+    if (!fits) {
+        return false;
+    }
+    const int late = on->late;
+    (void)snprintf(on->arch, sizeof on->arch, "-arch=sm_%d%s", arch, arch >= 90 ? "a" : "");
+    provider->assembler = (at_assembler){assemble, on, 13000};
+    assert_ok(at_recipe_ask(kernel, &problem, &target, &config, &recipe));
+    recipe.delays = true;
+    const attune_status status = at_provide(provider, &recipe, &target, &artifact, NULL);
+    if (status == ATTUNE_OK) {
+        at_artifact_free(&artifact);
+    } else if (status != ATTUNE_UNSUPPORTED || strstr(attune_last_detail(), "no place") == NULL) {
+        fail_msg("%s, %s, sm_%d: %s", kernel->name, text, arch, attune_last_detail());
+    }
+    return on->late > late;
+}
+
+static void shipped_kernels_can_be_late(void **state)
+{
+    at_provider provider = {.nvrtc = fixture_compiler()};
+    assembler on;
+    int kernels = 0;
+    (void)state;
+    if (provider.nvrtc == NULL || !has_assembler()) {
+        at_nvrtc_close(provider.nvrtc);
+        skip();
+    }
+    const bool all = getenv("ATTUNE_ALL_LATE") != NULL;
+    open_assembler(&on);
+    for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
+        const bool has_source = (*kernel)->target == ATTUNE_TARGET_CUDA && (*kernel)->image == NULL;
+        const int before = on.late;
+        for (const attune_shipped *row = (*kernel)->shipped; has_source && row != NULL && row->problem != NULL; ++row) {
+            if (provide_late(&provider, &on, *kernel, row->problem, 90) && !all) {
+                break;
+            }
+        }
+        kernels += on.late > before;
+        if (on.late > before) {
+            print_message("%s: %d with late copies\n", (*kernel)->name, on.late - before);
+        }
+    }
+    print_message("%d with late copies, of %d kernels\n", on.late, kernels);
+    assert_true(kernels >= 4);
+    close_assembler(&on);
+    at_nvrtc_close(provider.nvrtc);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_are_put_down),
+        cmocka_unit_test(waits_do_what_was_put_down),
+        cmocka_unit_test(an_assembler_takes_it),
+        cmocka_unit_test(shipped_kernels_can_be_late),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
