@@ -68,6 +68,9 @@ static attune_status read_ptx(const at_nvrtc *nvrtc, at_nvrtc_program program, c
         return at_fail(ATTUNE_COMPILE_ERROR, "%s: NVRTC gives no PTX of %zu bytes (%s)", build->source.name, bytes,
                        nvrtc->nvrtcGetErrorString(error));
     }
+    for (char *at = *ptx; (at = strchr(at, '\f')) != NULL; ++at) {
+        *at = ' '; /* which is a blank too, that nobody looks for */
+    }
     return ATTUNE_OK;
 }
 

@@ -9,9 +9,9 @@
 
 /* A thread's copies: a ring of entries of four words, where to, sizes and group, and where from; behind it how many
  * were done, how many put down, and how many groups were closed. */
-#define RING "64"
-#define STATE "1024"
-#define BYTES "1040"
+#define RING "128"
+#define STATE "2048"
+#define BYTES "2064"
 
 static const char *const copying[] = {"cp.async.ca.", "cp.async.cg.", NULL};
 static const char *const closing[] = {"cp.async.commit_group", NULL};
@@ -82,7 +82,7 @@ static word type_of(const char *ptx, const char *site, const word *name)
     for (const char *at = ptx; (at = strstr(at, ".reg")) != NULL && at < site;) {
         const char *begin = at_ptx_skip(at + 4);
         const char *end = begin + strcspn(begin, ";{}");
-        const int bytes = (int)strcspn(begin, " \t\r\n/");
+        const int bytes = (int)strcspn(begin, " \t\r\n\f/");
         if (*begin == '.' && begin > at + 4 && declares(begin + bytes, end, name)) {
             type = (word){begin, bytes};
         }
@@ -111,7 +111,7 @@ enum { OPERANDS_MAX = 6 };
  * are not read. */
 static int operands_of(const char *opcode, const char *end, word operand[OPERANDS_MAX])
 {
-    const char *at = opcode + strcspn(opcode, " \t\r\n");
+    const char *at = opcode + strcspn(opcode, " \t\r\n\f");
     const char *last = end - 1; /* the semicolon */
     int count = 0;
     if (at >= last || memchr(at, '/', (size_t)(last - at)) != NULL) {
@@ -137,7 +137,8 @@ static void begin(pass *on, const char *statement, const char *opcode)
     at_text_add(on->to, "\n{\n"
                         ".reg .pred %%attune_is;\n"
                         ".reg .b32 %%attune_to, %%attune_sizes, %%attune_size, %%attune_done, %%attune_put, "
-                        "%%attune_group, %%attune_at, %%attune_ring, %%attune_low, %%attune_high;\n"
+                        "%%attune_group, %%attune_at, %%attune_ring, %%attune_low, %%attune_high, "
+                        "%%attune_next, %%attune_kept;\n"
                         ".reg .b64 %%attune_from;\n");
     if (guard.bytes > 0 && guard.at[0] == '@') {
         at_text_add(on->to, "%.*s bra $attune_begin_%d;\nbra $attune_end_%d;\n$attune_begin_%d:\n", guard.bytes,
@@ -177,7 +178,7 @@ static void add_address(pass *on, const char *site, const word *from, const char
  */
 static void add_size(pass *on, const char *opcode, const word *operand, int count)
 {
-    const bool has_policy = memmem(opcode, strcspn(opcode, " \t\r\n"), ".L2::cache_hint", 15) != NULL;
+    const bool has_policy = memmem(opcode, strcspn(opcode, " \t\r\n\f"), ".L2::cache_hint", 15) != NULL;
     const bool has_fourth = count - has_policy > 3;
     const word *fourth = &operand[3];
     at_text_add(on->to, "mov.u32 %%attune_size, %.*s;\n", operand[2].bytes, operand[2].at);
@@ -188,6 +189,54 @@ static void add_size(pass *on, const char *opcode, const word *operand, int coun
     }
 }
 
+/* The entry's place among the ring's. */
+static void add_place(pass *on, const char *number)
+{
+    at_text_add(on->to,
+                "and.b32 %%attune_at, %s, " RING " - 1;\n"
+                "shl.b32 %%attune_at, %%attune_at, 4;\n"
+                "add.u32 %%attune_at, %%attune_at, %%attune_ring;\n",
+                number);
+}
+
+/* Does the copy of `to`, `sizes` and `from`. */
+static void do_copy(pass *on, const char *to, const char *sizes, const char *size, const char *from)
+{
+    at_text_add(on->to, "and.b32 %s, %s, 0xff;\nbfe.u32 %s, %s, 8, 8;\n", size, sizes, sizes, sizes);
+    for (int bytes = 4; bytes <= 16; bytes *= 2) {
+        at_text_add(on->to,
+                    "setp.eq.u32 %%attune_is, %s, %d;\n"
+                    "@%%attune_is cp.async.ca.shared.global [%s], [%s], %d, %s;\n",
+                    sizes, bytes, to, from, bytes, size);
+    }
+}
+
+/* %attune_at: the ring's next place, or, where it is full, that of any other copy, which is done at once: nobody can
+ * tell which. */
+static void take_place(pass *on)
+{
+    at_text_add(on->to,
+                "sub.u32 %%attune_at, %%attune_put, %%attune_done;\n"
+                "setp.ge.u32 %%attune_is, %%attune_at, " RING ";\n"
+                "@%%attune_is bra $attune_full_%d;\n",
+                on->place);
+    add_place(on, "%attune_put");
+    at_text_add(on->to,
+                "add.u32 %%attune_put, %%attune_put, 1;\n"
+                "st.local.u32 [%%attune_ring+" STATE "+4], %%attune_put;\n"
+                "bra $attune_placed_%d;\n"
+                "$attune_full_%d:\n"
+                "mov.u32 %%attune_put, %%clock;\n"
+                "mul.lo.u32 %%attune_put, %%attune_put, 0x9e3779b1;\n"
+                "shr.u32 %%attune_put, %%attune_put, 20;\n",
+                on->place, on->place);
+    add_place(on, "%attune_put");
+    at_text_add(on->to, "ld.local.v4.u32 {%%attune_group, %%attune_done, %%attune_put, %%attune_size}, [%%attune_at];\n"
+                        "mov.b64 %%attune_from, {%%attune_put, %%attune_size};\n");
+    do_copy(on, "%attune_group", "%attune_done", "%attune_size", "%attune_from");
+    at_text_add(on->to, "$attune_placed_%d:\n", on->place);
+}
+
 static bool put_down(pass *on, const char *statement, const char *opcode, const char *stop)
 {
     word operand[OPERANDS_MAX];
@@ -195,29 +244,19 @@ static bool put_down(pass *on, const char *statement, const char *opcode, const 
     if (count < 3) {
         return false;
     }
-    const word *bytes = &operand[2];
     begin(on, statement, opcode);
     add_address(on, opcode, &operand[0], "%attune_to", false);
     add_address(on, opcode, &operand[1], "%attune_from", true);
     add_size(on, opcode, operand, count);
     at_text_add(on->to,
-                "sub.u32 %%attune_at, %%attune_put, %%attune_done;\n"
-                "setp.ge.u32 %%attune_is, %%attune_at, " RING ";\n"
-                "@%%attune_is bra $attune_full_%d;\n"
                 "shl.b32 %%attune_sizes, %%attune_group, 16;\n"
                 "add.u32 %%attune_sizes, %%attune_sizes, %.*s * 256;\n"
                 "add.u32 %%attune_sizes, %%attune_sizes, %%attune_size;\n"
-                "and.b32 %%attune_at, %%attune_put, " RING " - 1;\n"
-                "shl.b32 %%attune_at, %%attune_at, 4;\n"
-                "add.u32 %%attune_at, %%attune_at, %%attune_ring;\n"
-                "mov.b64 {%%attune_low, %%attune_high}, %%attune_from;\n"
-                "st.local.v4.u32 [%%attune_at], {%%attune_to, %%attune_sizes, %%attune_low, %%attune_high};\n"
-                "add.u32 %%attune_put, %%attune_put, 1;\n"
-                "st.local.u32 [%%attune_ring+" STATE "+4], %%attune_put;\n"
-                "bra $attune_end_%d;\n"
-                "$attune_full_%d:\n"
-                "cp.async.ca.shared.global [%%attune_to], [%%attune_from], %.*s, %%attune_size;\n",
-                on->place, bytes->bytes, bytes->at, on->place, on->place, bytes->bytes, bytes->at);
+                "mov.b64 {%%attune_low, %%attune_high}, %%attune_from;\n",
+                operand[2].bytes, operand[2].at);
+    take_place(on);
+    at_text_add(on->to, "st.local.v4.u32 [%%attune_at], "
+                        "{%%attune_to, %%attune_sizes, %%attune_low, %%attune_high};\n");
     end(on);
     ++on->made.copies;
     return true;
@@ -236,34 +275,35 @@ static void do_waiting(pass *on, const char *statement, const char *opcode, cons
 {
     begin(on, statement, opcode);
     at_text_add(on->to,
+                "mov.u32 %%attune_next, %%attune_done;\n"
+                "mov.u32 %%attune_kept, 0;\n"
                 "$attune_next_%d:\n"
-                "setp.eq.u32 %%attune_is, %%attune_done, %%attune_put;\n"
-                "@%%attune_is bra $attune_all_%d;\n"
-                "and.b32 %%attune_at, %%attune_done, " RING " - 1;\n"
-                "shl.b32 %%attune_at, %%attune_at, 4;\n"
-                "add.u32 %%attune_at, %%attune_at, %%attune_ring;\n"
-                "ld.local.v4.u32 {%%attune_to, %%attune_sizes, %%attune_low, %%attune_high}, [%%attune_at];\n",
+                "setp.eq.u32 %%attune_is, %%attune_next, %%attune_put;\n"
+                "@%%attune_is bra $attune_all_%d;\n",
                 on->place, on->place);
+    add_place(on, "%attune_next");
+    at_text_add(on->to, "add.u32 %%attune_next, %%attune_next, 1;\n"
+                        "ld.local.v4.u32 {%%attune_to, %%attune_sizes, %%attune_low, %%attune_high}, [%%attune_at];\n");
     if (pending != NULL) {
         at_text_add(on->to,
-                    "shr.u32 %%attune_at, %%attune_sizes, 16;\n"
-                    "sub.u32 %%attune_at, %%attune_group, %%attune_at;\n"
-                    "and.b32 %%attune_at, %%attune_at, 0xffff;\n"
-                    "setp.le.u32 %%attune_is, %%attune_at, %.*s;\n"
-                    "@%%attune_is bra $attune_all_%d;\n",
-                    pending->bytes, pending->at, on->place);
+                    "shr.u32 %%attune_size, %%attune_sizes, 16;\n"
+                    "sub.u32 %%attune_size, %%attune_group, %%attune_size;\n"
+                    "and.b32 %%attune_size, %%attune_size, 0xffff;\n"
+                    "setp.gt.u32 %%attune_is, %%attune_size, %.*s;\n"
+                    "setp.eq.or.u32 %%attune_is, %%attune_sizes, 0, %%attune_is;\n"
+                    "@%%attune_is bra $attune_due_%d;\n"
+                    "mov.u32 %%attune_kept, 1;\n"
+                    "bra $attune_next_%d;\n"
+                    "$attune_due_%d:\n",
+                    pending->bytes, pending->at, on->place, on->place, on->place);
     }
-    at_text_add(on->to, "mov.b64 %%attune_from, {%%attune_low, %%attune_high};\n"
-                        "and.b32 %%attune_size, %%attune_sizes, 0xff;\n"
-                        "bfe.u32 %%attune_sizes, %%attune_sizes, 8, 8;\n");
-    for (int bytes = 4; bytes <= 16; bytes *= 2) {
-        at_text_add(on->to,
-                    "setp.eq.u32 %%attune_is, %%attune_sizes, %d;\n"
-                    "@%%attune_is cp.async.ca.shared.global [%%attune_to], [%%attune_from], %d, %%attune_size;\n",
-                    bytes, bytes);
-    }
+    at_text_add(on->to, "mov.u32 %%attune_size, 0;\n"
+                        "st.local.u32 [%%attune_at+4], %%attune_size;\n"
+                        "setp.eq.u32 %%attune_is, %%attune_kept, 0;\n"
+                        "@%%attune_is mov.u32 %%attune_done, %%attune_next;\n"
+                        "mov.b64 %%attune_from, {%%attune_low, %%attune_high};\n");
+    do_copy(on, "%attune_to", "%attune_sizes", "%attune_size", "%attune_from");
     at_text_add(on->to,
-                "add.u32 %%attune_done, %%attune_done, 1;\n"
                 "bra $attune_next_%d;\n"
                 "$attune_all_%d:\n"
                 "st.local.u32 [%%attune_ring+" STATE "], %%attune_done;\n",
@@ -368,9 +408,9 @@ at_copies at_ptx_copy_late(const char *ptx, at_text *to)
     at_text_init(&first);
     at_copies made = walk(ptx, &first, false, false);
     at_text_free(&first);
-    made.unknown |= made.shares && strstr(ptx, address_size) == NULL;
-    if (made.copies == 0 || made.unknown) {
+    if (made.copies == 0 || (made.shares && strstr(ptx, address_size) == NULL)) {
         at_text_add(to, "%s", ptx);
+        made.unknown |= made.copies > 0;
         return made;
     }
     return walk(ptx, to, true, made.shares);

@@ -8,7 +8,7 @@
 typedef struct at_copies {
     int copies;   /* that wait now */
     bool shares;  /* a word of shared memory says where they are, for functions that copy */
-    bool unknown; /* there are copies that could not be read: all is as it was */
+    bool unknown; /* there are others, which could not be read and are as they were */
 } at_copies;
 
 /* Appends the PTX to `to`; each thread's cp.async is put down in the thread's own memory, and done where it waits for

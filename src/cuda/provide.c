@@ -9,6 +9,7 @@
 #include "cuda/delays.h"
 #include "cuda/image.h"
 #include "cuda/lanes.h"
+#include "cuda/ptx.h"
 
 static attune_status judge(const at_recipe *recipe, const attune_target *target, const at_artifact *artifact,
                            at_cubin *cubin)
@@ -178,22 +179,30 @@ static attune_status take_from_image(const at_provider *provider, const at_recip
 /* PTX whose copies are late, whose lanes are apart, and that has delays. */
 static attune_status upset(const char *name, const char *ptx, at_text *late, at_copies *made)
 {
-    at_text copied, parted;
+    at_text plain, copied, parted;
+    int places = 0;
+    at_text_init(&plain);
     at_text_init(&copied);
     at_text_init(&parted);
-    *made = at_ptx_copy_late(ptx, &copied);
-    attune_status status = at_text_status(&copied, "PTX with late copies");
+    at_ptx_plain(ptx, &plain);
+    attune_status status = at_text_status(&plain, "plain PTX");
+    if (status == ATTUNE_OK) {
+        *made = at_ptx_copy_late(plain.data, &copied);
+        status = at_text_status(&copied, "PTX with late copies");
+    }
     if (status == ATTUNE_OK) {
         (void)at_ptx_part_lanes(copied.data, &parted);
         status = at_text_status(&parted, "PTX with lanes apart");
     }
-    const int places = status == ATTUNE_OK ? at_ptx_delay(parted.data, late) : 0;
-    status = status == ATTUNE_OK ? at_text_status(late, "PTX with delays") : status;
+    if (status == ATTUNE_OK) {
+        places = at_ptx_delay(parted.data, late);
+        status = at_text_status(late, "PTX with delays");
+    }
+    at_text_free(&plain);
     at_text_free(&copied);
     at_text_free(&parted);
     AT_FORWARD(status);
     AT_FAIL_IF(places == 0, ATTUNE_UNSUPPORTED, "%s: there is no place for a delay", name);
-    AT_FAIL_IF(made->unknown, ATTUNE_UNSUPPORTED, "%s: there are asynchronous copies of an unknown form", name);
     return ATTUNE_OK;
 }
 

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/digest.h"
+
 static bool in_name(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
@@ -11,7 +13,7 @@ static bool in_name(char c)
 
 static bool is_blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f';
 }
 
 const char *at_ptx_skip(const char *at)
@@ -42,6 +44,60 @@ const char *at_ptx_opcode(const char *statement)
         ++at;
     }
     return at_ptx_skip(at);
+}
+
+/* ---- Plain ------------------------------------------------------------------------------------------------------- */
+
+/* Behind a place in a source that begins here, `.loc 1 20 3`, which no semicolon ends. */
+static const char *skip_place(const char *at)
+{
+    if (strncmp(at, ".loc", 4) != 0 || in_name(at[4])) {
+        return at;
+    }
+    at += 4;
+    for (int i = 0; i < 3; ++i) {
+        at = at_ptx_skip(at);
+        at += strspn(at, "0123456789");
+    }
+    return at;
+}
+
+/* Behind what begins here and is left out; `at` where nothing is. */
+static const char *skip_left_out(const char *at, bool in_word)
+{
+    return *at == '/' ? at_ptx_skip(at) : in_word ? at : skip_place(at);
+}
+
+/* NOTE: the digest of the whole text cannot stand in the text. */
+void at_ptx_plain(const char *ptx, at_text *to)
+{
+    static const char *const ours[] = {"%attune_", "$attune_", "attune_copies", NULL};
+    char digest[AT_DIGEST_TEXT_MAX];
+    const char *copied = ptx;
+    bool in_word = false;
+    at_digest_of(ptx, strlen(ptx), digest);
+    for (const char *at = ptx; *at != '\0';) {
+        const char *quote = *at == '"' ? strchr(at + 1, '"') : NULL;
+        const char *behind = skip_left_out(at, in_word);
+        const bool is_ours = !in_word && at_ptx_begins(at, ours);
+        if (behind > at) {
+            at_text_add_bytes(to, copied, (size_t)(at - copied));
+            at_text_add_bytes(to, " ", 1);
+            copied = behind;
+            in_word = false;
+        } else if (is_ours) {
+            behind = at + strcspn(at, "_");
+            at_text_add_bytes(to, copied, (size_t)(behind - copied));
+            at_text_add(to, "_%.16s", digest);
+            copied = behind;
+            in_word = true;
+        } else {
+            behind = quote != NULL ? quote + 1 : at + 1;
+            in_word = quote == NULL && in_name(*at);
+        }
+        at = behind;
+    }
+    at_text_add(to, "%s", copied);
 }
 
 /* Whether a statement, whose first word is there, ends with this character; a brace may be a statement by itself. */

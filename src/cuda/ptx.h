@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/text.h"
+
 /* Whether a global is named beyond its declaration, or a pointer to constant memory is made, through which it could be
  * written; if so, `name` is the first such one's, or says that, cut where it does not fit. */
 bool at_ptx_uses_global(const char *ptx, char *name, size_t bytes);
@@ -27,6 +29,10 @@ const char *at_ptx_opcode(const char *statement);
 const char *at_ptx_end(const char *statement);
 /* Whether it begins as one of the list does, which ends with NULL. */
 bool at_ptx_begins(const char *opcode, const char *const *list);
+
+/* The PTX without comments and places in sources, and without names of those that the passes over it give: whoever
+ * wrote the code cannot keep a pass from its work by a comment, or by a name that stands there already. */
+void at_ptx_plain(const char *ptx, at_text *to);
 
 /* How a compilation's result is handed on: as the last such lines of its log, followed by the name, or by nothing where
  * there is none. */

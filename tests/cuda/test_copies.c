@@ -2,6 +2,7 @@
 #include "cuda/assembler.h"
 #include "cuda/copies.h"
 #include "cuda/fixture.h"
+#include "cuda/ptx.h"
 #include "library/catalogue.h"
 
 static int count_of(const char *text, const char *words)
@@ -19,7 +20,7 @@ static at_copies made_late(const char *ptx, at_text *text)
     at_text_init(text);
     const at_copies made = at_ptx_copy_late(ptx, text);
     assert_ok(at_text_status(text, "PTX"));
-    if (made.copies == 0 || made.unknown) {
+    if (made.copies == 0) {
         assert_string_equal(text->data, ptx);
     }
     return made;
@@ -54,7 +55,7 @@ static void copies_are_put_down(void **state)
          false},
         {ENTRY("{.reg .pred n; setp.eq.u32 n, %r1, 0; cp.async.cg.shared.global [%r1], [%rd2], 16, n;}"),
          "selp.u32 %attune_size, 0, %attune_size, n;", 1, false},
-        {ENTRY("cp.async.cg.shared.global.L2::cache_hint [%r1], [%rd2], 16, %rd4;"), "mov.u32 %attune_size, 16;\nsub",
+        {ENTRY("cp.async.cg.shared.global.L2::cache_hint [%r1], [%rd2], 16, %rd4;"), "mov.u32 %attune_size, 16;\nshl",
          1, false},
         {ENTRY("@!%p1 cp.async.cg.shared.global.L2::128B [%r1], [%rd2], 16;"), "@!%p1 bra $attune_begin_0;", 1, false},
         {ENTRY("@ ! /* not */ %p1\tcp.async.cg.shared.global [%r1], [%rd2], 16;"), "%p1 bra $attune_begin_0;", 1,
@@ -90,9 +91,43 @@ static void waits_do_what_was_put_down(void **state)
     assert_int_equal(count_of(text.data, "cp.async.commit_group"), 0);
     assert_int_equal(count_of(text.data, "cp.async.wait_group"), 0);
     assert_int_equal(count_of(text.data, "\ncp.async.wait_all;"), 3);
-    assert_int_equal(count_of(text.data, "setp.le.u32 %attune_is, %attune_at, 1;"), 1);
+    assert_int_equal(count_of(text.data, "setp.gt.u32 %attune_is, %attune_size, 1;"), 1);
     assert_int_equal(count_of(text.data, "cp.async.mbarrier.arrive.noinc.shared.b64 [%r1+32];"), 1);
-    assert_int_equal(count_of(text.data, ".local .align 16 .b8 attune_copies[1040];"), 1);
+    assert_int_equal(count_of(text.data, ".local .align 16 .b8 attune_copies[2064];"), 1);
+    at_text_free(&text);
+}
+
+/* What would keep a pass from its work is gone, and nothing else. */
+static void plain_text_hides_nothing(void **state)
+{
+    static const struct {
+        const char *ptx, *plain;
+    } cases[] = {
+        {"", ""},
+        {"bar.sync 0; // bar.sync 1;\nret;", "bar.sync 0;  ret;"},
+        {"cp.async.wait_group /* two */2;/**/ret;", "cp.async.wait_group  2; ret;"},
+        {".loc 1 20 3\nbar.sync 0;\n.loc\t2 /* */ 4\n5 ret;", " \nbar.sync 0;\n  ret;"},
+        {".location 1 2 3; x.loc 1 2 3;", ".location 1 2 3; x.loc 1 2 3;"},
+        {".pragma \"// no /* comment\"; a\fb", ".pragma \"// no /* comment\"; a\fb"},
+    };
+    at_text text;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        at_text_init(&text);
+        at_ptx_plain(cases[i].ptx, &text);
+        assert_ok(at_text_status(&text, "PTX"));
+        assert_string_equal(text.data, cases[i].plain);
+        at_text_free(&text);
+    }
+    at_text_init(&text);
+    at_ptx_plain("$attune_end_0: mov.u32 %attune_late, attune_copies; .param .b8 _Z11attune_args[8]; %x%attune_is;",
+                 &text);
+    assert_ok(at_text_status(&text, "PTX"));
+    assert_null(strstr(text.data, "attune_end_0"));
+    assert_null(strstr(text.data, "attune_late"));
+    assert_null(strstr(text.data, "attune_copies,"));
+    assert_non_null(strstr(text.data, "_Z11attune_args[8]"));
+    assert_int_equal(count_of(text.data, "_copies;"), 1);
     at_text_free(&text);
 }
 
@@ -160,11 +195,13 @@ static bool provide_late(at_provider *provider, assembler *on, const attune_kern
     const attune_status status = at_provide(provider, &recipe, &target, &artifact, NULL);
     if (status == ATTUNE_OK) {
         at_artifact_free(&artifact);
-    } else if (status != ATTUNE_UNSUPPORTED || strstr(attune_last_detail(), "no place") == NULL) {
+    } else {
         fail_msg("%s, %s, sm_%d: %s", kernel->name, text, arch, attune_last_detail());
     }
     return on->late > late;
 }
+
+enum { TRIED = 2 }; /* rows of a kernel, unless $ATTUNE_ALL_LATE is set */
 
 static void shipped_kernels_can_be_late(void **state)
 {
@@ -181,15 +218,13 @@ static void shipped_kernels_can_be_late(void **state)
     for (const attune_kernel *const *kernel = at_catalogue; *kernel != NULL; ++kernel) {
         const bool has_source = (*kernel)->target == ATTUNE_TARGET_CUDA && (*kernel)->image == NULL;
         const int before = on.late;
-        for (const attune_shipped *row = (*kernel)->shipped; has_source && row != NULL && row->problem != NULL; ++row) {
-            if (provide_late(&provider, &on, *kernel, row->problem, 90) && !all) {
-                break;
+        const attune_shipped *row = has_source ? (*kernel)->shipped : NULL;
+        for (int tried = 0; row != NULL && row->problem != NULL && (all || tried < TRIED); ++row, ++tried) {
+            if (provide_late(&provider, &on, *kernel, row->problem, 90)) {
+                print_message("%s, %s: late copies\n", (*kernel)->name, row->problem);
             }
         }
         kernels += on.late > before;
-        if (on.late > before) {
-            print_message("%s: %d with late copies\n", (*kernel)->name, on.late - before);
-        }
     }
     print_message("%d with late copies, of %d kernels\n", on.late, kernels);
     assert_true(kernels >= 4);
@@ -200,9 +235,8 @@ static void shipped_kernels_can_be_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_put_down),
-        cmocka_unit_test(waits_do_what_was_put_down),
-        cmocka_unit_test(an_assembler_takes_it),
+        cmocka_unit_test(copies_are_put_down),         cmocka_unit_test(waits_do_what_was_put_down),
+        cmocka_unit_test(plain_text_hides_nothing),    cmocka_unit_test(an_assembler_takes_it),
         cmocka_unit_test(shipped_kernels_can_be_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

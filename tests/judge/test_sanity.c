@@ -123,7 +123,7 @@ static void what_is_right_by_luck_is_late(void **state)
     assert_int_equal(delays.ended, 5);
     delays.possible = ATTUNE_UNSUPPORTED;
     assert_ok(sanity_late(0, &done));
-    assert_null(strstr(done, "delays"));
+    assert_non_null(strstr(done, "not checked: delays"));
     delays.possible = ATTUNE_DEVICE_ERROR;
     assert_fails(sanity_late(0, &done), ATTUNE_DEVICE_ERROR, "no code");
 }

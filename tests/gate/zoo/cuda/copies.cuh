@@ -30,11 +30,12 @@ __device__ void make_barriers(shared_tile *shared);
 #define BEFORE(args, where, shared) make_barriers(shared);
 #include "../attend.cuh"
 
-/* Behind the tile: two more as they come, and a barrier for each. */
+/* Behind the tile: two more as they come, a barrier for each, and 16 bytes for each thread. */
 struct ahead {
     element key[2][KEYS][ATTUNE_HEAD_DIM_QK];
     element value[2][KEYS][ATTUNE_HEAD_DIM_V];
     attune_u64 barrier[2];
+    unsigned own[128][4];
 };
 
 ATTUNE_INLINE ahead *ahead_of(shared_tile *shared)
