@@ -11,9 +11,6 @@
 #ifndef COPIED
 #define COPIED(barrier) COMMIT() /* and its values */
 #endif
-#ifndef BEFORE_COPIES
-#define BEFORE_COPIES(barrier)
-#endif
 #ifndef AWAIT
 #define AWAIT(barrier, phase) asm volatile("cp.async.wait_group 1;" : : : "memory") /* all but the next tile */
 #endif
@@ -87,7 +84,6 @@ COPIER void copy_rows(const attune_args &args, int role, const place &at, elemen
 ATTUNE_INLINE void copy_tile(const attune_args &args, const place &at, ahead *tiles, int first)
 {
     const int buffer = first / KEYS % 2;
-    BEFORE_COPIES(place_in_shared(&tiles->barrier[buffer]))
     copy_rows<ATTUNE_HEAD_DIM_QK>(args, ATTUNE_K, at, tiles->key[buffer], first);
     COPIED_KEYS(place_in_shared(&tiles->barrier[buffer]));
     copy_rows<ATTUNE_HEAD_DIM_V>(args, ATTUNE_V, at, tiles->value[buffer], first);
