@@ -61,6 +61,7 @@ void at_html_begin(at_text *page, const char *title)
         ".wide{overflow:auto;max-height:80vh}.sort th{cursor:pointer;position:sticky;top:0;background:var(--paper)}\n"
         ".sort{font-size:.83rem}.sort td,.sort th{padding-right:.5rem}\n"
         ".sort tbody tr:hover{background:var(--faint)}.sort td{white-space:nowrap;vertical-align:middle}\n"
+        ".sort td:first-child{white-space:normal}\n"
         ".multiples{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:.5rem}\n"
         ".legend span{margin-right:1rem;white-space:nowrap}summary{cursor:pointer;font-weight:600;margin:.6rem 0}\n"
         "svg{max-width:100%%;height:auto}svg.bar{max-width:none}\n"

@@ -82,6 +82,21 @@ static void add_peer(at_text *page, const at_verdict *verdict, int peer)
     add_bar(page, &ratio->r);
 }
 
+/* The device's name, which may be long: a line may end behind each of its words. */
+static void add_device(at_text *page, const char *model)
+{
+    at_text_add(page, "<td>");
+    for (const char *at = model; *at != '\0';) {
+        char word[64];
+        const size_t bytes = strcspn(at, "_") + 1;
+        (void)snprintf(word, sizeof word, "%.*s", (int)bytes, at);
+        at_html_words(page, word);
+        at_text_add(page, "%s", strlen(at) > bytes ? "<wbr/>" : "");
+        at += strlen(word);
+    }
+    at_text_add(page, "</td>");
+}
+
 static void add_row(at_text *page, const at_record *record)
 {
     const at_verdict *verdict = record->entry->verdict;
@@ -90,7 +105,7 @@ static void add_row(at_text *page, const at_record *record)
     char name[AT_KERNEL_TEXT_MAX];
     at_record_kernel(verdict, name);
     at_text_add(page, "<tr>");
-    at_html_element(page, "td", verdict->target.model);
+    add_device(page, verdict->target.model);
     at_html_element(page, "td", verdict->problem);
     at_html_element(page, "td", name);
     add_time(page, us);

@@ -112,6 +112,7 @@ static void every_verdict_has_its_marks(void **state)
     assert_int_equal(count_of(page, "<table class=\"rows\">"), 3);
     assert_int_equal(count_of(page, "<table class=\"sort\">"), 1);
     assert_true(strstr(page, "<h2>Summary</h2>") < strstr(page, "<details>"));
+    assert_int_equal(count_of(page, "<tr><td>NVIDIA_<wbr/>H200</td>"), 6); /* wraps where it is long */
     holds(page, "<h3>NVIDIA_H200, head dim 64, no mask: h8,d64,fp16</h3>");
     holds(page, "<h3>NVIDIA_H200, head dim 64, causal: h8,d64,fp16,causal</h3>");
     holds(page, "tiled, b1,h8,s1024,d64,fp16:");
