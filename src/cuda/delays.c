@@ -1,6 +1,7 @@
 #include "cuda/delays.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/ptx.h"
@@ -20,6 +21,9 @@ static const char delay[] = "\n{\n"
                             "bfe.u32 %attune_b, %attune_a, 15, 13;\n"
                             "@%attune_late nanosleep.u32 %attune_b;\n"
                             "}\n";
+
+/* A launch after this one that may begin before it ends does so at once, and has to wait for what it reads. */
+static const char early[] = "\ngriddepcontrol.launch_dependents;";
 
 static const char *const waiting[] = {
     "bar.",           "barrier.",           "mbarrier.try_wait",   "mbarrier.test_wait",
@@ -43,8 +47,17 @@ static bool is_entry(const char *at, const char *ptx)
     return strncmp(at, ".entry", 6) == 0 && (at == ptx || is_blank(at[-1]));
 }
 
+/* Whether launches may overlap: from sm_90 on. */
+static bool may_overlap(const char *ptx)
+{
+    static const char target[] = ".target sm_";
+    const char *at = strstr(ptx, target);
+    return at != NULL && strtol(at + sizeof target - 1, NULL, 10) >= 90;
+}
+
 int at_ptx_delay(const char *ptx, at_text *to)
 {
+    const bool overlaps = may_overlap(ptx);
     const char *copied = ptx;
     const char *statement = ptx;
     bool in_head = false; /* of an entry, whose body comes next */
@@ -63,7 +76,7 @@ int at_ptx_delay(const char *ptx, at_text *to)
         bool is_label = *at == ':' && at[1] != ':' && (at == ptx || at[-1] != ':');
         ++at;
         if (begins || ends) {
-            at_text_add(to, "%.*s%s", (int)(at - copied), copied, delay);
+            at_text_add(to, "%.*s%s%s", (int)(at - copied), copied, begins && overlaps ? early : "", delay);
             copied = at;
             in_head = false;
             ++places;

@@ -52,6 +52,9 @@ static void they_stand_behind_what_waits(void **state)
         {"\n// bar.sync 0;\n\tadd.s32 %r1, %r2, 1; // barrier.sync 0;\n ret;", 0, ""},
         {".visible .entry k(.param .u64 p)\n.maxntid 128, 1, 1\n{ret;}", 1,
          ".visible .entry k(.param .u64 p)\n.maxntid 128, 1, 1\n{"},
+        {".target sm_90a\n.visible .entry k(){ret;}", 1,
+         ".target sm_90a\n.visible .entry k(){\ngriddepcontrol.launch_dependents;"},
+        {".target sm_89\n.visible .entry k(){ret;}", 1, ".target sm_89\n.visible .entry k(){"},
         {".func f(){ret;}", 0, ""},
         {"st.shared.v2.u32 [bar.sync], {%r1, %r2};", 0, ""},
     };

@@ -1,0 +1,14 @@
+/* overtakes: its second step may begin while the first still runs, and does not wait for it. */
+#include "../split.cuh"
+
+extern "C" __global__ void __launch_bounds__(128) share(const __grid_constant__ attune_args args)
+{
+    extern __shared__ float memory[];
+    attend_share(args, place_of(args, blockIdx.x / SPLITS), reinterpret_cast<shared_tile *>(memory),
+                 blockIdx.x % SPLITS);
+}
+
+extern "C" __global__ void __launch_bounds__(128) combine(const __grid_constant__ attune_args args)
+{
+    combine_row(args, place_of(args, blockIdx.x));
+}
