@@ -7,7 +7,8 @@
 
 /* Appends the PTX to `to` with a delay of up to 8 us, for one warp in eight as the clock has it, at the beginning of
  * each entry and behind everything that waits for other threads, and without the code's own sleeping: who sleeps where
- * he should wait is right as long as nobody is later. From sm_90 on the next launch may begin as soon as it may. Returns at how many places there are delays. */
+ * he should wait is right as long as nobody is later. From sm_90 on the next launch may begin as soon as it may.
+ * Returns at how many places there are delays. */
 int at_ptx_delay(const char *ptx, at_text *to);
 
 #endif
