@@ -23,7 +23,13 @@ __all__ = ["BoundCall", "Context", "Error", "Plan", "Status", "bench", "gate", "
 
 
 def __getattr__(name):
-    if name in ("bench", "gate", "info"):  # what they need is loaded when it is asked for
+    if name in ("torch", "hf", "jax"):  # what they are for is loaded when they are asked for
+        import importlib
+        try:
+            return importlib.import_module(f"attune.{name}")
+        except ModuleNotFoundError as error:
+            raise AttributeError(f"attune.{name} cannot be had: {error}") from error
+    if name in ("bench", "gate", "info"):  # likewise
         from attune import command
         return getattr(command, name)
     raise AttributeError(f"module 'attune' has no attribute {name!r}")

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import ctypes as c
 import math
+import re
 
 from attune import fast, library, recent, tensors
 from attune.library import Error, Problem, invalid
-from attune.plans import Spares, align_of, context_of, plan_for, whole
+from attune.plans import Spares, align_of, context_of, flag, plan_for, whole
 from attune.tensors import DTYPE_BYTES, View, framework_of
 
 LAYOUTS = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3)}  # where batch, head, sequence and dim are
@@ -15,6 +16,7 @@ TERMS = {"causal": False, "offset": None, "window": None, "softcap": None, "alib
          "kernel": None, "stream": None}
 OFFSETS = {None: 0, "br": 0, "tl": 1}
 EXTRAS = {"SLOPES": "alibi", "SINK": "sink", "USED_KV": "seqused", "O": "out"}
+ARGUMENTS = {"Q": "q", "K": "k", "V": "v", "MASK": "attn_mask", "BIAS": "attn_mask", "LSE": "lse", **EXTRAS}
 BIAS_KINDS = {(False, False): 1, (True, False): 2, (False, True): 3, (True, True): 4}  # has (batch, heads)
 
 TYPE_CHECKING = False  # type checkers take it for True; to load typing takes milliseconds
@@ -108,7 +110,10 @@ def serve(q: Array, k: Array, v: Array, *, attn_mask: Array | None = None, is_ca
                 if terms.get("return_lse"):
                     outputs.append(bound.make_lse(q))
                     at.append(framework.data(outputs[1]))
-                bound.run(at, terms.get("stream"), framework, q)
+                try:
+                    bound.run(at, terms.get("stream"), framework, q)
+                except Error as error:
+                    raise renamed(error, ARGUMENTS) from None
                 kept.append(bound)
                 return outputs[0] if len(outputs) == 1 else tuple(outputs)
             kept.append(bound)
@@ -438,7 +443,10 @@ class Asked:
             key = self.full_key(align)
         kept, bound = spares.take(key)
         bound = bound or self.bind(align)
-        bound.run(pointers, self.terms["stream"], self.framework, self.arrays["Q"])
+        try:
+            bound.run(pointers, self.terms["stream"], self.framework, self.arrays["Q"])
+        except Error as error:
+            raise renamed(error, ARGUMENTS) from None
         kept.append(bound)
 
     def full_key(self, align):
@@ -454,9 +462,13 @@ def on_device(view):
 
 
 def renamed(error, names):
-    """The error about a role, as one about the argument that it came from."""
-    role, colon, words = error.sentence.partition(":")
-    return Error(error.status, f"{names[role]}:{words}") if colon and role in names else error
+    """The error about a role, an element of it, or two that overlap, as one about the arguments that they came from."""
+    first, overlap, rest = error.sentence.partition(" overlaps ")
+    parts = [first, overlap, rest] if overlap else ["", "", first]
+    role, other = (re.match("[A-Z_]*", part)[0] for part in (parts[0], parts[2]))
+    if other not in names or (overlap and role not in names):
+        return error
+    return Error(error.status, f"{names.get(role, '')}{overlap}{names[other]}{parts[2][len(other):]}")
 
 
 def near(name):
@@ -465,16 +477,10 @@ def near(name):
     return f": did you mean {found[0]}?" if found else f": {', '.join(TERMS)} are what it has besides PyTorch's"
 
 
-def flag(name, value):
-    if type(value) is not bool:
-        raise invalid(f"{name}: it is {value!r}: True or False is needed")
-    return value
-
-
 def number(name, value):
     try:
         value = float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise invalid(f"{name}: a number is needed: {error}") from None
     if not math.isfinite(value):
         raise invalid(f"{name} is {value}: a finite number is needed")

@@ -87,7 +87,7 @@ def bench(*problems: str, arms=None, seconds: float | None = None, target: str |
     could run: its problem, arm, median_us, lo_us and hi_us (the 95 % interval), gflops, ratio (the first arm's time /
     this one's) and peak_share. arms: names, or Python callables (see gate); None: auto and a peer. seconds: for each
     problem. UNSUPPORTED: none of the arms could run."""
-    names = None if arms is None else [arm_of(arm) for arm in ([arms] if isinstance(arms, str) else arms)]
+    names = None if arms is None else arms_of("arms", arms)
     return ask("bench", problems, {"arms": names, "seconds": seconds, "target": target, "threads": threads})
 
 
@@ -109,7 +109,10 @@ def gate(candidate: str | Callable, *problems: str, against=None, must: float | 
 
     What this needs of a machine, and how long it takes, is the command's: docs/gate.md."""
     own = callable(candidate) or is_function(candidate)
-    rivals = None if against is None else [arm_of(arm) for arm in ([against] if isinstance(against, str) else against)]
+    if not own and not isinstance(candidate, (str, os.PathLike)):
+        raise invalid(f"candidate: it is of type {type(candidate).__name__}: a kernel's name, a folder or a callable is "
+                      "needed")
+    rivals = None if against is None else arms_of("against", against)
     if own:
         name, problems = arm_of(candidate), problems or ("b1,h8,s512,d64,fp16",)
         rows, words = rows_and_words("bench", problems, {"arms": [name, *(rivals or ["auto"])], "seconds": seconds,
@@ -126,6 +129,15 @@ def gate(candidate: str | Callable, *problems: str, against=None, must: float | 
 def is_function(text):
     """FILE.py:FUNCTION."""
     return isinstance(text, str) and ".py:" in text
+
+
+def arms_of(name, arms) -> list[str]:
+    """The names of one arm, or of several."""
+    if isinstance(arms, str) or callable(arms):
+        arms = [arms]
+    if not isinstance(arms, (list, tuple)):
+        raise invalid(f"{name}: it is of type {type(arms).__name__}: a text, a callable or a list of them is needed")
+    return [arm_of(arm) for arm in arms]
 
 
 def arm_of(arm) -> str:

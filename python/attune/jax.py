@@ -36,7 +36,7 @@ def sdpa(q: jax.Array, k: jax.Array, v: jax.Array, *, attn_mask: jax.Array | Non
     it runs, JAX raises where the result is waited for."""
     given = {"q": q, "k": k, "v": v, "attn_mask": attn_mask, "alibi": alibi, "sink": sink, "seqused": seqused}
     for name, array in given.items():
-        if array is not None and not (hasattr(array, "shape") and hasattr(array, "dtype")):
+        if (array is not None or name in ("q", "k", "v")) and not (hasattr(array, "shape") and hasattr(array, "dtype")):
             raise invalid(f"{name}: it is of type {type(array).__name__}: an array of JAX is needed")
     arrays = {name: jnp.asarray(array) for name, array in given.items() if array is not None}
     if attn_mask is not None:

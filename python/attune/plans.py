@@ -81,6 +81,22 @@ def whole(name, value, least, most):
     return value
 
 
+def flag(name, value):
+    if type(value) is not bool:
+        raise invalid(f"{name}: it is {value!r}: True or False is needed")
+    return value
+
+
+def stream_on(device, stream):
+    """The handle of a stream that was given."""
+    if device is None and stream:
+        raise invalid(f"stream: it is {stream!r}, and a CPU has none")
+    if not hasattr(stream, "__index__"):
+        raise invalid(f"stream: it is of type {type(stream).__name__}: a handle is needed, a whole number such as the "
+                      "cuda_stream of PyTorch's")
+    return whole("stream", stream, 0, 2**64 - 1)
+
+
 contexts = {}  # of this process, by target
 opening = threading.Lock()
 
@@ -159,8 +175,10 @@ class Bound:
         call, words, owner = self.call, self.words, None
         for place, pointer in zip(self.places, pointers):
             words[place] = pointer
-        if self.device is not None:
-            call.stream = framework.stream(self.device) if stream is None else stream
+        if stream is not None:
+            call.stream = stream_on(self.device, stream)
+        elif self.device is not None:
+            call.stream = framework.stream(self.device)
         if self.room:
             owner, call.workspace = framework.room(self.room, like)
             call.workspace_bytes = self.room
@@ -210,8 +228,10 @@ class Plan:
         if effort not in EFFORTS:
             raise invalid(f"effort: it is {effort!r}: {', '.join(EFFORTS)} are allowed")
         self.problem = problem if isinstance(problem, library.Problem) else lib.problem(problem)
-        options = PlanOptions(size=c.sizeof(PlanOptions), effort=EFFORTS[effort], deterministic=bool(deterministic),
-                              batch_invariant=bool(batch_invariant), kernel=encoded("kernel", kernel))
+        options = PlanOptions(size=c.sizeof(PlanOptions), effort=EFFORTS[effort],
+                              deterministic=flag("deterministic", deterministic),
+                              batch_invariant=flag("batch_invariant", batch_invariant),
+                              kernel=encoded("kernel", kernel))
         pointer, used = c.c_void_p(), context.handle
         lib.check(lib.c.attune_plan_create(used.pointer, c.byref(self.problem), c.byref(options), c.byref(pointer)))
         self._handle = Handle(pointer, lib.c.attune_plan_destroy, used)
@@ -250,6 +270,8 @@ class Plan:
     def workspace(self, call=None) -> int:
         """Bytes of workspace that one call takes; without a call, that the largest takes. `run` sees to them."""
         size = c.c_size_t()
+        if call is not None and not isinstance(call, Call):
+            raise invalid(f"call: it is of type {type(call).__name__}: a library.Call is needed")
         self.library.check(self.library.c.attune_plan_workspace(self.handle.pointer, call and c.byref(call),
                                                                 c.byref(size)))
         return size.value
@@ -317,7 +339,7 @@ class Plan:
         Arguments are those of `run`."""
         return BoundCall(self, arrays, workspace, stream, offset)
 
-    def run(self, stream: int | None = None, workspace=None, offset: int | None = None, **given):
+    def run(self, *, stream: int | None = None, workspace=None, offset: int | None = None, **given):
         """Runs the plan on arrays by role: plan.run(Q=q, K=k, V=v). Shapes are [batch, heads, seqlen, dim] in this
         order whatever the layout, which strides say; of varlen problems [total, heads, dim]; docs/calling.md lists all.
         Sizes may be smaller than the problem's. Returns O, which is made where it is not given; with LSE=True, or an
@@ -330,6 +352,8 @@ class Plan:
         if self.closed:
             raise invalid("this plan is closed")
         arrays = {role.upper(): array for role, array in given.items() if array is not None}
+        if len(arrays) < len(given):
+            check_once(given)
         wants_lse = arrays.pop("LSE") if isinstance(arrays.get("LSE"), bool) else False
         like = self.leading(arrays)
         framework = tensors.framework_of(like, arrays[like])
@@ -376,10 +400,20 @@ class Plan:
             arrays["LSE"] = framework.empty(array, [known[name] for name in self.roles["LSE"].names], tensors.FP32)
 
 
+def check_once(given):
+    """That a role has one of its two names, in capitals or not."""
+    names = [name for name, array in given.items() if array is not None]
+    for name in names:
+        if name != name.upper() and name.upper() in names:
+            raise invalid(f"{name}: {name.upper()} is given, too, which is the same role")
+
+
 class BoundCall:
     """What Plan.bind made: a plan, and the arrays that it runs on."""
 
     def __init__(self, plan, arrays, workspace=None, stream=None, offset=None):
+        if not isinstance(arrays, dict):
+            raise invalid(f"arrays: it is of type {type(arrays).__name__}: a dictionary {{role: array}} is needed")
         for name in arrays:
             plan.role(name)
         plan.leading(arrays)

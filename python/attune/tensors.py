@@ -16,6 +16,9 @@ from attune.library import Error, Status, invalid
 FP32, FP16, BF16, INT32, BOOL = range(5)
 DTYPE_NAMES = ("fp32", "fp16", "bf16", "int32", "bool")
 DTYPE_BYTES = (4, 2, 2, 4, 1)
+FLOATS = "float32, float16 or bfloat16"
+WANTED = {**dict.fromkeys(("q", "k", "v", "out"), FLOATS), **dict.fromkeys(("alibi", "sink"), "float32"),
+          **dict.fromkeys(("seqused", "cu_q", "cu_k"), "int32"), "attn_mask": f"bool, {FLOATS}"}
 NAMED = {"float32": FP32, "float16": FP16, "bfloat16": BF16, "int32": INT32, "bool": BOOL}
 
 
@@ -32,14 +35,21 @@ class View:
 def dtype_named(name, text):
     dtype = NAMED.get(text)
     if dtype is None:
-        raise invalid(f"{name}: its dtype is {text}: {', '.join(NAMED)} are what attune knows")
+        raise unknown_dtype(name, text)
     return dtype
+
+
+def unknown_dtype(name, text):
+    """The error that an array has none of attune's dtypes."""
+    wanted = WANTED.get(name)
+    return invalid(f"{name}: its dtype is {text}: " +
+                   (f"{wanted} is needed" if wanted else f"{', '.join(NAMED)} are what attune knows"))
 
 
 def check_floats(name, view):
     """That they are numbers to attend with."""
     if view.dtype not in (FP32, FP16, BF16):
-        raise invalid(f"{name}: its dtype is {DTYPE_NAMES[view.dtype]}: float32, float16 or bfloat16 is needed")
+        raise invalid(f"{name}: its dtype is {DTYPE_NAMES[view.dtype]}: {FLOATS} is needed")
 
 
 def place(device):
@@ -411,8 +421,7 @@ class DLPack:
                           "needed")
         dtype = CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
         if dtype is None:
-            raise invalid(f"{name}: its dtype is DLPack's type {tensor.code} of {tensor.bits} bits and {tensor.lanes} "
-                          f"lanes: {', '.join(NAMED)} are what attune knows")
+            raise unknown_dtype(name, f"DLPack's type {tensor.code} of {tensor.bits} bits and {tensor.lanes} lanes")
         shape = tuple(tensor.shape[:tensor.ndim])
         strides = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else contiguous(shape)
         return View(shape, strides, dtype, None if tensor.device_type in CPU_DEVICES else tensor.device_id)

@@ -36,7 +36,7 @@ BAD_CALLS = [
     (lambda: attune.sdpa(*[Elsewhere()] * 3), "q: its __dlpack__ gives no tensor: BufferError: not for you"),
     (lambda: attune.sdpa(Q[0], K, V), r"q: its shape is \(2, 8, 16\): 4 dimensions are needed, \[b, h, s, d\]"),
     (lambda: attune.sdpa(Q, K, V[..., None]), r"v: its shape is \(1, 2, 8, 16, 1\): 4 dimensions"),
-    (lambda: attune.sdpa(Q.astype(np.float64), K, V), "q: its dtype is float64: float32, float16, bfloat16"),
+    (lambda: attune.sdpa(Q.astype(np.float64), K, V), "q: its dtype is float64: float32, float16 or bfloat16 is"),
     (lambda: attune.sdpa(Q, K.astype(np.complex64), V), "k: its dtype is complex64"),
     (lambda: attune.sdpa(Q, K, V.astype(">f4")), "v: its dtype is >f4, of the other byte order"),
     (lambda: attune.sdpa(Q, K, V.astype(np.int32)), "v: its dtype is int32: float32, float16 or bfloat16 is needed"),
@@ -79,7 +79,26 @@ BAD_CALLS = [
     (lambda: attune.sdpa(Q, K, V, sink=np.ones(2, "f2")), "sink: its dtype is fp16: fp32 is needed"),
     (lambda: attune.sdpa(Q, K, V, seqused=np.ones(2, "i4")), r"seqused: its shape is \(2,\): \(1,\) is needed"),
     (lambda: attune.sdpa(Q, K, V, out=np.ones((1, 2, 8, 15), "f4")), r"out: its shape is \(1, 2, 8, 15\)"),
-    (lambda: attune.sdpa(Q, K, V, out=Q), "O overlaps Q"),
+    (lambda: attune.sdpa(Q, K, V, out=Q), "out overlaps q: it begins 0 bytes"),
+    (lambda: [attune.sdpa(Q, K, V, out=out) for out in (np.empty_like(Q), V)], "out overlaps v: it begins 0 bytes"),
+    (lambda: attune.varlen(Q[0], K[0], V[0], *[np.array([0, 2], "i4")] * 2, 2, 2, out=K[0]), "out overlaps k"),
+    (lambda: attune.sdpa(Q, K, V, seqused=np.array([9], "i4")), r"seqused\[0\] is 9: 0 to seqlen_kv, 8"),
+    (lambda: [attune.sdpa(Q, K, V, seqused=np.array([n], "i4")) for n in (8, 3, -1)], r"seqused\[0\] is -1"),
+    (lambda: attune.sdpa(Q, K, V, seqused=np.array([8])), "seqused: its dtype is int64: int32 is needed"),
+    (lambda: attune.varlen(Q[0], K[0], V[0], *[np.array([0, 2])] * 2, 2, 2), "cu_q: its dtype is int64: int32 is"),
+    (lambda: attune.sdpa(Q, K, V, sink=np.ones(2)), "sink: its dtype is float64: float32 is needed"),
+    (lambda: attune.sdpa(Q, K, V, attn_mask=np.ones((8, 8))), "attn_mask: its dtype is float64: bool, float32, float"),
+    (lambda: attune.sdpa(Q, K, V, scale=10**400), "scale: a number is needed"),
+    (lambda: attune.sdpa(Q, K, V, stream=7), "stream: it is 7, and a CPU has none"),
+    (lambda: [attune.sdpa(Q, K, V, stream=s) for s in (0, None, 0, "0x7")], "stream: it is '0x7', and a CPU has none"),
+    (lambda: attune.varlen(Q[0], K[0], V[0], *[np.array([0, 2], "i4")] * 2, 2, 2, stream=7), "stream: it is 7"),
+    (lambda: attune.plan("b1,h1,s8,d16,fp32", "cpu", deterministic="no"), "deterministic: it is 'no'"),
+    (lambda: attune.plan("b1,h1,s8,d16,fp32", "cpu").workspace("all"), "call: it is of type str"),
+    (lambda: attune.plan("b1,h2,s8,d16,fp32", "cpu").run(Q=Q, q=Q, K=K, V=V), "q: Q is given, too"),
+    (lambda: attune.plan("b1,h2,s8,d16,fp32", "cpu").bind([Q, K, V]), "arrays: it is of type list"),
+    (lambda: attune.bench("b1,h2,s8,d16,fp32", arms=3), "arms: it is of type int"),
+    (lambda: attune.gate("cpu_tiled", against=3), "against: it is of type int"),
+    (lambda: attune.gate(3, "b1,h2,s8,d16,fp32"), "candidate: it is of type int"),
     (lambda: [attune.sdpa(Q, K, V, out=out) for out in (np.empty_like(Q), FROZEN)], "out: it is not writable"),
     (lambda: attune.sdpa(Q, K, V, kernel="cpu_tield"), "did you mean .cpu_tiled"),
     (lambda: attune.sdpa(Q, K, V, kernel=3), "kernel: a text is needed"),
@@ -172,3 +191,23 @@ def test_a_library_that_is_missing_is_named():
                           env={"PYTHONPATH": ":".join(sys.path), "ATTUNE_LIBRARY": "/nowhere/lib.so"},
                           capture_output=True)
     assert "attune.library.Error: not found: /nowhere/lib.so" in ended.stderr
+
+
+def test_arguments_have_names():
+    """What is given by place where only names are taken is not taken for something else."""
+    with pytest.raises(TypeError, match="positional"):
+        attune.plan("b1,h2,s8,d16,fp32", "cpu").run(Q, K, V)
+
+
+def test_parts_of_the_package_are_there():
+    """attune.torch, without another import, as far as PyTorch is; what there is not is said as of any module."""
+    code = ("import importlib.util, sys, attune\n"
+            "for name, of in (('torch', 'torch'), ('hf', 'torch'), ('jax', 'jax')):\n"
+            "    assert f'attune.{name}' not in sys.modules or importlib.util.find_spec(of)\n"
+            "    there = bool(importlib.util.find_spec(of))\n"
+            "    try: assert getattr(attune, name).__name__ == f'attune.{name}' and there\n"
+            "    except AttributeError as error: assert not there and of in str(error), error\n"
+            "assert not hasattr(attune, 'tensorflow')\n")
+    done = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{code}"], text=True,
+                          capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr

@@ -99,6 +99,7 @@ def test_what_is_refused():
     for arrays, options, words in (((q, k, v), {}, "enable_gqa"), ((q, k[:, :, :, :7], v), {}, "k: its dim"),
                                    ((q[0], k, v), {}, "q: its shape"), ((q.astype("int8"), k, v), {}, "q: its dtype"),
                                    ((q, k, v), {"window": (1, )}, "window"), (([1], k, v), {}, "q: it is of type list"),
+                                   ((q, None, v), {}, "k: it is of type NoneType"),
                                    ((q, k, v), {"softcap": -1.0}, "softcap"), ((q, k, v), {"layout": "x"}, "layout"),
                                    ((q, k, v), {"scale": 0.0}, "scale"),
                                    ((q, k, v), {"sink": jnp.zeros(3)}, "sink: its shape"),
