@@ -14,7 +14,7 @@ if(EXISTS ${python_include}/patchlevel.h)
 endif()
 # What a sanitizer is in needs an interpreter that has it too.
 if(python_version VERSION_GREATER_EQUAL 3.10 AND NOT ATTUNE_SANITIZE)
-  add_library(attune_fast MODULE python/fast.c)
+  add_library(attune_fast MODULE python/fast.c python/fast_tensors.c)
   target_link_libraries(attune_fast PRIVATE attune_flags)
   target_include_directories(attune_fast SYSTEM PRIVATE ${python_include})
   set_target_properties(attune_fast PROPERTIES PREFIX "" OUTPUT_NAME _fast SUFFIX .abi3.so)

@@ -1,40 +1,13 @@
 /* attune._fast: calls of attune.sdpa on PyTorch's tensors of a kind that has been seen, without Python's code on the
  * way. It is built against neither PyTorch nor libattune: tensors are read by DLPack's table of C functions, which
  * their type has, and attune/fast.py brings all other functions. What it does not know, or what is not as it was, is
- * left to Python: the answer is None then, and nothing has been done.
- *
- * The limited interface of CPython 3.10, of which nothing is used that 3.9 has not. */
-#define Py_LIMITED_API 0x030A0000
-#include <Python.h>
-#include <stdbool.h>
-#include <stdint.h>
+ * left to Python: the answer is None then, and nothing has been done. */
+#include "fast_tensors.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "attune/attune.h"
-
-/* ---- DLPack ------------------------------------------------------------------------------------------------------ */
-
-enum { DL_MAJOR = 1, DL_CPU = 1, DL_CUDA = 2, DIMS = 4 };
-
-typedef struct {
-    void *data;
-    int32_t device_type, device;
-    int32_t dims;
-    uint8_t code, bits;
-    uint16_t lanes;
-    int64_t *shape, *strides; /* of `dims` each, in elements */
-    uint64_t byte_offset;
-} dl_tensor;
-
-/* What the capsule "dlpack_exchange_api" points to, from DLPack 1.2 on. */
-typedef struct {
-    uint32_t major, minor;
-    void *older;
-    void *allocate, *from_object, *to_object; /* not needed here */
-    int (*view)(void *object, dl_tensor *tensor);
-    int (*current_stream)(int32_t device_type, int32_t device, void **stream);
-} dl_exchange;
 
 static PyObject *held(PyObject *object)
 {
@@ -62,25 +35,12 @@ enum {
     FORM = 1 << 6 /* times PAIR, FLASH or CUDNN */
 };
 
-typedef struct {
-    int64_t shape[DIMS], strides[DIMS];
-    int32_t dims, device_type, device, dtype; /* dtype: code, bits */
-} layout;
-
 /* All that calls of a kind have in common. No padding: it is compared as bytes. */
 typedef struct {
     layout of[INPUTS];
     int64_t scale; /* a double's bits */
     int64_t options;
 } form;
-
-/* How a tensor is made: by a function with these arguments, which knows the current device alone, or None; where that
- * is another one than this, by a function of q. */
-typedef struct {
-    PyObject *plain, *arguments, *other;
-    int32_t device_type, device;
-    int elsewhere; /* for so many calls the other one is taken at once */
-} maker;
 
 typedef struct {
     form key;
@@ -102,7 +62,8 @@ typedef struct {
     /* PyTorch's own: whether a tensor's sign is pending, whether its TensorImpl wants a gradient. */
     bool (*negated)(const void *tensor);
     bool (*wants)(const void *impl);
-    size_t place;           /* of the tensor in its Python object, in bytes; 0: unknown, and Python is asked */
+    size_t place; /* of the tensor in its Python object, in bytes; 0: unknown, and Python is asked */
+    spares spares;
     kind *sets[SETS][WAYS]; /* the one that was seen last first */
 } table;
 
@@ -156,28 +117,6 @@ static void keep(table *self, kind *it)
 
 /* ---- Reading tensors --------------------------------------------------------------------------------------------- */
 
-static bool view_of(table *self, PyObject *object, layout *at, void **data)
-{
-    dl_tensor view;
-    if (self->exchange->view(object, &view) != 0) {
-        PyErr_Clear();
-        return false;
-    }
-    if (view.dims < 0 || view.dims > DIMS || view.lanes != 1 || view.byte_offset != 0) {
-        return false;
-    }
-    for (int i = 0; i < DIMS; ++i) {
-        at->shape[i] = i < view.dims ? view.shape[i] : 0;
-        at->strides[i] = i < view.dims ? view.strides[i] : 0;
-    }
-    at->dims = view.dims;
-    at->device_type = view.device_type;
-    at->device = view.device;
-    at->dtype = view.code << 8 | view.bits;
-    *data = view.data;
-    return view.device_type == DL_CPU || view.device_type == DL_CUDA;
-}
-
 /* Whether it is surely false. */
 static bool is_false(PyObject *answer)
 {
@@ -204,8 +143,9 @@ static bool is_plain(table *self, PyObject *object, bool may_want)
 static bool read_tensor(table *self, PyObject *object, bool may_want, layout *at, void **data)
 {
     PyObject *type = (PyObject *)Py_TYPE(object);
-    return (type == self->tensor_type || type == self->parameter_type) && view_of(self, object, at, data) && *data &&
-           at->dims == DIMS && is_plain(self, object, may_want);
+    return (type == self->tensor_type || type == self->parameter_type) &&
+           at_fast_view(self->exchange, object, at, data) && *data && at->dims == DIMS &&
+           is_plain(self, object, may_want);
 }
 
 static bool read_flag(PyObject *given, int64_t bit, int64_t *options)
@@ -295,34 +235,6 @@ static bool read_form(table *self, PyObject *const *given, Py_ssize_t count, boo
     return fine;
 }
 
-/* ---- Making tensors ---------------------------------------------------------------------------------------------- */
-
-/* A tensor, and where it lies. */
-static PyObject *make(table *self, maker *by, PyObject *like, void **data)
-{
-    enum { LONG = 64 };
-    layout got;
-    PyObject *made;
-    if (by->plain != Py_None && (by->elsewhere == 0 || --by->elsewhere == 0)) {
-        made = PyObject_Call(by->plain, by->arguments, NULL);
-        if (!made) {
-            return NULL; /* the error says why, such as no memory */
-        }
-        if (view_of(self, made, &got, data) && got.device_type == by->device_type && got.device == by->device) {
-            return made;
-        }
-        Py_DECREF(made);
-        by->elsewhere = LONG;
-    }
-    made = PyObject_CallFunctionObjArgs(by->other, like, NULL);
-    if (made && !view_of(self, made, &got, data)) {
-        Py_DECREF(made);
-        PyErr_SetString(PyExc_RuntimeError, "attune: a tensor that was made cannot be read");
-        return NULL;
-    }
-    return made;
-}
-
 /* The memory that the call works in, its owner in *owner. */
 static bool make_room(table *self, kind *now, attune_call *call, PyObject *like, PyObject **owner)
 {
@@ -331,7 +243,7 @@ static bool make_room(table *self, kind *now, attune_call *call, PyObject *like,
     if (now->room == 0) {
         return true;
     }
-    *owner = make(self, &now->make[now->outputs], like, &data);
+    *owner = at_fast_make(self->exchange, &now->make[now->outputs], like, &data);
     if (!*owner) {
         return false;
     }
@@ -376,7 +288,7 @@ static PyObject *answer_of(const kind *now, PyObject *const *made)
 static bool make_outputs(table *self, kind *now, int first, int last, PyObject *q, PyObject **made, void **data)
 {
     for (int i = first; i < last; ++i) {
-        made[i] = make(self, &now->make[i], q, &data[i]);
+        made[i] = made[i] ? made[i] : at_fast_make(self->exchange, &now->make[i], q, &data[i]);
         if (!made[i]) {
             return false;
         }
@@ -384,25 +296,44 @@ static bool make_outputs(table *self, kind *now, int first, int last, PyObject *
     return true;
 }
 
-/* Fills in `call`, and does it. What the kernel does not write is made while it works. */
-static bool run(table *self, kind *now, attune_call *call, PyObject *q, void *const *data, PyObject **made)
+/* Fills in `call`, and does it. */
+static bool launch(table *self, kind *now, attune_call *call, PyObject *q, void *const *data, void *const *out)
 {
-    const int written = now->outputs > LSE ? LSE + 1 : 1;
-    void *out[OUTPUTS];
     PyObject *owner = NULL;
-    bool done = make_outputs(self, now, O, written, q, made, out) && make_room(self, now, call, q, &owner);
+    bool done = make_room(self, now, call, q, &owner);
     if (done) {
         call->tensor[ATTUNE_Q].data = data[Q];
         call->tensor[ATTUNE_K].data = data[K];
         call->tensor[ATTUNE_V].data = data[V];
         call->tensor[ATTUNE_O].data = out[O];
-        call->tensor[ATTUNE_LSE].data = written > LSE ? out[LSE] : NULL;
-        done = (now->key.of[Q].device_type != DL_CUDA ||
-                self->exchange->current_stream(DL_CUDA, now->key.of[Q].device, &call->stream) == 0) &&
-               execute(self, now->plan, call) && make_outputs(self, now, written, now->outputs, q, made, out);
+        call->tensor[ATTUNE_LSE].data = out[LSE];
+        done = execute(self, now->plan, call);
     }
     Py_XDECREF(owner);
     return done;
+}
+
+/* One call, with its outputs. What the kernel does not write, and what is for a later call, is made while it works. */
+static bool run(table *self, kind *now, attune_call *call, PyObject *q, void *const *data, PyObject **made)
+{
+    const bool on_device = now->key.of[Q].device_type == DL_CUDA;
+    const int written = now->outputs > LSE ? LSE + 1 : 1;
+    void *out[OUTPUTS] = {NULL};
+    if (on_device && self->exchange->current_stream(DL_CUDA, now->key.of[Q].device, &call->stream) != 0) {
+        return false;
+    }
+    const bool ahead = on_device && at_fast_may_spare(&self->spares, call->stream);
+    for (int i = O; ahead && i < written; ++i) {
+        made[i] = at_fast_take_spare(&self->spares, &now->make[i], &out[i]);
+    }
+    if (!make_outputs(self, now, O, written, q, made, out) || !launch(self, now, call, q, data, out) ||
+        !make_outputs(self, now, written, now->outputs, q, made, out)) {
+        return false;
+    }
+    for (int i = O; ahead && i < written; ++i) {
+        at_fast_make_spare(&self->spares, self->exchange, &now->make[i]);
+    }
+    return true;
 }
 
 /* A call of a kind that is known. While Python runs, or the library, others may call, and the kind may be let go. */
@@ -454,29 +385,15 @@ static PyObject *table_with_lse(PyObject *self, PyObject *const *given, Py_ssize
     return serve((table *)self, given, count, true);
 }
 
-/* `one`: (plain, arguments, other), as makers are made in attune/fast.py; `like`: a tensor that lies where what it
- * makes is to be. */
-static bool read_maker(table *self, PyObject *one, PyObject *like, maker *it)
-{
-    layout at;
-    void *unused;
-    if (!PyArg_ParseTuple(one, "OO!O", &it->plain, &PyTuple_Type, &it->arguments, &it->other) ||
-        !view_of(self, like, &at, &unused)) {
-        return false;
-    }
-    it->device_type = at.device_type;
-    it->device = at.device;
-    return true;
-}
-
 static bool read_makers(table *self, PyObject *makers, PyObject *made, PyObject *q, kind *it)
 {
     static const int count[FORMS] = {[PAIR] = 2, [FLASH] = OUTPUTS, [CUDNN] = OUTPUTS - 1, [ALONE] = 1};
     int wanted = it->key.options & WITH_LSE ? count[it->key.options / FORM] : 1;
     it->outputs = (int)PyTuple_Size(made);
-    bool fine = it->outputs == wanted && read_maker(self, PyTuple_GetItem(makers, wanted), q, &it->make[wanted]);
+    bool fine = it->outputs == wanted &&
+                at_fast_read_maker(self->exchange, PyTuple_GetItem(makers, wanted), q, &it->make[wanted]);
     for (int i = 0; fine && i < wanted; ++i) {
-        fine = read_maker(self, PyTuple_GetItem(makers, i), PyTuple_GetItem(made, i), &it->make[i]);
+        fine = at_fast_read_maker(self->exchange, PyTuple_GetItem(makers, i), PyTuple_GetItem(made, i), &it->make[i]);
     }
     return fine;
 }
@@ -563,6 +480,20 @@ static PyObject *table_is_plain(PyObject *object, PyObject *tensor)
     return PyBool_FromLong(is_plain((table *)object, tensor, false));
 }
 
+/* spare_by(inference, pools): addresses of PyTorch's function that says whether it is in inference mode, and of the
+ * number of the next pool; from now on there are spares. */
+static PyObject *table_spare_by(PyObject *object, PyObject *arguments)
+{
+    table *self = (table *)object;
+    unsigned long long inference, pools;
+    if (!PyArg_ParseTuple(arguments, "KK", &inference, &pools)) {
+        return NULL;
+    }
+    self->spares.in_inference = (bool (*)(void))(uintptr_t)inference;
+    self->spares.pools = inference ? (const uint64_t *)(uintptr_t)pools : NULL;
+    Py_RETURN_NONE;
+}
+
 /* ---- The type ---------------------------------------------------------------------------------------------------- */
 
 /* Table(exchange, tensor_type, parameter_type, is_neg, execute, fail): exchange a capsule; execute an address; is_neg a
@@ -608,6 +539,7 @@ static void table_end(PyObject *object)
     for (size_t i = 0; i < SETS * WAYS; ++i) {
         forget(self->sets[i / WAYS][i % WAYS]);
     }
+    at_fast_drop_spares(&self->spares);
     for (size_t i = 0; i < sizeof own / sizeof *own; ++i) {
         Py_XDECREF(own[i]);
     }
@@ -623,6 +555,7 @@ static PyMethodDef methods[] = {
      "with_lse(q, k, v, is_causal, scale, deterministic, form): what attention.with_lse gives, or None"},
     {"learn", table_learn, METH_VARARGS, NULL},
     {"read_by", table_read_by, METH_VARARGS, NULL},
+    {"spare_by", table_spare_by, METH_VARARGS, NULL},
     {"is_plain", table_is_plain, METH_O, NULL},
     {NULL, NULL, 0, NULL}};
 

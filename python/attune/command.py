@@ -110,8 +110,8 @@ def gate(candidate: str | Callable, *problems: str, against=None, must: float | 
     What this needs of a machine, and how long it takes, is the command's: docs/gate.md."""
     own = callable(candidate) or is_function(candidate)
     if not own and not isinstance(candidate, (str, os.PathLike)):
-        raise invalid(f"candidate: it is of type {type(candidate).__name__}: a kernel's name, a folder or a callable is "
-                      "needed")
+        raise invalid(f"candidate: it is of type {type(candidate).__name__}: a kernel's name, a folder or a callable "
+                      "is needed")
     rivals = None if against is None else arms_of("against", against)
     if own:
         name, problems = arm_of(candidate), problems or ("b1,h8,s512,d64,fp16",)

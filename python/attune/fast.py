@@ -54,7 +54,23 @@ def open_table():
     except ValueError:  # a table that it does not know
         return None
     read_by_torch(made, torch)
+    spare_by_torch(made)
     return made
+
+
+POOLS = ("libtorch_cuda.so", "_ZN2at4cuda7MemPool4uid_E"), ("libc10_cuda.so", "_ZN3c104cuda7MemPool4uid_E")
+
+
+def spare_by_torch(made):
+    """Outputs of calls on a device are made ahead where it can be seen whether that is allowed."""
+    for name, pools in POOLS:
+        try:
+            core, cuda = (c.CDLL(library, os.RTLD_NOLOAD | os.RTLD_LAZY) for library in ("libc10.so", name))
+            made.spare_by(address(core._ZN3c1013InferenceMode10is_enabledEv),
+                          c.addressof(c.c_uint64.in_dll(cuda, pools)))
+            return
+        except (OSError, AttributeError, ValueError):
+            continue
 
 
 def read_by_torch(made, torch):
