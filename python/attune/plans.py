@@ -267,6 +267,10 @@ class Plan:
     def __repr__(self):
         return f"<attune.Plan {self.text}: {self.kernel}, {self.origin}>"
 
+    def __reduce__(self):
+        raise invalid("a plan is its process's own, neither to be copied nor to be sent to another: attune.plan("
+                      f"{self.text!r}) makes it again")
+
     def workspace(self, call=None) -> int:
         """Bytes of workspace that one call takes; without a call, that the largest takes. `run` sees to them."""
         size = c.c_size_t()

@@ -1,6 +1,8 @@
 """Plans on arrays: what they compute, and what becomes of them across threads, forks and the interpreter's end."""
+import copy
 import gc
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -342,3 +344,10 @@ def test_kernels_that_the_package_brings_compiled(tmp_path):
     assert run_python(code.format(None), **own, ATTUNE_PACK="") == ""
     (tmp_path / library.PACK).unlink()
     assert run_python(code.format(None), **own) == ""
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_plans_are_not_copied(copied):
+    with pytest.raises(attune.Error, match=r"attune.plan\('b1,h1,s8,d16,fp32'\) makes it again"):
+        copied({"plan": attune.plan("b1,h1,s8,d16,fp32", "cpu")} if copied is not copy.copy else
+               attune.plan("b1,h1,s8,d16,fp32", "cpu"))
