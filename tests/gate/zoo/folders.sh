@@ -37,7 +37,7 @@ for part in cpu cuda descriptor; do
             descriptor = "#define NAME " name "\n#define SUMMARY \"" what "\"\n" descriptor
             write(name ".c", head descriptor "#include \"../descriptor.h\"\n")
             if (part == "cuda") {
-                if (source !~ /include "..\/copies.cuh"/) source = source "#include \"../attend.cuh\"\n"
+                if (source !~ /include "..\/[a-z]+.cuh"/) source = source "#include \"../attend.cuh\"\n"
                 write(name ".cu", head source)
             } else {
                 if (source !~ /#define ENTRY /) source = "#define ENTRY attend_" name "\n" source

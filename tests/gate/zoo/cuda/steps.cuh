@@ -1,5 +1,9 @@
-/* overtakes: its second step may begin while the first still runs, and does not wait for it. */
+/* Blocks attend to a share of the keys each, then those of a second step combine what they found. */
 #include "../split.cuh"
+
+#ifndef BEFORE_COMBINING
+#define BEFORE_COMBINING()
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) share(const __grid_constant__ attune_args args)
 {
@@ -10,5 +14,6 @@ extern "C" __global__ void __launch_bounds__(128) share(const __grid_constant__ 
 
 extern "C" __global__ void __launch_bounds__(128) combine(const __grid_constant__ attune_args args)
 {
+    BEFORE_COMBINING();
     combine_row(args, place_of(args, blockIdx.x));
 }
