@@ -88,8 +88,11 @@ static void write_command(const at_gate_entry *entry, const char *tool, const ch
     }
 }
 
+/* NOTE: a GPU's tools see nothing of a CPU. */
 static void look(const at_gate_entry *entry, at_stage stage, const char *tool)
 {
+    const char *own = strstr(tool, "attune ");
+    tool = own != NULL && entry->verdict->target.kind == ATTUNE_TARGET_CPU ? own : tool;
     write_command(entry, tool, entry->verdict->problem, entry->verdict->stage[stage].look, AT_SENTENCE_MAX);
 }
 

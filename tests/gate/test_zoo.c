@@ -13,7 +13,7 @@ static zoo_animal kernels[ZOO_MOST], descriptors[ZOO_MOST];
 typedef struct word {
     bool right;
     char stage[32];
-    char why[AT_SENTENCE_MAX];
+    char why[AT_SENTENCE_MAX], look[AT_SENTENCE_MAX];
 } word;
 
 static void hear(void *self, const at_verdict *verdict)
@@ -24,6 +24,7 @@ static void hear(void *self, const at_verdict *verdict)
         if (verdict->finding[stage].outcome != AT_PASS) {
             (void)snprintf(said->stage, sizeof said->stage, "%s", at_stage_name((at_stage)stage));
             (void)snprintf(said->why, sizeof said->why, "%s", verdict->finding[stage].sentence);
+            (void)snprintf(said->look, sizeof said->look, "%s", verdict->finding[stage].look);
         }
     }
 }
@@ -72,6 +73,7 @@ static void animal_is_judged(void **state)
         skip();
     }
     judge(animal, &said);
+    assert_null(strstr(said.look, "compute-sanitizer")); /* which looks at GPUs only */
     if (zoo_is_honest(animal)) {
         if (!said.right) {
             fail_msg("%s is honest, and was called wrong in stage %s: %s", animal->name, said.stage, said.why);

@@ -89,17 +89,22 @@ static attune_status delay(at_device *device, const at_loaded *loaded, bool on)
     return ATTUNE_OK;
 }
 
-static attune_status sanity_late(uint32_t traits, const char **done)
+static attune_status sanity_late_of(attune_target_kind kind, uint32_t traits, const char **done)
 {
     at_device_ops ops = zoo_ops;
     zoo_device zoo;
     at_test_problem problem;
-    zoo_open(&zoo, ZOO_HONEST, ATTUNE_TARGET_CUDA, traits);
+    zoo_open(&zoo, ZOO_HONEST, kind, traits);
     ops.delay = delay;
     zoo.device.ops = &ops;
     const at_suite suite = {.device = &zoo.device, .pool = pool, .plan = zoo_plan, .self = &zoo, .seed = 1, .only = -1};
     assert_ok(at_test_problem_parse("b1,h2,s160,d32,bf16", &problem));
     return at_sanity_run(&suite, &problem, REPEATS, done);
+}
+
+static attune_status sanity_late(uint32_t traits, const char **done)
+{
+    return sanity_late_of(ATTUNE_TARGET_CUDA, traits, done);
 }
 
 /* A kernel that is right only as long as no warp is late; and it is asked for no more than it can have. */
@@ -124,6 +129,8 @@ static void what_is_right_by_luck_is_late(void **state)
     delays.possible = ATTUNE_UNSUPPORTED;
     assert_ok(sanity_late(0, &done));
     assert_non_null(strstr(done, "not checked: delays"));
+    assert_ok(sanity_late_of(ATTUNE_TARGET_CPU, 0, &done)); /* where there is nothing to delay */
+    assert_null(strstr(done, "delays"));
     delays.possible = ATTUNE_DEVICE_ERROR;
     assert_fails(sanity_late(0, &done), ATTUNE_DEVICE_ERROR, "no code");
 }
