@@ -1,4 +1,5 @@
-/* The descriptor of those that attend in two steps (steps.cuh). The second is EARLY: it may begin before the first ends. */
+/* The descriptor of those that attend in two steps (steps.cuh). Where EARLY is 1, the second may begin before the first
+ * ends. */
 #ifndef EARLY
 #define EARLY 0
 #endif
