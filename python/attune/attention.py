@@ -82,7 +82,7 @@ def serve(q: Array, k: Array, v: Array, *, attn_mask: Array | None = None, is_ca
         made = recent.serve(q, k, v, (type(q), is_causal, scale, enable_gqa, layout))
         if made is not None:
             return made
-    framework, key = tensors.frameworks.get(type(q)), None
+    framework, key = tensors.frameworks.get(type(q)) or tensors.known(q), None
     if framework is not None and attn_mask is None and not terms and type(k) is type(q) and type(v) is type(q):
         key = (framework.keys(q, k, v), is_causal, scale, enable_gqa, layout)
         kept, bound = spares.take(key)

@@ -514,6 +514,14 @@ def framework_of(name, array):
     return known
 
 
+def known(array):
+    """The same; None where it is of none."""
+    try:
+        return framework_of("array", array)
+    except Error:
+        return None
+
+
 def find_framework(name, array):
     for module, kind, framework in (("numpy", "ndarray", NumPy), ("torch", "Tensor", Torch)):
         loaded = getattr(sys.modules.get(module), kind, None)

@@ -351,3 +351,12 @@ def test_plans_are_not_copied(copied):
     with pytest.raises(attune.Error, match=r"attune.plan\('b1,h1,s8,d16,fp32'\) makes it again"):
         copied({"plan": attune.plan("b1,h1,s8,d16,fp32", "cpu")} if copied is not copy.copy else
                attune.plan("b1,h1,s8,d16,fp32", "cpu"))
+
+
+def test_the_second_call_of_a_process_is_kept():
+    """The first one, too, is of a kind that is known from then on."""
+    code = ("import numpy, attune; from attune import attention; q = numpy.ones((1, 2, 8, 16), 'f4')\n"
+            "attune.sdpa(q, q, q); attention.Asked = None; assert (attune.sdpa(q, q, q) == 1).all()")
+    done = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{code}"], text=True,
+                          capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -304,6 +304,16 @@ def test_graphs():
                 close(o, plain(*(t.double() for t in (q, k, v)), hidden=behind(200, 200, 0)), torch.float16)
 
 
+def test_the_second_call_of_a_process_is_captured():
+    code = ("import torch, attune; q = torch.ones(1, 2, 64, 64, device='cuda', dtype=torch.float16)\n"
+            "want, graph = attune.sdpa(q, q, q), torch.cuda.CUDAGraph(); torch.cuda.synchronize()\n"
+            "with torch.cuda.graph(graph): o = attune.sdpa(q, q, q)\n"
+            "graph.replay(); torch.cuda.synchronize(); assert torch.equal(o, want)")
+    done = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{code}"], text=True,
+                          capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 def test_calls_that_were_never_seen_are_refused_while_capturing():
     q, k, v = draw(*[(1, 3, 77, 40)] * 3)
     graph = torch.cuda.CUDAGraph()
@@ -352,7 +362,7 @@ from attune import fast
 torch.set_grad_enabled(False)
 q, k, v = (torch.randn(1, 8, 64, 64, device="cuda", dtype=torch.float16) for _ in range(3))
 size = q.numel() * 2
-for _ in range(3):
+for _ in range(5):
     want = attune.sdpa(q, k, v)
 before = torch.cuda.memory_allocated()
 kept = [attune.sdpa(q, k, v) for _ in range(20)]
