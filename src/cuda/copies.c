@@ -107,16 +107,12 @@ static bool is_predicate(const pass *on, const char *site, const word *name)
 
 enum { OPERANDS_MAX = 6 };
 
-/* The operands, without brackets, of a statement that ends at `end`; 0 where they cannot be read. Comments among them
- * are not read. */
+/* The operands, without brackets, of a statement that ends at `end`. */
 static int operands_of(const char *opcode, const char *end, word operand[OPERANDS_MAX])
 {
-    const char *at = opcode + strcspn(opcode, " \t\r\n\f");
+    const char *at = opcode + strcspn(opcode, " \t\r\n\f[;");
     const char *last = end - 1; /* the semicolon */
     int count = 0;
-    if (at >= last || memchr(at, '/', (size_t)(last - at)) != NULL) {
-        return 0;
-    }
     while (at < last && count < OPERANDS_MAX) {
         const char *comma = memchr(at, ',', (size_t)(last - at));
         const char *stop = comma != NULL ? comma : last;
@@ -250,7 +246,7 @@ static bool put_down(pass *on, const char *statement, const char *opcode, const 
     add_size(on, opcode, operand, count);
     at_text_add(on->to,
                 "shl.b32 %%attune_sizes, %%attune_group, 16;\n"
-                "add.u32 %%attune_sizes, %%attune_sizes, %.*s * 256;\n"
+                "add.u32 %%attune_sizes, %%attune_sizes, (%.*s) * 256;\n"
                 "add.u32 %%attune_sizes, %%attune_sizes, %%attune_size;\n"
                 "mov.b64 {%%attune_low, %%attune_high}, %%attune_from;\n",
                 operand[2].bytes, operand[2].at);

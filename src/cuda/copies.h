@@ -11,8 +11,9 @@ typedef struct at_copies {
     bool unknown; /* there are others, which could not be read and are as they were */
 } at_copies;
 
-/* Appends the PTX to `to`; each thread's cp.async is put down in the thread's own memory, and done where it waits for it:
- * by wait_group, wait_all or an arrival at an mbarrier. Of more than 128 under way any may be done at once. */
+/* Appends the PTX, which is plain (cuda/ptx.h), to `to`; each thread's cp.async is put down in the thread's own memory,
+ * and done where it waits for it: by wait_group, wait_all or an arrival at an mbarrier. Of more than 128 under way any
+ * may be done at once. */
 at_copies at_ptx_copy_late(const char *ptx, at_text *to);
 
 #endif

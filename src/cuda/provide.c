@@ -203,6 +203,7 @@ static attune_status upset(const char *name, const char *ptx, at_text *late, at_
     at_text_free(&parted);
     AT_FORWARD(status);
     AT_FAIL_IF(places == 0, ATTUNE_UNSUPPORTED, "%s: there is no place for a delay", name);
+    AT_FAIL_IF(made->unknown, ATTUNE_UNSUPPORTED, "%s: there are asynchronous copies of an unknown kind", name);
     return ATTUNE_OK;
 }
 

@@ -62,8 +62,10 @@ static void copies_are_put_down(void **state)
          false},
         {ENTRY("// begin inline asm\n\tcp.async.cg.shared.global [%r1], [%rd2], 16;\n\t// end inline asm"),
          "// begin inline asm\n\t\n{", 1, false},
-        {ENTRY("cp.async.cg.shared.global [%r1], [%rd2], 16;\ncp.async.cg.shared.global [%r1], [%rd2] /* 8 */, 16;"),
-         "", 1, true},
+        {ENTRY("cp.async.cg.shared.global[%r1+32/2],[%rd2],8+8;"), "add.s32 %attune_to, %attune_to, 32/2;", 1, false},
+        {ENTRY("cp.async.cg.shared.global[%r1],[%rd2],8+8;"), "%attune_sizes, (8+8) * 256;", 1, false},
+        {ENTRY("cp.async.cg.shared.global [%r1], [%rd2], 16;\ncp.async.later.shared.global [%r1], [%rd2], 16;"), "", 1,
+         true},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
@@ -143,8 +145,11 @@ static const char in_function[] =
 static void an_assembler_takes_it(void **state)
 {
     static const char *const texts[] = {
-        pipeline, in_function, ENTRY("cp.async.ca.shared.global [%r1], [%rd2+-8], 8, %p1; cp.async.wait_group 63;"),
+        pipeline,
+        in_function,
+        ENTRY("cp.async.ca.shared.global [%r1], [%rd2+-8], 8, %p1; cp.async.wait_group 63;"),
         ENTRY("cp.async.cg.shared.global [%rd3], [%rd2], 16, 0; @%p1 cp.async.wait_all;"),
+        ENTRY("cp.async.cg.shared.global[%r1+32/2],[%rd2+-8*2],8+8;cp.async.wait_group 1 + 1;"),
         ENTRY("cp.async.ca.shared.global.L2::128B [sh], [%rd2], 4, n; cp.async.wait_group 0;")};
     (void)state;
     if (!has_assembler()) {
