@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes as c
 import math
-import re
 
 from attune import fast, library, recent, tensors
 from attune.library import Error, Problem, invalid
@@ -463,6 +462,7 @@ def on_device(view):
 
 def renamed(error, names):
     """The error about a role, an element of it, or two that overlap, as one about the arguments that they came from."""
+    import re
     first, overlap, rest = error.sentence.partition(" overlaps ")
     parts = [first, overlap, rest] if overlap else ["", "", first]
     role, other = (re.match("[A-Z_]*", part)[0] for part in (parts[0], parts[2]))

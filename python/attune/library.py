@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes as c
 import enum
-import glob
 import os
 import sys
 import threading
@@ -114,6 +113,7 @@ def beside(name=NAME):
     """The library that came with this package: in its folder or two above, in the build folder of the source tree, or
     in the lib of the PREFIX that has it as PREFIX/share/attune/python/attune; None where it came without."""
     package = os.path.dirname(os.path.abspath(__file__))
+    import glob  # here: with all that it imports it takes a third of the time that importing attune does
     prefix = glob.escape(os.path.abspath(f"{package}/../../../.."))
     places = [package, f"{package}/lib", os.path.abspath(f"{package}/../.."),
               os.path.abspath(f"{package}/../../build/lib"),
