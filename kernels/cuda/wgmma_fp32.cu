@@ -12,7 +12,6 @@
  * Whatever is not finite becomes NaN in its tile's sums, and values below 2^-110 lose bits. Rows that show signs of
  * either are computed once more, key by key (plain_row.cuh): no taint, and no bit less. */
 #include "device/fp32_units.cuh"
-#include "device/plain_row.cuh"
 
 /* ---- Consuming -------------------------------------------------------------------------------------------------- */
 
@@ -24,12 +23,6 @@ struct consumer {
     row_pair rows;
     key_range any_sees, all_see; /* of the group's rows */
     float o[chunks_v][outputs];
-};
-
-/* Whether scores come one by one from score.cuh, in units of log2. */
-enum {
-    ONE_BY_ONE = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK || ATTUNE_HAS_ALIBI,
-    SCALED_AT_ONCE = ONE_BY_ONE || ATTUNE_HAS_SOFTCAP
 };
 
 /* The group's queries, in parts. */
@@ -158,28 +151,14 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const Shared &shared, 
                                  float (&s)[scores])
 {
     const int lane = c.thread % 32;
-    if constexpr (ATTUNE_HAS_SOFTCAP && !ONE_BY_ONE) {
-        const float factor = score_factor(args);
-#pragma unroll
-        for (int i = 0; i < scores; ++i) {
-            s[i] = shape_score(args, s[i]) * factor;
-        }
-    }
+    cap_scores(args, s);
     if (!ONE_BY_ONE && !needs_mask(c.all_see.first, c.all_see.end, key, BLOCK_N)) {
         return;
     }
     if constexpr (ONE_BY_ONE) {
         tile t;
         (void)find(args, t);
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            const query_row q = query_row_of(args, t.at, t.batch, t.head, c.row + r * 8);
-#pragma unroll
-            for (int i = 0; i < scores / 2; ++i) {
-                float &x = s[i / 2 * 4 + r * 2 + i % 2];
-                x = visible_score(args, t.at, q, key + i / 2 * 8 + lane % 4 * 2 + i % 2, x);
-            }
-        }
+        score_one_by_one(args, t, c.row, key, lane, s);
     } else {
         int first[2] = {c.all_see.first - key, c.all_see.first - key},
             end[2] = {c.all_see.end - key, c.all_see.end - key};
@@ -189,49 +168,6 @@ ATTUNE_INLINE void finish_scores(const attune_args &args, const Shared &shared, 
             first[1] = (int)edges.z - key, end[1] = (int)edges.w - key;
         }
         rows_hide<BEGINS_MOVE, scores>(s, first, end, lane);
-    }
-}
-
-/* Scores become weights. NOTE: the maximum is subtracted before scaling: the largest weight is exactly 1, and errors
- * are of the difference. */
-ATTUNE_INLINE void weigh(consumer &c, float (&s)[scores], float (&factor)[2])
-{
-    float subtract[2], sum[2][2] = {};
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        const float most = fmaxf(group_max<4>(row_maximum<scores>(s, r)), c.rows.maximum[r]);
-        subtract[r] = subtrahend(most);
-        factor[r] = ptx_ex2_approx_ftz_f32((c.rows.maximum[r] - subtract[r]) * c.scale);
-        c.rows.maximum[r] = most;
-    }
-#pragma unroll
-    for (int i = 0; i < scores; ++i) {
-        s[i] = ptx_ex2_approx_ftz_f32((s[i] - subtract[i / 2 % 2]) * c.scale);
-        sum[i / 2 % 2][i % 2] += s[i];
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        c.rows.sum[r] = fmaf(c.rows.sum[r], factor[r], sum[r][0] + sum[r][1]);
-    }
-}
-
-/* Weights as operands, in parts. */
-typedef unsigned weights[PARTS][steps_pv][4];
-
-ATTUNE_INLINE void split_weights(const float (&s)[scores], weights &p)
-{
-    unsigned lost = 0;
-#pragma unroll
-    for (int n = 0; n < steps_pv; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            unsigned parts[PARTS];
-            split_two(s[n * 8 + i * 2], s[n * 8 + i * 2 + 1], parts, lost);
-#pragma unroll
-            for (int part = 0; part < PARTS; ++part) {
-                p[part][n][i] = parts[part];
-            }
-        }
     }
 }
 
@@ -282,50 +218,6 @@ template <int chunk> ATTUNE_INLINE void add_values(consumer &c, weights &p, cons
 
 /* ---- Out -------------------------------------------------------------------------------------------------------- */
 
-/* Row r of the lane's two; whether it has to be computed again. */
-ATTUNE_INLINE bool store_row(const attune_args &args, const tile &t, const consumer &c, int r, bool values_lost)
-{
-    constexpr bool in_pairs = dim_v % 2 == 0 && ATTUNE_ALIGN % 8 == 0;
-    const int row = c.row + r * 8, lane = c.thread % 32;
-    float sum = group_sum<4>(c.rows.sum[r]), maximum = c.scale * c.rows.maximum[r];
-    const bool none = sum == 0;
-    const float factor = online_take_sink(args, t.head, maximum, sum);
-    const float normaliser = none ? 0 : factor * online_normaliser(sum);
-    const bool exists = row < t.at.length_q;
-    element *out = row_of<element>(args.tensor[ATTUNE_O], t.at.batch, t.head, t.at.first_q + row);
-    float zero = sum * 0, largest = 0;
-#pragma unroll
-    for (int i = 0; i < chunks_v * outputs / 2; ++i) {
-        const int column = i / 2 * 8 + lane % 4 * 2 + i % 2;
-        float &o = const_cast<float &>(c.o[i * 2 / outputs][i / 2 * 4 % outputs + r * 2 + i % 2]);
-        if (i / 2 * 8 < dim_v) {
-            o *= normaliser;
-            zero = fmaf(o, 0.0f, zero);
-            largest = fmaxf(largest, fabsf(o));
-            if (in_pairs ? i % 2 == 1 && exists && column <= dim_v - 1 : exists && column < dim_v) {
-                if constexpr (in_pairs) {
-                    const float before = c.o[i * 2 / outputs][i / 2 * 4 % outputs + r * 2];
-                    *reinterpret_cast<float2 *>(out + column - 1) = make_float2(before, o);
-                } else {
-                    out[column] = o;
-                }
-            }
-        }
-    }
-    if (wants_lse(args) && exists && lane % 4 == 0) {
-        store_lse(args, t.at.batch, t.head, t.at.first_q + row, maximum, sum);
-    }
-    zero = group_sum<4>(zero);
-    largest = group_max<4>(largest);
-    return exists && (!(zero == 0) || (values_lost && !none && largest < 0x1p-100f));
-}
-
-/* What parts of bf16 do not hold of queries or keys counts where the others are large. */
-ATTUNE_INLINE bool scores_suffer(const Shared &shared)
-{
-    return (shared.queries_large != 0 && shared.keys_lost != 0) || (shared.queries_lost != 0 && shared.keys_large != 0);
-}
-
 /* NOTE: the tile is worked out anew: it takes registers, which the loop has not. */
 ATTUNE_INLINE void store(const attune_args &args, const consumer &c, Shared &shared)
 {
@@ -339,18 +231,10 @@ ATTUNE_INLINE void store(const attune_args &args, const consumer &c, Shared &sha
     unsigned again[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const bool one = store_row(args, t, c, r, values_lost);
+        const bool one = store_row(args, t, c, r, lane, values_lost);
         again[r] = __ballot_sync(0xffffffff, one || (all_again && c.row + r * 8 < t.at.length_q));
     }
-    if ((again[0] | again[1]) == 0) {
-        return;
-    }
-#pragma unroll 1
-    for (int i = 0; i < 16; ++i) {
-        if ((i < 8 ? again[0] : again[1]) >> i % 8 * 4 & 1) {
-            attend_plainly<dim_qk, dim_v>(args, t.at, t.batch, t.head, first + i, lane);
-        }
-    }
+    attend_again(args, t, first, lane, again);
 }
 
 ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)

@@ -9,8 +9,8 @@
 extern const attune_kernel at_kernel_cpu_decode, at_kernel_cpu_bf16, at_kernel_cpu_tiled, at_kernel_cpu_append,
     at_kernel_cpu_merge;
 extern const attune_kernel at_kernel_decode, at_kernel_wgmma_small, at_kernel_wgmma, at_kernel_wgmma_fp32;
-extern const attune_kernel at_kernel_mma, at_kernel_wmma_ws, at_kernel_wmma, at_kernel_pipelined, at_kernel_tiled,
-    at_kernel_guarded, at_kernel_minimal, at_kernel_cublas, at_kernel_cublas_qk, at_kernel_wmma_acc16,
+extern const attune_kernel at_kernel_mma, at_kernel_mma_fp32, at_kernel_wmma_ws, at_kernel_wmma, at_kernel_pipelined,
+    at_kernel_tiled, at_kernel_guarded, at_kernel_minimal, at_kernel_cublas, at_kernel_cublas_qk, at_kernel_wmma_acc16,
     at_kernel_cutlass, at_kernel_append, at_kernel_merge;
 
 /* Kernels that a build may have to do without. */
@@ -35,6 +35,7 @@ const attune_kernel *const at_catalogue[] = {
     &at_kernel_wgmma_small, /* few tiles only */
     &at_kernel_wgmma,
     &at_kernel_wgmma_fp32, /* fp32 only */
+    &at_kernel_mma_fp32,   /* the same */
     &at_kernel_mma,
     &at_kernel_wmma_ws,
     &at_kernel_wmma,

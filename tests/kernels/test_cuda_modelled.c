@@ -427,6 +427,23 @@ static void wgmma_fp32_passes_the_suite(void **state)
     model.target.arch_features = 0;
 }
 
+static void mma_fp32_passes_the_suite(void **state)
+{
+    static const char *const problems[] = {
+        "b1,h2,hkv1,s150,d64,fp32,causal,sink",
+        "b2,h2,sq70,skv130,d128,fp32",
+        "b2,h2,hkv1,s90,d72,dv40,fp32,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict",
+        "b3,h2,s100,d5,fp32,causal,varlen=1,align=4",
+        "b1,h2,sq40,skv170,d96,dv128,fp32,window=60:20,softcap=20,offset=tl",
+        "b1,h2,sq3,skv100,d16,dv8,fp32,mask",
+    };
+    (void)state;
+    skip_without_compiler();
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; ++i) {
+        expect_right("mma_fp32", problems[i]);
+    }
+}
+
 /* On few multiprocessors: blocks have several jobs. */
 static void wgmma_passes_the_suite(void **state)
 {
@@ -584,10 +601,11 @@ static int clean_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wild_entries_are_clamped),    cmocka_unit_test(modelled_kernels_pass_the_suite),
-        cmocka_unit_test(mma_passes_the_suite),        cmocka_unit_test(what_a_sink_leaves_may_be_small),
-        cmocka_unit_test(wgmma_fp32_passes_the_suite), cmocka_unit_test(wgmma_passes_the_suite),
-        cmocka_unit_test(decode_passes_the_suite),     cmocka_unit_test(hidden_keys_leave_no_trace),
-        cmocka_unit_test(scores_of_nan_are_seen),      cmocka_unit_test(next_sequences_have_no_say)};
+        cmocka_unit_test(wild_entries_are_clamped),   cmocka_unit_test(modelled_kernels_pass_the_suite),
+        cmocka_unit_test(mma_passes_the_suite),       cmocka_unit_test(what_a_sink_leaves_may_be_small),
+        cmocka_unit_test(mma_fp32_passes_the_suite),  cmocka_unit_test(wgmma_fp32_passes_the_suite),
+        cmocka_unit_test(wgmma_passes_the_suite),     cmocka_unit_test(decode_passes_the_suite),
+        cmocka_unit_test(hidden_keys_leave_no_trace), cmocka_unit_test(scores_of_nan_are_seen),
+        cmocka_unit_test(next_sequences_have_no_say)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

@@ -4,8 +4,6 @@
 #define DEVICE_FP32_BLOCK_CUH
 
 #include "device/bf16_parts.cuh"
-#include "device/job.cuh"
-#include "device/rows.cuh"
 #include "device/tma.cuh"
 
 constexpr int dim_qk = ATTUNE_HEAD_DIM_QK, dim_v = ATTUNE_HEAD_DIM_V;
@@ -18,6 +16,10 @@ constexpr unsigned chunk_q_bytes = 64 * 128, part_q_bytes = chunks_qk * chunk_q_
                    group_q_bytes = PARTS * part_q_bytes;
 constexpr unsigned control_bytes = 1024 + GROUPS * 128 * 16;
 constexpr int STAGES = (ATTUNE_SMEM_BYTES - (int)control_bytes - GROUPS * (int)group_q_bytes) / (int)unit_bytes;
+
+enum { FIRST_TILES = AHEAD ? 0 : 1 }; /* where keys are split ahead there may be none */
+
+#include "device/fp32_rows.cuh"
 
 struct alignas(1024) Shared {
     unsigned char q[GROUPS][group_q_bytes];
@@ -47,38 +49,6 @@ constexpr int producer_registers = AHEAD           ? 72
                                    : chunks_v == 1 ? 192
                                    : ROWS_DIFFER   ? 208
                                                    : 200;
-
-/* Beside queries, or keys, of less than that bits that the others have lost do not count. */
-constexpr float large_enough = 0x1p60f;
-
-/* The block's rows and its way through the keys. */
-struct tile {
-    sequence at;
-    int batch, head, head_kv, first_row;
-    int first_key, end_key; /* tiles begin at first_key, a multiple of BLOCK_N */
-};
-
-/* The block's tile; false where its sequence has none. Tiles without keys visit one, of
- * zeros that nobody sees; none where keys are split ahead, of which there may be none. */
-ATTUNE_INLINE bool find(const attune_args &args, tile &t)
-{
-    const queue q = queue_of<BLOCK_M>(args);
-    int row, number;
-    find_tile(q, (int)ptx_mov_ctaid_x(), row, number);
-    t.batch = row / (int)args.heads_q;
-    t.head = row - t.batch * (int)args.heads_q;
-    t.head_kv = t.head / (int)(args.heads_q / args.heads_kv);
-    t.at = sequence_of(args, t.batch);
-    t.first_row = number * BLOCK_M;
-    if (t.first_row >= t.at.length_q) {
-        return false;
-    }
-    const key_range any =
-        keys_seen_by_any(args, t.at, t.first_row, min((attune_i64)t.first_row + BLOCK_M, t.at.length_q) - 1);
-    t.first_key = any.first < any.end ? any.first / BLOCK_N * BLOCK_N : 0;
-    t.end_key = any.first < any.end ? any.end : AHEAD ? 0 : 1;
-    return true;
-}
 
 /* ---- Splitting ----------------------------------------------------------------------------------------------------
  */
@@ -143,17 +113,6 @@ template <int rows> ATTUNE_INLINE float largest_of(const share<rows> &share, flo
         largest = fmaxf(fmaxf(fmaxf(largest, fabsf(x.x)), fmaxf(fabsf(x.y), fabsf(x.z))), fabsf(x.w));
     }
     return largest;
-}
-
-/* Leaves word of what a thread saw of queries or keys. */
-ATTUNE_INLINE void tell(unsigned &any_lost, bool lost, unsigned &any_large, bool large)
-{
-    if (lost) {
-        any_lost = 1;
-    }
-    if (large) {
-        any_large = 1;
-    }
 }
 
 #endif
