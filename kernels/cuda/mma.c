@@ -194,12 +194,13 @@ static void resources(const attune_problem *problem, const attune_target *target
 /* By what was fastest on an H200 or an H100, for head dims up to 64, 128 and 256; then what fits where there is less
  * shared memory. FEW: where there is not a tile of 128 queries for each multiprocessor. STILL: where all rows see the
  * same keys but for bias and mask. LONG: where queries that share keys fit into a strip, and keys are many: the chunk
- * is the same whatever the lengths, so that bits are. */
-enum { FEW = 1, STILL = 2, LONG = 4, LONG_KEYS = 512 };
+ * is the same whatever the lengths, so that bits are. PAIRS: with a bias or a mask. */
+enum { FEW = 1, STILL = 2, LONG = 4, PAIRS = 8, LONG_KEYS = 512 };
 static const struct {
     int32_t where, arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
     attune_config config;
 } candidates[] = {
+    {LONG | PAIRS, 80, 0, 128, {{1, 2, 1, 32, 2, 1, 0, 1, 0, 256}}},
     {LONG, 80, 0, 128, {{1, 4, 1, 32, 3, 1, 0, 1, 1, 512}}},
     {LONG, 80, 0, 128, {{1, 2, 1, 32, 2, 1, 0, 1, 1, 512}}},
     {LONG, 80, 0, 128, {{1, 4, 1, 32, 2, 1, 0, 1, 0, 512}}},
@@ -242,8 +243,9 @@ static bool suits(const attune_problem *problem, const attune_target *target, si
     const bool is_long = rows <= STRIP_ROWS && problem->seqlen_kv > LONG_KEYS;
     return target->arch >= candidates[index].arch && dim >= candidates[index].dim_least &&
            dim <= candidates[index].dim_most && (!(where & FEW) || tiles <= target->sm_count) &&
-           (!(where & STILL) || still) && (!(where & LONG) || is_long) && valid(problem, target, config, NULL) &&
-           smem <= target->smem_optin_bytes && config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
+           (!(where & STILL) || still) && (!(where & PAIRS) || has_pairs(problem)) && (!(where & LONG) || is_long) &&
+           valid(problem, target, config, NULL) && smem <= target->smem_optin_bytes &&
+           config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
 }
 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
