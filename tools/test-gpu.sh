@@ -163,6 +163,7 @@ usual_problem() {
     case $1 in
     append) echo append:b16,h8,sq4,skv512,d128,bf16,seqused,varlen=1,page=16 ;;
     merge) echo merge:b4,h8,sq64,d128,fp32,o=bf16,states=8,sink ;;
+    *_fp32) echo b1,h8,s512,d64,fp32 ;;
     *) echo b1,h8,s512,d64,fp16 ;;
     esac
 }
@@ -186,6 +187,7 @@ small_problems() {
     case $1 in
     append) echo append:b3,h8,sq5,skv60,d64,dv40,bf16,page=16,seqused append:b3,h1,sq5,skv60,d16,fp16,slots ;;
     merge) echo merge:b2,h4,sq13,d64,fp32,states=4 merge:b2,h4,sq13,d16,fp32,states=4 ;;
+    *_fp32) echo b1,h4,s200,d64,fp32,causal b1,h4,s200,d128,fp32 ;;
     *) echo b1,h4,s200,d64,fp16,causal b1,h4,s200,d64,fp16 ;;
     esac
 }
@@ -420,6 +422,7 @@ sanitized() {
     case $1 in
     append | merge) echo "$1 $(small_problems "$1" | cut -d ' ' -f 1)" ;;
     decode) echo "$1 b2,h4,hkv2,sq3,skv300,d64,fp16,causal,seqused,page=16" ;;
+    *_fp32) echo "$1 b1,h2,s100,d64,fp32" ;;
     *) echo "$1 b1,h2,s100,d64,fp16" ;;
     esac
     if [ "$1" = wgmma_small ]; then
