@@ -314,6 +314,6 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     }
     warp_rows c = rows_of_warp(args, t, shared);
     visit(args, t, shared, c);
-    __syncthreads(); /* what was seen is told */
+    __syncthreads(); /* what threads saw is known */
     store(args, shared, c);
 }
