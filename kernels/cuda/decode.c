@@ -21,7 +21,7 @@ static const attune_param params[PARAMS] = {
     [PARTS] = {"PARTS", parts_values, AT_COUNT(parts_values), 0},
 };
 
-enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, JOIN_WARPS = 4 };
+enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, GROUP = 16 };
 
 /* Limits: of lengths that a block sums up in shared memory; of spans, whose number times that of a multiprocessor
  * keeps to 32 bits; of rows, beyond which keys would be read ever again. */
@@ -128,15 +128,26 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     return all < INT32_MAX ? (int32_t)all : INT32_MAX;
 }
 
-static int32_t join_rows_of(const attune_config *config)
+/* Groups of spans that a block of the second launch joins at once, and of how many rows; a warp has a row of a group. */
+static int32_t join_groups_of(const attune_problem *problem, const attune_config *config)
 {
-    return config->value[ROWS] < 2 ? 1 : 2;
+    int32_t groups = 1;
+    while (groups < config->value[WARPS] && groups * GROUP < spans_of(problem, config)) {
+        groups *= 2;
+    }
+    return groups;
+}
+
+static int32_t join_rows_of(const attune_problem *problem, const attune_config *config)
+{
+    const int32_t rows = config->value[WARPS] / join_groups_of(problem, config);
+    return rows < config->value[ROWS] ? rows : config->value[ROWS];
 }
 
 /* sizeof(Joint), and sums of units. */
-static int32_t join_smem_of(const attune_problem *problem)
+static int32_t join_smem_of(const attune_problem *problem, const attune_config *config)
 {
-    return JOIN_WARPS * ((problem->head_dim_v + 127) / 128 * 512 + 8 + 4) + sums_of(problem);
+    return config->value[WARPS] * ((problem->head_dim_v + 127) / 128 * 512 + 8 + 4) + sums_of(problem);
 }
 
 static int64_t heads_of_group(const attune_problem *problem)
@@ -388,10 +399,10 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                 {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""}}};
     const attune_step_kernel join = {
         .entry = "fwd_decode_join",
-        .grid = {blocks, attune_term_const(config->value[ROWS] / join_rows_of(config)), attune_term_const(1)},
-        .block = {JOIN_WARPS * 32, 1, 1},
+        .grid = {blocks, attune_term_const(config->value[ROWS] / join_rows_of(problem, config)), attune_term_const(1)},
+        .block = {join_groups_of(problem, config) * join_rows_of(problem, config) * 32, 1, 1},
         .cluster = {1, 1, 1},
-        .smem = attune_term_const(join_smem_of(problem)),
+        .smem = attune_term_const(join_smem_of(problem, config)),
         .programmatic = 1};
     (void)target;
     *out = (attune_steps){.count = cluster > 0 ? 1 : 2,

@@ -270,7 +270,7 @@ ATTUNE_INLINE void finish_job(const attune_args &args, const job &j, const mailb
 /* The block's units; the first job that it has any of. */
 ATTUNE_INLINE int find_share(const attune_args &args, Shared &shared, int *before, units &all, cursor &c)
 {
-    all = find_units<threads>(args, before, shared.sums);
+    all = find_units(args, threads, before, shared.sums);
     int begin = block_begin(all, (int)blockIdx.x);
     c.end = block_begin(all, (int)blockIdx.x + 1);
     c.stage = 0;
@@ -342,5 +342,6 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
 extern "C" __global__ void __launch_bounds__(join_threads) fwd_decode_join(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(16) unsigned char memory[];
+    ptx_griddepcontrol_launch_dependents();
     join_torn(args, *reinterpret_cast<Joint *>(memory), reinterpret_cast<int *>(memory + sizeof(Joint)));
 }

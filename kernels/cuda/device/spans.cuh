@@ -80,7 +80,7 @@ struct units {
 
 /* Sums of the sequences' units into `before`, [batch + 1] in shared memory; `sums` has room for a number a warp. All
  * threads take part. */
-template <int threads> ATTUNE_INLINE void sum_units(const attune_args &args, int *before, int *sums)
+ATTUNE_INLINE void sum_units(const attune_args &args, int threads, int *before, int *sums)
 {
     const int thread = (int)threadIdx.x, lane = thread % 32, batch = (int)args.batch;
     int done = 0;
@@ -97,7 +97,6 @@ template <int threads> ATTUNE_INLINE void sum_units(const attune_args &args, int
         }
         __syncthreads();
         int others = done;
-#pragma unroll
         for (int warp = 0; warp < threads / 32; ++warp) {
             others += warp < thread / 32 ? sums[warp] : 0;
             done += sums[warp];
@@ -131,7 +130,7 @@ ATTUNE_INLINE bool share_jobs(const attune_args &args, units &all)
     return true;
 }
 
-template <int threads> ATTUNE_INLINE units find_units(const attune_args &args, int *before, int *sums)
+ATTUNE_INLINE units find_units(const attune_args &args, int threads, int *before, int *sums)
 {
     units all = {before, 0, 0, 0, 0};
     if constexpr (alike_units) {
@@ -139,7 +138,7 @@ template <int threads> ATTUNE_INLINE units find_units(const attune_args &args, i
         all.total = all.each * (int)args.batch;
         all.share = CLUSTER > 0 && args.batch > 0 ? spans_of(args, sequence_of(args, 0)).count : 0;
     } else {
-        sum_units<threads>(args, before, sums);
+        sum_units(args, threads, before, sums);
         all.total = before[args.batch];
     }
     if (CLUSTER > 0 || (uniform_units && share_jobs(args, all))) {

@@ -5,9 +5,7 @@
 #include "device/barrier.cuh"
 #include "device/spans.cuh"
 
-constexpr int JOIN_WARPS = 4, JOIN_ROWS = ROWS < 2 ? 1 : 2; /* of a block */
-constexpr int JOIN_GROUPS = JOIN_WARPS / JOIN_ROWS;         /* groups of spans that it joins at once */
-constexpr int join_threads = JOIN_WARPS * 32;
+constexpr int JOIN_WARPS = WARPS, join_threads = JOIN_WARPS * 32; /* of a block, at most */
 constexpr int quads = (ATTUNE_HEAD_DIM_V + 127) / 128; /* of a lane: four neighbouring columns of each 128 */
 
 struct Joint {
@@ -17,6 +15,17 @@ struct Joint {
 };
 
 typedef partial<quads * 4> lane_part;
+
+/* What a block joins at once: some rows, and of each some neighbouring groups of spans. A warp has a row of a group. */
+struct join_shape {
+    int rows, groups;
+};
+
+ATTUNE_INLINE join_shape join_shape_of()
+{
+    const int rows = ROWS / (int)gridDim.y;
+    return join_shape{rows, (int)((unsigned)blockDim.x / 32 / (unsigned)rows)};
+}
 
 /* A job that several blocks have had: the units of the first of them end before `begin`. */
 struct torn_job {
@@ -144,16 +153,16 @@ ATTUNE_INLINE void take_part(float2 state, const float4 (&quad)[quads], lane_par
 }
 
 /* Warps of one row hand their groups, which are neighbours, to the first of them. */
-ATTUNE_INLINE void join_groups(Joint &joint, int count, const lane_part &group, lane_part &x)
+ATTUNE_INLINE void join_groups(Joint &joint, int rows, int count, const lane_part &group, lane_part &x)
 {
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    if (warp < JOIN_ROWS) {
+    if (warp < rows) {
         partial_join(x, group);
     }
     if (count == 1) {
         return;
     }
-    if (warp >= JOIN_ROWS) {
+    if (warp >= rows) {
 #pragma unroll
         for (int n = 0; n < quads; ++n) {
             joint.o[warp][n][lane] =
@@ -162,7 +171,7 @@ ATTUNE_INLINE void join_groups(Joint &joint, int count, const lane_part &group, 
         joint.state[warp] = make_float2(group.maximum, group.sum);
     }
     __syncthreads();
-    for (int from = warp + JOIN_ROWS; warp < JOIN_ROWS && from < count * JOIN_ROWS; from += JOIN_ROWS) {
+    for (int from = warp + rows; warp < rows && from < count * rows; from += rows) {
         float4 quad[quads];
         lane_part right;
 #pragma unroll
@@ -193,12 +202,14 @@ ATTUNE_INLINE void store_joined(const attune_args &args, const sequence &at, con
     }
 }
 
-/* Block (c, y) joins rows y JOIN_ROWS ... of the job that block c was the second to have, if there is one. NOTE: what
+/* Block (c, y) joins the y-th rows of the job that block c was the second to have, if there is one. NOTE: what
  * can be known before the other launch has ended is worked out before. */
 ATTUNE_INLINE void join_torn(const attune_args &args, Joint &joint, int *before)
 {
-    const int warp = (int)threadIdx.x / 32, row = (int)blockIdx.y * JOIN_ROWS + warp % JOIN_ROWS;
-    const units all = find_units<join_threads>(args, before, joint.sums);
+    const join_shape shape = join_shape_of();
+    const int warp = (int)threadIdx.x / 32, own_group = (int)((unsigned)warp / (unsigned)shape.rows);
+    const int row = (int)blockIdx.y * shape.rows + warp - own_group * shape.rows;
+    const units all = find_units(args, (int)blockDim.x, before, joint.sums);
     torn_job t;
     if (!find_torn(args, all, (int)blockIdx.x, t)) {
         ptx_griddepcontrol_wait();
@@ -209,7 +220,7 @@ ATTUNE_INLINE void join_torn(const attune_args &args, Joint &joint, int *before)
     const packed_row r = packed_row_of(args, t.j, at, row);
     const int end = span_of(t.j, t.j.end);
     int g = span_of(t.j, t.begin) / GROUP;
-    chain c = find_chain(all, kept, t, g + warp / JOIN_ROWS);
+    chain c = find_chain(all, kept, t, g + own_group);
     const record &left = kept.first[(t.left_block + 1) * kept.of_block - 2];
     ptx_griddepcontrol_wait();
     lane_part x, group;
@@ -220,16 +231,16 @@ ATTUNE_INLINE void join_torn(const attune_args &args, Joint &joint, int *before)
     }
     take_part(left.state[row], quad, x);
 #pragma unroll 1
-    for (; g * GROUP < end; g += JOIN_GROUPS) {
+    for (; g * GROUP < end; g += shape.groups) {
         join_chain(kept, c, row, group);
-        join_groups(joint, min(JOIN_GROUPS, (end + GROUP - 1) / GROUP - g), group, x);
-        c = find_chain(all, kept, t, g + JOIN_GROUPS + warp / JOIN_ROWS);
+        join_groups(joint, shape.rows, min(shape.groups, (end + GROUP - 1) / GROUP - g), group, x);
+        c = find_chain(all, kept, t, g + shape.groups + own_group);
     }
     if (end % GROUP == 0) { /* as where a block has all: the group that follows, empty */
         partial_clear(group);
         partial_join(x, group);
     }
-    if (warp < JOIN_ROWS && r.exists) {
+    if (warp < shape.rows && r.exists) {
         store_joined(args, at, r, x);
     }
 }
